@@ -1,0 +1,3 @@
+//! The binary. It does nothing yet.
+
+fn main() {}
