@@ -1,0 +1,37 @@
+//! An app: a tenant (merchant, organisation, customer) whose events and endpoints nobody else sees.
+
+use super::{id::AppId, time::Timestamp};
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct App {
+    pub id: AppId,
+    /// The id that callers use: theirs where one was given, else ours.
+    pub uid: String,
+    pub settings: AppSettings,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+/// What an operator sets; stored as one document.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AppSettings {
+    pub name: String,
+    /// The contract of endpoints that name none; `standard` if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contract: Option<String>,
+    pub livemode: bool,
+    /// What the ids of its events start with; `evt` if absent. Fixed at creation, so that printed ids stay valid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id_prefix: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contact_email: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<serde_json::Value>,
+}
+
+impl App {
+    pub fn id_prefix(&self) -> &str {
+        self.settings.id_prefix.as_deref().unwrap_or("evt")
+    }
+}

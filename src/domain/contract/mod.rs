@@ -1,0 +1,137 @@
+//! A contract: everything a sender promises its receivers, as data.
+//!
+//! Every contract comes out of the one set of fields below; none has code of its own. A value of `Contract` has been
+//! checked whole, so whoever holds one need not doubt it.
+
+mod course;
+mod document;
+mod fields;
+#[cfg(test)]
+pub(crate) mod fixtures;
+mod overrides;
+mod reader;
+mod template;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+pub use course::{
+    Answer, Answers, Jitter, Keep, OffRule, Pacing, PublishedWhileOff, RenderingRule, Retention, RetryAfter,
+    RetryRule, Statuses, WaitingWhenOff,
+};
+pub use overrides::Setter;
+pub use template::{Segment, Template, Variable};
+pub use wire::{
+    BodyField, BodyForm, BodyRule, Encoding, IdPrefixes, JsonForm, KeyForm, Rotation, SecretRule,
+    SignatureRule, Source, TimeForm,
+};
+
+use super::field::FieldError;
+use aws_lc_rs::digest;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+use std::{collections::BTreeMap, fmt, time::Duration};
+
+const BUILT_IN: [(&str, &str); 1] =
+    [("contracts/standard.toml", include_str!("../../../contracts/standard.toml"))];
+
+/// Names one resolved contract, by the SHA-256 of its canonical form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ContractHash(pub [u8; 16]);
+
+impl fmt::Display for ContractHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contract {
+    pub name: String,
+    pub description: String,
+    /// What `{brand}` stands for.
+    pub brand: String,
+    pub user_agent: Template,
+    /// For the whole request, from the name's resolution to the last byte of the answer.
+    pub timeout: Duration,
+    pub pacing: Pacing,
+    /// `None`: as the product's setting says.
+    pub https_only: Option<bool>,
+    pub body: BodyRule,
+    pub signature: SignatureRule,
+    pub secret: SecretRule,
+    /// By name, in lower case; besides content type, user agent and signature.
+    pub headers: BTreeMap<String, Template>,
+    pub retry: RetryRule,
+    pub answers: Answers,
+    pub off: OffRule,
+    pub retention: Retention,
+    pub ids: IdPrefixes,
+    pub rendering: RenderingRule,
+}
+
+/// Why a contract's document is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ContractError {
+    #[error("{file}: {source}")]
+    Field { file: String, source: FieldError },
+    #[error("{file}: {message}")]
+    Syntax { file: String, message: String },
+}
+
+impl Contract {
+    /// The contracts that come with the product. Fails only if the product was built with a broken one.
+    pub fn builtin() -> Result<Vec<Self>, ContractError> {
+        BUILT_IN.iter().map(|(file, text)| Self::from_toml(file, text)).collect()
+    }
+
+    pub fn from_toml(file: &str, text: &str) -> Result<Self, ContractError> {
+        let syntax = |error: toml::de::Error| ContractError::Syntax {
+            file: file.to_owned(),
+            message: error.to_string().trim_end().to_owned(),
+        };
+        let table: toml::Table = text.parse().map_err(syntax)?;
+        let document = serde_json::to_value(table)
+            .map_err(|error| ContractError::Syntax { file: file.to_owned(), message: error.to_string() })?;
+        Self::from_document(&document)
+            .map_err(|source| ContractError::Field { file: file.to_owned(), source })
+    }
+
+    /// Reads what `to_json` wrote.
+    pub fn from_json(text: &str) -> Result<Self, ContractError> {
+        let file = || "stored contract".to_owned();
+        let document: Value = serde_json::from_str(text)
+            .map_err(|error| ContractError::Syntax { file: file(), message: error.to_string() })?;
+        Self::from_document(&document).map_err(|source| ContractError::Field { file: file(), source })
+    }
+
+    /// The canonical form: every field, defaults included, in one order, without spaces.
+    pub fn to_json(&self) -> String {
+        document::write(self).to_string()
+    }
+
+    pub fn hash(&self) -> ContractHash {
+        let digest = digest::digest(&digest::SHA256, self.to_json().as_bytes());
+        let mut hash = [0; 16];
+        hash.copy_from_slice(&digest.as_ref()[..16]);
+        ContractHash(hash)
+    }
+
+    fn from_document(document: &Value) -> Result<Self, FieldError> {
+        fields::for_each_field(document, |_, _| Ok(()))?;
+        document::read(document)
+    }
+}
+
+impl Serialize for Contract {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        document::write(self).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Contract {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let document = Value::deserialize(deserializer)?;
+        Self::from_document(&document).map_err(serde::de::Error::custom)
+    }
+}

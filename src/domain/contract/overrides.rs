@@ -1,0 +1,133 @@
+//! Overrides: a contract with some of its fields replaced for one endpoint, as far as the setter may.
+
+use super::{Contract, document, fields};
+use crate::domain::field::FieldError;
+use serde_json::Value;
+use std::time::Duration;
+
+pub use super::fields::Setter;
+
+/// Shorter timeouts than this make an endpoint fail by accident; only the operator may want that.
+const TIMEOUT_MIN: Duration = Duration::from_secs(1);
+
+impl Contract {
+    /// This contract with the fields of `overrides` in place of its own. Lists are replaced whole; null takes an
+    /// optional field away.
+    ///
+    /// Refuses fields that do not exist, that the setter may not set, or whose value is out of bounds. Overrides
+    /// that are already stored were checked when they were set: resolve those as `Setter::Operator`.
+    pub fn with_overrides(&self, overrides: &Value, setter: Setter) -> Result<Self, FieldError> {
+        fields::for_each_field(overrides, |field, least| match least {
+            Some(least) if setter >= least => Ok(()),
+            Some(least) => Err(FieldError::new(field, format!("can only be set by {}", least.name()))),
+            None => Err(FieldError::new(field, "cannot be overridden; choose another contract")),
+        })?;
+        let mut document = document::write(self);
+        replace(&mut document, overrides);
+        let contract = document::read(&document)?;
+        if overrides.get("timeout").is_some() && setter < Setter::Operator && contract.timeout < TIMEOUT_MIN {
+            return Err(FieldError::new("timeout", "must be from 1s to 60s"));
+        }
+        Ok(contract)
+    }
+}
+
+fn replace(document: &mut Value, overrides: &Value) {
+    match (document, overrides) {
+        (Value::Object(members), Value::Object(overrides)) => {
+            for (name, value) in overrides {
+                replace(members.entry(name).or_insert(Value::Null), value);
+            }
+        }
+        (document, value) => *document = value.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::contract::fixtures;
+    use serde_json::json;
+
+    fn refusal(overrides: &Value, setter: Setter) -> String {
+        fixtures::standard().with_overrides(overrides, setter).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_documented_overrides_work_for_the_operator() {
+        let overrides = json!({
+            "retry": { "waits": ["100ms", "1m"], "jitter": "none" }, "timeout": "5s", "https_only": false,
+        });
+        let standard = fixtures::standard();
+        let contract = standard.with_overrides(&overrides, Setter::Operator).unwrap();
+        assert_eq!(contract.retry.waits, [Duration::from_millis(100), Duration::from_mins(1)]);
+        assert_eq!(contract.timeout, Duration::from_secs(5));
+        assert_eq!(contract.https_only, Some(false));
+        assert_eq!(contract.retry.give_up_after, standard.retry.give_up_after, "untouched fields stay");
+        assert_ne!(contract.hash(), standard.hash());
+        assert_eq!(standard.with_overrides(&json!({}), Setter::Portal).unwrap().hash(), standard.hash());
+    }
+
+    #[test]
+    fn nobody_sets_more_than_they_may() {
+        assert_eq!(
+            refusal(&json!({ "https_only": false }), Setter::App),
+            "https_only: can only be set by the operator"
+        );
+        assert_eq!(
+            refusal(&json!({ "retry": { "waits": [] } }), Setter::Portal),
+            "retry.waits: can only be set by an app key"
+        );
+        assert_eq!(
+            refusal(&json!({ "headers": { "x-a": "1" } }), Setter::App),
+            "headers.x-a: can only be set by the operator"
+        );
+        assert_eq!(
+            refusal(&json!({ "name": "mine" }), Setter::Operator),
+            "name: cannot be overridden; choose another contract"
+        );
+        assert!(fixtures::standard().with_overrides(&json!({ "timeout": "2s" }), Setter::Portal).is_ok());
+    }
+
+    #[test]
+    fn bounds_hold_and_are_wider_for_the_operator() {
+        assert_eq!(refusal(&json!({ "timeout": "999ms" }), Setter::App), "timeout: must be from 1s to 60s");
+        assert!(fixtures::standard().with_overrides(&json!({ "timeout": "10ms" }), Setter::Operator).is_ok());
+        assert_eq!(
+            refusal(&json!({ "timeout": "61s" }), Setter::Operator),
+            "timeout: must be from 10ms to 1m"
+        );
+        let waits = |count, wait| json!({ "retry": { "waits": vec![wait; count] } });
+        assert!(fixtures::standard().with_overrides(&waits(32, "30d"), Setter::App).is_ok());
+        assert!(
+            refusal(&waits(33, "1s"), Setter::App).starts_with("retry.waits: must be a list of at most 32")
+        );
+        assert_eq!(refusal(&waits(2, "31d"), Setter::App), "retry.waits[0]: must be from 10ms to 30d");
+        assert!(refusal(&waits(1, "9ms"), Setter::App).starts_with("retry.waits[0]: must be a whole number"));
+    }
+
+    #[test]
+    fn an_unknown_field_is_answered_with_the_nearest_name() {
+        assert_eq!(
+            refusal(&json!({ "retry": { "wait": ["1s"] } }), Setter::App),
+            "retry.wait: there is no such field; did you mean `waits`?"
+        );
+        assert_eq!(
+            refusal(&json!({ "time_out": "1s" }), Setter::App),
+            "time_out: there is no such field; did you mean `timeout`?"
+        );
+        assert_eq!(refusal(&json!({ "retry": "often" }), Setter::App), "retry: must be a table of fields");
+        assert_eq!(refusal(&json!([]), Setter::App), "contract: must be an object");
+    }
+
+    #[test]
+    fn null_takes_an_optional_field_away_and_is_refused_elsewhere() {
+        let overrides = json!({ "retry": { "give_up_after": null } });
+        let contract = fixtures::standard().with_overrides(&overrides, Setter::App).unwrap();
+        assert_eq!(contract.retry.give_up_after, None);
+        assert!(
+            refusal(&json!({ "retry": { "jitter": null } }), Setter::App)
+                .starts_with("retry.jitter: must be")
+        );
+    }
+}

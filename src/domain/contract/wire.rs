@@ -1,0 +1,147 @@
+//! The part of a contract that a receiver sees: the body, the signature, the secret, the ids.
+
+use super::{
+    reader::{Field, words},
+    template::Template,
+};
+use serde_json::{Value, json};
+
+words!(
+    /// How the body is put together.
+    BodyForm {
+        /// An object with the fields of the contract, `data` being one of them.
+        Envelope = "envelope",
+        /// The fields of the contract followed by the members of `data`, all in one object.
+        Flat = "flat",
+    }
+);
+
+words!(
+    /// How JSON is written.
+    JsonForm {
+        /// `data` goes out byte for byte as it came in.
+        AsGiven = "as_given",
+        /// Keys sorted by code point at every depth, no spaces, escapes as Python's `json.dumps` writes them,
+        /// numbers as given, of duplicate keys the last.
+        Sorted = "sorted",
+    }
+);
+
+words!(
+    /// How exactly an event's time is written, in RFC 3339.
+    TimeForm {
+        Milliseconds = "milliseconds",
+        Seconds = "seconds",
+    }
+);
+
+words!(
+    /// Where the value of a body field comes from.
+    Source {
+        EventId = "event_id",
+        Type = "type",
+        CreatedAt = "created_at",
+        Data = "data",
+        Livemode = "livemode",
+        /// The id of the delivery at the root of all replays.
+        DeliveryId = "delivery_id",
+        AppId = "app_id",
+        PayloadVersion = "payload_version",
+    }
+);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BodyField {
+    pub name: String,
+    pub from: Source,
+}
+
+impl Field for BodyField {
+    fn form() -> String {
+        let name = "1 to 64 characters out of A-Z a-z 0-9 _ . : -";
+        format!("{{ name = {name}, from = {} }}", Source::form())
+    }
+
+    fn read(value: &Value) -> Option<Self> {
+        let members = value.as_object().filter(|members| members.len() == 2)?;
+        let name = members.get("name")?.as_str()?;
+        let plain = |b: u8| b.is_ascii_alphanumeric() || b"_.:-".contains(&b);
+        let fits = (1..=64).contains(&name.len()) && name.bytes().all(plain);
+        let from = Source::read(members.get("from")?)?;
+        fits.then(|| Self { name: name.to_owned(), from })
+    }
+
+    fn write(&self) -> Value {
+        json!({ "name": self.name, "from": self.from.name() })
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BodyRule {
+    pub form: BodyForm,
+    pub json: JsonForm,
+    pub time: TimeForm,
+    /// In the order they are written. Names need no escaping.
+    pub fields: Vec<BodyField>,
+}
+
+words!(
+    /// How the bytes of a signature become text.
+    Encoding {
+        Base64 = "base64",
+        Hex = "hex",
+    }
+);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignatureRule {
+    /// In lower case.
+    pub header: String,
+    /// The text that is signed.
+    pub signs: Template,
+    /// One signature by HMAC-SHA256, as it stands in the header.
+    pub hmac_sha256: Template,
+    /// One signature by ed25519, where the contract has them.
+    pub ed25519: Option<Template>,
+    pub encoding: Encoding,
+    /// Stands between signatures when several secrets are valid.
+    pub separator: String,
+}
+
+words!(
+    /// How a secret becomes the bytes of a key.
+    KeyForm {
+        /// The base64 after the prefix is decoded.
+        Base64 = "base64",
+        /// The UTF-8 of the whole secret, its prefix included.
+        Text = "text",
+    }
+);
+
+words!(
+    /// Who signs while an old and a new secret are both valid.
+    Rotation {
+        Both = "both",
+        /// Only the newest: it takes over at the instant it becomes valid.
+        Switch = "switch",
+    }
+);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecretRule {
+    pub key: KeyForm,
+    /// Stands before generated secrets; under `KeyForm::Base64` before given ones too. May be empty.
+    pub prefix: String,
+    /// How many random bytes a generated secret is made of.
+    pub bytes: u32,
+    pub rotation: Rotation,
+    /// Stands before ed25519 private keys, where the contract has them.
+    pub ed25519_prefix: Option<String>,
+}
+
+/// What stands before the `_` of ids that this product makes up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdPrefixes {
+    pub event: String,
+    pub delivery: String,
+}

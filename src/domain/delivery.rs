@@ -1,0 +1,345 @@
+//! A delivery: one event to one endpoint, the promise. Its states and everything that may happen to it.
+//!
+//! Every change of state goes through a method here; the store writes only what these methods return, and only
+//! over a row that is still in the state they started from.
+
+mod state;
+#[cfg(test)]
+mod tests;
+
+pub use state::{Reason, State};
+
+use super::{
+    id::{AppId, DeliveryId, EndpointId, EventId},
+    time::Timestamp,
+    verdict::{AtDue, Verdict},
+};
+
+/// Where a delivery stood before an extra attempt by hand; it goes back there if that attempt fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReturnTo {
+    pub state: State,
+    pub reason: Option<Reason>,
+    pub due: Option<Timestamp>,
+    pub at_due: AtDue,
+    pub finished_at: Option<Timestamp>,
+}
+
+/// Whether the endpoint takes deliveries at the moment, and if not, what becomes of those that wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Switch {
+    On,
+    OffHolding,
+    OffCancelling,
+    Deleted,
+}
+
+/// Why something that a person asked for cannot be done; answered with 409.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    #[error("a delivery that is {} cannot be {verb}", .state.name())]
+    WrongState { state: State, verb: &'static str },
+    #[error("the endpoint of this delivery was deleted")]
+    EndpointDeleted,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    pub id: DeliveryId,
+    pub app: AppId,
+    pub event: EventId,
+    pub endpoint: EndpointId,
+    /// The first delivery of a chain of replays, this one's own id if it is no replay. Receivers see this id.
+    pub root: DeliveryId,
+    pub replay_of: Option<DeliveryId>,
+    pub state: State,
+    pub reason: Option<Reason>,
+    /// Slots of the contract's schedule that are used up.
+    pub place: u32,
+    /// Attempts that have a number, over all schedules and retries.
+    pub attempt_count: u32,
+    /// Rows in the history, numbered or not.
+    pub history_len: u32,
+    pub due: Option<Timestamp>,
+    pub at_due: AtDue,
+    pub give_up_at: Option<Timestamp>,
+    pub finished_at: Option<Timestamp>,
+    /// Since when it is held, while it is.
+    pub held_at: Option<Timestamp>,
+    pub return_to: Option<ReturnTo>,
+}
+
+/// What taking a due delivery in hand leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claimed {
+    Carry,
+    /// Its final wait or its age is over: it ended without an attempt.
+    Ended,
+}
+
+impl Delivery {
+    /// A delivery as it is born with its event: due at `due`, nothing used.
+    pub fn born(
+        id: DeliveryId,
+        app: AppId,
+        event: EventId,
+        endpoint: EndpointId,
+        due: Timestamp,
+        give_up_at: Option<Timestamp>,
+    ) -> Self {
+        Self {
+            id,
+            app,
+            event,
+            endpoint,
+            root: id,
+            replay_of: None,
+            state: State::Pending,
+            reason: None,
+            place: 0,
+            attempt_count: 0,
+            history_len: 0,
+            due: Some(due),
+            at_due: AtDue::Attempt,
+            give_up_at,
+            finished_at: None,
+            held_at: None,
+            return_to: None,
+        }
+    }
+
+    /// Puts a newborn straight into a hand.
+    pub fn carry_from_birth(&mut self) {
+        self.state = State::InFlight;
+        self.due = None;
+    }
+
+    /// A due delivery is taken in hand. An extra attempt by hand is made even past the end of its age.
+    pub fn claim(&mut self, now: Timestamp) -> Result<Claimed, Refusal> {
+        self.must_be(State::is_waiting, "carried")?;
+        let too_old = self.return_to.is_none() && self.give_up_at.is_some_and(|at| at <= now);
+        match self.at_due {
+            AtDue::Exhaust => self.finish(State::Dead, Reason::Exhausted, now),
+            AtDue::Expire => self.finish(State::Expired, Reason::GaveUp, now),
+            AtDue::Attempt if too_old => self.finish(State::Expired, Reason::GaveUp, now),
+            AtDue::Attempt => {
+                self.state = State::InFlight;
+                self.due = None;
+                return Ok(Claimed::Carry);
+            }
+        }
+        Ok(Claimed::Ended)
+    }
+
+    /// The verdict on what was carried. `rows` attempts join the history, `numbered` of them with a number.
+    pub fn conclude(
+        &mut self,
+        verdict: &Verdict,
+        (rows, numbered): (u32, u32),
+        switch: Switch,
+        now: Timestamp,
+    ) -> Result<(), Refusal> {
+        self.must_be(|state| state == State::InFlight, "concluded")?;
+        self.history_len += rows;
+        self.attempt_count += numbered;
+        match *verdict {
+            Verdict::Delivered => self.finish(State::Delivered, None, now),
+            _ if self.return_to.is_some() => self.go_back(switch, now),
+            Verdict::Dead { reason, .. } => {
+                self.place += numbered.min(1);
+                self.finish(State::Dead, Reason::from(reason), now);
+            }
+            Verdict::Retry { due, then } => {
+                self.place += 1;
+                self.wait(due, then);
+                self.heed(switch, now);
+            }
+            Verdict::Again { due } => {
+                self.wait(due, AtDue::Attempt);
+                self.heed(switch, now);
+            }
+        }
+        Ok(())
+    }
+
+    /// Given back by a node that drains, without an attempt: due now.
+    pub fn hand_back(&mut self, switch: Switch, now: Timestamp) -> Result<(), Refusal> {
+        self.must_be(|state| state == State::InFlight, "handed back")?;
+        self.wait(now, AtDue::Attempt);
+        self.heed(switch, now);
+        Ok(())
+    }
+
+    /// Its node died: due now, its place in the schedule unchanged. The caller adds the attempt "outcome unknown".
+    pub fn take_over(&mut self, switch: Switch, now: Timestamp) -> Result<(), Refusal> {
+        self.must_be(|state| state == State::InFlight, "taken over")?;
+        self.history_len += 1;
+        if self.return_to.is_some() {
+            self.go_back(switch, now);
+        } else {
+            self.wait(now, AtDue::Attempt);
+            self.heed(switch, now);
+        }
+        Ok(())
+    }
+
+    /// The endpoint was switched off or deleted while this waited.
+    pub fn switch_off(&mut self, switch: Switch, now: Timestamp) -> Result<(), Refusal> {
+        self.must_be(|state| state.is_waiting() || state == State::Held, "held or cancelled")?;
+        self.heed(switch, now);
+        Ok(())
+    }
+
+    /// The endpoint is on again: due now, unless its own time is later. While it was held it did not grow older, unless
+    /// its contract says so.
+    pub fn release(&mut self, gives_up_while_held: bool, now: Timestamp) -> Result<(), Refusal> {
+        self.must_be(|state| state == State::Held, "released")?;
+        if let Some(held_at) = self.held_at.filter(|_| !gives_up_while_held) {
+            let held_for = now.since(held_at);
+            self.give_up_at = self.give_up_at.map(|at| at.plus(held_for));
+            if self.at_due == AtDue::Expire {
+                self.due = self.give_up_at;
+            }
+        }
+        let due = self.due.map_or(now, |due| due.max(now));
+        self.wait(due, self.at_due);
+        Ok(())
+    }
+
+    /// One extra attempt as soon as a hand is free; the schedule stays where it is.
+    pub fn retry(&mut self, switch: Switch, now: Timestamp) -> Result<(), Refusal> {
+        let allowed =
+            |state| matches!(state, State::Retrying | State::Dead | State::Cancelled | State::Expired);
+        self.must_be(allowed, "retried")?;
+        if switch == Switch::Deleted {
+            return Err(Refusal::EndpointDeleted);
+        }
+        self.return_to = Some(ReturnTo {
+            state: self.state,
+            reason: self.reason,
+            due: self.due,
+            at_due: self.at_due,
+            finished_at: self.finished_at,
+        });
+        self.become_pending(switch, now);
+        Ok(())
+    }
+
+    /// The same delivery on a fresh schedule; numbering continues. A delivered one is not touched: the caller
+    /// makes a new delivery with `replay_as`.
+    pub fn replay(
+        &mut self,
+        give_up_at: Option<Timestamp>,
+        switch: Switch,
+        now: Timestamp,
+    ) -> Result<(), Refusal> {
+        let allowed = |state| matches!(state, State::Dead | State::Cancelled | State::Expired);
+        self.must_be(allowed, "replayed")?;
+        if switch == Switch::Deleted {
+            return Err(Refusal::EndpointDeleted);
+        }
+        self.place = 0;
+        self.give_up_at = give_up_at;
+        self.become_pending(switch, now);
+        Ok(())
+    }
+
+    /// A delivered one again, as a new delivery with an id of its own; the old one never changes.
+    pub fn replay_as(
+        &self,
+        id: DeliveryId,
+        give_up_at: Option<Timestamp>,
+        switch: Switch,
+        now: Timestamp,
+    ) -> Result<Self, Refusal> {
+        self.must_be(|state| state == State::Delivered, "replayed as new")?;
+        if switch == Switch::Deleted {
+            return Err(Refusal::EndpointDeleted);
+        }
+        let mut copy = Self::born(id, self.app, self.event, self.endpoint, now, give_up_at);
+        copy.root = self.root;
+        copy.replay_of = Some(self.id);
+        copy.become_pending(switch, now);
+        Ok(copy)
+    }
+
+    pub fn cancel(&mut self, now: Timestamp) -> Result<(), Refusal> {
+        self.must_be(|state| state.is_waiting() || state == State::Held, "cancelled")?;
+        self.finish(State::Cancelled, Reason::ByHand, now);
+        Ok(())
+    }
+
+    /// A dead letter that nobody will replay.
+    pub fn close(&mut self) -> Result<(), Refusal> {
+        self.must_be(|state| state == State::Dead, "closed")?;
+        self.reason = Some(Reason::Closed);
+        Ok(())
+    }
+
+    /// Published while the endpoint is off.
+    pub fn heed(&mut self, switch: Switch, now: Timestamp) {
+        match switch {
+            Switch::On => {}
+            Switch::OffHolding => self.hold(now),
+            Switch::OffCancelling => self.finish(State::Cancelled, Reason::EndpointOff, now),
+            Switch::Deleted => self.finish(State::Cancelled, Reason::EndpointDeleted, now),
+        }
+    }
+
+    /// What the API shows: nothing is scheduled while an extra attempt is on its way or the endpoint is off.
+    pub fn next_attempt_at(&self) -> Option<Timestamp> {
+        let scheduled = self.state.is_waiting() && self.return_to.is_none() && self.at_due == AtDue::Attempt;
+        self.due.filter(|_| scheduled)
+    }
+
+    fn become_pending(&mut self, switch: Switch, now: Timestamp) {
+        self.state = State::Pending;
+        self.at_due = AtDue::Attempt;
+        self.reason = None;
+        self.finished_at = None;
+        self.due = Some(now);
+        // Asked for by a person: an endpoint that is off holds it, whatever it does with the rest.
+        if switch != Switch::On {
+            self.hold(now);
+        }
+    }
+
+    fn go_back(&mut self, switch: Switch, now: Timestamp) {
+        let Some(back) = self.return_to.take() else { return };
+        self.state = back.state;
+        self.reason = back.reason;
+        self.due = back.due;
+        self.at_due = back.at_due;
+        self.finished_at = back.finished_at;
+        if self.state.is_waiting() {
+            self.heed(switch, now);
+        }
+    }
+
+    fn hold(&mut self, now: Timestamp) {
+        self.state = State::Held;
+        self.held_at = self.held_at.or(Some(now));
+    }
+
+    fn wait(&mut self, due: Timestamp, at_due: AtDue) {
+        self.state =
+            if self.place == 0 || self.return_to.is_some() { State::Pending } else { State::Retrying };
+        self.due = Some(due);
+        self.at_due = at_due;
+        self.held_at = None;
+    }
+
+    fn finish(&mut self, state: State, reason: impl Into<Option<Reason>>, now: Timestamp) {
+        self.state = state;
+        self.reason = reason.into();
+        self.due = None;
+        self.at_due = AtDue::Attempt;
+        self.finished_at = Some(now);
+        self.held_at = None;
+        self.return_to = None;
+    }
+
+    fn must_be(&self, allowed: impl Fn(State) -> bool, verb: &'static str) -> Result<(), Refusal> {
+        if allowed(self.state) { Ok(()) } else { Err(Refusal::WrongState { state: self.state, verb }) }
+    }
+}

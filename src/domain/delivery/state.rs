@@ -1,0 +1,121 @@
+//! The states a delivery can be in, and why one that ended did so. Their order is their number in the store.
+
+use crate::domain::verdict::DeadReason;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum State {
+    Pending,
+    Retrying,
+    InFlight,
+    Held,
+    Delivered,
+    Dead,
+    Cancelled,
+    Expired,
+}
+
+impl State {
+    pub const ALL: [Self; 8] = [
+        Self::Pending,
+        Self::Retrying,
+        Self::InFlight,
+        Self::Held,
+        Self::Delivered,
+        Self::Dead,
+        Self::Cancelled,
+        Self::Expired,
+    ];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Retrying => "retrying",
+            Self::InFlight => "in_flight",
+            Self::Held => "held",
+            Self::Delivered => "delivered",
+            Self::Dead => "dead",
+            Self::Cancelled => "cancelled",
+            Self::Expired => "expired",
+        }
+    }
+
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.name() == name)
+    }
+
+    pub const fn is_terminal(self) -> bool {
+        matches!(self, Self::Delivered | Self::Dead | Self::Cancelled | Self::Expired)
+    }
+
+    /// Due at some time and in nobody's hands.
+    pub const fn is_waiting(self) -> bool {
+        matches!(self, Self::Pending | Self::Retrying)
+    }
+
+    /// How bad this is for an event that has several deliveries: the largest wins, anything unfinished first.
+    pub const fn badness(self) -> u8 {
+        match self {
+            Self::Retrying => 8,
+            Self::Held => 7,
+            Self::InFlight => 6,
+            Self::Pending => 5,
+            Self::Dead => 4,
+            Self::Expired => 3,
+            Self::Cancelled => 2,
+            Self::Delivered => 1,
+        }
+    }
+}
+
+/// Why a delivery ended as it did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reason {
+    Exhausted,
+    RefusedByReceiver,
+    SerialisationFailed,
+    SigningFailed,
+    Closed,
+    EndpointOff,
+    EndpointDeleted,
+    ByHand,
+    GaveUp,
+}
+
+impl Reason {
+    pub const ALL: [Self; 9] = [
+        Self::Exhausted,
+        Self::RefusedByReceiver,
+        Self::SerialisationFailed,
+        Self::SigningFailed,
+        Self::Closed,
+        Self::EndpointOff,
+        Self::EndpointDeleted,
+        Self::ByHand,
+        Self::GaveUp,
+    ];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Exhausted => "exhausted",
+            Self::RefusedByReceiver => "refused_by_receiver",
+            Self::SerialisationFailed => "serialisation_failed",
+            Self::SigningFailed => "signing_failed",
+            Self::Closed => "closed",
+            Self::EndpointOff => "endpoint_off",
+            Self::EndpointDeleted => "endpoint_deleted",
+            Self::ByHand => "by_hand",
+            Self::GaveUp => "give_up_after",
+        }
+    }
+}
+
+impl From<DeadReason> for Reason {
+    fn from(reason: DeadReason) -> Self {
+        match reason {
+            DeadReason::Exhausted => Self::Exhausted,
+            DeadReason::RefusedByReceiver => Self::RefusedByReceiver,
+            DeadReason::SerialisationFailed => Self::SerialisationFailed,
+            DeadReason::SigningFailed => Self::SigningFailed,
+        }
+    }
+}

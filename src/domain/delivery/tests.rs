@@ -1,0 +1,351 @@
+//! Whatever happens to a delivery, in whatever order, it moves only as the design's table says and keeps what it promises.
+
+mod table;
+
+use super::*;
+use crate::domain::verdict::DeadReason;
+use proptest::{
+    prelude::*,
+    strategy::ValueTree,
+    test_runner::{Config, TestRunner},
+};
+use std::{collections::HashSet, time::Duration};
+use table::{COPY, Happening, Kind, Row, expected, table};
+
+const START: Timestamp = Timestamp::from_millis(1_800_000_000_000);
+
+/// What is true of every delivery, whatever happened to it.
+fn check_shape(delivery: &Delivery) {
+    let state = delivery.state;
+    assert_eq!(delivery.finished_at.is_some(), state.is_terminal(), "an end has its time");
+    let has_reason = state.is_terminal() && state != State::Delivered;
+    assert_eq!(delivery.reason.is_some(), has_reason, "an end that is no delivery has its reason");
+    let has_due = state.is_waiting() || state == State::Held;
+    assert_eq!(delivery.due.is_some(), has_due, "what waits is due at some time");
+    assert!(!state.is_terminal() || delivery.return_to.is_none(), "an end returns nowhere");
+    let by_hand = delivery.return_to.is_some();
+    assert!(!by_hand || delivery.at_due == AtDue::Attempt, "an extra attempt is made, not waited for");
+    assert!(!(by_hand && state == State::Retrying), "while asked for by hand it is pending");
+    assert!(delivery.attempt_count <= delivery.history_len, "numbers are given to rows of the history");
+    let is_on_schedule = state.is_waiting() && !by_hand && delivery.at_due == AtDue::Attempt;
+    assert_eq!(delivery.next_attempt_at(), delivery.due.filter(|_| is_on_schedule));
+}
+
+/// What one happening may change besides the state.
+fn check_change(before: &Delivery, after: &Delivery, happening: Happening, now: Timestamp) {
+    let fixed = |d: &Delivery| (d.id, d.app, d.event, d.endpoint, d.root, d.replay_of);
+    assert_eq!(fixed(after), fixed(before), "who it is never changes");
+    let by_hand = before.return_to.is_some();
+    let (rows, numbered, used) = match happening {
+        Happening::Conclude { verdict, rows, numbered, .. } => {
+            let used = match verdict {
+                Verdict::Retry { .. } => 1,
+                Verdict::Dead { .. } => numbered.min(1),
+                Verdict::Again { .. } | Verdict::Delivered => 0,
+            };
+            (rows, numbered, if by_hand { 0 } else { used })
+        }
+        Happening::TakeOver(_) => (1, 0, 0),
+        _ => (0, 0, 0),
+    };
+    assert_eq!(after.history_len, before.history_len + rows);
+    assert_eq!(after.attempt_count, before.attempt_count + numbered, "numbering continues");
+    let is_replay = matches!(happening, Happening::Replay { .. });
+    assert_eq!(after.place, if is_replay { 0 } else { before.place + used }, "its place in the schedule");
+    let held_for = before.held_at.filter(|_| matches!(happening, Happening::Release)).map(|at| now.since(at));
+    if !is_replay {
+        let give_up_at = before.give_up_at.map(|at| at.plus(held_for.unwrap_or_default()));
+        assert_eq!(after.give_up_at, give_up_at, "a replay restarts its age, being held stops it");
+    }
+    assert_eq!(after.state == State::Held, after.held_at.is_some());
+    if after.state == State::Expired && before.state != State::Expired {
+        let came_back = by_hand && matches!(before.return_to, Some(ReturnTo { state: State::Expired, .. }));
+        assert!(came_back || matches!(happening, Happening::Claim), "only its age expires it");
+    }
+    match happening {
+        Happening::Retry(_) => {
+            let due = before.due;
+            let ReturnTo { state, reason, at_due, finished_at, .. } = after.return_to.expect("a way back");
+            assert_eq!((state, reason, at_due), (before.state, before.reason, before.at_due));
+            assert_eq!((after.return_to.and_then(|back| back.due), finished_at), (due, before.finished_at));
+            assert_eq!(after.due, Some(now), "as soon as a hand is free");
+        }
+        Happening::Replay { give_up_at, .. } => {
+            assert_eq!((after.due, after.at_due, after.give_up_at), (Some(now), AtDue::Attempt, give_up_at));
+        }
+        Happening::Release => {
+            let due = if before.at_due == AtDue::Expire { after.give_up_at } else { before.due };
+            assert_eq!((after.due, after.at_due), (due.max(Some(now)), before.at_due));
+        }
+        Happening::HandBack(Switch::On) => assert_eq!((after.due, after.at_due), (Some(now), AtDue::Attempt)),
+        Happening::TakeOver(Switch::On) if !by_hand => assert_eq!(after.due, Some(now)),
+        Happening::Conclude { verdict: Verdict::Retry { due, then }, switch, .. }
+            if !by_hand && matches!(switch, Switch::On | Switch::OffHolding) =>
+        {
+            assert_eq!((after.due, after.at_due), (Some(due), then));
+        }
+        _ => {}
+    }
+}
+
+/// Lets a sequence of happenings loose on a newborn and checks every step; answers the rows of the table it went through.
+fn run(newborn: Delivery, happenings: Vec<(Happening, u64)>) -> Vec<Row> {
+    let rows = table();
+    let (mut delivery, mut now, mut seen) = (newborn, START, Vec::new());
+    // What it was when someone asked for an extra attempt.
+    let mut before_retry: Option<Delivery> = None;
+    for (happening, wait_ms) in happenings {
+        now = now.plus(Duration::from_millis(wait_ms));
+        let happening = happening.at(now);
+        let before = delivery.clone();
+        let step = format!("{happening:?} at {now}\n on {before:?}");
+        let got = happening.happen(&mut delivery, now);
+        let Some(to) = expected(&before, happening, now) else {
+            assert!(got.is_err(), "not refused: {step}");
+            assert_eq!(delivery, before, "refused but changed: {step}");
+            continue;
+        };
+        let got = got.unwrap_or_else(|refusal| panic!("{refusal}: {step}"));
+        assert_eq!((got.state, got.reason), to, "{step}");
+        let row = (before.state, happening.kind(), to);
+        assert!(rows.contains(&row), "{row:?} is not in the table: {step}");
+        seen.push(row);
+        check_shape(&got);
+        if before.state == State::Delivered {
+            assert_eq!(delivery, before, "what was delivered never changes: {step}");
+            check_copy(&before, &got, now);
+            continue;
+        }
+        check_change(&before, &delivery, happening, now);
+        if matches!(happening, Happening::Retry(_)) {
+            before_retry = Some(before.clone());
+        }
+        let came_back = before.return_to.is_some() && before.state == State::InFlight && {
+            matches!(happening.kind(), Kind::Conclude | Kind::TakeOver) && to.0 != State::Delivered
+        };
+        if came_back {
+            check_return(&before_retry.take().expect("it was retried"), &delivery);
+        }
+    }
+    seen
+}
+
+/// After a retry that failed: exactly as before it, but for the history it made and for what the endpoint did meanwhile.
+fn check_return(was: &Delivery, is: &Delivery) {
+    let history = |d: &Delivery| Delivery {
+        history_len: is.history_len,
+        attempt_count: is.attempt_count,
+        give_up_at: is.give_up_at,
+        held_at: is.held_at,
+        ..d.clone()
+    };
+    match is.state {
+        State::Held => assert_eq!(*is, Delivery { state: State::Held, ..history(was) }),
+        State::Cancelled if was.state == State::Retrying => assert_eq!(is.place, was.place),
+        _ => assert_eq!(*is, history(was)),
+    }
+}
+
+fn check_copy(old: &Delivery, copy: &Delivery, now: Timestamp) {
+    assert_eq!((copy.id, copy.root, copy.replay_of), (COPY, old.root, Some(old.id)));
+    assert_eq!((copy.app, copy.event, copy.endpoint), (old.app, old.event, old.endpoint));
+    assert_eq!((copy.place, copy.attempt_count, copy.history_len), (0, 0, 0));
+    assert_eq!((copy.due, copy.at_due, copy.return_to), (Some(now), AtDue::Attempt, None));
+}
+
+fn switch() -> impl Strategy<Value = Switch> {
+    prop_oneof![
+        4 => Just(Switch::On),
+        1 => Just(Switch::OffHolding),
+        1 => Just(Switch::OffCancelling),
+        1 => Just(Switch::Deleted),
+    ]
+}
+
+fn instant() -> impl Strategy<Value = Timestamp> {
+    (0i64..100_000).prop_map(Timestamp::from_millis)
+}
+
+fn verdict() -> impl Strategy<Value = Verdict> {
+    let then = prop::sample::select(vec![AtDue::Attempt, AtDue::Attempt, AtDue::Exhaust, AtDue::Expire]);
+    let reason = prop::sample::select(vec![
+        DeadReason::Exhausted,
+        DeadReason::RefusedByReceiver,
+        DeadReason::SerialisationFailed,
+        DeadReason::SigningFailed,
+    ]);
+    prop_oneof![
+        1 => Just(Verdict::Delivered),
+        4 => (instant(), then).prop_map(|(due, then)| Verdict::Retry { due, then }),
+        2 => instant().prop_map(|due| Verdict::Again { due }),
+        3 => (reason, any::<bool>()).prop_map(|(reason, switch_off)| Verdict::Dead { reason, switch_off }),
+    ]
+}
+
+fn happening() -> impl Strategy<Value = Happening> {
+    let conclude = (verdict(), 0u32..4, 0u32..4, switch()).prop_map(|(verdict, rows, numbered, switch)| {
+        Happening::Conclude { verdict, rows, numbered: numbered.min(rows), switch }
+    });
+    let replay = (prop::option::of(instant()), switch())
+        .prop_map(|(give_up_at, switch)| Happening::Replay { give_up_at, switch });
+    prop_oneof![
+        6 => Just(Happening::Claim),
+        6 => conclude,
+        1 => switch().prop_map(Happening::HandBack),
+        1 => switch().prop_map(Happening::TakeOver),
+        2 => switch().prop_map(Happening::SwitchOff),
+        2 => Just(Happening::Release),
+        3 => switch().prop_map(Happening::Retry),
+        2 => replay,
+        1 => switch().prop_map(Happening::ReplayAs),
+        1 => Just(Happening::Cancel),
+        1 => Just(Happening::Close),
+    ]
+}
+
+fn happenings() -> impl Strategy<Value = Vec<(Happening, u64)>> {
+    prop::collection::vec((happening(), 0u64..20_000), 1..60)
+}
+
+fn newborn(give_up_at: Option<Timestamp>) -> Delivery {
+    let id = |n| (DeliveryId::from_i64(n), AppId::from_i64(1), EventId::from_i64(6), EndpointId::from_i64(2));
+    let (id, app, event, endpoint) = id(7);
+    Delivery::born(id, app, event, endpoint, START, give_up_at)
+}
+
+fn newborns() -> impl Strategy<Value = Delivery> {
+    let age = prop::option::weighted(0.3, 0u64..400_000);
+    (age, any::<bool>()).prop_map(|(age, carried)| {
+        let mut delivery = newborn(age.map(|ms| START.plus(Duration::from_millis(ms))));
+        if carried {
+            delivery.carry_from_birth();
+        }
+        check_shape(&delivery);
+        delivery
+    })
+}
+
+proptest! {
+    #![proptest_config(Config::with_cases(2000))]
+
+    #[test]
+    fn a_delivery_moves_only_as_the_table_says(newborn in newborns(), happenings in happenings()) {
+        run(newborn, happenings);
+    }
+}
+
+#[test]
+fn every_row_of_the_table_can_be_reached() {
+    let mut runner = TestRunner::deterministic();
+    let mut unseen = table();
+    for _ in 0..6000 {
+        let one = (newborns(), happenings()).new_tree(&mut runner).unwrap().current();
+        for row in run(one.0, one.1) {
+            unseen.remove(&row);
+        }
+    }
+    assert_eq!(unseen, HashSet::new());
+}
+
+/// One delivery in each state.
+fn one_in(state: State) -> Delivery {
+    let mut delivery = newborn(None);
+    let retry = Verdict::Retry { due: START, then: AtDue::Attempt };
+    let dead = Verdict::Dead { reason: DeadReason::Exhausted, switch_off: false };
+    let steps: Vec<Happening> = match state {
+        State::Pending => vec![],
+        State::InFlight => vec![Happening::Claim],
+        State::Retrying => vec![Happening::Claim, ended(retry)],
+        State::Held => vec![Happening::SwitchOff(Switch::OffHolding)],
+        State::Delivered => vec![Happening::Claim, ended(Verdict::Delivered)],
+        State::Dead => vec![Happening::Claim, ended(dead)],
+        State::Cancelled => vec![Happening::Cancel],
+        State::Expired => {
+            delivery.give_up_at = Some(START);
+            vec![Happening::Claim]
+        }
+    };
+    for step in steps {
+        step.happen(&mut delivery, START).unwrap();
+    }
+    assert_eq!(delivery.state, state);
+    delivery
+}
+
+fn ended(verdict: Verdict) -> Happening {
+    Happening::Conclude { verdict, rows: 1, numbered: 1, switch: Switch::On }
+}
+
+#[test]
+fn people_are_refused_exactly_what_the_design_refuses() {
+    use State::{Cancelled, Dead, Delivered, Expired, Held, InFlight, Pending, Retrying};
+    let refused = |happening: Happening| -> Vec<State> {
+        let refuses = |state: &State| match happening.happen(&mut one_in(*state), START) {
+            Ok(_) => false,
+            Err(Refusal::WrongState { state: named, .. }) => named == *state,
+            Err(Refusal::EndpointDeleted) => panic!("{happening:?} of {state:?}"),
+        };
+        State::ALL.into_iter().filter(refuses).collect()
+    };
+    let replay = Happening::Replay { give_up_at: None, switch: Switch::On };
+    assert_eq!(refused(Happening::Retry(Switch::On)), [Pending, InFlight, Held, Delivered]);
+    assert_eq!(refused(Happening::Cancel), [InFlight, Delivered, Dead, Cancelled, Expired]);
+    assert_eq!(refused(replay), [Pending, Retrying, InFlight, Held, Delivered]);
+    assert_eq!(refused(Happening::Close).len(), 7, "all but the dead");
+}
+
+#[test]
+fn nothing_is_sent_again_to_a_deleted_endpoint() {
+    let gone = Switch::Deleted;
+    let replay = Happening::Replay { give_up_at: None, switch: gone };
+    for (state, happening) in [
+        (State::Retrying, Happening::Retry(gone)),
+        (State::Dead, Happening::Retry(gone)),
+        (State::Expired, replay),
+        (State::Delivered, Happening::ReplayAs(gone)),
+    ] {
+        assert_eq!(happening.happen(&mut one_in(state), START), Err(Refusal::EndpointDeleted), "{state:?}");
+    }
+}
+
+#[test]
+fn a_terminal_delivery_handed_over_twice_changes_nothing() {
+    for state in State::ALL.into_iter().filter(|state| state.is_terminal()) {
+        let mut delivery = one_in(state);
+        for again in [Happening::Claim, ended(Verdict::Delivered), Happening::TakeOver(Switch::On)] {
+            assert!(again.happen(&mut delivery, START).is_err());
+        }
+        assert_eq!(delivery, one_in(state));
+    }
+}
+
+#[test]
+fn a_retry_in_a_final_wait_goes_back_to_that_wait() {
+    let due = START.plus(Duration::from_hours(6));
+    let mut delivery = newborn(None);
+    delivery.claim(START).unwrap();
+    let last = Verdict::Retry { due, then: AtDue::Exhaust };
+    delivery.conclude(&last, (1, 1), Switch::On, START).unwrap();
+    assert_eq!(delivery.next_attempt_at(), None, "nothing will be sent after a final wait");
+    delivery.retry(Switch::On, START).unwrap();
+    assert_eq!(delivery.claim(START), Ok(Claimed::Carry));
+    delivery.conclude(&last, (1, 1), Switch::On, START).unwrap();
+    assert_eq!((delivery.state, delivery.due, delivery.at_due), (State::Retrying, Some(due), AtDue::Exhaust));
+    assert_eq!((delivery.place, delivery.attempt_count), (1, 2));
+    assert_eq!(delivery.claim(due), Ok(Claimed::Ended));
+    assert_eq!((delivery.state, delivery.reason), (State::Dead, Some(Reason::Exhausted)));
+}
+
+#[test]
+fn states_and_reasons_have_names_of_their_own_and_states_are_read_back() {
+    for state in State::ALL {
+        assert_eq!(State::parse(state.name()), Some(state));
+    }
+    assert_eq!(State::parse("Pending"), None);
+    assert_eq!(Reason::ALL.map(Reason::name).into_iter().collect::<HashSet<_>>().len(), Reason::ALL.len());
+    let mut worst_first = State::ALL;
+    worst_first.sort_by_key(|state| std::cmp::Reverse(state.badness()));
+    let names = worst_first.map(State::name);
+    assert_eq!(names[..4], ["retrying", "held", "in_flight", "pending"]);
+    assert_eq!(names[4..], ["dead", "expired", "cancelled", "delivered"]);
+}

@@ -1,0 +1,173 @@
+//! Apps, endpoints and keys as they are now, held in memory: what the hot path asks instead of the store.
+//!
+//! The service writes here after each commit of the registry; everybody else only reads. Locks are held for a look-up,
+//! never across anything that waits.
+
+use super::{
+    app::App,
+    endpoint::Endpoint,
+    id::{AppId, EndpointId},
+    key::{Key, KeyHash, Scope},
+    roster::Roster,
+};
+use arc_swap::ArcSwap;
+use std::{
+    collections::HashMap,
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+};
+
+/// One app with its endpoints; a snapshot of the endpoints costs one reference count.
+#[derive(Debug)]
+pub struct AppEntry {
+    app: ArcSwap<App>,
+    endpoints: ArcSwap<Roster>,
+}
+
+impl AppEntry {
+    pub fn app(&self) -> Arc<App> {
+        self.app.load_full()
+    }
+
+    /// In order of creation.
+    pub fn endpoints(&self) -> Arc<Roster> {
+        self.endpoints.load_full()
+    }
+
+    pub fn endpoint(&self, uid: &str) -> Option<Arc<Endpoint>> {
+        self.endpoints.load().iter().find(|endpoint| endpoint.record.uid == uid).cloned()
+    }
+}
+
+#[derive(Debug, Default)]
+pub struct Directory {
+    apps: RwLock<Apps>,
+    endpoints: RwLock<HashMap<EndpointId, Arc<Endpoint>>>,
+    keys: RwLock<HashMap<KeyHash, Arc<Key>>>,
+}
+
+#[derive(Debug, Default)]
+struct Apps {
+    by_uid: HashMap<String, Arc<AppEntry>>,
+    by_id: HashMap<AppId, Arc<AppEntry>>,
+}
+
+impl Directory {
+    pub fn app(&self, uid: &str) -> Option<Arc<AppEntry>> {
+        read(&self.apps).by_uid.get(uid).cloned()
+    }
+
+    pub fn app_by_id(&self, id: AppId) -> Option<Arc<AppEntry>> {
+        read(&self.apps).by_id.get(&id).cloned()
+    }
+
+    pub fn apps(&self) -> Vec<Arc<App>> {
+        let mut apps: Vec<_> = read(&self.apps).by_id.values().map(|entry| entry.app()).collect();
+        apps.sort_by_key(|app| app.id);
+        apps
+    }
+
+    /// `None` for an endpoint that was deleted.
+    pub fn endpoint(&self, id: EndpointId) -> Option<Arc<Endpoint>> {
+        read(&self.endpoints).get(&id).cloned()
+    }
+
+    pub fn key(&self, hash: &KeyHash) -> Option<Arc<Key>> {
+        read(&self.keys).get(hash).cloned()
+    }
+
+    pub fn keys(&self) -> Vec<Arc<Key>> {
+        let mut keys: Vec<_> = read(&self.keys).values().cloned().collect();
+        keys.sort_by_key(|key| key.id);
+        keys
+    }
+
+    pub fn put_app(&self, app: App) {
+        let mut apps = write(&self.apps);
+        if let Some(entry) = apps.by_id.get(&app.id) {
+            entry.app.store(Arc::new(app));
+            return;
+        }
+        let (id, uid) = (app.id, app.uid.clone());
+        let entry = Arc::new(AppEntry { app: ArcSwap::from_pointee(app), endpoints: ArcSwap::default() });
+        apps.by_uid.insert(uid, entry.clone());
+        apps.by_id.insert(id, entry);
+    }
+
+    /// Forgets an app with its endpoints and keys; returns the endpoints that were in it.
+    pub fn remove_app(&self, id: AppId) -> Vec<Arc<Endpoint>> {
+        let mut apps = write(&self.apps);
+        let Some(entry) = apps.by_id.remove(&id) else { return Vec::new() };
+        let uid = &entry.app().uid;
+        // The name may belong to a newer app already.
+        if apps.by_uid.get(uid).is_some_and(|named| Arc::ptr_eq(named, &entry)) {
+            apps.by_uid.remove(uid);
+        }
+        drop(apps);
+        let gone = entry.endpoints();
+        let mut endpoints = write(&self.endpoints);
+        for endpoint in gone.iter() {
+            endpoints.remove(&endpoint.id());
+        }
+        write(&self.keys).retain(|_, key| key.scope != Scope::App(id));
+        gone.to_vec()
+    }
+
+    /// Adds all endpoints of an app at once, as they are loaded at the start.
+    pub fn load_endpoints(&self, app: AppId, loaded: Vec<Arc<Endpoint>>) {
+        let apps = read(&self.apps);
+        let Some(entry) = apps.by_id.get(&app) else { return };
+        write(&self.endpoints).extend(loaded.iter().map(|endpoint| (endpoint.id(), endpoint.clone())));
+        entry.endpoints.store(Arc::new(Roster::new(loaded)));
+    }
+
+    /// Adds an endpoint or replaces it; one whose app is gone is not added. `false` if a newer revision is here already:
+    /// then the store knows more than whoever calls.
+    pub fn put_endpoint(&self, endpoint: Arc<Endpoint>) -> bool {
+        let apps = read(&self.apps);
+        let Some(entry) = apps.by_id.get(&endpoint.record.app) else { return true };
+        // The write lock orders concurrent changes; the list itself is replaced as a whole.
+        let mut endpoints = write(&self.endpoints);
+        let known = endpoints.get(&endpoint.id());
+        if known.is_some_and(|known| known.record.revision > endpoint.record.revision) {
+            return false;
+        }
+        let is_known = endpoints.insert(endpoint.id(), endpoint.clone()).is_some();
+        let mut list = entry.endpoints.load().to_vec();
+        if is_known {
+            for place in list.iter_mut().filter(|place| place.id() == endpoint.id()) {
+                *place = endpoint.clone();
+            }
+        } else {
+            list.push(endpoint);
+        }
+        entry.endpoints.store(Arc::new(Roster::new(list)));
+        true
+    }
+
+    pub fn remove_endpoint(&self, id: EndpointId) {
+        let apps = read(&self.apps);
+        let mut endpoints = write(&self.endpoints);
+        let Some(endpoint) = endpoints.remove(&id) else { return };
+        if let Some(entry) = apps.by_id.get(&endpoint.record.app) {
+            let list = entry.endpoints.load().iter().filter(|e| e.id() != id).cloned().collect();
+            entry.endpoints.store(Arc::new(Roster::new(list)));
+        }
+    }
+
+    pub fn put_key(&self, key: Key) {
+        write(&self.keys).insert(key.hash, Arc::new(key));
+    }
+
+    pub fn remove_key(&self, hash: &KeyHash) {
+        write(&self.keys).remove(hash);
+    }
+}
+
+/// A panic elsewhere must not close the directory: its values are replaced whole, never half-written.
+fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
+    lock.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
+    lock.write().unwrap_or_else(PoisonError::into_inner)
+}

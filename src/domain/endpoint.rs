@@ -1,0 +1,123 @@
+//! An endpoint: where an app's events go, as it is stored and as the hot path uses it.
+//!
+//! `EndpointRecord` is the row; `Endpoint` is the row with its contract resolved, its address parsed and its secrets
+//! opened, made once per change so that a delivery looks nothing up.
+
+use super::{
+    contract::{Contract, ContractHash, WaitingWhenOff},
+    delivery::Switch,
+    id::{AppId, EndpointId},
+    secret::Secret,
+    signer::Signer,
+    subscription::Patterns,
+    target::Target,
+    time::Timestamp,
+};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct EndpointRecord {
+    pub id: EndpointId,
+    pub app: AppId,
+    /// The id that callers use: theirs where one was given, else ours.
+    pub uid: String,
+    pub settings: EndpointSettings,
+    pub off: Option<SwitchedOff>,
+    /// Static headers, sealed as one JSON document; they may hold an `Authorization`.
+    pub sealed_headers: Option<Vec<u8>>,
+    pub secrets: Vec<SealedSecret>,
+    /// Grows with every change; attempts name it.
+    pub revision: u32,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+/// What an app sets; stored as one document.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct EndpointSettings {
+    pub url: String,
+    pub event_types: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contract: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overrides: Option<serde_json::Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_in_flight: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<serde_json::Value>,
+}
+
+/// An endpoint that takes no deliveries: why and since when.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SwitchedOff {
+    pub reason: OffReason,
+    pub at: Timestamp,
+    /// What becomes of waiting deliveries, as the contract said when it was switched off.
+    pub waiting: WaitingWhenOff,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OffReason {
+    ByHand,
+    /// The receiver answered that it is gone (410).
+    Gone,
+}
+
+impl OffReason {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ByHand => "by_hand",
+            Self::Gone => "gone",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SealedSecret {
+    pub sealed: Vec<u8>,
+    pub valid_from: Timestamp,
+    pub valid_until: Option<Timestamp>,
+}
+
+/// An endpoint ready for use.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    pub record: EndpointRecord,
+    pub target: Target,
+    pub patterns: Patterns,
+    pub contract: Arc<Contract>,
+    pub contract_hash: ContractHash,
+    /// Opened secrets, newest last.
+    pub secrets: Vec<Secret>,
+    /// `None` when the secrets cannot sign under this contract: its deliveries end `dead(signing_failed)`.
+    pub signer: Option<Arc<Signer>>,
+    pub headers: Arc<[(String, String)]>,
+    /// Plain HTTP is refused when it is dialled.
+    pub https_only: bool,
+}
+
+impl EndpointRecord {
+    /// Whether it takes deliveries, and what becomes of those that wait if not.
+    pub fn switch(&self) -> Switch {
+        switch(self.off.as_ref())
+    }
+}
+
+/// What being switched off means for deliveries that wait.
+pub fn switch(off: Option<&SwitchedOff>) -> Switch {
+    match off.map(|off| off.waiting) {
+        None => Switch::On,
+        Some(WaitingWhenOff::Held) => Switch::OffHolding,
+        Some(WaitingWhenOff::Cancelled) => Switch::OffCancelling,
+    }
+}
+
+impl Endpoint {
+    pub fn id(&self) -> EndpointId {
+        self.record.id
+    }
+}

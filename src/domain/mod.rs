@@ -1,0 +1,31 @@
+//! What a delivery is and what may happen to it: pure values and pure functions.
+//!
+//! Nothing here waits, reads a clock, rolls dice, or knows SQL or HTTP types; all of that is handed in.
+
+pub mod address;
+pub mod app;
+pub mod body;
+pub mod contract;
+pub mod delivery;
+pub mod directory;
+pub mod endpoint;
+pub mod event;
+pub mod field;
+pub mod id;
+mod json;
+pub mod key;
+pub mod outcome;
+pub mod port;
+pub mod request;
+mod retry_after;
+pub mod roster;
+pub mod schedule;
+pub mod seal;
+pub mod secret;
+pub mod signer;
+pub mod static_headers;
+pub mod subscription;
+pub mod tally;
+pub mod target;
+pub mod time;
+pub mod verdict;

@@ -1,0 +1,76 @@
+//! The ports that rooms meet at: hands, taken before an event is stored, and the handover after the commit.
+//!
+//! The store knows these two traits and nothing of the engine; the engine's lanes implement them.
+
+use super::{delivery::Delivery, endpoint::SwitchedOff, event::Event, id::EndpointId, time::Timestamp};
+use std::sync::Arc;
+
+/// Gives out permits to carry. Taking one never waits.
+pub trait Hands: Send + Sync {
+    /// A hand for one delivery of `bytes` to this endpoint, unless all hands, or the endpoint's share of them, are busy,
+    /// or others already wait in its lane.
+    fn take(&self, endpoint: EndpointId, bytes: usize) -> Option<Hand>;
+
+    /// A hand for a test, which goes out at once even to an endpoint that is off; none if far too much is under way already.
+    fn take_for_test(&self, endpoint: EndpointId, bytes: usize) -> Option<Hand>;
+
+    /// The endpoint's settings or switch changed, or it was deleted: its lane follows, and what waits is settled in the
+    /// background where the service has not done so.
+    fn endpoint_changed(&self, endpoint: EndpointId);
+}
+
+/// Where a hand goes back to.
+pub trait HandHolder: Send + Sync {
+    fn give_back(&self, bytes: usize);
+
+    /// A hand that was taken before it was known what it would carry now holds this many bytes.
+    fn weigh(&self, bytes: usize);
+}
+
+/// A permit to carry one delivery. It is free again when dropped, which is when the result is committed.
+pub struct Hand {
+    holder: Arc<dyn HandHolder>,
+    bytes: usize,
+}
+
+impl Hand {
+    pub fn new(holder: Arc<dyn HandHolder>, bytes: usize) -> Self {
+        Self { holder, bytes }
+    }
+
+    /// Counts the bytes of what it carries, for a hand that was taken before they were known.
+    pub fn weigh(&mut self, bytes: usize) {
+        self.holder.weigh(bytes);
+        self.bytes += bytes;
+    }
+}
+
+impl Drop for Hand {
+    fn drop(&mut self) {
+        self.holder.give_back(self.bytes);
+    }
+}
+
+impl std::fmt::Debug for Hand {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Hand")
+    }
+}
+
+/// A delivery in hand, with all that is needed to send it but the endpoint's current settings.
+#[derive(Debug)]
+pub struct Carried {
+    pub delivery: Delivery,
+    pub event: Arc<Event>,
+    pub hand: Hand,
+}
+
+/// What the ledger tells the engine after a commit. None of these may wait.
+pub trait Handover: Send + Sync {
+    /// These are in flight in the store and nobody else will send them.
+    fn carry(&self, carried: Vec<Carried>);
+    /// Something in this lane waits in the store, due then. A hint: the store is the truth.
+    fn waiting(&self, endpoint: EndpointId, due: Timestamp);
+    /// The receiver said that it is gone, and its endpoint was switched off with that verdict: it has this revision now.
+    fn switched_off(&self, endpoint: EndpointId, off: SwitchedOff, revision: u32);
+}

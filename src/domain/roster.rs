@@ -1,0 +1,138 @@
+//! The endpoints of one app, and which of them want an event: a look-up by type, however many endpoints there are.
+
+use super::endpoint::Endpoint;
+use std::{
+    collections::HashMap,
+    ops::Deref,
+    sync::{Arc, OnceLock},
+};
+
+/// Up to this many are asked one by one: that is cheaper than an index.
+const ASKED_ONE_BY_ONE_MAX: usize = 16;
+
+/// In order of creation. The index is made when it is first needed, so that a change costs no more than a list.
+#[derive(Debug, Default)]
+pub struct Roster {
+    endpoints: Vec<Arc<Endpoint>>,
+    index: OnceLock<Index>,
+}
+
+/// Places in the list, ascending.
+#[derive(Debug, Default)]
+struct Index {
+    every_type: Vec<u32>,
+    exact: HashMap<Box<str>, Vec<u32>>,
+    /// By prefix, which ends with a dot.
+    prefixes: HashMap<Box<str>, Vec<u32>>,
+}
+
+impl Roster {
+    pub fn new(endpoints: Vec<Arc<Endpoint>>) -> Self {
+        Self { endpoints, index: OnceLock::new() }
+    }
+
+    /// Those that subscribe to this type, in order of creation.
+    pub fn wanting(&self, event_type: &str) -> Vec<&Arc<Endpoint>> {
+        if self.endpoints.len() <= ASKED_ONE_BY_ONE_MAX {
+            return self.endpoints.iter().filter(|endpoint| endpoint.patterns.matches(event_type)).collect();
+        }
+        let index = self.index.get_or_init(|| Index::of(&self.endpoints));
+        let mut places = index.every_type.clone();
+        places.extend(index.exact.get(event_type).into_iter().flatten());
+        for (dot, _) in event_type.match_indices('.') {
+            places.extend(index.prefixes.get(&event_type[..=dot]).into_iter().flatten());
+        }
+        places.sort_unstable();
+        places.dedup();
+        places.into_iter().filter_map(|place| self.endpoints.get(place as usize)).collect()
+    }
+}
+
+impl Index {
+    fn of(endpoints: &[Arc<Endpoint>]) -> Self {
+        let mut index = Self::default();
+        for (place, endpoint) in (0..).zip(endpoints) {
+            let patterns = &endpoint.patterns;
+            if patterns.wants_every_type() {
+                index.every_type.push(place);
+                continue;
+            }
+            for exact in patterns.exact() {
+                index.exact.entry(exact.clone()).or_default().push(place);
+            }
+            for prefix in patterns.prefixes() {
+                index.prefixes.entry(prefix.clone()).or_default().push(place);
+            }
+        }
+        index
+    }
+}
+
+impl Deref for Roster {
+    type Target = [Arc<Endpoint>];
+
+    fn deref(&self) -> &Self::Target {
+        &self.endpoints
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{
+        contract::Contract,
+        endpoint::{EndpointRecord, EndpointSettings},
+        id::{AppId, EndpointId},
+        subscription::Patterns,
+        target::Target,
+        time::Timestamp,
+    };
+    use proptest::prelude::*;
+
+    fn endpoint(number: i64, event_types: &[String]) -> Arc<Endpoint> {
+        let contract = Arc::new(Contract::builtin().unwrap().remove(0));
+        let now = Timestamp::from_millis(0);
+        Arc::new(Endpoint {
+            record: EndpointRecord {
+                id: EndpointId::from_i64(number),
+                app: AppId::from_i64(1),
+                uid: number.to_string(),
+                settings: EndpointSettings::default(),
+                off: None,
+                sealed_headers: None,
+                secrets: Vec::new(),
+                revision: 1,
+                created_at: now,
+                updated_at: now,
+            },
+            target: Target::stored("https://example.com/").unwrap(),
+            patterns: Patterns::parse(event_types).unwrap(),
+            contract_hash: contract.hash(),
+            contract,
+            secrets: Vec::new(),
+            signer: None,
+            headers: Arc::new([]),
+            https_only: true,
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn the_index_finds_exactly_those_that_match(
+            lists in prop::collection::vec(
+                prop::collection::vec(
+                    prop::sample::select(vec!["*", "a", "a.b", "a.*", "a.b.*", "a.b.c", "b.*", "ab"]), 1..4), 0..40),
+            event_type in prop::sample::select(vec!["a", "a.b", "a.b.c", "ab", "b", "b.a", "c", "a.c"]),
+        ) {
+            let endpoints: Vec<_> = (0..)
+                .zip(&lists)
+                .map(|(n, list)| endpoint(n, &list.iter().map(ToString::to_string).collect::<Vec<_>>()))
+                .collect();
+            let expected: Vec<_> =
+                endpoints.iter().filter(|e| e.patterns.matches(event_type)).map(|e| e.id()).collect();
+            let roster = Roster::new(endpoints);
+            let found: Vec<_> = roster.wanting(event_type).iter().map(|e| e.id()).collect();
+            prop_assert_eq!(found, expected);
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! When a failed delivery is tried again: the contract's waits, spread by a roll of the dice.
+
+use super::contract::{Jitter, RetryRule};
+use std::time::Duration;
+
+/// The wait after the attempt that used slot `place`, or `None` when the schedule has no more.
+/// `dice` is uniform in [0, 1).
+pub fn wait_after(retry: &RetryRule, place: u32, dice: f64) -> Option<Duration> {
+    retry.waits.get(place as usize).map(|&wait| spread(wait, retry.jitter, dice))
+}
+
+fn spread(wait: Duration, jitter: Jitter, dice: f64) -> Duration {
+    let factor = match jitter {
+        Jitter::None => return wait,
+        Jitter::Full => dice,
+        Jitter::Percent(percent) => 1.0 + f64::from(percent) / 100.0 * (2.0 * dice - 1.0),
+    };
+    Duration::from_millis((wait.as_millis() as f64 * factor).round() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::contract::fixtures;
+    use proptest::prelude::*;
+
+    const MINUTE: Duration = Duration::from_mins(1);
+
+    proptest! {
+        #[test]
+        fn jitter_stays_within_its_bounds(dice in 0.0..1.0f64, percent in 1u8..=100, secs in 1u64..2_592_000) {
+            let wait = Duration::from_secs(secs);
+            prop_assert_eq!(spread(wait, Jitter::None, dice), wait);
+            prop_assert!(spread(wait, Jitter::Full, dice) <= wait);
+            let spread = spread(wait, Jitter::Percent(percent), dice).as_secs_f64();
+            let reach = wait.as_secs_f64() * f64::from(percent) / 100.0 + 0.001;
+            prop_assert!((spread - wait.as_secs_f64()).abs() <= reach);
+        }
+    }
+
+    #[test]
+    fn jitter_reaches_both_ends_and_is_even() {
+        assert_eq!(spread(MINUTE, Jitter::Full, 0.0), Duration::ZERO);
+        assert_eq!(spread(MINUTE, Jitter::Full, 0.5), Duration::from_secs(30));
+        assert_eq!(spread(MINUTE, Jitter::Percent(20), 0.0), Duration::from_secs(48));
+        assert_eq!(spread(MINUTE, Jitter::Percent(20), 0.5), MINUTE);
+        assert_eq!(spread(MINUTE, Jitter::Percent(20), 0.999_999_9), Duration::from_secs(72));
+    }
+
+    #[test]
+    fn the_schedule_ends_after_its_last_wait() {
+        let retry = fixtures::zerofee().retry;
+        assert_eq!(wait_after(&retry, 4, 0.3), Some(Duration::from_hours(8)));
+        assert_eq!(wait_after(&retry, 5, 0.3), None);
+        assert_eq!(wait_after(&retry, u32::MAX, 0.3), None);
+    }
+}

@@ -1,0 +1,217 @@
+//! Secrets at rest: AES-256-GCM under a key that has an id, bound to the place where the secret belongs.
+//!
+//! Sealed bytes are: format (1), length of the key's id, the id, nonce (12), ciphertext with tag.
+
+use aws_lc_rs::{
+    aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey},
+    digest,
+};
+use base64::{
+    Engine,
+    alphabet::STANDARD,
+    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
+};
+use std::fmt;
+
+const FORMAT: u8 = 1;
+const NONCE_BYTES: usize = 12;
+const KEY_BYTES: usize = 32;
+
+/// Why something cannot be sealed or opened. Never holds a key or what was sealed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SealError {
+    #[error("encryption key {0} must be base64 of exactly 32 bytes, optionally after an id and a colon")]
+    NotAKey(usize),
+    #[error("the id of encryption key {0} must be 1 to 32 characters out of A-Z a-z 0-9 _ -")]
+    NotAnId(usize),
+    #[error("encryption key {0} is given twice, or its id is")]
+    Twice(usize),
+    #[error("sealed with the encryption key \"{0}\", which is not among the given ones")]
+    UnknownKey(String),
+    #[error("the sealed bytes are damaged, or belong to another place")]
+    Damaged,
+}
+
+struct SealingKey {
+    id: String,
+    /// Stands in for the id of a key that was given without one, so that it can get one later.
+    fingerprint: String,
+    key: LessSafeKey,
+}
+
+/// The keys that secrets are sealed with: the first one seals, all of them open.
+pub struct Keyring {
+    first: SealingKey,
+    others: Vec<SealingKey>,
+}
+
+impl Keyring {
+    /// Reads `[id:]base64[,…]`.
+    pub fn parse(text: &str) -> Result<Self, SealError> {
+        let mut keys: Vec<SealingKey> = Vec::new();
+        for (i, entry) in text.split(',').enumerate() {
+            let key = parse_key(entry.trim(), i + 1)?;
+            if keys.iter().any(|other| other.id == key.id || other.fingerprint == key.fingerprint) {
+                return Err(SealError::Twice(i + 1));
+            }
+            keys.push(key);
+        }
+        let mut keys = keys.into_iter();
+        let first = keys.next().ok_or(SealError::NotAKey(1))?;
+        Ok(Self { first, others: keys.collect() })
+    }
+
+    /// Seals `plain` so that only `open` with the same `bound_to` gives it back. The nonce must be fresh chance.
+    pub fn seal(&self, plain: &[u8], bound_to: &str, nonce: [u8; NONCE_BYTES]) -> Result<Vec<u8>, SealError> {
+        let id = self.first.id.as_bytes();
+        let mut sealed = Vec::with_capacity(2 + id.len() + NONCE_BYTES + plain.len() + AES_256_GCM.tag_len());
+        sealed.extend_from_slice(&[FORMAT, id.len() as u8]);
+        sealed.extend_from_slice(id);
+        sealed.extend_from_slice(&nonce);
+        let start = sealed.len();
+        sealed.extend_from_slice(plain);
+        let nonce = Nonce::assume_unique_for_key(nonce);
+        let tag = self
+            .first
+            .key
+            .seal_in_place_separate_tag(nonce, Aad::from(bound_to), &mut sealed[start..])
+            .map_err(|_| SealError::Damaged)?;
+        sealed.extend_from_slice(tag.as_ref());
+        Ok(sealed)
+    }
+
+    pub fn open(&self, sealed: &[u8], bound_to: &str) -> Result<Vec<u8>, SealError> {
+        let (id, nonce, ciphertext) = take_apart(sealed).ok_or(SealError::Damaged)?;
+        let mut keys = std::iter::once(&self.first).chain(&self.others);
+        let key = keys
+            .find(|key| key.id == id || key.fingerprint == id)
+            .ok_or_else(|| SealError::UnknownKey(id.to_owned()))?;
+        let mut plain = ciphertext.to_vec();
+        let nonce = Nonce::assume_unique_for_key(nonce);
+        let length = key
+            .key
+            .open_in_place(nonce, Aad::from(bound_to), &mut plain)
+            .map_err(|_| SealError::Damaged)?
+            .len();
+        plain.truncate(length);
+        Ok(plain)
+    }
+}
+
+impl fmt::Debug for Keyring {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ids = std::iter::once(&self.first).chain(&self.others).map(|key| &key.id);
+        f.debug_list().entries(ids).finish()
+    }
+}
+
+fn parse_key(entry: &str, place: usize) -> Result<SealingKey, SealError> {
+    let (id, encoded) = entry.split_once(':').map_or((None, entry), |(id, encoded)| (Some(id), encoded));
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+    if id.is_some_and(|id| !(1..=32).contains(&id.len()) || !id.bytes().all(is_plain)) {
+        return Err(SealError::NotAnId(place));
+    }
+    let lenient = GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
+    let bytes =
+        GeneralPurpose::new(&STANDARD, lenient).decode(encoded).map_err(|_| SealError::NotAKey(place))?;
+    if bytes.len() != KEY_BYTES {
+        return Err(SealError::NotAKey(place));
+    }
+    let key = UnboundKey::new(&AES_256_GCM, &bytes).map_err(|_| SealError::NotAKey(place))?;
+    let digest = digest::digest(&digest::SHA256, &bytes);
+    let (start, _) = digest.as_ref().split_first_chunk().ok_or(SealError::NotAKey(place))?;
+    let fingerprint = format!("{:08x}", u32::from_be_bytes(*start));
+    let id = id.map_or_else(|| fingerprint.clone(), str::to_owned);
+    Ok(SealingKey { id, fingerprint, key: LessSafeKey::new(key) })
+}
+
+fn take_apart(sealed: &[u8]) -> Option<(&str, [u8; NONCE_BYTES], &[u8])> {
+    let (&[format, id_length], rest) = sealed.split_first_chunk::<2>()?;
+    let (id, rest) = rest.split_at_checked(usize::from(id_length))?;
+    let (nonce, ciphertext) = rest.split_first_chunk::<NONCE_BYTES>()?;
+    (format == FORMAT).then_some((std::str::from_utf8(id).ok()?, *nonce, ciphertext))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base64::prelude::BASE64_STANDARD;
+    use proptest::prelude::*;
+
+    fn key(fill: u8) -> String {
+        BASE64_STANDARD.encode([fill; 32])
+    }
+
+    fn ring(text: &str) -> Keyring {
+        Keyring::parse(text).unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_sealed_opens_only_in_its_place(
+            plain in prop::collection::vec(any::<u8>(), 0..100), place in "[a-z/]{0,10}", other in "[a-z/]{0,10}",
+            nonce: [u8; 12],
+        ) {
+            let ring = ring(&key(1));
+            let sealed = ring.seal(&plain, &place, nonce).unwrap();
+            prop_assert_eq!(ring.open(&sealed, &place), Ok(plain));
+            if place != other {
+                prop_assert_eq!(ring.open(&sealed, &other), Err(SealError::Damaged));
+            }
+        }
+
+        #[test]
+        fn no_changed_byte_goes_unnoticed(at in 0usize..44, bit in 0u8..8) {
+            let ring = ring(&format!("k1:{}", key(1)));
+            let mut sealed = ring.seal(b"twelve bytes", "app/ep", [9; 12]).unwrap();
+            prop_assert_eq!(sealed.len(), 44);
+            sealed[at] ^= 1 << bit;
+            prop_assert!(ring.open(&sealed, "app/ep").is_err());
+        }
+
+        #[test]
+        fn junk_never_opens_and_never_panics(junk in prop::collection::vec(any::<u8>(), 0..80)) {
+            prop_assert!(ring(&key(1)).open(&junk, "").is_err());
+        }
+    }
+
+    #[test]
+    fn the_first_key_seals_and_all_keys_open() {
+        let (old, new) = (format!("old:{}", key(1)), format!("new:{}", key(2)));
+        let sealed_before = ring(&old).seal(b"secret", "ep", [0; 12]).unwrap();
+        let rotating = ring(&format!("{new}, {old}"));
+        assert_eq!(rotating.open(&sealed_before, "ep").unwrap(), b"secret");
+        let sealed_after = rotating.seal(b"secret", "ep", [0; 12]).unwrap();
+        assert_eq!(ring(&old).open(&sealed_after, "ep"), Err(SealError::UnknownKey("new".into())));
+    }
+
+    #[test]
+    fn a_key_may_get_its_id_later() {
+        let sealed = ring(&key(1)).seal(b"secret", "ep", [0; 12]).unwrap();
+        let named = ring(&format!("new:{},named:{}", key(2), key(1)));
+        assert_eq!(named.open(&sealed, "ep").unwrap(), b"secret");
+    }
+
+    #[test]
+    fn bad_keyrings_are_refused_by_place_without_echoing_a_key() {
+        let long = BASE64_STANDARD.encode([1; 33]);
+        let cases = [
+            (String::new(), SealError::NotAKey(1)),
+            ("marker".into(), SealError::NotAKey(1)),
+            (long, SealError::NotAKey(1)),
+            (format!("{},", key(1)), SealError::NotAKey(2)),
+            (format!("{},a:marker!", key(1)), SealError::NotAKey(2)),
+            (format!("a b:{}", key(1)), SealError::NotAnId(1)),
+            (format!(":{}", key(1)), SealError::NotAnId(1)),
+            (format!("a:{},a:{}", key(1), key(2)), SealError::Twice(2)),
+            (format!("a:{},b:{}", key(1), key(1)), SealError::Twice(2)),
+        ];
+        for (text, expected) in cases {
+            let refusal = Keyring::parse(&text).unwrap_err();
+            assert_eq!(refusal, expected, "{text}");
+            assert!(!refusal.to_string().contains("marker"));
+        }
+        assert!(Keyring::parse(key(1).trim_end_matches('=')).is_ok(), "padding may be left out");
+        assert!(!format!("{:?}", ring(&key(1))).contains(&key(1)));
+    }
+}

@@ -1,0 +1,81 @@
+//! The keys of one endpoint, decoded once, ready to sign every attempt.
+
+use super::{
+    contract::{Contract, Rotation, SecretRule},
+    secret::{KeyBytes, Secret, key_bytes},
+    time::Timestamp,
+};
+use aws_lc_rs::{hmac, signature::Ed25519KeyPair};
+use std::{cmp::Reverse, fmt};
+
+/// Why a request cannot be signed. Never holds a secret.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SigningFailed {
+    #[error("a secret of the endpoint cannot sign under its contract: it {0}")]
+    UnusableSecret(String),
+    #[error("the endpoint has no secret that is valid now")]
+    NoValidSecret,
+}
+
+/// One key, of either kind.
+pub(super) enum SigningKey {
+    Hmac(Box<hmac::Key>),
+    Ed25519(Ed25519KeyPair),
+}
+
+struct TimedKey {
+    key: SigningKey,
+    valid_from: Timestamp,
+    valid_until: Option<Timestamp>,
+}
+
+/// Belongs to one endpoint's secrets under one contract; prepare another when either changes.
+pub struct Signer {
+    /// The newest first.
+    keys: Vec<TimedKey>,
+    rotation: Rotation,
+}
+
+impl Signer {
+    pub fn prepare(contract: &Contract, secrets: &[Secret]) -> Result<Self, SigningFailed> {
+        let mut keys = secrets
+            .iter()
+            .map(|secret| {
+                let key = signing_key(&contract.secret, secret)?;
+                Ok(TimedKey { key, valid_from: secret.valid_from, valid_until: secret.valid_until })
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        keys.sort_by_key(|timed| Reverse(timed.valid_from));
+        Ok(Self { keys, rotation: contract.secret.rotation })
+    }
+
+    /// The keys that sign at `now`: every valid one, or only the newest where the contract says so.
+    pub(super) fn keys_at(&self, now: Timestamp) -> impl Iterator<Item = &SigningKey> {
+        let count_max = match self.rotation {
+            Rotation::Both => usize::MAX,
+            Rotation::Switch => 1,
+        };
+        let is_valid =
+            move |key: &&TimedKey| key.valid_from <= now && key.valid_until.is_none_or(|until| now < until);
+        self.keys.iter().filter(is_valid).map(|timed| &timed.key).take(count_max)
+    }
+}
+
+impl fmt::Debug for Signer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Signer").field("keys", &self.keys.len()).finish_non_exhaustive()
+    }
+}
+
+fn signing_key(rule: &SecretRule, secret: &Secret) -> Result<SigningKey, SigningFailed> {
+    let rejected = |_| SigningFailed::UnusableSecret("is not an ed25519 key".into());
+    match &key_bytes(rule, &secret.text).map_err(SigningFailed::UnusableSecret)? {
+        KeyBytes::Hmac(bytes) => Ok(SigningKey::Hmac(Box::new(hmac::Key::new(hmac::HMAC_SHA256, bytes)))),
+        KeyBytes::Ed25519(bytes) => match bytes.split_at(32) {
+            (seed, []) => Ed25519KeyPair::from_seed_unchecked(seed),
+            (seed, public) => Ed25519KeyPair::from_seed_and_public_key(seed, public),
+        }
+        .map(SigningKey::Ed25519)
+        .map_err(rejected),
+    }
+}

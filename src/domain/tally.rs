@@ -1,0 +1,154 @@
+//! What is counted for the metrics: plain atomics that any room may add to without waiting.
+//!
+//! Histograms have fixed buckets, each twice as wide as the one before, so that noting a value costs two additions.
+
+use super::outcome::Class;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// The last bucket with an upper bound holds values up to 2²⁷: two minutes in microseconds, a day and a half in
+/// milliseconds.
+pub const BUCKETS: usize = 28;
+
+/// A histogram with the upper bounds 1, 2, 4, … and one bucket for whatever is larger.
+#[derive(Debug, Default)]
+pub struct Histogram {
+    counts: [AtomicU64; BUCKETS],
+    larger: AtomicU64,
+    sum: AtomicU64,
+}
+
+/// A histogram as it stands at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// How many values fell into each bucket and into none before it.
+    pub counts: [u64; BUCKETS],
+    pub larger: u64,
+    pub sum: u64,
+}
+
+impl Histogram {
+    pub fn note(&self, value: u64) {
+        let bucket = 64 - value.saturating_sub(1).leading_zeros() as usize;
+        self.counts.get(bucket).unwrap_or(&self.larger).fetch_add(1, Relaxed);
+        self.sum.fetch_add(value, Relaxed);
+    }
+
+    /// The largest value that a bucket holds.
+    pub const fn bound(bucket: usize) -> u64 {
+        1 << bucket
+    }
+
+    pub fn read(&self) -> Reading {
+        let counts = std::array::from_fn(|bucket| self.counts[bucket].load(Relaxed));
+        Reading { counts, larger: self.larger.load(Relaxed), sum: self.sum.load(Relaxed) }
+    }
+}
+
+impl Reading {
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum::<u64>() + self.larger
+    }
+}
+
+/// Everything that `/metrics` shows.
+#[derive(Debug, Default)]
+pub struct Tally {
+    accepted: AtomicU64,
+    attempts: [AtomicU64; Class::ALL.len()],
+    in_flight: AtomicU64,
+    waiting: AtomicU64,
+    oldest_overdue_ms: AtomicU64,
+    pub accept_us: Histogram,
+    /// From accepted (or `deliver_at`) to delivered.
+    pub delivered_ms: Histogram,
+    pub commit_commands: Histogram,
+    pub commit_us: Histogram,
+}
+
+impl Tally {
+    /// Events that are durable now; repeated ones are not counted again.
+    pub fn accepted(&self, events: u64) {
+        self.accepted.fetch_add(events, Relaxed);
+    }
+
+    pub fn accept_took(&self, us: u64) {
+        self.accept_us.note(us);
+    }
+
+    pub fn attempt(&self, class: Class) {
+        self.attempts[class as usize].fetch_add(1, Relaxed);
+    }
+
+    pub fn delivered_after(&self, ms: u64) {
+        self.delivered_ms.note(ms);
+    }
+
+    pub fn commit(&self, commands: u64, us: u64) {
+        self.commit_commands.note(commands);
+        self.commit_us.note(us);
+    }
+
+    pub fn set_in_flight(&self, deliveries: u64) {
+        self.in_flight.store(deliveries, Relaxed);
+    }
+
+    pub fn set_waiting(&self, deliveries: u64) {
+        self.waiting.store(deliveries, Relaxed);
+    }
+
+    /// How long the delivery that is overdue longest has been due; zero if none is.
+    pub fn set_oldest_overdue(&self, ms: u64) {
+        self.oldest_overdue_ms.store(ms, Relaxed);
+    }
+
+    pub fn accepted_total(&self) -> u64 {
+        self.accepted.load(Relaxed)
+    }
+
+    pub fn attempts_total(&self, class: Class) -> u64 {
+        self.attempts[class as usize].load(Relaxed)
+    }
+
+    pub fn in_flight(&self) -> u64 {
+        self.in_flight.load(Relaxed)
+    }
+
+    pub fn waiting(&self) -> u64 {
+        self.waiting.load(Relaxed)
+    }
+
+    pub fn oldest_overdue_ms(&self) -> u64 {
+        self.oldest_overdue_ms.load(Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_value_falls_into_the_first_bucket_that_holds_it(value: u64) {
+            let histogram = Histogram::default();
+            histogram.note(value);
+            let reading = histogram.read();
+            let expected = (0..BUCKETS).find(|&bucket| value <= Histogram::bound(bucket));
+            let found = reading.counts.iter().position(|&count| count == 1);
+            prop_assert_eq!(found, expected);
+            prop_assert_eq!(reading.larger, u64::from(expected.is_none()));
+            prop_assert_eq!(reading.count(), 1);
+        }
+    }
+
+    #[test]
+    fn every_class_has_a_counter_of_its_own() {
+        let tally = Tally::default();
+        for (times, class) in Class::ALL.into_iter().enumerate() {
+            (0..times).for_each(|_| tally.attempt(class));
+        }
+        for (times, class) in Class::ALL.into_iter().enumerate() {
+            assert_eq!(tally.attempts_total(class), times as u64, "{class:?}");
+        }
+    }
+}

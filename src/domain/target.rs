@@ -1,0 +1,182 @@
+//! Where a request goes: a URL, read once by one parser and written down in its canonical spelling.
+//!
+//! The canonical text is what is stored, shown and dialled. Anything that the URL standard would silently repair
+//! (tabs, backslashes, missing slashes, empty user names) is refused, so that no two readers can disagree.
+
+use super::address::{AddressPolicy, Refused};
+use std::{
+    fmt,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
+use url::{Position, Url};
+
+pub const URL_BYTES_MAX: usize = 2048;
+const NAME_BYTES_MAX: usize = 253;
+const LABEL_BYTES_MAX: usize = 63;
+
+/// A checked http or https URL. Cheap to clone.
+#[derive(Clone)]
+pub struct Target(Arc<Parts>);
+
+struct Parts {
+    url: String,
+    is_https: bool,
+    host: Host,
+    port: u16,
+    authority: String,
+    path_starts_at: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Host {
+    Address(IpAddr),
+    /// Lower case, in its ASCII form, without a trailing dot.
+    Name(String),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TargetError {
+    #[error("a URL may have at most {URL_BYTES_MAX} bytes")]
+    TooLong,
+    #[error("the URL must start with https:// or http:// and a host")]
+    Scheme,
+    #[error("the URL must not hold blanks, control characters or backslashes")]
+    Characters,
+    #[error("the URL must not hold a user name or password; use a header instead")]
+    UserInfo,
+    #[error("the URL must not hold a fragment (#)")]
+    Fragment,
+    #[error("the port must be between 1 and 65535")]
+    Port,
+    #[error("the host is not a valid host name or address")]
+    Host,
+    #[error("the host name must have at least two labels, as in hooks.example.com")]
+    SingleLabel,
+    #[error(transparent)]
+    Refused(#[from] Refused),
+}
+
+impl Target {
+    /// Reads what somebody typed, and refuses what `policy` forbids by sight: addresses in any spelling and names
+    /// that mean something only here. Names are looked up, and their addresses checked, when they are dialled.
+    pub fn parse(text: &str, policy: &AddressPolicy) -> Result<Self, TargetError> {
+        let target = Self::stored(text)?;
+        match target.host() {
+            Host::Address(ip) => drop(policy.check(SocketAddr::new(*ip, target.port()))?),
+            Host::Name(name) if policy.allows_name(name) => {}
+            Host::Name(_) => return Err(TargetError::SingleLabel),
+        }
+        Ok(target)
+    }
+
+    /// Reads a canonical text back. The policy may have changed since it was stored, so it is not asked here; it
+    /// is asked at every attempt.
+    pub fn stored(text: &str) -> Result<Self, TargetError> {
+        check_spelling(text)?;
+        let url = Url::parse(text).map_err(|error| match error {
+            url::ParseError::InvalidPort => TargetError::Port,
+            _ => TargetError::Host,
+        })?;
+        let host = match url.host() {
+            Some(url::Host::Ipv4(ip)) => Host::Address(ip.into()),
+            Some(url::Host::Ipv6(ip)) => Host::Address(ip.into()),
+            Some(url::Host::Domain(name)) if is_host_name(name) => Host::Name(name.to_owned()),
+            _ => return Err(TargetError::Host),
+        };
+        let port = url.port_or_known_default().filter(|&port| port != 0).ok_or(TargetError::Port)?;
+        let authority = url[Position::BeforeHost..Position::AfterPort].to_owned();
+        let path_starts_at = url[..Position::BeforePath].len();
+        let is_https = url.scheme() == "https";
+        let url = String::from(url);
+        if url.len() > URL_BYTES_MAX {
+            return Err(TargetError::TooLong);
+        }
+        Ok(Self(Arc::new(Parts { url, is_https, host, port, authority, path_starts_at })))
+    }
+
+    /// The canonical URL.
+    pub fn as_str(&self) -> &str {
+        &self.0.url
+    }
+
+    pub fn is_https(&self) -> bool {
+        self.0.is_https
+    }
+
+    pub fn host(&self) -> &Host {
+        &self.0.host
+    }
+
+    pub fn port(&self) -> u16 {
+        self.0.port
+    }
+
+    /// The value of the `host` header: the port is there only if it is not the scheme's own.
+    pub fn authority(&self) -> &str {
+        &self.0.authority
+    }
+
+    /// What the request line asks for; never empty.
+    pub fn path_and_query(&self) -> &str {
+        &self.0.url[self.0.path_starts_at..]
+    }
+}
+
+impl PartialEq for Target {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.0.url == other.0.url
+    }
+}
+
+impl Eq for Target {}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Target({})", self.as_str())
+    }
+}
+
+/// Refuses, in the text as it was typed, all that the URL standard would accept and quietly change.
+fn check_spelling(text: &str) -> Result<(), TargetError> {
+    if text.len() > URL_BYTES_MAX {
+        return Err(TargetError::TooLong);
+    }
+    if text.chars().any(|c| c == '\\' || c.is_control() || c.is_whitespace()) {
+        return Err(TargetError::Characters);
+    }
+    if text.contains('#') {
+        return Err(TargetError::Fragment);
+    }
+    let (scheme, rest) = text.split_once("://").ok_or(TargetError::Scheme)?;
+    if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("https") {
+        return Err(TargetError::Scheme);
+    }
+    let authority = rest.split(['/', '?']).next().unwrap_or_default();
+    match authority {
+        "" => Err(TargetError::Scheme),
+        _ if authority.contains('@') => Err(TargetError::UserInfo),
+        // Also the zone of an IPv6 address, which means an interface of this machine.
+        _ if authority.contains('%') => Err(TargetError::Host),
+        _ if authority.ends_with(':') => Err(TargetError::Port),
+        _ => Ok(()),
+    }
+}
+
+/// Letters, digits, hyphens and underscores in labels of 1 to 63 bytes: no trailing dot, no empty label.
+fn is_host_name(name: &str) -> bool {
+    name.len() <= NAME_BYTES_MAX
+        && name.split('.').all(|label| {
+            (1..=LABEL_BYTES_MAX).contains(&label.len())
+                && label.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
+        })
+}
+
+#[cfg(test)]
+mod tests;
