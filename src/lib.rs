@@ -2,3 +2,4 @@
 //! wants it until each delivery has reached a recorded end. `docs/ARCHITECTURE.md` is the map.
 
 pub mod domain;
+pub mod world;
