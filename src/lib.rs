@@ -2,4 +2,5 @@
 //! wants it until each delivery has reached a recorded end. `docs/ARCHITECTURE.md` is the map.
 
 pub mod domain;
+pub mod store;
 pub mod world;

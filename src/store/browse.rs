@@ -1,0 +1,112 @@
+//! Browsing: lists and details for people. Reads only, on connections of their own, never in the way of the writer.
+//!
+//! A page examines at most `ROWS_EXAMINED_MAX` rows in time order and returns short with a cursor, so that no filter needs
+//! an index of its own and no page can take long.
+
+use super::Reply;
+use crate::domain::{
+    delivery::{Delivery, State},
+    event::Event,
+    id::{AppId, DeliveryId, EndpointId, EventId},
+    outcome::Attempt,
+    time::Timestamp,
+};
+
+pub const ROWS_EXAMINED_MAX: u32 = 10_000;
+
+/// A page, newest first unless said otherwise. `next` continues it; a short page may have one.
+#[derive(Debug)]
+pub struct Page<T> {
+    pub rows: Vec<T>,
+    pub next: Option<Cursor>,
+}
+
+/// Where a list continues. The API prints it bound to its app and filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cursor {
+    pub at: i64,
+    pub id: i64,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct EventFilter {
+    pub event_type: Option<String>,
+    pub from: Option<Timestamp>,
+    pub to: Option<Timestamp>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct DeliveryFilter {
+    pub states: Vec<State>,
+    pub endpoint: Option<EndpointId>,
+    pub event: Option<EventId>,
+    pub event_type: Option<String>,
+    pub from: Option<Timestamp>,
+    pub to: Option<Timestamp>,
+}
+
+/// A delivery as lists show it.
+#[derive(Clone, Debug)]
+pub struct Listed {
+    pub delivery: Delivery,
+    /// The event, without its data.
+    pub event: Event,
+    pub last_error: Option<LastError>,
+}
+
+/// What went wrong last, if the last attempt failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LastError {
+    pub status: Option<u16>,
+    pub error: Option<String>,
+}
+
+/// A row of the history; `number` is `None` for attempts that use no slot of a schedule.
+#[derive(Clone, Debug)]
+pub struct PastAttempt {
+    pub position: u32,
+    pub number: Option<u32>,
+    pub attempt: Attempt,
+}
+
+pub trait Browse: Send + Sync {
+    /// By the producer's id, which comes first, or by our own.
+    fn find_event(&self, app: AppId, given_id: String, own: Option<EventId>) -> Reply<'_, Option<Event>>;
+
+    fn events(
+        &self,
+        app: AppId,
+        filter: EventFilter,
+        after: Option<Cursor>,
+        limit: u32,
+    ) -> Reply<'_, Page<Event>>;
+
+    /// All deliveries of an event, replays included, oldest first.
+    fn deliveries_of(&self, event: EventId) -> Reply<'_, Vec<Listed>>;
+
+    fn delivery(&self, app: AppId, delivery: DeliveryId) -> Reply<'_, Option<(Listed, Vec<PastAttempt>)>>;
+
+    fn deliveries(
+        &self,
+        app: AppId,
+        filter: DeliveryFilter,
+        after: Option<Cursor>,
+        limit: u32,
+    ) -> Reply<'_, Page<Listed>>;
+
+    /// What waits in these lanes (all of one app), the next due first.
+    fn queue(&self, lanes: Vec<EndpointId>, after: Option<Cursor>, limit: u32) -> Reply<'_, Page<Listed>>;
+
+    /// Dead deliveries by the time they died, newest first; closed ones only if asked for.
+    fn dead_letters(
+        &self,
+        app: AppId,
+        endpoint: Option<EndpointId>,
+        closed_too: bool,
+        after: Option<Cursor>,
+        limit: u32,
+    ) -> Reply<'_, Page<Listed>>;
+
+    /// How many deliveries wait, over all apps.
+    fn waiting_count(&self) -> Reply<'_, u64>;
+}

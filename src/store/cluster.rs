@@ -1,0 +1,31 @@
+//! Who carries what: joining, taking over from those who died, finding lanes with work.
+//!
+//! With an embedded store there is one node, and crash recovery is the takeover of everything an earlier one carried.
+
+use super::Reply;
+use crate::domain::{id::EndpointId, time::Timestamp};
+
+/// What a node needs to know when it joins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Joined {
+    /// The slot its ids carry.
+    pub slot: u8,
+    /// The newest id in the store: new ones must be larger.
+    pub newest_id: i64,
+    /// Deliveries that an earlier node carried when it died; each has an attempt "outcome unknown" now.
+    pub taken_over: usize,
+}
+
+pub trait Cluster: Send + Sync {
+    /// Joins, and takes over whatever dead nodes carried.
+    fn join(&self, now: Timestamp) -> Reply<'_, Joined>;
+
+    /// Every lane in which something waits, and when its first is due. Costs a look-up per lane, not per delivery.
+    fn find_lanes(&self) -> Reply<'_, Vec<(EndpointId, Timestamp)>>;
+
+    /// Removes a bounded number of rows that deleted apps left behind; `true` while there is more to do.
+    fn purge(&self) -> Reply<'_, bool>;
+
+    /// Every endpoint with deliveries that its switch says should be settled (held, cancelled, released) and are not yet.
+    fn unsettled(&self) -> Reply<'_, Vec<EndpointId>>;
+}

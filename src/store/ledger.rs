@@ -1,0 +1,147 @@
+//! The ledger: events, deliveries and attempts, and everything that changes them.
+//!
+//! Commands are gathered into batches, one transaction and one flush each. Results come before accepts.
+
+use super::Reply;
+use crate::domain::{
+    delivery::{Delivery, Refusal, Switch},
+    endpoint::SwitchedOff,
+    event::{DedupKey, Event, Fingerprint},
+    id::{AppId, DeliveryId, EndpointId, EventId},
+    outcome::Attempt,
+    port::{Carried, Hand},
+    time::Timestamp,
+    verdict::Verdict,
+};
+use std::sync::Arc;
+
+/// A published event with the deliveries it becomes.
+#[derive(Debug)]
+pub struct NewEvent {
+    pub event: Arc<Event>,
+    pub births: Vec<Birth>,
+    /// The producer's id and the `Idempotency-Key`, where given.
+    pub dedup: Vec<DedupKey>,
+    /// Only compared when there is a key; all zero otherwise.
+    pub fingerprint: Fingerprint,
+}
+
+/// A delivery about to be born; with a hand it is in flight from the start and handed over after the commit.
+#[derive(Debug)]
+pub struct Birth {
+    pub delivery: Delivery,
+    pub hand: Option<Hand>,
+}
+
+/// What became of one published event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Accepted {
+    New,
+    /// The same was published before: that event, and its first deliveries.
+    Repeated {
+        event: Arc<Event>,
+        deliveries: Vec<(DeliveryId, EndpointId)>,
+    },
+    /// Something else was published under this id or key.
+    Conflict {
+        event: EventId,
+    },
+}
+
+/// The verdict on a carried delivery, with the requests that were made for it.
+#[derive(Debug)]
+pub struct Record {
+    pub carried: Carried,
+    pub attempts: Vec<Attempt>,
+    pub verdict: Verdict,
+    /// With a verdict that switches the endpoint off: how.
+    pub switch_off: Option<SwitchedOff>,
+    pub ended_at: Timestamp,
+}
+
+/// How many of a lane's due deliveries there is room for.
+#[derive(Debug)]
+pub struct Want {
+    pub endpoint: EndpointId,
+    /// One hand each, already taken; unused ones go back.
+    pub hands: Vec<Hand>,
+    /// Bodies beyond this many bytes stay in the store, but for the first.
+    pub bytes_max: usize,
+}
+
+/// What a refill found in one lane.
+#[derive(Debug)]
+pub struct Refilled {
+    pub endpoint: EndpointId,
+    /// When the next of this lane is due, if any waits; may be in the past.
+    pub next_due: Option<Timestamp>,
+}
+
+/// Something a person asks for on one delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ask {
+    Retry,
+    /// Of a delivered one: makes a new delivery with this id.
+    Replay {
+        as_new: DeliveryId,
+        give_up_at: Option<Timestamp>,
+    },
+    Cancel,
+    Close,
+    /// Removes a terminal delivery and its history.
+    Delete,
+}
+
+/// What came of asking.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asked {
+    Done(Delivery),
+    /// A replay of a delivered one made this new delivery.
+    Made(Delivery),
+    Deleted,
+    Refused(Refusal),
+    /// No such delivery in this app.
+    Absent,
+}
+
+/// What is to happen to the deliveries that wait for, or are held back from, an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settle {
+    /// It was switched off or deleted: its waiting deliveries are held or cancelled.
+    Off(Switch),
+    /// It is on again: its held deliveries become due. Whether they grew older meanwhile is for the contract to say.
+    On { gives_up_while_held: bool },
+}
+
+pub trait Ledger: Send + Sync {
+    /// Stores each event with its deliveries and keys, all of the call in one transaction, and answers in the same order.
+    /// Promise: `Ok` only after the flush; whatever was born with a hand is then handed over, whether or not the caller is
+    /// still there.
+    /// What is born held for an endpoint that is on by then is not held.
+    /// A duplicate inside the call or the batch resolves to the first. Refuses with `Overloaded` before memory grows.
+    fn accept(&self, events: Vec<NewEvent>) -> Reply<'_, Vec<Accepted>>;
+
+    /// Writes the attempts and the verdict, and frees the hand once they are durable. Never refused and never lost while
+    /// the process lives: it is tried again until the store takes it. A delivery that is no longer in flight is left alone.
+    fn record(&self, record: Record);
+
+    /// Marks due deliveries of these lanes as in flight, at most one per hand, oldest first, and hands them over after
+    /// the commit. Those whose final wait or age is over end instead.
+    fn refill(&self, wants: Vec<Want>, now: Timestamp) -> Reply<'_, Vec<Refilled>>;
+
+    /// Gives back, unattempted, what a stopping node still carries.
+    fn hand_back(&self, carried: Vec<Carried>, now: Timestamp) -> Reply<'_, ()>;
+
+    /// Does what a person asked on one delivery, if its state allows. Wakes the lane by the handover.
+    fn ask(&self, app: AppId, delivery: DeliveryId, ask: Ask, now: Timestamp) -> Reply<'_, Asked>;
+
+    /// Settles at most `most` deliveries of a switched endpoint; answers how many it did. Fewer than `most`: all done.
+    /// Does nothing if the endpoint is on where it should be off, or the other way round: the caller is late.
+    fn settle(&self, endpoint: EndpointId, settle: Settle, most: usize, now: Timestamp) -> Reply<'_, usize>;
+
+    /// Erases an event's payload and keeps the record; `false` if the app has no such event.
+    fn erase_data(&self, app: AppId, event: EventId) -> Reply<'_, bool>;
+
+    /// Waits until everything recorded or accepted so far is durable and handed over.
+    fn flush(&self) -> Reply<'_, ()>;
+}

@@ -1,0 +1,44 @@
+//! The only room with SQL, behind four seams: ledger, registry, browse, cluster.
+//!
+//! Each method is one transaction. No transaction handle, SQL type or backend name crosses a seam, and `now` arrives
+//! as an argument. A second backend implements the same traits under the same file names.
+
+pub mod browse;
+pub mod cluster;
+pub mod ledger;
+pub mod registry;
+pub mod sqlite;
+
+pub use browse::Browse;
+pub use cluster::Cluster;
+pub use ledger::Ledger;
+pub use registry::Registry;
+
+use std::{future::Future, pin::Pin};
+
+/// What a seam answers, once it is durable where it changes something.
+pub type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+
+/// Why the store could not do it. None of these says that it was done in part.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Too much waits already; nothing was taken.
+    #[error("the store's queue is full")]
+    Overloaded,
+    /// The disk or the database cannot take writes at the moment; nothing was taken.
+    #[error("the store cannot write: {0}")]
+    Unavailable(String),
+    /// Stopping: nothing more is taken.
+    #[error("the store is closed")]
+    Closed,
+    /// A row says something that cannot be; names the row.
+    #[error("the store is damaged: {0}")]
+    Corrupt(String),
+}
+
+/// Told about each commit, for the metrics.
+pub trait CommitWatch: Send + Sync {
+    /// A batch of this many commands is about to be written; the answer is handed to `committed`.
+    fn started(&self) -> u64;
+    fn committed(&self, started: u64, commands: usize);
+}

@@ -1,0 +1,64 @@
+//! The registry: apps, endpoints, keys and resolved contracts, as they are stored. The directory is built from it.
+
+use super::Reply;
+use crate::domain::{
+    app::App,
+    contract::ContractHash,
+    endpoint::EndpointRecord,
+    id::{AppId, EndpointId, KeyId},
+    key::Key,
+    time::Timestamp,
+};
+
+/// Everything that the directory holds, read once at start.
+#[derive(Debug, Default)]
+pub struct Everything {
+    pub apps: Vec<App>,
+    pub endpoints: Vec<EndpointRecord>,
+    pub keys: Vec<Key>,
+}
+
+/// Whether something new could be stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Added {
+    Added,
+    /// The uid is in use: by another app, or by another endpoint of the app (a deleted endpoint keeps its uid).
+    Taken,
+}
+
+pub trait Registry: Send + Sync {
+    fn everything(&self) -> Reply<'_, Everything>;
+
+    fn add_app(&self, app: App) -> Reply<'_, Added>;
+
+    /// Replaces the settings; `false` if there is no such app.
+    fn change_app(&self, app: App) -> Reply<'_, bool>;
+
+    /// Removes the app, its endpoints and its keys at once. Its events and deliveries are removed by `Cluster::purge`,
+    /// which finds the rest by itself; nothing of them can be read any more.
+    fn remove_app(&self, app: AppId) -> Reply<'_, bool>;
+
+    fn add_endpoint(&self, endpoint: EndpointRecord) -> Reply<'_, Added>;
+
+    /// Replaces settings, secrets, headers and switch by a record whose revision is one higher than the stored one;
+    /// `false` if that is not so or the endpoint is gone: someone else was faster, read again.
+    fn change_endpoint(&self, endpoint: EndpointRecord) -> Reply<'_, bool>;
+
+    /// Marks it deleted: its history stays, its secrets and headers go.
+    fn remove_endpoint(&self, endpoint: EndpointId, now: Timestamp) -> Reply<'_, bool>;
+
+    /// One endpoint as it is stored now; `None` if it is gone.
+    fn endpoint(&self, endpoint: EndpointId) -> Reply<'_, Option<EndpointRecord>>;
+
+    /// The uids of deleted endpoints too, for showing history.
+    fn endpoint_uids(&self, endpoints: Vec<EndpointId>) -> Reply<'_, Vec<(EndpointId, String)>>;
+
+    fn add_key(&self, key: Key) -> Reply<'_, ()>;
+
+    fn revoke_key(&self, key: KeyId, now: Timestamp) -> Reply<'_, bool>;
+
+    /// Keeps a resolved contract under its hash, so that an attempt can be explained later.
+    fn keep_contract(&self, hash: ContractHash, document: String) -> Reply<'_, ()>;
+
+    fn contract(&self, hash: ContractHash) -> Reply<'_, Option<String>>;
+}

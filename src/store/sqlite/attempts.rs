@@ -1,0 +1,162 @@
+//! The history: one lean row for each request. Headers of the answer are kept only when it failed.
+
+use super::row::named;
+use crate::domain::{
+    contract::ContractHash,
+    id::{AttemptId, DeliveryId},
+    outcome::{Attempt, Class, Outcome, Timings},
+    time::Timestamp,
+};
+use crate::store::browse::PastAttempt;
+use bytes::Bytes;
+use rusqlite::{Connection, Row, params};
+
+const INSERT: &str =
+    "INSERT INTO attempts (delivery, position, number, started_at, total_us, dns_us, connect_us, tls_us,
+     first_byte_us, address, status, class, error, contract, revision, response_headers, response_body)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
+
+/// Adds attempts from `position` on; those that use a slot of the schedule are numbered from `number` on.
+pub(super) fn insert(
+    tx: &Connection,
+    delivery: DeliveryId,
+    position: u32,
+    mut number: u32,
+    attempts: &[Attempt],
+) -> rusqlite::Result<()> {
+    let mut statement = tx.prepare_cached(INSERT)?;
+    for (place, attempt) in (position..).zip(attempts) {
+        let Attempt { outcome, .. } = attempt;
+        let numbered = outcome.class.is_numbered().then(|| {
+            number += 1;
+            number - 1
+        });
+        let failed = outcome.class != Class::Ok && !outcome.response_headers.is_empty();
+        statement.execute(params![
+            delivery,
+            place,
+            numbered,
+            attempt.started_at,
+            outcome.timings.total_us,
+            outcome.timings.dns_us,
+            outcome.timings.connect_us,
+            outcome.timings.tls_us,
+            outcome.timings.first_byte_us,
+            outcome.address.map(|address| address.to_string()),
+            outcome.status,
+            class_number(outcome.class),
+            outcome.error,
+            attempt.contract.0,
+            attempt.endpoint_revision,
+            failed.then(|| write_headers(&outcome.response_headers)),
+            (!outcome.response_body.is_empty()).then_some(&outcome.response_body[..]),
+        ])?;
+    }
+    Ok(())
+}
+
+pub(super) fn insert_unknown(
+    tx: &Connection,
+    delivery: DeliveryId,
+    position: u32,
+    now: Timestamp,
+) -> rusqlite::Result<()> {
+    let error = "the node stopped while this request may have been on its way";
+    tx.prepare_cached(INSERT)?.execute(params![
+        delivery,
+        position,
+        None::<u32>,
+        now,
+        0,
+        None::<u32>,
+        None::<u32>,
+        None::<u32>,
+        None::<u32>,
+        None::<String>,
+        None::<u16>,
+        class_number(Class::Unknown),
+        error,
+        None::<Vec<u8>>,
+        None::<u32>,
+        None::<Vec<u8>>,
+        None::<Vec<u8>>,
+    ])?;
+    Ok(())
+}
+
+pub(super) fn list(connection: &Connection, delivery: DeliveryId) -> rusqlite::Result<Vec<PastAttempt>> {
+    connection
+        .prepare_cached(
+            "SELECT position, number, started_at, total_us, dns_us, connect_us, tls_us, first_byte_us, address, status, class,
+                 error, contract, revision, response_headers, response_body
+             FROM attempts WHERE delivery = ?1 ORDER BY position",
+        )?
+        .query_map([delivery], |row| past_attempt(row, delivery))?
+        .collect()
+}
+
+fn past_attempt(row: &Row<'_>, delivery: DeliveryId) -> rusqlite::Result<PastAttempt> {
+    let id = AttemptId { delivery, position: row.get(0)? };
+    named(id, read_attempt(row, id.position))
+}
+
+fn read_attempt(row: &Row<'_>, position: u32) -> rusqlite::Result<PastAttempt> {
+    let bytes = |column| Ok::<_, rusqlite::Error>(row.get::<_, Option<Vec<u8>>>(column)?.unwrap_or_default());
+    Ok(PastAttempt {
+        position,
+        number: row.get(1)?,
+        attempt: Attempt {
+            started_at: row.get(2)?,
+            outcome: Outcome {
+                class: class_from(row.get(10)?)?,
+                status: row.get(9)?,
+                error: row.get(11)?,
+                timings: Timings {
+                    total_us: row.get(3)?,
+                    dns_us: row.get(4)?,
+                    connect_us: row.get(5)?,
+                    tls_us: row.get(6)?,
+                    first_byte_us: row.get(7)?,
+                },
+                address: row.get::<_, Option<String>>(8)?.and_then(|text| text.parse().ok()),
+                retry_after: None,
+                response_headers: read_headers(bytes(14)?),
+                response_body: Bytes::from(bytes(15)?),
+            },
+            contract: ContractHash(row.get::<_, Option<[u8; 16]>>(12)?.unwrap_or_default()),
+            endpoint_revision: row.get::<_, Option<u32>>(13)?.unwrap_or_default(),
+        },
+    })
+}
+
+pub(super) fn class_number(class: Class) -> i64 {
+    Class::ALL.iter().position(|known| *known == class).unwrap_or(0) as i64
+}
+
+pub(super) fn class_from(number: i64) -> rusqlite::Result<Class> {
+    let known = usize::try_from(number).ok().and_then(|place| Class::ALL.get(place).copied());
+    known.ok_or(rusqlite::Error::IntegralValueOutOfRange(10, number))
+}
+
+/// Name, colon, value, line feed: neither a name nor a value can hold a line feed.
+fn write_headers(headers: &[(String, Bytes)]) -> Vec<u8> {
+    let mut text = Vec::new();
+    for (name, value) in headers {
+        text.extend_from_slice(name.as_bytes());
+        text.push(b':');
+        text.extend_from_slice(value);
+        text.push(b'\n');
+    }
+    text
+}
+
+fn read_headers(text: Vec<u8>) -> Vec<(String, Bytes)> {
+    let text = Bytes::from(text);
+    text.split(|byte| *byte == b'\n')
+        .filter_map(|line| {
+            let colon = line.iter().position(|byte| *byte == b':')?;
+            let name = String::from_utf8_lossy(&line[..colon]).into_owned();
+            Some((name, Bytes::copy_from_slice(&line[colon + 1..])))
+        })
+        .collect()
+}

@@ -1,0 +1,178 @@
+//! The commands of the hot path: accept, record, refill and hand back, as work for a batch.
+
+use super::{
+    ledger::{self, Recorded},
+    work::{Aftermath, Work},
+};
+use crate::{
+    domain::{
+        delivery::Delivery,
+        event::Event,
+        id::EndpointId,
+        port::{Carried, Hand},
+        time::Timestamp,
+    },
+    store::{
+        StoreError,
+        ledger::{Accepted, NewEvent, Record, Refilled, Want},
+    },
+};
+use rusqlite::Connection;
+use std::sync::Arc;
+use tokio::sync::oneshot;
+
+pub(super) struct Accept {
+    pub(super) events: Vec<NewEvent>,
+    pub(super) results: Vec<Accepted>,
+    pub(super) reply: oneshot::Sender<Result<Vec<Accepted>, StoreError>>,
+}
+
+impl Work for Accept {
+    fn apply(&mut self, tx: &Connection) -> rusqlite::Result<()> {
+        self.results =
+            self.events.iter_mut().map(|event| ledger::accept(tx, event)).collect::<Result<_, _>>()?;
+        Ok(())
+    }
+
+    fn committed(self: Box<Self>, after: &mut Aftermath) {
+        for (new, result) in self.events.into_iter().zip(&self.results) {
+            if *result != Accepted::New {
+                continue;
+            }
+            for birth in new.births {
+                match birth.hand {
+                    Some(hand) => {
+                        let carried = Carried { delivery: birth.delivery, event: new.event.clone(), hand };
+                        after.carried.push(carried);
+                    }
+                    None => note(&birth.delivery, after),
+                }
+            }
+        }
+        let _ = self.reply.send(Ok(self.results));
+    }
+
+    fn failed(self: Box<Self>, error: &StoreError) -> Option<Box<dyn Work>> {
+        let _ = self.reply.send(Err(error.clone()));
+        None
+    }
+}
+
+/// Tells the engine about a delivery that waits in the store now.
+fn note(delivery: &Delivery, after: &mut Aftermath) {
+    if delivery.state.is_waiting()
+        && let Some(due) = delivery.due
+    {
+        after.waiting.push((delivery.endpoint, due));
+    }
+}
+
+pub(super) struct Recording {
+    pub(super) record: Record,
+    pub(super) recorded: Option<Recorded>,
+}
+
+impl Work for Recording {
+    fn apply(&mut self, tx: &Connection) -> rusqlite::Result<()> {
+        self.recorded = ledger::record(tx, &self.record)?;
+        Ok(())
+    }
+
+    fn committed(self: Box<Self>, after: &mut Aftermath) {
+        if let Some(Recorded { delivery, off_revision }) = self.recorded {
+            note(&delivery, after);
+            let switched = self.record.switch_off.zip(off_revision);
+            after.switched_off.extend(switched.map(|(off, revision)| (delivery.endpoint, off, revision)));
+        }
+        // The hand goes back with the record.
+    }
+
+    /// A verdict is never lost while the process lives, unless the row itself is beyond repair.
+    fn failed(self: Box<Self>, error: &StoreError) -> Option<Box<dyn Work>> {
+        match error {
+            StoreError::Unavailable(_) | StoreError::Overloaded => Some(self),
+            StoreError::Closed | StoreError::Corrupt(_) => {
+                let delivery = self.record.carried.delivery.id;
+                tracing::error!(%delivery, %error, "a verdict could not be recorded");
+                None
+            }
+        }
+    }
+}
+
+pub(super) struct Refill {
+    pub(super) wants: Vec<Want>,
+    pub(super) now: Timestamp,
+    pub(super) found: Vec<ledger::Found>,
+    pub(super) reply: oneshot::Sender<Result<Vec<Refilled>, StoreError>>,
+}
+
+impl Work for Refill {
+    fn apply(&mut self, tx: &Connection) -> rusqlite::Result<()> {
+        let fill =
+            |want: &Want| ledger::refill(tx, want.endpoint, want.hands.len(), want.bytes_max, self.now);
+        // A row that cannot be read costs its own lane, not those that happened to be asked for together.
+        let spare = |found: rusqlite::Result<ledger::Found>| match found {
+            Err(error) if error.sqlite_error().is_none() => {
+                tracing::error!(%error, "a lane cannot be read");
+                Ok(ledger::Found::default())
+            }
+            found => found,
+        };
+        self.found = self.wants.iter().map(|want| spare(fill(want))).collect::<Result<_, _>>()?;
+        Ok(())
+    }
+
+    fn committed(self: Box<Self>, after: &mut Aftermath) {
+        let mut refilled = Vec::with_capacity(self.wants.len());
+        for (want, (found, next_due)) in self.wants.into_iter().zip(self.found) {
+            refilled.push(Refilled { endpoint: want.endpoint, next_due });
+            let carry = |((delivery, event), mut hand): ((Delivery, Event), Hand)| {
+                hand.weigh(event.data.len());
+                Carried { delivery, event: Arc::new(event), hand }
+            };
+            after.carried.extend(found.into_iter().zip(want.hands).map(carry));
+        }
+        let _ = self.reply.send(Ok(refilled));
+    }
+
+    fn failed(self: Box<Self>, error: &StoreError) -> Option<Box<dyn Work>> {
+        let _ = self.reply.send(Err(error.clone()));
+        None
+    }
+}
+
+pub(super) struct HandBack {
+    pub(super) carried: Vec<Carried>,
+    pub(super) now: Timestamp,
+    pub(super) waiting: Vec<(EndpointId, Timestamp)>,
+    pub(super) reply: oneshot::Sender<Result<(), StoreError>>,
+}
+
+impl Work for HandBack {
+    fn apply(&mut self, tx: &Connection) -> rusqlite::Result<()> {
+        self.waiting.clear();
+        for carried in &self.carried {
+            let became = ledger::hand_back(tx, &carried.delivery, self.now)?;
+            self.waiting.extend(became.and_then(|delivery| {
+                delivery.due.filter(|_| delivery.state.is_waiting()).map(|due| (delivery.endpoint, due))
+            }));
+        }
+        Ok(())
+    }
+
+    fn committed(self: Box<Self>, after: &mut Aftermath) {
+        after.waiting.extend(self.waiting);
+        let _ = self.reply.send(Ok(()));
+    }
+
+    fn failed(self: Box<Self>, error: &StoreError) -> Option<Box<dyn Work>> {
+        match error {
+            StoreError::Unavailable(_) | StoreError::Overloaded => Some(self),
+            StoreError::Closed | StoreError::Corrupt(_) => {
+                let _ = self.reply.send(Err(error.clone()));
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,386 @@
+//! The ledger's statements: accept, record, refill, hand back, ask, settle. Each runs inside the writer's batch.
+
+use super::{
+    attempts, cluster,
+    row::{self, DELIVERY, DELIVERY_COLUMNS, EVENT},
+};
+use crate::{
+    domain::{
+        delivery::{Claimed, Delivery, Refusal, State, Switch},
+        endpoint::{self, SwitchedOff},
+        event::{DedupKey, Event, Fingerprint},
+        id::{AppId, DeliveryId, EndpointId, EventId},
+        time::Timestamp,
+        verdict::Verdict,
+    },
+    store::ledger::{Accepted, Ask, Asked, Birth, NewEvent, Record, Settle},
+};
+use rusqlite::{Connection, OptionalExtension, params};
+use std::sync::Arc;
+
+pub(super) fn accept(tx: &Connection, new: &mut NewEvent) -> rusqlite::Result<Accepted> {
+    if let Some((event, fingerprint)) = find_dedup(tx, &new.dedup)? {
+        if fingerprint != new.fingerprint {
+            return Ok(Accepted::Conflict { event });
+        }
+        return repeated(tx, event);
+    }
+    insert_event(tx, &new.event, &new.dedup)?;
+    for Birth { delivery, .. } in &mut new.births {
+        // Whoever published may have seen the endpoint off when it was just coming on: nobody would release this one.
+        if delivery.state == State::Held && switch_of(tx, delivery.endpoint)? == Switch::On {
+            let _ = delivery.release(false, new.event.accepted_at);
+        }
+        insert_delivery(tx, delivery)?;
+    }
+    for key in &new.dedup {
+        tx.prepare_cached("INSERT INTO dedup (key, event, fingerprint) VALUES (?1, ?2, ?3)")?
+            .execute(params![key.0, new.event.id, new.fingerprint.0])?;
+    }
+    Ok(Accepted::New)
+}
+
+fn find_dedup(tx: &Connection, keys: &[DedupKey]) -> rusqlite::Result<Option<(EventId, Fingerprint)>> {
+    for key in keys {
+        let found = tx
+            .prepare_cached("SELECT event, fingerprint FROM dedup WHERE key = ?1")?
+            .query_row([key.0], |row| Ok((row.get(0)?, Fingerprint(row.get(1)?))))
+            .optional()?;
+        if found.is_some() {
+            return Ok(found);
+        }
+    }
+    Ok(None)
+}
+
+fn repeated(tx: &Connection, event: EventId) -> rusqlite::Result<Accepted> {
+    let stored = tx
+        .prepare_cached(&format!("SELECT {EVENT} FROM events e WHERE e.id = ?1"))?
+        .query_row([event], |row| row::event(row, 0))?;
+    // The deliveries an event was born with carry the ids right after its own, and nothing else does.
+    let deliveries = tx
+        .prepare_cached("SELECT id, endpoint FROM deliveries WHERE id > ?1 AND id <= ?1 + 65535 AND event = ?1 AND replay_of IS NULL ORDER BY id")?
+        .query_map([event], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect::<rusqlite::Result<_>>()?;
+    Ok(Accepted::Repeated { event: Arc::new(stored), deliveries })
+}
+
+fn insert_event(tx: &Connection, event: &Event, dedup: &[DedupKey]) -> rusqlite::Result<()> {
+    tx.prepare_cached(
+        "INSERT INTO events (id, app, type, given_id, created_at, accepted_at, key, deliver_at, skipped, dedup, data)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+    )?
+    .execute(params![
+        event.id,
+        event.app,
+        event.event_type,
+        event.given_id,
+        event.created_at,
+        event.accepted_at,
+        event.key,
+        event.deliver_at,
+        event.is_skipped,
+        (!dedup.is_empty()).then(|| dedup.iter().flat_map(|key| key.0).collect::<Vec<u8>>()),
+        &event.data[..],
+    ])?;
+    Ok(())
+}
+
+/// The queue's column: 0 while carried, the endpoint while waiting, nothing otherwise.
+fn lane(delivery: &Delivery) -> Option<i64> {
+    match delivery.state {
+        State::InFlight => Some(0),
+        state if state.is_waiting() => Some(delivery.endpoint.as_i64()),
+        _ => None,
+    }
+}
+
+fn insert_delivery(tx: &Connection, delivery: &Delivery) -> rusqlite::Result<()> {
+    tx.prepare_cached(
+        "INSERT INTO deliveries (id, app, event, endpoint, state, reason, place, attempt_count, history_len, lane, due,
+             at_due, give_up_at, finished_at, root, replay_of, held_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
+    )?
+    .execute(params![
+        delivery.id,
+        delivery.app,
+        delivery.event,
+        delivery.endpoint,
+        delivery.state,
+        delivery.reason,
+        delivery.place,
+        delivery.attempt_count,
+        delivery.history_len,
+        lane(delivery),
+        delivery.due,
+        delivery.at_due,
+        delivery.give_up_at,
+        delivery.finished_at,
+        (delivery.root != delivery.id).then_some(delivery.root),
+        delivery.replay_of,
+        delivery.held_at,
+    ])?;
+    Ok(())
+}
+
+/// Writes a delivery over its row if that is still in the state the change started from.
+fn update_delivery(tx: &Connection, from: State, delivery: &Delivery) -> rusqlite::Result<bool> {
+    let changed = tx
+        .prepare_cached(
+            "UPDATE deliveries SET state = ?3, reason = ?4, place = ?5, attempt_count = ?6, history_len = ?7, lane = ?8,
+                 due = ?9, at_due = ?10, give_up_at = ?11, finished_at = ?12, return_to = ?13, held_at = ?14
+             WHERE id = ?1 AND state = ?2",
+        )?
+        .execute(params![
+            delivery.id,
+            from,
+            delivery.state,
+            delivery.reason,
+            delivery.place,
+            delivery.attempt_count,
+            delivery.history_len,
+            lane(delivery),
+            delivery.due,
+            delivery.at_due,
+            delivery.give_up_at,
+            delivery.finished_at,
+            delivery.return_to.as_ref().map(row::write_return_to),
+            delivery.held_at,
+        ])?;
+    Ok(changed == 1)
+}
+
+pub(super) fn read_delivery(tx: &Connection, id: DeliveryId) -> rusqlite::Result<Option<Delivery>> {
+    tx.prepare_cached(&format!("SELECT {DELIVERY} FROM deliveries d WHERE d.id = ?1"))?
+        .query_row([id], row::delivery)
+        .optional()
+}
+
+/// Whether the endpoint takes deliveries now, as this transaction sees it.
+fn switch_of(tx: &Connection, endpoint: EndpointId) -> rusqlite::Result<Switch> {
+    let off = tx
+        .prepare_cached("SELECT off FROM endpoints WHERE id = ?1 AND deleted_at IS NULL")?
+        .query_row([endpoint], |row| row.get::<_, Option<String>>(0))
+        .optional()?;
+    Ok(match off {
+        None => Switch::Deleted,
+        Some(off) => endpoint::switch(row::named(endpoint, super::registry::read_off(off))?.as_ref()),
+    })
+}
+
+/// What a verdict made of its delivery, and if it switched the endpoint off, the revision that this made.
+pub(super) struct Recorded {
+    pub(super) delivery: Delivery,
+    pub(super) off_revision: Option<u32>,
+}
+
+/// Writes what was found out about a carried delivery, or nothing at all if it was no longer carried.
+pub(super) fn record(tx: &Connection, record: &Record) -> rusqlite::Result<Option<Recorded>> {
+    let mut delivery = record.carried.delivery.clone();
+    let numbered =
+        record.attempts.iter().filter(|attempt| attempt.outcome.class.is_numbered()).count() as u32;
+    let rows = record.attempts.len() as u32;
+    let (position, number) = (delivery.history_len + 1, delivery.attempt_count + 1);
+    let mut off_revision = None;
+    if let Some(off) = &record.switch_off {
+        if read_delivery(tx, delivery.id)?.is_none_or(|stored| stored.state != State::InFlight) {
+            return Ok(None);
+        }
+        off_revision = switch_endpoint_off(tx, delivery.endpoint, off)?;
+    }
+    // Only what goes on waiting has to know whether its endpoint is still there: the happy path reads nothing.
+    let switch = match record.verdict {
+        Verdict::Delivered => Switch::On,
+        _ => switch_of(tx, delivery.endpoint)?,
+    };
+    if delivery.conclude(&record.verdict, (rows, numbered), switch, record.ended_at).is_err()
+        || !update_delivery(tx, State::InFlight, &delivery)?
+    {
+        return Ok(None);
+    }
+    attempts::insert(tx, delivery.id, position, number, &record.attempts)?;
+    Ok(Some(Recorded { delivery, off_revision }))
+}
+
+/// The endpoint's new revision; `None` if it was off or gone already.
+fn switch_endpoint_off(
+    tx: &Connection,
+    endpoint: EndpointId,
+    off: &SwitchedOff,
+) -> rusqlite::Result<Option<u32>> {
+    tx.prepare_cached(
+        "UPDATE endpoints SET off = ?2, revision = revision + 1, updated_at = ?3
+         WHERE id = ?1 AND off IS NULL AND deleted_at IS NULL RETURNING revision",
+    )?
+    .query_row(params![endpoint, super::registry::write_off(off)?, off.at], |row| row.get(0))
+    .optional()
+}
+
+/// What one lane gave: deliveries with their events, and when its next is due.
+pub(super) type Found = (Vec<(Delivery, Event)>, Option<Timestamp>);
+
+/// The first due deliveries of a lane: at most `most`, and of their bodies at most `bytes_max`, but for the first. No more
+/// is read than is kept.
+fn due_of(
+    tx: &Connection,
+    endpoint: EndpointId,
+    most: usize,
+    bytes_max: usize,
+    now: Timestamp,
+) -> rusqlite::Result<Vec<(Delivery, Event)>> {
+    let mut statement = tx.prepare_cached(&format!(
+        "SELECT {DELIVERY}, {EVENT}, length(e.data) FROM deliveries d JOIN events e ON e.id = d.event
+         WHERE d.lane = ?1 AND d.due <= ?2 ORDER BY d.due, d.id LIMIT ?3"
+    ))?;
+    let mut rows = statement.query(params![endpoint, now, most as i64])?;
+    let (mut due, mut bytes) = (Vec::new(), 0);
+    while let Some(row) = rows.next()? {
+        bytes += row.get::<_, u32>("length(e.data)")? as usize;
+        if bytes > bytes_max && !due.is_empty() {
+            break;
+        }
+        due.push((row::delivery(row)?, row::event(row, DELIVERY_COLUMNS)?));
+    }
+    Ok(due)
+}
+
+/// At most `most` due deliveries of a lane, now in flight, oldest first; and when the next one is due.
+pub(super) fn refill(
+    tx: &Connection,
+    endpoint: EndpointId,
+    most: usize,
+    bytes_max: usize,
+    now: Timestamp,
+) -> rusqlite::Result<Found> {
+    let mut carried = Vec::new();
+    for (mut delivery, event) in due_of(tx, endpoint, most, bytes_max, now)? {
+        let from = delivery.state;
+        let claimed = delivery.claim(now);
+        if update_delivery(tx, from, &delivery)? && claimed == Ok(Claimed::Carry) {
+            carried.push((delivery, event));
+        }
+    }
+    let next_due = tx
+        .prepare_cached("SELECT due FROM deliveries WHERE lane = ?1 ORDER BY due LIMIT 1")?
+        .query_row([endpoint], |row| row.get(0))
+        .optional()?;
+    Ok((carried, next_due))
+}
+
+/// Gives one back unattempted; answers what it became.
+pub(super) fn hand_back(
+    tx: &Connection,
+    carried: &Delivery,
+    now: Timestamp,
+) -> rusqlite::Result<Option<Delivery>> {
+    let mut delivery = carried.clone();
+    let switch = switch_of(tx, delivery.endpoint)?;
+    let done = delivery.hand_back(switch, now).is_ok() && update_delivery(tx, State::InFlight, &delivery)?;
+    Ok(done.then_some(delivery))
+}
+
+/// Takes over whatever was carried when the last process ended, with an attempt "outcome unknown" each.
+pub(super) fn take_over(tx: &Connection, now: Timestamp) -> rusqlite::Result<usize> {
+    let carried: Vec<Delivery> = tx
+        .prepare(&format!("SELECT {DELIVERY} FROM deliveries d WHERE d.lane = 0"))?
+        .query_map([], row::delivery)?
+        .collect::<rusqlite::Result<_>>()?;
+    for mut delivery in carried.iter().cloned() {
+        let switch = switch_of(tx, delivery.endpoint)?;
+        if delivery.take_over(switch, now).is_ok() && update_delivery(tx, State::InFlight, &delivery)? {
+            attempts::insert_unknown(tx, delivery.id, delivery.history_len, now)?;
+        }
+    }
+    Ok(carried.len())
+}
+
+pub(super) fn ask(
+    tx: &Connection,
+    app: AppId,
+    id: DeliveryId,
+    ask: Ask,
+    now: Timestamp,
+) -> rusqlite::Result<Asked> {
+    let Some(mut delivery) = read_delivery(tx, id)?.filter(|delivery| delivery.app == app) else {
+        return Ok(Asked::Absent);
+    };
+    let from = delivery.state;
+    let switch = switch_of(tx, delivery.endpoint)?;
+    let done = match ask {
+        Ask::Retry => delivery.retry(switch, now),
+        Ask::Replay { as_new, give_up_at } if from == State::Delivered => {
+            return Ok(match delivery.replay_as(as_new, give_up_at, switch, now) {
+                Ok(made) => {
+                    insert_delivery(tx, &made)?;
+                    Asked::Made(made)
+                }
+                Err(refusal) => Asked::Refused(refusal),
+            });
+        }
+        Ask::Replay { give_up_at, .. } => delivery.replay(give_up_at, switch, now),
+        Ask::Cancel => delivery.cancel(now),
+        Ask::Close => delivery.close(),
+        Ask::Delete if from.is_terminal() => {
+            cluster::remember_newest_id(tx)?;
+            tx.execute("DELETE FROM attempts WHERE delivery = ?1", [id])?;
+            tx.execute("DELETE FROM deliveries WHERE id = ?1", [id])?;
+            return Ok(Asked::Deleted);
+        }
+        Ask::Delete => Err(Refusal::WrongState { state: from, verb: "deleted" }),
+    };
+    match done {
+        Ok(()) => {
+            update_delivery(tx, from, &delivery)?;
+            Ok(Asked::Done(delivery))
+        }
+        Err(refusal) => Ok(Asked::Refused(refusal)),
+    }
+}
+
+/// Settles up to `most` deliveries of a switched endpoint; answers how many, and whether any of them waits now.
+pub(super) fn settle(
+    tx: &Connection,
+    endpoint: EndpointId,
+    settle: Settle,
+    most: usize,
+    now: Timestamp,
+) -> rusqlite::Result<(usize, bool)> {
+    // Whoever asks may be late: somebody else may have switched it since.
+    if (switch_of(tx, endpoint)? == Switch::On) != matches!(settle, Settle::On { .. }) {
+        return Ok((0, false));
+    }
+    let held = "SELECT {} FROM deliveries d WHERE d.state = 3 AND d.endpoint = ?1 ORDER BY d.id LIMIT ?2";
+    let waiting = "SELECT {} FROM deliveries d WHERE d.lane = ?1 LIMIT ?2";
+    let both = |sql: &str| -> rusqlite::Result<Vec<Delivery>> {
+        tx.prepare_cached(&sql.replace("{}", DELIVERY))?
+            .query_map(params![endpoint, most as i64], row::delivery)?
+            .collect()
+    };
+    let mut found = match settle {
+        Settle::On { .. } => both(held)?,
+        Settle::Off(_) => both(waiting)?,
+    };
+    // A deleted endpoint leaves nothing held either.
+    if matches!(settle, Settle::Off(Switch::Deleted)) && found.len() < most {
+        found.extend(both(held)?.into_iter().take(most - found.len()));
+    }
+    let mut released = false;
+    for mut delivery in found.iter().cloned() {
+        let from = delivery.state;
+        let done = match settle {
+            Settle::On { gives_up_while_held } => delivery.release(gives_up_while_held, now),
+            Settle::Off(switch) => delivery.switch_off(switch, now),
+        };
+        if done.is_ok() {
+            update_delivery(tx, from, &delivery)?;
+            released |= delivery.state.is_waiting();
+        }
+    }
+    Ok((found.len(), released))
+}
+
+pub(super) fn erase_data(tx: &Connection, app: AppId, event: EventId) -> rusqlite::Result<bool> {
+    let changed =
+        tx.execute("UPDATE events SET data = x'' WHERE id = ?1 AND app = ?2", params![event, app])?;
+    Ok(changed == 1)
+}

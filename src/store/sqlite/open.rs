@@ -1,0 +1,123 @@
+//! Opening the file: lock, pragmas, schema version. A second process on the same store is refused.
+
+use rusqlite::{Connection, OpenFlags, config::DbConfig};
+use std::{
+    fs::{File, OpenOptions, TryLockError},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+const SCHEMA: &str = include_str!("schema.sql");
+const SCHEMA_VERSION: i64 = 1;
+/// "phst": other programs' files are not ours to touch.
+const APPLICATION_ID: i64 = 0x7068_7374;
+
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("another process already uses the store {0}: stop it first, or give this one a store of its own")]
+    InUse(PathBuf),
+    #[error("{path}: {error}")]
+    Io { path: PathBuf, error: std::io::Error },
+    #[error(
+        "{path} is not a store of Posthaste, or it is damaged ({detail}): it was not touched; restore a backup or name another path"
+    )]
+    NotAStore { path: PathBuf, detail: String },
+    #[error(
+        "{path} was written by a newer Posthaste (schema {found}, this one knows {SCHEMA_VERSION}): it was not touched; start that version"
+    )]
+    TooNew { path: PathBuf, found: i64 },
+}
+
+/// The file with its lock; the lock lives as long as this does.
+pub(super) struct Opened {
+    pub(super) connection: Connection,
+    pub(super) lock: File,
+}
+
+pub(super) fn open(path: &Path) -> Result<Opened, OpenError> {
+    let io = |error| OpenError::Io { path: path.to_owned(), error };
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        std::fs::create_dir_all(folder).map_err(io)?;
+    }
+    let mut lock_path = path.as_os_str().to_owned();
+    lock_path.push(".lock");
+    let lock = OpenOptions::new().create(true).truncate(false).write(true).open(lock_path).map_err(io)?;
+    match lock.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Err(OpenError::InUse(path.to_owned())),
+        Err(TryLockError::Error(error)) => return Err(io(error)),
+    }
+    let not_a_store =
+        |error: rusqlite::Error| OpenError::NotAStore { path: path.to_owned(), detail: error.to_string() };
+    let mut connection = Connection::open(path).map_err(not_a_store)?;
+    prepare(&mut connection, path)?;
+    Ok(Opened { connection, lock })
+}
+
+pub(super) fn open_in_memory() -> rusqlite::Result<Connection> {
+    let connection = Connection::open_in_memory()?;
+    connection.set_prepared_statement_cache_capacity(64);
+    connection.execute_batch(SCHEMA)?;
+    Ok(connection)
+}
+
+/// A connection for browsing: it cannot write, and waits a moment where a checkpoint is in the way.
+pub(super) fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(Duration::from_secs(2))?;
+    connection.pragma_update(None, "cache_size", -2000)?;
+    Ok(connection)
+}
+
+fn prepare(connection: &mut Connection, path: &Path) -> Result<(), OpenError> {
+    let not_a_store =
+        |error: rusqlite::Error| OpenError::NotAStore { path: path.to_owned(), detail: error.to_string() };
+    connection.set_prepared_statement_cache_capacity(64);
+    connection.busy_timeout(Duration::from_secs(5)).map_err(not_a_store)?;
+    // Until it is known to be ours, even the log that a killed process left beside it stays as it is.
+    leave_log(connection, true).map_err(not_a_store)?;
+    let number = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+    let (application, version) =
+        (number("application_id").map_err(not_a_store)?, number("user_version").map_err(not_a_store)?);
+    // No table yet: nobody's, or ours and interrupted while it was made.
+    let is_empty = || connection.query_row("SELECT count(*) = 0 FROM sqlite_schema", [], |row| row.get(0));
+    let is_new = application == 0 && version == 0 && is_empty().map_err(not_a_store)?;
+    if !is_new && application != APPLICATION_ID {
+        let detail = "it belongs to another program".to_owned();
+        return Err(OpenError::NotAStore { path: path.to_owned(), detail });
+    }
+    if version > SCHEMA_VERSION {
+        return Err(OpenError::TooNew { path: path.to_owned(), found: version });
+    }
+    leave_log(connection, false).map_err(not_a_store)?;
+    settle_pragmas(connection).map_err(not_a_store)?;
+    if is_new {
+        create(connection).map_err(not_a_store)?;
+    }
+    Ok(())
+}
+
+/// Whether closing leaves the write-ahead log beside the file instead of moving it in.
+fn leave_log(connection: &Connection, leave: bool) -> rusqlite::Result<()> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, leave).map(|_| ())
+}
+
+/// FULL, because 202 promises that the event survives a power cut; a write-ahead log, so that readers never wait.
+fn settle_pragmas(connection: &Connection) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "page_size", 4096)?;
+    connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "wal_autocheckpoint", 4000)?;
+    connection.pragma_update(None, "journal_size_limit", 64 << 20)?;
+    connection.pragma_update(None, "cache_size", -16_000)?;
+    connection.pragma_update(None, "temp_store", "MEMORY")
+}
+
+fn create(connection: &mut Connection) -> rusqlite::Result<()> {
+    let tx = connection.transaction()?;
+    tx.execute_batch(SCHEMA)?;
+    tx.pragma_update(None, "user_version", SCHEMA_VERSION)?;
+    tx.pragma_update(None, "application_id", APPLICATION_ID)?;
+    tx.commit()
+}

@@ -1,0 +1,283 @@
+//! Apps, endpoints, keys and contracts: small tables, read whole at start.
+
+use super::{cluster, row::named};
+use crate::{
+    domain::{
+        app::App,
+        contract::ContractHash,
+        endpoint::{EndpointRecord, SealedSecret, SwitchedOff},
+        id::{AppId, EndpointId, KeyId},
+        key::{Key, KeyHash, Scope},
+        time::Timestamp,
+    },
+    store::registry::{Added, Everything},
+};
+use rusqlite::{Connection, OptionalExtension, Row, params, types::Type};
+use std::collections::HashMap;
+
+pub(super) fn everything(connection: &Connection) -> rusqlite::Result<Everything> {
+    let apps = connection
+        .prepare("SELECT id, uid, settings, created_at, updated_at FROM apps ORDER BY id")?
+        .query_map([], app)?
+        .collect::<rusqlite::Result<_>>()?;
+    let mut secrets: HashMap<EndpointId, Vec<SealedSecret>> = HashMap::new();
+    let mut statement = connection.prepare(
+        "SELECT endpoint, sealed, valid_from, valid_until FROM secrets ORDER BY endpoint, position",
+    )?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let secret = SealedSecret { sealed: row.get(1)?, valid_from: row.get(2)?, valid_until: row.get(3)? };
+        secrets.entry(row.get(0)?).or_default().push(secret);
+    }
+    let endpoints = connection
+        .prepare(
+            "SELECT id, app, uid, settings, off, headers, revision, created_at, updated_at FROM endpoints
+             WHERE deleted_at IS NULL ORDER BY id",
+        )?
+        .query_map([], |row| endpoint(row, &mut secrets))?
+        .collect::<rusqlite::Result<_>>()?;
+    let keys = connection
+        .prepare(
+            "SELECT id, hash, shown, app, name, created_at, revoked_at FROM keys WHERE revoked_at IS NULL",
+        )?
+        .query_map([], key)?
+        .collect::<rusqlite::Result<_>>()?;
+    Ok(Everything { apps, endpoints, keys })
+}
+
+fn app(row: &Row<'_>) -> rusqlite::Result<App> {
+    let id = row.get(0)?;
+    named(id, read_app(row, id))
+}
+
+fn read_app(row: &Row<'_>, id: AppId) -> rusqlite::Result<App> {
+    Ok(App {
+        id,
+        uid: row.get(1)?,
+        settings: json(row, 2)?,
+        created_at: row.get(3)?,
+        updated_at: row.get(4)?,
+    })
+}
+
+fn endpoint(
+    row: &Row<'_>,
+    secrets: &mut HashMap<EndpointId, Vec<SealedSecret>>,
+) -> rusqlite::Result<EndpointRecord> {
+    let id = row.get(0)?;
+    named(id, read_endpoint(row, id, secrets.remove(&id).unwrap_or_default()))
+}
+
+fn read_endpoint(
+    row: &Row<'_>,
+    id: EndpointId,
+    secrets: Vec<SealedSecret>,
+) -> rusqlite::Result<EndpointRecord> {
+    Ok(EndpointRecord {
+        id,
+        app: row.get(1)?,
+        uid: row.get(2)?,
+        settings: json(row, 3)?,
+        off: read_off(row.get(4)?)?,
+        sealed_headers: row.get(5)?,
+        secrets,
+        revision: row.get(6)?,
+        created_at: row.get(7)?,
+        updated_at: row.get(8)?,
+    })
+}
+
+fn key(row: &Row<'_>) -> rusqlite::Result<Key> {
+    let id = KeyId::from_i64(row.get(0)?);
+    named(id, read_key(row, id))
+}
+
+fn read_key(row: &Row<'_>, id: KeyId) -> rusqlite::Result<Key> {
+    Ok(Key {
+        id,
+        hash: KeyHash(row.get(1)?),
+        shown: row.get(2)?,
+        scope: row.get::<_, Option<AppId>>(3)?.map_or(Scope::Admin, Scope::App),
+        name: row.get(4)?,
+        created_at: row.get(5)?,
+        revoked_at: row.get(6)?,
+    })
+}
+
+fn json<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
+    let text: String = row.get(column)?;
+    serde_json::from_str(&text)
+        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(column, Type::Text, error.into()))
+}
+
+fn to_json(value: &impl serde::Serialize) -> rusqlite::Result<String> {
+    serde_json::to_string(value).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
+}
+
+pub(super) fn read_off(text: Option<String>) -> rusqlite::Result<Option<SwitchedOff>> {
+    text.map(|text| serde_json::from_str(&text))
+        .transpose()
+        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(4, Type::Text, error.into()))
+}
+
+pub(super) fn write_off(off: &SwitchedOff) -> rusqlite::Result<String> {
+    to_json(off)
+}
+
+pub(super) fn add_app(tx: &Connection, app: &App) -> rusqlite::Result<Added> {
+    let added = tx.execute(
+        "INSERT OR IGNORE INTO apps (id, uid, settings, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?5)",
+        params![app.id, app.uid, to_json(&app.settings)?, app.created_at, app.updated_at],
+    )?;
+    Ok(if added == 1 { Added::Added } else { Added::Taken })
+}
+
+pub(super) fn change_app(tx: &Connection, app: &App) -> rusqlite::Result<bool> {
+    let changed = tx.execute(
+        "UPDATE apps SET settings = ?2, updated_at = ?3 WHERE id = ?1",
+        params![app.id, to_json(&app.settings)?, app.updated_at],
+    )?;
+    Ok(changed == 1)
+}
+
+pub(super) fn remove_app(tx: &Connection, app: AppId) -> rusqlite::Result<bool> {
+    cluster::remember_newest_id(tx)?;
+    if tx.execute("DELETE FROM apps WHERE id = ?1", [app])? == 0 {
+        return Ok(false);
+    }
+    tx.execute("DELETE FROM secrets WHERE endpoint IN (SELECT id FROM endpoints WHERE app = ?1)", [app])?;
+    tx.execute("DELETE FROM endpoints WHERE app = ?1", [app])?;
+    tx.execute("DELETE FROM keys WHERE app = ?1", [app])?;
+    tx.execute("INSERT INTO purges (app, done) VALUES (?1, 0)", [app])?;
+    Ok(true)
+}
+
+pub(super) fn add_endpoint(tx: &Connection, endpoint: &EndpointRecord) -> rusqlite::Result<Added> {
+    let added = tx.execute(
+        "INSERT OR IGNORE INTO endpoints (id, app, uid, settings, off, headers, revision, created_at, updated_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        params![
+            endpoint.id,
+            endpoint.app,
+            endpoint.uid,
+            to_json(&endpoint.settings)?,
+            endpoint.off.as_ref().map(write_off).transpose()?,
+            endpoint.sealed_headers,
+            endpoint.revision,
+            endpoint.created_at,
+            endpoint.updated_at,
+        ],
+    )?;
+    if added == 0 {
+        return Ok(Added::Taken);
+    }
+    write_secrets(tx, endpoint)?;
+    Ok(Added::Added)
+}
+
+fn write_secrets(tx: &Connection, endpoint: &EndpointRecord) -> rusqlite::Result<()> {
+    tx.execute("DELETE FROM secrets WHERE endpoint = ?1", [endpoint.id])?;
+    for (position, secret) in endpoint.secrets.iter().enumerate() {
+        tx.execute(
+            "INSERT INTO secrets (endpoint, position, sealed, valid_from, valid_until) VALUES (?1, ?2, ?3, ?4, ?5)",
+            params![endpoint.id, position as i64, secret.sealed, secret.valid_from, secret.valid_until],
+        )?;
+    }
+    Ok(())
+}
+
+pub(super) fn change_endpoint(tx: &Connection, endpoint: &EndpointRecord) -> rusqlite::Result<bool> {
+    let changed = tx.execute(
+        "UPDATE endpoints SET settings = ?3, off = ?4, headers = ?5, revision = ?2, updated_at = ?6
+         WHERE id = ?1 AND revision = ?2 - 1 AND deleted_at IS NULL",
+        params![
+            endpoint.id,
+            endpoint.revision,
+            to_json(&endpoint.settings)?,
+            endpoint.off.as_ref().map(write_off).transpose()?,
+            endpoint.sealed_headers,
+            endpoint.updated_at,
+        ],
+    )?;
+    if changed == 1 {
+        write_secrets(tx, endpoint)?;
+    }
+    Ok(changed == 1)
+}
+
+pub(super) fn remove_endpoint(
+    tx: &Connection,
+    endpoint: EndpointId,
+    now: Timestamp,
+) -> rusqlite::Result<bool> {
+    tx.execute("DELETE FROM secrets WHERE endpoint = ?1", [endpoint])?;
+    let changed = tx.execute(
+        "UPDATE endpoints SET deleted_at = ?2, headers = NULL WHERE id = ?1 AND deleted_at IS NULL",
+        params![endpoint, now],
+    )?;
+    Ok(changed == 1)
+}
+
+/// The current switch of one endpoint, for the engine after a receiver said that it is gone.
+pub(super) fn endpoint_record(
+    connection: &Connection,
+    id: EndpointId,
+) -> rusqlite::Result<Option<EndpointRecord>> {
+    let secrets = connection
+        .prepare_cached(
+            "SELECT sealed, valid_from, valid_until FROM secrets WHERE endpoint = ?1 ORDER BY position",
+        )?
+        .query_map([id], |row| {
+            Ok(SealedSecret { sealed: row.get(0)?, valid_from: row.get(1)?, valid_until: row.get(2)? })
+        })?
+        .collect::<rusqlite::Result<Vec<_>>>()?;
+    connection
+        .prepare_cached(
+            "SELECT id, app, uid, settings, off, headers, revision, created_at, updated_at FROM endpoints
+             WHERE id = ?1 AND deleted_at IS NULL",
+        )?
+        .query_row([id], |row| endpoint(row, &mut HashMap::from([(id, secrets.clone())])))
+        .optional()
+}
+
+pub(super) fn endpoint_uids(
+    connection: &Connection,
+    endpoints: &[EndpointId],
+) -> rusqlite::Result<Vec<(EndpointId, String)>> {
+    let mut statement = connection.prepare_cached("SELECT uid FROM endpoints WHERE id = ?1")?;
+    let mut uids = Vec::with_capacity(endpoints.len());
+    for endpoint in endpoints {
+        if let Some(uid) = statement.query_row([endpoint], |row| row.get(0)).optional()? {
+            uids.push((*endpoint, uid));
+        }
+    }
+    Ok(uids)
+}
+
+pub(super) fn add_key(tx: &Connection, key: &Key) -> rusqlite::Result<()> {
+    let app = match key.scope {
+        Scope::Admin => None,
+        Scope::App(app) => Some(app),
+    };
+    tx.execute(
+        "INSERT INTO keys (id, hash, shown, app, name, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        params![key.id.as_i64(), key.hash.0, key.shown, app, key.name, key.created_at],
+    )?;
+    Ok(())
+}
+
+pub(super) fn revoke_key(tx: &Connection, key: KeyId, now: Timestamp) -> rusqlite::Result<bool> {
+    let sql = "UPDATE keys SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL";
+    Ok(tx.execute(sql, params![key.as_i64(), now])? == 1)
+}
+
+pub(super) fn keep_contract(tx: &Connection, hash: ContractHash, document: &str) -> rusqlite::Result<()> {
+    let sql = "INSERT OR IGNORE INTO contracts (hash, document) VALUES (?1, ?2)";
+    tx.execute(sql, params![hash.0, document])?;
+    Ok(())
+}
+
+pub(super) fn contract(connection: &Connection, hash: ContractHash) -> rusqlite::Result<Option<String>> {
+    let sql = "SELECT document FROM contracts WHERE hash = ?1";
+    connection.query_row(sql, [hash.0], |row| row.get(0)).optional()
+}

@@ -1,0 +1,176 @@
+//! How domain values become rows and come back. A value that cannot be is reported with its row, never guessed.
+
+use crate::domain::{
+    delivery::{Delivery, Reason, ReturnTo, State},
+    event::{Event, RenderedBodies},
+    id::{AppId, DeliveryId, EndpointId, EventId},
+    time::Timestamp,
+    verdict::AtDue,
+};
+use bytes::Bytes;
+use rusqlite::{
+    Row,
+    types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, Type, ValueRef},
+};
+use std::fmt::Display;
+
+macro_rules! integer_column {
+    ($($type:ty: $to:expr, $from:expr;)*) => {$(
+        impl ToSql for $type {
+            fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+                let to: fn(&$type) -> i64 = $to;
+                Ok(ToSqlOutput::from(to(self)))
+            }
+        }
+
+        impl FromSql for $type {
+            fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+                let from: fn(i64) -> Option<$type> = $from;
+                let number = value.as_i64()?;
+                from(number).ok_or(FromSqlError::OutOfRange(number))
+            }
+        }
+    )*};
+}
+
+fn pick<T: Copy>(all: &[T], number: i64) -> Option<T> {
+    usize::try_from(number).ok().and_then(|place| all.get(place).copied())
+}
+
+const AT_DUE: [AtDue; 3] = [AtDue::Attempt, AtDue::Exhaust, AtDue::Expire];
+
+integer_column! {
+    Timestamp: |at| at.as_millis(), |n| Some(Timestamp::from_millis(n));
+    AppId: |id| id.as_i64(), |n| Some(AppId::from_i64(n));
+    EndpointId: |id| id.as_i64(), |n| Some(EndpointId::from_i64(n));
+    EventId: |id| id.as_i64(), |n| Some(EventId::from_i64(n));
+    DeliveryId: |id| id.as_i64(), |n| Some(DeliveryId::from_i64(n));
+    State: |state| *state as i64, |n| pick(&State::ALL, n);
+    Reason: |reason| *reason as i64, |n| pick(&Reason::ALL, n);
+    AtDue: |at_due| AT_DUE.iter().position(|a| a == at_due).unwrap_or(0) as i64, |n| pick(&AT_DUE, n);
+}
+
+/// Says which row it was that could not be read.
+pub(super) fn named<T>(row: impl Display, read: rusqlite::Result<T>) -> rusqlite::Result<T> {
+    read.map_err(|error| match error.sqlite_error_code() {
+        Some(_) => error,
+        None => rusqlite::Error::FromSqlConversionFailure(0, Type::Null, format!("{row}: {error}").into()),
+    })
+}
+
+/// The columns that `delivery` reads, in its order.
+pub(super) const DELIVERY: &str = "d.id, d.app, d.event, d.endpoint, d.state, d.reason, d.place, d.attempt_count, \
+     d.history_len, d.due, d.at_due, d.give_up_at, d.finished_at, d.root, d.replay_of, d.return_to, \
+     d.held_at";
+pub(super) const DELIVERY_COLUMNS: usize = 17;
+
+pub(super) fn delivery(row: &Row<'_>) -> rusqlite::Result<Delivery> {
+    let id = row.get(0)?;
+    named(id, read_delivery(row, id))
+}
+
+fn read_delivery(row: &Row<'_>, id: DeliveryId) -> rusqlite::Result<Delivery> {
+    Ok(Delivery {
+        id,
+        app: row.get(1)?,
+        event: row.get(2)?,
+        endpoint: row.get(3)?,
+        state: row.get(4)?,
+        reason: row.get(5)?,
+        place: row.get(6)?,
+        attempt_count: row.get(7)?,
+        history_len: row.get(8)?,
+        due: row.get(9)?,
+        at_due: row.get(10)?,
+        give_up_at: row.get(11)?,
+        finished_at: row.get(12)?,
+        held_at: row.get(16)?,
+        root: row.get::<_, Option<DeliveryId>>(13)?.unwrap_or(id),
+        replay_of: row.get(14)?,
+        return_to: row.get::<_, Option<String>>(15)?.map(|text| read_return_to(&text, 15)).transpose()?,
+    })
+}
+
+/// The columns that `event` reads, in its order; `data` comes last so that lists can leave it out.
+pub(super) const EVENT: &str =
+    "e.id, e.app, e.type, e.given_id, e.created_at, e.accepted_at, e.key, e.deliver_at, e.skipped, e.data";
+pub(super) const EVENT_WITHOUT_DATA: &str =
+    "e.id, e.app, e.type, e.given_id, e.created_at, e.accepted_at, e.key, e.deliver_at, e.skipped, x''";
+
+pub(super) fn event(row: &Row<'_>, first: usize) -> rusqlite::Result<Event> {
+    let id = row.get(first)?;
+    named(id, read_event(row, first, id))
+}
+
+fn read_event(row: &Row<'_>, first: usize, id: EventId) -> rusqlite::Result<Event> {
+    Ok(Event {
+        id,
+        app: row.get(first + 1)?,
+        event_type: row.get(first + 2)?,
+        given_id: row.get(first + 3)?,
+        created_at: row.get(first + 4)?,
+        accepted_at: row.get(first + 5)?,
+        key: row.get(first + 6)?,
+        deliver_at: row.get(first + 7)?,
+        is_skipped: row.get(first + 8)?,
+        data: Bytes::from(row.get::<_, Vec<u8>>(first + 9)?),
+        bodies: RenderedBodies::default(),
+    })
+}
+
+/// `state,reason,due,at_due,finished_at`, numbers or nothing: rare, short, and readable in a dump.
+pub(super) fn write_return_to(back: &ReturnTo) -> String {
+    let number = |n: Option<i64>| n.map(|n| n.to_string()).unwrap_or_default();
+    let at_due = AT_DUE.iter().position(|a| *a == back.at_due).unwrap_or(0);
+    format!(
+        "{},{},{},{at_due},{}",
+        back.state as i64,
+        number(back.reason.map(|reason| reason as i64)),
+        number(back.due.map(Timestamp::as_millis)),
+        number(back.finished_at.map(Timestamp::as_millis)),
+    )
+}
+
+fn read_return_to(text: &str, column: usize) -> rusqlite::Result<ReturnTo> {
+    let parse = || {
+        let mut parts = text.split(',').map(|part| (!part.is_empty()).then(|| part.parse::<i64>().ok()));
+        let mut next = || parts.next().map(Option::flatten);
+        Some(ReturnTo {
+            state: pick(&State::ALL, next()??)?,
+            reason: next()?.map(|n| pick(&Reason::ALL, n)).map_or(Some(None), |r| r.map(Some))?,
+            due: next()?.map(Timestamp::from_millis),
+            at_due: pick(&AT_DUE, next()??)?,
+            finished_at: next()?.map(Timestamp::from_millis),
+        })
+    };
+    parse().ok_or_else(|| {
+        let error = format!("return_to {text:?}");
+        rusqlite::Error::FromSqlConversionFailure(column, Type::Text, error.into())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_to_return_to_reads_back() {
+        let at = Timestamp::from_millis(1_800_000_000_123);
+        for (reason, due, finished_at) in
+            [(None, Some(at), None), (Some(Reason::Exhausted), None, Some(at)), (None, None, None)]
+        {
+            let back = ReturnTo { state: State::Retrying, reason, due, at_due: AtDue::Exhaust, finished_at };
+            assert_eq!(read_return_to(&write_return_to(&back), 0).unwrap(), back);
+        }
+        assert!(read_return_to("1,99,,0,", 0).is_err());
+        assert!(read_return_to("", 0).is_err());
+    }
+
+    #[test]
+    fn states_keep_their_numbers_in_the_file() {
+        let numbers: Vec<i64> = State::ALL.iter().map(|state| *state as i64).collect();
+        assert_eq!(numbers, [0, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(State::ALL[4], State::Delivered);
+        assert_eq!(Reason::ALL.map(|reason| reason as i64), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
+    }
+}

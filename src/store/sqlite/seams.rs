@@ -1,0 +1,216 @@
+//! The four seams, each method handed to the writer's batch or to a reader.
+
+use super::{
+    SqliteStore, browse, cluster,
+    commands::{Accept, HandBack, Recording, Refill},
+    ledger, registry,
+    work::{Call, answered},
+};
+use crate::{
+    domain::{
+        app::App,
+        contract::ContractHash,
+        delivery::State,
+        endpoint::EndpointRecord,
+        event::Event,
+        id::{AppId, DeliveryId, EndpointId, EventId, KeyId},
+        key::Key,
+        port::Carried,
+        time::Timestamp,
+    },
+    store::{
+        Browse, Cluster, Ledger, Registry, Reply,
+        browse::{Cursor, DeliveryFilter, EventFilter, Listed, Page, PastAttempt},
+        cluster::Joined,
+        ledger::{Accepted, Ask, Asked, NewEvent, Record, Refilled, Settle, Want},
+        registry::{Added, Everything},
+    },
+};
+use tokio::sync::oneshot;
+
+impl Ledger for SqliteStore {
+    fn accept(&self, events: Vec<NewEvent>) -> Reply<'_, Vec<Accepted>> {
+        let (reply, answer) = oneshot::channel();
+        let (count, bytes) = (events.len(), events.iter().map(|new| new.event.data.len()).sum());
+        self.queue.push_accept(Box::new(Accept { events, results: Vec::new(), reply }), count, bytes);
+        answered(answer)
+    }
+
+    fn record(&self, record: Record) {
+        self.queue.push(Box::new(Recording { record, recorded: None }));
+    }
+
+    fn refill(&self, wants: Vec<Want>, now: Timestamp) -> Reply<'_, Vec<Refilled>> {
+        let (reply, answer) = oneshot::channel();
+        self.queue.push(Box::new(Refill { wants, now, found: Vec::new(), reply }));
+        answered(answer)
+    }
+
+    fn hand_back(&self, carried: Vec<Carried>, now: Timestamp) -> Reply<'_, ()> {
+        let (reply, answer) = oneshot::channel();
+        self.queue.push(Box::new(HandBack { carried, now, waiting: Vec::new(), reply }));
+        answered(answer)
+    }
+
+    fn ask(&self, app: AppId, delivery: DeliveryId, ask: Ask, now: Timestamp) -> Reply<'_, Asked> {
+        self.call_then(
+            move |tx| ledger::ask(tx, app, delivery, ask, now),
+            |asked, after| {
+                if let Asked::Done(delivery) | Asked::Made(delivery) = asked
+                    && delivery.state == State::Pending
+                    && let Some(due) = delivery.due
+                {
+                    after.waiting.push((delivery.endpoint, due));
+                }
+            },
+        )
+    }
+
+    fn settle(&self, endpoint: EndpointId, settle: Settle, most: usize, now: Timestamp) -> Reply<'_, usize> {
+        let reply = self.call_then(
+            move |tx| ledger::settle(tx, endpoint, settle, most, now),
+            move |(_, released), after| {
+                if *released {
+                    after.waiting.push((endpoint, now));
+                }
+            },
+        );
+        Box::pin(async move { reply.await.map(|(settled, _)| settled) })
+    }
+
+    fn erase_data(&self, app: AppId, event: EventId) -> Reply<'_, bool> {
+        self.call(move |tx| ledger::erase_data(tx, app, event))
+    }
+
+    fn flush(&self) -> Reply<'_, ()> {
+        // In the queue of the accepts, which is the one that others overtake.
+        let (work, reply) = Call::prepare(|_| Ok(()), |(), _| ());
+        self.queue.push_accept(work, 0, 0);
+        reply
+    }
+}
+
+impl Registry for SqliteStore {
+    fn everything(&self) -> Reply<'_, Everything> {
+        self.call(registry::everything)
+    }
+
+    fn add_app(&self, app: App) -> Reply<'_, Added> {
+        self.call(move |tx| registry::add_app(tx, &app))
+    }
+
+    fn change_app(&self, app: App) -> Reply<'_, bool> {
+        self.call(move |tx| registry::change_app(tx, &app))
+    }
+
+    fn remove_app(&self, app: AppId) -> Reply<'_, bool> {
+        self.call(move |tx| registry::remove_app(tx, app))
+    }
+
+    fn add_endpoint(&self, endpoint: EndpointRecord) -> Reply<'_, Added> {
+        self.call(move |tx| registry::add_endpoint(tx, &endpoint))
+    }
+
+    fn change_endpoint(&self, endpoint: EndpointRecord) -> Reply<'_, bool> {
+        self.call(move |tx| registry::change_endpoint(tx, &endpoint))
+    }
+
+    fn remove_endpoint(&self, endpoint: EndpointId, now: Timestamp) -> Reply<'_, bool> {
+        self.call(move |tx| registry::remove_endpoint(tx, endpoint, now))
+    }
+
+    fn endpoint(&self, endpoint: EndpointId) -> Reply<'_, Option<EndpointRecord>> {
+        self.read(move |connection| registry::endpoint_record(connection, endpoint))
+    }
+
+    fn endpoint_uids(&self, endpoints: Vec<EndpointId>) -> Reply<'_, Vec<(EndpointId, String)>> {
+        self.read(move |connection| registry::endpoint_uids(connection, &endpoints))
+    }
+
+    fn add_key(&self, key: Key) -> Reply<'_, ()> {
+        self.call(move |tx| registry::add_key(tx, &key))
+    }
+
+    fn revoke_key(&self, key: KeyId, now: Timestamp) -> Reply<'_, bool> {
+        self.call(move |tx| registry::revoke_key(tx, key, now))
+    }
+
+    fn keep_contract(&self, hash: ContractHash, document: String) -> Reply<'_, ()> {
+        self.call(move |tx| registry::keep_contract(tx, hash, &document))
+    }
+
+    fn contract(&self, hash: ContractHash) -> Reply<'_, Option<String>> {
+        self.read(move |connection| registry::contract(connection, hash))
+    }
+}
+
+impl Browse for SqliteStore {
+    fn find_event(&self, app: AppId, given_id: String, own: Option<EventId>) -> Reply<'_, Option<Event>> {
+        self.read(move |connection| browse::find_event(connection, app, &given_id, own))
+    }
+
+    fn events(
+        &self,
+        app: AppId,
+        filter: EventFilter,
+        after: Option<Cursor>,
+        limit: u32,
+    ) -> Reply<'_, Page<Event>> {
+        self.read(move |connection| browse::events(connection, app, &filter, after, limit))
+    }
+
+    fn deliveries_of(&self, event: EventId) -> Reply<'_, Vec<Listed>> {
+        self.read(move |connection| browse::deliveries_of(connection, event))
+    }
+
+    fn delivery(&self, app: AppId, delivery: DeliveryId) -> Reply<'_, Option<(Listed, Vec<PastAttempt>)>> {
+        self.read(move |connection| browse::delivery(connection, app, delivery))
+    }
+
+    fn deliveries(
+        &self,
+        app: AppId,
+        filter: DeliveryFilter,
+        after: Option<Cursor>,
+        limit: u32,
+    ) -> Reply<'_, Page<Listed>> {
+        self.read(move |connection| browse::deliveries(connection, app, &filter, after, limit))
+    }
+
+    fn queue(&self, lanes: Vec<EndpointId>, after: Option<Cursor>, limit: u32) -> Reply<'_, Page<Listed>> {
+        self.read(move |connection| browse::queue(connection, &lanes, after, limit))
+    }
+
+    fn dead_letters(
+        &self,
+        app: AppId,
+        endpoint: Option<EndpointId>,
+        closed_too: bool,
+        after: Option<Cursor>,
+        limit: u32,
+    ) -> Reply<'_, Page<Listed>> {
+        self.read(move |connection| browse::dead_letters(connection, app, endpoint, closed_too, after, limit))
+    }
+
+    fn waiting_count(&self) -> Reply<'_, u64> {
+        self.read_for_engine(browse::waiting_count)
+    }
+}
+
+impl Cluster for SqliteStore {
+    fn join(&self, now: Timestamp) -> Reply<'_, Joined> {
+        self.call(move |tx| cluster::join(tx, now))
+    }
+
+    fn find_lanes(&self) -> Reply<'_, Vec<(EndpointId, Timestamp)>> {
+        self.read_for_engine(cluster::find_lanes)
+    }
+
+    fn purge(&self) -> Reply<'_, bool> {
+        self.call(cluster::purge)
+    }
+
+    fn unsettled(&self) -> Reply<'_, Vec<EndpointId>> {
+        self.read_for_engine(cluster::unsettled)
+    }
+}

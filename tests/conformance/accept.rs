@@ -1,0 +1,265 @@
+//! Accepting: durable, deduplicated, handed over after the commit, all or nothing.
+
+use crate::stage::{NOW, Stage, after};
+use bytes::Bytes;
+use posthaste::{
+    domain::{
+        contract::WaitingWhenOff,
+        delivery::{Reason, State, Switch},
+        event::{DedupSpace, Event, Fingerprint},
+        id::{EndpointId, EventId},
+    },
+    store::{
+        StoreError,
+        browse::{DeliveryFilter, EventFilter},
+        ledger::{Accepted, NewEvent},
+    },
+};
+use std::sync::Arc;
+
+fn change(new: &mut NewEvent, change: impl FnOnce(&mut Event)) {
+    change(Arc::get_mut(&mut new.event).expect("not shared yet"));
+}
+
+/// What a repeated publish of this one must answer.
+fn repeated(new: &NewEvent) -> Accepted {
+    let deliveries = new.births.iter().map(|birth| (birth.delivery.id, birth.delivery.endpoint)).collect();
+    Accepted::Repeated { event: new.event.clone(), deliveries }
+}
+
+async fn events_stored(stage: &Stage) -> usize {
+    stage.store().events(stage.app, EventFilter::default(), None, 1000).await.unwrap().rows.len()
+}
+
+pub(crate) async fn an_event_is_stored_as_it_was_given_byte_for_byte(mut stage: Stage) {
+    let mut new = stage.one();
+    change(&mut new, |event| {
+        event.given_id = Some("order-1".into());
+        event.created_at = after(1);
+        event.accepted_at = after(2);
+        event.key = Some("customer 7".into());
+        event.deliver_at = Some(after(3));
+        event.data = Bytes::from_static(b"{\"a\": 1.0e400,\n\"a\":\"\\ud800\x00\xff\xfe\"}");
+    });
+    let (event, delivery) = ((*new.event).clone(), new.births[0].delivery.clone());
+    assert_eq!(stage.accept(new).await, Accepted::New);
+    stage.reopen();
+    let found = stage.store().find_event(stage.app, "absent".into(), Some(event.id)).await.unwrap();
+    assert_eq!(found, Some(event));
+    assert_eq!(stage.delivery(delivery.id).await, delivery);
+}
+
+pub(crate) async fn an_event_that_nobody_wants_is_kept_as_skipped(mut stage: Stage) {
+    let new = stage.draft(&[]);
+    let id = new.event.id;
+    assert_eq!(stage.accept(new).await, Accepted::New);
+    let found = stage.store().find_event(stage.app, String::new(), Some(id)).await.unwrap().unwrap();
+    assert!(found.is_skipped);
+    assert!(stage.store().deliveries_of(id).await.unwrap().is_empty());
+}
+
+pub(crate) async fn what_waits_is_told_and_what_is_born_in_a_hand_is_handed_over(mut stage: Stage) {
+    let other = stage.new_endpoint(stage.app).await;
+    let mut new = stage.draft(&[stage.endpoint, other]);
+    new.births[0].delivery.carry_from_birth();
+    new.births[0].hand = Some(stage.hands.take());
+    new.births[1].delivery.due = Some(after(60));
+    let (event, born) = (new.event.clone(), new.births[0].delivery.clone());
+    assert_eq!(stage.accept(new).await, Accepted::New);
+    let carried = stage.only_carried();
+    assert_eq!((&carried.delivery, &carried.event), (&born, &event));
+    assert_eq!(stage.recorder.take_waiting(), [(other, after(60))]);
+    assert_eq!(stage.delivery(born.id).await.state, State::InFlight);
+    assert_eq!(stage.hands.out(), 1);
+}
+
+pub(crate) async fn nothing_is_handed_over_before_it_is_stored(mut stage: Stage) {
+    stage.recorder.gate.shut();
+    let store = stage.shared();
+    let new = stage.one_in_hand();
+    let id = new.births[0].delivery.id;
+    let answer = store.accept(vec![new]);
+    stage.recorder.gate.wait_for_the_store();
+    // The store is just telling: what it tells of can be read already, and so it is after a crash at this place.
+    assert_eq!(stage.delivery(id).await.state, State::InFlight);
+    stage.recorder.gate.open();
+    assert_eq!(answer.await.unwrap(), [Accepted::New]);
+}
+
+pub(crate) async fn what_was_born_in_a_hand_is_handed_over_although_the_publisher_went_away(
+    mut stage: Stage,
+) {
+    let new = stage.one_in_hand();
+    let id = new.births[0].delivery.id;
+    drop(stage.store().accept(vec![new]));
+    stage.quiet().await;
+    assert_eq!(stage.only_carried().delivery.id, id);
+}
+
+pub(crate) async fn what_is_born_held_for_an_endpoint_that_is_on_again_waits(mut stage: Stage) {
+    let mut new = stage.one();
+    new.births[0].delivery.heed(Switch::OffHolding, NOW);
+    let id = stage.publish(new).await;
+    assert_eq!((stage.delivery(id).await.state, stage.delivery(id).await.due), (State::Pending, Some(NOW)));
+    assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, NOW)]);
+}
+
+pub(crate) async fn what_is_born_held_or_cancelled_is_told_to_nobody(mut stage: Stage) {
+    stage.switch(stage.endpoint, Some(WaitingWhenOff::Held)).await;
+    for (switch, ended) in [
+        (Switch::OffHolding, (State::Held, None)),
+        (Switch::OffCancelling, (State::Cancelled, Some(Reason::EndpointOff))),
+    ] {
+        let mut new = stage.one();
+        new.births[0].delivery.heed(switch, NOW);
+        let id = stage.publish(new).await;
+        assert_eq!(stage.ended(id).await, ended);
+    }
+    assert!(stage.recorder.take_waiting().is_empty());
+    stage.refill(stage.endpoint, 5, after(1000)).await;
+    assert!(stage.recorder.take_carried().is_empty(), "neither is ever due");
+}
+
+pub(crate) async fn the_same_id_gives_the_same_event_again(mut stage: Stage) {
+    let key = stage.dedup(DedupSpace::EventId, "order-1");
+    let other = stage.new_endpoint(stage.app).await;
+    let mut first = stage.draft(&[stage.endpoint, other]);
+    change(&mut first, |event| event.given_id = Some("order-1".into()));
+    first.dedup = vec![key];
+    let answer = repeated(&first);
+    assert_eq!(stage.accept(first).await, Accepted::New);
+    stage.recorder.take_waiting();
+    stage.reopen();
+    let mut again = stage.one_in_hand();
+    again.dedup = vec![key];
+    let ignored = again.births[0].delivery.id;
+    assert_eq!(stage.accept(again).await, answer, "with the deliveries of the first");
+    assert!(stage.listed(ignored).await.is_none());
+    assert!(stage.recorder.take_carried().is_empty() && stage.recorder.take_waiting().is_empty());
+    assert_eq!(stage.hands.out(), 0, "its hand is free again");
+}
+
+pub(crate) async fn another_body_under_the_same_id_or_key_is_a_conflict(mut stage: Stage) {
+    for space in [DedupSpace::EventId, DedupSpace::IdempotencyKey] {
+        let key = stage.dedup(space, "order-1");
+        let mut first = stage.one();
+        first.dedup = vec![key];
+        first.fingerprint = Fingerprint([1; 16]);
+        let event = first.event.id;
+        assert_eq!(stage.accept(first).await, Accepted::New);
+        let mut other = stage.one_in_hand();
+        other.dedup = vec![key];
+        other.fingerprint = Fingerprint([2; 16]);
+        assert_eq!(stage.accept(other).await, Accepted::Conflict { event });
+    }
+    assert_eq!(events_stored(&stage).await, 2);
+    assert!(stage.recorder.take_carried().is_empty());
+    assert_eq!(stage.hands.out(), 0);
+}
+
+pub(crate) async fn ids_and_idempotency_keys_do_not_meet(mut stage: Stage) {
+    for space in [DedupSpace::EventId, DedupSpace::IdempotencyKey] {
+        let mut new = stage.one();
+        new.dedup = vec![stage.dedup(space, "same text")];
+        assert_eq!(stage.accept(new).await, Accepted::New);
+    }
+}
+
+pub(crate) async fn either_of_two_keys_finds_the_event(mut stage: Stage) {
+    let (id, key) = (stage.dedup(DedupSpace::EventId, "a"), stage.dedup(DedupSpace::IdempotencyKey, "b"));
+    let mut first = stage.one();
+    first.dedup = vec![id, key];
+    let answer = repeated(&first);
+    assert_eq!(stage.accept(first).await, Accepted::New);
+    let unknown = stage.dedup(DedupSpace::EventId, "never seen");
+    for dedup in [vec![id], vec![key], vec![unknown, key]] {
+        let mut again = stage.one();
+        again.dedup = dedup;
+        assert_eq!(stage.accept(again).await, answer);
+    }
+    assert_eq!(events_stored(&stage).await, 1);
+}
+
+pub(crate) async fn a_duplicate_inside_one_call_resolves_to_the_first(mut stage: Stage) {
+    let key = stage.dedup(DedupSpace::EventId, "order-1");
+    let mut three = [stage.one(), stage.one(), stage.one()];
+    for new in &mut three {
+        new.dedup = vec![key];
+    }
+    three[2].fingerprint = Fingerprint([9; 16]);
+    let (answer, event) = (repeated(&three[0]), three[0].event.id);
+    let accepted = stage.store().accept(three.into()).await.unwrap();
+    assert_eq!(accepted, [Accepted::New, answer, Accepted::Conflict { event }]);
+}
+
+pub(crate) async fn duplicates_inside_one_batch_resolve_to_the_first(mut stage: Stage) {
+    let key = stage.dedup(DedupSpace::IdempotencyKey, "k");
+    let mut both = [stage.one(), stage.one()];
+    for new in &mut both {
+        new.dedup = vec![key];
+    }
+    let [first, second] = both;
+    let answer = repeated(&first);
+    stage.recorder.gate.shut();
+    let before = stage.one();
+    let store = stage.shared();
+    let blocking = store.accept(vec![before]);
+    stage.recorder.gate.wait_for_the_store();
+    // Both wait for the same next commit.
+    let (one, two) = (store.accept(vec![first]), store.accept(vec![second]));
+    stage.recorder.gate.open();
+    assert_eq!(blocking.await.unwrap(), [Accepted::New]);
+    assert_eq!((one.await.unwrap(), two.await.unwrap()), (vec![Accepted::New], vec![answer]));
+}
+
+pub(crate) async fn answers_come_in_the_order_of_the_events(mut stage: Stage) {
+    let key = stage.dedup(DedupSpace::EventId, "x");
+    let mut known = stage.one();
+    known.dedup = vec![key];
+    let answer = repeated(&known);
+    stage.accept(known).await;
+    let mut again = stage.one();
+    again.dedup = vec![key];
+    let call = vec![stage.one(), again, stage.one()];
+    let accepted = stage.store().accept(call).await.unwrap();
+    assert_eq!(accepted, [Accepted::New, answer, Accepted::New]);
+}
+
+pub(crate) async fn an_event_that_cannot_be_stored_takes_its_whole_call_with_it_and_no_other(
+    mut stage: Stage,
+) {
+    let known = stage.one();
+    let taken: EventId = known.event.id;
+    stage.accept(known).await;
+    stage.recorder.gate.shut();
+    let (blocking, good, bystander) = (stage.one(), stage.one_in_hand(), stage.one());
+    let mut bad = stage.one();
+    change(&mut bad, |event| event.id = taken);
+    let store = stage.shared();
+    let blocking = store.accept(vec![blocking]);
+    stage.recorder.gate.wait_for_the_store();
+    let (broken, other) = (store.accept(vec![good, bad]), store.accept(vec![bystander]));
+    stage.recorder.gate.open();
+    assert!(matches!(broken.await, Err(StoreError::Corrupt(_))));
+    assert_eq!((blocking.await.unwrap(), other.await.unwrap()), (vec![Accepted::New], vec![Accepted::New]));
+    stage.quiet().await;
+    assert_eq!(events_stored(&stage).await, 3, "nothing of the broken call");
+    assert!(stage.recorder.take_carried().is_empty());
+    assert_eq!(stage.hands.out(), 0);
+}
+
+pub(crate) async fn an_event_and_its_many_deliveries_are_one(mut stage: Stage) {
+    let endpoints: Vec<EndpointId> = (1..=1500).map(EndpointId::from_i64).collect();
+    let new = stage.draft(&endpoints);
+    let (event, key) = (new.event.id, stage.dedup(DedupSpace::EventId, "wide"));
+    let new = NewEvent { dedup: vec![key], ..new };
+    let answer = repeated(&new);
+    assert_eq!(stage.accept(new).await, Accepted::New);
+    assert_eq!(stage.store().deliveries_of(event).await.unwrap().len(), 1500);
+    let filter = DeliveryFilter { event: Some(event), ..DeliveryFilter::default() };
+    let page = stage.store().deliveries(stage.app, filter, None, 2000).await.unwrap();
+    assert_eq!(page.rows.len(), 1500);
+    let mut again = stage.one();
+    again.dedup = vec![key];
+    assert_eq!(stage.accept(again).await, answer);
+}

@@ -1,0 +1,184 @@
+//! What people ask for on one delivery: done where the state allows it, refused by name where it does not, invisible to others.
+
+use crate::stage::{NOW, Stage, after, attempt};
+use posthaste::{
+    domain::{
+        contract::WaitingWhenOff,
+        delivery::{Reason, Refusal, State},
+        id::DeliveryId,
+        outcome::Class,
+        verdict::Verdict,
+    },
+    store::ledger::{Ask, Asked},
+};
+
+fn replay(stage: &mut Stage) -> Ask {
+    Ask::Replay { as_new: DeliveryId::from_i64(stage.next_id()), give_up_at: Some(after(3600)) }
+}
+
+/// The states in which this is refused, by the state's own name; nothing changes there.
+async fn refusing(stage: &mut Stage, ask: Ask) -> Vec<State> {
+    let mut refusing = vec![];
+    for state in State::ALL {
+        let id = stage.one_in(state).await;
+        let before = stage.delivery(id).await;
+        if let Asked::Refused(refusal) = stage.ask(id, ask).await {
+            assert!(
+                matches!(refusal, Refusal::WrongState { state: named, .. } if named == state),
+                "{refusal}"
+            );
+            assert_eq!(stage.delivery(id).await, before);
+            refusing.push(state);
+        }
+    }
+    refusing
+}
+
+pub(crate) async fn a_retry_is_refused_where_the_design_says_so(mut stage: Stage) {
+    let refused = refusing(&mut stage, Ask::Retry).await;
+    assert_eq!(refused, [State::Pending, State::InFlight, State::Held, State::Delivered]);
+}
+
+pub(crate) async fn a_cancel_is_refused_in_flight_and_at_the_end(mut stage: Stage) {
+    let refused = refusing(&mut stage, Ask::Cancel).await;
+    let ends = [State::InFlight, State::Delivered, State::Dead, State::Cancelled, State::Expired];
+    assert_eq!(refused, ends);
+}
+
+pub(crate) async fn only_the_dead_can_be_closed(mut stage: Stage) {
+    let refused = refusing(&mut stage, Ask::Close).await;
+    assert_eq!(refused.len(), 7);
+    assert!(!refused.contains(&State::Dead));
+}
+
+pub(crate) async fn only_what_ended_can_be_deleted(mut stage: Stage) {
+    let refused = refusing(&mut stage, Ask::Delete).await;
+    assert_eq!(refused, [State::Pending, State::Retrying, State::InFlight, State::Held]);
+}
+
+pub(crate) async fn only_what_ended_can_be_replayed(mut stage: Stage) {
+    let ask = replay(&mut stage);
+    let refused = refusing(&mut stage, ask).await;
+    assert_eq!(refused, [State::Pending, State::Retrying, State::InFlight, State::Held]);
+}
+
+pub(crate) async fn a_retry_is_due_at_once_and_told(mut stage: Stage) {
+    for state in [State::Retrying, State::Dead, State::Cancelled, State::Expired] {
+        let id = stage.one_in(state).await;
+        let Asked::Done(asked) = stage.ask(id, Ask::Retry).await else { panic!("{state:?}") };
+        assert_eq!((asked.state, asked.due, asked.next_attempt_at()), (State::Pending, Some(NOW), None));
+        assert_eq!(asked.return_to.map(|back| back.state), Some(state));
+        assert_eq!(stage.delivery(id).await, asked, "as it is stored");
+        assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, NOW)]);
+        stage.claim(id, NOW).await;
+    }
+}
+
+pub(crate) async fn a_replay_starts_a_fresh_schedule_under_the_same_id(mut stage: Stage) {
+    let id = stage.one_in(State::Dead).await;
+    assert_eq!(stage.delivery(id).await.place, 1);
+    let ask = replay(&mut stage);
+    let Asked::Done(delivery) = stage.ask(id, ask).await else { panic!() };
+    assert_eq!((delivery.id, delivery.state, delivery.place), (id, State::Pending, 0));
+    assert_eq!((delivery.attempt_count, delivery.give_up_at), (1, Some(after(3600))));
+    assert_eq!((delivery.finished_at, delivery.reason, delivery.replay_of), (None, None, None));
+    assert_eq!(stage.delivery(id).await, delivery);
+    assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, NOW)]);
+    let carried = stage.claim(id, NOW).await;
+    stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
+    let numbers: Vec<_> = stage.history(id).await.iter().map(|row| row.number).collect();
+    assert_eq!(numbers, [Some(1), Some(2)], "numbering continues");
+}
+
+pub(crate) async fn a_replay_of_a_delivered_one_is_a_new_delivery(mut stage: Stage) {
+    let id = stage.one_in(State::Delivered).await;
+    let before = stage.delivery(id).await;
+    let ask = replay(&mut stage);
+    let Asked::Made(made) = stage.ask(id, ask).await else { panic!() };
+    assert_eq!((made.root, made.replay_of, made.state), (id, Some(id), State::Pending));
+    assert_eq!((made.event, made.attempt_count), (before.event, 0));
+    assert_eq!(stage.delivery(made.id).await, made);
+    assert_eq!(stage.delivery(id).await, before, "the old one never changes");
+    assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, NOW)]);
+    let carried = stage.claim(made.id, NOW).await;
+    stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
+    let ask = replay(&mut stage);
+    let Asked::Made(third) = stage.ask(made.id, ask).await else { panic!() };
+    assert_eq!((third.root, third.replay_of), (id, Some(made.id)), "the root is the first of the chain");
+    let all = stage.store().deliveries_of(before.event).await.unwrap();
+    assert_eq!(all.iter().map(|row| row.delivery.id).collect::<Vec<_>>(), [id, made.id, third.id]);
+}
+
+pub(crate) async fn cancelling_ends_it_by_hand(mut stage: Stage) {
+    for state in [State::Pending, State::Retrying, State::Held] {
+        let id = stage.one_in(state).await;
+        let Asked::Done(delivery) = stage.ask(id, Ask::Cancel).await else { panic!("{state:?}") };
+        assert_eq!((delivery.state, delivery.reason), (State::Cancelled, Some(Reason::ByHand)));
+        assert_eq!(stage.delivery(id).await, delivery);
+    }
+    stage.refill(stage.endpoint, 10, after(1000)).await;
+    assert!(stage.recorder.take_carried().is_empty(), "what was cancelled is never sent");
+}
+
+pub(crate) async fn closing_keeps_when_it_died(mut stage: Stage) {
+    let id = stage.one_in(State::Dead).await;
+    let died = stage.delivery(id).await.finished_at;
+    assert!(matches!(stage.ask(id, Ask::Close).await, Asked::Done(_)));
+    assert_eq!(stage.ended(id).await, (State::Dead, Some(Reason::Closed)));
+    assert_eq!(stage.delivery(id).await.finished_at, died);
+    assert!(matches!(stage.ask(id, Ask::Retry).await, Asked::Done(_)), "closed is not deleted");
+}
+
+pub(crate) async fn deleting_removes_a_delivery_and_its_history_and_nothing_else(mut stage: Stage) {
+    let (id, other) = (stage.one_in(State::Dead).await, stage.one_in(State::Dead).await);
+    let event = stage.delivery(id).await.event;
+    assert_eq!(stage.ask(id, Ask::Delete).await, Asked::Deleted);
+    assert!(stage.listed(id).await.is_none());
+    assert_eq!(stage.ask(id, Ask::Delete).await, Asked::Absent);
+    assert!(stage.store().find_event(stage.app, String::new(), Some(event)).await.unwrap().is_some());
+    assert_eq!(stage.history(other).await.len(), 1);
+}
+
+pub(crate) async fn another_app_cannot_tell_that_a_delivery_exists(mut stage: Stage) {
+    let stranger = stage.new_app().await;
+    for state in State::ALL {
+        let id = stage.one_in(state).await;
+        let before = stage.delivery(id).await;
+        let unknown = DeliveryId::from_i64(stage.next_id());
+        for ask in [Ask::Retry, replay(&mut stage), Ask::Cancel, Ask::Close, Ask::Delete] {
+            let asked = stage.store().ask(stranger, id, ask, NOW).await.unwrap();
+            assert_eq!(asked, Asked::Absent, "{ask:?} of {state:?}");
+            assert_eq!(stage.ask(unknown, ask).await, Asked::Absent);
+        }
+        assert_eq!(stage.delivery(id).await, before);
+    }
+}
+
+pub(crate) async fn nothing_is_sent_again_to_a_deleted_endpoint(mut stage: Stage) {
+    let mut ids = vec![];
+    for state in [State::Retrying, State::Dead, State::Delivered] {
+        ids.push((state, stage.one_in(state).await));
+    }
+    stage.store().remove_endpoint(stage.endpoint, NOW).await.unwrap();
+    for (state, id) in ids {
+        let ask = if state == State::Retrying { Ask::Retry } else { replay(&mut stage) };
+        assert_eq!(stage.ask(id, ask).await, Asked::Refused(Refusal::EndpointDeleted), "{state:?}");
+        assert_eq!(stage.delivery(id).await.state, state);
+    }
+    assert!(stage.recorder.take_waiting().is_empty());
+}
+
+pub(crate) async fn what_is_asked_for_an_endpoint_that_is_off_is_held(mut stage: Stage) {
+    for off in [WaitingWhenOff::Held, WaitingWhenOff::Cancelled] {
+        let (dead, delivered) = (stage.one_in(State::Dead).await, stage.one_in(State::Delivered).await);
+        let expired = stage.one_in(State::Expired).await;
+        stage.switch(stage.endpoint, Some(off)).await;
+        assert!(matches!(stage.ask(dead, Ask::Retry).await, Asked::Done(_)));
+        assert_eq!(stage.delivery(dead).await.state, State::Held);
+        let (one, two) = (replay(&mut stage), replay(&mut stage));
+        assert!(matches!(stage.ask(expired, one).await, Asked::Done(held) if held.state == State::Held));
+        assert!(matches!(stage.ask(delivered, two).await, Asked::Made(held) if held.state == State::Held));
+        assert!(stage.recorder.take_waiting().is_empty());
+        stage.switch(stage.endpoint, None).await;
+    }
+}

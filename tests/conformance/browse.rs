@@ -1,0 +1,103 @@
+//! Finding one event or delivery, and what is shown of it.
+
+use crate::stage::{NOW, Stage, attempt, retry_at};
+use posthaste::{
+    domain::{
+        delivery::State,
+        event::{DedupSpace, Event},
+        id::{DeliveryId, EventId},
+        outcome::{Attempt, Class, Outcome},
+        verdict::Verdict,
+    },
+    store::browse::LastError,
+};
+use std::sync::Arc;
+
+async fn find(stage: &Stage, given_id: &str, own: Option<EventId>) -> Option<Event> {
+    stage.store().find_event(stage.app, given_id.into(), own).await.unwrap()
+}
+
+pub(crate) async fn an_event_is_found_by_the_producer_s_id_or_by_ours(mut stage: Stage) {
+    let mut new = stage.one();
+    Arc::get_mut(&mut new.event).unwrap().given_id = Some("order-1".into());
+    new.dedup = vec![stage.dedup(DedupSpace::EventId, "order-1")];
+    let event = (*new.event).clone();
+    stage.accept(new).await;
+    let plain = stage.one();
+    let other = (*plain.event).clone();
+    stage.accept(plain).await;
+    assert_eq!(find(&stage, "order-1", None).await, Some(event.clone()));
+    assert_eq!(find(&stage, "x", Some(other.id)).await, Some(other.clone()));
+    assert_eq!(find(&stage, "order-1", Some(other.id)).await, Some(event), "the producer's id comes first");
+    assert_eq!(find(&stage, "order-2", None).await, None);
+    let unknown = EventId::from_i64(stage.next_id());
+    assert_eq!(find(&stage, "x", Some(unknown)).await, None);
+}
+
+pub(crate) async fn an_idempotency_key_is_no_name_of_an_event(mut stage: Stage) {
+    let mut new = stage.one();
+    new.dedup = vec![stage.dedup(DedupSpace::IdempotencyKey, "k")];
+    stage.accept(new).await;
+    assert_eq!(find(&stage, "k", None).await, None);
+}
+
+pub(crate) async fn another_app_finds_nothing(mut stage: Stage) {
+    let mut new = stage.one();
+    new.dedup = vec![stage.dedup(DedupSpace::EventId, "order-1")];
+    let event = new.event.id;
+    let id = stage.publish(new).await;
+    stage.app = stage.new_app().await;
+    assert_eq!(find(&stage, "order-1", None).await, None);
+    assert_eq!(find(&stage, "", Some(event)).await, None);
+    assert!(stage.listed(id).await.is_none());
+}
+
+pub(crate) async fn a_delivery_is_shown_with_its_event_and_its_history_oldest_first(mut stage: Stage) {
+    let id = stage.concluded(retry_at(NOW), attempt(Class::Http, 500)).await;
+    let carried = stage.claim(id, NOW).await;
+    let event = carried.event.clone();
+    stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 204)]).await;
+    let (listed, history) = stage.listed(id).await.unwrap();
+    assert_eq!((&listed.delivery.id, &listed.event), (&id, &*event));
+    let statuses: Vec<_> = history.iter().map(|row| row.attempt.outcome.status).collect();
+    assert_eq!(statuses, [Some(500), Some(204)]);
+    let unknown = DeliveryId::from_i64(stage.next_id());
+    assert!(stage.listed(unknown).await.is_none());
+}
+
+pub(crate) async fn the_last_error_is_that_of_the_last_attempt(mut stage: Stage) {
+    let failed = |class, error: &str| Attempt { outcome: Outcome::failed(class, error), ..attempt(class, 0) };
+    let carried = stage.carried().await;
+    let id = carried.delivery.id;
+    assert_eq!(stage.listed(id).await.unwrap().0.last_error, None);
+    let attempts = vec![failed(Class::Dns, "no such name"), failed(Class::Timeout, "too slow")];
+    stage.record(carried, retry_at(NOW), attempts).await;
+    let last = stage.listed(id).await.unwrap().0.last_error;
+    assert_eq!(last, Some(LastError { status: None, error: Some("too slow".into()) }));
+    let carried = stage.claim(id, NOW).await;
+    stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
+    assert_eq!(stage.listed(id).await.unwrap().0.last_error, None);
+}
+
+pub(crate) async fn the_deliveries_of_an_event_are_its_own(mut stage: Stage) {
+    let other = stage.new_endpoint(stage.app).await;
+    let (first, second) = (stage.draft(&[stage.endpoint, other]), stage.draft(&[other]));
+    let expected: Vec<DeliveryId> = first.births.iter().map(|birth| birth.delivery.id).collect();
+    let event = first.event.id;
+    stage.accept(first).await;
+    stage.accept(second).await;
+    let found = stage.store().deliveries_of(event).await.unwrap();
+    assert_eq!(found.iter().map(|row| row.delivery.id).collect::<Vec<_>>(), expected);
+    assert!(
+        found.iter().all(|row| row.event.id == event && row.event.data.is_empty()),
+        "lists carry no data"
+    );
+}
+
+pub(crate) async fn what_waits_is_counted(mut stage: Stage) {
+    assert_eq!(stage.store().waiting_count().await.unwrap(), 0);
+    for state in State::ALL {
+        stage.one_in(state).await;
+    }
+    assert_eq!(stage.store().waiting_count().await.unwrap(), 2, "pending and retrying");
+}

@@ -1,0 +1,206 @@
+//! Joining, taking over what a dead node carried, finding work, and removing what deleted apps left behind.
+
+use crate::stage::{NOW, Stage, after, attempt, retry_at};
+use posthaste::{
+    domain::{
+        contract::WaitingWhenOff,
+        delivery::{Delivery, Reason, State},
+        event::DedupSpace,
+        id::{AppId, DeliveryId, EventId},
+        outcome::Class,
+    },
+    store::{
+        browse::{DeliveryFilter, EventFilter},
+        ledger::{Accepted, Ask, Asked},
+    },
+};
+
+pub(crate) async fn what_was_in_flight_is_due_again_with_an_attempt_of_unknown_outcome(mut stage: Stage) {
+    let id = stage.one_in(State::InFlight).await;
+    stage.reopen();
+    assert_eq!(stage.store().join(after(5)).await.unwrap().taken_over, 1);
+    let delivery = stage.delivery(id).await;
+    assert_eq!((delivery.state, delivery.due, delivery.place), (State::Pending, Some(after(5)), 0));
+    assert_eq!((delivery.attempt_count, delivery.history_len), (0, 1));
+    let row = stage.history(id).await.remove(0);
+    assert_eq!((row.position, row.number, row.attempt.outcome.class), (1, None, Class::Unknown));
+    assert!(row.attempt.outcome.error.is_some() && row.attempt.started_at == after(5));
+    assert_eq!(stage.store().join(after(6)).await.unwrap().taken_over, 0, "once");
+    assert_eq!(stage.history(id).await.len(), 1);
+}
+
+pub(crate) async fn a_later_attempt_is_taken_over_in_its_place(mut stage: Stage) {
+    let id = stage.concluded(retry_at(after(1)), attempt(Class::Http, 500)).await;
+    stage.claim(id, after(1)).await;
+    stage.reopen();
+    stage.store().join(after(5)).await.unwrap();
+    let delivery = stage.delivery(id).await;
+    assert_eq!((delivery.state, delivery.due), (State::Retrying, Some(after(5))));
+    assert_eq!((delivery.place, delivery.attempt_count, delivery.history_len), (1, 1, 2));
+}
+
+pub(crate) async fn a_retry_by_hand_that_died_with_its_node_is_back_where_it_was(mut stage: Stage) {
+    for state in [State::Retrying, State::Dead, State::Cancelled, State::Expired] {
+        let id = stage.one_in(state).await;
+        let before = stage.delivery(id).await;
+        stage.ask(id, Ask::Retry).await;
+        stage.claim(id, NOW).await;
+        stage.reopen();
+        stage.store().join(after(5)).await.unwrap();
+        let expected = Delivery { history_len: before.history_len + 1, ..before };
+        assert_eq!(stage.delivery(id).await, expected);
+    }
+}
+
+pub(crate) async fn a_takeover_heeds_an_endpoint_that_is_off_or_gone(mut stage: Stage) {
+    let off = stage.one_in(State::InFlight).await;
+    stage.switch(stage.endpoint, Some(WaitingWhenOff::Held)).await;
+    stage.reopen();
+    stage.store().join(NOW).await.unwrap();
+    assert_eq!(stage.ended(off).await, (State::Held, None));
+    let gone = stage.one_in(State::InFlight).await;
+    stage.store().remove_endpoint(stage.endpoint, NOW).await.unwrap();
+    stage.reopen();
+    stage.store().join(NOW).await.unwrap();
+    assert_eq!(stage.ended(gone).await, (State::Cancelled, Some(Reason::EndpointDeleted)));
+}
+
+pub(crate) async fn a_restart_changes_nothing_that_was_in_nobody_s_hands(mut stage: Stage) {
+    let mut before = vec![];
+    for state in State::ALL.into_iter().filter(|state| *state != State::InFlight) {
+        let id = stage.one_in(state).await;
+        before.push(stage.delivery(id).await);
+    }
+    stage.reopen();
+    assert_eq!(stage.store().join(after(100)).await.unwrap().taken_over, 0);
+    for delivery in before {
+        assert_eq!(stage.delivery(delivery.id).await, delivery);
+    }
+}
+
+pub(crate) async fn the_newest_id_is_known_after_a_restart(mut stage: Stage) {
+    let newest = async |stage: &mut Stage| {
+        stage.reopen();
+        stage.store().join(NOW).await.unwrap().newest_id
+    };
+    assert_eq!(newest(&mut stage).await, stage.endpoint.as_i64());
+    let id = stage.waiting().await;
+    assert_eq!(newest(&mut stage).await, id.as_i64());
+    let skipped = stage.draft(&[]);
+    let event = skipped.event.id;
+    stage.accept(skipped).await;
+    assert_eq!(newest(&mut stage).await, event.as_i64());
+    let app = stage.new_app().await;
+    assert_eq!(newest(&mut stage).await, app.as_i64());
+}
+
+pub(crate) async fn an_id_is_never_given_out_again_after_its_row_was_deleted(mut stage: Stage) {
+    let delivered = stage.one_in(State::Delivered).await;
+    let as_new = DeliveryId::from_i64(stage.next_id());
+    let Asked::Made(made) = stage.ask(delivered, Ask::Replay { as_new, give_up_at: None }).await else {
+        panic!()
+    };
+    stage.ask(made.id, Ask::Cancel).await;
+    assert_eq!(stage.ask(made.id, Ask::Delete).await, Asked::Deleted);
+    stage.reopen();
+    let newest = stage.store().join(NOW).await.unwrap().newest_id;
+    assert!(newest >= made.id.as_i64(), "even with a clock that was set back");
+    let app = stage.new_app().await;
+    let endpoint = stage.new_endpoint(app).await;
+    stage.store().remove_app(app).await.unwrap();
+    while stage.store().purge().await.unwrap() {}
+    stage.reopen();
+    assert!(stage.store().join(NOW).await.unwrap().newest_id >= endpoint.as_i64());
+}
+
+pub(crate) async fn lanes_are_found_with_the_time_of_their_first(mut stage: Stage) {
+    assert_eq!(stage.store().find_lanes().await.unwrap(), []);
+    let (second, third) = (stage.new_endpoint(stage.app).await, stage.new_endpoint(stage.app).await);
+    for (endpoint, seconds) in [(stage.endpoint, 9), (stage.endpoint, 3), (third, 1), (stage.endpoint, 5)] {
+        let mut new = stage.draft(&[endpoint]);
+        new.births[0].delivery.due = Some(after(seconds));
+        stage.publish(new).await;
+    }
+    for state in State::ALL.into_iter().filter(|state| !state.is_waiting()) {
+        let endpoint = stage.endpoint;
+        stage.endpoint = second;
+        stage.one_in(state).await;
+        stage.endpoint = endpoint;
+    }
+    let lanes = stage.store().find_lanes().await.unwrap();
+    assert_eq!(lanes, [(stage.endpoint, after(3)), (third, after(1))], "only what waits makes a lane");
+}
+
+pub(crate) async fn what_is_not_settled_yet_is_found(mut stage: Stage) {
+    let (off, held_on) = (stage.new_endpoint(stage.app).await, stage.new_endpoint(stage.app).await);
+    let (gone, settled) = (stage.new_endpoint(stage.app).await, stage.new_endpoint(stage.app).await);
+    for endpoint in [stage.endpoint, off, gone] {
+        let new = stage.draft(&[endpoint]);
+        stage.publish(new).await;
+    }
+    for endpoint in [held_on, settled] {
+        stage.born_held(endpoint).await;
+    }
+    stage.switch(off, Some(WaitingWhenOff::Held)).await;
+    stage.switch(settled, Some(WaitingWhenOff::Held)).await;
+    stage.store().remove_endpoint(gone, NOW).await.unwrap();
+    let mut unsettled = stage.store().unsettled().await.unwrap();
+    unsettled.sort();
+    assert_eq!(unsettled, [off, held_on, gone]);
+}
+
+/// Publishes `count` events to the stage's endpoint in calls of a thousand.
+async fn publish_many(stage: &mut Stage, count: usize) {
+    for chunk in (0..count).collect::<Vec<_>>().chunks(1000) {
+        let call = chunk.iter().map(|_| stage.one()).collect();
+        stage.store().accept(call).await.unwrap();
+    }
+}
+
+async fn counts(stage: &Stage, app: AppId) -> (usize, usize) {
+    let events = stage.store().events(app, EventFilter::default(), None, 10_000).await.unwrap();
+    let deliveries = stage.store().deliveries(app, DeliveryFilter::default(), None, 10_000).await.unwrap();
+    (events.rows.len(), deliveries.rows.len())
+}
+
+pub(crate) async fn purging_removes_all_of_a_deleted_app_and_nothing_of_another(mut stage: Stage) {
+    let (doomed, doomed_endpoint) = (stage.app, stage.endpoint);
+    let key = stage.dedup(DedupSpace::EventId, "order-1");
+    let mut keyed = stage.one();
+    keyed.dedup = vec![key, stage.dedup(DedupSpace::IdempotencyKey, "k")];
+    let keyed_event: EventId = keyed.event.id;
+    stage.accept(keyed).await;
+    let delivered = stage.one_in(State::Delivered).await;
+    publish_many(&mut stage, 2500).await;
+    stage.app = stage.new_app().await;
+    stage.endpoint = stage.new_endpoint(stage.app).await;
+    let kept = [stage.one_in(State::Delivered).await, stage.waiting().await];
+    // A replay is newer than every event.
+    let as_new = DeliveryId::from_i64(stage.next_id());
+    let replay = Ask::Replay { as_new, give_up_at: None };
+    assert!(matches!(stage.store().ask(doomed, delivered, replay, NOW).await.unwrap(), Asked::Made(_)));
+
+    stage.store().remove_app(doomed).await.unwrap();
+    let mut steps = 0;
+    while stage.store().purge().await.unwrap() {
+        steps += 1;
+        stage.reopen();
+        assert!(steps < 100, "a purge that never ends");
+    }
+    assert!(steps > 1, "in steps, each bounded");
+    assert_eq!(counts(&stage, doomed).await, (0, 0));
+    assert!(stage.store().deliveries_of(keyed_event).await.unwrap().is_empty());
+    assert!(stage.store().delivery(doomed, as_new).await.unwrap().is_none());
+    assert!(!stage.store().find_lanes().await.unwrap().iter().any(|(lane, _)| *lane == doomed_endpoint));
+    assert_eq!(counts(&stage, stage.app).await, (2, 2));
+    assert_eq!(stage.history(kept[0]).await.len(), 1);
+    let mut again = stage.one();
+    again.dedup = vec![key];
+    assert_eq!(stage.accept(again).await, Accepted::New, "its keys went with it");
+}
+
+pub(crate) async fn with_nothing_to_purge_a_purge_is_over_at_once(mut stage: Stage) {
+    stage.waiting().await;
+    assert!(!stage.store().purge().await.unwrap());
+    assert_eq!(counts(&stage, stage.app).await, (1, 1));
+}

@@ -1,0 +1,77 @@
+//! Handing back what a stopping node still carries: due now, no trace of an attempt.
+
+use crate::stage::{NOW, Stage, after, attempt, retry_at};
+use posthaste::{
+    domain::{
+        contract::WaitingWhenOff,
+        delivery::{Reason, State},
+        outcome::Class,
+        port::Carried,
+        verdict::Verdict,
+    },
+    store::ledger::Ask,
+};
+
+async fn hand_back(stage: &Stage, carried: Carried) {
+    stage.store().hand_back(vec![carried], after(5)).await.unwrap();
+    stage.quiet().await;
+}
+
+pub(crate) async fn what_is_handed_back_is_due_now_and_unattempted(mut stage: Stage) {
+    let carried = stage.carried().await;
+    let id = carried.delivery.id;
+    hand_back(&stage, carried).await;
+    let delivery = stage.delivery(id).await;
+    assert_eq!((delivery.state, delivery.due, delivery.history_len), (State::Pending, Some(after(5)), 0));
+    assert!(stage.history(id).await.is_empty());
+    assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, after(5))]);
+    assert_eq!(stage.hands.out(), 0);
+    stage.refill(stage.endpoint, 1, after(5)).await;
+    assert_eq!(stage.only_carried().delivery.id, id);
+}
+
+pub(crate) async fn a_later_attempt_keeps_its_place_when_handed_back(mut stage: Stage) {
+    let id = stage.concluded(retry_at(after(1)), attempt(Class::Http, 500)).await;
+    let carried = stage.claim(id, after(1)).await;
+    hand_back(&stage, carried).await;
+    let delivery = stage.delivery(id).await;
+    assert_eq!((delivery.state, delivery.place, delivery.due), (State::Retrying, 1, Some(after(5))));
+}
+
+pub(crate) async fn a_retry_by_hand_is_still_owed_when_handed_back(mut stage: Stage) {
+    let id = stage.one_in(State::Dead).await;
+    stage.ask(id, Ask::Retry).await;
+    let carried = stage.claim(id, NOW).await;
+    let back = carried.delivery.return_to;
+    hand_back(&stage, carried).await;
+    let delivery = stage.delivery(id).await;
+    assert_eq!((delivery.state, delivery.return_to), (State::Pending, back));
+    assert_eq!((delivery.due, delivery.next_attempt_at()), (Some(after(5)), None));
+}
+
+pub(crate) async fn what_is_handed_back_heeds_an_endpoint_that_is_off(mut stage: Stage) {
+    let carried = stage.carried().await;
+    let id = carried.delivery.id;
+    stage.switch(stage.endpoint, Some(WaitingWhenOff::Held)).await;
+    hand_back(&stage, carried).await;
+    assert_eq!(stage.ended(id).await, (State::Held, None));
+    stage.switch(stage.endpoint, None).await;
+    let carried = stage.carried().await;
+    let id = carried.delivery.id;
+    stage.store().remove_endpoint(stage.endpoint, NOW).await.unwrap();
+    hand_back(&stage, carried).await;
+    assert_eq!(stage.ended(id).await, (State::Cancelled, Some(Reason::EndpointDeleted)));
+    assert!(stage.recorder.take_waiting().is_empty());
+}
+
+pub(crate) async fn what_is_no_longer_in_flight_cannot_be_handed_back(mut stage: Stage) {
+    let carried = stage.carried().await;
+    let (id, event, hand) = (carried.delivery.id, carried.event.clone(), stage.hands.take());
+    let twin = Carried { delivery: carried.delivery.clone(), event, hand };
+    stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
+    let before = stage.delivery(id).await;
+    hand_back(&stage, twin).await;
+    assert_eq!(stage.delivery(id).await, before);
+    assert!(stage.recorder.take_waiting().is_empty());
+    assert_eq!(stage.hands.out(), 0);
+}

@@ -1,0 +1,271 @@
+//! Lists: pages that neither repeat nor miss a row, filters, and a bound on what one page examines.
+
+use crate::stage::{NOW, Stage, after, attempt, dead, draft};
+use posthaste::{
+    domain::{
+        delivery::State,
+        id::{AppId, DeliveryId, EndpointId, IdSource},
+        outcome::Class,
+        time::Timestamp,
+        verdict::DeadReason,
+    },
+    store::{
+        browse::{Cursor, DeliveryFilter, EventFilter, Listed, Page, ROWS_EXAMINED_MAX},
+        ledger::{Ask, NewEvent, Record},
+    },
+};
+use std::sync::Arc;
+
+/// Follows the cursors to the end; answers the ids page by page.
+async fn walk(mut page_after: impl AsyncFnMut(Option<Cursor>) -> Page<Listed>) -> Vec<Vec<DeliveryId>> {
+    let (mut pages, mut after) = (vec![], None);
+    loop {
+        let page = page_after(after).await;
+        pages.push(page.rows.iter().map(|row| row.delivery.id).collect());
+        after = page.next;
+        if after.is_none() {
+            return pages;
+        }
+        assert!(pages.len() < 1000, "a list that never ends");
+    }
+}
+
+async fn deliveries(stage: &Stage, filter: &DeliveryFilter, limit: u32) -> Vec<Vec<DeliveryId>> {
+    walk(async |after| stage.store().deliveries(stage.app, filter.clone(), after, limit).await.unwrap()).await
+}
+
+async fn dead_letters(
+    stage: &Stage,
+    endpoint: Option<EndpointId>,
+    closed_too: bool,
+    limit: u32,
+) -> Vec<Vec<DeliveryId>> {
+    walk(async |after| {
+        stage.store().dead_letters(stage.app, endpoint, closed_too, after, limit).await.unwrap()
+    })
+    .await
+}
+
+async fn fitting(stage: &Stage, filter: DeliveryFilter) -> Vec<DeliveryId> {
+    deliveries(stage, &filter, 100).await.concat()
+}
+
+/// Publishes these in calls of a thousand.
+async fn publish_all(stage: &Stage, events: Vec<NewEvent>) {
+    let mut events = events.into_iter();
+    loop {
+        let call: Vec<NewEvent> = events.by_ref().take(1000).collect();
+        if call.is_empty() {
+            return;
+        }
+        stage.store().accept(call).await.unwrap();
+    }
+}
+
+fn of_type(mut new: NewEvent, event_type: &str) -> NewEvent {
+    Arc::get_mut(&mut new.event).unwrap().event_type = event_type.into();
+    new
+}
+
+/// An event that was published then.
+fn made_at(stage: &Stage, at: Timestamp) -> NewEvent {
+    draft(stage.app, &[stage.endpoint], IdSource::new(0, 0).take(at, 2))
+}
+
+pub(crate) async fn pages_are_newest_first_and_neither_repeat_nor_miss_a_row(mut stage: Stage) {
+    let mut ids = vec![];
+    for _ in 0..7 {
+        ids.insert(0, stage.waiting().await);
+    }
+    for (limit, sizes) in [(1, vec![1; 7]), (3, vec![3, 3, 1]), (7, vec![7]), (100, vec![7])] {
+        let pages = deliveries(&stage, &DeliveryFilter::default(), limit).await;
+        assert_eq!(pages.iter().map(Vec::len).collect::<Vec<_>>(), sizes);
+        assert_eq!(pages.concat(), ids);
+    }
+    let mut after = None;
+    let mut events = vec![];
+    loop {
+        let page = stage.store().events(stage.app, EventFilter::default(), after, 2).await.unwrap();
+        events.extend(page.rows.iter().map(|event| event.id.as_i64() + 1));
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(events, ids.iter().map(|id| id.as_i64()).collect::<Vec<_>>());
+}
+
+pub(crate) async fn a_page_goes_on_where_it_ended_although_rows_arrive(mut stage: Stage) {
+    let old = [stage.waiting().await, stage.waiting().await];
+    let filter = DeliveryFilter::default;
+    let first = stage.store().deliveries(stage.app, filter(), None, 1).await.unwrap();
+    stage.waiting().await;
+    let second = stage.store().deliveries(stage.app, filter(), first.next, 1).await.unwrap();
+    assert_eq!((first.rows[0].delivery.id, second.rows[0].delivery.id), (old[1], old[0]));
+}
+
+pub(crate) async fn other_apps_are_in_no_list(mut stage: Stage) {
+    let own = stage.one_in(State::Dead).await;
+    let (app, endpoint) = (stage.app, stage.endpoint);
+    stage.app = stage.new_app().await;
+    stage.endpoint = stage.new_endpoint(stage.app).await;
+    for state in State::ALL {
+        stage.one_in(state).await;
+    }
+    (stage.app, stage.endpoint) = (app, endpoint);
+    assert_eq!(fitting(&stage, DeliveryFilter::default()).await, [own]);
+    assert_eq!(dead_letters(&stage, None, true, 10).await.concat(), [own]);
+    let events = stage.store().events(app, EventFilter::default(), None, 10).await.unwrap();
+    assert_eq!(events.rows.len(), 1);
+}
+
+pub(crate) async fn filters_combine(mut stage: Stage) {
+    let other = stage.new_endpoint(stage.app).await;
+    let (paid, refund) = (stage.draft(&[stage.endpoint, other]), of_type(stage.draft(&[other]), "refund"));
+    let paid_event = paid.event.id;
+    let paid_ids: Vec<_> = paid.births.iter().map(|birth| birth.delivery.id).collect();
+    let refund_id = refund.births[0].delivery.id;
+    publish_all(&stage, vec![paid, refund]).await;
+    let dead = stage.one_in(State::Dead).await;
+    let all = DeliveryFilter::default;
+    let by_state = DeliveryFilter { states: vec![State::Dead, State::Held], ..all() };
+    assert_eq!(fitting(&stage, by_state).await, [dead]);
+    let by_endpoint = DeliveryFilter { endpoint: Some(other), ..all() };
+    assert_eq!(fitting(&stage, by_endpoint.clone()).await, [refund_id, paid_ids[1]]);
+    let by_event = DeliveryFilter { event: Some(paid_event), ..all() };
+    assert_eq!(fitting(&stage, by_event).await, [paid_ids[1], paid_ids[0]]);
+    let by_type = DeliveryFilter { event_type: Some("refund".into()), ..all() };
+    assert_eq!(fitting(&stage, by_type).await, [refund_id]);
+    let both = DeliveryFilter { event_type: Some("payment.paid".into()), ..by_endpoint };
+    assert_eq!(fitting(&stage, both).await, [paid_ids[1]]);
+    let filter = EventFilter { event_type: Some("refund".into()), ..EventFilter::default() };
+    let events = stage.store().events(stage.app, filter, None, 10).await.unwrap();
+    assert_eq!(events.rows.iter().map(|event| event.event_type.as_str()).collect::<Vec<_>>(), ["refund"]);
+}
+
+pub(crate) async fn a_time_filter_takes_its_start_and_leaves_its_end(stage: Stage) {
+    let times = [after(100), after(200), after(300)];
+    let events: Vec<NewEvent> = times.iter().map(|at| made_at(&stage, *at)).collect();
+    let ids: Vec<DeliveryId> = events.iter().map(|new| new.births[0].delivery.id).collect();
+    publish_all(&stage, events).await;
+    let between = |from, to| DeliveryFilter { from, to, ..DeliveryFilter::default() };
+    assert_eq!(fitting(&stage, between(Some(times[1]), None)).await, [ids[2], ids[1]]);
+    assert_eq!(fitting(&stage, between(None, Some(times[1]))).await, [ids[0]]);
+    assert_eq!(fitting(&stage, between(Some(times[1]), Some(times[2]))).await, [ids[1]]);
+    let filter = EventFilter { from: Some(times[1]), to: Some(times[2]), event_type: None };
+    let found = stage.store().events(stage.app, filter, None, 10).await.unwrap();
+    assert_eq!(found.rows.len(), 1);
+}
+
+pub(crate) async fn a_rare_row_is_found_behind_ten_thousand_others_in_bounded_steps(mut stage: Stage) {
+    let rare = of_type(stage.one(), "rare");
+    let (rare_event, rare_id) = (rare.event.id, rare.births[0].delivery.id);
+    let mut events = vec![rare];
+    for _ in 0..ROWS_EXAMINED_MAX + 500 {
+        let new = stage.one();
+        events.push(new);
+    }
+    publish_all(&stage, events).await;
+    let filter = DeliveryFilter { event_type: Some("rare".into()), ..DeliveryFilter::default() };
+    let pages = deliveries(&stage, &filter, 50).await;
+    assert_eq!(pages, [vec![], vec![rare_id]], "short, with a cursor, then complete");
+    let filter = EventFilter { event_type: Some("rare".into()), ..EventFilter::default() };
+    let first = stage.store().events(stage.app, filter.clone(), None, 50).await.unwrap();
+    assert!(first.rows.is_empty() && first.next.is_some());
+    let second = stage.store().events(stage.app, filter, first.next, 50).await.unwrap();
+    assert_eq!(second.rows.iter().map(|event| event.id).collect::<Vec<_>>(), [rare_event]);
+    assert_eq!(second.next, None);
+}
+
+/// Dies at `at`.
+async fn die(stage: &mut Stage, at: Timestamp) -> DeliveryId {
+    let carried = stage.carried().await;
+    let id = carried.delivery.id;
+    let (attempts, verdict) = (vec![attempt(Class::Http, 500)], dead(DeadReason::Exhausted));
+    stage.store().record(Record { carried, attempts, verdict, switch_off: None, ended_at: at });
+    stage.quiet().await;
+    id
+}
+
+pub(crate) async fn dead_letters_come_by_the_time_they_died_newest_first(mut stage: Stage) {
+    let mut died = vec![];
+    for seconds in [5, 9, 1, 9, 9, 3] {
+        died.push(die(&mut stage, after(seconds)).await);
+    }
+    let expected = [died[4], died[3], died[1], died[0], died[5], died[2]];
+    for limit in [1, 2, 4, 6, 50] {
+        assert_eq!(dead_letters(&stage, None, false, limit).await.concat(), expected, "by {limit}");
+    }
+    stage.ask(died[3], Ask::Close).await;
+    let without: Vec<_> = expected.into_iter().filter(|id| *id != died[3]).collect();
+    assert_eq!(dead_letters(&stage, None, false, 2).await.concat(), without);
+    assert_eq!(dead_letters(&stage, None, true, 2).await.concat(), expected);
+    stage.ask(died[4], Ask::Retry).await;
+    assert_eq!(
+        dead_letters(&stage, None, true, 2).await.concat(),
+        expected[1..],
+        "what is tried is not dead"
+    );
+}
+
+pub(crate) async fn dead_letters_of_one_endpoint_are_its_own(mut stage: Stage) {
+    let first = die(&mut stage, after(1)).await;
+    let other = stage.new_endpoint(stage.app).await;
+    let endpoint = std::mem::replace(&mut stage.endpoint, other);
+    let second = die(&mut stage, after(2)).await;
+    assert_eq!(dead_letters(&stage, Some(endpoint), false, 10).await.concat(), [first]);
+    assert_eq!(dead_letters(&stage, Some(other), false, 10).await.concat(), [second]);
+}
+
+pub(crate) async fn ten_thousand_closed_dead_letters_do_not_make_a_page_long(mut stage: Stage) {
+    let open = die(&mut stage, NOW).await;
+    let mut events = vec![];
+    for _ in 0..ROWS_EXAMINED_MAX + 500 {
+        let mut new = stage.one();
+        let delivery = &mut new.births[0].delivery;
+        delivery.carry_from_birth();
+        let switch = posthaste::domain::delivery::Switch::On;
+        delivery.conclude(&dead(DeadReason::Exhausted), (0, 0), switch, after(1)).unwrap();
+        delivery.close().unwrap();
+        events.push(new);
+    }
+    publish_all(&stage, events).await;
+    let pages = dead_letters(&stage, None, false, 50).await;
+    assert_eq!(pages, [vec![], vec![open]], "short, with a cursor, then complete");
+}
+
+pub(crate) async fn the_queue_of_several_lanes_is_in_the_order_they_are_due(mut stage: Stage) {
+    let other = stage.new_endpoint(stage.app).await;
+    let mut ids = vec![];
+    for (endpoint, seconds) in [(stage.endpoint, 5), (other, 1), (stage.endpoint, 1), (other, 9), (other, 5)]
+    {
+        let mut new = stage.draft(&[endpoint]);
+        new.births[0].delivery.due = Some(after(seconds));
+        ids.push(stage.publish(new).await);
+    }
+    stage.one_in(State::Held).await;
+    stage.one_in(State::InFlight).await;
+    let lanes = [stage.endpoint, other];
+    let queue = async |lanes: &[EndpointId], limit| {
+        walk(async |after| stage.store().queue(lanes.to_vec(), after, limit).await.unwrap()).await
+    };
+    let expected = [ids[1], ids[2], ids[0], ids[4], ids[3]];
+    for limit in [1, 2, 3, 5, 50] {
+        let pages = queue(&lanes, limit).await;
+        assert_eq!(pages.concat(), expected, "by {limit}");
+        assert_eq!(pages.len(), 5usize.div_ceil(limit as usize));
+    }
+    assert_eq!(queue(&lanes[..1], 50).await.concat(), [ids[2], ids[0]]);
+    assert_eq!(queue(&[], 50).await.concat(), []);
+}
+
+pub(crate) async fn an_app_without_anything_has_empty_lists(stage: Stage) {
+    let nobody = AppId::from_i64(1);
+    let store = stage.store();
+    let events = store.events(nobody, EventFilter::default(), None, 10).await.unwrap();
+    assert!(events.rows.is_empty() && events.next.is_none());
+    let deliveries = store.deliveries(nobody, DeliveryFilter::default(), None, 10).await.unwrap();
+    assert!(deliveries.rows.is_empty() && deliveries.next.is_none());
+    let dead = store.dead_letters(nobody, None, true, None, 10).await.unwrap();
+    assert!(dead.rows.is_empty() && dead.next.is_none());
+}

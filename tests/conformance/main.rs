@@ -1,0 +1,183 @@
+//! One suite for every store: what the four seams promise and what they refuse. A store joins by one line at the end.
+//!
+//! A case is a function of a `Stage`: an empty store with an app and an endpoint, and an engine that only writes down what
+//! it is told. What is true of one kind of file alone stands with its backend.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up should fail where it stands")]
+
+mod accept;
+mod ask;
+mod browse;
+mod cluster;
+mod hand_back;
+mod lists;
+mod queue;
+mod record;
+mod recorder;
+mod refill;
+mod registry;
+mod settle;
+mod sqlite;
+mod stage;
+
+/// Makes every case a test of its own, under the name of the backend.
+macro_rules! cases {
+    ($open:path; $($module:ident: [$($case:ident),+ $(,)?])+) => {$(
+        mod $module {
+            $(
+                #[test]
+                fn $case() {
+                    crate::stage::perform($open, crate::$module::$case);
+                }
+            )+
+        }
+    )+};
+}
+
+macro_rules! conformance {
+    ($backend:ident, $open:path) => {
+        mod $backend {
+            cases! { $open;
+                accept: [
+                    an_event_is_stored_as_it_was_given_byte_for_byte,
+                    an_event_that_nobody_wants_is_kept_as_skipped,
+                    what_waits_is_told_and_what_is_born_in_a_hand_is_handed_over,
+                    nothing_is_handed_over_before_it_is_stored,
+                    what_was_born_in_a_hand_is_handed_over_although_the_publisher_went_away,
+                    what_is_born_held_for_an_endpoint_that_is_on_again_waits,
+                    what_is_born_held_or_cancelled_is_told_to_nobody,
+                    the_same_id_gives_the_same_event_again,
+                    another_body_under_the_same_id_or_key_is_a_conflict,
+                    ids_and_idempotency_keys_do_not_meet,
+                    either_of_two_keys_finds_the_event,
+                    a_duplicate_inside_one_call_resolves_to_the_first,
+                    duplicates_inside_one_batch_resolve_to_the_first,
+                    answers_come_in_the_order_of_the_events,
+                    an_event_that_cannot_be_stored_takes_its_whole_call_with_it_and_no_other,
+                    an_event_and_its_many_deliveries_are_one,
+                ]
+                record: [
+                    a_success_ends_the_delivery_and_stays,
+                    a_failure_waits_for_its_next_attempt,
+                    a_final_wait_is_kept_and_ends_in_the_dead_letters,
+                    our_own_fault_uses_no_slot_and_no_number,
+                    each_way_to_die_keeps_its_reason,
+                    attempts_are_numbered_from_one_and_a_stale_connection_takes_no_number,
+                    an_attempt_reads_back_whole_whatever_bytes_the_receiver_sent,
+                    every_class_of_outcome_reads_back,
+                    a_success_keeps_the_answer_but_not_its_headers,
+                    a_hand_is_free_only_after_the_verdict_is_stored,
+                    a_delivery_that_is_no_longer_in_flight_is_left_alone,
+                    a_410_switches_the_endpoint_off_with_its_verdict,
+                    a_410_of_a_delivery_no_longer_in_flight_switches_nothing_off,
+                    a_410_leaves_an_endpoint_alone_that_is_off_already,
+                    a_failure_heeds_an_endpoint_that_went_off_meanwhile,
+                    a_success_is_a_success_although_the_endpoint_was_deleted_meanwhile,
+                    a_retry_by_hand_that_fails_puts_it_back_where_it_was,
+                    a_retry_by_hand_that_works_delivers_it,
+                ]
+                refill: [
+                    the_oldest_come_first_and_no_more_than_there_are_hands,
+                    what_is_carried_is_in_flight_with_its_event_and_not_given_twice,
+                    nothing_comes_before_it_is_due,
+                    lanes_do_not_mix_and_several_fill_in_one_call,
+                    bodies_beyond_the_limit_stay_but_the_first_always_comes,
+                    an_empty_lane_gives_every_hand_back,
+                    a_final_wait_that_is_over_ends_without_an_attempt,
+                    what_is_older_than_its_age_expires_when_it_is_due,
+                    a_retry_comes_back_with_its_place_and_its_count,
+                ]
+                hand_back: [
+                    what_is_handed_back_is_due_now_and_unattempted,
+                    a_later_attempt_keeps_its_place_when_handed_back,
+                    a_retry_by_hand_is_still_owed_when_handed_back,
+                    what_is_handed_back_heeds_an_endpoint_that_is_off,
+                    what_is_no_longer_in_flight_cannot_be_handed_back,
+                ]
+                ask: [
+                    a_retry_is_refused_where_the_design_says_so,
+                    a_cancel_is_refused_in_flight_and_at_the_end,
+                    only_the_dead_can_be_closed,
+                    only_what_ended_can_be_deleted,
+                    only_what_ended_can_be_replayed,
+                    a_retry_is_due_at_once_and_told,
+                    a_replay_starts_a_fresh_schedule_under_the_same_id,
+                    a_replay_of_a_delivered_one_is_a_new_delivery,
+                    cancelling_ends_it_by_hand,
+                    closing_keeps_when_it_died,
+                    deleting_removes_a_delivery_and_its_history_and_nothing_else,
+                    another_app_cannot_tell_that_a_delivery_exists,
+                    nothing_is_sent_again_to_a_deleted_endpoint,
+                    what_is_asked_for_an_endpoint_that_is_off_is_held,
+                ]
+                settle: [
+                    switching_off_holds_what_waits_and_nothing_else,
+                    switching_off_cancels_what_waits_where_the_contract_says_so,
+                    deleting_cancels_what_waits_and_what_is_held,
+                    switching_on_releases_what_was_held_and_tells,
+                    a_retry_by_hand_that_was_held_still_returns_to_where_it_was,
+                    who_is_late_with_a_switch_settles_nothing,
+                    with_nothing_to_settle_nothing_is_done,
+                    erasing_a_payload_keeps_the_record,
+                    only_the_own_app_can_erase_a_payload,
+                ]
+                queue: [
+                    too_many_events_at_once_are_refused_before_they_are_kept,
+                    too_many_bytes_at_once_are_refused_but_one_large_event_passes,
+                    a_verdict_is_taken_however_much_waits,
+                    a_closed_store_takes_nothing_more_but_writes_what_it_took,
+                ]
+                registry: [
+                    everything_reads_back_as_it_was_stored,
+                    an_uid_of_an_app_is_taken_once,
+                    an_app_changes_its_settings_and_keeps_its_uid,
+                    removing_an_app_removes_its_endpoints_and_keys_at_once,
+                    an_uid_of_an_endpoint_is_taken_once_in_its_app_also_by_a_deleted_one,
+                    a_change_replaces_settings_secrets_headers_and_switch,
+                    a_change_on_another_revision_changes_nothing,
+                    of_two_changes_at_once_one_is_told_to_read_again,
+                    a_deleted_endpoint_keeps_its_uid_and_loses_its_secrets,
+                    a_revoked_key_is_gone_for_good,
+                    a_contract_is_kept_under_its_hash,
+                ]
+                browse: [
+                    an_event_is_found_by_the_producer_s_id_or_by_ours,
+                    an_idempotency_key_is_no_name_of_an_event,
+                    another_app_finds_nothing,
+                    a_delivery_is_shown_with_its_event_and_its_history_oldest_first,
+                    the_last_error_is_that_of_the_last_attempt,
+                    the_deliveries_of_an_event_are_its_own,
+                    what_waits_is_counted,
+                ]
+                lists: [
+                    pages_are_newest_first_and_neither_repeat_nor_miss_a_row,
+                    a_page_goes_on_where_it_ended_although_rows_arrive,
+                    other_apps_are_in_no_list,
+                    filters_combine,
+                    a_time_filter_takes_its_start_and_leaves_its_end,
+                    a_rare_row_is_found_behind_ten_thousand_others_in_bounded_steps,
+                    dead_letters_come_by_the_time_they_died_newest_first,
+                    dead_letters_of_one_endpoint_are_its_own,
+                    ten_thousand_closed_dead_letters_do_not_make_a_page_long,
+                    the_queue_of_several_lanes_is_in_the_order_they_are_due,
+                    an_app_without_anything_has_empty_lists,
+                ]
+                cluster: [
+                    what_was_in_flight_is_due_again_with_an_attempt_of_unknown_outcome,
+                    a_later_attempt_is_taken_over_in_its_place,
+                    a_retry_by_hand_that_died_with_its_node_is_back_where_it_was,
+                    a_takeover_heeds_an_endpoint_that_is_off_or_gone,
+                    a_restart_changes_nothing_that_was_in_nobody_s_hands,
+                    the_newest_id_is_known_after_a_restart,
+                    an_id_is_never_given_out_again_after_its_row_was_deleted,
+                    lanes_are_found_with_the_time_of_their_first,
+                    what_is_not_settled_yet_is_found,
+                    purging_removes_all_of_a_deleted_app_and_nothing_of_another,
+                    with_nothing_to_purge_a_purge_is_over_at_once,
+                ]
+            }
+        }
+    };
+}
+
+conformance!(sqlite_file, crate::sqlite::SqliteFile::new_place);

@@ -1,0 +1,93 @@
+//! What waits to be written: bounded, and closed at the end.
+
+use crate::stage::{NOW, Stage, attempt};
+use bytes::Bytes;
+use posthaste::{
+    domain::{delivery::State, outcome::Class, verdict::Verdict},
+    store::{
+        StoreError,
+        ledger::{Accepted, Ask, NewEvent, Record},
+    },
+};
+use std::sync::Arc;
+
+fn with_bytes(mut new: NewEvent, bytes: usize) -> NewEvent {
+    Arc::get_mut(&mut new.event).unwrap().data = Bytes::from(vec![b'1'; bytes]);
+    new
+}
+
+pub(crate) async fn too_many_events_at_once_are_refused_before_they_are_kept(mut stage: Stage) {
+    stage.reopen_with(3, usize::MAX);
+    let store = stage.shared();
+    stage.recorder.gate.shut();
+    let blocking = stage.one();
+    let blocking = store.accept(vec![blocking]);
+    stage.recorder.gate.wait_for_the_store();
+    let two = vec![stage.one(), stage.one()];
+    let (fits, also_fits) = (store.accept(two), store.accept(vec![stage.one()]));
+    let too_much = vec![stage.one_in_hand()];
+    assert!(matches!(store.accept(too_much).await, Err(StoreError::Overloaded)), "answered at once");
+    assert_eq!(stage.hands.out(), 0, "its hand is free again");
+    stage.recorder.gate.open();
+    let counts = (blocking.await.unwrap().len(), fits.await.unwrap().len(), also_fits.await.unwrap().len());
+    assert_eq!(counts, (1, 2, 1), "what was taken is done");
+    let later = stage.one();
+    assert_eq!(stage.accept(later).await, Accepted::New, "and then there is room again");
+}
+
+pub(crate) async fn too_many_bytes_at_once_are_refused_but_one_large_event_passes(mut stage: Stage) {
+    stage.reopen_with(usize::MAX, 1000);
+    let store = stage.shared();
+    stage.recorder.gate.shut();
+    let large = with_bytes(stage.one(), 5000);
+    let large = store.accept(vec![large]);
+    stage.recorder.gate.wait_for_the_store();
+    let fits = with_bytes(stage.one(), 900);
+    let fits = store.accept(vec![fits]);
+    let too_much = with_bytes(stage.one(), 101);
+    assert!(matches!(store.accept(vec![too_much]).await, Err(StoreError::Overloaded)));
+    stage.recorder.gate.open();
+    assert!(large.await.is_ok() && fits.await.is_ok());
+}
+
+pub(crate) async fn a_verdict_is_taken_however_much_waits(mut stage: Stage) {
+    stage.reopen_with(1, usize::MAX);
+    let carried = stage.carried().await;
+    let id = carried.delivery.id;
+    let store = stage.shared();
+    stage.recorder.gate.shut();
+    let blocking = stage.one();
+    let blocking = store.accept(vec![blocking]);
+    stage.recorder.gate.wait_for_the_store();
+    let full = stage.one();
+    let full = store.accept(vec![full]);
+    let (attempts, verdict) = (vec![attempt(Class::Ok, 200)], Verdict::Delivered);
+    store.record(Record { carried, attempts, verdict, switch_off: None, ended_at: NOW });
+    stage.recorder.gate.open();
+    assert!(blocking.await.is_ok() && full.await.is_ok());
+    stage.quiet().await;
+    assert_eq!(stage.delivery(id).await.state, State::Delivered);
+}
+
+pub(crate) async fn a_closed_store_takes_nothing_more_but_writes_what_it_took(mut stage: Stage) {
+    let carried = stage.carried().await;
+    let id = carried.delivery.id;
+    let late = stage.one_in_hand();
+    let taken = stage.one();
+    let taken_id = taken.births[0].delivery.id;
+    let store = stage.shared();
+    let (attempts, verdict) = (vec![attempt(Class::Ok, 200)], Verdict::Delivered);
+    store.record(Record { carried, attempts, verdict, switch_off: None, ended_at: NOW });
+    let answer = store.accept(vec![taken]);
+    store.close();
+    assert_eq!(answer.await.unwrap(), [Accepted::New]);
+    assert!(matches!(store.accept(vec![late]).await, Err(StoreError::Closed)));
+    assert!(matches!(store.ask(stage.app, id, Ask::Retry, NOW).await, Err(StoreError::Closed)));
+    assert!(matches!(store.refill(vec![], NOW).await, Err(StoreError::Closed)));
+    assert!(matches!(store.flush().await, Err(StoreError::Closed)));
+    assert_eq!(stage.hands.out(), 0, "what was refused gave its hand back");
+    drop(store);
+    stage.reopen();
+    assert_eq!(stage.delivery(id).await.state, State::Delivered);
+    assert_eq!(stage.delivery(taken_id).await.state, State::Pending);
+}

@@ -1,0 +1,270 @@
+//! Recording: the history, what the verdict makes of the delivery, and the hand that is free only afterwards.
+
+use crate::stage::{NOW, Stage, after, attempt, dead, retry_at};
+use bytes::Bytes;
+use posthaste::{
+    domain::{
+        contract::{ContractHash, WaitingWhenOff},
+        delivery::{Reason, State},
+        endpoint::{OffReason, SwitchedOff},
+        outcome::{Attempt, Class, Outcome, Timings},
+        port::Carried,
+        verdict::{AtDue, DeadReason, Verdict},
+    },
+    store::{
+        browse::LastError,
+        ledger::{Ask, Record},
+    },
+};
+
+const GONE: SwitchedOff = SwitchedOff { reason: OffReason::Gone, at: NOW, waiting: WaitingWhenOff::Held };
+
+/// The same delivery in another hand, as a confused node might have it.
+fn twin(stage: &Stage, carried: &Carried) -> Carried {
+    Carried { delivery: carried.delivery.clone(), event: carried.event.clone(), hand: stage.hands.take() }
+}
+
+/// The receiver answered that it is gone.
+async fn record_410(stage: &Stage, carried: Carried, off: SwitchedOff) {
+    stage.store().record(Record {
+        carried,
+        attempts: vec![attempt(Class::Http, 410)],
+        verdict: Verdict::Dead { reason: DeadReason::RefusedByReceiver, switch_off: true },
+        switch_off: Some(off),
+        ended_at: after(1),
+    });
+    stage.quiet().await;
+}
+
+pub(crate) async fn a_success_ends_the_delivery_and_stays(mut stage: Stage) {
+    let id = stage.concluded(Verdict::Delivered, attempt(Class::Ok, 200)).await;
+    stage.reopen();
+    let delivery = stage.delivery(id).await;
+    assert_eq!(
+        (delivery.state, delivery.reason, delivery.finished_at),
+        (State::Delivered, None, Some(after(1)))
+    );
+    assert_eq!((delivery.attempt_count, delivery.history_len, delivery.due), (1, 1, None));
+    assert_eq!(stage.listed(id).await.unwrap().0.last_error, None);
+    assert!(stage.recorder.take_waiting().is_empty(), "nothing waits");
+}
+
+pub(crate) async fn a_failure_waits_for_its_next_attempt(mut stage: Stage) {
+    let id = stage.concluded(retry_at(after(60)), attempt(Class::Http, 500)).await;
+    let delivery = stage.delivery(id).await;
+    assert_eq!((delivery.state, delivery.due, delivery.place), (State::Retrying, Some(after(60)), 1));
+    assert_eq!(delivery.next_attempt_at(), Some(after(60)));
+    assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, after(60))]);
+    let last_error = stage.listed(id).await.unwrap().0.last_error;
+    assert_eq!(last_error, Some(LastError { status: Some(500), error: None }));
+}
+
+pub(crate) async fn a_final_wait_is_kept_and_ends_in_the_dead_letters(mut stage: Stage) {
+    let last = Verdict::Retry { due: after(60), then: AtDue::Exhaust };
+    let id = stage.concluded(last, attempt(Class::Http, 500)).await;
+    let delivery = stage.delivery(id).await;
+    assert_eq!((delivery.state, delivery.at_due), (State::Retrying, AtDue::Exhaust));
+    assert_eq!(delivery.next_attempt_at(), None);
+    stage.refill(stage.endpoint, 1, after(60)).await;
+    assert_eq!(stage.ended(id).await, (State::Dead, Some(Reason::Exhausted)));
+}
+
+pub(crate) async fn our_own_fault_uses_no_slot_and_no_number(mut stage: Stage) {
+    let id = stage.concluded(Verdict::Again { due: after(5) }, attempt(Class::Local, 0)).await;
+    let delivery = stage.delivery(id).await;
+    assert_eq!((delivery.state, delivery.due, delivery.place), (State::Pending, Some(after(5)), 0));
+    assert_eq!((delivery.attempt_count, delivery.history_len), (0, 1));
+    assert_eq!(stage.history(id).await[0].number, None);
+    assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, after(5))]);
+}
+
+pub(crate) async fn each_way_to_die_keeps_its_reason(mut stage: Stage) {
+    for (reason, kept) in [
+        (DeadReason::Exhausted, Reason::Exhausted),
+        (DeadReason::RefusedByReceiver, Reason::RefusedByReceiver),
+        (DeadReason::SerialisationFailed, Reason::SerialisationFailed),
+        (DeadReason::SigningFailed, Reason::SigningFailed),
+    ] {
+        let id = stage.concluded(dead(reason), attempt(Class::Http, 400)).await;
+        assert_eq!(stage.ended(id).await, (State::Dead, Some(kept)));
+        assert_eq!(stage.delivery(id).await.finished_at, Some(after(1)));
+    }
+}
+
+pub(crate) async fn attempts_are_numbered_from_one_and_a_stale_connection_takes_no_number(mut stage: Stage) {
+    let carried = stage.carried().await;
+    let id = carried.delivery.id;
+    let two = vec![attempt(Class::StaleConnection, 0), attempt(Class::Http, 500)];
+    stage.record(carried, retry_at(NOW), two).await;
+    let carried = stage.claim(id, NOW).await;
+    stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
+    let rows: Vec<_> = stage
+        .history(id)
+        .await
+        .iter()
+        .map(|row| (row.position, row.number, row.attempt.outcome.class))
+        .collect();
+    let expected = [(1, None, Class::StaleConnection), (2, Some(1), Class::Http), (3, Some(2), Class::Ok)];
+    assert_eq!(rows, expected);
+    assert_eq!(stage.delivery(id).await.attempt_count, 2);
+}
+
+pub(crate) async fn an_attempt_reads_back_whole_whatever_bytes_the_receiver_sent(mut stage: Stage) {
+    let sent = Attempt {
+        started_at: after(3),
+        outcome: Outcome {
+            class: Class::Http,
+            status: Some(599),
+            error: Some("HTTP 599\0\r\n\u{1b}[31m".into()),
+            timings: Timings {
+                dns_us: Some(0),
+                connect_us: Some(1),
+                tls_us: Some(u32::MAX),
+                first_byte_us: Some(4),
+                total_us: u32::MAX,
+            },
+            address: Some("[2001:db8::1]:443".parse().unwrap()),
+            retry_after: None,
+            response_headers: vec![
+                ("x-nul".into(), Bytes::from_static(b"a\0b\xff\xfe: c\r")),
+                ("x-empty".into(), Bytes::new()),
+            ],
+            response_body: Bytes::from_static(b"\0\xff\xc3\x28 </script>\n\0"),
+        },
+        contract: ContractHash(*b"\x00123456789abcde\xff"),
+        endpoint_revision: u32::MAX,
+    };
+    let id = stage.concluded(retry_at(after(60)), sent.clone()).await;
+    assert_eq!(stage.history(id).await[0].attempt, sent);
+}
+
+pub(crate) async fn every_class_of_outcome_reads_back(mut stage: Stage) {
+    let carried = stage.carried().await;
+    let id = carried.delivery.id;
+    let failed = |class| Attempt { outcome: Outcome::failed(class, class.name()), ..attempt(class, 0) };
+    let attempts: Vec<Attempt> = Class::ALL.into_iter().map(failed).collect();
+    stage.record(carried, retry_at(NOW), attempts.clone()).await;
+    let read: Vec<Attempt> = stage.history(id).await.into_iter().map(|row| row.attempt).collect();
+    assert_eq!(read, attempts);
+}
+
+pub(crate) async fn a_success_keeps_the_answer_but_not_its_headers(mut stage: Stage) {
+    let mut ok = attempt(Class::Ok, 200);
+    ok.outcome.response_headers = vec![("server".into(), Bytes::from_static(b"x"))];
+    ok.outcome.response_body = Bytes::from_static(b"thanks");
+    let id = stage.concluded(Verdict::Delivered, ok).await;
+    let kept = stage.history(id).await.remove(0).attempt.outcome;
+    assert!(kept.response_headers.is_empty());
+    assert_eq!(kept.response_body, "thanks");
+}
+
+pub(crate) async fn a_hand_is_free_only_after_the_verdict_is_stored(mut stage: Stage) {
+    let carried = stage.carried().await;
+    let id = carried.delivery.id;
+    assert_eq!(stage.hands.out(), 1);
+    stage.hands.gate.shut();
+    let attempts = vec![attempt(Class::Ok, 200)];
+    let verdict = Verdict::Delivered;
+    stage.store().record(Record { carried, attempts, verdict, switch_off: None, ended_at: NOW });
+    stage.hands.gate.wait_for_the_store();
+    // The store is just giving the hand back: the verdict can be read already.
+    assert_eq!(stage.delivery(id).await.state, State::Delivered);
+    stage.hands.gate.open();
+    stage.quiet().await;
+    assert_eq!(stage.hands.out(), 0);
+}
+
+pub(crate) async fn a_delivery_that_is_no_longer_in_flight_is_left_alone(mut stage: Stage) {
+    let carried = stage.carried().await;
+    let id = carried.delivery.id;
+    let late = [vec![attempt(Class::Http, 500)], vec![]].map(|attempts| (twin(&stage, &carried), attempts));
+    stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
+    let (before, history) = (stage.delivery(id).await, stage.history(id).await.len());
+    for (twin, attempts) in late {
+        stage.record(twin, dead(DeadReason::Exhausted), attempts).await;
+        assert_eq!((stage.delivery(id).await, stage.history(id).await.len()), (before.clone(), history));
+    }
+    assert_eq!(stage.hands.out(), 0, "its hand is free all the same");
+    assert!(stage.recorder.take_waiting().is_empty());
+}
+
+pub(crate) async fn a_410_switches_the_endpoint_off_with_its_verdict(mut stage: Stage) {
+    let carried = stage.carried().await;
+    let id = carried.delivery.id;
+    record_410(&stage, carried, GONE).await;
+    assert_eq!(stage.ended(id).await, (State::Dead, Some(Reason::RefusedByReceiver)));
+    let endpoint = stage.store().endpoint(stage.endpoint).await.unwrap().unwrap();
+    assert_eq!((endpoint.off, endpoint.revision, endpoint.updated_at), (Some(GONE), 2, GONE.at));
+    assert_eq!(stage.recorder.take_switched_off(), [(stage.endpoint, GONE, 2)]);
+}
+
+pub(crate) async fn a_410_of_a_delivery_no_longer_in_flight_switches_nothing_off(mut stage: Stage) {
+    let carried = stage.carried().await;
+    let late = twin(&stage, &carried);
+    stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
+    record_410(&stage, late, GONE).await;
+    assert_eq!(stage.store().endpoint(stage.endpoint).await.unwrap().unwrap().off, None);
+    assert!(stage.recorder.take_switched_off().is_empty());
+}
+
+pub(crate) async fn a_410_leaves_an_endpoint_alone_that_is_off_already(mut stage: Stage) {
+    let carried = stage.carried().await;
+    stage.switch(stage.endpoint, Some(WaitingWhenOff::Cancelled)).await;
+    let before = stage.store().endpoint(stage.endpoint).await.unwrap();
+    record_410(&stage, carried, GONE).await;
+    assert_eq!(stage.store().endpoint(stage.endpoint).await.unwrap(), before);
+    assert!(stage.recorder.take_switched_off().is_empty(), "nothing was switched");
+}
+
+pub(crate) async fn a_failure_heeds_an_endpoint_that_went_off_meanwhile(mut stage: Stage) {
+    for (waiting, ended) in [
+        (WaitingWhenOff::Held, (State::Held, None)),
+        (WaitingWhenOff::Cancelled, (State::Cancelled, Some(Reason::EndpointOff))),
+    ] {
+        let carried = stage.carried().await;
+        let id = carried.delivery.id;
+        stage.switch(stage.endpoint, Some(waiting)).await;
+        stage.record(carried, retry_at(after(60)), vec![attempt(Class::Http, 500)]).await;
+        assert_eq!(stage.ended(id).await, ended);
+        stage.switch(stage.endpoint, None).await;
+    }
+    let carried = stage.carried().await;
+    let id = carried.delivery.id;
+    stage.store().remove_endpoint(stage.endpoint, NOW).await.unwrap();
+    stage.record(carried, retry_at(after(60)), vec![attempt(Class::Http, 500)]).await;
+    assert_eq!(stage.ended(id).await, (State::Cancelled, Some(Reason::EndpointDeleted)));
+    assert!(stage.recorder.take_waiting().is_empty());
+}
+
+pub(crate) async fn a_success_is_a_success_although_the_endpoint_was_deleted_meanwhile(mut stage: Stage) {
+    let carried = stage.carried().await;
+    let id = carried.delivery.id;
+    stage.store().remove_endpoint(stage.endpoint, NOW).await.unwrap();
+    stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
+    assert_eq!(stage.ended(id).await, (State::Delivered, None));
+}
+
+pub(crate) async fn a_retry_by_hand_that_fails_puts_it_back_where_it_was(mut stage: Stage) {
+    for state in [State::Retrying, State::Dead, State::Cancelled, State::Expired] {
+        let id = stage.one_in(state).await;
+        let before = stage.delivery(id).await;
+        stage.ask(id, Ask::Retry).await;
+        let carried = stage.claim(id, NOW).await;
+        assert!(carried.delivery.return_to.is_some());
+        stage.record(carried, retry_at(after(600)), vec![attempt(Class::Http, 500)]).await;
+        let after_it = stage.delivery(id).await;
+        let (history_len, attempt_count) = (before.history_len + 1, before.attempt_count + 1);
+        let expected = posthaste::domain::delivery::Delivery { history_len, attempt_count, ..before };
+        assert_eq!(after_it, expected, "{state:?}");
+    }
+}
+
+pub(crate) async fn a_retry_by_hand_that_works_delivers_it(mut stage: Stage) {
+    let id = stage.one_in(State::Dead).await;
+    stage.ask(id, Ask::Retry).await;
+    let carried = stage.claim(id, NOW).await;
+    stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
+    let delivery = stage.delivery(id).await;
+    assert_eq!((delivery.state, delivery.reason, delivery.return_to), (State::Delivered, None, None));
+    assert_eq!(stage.history(id).await.last().unwrap().number, Some(2), "numbering continues");
+}

@@ -1,0 +1,127 @@
+//! An engine that only writes down what the store tells it, and hands that are only counted. Both can be made to wait, which
+//! holds the store's writer at a known place.
+
+use posthaste::domain::{
+    endpoint::SwitchedOff,
+    id::EndpointId,
+    port::{Carried, Hand, HandHolder, Handover},
+    time::Timestamp,
+};
+use std::{
+    sync::{
+        Arc, Condvar, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+/// Longer than anything here takes; only a fault lets it pass.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// A place where the store's thread waits while it is shut.
+#[derive(Default)]
+pub(crate) struct Gate {
+    state: Mutex<GateState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct GateState {
+    is_shut: bool,
+    waiting: usize,
+}
+
+impl Gate {
+    pub(crate) fn shut(&self) {
+        self.state.lock().unwrap().is_shut = true;
+    }
+
+    pub(crate) fn open(&self) {
+        self.state.lock().unwrap().is_shut = false;
+        self.changed.notify_all();
+    }
+
+    /// Returns once the store waits here.
+    pub(crate) fn wait_for_the_store(&self) {
+        let state = self.state.lock().unwrap();
+        let (_state, timeout) =
+            self.changed.wait_timeout_while(state, LIMIT, |state| state.waiting == 0).unwrap();
+        assert!(!timeout.timed_out(), "the store never came to the gate");
+    }
+
+    fn pass(&self) {
+        let mut state = self.state.lock().unwrap();
+        state.waiting += 1;
+        self.changed.notify_all();
+        let (mut state, timeout) =
+            self.changed.wait_timeout_while(state, LIMIT, |state| state.is_shut).unwrap();
+        state.waiting -= 1;
+        assert!(!timeout.timed_out(), "nobody opened the gate");
+    }
+}
+
+/// What the store told, in order.
+#[derive(Default)]
+pub(crate) struct Recorder {
+    carried: Mutex<Vec<Carried>>,
+    waiting: Mutex<Vec<(EndpointId, Timestamp)>>,
+    switched_off: Mutex<Vec<(EndpointId, SwitchedOff, u32)>>,
+    pub(crate) gate: Gate,
+}
+
+impl Recorder {
+    pub(crate) fn take_carried(&self) -> Vec<Carried> {
+        std::mem::take(&mut self.carried.lock().unwrap())
+    }
+
+    pub(crate) fn take_waiting(&self) -> Vec<(EndpointId, Timestamp)> {
+        std::mem::take(&mut self.waiting.lock().unwrap())
+    }
+
+    pub(crate) fn take_switched_off(&self) -> Vec<(EndpointId, SwitchedOff, u32)> {
+        std::mem::take(&mut self.switched_off.lock().unwrap())
+    }
+}
+
+impl Handover for Recorder {
+    fn carry(&self, carried: Vec<Carried>) {
+        self.carried.lock().unwrap().extend(carried);
+        self.gate.pass();
+    }
+
+    fn waiting(&self, endpoint: EndpointId, due: Timestamp) {
+        self.waiting.lock().unwrap().push((endpoint, due));
+        self.gate.pass();
+    }
+
+    fn switched_off(&self, endpoint: EndpointId, off: SwitchedOff, revision: u32) {
+        self.switched_off.lock().unwrap().push((endpoint, off, revision));
+    }
+}
+
+/// Counts the hands that came back.
+#[derive(Default)]
+pub(crate) struct HandCounter {
+    out: AtomicUsize,
+    pub(crate) gate: Gate,
+}
+
+impl HandCounter {
+    pub(crate) fn take(self: &Arc<Self>) -> Hand {
+        self.out.fetch_add(1, Ordering::SeqCst);
+        Hand::new(self.clone(), 0)
+    }
+
+    pub(crate) fn out(&self) -> usize {
+        self.out.load(Ordering::SeqCst)
+    }
+}
+
+impl HandHolder for HandCounter {
+    fn give_back(&self, _bytes: usize) {
+        self.gate.pass();
+        self.out.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    fn weigh(&self, _: usize) {}
+}

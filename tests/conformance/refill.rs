@@ -1,0 +1,141 @@
+//! Refilling a lane: what is due, oldest first, no more than there are hands, and what ended while it waited.
+
+use crate::stage::{NOW, Stage, after, attempt, retry_at};
+use bytes::Bytes;
+use posthaste::{
+    domain::{
+        delivery::{Reason, State},
+        id::DeliveryId,
+        outcome::Class,
+        time::Timestamp,
+        verdict::{AtDue, Verdict},
+    },
+    store::ledger::{NewEvent, Want},
+};
+use std::sync::Arc;
+
+/// A waiting delivery of the stage's endpoint, due then.
+async fn due_at(stage: &mut Stage, due: Timestamp) -> DeliveryId {
+    let mut new = stage.one();
+    new.births[0].delivery.due = Some(due);
+    stage.publish(new).await
+}
+
+fn with_bytes(mut new: NewEvent, bytes: usize) -> NewEvent {
+    Arc::get_mut(&mut new.event).expect("not shared yet").data = Bytes::from(vec![b'1'; bytes]);
+    new
+}
+
+fn carried_ids(stage: &Stage) -> Vec<DeliveryId> {
+    stage.recorder.take_carried().iter().map(|carried| carried.delivery.id).collect()
+}
+
+pub(crate) async fn the_oldest_come_first_and_no_more_than_there_are_hands(mut stage: Stage) {
+    let late = due_at(&mut stage, after(3)).await;
+    let early = due_at(&mut stage, after(1)).await;
+    let same_but_newer = due_at(&mut stage, after(1)).await;
+    let refilled = stage.refill(stage.endpoint, 2, after(10)).await;
+    assert_eq!(carried_ids(&stage), [early, same_but_newer]);
+    assert_eq!(refilled.next_due, Some(after(3)), "the rest waits on, overdue");
+    let refilled = stage.refill(stage.endpoint, 2, after(10)).await;
+    assert_eq!(carried_ids(&stage), [late]);
+    assert_eq!(refilled.next_due, None);
+}
+
+pub(crate) async fn what_is_carried_is_in_flight_with_its_event_and_not_given_twice(mut stage: Stage) {
+    let new = with_bytes(stage.one(), 100_000);
+    let event = new.event.clone();
+    let id = stage.publish(new).await;
+    stage.refill(stage.endpoint, 3, NOW).await;
+    let carried = stage.only_carried();
+    assert_eq!(carried.event, event);
+    assert_eq!((carried.delivery.state, carried.delivery.due), (State::InFlight, None));
+    assert_eq!(stage.delivery(id).await, carried.delivery);
+    assert_eq!(stage.hands.out(), 1, "unused hands went back");
+    stage.refill(stage.endpoint, 3, after(100)).await;
+    assert!(stage.recorder.take_carried().is_empty());
+}
+
+pub(crate) async fn nothing_comes_before_it_is_due(mut stage: Stage) {
+    let id = due_at(&mut stage, after(10)).await;
+    let refilled = stage.refill(stage.endpoint, 5, after(9)).await;
+    assert!(stage.recorder.take_carried().is_empty());
+    assert_eq!((refilled.endpoint, refilled.next_due), (stage.endpoint, Some(after(10))));
+    assert_eq!(stage.delivery(id).await.state, State::Pending);
+    assert_eq!(stage.hands.out(), 0);
+    stage.refill(stage.endpoint, 5, after(10)).await;
+    assert_eq!(carried_ids(&stage), [id]);
+}
+
+pub(crate) async fn lanes_do_not_mix_and_several_fill_in_one_call(mut stage: Stage) {
+    let (other, third) = (stage.new_endpoint(stage.app).await, stage.new_endpoint(stage.app).await);
+    let new = stage.draft(&[stage.endpoint, other, third]);
+    let ids: Vec<_> = new.births.iter().map(|birth| birth.delivery.id).collect();
+    stage.publish(new).await;
+    let wants = vec![stage.want(third, 2), stage.want(stage.endpoint, 2)];
+    let refilled = stage.store().refill(wants, NOW).await.unwrap();
+    stage.quiet().await;
+    assert_eq!(refilled.iter().map(|lane| lane.endpoint).collect::<Vec<_>>(), [third, stage.endpoint]);
+    assert_eq!(carried_ids(&stage), [ids[2], ids[0]]);
+    assert_eq!(stage.delivery(ids[1]).await.state, State::Pending);
+}
+
+pub(crate) async fn bodies_beyond_the_limit_stay_but_the_first_always_comes(mut stage: Stage) {
+    let mut ids = vec![];
+    for bytes in [1000, 400, 700, 10] {
+        let new = with_bytes(stage.one(), bytes);
+        ids.push(stage.publish(new).await);
+    }
+    let want = |stage: &Stage, bytes_max| Want { bytes_max, ..stage.want(stage.endpoint, 10) };
+    let small = want(&stage, 100);
+    stage.store().refill(vec![small], NOW).await.unwrap();
+    stage.quiet().await;
+    assert_eq!(carried_ids(&stage), ids[..1], "alone, whatever its size");
+    let enough_for_one = want(&stage, 1000);
+    let refilled = stage.store().refill(vec![enough_for_one], NOW).await.unwrap();
+    stage.quiet().await;
+    assert_eq!(carried_ids(&stage), ids[1..2], "two would be too much");
+    assert_eq!(refilled[0].next_due, Some(NOW));
+}
+
+pub(crate) async fn an_empty_lane_gives_every_hand_back(stage: Stage) {
+    let refilled = stage.refill(stage.endpoint, 7, after(1000)).await;
+    assert_eq!((refilled.next_due, stage.hands.out()), (None, 0));
+}
+
+pub(crate) async fn a_final_wait_that_is_over_ends_without_an_attempt(mut stage: Stage) {
+    for (then, ended) in [
+        (AtDue::Exhaust, (State::Dead, Some(Reason::Exhausted))),
+        (AtDue::Expire, (State::Expired, Some(Reason::GaveUp))),
+    ] {
+        let last = Verdict::Retry { due: after(60), then };
+        let id = stage.concluded(last, attempt(Class::Http, 500)).await;
+        stage.refill(stage.endpoint, 1, after(59)).await;
+        assert_eq!(stage.delivery(id).await.state, State::Retrying, "not before its time");
+        stage.refill(stage.endpoint, 1, after(61)).await;
+        assert!(stage.recorder.take_carried().is_empty());
+        assert_eq!(stage.ended(id).await, ended);
+        assert_eq!(stage.delivery(id).await.finished_at, Some(after(61)));
+        assert_eq!(stage.history(id).await.len(), 1, "no attempt was made");
+    }
+    assert_eq!(stage.hands.out(), 0);
+}
+
+pub(crate) async fn what_is_older_than_its_age_expires_when_it_is_due(mut stage: Stage) {
+    let mut new = stage.one();
+    new.births[0].delivery.give_up_at = Some(after(30));
+    let id = stage.publish(new).await;
+    let young = stage.waiting().await;
+    stage.refill(stage.endpoint, 5, after(30)).await;
+    assert_eq!(carried_ids(&stage), [young]);
+    assert_eq!(stage.ended(id).await, (State::Expired, Some(Reason::GaveUp)));
+}
+
+pub(crate) async fn a_retry_comes_back_with_its_place_and_its_count(mut stage: Stage) {
+    let id = stage.concluded(retry_at(after(60)), attempt(Class::Http, 500)).await;
+    stage.reopen();
+    stage.refill(stage.endpoint, 1, after(60)).await;
+    let delivery = stage.only_carried().delivery;
+    assert_eq!((delivery.id, delivery.state), (id, State::InFlight));
+    assert_eq!((delivery.place, delivery.attempt_count, delivery.history_len), (1, 1, 1));
+}

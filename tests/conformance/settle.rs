@@ -1,0 +1,174 @@
+//! Settling what waits for an endpoint that was switched or deleted, page by page; and erasing a payload.
+
+use crate::stage::{Stage, after, attempt, retry_at};
+use posthaste::{
+    domain::{
+        contract::WaitingWhenOff,
+        delivery::{Reason, State, Switch},
+        event::DedupSpace,
+        id::DeliveryId,
+        outcome::Class,
+    },
+    store::ledger::{Accepted, Ask, Settle},
+};
+
+/// Switches the endpoint and settles page by page as the janitor does; answers the sizes of the pages.
+async fn settle_all(stage: &Stage, settle: Settle, most: usize) -> Vec<usize> {
+    match settle {
+        Settle::On { .. } => stage.switch(stage.endpoint, None).await,
+        Settle::Off(Switch::Deleted) => {
+            assert!(stage.store().remove_endpoint(stage.endpoint, after(9)).await.unwrap());
+        }
+        Settle::Off(Switch::OffCancelling) => {
+            stage.switch(stage.endpoint, Some(WaitingWhenOff::Cancelled)).await;
+        }
+        Settle::Off(_) => stage.switch(stage.endpoint, Some(WaitingWhenOff::Held)).await,
+    }
+    settle_pages(stage, settle, most).await
+}
+
+async fn settle_pages(stage: &Stage, settle: Settle, most: usize) -> Vec<usize> {
+    let mut pages = vec![];
+    loop {
+        let done = stage.store().settle(stage.endpoint, settle, most, after(9)).await.unwrap();
+        stage.quiet().await;
+        pages.push(done);
+        if done < most {
+            return pages;
+        }
+    }
+}
+
+/// Three that wait (one of them for its second attempt), one that is held, one in flight, one at another endpoint.
+async fn crowd(stage: &mut Stage) -> [DeliveryId; 6] {
+    let other = stage.new_endpoint(stage.app).await;
+    let elsewhere = stage.draft(&[other]);
+    let retrying = stage.concluded(retry_at(after(60)), attempt(Class::Http, 500)).await;
+    let ids = [
+        stage.waiting().await,
+        retrying,
+        stage.waiting().await,
+        stage.one_in(State::Held).await,
+        stage.one_in(State::InFlight).await,
+        stage.publish(elsewhere).await,
+    ];
+    stage.recorder.take_waiting();
+    ids
+}
+
+async fn states(stage: &Stage, ids: &[DeliveryId]) -> Vec<State> {
+    let mut states = vec![];
+    for id in ids {
+        states.push(stage.delivery(*id).await.state);
+    }
+    states
+}
+
+pub(crate) async fn switching_off_holds_what_waits_and_nothing_else(mut stage: Stage) {
+    let ids = crowd(&mut stage).await;
+    let retry_due = stage.delivery(ids[1]).await.due;
+    assert_eq!(settle_all(&stage, Settle::Off(Switch::OffHolding), 2).await, [2, 1]);
+    let (held, in_flight, pending) = (State::Held, State::InFlight, State::Pending);
+    assert_eq!(states(&stage, &ids).await, [held, held, held, held, in_flight, pending]);
+    let delivery = stage.delivery(ids[1]).await;
+    assert_eq!((delivery.place, delivery.due), (1, retry_due), "it keeps its place and its time");
+    assert!(stage.recorder.take_waiting().is_empty());
+    stage.refill(stage.endpoint, 9, after(1000)).await;
+    assert!(stage.recorder.take_carried().is_empty(), "what is held is never due");
+}
+
+pub(crate) async fn switching_off_cancels_what_waits_where_the_contract_says_so(mut stage: Stage) {
+    let ids = crowd(&mut stage).await;
+    assert_eq!(settle_all(&stage, Settle::Off(Switch::OffCancelling), 100).await, [3]);
+    for id in &ids[..3] {
+        assert_eq!(stage.ended(*id).await, (State::Cancelled, Some(Reason::EndpointOff)));
+        assert_eq!(stage.delivery(*id).await.finished_at, Some(after(9)));
+    }
+    assert_eq!(states(&stage, &ids[3..]).await, [State::Held, State::InFlight, State::Pending]);
+}
+
+pub(crate) async fn deleting_cancels_what_waits_and_what_is_held(mut stage: Stage) {
+    let ids = crowd(&mut stage).await;
+    assert_eq!(settle_all(&stage, Settle::Off(Switch::Deleted), 3).await, [3, 1]);
+    for id in &ids[..4] {
+        assert_eq!(stage.ended(*id).await, (State::Cancelled, Some(Reason::EndpointDeleted)));
+    }
+    assert_eq!(states(&stage, &ids[4..]).await, [State::InFlight, State::Pending]);
+}
+
+pub(crate) async fn switching_on_releases_what_was_held_and_tells(mut stage: Stage) {
+    let ids = crowd(&mut stage).await;
+    settle_all(&stage, Settle::Off(Switch::OffHolding), 100).await;
+    assert_eq!(settle_all(&stage, Settle::On { gives_up_while_held: false }, 3).await, [3, 1]);
+    let (pending, retrying) = (State::Pending, State::Retrying);
+    assert_eq!(states(&stage, &ids[..4]).await, [pending, retrying, pending, pending]);
+    assert_eq!(stage.delivery(ids[0]).await.due, Some(after(9)), "due when it was released");
+    assert_eq!(stage.delivery(ids[1]).await.due, Some(after(60)), "or later, when its time comes");
+    let told = stage.recorder.take_waiting();
+    assert!(!told.is_empty() && told.iter().all(|(endpoint, _)| *endpoint == stage.endpoint));
+    stage.refill(stage.endpoint, 9, after(60)).await;
+    assert_eq!(stage.recorder.take_carried().len(), 4);
+}
+
+pub(crate) async fn a_retry_by_hand_that_was_held_still_returns_to_where_it_was(mut stage: Stage) {
+    let id = stage.one_in(State::Dead).await;
+    stage.ask(id, Ask::Retry).await;
+    let back = stage.delivery(id).await.return_to;
+    settle_all(&stage, Settle::Off(Switch::OffHolding), 100).await;
+    stage.reopen();
+    settle_all(&stage, Settle::On { gives_up_while_held: false }, 100).await;
+    let delivery = stage.delivery(id).await;
+    assert_eq!((delivery.state, delivery.return_to), (State::Pending, back));
+}
+
+pub(crate) async fn who_is_late_with_a_switch_settles_nothing(mut stage: Stage) {
+    let ids = crowd(&mut stage).await;
+    let before = states(&stage, &ids).await;
+    for settle in [Settle::Off(Switch::OffHolding), Settle::Off(Switch::Deleted)] {
+        assert_eq!(settle_pages(&stage, settle, 100).await, [0], "it is on");
+    }
+    stage.switch(stage.endpoint, Some(WaitingWhenOff::Held)).await;
+    assert_eq!(settle_pages(&stage, Settle::On { gives_up_while_held: false }, 100).await, [0], "it is off");
+    assert_eq!(states(&stage, &ids).await, before);
+    assert!(stage.recorder.take_waiting().is_empty());
+}
+
+pub(crate) async fn with_nothing_to_settle_nothing_is_done(mut stage: Stage) {
+    stage.one_in(State::Delivered).await;
+    for settle in [
+        Settle::On { gives_up_while_held: false },
+        Settle::Off(Switch::OffHolding),
+        Settle::Off(Switch::Deleted),
+    ] {
+        assert_eq!(settle_all(&stage, settle, 10).await, [0]);
+    }
+    assert!(stage.recorder.take_waiting().is_empty());
+}
+
+pub(crate) async fn erasing_a_payload_keeps_the_record(mut stage: Stage) {
+    let mut new = stage.one();
+    new.dedup = vec![stage.dedup(DedupSpace::EventId, "secret")];
+    let event = (*new.event).clone();
+    let id = stage.publish(new).await;
+    assert!(stage.store().erase_data(stage.app, event.id).await.unwrap());
+    stage.reopen();
+    let found = stage.store().find_event(stage.app, "secret".into(), None).await.unwrap().unwrap();
+    assert!(found.data.is_empty());
+    let data = event.data.clone();
+    assert_eq!(posthaste::domain::event::Event { data, ..found }, event);
+    assert_eq!(stage.delivery(id).await.state, State::Pending);
+    let mut again = stage.one();
+    again.dedup = vec![stage.dedup(DedupSpace::EventId, "secret")];
+    assert!(matches!(stage.accept(again).await, Accepted::Repeated { .. }), "its id stays taken");
+}
+
+pub(crate) async fn only_the_own_app_can_erase_a_payload(mut stage: Stage) {
+    let (stranger, new) = (stage.new_app().await, stage.one());
+    let event = (*new.event).clone();
+    stage.publish(new).await;
+    assert!(!stage.store().erase_data(stranger, event.id).await.unwrap());
+    let found = stage.store().find_event(stage.app, String::new(), Some(event.id)).await.unwrap();
+    assert_eq!(found, Some(event));
+    let unknown = posthaste::domain::id::EventId::from_i64(stage.next_id());
+    assert!(!stage.store().erase_data(stage.app, unknown).await.unwrap());
+}

@@ -1,0 +1,259 @@
+//! The embedded store joins the suite; besides, what is true of its file alone: who may open it, and rows that cannot be.
+
+use crate::{
+    recorder::Recorder,
+    stage::{Backend, NOW, Store, draft},
+};
+use posthaste::{
+    domain::{
+        app::{App, AppSettings},
+        id::{AppId, EndpointId, EventId},
+        port::Handover,
+    },
+    store::{
+        Browse, Cluster, CommitWatch, Ledger, Registry, StoreError,
+        sqlite::{OpenError, QueueLimits, SqliteStore},
+    },
+};
+use rusqlite::Connection;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+use tempfile::TempDir;
+
+impl Store for SqliteStore {
+    fn close(&self) {
+        SqliteStore::close(self);
+    }
+}
+
+/// A store in a folder of its own.
+pub(crate) struct SqliteFile(TempDir);
+
+impl SqliteFile {
+    pub(crate) fn new_place() -> Box<dyn Backend> {
+        Box::new(Self(TempDir::new().unwrap()))
+    }
+}
+
+impl Backend for SqliteFile {
+    fn open(&self, handover: Arc<dyn Handover>, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
+        let limits = QueueLimits { events_max, bytes_max };
+        let path = self.0.path().join("posthaste.db");
+        Arc::new(SqliteStore::open(&path, handover, Arc::new(NoWatch), limits, Duration::ZERO).unwrap())
+    }
+}
+
+struct NoWatch;
+
+impl CommitWatch for NoWatch {
+    fn started(&self) -> u64 {
+        0
+    }
+
+    fn committed(&self, _: u64, _: usize) {}
+}
+
+fn open(path: &Path) -> Result<SqliteStore, OpenError> {
+    let limits = QueueLimits { events_max: 1000, bytes_max: 1 << 20 };
+    SqliteStore::open(path, Arc::new(Recorder::default()), Arc::new(NoWatch), limits, Duration::ZERO)
+}
+
+fn refusal(path: &Path) -> OpenError {
+    match open(path) {
+        Ok(_) => panic!("{} was opened", path.display()),
+        Err(error) => error,
+    }
+}
+
+fn place() -> (TempDir, PathBuf) {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("posthaste.db");
+    (folder, path)
+}
+
+fn wal(path: &Path) -> PathBuf {
+    path.with_extension("db-wal")
+}
+
+/// A file as a killed process leaves it: the newest commits are still in its log.
+fn killed(path: &Path, prepare: impl FnOnce(&Connection)) {
+    let folder = TempDir::new().unwrap();
+    let alive = folder.path().join("posthaste.db");
+    let connection = Connection::open(&alive).unwrap();
+    connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(())).unwrap();
+    prepare(&connection);
+    fs::copy(&alive, path).unwrap();
+    fs::copy(wal(&alive), wal(path)).unwrap();
+}
+
+/// Opening is refused, and neither the file nor its log is any different afterwards.
+fn refused_untouched(path: &Path) -> OpenError {
+    // Looking may leave an empty log, which says nothing.
+    let read = || (fs::read(path).unwrap(), fs::read(wal(path)).unwrap_or_default());
+    let before = read();
+    let error = refusal(path);
+    assert!(read() == before, "touched: {error}");
+    error
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}
+
+#[test]
+fn a_store_in_use_is_refused_and_free_again_once_closed() {
+    let (_folder, path) = place();
+    let first = open(&path).unwrap();
+    let error = refusal(&path);
+    assert!(matches!(&error, OpenError::InUse(named) if *named == path));
+    assert!(error.to_string().contains("another process already uses"), "{error}");
+    block_on(first.flush()).unwrap();
+    drop(first);
+    open(&path).unwrap();
+}
+
+#[test]
+fn a_folder_that_is_not_there_is_made() {
+    let (folder, _) = place();
+    open(&folder.path().join("a/b/posthaste.db")).unwrap();
+}
+
+#[test]
+fn a_file_that_is_no_database_is_left_alone() {
+    let (_folder, path) = place();
+    let garbage: Vec<u8> = (0..9000u32).map(|n| (n * 31 % 251) as u8).collect();
+    for content in [&garbage[..], b"# my notes\n", &[0; 8192]] {
+        fs::write(&path, content).unwrap();
+        let error = refused_untouched(&path);
+        assert!(matches!(error, OpenError::NotAStore { .. }), "{error}");
+        assert!(error.to_string().contains("it was not touched"), "{error}");
+    }
+}
+
+#[test]
+fn another_program_s_database_is_left_alone() {
+    let (_folder, path) = place();
+    let theirs = |connection: &Connection| {
+        connection
+            .execute_batch("CREATE TABLE notes (text TEXT); INSERT INTO notes VALUES ('mine')")
+            .unwrap();
+    };
+    theirs(&Connection::open(&path).unwrap());
+    assert!(matches!(refused_untouched(&path), OpenError::NotAStore { .. }));
+    fs::remove_file(&path).unwrap();
+    killed(&path, theirs);
+    assert!(matches!(refused_untouched(&path), OpenError::NotAStore { .. }));
+}
+
+#[test]
+fn a_store_of_a_newer_version_is_left_alone() {
+    let (_folder, path) = place();
+    drop(open(&path).unwrap());
+    Connection::open(&path).unwrap().pragma_update(None, "user_version", 1000).unwrap();
+    let error = refused_untouched(&path);
+    assert!(matches!(error, OpenError::TooNew { found: 1000, .. }), "{error}");
+    assert!(error.to_string().contains("start that version"), "{error}");
+}
+
+#[test]
+fn a_newer_store_that_was_killed_is_left_alone_with_its_log() {
+    let (_folder, path) = place();
+    killed(&path, |connection| {
+        connection.pragma_update(None, "application_id", 0x7068_7374).unwrap();
+        connection.pragma_update(None, "user_version", 2).unwrap();
+        connection.execute_batch("CREATE TABLE tomorrow (x)").unwrap();
+    });
+    assert!(matches!(refused_untouched(&path), OpenError::TooNew { found: 2, .. }));
+}
+
+#[test]
+fn a_store_whose_making_was_interrupted_is_made() {
+    for interrupted_at in ["an empty file", "the journal mode"] {
+        let (_folder, path) = place();
+        fs::write(&path, b"").unwrap();
+        if interrupted_at == "the journal mode" {
+            let connection = Connection::open(&path).unwrap();
+            connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(())).unwrap();
+        }
+        let store = open(&path).unwrap_or_else(|error| panic!("at {interrupted_at}: {error}"));
+        block_on(store.join(NOW)).unwrap();
+    }
+}
+
+#[test]
+fn what_was_accepted_is_there_after_a_kill() {
+    let (folder, path) = place();
+    let store = open(&path).unwrap();
+    let new = draft(AppId::from_i64(1), &[EndpointId::from_i64(2)], 3);
+    block_on(store.accept(vec![new])).unwrap();
+    // What a dead process leaves: the file and its log as they are, nothing closed.
+    let left = folder.path().join("left.db");
+    fs::copy(&path, &left).unwrap();
+    fs::copy(wal(&path), wal(&left)).unwrap();
+    let store = open(&left).unwrap();
+    let found = block_on(store.find_event(AppId::from_i64(1), String::new(), Some(EventId::from_i64(3))));
+    assert!(found.unwrap().is_some());
+    assert_eq!(block_on(store.join(NOW)).unwrap().newest_id, 4);
+}
+
+/// A closed store with one pending delivery (id 4), and a way around the seams into its file.
+fn beside_the_seams() -> (TempDir, PathBuf, Connection) {
+    let (folder, path) = place();
+    let store = open(&path).unwrap();
+    let app = AppId::from_i64(1);
+    let settings = AppSettings::default();
+    block_on(store.add_app(App { id: app, uid: "a".into(), settings, created_at: NOW, updated_at: NOW }))
+        .unwrap();
+    block_on(store.accept(vec![draft(app, &[EndpointId::from_i64(2)], 3)])).unwrap();
+    drop(store);
+    let connection = Connection::open(&path).unwrap();
+    (folder, path, connection)
+}
+
+#[test]
+fn rows_that_the_state_table_has_no_place_for_cannot_be_written() {
+    let (_folder, _path, connection) = beside_the_seams();
+    for (change, why) in [
+        ("state = 4", "delivered without an end"),
+        ("finished_at = 1", "an end while it waits"),
+        ("due = NULL", "waiting for nothing"),
+        ("lane = NULL", "waiting where nobody looks"),
+        ("lane = 7", "waiting in a lane of another endpoint"),
+        ("lane = 0", "waiting and carried"),
+        ("state = 2", "carried and in its lane"),
+        ("state = 2, lane = NULL", "carried by nobody"),
+        ("state = 3", "held and in its lane"),
+        ("state = 5, lane = NULL, finished_at = 1", "dead without a reason"),
+        ("reason = 1", "a reason while it waits"),
+        ("state = 4, lane = NULL, finished_at = 1, reason = 0", "delivered with a reason"),
+        ("state = 8, lane = NULL, finished_at = 1, reason = 0", "no such state"),
+        ("state = -1", "no such state"),
+        ("return_to = 'somewhere'", "a way back that leads nowhere"),
+    ] {
+        let changed = connection.execute(&format!("UPDATE deliveries SET {change} WHERE id = 4"), []);
+        assert!(changed.is_err(), "{why}: {change}");
+    }
+    let dead =
+        "UPDATE deliveries SET state = 5, lane = NULL, due = NULL, finished_at = 1, reason = 0 WHERE id = 4";
+    assert_eq!(connection.execute(dead, []), Ok(1), "and one that it has");
+}
+
+#[test]
+fn a_damaged_row_is_named() {
+    let (_folder, path, connection) = beside_the_seams();
+    connection.execute_batch("PRAGMA ignore_check_constraints = ON; UPDATE deliveries SET reason = 99; UPDATE apps SET settings = '{'").unwrap();
+    drop(connection);
+    let store = open(&path).unwrap();
+    let delivery = posthaste::domain::id::DeliveryId::from_i64(4);
+    let error = block_on(store.delivery(AppId::from_i64(1), delivery)).unwrap_err();
+    assert!(matches!(&error, StoreError::Corrupt(what) if what.contains(&delivery.to_string())), "{error}");
+    let error = block_on(store.everything()).unwrap_err();
+    assert!(
+        matches!(&error, StoreError::Corrupt(what) if what.contains(&AppId::from_i64(1).to_string())),
+        "{error}"
+    );
+}

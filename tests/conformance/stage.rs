@@ -1,0 +1,350 @@
+//! The stage of every case: an empty store with an app and an endpoint, and short words for what the cases do most.
+
+use crate::recorder::{HandCounter, Recorder};
+use bytes::Bytes;
+use posthaste::{
+    domain::{
+        app::{App, AppSettings},
+        contract::{ContractHash, WaitingWhenOff},
+        delivery::{Delivery, Reason, State},
+        endpoint::{EndpointRecord, EndpointSettings, OffReason, SealedSecret, SwitchedOff},
+        event::{DedupKey, DedupSpace, Event, Fingerprint, RenderedBodies},
+        id::{AppId, DeliveryId, EndpointId, EventId, IdSource},
+        outcome::{Attempt, Class, Outcome},
+        port::{Carried, Handover},
+        time::Timestamp,
+        verdict::{AtDue, DeadReason, Verdict},
+    },
+    store::{
+        Browse, Cluster, Ledger, Registry,
+        browse::{Listed, PastAttempt},
+        ledger::{Accepted, Ask, Asked, Birth, NewEvent, Record, Refilled, Want},
+    },
+};
+use std::{future::Future, sync::Arc, time::Duration};
+
+pub(crate) const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
+
+pub(crate) fn after(seconds: u64) -> Timestamp {
+    NOW.plus(Duration::from_secs(seconds))
+}
+
+/// The four seams of one store.
+pub(crate) trait Store: Ledger + Registry + Browse + Cluster {
+    /// Takes nothing more, writes what was taken.
+    fn close(&self);
+}
+
+/// A kind of store, with a place of its own for the data.
+pub(crate) trait Backend {
+    /// Opens what is at that place, or makes it. `events_max` and `bytes_max` bound what waits to be accepted.
+    fn open(&self, handover: Arc<dyn Handover>, events_max: usize, bytes_max: usize) -> Arc<dyn Store>;
+}
+
+pub(crate) struct Stage {
+    store: Option<Arc<dyn Store>>,
+    backend: Box<dyn Backend>,
+    pub(crate) recorder: Arc<Recorder>,
+    pub(crate) hands: Arc<HandCounter>,
+    ids: IdSource,
+    pub(crate) app: AppId,
+    pub(crate) endpoint: EndpointId,
+}
+
+/// Runs one case on a new store.
+pub(crate) fn perform<F: Future<Output = ()>>(make: fn() -> Box<dyn Backend>, case: fn(Stage) -> F) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let stage = Stage::new(make()).await;
+        tokio::time::timeout(Duration::from_mins(1), case(stage)).await.expect("a store that never answers");
+    });
+}
+
+impl Stage {
+    async fn new(backend: Box<dyn Backend>) -> Self {
+        let recorder = Arc::new(Recorder::default());
+        let store = backend.open(recorder.clone(), 10_000, 64 << 20);
+        let ids = IdSource::new(0, 0);
+        let (app, endpoint) = (AppId::from_i64(0), EndpointId::from_i64(0));
+        let hands = Arc::default();
+        let mut stage = Self { store: Some(store), backend, recorder, hands, ids, app, endpoint };
+        stage.store().join(NOW).await.unwrap();
+        stage.app = stage.new_app().await;
+        stage.endpoint = stage.new_endpoint(stage.app).await;
+        stage
+    }
+
+    pub(crate) fn store(&self) -> &dyn Store {
+        &**self.store.as_ref().expect("open between cases")
+    }
+
+    /// The store for something that outlives a borrow of the stage.
+    pub(crate) fn shared(&self) -> Arc<dyn Store> {
+        self.store.clone().expect("open between cases")
+    }
+
+    /// Ends the store, as a stopped process would, and opens it again with these limits. Nobody has joined yet.
+    pub(crate) fn reopen_with(&mut self, events_max: usize, bytes_max: usize) {
+        drop(self.recorder.take_carried());
+        self.store = None;
+        self.store = Some(self.backend.open(self.recorder.clone(), events_max, bytes_max));
+    }
+
+    pub(crate) fn reopen(&mut self) {
+        self.reopen_with(10_000, 64 << 20);
+    }
+
+    /// Waits until everything asked so far is done and told. A commit is told after its answers were given, so the answer
+    /// to a later one shows that it was.
+    pub(crate) async fn quiet(&self) {
+        self.store().flush().await.unwrap();
+        self.store().flush().await.unwrap();
+    }
+
+    pub(crate) fn next_id(&mut self) -> i64 {
+        self.ids.take(NOW, 1)
+    }
+
+    pub(crate) async fn new_app(&mut self) -> AppId {
+        let id = AppId::from_i64(self.next_id());
+        let settings = AppSettings { name: "Shop".into(), ..AppSettings::default() };
+        let app = App { id, uid: id.to_string(), settings, created_at: NOW, updated_at: NOW };
+        self.store().add_app(app).await.unwrap();
+        id
+    }
+
+    pub(crate) async fn new_endpoint(&mut self, app: AppId) -> EndpointId {
+        let endpoint = self.endpoint_record(app);
+        let id = endpoint.id;
+        self.store().add_endpoint(endpoint).await.unwrap();
+        id
+    }
+
+    pub(crate) fn endpoint_record(&mut self, app: AppId) -> EndpointRecord {
+        let id = EndpointId::from_i64(self.next_id());
+        let settings =
+            EndpointSettings { url: "https://example.com/hook".into(), ..EndpointSettings::default() };
+        EndpointRecord {
+            id,
+            app,
+            uid: id.to_string(),
+            settings,
+            off: None,
+            sealed_headers: None,
+            secrets: vec![SealedSecret { sealed: vec![0, 255], valid_from: NOW, valid_until: None }],
+            revision: 1,
+            created_at: NOW,
+            updated_at: NOW,
+        }
+    }
+
+    /// Switches the endpoint as an app would, without settling anything.
+    pub(crate) async fn switch(&self, endpoint: EndpointId, waiting: Option<WaitingWhenOff>) {
+        let mut record = self.store().endpoint(endpoint).await.unwrap().expect("an endpoint");
+        record.off = waiting.map(|waiting| SwitchedOff { reason: OffReason::ByHand, at: NOW, waiting });
+        record.revision += 1;
+        assert!(self.store().change_endpoint(record).await.unwrap());
+    }
+
+    /// Published while the endpoint is off, which is then on again without having been settled.
+    pub(crate) async fn born_held(&mut self, endpoint: EndpointId) -> DeliveryId {
+        self.switch(endpoint, Some(WaitingWhenOff::Held)).await;
+        let mut new = self.draft(&[endpoint]);
+        new.births[0].delivery.heed(posthaste::domain::delivery::Switch::OffHolding, NOW);
+        let id = self.publish(new).await;
+        self.switch(endpoint, None).await;
+        id
+    }
+
+    /// An event of the stage's app with one delivery to each of these endpoints, due now.
+    pub(crate) fn draft(&mut self, endpoints: &[EndpointId]) -> NewEvent {
+        let first = self.ids.take(NOW, endpoints.len() as u32 + 1);
+        draft(self.app, endpoints, first)
+    }
+
+    /// A draft to the stage's endpoint.
+    pub(crate) fn one(&mut self) -> NewEvent {
+        self.draft(&[self.endpoint])
+    }
+
+    /// The same, born in a hand.
+    pub(crate) fn one_in_hand(&mut self) -> NewEvent {
+        let mut new = self.one();
+        for birth in &mut new.births {
+            birth.delivery.carry_from_birth();
+            birth.hand = Some(self.hands.take());
+        }
+        new
+    }
+
+    pub(crate) fn dedup(&self, space: DedupSpace, text: &str) -> DedupKey {
+        DedupKey::new(self.app, space, text)
+    }
+
+    pub(crate) async fn accept(&self, new: NewEvent) -> Accepted {
+        let mut accepted = self.store().accept(vec![new]).await.unwrap();
+        assert_eq!(accepted.len(), 1);
+        self.quiet().await;
+        accepted.remove(0)
+    }
+
+    /// Publishes it and answers its first delivery.
+    pub(crate) async fn publish(&self, new: NewEvent) -> DeliveryId {
+        let delivery = new.births[0].delivery.id;
+        assert_eq!(self.accept(new).await, Accepted::New);
+        delivery
+    }
+
+    /// A waiting delivery of the stage's endpoint.
+    pub(crate) async fn waiting(&mut self) -> DeliveryId {
+        let new = self.one();
+        self.publish(new).await
+    }
+
+    /// A delivery of the stage's endpoint that the engine was just given.
+    pub(crate) async fn carried(&mut self) -> Carried {
+        let new = self.one_in_hand();
+        self.publish(new).await;
+        self.only_carried()
+    }
+
+    pub(crate) fn only_carried(&self) -> Carried {
+        let mut carried = self.recorder.take_carried();
+        assert_eq!(carried.len(), 1, "handed over");
+        carried.remove(0)
+    }
+
+    /// Takes what is due in the lane now, with this many hands.
+    pub(crate) async fn refill(&self, endpoint: EndpointId, hands: usize, now: Timestamp) -> Refilled {
+        let want = self.want(endpoint, hands);
+        let mut refilled = self.store().refill(vec![want], now).await.unwrap();
+        self.quiet().await;
+        assert_eq!(refilled.len(), 1);
+        refilled.remove(0)
+    }
+
+    pub(crate) fn want(&self, endpoint: EndpointId, hands: usize) -> Want {
+        let hands = (0..hands).map(|_| self.hands.take()).collect();
+        Want { endpoint, hands, bytes_max: usize::MAX }
+    }
+
+    /// The engine is given this delivery, which waits in the stage's lane.
+    pub(crate) async fn claim(&self, delivery: DeliveryId, now: Timestamp) -> Carried {
+        self.refill(self.endpoint, 100, now).await;
+        let mut all = self.recorder.take_carried();
+        let place = all.iter().position(|carried| carried.delivery.id == delivery);
+        all.swap_remove(place.expect("carried"))
+    }
+
+    pub(crate) async fn record(&self, carried: Carried, verdict: Verdict, attempts: Vec<Attempt>) {
+        let ended_at = after(1);
+        self.store().record(Record { carried, attempts, verdict, switch_off: None, ended_at });
+        self.quiet().await;
+    }
+
+    pub(crate) async fn ask(&self, delivery: DeliveryId, ask: Ask) -> Asked {
+        let asked = self.store().ask(self.app, delivery, ask, NOW).await.unwrap();
+        self.quiet().await;
+        asked
+    }
+
+    /// A delivery of the stage's endpoint in this state, and nothing left to be told about it.
+    pub(crate) async fn one_in(&mut self, state: State) -> DeliveryId {
+        let retry = Verdict::Retry { due: after(60), then: AtDue::Attempt };
+        let id = match state {
+            State::Pending => self.waiting().await,
+            State::InFlight => self.carried().await.delivery.id,
+            State::Retrying => self.concluded(retry, attempt(Class::Http, 500)).await,
+            State::Delivered => self.concluded(Verdict::Delivered, attempt(Class::Ok, 200)).await,
+            State::Dead => self.concluded(dead(DeadReason::Exhausted), attempt(Class::Http, 500)).await,
+            State::Held => self.born_held(self.endpoint).await,
+            State::Cancelled => {
+                let id = self.waiting().await;
+                self.ask(id, Ask::Cancel).await;
+                id
+            }
+            State::Expired => {
+                let mut new = self.one();
+                new.births[0].delivery.give_up_at = Some(NOW);
+                // Before anything else in the lane, so that one hand reaches it.
+                new.births[0].delivery.due = Some(Timestamp::from_millis(0));
+                let id = self.publish(new).await;
+                self.refill(self.endpoint, 1, NOW).await;
+                id
+            }
+        };
+        assert_eq!(self.delivery(id).await.state, state);
+        self.recorder.take_waiting();
+        self.recorder.take_carried();
+        id
+    }
+
+    pub(crate) async fn concluded(&mut self, verdict: Verdict, attempt: Attempt) -> DeliveryId {
+        let carried = self.carried().await;
+        let id = carried.delivery.id;
+        self.record(carried, verdict, vec![attempt]).await;
+        id
+    }
+
+    pub(crate) async fn listed(&self, id: DeliveryId) -> Option<(Listed, Vec<PastAttempt>)> {
+        self.store().delivery(self.app, id).await.unwrap()
+    }
+
+    pub(crate) async fn delivery(&self, id: DeliveryId) -> Delivery {
+        self.listed(id).await.expect("a delivery").0.delivery
+    }
+
+    pub(crate) async fn history(&self, id: DeliveryId) -> Vec<PastAttempt> {
+        self.listed(id).await.expect("a delivery").1
+    }
+
+    pub(crate) async fn ended(&self, id: DeliveryId) -> (State, Option<Reason>) {
+        let delivery = self.delivery(id).await;
+        (delivery.state, delivery.reason)
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        // A case that failed must not leave the store's thread waiting.
+        self.recorder.gate.open();
+        self.hands.gate.open();
+    }
+}
+
+pub(crate) fn attempt(class: Class, status: u16) -> Attempt {
+    let outcome = Outcome { status: Some(status), error: None, ..Outcome::failed(class, "") };
+    Attempt { started_at: NOW, outcome, contract: ContractHash([7; 16]), endpoint_revision: 1 }
+}
+
+pub(crate) fn dead(reason: DeadReason) -> Verdict {
+    Verdict::Dead { reason, switch_off: false }
+}
+
+pub(crate) fn retry_at(due: Timestamp) -> Verdict {
+    Verdict::Retry { due, then: AtDue::Attempt }
+}
+
+/// An event with this id and one delivery, due now, to each of these endpoints.
+pub(crate) fn draft(app: AppId, endpoints: &[EndpointId], first: i64) -> NewEvent {
+    let event = EventId::from_i64(first);
+    let birth = |(id, endpoint): (i64, &EndpointId)| Birth {
+        delivery: Delivery::born(DeliveryId::from_i64(id), app, event, *endpoint, NOW, None),
+        hand: None,
+    };
+    let births = (first + 1..).zip(endpoints).map(birth).collect();
+    let event = Event {
+        id: event,
+        app,
+        given_id: None,
+        event_type: "payment.paid".into(),
+        created_at: NOW,
+        accepted_at: NOW,
+        data: Bytes::from_static(br#"{"a":1}"#),
+        key: None,
+        deliver_at: None,
+        is_skipped: endpoints.is_empty(),
+        bodies: RenderedBodies::default(),
+    };
+    NewEvent { event: Arc::new(event), births, dedup: vec![], fingerprint: Fingerprint([0; 16]) }
+}
