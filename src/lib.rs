@@ -2,5 +2,6 @@
 //! wants it until each delivery has reached a recorded end. `docs/ARCHITECTURE.md` is the map.
 
 pub mod domain;
+pub mod outbound;
 pub mod store;
 pub mod world;

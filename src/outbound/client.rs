@@ -1,0 +1,174 @@
+//! The real carrier: reuses a connection of the lane or opens one, exchanges, and tells what happened.
+
+use super::{
+    Carrier, Posting, Request,
+    connection::{Connection, Lost},
+    dial::Dialer,
+    fault::Fault,
+    message::{Message, Route},
+    pool::Pool,
+    progress::Progress,
+    resolve::Resolve,
+    tls::{self, TlsError},
+};
+use crate::domain::{
+    address::AddressPolicy,
+    outcome::{Class, Outcome},
+};
+use std::{
+    sync::{Arc, PoisonError, RwLock},
+    time::Duration,
+};
+use tokio::time::{Instant, timeout_at};
+
+/// No attempt waits longer, whatever it asks for.
+const TIMEOUT_MAX: Duration = Duration::from_hours(1);
+
+/// What the operator may set.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub policy: AddressPolicy,
+    /// Certificate authorities to trust besides the public ones, in PEM.
+    pub extra_ca_pem: Option<Vec<u8>>,
+    pub idle_per_lane_max: usize,
+    /// Over all lanes. Each holds a file handle and about 16 KiB.
+    pub idle_max: usize,
+    /// How long a connection may rest. Shorter than the usual limit of receivers (60 s and more), so that they
+    /// seldom close it just when we use it.
+    pub idle_for_max: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            policy: AddressPolicy::default(),
+            extra_ca_pem: None,
+            idle_per_lane_max: 64,
+            idle_max: 1024,
+            idle_for_max: Duration::from_secs(45),
+        }
+    }
+}
+
+/// Speaks HTTP/1.1 to receivers. Knows nothing of the environment's proxies, follows nothing, repeats nothing.
+pub struct Client {
+    policy: RwLock<Arc<AddressPolicy>>,
+    dialer: Dialer,
+    pool: Pool,
+}
+
+impl Client {
+    pub fn new(options: Options, resolver: Arc<dyn Resolve>) -> Result<Self, TlsError> {
+        let tls = tls::connector(options.extra_ca_pem.as_deref())?;
+        Ok(Self {
+            policy: RwLock::new(Arc::new(options.policy)),
+            dialer: Dialer { resolver, tls },
+            pool: Pool::new(options.idle_per_lane_max, options.idle_max, options.idle_for_max),
+        })
+    }
+
+    /// From now on these rules hold, also for connections that are open already.
+    pub fn set_policy(&self, policy: AddressPolicy) {
+        *self.policy.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(policy);
+    }
+
+    /// How many connections are at rest.
+    pub fn idle(&self) -> usize {
+        self.pool.idle()
+    }
+
+    async fn carry(&self, mut request: Request) -> Outcome {
+        let timeout = request.timeout.min(TIMEOUT_MAX);
+        let started = Instant::now();
+        let mut progress = Progress::new(started);
+        let ended =
+            timeout_at(started + timeout, self.attempt(&mut request, started + timeout, &mut progress)).await;
+        let ended = ended.unwrap_or_else(|_| Err(progress.timed_out(timeout)));
+        progress.outcome(ended)
+    }
+
+    async fn attempt(
+        &self,
+        request: &mut Request,
+        deadline: Instant,
+        progress: &mut Progress,
+    ) -> Result<(), Fault> {
+        if request.https_only && !request.target.is_https() {
+            return Err(Fault::new(Class::AddressRefused, "https required"));
+        }
+        let mut unsent = None;
+        while let Some(connection) = self.rested(request, progress.started()) {
+            let message = match unsent.take() {
+                Some(message) => message,
+                None => connection.route().message(request)?,
+            };
+            match self.exchange(request, connection, message, progress).await {
+                Ok(()) => return Ok(()),
+                // Closed while it rested, and nothing was written to it: no attempt was made yet.
+                Err(Lost::Unsent(message)) => unsent = Some(*message),
+                Err(Lost::Failed(fault)) => return Err(fault),
+            }
+        }
+        // Boxed: connecting is rare and its future large, while this one is made for every request.
+        let connection = Box::pin(self.dial(request, deadline, progress)).await?;
+        let message = match unsent {
+            Some(message) => message,
+            None => connection.route().message(request)?,
+        };
+        self.exchange(request, connection, message, progress).await.map_err(|lost| match lost {
+            Lost::Failed(fault) => fault,
+            Lost::Unsent(_) => Fault::new(Class::Connect, "the server closed the connection at once"),
+        })
+    }
+
+    async fn exchange(
+        &self,
+        request: &Request,
+        mut connection: Box<Connection>,
+        message: Message,
+        progress: &mut Progress,
+    ) -> Result<(), Lost> {
+        if connection.exchange(message, progress).await? {
+            self.pool.put(request.lane, connection, Instant::now());
+        }
+        Ok(())
+    }
+
+    /// A connection at rest that the policy of today would still dial.
+    fn rested(&self, request: &Request, now: Instant) -> Option<Box<Connection>> {
+        if request.fresh {
+            return None;
+        }
+        let policy = self.policy();
+        loop {
+            let connection = self.pool.take(request.lane, &request.target, now)?;
+            if policy.check(connection.peer()).is_ok() {
+                return Some(connection);
+            }
+        }
+    }
+
+    async fn dial(
+        &self,
+        request: &Request,
+        deadline: Instant,
+        progress: &mut Progress,
+    ) -> Result<Box<Connection>, Fault> {
+        let route = Arc::new(Route::new(request.target.clone())?);
+        self.dialer.dial(&self.policy(), route, deadline, progress).await
+    }
+
+    fn policy(&self) -> Arc<AddressPolicy> {
+        Arc::clone(&self.policy.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Carrier for Client {
+    fn post(&self, request: Request) -> Posting<'_> {
+        Box::pin(self.carry(request))
+    }
+
+    fn sweep(&self) -> Option<Instant> {
+        self.pool.sweep(Instant::now())
+    }
+}

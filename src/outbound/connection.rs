@@ -1,0 +1,193 @@
+//! One HTTP/1.1 connection: a request goes in, an answer comes out.
+//!
+//! The one thing to know: nobody polls a connection but the request that uses it. The library's connection future
+//! runs inside the request's own task, so an exchange needs no second task and no wake-ups between two; an idle
+//! connection is just a value in the pool, and is asked whether it still lives when it is taken.
+
+use super::{
+    answer::is_framing_doubtful,
+    fault::Fault,
+    message::{Message, Route},
+    progress::{Phase, Progress, micros},
+    wire::{Meter, Stream, Wire},
+};
+use crate::domain::outcome::Class;
+use bytes::Bytes;
+use http::Response;
+use http_body::{Body, Frame};
+use http_body_util::Full;
+use hyper::{
+    body::Incoming,
+    client::conn::{TrySendError, http1},
+};
+use hyper_util::rt::TokioIo;
+use std::{
+    future::{Future, poll_fn},
+    net::SocketAddr,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+use tokio::time::Instant;
+
+/// Bounds the head of an answer, and each read.
+const BUFFER_BYTES_MAX: usize = 64 * 1024;
+
+/// 100 Continue, 103 Early Hints and the like, before the answer proper.
+const INTERIM_ANSWERS_MAX: u32 = 10;
+
+pub(super) struct Connection {
+    sender: http1::SendRequest<Full<Bytes>>,
+    /// Gone once the library is done with the socket.
+    driver: Option<http1::Connection<TokioIo<Wire>, Full<Bytes>>>,
+    meter: Arc<Meter>,
+    route: Arc<Route>,
+    peer: SocketAddr,
+    is_reused: bool,
+    idle_since: Instant,
+}
+
+/// Why an exchange brought no complete answer.
+pub(super) enum Lost {
+    /// Not a byte of it was written: it may go out on another connection.
+    Unsent(Box<Message>),
+    Failed(Fault),
+}
+
+impl Connection {
+    pub(super) async fn open(
+        stream: Stream,
+        peer: SocketAddr,
+        route: Arc<Route>,
+    ) -> Result<Box<Self>, Fault> {
+        let meter = Arc::new(Meter::default());
+        let wire = TokioIo::new(Wire::new(stream, Arc::clone(&meter)));
+        let (sender, driver) = http1::Builder::new()
+            .max_buf_size(BUFFER_BYTES_MAX)
+            .handshake(wire)
+            .await
+            .map_err(|error| Fault::exchange(&error))?;
+        let driver = Some(driver);
+        Ok(Box::new(Self {
+            sender,
+            driver,
+            meter,
+            route,
+            peer,
+            is_reused: false,
+            idle_since: Instant::now(),
+        }))
+    }
+
+    pub(super) fn route(&self) -> &Route {
+        &self.route
+    }
+
+    pub(super) fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    pub(super) fn idle_since(&self) -> Instant {
+        self.idle_since
+    }
+
+    /// Ready to wait in the pool from `now` on.
+    pub(super) fn rest(&mut self, now: Instant) {
+        self.is_reused = true;
+        self.idle_since = now;
+    }
+
+    /// Sends a request and reads its answer into `progress`; true if the connection can be used again.
+    pub(super) async fn exchange(&mut self, message: Message, progress: &mut Progress) -> Result<bool, Lost> {
+        progress.phase = Phase::Awaiting;
+        progress.address = Some(self.peer);
+        self.meter.begin(self.is_reused);
+        let (head, body) = self.head(message, progress).await?.into_parts();
+        progress.phase = Phase::Reading;
+        progress.answer.begin(head.status, &head.headers);
+        let is_ended = self.body(body, progress).await.map_err(Lost::Failed)?;
+        Ok(is_ended && self.driver.is_some() && self.sender.is_ready() && !is_framing_doubtful(&head.headers))
+    }
+
+    async fn head(
+        &mut self,
+        mut message: Message,
+        progress: &mut Progress,
+    ) -> Result<Response<Incoming>, Lost> {
+        let began = if self.is_reused { progress.started() } else { Instant::now() };
+        let meter = Arc::clone(&self.meter);
+        hyper::ext::on_informational(&mut message, move |_| meter.note_interim_answer());
+        let mut answer = pin!(self.sender.try_send_request(message));
+        poll_fn(|cx| {
+            self.drive(cx);
+            let has_read = self.meter.has_read();
+            if has_read && progress.timings.first_byte_us.is_none() {
+                progress.timings.first_byte_us = Some(micros(began.elapsed()));
+            }
+            if self.meter.interim_answers() > INTERIM_ANSWERS_MAX {
+                let fault = Fault::new(Class::Connect, "the server sent too many interim answers");
+                return Poll::Ready(Err(Lost::Failed(fault)));
+            }
+            // The answer can only come out of the driver, so before the first byte there is nothing to ask for.
+            if self.driver.is_some() && !has_read {
+                return Poll::Pending;
+            }
+            Poll::Ready(ready!(answer.as_mut().poll(cx)).map_err(|error| self.lost(error)))
+        })
+        .await
+    }
+
+    fn lost(&self, mut error: TrySendError<Message>) -> Lost {
+        if let Some(message) = error.take_message() {
+            return Lost::Unsent(Box::new(message));
+        }
+        if self.meter.is_exhausted() {
+            return Lost::Failed(Fault::new(Class::Connect, "the head of the answer is too large"));
+        }
+        let fault = Fault::exchange(&error.into_error());
+        if self.is_reused && !self.meter.has_read() && fault.class == Class::Connect {
+            let words = "the kept-alive connection was closed before an answer came";
+            return Lost::Failed(Fault::new(Class::StaleConnection, words));
+        }
+        Lost::Failed(fault)
+    }
+
+    /// True if the body came to its end, false if we stopped reading it.
+    async fn body(&mut self, mut body: Incoming, progress: &mut Progress) -> Result<bool, Fault> {
+        while !body.is_end_stream() {
+            match poll_fn(|cx| self.poll_frame(&mut body, cx)).await {
+                Some(Ok(frame)) => {
+                    if frame.data_ref().is_some_and(|data| !progress.answer.take(data)) {
+                        return Ok(false);
+                    }
+                }
+                Some(Err(_)) if self.meter.is_exhausted() => return Ok(false),
+                Some(Err(error)) => return Err(Fault::exchange(&error)),
+                None => break,
+            }
+        }
+        Ok(true)
+    }
+
+    fn poll_frame(
+        &mut self,
+        body: &mut Incoming,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        if let Poll::Ready(frame) = Pin::new(&mut *body).poll_frame(cx) {
+            return Poll::Ready(frame);
+        }
+        self.drive(cx);
+        Pin::new(body).poll_frame(cx)
+    }
+
+    /// Lets the library work. What it has to say about errors reaches us through the answer or its body, but only
+    /// once it is dropped.
+    fn drive(&mut self, cx: &mut Context<'_>) {
+        if let Some(driver) = &mut self.driver
+            && driver.poll_without_shutdown(cx).is_ready()
+        {
+            self.driver = None;
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! What went wrong, as a class and in words that a support person understands.
+//!
+//! The words name no address and no secret. Faults of this machine are told apart from those of the receiver,
+//! because they must not count against it.
+
+use crate::domain::{address::Refused, outcome::Class};
+use rustix::io::Errno;
+use std::{borrow::Cow, io};
+
+#[derive(Debug)]
+pub(super) struct Fault {
+    pub(super) class: Class,
+    pub(super) words: Cow<'static, str>,
+}
+
+impl Fault {
+    pub(super) fn new(class: Class, words: impl Into<Cow<'static, str>>) -> Self {
+        Self { class, words: words.into() }
+    }
+
+    /// A socket error while connecting or exchanging.
+    pub(super) fn io(error: &io::Error) -> Self {
+        match local_words(error) {
+            Some(words) => Self::new(Class::Local, words),
+            None => Self::new(Class::Connect, peer_words(error)),
+        }
+    }
+
+    /// The kernel knows no way to an address: nothing was sent, and the receiver cannot be blamed.
+    pub(super) fn no_route(error: &io::Error) -> Self {
+        match local_words(error) {
+            Some(words) => Self::new(Class::Local, words),
+            None => Self::new(Class::Local, "this machine has no route to the address"),
+        }
+    }
+
+    /// An error of the HTTP library while it exchanged a request for an answer.
+    pub(super) fn exchange(error: &hyper::Error) -> Self {
+        if let Some(io) = io_source(error) {
+            return Self::io(io);
+        }
+        let words = if error.is_parse_too_large() {
+            "the head of the answer is too large"
+        } else if error.is_parse() {
+            "the answer is not valid HTTP"
+        } else if error.is_incomplete_message() || error.is_canceled() || error.is_closed() {
+            "the connection was closed before a complete answer came"
+        } else {
+            "the connection broke before a complete answer came"
+        };
+        Self::new(Class::Connect, words)
+    }
+}
+
+impl From<Refused> for Fault {
+    fn from(refused: Refused) -> Self {
+        Self::new(Class::AddressRefused, refused.to_string())
+    }
+}
+
+fn io_source(error: &hyper::Error) -> Option<&io::Error> {
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        if let Some(io) = cause.downcast_ref() {
+            return Some(io);
+        }
+        source = cause.source();
+    }
+    None
+}
+
+fn local_words(error: &io::Error) -> Option<&'static str> {
+    Some(match Errno::from_io_error(error)? {
+        Errno::MFILE | Errno::NFILE => "this machine has no file handles left",
+        Errno::NOBUFS | Errno::NOMEM => "this machine has no memory left for the network",
+        Errno::ADDRNOTAVAIL | Errno::ADDRINUSE => "this machine has no ports left",
+        Errno::NETDOWN => "this machine has no network",
+        Errno::ACCESS | Errno::PERM => "this machine forbids the connection",
+        Errno::AFNOSUPPORT => "this machine does not speak the address's protocol",
+        _ => return None,
+    })
+}
+
+fn peer_words(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => "connection refused",
+        io::ErrorKind::ConnectionReset => "connection reset",
+        io::ErrorKind::TimedOut => "the host did not answer",
+        io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => "the host cannot be reached",
+        io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => "the answer is not valid HTTP",
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionAborted => {
+            "the connection was closed before a complete answer came"
+        }
+        _ => "the connection broke before a complete answer came",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_of_this_machine_are_never_the_receivers() {
+        for ours in [
+            Errno::MFILE,
+            Errno::NFILE,
+            Errno::NOBUFS,
+            Errno::NOMEM,
+            Errno::ADDRNOTAVAIL,
+            Errno::NETDOWN,
+            Errno::PERM,
+            Errno::AFNOSUPPORT,
+        ] {
+            assert_eq!(Fault::io(&ours.into()).class, Class::Local, "{ours:?}");
+        }
+        for theirs in [Errno::CONNREFUSED, Errno::CONNRESET, Errno::TIMEDOUT, Errno::HOSTUNREACH, Errno::PIPE]
+        {
+            assert_eq!(Fault::io(&theirs.into()).class, Class::Connect, "{theirs:?}");
+        }
+        // Said by the kernel before anything is sent it is ours; said by the network later it is theirs.
+        assert_eq!(Fault::no_route(&Errno::NETUNREACH.into()).class, Class::Local);
+        assert_eq!(Fault::io(&Errno::NETUNREACH.into()).class, Class::Connect);
+    }
+}

@@ -1,0 +1,156 @@
+//! The request as the HTTP library wants it.
+//!
+//! Headers that frame the request or name its host are ours alone; they are refused when an endpoint is written
+//! and again here, where they would do the harm.
+
+use super::{Request, fault::Fault};
+use crate::domain::{outcome::Class, target::Target};
+use bytes::Bytes;
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, Uri,
+    header::{
+        ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, EXPECT, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION,
+        TE, TRAILER, TRANSFER_ENCODING, UPGRADE, USER_AGENT,
+    },
+};
+use http_body_util::Full;
+
+pub(super) type Message = http::Request<Full<Bytes>>;
+
+const AGENT: HeaderValue = HeaderValue::from_static(concat!("posthaste/", env!("CARGO_PKG_VERSION")));
+const IDENTITY: HeaderValue = HeaderValue::from_static("identity");
+
+/// A target in the HTTP library's own types, built once for a connection instead of for every request.
+pub(super) struct Route {
+    pub(super) target: Target,
+    uri: Uri,
+    host: HeaderValue,
+}
+
+impl Route {
+    pub(super) fn new(target: Target) -> Result<Self, Fault> {
+        let unusable = || Fault::new(Class::Connect, "the URL cannot be used in a request");
+        let uri = target.path_and_query().parse().map_err(|_| unusable())?;
+        let host = target.authority().parse().map_err(|_| unusable())?;
+        Ok(Self { target, uri, host })
+    }
+
+    pub(super) fn message(&self, request: &mut Request) -> Result<Message, Fault> {
+        let mut headers = HeaderMap::with_capacity(request.headers.len() + request.extra_headers.len() + 5);
+        headers.insert(HOST, self.host.clone());
+        headers.insert(USER_AGENT, AGENT);
+        for (name, value) in request.extra_headers.iter() {
+            put(&mut headers, name, HeaderValue::from_bytes(value.as_bytes()).ok())?;
+        }
+        for (name, value) in request.headers.drain(..) {
+            put(&mut headers, &name, HeaderValue::try_from(value).ok())?;
+        }
+        headers.insert(ACCEPT_ENCODING, IDENTITY);
+        if request.body.is_empty() {
+            headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
+        }
+        let mut message = Message::new(Full::new(request.body.clone()));
+        *message.method_mut() = Method::POST;
+        *message.uri_mut() = self.uri.clone();
+        *message.headers_mut() = headers;
+        Ok(message)
+    }
+}
+
+fn put(headers: &mut HeaderMap, name: &str, value: Option<HeaderValue>) -> Result<(), Fault> {
+    let unsendable = || Fault::new(Class::Local, "a header of the request cannot be sent");
+    let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| unsendable())?;
+    if is_ours(&name) {
+        return Err(unsendable());
+    }
+    headers.insert(name, value.ok_or_else(unsendable)?);
+    Ok(())
+}
+
+fn is_ours(name: &HeaderName) -> bool {
+    const OURS: [HeaderName; 10] = [
+        HOST,
+        CONTENT_LENGTH,
+        CONNECTION,
+        TRANSFER_ENCODING,
+        TE,
+        TRAILER,
+        UPGRADE,
+        EXPECT,
+        PROXY_AUTHENTICATE,
+        PROXY_AUTHORIZATION,
+    ];
+    OURS.contains(name) || matches!(name.as_str(), "keep-alive" | "proxy-connection")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::id::EndpointId;
+    use std::{borrow::Cow, time::Duration};
+
+    fn render(
+        headers: &[(&'static str, &str)],
+        extra: &[(&str, &str)],
+        body: &'static str,
+    ) -> Result<Message, Fault> {
+        let target = Target::stored("https://example.com:8443/in?x=1").unwrap();
+        let mut request = Request {
+            lane: EndpointId::from_i64(1),
+            target: target.clone(),
+            headers: headers.iter().map(|&(name, value)| (Cow::Borrowed(name), value.to_owned())).collect(),
+            extra_headers: extra.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect(),
+            body: Bytes::from_static(body.as_bytes()),
+            timeout: Duration::from_secs(1),
+            https_only: false,
+            fresh: false,
+        };
+        Route::new(target)?.message(&mut request)
+    }
+
+    #[test]
+    fn the_contract_wins_over_static_headers_and_we_win_over_both() {
+        let message = render(
+            &[("X-Event", "paid"), ("accept-encoding", "gzip")],
+            &[("x-event", "forged"), ("authorization", "Bearer x"), ("user-agent", "theirs")],
+            "{}",
+        )
+        .unwrap();
+        let headers: Vec<_> =
+            message.headers().iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
+        assert_eq!(
+            headers,
+            [
+                ("host", "example.com:8443"),
+                ("user-agent", "theirs"),
+                ("x-event", "paid"),
+                ("authorization", "Bearer x"),
+                ("accept-encoding", "identity")
+            ]
+        );
+        assert_eq!((message.uri().to_string().as_str(), message.method().as_str()), ("/in?x=1", "POST"));
+    }
+
+    #[test]
+    fn headers_that_would_break_the_request_apart_are_not_sent() {
+        for (name, value) in [
+            ("x", "a\r\nb: c"),
+            ("x", "a\nb"),
+            ("x", "a\0b"),
+            ("x\r\ny", "1"),
+            ("x y", "1"),
+            ("", "1"),
+            ("Host", "evil.example"),
+            ("Content-Length", "0"),
+            ("Transfer-Encoding", "chunked"),
+            ("Connection", "upgrade"),
+            ("Keep-Alive", "x"),
+            ("Proxy-Connection", "x"),
+            ("Expect", "100-continue"),
+        ] {
+            for fault in [render(&[(name, value)], &[], "{}"), render(&[], &[(name, value)], "{}")] {
+                assert_eq!(fault.map(|_| ()).unwrap_err().class, Class::Local, "{name:?}: {value:?}");
+            }
+        }
+    }
+}

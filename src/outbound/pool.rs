@@ -1,0 +1,105 @@
+//! Connections at rest, lane by lane. Nothing polls them and no timer watches them: they are looked at when a
+//! request wants one, and when somebody sweeps.
+
+use super::connection::Connection;
+use crate::domain::{id::EndpointId, target::Target};
+use std::{
+    collections::HashMap,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+use tokio::time::Instant;
+
+/// Lanes are spread over this many locks, each held for a push or a pop only.
+const SHARDS: usize = 16;
+
+type Lanes = HashMap<EndpointId, Vec<Box<Connection>>>;
+
+pub(super) struct Pool {
+    shards: [Mutex<Lanes>; SHARDS],
+    idle: AtomicUsize,
+    idle_per_lane_max: usize,
+    idle_max: usize,
+    idle_for_max: Duration,
+}
+
+impl Pool {
+    pub(super) fn new(idle_per_lane_max: usize, idle_max: usize, idle_for_max: Duration) -> Self {
+        let shards = std::array::from_fn(|_| Mutex::default());
+        Self { shards, idle: AtomicUsize::new(0), idle_per_lane_max, idle_max, idle_for_max }
+    }
+
+    /// The lane's connection to `target` that rested last; those that rested too long or lead elsewhere are closed.
+    pub(super) fn take(&self, lane: EndpointId, target: &Target, now: Instant) -> Option<Box<Connection>> {
+        let mut lanes = self.shard(lane);
+        let resting = lanes.get_mut(&lane)?;
+        let connection = resting.pop()?;
+        self.idle.fetch_sub(1, Relaxed);
+        if self.is_fresh(&connection, now) && connection.route().target == *target {
+            return Some(connection);
+        }
+        // The last one in is out of date or leads elsewhere, so the ones before it are no better.
+        self.idle.fetch_sub(resting.len(), Relaxed);
+        let closing = std::mem::take(resting);
+        drop(lanes);
+        drop((connection, closing));
+        None
+    }
+
+    /// Keeps a connection for later, or closes it if there are enough.
+    pub(super) fn put(&self, lane: EndpointId, mut connection: Box<Connection>, now: Instant) {
+        connection.rest(now);
+        let mut lanes = self.shard(lane);
+        let resting = lanes.entry(lane).or_default();
+        if resting.len() < self.idle_per_lane_max && self.idle.load(Relaxed) < self.idle_max {
+            self.idle.fetch_add(1, Relaxed);
+            resting.push(connection);
+        } else {
+            drop(lanes);
+            drop(connection);
+        }
+    }
+
+    /// Closes what rested too long and says when the next one will have.
+    pub(super) fn sweep(&self, now: Instant) -> Option<Instant> {
+        let mut next = None;
+        for shard in &self.shards {
+            let mut closing = Vec::new();
+            let mut lanes = lock(shard);
+            for resting in lanes.values_mut() {
+                // Oldest first, as they were put.
+                let expired = resting.partition_point(|connection| !self.is_fresh(connection, now));
+                closing.extend(resting.drain(..expired));
+                if let Some(oldest) = resting.first() {
+                    let ends_at = oldest.idle_since() + self.idle_for_max;
+                    next = Some(next.map_or(ends_at, |next: Instant| next.min(ends_at)));
+                }
+            }
+            lanes.retain(|_, resting| !resting.is_empty());
+            drop(lanes);
+            self.idle.fetch_sub(closing.len(), Relaxed);
+        }
+        next
+    }
+
+    pub(super) fn idle(&self) -> usize {
+        self.idle.load(Relaxed)
+    }
+
+    fn is_fresh(&self, connection: &Connection, now: Instant) -> bool {
+        now.duration_since(connection.idle_since()) < self.idle_for_max
+    }
+
+    fn shard(&self, lane: EndpointId) -> MutexGuard<'_, Lanes> {
+        // The low bits count within a millisecond and the middle ones are the node's: mix them.
+        let mixed = (lane.as_i64() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        lock(&self.shards[(mixed >> 60) as usize % SHARDS])
+    }
+}
+
+fn lock(shard: &Mutex<Lanes>) -> MutexGuard<'_, Lanes> {
+    shard.lock().unwrap_or_else(PoisonError::into_inner)
+}

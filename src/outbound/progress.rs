@@ -1,0 +1,90 @@
+//! How far an attempt has come. It outlives the work, so that an attempt cut off by its deadline can still say
+//! where the time went.
+
+use super::{answer::Answer, fault::Fault};
+use crate::domain::outcome::{Class, Outcome, Timings};
+use std::{net::SocketAddr, time::Duration};
+use tokio::time::Instant;
+
+#[derive(Clone, Copy)]
+pub(super) enum Phase {
+    Resolving,
+    Connecting,
+    Securing,
+    Awaiting,
+    Reading,
+}
+
+impl Phase {
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Resolving => "looking up the host name",
+            Self::Connecting => "connecting",
+            Self::Securing => "setting up TLS",
+            Self::Awaiting => "waiting for the answer",
+            Self::Reading => "reading the answer",
+        }
+    }
+}
+
+pub(super) struct Progress {
+    started: Instant,
+    pub(super) phase: Phase,
+    pub(super) timings: Timings,
+    pub(super) address: Option<SocketAddr>,
+    pub(super) answer: Answer,
+}
+
+impl Progress {
+    pub(super) fn new(started: Instant) -> Self {
+        Self {
+            started,
+            phase: Phase::Resolving,
+            timings: Timings::default(),
+            address: None,
+            answer: Answer::default(),
+        }
+    }
+
+    pub(super) fn started(&self) -> Instant {
+        self.started
+    }
+
+    pub(super) fn timed_out(&self, timeout: Duration) -> Fault {
+        let limit = if timeout.subsec_millis() == 0 {
+            format!("{} s", timeout.as_secs())
+        } else {
+            format!("{} ms", timeout.as_millis())
+        };
+        Fault::new(Class::Timeout, format!("timed out after {limit} while {}", self.phase.words()))
+    }
+
+    /// The facts, at the end. A status counts only if the answer was complete; of a broken one the error tells it.
+    pub(super) fn outcome(mut self, ended: Result<(), Fault>) -> Outcome {
+        self.timings.total_us = micros(self.started.elapsed());
+        let answer = self.answer;
+        let retry_after = answer.retry_after.filter(|_| ended.is_ok());
+        let (class, status, error) = match (ended, answer.status) {
+            (Ok(()), status) => (Class::Http, status, None),
+            (Err(fault), Some(status)) => {
+                (fault.class, None, Some(format!("{} (the answer began with status {status})", fault.words)))
+            }
+            (Err(fault), None) => (fault.class, None, Some(fault.words.into_owned())),
+        };
+        Outcome {
+            class,
+            status,
+            error,
+            timings: self.timings,
+            address: self.address,
+            retry_after,
+            response_headers: answer.headers,
+            response_body: answer.body.into(),
+        }
+    }
+}
+
+/// Whole microseconds, enough for more than an hour.
+pub(super) fn micros(time: Duration) -> u32 {
+    u32::try_from(time.as_micros()).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,220 @@
+//! Looking up names, at every new connection.
+//!
+//! The one thing to know: a failure of the name (nobody answers to it) and a failure of our resolver are told
+//! apart, because only the first is the receiver's.
+
+use std::{
+    collections::HashMap,
+    future::Future,
+    io,
+    net::{IpAddr, ToSocketAddrs},
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError, Weak},
+    time::Duration,
+};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::Instant,
+};
+
+/// How long one look-up may take, within the deadline of the attempt.
+const BUDGET: Duration = Duration::from_secs(2);
+
+/// A look-up holds a thread until the system library gives up, which can be long after we did.
+const LOOKUPS_AT_ONCE: usize = 128;
+const LOOKUPS_PER_NAME: usize = 4;
+
+/// How long a look-up waits for a free thread before it is given up as our own fault.
+const FREE_WITHIN: Duration = Duration::from_secs(1);
+
+const HOSTS_FILE: &str = "/etc/hosts";
+
+/// For how long one answer proves that the resolver works and that other failures are the names' own.
+const PROOF_LASTS: Duration = Duration::from_secs(30);
+
+/// Finds the addresses of a name. All of them are then checked, and one forbidden address refuses the name.
+pub trait Resolve: Send + Sync {
+    /// Answers within a few seconds. The name has no trailing dot and must be looked up as it is: no search list.
+    fn resolve<'a>(&'a self, name: &'a str) -> Resolving<'a>;
+}
+
+pub type Resolving<'a> = Pin<Box<dyn Future<Output = Result<Vec<IpAddr>, ResolveError>> + Send + 'a>>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ResolveError {
+    #[error("the host name was not found")]
+    NotFound,
+    /// The resolver works, but the servers of this name do not.
+    #[error("the host name could not be looked up: its name servers do not answer")]
+    Broken,
+    /// Our own fault.
+    #[error("this machine's resolver does not answer")]
+    Unavailable,
+}
+
+/// The system's resolver, with its hosts file and its settings.
+pub struct SystemResolver {
+    lookups: Arc<Semaphore>,
+    /// A name whose servers are silent keeps its look-ups for many seconds: it gets few, so that others find some.
+    by_name: Mutex<HashMap<String, Weak<Semaphore>>>,
+    answered_at: Mutex<Option<Instant>>,
+}
+
+impl Default for SystemResolver {
+    fn default() -> Self {
+        Self {
+            lookups: Arc::new(Semaphore::new(LOOKUPS_AT_ONCE)),
+            by_name: Mutex::default(),
+            answered_at: Mutex::new(None),
+        }
+    }
+}
+
+impl Resolve for SystemResolver {
+    fn resolve<'a>(&'a self, name: &'a str) -> Resolving<'a> {
+        Box::pin(async move {
+            let turn = self.turn_of(name);
+            let looked_up = async {
+                let turn = turn.acquire_owned().await.map_err(io::Error::other)?;
+                // No look-up free at all is nothing that this name could be blamed for.
+                let free = tokio::time::timeout(FREE_WITHIN, Arc::clone(&self.lookups).acquire_owned()).await;
+                let Ok(Ok(permit)) = free else { return Ok(None) };
+                self.look_up(name, (turn, permit)).await.map(Some)
+            };
+            match tokio::time::timeout(BUDGET, looked_up).await {
+                Ok(Ok(Some(addresses))) => Ok(addresses),
+                Ok(Ok(None)) => Err(ResolveError::Unavailable),
+                Ok(Err(error)) if is_not_found(&error) => {
+                    self.note_answer();
+                    Err(ResolveError::NotFound)
+                }
+                Ok(Err(_)) | Err(_) => Err(self.blame()),
+            }
+        })
+    }
+}
+
+impl SystemResolver {
+    /// The few look-ups that one name may have under way.
+    fn turn_of(&self, name: &str) -> Arc<Semaphore> {
+        let mut by_name = self.by_name.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(turn) = by_name.get(name).and_then(Weak::upgrade) {
+            return turn;
+        }
+        if by_name.len() >= LOOKUPS_AT_ONCE {
+            by_name.retain(|_, turn| turn.strong_count() > 0);
+        }
+        let turn = Arc::new(Semaphore::new(LOOKUPS_PER_NAME));
+        by_name.insert(name.to_owned(), Arc::downgrade(&turn));
+        turn
+    }
+
+    async fn look_up(
+        &self,
+        name: &str,
+        permits: (OwnedSemaphorePermit, OwnedSemaphorePermit),
+    ) -> io::Result<Vec<IpAddr>> {
+        let name = name.to_owned();
+        let found = tokio::task::spawn_blocking(move || {
+            let found = look_up(&name);
+            // Kept by the thread, which goes on after its caller has given up.
+            drop(permits);
+            found
+        })
+        .await
+        .map_err(io::Error::other)??;
+        self.note_answer();
+        Ok(found)
+    }
+
+    fn note_answer(&self) {
+        *self.answered_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    /// The system library says "try again" both when no resolver answers and when the name's own servers fail.
+    fn blame(&self) -> ResolveError {
+        let answered_at = *self.answered_at.lock().unwrap_or_else(PoisonError::into_inner);
+        match answered_at {
+            Some(at) if at.elapsed() < PROOF_LASTS => ResolveError::Broken,
+            _ => ResolveError::Unavailable,
+        }
+    }
+}
+
+/// The trailing dot keeps the search list out, but with it the system library does not find the name in the hosts file:
+/// that is read here. Single labels, which only `dev` may call, are left to the library.
+fn look_up(name: &str) -> io::Result<Vec<IpAddr>> {
+    if !name.contains('.') {
+        return ask_the_system(name);
+    }
+    let hosts = std::fs::read(HOSTS_FILE).unwrap_or_default();
+    let found = in_hosts(&String::from_utf8_lossy(&hosts), name);
+    if found.is_empty() { ask_the_system(&format!("{name}.")) } else { Ok(found) }
+}
+
+fn ask_the_system(name: &str) -> io::Result<Vec<IpAddr>> {
+    Ok((name, 0).to_socket_addrs()?.map(|address| address.ip()).collect())
+}
+
+fn in_hosts(hosts: &str, name: &str) -> Vec<IpAddr> {
+    let address_of = |line: &str| {
+        let mut words = line.split('#').next()?.split_whitespace();
+        let address = words.next()?.parse().ok()?;
+        words.any(|word| word.eq_ignore_ascii_case(name)).then_some(address)
+    };
+    hosts.lines().filter_map(address_of).collect()
+}
+
+/// The standard library keeps the resolver's code only as text: these are the words of glibc and of musl.
+fn is_not_found(error: &io::Error) -> bool {
+    const WORDS: [&str; 4] = [
+        "Name or service not known",
+        "No address associated with hostname",
+        "Name does not resolve",
+        "Name has no usable address",
+    ];
+    let text = error.to_string();
+    error.raw_os_error().is_none() && WORDS.iter().any(|words| text.contains(words))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_name_and_a_missing_resolver_are_told_apart() {
+        let said = |words: &str| io::Error::other(format!("failed to lookup address information: {words}"));
+        for words in
+            ["Name or service not known", "No address associated with hostname", "Name does not resolve"]
+        {
+            assert!(is_not_found(&said(words)), "{words}");
+        }
+        for words in [
+            "Temporary failure in name resolution",
+            "Try again",
+            "Non-recoverable failure in name resolution",
+        ] {
+            assert!(!is_not_found(&said(words)), "{words}");
+        }
+        assert!(!is_not_found(&io::Error::from_raw_os_error(24)));
+    }
+
+    #[test]
+    fn a_name_in_the_hosts_file_is_found_whatever_else_stands_there() {
+        let hosts = "# a.example is not this\n10.0.0.1\ta.example A2.example # b.example\n\n::1 a.example\nfoo a.example\n";
+        let found = |name: &str| in_hosts(hosts, name).iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(found("a.example"), ["10.0.0.1", "::1"]);
+        assert_eq!(found("a2.example"), ["10.0.0.1"]);
+        assert!(found("b.example").is_empty() && found("example").is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_failing_name_is_blamed_only_while_the_resolver_is_known_to_work() {
+        let resolver = SystemResolver::default();
+        assert_eq!(resolver.blame(), ResolveError::Unavailable);
+        resolver.note_answer();
+        assert_eq!(resolver.blame(), ResolveError::Broken);
+        tokio::time::advance(PROOF_LASTS).await;
+        assert_eq!(resolver.blame(), ResolveError::Unavailable);
+    }
+}

@@ -1,0 +1,11 @@
+//! The outbound room against real sockets: receivers that misbehave, names that lie, certificates that do not fit.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up should fail where it stands")]
+
+mod hostile;
+mod names;
+mod receiver;
+mod reuse;
+mod spelling;
+mod ssrf;
+mod tls;

@@ -1,0 +1,171 @@
+//! Certificates made for the occasion: only the one that fits is accepted.
+
+use crate::receiver::{
+    OK, Peer, Receiver, assert_answered, assert_failed, client_with, loopback, post, post_within,
+};
+use posthaste::{
+    domain::outcome::Class,
+    outbound::{Client, Options, TlsError},
+};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
+use rustls::{
+    ServerConfig,
+    pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer},
+};
+use std::sync::Arc;
+use tokio_rustls::TlsAcceptor;
+
+type Authority = CertifiedIssuer<'static, KeyPair>;
+
+fn authority(name: &str) -> Authority {
+    let mut params = CertificateParams::new(vec![]).unwrap();
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
+}
+
+/// A receiver that speaks TLS with a certificate for `name`, signed by `authority` or by itself.
+async fn receiver(
+    name: &str,
+    authority: Option<&Authority>,
+    adjust: impl Fn(&mut CertificateParams),
+) -> Receiver {
+    let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+    adjust(&mut params);
+    let key = KeyPair::generate().unwrap();
+    let certificate = match authority {
+        Some(authority) => params.signed_by(&key, authority).unwrap(),
+        None => params.self_signed(&key).unwrap(),
+    };
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], key)
+        .unwrap();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    Receiver::start(move |_, peer| {
+        let acceptor = acceptor.clone();
+        async move {
+            let Ok(stream) = acceptor.accept(peer.stream).await else { return };
+            assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"http/1.1"[..]));
+            assert_ne!(stream.get_ref().1.server_name(), Some("127.0.0.1"));
+            let mut peer = Peer::new(stream);
+            while peer.request().await.is_some() {
+                peer.send(OK).await;
+            }
+        }
+    })
+    .await
+}
+
+fn client(authority: Option<&Authority>) -> Client {
+    let extra_ca_pem = authority.map(|authority| authority.pem().into_bytes());
+    let options = Options { policy: loopback(), extra_ca_pem, ..Options::default() };
+    client_with(options, &[("hooks.example.com", &[&["127.0.0.1"]])])
+}
+
+fn url(receiver: &Receiver) -> String {
+    format!("https://hooks.example.com:{}/", receiver.address.port())
+}
+
+#[tokio::test]
+async fn a_certificate_that_fits_is_accepted_and_its_connection_kept() {
+    let authority = authority("ours");
+    let receiver = receiver("hooks.example.com", Some(&authority), |_| {}).await;
+    let client = client(Some(&authority));
+    for n in 0..5 {
+        let outcome = post(&client, &url(&receiver)).await;
+        assert_answered(&outcome, 200);
+        assert_eq!(outcome.timings.tls_us.is_some(), n == 0);
+    }
+    assert_eq!(receiver.accepted(), 1);
+}
+
+#[tokio::test]
+async fn a_certificate_for_an_address_is_accepted_for_that_address() {
+    let authority = authority("ours");
+    let receiver = receiver("127.0.0.1", Some(&authority), |_| {}).await;
+    let outcome = post(&client(Some(&authority)), &format!("https://{}/", receiver.address)).await;
+    assert_answered(&outcome, 200);
+    let outcome = post(&client(Some(&authority)), &url(&receiver)).await;
+    assert_failed(&outcome, Class::Tls, "the certificate is for another host name");
+}
+
+#[tokio::test]
+async fn certificates_that_do_not_fit_are_refused_in_plain_words() {
+    let (ours, theirs) = (authority("ours"), authority("theirs"));
+    let client = client(Some(&ours));
+    let good = "hooks.example.com";
+    for (receiver, words) in [
+        (
+            receiver("other.example.com", Some(&ours), |_| {}).await,
+            "the certificate is for another host name",
+        ),
+        (receiver("*.com", Some(&ours), |_| {}).await, "the certificate is for another host name"),
+        (receiver(good, Some(&theirs), |_| {}).await, "not signed by a trusted authority"),
+        (receiver(good, None, |_| {}).await, "the certificate is not"),
+        (
+            receiver(good, Some(&ours), |params| {
+                params.not_before = date_time_ymd(2001, 1, 1);
+                params.not_after = date_time_ymd(2002, 1, 1);
+            })
+            .await,
+            "the certificate is expired",
+        ),
+        (
+            receiver(good, Some(&ours), |params| params.not_before = date_time_ymd(2999, 1, 1)).await,
+            "the certificate is not valid yet",
+        ),
+    ] {
+        assert_failed(&post(&client, &url(&receiver)).await, Class::Tls, words);
+    }
+}
+
+#[tokio::test]
+async fn without_the_operators_authority_its_certificates_are_refused() {
+    let receiver = receiver("hooks.example.com", Some(&authority("ours")), |_| {}).await;
+    assert_failed(
+        &post(&client(None), &url(&receiver)).await,
+        Class::Tls,
+        "not signed by a trusted authority",
+    );
+}
+
+#[tokio::test]
+async fn what_is_not_tls_fails_clean() {
+    let plain = Receiver::start(|_, mut peer| async move {
+        peer.send(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+        peer.hang().await;
+    })
+    .await;
+    assert_failed(&post(&client(None), &url(&plain)).await, Class::Tls, "does not speak TLS");
+    let too_old = Receiver::start(|_, mut peer| async move {
+        peer.send(b"\x15\x03\x01\x00\x02\x02\x46").await;
+        peer.hang().await;
+    })
+    .await;
+    assert_failed(&post(&client(None), &url(&too_old)).await, Class::Tls, "broke off the TLS handshake");
+    let closing = Receiver::start(|_, peer| async move { drop(peer) }).await;
+    assert_failed(&post(&client(None), &url(&closing)).await, Class::Tls, "during the TLS handshake");
+    let stalling = Receiver::start(|_, peer| peer.hang()).await;
+    let outcome = post_within(&client(None), &url(&stalling), 300).await;
+    assert_failed(&outcome, Class::Timeout, "while setting up TLS");
+}
+
+#[tokio::test]
+async fn extra_certificates_must_be_certificates() {
+    let build = |pem: &str| {
+        let options = Options { extra_ca_pem: Some(pem.as_bytes().to_vec()), ..Options::default() };
+        Client::new(options, crate::receiver::Script::new(&[])).map(|_| ())
+    };
+    assert!(matches!(build(""), Err(TlsError::Empty)));
+    assert!(matches!(
+        build("-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----"),
+        Err(TlsError::Pem(_))
+    ));
+    assert!(matches!(build(&KeyPair::generate().unwrap().serialize_pem()), Err(TlsError::Empty)));
+}
