@@ -2,6 +2,7 @@
 //! wants it until each delivery has reached a recorded end. `docs/ARCHITECTURE.md` is the map.
 
 pub mod domain;
+pub mod engine;
 pub mod outbound;
 pub mod store;
 pub mod world;

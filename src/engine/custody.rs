@@ -1,0 +1,86 @@
+//! Holds a delivery while it is carried, and sees to it that it comes back to the store whatever happens to its courier:
+//! a panic, an abort at the end of the grace period, or an early return.
+
+use crate::{
+    domain::{
+        contract::ContractHash,
+        outcome::{Attempt, Class, Outcome},
+        port::Carried,
+        time::Timestamp,
+        verdict::Verdict,
+    },
+    store::{Ledger, ledger::Record},
+    world::Clock,
+};
+use std::sync::Arc;
+
+pub(super) struct Custody {
+    carried: Option<Carried>,
+    /// Since when a request may be on its way.
+    dialled_at: Option<Timestamp>,
+    attempts: Vec<Attempt>,
+    ledger: Arc<dyn Ledger>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Custody {
+    pub(super) fn new(carried: Carried, ledger: Arc<dyn Ledger>, clock: Arc<dyn Clock>) -> Self {
+        Self { carried: Some(carried), dialled_at: None, attempts: Vec::new(), ledger, clock }
+    }
+
+    pub(super) fn carried(&self) -> Option<&Carried> {
+        self.carried.as_ref()
+    }
+
+    /// From here on the receiver may have seen the request.
+    pub(super) fn dial(&mut self, at: Timestamp) {
+        self.dialled_at = Some(at);
+    }
+
+    /// The request is over; one row of history.
+    pub(super) fn came_back(&mut self, attempt: Attempt) {
+        self.dialled_at = None;
+        self.attempts.push(attempt);
+    }
+
+    pub(super) fn attempts(&self) -> &[Attempt] {
+        &self.attempts
+    }
+
+    /// Hands the verdict to the ledger, which keeps it until it is durable.
+    pub(super) fn conclude(
+        mut self,
+        verdict: Verdict,
+        switch_off: Option<crate::domain::endpoint::SwitchedOff>,
+        ended_at: Timestamp,
+    ) {
+        let attempts = std::mem::take(&mut self.attempts);
+        if let Some(carried) = self.carried.take() {
+            self.ledger.record(Record { carried, attempts, verdict, switch_off, ended_at });
+        }
+    }
+}
+
+impl Drop for Custody {
+    fn drop(&mut self) {
+        let Some(carried) = self.carried.take() else { return };
+        let now = self.clock.now();
+        if let Some(started_at) = self.dialled_at {
+            let error = "this node stopped waiting for the answer; the request may have arrived";
+            self.attempts.push(Attempt {
+                started_at,
+                outcome: Outcome::failed(Class::Unknown, error),
+                contract: ContractHash([0; 16]),
+                endpoint_revision: 0,
+            });
+        }
+        if self.attempts.is_empty() {
+            // The answer is of no interest: the command is queued as soon as it is called.
+            drop(self.ledger.hand_back(vec![carried], now));
+            return;
+        }
+        let attempts = std::mem::take(&mut self.attempts);
+        let verdict = Verdict::Again { due: now };
+        self.ledger.record(Record { carried, attempts, verdict, switch_off: None, ended_at: now });
+    }
+}

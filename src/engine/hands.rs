@@ -1,0 +1,146 @@
+//! The hands of the whole engine: how many deliveries, and how many bytes of them, may be in memory at once.
+//!
+//! While more than half are free anybody may take one. When they get scarce each busy lane is kept to a fair share, so
+//! that any number of hanging endpoints leaves hands for the others.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+
+#[derive(Debug)]
+pub(super) struct HandPool {
+    total: usize,
+    taken: AtomicUsize,
+    bytes_max: usize,
+    bytes: AtomicUsize,
+    busy_lanes: AtomicUsize,
+    /// Some lane wanted hands for a refill and got none.
+    is_wanted: AtomicBool,
+    /// The engine stops: no more are given out.
+    is_closed: AtomicBool,
+}
+
+impl HandPool {
+    pub(super) fn new(total: usize, bytes_max: usize) -> Self {
+        Self {
+            total: total.max(1),
+            taken: AtomicUsize::new(0),
+            bytes_max,
+            bytes: AtomicUsize::new(0),
+            busy_lanes: AtomicUsize::new(0),
+            is_wanted: AtomicBool::new(false),
+            is_closed: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether a lane that holds `held` hands may have another one for this many bytes; takes it if so.
+    pub(super) fn take(&self, held: usize, bytes: usize) -> bool {
+        let taken = self.taken.load(Relaxed);
+        if self.is_closed.load(Relaxed) || taken * 2 >= self.total && held >= self.fair_share() {
+            return false;
+        }
+        let fits =
+            |used: usize, more: usize, max: usize| (used + more <= max || used == 0).then_some(used + more);
+        if self.taken.fetch_update(Relaxed, Relaxed, |used| fits(used, 1, self.total)).is_err() {
+            return false;
+        }
+        if self.bytes.fetch_update(Relaxed, Relaxed, |used| fits(used, bytes, self.bytes_max)).is_err() {
+            self.taken.fetch_sub(1, Relaxed);
+            return false;
+        }
+        self.note_first(held);
+        true
+    }
+
+    /// From now on there are none, so that those that are out can be waited for.
+    pub(super) fn close(&self) {
+        self.is_closed.store(true, Relaxed);
+    }
+
+    /// Whether `take` would give a lane that holds `held` hands another one.
+    pub(super) fn has_one_for(&self, held: usize) -> bool {
+        let (taken, bytes) = (self.taken.load(Relaxed), self.bytes.load(Relaxed));
+        let is_fair = taken * 2 < self.total || held < self.fair_share();
+        !self.is_closed.load(Relaxed)
+            && is_fair
+            && taken < self.total
+            && (bytes <= self.bytes_max || taken == 0)
+    }
+
+    /// A hand was taken before its body's size was known.
+    pub(super) fn weigh(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes, Relaxed);
+    }
+
+    /// `held`: what the lane holds after giving this one back.
+    pub(super) fn give_back(&self, held: usize, bytes: usize) {
+        self.taken.fetch_sub(1, Relaxed);
+        self.bytes.fetch_sub(bytes, Relaxed);
+        if held == 0 {
+            self.busy_lanes.fetch_sub(1, Relaxed);
+        }
+    }
+
+    pub(super) fn taken(&self) -> usize {
+        self.taken.load(Relaxed)
+    }
+
+    /// Bytes that a refill may still bring into memory.
+    pub(super) fn bytes_free(&self) -> usize {
+        self.bytes_max.saturating_sub(self.bytes.load(Relaxed))
+    }
+
+    pub(super) fn want(&self) {
+        self.is_wanted.store(true, Relaxed);
+    }
+
+    /// Enough are free again for the scheduler to look at lanes that found none. Says so once for every `want`.
+    pub(super) fn has_enough_again(&self) -> bool {
+        self.is_wanted.load(Relaxed)
+            && self.taken.load(Relaxed) * 16 <= self.total * 15
+            && self.is_wanted.swap(false, Relaxed)
+    }
+
+    fn fair_share(&self) -> usize {
+        (self.total / 2 / self.busy_lanes.load(Relaxed).max(1)).max(1)
+    }
+
+    fn note_first(&self, held: usize) {
+        if held == 0 {
+            self.busy_lanes.fetch_add(1, Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scarce_hands_are_shared_and_some_are_left_for_newcomers() {
+        let pool = HandPool::new(100, usize::MAX);
+        let mut held = [0usize; 20];
+        // Twenty lanes that never give anything back take whatever they can get.
+        for round in 0..1000 {
+            let lane = round % held.len();
+            if pool.take(held[lane], 1) {
+                held[lane] += 1;
+            }
+        }
+        assert!(held.iter().all(|held| *held >= 1));
+        assert!(pool.taken() < 100, "a newcomer finds a hand");
+        assert!(pool.take(0, 1));
+        pool.close();
+        assert!(!pool.take(0, 1), "whoever stops starts nothing");
+    }
+
+    #[test]
+    fn bytes_are_bounded_but_one_large_body_always_passes() {
+        let pool = HandPool::new(100, 1000);
+        assert!(pool.take(0, 5000), "alone, whatever its size");
+        assert!(!pool.take(1, 1));
+        pool.give_back(0, 5000);
+        assert!(pool.take(0, 600));
+        assert!(!pool.take(1, 600));
+        assert_eq!(pool.taken(), 1, "a refused hand is not leaked");
+        assert_eq!(pool.bytes_free(), 400);
+    }
+}

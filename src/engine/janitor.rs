@@ -1,0 +1,123 @@
+//! Housekeeping in small steps: settles what switched endpoints left behind, removes what deleted apps left behind, keeps
+//! the gauges, closes connections that nobody uses.
+
+use super::{Rounds, lanes::Lanes};
+use crate::{
+    domain::{delivery::Switch, directory::Directory, id::EndpointId, tally::Tally, time::Timestamp},
+    outbound::Carrier,
+    store::{Browse, Cluster, Ledger, StoreError, ledger::Settle},
+    world::{Clock, Shutdown},
+};
+use std::{sync::Arc, time::Duration};
+use tokio::sync::mpsc;
+
+const SETTLE_STEP: usize = 500;
+/// After a store error.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Between two steps of a purge: a step is a few thousand rows, so that it keeps up with what comes in.
+const PURGE_PAUSE: Duration = Duration::from_millis(100);
+
+pub(super) struct Janitor {
+    pub(super) lanes: Arc<Lanes>,
+    pub(super) changed: mpsc::UnboundedReceiver<EndpointId>,
+    pub(super) directory: Arc<Directory>,
+    pub(super) ledger: Arc<dyn Ledger>,
+    pub(super) cluster: Arc<dyn Cluster>,
+    pub(super) browse: Arc<dyn Browse>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) tally: Arc<Tally>,
+    pub(super) rounds: Rounds,
+    pub(super) carrier: Arc<dyn Carrier>,
+    pub(super) count_at: Timestamp,
+    pub(super) purge_at: Timestamp,
+}
+
+impl Janitor {
+    pub(super) async fn run(mut self, stop: Shutdown) {
+        // Whatever it is doing: settling waits for a store that cannot write, and stopping must not.
+        tokio::select! {
+            biased;
+            () = stop.soft() => {}
+            () = self.keep_house() => {}
+        }
+    }
+
+    async fn keep_house(&mut self) {
+        self.settle_what_was_left().await;
+        loop {
+            let come_back = self.step().await;
+            tokio::select! {
+                biased;
+                changed = self.changed.recv() => match changed {
+                    Some(endpoint) => self.settle(endpoint).await,
+                    None => return,
+                },
+                () = self.clock.sleep_until(come_back) => {}
+            }
+        }
+    }
+
+    /// Sets the gauges, and now and then counts and purges; says when to come back.
+    pub(super) async fn step(&mut self) -> Timestamp {
+        let now = self.clock.now();
+        self.tally.set_in_flight(self.lanes.in_hand() as u64);
+        let oldest = self.lanes.oldest_due();
+        self.tally.set_oldest_overdue(oldest.map_or(0, |due| now.since(due).as_millis() as u64));
+        if self.count_at <= now {
+            self.count_at = now.plus(self.rounds.count);
+            self.carrier.sweep();
+            match self.browse.waiting_count().await {
+                Ok(count) => self.tally.set_waiting(count),
+                Err(error) => tracing::warn!(%error, "could not count what waits"),
+            }
+        }
+        if self.purge_at <= now {
+            self.purge_at = now.plus(self.rounds.purge);
+            match self.cluster.purge().await {
+                // More to do: one step now and then, so that deliveries never wait behind it.
+                Ok(true) => self.purge_at = now.plus(PURGE_PAUSE),
+                Ok(false) => self.lanes.forget_deleted(),
+                Err(error) => tracing::warn!(%error, "could not purge"),
+            }
+        }
+        now.plus(self.rounds.gauges).min(self.purge_at)
+    }
+
+    async fn settle_what_was_left(&self) {
+        match self.cluster.unsettled().await {
+            Ok(endpoints) => {
+                for endpoint in endpoints {
+                    self.settle(endpoint).await;
+                }
+            }
+            Err(error) => tracing::warn!(%error, "could not look for unsettled endpoints"),
+        }
+    }
+
+    /// Page by page, each in a commit of its own, until nothing is left; what is wanted is read afresh each time.
+    async fn settle(&self, endpoint: EndpointId) {
+        loop {
+            let settle = match self.directory.endpoint(endpoint) {
+                None => Settle::Off(Switch::Deleted),
+                Some(endpoint) => match endpoint.record.switch() {
+                    Switch::On => {
+                        Settle::On { gives_up_while_held: endpoint.contract.retry.give_up_while_held }
+                    }
+                    off => Settle::Off(off),
+                },
+            };
+            match self.ledger.settle(endpoint, settle, SETTLE_STEP, self.clock.now()).await {
+                Ok(settled) if settled < SETTLE_STEP => return,
+                Ok(_) => {}
+                Err(StoreError::Unavailable(_)) => {
+                    let again = self.clock.now().plus(PAUSE);
+                    self.clock.sleep_until(again).await;
+                }
+                Err(error) => {
+                    tracing::warn!(%error, %endpoint, "could not settle what waits for an endpoint");
+                    return;
+                }
+            }
+        }
+    }
+}

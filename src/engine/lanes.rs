@@ -1,0 +1,247 @@
+//! All lanes, and when each is next due: where the ledger hands over, and where the scheduler and the couriers look.
+
+use super::{
+    hands::HandPool,
+    lane::{Lane, StillBlocked},
+};
+use crate::domain::{
+    directory::Directory,
+    endpoint::{Endpoint, EndpointRecord, SwitchedOff},
+    id::EndpointId,
+    port::{Carried, Hand, Handover, Hands},
+    time::Timestamp,
+};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+};
+use tokio::sync::{Notify, mpsc};
+
+/// How much the engine may hold in memory.
+#[derive(Clone, Copy, Debug)]
+pub struct EngineLimits {
+    /// Deliveries in memory: queued, in flight, or not yet recorded.
+    pub hands: usize,
+    /// Bytes of their bodies.
+    pub bytes_max: usize,
+    /// Requests in flight to one endpoint that sets no limit of its own.
+    pub in_flight_per_endpoint: usize,
+}
+
+pub struct Lanes {
+    by_endpoint: RwLock<HashMap<EndpointId, Arc<Lane>>>,
+    /// Lanes that are neither blocked nor off, by when they are due.
+    due: Mutex<BTreeSet<(Timestamp, EndpointId)>>,
+    blocked: Mutex<Vec<Arc<Lane>>>,
+    pool: Arc<HandPool>,
+    limits: EngineLimits,
+    directory: Arc<Directory>,
+    /// Rings the scheduler.
+    pub(super) scheduler: Arc<Notify>,
+    /// Lanes with something to send, for the dispatcher.
+    ready: mpsc::UnboundedSender<Arc<Lane>>,
+    /// Endpoints whose waiting deliveries may need settling, for the janitor.
+    changed: mpsc::UnboundedSender<EndpointId>,
+}
+
+/// The other ends: what the engine's own loops listen to.
+pub struct LaneEvents {
+    pub(super) ready: mpsc::UnboundedReceiver<Arc<Lane>>,
+    pub(super) changed: mpsc::UnboundedReceiver<EndpointId>,
+}
+
+impl Lanes {
+    pub fn new(limits: EngineLimits, directory: Arc<Directory>) -> (Arc<Self>, LaneEvents) {
+        let (ready_sender, ready) = mpsc::unbounded_channel();
+        let (changed_sender, changed) = mpsc::unbounded_channel();
+        let lanes = Self {
+            by_endpoint: RwLock::default(),
+            due: Mutex::default(),
+            blocked: Mutex::default(),
+            pool: Arc::new(HandPool::new(limits.hands, limits.bytes_max)),
+            limits,
+            directory,
+            scheduler: Arc::default(),
+            ready: ready_sender,
+            changed: changed_sender,
+        };
+        (Arc::new(lanes), LaneEvents { ready, changed })
+    }
+
+    /// Deliveries in memory: queued, in flight or not yet recorded.
+    pub fn in_hand(&self) -> usize {
+        self.pool.taken()
+    }
+
+    /// Gives out no more hands: whatever is published from now on waits in the store.
+    pub(super) fn close(&self) {
+        self.pool.close();
+    }
+
+    pub(super) fn bytes_free(&self) -> usize {
+        self.pool.bytes_free()
+    }
+
+    pub(super) fn lane(&self, endpoint: EndpointId) -> Arc<Lane> {
+        let known = self.by_endpoint.read().unwrap_or_else(PoisonError::into_inner).get(&endpoint).cloned();
+        known.unwrap_or_else(|| {
+            let mut lanes = self.by_endpoint.write().unwrap_or_else(PoisonError::into_inner);
+            lanes.entry(endpoint).or_insert_with(|| Arc::new(self.new_lane(endpoint))).clone()
+        })
+    }
+
+    fn new_lane(&self, endpoint: EndpointId) -> Lane {
+        let (in_flight_max, is_off) = self.settings(endpoint);
+        Lane::new(endpoint, in_flight_max, is_off, self.pool.clone(), self.scheduler.clone())
+    }
+
+    /// A deleted endpoint is off: what waits for it is settled, not sent.
+    fn settings(&self, endpoint: EndpointId) -> (usize, bool) {
+        let found = self.directory.endpoint(endpoint);
+        let limit = found.as_ref().and_then(|endpoint| endpoint.record.settings.max_in_flight);
+        let in_flight_max = limit.map_or(self.limits.in_flight_per_endpoint, |limit| limit.max(1) as usize);
+        (in_flight_max, found.is_none_or(|endpoint| endpoint.record.off.is_some()))
+    }
+
+    /// Removes and returns up to `most` lanes that are due, the longest overdue first.
+    pub(super) fn take_due(&self, now: Timestamp, most: usize) -> Vec<Arc<Lane>> {
+        let mut due = self.due();
+        let mut lanes = Vec::new();
+        while lanes.len() < most
+            && let Some(&(at, endpoint)) = due.first()
+            && at <= now
+        {
+            due.pop_first();
+            lanes.push(self.lane(endpoint));
+        }
+        lanes
+    }
+
+    /// Puts a lane back to where it is found at `due`.
+    pub(super) fn put_due(&self, lane: &Lane, due: Timestamp) {
+        self.due().insert((due, lane.endpoint));
+    }
+
+    /// When the scheduler must look again.
+    pub(super) fn first_due(&self) -> Option<Timestamp> {
+        self.due().first().map(|(due, _)| *due)
+    }
+
+    /// The store says that this lane's first is due then, whatever was known before.
+    pub(super) fn recheck(&self, endpoint: EndpointId, due: Timestamp) {
+        let lane = self.lane(endpoint);
+        if lane.is_off() {
+            self.settle_later(endpoint);
+        }
+        lane.forget_due();
+        if let Some(due) = lane.note_due(due) {
+            self.put_due(&lane, due);
+        }
+    }
+
+    /// Remembers a lane that is due and has no room.
+    pub(super) fn block(&self, lane: Arc<Lane>) {
+        self.blocked.lock().unwrap_or_else(PoisonError::into_inner).push(lane);
+    }
+
+    /// Finds the lanes again that had no room and have some now.
+    pub(super) fn unblock(&self) {
+        let mut blocked = self.blocked.lock().unwrap_or_else(PoisonError::into_inner);
+        blocked.retain(|lane| match lane.unblock() {
+            Err(StillBlocked) => true,
+            Ok(due) => {
+                if let Some(due) = due {
+                    self.put_due(lane, due);
+                }
+                false
+            }
+        });
+    }
+
+    /// The earliest time at which anything in the store is due, blocked lanes included.
+    pub(super) fn oldest_due(&self) -> Option<Timestamp> {
+        self.all().iter().filter_map(|lane| lane.next_due()).min()
+    }
+
+    pub(super) fn all(&self) -> Vec<Arc<Lane>> {
+        self.by_endpoint.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    /// Forgets lanes of deleted endpoints that hold nothing any more.
+    pub(super) fn forget_deleted(&self) {
+        let mut lanes = self.by_endpoint.write().unwrap_or_else(PoisonError::into_inner);
+        lanes.retain(|endpoint, lane| self.directory.endpoint(*endpoint).is_some() || !lane.is_idle());
+    }
+
+    /// Tells the janitor; if it has ended already, the next start settles what is left.
+    fn settle_later(&self, endpoint: EndpointId) {
+        let _ = self.changed.send(endpoint);
+    }
+
+    fn due(&self) -> MutexGuard<'_, BTreeSet<(Timestamp, EndpointId)>> {
+        self.due.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Hands for Lanes {
+    fn take(&self, endpoint: EndpointId, bytes: usize) -> Option<Hand> {
+        self.lane(endpoint).take(bytes)
+    }
+
+    fn take_for_test(&self, endpoint: EndpointId, bytes: usize) -> Option<Hand> {
+        self.lane(endpoint).take_for_test(bytes)
+    }
+
+    fn endpoint_changed(&self, endpoint: EndpointId) {
+        let lane = self.lane(endpoint);
+        if let Some(due) = lane.follow(|| self.settings(endpoint)) {
+            self.put_due(&lane, due);
+            self.scheduler.notify_one();
+        }
+        self.settle_later(endpoint);
+    }
+}
+
+impl Handover for Lanes {
+    fn carry(&self, carried: Vec<Carried>) {
+        let mut last: Option<Arc<Lane>> = None;
+        for carried in carried {
+            let endpoint = carried.delivery.endpoint;
+            let same = last.as_ref().is_some_and(|lane| lane.endpoint == endpoint);
+            if !same && let Some(lane) = last.replace(self.lane(endpoint)) {
+                let _ = self.ready.send(lane);
+            }
+            if let Some(lane) = &last {
+                lane.push(carried);
+            }
+        }
+        if let Some(lane) = last {
+            let _ = self.ready.send(lane);
+        }
+    }
+
+    fn waiting(&self, endpoint: EndpointId, due: Timestamp) {
+        let lane = self.lane(endpoint);
+        if lane.is_off() {
+            // Published before the endpoint went off, stored after what waited was settled: somebody has to look again.
+            self.settle_later(endpoint);
+        }
+        let Some(due) = lane.note_due(due) else { return };
+        let mut queue = self.due();
+        let is_first = queue.first().is_none_or(|(first, _)| due < *first);
+        queue.insert((due, endpoint));
+        drop(queue);
+        if is_first {
+            self.scheduler.notify_one();
+        }
+    }
+
+    fn switched_off(&self, endpoint: EndpointId, off: SwitchedOff, revision: u32) {
+        // A change that was committed before may not have arrived here: whoever brings it finds a newer revision.
+        if let Some(known) = self.directory.endpoint(endpoint) {
+            let record = EndpointRecord { off: Some(off), revision, ..known.record.clone() };
+            self.directory.put_endpoint(Arc::new(Endpoint { record, ..(*known).clone() }));
+        }
+        self.endpoint_changed(endpoint);
+    }
+}

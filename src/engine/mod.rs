@@ -1,0 +1,113 @@
+//! The engine: takes what is due, no more than it has free hands for, carries it, and records what came of it.
+//!
+//! The way of a delivery: the ledger hands it to its lane (`lanes`), `dispatch` sends a courier out, `courier` brings it to
+//! a verdict. What waits in the store is brought in by `scheduler`; `janitor` keeps house.
+
+mod courier;
+mod custody;
+mod dispatch;
+mod hands;
+mod janitor;
+mod lane;
+mod lanes;
+mod scheduler;
+
+pub use courier::Courier;
+pub use lanes::{EngineLimits, LaneEvents, Lanes};
+
+use crate::{
+    domain::{port::Handover, time::Timestamp},
+    store::{Browse, Cluster, StoreError},
+    world::Shutdown,
+};
+use std::{sync::Arc, time::Duration};
+
+pub struct Engine {
+    pub lanes: Arc<Lanes>,
+    pub events: LaneEvents,
+    pub courier: Courier,
+    pub cluster: Arc<dyn Cluster>,
+    pub browse: Arc<dyn Browse>,
+    /// How long requests in flight may take to come back when the engine stops.
+    pub grace: Duration,
+    pub rounds: Rounds,
+}
+
+/// How often the engine looks around without having been told to. The defaults suit real time; whoever lets weeks pass
+/// on a virtual clock makes the rounds longer.
+#[derive(Clone, Copy, Debug)]
+pub struct Rounds {
+    /// The gauges are set.
+    pub gauges: Duration,
+    /// What waits is counted.
+    pub count: Duration,
+    /// Remains of deleted apps are looked for.
+    pub purge: Duration,
+    /// The store is asked for lanes that nobody mentioned.
+    pub recheck: Duration,
+}
+
+impl Default for Rounds {
+    fn default() -> Self {
+        Self {
+            gauges: Duration::from_secs(1),
+            count: Duration::from_secs(15),
+            purge: Duration::from_secs(5),
+            recheck: Duration::from_mins(1),
+        }
+    }
+}
+
+/// Flushes at the end before a hand that does not come back is given up; each takes about as long as a commit.
+const LAST_ROUNDS: usize = 1000;
+
+impl Engine {
+    /// Works until told to stop, then lets go of everything it carries and returns. The caller has joined the cluster
+    /// before: nothing is carried by anyone else.
+    pub async fn run(self, stop: Shutdown) -> Result<(), StoreError> {
+        for (endpoint, due) in self.cluster.find_lanes().await? {
+            self.lanes.waiting(endpoint, due);
+        }
+        let start = Timestamp::from_millis(0);
+        let (courier, lanes) = (Arc::new(self.courier), self.lanes);
+        let scheduler = scheduler::Scheduler {
+            lanes: lanes.clone(),
+            ledger: courier.ledger.clone(),
+            cluster: self.cluster.clone(),
+            clock: courier.clock.clone(),
+            recheck_every: self.rounds.recheck,
+            recheck_at: courier.clock.now().plus(self.rounds.recheck),
+        };
+        let janitor = janitor::Janitor {
+            lanes: lanes.clone(),
+            changed: self.events.changed,
+            directory: courier.directory.clone(),
+            ledger: courier.ledger.clone(),
+            cluster: self.cluster,
+            browse: self.browse,
+            clock: courier.clock.clone(),
+            tally: courier.tally.clone(),
+            rounds: self.rounds,
+            carrier: courier.carrier.clone(),
+            count_at: start,
+            purge_at: start,
+        };
+        let mut dispatch = dispatch::Dispatch {
+            lanes,
+            ready: self.events.ready,
+            courier: courier.clone(),
+            grace: self.grace,
+        };
+        tokio::join!(scheduler.run(stop.clone()), janitor.run(stop.clone()), dispatch.run(stop));
+        // An event that was on its way into the store while everything was stopping may already have its hand, and is
+        // handed over to nobody: left alone, the next start would have to take it for sent. So every hand comes back.
+        for _ in 0..LAST_ROUNDS {
+            courier.ledger.flush().await?;
+            dispatch.hand_back_queued().await;
+            if dispatch.lanes.in_hand() == 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,109 @@
+//! Finds what is due in the store, lane by lane, and brings in as much as there are free hands for.
+
+use super::lanes::Lanes;
+use crate::{
+    domain::time::Timestamp,
+    store::{Cluster, Ledger, ledger::Want},
+    world::{Clock, Shutdown},
+};
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+/// Lanes looked at in one refill, and deliveries taken for each: large enough for a batch, small enough to be fair.
+const LANES_PER_STEP: usize = 64;
+const HANDS_PER_LANE: usize = 64;
+const PAUSE_AFTER_ERROR: Duration = Duration::from_secs(1);
+
+pub(super) struct Scheduler {
+    pub(super) lanes: Arc<Lanes>,
+    pub(super) ledger: Arc<dyn Ledger>,
+    pub(super) cluster: Arc<dyn Cluster>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) recheck_every: Duration,
+    pub(super) recheck_at: Timestamp,
+}
+
+impl Scheduler {
+    pub(super) async fn run(mut self, stop: Shutdown) {
+        loop {
+            // Registered before looking, so that no ring is missed.
+            let bell = self.lanes.scheduler.clone();
+            let rung = bell.notified();
+            let come_back = self.step().await;
+            tokio::select! {
+                biased;
+                () = stop.soft() => return,
+                () = rung => {}
+                () = self.clock.sleep_until(come_back) => {}
+            }
+        }
+    }
+
+    /// Brings in what is due now, and says when to come back.
+    pub(super) async fn step(&mut self) -> Timestamp {
+        let now = self.clock.now();
+        if self.recheck_at <= now {
+            self.recheck(now).await;
+        }
+        self.lanes.unblock();
+        let wants = self.wants(now);
+        let lanes: Vec<_> = wants.iter().map(|want| want.endpoint).collect();
+        if wants.is_empty() {
+            // Lanes that are due and were refused are set aside; looking through many of them must not keep others waiting.
+            tokio::task::yield_now().await;
+            return self.lanes.first_due().unwrap_or(self.recheck_at).min(self.recheck_at);
+        }
+        match self.ledger.refill(wants, now).await {
+            Ok(refilled) => {
+                for lane_now in refilled {
+                    let lane = self.lanes.lane(lane_now.endpoint);
+                    if let Some(due) = lane.settle_due(lane_now.next_due, now) {
+                        self.lanes.put_due(&lane, due);
+                    }
+                }
+                self.lanes.first_due().unwrap_or(self.recheck_at).min(self.recheck_at)
+            }
+            Err(error) => {
+                tracing::warn!(%error, "could not look for what is due");
+                let again = now.plus(PAUSE_AFTER_ERROR);
+                for endpoint in lanes {
+                    let lane = self.lanes.lane(endpoint);
+                    if let Some(due) = lane.settle_due(Some(again), now) {
+                        self.lanes.put_due(&lane, due);
+                    }
+                }
+                again
+            }
+        }
+    }
+
+    fn wants(&self, now: Timestamp) -> Vec<Want> {
+        let mut seen = HashSet::new();
+        let mut wants = Vec::new();
+        for lane in self.lanes.take_due(now, LANES_PER_STEP) {
+            if !seen.insert(lane.endpoint) {
+                continue;
+            }
+            let hands = lane.take_for_refill(HANDS_PER_LANE);
+            if hands.is_empty() {
+                self.lanes.block(lane);
+            } else {
+                let bytes_max = self.lanes.bytes_free() / LANES_PER_STEP;
+                wants.push(Want { endpoint: lane.endpoint, hands, bytes_max });
+            }
+        }
+        wants
+    }
+
+    /// Hints may be lost; the store is the truth.
+    async fn recheck(&mut self, now: Timestamp) {
+        self.recheck_at = now.plus(self.recheck_every);
+        match self.cluster.find_lanes().await {
+            Ok(found) => {
+                for (endpoint, due) in found {
+                    self.lanes.recheck(endpoint, due);
+                }
+            }
+            Err(error) => tracing::warn!(%error, "could not look for lanes"),
+        }
+    }
+}
