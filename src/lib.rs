@@ -4,5 +4,6 @@
 pub mod domain;
 pub mod engine;
 pub mod outbound;
+pub mod service;
 pub mod store;
 pub mod world;

@@ -1,0 +1,191 @@
+//! Apps: made, listed, changed and removed by the operator.
+
+use super::{
+    Caller, Error, Patch, Service,
+    listing::{Cursor, Page, page_by_id},
+};
+use crate::{
+    domain::{
+        app::{App, AppSettings},
+        id::{AppId, GIVEN_ID_FORM, is_given_id},
+        key::Scope,
+    },
+    store::registry::Added,
+};
+use serde_json::{Map, Value};
+use std::sync::Arc;
+
+pub(super) const METADATA_BYTES_MAX: usize = 8 * 1024;
+const ID_PREFIX_FORM: &str = "1 to 16 characters out of a-z 0-9, the first a letter";
+
+#[derive(Debug, Default)]
+pub struct NewApp {
+    pub uid: Option<String>,
+    pub name: String,
+    pub contract: Option<String>,
+    pub livemode: Option<bool>,
+    pub id_prefix: Option<String>,
+    pub contact_email: Option<String>,
+    pub metadata: Option<Map<String, Value>>,
+}
+
+#[derive(Debug, Default)]
+pub struct AppPatch {
+    pub name: Option<String>,
+    pub contract: Patch<String>,
+    pub livemode: Option<bool>,
+    pub contact_email: Patch<String>,
+    pub metadata: Patch<Map<String, Value>>,
+}
+
+impl Service {
+    pub async fn add_app(&self, caller: Caller, new: NewApp) -> Result<Arc<App>, Error> {
+        Self::must_be_admin(caller)?;
+        if new.uid.as_deref().is_some_and(|uid| !is_given_id(uid)) {
+            return Err(Error::field("id", format!("must be {GIVEN_ID_FORM}")));
+        }
+        let settings = AppSettings {
+            name: new.name,
+            contract: new.contract,
+            livemode: new.livemode.unwrap_or(true),
+            id_prefix: new.id_prefix,
+            contact_email: new.contact_email,
+            metadata: new.metadata.map(Value::Object),
+        };
+        self.check_app(&settings)?;
+        let now = self.clock.now();
+        let id = AppId::from_i64(self.take_ids(now, 1));
+        let uid = new.uid.unwrap_or_else(|| id.to_string());
+        let app = App { id, uid, settings, created_at: now, updated_at: now };
+        match self.registry.add_app(app.clone()).await? {
+            Added::Taken => Err(Error::Taken(app.uid)),
+            Added::Added => {
+                self.directory.put_app(app.clone());
+                Ok(Arc::new(app))
+            }
+        }
+    }
+
+    /// All apps for an admin; an app key sees its own.
+    pub fn apps(&self, caller: Caller, after: Option<Cursor>, limit: u32) -> Page<Arc<App>> {
+        let apps = match caller.scope {
+            Scope::Admin => self.directory.apps(),
+            Scope::App(own) => self.directory.app_by_id(own).map(|entry| entry.app()).into_iter().collect(),
+        };
+        page_by_id(apps, |app| app.id.as_i64(), after, limit)
+    }
+
+    /// Another contract takes effect on every endpoint that names none of its own.
+    pub async fn change_app(&self, caller: Caller, uid: &str, patch: AppPatch) -> Result<Arc<App>, Error> {
+        let entry = self.app(caller, uid)?;
+        Self::must_be_admin(caller)?;
+        let _turn = self.app_turns.take(entry.app().id.as_i64()).await;
+        let mut app = App::clone(&entry.app());
+        let settings = &mut app.settings;
+        if let Some(name) = patch.name {
+            settings.name = name;
+        }
+        if let Some(livemode) = patch.livemode {
+            settings.livemode = livemode;
+        }
+        let contract_before = settings.contract.clone();
+        patch.contract.apply(&mut settings.contract);
+        patch.contact_email.apply(&mut settings.contact_email);
+        match patch.metadata {
+            Patch::Absent => {}
+            Patch::Null => settings.metadata = None,
+            Patch::Value(metadata) => settings.metadata = Some(Value::Object(metadata)),
+        }
+        self.check_app(settings)?;
+        app.updated_at = self.clock.now();
+        let follow = app.settings.contract != contract_before;
+        if follow {
+            self.check_contract_of_all(&app, &entry)?;
+        }
+        if !self.registry.change_app(app.clone()).await? {
+            return Err(Error::NotFound("app"));
+        }
+        self.directory.put_app(app);
+        if follow {
+            self.follow_contract(&entry).await?;
+        }
+        Ok(entry.app())
+    }
+
+    /// Removes the app with everything in it; requests already on their way to a receiver are not called back.
+    pub async fn remove_app(&self, caller: Caller, uid: &str) -> Result<(), Error> {
+        let entry = self.app(caller, uid)?;
+        Self::must_be_admin(caller)?;
+        let id = entry.app().id;
+        let _turn = self.app_turns.take(id.as_i64()).await;
+        if !self.registry.remove_app(id).await? {
+            return Err(Error::NotFound("app"));
+        }
+        for endpoint in self.directory.remove_app(id) {
+            self.hands.endpoint_changed(endpoint.id());
+        }
+        Ok(())
+    }
+
+    fn check_app(&self, settings: &AppSettings) -> Result<(), Error> {
+        check_text("name", &settings.name, 200)?;
+        if let Some(contract) = &settings.contract {
+            self.contracts.named(contract)?;
+        }
+        if settings.id_prefix.as_deref().is_some_and(|prefix| !is_id_prefix(prefix)) {
+            return Err(Error::field("id_prefix", format!("must be {ID_PREFIX_FORM}")));
+        }
+        if settings.contact_email.as_deref().is_some_and(|address| !is_address(address)) {
+            return Err(Error::field("contact_email", "must be an e-mail address"));
+        }
+        check_metadata(settings.metadata.as_ref())
+    }
+}
+
+/// Text that people read: not empty, not longer than `most` bytes, on one line.
+pub(super) fn check_text(field: &str, text: &str, most: usize) -> Result<(), Error> {
+    let fits = (1..=most).contains(&text.len()) && !text.contains(char::is_control);
+    if fits {
+        return Ok(());
+    }
+    Err(Error::field(field, format!("must be 1 to {most} bytes of text without control characters")))
+}
+
+pub(super) fn check_metadata(metadata: Option<&Value>) -> Result<(), Error> {
+    let bytes = metadata.map_or(0, |metadata| metadata.to_string().len());
+    if bytes <= METADATA_BYTES_MAX {
+        return Ok(());
+    }
+    Err(Error::field("metadata", format!("must be at most {METADATA_BYTES_MAX} bytes of JSON")))
+}
+
+fn is_id_prefix(prefix: &str) -> bool {
+    (1..=16).contains(&prefix.len())
+        && prefix.starts_with(|c: char| c.is_ascii_lowercase())
+        && prefix.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+}
+
+/// Only what no mail server would take is refused; the rest shows when a mail is sent.
+fn is_address(address: &str) -> bool {
+    let plain = address.len() <= 254 && !address.contains(|c: char| c.is_control() || c.is_whitespace());
+    plain && address.split_once('@').is_some_and(|(name, host)| !name.is_empty() && host.contains('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_and_prefixes_have_a_form() {
+        for good in ["ops@example.com", "a+b@c.d"] {
+            assert!(is_address(good), "{good}");
+        }
+        for bad in ["", "ops", "@example.com", "ops@host", "a b@c.d", "a@b.c\r\nBcc: x@y.z"] {
+            assert!(!is_address(bad), "{bad:?}");
+        }
+        assert!(is_id_prefix("msg") && is_id_prefix("m2"));
+        for bad in ["", "2m", "Msg", "m_g", "abcdefghijklmnopq"] {
+            assert!(!is_id_prefix(bad), "{bad}");
+        }
+    }
+}

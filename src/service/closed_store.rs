@@ -1,0 +1,165 @@
+//! A store that is closed and an engine that has no hands, for tests of what needs neither.
+
+use super::{Limits, Parts, Service};
+use crate::{
+    domain::{
+        address::AddressPolicy,
+        app::App,
+        contract::{Contract, ContractHash},
+        endpoint::EndpointRecord,
+        event::Event,
+        id::{AppId, DeliveryId, EndpointId, EventId, IdSource, KeyId},
+        key::Key,
+        port::{Carried, Hand, Hands},
+        seal::Keyring,
+        time::Timestamp,
+    },
+    store::{
+        Browse, Ledger, Registry, Reply, StoreError,
+        browse::{Cursor, DeliveryFilter, EventFilter, Listed, Page, PastAttempt},
+        ledger::{Accepted, Ask, Asked, NewEvent, Record, Refilled, Settle, Want},
+        registry::{Added, Everything},
+    },
+    world::{SeededEntropy, SystemClock},
+};
+use std::sync::Arc;
+
+pub(crate) const ADMIN_KEY: &str = "an admin key for tests";
+
+/// A service with an admin key and nothing behind it.
+pub(crate) fn service() -> Service {
+    let service = Service::new(Parts {
+        directory: Arc::default(),
+        ledger: Arc::new(Closed),
+        registry: Arc::new(Closed),
+        browse: Arc::new(Closed),
+        hands: Arc::new(Closed),
+        clock: Arc::new(SystemClock),
+        entropy: Arc::new(SeededEntropy::new(1)),
+        ids: IdSource::new(0, 0),
+        contracts: Contract::builtin().unwrap(),
+        keyring: Keyring::parse("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=").unwrap(),
+        addresses: AddressPolicy::default(),
+        limits: Limits::default(),
+        tally: Arc::default(),
+    });
+    service.directory.put_key(service.key_of_settings(ADMIN_KEY));
+    service
+}
+
+struct Closed;
+
+fn closed<'a, T: Send + 'a>() -> Reply<'a, T> {
+    Box::pin(async { Err(StoreError::Closed) })
+}
+
+impl Hands for Closed {
+    fn take(&self, _: EndpointId, _: usize) -> Option<Hand> {
+        None
+    }
+    fn take_for_test(&self, _: EndpointId, _: usize) -> Option<Hand> {
+        None
+    }
+    fn endpoint_changed(&self, _: EndpointId) {}
+}
+
+impl Ledger for Closed {
+    fn accept(&self, _: Vec<NewEvent>) -> Reply<'_, Vec<Accepted>> {
+        closed()
+    }
+    fn record(&self, _: Record) {}
+    fn refill(&self, _: Vec<Want>, _: Timestamp) -> Reply<'_, Vec<Refilled>> {
+        closed()
+    }
+    fn hand_back(&self, _: Vec<Carried>, _: Timestamp) -> Reply<'_, ()> {
+        closed()
+    }
+    fn ask(&self, _: AppId, _: DeliveryId, _: Ask, _: Timestamp) -> Reply<'_, Asked> {
+        closed()
+    }
+    fn settle(&self, _: EndpointId, _: Settle, _: usize, _: Timestamp) -> Reply<'_, usize> {
+        closed()
+    }
+    fn erase_data(&self, _: AppId, _: EventId) -> Reply<'_, bool> {
+        closed()
+    }
+    fn flush(&self) -> Reply<'_, ()> {
+        closed()
+    }
+}
+
+impl Registry for Closed {
+    fn everything(&self) -> Reply<'_, Everything> {
+        closed()
+    }
+    fn add_app(&self, _: App) -> Reply<'_, Added> {
+        closed()
+    }
+    fn change_app(&self, _: App) -> Reply<'_, bool> {
+        closed()
+    }
+    fn remove_app(&self, _: AppId) -> Reply<'_, bool> {
+        closed()
+    }
+    fn add_endpoint(&self, _: EndpointRecord) -> Reply<'_, Added> {
+        closed()
+    }
+    fn change_endpoint(&self, _: EndpointRecord) -> Reply<'_, bool> {
+        closed()
+    }
+    fn remove_endpoint(&self, _: EndpointId, _: Timestamp) -> Reply<'_, bool> {
+        closed()
+    }
+    fn endpoint(&self, _: EndpointId) -> Reply<'_, Option<EndpointRecord>> {
+        closed()
+    }
+    fn endpoint_uids(&self, _: Vec<EndpointId>) -> Reply<'_, Vec<(EndpointId, String)>> {
+        closed()
+    }
+    fn add_key(&self, _: Key) -> Reply<'_, ()> {
+        closed()
+    }
+    fn revoke_key(&self, _: KeyId, _: Timestamp) -> Reply<'_, bool> {
+        closed()
+    }
+    fn keep_contract(&self, _: ContractHash, _: String) -> Reply<'_, ()> {
+        closed()
+    }
+    fn contract(&self, _: ContractHash) -> Reply<'_, Option<String>> {
+        closed()
+    }
+}
+
+impl Browse for Closed {
+    fn find_event(&self, _: AppId, _: String, _: Option<EventId>) -> Reply<'_, Option<Event>> {
+        closed()
+    }
+    fn events(&self, _: AppId, _: EventFilter, _: Option<Cursor>, _: u32) -> Reply<'_, Page<Event>> {
+        closed()
+    }
+    fn deliveries_of(&self, _: EventId) -> Reply<'_, Vec<Listed>> {
+        closed()
+    }
+    fn delivery(&self, _: AppId, _: DeliveryId) -> Reply<'_, Option<(Listed, Vec<PastAttempt>)>> {
+        closed()
+    }
+    fn deliveries(&self, _: AppId, _: DeliveryFilter, _: Option<Cursor>, _: u32) -> Reply<'_, Page<Listed>> {
+        closed()
+    }
+    fn queue(&self, _: Vec<EndpointId>, _: Option<Cursor>, _: u32) -> Reply<'_, Page<Listed>> {
+        closed()
+    }
+    fn dead_letters(
+        &self,
+        _: AppId,
+        _: Option<EndpointId>,
+        _: bool,
+        _: Option<Cursor>,
+        _: u32,
+    ) -> Reply<'_, Page<Listed>> {
+        closed()
+    }
+    fn waiting_count(&self) -> Reply<'_, u64> {
+        closed()
+    }
+}

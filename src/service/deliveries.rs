@@ -1,0 +1,235 @@
+//! Looking at deliveries and dead letters, and doing what people ask on one of them.
+
+use super::{
+    Error, Service,
+    listing::{Cursor, LastError, Listed, Page, PastAttempt},
+};
+use crate::{
+    domain::{
+        contract::Keep,
+        delivery::{Delivery, State},
+        directory::AppEntry,
+        event::Event,
+        id::{DeliveryId, EndpointId},
+        time::Timestamp,
+    },
+    store::{
+        browse::DeliveryFilter,
+        ledger::{Ask, Asked},
+    },
+};
+
+#[derive(Clone, Debug, Default)]
+pub struct DeliveryQuery {
+    pub states: Vec<State>,
+    pub endpoint: Option<String>,
+    pub event: Option<String>,
+    pub event_type: Option<String>,
+    pub from: Option<Timestamp>,
+    pub to: Option<Timestamp>,
+    /// Only what waits, the next due first.
+    pub by_due: bool,
+}
+
+/// A delivery with the names that callers know.
+#[derive(Clone, Debug)]
+pub struct Shown {
+    pub delivery: Delivery,
+    /// Without its data.
+    pub event: Event,
+    pub endpoint: String,
+    pub last_error: Option<String>,
+    /// A dead one: when it is no longer kept.
+    pub expires_at: Option<Timestamp>,
+}
+
+/// What a person may ask for on one delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    Retry,
+    Replay,
+    Cancel,
+    Close,
+}
+
+impl Service {
+    pub async fn deliveries(
+        &self,
+        entry: &AppEntry,
+        query: DeliveryQuery,
+        after: Option<Cursor>,
+        limit: u32,
+    ) -> Result<Page<Shown>, Error> {
+        let app = entry.app();
+        let nothing = Page { rows: Vec::new(), next: None };
+        let endpoint = match &query.endpoint {
+            None => None,
+            Some(uid) => match find_endpoint(entry, uid) {
+                None => return Ok(nothing),
+                found => found,
+            },
+        };
+        let event = match &query.event {
+            None => None,
+            Some(id) => match self.event(entry, id).await {
+                Ok(event) => Some(event.id),
+                Err(Error::NotFound(_)) => return Ok(nothing),
+                Err(error) => return Err(error),
+            },
+        };
+        let DeliveryQuery { states, event_type, from, to, by_due, .. } = query;
+        let filter = DeliveryFilter { states, endpoint, event, event_type, from, to };
+        let page = if by_due {
+            let all = entry.endpoints();
+            let lanes = all.iter().map(|one| one.id()).filter(|id| endpoint.is_none_or(|only| only == *id));
+            let lanes = lanes.collect();
+            let mut page = self.browse.queue(lanes, after, limit).await?;
+            page.rows.retain(|listed| is_wanted(&filter, listed));
+            page
+        } else {
+            self.browse.deliveries(app.id, filter, after, limit).await?
+        };
+        Ok(Page { rows: self.show(page.rows).await?, next: page.next })
+    }
+
+    pub async fn delivery(&self, entry: &AppEntry, id: &str) -> Result<(Shown, Vec<PastAttempt>), Error> {
+        let id = DeliveryId::parse(id).ok_or(Error::NotFound("delivery"))?;
+        self.delivery_by_id(entry, id).await
+    }
+
+    pub async fn delivery_by_id(
+        &self,
+        entry: &AppEntry,
+        id: DeliveryId,
+    ) -> Result<(Shown, Vec<PastAttempt>), Error> {
+        let found = self.browse.delivery(entry.app().id, id).await?;
+        let (listed, attempts) = found.ok_or(Error::NotFound("delivery"))?;
+        let shown = self.show(vec![listed]).await?.pop().ok_or(Error::NotFound("delivery"))?;
+        Ok((shown, attempts))
+    }
+
+    pub async fn dead_letters(
+        &self,
+        entry: &AppEntry,
+        endpoint: Option<&str>,
+        closed_too: bool,
+        after: Option<Cursor>,
+        limit: u32,
+    ) -> Result<Page<Shown>, Error> {
+        let endpoint = match endpoint {
+            None => None,
+            Some(uid) => match find_endpoint(entry, uid) {
+                None => return Ok(Page { rows: Vec::new(), next: None }),
+                found => found,
+            },
+        };
+        let page = self.browse.dead_letters(entry.app().id, endpoint, closed_too, after, limit).await?;
+        Ok(Page { rows: self.show(page.rows).await?, next: page.next })
+    }
+
+    /// The delivery as it is afterwards; replaying a delivered one answers with the new delivery.
+    pub async fn ask(&self, entry: &AppEntry, id: &str, wish: Wish) -> Result<Shown, Error> {
+        let id = DeliveryId::parse(id).ok_or(Error::NotFound("delivery"))?;
+        let now = self.clock.now();
+        let ask = match wish {
+            Wish::Retry => Ask::Retry,
+            Wish::Replay => {
+                let (shown, _) = self.delivery_by_id(entry, id).await?;
+                let endpoint = self.directory.endpoint(shown.delivery.endpoint);
+                let give_up_after = endpoint.and_then(|endpoint| endpoint.contract.retry.give_up_after);
+                Ask::Replay {
+                    as_new: DeliveryId::from_i64(self.take_ids(now, 1)),
+                    give_up_at: give_up_after.map(|age| now.plus(age)),
+                }
+            }
+            Wish::Cancel => Ask::Cancel,
+            Wish::Close => Ask::Close,
+        };
+        match self.ledger.ask(entry.app().id, id, ask, now).await? {
+            Asked::Done(delivery) | Asked::Made(delivery) => {
+                let (mut shown, _) = self.delivery_by_id(entry, delivery.id).await?;
+                // It may have moved on since; the answer is about what was asked for.
+                shown.delivery = delivery;
+                Ok(shown)
+            }
+            Asked::Refused(refusal) => Err(refusal.into()),
+            Asked::Deleted | Asked::Absent => Err(Error::NotFound("delivery")),
+        }
+    }
+
+    /// As `ask`, but only for a delivery that is dead.
+    pub async fn ask_dead_letter(&self, entry: &AppEntry, id: &str, wish: Wish) -> Result<Shown, Error> {
+        let (shown, _) = self.delivery(entry, id).await.map_err(|error| match error {
+            Error::NotFound(_) => Error::NotFound("dead letter"),
+            other => other,
+        })?;
+        if shown.delivery.state != State::Dead {
+            return Err(Error::NotFound("dead letter"));
+        }
+        self.ask(entry, id, wish).await
+    }
+
+    /// Only a terminal delivery can be deleted; its history goes with it.
+    pub async fn delete_delivery(&self, entry: &AppEntry, id: &str) -> Result<(), Error> {
+        let id = DeliveryId::parse(id).ok_or(Error::NotFound("delivery"))?;
+        match self.ledger.ask(entry.app().id, id, Ask::Delete, self.clock.now()).await? {
+            Asked::Refused(refusal) => Err(refusal.into()),
+            Asked::Absent => Err(Error::NotFound("delivery")),
+            Asked::Deleted | Asked::Done(_) | Asked::Made(_) => Ok(()),
+        }
+    }
+
+    pub(super) async fn show(&self, listed: Vec<Listed>) -> Result<Vec<Shown>, Error> {
+        let names = self.endpoint_uids(listed.iter().map(|one| one.delivery.endpoint)).await?;
+        let show = |Listed { delivery, event, last_error }: Listed| Shown {
+            endpoint: names.get(&delivery.endpoint).cloned().unwrap_or_else(|| delivery.endpoint.to_string()),
+            last_error: last_error.filter(|_| delivery.state != State::Delivered).and_then(in_words),
+            expires_at: self.expiry_of(&delivery),
+            delivery,
+            event,
+        };
+        Ok(listed.into_iter().map(show).collect())
+    }
+
+    fn expiry_of(&self, delivery: &Delivery) -> Option<Timestamp> {
+        let died_at = delivery.finished_at.filter(|_| delivery.state == State::Dead)?;
+        match self.directory.endpoint(delivery.endpoint)?.contract.retention.dead_letters {
+            Keep::For(duration) => Some(died_at.plus(duration)),
+            Keep::Forever => None,
+        }
+    }
+}
+
+/// An endpoint of the app, or a deleted one by our own id for it.
+fn find_endpoint(entry: &AppEntry, uid: &str) -> Option<EndpointId> {
+    entry.endpoint(uid).map(|endpoint| endpoint.id()).or_else(|| EndpointId::parse(uid))
+}
+
+/// What the store's queue cannot filter by itself.
+fn is_wanted(filter: &DeliveryFilter, listed: &Listed) -> bool {
+    let Listed { delivery, event, .. } = listed;
+    let made_at = crate::domain::id::made_at(delivery.id.as_i64());
+    (filter.states.is_empty() || filter.states.contains(&delivery.state))
+        && filter.event.is_none_or(|id| delivery.event == id)
+        && filter.event_type.as_ref().is_none_or(|event_type| event.event_type == *event_type)
+        && filter.from.is_none_or(|from| made_at >= from)
+        && filter.to.is_none_or(|to| made_at < to)
+}
+
+fn in_words(LastError { status, error }: LastError) -> Option<String> {
+    status.map(|status| format!("HTTP {status}")).or(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_error_is_the_status_if_there_was_one() {
+        let words =
+            |status, error: Option<&str>| in_words(LastError { status, error: error.map(str::to_owned) });
+        assert_eq!(words(Some(500), Some("ignored")).as_deref(), Some("HTTP 500"));
+        assert_eq!(words(None, Some("timed out")).as_deref(), Some("timed out"));
+        assert_eq!(words(None, None), None);
+    }
+}

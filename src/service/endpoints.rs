@@ -1,0 +1,277 @@
+//! Endpoints: made, listed and changed. Whatever is stored has been checked against its contract and the address policy.
+
+use super::{
+    Caller, Error, Patch, Service,
+    apps::{check_metadata, check_text},
+    contracts::Resolved,
+    listing::{Cursor, Page, page_by_id},
+};
+use crate::{
+    domain::{
+        app::App,
+        contract::Contract,
+        directory::AppEntry,
+        endpoint::{Endpoint, EndpointRecord, EndpointSettings},
+        id::{EndpointId, GIVEN_ID_FORM, IDS_AT_ONCE_MAX, is_given_id},
+        signer::Signer,
+        static_headers,
+        subscription::Patterns,
+        target::Target,
+        time::Timestamp,
+    },
+    store::registry::Added,
+};
+use serde_json::{Map, Value};
+use std::sync::Arc;
+
+/// An event and a delivery to each endpoint must be one run of ids.
+const ENDPOINTS_PER_APP_MAX: usize = IDS_AT_ONCE_MAX as usize - 1;
+const CHANGE_TRIES: usize = 5;
+
+#[derive(Debug, Default)]
+pub struct NewEndpoint {
+    pub uid: Option<String>,
+    pub url: String,
+    pub event_types: Option<Vec<String>>,
+    pub contract: Option<String>,
+    pub overrides: Option<Value>,
+    pub secret: Option<String>,
+    pub headers: Option<Vec<(String, String)>>,
+    pub max_in_flight: Option<u32>,
+    pub description: Option<String>,
+    pub metadata: Option<Map<String, Value>>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct EndpointPatch {
+    pub url: Option<String>,
+    /// Null: every type.
+    pub event_types: Patch<Vec<String>>,
+    pub contract: Patch<String>,
+    pub overrides: Patch<Value>,
+    pub headers: Patch<Vec<(String, String)>>,
+    pub max_in_flight: Patch<u32>,
+    pub description: Patch<String>,
+    pub metadata: Patch<Map<String, Value>>,
+}
+
+impl Service {
+    /// The endpoint, ready; its secret is its only one.
+    pub async fn add_endpoint(
+        &self,
+        caller: Caller,
+        entry: &AppEntry,
+        new: NewEndpoint,
+    ) -> Result<Arc<Endpoint>, Error> {
+        let (app, now) = (entry.app(), self.clock.now());
+        if new.uid.as_deref().is_some_and(|uid| !is_given_id(uid)) {
+            return Err(Error::field("id", format!("must be {GIVEN_ID_FORM}")));
+        }
+        if entry.endpoints().len() >= ENDPOINTS_PER_APP_MAX {
+            return Err(Error::Conflict(format!("An app has at most {ENDPOINTS_PER_APP_MAX} endpoints.")));
+        }
+        let mut settings = EndpointSettings {
+            url: new.url,
+            event_types: new.event_types.unwrap_or_else(every_type),
+            contract: new.contract,
+            overrides: None,
+            max_in_flight: new.max_in_flight,
+            description: new.description,
+            metadata: new.metadata.map(Value::Object),
+        };
+        let name = Self::contract_name(&app, &settings);
+        settings.overrides = self.contracts.allowed_overrides(name, None, new.overrides, caller)?;
+        let Resolved { contract, .. } = self.contract_of(&app, &settings)?;
+        self.check_settings(&settings)?;
+        settings.url = self.check_url(&settings.url, &contract)?;
+        let id = EndpointId::from_i64(self.take_ids(now, 1));
+        let mut record = EndpointRecord {
+            id,
+            app: app.id,
+            uid: new.uid.unwrap_or_else(|| id.to_string()),
+            settings,
+            off: None,
+            sealed_headers: None,
+            secrets: Vec::new(),
+            revision: 1,
+            created_at: now,
+            updated_at: now,
+        };
+        record.sealed_headers = self.seal_headers(&app, &record, new.headers.as_deref(), &contract)?;
+        let secret = self.new_secret(&contract, new.secret)?;
+        record.secrets.push(self.seal_secret(&app, &record, &secret, now, None)?);
+        let endpoint = Arc::new(self.ready(&app, record)?);
+        self.keep_contract_of(&endpoint).await?;
+        match self.registry.add_endpoint(endpoint.record.clone()).await? {
+            Added::Taken => Err(Error::Taken(endpoint.record.uid.clone())),
+            Added::Added => {
+                self.directory.put_endpoint(endpoint.clone());
+                self.hands.endpoint_changed(id);
+                Ok(endpoint)
+            }
+        }
+    }
+
+    pub fn endpoints(entry: &AppEntry, after: Option<Cursor>, limit: u32) -> Page<Arc<Endpoint>> {
+        page_by_id(entry.endpoints().to_vec(), |endpoint| endpoint.id().as_i64(), after, limit)
+    }
+
+    pub fn endpoint(entry: &AppEntry, uid: &str) -> Result<Arc<Endpoint>, Error> {
+        Self::endpoint_of(entry, uid)
+    }
+
+    /// Waiting deliveries follow: they go to the new URL under the new contract.
+    pub async fn change_endpoint(
+        &self,
+        caller: Caller,
+        entry: &AppEntry,
+        uid: &str,
+        patch: EndpointPatch,
+    ) -> Result<Arc<Endpoint>, Error> {
+        let app = entry.app();
+        self.revise(entry, uid, |endpoint, record, _| {
+            self.apply(caller, &app, endpoint, record, patch.clone())
+        })
+        .await
+    }
+
+    /// Changes an endpoint's row by `change` and puts the result into the directory. Somebody else (another node, a
+    /// receiver that said it is gone) may be faster; then it starts again from what they left.
+    pub(super) async fn revise(
+        &self,
+        entry: &AppEntry,
+        uid: &str,
+        change: impl Fn(&Endpoint, &mut EndpointRecord, Timestamp) -> Result<(), Error>,
+    ) -> Result<Arc<Endpoint>, Error> {
+        let id = Self::endpoint_of(entry, uid)?.id();
+        let _turn = self.endpoint_turns.take(id.as_i64()).await;
+        let mut current = self.directory.endpoint(id).ok_or(Error::NotFound("endpoint"))?;
+        for _ in 0..CHANGE_TRIES {
+            let (app, now) = (entry.app(), self.clock.now());
+            let mut record = current.record.clone();
+            change(&current, &mut record, now)?;
+            if record == current.record {
+                return Ok(current);
+            }
+            record.revision += 1;
+            record.updated_at = now;
+            let changed = Arc::new(self.ready(&app, record)?);
+            if changed.contract_hash != current.contract_hash {
+                self.keep_contract_of(&changed).await?;
+            }
+            if self.registry.change_endpoint(changed.record.clone()).await? {
+                return self.put_in_force(&app, changed).await;
+            }
+            let stored = self.registry.endpoint(id).await?.ok_or(Error::NotFound("endpoint"))?;
+            current = Arc::new(self.ready(&app, stored)?);
+        }
+        Err(Error::Conflict("The endpoint is being changed by someone else; try again.".into()))
+    }
+
+    /// Puts a stored change into the directory. If the receiver said meanwhile that it is gone, the store has a newer
+    /// revision, which holds both; that one is put there and returned.
+    pub(super) async fn put_in_force(
+        &self,
+        app: &App,
+        mut endpoint: Arc<Endpoint>,
+    ) -> Result<Arc<Endpoint>, Error> {
+        let id = endpoint.id();
+        while !self.directory.put_endpoint(endpoint.clone()) {
+            let stored = self.registry.endpoint(id).await?.ok_or(Error::NotFound("endpoint"))?;
+            endpoint = Arc::new(self.ready(app, stored)?);
+        }
+        self.hands.endpoint_changed(id);
+        Ok(endpoint)
+    }
+
+    fn apply(
+        &self,
+        caller: Caller,
+        app: &App,
+        endpoint: &Endpoint,
+        record: &mut EndpointRecord,
+        patch: EndpointPatch,
+    ) -> Result<(), Error> {
+        let settings = &mut record.settings;
+        let moves = patch.url.is_some() || !patch.contract.is_absent() || !patch.overrides.is_absent();
+        settings.url = patch.url.unwrap_or_else(|| settings.url.clone());
+        match patch.event_types {
+            Patch::Absent => {}
+            Patch::Null => settings.event_types = every_type(),
+            Patch::Value(types) => settings.event_types = types,
+        }
+        patch.contract.apply(&mut settings.contract);
+        if !patch.overrides.is_absent() {
+            let (name, stored) = (Self::contract_name(app, settings), settings.overrides.as_ref());
+            let asked = patch.overrides.value().cloned();
+            settings.overrides = self.contracts.allowed_overrides(name, stored, asked, caller)?;
+        }
+        patch.max_in_flight.apply(&mut settings.max_in_flight);
+        patch.description.apply(&mut settings.description);
+        match patch.metadata {
+            Patch::Absent => {}
+            Patch::Null => settings.metadata = None,
+            Patch::Value(metadata) => settings.metadata = Some(Value::Object(metadata)),
+        }
+        self.check_settings(settings)?;
+        let Resolved { contract, hash } = self.contract_of(app, settings)?;
+        if moves {
+            settings.url = self.check_url(&settings.url, &contract)?;
+        }
+        if hash != endpoint.contract_hash {
+            Signer::prepare(&contract, &endpoint.secrets).map_err(|error| Error::field("contract", error))?;
+        }
+        match patch.headers {
+            Patch::Absent if hash == endpoint.contract_hash => {}
+            Patch::Absent => check_headers(&endpoint.headers, &contract)?,
+            Patch::Null => record.sealed_headers = None,
+            Patch::Value(headers) => {
+                record.sealed_headers = self.seal_headers(app, record, Some(&headers), &contract)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_settings(&self, settings: &EndpointSettings) -> Result<(), Error> {
+        Patterns::parse(&settings.event_types)?;
+        let most = self.limits.in_flight_max;
+        if settings.max_in_flight.is_some_and(|hands| !(1..=most).contains(&hands)) {
+            return Err(Error::field("max_in_flight", format!("must be 1 to {most}")));
+        }
+        if let Some(description) = &settings.description {
+            check_text("description", description, 1000)?;
+        }
+        check_metadata(settings.metadata.as_ref())
+    }
+
+    /// The URL in its canonical spelling, if the policy and the contract let it be called.
+    pub(super) fn check_url(&self, url: &str, contract: &Contract) -> Result<String, Error> {
+        let target = Target::parse(url, &self.addresses).map_err(|error| Error::field("url", error))?;
+        if !target.is_https() && contract.https_only.unwrap_or(self.limits.https_only) {
+            return Err(Error::field("url", "must start with https://"));
+        }
+        Ok(target.as_str().to_owned())
+    }
+
+    fn seal_headers(
+        &self,
+        app: &App,
+        record: &EndpointRecord,
+        headers: Option<&[(String, String)]>,
+        contract: &Contract,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        let Some(headers) = headers.filter(|headers| !headers.is_empty()) else { return Ok(None) };
+        check_headers(headers, contract)?;
+        let document = serde_json::to_vec(headers).map_err(|error| Error::Internal(error.to_string()))?;
+        self.seal(app, record, &document).map(Some)
+    }
+}
+
+pub(super) fn check_headers(headers: &[(String, String)], contract: &Contract) -> Result<(), Error> {
+    let pairs = headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    Ok(static_headers::check_all(pairs, contract)?)
+}
+
+fn every_type() -> Vec<String> {
+    vec!["*".to_owned()]
+}

@@ -1,0 +1,67 @@
+//! Why the service does not do what it was asked. The API turns each into one status code.
+
+use crate::{
+    domain::{delivery::Refusal, field::FieldError},
+    store::StoreError,
+};
+
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Error {
+    /// There is none, or the caller may not know of it; the two look the same.
+    #[error("There is no such {0}.")]
+    NotFound(&'static str),
+    /// Something of the caller's own that only an admin key may do or set.
+    #[error("{detail}")]
+    Forbidden { detail: String, field: Option<String> },
+    #[error("{0}")]
+    Field(FieldError),
+    #[error("The id \"{0}\" is in use.")]
+    Taken(String),
+    /// The state of a delivery does not allow it.
+    #[error("{0}")]
+    Refused(Refusal),
+    #[error("Something else was published under this id or Idempotency-Key, as event {event}.")]
+    PublishedBefore { event: String },
+    #[error("{0}")]
+    Conflict(String),
+    #[error("Too much is waiting to be stored; try again shortly.")]
+    Overloaded,
+    #[error("{0}")]
+    Unavailable(String),
+    /// A fault of ours. The text is for the log, not for the caller.
+    #[error("{0}")]
+    Internal(String),
+}
+
+impl Error {
+    pub(super) fn forbidden(detail: impl Into<String>) -> Self {
+        Self::Forbidden { detail: detail.into(), field: None }
+    }
+
+    pub(super) fn field(field: &str, message: impl std::fmt::Display) -> Self {
+        Self::Field(FieldError::new(field, message))
+    }
+}
+
+impl From<FieldError> for Error {
+    fn from(error: FieldError) -> Self {
+        Self::Field(error)
+    }
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Overloaded => Self::Overloaded,
+            StoreError::Unavailable(_) => Self::Unavailable("The store cannot write at the moment.".into()),
+            StoreError::Closed => Self::Unavailable("This node is stopping.".into()),
+            StoreError::Corrupt(row) => Self::Internal(format!("the store is damaged: {row}")),
+        }
+    }
+}

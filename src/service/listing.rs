@@ -1,0 +1,97 @@
+//! What lists answer, and the names that callers know things by.
+
+pub use crate::store::browse::{Cursor, LastError, Listed, Page, PastAttempt};
+
+use super::{Error, Service};
+use crate::domain::{
+    app::App,
+    id::{EndpointId, EventId},
+};
+use std::collections::HashMap;
+
+/// A page of things that are held in memory in order of their numbers: those after the cursor.
+pub(super) fn page_by_id<T>(
+    all: Vec<T>,
+    id: impl Fn(&T) -> i64,
+    after: Option<Cursor>,
+    limit: u32,
+) -> Page<T> {
+    let after = after.map_or(i64::MIN, |cursor| cursor.id);
+    let mut rows: Vec<T> = all.into_iter().filter(|row| id(row) > after).take(limit as usize + 1).collect();
+    let more = rows.len() > limit as usize;
+    rows.truncate(limit as usize);
+    let next = rows.last().filter(|_| more).map(|last| Cursor { at: 0, id: id(last) });
+    Page { rows, next }
+}
+
+/// Our own number of an event, if the text is one under the app's prefix or ours.
+pub(super) fn own_event_id(app: &App, text: &str) -> Option<EventId> {
+    let digits = text.strip_prefix(app.id_prefix()).and_then(|rest| rest.strip_prefix('_'));
+    let own = digits.and_then(|digits| EventId::parse(&format!("{}_{digits}", EventId::PREFIX)));
+    own.or_else(|| EventId::parse(text))
+}
+
+impl Service {
+    /// How callers know these endpoints, deleted ones included.
+    pub(super) async fn endpoint_uids(
+        &self,
+        ids: impl Iterator<Item = EndpointId>,
+    ) -> Result<HashMap<EndpointId, String>, Error> {
+        let mut names = HashMap::new();
+        let mut deleted = Vec::new();
+        for id in ids {
+            match self.directory.endpoint(id) {
+                Some(endpoint) => drop(names.insert(id, endpoint.record.uid.clone())),
+                None => deleted.push(id),
+            }
+        }
+        if !deleted.is_empty() {
+            deleted.sort_unstable();
+            deleted.dedup();
+            names.extend(self.registry.endpoint_uids(deleted).await?);
+        }
+        Ok(names)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{app::AppSettings, id::AppId, time::Timestamp};
+
+    #[test]
+    fn pages_follow_one_another_and_the_last_has_no_cursor() {
+        let (mut seen, mut after) = (Vec::new(), None);
+        loop {
+            let page = page_by_id((1..=7i64).collect(), |id| *id, after, 3);
+            seen.extend(page.rows);
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        assert_eq!(seen, [1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(
+            page_by_id(vec![1i64, 2, 3], |id| *id, None, 3).next,
+            None,
+            "a full last page is the last"
+        );
+    }
+
+    #[test]
+    fn an_own_event_id_is_read_under_the_apps_prefix_and_under_ours() {
+        let app = |id_prefix: Option<&str>| App {
+            id: AppId::from_i64(1),
+            uid: "a".into(),
+            settings: AppSettings { id_prefix: id_prefix.map(str::to_owned), ..AppSettings::default() },
+            created_at: Timestamp::from_millis(0),
+            updated_at: Timestamp::from_millis(0),
+        };
+        let id = EventId::from_i64(77);
+        assert_eq!(own_event_id(&app(None), &id.to_string()), Some(id));
+        assert_eq!(own_event_id(&app(Some("msg")), &id.with_prefix("msg")), Some(id));
+        assert_eq!(own_event_id(&app(Some("msg")), &id.to_string()), Some(id));
+        assert_eq!(own_event_id(&app(None), &id.with_prefix("msg")), None);
+        assert_eq!(own_event_id(&app(None), "order-17"), None);
+    }
+}

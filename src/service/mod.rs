@@ -1,0 +1,178 @@
+//! What the product can do: publish, manage, retry, replay, rotate, browse, measure.
+//!
+//! One `Service` for the whole process. It decides who may do what, asks the store, and keeps the directory in step
+//! with it; tests and retries are rows that the engine finds, plus a wake-up.
+
+pub mod apps;
+#[cfg(test)]
+pub(crate) mod closed_store;
+mod contracts;
+pub mod deliveries;
+pub mod endpoints;
+pub mod error;
+pub mod events;
+pub mod keys;
+pub mod listing;
+mod measure;
+pub mod patch;
+pub mod publish;
+pub mod readiness;
+mod resolve;
+pub mod secrets;
+pub mod start;
+mod switch;
+mod turns;
+
+pub use error::Error;
+pub use patch::Patch;
+pub use readiness::Readiness;
+
+use crate::{
+    domain::{
+        address::AddressPolicy,
+        contract::Contract,
+        directory::{AppEntry, Directory},
+        endpoint::Endpoint,
+        id::IdSource,
+        key::{KeyHash, Scope},
+        port::Hands,
+        seal::Keyring,
+        tally::Tally,
+        time::Timestamp,
+    },
+    store::{Browse, Ledger, Registry},
+    world::{Clock, Entropy},
+};
+use contracts::Contracts;
+use std::sync::{Arc, Mutex, PoisonError};
+use turns::Turns;
+
+/// What the operator sets for everybody.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// The largest request body.
+    pub body_bytes_max: usize,
+    /// Whether plain HTTP is refused where neither contract nor endpoint says anything.
+    pub https_only: bool,
+    /// The most that an endpoint may ask for with `max_in_flight`.
+    pub in_flight_max: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { body_bytes_max: 1024 * 1024, https_only: true, in_flight_max: 1024 }
+    }
+}
+
+/// Everything that a service is made of.
+pub struct Parts {
+    pub directory: Arc<Directory>,
+    pub ledger: Arc<dyn Ledger>,
+    pub registry: Arc<dyn Registry>,
+    pub browse: Arc<dyn Browse>,
+    pub hands: Arc<dyn Hands>,
+    pub clock: Arc<dyn Clock>,
+    pub entropy: Arc<dyn Entropy>,
+    pub ids: IdSource,
+    /// Built-in ones and the operator's; of two with the same name the last.
+    pub contracts: Vec<Contract>,
+    pub keyring: Keyring,
+    pub addresses: AddressPolicy,
+    pub limits: Limits,
+    pub tally: Arc<Tally>,
+}
+
+pub struct Service {
+    directory: Arc<Directory>,
+    ledger: Arc<dyn Ledger>,
+    registry: Arc<dyn Registry>,
+    browse: Arc<dyn Browse>,
+    hands: Arc<dyn Hands>,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+    ids: Mutex<IdSource>,
+    contracts: Contracts,
+    keyring: Keyring,
+    addresses: AddressPolicy,
+    limits: Limits,
+    tally: Arc<Tally>,
+    readiness: Readiness,
+    app_turns: Turns,
+    endpoint_turns: Turns,
+}
+
+/// Whoever showed a valid key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caller {
+    pub scope: Scope,
+}
+
+impl Service {
+    pub fn new(parts: Parts) -> Self {
+        Self {
+            directory: parts.directory,
+            ledger: parts.ledger,
+            registry: parts.registry,
+            browse: parts.browse,
+            hands: parts.hands,
+            clock: parts.clock,
+            entropy: parts.entropy,
+            ids: Mutex::new(parts.ids),
+            contracts: Contracts::new(parts.contracts),
+            keyring: parts.keyring,
+            addresses: parts.addresses,
+            limits: parts.limits,
+            tally: parts.tally,
+            readiness: Readiness::default(),
+            app_turns: Turns::default(),
+            endpoint_turns: Turns::default(),
+        }
+    }
+
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    pub fn tally(&self) -> &Arc<Tally> {
+        &self.tally
+    }
+
+    pub fn readiness(&self) -> &Readiness {
+        &self.readiness
+    }
+
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Who showed this key, if it is one of ours.
+    pub fn caller(&self, key: &str) -> Option<Caller> {
+        self.directory.key(&KeyHash::of(key)).map(|key| Caller { scope: key.scope })
+    }
+
+    /// The app of this id, if the caller may know of it; otherwise it looks as if there were none.
+    pub fn app(&self, caller: Caller, uid: &str) -> Result<Arc<AppEntry>, Error> {
+        let entry = self.directory.app(uid).ok_or(Error::NotFound("app"))?;
+        match caller.scope {
+            Scope::Admin => Ok(entry),
+            Scope::App(own) if entry.app().id == own => Ok(entry),
+            Scope::App(_) => Err(Error::NotFound("app")),
+        }
+    }
+
+    fn must_be_admin(caller: Caller) -> Result<(), Error> {
+        match caller.scope {
+            Scope::Admin => Ok(()),
+            Scope::App(_) => Err(Error::forbidden("This needs an admin key.")),
+        }
+    }
+
+    fn endpoint_of(entry: &AppEntry, uid: &str) -> Result<Arc<Endpoint>, Error> {
+        entry.endpoint(uid).ok_or(Error::NotFound("endpoint"))
+    }
+
+    /// The first of `count` numbers in a row that nobody has.
+    fn take_ids(&self, now: Timestamp, count: u32) -> i64 {
+        self.ids.lock().unwrap_or_else(PoisonError::into_inner).take(now, count)
+    }
+}

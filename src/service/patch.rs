@@ -1,0 +1,50 @@
+//! A field of a PATCH: left out, taken away, or given a value.
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Patch<T> {
+    /// Not in the body: stays as it is.
+    #[default]
+    Absent,
+    /// `null`: taken away.
+    Null,
+    Value(T),
+}
+
+impl<T> Patch<T> {
+    pub fn apply(self, to: &mut Option<T>) {
+        match self {
+            Self::Absent => {}
+            Self::Null => *to = None,
+            Self::Value(value) => *to = Some(value),
+        }
+    }
+
+    pub const fn is_absent(&self) -> bool {
+        matches!(self, Self::Absent)
+    }
+
+    pub const fn value(&self) -> Option<&T> {
+        match self {
+            Self::Value(value) => Some(value),
+            Self::Absent | Self::Null => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn absent_leaves_null_clears_and_a_value_replaces() {
+        let after = |patch: Patch<u8>| {
+            let mut field = Some(1);
+            patch.apply(&mut field);
+            field
+        };
+        assert_eq!(
+            [after(Patch::Absent), after(Patch::Null), after(Patch::Value(2))],
+            [Some(1), None, Some(2)]
+        );
+    }
+}

@@ -1,0 +1,128 @@
+//! Whether this node takes events, and if not, why.
+//!
+//! A store that could not write makes it not ready until a write works again; after a while it gets another chance
+//! even without one, because a node that gets no traffic would never find out.
+
+use crate::domain::time::Timestamp;
+use std::{
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicI64, AtomicU8, Ordering},
+    },
+    time::Duration,
+};
+
+const STARTING: u8 = 0;
+const ACCEPTING: u8 = 1;
+const STOPPING: u8 = 2;
+
+const ANOTHER_CHANCE_AFTER: Duration = Duration::from_secs(5);
+const WORKS: i64 = i64::MIN;
+
+#[derive(Debug)]
+pub struct Readiness {
+    phase: AtomicU8,
+    store_failed_at_ms: AtomicI64,
+    store_error: Mutex<String>,
+}
+
+/// One reason not to be ready: a stable code, and a sentence for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotReady {
+    pub code: &'static str,
+    pub detail: String,
+}
+
+impl Default for Readiness {
+    fn default() -> Self {
+        Self {
+            phase: AtomicU8::new(STARTING),
+            store_failed_at_ms: AtomicI64::new(WORKS),
+            store_error: Mutex::default(),
+        }
+    }
+}
+
+impl Readiness {
+    /// Everything is loaded: events are taken from now on.
+    pub fn accept(&self) {
+        // A node that already stops does not start again.
+        let _ = self.phase.compare_exchange(STARTING, ACCEPTING, Ordering::AcqRel, Ordering::Acquire);
+    }
+
+    pub fn stop(&self) {
+        self.phase.store(STOPPING, Ordering::Release);
+    }
+
+    /// A write to the store worked. Cheap enough to be called after each.
+    pub fn store_works(&self) {
+        if self.store_failed_at_ms.load(Ordering::Relaxed) != WORKS {
+            self.store_failed_at_ms.store(WORKS, Ordering::Relaxed);
+            tracing::info!("the store takes writes again");
+        }
+    }
+
+    pub fn store_failed(&self, error: &str, now: Timestamp) {
+        if self.store_failed_at_ms.swap(now.as_millis(), Ordering::Relaxed) == WORKS {
+            tracing::error!(error, "the store cannot write; events are refused until it can");
+        }
+        error.clone_into(&mut self.store_error.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Why no event is taken at all. A failing store is no such reason: only trying shows that it works again.
+    pub fn refusal(&self) -> Option<NotReady> {
+        match self.phase.load(Ordering::Acquire) {
+            ACCEPTING => None,
+            STARTING => Some(NotReady { code: "starting", detail: "This node is still starting.".into() }),
+            _ => Some(NotReady { code: "stopping", detail: "This node is stopping.".into() }),
+        }
+    }
+
+    /// Every reason why traffic should go elsewhere; none when ready.
+    pub fn reasons(&self, now: Timestamp) -> Vec<NotReady> {
+        let failed_at = Timestamp::from_millis(self.store_failed_at_ms.load(Ordering::Relaxed));
+        let failing = failed_at.as_millis() != WORKS && now.since(failed_at) < ANOTHER_CHANCE_AFTER;
+        let store = failing.then(|| {
+            let error = self.store_error.lock().unwrap_or_else(PoisonError::into_inner);
+            NotReady { code: "store", detail: format!("The store cannot write: {error}") }
+        });
+        self.refusal().into_iter().chain(store).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn codes(readiness: &Readiness, at_ms: i64) -> Vec<&'static str> {
+        readiness.reasons(Timestamp::from_millis(at_ms)).into_iter().map(|reason| reason.code).collect()
+    }
+
+    #[test]
+    fn a_node_is_ready_between_starting_and_stopping() {
+        let readiness = Readiness::default();
+        assert_eq!(codes(&readiness, 0), ["starting"]);
+        readiness.accept();
+        assert!(codes(&readiness, 0).is_empty());
+        readiness.stop();
+        readiness.accept();
+        assert_eq!(codes(&readiness, 0), ["stopping"]);
+    }
+
+    #[test]
+    fn a_store_that_cannot_write_is_named_until_it_can_or_gets_another_chance() {
+        let readiness = Readiness::default();
+        readiness.accept();
+        readiness.store_failed("disk full", Timestamp::from_millis(1_000));
+        assert_eq!(
+            readiness.reasons(Timestamp::from_millis(1_001))[0].detail,
+            "The store cannot write: disk full"
+        );
+        assert!(readiness.refusal().is_none(), "publishing is tried all the same");
+        assert_eq!(codes(&readiness, 5_999), ["store"]);
+        assert!(codes(&readiness, 6_000).is_empty());
+        readiness.store_failed("disk full", Timestamp::from_millis(7_000));
+        readiness.store_works();
+        assert!(codes(&readiness, 7_001).is_empty());
+    }
+}

@@ -1,0 +1,136 @@
+//! From an endpoint's row to an endpoint ready for use: contract resolved, address parsed, secrets opened.
+
+use super::{
+    Error, Service,
+    contracts::{DEFAULT, Resolved},
+    endpoints::check_headers,
+};
+use crate::domain::{
+    app::App,
+    directory::AppEntry,
+    endpoint::{Endpoint, EndpointRecord, EndpointSettings},
+    seal::SealError,
+    secret::Secret,
+    signer::Signer,
+    subscription::Patterns,
+    target::Target,
+};
+use std::sync::Arc;
+
+impl Service {
+    /// The endpoint's own contract, else the app's, else `standard`.
+    pub(super) fn contract_name<'a>(app: &'a App, settings: &'a EndpointSettings) -> &'a str {
+        settings.contract.as_deref().or(app.settings.contract.as_deref()).unwrap_or(DEFAULT)
+    }
+
+    pub(super) fn contract_of(&self, app: &App, settings: &EndpointSettings) -> Result<Resolved, Error> {
+        self.contracts.resolve(Self::contract_name(app, settings), settings.overrides.as_ref())
+    }
+
+    /// Makes a stored endpoint ready. Fails if its contract is gone or no encryption key opens its secrets.
+    pub(super) fn ready(&self, app: &App, record: EndpointRecord) -> Result<Endpoint, Error> {
+        let Resolved { contract, hash } = self.contract_of(app, &record.settings)?;
+        let target = Target::stored(&record.settings.url).map_err(|error| Error::field("url", error))?;
+        let patterns = Patterns::parse(&record.settings.event_types)?;
+        let place = place_of(app, &record);
+        let secrets = record
+            .secrets
+            .iter()
+            .map(|sealed| {
+                let text = String::from_utf8(
+                    self.keyring.open(&sealed.sealed, &place).map_err(|error| unopened(&error))?,
+                )
+                .map_err(|_| unopened(&SealError::Damaged))?;
+                Ok(Secret { text, valid_from: sealed.valid_from, valid_until: sealed.valid_until })
+            })
+            .collect::<Result<Vec<_>, Error>>()?;
+        let headers = match &record.sealed_headers {
+            None => Arc::default(),
+            Some(sealed) => {
+                let document = self.keyring.open(sealed, &place).map_err(|error| unopened(&error))?;
+                serde_json::from_slice::<Vec<(String, String)>>(&document)
+                    .map_err(|_| unopened(&SealError::Damaged))?
+                    .into()
+            }
+        };
+        let signer = Signer::prepare(&contract, &secrets).ok().map(Arc::new);
+        let https_only = contract.https_only.unwrap_or(self.limits.https_only);
+        Ok(Endpoint {
+            record,
+            target,
+            patterns,
+            contract,
+            contract_hash: hash,
+            secrets,
+            signer,
+            headers,
+            https_only,
+        })
+    }
+
+    pub(super) fn seal(&self, app: &App, record: &EndpointRecord, plain: &[u8]) -> Result<Vec<u8>, Error> {
+        let mut nonce = [0; 12];
+        self.entropy.fill(&mut nonce);
+        let sealed = self.keyring.seal(plain, &place_of(app, record), nonce);
+        sealed.map_err(|error| Error::Internal(error.to_string()))
+    }
+
+    /// Hides where a list goes on: the place may be a row of another app. `None` if there is no sealing.
+    pub fn seal_cursor(&self, place: &[u8], bound_to: &str) -> Option<Vec<u8>> {
+        let mut nonce = [0; 12];
+        self.entropy.fill(&mut nonce);
+        self.keyring.seal(place, bound_to, nonce).ok()
+    }
+
+    pub fn open_cursor(&self, sealed: &[u8], bound_to: &str) -> Option<Vec<u8>> {
+        self.keyring.open(sealed, bound_to).ok()
+    }
+
+    /// Keeps the endpoint's contract under its hash, so that attempts made under it can be explained later.
+    pub(super) async fn keep_contract_of(&self, endpoint: &Endpoint) -> Result<(), Error> {
+        Ok(self.registry.keep_contract(endpoint.contract_hash, endpoint.contract.to_json()).await?)
+    }
+
+    /// Whether every endpoint of the app that names no contract could live with the app's.
+    pub(super) fn check_contract_of_all(&self, app: &App, entry: &AppEntry) -> Result<(), Error> {
+        for endpoint in
+            entry.endpoints().iter().filter(|endpoint| endpoint.record.settings.contract.is_none())
+        {
+            let fits = self.contract_of(app, &endpoint.record.settings).and_then(|resolved| {
+                self.check_url(&endpoint.record.settings.url, &resolved.contract)?;
+                check_headers(&endpoint.headers, &resolved.contract)?;
+                Signer::prepare(&resolved.contract, &endpoint.secrets)
+                    .map_err(|error| Error::field("contract", error))
+            });
+            if let Err(error) = fits {
+                let message = format!("does not suit the endpoint {}: {error}", endpoint.record.uid);
+                return Err(Error::field("contract", message));
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the app's changed contract into force on the endpoints that name none.
+    pub(super) async fn follow_contract(&self, entry: &AppEntry) -> Result<(), Error> {
+        let app = entry.app();
+        for endpoint in
+            entry.endpoints().iter().filter(|endpoint| endpoint.record.settings.contract.is_none())
+        {
+            let _turn = self.endpoint_turns.take(endpoint.id().as_i64()).await;
+            let Some(current) = self.directory.endpoint(endpoint.id()) else { continue };
+            let changed = self.ready(&app, current.record.clone())?;
+            self.keep_contract_of(&changed).await?;
+            self.put_in_force(&app, Arc::new(changed)).await?;
+        }
+        Ok(())
+    }
+}
+
+/// What sealed things of an endpoint are bound to.
+fn place_of(app: &App, record: &EndpointRecord) -> String {
+    format!("{}/{}", app.uid, record.id)
+}
+
+fn unopened(error: &SealError) -> Error {
+    Error::Internal(error.to_string())
+}

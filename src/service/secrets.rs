@@ -1,0 +1,195 @@
+//! Signing secrets of an endpoint: made or given, shown, rotated. Stored sealed, never logged.
+
+use super::{Error, Service};
+use crate::domain::{
+    app::App,
+    contract::{Contract, Rotation},
+    directory::AppEntry,
+    endpoint::{Endpoint, EndpointRecord, SealedSecret},
+    secret,
+    time::Timestamp,
+};
+use std::{sync::Arc, time::Duration};
+
+const SECRETS_MAX: usize = 5;
+const OVERLAP_DEFAULT: Duration = Duration::from_hours(24);
+const AHEAD_MAX: Duration = Duration::from_hours(30 * 24);
+
+/// How a secret is to be replaced.
+#[derive(Clone, Debug, Default)]
+pub struct Rotate {
+    /// Made up if absent.
+    pub secret: Option<String>,
+    /// How long the old one still signs beside the new one, where the contract has both sign.
+    pub overlap: Option<Duration>,
+    /// When the new one takes over, where the contract has only one sign.
+    pub effective_at: Option<Timestamp>,
+}
+
+/// When which secret signs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Handover {
+    new_from: Timestamp,
+    old_until: Timestamp,
+}
+
+impl Service {
+    /// Both secrets sign for a while, or the new one takes over at an instant, as the contract says.
+    pub async fn rotate_secret(
+        &self,
+        entry: &AppEntry,
+        uid: &str,
+        rotate: Rotate,
+    ) -> Result<Arc<Endpoint>, Error> {
+        let app = entry.app();
+        let contract = Self::endpoint_of(entry, uid)?.contract.clone();
+        let text = self.new_secret(&contract, rotate.secret.clone())?;
+        self.revise(entry, uid, |endpoint, record, now| {
+            let handover = handover(endpoint.contract.secret.rotation, &rotate, now)?;
+            if endpoint.secrets.iter().any(|old| old.is_valid_at(now) && old.text == text) {
+                return Err(Error::field("secret", "is in use already"));
+            }
+            let sealed = self.seal_secret(&app, record, &text, handover.new_from, None)?;
+            replace(&mut record.secrets, sealed, handover, now);
+            Ok(())
+        })
+        .await
+    }
+
+    /// A given secret that can sign under the contract, or a new one.
+    pub(super) fn new_secret(&self, contract: &Contract, given: Option<String>) -> Result<String, Error> {
+        let rule = &contract.secret;
+        if let Some(text) = given {
+            secret::check(rule, &text).map_err(|message| Error::field("secret", message))?;
+            return Ok(text);
+        }
+        let mut random = vec![0; rule.bytes as usize];
+        self.entropy.fill(&mut random);
+        Ok(secret::generate(rule, &random))
+    }
+
+    pub(super) fn seal_secret(
+        &self,
+        app: &App,
+        record: &EndpointRecord,
+        text: &str,
+        valid_from: Timestamp,
+        valid_until: Option<Timestamp>,
+    ) -> Result<SealedSecret, Error> {
+        Ok(SealedSecret { sealed: self.seal(app, record, text.as_bytes())?, valid_from, valid_until })
+    }
+}
+
+fn handover(rotation: Rotation, rotate: &Rotate, now: Timestamp) -> Result<Handover, Error> {
+    match (rotation, rotate.overlap, rotate.effective_at) {
+        (Rotation::Both, _, Some(_)) => {
+            let message = "is for contracts with one signature; here both secrets sign during `overlap`";
+            Err(Error::field("effective_at", message))
+        }
+        (Rotation::Switch, Some(_), _) => {
+            let message =
+                "is for contracts with several signatures; here the new secret takes over at `effective_at`";
+            Err(Error::field("overlap", message))
+        }
+        (Rotation::Both, overlap, None) => {
+            let overlap = overlap.unwrap_or(OVERLAP_DEFAULT);
+            if overlap > AHEAD_MAX {
+                return Err(Error::field("overlap", "must be at most 30d"));
+            }
+            Ok(Handover { new_from: now, old_until: now.plus(overlap) })
+        }
+        (Rotation::Switch, None, at) => {
+            let at = at.map_or(now, |at| at.max(now));
+            if at.since(now) > AHEAD_MAX {
+                return Err(Error::field("effective_at", "must be at most 30 days ahead"));
+            }
+            Ok(Handover { new_from: at, old_until: at })
+        }
+    }
+}
+
+/// Adds the new secret last. Whatever signs now stops at the handover; what is over, or was only planned, goes.
+fn replace(secrets: &mut Vec<SealedSecret>, new: SealedSecret, handover: Handover, now: Timestamp) {
+    let planned = |secret: &SealedSecret| secret.valid_from > now;
+    let first_planned = secrets.iter().filter(|secret| planned(secret)).map(|secret| secret.valid_from).min();
+    secrets.retain(|secret| !planned(secret) && secret.valid_until.is_none_or(|until| now < until));
+    for secret in secrets.iter_mut() {
+        // An end that only made room for the planned secret goes with it.
+        let own_end = secret.valid_until.filter(|until| Some(*until) != first_planned);
+        secret.valid_until = Some(own_end.map_or(handover.old_until, |end| end.min(handover.old_until)));
+    }
+    secrets.retain(|secret| secret.valid_until.is_none_or(|until| now < until));
+    let surplus = (secrets.len() + 1).saturating_sub(SECRETS_MAX);
+    secrets.drain(..surplus);
+    secrets.push(new);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: i64) -> Timestamp {
+        Timestamp::from_millis(ms)
+    }
+
+    fn secret(name: u8, from: i64, until: Option<i64>) -> SealedSecret {
+        SealedSecret { sealed: vec![name], valid_from: at(from), valid_until: until.map(at) }
+    }
+
+    fn rotated(mut secrets: Vec<SealedSecret>, new_from: i64, old_until: i64, now: i64) -> Vec<SealedSecret> {
+        let handover = Handover { new_from: at(new_from), old_until: at(old_until) };
+        replace(&mut secrets, secret(9, new_from, None), handover, at(now));
+        secrets
+    }
+
+    #[test]
+    fn during_the_overlap_both_are_valid_and_an_earlier_end_is_kept() {
+        let before = vec![secret(1, 0, Some(150)), secret(2, 50, None)];
+        let after = rotated(before, 100, 200, 100);
+        assert_eq!(after, [secret(1, 0, Some(150)), secret(2, 50, Some(200)), secret(9, 100, None)]);
+    }
+
+    #[test]
+    fn at_a_chosen_instant_one_takes_over_from_the_other_without_a_gap() {
+        let after = rotated(vec![secret(1, 0, None)], 500, 500, 100);
+        assert_eq!(after, [secret(1, 0, Some(500)), secret(9, 500, None)]);
+        assert_eq!(rotated(vec![secret(1, 0, None)], 100, 100, 100), [secret(9, 100, None)]);
+    }
+
+    #[test]
+    fn a_planned_secret_is_replaced_and_the_current_one_signs_until_the_new_instant() {
+        let before = vec![secret(1, 0, Some(300)), secret(2, 300, None)];
+        assert_eq!(rotated(before, 500, 500, 100), [secret(1, 0, Some(500)), secret(9, 500, None)]);
+    }
+
+    #[test]
+    fn what_is_over_goes_and_at_most_five_are_kept() {
+        let before = vec![secret(1, 0, Some(90)), secret(2, 50, None)];
+        assert_eq!(rotated(before, 100, 200, 100).len(), 2);
+        let many = (1..=6).map(|name| secret(name, i64::from(name), None)).collect();
+        let after = rotated(many, 100, 200, 100);
+        assert_eq!(after.iter().map(|secret| secret.sealed[0]).collect::<Vec<_>>(), [3, 4, 5, 6, 9]);
+    }
+
+    #[test]
+    fn the_contract_decides_which_kind_of_handover_can_be_asked_for() {
+        let rotate = |overlap, effective_at| Rotate { secret: None, overlap, effective_at };
+        let hour = Duration::from_hours(1);
+        let both = |rotate| handover(Rotation::Both, &rotate, at(0));
+        let switch = |rotate| handover(Rotation::Switch, &rotate, at(0));
+        assert_eq!(both(rotate(Some(hour), None)).unwrap().old_until, at(3_600_000));
+        assert_eq!(both(rotate(None, None)).unwrap().old_until, at(86_400_000));
+        assert_eq!(
+            switch(rotate(None, Some(at(77)))).unwrap(),
+            Handover { new_from: at(77), old_until: at(77) }
+        );
+        assert_eq!(switch(rotate(None, Some(at(-5)))).unwrap().new_from, at(0), "the past is now");
+        for refused in [
+            both(rotate(None, Some(at(1)))),
+            switch(rotate(Some(hour), None)),
+            both(rotate(Some(Duration::from_hours(721)), None)),
+        ] {
+            assert!(matches!(refused, Err(Error::Field(_))), "{refused:?}");
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Starting: the registry is read once and becomes the directory that the hot path asks.
+
+use super::{Error, Service};
+use crate::domain::{
+    endpoint::Endpoint,
+    id::{AppId, KeyId},
+    key::{Key, KeyHash, Scope},
+};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
+/// The id of an admin key that the settings gave; it has no row, and only the settings can take it away.
+pub const KEY_OF_SETTINGS: KeyId = KeyId::from_i64(0);
+
+/// What was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Loaded {
+    pub apps: usize,
+    pub endpoints: usize,
+    pub keys: usize,
+}
+
+impl Service {
+    /// Fills the directory. Fails, naming the endpoint, if one of them cannot be made ready: to start without it
+    /// would lose its deliveries silently.
+    pub async fn load(&self, admin_key: Option<&str>) -> Result<Loaded, Error> {
+        let everything = self.registry.everything().await?;
+        let loaded = Loaded {
+            apps: everything.apps.len(),
+            endpoints: everything.endpoints.len(),
+            keys: everything.keys.len(),
+        };
+        for app in everything.apps {
+            self.directory.put_app(app);
+        }
+        let mut kept = HashSet::new();
+        let mut by_app: HashMap<AppId, Vec<Arc<Endpoint>>> = HashMap::new();
+        for record in everything.endpoints {
+            let Some(entry) = self.directory.app_by_id(record.app) else { continue };
+            let (app, uid) = (entry.app(), record.uid.clone());
+            let endpoint = self.ready(&app, record).map_err(|error| {
+                Error::Internal(format!("endpoint {uid} of app {} cannot be used: {error}", app.uid))
+            })?;
+            let hash = endpoint.contract_hash;
+            if kept.insert(hash) && self.registry.contract(hash).await?.is_none() {
+                self.keep_contract_of(&endpoint).await?;
+            }
+            by_app.entry(app.id).or_default().push(Arc::new(endpoint));
+        }
+        for (app, endpoints) in by_app {
+            self.directory.load_endpoints(app, endpoints);
+        }
+        for key in everything.keys.into_iter().filter(|key| key.revoked_at.is_none()) {
+            self.directory.put_key(key);
+        }
+        if let Some(text) = admin_key {
+            self.directory.put_key(self.key_of_settings(text));
+        }
+        Ok(loaded)
+    }
+
+    pub(super) fn key_of_settings(&self, text: &str) -> Key {
+        Key {
+            id: KEY_OF_SETTINGS,
+            hash: KeyHash::of(text),
+            // Somebody chose this key, so even its first characters may tell too much.
+            shown: String::new(),
+            scope: Scope::Admin,
+            name: Some("given by the settings".into()),
+            created_at: self.clock.now(),
+            revoked_at: None,
+        }
+    }
+}
