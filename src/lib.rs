@@ -1,6 +1,7 @@
 //! Posthaste delivers webhooks: an event is published once, stored durably, and carried to every endpoint that
 //! wants it until each delivery has reached a recorded end. `docs/ARCHITECTURE.md` is the map.
 
+pub mod api;
 pub mod domain;
 pub mod engine;
 pub mod outbound;

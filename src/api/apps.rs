@@ -1,0 +1,190 @@
+//! `/v1/apps`
+
+use super::{
+    Api,
+    answer::{self, Answer},
+    auth::{InApp, Known},
+    fields::{Given, NotNull, fields},
+    query::{PageParameters, PageView, Query},
+};
+use crate::{
+    domain::app::App,
+    service::{
+        Patch,
+        apps::{AppPatch, NewApp},
+    },
+};
+use axum::extract::State;
+use http::{StatusCode, Uri};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use std::sync::Arc;
+
+fields! {
+    /// A tenant to be: merchant, organisation, customer.
+    #[schema(as = NewApp, example = json!({ "id": "merchant-17", "name": "Corner Bakery" }))]
+    struct NewAppFields {
+        /// Yours, if you like: 1 to 128 characters out of `A-Z a-z 0-9 _ . : ~ -`; otherwise one is made up.
+        id: Option<String>,
+        name: String,
+        /// The contract of endpoints that name none; `standard` if absent.
+        contract: Option<String>,
+        /// Shown to receivers by contracts that have such a field; true if absent.
+        livemode: Option<bool>,
+        /// What the ids of its events start with, instead of `evt`. Cannot be changed later.
+        id_prefix: Option<String>,
+        #[schema(format = Email)]
+        contact_email: Option<String>,
+        /// Anything of yours, up to 8 KiB.
+        #[schema(value_type = Option<Object>)]
+        metadata: Option<Map<String, Value>>,
+    }
+}
+
+fields! {
+    /// What to change; null takes an optional field away, what is left out stays.
+    #[schema(as = AppPatch, example = json!({ "name": "Corner Bakery & Café", "contact_email": null }))]
+    struct AppPatchFields {
+        #[schema(value_type = Option<String>, nullable = false)]
+        name: NotNull<String>,
+        #[schema(value_type = Option<String>)]
+        contract: Patch<String>,
+        #[schema(value_type = Option<bool>, nullable = false)]
+        livemode: NotNull<bool>,
+        #[schema(value_type = Option<String>, format = Email)]
+        contact_email: Patch<String>,
+        #[schema(value_type = Option<Object>)]
+        metadata: Patch<Map<String, Value>>,
+    }
+}
+
+/// A tenant: merchant, organisation, customer.
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = App, example = json!({
+    "id": "merchant-17", "name": "Corner Bakery", "contract": null, "livemode": true, "id_prefix": null,
+    "contact_email": "ops@bakery.example", "metadata": { "plan": "gold" },
+    "created_at": "2026-11-15T09:30:00.000Z", "updated_at": "2026-11-15T09:30:00.000Z",
+}))]
+pub(super) struct AppView {
+    id: String,
+    name: String,
+    contract: Option<String>,
+    livemode: bool,
+    id_prefix: Option<String>,
+    contact_email: Option<String>,
+    #[schema(value_type = Option<Object>)]
+    metadata: Option<Value>,
+    #[schema(format = DateTime)]
+    created_at: String,
+    #[schema(format = DateTime)]
+    updated_at: String,
+}
+
+impl AppView {
+    fn of(app: &App) -> Self {
+        let settings = app.settings.clone();
+        Self {
+            id: app.uid.clone(),
+            name: settings.name,
+            contract: settings.contract,
+            livemode: settings.livemode,
+            id_prefix: settings.id_prefix,
+            contact_email: settings.contact_email,
+            metadata: settings.metadata,
+            created_at: app.created_at.rfc3339_millis(),
+            updated_at: app.updated_at.rfc3339_millis(),
+        }
+    }
+}
+
+/// Create an app
+///
+/// Needs an admin key.
+#[utoipa::path(
+    post, path = "/v1/apps", tag = "Apps", request_body = NewAppFields,
+    responses(
+        (status = 201, description = "The app", body = AppView),
+        (status = 403, description = "Not with an app key"),
+        (status = 409, description = "The id is in use"),
+    ),
+)]
+pub(super) async fn create_app(
+    State(api): State<Arc<Api>>,
+    Known(caller): Known,
+    Given(new): Given<NewAppFields>,
+) -> Answer {
+    let new = NewApp {
+        uid: new.id,
+        name: new.name,
+        contract: new.contract,
+        livemode: new.livemode,
+        id_prefix: new.id_prefix,
+        contact_email: new.contact_email,
+        metadata: new.metadata,
+    };
+    let app = api.service.add_app(caller, new).await?;
+    answer::json(StatusCode::CREATED, &AppView::of(&app))
+}
+
+/// List apps
+///
+/// In order of creation. An app key sees its own.
+#[utoipa::path(
+    get, path = "/v1/apps", tag = "Apps", params(PageParameters),
+    responses((status = 200, description = "A page of apps", body = PageView<AppView>)),
+)]
+pub(super) async fn list_apps(State(api): State<Arc<Api>>, Known(caller): Known, uri: Uri) -> Answer {
+    let query = Query::read(&uri, &[])?;
+    let page = api.service.apps(caller, query.cursor(&api.service)?, query.limit()?);
+    answer::ok(&query.answer(&api.service, page, |app| AppView::of(&app)))
+}
+
+/// Get an app
+#[utoipa::path(
+    get, path = "/v1/apps/{app}", tag = "Apps",
+    responses((status = 200, description = "The app", body = AppView)),
+)]
+pub(super) async fn get_app(InApp { entry, .. }: InApp) -> Answer {
+    answer::ok(&AppView::of(&entry.app()))
+}
+
+/// Change an app
+///
+/// Needs an admin key. Another contract takes effect on all endpoints that name none of their own.
+#[utoipa::path(
+    patch, path = "/v1/apps/{app}", tag = "Apps", request_body = AppPatchFields,
+    responses(
+        (status = 200, description = "The app", body = AppView),
+        (status = 403, description = "Not with an app key"),
+    ),
+)]
+pub(super) async fn update_app(
+    State(api): State<Arc<Api>>,
+    InApp { caller, entry, .. }: InApp,
+    Given(patch): Given<AppPatchFields>,
+) -> Answer {
+    let patch = AppPatch {
+        name: patch.name.0,
+        contract: patch.contract,
+        livemode: patch.livemode.0,
+        contact_email: patch.contact_email,
+        metadata: patch.metadata,
+    };
+    let app = api.service.change_app(caller, &entry.app().uid, patch).await?;
+    answer::ok(&AppView::of(&app))
+}
+
+/// Delete an app
+///
+/// Needs an admin key. Removes its endpoints, keys, events, deliveries and history.
+#[utoipa::path(
+    delete, path = "/v1/apps/{app}", tag = "Apps",
+    responses(
+        (status = 204, description = "Gone"),
+        (status = 403, description = "Not with an app key"),
+    ),
+)]
+pub(super) async fn delete_app(State(api): State<Arc<Api>>, InApp { caller, entry, .. }: InApp) -> Answer {
+    api.service.remove_app(caller, &entry.app().uid).await?;
+    Ok(answer::nothing())
+}

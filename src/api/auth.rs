@@ -1,0 +1,99 @@
+//! Who asks, and about what: the key of the request and the names in its path.
+//!
+//! A key is checked before anything else of a request is looked at. What belongs to another app is answered exactly as
+//! what does not exist.
+
+use super::{
+    Api,
+    problem::{Code, Problem},
+};
+use crate::{
+    domain::directory::AppEntry,
+    service::{Caller, Service},
+};
+use axum::extract::FromRequestParts;
+use http::{HeaderMap, header, request::Parts};
+use std::{borrow::Cow, sync::Arc};
+
+/// Whoever showed a valid key.
+pub(super) struct Known(pub Caller);
+
+/// A request about something of one app: `/v1/apps/{app}/…`.
+pub(super) struct InApp {
+    pub caller: Caller,
+    pub entry: Arc<AppEntry>,
+    /// What the path names inside the app: `/v1/apps/{app}/endpoints/{this}`. Empty if nothing.
+    pub thing: String,
+}
+
+impl FromRequestParts<Arc<Api>> for Known {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Arc<Api>) -> Result<Self, Problem> {
+        caller(&api.service, &parts.headers).map(Self)
+    }
+}
+
+impl FromRequestParts<Arc<Api>> for InApp {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Arc<Api>) -> Result<Self, Problem> {
+        let caller = caller(&api.service, &parts.headers)?;
+        let path = parts.uri.path();
+        let entry = api.service.app(caller, &segment(path, 3)?)?;
+        Ok(Self { caller, entry, thing: segment(path, 5)?.into_owned() })
+    }
+}
+
+pub(super) fn caller(service: &Service, headers: &HeaderMap) -> Result<Caller, Problem> {
+    let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let key = given.and_then(|given| {
+        let (scheme, key) = given.split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then(|| key.trim_start())
+    });
+    let refused = |detail| Problem::new(Code::Unauthorized, detail);
+    let key = key.ok_or_else(|| refused("Send a key as \"Authorization: Bearer …\"."))?;
+    service.caller(key).ok_or_else(|| refused("This key is not known, or was revoked."))
+}
+
+/// The nth part of a path, decoded; empty if the path has fewer.
+pub(super) fn segment(path: &str, place: usize) -> Result<Cow<'_, str>, Problem> {
+    let raw = path.split('/').nth(place).unwrap_or_default();
+    if !raw.contains('%') {
+        return Ok(Cow::Borrowed(raw));
+    }
+    decode(raw)
+        .map(Cow::Owned)
+        .ok_or_else(|| Problem::new(Code::NotFound, "There is no such path: it is not UTF-8."))
+}
+
+fn decode(raw: &str) -> Option<String> {
+    let mut bytes = raw.bytes();
+    let mut decoded = Vec::with_capacity(raw.len());
+    while let Some(byte) = bytes.next() {
+        decoded.push(match byte {
+            b'%' => {
+                let digit = |byte: u8| char::from(byte).to_digit(16);
+                (digit(bytes.next()?)? << 4 | digit(bytes.next()?)?) as u8
+            }
+            plain => plain,
+        });
+    }
+    String::from_utf8(decoded).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_in_a_path_are_decoded_once() {
+        let path = "/v1/apps/caf%C3%A9/events/a%2Fb%2520:~";
+        assert_eq!(segment(path, 3).unwrap(), "café");
+        assert_eq!(segment(path, 5).unwrap(), "a/b%20:~");
+        assert_eq!(segment(path, 6).unwrap(), "");
+        for bad in ["/%", "/%4", "/%zz", "/%ff"] {
+            assert!(segment(bad, 1).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Reading a request's body: never more of it than allowed, never for longer than allowed, and never more of all
+//! bodies together than there is memory set aside for.
+
+use super::problem::{Code, Problem};
+use axum::body::Body;
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, header};
+use http_body_util::BodyExt;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+const READ_WITHIN: Duration = Duration::from_secs(30);
+const DRAINED_BYTES_MAX: usize = 8 * 1024 * 1024;
+const DRAIN_WITHIN: Duration = Duration::from_secs(1);
+/// Bodies in memory at the same time, of all requests together.
+const HELD_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// Reads bodies and knows how much of them is in memory.
+#[derive(Debug)]
+pub(super) struct Reader {
+    bytes_max: usize,
+    held_bytes: Arc<AtomicUsize>,
+}
+
+/// A body in memory, counted until it is dropped.
+pub(super) struct Held {
+    pub bytes: Bytes,
+    _count: Count,
+}
+
+struct Count {
+    bytes: usize,
+    of_all: Arc<AtomicUsize>,
+}
+
+impl Count {
+    /// What this body takes now.
+    fn grow_to(&mut self, bytes: usize) -> Result<(), Problem> {
+        let more = bytes.saturating_sub(self.bytes);
+        self.bytes += more;
+        if self.of_all.fetch_add(more, Ordering::Relaxed) + more <= HELD_BYTES_MAX {
+            return Ok(());
+        }
+        Err(Problem::new(Code::Overloaded, "Too many bodies are being read; try again shortly."))
+    }
+}
+
+impl Drop for Count {
+    fn drop(&mut self) {
+        self.of_all.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+impl Reader {
+    pub(super) fn new(bytes_max: usize) -> Self {
+        Self { bytes_max, held_bytes: Arc::default() }
+    }
+
+    /// The whole body, if it is not larger than allowed. A larger one is refused before it is read.
+    pub(super) async fn read(&self, headers: &HeaderMap, body: Body) -> Result<Held, Problem> {
+        let count = Count { bytes: 0, of_all: self.held_bytes.clone() };
+        read(headers, body, self.bytes_max, count).await
+    }
+}
+
+async fn read(headers: &HeaderMap, body: Body, bytes_max: usize, count: Count) -> Result<Held, Problem> {
+    if headers.get(header::CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
+        return Err(Problem::new(Code::UnsupportedEncoding, "Send the body without Content-Encoding."));
+    }
+    let announced =
+        headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    if announced.is_some_and(|bytes| bytes > bytes_max as u64) {
+        // Whoever waits for "100 Continue" sends nothing more, so there is nothing to drain.
+        if !headers.contains_key(header::EXPECT) {
+            drain(body);
+        }
+        return Err(too_large(bytes_max));
+    }
+    let late = |_| Problem::new(Code::Timeout, "The body did not arrive within 30 seconds.");
+    tokio::time::timeout(READ_WITHIN, collect(body, announced.unwrap_or(0) as usize, bytes_max, count))
+        .await
+        .map_err(late)?
+}
+
+async fn collect(
+    mut body: Body,
+    announced: usize,
+    bytes_max: usize,
+    mut count: Count,
+) -> Result<Held, Problem> {
+    let mut first = Bytes::new();
+    let mut rest = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let broken = |_| Problem::new(Code::Malformed, "The body broke off.");
+        let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
+        let (so_far, with_this) = (first.len() + rest.len(), first.len() + rest.len() + data.len());
+        if with_this > bytes_max {
+            drain(body);
+            return Err(too_large(bytes_max));
+        }
+        let takes = if so_far == 0 { with_this } else { announced.max(rest.capacity()).max(with_this) };
+        if let Err(overloaded) = count.grow_to(takes) {
+            drain(body);
+            return Err(overloaded);
+        }
+        match (first.is_empty(), rest.is_empty()) {
+            (true, true) => first = data,
+            (_, true) => {
+                // All at once: growing step by step leaves behind as much memory again as the body takes.
+                rest.reserve(takes);
+                rest.extend_from_slice(&first);
+                rest.extend_from_slice(&data);
+                first.clear();
+            }
+            (_, false) => rest.extend_from_slice(&data),
+        }
+    }
+    let bytes = if rest.is_empty() { first } else { rest.freeze() };
+    Ok(Held { bytes, _count: count })
+}
+
+/// Reads on for a while beside the answer, so that a client which is still sending gets to see it.
+fn drain(mut body: Body) {
+    tokio::spawn(tokio::time::timeout(DRAIN_WITHIN, async move {
+        let mut drained = 0;
+        while drained <= DRAINED_BYTES_MAX
+            && let Some(Ok(frame)) = body.frame().await
+        {
+            drained += frame.data_ref().map_or(0, Bytes::len);
+        }
+    }));
+}
+
+fn too_large(bytes_max: usize) -> Problem {
+    Problem::new(Code::TooLarge, format!("A body has at most {bytes_max} bytes."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+
+    async fn read_plain(body: &'static str, bytes_max: usize) -> Result<Bytes, u16> {
+        let held = Reader::new(bytes_max).read(&HeaderMap::new(), Body::from(body)).await;
+        held.map(|held| held.bytes.clone()).map_err(|problem| problem.status().as_u16())
+    }
+
+    #[tokio::test]
+    async fn the_cap_is_exact() {
+        assert_eq!(read_plain("12345", 5).await.unwrap(), "12345");
+        assert_eq!(read_plain("123456", 5).await, Err(413));
+        assert_eq!(read_plain("", 5).await.unwrap(), "");
+    }
+
+    #[tokio::test]
+    async fn several_frames_become_one_body_and_are_counted_together() {
+        let frames = |count: usize| {
+            let chunks = std::iter::repeat_n(b"ab".as_slice(), count);
+            Body::new(Chunks(chunks.map(Bytes::from_static).collect()))
+        };
+        let whole = Reader::new(6).read(&HeaderMap::new(), frames(3)).await.map(|held| held.bytes.clone());
+        assert_eq!(whole.ok().unwrap(), "ababab");
+        assert!(Reader::new(6).read(&HeaderMap::new(), frames(4)).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn all_bodies_together_have_a_bound_that_is_free_again_when_they_are_dropped() {
+        let reader = Reader::new(HELD_BYTES_MAX);
+        let read = async |bytes: usize| reader.read(&HeaderMap::new(), Body::from(vec![0; bytes])).await;
+        let most = read(HELD_BYTES_MAX - 10).await.ok().unwrap();
+        assert_eq!(read(11).await.err().unwrap().status(), 429);
+        assert!(read(10).await.is_ok());
+        drop(most);
+        assert!(read(11).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn what_announces_too_much_is_refused_by_its_announcement() {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static("99999999999"));
+        let refused = Reader::new(5)
+            .read(&headers, Body::from("x"))
+            .await
+            .err()
+            .map(|problem| problem.status().as_u16());
+        assert_eq!(refused, Some(413));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_never_ends_is_given_up() {
+        let endless = Body::new(Stalled);
+        let refused = Reader::new(5)
+            .read(&HeaderMap::new(), endless)
+            .await
+            .err()
+            .map(|problem| problem.status().as_u16());
+        assert_eq!(refused, Some(408));
+    }
+
+    struct Chunks(std::collections::VecDeque<Bytes>);
+    struct Stalled;
+
+    impl http_body::Body for Chunks {
+        type Data = Bytes;
+        type Error = std::convert::Infallible;
+        fn poll_frame(
+            mut self: std::pin::Pin<&mut Self>,
+            _: &mut std::task::Context<'_>,
+        ) -> std::task::Poll<Option<Result<http_body::Frame<Bytes>, Self::Error>>> {
+            std::task::Poll::Ready(self.0.pop_front().map(|data| Ok(http_body::Frame::data(data))))
+        }
+    }
+
+    impl http_body::Body for Stalled {
+        type Data = Bytes;
+        type Error = std::convert::Infallible;
+        fn poll_frame(
+            self: std::pin::Pin<&mut Self>,
+            _: &mut std::task::Context<'_>,
+        ) -> std::task::Poll<Option<Result<http_body::Frame<Bytes>, Self::Error>>> {
+            std::task::Poll::Pending
+        }
+    }
+}

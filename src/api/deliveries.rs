@@ -1,0 +1,363 @@
+//! `/v1/apps/{app}/deliveries`
+
+use super::{
+    Api,
+    answer::{self, Answer},
+    auth::InApp,
+    problem::Problem,
+    query::{PageParameters, PageView, Query},
+};
+use crate::{
+    domain::{
+        app::App,
+        delivery::{Reason, State as DeliveryState},
+        id::{AttemptId, DeliveryId, made_at},
+        outcome::Timings,
+        time::Timestamp,
+    },
+    service::{
+        deliveries::{DeliveryQuery, Shown, Wish},
+        listing::PastAttempt,
+    },
+};
+use axum::extract::State;
+use http::{StatusCode, Uri};
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// One event to one endpoint.
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = Delivery, example = json!(example()))]
+pub(super) struct DeliveryView {
+    pub id: String,
+    pub event_id: String,
+    pub event_type: String,
+    pub endpoint_id: String,
+    /// `pending`, `retrying`, `in_flight`, `held`, `delivered`, `dead`, `cancelled` or `expired`.
+    pub status: &'static str,
+    /// Why it ended: `exhausted`, `refused_by_receiver`, `serialisation_failed`, `signing_failed`, `closed`,
+    /// `endpoint_off`, `endpoint_deleted`, `by_hand` or `give_up_after`.
+    pub reason: Option<&'static str>,
+    pub attempt_count: u32,
+    #[schema(format = DateTime)]
+    pub next_attempt_at: Option<String>,
+    pub last_error: Option<String>,
+    #[schema(format = DateTime)]
+    pub created_at: String,
+    #[schema(format = DateTime)]
+    pub finished_at: Option<String>,
+    pub replay_of: Option<String>,
+}
+
+/// A delivery with its history.
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = DeliveryDetail, example = json!(detail_example()))]
+pub(super) struct DeliveryDetailView {
+    #[serde(flatten)]
+    delivery: DeliveryView,
+    /// The oldest first.
+    attempts: Vec<AttemptView>,
+}
+
+/// One HTTP request.
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = Attempt)]
+pub(super) struct AttemptView {
+    id: String,
+    /// Its number in the schedule; null for those that use no slot of it (`stale_connection`, `local`, `unknown`).
+    number: Option<u32>,
+    #[schema(format = DateTime)]
+    started_at: String,
+    duration_ms: u32,
+    timings: TimingsView,
+    status_code: Option<u16>,
+    /// `ok`, `http`, `timeout`, `dns`, `connect`, `tls`, `stale_connection`, `address_refused`, `local` or `unknown`.
+    class: &'static str,
+    error: Option<String>,
+    /// Only of failed attempts.
+    response_headers: Option<BTreeMap<String, String>>,
+    /// The first KiB, as text.
+    response_body: Option<String>,
+}
+
+/// Where the time went, in milliseconds; null for what did not happen.
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = Timings)]
+#[expect(clippy::struct_field_names, reason = "the unit belongs to the names that callers see")]
+pub(super) struct TimingsView {
+    dns_ms: Option<f64>,
+    connect_ms: Option<f64>,
+    tls_ms: Option<f64>,
+    first_byte_ms: Option<f64>,
+    total_ms: f64,
+}
+
+/// Which deliveries to list.
+#[derive(utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "describes the parameters that the list reads")]
+pub(super) struct DeliveryFilters {
+    /// One state, or several with commas between them.
+    status: Option<String>,
+    endpoint_id: Option<String>,
+    /// The producer's id or ours.
+    event_id: Option<String>,
+    /// Exactly this type.
+    event_type: Option<String>,
+    /// Created at this time or later.
+    #[param(format = DateTime)]
+    from: Option<String>,
+    /// Created before this time.
+    #[param(format = DateTime)]
+    to: Option<String>,
+    /// `next_attempt_at`: only what waits, the next due first.
+    order: Option<String>,
+}
+
+impl DeliveryView {
+    pub(super) fn of(shown: &Shown, app: &App) -> Self {
+        let Shown { delivery, event, endpoint, last_error, .. } = shown;
+        Self {
+            id: delivery.id.to_string(),
+            event_id: event.public_id(app.id_prefix()),
+            event_type: event.event_type.clone(),
+            endpoint_id: endpoint.clone(),
+            status: delivery.state.name(),
+            reason: delivery.reason.map(Reason::name),
+            attempt_count: delivery.attempt_count,
+            next_attempt_at: delivery.next_attempt_at().map(Timestamp::rfc3339_millis),
+            last_error: last_error.clone(),
+            created_at: made_at(delivery.id.as_i64()).rfc3339_millis(),
+            finished_at: delivery.finished_at.map(Timestamp::rfc3339_millis),
+            replay_of: delivery.replay_of.map(|id| id.to_string()),
+        }
+    }
+}
+
+impl AttemptView {
+    fn of(delivery: DeliveryId, past: PastAttempt) -> Self {
+        let PastAttempt { position, number, attempt } = past;
+        let outcome = attempt.outcome;
+        let mut headers: BTreeMap<String, String> = BTreeMap::new();
+        for (name, value) in &outcome.response_headers {
+            let value = String::from_utf8_lossy(value);
+            let entry = headers.entry(name.clone()).or_default();
+            if !entry.is_empty() {
+                entry.push_str(", ");
+            }
+            entry.push_str(&value);
+        }
+        let body = &outcome.response_body;
+        Self {
+            id: AttemptId { delivery, position }.to_string(),
+            number,
+            started_at: attempt.started_at.rfc3339_millis(),
+            duration_ms: (outcome.timings.total_us + 500) / 1000,
+            timings: TimingsView::of(outcome.timings),
+            status_code: outcome.status,
+            class: outcome.class.name(),
+            error: outcome.error,
+            response_headers: (!headers.is_empty()).then_some(headers),
+            response_body: (!body.is_empty()).then(|| String::from_utf8_lossy(body).into_owned()),
+        }
+    }
+}
+
+impl TimingsView {
+    fn of(timings: Timings) -> Self {
+        let ms = |us: u32| f64::from(us) / 1000.0;
+        Self {
+            dns_ms: timings.dns_us.map(ms),
+            connect_ms: timings.connect_us.map(ms),
+            tls_ms: timings.tls_us.map(ms),
+            first_byte_ms: timings.first_byte_us.map(ms),
+            total_ms: ms(timings.total_us),
+        }
+    }
+}
+
+/// List deliveries
+///
+/// The newest first. A page may come back short, with a cursor, when a filter fits few.
+#[utoipa::path(
+    get, path = "/v1/apps/{app}/deliveries", tag = "Deliveries", params(DeliveryFilters, PageParameters),
+    responses((status = 200, description = "A page of deliveries", body = PageView<DeliveryView>)),
+)]
+pub(super) async fn list_deliveries(
+    State(api): State<Arc<Api>>,
+    InApp { entry, .. }: InApp,
+    uri: Uri,
+) -> Answer {
+    let names = ["status", "endpoint_id", "event_id", "event_type", "from", "to", "order"];
+    let query = Query::read(&uri, &names)?;
+    let filter = DeliveryQuery {
+        states: states(&query)?,
+        endpoint: query.owned("endpoint_id"),
+        event: query.owned("event_id"),
+        event_type: query.owned("event_type"),
+        from: query.time("from")?,
+        to: query.time("to")?,
+        by_due: match query.get("order") {
+            None => false,
+            Some("next_attempt_at") => true,
+            Some(_) => return Err(Problem::invalid("order", "must be next_attempt_at, or absent")),
+        },
+    };
+    let page = api.service.deliveries(&entry, filter, query.cursor(&api.service)?, query.limit()?).await?;
+    let app = entry.app();
+    answer::ok(&query.answer(&api.service, page, |shown| DeliveryView::of(&shown, &app)))
+}
+
+fn states(query: &Query) -> Result<Vec<DeliveryState>, Problem> {
+    let Some(names) = query.get("status") else { return Ok(Vec::new()) };
+    let state = |name| {
+        let known = || DeliveryState::ALL.map(DeliveryState::name).join(", ");
+        DeliveryState::parse(name)
+            .ok_or_else(|| Problem::invalid("status", &format!("must be out of {}", known())))
+    };
+    names.split(',').map(state).collect()
+}
+
+/// Get a delivery
+///
+/// With its history.
+#[utoipa::path(
+    get, path = "/v1/apps/{app}/deliveries/{delivery}", tag = "Deliveries",
+    responses((status = 200, description = "The delivery", body = DeliveryDetailView)),
+)]
+pub(super) async fn get_delivery(State(api): State<Arc<Api>>, InApp { entry, thing, .. }: InApp) -> Answer {
+    let (shown, attempts) = api.service.delivery(&entry, &thing).await?;
+    let id = shown.delivery.id;
+    answer::ok(&DeliveryDetailView {
+        delivery: DeliveryView::of(&shown, &entry.app()),
+        attempts: attempts.into_iter().map(|past| AttemptView::of(id, past)).collect(),
+    })
+}
+
+/// Delete a delivery
+///
+/// With its history. Only one that has ended.
+#[utoipa::path(
+    delete, path = "/v1/apps/{app}/deliveries/{delivery}", tag = "Deliveries",
+    responses(
+        (status = 204, description = "Gone"),
+        (status = 409, description = "It has not ended"),
+    ),
+)]
+pub(super) async fn delete_delivery(
+    State(api): State<Arc<Api>>,
+    InApp { entry, thing, .. }: InApp,
+) -> Answer {
+    api.service.delete_delivery(&entry, &thing).await?;
+    Ok(answer::nothing())
+}
+
+/// Retry a delivery
+///
+/// One extra attempt as soon as possible; its schedule stays where it is. Not of a pending, held, in-flight or
+/// delivered one.
+#[utoipa::path(
+    post, path = "/v1/apps/{app}/deliveries/{delivery}/retry", tag = "Deliveries",
+    responses(
+        (status = 202, description = "The delivery", body = DeliveryView),
+        (status = 409, description = "Its state does not allow it, or its endpoint was deleted"),
+    ),
+)]
+pub(super) async fn retry_delivery(State(api): State<Arc<Api>>, InApp { entry, thing, .. }: InApp) -> Answer {
+    let shown = api.service.ask(&entry, &thing, Wish::Retry).await?;
+    answer::json(StatusCode::ACCEPTED, &DeliveryView::of(&shown, &entry.app()))
+}
+
+/// Replay a delivery
+///
+/// On a fresh schedule. Of a delivered one, a new delivery is made, with `replay_of`.
+#[utoipa::path(
+    post, path = "/v1/apps/{app}/deliveries/{delivery}/replay", tag = "Deliveries",
+    responses(
+        (status = 202, description = "The delivery, or the new one", body = DeliveryView),
+        (status = 409, description = "It has not ended, or its endpoint was deleted"),
+    ),
+)]
+pub(super) async fn replay_delivery(
+    State(api): State<Arc<Api>>,
+    InApp { entry, thing, .. }: InApp,
+) -> Answer {
+    let shown = api.service.ask(&entry, &thing, Wish::Replay).await?;
+    answer::json(StatusCode::ACCEPTED, &DeliveryView::of(&shown, &entry.app()))
+}
+
+/// Cancel a delivery
+///
+/// Only one that waits or is held.
+#[utoipa::path(
+    post, path = "/v1/apps/{app}/deliveries/{delivery}/cancel", tag = "Deliveries",
+    responses(
+        (status = 200, description = "The delivery", body = DeliveryView),
+        (status = 409, description = "It is in flight or has ended"),
+    ),
+)]
+pub(super) async fn cancel_delivery(
+    State(api): State<Arc<Api>>,
+    InApp { entry, thing, .. }: InApp,
+) -> Answer {
+    let shown = api.service.ask(&entry, &thing, Wish::Cancel).await?;
+    answer::ok(&DeliveryView::of(&shown, &entry.app()))
+}
+
+/// A delivery for the description of the API.
+pub(super) fn example() -> Value {
+    json!({
+        "id": "dlv_01jd2s3c8g001", "event_id": "order-1001-paid", "event_type": "payment.completed",
+        "endpoint_id": "ep_01jd2s0a5g000", "status": "retrying", "reason": null, "attempt_count": 2,
+        "next_attempt_at": "2026-11-15T10:00:05.000Z", "last_error": "HTTP 500",
+        "created_at": "2026-11-15T09:30:00.000Z", "finished_at": null, "replay_of": null,
+    })
+}
+
+fn detail_example() -> Value {
+    let mut detail = example();
+    detail["attempts"] = json!([{
+        "id": "del_01jd2s3c8g0011", "number": 1, "started_at": "2026-11-15T09:30:00.004Z", "duration_ms": 87,
+        "timings": { "dns_ms": 2.1, "connect_ms": 11.4, "tls_ms": 24.9, "first_byte_ms": 86.0, "total_ms": 86.7 },
+        "status_code": 500, "class": "http", "error": "HTTP 500",
+        "response_headers": { "content-type": "text/plain" }, "response_body": "try later",
+    }]);
+    detail
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{
+        contract::ContractHash,
+        outcome::{Attempt, Class, Outcome},
+    };
+    use bytes::Bytes;
+
+    #[test]
+    fn whatever_a_receiver_answers_is_shown_as_text() {
+        let outcome = Outcome {
+            response_body: Bytes::from_static(b"a\xff\0b"),
+            response_headers: vec![
+                ("set-cookie".into(), Bytes::from_static(b"a=1")),
+                ("set-cookie".into(), Bytes::from_static(b"\xfe")),
+            ],
+            timings: Timings { total_us: 1_499, ..Timings::default() },
+            ..Outcome::failed(Class::Http, "odd")
+        };
+        let attempt = Attempt {
+            started_at: Timestamp::from_millis(0),
+            outcome,
+            contract: ContractHash([0; 16]),
+            endpoint_revision: 1,
+        };
+        let past = PastAttempt { position: 3, number: None, attempt };
+        let view = serde_json::to_value(AttemptView::of(DeliveryId::from_i64(9), past)).unwrap();
+        assert_eq!(view["response_body"], "a\u{fffd}\0b");
+        assert_eq!(view["response_headers"]["set-cookie"], "a=1, \u{fffd}");
+        assert_eq!((&view["duration_ms"], &view["timings"]["total_ms"]), (&json!(1), &json!(1.499)));
+        assert_eq!(view["id"], format!("{}3", DeliveryId::from_i64(9).with_prefix("del")));
+        assert_eq!(view["number"], Value::Null);
+    }
+}

@@ -1,0 +1,293 @@
+//! `/v1/apps/{app}/endpoints`
+
+use super::{
+    Api,
+    answer::{self, Answer},
+    auth::InApp,
+    deliveries::DeliveryView,
+    fields::{Given, Headers, NotNull, fields},
+    query::{PageParameters, PageView, Query},
+};
+use crate::{
+    domain::endpoint::Endpoint,
+    service::{
+        Patch, Service,
+        endpoints::{EndpointPatch, NewEndpoint},
+    },
+};
+use axum::extract::State;
+use http::{StatusCode, Uri};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// Stands for the value of a header, which may be a credential.
+const REDACTED: &str = "•••";
+
+fields! {
+    /// Where an app's events are to go.
+    #[schema(as = NewEndpoint, example = json!({
+        "url": "https://hooks.bakery.example/in", "event_types": ["payment.*"],
+    }))]
+    struct NewEndpointFields {
+        /// Yours, if you like: 1 to 128 characters out of `A-Z a-z 0-9 _ . : ~ -`; otherwise one is made up.
+        id: Option<String>,
+        #[schema(format = "uri")]
+        url: String,
+        /// Exact types, `prefix.*`, or `*`; every type if absent.
+        event_types: Option<Vec<String>>,
+        /// The app's contract, else `standard`, if absent.
+        contract: Option<String>,
+        /// Fields of the contract to replace for this endpoint, as far as the key may.
+        #[schema(value_type = Option<Object>)]
+        overrides: Option<Value>,
+        /// Signs the requests; made up if absent.
+        secret: Option<String>,
+        /// Sent with every request; stored encrypted, shown without their values.
+        #[schema(value_type = Option<std::collections::HashMap<String, String>>)]
+        headers: Option<Headers>,
+        /// Requests at the same time; 64 unless the operator set something else.
+        #[schema(minimum = 1)]
+        max_in_flight: Option<u32>,
+        description: Option<String>,
+        /// Anything of yours, up to 8 KiB.
+        #[schema(value_type = Option<Object>)]
+        metadata: Option<Map<String, Value>>,
+    }
+}
+
+fields! {
+    /// What to change; null takes an optional field away, what is left out stays. Lists and objects are replaced whole.
+    #[schema(as = EndpointPatch, example = json!({ "event_types": ["payment.*", "refund.created"], "description": null }))]
+    struct EndpointPatchFields {
+        #[schema(value_type = Option<String>, nullable = false, format = "uri")]
+        url: NotNull<String>,
+        /// Null: every type.
+        #[schema(value_type = Option<Vec<String>>)]
+        event_types: Patch<Vec<String>>,
+        #[schema(value_type = Option<String>)]
+        contract: Patch<String>,
+        #[schema(value_type = Option<Object>)]
+        overrides: Patch<Value>,
+        #[schema(value_type = Option<std::collections::HashMap<String, String>>)]
+        headers: Patch<Headers>,
+        #[schema(value_type = Option<u32>, minimum = 1)]
+        max_in_flight: Patch<u32>,
+        #[schema(value_type = Option<String>)]
+        description: Patch<String>,
+        #[schema(value_type = Option<Object>)]
+        metadata: Patch<Map<String, Value>>,
+    }
+}
+
+/// Where an app's events go.
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = Endpoint, example = json!({
+    "id": "ep_01jd2s0a5g000", "url": "https://hooks.bakery.example/in", "event_types": ["payment.*"],
+    "contract": null, "overrides": null, "headers": { "authorization": "•••" }, "max_in_flight": null,
+    "description": null, "metadata": null, "status": "active", "disabled_reason": null, "disabled_at": null,
+    "created_at": "2026-11-15T09:30:00.000Z", "updated_at": "2026-11-15T09:30:00.000Z",
+}))]
+pub(super) struct EndpointView {
+    id: String,
+    #[schema(format = "uri")]
+    url: String,
+    event_types: Vec<String>,
+    contract: Option<String>,
+    #[schema(value_type = Option<Object>)]
+    overrides: Option<Value>,
+    /// Names, without their values.
+    headers: BTreeMap<String, &'static str>,
+    max_in_flight: Option<u32>,
+    description: Option<String>,
+    #[schema(value_type = Option<Object>)]
+    metadata: Option<Value>,
+    /// `active` or `disabled`.
+    status: &'static str,
+    /// `by_hand`, or `gone`: the receiver answered 410.
+    disabled_reason: Option<&'static str>,
+    #[schema(format = DateTime)]
+    disabled_at: Option<String>,
+    #[schema(format = DateTime)]
+    created_at: String,
+    #[schema(format = DateTime)]
+    updated_at: String,
+    /// In the answer to its creation only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    secret: Option<String>,
+}
+
+impl EndpointView {
+    fn of(endpoint: &Endpoint) -> Self {
+        let record = endpoint.record.clone();
+        let settings = record.settings;
+        Self {
+            id: record.uid,
+            url: settings.url,
+            event_types: settings.event_types,
+            contract: settings.contract,
+            overrides: settings.overrides,
+            headers: endpoint.headers.iter().map(|(name, _)| (name.clone(), REDACTED)).collect(),
+            max_in_flight: settings.max_in_flight,
+            description: settings.description,
+            metadata: settings.metadata,
+            status: if record.off.is_some() { "disabled" } else { "active" },
+            disabled_reason: record.off.as_ref().map(|off| off.reason.name()),
+            disabled_at: record.off.map(|off| off.at.rfc3339_millis()),
+            created_at: record.created_at.rfc3339_millis(),
+            updated_at: record.updated_at.rfc3339_millis(),
+            secret: None,
+        }
+    }
+}
+
+/// Create an endpoint
+///
+/// The answer holds its secret, this once; `…/secret` shows it again.
+#[utoipa::path(
+    post, path = "/v1/apps/{app}/endpoints", tag = "Endpoints", request_body = NewEndpointFields,
+    responses(
+        (status = 201, description = "The endpoint, with its secret", body = EndpointView),
+        (status = 403, description = "Only an admin key may set this override"),
+        (status = 409, description = "The id is in use"),
+    ),
+)]
+pub(super) async fn create_endpoint(
+    State(api): State<Arc<Api>>,
+    InApp { caller, entry, .. }: InApp,
+    Given(new): Given<NewEndpointFields>,
+) -> Answer {
+    let new = NewEndpoint {
+        uid: new.id,
+        url: new.url,
+        event_types: new.event_types,
+        contract: new.contract,
+        overrides: new.overrides,
+        secret: new.secret,
+        headers: new.headers,
+        max_in_flight: new.max_in_flight,
+        description: new.description,
+        metadata: new.metadata,
+    };
+    let endpoint = api.service.add_endpoint(caller, &entry, new).await?;
+    let secret = endpoint.secrets.last().map(|secret| secret.text.clone());
+    answer::json(StatusCode::CREATED, &EndpointView { secret, ..EndpointView::of(&endpoint) })
+}
+
+/// List an app's endpoints
+///
+/// In order of creation.
+#[utoipa::path(
+    get, path = "/v1/apps/{app}/endpoints", tag = "Endpoints", params(PageParameters),
+    responses((status = 200, description = "A page of endpoints", body = PageView<EndpointView>)),
+)]
+pub(super) async fn list_endpoints(
+    State(api): State<Arc<Api>>,
+    InApp { entry, .. }: InApp,
+    uri: Uri,
+) -> Answer {
+    let query = Query::read(&uri, &[])?;
+    let page = Service::endpoints(&entry, query.cursor(&api.service)?, query.limit()?);
+    answer::ok(&query.answer(&api.service, page, |endpoint| EndpointView::of(&endpoint)))
+}
+
+/// Get an endpoint
+#[utoipa::path(
+    get, path = "/v1/apps/{app}/endpoints/{endpoint}", tag = "Endpoints",
+    responses((status = 200, description = "The endpoint", body = EndpointView)),
+)]
+pub(super) async fn get_endpoint(InApp { entry, thing, .. }: InApp) -> Answer {
+    answer::ok(&EndpointView::of(&*Service::endpoint(&entry, &thing)?))
+}
+
+/// Change an endpoint
+///
+/// Deliveries that wait follow: they go to the new URL under the new contract.
+#[utoipa::path(
+    patch, path = "/v1/apps/{app}/endpoints/{endpoint}", tag = "Endpoints", request_body = EndpointPatchFields,
+    responses(
+        (status = 200, description = "The endpoint", body = EndpointView),
+        (status = 403, description = "Only an admin key may set this override"),
+        (status = 409, description = "Someone else is changing it"),
+    ),
+)]
+pub(super) async fn update_endpoint(
+    State(api): State<Arc<Api>>,
+    InApp { caller, entry, thing }: InApp,
+    Given(patch): Given<EndpointPatchFields>,
+) -> Answer {
+    let patch = EndpointPatch {
+        url: patch.url.0,
+        event_types: patch.event_types,
+        contract: patch.contract,
+        overrides: patch.overrides,
+        headers: patch.headers,
+        max_in_flight: patch.max_in_flight,
+        description: patch.description,
+        metadata: patch.metadata,
+    };
+    answer::ok(&EndpointView::of(&*api.service.change_endpoint(caller, &entry, &thing, patch).await?))
+}
+
+/// Delete an endpoint
+///
+/// Cancels its waiting deliveries and keeps its history.
+#[utoipa::path(
+    delete, path = "/v1/apps/{app}/endpoints/{endpoint}", tag = "Endpoints",
+    responses((status = 204, description = "Gone")),
+)]
+pub(super) async fn delete_endpoint(
+    State(api): State<Arc<Api>>,
+    InApp { entry, thing, .. }: InApp,
+) -> Answer {
+    api.service.remove_endpoint(&entry, &thing).await?;
+    Ok(answer::nothing())
+}
+
+/// Send a test
+///
+/// An event of type `webhook.test`, whatever the endpoint subscribes to, and even if it is off.
+#[utoipa::path(
+    post, path = "/v1/apps/{app}/endpoints/{endpoint}/test", tag = "Endpoints",
+    responses((status = 202, description = "The delivery of the test", body = DeliveryView)),
+)]
+pub(super) async fn test_endpoint(State(api): State<Arc<Api>>, InApp { entry, thing, .. }: InApp) -> Answer {
+    let delivery = api.service.test(&entry, &thing).await?;
+    let (shown, _) = api.service.delivery_by_id(&entry, delivery).await?;
+    answer::json(StatusCode::ACCEPTED, &DeliveryView::of(&shown, &entry.app()))
+}
+
+/// Switch an endpoint on
+///
+/// What was held for it becomes due. One that is on stays on.
+#[utoipa::path(
+    post, path = "/v1/apps/{app}/endpoints/{endpoint}/enable", tag = "Endpoints",
+    responses(
+        (status = 200, description = "The endpoint", body = EndpointView),
+        (status = 409, description = "It was changed by somebody else at the same time; try again"),
+    ),
+)]
+pub(super) async fn enable_endpoint(
+    State(api): State<Arc<Api>>,
+    InApp { entry, thing, .. }: InApp,
+) -> Answer {
+    answer::ok(&EndpointView::of(&*api.service.enable_endpoint(&entry, &thing).await?))
+}
+
+/// Switch an endpoint off
+///
+/// What waits for it is held or cancelled, as its contract says. One that is off stays as it is.
+#[utoipa::path(
+    post, path = "/v1/apps/{app}/endpoints/{endpoint}/disable", tag = "Endpoints",
+    responses(
+        (status = 200, description = "The endpoint", body = EndpointView),
+        (status = 409, description = "It was changed by somebody else at the same time; try again"),
+    ),
+)]
+pub(super) async fn disable_endpoint(
+    State(api): State<Arc<Api>>,
+    InApp { entry, thing, .. }: InApp,
+) -> Answer {
+    answer::ok(&EndpointView::of(&*api.service.disable_endpoint(&entry, &thing).await?))
+}

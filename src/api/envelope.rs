@@ -1,0 +1,320 @@
+//! The envelope of a published event. `data` stays the bytes it came in: its form is checked, it is never taken apart.
+
+use super::problem::{Code, Problem};
+use crate::{
+    domain::{field::FieldError, time::Timestamp},
+    service::publish::Publish,
+};
+use bytes::Bytes;
+use serde::{
+    Deserialize, Deserializer,
+    de::{IgnoredAny, MapAccess, Visitor},
+};
+use serde_json::{error::Category, value::RawValue};
+use std::{borrow::Cow, fmt};
+
+const NAMES: [&str; 6] = ["id", "type", "data", "created_at", "key", "deliver_at"];
+const DEPTH_MAX: usize = 128;
+/// A smaller slice would keep the whole buffer of its connection in memory for as long as the event is carried.
+const COPIED_BYTES_MAX: usize = 2048;
+
+/// An event as it came, its fields still JSON.
+#[derive(Debug, Default)]
+pub(super) struct Envelope<'a> {
+    values: [Option<&'a RawValue>; NAMES.len()],
+    refusal: Option<Refusal>,
+}
+
+#[derive(Debug)]
+enum Refusal {
+    Twice(&'static str),
+    Unknown(String),
+}
+
+/// An event read from its envelope; lends what a `Publish` needs.
+#[derive(Debug)]
+pub(super) struct Read<'a> {
+    id: Option<Cow<'a, str>>,
+    event_type: Cow<'a, str>,
+    data: Bytes,
+    created_at: Option<Timestamp>,
+    key: Option<Cow<'a, str>>,
+    deliver_at: Option<Timestamp>,
+}
+
+impl<'a> Read<'a> {
+    /// Reads one envelope out of `body`, of which the data stays a slice.
+    pub(super) fn new(envelope: &'a str, body: &Bytes) -> Result<Self, Problem> {
+        let envelope: Envelope<'a> = serde_json::from_str(envelope).map_err(|error| malformed(&error))?;
+        match envelope.refusal {
+            None => {}
+            Some(Refusal::Twice(name)) => {
+                return Err(Problem::at(Code::Malformed, name, format!("{name}: is given twice")));
+            }
+            Some(Refusal::Unknown(name)) => {
+                return Err(FieldError::unknown(&name, &name, NAMES.into_iter()).into());
+            }
+        }
+        let [id, event_type, data, created_at, key, deliver_at] = envelope.values;
+        let missing = |name| FieldError::new(name, "is missing");
+        let data = data.ok_or_else(|| missing("data"))?.get();
+        if is_too_deep(data.as_bytes()) {
+            return Err(Problem::at(Code::Malformed, "data", "data: is nested deeper than 128"));
+        }
+        Ok(Self {
+            id: text("id", id)?,
+            event_type: text("type", event_type)?.ok_or_else(|| missing("type"))?,
+            data: keep(body, data),
+            created_at: time("created_at", created_at)?,
+            key: text("key", key)?,
+            deliver_at: time("deliver_at", deliver_at)?,
+        })
+    }
+
+    pub(super) fn publish<'b>(&'b self, idempotency_key: Option<&'b str>) -> Publish<'b> {
+        Publish {
+            id: self.id.as_deref(),
+            event_type: &self.event_type,
+            data: self.data.clone(),
+            created_at: self.created_at,
+            key: self.key.as_deref(),
+            deliver_at: self.deliver_at,
+            idempotency_key,
+        }
+    }
+}
+
+/// The body as text. Checked once here, so that what is read from it need not be.
+pub(super) fn utf8(body: &Bytes) -> Result<&str, Problem> {
+    std::str::from_utf8(body).map_err(|_| Problem::new(Code::Malformed, "The body is not valid UTF-8."))
+}
+
+pub(super) fn malformed(error: &serde_json::Error) -> Problem {
+    match error.classify() {
+        Category::Data => Problem::new(Code::Malformed, "An event must be a JSON object."),
+        _ => Problem::new(Code::Malformed, format!("The body is not valid JSON: {error}.")),
+    }
+}
+
+fn keep(body: &Bytes, data: &str) -> Bytes {
+    if data.len() <= COPIED_BYTES_MAX {
+        Bytes::copy_from_slice(data.as_bytes())
+    } else {
+        body.slice_ref(data.as_bytes())
+    }
+}
+
+fn text<'a>(name: &'static str, value: Option<&'a RawValue>) -> Result<Option<Cow<'a, str>>, FieldError> {
+    let Some(raw) = value.map(RawValue::get).filter(|raw| *raw != "null") else { return Ok(None) };
+    // Most texts have nothing to unescape.
+    if let Some(plain) = raw.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'))
+        && !plain.contains('\\')
+    {
+        return Ok(Some(Cow::Borrowed(plain)));
+    }
+    let owned: Result<String, _> = serde_json::from_str(raw);
+    owned.map(|text| Some(Cow::Owned(text))).map_err(|_| FieldError::new(name, "must be a string"))
+}
+
+fn time(name: &'static str, value: Option<&RawValue>) -> Result<Option<Timestamp>, FieldError> {
+    let form = "must be a time in RFC 3339, for example \"2026-11-15T09:30:00Z\"";
+    let parse = |text: Cow<'_, str>| Timestamp::parse(&text).ok_or_else(|| FieldError::new(name, form));
+    text(name, value).map_err(|_| FieldError::new(name, form))?.map(parse).transpose()
+}
+
+/// Whether brackets outside of strings nest deeper than allowed, in JSON that is known to be valid.
+fn is_too_deep(json: &[u8]) -> bool {
+    // Brackets in strings count here too, which only makes the exact look necessary.
+    let opening = json.iter().filter(|&&byte| byte == b'[' || byte == b'{').count();
+    opening > DEPTH_MAX && depth(json) > DEPTH_MAX
+}
+
+fn depth(json: &[u8]) -> usize {
+    let (mut depth, mut deepest) = (0usize, 0);
+    let (mut in_string, mut escaped) = (false, false);
+    for &byte in json {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            _ if in_string => {}
+            b'[' | b'{' => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Envelope<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(EnvelopeVisitor)
+    }
+}
+
+struct EnvelopeVisitor;
+
+impl<'de> Visitor<'de> for EnvelopeVisitor {
+    type Value = Envelope<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an event")
+    }
+
+    /// Reads to the end even past a refusal, because what is not JSON at all is said first.
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Envelope<'de>, M::Error> {
+        let mut envelope = Envelope::default();
+        while let Some(Name(name)) = map.next_key()? {
+            let Some(place) = NAMES.iter().position(|known| *known == name) else {
+                map.next_value::<IgnoredAny>()?;
+                envelope.refusal.get_or_insert_with(|| Refusal::Unknown(name.into_owned()));
+                continue;
+            };
+            if envelope.values[place].replace(map.next_value()?).is_some() {
+                envelope.refusal.get_or_insert(Refusal::Twice(NAMES[place]));
+            }
+        }
+        Ok(envelope)
+    }
+}
+
+/// A key of the envelope, borrowed unless it is written with escapes.
+struct Name<'a>(Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Name<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(NameVisitor)
+    }
+}
+
+struct NameVisitor;
+
+impl<'de> Visitor<'de> for NameVisitor {
+    type Value = Name<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a field name")
+    }
+
+    fn visit_borrowed_str<E>(self, name: &'de str) -> Result<Name<'de>, E> {
+        Ok(Name(Cow::Borrowed(name)))
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<Name<'de>, E> {
+        Ok(Name(Cow::Owned(name.to_owned())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn read(body: &str) -> Result<(String, Bytes), (u16, Option<String>)> {
+        let bytes = Bytes::copy_from_slice(body.as_bytes());
+        let read = utf8(&bytes).and_then(|text| Read::new(text, &bytes));
+        read.map(|read| (read.event_type.into_owned(), read.data.clone())).map_err(|problem| {
+            let view = problem.view();
+            (view.status, view.field)
+        })
+    }
+
+    fn field(status: u16, name: &str) -> Result<(String, Bytes), (u16, Option<String>)> {
+        Err((status, Some(name.to_owned())))
+    }
+
+    #[test]
+    fn data_is_kept_byte_for_byte() {
+        for data in [
+            r#"{ "b" : 1.10 , "a":"\u00e9\/" }"#,
+            "null",
+            "1e400",
+            "0.10000000000000000000001",
+            "[1,\n2]",
+            r#""\ud800""#,
+            "\"\u{2028}\"",
+            r#"{"a":1,"a":2}"#,
+        ] {
+            let (_, kept) = read(&format!(r#"{{"type":"a", "data": {data} }}"#)).unwrap();
+            assert_eq!(kept, data);
+        }
+        let long = format!("\"{}\"", "x".repeat(COPIED_BYTES_MAX));
+        assert_eq!(read(&format!(r#"{{"data":{long},"type":"a"}}"#)).unwrap().1, long);
+    }
+
+    #[test]
+    fn fields_that_are_missing_twice_or_unknown_are_named() {
+        assert_eq!(read(r#"{"data":1}"#), field(422, "type"));
+        assert_eq!(read(r#"{"type":"a"}"#), field(422, "data"));
+        assert_eq!(read(r#"{"type":"a","data":1,"type":"b"}"#), field(400, "type"));
+        assert_eq!(read(r#"{"type":"a","data":1,"d\u0061ta":1}"#), field(400, "data"));
+        assert_eq!(read(r#"{"type":"a","data":1,"payload":1}"#), field(422, "payload"));
+        assert_eq!(read(r#"{"type":5,"data":1}"#), field(422, "type"));
+        assert_eq!(read(r#"{"type":null,"data":1}"#), field(422, "type"));
+        assert_eq!(read(r#"{"type":"a","data":1,"created_at":"soon"}"#), field(422, "created_at"));
+        assert_eq!(read(r#"{"type":"a","data":1,"deliver_at":5}"#), field(422, "deliver_at"));
+        assert!(read(r#"{"type":"a","data":1,"id":null,"key":null,"created_at":null}"#).is_ok());
+        assert_eq!(read(r#"{"type":"\u0061","data":1}"#).unwrap().0, "a");
+    }
+
+    #[test]
+    fn what_is_not_one_json_object_is_malformed() {
+        let ok = r#"{"type":"a","data":1}"#;
+        let bodies = [
+            "",
+            "[]",
+            "5",
+            "{",
+            &format!("\u{feff}{ok}"),
+            &format!("{ok}x"),
+            r#"{"type":"a","data":}"#,
+            "{'a':1}",
+        ];
+        for body in bodies {
+            assert_eq!(read(body), Err((400, None)), "{body}");
+        }
+        let invalid = Bytes::from_static(b"{\"type\":\"a\",\"data\":\"\xff\"}");
+        assert_eq!(utf8(&invalid).unwrap_err().status(), 400);
+    }
+
+    #[test]
+    fn nesting_is_allowed_up_to_its_bound_and_never_overflows() {
+        let nested =
+            |levels: usize| format!(r#"{{"type":"a","data":{}{}}}"#, "[".repeat(levels), "]".repeat(levels));
+        assert!(read(&nested(DEPTH_MAX)).is_ok());
+        assert_eq!(read(&nested(DEPTH_MAX + 1)), field(400, "data"));
+        assert_eq!(read(&nested(400_000)), field(400, "data"));
+        let flat = format!(r#"{{"type":"a","data":[{}"\"[[[["]}}"#, "[],".repeat(300));
+        assert!(read(&flat).is_ok(), "many brackets side by side, and brackets in strings, are not deep");
+    }
+
+    proptest! {
+        #[test]
+        fn depth_agrees_with_a_parser(json in arbitrary_json(), pad in "[\\[{\\\\\"]{0,8}") {
+            let value = serde_json::json!([json, pad]);
+            prop_assert_eq!(depth(value.to_string().as_bytes()), depth_of(&value));
+        }
+    }
+
+    fn depth_of(value: &serde_json::Value) -> usize {
+        match value {
+            serde_json::Value::Array(list) => 1 + list.iter().map(depth_of).max().unwrap_or(0),
+            serde_json::Value::Object(map) => 1 + map.values().map(depth_of).max().unwrap_or(0),
+            _ => 0,
+        }
+    }
+
+    fn arbitrary_json() -> impl Strategy<Value = serde_json::Value> {
+        let leaf = prop_oneof![Just(serde_json::Value::Null), ".{0,6}".prop_map(serde_json::Value::from)];
+        leaf.prop_recursive(6, 40, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(serde_json::Value::from),
+                prop::collection::vec((".{0,3}", inner), 0..4)
+                    .prop_map(|pairs| serde_json::Value::Object(pairs.into_iter().collect())),
+            ]
+        })
+    }
+}

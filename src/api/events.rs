@@ -1,0 +1,185 @@
+//! `/v1/apps/{app}/events`, looking at them.
+
+use super::{
+    Api,
+    answer::{self, Answer},
+    auth::InApp,
+    deliveries::DeliveryView,
+    query::{PageParameters, PageView, Query},
+};
+use crate::{
+    domain::{app::App, event::Event, time::Timestamp},
+    service::events::{EventQuery, Standing},
+};
+use axum::extract::State;
+use http::Uri;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use std::sync::Arc;
+
+/// A published event.
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = Event, example = json!({
+    "id": "order-1001-paid", "type": "payment.completed", "created_at": "2026-11-15T09:30:00.000Z",
+    "accepted_at": "2026-11-15T09:30:00.000Z", "key": null, "deliver_at": null, "is_skipped": false,
+}))]
+pub(super) struct EventView {
+    id: String,
+    r#type: String,
+    #[schema(format = DateTime)]
+    created_at: String,
+    #[schema(format = DateTime)]
+    accepted_at: String,
+    key: Option<String>,
+    #[schema(format = DateTime)]
+    deliver_at: Option<String>,
+    /// No endpoint wanted it.
+    is_skipped: bool,
+}
+
+/// A published event with what it carried and its deliveries.
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = EventDetail, example = json!({
+    "id": "order-1001-paid", "type": "payment.completed", "created_at": "2026-11-15T09:30:00.000Z",
+    "accepted_at": "2026-11-15T09:30:00.000Z", "key": null, "deliver_at": null, "is_skipped": false,
+    "data": { "order": 1001, "amount": "12.50" }, "data_erased": false,
+    "deliveries": [super::deliveries::example()],
+}))]
+pub(super) struct EventDetailView {
+    #[serde(flatten)]
+    event: EventView,
+    /// Null once it was erased.
+    #[schema(value_type = serde_json::Value)]
+    data: Option<Box<RawValue>>,
+    data_erased: bool,
+    deliveries: Vec<DeliveryView>,
+}
+
+/// How an event stands as a whole.
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = EventStatus, example = json!({
+    "event_id": "order-1001-paid", "status": "retrying", "attempts": 2, "last_error": "HTTP 500",
+    "delivered": false, "completed_at": null, "deliveries": [super::deliveries::example()],
+}))]
+pub(super) struct EventStatusView {
+    event_id: String,
+    /// The state of its delivery; of several the worst unfinished one, else the worst; `skipped` if there is none.
+    status: &'static str,
+    /// Numbered attempts of all its deliveries.
+    attempts: u32,
+    last_error: Option<String>,
+    /// Whether every delivery arrived.
+    delivered: bool,
+    /// When the last of its deliveries ended, if all did.
+    #[schema(format = DateTime)]
+    completed_at: Option<String>,
+    deliveries: Vec<DeliveryView>,
+}
+
+/// Which events to list.
+#[derive(utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "describes the parameters that the list reads")]
+pub(super) struct EventFilters {
+    /// Exactly this type.
+    event_type: Option<String>,
+    /// Accepted at this time or later.
+    #[param(format = DateTime)]
+    from: Option<String>,
+    /// Accepted before this time.
+    #[param(format = DateTime)]
+    to: Option<String>,
+}
+
+impl EventView {
+    fn of(event: &Event, app: &App) -> Self {
+        Self {
+            id: event.public_id(app.id_prefix()),
+            r#type: event.event_type.clone(),
+            created_at: event.created_at.rfc3339_millis(),
+            accepted_at: event.accepted_at.rfc3339_millis(),
+            key: event.key.clone(),
+            deliver_at: event.deliver_at.map(Timestamp::rfc3339_millis),
+            is_skipped: event.is_skipped,
+        }
+    }
+}
+
+/// List events
+///
+/// The newest first, without what they carried.
+#[utoipa::path(
+    get, path = "/v1/apps/{app}/events", tag = "Events", params(EventFilters, PageParameters),
+    responses((status = 200, description = "A page of events", body = PageView<EventView>)),
+)]
+pub(super) async fn list_events(State(api): State<Arc<Api>>, InApp { entry, .. }: InApp, uri: Uri) -> Answer {
+    let query = Query::read(&uri, &["event_type", "from", "to"])?;
+    let filter = EventQuery {
+        event_type: query.owned("event_type"),
+        from: query.time("from")?,
+        to: query.time("to")?,
+    };
+    let page = api.service.events(&entry, filter, query.cursor(&api.service)?, query.limit()?).await?;
+    let app = entry.app();
+    answer::ok(&query.answer(&api.service, page, |event| EventView::of(&event, &app)))
+}
+
+/// Get an event
+///
+/// By the producer's id or ours; with what it carried and its deliveries.
+#[utoipa::path(
+    get, path = "/v1/apps/{app}/events/{event}", tag = "Events",
+    responses((status = 200, description = "The event", body = EventDetailView)),
+)]
+pub(super) async fn get_event(State(api): State<Arc<Api>>, InApp { entry, thing, .. }: InApp) -> Answer {
+    let (event, deliveries) = api.service.event_with_deliveries(&entry, &thing).await?;
+    let app = entry.app();
+    let text = std::str::from_utf8(&event.data).ok().filter(|text| !text.is_empty());
+    let data = text.and_then(|text| RawValue::from_string(text.to_owned()).ok());
+    answer::ok(&EventDetailView {
+        event: EventView::of(&event, &app),
+        data_erased: event.data.is_empty(),
+        data,
+        deliveries: deliveries.iter().map(|shown| DeliveryView::of(shown, &app)).collect(),
+    })
+}
+
+/// Get how an event stands
+#[utoipa::path(
+    get, path = "/v1/apps/{app}/events/{event}/status", tag = "Events",
+    responses((status = 200, description = "How it stands", body = EventStatusView)),
+)]
+pub(super) async fn get_event_status(
+    State(api): State<Arc<Api>>,
+    InApp { entry, thing, .. }: InApp,
+) -> Answer {
+    let (event, deliveries) = api.service.event_with_deliveries(&entry, &thing).await?;
+    let app = entry.app();
+    let standing = Standing::of(&deliveries);
+    let ends: Option<Vec<Timestamp>> = deliveries.iter().map(|shown| shown.delivery.finished_at).collect();
+    let worst = deliveries.iter().find(|shown| Standing::Worst(shown.delivery.state) == standing);
+    answer::ok(&EventStatusView {
+        event_id: event.public_id(app.id_prefix()),
+        status: standing.name(),
+        attempts: deliveries.iter().map(|shown| shown.delivery.attempt_count).sum(),
+        last_error: worst.and_then(|shown| shown.last_error.clone()),
+        delivered: standing.is_delivered(),
+        completed_at: ends.and_then(|ends| ends.into_iter().max()).map(Timestamp::rfc3339_millis),
+        deliveries: deliveries.iter().map(|shown| DeliveryView::of(shown, &app)).collect(),
+    })
+}
+
+/// Erase what an event carried
+///
+/// The record and its history stay. Deliveries that still wait have nothing to send any more.
+#[utoipa::path(
+    delete, path = "/v1/apps/{app}/events/{event}/data", tag = "Events",
+    responses((status = 204, description = "Erased")),
+)]
+pub(super) async fn erase_event_data(
+    State(api): State<Arc<Api>>,
+    InApp { entry, thing, .. }: InApp,
+) -> Answer {
+    api.service.erase_data(&entry, &thing).await?;
+    Ok(answer::nothing())
+}

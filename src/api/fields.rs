@@ -1,0 +1,206 @@
+//! Bodies of management requests, read field by field, so that every refusal names its field.
+//!
+//! `fields!` makes a struct, its reader and its description in the OpenAPI document out of one definition. A field is
+//! required, `Option` (null is absent), `NotNull` (may be left out, null is refused) or `Patch` (null is a value).
+
+use super::{
+    Api,
+    problem::{Code, Problem},
+};
+use crate::{
+    domain::{
+        field::FieldError,
+        time::{DURATION_FORM, Timestamp, parse_duration},
+    },
+    service::Patch,
+};
+use axum::extract::{FromRequest, Request};
+use serde_json::{Map, Value};
+use std::{sync::Arc, time::Duration};
+
+/// The body of a request, read and checked as far as its form goes. An empty body is an object without fields.
+pub(super) struct Given<T>(pub T);
+
+pub(super) trait Fields: Sized {
+    const NAMES: &'static [&'static str];
+    fn read(object: &mut Map<String, Value>) -> Result<Self, FieldError>;
+}
+
+impl<T: Fields> FromRequest<Arc<Api>> for Given<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, api: &Arc<Api>) -> Result<Self, Problem> {
+        let (parts, body) = request.into_parts();
+        let held = api.bodies.read(&parts.headers, body).await?;
+        read(&held.bytes).map(Self)
+    }
+}
+
+fn read<T: Fields>(bytes: &[u8]) -> Result<T, Problem> {
+    let bytes = if bytes.is_empty() { b"{}" } else { bytes };
+    let value: Value = serde_json::from_slice(bytes)
+        .map_err(|error| Problem::new(Code::Malformed, format!("The body is not valid JSON: {error}.")))?;
+    let Value::Object(mut object) = value else {
+        return Err(Problem::new(Code::Malformed, "The body must be a JSON object."));
+    };
+    if let Some(unknown) = object.keys().find(|name| !T::NAMES.contains(&name.as_str())) {
+        return Err(FieldError::unknown(unknown, unknown, T::NAMES.iter().copied()).into());
+    }
+    Ok(T::read(&mut object)?)
+}
+
+/// May be left out, but not null: there is nothing to take away.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct NotNull<T>(pub Option<T>);
+
+/// Header names and values, in the order they were given.
+pub(super) type Headers = Vec<(String, String)>;
+
+/// A value that a field may hold, and what is allowed, in words.
+pub(super) trait Kind: Sized {
+    const FORM: &'static str;
+    fn read(value: Value) -> Option<Self>;
+}
+
+macro_rules! kind {
+    ($kind:ty, $form:expr, $value:ident => $read:expr) => {
+        impl Kind for $kind {
+            const FORM: &'static str = $form;
+            fn read($value: Value) -> Option<Self> {
+                $read
+            }
+        }
+    };
+}
+
+kind!(String, "a string", value => match value { Value::String(text) => Some(text), _ => None });
+kind!(bool, "true or false", value => value.as_bool());
+kind!(u32, "a whole number", value => value.as_u64()?.try_into().ok());
+kind!(Value, "a JSON value", value => Some(value));
+kind!(Map<String, Value>, "an object", value => match value { Value::Object(object) => Some(object), _ => None });
+kind!(Vec<String>, "a list of strings", value => serde_json::from_value(value).ok());
+kind!(Timestamp, "a time in RFC 3339, for example \"2026-11-15T09:30:00Z\"", value => Timestamp::parse(value.as_str()?));
+kind!(Duration, DURATION_FORM, value => parse_duration(value.as_str()?));
+kind!(Headers, "an object of header names and values", value => {
+    let Value::Object(object) = value else { return None };
+    object.into_iter().map(|(name, value)| Some((name, String::read(value)?))).collect()
+});
+
+/// How a field is taken out of its object.
+pub(super) trait FromField: Sized {
+    fn from_field(name: &str, value: Option<Value>) -> Result<Self, FieldError>;
+}
+
+fn kind<T: Kind>(name: &str, value: Value) -> Result<T, FieldError> {
+    T::read(value).ok_or_else(|| FieldError::new(name, format!("must be {}", T::FORM)))
+}
+
+impl FromField for String {
+    fn from_field(name: &str, value: Option<Value>) -> Result<Self, FieldError> {
+        kind(name, value.ok_or_else(|| FieldError::new(name, "is missing"))?)
+    }
+}
+
+impl<T: Kind> FromField for Option<T> {
+    fn from_field(name: &str, value: Option<Value>) -> Result<Self, FieldError> {
+        value.filter(|value| !value.is_null()).map(|value| kind(name, value)).transpose()
+    }
+}
+
+impl<T: Kind> FromField for NotNull<T> {
+    fn from_field(name: &str, value: Option<Value>) -> Result<Self, FieldError> {
+        value.map(|value| kind(name, value)).transpose().map(Self)
+    }
+}
+
+impl<T: Kind> FromField for Patch<T> {
+    fn from_field(name: &str, value: Option<Value>) -> Result<Self, FieldError> {
+        match value {
+            None => Ok(Self::Absent),
+            Some(Value::Null) => Ok(Self::Null),
+            Some(value) => kind(name, value).map(Self::Value),
+        }
+    }
+}
+
+macro_rules! fields {
+    ($(#[$meta:meta])* struct $name:ident { $($(#[$field_meta:meta])* $field:ident: $kind:ty),+ $(,)? }) => {
+        #[derive(Debug, utoipa::ToSchema)]
+        $(#[$meta])*
+        pub(super) struct $name { $($(#[$field_meta])* pub $field: $kind),+ }
+
+        impl $crate::api::fields::Fields for $name {
+            const NAMES: &'static [&'static str] = &[$(stringify!($field)),+];
+
+            fn read(
+                object: &mut serde_json::Map<String, serde_json::Value>,
+            ) -> Result<Self, $crate::domain::field::FieldError> {
+                Ok(Self { $($field: {
+                    let name = stringify!($field);
+                    $crate::api::fields::FromField::from_field(name, object.remove(name))?
+                }),+ })
+            }
+        }
+    };
+}
+pub(super) use fields;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, PartialEq, Eq)]
+    struct Sample {
+        name: String,
+        size: NotNull<u32>,
+        note: Patch<String>,
+        tags: Option<Vec<String>>,
+    }
+
+    impl Fields for Sample {
+        const NAMES: &'static [&'static str] = &["name", "size", "note", "tags"];
+        fn read(object: &mut Map<String, Value>) -> Result<Self, FieldError> {
+            Ok(Self {
+                name: FromField::from_field("name", object.remove("name"))?,
+                size: FromField::from_field("size", object.remove("size"))?,
+                note: FromField::from_field("note", object.remove("note"))?,
+                tags: FromField::from_field("tags", object.remove("tags"))?,
+            })
+        }
+    }
+
+    fn refusal(body: &str) -> (u16, &'static str, Option<String>, String) {
+        let view = read::<Sample>(body.as_bytes()).unwrap_err().view();
+        (view.status, view.code, view.field, view.detail)
+    }
+
+    #[test]
+    fn null_and_absent_are_told_apart_where_it_matters() {
+        let sample = |body: &str| read::<Sample>(body.as_bytes()).unwrap();
+        assert_eq!(sample(r#"{"name":"a"}"#).note, Patch::Absent);
+        assert_eq!(sample(r#"{"name":"a","note":null}"#).note, Patch::Null);
+        assert_eq!(sample(r#"{"name":"a","note":"n"}"#).note, Patch::Value("n".into()));
+        assert_eq!(sample(r#"{"name":"a","tags":null}"#).tags, None);
+        assert_eq!(refusal(r#"{"name":"a","size":null}"#).2.as_deref(), Some("size"));
+    }
+
+    #[test]
+    fn every_refusal_names_its_field() {
+        assert_eq!(refusal("{}").3, "name: is missing");
+        assert_eq!(refusal(""), refusal("{}"));
+        assert_eq!(refusal(r#"{"name":5}"#).3, "name: must be a string");
+        assert_eq!(refusal(r#"{"name":"a","tags":["x",1]}"#).3, "tags: must be a list of strings");
+        let (status, code, field, detail) = refusal(r#"{"name":"a","nmae":"b"}"#);
+        assert_eq!((status, code, field.as_deref()), (422, "unknown_field", Some("nmae")));
+        assert_eq!(detail, "nmae: there is no such field; did you mean `name`?");
+    }
+
+    #[test]
+    fn what_is_no_json_object_is_malformed() {
+        let deep = "[".repeat(200);
+        for body in ["[]", "5", "{", "\u{feff}{}", r#"{"name":"a"}x"#, &deep] {
+            assert_eq!(refusal(body).0, 400, "{body:.20}");
+        }
+        assert_eq!(read::<Sample>(b"{\"name\":\"\xff\"}").unwrap_err().status(), 400);
+    }
+}

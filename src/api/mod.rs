@@ -1,0 +1,88 @@
+//! HTTP: routes, wire types, auth, problems, OpenAPI; the only room with status codes.
+//!
+//! Every route is added together with its description, so that `/openapi.json` cannot forget one.
+
+mod answer;
+mod apps;
+mod auth;
+mod body;
+mod dead_letters;
+mod deliveries;
+mod endpoints;
+mod envelope;
+mod events;
+mod fields;
+mod keys;
+mod metrics;
+mod openapi;
+mod probes;
+mod problem;
+mod publish;
+mod query;
+mod secrets;
+pub mod server;
+#[cfg(test)]
+mod tests;
+
+pub use openapi::openapi_json;
+
+use crate::service::Service;
+use axum::Router;
+use bytes::Bytes;
+use problem::{Code, Problem};
+use std::sync::Arc;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+/// What every handler has at hand.
+struct Api {
+    service: Arc<Service>,
+    bodies: body::Reader,
+    openapi: Bytes,
+}
+
+/// The whole API, ready to be served.
+pub fn router(service: Arc<Service>) -> Router {
+    let bodies = body::Reader::new(service.limits().body_bytes_max);
+    let api = Api { service, bodies, openapi: openapi_json().into() };
+    let (router, _) = described_routes().split_for_parts();
+    router
+        .method_not_allowed_fallback(async || {
+            Problem::new(Code::MethodNotAllowed, "See /openapi.json for what there is.")
+        })
+        .fallback(async || Problem::new(Code::NotFound, "There is no such path; see /openapi.json."))
+        .with_state(Arc::new(api))
+}
+
+fn described_routes() -> OpenApiRouter<Arc<Api>> {
+    OpenApiRouter::with_openapi(openapi::outline())
+        .routes(routes!(apps::create_app, apps::list_apps))
+        .routes(routes!(apps::get_app, apps::update_app, apps::delete_app))
+        .routes(routes!(endpoints::create_endpoint, endpoints::list_endpoints))
+        .routes(routes!(endpoints::get_endpoint, endpoints::update_endpoint, endpoints::delete_endpoint))
+        .routes(routes!(endpoints::test_endpoint))
+        .routes(routes!(endpoints::enable_endpoint))
+        .routes(routes!(endpoints::disable_endpoint))
+        .routes(routes!(secrets::get_secret))
+        .routes(routes!(secrets::rotate_secret))
+        .routes(routes!(publish::publish_event, events::list_events))
+        .routes(routes!(publish::publish_batch))
+        // A producer may call an event "batch"; reading it is described as `events/{event}`.
+        .route("/v1/apps/{app}/events/batch", axum::routing::get(events::get_event))
+        .routes(routes!(events::get_event))
+        .routes(routes!(events::get_event_status))
+        .routes(routes!(events::erase_event_data))
+        .routes(routes!(deliveries::list_deliveries))
+        .routes(routes!(deliveries::get_delivery, deliveries::delete_delivery))
+        .routes(routes!(deliveries::retry_delivery))
+        .routes(routes!(deliveries::replay_delivery))
+        .routes(routes!(deliveries::cancel_delivery))
+        .routes(routes!(dead_letters::list_dead_letters))
+        .routes(routes!(dead_letters::replay_dead_letter))
+        .routes(routes!(dead_letters::close_dead_letter))
+        .routes(routes!(keys::create_key, keys::list_keys))
+        .routes(routes!(keys::revoke_key))
+        .routes(routes!(probes::livez))
+        .routes(routes!(probes::readyz))
+        .routes(routes!(metrics::metrics))
+        .routes(routes!(probes::openapi))
+}

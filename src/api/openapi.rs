@@ -1,0 +1,295 @@
+//! The OpenAPI document: the descriptions that stand beside the handlers, completed with what they have in common.
+//!
+//! Every operation gets its path parameters, the refusals that its shape makes possible, and an example for every body.
+
+use super::{
+    described_routes,
+    problem::{Code, Problem, ProblemView},
+};
+use serde_json::{Map, Value, json};
+use utoipa::{
+    OpenApi,
+    openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme},
+};
+
+const TAGS: [(&str, &str); 7] = [
+    ("Apps", "Tenants: merchants, organisations, customers. Nobody sees another's events."),
+    ("Endpoints", "Where an app's events go."),
+    ("Events", "What happened, published once."),
+    ("Deliveries", "One event to one endpoint, with every attempt."),
+    ("Dead letters", "Deliveries that ended undelivered and wait for someone to look."),
+    ("Keys", "Who may do what."),
+    ("Operation", "For load balancers, monitoring and tools; without a key."),
+];
+
+/// What stands for a name in a path.
+const PATH_PARAMETERS: [(&str, &str); 5] = [
+    ("app", "The app's id."),
+    ("endpoint", "The endpoint's id."),
+    ("event", "The event's id: the producer's or ours."),
+    ("delivery", "The delivery's id."),
+    ("key", "The key's id."),
+];
+
+#[derive(OpenApi)]
+#[openapi(components(schemas(ProblemView)))]
+struct Outline;
+
+pub(super) fn outline() -> utoipa::openapi::OpenApi {
+    let mut outline = Outline::openapi();
+    outline.info.title = "Posthaste".into();
+    outline.info.version = env!("CARGO_PKG_VERSION").into();
+    outline.info.description = Some(
+        "Delivers webhooks: publish an event once, and it reaches every endpoint that wants it. \
+         Errors are `application/problem+json` with a stable `code`. Times are RFC 3339 in UTC, durations like `5m`."
+            .into(),
+    );
+    outline.tags = Some(TAGS.iter().map(|(name, about)| tag(name, about)).collect());
+    let key = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
+    if let Some(components) = &mut outline.components {
+        components.add_security_scheme("key", key);
+    }
+    outline.security = Some(vec![SecurityRequirement::new::<_, [String; 0], String>("key", [])]);
+    outline
+}
+
+fn tag(name: &str, about: &str) -> utoipa::openapi::Tag {
+    let mut tag = utoipa::openapi::Tag::new(name);
+    tag.description = Some(about.to_owned());
+    tag
+}
+
+/// The document as it is served and checked in.
+pub fn openapi_json() -> String {
+    let mut document = serde_json::to_value(described_routes().to_openapi()).unwrap_or_default();
+    let schemas = document["components"]["schemas"].clone();
+    for (path, item) in document["paths"].as_object_mut().into_iter().flatten() {
+        for (method, operation) in item.as_object_mut().into_iter().flatten() {
+            add_path_parameters(path, operation);
+            add_refusals(path, method, operation);
+            relax_body(operation, &schemas);
+            add_examples(operation, &schemas);
+        }
+    }
+    let refusals = Code::ALL.map(|code| (code.name().to_owned(), refusal(code, code.title())));
+    document["components"]["responses"] = Value::Object(refusals.into_iter().collect());
+    let mut text = serde_json::to_string_pretty(&document).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+fn add_path_parameters(path: &str, operation: &mut Value) {
+    let named = |name: &str| path.contains(&format!("{{{name}}}"));
+    let described = PATH_PARAMETERS.iter().filter(|(name, _)| named(name)).map(|(name, about)| {
+        json!({ "name": name, "in": "path", "required": true, "description": about, "schema": { "type": "string" } })
+    });
+    let mut parameters: Vec<Value> = described.collect();
+    parameters.extend(operation["parameters"].as_array().cloned().unwrap_or_default());
+    if !parameters.is_empty() {
+        operation["parameters"] = Value::Array(parameters);
+    }
+}
+
+/// What can go wrong follows from what an operation has: a key, a path, a body, parameters, something to write.
+fn add_refusals(path: &str, method: &str, operation: &mut Value) {
+    if !path.starts_with("/v1/") {
+        return;
+    }
+    let has_body = operation.get("requestBody").is_some();
+    let is_list =
+        operation["parameters"].as_array().is_some_and(|all| all.iter().any(|one| one["in"] == "query"));
+    let mut codes = vec![Code::Unauthorized, Code::Internal, Code::Unavailable];
+    if path.contains('{') {
+        codes.push(Code::NotFound);
+    }
+    if has_body {
+        codes.extend([
+            Code::Malformed,
+            Code::Timeout,
+            Code::TooLarge,
+            Code::UnsupportedEncoding,
+            Code::Invalid,
+        ]);
+    }
+    if is_list {
+        codes.extend([Code::InvalidCursor, Code::Invalid]);
+    }
+    if method != "get" {
+        codes.push(Code::Overloaded);
+    }
+    if let Some(responses) = operation["responses"].as_object_mut() {
+        for code in codes {
+            let status = code.status().as_str().to_owned();
+            responses
+                .entry(status)
+                .or_insert_with(|| json!({ "$ref": format!("#/components/responses/{}", code.name()) }));
+        }
+        for (status, response) in responses.iter_mut() {
+            let of_status = Code::ALL.into_iter().filter(|code| code.status().as_str() == status);
+            let is_plain = response.get("content").is_none() && response.get("$ref").is_none();
+            let about = response["description"].as_str().unwrap_or_default().to_owned();
+            // Of several codes with one status the one that is named, else the one that deliveries have.
+            let code = of_status.clone().find(|code| code.title() == about).or_else(|| {
+                let usual = if path.contains("{delivery}") { Code::WrongState } else { Code::Conflict };
+                of_status.clone().find(|code| *code == usual).or_else(|| of_status.clone().next())
+            });
+            if let Some(code) = code.filter(|_| is_plain) {
+                *response = refusal(code, &about);
+            }
+        }
+        sort(responses);
+    }
+}
+
+/// The answer to a refusal, with an example.
+fn refusal(code: Code, about: &str) -> Value {
+    let example = serde_json::to_value(Problem::new(code, format!("{about}.")).view()).unwrap_or_default();
+    let mut response = json!({
+        "description": about,
+        "content": {
+            "application/problem+json": { "schema": { "$ref": "#/components/schemas/Problem" }, "example": example },
+        },
+    });
+    let header = |about: &str| json!({ "description": about, "schema": { "type": "string" } });
+    match code {
+        Code::Overloaded | Code::Unavailable => {
+            response["headers"] = json!({ "Retry-After": header("Seconds to wait.") });
+        }
+        Code::Unauthorized => {
+            response["headers"] = json!({ "WWW-Authenticate": header("How to send a key.") });
+        }
+        _ => {}
+    }
+    response
+}
+
+fn sort(responses: &mut Map<String, Value>) {
+    let mut sorted: Vec<(String, Value)> = std::mem::take(responses).into_iter().collect();
+    sorted.sort_by(|a, b| a.0.cmp(&b.0));
+    responses.extend(sorted);
+}
+
+/// An empty body is an object without fields, so a body of which nothing is required may be left out.
+fn relax_body(operation: &mut Value, schemas: &Value) {
+    let schema = operation["requestBody"]["content"]["application/json"]["schema"]["$ref"].as_str();
+    let name = schema.and_then(|reference| reference.rsplit('/').next()).map(str::to_owned);
+    if name.is_some_and(|name| schemas[name].get("required").is_none()) {
+        operation["requestBody"]["required"] = false.into();
+    }
+}
+
+/// Copies the example of a body's schema to where tools look for it.
+fn add_examples(operation: &mut Value, schemas: &Value) {
+    let mut contents: Vec<&mut Value> = Vec::new();
+    if let Value::Object(operation) = operation {
+        for (name, part) in operation.iter_mut() {
+            match (name.as_str(), part) {
+                ("requestBody", body) => contents.push(body),
+                ("responses", Value::Object(responses)) => contents.extend(responses.values_mut()),
+                _ => {}
+            }
+        }
+    }
+    for media in contents.into_iter().filter_map(|part| part.get_mut("content")?.as_object_mut()).flatten() {
+        let (_, media) = media;
+        if media.get("example").is_none()
+            && let Some(example) = example_of(&media["schema"], schemas)
+        {
+            media["example"] = example;
+        }
+    }
+}
+
+fn example_of(schema: &Value, schemas: &Value) -> Option<Value> {
+    if let Some(name) = schema["$ref"].as_str() {
+        return example_of(&schemas[name.rsplit('/').next()?], schemas);
+    }
+    if let Some(example) = schema.get("example") {
+        return Some(example.clone());
+    }
+    // A page: one of what it lists.
+    let item = schema["properties"]["data"].get("items")?;
+    Some(json!({ "data": [example_of(item, schemas)?], "next_cursor": null }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn document() -> Value {
+        serde_json::from_str(&openapi_json()).unwrap()
+    }
+
+    fn operations(document: &Value) -> Vec<(String, Value)> {
+        let paths = document["paths"].as_object().unwrap();
+        let all = paths.iter().flat_map(|(path, item)| {
+            item.as_object()
+                .unwrap()
+                .iter()
+                .map(move |(method, operation)| (format!("{method} {path}"), operation.clone()))
+        });
+        all.collect()
+    }
+
+    fn resolved<'a>(document: &'a Value, part: &'a Value) -> &'a Value {
+        match part["$ref"].as_str() {
+            Some(reference) => document.pointer(reference.strip_prefix('#').unwrap()).unwrap(),
+            None => part,
+        }
+    }
+
+    #[test]
+    fn the_checked_in_document_is_the_one_that_is_served() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/openapi.json");
+        let checked_in = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(
+            checked_in == openapi_json(),
+            "docs/openapi.json is old: posthaste openapi > docs/openapi.json"
+        );
+    }
+
+    #[test]
+    fn every_body_has_a_schema_that_exists_and_an_example() {
+        let document = document();
+        assert_eq!(document["openapi"], "3.1.0");
+        for (name, operation) in operations(&document) {
+            let responses = operation["responses"].as_object().unwrap();
+            for part in responses.values().chain(operation.get("requestBody")) {
+                let part = resolved(&document, part);
+                for media in part["content"].as_object().into_iter().flat_map(Map::values) {
+                    assert!(media.get("example").is_some(), "{name}: no example in {media}");
+                    if let Some(schema) = media["schema"]["$ref"].as_str() {
+                        let pointer = schema.strip_prefix('#').unwrap();
+                        assert!(document.pointer(pointer).is_some(), "{name}: {schema} is missing");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_operation_is_explained_and_its_refusals_are_problems() {
+        let document = document();
+        for (name, operation) in operations(&document) {
+            for part in ["summary", "operationId", "tags"] {
+                assert!(operation.get(part).is_some(), "{name}: no {part}");
+            }
+            let responses = operation["responses"].as_object().unwrap();
+            if name.contains("/v1/") {
+                for status in ["401", "500", "503"] {
+                    assert!(responses.contains_key(status), "{name}: no {status}");
+                }
+                for (status, response) in responses.iter().filter(|(status, _)| status.as_str() >= "400") {
+                    let content = &resolved(&document, response)["content"];
+                    assert!(content.get("application/problem+json").is_some(), "{name}: {status}");
+                }
+            }
+            assert_eq!(name.matches('{').count(), names_in_path(&operation), "{name}: path parameters");
+        }
+    }
+
+    fn names_in_path(operation: &Value) -> usize {
+        let parameters = operation["parameters"].as_array().cloned().unwrap_or_default();
+        parameters.iter().filter(|parameter| parameter["in"] == "path").count()
+    }
+}

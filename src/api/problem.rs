@@ -1,0 +1,262 @@
+//! Errors as `application/problem+json`: a stable `code`, a title, a detail for people, and the field where it applies.
+//!
+//! This is the only place that turns refusals into status codes.
+
+use super::answer;
+use crate::{domain::field::FieldError, service};
+use axum::response::{IntoResponse, Response};
+use http::{HeaderName, HeaderValue, StatusCode, header};
+use serde::Serialize;
+
+/// What can go wrong, as callers can rely on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Code {
+    Malformed,
+    InvalidCursor,
+    Unauthorized,
+    Forbidden,
+    NotFound,
+    MethodNotAllowed,
+    Timeout,
+    Conflict,
+    IdTaken,
+    PublishedBefore,
+    WrongState,
+    TooLarge,
+    UnsupportedEncoding,
+    Invalid,
+    UnknownField,
+    Overloaded,
+    Internal,
+    Unavailable,
+}
+
+impl Code {
+    pub(super) const ALL: [Self; 18] = [
+        Self::Malformed,
+        Self::InvalidCursor,
+        Self::Unauthorized,
+        Self::Forbidden,
+        Self::NotFound,
+        Self::MethodNotAllowed,
+        Self::Timeout,
+        Self::Conflict,
+        Self::IdTaken,
+        Self::PublishedBefore,
+        Self::WrongState,
+        Self::TooLarge,
+        Self::UnsupportedEncoding,
+        Self::Invalid,
+        Self::UnknownField,
+        Self::Overloaded,
+        Self::Internal,
+        Self::Unavailable,
+    ];
+
+    const fn row(self) -> (&'static str, StatusCode, &'static str) {
+        match self {
+            Self::Malformed => ("malformed", StatusCode::BAD_REQUEST, "The request cannot be read"),
+            Self::InvalidCursor => {
+                ("invalid_cursor", StatusCode::BAD_REQUEST, "The cursor is not of this list")
+            }
+            Self::Unauthorized => ("unauthorized", StatusCode::UNAUTHORIZED, "A valid key is needed"),
+            Self::Forbidden => ("forbidden", StatusCode::FORBIDDEN, "This key may not do that"),
+            Self::NotFound => ("not_found", StatusCode::NOT_FOUND, "There is no such thing"),
+            Self::MethodNotAllowed => {
+                ("method_not_allowed", StatusCode::METHOD_NOT_ALLOWED, "The path has no such method")
+            }
+            Self::Timeout => ("timeout", StatusCode::REQUEST_TIMEOUT, "The request took too long to arrive"),
+            Self::Conflict => ("conflict", StatusCode::CONFLICT, "This cannot be done as things are"),
+            Self::IdTaken => ("id_taken", StatusCode::CONFLICT, "The id is in use"),
+            Self::PublishedBefore => (
+                "published_before",
+                StatusCode::CONFLICT,
+                "Something else was published under this id or key",
+            ),
+            Self::WrongState => {
+                ("wrong_state", StatusCode::CONFLICT, "The state of the delivery does not allow this")
+            }
+            Self::TooLarge => ("too_large", StatusCode::PAYLOAD_TOO_LARGE, "The body is too large"),
+            Self::UnsupportedEncoding => (
+                "unsupported_encoding",
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "The body must not be compressed",
+            ),
+            Self::Invalid => ("invalid", StatusCode::UNPROCESSABLE_ENTITY, "A field is not as it must be"),
+            Self::UnknownField => {
+                ("unknown_field", StatusCode::UNPROCESSABLE_ENTITY, "There is no such field")
+            }
+            Self::Overloaded => ("overloaded", StatusCode::TOO_MANY_REQUESTS, "Too much is waiting"),
+            Self::Internal => ("internal", StatusCode::INTERNAL_SERVER_ERROR, "A fault of ours"),
+            Self::Unavailable => ("unavailable", StatusCode::SERVICE_UNAVAILABLE, "Not at the moment"),
+        }
+    }
+
+    pub(super) const fn name(self) -> &'static str {
+        self.row().0
+    }
+
+    pub(super) const fn status(self) -> StatusCode {
+        self.row().1
+    }
+
+    pub(super) const fn title(self) -> &'static str {
+        self.row().2
+    }
+}
+
+/// One refusal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Problem {
+    code: Code,
+    detail: String,
+    field: Option<String>,
+}
+
+/// Why a request was refused. `code` is stable, the texts are for people.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+#[schema(as = Problem, example = json!({
+    "code": "invalid", "title": "A field is not as it must be", "status": 422,
+    "detail": "url: must start with https://", "field": "url",
+}))]
+pub(super) struct ProblemView {
+    pub code: &'static str,
+    pub title: &'static str,
+    pub status: u16,
+    pub detail: String,
+    /// The field of the body, the parameter or the header that is wrong, where it is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub field: Option<String>,
+}
+
+impl Problem {
+    pub(super) fn new(code: Code, detail: impl Into<String>) -> Self {
+        Self { code, detail: detail.into(), field: None }
+    }
+
+    pub(super) fn at(code: Code, field: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self { code, detail: detail.into(), field: Some(field.into()) }
+    }
+
+    /// A value that a field or parameter may not have.
+    pub(super) fn invalid(field: &str, message: &str) -> Self {
+        Self::at(Code::Invalid, field, format!("{field}: {message}"))
+    }
+
+    #[cfg(test)]
+    pub(super) const fn status(&self) -> StatusCode {
+        self.code.status()
+    }
+
+    pub(super) fn view(self) -> ProblemView {
+        let (code, status, title) = self.code.row();
+        ProblemView { code, title, status: status.as_u16(), detail: self.detail, field: self.field }
+    }
+}
+
+impl From<FieldError> for Problem {
+    fn from(error: FieldError) -> Self {
+        let code = if error.message.starts_with("there is no such field") {
+            Code::UnknownField
+        } else {
+            Code::Invalid
+        };
+        Self { code, detail: error.to_string(), field: Some(error.field) }
+    }
+}
+
+impl From<service::Error> for Problem {
+    fn from(error: service::Error) -> Self {
+        use service::Error;
+        let detail = error.to_string();
+        match error {
+            Error::Field(error) => error.into(),
+            Error::Forbidden { field, .. } => Self { code: Code::Forbidden, detail, field },
+            Error::Internal(cause) => {
+                tracing::error!(cause, "a request failed by a fault of ours");
+                Self::new(Code::Internal, "The cause is in the log.")
+            }
+            Error::NotFound(_) => Self::new(Code::NotFound, detail),
+            Error::Taken(_) => Self::at(Code::IdTaken, "id", detail),
+            Error::Refused(_) => Self::new(Code::WrongState, sentence(&detail)),
+            Error::PublishedBefore { .. } => Self::new(Code::PublishedBefore, detail),
+            Error::Conflict(_) => Self::new(Code::Conflict, detail),
+            Error::Overloaded => Self::new(Code::Overloaded, detail),
+            Error::Unavailable(_) => Self::new(Code::Unavailable, detail),
+        }
+    }
+}
+
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().into_iter().flat_map(char::to_uppercase);
+    first.chain(letters).chain(['.']).collect()
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let code = self.code;
+        let body = serde_json::to_vec(&self.view()).unwrap_or_default();
+        let mut response = answer::bytes(code.status(), answer::PROBLEM_JSON, body.into());
+        let extra: Option<(HeaderName, &'static str)> = match code {
+            Code::Unauthorized => Some((header::WWW_AUTHENTICATE, "Bearer realm=\"posthaste\"")),
+            Code::Overloaded => Some((header::RETRY_AFTER, "1")),
+            Code::Unavailable => Some((header::RETRY_AFTER, "5")),
+            _ => None,
+        };
+        if let Some((name, value)) = extra {
+            response.headers_mut().insert(name, HeaderValue::from_static(value));
+        }
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::delivery::{Refusal, State};
+
+    #[test]
+    fn every_refusal_of_the_service_has_its_status() {
+        use service::Error;
+        let cases = [
+            (Error::NotFound("app"), 404, "not_found"),
+            (Error::Forbidden { detail: String::new(), field: None }, 403, "forbidden"),
+            (Error::Field(FieldError::new("url", "is odd")), 422, "invalid"),
+            (Error::Field(FieldError::unknown("ulr", "ulr", ["url"].into_iter())), 422, "unknown_field"),
+            (Error::Taken("a".into()), 409, "id_taken"),
+            (Error::Refused(Refusal::EndpointDeleted), 409, "wrong_state"),
+            (Error::PublishedBefore { event: "evt_1".into() }, 409, "published_before"),
+            (Error::Conflict(String::new()), 409, "conflict"),
+            (Error::Overloaded, 429, "overloaded"),
+            (Error::Unavailable(String::new()), 503, "unavailable"),
+            (Error::Internal("a secret of ours".into()), 500, "internal"),
+        ];
+        for (error, status, code) in cases {
+            let view = Problem::from(error).view();
+            assert_eq!((view.status, view.code), (status, code));
+            assert!(!view.detail.contains("a secret of ours"));
+        }
+        let refused = Refusal::WrongState { state: State::InFlight, verb: "retried" };
+        let view = Problem::from(Error::Refused(refused)).view();
+        assert_eq!(view.detail, "A delivery that is in_flight cannot be retried.");
+    }
+
+    #[test]
+    fn those_who_should_come_back_are_told_when_and_those_without_a_key_how() {
+        let header = |code, name| Problem::new(code, "").into_response().headers().get(name).cloned();
+        assert!(header(Code::Overloaded, header::RETRY_AFTER).is_some());
+        assert!(header(Code::Unavailable, header::RETRY_AFTER).is_some());
+        assert!(header(Code::Unauthorized, header::WWW_AUTHENTICATE).is_some());
+        assert!(header(Code::Invalid, header::RETRY_AFTER).is_none());
+    }
+
+    #[test]
+    fn codes_are_distinct() {
+        let mut names: Vec<_> = Code::ALL.iter().map(|code| code.name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Code::ALL.len());
+    }
+}

@@ -1,0 +1,326 @@
+//! The listening side: connections that are few enough, quick enough, and finished before the process stops.
+//!
+//! Slow and silent clients are found by one sweep a second over all connections. The hot path only notes in which phase
+//! its connection is; it sets no timer and reads no clock.
+
+use axum::{Router, body::Body};
+use http::{Request, Response};
+use hyper::{body::Incoming, server::conn::http1, service::Service};
+use hyper_util::rt::TokioIo;
+use std::{
+    collections::HashMap,
+    convert::Infallible,
+    future::Future,
+    io,
+    pin::Pin,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::{TcpListener, TcpStream},
+    sync::{Semaphore, watch},
+    task::{AbortHandle, JoinSet},
+};
+
+/// How many clients, and how patient with them.
+#[derive(Clone, Copy, Debug)]
+pub struct ServerLimits {
+    pub connections_max: usize,
+    /// From the first byte of a request's head to its last.
+    pub head_within: Duration,
+    /// Between requests.
+    pub idle_within: Duration,
+}
+
+impl Default for ServerLimits {
+    fn default() -> Self {
+        let (head_within, idle_within) = (Duration::from_secs(10), Duration::from_secs(75));
+        Self { connections_max: 10_000, head_within, idle_within }
+    }
+}
+
+const HEADERS_MAX: usize = 64;
+const HEAD_BYTES_MAX: usize = 64 * 1024;
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
+/// After a failed accept, usually for want of file handles: long enough not to spin, short enough not to be missed.
+const BACK_OFF: Duration = Duration::from_millis(100);
+
+/// Serves until the soft stop, then finishes what is under way; returns when that is done, or at the hard stop.
+pub async fn serve(
+    listeners: Vec<TcpListener>,
+    router: Router,
+    limits: ServerLimits,
+    soft: impl Future<Output = ()>,
+    hard: impl Future<Output = ()>,
+) {
+    let (stopping, stop) = watch::channel(false);
+    let room = Arc::new(Semaphore::new(limits.connections_max));
+    let open = Arc::new(Connections::default());
+    let mut accepting = JoinSet::new();
+    for listener in listeners {
+        accepting.spawn(accept(listener, router.clone(), room.clone(), open.clone(), Stop(stop.clone())));
+    }
+    let sweeping = tokio::spawn(sweep(open.clone(), limits));
+    let finished = async {
+        soft.await;
+        stopping.send_replace(true);
+        while accepting.join_next().await.is_some() {}
+        // Every place is free again: every connection is closed.
+        let _ = room.acquire_many(limits.connections_max as u32).await;
+    };
+    tokio::select! {
+        () = finished => {}
+        () = hard => open.known().values().for_each(|(_, task)| task.abort()),
+    }
+    sweeping.abort();
+}
+
+/// Says when to take nothing new.
+#[derive(Clone)]
+struct Stop(watch::Receiver<bool>);
+
+impl Stop {
+    async fn asked(&mut self) {
+        // Without the asking side there is no server any more.
+        let _ = self.0.wait_for(|stopping| *stopping).await;
+    }
+}
+
+async fn accept(
+    listener: TcpListener,
+    router: Router,
+    room: Arc<Semaphore>,
+    open: Arc<Connections>,
+    mut stop: Stop,
+) {
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = stop.asked() => return,
+            accepted = async {
+                let place = room.clone().acquire_owned().await;
+                listener.accept().await.map(|(stream, _)| (place, stream))
+            } => accepted,
+        };
+        match accepted {
+            Ok((place, stream)) => {
+                let pulse = Arc::new(Pulse::default());
+                let number = open.next.fetch_add(1, Relaxed);
+                let (ended, stop) = (Ended { open: open.clone(), number }, stop.clone());
+                let connection =
+                    Connection { router: router.clone(), pulse: pulse.clone(), open: open.clone() };
+                let mut known = open.known();
+                let task = tokio::spawn(async move {
+                    let _place = place;
+                    let _ended = ended;
+                    connection.run(stream, stop).await;
+                });
+                known.insert(number, (pulse, task.abort_handle()));
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept connections");
+                tokio::time::sleep(BACK_OFF).await;
+            }
+        }
+    }
+}
+
+/// Closes the connections of clients that are too slow or too silent.
+async fn sweep(open: Arc<Connections>, limits: ServerLimits) {
+    let mut ticks = tokio::time::interval(SWEEP_EVERY);
+    let seconds = |within: Duration| u32::try_from(within.as_secs()).unwrap_or(u32::MAX);
+    let (head_s, idle_s) = (seconds(limits.head_within), seconds(limits.idle_within));
+    loop {
+        ticks.tick().await;
+        let now = open.second.fetch_add(1, Relaxed) + 1;
+        for (pulse, task) in open.known().values() {
+            let (phase, since) = pulse.read();
+            let waited = now.saturating_sub(since);
+            let is_over = match phase {
+                Phase::Idle => waited > idle_s,
+                Phase::Head => waited > head_s,
+                Phase::Busy => false,
+            };
+            if is_over {
+                task.abort();
+            }
+        }
+    }
+}
+
+/// All open connections, and the second that the sweep is at.
+#[derive(Default)]
+struct Connections {
+    next: AtomicU64,
+    second: AtomicU32,
+    known: Mutex<HashMap<u64, (Arc<Pulse>, AbortHandle)>>,
+}
+
+impl Connections {
+    fn known(&self) -> MutexGuard<'_, HashMap<u64, (Arc<Pulse>, AbortHandle)>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Takes a connection out of the known ones, however it ends.
+struct Ended {
+    open: Arc<Connections>,
+    number: u64,
+}
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.open.known().remove(&self.number);
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Between requests.
+    Idle,
+    /// Some of a request's head has come.
+    Head,
+    /// A request is being answered; its body has a deadline of its own.
+    Busy,
+}
+
+/// What a connection does, and since which second.
+#[derive(Default)]
+struct Pulse(AtomicU64);
+
+impl Pulse {
+    fn note(&self, phase: Phase, second: u32) {
+        self.0.store(u64::from(second) << 2 | phase as u64, Relaxed);
+    }
+
+    fn read(&self) -> (Phase, u32) {
+        let noted = self.0.load(Relaxed);
+        let phase = match noted & 3 {
+            0 => Phase::Idle,
+            1 => Phase::Head,
+            _ => Phase::Busy,
+        };
+        (phase, (noted >> 2) as u32)
+    }
+}
+
+#[derive(Clone)]
+struct Connection {
+    router: Router,
+    pulse: Arc<Pulse>,
+    open: Arc<Connections>,
+}
+
+impl Connection {
+    async fn run(self, stream: TcpStream, mut stop: Stop) {
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "a connection could not be set up");
+        }
+        self.note(Phase::Idle);
+        let io = TokioIo::new(Watched { stream, connection: self.clone() });
+        let mut http = http1::Builder::new();
+        http.max_headers(HEADERS_MAX).max_buf_size(HEAD_BYTES_MAX);
+        let mut serving = std::pin::pin!(http.serve_connection(io, self));
+        let ended = tokio::select! {
+            biased;
+            ended = serving.as_mut() => ended,
+            () = stop.asked() => {
+                serving.as_mut().graceful_shutdown();
+                serving.await
+            }
+        };
+        if let Err(error) = ended {
+            // Clients that break off are their own affair.
+            tracing::debug!(%error, "a connection ended early");
+        }
+    }
+
+    fn note(&self, phase: Phase) {
+        self.pulse.note(phase, self.open.second.load(Relaxed));
+    }
+}
+
+impl Service<Request<Incoming>> for Connection {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Answering;
+
+    fn call(&self, request: Request<Incoming>) -> Answering {
+        self.note(Phase::Busy);
+        let answer = tower::Service::call(&mut self.router.clone(), request);
+        Answering { answer: Box::pin(answer), connection: self.clone() }
+    }
+}
+
+/// A request being answered; notes when it is.
+struct Answering {
+    answer: Pin<Box<<Router as tower::Service<Request<Incoming>>>::Future>>,
+    connection: Connection,
+}
+
+impl Future for Answering {
+    type Output = Result<Response<Body>, Infallible>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let answered = self.answer.as_mut().poll(context);
+        if answered.is_ready() {
+            self.connection.note(Phase::Idle);
+        }
+        answered
+    }
+}
+
+/// A stream that notes when a request begins to come in.
+struct Watched {
+    stream: TcpStream,
+    connection: Connection,
+}
+
+impl AsyncRead for Watched {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        if read.is_ready() && self.connection.pulse.read().0 == Phase::Idle {
+            self.connection.note(Phase::Head);
+        }
+        read
+    }
+}
+
+impl AsyncWrite for Watched {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
