@@ -2,6 +2,9 @@
 //! wants it until each delivery has reached a recorded end. `docs/ARCHITECTURE.md` is the map.
 
 pub mod api;
+pub mod app;
+pub mod cli;
+pub mod config;
 pub mod domain;
 pub mod engine;
 pub mod outbound;

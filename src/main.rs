@@ -1,3 +1,10 @@
-//! The binary. It does nothing yet.
+//! The binary: an allocator and a call. Everything else is in the library.
 
-fn main() {}
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    posthaste::cli::run()
+}

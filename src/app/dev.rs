@@ -1,0 +1,83 @@
+//! `posthaste dev`: the server with a sample app and a sample receiver, and what to paste next. The first minute.
+
+use super::{Node, sample, until_told_twice};
+use crate::{
+    config::Settings,
+    domain::key::Scope,
+    service::{
+        Caller, Error, Service,
+        apps::NewApp,
+        endpoints::{EndpointPatch, NewEndpoint},
+    },
+    world::{Shutdown, ShutdownHandle},
+};
+use anyhow::Context;
+use std::io::Write;
+
+const APP: &str = "sample";
+const ENDPOINT: &str = "sample-receiver";
+
+pub async fn dev(settings: Settings) -> anyhow::Result<()> {
+    until_told_twice(async |handle, stop| run_samples(&settings, handle, stop).await).await
+}
+
+async fn run_samples(settings: &Settings, handle: ShutdownHandle, stop: Shutdown) -> anyhow::Result<()> {
+    let node = Node::start(settings, true).await?;
+    let receiver = sample::start().await.context("cannot start the sample receiver")?;
+    furnish(&node.service, &format!("http://{receiver}/webhooks")).await?;
+    let key = node.admin_key.clone().unwrap_or_default();
+    // A closed terminal is no reason to fail.
+    let _ = std::io::stdout().write_all(welcome(&format!("http://{}", node.address), &key).as_bytes());
+    node.run(handle, stop, settings.shutdown_grace).await
+}
+
+/// Makes the sample app and points its endpoint at this run's receiver.
+async fn furnish(service: &Service, url: &str) -> anyhow::Result<()> {
+    let admin = Caller { scope: Scope::Admin };
+    let app = NewApp { uid: Some(APP.into()), name: "Sample app".into(), ..NewApp::default() };
+    match service.add_app(admin, app).await {
+        Ok(_) | Err(Error::Taken(_)) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let entry = service.app(admin, APP)?;
+    let new = NewEndpoint {
+        uid: Some(ENDPOINT.into()),
+        url: url.into(),
+        description: Some("Prints what it receives; refuses every third event once".into()),
+        ..NewEndpoint::default()
+    };
+    match service.add_endpoint(admin, &entry, new).await {
+        Ok(_) => Ok(()),
+        Err(Error::Taken(_)) => {
+            let patch = EndpointPatch { url: Some(url.into()), ..EndpointPatch::default() };
+            service.change_endpoint(admin, &entry, ENDPOINT, patch).await?;
+            Ok(())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn welcome(address: &str, key: &str) -> String {
+    format!(
+        r#"
+Posthaste is running at {address}
+
+  admin key   {key}
+
+Publish an event (paste this into another terminal):
+
+  curl -s {address}/v1/apps/{APP}/events \
+    -H "Authorization: Bearer {key}" -H "Content-Type: application/json" \
+    -d '{{"type": "order.created", "data": {{"order": 1, "total": "12.50"}}}}'
+
+The sample receiver prints below what reaches it. It refuses every third event once: watch it being tried again.
+
+What became of it, with every attempt:
+
+  curl -s {address}/v1/apps/{APP}/deliveries -H "Authorization: Bearer {key}"
+
+Next: {address}/openapi.json describes the API, {address}/metrics counts, README.md has the rest. Ctrl-C stops.
+
+"#
+    )
+}

@@ -1,0 +1,92 @@
+//! Keys that were not given: made once, kept in files beside the store that only the owner may read.
+
+use crate::{config::Settings, world::Entropy};
+use anyhow::Context;
+use base64::{Engine, engine::general_purpose::STANDARD, engine::general_purpose::URL_SAFE_NO_PAD};
+use std::{
+    fs::OpenOptions,
+    io::{self, Read, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+};
+
+pub(super) struct AdminKey {
+    pub(super) key: String,
+    /// Set when it was made just now.
+    pub(super) made_at: Option<PathBuf>,
+}
+
+/// The key of the settings, or the one in the file beside the store, which is made if it is missing.
+pub(super) fn admin_key(
+    settings: &Settings,
+    store: &Path,
+    entropy: &dyn Entropy,
+) -> anyhow::Result<AdminKey> {
+    if let Some(key) = &settings.admin_key {
+        return Ok(AdminKey { key: key.reveal().to_owned(), made_at: None });
+    }
+    let path = beside(store, "admin-key");
+    let (key, made) = read_or_make(&path, || format!("phk_{}", URL_SAFE_NO_PAD.encode(random(entropy))))?;
+    Ok(AdminKey { key, made_at: made.then_some(path) })
+}
+
+/// Protects copies of the store alone; a copy of the whole folder has the key with it, which the log says.
+pub(super) fn encryption_key_file(store: &Path, entropy: &dyn Entropy) -> anyhow::Result<String> {
+    let path = beside(store, "encryption-key");
+    let (key, made) = read_or_make(&path, || STANDARD.encode(random(entropy)))?;
+    if made {
+        let path = path.display();
+        tracing::warn!(%path, "made a key for secrets at rest; back it up apart from the store, or set encryption_key");
+    }
+    Ok(key)
+}
+
+fn beside(store: &Path, name: &str) -> PathBuf {
+    let mut path = store.as_os_str().to_owned();
+    path.push(".");
+    path.push(name);
+    PathBuf::from(path)
+}
+
+fn random(entropy: &dyn Entropy) -> [u8; 32] {
+    let mut bytes = [0; 32];
+    entropy.fill(&mut bytes);
+    bytes
+}
+
+fn read_or_make(path: &Path, make: impl FnOnce() -> String) -> anyhow::Result<(String, bool)> {
+    let about = || path.display().to_string();
+    match OpenOptions::new().read(true).open(path) {
+        Ok(mut file) => {
+            let mut text = String::new();
+            file.read_to_string(&mut text).with_context(about)?;
+            return Ok((text.trim().to_owned(), false));
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error).with_context(about),
+    }
+    let key = make();
+    let mut file =
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).with_context(about)?;
+    file.write_all(format!("{key}\n").as_bytes()).and_then(|()| file.sync_all()).with_context(about)?;
+    Ok((key, true))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::SeededEntropy;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_key_is_made_once_and_only_its_owner_may_read_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = folder.path().join("p.db");
+        let first = encryption_key_file(&store, &SeededEntropy::new(1)).unwrap();
+        let second = encryption_key_file(&store, &SeededEntropy::new(2)).unwrap();
+        assert_eq!(first, second);
+        let mode = beside(&store, "encryption-key").metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert!(crate::domain::seal::Keyring::parse(&first).is_ok());
+    }
+}

@@ -1,0 +1,63 @@
+//! What the composition asks of the machine: file handles, its own addresses, a stopwatch.
+
+use crate::{domain::tally::Tally, store::CommitWatch};
+use rustix::process::{Resource, getrlimit, setrlimit};
+use std::{net::IpAddr, sync::Arc};
+use tokio::time::Instant;
+
+/// Handles besides deliveries in flight: clients, the store, spare ones.
+const OTHER_HANDLES: u64 = 4096;
+
+/// Asks for as many file handles as the limits could need; says so if the machine gives fewer.
+pub(super) fn raise_file_limit(hands: usize) {
+    let wanted = hands as u64 * 2 + OTHER_HANDLES;
+    let mut limit = getrlimit(Resource::Nofile);
+    let current = limit.current.unwrap_or(u64::MAX);
+    if current >= wanted {
+        return;
+    }
+    let allowed = limit.maximum.unwrap_or(u64::MAX).min(wanted);
+    limit.current = Some(allowed);
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        tracing::warn!(%error, current, wanted, "cannot raise the limit of open files");
+    } else if allowed < wanted {
+        tracing::warn!(allowed, wanted, "the limit of open files is low for so many hands");
+    }
+}
+
+/// The addresses of this machine: an endpoint must not lead back into it, whatever their range.
+pub(super) fn own_addresses() -> Vec<IpAddr> {
+    match if_addrs::get_if_addrs() {
+        Ok(interfaces) => interfaces.iter().map(if_addrs::Interface::ip).collect(),
+        Err(error) => {
+            tracing::warn!(%error, "cannot list this machine's own addresses");
+            Vec::new()
+        }
+    }
+}
+
+/// Times commits on the monotonic clock.
+pub(super) struct CommitStopwatch {
+    start: Instant,
+    tally: Arc<Tally>,
+}
+
+impl CommitStopwatch {
+    pub(super) fn new(tally: Arc<Tally>) -> Self {
+        Self { start: Instant::now(), tally }
+    }
+
+    fn elapsed_us(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+}
+
+impl CommitWatch for CommitStopwatch {
+    fn started(&self) -> u64 {
+        self.elapsed_us()
+    }
+
+    fn committed(&self, started: u64, commands: usize) {
+        self.tally.commit(commands as u64, self.elapsed_us().saturating_sub(started));
+    }
+}

@@ -1,0 +1,222 @@
+//! Composition: makes the rooms out of the settings, starts them in order, stops them in order. No logic of its own.
+
+mod dev;
+mod keys;
+mod machine;
+mod sample;
+
+pub use dev::dev;
+
+use crate::{
+    api::{self, server::ServerLimits},
+    config::{Settings, StoreLocation},
+    domain::{
+        address::AddressPolicy, contract::Contract, directory::Directory, id::IdSource, seal::Keyring,
+        tally::Tally,
+    },
+    engine::{Courier, Engine, EngineLimits, Lanes, Rounds},
+    outbound::{Client, Options, SystemResolver},
+    service::{self, Service},
+    store::{
+        Cluster,
+        sqlite::{QueueLimits, SqliteStore},
+    },
+    world::{Clock, Entropy, Shutdown, ShutdownHandle, SystemClock, SystemEntropy},
+};
+use anyhow::{Context, bail};
+use machine::CommitStopwatch;
+use std::{path::Path, sync::Arc, time::Duration};
+use tokio::net::TcpListener;
+
+/// Requests of clients that are under way when the node stops have this long to finish.
+const REQUESTS_GRACE: Duration = Duration::from_secs(5);
+
+/// Runs the server until it is told to stop.
+pub async fn serve(settings: Settings) -> anyhow::Result<()> {
+    until_told_twice(async |handle, stop| run_server(&settings, handle, stop).await).await
+}
+
+/// Does the work until it is done, or until a second signal says now.
+async fn until_told_twice(
+    work: impl AsyncFnOnce(ShutdownHandle, Shutdown) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let (handle, stop) = Shutdown::by_hand();
+    handle.follow_signals().context("cannot listen for signals")?;
+    tokio::select! {
+        biased;
+        () = stop.hard() => bail!("stopped at once; what was in flight is taken over at the next start"),
+        done = work(handle, stop.clone()) => done,
+    }
+}
+
+async fn run_server(settings: &Settings, handle: ShutdownHandle, stop: Shutdown) -> anyhow::Result<()> {
+    let node = Node::start(settings, false).await?;
+    if let Some(path) = &node.admin_key_file {
+        tracing::info!(path = %path.display(), "made an admin key; it is in this file and nowhere else");
+    }
+    tracing::info!(address = %node.address, "posthaste is ready");
+    node.run(handle, stop, settings.shutdown_grace).await
+}
+
+/// Everything that runs, before it runs.
+struct Node {
+    address: std::net::SocketAddr,
+    admin_key_file: Option<std::path::PathBuf>,
+    admin_key: Option<String>,
+    listener: TcpListener,
+    service: Arc<Service>,
+    store: Arc<SqliteStore>,
+    engine: Engine,
+}
+
+impl Node {
+    async fn start(settings: &Settings, is_dev: bool) -> anyhow::Result<Self> {
+        machine::raise_file_limit(settings.hands);
+        let StoreLocation::Sqlite(path) = &settings.store;
+        let listener = TcpListener::bind(settings.listen)
+            .await
+            .with_context(|| format!("cannot listen on {}", settings.listen))?;
+        let address = listener.local_addr()?;
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
+        let (directory, tally) = (Arc::new(Directory::default()), Arc::new(Tally::default()));
+        let limits = EngineLimits {
+            hands: settings.hands,
+            bytes_max: settings.queued_bytes_max,
+            in_flight_per_endpoint: settings.in_flight_per_endpoint,
+        };
+        let (lanes, events) = Lanes::new(limits, directory.clone());
+        let store = Arc::new(open_store(settings, path, lanes.clone(), &tally)?);
+        let joined = store.join(clock.now()).await.context("cannot take over the store")?;
+        if joined.taken_over > 0 {
+            tracing::warn!(deliveries = joined.taken_over, "took over what an earlier process was carrying");
+        }
+        let addresses = AddressPolicy {
+            allow: settings.allow_addresses.clone(),
+            own: machine::own_addresses(),
+            dev: is_dev,
+        };
+        let client = Arc::new(Client::new(
+            outbound_options(settings, &addresses)?,
+            Arc::new(SystemResolver::default()),
+        )?);
+        let service = Arc::new(Service::new(service::Parts {
+            directory: directory.clone(),
+            ledger: store.clone(),
+            registry: store.clone(),
+            browse: store.clone(),
+            hands: lanes.clone(),
+            clock: clock.clone(),
+            entropy: entropy.clone(),
+            ids: IdSource::new(joined.slot, joined.newest_id),
+            contracts: contracts(settings)?,
+            keyring: keyring(settings, path, &*entropy)?,
+            addresses,
+            limits: service::Limits {
+                body_bytes_max: settings.body_bytes_max,
+                https_only: settings.https_only,
+                ..service::Limits::default()
+            },
+            tally: tally.clone(),
+        }));
+        let admin = keys::admin_key(settings, path, &*entropy)?;
+        let loaded = service.load(Some(&admin.key)).await?;
+        tracing::info!(?loaded, "loaded");
+        let engine = Engine {
+            lanes,
+            events,
+            courier: Courier { directory, ledger: store.clone(), carrier: client, clock, entropy, tally },
+            cluster: store.clone(),
+            browse: store.clone(),
+            grace: settings.shutdown_grace,
+            rounds: Rounds::default(),
+        };
+        let admin_key_file = admin.made_at;
+        Ok(Self {
+            address,
+            admin_key_file,
+            admin_key: is_dev.then_some(admin.key),
+            listener,
+            service,
+            store,
+            engine,
+        })
+    }
+
+    /// Serves and delivers until told to stop: then takes nothing new, finishes what is in flight within the grace period,
+    /// hands back the rest, and closes the store.
+    async fn run(self, handle: ShutdownHandle, stop: Shutdown, grace: Duration) -> anyhow::Result<()> {
+        let Self { listener, service, store, engine, .. } = self;
+        service.readiness().accept();
+        let router = api::router(service.clone());
+        // Clients are served until the engine has let go: whoever asks meanwhile is told, not cut off.
+        let (hang_up, listening) = Shutdown::by_hand();
+        let serving = tokio::spawn(async move {
+            let (soft, hard) = (listening.soft(), listening.hard());
+            api::server::serve(vec![listener], router, ServerLimits::default(), soft, hard).await;
+        });
+        let mut working = tokio::spawn(engine.run(stop.clone()));
+        let worked = tokio::select! {
+            () = stop.soft() => {
+                service.readiness().stop();
+                tracing::info!(?grace, "stopping: finishing what is in flight");
+                (&mut working).await
+            }
+            worked = &mut working => worked,
+        };
+        handle.stop_softly();
+        hang_up.stop_softly();
+        let _ = tokio::time::timeout(REQUESTS_GRACE, serving).await;
+        tokio::task::spawn_blocking(move || store.close()).await?;
+        worked
+            .context("the engine ended with a panic")?
+            .context("the engine could not let go of everything")?;
+        tracing::info!("stopped");
+        Ok(())
+    }
+}
+
+fn open_store(
+    settings: &Settings,
+    path: &Path,
+    lanes: Arc<Lanes>,
+    tally: &Arc<Tally>,
+) -> anyhow::Result<SqliteStore> {
+    let limits = QueueLimits { events_max: settings.accept_queue_max, bytes_max: settings.queued_bytes_max };
+    let watch = Arc::new(CommitStopwatch::new(tally.clone()));
+    Ok(SqliteStore::open(path, lanes, watch, limits, settings.commit_window)?)
+}
+
+fn outbound_options(settings: &Settings, addresses: &AddressPolicy) -> anyhow::Result<Options> {
+    let read = |path| std::fs::read(path).with_context(|| format!("extra_ca: {}", Path::display(path)));
+    let extra_ca_pem = settings.extra_ca.as_deref().map(read).transpose()?;
+    Ok(Options { policy: addresses.clone(), extra_ca_pem, ..Options::default() })
+}
+
+fn keyring(settings: &Settings, store: &Path, entropy: &dyn Entropy) -> anyhow::Result<Keyring> {
+    let text = match &settings.encryption_key {
+        Some(key) => key.reveal().to_owned(),
+        None => keys::encryption_key_file(store, entropy)?,
+    };
+    Keyring::parse(&text).context("encryption_key")
+}
+
+/// The built-in contracts and the operator's; one of the operator's may replace one built in.
+fn contracts(settings: &Settings) -> anyhow::Result<Vec<Contract>> {
+    let mut contracts = Contract::builtin()?;
+    let Some(folder) = &settings.contracts_dir else { return Ok(contracts) };
+    let about = || format!("contracts_dir: {}", folder.display());
+    let mut files: Vec<_> = std::fs::read_dir(folder)
+        .with_context(about)?
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<Result<_, _>>()
+        .with_context(about)?;
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
+    files.sort();
+    for path in files {
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(&path).with_context(|| name.clone())?;
+        contracts.push(Contract::from_toml(&name, &text)?);
+    }
+    Ok(contracts)
+}

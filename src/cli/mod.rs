@@ -1,0 +1,150 @@
+//! The command line. Exit codes: 0 done, 1 failed while running, 2 asked for something that cannot be (usage, configuration).
+
+mod flags;
+mod logs;
+
+use crate::{
+    app,
+    config::{self, Flags, Mode},
+};
+use anyhow::Context;
+use clap::{Parser, Subcommand};
+use flags::SettingFlags;
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  posthaste dev                                   try it, with a sample app and receiver
+  posthaste serve                                 run it, with the defaults
+  posthaste serve --config /etc/posthaste.toml    run it, with settings from a file
+  POSTHASTE_LISTEN=0.0.0.0:8080 posthaste serve   run it, with settings from the environment
+  posthaste openapi > openapi.json                the HTTP API, described
+
+`posthaste serve --help` lists every setting; docs/configuration.md says more about each.";
+
+/// Delivers webhooks: publish an event once, and it reaches every endpoint that wants it.
+#[derive(Debug, Parser)]
+#[command(name = "posthaste", version, after_help = EXAMPLES, subcommand_required = true, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the server
+    Serve(SettingFlags),
+    /// Run the server with a sample app and a sample receiver, open to this machine's own addresses
+    Dev(SettingFlags),
+    /// Print the description of the HTTP API (OpenAPI 3.1, JSON)
+    Openapi,
+    /// Print docs/configuration.md
+    #[command(hide = true)]
+    ConfigDoc,
+}
+
+const USAGE: u8 = 2;
+
+/// Does what this process's arguments ask for.
+pub fn run() -> ExitCode {
+    match Cli::try_parse() {
+        Ok(cli) => obey(cli.command),
+        Err(help_or_error) => {
+            // Nothing can be said to somebody who has closed the terminal.
+            let _ = help_or_error.print();
+            if help_or_error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS }
+        }
+    }
+}
+
+fn obey(command: Command) -> ExitCode {
+    match command {
+        Command::Serve(flags) => start(Mode::Serve, flags.0),
+        Command::Dev(flags) => start(Mode::Dev, flags.0),
+        Command::Openapi => print(&crate::api::openapi_json()),
+        Command::ConfigDoc => print(&config::markdown()),
+    }
+}
+
+fn start(mode: Mode, flags: Flags) -> ExitCode {
+    let settings = match config::load(mode, flags) {
+        Ok(settings) => settings,
+        Err(refused) => {
+            eprintln!("posthaste: the configuration is refused\n{refused}");
+            return ExitCode::from(USAGE);
+        }
+    };
+    logs::start(settings.log_format, &settings.log_level);
+    let started = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(settings.workers)
+        .enable_all()
+        .build()
+        .context("cannot start the runtime");
+    let finished = started.and_then(|runtime| {
+        let finished = runtime.block_on(async {
+            match mode {
+                Mode::Serve => app::serve(settings).await,
+                Mode::Dev => app::dev(settings).await,
+            }
+        });
+        // What still runs now was given up on; a look-up that hangs must not keep the process alive.
+        runtime.shutdown_background();
+        finished
+    });
+    match finished {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("posthaste: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn print(text: &str) -> ExitCode {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{CommandFactory, error::ErrorKind};
+
+    fn refused(args: &[&str]) -> clap::Error {
+        Cli::try_parse_from(["posthaste"].iter().chain(args)).unwrap_err()
+    }
+
+    #[test]
+    fn the_commands_and_flags_do_not_contradict_each_other() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_mistyped_flag_or_command_is_refused_with_the_nearest() {
+        let flag = refused(&["serve", "--lisen", "127.0.0.1:1"]).to_string();
+        assert!(flag.contains("--listen"), "{flag}");
+        let command = refused(&["serv"]).to_string();
+        assert!(command.contains("serve"), "{command}");
+    }
+
+    #[test]
+    fn a_mistyped_flag_does_not_repeat_the_secret_given_with_it() {
+        for args in [&["serve", "--adminkey=hunter2"][..], &["serve", "--admin-key=hunter2", "--nonsense"]] {
+            let said = refused(args).to_string();
+            assert!(!said.contains("hunter2"), "{said}");
+        }
+    }
+
+    #[test]
+    fn no_command_shows_the_help_and_counts_as_a_mistake() {
+        let error = refused(&[]);
+        assert_eq!(error.kind(), ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand);
+        assert!(error.use_stderr());
+    }
+}

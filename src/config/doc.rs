@@ -1,0 +1,68 @@
+//! Writes `docs/configuration.md` from the table of settings. A test fails when the checked-in file differs.
+
+use super::{CONFIG_FILE_VARIABLE, KEYS, Key};
+use std::fmt::Write;
+
+const INTRODUCTION: &str = "\
+# Configuration
+
+<!-- Made by `cargo run -- config-doc > docs/configuration.md`; change `src/config/keys.rs` instead. -->
+
+Every setting can be given in a TOML file, as an environment variable or as a flag of `posthaste serve` and
+`posthaste dev`. Each of these beats the one before it, and all of them beat the default. Names that do not exist and
+values that are not allowed are refused at the start, with the place they came from and what would be allowed.
+";
+
+const FILE: &str = "
+    # posthaste.toml
+    listen = \"0.0.0.0:8080\"
+    store = \"sqlite:/var/lib/posthaste/posthaste.db\"
+    allow_addresses = [\"10.1.0.0/16\"]
+
+Keep `admin_key` and `encryption_key` out of files that others can read, and out of flags, which other users of the
+machine can see. An optional setting with an empty value is not set. Of other variables only `NO_COLOR` counts, for
+log lines on a terminal: neither proxy variables nor `RUST_LOG` have any effect.
+";
+
+/// The whole page.
+pub fn markdown() -> String {
+    let mut page = INTRODUCTION.to_owned();
+    let _ = write!(
+        page,
+        "\nThe file is named by the flag `--config` or the variable `{CONFIG_FILE_VARIABLE}`; none is looked for otherwise.\n{FILE}",
+    );
+    page.push_str("\n| setting | variable | flag | default | read by |\n|---|---|---|---|---|\n");
+    for key in KEYS {
+        let (name, variable, flag, reader) = (key.name, key.variable(), key.flag(), key.reader);
+        let _ = writeln!(
+            page,
+            "| [`{name}`](#{name}) | `{variable}` | `--{flag}` | {} | {reader} |",
+            default_of(key)
+        );
+    }
+    for key in KEYS {
+        let _ = write!(page, "\n## {}\n\n{} Allowed: {}.\n", key.name, key.meaning, key.allowed);
+    }
+    page
+}
+
+fn default_of(key: &Key) -> String {
+    let shown = |text: &str| if text.is_empty() { "not set".to_owned() } else { format!("`{text}`") };
+    if key.default == key.dev_default {
+        shown(key.default)
+    } else {
+        format!("{}; `dev`: {}", shown(key.default), shown(key.dev_default))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_checked_in_page_is_the_one_the_table_makes() {
+        let checked_in = include_str!("../../docs/configuration.md");
+        assert!(
+            checked_in == super::markdown(),
+            "run `cargo run -- config-doc > docs/configuration.md` and read the difference"
+        );
+    }
+}

@@ -1,0 +1,83 @@
+//! Reads the configuration file into names, lines and values, without knowing what they mean.
+//!
+//! The parser's own messages quote the line they are about, which may hold a secret, so only their reason is kept.
+
+use std::ops::Range;
+use toml::de::{DeTable, DeValue};
+
+pub(super) struct Entry {
+    pub name: String,
+    pub line: usize,
+    pub value: Value,
+}
+
+pub(super) enum Value {
+    Text(String),
+    /// An array of plain values.
+    List(Vec<String>),
+    /// A table, or an array of something other than plain values.
+    Other,
+}
+
+impl Value {
+    /// As a variable would give it: lists with commas, where the setting is a list.
+    pub(super) fn text(self, is_list: bool) -> Option<String> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::List(items) if is_list => Some(items.join(",")),
+            Self::List(_) | Self::Other => None,
+        }
+    }
+}
+
+/// Why the file is not TOML.
+pub(super) struct Broken {
+    pub line: usize,
+    pub reason: String,
+}
+
+pub(super) fn entries(text: &str) -> Result<Vec<Entry>, Broken> {
+    let table = DeTable::parse(text).map_err(|error| Broken {
+        line: line_of(text, &error.span().unwrap_or_default()),
+        reason: error.message().to_owned(),
+    })?;
+    let mut entries: Vec<Entry> = table
+        .into_inner()
+        .into_iter()
+        .map(|(name, value)| Entry {
+            line: line_of(text, &name.span()),
+            name: name.into_inner().into_owned(),
+            value: value_of(value.get_ref()),
+        })
+        .collect();
+    entries.sort_by_key(|entry| entry.line);
+    Ok(entries)
+}
+
+fn line_of(text: &str, span: &Range<usize>) -> usize {
+    text.get(..span.start).unwrap_or(text).matches('\n').count() + 1
+}
+
+fn value_of(value: &DeValue<'_>) -> Value {
+    match value {
+        DeValue::Array(items) => items
+            .iter()
+            .map(|item| plain(item.get_ref()))
+            .collect::<Option<_>>()
+            .map_or(Value::Other, Value::List),
+        other => plain(other).map_or(Value::Other, Value::Text),
+    }
+}
+
+fn plain(value: &DeValue<'_>) -> Option<String> {
+    match value {
+        DeValue::String(text) => Some(text.clone().into_owned()),
+        DeValue::Integer(number) => {
+            i64::from_str_radix(number.as_str(), number.radix()).ok().map(|number| number.to_string())
+        }
+        DeValue::Float(number) => Some(number.as_str().to_owned()),
+        DeValue::Boolean(flag) => Some(flag.to_string()),
+        DeValue::Datetime(at) => Some(at.to_string()),
+        DeValue::Array(_) | DeValue::Table(_) => None,
+    }
+}

@@ -1,0 +1,243 @@
+//! What values may look like: for each form the words that describe it and the function that reads it.
+//!
+//! File, variables and flags all arrive here as text, so a value means the same wherever it was given.
+
+use super::secret::Secret;
+use crate::domain::{seal::Keyring, time::parse_duration};
+use ipnet::IpNet;
+use std::{
+    net::{IpAddr, SocketAddr},
+    ops::RangeInclusive,
+    path::PathBuf,
+    time::Duration,
+};
+
+pub(super) struct Form<T> {
+    /// Completes "give …".
+    pub allowed: &'static str,
+    pub read: fn(&str) -> Option<T>,
+    pub is_hidden: bool,
+    pub is_list: bool,
+}
+
+impl<T> Form<T> {
+    const fn new(allowed: &'static str, read: fn(&str) -> Option<T>) -> Self {
+        Self { allowed, read, is_hidden: false, is_list: false }
+    }
+
+    const fn hidden(self) -> Self {
+        Self { is_hidden: true, ..self }
+    }
+
+    const fn list(self) -> Self {
+        Self { is_list: true, ..self }
+    }
+}
+
+/// Which store, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoreLocation {
+    Sqlite(PathBuf),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    Auto,
+    Human,
+    Json,
+}
+
+const KIB: usize = 1024;
+const MIB: usize = 1024 * KIB;
+const GIB: usize = 1024 * MIB;
+
+pub(super) const ADDRESS: Form<SocketAddr> =
+    Form::new("an address with a port, for example 127.0.0.1:8080 or [::]:8080", |text| text.parse().ok());
+
+// A database URL can hold a password, so values of this form are not repeated.
+pub(super) const STORE: Form<StoreLocation> = Form::new(
+    "sqlite: and the path of a file, for example sqlite:/var/lib/posthaste/posthaste.db \
+     (this build has no PostgreSQL store, so a postgres:// URL is refused)",
+    |text| {
+        let path = text.strip_prefix("sqlite:").filter(|path| !path.is_empty() && !path.starts_with("//"))?;
+        Some(StoreLocation::Sqlite(path.into()))
+    },
+)
+.hidden();
+
+pub(super) const ADMIN_KEY: Form<Option<Secret>> =
+    Form::new("1 to 256 visible ASCII characters without spaces", |text| {
+        optional(text, |text| {
+            let fits = text.len() <= 256 && text.bytes().all(|byte| byte.is_ascii_graphic());
+            fits.then(|| Secret::new(text))
+        })
+    })
+    .hidden();
+
+pub(super) const ENCRYPTION_KEY: Form<Option<Secret>> = Form::new(
+    "32 bytes in base64, optionally after an id and a colon; several, with different ids, separated by commas",
+    |text| optional(text, |text| Keyring::parse(text).ok().map(|_| Secret::new(text))),
+)
+.hidden();
+
+pub(super) const NETWORKS: Form<Vec<IpNet>> =
+    Form::new("addresses or networks separated by commas, for example 10.1.0.0/16,::1/128", |text| {
+        text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(network).collect()
+    })
+    .list();
+
+pub(super) const BOOLEAN: Form<bool> = Form::new("true or false", |text| text.parse().ok());
+
+pub(super) const PATH: Form<Option<PathBuf>> =
+    Form::new("a path", |text| optional(text, |text| Some(PathBuf::from(text))));
+
+pub(super) const BODY_BYTES: Form<usize> =
+    Form::new("a size from 1KiB to 64MiB, for example 1MiB", |text| size(text, KIB..=64 * MIB));
+
+pub(super) const QUEUED_BYTES: Form<usize> =
+    Form::new("a size from 1MiB to 64GiB, for example 64MiB", |text| size(text, MIB..=64 * GIB));
+
+pub(super) const HANDS: Form<usize> =
+    Form::new("a whole number from 1 to 65536", |text| count(text, 1..=65_536));
+
+pub(super) const PER_ENDPOINT: Form<usize> =
+    Form::new("a whole number from 1 to 4096", |text| count(text, 1..=4_096));
+
+pub(super) const QUEUE: Form<usize> =
+    Form::new("a whole number from 1 to 1000000", |text| count(text, 1..=1_000_000));
+
+pub(super) const WINDOW: Form<Duration> =
+    Form::new("a whole number followed by us or ms, at most 100ms; 0ms commits at once", |text| {
+        let (number, unit_us) = match text.strip_suffix("us") {
+            Some(number) => (number, 1),
+            None => (text.strip_suffix("ms")?, 1_000),
+        };
+        count(number, 0..=100_000 / unit_us).map(|units| Duration::from_micros((units * unit_us) as u64))
+    });
+
+pub(super) const GRACE: Form<Duration> =
+    Form::new("a whole number followed by ms, s or m, from 10ms to 60m, for example 25s", |text| {
+        parse_duration(text).filter(|grace| *grace <= Duration::from_hours(1))
+    });
+
+pub(super) const WORKERS: Form<usize> =
+    Form::new("a whole number from 1 to 1024, or cores for one thread a core", |text| match text {
+        "cores" => Some(std::thread::available_parallelism().map_or(1, usize::from)),
+        _ => count(text, 1..=1_024),
+    });
+
+pub(super) const LOG_FORMAT: Form<LogFormat> = Form::new("auto, human or json", |text| match text {
+    "auto" => Some(LogFormat::Auto),
+    "human" => Some(LogFormat::Human),
+    "json" => Some(LogFormat::Json),
+    _ => None,
+});
+
+pub(super) const LOG_LEVEL: Form<String> = Form::new(
+    "off, error, warn, info, debug or trace, and PART=LEVEL separated by commas, \
+     for example info,posthaste::engine=debug",
+    |text| text.split(',').all(is_directive).then(|| text.to_owned()),
+);
+
+/// An empty text means that the setting is not set.
+#[expect(clippy::option_option, reason = "not allowed, not set, or set")]
+fn optional<T>(text: &str, read: fn(&str) -> Option<T>) -> Option<Option<T>> {
+    if text.is_empty() { Some(None) } else { read(text).map(Some) }
+}
+
+fn network(text: &str) -> Option<IpNet> {
+    let net = text.parse().ok().or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from))?;
+    Some(net.trunc())
+}
+
+fn count(text: &str, range: RangeInclusive<usize>) -> Option<usize> {
+    let digits_only = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    digits_only.then(|| text.parse().ok())?.filter(|number| range.contains(number))
+}
+
+fn size(text: &str, range: RangeInclusive<usize>) -> Option<usize> {
+    let units = [("KiB", KIB), ("MiB", MIB), ("GiB", GIB), ("B", 1), ("", 1)];
+    let (number, unit) =
+        units.into_iter().find_map(|(suffix, unit)| Some((text.strip_suffix(suffix)?, unit)))?;
+    let bytes = count(number, 0..=usize::MAX)?.checked_mul(unit)?;
+    range.contains(&bytes).then_some(bytes)
+}
+
+/// A bare word that is no level would silently select a part of the program by that name, so it is refused.
+fn is_directive(text: &str) -> bool {
+    let is_level = |level| matches!(level, "off" | "error" | "warn" | "info" | "debug" | "trace");
+    match text.split_once('=') {
+        None => is_level(text),
+        Some((part, level)) => {
+            let is_path = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b':');
+            is_level(level) && !part.is_empty() && part.bytes().all(is_path)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_binary_units_and_bounds() {
+        assert_eq!((BODY_BYTES.read)("1MiB"), Some(1_048_576));
+        assert_eq!((BODY_BYTES.read)("2048"), Some(2_048));
+        assert_eq!((BODY_BYTES.read)("2048B"), Some(2_048));
+        assert_eq!((QUEUED_BYTES.read)("1GiB"), Some(1_073_741_824));
+        for bad in
+            ["", "MiB", "1MB", "1 MiB", "-1MiB", "+2048", "1.5MiB", "1023", "65MiB", "99999999999999GiB"]
+        {
+            assert_eq!((BODY_BYTES.read)(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_commit_window_may_be_nothing_or_microseconds_but_not_long() {
+        assert_eq!((WINDOW.read)("0ms"), Some(Duration::ZERO));
+        assert_eq!((WINDOW.read)("250us"), Some(Duration::from_micros(250)));
+        assert_eq!((WINDOW.read)("100ms"), Some(Duration::from_millis(100)));
+        for bad in ["", "1", "ms", "1s", "101ms", "100001us", "-1ms"] {
+            assert_eq!((WINDOW.read)(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn networks_may_be_single_addresses_and_lose_their_host_bits() {
+        let nets = (NETWORKS.read)(" 10.1.2.3/8, ::1 ,").unwrap();
+        assert_eq!(nets, ["10.0.0.0/8".parse::<IpNet>().unwrap(), "::1/128".parse().unwrap()]);
+        assert_eq!((NETWORKS.read)(""), Some(vec![]));
+        assert_eq!((NETWORKS.read)("localhost"), None);
+        assert_eq!((NETWORKS.read)("10.0.0.0/33"), None);
+    }
+
+    #[test]
+    fn a_mistyped_log_level_is_not_taken_for_a_part_of_the_program() {
+        for good in ["info", "off", "warn,posthaste::engine=trace", "hyper=debug"] {
+            assert!((LOG_LEVEL.read)(good).is_some(), "{good:?}");
+        }
+        for bad in ["", "infoo", "INFO", "info,", "posthaste=loud", "=info", "a b=info"] {
+            assert_eq!((LOG_LEVEL.read)(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_path_after_sqlite_is_a_store() {
+        assert_eq!((STORE.read)("sqlite:a.db"), Some(StoreLocation::Sqlite("a.db".into())));
+        for bad in ["", "sqlite:", "sqlite://host/a.db", "a.db", "postgres://user:pw@db/x", "mysql:x"] {
+            assert_eq!((STORE.read)(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn an_encryption_key_that_could_not_seal_is_refused_at_the_start() {
+        let (a, b) = ("A".repeat(43), "B".repeat(42) + "A");
+        for good in [format!("{a}="), format!("{a}, {b}"), format!("2026-11:{a},old:{b}")] {
+            assert_eq!((ENCRYPTION_KEY.read)(&good), Some(Some(Secret::new(&good))));
+        }
+        for bad in [format!("k:{a},k:{b}"), format!("{a},"), "AAAA".to_owned(), "not base64!".to_owned()] {
+            assert_eq!((ENCRYPTION_KEY.read)(&bad), None, "{bad:?}");
+        }
+        assert_eq!((ENCRYPTION_KEY.read)(""), Some(None));
+    }
+}

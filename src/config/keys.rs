@@ -1,0 +1,209 @@
+//! The table of settings. Each entry makes a field of `Settings` and a row of `KEYS`, so neither can be without the other.
+//!
+//! To add a setting: add an entry, read the field, run `cargo run -- config-doc > docs/configuration.md`.
+
+use super::{
+    form::{self, Form, LogFormat, StoreLocation},
+    secret::Secret,
+    sources::Given,
+};
+use ipnet::IpNet;
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+/// Some defaults are safe for production, or friendly on a developer's machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    Serve,
+    Dev,
+}
+
+/// All there is to know about one setting, but its type.
+#[derive(Debug)]
+pub struct Key {
+    /// As in the file.
+    pub name: &'static str,
+    /// The default of `serve`, in the form that a file or variable would give it; empty: not set.
+    pub default: &'static str,
+    /// The default of `dev`.
+    pub dev_default: &'static str,
+    pub meaning: &'static str,
+    /// What a value may look like; completes "give …".
+    pub allowed: &'static str,
+    /// The room that acts on it.
+    pub reader: &'static str,
+    /// Values are never repeated in messages.
+    pub is_hidden: bool,
+    /// The file may give an array of strings instead of a comma-separated one.
+    pub is_list: bool,
+}
+
+impl Key {
+    pub fn variable(&self) -> String {
+        format!("POSTHASTE_{}", self.name.to_uppercase())
+    }
+
+    /// Without the two dashes.
+    pub fn flag(&self) -> String {
+        self.name.replace('_', "-")
+    }
+
+    pub fn default_in(&self, mode: Mode) -> &'static str {
+        match mode {
+            Mode::Serve => self.default,
+            Mode::Dev => self.dev_default,
+        }
+    }
+}
+
+macro_rules! settings {
+    ($($name:ident: $type:ty {
+        meaning: $meaning:literal,
+        form: $form:expr,
+        default: $default:literal,
+        $(dev: $dev:literal,)?
+        reader: $reader:literal,
+    })+) => {
+        /// Every setting, resolved.
+        #[derive(Clone, Debug)]
+        pub struct Settings {
+            $(#[doc = $meaning] pub $name: $type,)+
+        }
+
+        /// Every setting, in the order of the documentation.
+        pub const KEYS: &[Key] = &[$({
+            const FORM: Form<$type> = $form;
+            const DEV: &[&str] = &[$($dev)?];
+            Key {
+                name: stringify!($name),
+                default: $default,
+                dev_default: if DEV.is_empty() { $default } else { DEV[0] },
+                meaning: $meaning,
+                allowed: FORM.allowed,
+                reader: $reader,
+                is_hidden: FORM.is_hidden,
+                is_list: FORM.is_list,
+            }
+        }),+];
+
+        impl Settings {
+            /// None if a value is not allowed; `given` has then noted which.
+            pub(super) fn read(given: &mut Given) -> Option<Self> {
+                $(let $name = given.read(stringify!($name), &$form);)+
+                Some(Self { $($name: $name?),+ })
+            }
+        }
+    };
+}
+
+settings! {
+    listen: SocketAddr {
+        meaning: "Where the HTTP API listens. Port 0 takes any free port.",
+        form: form::ADDRESS,
+        default: "127.0.0.1:8080",
+        reader: "api",
+    }
+    store: StoreLocation {
+        meaning: "Where everything is kept. The file and its folder are made if they are missing; one process at a time may use it.",
+        form: form::STORE,
+        default: "sqlite:./posthaste-data/posthaste.db",
+        reader: "store",
+    }
+    admin_key: Option<Secret> {
+        meaning: "The key that may do everything. Use at least 32 random characters, and the variable rather than the flag: other users of the machine can see flags. Not set: one is made at the first start and kept in a file beside the store that only its owner may read.",
+        form: form::ADMIN_KEY,
+        default: "",
+        reader: "service",
+    }
+    encryption_key: Option<Secret> {
+        meaning: "Encrypts endpoint secrets at rest: 32 bytes in base64, with an id before a colon if you like. Several, separated by commas, for a rotation: the first encrypts, all decrypt. Not set: one is made beside the store, which protects copies of the store alone and not of the whole folder.",
+        form: form::ENCRYPTION_KEY,
+        default: "",
+        reader: "service",
+    }
+    allow_addresses: Vec<IpNet> {
+        meaning: "Networks that may be called although they are not public, separated by commas (in the file also an array). It never opens names without a dot.",
+        form: form::NETWORKS,
+        default: "",
+        dev: "127.0.0.0/8,::1/128",
+        reader: "outbound",
+    }
+    https_only: bool {
+        meaning: "Endpoints must have an https URL, unless their contract or an override by an admin key says otherwise.",
+        form: form::BOOLEAN,
+        default: "true",
+        dev: "false",
+        reader: "service",
+    }
+    extra_ca: Option<PathBuf> {
+        meaning: "A PEM file of certificate authorities to trust besides the public ones when calling endpoints.",
+        form: form::PATH,
+        default: "",
+        reader: "outbound",
+    }
+    contracts_dir: Option<PathBuf> {
+        meaning: "A folder of contracts (one TOML file each) besides the ones built in.",
+        form: form::PATH,
+        default: "",
+        reader: "service",
+    }
+    body_bytes_max: usize {
+        meaning: "The largest request body that the API reads; larger ones are refused with 413.",
+        form: form::BODY_BYTES,
+        default: "1MiB",
+        reader: "api",
+    }
+    hands: usize {
+        meaning: "How many deliveries may be in flight at once. What waits beyond that stays in the store.",
+        form: form::HANDS,
+        default: "2048",
+        reader: "engine",
+    }
+    in_flight_per_endpoint: usize {
+        meaning: "How many deliveries to one endpoint may be in flight at once, unless the endpoint says otherwise.",
+        form: form::PER_ENDPOINT,
+        default: "64",
+        reader: "engine",
+    }
+    queued_bytes_max: usize {
+        meaning: "How much memory the bodies of deliveries in flight may take together, and as much again those of publishes that wait for a commit; beyond that publishing is answered 429.",
+        form: form::QUEUED_BYTES,
+        default: "64MiB",
+        reader: "engine",
+    }
+    accept_queue_max: usize {
+        meaning: "How many publishes may wait for a commit; more are answered 429 with Retry-After.",
+        form: form::QUEUE,
+        default: "4096",
+        reader: "store",
+    }
+    commit_window: Duration {
+        meaning: "How long a commit under load waits for company. Longer means fewer, larger commits and slower answers.",
+        form: form::WINDOW,
+        default: "1ms",
+        reader: "store",
+    }
+    shutdown_grace: Duration {
+        meaning: "How long deliveries in flight may take to finish after the first SIGTERM or SIGINT. The rest is handed back and tried again at the next start.",
+        form: form::GRACE,
+        default: "25s",
+        reader: "app",
+    }
+    workers: usize {
+        meaning: "Threads that serve requests and carry deliveries.",
+        form: form::WORKERS,
+        default: "cores",
+        reader: "cli",
+    }
+    log_format: LogFormat {
+        meaning: "How log lines on standard error look: auto is human on a terminal and json elsewhere.",
+        form: form::LOG_FORMAT,
+        default: "auto",
+        reader: "cli",
+    }
+    log_level: String {
+        meaning: "Which log lines are written: a level, or levels for parts of the program.",
+        form: form::LOG_LEVEL,
+        default: "info",
+        reader: "cli",
+    }
+}

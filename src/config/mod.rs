@@ -1,0 +1,15 @@
+//! What the operator can set. One table (`keys`) says all there is to know of every setting; parsing, error messages,
+//! `--help` and `docs/configuration.md` come from it. A value is the last one given: default, file, variable, flag.
+
+mod doc;
+mod file;
+mod form;
+mod keys;
+mod secret;
+mod sources;
+
+pub use doc::markdown;
+pub use form::{LogFormat, StoreLocation};
+pub use keys::{KEYS, Key, Mode, Settings};
+pub use secret::Secret;
+pub use sources::{CONFIG_FILE_VARIABLE, ConfigError, Flags, load};

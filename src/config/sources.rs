@@ -1,0 +1,176 @@
+//! Where settings come from, and what is said when one is wrong. The only file that reads the environment.
+//!
+//! Every problem is found before anything is refused, and none of them repeats a value that may be a secret.
+
+use super::{
+    KEYS, Key, Mode, Settings,
+    file::{self, Entry},
+    form::Form,
+};
+use std::{collections::BTreeMap, fmt, fs, io, path::PathBuf};
+
+/// Names the configuration file; the flag `--config` beats it.
+pub const CONFIG_FILE_VARIABLE: &str = "POSTHASTE_CONFIG";
+const PREFIX: &str = "POSTHASTE_";
+
+/// What the command line gave.
+#[derive(Debug, Default)]
+pub struct Flags {
+    pub config_file: Option<PathBuf>,
+    pub values: Vec<(&'static Key, String)>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    #[error("cannot read the configuration file {path}: {cause}")]
+    Unreadable { path: String, cause: io::Error },
+    /// Each is a sentence of its own.
+    #[error("{}", .0.join("\n"))]
+    Refused(Vec<String>),
+}
+
+/// Resolves the settings from the defaults, the file, this process's environment and the flags.
+pub fn load(mode: Mode, flags: Flags) -> Result<Settings, ConfigError> {
+    let variables: Vec<_> = std::env::vars_os()
+        .filter_map(|(name, value)| {
+            let name = name.to_string_lossy().into_owned();
+            name.starts_with(PREFIX).then(|| (name, value.into_string().ok()))
+        })
+        .collect();
+    let named = variables.iter().find(|(name, _)| name == CONFIG_FILE_VARIABLE);
+    let path =
+        flags.config_file.clone().or_else(|| named.and_then(|(_, path)| path.as_ref()).map(PathBuf::from));
+    let file = match path {
+        Some(path) => {
+            let name = path.display().to_string();
+            let text = fs::read_to_string(&path)
+                .map_err(|cause| ConfigError::Unreadable { path: name.clone(), cause })?;
+            Some((name, text))
+        }
+        None => None,
+    };
+    resolve(mode, file.as_ref().map(|(name, text)| (name.as_str(), text.as_str())), variables, flags.values)
+}
+
+/// `file` is a name for messages and the text; a variable that is not UTF-8 has no value.
+fn resolve(
+    mode: Mode,
+    file: Option<(&str, &str)>,
+    variables: Vec<(String, Option<String>)>,
+    flags: Vec<(&'static Key, String)>,
+) -> Result<Settings, ConfigError> {
+    let mut given = Given::defaults(mode);
+    if let Some((name, text)) = file {
+        given.add_file(name, text);
+    }
+    given.add_variables(variables);
+    for (key, value) in flags {
+        given.set(key, value, Source::Flag);
+    }
+    let settings = Settings::read(&mut given);
+    match settings {
+        Some(settings) if given.problems.is_empty() => Ok(settings),
+        _ => Err(ConfigError::Refused(given.problems)),
+    }
+}
+
+enum Source {
+    Default,
+    File { place: String },
+    Variable,
+    Flag,
+}
+
+/// The last value given for each key, and what was wrong on the way.
+pub(super) struct Given {
+    values: BTreeMap<&'static str, (&'static Key, String, Source)>,
+    problems: Vec<String>,
+}
+
+impl Given {
+    fn defaults(mode: Mode) -> Self {
+        let default = |key: &'static Key| (key.name, (key, key.default_in(mode).to_owned(), Source::Default));
+        Self { values: KEYS.iter().map(default).collect(), problems: vec![] }
+    }
+
+    fn set(&mut self, key: &'static Key, value: String, source: Source) {
+        self.values.insert(key.name, (key, value, source));
+    }
+
+    fn add_file(&mut self, file_name: &str, text: &str) {
+        let entries = match file::entries(text) {
+            Ok(entries) => entries,
+            Err(broken) => {
+                self.problems.push(format!("{file_name}:{}: not valid TOML: {}", broken.line, broken.reason));
+                return;
+            }
+        };
+        for Entry { name, line, value } in entries {
+            let place = format!("{file_name}:{line}");
+            match KEYS.iter().find(|key| key.name == name) {
+                None => {
+                    let known = KEYS.iter().map(|key| key.name.to_owned());
+                    self.refuse_name(&place, "setting", &name, known);
+                }
+                Some(key) => match value.text(key.is_list) {
+                    Some(text) => self.set(key, text, Source::File { place }),
+                    None => self.problems.push(format!("{} ({place}): give {}", key.name, key.allowed)),
+                },
+            }
+        }
+    }
+
+    fn add_variables(&mut self, variables: Vec<(String, Option<String>)>) {
+        for (name, value) in variables {
+            let key = KEYS.iter().find(|key| key.variable() == name);
+            match (key, value) {
+                (Some(key), Some(value)) => self.set(key, value, Source::Variable),
+                (Some(key), None) => {
+                    self.problems.push(format!("{} (variable {name}): the value is not UTF-8", key.name));
+                }
+                (None, _) if name == CONFIG_FILE_VARIABLE => {}
+                (None, _) => {
+                    let known = KEYS.iter().map(Key::variable).chain([CONFIG_FILE_VARIABLE.to_owned()]);
+                    self.refuse_name("environment", "variable", &name, known);
+                }
+            }
+        }
+    }
+
+    fn refuse_name(&mut self, place: &str, what: &str, name: &str, known: impl Iterator<Item = String>) {
+        let nearness = |known: &String| strsim::jaro_winkler(known, name);
+        let nearest = known.max_by(|a, b| nearness(a).total_cmp(&nearness(b))).unwrap_or_default();
+        self.problems.push(format!("{name} ({place}): there is no such {what}; the nearest is {nearest}"));
+    }
+
+    /// Reads a key's value; notes the problem and returns nothing if it is not allowed.
+    pub(super) fn read<T>(&mut self, name: &'static str, form: &Form<T>) -> Option<T> {
+        let (key, text, source) = self.values.get(name)?;
+        let value = (form.read)(text);
+        if value.is_none() {
+            let said = if key.is_hidden { "the value".to_owned() } else { format!("{text:?}") };
+            let problem =
+                format!("{name} ({}): {said} is not allowed; give {}", Told(key, source), key.allowed);
+            self.problems.push(problem);
+        }
+        value
+    }
+}
+
+/// A source as messages name it.
+struct Told<'a>(&'a Key, &'a Source);
+
+impl fmt::Display for Told<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.1 {
+            Source::Default => f.write_str("default"),
+            Source::File { place } => f.write_str(place),
+            Source::Variable => write!(f, "variable {}", self.0.variable()),
+            Source::Flag => write!(f, "flag --{}", self.0.flag()),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "sources_test.rs"]
+mod tests;
