@@ -1,0 +1,61 @@
+//! What was answered is there: the same id gave the same event, and every endpoint that wanted it has its delivery.
+
+use super::evidence::Evidence;
+use crate::journal::{AnswerFact, Promise, Violation};
+use posthaste::domain::contract::PublishedWhileOff;
+use std::collections::BTreeMap;
+
+pub(crate) fn check(evidence: &Evidence<'_>, violations: &mut Vec<Violation>) {
+    let mut complain = |promise, what: String| violations.push(Violation { promise, what });
+    let mut first: BTreeMap<usize, &AnswerFact> = BTreeMap::new();
+    for answer in &evidence.journal.answers {
+        let earlier = *first.entry(answer.plan).or_insert(answer);
+        let again = !std::ptr::eq(earlier, answer);
+        if (earlier.event, &earlier.deliveries) != (answer.event, &answer.deliveries)
+            || (again && answer.is_new)
+        {
+            complain(
+                Promise::Accept,
+                format!("event {} was answered differently: {earlier:?} {answer:?}", answer.plan),
+            );
+        }
+        if !evidence.events.contains_key(&answer.event) {
+            complain(Promise::Lost, format!("event {} was accepted and is gone", answer.plan));
+            continue;
+        }
+        for (delivery, uid) in &answer.deliveries {
+            let found = evidence.files.iter().find(|file| file.id == *delivery);
+            let is_right = found.is_some_and(|file| {
+                file.event == answer.event && evidence.plan.endpoints[file.receiver].uid == *uid
+            });
+            if !is_right {
+                complain(Promise::Lost, format!("{delivery} of event {} to {uid} is gone", answer.plan));
+            }
+        }
+        for what in missing(evidence, answer) {
+            complain(Promise::Lost, what);
+        }
+    }
+    let mut seen: BTreeMap<&[u8], usize> = BTreeMap::new();
+    for event in evidence.events.values().filter(|event| !event.is_test) {
+        *seen.entry(&event.data).or_default() += 1;
+    }
+    for (data, count) in seen.into_iter().filter(|(_, count)| *count > 1) {
+        complain(Promise::Accept, format!("{count} events of {}", String::from_utf8_lossy(data)));
+    }
+}
+
+/// Endpoints that were there for certain and got nothing.
+fn missing(evidence: &Evidence<'_>, answer: &AnswerFact) -> Vec<String> {
+    let (plan, at) = (evidence.plan, answer.answered_at.as_millis());
+    let mut missing = Vec::new();
+    for (receiver, endpoint) in evidence.receivers.iter().zip(&plan.endpoints) {
+        let may_skip = receiver.contract.off.published == PublishedWhileOff::None;
+        let may_be_left_out =
+            receiver.switches.was_deleted(at) || (may_skip && receiver.switches.may_have_been_off(at));
+        if !may_be_left_out && !answer.deliveries.iter().any(|(_, uid)| *uid == endpoint.uid) {
+            missing.push(format!("event {} has no delivery to {}", answer.plan, endpoint.uid));
+        }
+    }
+    missing
+}

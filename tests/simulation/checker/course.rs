@@ -1,0 +1,328 @@
+//! The course of one delivery, replayed by the checker's own arithmetic: when each attempt was due, and how it had to end.
+
+use super::{
+    ends,
+    evidence::{AttemptRow, Evidence, File, Receiver},
+};
+use crate::{
+    journal::{AskFact, Promise, Said, Violation},
+    network::Post,
+    plan::WishKind,
+};
+use posthaste::domain::{
+    contract::{Answer, Jitter, Pacing, RetryAfter, WaitingWhenOff},
+    delivery::{Delivery, State},
+    outcome::Class,
+    time::Timestamp,
+    verdict::AtDue,
+};
+
+/// After a fault of our own, doubled for each row without a number before it.
+const LOCAL_FAULT_WAIT: i64 = 5000;
+const LOCAL_FAULT_WAIT_MAX: i64 = 600_000;
+
+/// A span of time, in milliseconds, in which something is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Window {
+    pub(crate) from: i64,
+    pub(crate) to: i64,
+}
+
+/// How a delivery has ended, as far as the course can tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Delivered(i64),
+    Exhausted(i64),
+    Refused(i64),
+    ByHand,
+    Closed,
+    /// By something that the course does not follow: an endpoint off or deleted, an age reached.
+    Elsewhere,
+}
+
+/// Where the checker thinks that a delivery stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Standing {
+    pub(crate) due: Window,
+    pub(crate) at_due: AtDue,
+    pub(crate) end: Option<End>,
+    pub(crate) give_up_at: Option<i64>,
+    /// The end of the last attempt.
+    pub(crate) last_end: i64,
+    place: usize,
+    /// An extra attempt by hand is due; afterwards it goes back to this.
+    extra: Option<Back>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Back {
+    due: Window,
+    at_due: AtDue,
+    end: Option<End>,
+}
+
+impl Window {
+    fn at(instant: i64) -> Self {
+        Self { from: instant, to: instant }
+    }
+}
+
+pub(crate) fn check(evidence: &Evidence<'_>, file: &File<'_>, violations: &mut Vec<Violation>) {
+    let is_murky = file.asks.iter().any(|ask| matches!(ask.said, Said::Unknown));
+    let receiver = &evidence.receivers[file.receiver];
+    let Some(standing) = born(evidence, file, receiver) else { return };
+    let mut course = Course {
+        file,
+        receiver,
+        is_test: evidence.events[&file.event].is_test,
+        standing,
+        unnumbered: 0,
+        violations: Vec::new(),
+    };
+    course.walk();
+    let (standing, found) = (course.standing, course.violations);
+    if !is_murky {
+        violations.extend(found);
+    }
+    violations.extend(ends::check(file, receiver, &standing, is_murky));
+}
+
+fn born(evidence: &Evidence<'_>, file: &File<'_>, receiver: &Receiver) -> Option<Standing> {
+    let due = match (file.replay_of, file.made_by) {
+        (None, _) => {
+            let event = evidence.events.get(&file.event)?;
+            Window::at(event.deliver_at.map_or(event.accepted_at, |at| at.max(event.accepted_at)).as_millis())
+        }
+        (Some(_), Some(ask)) => asked_within(ask),
+        // A replay whose answer nobody saw: it is there or not, and starts when it likes.
+        (Some(_), None) => return None,
+    };
+    let age = receiver.contract.retry.give_up_after.map(|age| age.as_millis() as i64);
+    Some(Standing {
+        due,
+        at_due: AtDue::Attempt,
+        end: None,
+        give_up_at: age.map(|age| due.to + age),
+        last_end: due.from,
+        place: 0,
+        extra: None,
+    })
+}
+
+fn asked_within(ask: &AskFact) -> Window {
+    Window { from: ask.called_at.as_millis(), to: ask.answered_at.as_millis() }
+}
+
+struct Course<'a> {
+    file: &'a File<'a>,
+    receiver: &'a Receiver,
+    is_test: bool,
+    standing: Standing,
+    /// Rows of the history that have no number.
+    unnumbered: u32,
+    violations: Vec<Violation>,
+}
+
+impl Course<'_> {
+    fn walk(&mut self) {
+        for position in 0..=self.file.rows.len() {
+            for ask in &self.file.asks {
+                if let Said::Done(after) = &ask.said
+                    && after.history_len as usize == position
+                {
+                    self.ask(ask, after);
+                }
+            }
+            if let Some(row) = self.file.rows.get(position) {
+                self.row(row);
+            }
+        }
+    }
+
+    fn complain(&mut self, promise: Promise, what: &str, at: i64) {
+        let Self { file, standing, .. } = self;
+        let text = format!(
+            "{what} at {}: {standing:?} rows {:?} asks {:?}",
+            Timestamp::from_millis(at),
+            file.rows,
+            file.asks
+        );
+        self.violations.push(self.file.complain(promise, text));
+    }
+
+    fn ask(&mut self, ask: &AskFact, after: &Delivery) {
+        let at = ask.answered_at.as_millis();
+        let standing = self.standing;
+        match ask.kind {
+            WishKind::Retry => {
+                let Some(back) = after.return_to else {
+                    return self.complain(Promise::Schedule, "a retry that goes back nowhere", at);
+                };
+                let mut stood = Back { due: standing.due, at_due: standing.at_due, end: standing.end };
+                if back.state == State::Retrying {
+                    self.must_have_waited(back.due.map_or(0, Timestamp::as_millis), at);
+                    stood.due = Window::at(back.due.map_or(0, Timestamp::as_millis));
+                    stood.at_due = back.at_due;
+                } else {
+                    stood.end = stood.end.or(Some(End::Elsewhere));
+                }
+                self.standing.extra = Some(stood);
+                self.standing.due = asked_within(ask);
+                self.standing.at_due = AtDue::Attempt;
+                self.standing.end = None;
+            }
+            WishKind::Replay => {
+                let age = self.receiver.contract.retry.give_up_after.map(|age| age.as_millis() as i64);
+                self.standing = Standing {
+                    due: asked_within(ask),
+                    at_due: AtDue::Attempt,
+                    end: None,
+                    give_up_at: age.map(|age| at + age),
+                    place: 0,
+                    extra: None,
+                    ..standing
+                };
+            }
+            WishKind::Cancel => self.standing = Standing { end: Some(End::ByHand), extra: None, ..standing },
+            WishKind::Close => self.standing = Standing { end: Some(End::Closed), extra: None, ..standing },
+            WishKind::Test => {}
+        }
+    }
+
+    /// A delivery was retrying when somebody asked for an extra attempt: its due time must be the right one.
+    fn must_have_waited(&mut self, due: i64, at: i64) {
+        let standing = self.standing;
+        let released = self.receiver.switches.last_on(at).unwrap_or(0);
+        let is_right =
+            standing.end.is_none() && due >= standing.due.from && due <= standing.due.to.max(released) + 1;
+        if !is_right {
+            self.complain(Promise::Schedule, &format!("was to be due {}", Timestamp::from_millis(due)), at);
+        }
+    }
+
+    fn row(&mut self, row: &AttemptRow) {
+        let post = self.file.post_of(row);
+        let started_at = row.started_at.as_millis();
+        let Some(post) = post else {
+            // A takeover: due at once, or back to where it was before the extra attempt.
+            let mut next = Standing { due: Window::at(started_at), last_end: started_at, ..self.standing };
+            next.at_due = AtDue::Attempt;
+            self.standing = next.back_if_extra();
+            self.unnumbered += 1;
+            return;
+        };
+        self.must_be_on_time(post, started_at);
+        let end = post.ended_at.or(post.dropped_at).unwrap_or(post.started_at).as_millis();
+        self.standing.last_end = end;
+        match row.class {
+            Class::Ok => self.standing.end = Some(End::Delivered(end)),
+            Class::StaleConnection => self.standing.due = Window::at(end),
+            _ if self.standing.extra.is_some() => self.standing = self.standing.back_if_extra(),
+            Class::Unknown => self.standing.due = Window::at(end),
+            Class::Local => {
+                let wait = (LOCAL_FAULT_WAIT << self.unnumbered.min(10)).min(LOCAL_FAULT_WAIT_MAX);
+                self.wait(Window::at(end + wait), AtDue::Attempt);
+            }
+            _ => self.failed(post, end),
+        }
+        self.unnumbered += u32::from(!row.class.is_numbered());
+    }
+
+    fn must_be_on_time(&mut self, post: &Post, at: i64) {
+        let (standing, receiver) = (self.standing, self.receiver);
+        if standing.end.is_some() {
+            return self.complain(Promise::AfterEnd, "an attempt after the end", at);
+        }
+        if standing.at_due != AtDue::Attempt {
+            return self.complain(Promise::Schedule, "one attempt too many", at);
+        }
+        if at < standing.due.from {
+            self.complain(Promise::Schedule, &format!("{} ms early", standing.due.from - at), at);
+        }
+        let latest = standing.latest(receiver, at);
+        if at > latest {
+            self.complain(Promise::Schedule, &format!("{} ms late", at - latest), at);
+        }
+        if !self.is_test && !post.fresh && receiver.switches.is_certainly_off(at) {
+            self.complain(Promise::AfterEnd, "an attempt to an endpoint that is off", at);
+        }
+        let cancels = receiver.contract.off.waiting == WaitingWhenOff::Cancelled && standing.extra.is_none();
+        let waited_from = receiver.excuses.latest(standing.last_end.max(standing.due.from.min(at)));
+        if cancels && !self.is_test && receiver.switches.went_off_between(waited_from, at) {
+            self.complain(Promise::AfterEnd, "an attempt after the endpoint's being off cancelled it", at);
+        }
+    }
+
+    /// A numbered attempt failed and used a slot of the schedule.
+    fn failed(&mut self, post: &Post, end: i64) {
+        let contract = &self.receiver.contract;
+        let meaning =
+            post.status.filter(|_| post.class == Class::Http).map(|status| contract.answers.meaning(status));
+        if matches!(meaning, Some(Answer::Never | Answer::SwitchOff)) {
+            self.standing.end = Some(End::Refused(end));
+            return;
+        }
+        let wait = contract.retry.waits.get(self.standing.place);
+        self.standing.place += 1;
+        match (wait, contract.retry.final_wait) {
+            (Some(wait), _) => {
+                let asked = self.asked_wait(post);
+                let window = spread(wait.as_millis() as i64, contract.retry.jitter);
+                self.wait(
+                    Window { from: end + window.from.max(asked), to: end + window.to.max(asked) },
+                    AtDue::Attempt,
+                );
+            }
+            (None, Some(wait)) => self.wait(Window::at(end + wait.as_millis() as i64), AtDue::Exhaust),
+            (None, None) => self.standing.end = Some(End::Exhausted(end)),
+        }
+    }
+
+    /// What the receiver asked for, as far as the contract honours it.
+    fn asked_wait(&self, post: &Post) -> i64 {
+        let contract = &self.receiver.contract;
+        let honours = contract.pacing == Pacing::Adaptive && contract.retry.retry_after == RetryAfter::Honour;
+        let longest = contract.retry.waits.iter().max().map_or(0, |wait| wait.as_millis() as i64);
+        post.retry_after.filter(|_| honours).map_or(0, |seconds| (i64::from(seconds) * 1000).min(longest))
+    }
+
+    fn wait(&mut self, due: Window, at_due: AtDue) {
+        self.standing.due = due;
+        self.standing.at_due = at_due;
+        if let Some(give_up_at) = self.standing.give_up_at
+            && give_up_at < due.to
+        {
+            let is_certain = give_up_at < due.from;
+            let from = give_up_at.max(self.standing.last_end);
+            self.standing.due =
+                Window { from: if is_certain { from } else { due.from }, to: from.max(due.from) };
+            self.standing.at_due = if is_certain { AtDue::Expire } else { at_due };
+        }
+    }
+}
+
+impl Standing {
+    /// The latest start, or end, at which a delivery that is due as it stands is on time.
+    pub(crate) fn latest(&self, receiver: &Receiver, at: i64) -> i64 {
+        let released = receiver.switches.last_on(at).unwrap_or(0);
+        receiver.excuses.latest(self.due.to.max(self.last_end).max(released))
+    }
+
+    fn back_if_extra(mut self) -> Self {
+        if let Some(back) = self.extra.take() {
+            (self.due, self.at_due, self.end) = (back.due, back.at_due, back.end);
+        }
+        self
+    }
+}
+
+fn spread(wait: i64, jitter: Jitter) -> Window {
+    match jitter {
+        Jitter::None => Window::at(wait),
+        Jitter::Full => Window { from: 0, to: wait },
+        Jitter::Percent(percent) => {
+            let reach = wait * i64::from(percent) / 100 + 1;
+            Window { from: wait - reach, to: wait + reach }
+        }
+    }
+}

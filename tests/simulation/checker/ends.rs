@@ -1,0 +1,94 @@
+//! How a delivery ended: one terminal state, for the right reason, at the right instant; or held, because its endpoint is off.
+
+use super::{
+    course::{End, Standing},
+    evidence::{File, Receiver},
+};
+use crate::journal::{Promise, Violation};
+use posthaste::domain::{
+    contract::{PublishedWhileOff, WaitingWhenOff},
+    delivery::{Reason, State},
+    outcome::Class,
+    time::Timestamp,
+    verdict::AtDue,
+};
+
+pub(crate) fn check(
+    file: &File<'_>,
+    receiver: &Receiver,
+    standing: &Standing,
+    is_murky: bool,
+) -> Option<Violation> {
+    let finished_at = file.finished_at.map_or(0, Timestamp::as_millis);
+    let complain = |promise, what: &str| {
+        let text = format!(
+            "{what}: {:?} {:?} finished {finished_at}, {standing:?} rows {:?}",
+            file.state, file.reason, file.rows
+        );
+        Some(file.complain(promise, text))
+    };
+    match (file.state, file.reason) {
+        (State::Pending | State::Retrying | State::InFlight, _) => {
+            return complain(Promise::Stuck, "never ended");
+        }
+        (State::Held, _) if !receiver.is_off => {
+            return complain(Promise::Stuck, "held for an endpoint that is on");
+        }
+        (State::Held, _) => return None,
+        _ => {}
+    }
+    if file.state == State::Delivered {
+        return delivered(file).or_else(|| {
+            let is_right = is_murky || matches!(standing.end, Some(End::Delivered(at)) if at == finished_at);
+            if is_right { None } else { complain(Promise::WrongEnd, "delivered at another time") }
+        });
+    }
+    if is_murky || standing.end == Some(End::Elsewhere) {
+        return None;
+    }
+    let is_right = match (file.state, file.reason) {
+        (State::Dead, Some(Reason::Exhausted)) => match standing.end {
+            Some(End::Exhausted(at)) => at == finished_at,
+            None => {
+                standing.at_due == AtDue::Exhaust
+                    && is_punctual(receiver, standing, standing.due.from, finished_at)
+            }
+            _ => false,
+        },
+        (State::Dead, Some(Reason::RefusedByReceiver)) => standing.end == Some(End::Refused(finished_at)),
+        (State::Dead, Some(Reason::Closed)) => standing.end == Some(End::Closed),
+        (State::Cancelled, Some(Reason::ByHand)) => standing.end == Some(End::ByHand),
+        (State::Cancelled, Some(Reason::EndpointOff)) => {
+            let off = receiver.contract.off;
+            let cancels =
+                off.waiting == WaitingWhenOff::Cancelled || off.published != PublishedWhileOff::Held;
+            standing.end.is_none() && cancels && receiver.switches.may_have_been_off(finished_at)
+        }
+        (State::Cancelled, Some(Reason::EndpointDeleted)) => {
+            standing.end.is_none() && receiver.switches.was_deleted(finished_at)
+        }
+        (State::Expired, Some(Reason::GaveUp)) => {
+            let give_up_at = standing.give_up_at.unwrap_or(i64::MAX);
+            standing.end.is_none() && is_punctual(receiver, standing, give_up_at, finished_at)
+        }
+        _ => false,
+    };
+    if is_right { None } else { complain(Promise::WrongEnd, "ended wrongly") }
+}
+
+/// Not before `from`, and as soon as it could be.
+fn is_punctual(receiver: &Receiver, standing: &Standing, from: i64, finished_at: i64) -> bool {
+    let asked_a_little_earlier = from - 100;
+    let latest = standing.latest(receiver, finished_at).max(receiver.excuses.latest(from));
+    finished_at >= asked_a_little_earlier && finished_at <= latest
+}
+
+/// Delivered means that the last attempt succeeded, and that the receiver really got it.
+fn delivered(file: &File<'_>) -> Option<Violation> {
+    let last = file.rows.last().filter(|row| row.class == Class::Ok);
+    let receipt = last.and_then(|row| file.post_of(row)).filter(|post| post.done_at.is_some());
+    match receipt {
+        Some(_) => None,
+        None => Some(file.complain(Promise::Lost, format!("delivered, and never received: {:?}", file.rows))),
+    }
+}

@@ -1,0 +1,247 @@
+//! Everything the checker looks at, put in order: a file for each delivery, and what is known of each endpoint.
+
+use super::{excuses::Excuses, switches::Switches};
+use crate::{
+    journal::{AskFact, Ending, Journal, Promise, Said, Violation},
+    network::Post,
+    plan::Plan,
+};
+use posthaste::domain::{
+    contract::{Answer, Contract},
+    delivery::{Reason, State},
+    event::TEST_EVENT_TYPE,
+    id::{DeliveryId, EndpointId, EventId},
+    outcome::Class,
+    time::Timestamp,
+};
+use rusqlite::Connection;
+use std::collections::BTreeMap;
+
+pub(crate) struct Evidence<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) journal: &'a Journal,
+    pub(crate) events: BTreeMap<EventId, EventRow>,
+    pub(crate) files: Vec<File<'a>>,
+    pub(crate) receivers: Vec<Receiver>,
+}
+
+#[derive(Debug)]
+pub(crate) struct EventRow {
+    pub(crate) accepted_at: Timestamp,
+    pub(crate) deliver_at: Option<Timestamp>,
+    pub(crate) is_test: bool,
+    pub(crate) data: Vec<u8>,
+}
+
+/// What is known of one endpoint.
+pub(crate) struct Receiver {
+    pub(crate) contract: Contract,
+    pub(crate) switches: Switches,
+    pub(crate) excuses: Excuses,
+    pub(crate) is_off: bool,
+}
+
+/// Everything about one delivery.
+#[derive(Debug)]
+pub(crate) struct File<'a> {
+    pub(crate) id: DeliveryId,
+    pub(crate) event: EventId,
+    pub(crate) receiver: usize,
+    pub(crate) state: State,
+    pub(crate) reason: Option<Reason>,
+    pub(crate) attempt_count: u32,
+    pub(crate) history_len: u32,
+    pub(crate) finished_at: Option<Timestamp>,
+    pub(crate) replay_of: Option<DeliveryId>,
+    pub(crate) rows: Vec<AttemptRow>,
+    /// In the order they were made.
+    pub(crate) posts: Vec<&'a Post>,
+    pub(crate) asks: Vec<&'a AskFact>,
+    /// The answer that told of this delivery if it is the replay of a delivered one.
+    pub(crate) made_by: Option<&'a AskFact>,
+}
+
+#[derive(Debug)]
+pub(crate) struct AttemptRow {
+    pub(crate) position: u32,
+    pub(crate) number: Option<u32>,
+    pub(crate) started_at: Timestamp,
+    pub(crate) class: Class,
+    pub(crate) status: Option<u16>,
+}
+
+/// What a run was worth.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Figures {
+    pub(crate) events: usize,
+    pub(crate) deliveries: usize,
+    pub(crate) delivered: usize,
+    pub(crate) posts: usize,
+    pub(crate) kills: usize,
+    pub(crate) stops: usize,
+    pub(crate) duplicates: usize,
+    /// Requests that a dead process never recorded, and lies: the most duplicates there may be.
+    pub(crate) excused: usize,
+}
+
+impl Figures {
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.events += other.events;
+        self.deliveries += other.deliveries;
+        self.delivered += other.delivered;
+        self.posts += other.posts;
+        self.kills += other.kills;
+        self.stops += other.stops;
+        self.duplicates += other.duplicates;
+        self.excused += other.excused;
+    }
+}
+
+impl<'a> Evidence<'a> {
+    pub(crate) fn read(plan: &'a Plan, journal: &'a Journal, disk: &Connection) -> Self {
+        let (mut files, attempts) = (read_files(journal, disk), read_attempts(disk));
+        let places: BTreeMap<DeliveryId, usize> =
+            files.iter().enumerate().map(|(n, file)| (file.id, n)).collect();
+        for (delivery, row) in attempts {
+            if let Some(&place) = places.get(&delivery) {
+                files[place].rows.push(row);
+            }
+        }
+        for post in &journal.posts {
+            if let Some(&place) = places.get(&post.attempt.delivery) {
+                files[place].posts.push(post);
+            }
+        }
+        for ask in &journal.asks {
+            if let Some(&place) = places.get(&ask.delivery) {
+                files[place].asks.push(ask);
+            }
+            if let Said::Made(made) = &ask.said
+                && let Some(&place) = places.get(&made.id)
+            {
+                files[place].made_by = Some(ask);
+            }
+        }
+        let mut evidence = Self { plan, journal, events: read_events(disk), files, receivers: Vec::new() };
+        evidence.receivers =
+            (0..plan.endpoints.len()).map(|number| evidence.receiver(number, disk)).collect();
+        evidence
+    }
+
+    fn receiver(&self, number: usize, disk: &Connection) -> Receiver {
+        let contract = self.plan.endpoints[number].resolved();
+        let id = self.journal.endpoints[number];
+        let is_off = "SELECT off IS NOT NULL FROM endpoints WHERE id = ?1 AND deleted_at IS NULL";
+        let is_off = disk.query_row(is_off, [id], |row| row.get(0)).unwrap_or(false);
+        let excuses = Excuses::of(self.plan, self.journal, number);
+        // A test says nothing about its endpoint, whatever it is answered.
+        let counts = |file: &&File<'_>| {
+            file.receiver == number && !self.events.get(&file.event).is_some_and(|event| event.is_test)
+        };
+        let gone = self.files.iter().filter(counts).flat_map(|file| {
+            file.rows
+                .iter()
+                .filter(|row| is_gone(&contract, row))
+                .filter_map(|row| file.post_of(row).and_then(|post| post.ended_at))
+        });
+        let switches = Switches::of(self.journal, number, gone.collect(), &excuses);
+        Receiver { contract, switches, excuses, is_off }
+    }
+
+    pub(crate) fn figures(&self) -> Figures {
+        let mut figures = Figures {
+            events: self.events.len(),
+            deliveries: self.files.len(),
+            posts: self.journal.posts.len(),
+            ..Figures::default()
+        };
+        let ended = |ending| self.journal.lives.iter().filter(|life| life.ending == Some(ending)).count();
+        (figures.kills, figures.stops) = (ended(Ending::Killed), ended(Ending::Stopped));
+        for file in &self.files {
+            figures.delivered += usize::from(file.state == State::Delivered);
+            let done = file.posts.iter().filter(|post| post.done_at.is_some());
+            figures.duplicates += done.clone().count().saturating_sub(1);
+            figures.excused += done.filter(|post| !file.is_recorded_success(post)).count();
+        }
+        figures
+    }
+}
+
+impl File<'_> {
+    /// The request that a row of the history tells of.
+    pub(crate) fn post_of(&self, row: &AttemptRow) -> Option<&Post> {
+        let same = |post: &&&Post| post.attempt.position == row.position && post.started_at == row.started_at;
+        self.posts.iter().find(same).copied()
+    }
+
+    pub(crate) fn is_recorded_success(&self, post: &Post) -> bool {
+        self.rows.iter().any(|row| {
+            row.class == Class::Ok
+                && row.position == post.attempt.position
+                && row.started_at == post.started_at
+        })
+    }
+
+    pub(crate) fn complain(&self, promise: Promise, what: impl std::fmt::Display) -> Violation {
+        Violation { promise, what: format!("{} to receiver-{}: {what}", self.id, self.receiver) }
+    }
+}
+
+fn is_gone(contract: &Contract, row: &AttemptRow) -> bool {
+    row.class == Class::Http
+        && row.status.is_some_and(|status| contract.answers.meaning(status) == Answer::SwitchOff)
+}
+
+fn read_files<'a>(journal: &Journal, disk: &Connection) -> Vec<File<'a>> {
+    let sql = "SELECT id, event, endpoint, state, reason, attempt_count, history_len, finished_at, replay_of FROM deliveries ORDER BY id";
+    let mut rows = disk.prepare(sql).unwrap();
+    let read = |row: &rusqlite::Row<'_>| {
+        let endpoint: EndpointId = row.get(2)?;
+        Ok(File {
+            id: row.get(0)?,
+            event: row.get(1)?,
+            receiver: journal.endpoints.iter().position(|known| *known == endpoint).unwrap(),
+            state: row.get(3)?,
+            reason: row.get(4)?,
+            attempt_count: row.get(5)?,
+            history_len: row.get(6)?,
+            finished_at: row.get(7)?,
+            replay_of: row.get(8)?,
+            rows: Vec::new(),
+            posts: Vec::new(),
+            asks: Vec::new(),
+            made_by: None,
+        })
+    };
+    rows.query_map([], read).unwrap().map(Result::unwrap).collect()
+}
+
+fn read_attempts(disk: &Connection) -> Vec<(DeliveryId, AttemptRow)> {
+    let sql = "SELECT delivery, position, number, started_at, class, status FROM attempts ORDER BY delivery, position";
+    let mut rows = disk.prepare(sql).unwrap();
+    let read = |row: &rusqlite::Row<'_>| {
+        let attempt = AttemptRow {
+            position: row.get(1)?,
+            number: row.get(2)?,
+            started_at: row.get(3)?,
+            class: Class::ALL[row.get::<_, u8>(4)? as usize],
+            status: row.get(5)?,
+        };
+        Ok((row.get(0)?, attempt))
+    };
+    rows.query_map([], read).unwrap().map(Result::unwrap).collect()
+}
+
+fn read_events(disk: &Connection) -> BTreeMap<EventId, EventRow> {
+    let mut rows = disk.prepare("SELECT id, accepted_at, deliver_at, type, data FROM events").unwrap();
+    let read = |row: &rusqlite::Row<'_>| {
+        let event = EventRow {
+            accepted_at: row.get(1)?,
+            deliver_at: row.get(2)?,
+            is_test: row.get::<_, String>(3)? == TEST_EVENT_TYPE,
+            data: row.get(4)?,
+        };
+        Ok((row.get(0)?, event))
+    };
+    rows.query_map([], read).unwrap().map(Result::unwrap).collect()
+}

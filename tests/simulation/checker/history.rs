@@ -1,0 +1,82 @@
+//! Every request is in the history, once; the history is numbered without gaps; duplicates have an excuse.
+
+use super::evidence::{AttemptRow, Evidence, File};
+use crate::{
+    journal::{Ending, Promise, Violation},
+    network::Post,
+};
+use posthaste::domain::outcome::Class;
+
+pub(crate) fn check(evidence: &Evidence<'_>, file: &File<'_>, violations: &mut Vec<Violation>) {
+    violations.extend(numbering(file));
+    for row in &file.rows {
+        let matching = file.posts.iter().filter(|post| tells_of(row, post)).count();
+        if row.class != Class::Unknown && matching != 1 {
+            let what = format!("{matching} requests fit the row {row:?}");
+            violations.push(file.complain(Promise::Hidden, what));
+        }
+    }
+    for post in &file.posts {
+        let is_told = file.rows.iter().any(|row| tells_of(row, post));
+        if !is_told && !is_unknown(evidence, file, post) {
+            violations
+                .push(file.complain(Promise::Hidden, format!("{post:?} is in no row of {:?}", file.rows)));
+        }
+    }
+    violations.extend(duplicates(file));
+}
+
+fn numbering(file: &File<'_>) -> Option<Violation> {
+    let mut number = 0;
+    for (row, position) in file.rows.iter().zip(1..) {
+        number += u32::from(row.class.is_numbered());
+        let expected = row.class.is_numbered().then_some(number);
+        if row.position != position || row.number != expected {
+            return Some(file.complain(Promise::Hidden, format!("gaps in {:?}", file.rows)));
+        }
+    }
+    let is_counted = file.attempt_count == number && file.history_len as usize == file.rows.len();
+    (!is_counted).then(|| {
+        file.complain(Promise::Hidden, format!("counts {} attempts in {:?}", file.attempt_count, file.rows))
+    })
+}
+
+/// Whether the row is about this request and says what its sender saw.
+fn tells_of(row: &AttemptRow, post: &Post) -> bool {
+    let is_same = row.position == post.attempt.position && row.started_at == post.started_at;
+    let class = match (post.ended_at, post.class) {
+        (None, _) => Class::Unknown,
+        (_, Class::Http) if post.status.is_some_and(|status| status < 300) => Class::Ok,
+        (_, class) => class,
+    };
+    is_same && class == row.class && (class == Class::Unknown || row.status == post.status)
+}
+
+/// Its process died before it could record it, and the next one says so in its place; the second request of a pair
+/// (lost connection, then fresh) shares the place of the first.
+fn is_unknown(evidence: &Evidence<'_>, file: &File<'_>, post: &Post) -> bool {
+    let life = &evidence.journal.lives[post.life as usize];
+    let died =
+        matches!(life.ending, Some(Ending::Killed | Ending::Exited)) || !evidence.journal.troubles.is_empty();
+    let takeover = |position| {
+        let row = file.rows.iter().find(|row| row.position == position && row.class == Class::Unknown);
+        row.is_some_and(|row| life.ended_at.is_some_and(|ended| ended <= row.started_at))
+    };
+    let position = post.attempt.position;
+    died && (takeover(position) || (post.fresh && position > 1 && takeover(position - 1)))
+}
+
+/// A receiver does its work again only if the sender cannot know that it was done.
+fn duplicates(file: &File<'_>) -> Option<Violation> {
+    let done: Vec<&&Post> = file.posts.iter().filter(|post| post.done_at.is_some()).collect();
+    let known = done.iter().filter(|post| file.is_recorded_success(post)).count();
+    let lost = done
+        .iter()
+        .filter(|post| post.ended_at.is_none() || !file.rows.iter().any(|row| tells_of(row, post)));
+    let lies =
+        done.iter().filter(|post| post.ended_at.is_some() && post.status.is_none_or(|status| status >= 300));
+    let excused = lost.count() + lies.count();
+    let is_excused = known <= 1 && done.len() <= excused + 1;
+    (!is_excused)
+        .then(|| file.complain(Promise::Duplicate, format!("received {} times: {done:?}", done.len())))
+}

@@ -1,0 +1,31 @@
+//! The independent checker: joins what the outside saw with what the store says, after everything has come to rest.
+//!
+//! It knows contracts as data and computes what should have happened by itself; it calls none of the product's rules.
+
+mod accepts;
+mod course;
+mod ends;
+mod evidence;
+mod excuses;
+mod history;
+mod switches;
+
+pub(crate) use evidence::Figures;
+
+use crate::{
+    journal::{Journal, Violation},
+    plan::Plan,
+};
+use evidence::Evidence;
+use rusqlite::Connection;
+
+pub(crate) fn check(plan: &Plan, journal: &Journal, disk: &Connection) -> (Vec<Violation>, Figures) {
+    let evidence = Evidence::read(plan, journal, disk);
+    let mut violations = Vec::new();
+    accepts::check(&evidence, &mut violations);
+    for file in &evidence.files {
+        history::check(&evidence, file, &mut violations);
+        course::check(&evidence, file, &mut violations);
+    }
+    (violations, evidence.figures())
+}

@@ -1,0 +1,70 @@
+//! When an endpoint was certainly off, and when it came on again, as far as the outside can know.
+
+use super::excuses::Excuses;
+use crate::{journal::Journal, plan::SwitchKind};
+use posthaste::domain::time::Timestamp;
+
+pub(crate) struct Switches(Vec<Fact>);
+
+struct Fact {
+    kind: SwitchKind,
+    /// Took effect not before this and not after that.
+    from: i64,
+    to: i64,
+}
+
+impl Switches {
+    /// `gone`: when answers came that switch the endpoint off and are in the history.
+    pub(crate) fn of(journal: &Journal, endpoint: usize, gone: Vec<Timestamp>, excuses: &Excuses) -> Self {
+        let by_hand = journal
+            .switches
+            .iter()
+            .filter(|fact| fact.endpoint == endpoint && fact.kind != SwitchKind::Touch)
+            .map(|fact| Fact {
+                kind: fact.kind,
+                from: fact.called_at.as_millis(),
+                to: fact.answered_at.as_millis(),
+            });
+        let gone = gone.into_iter().map(|at| Fact {
+            kind: SwitchKind::Off,
+            from: at.as_millis(),
+            to: excuses.latest(at.as_millis()),
+        });
+        Self(by_hand.chain(gone).collect())
+    }
+
+    fn offs(&self) -> impl Iterator<Item = &Fact> {
+        self.0.iter().filter(|fact| fact.kind != SwitchKind::On)
+    }
+
+    fn ons(&self) -> impl Iterator<Item = &Fact> {
+        self.0.iter().filter(|fact| fact.kind == SwitchKind::On)
+    }
+
+    pub(crate) fn is_certainly_off(&self, at: i64) -> bool {
+        self.offs().any(|off| off.to < at && !self.ons().any(|on| on.to >= off.from && on.from <= at))
+    }
+
+    /// Whether it may have been off at some time before `at`.
+    pub(crate) fn may_have_been_off(&self, at: i64) -> bool {
+        self.offs().any(|off| off.from <= at)
+    }
+
+    fn is_certainly_on(&self, at: i64) -> bool {
+        self.offs().filter(|off| off.from < at).all(|off| self.ons().any(|on| on.from > off.to && on.to < at))
+    }
+
+    /// Whether it was on for certain, and then off for certain, between the two.
+    pub(crate) fn went_off_between(&self, after: i64, before: i64) -> bool {
+        self.offs().any(|off| off.from > after && off.to < before && self.is_certainly_on(off.from))
+    }
+
+    pub(crate) fn was_deleted(&self, by: i64) -> bool {
+        self.0.iter().any(|fact| fact.kind == SwitchKind::Delete && fact.from <= by)
+    }
+
+    /// The last time before `at` at which it may have come on again.
+    pub(crate) fn last_on(&self, at: i64) -> Option<i64> {
+        self.ons().filter(|on| on.from <= at).map(|on| on.to).max()
+    }
+}

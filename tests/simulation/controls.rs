@@ -1,0 +1,55 @@
+//! Negative controls: each breaks one promise on purpose, and the checker must notice. Without them "nothing lost" proves nothing.
+
+use crate::{
+    director,
+    journal::Promise,
+    sabotage::{Sabotage, Snapshots},
+};
+
+const SEEDS: u64 = 30;
+
+/// Whether the checker finds that this promise is broken, in at least this many of the seeds.
+fn must_notice(promise: Promise, at_least: usize, sabotage: impl Fn() -> Sabotage) {
+    let mut found = 0;
+    for seed in 0..SEEDS {
+        found += usize::from(
+            director::run(seed, sabotage()).violations.iter().any(|found| found.promise == promise),
+        );
+        if found == at_least {
+            return;
+        }
+    }
+    panic!("noticed in {found} of {SEEDS} seeds");
+}
+
+#[test]
+fn commits_that_a_kill_takes_back_are_noticed_as_lost() {
+    must_notice(Promise::Lost, 3, || Sabotage::LoseCommits(Snapshots::new()));
+}
+
+#[test]
+fn a_start_without_takeover_is_noticed_as_stuck() {
+    must_notice(Promise::Stuck, 5, || Sabotage::SkipTakeover);
+}
+
+#[test]
+fn a_request_that_is_sent_twice_is_noticed() {
+    must_notice(Promise::Hidden, 20, || Sabotage::PostTwice);
+}
+
+#[test]
+fn waits_that_are_two_seconds_off_are_noticed() {
+    for shift_ms in [-2000, 2000] {
+        must_notice(Promise::Schedule, 10, || Sabotage::ShiftWaits(shift_ms));
+    }
+}
+
+#[test]
+fn an_engine_that_nobody_wakes_is_noticed_as_late() {
+    must_notice(Promise::Schedule, 10, || Sabotage::LoseHints);
+}
+
+#[test]
+fn a_success_that_is_not_believed_is_noticed() {
+    must_notice(Promise::AfterEnd, 10, || Sabotage::ForgetSuccess);
+}

@@ -1,0 +1,220 @@
+//! Runs one seed from its plan to the verdict: lets things happen at their times, starts processes again, waits until
+//! all is quiet, and hands the evidence to the checker.
+
+use crate::{
+    checker,
+    journal::{Ending, Journal, Promise, Violation},
+    people,
+    plan::{DAY, Fault, HOUR, Plan, SwitchPlan, Trigger, WishPlan},
+    process::Process,
+    sabotage::Sabotage,
+    world::World,
+};
+use rusqlite::Connection;
+use std::{
+    collections::BTreeMap,
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+    time::Duration,
+};
+use tokio::task::JoinSet;
+
+/// Longer than any schedule of the plans.
+const QUIET_WITHIN: i64 = 40 * DAY;
+
+/// What came of a seed.
+pub(crate) struct Outcome {
+    pub(crate) violations: Vec<Violation>,
+    pub(crate) figures: checker::Figures,
+    pub(crate) trace: u64,
+}
+
+#[derive(Clone, Copy)]
+enum Deed {
+    Publish(usize),
+    Wish(WishPlan),
+    Switch(SwitchPlan),
+    Kill(i64),
+    Stop(i64),
+    DiskFails(Fault),
+    DiskHeals,
+    Start,
+    Heal,
+}
+
+pub(crate) fn run(seed: u64, sabotage: Sabotage) -> Outcome {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let world = World::new(Plan::of(seed), sabotage);
+        let (disk, in_hand) = Director::new(world.clone()).direct().await;
+        let mut journal = std::mem::take(&mut *world.journal());
+        if in_hand > 0 {
+            journal.complain(Promise::House, format!("{in_hand} hands never came back"));
+        }
+        let (mut violations, figures) = checker::check(&world.plan, &journal, &disk);
+        let trace = trace(&journal, &disk);
+        violations.append(&mut journal.violations);
+        Outcome { violations, figures, trace }
+    })
+}
+
+/// The same story gives the same number.
+fn trace(journal: &Journal, disk: &Connection) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    format!("{:?}", journal.posts).hash(&mut hasher);
+    format!("{:?} {:?}", journal.lives, journal.answers).hash(&mut hasher);
+    format!("{:?} {:?}", journal.asks, journal.switches).hash(&mut hasher);
+    let mut rows =
+        disk.prepare("SELECT delivery, position, started_at, class FROM attempts ORDER BY 1, 2").unwrap();
+    let mut rows = rows.query([]).unwrap();
+    while let Some(row) = rows.next().unwrap() {
+        (0..4).for_each(|column| row.get::<_, i64>(column).unwrap().hash(&mut hasher));
+    }
+    hasher.finish()
+}
+
+struct Director {
+    world: Arc<World>,
+    agenda: BTreeMap<(i64, usize), Deed>,
+    planned: usize,
+    people: JoinSet<()>,
+}
+
+impl Director {
+    fn new(world: Arc<World>) -> Self {
+        Self { world, agenda: BTreeMap::new(), planned: 0, people: JoinSet::new() }
+    }
+
+    fn plan(&mut self, at: i64, deed: Deed) {
+        self.planned += 1;
+        self.agenda.insert((at, self.planned), deed);
+    }
+
+    /// To the end; the disk, and how many hands never came back.
+    async fn direct(mut self) -> (Connection, usize) {
+        Process::start(&self.world);
+        people::furnish(&self.world).await;
+        self.fill_agenda();
+        self.world.state().is_dangerous = true;
+        while let Some((&(at, _), _)) = self.agenda.first_key_value() {
+            let wait = Duration::from_millis((at - self.world.elapsed()).max(0) as u64);
+            tokio::select! {
+                biased;
+                () = self.world.bell.notified() => self.plan_start(),
+                () = tokio::time::sleep(wait) => {
+                    let Some((_, deed)) = self.agenda.pop_first() else { break };
+                    self.act(deed);
+                }
+            }
+        }
+        self.rest().await;
+        self.close().await
+    }
+
+    fn fill_agenda(&mut self) {
+        let world = self.world.clone();
+        let plan = &world.plan;
+        for (number, event) in plan.events.iter().enumerate() {
+            self.plan(event.at, Deed::Publish(number));
+        }
+        plan.wishes.iter().for_each(|wish| self.plan(wish.at, Deed::Wish(*wish)));
+        plan.switches.iter().for_each(|switch| self.plan(switch.at, Deed::Switch(*switch)));
+        for fault in &plan.faults {
+            match *fault {
+                Fault::Kill { trigger: Trigger::At(at), down } => self.plan(at, Deed::Kill(down)),
+                Fault::Kill { .. } => {}
+                Fault::Stop { at, down } => self.plan(at, Deed::Stop(down)),
+                Fault::Disk { at, until, .. } => {
+                    self.plan(at, Deed::DiskFails(*fault));
+                    self.plan(until, Deed::DiskHeals);
+                }
+            }
+        }
+        self.plan(plan.heal_at, Deed::Heal);
+    }
+
+    fn plan_start(&mut self) {
+        let down = self.world.state().down;
+        self.plan(self.world.elapsed() + down, Deed::Start);
+    }
+
+    fn act(&mut self, deed: Deed) {
+        let world = self.world.clone();
+        let process = world.state().process.clone();
+        match deed {
+            Deed::Publish(number) => drop(self.people.spawn(people::publish(world, number))),
+            Deed::Wish(plan) => drop(self.people.spawn(people::wish(world, plan))),
+            Deed::Switch(plan) => drop(self.people.spawn(people::switch(world, plan))),
+            Deed::Kill(down) => {
+                if let Some(process) = process {
+                    world.end(process.number, Ending::Killed, down);
+                }
+            }
+            Deed::Stop(down) => {
+                // One that is still starting is killed by a signal.
+                match (process, world.office()) {
+                    (Some(process), Some(_)) => drop(tokio::spawn(process.stop(world, down))),
+                    (Some(process), None) => world.end(process.number, Ending::Killed, down),
+                    _ => {}
+                }
+            }
+            Deed::DiskFails(Fault::Disk { until, trouble, .. }) => {
+                world.disk_fails(trouble, World::instant(until));
+            }
+            Deed::DiskFails(_) => {}
+            Deed::DiskHeals => world.disk_heals(),
+            Deed::Start => {
+                if process.is_none() {
+                    Process::start(&world);
+                }
+            }
+            Deed::Heal => {
+                world.disk_heals();
+                world.state().is_dangerous = false;
+            }
+        }
+    }
+
+    /// Until nobody wants anything and nothing waits or is carried.
+    async fn rest(&mut self) {
+        let until = self.world.elapsed() + QUIET_WITHIN;
+        while self.world.elapsed() < until {
+            tokio::time::sleep(Duration::from_millis(6 * HOUR as u64)).await;
+            while self.people.try_join_next().is_some() {}
+            let process = self.world.state().process.clone();
+            let Some(process) = process else {
+                // Whatever was still on its way down when all healed.
+                Process::start(&self.world);
+                continue;
+            };
+            let waiting = "SELECT count(*) FROM deliveries WHERE lane IS NOT NULL";
+            let count =
+                process.with_disk(|disk| disk.query_row(waiting, [], |row| row.get::<_, i64>(0)).unwrap());
+            let in_hand = self.world.office().map_or(1, |office| office.lanes.in_hand());
+            if self.people.is_empty() && in_hand == 0 && count == Some(0) {
+                return;
+            }
+        }
+        self.world.complain(Promise::Stuck, "not everything came to rest");
+    }
+
+    async fn close(mut self) -> (Connection, usize) {
+        let world = &self.world;
+        let office = world.office();
+        let process = world.state().process.clone();
+        if let (Some(office), Some(process)) = (&office, &process) {
+            let differing = process.with_disk(|disk| office.differs_from(disk)).unwrap_or_default();
+            for what in differing {
+                world.complain(Promise::House, what);
+            }
+        }
+        if let Some(process) = process {
+            process.stop(world.clone(), 0).await;
+        }
+        self.people.abort_all();
+        let in_hand = office.map_or(0, |office| office.lanes.in_hand());
+        let disk = world.state().disk.take().expect("the disk is there when no process is");
+        (disk, in_hand)
+    }
+}

@@ -1,0 +1,124 @@
+//! What was seen from outside, whatever process was alive: the evidence that the checker has besides the store.
+
+use crate::{
+    network::Post,
+    plan::{DiskTrouble, SwitchKind, WishKind},
+};
+use posthaste::domain::{
+    delivery::Delivery,
+    id::{DeliveryId, EndpointId, EventId},
+    time::Timestamp,
+};
+
+#[derive(Debug, Default)]
+pub(crate) struct Journal {
+    /// In the plan's order.
+    pub(crate) endpoints: Vec<EndpointId>,
+    pub(crate) posts: Vec<Post>,
+    pub(crate) lives: Vec<LifeFact>,
+    pub(crate) answers: Vec<AnswerFact>,
+    pub(crate) asks: Vec<AskFact>,
+    pub(crate) switches: Vec<SwitchFact>,
+    pub(crate) troubles: Vec<TroubleFact>,
+    /// Deliveries that somebody outside knows of, in the order they came to be known.
+    pub(crate) known: Vec<DeliveryId>,
+    /// What was seen to be wrong on the spot.
+    pub(crate) violations: Vec<Violation>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Promise {
+    /// What was accepted is there, and delivered means received.
+    Lost,
+    /// Everything ends, or waits for something.
+    Stuck,
+    /// Attempts are made when they are due.
+    Schedule,
+    /// Every request is in the history, once.
+    Hidden,
+    /// Nothing is sent after a recorded success or end, unless asked for.
+    AfterEnd,
+    /// Receivers see twice only what was in flight at a fault, or what they lied about.
+    Duplicate,
+    /// A delivery ends as its contract, its history and people say.
+    WrongEnd,
+    /// The same id gives the same event; no 202 without a commit.
+    Accept,
+    /// What is in memory agrees with the store, and every hand comes back.
+    House,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Violation {
+    pub(crate) promise: Promise,
+    pub(crate) what: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    Killed,
+    /// Could not start, or its engine gave up: what a supervisor would start again.
+    Exited,
+    Stopped,
+}
+
+/// One process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LifeFact {
+    pub(crate) ready_at: Option<Timestamp>,
+    /// Asked to stop, killed or given up.
+    pub(crate) leaving_at: Option<Timestamp>,
+    pub(crate) ended_at: Option<Timestamp>,
+    pub(crate) ending: Option<Ending>,
+}
+
+/// An answer to a publish: the event is durable.
+#[derive(Clone, Debug)]
+pub(crate) struct AnswerFact {
+    pub(crate) plan: usize,
+    pub(crate) answered_at: Timestamp,
+    pub(crate) is_new: bool,
+    pub(crate) event: EventId,
+    pub(crate) deliveries: Vec<(DeliveryId, String)>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Said {
+    /// As it was right after.
+    Done(Delivery),
+    Made(Delivery),
+    Refused,
+    /// The process died before it answered.
+    Unknown,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct AskFact {
+    pub(crate) delivery: DeliveryId,
+    pub(crate) kind: WishKind,
+    pub(crate) called_at: Timestamp,
+    pub(crate) answered_at: Timestamp,
+    pub(crate) said: Said,
+}
+
+/// A switch that took effect at some time between the two.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SwitchFact {
+    pub(crate) endpoint: usize,
+    pub(crate) kind: SwitchKind,
+    pub(crate) called_at: Timestamp,
+    pub(crate) answered_at: Timestamp,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TroubleFact {
+    pub(crate) from: Timestamp,
+    pub(crate) until: Timestamp,
+    pub(crate) trouble: DiskTrouble,
+}
+
+impl Journal {
+    pub(crate) fn complain(&mut self, promise: Promise, what: impl Into<String>) {
+        self.violations.push(Violation { promise, what: what.into() });
+    }
+}

@@ -1,0 +1,17 @@
+//! The seeded simulation: service, engine and store under a virtual clock, with receivers that fail, stall, lie and
+//! recover, and a process that is killed and started again at any step. A seed is a whole story and can be told again.
+
+#![expect(clippy::unwrap_used, reason = "a story that cannot go on ends, and its seed is printed")]
+
+mod checker;
+mod contracts;
+mod controls;
+mod director;
+mod journal;
+mod network;
+mod people;
+mod plan;
+mod process;
+mod sabotage;
+mod seeds;
+mod world;

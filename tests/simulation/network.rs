@@ -1,0 +1,237 @@
+//! The whole network: what each receiver does with a request, and what it remembers of it. It outlives every process.
+
+use crate::{plan::Plan, world::World};
+use bytes::Bytes;
+use posthaste::{
+    domain::{
+        id::{AttemptId, EndpointId},
+        outcome::{Class, Outcome, Timings},
+        time::Timestamp,
+    },
+    outbound::{Carrier, Posting, Request},
+    world::Clock,
+};
+use std::{sync::Arc, time::Duration};
+
+/// How a receiver behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Ok,
+    /// Does the work, but answers after this long: perhaps too late.
+    Slow(i64),
+    Status(u16),
+    /// 429 and so many seconds of `Retry-After`.
+    TooMany(u32),
+    Hang,
+    Refused,
+    /// A kept-alive connection is gone; a fresh one works.
+    Stale,
+    /// Our own machine has no file handles.
+    Local,
+    /// Does the work, and the connection breaks before the answer.
+    Lie,
+    Dns,
+    /// Sometimes this, sometimes that.
+    Flapping,
+}
+
+#[derive(Debug)]
+pub(crate) struct Script {
+    pub(crate) changes: Vec<(i64, Mode)>,
+}
+
+impl Script {
+    pub(crate) fn at(&self, at: i64) -> Mode {
+        let begun = self.changes.iter().rev().find(|(from, _)| *from <= at);
+        begun.map_or(Mode::Ok, |(_, mode)| *mode)
+    }
+}
+
+/// One request, as the network saw it.
+#[derive(Clone, Debug)]
+pub(crate) struct Post {
+    pub(crate) life: u32,
+    pub(crate) lane: EndpointId,
+    pub(crate) attempt: AttemptId,
+    pub(crate) fresh: bool,
+    pub(crate) started_at: Timestamp,
+    /// When the sender got its answer or gave up; `None`: it died before.
+    pub(crate) ended_at: Option<Timestamp>,
+    /// What the sender saw. Nobody saw it if `ended_at` is `None`.
+    pub(crate) class: Class,
+    pub(crate) status: Option<u16>,
+    pub(crate) retry_after: Option<u32>,
+    /// When the receiver did its work.
+    pub(crate) done_at: Option<Timestamp>,
+    /// When the sender let go of a request that had not come back.
+    pub(crate) dropped_at: Option<Timestamp>,
+}
+
+/// What will become of one request.
+struct Fate {
+    /// The receiver does its work after this many milliseconds, if at all.
+    works_after: Option<i64>,
+    ends_after: i64,
+    class: Class,
+    status: Option<u16>,
+    retry_after: Option<u32>,
+    /// Whether it arrives although its sender dies.
+    arrives_anyway: bool,
+}
+
+/// The network as one process sees it.
+pub(crate) struct Line {
+    pub(crate) world: Arc<World>,
+    pub(crate) life: u32,
+}
+
+impl Carrier for Line {
+    fn post(&self, request: Request) -> Posting<'_> {
+        Box::pin(async move {
+            if self.world.is_dead(self.life) {
+                // A dead process sends nothing, however its remains are cleared away.
+                std::future::pending::<()>().await;
+            }
+            self.carry(request).await
+        })
+    }
+}
+
+impl Line {
+    async fn carry(&self, request: Request) -> Outcome {
+        let fate = self.fate_of(&request);
+        let number = self.begin(&request, &fate);
+        self.world.post_begun(self.life, number as u32 + 1);
+        let mut hold = OnTheWay {
+            line: self,
+            post: number,
+            arrives_anyway: fate.arrives_anyway && fate.works_after.is_some(),
+        };
+        if let Some(after) = fate.works_after {
+            sleep(after.min(fate.ends_after)).await;
+            hold.arrive();
+            sleep(fate.ends_after - after.min(fate.ends_after)).await;
+        } else {
+            sleep(fate.ends_after).await;
+        }
+        hold.end();
+        drop(hold);
+        outcome(&fate)
+    }
+
+    fn begin(&self, request: &Request, fate: &Fate) -> usize {
+        let header = |name: &str| {
+            request.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+        };
+        let attempt = header("x-attempt-id").and_then(AttemptId::parse).expect("an attempt names itself");
+        let mut journal = self.world.journal();
+        journal.posts.push(Post {
+            life: self.life,
+            lane: request.lane,
+            attempt,
+            fresh: request.fresh,
+            started_at: self.world.clock.now(),
+            ended_at: None,
+            class: fate.class,
+            status: fate.status,
+            retry_after: fate.retry_after,
+            done_at: None,
+            dropped_at: None,
+        });
+        journal.posts.len() - 1
+    }
+
+    fn fate_of(&self, request: &Request) -> Fate {
+        let plan: &Plan = &self.world.plan;
+        let endpoint = self.world.journal().endpoints.iter().position(|known| *known == request.lane);
+        let script = &plan.endpoints[endpoint.expect("only known endpoints are called")].script;
+        let mut mode = script.at(self.world.elapsed());
+        let mut rng = self.world.network_rng();
+        if mode == Mode::Flapping {
+            mode = [Mode::Ok, Mode::Ok, Mode::Status(500), Mode::Refused, Mode::Lie][rng.usize(0..5)];
+        }
+        if mode == Mode::Stale && request.fresh {
+            mode = Mode::Ok;
+        }
+        let (way, arrives_anyway) = (rng.i64(0..40), rng.bool());
+        let timeout_ms = request.timeout.as_millis() as i64;
+        let answer = |status, ends_after| Fate {
+            works_after: (status < 300).then_some(way),
+            ends_after,
+            class: Class::Http,
+            status: Some(status),
+            retry_after: None,
+            arrives_anyway,
+        };
+        let failed =
+            |class, ends_after| Fate { works_after: None, class, status: None, ..answer(500, ends_after) };
+        let mut fate = match mode {
+            Mode::Ok | Mode::Flapping => answer(200, way * 2),
+            Mode::Slow(ms) => answer(204, ms),
+            Mode::Status(status) => answer(status, way * 2),
+            Mode::TooMany(seconds) => Fate { retry_after: Some(seconds), ..answer(429, way * 2) },
+            Mode::Hang => failed(Class::Timeout, timeout_ms),
+            Mode::Refused => failed(Class::Connect, way),
+            Mode::Stale => failed(Class::StaleConnection, way),
+            Mode::Local => failed(Class::Local, 0),
+            Mode::Dns => failed(Class::Dns, way),
+            Mode::Lie => Fate { works_after: Some(way), ..failed(Class::Connect, way * 2) },
+        };
+        if fate.ends_after > timeout_ms {
+            fate = Fate { class: Class::Timeout, status: None, ends_after: timeout_ms, ..fate };
+        }
+        fate
+    }
+}
+
+async fn sleep(ms: i64) {
+    if ms > 0 {
+        tokio::time::sleep(Duration::from_millis(ms as u64)).await;
+    }
+}
+
+fn outcome(fate: &Fate) -> Outcome {
+    Outcome {
+        class: fate.class,
+        status: fate.status,
+        error: fate.status.is_none().then(|| "made up".to_owned()),
+        timings: Timings { total_us: fate.ends_after as u32 * 1000, ..Timings::default() },
+        address: None,
+        retry_after: fate.retry_after.map(|seconds| seconds.to_string()),
+        response_headers: Vec::new(),
+        response_body: Bytes::new(),
+    }
+}
+
+/// A request on its way; if its sender lets go of it, it may arrive all the same.
+struct OnTheWay<'a> {
+    line: &'a Line,
+    post: usize,
+    arrives_anyway: bool,
+}
+
+impl OnTheWay<'_> {
+    fn arrive(&mut self) {
+        let now = self.line.world.clock.now();
+        self.line.world.journal().posts[self.post].done_at.get_or_insert(now);
+    }
+
+    fn end(&mut self) {
+        let now = self.line.world.clock.now();
+        self.line.world.journal().posts[self.post].ended_at = Some(now);
+    }
+}
+
+impl Drop for OnTheWay<'_> {
+    fn drop(&mut self) {
+        let now = self.line.world.clock.now();
+        let mut journal = self.line.world.journal();
+        let post = &mut journal.posts[self.post];
+        if post.ended_at.is_none() {
+            post.dropped_at = Some(now);
+            if self.arrives_anyway {
+                post.done_at.get_or_insert(now);
+            }
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Who uses the product: producers that publish until they know, people that ask, an operator that switches endpoints.
+
+use crate::{
+    journal::{AnswerFact, AskFact, Promise, Said, SwitchFact},
+    plan::{DiskTrouble, SwitchKind, SwitchPlan, WishKind, WishPlan},
+    process::Office,
+    world::World,
+};
+use bytes::Bytes;
+use posthaste::{
+    domain::{id::DeliveryId, key::Scope, time::Timestamp},
+    service::{
+        Caller, Error, Patch,
+        apps::NewApp,
+        deliveries::Wish,
+        endpoints::{EndpointPatch, NewEndpoint},
+        publish::{Publish, Published},
+    },
+};
+use std::{sync::Arc, time::Duration};
+
+pub(crate) const ADMIN: Caller = Caller { scope: Scope::Admin };
+pub(crate) const APP: &str = "shop";
+
+/// How long somebody waits who got no answer.
+const PATIENCE: Duration = Duration::from_millis(370);
+
+async fn open_office(world: &World) -> Arc<Office> {
+    loop {
+        let opened = world.opened.notified();
+        tokio::pin!(opened);
+        opened.as_mut().enable();
+        if let Some(office) = world.office() {
+            return office;
+        }
+        opened.await;
+    }
+}
+
+/// Makes the app and its endpoints, before anything goes wrong.
+pub(crate) async fn furnish(world: &World) {
+    let office = open_office(world).await;
+    let app = NewApp { uid: Some(APP.into()), name: "Shop".into(), ..NewApp::default() };
+    office.service.add_app(ADMIN, app).await.unwrap();
+    let entry = office.service.app(ADMIN, APP).unwrap();
+    for plan in &world.plan.endpoints {
+        let new = NewEndpoint {
+            uid: Some(plan.uid.clone()),
+            url: format!("https://{}.example.com/in", plan.uid),
+            contract: Some(plan.contract.to_owned()),
+            overrides: Some(plan.overrides.clone()),
+            max_in_flight: plan.max_in_flight,
+            ..NewEndpoint::default()
+        };
+        let endpoint = office.service.add_endpoint(ADMIN, &entry, new).await.unwrap();
+        world.journal().endpoints.push(endpoint.id());
+    }
+}
+
+/// Publishes one event until it is known to be accepted. Without an id nobody dares to ask twice.
+pub(crate) async fn publish(world: Arc<World>, number: usize) {
+    let plan = &world.plan.events[number];
+    let can_ask_again = plan.id.is_some() || plan.idempotency_key.is_some();
+    let mut loses_answer = plan.first_answer_is_lost && can_ask_again;
+    loop {
+        let office = open_office(&world).await;
+        let called_at = world.now();
+        let entry = office.service.app(ADMIN, APP).unwrap();
+        let publish = || Publish {
+            id: plan.id.as_deref(),
+            event_type: plan.event_type,
+            data: Bytes::from(format!("{{\"number\":{number}}}")),
+            created_at: None,
+            key: None,
+            deliver_at: plan.deliver_at.map(World::instant),
+            idempotency_key: plan.idempotency_key.as_deref(),
+        };
+        let answers = if plan.has_twin && can_ask_again {
+            let both = office.service.publish_all(&entry, vec![publish(), publish()]).await;
+            both.and_then(|both| both.into_iter().collect::<Result<Vec<_>, _>>())
+        } else {
+            office.service.publish(&entry, publish()).await.map(|published| vec![published])
+        };
+        let is_lost = world.is_dead(office.life);
+        match answers {
+            Ok(all) if !is_lost => {
+                for published in &all {
+                    note_answer(&world, number, called_at, published);
+                }
+                if !loses_answer {
+                    return;
+                }
+                loses_answer = false;
+            }
+            Ok(_) | Err(Error::Unavailable(_) | Error::Overloaded) => {
+                // Neither "stopping" nor "the disk is full" leaves a doubt; a dead process does.
+                if is_lost && !can_ask_again {
+                    return;
+                }
+            }
+            Err(error) => {
+                world.complain(Promise::Accept, format!("event {number} was refused: {error}"));
+                return;
+            }
+        }
+        tokio::time::sleep(PATIENCE).await;
+    }
+}
+
+fn note_answer(world: &World, plan: usize, called_at: Timestamp, published: &Published) {
+    let answered_at = world.now();
+    let mut journal = world.journal();
+    let under_trouble = journal.troubles.iter().any(|trouble| {
+        trouble.trouble == DiskTrouble::ReadOnly && trouble.from <= called_at && answered_at < trouble.until
+    });
+    if under_trouble && published.is_new {
+        journal.complain(Promise::Accept, format!("event {plan} was accepted while the disk took nothing"));
+    }
+    let deliveries: Vec<(DeliveryId, String)> =
+        published.deliveries.iter().map(|(id, name)| (*id, name.as_str().to_owned())).collect();
+    for (id, _) in &deliveries {
+        if !journal.known.contains(id) {
+            journal.known.push(*id);
+        }
+    }
+    let (event, is_new) = (published.event.id, published.is_new);
+    journal.answers.push(AnswerFact { plan, answered_at, is_new, event, deliveries });
+}
+
+/// Asks once; whoever gets no answer leaves it at that.
+pub(crate) async fn wish(world: Arc<World>, plan: WishPlan) {
+    let Some(office) = world.office() else { return };
+    let called_at = world.now();
+    let Ok(entry) = office.service.app(ADMIN, APP) else { return };
+    if plan.kind == WishKind::Test {
+        let uid = &world.plan.endpoints[plan.pick as usize % world.plan.endpoints.len()].uid;
+        if let Ok(delivery) = office.service.test(&entry, uid).await {
+            world.journal().known.push(delivery);
+        }
+        return;
+    }
+    let delivery = {
+        let journal = world.journal();
+        match journal.known.len() {
+            0 => return,
+            count => journal.known[plan.pick as usize % count],
+        }
+    };
+    let asked = match plan.kind {
+        WishKind::Retry => Wish::Retry,
+        WishKind::Replay => Wish::Replay,
+        WishKind::Cancel => Wish::Cancel,
+        WishKind::Close | WishKind::Test => Wish::Close,
+    };
+    let answer = office.service.ask(&entry, &delivery.to_string(), asked).await;
+    let said = match answer {
+        Ok(shown) if shown.delivery.id == delivery => Said::Done(shown.delivery),
+        Ok(shown) => Said::Made(shown.delivery),
+        // A disk in trouble may have taken the wish and not the look at what came of it.
+        Err(Error::Unavailable(_)) => Said::Unknown,
+        Err(_) if world.is_dead(office.life) => Said::Unknown,
+        Err(_) => Said::Refused,
+    };
+    let answered_at = world.now();
+    let mut journal = world.journal();
+    if let Said::Made(made) = &said {
+        journal.known.push(made.id);
+    }
+    journal.asks.push(AskFact { delivery, kind: plan.kind, called_at, answered_at, said });
+}
+
+/// Switches an endpoint, again and again until it is known to be done.
+pub(crate) async fn switch(world: Arc<World>, plan: SwitchPlan) {
+    let uid = &world.plan.endpoints[plan.endpoint].uid;
+    let called_at = world.now();
+    loop {
+        let office = open_office(&world).await;
+        let entry = office.service.app(ADMIN, APP).unwrap();
+        let service = &office.service;
+        let done = match plan.kind {
+            SwitchKind::Off => service.disable_endpoint(&entry, uid).await.map(drop),
+            SwitchKind::On => service.enable_endpoint(&entry, uid).await.map(drop),
+            SwitchKind::Delete => service.remove_endpoint(&entry, uid).await,
+            SwitchKind::Touch => {
+                let description = Patch::Value(format!("touched at {called_at}"));
+                let patch = EndpointPatch { description, ..EndpointPatch::default() };
+                service.change_endpoint(ADMIN, &entry, uid, patch).await.map(drop)
+            }
+        };
+        let is_gone = matches!(done, Err(Error::NotFound(_)));
+        if is_gone && plan.kind != SwitchKind::Delete {
+            return;
+        }
+        if (done.is_ok() || is_gone) && !world.is_dead(office.life) {
+            let answered_at = world.now();
+            let fact = SwitchFact { endpoint: plan.endpoint, kind: plan.kind, called_at, answered_at };
+            world.journal().switches.push(fact);
+            return;
+        }
+        tokio::time::sleep(PATIENCE).await;
+    }
+}

@@ -1,0 +1,329 @@
+//! What a seed decides before anything happens: who there is, what they will do, and what will go wrong.
+
+use crate::{
+    contracts,
+    network::{Mode, Script},
+};
+use fastrand::Rng;
+use posthaste::domain::contract::{Contract, Setter};
+use serde_json::{Value, json};
+
+pub(crate) const SECOND: i64 = 1000;
+pub(crate) const MINUTE: i64 = 60 * SECOND;
+pub(crate) const HOUR: i64 = 60 * MINUTE;
+pub(crate) const DAY: i64 = 24 * HOUR;
+
+/// Everything that happens by plan. Times are milliseconds after the start.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) seed: u64,
+    pub(crate) endpoints: Vec<EndpointPlan>,
+    pub(crate) events: Vec<EventPlan>,
+    pub(crate) wishes: Vec<WishPlan>,
+    pub(crate) switches: Vec<SwitchPlan>,
+    pub(crate) faults: Vec<Fault>,
+    /// From here on the disk works, nothing is killed, and every receiver is well or dead for good.
+    pub(crate) heal_at: i64,
+    /// Hands of the engine, and how long its rounds are.
+    pub(crate) hands: usize,
+    pub(crate) recheck_every: i64,
+    pub(crate) grace: i64,
+}
+
+#[derive(Debug)]
+pub(crate) struct EndpointPlan {
+    pub(crate) uid: String,
+    pub(crate) contract: &'static str,
+    pub(crate) overrides: Value,
+    pub(crate) max_in_flight: Option<u32>,
+    pub(crate) script: Script,
+}
+
+#[derive(Debug)]
+pub(crate) struct EventPlan {
+    pub(crate) at: i64,
+    pub(crate) id: Option<String>,
+    pub(crate) idempotency_key: Option<String>,
+    pub(crate) event_type: &'static str,
+    pub(crate) deliver_at: Option<i64>,
+    /// The producer does not see the first answer and asks again.
+    pub(crate) first_answer_is_lost: bool,
+    /// It is published in a batch that holds it twice.
+    pub(crate) has_twin: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WishKind {
+    Retry,
+    Replay,
+    Cancel,
+    Close,
+    /// A test event to an endpoint.
+    Test,
+}
+
+/// Somebody asks for something; `pick` chooses among what there is by then.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WishPlan {
+    pub(crate) at: i64,
+    pub(crate) kind: WishKind,
+    pub(crate) pick: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SwitchKind {
+    Off,
+    On,
+    Delete,
+    /// A change that means nothing to deliveries.
+    Touch,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SwitchPlan {
+    pub(crate) at: i64,
+    pub(crate) endpoint: usize,
+    pub(crate) kind: SwitchKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trigger {
+    At(i64),
+    BeforeCommit(u32),
+    AfterCommit(u32),
+    /// So many milliseconds after the start of the n-th request.
+    InPost(u32, i64),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DiskTrouble {
+    /// Nothing can be written.
+    ReadOnly,
+    /// Nothing can grow.
+    Full,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Fault {
+    Kill { trigger: Trigger, down: i64 },
+    Stop { at: i64, down: i64 },
+    Disk { at: i64, until: i64, trouble: DiskTrouble },
+}
+
+impl EndpointPlan {
+    pub(crate) fn resolved(&self) -> Contract {
+        contracts::named(self.contract).with_overrides(&self.overrides, Setter::Operator).unwrap()
+    }
+}
+
+/// What a story is mostly about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mood {
+    Ordinary,
+    /// Endpoints are switched and changed all the time, and receivers say that they are gone.
+    Restless,
+    /// The disk fails, and that while processes come and go.
+    Failing,
+}
+
+impl Plan {
+    pub(crate) fn of(seed: u64) -> Self {
+        use Mood::{Failing, Ordinary, Restless};
+        let mut rng = Rng::with_seed(seed);
+        let mood = pick(&mut rng, &[Ordinary, Ordinary, Ordinary, Ordinary, Restless, Failing]);
+        let span = pick(&mut rng, &[10 * MINUTE, 2 * HOUR, DAY, 4 * DAY, 14 * DAY]);
+        let heal_at = span + MINUTE;
+        let endpoints =
+            (0..rng.usize(1..=4)).map(|n| endpoint(&mut rng, n, heal_at, mood)).collect::<Vec<_>>();
+        let scenes: Vec<i64> = (0..rng.usize(1..=5)).map(|_| rng.i64(0..span)).collect();
+        let events: Vec<_> = (0..events_count(&mut rng)).map(|n| event(&mut rng, n, &scenes)).collect();
+        let near = Moments { events: events.iter().map(|event| event.at).collect(), span };
+        let wishes = (0..rng.usize(0..8)).map(|_| wish(&mut rng, &near)).collect();
+        let switches = switches(&mut rng, &near, endpoints.len(), mood);
+        let faults = faults(&mut rng, &near, mood);
+        let hands = pick(&mut rng, &[1000, 1000, 1000, 8, 3, 1]);
+        Self {
+            seed,
+            endpoints,
+            events,
+            wishes,
+            switches,
+            faults,
+            heal_at,
+            hands,
+            recheck_every: pick(&mut rng, &[HOUR, 12 * HOUR, 5 * DAY]),
+            grace: pick(&mut rng, &[0, SECOND, 5 * SECOND, 25 * SECOND]),
+        }
+    }
+}
+
+/// Where in time things happen: mostly while something else is happening.
+struct Moments {
+    events: Vec<i64>,
+    span: i64,
+}
+
+impl Moments {
+    fn one(&self, rng: &mut Rng) -> i64 {
+        match rng.u8(0..10) {
+            0..3 => rng.i64(0..self.span),
+            3..7 => pick(rng, &self.events) + rng.i64(0..100),
+            _ => pick(rng, &self.events) + rng.i64(0..2 * MINUTE),
+        }
+    }
+}
+
+pub(crate) fn pick<T: Copy>(rng: &mut Rng, from: &[T]) -> T {
+    from[rng.usize(0..from.len())]
+}
+
+fn events_count(rng: &mut Rng) -> usize {
+    if rng.u8(0..5) == 0 { rng.usize(15..=40) } else { rng.usize(5..=14) }
+}
+
+fn endpoint(rng: &mut Rng, number: usize, heal_at: i64, mood: Mood) -> EndpointPlan {
+    let contract =
+        pick(rng, &["standard", "standard", "strict", "patient-end", "gives-up", "spread", "quick"]);
+    // The network learns from this header which attempt it sees.
+    let mut overrides = json!({ "headers": { "x-attempt-id": "{attempt_id}" } });
+    match rng.u8(0..8) {
+        0 => overrides["retry"] = json!({ "waits": ["1s", "1h", "1d"], "jitter": "20%" }),
+        1 => overrides["retry"] = json!({ "waits": [] }),
+        2 => overrides["timeout"] = "1s".into(),
+        _ => {}
+    }
+    EndpointPlan {
+        uid: format!("receiver-{number}"),
+        contract,
+        overrides,
+        max_in_flight: pick(rng, &[None, None, None, Some(1), Some(3)]),
+        script: Script::of(rng, heal_at, mood),
+    }
+}
+
+fn event(rng: &mut Rng, number: usize, scenes: &[i64]) -> EventPlan {
+    let at = pick(rng, scenes) + rng.i64(0..5 * SECOND);
+    let ahead = [20 * SECOND, MINUTE, 3 * HOUR, DAY];
+    EventPlan {
+        at,
+        id: (rng.u8(0..10) < 7).then(|| format!("event-{number}")),
+        idempotency_key: (rng.u8(0..10) < 3).then(|| format!("key-{number}")),
+        event_type: pick(rng, &["order.paid", "order.refunded", "user.created"]),
+        deliver_at: (rng.u8(0..6) == 0).then(|| at + pick(rng, &ahead)),
+        first_answer_is_lost: rng.u8(0..10) == 0,
+        has_twin: rng.u8(0..10) == 0,
+    }
+}
+
+fn wish(rng: &mut Rng, near: &Moments) -> WishPlan {
+    use WishKind::{Cancel, Close, Replay, Retry, Test};
+    let kind = pick(rng, &[Retry, Retry, Retry, Replay, Replay, Cancel, Close, Test]);
+    WishPlan { at: near.one(rng), kind, pick: rng.u64(..) }
+}
+
+fn switches(rng: &mut Rng, near: &Moments, endpoints: usize, mood: Mood) -> Vec<SwitchPlan> {
+    let mut switches = Vec::new();
+    let is_restless = mood == Mood::Restless;
+    if !is_restless && rng.bool() {
+        return switches;
+    }
+    for _ in 0..if is_restless { rng.usize(10..40) } else { rng.usize(1..4) } {
+        let (at, endpoint) = (near.one(rng), rng.usize(0..endpoints));
+        let off_for = pick(rng, &[5, 15, 30, SECOND, 30 * SECOND, HOUR, DAY]);
+        switches.push(SwitchPlan { at, endpoint, kind: SwitchKind::Off });
+        if rng.u8(0..5) > 0 {
+            switches.push(SwitchPlan { at: at + off_for, endpoint, kind: SwitchKind::On });
+        }
+    }
+    for _ in 0..if is_restless { rng.usize(0..40) } else { rng.usize(0..4) } {
+        let (at, endpoint) = (near.one(rng), rng.usize(0..endpoints));
+        switches.push(SwitchPlan { at, endpoint, kind: SwitchKind::Touch });
+    }
+    if rng.u8(0..4) == 0 {
+        let (at, endpoint) = (near.one(rng), rng.usize(0..endpoints));
+        switches.push(SwitchPlan { at, endpoint, kind: SwitchKind::Delete });
+    }
+    switches
+}
+
+fn faults(rng: &mut Rng, near: &Moments, mood: Mood) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    let downs = [0, 10, 300, SECOND, 20 * SECOND, 10 * MINUTE, 5 * HOUR];
+    for _ in 0..rng.usize(0..6) {
+        let trigger = match rng.u8(0..8) {
+            0 | 1 => Trigger::At(near.one(rng)),
+            2 | 3 => Trigger::BeforeCommit(some_count(rng)),
+            4 | 5 => Trigger::AfterCommit(some_count(rng)),
+            _ => Trigger::InPost(some_count(rng), pick(rng, &[0, 1, 20, 100, SECOND, 5 * SECOND])),
+        };
+        faults.push(Fault::Kill { trigger, down: pick(rng, &downs) });
+    }
+    for _ in 0..pick(rng, &[0, 0, 1, 2]) {
+        faults.push(Fault::Stop { at: near.one(rng), down: pick(rng, &downs) });
+    }
+    let troubles = if mood == Mood::Failing { rng.usize(1..4) } else { usize::from(rng.u8(0..10) == 0) };
+    for _ in 0..troubles {
+        let at = near.one(rng);
+        let until = at + pick(rng, &[100, SECOND, 30 * SECOND, 2 * MINUTE, 4 * MINUTE]);
+        let trouble = pick(rng, &[DiskTrouble::ReadOnly, DiskTrouble::Full]);
+        faults.push(Fault::Disk { at, until, trouble });
+        match rng.u8(0..4) {
+            0 | 1 => faults.push(Fault::Stop { at: rng.i64(at..until), down: pick(rng, &downs) }),
+            2 => {
+                let trigger = Trigger::At(rng.i64(at..until));
+                faults.push(Fault::Kill { trigger, down: pick(rng, &downs) });
+            }
+            _ => {}
+        }
+    }
+    faults
+}
+
+/// Mostly early: there is always something early.
+fn some_count(rng: &mut Rng) -> u32 {
+    if rng.bool() { rng.u32(1..20) } else { rng.u32(1..200) }
+}
+
+impl Script {
+    /// How a receiver behaves from when on; the last entry is for good.
+    fn of(rng: &mut Rng, heal_at: i64, mood: Mood) -> Self {
+        let mut changes = vec![(0, mode(rng, mood))];
+        let mut at = 0;
+        for _ in 0..rng.usize(0..5) {
+            // Faults of our own pass soon; while they last there is an attempt every five seconds.
+            let was_local = changes.last().is_some_and(|(_, mode)| *mode == Mode::Local);
+            let lasts = [SECOND, 30 * SECOND, 10 * MINUTE, 2 * HOUR, DAY, 3 * DAY];
+            at += if was_local { 20 * SECOND } else { pick(rng, &lasts) } + rng.i64(0..SECOND);
+            if at < heal_at {
+                changes.push((at, mode(rng, mood)));
+            }
+        }
+        if let Some((at, Mode::Local)) = changes.last().copied() {
+            changes.push((at + 20 * SECOND, Mode::Ok));
+        }
+        let dead_for_good = [Mode::Status(500), Mode::Hang, Mode::Refused, Mode::Status(404)];
+        let at_last = if rng.u8(0..5) == 0 { pick(rng, &dead_for_good) } else { Mode::Ok };
+        changes.push((heal_at, at_last));
+        Self { changes }
+    }
+}
+
+fn mode(rng: &mut Rng, mood: Mood) -> Mode {
+    if mood == Mood::Restless && rng.bool() {
+        return Mode::Status(410);
+    }
+    match rng.u8(0..30) {
+        0..8 => Mode::Ok,
+        8..11 => Mode::Status(pick(rng, &[500, 503, 404, 302])),
+        11 | 12 => Mode::Status(410),
+        13..15 => Mode::TooMany(pick(rng, &[0, 7, 90, 4000, 1_000_000])),
+        15..17 => Mode::Hang,
+        17..19 => Mode::Slow(pick(rng, &[500, 3 * SECOND, 9 * SECOND, 20 * SECOND])),
+        19 | 20 => Mode::Refused,
+        21 | 22 => Mode::Stale,
+        23 => Mode::Local,
+        24 | 25 => Mode::Lie,
+        26 => Mode::Dns,
+        _ => Mode::Flapping,
+    }
+}

@@ -1,0 +1,306 @@
+//! One process: service, engine and store on the disk that the last one left. It can be ended at any step.
+
+use crate::{
+    contracts,
+    journal::{Ending, Promise},
+    network::Line,
+    plan::SECOND,
+    world::{World, apply_trouble},
+};
+use posthaste::{
+    domain::{
+        address::AddressPolicy, contract::Contract, directory::Directory, id::IdSource, seal::Keyring,
+        tally::Tally,
+    },
+    engine::{Courier, Engine, EngineLimits, Lanes, Rounds},
+    service::{Limits, Parts, Service},
+    store::{
+        Cluster, CommitWatch,
+        sqlite::{QueueLimits, SqliteStore, Turn, Writer},
+    },
+    world::{Clock, Shutdown, ShutdownHandle},
+};
+use rusqlite::Connection;
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+use tokio::{sync::Notify, task::AbortHandle};
+
+const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(100);
+const TRIES_WHILE_CLOSING: usize = 10;
+/// Far more than any story needs: beyond this somebody turns in circles.
+const COMMITS_MAX: u32 = 20_000;
+const ENCRYPTION_KEY: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
+
+pub(crate) struct Process {
+    pub(crate) number: u32,
+    writer: Mutex<Option<Writer>>,
+    tasks: Mutex<Vec<AbortHandle>>,
+    stop: ShutdownHandle,
+    engine_ended: Notify,
+}
+
+/// Where callers reach a process.
+pub(crate) struct Office {
+    pub(crate) life: u32,
+    pub(crate) service: Arc<Service>,
+    pub(crate) lanes: Arc<Lanes>,
+    pub(crate) directory: Arc<Directory>,
+}
+
+impl Office {
+    /// Endpoints that memory and store see differently.
+    pub(crate) fn differs_from(&self, disk: &Connection) -> Vec<String> {
+        let mut rows = disk
+            .prepare("SELECT id, revision, off IS NOT NULL FROM endpoints WHERE deleted_at IS NULL")
+            .unwrap();
+        let stored = rows
+            .query_map([], |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?))))
+            .unwrap()
+            .map(Result::unwrap);
+        let mut differing = Vec::new();
+        for (id, stored) in stored {
+            let known = self
+                .directory
+                .endpoint(id)
+                .map(|endpoint| (endpoint.record.revision, endpoint.record.off.is_some()));
+            if known != Some(stored) {
+                differing.push(format!(
+                    "{id} has (revision, off) {known:?} in memory and {stored:?} in the store"
+                ));
+            }
+        }
+        differing
+    }
+}
+
+struct NoWatch;
+
+impl CommitWatch for NoWatch {
+    fn started(&self) -> u64 {
+        0
+    }
+
+    fn committed(&self, _: u64, _: usize) {}
+}
+
+impl Process {
+    /// Starts one on the world's disk. It opens its office when it is ready.
+    pub(crate) fn start(world: &Arc<World>) {
+        let directory = Arc::new(Directory::default());
+        let plan = &world.plan;
+        let limits = EngineLimits { hands: plan.hands, bytes_max: 1 << 20, in_flight_per_endpoint: 64 };
+        let (lanes, events) = Lanes::new(limits, directory.clone());
+        let rung = Arc::new(Notify::new());
+        let wake = {
+            let rung = rung.clone();
+            Box::new(move || rung.notify_one())
+        };
+        let disk = world.state().disk.take();
+        let handover = world.sabotage.handover(lanes.clone());
+        let queue = QueueLimits { events_max: 1000, bytes_max: 1 << 20 };
+        let (store, writer) = SqliteStore::in_memory(disk, handover, Arc::new(NoWatch), queue, wake).unwrap();
+        apply_trouble(writer.connection(), world.state().trouble);
+        let (stop_handle, stop) = Shutdown::by_hand();
+        let process = Arc::new(Self {
+            number: world.born(),
+            writer: Mutex::new(Some(writer)),
+            tasks: Mutex::default(),
+            stop: stop_handle,
+            engine_ended: Notify::new(),
+        });
+        world.state().process = Some(process.clone());
+        process.spawn(commit_loop(world.clone(), process.clone(), rung));
+        let parts = Boot {
+            world: world.clone(),
+            process: process.clone(),
+            store: Arc::new(store),
+            lanes,
+            directory,
+            stop,
+        };
+        process.spawn(parts.run(events));
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.lock().unwrap().push(tokio::spawn(task).abort_handle());
+    }
+
+    pub(crate) fn abort(&self) {
+        self.tasks.lock().unwrap().drain(..).for_each(|task| task.abort());
+    }
+
+    /// The file as it is now; what was not committed is lost.
+    pub(crate) fn take_disk(&self) -> Option<Connection> {
+        let writer = self.writer.lock().unwrap().take();
+        writer.map(Writer::into_connection)
+    }
+
+    pub(crate) fn with_disk<T>(&self, look: impl FnOnce(&Connection) -> T) -> Option<T> {
+        self.writer.lock().unwrap().as_ref().map(|writer| look(writer.connection()))
+    }
+
+    fn commit(&self) -> Option<Turn> {
+        self.writer.lock().unwrap().as_mut().map(Writer::commit_next)
+    }
+
+    /// As the signal does it: nothing new is taken, what is in flight has its grace, the store is closed.
+    pub(crate) async fn stop(self: Arc<Self>, world: Arc<World>, down: i64) {
+        let office = world.state().office.take();
+        world.journal().lives[self.number as usize].leaving_at = Some(world.now());
+        if let Some(office) = &office {
+            office.service.readiness().stop();
+        }
+        self.stop.stop_softly();
+        let limit = Duration::from_millis((world.plan.grace + 5 * SECOND) as u64);
+        let was_in_time = tokio::time::timeout(limit, self.engine_ended.notified()).await.is_ok();
+        if world.is_dead(self.number) {
+            return;
+        }
+        let had_trouble = world.state().trouble.is_some();
+        if !was_in_time {
+            world.complain(
+                Promise::House,
+                format!(
+                    "process {} did not stop within its grace (disk trouble: {had_trouble})",
+                    self.number
+                ),
+            );
+        }
+        let mut tries_left = TRIES_WHILE_CLOSING;
+        while tries_left > 0 && self.commit().is_some_and(|turn| turn != Turn::Nothing) {
+            tries_left -= usize::from(had_trouble);
+        }
+        let carried = "SELECT count(*) FROM deliveries WHERE lane = 0";
+        let in_flight =
+            self.with_disk(|disk| disk.query_row(carried, [], |row| row.get::<_, i64>(0)).unwrap());
+        if !had_trouble && was_in_time && in_flight.is_some_and(|count| count > 0) {
+            world.complain(
+                Promise::House,
+                format!("process {} stopped and left {in_flight:?} in flight", self.number),
+            );
+        }
+        world.end(self.number, Ending::Stopped, down);
+    }
+}
+
+/// Commits what waits, a little later than it was rung for.
+async fn commit_loop(world: Arc<World>, process: Arc<Process>, rung: Arc<Notify>) {
+    let mut turns = 0;
+    loop {
+        rung.notified().await;
+        loop {
+            turns += 1;
+            if turns > COMMITS_MAX {
+                return world.complain(Promise::House, "the engine turns in circles");
+            }
+            let delay = world.commit_delay();
+            if !delay.is_zero() {
+                tokio::time::sleep(delay).await;
+            }
+            if world.commit_kills(process.number, true) {
+                return;
+            }
+            process.with_disk(|disk| world.sabotage.before_commit(disk));
+            match process.commit() {
+                None => return,
+                Some(Turn::Nothing) => break,
+                Some(Turn::Failed) => tokio::time::sleep(PAUSE_AFTER_FAILURE).await,
+                Some(Turn::Committed(_)) if world.commit_kills(process.number, false) => return,
+                // Callers get their turn between two commits.
+                Some(Turn::Committed(_)) => tokio::task::yield_now().await,
+            }
+        }
+    }
+}
+
+struct Boot {
+    world: Arc<World>,
+    process: Arc<Process>,
+    store: Arc<SqliteStore>,
+    lanes: Arc<Lanes>,
+    directory: Arc<Directory>,
+    stop: Shutdown,
+}
+
+impl Boot {
+    async fn run(self, events: posthaste::engine::LaneEvents) {
+        let (world, life) = (self.world.clone(), self.process.number);
+        match self.service().await {
+            Ok(service) => {
+                let engine = self.engine(events);
+                self.open(service, engine);
+            }
+            // What a supervisor would start again.
+            Err(_) => world.end(life, Ending::Exited, SECOND),
+        }
+    }
+
+    async fn service(&self) -> Result<Arc<Service>, String> {
+        let (world, store) = (&self.world, &self.store);
+        let joined = match world.sabotage.join(&self.process) {
+            Some(joined) => joined,
+            None => store.join(world.now()).await.map_err(|error| error.to_string())?,
+        };
+        let service = Service::new(Parts {
+            directory: self.directory.clone(),
+            ledger: store.clone(),
+            registry: store.clone(),
+            browse: store.clone(),
+            hands: self.lanes.clone(),
+            clock: world.clock.clone(),
+            entropy: world.entropy.clone(),
+            ids: IdSource::new(joined.slot, joined.newest_id),
+            contracts: contracts::all().iter().map(Contract::clone).collect(),
+            keyring: Keyring::parse(ENCRYPTION_KEY).unwrap(),
+            addresses: AddressPolicy::default(),
+            limits: Limits::default(),
+            tally: Arc::new(Tally::default()),
+        });
+        service.load(None).await.map_err(|error| error.to_string())?;
+        Ok(Arc::new(service))
+    }
+
+    fn engine(&self, events: posthaste::engine::LaneEvents) -> Engine {
+        let world = &self.world;
+        let long = Duration::from_hours(24);
+        let recheck = Duration::from_millis(world.plan.recheck_every as u64);
+        let line = Arc::new(Line { world: world.clone(), life: self.process.number });
+        Engine {
+            lanes: self.lanes.clone(),
+            events,
+            courier: Courier {
+                directory: self.directory.clone(),
+                ledger: world.sabotage.ledger(self.store.clone()),
+                carrier: world.sabotage.carrier(line),
+                clock: world.clock.clone(),
+                entropy: world.entropy.clone(),
+                tally: Arc::new(Tally::default()),
+            },
+            cluster: self.store.clone(),
+            browse: self.store.clone(),
+            grace: Duration::from_millis(world.plan.grace as u64),
+            rounds: Rounds { gauges: long, count: long, purge: long, recheck },
+        }
+    }
+
+    fn open(self, service: Arc<Service>, engine: Engine) {
+        let Self { world, process, lanes, directory, stop, .. } = self;
+        service.readiness().accept();
+        let life = process.number;
+        world.journal().lives[life as usize].ready_at = Some(world.clock.now());
+        if !stop.is_soft() {
+            world.state().office = Some(Arc::new(Office { life, service, lanes, directory }));
+            world.opened.notify_waiters();
+        }
+        let owner = process.clone();
+        process.spawn(async move {
+            let ended = engine.run(stop.clone()).await;
+            if ended.is_err() || !stop.is_soft() {
+                world.end(life, Ending::Exited, SECOND);
+            }
+            owner.engine_ended.notify_one();
+        });
+    }
+}

@@ -1,0 +1,214 @@
+//! Ways to break the product on purpose, so that the checker can show its teeth. `None` in all honest runs.
+
+use crate::{journal::Ending, network::Line, process::Process};
+use posthaste::{
+    domain::{
+        endpoint::SwitchedOff,
+        id::{AppId, DeliveryId, EndpointId, EventId},
+        port::{Carried, Handover},
+        time::Timestamp,
+        verdict::Verdict,
+    },
+    engine::Lanes,
+    outbound::{Carrier, Posting, Request},
+    store::{
+        Ledger, Reply,
+        cluster::Joined,
+        ledger::{Accepted, Ask, Asked, NewEvent, Record, Refilled, Settle, Want},
+        sqlite::SqliteStore,
+    },
+};
+use rusqlite::Connection;
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex},
+};
+use tempfile::TempDir;
+
+#[derive(Debug, Default)]
+pub(crate) enum Sabotage {
+    #[default]
+    None,
+    /// A kill takes the last commits with it, although they were answered: a disk that lies about its flushes.
+    LoseCommits(Snapshots),
+    /// Nobody takes over what a dead process carried.
+    SkipTakeover,
+    /// Every request is sent twice and told of once.
+    PostTwice,
+    /// Waits are longer or shorter than the contract says.
+    ShiftWaits(i64),
+    /// Nobody tells the engine what waits in the store.
+    LoseHints,
+    /// The success of a first attempt is not believed: there will be a second.
+    ForgetSuccess,
+}
+
+/// Copies of the disk before its last few commits.
+#[derive(Debug)]
+pub(crate) struct Snapshots {
+    folder: TempDir,
+    taken: Mutex<(u32, VecDeque<u32>)>,
+}
+
+const SNAPSHOTS_KEPT: usize = 2;
+/// A copy costs more than a commit.
+const COMMITS_PER_SNAPSHOT: u32 = 3;
+
+impl Snapshots {
+    pub(crate) fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap(), taken: Mutex::default() }
+    }
+
+    fn path(&self, number: u32) -> String {
+        self.folder.path().join(number.to_string()).display().to_string()
+    }
+
+    fn take(&self, disk: &Connection) {
+        let mut taken = self.taken.lock().unwrap();
+        taken.0 += 1;
+        let number = taken.0;
+        if !number.is_multiple_of(COMMITS_PER_SNAPSHOT) {
+            return;
+        }
+        disk.execute("VACUUM INTO ?1", [self.path(number)]).unwrap();
+        taken.1.push_back(number);
+        if taken.1.len() > SNAPSHOTS_KEPT {
+            let oldest = taken.1.pop_front().unwrap();
+            std::fs::remove_file(self.path(oldest)).unwrap();
+        }
+    }
+
+    fn oldest(&self) -> Option<Connection> {
+        let oldest = *self.taken.lock().unwrap().1.front()?;
+        let disk = Connection::open(self.path(oldest)).unwrap();
+        disk.pragma_update(None, "synchronous", "OFF").unwrap();
+        disk.pragma_update_and_check(None, "journal_mode", "MEMORY", |_| Ok(())).unwrap();
+        self.taken.lock().unwrap().1.clear();
+        Some(disk)
+    }
+}
+
+impl Sabotage {
+    pub(crate) fn before_commit(&self, disk: &Connection) {
+        if let Self::LoseCommits(snapshots) = self {
+            snapshots.take(disk);
+        }
+    }
+
+    /// The disk as the end of a process leaves it.
+    pub(crate) fn at_end(&self, disk: Option<Connection>, ending: Ending) -> Option<Connection> {
+        match self {
+            Self::LoseCommits(snapshots) if ending == Ending::Killed => snapshots.oldest().or(disk),
+            _ => disk,
+        }
+    }
+
+    pub(crate) fn join(&self, process: &Process) -> Option<Joined> {
+        let Self::SkipTakeover = self else { return None };
+        let newest = "SELECT max(ifnull((SELECT max(id) FROM events), 0), ifnull((SELECT max(id) FROM deliveries), 0),
+                             ifnull((SELECT max(id) FROM endpoints), 0), ifnull((SELECT max(id) FROM apps), 0))";
+        let newest_id = process.with_disk(|disk| disk.query_row(newest, [], |row| row.get(0)).unwrap())?;
+        Some(Joined { slot: 0, newest_id, taken_over: 0 })
+    }
+
+    pub(crate) fn ledger(&self, store: Arc<SqliteStore>) -> Arc<dyn Ledger> {
+        match self {
+            Self::ShiftWaits(shift_ms) => Arc::new(BentLedger { store, shift_ms: *shift_ms, forgets: false }),
+            Self::ForgetSuccess => Arc::new(BentLedger { store, shift_ms: 0, forgets: true }),
+            _ => store,
+        }
+    }
+
+    pub(crate) fn carrier(&self, line: Arc<Line>) -> Arc<dyn Carrier> {
+        match self {
+            Self::PostTwice => Arc::new(Echo(line)),
+            _ => line,
+        }
+    }
+
+    pub(crate) fn handover(&self, lanes: Arc<Lanes>) -> Arc<dyn Handover> {
+        match self {
+            Self::LoseHints => Arc::new(Mute(lanes)),
+            _ => lanes,
+        }
+    }
+}
+
+struct Echo(Arc<Line>);
+
+impl Carrier for Echo {
+    fn post(&self, request: Request) -> Posting<'_> {
+        Box::pin(async move {
+            self.0.post(request.clone()).await;
+            self.0.post(request).await
+        })
+    }
+}
+
+struct Mute(Arc<Lanes>);
+
+impl Handover for Mute {
+    fn carry(&self, carried: Vec<Carried>) {
+        self.0.carry(carried);
+    }
+
+    fn waiting(&self, _: EndpointId, _: Timestamp) {}
+
+    fn switched_off(&self, endpoint: EndpointId, off: SwitchedOff, revision: u32) {
+        self.0.switched_off(endpoint, off, revision);
+    }
+}
+
+/// Passes everything on, and bends some verdicts.
+struct BentLedger {
+    store: Arc<SqliteStore>,
+    shift_ms: i64,
+    forgets: bool,
+}
+
+impl BentLedger {
+    fn bend(&self, record: &mut Record) {
+        match &mut record.verdict {
+            Verdict::Retry { due, .. } => *due = Timestamp::from_millis(due.as_millis() + self.shift_ms),
+            Verdict::Delivered if self.forgets && record.carried.delivery.attempt_count == 0 => {
+                record.verdict = Verdict::Again { due: record.ended_at };
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Ledger for BentLedger {
+    fn accept(&self, events: Vec<NewEvent>) -> Reply<'_, Vec<Accepted>> {
+        self.store.accept(events)
+    }
+
+    fn record(&self, mut record: Record) {
+        self.bend(&mut record);
+        self.store.record(record);
+    }
+
+    fn refill(&self, wants: Vec<Want>, now: Timestamp) -> Reply<'_, Vec<Refilled>> {
+        self.store.refill(wants, now)
+    }
+
+    fn hand_back(&self, carried: Vec<Carried>, now: Timestamp) -> Reply<'_, ()> {
+        self.store.hand_back(carried, now)
+    }
+
+    fn ask(&self, app: AppId, delivery: DeliveryId, ask: Ask, now: Timestamp) -> Reply<'_, Asked> {
+        self.store.ask(app, delivery, ask, now)
+    }
+
+    fn settle(&self, endpoint: EndpointId, settle: Settle, most: usize, now: Timestamp) -> Reply<'_, usize> {
+        self.store.settle(endpoint, settle, most, now)
+    }
+
+    fn erase_data(&self, app: AppId, event: EventId) -> Reply<'_, bool> {
+        self.store.erase_data(app, event)
+    }
+
+    fn flush(&self) -> Reply<'_, ()> {
+        self.store.flush()
+    }
+}

@@ -1,0 +1,232 @@
+//! All that outlives a process: the clock, the disk, the network, the plan and the journal. And how a process ends.
+
+use crate::{
+    journal::{Ending, Journal, LifeFact, Promise, TroubleFact},
+    plan::{DiskTrouble, Fault, Plan, Trigger},
+    process::{Office, Process},
+    sabotage::Sabotage,
+};
+use fastrand::Rng;
+use posthaste::{
+    domain::time::Timestamp,
+    world::{Clock, SeededEntropy, VirtualClock},
+};
+use rusqlite::Connection;
+use std::{
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+use tokio::sync::Notify;
+
+const START: Timestamp = Timestamp::from_millis(1_794_700_800_000);
+
+pub(crate) struct World {
+    pub(crate) plan: Plan,
+    pub(crate) sabotage: Sabotage,
+    pub(crate) clock: Arc<VirtualClock>,
+    pub(crate) entropy: Arc<SeededEntropy>,
+    /// A process ended.
+    pub(crate) bell: Notify,
+    /// An office opened.
+    pub(crate) opened: Notify,
+    journal: Mutex<Journal>,
+    network_rng: Mutex<Rng>,
+    commit_rng: Mutex<Rng>,
+    state: Mutex<State>,
+}
+
+pub(crate) struct State {
+    /// The file, while no process has it open.
+    pub(crate) disk: Option<Connection>,
+    pub(crate) process: Option<Arc<Process>>,
+    /// Where callers reach the service.
+    pub(crate) office: Option<Arc<Office>>,
+    pub(crate) trouble: Option<DiskTrouble>,
+    /// How long after the end of a process the next one starts.
+    pub(crate) down: i64,
+    kills: Vec<(Trigger, i64)>,
+    commits: u32,
+    /// Before the furniture is in and after healing nothing is triggered.
+    pub(crate) is_dangerous: bool,
+}
+
+impl World {
+    /// Must be called inside a paused runtime.
+    pub(crate) fn new(plan: Plan, sabotage: Sabotage) -> Arc<Self> {
+        let kills = plan.faults.iter().filter_map(|fault| match fault {
+            Fault::Kill { trigger, down } => Some((*trigger, *down)),
+            _ => None,
+        });
+        let state = State {
+            disk: None,
+            process: None,
+            office: None,
+            trouble: None,
+            down: 0,
+            kills: kills.collect(),
+            commits: 0,
+            is_dangerous: false,
+        };
+        Arc::new(Self {
+            clock: Arc::new(VirtualClock::starting_at(START)),
+            entropy: Arc::new(SeededEntropy::new(plan.seed)),
+            bell: Notify::new(),
+            opened: Notify::new(),
+            journal: Mutex::default(),
+            network_rng: Mutex::new(Rng::with_seed(plan.seed ^ 0x6e65_7477)),
+            commit_rng: Mutex::new(Rng::with_seed(plan.seed ^ 0x636f_6d6d)),
+            state: Mutex::new(state),
+            plan,
+            sabotage,
+        })
+    }
+
+    pub(crate) fn journal(&self) -> MutexGuard<'_, Journal> {
+        self.journal.lock().unwrap()
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    pub(crate) fn network_rng(&self) -> MutexGuard<'_, Rng> {
+        self.network_rng.lock().unwrap()
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Milliseconds after the start, as the plan counts.
+    pub(crate) fn elapsed(&self) -> i64 {
+        self.now().as_millis() - START.as_millis()
+    }
+
+    pub(crate) fn instant(after_start: i64) -> Timestamp {
+        START.plus(Duration::from_millis(after_start.max(0) as u64))
+    }
+
+    pub(crate) fn commit_delay(&self) -> Duration {
+        let mut rng = self.commit_rng.lock().unwrap();
+        Duration::from_millis(if rng.bool() { 0 } else { rng.u64(0..20) })
+    }
+
+    pub(crate) fn office(&self) -> Option<Arc<Office>> {
+        self.state().office.clone()
+    }
+
+    pub(crate) fn is_dead(&self, life: u32) -> bool {
+        self.state().process.as_ref().is_none_or(|process| process.number != life)
+    }
+
+    /// Notes a new process; its number.
+    pub(crate) fn born(&self) -> u32 {
+        let mut journal = self.journal();
+        journal.lives.push(LifeFact { ready_at: None, leaving_at: None, ended_at: None, ending: None });
+        journal.lives.len() as u32 - 1
+    }
+
+    /// Ends the process at once; the file stays as its last commit left it, and nothing in memory gets anywhere.
+    pub(crate) fn end(&self, life: u32, ending: Ending, down: i64) {
+        let mut state = self.state();
+        if state.process.as_ref().is_none_or(|process| process.number != life) {
+            return;
+        }
+        let (Some(process), office) = (state.process.take(), state.office.take()) else { return };
+        state.down = down;
+        drop(state);
+        let disk = self.sabotage.at_end(process.take_disk(), ending);
+        self.state().disk = disk;
+        process.abort();
+        let now = self.now();
+        let mut journal = self.journal();
+        let fact = &mut journal.lives[life as usize];
+        fact.leaving_at.get_or_insert(now);
+        fact.ended_at = Some(now);
+        fact.ending = Some(ending);
+        drop(journal);
+        drop(office);
+        self.bell.notify_one();
+    }
+
+    /// Whether the n-th commit is one that the process does not live to see, or does not survive; ends it if so.
+    pub(crate) fn commit_kills(&self, life: u32, is_before: bool) -> bool {
+        let mut state = self.state();
+        state.commits += u32::from(is_before && state.is_dangerous);
+        let commits = state.commits;
+        let wanted = if is_before { Trigger::BeforeCommit(commits) } else { Trigger::AfterCommit(commits) };
+        let down = state.take_kill(wanted);
+        drop(state);
+        down.inspect(|down| self.end(life, Ending::Killed, *down)).is_some()
+    }
+
+    /// A request has begun; some do not outlive it long.
+    pub(crate) fn post_begun(self: &Arc<Self>, life: u32, number: u32) {
+        let mut state = self.state();
+        let found = state.kills.iter().find_map(|(trigger, _)| match trigger {
+            Trigger::InPost(n, after) if *n == number => Some((*trigger, *after)),
+            _ => None,
+        });
+        let Some((trigger, after)) = found else { return };
+        let Some(down) = state.take_kill(trigger) else { return };
+        drop(state);
+        if after == 0 {
+            return self.end(life, Ending::Killed, down);
+        }
+        let world = self.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(after as u64)).await;
+            if world.state().is_dangerous {
+                world.end(life, Ending::Killed, down);
+            }
+        });
+    }
+
+    pub(crate) fn disk_fails(&self, trouble: DiskTrouble, until: Timestamp) {
+        // One trouble at a time: the new one replaces the old.
+        self.disk_heals();
+        let from = self.now();
+        self.journal().troubles.push(TroubleFact { from, until, trouble });
+        self.set_trouble(Some(trouble));
+    }
+
+    pub(crate) fn disk_heals(&self) {
+        let now = self.now();
+        let mut journal = self.journal();
+        for fact in &mut journal.troubles {
+            fact.until = fact.until.min(now);
+        }
+        drop(journal);
+        self.set_trouble(None);
+    }
+
+    fn set_trouble(&self, trouble: Option<DiskTrouble>) {
+        let mut state = self.state();
+        state.trouble = trouble;
+        if let Some(process) = &state.process {
+            process.with_disk(|disk| apply_trouble(disk, trouble));
+        }
+    }
+
+    pub(crate) fn complain(&self, promise: Promise, what: impl Into<String>) {
+        self.journal().complain(promise, what);
+    }
+}
+
+impl State {
+    fn take_kill(&mut self, wanted: Trigger) -> Option<i64> {
+        if !self.is_dangerous {
+            return None;
+        }
+        let place = self.kills.iter().position(|(trigger, _)| *trigger == wanted)?;
+        Some(self.kills.swap_remove(place).1)
+    }
+}
+
+/// Makes writes fail, or work again.
+pub(crate) fn apply_trouble(disk: &Connection, trouble: Option<DiskTrouble>) {
+    let pages: i64 = disk.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
+    let most = if trouble == Some(DiskTrouble::Full) { pages } else { 1 << 30 };
+    disk.pragma_update_and_check(None, "max_page_count", most, |_| Ok(())).unwrap();
+    disk.pragma_update(None, "query_only", trouble == Some(DiskTrouble::ReadOnly)).unwrap();
+}
