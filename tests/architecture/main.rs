@@ -1,0 +1,303 @@
+//! The arrows and habits of the house, held as tests: DESIGN's table of rooms, and the rules of style that a tool can see.
+//!
+//! Each rule has examples that must turn it red, so that none can go blind unnoticed.
+
+mod source;
+
+use posthaste::config::KEYS;
+use source::{Source, has_word, house};
+
+/// Which rooms a room may use. Rooms that compose (app, cli, config, main, lib) may use all.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("domain", &[]),
+    ("world", &["domain"]),
+    ("store", &["domain"]),
+    ("outbound", &["domain"]),
+    ("engine", &["domain", "store", "outbound", "world"]),
+    ("service", &["domain", "store", "world"]),
+    ("api", &["service", "domain"]),
+];
+const ROOMS: &[&str] =
+    &["domain", "world", "store", "outbound", "engine", "service", "api", "app", "cli", "config"];
+
+/// Files that may be longer than `LINES_MAX`, each with its reason.
+const LONG_FILES: &[(&str, &str)] = &[];
+const LINES_MAX: usize = 400;
+
+/// Makes two tests of a rule: it holds in the house, and it turns red on each example and stays green on the other.
+macro_rules! rule {
+    ($name:ident, $broken_by:expr, red: [$($red:expr),+ $(,)?], green: $green:expr) => {
+        mod $name {
+            use super::*;
+
+            #[test]
+            fn holds() {
+                let broken: Vec<String> = house()
+                    .iter()
+                    .flat_map(|source| $broken_by(source).into_iter().map(move |why| format!("src/{}: {why}", source.path)))
+                    .collect();
+                assert!(broken.is_empty(), "\n{}\n", broken.join("\n"));
+            }
+
+            #[test]
+            fn turns_red_on_its_examples() {
+                for (path, text) in [$($red),+] {
+                    assert!(!$broken_by(&Source::new(path, text)).is_empty(), "{path}: {text}");
+                }
+                let (path, text) = $green;
+                assert_eq!($broken_by(&Source::new(path, text)), Vec::<String>::new(), "{path}: {text}");
+            }
+        }
+    };
+}
+
+rule!(rooms_use_only_the_rooms_they_may, foreign_rooms,
+    red: [
+        ("domain/x.rs", "use crate::world::Clock;"),
+        ("service/x.rs", "use crate::{\n    domain::id::EventId,\n    engine::{self, Lanes},\n};"),
+        ("api/x.rs", "fn f(ledger: &dyn crate::store::Ledger) {}"),
+        ("engine/mod.rs", "use super::api;"),
+        ("engine/lane/x.rs", "super::super::super::api::problem()"),
+    ],
+    green: ("engine/x.rs", "use crate::{domain::id::EventId, engine::lane::Lane, store::Ledger};\nuse super::app::X;")
+);
+
+rule!(sql_stays_in_the_store, sql_outside_the_store,
+    red: [
+        ("service/x.rs", "let q = \"SELECT id FROM delivery\";"),
+        ("engine/x.rs", "let q = r#\"\n    UPDATE delivery SET state = 1\"#;"),
+        ("app.rs", "fn f(c: &rusqlite::Connection) {}"),
+    ],
+    green: ("store/sqlite/x.rs", "use rusqlite::Connection; let q = \"DELETE FROM delivery\";")
+);
+
+rule!(only_outbound_calls_out, calls_out,
+    red: [
+        ("engine/x.rs", "TcpStream::connect(address).await"),
+        ("app.rs", "tokio::net::lookup_host(name)"),
+        ("api/x.rs", "use hyper::client::conn::http1;"),
+    ],
+    green: ("outbound/x.rs", "TcpStream::connect(address).await")
+);
+
+rule!(only_config_reads_the_environment, environment,
+    red: [("app.rs", "std::env::vars_os()"), ("cli/x.rs", "use std::{env, io};\nlet a = env::var(name);")],
+    green: ("config/x.rs", "std::env::vars_os()")
+);
+
+rule!(the_domain_is_pure, impure_domain,
+    red: [
+        ("domain/x.rs", "pub async fn f() {}"),
+        ("domain/x.rs", "use tokio::sync::watch;"),
+        ("domain/x.rs", "use http::HeaderMap;"),
+        ("domain/x.rs", "std::fs::read(path)"),
+        ("domain/x.rs", "let now = SystemTime::UNIX_EPOCH;"),
+    ],
+    green: ("domain/x.rs", "//! Never async, no tokio.\nuse std::net::IpAddr;")
+);
+
+rule!(only_the_api_names_status_codes, status_codes,
+    red: [("service/x.rs", "Err(StatusCode::CONFLICT)"), ("outbound/x.rs", "status == http::StatusCode::GONE")],
+    green: ("api/x.rs", "Err(StatusCode::CONFLICT)")
+);
+
+rule!(rooms_have_errors_of_their_own, anyhow_in_rooms,
+    red: [("service/x.rs", "fn f() -> anyhow::Result<()> {}")],
+    green: ("app.rs", "fn f() -> anyhow::Result<()> {}")
+);
+
+rule!(files_are_short, too_long,
+    red: [("engine/x.rs", &"\n".repeat(LINES_MAX + 1))],
+    green: ("engine/x.rs", &"\n".repeat(LINES_MAX))
+);
+
+rule!(files_say_what_they_are, no_opening,
+    red: [("engine/x.rs", "use std::io;"), ("engine/x.rs", "//!\nuse std::io;")],
+    green: ("engine/x.rs", "//! Carries deliveries.\nuse std::io;")
+);
+
+rule!(nothing_is_left_for_later, left_for_later,
+    red: [
+        ("engine/x.rs", "#[allow(dead_code)]\nfn f() {}"),
+        ("engine/x.rs", "// TODO: lanes"),
+        ("engine/x.rs", "unimplemented!()"),
+    ],
+    green: ("engine/x.rs", "#[expect(dead_code, reason = \"…\")]\nfn f() {}")
+);
+
+rule!(files_are_named_for_what_they_do, vague_name,
+    red: [("engine/utils.rs", ""), ("api/types/mod.rs", "")],
+    green: ("engine/courier.rs", "")
+);
+
+fn foreign_rooms(source: &Source) -> Vec<String> {
+    let Some((room, allowed)) = ARROWS.iter().find(|(room, _)| *room == source.room()) else { return vec![] };
+    let used = |other: &&&str| {
+        let through_super = format!("{}{other}", source.way_up());
+        first_names_after_crate(&source.code).contains(*other) || has_word(&source.code, &through_super)
+    };
+    let foreign = ROOMS.iter().filter(|other| *other != room && !allowed.contains(other)).filter(used);
+    foreign.map(|other| format!("{room} may not use {other}")).collect()
+}
+
+/// The first name of every path that starts at the crate, those in `use crate::{…}` included.
+fn first_names_after_crate(code: &str) -> Vec<&str> {
+    let name = |text: &'_ str| text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
+    let mut names = vec![];
+    for (at, start) in code.match_indices("crate::") {
+        let rest = &code[at + start.len()..];
+        if !rest.starts_with('{') {
+            names.push(&rest[..name(rest)]);
+            continue;
+        }
+        let (mut depth, mut begins) = (0, false);
+        for (at, c) in rest.char_indices() {
+            match c {
+                '{' => (depth, begins) = (depth + 1, depth == 0),
+                '}' => depth -= 1,
+                ',' => begins = depth == 1,
+                _ if begins && !c.is_whitespace() => {
+                    names.push(&rest[at..at + name(&rest[at..])]);
+                    begins = false;
+                }
+                _ => {}
+            }
+            if depth == 0 {
+                break;
+            }
+        }
+    }
+    names
+}
+
+fn sql_outside_the_store(source: &Source) -> Vec<String> {
+    if source.is_in(&["store"]) {
+        return vec![];
+    }
+    let verbs =
+        ["SELECT ", "INSERT INTO ", "INSERT OR ", "UPDATE ", "DELETE FROM ", "CREATE TABLE ", "PRAGMA "];
+    let is_sql = |text: &&String| verbs.iter().any(|verb| text.trim_start().starts_with(verb));
+    let mut found: Vec<String> =
+        source.texts.iter().filter(is_sql).map(|text| format!("SQL: {text:.60}")).collect();
+    found.extend(said("SQL belongs in store", source.words(&["rusqlite", "tokio_postgres"])));
+    found
+}
+
+fn calls_out(source: &Source) -> Vec<String> {
+    let ways = [
+        "TcpStream::connect",
+        "TcpSocket::connect",
+        "UdpSocket",
+        "lookup_host",
+        "to_socket_addrs",
+        "hyper::client",
+        "client::conn",
+        "client::legacy",
+    ];
+    if source.is_in(&["outbound"]) { vec![] } else { said("only outbound calls out", source.words(&ways)) }
+}
+
+fn environment(source: &Source) -> Vec<String> {
+    let ways =
+        ["std::env", "env::var", "env::vars", "env::var_os", "env::vars_os", "env::args", "env::set_var"];
+    if source.is_in(&["config"]) {
+        vec![]
+    } else {
+        said("only config reads the environment", source.words(&ways))
+    }
+}
+
+fn impure_domain(source: &Source) -> Vec<String> {
+    let impure = [
+        "async",
+        "await",
+        "tokio",
+        "std::fs",
+        "std::process",
+        "TcpStream",
+        "TcpListener",
+        "SystemTime",
+        "Instant",
+        "Timestamp::now",
+        "http::",
+        "hyper",
+        "axum",
+        "rusqlite",
+    ];
+    if source.is_in(&["domain"]) { said("the domain is pure", source.words(&impure)) } else { vec![] }
+}
+
+fn status_codes(source: &Source) -> Vec<String> {
+    if source.is_in(&["domain", "world", "store", "outbound", "engine", "service"]) {
+        said("only the api names status codes", source.words(&["StatusCode::"]))
+    } else {
+        vec![]
+    }
+}
+
+fn anyhow_in_rooms(source: &Source) -> Vec<String> {
+    if source.is_in(&["app", "cli", "main"]) {
+        vec![]
+    } else {
+        said("a room has its own error", source.words(&["anyhow"]))
+    }
+}
+
+fn too_long(source: &Source) -> Vec<String> {
+    let lines = source.whole.lines().count();
+    let is_excused = LONG_FILES.iter().any(|(path, _)| *path == source.path);
+    if lines > LINES_MAX && !is_excused { vec![format!("{lines} lines: is it one thing?")] } else { vec![] }
+}
+
+fn no_opening(source: &Source) -> Vec<String> {
+    let opens = source.whole.lines().next().is_some_and(|line| line.starts_with("//! ") && line.len() > 10);
+    if opens { vec![] } else { vec!["the first line must say what this is (//! …)".to_owned()] }
+}
+
+fn left_for_later(source: &Source) -> Vec<String> {
+    let mut found = said("finish it", source.words(&["todo!", "unimplemented!", "dbg!"]));
+    found.extend(said("use #[expect(…, reason)]", source.words(&["#[allow", "#![allow"])));
+    let notes = ["TODO", "FIXME", "XXX"].into_iter().filter(|note| has_word(&source.whole, note)).collect();
+    found.extend(said("finish it or file an issue", notes));
+    found
+}
+
+fn vague_name(source: &Source) -> Vec<String> {
+    let vague = ["utils", "util", "common", "helpers", "helper", "manager", "types", "misc"];
+    let parts = source.path.trim_end_matches(".rs").split('/');
+    parts.filter(|part| vague.contains(part)).map(|part| format!("{part} says nothing")).collect()
+}
+
+fn said(rule: &str, words: Vec<&str>) -> Vec<String> {
+    words.into_iter().map(|word| format!("{word}: {rule}")).collect()
+}
+
+#[test]
+fn every_setting_has_a_reader() {
+    let composition: String = house()
+        .iter()
+        .filter(|source| source.is_in(&["app", "cli"]))
+        .map(|source| source.code.as_str())
+        .collect();
+    let is_read = |name: &str| has_word(&composition, &format!("settings.{name}"));
+    let unread: Vec<_> = KEYS.iter().map(|key| key.name).filter(|name| !is_read(name)).collect();
+    assert!(unread.is_empty(), "app and cli never read settings.{unread:?}: wire them or remove them");
+    assert!(!is_read("no_such_setting"));
+}
+
+#[test]
+fn every_room_of_the_house_is_in_the_table() {
+    let known = |source: &Source| source.is_in(ROOMS) || source.is_in(&["main", "lib"]);
+    let strangers: Vec<_> =
+        house().into_iter().filter(|source| !known(source)).map(|source| source.path).collect();
+    assert!(strangers.is_empty(), "{strangers:?}: say in ARROWS what they may use");
+}
+
+#[test]
+fn a_file_excused_for_its_length_is_still_long() {
+    let house = house();
+    for (path, _reason) in LONG_FILES {
+        let is_long = house.iter().any(|s| s.path == *path && s.whole.lines().count() > LINES_MAX);
+        assert!(is_long, "{path} needs no excuse any more");
+    }
+}

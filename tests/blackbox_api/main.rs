@@ -1,0 +1,36 @@
+//! The HTTP API of the real binary, from outside: every promise of the API section of the design, and every refusal.
+//!
+//! Each test has a server of its own. Every answer is held against `/openapi.json` on its way to the test.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up should fail where it stands")]
+
+#[path = "../harness/mod.rs"]
+#[expect(dead_code, unused_imports, reason = "shared by several targets, each of which uses its part")]
+mod harness;
+
+mod description;
+mod wire;
+mod world;
+
+mod actions;
+mod addresses;
+mod apps;
+mod batch;
+mod body_limit;
+mod bytes;
+mod configuration;
+mod contracts;
+mod dedup;
+mod delivery_life;
+mod endpoints;
+mod keys;
+mod lists;
+mod metrics;
+mod openapi;
+mod problems;
+mod publishing;
+mod secrets;
+mod separation;
+mod static_headers;
+mod subscriptions;
+mod switching;

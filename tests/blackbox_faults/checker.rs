@@ -1,0 +1,158 @@
+//! Joins what producers sent, what the receiver got and what the store holds into one line of figures.
+//!
+//! The same checker judges every experiment; `control.rs` shows that it can say no.
+
+use crate::{harness::Receipt, producer::Sent};
+use rusqlite::{Connection, OpenFlags};
+use std::{
+    collections::{HashMap, HashSet},
+    fmt,
+    path::Path,
+};
+
+const DELIVERED: i64 = 4;
+const CLASS_UNKNOWN: i64 = 9;
+
+/// A delivery as the store has it.
+pub(crate) struct Row {
+    event: String,
+    endpoint: String,
+    state: i64,
+    attempts: usize,
+    unknown: usize,
+}
+
+/// Reads a copy of a store that nobody writes to, so that looking changes nothing.
+pub(crate) fn dump(store: &Path) -> Vec<Row> {
+    let copy = tempfile::tempdir().unwrap();
+    copy_store(store, &copy.path().join("copy.db"));
+    let connection = Connection::open(copy.path().join("copy.db")).unwrap();
+    let verdict: String = connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(verdict, "ok", "the store is damaged");
+    let mut statement = connection
+        .prepare(
+            "SELECT e.given_id, p.uid, d.state,
+                    (SELECT count(*) FROM attempts a WHERE a.delivery = d.id),
+                    (SELECT count(*) FROM attempts a WHERE a.delivery = d.id AND a.class = ?1)
+             FROM deliveries d JOIN events e ON e.id = d.event JOIN endpoints p ON p.id = d.endpoint",
+        )
+        .unwrap();
+    let rows = statement.query_map([CLASS_UNKNOWN], |row| {
+        Ok(Row {
+            event: row.get(0)?,
+            endpoint: row.get(1)?,
+            state: row.get(2)?,
+            attempts: row.get::<_, i64>(3)? as usize,
+            unknown: row.get::<_, i64>(4)? as usize,
+        })
+    });
+    rows.unwrap().collect::<rusqlite::Result<_>>().unwrap()
+}
+
+/// A store is its file and its write-ahead log.
+pub(crate) fn copy_store(from: &Path, to: &Path) {
+    for suffix in ["", "-wal"] {
+        let with_suffix = |path: &Path| format!("{}{suffix}", path.display());
+        if Path::new(&with_suffix(from)).exists() {
+            std::fs::copy(with_suffix(from), with_suffix(to)).unwrap();
+        }
+    }
+}
+
+/// What a dead process left in flight. Cannot write, and leaves the file and its log as the kill did.
+pub(crate) fn in_flight(store: &Path) -> usize {
+    let connection = Connection::open_with_flags(store, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
+    let count = "SELECT count(*) FROM deliveries WHERE lane = 0";
+    connection.query_row(count, [], |row| row.get::<_, i64>(0)).unwrap() as usize
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Figures {
+    pub(crate) accepted: usize,
+    pub(crate) deliveries: usize,
+    /// Accepted, but neither received nor ended with a reason.
+    pub(crate) lost: usize,
+    /// Received or stored, but never published.
+    pub(crate) phantom: usize,
+    /// Answered 2xx more than once.
+    pub(crate) duplicates: usize,
+    /// Duplicates for which no attempt of unknown outcome accounts.
+    pub(crate) unexplained: usize,
+    /// Requests received of which the history says nothing.
+    pub(crate) unrecorded: usize,
+    /// Attempts of unknown outcome.
+    pub(crate) unknown: usize,
+    /// Neither ended nor about to be, after everything has settled.
+    pub(crate) stuck: usize,
+    /// Ids that gave another event the second time.
+    pub(crate) changed: usize,
+}
+
+impl Figures {
+    /// `receipts` came to paths that are named like the endpoints.
+    pub(crate) fn of(sent: &Sent, receipts: &[Receipt], rows: &[Row]) -> Self {
+        let mut got: HashMap<(&str, &str), (usize, usize)> = HashMap::new();
+        for receipt in receipts {
+            let (all, good) = got.entry((receipt.id(), receipt.path.trim_start_matches('/'))).or_default();
+            *all += 1;
+            *good += usize::from(receipt.answered.is_some_and(|status| status < 300));
+        }
+        let stored: HashMap<(&str, &str), &Row> =
+            rows.iter().map(|row| ((row.event.as_str(), row.endpoint.as_str()), row)).collect();
+        let promised: HashSet<(&str, &str)> = sent
+            .accepted
+            .iter()
+            .flat_map(|(id, deliveries)| {
+                let endpoints = deliveries.as_array().unwrap().iter();
+                endpoints.map(|delivery| (id.as_str(), delivery["endpoint_id"].as_str().unwrap()))
+            })
+            .collect();
+        let has_ended_badly = |row: &&Row| row.state > DELIVERED;
+        let is_lost = |key: &&(&str, &str)| {
+            got.get(*key).is_none_or(|(_, good)| *good == 0) && !stored.get(*key).is_some_and(has_ended_badly)
+        };
+        let mut figures = Self {
+            accepted: sent.accepted.len(),
+            deliveries: promised.len(),
+            lost: promised.iter().filter(is_lost).count(),
+            stuck: rows.iter().filter(|row| row.state < DELIVERED).count(),
+            unknown: rows.iter().map(|row| row.unknown).sum(),
+            changed: sent.changed.len(),
+            ..Self::default()
+        };
+        let known = |id: &str| sent.tried.contains(id);
+        figures.phantom = got.keys().filter(|(id, _)| !known(id)).count()
+            + rows.iter().filter(|row| !known(&row.event)).count();
+        for (key, (all, good)) in &got {
+            let (attempts, unknown) = stored.get(key).map_or((0, 0), |row| (row.attempts, row.unknown));
+            let more = good.saturating_sub(1);
+            figures.duplicates += more;
+            figures.unexplained += more.saturating_sub(unknown);
+            figures.unrecorded += all.saturating_sub(attempts);
+        }
+        figures
+    }
+
+    /// Nothing lost, nothing invented, nothing stuck, every request in the history, every duplicate explained.
+    #[track_caller]
+    pub(crate) fn assert_faultless(&self) {
+        let Self { lost, phantom, unexplained, unrecorded, stuck, changed, .. } = *self;
+        assert_eq!([lost, phantom, unexplained, unrecorded, stuck, changed], [0; 6], "{self}");
+        assert!(self.deliveries > 0, "an experiment without load shows nothing");
+    }
+}
+
+impl fmt::Display for Figures {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { accepted, deliveries, lost, phantom, duplicates, .. } = self;
+        let Self { unexplained, unrecorded, unknown, stuck, changed, .. } = self;
+        write!(
+            out,
+            "accepted={accepted} deliveries={deliveries} lost={lost} phantom={phantom} dup={duplicates} "
+        )?;
+        write!(
+            out,
+            "unexplained={unexplained} unrecorded={unrecorded} unknown={unknown} stuck={stuck} changed={changed}"
+        )
+    }
+}

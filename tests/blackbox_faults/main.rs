@@ -1,0 +1,24 @@
+//! Faults put to the real binary: kills, full disks, hostile receivers, floods. Each test says what must survive.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up should fail where it stands")]
+
+#[expect(dead_code, reason = "blackbox_api uses other parts of it")]
+#[path = "../harness/mod.rs"]
+mod harness;
+
+mod backlog;
+mod checker;
+mod control;
+mod crash;
+mod disk;
+mod durable;
+mod first_minute;
+mod hostile;
+mod isolation;
+mod kills;
+mod producer;
+mod refusals;
+mod secrets;
+mod signatures;
+mod ssrf;
+mod stopping;

@@ -1,0 +1,121 @@
+//! Nothing that is secret may stand in a log, a metric, an error or the store, however much is logged.
+
+use crate::harness::{ADMIN_KEY, Answer, Behaviour, Client, ENCRYPTION_KEY, Home, Receiver, wait_until};
+use base64::{Engine, prelude::BASE64_STANDARD};
+use http::Method;
+use serde_json::{Value, json};
+use std::{path::Path, time::Duration};
+
+const LIMIT: Duration = Duration::from_secs(30);
+const GIVEN: &[u8] = b"marker-of-the-given-secret-00001";
+const ROTATED: &[u8] = b"marker-of-the-rotated-secret-001";
+const HEADER: &str = "marker-of-the-header-value";
+const TYPO: &str = "marker-of-a-mistyped-secret";
+
+fn secret(bytes: &[u8]) -> String {
+    format!("whsec_{}", BASE64_STANDARD.encode(bytes))
+}
+
+/// Everything that could put a secret somewhere: made, used, failed with, rotated. What it answers is kept.
+async fn live(client: &Client, receiver: &Receiver) -> (Vec<Answer>, Vec<String>) {
+    let mut secrets = Vec::new();
+    client.make_app("a").await;
+    let more = json!({
+        "secret": secret(GIVEN), "headers": { "Authorization": format!("Bearer {HEADER}") },
+        "overrides": { "retry": { "waits": ["50ms"], "jitter": "none" } },
+    });
+    client.make_endpoint("a", "given", &receiver.url("/given"), more).await;
+    let made = client.make_endpoint("a", "made", &receiver.url("/made"), Value::Null).await;
+    let key = client.post("/v1/keys", &json!({ "app_id": "a", "scope": "app" })).await.expect(201);
+    for text in [&made["secret"], &key["key"]] {
+        secrets.push(text.as_str().unwrap().to_owned());
+    }
+    let app = client.with_key(key["key"].as_str().unwrap());
+    receiver.behave("/given", Behaviour::Status(500));
+    let published = app.publish("a", &json!({ "type": "t", "data": 1 })).await;
+    wait_until("one is dead", LIMIT, async || app.list("/v1/apps/a/dead-letters").await.len() == 1).await;
+    let rotation = json!({ "secret": secret(ROTATED) });
+    app.post("/v1/apps/a/endpoints/given/secret/rotate", &rotation).await.expect(200);
+    receiver.behave("/given", Behaviour::Ok);
+    app.publish("a", &json!({ "type": "t", "data": 2 })).await;
+    wait_until("the next is delivered", LIMIT, async || receiver.count_at("/given") == 3).await;
+
+    let events = "/v1/apps/a/events";
+    let endpoints = "/v1/apps/a/endpoints";
+    let of_dead = format!("/v1/apps/a/deliveries/{}", published["deliveries"][0]["id"].as_str().unwrap());
+    let mistyped = client.with_key(&format!("phk_{TYPO}"));
+    let answers = vec![
+        mistyped.get(events).await,
+        app.get("/v1/apps").await,
+        app.post("/v1/keys", &json!({ "app_id": TYPO, "scope": TYPO })).await,
+        app.post(endpoints, &json!({ "url": receiver.url("/x"), "secret": format!("whsec_{TYPO}") })).await,
+        app.post(endpoints, &json!({ "url": receiver.url("/x"), "headers": { "host": TYPO } })).await,
+        app.post(endpoints, &json!({ "url": receiver.url("/x"), "headers": { "x": format!("{TYPO}\n") } }))
+            .await,
+        app.send(Method::POST, endpoints, &[], format!("{{\"secret\":\"whsec_{TYPO}\",")).await.unwrap(),
+        app.get("/v1/apps/a/endpoints/given").await,
+        app.get(endpoints).await,
+        app.get(&of_dead).await,
+        client.get("/v1/keys").await,
+        client.get("/metrics").await,
+        client.get("/readyz").await,
+    ];
+    (answers, secrets)
+}
+
+fn contains(haystack: &[u8], needle: &[u8]) -> bool {
+    haystack.windows(needle.len()).any(|window| window == needle)
+}
+
+fn search(folder: &Path, markers: &[Vec<u8>], hits: &mut Vec<String>) -> usize {
+    let mut searched = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            searched += search(&path, markers, hits);
+            continue;
+        }
+        let bytes = std::fs::read(&path).unwrap();
+        searched += bytes.len();
+        for marker in markers.iter().filter(|marker| contains(&bytes, marker)) {
+            hits.push(format!("{}: {}", path.display(), String::from_utf8_lossy(marker)));
+        }
+    }
+    searched
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_secret_stands_in_a_log_a_metric_an_error_or_the_store() {
+    let (mut home, receiver) = (Home::new(), Receiver::start().await);
+    home.set("LOG_LEVEL", "trace");
+    let mut node = home.start().await;
+    let (answers, made) = live(&node.client, &receiver).await;
+    assert_eq!(receiver.receipts_at("/given")[0].header("authorization"), format!("Bearer {HEADER}"));
+    node.kill().await;
+    let mut markers: Vec<Vec<u8>> = [ADMIN_KEY, ENCRYPTION_KEY, HEADER, TYPO].map(Into::into).to_vec();
+    markers.push(BASE64_STANDARD.decode(ENCRYPTION_KEY).unwrap());
+    for bytes in [GIVEN, ROTATED] {
+        markers.push(bytes.to_vec());
+        markers.push(BASE64_STANDARD.encode(bytes).into());
+    }
+    for text in &made {
+        let text = text.trim_start_matches("whsec_");
+        markers.push(text.into());
+        markers.extend(BASE64_STANDARD.decode(text).ok());
+    }
+
+    let mut hits = Vec::new();
+    // The write-ahead log has every page ever written, because nobody had time to fold it in.
+    let searched = search(home.folder(), &markers, &mut hits);
+    for answer in &answers {
+        let is_hit = |marker: &&Vec<u8>| contains(&answer.body, marker);
+        hits.extend(markers.iter().find(is_hit).map(|_| format!("{}: {}", answer.status, answer.text())));
+    }
+    println!("searched {searched} bytes and {} answers for {} markers", answers.len(), markers.len());
+    assert!(hits.is_empty(), "{hits:#?}");
+
+    // The control: what is no secret is found, so the search can find something.
+    let mut found = Vec::new();
+    search(home.folder(), &[b"sample-of-nothing".to_vec(), b"/given".to_vec()], &mut found);
+    assert!(found.iter().all(|hit| hit.ends_with("/given")) && !found.is_empty(), "{found:?}");
+}

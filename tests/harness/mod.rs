@@ -1,0 +1,51 @@
+//! The black-box harness: starts the real binary, talks to it over HTTP, receives what it sends, keeps the evidence.
+//!
+//! Nothing here sleeps and hopes: whatever takes time is waited for with `wait_for` or `wait_until`, with a limit.
+
+mod api;
+mod http;
+mod namespace;
+mod node;
+mod peer;
+mod receiver;
+
+pub(crate) use api::classes;
+pub(crate) use http::{Answer, Client};
+pub(crate) use namespace::Namespace;
+pub(crate) use node::{ADMIN_KEY, ENCRYPTION_KEY, Home, Node};
+pub(crate) use receiver::{Behaviour, Receipt, Receiver};
+
+use std::time::Duration;
+use tokio::time::Instant;
+
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// The first `Some` that `look` gives; fails the test, naming what it waited for, when the limit is over.
+pub(crate) async fn wait_for<T>(what: &str, limit: Duration, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    let until = Instant::now() + limit;
+    loop {
+        if let Some(found) = look().await {
+            return found;
+        }
+        assert!(Instant::now() < until, "waited {limit:?} in vain: {what}");
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+pub(crate) async fn wait_until(what: &str, limit: Duration, mut is_so: impl AsyncFnMut() -> bool) {
+    wait_for(what, limit, async || is_so().await.then_some(())).await;
+}
+
+/// The largest of the smallest `part` (0.99 for the 99th percentile).
+pub(crate) fn quantile(mut times: Vec<Duration>, part: f64) -> Duration {
+    times.sort_unstable();
+    let place = ((times.len() as f64 * part).ceil() as usize).clamp(1, times.len().max(1));
+    times.get(place - 1).copied().unwrap_or_default()
+}
+
+/// A time that is still to come, as the API wants it.
+#[expect(clippy::disallowed_methods, reason = "the server under test has the real clock, so must its test")]
+pub(crate) fn from_now(after: Duration) -> String {
+    let at = jiff::Timestamp::now() + jiff::SignedDuration::try_from(after).unwrap();
+    format!("{at:.3}")
+}

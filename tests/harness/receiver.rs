@@ -1,0 +1,237 @@
+//! A receiver whose paths each behave as a test says, and a ledger of everything that reached it.
+
+use super::peer::Peer;
+use bytes::Bytes;
+use std::{
+    collections::HashMap,
+    net::SocketAddr,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    time::Instant,
+};
+
+/// What a path does with each request, after having read all of it.
+#[derive(Clone)]
+pub(crate) enum Behaviour {
+    Ok,
+    Status(u16),
+    /// The first requests for each event get this status, the next ones 200.
+    FailFirst {
+        times: usize,
+        status: u16,
+    },
+    /// Every so many requests one gets 500.
+    FailEvery(usize),
+    Slow(Duration),
+    /// Says nothing until the sender hangs up.
+    Hang,
+    /// A good head, then a byte of the body now and then, for ever.
+    Drip(Duration),
+    Reset,
+    /// These bytes as they are; then the connection is closed.
+    Bytes(Bytes),
+    /// Whatever the script does with the connection.
+    Script(Script),
+}
+
+pub(crate) type Script = fn(Peer) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// One request that was read to its end.
+#[derive(Clone, Debug)]
+pub(crate) struct Receipt {
+    pub(crate) path: String,
+    pub(crate) headers: HashMap<String, String>,
+    pub(crate) body: Bytes,
+    pub(crate) at: Instant,
+    /// The status that was sent back in full.
+    pub(crate) answered: Option<u16>,
+}
+
+impl Receipt {
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", String::as_str)
+    }
+
+    /// Under `standard` the id of the event.
+    pub(crate) fn id(&self) -> &str {
+        self.header("webhook-id")
+    }
+}
+
+/// Cheap to clone; clones share the ledger.
+#[derive(Clone)]
+pub(crate) struct Receiver {
+    pub(crate) address: SocketAddr,
+    ledger: Arc<Mutex<Ledger>>,
+}
+
+#[derive(Default)]
+struct Ledger {
+    behaviours: HashMap<String, Behaviour>,
+    receipts: Vec<Receipt>,
+    /// How often each event came, by path and id.
+    seen: HashMap<(String, String), usize>,
+    requests: HashMap<String, usize>,
+    connections: usize,
+    /// Requests being answered now, and the most there ever were, by path.
+    open: HashMap<String, (usize, usize)>,
+}
+
+impl Receiver {
+    pub(crate) async fn start() -> Self {
+        Self::start_at("127.0.0.1:0").await
+    }
+
+    pub(crate) async fn start_at(address: &str) -> Self {
+        let listener = TcpListener::bind(address).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let receiver = Self { address, ledger: Arc::default() };
+        let serving = receiver.clone();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                serving.lock().connections += 1;
+                tokio::spawn(serving.clone().serve(stream));
+            }
+        });
+        receiver
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    /// What the path does from the next request on; `Ok` until told.
+    pub(crate) fn behave(&self, path: &str, behaviour: Behaviour) {
+        self.lock().behaviours.insert(path.to_owned(), behaviour);
+    }
+
+    pub(crate) fn receipts(&self) -> Vec<Receipt> {
+        self.lock().receipts.clone()
+    }
+
+    pub(crate) fn receipts_at(&self, path: &str) -> Vec<Receipt> {
+        self.lock().receipts.iter().filter(|receipt| receipt.path == path).cloned().collect()
+    }
+
+    pub(crate) fn count_at(&self, path: &str) -> usize {
+        self.lock().requests.get(path).copied().unwrap_or_default()
+    }
+
+    /// Connections ever accepted.
+    pub(crate) fn connections(&self) -> usize {
+        self.lock().connections
+    }
+
+    /// Requests without an answer yet.
+    pub(crate) fn open_at(&self, path: &str) -> usize {
+        self.lock().open.get(path).copied().unwrap_or_default().0
+    }
+
+    /// The most requests that ever were without an answer at one time.
+    pub(crate) fn open_most_at(&self, path: &str) -> usize {
+        self.lock().open.get(path).copied().unwrap_or_default().1
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock().unwrap()
+    }
+
+    async fn serve(self, stream: TcpStream) {
+        let mut peer = Peer::new(stream);
+        while let Some(receipt) = peer.request().await {
+            let _open = Open::new(&self, &receipt.path);
+            let (number, plan) = self.note(receipt);
+            let status = match plan {
+                Plan::Answer(status) => status,
+                Plan::After(by) => {
+                    tokio::time::sleep(by).await;
+                    200
+                }
+                Plan::Odd(behaviour) => return misbehave(peer, behaviour).await,
+            };
+            if !peer.answer(status).await {
+                return;
+            }
+            self.lock().receipts[number].answered = Some(status);
+        }
+    }
+
+    /// Writes the request down, and finds what to do with it.
+    fn note(&self, receipt: Receipt) -> (usize, Plan) {
+        let mut ledger = self.lock();
+        let path = receipt.path.clone();
+        let id = receipt.id().to_owned();
+        ledger.receipts.push(receipt);
+        let number = ledger.receipts.len() - 1;
+        let seen = *ledger.seen.entry((path.clone(), id)).and_modify(|seen| *seen += 1).or_insert(1);
+        let request = *ledger.requests.entry(path.clone()).and_modify(|count| *count += 1).or_insert(1);
+        let plan = match ledger.behaviours.get(&path).cloned().unwrap_or(Behaviour::Ok) {
+            Behaviour::Ok => Plan::Answer(200),
+            Behaviour::Status(status) => Plan::Answer(status),
+            Behaviour::FailFirst { times, status } => Plan::Answer(if seen <= times { status } else { 200 }),
+            Behaviour::FailEvery(every) => {
+                Plan::Answer(if request.is_multiple_of(every) { 500 } else { 200 })
+            }
+            Behaviour::Slow(by) => Plan::After(by),
+            other => Plan::Odd(other),
+        };
+        (number, plan)
+    }
+}
+
+enum Plan {
+    Answer(u16),
+    After(Duration),
+    Odd(Behaviour),
+}
+
+async fn misbehave(mut peer: Peer, behaviour: Behaviour) {
+    match behaviour {
+        Behaviour::Hang => peer.hang().await,
+        Behaviour::Drip(every) => {
+            let mut alive = peer.send(b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n").await;
+            while alive {
+                tokio::time::sleep(every).await;
+                alive = peer.send(b".").await;
+            }
+        }
+        Behaviour::Reset => peer.reset(),
+        Behaviour::Bytes(bytes) => {
+            peer.send(&bytes).await;
+        }
+        Behaviour::Script(script) => script(peer).await,
+        Behaviour::Ok
+        | Behaviour::Status(_)
+        | Behaviour::FailFirst { .. }
+        | Behaviour::FailEvery(_)
+        | Behaviour::Slow(_) => unreachable!("these answer"),
+    }
+}
+
+/// Counts a request in while it is being answered.
+struct Open<'a> {
+    receiver: &'a Receiver,
+    path: String,
+}
+
+impl<'a> Open<'a> {
+    fn new(receiver: &'a Receiver, path: &str) -> Self {
+        let mut ledger = receiver.lock();
+        let (now, most) = ledger.open.entry(path.to_owned()).or_default();
+        *now += 1;
+        *most = (*most).max(*now);
+        Self { receiver, path: path.to_owned() }
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        if let Some((now, _)) = self.receiver.lock().open.get_mut(&self.path) {
+            *now -= 1;
+        }
+    }
+}
