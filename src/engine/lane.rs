@@ -77,11 +77,8 @@ impl Lane {
     /// A hand for a test: also while the lane is off, and a few beyond its room.
     pub(super) fn take_for_test(self: &Arc<Self>, bytes: usize) -> Option<Hand> {
         let mut state = self.lock();
-        if state.held >= state.room_max() + TESTS_MAX || !self.pool.take(state.held, bytes) {
-            return None;
-        }
-        state.held += 1;
-        Some(Hand::new(self.clone(), bytes))
+        let room = state.room_max() + TESTS_MAX;
+        self.take_within(&mut state, room, bytes)
     }
 
     /// Hands for what is due in the store: as many as there is room for, at most `most`. None: the lane is blocked until
@@ -109,8 +106,12 @@ impl Lane {
     }
 
     fn take_locked(self: &Arc<Self>, state: &mut LaneState, bytes: usize) -> Option<Hand> {
-        let room = state.held < state.room_max();
-        if !room || !self.pool.take(state.held, bytes) {
+        let room = state.room_max();
+        self.take_within(state, room, bytes)
+    }
+
+    fn take_within(self: &Arc<Self>, state: &mut LaneState, room: usize, bytes: usize) -> Option<Hand> {
+        if state.held >= room || !self.pool.take(state.held, bytes) {
             return None;
         }
         state.held += 1;
