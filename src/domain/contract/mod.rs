@@ -32,8 +32,18 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use std::{collections::BTreeMap, fmt, time::Duration};
 
-const BUILT_IN: [(&str, &str); 1] =
-    [("contracts/standard.toml", include_str!("../../../contracts/standard.toml"))];
+macro_rules! built_in {
+    ($($file:literal),+) => { &[$(($file, include_str!(concat!("../../../", $file)))),+] };
+}
+
+const BUILT_IN: &[(&str, &str)] = built_in![
+    "contracts/standard.toml",
+    "contracts/zerofee.toml",
+    "contracts/bastionary.toml",
+    "contracts/orientedos.toml",
+    "contracts/sendnomi.toml",
+    "contracts/simpaisa.toml"
+];
 
 /// Names one resolved contract, by the SHA-256 of its canonical form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
