@@ -2,6 +2,7 @@
 
 mod attempts;
 mod browse;
+mod checkpointer;
 mod cluster;
 mod commands;
 mod ledger;
@@ -18,6 +19,7 @@ pub use writer::{QueueLimits, Turn, Writer};
 
 use super::{CommitWatch, Reply};
 use crate::domain::port::Handover;
+use checkpointer::{Bell, Checkpointer};
 use readers::Readers;
 use rusqlite::Connection;
 use std::{
@@ -37,6 +39,7 @@ pub struct SqliteStore {
     /// The engine's own, so that it never waits behind people's lists.
     engine_readers: Readers,
     thread: Mutex<Option<JoinHandle<()>>>,
+    checkpointer: Mutex<Option<Checkpointer>>,
     _lock: Option<File>,
 }
 
@@ -61,8 +64,10 @@ impl SqliteStore {
             })
         };
         let queue = Arc::new(Queue::new(limits, wake));
-        let writer = Writer::new(opened.connection, queue.clone(), handover, watch);
+        let bell: Arc<Bell> = Arc::default();
         let io = |error| OpenError::Io { path: path.to_owned(), error };
+        let checkpointer = Checkpointer::start(path, bell.clone()).map_err(io)?;
+        let writer = Writer::new(opened.connection, queue.clone(), handover, watch, bell);
         let started = std::thread::Builder::new()
             .name("ledger".to_owned())
             .spawn(move || writer.run(window))
@@ -75,6 +80,7 @@ impl SqliteStore {
             readers: Readers::on_file(path),
             engine_readers: Readers::on_file(path),
             thread: Mutex::new(Some(started)),
+            checkpointer: Mutex::new(Some(checkpointer)),
             _lock: Some(opened.lock),
         })
     }
@@ -89,12 +95,13 @@ impl SqliteStore {
     ) -> rusqlite::Result<(Self, Writer)> {
         let connection = connection.map_or_else(open::open_in_memory, Ok)?;
         let queue = Arc::new(Queue::new(limits, wake));
-        let writer = Writer::new(connection, queue.clone(), handover, watch);
+        let writer = Writer::new(connection, queue.clone(), handover, watch, Arc::default());
         let store = Self {
             queue,
             readers: Readers::through_the_writer(),
             engine_readers: Readers::through_the_writer(),
             thread: Mutex::new(None),
+            checkpointer: Mutex::new(None),
             _lock: None,
         };
         Ok((store, writer))
@@ -103,6 +110,10 @@ impl SqliteStore {
     /// Takes nothing more, writes what was taken, closes the file. Blocks until that is done.
     pub fn close(&self) {
         self.queue.close();
+        let checkpointer = self.checkpointer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(checkpointer) = checkpointer {
+            checkpointer.close();
+        }
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(Err(_)) = thread.map(JoinHandle::join) {
             tracing::error!("the writer ended with a panic");

@@ -70,6 +70,17 @@ pub(super) fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
+/// A connection that moves the log into the file. It gives way at once where the writer or a reader is busy.
+pub(super) fn open_checkpointer(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(Duration::from_millis(20))?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+    connection.pragma_update(None, "cache_size", -200)?;
+    Ok(connection)
+}
+
 fn prepare(connection: &mut Connection, path: &Path) -> Result<(), OpenError> {
     let not_a_store =
         |error: rusqlite::Error| OpenError::NotAStore { path: path.to_owned(), detail: error.to_string() };
@@ -108,7 +119,8 @@ fn settle_pragmas(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "page_size", 4096)?;
     connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
     connection.pragma_update(None, "synchronous", "FULL")?;
-    connection.pragma_update(None, "wal_autocheckpoint", 4000)?;
+    // The checkpointer is far ahead of this; should it ever not be, the log must end somewhere.
+    connection.pragma_update(None, "wal_autocheckpoint", 64_000)?;
     connection.pragma_update(None, "journal_size_limit", 64 << 20)?;
     connection.pragma_update(None, "cache_size", -16_000)?;
     connection.pragma_update(None, "temp_store", "MEMORY")

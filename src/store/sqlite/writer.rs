@@ -3,7 +3,10 @@
 //! While one commit is on its way the next batch collects, so a lone event waits for nothing. Results come before accepts.
 //! `Writer::commit_next` does one batch and returns; a thread calls it in a loop, the simulation calls it when it likes.
 
-use super::work::{Aftermath, Work, store_error};
+use super::{
+    checkpointer::Bell,
+    work::{Aftermath, Work, store_error},
+};
 use crate::{
     domain::port::Handover,
     store::{CommitWatch, StoreError},
@@ -147,6 +150,7 @@ pub struct Writer {
     pub(super) queue: Arc<Queue>,
     handover: Arc<dyn Handover>,
     watch: Arc<dyn CommitWatch>,
+    bell: Arc<Bell>,
     /// A flush failed: what the file holds is unknown until it is opened again, so nothing more is promised on it.
     flush_failed: bool,
 }
@@ -157,8 +161,9 @@ impl Writer {
         queue: Arc<Queue>,
         handover: Arc<dyn Handover>,
         watch: Arc<dyn CommitWatch>,
+        bell: Arc<Bell>,
     ) -> Self {
-        Self { connection, queue, handover, watch, flush_failed: false }
+        Self { connection, queue, handover, watch, bell, flush_failed: false }
     }
 
     /// Writes one batch of what waits now. After `Nothing` the next command rings.
@@ -176,6 +181,7 @@ impl Writer {
         let started = self.watch.started();
         if self.commit(batch) {
             self.watch.committed(started, size);
+            self.bell.committed(size);
             Turn::Committed(size)
         } else {
             Turn::Failed
@@ -194,6 +200,7 @@ impl Writer {
     }
 
     fn commit(&mut self, mut batch: Vec<Box<dyn Work>>) -> bool {
+        self.flush_failed |= self.bell.flush_failed();
         let applied =
             if self.flush_failed { Err(flush_error()) } else { apply_all(&mut self.connection, &mut batch) };
         let Err(error) = applied else {
@@ -269,6 +276,6 @@ fn flush_error() -> rusqlite::Error {
     rusqlite::Error::SqliteFailure(code, Some("an earlier flush failed".to_owned()))
 }
 
-fn is_flush_error(error: &rusqlite::Error) -> bool {
+pub(super) fn is_flush_error(error: &rusqlite::Error) -> bool {
     error.sqlite_error().is_some_and(|error| FLUSH_CODES.contains(&error.extended_code))
 }

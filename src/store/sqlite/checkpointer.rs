@@ -1,0 +1,195 @@
+//! Moves the write-ahead log into the file, on a thread of its own: the writer never waits for that, so a lone event
+//! after a busy hour is answered as quickly as any other.
+//!
+//! Most of the log is moved beside the writer. Only when it has grown long in spite of that is the writer kept out while
+//! the rest follows: that rest is short, and with it the log starts over from its beginning.
+
+use super::open;
+use rusqlite::Connection;
+use std::{
+    path::Path,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread::{JoinHandle, Thread},
+};
+
+/// The writer rings after this many commits or commands, whichever comes first; a look at the log is cheap.
+const COMMITS_PER_LOOK: usize = 64;
+const COMMANDS_PER_LOOK: usize = 1000;
+
+/// Pages of 4 KiB.
+const WORTH_MOVING: i64 = 4_000;
+const TOO_LONG: i64 = 16_000;
+
+/// What the writer and its checkpointer know of each other.
+#[derive(Default)]
+pub(super) struct Bell {
+    thread: OnceLock<Thread>,
+    commits: AtomicUsize,
+    commands: AtomicUsize,
+    is_closed: AtomicBool,
+    flush_failed: AtomicBool,
+}
+
+impl Bell {
+    /// Called by the writer after each commit.
+    pub(super) fn committed(&self, commands: usize) {
+        // Only the writer counts, so nothing is lost between the look and the store.
+        let commits = self.commits.load(Ordering::Relaxed) + 1;
+        let commands = self.commands.load(Ordering::Relaxed) + commands;
+        let is_time = commits >= COMMITS_PER_LOOK || commands >= COMMANDS_PER_LOOK;
+        self.commits.store(if is_time { 0 } else { commits }, Ordering::Relaxed);
+        self.commands.store(if is_time { 0 } else { commands }, Ordering::Relaxed);
+        if is_time {
+            self.ring();
+        }
+    }
+
+    /// A flush of the file failed here: what it holds is unknown, so the writer must promise nothing more either.
+    pub(super) fn flush_failed(&self) -> bool {
+        self.flush_failed.load(Ordering::Acquire)
+    }
+
+    fn ring(&self) {
+        if let Some(thread) = self.thread.get() {
+            thread.unpark();
+        }
+    }
+}
+
+pub(super) struct Checkpointer {
+    bell: Arc<Bell>,
+    thread: JoinHandle<()>,
+}
+
+impl Checkpointer {
+    pub(super) fn start(path: &Path, bell: Arc<Bell>) -> std::io::Result<Self> {
+        let connection = open::open_checkpointer(path).map_err(std::io::Error::other)?;
+        let run = {
+            let bell = bell.clone();
+            move || run(&connection, &bell)
+        };
+        let thread = std::thread::Builder::new().name("checkpoints".to_owned()).spawn(run)?;
+        let _ = bell.thread.set(thread.thread().clone());
+        Ok(Self { bell, thread })
+    }
+
+    /// Must end before the writer does: whoever closes the file last moves what is left of the log.
+    pub(super) fn close(self) {
+        self.bell.is_closed.store(true, Ordering::Release);
+        self.thread.thread().unpark();
+        if self.thread.join().is_err() {
+            tracing::error!("the checkpointer ended with a panic");
+        }
+    }
+}
+
+fn run(connection: &Connection, bell: &Bell) {
+    while !bell.is_closed.load(Ordering::Acquire) && !bell.flush_failed() {
+        if let Err(error) = step(connection) {
+            let is_flush = super::writer::is_flush_error(&error);
+            bell.flush_failed.store(is_flush, Ordering::Release);
+            tracing::error!(%error, "the log could not be moved into the file; it stays as it is");
+        }
+        std::thread::park();
+    }
+}
+
+/// Looks at the log and moves what is worth moving.
+fn step(connection: &Connection) -> rusqlite::Result<()> {
+    let log = look(connection, "NOOP")?;
+    if log.pages - log.moved < WORTH_MOVING {
+        return Ok(());
+    }
+    let log = look(connection, "PASSIVE")?;
+    if log.pages >= TOO_LONG {
+        look(connection, "FULL")?;
+    }
+    Ok(())
+}
+
+/// Pages in the log, and how many of them are in the file already.
+struct Log {
+    pages: i64,
+    moved: i64,
+}
+
+fn look(connection: &Connection, mode: &str) -> rusqlite::Result<Log> {
+    connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| {
+        Ok(Log { pages: row.get(1)?, moved: row.get(2)? })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file_with_log(folder: &tempfile::TempDir) -> (open::Opened, Connection) {
+        let path = folder.path().join("store.db");
+        let opened = open::open(&path).unwrap();
+        opened.connection.execute_batch("CREATE TABLE filler (bytes BLOB)").unwrap();
+        let checkpointer = open::open_checkpointer(&path).unwrap();
+        (opened, checkpointer)
+    }
+
+    fn fill(writer: &Connection, pages: i64) {
+        let insert = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
+            INSERT INTO filler SELECT zeroblob(4000) FROM n";
+        writer.execute(insert, [pages]).unwrap();
+    }
+
+    #[test]
+    fn a_short_log_stays_and_looking_at_it_moves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let (opened, checkpointer) = file_with_log(&folder);
+        fill(&opened.connection, 500);
+        let before = look(&checkpointer, "NOOP").unwrap();
+        step(&checkpointer).unwrap();
+        let after = look(&checkpointer, "NOOP").unwrap();
+        assert!(before.pages > 500, "{}", before.pages);
+        assert_eq!((before.pages, before.moved), (after.pages, after.moved));
+    }
+
+    #[test]
+    fn a_log_that_is_worth_it_is_moved_beside_the_writer() {
+        let folder = tempfile::tempdir().unwrap();
+        let (opened, checkpointer) = file_with_log(&folder);
+        fill(&opened.connection, WORTH_MOVING);
+        let writing = opened.connection.unchecked_transaction().unwrap();
+        fill(&writing, 1);
+        step(&checkpointer).unwrap();
+        let log = look(&checkpointer, "NOOP").unwrap();
+        assert!(log.moved >= WORTH_MOVING, "{}", log.moved);
+        writing.commit().unwrap();
+    }
+
+    #[test]
+    fn a_log_that_is_too_long_starts_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let (opened, checkpointer) = file_with_log(&folder);
+        fill(&opened.connection, TOO_LONG + 1);
+        step(&checkpointer).unwrap();
+        fill(&opened.connection, 1);
+        let log = look(&checkpointer, "NOOP").unwrap();
+        assert!(log.pages < 100, "{}", log.pages);
+    }
+
+    #[test]
+    fn the_bell_rings_after_enough_commits_or_commands() {
+        let bell = Bell::default();
+        bell.thread.set(std::thread::current()).unwrap();
+        let counts = || (bell.commits.load(Ordering::Relaxed), bell.commands.load(Ordering::Relaxed));
+        bell.committed(COMMANDS_PER_LOOK - 1);
+        assert_eq!(counts(), (1, COMMANDS_PER_LOOK - 1));
+        bell.committed(1);
+        assert_eq!(counts(), (0, 0));
+        (1..COMMITS_PER_LOOK).for_each(|_| bell.committed(1));
+        assert_eq!(counts().0, COMMITS_PER_LOOK - 1);
+        bell.committed(1);
+        assert_eq!(counts(), (0, 0));
+        // It rang, so this returns at once.
+        std::thread::park();
+    }
+}
