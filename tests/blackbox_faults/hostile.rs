@@ -94,8 +94,12 @@ async fn hostile_receivers_cost_little_and_each_of_their_attempts_is_written_dow
         assert_eq!(waiting.len(), EVENTS, "{name}");
         for delivery in waiting {
             let delivery = client.delivery("a", delivery["id"].as_str().unwrap()).await;
-            assert_eq!(classes(&delivery), [*class], "{name}: {delivery:#}");
-            check_body(name, &delivery["attempts"][0]["response_body"]);
+            // Some of them answer and hang up: a connection that was kept for the next may be gone by then.
+            let mut classes = classes(&delivery);
+            classes.retain(|class| *class != "stale_connection");
+            assert_eq!(classes, [*class], "{name}: {delivery:#}");
+            let attempts = delivery["attempts"].as_array().unwrap();
+            check_body(name, &attempts[attempts.len() - 1]["response_body"]);
         }
     }
     assert_eq!(node.stop().await, Some(0));
