@@ -1,0 +1,75 @@
+//! What being switched off does to deliveries under each contract, and how age ends them.
+
+use crate::stage::{Does, Stage};
+use posthaste::domain::delivery::State;
+use std::time::Duration;
+
+/// What waits when the endpoint is switched off, and what is published while it is.
+const WHEN_OFF: [(&str, State, Option<State>); 6] = [
+    ("zerofee", State::Held, Some(State::Held)),
+    ("bastionary", State::Held, None),
+    ("orientedos", State::Held, None),
+    ("sendnomi", State::Held, Some(State::Held)),
+    ("simpaisa", State::Cancelled, None),
+    ("standard", State::Held, Some(State::Held)),
+];
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_and_what_is_published_while_off_goes_as_the_contract_says() {
+    for (contract, waiting, published) in WHEN_OFF {
+        let stage = Stage::new(contract, Does::Answer(500)).await;
+        stage.publish().await;
+        stage.pass(Duration::from_secs(1)).await;
+        stage.service.disable_endpoint(&stage.entry, "ep").await.unwrap();
+        stage.publish().await;
+        stage.pass(Duration::from_secs(1)).await;
+        let mut states: Vec<_> = stage.deliveries().await.iter().map(|delivery| delivery.state).collect();
+        assert_eq!(states.pop(), Some(waiting), "{contract}: what waited");
+        assert_eq!(states.pop(), published, "{contract}: what was published meanwhile");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn held_deliveries_go_out_when_the_endpoint_is_on_again() {
+    for (contract, ..) in WHEN_OFF.into_iter().filter(|(_, waiting, _)| *waiting == State::Held) {
+        let stage = Stage::new(contract, Does::Answer(500)).await;
+        stage.publish().await;
+        stage.pass(Duration::from_secs(1)).await;
+        stage.service.disable_endpoint(&stage.entry, "ep").await.unwrap();
+        let before = stage.seen().len();
+        stage.pass(Duration::from_hours(24 * 3)).await;
+        assert_eq!(stage.seen().len(), before, "{contract}: nothing is sent while it is off");
+        stage.now_does(Does::Answer(200));
+        stage.service.enable_endpoint(&stage.entry, "ep").await.unwrap();
+        stage.pass(Duration::from_hours(1)).await;
+        assert_eq!(stage.delivery().await.state, State::Delivered, "{contract}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_seven_days_nothing_automatic_happens_under_sendnomi_held_deliveries_included() {
+    let stage = Stage::new("sendnomi", Does::Answer(500)).await;
+    stage.publish().await;
+    stage.pass(Duration::from_secs(1)).await;
+    stage.service.disable_endpoint(&stage.entry, "ep").await.unwrap();
+    stage.pass(Duration::from_hours(24 * 7)).await;
+    let sent = stage.seen().len();
+    stage.now_does(Does::Answer(200));
+    stage.service.enable_endpoint(&stage.entry, "ep").await.unwrap();
+    stage.pass(Duration::from_hours(24)).await;
+    assert_eq!(stage.delivery().await.state, State::Expired);
+    assert_eq!(stage.seen().len(), sent);
+}
+
+#[tokio::test(start_paused = true)]
+async fn being_held_does_not_age_a_delivery_under_standard() {
+    let stage = Stage::new("standard", Does::Answer(500)).await;
+    stage.publish().await;
+    stage.pass(Duration::from_secs(1)).await;
+    stage.service.disable_endpoint(&stage.entry, "ep").await.unwrap();
+    stage.pass(Duration::from_hours(24 * 20)).await;
+    stage.now_does(Does::Answer(200));
+    stage.service.enable_endpoint(&stage.entry, "ep").await.unwrap();
+    stage.pass(Duration::from_hours(1)).await;
+    assert_eq!(stage.delivery().await.state, State::Delivered);
+}

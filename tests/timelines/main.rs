@@ -1,0 +1,8 @@
+//! Each built-in contract in virtual time, on the real service, engine and store: every attempt at its instant for a
+//! receiver that always fails, how the delivery ends, and what each answer means.
+
+mod answers;
+mod ends;
+mod jitter;
+mod schedules;
+mod stage;
