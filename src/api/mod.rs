@@ -19,6 +19,7 @@ mod probes;
 mod problem;
 mod publish;
 mod query;
+mod replays;
 mod secrets;
 pub mod server;
 #[cfg(test)]
@@ -79,6 +80,11 @@ fn described_routes() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(dead_letters::list_dead_letters))
         .routes(routes!(dead_letters::replay_dead_letter))
         .routes(routes!(dead_letters::close_dead_letter))
+        .routes(routes!(replays::create_replay, replays::list_replays))
+        .routes(routes!(replays::get_replay, replays::cancel_replay))
+        .routes(routes!(replays::pause_replay))
+        .routes(routes!(replays::resume_replay))
+        .routes(routes!(replays::backfill_endpoint))
         .routes(routes!(keys::create_key, keys::list_keys))
         .routes(routes!(keys::revoke_key))
         .routes(routes!(probes::livez))

@@ -11,7 +11,7 @@ use crate::{
     api::{self, server::ServerLimits},
     config::{Settings, StoreLocation},
     domain::{
-        address::AddressPolicy, contract::Contract, directory::Directory, id::IdSource, seal::Keyring,
+        address::AddressPolicy, contract::Contract, directory::Directory, id::Ids, seal::Keyring,
         tally::Tally,
     },
     engine::{Courier, Engine, EngineLimits, Lanes, Rounds},
@@ -91,6 +91,7 @@ impl Node {
         if joined.taken_over > 0 {
             tracing::warn!(deliveries = joined.taken_over, "took over what an earlier process was carrying");
         }
+        let ids = Ids::new(joined.slot, joined.newest_id);
         let addresses = AddressPolicy {
             allow: settings.allow_addresses.clone(),
             own: machine::own_addresses(),
@@ -108,7 +109,7 @@ impl Node {
             hands: lanes.clone(),
             clock: clock.clone(),
             entropy: entropy.clone(),
-            ids: IdSource::new(joined.slot, joined.newest_id),
+            ids: ids.clone(),
             contracts: contracts(settings)?,
             keyring: keyring(settings, path, &*entropy)?,
             addresses,
@@ -128,6 +129,7 @@ impl Node {
             courier: Courier { directory, ledger: store.clone(), carrier: client, clock, entropy, tally },
             cluster: store.clone(),
             browse: store.clone(),
+            ids,
             grace: settings.shutdown_grace,
             rounds: Rounds::default(),
         };

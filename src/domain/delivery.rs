@@ -263,6 +263,15 @@ impl Delivery {
         Ok(copy)
     }
 
+    /// A past event for an endpoint that never got it, because a person asked for that.
+    pub fn backfilled(mut born: Self, switch: Switch, now: Timestamp) -> Result<Self, Refusal> {
+        if switch == Switch::Deleted {
+            return Err(Refusal::EndpointDeleted);
+        }
+        born.become_pending(switch, now);
+        Ok(born)
+    }
+
     pub fn cancel(&mut self, now: Timestamp) -> Result<(), Refusal> {
         self.must_be(|state| state.is_waiting() || state == State::Held, "cancelled")?;
         self.finish(State::Cancelled, Reason::ByHand, now);

@@ -4,7 +4,10 @@
 //! deliveries take the numbers that follow its own, so one event and its fan-out are one range of keys.
 
 use super::time::Timestamp;
-use std::fmt;
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 const EPOCH_MS: i64 = 1_704_067_200_000;
 const SEQUENCE_BITS: u32 = 16;
@@ -88,6 +91,7 @@ id_type!(
     "dlv"
 );
 id_type!(KeyId, "key");
+id_type!(ReplayId, "rpl");
 
 /// One HTTP request of a delivery: its place in the delivery's history, from 1. Printed as `del_…`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -159,6 +163,21 @@ pub const GIVEN_ID_FORM: &str = "1 to 128 characters out of A-Z a-z 0-9 _ . : ~ 
 pub fn is_given_id(text: &str) -> bool {
     (1..=128).contains(&text.len())
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b':' | b'~' | b'-'))
+}
+
+/// One source for everybody in a process who makes ids.
+#[derive(Clone, Debug)]
+pub struct Ids(Arc<Mutex<IdSource>>);
+
+impl Ids {
+    pub fn new(slot: u8, after: i64) -> Self {
+        Self(Arc::new(Mutex::new(IdSource::new(slot, after))))
+    }
+
+    /// The first of `count` numbers in a row that nobody has.
+    pub fn take(&self, now: Timestamp, count: u32) -> i64 {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take(now, count)
+    }
 }
 
 #[cfg(test)]

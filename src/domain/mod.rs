@@ -16,6 +16,7 @@ mod json;
 pub mod key;
 pub mod outcome;
 pub mod port;
+pub mod replay;
 pub mod request;
 mod retry_after;
 pub mod roster;

@@ -17,6 +17,9 @@ pub trait Hands: Send + Sync {
     /// The endpoint's settings or switch changed, or it was deleted: its lane follows, and what waits is settled in the
     /// background where the service has not done so.
     fn endpoint_changed(&self, endpoint: EndpointId);
+
+    /// A replay was begun, resumed, paused or cancelled: the store knows which.
+    fn replays_changed(&self);
 }
 
 /// Where a hand goes back to.

@@ -206,6 +206,18 @@ impl Lane {
         state.next_due.filter(|_| !state.is_off)
     }
 
+    /// What is left of the half that replays may use: the other half is for fresh events. An endpoint that is off holds
+    /// whatever comes.
+    pub(super) fn room_for_replay(&self, now: Timestamp) -> usize {
+        let state = self.lock();
+        let is_behind = state.has_backlog || state.next_due.is_some_and(|due| due <= now);
+        match (state.is_off, is_behind) {
+            (true, _) => usize::MAX,
+            (false, true) => 0,
+            (false, false) => state.in_flight_max.div_ceil(2).saturating_sub(state.held),
+        }
+    }
+
     pub(super) fn is_off(&self) -> bool {
         self.lock().is_off
     }

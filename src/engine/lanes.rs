@@ -42,6 +42,8 @@ pub struct Lanes {
     ready: mpsc::UnboundedSender<Arc<Lane>>,
     /// Endpoints whose waiting deliveries may need settling, for the janitor.
     changed: mpsc::UnboundedSender<EndpointId>,
+    /// Rings whoever brings replays forward.
+    pub(super) replays: Arc<Notify>,
 }
 
 /// The other ends: what the engine's own loops listen to.
@@ -64,6 +66,7 @@ impl Lanes {
             scheduler: Arc::default(),
             ready: ready_sender,
             changed: changed_sender,
+            replays: Arc::default(),
         };
         (Arc::new(lanes), LaneEvents { ready, changed })
     }
@@ -88,6 +91,12 @@ impl Lanes {
             let mut lanes = self.by_endpoint.write().unwrap_or_else(PoisonError::into_inner);
             lanes.entry(endpoint).or_insert_with(|| Arc::new(self.new_lane(endpoint))).clone()
         })
+    }
+
+    /// How many more a replay may bring to this endpoint's lane now; `None` if nothing is under way there.
+    pub(super) fn room_for_replay(&self, endpoint: EndpointId, now: Timestamp) -> Option<usize> {
+        let lane = self.by_endpoint.read().unwrap_or_else(PoisonError::into_inner).get(&endpoint).cloned();
+        lane.map(|lane| lane.room_for_replay(now))
     }
 
     fn new_lane(&self, endpoint: EndpointId) -> Lane {
@@ -190,6 +199,10 @@ impl Hands for Lanes {
 
     fn take_for_test(&self, endpoint: EndpointId, bytes: usize) -> Option<Hand> {
         self.lane(endpoint).take_for_test(bytes)
+    }
+
+    fn replays_changed(&self) {
+        self.replays.notify_one();
     }
 
     fn endpoint_changed(&self, endpoint: EndpointId) {

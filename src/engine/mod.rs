@@ -1,7 +1,8 @@
 //! The engine: takes what is due, no more than it has free hands for, carries it, and records what came of it.
 //!
 //! The way of a delivery: the ledger hands it to its lane (`lanes`), `dispatch` sends a courier out, `courier` brings it to
-//! a verdict. What waits in the store is brought in by `scheduler`; `janitor` keeps house.
+//! a verdict. What waits in the store is brought in by `scheduler`; `replayer` brings replays
+//! forward; `janitor` keeps house.
 
 mod courier;
 mod custody;
@@ -10,13 +11,14 @@ mod hands;
 mod janitor;
 mod lane;
 mod lanes;
+mod replayer;
 mod scheduler;
 
 pub use courier::Courier;
 pub use lanes::{EngineLimits, LaneEvents, Lanes};
 
 use crate::{
-    domain::{port::Handover, time::Timestamp},
+    domain::{id::Ids, port::Handover, time::Timestamp},
     store::{Browse, Cluster, StoreError},
     world::Shutdown,
 };
@@ -28,6 +30,7 @@ pub struct Engine {
     pub courier: Courier,
     pub cluster: Arc<dyn Cluster>,
     pub browse: Arc<dyn Browse>,
+    pub ids: Ids,
     /// How long requests in flight may take to come back when the engine stops.
     pub grace: Duration,
     pub rounds: Rounds,
@@ -78,6 +81,17 @@ impl Engine {
             recheck_every: self.rounds.recheck,
             recheck_at: courier.clock.now().plus(self.rounds.recheck),
         };
+        let replayer = replayer::Replayer {
+            lanes: lanes.clone(),
+            directory: courier.directory.clone(),
+            ledger: courier.ledger.clone(),
+            browse: self.browse.clone(),
+            cluster: self.cluster.clone(),
+            clock: courier.clock.clone(),
+            ids: self.ids,
+            asked: lanes.replays.clone(),
+            under_way: Vec::new(),
+        };
         let janitor = janitor::Janitor {
             lanes: lanes.clone(),
             changed: self.events.changed,
@@ -98,7 +112,12 @@ impl Engine {
             courier: courier.clone(),
             grace: self.grace,
         };
-        tokio::join!(scheduler.run(stop.clone()), janitor.run(stop.clone()), dispatch.run(stop));
+        tokio::join!(
+            scheduler.run(stop.clone()),
+            janitor.run(stop.clone()),
+            replayer.run(stop.clone()),
+            dispatch.run(stop)
+        );
         // An event that was on its way into the store while everything was stopping may already have its hand, and is
         // handed over to nobody: left alone, the next start would have to take it for sent. So every hand comes back.
         for _ in 0..LAST_ROUNDS {

@@ -8,9 +8,10 @@ use crate::{
         contract::{Contract, ContractHash},
         endpoint::EndpointRecord,
         event::Event,
-        id::{AppId, DeliveryId, EndpointId, EventId, IdSource, KeyId},
+        id::{AppId, DeliveryId, EndpointId, EventId, Ids, KeyId, ReplayId},
         key::Key,
         port::{Carried, Hand, Hands},
+        replay::{Replay, ReplayState},
         seal::Keyring,
         time::Timestamp,
     },
@@ -19,6 +20,7 @@ use crate::{
         browse::{Cursor, DeliveryFilter, EventFilter, Listed, Page, PastAttempt},
         ledger::{Accepted, Ask, Asked, NewEvent, Record, Refilled, Settle, Want},
         registry::{Added, Everything},
+        replays::{ReplayChanged, ReplayPage, SourceSearch, Sources},
     },
     world::{SeededEntropy, SystemClock},
 };
@@ -36,7 +38,7 @@ pub(crate) fn service() -> Service {
         hands: Arc::new(Closed),
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SeededEntropy::new(1)),
-        ids: IdSource::new(0, 0),
+        ids: Ids::new(0, 0),
         contracts: Contract::builtin().unwrap(),
         keyring: Keyring::parse("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=").unwrap(),
         addresses: AddressPolicy::default(),
@@ -61,6 +63,7 @@ impl Hands for Closed {
         None
     }
     fn endpoint_changed(&self, _: EndpointId) {}
+    fn replays_changed(&self) {}
 }
 
 impl Ledger for Closed {
@@ -81,6 +84,15 @@ impl Ledger for Closed {
         closed()
     }
     fn erase_data(&self, _: AppId, _: EventId) -> Reply<'_, bool> {
+        closed()
+    }
+    fn begin_replay(&self, _: Replay) -> Reply<'_, ()> {
+        closed()
+    }
+    fn proceed(&self, _: ReplayPage, _: Timestamp) -> Reply<'_, Option<Replay>> {
+        closed()
+    }
+    fn change_replay(&self, _: AppId, _: ReplayId, _: ReplayState, _: Timestamp) -> Reply<'_, ReplayChanged> {
         closed()
     }
     fn flush(&self) -> Reply<'_, ()> {
@@ -157,6 +169,15 @@ impl Browse for Closed {
         _: Option<Cursor>,
         _: u32,
     ) -> Reply<'_, Page<Listed>> {
+        closed()
+    }
+    fn replay_sources(&self, _: SourceSearch, _: usize) -> Reply<'_, Sources> {
+        closed()
+    }
+    fn replays(&self, _: AppId, _: Option<Cursor>, _: u32) -> Reply<'_, Page<Replay>> {
+        closed()
+    }
+    fn replay(&self, _: AppId, _: ReplayId) -> Reply<'_, Option<Replay>> {
         closed()
     }
     fn waiting_count(&self) -> Reply<'_, u64> {

@@ -17,6 +17,7 @@ mod measure;
 pub mod patch;
 pub mod publish;
 pub mod readiness;
+pub mod replays;
 mod resolve;
 pub mod secrets;
 pub mod start;
@@ -33,7 +34,7 @@ use crate::{
         contract::Contract,
         directory::{AppEntry, Directory},
         endpoint::Endpoint,
-        id::IdSource,
+        id::Ids,
         key::{KeyHash, Scope},
         port::Hands,
         seal::Keyring,
@@ -44,7 +45,7 @@ use crate::{
     world::{Clock, Entropy},
 };
 use contracts::Contracts;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use turns::Turns;
 
 /// What the operator sets for everybody.
@@ -73,7 +74,7 @@ pub struct Parts {
     pub hands: Arc<dyn Hands>,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
-    pub ids: IdSource,
+    pub ids: Ids,
     /// Built-in ones and the operator's; of two with the same name the last.
     pub contracts: Vec<Contract>,
     pub keyring: Keyring,
@@ -90,7 +91,7 @@ pub struct Service {
     hands: Arc<dyn Hands>,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
-    ids: Mutex<IdSource>,
+    ids: Ids,
     contracts: Contracts,
     keyring: Keyring,
     addresses: AddressPolicy,
@@ -117,7 +118,7 @@ impl Service {
             hands: parts.hands,
             clock: parts.clock,
             entropy: parts.entropy,
-            ids: Mutex::new(parts.ids),
+            ids: parts.ids,
             contracts: Contracts::new(parts.contracts),
             keyring: parts.keyring,
             addresses: parts.addresses,
@@ -173,6 +174,6 @@ impl Service {
 
     /// The first of `count` numbers in a row that nobody has.
     fn take_ids(&self, now: Timestamp, count: u32) -> i64 {
-        self.ids.lock().unwrap_or_else(PoisonError::into_inner).take(now, count)
+        self.ids.take(now, count)
     }
 }

@@ -3,12 +3,16 @@
 //! A page examines at most `ROWS_EXAMINED_MAX` rows in time order and returns short with a cursor, so that no filter needs
 //! an index of its own and no page can take long.
 
-use super::Reply;
+use super::{
+    Reply,
+    replays::{SourceSearch, Sources},
+};
 use crate::domain::{
     delivery::{Delivery, State},
     event::Event,
-    id::{AppId, DeliveryId, EndpointId, EventId},
+    id::{AppId, DeliveryId, EndpointId, EventId, ReplayId},
     outcome::Attempt,
+    replay::Replay,
     time::Timestamp,
 };
 
@@ -106,6 +110,13 @@ pub trait Browse: Send + Sync {
         after: Option<Cursor>,
         limit: u32,
     ) -> Reply<'_, Page<Listed>>;
+
+    /// The next sources of a replay, at most `most`; examines a bounded number of rows.
+    fn replay_sources(&self, search: SourceSearch, most: usize) -> Reply<'_, Sources>;
+
+    fn replays(&self, app: AppId, after: Option<Cursor>, limit: u32) -> Reply<'_, Page<Replay>>;
+
+    fn replay(&self, app: AppId, replay: ReplayId) -> Reply<'_, Option<Replay>>;
 
     /// How many deliveries wait, over all apps.
     fn waiting_count(&self) -> Reply<'_, u64>;

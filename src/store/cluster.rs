@@ -3,7 +3,7 @@
 //! With an embedded store there is one node, and crash recovery is the takeover of everything an earlier one carried.
 
 use super::Reply;
-use crate::domain::{id::EndpointId, time::Timestamp};
+use crate::domain::{id::EndpointId, replay::Replay, time::Timestamp};
 
 /// What a node needs to know when it joins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +25,9 @@ pub trait Cluster: Send + Sync {
 
     /// Removes a bounded number of rows that deleted apps left behind; `true` while there is more to do.
     fn purge(&self) -> Reply<'_, bool>;
+
+    /// Every replay that is to proceed.
+    fn running_replays(&self) -> Reply<'_, Vec<Replay>>;
 
     /// Every endpoint with deliveries that its switch says should be settled (held, cancelled, released) and are not yet.
     fn unsettled(&self) -> Reply<'_, Vec<EndpointId>>;

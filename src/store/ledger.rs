@@ -2,14 +2,18 @@
 //!
 //! Commands are gathered into batches, one transaction and one flush each. Results come before accepts.
 
-use super::Reply;
+use super::{
+    Reply,
+    replays::{ReplayChanged, ReplayPage},
+};
 use crate::domain::{
     delivery::{Delivery, Refusal, Switch},
     endpoint::SwitchedOff,
     event::{DedupKey, Event, Fingerprint},
-    id::{AppId, DeliveryId, EndpointId, EventId},
+    id::{AppId, DeliveryId, EndpointId, EventId, ReplayId},
     outcome::Attempt,
     port::{Carried, Hand},
+    replay::{Replay, ReplayState},
     time::Timestamp,
     verdict::Verdict,
 };
@@ -141,6 +145,21 @@ pub trait Ledger: Send + Sync {
 
     /// Erases an event's payload and keeps the record; `false` if the app has no such event.
     fn erase_data(&self, app: AppId, event: EventId) -> Reply<'_, bool>;
+
+    fn begin_replay(&self, replay: Replay) -> Reply<'_, ()>;
+
+    /// Sends a page of sources again and moves the replay on, in one transaction; the lanes are woken by the handover.
+    /// `None`, and nothing done, if the replay is not running or is elsewhere by now.
+    fn proceed(&self, page: ReplayPage, now: Timestamp) -> Reply<'_, Option<Replay>>;
+
+    /// Pauses, resumes or cancels, as `to` says.
+    fn change_replay(
+        &self,
+        app: AppId,
+        replay: ReplayId,
+        to: ReplayState,
+        now: Timestamp,
+    ) -> Reply<'_, ReplayChanged>;
 
     /// Waits until everything recorded or accepted so far is durable and handed over.
     fn flush(&self) -> Reply<'_, ()>;

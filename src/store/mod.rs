@@ -7,6 +7,7 @@ pub mod browse;
 pub mod cluster;
 pub mod ledger;
 pub mod registry;
+pub mod replays;
 pub mod sqlite;
 
 pub use browse::Browse;

@@ -29,6 +29,7 @@ mod metrics;
 mod openapi;
 mod problems;
 mod publishing;
+mod replays;
 mod secrets;
 mod separation;
 mod static_headers;

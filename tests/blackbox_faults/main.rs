@@ -18,6 +18,7 @@ mod isolation;
 mod kills;
 mod producer;
 mod refusals;
+mod replays;
 mod secrets;
 mod signatures;
 mod ssrf;

@@ -16,6 +16,7 @@ mod record;
 mod recorder;
 mod refill;
 mod registry;
+mod replays;
 mod settle;
 mod sqlite;
 mod stage;
@@ -161,6 +162,20 @@ macro_rules! conformance {
                     ten_thousand_closed_dead_letters_do_not_make_a_page_long,
                     the_queue_of_several_lanes_is_in_the_order_they_are_due,
                     an_app_without_anything_has_empty_lists,
+                ]
+                replays: [
+                    sources_are_found_by_state_endpoint_type_and_app,
+                    a_test_is_never_a_source,
+                    pages_neither_repeat_nor_miss_a_source,
+                    a_page_is_done_once_however_often_it_is_asked_for,
+                    what_ended_starts_afresh_and_what_was_delivered_becomes_a_new_delivery,
+                    a_source_that_changed_meanwhile_is_left_alone_and_counted,
+                    replays_to_an_endpoint_that_is_off_are_held_and_to_a_deleted_one_refused,
+                    a_backfill_brings_each_past_event_once,
+                    a_backfill_takes_only_what_the_endpoint_subscribes_to,
+                    a_paused_or_cancelled_replay_does_not_proceed,
+                    a_resumed_replay_is_found_again_after_a_restart,
+                    other_apps_neither_see_nor_stop_a_replay_and_it_goes_with_its_app,
                 ]
                 cluster: [
                     what_was_in_flight_is_due_again_with_an_attempt_of_unknown_outcome,

@@ -9,7 +9,7 @@ use crate::{
 };
 use posthaste::{
     domain::{
-        address::AddressPolicy, contract::Contract, directory::Directory, id::IdSource, seal::Keyring,
+        address::AddressPolicy, contract::Contract, directory::Directory, id::Ids, seal::Keyring,
         tally::Tally,
     },
     engine::{Courier, Engine, EngineLimits, Lanes, Rounds},
@@ -251,7 +251,7 @@ impl Boot {
             hands: self.lanes.clone(),
             clock: world.clock.clone(),
             entropy: world.entropy.clone(),
-            ids: IdSource::new(joined.slot, joined.newest_id),
+            ids: Ids::new(joined.slot, joined.newest_id),
             contracts: contracts::all().iter().map(Contract::clone).collect(),
             keyring: Keyring::parse(ENCRYPTION_KEY).unwrap(),
             addresses: AddressPolicy::default(),

@@ -4,8 +4,9 @@ use crate::{journal::Ending, network::Line, process::Process};
 use posthaste::{
     domain::{
         endpoint::SwitchedOff,
-        id::{AppId, DeliveryId, EndpointId, EventId},
+        id::{AppId, DeliveryId, EndpointId, EventId, ReplayId},
         port::{Carried, Handover},
+        replay::{Replay, ReplayState},
         time::Timestamp,
         verdict::Verdict,
     },
@@ -15,6 +16,7 @@ use posthaste::{
         Ledger, Reply,
         cluster::Joined,
         ledger::{Accepted, Ask, Asked, NewEvent, Record, Refilled, Settle, Want},
+        replays::{ReplayChanged, ReplayPage},
         sqlite::SqliteStore,
     },
 };
@@ -206,6 +208,24 @@ impl Ledger for BentLedger {
 
     fn erase_data(&self, app: AppId, event: EventId) -> Reply<'_, bool> {
         self.store.erase_data(app, event)
+    }
+
+    fn begin_replay(&self, replay: Replay) -> Reply<'_, ()> {
+        self.store.begin_replay(replay)
+    }
+
+    fn proceed(&self, page: ReplayPage, now: Timestamp) -> Reply<'_, Option<Replay>> {
+        self.store.proceed(page, now)
+    }
+
+    fn change_replay(
+        &self,
+        app: AppId,
+        replay: ReplayId,
+        to: ReplayState,
+        now: Timestamp,
+    ) -> Reply<'_, ReplayChanged> {
+        self.store.change_replay(app, replay, to, now)
     }
 
     fn flush(&self) -> Reply<'_, ()> {

@@ -7,7 +7,7 @@ use posthaste::{
         contract::Contract,
         delivery::Delivery,
         directory::{AppEntry, Directory},
-        id::IdSource,
+        id::Ids,
         key::Scope,
         outcome::{Class, Outcome, Timings},
         seal::Keyring,
@@ -121,6 +121,7 @@ impl Stage {
         let (lanes, events) = Lanes::new(limits, directory.clone());
         let store = store(lanes.clone());
         let joined = store.join(clock.now()).await.unwrap();
+        let ids = Ids::new(joined.slot, joined.newest_id);
         let service = Arc::new(Service::new(Parts {
             directory: directory.clone(),
             ledger: store.clone(),
@@ -129,7 +130,7 @@ impl Stage {
             hands: lanes.clone(),
             clock: clock.clone(),
             entropy: entropy.clone(),
-            ids: IdSource::new(joined.slot, joined.newest_id),
+            ids: ids.clone(),
             contracts: Contract::builtin().unwrap(),
             keyring: Keyring::parse(ENCRYPTION_KEY).unwrap(),
             addresses: AddressPolicy::default(),
@@ -154,6 +155,7 @@ impl Stage {
             },
             cluster: store.clone(),
             browse: store,
+            ids,
             grace: Duration::from_secs(25),
             rounds: Rounds { gauges: long, count: long, purge: long, recheck: long },
         };

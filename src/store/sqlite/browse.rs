@@ -114,10 +114,10 @@ pub(super) fn deliveries_of(connection: &Connection, event: EventId) -> rusqlite
     connection
         .prepare_cached(&format!(
             "SELECT {DELIVERY}, {EVENT_WITHOUT_DATA} FROM deliveries d JOIN events e ON e.id = d.event
-             WHERE d.id > ?1 AND d.id <= ?1 + 65535 AND d.event = ?1 AND d.replay_of IS NULL
+             WHERE d.id > ?1 AND d.id <= ?1 + 65535 AND d.event = ?1
              UNION ALL
              SELECT {DELIVERY}, {EVENT_WITHOUT_DATA} FROM deliveries d JOIN events e ON e.id = d.event
-             WHERE d.event = ?1 AND d.replay_of IS NOT NULL
+             WHERE d.event = ?1 AND d.id > d.event + 65535
              ORDER BY 1"
         ))?
         .query_map([event], |row| listed(connection, row))?

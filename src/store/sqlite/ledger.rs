@@ -95,7 +95,7 @@ fn lane(delivery: &Delivery) -> Option<i64> {
     }
 }
 
-fn insert_delivery(tx: &Connection, delivery: &Delivery) -> rusqlite::Result<()> {
+pub(super) fn insert_delivery(tx: &Connection, delivery: &Delivery) -> rusqlite::Result<()> {
     tx.prepare_cached(
         "INSERT INTO deliveries (id, app, event, endpoint, state, reason, place, attempt_count, history_len, lane, due,
              at_due, give_up_at, finished_at, root, replay_of, held_at)
@@ -157,7 +157,7 @@ pub(super) fn read_delivery(tx: &Connection, id: DeliveryId) -> rusqlite::Result
 }
 
 /// Whether the endpoint takes deliveries now, as this transaction sees it.
-fn switch_of(tx: &Connection, endpoint: EndpointId) -> rusqlite::Result<Switch> {
+pub(super) fn switch_of(tx: &Connection, endpoint: EndpointId) -> rusqlite::Result<Switch> {
     let off = tx
         .prepare_cached("SELECT off FROM endpoints WHERE id = ?1 AND deleted_at IS NULL")?
         .query_row([endpoint], |row| row.get::<_, Option<String>>(0))

@@ -9,6 +9,7 @@ mod ledger;
 mod open;
 mod readers;
 mod registry;
+mod replays;
 mod row;
 mod seams;
 mod work;

@@ -148,6 +148,7 @@ pub(super) fn remove_app(tx: &Connection, app: AppId) -> rusqlite::Result<bool> 
     tx.execute("DELETE FROM secrets WHERE endpoint IN (SELECT id FROM endpoints WHERE app = ?1)", [app])?;
     tx.execute("DELETE FROM endpoints WHERE app = ?1", [app])?;
     tx.execute("DELETE FROM keys WHERE app = ?1", [app])?;
+    tx.execute("DELETE FROM replays WHERE app = ?1", [app])?;
     tx.execute("INSERT INTO purges (app, done) VALUES (?1, 0)", [app])?;
     Ok(true)
 }

@@ -3,7 +3,8 @@
 use crate::domain::{
     delivery::{Delivery, Reason, ReturnTo, State},
     event::{Event, RenderedBodies},
-    id::{AppId, DeliveryId, EndpointId, EventId},
+    id::{AppId, DeliveryId, EndpointId, EventId, ReplayId},
+    replay::ReplayState,
     time::Timestamp,
     verdict::AtDue,
 };
@@ -45,6 +46,8 @@ integer_column! {
     EndpointId: |id| id.as_i64(), |n| Some(EndpointId::from_i64(n));
     EventId: |id| id.as_i64(), |n| Some(EventId::from_i64(n));
     DeliveryId: |id| id.as_i64(), |n| Some(DeliveryId::from_i64(n));
+    ReplayId: |id| id.as_i64(), |n| Some(ReplayId::from_i64(n));
+    ReplayState: |state| *state as i64, |n| pick(&ReplayState::ALL, n);
     State: |state| *state as i64, |n| pick(&State::ALL, n);
     Reason: |reason| *reason as i64, |n| pick(&Reason::ALL, n);
     AtDue: |at_due| AT_DUE.iter().position(|a| a == at_due).unwrap_or(0) as i64, |n| pick(&AT_DUE, n);

@@ -104,8 +104,8 @@ CREATE TABLE deliveries (
 CREATE INDEX deliveries_by_lane ON deliveries (lane, due) WHERE lane IS NOT NULL;
 CREATE INDEX deliveries_held ON deliveries (endpoint) WHERE state = 3;
 CREATE INDEX deliveries_dead ON deliveries (app, finished_at) WHERE state = 5;
--- The first deliveries of an event follow its id; only later ones need to be looked up.
-CREATE INDEX deliveries_later ON deliveries (event) WHERE replay_of IS NOT NULL;
+-- The first deliveries of an event follow its id; only later ones (replays, backfills) need to be looked up.
+CREATE INDEX deliveries_later ON deliveries (event) WHERE id > event + 65535;
 
 CREATE TABLE attempts (
     delivery INTEGER NOT NULL,
@@ -135,3 +135,25 @@ CREATE TABLE dedup (
     event INTEGER NOT NULL,
     fingerprint BLOB NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+-- Pieces of work that send many past deliveries or events again; `reached` is the last id that was looked at.
+CREATE TABLE replays (
+    id INTEGER PRIMARY KEY,
+    app INTEGER NOT NULL,
+    selection TEXT NOT NULL,
+    per_second INTEGER NOT NULL,
+    state INTEGER NOT NULL,
+    from_id INTEGER NOT NULL,
+    to_id INTEGER NOT NULL,
+    reached INTEGER NOT NULL,
+    total INTEGER NOT NULL,
+    replayed INTEGER NOT NULL,
+    refused INTEGER NOT NULL,
+    last_refusal TEXT,
+    created_at INTEGER NOT NULL,
+    changed_at INTEGER NOT NULL,
+    CHECK (state BETWEEN 0 AND 3)
+) STRICT;
+
+CREATE INDEX replays_by_app ON replays (app, id);
+CREATE INDEX replays_running ON replays (id) WHERE state = 0;

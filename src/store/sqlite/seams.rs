@@ -3,7 +3,7 @@
 use super::{
     SqliteStore, browse, cluster,
     commands::{Accept, HandBack, Recording, Refill},
-    ledger, registry,
+    ledger, registry, replays,
     work::{Call, answered},
 };
 use crate::{
@@ -13,9 +13,10 @@ use crate::{
         delivery::State,
         endpoint::EndpointRecord,
         event::Event,
-        id::{AppId, DeliveryId, EndpointId, EventId, KeyId},
+        id::{AppId, DeliveryId, EndpointId, EventId, KeyId, ReplayId},
         key::Key,
         port::Carried,
+        replay::{Replay, ReplayState},
         time::Timestamp,
     },
     store::{
@@ -24,6 +25,7 @@ use crate::{
         cluster::Joined,
         ledger::{Accepted, Ask, Asked, NewEvent, Record, Refilled, Settle, Want},
         registry::{Added, Everything},
+        replays::{ReplayChanged, ReplayPage, SourceSearch, Sources},
     },
 };
 use tokio::sync::oneshot;
@@ -80,6 +82,28 @@ impl Ledger for SqliteStore {
 
     fn erase_data(&self, app: AppId, event: EventId) -> Reply<'_, bool> {
         self.call(move |tx| ledger::erase_data(tx, app, event))
+    }
+
+    fn begin_replay(&self, replay: Replay) -> Reply<'_, ()> {
+        self.call(move |tx| replays::begin(tx, &replay))
+    }
+
+    fn proceed(&self, page: ReplayPage, now: Timestamp) -> Reply<'_, Option<Replay>> {
+        let reply = self.call_then(
+            move |tx| replays::proceed(tx, &page, now),
+            |(_, waiting), after| after.waiting.extend(waiting),
+        );
+        Box::pin(async move { reply.await.map(|(replay, _)| replay) })
+    }
+
+    fn change_replay(
+        &self,
+        app: AppId,
+        replay: ReplayId,
+        to: ReplayState,
+        now: Timestamp,
+    ) -> Reply<'_, ReplayChanged> {
+        self.call(move |tx| replays::change(tx, app, replay, to, now))
     }
 
     fn flush(&self) -> Reply<'_, ()> {
@@ -192,6 +216,18 @@ impl Browse for SqliteStore {
         self.read(move |connection| browse::dead_letters(connection, app, endpoint, closed_too, after, limit))
     }
 
+    fn replay_sources(&self, search: SourceSearch, most: usize) -> Reply<'_, Sources> {
+        self.read_for_engine(move |connection| replays::sources(connection, &search, most))
+    }
+
+    fn replays(&self, app: AppId, after: Option<Cursor>, limit: u32) -> Reply<'_, Page<Replay>> {
+        self.read(move |connection| replays::list(connection, app, after, limit))
+    }
+
+    fn replay(&self, app: AppId, replay: ReplayId) -> Reply<'_, Option<Replay>> {
+        self.read(move |connection| replays::one(connection, app, replay))
+    }
+
     fn waiting_count(&self) -> Reply<'_, u64> {
         self.read_for_engine(browse::waiting_count)
     }
@@ -208,6 +244,10 @@ impl Cluster for SqliteStore {
 
     fn purge(&self) -> Reply<'_, bool> {
         self.call(cluster::purge)
+    }
+
+    fn running_replays(&self) -> Reply<'_, Vec<Replay>> {
+        self.read_for_engine(replays::running)
     }
 
     fn unsettled(&self) -> Reply<'_, Vec<EndpointId>> {

@@ -1,0 +1,157 @@
+//! A replay: many past deliveries sent again, or past events sent to an endpoint that never got them (a backfill), as one
+//! row of intent that proceeds page by page.
+//!
+//! It walks ids upwards from `from_id` to `to_id`, both fixed when it is made, and `reached` only grows: no source is
+//! taken twice, and what a replay itself brings about is never among its sources.
+
+use super::{
+    delivery::State,
+    id::{AppId, EndpointId, ReplayId},
+    time::Timestamp,
+};
+use serde::{Deserialize, Serialize};
+
+/// States from which a delivery can be replayed.
+pub const REPLAYABLE: [State; 4] = [State::Dead, State::Delivered, State::Cancelled, State::Expired];
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replay {
+    pub id: ReplayId,
+    pub app: AppId,
+    pub selection: Selection,
+    /// The most that are sent again in a second.
+    pub per_second: u32,
+    pub state: ReplayState,
+    pub from_id: i64,
+    /// Sources have smaller ids than this.
+    pub to_id: i64,
+    /// Everything up to this id has been looked at.
+    pub reached: i64,
+    /// How many sources there were when it was made.
+    pub total: u64,
+    pub replayed: u64,
+    /// Sources that could not be replayed any more when their turn came.
+    pub refused: u64,
+    pub last_refusal: Option<String>,
+    pub created_at: Timestamp,
+    pub changed_at: Timestamp,
+}
+
+/// Which sources are meant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Selection {
+    Deliveries(Deliveries),
+    Backfill(Backfill),
+}
+
+/// Past deliveries; what is absent does not matter.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Deliveries {
+    pub endpoint: Option<i64>,
+    pub event_type: Option<String>,
+    /// By their names in the API.
+    pub states: Vec<String>,
+}
+
+/// Past events that the endpoint subscribes to and has no delivery of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Backfill {
+    pub endpoint: i64,
+    pub event_type: Option<String>,
+}
+
+impl Selection {
+    pub fn endpoint(&self) -> Option<EndpointId> {
+        let number = match self {
+            Self::Deliveries(deliveries) => deliveries.endpoint,
+            Self::Backfill(backfill) => Some(backfill.endpoint),
+        };
+        number.map(EndpointId::from_i64)
+    }
+
+    pub fn event_type(&self) -> Option<&str> {
+        match self {
+            Self::Deliveries(Deliveries { event_type, .. }) | Self::Backfill(Backfill { event_type, .. }) => {
+                event_type.as_deref()
+            }
+        }
+    }
+
+    /// The states of the deliveries that are meant; none for events.
+    pub fn states(&self) -> Vec<State> {
+        match self {
+            Self::Deliveries(deliveries) => {
+                let named = |name: &String| REPLAYABLE.into_iter().find(|state| state.name() == name);
+                deliveries.states.iter().filter_map(named).collect()
+            }
+            Self::Backfill(_) => Vec::new(),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplayState {
+    Running,
+    Paused,
+    Finished,
+    Cancelled,
+}
+
+impl ReplayState {
+    pub const ALL: [Self; 4] = [Self::Running, Self::Paused, Self::Finished, Self::Cancelled];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Paused => "paused",
+            Self::Finished => "finished",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    pub const fn is_over(self) -> bool {
+        matches!(self, Self::Finished | Self::Cancelled)
+    }
+
+    /// Whether a person may bring it from here to there.
+    pub const fn may_become(self, next: Self) -> bool {
+        match next {
+            Self::Running | Self::Paused | Self::Cancelled => !self.is_over(),
+            Self::Finished => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replay_that_is_over_stays_so_and_only_its_own_end_finishes_it() {
+        use ReplayState::{Cancelled, Finished, Paused, Running};
+        for from in ReplayState::ALL {
+            for to in ReplayState::ALL {
+                let allowed = matches!((from, to), (Running | Paused, Running | Paused | Cancelled));
+                assert_eq!(from.may_become(to), allowed, "{from:?} to {to:?}");
+            }
+        }
+        assert!(Finished.is_over() && Cancelled.is_over() && !Paused.is_over());
+    }
+
+    #[test]
+    fn a_selection_survives_being_written_down() {
+        let all = [
+            Selection::Deliveries(Deliveries {
+                endpoint: Some(7),
+                event_type: None,
+                states: vec!["dead".into(), "expired".into()],
+            }),
+            Selection::Backfill(Backfill { endpoint: 9, event_type: Some("a.b".into()) }),
+        ];
+        for selection in all {
+            let text = serde_json::to_string(&selection).unwrap();
+            assert_eq!(serde_json::from_str::<Selection>(&text).unwrap(), selection, "{text}");
+        }
+    }
+}

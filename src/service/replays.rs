@@ -1,0 +1,223 @@
+//! Replays and backfills: begun, watched, paused, resumed, cancelled. The engine brings them forward.
+
+use super::{
+    Error, Service,
+    listing::{Cursor, Page},
+};
+use crate::{
+    domain::{
+        directory::AppEntry,
+        endpoint::Endpoint,
+        id::{ReplayId, first_id_at},
+        replay::{Backfill, Deliveries, REPLAYABLE, Replay, ReplayState, Selection},
+        subscription::{Patterns, check_event_type},
+        time::Timestamp,
+    },
+    store::replays::{ReplayChanged, SourceSearch},
+};
+use std::sync::Arc;
+
+const PER_SECOND_DEFAULT: u32 = 100;
+const PER_SECOND_MAX: u32 = 10_000;
+/// Of one app at the same time.
+const UNDER_WAY_MAX: usize = 8;
+
+/// What is to be sent again.
+#[derive(Clone, Debug, Default)]
+pub struct NewReplay {
+    pub endpoint: Option<String>,
+    pub event_type: Option<String>,
+    /// Of deliveries; dead ones if absent.
+    pub states: Option<Vec<String>>,
+    /// When the deliveries, or for a backfill the events, were made.
+    pub from: Option<Timestamp>,
+    pub to: Option<Timestamp>,
+    pub per_second: Option<u32>,
+}
+
+/// A replay with the name of its endpoint, if it has one.
+#[derive(Clone, Debug)]
+pub struct ShownReplay {
+    pub replay: Replay,
+    pub endpoint: Option<String>,
+}
+
+impl Service {
+    /// How many sources it would have, without doing anything.
+    pub async fn count_replay(&self, entry: &AppEntry, new: &NewReplay) -> Result<u64, Error> {
+        let (replay, patterns) = self.compose_replay(entry, new)?;
+        self.count_sources(&replay, patterns).await
+    }
+
+    pub async fn begin_replay(&self, entry: &AppEntry, new: &NewReplay) -> Result<ShownReplay, Error> {
+        let (replay, patterns) = self.compose_replay(entry, new)?;
+        self.begin(entry, replay, patterns).await
+    }
+
+    pub async fn count_backfill(&self, entry: &AppEntry, uid: &str, new: &NewReplay) -> Result<u64, Error> {
+        let (replay, patterns) = self.compose_backfill(entry, uid, new)?;
+        self.count_sources(&replay, patterns).await
+    }
+
+    /// Sends past events to an endpoint that has no delivery of them.
+    pub async fn begin_backfill(
+        &self,
+        entry: &AppEntry,
+        uid: &str,
+        new: &NewReplay,
+    ) -> Result<ShownReplay, Error> {
+        let (replay, patterns) = self.compose_backfill(entry, uid, new)?;
+        self.begin(entry, replay, patterns).await
+    }
+
+    pub async fn replays(
+        &self,
+        entry: &AppEntry,
+        after: Option<Cursor>,
+        limit: u32,
+    ) -> Result<Page<ShownReplay>, Error> {
+        let page = self.browse.replays(entry.app().id, after, limit).await?;
+        let mut rows = Vec::with_capacity(page.rows.len());
+        for replay in page.rows {
+            rows.push(self.show_replay(replay).await?);
+        }
+        Ok(Page { rows, next: page.next })
+    }
+
+    pub async fn replay(&self, entry: &AppEntry, id: &str) -> Result<ShownReplay, Error> {
+        let id = ReplayId::parse(id).ok_or(Error::NotFound("replay"))?;
+        let found = self.browse.replay(entry.app().id, id).await?;
+        self.show_replay(found.ok_or(Error::NotFound("replay"))?).await
+    }
+
+    /// Pauses, resumes or cancels. What was sent again already stays so.
+    pub async fn change_replay(
+        &self,
+        entry: &AppEntry,
+        id: &str,
+        to: ReplayState,
+    ) -> Result<ShownReplay, Error> {
+        let id = ReplayId::parse(id).ok_or(Error::NotFound("replay"))?;
+        match self.ledger.change_replay(entry.app().id, id, to, self.clock.now()).await? {
+            ReplayChanged::Absent => Err(Error::NotFound("replay")),
+            ReplayChanged::Over(replay) => {
+                Err(Error::Conflict(format!("The replay is {} already.", replay.state.name())))
+            }
+            ReplayChanged::Done(replay) => {
+                self.hands.replays_changed();
+                self.show_replay(replay).await
+            }
+        }
+    }
+
+    async fn begin(
+        &self,
+        entry: &AppEntry,
+        mut replay: Replay,
+        patterns: Option<Patterns>,
+    ) -> Result<ShownReplay, Error> {
+        let newest = self.browse.replays(entry.app().id, None, 100).await?;
+        if newest.rows.iter().filter(|other| !other.state.is_over()).count() >= UNDER_WAY_MAX {
+            let detail =
+                format!("An app has at most {UNDER_WAY_MAX} replays under way; wait, or cancel one.");
+            return Err(Error::Conflict(detail));
+        }
+        replay.total = self.count_sources(&replay, patterns).await?;
+        self.ledger.begin_replay(replay.clone()).await?;
+        self.hands.replays_changed();
+        self.show_replay(replay).await
+    }
+
+    fn compose_replay(&self, entry: &AppEntry, new: &NewReplay) -> Result<(Replay, Option<Patterns>), Error> {
+        let endpoint = match &new.endpoint {
+            None => None,
+            Some(uid) => Some(endpoint_named(entry, uid)?.id().as_i64()),
+        };
+        let states = new.states.clone().unwrap_or_else(|| vec!["dead".to_owned()]);
+        let allowed = REPLAYABLE.map(|state| state.name());
+        if states.is_empty() || states.iter().any(|state| !allowed.contains(&state.as_str())) {
+            return Err(Error::field("status", format!("must be one or more of {}", allowed.join(", "))));
+        }
+        let selection =
+            Selection::Deliveries(Deliveries { endpoint, event_type: new.event_type.clone(), states });
+        Ok((self.compose_any(entry, selection, new)?, None))
+    }
+
+    fn compose_backfill(
+        &self,
+        entry: &AppEntry,
+        uid: &str,
+        new: &NewReplay,
+    ) -> Result<(Replay, Option<Patterns>), Error> {
+        let endpoint = Self::endpoint_of(entry, uid)?;
+        let selection = Selection::Backfill(Backfill {
+            endpoint: endpoint.id().as_i64(),
+            event_type: new.event_type.clone(),
+        });
+        Ok((self.compose_any(entry, selection, new)?, Some(endpoint.patterns.clone())))
+    }
+
+    fn compose_any(&self, entry: &AppEntry, selection: Selection, new: &NewReplay) -> Result<Replay, Error> {
+        if let Some(event_type) = &new.event_type {
+            check_event_type(event_type).map_err(|message| Error::field("event_type", message))?;
+        }
+        if let (Some(from), Some(to)) = (new.from, new.to)
+            && to <= from
+        {
+            return Err(Error::field("to", "must be later than `from`"));
+        }
+        let per_second = new.per_second.unwrap_or(PER_SECOND_DEFAULT);
+        if !(1..=PER_SECOND_MAX).contains(&per_second) {
+            return Err(Error::field("per_second", format!("must be 1 to {PER_SECOND_MAX}")));
+        }
+        let now = self.clock.now();
+        let id = self.take_ids(now, 1);
+        let from_id = new.from.map_or(0, first_id_at);
+        Ok(Replay {
+            id: ReplayId::from_i64(id),
+            app: entry.app().id,
+            selection,
+            per_second,
+            state: ReplayState::Running,
+            from_id,
+            // Whatever is made from now on, by this replay too, has a larger id.
+            to_id: new.to.map_or(id, |to| first_id_at(to).min(id)),
+            reached: from_id - 1,
+            total: 0,
+            replayed: 0,
+            refused: 0,
+            last_refusal: None,
+            created_at: now,
+            changed_at: now,
+        })
+    }
+
+    /// In bites, so that no reader holds on to an old state of the file for long.
+    async fn count_sources(&self, replay: &Replay, patterns: Option<Patterns>) -> Result<u64, Error> {
+        let mut search = SourceSearch {
+            app: replay.app,
+            selection: replay.selection.clone(),
+            patterns,
+            after_id: replay.reached,
+            to_id: replay.to_id,
+        };
+        let mut count = 0;
+        loop {
+            let sources = self.browse.replay_sources(search.clone(), usize::MAX).await?;
+            count += sources.found.len() as u64;
+            if sources.is_last {
+                return Ok(count);
+            }
+            search.after_id = sources.reached;
+        }
+    }
+
+    async fn show_replay(&self, replay: Replay) -> Result<ShownReplay, Error> {
+        let names = self.endpoint_uids(replay.selection.endpoint().into_iter()).await?;
+        Ok(ShownReplay { replay, endpoint: names.into_values().next() })
+    }
+}
+
+fn endpoint_named(entry: &AppEntry, uid: &str) -> Result<Arc<Endpoint>, Error> {
+    entry.endpoint(uid).ok_or_else(|| Error::field("endpoint_id", "there is no such endpoint"))
+}

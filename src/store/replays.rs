@@ -1,0 +1,67 @@
+//! What the seams say about replays: where their sources are found, and how a page of them is done.
+
+use crate::domain::{
+    id::{AppId, DeliveryId, EndpointId, EventId, ReplayId},
+    replay::{Replay, Selection},
+    subscription::Patterns,
+    time::Timestamp,
+};
+
+/// A search for the next sources of a replay.
+#[derive(Clone, Debug)]
+pub struct SourceSearch {
+    pub app: AppId,
+    pub selection: Selection,
+    /// For a backfill: what its endpoint subscribes to.
+    pub patterns: Option<Patterns>,
+    /// Only larger ids than this are looked at,
+    pub after_id: i64,
+    /// and only smaller ones than this.
+    pub to_id: i64,
+}
+
+/// What a search found, in order of ids.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sources {
+    /// Deliveries, or for a backfill events, with the endpoint each is for.
+    pub found: Vec<(i64, EndpointId)>,
+    /// Everything up to this id was looked at.
+    pub reached: i64,
+    /// There is nothing beyond.
+    pub is_last: bool,
+}
+
+/// One source, with what sending it again needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Source {
+    pub what: SourceId,
+    /// The id of the delivery that this may make.
+    pub as_new: DeliveryId,
+    pub give_up_at: Option<Timestamp>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SourceId {
+    Delivery(DeliveryId),
+    Event(EventId),
+}
+
+/// A page of a replay: done as a whole or not at all.
+#[derive(Clone, Debug)]
+pub struct ReplayPage {
+    pub replay: ReplayId,
+    /// How far it was when the page was put together: if that is no longer so, nothing is done.
+    pub after_id: i64,
+    pub sources: Vec<Source>,
+    pub reached: i64,
+    pub is_last: bool,
+}
+
+/// What came of asking for a replay to be paused, resumed or cancelled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReplayChanged {
+    Done(Replay),
+    /// It is over already.
+    Over(Replay),
+    Absent,
+}

@@ -1,0 +1,314 @@
+//! Replays: finding their sources, and doing a page of them inside the writer's batch.
+
+use super::{
+    ledger::{self, insert_delivery, read_delivery, switch_of},
+    row,
+};
+use crate::{
+    domain::{
+        delivery::{Delivery, Reason, State},
+        event::TEST_EVENT_TYPE,
+        id::{AppId, DeliveryId, EndpointId, EventId, ReplayId},
+        replay::{Replay, ReplayState, Selection},
+        time::Timestamp,
+    },
+    store::{
+        browse::{Cursor, Page, ROWS_EXAMINED_MAX},
+        ledger::{Ask, Asked},
+        replays::{ReplayChanged, ReplayPage, Source, SourceId, SourceSearch, Sources},
+    },
+};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+const COLUMNS: &str = "id, app, selection, per_second, state, from_id, to_id, reached, total, replayed, refused, \
+     last_refusal, created_at, changed_at";
+
+fn read(row: &Row<'_>) -> rusqlite::Result<Replay> {
+    let id: ReplayId = row.get(0)?;
+    let selection = || {
+        serde_json::from_str(&row.get::<_, String>(2)?).map_err(|error| {
+            rusqlite::Error::FromSqlConversionFailure(2, rusqlite::types::Type::Text, error.into())
+        })
+    };
+    Ok(Replay {
+        id,
+        app: row.get(1)?,
+        selection: row::named(id, selection())?,
+        per_second: row.get(3)?,
+        state: row.get(4)?,
+        from_id: row.get(5)?,
+        to_id: row.get(6)?,
+        reached: row.get(7)?,
+        total: row.get::<_, i64>(8)? as u64,
+        replayed: row.get::<_, i64>(9)? as u64,
+        refused: row.get::<_, i64>(10)? as u64,
+        last_refusal: row.get(11)?,
+        created_at: row.get(12)?,
+        changed_at: row.get(13)?,
+    })
+}
+
+pub(super) fn begin(tx: &Connection, replay: &Replay) -> rusqlite::Result<()> {
+    let selection = serde_json::to_string(&replay.selection)
+        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+    tx.prepare_cached(&format!(
+        "INSERT INTO replays ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)"
+    ))?
+    .execute(params![
+        replay.id,
+        replay.app,
+        selection,
+        replay.per_second,
+        replay.state,
+        replay.from_id,
+        replay.to_id,
+        replay.reached,
+        replay.total as i64,
+        replay.replayed as i64,
+        replay.refused as i64,
+        replay.last_refusal,
+        replay.created_at,
+        replay.changed_at,
+    ])?;
+    Ok(())
+}
+
+fn find(connection: &Connection, id: ReplayId) -> rusqlite::Result<Option<Replay>> {
+    connection
+        .prepare_cached(&format!("SELECT {COLUMNS} FROM replays WHERE id = ?1"))?
+        .query_row([id], read)
+        .optional()
+}
+
+pub(super) fn one(connection: &Connection, app: AppId, id: ReplayId) -> rusqlite::Result<Option<Replay>> {
+    Ok(find(connection, id)?.filter(|replay| replay.app == app))
+}
+
+/// The newest first.
+pub(super) fn list(
+    connection: &Connection,
+    app: AppId,
+    after: Option<Cursor>,
+    limit: u32,
+) -> rusqlite::Result<Page<Replay>> {
+    let before = after.map_or(i64::MAX, |cursor| cursor.id);
+    let mut rows: Vec<Replay> = connection
+        .prepare_cached(&format!(
+            "SELECT {COLUMNS} FROM replays WHERE app = ?1 AND id < ?2 ORDER BY id DESC LIMIT ?3"
+        ))?
+        .query_map(params![app, before, limit + 1], read)?
+        .collect::<rusqlite::Result<_>>()?;
+    let more = rows.len() > limit as usize;
+    rows.truncate(limit as usize);
+    let next = rows.last().filter(|_| more).map(|last| Cursor { at: 0, id: last.id.as_i64() });
+    Ok(Page { rows, next })
+}
+
+pub(super) fn running(connection: &Connection) -> rusqlite::Result<Vec<Replay>> {
+    connection
+        .prepare_cached(&format!("SELECT {COLUMNS} FROM replays WHERE state = 0 ORDER BY id"))?
+        .query_map([], read)?
+        .collect()
+}
+
+pub(super) fn sources(
+    connection: &Connection,
+    search: &SourceSearch,
+    most: usize,
+) -> rusqlite::Result<Sources> {
+    match &search.selection {
+        Selection::Deliveries(_) => past_deliveries(connection, search, most),
+        Selection::Backfill(_) => past_events(connection, search, most),
+    }
+}
+
+/// Gathers what fits out of the rows that are looked at, until there is enough of it.
+fn gather(
+    mut rows: rusqlite::Rows<'_>,
+    search: &SourceSearch,
+    most: usize,
+    mut fitting: impl FnMut(&Row<'_>) -> rusqlite::Result<Option<EndpointId>>,
+) -> rusqlite::Result<Sources> {
+    let mut sources = Sources { found: Vec::new(), reached: search.after_id, is_last: false };
+    let mut examined = 0;
+    while let Some(row) = rows.next()? {
+        if sources.found.len() == most {
+            return Ok(sources);
+        }
+        examined += 1;
+        sources.reached = row.get(0)?;
+        if let Some(endpoint) = fitting(row)? {
+            sources.found.push((sources.reached, endpoint));
+        }
+    }
+    sources.is_last = examined < ROWS_EXAMINED_MAX;
+    Ok(sources)
+}
+
+fn past_deliveries(connection: &Connection, search: &SourceSearch, most: usize) -> rusqlite::Result<Sources> {
+    let (states, endpoint) = (search.selection.states(), search.selection.endpoint());
+    let mut type_of = connection.prepare_cached("SELECT type FROM events WHERE id = ?1")?;
+    let mut is_meant = |event: EventId| -> rusqlite::Result<bool> {
+        let found: Option<String> = type_of.query_row([event], |row| row.get(0)).optional()?;
+        let wanted = search.selection.event_type();
+        Ok(found.is_some_and(|found| found != TEST_EVENT_TYPE && wanted.is_none_or(|wanted| wanted == found)))
+    };
+    let mut statement = connection.prepare_cached(
+        "SELECT id, app, endpoint, state, reason, event FROM deliveries WHERE id > ?1 AND id < ?2 ORDER BY id LIMIT ?3",
+    )?;
+    let rows = statement.query(params![search.after_id, search.to_id, ROWS_EXAMINED_MAX])?;
+    gather(rows, search, most, |row| {
+        let (app, of, state): (AppId, EndpointId, State) = (row.get(1)?, row.get(2)?, row.get(3)?);
+        let fits = app == search.app
+            && endpoint.is_none_or(|endpoint| endpoint == of)
+            && states.contains(&state)
+            && row.get::<_, Option<Reason>>(4)? != Some(Reason::Closed)
+            && is_meant(row.get(5)?)?;
+        Ok(fits.then_some(of))
+    })
+}
+
+fn past_events(connection: &Connection, search: &SourceSearch, most: usize) -> rusqlite::Result<Sources> {
+    let Some(endpoint) = search.selection.endpoint() else { return Ok(Sources::default()) };
+    let wanted = search.selection.event_type();
+    let mut statement = connection.prepare_cached(
+        "SELECT id, app, type, length(data) > 0 FROM events WHERE id > ?1 AND id < ?2 ORDER BY id LIMIT ?3",
+    )?;
+    let rows = statement.query(params![search.after_id, search.to_id, ROWS_EXAMINED_MAX])?;
+    gather(rows, search, most, |row| {
+        let event_type: String = row.get(2)?;
+        let fits = row.get::<_, AppId>(1)? == search.app
+            && row.get(3)?
+            && event_type != TEST_EVENT_TYPE
+            && wanted.is_none_or(|wanted| wanted == event_type)
+            && search.patterns.as_ref().is_none_or(|patterns| patterns.matches(&event_type))
+            && !has_delivery(connection, row.get(0)?, endpoint)?;
+        Ok(fits.then_some(endpoint))
+    })
+}
+
+/// Whether the endpoint ever got, or is to get, this event.
+fn has_delivery(connection: &Connection, event: EventId, endpoint: EndpointId) -> rusqlite::Result<bool> {
+    connection
+        .prepare_cached(
+            "SELECT EXISTS (SELECT 1 FROM deliveries WHERE id > ?1 AND id <= ?1 + 65535 AND event = ?1 AND endpoint = ?2)
+                 OR EXISTS (SELECT 1 FROM deliveries WHERE event = ?1 AND id > event + 65535 AND endpoint = ?2)",
+        )?
+        .query_row(params![event, endpoint], |row| row.get(0))
+}
+
+/// The replay as it is now, and the lanes in which something waits.
+pub(super) type Done = (Option<Replay>, Vec<(EndpointId, Timestamp)>);
+
+pub(super) fn proceed(tx: &Connection, page: &ReplayPage, now: Timestamp) -> rusqlite::Result<Done> {
+    let running = |replay: &Replay| replay.state == ReplayState::Running && replay.reached == page.after_id;
+    let Some(mut replay) = find(tx, page.replay)?.filter(running) else { return Ok((None, Vec::new())) };
+    let mut waiting = Vec::new();
+    for source in &page.sources {
+        match send_again(tx, &replay, source, now)? {
+            Ok(delivery) => {
+                replay.replayed += 1;
+                waiting.extend(
+                    delivery.due.filter(|_| delivery.state.is_waiting()).map(|due| (delivery.endpoint, due)),
+                );
+            }
+            Err(refusal) => {
+                replay.refused += 1;
+                replay.last_refusal = Some(refusal);
+            }
+        }
+    }
+    replay.reached = page.reached;
+    replay.changed_at = now;
+    if page.is_last {
+        replay.state = ReplayState::Finished;
+    }
+    tx.prepare_cached(
+        "UPDATE replays SET state = ?2, reached = ?3, replayed = ?4, refused = ?5, last_refusal = ?6, changed_at = ?7 WHERE id = ?1",
+    )?
+    .execute(params![
+        replay.id,
+        replay.state,
+        replay.reached,
+        replay.replayed as i64,
+        replay.refused as i64,
+        replay.last_refusal,
+        now
+    ])?;
+    Ok((Some(replay), waiting))
+}
+
+/// The delivery that goes out, or in words why none does.
+fn send_again(
+    tx: &Connection,
+    replay: &Replay,
+    source: &Source,
+    now: Timestamp,
+) -> rusqlite::Result<Result<Delivery, String>> {
+    match source.what {
+        SourceId::Delivery(id) => replay_delivery(tx, replay, id, source, now),
+        SourceId::Event(event) => backfill_event(tx, replay, event, source, now),
+    }
+}
+
+fn replay_delivery(
+    tx: &Connection,
+    replay: &Replay,
+    id: DeliveryId,
+    source: &Source,
+    now: Timestamp,
+) -> rusqlite::Result<Result<Delivery, String>> {
+    let Some(delivery) = read_delivery(tx, id)? else {
+        return Ok(Err(format!("{id} was deleted meanwhile")));
+    };
+    // Somebody may have been faster: what is no longer as it was asked for is left alone.
+    if !replay.selection.states().contains(&delivery.state) || delivery.reason == Some(Reason::Closed) {
+        return Ok(Err(format!("{id} is {} by now", delivery.state.name())));
+    }
+    let ask = Ask::Replay { as_new: source.as_new, give_up_at: source.give_up_at };
+    Ok(match ledger::ask(tx, replay.app, id, ask, now)? {
+        Asked::Done(delivery) | Asked::Made(delivery) => Ok(delivery),
+        Asked::Refused(refusal) => Err(format!("{id}: {refusal}")),
+        Asked::Deleted | Asked::Absent => Err(format!("{id} was deleted meanwhile")),
+    })
+}
+
+fn backfill_event(
+    tx: &Connection,
+    replay: &Replay,
+    event: EventId,
+    source: &Source,
+    now: Timestamp,
+) -> rusqlite::Result<Result<Delivery, String>> {
+    let Some(endpoint) = replay.selection.endpoint() else { return Ok(Err("there is no endpoint".into())) };
+    if has_delivery(tx, event, endpoint)? {
+        return Ok(Err(format!("{event} has a delivery to the endpoint by now")));
+    }
+    let born = Delivery::born(source.as_new, replay.app, event, endpoint, now, source.give_up_at);
+    match Delivery::backfilled(born, switch_of(tx, endpoint)?, now) {
+        Ok(delivery) => {
+            insert_delivery(tx, &delivery)?;
+            tx.prepare_cached("UPDATE events SET skipped = 0 WHERE id = ?1 AND skipped = 1")?
+                .execute([event])?;
+            Ok(Ok(delivery))
+        }
+        Err(refusal) => Ok(Err(format!("{event}: {refusal}"))),
+    }
+}
+
+pub(super) fn change(
+    tx: &Connection,
+    app: AppId,
+    id: ReplayId,
+    to: ReplayState,
+    now: Timestamp,
+) -> rusqlite::Result<ReplayChanged> {
+    let Some(mut replay) = one(tx, app, id)? else { return Ok(ReplayChanged::Absent) };
+    if !replay.state.may_become(to) {
+        return Ok(ReplayChanged::Over(replay));
+    }
+    (replay.state, replay.changed_at) = (to, now);
+    tx.prepare_cached("UPDATE replays SET state = ?2, changed_at = ?3 WHERE id = ?1")?
+        .execute(params![id, to, now])?;
+    Ok(ReplayChanged::Done(replay))
+}

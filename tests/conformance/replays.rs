@@ -1,0 +1,289 @@
+//! Replays: their sources are found in bounded steps, a page is done once or not at all, and whatever changed meanwhile is
+//! left alone.
+
+use crate::stage::{NOW, Stage, after};
+use posthaste::{
+    domain::{
+        contract::WaitingWhenOff,
+        delivery::State,
+        id::{DeliveryId, EndpointId, EventId, ReplayId},
+        replay::{Backfill, Deliveries, Replay, ReplayState, Selection},
+        subscription::Patterns,
+    },
+    store::{
+        ledger::Ask,
+        replays::{ReplayChanged, ReplayPage, Source, SourceId, SourceSearch, Sources},
+    },
+};
+
+fn deliveries(endpoint: Option<EndpointId>, event_type: Option<&str>, states: &[State]) -> Selection {
+    Selection::Deliveries(Deliveries {
+        endpoint: endpoint.map(EndpointId::as_i64),
+        event_type: event_type.map(str::to_owned),
+        states: states.iter().map(|state| state.name().to_owned()).collect(),
+    })
+}
+
+fn backfill(endpoint: EndpointId) -> Selection {
+    Selection::Backfill(Backfill { endpoint: endpoint.as_i64(), event_type: None })
+}
+
+/// A replay of everything that is there now.
+async fn begin(stage: &mut Stage, selection: Selection) -> Replay {
+    let id = stage.next_id();
+    let replay = Replay {
+        id: ReplayId::from_i64(id),
+        app: stage.app,
+        selection,
+        per_second: 10,
+        state: ReplayState::Running,
+        from_id: 0,
+        to_id: id,
+        reached: -1,
+        total: 3,
+        replayed: 0,
+        refused: 0,
+        last_refusal: None,
+        created_at: NOW,
+        changed_at: NOW,
+    };
+    stage.store().begin_replay(replay.clone()).await.unwrap();
+    replay
+}
+
+async fn search(stage: &Stage, replay: &Replay, most: usize) -> Sources {
+    let patterns = Patterns::parse(&["payment.*".to_owned()]).unwrap();
+    let search = SourceSearch {
+        app: replay.app,
+        selection: replay.selection.clone(),
+        patterns: matches!(replay.selection, Selection::Backfill(_)).then_some(patterns),
+        after_id: replay.reached,
+        to_id: replay.to_id,
+    };
+    stage.store().replay_sources(search, most).await.unwrap()
+}
+
+fn page(stage: &mut Stage, replay: &Replay, sources: &Sources) -> ReplayPage {
+    let what = |id| match replay.selection {
+        Selection::Deliveries(_) => SourceId::Delivery(DeliveryId::from_i64(id)),
+        Selection::Backfill(_) => SourceId::Event(EventId::from_i64(id)),
+    };
+    let mut source = |id| Source {
+        what: what(id),
+        as_new: DeliveryId::from_i64(stage.next_id()),
+        give_up_at: Some(after(3600)),
+    };
+    ReplayPage {
+        replay: replay.id,
+        after_id: replay.reached,
+        sources: sources.found.iter().map(|(id, _)| source(*id)).collect(),
+        reached: sources.reached,
+        is_last: sources.is_last,
+    }
+}
+
+/// Everything in one page; the replay afterwards.
+async fn finish(stage: &mut Stage, replay: &Replay) -> Replay {
+    let sources = search(stage, replay, usize::MAX).await;
+    let page = page(stage, replay, &sources);
+    let done = stage.store().proceed(page, after(10)).await.unwrap();
+    stage.quiet().await;
+    done.expect("a running replay")
+}
+
+fn ids(sources: &Sources) -> Vec<DeliveryId> {
+    sources.found.iter().map(|(id, _)| DeliveryId::from_i64(*id)).collect()
+}
+
+pub(crate) async fn sources_are_found_by_state_endpoint_type_and_app(mut stage: Stage) {
+    let (dead, expired) = (stage.one_in(State::Dead).await, stage.one_in(State::Expired).await);
+    let closed = stage.one_in(State::Dead).await;
+    stage.ask(closed, Ask::Close).await;
+    stage.one_in(State::Retrying).await;
+    let here = Some(stage.endpoint);
+    let elsewhere = Some(stage.new_endpoint(stage.app).await);
+    let both = [State::Dead, State::Expired];
+    for (selection, expected) in [
+        (deliveries(None, None, &[State::Dead]), vec![dead]),
+        (deliveries(here, Some("payment.paid"), &both), vec![dead, expired]),
+        (deliveries(elsewhere, None, &both), vec![]),
+        (deliveries(None, Some("payment.other"), &both), vec![]),
+        (deliveries(None, None, &[State::Delivered]), vec![]),
+    ] {
+        let replay = begin(&mut stage, selection.clone()).await;
+        let sources = search(&stage, &replay, 10).await;
+        assert_eq!((ids(&sources), sources.is_last), (expected, true), "{selection:?}");
+    }
+    let mut foreign = begin(&mut stage, deliveries(None, None, &both)).await;
+    foreign.app = stage.new_app().await;
+    assert_eq!(ids(&search(&stage, &foreign, 10).await), []);
+}
+
+pub(crate) async fn a_test_is_never_a_source(mut stage: Stage) {
+    let mut new = stage.one();
+    let event = std::sync::Arc::get_mut(&mut new.event).unwrap();
+    event.event_type = "webhook.test".into();
+    let id = stage.publish(new).await;
+    stage.ask(id, Ask::Cancel).await;
+    let replay = begin(&mut stage, deliveries(None, None, &[State::Cancelled])).await;
+    assert_eq!(ids(&search(&stage, &replay, 10).await), []);
+    let other = stage.new_endpoint(stage.app).await;
+    let replay = begin(&mut stage, backfill(other)).await;
+    assert_eq!(ids(&search(&stage, &replay, 10).await), []);
+}
+
+pub(crate) async fn pages_neither_repeat_nor_miss_a_source(mut stage: Stage) {
+    let mut all = Vec::new();
+    for _ in 0..5 {
+        all.push(stage.one_in(State::Dead).await);
+    }
+    let mut replay = begin(&mut stage, deliveries(None, None, &[State::Dead])).await;
+    let mut taken = Vec::new();
+    while replay.state == ReplayState::Running {
+        let sources = search(&stage, &replay, 2).await;
+        assert!(sources.found.len() <= 2);
+        taken.extend(ids(&sources));
+        let page = page(&mut stage, &replay, &sources);
+        replay = stage.store().proceed(page, after(10)).await.unwrap().expect("a running replay");
+    }
+    assert_eq!(taken, all);
+    assert_eq!((replay.replayed, replay.refused, replay.state), (5, 0, ReplayState::Finished));
+}
+
+pub(crate) async fn a_page_is_done_once_however_often_it_is_asked_for(mut stage: Stage) {
+    let delivered = stage.one_in(State::Delivered).await;
+    let replay = begin(&mut stage, deliveries(None, None, &[State::Delivered])).await;
+    let sources = search(&stage, &replay, 10).await;
+    let once = page(&mut stage, &replay, &sources);
+    let twice = page(&mut stage, &replay, &sources);
+    assert!(stage.store().proceed(once, after(10)).await.unwrap().is_some());
+    assert_eq!(stage.store().proceed(twice, after(10)).await.unwrap(), None);
+    let event = stage.delivery(delivered).await.event;
+    assert_eq!(stage.store().deliveries_of(event).await.unwrap().len(), 2, "the first and one replay of it");
+}
+
+pub(crate) async fn what_ended_starts_afresh_and_what_was_delivered_becomes_a_new_delivery(mut stage: Stage) {
+    let (dead, delivered) = (stage.one_in(State::Dead).await, stage.one_in(State::Delivered).await);
+    let replay = begin(&mut stage, deliveries(None, None, &[State::Dead, State::Delivered])).await;
+    let done = finish(&mut stage, &replay).await;
+    assert_eq!((done.replayed, done.state), (2, ReplayState::Finished));
+    let again = stage.delivery(dead).await;
+    assert_eq!((again.state, again.place, again.attempt_count), (State::Pending, 0, 1));
+    assert_eq!(again.give_up_at, Some(after(3600)));
+    assert_eq!(stage.delivery(delivered).await.state, State::Delivered);
+    let all = stage.store().deliveries_of(stage.delivery(delivered).await.event).await.unwrap();
+    assert_eq!(all[1].delivery.replay_of, Some(delivered));
+    assert_eq!(stage.recorder.take_waiting().len(), 2, "the lane is told of both");
+}
+
+pub(crate) async fn a_source_that_changed_meanwhile_is_left_alone_and_counted(mut stage: Stage) {
+    let (gone, changed) = (stage.one_in(State::Dead).await, stage.one_in(State::Dead).await);
+    let replay = begin(&mut stage, deliveries(None, None, &[State::Dead])).await;
+    let sources = search(&stage, &replay, 10).await;
+    let page = page(&mut stage, &replay, &sources);
+    stage.ask(gone, Ask::Delete).await;
+    stage.ask(changed, Ask::Retry).await;
+    let carried = stage.claim(changed, NOW).await;
+    stage.record(carried, posthaste::domain::verdict::Verdict::Delivered, vec![]).await;
+    let done = stage.store().proceed(page, after(10)).await.unwrap().unwrap();
+    assert_eq!((done.replayed, done.refused), (0, 2));
+    assert_eq!(done.last_refusal, Some(format!("{changed} is delivered by now")));
+    assert_eq!(stage.delivery(changed).await.state, State::Delivered);
+}
+
+pub(crate) async fn replays_to_an_endpoint_that_is_off_are_held_and_to_a_deleted_one_refused(
+    mut stage: Stage,
+) {
+    let dead = stage.one_in(State::Dead).await;
+    stage.switch(stage.endpoint, Some(WaitingWhenOff::Cancelled)).await;
+    let replay = begin(&mut stage, deliveries(None, None, &[State::Dead])).await;
+    assert_eq!(finish(&mut stage, &replay).await.replayed, 1);
+    assert_eq!(stage.delivery(dead).await.state, State::Held);
+
+    stage.switch(stage.endpoint, None).await;
+    let lost = stage.one_in(State::Dead).await;
+    stage.store().remove_endpoint(stage.endpoint, NOW).await.unwrap();
+    let replay = begin(&mut stage, deliveries(None, None, &[State::Dead])).await;
+    let done = finish(&mut stage, &replay).await;
+    assert_eq!((done.replayed, done.refused), (0, 1));
+    assert_eq!(stage.delivery(lost).await.state, State::Dead);
+}
+
+pub(crate) async fn a_backfill_brings_each_past_event_once(mut stage: Stage) {
+    let had = stage.one_in(State::Delivered).await;
+    let nobody = stage.draft(&[]);
+    let skipped = nobody.event.id;
+    stage.accept(nobody).await;
+    let late = stage.new_endpoint(stage.app).await;
+    let replay = begin(&mut stage, backfill(late)).await;
+    assert_eq!(search(&stage, &replay, 10).await.found.len(), 2);
+    let done = finish(&mut stage, &replay).await;
+    assert_eq!((done.replayed, done.state), (2, ReplayState::Finished));
+    for event in [stage.delivery(had).await.event, skipped] {
+        let all = stage.store().deliveries_of(event).await.unwrap();
+        let new: Vec<_> = all.iter().filter(|one| one.delivery.endpoint == late).collect();
+        assert_eq!(new.len(), 1, "{event}");
+        assert_eq!((new[0].delivery.state, new[0].delivery.replay_of), (State::Pending, None));
+        assert!(!new[0].event.is_skipped);
+    }
+    let again = begin(&mut stage, backfill(late)).await;
+    assert_eq!(search(&stage, &again, 10).await.found, []);
+}
+
+pub(crate) async fn a_backfill_takes_only_what_the_endpoint_subscribes_to(mut stage: Stage) {
+    let mut other_type = stage.draft(&[]);
+    std::sync::Arc::get_mut(&mut other_type.event).unwrap().event_type = "invoice.sent".into();
+    stage.accept(other_type).await;
+    let late = stage.new_endpoint(stage.app).await;
+    let replay = begin(&mut stage, backfill(late)).await;
+    let sources = search(&stage, &replay, 10).await;
+    assert_eq!((sources.found, sources.is_last), (vec![], true));
+}
+
+pub(crate) async fn a_paused_or_cancelled_replay_does_not_proceed(mut stage: Stage) {
+    let dead = stage.one_in(State::Dead).await;
+    let replay = begin(&mut stage, deliveries(None, None, &[State::Dead])).await;
+    let sources = search(&stage, &replay, 10).await;
+    let change = async |to| stage.store().change_replay(stage.app, replay.id, to, after(1)).await.unwrap();
+    for to in [ReplayState::Paused, ReplayState::Cancelled] {
+        let ReplayChanged::Done(changed) = change(to).await else { panic!("{to:?}") };
+        assert_eq!((changed.state, changed.changed_at), (to, after(1)));
+        assert_eq!(stage.store().running_replays().await.unwrap(), []);
+        let page = ReplayPage {
+            replay: replay.id,
+            after_id: replay.reached,
+            sources: vec![],
+            reached: sources.reached,
+            is_last: true,
+        };
+        assert_eq!(stage.store().proceed(page, after(2)).await.unwrap(), None);
+    }
+    assert!(matches!(change(ReplayState::Running).await, ReplayChanged::Over(_)));
+    assert_eq!(stage.delivery(dead).await.state, State::Dead);
+}
+
+pub(crate) async fn a_resumed_replay_is_found_again_after_a_restart(mut stage: Stage) {
+    let replay = begin(&mut stage, deliveries(None, None, &[State::Dead])).await;
+    for to in [ReplayState::Paused, ReplayState::Running] {
+        stage.store().change_replay(stage.app, replay.id, to, after(1)).await.unwrap();
+    }
+    stage.reopen();
+    let joined = stage.store().join(NOW).await.unwrap();
+    assert_eq!(joined.newest_id, replay.id.as_i64());
+    let running = stage.store().running_replays().await.unwrap();
+    assert_eq!(running, [Replay { changed_at: after(1), ..replay }]);
+}
+
+pub(crate) async fn other_apps_neither_see_nor_stop_a_replay_and_it_goes_with_its_app(mut stage: Stage) {
+    let replay = begin(&mut stage, deliveries(None, None, &[State::Dead])).await;
+    let other = stage.new_app().await;
+    let store = stage.shared();
+    assert_eq!(store.replay(other, replay.id).await.unwrap(), None);
+    assert!(store.replays(other, None, 10).await.unwrap().rows.is_empty());
+    let stopped = store.change_replay(other, replay.id, ReplayState::Cancelled, NOW).await.unwrap();
+    assert_eq!(stopped, ReplayChanged::Absent);
+    assert_eq!(store.replays(stage.app, None, 10).await.unwrap().rows, [replay.clone()]);
+    store.remove_app(stage.app).await.unwrap();
+    assert_eq!(store.replay(stage.app, replay.id).await.unwrap(), None);
+    assert_eq!(store.running_replays().await.unwrap(), []);
+}
