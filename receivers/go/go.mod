@@ -1,0 +1,3 @@
+module posthaste.example/webhooks
+
+go 1.18
