@@ -1,10 +1,12 @@
 //! Composition: makes the rooms out of the settings, starts them in order, stops them in order. No logic of its own.
 
+mod backup;
 mod dev;
 mod keys;
 mod machine;
 mod sample;
 
+pub use backup::{back_up, restore};
 pub use dev::dev;
 
 use crate::{

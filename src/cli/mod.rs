@@ -1,5 +1,6 @@
 //! The command line. Exit codes: 0 done, 1 failed while running, 2 asked for something that cannot be (usage, configuration).
 
+mod backup;
 mod flags;
 mod logs;
 
@@ -39,6 +40,10 @@ enum Command {
     Serve(SettingFlags),
     /// Run the server with a sample app and a sample receiver, open to this machine's own addresses
     Dev(SettingFlags),
+    /// Copy the embedded store to a file, also while it is in use, and check the copy
+    Backup(backup::BackupArgs),
+    /// Make a store out of a backup
+    Restore(backup::RestoreArgs),
     /// Print the description of the HTTP API (OpenAPI 3.1, JSON)
     Openapi,
     /// Print docs/configuration.md
@@ -64,6 +69,8 @@ fn obey(command: Command) -> ExitCode {
     match command {
         Command::Serve(flags) => start(Mode::Serve, flags.0),
         Command::Dev(flags) => start(Mode::Dev, flags.0),
+        Command::Backup(args) => backup::back_up(args),
+        Command::Restore(args) => backup::restore(args),
         Command::Openapi => print(&crate::api::openapi_json()),
         Command::ConfigDoc => print(&config::markdown()),
     }

@@ -7,6 +7,7 @@
 mod harness;
 
 mod backlog;
+mod backup;
 mod checker;
 mod control;
 mod crash;

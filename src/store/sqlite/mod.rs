@@ -1,6 +1,7 @@
 //! The embedded store: one file, one writer that commits in batches, a few connections that only read.
 
 mod attempts;
+mod backup;
 mod browse;
 mod checkpointer;
 mod cluster;
@@ -15,6 +16,7 @@ mod seams;
 mod work;
 mod writer;
 
+pub use backup::{BackupError, Inventory, back_up, restore};
 pub use open::OpenError;
 pub use writer::{QueueLimits, Turn, Writer};
 

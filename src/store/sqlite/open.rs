@@ -88,6 +88,19 @@ fn prepare(connection: &mut Connection, path: &Path) -> Result<(), OpenError> {
     connection.busy_timeout(Duration::from_secs(5)).map_err(not_a_store)?;
     // Until it is known to be ours, even the log that a killed process left beside it stays as it is.
     leave_log(connection, true).map_err(not_a_store)?;
+    let is_new = must_be_ours(connection, path)?;
+    leave_log(connection, false).map_err(not_a_store)?;
+    settle_pragmas(connection).map_err(not_a_store)?;
+    if is_new {
+        create(connection).map_err(not_a_store)?;
+    }
+    Ok(())
+}
+
+/// Refuses a file of another program or of a newer version; `true` if it is nobody's yet.
+pub(super) fn must_be_ours(connection: &Connection, path: &Path) -> Result<bool, OpenError> {
+    let not_a_store =
+        |error: rusqlite::Error| OpenError::NotAStore { path: path.to_owned(), detail: error.to_string() };
     let number = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     let (application, version) =
         (number("application_id").map_err(not_a_store)?, number("user_version").map_err(not_a_store)?);
@@ -101,12 +114,7 @@ fn prepare(connection: &mut Connection, path: &Path) -> Result<(), OpenError> {
     if version > SCHEMA_VERSION {
         return Err(OpenError::TooNew { path: path.to_owned(), found: version });
     }
-    leave_log(connection, false).map_err(not_a_store)?;
-    settle_pragmas(connection).map_err(not_a_store)?;
-    if is_new {
-        create(connection).map_err(not_a_store)?;
-    }
-    Ok(())
+    Ok(is_new)
 }
 
 /// Whether closing leaves the write-ahead log beside the file instead of moving it in.
