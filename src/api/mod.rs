@@ -6,6 +6,7 @@ mod answer;
 mod apps;
 mod auth;
 mod body;
+mod contracts;
 mod dead_letters;
 mod deliveries;
 mod endpoints;
@@ -21,9 +22,11 @@ mod publish;
 mod query;
 mod secrets;
 pub mod server;
+mod status;
 #[cfg(test)]
 mod tests;
 
+pub use contracts::contract_json;
 pub use openapi::openapi_json;
 
 use crate::service::Service;
@@ -69,7 +72,7 @@ fn described_routes() -> OpenApiRouter<Arc<Api>> {
         // A producer may call an event "batch"; reading it is described as `events/{event}`.
         .route("/v1/apps/{app}/events/batch", axum::routing::get(events::get_event))
         .routes(routes!(events::get_event))
-        .routes(routes!(events::get_event_status))
+        .routes(routes!(status::get_event_status))
         .routes(routes!(events::erase_event_data))
         .routes(routes!(deliveries::list_deliveries))
         .routes(routes!(deliveries::get_delivery, deliveries::delete_delivery))
@@ -79,6 +82,8 @@ fn described_routes() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(dead_letters::list_dead_letters))
         .routes(routes!(dead_letters::replay_dead_letter))
         .routes(routes!(dead_letters::close_dead_letter))
+        .routes(routes!(contracts::list_contracts))
+        .routes(routes!(contracts::get_contract))
         .routes(routes!(keys::create_key, keys::list_keys))
         .routes(routes!(keys::revoke_key))
         .routes(routes!(probes::livez))

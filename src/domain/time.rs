@@ -91,25 +91,24 @@ pub fn format_duration(duration: Duration) -> String {
     format!("{}{unit}", millis / unit_ms)
 }
 
-/// Writes a duration as people say it, in hours and less, or in days if it is whole days: `2h36m`, `110h36m`, `7d`.
+/// Writes a duration as people say it, in hours and less, or in days if it is more than three whole ones: `2h36m`,
+/// `72h`, `110h36m`, `7d`.
 pub fn say_duration(duration: Duration) -> String {
     let millis = duration.as_millis();
     if millis == 0 {
         return "0".into();
     }
-    if millis >= 2 * 86_400_000 && millis.is_multiple_of(86_400_000) {
+    if millis > 3 * 86_400_000 && millis.is_multiple_of(86_400_000) {
         return format_duration(duration);
     }
     let units = [(3_600_000, "h"), (60_000, "m"), (1000, "s"), (1, "ms")];
     let mut rest = millis;
-    let mut said = String::new();
-    for (unit_ms, unit) in units {
-        if rest >= unit_ms {
-            said.push_str(&format!("{}{unit}", rest / unit_ms));
-            rest %= unit_ms;
-        }
-    }
-    said
+    let said = units.into_iter().filter_map(|(unit_ms, unit)| {
+        let count = rest / unit_ms;
+        rest %= unit_ms;
+        (count > 0).then(|| format!("{count}{unit}"))
+    });
+    said.collect()
 }
 
 #[cfg(test)]
@@ -133,7 +132,7 @@ mod tests {
             [0, 5, 60, 1270, 9360, 398_160].map(said),
             ["0", "5s", "1m", "21m10s", "2h36m", "110h36m"]
         );
-        assert_eq!([86_400, 172_800, 604_800].map(said), ["24h", "2d", "7d"]);
+        assert_eq!([86_400, 259_200, 604_800].map(said), ["24h", "72h", "7d"]);
         assert_eq!(say_duration(Duration::from_millis(61_050)), "1m1s50ms");
     }
 

@@ -19,7 +19,9 @@ pub mod publish;
 pub mod readiness;
 mod resolve;
 pub mod secrets;
+pub mod shown;
 pub mod start;
+pub mod status;
 mod switch;
 mod turns;
 

@@ -5,6 +5,7 @@
 
 use super::Reply;
 use crate::domain::{
+    contract::ContractHash,
     delivery::{Delivery, State},
     event::Event,
     id::{AppId, DeliveryId, EndpointId, EventId},
@@ -52,6 +53,8 @@ pub struct Listed {
     /// The event, without its data.
     pub event: Event,
     pub last_error: Option<LastError>,
+    /// The contract that the last attempt was made under whose contract is known, if there was one.
+    pub last_contract: Option<ContractHash>,
 }
 
 /// What went wrong last, if the last attempt failed.

@@ -57,13 +57,13 @@ mod tests {
     use crate::domain::contract::{Contract, Setter, fixtures};
     use serde_json::{Value, json};
 
-    fn branded(contract: &Contract, overrides: Value) -> Result<Contract, String> {
-        contract.with_overrides(&overrides, Setter::Operator).map_err(|error| error.to_string())
+    fn branded(contract: &Contract, overrides: &Value) -> Result<Contract, String> {
+        contract.with_overrides(overrides, Setter::Operator).map_err(|error| error.to_string())
     }
 
     #[test]
     fn another_brand_renames_every_header_that_has_it_and_the_document_keeps_the_template() {
-        let acme = branded(&fixtures::zerofee(), json!({ "brand": "Acme" })).unwrap();
+        let acme = branded(&fixtures::zerofee(), &json!({ "brand": "Acme" })).unwrap();
         assert_eq!(
             acme.headers.keys().collect::<Vec<_>>(),
             ["x-acme-delivery", "x-acme-event", "x-acme-timestamp"]
@@ -73,42 +73,42 @@ mod tests {
         assert_eq!(document["signature"]["header"], "X-{brand}-Signature");
         assert_eq!(document["headers"]["X-{brand}-Event"], "{type}");
         assert_eq!(Contract::from_json(&acme.to_json()).unwrap(), acme);
-        let back = branded(&acme, json!({ "brand": "ZeroFee" })).unwrap();
+        let back = branded(&acme, &json!({ "brand": "ZeroFee" })).unwrap();
         assert_eq!(back.hash(), fixtures::zerofee().hash());
     }
 
     #[test]
     fn a_brand_that_cannot_be_part_of_a_header_is_refused_only_where_one_has_it() {
         for brand in ["Corner Bakery", "a:b", "a/b"] {
-            let refusal = branded(&fixtures::simpaisa(), json!({ "brand": brand })).unwrap_err();
+            let refusal = branded(&fixtures::simpaisa(), &json!({ "brand": brand })).unwrap_err();
             assert!(refusal.starts_with("brand: must be letters, digits, - and _"), "{refusal}");
             assert!(refusal.contains("has it in a header's name"), "{refusal}");
         }
-        assert!(branded(&fixtures::standard(), json!({ "brand": "Corner Bakery" })).is_ok());
-        assert!(branded(&fixtures::simpaisa(), json!({ "brand": "x".repeat(120) })).is_err(), "too long");
+        assert!(branded(&fixtures::standard(), &json!({ "brand": "Corner Bakery" })).is_ok());
+        assert!(branded(&fixtures::simpaisa(), &json!({ "brand": "x".repeat(120) })).is_err(), "too long");
     }
 
     #[test]
     fn names_that_a_brand_makes_equal_are_refused() {
         let overrides = json!({ "headers": { "x-acme-event": "1" }, "brand": "Acme" });
-        let refusal = branded(&fixtures::zerofee(), overrides.clone()).unwrap_err();
+        let refusal = branded(&fixtures::zerofee(), &overrides).unwrap_err();
         assert!(refusal.contains("is `x-acme-event` with this brand, and so is `"), "{refusal}");
         let fits = json!({ "headers": { "x-acme-event": "1" }, "brand": "Beta" });
-        assert!(branded(&fixtures::zerofee(), fits).is_ok());
+        assert!(branded(&fixtures::zerofee(), &fits).is_ok());
         let taken = json!({ "brand": "Content", "headers": { "{brand}-Type": "x" } });
         assert!(
-            branded(&fixtures::zerofee(), taken).unwrap_err().ends_with("is written by the product itself")
+            branded(&fixtures::zerofee(), &taken).unwrap_err().ends_with("is written by the product itself")
         );
         let other = json!({ "headers": { "x-{type}": "x" } });
-        assert!(branded(&fixtures::zerofee(), other).unwrap_err().contains("nothing else in braces"));
+        assert!(branded(&fixtures::zerofee(), &other).unwrap_err().contains("nothing else in braces"));
     }
 
     #[test]
     fn an_override_of_a_header_finds_it_in_any_case_and_null_takes_it_away() {
         let contract =
-            branded(&fixtures::zerofee(), json!({ "headers": { "x-{brand}-EVENT": "a {type}" } })).unwrap();
+            branded(&fixtures::zerofee(), &json!({ "headers": { "x-{brand}-EVENT": "a {type}" } })).unwrap();
         assert_eq!(contract.headers["x-zerofee-event"].source(), "a {type}");
-        let contract = branded(&contract, json!({ "headers": { "X-{brand}-Event": null } })).unwrap();
+        let contract = branded(&contract, &json!({ "headers": { "X-{brand}-Event": null } })).unwrap();
         assert!(!contract.headers.contains_key("x-zerofee-event"));
         assert_eq!(contract.headers.len(), 2);
     }

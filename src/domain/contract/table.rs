@@ -11,7 +11,9 @@ fn five() -> [Contract; 5] {
 
 #[track_caller]
 fn row<T: PartialEq + fmt::Debug>(cell: impl Fn(&Contract) -> T, expected: [T; 5]) {
-    assert_eq!(five().each_ref().map(cell), expected);
+    for (contract, expected) in five().iter().zip(expected) {
+        assert_eq!(cell(contract), expected, "{}", contract.name);
+    }
 }
 
 fn names(list: &[Statuses]) -> Vec<String> {
@@ -20,6 +22,9 @@ fn names(list: &[Statuses]) -> Vec<String> {
 
 #[test]
 fn bodies() {
+    use BodyForm::{Envelope, Flat};
+    use JsonForm::{AsGiven, Sorted};
+    use TimeForm::{Milliseconds as Ms, Seconds};
     let fields = |contract: &Contract| {
         let fields = contract.body.fields.iter().map(|field| format!("{}={}", field.name, field.from.name()));
         fields.collect::<Vec<_>>().join(" ")
@@ -35,16 +40,14 @@ fn bodies() {
             "event_id=event_id event_type=type merchant_id=app_id timestamp=created_at version=payload_version data=data".into(),
         ],
     );
-    use BodyForm::{Envelope, Flat};
     row(|contract| contract.body.form, [Envelope, Envelope, Flat, Envelope, Envelope]);
-    use JsonForm::{AsGiven, Sorted};
     row(|contract| contract.body.json, [Sorted, AsGiven, AsGiven, AsGiven, AsGiven]);
-    use TimeForm::{Milliseconds as Ms, Seconds};
     row(|contract| contract.body.time, [Seconds, Ms, Ms, Ms, Ms]);
 }
 
 #[test]
 fn signatures_and_keys() {
+    use Encoding::{Base64, Hex};
     row(
         |contract| contract.signature.signs.source().to_owned(),
         ["{t}.{body}", "{t}.{body}", "{body}", "{id}.{t}.{body}", "{body}"].map(str::to_owned),
@@ -60,7 +63,6 @@ fn signatures_and_keys() {
         ]
         .map(str::to_owned),
     );
-    use Encoding::{Base64, Hex};
     row(|contract| contract.signature.encoding, [Hex, Hex, Hex, Base64, Hex]);
     row(|contract| contract.secret.rotation, [Rotation::Switch; 5]);
     row(|contract| contract.secret.key, [KeyForm::Text; 5]);
@@ -99,6 +101,7 @@ fn headers_agents_and_timeouts() {
 
 #[test]
 fn schedules() {
+    use Jitter::{Full, None as Exact};
     let last = |contract: &Contract| contract.timeline().attempts.last().unwrap().to_string();
     row(last, ["T+10h36m", "T+0…21m10s", "T+1h21m", "T+44h36m", "T+110h36m"].map(str::to_owned));
     row(|contract| contract.timeline().attempts.len(), [6, 8, 5, 8, 8]);
@@ -123,7 +126,6 @@ fn schedules() {
     for (n, wait) in bastionary().retry.waits.iter().enumerate() {
         assert_eq!(*wait, (Duration::from_secs(10) * 2u32.pow(n as u32)).min(HOUR));
     }
-    use Jitter::{Full, None as Exact};
     row(|contract| contract.retry.jitter, [Exact, Full, Exact, Exact, Exact]);
     row(|contract| contract.retry.final_wait, [None, None, Some(6 * HOUR), None, None]);
     row(|contract| contract.retry.give_up_after, [None, None, None, Some(7 * DAY), None]);
@@ -148,9 +150,9 @@ fn answers() {
 
 #[test]
 fn off_and_health() {
+    use PublishedWhileOff::{Held as Kept, None as Nothing};
     use WaitingWhenOff::{Cancelled, Held};
     row(|contract| contract.off.waiting, [Held, Held, Held, Held, Cancelled]);
-    use PublishedWhileOff::{Held as Kept, None as Nothing};
     row(|contract| contract.off.published, [Kept, Nothing, Nothing, Kept, Nothing]);
     row(|contract| contract.health.off_after_failed_events, [Some(10), None, None, None, None]);
     row(|contract| contract.health.off_after_failing_for, [None, Some(72 * HOUR), None, None, None]);
@@ -221,9 +223,9 @@ fn event_types() {
 
 #[test]
 fn standard() {
+    use Source::{CreatedAt, Data, EventId, Type};
     let standard = fixtures::standard();
     let fields: Vec<_> = standard.body.fields.iter().map(|field| (&*field.name, field.from)).collect();
-    use Source::{CreatedAt, Data, EventId, Type};
     assert_eq!(fields, [("id", EventId), ("type", Type), ("timestamp", CreatedAt), ("data", Data)]);
     assert_eq!(standard.signature.hmac_sha256.source(), "v1,{signature}");
     assert_eq!(standard.signature.ed25519.as_ref().unwrap().source(), "v1a,{signature}");

@@ -105,7 +105,7 @@ mod tests {
         format!("{}; {}", attempts.join(" "), endings.join(" or "))
     }
 
-    fn varied(retry: Value) -> Contract {
+    fn varied(retry: &Value) -> Contract {
         fixtures::zerofee().with_overrides(&json!({ "retry": retry }), Setter::Operator).unwrap()
     }
 
@@ -133,14 +133,14 @@ mod tests {
 
     #[test]
     fn age_ends_a_timeline_and_where_chance_decides_both_ends_are_told() {
-        let expires = varied(json!({ "waits": ["1m", "1h", "1h"], "give_up_after": "61m" }));
+        let expires = varied(&json!({ "waits": ["1m", "1h", "1h"], "give_up_after": "61m" }));
         assert_eq!(told(&expires), "T+0 T+1m; expired at T+1h1m", "too old exactly when it would be due");
-        let waits = varied(json!({ "waits": ["1m"], "final_wait": "1h", "give_up_after": "30m" }));
+        let waits = varied(&json!({ "waits": ["1m"], "final_wait": "1h", "give_up_after": "30m" }));
         assert_eq!(told(&waits), "T+0 T+1m; expired at T+30m");
-        let chance = varied(json!({ "waits": ["1m", "1m"], "jitter": "full", "give_up_after": "90s" }));
+        let chance = varied(&json!({ "waits": ["1m", "1m"], "jitter": "full", "give_up_after": "90s" }));
         assert_eq!(told(&chance), "T+0 T+0…1m T+0…1m30s; dead at T+0…1m30s or expired at T+1m30s");
         assert_eq!(chance.timeline().certain, 2);
-        assert_eq!(told(&varied(json!({ "waits": [] }))), "T+0; dead at T+0");
+        assert_eq!(told(&varied(&json!({ "waits": [] }))), "T+0; dead at T+0");
     }
 
     proptest! {
@@ -155,7 +155,7 @@ mod tests {
         ) {
             let waits: Vec<_> = waits.iter().map(|wait| format!("{wait}s")).collect();
             let seconds = |n: Option<u32>| n.map(|n| format!("{n}s"));
-            let contract = varied(json!({
+            let contract = varied(&json!({
                 "waits": waits, "jitter": jitter, "give_up_after": seconds(give_up), "final_wait": seconds(final_wait),
             }));
             let timeline = contract.timeline();
