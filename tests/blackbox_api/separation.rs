@@ -79,8 +79,16 @@ async fn snapshot(app: &App, ids: &Ids) -> Vec<Value> {
 /// Operations outside of any app: what an app key gets from them.
 fn outside_of_apps(method: &str, path: &str) -> Option<u16> {
     match (method, path) {
-        ("get", "/livez" | "/readyz" | "/metrics" | "/openapi.json" | "/v1/apps")
-        | ("get", "/v1/contracts" | "/v1/contracts/{contract}") => Some(200),
+        (
+            "get",
+            "/livez"
+            | "/readyz"
+            | "/metrics"
+            | "/openapi.json"
+            | "/v1/apps"
+            | "/v1/contracts"
+            | "/v1/contracts/{contract}",
+        ) => Some(200),
         ("post", "/v1/apps") | ("post" | "get", "/v1/keys") | ("delete", "/v1/keys/{key}") => Some(403),
         _ => None,
     }
