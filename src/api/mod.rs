@@ -6,6 +6,7 @@ mod answer;
 mod apps;
 mod auth;
 mod body;
+mod contracts;
 mod dead_letters;
 mod deliveries;
 mod endpoints;
@@ -22,9 +23,11 @@ mod query;
 mod replays;
 mod secrets;
 pub mod server;
+mod status;
 #[cfg(test)]
 mod tests;
 
+pub use contracts::contract_json;
 pub use openapi::openapi_json;
 
 use crate::service::Service;
@@ -70,7 +73,7 @@ fn described_routes() -> OpenApiRouter<Arc<Api>> {
         // A producer may call an event "batch"; reading it is described as `events/{event}`.
         .route("/v1/apps/{app}/events/batch", axum::routing::get(events::get_event))
         .routes(routes!(events::get_event))
-        .routes(routes!(events::get_event_status))
+        .routes(routes!(status::get_event_status))
         .routes(routes!(events::erase_event_data))
         .routes(routes!(deliveries::list_deliveries))
         .routes(routes!(deliveries::get_delivery, deliveries::delete_delivery))
@@ -85,6 +88,8 @@ fn described_routes() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(replays::pause_replay))
         .routes(routes!(replays::resume_replay))
         .routes(routes!(replays::backfill_endpoint))
+        .routes(routes!(contracts::list_contracts))
+        .routes(routes!(contracts::get_contract))
         .routes(routes!(keys::create_key, keys::list_keys))
         .routes(routes!(keys::revoke_key))
         .routes(routes!(probes::livez))

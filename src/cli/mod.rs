@@ -1,6 +1,7 @@
 //! The command line. Exit codes: 0 done, 1 failed while running, 2 asked for something that cannot be (usage, configuration).
 
 mod backup;
+mod contracts;
 mod flags;
 mod logs;
 
@@ -22,6 +23,7 @@ Examples:
   posthaste serve                                 run it, with the defaults
   posthaste serve --config /etc/posthaste.toml    run it, with settings from a file
   POSTHASTE_LISTEN=0.0.0.0:8080 posthaste serve   run it, with settings from the environment
+  posthaste contracts                             what receivers are promised, and when they are tried again
   posthaste openapi > openapi.json                the HTTP API, described
 
 `posthaste serve --help` lists every setting; docs/configuration.md says more about each.";
@@ -46,9 +48,14 @@ enum Command {
     Restore(backup::RestoreArgs),
     /// Print the description of the HTTP API (OpenAPI 3.1, JSON)
     Openapi,
+    /// Show the contracts, or one in full: bytes, signatures, times of attempts, names
+    Contracts(contracts::ContractsCommand),
     /// Print docs/configuration.md
     #[command(hide = true)]
     ConfigDoc,
+    /// Print docs/contracts.md
+    #[command(hide = true)]
+    ContractsDoc,
 }
 
 const USAGE: u8 = 2;
@@ -72,7 +79,15 @@ fn obey(command: Command) -> ExitCode {
         Command::Backup(args) => backup::back_up(args),
         Command::Restore(args) => backup::restore(args),
         Command::Openapi => print(&crate::api::openapi_json()),
+        Command::Contracts(command) => command.obey(),
         Command::ConfigDoc => print(&config::markdown()),
+        Command::ContractsDoc => match contracts::markdown() {
+            Ok(page) => print(&page),
+            Err(error) => {
+                eprintln!("posthaste: {error:#}");
+                ExitCode::FAILURE
+            }
+        },
     }
 }
 

@@ -2,12 +2,14 @@
 
 use super::{
     Caller, Error, Patch, Service,
+    contracts::DEFAULT,
     listing::{Cursor, Page, page_by_id},
+    resolve::Follow,
 };
 use crate::{
     domain::{
         app::{App, AppSettings},
-        id::{AppId, GIVEN_ID_FORM, is_given_id},
+        id::{AppId, EventId, GIVEN_ID_FORM, is_given_id},
         key::Scope,
     },
     store::registry::Added,
@@ -23,6 +25,7 @@ pub struct NewApp {
     pub uid: Option<String>,
     pub name: String,
     pub contract: Option<String>,
+    pub overrides: Option<Value>,
     pub livemode: Option<bool>,
     pub id_prefix: Option<String>,
     pub contact_email: Option<String>,
@@ -33,6 +36,7 @@ pub struct NewApp {
 pub struct AppPatch {
     pub name: Option<String>,
     pub contract: Patch<String>,
+    pub overrides: Patch<Value>,
     pub livemode: Option<bool>,
     pub contact_email: Patch<String>,
     pub metadata: Patch<Map<String, Value>>,
@@ -47,6 +51,7 @@ impl Service {
         let settings = AppSettings {
             name: new.name,
             contract: new.contract,
+            overrides: new.overrides,
             livemode: new.livemode.unwrap_or(true),
             id_prefix: new.id_prefix,
             contact_email: new.contact_email,
@@ -56,7 +61,11 @@ impl Service {
         let now = self.clock.now();
         let id = AppId::from_i64(self.take_ids(now, 1));
         let uid = new.uid.unwrap_or_else(|| id.to_string());
-        let app = App { id, uid, settings, created_at: now, updated_at: now };
+        let mut app = App { id, uid, settings, created_at: now, updated_at: now };
+        if app.settings.id_prefix.is_none() {
+            let prefix = &self.contract_of_app(&app)?.contract.ids.event;
+            app.settings.id_prefix = Some(prefix.clone()).filter(|prefix| prefix != EventId::PREFIX);
+        }
         match self.registry.add_app(app.clone()).await? {
             Added::Taken => Err(Error::Taken(app.uid)),
             Added::Added => {
@@ -75,7 +84,7 @@ impl Service {
         page_by_id(apps, |app| app.id.as_i64(), after, limit)
     }
 
-    /// Another contract takes effect on every endpoint that names none of its own.
+    /// Another contract takes effect on every endpoint that names none of its own, other overrides on all.
     pub async fn change_app(&self, caller: Caller, uid: &str, patch: AppPatch) -> Result<Arc<App>, Error> {
         let entry = self.app(caller, uid)?;
         Self::must_be_admin(caller)?;
@@ -88,8 +97,9 @@ impl Service {
         if let Some(livemode) = patch.livemode {
             settings.livemode = livemode;
         }
-        let contract_before = settings.contract.clone();
+        let before = (settings.contract.clone(), settings.overrides.clone());
         patch.contract.apply(&mut settings.contract);
+        patch.overrides.apply(&mut settings.overrides);
         patch.contact_email.apply(&mut settings.contact_email);
         match patch.metadata {
             Patch::Absent => {}
@@ -98,16 +108,20 @@ impl Service {
         }
         self.check_app(settings)?;
         app.updated_at = self.clock.now();
-        let follow = app.settings.contract != contract_before;
-        if follow {
-            self.check_contract_of_all(&app, &entry)?;
+        let follow = match before {
+            (_, overrides) if overrides != app.settings.overrides => Some(Follow::Overrides),
+            (contract, _) if contract != app.settings.contract => Some(Follow::Contract),
+            _ => None,
+        };
+        if let Some(follow) = follow {
+            self.check_contract_of_all(&app, &entry, follow)?;
         }
         if !self.registry.change_app(app.clone()).await? {
             return Err(Error::NotFound("app"));
         }
         self.directory.put_app(app);
-        if follow {
-            self.follow_contract(&entry).await?;
+        if let Some(follow) = follow {
+            self.follow_contract(&entry, follow).await?;
         }
         Ok(entry.app())
     }
@@ -129,8 +143,10 @@ impl Service {
 
     fn check_app(&self, settings: &AppSettings) -> Result<(), Error> {
         check_text("name", &settings.name, 200)?;
-        if let Some(contract) = &settings.contract {
-            self.contracts.named(contract)?;
+        let contract = settings.contract.as_deref().unwrap_or(DEFAULT);
+        self.contracts.named(contract)?;
+        if let Some(overrides) = &settings.overrides {
+            self.contracts.check_overrides_of_app(contract, overrides)?;
         }
         if settings.id_prefix.as_deref().is_some_and(|prefix| !is_id_prefix(prefix)) {
             return Err(Error::field("id_prefix", format!("must be {ID_PREFIX_FORM}")));

@@ -19,7 +19,7 @@ use crate::{
         Browse, Ledger, Registry, Reply, StoreError,
         browse::{Cursor, DeliveryFilter, EventFilter, Listed, Page, PastAttempt},
         ledger::{Accepted, Ask, Asked, NewEvent, Record, Refilled, Settle, Want},
-        registry::{Added, Everything},
+        registry::{Added, EndpointName, Everything},
         replays::{ReplayChanged, ReplayPage, SourceSearch, Sources},
     },
     world::{SeededEntropy, SystemClock},
@@ -125,7 +125,7 @@ impl Registry for Closed {
     fn endpoint(&self, _: EndpointId) -> Reply<'_, Option<EndpointRecord>> {
         closed()
     }
-    fn endpoint_uids(&self, _: Vec<EndpointId>) -> Reply<'_, Vec<(EndpointId, String)>> {
+    fn endpoint_names(&self, _: Vec<EndpointId>) -> Reply<'_, Vec<EndpointName>> {
         closed()
     }
     fn add_key(&self, _: Key) -> Reply<'_, ()> {

@@ -80,7 +80,8 @@ impl Service {
             metadata: new.metadata.map(Value::Object),
         };
         let name = Self::contract_name(&app, &settings);
-        settings.overrides = self.contracts.allowed_overrides(name, None, new.overrides, caller)?;
+        let layers = Self::layers(&app, &settings);
+        settings.overrides = self.contracts.allowed_overrides(name, layers, new.overrides, caller)?;
         let Resolved { contract, .. } = self.contract_of(&app, &settings)?;
         self.check_settings(&settings)?;
         settings.url = self.check_url(&settings.url, &contract)?;
@@ -202,9 +203,9 @@ impl Service {
         }
         patch.contract.apply(&mut settings.contract);
         if !patch.overrides.is_absent() {
-            let (name, stored) = (Self::contract_name(app, settings), settings.overrides.as_ref());
+            let (name, layers) = (Self::contract_name(app, settings), Self::layers(app, settings));
             let asked = patch.overrides.value().cloned();
-            settings.overrides = self.contracts.allowed_overrides(name, stored, asked, caller)?;
+            settings.overrides = self.contracts.allowed_overrides(name, layers, asked, caller)?;
         }
         patch.max_in_flight.apply(&mut settings.max_in_flight);
         patch.description.apply(&mut settings.description);

@@ -20,7 +20,9 @@ pub mod readiness;
 pub mod replays;
 mod resolve;
 pub mod secrets;
+pub mod shown;
 pub mod start;
+pub mod status;
 mod switch;
 mod turns;
 

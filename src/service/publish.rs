@@ -189,8 +189,10 @@ impl Service {
         &self,
         deliveries: Vec<(DeliveryId, EndpointId)>,
     ) -> Result<Vec<(DeliveryId, EndpointName)>, Error> {
-        let names = self.endpoint_uids(deliveries.iter().map(|(_, endpoint)| *endpoint)).await?;
-        let name = |endpoint| names.get(&endpoint).cloned().unwrap_or_else(|| endpoint.to_string());
+        let names = self.endpoint_names(deliveries.iter().map(|(_, endpoint)| *endpoint)).await?;
+        let name = |endpoint: EndpointId| {
+            names.get(&endpoint).map_or_else(|| endpoint.to_string(), |name| name.uid.clone())
+        };
         Ok(deliveries.into_iter().map(|(id, endpoint)| (id, EndpointName::Text(name(endpoint)))).collect())
     }
 

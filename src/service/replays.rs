@@ -213,8 +213,8 @@ impl Service {
     }
 
     async fn show_replay(&self, replay: Replay) -> Result<ShownReplay, Error> {
-        let names = self.endpoint_uids(replay.selection.endpoint().into_iter()).await?;
-        Ok(ShownReplay { replay, endpoint: names.into_values().next() })
+        let names = self.endpoint_names(replay.selection.endpoint().into_iter()).await?;
+        Ok(ShownReplay { replay, endpoint: names.into_values().next().map(|name| name.uid) })
     }
 }
 

@@ -8,6 +8,7 @@ use super::{
     replays::{SourceSearch, Sources},
 };
 use crate::domain::{
+    contract::ContractHash,
     delivery::{Delivery, State},
     event::Event,
     id::{AppId, DeliveryId, EndpointId, EventId, ReplayId},
@@ -56,6 +57,8 @@ pub struct Listed {
     /// The event, without its data.
     pub event: Event,
     pub last_error: Option<LastError>,
+    /// The contract that the last attempt was made under whose contract is known, if there was one.
+    pub last_contract: Option<ContractHash>,
 }
 
 /// What went wrong last, if the last attempt failed.

@@ -26,6 +26,14 @@ pub enum Added {
     Taken,
 }
 
+/// How people know an endpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndpointName {
+    pub id: EndpointId,
+    pub uid: String,
+    pub url: String,
+}
+
 pub trait Registry: Send + Sync {
     fn everything(&self) -> Reply<'_, Everything>;
 
@@ -50,8 +58,8 @@ pub trait Registry: Send + Sync {
     /// One endpoint as it is stored now; `None` if it is gone.
     fn endpoint(&self, endpoint: EndpointId) -> Reply<'_, Option<EndpointRecord>>;
 
-    /// The uids of deleted endpoints too, for showing history.
-    fn endpoint_uids(&self, endpoints: Vec<EndpointId>) -> Reply<'_, Vec<(EndpointId, String)>>;
+    /// What endpoints are called and where they lead; deleted ones too, for showing history.
+    fn endpoint_names(&self, endpoints: Vec<EndpointId>) -> Reply<'_, Vec<EndpointName>>;
 
     fn add_key(&self, key: Key) -> Reply<'_, ()>;
 

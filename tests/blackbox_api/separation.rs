@@ -24,7 +24,8 @@ impl Ids {
             .replace("{endpoint}", &self.endpoint)
             .replace("{event}", &self.event)
             .replace("{delivery}", &self.delivery)
-            .replace("{key}", &self.key);
+            .replace("{key}", &self.key)
+            .replace("{contract}", "standard");
         assert!(!path.contains('{'), "{template} has a name that this test does not know");
         path
     }
@@ -78,7 +79,16 @@ async fn snapshot(app: &App, ids: &Ids) -> Vec<Value> {
 /// Operations outside of any app: what an app key gets from them.
 fn outside_of_apps(method: &str, path: &str) -> Option<u16> {
     match (method, path) {
-        ("get", "/livez" | "/readyz" | "/metrics" | "/openapi.json" | "/v1/apps") => Some(200),
+        (
+            "get",
+            "/livez"
+            | "/readyz"
+            | "/metrics"
+            | "/openapi.json"
+            | "/v1/apps"
+            | "/v1/contracts"
+            | "/v1/contracts/{contract}",
+        ) => Some(200),
         ("post", "/v1/apps") | ("post" | "get", "/v1/keys") | ("delete", "/v1/keys/{key}") => Some(403),
         _ => None,
     }

@@ -5,12 +5,12 @@ use crate::{
     domain::{
         app::App,
         contract::ContractHash,
-        endpoint::{EndpointRecord, SealedSecret, SwitchedOff},
+        endpoint::{EndpointRecord, EndpointSettings, SealedSecret, SwitchedOff},
         id::{AppId, EndpointId, KeyId},
         key::{Key, KeyHash, Scope},
         time::Timestamp,
     },
-    store::registry::{Added, Everything},
+    store::registry::{Added, EndpointName, Everything},
 };
 use rusqlite::{Connection, OptionalExtension, Row, params, types::Type};
 use std::collections::HashMap;
@@ -241,18 +241,20 @@ pub(super) fn endpoint_record(
         .optional()
 }
 
-pub(super) fn endpoint_uids(
+pub(super) fn endpoint_names(
     connection: &Connection,
     endpoints: &[EndpointId],
-) -> rusqlite::Result<Vec<(EndpointId, String)>> {
-    let mut statement = connection.prepare_cached("SELECT uid FROM endpoints WHERE id = ?1")?;
-    let mut uids = Vec::with_capacity(endpoints.len());
-    for endpoint in endpoints {
-        if let Some(uid) = statement.query_row([endpoint], |row| row.get(0)).optional()? {
-            uids.push((*endpoint, uid));
-        }
+) -> rusqlite::Result<Vec<EndpointName>> {
+    let mut statement = connection.prepare_cached("SELECT uid, settings FROM endpoints WHERE id = ?1")?;
+    let mut names = Vec::with_capacity(endpoints.len());
+    for id in endpoints {
+        let name = |row: &Row<'_>| {
+            let settings: EndpointSettings = json(row, 1)?;
+            Ok(EndpointName { id: *id, uid: row.get(0)?, url: settings.url })
+        };
+        names.extend(statement.query_row([id], |row| named(id, name(row))).optional()?);
     }
-    Ok(uids)
+    Ok(names)
 }
 
 pub(super) fn add_key(tx: &Connection, key: &Key) -> rusqlite::Result<()> {

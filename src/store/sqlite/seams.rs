@@ -24,7 +24,7 @@ use crate::{
         browse::{Cursor, DeliveryFilter, EventFilter, Listed, Page, PastAttempt},
         cluster::Joined,
         ledger::{Accepted, Ask, Asked, NewEvent, Record, Refilled, Settle, Want},
-        registry::{Added, Everything},
+        registry::{Added, EndpointName, Everything},
         replays::{ReplayChanged, ReplayPage, SourceSearch, Sources},
     },
 };
@@ -147,8 +147,8 @@ impl Registry for SqliteStore {
         self.read(move |connection| registry::endpoint_record(connection, endpoint))
     }
 
-    fn endpoint_uids(&self, endpoints: Vec<EndpointId>) -> Reply<'_, Vec<(EndpointId, String)>> {
-        self.read(move |connection| registry::endpoint_uids(connection, &endpoints))
+    fn endpoint_names(&self, endpoints: Vec<EndpointId>) -> Reply<'_, Vec<EndpointName>> {
+        self.read(move |connection| registry::endpoint_names(connection, &endpoints))
     }
 
     fn add_key(&self, key: Key) -> Reply<'_, ()> {
