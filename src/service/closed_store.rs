@@ -8,7 +8,8 @@ use crate::{
         contract::{Contract, ContractHash},
         endpoint::EndpointRecord,
         event::Event,
-        id::{AppId, DeliveryId, EndpointId, EventId, IdSource, KeyId},
+        id::{AppId, DeliveryId, EndpointId, EventId, IdSource, InspectionId, KeyId},
+        inspection::{Inspection, Report},
         key::Key,
         port::{Carried, Hand, Hands},
         seal::Keyring,
@@ -17,7 +18,7 @@ use crate::{
     store::{
         Browse, Ledger, Registry, Reply, StoreError,
         browse::{Cursor, DeliveryFilter, EventFilter, Listed, Page, PastAttempt},
-        ledger::{Accepted, Ask, Asked, NewEvent, Record, Refilled, Settle, Want},
+        ledger::{Accepted, Ask, Asked, NewEvent, Ordered, Record, Refilled, Settle, Want},
         registry::{Added, Everything},
     },
     world::{SeededEntropy, SystemClock},
@@ -81,6 +82,15 @@ impl Ledger for Closed {
         closed()
     }
     fn erase_data(&self, _: AppId, _: EventId) -> Reply<'_, bool> {
+        closed()
+    }
+    fn order_inspection(&self, _: Inspection) -> Reply<'_, Ordered> {
+        closed()
+    }
+    fn take_inspection(&self, _: u32) -> Reply<'_, Option<Inspection>> {
+        closed()
+    }
+    fn end_inspection(&self, _: InspectionId, _: Option<Report>, _: Timestamp) -> Reply<'_, bool> {
         closed()
     }
     fn flush(&self) -> Reply<'_, ()> {
@@ -157,6 +167,12 @@ impl Browse for Closed {
         _: Option<Cursor>,
         _: u32,
     ) -> Reply<'_, Page<Listed>> {
+        closed()
+    }
+    fn inspections(&self, _: EndpointId, _: Option<Cursor>, _: u32) -> Reply<'_, Page<Inspection>> {
+        closed()
+    }
+    fn inspection(&self, _: AppId, _: InspectionId) -> Reply<'_, Option<Inspection>> {
         closed()
     }
     fn waiting_count(&self) -> Reply<'_, u64> {

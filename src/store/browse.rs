@@ -7,7 +7,8 @@ use super::Reply;
 use crate::domain::{
     delivery::{Delivery, State},
     event::Event,
-    id::{AppId, DeliveryId, EndpointId, EventId},
+    id::{AppId, DeliveryId, EndpointId, EventId, InspectionId},
+    inspection::Inspection,
     outcome::Attempt,
     time::Timestamp,
 };
@@ -106,6 +107,16 @@ pub trait Browse: Send + Sync {
         after: Option<Cursor>,
         limit: u32,
     ) -> Reply<'_, Page<Listed>>;
+
+    /// The inspections of an endpoint, newest first.
+    fn inspections(
+        &self,
+        endpoint: EndpointId,
+        after: Option<Cursor>,
+        limit: u32,
+    ) -> Reply<'_, Page<Inspection>>;
+
+    fn inspection(&self, app: AppId, inspection: InspectionId) -> Reply<'_, Option<Inspection>>;
 
     /// How many deliveries wait, over all apps.
     fn waiting_count(&self) -> Reply<'_, u64>;

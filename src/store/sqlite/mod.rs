@@ -4,6 +4,7 @@ mod attempts;
 mod browse;
 mod cluster;
 mod commands;
+mod inspections;
 mod ledger;
 mod open;
 mod readers;
