@@ -1,12 +1,13 @@
 //! The engine: takes what is due, no more than it has free hands for, carries it, and records what came of it.
 //!
 //! The way of a delivery: the ledger hands it to its lane (`lanes`), `dispatch` sends a courier out, `courier` brings it to
-//! a verdict. What waits in the store is brought in by `scheduler`; `janitor` keeps house.
+//! a verdict. What waits in the store is brought in by `scheduler`; `janitor` keeps house; `inspector` tries receivers out.
 
 mod courier;
 mod custody;
 mod dispatch;
 mod hands;
+mod inspector;
 mod janitor;
 mod lane;
 mod lanes;
@@ -92,13 +93,19 @@ impl Engine {
             count_at: start,
             purge_at: start,
         };
+        let inspector = inspector::Inspector { bell: lanes.inspector.clone(), courier: courier.clone() };
         let mut dispatch = dispatch::Dispatch {
             lanes,
             ready: self.events.ready,
             courier: courier.clone(),
             grace: self.grace,
         };
-        tokio::join!(scheduler.run(stop.clone()), janitor.run(stop.clone()), dispatch.run(stop));
+        tokio::join!(
+            scheduler.run(stop.clone()),
+            janitor.run(stop.clone()),
+            inspector.run(stop.clone()),
+            dispatch.run(stop)
+        );
         // An event that was on its way into the store while everything was stopping may already have its hand, and is
         // handed over to nobody: left alone, the next start would have to take it for sent. So every hand comes back.
         for _ in 0..LAST_ROUNDS {
