@@ -23,11 +23,12 @@ const TAGS: [(&str, &str); 7] = [
 ];
 
 /// What stands for a name in a path.
-const PATH_PARAMETERS: [(&str, &str); 5] = [
+const PATH_PARAMETERS: [(&str, &str); 6] = [
     ("app", "The app's id."),
     ("endpoint", "The endpoint's id."),
     ("event", "The event's id: the producer's or ours."),
     ("delivery", "The delivery's id."),
+    ("inspection", "The inspection's id."),
     ("key", "The key's id."),
 ];
 

@@ -11,6 +11,7 @@ pub mod deliveries;
 pub mod endpoints;
 pub mod error;
 pub mod events;
+pub mod inspections;
 pub mod keys;
 pub mod listing;
 mod measure;
