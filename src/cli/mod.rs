@@ -1,6 +1,8 @@
 //! The command line. Exit codes: 0 done, 1 failed while running, 2 asked for something that cannot be (usage, configuration).
 
+mod client;
 mod flags;
+mod inspect;
 mod logs;
 
 use crate::{
@@ -21,6 +23,7 @@ Examples:
   posthaste serve                                 run it, with the defaults
   posthaste serve --config /etc/posthaste.toml    run it, with settings from a file
   POSTHASTE_LISTEN=0.0.0.0:8080 posthaste serve   run it, with settings from the environment
+  posthaste inspect shop ep_01jd2s0a5g000         try out an endpoint's receiver
   posthaste openapi > openapi.json                the HTTP API, described
 
 `posthaste serve --help` lists every setting; docs/configuration.md says more about each.";
@@ -39,6 +42,8 @@ enum Command {
     Serve(SettingFlags),
     /// Run the server with a sample app and a sample receiver, open to this machine's own addresses
     Dev(SettingFlags),
+    /// Try out which protections an endpoint's receiver has
+    Inspect(inspect::InspectArgs),
     /// Print the description of the HTTP API (OpenAPI 3.1, JSON)
     Openapi,
     /// Print docs/configuration.md
@@ -64,6 +69,7 @@ fn obey(command: Command) -> ExitCode {
     match command {
         Command::Serve(flags) => start(Mode::Serve, flags.0),
         Command::Dev(flags) => start(Mode::Dev, flags.0),
+        Command::Inspect(args) => inspect::run(args),
         Command::Openapi => print(&crate::api::openapi_json()),
         Command::ConfigDoc => print(&config::markdown()),
     }
