@@ -34,8 +34,8 @@ pub trait Registry: Send + Sync {
     /// Replaces the settings; `false` if there is no such app.
     fn change_app(&self, app: App) -> Reply<'_, bool>;
 
-    /// Removes the app, its endpoints with their inspections, and its keys at once. Its events and deliveries are removed by `Cluster::purge`,
-    /// which finds the rest by itself; nothing of them can be read any more.
+    /// Removes the app, its endpoints with their inspections, and its keys at once. Its events and deliveries are removed by
+    /// `Cluster::purge`, which finds the rest by itself; nothing of them can be read any more.
     fn remove_app(&self, app: AppId) -> Reply<'_, bool>;
 
     fn add_endpoint(&self, endpoint: EndpointRecord) -> Reply<'_, Added>;

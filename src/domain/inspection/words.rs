@@ -56,7 +56,8 @@ pub(super) const WHY_HEALTH: &str =
     "With a health address people can tell a receiver that is down from one that refuses.";
 pub(super) const NO_HEALTH_URL: &str =
     "If the receiver has an address that answers 2xx while it is well, set it as health_url on the endpoint.";
-pub(super) const HEALTH_FAILED: &str = "Let the health_url answer a plain GET with 2xx, without a redirect and without a key, while the receiver is well.";
+pub(super) const HEALTH_FAILED: &str = "Let the health_url answer a plain GET with 2xx, without a redirect and \
+     without a key, while the receiver is well.";
 pub(super) const ONLY_ONCE: &str =
     "Whether the work was done only once cannot be seen from outside: look it up in the receiver.";
 pub(super) const OUR_FAULT: &str = "The request did not get through from here; inspect again later.";
@@ -64,9 +65,9 @@ pub(super) const BUSY: &str =
     "The receiver asked to come back later, which says nothing about the request; inspect again later.";
 pub(super) const FIRST_THINGS_FIRST: &str = "Make the receiver accept the correct delivery first.";
 pub(super) const UNSENDABLE: &str = "Check the endpoint's contract and rotate its secret.";
-pub(super) const REFUSED_BADLY: &str = "It was not accepted, and that protects you. But only a 4xx says that the request is wrong: after any other answer, or \
-     none, a sender tries again and people look for an outage. Answer 400 or 401 when verifying fails, and keep 5xx for \
-     faults of your own.";
+pub(super) const REFUSED_BADLY: &str = "It was not accepted, and that protects you. But only a 4xx says that the \
+     request is wrong: after any other answer, or none, a sender tries again and people look for an outage. \
+     Answer 400 or 401 when verifying fails, and keep 5xx for faults of your own.";
 pub(super) const TOO_SLOW: &str =
     "Verify, store the event, answer, and do the work afterwards: a sender that stops waiting tries again.";
 
