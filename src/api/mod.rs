@@ -13,6 +13,7 @@ mod endpoints;
 mod envelope;
 mod events;
 mod fields;
+mod inspections;
 mod keys;
 mod metrics;
 mod openapi;
@@ -66,6 +67,10 @@ fn described_routes() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(endpoints::test_endpoint))
         .routes(routes!(endpoints::enable_endpoint))
         .routes(routes!(endpoints::disable_endpoint))
+        .routes(routes!(inspections::inspect_endpoint))
+        .routes(routes!(inspections::ping_endpoint))
+        .routes(routes!(inspections::list_inspections))
+        .routes(routes!(inspections::get_inspection))
         .routes(routes!(secrets::get_secret))
         .routes(routes!(secrets::rotate_secret))
         .routes(routes!(publish::publish_event, events::list_events))

@@ -25,12 +25,13 @@ const TAGS: [(&str, &str); 9] = [
 ];
 
 /// What stands for a name in a path.
-const PATH_PARAMETERS: [(&str, &str); 7] = [
+const PATH_PARAMETERS: [(&str, &str); 8] = [
     ("app", "The app's id."),
     ("endpoint", "The endpoint's id."),
     ("event", "The event's id: the producer's or ours."),
     ("delivery", "The delivery's id."),
     ("contract", "The contract's name."),
+    ("inspection", "The inspection's id."),
     ("key", "The key's id."),
     ("replay", "The replay's id."),
 ];

@@ -12,6 +12,7 @@ pub mod endpoint;
 pub mod event;
 pub mod field;
 pub mod id;
+pub mod inspection;
 mod json;
 pub mod key;
 pub mod outcome;

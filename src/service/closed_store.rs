@@ -8,7 +8,8 @@ use crate::{
         contract::{Contract, ContractHash},
         endpoint::EndpointRecord,
         event::Event,
-        id::{AppId, DeliveryId, EndpointId, EventId, Ids, KeyId, ReplayId},
+        id::{AppId, DeliveryId, EndpointId, EventId, Ids, InspectionId, KeyId, ReplayId},
+        inspection::{Inspection, Report},
         key::Key,
         port::{Carried, Hand, Hands},
         replay::{Replay, ReplayState},
@@ -18,7 +19,7 @@ use crate::{
     store::{
         Browse, Ledger, Registry, Reply, StoreError,
         browse::{Cursor, DeliveryFilter, EventFilter, Listed, Page, PastAttempt},
-        ledger::{Accepted, Ask, Asked, NewEvent, Record, Refilled, Settle, Want},
+        ledger::{Accepted, Ask, Asked, NewEvent, Ordered, Record, Refilled, Settle, Want},
         registry::{Added, EndpointName, Everything},
         replays::{ReplayChanged, ReplayPage, SourceSearch, Sources},
     },
@@ -93,6 +94,15 @@ impl Ledger for Closed {
         closed()
     }
     fn change_replay(&self, _: AppId, _: ReplayId, _: ReplayState, _: Timestamp) -> Reply<'_, ReplayChanged> {
+        closed()
+    }
+    fn order_inspection(&self, _: Inspection) -> Reply<'_, Ordered> {
+        closed()
+    }
+    fn take_inspection(&self, _: u32) -> Reply<'_, Option<Inspection>> {
+        closed()
+    }
+    fn end_inspection(&self, _: InspectionId, _: Option<Report>, _: Timestamp) -> Reply<'_, bool> {
         closed()
     }
     fn flush(&self) -> Reply<'_, ()> {
@@ -178,6 +188,12 @@ impl Browse for Closed {
         closed()
     }
     fn replay(&self, _: AppId, _: ReplayId) -> Reply<'_, Option<Replay>> {
+        closed()
+    }
+    fn inspections(&self, _: EndpointId, _: Option<Cursor>, _: u32) -> Reply<'_, Page<Inspection>> {
+        closed()
+    }
+    fn inspection(&self, _: AppId, _: InspectionId) -> Reply<'_, Option<Inspection>> {
         closed()
     }
     fn waiting_count(&self) -> Reply<'_, u64> {

@@ -38,6 +38,7 @@ pub struct NewEndpoint {
     pub secret: Option<String>,
     pub headers: Option<Vec<(String, String)>>,
     pub max_in_flight: Option<u32>,
+    pub health_url: Option<String>,
     pub description: Option<String>,
     pub metadata: Option<Map<String, Value>>,
 }
@@ -51,6 +52,7 @@ pub struct EndpointPatch {
     pub overrides: Patch<Value>,
     pub headers: Patch<Vec<(String, String)>>,
     pub max_in_flight: Patch<u32>,
+    pub health_url: Patch<String>,
     pub description: Patch<String>,
     pub metadata: Patch<Map<String, Value>>,
 }
@@ -76,6 +78,7 @@ impl Service {
             contract: new.contract,
             overrides: None,
             max_in_flight: new.max_in_flight,
+            health_url: new.health_url,
             description: new.description,
             metadata: new.metadata.map(Value::Object),
         };
@@ -84,7 +87,7 @@ impl Service {
         settings.overrides = self.contracts.allowed_overrides(name, layers, new.overrides, caller)?;
         let Resolved { contract, .. } = self.contract_of(&app, &settings)?;
         self.check_settings(&settings)?;
-        settings.url = self.check_url(&settings.url, &contract)?;
+        self.check_urls(&mut settings, &contract)?;
         let id = EndpointId::from_i64(self.take_ids(now, 1));
         let mut record = EndpointRecord {
             id,
@@ -195,6 +198,7 @@ impl Service {
     ) -> Result<(), Error> {
         let settings = &mut record.settings;
         let moves = patch.url.is_some() || !patch.contract.is_absent() || !patch.overrides.is_absent();
+        let health_moves = !patch.health_url.is_absent();
         settings.url = patch.url.unwrap_or_else(|| settings.url.clone());
         match patch.event_types {
             Patch::Absent => {}
@@ -208,6 +212,7 @@ impl Service {
             settings.overrides = self.contracts.allowed_overrides(name, layers, asked, caller)?;
         }
         patch.max_in_flight.apply(&mut settings.max_in_flight);
+        patch.health_url.apply(&mut settings.health_url);
         patch.description.apply(&mut settings.description);
         match patch.metadata {
             Patch::Absent => {}
@@ -217,7 +222,9 @@ impl Service {
         self.check_settings(settings)?;
         let Resolved { contract, hash } = self.contract_of(app, settings)?;
         if moves {
-            settings.url = self.check_url(&settings.url, &contract)?;
+            self.check_urls(settings, &contract)?;
+        } else if health_moves {
+            self.check_health_url(settings, &contract)?;
         }
         if hash != endpoint.contract_hash {
             Signer::prepare(&contract, &endpoint.secrets).map_err(|error| Error::field("contract", error))?;
@@ -245,11 +252,27 @@ impl Service {
         check_metadata(settings.metadata.as_ref())
     }
 
-    /// The URL in its canonical spelling, if the policy and the contract let it be called.
-    pub(super) fn check_url(&self, url: &str, contract: &Contract) -> Result<String, Error> {
-        let target = Target::parse(url, &self.addresses).map_err(|error| Error::field("url", error))?;
+    /// Puts both URLs into their canonical spelling, if the policy and the contract let them be called.
+    pub(super) fn check_urls(
+        &self,
+        settings: &mut EndpointSettings,
+        contract: &Contract,
+    ) -> Result<(), Error> {
+        settings.url = self.check_url("url", &settings.url, contract)?;
+        self.check_health_url(settings, contract)
+    }
+
+    fn check_health_url(&self, settings: &mut EndpointSettings, contract: &Contract) -> Result<(), Error> {
+        if let Some(url) = &settings.health_url {
+            settings.health_url = Some(self.check_url("health_url", url, contract)?);
+        }
+        Ok(())
+    }
+
+    fn check_url(&self, field: &str, url: &str, contract: &Contract) -> Result<String, Error> {
+        let target = Target::parse(url, &self.addresses).map_err(|error| Error::field(field, error))?;
         if !target.is_https() && contract.https_only.unwrap_or(self.limits.https_only) {
-            return Err(Error::field("url", "must start with https://"));
+            return Err(Error::field(field, "must start with https://"));
         }
         Ok(target.as_str().to_owned())
     }

@@ -152,7 +152,7 @@ impl Service {
         self.accept(&app, Composed { new, deliveries }, begun).await.map(|_| test)
     }
 
-    fn must_accept(&self) -> Result<(), Error> {
+    pub(super) fn must_accept(&self) -> Result<(), Error> {
         self.readiness.refusal().map_or(Ok(()), |reason| Err(Error::Unavailable(reason.detail)))
     }
 

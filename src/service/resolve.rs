@@ -41,6 +41,8 @@ impl Service {
     pub(super) fn ready(&self, app: &App, record: EndpointRecord) -> Result<Endpoint, Error> {
         let Resolved { contract, hash } = self.contract_of(app, &record.settings)?;
         let target = Target::stored(&record.settings.url).map_err(|error| Error::field("url", error))?;
+        let health = record.settings.health_url.as_deref().map(Target::stored).transpose();
+        let health = health.map_err(|error| Error::field("health_url", error))?;
         let patterns = Patterns::parse(&record.settings.event_types)?;
         let place = place_of(app, &record);
         let secrets = record
@@ -68,6 +70,7 @@ impl Service {
         Ok(Endpoint {
             record,
             target,
+            health,
             patterns,
             contract,
             contract_hash: hash,
@@ -110,7 +113,7 @@ impl Service {
     ) -> Result<(), Error> {
         for endpoint in entry.endpoints().iter().filter(|endpoint| follow.concerns(endpoint)) {
             let fits = self.contract_of(app, &endpoint.record.settings).and_then(|resolved| {
-                self.check_url(&endpoint.record.settings.url, &resolved.contract)?;
+                self.check_urls(&mut endpoint.record.settings.clone(), &resolved.contract)?;
                 check_headers(&endpoint.headers, &resolved.contract)?;
                 Signer::prepare(&resolved.contract, &endpoint.secrets)
                     .map_err(|error| Error::field("contract", error))

@@ -11,7 +11,8 @@ use crate::domain::{
     contract::ContractHash,
     delivery::{Delivery, State},
     event::Event,
-    id::{AppId, DeliveryId, EndpointId, EventId, ReplayId},
+    id::{AppId, DeliveryId, EndpointId, EventId, InspectionId, ReplayId},
+    inspection::Inspection,
     outcome::Attempt,
     replay::Replay,
     time::Timestamp,
@@ -120,6 +121,15 @@ pub trait Browse: Send + Sync {
     fn replays(&self, app: AppId, after: Option<Cursor>, limit: u32) -> Reply<'_, Page<Replay>>;
 
     fn replay(&self, app: AppId, replay: ReplayId) -> Reply<'_, Option<Replay>>;
+    /// The inspections of an endpoint, newest first.
+    fn inspections(
+        &self,
+        endpoint: EndpointId,
+        after: Option<Cursor>,
+        limit: u32,
+    ) -> Reply<'_, Page<Inspection>>;
+
+    fn inspection(&self, app: AppId, inspection: InspectionId) -> Reply<'_, Option<Inspection>>;
 
     /// How many deliveries wait, over all apps.
     fn waiting_count(&self) -> Reply<'_, u64>;

@@ -42,8 +42,8 @@ pub trait Registry: Send + Sync {
     /// Replaces the settings; `false` if there is no such app.
     fn change_app(&self, app: App) -> Reply<'_, bool>;
 
-    /// Removes the app, its endpoints and its keys at once. Its events and deliveries are removed by `Cluster::purge`,
-    /// which finds the rest by itself; nothing of them can be read any more.
+    /// Removes the app, its endpoints with their inspections, and its keys at once. Its events and deliveries are removed by
+    /// `Cluster::purge`, which finds the rest by itself; nothing of them can be read any more.
     fn remove_app(&self, app: AppId) -> Reply<'_, bool>;
 
     fn add_endpoint(&self, endpoint: EndpointRecord) -> Reply<'_, Added>;
@@ -52,7 +52,7 @@ pub trait Registry: Send + Sync {
     /// `false` if that is not so or the endpoint is gone: someone else was faster, read again.
     fn change_endpoint(&self, endpoint: EndpointRecord) -> Reply<'_, bool>;
 
-    /// Marks it deleted: its history stays, its secrets and headers go.
+    /// Marks it deleted: its history stays, its secrets and headers go, an inspection that waits or runs is cancelled.
     fn remove_endpoint(&self, endpoint: EndpointId, now: Timestamp) -> Reply<'_, bool>;
 
     /// One endpoint as it is stored now; `None` if it is gone.

@@ -9,6 +9,7 @@
 mod harness;
 
 mod description;
+mod verifier;
 mod wire;
 mod world;
 
@@ -25,6 +26,9 @@ mod contracts;
 mod dedup;
 mod delivery_life;
 mod endpoints;
+mod inspect;
+mod inspect_command;
+mod inspect_life;
 mod keys;
 mod lists;
 mod metrics;

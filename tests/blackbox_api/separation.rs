@@ -14,6 +14,7 @@ struct Ids {
     endpoint: String,
     event: String,
     delivery: String,
+    inspection: String,
     key: String,
 }
 
@@ -24,8 +25,9 @@ impl Ids {
             .replace("{endpoint}", &self.endpoint)
             .replace("{event}", &self.event)
             .replace("{delivery}", &self.delivery)
-            .replace("{key}", &self.key)
-            .replace("{contract}", "standard");
+            .replace("{contract}", "standard")
+            .replace("{inspection}", &self.inspection)
+            .replace("{key}", &self.key);
         assert!(!path.contains('{'), "{template} has a name that this test does not know");
         path
     }
@@ -39,8 +41,10 @@ async fn furnished(world: &World, url: &str) -> (App, Ids) {
     let delivery = text(&published["deliveries"][0]["id"]);
     app.until_is(&delivery, "dead").await;
     let event = text(&published["id"]);
+    let inspection = text(&app.act(&format!("/endpoints/{endpoint}/inspect")).await.is(202)["id"]);
+    crate::inspect::until_ended(&app, &inspection).await;
     let own = App { id: app.id.clone(), api: world.with_key(text(&key["key"])) };
-    (own, Ids { app: app.id, endpoint, event, delivery, key: text(&key["id"]) })
+    (own, Ids { app: app.id, endpoint, event, delivery, inspection, key: text(&key["id"]) })
 }
 
 fn unknown_ids() -> Ids {
@@ -49,6 +53,7 @@ fn unknown_ids() -> Ids {
         endpoint: "ep_0000000000001".into(),
         event: "evt_0000000000001".into(),
         delivery: "dlv_0000000000001".into(),
+        inspection: "ins_0000000000001".into(),
         key: "key_0000000000001".into(),
     }
 }
@@ -69,6 +74,7 @@ async fn snapshot(app: &App, ids: &Ids) -> Vec<Value> {
         "/events".into(),
         format!("/events/{}", ids.event),
         format!("/deliveries/{}", ids.delivery),
+        format!("/endpoints/{}/inspections", ids.endpoint),
         "/dead-letters".into(),
     ] {
         shown.push(app.get(&path).await.is(200));

@@ -43,6 +43,7 @@ fn full_endpoint(stage: &mut Stage) -> EndpointRecord {
             contract: Some("zerofee".into()),
             overrides: Some(json!({"retry": {"waits": ["1s"]}})),
             max_in_flight: Some(3),
+            health_url: Some("https://example.com/health".into()),
             description: Some(String::new()),
             metadata: Some(json!({})),
         },

@@ -1,6 +1,6 @@
 //! Apps, endpoints, keys and contracts: small tables, read whole at start.
 
-use super::{cluster, row::named};
+use super::{cluster, inspections, row::named};
 use crate::{
     domain::{
         app::App,
@@ -146,6 +146,7 @@ pub(super) fn remove_app(tx: &Connection, app: AppId) -> rusqlite::Result<bool> 
         return Ok(false);
     }
     tx.execute("DELETE FROM secrets WHERE endpoint IN (SELECT id FROM endpoints WHERE app = ?1)", [app])?;
+    tx.execute("DELETE FROM inspections WHERE endpoint IN (SELECT id FROM endpoints WHERE app = ?1)", [app])?;
     tx.execute("DELETE FROM endpoints WHERE app = ?1", [app])?;
     tx.execute("DELETE FROM keys WHERE app = ?1", [app])?;
     tx.execute("DELETE FROM replays WHERE app = ?1", [app])?;
@@ -212,6 +213,7 @@ pub(super) fn remove_endpoint(
     now: Timestamp,
 ) -> rusqlite::Result<bool> {
     tx.execute("DELETE FROM secrets WHERE endpoint = ?1", [endpoint])?;
+    inspections::cancel(tx, endpoint, now)?;
     let changed = tx.execute(
         "UPDATE endpoints SET deleted_at = ?2, headers = NULL WHERE id = ?1 AND deleted_at IS NULL",
         params![endpoint, now],
