@@ -15,6 +15,7 @@ struct Ids {
     event: String,
     delivery: String,
     inspection: String,
+    replay: String,
     key: String,
 }
 
@@ -27,6 +28,7 @@ impl Ids {
             .replace("{delivery}", &self.delivery)
             .replace("{contract}", "standard")
             .replace("{inspection}", &self.inspection)
+            .replace("{replay}", &self.replay)
             .replace("{key}", &self.key);
         assert!(!path.contains('{'), "{template} has a name that this test does not know");
         path
@@ -43,8 +45,11 @@ async fn furnished(world: &World, url: &str) -> (App, Ids) {
     let event = text(&published["id"]);
     let inspection = text(&app.act(&format!("/endpoints/{endpoint}/inspect")).await.is(202)["id"]);
     crate::inspect::until_ended(&app, &inspection).await;
+    let replay = json!({ "event_type": "another.type" });
+    let replay = text(&app.post("/replays", &replay).await.is(201)["id"]);
+    crate::replays::until_state(&app, &replay, "finished").await;
     let own = App { id: app.id.clone(), api: world.with_key(text(&key["key"])) };
-    (own, Ids { app: app.id, endpoint, event, delivery, inspection, key: text(&key["id"]) })
+    (own, Ids { app: app.id, endpoint, event, delivery, inspection, replay, key: text(&key["id"]) })
 }
 
 fn unknown_ids() -> Ids {
@@ -54,6 +59,7 @@ fn unknown_ids() -> Ids {
         event: "evt_0000000000001".into(),
         delivery: "dlv_0000000000001".into(),
         inspection: "ins_0000000000001".into(),
+        replay: "rpl_0000000000001".into(),
         key: "key_0000000000001".into(),
     }
 }
@@ -76,6 +82,7 @@ async fn snapshot(app: &App, ids: &Ids) -> Vec<Value> {
         format!("/deliveries/{}", ids.delivery),
         format!("/endpoints/{}/inspections", ids.endpoint),
         "/dead-letters".into(),
+        "/replays".into(),
     ] {
         shown.push(app.get(&path).await.is(200));
     }
