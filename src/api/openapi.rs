@@ -12,23 +12,25 @@ use utoipa::{
     openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme},
 };
 
-const TAGS: [(&str, &str); 7] = [
+const TAGS: [(&str, &str); 8] = [
     ("Apps", "Tenants: merchants, organisations, customers. Nobody sees another's events."),
     ("Endpoints", "Where an app's events go."),
     ("Events", "What happened, published once."),
     ("Deliveries", "One event to one endpoint, with every attempt."),
     ("Dead letters", "Deliveries that ended undelivered and wait for someone to look."),
+    ("Event types", "What can be published, and the versions of its data that endpoints can be pinned to."),
     ("Keys", "Who may do what."),
     ("Operation", "For load balancers, monitoring and tools; without a key."),
 ];
 
 /// What stands for a name in a path.
-const PATH_PARAMETERS: [(&str, &str); 5] = [
+const PATH_PARAMETERS: [(&str, &str); 6] = [
     ("app", "The app's id."),
     ("endpoint", "The endpoint's id."),
     ("event", "The event's id: the producer's or ours."),
     ("delivery", "The delivery's id."),
     ("key", "The key's id."),
+    ("type", "The event type's name."),
 ];
 
 #[derive(OpenApi)]

@@ -14,7 +14,7 @@ use crate::{
         address::AddressPolicy, contract::Contract, directory::Directory, id::IdSource, seal::Keyring,
         tally::Tally,
     },
-    engine::{Courier, Engine, EngineLimits, Lanes, Rounds},
+    engine::{Courier, Engine, EngineLimits, Lanes, Renderer, Rounds},
     outbound::{Client, Options, SystemResolver},
     service::{self, Service},
     store::{
@@ -125,7 +125,15 @@ impl Node {
         let engine = Engine {
             lanes,
             events,
-            courier: Courier { directory, ledger: store.clone(), carrier: client, clock, entropy, tally },
+            courier: Courier {
+                directory,
+                ledger: store.clone(),
+                carrier: client,
+                clock,
+                entropy,
+                tally,
+                renderer: Renderer::default(),
+            },
             cluster: store.clone(),
             browse: store.clone(),
             grace: settings.shutdown_grace,

@@ -88,6 +88,7 @@ id_type!(
     "dlv"
 );
 id_type!(KeyId, "key");
+id_type!(EventTypeId, "typ");
 
 /// One HTTP request of a delivery: its place in the delivery's history, from 1. Printed as `del_…`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

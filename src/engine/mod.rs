@@ -1,19 +1,24 @@
 //! The engine: takes what is due, no more than it has free hands for, carries it, and records what came of it.
 //!
-//! The way of a delivery: the ledger hands it to its lane (`lanes`), `dispatch` sends a courier out, `courier` brings it to
-//! a verdict. What waits in the store is brought in by `scheduler`; `janitor` keeps house.
+//! The way of a delivery: the ledger hands it to its lane (`lanes`), `dispatch` sends a courier out, `renderer` makes the
+//! payload, `courier` brings it to a verdict. What waits in the store is brought in by `scheduler`; `janitor` keeps house.
 
 mod courier;
 mod custody;
 mod dispatch;
+mod fault;
 mod hands;
 mod janitor;
 mod lane;
 mod lanes;
+mod parcel;
+mod renderer;
 mod scheduler;
+mod trial;
 
 pub use courier::Courier;
 pub use lanes::{EngineLimits, LaneEvents, Lanes};
+pub use renderer::Renderer;
 
 use crate::{
     domain::{port::Handover, time::Timestamp},

@@ -10,6 +10,7 @@ mod contracts;
 pub mod deliveries;
 pub mod endpoints;
 pub mod error;
+pub mod event_types;
 pub mod events;
 pub mod keys;
 pub mod listing;
@@ -22,6 +23,7 @@ pub mod secrets;
 pub mod start;
 mod switch;
 mod turns;
+mod workbench;
 
 pub use error::Error;
 pub use patch::Patch;
@@ -46,6 +48,7 @@ use crate::{
 use contracts::Contracts;
 use std::sync::{Arc, Mutex, PoisonError};
 use turns::Turns;
+use workbench::Workbench;
 
 /// What the operator sets for everybody.
 #[derive(Clone, Copy, Debug)]
@@ -99,6 +102,9 @@ pub struct Service {
     readiness: Readiness,
     app_turns: Turns,
     endpoint_turns: Turns,
+    /// Changes of the catalogue happen one after the other.
+    catalogue_turn: tokio::sync::Mutex<()>,
+    workbench: Workbench,
 }
 
 /// Whoever showed a valid key.
@@ -126,6 +132,8 @@ impl Service {
             readiness: Readiness::default(),
             app_turns: Turns::default(),
             endpoint_turns: Turns::default(),
+            catalogue_turn: tokio::sync::Mutex::default(),
+            workbench: Workbench::default(),
         }
     }
 

@@ -12,7 +12,7 @@ use posthaste::{
         address::AddressPolicy, contract::Contract, directory::Directory, id::IdSource, seal::Keyring,
         tally::Tally,
     },
-    engine::{Courier, Engine, EngineLimits, Lanes, Rounds},
+    engine::{Courier, Engine, EngineLimits, Lanes, Renderer, Rounds},
     service::{Limits, Parts, Service},
     store::{
         Cluster, CommitWatch,
@@ -277,6 +277,7 @@ impl Boot {
                 clock: world.clock.clone(),
                 entropy: world.entropy.clone(),
                 tally: Arc::new(Tally::default()),
+                renderer: Renderer::default(),
             },
             cluster: self.store.clone(),
             browse: self.store.clone(),

@@ -19,7 +19,8 @@ fn newest_id(tx: &Connection) -> rusqlite::Result<i64> {
     tx.prepare_cached(
         "SELECT max(ifnull((SELECT max(id) FROM events), 0), ifnull((SELECT max(id) FROM deliveries), 0),
                     ifnull((SELECT max(id) FROM apps), 0), ifnull((SELECT max(id) FROM endpoints), 0),
-                    ifnull((SELECT max(id) FROM keys), 0), ifnull((SELECT id FROM newest), 0))",
+                    ifnull((SELECT max(id) FROM keys), 0), ifnull((SELECT max(id) FROM event_types), 0),
+                    ifnull((SELECT id FROM newest), 0))",
     )?
     .query_row([], |row| row.get(0))
 }

@@ -4,6 +4,7 @@ mod attempts;
 mod browse;
 mod cluster;
 mod commands;
+mod event_types;
 mod ledger;
 mod open;
 mod readers;
