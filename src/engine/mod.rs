@@ -15,6 +15,7 @@ mod parcel;
 mod renderer;
 mod scheduler;
 mod trial;
+mod turn;
 
 pub use courier::Courier;
 pub use lanes::{EngineLimits, LaneEvents, Lanes};

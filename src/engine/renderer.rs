@@ -4,7 +4,7 @@
 //! Functions run on threads of their own, a few at once and of each function one. A run that takes long goes on aside, in
 //! the only place for such runs, so that an endless one keeps neither its own function nor any other from its turn.
 
-use super::{fault::Fault, trial::Trial};
+use super::{fault::Fault, trial::Trial, turn::Turn};
 use crate::domain::{
     body,
     contract::RenderingRule,
@@ -15,21 +15,18 @@ use crate::domain::{
 };
 use std::{
     collections::HashMap,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
+    sync::Semaphore,
     time::{Instant, timeout, timeout_at},
 };
 
 /// How long a delivery waits for its turn before it goes back and makes room for others.
 const TURN_WITHIN: Duration = Duration::from_secs(1);
 /// A function takes a fraction of a millisecond; what takes this long goes on aside.
-const QUICK: Duration = Duration::from_millis(250);
+const QUICK: Duration = Duration::from_millis(100);
 const QUICK_AT_ONCE: usize = 3;
 const SLOW_AT_ONCE: usize = 1;
 
@@ -38,13 +35,6 @@ pub struct Renderer {
     slow: Arc<Semaphore>,
     /// By event type and version. One that nobody holds is forgotten when there are many.
     turns: Mutex<HashMap<(String, Arc<str>), Arc<Turn>>>,
-}
-
-/// One function's turn.
-struct Turn {
-    place: Arc<Semaphore>,
-    /// Its last run was not quick: nobody waits behind it.
-    is_slow: AtomicBool,
 }
 
 impl Default for Renderer {
@@ -111,20 +101,26 @@ impl Renderer {
         if let Some(converted) = event.bodies.converted(version) {
             return Ok(converted);
         }
-        let quick = timeout_at(until, self.quick.clone().acquire_owned()).await;
-        let quick = quick.ok().and_then(Result::ok).ok_or_else(busy)?;
-        let mut trial = Trial::begin(version.clone(), event.data.clone(), rule);
-        let converted = match timeout(QUICK, trial.end()).await {
-            Ok(converted) => {
-                turn.is_slow.store(false, Relaxed);
-                converted
-            }
-            Err(_) => {
-                turn.is_slow.store(true, Relaxed);
-                // Without a place aside it is stopped here, and comes back later.
-                let slow = self.slow.clone().try_acquire_owned().map_err(|_| busy())?;
-                drop((place, quick));
-                trial.end_aside(slow).await
+        let begin = || Trial::begin(version.clone(), event.data.clone(), rule);
+        let aside = || self.slow.clone().try_acquire_owned().map_err(|_| busy());
+        let converted = if turn.is_known_as_long(event.id) {
+            drop(place);
+            let slow = aside()?;
+            begin().end_aside(slow).await
+        } else {
+            let quick = timeout_at(until, self.quick.clone().acquire_owned()).await;
+            let quick = quick.ok().and_then(Result::ok).ok_or_else(busy)?;
+            let mut trial = begin();
+            let ended = timeout(QUICK, trial.end()).await.ok();
+            turn.note(event.id, ended.is_some());
+            match ended {
+                Some(converted) => converted,
+                None => {
+                    // Without a place aside it is stopped here, and comes back later.
+                    let slow = aside()?;
+                    drop((place, quick));
+                    trial.end_aside(slow).await
+                }
             }
         };
         event.bodies.keep_converted(version.clone(), converted.clone());
@@ -134,23 +130,8 @@ impl Renderer {
     fn turn(&self, event_type: &str, version: &Arc<str>) -> Arc<Turn> {
         let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         if turns.len() == turns.capacity() {
-            turns.retain(|_, turn| Arc::strong_count(turn) > 1 || turn.is_slow.load(Relaxed));
+            turns.retain(|_, turn| Arc::strong_count(turn) > 1 || turn.is_long());
         }
         turns.entry((event_type.to_owned(), version.clone())).or_default().clone()
-    }
-}
-
-impl Default for Turn {
-    fn default() -> Self {
-        Self { place: Arc::new(Semaphore::new(1)), is_slow: AtomicBool::new(false) }
-    }
-}
-
-impl Turn {
-    async fn take(&self, until: Instant) -> Option<OwnedSemaphorePermit> {
-        if self.is_slow.load(Relaxed) {
-            return self.place.clone().try_acquire_owned().ok();
-        }
-        timeout_at(until, self.place.clone().acquire_owned()).await.ok()?.ok()
     }
 }
