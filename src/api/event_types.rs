@@ -257,7 +257,7 @@ pub(super) async fn try_event_type(
     let as_written = trial.raw("data");
     let TrialFields { data, version, function, schema } = trial.given;
     let is_draft = function.is_some() || schema.is_some();
-    let draft = is_draft.then(|| VersionDocument { function, schema, ..VersionDocument::default() });
+    let draft = is_draft.then(|| VersionDocument { schema, function, ..VersionDocument::default() });
     let trial = Trial { data: data.and(as_written), version, draft };
     let (version, made) = api.service.try_version(caller, &segment(uri.path(), 3)?, trial).await?;
     let data = String::from_utf8(made).ok().and_then(|made| RawValue::from_string(made).ok());

@@ -105,13 +105,11 @@ impl Parcel {
 }
 
 fn signed(endpoint: &Endpoint, request: &RequestParts<'_>) -> Result<Vec<Header>, SigningFailed> {
-    match &endpoint.signer {
-        Some(signer) => request::headers(&endpoint.contract, signer, request),
-        None => {
-            let signer = Signer::prepare_what_fits(&endpoint.contract, &endpoint.secrets)?;
-            request::headers(&endpoint.contract, &signer, request)
-        }
+    if let Some(signer) = &endpoint.signer {
+        return request::headers(&endpoint.contract, signer, request);
     }
+    let signer = Signer::prepare_what_fits(&endpoint.contract, &endpoint.secrets)?;
+    request::headers(&endpoint.contract, &signer, request)
 }
 
 /// One row of history about this endpoint as it is now.

@@ -30,11 +30,14 @@ const QUICK: Duration = Duration::from_millis(100);
 const QUICK_AT_ONCE: usize = 3;
 const SLOW_AT_ONCE: usize = 1;
 
+/// An event type and a version.
+type FunctionName = (String, Arc<str>);
+
 pub struct Renderer {
     quick: Arc<Semaphore>,
     slow: Arc<Semaphore>,
-    /// By event type and version. One that nobody holds is forgotten when there are many.
-    turns: Mutex<HashMap<(String, Arc<str>), Arc<Turn>>>,
+    /// One that nobody holds is forgotten when there are many.
+    turns: Mutex<HashMap<FunctionName, Arc<Turn>>>,
 }
 
 impl Default for Renderer {
@@ -113,14 +116,13 @@ impl Renderer {
             let mut trial = begin();
             let ended = timeout(QUICK, trial.end()).await.ok();
             turn.note(event.id, ended.is_some());
-            match ended {
-                Some(converted) => converted,
-                None => {
-                    // Without a place aside it is stopped here, and comes back later.
-                    let slow = aside()?;
-                    drop((place, quick));
-                    trial.end_aside(slow).await
-                }
+            if let Some(converted) = ended {
+                converted
+            } else {
+                // Without a place aside it is stopped here, and comes back later.
+                let slow = aside()?;
+                drop((place, quick));
+                trial.end_aside(slow).await
             }
         };
         event.bodies.keep_converted(version.clone(), converted.clone());

@@ -24,7 +24,8 @@ impl Ids {
             .replace("{endpoint}", &self.endpoint)
             .replace("{event}", &self.event)
             .replace("{delivery}", &self.delivery)
-            .replace("{key}", &self.key);
+            .replace("{key}", &self.key)
+            .replace("{type}", "x");
         assert!(!path.contains('{'), "{template} has a name that this test does not know");
         path
     }
@@ -78,8 +79,15 @@ async fn snapshot(app: &App, ids: &Ids) -> Vec<Value> {
 /// Operations outside of any app: what an app key gets from them.
 fn outside_of_apps(method: &str, path: &str) -> Option<u16> {
     match (method, path) {
-        ("get", "/livez" | "/readyz" | "/metrics" | "/openapi.json" | "/v1/apps") => Some(200),
-        ("post", "/v1/apps") | ("post" | "get", "/v1/keys") | ("delete", "/v1/keys/{key}") => Some(403),
+        ("get", "/livez" | "/readyz" | "/metrics" | "/openapi.json" | "/v1/apps" | "/v1/event-types") => {
+            Some(200)
+        }
+        ("post", "/v1/apps")
+        | ("post" | "get", "/v1/keys")
+        | ("delete", "/v1/keys/{key}")
+        | ("post", "/v1/event-types")
+        | ("put" | "delete", "/v1/event-types/{type}") => Some(403),
+        ("get", "/v1/event-types/{type}") | ("post", "/v1/event-types/{type}/try") => Some(404),
         _ => None,
     }
 }
