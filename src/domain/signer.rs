@@ -50,7 +50,7 @@ impl Signer {
     }
 
     /// Of secrets that do not all fit the contract, those that do: a new secret repairs an endpoint whose old one has
-    /// become useless. Fails, saying what is wrong with the newest, if none fits.
+    /// become useless. Fails if none fits.
     pub fn prepare_what_fits(contract: &Contract, secrets: &[Secret]) -> Result<Self, SigningFailed> {
         let fits = |secret: &&Secret| signing_key(&contract.secret, secret).is_ok();
         let fitting: Vec<Secret> = secrets.iter().filter(fits).cloned().collect();

@@ -27,6 +27,7 @@ mod keys;
 mod lists;
 mod metrics;
 mod openapi;
+mod payload_faults;
 mod payload_versions;
 mod problems;
 mod publishing;

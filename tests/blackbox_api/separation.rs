@@ -82,11 +82,10 @@ fn outside_of_apps(method: &str, path: &str) -> Option<u16> {
         ("get", "/livez" | "/readyz" | "/metrics" | "/openapi.json" | "/v1/apps" | "/v1/event-types") => {
             Some(200)
         }
-        ("post", "/v1/apps")
+        ("post", "/v1/apps" | "/v1/event-types")
         | ("post" | "get", "/v1/keys")
-        | ("delete", "/v1/keys/{key}")
-        | ("post", "/v1/event-types")
-        | ("put" | "delete", "/v1/event-types/{type}") => Some(403),
+        | ("delete", "/v1/keys/{key}" | "/v1/event-types/{type}")
+        | ("put", "/v1/event-types/{type}") => Some(403),
         ("get", "/v1/event-types/{type}") | ("post", "/v1/event-types/{type}/try") => Some(404),
         _ => None,
     }
