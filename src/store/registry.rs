@@ -1,11 +1,12 @@
-//! The registry: apps, endpoints, keys and resolved contracts, as they are stored. The directory is built from it.
+//! The registry: apps, endpoints, keys, event types and resolved contracts, as they are stored. The directory is built from it.
 
 use super::Reply;
 use crate::domain::{
     app::App,
     contract::ContractHash,
     endpoint::EndpointRecord,
-    id::{AppId, EndpointId, KeyId},
+    event_type::EventTypeRecord,
+    id::{AppId, EndpointId, EventTypeId, KeyId},
     key::Key,
     time::Timestamp,
 };
@@ -16,6 +17,7 @@ pub struct Everything {
     pub apps: Vec<App>,
     pub endpoints: Vec<EndpointRecord>,
     pub keys: Vec<Key>,
+    pub event_types: Vec<EventTypeRecord>,
 }
 
 /// Whether something new could be stored.
@@ -64,6 +66,13 @@ pub trait Registry: Send + Sync {
     fn add_key(&self, key: Key) -> Reply<'_, ()>;
 
     fn revoke_key(&self, key: KeyId, now: Timestamp) -> Reply<'_, bool>;
+
+    /// Adds an event type at revision 1, or replaces it by a record whose revision is one higher than the stored one;
+    /// `false` if that is not so, or the name is taken: someone else was faster.
+    fn put_event_type(&self, event_type: EventTypeRecord) -> Reply<'_, bool>;
+
+    /// `false` if there is none.
+    fn remove_event_type(&self, event_type: EventTypeId) -> Reply<'_, bool>;
 
     /// Keeps a resolved contract under its hash, so that an attempt can be explained later.
     fn keep_contract(&self, hash: ContractHash, document: String) -> Reply<'_, ()>;

@@ -33,6 +33,8 @@ mod keys;
 mod lists;
 mod metrics;
 mod openapi;
+mod payload_faults;
+mod payload_versions;
 mod problems;
 mod publishing;
 mod replays;

@@ -21,6 +21,7 @@ fn newest_id(tx: &Connection) -> rusqlite::Result<i64> {
                     ifnull((SELECT max(id) FROM apps), 0), ifnull((SELECT max(id) FROM endpoints), 0),
                     ifnull((SELECT max(id) FROM keys), 0), ifnull((SELECT max(id) FROM replays), 0),
                     ifnull((SELECT id FROM newest), 0),
+                    ifnull((SELECT max(id) FROM event_types), 0),
                     ifnull((SELECT max(id) + ?1 - 1 FROM inspections), 0))",
     )?
     .query_row([inspection::IDS_TAKEN], |row| row.get(0))

@@ -3,7 +3,7 @@
 use super::{
     SqliteStore, browse, cluster,
     commands::{Accept, HandBack, Recording, Refill},
-    inspections, ledger, registry, replays,
+    event_types, inspections, ledger, registry, replays,
     work::{Call, answered},
 };
 use crate::{
@@ -13,7 +13,8 @@ use crate::{
         delivery::State,
         endpoint::EndpointRecord,
         event::Event,
-        id::{AppId, DeliveryId, EndpointId, EventId, InspectionId, KeyId, ReplayId},
+        event_type::EventTypeRecord,
+        id::{AppId, DeliveryId, EndpointId, EventId, EventTypeId, InspectionId, KeyId, ReplayId},
         inspection::{Inspection, Report},
         key::Key,
         port::Carried,
@@ -177,6 +178,14 @@ impl Registry for SqliteStore {
 
     fn revoke_key(&self, key: KeyId, now: Timestamp) -> Reply<'_, bool> {
         self.call(move |tx| registry::revoke_key(tx, key, now))
+    }
+
+    fn put_event_type(&self, event_type: EventTypeRecord) -> Reply<'_, bool> {
+        self.call(move |tx| event_types::put(tx, &event_type))
+    }
+
+    fn remove_event_type(&self, event_type: EventTypeId) -> Reply<'_, bool> {
+        self.call(move |tx| event_types::remove(tx, event_type))
     }
 
     fn keep_contract(&self, hash: ContractHash, document: String) -> Reply<'_, ()> {
