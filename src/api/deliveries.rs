@@ -83,6 +83,8 @@ pub(super) struct AttemptView {
     /// `ok`, `http`, `timeout`, `dns`, `connect`, `tls`, `stale_connection`, `address_refused`, `local` or `unknown`.
     class: &'static str,
     error: Option<String>,
+    /// Where it went; only of failed attempts.
+    url: Option<String>,
     /// Only of failed attempts.
     response_headers: Option<BTreeMap<String, String>>,
     /// The first KiB, as text.
@@ -168,6 +170,7 @@ impl AttemptView {
             success: outcome.class == Class::Ok,
             class: outcome.class.name(),
             error: outcome.error,
+            url: attempt.url,
             response_headers: (!headers.is_empty()).then_some(headers),
             response_body: (!body.is_empty()).then(|| String::from_utf8_lossy(body).into_owned()),
         }
@@ -333,6 +336,7 @@ fn detail_example() -> Value {
         "id": "del_01jd2s3c8g0011", "number": 1, "started_at": "2026-11-15T09:30:00.004Z", "duration_ms": 87,
         "timings": { "dns_ms": 2.1, "connect_ms": 11.4, "tls_ms": 24.9, "first_byte_ms": 86.0, "total_ms": 86.7 },
         "status_code": 500, "success": false, "class": "http", "error": "HTTP 500",
+        "url": "https://hooks.bakery.example/in",
         "response_headers": { "content-type": "text/plain" }, "response_body": "try later",
     }]);
     detail
@@ -363,6 +367,7 @@ mod tests {
             outcome,
             contract: ContractHash([0; 16]),
             endpoint_revision: 1,
+            url: None,
         };
         let past = PastAttempt { position: 3, number: None, attempt };
         let view = serde_json::to_value(AttemptView::of(DeliveryId::from_i64(9), past)).unwrap();

@@ -7,7 +7,7 @@ use super::{
     fields::{Given, fields},
 };
 use crate::{
-    domain::{endpoint::Endpoint, time::Timestamp},
+    domain::{endpoint::Endpoint, signer::public_key, time::Timestamp},
     service::{Service, secrets::Rotate},
 };
 use axum::extract::State;
@@ -34,9 +34,9 @@ fields! {
 #[schema(as = Secrets, example = json!({
     "secret": "whsec_bmV3IG5ldyBuZXcgbmV3IG5ldyBuZXcg",
     "secrets": [
-        { "secret": "whsec_b2xkIG9sZCBvbGQgb2xkIG9sZCBvbGQg", "valid_from": "2026-11-01T09:30:00.000Z",
+        { "secret": "whsec_b2xkIG9sZCBvbGQgb2xkIG9sZCBvbGQg", "public_key": null, "valid_from": "2026-11-01T09:30:00.000Z",
           "valid_until": "2026-11-16T09:30:00.000Z" },
-        { "secret": "whsec_bmV3IG5ldyBuZXcgbmV3IG5ldyBuZXcg", "valid_from": "2026-11-15T09:30:00.000Z",
+        { "secret": "whsec_bmV3IG5ldyBuZXcgbmV3IG5ldyBuZXcg", "public_key": null, "valid_from": "2026-11-15T09:30:00.000Z",
           "valid_until": null },
     ],
 }))]
@@ -52,6 +52,8 @@ pub(super) struct SecretsView {
 #[schema(as = Secret)]
 pub(super) struct SecretView {
     secret: String,
+    /// What receivers verify with, if the secret is an ed25519 key.
+    public_key: Option<String>,
     #[schema(format = DateTime)]
     valid_from: String,
     #[schema(format = DateTime)]
@@ -62,6 +64,7 @@ impl SecretsView {
     fn of(endpoint: &Endpoint) -> Self {
         let secrets = endpoint.secrets.iter().map(|secret| SecretView {
             secret: secret.text.clone(),
+            public_key: public_key(&endpoint.contract, secret),
             valid_from: secret.valid_from.rfc3339_millis(),
             valid_until: secret.valid_until.map(Timestamp::rfc3339_millis),
         });

@@ -117,4 +117,6 @@ pub struct Attempt {
     pub contract: super::contract::ContractHash,
     /// Which revision of the endpoint it went to.
     pub endpoint_revision: u32,
+    /// Where it went, kept when it failed: whoever looks later must see that address, not the one of today.
+    pub url: Option<String>,
 }

@@ -5,8 +5,15 @@ use super::{
     secret::{KeyBytes, Secret, key_bytes},
     time::Timestamp,
 };
-use aws_lc_rs::{hmac, signature::Ed25519KeyPair};
+use aws_lc_rs::{
+    hmac,
+    signature::{Ed25519KeyPair, KeyPair},
+};
+use base64::{Engine, prelude::BASE64_STANDARD};
 use std::{cmp::Reverse, fmt};
+
+/// Stands before a public key in the Standard Webhooks specification.
+const PUBLIC_PREFIX: &str = "whpk_";
 
 /// Why a request cannot be signed. Never holds a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -66,6 +73,16 @@ impl Signer {
         let is_valid =
             move |key: &&TimedKey| key.valid_from <= now && key.valid_until.is_none_or(|until| now < until);
         self.keys.iter().filter(is_valid).map(|timed| &timed.key).take(count_max)
+    }
+}
+
+/// What receivers verify with, if the secret is an ed25519 key; nothing about it is secret.
+pub fn public_key(contract: &Contract, secret: &Secret) -> Option<String> {
+    match signing_key(&contract.secret, secret).ok()? {
+        SigningKey::Hmac(_) => None,
+        SigningKey::Ed25519(pair) => {
+            Some(format!("{PUBLIC_PREFIX}{}", BASE64_STANDARD.encode(pair.public_key().as_ref())))
+        }
     }
 }
 

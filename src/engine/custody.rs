@@ -72,6 +72,7 @@ impl Drop for Custody {
                 outcome: Outcome::failed(Class::Unknown, error),
                 contract: ContractHash([0; 16]),
                 endpoint_revision: 0,
+                url: None,
             });
         }
         if self.attempts.is_empty() {

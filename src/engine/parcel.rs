@@ -8,7 +8,7 @@ use crate::{
         endpoint::Endpoint,
         event::Payload,
         id::AttemptId,
-        outcome::{Attempt, Outcome},
+        outcome::{Attempt, Class, Outcome},
         port::Carried,
         request::{self, Header, RequestParts},
         signer::{Signer, SigningFailed},
@@ -116,6 +116,7 @@ fn signed(endpoint: &Endpoint, request: &RequestParts<'_>) -> Result<Vec<Header>
 pub(super) fn attempt(endpoint: &Endpoint, started_at: Timestamp, outcome: Outcome) -> Attempt {
     Attempt {
         started_at,
+        url: (outcome.class != Class::Ok).then(|| endpoint.record.settings.url.clone()),
         outcome,
         contract: endpoint.contract_hash,
         endpoint_revision: endpoint.record.revision,

@@ -69,6 +69,8 @@ impl Service {
         entry: &AppEntry,
         new: NewEndpoint,
     ) -> Result<Arc<Endpoint>, Error> {
+        // The app's contract must not change between the check here and the store.
+        let _app_turn = self.app_turns.take(entry.app().id.as_i64()).await;
         let (app, now) = (entry.app(), self.clock.now());
         if new.uid.as_deref().is_some_and(|uid| !is_given_id(uid)) {
             return Err(Error::field("id", format!("must be {GIVEN_ID_FORM}")));
@@ -153,6 +155,8 @@ impl Service {
         change: impl Fn(&Endpoint, &mut EndpointRecord, Timestamp) -> Result<(), Error>,
     ) -> Result<Arc<Endpoint>, Error> {
         let id = Self::endpoint_of(entry, uid)?.id();
+        // The app's first, as whoever changes the app takes them.
+        let _app_turn = self.app_turns.take(entry.app().id.as_i64()).await;
         let _turn = self.endpoint_turns.take(id.as_i64()).await;
         let mut current = self.directory.endpoint(id).ok_or(Error::NotFound("endpoint"))?;
         for _ in 0..CHANGE_TRIES {
@@ -233,7 +237,8 @@ impl Service {
             self.check_health_url(settings, &contract)?;
         }
         if hash != endpoint.contract_hash {
-            Signer::prepare(&contract, &endpoint.secrets).map_err(|error| Error::field("contract", error))?;
+            Signer::prepare_what_fits(&contract, &endpoint.secrets)
+                .map_err(|error| Error::field("contract", error))?;
         }
         match patch.headers {
             Patch::Absent if hash == endpoint.contract_hash => {}

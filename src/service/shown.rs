@@ -18,11 +18,13 @@ pub struct Shown {
     /// Without its data.
     pub event: Event,
     pub endpoint: String,
-    /// Where the endpoint leads now, or led when it was deleted.
+    /// Where the last failed attempt went; without one, where the endpoint leads now, or led when it was deleted.
     pub url: Option<String>,
     last_error: Option<LastError>,
     /// The endpoint's; of a deleted endpoint the one of the last attempt, if there was one.
     contract: Option<Arc<Contract>>,
+    /// The one that the last attempt was made under: how long a dead letter is kept was settled with it.
+    last_contract: Option<Arc<Contract>>,
 }
 
 impl Shown {
@@ -48,7 +50,7 @@ impl Shown {
     /// A dead one: until when it is kept, unless it is kept until someone deletes it.
     pub fn expires_at(&self) -> Option<Timestamp> {
         let died_at = self.delivery.finished_at.filter(|_| self.delivery.state == State::Dead)?;
-        match self.contract.as_ref()?.retention.dead_letters {
+        match self.last_contract.as_ref().or(self.contract.as_ref())?.retention.dead_letters {
             Keep::For(duration) => Some(died_at.plus(duration)),
             Keep::Forever => None,
         }
@@ -64,18 +66,23 @@ impl Service {
         let names = self.endpoint_names(listed.iter().map(|one| one.delivery.endpoint)).await?;
         let mut past = HashMap::new();
         let mut shown = Vec::with_capacity(listed.len());
-        for Listed { delivery, event, last_error, last_contract } in listed {
-            let contract = match (self.directory.endpoint(delivery.endpoint), last_contract) {
-                (Some(endpoint), _) => Some(endpoint.contract.clone()),
-                (None, Some(hash)) => self.past_contract(hash, &mut past).await?,
-                (None, None) => None,
+        for Listed { delivery, event, last_error, last_contract, last_url } in listed {
+            let endpoint = self.directory.endpoint(delivery.endpoint);
+            let last_contract = match (last_contract, &endpoint) {
+                (Some(hash), Some(endpoint)) if endpoint.contract_hash == hash => {
+                    Some(endpoint.contract.clone())
+                }
+                (Some(hash), _) => self.past_contract(hash, &mut past).await?,
+                (None, _) => None,
             };
+            let contract = endpoint.map(|endpoint| endpoint.contract.clone()).or(last_contract.clone());
             let name = names.get(&delivery.endpoint);
             shown.push(Shown {
                 endpoint: name.map_or_else(|| delivery.endpoint.to_string(), |name| name.uid.clone()),
-                url: name.map(|name| name.url.clone()),
+                url: last_url.or_else(|| name.map(|name| name.url.clone())),
                 last_error,
                 contract,
+                last_contract,
                 delivery,
                 event,
             });
@@ -130,7 +137,8 @@ mod tests {
         };
         let last_error = Some(LastError { status, error: Some("timed out".into()) });
         let contract = contract.map(Arc::new);
-        Shown { delivery, event, endpoint: "e".into(), url: None, last_error, contract }
+        let last_contract = contract.clone();
+        Shown { delivery, event, endpoint: "e".into(), url: None, last_error, contract, last_contract }
     }
 
     #[test]

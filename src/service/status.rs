@@ -12,6 +12,10 @@ use std::cmp::Reverse;
 /// Why an event has no delivery: no endpoint that takes events subscribes to its type.
 pub const NO_ENDPOINT: &str = "no_endpoint_subscribes";
 
+/// An event whose deliveries were all deleted by hand: how they ended is not known any more.
+const DELETED: &str = "deleted";
+const DELETED_BY_HAND: &str = "deliveries_deleted";
+
 #[derive(Debug)]
 pub struct EventStatus {
     pub event: Event,
@@ -37,13 +41,15 @@ impl Service {
         let ends: Option<Vec<Timestamp>> = deliveries.iter().map(|one| one.delivery.finished_at).collect();
         let completed_at = ends.and_then(|ends| ends.into_iter().max());
         let Some(worst) = worst(&deliveries) else {
-            let status = self.contract_of_app(&app)?.contract.states.skipped.clone();
-            // Deliveries can be deleted by hand; then there was an endpoint.
-            let reason = event.is_skipped.then_some(NO_ENDPOINT);
+            let (status, reason) = if event.is_skipped {
+                (self.contract_of_app(&app)?.contract.states.skipped.clone(), NO_ENDPOINT)
+            } else {
+                (DELETED.to_owned(), DELETED_BY_HAND)
+            };
             return Ok(EventStatus {
                 event,
                 status,
-                reason,
+                reason: Some(reason),
                 next_retry_at: None,
                 last_error: None,
                 attempts,

@@ -60,6 +60,8 @@ pub struct Listed {
     pub last_error: Option<LastError>,
     /// The contract that the last attempt was made under whose contract is known, if there was one.
     pub last_contract: Option<ContractHash>,
+    /// Where the last attempt that failed went.
+    pub last_url: Option<String>,
 }
 
 /// What went wrong last, if the last attempt failed.

@@ -4,6 +4,7 @@ use crate::{
     harness::{Receipt, from_now, wait_until},
     world::{App, HOOK, WITHIN, World, receiver, text},
 };
+use aws_lc_rs::signature::{ED25519, UnparsedPublicKey};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 use standardwebhooks::Webhook;
@@ -162,4 +163,27 @@ async fn neither_secrets_nor_header_values_nor_keys_are_in_the_store_or_the_log_
     ] {
         assert!(!holds(needle.as_bytes()), "{needle}");
     }
+}
+
+#[tokio::test]
+async fn an_ed25519_secret_is_shown_with_the_public_key_that_verifies_what_it_signed() {
+    let world = World::start().await;
+    let receiver = receiver(200).await;
+    let app = world.app().await;
+    let secret = format!("whsk_{}", BASE64_STANDARD.encode([7u8; 32]));
+    let endpoint = app.endpoint(&receiver.url(HOOK), json!({ "secret": secret })).await;
+    let shown = app.get(&format!("/endpoints/{endpoint}/secret")).await.is(200);
+    let public = text(&shown["secrets"][0]["public_key"]);
+    let key = BASE64_STANDARD.decode(public.strip_prefix("whpk_").unwrap()).unwrap();
+    let receipt = receive_one(&app, &receiver).await;
+    let signature = receipt.header("webhook-signature").strip_prefix("v1a,").unwrap();
+    let signature = BASE64_STANDARD.decode(signature).unwrap();
+    let mut signed = format!("{}.{}.", receipt.id(), receipt.header("webhook-timestamp")).into_bytes();
+    signed.extend_from_slice(&receipt.body);
+    let key = UnparsedPublicKey::new(&ED25519, key);
+    assert!(key.verify(&signed, &signature).is_ok());
+
+    let plain = app.endpoint(&receiver.url("/plain"), json!({})).await;
+    let shown = app.get(&format!("/endpoints/{plain}/secret")).await.is(200);
+    assert_eq!(shown["secrets"][0]["public_key"], json!(null));
 }

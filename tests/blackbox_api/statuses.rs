@@ -241,3 +241,35 @@ async fn a_receiver_that_knows_the_secret_no_more_is_answered_with_advice() {
     app.status_when("other", "dead").await;
     assert_eq!(app.get("/dead-letters").await.is(200)["data"][0]["advice"], Value::Null);
 }
+
+#[tokio::test]
+async fn a_dead_letter_keeps_the_address_that_failed_and_its_expiry_whatever_changes_later() {
+    let world = World::start().await;
+    let receiver = receiver(500).await;
+    let app = world.app().await;
+    let once = json!({ "retry": { "waits": [] } });
+    let endpoint = app.endpoint(&receiver.url(HOOK), json!({ "overrides": once })).await;
+    app.until_is(&app.deliver().await, "dead").await;
+    let before = app.get("/dead-letters").await.is(200)["data"][0].clone();
+    assert_eq!(before["url"], receiver.url(HOOK));
+    let moved = json!({
+        "url": receiver.url("/elsewhere"), "overrides": { "retention": { "dead_letters": "1d" } },
+    });
+    app.patch(&format!("/endpoints/{endpoint}"), &moved).await.is(200);
+    let after = app.get("/dead-letters").await.is(200)["data"][0].clone();
+    assert_eq!((&after["url"], &after["expires_at"]), (&before["url"], &before["expires_at"]));
+}
+
+#[tokio::test]
+async fn an_event_whose_deliveries_were_deleted_is_not_called_skipped() {
+    let world = World::start().await;
+    let receiver = receiver(200).await;
+    let app = world.app().await;
+    app.endpoint(&receiver.url(HOOK), json!({})).await;
+    let published = app.publish("payment.created").await;
+    let delivery = text(&published["deliveries"][0]["id"]);
+    app.until_is(&delivery, "delivered").await;
+    app.delete(&format!("/deliveries/{delivery}")).await.is(204);
+    let status = app.get(&format!("/events/{}/status", text(&published["id"]))).await.is(200);
+    assert_eq!((&status["status"], &status["reason"]), (&json!("deleted"), &json!("deliveries_deleted")));
+}

@@ -133,6 +133,7 @@ pub(crate) async fn an_attempt_reads_back_whole_whatever_bytes_the_receiver_sent
         },
         contract: ContractHash(*b"\x00123456789abcde\xff"),
         endpoint_revision: u32::MAX,
+        url: Some("https://example.com/hook?a=1".into()),
     };
     let id = stage.concluded(retry_at(after(60)), sent.clone()).await;
     assert_eq!(stage.history(id).await[0].attempt, sent);

@@ -314,7 +314,7 @@ impl Drop for Stage {
 
 pub(crate) fn attempt(class: Class, status: u16) -> Attempt {
     let outcome = Outcome { status: Some(status), error: None, ..Outcome::failed(class, "") };
-    Attempt { started_at: NOW, outcome, contract: ContractHash([7; 16]), endpoint_revision: 1 }
+    Attempt { started_at: NOW, outcome, contract: ContractHash([7; 16]), endpoint_revision: 1, url: None }
 }
 
 pub(crate) fn dead(reason: DeadReason) -> Verdict {

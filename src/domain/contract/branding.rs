@@ -3,7 +3,7 @@
 use crate::domain::{field::FieldError, static_headers};
 use std::collections::BTreeMap;
 
-const BRAND: &str = "{brand}";
+pub(super) const BRAND: &str = "{brand}";
 
 /// The header names of one contract while it is read: each once, whatever its case, the brand put in.
 pub(super) struct HeaderNames<'a> {
@@ -111,5 +111,8 @@ mod tests {
         let contract = branded(&contract, &json!({ "headers": { "X-{brand}-Event": null } })).unwrap();
         assert!(!contract.headers.contains_key("x-zerofee-event"));
         assert_eq!(contract.headers.len(), 2);
+        let by_its_real_name = json!({ "brand": "Acme", "headers": { "x-acme-timestamp": null } });
+        let contract = branded(&contract, &by_its_real_name).unwrap();
+        assert_eq!(contract.headers.keys().collect::<Vec<_>>(), ["x-acme-delivery"]);
     }
 }

@@ -1,7 +1,9 @@
 //! Overrides: a contract with some of its fields replaced for one endpoint, as far as the setter may.
 
 use super::{
-    Contract, document,
+    Contract,
+    branding::BRAND,
+    document,
     fields::{self, Setter},
 };
 use crate::domain::{field::FieldError, time::parse_duration};
@@ -33,7 +35,7 @@ impl Contract {
         })?;
         let timeout = overrides.get("timeout").and_then(Value::as_str).and_then(parse_duration);
         if setter < Setter::Operator && timeout.is_some_and(|timeout| timeout < TIMEOUT_MIN) {
-            return Err(FieldError::new("timeout", "must be from 1s to 60s"));
+            return Err(FieldError::new("timeout", "must be from 1s to 1m"));
         }
         Ok(())
     }
@@ -41,12 +43,14 @@ impl Contract {
 
 /// Puts what `overrides` has in the place of what the document has.
 pub(super) fn lay_over(document: &mut Value, overrides: &Value) {
+    let brand = [&*overrides, document].into_iter().find_map(|one| one.get("brand")?.as_str());
+    let brand = brand.unwrap_or_default().to_owned();
     match (document, overrides) {
         (Value::Object(members), Value::Object(overrides)) => {
             for (name, value) in overrides {
                 match (name.as_str(), members.get_mut(name), value) {
                     ("headers", Some(Value::Object(headers)), Value::Object(changes)) => {
-                        lay_over_headers(headers, changes);
+                        lay_over_headers(headers, changes, &brand);
                     }
                     (_, Some(member), value) => lay_over(member, value),
                     (_, None, value) => drop(members.insert(name.clone(), value.clone())),
@@ -57,10 +61,13 @@ pub(super) fn lay_over(document: &mut Value, overrides: &Value) {
     }
 }
 
-/// A header is known in any case of its name.
-fn lay_over_headers(headers: &mut Map<String, Value>, changes: &Map<String, Value>) {
+/// A header is known in any case of its name; one that is taken away also by its name on the wire.
+fn lay_over_headers(headers: &mut Map<String, Value>, changes: &Map<String, Value>, brand: &str) {
     for (name, value) in changes {
-        headers.retain(|known, _| !known.eq_ignore_ascii_case(name));
+        let is_on_the_wire = |known: &str| known.replace(BRAND, brand).eq_ignore_ascii_case(name);
+        headers.retain(|known, _| {
+            !known.eq_ignore_ascii_case(name) && !(value.is_null() && is_on_the_wire(known))
+        });
         if !value.is_null() {
             headers.insert(name.clone(), value.clone());
         }
@@ -115,7 +122,7 @@ mod tests {
 
     #[test]
     fn bounds_hold_and_are_wider_for_the_operator() {
-        assert_eq!(refusal(&json!({ "timeout": "999ms" }), Setter::App), "timeout: must be from 1s to 60s");
+        assert_eq!(refusal(&json!({ "timeout": "999ms" }), Setter::App), "timeout: must be from 1s to 1m");
         assert!(fixtures::standard().with_overrides(&json!({ "timeout": "10ms" }), Setter::Operator).is_ok());
         assert_eq!(
             refusal(&json!({ "timeout": "61s" }), Setter::Operator),

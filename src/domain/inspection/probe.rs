@@ -129,7 +129,7 @@ impl<'a> Subject<'a> {
             inspection,
             app,
             endpoint,
-            signer: Signer::prepare(contract, &lasting)?,
+            signer: Signer::prepare_what_fits(contract, &lasting)?,
             stranger: Signer::prepare(contract, &[unknown])?,
             began_at: now,
         })

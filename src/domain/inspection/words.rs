@@ -146,7 +146,12 @@ pub(super) fn came_back(outcome: &Outcome) -> String {
 /// One line of what may be anything.
 fn said(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
-    let plain: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    // Characters that turn the direction of writing could make a terminal show another text than the one that came.
+    let is_odd = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    let plain: String = text.chars().map(|c| if is_odd(c) { ' ' } else { c }).collect();
     let plain = plain.split_whitespace().collect::<Vec<_>>().join(" ");
     match plain.char_indices().nth(SAID_CHARS_MAX) {
         Some((end, _)) => format!("{}…", &plain[..end]),

@@ -94,24 +94,26 @@ pub(super) fn events(
 fn listed(connection: &Connection, row: &Row<'_>) -> rusqlite::Result<Listed> {
     let delivery = row::delivery(row)?;
     let last = if delivery.history_len == 0 { None } else { last_attempt(connection, delivery.id)? };
-    let (last_error, last_contract) = last.unwrap_or_default();
-    Ok(Listed { delivery, event: row::event(row, DELIVERY_COLUMNS)?, last_error, last_contract })
+    let (last_error, last_contract, last_url) = last.unwrap_or_default();
+    Ok(Listed { delivery, event: row::event(row, DELIVERY_COLUMNS)?, last_error, last_contract, last_url })
 }
 
-type LastAttempt = (Option<LastError>, Option<ContractHash>);
+type LastAttempt = (Option<LastError>, Option<ContractHash>, Option<String>);
 
 fn last_attempt(connection: &Connection, delivery: DeliveryId) -> rusqlite::Result<Option<LastAttempt>> {
     connection
         .prepare_cached(
             "SELECT class, status, error, coalesce(contract, (SELECT contract FROM attempts
-                 WHERE delivery = ?1 AND contract IS NOT NULL ORDER BY position DESC LIMIT 1))
+                 WHERE delivery = ?1 AND contract IS NOT NULL ORDER BY position DESC LIMIT 1)),
+                 coalesce(url, (SELECT url FROM attempts
+                 WHERE delivery = ?1 AND url IS NOT NULL ORDER BY position DESC LIMIT 1))
              FROM attempts WHERE delivery = ?1 ORDER BY position DESC LIMIT 1",
         )?
         .query_row([delivery], |row| {
             let class = row::named(delivery, attempts::class_from(row.get(0)?))?;
             let error = LastError { status: row.get(1)?, error: row.get(2)? };
             let contract = row.get::<_, Option<[u8; 16]>>(3)?.map(ContractHash);
-            Ok(((class != Class::Ok).then_some(error), contract))
+            Ok(((class != Class::Ok).then_some(error), contract, row.get(4)?))
         })
         .optional()
 }

@@ -134,6 +134,7 @@ CREATE TABLE attempts (
     revision INTEGER,
     response_headers BLOB,
     response_body BLOB,
+    url TEXT,
     PRIMARY KEY (delivery, position)
 ) STRICT, WITHOUT ROWID;
 
