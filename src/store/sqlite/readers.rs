@@ -48,7 +48,10 @@ impl FileReaders {
                 let _turn = turn;
                 let idle = self.lock().pop();
                 let connection = idle.map_or_else(|| open::open_reader(&self.path), Ok)?;
-                let result = run(&connection);
+                // One instant for all of it: a delivery and its attempts must not be of different commits.
+                let snapshot = connection.unchecked_transaction()?;
+                let result = run(&snapshot);
+                snapshot.finish()?;
                 self.lock().push(connection);
                 result
             });
