@@ -4,6 +4,7 @@
 
 mod answer;
 mod apps;
+mod audit;
 mod auth;
 mod body;
 mod dead_letters;
@@ -20,6 +21,7 @@ mod problem;
 mod publish;
 mod query;
 mod replays;
+mod scope;
 mod secrets;
 pub mod server;
 #[cfg(test)]
@@ -86,7 +88,9 @@ fn described_routes() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(replays::resume_replay))
         .routes(routes!(replays::backfill_endpoint))
         .routes(routes!(keys::create_key, keys::list_keys))
-        .routes(routes!(keys::revoke_key))
+        .routes(routes!(keys::get_key, keys::revoke_key))
+        .routes(routes!(audit::list_audit))
+        .routes(routes!(audit::list_app_audit))
         .routes(routes!(probes::livez))
         .routes(routes!(probes::readyz))
         .routes(routes!(metrics::metrics))

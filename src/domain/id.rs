@@ -92,6 +92,11 @@ id_type!(
 );
 id_type!(KeyId, "key");
 id_type!(ReplayId, "rpl");
+id_type!(
+    /// One entry of the audit log.
+    AuditId,
+    "aud"
+);
 
 /// One HTTP request of a delivery: its place in the delivery's history, from 1. Printed as `del_…`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -4,6 +4,7 @@
 
 pub mod address;
 pub mod app;
+pub mod audit;
 pub mod body;
 pub mod contract;
 pub mod delivery;
@@ -16,6 +17,7 @@ mod json;
 pub mod key;
 pub mod outcome;
 pub mod port;
+pub mod quota;
 pub mod replay;
 pub mod request;
 mod retry_after;

@@ -1,14 +1,15 @@
 //! Apps: made, listed, changed and removed by the operator.
 
 use super::{
-    Caller, Error, Patch, Service,
+    Caller, Error, Patch, Service, audit,
     listing::{Cursor, Page, page_by_id},
 };
 use crate::{
     domain::{
         app::{App, AppSettings},
+        audit::{Action, changed_fields},
         id::{AppId, GIVEN_ID_FORM, is_given_id},
-        key::Scope,
+        quota::Quota,
     },
     store::registry::Added,
 };
@@ -26,6 +27,7 @@ pub struct NewApp {
     pub livemode: Option<bool>,
     pub id_prefix: Option<String>,
     pub contact_email: Option<String>,
+    pub quota: Option<Map<String, Value>>,
     pub metadata: Option<Map<String, Value>>,
 }
 
@@ -35,6 +37,8 @@ pub struct AppPatch {
     pub contract: Patch<String>,
     pub livemode: Option<bool>,
     pub contact_email: Patch<String>,
+    /// Replaced as a whole.
+    pub quota: Patch<Map<String, Value>>,
     pub metadata: Patch<Map<String, Value>>,
 }
 
@@ -50,6 +54,7 @@ impl Service {
             livemode: new.livemode.unwrap_or(true),
             id_prefix: new.id_prefix,
             contact_email: new.contact_email,
+            quota: new.quota.as_ref().map_or(Ok(None), Quota::read)?,
             metadata: new.metadata.map(Value::Object),
         };
         self.check_app(&settings)?;
@@ -57,7 +62,8 @@ impl Service {
         let id = AppId::from_i64(self.take_ids(now, 1));
         let uid = new.uid.unwrap_or_else(|| id.to_string());
         let app = App { id, uid, settings, created_at: now, updated_at: now };
-        match self.registry.add_app(app.clone()).await? {
+        let entry = self.entry_in(caller, &app, Action::AppCreated, &app.uid, None);
+        match self.registry.add_app(app.clone(), entry).await? {
             Added::Taken => Err(Error::Taken(app.uid)),
             Added::Added => {
                 self.directory.put_app(app.clone());
@@ -68,9 +74,9 @@ impl Service {
 
     /// All apps for an admin; an app key sees its own.
     pub fn apps(&self, caller: Caller, after: Option<Cursor>, limit: u32) -> Page<Arc<App>> {
-        let apps = match caller.scope {
-            Scope::Admin => self.directory.apps(),
-            Scope::App(own) => self.directory.app_by_id(own).map(|entry| entry.app()).into_iter().collect(),
+        let apps = match caller.scope.app() {
+            None => self.directory.apps(),
+            Some(own) => self.directory.app_by_id(own).map(|entry| entry.app()).into_iter().collect(),
         };
         page_by_id(apps, |app| app.id.as_i64(), after, limit)
     }
@@ -91,18 +97,28 @@ impl Service {
         let contract_before = settings.contract.clone();
         patch.contract.apply(&mut settings.contract);
         patch.contact_email.apply(&mut settings.contact_email);
+        match patch.quota {
+            Patch::Absent => {}
+            Patch::Null => settings.quota = None,
+            Patch::Value(quota) => settings.quota = Quota::read(&quota)?,
+        }
         match patch.metadata {
             Patch::Absent => {}
             Patch::Null => settings.metadata = None,
             Patch::Value(metadata) => settings.metadata = Some(Value::Object(metadata)),
         }
         self.check_app(settings)?;
+        let changed = changed_fields(&entry.app().settings, settings);
+        if changed.is_empty() {
+            return Ok(entry.app());
+        }
         app.updated_at = self.clock.now();
         let follow = app.settings.contract != contract_before;
         if follow {
             self.check_contract_of_all(&app, &entry)?;
         }
-        if !self.registry.change_app(app.clone()).await? {
+        let noted = self.entry_in(caller, &app, Action::AppChanged, &app.uid, audit::fields(&changed));
+        if !self.registry.change_app(app.clone(), noted).await? {
             return Err(Error::NotFound("app"));
         }
         self.directory.put_app(app);
@@ -118,7 +134,9 @@ impl Service {
         Self::must_be_admin(caller)?;
         let id = entry.app().id;
         let _turn = self.app_turns.take(id.as_i64()).await;
-        if !self.registry.remove_app(id).await? {
+        // What is written about an app goes with it; that it was removed stays.
+        let noted = self.entry(caller, None, Action::AppDeleted, &entry.app().uid, None);
+        if !self.registry.remove_app(id, noted).await? {
             return Err(Error::NotFound("app"));
         }
         for endpoint in self.directory.remove_app(id) {

@@ -5,9 +5,11 @@
 
 use super::{
     Reply,
+    audit::AuditFilter,
     replays::{SourceSearch, Sources},
 };
 use crate::domain::{
+    audit::Entry,
     delivery::{Delivery, State},
     event::Event,
     id::{AppId, DeliveryId, EndpointId, EventId, ReplayId},
@@ -117,6 +119,9 @@ pub trait Browse: Send + Sync {
     fn replays(&self, app: AppId, after: Option<Cursor>, limit: u32) -> Reply<'_, Page<Replay>>;
 
     fn replay(&self, app: AppId, replay: ReplayId) -> Reply<'_, Option<Replay>>;
+
+    /// Who changed what; what belongs to a deleted app is in no page.
+    fn audit(&self, filter: AuditFilter, after: Option<Cursor>, limit: u32) -> Reply<'_, Page<Entry>>;
 
     /// How many deliveries wait, over all apps.
     fn waiting_count(&self) -> Reply<'_, u64>;

@@ -281,7 +281,7 @@ impl Boot {
             cluster: self.store.clone(),
             browse: self.store.clone(),
             grace: Duration::from_millis(world.plan.grace as u64),
-            rounds: Rounds { gauges: long, count: long, purge: long, recheck },
+            rounds: Rounds { gauges: long, count: long, purge: long, recheck, key_uses: long },
         }
     }
 

@@ -8,7 +8,6 @@ use posthaste::{
         delivery::Delivery,
         directory::{AppEntry, Directory},
         id::Ids,
-        key::Scope,
         outcome::{Class, Outcome, Timings},
         seal::Keyring,
         tally::Tally,
@@ -29,7 +28,7 @@ use std::{
 };
 use tokio::{sync::Notify, task::AbortHandle};
 
-pub(crate) const ADMIN: Caller = Caller { scope: Scope::Admin };
+pub(crate) const ADMIN: Caller = Caller::OPERATOR;
 const ENCRYPTION_KEY: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
 
 /// How long every request takes: waits count from its end, not from its start.
@@ -157,7 +156,7 @@ impl Stage {
             browse: store,
             ids,
             grace: Duration::from_secs(25),
-            rounds: Rounds { gauges: long, count: long, purge: long, recheck: long },
+            rounds: Rounds { gauges: long, count: long, purge: long, recheck: long, key_uses: long },
         };
         let (handle, stop) = Shutdown::by_hand();
         let engine = tokio::spawn(engine.run(stop)).abort_handle();

@@ -3,7 +3,7 @@
 use crate::domain::{
     delivery::{Delivery, Reason, ReturnTo, State},
     event::{Event, RenderedBodies},
-    id::{AppId, DeliveryId, EndpointId, EventId, ReplayId},
+    id::{AppId, AuditId, DeliveryId, EndpointId, EventId, KeyId, ReplayId},
     replay::ReplayState,
     time::Timestamp,
     verdict::AtDue,
@@ -47,6 +47,8 @@ integer_column! {
     EventId: |id| id.as_i64(), |n| Some(EventId::from_i64(n));
     DeliveryId: |id| id.as_i64(), |n| Some(DeliveryId::from_i64(n));
     ReplayId: |id| id.as_i64(), |n| Some(ReplayId::from_i64(n));
+    KeyId: |id| id.as_i64(), |n| Some(KeyId::from_i64(n));
+    AuditId: |id| id.as_i64(), |n| Some(AuditId::from_i64(n));
     ReplayState: |state| *state as i64, |n| pick(&ReplayState::ALL, n);
     State: |state| *state as i64, |n| pick(&State::ALL, n);
     Reason: |reason| *reason as i64, |n| pick(&Reason::ALL, n);
