@@ -29,9 +29,12 @@ fields! {
         name: String,
         /// The contract of endpoints that name none; `standard` if absent.
         contract: Option<String>,
+        /// Fields of the contract to replace for all endpoints of the app; an endpoint's own overrides lie over these.
+        #[schema(value_type = Option<Object>)]
+        overrides: Option<Value>,
         /// Shown to receivers by contracts that have such a field; true if absent.
         livemode: Option<bool>,
-        /// What the ids of its events start with, instead of `evt`. Cannot be changed later.
+        /// What the ids of its events start with, instead of what its contract says (`evt`). Cannot be changed later.
         id_prefix: Option<String>,
         #[schema(format = Email)]
         contact_email: Option<String>,
@@ -52,6 +55,8 @@ fields! {
         name: NotNull<String>,
         #[schema(value_type = Option<String>)]
         contract: Patch<String>,
+        #[schema(value_type = Option<Object>)]
+        overrides: Patch<Value>,
         #[schema(value_type = Option<bool>, nullable = false)]
         livemode: NotNull<bool>,
         #[schema(value_type = Option<String>, format = Email)]
@@ -79,7 +84,7 @@ pub(super) struct QuotaView {
 /// A tenant: merchant, organisation, customer.
 #[derive(Serialize, utoipa::ToSchema)]
 #[schema(as = App, example = json!({
-    "id": "merchant-17", "name": "Corner Bakery", "contract": null, "livemode": true, "id_prefix": null,
+    "id": "merchant-17", "name": "Corner Bakery", "contract": null, "overrides": null, "livemode": true, "id_prefix": null,
     "contact_email": "ops@bakery.example", "quota": { "events_per_second": 100, "bytes_per_second": null },
     "metadata": { "plan": "gold" },
     "created_at": "2026-11-15T09:30:00.000Z", "updated_at": "2026-11-15T09:30:00.000Z",
@@ -88,6 +93,8 @@ pub(super) struct AppView {
     id: String,
     name: String,
     contract: Option<String>,
+    #[schema(value_type = Option<Object>)]
+    overrides: Option<Value>,
     livemode: bool,
     id_prefix: Option<String>,
     contact_email: Option<String>,
@@ -107,6 +114,7 @@ impl AppView {
             id: app.uid.clone(),
             name: settings.name,
             contract: settings.contract,
+            overrides: settings.overrides,
             livemode: settings.livemode,
             id_prefix: settings.id_prefix,
             contact_email: settings.contact_email,
@@ -141,6 +149,7 @@ pub(super) async fn create_app(
         uid: new.id,
         name: new.name,
         contract: new.contract,
+        overrides: new.overrides,
         livemode: new.livemode,
         id_prefix: new.id_prefix,
         contact_email: new.contact_email,
@@ -175,7 +184,8 @@ pub(super) async fn get_app(InApp { entry, .. }: InApp) -> Answer {
 
 /// Change an app
 ///
-/// Needs an admin key. Another contract takes effect on all endpoints that name none of their own.
+/// Needs an admin key. Another contract takes effect on all endpoints that name none of their own, other overrides on
+/// all endpoints; neither if one of them could not live with it.
 #[utoipa::path(
     patch, path = "/v1/apps/{app}", tag = "Apps", request_body = AppPatchFields,
     responses(
@@ -191,6 +201,7 @@ pub(super) async fn update_app(
     let patch = AppPatch {
         name: patch.name.0,
         contract: patch.contract,
+        overrides: patch.overrides,
         livemode: patch.livemode.0,
         contact_email: patch.contact_email,
         quota: patch.quota,

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     domain::{app::App, time::Timestamp},
-    service::deliveries::{Shown, Wish},
+    service::{deliveries::Wish, shown::Shown},
 };
 use axum::extract::State;
 use http::{StatusCode, Uri};
@@ -22,12 +22,19 @@ use std::sync::Arc;
     "id": "dlv_01jd2s3c8g001", "event_id": "order-1001-paid", "event_type": "payment.completed",
     "endpoint_id": "ep_01jd2s0a5g000", "status": "dead", "reason": "exhausted", "attempt_count": 10,
     "next_attempt_at": null, "last_error": "HTTP 500", "created_at": "2026-11-15T09:30:00.000Z",
-    "finished_at": "2026-11-18T13:05:05.000Z", "replay_of": null,
+    "finished_at": "2026-11-18T13:05:05.000Z", "replay_of": null, "contract_status": "dead",
+    "app_id": "merchant-17", "url": "https://hooks.bakery.example/in", "advice": null,
     "failed_at": "2026-11-18T13:05:05.000Z", "expires_at": "2026-12-18T13:05:05.000Z",
 }))]
 pub(super) struct DeadLetterView {
     #[serde(flatten)]
     delivery: DeliveryView,
+    app_id: String,
+    /// Where its endpoint leads now, or led when it was deleted.
+    #[schema(format = "uri")]
+    url: Option<String>,
+    /// What to do about the last answer, if the contract has advice.
+    advice: Option<String>,
     #[schema(format = DateTime)]
     failed_at: Option<String>,
     /// Until when it is kept at least; null if it is kept until it is deleted.
@@ -39,8 +46,11 @@ impl DeadLetterView {
     fn of(shown: &Shown, app: &App) -> Self {
         Self {
             delivery: DeliveryView::of(shown, app),
+            app_id: app.uid.clone(),
+            url: shown.url.clone(),
+            advice: shown.advice(),
             failed_at: shown.delivery.finished_at.map(Timestamp::rfc3339_millis),
-            expires_at: shown.expires_at.map(Timestamp::rfc3339_millis),
+            expires_at: shown.expires_at().map(Timestamp::rfc3339_millis),
         }
     }
 }

@@ -12,12 +12,13 @@ use crate::{
         app::App,
         delivery::{Reason, State as DeliveryState},
         id::{AttemptId, DeliveryId, made_at},
-        outcome::Timings,
+        outcome::{Class, Timings},
         time::Timestamp,
     },
     service::{
-        deliveries::{DeliveryQuery, Shown, Wish},
+        deliveries::{DeliveryQuery, Wish},
         listing::PastAttempt,
+        shown::Shown,
     },
 };
 use axum::extract::State;
@@ -36,6 +37,8 @@ pub(super) struct DeliveryView {
     pub endpoint_id: String,
     /// `pending`, `retrying`, `in_flight`, `held`, `delivered`, `dead`, `cancelled` or `expired`.
     pub status: &'static str,
+    /// The same in the names of its contract.
+    pub contract_status: String,
     /// Why it ended: `exhausted`, `refused_by_receiver`, `serialisation_failed`, `signing_failed`, `closed`,
     /// `endpoint_off`, `endpoint_deleted`, `by_hand` or `give_up_after`.
     pub reason: Option<&'static str>,
@@ -56,6 +59,8 @@ pub(super) struct DeliveryView {
 pub(super) struct DeliveryDetailView {
     #[serde(flatten)]
     delivery: DeliveryView,
+    /// What to do about the last answer, if the contract has advice.
+    advice: Option<String>,
     /// The oldest first.
     attempts: Vec<AttemptView>,
 }
@@ -71,7 +76,10 @@ pub(super) struct AttemptView {
     started_at: String,
     duration_ms: u32,
     timings: TimingsView,
+    /// Null if no answer came.
     status_code: Option<u16>,
+    /// Whether the contract counts the answer as success.
+    success: bool,
     /// `ok`, `http`, `timeout`, `dns`, `connect`, `tls`, `stale_connection`, `address_refused`, `local` or `unknown`.
     class: &'static str,
     error: Option<String>,
@@ -117,17 +125,18 @@ pub(super) struct DeliveryFilters {
 
 impl DeliveryView {
     pub(super) fn of(shown: &Shown, app: &App) -> Self {
-        let Shown { delivery, event, endpoint, last_error, .. } = shown;
+        let Shown { delivery, event, endpoint, .. } = shown;
         Self {
             id: delivery.id.to_string(),
             event_id: event.public_id(app.id_prefix()),
             event_type: event.event_type.clone(),
             endpoint_id: endpoint.clone(),
             status: delivery.state.name(),
+            contract_status: shown.contract_status().to_owned(),
             reason: delivery.reason.map(Reason::name),
             attempt_count: delivery.attempt_count,
             next_attempt_at: delivery.next_attempt_at().map(Timestamp::rfc3339_millis),
-            last_error: last_error.clone(),
+            last_error: shown.last_error(),
             created_at: made_at(delivery.id.as_i64()).rfc3339_millis(),
             finished_at: delivery.finished_at.map(Timestamp::rfc3339_millis),
             replay_of: delivery.replay_of.map(|id| id.to_string()),
@@ -156,6 +165,7 @@ impl AttemptView {
             duration_ms: (outcome.timings.total_us + 500) / 1000,
             timings: TimingsView::of(outcome.timings),
             status_code: outcome.status,
+            success: outcome.class == Class::Ok,
             class: outcome.class.name(),
             error: outcome.error,
             response_headers: (!headers.is_empty()).then_some(headers),
@@ -231,6 +241,7 @@ pub(super) async fn get_delivery(State(api): State<Arc<Api>>, InApp { entry, thi
     let id = shown.delivery.id;
     answer::ok(&DeliveryDetailView {
         delivery: DeliveryView::of(&shown, &entry.app()),
+        advice: shown.advice(),
         attempts: attempts.into_iter().map(|past| AttemptView::of(id, past)).collect(),
     })
 }
@@ -312,7 +323,7 @@ pub(super) async fn cancel_delivery(
 pub(super) fn example() -> Value {
     json!({
         "id": "dlv_01jd2s3c8g001", "event_id": "order-1001-paid", "event_type": "payment.completed",
-        "endpoint_id": "ep_01jd2s0a5g000", "status": "retrying", "reason": null, "attempt_count": 2,
+        "endpoint_id": "ep_01jd2s0a5g000", "status": "retrying", "contract_status": "retrying", "reason": null, "attempt_count": 2,
         "next_attempt_at": "2026-11-15T10:00:05.000Z", "last_error": "HTTP 500",
         "created_at": "2026-11-15T09:30:00.000Z", "finished_at": null, "replay_of": null,
     })
@@ -320,10 +331,11 @@ pub(super) fn example() -> Value {
 
 fn detail_example() -> Value {
     let mut detail = example();
+    detail["advice"] = Value::Null;
     detail["attempts"] = json!([{
         "id": "del_01jd2s3c8g0011", "number": 1, "started_at": "2026-11-15T09:30:00.004Z", "duration_ms": 87,
         "timings": { "dns_ms": 2.1, "connect_ms": 11.4, "tls_ms": 24.9, "first_byte_ms": 86.0, "total_ms": 86.7 },
-        "status_code": 500, "class": "http", "error": "HTTP 500",
+        "status_code": 500, "success": false, "class": "http", "error": "HTTP 500",
         "response_headers": { "content-type": "text/plain" }, "response_body": "try later",
     }]);
     detail
@@ -334,7 +346,7 @@ mod tests {
     use super::*;
     use crate::domain::{
         contract::ContractHash,
-        outcome::{Attempt, Class, Outcome},
+        outcome::{Attempt, Outcome},
     };
     use bytes::Bytes;
 

@@ -49,6 +49,10 @@ fields! {
         /// Requests at the same time; 64 unless the operator set something else.
         #[schema(minimum = 1)]
         max_in_flight: Option<u32>,
+        /// An address that answers a GET with 2xx while the receiver is well, for `ping` and `inspect`. It is called without
+        /// the endpoint's headers.
+        #[schema(format = "uri")]
+        health_url: Option<String>,
         description: Option<String>,
         /// Anything of yours, up to 8 KiB.
         #[schema(value_type = Option<Object>)]
@@ -73,6 +77,8 @@ fields! {
         headers: Patch<Headers>,
         #[schema(value_type = Option<u32>, minimum = 1)]
         max_in_flight: Patch<u32>,
+        #[schema(value_type = Option<String>, format = "uri")]
+        health_url: Patch<String>,
         #[schema(value_type = Option<String>)]
         description: Patch<String>,
         #[schema(value_type = Option<Object>)]
@@ -85,6 +91,7 @@ fields! {
 #[schema(as = Endpoint, example = json!({
     "id": "ep_01jd2s0a5g000", "url": "https://hooks.bakery.example/in", "event_types": ["payment.*"],
     "contract": null, "overrides": null, "headers": { "authorization": "•••" }, "max_in_flight": null,
+    "health_url": "https://hooks.bakery.example/health",
     "description": null, "metadata": null, "status": "active", "disabled_reason": null, "disabled_at": null,
     "created_at": "2026-11-15T09:30:00.000Z", "updated_at": "2026-11-15T09:30:00.000Z",
 }))]
@@ -99,6 +106,8 @@ pub(super) struct EndpointView {
     /// Names, without their values.
     headers: BTreeMap<String, &'static str>,
     max_in_flight: Option<u32>,
+    #[schema(format = "uri")]
+    health_url: Option<String>,
     description: Option<String>,
     #[schema(value_type = Option<Object>)]
     metadata: Option<Value>,
@@ -130,6 +139,7 @@ impl EndpointView {
             overrides: settings.overrides,
             headers: endpoint.headers.iter().map(|(name, _)| (name.clone(), REDACTED)).collect(),
             max_in_flight: settings.max_in_flight,
+            health_url: settings.health_url,
             description: settings.description,
             metadata: settings.metadata,
             status: if record.off.is_some() { "disabled" } else { "active" },
@@ -167,6 +177,7 @@ pub(super) async fn create_endpoint(
         secret: new.secret,
         headers: new.headers,
         max_in_flight: new.max_in_flight,
+        health_url: new.health_url,
         description: new.description,
         metadata: new.metadata,
     };
@@ -224,6 +235,7 @@ pub(super) async fn update_endpoint(
         overrides: patch.overrides,
         headers: patch.headers,
         max_in_flight: patch.max_in_flight,
+        health_url: patch.health_url,
         description: patch.description,
         metadata: patch.metadata,
     };

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     domain::{app::App, event::Event, time::Timestamp},
-    service::events::{EventQuery, Standing},
+    service::{events::EventQuery, status::NO_ENDPOINT},
 };
 use axum::extract::State;
 use http::Uri;
@@ -22,6 +22,7 @@ use std::sync::Arc;
 #[schema(as = Event, example = json!({
     "id": "order-1001-paid", "type": "payment.completed", "created_at": "2026-11-15T09:30:00.000Z",
     "accepted_at": "2026-11-15T09:30:00.000Z", "key": null, "deliver_at": null, "is_skipped": false,
+    "reason": null,
 }))]
 pub(super) struct EventView {
     id: String,
@@ -35,6 +36,8 @@ pub(super) struct EventView {
     deliver_at: Option<String>,
     /// No endpoint wanted it.
     is_skipped: bool,
+    /// Why it was skipped: `no_endpoint_subscribes`.
+    reason: Option<&'static str>,
 }
 
 /// A published event with what it carried and its deliveries.
@@ -42,6 +45,7 @@ pub(super) struct EventView {
 #[schema(as = EventDetail, example = json!({
     "id": "order-1001-paid", "type": "payment.completed", "created_at": "2026-11-15T09:30:00.000Z",
     "accepted_at": "2026-11-15T09:30:00.000Z", "key": null, "deliver_at": null, "is_skipped": false,
+    "reason": null,
     "data": { "order": 1001, "amount": "12.50" }, "data_erased": false,
     "deliveries": [super::deliveries::example()],
 }))]
@@ -52,27 +56,6 @@ pub(super) struct EventDetailView {
     #[schema(value_type = serde_json::Value)]
     data: Option<Box<RawValue>>,
     data_erased: bool,
-    deliveries: Vec<DeliveryView>,
-}
-
-/// How an event stands as a whole.
-#[derive(Serialize, utoipa::ToSchema)]
-#[schema(as = EventStatus, example = json!({
-    "event_id": "order-1001-paid", "status": "retrying", "attempts": 2, "last_error": "HTTP 500",
-    "delivered": false, "completed_at": null, "deliveries": [super::deliveries::example()],
-}))]
-pub(super) struct EventStatusView {
-    event_id: String,
-    /// The state of its delivery; of several the worst unfinished one, else the worst; `skipped` if there is none.
-    status: &'static str,
-    /// Numbered attempts of all its deliveries.
-    attempts: u32,
-    last_error: Option<String>,
-    /// Whether every delivery arrived.
-    delivered: bool,
-    /// When the last of its deliveries ended, if all did.
-    #[schema(format = DateTime)]
-    completed_at: Option<String>,
     deliveries: Vec<DeliveryView>,
 }
 
@@ -101,6 +84,7 @@ impl EventView {
             key: event.key.clone(),
             deliver_at: event.deliver_at.map(Timestamp::rfc3339_millis),
             is_skipped: event.is_skipped,
+            reason: event.is_skipped.then_some(NO_ENDPOINT),
         }
     }
 }
@@ -140,31 +124,6 @@ pub(super) async fn get_event(State(api): State<Arc<Api>>, InApp { entry, thing,
         event: EventView::of(&event, &app),
         data_erased: event.data.is_empty(),
         data,
-        deliveries: deliveries.iter().map(|shown| DeliveryView::of(shown, &app)).collect(),
-    })
-}
-
-/// Get how an event stands
-#[utoipa::path(
-    get, path = "/v1/apps/{app}/events/{event}/status", tag = "Events",
-    responses((status = 200, description = "How it stands", body = EventStatusView)),
-)]
-pub(super) async fn get_event_status(
-    State(api): State<Arc<Api>>,
-    InApp { entry, thing, .. }: InApp,
-) -> Answer {
-    let (event, deliveries) = api.service.event_with_deliveries(&entry, &thing).await?;
-    let app = entry.app();
-    let standing = Standing::of(&deliveries);
-    let ends: Option<Vec<Timestamp>> = deliveries.iter().map(|shown| shown.delivery.finished_at).collect();
-    let worst = deliveries.iter().find(|shown| Standing::Worst(shown.delivery.state) == standing);
-    answer::ok(&EventStatusView {
-        event_id: event.public_id(app.id_prefix()),
-        status: standing.name(),
-        attempts: deliveries.iter().map(|shown| shown.delivery.attempt_count).sum(),
-        last_error: worst.and_then(|shown| shown.last_error.clone()),
-        delivered: standing.is_delivered(),
-        completed_at: ends.and_then(|ends| ends.into_iter().max()).map(Timestamp::rfc3339_millis),
         deliveries: deliveries.iter().map(|shown| DeliveryView::of(shown, &app)).collect(),
     })
 }

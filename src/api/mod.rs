@@ -7,12 +7,14 @@ mod apps;
 mod audit;
 mod auth;
 mod body;
+mod contracts;
 mod dead_letters;
 mod deliveries;
 mod endpoints;
 mod envelope;
 mod events;
 mod fields;
+mod inspections;
 mod keys;
 mod metrics;
 mod openapi;
@@ -24,9 +26,11 @@ mod replays;
 mod scope;
 mod secrets;
 pub mod server;
+mod status;
 #[cfg(test)]
 mod tests;
 
+pub use contracts::contract_json;
 pub use openapi::openapi_json;
 
 use crate::service::Service;
@@ -65,6 +69,10 @@ fn described_routes() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(endpoints::test_endpoint))
         .routes(routes!(endpoints::enable_endpoint))
         .routes(routes!(endpoints::disable_endpoint))
+        .routes(routes!(inspections::inspect_endpoint))
+        .routes(routes!(inspections::ping_endpoint))
+        .routes(routes!(inspections::list_inspections))
+        .routes(routes!(inspections::get_inspection))
         .routes(routes!(secrets::get_secret))
         .routes(routes!(secrets::rotate_secret))
         .routes(routes!(publish::publish_event, events::list_events))
@@ -72,7 +80,7 @@ fn described_routes() -> OpenApiRouter<Arc<Api>> {
         // A producer may call an event "batch"; reading it is described as `events/{event}`.
         .route("/v1/apps/{app}/events/batch", axum::routing::get(events::get_event))
         .routes(routes!(events::get_event))
-        .routes(routes!(events::get_event_status))
+        .routes(routes!(status::get_event_status))
         .routes(routes!(events::erase_event_data))
         .routes(routes!(deliveries::list_deliveries))
         .routes(routes!(deliveries::get_delivery, deliveries::delete_delivery))
@@ -87,6 +95,8 @@ fn described_routes() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(replays::pause_replay))
         .routes(routes!(replays::resume_replay))
         .routes(routes!(replays::backfill_endpoint))
+        .routes(routes!(contracts::list_contracts))
+        .routes(routes!(contracts::get_contract))
         .routes(routes!(keys::create_key, keys::list_keys))
         .routes(routes!(keys::get_key, keys::revoke_key))
         .routes(routes!(audit::list_audit))

@@ -12,24 +12,27 @@ use utoipa::{
     openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme},
 };
 
-const TAGS: [(&str, &str); 9] = [
+const TAGS: [(&str, &str); 10] = [
     ("Apps", "Tenants: merchants, organisations, customers. Nobody sees another's events."),
     ("Endpoints", "Where an app's events go."),
     ("Events", "What happened, published once."),
     ("Deliveries", "One event to one endpoint, with every attempt."),
     ("Dead letters", "Deliveries that ended undelivered and wait for someone to look."),
     ("Replays", "Many deliveries, or past events, sent again as one piece of work."),
+    ("Contracts", "What a sender promises its receivers: bytes, signatures, times, names."),
     ("Keys", "Who may do what."),
     ("Audit", "Who changed what, when."),
     ("Operation", "For load balancers, monitoring and tools; without a key."),
 ];
 
 /// What stands for a name in a path.
-const PATH_PARAMETERS: [(&str, &str); 6] = [
+const PATH_PARAMETERS: [(&str, &str); 8] = [
     ("app", "The app's id."),
     ("endpoint", "The endpoint's id."),
     ("event", "The event's id: the producer's or ours."),
     ("delivery", "The delivery's id."),
+    ("contract", "The contract's name."),
+    ("inspection", "The inspection's id."),
     ("key", "The key's id."),
     ("replay", "The replay's id."),
 ];

@@ -23,7 +23,7 @@ use std::sync::Arc;
 fields! {
     /// Which deliveries to send again.
     #[schema(as = NewReplay, example = json!({
-        "endpoint_id": "ep_01jd2s0a5g000", "status": ["dead", "expired"], "from": "2026-11-14T00:00:00Z", "per_second": 50,
+        "event_type": "payment.completed", "status": ["dead", "expired"], "from": "2026-11-14T00:00:00.000Z", "per_second": 50,
     }))]
     struct NewReplayFields {
         /// Only deliveries to this endpoint.
@@ -47,7 +47,7 @@ fields! {
 
 fields! {
     /// Which past events to send to an endpoint.
-    #[schema(as = NewBackfill, example = json!({ "from": "2026-11-01T00:00:00Z", "per_second": 50 }))]
+    #[schema(as = NewBackfill, example = json!({ "from": "2026-11-01T00:00:00.000Z", "per_second": 50 }))]
     struct NewBackfillFields {
         /// Only events of exactly this type; all that the endpoint subscribes to if absent.
         event_type: Option<String>,

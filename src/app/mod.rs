@@ -1,21 +1,20 @@
 //! Composition: makes the rooms out of the settings, starts them in order, stops them in order. No logic of its own.
 
 mod backup;
+mod contracts;
 mod dev;
 mod keys;
 mod machine;
 mod sample;
 
 pub use backup::{back_up, restore};
+pub use contracts::contracts;
 pub use dev::dev;
 
 use crate::{
     api::{self, server::ServerLimits},
     config::{Settings, StoreLocation},
-    domain::{
-        address::AddressPolicy, contract::Contract, directory::Directory, id::Ids, seal::Keyring,
-        tally::Tally,
-    },
+    domain::{address::AddressPolicy, directory::Directory, id::Ids, seal::Keyring, tally::Tally},
     engine::{Courier, Engine, EngineLimits, Lanes, Rounds},
     outbound::{Client, Options, SystemResolver},
     service::{self, Service},
@@ -203,24 +202,4 @@ fn keyring(settings: &Settings, store: &Path, entropy: &dyn Entropy) -> anyhow::
         None => keys::encryption_key_file(store, entropy)?,
     };
     Keyring::parse(&text).context("encryption_key")
-}
-
-/// The built-in contracts and the operator's; one of the operator's may replace one built in.
-fn contracts(settings: &Settings) -> anyhow::Result<Vec<Contract>> {
-    let mut contracts = Contract::builtin()?;
-    let Some(folder) = &settings.contracts_dir else { return Ok(contracts) };
-    let about = || format!("contracts_dir: {}", folder.display());
-    let mut files: Vec<_> = std::fs::read_dir(folder)
-        .with_context(about)?
-        .map(|entry| entry.map(|entry| entry.path()))
-        .collect::<Result<_, _>>()
-        .with_context(about)?;
-    files.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
-    files.sort();
-    for path in files {
-        let name = path.display().to_string();
-        let text = std::fs::read_to_string(&path).with_context(|| name.clone())?;
-        contracts.push(Contract::from_toml(&name, &text)?);
-    }
-    Ok(contracts)
 }

@@ -1,7 +1,10 @@
 //! The command line. Exit codes: 0 done, 1 failed while running, 2 asked for something that cannot be (usage, configuration).
 
 mod backup;
+mod client;
+mod contracts;
 mod flags;
+mod inspect;
 mod logs;
 
 use crate::{
@@ -22,6 +25,8 @@ Examples:
   posthaste serve                                 run it, with the defaults
   posthaste serve --config /etc/posthaste.toml    run it, with settings from a file
   POSTHASTE_LISTEN=0.0.0.0:8080 posthaste serve   run it, with settings from the environment
+  posthaste contracts                             what receivers are promised, and when they are tried again
+  posthaste inspect shop ep_01jd2s0a5g000         try out an endpoint's receiver
   posthaste openapi > openapi.json                the HTTP API, described
 
 `posthaste serve --help` lists every setting; docs/configuration.md says more about each.";
@@ -44,11 +49,18 @@ enum Command {
     Backup(backup::BackupArgs),
     /// Make a store out of a backup
     Restore(backup::RestoreArgs),
+    /// Try out which protections an endpoint's receiver has
+    Inspect(inspect::InspectArgs),
     /// Print the description of the HTTP API (OpenAPI 3.1, JSON)
     Openapi,
+    /// Show the contracts, or one in full: bytes, signatures, times of attempts, names
+    Contracts(contracts::ContractsCommand),
     /// Print docs/configuration.md
     #[command(hide = true)]
     ConfigDoc,
+    /// Print docs/contracts.md
+    #[command(hide = true)]
+    ContractsDoc,
 }
 
 const USAGE: u8 = 2;
@@ -71,8 +83,17 @@ fn obey(command: Command) -> ExitCode {
         Command::Dev(flags) => start(Mode::Dev, flags.0),
         Command::Backup(args) => backup::back_up(args),
         Command::Restore(args) => backup::restore(args),
+        Command::Inspect(args) => inspect::run(args),
         Command::Openapi => print(&crate::api::openapi_json()),
+        Command::Contracts(command) => command.obey(),
         Command::ConfigDoc => print(&config::markdown()),
+        Command::ContractsDoc => match contracts::markdown() {
+            Ok(page) => print(&page),
+            Err(error) => {
+                eprintln!("posthaste: {error:#}");
+                ExitCode::FAILURE
+            }
+        },
     }
 }
 

@@ -24,6 +24,14 @@ machine can see. An optional setting with an empty value is not set. Of other va
 log lines on a terminal: neither proxy variables nor `RUST_LOG` have any effect.
 ";
 
+const CLIENTS: &str = "
+## Commands that talk to a server
+
+`posthaste inspect` asks a running server. `POSTHASTE_URL` or `--server` says where it is (default
+`http://127.0.0.1:8080`), `POSTHASTE_KEY` or `--key` which key to show: an app key is enough for its own app. Flags beat
+variables. Servers ignore both variables; proxy variables have no effect here either, and `NO_COLOR` keeps the output plain.
+";
+
 /// The whole page.
 pub fn markdown() -> String {
     let mut page = INTRODUCTION.to_owned();
@@ -43,6 +51,7 @@ pub fn markdown() -> String {
     for key in KEYS {
         let _ = write!(page, "\n## {}\n\n{} Allowed: {}.\n", key.name, key.meaning, key.allowed);
     }
+    page.push_str(CLIENTS);
     page
 }
 

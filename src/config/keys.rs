@@ -141,7 +141,7 @@ settings! {
         reader: "outbound",
     }
     contracts_dir: Option<PathBuf> {
-        meaning: "A folder of contracts (one TOML file each) besides the ones built in.",
+        meaning: "A folder of contracts (one TOML file each) besides the ones built in, which one of the same name replaces. docs/contracts.md says more.",
         form: form::PATH,
         default: "",
         reader: "service",

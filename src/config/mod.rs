@@ -1,6 +1,7 @@
 //! What the operator can set. One table (`keys`) says all there is to know of every setting; parsing, error messages,
 //! `--help` and `docs/configuration.md` come from it. A value is the last one given: default, file, variable, flag.
 
+mod client;
 mod doc;
 mod file;
 mod form;
@@ -8,6 +9,7 @@ mod keys;
 mod secret;
 mod sources;
 
+pub use client::{ClientFlags, ClientSettings, load_client};
 pub use doc::markdown;
 pub use form::{LogFormat, StoreLocation};
 pub use keys::{KEYS, Key, Mode, Settings};

@@ -3,7 +3,7 @@
 //! Every problem is found before anything is refused, and none of them repeats a value that may be a secret.
 
 use super::{
-    KEYS, Key, Mode, Settings,
+    KEYS, Key, Mode, Settings, client,
     file::{self, Entry},
     form::Form,
 };
@@ -31,12 +31,7 @@ pub enum ConfigError {
 
 /// Resolves the settings from the defaults, the file, this process's environment and the flags.
 pub fn load(mode: Mode, flags: Flags) -> Result<Settings, ConfigError> {
-    let variables: Vec<_> = std::env::vars_os()
-        .filter_map(|(name, value)| {
-            let name = name.to_string_lossy().into_owned();
-            name.starts_with(PREFIX).then(|| (name, value.into_string().ok()))
-        })
-        .collect();
+    let variables: Vec<_> = variables(PREFIX).collect();
     let named = variables.iter().find(|(name, _)| name == CONFIG_FILE_VARIABLE);
     let path =
         flags.config_file.clone().or_else(|| named.and_then(|(_, path)| path.as_ref()).map(PathBuf::from));
@@ -50,6 +45,14 @@ pub fn load(mode: Mode, flags: Flags) -> Result<Settings, ConfigError> {
         None => None,
     };
     resolve(mode, file.as_ref().map(|(name, text)| (name.as_str(), text.as_str())), variables, flags.values)
+}
+
+/// The variables of this process whose names start so; one that is not UTF-8 has no value.
+pub(super) fn variables(prefix: &str) -> impl Iterator<Item = (String, Option<String>)> {
+    std::env::vars_os().filter_map(move |(name, value)| {
+        let name = name.to_string_lossy().into_owned();
+        name.starts_with(prefix).then(|| (name, value.into_string().ok()))
+    })
 }
 
 /// `file` is a name for messages and the text; a variable that is not UTF-8 has no value.
@@ -128,7 +131,7 @@ impl Given {
                 (Some(key), None) => {
                     self.problems.push(format!("{} (variable {name}): the value is not UTF-8", key.name));
                 }
-                (None, _) if name == CONFIG_FILE_VARIABLE => {}
+                (None, _) if name == CONFIG_FILE_VARIABLE || client::VARIABLES.contains(&name.as_str()) => {}
                 (None, _) => {
                     let known = KEYS.iter().map(Key::variable).chain([CONFIG_FILE_VARIABLE.to_owned()]);
                     self.refuse_name("environment", "variable", &name, known);

@@ -20,6 +20,9 @@ pub struct AppSettings {
     /// The contract of endpoints that name none; `standard` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contract: Option<String>,
+    /// Laid over the contract of each of its endpoints, under the endpoint's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overrides: Option<serde_json::Value>,
     pub livemode: bool,
     /// What the ids of its events start with; `evt` if absent. Fixed at creation, so that printed ids stay valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -44,6 +44,9 @@ pub struct EndpointSettings {
     pub overrides: Option<serde_json::Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_in_flight: Option<u32>,
+    /// Answers 2xx while the receiver is well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub health_url: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -88,6 +91,8 @@ pub struct SealedSecret {
 pub struct Endpoint {
     pub record: EndpointRecord,
     pub target: Target,
+    /// Where its health is asked for.
+    pub health: Option<Target>,
     pub patterns: Patterns,
     pub contract: Arc<Contract>,
     pub contract_hash: ContractHash,

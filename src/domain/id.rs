@@ -97,6 +97,11 @@ id_type!(
     AuditId,
     "aud"
 );
+id_type!(
+    /// The events and deliveries that its probes tell of carry the numbers right after its own.
+    InspectionId,
+    "ins"
+);
 
 /// One HTTP request of a delivery: its place in the delivery's history, from 1. Printed as `del_…`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -13,6 +13,7 @@ pub mod endpoint;
 pub mod event;
 pub mod field;
 pub mod id;
+pub mod inspection;
 mod json;
 pub mod key;
 pub mod outcome;

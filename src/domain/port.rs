@@ -76,4 +76,6 @@ pub trait Handover: Send + Sync {
     fn waiting(&self, endpoint: EndpointId, due: Timestamp);
     /// The receiver said that it is gone, and its endpoint was switched off with that verdict: it has this revision now.
     fn switched_off(&self, endpoint: EndpointId, off: SwitchedOff, revision: u32);
+    /// An inspection waits in the store.
+    fn inspections_wait(&self);
 }

@@ -106,6 +106,7 @@ mod tests {
                 updated_at: now,
             },
             target: Target::stored("https://example.com/").unwrap(),
+            health: None,
             patterns: Patterns::parse(event_types).unwrap(),
             contract_hash: contract.hash(),
             contract,

@@ -70,6 +70,14 @@ pub fn generate(rule: &SecretRule, random: &[u8]) -> String {
     format!("{}{encoded}", rule.prefix)
 }
 
+/// A new secret of the same kind as `other`, out of 32 random bytes.
+pub(super) fn generate_like(rule: &SecretRule, other: &str, random: &[u8; 32]) -> String {
+    match rule.ed25519_prefix.as_deref().filter(|prefix| other.starts_with(prefix)) {
+        Some(prefix) => format!("{prefix}{}", BASE64_STANDARD.encode(random)),
+        None => generate(rule, random),
+    }
+}
+
 /// Whether a given secret can sign under the rule. A refusal says what is allowed and never repeats the secret.
 pub fn check(rule: &SecretRule, text: &str) -> Result<(), String> {
     key_bytes(rule, text).map(|_| ())

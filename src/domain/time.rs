@@ -91,6 +91,26 @@ pub fn format_duration(duration: Duration) -> String {
     format!("{}{unit}", millis / unit_ms)
 }
 
+/// Writes a duration as people say it, in hours and less, or in days if it is more than three whole ones: `2h36m`,
+/// `72h`, `110h36m`, `7d`.
+pub fn say_duration(duration: Duration) -> String {
+    let millis = duration.as_millis();
+    if millis == 0 {
+        return "0".into();
+    }
+    if millis > 3 * 86_400_000 && millis.is_multiple_of(86_400_000) {
+        return format_duration(duration);
+    }
+    let units = [(3_600_000, "h"), (60_000, "m"), (1000, "s"), (1, "ms")];
+    let mut rest = millis;
+    let said = units.into_iter().filter_map(|(unit_ms, unit)| {
+        let count = rest / unit_ms;
+        rest %= unit_ms;
+        (count > 0).then(|| format!("{count}{unit}"))
+    });
+    said.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,6 +123,17 @@ mod tests {
         assert_eq!(at.rfc3339_seconds(), "2026-11-15T09:30:00Z");
         assert_eq!(Timestamp::from_millis(0).rfc3339_millis(), "1970-01-01T00:00:00.000Z");
         assert_eq!(Timestamp::from_millis(-1).rfc3339_seconds(), "1969-12-31T23:59:59Z");
+    }
+
+    #[test]
+    fn durations_are_said_in_hours_and_less_or_in_whole_days() {
+        let said = |seconds| say_duration(Duration::from_secs(seconds));
+        assert_eq!(
+            [0, 5, 60, 1270, 9360, 398_160].map(said),
+            ["0", "5s", "1m", "21m10s", "2h36m", "110h36m"]
+        );
+        assert_eq!([86_400, 259_200, 604_800].map(said), ["24h", "72h", "7d"]);
+        assert_eq!(say_duration(Duration::from_millis(61_050)), "1m1s50ms");
     }
 
     #[test]

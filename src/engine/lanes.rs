@@ -38,6 +38,8 @@ pub struct Lanes {
     directory: Arc<Directory>,
     /// Rings the scheduler.
     pub(super) scheduler: Arc<Notify>,
+    /// Rings the inspector.
+    pub(super) inspector: Arc<Notify>,
     /// Lanes with something to send, for the dispatcher.
     ready: mpsc::UnboundedSender<Arc<Lane>>,
     /// Endpoints whose waiting deliveries may need settling, for the janitor.
@@ -64,6 +66,7 @@ impl Lanes {
             limits,
             directory,
             scheduler: Arc::default(),
+            inspector: Arc::default(),
             ready: ready_sender,
             changed: changed_sender,
             replays: Arc::default(),
@@ -256,5 +259,9 @@ impl Handover for Lanes {
             self.directory.put_endpoint(Arc::new(Endpoint { record, ..(*known).clone() }));
         }
         self.endpoint_changed(endpoint);
+    }
+
+    fn inspections_wait(&self) {
+        self.inspector.notify_one();
     }
 }

@@ -1,13 +1,14 @@
 //! The engine: takes what is due, no more than it has free hands for, carries it, and records what came of it.
 //!
 //! The way of a delivery: the ledger hands it to its lane (`lanes`), `dispatch` sends a courier out, `courier` brings it to
-//! a verdict. What waits in the store is brought in by `scheduler`; `replayer` brings replays
-//! forward; `janitor` keeps house.
+//! a verdict. What waits in the store is brought in by `scheduler`; `replayer` brings replays forward; `inspector` tries
+//! receivers out; `janitor` keeps house.
 
 mod courier;
 mod custody;
 mod dispatch;
 mod hands;
+mod inspector;
 mod janitor;
 mod lane;
 mod lanes;
@@ -110,6 +111,7 @@ impl Engine {
             purge_at: start,
             key_uses_at: courier.clock.now().plus(self.rounds.key_uses),
         };
+        let inspector = inspector::Inspector { bell: lanes.inspector.clone(), courier: courier.clone() };
         let mut dispatch = dispatch::Dispatch {
             lanes,
             ready: self.events.ready,
@@ -120,6 +122,7 @@ impl Engine {
             scheduler.run(stop.clone()),
             janitor.run(stop.clone()),
             replayer.run(stop.clone()),
+            inspector.run(stop.clone()),
             dispatch.run(stop)
         );
         // An event that was on its way into the store while everything was stopping may already have its hand, and is

@@ -15,6 +15,7 @@ use crate::domain::{
     address::AddressPolicy,
     outcome::{Class, Outcome},
 };
+use http::Method;
 use std::{
     sync::{Arc, PoisonError, RwLock},
     time::Duration,
@@ -77,18 +78,19 @@ impl Client {
         self.pool.idle()
     }
 
-    async fn carry(&self, mut request: Request) -> Outcome {
+    async fn carry(&self, method: Method, mut request: Request) -> Outcome {
         let timeout = request.timeout.min(TIMEOUT_MAX);
         let started = Instant::now();
         let mut progress = Progress::new(started);
-        let ended =
-            timeout_at(started + timeout, self.attempt(&mut request, started + timeout, &mut progress)).await;
+        let attempt = self.attempt(&method, &mut request, started + timeout, &mut progress);
+        let ended = timeout_at(started + timeout, attempt).await;
         let ended = ended.unwrap_or_else(|_| Err(progress.timed_out(timeout)));
         progress.outcome(ended)
     }
 
     async fn attempt(
         &self,
+        method: &Method,
         request: &mut Request,
         deadline: Instant,
         progress: &mut Progress,
@@ -100,7 +102,7 @@ impl Client {
         while let Some(connection) = self.rested(request, progress.started()) {
             let message = match unsent.take() {
                 Some(message) => message,
-                None => connection.route().message(request)?,
+                None => connection.route().message(method, request)?,
             };
             match self.exchange(request, connection, message, progress).await {
                 Ok(()) => return Ok(()),
@@ -113,7 +115,7 @@ impl Client {
         let connection = Box::pin(self.dial(request, deadline, progress)).await?;
         let message = match unsent {
             Some(message) => message,
-            None => connection.route().message(request)?,
+            None => connection.route().message(method, request)?,
         };
         self.exchange(request, connection, message, progress).await.map_err(|lost| match lost {
             Lost::Failed(fault) => fault,
@@ -128,7 +130,8 @@ impl Client {
         message: Message,
         progress: &mut Progress,
     ) -> Result<(), Lost> {
-        if connection.exchange(message, progress).await? {
+        let is_kept = *message.method() == Method::POST;
+        if connection.exchange(message, progress).await? && is_kept {
             self.pool.put(request.lane, connection, Instant::now());
         }
         Ok(())
@@ -165,7 +168,12 @@ impl Client {
 
 impl Carrier for Client {
     fn post(&self, request: Request) -> Posting<'_> {
-        Box::pin(self.carry(request))
+        Box::pin(self.carry(Method::POST, request))
+    }
+
+    fn get(&self, request: Request) -> Posting<'_> {
+        // On a connection of its own: the lane's lead to the endpoint's URL, and one that leads elsewhere would close them.
+        Box::pin(self.carry(Method::GET, Request { fresh: true, ..request }))
     }
 
     fn sweep(&self) -> Option<Instant> {

@@ -15,7 +15,7 @@ use super::{
 use crate::domain::{
     address::{AddressPolicy, Refused, Vetted},
     outcome::Class,
-    target::Host,
+    target::{Host, Target},
 };
 use std::{
     io,
@@ -43,30 +43,42 @@ impl Dialer {
         deadline: Instant,
         progress: &mut Progress,
     ) -> Result<Box<Connection>, Fault> {
-        let vetted = self.vet(policy, &route, progress).await?;
+        let (stream, peer) = self.reach(policy, &route.target, deadline, progress).await?;
+        Connection::open(stream, peer, route).await
+    }
+
+    /// A stream to the target, secured where its scheme says so.
+    pub(super) async fn reach(
+        &self,
+        policy: &AddressPolicy,
+        target: &Target,
+        deadline: Instant,
+        progress: &mut Progress,
+    ) -> Result<(Stream, SocketAddr), Fault> {
+        let vetted = self.vet(policy, target, progress).await?;
         let began = Instant::now();
         progress.phase = Phase::Connecting;
         let (stream, peer) = connect(&reachable(vetted)?, deadline, progress).await?;
         progress.timings.connect_us = Some(micros(began.elapsed()));
-        if !route.target.is_https() {
-            return Connection::open(Stream::Plain(stream), peer, route).await;
+        if !target.is_https() {
+            return Ok((Stream::Plain(stream), peer));
         }
         let began = Instant::now();
         progress.phase = Phase::Securing;
-        let secured = tls::secure(&self.tls, route.target.host(), stream).await?;
+        let secured = tls::secure(&self.tls, target.host(), stream).await?;
         progress.timings.tls_us = Some(micros(began.elapsed()));
-        Connection::open(Stream::Tls(Box::new(secured)), peer, route).await
+        Ok((Stream::Tls(Box::new(secured)), peer))
     }
 
     /// All addresses of the target, every one of them let through by the policy.
     async fn vet(
         &self,
         policy: &AddressPolicy,
-        route: &Route,
+        target: &Target,
         progress: &mut Progress,
     ) -> Result<Vec<Vetted>, Fault> {
-        let port = route.target.port();
-        let name = match route.target.host() {
+        let port = target.port();
+        let name = match target.host() {
             Host::Address(ip) => return Ok(vec![policy.check(SocketAddr::new(*ip, port))?]),
             Host::Name(name) if policy.allows_name(name) => name,
             Host::Name(_) => return Err(Refused.into()),

@@ -35,7 +35,15 @@ impl Route {
         Ok(Self { target, uri, host })
     }
 
-    pub(super) fn message(&self, request: &mut Request) -> Result<Message, Fault> {
+    pub(super) fn uri(&self) -> &Uri {
+        &self.uri
+    }
+
+    pub(super) fn host(&self) -> &HeaderValue {
+        &self.host
+    }
+
+    pub(super) fn message(&self, method: &Method, request: &mut Request) -> Result<Message, Fault> {
         let mut headers = HeaderMap::with_capacity(request.headers.len() + request.extra_headers.len() + 5);
         headers.insert(HOST, self.host.clone());
         headers.insert(USER_AGENT, AGENT);
@@ -46,11 +54,13 @@ impl Route {
             put(&mut headers, &name, HeaderValue::try_from(value).ok())?;
         }
         headers.insert(ACCEPT_ENCODING, IDENTITY);
-        if request.body.is_empty() {
+        let has_body = method == Method::POST;
+        if has_body && request.body.is_empty() {
             headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
         }
-        let mut message = Message::new(Full::new(request.body.clone()));
-        *message.method_mut() = Method::POST;
+        let body = if has_body { request.body.clone() } else { Bytes::new() };
+        let mut message = Message::new(Full::new(body));
+        *message.method_mut() = method.clone();
         *message.uri_mut() = self.uri.clone();
         *message.headers_mut() = headers;
         Ok(message)
@@ -105,7 +115,7 @@ mod tests {
             https_only: false,
             fresh: false,
         };
-        Route::new(target)?.message(&mut request)
+        Route::new(target)?.message(&Method::POST, &mut request)
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod answer;
 mod client;
 mod connection;
 mod dial;
+mod errand;
 mod fault;
 mod message;
 mod pool;
@@ -16,6 +17,7 @@ mod tls;
 mod wire;
 
 pub use client::{Client, Options};
+pub use errand::{Errand, ErrandFailed, Runner};
 pub use resolve::{Resolve, ResolveError, Resolving, SystemResolver};
 pub use tls::TlsError;
 
@@ -31,6 +33,9 @@ pub trait Carrier: Send + Sync {
     /// `Class::StaleConnection` means: a kept-alive connection was lost before any byte of an answer. It is the
     /// caller who posts again, with `fresh` set, and who records both.
     fn post(&self, request: Request) -> Posting<'_>;
+
+    /// Makes one GET under the same rules. The request's body is not sent.
+    fn get(&self, request: Request) -> Posting<'_>;
 
     /// Closes connections that rested too long; says when to come back, if any are left. Must be called now and
     /// then, because no timer watches them.

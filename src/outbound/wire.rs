@@ -17,7 +17,7 @@ use tokio::{
 };
 use tokio_rustls::client::TlsStream;
 
-/// Head, body, chunk framing and interim answers together; passed by at most one read.
+/// Of a receiver's answer: head, body, chunk framing and interim answers together; passed by at most one read.
 const READ_BYTES_MAX: u32 = 160 * 1024;
 
 pub(super) enum Stream {
@@ -26,14 +26,29 @@ pub(super) enum Stream {
 }
 
 /// Shared by a connection and its wire, which are always polled by the same task.
-#[derive(Default)]
 pub(super) struct Meter {
+    read_bytes_max: u32,
     read_bytes: AtomicU32,
     interim_answers: AtomicU32,
     must_be_silent: AtomicBool,
 }
 
+impl Default for Meter {
+    fn default() -> Self {
+        Self::reading_at_most(READ_BYTES_MAX)
+    }
+}
+
 impl Meter {
+    pub(super) fn reading_at_most(read_bytes_max: u32) -> Self {
+        Self {
+            read_bytes_max,
+            read_bytes: AtomicU32::new(0),
+            interim_answers: AtomicU32::new(0),
+            must_be_silent: AtomicBool::new(false),
+        }
+    }
+
     /// Begins a request. On a connection used before, the next read first makes sure that it is still silent.
     pub(super) fn begin(&self, is_reused: bool) {
         self.read_bytes.store(0, Relaxed);
@@ -47,7 +62,7 @@ impl Meter {
     }
 
     pub(super) fn is_exhausted(&self) -> bool {
-        self.read_bytes.load(Relaxed) > READ_BYTES_MAX
+        self.read_bytes.load(Relaxed) > self.read_bytes_max
     }
 
     pub(super) fn note_interim_answer(&self) {

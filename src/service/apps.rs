@@ -2,13 +2,15 @@
 
 use super::{
     Caller, Error, Patch, Service, audit,
+    contracts::DEFAULT,
     listing::{Cursor, Page, page_by_id},
+    resolve::Follow,
 };
 use crate::{
     domain::{
         app::{App, AppSettings},
         audit::{Action, changed_fields},
-        id::{AppId, GIVEN_ID_FORM, is_given_id},
+        id::{AppId, EventId, GIVEN_ID_FORM, is_given_id},
         quota::Quota,
     },
     store::registry::Added,
@@ -24,6 +26,7 @@ pub struct NewApp {
     pub uid: Option<String>,
     pub name: String,
     pub contract: Option<String>,
+    pub overrides: Option<Value>,
     pub livemode: Option<bool>,
     pub id_prefix: Option<String>,
     pub contact_email: Option<String>,
@@ -35,6 +38,7 @@ pub struct NewApp {
 pub struct AppPatch {
     pub name: Option<String>,
     pub contract: Patch<String>,
+    pub overrides: Patch<Value>,
     pub livemode: Option<bool>,
     pub contact_email: Patch<String>,
     /// Replaced as a whole.
@@ -51,6 +55,7 @@ impl Service {
         let settings = AppSettings {
             name: new.name,
             contract: new.contract,
+            overrides: new.overrides,
             livemode: new.livemode.unwrap_or(true),
             id_prefix: new.id_prefix,
             contact_email: new.contact_email,
@@ -61,9 +66,13 @@ impl Service {
         let now = self.clock.now();
         let id = AppId::from_i64(self.take_ids(now, 1));
         let uid = new.uid.unwrap_or_else(|| id.to_string());
-        let app = App { id, uid, settings, created_at: now, updated_at: now };
+        let mut app = App { id, uid, settings, created_at: now, updated_at: now };
+        if app.settings.id_prefix.is_none() {
+            let prefix = &self.contract_of_app(&app)?.contract.ids.event;
+            app.settings.id_prefix = Some(prefix.clone()).filter(|prefix| prefix != EventId::PREFIX);
+        }
         let entry = self.entry_in(caller, &app, Action::AppCreated, &app.uid, None);
-        match self.registry.add_app(app.clone(), entry).await? {
+        match self.registry.add_app(app.clone(), Some(entry)).await? {
             Added::Taken => Err(Error::Taken(app.uid)),
             Added::Added => {
                 self.directory.put_app(app.clone());
@@ -81,7 +90,7 @@ impl Service {
         page_by_id(apps, |app| app.id.as_i64(), after, limit)
     }
 
-    /// Another contract takes effect on every endpoint that names none of its own.
+    /// Another contract takes effect on every endpoint that names none of its own, other overrides on all.
     pub async fn change_app(&self, caller: Caller, uid: &str, patch: AppPatch) -> Result<Arc<App>, Error> {
         let entry = self.app(caller, uid)?;
         Self::must_be_admin(caller)?;
@@ -94,8 +103,9 @@ impl Service {
         if let Some(livemode) = patch.livemode {
             settings.livemode = livemode;
         }
-        let contract_before = settings.contract.clone();
+        let before = (settings.contract.clone(), settings.overrides.clone());
         patch.contract.apply(&mut settings.contract);
+        patch.overrides.apply(&mut settings.overrides);
         patch.contact_email.apply(&mut settings.contact_email);
         match patch.quota {
             Patch::Absent => {}
@@ -113,17 +123,21 @@ impl Service {
             return Ok(entry.app());
         }
         app.updated_at = self.clock.now();
-        let follow = app.settings.contract != contract_before;
-        if follow {
-            self.check_contract_of_all(&app, &entry)?;
+        let follow = match before {
+            (_, overrides) if overrides != app.settings.overrides => Some(Follow::Overrides),
+            (contract, _) if contract != app.settings.contract => Some(Follow::Contract),
+            _ => None,
+        };
+        if let Some(follow) = follow {
+            self.check_contract_of_all(&app, &entry, follow)?;
         }
         let noted = self.entry_in(caller, &app, Action::AppChanged, &app.uid, audit::fields(&changed));
-        if !self.registry.change_app(app.clone(), noted).await? {
+        if !self.registry.change_app(app.clone(), Some(noted)).await? {
             return Err(Error::NotFound("app"));
         }
         self.directory.put_app(app);
-        if follow {
-            self.follow_contract(&entry).await?;
+        if let Some(follow) = follow {
+            self.follow_contract(&entry, follow).await?;
         }
         Ok(entry.app())
     }
@@ -136,7 +150,7 @@ impl Service {
         let _turn = self.app_turns.take(id.as_i64()).await;
         // What is written about an app goes with it; that it was removed stays.
         let noted = self.entry(caller, None, Action::AppDeleted, &entry.app().uid, None);
-        if !self.registry.remove_app(id, noted).await? {
+        if !self.registry.remove_app(id, Some(noted)).await? {
             return Err(Error::NotFound("app"));
         }
         for endpoint in self.directory.remove_app(id) {
@@ -147,8 +161,10 @@ impl Service {
 
     fn check_app(&self, settings: &AppSettings) -> Result<(), Error> {
         check_text("name", &settings.name, 200)?;
-        if let Some(contract) = &settings.contract {
-            self.contracts.named(contract)?;
+        let contract = settings.contract.as_deref().unwrap_or(DEFAULT);
+        self.contracts.named(contract)?;
+        if let Some(overrides) = &settings.overrides {
+            self.contracts.check_overrides_of_app(contract, overrides)?;
         }
         if settings.id_prefix.as_deref().is_some_and(|prefix| !is_id_prefix(prefix)) {
             return Err(Error::field("id_prefix", format!("must be {ID_PREFIX_FORM}")));

@@ -109,7 +109,7 @@ impl Service {
         action: Action,
         thing: impl Into<String>,
         detail: Option<Value>,
-    ) -> Option<Entry> {
+    ) -> Entry {
         self.entry(caller, Some(app.id), action, thing, detail)
     }
 
@@ -121,9 +121,9 @@ impl Service {
         action: Action,
         thing: impl Into<String>,
         detail: Option<Value>,
-    ) -> Option<Entry> {
+    ) -> Entry {
         let at = self.clock.now();
-        Some(Entry {
+        Entry {
             id: AuditId::from_i64(self.take_ids(at, 1)),
             at,
             key: caller.key,
@@ -133,7 +133,7 @@ impl Service {
             action,
             thing: thing.into(),
             detail,
-        })
+        }
     }
 }
 

@@ -9,7 +9,8 @@ use crate::{
         contract::{Contract, ContractHash},
         endpoint::EndpointRecord,
         event::Event,
-        id::{AppId, DeliveryId, EndpointId, EventId, Ids, KeyId, ReplayId},
+        id::{AppId, DeliveryId, EndpointId, EventId, Ids, InspectionId, KeyId, ReplayId},
+        inspection::{Inspection, Report},
         key::Key,
         port::{Carried, Hand, Hands},
         replay::{Replay, ReplayState},
@@ -20,8 +21,8 @@ use crate::{
         Browse, Ledger, Registry, Reply, StoreError,
         audit::AuditFilter,
         browse::{Cursor, DeliveryFilter, EventFilter, Listed, Page, PastAttempt},
-        ledger::{Accepted, Ask, Asked, NewEvent, Record, Refilled, Settle, Want},
-        registry::{Added, Everything},
+        ledger::{Accepted, Ask, Asked, NewEvent, Ordered, Record, Refilled, Settle, Want},
+        registry::{Added, EndpointName, Everything},
         replays::{ReplayChanged, ReplayPage, SourceSearch, Sources},
     },
     world::{SeededEntropy, SystemClock},
@@ -104,6 +105,15 @@ impl Ledger for Closed {
     ) -> Reply<'_, ReplayChanged> {
         closed()
     }
+    fn order_inspection(&self, _: Inspection) -> Reply<'_, Ordered> {
+        closed()
+    }
+    fn take_inspection(&self, _: u32) -> Reply<'_, Option<Inspection>> {
+        closed()
+    }
+    fn end_inspection(&self, _: InspectionId, _: Option<Report>, _: Timestamp) -> Reply<'_, bool> {
+        closed()
+    }
     fn flush(&self) -> Reply<'_, ()> {
         closed()
     }
@@ -134,7 +144,7 @@ impl Registry for Closed {
     fn endpoint(&self, _: EndpointId) -> Reply<'_, Option<EndpointRecord>> {
         closed()
     }
-    fn endpoint_uids(&self, _: Vec<EndpointId>) -> Reply<'_, Vec<(EndpointId, String)>> {
+    fn endpoint_names(&self, _: Vec<EndpointId>) -> Reply<'_, Vec<EndpointName>> {
         closed()
     }
     fn key(&self, _: KeyId) -> Reply<'_, Option<Key>> {
@@ -196,6 +206,12 @@ impl Browse for Closed {
         closed()
     }
     fn audit(&self, _: AuditFilter, _: Option<Cursor>, _: u32) -> Reply<'_, Page<Entry>> {
+        closed()
+    }
+    fn inspections(&self, _: EndpointId, _: Option<Cursor>, _: u32) -> Reply<'_, Page<Inspection>> {
+        closed()
+    }
+    fn inspection(&self, _: AppId, _: InspectionId) -> Reply<'_, Option<Inspection>> {
         closed()
     }
     fn waiting_count(&self) -> Reply<'_, u64> {

@@ -1,6 +1,9 @@
 //! The contracts by name, and every endpoint's contract with its overrides, made once and shared.
 
-use super::{Caller, Error};
+use super::{
+    Caller, Error, Service,
+    listing::{Cursor, Page, page_by_id},
+};
 use crate::domain::{
     contract::{Contract, ContractHash, Setter},
     field::{FieldError, nearest},
@@ -21,14 +24,35 @@ pub(super) struct Resolved {
     pub hash: ContractHash,
 }
 
+/// What is laid over a contract, in this order.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Layers<'a> {
+    pub app: Option<&'a Value>,
+    pub endpoint: Option<&'a Value>,
+}
+
 /// Names a resolved contract by where it came from: the contract's name and the overrides as text.
-type Origin = (String, String);
+type Origin = (String, [Option<String>; 2]);
 
 #[derive(Debug)]
 pub(super) struct Contracts {
     by_name: BTreeMap<String, Resolved>,
     /// Endpoints with the same overrides share one value, for as long as any of them has it.
     overridden: Mutex<HashMap<Origin, (Weak<Contract>, ContractHash)>>,
+}
+
+impl Service {
+    /// Every contract there is, by name.
+    pub fn contracts(&self, after: Option<Cursor>, limit: u32) -> Page<Arc<Contract>> {
+        let all = self.contracts.by_name.values().map(|named| named.contract.clone());
+        let page = page_by_id(all.enumerate().collect(), |(place, _)| *place as i64 + 1, after, limit);
+        Page { rows: page.rows.into_iter().map(|(_, contract)| contract).collect(), next: page.next }
+    }
+
+    pub fn contract(&self, name: &str) -> Result<Arc<Contract>, Error> {
+        let named = self.contracts.by_name.get(name).ok_or(Error::NotFound("contract"))?;
+        Ok(named.contract.clone())
+    }
 }
 
 impl Contracts {
@@ -53,17 +77,28 @@ impl Contracts {
     }
 
     /// Overrides that are stored were checked when they were set.
-    pub(super) fn resolve(&self, name: &str, overrides: Option<&Value>) -> Result<Resolved, Error> {
+    pub(super) fn resolve(&self, name: &str, layers: Layers) -> Result<Resolved, Error> {
         let named = self.named(name)?;
-        let Some(overrides) = overrides else { return Ok(named.clone()) };
-        let origin = (name.to_owned(), overrides.to_string());
+        let Layers { app, endpoint } = layers;
+        if app.is_none() && endpoint.is_none() {
+            return Ok(named.clone());
+        }
+        let origin = (name.to_owned(), [app, endpoint].map(|layer| layer.map(Value::to_string)));
         let mut known = self.overridden.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((contract, hash)) = known.get(&origin)
             && let Some(contract) = contract.upgrade()
         {
             return Ok(Resolved { contract, hash: *hash });
         }
-        let contract = named.contract.with_overrides(overrides, Setter::Operator).map_err(in_overrides)?;
+        let mut contract = Contract::clone(&named.contract);
+        if let Some(app) = app {
+            contract = contract.with_overrides(app, Setter::Operator).map_err(|error| {
+                Error::field("contract", format!("does not go with the app's overrides: {error}"))
+            })?;
+        }
+        if let Some(endpoint) = endpoint {
+            contract = contract.with_overrides(endpoint, Setter::Operator).map_err(in_overrides)?;
+        }
         let hash = contract.hash();
         let contract = Arc::new(contract);
         if known.len() == known.capacity() {
@@ -73,15 +108,22 @@ impl Contracts {
         Ok(Resolved { contract, hash })
     }
 
+    /// Whether an app with this contract may have these overrides.
+    pub(super) fn check_overrides_of_app(&self, name: &str, overrides: &Value) -> Result<(), Error> {
+        self.named(name)?.contract.with_overrides(overrides, Setter::Operator).map_err(in_overrides)?;
+        Ok(())
+    }
+
     /// The overrides to store when `caller` asks for these: an app key leaves alone what only the operator may set.
+    /// `layers` are the app's overrides and the endpoint's as they are stored.
     pub(super) fn allowed_overrides(
         &self,
         name: &str,
-        stored: Option<&Value>,
+        layers: Layers,
         asked: Option<Value>,
         caller: Caller,
     ) -> Result<Option<Value>, Error> {
-        let base = &self.named(name)?.contract;
+        let base = self.resolve(name, Layers { endpoint: None, ..layers })?.contract;
         let setter = match caller.scope {
             Scope::Admin => Setter::Operator,
             Scope::App(_) | Scope::Publish(_) | Scope::Read(_) => Setter::App,
@@ -98,7 +140,7 @@ impl Contracts {
         if setter == Setter::Operator {
             return Ok(asked);
         }
-        let mut kept = stored.map(|stored| of_the_operator(base, stored)).unwrap_or_default();
+        let mut kept = layers.endpoint.map(of_the_operator).unwrap_or_default();
         for (path, value) in asked.iter().flat_map(leaves) {
             put(&mut kept, &path, value);
         }
@@ -116,12 +158,12 @@ fn in_overrides(error: FieldError) -> FieldError {
 }
 
 /// What in the stored overrides only the operator may have set.
-fn of_the_operator(base: &Contract, stored: &Value) -> Map<String, Value> {
+fn of_the_operator(stored: &Value) -> Map<String, Value> {
     let mut kept = Map::new();
     for (path, value) in leaves(stored) {
         let mut alone = Map::new();
         put(&mut alone, &path, value);
-        if base.with_overrides(&Value::Object(alone), Setter::App).is_err() {
+        if Contract::may_override(&Value::Object(alone), Setter::App).is_err() {
             put(&mut kept, &path, value);
         }
     }
@@ -165,6 +207,10 @@ mod tests {
     const ADMIN: Caller = Caller::OPERATOR;
     const APP: Caller = Caller { scope: Scope::App(AppId::from_i64(1)), ..Caller::OPERATOR };
 
+    fn over(endpoint: Option<&Value>) -> Layers<'_> {
+        Layers { app: None, endpoint }
+    }
+
     fn contracts() -> Contracts {
         Contracts::new(Contract::builtin().unwrap())
     }
@@ -175,14 +221,15 @@ mod tests {
         let stored =
             json!({ "https_only": true, "retry": { "jitter": "none" }, "retention": { "events": "1d" } });
         let asked = json!({ "retry": { "waits": ["1s"] } });
-        let allowed = contracts.allowed_overrides(DEFAULT, Some(&stored), Some(asked.clone()), APP).unwrap();
+        let allowed =
+            contracts.allowed_overrides(DEFAULT, over(Some(&stored)), Some(asked.clone()), APP).unwrap();
         let merged =
             json!({ "https_only": true, "retention": { "events": "1d" }, "retry": { "waits": ["1s"] } });
         assert_eq!(allowed, Some(merged));
-        let cleared = contracts.allowed_overrides(DEFAULT, Some(&stored), None, APP).unwrap();
+        let cleared = contracts.allowed_overrides(DEFAULT, over(Some(&stored)), None, APP).unwrap();
         assert_eq!(cleared, Some(json!({ "https_only": true, "retention": { "events": "1d" } })));
         assert_eq!(
-            contracts.allowed_overrides(DEFAULT, Some(&stored), Some(asked.clone()), ADMIN).unwrap(),
+            contracts.allowed_overrides(DEFAULT, over(Some(&stored)), Some(asked.clone()), ADMIN).unwrap(),
             Some(asked)
         );
     }
@@ -190,7 +237,8 @@ mod tests {
     #[test]
     fn an_app_key_that_asks_for_the_operators_fields_is_forbidden_and_nonsense_is_invalid() {
         let contracts = contracts();
-        let ask = |overrides| contracts.allowed_overrides(DEFAULT, None, Some(overrides), APP).unwrap_err();
+        let ask =
+            |overrides| contracts.allowed_overrides(DEFAULT, over(None), Some(overrides), APP).unwrap_err();
         let Error::Forbidden { field, .. } = ask(json!({ "https_only": false })) else { panic!() };
         assert_eq!(field.as_deref(), Some("overrides.https_only"));
         let Error::Field(error) = ask(json!({ "retry": { "wait": [] } })) else { panic!() };
@@ -203,13 +251,48 @@ mod tests {
     fn equal_overrides_share_one_contract_and_unused_ones_are_forgotten() {
         let contracts = contracts();
         let resolve = |wait: u32| {
-            contracts.resolve(DEFAULT, Some(&json!({ "retry": { "waits": [format!("{wait}s")] } }))).unwrap()
+            let overrides = json!({ "retry": { "waits": [format!("{wait}s")] } });
+            contracts.resolve(DEFAULT, over(Some(&overrides))).unwrap()
         };
         let held = resolve(1);
         assert!(Arc::ptr_eq(&held.contract, &resolve(1).contract));
         (2..2000).for_each(|wait| drop(resolve(wait)));
         assert!(contracts.overridden.lock().unwrap().len() < 1000);
         assert!(Arc::ptr_eq(&held.contract, &resolve(1).contract));
+    }
+
+    #[test]
+    fn what_an_app_key_set_in_pairs_it_can_take_away_again() {
+        let pair = json!({ "health": { "degraded_above": "50%", "degraded_window": "1h" } });
+        let contracts = contracts();
+        let allowed = contracts.allowed_overrides(DEFAULT, over(None), Some(pair.clone()), APP).unwrap();
+        assert_eq!(allowed.as_ref(), Some(&pair));
+        assert_eq!(contracts.allowed_overrides(DEFAULT, over(Some(&pair)), None, APP).unwrap(), None);
+    }
+
+    #[test]
+    fn the_app_s_overrides_lie_under_the_endpoint_s_and_are_no_others() {
+        let contracts = contracts();
+        let (app, endpoint) = (json!({ "timeout": "7s", "brand": "Acme" }), json!({ "timeout": "3s" }));
+        let layers = |endpoint| Layers { app: Some(&app), endpoint };
+        let of_app = contracts.resolve("zerofee", layers(None)).unwrap();
+        assert_eq!(of_app.contract.timeout.as_secs(), 7);
+        let of_both = contracts.resolve("zerofee", layers(Some(&endpoint))).unwrap();
+        assert_eq!(of_both.contract.timeout.as_secs(), 3);
+        assert_eq!(of_both.contract.signature.header, "x-acme-signature");
+        let swapped = Layers { app: Some(&endpoint), endpoint: Some(&app) };
+        assert_eq!(contracts.resolve("zerofee", swapped).unwrap().contract.timeout.as_secs(), 7);
+        let odd = json!({ "signature": { "ed25519": null } });
+        let Error::Field(error) =
+            contracts.resolve(DEFAULT, Layers { app: Some(&odd), endpoint: None }).unwrap_err()
+        else {
+            panic!()
+        };
+        assert_eq!(error.field, "contract");
+        assert!(
+            error.message.starts_with("does not go with the app's overrides: signature.ed25519"),
+            "{error}"
+        );
     }
 
     #[test]

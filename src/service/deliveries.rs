@@ -2,15 +2,14 @@
 
 use super::{
     Caller, Error, Service,
-    listing::{Cursor, LastError, Listed, Page, PastAttempt},
+    listing::{Cursor, Listed, Page, PastAttempt},
+    shown::Shown,
 };
 use crate::{
     domain::{
         audit::Action,
-        contract::Keep,
-        delivery::{Delivery, State},
+        delivery::State,
         directory::AppEntry,
-        event::Event,
         id::{DeliveryId, EndpointId},
         time::Timestamp,
     },
@@ -30,18 +29,6 @@ pub struct DeliveryQuery {
     pub to: Option<Timestamp>,
     /// Only what waits, the next due first.
     pub by_due: bool,
-}
-
-/// A delivery with the names that callers know.
-#[derive(Clone, Debug)]
-pub struct Shown {
-    pub delivery: Delivery,
-    /// Without its data.
-    pub event: Event,
-    pub endpoint: String,
-    pub last_error: Option<String>,
-    /// A dead one: when it is no longer kept.
-    pub expires_at: Option<Timestamp>,
 }
 
 /// What a person may ask for on one delivery.
@@ -159,7 +146,7 @@ impl Service {
         };
         let app = entry.app();
         let noted = self.entry_in(caller, &app, wish.action(), id.to_string(), None);
-        match self.ledger.ask(app.id, id, ask, now, noted).await? {
+        match self.ledger.ask(app.id, id, ask, now, Some(noted)).await? {
             Asked::Done(delivery) | Asked::Made(delivery) => {
                 let (mut shown, _) = self.delivery_by_id(entry, delivery.id).await?;
                 // It may have moved on since; the answer is about what was asked for.
@@ -194,30 +181,10 @@ impl Service {
         let id = DeliveryId::parse(id).ok_or(Error::NotFound("delivery"))?;
         let app = entry.app();
         let noted = self.entry_in(caller, &app, Action::DeliveryDeleted, id.to_string(), None);
-        match self.ledger.ask(app.id, id, Ask::Delete, self.clock.now(), noted).await? {
+        match self.ledger.ask(app.id, id, Ask::Delete, self.clock.now(), Some(noted)).await? {
             Asked::Refused(refusal) => Err(refusal.into()),
             Asked::Absent => Err(Error::NotFound("delivery")),
             Asked::Deleted | Asked::Done(_) | Asked::Made(_) => Ok(()),
-        }
-    }
-
-    pub(super) async fn show(&self, listed: Vec<Listed>) -> Result<Vec<Shown>, Error> {
-        let names = self.endpoint_uids(listed.iter().map(|one| one.delivery.endpoint)).await?;
-        let show = |Listed { delivery, event, last_error }: Listed| Shown {
-            endpoint: names.get(&delivery.endpoint).cloned().unwrap_or_else(|| delivery.endpoint.to_string()),
-            last_error: last_error.filter(|_| delivery.state != State::Delivered).and_then(in_words),
-            expires_at: self.expiry_of(&delivery),
-            delivery,
-            event,
-        };
-        Ok(listed.into_iter().map(show).collect())
-    }
-
-    fn expiry_of(&self, delivery: &Delivery) -> Option<Timestamp> {
-        let died_at = delivery.finished_at.filter(|_| delivery.state == State::Dead)?;
-        match self.directory.endpoint(delivery.endpoint)?.contract.retention.dead_letters {
-            Keep::For(duration) => Some(died_at.plus(duration)),
-            Keep::Forever => None,
         }
     }
 }
@@ -236,22 +203,4 @@ fn is_wanted(filter: &DeliveryFilter, listed: &Listed) -> bool {
         && filter.event_type.as_ref().is_none_or(|event_type| event.event_type == *event_type)
         && filter.from.is_none_or(|from| made_at >= from)
         && filter.to.is_none_or(|to| made_at < to)
-}
-
-fn in_words(LastError { status, error }: LastError) -> Option<String> {
-    status.map(|status| format!("HTTP {status}")).or(error)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_last_error_is_the_status_if_there_was_one() {
-        let words =
-            |status, error: Option<&str>| in_words(LastError { status, error: error.map(str::to_owned) });
-        assert_eq!(words(Some(500), Some("ignored")).as_deref(), Some("HTTP 500"));
-        assert_eq!(words(None, Some("timed out")).as_deref(), Some("timed out"));
-        assert_eq!(words(None, None), None);
-    }
 }

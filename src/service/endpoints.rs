@@ -40,6 +40,7 @@ pub struct NewEndpoint {
     pub secret: Option<String>,
     pub headers: Option<Vec<(String, String)>>,
     pub max_in_flight: Option<u32>,
+    pub health_url: Option<String>,
     pub description: Option<String>,
     pub metadata: Option<Map<String, Value>>,
 }
@@ -53,6 +54,7 @@ pub struct EndpointPatch {
     pub overrides: Patch<Value>,
     pub headers: Patch<Vec<(String, String)>>,
     pub max_in_flight: Patch<u32>,
+    pub health_url: Patch<String>,
     pub description: Patch<String>,
     pub metadata: Patch<Map<String, Value>>,
 }
@@ -78,14 +80,16 @@ impl Service {
             contract: new.contract,
             overrides: None,
             max_in_flight: new.max_in_flight,
+            health_url: new.health_url,
             description: new.description,
             metadata: new.metadata.map(Value::Object),
         };
         let name = Self::contract_name(&app, &settings);
-        settings.overrides = self.contracts.allowed_overrides(name, None, new.overrides, caller)?;
+        let layers = Self::layers(&app, &settings);
+        settings.overrides = self.contracts.allowed_overrides(name, layers, new.overrides, caller)?;
         let Resolved { contract, .. } = self.contract_of(&app, &settings)?;
         self.check_settings(&settings)?;
-        settings.url = self.check_url(&settings.url, &contract)?;
+        self.check_urls(&mut settings, &contract)?;
         let id = EndpointId::from_i64(self.take_ids(now, 1));
         let mut record = EndpointRecord {
             id,
@@ -105,7 +109,7 @@ impl Service {
         let endpoint = Arc::new(self.ready(&app, record)?);
         self.keep_contract_of(&endpoint).await?;
         let noted = self.entry_in(caller, &app, Action::EndpointCreated, &endpoint.record.uid, None);
-        match self.registry.add_endpoint(endpoint.record.clone(), noted).await? {
+        match self.registry.add_endpoint(endpoint.record.clone(), Some(noted)).await? {
             Added::Taken => Err(Error::Taken(endpoint.record.uid.clone())),
             Added::Added => {
                 self.directory.put_endpoint(endpoint.clone());
@@ -166,7 +170,7 @@ impl Service {
             }
             let detail = audit::endpoint_fields(&current.record, &changed.record);
             let noted = self.entry_in(caller, &app, action, uid, detail);
-            if self.registry.change_endpoint(changed.record.clone(), noted).await? {
+            if self.registry.change_endpoint(changed.record.clone(), Some(noted)).await? {
                 return self.put_in_force(&app, changed).await;
             }
             let stored = self.registry.endpoint(id).await?.ok_or(Error::NotFound("endpoint"))?;
@@ -201,6 +205,7 @@ impl Service {
     ) -> Result<(), Error> {
         let settings = &mut record.settings;
         let moves = patch.url.is_some() || !patch.contract.is_absent() || !patch.overrides.is_absent();
+        let health_moves = !patch.health_url.is_absent();
         settings.url = patch.url.unwrap_or_else(|| settings.url.clone());
         match patch.event_types {
             Patch::Absent => {}
@@ -209,11 +214,12 @@ impl Service {
         }
         patch.contract.apply(&mut settings.contract);
         if !patch.overrides.is_absent() {
-            let (name, stored) = (Self::contract_name(app, settings), settings.overrides.as_ref());
+            let (name, layers) = (Self::contract_name(app, settings), Self::layers(app, settings));
             let asked = patch.overrides.value().cloned();
-            settings.overrides = self.contracts.allowed_overrides(name, stored, asked, caller)?;
+            settings.overrides = self.contracts.allowed_overrides(name, layers, asked, caller)?;
         }
         patch.max_in_flight.apply(&mut settings.max_in_flight);
+        patch.health_url.apply(&mut settings.health_url);
         patch.description.apply(&mut settings.description);
         match patch.metadata {
             Patch::Absent => {}
@@ -223,7 +229,9 @@ impl Service {
         self.check_settings(settings)?;
         let Resolved { contract, hash } = self.contract_of(app, settings)?;
         if moves {
-            settings.url = self.check_url(&settings.url, &contract)?;
+            self.check_urls(settings, &contract)?;
+        } else if health_moves {
+            self.check_health_url(settings, &contract)?;
         }
         if hash != endpoint.contract_hash {
             Signer::prepare(&contract, &endpoint.secrets).map_err(|error| Error::field("contract", error))?;
@@ -251,11 +259,27 @@ impl Service {
         check_metadata(settings.metadata.as_ref())
     }
 
-    /// The URL in its canonical spelling, if the policy and the contract let it be called.
-    pub(super) fn check_url(&self, url: &str, contract: &Contract) -> Result<String, Error> {
-        let target = Target::parse(url, &self.addresses).map_err(|error| Error::field("url", error))?;
+    /// Puts both URLs into their canonical spelling, if the policy and the contract let them be called.
+    pub(super) fn check_urls(
+        &self,
+        settings: &mut EndpointSettings,
+        contract: &Contract,
+    ) -> Result<(), Error> {
+        settings.url = self.check_url("url", &settings.url, contract)?;
+        self.check_health_url(settings, contract)
+    }
+
+    fn check_health_url(&self, settings: &mut EndpointSettings, contract: &Contract) -> Result<(), Error> {
+        if let Some(url) = &settings.health_url {
+            settings.health_url = Some(self.check_url("health_url", url, contract)?);
+        }
+        Ok(())
+    }
+
+    fn check_url(&self, field: &str, url: &str, contract: &Contract) -> Result<String, Error> {
+        let target = Target::parse(url, &self.addresses).map_err(|error| Error::field(field, error))?;
         if !target.is_https() && contract.https_only.unwrap_or(self.limits.https_only) {
-            return Err(Error::field("url", "must start with https://"));
+            return Err(Error::field(field, "must start with https://"));
         }
         Ok(target.as_str().to_owned())
     }

@@ -1,12 +1,12 @@
-//! Looking at events: lists, one with its deliveries, how it stands, and erasing what it carried.
+//! Looking at events: lists, one with its deliveries, and erasing what it carried.
 
 use super::{
     Caller, Error, Service,
-    deliveries::Shown,
     listing::{Cursor, Page, own_event_id},
+    shown::Shown,
 };
 use crate::{
-    domain::{audit::Action, delivery::State, directory::AppEntry, event::Event, time::Timestamp},
+    domain::{audit::Action, directory::AppEntry, event::Event, time::Timestamp},
     store::browse::EventFilter,
 };
 
@@ -15,34 +15,6 @@ pub struct EventQuery {
     pub event_type: Option<String>,
     pub from: Option<Timestamp>,
     pub to: Option<Timestamp>,
-}
-
-/// How an event stands as a whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// No endpoint wanted it.
-    Skipped,
-    /// The worst state among its deliveries: unfinished before finished.
-    Worst(State),
-}
-
-impl Standing {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Skipped => "skipped",
-            Self::Worst(state) => state.name(),
-        }
-    }
-
-    /// Whether every delivery arrived.
-    pub fn is_delivered(self) -> bool {
-        self == Self::Worst(State::Delivered)
-    }
-
-    pub fn of(deliveries: &[Shown]) -> Self {
-        let states = deliveries.iter().map(|shown| shown.delivery.state);
-        states.max_by_key(|state| state.badness()).map_or(Self::Skipped, Self::Worst)
-    }
 }
 
 impl Service {
@@ -79,7 +51,7 @@ impl Service {
     pub async fn erase_data(&self, caller: Caller, entry: &AppEntry, id: &str) -> Result<(), Error> {
         let event = self.event(entry, id).await?;
         let noted = self.entry_in(caller, &entry.app(), Action::EventErased, id, None);
-        if self.ledger.erase_data(event.app, event.id, noted).await? {
+        if self.ledger.erase_data(event.app, event.id, Some(noted)).await? {
             Ok(())
         } else {
             Err(Error::NotFound("event"))

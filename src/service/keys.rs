@@ -73,7 +73,7 @@ impl Service {
         };
         let detail = Some(json!({ "scope": scope.name() }));
         let entry = self.entry(caller, scope.app(), Action::KeyCreated, key.id.to_string(), detail);
-        self.registry.add_key(key.clone(), entry).await?;
+        self.registry.add_key(key.clone(), Some(entry)).await?;
         self.directory.put_key(key.clone());
         Ok((key, text))
     }
@@ -138,7 +138,7 @@ impl Service {
         let live = self.directory.key_by_id(id).ok_or(Error::NotFound("key"))?;
         let app = live.key().scope.app();
         let entry = self.entry(caller, app, Action::KeyRevoked, id.to_string(), None);
-        let was_there = self.registry.revoke_key(id, self.clock.now(), entry).await?;
+        let was_there = self.registry.revoke_key(id, self.clock.now(), Some(entry)).await?;
         self.directory.remove_key(id);
         if was_there { Ok(()) } else { Err(Error::NotFound("key")) }
     }

@@ -3,9 +3,12 @@
 pub use crate::store::browse::{Cursor, LastError, Listed, Page, PastAttempt};
 
 use super::{Error, Service};
-use crate::domain::{
-    app::App,
-    id::{EndpointId, EventId},
+use crate::{
+    domain::{
+        app::App,
+        id::{EndpointId, EventId},
+    },
+    store::registry::EndpointName,
 };
 use std::collections::HashMap;
 
@@ -33,22 +36,26 @@ pub(super) fn own_event_id(app: &App, text: &str) -> Option<EventId> {
 
 impl Service {
     /// How callers know these endpoints, deleted ones included.
-    pub(super) async fn endpoint_uids(
+    pub(super) async fn endpoint_names(
         &self,
         ids: impl Iterator<Item = EndpointId>,
-    ) -> Result<HashMap<EndpointId, String>, Error> {
+    ) -> Result<HashMap<EndpointId, EndpointName>, Error> {
         let mut names = HashMap::new();
         let mut deleted = Vec::new();
         for id in ids {
             match self.directory.endpoint(id) {
-                Some(endpoint) => drop(names.insert(id, endpoint.record.uid.clone())),
+                Some(endpoint) => {
+                    let (uid, url) = (endpoint.record.uid.clone(), endpoint.record.settings.url.clone());
+                    names.insert(id, EndpointName { id, uid, url });
+                }
                 None => deleted.push(id),
             }
         }
         if !deleted.is_empty() {
             deleted.sort_unstable();
             deleted.dedup();
-            names.extend(self.registry.endpoint_uids(deleted).await?);
+            let stored = self.registry.endpoint_names(deleted).await?;
+            names.extend(stored.into_iter().map(|name| (name.id, name)));
         }
         Ok(names)
     }

@@ -1,7 +1,7 @@
 //! What the product can do: publish, manage, retry, replay, rotate, browse, measure.
 //!
 //! One `Service` for the whole process. It decides who may do what, asks the store, and keeps the directory in step
-//! with it; tests and retries are rows that the engine finds, plus a wake-up.
+//! with it; tests, inspections and retries are rows that the engine finds, plus a wake-up.
 
 pub mod apps;
 pub mod audit;
@@ -12,6 +12,7 @@ pub mod deliveries;
 pub mod endpoints;
 pub mod error;
 pub mod events;
+pub mod inspections;
 pub mod keys;
 pub mod listing;
 mod measure;
@@ -21,7 +22,9 @@ pub mod readiness;
 pub mod replays;
 mod resolve;
 pub mod secrets;
+pub mod shown;
 pub mod start;
+pub mod status;
 mod switch;
 mod turns;
 

@@ -156,7 +156,7 @@ impl Service {
         self.accept(&app, Composed { new, deliveries }, begun).await.map(|_| test)
     }
 
-    fn must_accept(&self) -> Result<(), Error> {
+    pub(super) fn must_accept(&self) -> Result<(), Error> {
         self.readiness.refusal().map_or(Ok(()), |reason| Err(Error::Unavailable(reason.detail)))
     }
 
@@ -193,8 +193,10 @@ impl Service {
         &self,
         deliveries: Vec<(DeliveryId, EndpointId)>,
     ) -> Result<Vec<(DeliveryId, EndpointName)>, Error> {
-        let names = self.endpoint_uids(deliveries.iter().map(|(_, endpoint)| *endpoint)).await?;
-        let name = |endpoint| names.get(&endpoint).cloned().unwrap_or_else(|| endpoint.to_string());
+        let names = self.endpoint_names(deliveries.iter().map(|(_, endpoint)| *endpoint)).await?;
+        let name = |endpoint: EndpointId| {
+            names.get(&endpoint).map_or_else(|| endpoint.to_string(), |name| name.uid.clone())
+        };
         Ok(deliveries.into_iter().map(|(id, endpoint)| (id, EndpointName::Text(name(endpoint)))).collect())
     }
 

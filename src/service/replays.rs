@@ -7,6 +7,7 @@ use super::{
 use crate::{
     domain::{
         audit::Action,
+        delivery::State,
         directory::AppEntry,
         endpoint::Endpoint,
         id::{ReplayId, first_id_at},
@@ -114,7 +115,7 @@ impl Service {
         };
         let app = entry.app();
         let noted = self.entry_in(caller, &app, action, id.to_string(), None);
-        match self.ledger.change_replay(app.id, id, to, self.clock.now(), noted).await? {
+        match self.ledger.change_replay(app.id, id, to, self.clock.now(), Some(noted)).await? {
             ReplayChanged::Absent => Err(Error::NotFound("replay")),
             ReplayChanged::Over(replay) => {
                 Err(Error::Conflict(format!("The replay is {} already.", replay.state.name())))
@@ -146,7 +147,7 @@ impl Service {
         };
         let detail = Some(json!({ "kind": kind, "total": replay.total }));
         let noted = self.entry_in(caller, &entry.app(), Action::ReplayBegun, replay.id.to_string(), detail);
-        self.ledger.begin_replay(replay.clone(), noted).await?;
+        self.ledger.begin_replay(replay.clone(), Some(noted)).await?;
         self.hands.replays_changed();
         self.show_replay(replay).await
     }
@@ -157,7 +158,7 @@ impl Service {
             Some(uid) => Some(endpoint_named(entry, uid)?.id().as_i64()),
         };
         let states = new.states.clone().unwrap_or_else(|| vec!["dead".to_owned()]);
-        let allowed = REPLAYABLE.map(|state| state.name());
+        let allowed = REPLAYABLE.map(State::name);
         if states.is_empty() || states.iter().any(|state| !allowed.contains(&state.as_str())) {
             return Err(Error::field("status", format!("must be one or more of {}", allowed.join(", "))));
         }
@@ -236,8 +237,8 @@ impl Service {
     }
 
     async fn show_replay(&self, replay: Replay) -> Result<ShownReplay, Error> {
-        let names = self.endpoint_uids(replay.selection.endpoint().into_iter()).await?;
-        Ok(ShownReplay { replay, endpoint: names.into_values().next() })
+        let names = self.endpoint_names(replay.selection.endpoint().into_iter()).await?;
+        Ok(ShownReplay { replay, endpoint: names.into_values().next().map(|name| name.uid) })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{
     Error, Service,
-    contracts::{DEFAULT, Resolved},
+    contracts::{DEFAULT, Layers, Resolved},
     endpoints::check_headers,
 };
 use crate::domain::{
@@ -24,13 +24,25 @@ impl Service {
     }
 
     pub(super) fn contract_of(&self, app: &App, settings: &EndpointSettings) -> Result<Resolved, Error> {
-        self.contracts.resolve(Self::contract_name(app, settings), settings.overrides.as_ref())
+        self.contracts.resolve(Self::contract_name(app, settings), Self::layers(app, settings))
+    }
+
+    pub(super) fn layers<'a>(app: &'a App, settings: &'a EndpointSettings) -> Layers<'a> {
+        Layers { app: app.settings.overrides.as_ref(), endpoint: settings.overrides.as_ref() }
+    }
+
+    /// The contract of an app's endpoints that name none and override nothing.
+    pub(super) fn contract_of_app(&self, app: &App) -> Result<Resolved, Error> {
+        let name = app.settings.contract.as_deref().unwrap_or(DEFAULT);
+        self.contracts.resolve(name, Layers { app: app.settings.overrides.as_ref(), endpoint: None })
     }
 
     /// Makes a stored endpoint ready. Fails if its contract is gone or no encryption key opens its secrets.
     pub(super) fn ready(&self, app: &App, record: EndpointRecord) -> Result<Endpoint, Error> {
         let Resolved { contract, hash } = self.contract_of(app, &record.settings)?;
         let target = Target::stored(&record.settings.url).map_err(|error| Error::field("url", error))?;
+        let health = record.settings.health_url.as_deref().map(Target::stored).transpose();
+        let health = health.map_err(|error| Error::field("health_url", error))?;
         let patterns = Patterns::parse(&record.settings.event_types)?;
         let place = place_of(app, &record);
         let secrets = record
@@ -58,6 +70,7 @@ impl Service {
         Ok(Endpoint {
             record,
             target,
+            health,
             patterns,
             contract,
             contract_hash: hash,
@@ -91,31 +104,32 @@ impl Service {
         Ok(self.registry.keep_contract(endpoint.contract_hash, endpoint.contract.to_json()).await?)
     }
 
-    /// Whether every endpoint of the app that names no contract could live with the app's.
-    pub(super) fn check_contract_of_all(&self, app: &App, entry: &AppEntry) -> Result<(), Error> {
-        for endpoint in
-            entry.endpoints().iter().filter(|endpoint| endpoint.record.settings.contract.is_none())
-        {
+    /// Whether the endpoints that follow the app's contract and overrides could live with these.
+    pub(super) fn check_contract_of_all(
+        &self,
+        app: &App,
+        entry: &AppEntry,
+        follow: Follow,
+    ) -> Result<(), Error> {
+        for endpoint in entry.endpoints().iter().filter(|endpoint| follow.concerns(endpoint)) {
             let fits = self.contract_of(app, &endpoint.record.settings).and_then(|resolved| {
-                self.check_url(&endpoint.record.settings.url, &resolved.contract)?;
+                self.check_urls(&mut endpoint.record.settings.clone(), &resolved.contract)?;
                 check_headers(&endpoint.headers, &resolved.contract)?;
                 Signer::prepare(&resolved.contract, &endpoint.secrets)
                     .map_err(|error| Error::field("contract", error))
             });
             if let Err(error) = fits {
                 let message = format!("does not suit the endpoint {}: {error}", endpoint.record.uid);
-                return Err(Error::field("contract", message));
+                return Err(Error::field(follow.field(), message));
             }
         }
         Ok(())
     }
 
-    /// Puts the app's changed contract into force on the endpoints that name none.
-    pub(super) async fn follow_contract(&self, entry: &AppEntry) -> Result<(), Error> {
+    /// Puts the app's changed contract or overrides into force.
+    pub(super) async fn follow_contract(&self, entry: &AppEntry, follow: Follow) -> Result<(), Error> {
         let app = entry.app();
-        for endpoint in
-            entry.endpoints().iter().filter(|endpoint| endpoint.record.settings.contract.is_none())
-        {
+        for endpoint in entry.endpoints().iter().filter(|endpoint| follow.concerns(endpoint)) {
             let _turn = self.endpoint_turns.take(endpoint.id().as_i64()).await;
             let Some(current) = self.directory.endpoint(endpoint.id()) else { continue };
             let changed = self.ready(&app, current.record.clone())?;
@@ -123,6 +137,28 @@ impl Service {
             self.put_in_force(&app, Arc::new(changed)).await?;
         }
         Ok(())
+    }
+}
+
+/// Which endpoints a change of their app concerns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Follow {
+    /// Another contract: those that name none.
+    Contract,
+    /// Other overrides: all.
+    Overrides,
+}
+
+impl Follow {
+    fn concerns(self, endpoint: &Endpoint) -> bool {
+        self == Self::Overrides || endpoint.record.settings.contract.is_none()
+    }
+
+    const fn field(self) -> &'static str {
+        match self {
+            Self::Contract => "contract",
+            Self::Overrides => "overrides",
+        }
     }
 }
 

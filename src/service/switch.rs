@@ -58,7 +58,7 @@ impl Service {
         let id = Self::endpoint_of(entry, uid)?.id();
         let _turn = self.endpoint_turns.take(id.as_i64()).await;
         let noted = self.entry_in(caller, &entry.app(), Action::EndpointDeleted, uid, None);
-        if !self.registry.remove_endpoint(id, self.clock.now(), noted).await? {
+        if !self.registry.remove_endpoint(id, self.clock.now(), Some(noted)).await? {
             return Err(Error::NotFound("endpoint"));
         }
         self.directory.remove_endpoint(id);

@@ -10,9 +10,11 @@ use super::{
 };
 use crate::domain::{
     audit::Entry,
+    contract::ContractHash,
     delivery::{Delivery, State},
     event::Event,
-    id::{AppId, DeliveryId, EndpointId, EventId, ReplayId},
+    id::{AppId, DeliveryId, EndpointId, EventId, InspectionId, ReplayId},
+    inspection::Inspection,
     outcome::Attempt,
     replay::Replay,
     time::Timestamp,
@@ -58,6 +60,8 @@ pub struct Listed {
     /// The event, without its data.
     pub event: Event,
     pub last_error: Option<LastError>,
+    /// The contract that the last attempt was made under whose contract is known, if there was one.
+    pub last_contract: Option<ContractHash>,
 }
 
 /// What went wrong last, if the last attempt failed.
@@ -119,6 +123,15 @@ pub trait Browse: Send + Sync {
     fn replays(&self, app: AppId, after: Option<Cursor>, limit: u32) -> Reply<'_, Page<Replay>>;
 
     fn replay(&self, app: AppId, replay: ReplayId) -> Reply<'_, Option<Replay>>;
+    /// The inspections of an endpoint, newest first.
+    fn inspections(
+        &self,
+        endpoint: EndpointId,
+        after: Option<Cursor>,
+        limit: u32,
+    ) -> Reply<'_, Page<Inspection>>;
+
+    fn inspection(&self, app: AppId, inspection: InspectionId) -> Reply<'_, Option<Inspection>>;
 
     /// Who changed what; what belongs to a deleted app is in no page.
     fn audit(&self, filter: AuditFilter, after: Option<Cursor>, limit: u32) -> Reply<'_, Page<Entry>>;

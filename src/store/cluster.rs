@@ -21,7 +21,8 @@ pub struct Joined {
 }
 
 pub trait Cluster: Send + Sync {
-    /// Joins, and takes over whatever dead nodes carried.
+    /// Joins, and takes over whatever dead nodes carried. Inspections that they ran are interrupted; the engine is told if
+    /// others wait.
     fn join(&self, now: Timestamp) -> Reply<'_, Joined>;
 
     /// Every lane in which something waits, and when its first is due. Costs a look-up per lane, not per delivery.

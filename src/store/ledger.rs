@@ -11,7 +11,8 @@ use crate::domain::{
     delivery::{Delivery, Refusal, Switch},
     endpoint::SwitchedOff,
     event::{DedupKey, Event, Fingerprint},
-    id::{AppId, DeliveryId, EndpointId, EventId, ReplayId},
+    id::{AppId, DeliveryId, EndpointId, EventId, InspectionId, ReplayId},
+    inspection::{Inspection, Report},
     outcome::Attempt,
     port::{Carried, Hand},
     replay::{Replay, ReplayState},
@@ -118,6 +119,17 @@ pub enum Settle {
     On { gives_up_while_held: bool },
 }
 
+/// Whether an inspection could be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ordered {
+    /// It waits, and the engine was told.
+    Waiting,
+    /// The endpoint is being inspected already.
+    Busy(InspectionId),
+    /// The endpoint is gone.
+    NoEndpoint,
+}
+
 pub trait Ledger: Send + Sync {
     /// Stores each event with its deliveries and keys, all of the call in one transaction, and answers in the same order.
     /// Promise: `Ok` only after the flush; whatever was born with a hand is then handed over, whether or not the caller is
@@ -170,6 +182,21 @@ pub trait Ledger: Send + Sync {
         now: Timestamp,
         entry: Option<Entry>,
     ) -> Reply<'_, ReplayChanged>;
+    /// Stores an inspection that waits, unless its endpoint has one that waits or runs. The engine is told after the commit,
+    /// whether or not the caller is still there.
+    fn order_inspection(&self, inspection: Inspection) -> Reply<'_, Ordered>;
+
+    /// Marks the oldest waiting inspection as running and answers it, passing over apps that have `per_app_max` running.
+    fn take_inspection(&self, per_app_max: u32) -> Reply<'_, Option<Inspection>>;
+
+    /// Ends a running inspection, as interrupted if there is no report, and forgets the oldest ended ones of its endpoint
+    /// beyond those that are kept. `false` if it is not running any more: then nothing is changed.
+    fn end_inspection(
+        &self,
+        inspection: InspectionId,
+        report: Option<Report>,
+        now: Timestamp,
+    ) -> Reply<'_, bool>;
 
     /// Waits until everything recorded or accepted so far is durable and handed over.
     fn flush(&self) -> Reply<'_, ()>;

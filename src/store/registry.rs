@@ -29,6 +29,14 @@ pub enum Added {
     Taken,
 }
 
+/// How people know an endpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndpointName {
+    pub id: EndpointId,
+    pub uid: String,
+    pub url: String,
+}
+
 pub trait Registry: Send + Sync {
     fn everything(&self) -> Reply<'_, Everything>;
 
@@ -37,8 +45,8 @@ pub trait Registry: Send + Sync {
     /// Replaces the settings; `false` if there is no such app.
     fn change_app(&self, app: App, entry: Option<Entry>) -> Reply<'_, bool>;
 
-    /// Removes the app, its endpoints and its keys at once. Its events and deliveries are removed by `Cluster::purge`,
-    /// which finds the rest by itself; nothing of them can be read any more.
+    /// Removes the app, its endpoints with their inspections, and its keys at once. Its events and deliveries are removed by
+    /// `Cluster::purge`, which finds the rest by itself; nothing of them can be read any more.
     fn remove_app(&self, app: AppId, entry: Option<Entry>) -> Reply<'_, bool>;
 
     fn add_endpoint(&self, endpoint: EndpointRecord, entry: Option<Entry>) -> Reply<'_, Added>;
@@ -47,14 +55,14 @@ pub trait Registry: Send + Sync {
     /// `false` if that is not so or the endpoint is gone: someone else was faster, read again.
     fn change_endpoint(&self, endpoint: EndpointRecord, entry: Option<Entry>) -> Reply<'_, bool>;
 
-    /// Marks it deleted: its history stays, its secrets and headers go.
+    /// Marks it deleted: its history stays, its secrets and headers go, an inspection that waits or runs is cancelled.
     fn remove_endpoint(&self, endpoint: EndpointId, now: Timestamp, entry: Option<Entry>) -> Reply<'_, bool>;
 
     /// One endpoint as it is stored now; `None` if it is gone.
     fn endpoint(&self, endpoint: EndpointId) -> Reply<'_, Option<EndpointRecord>>;
 
-    /// The uids of deleted endpoints too, for showing history.
-    fn endpoint_uids(&self, endpoints: Vec<EndpointId>) -> Reply<'_, Vec<(EndpointId, String)>>;
+    /// What endpoints are called and where they lead; deleted ones too, for showing history.
+    fn endpoint_names(&self, endpoints: Vec<EndpointId>) -> Reply<'_, Vec<EndpointName>>;
 
     /// One key, whether it works or was revoked.
     fn key(&self, key: KeyId) -> Reply<'_, Option<Key>>;

@@ -9,10 +9,12 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 /// Operations that change nothing that an operator would ask about afterwards.
-const NOT_IN_THE_LOG: [&str; 3] = [
+const NOT_IN_THE_LOG: [&str; 5] = [
     "POST /v1/apps/{app}/events",
     "POST /v1/apps/{app}/events/batch",
     "POST /v1/apps/{app}/endpoints/{endpoint}/test",
+    "POST /v1/apps/{app}/endpoints/{endpoint}/inspect",
+    "POST /v1/apps/{app}/endpoints/{endpoint}/ping",
 ];
 
 /// Counts the log along with what is done.

@@ -9,6 +9,7 @@
 mod harness;
 
 mod description;
+mod verifier;
 mod wire;
 mod world;
 
@@ -20,10 +21,15 @@ mod batch;
 mod body_limit;
 mod bytes;
 mod configuration;
+mod contract_layers;
+mod contract_views;
 mod contracts;
 mod dedup;
 mod delivery_life;
 mod endpoints;
+mod inspect;
+mod inspect_command;
+mod inspect_life;
 mod keys;
 mod lists;
 mod metrics;
@@ -37,5 +43,6 @@ mod scopes;
 mod secrets;
 mod separation;
 mod static_headers;
+mod statuses;
 mod subscriptions;
 mod switching;

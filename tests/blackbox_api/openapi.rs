@@ -118,7 +118,11 @@ async fn the_examples_of_requests_work_as_they_stand() {
     world.admin.patch(&inside(&format!("/endpoints/{id}")), &patch).await.is(200);
     let rotation = example("/v1/apps/{app}/endpoints/{endpoint}/secret/rotate", "post");
     world.admin.post(&inside(&format!("/endpoints/{id}/secret/rotate")), &rotation).await.is(200);
+    let replay = example("/v1/apps/{app}/replays", "post");
+    world.admin.post(&inside("/replays"), &replay).await.is(201);
+    let backfill = example("/v1/apps/{app}/endpoints/{endpoint}/backfill", "post");
+    world.admin.post(&inside(&format!("/endpoints/{id}/backfill")), &backfill).await.is(201);
     let with_body = description.operations().filter(|one| one.value.get("requestBody").is_some()).count();
-    assert_eq!(with_body, 8, "an operation with a body is not tried here");
+    assert_eq!(with_body, 10, "an operation with a body is not tried here");
     assert_ne!(rotation, json!(null));
 }

@@ -18,7 +18,7 @@ async fn dead(app: &App, count: usize) -> Vec<String> {
     ids
 }
 
-async fn until_state(app: &App, replay: &str, state: &str) -> Value {
+pub(crate) async fn until_state(app: &App, replay: &str, state: &str) -> Value {
     wait_for(&format!("the replay is {state}"), WITHIN, async || {
         let replay = app.get(&format!("/replays/{replay}")).await.is(200);
         (replay["state"] == state).then_some(replay)

@@ -14,6 +14,8 @@ struct Ids {
     endpoint: String,
     event: String,
     delivery: String,
+    inspection: String,
+    replay: String,
     key: String,
 }
 
@@ -24,6 +26,9 @@ impl Ids {
             .replace("{endpoint}", &self.endpoint)
             .replace("{event}", &self.event)
             .replace("{delivery}", &self.delivery)
+            .replace("{contract}", "standard")
+            .replace("{inspection}", &self.inspection)
+            .replace("{replay}", &self.replay)
             .replace("{key}", &self.key);
         assert!(!path.contains('{'), "{template} has a name that this test does not know");
         path
@@ -38,8 +43,13 @@ async fn furnished(world: &World, url: &str) -> (App, Ids) {
     let delivery = text(&published["deliveries"][0]["id"]);
     app.until_is(&delivery, "dead").await;
     let event = text(&published["id"]);
+    let inspection = text(&app.act(&format!("/endpoints/{endpoint}/inspect")).await.is(202)["id"]);
+    crate::inspect::until_ended(&app, &inspection).await;
+    let replay = json!({ "event_type": "another.type" });
+    let replay = text(&app.post("/replays", &replay).await.is(201)["id"]);
+    crate::replays::until_state(&app, &replay, "finished").await;
     let own = App { id: app.id.clone(), api: world.with_key(text(&key["key"])) };
-    (own, Ids { app: app.id, endpoint, event, delivery, key: text(&key["id"]) })
+    (own, Ids { app: app.id, endpoint, event, delivery, inspection, replay, key: text(&key["id"]) })
 }
 
 fn unknown_ids() -> Ids {
@@ -48,6 +58,8 @@ fn unknown_ids() -> Ids {
         endpoint: "ep_0000000000001".into(),
         event: "evt_0000000000001".into(),
         delivery: "dlv_0000000000001".into(),
+        inspection: "ins_0000000000001".into(),
+        replay: "rpl_0000000000001".into(),
         key: "key_0000000000001".into(),
     }
 }
@@ -68,7 +80,9 @@ async fn snapshot(app: &App, ids: &Ids) -> Vec<Value> {
         "/events".into(),
         format!("/events/{}", ids.event),
         format!("/deliveries/{}", ids.delivery),
+        format!("/endpoints/{}/inspections", ids.endpoint),
         "/dead-letters".into(),
+        "/replays".into(),
     ] {
         shown.push(app.get(&path).await.is(200));
     }
@@ -78,7 +92,16 @@ async fn snapshot(app: &App, ids: &Ids) -> Vec<Value> {
 /// Operations outside of any app: what an app key gets from them.
 fn outside_of_apps(method: &str, path: &str) -> Option<u16> {
     match (method, path) {
-        ("get", "/livez" | "/readyz" | "/metrics" | "/openapi.json" | "/v1/apps") => Some(200),
+        (
+            "get",
+            "/livez"
+            | "/readyz"
+            | "/metrics"
+            | "/openapi.json"
+            | "/v1/apps"
+            | "/v1/contracts"
+            | "/v1/contracts/{contract}",
+        ) => Some(200),
         ("post", "/v1/apps") | ("post" | "get", "/v1/keys") | ("delete", "/v1/keys/{key}") => Some(403),
         _ => None,
     }

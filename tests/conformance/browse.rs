@@ -69,11 +69,13 @@ pub(crate) async fn the_last_error_is_that_of_the_last_attempt(mut stage: Stage)
     let failed = |class, error: &str| Attempt { outcome: Outcome::failed(class, error), ..attempt(class, 0) };
     let carried = stage.carried().await;
     let id = carried.delivery.id;
-    assert_eq!(stage.listed(id).await.unwrap().0.last_error, None);
+    let listed = stage.listed(id).await.unwrap().0;
+    assert_eq!((listed.last_error, listed.last_contract), (None, None));
     let attempts = vec![failed(Class::Dns, "no such name"), failed(Class::Timeout, "too slow")];
     stage.record(carried, retry_at(NOW), attempts).await;
-    let last = stage.listed(id).await.unwrap().0.last_error;
-    assert_eq!(last, Some(LastError { status: None, error: Some("too slow".into()) }));
+    let listed = stage.listed(id).await.unwrap().0;
+    assert_eq!(listed.last_error, Some(LastError { status: None, error: Some("too slow".into()) }));
+    assert_eq!(listed.last_contract, Some(attempt(Class::Ok, 0).contract));
     let carried = stage.claim(id, NOW).await;
     stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
     assert_eq!(stage.listed(id).await.unwrap().0.last_error, None);

@@ -37,6 +37,8 @@ pub(crate) async fn a_later_attempt_is_taken_over_in_its_place(mut stage: Stage)
     let delivery = stage.delivery(id).await;
     assert_eq!((delivery.state, delivery.due), (State::Retrying, Some(after(5))));
     assert_eq!((delivery.place, delivery.attempt_count, delivery.history_len), (1, 1, 2));
+    let last_contract = stage.listed(id).await.unwrap().0.last_contract;
+    assert_eq!(last_contract, Some(attempt(Class::Http, 500).contract), "the unknown one names none");
 }
 
 pub(crate) async fn a_retry_by_hand_that_died_with_its_node_is_back_where_it_was(mut stage: Stage) {

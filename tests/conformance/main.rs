@@ -11,6 +11,7 @@ mod audit;
 mod browse;
 mod cluster;
 mod hand_back;
+mod inspections;
 mod lists;
 mod queue;
 mod record;
@@ -186,6 +187,17 @@ macro_rules! conformance {
                     a_rare_entry_is_found_behind_ten_thousand_others_in_bounded_steps,
                     the_log_of_an_app_goes_with_it_and_its_end_stays,
                     a_revoked_key_is_still_known_and_the_last_use_only_grows,
+                ]
+                inspections: [
+                    an_inspection_reads_back_through_its_whole_life,
+                    an_endpoint_has_one_open_inspection_and_the_engine_is_told_of_it,
+                    inspections_are_taken_once_oldest_first_and_apps_keep_to_their_share,
+                    an_inspection_ends_once_and_only_from_running,
+                    what_ran_in_a_dead_node_is_interrupted_and_what_waited_is_told,
+                    the_last_ten_that_ended_are_kept_and_listed_newest_first,
+                    deleting_an_endpoint_cancels_its_inspection_and_keeps_the_history,
+                    inspections_are_their_app_s_own_and_go_with_it,
+                    ids_that_probes_may_carry_are_not_given_out_again,
                 ]
                 cluster: [
                     what_was_in_flight_is_due_again_with_an_attempt_of_unknown_outcome,

@@ -66,6 +66,7 @@ pub(crate) struct Recorder {
     carried: Mutex<Vec<Carried>>,
     waiting: Mutex<Vec<(EndpointId, Timestamp)>>,
     switched_off: Mutex<Vec<(EndpointId, SwitchedOff, u32)>>,
+    inspections_wait: AtomicUsize,
     pub(crate) gate: Gate,
 }
 
@@ -76,6 +77,11 @@ impl Recorder {
 
     pub(crate) fn take_waiting(&self) -> Vec<(EndpointId, Timestamp)> {
         std::mem::take(&mut self.waiting.lock().unwrap())
+    }
+
+    /// How often it was told that inspections wait, since it was last asked.
+    pub(crate) fn take_inspections_wait(&self) -> usize {
+        self.inspections_wait.swap(0, Ordering::SeqCst)
     }
 
     pub(crate) fn take_switched_off(&self) -> Vec<(EndpointId, SwitchedOff, u32)> {
@@ -96,6 +102,10 @@ impl Handover for Recorder {
 
     fn switched_off(&self, endpoint: EndpointId, off: SwitchedOff, revision: u32) {
         self.switched_off.lock().unwrap().push((endpoint, off, revision));
+    }
+
+    fn inspections_wait(&self) {
+        self.inspections_wait.fetch_add(1, Ordering::SeqCst);
     }
 }
 

@@ -10,7 +10,7 @@ use posthaste::{
         key::{Key, KeyHash, Scope},
         quota::Quota,
     },
-    store::registry::Added,
+    store::registry::{Added, EndpointName},
 };
 use serde_json::json;
 
@@ -18,6 +18,7 @@ fn full_app(stage: &mut Stage, uid: &str) -> App {
     let settings = AppSettings {
         name: "Łódź \u{1f600} \"shop\"".into(),
         contract: Some("standard".into()),
+        overrides: Some(json!({"brand": "Łódź", "timeout": "5s"})),
         livemode: true,
         id_prefix: Some("evt2".into()),
         contact_email: Some("ops@example.com".into()),
@@ -44,6 +45,7 @@ fn full_endpoint(stage: &mut Stage) -> EndpointRecord {
             contract: Some("zerofee".into()),
             overrides: Some(json!({"retry": {"waits": ["1s"]}})),
             max_in_flight: Some(3),
+            health_url: Some("https://example.com/health".into()),
             description: Some(String::new()),
             metadata: Some(json!({})),
         },
@@ -201,8 +203,11 @@ pub(crate) async fn a_deleted_endpoint_keeps_its_uid_and_loses_its_secrets(mut s
     assert!(!stage.store().change_endpoint(change, None).await.unwrap(), "it cannot come back");
     let unknown = EndpointId::from_i64(stage.next_id());
     let asked = vec![endpoint.id, unknown, stage.endpoint];
-    let uids = stage.store().endpoint_uids(asked).await.unwrap();
-    assert_eq!(uids, [(endpoint.id, "hook".into()), (stage.endpoint, stage.endpoint.to_string())]);
+    let names = stage.store().endpoint_names(asked).await.unwrap();
+    let deleted = EndpointName { id: endpoint.id, uid: "hook".into(), url: endpoint.settings.url };
+    assert_eq!(names[0], deleted);
+    assert_eq!((names[1].id, names[1].uid.as_str()), (stage.endpoint, stage.endpoint.to_string().as_str()));
+    assert_eq!(names.len(), 2);
     assert_eq!(endpoints(&stage).await, [stage.endpoint]);
     assert!(!stage.store().remove_endpoint(unknown, NOW, None).await.unwrap());
 }

@@ -40,7 +40,9 @@ impl Peer {
         let head_len = self.unread.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
         let head = String::from_utf8_lossy(&self.unread[..head_len]).into_owned();
         let mut lines = head.trim_end().split("\r\n");
-        let path = lines.next()?.split(' ').nth(1)?.to_owned();
+        let mut request_line = lines.next()?.split(' ');
+        let method = request_line.next()?.to_owned();
+        let path = request_line.next()?.to_owned();
         let headers: HashMap<String, String> = lines
             .filter_map(|line| line.split_once(':'))
             .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
@@ -54,7 +56,7 @@ impl Peer {
         body.drain(..head_len);
         body.truncate(BODY_BYTES_KEPT);
         let body = Bytes::from(body);
-        Some(Receipt { path, headers, body, at: Instant::now(), answered: None })
+        Some(Receipt { method, path, headers, body, at: Instant::now(), answered: None })
     }
 
     pub(super) async fn answer(&mut self, status: u16) -> bool {

@@ -36,13 +36,19 @@ pub(crate) enum Behaviour {
     Bytes(Bytes),
     /// Whatever the script does with the connection.
     Script(Script),
+    /// Looks at the request, and answers with the status it gets.
+    Judge(Judge),
 }
 
 pub(crate) type Script = fn(Peer) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
+/// The status of the answer; without one it says nothing until the sender hangs up.
+pub(crate) type Judge = Arc<dyn Fn(&Receipt) -> Option<u16> + Send + Sync>;
+
 /// One request that was read to its end.
 #[derive(Clone, Debug)]
 pub(crate) struct Receipt {
+    pub(crate) method: String,
     pub(crate) path: String,
     pub(crate) headers: HashMap<String, String>,
     pub(crate) body: Bytes,
@@ -144,7 +150,7 @@ impl Receiver {
         let mut peer = Peer::new(stream);
         while let Some(receipt) = peer.request().await {
             let _open = Open::new(&self, &receipt.path);
-            let (number, plan) = self.note(receipt);
+            let (number, plan) = self.note(&receipt);
             let status = match plan {
                 Plan::Answer(status) => status,
                 Plan::After(by) => {
@@ -161,11 +167,11 @@ impl Receiver {
     }
 
     /// Writes the request down, and finds what to do with it.
-    fn note(&self, receipt: Receipt) -> (usize, Plan) {
+    fn note(&self, receipt: &Receipt) -> (usize, Plan) {
         let mut ledger = self.lock();
         let path = receipt.path.clone();
         let id = receipt.id().to_owned();
-        ledger.receipts.push(receipt);
+        ledger.receipts.push(receipt.clone());
         let number = ledger.receipts.len() - 1;
         let seen = *ledger.seen.entry((path.clone(), id)).and_modify(|seen| *seen += 1).or_insert(1);
         let request = *ledger.requests.entry(path.clone()).and_modify(|count| *count += 1).or_insert(1);
@@ -177,6 +183,7 @@ impl Receiver {
                 Plan::Answer(if request.is_multiple_of(every) { 500 } else { 200 })
             }
             Behaviour::Slow(by) => Plan::After(by),
+            Behaviour::Judge(judge) => judge(receipt).map_or(Plan::Odd(Behaviour::Hang), Plan::Answer),
             other => Plan::Odd(other),
         };
         (number, plan)
@@ -208,7 +215,8 @@ async fn misbehave(mut peer: Peer, behaviour: Behaviour) {
         | Behaviour::Status(_)
         | Behaviour::FailFirst { .. }
         | Behaviour::FailEvery(_)
-        | Behaviour::Slow(_) => unreachable!("these answer"),
+        | Behaviour::Slow(_)
+        | Behaviour::Judge(_) => unreachable!("these answer"),
     }
 }
 

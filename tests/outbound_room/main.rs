@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up should fail where it stands")]
 
+mod errand;
+mod get;
 mod hostile;
 mod names;
 mod receiver;

@@ -95,6 +95,11 @@ impl Carrier for Line {
             self.carry(request).await
         })
     }
+
+    /// Nobody here has a health address.
+    fn get(&self, _: Request) -> Posting<'_> {
+        Box::pin(std::future::ready(Outcome::failed(Class::Connect, "connection refused")))
+    }
 }
 
 impl Line {

@@ -228,8 +228,8 @@ impl Boot {
     async fn run(self, events: posthaste::engine::LaneEvents) {
         let (world, life) = (self.world.clone(), self.process.number);
         match self.service().await {
-            Ok(service) => {
-                let engine = self.engine(events);
+            Ok((service, ids)) => {
+                let engine = self.engine(events, ids);
                 self.open(service, engine);
             }
             // What a supervisor would start again.
@@ -237,12 +237,13 @@ impl Boot {
         }
     }
 
-    async fn service(&self) -> Result<Arc<Service>, String> {
+    async fn service(&self) -> Result<(Arc<Service>, Ids), String> {
         let (world, store) = (&self.world, &self.store);
         let joined = match world.sabotage.join(&self.process) {
             Some(joined) => joined,
             None => store.join(world.now()).await.map_err(|error| error.to_string())?,
         };
+        let ids = Ids::new(joined.slot, joined.newest_id);
         let service = Service::new(Parts {
             directory: self.directory.clone(),
             ledger: store.clone(),
@@ -251,7 +252,7 @@ impl Boot {
             hands: self.lanes.clone(),
             clock: world.clock.clone(),
             entropy: world.entropy.clone(),
-            ids: Ids::new(joined.slot, joined.newest_id),
+            ids: ids.clone(),
             contracts: contracts::all().iter().map(Contract::clone).collect(),
             keyring: Keyring::parse(ENCRYPTION_KEY).unwrap(),
             addresses: AddressPolicy::default(),
@@ -259,10 +260,10 @@ impl Boot {
             tally: Arc::new(Tally::default()),
         });
         service.load(None).await.map_err(|error| error.to_string())?;
-        Ok(Arc::new(service))
+        Ok((Arc::new(service), ids))
     }
 
-    fn engine(&self, events: posthaste::engine::LaneEvents) -> Engine {
+    fn engine(&self, events: posthaste::engine::LaneEvents, ids: Ids) -> Engine {
         let world = &self.world;
         let long = Duration::from_hours(24);
         let recheck = Duration::from_millis(world.plan.recheck_every as u64);
@@ -280,6 +281,7 @@ impl Boot {
             },
             cluster: self.store.clone(),
             browse: self.store.clone(),
+            ids,
             grace: Duration::from_millis(world.plan.grace as u64),
             rounds: Rounds { gauges: long, count: long, purge: long, recheck, key_uses: long },
         }

@@ -5,7 +5,8 @@ use posthaste::{
     domain::{
         audit::Entry,
         endpoint::SwitchedOff,
-        id::{AppId, DeliveryId, EndpointId, EventId, ReplayId},
+        id::{AppId, DeliveryId, EndpointId, EventId, InspectionId, ReplayId},
+        inspection::{Inspection, Report},
         port::{Carried, Handover},
         replay::{Replay, ReplayState},
         time::Timestamp,
@@ -16,7 +17,7 @@ use posthaste::{
     store::{
         Ledger, Reply,
         cluster::Joined,
-        ledger::{Accepted, Ask, Asked, NewEvent, Record, Refilled, Settle, Want},
+        ledger::{Accepted, Ask, Asked, NewEvent, Ordered, Record, Refilled, Settle, Want},
         replays::{ReplayChanged, ReplayPage},
         sqlite::SqliteStore,
     },
@@ -146,6 +147,10 @@ impl Carrier for Echo {
             self.0.post(request).await
         })
     }
+
+    fn get(&self, request: Request) -> Posting<'_> {
+        self.0.get(request)
+    }
 }
 
 struct Mute(Arc<Lanes>);
@@ -159,6 +164,10 @@ impl Handover for Mute {
 
     fn switched_off(&self, endpoint: EndpointId, off: SwitchedOff, revision: u32) {
         self.0.switched_off(endpoint, off, revision);
+    }
+
+    fn inspections_wait(&self) {
+        self.0.inspections_wait();
     }
 }
 
@@ -235,6 +244,17 @@ impl Ledger for BentLedger {
         entry: Option<Entry>,
     ) -> Reply<'_, ReplayChanged> {
         self.store.change_replay(app, replay, to, now, entry)
+    }
+    fn order_inspection(&self, inspection: Inspection) -> Reply<'_, Ordered> {
+        self.store.order_inspection(inspection)
+    }
+
+    fn take_inspection(&self, per_app_max: u32) -> Reply<'_, Option<Inspection>> {
+        self.store.take_inspection(per_app_max)
+    }
+
+    fn end_inspection(&self, id: InspectionId, report: Option<Report>, now: Timestamp) -> Reply<'_, bool> {
+        self.store.end_inspection(id, report, now)
     }
 
     fn flush(&self) -> Reply<'_, ()> {

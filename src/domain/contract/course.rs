@@ -14,6 +14,13 @@ pub enum Jitter {
     Percent(u8),
 }
 
+/// Reads `20%`, from 1 to `most`, without leading zeros.
+pub(super) fn percent(text: &str, most: u8) -> Option<u8> {
+    let digits = text.strip_suffix('%')?;
+    let plain = digits.bytes().all(|b| b.is_ascii_digit()) && !digits.starts_with('0');
+    digits.parse().ok().filter(|percent| plain && (1..=most).contains(percent))
+}
+
 impl Field for Jitter {
     fn form() -> String {
         "\"none\", \"full\" or a percentage from \"1%\" to \"100%\"".into()
@@ -23,12 +30,7 @@ impl Field for Jitter {
         match value.as_str()? {
             "none" => Some(Self::None),
             "full" => Some(Self::Full),
-            text => {
-                let digits = text.strip_suffix('%')?;
-                let plain = digits.bytes().all(|b| b.is_ascii_digit()) && !digits.starts_with('0');
-                let percent = digits.parse().ok().filter(|p| plain && (1..=100).contains(p))?;
-                Some(Self::Percent(percent))
-            }
+            text => percent(text, 100).map(Self::Percent),
         }
     }
 
@@ -117,6 +119,8 @@ pub struct Answers {
     pub success: Vec<Statuses>,
     pub never: Vec<Statuses>,
     pub switch_off: Vec<Statuses>,
+    /// After these people are advised to rotate the secret.
+    pub advise_rotation: Vec<Statuses>,
 }
 
 impl Answers {
@@ -124,6 +128,14 @@ impl Answers {
     pub fn meaning(&self, status: u16) -> Answer {
         let hundred = Statuses::Hundred((status / 100) as u8);
         self.find(Statuses::Exactly(status)).or_else(|| self.find(hundred)).unwrap_or(Answer::Retry)
+    }
+
+    /// What to do about a last answer of this status, in words.
+    pub fn advice(&self, status: u16) -> Option<String> {
+        let named = [Statuses::Exactly(status), Statuses::Hundred((status / 100) as u8)];
+        named.iter().any(|statuses| self.advise_rotation.contains(statuses)).then(|| {
+            format!("The receiver answered {status}: its secret may be out of date; rotate the secret.")
+        })
     }
 
     fn find(&self, statuses: Statuses) -> Option<Answer> {

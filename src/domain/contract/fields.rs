@@ -13,7 +13,7 @@ pub enum Setter {
 }
 
 impl Setter {
-    pub(super) const fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Portal => "the portal",
             Self::App => "an app key",
@@ -22,51 +22,128 @@ impl Setter {
     }
 }
 
-/// Every field and the least powerful who may override it; `None`: it is not overridden but another contract is
-/// chosen. `headers.*` stands for any header name.
-const FIELDS: &[(&str, Option<Setter>)] = &[
-    ("name", None),
-    ("description", None),
-    ("brand", Some(Setter::Operator)),
-    ("user_agent", Some(Setter::Operator)),
-    ("timeout", Some(Setter::Portal)),
-    ("pacing", Some(Setter::App)),
-    ("https_only", Some(Setter::Operator)),
-    ("body.form", Some(Setter::Operator)),
-    ("body.json", Some(Setter::Operator)),
-    ("body.time", Some(Setter::Operator)),
-    ("body.fields", Some(Setter::Operator)),
-    ("signature.header", Some(Setter::Operator)),
-    ("signature.signs", Some(Setter::Operator)),
-    ("signature.hmac_sha256", Some(Setter::Operator)),
-    ("signature.ed25519", Some(Setter::Operator)),
-    ("signature.encoding", Some(Setter::Operator)),
-    ("signature.separator", Some(Setter::Operator)),
-    ("secret.key", Some(Setter::Operator)),
-    ("secret.prefix", Some(Setter::Operator)),
-    ("secret.bytes", Some(Setter::Operator)),
-    ("secret.rotation", Some(Setter::Operator)),
-    ("secret.ed25519_prefix", Some(Setter::Operator)),
-    ("headers.*", Some(Setter::Operator)),
-    ("retry.waits", Some(Setter::App)),
-    ("retry.jitter", Some(Setter::App)),
-    ("retry.final_wait", Some(Setter::App)),
-    ("retry.give_up_after", Some(Setter::App)),
-    ("retry.give_up_while_held", Some(Setter::App)),
-    ("retry.retry_after", Some(Setter::App)),
-    ("answers.success", Some(Setter::App)),
-    ("answers.never", Some(Setter::App)),
-    ("answers.switch_off", Some(Setter::App)),
-    ("off.waiting", Some(Setter::App)),
-    ("off.published", Some(Setter::App)),
-    ("retention.events", Some(Setter::Operator)),
-    ("retention.attempts", Some(Setter::Operator)),
-    ("retention.payloads", Some(Setter::Operator)),
-    ("retention.dead_letters", Some(Setter::Operator)),
-    ("ids.event", Some(Setter::Operator)),
-    ("ids.delivery", Some(Setter::Operator)),
-    ("rendering.tries", Some(Setter::Operator)),
-    ("rendering.timeout", Some(Setter::Operator)),
+/// A field of the document.
+#[derive(Clone, Copy, Debug)]
+pub struct FieldRule {
+    /// Dotted. `headers.*` stands for any header name.
+    pub path: &'static str,
+    /// The least powerful who may override it; `None`: it is not overridden, another contract is chosen.
+    pub setter: Option<Setter>,
+    /// What it may hold, for the documentation; what is refused says so itself.
+    pub allowed: &'static str,
+}
+
+const fn field(path: &'static str, setter: Option<Setter>, allowed: &'static str) -> FieldRule {
+    FieldRule { path, setter, allowed }
+}
+
+const STATE_NAME: &str = "1 to 64 characters out of A-Z a-z 0-9 _ -";
+
+/// Every field there is.
+pub const FIELDS: &[FieldRule] = &[
+    field("name", None, "1 to 64 characters out of a-z 0-9 _ -"),
+    field("based_on", None, "the name of another contract, in a file only"),
+    field("description", None, "1 to 500 characters"),
+    field(
+        "brand",
+        Some(Setter::Operator),
+        "printable ASCII; letters, digits, - and _ where a header's name has {brand}",
+    ),
+    field("event_types", Some(Setter::Operator), "a list of at most 200 event types, for people to read"),
+    field("user_agent", Some(Setter::Operator), "a template of {brand}, {version}"),
+    field("timeout", Some(Setter::Portal), "1s to 1m; the operator: from 10ms"),
+    field("pacing", Some(Setter::App), r#""strict", "adaptive""#),
+    field("https_only", Some(Setter::Operator), "true, false; absent: as the setting says"),
+    field("body.form", Some(Setter::Operator), r#""envelope", "flat""#),
+    field("body.json", Some(Setter::Operator), r#""as_given", "sorted"; "as_given" in a flat body"#),
+    field("body.time", Some(Setter::Operator), r#""milliseconds", "seconds""#),
+    field(
+        "body.fields",
+        Some(Setter::Operator),
+        r#"at most 32 of { name, from }, one of them from "data" unless the body is flat"#,
+    ),
+    field("signature.header", Some(Setter::Operator), "a header's name, which may hold {brand}"),
+    field("signature.signs", Some(Setter::Operator), "a template with {body}"),
+    field("signature.hmac_sha256", Some(Setter::Operator), "a template with {signature}"),
+    field(
+        "signature.ed25519",
+        Some(Setter::Operator),
+        "a template with {signature}; together with secret.ed25519_prefix",
+    ),
+    field("signature.encoding", Some(Setter::Operator), r#""base64", "hex""#),
+    field("signature.separator", Some(Setter::Operator), "printable ASCII"),
+    field("secret.key", Some(Setter::Operator), r#""base64", "text""#),
+    field("secret.prefix", Some(Setter::Operator), "1 to 500 characters"),
+    field("secret.bytes", Some(Setter::Operator), "24 to 64"),
+    field("secret.rotation", Some(Setter::Operator), r#""both", "switch""#),
+    field("secret.ed25519_prefix", Some(Setter::Operator), "1 to 500 characters, not secret.prefix"),
+    field(
+        "headers.*",
+        Some(Setter::Operator),
+        "a template; the name may hold {brand}; null takes the header away",
+    ),
+    field("retry.waits", Some(Setter::App), "at most 32, each 10ms to 30d"),
+    field("retry.jitter", Some(Setter::App), r#""none", "full", "1%" to "100%""#),
+    field("retry.final_wait", Some(Setter::App), "10ms to 30d"),
+    field("retry.give_up_after", Some(Setter::App), "10ms to 365d"),
+    field("retry.give_up_while_held", Some(Setter::App), "true, false"),
+    field("retry.retry_after", Some(Setter::App), r#""honour", "ignore""#),
+    field("answers.success", Some(Setter::App), r#"1 to 32 of "410" or "4xx""#),
+    field(
+        "answers.never",
+        Some(Setter::App),
+        r#"at most 32 of "410" or "4xx", none of them in another list"#,
+    ),
+    field(
+        "answers.switch_off",
+        Some(Setter::App),
+        r#"at most 32 of "410" or "4xx", none of them in another list"#,
+    ),
+    field(
+        "answers.advise_rotation",
+        Some(Setter::App),
+        r#"at most 32 of "410" or "4xx", none of them in `answers.success`"#,
+    ),
+    field("off.waiting", Some(Setter::App), r#""held", "cancelled""#),
+    field("off.published", Some(Setter::App), r#""held", "cancelled", "none""#),
+    field("health.off_after_failed_events", Some(Setter::App), "1 to 10000"),
+    field("health.off_after_failing_for", Some(Setter::App), "10ms to 365d"),
+    field("health.warning_after", Some(Setter::App), "10ms to 365d, before health.off_after_failing_for"),
+    field("health.off_reason", Some(Setter::Operator), "1 to 64 characters out of a-z 0-9 _"),
+    field(
+        "health.degraded_above",
+        Some(Setter::App),
+        r#""1%" to "99%", together with health.degraded_window"#,
+    ),
+    field("health.degraded_window", Some(Setter::App), "10ms to 30d, together with health.degraded_above"),
+    field("notices.dead_letter", Some(Setter::App), r#""each", "digest", "none""#),
+    field("notices.dead_letter_by", Some(Setter::App), r#""email", "list""#),
+    field("notices.degraded", Some(Setter::App), r#""email", "list", "none""#),
+    field(
+        "notices.off_warning",
+        Some(Setter::App),
+        r#""email", "list", "none"; not "none" with health.warning_after"#,
+    ),
+    field("notices.switched_off", Some(Setter::App), r#""email", "list", "none""#),
+    field("retention.events", Some(Setter::Operator), r#""forever", 1m to 3650d"#),
+    field("retention.attempts", Some(Setter::Operator), r#""forever", 1m to 3650d"#),
+    field("retention.payloads", Some(Setter::Operator), r#""forever", 1m to 3650d"#),
+    field("retention.dead_letters", Some(Setter::Operator), r#""forever", 1m to 3650d"#),
+    field("states.pending", Some(Setter::Operator), STATE_NAME),
+    field("states.in_flight", Some(Setter::Operator), STATE_NAME),
+    field("states.retrying", Some(Setter::Operator), STATE_NAME),
+    field("states.held", Some(Setter::Operator), STATE_NAME),
+    field("states.delivered", Some(Setter::Operator), STATE_NAME),
+    field("states.dead", Some(Setter::Operator), STATE_NAME),
+    field("states.cancelled", Some(Setter::Operator), STATE_NAME),
+    field("states.expired", Some(Setter::Operator), STATE_NAME),
+    field("states.skipped", Some(Setter::Operator), STATE_NAME),
+    field("states.serialisation_failed", Some(Setter::Operator), STATE_NAME),
+    field("states.signing_failed", Some(Setter::Operator), STATE_NAME),
+    field("ids.event", Some(Setter::Operator), "1 to 16 characters out of a-z 0-9, the first a letter"),
+    field("ids.delivery", Some(Setter::Operator), "1 to 16 characters out of a-z 0-9, the first a letter"),
+    field("rendering.tries", Some(Setter::Operator), "1 to 10"),
+    field("rendering.timeout", Some(Setter::Operator), "10ms to 1m"),
 ];
 
 /// Calls `visit` with every field that the document sets; refuses a field that does not exist.
@@ -76,14 +153,17 @@ pub(super) fn for_each_field(
 ) -> Result<(), FieldError> {
     let members = document.as_object().ok_or_else(|| FieldError::new("contract", "must be an object"))?;
     for (name, value) in members {
-        if let Some((_, setter)) = FIELDS.iter().find(|(field, _)| field == name) {
-            visit(name, *setter)?;
+        if let Some(rule) = FIELDS.iter().find(|rule| rule.path == name) {
+            visit(name, rule.setter)?;
             continue;
         }
-        let inner: Vec<_> = FIELDS.iter().filter_map(|(f, s)| Some((inside(f, name)?, *s))).collect();
+        let inner: Vec<_> =
+            FIELDS.iter().filter_map(|rule| Some((inside(rule.path, name)?, rule.setter))).collect();
         if inner.is_empty() {
-            let known = FIELDS.iter().map(|(field, _)| field.split('.').next().unwrap_or(field));
-            return Err(FieldError::unknown(name, name, known));
+            let mut known: Vec<_> =
+                FIELDS.iter().map(|rule| rule.path.split('.').next().unwrap_or(rule.path)).collect();
+            known.dedup();
+            return Err(FieldError::unknown(name, name, known.into_iter()));
         }
         let members = value.as_object().ok_or_else(|| FieldError::new(name, "must be a table of fields"))?;
         for key in members.keys() {

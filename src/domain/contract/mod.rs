@@ -3,24 +3,32 @@
 //! Every contract comes out of the one set of fields below; none has code of its own. A value of `Contract` has been
 //! checked whole, so whoever holds one need not doubt it.
 
+mod base;
+mod branding;
 mod course;
 mod document;
 mod fields;
 #[cfg(test)]
 pub(crate) mod fixtures;
 mod overrides;
+mod people;
 mod reader;
+#[cfg(test)]
+mod table;
 mod template;
 #[cfg(test)]
 mod tests;
+mod timeline;
 mod wire;
 
 pub use course::{
     Answer, Answers, Jitter, Keep, OffRule, Pacing, PublishedWhileOff, RenderingRule, Retention, RetryAfter,
     RetryRule, Statuses, WaitingWhenOff,
 };
-pub use overrides::Setter;
+pub use fields::{FIELDS, FieldRule, Setter};
+pub use people::{Channel, DeadLetterNotice, HealthRule, Notices, Share, StateNames};
 pub use template::{Segment, Template, Variable};
+pub use timeline::{Ending, Span, Timeline};
 pub use wire::{
     BodyField, BodyForm, BodyRule, Encoding, IdPrefixes, JsonForm, KeyForm, Rotation, SecretRule,
     SignatureRule, Source, TimeForm,
@@ -61,6 +69,8 @@ pub struct Contract {
     pub description: String,
     /// What `{brand}` stands for.
     pub brand: String,
+    /// What its events are called; for people to read, nothing is refused by it.
+    pub event_types: Vec<String>,
     pub user_agent: Template,
     /// For the whole request, from the name's resolution to the last byte of the answer.
     pub timeout: Duration,
@@ -75,9 +85,14 @@ pub struct Contract {
     pub retry: RetryRule,
     pub answers: Answers,
     pub off: OffRule,
+    pub health: HealthRule,
+    pub notices: Notices,
     pub retention: Retention,
+    pub states: StateNames,
     pub ids: IdPrefixes,
     pub rendering: RenderingRule,
+    /// How the names of headers are written in the document, where `{brand}` may stand, by their names on the wire.
+    spellings: BTreeMap<String, String>,
 }
 
 /// Why a contract's document is refused.
@@ -93,18 +108,6 @@ impl Contract {
     /// The contracts that come with the product. Fails only if the product was built with a broken one.
     pub fn builtin() -> Result<Vec<Self>, ContractError> {
         BUILT_IN.iter().map(|(file, text)| Self::from_toml(file, text)).collect()
-    }
-
-    pub fn from_toml(file: &str, text: &str) -> Result<Self, ContractError> {
-        let syntax = |error: toml::de::Error| ContractError::Syntax {
-            file: file.to_owned(),
-            message: error.to_string().trim_end().to_owned(),
-        };
-        let table: toml::Table = text.parse().map_err(syntax)?;
-        let document = serde_json::to_value(table)
-            .map_err(|error| ContractError::Syntax { file: file.to_owned(), message: error.to_string() })?;
-        Self::from_document(&document)
-            .map_err(|source| ContractError::Field { file: file.to_owned(), source })
     }
 
     /// Reads what `to_json` wrote.

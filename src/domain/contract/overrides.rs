@@ -1,45 +1,69 @@
 //! Overrides: a contract with some of its fields replaced for one endpoint, as far as the setter may.
 
-use super::{Contract, document, fields};
-use crate::domain::field::FieldError;
-use serde_json::Value;
+use super::{
+    Contract, document,
+    fields::{self, Setter},
+};
+use crate::domain::{field::FieldError, time::parse_duration};
+use serde_json::{Map, Value};
 use std::time::Duration;
-
-pub use super::fields::Setter;
 
 /// Shorter timeouts than this make an endpoint fail by accident; only the operator may want that.
 const TIMEOUT_MIN: Duration = Duration::from_secs(1);
 
 impl Contract {
     /// This contract with the fields of `overrides` in place of its own. Lists are replaced whole; null takes an
-    /// optional field away.
+    /// optional field or a header away.
     ///
     /// Refuses fields that do not exist, that the setter may not set, or whose value is out of bounds. Overrides
     /// that are already stored were checked when they were set: resolve those as `Setter::Operator`.
     pub fn with_overrides(&self, overrides: &Value, setter: Setter) -> Result<Self, FieldError> {
+        Self::may_override(overrides, setter)?;
+        let mut document = document::write(self);
+        lay_over(&mut document, overrides);
+        document::read(&document)
+    }
+
+    /// Whether the setter may set each of these fields, and to such values, whatever the contract.
+    pub fn may_override(overrides: &Value, setter: Setter) -> Result<(), FieldError> {
         fields::for_each_field(overrides, |field, least| match least {
             Some(least) if setter >= least => Ok(()),
             Some(least) => Err(FieldError::new(field, format!("can only be set by {}", least.name()))),
             None => Err(FieldError::new(field, "cannot be overridden; choose another contract")),
         })?;
-        let mut document = document::write(self);
-        replace(&mut document, overrides);
-        let contract = document::read(&document)?;
-        if overrides.get("timeout").is_some() && setter < Setter::Operator && contract.timeout < TIMEOUT_MIN {
+        let timeout = overrides.get("timeout").and_then(Value::as_str).and_then(parse_duration);
+        if setter < Setter::Operator && timeout.is_some_and(|timeout| timeout < TIMEOUT_MIN) {
             return Err(FieldError::new("timeout", "must be from 1s to 60s"));
         }
-        Ok(contract)
+        Ok(())
     }
 }
 
-fn replace(document: &mut Value, overrides: &Value) {
+/// Puts what `overrides` has in the place of what the document has.
+pub(super) fn lay_over(document: &mut Value, overrides: &Value) {
     match (document, overrides) {
         (Value::Object(members), Value::Object(overrides)) => {
             for (name, value) in overrides {
-                replace(members.entry(name).or_insert(Value::Null), value);
+                match (name.as_str(), members.get_mut(name), value) {
+                    ("headers", Some(Value::Object(headers)), Value::Object(changes)) => {
+                        lay_over_headers(headers, changes);
+                    }
+                    (_, Some(member), value) => lay_over(member, value),
+                    (_, None, value) => drop(members.insert(name.clone(), value.clone())),
+                }
             }
         }
         (document, value) => *document = value.clone(),
+    }
+}
+
+/// A header is known in any case of its name.
+fn lay_over_headers(headers: &mut Map<String, Value>, changes: &Map<String, Value>) {
+    for (name, value) in changes {
+        headers.retain(|known, _| !known.eq_ignore_ascii_case(name));
+        if !value.is_null() {
+            headers.insert(name.clone(), value.clone());
+        }
     }
 }
 

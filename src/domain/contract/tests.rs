@@ -37,32 +37,6 @@ fn different_contracts_have_different_hashes() {
 }
 
 #[test]
-fn the_built_in_standard_says_what_the_specification_says() {
-    let standard = fixtures::standard();
-    assert_eq!(standard.name, "standard");
-    assert_eq!(standard.timeout, Duration::from_secs(15));
-    assert_eq!(standard.retry.waits.len(), 9);
-    assert_eq!(standard.retry.longest_wait(), Duration::from_hours(24));
-    assert_eq!(standard.retry.jitter, Jitter::Percent(20));
-    assert_eq!(standard.retry.give_up_after, Some(Duration::from_hours(7 * 24)));
-    assert_eq!(standard.pacing, Pacing::Adaptive);
-    assert_eq!(standard.https_only, None);
-    assert_eq!(standard.retention.dead_letters, Keep::For(Duration::from_hours(30 * 24)));
-}
-
-#[test]
-fn the_contracts_differ_where_their_articles_do() {
-    assert_eq!(fixtures::simpaisa().https_only, Some(true));
-    assert_eq!(fixtures::simpaisa().rendering, RenderingRule { tries: 3, timeout: Duration::from_secs(5) });
-    assert_eq!(fixtures::simpaisa().off.waiting, WaitingWhenOff::Cancelled);
-    assert_eq!(fixtures::bastionary().off.published, PublishedWhileOff::None);
-    assert_eq!(fixtures::orientedos().retention.dead_letters, Keep::Forever);
-    assert!(fixtures::sendnomi().retry.give_up_while_held);
-    assert!(fixtures::all().iter().skip(1).all(|contract| contract.pacing == Pacing::Strict));
-    assert!(fixtures::all().iter().skip(1).all(|contract| contract.secret.rotation == Rotation::Switch));
-}
-
-#[test]
 fn a_refusal_names_file_field_and_what_is_allowed() {
     let cases: [(&str, &str, toml::Value, &str); 12] = [
         (
@@ -145,12 +119,129 @@ fn a_status_named_exactly_beats_its_hundred() {
         success: list(&[Statuses::Hundred(2), Statuses::Exactly(409)]),
         never: list(&[Statuses::Hundred(4), Statuses::Exactly(204)]),
         switch_off: list(&[Statuses::Hundred(5)]),
+        advise_rotation: list(&[]),
     };
     assert_eq!(
         [200, 204, 404, 409, 500].map(|status| answers.meaning(status)),
         [Answer::Success, Answer::Never, Answer::Never, Answer::Success, Answer::SwitchOff,]
     );
     assert_eq!([100, 302, 600, 999].map(|status| answers.meaning(status)), [Answer::Retry; 4]);
+}
+
+#[test]
+fn every_field_of_the_table_of_fields_is_in_the_written_document_and_nothing_else() {
+    let written = serde_json::to_value(fixtures::zerofee()).unwrap();
+    let mut paths = Vec::new();
+    fields::for_each_field(&written, |path, _| {
+        paths.push(if path.starts_with("headers.") { "headers.*".to_owned() } else { path.to_owned() });
+        Ok(())
+    })
+    .unwrap();
+    let mut known: Vec<_> =
+        FIELDS.iter().map(|rule| rule.path.to_owned()).filter(|path| path != "based_on").collect();
+    paths.sort();
+    paths.dedup();
+    known.sort();
+    assert_eq!(paths, known);
+}
+
+/// The refusal of these overrides by the operator, on `standard`.
+fn refused(overrides: &Value) -> String {
+    fixtures::standard().with_overrides(overrides, Setter::Operator).unwrap_err().to_string()
+}
+
+#[test]
+fn health_rules_that_contradict_each_other_are_refused() {
+    let health = |health: Value| refused(&json!({ "health": health }));
+    assert_eq!(
+        health(json!({ "warning_after": "5d" })),
+        "health.warning_after: must be before `health.off_after_failing_for`, which is 5d"
+    );
+    assert_eq!(
+        health(json!({ "off_after_failing_for": null })),
+        "health.warning_after: needs `health.off_after_failing_for`: there is nothing to warn of"
+    );
+    for half in [json!({ "degraded_above": "80%" }), json!({ "degraded_window": "24h" })] {
+        assert_eq!(
+            health(half),
+            "health.degraded_above: and `health.degraded_window` must be given both or neither"
+        );
+    }
+    for share in ["0%", "100%", "080%", "80", "%"] {
+        assert!(
+            health(json!({ "degraded_above": share }))
+                .starts_with("health.degraded_above: must be a percentage from \"1%\" to \"99%\""),
+            "{share}"
+        );
+    }
+    for events in [0, 10_001] {
+        assert_eq!(
+            health(json!({ "off_after_failed_events": events })),
+            "health.off_after_failed_events: must be from 1 to 10000"
+        );
+    }
+    assert_eq!(
+        health(json!({ "off_reason": "Too bad" })),
+        "health.off_reason: must be 1 to 64 characters out of a-z 0-9 _"
+    );
+    assert!(health(json!({ "warning_after": "366d" })).ends_with("must be from 10ms to 365d"));
+    let off = json!({ "health": { "off_after_failing_for": null, "warning_after": null } });
+    assert!(fixtures::standard().with_overrides(&off, Setter::App).is_ok());
+    let named = json!({ "health": { "off_reason": "mine" } });
+    assert!(fixtures::standard().with_overrides(&named, Setter::App).is_err(), "the operator's");
+}
+
+#[test]
+fn notices_that_nobody_would_get_are_refused() {
+    assert_eq!(
+        refused(&json!({ "notices": { "off_warning": "none" } })),
+        "notices.off_warning: must be \"email\" or \"list\" where there is `health.warning_after`"
+    );
+    assert!(
+        refused(&json!({ "notices": { "dead_letter_by": "none" } }))
+            .starts_with("notices.dead_letter_by: must be \"email\" or \"list\"")
+    );
+    assert!(
+        refused(&json!({ "notices": { "dead_letter": "often" } }))
+            .starts_with("notices.dead_letter: must be \"each\" or \"digest\" or \"none\"")
+    );
+    let unwarned = json!({ "notices": { "off_warning": "none" } });
+    assert!(fixtures::zerofee().with_overrides(&unwarned, Setter::App).is_ok(), "it warns of nothing");
+}
+
+#[test]
+fn states_have_our_names_unless_given_and_failures_before_sending_are_called_dead() {
+    use crate::domain::delivery::{Reason, State};
+    let overrides = json!({ "states": { "dead": "GONE", "held": "on hold" } });
+    assert_eq!(refused(&overrides), "states.held: must be 1 to 64 characters out of A-Z a-z 0-9 _ -");
+    let renamed = fixtures::standard()
+        .with_overrides(&json!({ "states": { "dead": "GONE" } }), Setter::Operator)
+        .unwrap();
+    assert_eq!(renamed.states.of(State::Dead, Some(Reason::Exhausted)), "GONE");
+    assert_eq!(renamed.states.of(State::Dead, Some(Reason::SigningFailed)), "GONE");
+    assert_eq!(renamed.states.of(State::Held, None), "held");
+    let unsigned = json!({ "states": { "signing_failed": "UNSIGNED", "dead": null } });
+    let unsigned = renamed.with_overrides(&unsigned, Setter::Operator).unwrap();
+    assert_eq!(unsigned.states.of(State::Dead, Some(Reason::SigningFailed)), "UNSIGNED");
+    assert_eq!(unsigned.states.of(State::Dead, Some(Reason::SerialisationFailed)), "dead", "null: our own");
+    assert!(fixtures::standard().with_overrides(&json!({ "states": { "dead": "x" } }), Setter::App).is_err());
+}
+
+#[test]
+fn advice_event_types_and_ids_have_bounds() {
+    assert_eq!(
+        refused(&json!({ "answers": { "advise_rotation": ["2xx"] } })),
+        "answers.advise_rotation: names what `answers.success` names"
+    );
+    assert!(refused(&json!({ "event_types": ["a b"] })).starts_with("event_types[0]: must be "));
+    assert!(refused(&json!({ "event_types": ["webhook.x"] })).contains("which is reserved"));
+    assert!(refused(&json!({ "event_types": vec!["a"; 201] })).contains("at most 200"));
+    for prefix in ["1a", "", "A", "a_b", "abcdefghijklmnopq"] {
+        assert!(
+            refused(&json!({ "ids": { "event": prefix } })).starts_with("ids.event: must be 1 to "),
+            "{prefix}"
+        );
+    }
 }
 
 proptest! {

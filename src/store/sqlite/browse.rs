@@ -6,6 +6,7 @@ use super::{
 };
 use crate::{
     domain::{
+        contract::ContractHash,
         delivery::Reason,
         event::{DedupKey, DedupSpace, Event},
         id::{AppId, DeliveryId, EndpointId, EventId, first_id_at},
@@ -92,22 +93,27 @@ pub(super) fn events(
 
 fn listed(connection: &Connection, row: &Row<'_>) -> rusqlite::Result<Listed> {
     let delivery = row::delivery(row)?;
-    let last_error = if delivery.history_len == 0 { None } else { last_error(connection, delivery.id)? };
-    Ok(Listed { delivery, event: row::event(row, DELIVERY_COLUMNS)?, last_error })
+    let last = if delivery.history_len == 0 { None } else { last_attempt(connection, delivery.id)? };
+    let (last_error, last_contract) = last.unwrap_or_default();
+    Ok(Listed { delivery, event: row::event(row, DELIVERY_COLUMNS)?, last_error, last_contract })
 }
 
-fn last_error(connection: &Connection, delivery: DeliveryId) -> rusqlite::Result<Option<LastError>> {
+type LastAttempt = (Option<LastError>, Option<ContractHash>);
+
+fn last_attempt(connection: &Connection, delivery: DeliveryId) -> rusqlite::Result<Option<LastAttempt>> {
     connection
         .prepare_cached(
-            "SELECT class, status, error FROM attempts WHERE delivery = ?1 ORDER BY position DESC LIMIT 1",
+            "SELECT class, status, error, coalesce(contract, (SELECT contract FROM attempts
+                 WHERE delivery = ?1 AND contract IS NOT NULL ORDER BY position DESC LIMIT 1))
+             FROM attempts WHERE delivery = ?1 ORDER BY position DESC LIMIT 1",
         )?
         .query_row([delivery], |row| {
             let class = row::named(delivery, attempts::class_from(row.get(0)?))?;
             let error = LastError { status: row.get(1)?, error: row.get(2)? };
-            Ok((class != Class::Ok).then_some(error))
+            let contract = row.get::<_, Option<[u8; 16]>>(3)?.map(ContractHash);
+            Ok(((class != Class::Ok).then_some(error), contract))
         })
         .optional()
-        .map(Option::flatten)
 }
 
 pub(super) fn deliveries_of(connection: &Connection, event: EventId) -> rusqlite::Result<Vec<Listed>> {

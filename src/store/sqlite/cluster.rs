@@ -4,6 +4,7 @@ use super::{audit, ledger};
 use crate::{
     domain::{
         id::{AppId, EndpointId, KeyId},
+        inspection,
         time::Timestamp,
     },
     store::cluster::Joined,
@@ -23,10 +24,10 @@ fn newest_id(tx: &Connection) -> rusqlite::Result<i64> {
         "SELECT max(ifnull((SELECT max(id) FROM events), 0), ifnull((SELECT max(id) FROM deliveries), 0),
                     ifnull((SELECT max(id) FROM apps), 0), ifnull((SELECT max(id) FROM endpoints), 0),
                     ifnull((SELECT max(id) FROM keys), 0), ifnull((SELECT max(id) FROM replays), 0),
-                    ifnull((SELECT max(id) FROM audit), 0),
-                    ifnull((SELECT id FROM newest), 0))",
+                    ifnull((SELECT max(id) FROM audit), 0), ifnull((SELECT id FROM newest), 0),
+                    ifnull((SELECT max(id) + ?1 - 1 FROM inspections), 0))",
     )?
-    .query_row([], |row| row.get(0))
+    .query_row([inspection::IDS_TAKEN], |row| row.get(0))
 }
 
 /// Called before rows are deleted that may be the newest.

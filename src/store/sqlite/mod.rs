@@ -7,6 +7,7 @@ mod browse;
 mod checkpointer;
 mod cluster;
 mod commands;
+mod inspections;
 mod ledger;
 mod open;
 mod readers;

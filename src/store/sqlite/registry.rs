@@ -1,16 +1,16 @@
 //! Apps, endpoints, keys and contracts: small tables, read whole at start.
 
-use super::{cluster, row::named};
+use super::{cluster, inspections, row::named};
 use crate::{
     domain::{
         app::App,
         contract::ContractHash,
-        endpoint::{EndpointRecord, SealedSecret, SwitchedOff},
+        endpoint::{EndpointRecord, EndpointSettings, SealedSecret, SwitchedOff},
         id::{AppId, EndpointId, KeyId},
         key::{Key, KeyHash, Scope},
         time::Timestamp,
     },
-    store::registry::{Added, Everything},
+    store::registry::{Added, EndpointName, Everything},
 };
 use rusqlite::{Connection, OptionalExtension, Row, params, types::Type};
 use std::collections::HashMap;
@@ -156,6 +156,7 @@ pub(super) fn remove_app(tx: &Connection, app: AppId) -> rusqlite::Result<bool> 
         return Ok(false);
     }
     tx.execute("DELETE FROM secrets WHERE endpoint IN (SELECT id FROM endpoints WHERE app = ?1)", [app])?;
+    tx.execute("DELETE FROM inspections WHERE endpoint IN (SELECT id FROM endpoints WHERE app = ?1)", [app])?;
     tx.execute("DELETE FROM endpoints WHERE app = ?1", [app])?;
     tx.execute("DELETE FROM keys WHERE app = ?1", [app])?;
     tx.execute("DELETE FROM replays WHERE app = ?1", [app])?;
@@ -222,6 +223,7 @@ pub(super) fn remove_endpoint(
     now: Timestamp,
 ) -> rusqlite::Result<bool> {
     tx.execute("DELETE FROM secrets WHERE endpoint = ?1", [endpoint])?;
+    inspections::cancel(tx, endpoint, now)?;
     let changed = tx.execute(
         "UPDATE endpoints SET deleted_at = ?2, headers = NULL WHERE id = ?1 AND deleted_at IS NULL",
         params![endpoint, now],
@@ -251,18 +253,20 @@ pub(super) fn endpoint_record(
         .optional()
 }
 
-pub(super) fn endpoint_uids(
+pub(super) fn endpoint_names(
     connection: &Connection,
     endpoints: &[EndpointId],
-) -> rusqlite::Result<Vec<(EndpointId, String)>> {
-    let mut statement = connection.prepare_cached("SELECT uid FROM endpoints WHERE id = ?1")?;
-    let mut uids = Vec::with_capacity(endpoints.len());
-    for endpoint in endpoints {
-        if let Some(uid) = statement.query_row([endpoint], |row| row.get(0)).optional()? {
-            uids.push((*endpoint, uid));
-        }
+) -> rusqlite::Result<Vec<EndpointName>> {
+    let mut statement = connection.prepare_cached("SELECT uid, settings FROM endpoints WHERE id = ?1")?;
+    let mut names = Vec::with_capacity(endpoints.len());
+    for id in endpoints {
+        let name = |row: &Row<'_>| {
+            let settings: EndpointSettings = json(row, 1)?;
+            Ok(EndpointName { id: *id, uid: row.get(0)?, url: settings.url })
+        };
+        names.extend(statement.query_row([id], |row| named(id, name(row))).optional()?);
     }
-    Ok(uids)
+    Ok(names)
 }
 
 pub(super) fn one_key(connection: &Connection, id: KeyId) -> rusqlite::Result<Option<Key>> {

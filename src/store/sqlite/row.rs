@@ -3,7 +3,8 @@
 use crate::domain::{
     delivery::{Delivery, Reason, ReturnTo, State},
     event::{Event, RenderedBodies},
-    id::{AppId, AuditId, DeliveryId, EndpointId, EventId, KeyId, ReplayId},
+    id::{AppId, AuditId, DeliveryId, EndpointId, EventId, InspectionId, KeyId, ReplayId},
+    inspection::{self, Kind},
     replay::ReplayState,
     time::Timestamp,
     verdict::AtDue,
@@ -50,6 +51,9 @@ integer_column! {
     KeyId: |id| id.as_i64(), |n| Some(KeyId::from_i64(n));
     AuditId: |id| id.as_i64(), |n| Some(AuditId::from_i64(n));
     ReplayState: |state| *state as i64, |n| pick(&ReplayState::ALL, n);
+    InspectionId: |id| id.as_i64(), |n| Some(InspectionId::from_i64(n));
+    Kind: |kind| *kind as i64, |n| pick(&Kind::ALL, n);
+    inspection::State: |state| *state as i64, |n| pick(&inspection::State::ALL, n);
     State: |state| *state as i64, |n| pick(&State::ALL, n);
     Reason: |reason| *reason as i64, |n| pick(&Reason::ALL, n);
     AtDue: |at_due| AT_DUE.iter().position(|a| a == at_due).unwrap_or(0) as i64, |n| pick(&AT_DUE, n);
@@ -177,5 +181,7 @@ mod tests {
         assert_eq!(numbers, [0, 1, 2, 3, 4, 5, 6, 7]);
         assert_eq!(State::ALL[4], State::Delivered);
         assert_eq!(Reason::ALL.map(|reason| reason as i64), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(inspection::State::ALL.map(|state| state as i64), [0, 1, 2, 3, 4]);
+        assert_eq!(Kind::ALL.map(|kind| kind as i64), [0, 1]);
     }
 }

@@ -161,6 +161,25 @@ CREATE TABLE replays (
 CREATE INDEX replays_by_app ON replays (app, id);
 CREATE INDEX replays_running ON replays (id) WHERE state = 0;
 
+-- Receivers that were or are to be inspected. At most one of an endpoint waits (0) or runs (1); a report is there when it
+-- finished (2).
+CREATE TABLE inspections (
+    id INTEGER PRIMARY KEY,
+    app INTEGER NOT NULL,
+    endpoint INTEGER NOT NULL,
+    kind INTEGER NOT NULL,
+    state INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    finished_at INTEGER,
+    report TEXT,
+    CHECK (state BETWEEN 0 AND 4),
+    CHECK ((state >= 2) = (finished_at IS NOT NULL)),
+    CHECK ((state = 2) = (report IS NOT NULL))
+) STRICT;
+
+CREATE UNIQUE INDEX inspections_open ON inspections (endpoint) WHERE state < 2;
+CREATE INDEX inspections_by_endpoint ON inspections (endpoint);
+
 -- Who changed what, when; written in the transaction of the change. `app` is NULL for what belongs to no app.
 CREATE TABLE audit (
     id INTEGER PRIMARY KEY,

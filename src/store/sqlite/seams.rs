@@ -3,7 +3,7 @@
 use super::{
     SqliteStore, audit, browse, cluster,
     commands::{Accept, HandBack, Recording, Refill},
-    ledger, registry, replays,
+    inspections, ledger, registry, replays,
     work::{Call, answered},
 };
 use crate::{
@@ -14,7 +14,8 @@ use crate::{
         delivery::State,
         endpoint::EndpointRecord,
         event::Event,
-        id::{AppId, DeliveryId, EndpointId, EventId, KeyId, ReplayId},
+        id::{AppId, DeliveryId, EndpointId, EventId, InspectionId, KeyId, ReplayId},
+        inspection::{Inspection, Report},
         key::Key,
         port::Carried,
         replay::{Replay, ReplayState},
@@ -25,8 +26,8 @@ use crate::{
         audit::AuditFilter,
         browse::{Cursor, DeliveryFilter, EventFilter, Listed, Page, PastAttempt},
         cluster::Joined,
-        ledger::{Accepted, Ask, Asked, NewEvent, Record, Refilled, Settle, Want},
-        registry::{Added, Everything},
+        ledger::{Accepted, Ask, Asked, NewEvent, Ordered, Record, Refilled, Settle, Want},
+        registry::{Added, EndpointName, Everything},
         replays::{ReplayChanged, ReplayPage, SourceSearch, Sources},
     },
 };
@@ -115,6 +116,25 @@ impl Ledger for SqliteStore {
     ) -> Reply<'_, ReplayChanged> {
         self.call(move |tx| audit::note(tx, entry.as_ref(), replays::change(tx, app, replay, to, now)?))
     }
+    fn order_inspection(&self, inspection: Inspection) -> Reply<'_, Ordered> {
+        self.call_then(
+            move |tx| inspections::order(tx, &inspection),
+            |ordered, after| after.inspections_wait |= *ordered == Ordered::Waiting,
+        )
+    }
+
+    fn take_inspection(&self, per_app_max: u32) -> Reply<'_, Option<Inspection>> {
+        self.call(move |tx| inspections::take(tx, per_app_max))
+    }
+
+    fn end_inspection(
+        &self,
+        inspection: InspectionId,
+        report: Option<Report>,
+        now: Timestamp,
+    ) -> Reply<'_, bool> {
+        self.call(move |tx| inspections::end(tx, inspection, report.as_ref(), now))
+    }
 
     fn flush(&self) -> Reply<'_, ()> {
         // In the queue of the accepts, which is the one that others overtake.
@@ -157,8 +177,8 @@ impl Registry for SqliteStore {
         self.read(move |connection| registry::endpoint_record(connection, endpoint))
     }
 
-    fn endpoint_uids(&self, endpoints: Vec<EndpointId>) -> Reply<'_, Vec<(EndpointId, String)>> {
-        self.read(move |connection| registry::endpoint_uids(connection, &endpoints))
+    fn endpoint_names(&self, endpoints: Vec<EndpointId>) -> Reply<'_, Vec<EndpointName>> {
+        self.read(move |connection| registry::endpoint_names(connection, &endpoints))
     }
 
     fn key(&self, key: KeyId) -> Reply<'_, Option<Key>> {
@@ -245,6 +265,18 @@ impl Browse for SqliteStore {
     fn replay(&self, app: AppId, replay: ReplayId) -> Reply<'_, Option<Replay>> {
         self.read(move |connection| replays::one(connection, app, replay))
     }
+    fn inspections(
+        &self,
+        endpoint: EndpointId,
+        after: Option<Cursor>,
+        limit: u32,
+    ) -> Reply<'_, Page<Inspection>> {
+        self.read(move |connection| inspections::of_endpoint(connection, endpoint, after, limit))
+    }
+
+    fn inspection(&self, app: AppId, inspection: InspectionId) -> Reply<'_, Option<Inspection>> {
+        self.read(move |connection| inspections::one(connection, app, inspection))
+    }
 
     fn audit(&self, filter: AuditFilter, after: Option<Cursor>, limit: u32) -> Reply<'_, Page<Entry>> {
         self.read(move |connection| audit::list(connection, &filter, after, limit))
@@ -257,7 +289,11 @@ impl Browse for SqliteStore {
 
 impl Cluster for SqliteStore {
     fn join(&self, now: Timestamp) -> Reply<'_, Joined> {
-        self.call(move |tx| cluster::join(tx, now))
+        let reply = self.call_then(
+            move |tx| Ok((cluster::join(tx, now)?, inspections::interrupt(tx, now)?)),
+            |(_, inspections_wait), after| after.inspections_wait |= *inspections_wait,
+        );
+        Box::pin(async move { reply.await.map(|(joined, _)| joined) })
     }
 
     fn find_lanes(&self) -> Reply<'_, Vec<(EndpointId, Timestamp)>> {

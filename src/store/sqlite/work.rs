@@ -30,6 +30,7 @@ pub(super) struct Aftermath {
     pub(super) carried: Vec<Carried>,
     pub(super) waiting: Vec<(EndpointId, Timestamp)>,
     pub(super) switched_off: Vec<(EndpointId, SwitchedOff, u32)>,
+    pub(super) inspections_wait: bool,
 }
 
 impl Aftermath {
@@ -42,6 +43,9 @@ impl Aftermath {
         }
         if !self.carried.is_empty() {
             handover.carry(self.carried);
+        }
+        if self.inspections_wait {
+            handover.inspections_wait();
         }
     }
 }

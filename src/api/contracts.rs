@@ -1,0 +1,137 @@
+//! `/v1/contracts`: every contract as a whole, with the times of its attempts. Anyone with a key may read them.
+
+use super::{
+    Api,
+    answer::{self, Answer},
+    auth::{Known, segment},
+    query::{PageParameters, PageView, Query},
+};
+use crate::domain::contract::{Contract, Ending, Span, Timeline};
+use axum::extract::State;
+use http::Uri;
+use serde::Serialize;
+use serde_json::Value;
+use std::{sync::Arc, time::Duration};
+
+/// Everything that a sender promises its receivers.
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = Contract, example = json!(example()))]
+pub(super) struct ContractView {
+    name: String,
+    description: String,
+    /// Of the document; attempts are kept with the hash of the contract they were made under.
+    hash: String,
+    /// Whether it is exactly as it came with the product.
+    built_in: bool,
+    /// Every field, defaults included, as `overrides` name them.
+    #[schema(value_type = Object)]
+    document: Value,
+    timeline: TimelineView,
+}
+
+/// When the attempts happen if the receiver always fails at once.
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = Timeline)]
+struct TimelineView {
+    attempts: Vec<AttemptTimeView>,
+    /// How it ends: one way, or two where chance decides.
+    ends: Vec<EndView>,
+}
+
+/// One attempt after the first.
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = AttemptTime)]
+struct AttemptTimeView {
+    number: usize,
+    /// `T+6m`, or `T+4s…6s` where there is jitter.
+    at: String,
+    earliest_ms: u64,
+    latest_ms: u64,
+    /// Whether it happens whatever the dice say.
+    certain: bool,
+}
+
+/// One way in which it ends.
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = TimelineEnd)]
+struct EndView {
+    /// `dead` or `expired`.
+    status: &'static str,
+    /// The same in the names of the contract.
+    contract_status: String,
+    at: String,
+    earliest_ms: u64,
+    latest_ms: u64,
+}
+
+impl ContractView {
+    fn of(contract: &Contract) -> Self {
+        Self {
+            name: contract.name.clone(),
+            description: contract.description.clone(),
+            hash: contract.hash().to_string(),
+            built_in: contract.is_built_in(),
+            document: serde_json::to_value(contract).unwrap_or_default(),
+            timeline: TimelineView::of(contract),
+        }
+    }
+}
+
+impl TimelineView {
+    fn of(contract: &Contract) -> Self {
+        let Timeline { attempts, certain, endings } = contract.timeline();
+        let attempt = |(place, at): (usize, &Span)| AttemptTimeView {
+            number: place + 1,
+            at: at.to_string(),
+            earliest_ms: ms(at.earliest),
+            latest_ms: ms(at.latest),
+            certain: place < certain,
+        };
+        let end = |Ending { state, at }: &Ending| EndView {
+            status: state.name(),
+            contract_status: contract.states.of(*state, None).to_owned(),
+            at: at.to_string(),
+            earliest_ms: ms(at.earliest),
+            latest_ms: ms(at.latest),
+        };
+        Self {
+            attempts: attempts.iter().enumerate().map(attempt).collect(),
+            ends: endings.iter().map(end).collect(),
+        }
+    }
+}
+
+fn ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A contract as the API answers it, for others who print it.
+pub fn contract_json(contract: &Contract) -> Value {
+    serde_json::to_value(ContractView::of(contract)).unwrap_or_default()
+}
+
+fn example() -> Value {
+    Contract::builtin().ok().and_then(|all| all.first().map(contract_json)).unwrap_or_default()
+}
+
+/// List contracts
+///
+/// Those that came with the product and those of its operator, by name.
+#[utoipa::path(
+    get, path = "/v1/contracts", tag = "Contracts", params(PageParameters),
+    responses((status = 200, description = "A page of contracts", body = PageView<ContractView>)),
+)]
+pub(super) async fn list_contracts(State(api): State<Arc<Api>>, _known: Known, uri: Uri) -> Answer {
+    let query = Query::read(&uri, &[])?;
+    let page = api.service.contracts(query.cursor(&api.service)?, query.limit()?);
+    answer::ok(&query.answer(&api.service, page, |contract| ContractView::of(&contract)))
+}
+
+/// Get a contract
+#[utoipa::path(
+    get, path = "/v1/contracts/{contract}", tag = "Contracts",
+    responses((status = 200, description = "The contract", body = ContractView)),
+)]
+pub(super) async fn get_contract(State(api): State<Arc<Api>>, _known: Known, uri: Uri) -> Answer {
+    answer::ok(&ContractView::of(&*api.service.contract(&segment(uri.path(), 3)?)?))
+}

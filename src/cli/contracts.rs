@@ -1,0 +1,77 @@
+//! `posthaste contracts`: the contracts that `serve` would know, readable, without a server.
+
+mod page;
+mod sample;
+mod table;
+mod words;
+
+pub(super) use page::markdown;
+
+use crate::{
+    api, app,
+    config::{self, Flags, KEYS, Mode},
+    domain::{contract::Contract, field::nearest},
+};
+use anyhow::bail;
+use clap::{Args, builder::NonEmptyStringValueParser};
+use serde_json::{Value, json};
+use std::process::ExitCode;
+
+#[derive(Debug, Args)]
+pub(super) struct ContractsCommand {
+    /// Only this one, in full
+    name: Option<String>,
+    /// As JSON, as the API answers it
+    #[arg(long)]
+    json: bool,
+    /// The file of settings that `serve` has [variable: POSTHASTE_CONFIG]
+    #[arg(long, value_name = "FILE", value_parser = NonEmptyStringValueParser::new())]
+    config: Option<String>,
+    /// A folder of contracts of your own [variable: POSTHASTE_CONTRACTS_DIR]
+    #[arg(long, value_name = "FOLDER")]
+    contracts_dir: Option<String>,
+}
+
+impl ContractsCommand {
+    pub(super) fn obey(self) -> ExitCode {
+        match self.text() {
+            Ok(text) => super::print(&text),
+            Err(error) => {
+                eprintln!("posthaste: {error:#}");
+                ExitCode::from(super::USAGE)
+            }
+        }
+    }
+
+    fn text(self) -> anyhow::Result<String> {
+        let folder = KEYS.iter().find(|key| key.name == "contracts_dir").zip(self.contracts_dir);
+        let flags = Flags { config_file: self.config.map(Into::into), values: folder.into_iter().collect() };
+        let settings = config::load(Mode::Serve, flags)?;
+        let contracts = app::contracts(&settings)?;
+        Ok(match self.name {
+            Some(name) => {
+                let contract = find(&contracts, &name)?;
+                if self.json { pretty(&api::contract_json(contract)) } else { table::one(contract) }
+            }
+            None if self.json => {
+                pretty(&json!({ "data": contracts.iter().map(api::contract_json).collect::<Vec<_>>() }))
+            }
+            None => table::all(&contracts),
+        })
+    }
+}
+
+fn find<'a>(contracts: &'a [Contract], name: &str) -> anyhow::Result<&'a Contract> {
+    if let Some(contract) = contracts.iter().find(|contract| contract.name == name) {
+        return Ok(contract);
+    }
+    let known: Vec<&str> = contracts.iter().map(|contract| contract.name.as_str()).collect();
+    match nearest(name, &known) {
+        Some(near) => bail!("there is no contract `{name}`; did you mean `{near}`?"),
+        None => bail!("there is no contract `{name}`; there are {}", known.join(", ")),
+    }
+}
+
+fn pretty(value: &Value) -> String {
+    format!("{value:#}\n")
+}

@@ -1,0 +1,245 @@
+//! `posthaste inspect`: asks for an inspection, waits for it and prints the report. Exit codes: 0 every protection is there,
+//! 1 there are gaps, 2 it could not be done.
+
+use super::client::Client;
+use crate::config::{ClientFlags, Secret, load_client};
+use anyhow::{Context, bail};
+use clap::{Args, builder::NonEmptyStringValueParser};
+use serde::Deserialize;
+use serde_json::Value;
+use std::{
+    convert::Infallible,
+    fmt::Write as _,
+    io::{self, IsTerminal, Write as _},
+    process::ExitCode,
+    time::Duration,
+};
+
+const GAPS: u8 = 1;
+const NOT_DONE: u8 = 2;
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+const LINE_CHARS: usize = 96;
+
+#[derive(Debug, Args)]
+pub(super) struct InspectArgs {
+    /// The app's id
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
+    app: String,
+    /// The endpoint's id
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
+    endpoint: String,
+    /// Ask the health address only
+    #[arg(long)]
+    ping: bool,
+    /// Print the inspection as JSON
+    #[arg(long)]
+    json: bool,
+    /// Where the server is [variable: POSTHASTE_URL] [default: http://127.0.0.1:8080]
+    #[arg(long, value_name = "URL")]
+    server: Option<String>,
+    /// A key of the app, or an admin key; better given as a variable, which other users cannot see [variable: POSTHASTE_KEY]
+    #[arg(long, value_name = "KEY", value_parser = |key: &str| Ok::<_, Infallible>(Secret::new(key)))]
+    key: Option<Secret>,
+}
+
+/// As much of an inspection as is shown. Everything is text, so that a newer server can be asked too.
+#[derive(Debug, Deserialize)]
+struct Shown {
+    id: String,
+    status: String,
+    report: Option<Report>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Report {
+    contract: String,
+    checks: Vec<Check>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Check {
+    title: String,
+    finding: String,
+    status_code: Option<u16>,
+    duration_ms: Option<u32>,
+    sent: String,
+    came_back: String,
+    why: String,
+    advice: Option<String>,
+}
+
+pub(super) fn run(args: InspectArgs) -> ExitCode {
+    let done = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")
+        .and_then(|runtime| {
+            let done = runtime.block_on(inspect(args));
+            // A look-up that hangs must not keep the process alive.
+            runtime.shutdown_background();
+            done
+        });
+    match done {
+        Ok((text, has_gaps)) => {
+            // Nothing can be said to somebody who has closed the terminal.
+            let _ = io::stdout().write_all(text.as_bytes());
+            if has_gaps { ExitCode::from(GAPS) } else { ExitCode::SUCCESS }
+        }
+        Err(error) => {
+            eprintln!("posthaste: {error:#}");
+            ExitCode::from(NOT_DONE)
+        }
+    }
+}
+
+/// What to print, and whether there are gaps.
+async fn inspect(args: InspectArgs) -> anyhow::Result<(String, bool)> {
+    let InspectArgs { app, endpoint, ping, json, server, key } = args;
+    let settings = load_client(ClientFlags { server, key })?;
+    let client = Client::new(&settings)?;
+    let action = if ping { "ping" } else { "inspect" };
+    let mut answer = client.act(&["v1", "apps", &app, "endpoints", &endpoint, action]).await?;
+    let inspection = loop {
+        let shown = Shown::deserialize(&answer).context("the server's answer is not an inspection")?;
+        match shown.status.as_str() {
+            "waiting" | "running" => tokio::time::sleep(LOOK_EVERY).await,
+            "finished" => break shown,
+            "interrupted" => bail!("{}: the server was stopped in the middle; inspect again", shown.id),
+            other => bail!("{}: the inspection is {other}", shown.id),
+        }
+        answer = client.get(&["v1", "apps", &app, "inspections", &shown.id]).await?;
+    };
+    let report = inspection.report.context("the finished inspection has no report")?;
+    let text = if json {
+        format!("{}\n", pretty(&answer))
+    } else {
+        let colours = settings.may_colour && io::stdout().is_terminal();
+        let head = format!("{} of {app}/{endpoint}, contract {}", inspection.id, report.contract);
+        format!("{head}\n\n{}", table(&report.checks, colours))
+    };
+    Ok((text, report.checks.iter().any(Check::is_gap)))
+}
+
+fn pretty(answer: &Value) -> String {
+    serde_json::to_string_pretty(answer).unwrap_or_default()
+}
+
+impl Check {
+    /// Whatever is not known to be there.
+    fn is_gap(&self) -> bool {
+        !matches!(self.finding.as_str(), "passed" | "does_not_apply")
+    }
+
+    fn sign(&self) -> (&'static str, &'static str) {
+        match self.finding.as_str() {
+            "passed" => ("✓", "32"),
+            "failed" => ("✗", "31"),
+            "does_not_apply" => ("–", "2"),
+            _ => ("?", "33"),
+        }
+    }
+
+    fn result(&self) -> String {
+        match (self.status_code, self.duration_ms) {
+            (Some(status), Some(ms)) => format!("{status} in {ms} ms"),
+            (None, Some(ms)) => format!("{ms} ms"),
+            _ => String::new(),
+        }
+    }
+}
+
+fn table(checks: &[Check], colours: bool) -> String {
+    let mut out = String::new();
+    let width = checks.iter().map(|check| check.title.chars().count()).max().unwrap_or_default();
+    for check in checks {
+        let (sign, colour) = check.sign();
+        let sign = if colours { format!("\x1b[{colour}m{sign}\x1b[0m") } else { sign.to_owned() };
+        let row = format!("  {sign} {:width$}   {}", check.title, check.result());
+        let _ = writeln!(out, "{}", row.trim_end());
+        if check.is_gap() {
+            wrap(&mut out, "sent", &check.sent);
+            wrap(&mut out, "came back", &check.came_back);
+            wrap(&mut out, "why", &check.why);
+        }
+        if let Some(advice) = &check.advice {
+            wrap(&mut out, if check.is_gap() { "do" } else { "note" }, advice);
+        }
+    }
+    let there = checks.iter().filter(|check| check.finding == "passed").count();
+    let all = checks.iter().filter(|check| check.finding != "does_not_apply").count();
+    let _ = writeln!(out, "\nprotections: {there} of {all}");
+    out
+}
+
+/// A paragraph below its check, its lines indented under the first. What a receiver said cannot draw on the terminal: the
+/// report has no control characters.
+fn wrap(out: &mut String, label: &str, text: &str) {
+    let indent = format!("{:18}", "");
+    let mut line = format!("      {:<12}", format!("{label}:"));
+    let mut is_empty = true;
+    for word in text.split(' ') {
+        if !is_empty && line.chars().count() + 1 + word.chars().count() > LINE_CHARS {
+            let _ = writeln!(out, "{line}");
+            line.clone_from(&indent);
+            is_empty = true;
+        }
+        if !is_empty {
+            line.push(' ');
+        }
+        line.push_str(word);
+        is_empty = false;
+    }
+    let _ = writeln!(out, "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(finding: &str, advice: Option<&str>) -> Check {
+        Check {
+            title: format!("It {finding}"),
+            finding: finding.into(),
+            status_code: Some(200),
+            duration_ms: Some(7),
+            sent: "S.".into(),
+            came_back: "C.".into(),
+            why: "W.".into(),
+            advice: advice.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn each_gap_has_its_explanation_below_and_the_summary_leaves_out_what_does_not_apply() {
+        let checks = [
+            check("passed", None),
+            check("failed", Some("Do it.")),
+            check("does_not_apply", Some("Left.")),
+            check("unknown", None),
+        ];
+        let text = table(&checks, false);
+        assert!(
+            text.starts_with("  ✓ It passed           200 in 7 ms\n  ✗ It failed           200 in 7 ms\n"),
+            "{text}"
+        );
+        assert!(text.contains(
+            "      do:         Do it.\n  – It does_not_apply   200 in 7 ms\n      note:       Left.\n  ? "
+        ));
+        assert!(text.ends_with("\nprotections: 1 of 3\n"), "{text}");
+        assert_eq!(text.matches("sent:").count(), 2, "{text}");
+        assert!(!text.contains('\x1b'));
+        assert!(table(&checks, true).contains("\x1b[31m✗\x1b[0m"));
+        assert_eq!(checks.iter().map(Check::is_gap).collect::<Vec<_>>(), [false, true, false, true]);
+    }
+
+    #[test]
+    fn long_texts_are_wrapped_under_their_label() {
+        let mut out = String::new();
+        wrap(&mut out, "why", &"word ".repeat(60));
+        assert!(
+            out.lines().count() > 3 && out.lines().all(|line| line.chars().count() <= LINE_CHARS),
+            "{out}"
+        );
+        assert!(out.lines().skip(1).all(|line| line.starts_with(&" ".repeat(18))), "{out}");
+    }
+}

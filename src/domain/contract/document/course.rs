@@ -1,0 +1,94 @@
+//! Reads the sections that say how a delivery goes on: `retry`, `answers`, `off`, `retention`, `rendering`.
+
+use super::{DAY, Read, SHORTEST, TIMEOUT_MAX, within};
+use crate::domain::{
+    contract::{
+        course::{
+            Answers, Jitter, Keep, OffRule, PublishedWhileOff, RenderingRule, Retention, RetryAfter,
+            RetryRule, Statuses, WaitingWhenOff,
+        },
+        reader::Section,
+    },
+    field::FieldError,
+};
+use std::time::Duration;
+
+const WAITS_MAX: usize = 32;
+const WAIT_MAX: Duration = DAY.saturating_mul(30);
+
+pub(super) fn read_retry(retry: &Section) -> Read<RetryRule> {
+    let waits: Vec<Duration> = retry.list("waits", WAITS_MAX, None)?;
+    for (i, wait) in waits.iter().enumerate() {
+        within(retry, &format!("waits[{i}]"), *wait, SHORTEST, WAIT_MAX)?;
+    }
+    let bounded = |name, max| {
+        let duration: Option<Duration> = retry.optional(name)?;
+        duration.map(|duration| within(retry, name, duration, SHORTEST, max)).transpose()
+    };
+    Ok(RetryRule {
+        waits,
+        jitter: retry.or("jitter", Jitter::None)?,
+        final_wait: bounded("final_wait", WAIT_MAX)?,
+        give_up_after: bounded("give_up_after", DAY * 365)?,
+        give_up_while_held: retry.or("give_up_while_held", false)?,
+        retry_after: retry.or("retry_after", RetryAfter::Ignore)?,
+    })
+}
+
+pub(super) fn read_answers(section: &Section) -> Read<Answers> {
+    let answers = Answers {
+        success: section.list("success", 32, Some(vec![Statuses::Hundred(2)]))?,
+        never: section.list("never", 32, Some(Vec::new()))?,
+        switch_off: section.list("switch_off", 32, Some(Vec::new()))?,
+        advise_rotation: section.list("advise_rotation", 32, Some(Vec::new()))?,
+    };
+    if answers.success.is_empty() {
+        return Err(FieldError::new(
+            "answers.success",
+            "must name a status; nothing could ever be delivered",
+        ));
+    }
+    let earlier: Vec<_> = answers.success.iter().chain(&answers.never).collect();
+    if answers.never.iter().any(|statuses| answers.success.contains(statuses)) {
+        return Err(FieldError::new("answers.never", "names what `answers.success` names"));
+    }
+    if answers.switch_off.iter().any(|statuses| earlier.contains(&statuses)) {
+        return Err(FieldError::new("answers.switch_off", "names what another list of `answers` names"));
+    }
+    if answers.advise_rotation.iter().any(|statuses| answers.success.contains(statuses)) {
+        return Err(FieldError::new("answers.advise_rotation", "names what `answers.success` names"));
+    }
+    Ok(answers)
+}
+
+pub(super) fn read_off(off: &Section) -> Read<OffRule> {
+    Ok(OffRule {
+        waiting: off.or("waiting", WaitingWhenOff::Held)?,
+        published: off.or("published", PublishedWhileOff::Held)?,
+    })
+}
+
+pub(super) fn read_retention(retention: &Section) -> Read<Retention> {
+    let keep = |name| match retention.or(name, Keep::For(DAY * 30))? {
+        Keep::Forever => Ok(Keep::Forever),
+        Keep::For(d) => within(retention, name, d, Duration::from_mins(1), DAY * 3650).map(Keep::For),
+    };
+    Ok(Retention {
+        events: keep("events")?,
+        attempts: keep("attempts")?,
+        payloads: keep("payloads")?,
+        dead_letters: keep("dead_letters")?,
+    })
+}
+
+pub(super) fn read_rendering(rendering: &Section) -> Read<RenderingRule> {
+    let timeout = rendering.or("timeout", Duration::from_secs(5))?;
+    let rule = RenderingRule {
+        tries: rendering.or("tries", 1)?,
+        timeout: within(rendering, "timeout", timeout, SHORTEST, TIMEOUT_MAX)?,
+    };
+    if (1..=10).contains(&rule.tries) {
+        return Ok(rule);
+    }
+    Err(FieldError::new("rendering.tries", "must be from 1 to 10"))
+}

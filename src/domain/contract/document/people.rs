@@ -1,0 +1,152 @@
+//! Reads and writes the sections that people see: `states`, `health`, `notices`, and the list of event types.
+
+use super::{DAY, Read, SHORTEST, within};
+use crate::domain::{
+    contract::{
+        people::{Channel, DeadLetterNotice, HealthRule, Notices, StateNames},
+        reader::{Field, Section},
+    },
+    field::FieldError,
+    subscription::check_event_type,
+    time::format_duration,
+};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+pub(super) fn read_event_types(root: &Section) -> Read<Vec<String>> {
+    let types: Vec<String> = root.list("event_types", 200, Some(Vec::new()))?;
+    for (i, name) in types.iter().enumerate() {
+        check_event_type(name)
+            .map_err(|message| FieldError::new(root.at(&format!("event_types[{i}]")), message))?;
+    }
+    Ok(types)
+}
+
+pub(super) fn read_states(states: &Section) -> Read<StateNames> {
+    let given = |name: &str| {
+        let text: Option<String> = states.optional(name)?;
+        let allows = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+        text.map(|text| plain(states, name, text, "A-Z a-z 0-9 _ -", allows)).transpose()
+    };
+    let named = |name: &str| Ok::<_, FieldError>(given(name)?.unwrap_or_else(|| name.to_owned()));
+    Ok(StateNames {
+        pending: named("pending")?,
+        in_flight: named("in_flight")?,
+        retrying: named("retrying")?,
+        held: named("held")?,
+        delivered: named("delivered")?,
+        dead: named("dead")?,
+        cancelled: named("cancelled")?,
+        expired: named("expired")?,
+        skipped: named("skipped")?,
+        serialisation_failed: given("serialisation_failed")?,
+        signing_failed: given("signing_failed")?,
+    })
+}
+
+pub(super) fn write_states(states: &StateNames) -> Value {
+    json!({
+        "pending": states.pending,
+        "in_flight": states.in_flight,
+        "retrying": states.retrying,
+        "held": states.held,
+        "delivered": states.delivered,
+        "dead": states.dead,
+        "cancelled": states.cancelled,
+        "expired": states.expired,
+        "skipped": states.skipped,
+        "serialisation_failed": states.serialisation_failed,
+        "signing_failed": states.signing_failed,
+    })
+}
+
+pub(super) fn read_health(health: &Section) -> Read<HealthRule> {
+    let bounded = |name, max| {
+        let duration: Option<Duration> = health.optional(name)?;
+        duration.map(|duration| within(health, name, duration, SHORTEST, max)).transpose()
+    };
+    let off_reason = health.or("off_reason", "failing".to_owned())?;
+    let rule = HealthRule {
+        off_after_failed_events: health.optional("off_after_failed_events")?,
+        off_after_failing_for: bounded("off_after_failing_for", DAY * 365)?,
+        warning_after: bounded("warning_after", DAY * 365)?,
+        off_reason: plain(health, "off_reason", off_reason, "a-z 0-9 _", |b| {
+            b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_'
+        })?,
+        degraded_above: health.optional("degraded_above")?,
+        degraded_window: bounded("degraded_window", DAY * 30)?,
+    };
+    if rule.off_after_failed_events.is_some_and(|events| !(1..=10_000).contains(&events)) {
+        return Err(FieldError::new("health.off_after_failed_events", "must be from 1 to 10000"));
+    }
+    match (rule.warning_after, rule.off_after_failing_for) {
+        (Some(_), None) => {
+            let message = "needs `health.off_after_failing_for`: there is nothing to warn of";
+            return Err(FieldError::new("health.warning_after", message));
+        }
+        (Some(warning), Some(off)) if warning >= off => {
+            let message =
+                format!("must be before `health.off_after_failing_for`, which is {}", format_duration(off));
+            return Err(FieldError::new("health.warning_after", message));
+        }
+        _ => {}
+    }
+    if rule.degraded_above.is_some() != rule.degraded_window.is_some() {
+        let message = "and `health.degraded_window` must be given both or neither";
+        return Err(FieldError::new("health.degraded_above", message));
+    }
+    Ok(rule)
+}
+
+pub(super) fn write_health(health: &HealthRule) -> Value {
+    json!({
+        "off_after_failed_events": health.off_after_failed_events,
+        "off_after_failing_for": health.off_after_failing_for.map(format_duration),
+        "warning_after": health.warning_after.map(format_duration),
+        "off_reason": health.off_reason,
+        "degraded_above": health.degraded_above.map(|share| share.write()),
+        "degraded_window": health.degraded_window.map(format_duration),
+    })
+}
+
+pub(super) fn read_notices(notices: &Section, health: &HealthRule) -> Read<Notices> {
+    let read = Notices {
+        dead_letter: notices.or("dead_letter", DeadLetterNotice::None)?,
+        dead_letter_by: notices.or("dead_letter_by", Channel::List)?,
+        degraded: notices.or("degraded", Channel::List)?,
+        off_warning: notices.or("off_warning", Channel::List)?,
+        switched_off: notices.or("switched_off", Channel::List)?,
+    };
+    if read.dead_letter_by == Channel::None {
+        let message = "must be \"email\" or \"list\"; `notices.dead_letter` says whether there are any";
+        return Err(FieldError::new("notices.dead_letter_by", message));
+    }
+    if health.warning_after.is_some() && read.off_warning == Channel::None {
+        let message = "must be \"email\" or \"list\" where there is `health.warning_after`";
+        return Err(FieldError::new("notices.off_warning", message));
+    }
+    Ok(read)
+}
+
+pub(super) fn write_notices(notices: Notices) -> Value {
+    json!({
+        "dead_letter": notices.dead_letter.name(),
+        "dead_letter_by": notices.dead_letter_by.name(),
+        "degraded": notices.degraded.name(),
+        "off_warning": notices.off_warning.name(),
+        "switched_off": notices.switched_off.name(),
+    })
+}
+
+fn plain(
+    section: &Section,
+    name: &str,
+    text: String,
+    allowed: &str,
+    allows: impl Fn(u8) -> bool,
+) -> Read<String> {
+    if text.len() <= 64 && text.bytes().all(allows) {
+        return Ok(text);
+    }
+    Err(FieldError::new(section.at(name), format!("must be 1 to 64 characters out of {allowed}")))
+}

@@ -1,0 +1,189 @@
+//! When the attempts of a delivery happen whose receiver always fails at once: what a contract promises, as times.
+
+use super::Contract;
+use crate::domain::{delivery::State, schedule, time::say_duration};
+use std::{fmt, time::Duration};
+
+/// A time after the first attempt, or the earliest and the latest where chance decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    pub earliest: Duration,
+    pub latest: Duration,
+}
+
+/// One way in which it can end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ending {
+    /// `Dead` or `Expired`.
+    pub state: State,
+    pub at: Span,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Timeline {
+    /// Every attempt that can happen.
+    pub attempts: Vec<Span>,
+    /// How many of them happen whatever the dice say.
+    pub certain: usize,
+    /// One, or two where the dice decide whether it is dead or too old first.
+    pub endings: Vec<Ending>,
+}
+
+impl Span {
+    fn exactly(at: Duration) -> Self {
+        Self { earliest: at, latest: at }
+    }
+
+    fn plus(self, earliest: Duration, latest: Duration) -> Self {
+        Self { earliest: self.earliest + earliest, latest: self.latest + latest }
+    }
+
+    fn until(self, end: Duration) -> Self {
+        Self { earliest: self.earliest.min(end), latest: self.latest.min(end) }
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "T+{}", say_duration(self.earliest))?;
+        if self.earliest == self.latest { Ok(()) } else { write!(f, "…{}", say_duration(self.latest)) }
+    }
+}
+
+impl fmt::Display for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at {}", self.state.name(), self.at)
+    }
+}
+
+impl Contract {
+    pub fn timeline(&self) -> Timeline {
+        let retry = &self.retry;
+        let give_up = retry.give_up_after.unwrap_or(Duration::MAX);
+        let mut timeline = Timeline { attempts: Vec::new(), certain: 0, endings: Vec::new() };
+        let mut next = Span::exactly(Duration::ZERO);
+        // An attempt that would be due when it is too old is not made any more.
+        for place in 0.. {
+            timeline.attempts.push(next.until(give_up));
+            timeline.certain += usize::from(next.latest < give_up);
+            let wait = |dice| schedule::wait_after(retry, place, dice);
+            let (Some(earliest), Some(latest)) = (wait(0.0), wait(1.0)) else { break };
+            next = next.plus(earliest, latest);
+            if next.earliest >= give_up {
+                timeline.endings.push(Ending { state: State::Expired, at: Span::exactly(give_up) });
+                return timeline;
+            }
+        }
+        let rest = retry.final_wait.unwrap_or_default();
+        let end = next.plus(rest, rest);
+        if end.earliest <= give_up {
+            timeline.endings.push(Ending { state: State::Dead, at: end.until(give_up) });
+        }
+        if end.latest > give_up {
+            timeline.endings.push(Ending { state: State::Expired, at: Span::exactly(give_up) });
+        }
+        timeline
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{
+        contract::{Setter, fixtures},
+        outcome::{Class, Outcome},
+        time::Timestamp,
+        verdict::{AtDue, Standing, Verdict, decide},
+    };
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    fn told(contract: &Contract) -> String {
+        let timeline = contract.timeline();
+        let attempts: Vec<_> = timeline.attempts.iter().map(ToString::to_string).collect();
+        let endings: Vec<_> = timeline.endings.iter().map(ToString::to_string).collect();
+        format!("{}; {}", attempts.join(" "), endings.join(" or "))
+    }
+
+    fn varied(retry: &Value) -> Contract {
+        fixtures::zerofee().with_overrides(&json!({ "retry": retry }), Setter::Operator).unwrap()
+    }
+
+    #[test]
+    fn the_built_in_contracts_have_the_timelines_of_their_articles() {
+        assert_eq!(told(&fixtures::zerofee()), "T+0 T+1m T+6m T+36m T+2h36m T+10h36m; dead at T+10h36m");
+        assert_eq!(
+            told(&fixtures::bastionary()),
+            "T+0 T+0…10s T+0…30s T+0…1m10s T+0…2m30s T+0…5m10s T+0…10m30s T+0…21m10s; dead at T+0…21m10s"
+        );
+        assert_eq!(told(&fixtures::orientedos()), "T+0 T+1m T+6m T+21m T+1h21m; dead at T+7h21m");
+        assert_eq!(
+            told(&fixtures::sendnomi()),
+            "T+0 T+1m T+6m T+36m T+2h36m T+8h36m T+20h36m T+44h36m; dead at T+44h36m"
+        );
+        assert_eq!(
+            told(&fixtures::simpaisa()),
+            "T+0 T+1m T+6m T+36m T+2h36m T+14h36m T+38h36m T+110h36m; dead at T+110h36m"
+        );
+        let standard = fixtures::standard().timeline();
+        assert_eq!((standard.attempts.len(), standard.certain), (10, 10));
+        assert_eq!(standard.attempts[1].to_string(), "T+4s…6s");
+        assert_eq!(standard.endings[0].to_string(), "dead at T+60h28m4s…90h42m6s");
+    }
+
+    #[test]
+    fn age_ends_a_timeline_and_where_chance_decides_both_ends_are_told() {
+        let expires = varied(&json!({ "waits": ["1m", "1h", "1h"], "give_up_after": "61m" }));
+        assert_eq!(told(&expires), "T+0 T+1m; expired at T+1h1m", "too old exactly when it would be due");
+        let waits = varied(&json!({ "waits": ["1m"], "final_wait": "1h", "give_up_after": "30m" }));
+        assert_eq!(told(&waits), "T+0 T+1m; expired at T+30m");
+        let chance = varied(&json!({ "waits": ["1m", "1m"], "jitter": "full", "give_up_after": "90s" }));
+        assert_eq!(told(&chance), "T+0 T+0…1m T+0…1m30s; dead at T+0…1m30s or expired at T+1m30s");
+        assert_eq!(chance.timeline().certain, 2);
+        assert_eq!(told(&varied(&json!({ "waits": [] }))), "T+0; dead at T+0");
+    }
+
+    proptest! {
+        /// Whatever the dice say, the verdicts keep to the timeline.
+        #[test]
+        fn verdicts_happen_within_the_timeline(
+            dice in prop::collection::vec(0.0..1.0f64, 12),
+            waits in prop::collection::vec(1u32..600, 0..8),
+            jitter in prop_oneof![Just("none"), Just("full"), Just("20%"), Just("100%")],
+            give_up in prop::option::of(1u32..2000),
+            final_wait in prop::option::of(1u32..500),
+        ) {
+            let waits: Vec<_> = waits.iter().map(|wait| format!("{wait}s")).collect();
+            let seconds = |n: Option<u32>| n.map(|n| format!("{n}s"));
+            let contract = varied(&json!({
+                "waits": waits, "jitter": jitter, "give_up_after": seconds(give_up), "final_wait": seconds(final_wait),
+            }));
+            let timeline = contract.timeline();
+            let start = Timestamp::from_millis(0);
+            let give_up_at = contract.retry.give_up_after.map(|age| start.plus(age));
+            let outcome = Outcome { status: Some(500), ..Outcome::failed(Class::Http, "") };
+            let inside = |span: Span, at: Timestamp| (span.earliest..=span.latest).contains(&at.since(start));
+            let (mut now, mut made) = (start, 0);
+            let (state, at) = loop {
+                prop_assert!(inside(timeline.attempts[made], now), "attempt {} at {now}", made + 1);
+                let standing = Standing { place: made as u32, give_up_at, unnumbered: 0 };
+                let verdict = decide(&outcome, &standing, &contract, now, dice[made]);
+                made += 1;
+                match verdict {
+                    // Taken in hand when it is too old already, it expires.
+                    Verdict::Retry { due, then: AtDue::Attempt } if give_up_at.is_some_and(|at| at <= due) => {
+                        break (State::Expired, due);
+                    }
+                    Verdict::Retry { due, then: AtDue::Attempt } => now = due,
+                    Verdict::Retry { due, then: AtDue::Exhaust } => break (State::Dead, due),
+                    Verdict::Retry { due, then: AtDue::Expire } => break (State::Expired, due),
+                    Verdict::Dead { .. } => break (State::Dead, now),
+                    other => panic!("{other:?}"),
+                }
+            };
+            prop_assert!((timeline.certain..=timeline.attempts.len()).contains(&made));
+            let ended = timeline.endings.iter().any(|ending| ending.state == state && inside(ending.at, at));
+            prop_assert!(ended, "{state:?} at {at}: {timeline:?}");
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! An inspection: a receiver is sent what it should take and what it should refuse, and is told which protections it has.
+//!
+//! An inspection is a row that the engine finds, and its report is what it leaves: it makes no event, no delivery and no
+//! attempt, so nothing of it can count for the endpoint's health.
+
+mod judgement;
+mod probe;
+#[cfg(test)]
+mod tests;
+mod words;
+
+pub use judgement::Judge;
+pub use probe::{INSPECTION_HEADER, Probe, ProbeRequest, Subject, Unsendable, health_headers};
+
+use super::{
+    id::{AppId, EndpointId, InspectionId},
+    time::Timestamp,
+};
+use serde::{Deserialize, Serialize};
+
+/// How many numbers an inspection takes: its own, and an event's and a delivery's for each probe.
+pub const IDS_TAKEN: u32 = 1 + 2 * Probe::ALL.len() as u32;
+
+/// How many ended inspections of an endpoint are kept.
+pub const KEPT_PER_ENDPOINT: u32 = 10;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inspection {
+    pub id: InspectionId,
+    pub app: AppId,
+    pub endpoint: EndpointId,
+    pub kind: Kind,
+    pub state: State,
+    pub created_at: Timestamp,
+    pub finished_at: Option<Timestamp>,
+    /// There once it is finished.
+    pub report: Option<Report>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Everything.
+    Inspect,
+    /// The health address alone.
+    Ping,
+}
+
+impl Kind {
+    pub const ALL: [Self; 2] = [Self::Inspect, Self::Ping];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Inspect => "inspect",
+            Self::Ping => "ping",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    Waiting,
+    Running,
+    Finished,
+    /// The node stopped in the middle. It is not run again: nobody may be watching any more.
+    Interrupted,
+    /// The endpoint was deleted.
+    Cancelled,
+}
+
+impl State {
+    pub const ALL: [Self; 5] =
+        [Self::Waiting, Self::Running, Self::Finished, Self::Interrupted, Self::Cancelled];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Running => "running",
+            Self::Finished => "finished",
+            Self::Interrupted => "interrupted",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// What came of it: one check after the other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    pub contract: String,
+    pub checks: Vec<Check>,
+}
+
+/// One thing that a receiver should do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Check {
+    pub name: CheckName,
+    pub finding: Finding,
+    /// Of the answer that decided it, if there was one.
+    pub status: Option<u16>,
+    pub duration_ms: Option<u32>,
+    pub sent: String,
+    pub came_back: String,
+    pub why: String,
+    /// What to do; nothing where there is nothing to do.
+    pub advice: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CheckName {
+    CorrectDelivery,
+    TamperedBody,
+    OldTimestamp,
+    UnknownSignature,
+    RepeatedId,
+    OddJson,
+    AnswerTime,
+    HealthAddress,
+}
+
+impl CheckName {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::CorrectDelivery => "correct_delivery",
+            Self::TamperedBody => "tampered_body",
+            Self::OldTimestamp => "old_timestamp",
+            Self::UnknownSignature => "unknown_signature",
+            Self::RepeatedId => "repeated_id",
+            Self::OddJson => "odd_json",
+            Self::AnswerTime => "answer_time",
+            Self::HealthAddress => "health_address",
+        }
+    }
+
+    /// What a receiver that passes does.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::CorrectDelivery => "Accepts a correct delivery",
+            Self::TamperedBody => "Refuses a body that was changed",
+            Self::OldTimestamp => "Refuses an old timestamp",
+            Self::UnknownSignature => "Refuses an unknown signature",
+            Self::RepeatedId => "Answers a repeated id with success",
+            Self::OddJson => "Accepts odd but legal JSON",
+            Self::AnswerTime => "Answers in time",
+            Self::HealthAddress => "Has a health address that answers",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Finding {
+    Passed,
+    Failed,
+    DoesNotApply,
+    /// It could not be tried, or what came back does not say.
+    Unknown,
+}
+
+impl Finding {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Passed => "passed",
+            Self::Failed => "failed",
+            Self::DoesNotApply => "does_not_apply",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl Report {
+    pub fn count(&self, finding: Finding) -> usize {
+        self.checks.iter().filter(|check| check.finding == finding).count()
+    }
+}

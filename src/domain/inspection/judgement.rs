@@ -1,0 +1,208 @@
+//! What the answers to the probes say about a receiver.
+//!
+//! Forged requests must be refused with a 4xx: that says "this is wrong" and not "try again later". What a receiver does
+//! after its answer cannot be seen from outside, and the texts do not pretend otherwise.
+
+use super::{
+    Check, CheckName, Finding, Report,
+    probe::{Probe, Unsendable},
+    words,
+};
+use crate::domain::{
+    contract::Contract,
+    outcome::{Class, Outcome},
+    verdict::classify,
+};
+use std::time::Duration;
+
+/// Advice to receivers: answer first, work later.
+pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+
+/// Gathers the checks of one inspection, in their order.
+pub struct Judge<'a> {
+    contract: &'a Contract,
+    checks: Vec<Check>,
+    /// How long each accepted probe took, in microseconds.
+    accepted_us: Vec<u32>,
+    /// Why the correct delivery was not accepted: then the rest would say nothing.
+    stopped_by: Option<String>,
+}
+
+impl<'a> Judge<'a> {
+    pub fn new(contract: &'a Contract) -> Self {
+        Self { contract, checks: Vec::new(), accepted_us: Vec::new(), stopped_by: None }
+    }
+
+    /// Whether there is any use in sending more.
+    pub fn goes_on(&self) -> bool {
+        self.stopped_by.is_none()
+    }
+
+    pub fn answered(&mut self, probe: Probe, mut outcome: Outcome) {
+        classify(&mut outcome, self.contract);
+        let (finding, advice) = if matches!(probe, Probe::Correct | Probe::Repeated | Probe::OddJson) {
+            wanted(probe, &outcome)
+        } else {
+            forged(probe, &outcome)
+        };
+        let came_back = words::came_back(&outcome);
+        if outcome.class == Class::Ok {
+            self.accepted_us.push(outcome.timings.total_us);
+        } else if probe == Probe::Correct {
+            self.stopped_by = Some(came_back.clone());
+        }
+        self.checks.push(Check {
+            status: outcome.status,
+            duration_ms: Some(millis(outcome.timings.total_us)),
+            came_back,
+            ..self.check(probe, finding, advice)
+        });
+    }
+
+    /// It could not even be made.
+    pub fn unsendable(&mut self, probe: Probe, why: &Unsendable) {
+        let came_back = format!("Nothing was sent: {why}.");
+        if probe == Probe::Correct {
+            self.stopped_by = Some(came_back.clone());
+        }
+        let finding = if probe == Probe::Correct { Finding::Failed } else { Finding::Unknown };
+        let check = self.check(probe, finding, Some(words::UNSENDABLE.into()));
+        self.checks.push(Check { came_back, ..check });
+    }
+
+    /// It was not sent, because of the contract or because of how the correct delivery went.
+    pub fn not_sent(&mut self, probe: Probe) {
+        let check = if probe.applies_to(self.contract) {
+            let reason = self.stopped_by.as_deref().unwrap_or_default();
+            let came_back = format!("Not sent: the correct delivery was not accepted. {reason}");
+            Check { came_back, ..self.check(probe, Finding::Unknown, Some(words::FIRST_THINGS_FIRST.into())) }
+        } else {
+            let advice = Some(words::no_signed_time(self.contract));
+            let came_back = "Not sent: the signed text of this contract has no time in it.".to_owned();
+            Check { came_back, ..self.check(probe, Finding::DoesNotApply, advice) }
+        };
+        self.checks.push(check);
+    }
+
+    /// What the health address answered; `None` if the endpoint has none.
+    pub fn health(&mut self, outcome: Option<&Outcome>) {
+        let (name, why) = (CheckName::HealthAddress, words::WHY_HEALTH.to_owned());
+        let Some(outcome) = outcome else {
+            return self.checks.push(Check {
+                name,
+                finding: Finding::DoesNotApply,
+                status: None,
+                duration_ms: None,
+                sent: "Nothing.".into(),
+                came_back: "The endpoint has no health_url.".into(),
+                why,
+                advice: Some(words::NO_HEALTH_URL.into()),
+            });
+        };
+        let is_well = outcome.status.is_some_and(|status| (200..300).contains(&status));
+        let finding = match outcome.class {
+            Class::Local => Finding::Unknown,
+            _ if is_well => Finding::Passed,
+            _ => Finding::Failed,
+        };
+        self.checks.push(Check {
+            name,
+            finding,
+            status: outcome.status,
+            duration_ms: Some(millis(outcome.timings.total_us)),
+            sent: "A GET of the health_url.".into(),
+            came_back: words::came_back(outcome),
+            why,
+            advice: (finding == Finding::Failed).then(|| words::HEALTH_FAILED.into()),
+        });
+    }
+
+    /// Everything, the time of the answers included where there should be some.
+    pub fn into_report(mut self) -> Report {
+        if self.checks.iter().any(|check| check.name == CheckName::CorrectDelivery) {
+            let place = self.checks.iter().position(|check| check.name == CheckName::HealthAddress);
+            self.checks.insert(place.unwrap_or(self.checks.len()), self.answer_time());
+        }
+        Report { contract: self.contract.name.clone(), checks: self.checks }
+    }
+
+    fn answer_time(&self) -> Check {
+        let limit = ANSWER_WITHIN.min(self.contract.timeout);
+        let slowest = self.accepted_us.iter().max().copied();
+        let (finding, came_back, advice) = match slowest {
+            None => (Finding::Unknown, "Nothing was accepted.".to_owned(), Some(words::FIRST_THINGS_FIRST)),
+            Some(slowest) => {
+                let is_quick = Duration::from_micros(slowest.into()) <= limit;
+                let (count, time) = (self.accepted_us.len(), words::time(slowest));
+                let came_back = format!("The slowest of {count} accepted requests took {time}.");
+                if is_quick {
+                    (Finding::Passed, came_back, None)
+                } else {
+                    (Finding::Failed, came_back, Some(words::TOO_SLOW))
+                }
+            }
+        };
+        Check {
+            name: CheckName::AnswerTime,
+            finding,
+            status: None,
+            duration_ms: slowest.map(millis),
+            sent:
+                "Nothing more: the accepted requests were timed, from looking up the name to the last byte."
+                    .into(),
+            came_back,
+            why: words::why_time(self.contract.timeout, limit),
+            advice: advice.map(str::to_owned),
+        }
+    }
+
+    fn check(&self, probe: Probe, finding: Finding, advice: Option<String>) -> Check {
+        Check {
+            name: probe.check(),
+            finding,
+            status: None,
+            duration_ms: None,
+            sent: words::sent(probe, self.contract),
+            came_back: String::new(),
+            why: words::why(probe).into(),
+            advice,
+        }
+    }
+}
+
+/// Requests that a receiver must accept.
+fn wanted(probe: Probe, outcome: &Outcome) -> (Finding, Option<String>) {
+    if outcome.class == Class::Ok {
+        let once = (probe == Probe::Repeated).then(|| words::ONLY_ONCE.to_owned());
+        return (Finding::Passed, once);
+    }
+    if outcome.class == Class::Local {
+        return (Finding::Unknown, Some(words::OUR_FAULT.into()));
+    }
+    if probe != Probe::Correct && is_busy(outcome) {
+        return (Finding::Unknown, Some(words::BUSY.into()));
+    }
+    (Finding::Failed, Some(words::not_accepted(probe, outcome).into()))
+}
+
+/// Requests that a receiver must refuse.
+fn forged(probe: Probe, outcome: &Outcome) -> (Finding, Option<String>) {
+    match (outcome.class, outcome.status) {
+        (Class::Ok, _) => (Finding::Failed, Some(words::let_in(probe).into())),
+        (Class::Http, _) if is_busy(outcome) => (Finding::Unknown, Some(words::BUSY.into())),
+        (Class::Http, Some(400..500)) => (Finding::Passed, None),
+        (Class::Local | Class::Dns | Class::AddressRefused, _) => {
+            (Finding::Unknown, Some(words::OUR_FAULT.into()))
+        }
+        _ => (Finding::Failed, Some(words::REFUSED_BADLY.into())),
+    }
+}
+
+/// It says "later", which says nothing about the request.
+fn is_busy(outcome: &Outcome) -> bool {
+    matches!(outcome.status, Some(408 | 425 | 429))
+}
+
+fn millis(micros: u32) -> u32 {
+    micros.div_ceil(1000)
+}

@@ -1,0 +1,211 @@
+//! What a receiver is tried with: six requests, made as real ones are made, each wrong in one way or in none.
+//!
+//! Every request is an event of its own, so that no answer can come from a receiver's memory of another; only the
+//! repeated one has the ids of the correct one, as a retry would.
+
+use super::CheckName;
+use crate::domain::{
+    app::App,
+    body::{self, EventParts, SerialisationFailed},
+    contract::{Contract, Variable},
+    endpoint::Endpoint,
+    event::TEST_EVENT_TYPE,
+    id::{AttemptId, DeliveryId, EventId, InspectionId},
+    request::{self, Header, RequestParts},
+    secret::{self, Secret},
+    signer::{Signer, SigningFailed},
+    time::Timestamp,
+};
+use bytes::Bytes;
+use std::{borrow::Cow, time::Duration};
+
+/// Marks every request of an inspection, for whoever reads logs.
+pub const INSPECTION_HEADER: &str = "posthaste-inspection";
+
+/// Far beyond any tolerance that receivers use.
+pub(super) const OLD_BY: Duration = Duration::from_hours(1);
+
+/// In the order they are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Probe {
+    Correct,
+    Tampered,
+    OldTimestamp,
+    UnknownSignature,
+    Repeated,
+    OddJson,
+}
+
+impl Probe {
+    pub const ALL: [Self; 6] = [
+        Self::Correct,
+        Self::Tampered,
+        Self::OldTimestamp,
+        Self::UnknownSignature,
+        Self::Repeated,
+        Self::OddJson,
+    ];
+
+    pub const fn check(self) -> CheckName {
+        match self {
+            Self::Correct => CheckName::CorrectDelivery,
+            Self::Tampered => CheckName::TamperedBody,
+            Self::OldTimestamp => CheckName::OldTimestamp,
+            Self::UnknownSignature => CheckName::UnknownSignature,
+            Self::Repeated => CheckName::RepeatedId,
+            Self::OddJson => CheckName::OddJson,
+        }
+    }
+
+    /// Nobody can refuse an old request by a time that is not signed.
+    pub fn applies_to(self, contract: &Contract) -> bool {
+        self != Self::OldTimestamp || contract.signature.signs.names(Variable::T)
+    }
+
+    /// The event that the request tells of: the repeated one tells of the correct one's.
+    const fn event(self) -> Self {
+        match self {
+            Self::Repeated => Self::Correct,
+            own => own,
+        }
+    }
+}
+
+/// Why a probe cannot be made, in words for whoever owns the endpoint.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unsendable {
+    #[error(transparent)]
+    Serialisation(#[from] SerialisationFailed),
+    #[error(transparent)]
+    Signing(#[from] SigningFailed),
+}
+
+/// A probe, ready to be sent.
+#[derive(Debug)]
+pub struct ProbeRequest {
+    pub headers: Vec<Header>,
+    pub body: Bytes,
+}
+
+/// The endpoint under inspection, as it was when the inspection began.
+pub struct Subject<'a> {
+    inspection: InspectionId,
+    app: &'a App,
+    endpoint: &'a Endpoint,
+    /// Signs as the endpoint's secrets do now, also for times before they were made.
+    signer: Signer,
+    /// Signs with a secret that nobody has.
+    stranger: Signer,
+    began_at: Timestamp,
+}
+
+impl<'a> Subject<'a> {
+    /// `random` makes the secret that nobody has.
+    pub fn new(
+        inspection: InspectionId,
+        app: &'a App,
+        endpoint: &'a Endpoint,
+        now: Timestamp,
+        random: [u8; 32],
+    ) -> Result<Self, Unsendable> {
+        let contract = &*endpoint.contract;
+        let valid = endpoint.secrets.iter().filter(|secret| secret.is_valid_at(now));
+        let lasting: Vec<Secret> = valid
+            .map(|secret| Secret {
+                text: secret.text.clone(),
+                valid_from: Timestamp::from_millis(
+                    secret.valid_from.as_millis().saturating_sub(2 * OLD_BY.as_millis() as i64),
+                ),
+                valid_until: None,
+            })
+            .collect();
+        let newest = lasting.last().ok_or(SigningFailed::NoValidSecret)?;
+        let unknown = Secret {
+            text: secret::generate_like(&contract.secret, &newest.text, &random),
+            valid_from: Timestamp::from_millis(i64::MIN),
+            valid_until: None,
+        };
+        Ok(Self {
+            inspection,
+            app,
+            endpoint,
+            signer: Signer::prepare(contract, &lasting)?,
+            stranger: Signer::prepare(contract, &[unknown])?,
+            began_at: now,
+        })
+    }
+
+    /// The probe as it is sent at `now`.
+    pub fn request(&self, probe: Probe, now: Timestamp) -> Result<ProbeRequest, Unsendable> {
+        let contract = &*self.endpoint.contract;
+        let place = Probe::ALL.iter().position(|known| *known == probe.event()).unwrap_or_default();
+        let first = self.inspection.as_i64() + 1 + 2 * place as i64;
+        let (own_id, root) = (EventId::from_i64(first), DeliveryId::from_i64(first + 1));
+        let public_id = own_id.with_prefix(self.app.id_prefix());
+        let earlier = |at: Timestamp| Timestamp::from_millis(at.as_millis() - OLD_BY.as_millis() as i64);
+        let is_old = probe == Probe::OldTimestamp;
+        let data = self.data(probe, 100);
+        let parts = EventParts {
+            public_id: &public_id,
+            own_id,
+            event_type: TEST_EVENT_TYPE,
+            created_at: if is_old { earlier(self.began_at) } else { self.began_at },
+            data: data.as_bytes(),
+            app_uid: &self.app.uid,
+            livemode: self.app.settings.livemode,
+            payload_version: "1",
+        };
+        let signed = body::render(contract, &parts, root)?;
+        let number = if probe == Probe::Repeated { 2 } else { 1 };
+        let request = RequestParts {
+            event: &parts,
+            root,
+            attempt: AttemptId { delivery: root, position: number },
+            number,
+            now: if is_old { earlier(now) } else { now },
+            body: &signed,
+        };
+        let signer = if probe == Probe::UnknownSignature { &self.stranger } else { &self.signer };
+        let mut headers = request::headers(contract, signer, &request)?;
+        headers.push(mark(self.inspection));
+        let body = if probe == Probe::Tampered {
+            let changed = self.data(probe, 900);
+            body::render(contract, &EventParts { data: changed.as_bytes(), ..parts }, root)?
+        } else {
+            signed
+        };
+        Ok(ProbeRequest { headers, body })
+    }
+
+    fn data(&self, probe: Probe, amount: u32) -> String {
+        let oddities = if probe == Probe::OddJson { oddities() } else { String::new() };
+        format!(
+            r#"{{"test":true,"inspection":"{}","probe":"{}","amount":{amount}{oddities}}}"#,
+            self.inspection,
+            probe.event().check().name()
+        )
+    }
+}
+
+/// All that a GET of the health address says about itself. The endpoint's own headers are not for it: they may hold a
+/// credential, and the health address may be another server's.
+pub fn health_headers(inspection: InspectionId) -> Vec<Header> {
+    vec![mark(inspection)]
+}
+
+fn mark(inspection: InspectionId) -> Header {
+    (Cow::Borrowed(INSPECTION_HEADER), inspection.to_string())
+}
+
+/// More members for an object: all of it legal JSON without duplicate names, none of it what a serialiser would write.
+fn oddities() -> String {
+    let deep = format!("{}{}", "[".repeat(32), "]".repeat(32));
+    [
+        r#", "text" : "é ü 日本 😀 \ud83d\ude00 \u00e9 <script>&amp;</script> \u2028"#,
+        "\u{2028}",
+        r#" \/ \t","numbers":[1.0,1e5,1E-7,-0,12345678901234567890,0.10],"z":{"b":1,"a":{"d":[],"c":{}}},"":"empty key","#,
+        r#""spaces" : [ 1 ,  2 ] ,"deep":"#,
+        &deep,
+    ]
+    .concat()
+}

@@ -1,0 +1,381 @@
+//! What is sent under each contract, and what each answer is taken for.
+
+use super::{
+    CheckName, Finding, Report,
+    judgement::Judge,
+    probe::{INSPECTION_HEADER, Probe, ProbeRequest, Subject},
+};
+use crate::domain::{
+    app::{App, AppSettings},
+    contract::{Contract, Encoding, KeyForm, Variable, fixtures},
+    endpoint::{Endpoint, EndpointRecord, EndpointSettings},
+    event::TEST_EVENT_TYPE,
+    id::{AppId, EndpointId, InspectionId},
+    outcome::{Class, Outcome, Timings},
+    request::Header,
+    secret::{self, Secret},
+    signer::Signer,
+    subscription::Patterns,
+    target::Target,
+    time::Timestamp,
+};
+use aws_lc_rs::hmac;
+use base64::{Engine, prelude::BASE64_STANDARD};
+use bytes::Bytes;
+use serde_json::Value;
+use std::{collections::HashSet, sync::Arc};
+
+const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_123);
+const ID: InspectionId = InspectionId::from_i64(1_000);
+
+fn app() -> App {
+    let settings = AppSettings { name: "Shop".into(), ..AppSettings::default() };
+    App { id: AppId::from_i64(1), uid: "shop".into(), settings, created_at: NOW, updated_at: NOW }
+}
+
+/// Its secret was made a second ago: less than the age of the old timestamp.
+fn endpoint(contract: Contract, secret: Option<String>) -> Endpoint {
+    let contract = Arc::new(contract);
+    let text = secret.unwrap_or_else(|| secret::generate(&contract.secret, &[7; 32]));
+    let valid_from = Timestamp::from_millis(NOW.as_millis() - 1000);
+    let secrets = vec![Secret { text, valid_from, valid_until: None }];
+    Endpoint {
+        record: EndpointRecord {
+            id: EndpointId::from_i64(2),
+            app: AppId::from_i64(1),
+            uid: "e".into(),
+            settings: EndpointSettings::default(),
+            off: None,
+            sealed_headers: None,
+            secrets: Vec::new(),
+            revision: 1,
+            created_at: NOW,
+            updated_at: NOW,
+        },
+        target: Target::stored("https://example.com/").unwrap(),
+        health: None,
+        patterns: Patterns::parse(&["*".to_owned()]).unwrap(),
+        contract_hash: contract.hash(),
+        signer: Signer::prepare(&contract, &secrets).ok().map(Arc::new),
+        contract,
+        secrets,
+        headers: Arc::new([]),
+        https_only: true,
+    }
+}
+
+fn made(endpoint: &Endpoint, probe: Probe) -> ProbeRequest {
+    let app = app();
+    Subject::new(ID, &app, endpoint, NOW, [9; 32]).unwrap().request(probe, NOW).unwrap()
+}
+
+fn header<'a>(headers: &'a [Header], name: &str) -> &'a str {
+    headers.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
+}
+
+fn signature(endpoint: &Endpoint, probe: Probe) -> String {
+    header(&made(endpoint, probe).headers, &endpoint.contract.signature.header).to_owned()
+}
+
+/// As a receiver would compute it at `NOW`.
+fn hmac_by_hand(endpoint: &Endpoint, id: &str, body: &str) -> String {
+    let rule = &endpoint.contract.signature;
+    let t = NOW.as_seconds().to_string();
+    let text = rule.signs.source().replace("{id}", id).replace("{t}", &t).replace("{body}", body);
+    let secret = endpoint.secrets[0].text.as_str();
+    let key = match endpoint.contract.secret.key {
+        KeyForm::Text => secret.as_bytes().to_vec(),
+        KeyForm::Base64 => BASE64_STANDARD.decode(secret.strip_prefix("whsec_").unwrap()).unwrap(),
+    };
+    let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &key), text.as_bytes());
+    match rule.encoding {
+        Encoding::Base64 => BASE64_STANDARD.encode(tag.as_ref()),
+        Encoding::Hex => {
+            let digit = |nibble: u8| char::from(b"0123456789abcdef"[usize::from(nibble)]);
+            tag.as_ref().iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+        }
+    }
+}
+
+#[test]
+fn every_probe_is_legal_json_that_says_that_it_is_a_test() {
+    for contract in fixtures::all() {
+        let endpoint = endpoint(contract, None);
+        for probe in Probe::ALL {
+            let request = made(&endpoint, probe);
+            let body: Value = serde_json::from_slice(&request.body).unwrap();
+            let data = body.get("data").unwrap_or(&body);
+            assert_eq!(
+                (&data["test"], &data["inspection"]),
+                (&Value::Bool(true), &Value::from(ID.to_string()))
+            );
+            assert_eq!(header(&request.headers, INSPECTION_HEADER), ID.to_string());
+            assert!(String::from_utf8(request.body.to_vec()).unwrap().contains(TEST_EVENT_TYPE));
+        }
+    }
+}
+
+#[test]
+fn the_tampered_body_differs_in_one_value_and_carries_the_signature_of_the_original() {
+    for contract in fixtures::all() {
+        let endpoint = endpoint(contract, None);
+        let contract = endpoint.contract.clone();
+        let request = made(&endpoint, Probe::Tampered);
+        let text = String::from_utf8(request.body.to_vec()).unwrap();
+        assert_eq!(text.matches("900").count(), 1, "{text}");
+        let original = text.replace("\"amount\":900", "\"amount\":100");
+        assert_ne!(original, text);
+        let sent = header(&request.headers, &contract.signature.header);
+        let signature_of = |body: &str| hmac_by_hand(&endpoint, header(&request.headers, "webhook-id"), body);
+        assert!(sent.contains(&signature_of(&original)), "{}", contract.name);
+        assert!(!sent.contains(&signature_of(&text)), "{}", contract.name);
+    }
+}
+
+#[test]
+fn the_old_request_is_signed_with_todays_secret_although_that_is_younger() {
+    for contract in fixtures::all().into_iter().filter(|contract| Probe::OldTimestamp.applies_to(contract)) {
+        let endpoint = endpoint(contract, None);
+        let old = NOW.as_seconds() - 3600;
+        let request = made(&endpoint, Probe::OldTimestamp);
+        let says_old = request.headers.iter().any(|(_, value)| value.contains(&old.to_string()));
+        assert!(says_old, "{:?}", request.headers);
+        assert!(!request.headers.iter().any(|(_, value)| value.contains(&NOW.as_seconds().to_string())));
+    }
+    let timeless: Vec<String> = fixtures::all()
+        .into_iter()
+        .filter(|contract| !Probe::OldTimestamp.applies_to(contract))
+        .map(|contract| contract.name)
+        .collect();
+    assert_eq!(timeless, ["orientedos", "simpaisa"]);
+}
+
+#[test]
+fn an_unknown_signature_has_the_form_of_a_known_one_also_for_ed25519() {
+    let ed25519 = format!("whsk_{}", BASE64_STANDARD.encode([3; 32]));
+    let mut endpoints: Vec<Endpoint> =
+        fixtures::all().into_iter().map(|contract| endpoint(contract, None)).collect();
+    endpoints.push(endpoint(fixtures::standard(), Some(ed25519)));
+    for endpoint in endpoints {
+        let (known, unknown) =
+            (signature(&endpoint, Probe::Correct), signature(&endpoint, Probe::UnknownSignature));
+        assert_ne!(known, unknown);
+        assert_eq!(known.len(), unknown.len(), "{known} {unknown}");
+        assert_eq!(known.split([',', '=']).next(), unknown.split([',', '=']).next());
+    }
+}
+
+#[test]
+fn only_the_repeated_one_has_the_ids_of_another_and_its_body_is_the_same() {
+    for contract in fixtures::all() {
+        let names_t = contract.signature.signs.names(Variable::T);
+        let endpoint = endpoint(contract, None);
+        let app = app();
+        let subject = Subject::new(ID, &app, &endpoint, NOW, [9; 32]).unwrap();
+        let later = Timestamp::from_millis(NOW.as_millis() + 2000);
+        let first = subject.request(Probe::Correct, NOW).unwrap();
+        let again = subject.request(Probe::Repeated, later).unwrap();
+        assert_eq!(first.body, again.body);
+        let signature =
+            |request: &ProbeRequest| header(&request.headers, &endpoint.contract.signature.header).to_owned();
+        assert_eq!(signature(&first) != signature(&again), names_t, "a fresh timestamp, where there is one");
+        let bodies: HashSet<Bytes> =
+            Probe::ALL.iter().map(|probe| subject.request(*probe, NOW).unwrap().body).collect();
+        assert_eq!(bodies.len(), Probe::ALL.len() - 1);
+    }
+}
+
+#[test]
+fn the_odd_body_survives_only_where_bytes_are_kept() {
+    let endpoint = endpoint(fixtures::standard(), None);
+    let body = made(&endpoint, Probe::OddJson).body;
+    let text = std::str::from_utf8(&body).unwrap();
+    for odd in
+        ["😀", "\\ud83d\\ude00", "\u{2028}", "\\u2028", "1.0", "1e5", "12345678901234567890", "\"\":", "<"]
+    {
+        assert!(text.contains(odd), "{odd:?} in {text}");
+    }
+    let value: Value = serde_json::from_slice(&body).unwrap();
+    assert_ne!(serde_json::to_vec(&value).unwrap(), body, "a serialiser writes it differently");
+}
+
+#[test]
+fn an_endpoint_without_a_usable_secret_cannot_be_probed_and_says_so() {
+    let mut endpoint = endpoint(fixtures::standard(), None);
+    endpoint.secrets.clear();
+    let app = app();
+    let Err(error) = Subject::new(ID, &app, &endpoint, NOW, [9; 32]) else { panic!("signed with nothing") };
+    let mut judge = Judge::new(&endpoint.contract);
+    judge.unsendable(Probe::Correct, &error);
+    assert!(!judge.goes_on());
+    let report = judge.into_report();
+    assert_eq!(report.checks[0].finding, Finding::Failed);
+    assert!(report.checks[0].came_back.contains("no secret that is valid now"), "{report:?}");
+}
+
+fn answer(status: u16) -> Outcome {
+    let timings = Timings { total_us: 12_000, ..Timings::default() };
+    Outcome { status: Some(status), error: None, timings, ..Outcome::failed(Class::Http, "") }
+}
+
+fn finding(probe: Probe, outcome: Outcome) -> Finding {
+    let contract = fixtures::standard();
+    let mut judge = Judge::new(&contract);
+    judge.answered(probe, outcome);
+    judge.into_report().checks[0].finding
+}
+
+#[test]
+fn forged_requests_must_be_refused_with_a_4xx() {
+    use Finding::{Failed, Passed, Unknown};
+    for probe in [Probe::Tampered, Probe::OldTimestamp, Probe::UnknownSignature] {
+        for (status, expected) in [
+            (200, Failed),
+            (204, Failed),
+            (302, Failed),
+            (400, Passed),
+            (401, Passed),
+            (403, Passed),
+            (410, Passed),
+            (429, Unknown),
+            (408, Unknown),
+            (500, Failed),
+            (503, Failed),
+        ] {
+            assert_eq!(finding(probe, answer(status)), expected, "{probe:?} {status}");
+        }
+        for (class, expected) in [
+            (Class::Timeout, Failed),
+            (Class::Connect, Failed),
+            (Class::Local, Unknown),
+            (Class::Dns, Unknown),
+        ] {
+            assert_eq!(finding(probe, Outcome::failed(class, "x")), expected, "{probe:?} {class:?}");
+        }
+    }
+}
+
+#[test]
+fn correct_requests_must_be_accepted_as_the_contract_means_it() {
+    use Finding::{Failed, Passed, Unknown};
+    for probe in [Probe::Correct, Probe::Repeated, Probe::OddJson] {
+        let busy = if probe == Probe::Correct { Failed } else { Unknown };
+        for (status, expected) in [
+            (200, Passed),
+            (204, Passed),
+            (302, Failed),
+            (409, Failed),
+            (410, Failed),
+            (429, busy),
+            (500, Failed),
+        ] {
+            assert_eq!(finding(probe, answer(status)), expected, "{probe:?} {status}");
+        }
+        assert_eq!(finding(probe, Outcome::failed(Class::Timeout, "x")), Failed);
+        assert_eq!(finding(probe, Outcome::failed(Class::Local, "x")), Unknown);
+    }
+}
+
+#[test]
+fn after_a_correct_delivery_that_is_not_accepted_nothing_else_is_claimed() {
+    let contract = fixtures::zerofee();
+    let mut judge = Judge::new(&contract);
+    judge.answered(Probe::Correct, Outcome { response_body: "no\r\nsuch <key>".into(), ..answer(401) });
+    assert!(!judge.goes_on());
+    for probe in &Probe::ALL[1..] {
+        judge.not_sent(*probe);
+    }
+    judge.health(None);
+    let report = judge.into_report();
+    let findings: Vec<Finding> = report.checks.iter().map(|check| check.finding).collect();
+    let mut expected = vec![Finding::Unknown; 8];
+    (expected[0], expected[7]) = (Finding::Failed, Finding::DoesNotApply);
+    assert_eq!(findings, expected);
+    for check in &report.checks[1..6] {
+        assert!(check.came_back.contains("HTTP 401 after 12 ms, saying “no such <key>”"), "{check:?}");
+    }
+}
+
+#[test]
+fn what_does_not_apply_says_what_is_left() {
+    for (contract, warns) in [(fixtures::orientedos(), false), (fixtures::simpaisa(), true)] {
+        let mut judge = Judge::new(&contract);
+        judge.not_sent(Probe::OldTimestamp);
+        let check = judge.into_report().checks.remove(0);
+        assert_eq!(check.finding, Finding::DoesNotApply);
+        let advice = check.advice.unwrap();
+        assert!(advice.contains("{body}") && advice.contains("remember every id"), "{advice}");
+        assert_eq!(advice.contains("A timestamp in a header"), warns, "{advice}");
+    }
+}
+
+#[test]
+fn the_slowest_accepted_answer_is_held_against_the_advice_and_the_contract() {
+    let time = |contract: &Contract, seconds: &[f64]| {
+        let mut judge = Judge::new(contract);
+        for (probe, seconds) in [Probe::Correct, Probe::Repeated].into_iter().zip(seconds) {
+            let timings = Timings { total_us: (seconds * 1e6) as u32, ..Timings::default() };
+            judge.answered(probe, Outcome { timings, ..answer(200) });
+        }
+        judge.answered(
+            Probe::Tampered,
+            Outcome { timings: Timings { total_us: 60_000_000, ..Timings::default() }, ..answer(401) },
+        );
+        let report = judge.into_report();
+        report.checks.into_iter().find(|check| check.name == CheckName::AnswerTime).unwrap()
+    };
+    assert_eq!(time(&fixtures::standard(), &[0.1, 5.0]).finding, Finding::Passed);
+    let slow = time(&fixtures::standard(), &[5.1, 0.1]);
+    assert_eq!((slow.finding, slow.duration_ms), (Finding::Failed, Some(5100)));
+    assert!(slow.why.contains("15s") && slow.why.contains("5s"), "{slow:?}");
+    let mut hurried = fixtures::standard();
+    hurried.timeout = std::time::Duration::from_secs(2);
+    assert_eq!(time(&hurried, &[2.1, 0.1]).finding, Finding::Failed);
+}
+
+#[test]
+fn a_health_address_must_answer_2xx() {
+    let contract = fixtures::standard();
+    let health = |outcome: Option<Outcome>| {
+        let mut judge = Judge::new(&contract);
+        judge.health(outcome.as_ref());
+        let mut report = judge.into_report();
+        assert_eq!(report.checks.len(), 1, "a ping has no other check");
+        report.checks.remove(0)
+    };
+    assert_eq!(health(None).finding, Finding::DoesNotApply);
+    assert!(health(None).advice.unwrap().contains("health_url"));
+    assert_eq!(health(Some(answer(204))).finding, Finding::Passed);
+    for status in [199, 302, 401, 404, 503] {
+        assert_eq!(health(Some(answer(status))).finding, Finding::Failed, "{status}");
+    }
+    assert_eq!(health(Some(Outcome::failed(Class::Timeout, "x"))).finding, Finding::Failed);
+    assert_eq!(health(Some(Outcome::failed(Class::Local, "x"))).finding, Finding::Unknown);
+}
+
+#[test]
+fn every_gap_says_what_to_do() {
+    for contract in fixtures::all() {
+        for probe in Probe::ALL {
+            for status in 100..600 {
+                let mut judge = Judge::new(&contract);
+                judge.answered(probe, answer(status));
+                let check = judge.into_report().checks.remove(0);
+                assert!(check.finding == Finding::Passed || check.advice.is_some(), "{probe:?} {status}");
+                assert!(![check.sent, check.came_back, check.why].iter().any(String::is_empty));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_report_reads_back_from_its_json() {
+    let contract = fixtures::standard();
+    let mut judge = Judge::new(&contract);
+    judge.answered(Probe::Correct, answer(200));
+    judge.health(None);
+    let report = judge.into_report();
+    let text = serde_json::to_string(&report).unwrap();
+    assert_eq!(serde_json::from_str::<Report>(&text).unwrap(), report);
+    assert!(text.contains("\"correct_delivery\"") && text.contains("\"does_not_apply\""), "{text}");
+}

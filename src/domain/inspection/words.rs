@@ -1,0 +1,162 @@
+//! The texts of a report, for the person who owns the receiver: what was sent, what came back, why it matters, what to do.
+
+use super::probe::{OLD_BY, Probe};
+use crate::domain::{
+    contract::{Contract, Variable},
+    outcome::Outcome,
+    time::format_duration,
+};
+use std::time::Duration;
+
+/// Enough to recognise a message of the receiver's own.
+const SAID_CHARS_MAX: usize = 160;
+
+pub(super) fn sent(probe: Probe, contract: &Contract) -> String {
+    let header = &contract.signature.header;
+    match probe {
+        Probe::Correct => {
+            format!("A webhook.test event, signed with the endpoint's secret as the contract {} says.", contract.name)
+        }
+        Probe::Tampered => "A correctly signed request in whose body one value was changed afterwards.".into(),
+        Probe::OldTimestamp => {
+            format!("A request whose timestamp is {} old, correctly signed.", format_duration(OLD_BY))
+        }
+        Probe::UnknownSignature => {
+            format!("A request whose {header} has the right form, but was made with a random secret.")
+        }
+        Probe::Repeated => "The correct delivery once more, as a retry: the same ids, a fresh timestamp.".into(),
+        Probe::OddJson => "A correctly signed body of legal JSON that few serialisers would write: raw and escaped \
+                           characters beyond ASCII, 1.0, 1e5, a large integer, an empty key, unsorted keys, spaces, \
+                           deep nesting."
+            .into(),
+    }
+}
+
+pub(super) const fn why(probe: Probe) -> &'static str {
+    match probe {
+        Probe::Correct => "Everything else can be judged only at a receiver that takes what is right.",
+        Probe::Tampered => {
+            "Whoever can change a request on its way, or knows the form of one, could change amounts and accounts."
+        }
+        Probe::OldTimestamp => {
+            "Whoever once recorded a request, from a log or a proxy, could send it again at any later time."
+        }
+        Probe::UnknownSignature => "The address of a receiver is no secret: anybody can send it a request.",
+        Probe::Repeated => {
+            "Every sender repeats itself: an answer can get lost, and then the same event comes again."
+        }
+        Probe::OddJson => {
+            "Real data holds such values sooner or later. A receiver that parses the body and writes it again before it \
+             verifies gets other bytes than those that were signed."
+        }
+    }
+}
+
+pub(super) const WHY_HEALTH: &str =
+    "With a health address people can tell a receiver that is down from one that refuses.";
+pub(super) const NO_HEALTH_URL: &str =
+    "If the receiver has an address that answers 2xx while it is well, set it as health_url on the endpoint.";
+pub(super) const HEALTH_FAILED: &str = "Let the health_url answer a plain GET with 2xx, without a redirect and \
+     without a key, while the receiver is well.";
+pub(super) const ONLY_ONCE: &str =
+    "Whether the work was done only once cannot be seen from outside: look it up in the receiver.";
+pub(super) const OUR_FAULT: &str = "The request did not get through from here; inspect again later.";
+pub(super) const BUSY: &str =
+    "The receiver asked to come back later, which says nothing about the request; inspect again later.";
+pub(super) const FIRST_THINGS_FIRST: &str = "Make the receiver accept the correct delivery first.";
+pub(super) const UNSENDABLE: &str = "Check the endpoint's contract and rotate its secret.";
+pub(super) const REFUSED_BADLY: &str = "It was not accepted, and that protects you. But only a 4xx says that the \
+     request is wrong: after any other answer, or none, a sender tries again and people look for an outage. \
+     Answer 400 or 401 when verifying fails, and keep 5xx for faults of your own.";
+pub(super) const TOO_SLOW: &str =
+    "Verify, store the event, answer, and do the work afterwards: a sender that stops waiting tries again.";
+
+pub(super) const fn let_in(probe: Probe) -> &'static str {
+    match probe {
+        Probe::OldTimestamp => {
+            "Refuse with 400 what is older than five minutes, by the timestamp that is part of the signed text."
+        }
+        _ => {
+            "Compute the signature over the bytes of the body as they came, compare it in constant time with the one in the \
+             header, and answer 401 before anything else is done when they differ."
+        }
+    }
+}
+
+pub(super) const fn not_accepted(probe: Probe, outcome: &Outcome) -> &'static str {
+    match (probe, outcome.status) {
+        (Probe::Repeated, Some(400..500)) => {
+            "Recognising the repetition is right, but it must be answered with 2xx: after any other answer the event counts \
+             as not delivered, is tried again or ends in the dead letters, although the receiver has it."
+        }
+        (Probe::Repeated, _) => {
+            "Look the id up before working, and answer 2xx when it is known: an event that came before was delivered."
+        }
+        (Probe::OddJson, Some(400..500)) => {
+            "Verify the signature over the bytes of the body as they came, before parsing them; and let the parser take any \
+             legal JSON."
+        }
+        (_, Some(401 | 403)) => {
+            "The receiver does not accept the signature: check that it has the endpoint's current secret, builds the signed \
+             text as the contract says and uses the bytes of the body as they came."
+        }
+        (_, Some(404 | 405)) => "Check the endpoint's URL: the receiver takes no POST there.",
+        (_, Some(410)) => "The receiver says that it is gone. A real delivery may switch the endpoint off.",
+        (_, Some(_)) => "Look into the receiver's log for this request, and answer 2xx once it is stored.",
+        (_, None) => "Check the endpoint's URL, and that the receiver runs and answers in time.",
+    }
+}
+
+/// What is left where no time is signed.
+pub(super) fn no_signed_time(contract: &Contract) -> String {
+    let signs = contract.signature.signs.source();
+    let in_header = contract.headers.values().any(|template| template.names(Variable::T));
+    let header = if in_header {
+        " A timestamp in a header can be changed by anybody, so it protects nothing."
+    } else {
+        ""
+    };
+    format!(
+        "The contract signs {signs}, so an old request looks like a new one.{header} What is left against replays is the id: \
+         remember every id for as long as a replay could do harm."
+    )
+}
+
+pub(super) fn why_time(timeout: Duration, limit: Duration) -> String {
+    let (timeout, limit) = (format_duration(timeout), format_duration(limit));
+    format!(
+        "Under this contract a request is given up after {timeout} and tried again. Receivers should answer within {limit}."
+    )
+}
+
+/// What came back, with the first of what the receiver said where it did not accept.
+pub(super) fn came_back(outcome: &Outcome) -> String {
+    let time = time(outcome.timings.total_us);
+    let Some(status) = outcome.status else {
+        return format!("No answer: {}.", outcome.error.as_deref().unwrap_or("the reason is not known"));
+    };
+    let said = said(&outcome.response_body);
+    if (200..300).contains(&status) || said.is_empty() {
+        format!("HTTP {status} after {time}.")
+    } else {
+        format!("HTTP {status} after {time}, saying “{said}”.")
+    }
+}
+
+/// One line of what may be anything.
+fn said(body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(body);
+    let plain: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let plain = plain.split_whitespace().collect::<Vec<_>>().join(" ");
+    match plain.char_indices().nth(SAID_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &plain[..end]),
+        None => plain,
+    }
+}
+
+pub(super) fn time(micros: u32) -> String {
+    match micros {
+        0..1_000_000 => format!("{} ms", micros.div_ceil(1000)),
+        _ => format!("{:.1} s", f64::from(micros) / 1e6),
+    }
+}

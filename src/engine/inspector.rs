@@ -1,0 +1,186 @@
+//! Inspects receivers: takes inspections that wait, sends their probes one after the other, stores the report.
+//!
+//! The one thing to know: a probe is no delivery. It takes no hand, is no attempt, counts for no gauge and switches nothing
+//! off, whatever is answered; it goes out even if the endpoint is off.
+
+use super::courier::Courier;
+use crate::{
+    domain::{
+        endpoint::Endpoint,
+        id::InspectionId,
+        inspection::{Inspection, Judge, Kind, Probe, Report, Subject, health_headers},
+        outcome::{Class, Outcome},
+        request::Header,
+        target::Target,
+    },
+    outbound::Request,
+    store::StoreError,
+    world::Shutdown,
+};
+use bytes::Bytes;
+use std::{collections::HashMap, sync::Arc, time::Duration};
+use tokio::{
+    sync::Notify,
+    task::{Id, JoinSet},
+};
+
+/// Inspections at once: one has a single request on its way, for at most a minute.
+const AT_ONCE_MAX: usize = 8;
+/// Of one app, so that an app whose receivers hang leaves room for the others.
+const PER_APP_MAX: u32 = 2;
+const PAUSE_AFTER_ERROR: Duration = Duration::from_secs(1);
+
+#[derive(Clone)]
+pub(super) struct Inspector {
+    pub(super) bell: Arc<Notify>,
+    pub(super) courier: Arc<Courier>,
+}
+
+impl Inspector {
+    /// Until told to stop; then lets go at once. What was running is interrupted by the next start.
+    pub(super) async fn run(self, stop: Shutdown) {
+        let mut running = Running::default();
+        tokio::select! {
+            biased;
+            () = stop.soft() => {}
+            () = self.work(&mut running) => {}
+        }
+        running.tasks.shutdown().await;
+    }
+
+    async fn work(&self, running: &mut Running) {
+        loop {
+            // Registered before looking, so that no ring is missed.
+            let rung = self.bell.notified();
+            let looked = self.start_waiting(running).await;
+            if let Err(error) = &looked {
+                tracing::warn!(%error, "could not look for inspections");
+            }
+            tokio::select! {
+                () = rung => {}
+                () = self.pause(), if looked.is_err() => {}
+                Some(ended) = running.tasks.join_next_with_id(), if !running.tasks.is_empty() => {
+                    let task = ended.as_ref().map_or_else(tokio::task::JoinError::id, |(task, ())| *task);
+                    let inspection = running.inspections.remove(&task);
+                    if let (Err(error), Some(inspection)) = (ended, inspection) {
+                        tracing::error!(%error, %inspection, "an inspection ended with a panic");
+                        self.end(inspection, None).await;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn start_waiting(&self, running: &mut Running) -> Result<(), StoreError> {
+        while running.tasks.len() < AT_ONCE_MAX {
+            let Some(inspection) = self.courier.ledger.take_inspection(PER_APP_MAX).await? else { break };
+            let (id, inspector) = (inspection.id, self.clone());
+            let task = running.tasks.spawn(async move {
+                let report = inspector.inspect(&inspection).await;
+                inspector.end(id, report).await;
+            });
+            running.inspections.insert(task.id(), id);
+        }
+        Ok(())
+    }
+
+    /// Tries again until the store takes it: an inspection that never ends would bar its endpoint from others.
+    async fn end(&self, inspection: InspectionId, report: Option<Report>) {
+        let courier = &self.courier;
+        while let Err(error) =
+            courier.ledger.end_inspection(inspection, report.clone(), courier.clock.now()).await
+        {
+            tracing::warn!(%error, %inspection, "could not store what came of an inspection");
+            if matches!(error, StoreError::Closed | StoreError::Corrupt(_)) {
+                return;
+            }
+            self.pause().await;
+        }
+    }
+
+    async fn pause(&self) {
+        let again = self.courier.clock.now().plus(PAUSE_AFTER_ERROR);
+        self.courier.clock.sleep_until(again).await;
+    }
+
+    /// `None` if the endpoint is gone, or goes away meanwhile: its row is cancelled already.
+    async fn inspect(&self, inspection: &Inspection) -> Option<Report> {
+        let directory = &self.courier.directory;
+        let endpoint = directory.endpoint(inspection.endpoint)?;
+        let app = directory.app_by_id(inspection.app)?.app();
+        let mut judge = Judge::new(&endpoint.contract);
+        if inspection.kind == Kind::Inspect {
+            let mut random = [0; 32];
+            self.courier.entropy.fill(&mut random);
+            let subject = Subject::new(inspection.id, &app, &endpoint, self.courier.clock.now(), random);
+            let subject = subject.map_err(|error| judge.unsendable(Probe::Correct, &error)).ok();
+            for probe in Probe::ALL.into_iter().skip(usize::from(subject.is_none())) {
+                directory.endpoint(inspection.endpoint)?;
+                self.probe(&endpoint, subject.as_ref(), probe, &mut judge).await;
+            }
+        }
+        directory.endpoint(inspection.endpoint)?;
+        let health = match &endpoint.health {
+            None => None,
+            Some(target) => Some(self.health(&endpoint, target, inspection.id).await),
+        };
+        judge.health(health.as_ref());
+        Some(judge.into_report())
+    }
+
+    async fn probe(
+        &self,
+        endpoint: &Endpoint,
+        subject: Option<&Subject<'_>>,
+        probe: Probe,
+        judge: &mut Judge<'_>,
+    ) {
+        let Some(subject) = subject.filter(|_| judge.goes_on() && probe.applies_to(&endpoint.contract))
+        else {
+            return judge.not_sent(probe);
+        };
+        match subject.request(probe, self.courier.clock.now()) {
+            Err(error) => judge.unsendable(probe, &error),
+            Ok(request) => judge.answered(probe, self.post(endpoint, request.headers, request.body).await),
+        }
+    }
+
+    /// As a courier does it: a kept-alive connection that turns out to be gone is nobody's fault.
+    async fn post(&self, endpoint: &Endpoint, headers: Vec<Header>, body: Bytes) -> Outcome {
+        let request = Request {
+            body,
+            extra_headers: endpoint.headers.clone(),
+            ..request(endpoint, endpoint.target.clone(), headers)
+        };
+        let outcome = self.courier.carrier.post(request.clone()).await;
+        if outcome.class != Class::StaleConnection {
+            return outcome;
+        }
+        self.courier.carrier.post(Request { fresh: true, ..request }).await
+    }
+
+    async fn health(&self, endpoint: &Endpoint, target: &Target, id: InspectionId) -> Outcome {
+        self.courier.carrier.get(request(endpoint, target.clone(), health_headers(id))).await
+    }
+}
+
+/// What is under way; a task that panics is known by its id alone.
+#[derive(Default)]
+struct Running {
+    tasks: JoinSet<()>,
+    inspections: HashMap<Id, InspectionId>,
+}
+
+/// Under the endpoint's own rules, with nothing in it.
+fn request(endpoint: &Endpoint, target: Target, headers: Vec<Header>) -> Request {
+    Request {
+        lane: endpoint.id(),
+        target,
+        headers,
+        extra_headers: Arc::default(),
+        body: Bytes::new(),
+        timeout: endpoint.contract.timeout,
+        https_only: endpoint.https_only,
+        fresh: false,
+    }
+}

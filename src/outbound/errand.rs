@@ -1,0 +1,123 @@
+//! Requests of the command line to a server of the user's own choosing.
+//!
+//! The one thing to know: no address policy holds here, because whoever types the address also runs the command. It is
+//! never for what a tenant gave. Otherwise as careful as with receivers: no proxies, no redirects, one deadline, bounded.
+
+use super::{
+    dial::Dialer,
+    fault::Fault,
+    message::Route,
+    progress::{Phase, Progress},
+    resolve::SystemResolver,
+    tls::{self, TlsError},
+    wire::{Meter, Wire},
+};
+use crate::domain::{
+    address::AddressPolicy,
+    outcome::Class,
+    target::{Target, TargetError},
+};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, header};
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use std::{sync::Arc, time::Duration};
+use tokio::time::{Instant, timeout_at};
+
+/// The largest page of any list is far smaller.
+const ANSWER_BYTES_MAX: u32 = 16 * 1024 * 1024;
+
+/// One request, with a JSON body or none.
+#[derive(Debug)]
+pub struct Errand {
+    pub method: Method,
+    pub target: Target,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+    /// From the look-up of the name to the last byte of the answer.
+    pub timeout: Duration,
+}
+
+/// No complete answer came, and why, in words.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct ErrandFailed(String);
+
+impl From<Fault> for ErrandFailed {
+    fn from(fault: Fault) -> Self {
+        Self(fault.words.into_owned())
+    }
+}
+
+/// Runs errands, each on a connection of its own.
+pub struct Runner {
+    policy: AddressPolicy,
+    dialer: Dialer,
+}
+
+impl Runner {
+    pub fn new() -> Result<Self, TlsError> {
+        let everywhere = ["0.0.0.0/0", "::/0"].iter().filter_map(|net| net.parse().ok()).collect();
+        Ok(Self {
+            policy: AddressPolicy { allow: everywhere, own: Vec::new(), dev: true },
+            dialer: Dialer { resolver: Arc::new(SystemResolver::default()), tls: tls::connector(None)? },
+        })
+    }
+
+    /// Reads an address that somebody typed.
+    pub fn target(&self, url: &str) -> Result<Target, TargetError> {
+        Target::parse(url, &self.policy)
+    }
+
+    /// The whole answer, whatever its status.
+    pub async fn run(&self, errand: Errand) -> Result<Response<Bytes>, ErrandFailed> {
+        let started = Instant::now();
+        let (deadline, timeout) = (started + errand.timeout, errand.timeout);
+        let mut progress = Progress::new(started);
+        let ended = timeout_at(deadline, self.exchange(errand, deadline, &mut progress)).await;
+        Ok(ended.unwrap_or_else(|_| Err(progress.timed_out(timeout)))?)
+    }
+
+    async fn exchange(
+        &self,
+        errand: Errand,
+        deadline: Instant,
+        progress: &mut Progress,
+    ) -> Result<Response<Bytes>, Fault> {
+        let request = request(&errand)?;
+        let (stream, _) = self.dialer.reach(&self.policy, &errand.target, deadline, progress).await?;
+        let meter = Arc::new(Meter::reading_at_most(ANSWER_BYTES_MAX));
+        let wire = TokioIo::new(Wire::new(stream, meter.clone()));
+        let (mut sender, connection) =
+            http1::handshake(wire).await.map_err(|error| Fault::exchange(&error))?;
+        progress.phase = Phase::Awaiting;
+        // Ends with the answer: the sender is dropped then.
+        tokio::spawn(connection);
+        let answer = sender.send_request(request).await.map_err(|error| Fault::exchange(&error))?;
+        let (head, body) = answer.into_parts();
+        progress.phase = Phase::Reading;
+        let body = body.collect().await.map_err(|error| {
+            if meter.is_exhausted() {
+                return Fault::new(Class::Connect, "the answer is too large");
+            }
+            Fault::exchange(&error)
+        })?;
+        Ok(Response::from_parts(head, body.to_bytes()))
+    }
+}
+
+fn request(errand: &Errand) -> Result<Request<Full<Bytes>>, Fault> {
+    let route = Route::new(errand.target.clone())?;
+    let mut request = Request::new(Full::new(errand.body.clone()));
+    *request.method_mut() = errand.method.clone();
+    *request.uri_mut() = route.uri().clone();
+    *request.headers_mut() = errand.headers.clone();
+    let headers = request.headers_mut();
+    headers.insert(header::HOST, route.host().clone());
+    headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    if !errand.body.is_empty() {
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    }
+    Ok(request)
+}

@@ -1,0 +1,74 @@
+//! Inspections and pings: asked for here, done by the engine, looked at here.
+
+use super::{
+    Error, Service,
+    listing::{Cursor, Page},
+};
+use crate::{
+    domain::{
+        directory::AppEntry,
+        id::InspectionId,
+        inspection::{IDS_TAKEN, Inspection, Kind, State},
+    },
+    store::ledger::Ordered,
+};
+
+/// An inspection with the name that callers know its endpoint by.
+#[derive(Clone, Debug)]
+pub struct ShownInspection {
+    pub inspection: Inspection,
+    pub endpoint: String,
+}
+
+impl Service {
+    /// Asks for one; the engine finds it. Also for an endpoint that is off.
+    pub async fn inspect(&self, entry: &AppEntry, uid: &str, kind: Kind) -> Result<ShownInspection, Error> {
+        self.must_accept()?;
+        let endpoint = Self::endpoint_of(entry, uid)?;
+        if kind == Kind::Ping && endpoint.health.is_none() {
+            return Err(Error::field("health_url", "is not set on this endpoint: there is nothing to ping"));
+        }
+        let now = self.clock.now();
+        let inspection = Inspection {
+            id: InspectionId::from_i64(self.take_ids(now, IDS_TAKEN)),
+            app: entry.app().id,
+            endpoint: endpoint.id(),
+            kind,
+            state: State::Waiting,
+            created_at: now,
+            finished_at: None,
+            report: None,
+        };
+        match self.ledger.order_inspection(inspection.clone()).await? {
+            Ordered::Waiting => Ok(ShownInspection { inspection, endpoint: endpoint.record.uid.clone() }),
+            Ordered::Busy(other) => {
+                Err(Error::Conflict(format!("This endpoint is being inspected already, by {other}.")))
+            }
+            Ordered::NoEndpoint => Err(Error::NotFound("endpoint")),
+        }
+    }
+
+    /// Those of one endpoint that are kept, newest first.
+    pub async fn inspections(
+        &self,
+        entry: &AppEntry,
+        uid: &str,
+        after: Option<Cursor>,
+        limit: u32,
+    ) -> Result<Page<ShownInspection>, Error> {
+        let endpoint = Self::endpoint_of(entry, uid)?;
+        let page = self.browse.inspections(endpoint.id(), after, limit).await?;
+        let shown = |inspection| ShownInspection { inspection, endpoint: endpoint.record.uid.clone() };
+        Ok(Page { rows: page.rows.into_iter().map(shown).collect(), next: page.next })
+    }
+
+    /// Also of an endpoint that was deleted.
+    pub async fn inspection(&self, entry: &AppEntry, id: &str) -> Result<ShownInspection, Error> {
+        let none = || Error::NotFound("inspection");
+        let id = InspectionId::parse(id).ok_or_else(none)?;
+        let inspection = self.browse.inspection(entry.app().id, id).await?.ok_or_else(none)?;
+        let mut names = self.endpoint_names(std::iter::once(inspection.endpoint)).await?;
+        let endpoint = names.remove(&inspection.endpoint).map(|name| name.uid).unwrap_or_default();
+        Ok(ShownInspection { inspection, endpoint })
+    }
+}

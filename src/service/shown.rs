@@ -1,0 +1,158 @@
+//! A delivery as it is shown: with the names that callers know, and what its contract says about it.
+
+use super::{
+    Error, Service,
+    listing::{LastError, Listed},
+};
+use crate::domain::{
+    contract::{Contract, ContractHash, Keep},
+    delivery::{Delivery, State},
+    event::Event,
+    time::Timestamp,
+};
+use std::{collections::HashMap, sync::Arc};
+
+#[derive(Clone, Debug)]
+pub struct Shown {
+    pub delivery: Delivery,
+    /// Without its data.
+    pub event: Event,
+    pub endpoint: String,
+    /// Where the endpoint leads now, or led when it was deleted.
+    pub url: Option<String>,
+    last_error: Option<LastError>,
+    /// The endpoint's; of a deleted endpoint the one of the last attempt, if there was one.
+    contract: Option<Arc<Contract>>,
+}
+
+impl Shown {
+    /// What went wrong last, in words; nothing once it is delivered.
+    pub fn last_error(&self) -> Option<String> {
+        self.unsettled().and_then(|last| match last.status {
+            Some(status) => Some(format!("HTTP {status}")),
+            None => last.error.clone(),
+        })
+    }
+
+    /// What to do about the last answer, if the contract has advice.
+    pub fn advice(&self) -> Option<String> {
+        self.contract.as_ref()?.answers.advice(self.unsettled()?.status?)
+    }
+
+    /// Its state as its contract calls it, or as we do if there is none.
+    pub fn contract_status(&self) -> &str {
+        let Delivery { state, reason, .. } = self.delivery;
+        self.contract.as_ref().map_or(state.name(), |contract| contract.states.of(state, reason))
+    }
+
+    /// A dead one: until when it is kept, unless it is kept until someone deletes it.
+    pub fn expires_at(&self) -> Option<Timestamp> {
+        let died_at = self.delivery.finished_at.filter(|_| self.delivery.state == State::Dead)?;
+        match self.contract.as_ref()?.retention.dead_letters {
+            Keep::For(duration) => Some(died_at.plus(duration)),
+            Keep::Forever => None,
+        }
+    }
+
+    fn unsettled(&self) -> Option<&LastError> {
+        self.last_error.as_ref().filter(|_| self.delivery.state != State::Delivered)
+    }
+}
+
+impl Service {
+    pub(super) async fn show(&self, listed: Vec<Listed>) -> Result<Vec<Shown>, Error> {
+        let names = self.endpoint_names(listed.iter().map(|one| one.delivery.endpoint)).await?;
+        let mut past = HashMap::new();
+        let mut shown = Vec::with_capacity(listed.len());
+        for Listed { delivery, event, last_error, last_contract } in listed {
+            let contract = match (self.directory.endpoint(delivery.endpoint), last_contract) {
+                (Some(endpoint), _) => Some(endpoint.contract.clone()),
+                (None, Some(hash)) => self.past_contract(hash, &mut past).await?,
+                (None, None) => None,
+            };
+            let name = names.get(&delivery.endpoint);
+            shown.push(Shown {
+                endpoint: name.map_or_else(|| delivery.endpoint.to_string(), |name| name.uid.clone()),
+                url: name.map(|name| name.url.clone()),
+                last_error,
+                contract,
+                delivery,
+                event,
+            });
+        }
+        Ok(shown)
+    }
+
+    /// A contract that attempts were made under, as it was kept; each is read once.
+    async fn past_contract(
+        &self,
+        hash: ContractHash,
+        known: &mut HashMap<ContractHash, Option<Arc<Contract>>>,
+    ) -> Result<Option<Arc<Contract>>, Error> {
+        if let Some(contract) = known.get(&hash) {
+            return Ok(contract.clone());
+        }
+        let document = self.registry.contract(hash).await?;
+        // One that this version cannot read any more is no reason to hide a delivery.
+        let contract = document.and_then(|document| Contract::from_json(&document).ok()).map(Arc::new);
+        known.insert(hash, contract.clone());
+        Ok(contract)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{
+        contract::fixtures,
+        event::RenderedBodies,
+        id::{AppId, DeliveryId, EndpointId, EventId},
+    };
+
+    fn shown(state: State, status: Option<u16>, contract: Option<Contract>) -> Shown {
+        let (id, app, event) = (DeliveryId::from_i64(2), AppId::from_i64(3), EventId::from_i64(1));
+        let at = Timestamp::from_millis(0);
+        let mut delivery = Delivery::born(id, app, event, EndpointId::from_i64(4), at, None);
+        delivery.state = state;
+        delivery.finished_at = Some(at);
+        let event = Event {
+            id: event,
+            app,
+            given_id: None,
+            event_type: "x".into(),
+            created_at: at,
+            accepted_at: at,
+            data: bytes::Bytes::new(),
+            key: None,
+            deliver_at: None,
+            is_skipped: false,
+            bodies: RenderedBodies::default(),
+        };
+        let last_error = Some(LastError { status, error: Some("timed out".into()) });
+        let contract = contract.map(Arc::new);
+        Shown { delivery, event, endpoint: "e".into(), url: None, last_error, contract }
+    }
+
+    #[test]
+    fn the_last_error_is_the_status_if_there_was_one_and_nothing_once_delivered() {
+        let words = |state, status| shown(state, status, None).last_error();
+        assert_eq!(words(State::Dead, Some(500)).as_deref(), Some("HTTP 500"));
+        assert_eq!(words(State::Retrying, None).as_deref(), Some("timed out"));
+        assert_eq!(words(State::Delivered, Some(500)), None);
+    }
+
+    #[test]
+    fn advice_and_names_come_from_the_contract_and_without_one_the_names_are_ours() {
+        let sendnomi = || Some(fixtures::sendnomi());
+        assert!(shown(State::Dead, Some(401), sendnomi()).advice().unwrap().contains("answered 401"));
+        assert_eq!(shown(State::Dead, Some(404), sendnomi()).advice(), None);
+        assert_eq!(shown(State::Delivered, Some(401), sendnomi()).advice(), None, "it is settled");
+        assert_eq!(shown(State::Dead, None, sendnomi()).advice(), None);
+        assert_eq!(shown(State::Dead, Some(401), Some(fixtures::zerofee())).advice(), None);
+        assert_eq!(shown(State::Dead, None, Some(fixtures::simpaisa())).contract_status(), "DLQ");
+        assert_eq!(shown(State::Dead, None, None).contract_status(), "dead");
+        assert_eq!(shown(State::Dead, None, Some(fixtures::orientedos())).expires_at(), None);
+        let month = Timestamp::from_millis(30 * 86_400_000);
+        assert_eq!(shown(State::Dead, None, Some(fixtures::zerofee())).expires_at(), Some(month));
+    }
+}

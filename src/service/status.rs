@@ -1,0 +1,75 @@
+//! How an event stands, in its contract's own names: one answer for the event, and one for each delivery.
+
+use super::{Error, Service, shown::Shown};
+use crate::domain::{
+    delivery::{Reason, State},
+    directory::AppEntry,
+    event::Event,
+    time::Timestamp,
+};
+use std::cmp::Reverse;
+
+/// Why an event has no delivery: no endpoint that takes events subscribes to its type.
+pub const NO_ENDPOINT: &str = "no_endpoint_subscribes";
+
+#[derive(Debug)]
+pub struct EventStatus {
+    pub event: Event,
+    /// Of the delivery that stands worst: unfinished before finished.
+    pub status: String,
+    pub reason: Option<&'static str>,
+    pub next_retry_at: Option<Timestamp>,
+    pub last_error: Option<String>,
+    /// Numbered attempts of all its deliveries.
+    pub attempts: u32,
+    /// Whether there are deliveries and every one arrived.
+    pub delivered: bool,
+    /// When the last of its deliveries ended, if all did.
+    pub completed_at: Option<Timestamp>,
+    pub deliveries: Vec<Shown>,
+}
+
+impl Service {
+    pub async fn event_status(&self, entry: &AppEntry, id: &str) -> Result<EventStatus, Error> {
+        let (event, deliveries) = self.event_with_deliveries(entry, id).await?;
+        let app = entry.app();
+        let attempts = deliveries.iter().map(|shown| shown.delivery.attempt_count).sum();
+        let ends: Option<Vec<Timestamp>> = deliveries.iter().map(|one| one.delivery.finished_at).collect();
+        let completed_at = ends.and_then(|ends| ends.into_iter().max());
+        let Some(worst) = worst(&deliveries) else {
+            let status = self.contract_of_app(&app)?.contract.states.skipped.clone();
+            // Deliveries can be deleted by hand; then there was an endpoint.
+            let reason = event.is_skipped.then_some(NO_ENDPOINT);
+            return Ok(EventStatus {
+                event,
+                status,
+                reason,
+                next_retry_at: None,
+                last_error: None,
+                attempts,
+                delivered: false,
+                completed_at,
+                deliveries,
+            });
+        };
+        Ok(EventStatus {
+            status: worst.contract_status().to_owned(),
+            reason: worst.delivery.reason.map(Reason::name),
+            next_retry_at: worst.delivery.next_attempt_at(),
+            last_error: worst.last_error(),
+            attempts,
+            delivered: worst.delivery.state == State::Delivered,
+            completed_at,
+            event,
+            deliveries,
+        })
+    }
+}
+
+/// Of several that stand equally badly the one that moves first.
+fn worst(deliveries: &[Shown]) -> Option<&Shown> {
+    deliveries.iter().max_by_key(|shown| {
+        let delivery = &shown.delivery;
+        (delivery.state.badness(), delivery.next_attempt_at().map(Reverse), Reverse(delivery.id))
+    })
+}
