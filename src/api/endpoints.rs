@@ -46,6 +46,9 @@ fields! {
         /// Sent with every request; stored encrypted, shown without their values.
         #[schema(value_type = Option<std::collections::HashMap<String, String>>)]
         headers: Option<Headers>,
+        /// The version of every event's data to send, for example `2024-01-01`; the data as published if absent. An event
+        /// whose type has no such version ends `dead(serialisation_failed)`.
+        payload_version: Option<String>,
         /// Requests at the same time; 64 unless the operator set something else.
         #[schema(minimum = 1)]
         max_in_flight: Option<u32>,
@@ -75,6 +78,9 @@ fields! {
         overrides: Patch<Value>,
         #[schema(value_type = Option<std::collections::HashMap<String, String>>)]
         headers: Patch<Headers>,
+        /// Null: the data as published.
+        #[schema(value_type = Option<String>)]
+        payload_version: Patch<String>,
         #[schema(value_type = Option<u32>, minimum = 1)]
         max_in_flight: Patch<u32>,
         #[schema(value_type = Option<String>, format = "uri")]
@@ -90,8 +96,8 @@ fields! {
 #[derive(Serialize, utoipa::ToSchema)]
 #[schema(as = Endpoint, example = json!({
     "id": "ep_01jd2s0a5g000", "url": "https://hooks.bakery.example/in", "event_types": ["payment.*"],
-    "contract": null, "overrides": null, "headers": { "authorization": "•••" }, "max_in_flight": null,
     "health_url": "https://hooks.bakery.example/health",
+    "contract": null, "overrides": null, "headers": { "authorization": "•••" }, "payload_version": null, "max_in_flight": null,
     "description": null, "metadata": null, "status": "active", "disabled_reason": null, "disabled_at": null,
     "created_at": "2026-11-15T09:30:00.000Z", "updated_at": "2026-11-15T09:30:00.000Z",
 }))]
@@ -105,6 +111,7 @@ pub(super) struct EndpointView {
     overrides: Option<Value>,
     /// Names, without their values.
     headers: BTreeMap<String, &'static str>,
+    payload_version: Option<String>,
     max_in_flight: Option<u32>,
     #[schema(format = "uri")]
     health_url: Option<String>,
@@ -138,6 +145,7 @@ impl EndpointView {
             contract: settings.contract,
             overrides: settings.overrides,
             headers: endpoint.headers.iter().map(|(name, _)| (name.clone(), REDACTED)).collect(),
+            payload_version: settings.payload_version,
             max_in_flight: settings.max_in_flight,
             health_url: settings.health_url,
             description: settings.description,
@@ -176,6 +184,7 @@ pub(super) async fn create_endpoint(
         overrides: new.overrides,
         secret: new.secret,
         headers: new.headers,
+        payload_version: new.payload_version,
         max_in_flight: new.max_in_flight,
         health_url: new.health_url,
         description: new.description,
@@ -234,6 +243,7 @@ pub(super) async fn update_endpoint(
         contract: patch.contract,
         overrides: patch.overrides,
         headers: patch.headers,
+        payload_version: patch.payload_version,
         max_in_flight: patch.max_in_flight,
         health_url: patch.health_url,
         description: patch.description,

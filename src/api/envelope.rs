@@ -2,7 +2,7 @@
 
 use super::problem::{Code, Problem};
 use crate::{
-    domain::{field::FieldError, time::Timestamp},
+    domain::{field::FieldError, json, time::Timestamp},
     service::publish::Publish,
 };
 use bytes::Bytes;
@@ -14,7 +14,6 @@ use serde_json::{error::Category, value::RawValue};
 use std::{borrow::Cow, fmt};
 
 const NAMES: [&str; 6] = ["id", "type", "data", "created_at", "key", "deliver_at"];
-const DEPTH_MAX: usize = 128;
 /// A smaller slice would keep the whole buffer of its connection in memory for as long as the event is carried.
 const COPIED_BYTES_MAX: usize = 2048;
 
@@ -58,7 +57,7 @@ impl<'a> Read<'a> {
         let [id, event_type, data, created_at, key, deliver_at] = envelope.values;
         let missing = |name| FieldError::new(name, "is missing");
         let data = data.ok_or_else(|| missing("data"))?.get();
-        if is_too_deep(data.as_bytes()) {
+        if json::is_too_deep(data.as_bytes()) {
             return Err(Problem::at(Code::Malformed, "data", "data: is nested deeper than 128"));
         }
         Ok(Self {
@@ -120,33 +119,6 @@ fn time(name: &'static str, value: Option<&RawValue>) -> Result<Option<Timestamp
     let form = "must be a time in RFC 3339, for example \"2026-11-15T09:30:00Z\"";
     let parse = |text: Cow<'_, str>| Timestamp::parse(&text).ok_or_else(|| FieldError::new(name, form));
     text(name, value).map_err(|_| FieldError::new(name, form))?.map(parse).transpose()
-}
-
-/// Whether brackets outside of strings nest deeper than allowed, in JSON that is known to be valid.
-fn is_too_deep(json: &[u8]) -> bool {
-    // Brackets in strings count here too, which only makes the exact look necessary.
-    let opening = json.iter().filter(|&&byte| byte == b'[' || byte == b'{').count();
-    opening > DEPTH_MAX && depth(json) > DEPTH_MAX
-}
-
-fn depth(json: &[u8]) -> usize {
-    let (mut depth, mut deepest) = (0usize, 0);
-    let (mut in_string, mut escaped) = (false, false);
-    for &byte in json {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if in_string => escaped = true,
-            b'"' => in_string = !in_string,
-            _ if in_string => {}
-            b'[' | b'{' => {
-                depth += 1;
-                deepest = deepest.max(depth);
-            }
-            b']' | b'}' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-    deepest
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for Envelope<'a> {
@@ -211,7 +183,8 @@ impl<'de> Visitor<'de> for NameVisitor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
+
+    const DEPTH_MAX: usize = 128;
 
     fn read(body: &str) -> Result<(String, Bytes), (u16, Option<String>)> {
         let bytes = Bytes::copy_from_slice(body.as_bytes());
@@ -289,32 +262,5 @@ mod tests {
         assert_eq!(read(&nested(400_000)), field(400, "data"));
         let flat = format!(r#"{{"type":"a","data":[{}"\"[[[["]}}"#, "[],".repeat(300));
         assert!(read(&flat).is_ok(), "many brackets side by side, and brackets in strings, are not deep");
-    }
-
-    proptest! {
-        #[test]
-        fn depth_agrees_with_a_parser(json in arbitrary_json(), pad in "[\\[{\\\\\"]{0,8}") {
-            let value = serde_json::json!([json, pad]);
-            prop_assert_eq!(depth(value.to_string().as_bytes()), depth_of(&value));
-        }
-    }
-
-    fn depth_of(value: &serde_json::Value) -> usize {
-        match value {
-            serde_json::Value::Array(list) => 1 + list.iter().map(depth_of).max().unwrap_or(0),
-            serde_json::Value::Object(map) => 1 + map.values().map(depth_of).max().unwrap_or(0),
-            _ => 0,
-        }
-    }
-
-    fn arbitrary_json() -> impl Strategy<Value = serde_json::Value> {
-        let leaf = prop_oneof![Just(serde_json::Value::Null), ".{0,6}".prop_map(serde_json::Value::from)];
-        leaf.prop_recursive(6, 40, 4, |inner| {
-            prop_oneof![
-                prop::collection::vec(inner.clone(), 0..4).prop_map(serde_json::Value::from),
-                prop::collection::vec((".{0,3}", inner), 0..4)
-                    .prop_map(|pairs| serde_json::Value::Object(pairs.into_iter().collect())),
-            ]
-        })
     }
 }

@@ -15,8 +15,9 @@ use crate::{
     service::Patch,
 };
 use axum::extract::{FromRequest, Request};
-use serde_json::{Map, Value};
-use std::{sync::Arc, time::Duration};
+use bytes::Bytes;
+use serde_json::{Map, Value, value::RawValue};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 /// The body of a request, read and checked as far as its form goes. An empty body is an object without fields.
 pub(super) struct Given<T>(pub T);
@@ -36,6 +37,30 @@ impl<T: Fields> FromRequest<Arc<Api>> for Given<T> {
     }
 }
 
+/// The same, for a body that holds JSON which must stay as it was written.
+pub(super) struct GivenRaw<T> {
+    pub given: T,
+    body: Bytes,
+}
+
+impl<T> GivenRaw<T> {
+    /// A member of the body, as it was written; `None` if it is absent or null.
+    pub(super) fn raw(&self, name: &str) -> Option<String> {
+        let members: HashMap<String, &RawValue> = serde_json::from_slice(&self.body).ok()?;
+        members.get(name).map(|raw| raw.get().to_owned()).filter(|raw| raw != "null")
+    }
+}
+
+impl<T: Fields> FromRequest<Arc<Api>> for GivenRaw<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, api: &Arc<Api>) -> Result<Self, Problem> {
+        let (parts, body) = request.into_parts();
+        let held = api.bodies.read(&parts.headers, body).await?;
+        Ok(Self { given: read(&held.bytes)?, body: held.bytes.clone() })
+    }
+}
+
 fn read<T: Fields>(bytes: &[u8]) -> Result<T, Problem> {
     let bytes = if bytes.is_empty() { b"{}" } else { bytes };
     let value: Value = serde_json::from_slice(bytes)
@@ -43,10 +68,15 @@ fn read<T: Fields>(bytes: &[u8]) -> Result<T, Problem> {
     let Value::Object(mut object) = value else {
         return Err(Problem::new(Code::Malformed, "The body must be a JSON object."));
     };
+    Ok(read_object(&mut object)?)
+}
+
+/// The fields of one object; a name that is none of them is refused.
+pub(super) fn read_object<T: Fields>(object: &mut Map<String, Value>) -> Result<T, FieldError> {
     if let Some(unknown) = object.keys().find(|name| !T::NAMES.contains(&name.as_str())) {
-        return Err(FieldError::unknown(unknown, unknown, T::NAMES.iter().copied()).into());
+        return Err(FieldError::unknown(unknown, unknown, T::NAMES.iter().copied()));
     }
-    Ok(T::read(&mut object)?)
+    T::read(object)
 }
 
 /// May be left out, but not null: there is nothing to take away.

@@ -12,6 +12,7 @@ mod dead_letters;
 mod deliveries;
 mod endpoints;
 mod envelope;
+mod event_types;
 mod events;
 mod fields;
 mod inspections;
@@ -97,6 +98,13 @@ fn described_routes() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(replays::backfill_endpoint))
         .routes(routes!(contracts::list_contracts))
         .routes(routes!(contracts::get_contract))
+        .routes(routes!(event_types::create_event_type, event_types::list_event_types))
+        .routes(routes!(
+            event_types::get_event_type,
+            event_types::put_event_type,
+            event_types::delete_event_type
+        ))
+        .routes(routes!(event_types::try_event_type))
         .routes(routes!(keys::create_key, keys::list_keys))
         .routes(routes!(keys::get_key, keys::revoke_key))
         .routes(routes!(audit::list_audit))

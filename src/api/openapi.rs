@@ -12,7 +12,7 @@ use utoipa::{
     openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme},
 };
 
-const TAGS: [(&str, &str); 10] = [
+const TAGS: [(&str, &str); 11] = [
     ("Apps", "Tenants: merchants, organisations, customers. Nobody sees another's events."),
     ("Endpoints", "Where an app's events go."),
     ("Events", "What happened, published once."),
@@ -20,13 +20,14 @@ const TAGS: [(&str, &str); 10] = [
     ("Dead letters", "Deliveries that ended undelivered and wait for someone to look."),
     ("Replays", "Many deliveries, or past events, sent again as one piece of work."),
     ("Contracts", "What a sender promises its receivers: bytes, signatures, times, names."),
+    ("Event types", "What can be published, and the versions of its data that endpoints can be pinned to."),
     ("Keys", "Who may do what."),
     ("Audit", "Who changed what, when."),
     ("Operation", "For load balancers, monitoring and tools; without a key."),
 ];
 
 /// What stands for a name in a path.
-const PATH_PARAMETERS: [(&str, &str); 8] = [
+const PATH_PARAMETERS: [(&str, &str); 9] = [
     ("app", "The app's id."),
     ("endpoint", "The endpoint's id."),
     ("event", "The event's id: the producer's or ours."),
@@ -35,6 +36,7 @@ const PATH_PARAMETERS: [(&str, &str); 8] = [
     ("inspection", "The inspection's id."),
     ("key", "The key's id."),
     ("replay", "The replay's id."),
+    ("type", "The event type's name."),
 ];
 
 #[derive(OpenApi)]

@@ -15,7 +15,7 @@ use crate::{
     api::{self, server::ServerLimits},
     config::{Settings, StoreLocation},
     domain::{address::AddressPolicy, directory::Directory, id::Ids, seal::Keyring, tally::Tally},
-    engine::{Courier, Engine, EngineLimits, Lanes, Rounds},
+    engine::{Courier, Engine, EngineLimits, Lanes, Renderer, Rounds},
     outbound::{Client, Options, SystemResolver},
     service::{self, Service},
     store::{
@@ -127,7 +127,15 @@ impl Node {
         let engine = Engine {
             lanes,
             events,
-            courier: Courier { directory, ledger: store.clone(), carrier: client, clock, entropy, tally },
+            courier: Courier {
+                directory,
+                ledger: store.clone(),
+                carrier: client,
+                clock,
+                entropy,
+                tally,
+                renderer: Renderer::default(),
+            },
             cluster: store.clone(),
             browse: store.clone(),
             ids,

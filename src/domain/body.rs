@@ -18,7 +18,7 @@ pub struct EventParts<'a> {
     pub own_id: EventId,
     pub event_type: &'a str,
     pub created_at: Timestamp,
-    /// One JSON value, as it was published.
+    /// One JSON value, as it was published or as the endpoint's payload version has it.
     pub data: &'a [u8],
     pub app_uid: &'a str,
     pub livemode: bool,
@@ -72,6 +72,11 @@ pub fn render(
     }
     out.push(b'}');
     Ok(out.into())
+}
+
+/// Whether the body tells the payload version.
+pub fn names_version(contract: &Contract) -> bool {
+    contract.body.fields.iter().any(|field| field.from == Source::PayloadVersion)
 }
 
 /// Whether every delivery of an event needs a body of its own under this contract.

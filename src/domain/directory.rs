@@ -1,4 +1,4 @@
-//! Apps, endpoints and keys as they are now, held in memory: what the hot path asks instead of the store.
+//! Apps, endpoints, keys and event types as they are now, held in memory: what the hot path asks instead of the store.
 //!
 //! The service writes here after each commit of the registry; everybody else only reads. Locks are held for a look-up,
 //! never across anything that waits.
@@ -6,13 +6,14 @@
 use super::{
     app::App,
     endpoint::Endpoint,
+    event_type::{Catalogue, EventType},
     id::{AppId, EndpointId, KeyId},
     key::{Key, KeyHash, LiveKey},
     quota::{Bucket, Exceeded, Quota},
     roster::Roster,
     time::Timestamp,
 };
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
@@ -51,6 +52,7 @@ pub struct Directory {
     apps: RwLock<Apps>,
     endpoints: RwLock<HashMap<EndpointId, Arc<Endpoint>>>,
     keys: RwLock<Keys>,
+    catalogue: ArcSwap<Catalogue>,
 }
 
 #[derive(Debug, Default)]
@@ -202,6 +204,19 @@ impl Directory {
             let list = entry.endpoints.load().iter().filter(|e| e.id() != id).cloned().collect();
             entry.endpoints.store(Arc::new(Roster::new(list)));
         }
+    }
+
+    /// The event types as they are now, without a lock. Not for holding on to.
+    pub fn catalogue(&self) -> Guard<Arc<Catalogue>> {
+        self.catalogue.load()
+    }
+
+    pub fn put_event_type(&self, event_type: &Arc<EventType>) {
+        self.catalogue.rcu(|catalogue| catalogue.with(event_type.clone()));
+    }
+
+    pub fn remove_event_type(&self, name: &str) {
+        self.catalogue.rcu(|catalogue| catalogue.without(name));
     }
 
     pub fn put_key(&self, key: Key) {

@@ -42,6 +42,9 @@ pub struct EndpointSettings {
     pub contract: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overrides: Option<serde_json::Value>,
+    /// The version of every event's data that is sent; the data as published if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload_version: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_in_flight: Option<u32>,
     /// Answers 2xx while the receiver is well.

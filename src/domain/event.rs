@@ -2,11 +2,12 @@
 
 use super::{
     contract::ContractHash,
+    event_type::{ONLY_VERSION, PayloadVersion},
     id::{AppId, EventId},
     time::Timestamp,
 };
 use bytes::Bytes;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What a test sends. The name is reserved, so nothing else has this type.
 pub const TEST_EVENT_TYPE: &str = "webhook.test";
@@ -31,24 +32,76 @@ pub struct Event {
     pub bodies: RenderedBodies,
 }
 
-/// The bodies an event was rendered to so far, one for each contract: made once, however many endpoints get them.
+/// The data of an event as one endpoint gets it. Most get it as it was published, and then nothing is held here.
+#[derive(Clone, Debug, Default)]
+pub struct Payload {
+    /// Made by a payload version's function.
+    pub converted: Option<Bytes>,
+    /// The version's name, where the request tells it and the type has one.
+    pub version: Option<Arc<str>>,
+}
+
+/// What came of making a payload version: the data, or why there is none, in words.
+pub type Converted = Result<Bytes, Arc<str>>;
+
+/// What was made of an event so far: its data once for each payload version, failures included, and a body for each
+/// contract and payload, however many endpoints get them.
 #[derive(Default)]
-pub struct RenderedBodies(Mutex<Vec<(ContractHash, Bytes)>>);
+pub struct RenderedBodies(Mutex<Rendered>);
+
+#[derive(Default)]
+struct Rendered {
+    versions: Vec<(Arc<PayloadVersion>, Converted)>,
+    bodies: Vec<(ContractHash, Payload, Bytes)>,
+}
+
+impl Payload {
+    pub fn data<'a>(&'a self, event: &'a Event) -> &'a Bytes {
+        self.converted.as_ref().unwrap_or(&event.data)
+    }
+
+    pub fn version(&self) -> &str {
+        self.version.as_deref().unwrap_or(ONLY_VERSION)
+    }
+
+    /// Whether it is the same for the same event: the bytes themselves, not equal ones, and the name.
+    fn is(&self, other: &Self) -> bool {
+        let place = |payload: &Self| payload.converted.as_ref().map(|data| data.as_ptr());
+        place(self) == place(other) && self.version == other.version
+    }
+}
 
 impl RenderedBodies {
-    /// The body under this contract, rendered by `render` if nobody did so before.
+    /// The body of this payload under this contract, rendered by `render` if nobody did so before.
     pub fn get_or_render<E>(
         &self,
         contract: ContractHash,
+        payload: &Payload,
         render: impl FnOnce() -> Result<Bytes, E>,
     ) -> Result<Bytes, E> {
-        let mut bodies = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, body)) = bodies.iter().find(|(known, _)| *known == contract) {
+        let bodies = &mut self.lock().bodies;
+        let known = bodies.iter().find(|(known, of, _)| *known == contract && of.is(payload));
+        if let Some((_, _, body)) = known {
             return Ok(body.clone());
         }
         let body = render()?;
-        bodies.push((contract, body.clone()));
+        bodies.push((contract, payload.clone(), body.clone()));
         Ok(body)
+    }
+
+    /// What came of this very version, if somebody made it before; after a change of its type it is another.
+    pub fn converted(&self, version: &Arc<PayloadVersion>) -> Option<Converted> {
+        let rendered = self.lock();
+        let known = rendered.versions.iter().find(|(known, _)| Arc::ptr_eq(known, version));
+        known.map(|(_, converted)| converted.clone())
+    }
+
+    pub fn keep_converted(&self, version: Arc<PayloadVersion>, converted: Converted) {
+        self.lock().versions.push((version, converted));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Rendered> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -162,6 +215,33 @@ mod tests {
         for (i, one) in all.iter().enumerate() {
             assert!(all[i + 1..].iter().all(|other| other != one), "{i}");
         }
+    }
+
+    #[test]
+    fn a_body_is_made_once_for_each_contract_and_payload() {
+        let rendered = RenderedBodies::default();
+        let converted = |bytes: &'static [u8]| Some(Bytes::from_static(bytes));
+        let named = |name: &str| Payload { version: Some(name.into()), ..Payload::default() };
+        let payloads = [
+            Payload::default(),
+            named("1"),
+            named("2"),
+            Payload { converted: converted(b"{}"), ..named("2") },
+            Payload { converted: converted(b"[]"), ..named("2") },
+        ];
+        let mut made = 0;
+        for _ in 0..2 {
+            for contract in [ContractHash([0; 16]), ContractHash([1; 16])] {
+                for payload in &payloads {
+                    let body = rendered.get_or_render(contract, payload, || {
+                        made += 1;
+                        Ok::<_, ()>(Bytes::from(made.to_string()))
+                    });
+                    assert!(body.is_ok());
+                }
+            }
+        }
+        assert_eq!(made, 10);
     }
 
     #[test]

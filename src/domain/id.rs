@@ -102,6 +102,7 @@ id_type!(
     InspectionId,
     "ins"
 );
+id_type!(EventTypeId, "typ");
 
 /// One HTTP request of a delivery: its place in the delivery's history, from 1. Printed as `del_…`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

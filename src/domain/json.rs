@@ -1,8 +1,36 @@
 //! JSON as bytes: strings written, objects looked into, and the sorted form, without ever turning a number into a
 //! float. Input is JSON that was checked when it was accepted; anything else is refused here, never a panic.
 
+mod number;
+
+pub(super) use number::first_inexact;
+
 /// Deeper nesting than this is refused; it is also refused when an event is accepted.
 const DEPTH_MAX: u32 = 128;
+
+/// Whether brackets outside of strings nest deeper than allowed, in JSON that is known to be valid.
+pub fn is_too_deep(json: &[u8]) -> bool {
+    // Brackets in strings count here too, which only makes the exact look necessary.
+    let opening = json.iter().filter(|&&byte| byte == b'[' || byte == b'{').count();
+    opening > DEPTH_MAX as usize && depth(json) > DEPTH_MAX
+}
+
+fn depth(json: &[u8]) -> u32 {
+    let (mut depth, mut deepest, mut at) = (0u32, 0, 0);
+    while let Some(byte) = json.get(at) {
+        at += 1;
+        match byte {
+            b'"' => at += string_length(&json[at..]) + 1,
+            b'[' | b'{' => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}
 
 /// Writes `text` as a JSON string with no more escapes than needed.
 pub(super) fn write_string(out: &mut Vec<u8>, text: &str) {

@@ -49,6 +49,14 @@ impl Signer {
         Ok(Self { keys, rotation: contract.secret.rotation })
     }
 
+    /// Of secrets that do not all fit the contract, those that do: a new secret repairs an endpoint whose old one has
+    /// become useless. Fails if none fits.
+    pub fn prepare_what_fits(contract: &Contract, secrets: &[Secret]) -> Result<Self, SigningFailed> {
+        let fits = |secret: &&Secret| signing_key(&contract.secret, secret).is_ok();
+        let fitting: Vec<Secret> = secrets.iter().filter(fits).cloned().collect();
+        Self::prepare(contract, if fitting.is_empty() { secrets } else { &fitting })
+    }
+
     /// The keys that sign at `now`: every valid one, or only the newest where the contract says so.
     pub(super) fn keys_at(&self, now: Timestamp) -> impl Iterator<Item = &SigningKey> {
         let count_max = match self.rotation {

@@ -1,26 +1,27 @@
 //! Carries one delivery: renders, signs, posts, decides, records. What it needs of the endpoint is read afresh each time.
 
-use super::custody::Custody;
+use super::{
+    custody::Custody,
+    fault::Fault,
+    parcel::{Parcel, attempt},
+    renderer::Renderer,
+};
 use crate::{
     domain::{
-        body::{self, EventParts},
         contract::Contract,
         directory::Directory,
         endpoint::{Endpoint, OffReason, SwitchedOff},
         event::TEST_EVENT_TYPE,
-        id::AttemptId,
-        outcome::{Attempt, Class, Outcome},
+        outcome::{Class, Outcome},
         port::Carried,
-        request::{self, RequestParts},
         tally::Tally,
         time::Timestamp,
-        verdict::{self, DeadReason, Standing, Verdict},
+        verdict::{self, Standing, Verdict},
     },
-    outbound::{Carrier, Request},
+    outbound::Carrier,
     store::Ledger,
     world::{Clock, Entropy},
 };
-use bytes::Bytes;
 use std::sync::Arc;
 
 pub struct Courier {
@@ -30,15 +31,7 @@ pub struct Courier {
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
     pub tally: Arc<Tally>,
-}
-
-/// What can be sent: the body and the endpoint it was rendered for.
-struct Parcel {
-    endpoint: Arc<Endpoint>,
-    app_uid: String,
-    livemode: bool,
-    public_id: String,
-    body: Bytes,
+    pub renderer: Renderer,
 }
 
 impl Courier {
@@ -51,45 +44,40 @@ impl Courier {
         if endpoint.record.off.is_some() && carried.event.event_type != TEST_EVENT_TYPE {
             return;
         }
-        let parcel = match self.pack(carried, endpoint) {
-            Ok(parcel) => parcel,
-            Err(reason) => {
-                custody.conclude(Verdict::Dead { reason, switch_off: false }, None, self.clock.now());
-                return;
-            }
+        let begun_at = self.clock.now();
+        let delivered = match self.pack(carried, &endpoint).await {
+            Ok(parcel) => self.deliver(&mut custody, &parcel).await,
+            Err(fault) => Err(fault),
         };
-        let Err(reason) = self.deliver(&mut custody, &parcel).await else {
-            return self.conclude(custody, &parcel.endpoint);
-        };
-        custody.conclude(Verdict::Dead { reason, switch_off: false }, None, self.clock.now());
+        match delivered {
+            Ok(()) => self.conclude(custody, &endpoint),
+            Err(fault) => self.not_sent(custody, &endpoint, begun_at, fault),
+        }
     }
 
-    fn pack(&self, carried: &Carried, endpoint: Arc<Endpoint>) -> Result<Parcel, DeadReason> {
+    async fn pack(&self, carried: &Carried, endpoint: &Arc<Endpoint>) -> Result<Parcel, Fault> {
         let Some(entry) = self.directory.app_by_id(carried.delivery.app) else {
-            return Err(DeadReason::SerialisationFailed);
+            return Err(Fault::no_payload("the app was deleted"));
         };
-        let app = entry.app();
-        let event = &carried.event;
-        let mut parcel = Parcel {
-            public_id: event.public_id(app.id_prefix()),
-            app_uid: app.uid.clone(),
-            livemode: app.settings.livemode,
-            endpoint,
-            body: Bytes::new(),
-        };
-        let contract = &*parcel.endpoint.contract;
-        let render = || body::render(contract, &parcel.parts(carried), carried.delivery.root);
-        let rendered = if body::depends_on_delivery(contract) {
-            render()
-        } else {
-            event.bodies.get_or_render(parcel.endpoint.contract_hash, render)
-        };
-        parcel.body = rendered.map_err(|_| DeadReason::SerialisationFailed)?;
-        Ok(parcel)
+        let payload = self.renderer.payload(&self.directory, &carried.event, endpoint).await?;
+        Parcel::pack(carried, &entry.app(), endpoint.clone(), payload)
+    }
+
+    /// Not even a request: that is in the history too, with why, and takes no number's place.
+    fn not_sent(&self, mut custody: Custody, endpoint: &Endpoint, begun_at: Timestamp, fault: Fault) {
+        let now = self.clock.now();
+        let mut outcome = Outcome::failed(Class::Local, fault.error);
+        outcome.timings.total_us = now.since(begun_at).as_micros() as u32;
+        self.tally.attempt(Class::Local);
+        custody.came_back(attempt(endpoint, begun_at, outcome));
+        match fault.ends {
+            Some(reason) => custody.conclude(Verdict::Dead { reason, switch_off: false }, None, now),
+            None => self.conclude(custody, endpoint),
+        }
     }
 
     /// One request, and a second at once if a kept-alive connection turned out to be gone.
-    async fn deliver(&self, custody: &mut Custody, parcel: &Parcel) -> Result<(), DeadReason> {
+    async fn deliver(&self, custody: &mut Custody, parcel: &Parcel) -> Result<(), Fault> {
         for fresh in [false, true] {
             let Some(carried) = custody.carried() else { return Ok(()) };
             let started_at = self.clock.now();
@@ -100,7 +88,7 @@ impl Courier {
             verdict::classify(&mut outcome, &parcel.endpoint.contract);
             self.tally.attempt(outcome.class);
             let is_stale = outcome.class == Class::StaleConnection;
-            custody.came_back(parcel.attempt(started_at, outcome));
+            custody.came_back(attempt(&parcel.endpoint, started_at, outcome));
             if !is_stale {
                 break;
             }
@@ -129,62 +117,5 @@ impl Courier {
             matches!(verdict, Verdict::Dead { switch_off: true, .. }) && event.event_type != TEST_EVENT_TYPE;
         let off = SwitchedOff { reason: OffReason::Gone, at: ended_at, waiting: contract.off.waiting };
         custody.conclude(verdict, is_gone.then_some(off), ended_at);
-    }
-}
-
-impl Parcel {
-    fn parts<'a>(&'a self, carried: &'a Carried) -> EventParts<'a> {
-        EventParts {
-            public_id: &self.public_id,
-            own_id: carried.event.id,
-            event_type: &carried.event.event_type,
-            created_at: carried.event.created_at,
-            data: &carried.event.data,
-            app_uid: &self.app_uid,
-            livemode: self.livemode,
-            payload_version: "1",
-        }
-    }
-
-    fn request(
-        &self,
-        carried: &Carried,
-        position: u32,
-        now: Timestamp,
-        fresh: bool,
-    ) -> Result<Request, DeadReason> {
-        let endpoint = &*self.endpoint;
-        let signer = endpoint.signer.as_ref().ok_or(DeadReason::SigningFailed)?;
-        let parts = self.parts(carried);
-        let delivery = &carried.delivery;
-        let request = RequestParts {
-            event: &parts,
-            root: delivery.root,
-            attempt: AttemptId { delivery: delivery.id, position },
-            number: delivery.attempt_count + 1,
-            now,
-            body: &self.body,
-        };
-        let headers =
-            request::headers(&endpoint.contract, signer, &request).map_err(|_| DeadReason::SigningFailed)?;
-        Ok(Request {
-            lane: endpoint.id(),
-            target: endpoint.target.clone(),
-            headers,
-            extra_headers: endpoint.headers.clone(),
-            body: self.body.clone(),
-            timeout: endpoint.contract.timeout,
-            https_only: endpoint.https_only,
-            fresh,
-        })
-    }
-
-    fn attempt(&self, started_at: Timestamp, outcome: Outcome) -> Attempt {
-        Attempt {
-            started_at,
-            outcome,
-            contract: self.endpoint.contract_hash,
-            endpoint_revision: self.endpoint.record.revision,
-        }
     }
 }

@@ -1,22 +1,28 @@
 //! The engine: takes what is due, no more than it has free hands for, carries it, and records what came of it.
 //!
-//! The way of a delivery: the ledger hands it to its lane (`lanes`), `dispatch` sends a courier out, `courier` brings it to
-//! a verdict. What waits in the store is brought in by `scheduler`; `replayer` brings replays forward; `inspector` tries
-//! receivers out; `janitor` keeps house.
+//! The way of a delivery: the ledger hands it to its lane (`lanes`), `dispatch` sends a courier out, `renderer` makes the
+//! payload, `courier` brings it to a verdict. What waits in the store is brought in by `scheduler`; `replayer` brings replays
+//! forward; `inspector` tries receivers out; `janitor` keeps house.
 
 mod courier;
 mod custody;
 mod dispatch;
+mod fault;
 mod hands;
 mod inspector;
 mod janitor;
 mod lane;
 mod lanes;
+mod parcel;
+mod renderer;
 mod replayer;
 mod scheduler;
+mod trial;
+mod turn;
 
 pub use courier::Courier;
 pub use lanes::{EngineLimits, LaneEvents, Lanes};
+pub use renderer::Renderer;
 
 use crate::{
     domain::{id::Ids, port::Handover, time::Timestamp},

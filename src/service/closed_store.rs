@@ -9,7 +9,8 @@ use crate::{
         contract::{Contract, ContractHash},
         endpoint::EndpointRecord,
         event::Event,
-        id::{AppId, DeliveryId, EndpointId, EventId, Ids, InspectionId, KeyId, ReplayId},
+        event_type::EventTypeRecord,
+        id::{AppId, DeliveryId, EndpointId, EventId, EventTypeId, Ids, InspectionId, KeyId, ReplayId},
         inspection::{Inspection, Report},
         key::Key,
         port::{Carried, Hand, Hands},
@@ -157,6 +158,12 @@ impl Registry for Closed {
         closed()
     }
     fn revoke_key(&self, _: KeyId, _: Timestamp, _: Option<Entry>) -> Reply<'_, bool> {
+        closed()
+    }
+    fn put_event_type(&self, _: EventTypeRecord, _: Option<Entry>) -> Reply<'_, bool> {
+        closed()
+    }
+    fn remove_event_type(&self, _: EventTypeId, _: Option<Entry>) -> Reply<'_, bool> {
         closed()
     }
     fn keep_contract(&self, _: ContractHash, _: String) -> Reply<'_, ()> {

@@ -14,6 +14,7 @@ use crate::{
         contract::Contract,
         directory::AppEntry,
         endpoint::{Endpoint, EndpointRecord, EndpointSettings},
+        event_type::{VERSION_NAME_FORM, is_version_name},
         id::{EndpointId, GIVEN_ID_FORM, IDS_AT_ONCE_MAX, is_given_id},
         signer::Signer,
         static_headers,
@@ -39,6 +40,7 @@ pub struct NewEndpoint {
     pub overrides: Option<Value>,
     pub secret: Option<String>,
     pub headers: Option<Vec<(String, String)>>,
+    pub payload_version: Option<String>,
     pub max_in_flight: Option<u32>,
     pub health_url: Option<String>,
     pub description: Option<String>,
@@ -53,6 +55,8 @@ pub struct EndpointPatch {
     pub contract: Patch<String>,
     pub overrides: Patch<Value>,
     pub headers: Patch<Vec<(String, String)>>,
+    /// Null: the data as published.
+    pub payload_version: Patch<String>,
     pub max_in_flight: Patch<u32>,
     pub health_url: Patch<String>,
     pub description: Patch<String>,
@@ -79,6 +83,7 @@ impl Service {
             event_types: new.event_types.unwrap_or_else(every_type),
             contract: new.contract,
             overrides: None,
+            payload_version: new.payload_version,
             max_in_flight: new.max_in_flight,
             health_url: new.health_url,
             description: new.description,
@@ -218,6 +223,7 @@ impl Service {
             let asked = patch.overrides.value().cloned();
             settings.overrides = self.contracts.allowed_overrides(name, layers, asked, caller)?;
         }
+        patch.payload_version.apply(&mut settings.payload_version);
         patch.max_in_flight.apply(&mut settings.max_in_flight);
         patch.health_url.apply(&mut settings.health_url);
         patch.description.apply(&mut settings.description);
@@ -249,6 +255,9 @@ impl Service {
 
     fn check_settings(&self, settings: &EndpointSettings) -> Result<(), Error> {
         Patterns::parse(&settings.event_types)?;
+        if settings.payload_version.as_deref().is_some_and(|version| !is_version_name(version)) {
+            return Err(Error::field("payload_version", format!("must be {VERSION_NAME_FORM}")));
+        }
         let most = self.limits.in_flight_max;
         if settings.max_in_flight.is_some_and(|hands| !(1..=most).contains(&hands)) {
             return Err(Error::field("max_in_flight", format!("must be 1 to {most}")));

@@ -11,6 +11,7 @@ mod contracts;
 pub mod deliveries;
 pub mod endpoints;
 pub mod error;
+pub mod event_types;
 pub mod events;
 pub mod inspections;
 pub mod keys;
@@ -27,6 +28,7 @@ pub mod start;
 pub mod status;
 mod switch;
 mod turns;
+mod workbench;
 
 pub use error::Error;
 pub use patch::Patch;
@@ -51,6 +53,7 @@ use crate::{
 use contracts::Contracts;
 use std::sync::Arc;
 use turns::Turns;
+use workbench::Workbench;
 
 /// What the operator sets for everybody.
 #[derive(Clone, Copy, Debug)]
@@ -104,6 +107,9 @@ pub struct Service {
     readiness: Readiness,
     app_turns: Turns,
     endpoint_turns: Turns,
+    /// Changes of the catalogue happen one after the other.
+    catalogue_turn: tokio::sync::Mutex<()>,
+    workbench: Workbench,
 }
 
 /// Whoever showed a valid key.
@@ -137,6 +143,8 @@ impl Service {
             readiness: Readiness::default(),
             app_turns: Turns::default(),
             endpoint_turns: Turns::default(),
+            catalogue_turn: tokio::sync::Mutex::default(),
+            workbench: Workbench::default(),
         }
     }
 

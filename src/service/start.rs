@@ -3,6 +3,7 @@
 use super::{Error, Service};
 use crate::domain::{
     endpoint::Endpoint,
+    event_type::EventType,
     id::AppId,
     key::{KEY_OF_SETTINGS, Key, KeyHash, Scope},
 };
@@ -17,6 +18,7 @@ pub struct Loaded {
     pub apps: usize,
     pub endpoints: usize,
     pub keys: usize,
+    pub event_types: usize,
 }
 
 impl Service {
@@ -28,6 +30,7 @@ impl Service {
             apps: everything.apps.len(),
             endpoints: everything.endpoints.len(),
             keys: everything.keys.len(),
+            event_types: everything.event_types.len(),
         };
         for app in everything.apps {
             self.directory.put_app(app);
@@ -48,6 +51,12 @@ impl Service {
         }
         for (app, endpoints) in by_app {
             self.directory.load_endpoints(app, endpoints);
+        }
+        for record in everything.event_types {
+            let name = record.name.clone();
+            let event_type = EventType::compile(record)
+                .map_err(|error| Error::Internal(format!("event type {name} cannot be used: {error}")))?;
+            self.directory.put_event_type(&Arc::new(event_type));
         }
         for key in everything.keys.into_iter().filter(|key| key.revoked_at.is_none()) {
             self.directory.put_key(key);

@@ -1,4 +1,4 @@
-//! The registry: apps, endpoints, keys and resolved contracts, as they are stored. The directory is built from it.
+//! The registry: apps, endpoints, keys, event types and resolved contracts, as they are stored. The directory is built from it.
 //!
 //! An `entry` of the audit log is written with its change, and not at all if the change is refused.
 
@@ -8,7 +8,8 @@ use crate::domain::{
     audit::Entry,
     contract::ContractHash,
     endpoint::EndpointRecord,
-    id::{AppId, EndpointId, KeyId},
+    event_type::EventTypeRecord,
+    id::{AppId, EndpointId, EventTypeId, KeyId},
     key::Key,
     time::Timestamp,
 };
@@ -19,6 +20,7 @@ pub struct Everything {
     pub apps: Vec<App>,
     pub endpoints: Vec<EndpointRecord>,
     pub keys: Vec<Key>,
+    pub event_types: Vec<EventTypeRecord>,
 }
 
 /// Whether something new could be stored.
@@ -73,6 +75,13 @@ pub trait Registry: Send + Sync {
     fn add_key(&self, key: Key, entry: Option<Entry>) -> Reply<'_, ()>;
 
     fn revoke_key(&self, key: KeyId, now: Timestamp, entry: Option<Entry>) -> Reply<'_, bool>;
+
+    /// Adds an event type at revision 1, or replaces it by a record whose revision is one higher than the stored one;
+    /// `false` if that is not so, or the name is taken: someone else was faster.
+    fn put_event_type(&self, event_type: EventTypeRecord, entry: Option<Entry>) -> Reply<'_, bool>;
+
+    /// `false` if there is none.
+    fn remove_event_type(&self, event_type: EventTypeId, entry: Option<Entry>) -> Reply<'_, bool>;
 
     /// Keeps a resolved contract under its hash, so that an attempt can be explained later.
     fn keep_contract(&self, hash: ContractHash, document: String) -> Reply<'_, ()>;

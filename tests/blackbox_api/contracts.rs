@@ -175,8 +175,11 @@ async fn a_contract_of_the_operator_s_own_shapes_body_headers_and_signature() {
     let dead = app.post("/events", &json!({ "type": "x", "data": [1] })).await.is(202);
     let dead = app.until_is(&text(&dead["deliveries"][0]["id"]), "dead").await;
     assert_eq!(
-        (&dead["reason"], &dead["attempts"]),
-        (&json!("serialisation_failed"), &json!([])),
+        (&dead["reason"], &dead["last_error"]),
+        (
+            &json!("serialisation_failed"),
+            &json!("the contract sends a flat body, and the event's data is not an object")
+        ),
         "a list cannot be flat"
     );
     assert_eq!(app.get("/dead-letters").await.is(200)["data"][0]["expires_at"], Value::Null, "kept for ever");

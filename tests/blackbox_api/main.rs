@@ -35,6 +35,8 @@ mod lists;
 mod metrics;
 mod openapi;
 mod operating;
+mod payload_faults;
+mod payload_versions;
 mod problems;
 mod publishing;
 mod quotas;

@@ -26,7 +26,7 @@ async fn every_operation_is_complete_and_every_name_is_used_once() {
     let mut ids = BTreeSet::new();
     for Operation { path, method, value } in world.admin.description.operations() {
         let about = format!("{method} {path}");
-        assert!(["get", "post", "patch", "delete"].contains(&method), "{about}");
+        assert!(["get", "post", "put", "patch", "delete"].contains(&method), "{about}");
         assert!(ids.insert(text(&value["operationId"])), "{about}: the operationId is taken");
         assert!(value["summary"].is_string(), "{about}");
         assert!(value["tags"].as_array().unwrap().iter().all(|tag| tags.contains(&text(tag))), "{about}");
@@ -122,7 +122,14 @@ async fn the_examples_of_requests_work_as_they_stand() {
     world.admin.post(&inside("/replays"), &replay).await.is(201);
     let backfill = example("/v1/apps/{app}/endpoints/{endpoint}/backfill", "post");
     world.admin.post(&inside(&format!("/endpoints/{id}/backfill")), &backfill).await.is(201);
+    let types = "/v1/event-types";
+    let made = world.admin.post(types, &example(types, "post")).await.is(201);
+    let (one, trial) = (format!("{types}/{{type}}"), format!("{types}/{{type}}/try"));
+    let name = format!("{types}/{}", text(&made["name"]));
+    let put = example(&one, "put").to_string();
+    world.admin.send("PUT", &name, &[], Some(put.as_bytes())).await.is(200);
+    world.admin.post(&format!("{name}/try"), &example(&trial, "post")).await.is(200);
     let with_body = description.operations().filter(|one| one.value.get("requestBody").is_some()).count();
-    assert_eq!(with_body, 10, "an operation with a body is not tried here");
+    assert_eq!(with_body, 13, "an operation with a body is not tried here");
     assert_ne!(rotation, json!(null));
 }

@@ -29,7 +29,8 @@ impl Ids {
             .replace("{contract}", "standard")
             .replace("{inspection}", &self.inspection)
             .replace("{replay}", &self.replay)
-            .replace("{key}", &self.key);
+            .replace("{key}", &self.key)
+            .replace("{type}", "x");
         assert!(!path.contains('{'), "{template} has a name that this test does not know");
         path
     }
@@ -99,10 +100,15 @@ fn outside_of_apps(method: &str, path: &str) -> Option<u16> {
             | "/metrics"
             | "/openapi.json"
             | "/v1/apps"
+            | "/v1/event-types"
             | "/v1/contracts"
             | "/v1/contracts/{contract}",
         ) => Some(200),
-        ("post", "/v1/apps") | ("post" | "get", "/v1/keys") | ("delete", "/v1/keys/{key}") => Some(403),
+        ("post", "/v1/apps" | "/v1/event-types")
+        | ("post" | "get", "/v1/keys")
+        | ("delete", "/v1/keys/{key}" | "/v1/event-types/{type}")
+        | ("put", "/v1/event-types/{type}") => Some(403),
+        ("get", "/v1/event-types/{type}") | ("post", "/v1/event-types/{type}/try") => Some(404),
         _ => None,
     }
 }

@@ -43,10 +43,6 @@ fn own(stage: &mut Stage, action: Action) -> Entry {
     entry(stage, Some(app), action)
 }
 
-fn here(stage: &mut Stage, action: Action) -> Option<Entry> {
-    Some(own(stage, action))
-}
-
 fn app(stage: &mut Stage, uid: &str) -> App {
     let settings = AppSettings { name: "Shop".into(), ..AppSettings::default() };
     let id = AppId::from_i64(stage.next_id());
@@ -102,39 +98,39 @@ pub(crate) async fn an_entry_reads_back_as_it_was_written(mut stage: Stage) {
 pub(crate) async fn a_change_of_the_registry_leaves_one_entry_and_a_refused_one_none(mut stage: Stage) {
     let first = app(&mut stage, "a");
     let twin = App { id: AppId::from_i64(stage.next_id()), ..first.clone() };
-    let noted = here(&mut stage, Action::AppCreated);
+    let noted = Some(own(&mut stage, Action::AppCreated));
     assert_eq!(stage.store().add_app(first.clone(), noted).await.unwrap(), Added::Added);
-    let noted = here(&mut stage, Action::AppCreated);
+    let noted = Some(own(&mut stage, Action::AppCreated));
     assert_eq!(stage.store().add_app(twin.clone(), noted).await.unwrap(), Added::Taken);
     assert_eq!(count(&stage).await, 1);
     for (app, expected) in [(first.clone(), true), (twin, false)] {
-        let noted = here(&mut stage, Action::AppChanged);
+        let noted = Some(own(&mut stage, Action::AppChanged));
         assert_eq!(stage.store().change_app(app, noted).await.unwrap(), expected);
     }
     assert_eq!(count(&stage).await, 2);
     let endpoint = stage.endpoint_record(first.id);
     for expected in [Added::Added, Added::Taken] {
-        let noted = here(&mut stage, Action::EndpointCreated);
+        let noted = Some(own(&mut stage, Action::EndpointCreated));
         assert_eq!(stage.store().add_endpoint(endpoint.clone(), noted).await.unwrap(), expected);
     }
     assert_eq!(count(&stage).await, 3);
     let mut changed = endpoint.clone();
     changed.revision += 1;
     for expected in [true, false] {
-        let noted = here(&mut stage, Action::EndpointChanged);
+        let noted = Some(own(&mut stage, Action::EndpointChanged));
         assert_eq!(stage.store().change_endpoint(changed.clone(), noted).await.unwrap(), expected);
     }
     assert_eq!(count(&stage).await, 4);
     for expected in [true, false] {
-        let noted = here(&mut stage, Action::EndpointDeleted);
+        let noted = Some(own(&mut stage, Action::EndpointDeleted));
         assert_eq!(stage.store().remove_endpoint(endpoint.id, NOW, noted).await.unwrap(), expected);
     }
     assert_eq!(count(&stage).await, 5);
     let made = key(&mut stage, Scope::Admin);
-    let noted = here(&mut stage, Action::KeyCreated);
+    let noted = Some(own(&mut stage, Action::KeyCreated));
     stage.store().add_key(made.clone(), noted).await.unwrap();
     for expected in [true, false] {
-        let noted = here(&mut stage, Action::KeyRevoked);
+        let noted = Some(own(&mut stage, Action::KeyRevoked));
         assert_eq!(stage.store().revoke_key(made.id, NOW, noted).await.unwrap(), expected);
     }
     let actions: Vec<&str> =
@@ -158,7 +154,7 @@ pub(crate) async fn a_change_of_the_ledger_leaves_one_entry_and_a_refused_one_no
     let unknown = DeliveryId::from_i64(stage.next_id());
     let mut asks = Vec::new();
     for (id, ask) in [(dead, Ask::Close), (dead, Ask::Cancel), (unknown, Ask::Retry), (dead, Ask::Delete)] {
-        let noted = here(&mut stage, Action::DeliveryClosed);
+        let noted = Some(own(&mut stage, Action::DeliveryClosed));
         asks.push(stage.store().ask(stage.app, id, ask, NOW, noted).await.unwrap());
     }
     assert!(
@@ -170,15 +166,15 @@ pub(crate) async fn a_change_of_the_ledger_leaves_one_entry_and_a_refused_one_no
     let event = new.event.id;
     stage.accept(new).await;
     for (event, expected) in [(event, true), (EventId::from_i64(stage.next_id()), false)] {
-        let noted = here(&mut stage, Action::EventErased);
+        let noted = Some(own(&mut stage, Action::EventErased));
         assert_eq!(stage.store().erase_data(stage.app, event, noted).await.unwrap(), expected);
     }
     assert_eq!(count(&stage).await, 3);
     let replay = replay(&mut stage);
-    let noted = here(&mut stage, Action::ReplayBegun);
+    let noted = Some(own(&mut stage, Action::ReplayBegun));
     stage.store().begin_replay(replay.clone(), noted).await.unwrap();
     for is_done in [true, false] {
-        let noted = here(&mut stage, Action::ReplayCancelled);
+        let noted = Some(own(&mut stage, Action::ReplayCancelled));
         let to = ReplayState::Cancelled;
         let changed = stage.store().change_replay(stage.app, replay.id, to, NOW, noted).await.unwrap();
         assert_eq!(matches!(changed, ReplayChanged::Done(_)), is_done);
@@ -255,7 +251,7 @@ pub(crate) async fn a_rare_entry_is_found_behind_ten_thousand_others_in_bounded_
     let settings = AppSettings { name: "Shop".into(), ..AppSettings::default() };
     let app = App { id: stage.app, uid: "a".into(), settings, created_at: NOW, updated_at: NOW };
     let many: Vec<Option<Entry>> =
-        (0..ROWS_EXAMINED_MAX).map(|_| here(&mut stage, Action::AppChanged)).collect();
+        (0..ROWS_EXAMINED_MAX).map(|_| Some(own(&mut stage, Action::AppChanged))).collect();
     let store = stage.shared();
     let writing: Vec<_> = many.into_iter().map(|noted| store.change_app(app.clone(), noted)).collect();
     for written in writing {

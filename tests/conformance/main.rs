@@ -142,6 +142,8 @@ macro_rules! conformance {
                     a_deleted_endpoint_keeps_its_uid_and_loses_its_secrets,
                     a_revoked_key_is_gone_for_good,
                     a_contract_is_kept_under_its_hash,
+                    an_event_type_reads_back_as_it_was_stored_and_goes,
+                    of_two_changes_of_an_event_type_one_is_told_to_read_again,
                 ]
                 browse: [
                     an_event_is_found_by_the_producer_s_id_or_by_ours,

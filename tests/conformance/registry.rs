@@ -1,4 +1,4 @@
-//! The registry: apps, endpoints, keys and contracts read back as they were stored, and nobody overwrites anybody.
+//! The registry: apps, endpoints, keys, event types and contracts read back as they were stored, and nobody overwrites anybody.
 
 use crate::stage::{NOW, Stage, after};
 use posthaste::{
@@ -6,7 +6,8 @@ use posthaste::{
         app::{App, AppSettings},
         contract::{ContractHash, WaitingWhenOff},
         endpoint::{EndpointRecord, EndpointSettings, OffReason, SealedSecret, SwitchedOff},
-        id::{AppId, EndpointId, KeyId},
+        event_type::{EventTypeDocument, EventTypeRecord, VersionDocument},
+        id::{AppId, EndpointId, EventTypeId, KeyId},
         key::{Key, KeyHash, Scope},
         quota::Quota,
     },
@@ -44,6 +45,7 @@ fn full_endpoint(stage: &mut Stage) -> EndpointRecord {
             event_types: vec!["payment.*".into(), "*".into()],
             contract: Some("zerofee".into()),
             overrides: Some(json!({"retry": {"waits": ["1s"]}})),
+            payload_version: Some("2024-01-01".into()),
             max_in_flight: Some(3),
             health_url: Some("https://example.com/health".into()),
             description: Some(String::new()),
@@ -234,4 +236,63 @@ pub(crate) async fn a_contract_is_kept_under_its_hash(mut stage: Stage) {
     stage.reopen();
     assert_eq!(stage.store().contract(hash).await.unwrap().as_deref(), Some("{\"a\":1}"));
     assert_eq!(stage.store().contract(other).await.unwrap(), None);
+}
+
+fn event_type(stage: &mut Stage, name: &str) -> EventTypeRecord {
+    EventTypeRecord {
+        id: EventTypeId::from_i64(stage.next_id()),
+        name: name.into(),
+        document: EventTypeDocument {
+            description: Some("A payment, \u{1f600}".into()),
+            sample: Some(r#"{ "amount": 12345678901234567890, "a":"\u0000" }"#.into()),
+            versions: vec![
+                VersionDocument { name: "1".into(), ..VersionDocument::default() },
+                VersionDocument {
+                    name: "2024-01-01".into(),
+                    description: Some("flat".into()),
+                    schema: Some(json!({ "z": 1, "a": [true, null] })),
+                    function: Some("data => {\n  return data\n}".into()),
+                },
+            ],
+        },
+        revision: 1,
+        created_at: NOW,
+        updated_at: after(1),
+    }
+}
+
+async fn event_types(stage: &Stage) -> Vec<EventTypeRecord> {
+    stage.store().everything().await.unwrap().event_types
+}
+
+pub(crate) async fn an_event_type_reads_back_as_it_was_stored_and_goes(mut stage: Stage) {
+    let (first, second) = (event_type(&mut stage, "payment.created"), event_type(&mut stage, "a"));
+    for record in [&first, &second] {
+        assert!(stage.store().put_event_type(record.clone(), None).await.unwrap());
+    }
+    stage.reopen();
+    assert_eq!(event_types(&stage).await, [first.clone(), second.clone()], "in order of creation");
+    assert!(stage.store().remove_event_type(first.id, None).await.unwrap());
+    assert!(!stage.store().remove_event_type(first.id, None).await.unwrap(), "it is gone already");
+    assert_eq!(event_types(&stage).await, [second]);
+    let again = event_type(&mut stage, "payment.created");
+    assert!(stage.store().put_event_type(again, None).await.unwrap(), "its name is free again");
+}
+
+pub(crate) async fn of_two_changes_of_an_event_type_one_is_told_to_read_again(mut stage: Stage) {
+    let first = event_type(&mut stage, "payment.created");
+    assert!(stage.store().put_event_type(first.clone(), None).await.unwrap());
+    let same_name = event_type(&mut stage, "payment.created");
+    assert!(!stage.store().put_event_type(same_name, None).await.unwrap(), "the name is taken");
+    let document = EventTypeDocument::default();
+    let changed = EventTypeRecord { document, revision: 2, updated_at: after(5), ..first.clone() };
+    assert!(stage.store().put_event_type(changed.clone(), None).await.unwrap());
+    for stale in [
+        first.clone(),
+        EventTypeRecord { revision: 2, ..first.clone() },
+        EventTypeRecord { revision: 4, ..first },
+    ] {
+        assert!(!stage.store().put_event_type(stale, None).await.unwrap());
+    }
+    assert_eq!(event_types(&stage).await, [changed]);
 }

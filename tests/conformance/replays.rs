@@ -283,7 +283,7 @@ pub(crate) async fn other_apps_neither_see_nor_stop_a_replay_and_it_goes_with_it
     assert!(store.replays(other, None, 10).await.unwrap().rows.is_empty());
     let stopped = store.change_replay(other, replay.id, ReplayState::Cancelled, NOW, None).await.unwrap();
     assert_eq!(stopped, ReplayChanged::Absent);
-    assert_eq!(store.replays(stage.app, None, 10).await.unwrap().rows, [replay.clone()]);
+    assert_eq!(store.replays(stage.app, None, 10).await.unwrap().rows, std::slice::from_ref(&replay));
     store.remove_app(stage.app, None).await.unwrap();
     assert_eq!(store.replay(stage.app, replay.id).await.unwrap(), None);
     assert_eq!(store.running_replays().await.unwrap(), []);

@@ -12,7 +12,7 @@ use posthaste::{
         address::AddressPolicy, contract::Contract, directory::Directory, id::Ids, seal::Keyring,
         tally::Tally,
     },
-    engine::{Courier, Engine, EngineLimits, Lanes, Rounds},
+    engine::{Courier, Engine, EngineLimits, Lanes, Renderer, Rounds},
     service::{Limits, Parts, Service},
     store::{
         Cluster, CommitWatch,
@@ -278,6 +278,7 @@ impl Boot {
                 clock: world.clock.clone(),
                 entropy: world.entropy.clone(),
                 tally: Arc::new(Tally::default()),
+                renderer: Renderer::default(),
             },
             cluster: self.store.clone(),
             browse: self.store.clone(),

@@ -13,7 +13,7 @@ use posthaste::{
         tally::Tally,
         time::Timestamp,
     },
-    engine::{Courier, Engine, EngineLimits, Lanes, Rounds},
+    engine::{Courier, Engine, EngineLimits, Lanes, Renderer, Rounds},
     outbound::{Carrier, Posting, Request},
     service::{Caller, Limits, Parts, Service, apps::NewApp, endpoints::NewEndpoint, publish::Publish},
     store::{
@@ -155,6 +155,7 @@ impl Stage {
                 clock: clock.clone(),
                 entropy,
                 tally: Arc::new(Tally::default()),
+                renderer: Renderer::default(),
             },
             cluster: store.clone(),
             browse: store,

@@ -153,7 +153,7 @@ impl<'a> Subject<'a> {
             data: data.as_bytes(),
             app_uid: &self.app.uid,
             livemode: self.app.settings.livemode,
-            payload_version: "1",
+            payload_version: self.endpoint.record.settings.payload_version.as_deref().unwrap_or("1"),
         };
         let signed = body::render(contract, &parts, root)?;
         let number = if probe == Probe::Repeated { 2 } else { 1 };

@@ -126,7 +126,30 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
+#[test]
+fn what_nests_deeper_than_its_bound_is_found_and_brackets_in_strings_are_not_nesting() {
+    let nested = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+    assert!(!is_too_deep(nested(128).as_bytes()) && is_too_deep(nested(129).as_bytes()));
+    assert!(is_too_deep(nested(400_000).as_bytes()));
+    let flat = format!(r#"[{}"\"[[[[",{{}}]"#, "[],".repeat(300));
+    assert!(!is_too_deep(flat.as_bytes()));
+}
+
+fn depth_of(value: &Value) -> u32 {
+    match value {
+        Value::Array(list) => 1 + list.iter().map(depth_of).max().unwrap_or(0),
+        Value::Object(map) => 1 + map.values().map(depth_of).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
 proptest! {
+    #[test]
+    fn depth_agrees_with_a_parser(value in any_json(), pad in "[\\[{\\\\\"]{0,8}") {
+        let value = serde_json::json!([value, pad]);
+        prop_assert_eq!(depth(value.to_string().as_bytes()), depth_of(&value));
+    }
+
     #[test]
     fn a_written_string_reads_back(text: String) {
         for write in [write_string, write_ascii_string] {
@@ -149,6 +172,7 @@ proptest! {
         for input in [&junk[..], text.as_bytes()] {
             write_sorted(&mut Vec::new(), input);
             has_member(input, "event");
+            is_too_deep(input);
         }
     }
 }

@@ -24,7 +24,8 @@ fn newest_id(tx: &Connection) -> rusqlite::Result<i64> {
         "SELECT max(ifnull((SELECT max(id) FROM events), 0), ifnull((SELECT max(id) FROM deliveries), 0),
                     ifnull((SELECT max(id) FROM apps), 0), ifnull((SELECT max(id) FROM endpoints), 0),
                     ifnull((SELECT max(id) FROM keys), 0), ifnull((SELECT max(id) FROM replays), 0),
-                    ifnull((SELECT max(id) FROM audit), 0), ifnull((SELECT id FROM newest), 0),
+                    ifnull((SELECT max(id) FROM audit), 0), ifnull((SELECT max(id) FROM event_types), 0),
+                    ifnull((SELECT id FROM newest), 0),
                     ifnull((SELECT max(id) + ?1 - 1 FROM inspections), 0))",
     )?
     .query_row([inspection::IDS_TAKEN], |row| row.get(0))

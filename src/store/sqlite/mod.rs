@@ -7,6 +7,7 @@ mod browse;
 mod checkpointer;
 mod cluster;
 mod commands;
+mod event_types;
 mod inspections;
 mod ledger;
 mod open;

@@ -1,6 +1,6 @@
 //! Apps, endpoints, keys and contracts: small tables, read whole at start.
 
-use super::{cluster, inspections, row::named};
+use super::{cluster, event_types, inspections, row::named};
 use crate::{
     domain::{
         app::App,
@@ -43,7 +43,8 @@ pub(super) fn everything(connection: &Connection) -> rusqlite::Result<Everything
         .prepare(&format!("SELECT {KEY} FROM keys WHERE revoked_at IS NULL"))?
         .query_map([], key)?
         .collect::<rusqlite::Result<_>>()?;
-    Ok(Everything { apps, endpoints, keys })
+    let event_types = event_types::all(connection)?;
+    Ok(Everything { apps, endpoints, keys, event_types })
 }
 
 fn app(row: &Row<'_>) -> rusqlite::Result<App> {
@@ -114,13 +115,13 @@ fn read_scope(name: &str, app: Option<AppId>) -> rusqlite::Result<Scope> {
         .ok_or_else(|| rusqlite::Error::FromSqlConversionFailure(3, Type::Text, unknown().into()))
 }
 
-fn json<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
+pub(super) fn json<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
     let text: String = row.get(column)?;
     serde_json::from_str(&text)
         .map_err(|error| rusqlite::Error::FromSqlConversionFailure(column, Type::Text, error.into()))
 }
 
-fn to_json(value: &impl serde::Serialize) -> rusqlite::Result<String> {
+pub(super) fn to_json(value: &impl serde::Serialize) -> rusqlite::Result<String> {
     serde_json::to_string(value).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
 }
 

@@ -3,7 +3,7 @@
 use crate::domain::{
     delivery::{Delivery, Reason, ReturnTo, State},
     event::{Event, RenderedBodies},
-    id::{AppId, AuditId, DeliveryId, EndpointId, EventId, InspectionId, KeyId, ReplayId},
+    id::{AppId, AuditId, DeliveryId, EndpointId, EventId, EventTypeId, InspectionId, KeyId, ReplayId},
     inspection::{self, Kind},
     replay::ReplayState,
     time::Timestamp,
@@ -44,6 +44,7 @@ const AT_DUE: [AtDue; 3] = [AtDue::Attempt, AtDue::Exhaust, AtDue::Expire];
 integer_column! {
     Timestamp: |at| at.as_millis(), |n| Some(Timestamp::from_millis(n));
     AppId: |id| id.as_i64(), |n| Some(AppId::from_i64(n));
+    EventTypeId: |id| id.as_i64(), |n| Some(EventTypeId::from_i64(n));
     EndpointId: |id| id.as_i64(), |n| Some(EndpointId::from_i64(n));
     EventId: |id| id.as_i64(), |n| Some(EventId::from_i64(n));
     DeliveryId: |id| id.as_i64(), |n| Some(DeliveryId::from_i64(n));

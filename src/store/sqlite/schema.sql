@@ -50,6 +50,15 @@ CREATE TABLE contracts (
     document TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE event_types (
+    id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    document TEXT NOT NULL,
+    revision INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL
+) STRICT;
+
 -- Deleted apps whose events and deliveries are still being removed, and up to which id that is done.
 CREATE TABLE purges (
     app INTEGER PRIMARY KEY,

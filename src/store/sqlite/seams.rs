@@ -3,7 +3,7 @@
 use super::{
     SqliteStore, audit, browse, cluster,
     commands::{Accept, HandBack, Recording, Refill},
-    inspections, ledger, registry, replays,
+    event_types, inspections, ledger, registry, replays,
     work::{Call, answered},
 };
 use crate::{
@@ -14,7 +14,8 @@ use crate::{
         delivery::State,
         endpoint::EndpointRecord,
         event::Event,
-        id::{AppId, DeliveryId, EndpointId, EventId, InspectionId, KeyId, ReplayId},
+        event_type::EventTypeRecord,
+        id::{AppId, DeliveryId, EndpointId, EventId, EventTypeId, InspectionId, KeyId, ReplayId},
         inspection::{Inspection, Report},
         key::Key,
         port::Carried,
@@ -195,6 +196,14 @@ impl Registry for SqliteStore {
 
     fn revoke_key(&self, key: KeyId, now: Timestamp, entry: Option<Entry>) -> Reply<'_, bool> {
         self.call(move |tx| audit::note(tx, entry.as_ref(), registry::revoke_key(tx, key, now)?))
+    }
+
+    fn put_event_type(&self, event_type: EventTypeRecord, entry: Option<Entry>) -> Reply<'_, bool> {
+        self.call(move |tx| audit::note(tx, entry.as_ref(), event_types::put(tx, &event_type)?))
+    }
+
+    fn remove_event_type(&self, event_type: EventTypeId, entry: Option<Entry>) -> Reply<'_, bool> {
+        self.call(move |tx| audit::note(tx, entry.as_ref(), event_types::remove(tx, event_type)?))
     }
 
     fn keep_contract(&self, hash: ContractHash, document: String) -> Reply<'_, ()> {

@@ -1,0 +1,282 @@
+//! `/v1/event-types`: the catalogue, with the payload versions of each type.
+
+use super::{
+    Api,
+    answer::{self, Answer},
+    auth::{Known, segment},
+    fields::{GivenRaw, fields, read_object},
+    query::{PageParameters, PageView, Query},
+};
+use crate::{
+    domain::{
+        event_type::{EventType, EventTypeDocument, VersionDocument},
+        field::FieldError,
+    },
+    service::event_types::Trial,
+};
+use axum::extract::State;
+use http::{StatusCode, Uri};
+use serde::Serialize;
+use serde_json::{Value, value::RawValue};
+use std::sync::Arc;
+
+fields! {
+    /// A version of a type's data, oldest first; the last is the newest.
+    #[schema(as = NewPayloadVersion, example = json!({
+        "name": "2024-01-01", "function": "data => ({ id: data.id, amount: data.amount.value })",
+    }))]
+    struct VersionFields {
+        /// A date or a name: 1 to 64 characters out of `A-Z a-z 0-9 _ . -`.
+        name: String,
+        description: Option<String>,
+        /// A JSON Schema that this version's data must fit.
+        #[schema(value_type = Option<serde_json::Value>)]
+        schema: Option<Value>,
+        /// JavaScript: one function that makes this version out of the data as published, which it is if absent.
+        function: Option<String>,
+    }
+}
+
+fields! {
+    /// An event type to be.
+    #[schema(as = NewEventType, example = json!({
+        "name": "payment.created", "sample": { "id": "pay_1", "amount": { "value": 1250, "currency": "EUR" } },
+        "versions": [{ "name": "2024-01-01", "function": "data => ({ id: data.id, amount: data.amount.value })" }],
+    }))]
+    struct NewEventTypeFields {
+        /// 1 to 128 characters out of `A-Z a-z 0-9 _ . : -`.
+        name: String,
+        description: Option<String>,
+        /// The data of an example event; every function is tried on it before it is saved.
+        #[schema(value_type = Option<serde_json::Value>)]
+        sample: Option<Value>,
+        /// At most 64.
+        #[schema(value_type = Option<Vec<VersionFields>>)]
+        versions: Option<Value>,
+    }
+}
+
+fields! {
+    /// The whole event type; what is left out is gone.
+    #[schema(as = EventTypePut, example = json!({
+        "sample": { "id": "pay_1", "amount": { "value": 1250, "currency": "EUR" } },
+        "versions": [{ "name": "2024-01-01", "function": "data => ({ id: data.id, amount: data.amount.value })" }],
+    }))]
+    struct EventTypePutFields {
+        description: Option<String>,
+        /// The data of an example event; every function is tried on it before it is saved.
+        #[schema(value_type = Option<serde_json::Value>)]
+        sample: Option<Value>,
+        /// At most 64.
+        #[schema(value_type = Option<Vec<VersionFields>>)]
+        versions: Option<Value>,
+    }
+}
+
+fields! {
+    /// A conversion to try.
+    #[schema(as = VersionTrial, example = json!({ "version": "2024-01-01" }))]
+    struct TrialFields {
+        /// The data of an event; the type's sample if absent.
+        #[schema(value_type = Option<serde_json::Value>)]
+        data: Option<Value>,
+        /// The name of one of the type's versions.
+        version: Option<String>,
+        /// Tried instead of the saved version's; needs an admin key.
+        function: Option<String>,
+        /// Goes with `function`.
+        #[schema(value_type = Option<serde_json::Value>)]
+        schema: Option<Value>,
+    }
+}
+
+/// An event type of the catalogue.
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = EventType, example = json!({
+    "name": "payment.created", "description": null,
+    "sample": { "id": "pay_1", "amount": { "value": 1250, "currency": "EUR" } },
+    "versions": [{
+        "name": "2024-01-01", "description": null, "schema": null,
+        "function": "data => ({ id: data.id, amount: data.amount.value })",
+    }],
+    "created_at": "2026-11-15T09:30:00.000Z", "updated_at": "2026-11-15T09:30:00.000Z",
+}))]
+pub(super) struct EventTypeView {
+    name: String,
+    description: Option<String>,
+    #[schema(value_type = serde_json::Value)]
+    sample: Option<Box<RawValue>>,
+    /// Oldest first; the last is the newest.
+    versions: Vec<VersionView>,
+    #[schema(format = DateTime)]
+    created_at: String,
+    #[schema(format = DateTime)]
+    updated_at: String,
+}
+
+/// A version of a type's data.
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = PayloadVersion)]
+pub(super) struct VersionView {
+    name: String,
+    description: Option<String>,
+    #[schema(value_type = serde_json::Value)]
+    schema: Option<Value>,
+    function: Option<String>,
+}
+
+/// What a version makes of some data.
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = TriedVersion, example = json!({ "version": "2024-01-01", "data": { "id": "pay_1", "amount": 1250 } }))]
+pub(super) struct TriedView {
+    version: String,
+    #[schema(value_type = serde_json::Value)]
+    data: Option<Box<RawValue>>,
+}
+
+impl EventTypeView {
+    fn of(event_type: &EventType) -> Self {
+        let record = event_type.record.clone();
+        let version = |version: VersionDocument| VersionView {
+            name: version.name,
+            description: version.description,
+            schema: version.schema,
+            function: version.function,
+        };
+        Self {
+            name: record.name,
+            description: record.document.description,
+            sample: record.document.sample.and_then(|sample| RawValue::from_string(sample).ok()),
+            versions: record.document.versions.into_iter().map(version).collect(),
+            created_at: record.created_at.rfc3339_millis(),
+            updated_at: record.updated_at.rfc3339_millis(),
+        }
+    }
+}
+
+/// Create an event type
+///
+/// Needs an admin key. Every function is tried on the sample; a bad one is refused by its line.
+#[utoipa::path(
+    post, path = "/v1/event-types", tag = "Event types", request_body = NewEventTypeFields,
+    responses(
+        (status = 201, description = "The event type", body = EventTypeView),
+        (status = 403, description = "Not with an app key"),
+        (status = 409, description = "There is one of this name"),
+    ),
+)]
+pub(super) async fn create_event_type(
+    State(api): State<Arc<Api>>,
+    Known(caller): Known,
+    new: GivenRaw<NewEventTypeFields>,
+) -> Answer {
+    let as_written = new.raw("sample");
+    let NewEventTypeFields { name, description, sample, versions } = new.given;
+    let versions = read_versions(versions)?;
+    let document = EventTypeDocument { description, sample: sample.and(as_written), versions };
+    let made = api.service.add_event_type(caller, name, document).await?;
+    answer::json(StatusCode::CREATED, &EventTypeView::of(&made))
+}
+
+/// List event types
+///
+/// In order of creation.
+#[utoipa::path(
+    get, path = "/v1/event-types", tag = "Event types", params(PageParameters),
+    responses((status = 200, description = "A page of event types", body = PageView<EventTypeView>)),
+)]
+pub(super) async fn list_event_types(State(api): State<Arc<Api>>, _known: Known, uri: Uri) -> Answer {
+    let query = Query::read(&uri, &[])?;
+    let page = api.service.event_types(query.cursor(&api.service)?, query.limit()?);
+    answer::ok(&query.answer(&api.service, page, |event_type| EventTypeView::of(&event_type)))
+}
+
+/// Get an event type
+#[utoipa::path(
+    get, path = "/v1/event-types/{type}", tag = "Event types",
+    responses((status = 200, description = "The event type", body = EventTypeView)),
+)]
+pub(super) async fn get_event_type(State(api): State<Arc<Api>>, _known: Known, uri: Uri) -> Answer {
+    answer::ok(&EventTypeView::of(&*api.service.event_type(&segment(uri.path(), 3)?)?))
+}
+
+/// Replace an event type, or create it
+///
+/// Needs an admin key. Deliveries that wait are made by the new functions.
+#[utoipa::path(
+    put, path = "/v1/event-types/{type}", tag = "Event types", request_body = EventTypePutFields,
+    responses(
+        (status = 200, description = "The event type", body = EventTypeView),
+        (status = 201, description = "The event type, which is new", body = EventTypeView),
+        (status = 403, description = "Not with an app key"),
+        (status = 409, description = "Someone else is changing it"),
+    ),
+)]
+pub(super) async fn put_event_type(
+    State(api): State<Arc<Api>>,
+    Known(caller): Known,
+    uri: Uri,
+    new: GivenRaw<EventTypePutFields>,
+) -> Answer {
+    let (name, as_written) = (segment(uri.path(), 3)?.into_owned(), new.raw("sample"));
+    let EventTypePutFields { description, sample, versions } = new.given;
+    let versions = read_versions(versions)?;
+    let document = EventTypeDocument { description, sample: sample.and(as_written), versions };
+    let (put, is_new) = api.service.put_event_type(caller, name, document).await?;
+    answer::json(if is_new { StatusCode::CREATED } else { StatusCode::OK }, &EventTypeView::of(&put))
+}
+
+/// Delete an event type
+///
+/// Needs an admin key. It can be published as before; endpoints that are pinned to one of its versions get no more of it.
+#[utoipa::path(
+    delete, path = "/v1/event-types/{type}", tag = "Event types",
+    responses((status = 204, description = "Gone"), (status = 403, description = "Not with an app key")),
+)]
+pub(super) async fn delete_event_type(State(api): State<Arc<Api>>, Known(caller): Known, uri: Uri) -> Answer {
+    api.service.remove_event_type(caller, &segment(uri.path(), 3)?).await?;
+    Ok(answer::nothing())
+}
+
+/// Try a payload version
+///
+/// Shows what a version makes of some data, before an endpoint is pinned to it, or, with an admin key, before it is saved.
+#[utoipa::path(
+    post, path = "/v1/event-types/{type}/try", tag = "Event types", request_body = TrialFields,
+    responses(
+        (status = 200, description = "What it makes of the data", body = TriedView),
+        (status = 403, description = "Not with an app key"),
+    ),
+)]
+pub(super) async fn try_event_type(
+    State(api): State<Arc<Api>>,
+    Known(caller): Known,
+    uri: Uri,
+    trial: GivenRaw<TrialFields>,
+) -> Answer {
+    let as_written = trial.raw("data");
+    let TrialFields { data, version, function, schema } = trial.given;
+    let is_draft = function.is_some() || schema.is_some();
+    let draft = is_draft.then(|| VersionDocument { schema, function, ..VersionDocument::default() });
+    let trial = Trial { data: data.and(as_written), version, draft };
+    let (version, made) = api.service.try_version(caller, &segment(uri.path(), 3)?, trial).await?;
+    let data = String::from_utf8(made).ok().and_then(|made| RawValue::from_string(made).ok());
+    answer::ok(&TriedView { version, data })
+}
+
+fn read_versions(versions: Option<Value>) -> Result<Vec<VersionDocument>, FieldError> {
+    let Some(versions) = versions else { return Ok(Vec::new()) };
+    let Value::Array(list) = versions else {
+        return Err(FieldError::new("versions", "must be a list of versions, the oldest first"));
+    };
+    let read = |(place, version)| {
+        let at =
+            |error: FieldError| FieldError { field: format!("versions[{place}].{}", error.field), ..error };
+        let Value::Object(mut version) = version else {
+            return Err(FieldError::new(format!("versions[{place}]"), "must be an object"));
+        };
+        let VersionFields { name, description, schema, function } = read_object(&mut version).map_err(at)?;
+        Ok(VersionDocument { name, description, schema, function })
+    };
+    list.into_iter().enumerate().map(read).collect()
+}

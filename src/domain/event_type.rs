@@ -1,0 +1,139 @@
+//! An event type of the catalogue: a description, a sample of its data, and the payload versions it can be sent in.
+//!
+//! `EventTypeRecord` is the row; `EventType` is the row with its schemas compiled, made once per change. A type that is
+//! not in the catalogue can be published all the same: it is one without versions.
+
+mod catalogue;
+#[cfg(test)]
+mod tests;
+mod version;
+
+pub use catalogue::{Catalogue, NoSuchVersion, ONLY_VERSION, Pinned};
+pub use version::{ConversionFailed, PayloadVersion, VERSION_NAME_FORM, VersionDocument, is_version_name};
+
+use super::{
+    field::FieldError, id::EventTypeId, json, script, subscription::check_event_type, time::Timestamp,
+};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+const VERSIONS_MAX: usize = 64;
+const DESCRIPTION_BYTES_MAX: usize = 4096;
+const SAMPLE_BYTES_MAX: usize = 64 * 1024;
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct EventTypeRecord {
+    pub id: EventTypeId,
+    pub name: String,
+    pub document: EventTypeDocument,
+    /// Grows with every change.
+    pub revision: u32,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+/// What the operator sets; stored as one document.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct EventTypeDocument {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// The data of an example event: JSON, as it was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample: Option<String>,
+    /// Oldest first; the last is the newest.
+    #[serde(default)]
+    pub versions: Vec<VersionDocument>,
+}
+
+/// An event type ready for use.
+#[derive(Debug)]
+pub struct EventType {
+    pub record: EventTypeRecord,
+    versions: Vec<Arc<PayloadVersion>>,
+}
+
+impl EventType {
+    /// Checks everything but whether the functions work, which takes running them.
+    pub fn compile(record: EventTypeRecord) -> Result<Self, FieldError> {
+        check_event_type(&record.name).map_err(|message| FieldError::new("name", message))?;
+        let document = &record.document;
+        check_description("description", document.description.as_deref())?;
+        if let Some(sample) = &document.sample {
+            check_sample(sample)?;
+        }
+        if document.versions.len() > VERSIONS_MAX {
+            return Err(FieldError::new("versions", format!("must be at most {VERSIONS_MAX}")));
+        }
+        let mut versions: Vec<Arc<PayloadVersion>> = Vec::with_capacity(document.versions.len());
+        for (place, version) in document.versions.iter().enumerate() {
+            let at = |field: &str| format!("versions[{place}].{field}");
+            if versions.iter().any(|earlier| *earlier.name == *version.name) {
+                return Err(FieldError::new(at("name"), "is the name of an earlier version too"));
+            }
+            if version.function.is_some() && document.sample.is_none() {
+                let message = "is missing: a function is tried on it before it is saved";
+                return Err(FieldError::new("sample", message));
+            }
+            check_description(&at("description"), version.description.as_deref())?;
+            let compiled = PayloadVersion::compile(version);
+            versions
+                .push(Arc::new(compiled.map_err(|error| FieldError::new(at(&error.field), error.message))?));
+        }
+        Ok(Self { record, versions })
+    }
+
+    /// Oldest first.
+    pub fn versions(&self) -> &[Arc<PayloadVersion>] {
+        &self.versions
+    }
+
+    pub fn version(&self, name: &str) -> Option<&Arc<PayloadVersion>> {
+        self.versions.iter().find(|version| *version.name == *name)
+    }
+
+    pub fn newest(&self) -> Option<&Arc<PayloadVersion>> {
+        self.versions.last()
+    }
+
+    /// Tries every function on the sample, and holds what comes out against the version's schema. Each function has a
+    /// clock of its own.
+    pub fn try_functions<K: FnMut() -> bool + 'static>(
+        &self,
+        clock: impl Fn() -> K,
+    ) -> Result<(), FieldError> {
+        let Some(sample) = &self.record.document.sample else { return Ok(()) };
+        for (place, version) in self.versions.iter().enumerate().filter(|(_, version)| version.has_function())
+        {
+            let tried = version.convert(sample.as_bytes(), clock());
+            tried.map_err(|failed| FieldError::new(format!("versions[{place}].function"), failed))?;
+        }
+        Ok(())
+    }
+}
+
+fn check_description(field: &str, description: Option<&str>) -> Result<(), FieldError> {
+    if description.is_none_or(|text| (1..=DESCRIPTION_BYTES_MAX).contains(&text.len())) {
+        return Ok(());
+    }
+    Err(FieldError::new(field, format!("must be 1 to {DESCRIPTION_BYTES_MAX} bytes")))
+}
+
+fn check_sample(sample: &str) -> Result<(), FieldError> {
+    let refused = |message: String| Err(FieldError::new("sample", message));
+    if sample.len() > SAMPLE_BYTES_MAX {
+        return refused(format!("must be at most {SAMPLE_BYTES_MAX} bytes of JSON"));
+    }
+    if json::is_too_deep(sample.as_bytes()) {
+        return refused("is nested deeper than 128".into());
+    }
+    Ok(())
+}
+
+/// Whether a source is small enough to be kept at all.
+fn check_source(source: &str) -> Result<(), FieldError> {
+    let most = script::SOURCE_BYTES_MAX;
+    if (1..=most).contains(&source.len()) && !source.contains('\0') {
+        return Ok(());
+    }
+    Err(FieldError::new("function", format!("must be 1 to {most} bytes of JavaScript")))
+}

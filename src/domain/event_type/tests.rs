@@ -1,0 +1,143 @@
+//! Types that can be kept, those that cannot and why, and which version an endpoint gets.
+
+use super::*;
+use serde_json::json;
+
+fn record(document: serde_json::Value) -> EventTypeRecord {
+    let now = Timestamp::from_millis(0);
+    EventTypeRecord {
+        id: EventTypeId::from_i64(1),
+        name: "payment.created".into(),
+        document: serde_json::from_value(document).unwrap(),
+        revision: 1,
+        created_at: now,
+        updated_at: now,
+    }
+}
+
+fn compile(document: serde_json::Value) -> Result<EventType, FieldError> {
+    EventType::compile(record(document))
+}
+
+/// Compiled and tried, each function for as long as it is asked a thousand times whether to go on.
+fn saved(document: serde_json::Value) -> Result<EventType, FieldError> {
+    let event_type = compile(document)?;
+    event_type.try_functions(|| {
+        let mut left = 1000;
+        move || {
+            left -= 1;
+            left > 0
+        }
+    })?;
+    Ok(event_type)
+}
+
+#[test]
+fn each_field_outside_its_form_is_named() {
+    let version = |more: serde_json::Value| json!({ "sample": "{}", "versions": [{ "name": "1" }, more] });
+    let long = "x".repeat(70_000);
+    for (document, field) in [
+        (version(json!({ "name": "a b" })), "versions[1].name"),
+        (version(json!({ "name": "" })), "versions[1].name"),
+        (version(json!({ "name": "1" })), "versions[1].name"),
+        (version(json!({ "name": "2", "function": "" })), "versions[1].function"),
+        (version(json!({ "name": "2", "function": long })), "versions[1].function"),
+        (version(json!({ "name": "2", "function": "a\u{0}" })), "versions[1].function"),
+        (version(json!({ "name": "2", "schema": { "type": 5 } })), "versions[1].schema"),
+        (version(json!({ "name": "2", "description": long })), "versions[1].description"),
+        (json!({ "description": "" }), "description"),
+        (json!({ "sample": long }), "sample"),
+        (json!({ "sample": format!("{}{}", "[".repeat(129), "]".repeat(129)) }), "sample"),
+        (json!({ "versions": [{ "name": "1", "function": "data => data" }] }), "sample"),
+        (
+            json!({ "versions": (0..65).map(|n| json!({ "name": n.to_string() })).collect::<Vec<_>>() }),
+            "versions",
+        ),
+    ] {
+        assert_eq!(compile(document.clone()).unwrap_err().field, field, "{document:.200}");
+    }
+    let reserved = EventTypeRecord { name: "webhook.test".into(), ..record(json!({})) };
+    assert_eq!(EventType::compile(reserved).unwrap_err().field, "name");
+    for name in ["2024-01-01", "v2.1_beta", "A", &"x".repeat(64)] {
+        assert!(compile(json!({ "versions": [{ "name": name }] })).is_ok(), "{name}");
+    }
+}
+
+#[test]
+fn a_function_that_fails_on_the_sample_is_refused_by_its_place_and_line() {
+    let with = |function: &str, schema: serde_json::Value| {
+        saved(json!({ "sample": r#"{"amount":5}"#, "versions": [
+            { "name": "1" }, { "name": "2", "function": function, "schema": schema },
+        ] }))
+    };
+    let number = json!({ "properties": { "amount": { "type": "number" } } });
+    assert!(with("d => ({ amount: d.amount })", number.clone()).is_ok());
+    for (function, expected) in [
+        ("d => {\n  return d.x.y\n}", "line 2, column 10: TypeError"),
+        ("d => {", "SyntaxError"),
+        ("d => ({ amount: String(d.amount) })", "the result does not fit the schema at /amount"),
+        ("d => { for (;;); }", "did not finish in time"),
+    ] {
+        let refused = with(function, number.clone()).unwrap_err();
+        assert_eq!(refused.field, "versions[1].function");
+        assert!(refused.message.contains(expected), "{refused}");
+    }
+}
+
+fn catalogue(document: serde_json::Value) -> Catalogue {
+    Catalogue::default().with(Arc::new(compile(document).unwrap()))
+}
+
+#[test]
+fn a_pinned_version_is_found_or_the_ones_there_are_are_named() {
+    let types = catalogue(json!({ "sample": "1", "versions": [
+        { "name": "2023-01-01", "function": "d => d" }, { "name": "2024-01-01" }, { "name": "2025-01-01", "schema": {} },
+    ] }));
+    let pinned = |event_type, version| types.pinned(event_type, version);
+    let is_converted = |version| matches!(pinned("payment.created", version), Ok(Pinned::Converted(_)));
+    assert!(is_converted("2023-01-01") && is_converted("2025-01-01") && !is_converted("2024-01-01"));
+    assert!(
+        matches!(pinned("payment.created", "2024-01-01"), Ok(Pinned::AsPublished(name)) if *name == *"2024-01-01")
+    );
+    assert_eq!(
+        pinned("payment.created", "1").unwrap_err().to_string(),
+        "payment.created has no payload version 1; it has 2023-01-01, 2024-01-01, 2025-01-01"
+    );
+    assert_eq!(types.newest("payment.created").map(|name| &**name), Some("2025-01-01"));
+}
+
+#[test]
+fn a_type_without_versions_has_one_and_so_has_one_that_nobody_described() {
+    let types = catalogue(json!({}));
+    for event_type in ["payment.created", "refund.created"] {
+        assert!(matches!(types.pinned(event_type, "1"), Ok(Pinned::AsPublished(_))));
+        let refused = types.pinned(event_type, "2024-01-01").unwrap_err().to_string();
+        assert_eq!(refused, format!("{event_type} has no payload version 2024-01-01; it has 1"));
+        assert_eq!(types.newest(event_type), None);
+    }
+}
+
+#[test]
+fn a_schema_without_a_function_holds_the_data_as_published_to_it() {
+    let types = catalogue(json!({ "versions": [{ "name": "1", "schema": { "type": "object" } }] }));
+    let Ok(Pinned::Converted(version)) = types.pinned("payment.created", "1") else { panic!() };
+    let as_given = br#"{ "a": 1.0, "big": 12345678901234567890 }"#;
+    assert_eq!(version.convert(as_given, || true).unwrap(), as_given, "byte for byte");
+    let refused = version.convert(b"[]", || true).unwrap_err();
+    assert_eq!(refused.to_string(), "the data does not fit the schema at /: value is not of type \"object\"");
+}
+
+#[test]
+fn the_catalogue_forgets_what_is_taken_out_and_keeps_the_order_of_creation() {
+    let named = |id, name: &str| {
+        let record =
+            EventTypeRecord { id: EventTypeId::from_i64(id), name: name.into(), ..record(json!({})) };
+        Arc::new(EventType::compile(record).unwrap())
+    };
+    let types = Catalogue::default().with(named(2, "a")).with(named(1, "b")).with(named(2, "a"));
+    let names =
+        |types: &Catalogue| types.all().iter().map(|known| known.record.name.clone()).collect::<Vec<_>>();
+    assert_eq!(names(&types), ["b", "a"]);
+    assert_eq!(names(&types.without("b")), ["a"]);
+    assert!(types.without("b").without("a").is_empty() && types.len() == 2);
+}

@@ -1,0 +1,96 @@
+//! One payload version of an event type: a function that makes it out of the data as published, and a schema that
+//! what comes out must fit. Both may be absent.
+
+use super::check_source;
+use crate::domain::{
+    field::FieldError,
+    schema::{Misfit, Schema},
+    script::{self, ScriptError, ScriptLimits},
+};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// What a version may be called, for error messages.
+pub const VERSION_NAME_FORM: &str = "1 to 64 characters out of A-Z a-z 0-9 _ . -, for example \"2024-01-01\"";
+
+pub fn is_version_name(name: &str) -> bool {
+    (1..=64).contains(&name.len())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-'))
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct VersionDocument {
+    pub name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<serde_json::Value>,
+    /// JavaScript; see `domain/script.rs`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub function: Option<String>,
+}
+
+/// A version ready for use.
+#[derive(Debug)]
+pub struct PayloadVersion {
+    pub name: Arc<str>,
+    function: Option<String>,
+    schema: Option<Schema>,
+}
+
+/// Why a version could not be made out of an event's data.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConversionFailed {
+    #[error("{0}")]
+    Function(#[from] ScriptError),
+    #[error("the result {0}")]
+    Result(Misfit),
+    #[error("the data {0}")]
+    Data(Misfit),
+}
+
+impl ConversionFailed {
+    /// Whether another try could end otherwise; everything but the clock is the same every time.
+    pub fn is_out_of_time(&self) -> bool {
+        matches!(self, Self::Function(error) if error.is_out_of_time)
+    }
+}
+
+impl PayloadVersion {
+    pub fn compile(document: &VersionDocument) -> Result<Self, FieldError> {
+        if !is_version_name(&document.name) {
+            return Err(FieldError::new("name", format!("must be {VERSION_NAME_FORM}")));
+        }
+        document.function.as_deref().map_or(Ok(()), check_source)?;
+        let schema = document.schema.as_ref().map(Schema::compile).transpose();
+        Ok(Self {
+            name: document.name.as_str().into(),
+            function: document.function.clone(),
+            schema: schema.map_err(|message| FieldError::new("schema", message))?,
+        })
+    }
+
+    pub fn has_function(&self) -> bool {
+        self.function.is_some()
+    }
+
+    /// Whether this version is the data as published, whatever that is.
+    pub fn is_as_published(&self) -> bool {
+        self.function.is_none() && self.schema.is_none()
+    }
+
+    /// This version of the data. May take long; ends soon after `keep_going` says no.
+    pub fn convert(
+        &self,
+        data: &[u8],
+        keep_going: impl FnMut() -> bool + 'static,
+    ) -> Result<Vec<u8>, ConversionFailed> {
+        let made = match &self.function {
+            Some(source) => script::run(source, data, &ScriptLimits::default(), keep_going)?,
+            None => data.to_vec(),
+        };
+        let misfit = if self.has_function() { ConversionFailed::Result } else { ConversionFailed::Data };
+        self.schema.as_ref().map_or(Ok(()), |schema| schema.check(&made)).map_err(misfit)?;
+        Ok(made)
+    }
+}

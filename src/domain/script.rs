@@ -1,0 +1,183 @@
+//! A payload function: JavaScript in a sandbox of its own for every run, with limits on memory, stack, time and result.
+//!
+//! Nothing in there tells the time or rolls dice, so the same data always gives the same result. The clock is the
+//! caller's: `keep_going` is asked every few thousand steps, and a run ends when it says no.
+
+mod fault;
+#[cfg(test)]
+mod tests;
+
+pub use fault::ScriptError;
+
+use super::json;
+use fault::FILE;
+use rquickjs::{
+    Context, Ctx, Function, Object, Runtime, Value,
+    context::{EvalOptions, intrinsic},
+};
+use std::{cell::Cell, rc::Rc};
+
+/// Larger sources are refused when they are saved.
+pub const SOURCE_BYTES_MAX: usize = 64 * 1024;
+
+/// What one run may use.
+#[derive(Clone, Copy, Debug)]
+pub struct ScriptLimits {
+    pub memory_bytes_max: usize,
+    pub stack_bytes_max: usize,
+    pub result_bytes_max: usize,
+}
+
+impl Default for ScriptLimits {
+    fn default() -> Self {
+        Self {
+            memory_bytes_max: 32 * 1024 * 1024,
+            stack_bytes_max: 256 * 1024,
+            result_bytes_max: 4 * 1024 * 1024,
+        }
+    }
+}
+
+/// The language without its clock and its dice: no `Date`, no `performance`, no weak references that would show when
+/// memory is tidied. Promises are there because the engine needs them for `async`, which is refused in words below.
+type Intrinsics = (
+    intrinsic::Eval,
+    intrinsic::RegExpCompiler,
+    intrinsic::RegExp,
+    intrinsic::Json,
+    intrinsic::MapSet,
+    intrinsic::Promise,
+);
+
+/// What of the base language has to go as well, by object and name.
+const REMOVED: [(Option<&str>, &str); 4] =
+    [(Some("Math"), "random"), (None, "Promise"), (None, "queueMicrotask"), (None, "AsyncDisposableStack")];
+
+/// JSON has no such numbers: written as `null` they would be lost silently.
+const REFUSE_WHAT_JSON_CANNOT_HOLD: &str = "(function (key, value) {
+    if (typeof value === 'number' && value - value !== 0)
+        throw (key === '' ? 'the result' : 'the result\\'s member \"' + key + '\"') + ' is ' + value + ', which JSON cannot hold';
+    return value;
+})";
+
+/// Calls the function that `source` is with `data`, and gives its result as JSON.
+pub fn run(
+    source: &str,
+    data: &[u8],
+    limits: &ScriptLimits,
+    mut keep_going: impl FnMut() -> bool + 'static,
+) -> Result<Vec<u8>, ScriptError> {
+    if let Some(number) = json::first_inexact(data) {
+        return Err(ScriptError::new(format!(
+            "the data has the number {number:.40}, which JavaScript would change; send it as a string"
+        )));
+    }
+    let broken = |_| ScriptError::new("the sandbox could not be made");
+    let runtime = Runtime::new().map_err(broken)?;
+    runtime.set_memory_limit(limits.memory_bytes_max);
+    runtime.set_max_stack_size(limits.stack_bytes_max);
+    let is_stopped = Rc::new(Cell::new(false));
+    let stopped = is_stopped.clone();
+    runtime.set_interrupt_handler(Some(Box::new(move || {
+        stopped.set(stopped.get() || !keep_going());
+        stopped.get()
+    })));
+    let context = Context::custom::<Intrinsics>(&runtime).map_err(broken)?;
+    let result = context.with(|ctx| {
+        let converted = convert(&ctx, source, data);
+        converted.map_err(|failed| failed.into_error(&ctx, source))
+    });
+    // Whatever it says about being stopped, that is what happened.
+    let result = if is_stopped.get() { Err(ScriptError::out_of_time()) } else { result };
+    let result = result?;
+    if result.len() > limits.result_bytes_max {
+        let (bytes, most) = (result.len(), limits.result_bytes_max);
+        return Err(ScriptError::new(format!("the result has {bytes} bytes; at most {most} are allowed")));
+    }
+    if json::is_too_deep(&result) {
+        return Err(ScriptError::new("the result is nested deeper than 128"));
+    }
+    Ok(result)
+}
+
+/// Why nothing came of it: a thrown value, which waits in the context, or our own words.
+enum Failed {
+    Thrown,
+    Said(String),
+}
+
+impl From<rquickjs::Error> for Failed {
+    fn from(error: rquickjs::Error) -> Self {
+        match error {
+            rquickjs::Error::Exception => Self::Thrown,
+            rquickjs::Error::Allocation => Self::Said(fault::OUT_OF_MEMORY.into()),
+            other => Self::Said(other.to_string()),
+        }
+    }
+}
+
+impl Failed {
+    fn into_error(self, ctx: &Ctx<'_>, source: &str) -> ScriptError {
+        match self {
+            Self::Thrown => ScriptError::thrown(ctx, source),
+            Self::Said(message) => ScriptError::new(message),
+        }
+    }
+}
+
+fn convert(ctx: &Ctx<'_>, source: &str, data: &[u8]) -> Result<Vec<u8>, Failed> {
+    take_away(ctx)?;
+    // Made before any foreign code runs, which could replace what they are made of.
+    let refuse: Function<'_> = ctx.eval(REFUSE_WHAT_JSON_CANNOT_HOLD)?;
+    let data = ctx.json_parse(data).map_err(|_| Failed::Said("the data is not JSON".into()))?;
+    let function: Value<'_> = ctx.eval_with_options(wrapped(source), options())?;
+    let Some(function) = function.as_function() else {
+        let message = format!(
+            "must be one function, for example `data => ({{ id: data.id }})`; it is {}",
+            named(&function)
+        );
+        return Err(Failed::Said(message));
+    };
+    let result: Value<'_> = function.call((data,))?;
+    if result.is_promise() {
+        return Err(Failed::Said("returned a promise: a function cannot be async here".into()));
+    }
+    match ctx.json_stringify_replacer(result.clone(), refuse)? {
+        Some(text) => Ok(text.to_string()?.into_bytes()),
+        None => Err(Failed::Said(format!("returned {}, which is no JSON", named(&result)))),
+    }
+}
+
+fn take_away(ctx: &Ctx<'_>) -> rquickjs::Result<()> {
+    for (object, name) in REMOVED {
+        let holder: Object<'_> = match object {
+            Some(object) => ctx.globals().get(object)?,
+            None => ctx.globals(),
+        };
+        holder.remove(name)?;
+    }
+    Ok(())
+}
+
+/// On the line it stands on, so that errors name the author's lines; a comment at the end stays one.
+fn wrapped(source: &str) -> String {
+    let source = source.trim_end().trim_end_matches(';');
+    format!("({source}\n)")
+}
+
+fn options() -> EvalOptions {
+    let mut options = EvalOptions::default();
+    options.strict = true;
+    options.filename = Some(FILE.to_owned());
+    options
+}
+
+fn named(value: &Value<'_>) -> String {
+    match value.type_name() {
+        "undefined" => "undefined".to_owned(),
+        "null" => "null".to_owned(),
+        "int" | "float" => "a number".to_owned(),
+        vowel @ ("array" | "object") => format!("an {vowel}"),
+        other => format!("a {other}"),
+    }
+}

@@ -1,0 +1,97 @@
+//! What went wrong in a payload function, in words and by its line.
+
+use rquickjs::{Ctx, Value, convert::Coerced};
+use std::fmt;
+
+/// The name that the source has in the engine's traces.
+pub(super) const FILE: &str = "payload-function";
+pub(super) const OUT_OF_MEMORY: &str = "ran out of memory";
+const MESSAGE_CHARS_MAX: usize = 300;
+
+/// Why a run gave no result.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct ScriptError {
+    /// Of the source, from 1; absent where the fault is in no line of it.
+    pub line: Option<u32>,
+    pub column: Option<u32>,
+    pub message: String,
+    /// It was stopped. Everything else happens again in exactly the same way however often it is tried.
+    pub is_out_of_time: bool,
+}
+
+impl fmt::Display for ScriptError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.line, self.column) {
+            (Some(line), Some(column)) => write!(f, "line {line}, column {column}: {}", self.message),
+            (Some(line), None) => write!(f, "line {line}: {}", self.message),
+            _ => f.write_str(&self.message),
+        }
+    }
+}
+
+impl ScriptError {
+    pub(super) fn new(message: impl Into<String>) -> Self {
+        Self { line: None, column: None, message: message.into(), is_out_of_time: false }
+    }
+
+    pub(super) fn out_of_time() -> Self {
+        Self { is_out_of_time: true, ..Self::new("did not finish in time") }
+    }
+
+    /// What waits in the context as thrown.
+    pub(super) fn thrown(ctx: &Ctx<'_>, source: &str) -> Self {
+        let value = ctx.catch();
+        let Some(exception) = value.as_exception() else {
+            return Self::new(shortened(&thrown_value(&value)));
+        };
+        let name = exception.get::<_, Option<Coerced<String>>>("name").ok().flatten();
+        let name = name.map_or_else(|| "Error".to_owned(), |name| name.0);
+        let message = match exception.message().as_deref() {
+            Some("out of memory") if name == "InternalError" => OUT_OF_MEMORY.to_owned(),
+            None | Some("") => name,
+            // The author's own words need no kind of error before them.
+            Some(message) if name == "Error" => message.to_owned(),
+            Some(message) => format!("{name}: {message}"),
+        };
+        let place = exception.stack().and_then(|stack| place_in(&stack, source));
+        Self {
+            line: place.map(|(line, _)| line),
+            column: place.and_then(|(_, column)| column),
+            ..Self::new(shortened(&message))
+        }
+    }
+}
+
+fn thrown_value(value: &Value<'_>) -> String {
+    if let Some(text) = value.as_string().and_then(|text| text.to_string().ok()) {
+        return text;
+    }
+    // The engine throws null where there is not even room for an error.
+    if value.is_null() {
+        return format!("threw null, or {OUT_OF_MEMORY}");
+    }
+    let text = value.get::<Coerced<String>>().map(|text| text.0);
+    text.map_or_else(|_| "threw something that is no Error".to_owned(), |text| format!("threw {text}"))
+}
+
+/// The first place in a trace that is in the source: its line and, unless it had to be corrected, its column.
+fn place_in(stack: &str, source: &str) -> Option<(u32, Option<u32>)> {
+    let (_, place) = stack.split_once(&format!("{FILE}:"))?;
+    let mut numbers = place.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
+    let (line, column) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
+    let last_line = source.lines().count().max(1) as u32;
+    match line {
+        // A parenthesis was put before the source.
+        1 => Some((1, Some(column.saturating_sub(1).max(1)))),
+        // It ended too early: that shows on the line which was put after it.
+        line if line > last_line => Some((last_line, None)),
+        line => Some((line, Some(column))),
+    }
+}
+
+fn shortened(message: &str) -> String {
+    if message.chars().count() <= MESSAGE_CHARS_MAX {
+        return message.to_owned();
+    }
+    message.chars().take(MESSAGE_CHARS_MAX).chain(['…']).collect()
+}

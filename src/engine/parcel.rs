@@ -1,0 +1,123 @@
+//! What can be sent: a body, and the endpoint that it was rendered for. Signed afresh at each attempt.
+
+use super::fault::Fault;
+use crate::{
+    domain::{
+        app::App,
+        body::{self, EventParts},
+        endpoint::Endpoint,
+        event::Payload,
+        id::AttemptId,
+        outcome::{Attempt, Outcome},
+        port::Carried,
+        request::{self, Header, RequestParts},
+        signer::{Signer, SigningFailed},
+        time::Timestamp,
+    },
+    outbound::Request,
+};
+use bytes::Bytes;
+use std::sync::Arc;
+
+pub(super) struct Parcel {
+    pub(super) endpoint: Arc<Endpoint>,
+    app_uid: String,
+    livemode: bool,
+    public_id: String,
+    payload: Payload,
+    body: Bytes,
+}
+
+impl Parcel {
+    /// Renders the body, unless that was done for another endpoint that gets the same.
+    pub(super) fn pack(
+        carried: &Carried,
+        app: &App,
+        endpoint: Arc<Endpoint>,
+        payload: Payload,
+    ) -> Result<Self, Fault> {
+        let event = &carried.event;
+        let mut parcel = Self {
+            public_id: event.public_id(app.id_prefix()),
+            app_uid: app.uid.clone(),
+            livemode: app.settings.livemode,
+            endpoint,
+            payload,
+            body: Bytes::new(),
+        };
+        let contract = &*parcel.endpoint.contract;
+        let render = || body::render(contract, &parcel.parts(carried), carried.delivery.root);
+        let rendered = if body::depends_on_delivery(contract) {
+            render()
+        } else {
+            event.bodies.get_or_render(parcel.endpoint.contract_hash, &parcel.payload, render)
+        };
+        parcel.body = rendered?;
+        Ok(parcel)
+    }
+
+    fn parts<'a>(&'a self, carried: &'a Carried) -> EventParts<'a> {
+        EventParts {
+            public_id: &self.public_id,
+            own_id: carried.event.id,
+            event_type: &carried.event.event_type,
+            created_at: carried.event.created_at,
+            data: self.payload.data(&carried.event),
+            app_uid: &self.app_uid,
+            livemode: self.livemode,
+            payload_version: self.payload.version(),
+        }
+    }
+
+    pub(super) fn request(
+        &self,
+        carried: &Carried,
+        position: u32,
+        now: Timestamp,
+        fresh: bool,
+    ) -> Result<Request, Fault> {
+        let endpoint = &*self.endpoint;
+        let parts = self.parts(carried);
+        let delivery = &carried.delivery;
+        let request = RequestParts {
+            event: &parts,
+            root: delivery.root,
+            attempt: AttemptId { delivery: delivery.id, position },
+            number: delivery.attempt_count + 1,
+            now,
+            body: &self.body,
+        };
+        let mut headers = signed(endpoint, &request);
+        for _ in 1..endpoint.contract.rendering.tries {
+            headers = headers.or_else(|_| signed(endpoint, &request));
+        }
+        Ok(Request {
+            lane: endpoint.id(),
+            target: endpoint.target.clone(),
+            headers: headers?,
+            extra_headers: endpoint.headers.clone(),
+            body: self.body.clone(),
+            timeout: endpoint.contract.timeout,
+            https_only: endpoint.https_only,
+            fresh,
+        })
+    }
+}
+
+fn signed(endpoint: &Endpoint, request: &RequestParts<'_>) -> Result<Vec<Header>, SigningFailed> {
+    if let Some(signer) = &endpoint.signer {
+        return request::headers(&endpoint.contract, signer, request);
+    }
+    let signer = Signer::prepare_what_fits(&endpoint.contract, &endpoint.secrets)?;
+    request::headers(&endpoint.contract, &signer, request)
+}
+
+/// One row of history about this endpoint as it is now.
+pub(super) fn attempt(endpoint: &Endpoint, started_at: Timestamp, outcome: Outcome) -> Attempt {
+    Attempt {
+        started_at,
+        outcome,
+        contract: endpoint.contract_hash,
+        endpoint_revision: endpoint.record.revision,
+    }
+}

@@ -1,0 +1,207 @@
+//! Deliveries whose payload cannot be made or signed: how they end, that they say why, that they are delivered after the
+//! fix, and that they cost nobody else anything.
+
+use crate::{
+    harness::{Behaviour, wait_until},
+    payload_versions::{TYPE, payment, publish, put},
+    world::{App, HOOK, WITHIN, World, receiver, slow, text},
+};
+use serde_json::{Value, json};
+
+/// The delivery once it is dead, which must be for this reason, with one unnumbered row that says this.
+async fn dead(app: &App, delivery: &str, reason: &str, said: &str) {
+    let dead = app.until_is(delivery, "dead").await;
+    assert_eq!((&dead["reason"], &dead["attempt_count"]), (&json!(reason), &json!(0)), "{dead:#}");
+    let attempt = dead["attempts"].as_array().unwrap().last().unwrap();
+    assert_eq!((&attempt["class"], &attempt["number"]), (&json!("local"), &Value::Null), "{dead:#}");
+    assert!(text(&attempt["error"]).contains(said), "{dead:#}");
+    assert_eq!(dead["last_error"], attempt["error"]);
+    let letters = app.get("/dead-letters").await.is(200);
+    assert!(
+        letters["data"].as_array().unwrap().iter().any(|letter| letter["id"] == *delivery),
+        "{letters:#}"
+    );
+}
+
+async fn replayed(app: &App, delivery: &str, rows: usize) {
+    app.act(&format!("/deliveries/{delivery}/replay")).await.is(202);
+    let delivered = app.until_is(delivery, "delivered").await;
+    let attempts = delivered["attempts"].as_array().unwrap();
+    assert_eq!((attempts.len(), &delivered["attempt_count"]), (rows, &json!(1)), "{delivered:#}");
+    assert_eq!((&attempts[rows - 1]["number"], &attempts[rows - 1]["class"]), (&json!(1), &json!("ok")));
+    assert_eq!(delivered["last_error"], Value::Null);
+}
+
+#[tokio::test]
+async fn what_cannot_be_made_is_dead_says_why_and_is_delivered_after_the_fix() {
+    let world = World::start().await;
+    let receiver = receiver(200).await;
+    let app = world.app().await;
+    app.endpoint(&receiver.url(HOOK), json!({ "payload_version": "2023-01-01" })).await;
+    let good = r#"{"id":"pay_9","amount":{"value":5}}"#;
+    let missing = publish(&app, "payment.created", good).await.remove(0);
+    let said = "payment.created has no payload version 2023-01-01; it has 1";
+    dead(&app, &missing, "serialisation_failed", said).await;
+    app.act(&format!("/deliveries/{missing}/retry")).await.is(202);
+    let back = app.until(&missing, "back", |one| one["attempts"].as_array().unwrap().len() == 2).await;
+    assert_eq!((&back["status"], &back["reason"]), (&json!("dead"), &json!("serialisation_failed")));
+    put(&world, TYPE, &payment(), 201).await;
+    replayed(&app, &missing, 3).await;
+
+    let thrown = publish(&app, "payment.created", r#"{"id":"pay_9"}"#).await.remove(0);
+    dead(
+        &app,
+        &thrown,
+        "serialisation_failed",
+        "payload version 2023-01-01 of payment.created: line 3, column ",
+    )
+    .await;
+    let misfit = publish(&app, "payment.created", r#"{"id":"pay_9","amount":{"value":"5"}}"#).await.remove(0);
+    dead(
+        &app,
+        &misfit,
+        "serialisation_failed",
+        "the result does not fit the schema at /amount: value is not of type \"integer\"",
+    )
+    .await;
+    let mut fixed = payment();
+    fixed["versions"][0]["function"] = json!("d => ({ id: d.id, amount: Number(d.amount?.value ?? 0) })");
+    put(&world, TYPE, &fixed, 200).await;
+    for delivery in [thrown, misfit] {
+        replayed(&app, &delivery, 2).await;
+    }
+    world.admin.delete(TYPE).await.is(204);
+    let gone = publish(&app, "payment.created", r#"{"id":"pay_10","amount":{"value":5}}"#).await.remove(0);
+    dead(&app, &gone, "serialisation_failed", said).await;
+    assert_eq!(receiver.count_at(HOOK), 3, "nothing half made was sent");
+}
+
+/// Works on its sample, and for ever on an event that asks for it.
+fn endless(name: &str) -> Value {
+    json!({ "name": name, "sample": {}, "versions": [
+        { "name": "v1", "function": "data => { while (data.loop); return { made: true } }" },
+    ] })
+}
+
+#[tokio::test]
+async fn an_endless_function_keeps_nobody_else_waiting() {
+    let world = World::start().await;
+    let receiver = receiver(200).await;
+    let app = world.app().await;
+    for name in ["bad.one", "bad.two", "good.one"] {
+        world.admin.post("/v1/event-types", &endless(name)).await.is(201);
+    }
+    // So long that none of them can end within this test.
+    let overrides = json!({ "rendering": { "tries": 3, "timeout": "1m" }, "timeout": "5s" });
+    for path in ["/one", "/two"] {
+        app.endpoint(&receiver.url(path), json!({ "payload_version": "v1", "overrides": overrides })).await;
+    }
+    let mut stuck = Vec::new();
+    for n in 0..5 {
+        for name in ["bad.one", "bad.two"] {
+            let event = json!({ "type": name, "data": { "loop": true, "n": n } });
+            let published = app.post("/events", &event).await.is(202);
+            stuck.extend(published["deliveries"].as_array().unwrap().iter().map(|one| text(&one["id"])));
+        }
+    }
+    let mut others = Vec::new();
+    for n in 0..20 {
+        // Other types of the same endpoints, and other events of the same types.
+        for name in ["good.one", "unknown.type", "bad.one"] {
+            let event = json!({ "type": name, "data": { "n": n } });
+            let published = app.post("/events", &event).await.is(202);
+            others.extend(
+                published["deliveries"].as_array().unwrap().iter().map(|one| (name, text(&one["id"]))),
+            );
+        }
+    }
+    for (name, delivery) in &others {
+        match *name {
+            "unknown.type" => drop(app.until_is(delivery, "dead").await),
+            _ => drop(app.until_is(delivery, "delivered").await),
+        }
+    }
+    let put_back = async || {
+        let mut rows = Vec::new();
+        for delivery in &stuck {
+            let now = app.delivery(delivery).await;
+            assert!(["in_flight", "pending"].contains(&now["status"].as_str().unwrap()), "{now:#}");
+            rows.extend(now["attempts"].as_array().unwrap().clone());
+        }
+        assert!(rows.iter().all(|row| row["class"] == "local" && row["number"].is_null()), "{rows:#?}");
+        rows.iter().any(|row| text(&row["error"]).contains("is being made for another event"))
+    };
+    wait_until("one that did not get its turn went back", WITHIN, put_back).await;
+}
+
+#[tokio::test]
+async fn an_endless_function_is_tried_as_often_as_the_contract_says_and_then_failed() {
+    let world = World::start().await;
+    let receiver = receiver(200).await;
+    let app = world.app().await;
+    world.admin.post("/v1/event-types", &endless("bad.one")).await.is(201);
+    let overrides = json!({ "rendering": { "tries": 2, "timeout": "200ms" } });
+    app.endpoint(&receiver.url(HOOK), json!({ "payload_version": "v1", "overrides": overrides })).await;
+    let delivery = publish(&app, "bad.one", r#"{"loop":true}"#).await.remove(0);
+    dead(&app, &delivery, "serialisation_failed", "did not finish within 200ms, tried 2 times").await;
+    put(&world, "/v1/event-types/bad.one", &json!({ "versions": [{ "name": "v1" }] }), 200).await;
+    replayed(&app, &delivery, 2).await;
+}
+
+const OWN: &str = r#"
+name = "own"
+description = "A contract of the operator's own"
+timeout = "3s"
+body = { fields = [{ name = "data", from = "data" }] }
+signature = { header = "X-Own", signs = "{body}", hmac_sha256 = "{signature}", encoding = "hex" }
+secret = { key = "text" }
+retry = { waits = ["1m"] }
+"#;
+
+#[tokio::test]
+async fn a_secret_that_cannot_sign_is_said_and_a_new_one_delivers() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("own.toml");
+    std::fs::write(&file, OWN).unwrap();
+    let mut world = World::start_with(&[("CONTRACTS_DIR", folder.path().to_str().unwrap())]).await;
+    let receiver = receiver(200).await;
+    let mut app = world.app().await;
+    let more = json!({ "contract": "own", "secret": "a text that is no base64", "overrides": {} });
+    let endpoint = app.endpoint(&receiver.url(HOOK), more).await;
+    app.until_is(&app.deliver().await, "delivered").await;
+    // The operator decides that secrets are base64, with both signing during a rotation; the stored one is not.
+    std::fs::write(&file, OWN.replace(r#"key = "text""#, r#"key = "base64", rotation = "both""#)).unwrap();
+    assert_eq!(world.node.stop().await, Some(0));
+    world.node = world.home.start().await;
+    app.api.address = world.node.client.address();
+    let delivery = app.deliver().await;
+    dead(&app, &delivery, "signing_failed", "cannot sign under its contract: it must be \"\" and base64")
+        .await;
+    assert_eq!(receiver.count_at(HOOK), 1);
+    app.act(&format!("/endpoints/{endpoint}/secret/rotate")).await.is(200);
+    replayed(&app, &delivery, 2).await;
+    assert_eq!(
+        receiver.receipts_at(HOOK)[1].header("x-own").len(),
+        64,
+        "one signature, of the secret that can"
+    );
+}
+
+#[tokio::test]
+async fn a_retry_after_a_failure_of_the_receiver_is_made_by_the_function_of_that_moment() {
+    let world = World::start().await;
+    let receiver = receiver(500).await;
+    let app = world.app().await;
+    put(&world, TYPE, &payment(), 201).await;
+    app.endpoint(&receiver.url(HOOK), json!({ "payload_version": "2023-01-01", "overrides": slow() })).await;
+    let delivery = publish(&app, "payment.created", r#"{"id":"pay_9","amount":{"value":5}}"#).await.remove(0);
+    app.until_is(&delivery, "retrying").await;
+    let mut changed = payment();
+    changed["versions"][0]["function"] = json!("d => ({ id: d.id, amount: 0, changed: true })");
+    put(&world, TYPE, &changed, 200).await;
+    receiver.behave(HOOK, Behaviour::Ok);
+    app.act(&format!("/deliveries/{delivery}/retry")).await.is(202);
+    app.until_is(&delivery, "delivered").await;
+    let last = receiver.receipts_at(HOOK).pop().unwrap();
+    assert!(String::from_utf8_lossy(&last.body).contains(r#""changed":true"#), "{last:?}");
+}
