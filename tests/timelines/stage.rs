@@ -15,7 +15,10 @@ use posthaste::{
     },
     engine::{Courier, Engine, EngineLimits, Lanes, Renderer, Rounds},
     outbound::{Carrier, Posting, Request},
-    service::{Caller, Limits, Parts, Service, apps::NewApp, endpoints::NewEndpoint, publish::Publish},
+    service::{
+        Caller, Limits, Parts, Service, apps::NewApp, deliveries::DeliveryQuery, endpoints::NewEndpoint,
+        publish::Publish,
+    },
     store::{
         Cluster, CommitWatch,
         sqlite::{QueueLimits, SqliteStore, Turn, Writer},
@@ -201,7 +204,7 @@ impl Stage {
 
     /// All deliveries, the newest first.
     pub(crate) async fn deliveries(&self) -> Vec<Delivery> {
-        let page = self.service.deliveries(&self.entry, Default::default(), None, 100).await.unwrap();
+        let page = self.service.deliveries(&self.entry, DeliveryQuery::default(), None, 100).await.unwrap();
         page.rows.into_iter().map(|shown| shown.delivery).collect()
     }
 
