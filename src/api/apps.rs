@@ -38,6 +38,9 @@ fields! {
         id_prefix: Option<String>,
         #[schema(format = Email)]
         contact_email: Option<String>,
+        /// How much it may publish; as much as it likes if absent.
+        #[schema(value_type = Option<QuotaView>)]
+        quota: Option<Map<String, Value>>,
         /// Anything of yours, up to 8 KiB.
         #[schema(value_type = Option<Object>)]
         metadata: Option<Map<String, Value>>,
@@ -58,16 +61,32 @@ fields! {
         livemode: NotNull<bool>,
         #[schema(value_type = Option<String>, format = Email)]
         contact_email: Patch<String>,
+        /// Replaced as a whole; null takes it away.
+        #[schema(value_type = Option<QuotaView>)]
+        quota: Patch<Map<String, Value>>,
         #[schema(value_type = Option<Object>)]
         metadata: Patch<Map<String, Value>>,
     }
+}
+
+/// How much an app may publish in a second, with a second's worth at once. What is over it is answered 429. An event larger
+/// than `bytes_per_second` is let through when nothing else was published for a while.
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = Quota, example = json!({ "events_per_second": 100, "bytes_per_second": 1_000_000 }))]
+pub(super) struct QuotaView {
+    #[schema(minimum = 1, maximum = 1_000_000)]
+    events_per_second: Option<u32>,
+    /// Of `data`.
+    #[schema(minimum = 1, maximum = 1_000_000_000_000_u64)]
+    bytes_per_second: Option<u64>,
 }
 
 /// A tenant: merchant, organisation, customer.
 #[derive(Serialize, utoipa::ToSchema)]
 #[schema(as = App, example = json!({
     "id": "merchant-17", "name": "Corner Bakery", "contract": null, "overrides": null, "livemode": true, "id_prefix": null,
-    "contact_email": "ops@bakery.example", "metadata": { "plan": "gold" },
+    "contact_email": "ops@bakery.example", "quota": { "events_per_second": 100, "bytes_per_second": null },
+    "metadata": { "plan": "gold" },
     "created_at": "2026-11-15T09:30:00.000Z", "updated_at": "2026-11-15T09:30:00.000Z",
 }))]
 pub(super) struct AppView {
@@ -79,6 +98,7 @@ pub(super) struct AppView {
     livemode: bool,
     id_prefix: Option<String>,
     contact_email: Option<String>,
+    quota: Option<QuotaView>,
     #[schema(value_type = Option<Object>)]
     metadata: Option<Value>,
     #[schema(format = DateTime)]
@@ -98,6 +118,10 @@ impl AppView {
             livemode: settings.livemode,
             id_prefix: settings.id_prefix,
             contact_email: settings.contact_email,
+            quota: settings.quota.map(|quota| QuotaView {
+                events_per_second: quota.events_per_second,
+                bytes_per_second: quota.bytes_per_second,
+            }),
             metadata: settings.metadata,
             created_at: app.created_at.rfc3339_millis(),
             updated_at: app.updated_at.rfc3339_millis(),
@@ -129,6 +153,7 @@ pub(super) async fn create_app(
         livemode: new.livemode,
         id_prefix: new.id_prefix,
         contact_email: new.contact_email,
+        quota: new.quota,
         metadata: new.metadata,
     };
     let app = api.service.add_app(caller, new).await?;
@@ -179,6 +204,7 @@ pub(super) async fn update_app(
         overrides: patch.overrides,
         livemode: patch.livemode.0,
         contact_email: patch.contact_email,
+        quota: patch.quota,
         metadata: patch.metadata,
     };
     let app = api.service.change_app(caller, &entry.app().uid, patch).await?;

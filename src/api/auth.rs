@@ -1,17 +1,18 @@
 //! Who asks, and about what: the key of the request and the names in its path.
 //!
 //! A key is checked before anything else of a request is looked at. What belongs to another app is answered exactly as
-//! what does not exist.
+//! what does not exist; what a key's scope does not allow is refused before the handler is asked.
 
 use super::{
     Api,
     problem::{Code, Problem},
+    scope,
 };
 use crate::{
     domain::directory::AppEntry,
-    service::{Caller, Service},
+    service::{Caller, Service, keys::KeyRefused},
 };
-use axum::extract::FromRequestParts;
+use axum::extract::{FromRequestParts, MatchedPath};
 use http::{HeaderMap, header, request::Parts};
 use std::{borrow::Cow, sync::Arc};
 
@@ -30,7 +31,9 @@ impl FromRequestParts<Arc<Api>> for Known {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, api: &Arc<Api>) -> Result<Self, Problem> {
-        caller(&api.service, &parts.headers).map(Self)
+        let caller = caller(&api.service, &parts.headers)?;
+        must_be_allowed(caller, parts)?;
+        Ok(Self(caller))
     }
 }
 
@@ -38,22 +41,37 @@ impl FromRequestParts<Arc<Api>> for InApp {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, api: &Arc<Api>) -> Result<Self, Problem> {
-        let caller = caller(&api.service, &parts.headers)?;
-        let path = parts.uri.path();
-        let entry = api.service.app(caller, &segment(path, 3)?)?;
-        Ok(Self { caller, entry, thing: segment(path, 5)?.into_owned() })
+        let (caller, entry) = in_app(&api.service, parts)?;
+        Ok(Self { caller, entry, thing: segment(parts.uri.path(), 5)?.into_owned() })
     }
 }
 
-pub(super) fn caller(service: &Service, headers: &HeaderMap) -> Result<Caller, Problem> {
+/// Who asks, and which app of theirs about.
+pub(super) fn in_app(service: &Service, parts: &Parts) -> Result<(Caller, Arc<AppEntry>), Problem> {
+    let caller = caller(service, &parts.headers)?;
+    let entry = service.app(caller, &segment(parts.uri.path(), 3)?)?;
+    must_be_allowed(caller, parts)?;
+    Ok((caller, entry))
+}
+
+/// A request that came by no described route is nobody's to make.
+fn must_be_allowed(caller: Caller, parts: &Parts) -> Result<(), Problem> {
+    let path = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
+    scope::must_be_allowed(caller.scope, &parts.method, path)
+}
+
+fn caller(service: &Service, headers: &HeaderMap) -> Result<Caller, Problem> {
     let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let key = given.and_then(|given| {
         let (scheme, key) = given.split_once(' ')?;
         scheme.eq_ignore_ascii_case("bearer").then(|| key.trim_start())
     });
-    let refused = |detail| Problem::new(Code::Unauthorized, detail);
+    let refused = |detail: &str| Problem::new(Code::Unauthorized, detail);
     let key = key.ok_or_else(|| refused("Send a key as \"Authorization: Bearer …\"."))?;
-    service.caller(key).ok_or_else(|| refused("This key is not known, or was revoked."))
+    service.caller(key).map_err(|why| match why {
+        KeyRefused::Unknown => refused("This key is not known, or was revoked."),
+        KeyRefused::Expired(at) => refused(&format!("This key expired at {at}.")),
+    })
 }
 
 /// The nth part of a path, decoded; empty if the path has fewer.

@@ -99,9 +99,9 @@ pub(super) async fn list_dead_letters(
 )]
 pub(super) async fn replay_dead_letter(
     State(api): State<Arc<Api>>,
-    InApp { entry, thing, .. }: InApp,
+    InApp { caller, entry, thing }: InApp,
 ) -> Answer {
-    let shown = api.service.ask_dead_letter(&entry, &thing, Wish::Replay).await?;
+    let shown = api.service.ask_dead_letter(caller, &entry, &thing, Wish::Replay).await?;
     answer::json(StatusCode::ACCEPTED, &DeliveryView::of(&shown, &entry.app()))
 }
 
@@ -117,8 +117,8 @@ pub(super) async fn replay_dead_letter(
 )]
 pub(super) async fn close_dead_letter(
     State(api): State<Arc<Api>>,
-    InApp { entry, thing, .. }: InApp,
+    InApp { caller, entry, thing }: InApp,
 ) -> Answer {
-    let shown = api.service.ask_dead_letter(&entry, &thing, Wish::Close).await?;
+    let shown = api.service.ask_dead_letter(caller, &entry, &thing, Wish::Close).await?;
     answer::ok(&DeadLetterView::of(&shown, &entry.app()))
 }

@@ -261,9 +261,9 @@ pub(super) async fn get_delivery(State(api): State<Arc<Api>>, InApp { entry, thi
 )]
 pub(super) async fn delete_delivery(
     State(api): State<Arc<Api>>,
-    InApp { entry, thing, .. }: InApp,
+    InApp { caller, entry, thing }: InApp,
 ) -> Answer {
-    api.service.delete_delivery(&entry, &thing).await?;
+    api.service.delete_delivery(caller, &entry, &thing).await?;
     Ok(answer::nothing())
 }
 
@@ -278,8 +278,11 @@ pub(super) async fn delete_delivery(
         (status = 409, description = "Its state does not allow it, or its endpoint was deleted"),
     ),
 )]
-pub(super) async fn retry_delivery(State(api): State<Arc<Api>>, InApp { entry, thing, .. }: InApp) -> Answer {
-    let shown = api.service.ask(&entry, &thing, Wish::Retry).await?;
+pub(super) async fn retry_delivery(
+    State(api): State<Arc<Api>>,
+    InApp { caller, entry, thing }: InApp,
+) -> Answer {
+    let shown = api.service.ask(caller, &entry, &thing, Wish::Retry).await?;
     answer::json(StatusCode::ACCEPTED, &DeliveryView::of(&shown, &entry.app()))
 }
 
@@ -295,9 +298,9 @@ pub(super) async fn retry_delivery(State(api): State<Arc<Api>>, InApp { entry, t
 )]
 pub(super) async fn replay_delivery(
     State(api): State<Arc<Api>>,
-    InApp { entry, thing, .. }: InApp,
+    InApp { caller, entry, thing }: InApp,
 ) -> Answer {
-    let shown = api.service.ask(&entry, &thing, Wish::Replay).await?;
+    let shown = api.service.ask(caller, &entry, &thing, Wish::Replay).await?;
     answer::json(StatusCode::ACCEPTED, &DeliveryView::of(&shown, &entry.app()))
 }
 
@@ -313,9 +316,9 @@ pub(super) async fn replay_delivery(
 )]
 pub(super) async fn cancel_delivery(
     State(api): State<Arc<Api>>,
-    InApp { entry, thing, .. }: InApp,
+    InApp { caller, entry, thing }: InApp,
 ) -> Answer {
-    let shown = api.service.ask(&entry, &thing, Wish::Cancel).await?;
+    let shown = api.service.ask(caller, &entry, &thing, Wish::Cancel).await?;
     answer::ok(&DeliveryView::of(&shown, &entry.app()))
 }
 

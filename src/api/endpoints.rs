@@ -261,9 +261,9 @@ pub(super) async fn update_endpoint(
 )]
 pub(super) async fn delete_endpoint(
     State(api): State<Arc<Api>>,
-    InApp { entry, thing, .. }: InApp,
+    InApp { caller, entry, thing }: InApp,
 ) -> Answer {
-    api.service.remove_endpoint(&entry, &thing).await?;
+    api.service.remove_endpoint(caller, &entry, &thing).await?;
     Ok(answer::nothing())
 }
 
@@ -292,9 +292,9 @@ pub(super) async fn test_endpoint(State(api): State<Arc<Api>>, InApp { entry, th
 )]
 pub(super) async fn enable_endpoint(
     State(api): State<Arc<Api>>,
-    InApp { entry, thing, .. }: InApp,
+    InApp { caller, entry, thing }: InApp,
 ) -> Answer {
-    answer::ok(&EndpointView::of(&*api.service.enable_endpoint(&entry, &thing).await?))
+    answer::ok(&EndpointView::of(&*api.service.enable_endpoint(caller, &entry, &thing).await?))
 }
 
 /// Switch an endpoint off
@@ -309,7 +309,7 @@ pub(super) async fn enable_endpoint(
 )]
 pub(super) async fn disable_endpoint(
     State(api): State<Arc<Api>>,
-    InApp { entry, thing, .. }: InApp,
+    InApp { caller, entry, thing }: InApp,
 ) -> Answer {
-    answer::ok(&EndpointView::of(&*api.service.disable_endpoint(&entry, &thing).await?))
+    answer::ok(&EndpointView::of(&*api.service.disable_endpoint(caller, &entry, &thing).await?))
 }

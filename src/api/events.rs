@@ -137,8 +137,8 @@ pub(super) async fn get_event(State(api): State<Arc<Api>>, InApp { entry, thing,
 )]
 pub(super) async fn erase_event_data(
     State(api): State<Arc<Api>>,
-    InApp { entry, thing, .. }: InApp,
+    InApp { caller, entry, thing }: InApp,
 ) -> Answer {
-    api.service.erase_data(&entry, &thing).await?;
+    api.service.erase_data(caller, &entry, &thing).await?;
     Ok(answer::nothing())
 }

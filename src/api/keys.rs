@@ -5,11 +5,10 @@ use super::{
     answer::{self, Answer},
     auth::{Known, segment},
     fields::{Given, fields},
-    problem::Problem,
     query::{PageParameters, PageView, Query},
 };
 use crate::{
-    domain::key::{Key, Scope},
+    domain::{key::Key, time::Timestamp},
     service::{Service, keys::NewKey},
 };
 use axum::extract::State;
@@ -21,11 +20,15 @@ fields! {
     /// A key to be.
     #[schema(as = NewKey, example = json!({ "scope": "app", "app_id": "merchant-17", "name": "checkout" }))]
     struct NewKeyFields {
-        /// `app`: everything in one app. `admin`: everything.
+        /// `admin`: everything. `app`: everything in one app. `publish`: only publish there. `read`: only look there, and not
+        /// at secrets.
         scope: String,
-        /// The app that an `app` key is for.
+        /// The app that it is for; every key but an `admin` one is for one.
         app_id: Option<String>,
         name: Option<String>,
+        /// When it stops working; never if absent.
+        #[schema(value_type = Option<String>, format = DateTime)]
+        expires_at: Option<Timestamp>,
     }
 }
 
@@ -33,7 +36,8 @@ fields! {
 #[derive(Serialize, utoipa::ToSchema)]
 #[schema(as = Key, example = json!({
     "id": "key_01jd2s0a5g000", "scope": "app", "app_id": "merchant-17", "name": "checkout", "prefix": "phk_8x2k4m",
-    "created_at": "2026-11-15T09:30:00.000Z",
+    "created_at": "2026-11-15T09:30:00.000Z", "expires_at": null, "last_used_at": "2026-11-15T11:02:17.000Z",
+    "revoked_at": null,
 }))]
 pub(super) struct KeyView {
     id: String,
@@ -44,6 +48,14 @@ pub(super) struct KeyView {
     prefix: String,
     #[schema(format = DateTime)]
     created_at: String,
+    /// When it stops working by itself.
+    #[schema(format = DateTime)]
+    expires_at: Option<String>,
+    /// To the second; after a crash up to a minute older than it was.
+    #[schema(format = DateTime)]
+    last_used_at: Option<String>,
+    #[schema(format = DateTime)]
+    revoked_at: Option<String>,
     /// The key itself, in the answer to its creation only.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -54,14 +66,14 @@ impl KeyView {
     fn of(key: &Key, service: &Service) -> Self {
         Self {
             id: key.id.to_string(),
-            scope: match key.scope {
-                Scope::Admin => "admin",
-                Scope::App(_) => "app",
-            },
+            scope: key.scope.name(),
             app_id: service.app_uid_of(key),
             name: key.name.clone(),
             prefix: key.shown.clone(),
             created_at: key.created_at.rfc3339_millis(),
+            expires_at: key.expires_at.map(Timestamp::rfc3339_millis),
+            last_used_at: key.last_used_at.map(Timestamp::rfc3339_millis),
+            revoked_at: key.revoked_at.map(Timestamp::rfc3339_millis),
             key: None,
         }
     }
@@ -82,30 +94,40 @@ pub(super) async fn create_key(
     Known(caller): Known,
     Given(new): Given<NewKeyFields>,
 ) -> Answer {
-    let is_admin = match new.scope.as_str() {
-        "admin" => true,
-        "app" => false,
-        _ => return Err(Problem::invalid("scope", "must be \"app\" or \"admin\"")),
-    };
-    let new = NewKey { app: new.app_id, is_admin, name: new.name };
+    let NewKeyFields { scope, app_id, name, expires_at } = new;
+    let new = NewKey { scope, app: app_id, name, expires_at };
     let (key, text) = api.service.add_key(caller, new).await?;
     answer::json(StatusCode::CREATED, &KeyView { key: Some(text), ..KeyView::of(&key, &api.service) })
 }
 
 /// List keys
 ///
-/// Needs an admin key. Revoked ones are not listed.
+/// Needs an admin key. In order of creation; revoked ones are not listed unless asked for.
 #[utoipa::path(
-    get, path = "/v1/keys", tag = "Keys", params(PageParameters),
+    get, path = "/v1/keys", tag = "Keys",
+    params(("revoked" = Option<bool>, Query, description = "Revoked ones too."), PageParameters),
     responses(
         (status = 200, description = "A page of keys", body = PageView<KeyView>),
         (status = 403, description = "Not with an app key"),
     ),
 )]
 pub(super) async fn list_keys(State(api): State<Arc<Api>>, Known(caller): Known, uri: Uri) -> Answer {
-    let query = Query::read(&uri, &[])?;
-    let page = api.service.keys(caller, query.cursor(&api.service)?, query.limit()?)?;
+    let query = Query::read(&uri, &["revoked"])?;
+    let (after, limit) = (query.cursor(&api.service)?, query.limit()?);
+    let page = api.service.keys(caller, query.flag("revoked")?, after, limit).await?;
     answer::ok(&query.answer(&api.service, page, |key| KeyView::of(&key, &api.service)))
+}
+
+/// Get a key
+///
+/// Needs an admin key. A revoked one too.
+#[utoipa::path(
+    get, path = "/v1/keys/{key}", tag = "Keys",
+    responses((status = 200, description = "The key, but for itself", body = KeyView)),
+)]
+pub(super) async fn get_key(State(api): State<Arc<Api>>, Known(caller): Known, uri: Uri) -> Answer {
+    let key = api.service.key(caller, &segment(uri.path(), 3)?).await?;
+    answer::ok(&KeyView::of(&key, &api.service))
 }
 
 /// Revoke a key

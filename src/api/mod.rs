@@ -4,6 +4,7 @@
 
 mod answer;
 mod apps;
+mod audit;
 mod auth;
 mod body;
 mod contracts;
@@ -23,6 +24,7 @@ mod problem;
 mod publish;
 mod query;
 mod replays;
+mod scope;
 mod secrets;
 pub mod server;
 mod status;
@@ -104,7 +106,9 @@ fn described_routes() -> OpenApiRouter<Arc<Api>> {
         ))
         .routes(routes!(event_types::try_event_type))
         .routes(routes!(keys::create_key, keys::list_keys))
-        .routes(routes!(keys::revoke_key))
+        .routes(routes!(keys::get_key, keys::revoke_key))
+        .routes(routes!(audit::list_audit))
+        .routes(routes!(audit::list_app_audit))
         .routes(routes!(probes::livez))
         .routes(routes!(probes::readyz))
         .routes(routes!(metrics::metrics))

@@ -12,7 +12,7 @@ use utoipa::{
     openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme},
 };
 
-const TAGS: [(&str, &str); 10] = [
+const TAGS: [(&str, &str); 11] = [
     ("Apps", "Tenants: merchants, organisations, customers. Nobody sees another's events."),
     ("Endpoints", "Where an app's events go."),
     ("Events", "What happened, published once."),
@@ -22,6 +22,7 @@ const TAGS: [(&str, &str); 10] = [
     ("Contracts", "What a sender promises its receivers: bytes, signatures, times, names."),
     ("Event types", "What can be published, and the versions of its data that endpoints can be pinned to."),
     ("Keys", "Who may do what."),
+    ("Audit", "Who changed what, when."),
     ("Operation", "For load balancers, monitoring and tools; without a key."),
 ];
 
@@ -105,7 +106,7 @@ fn add_refusals(path: &str, method: &str, operation: &mut Value) {
     let has_body = operation.get("requestBody").is_some();
     let is_list =
         operation["parameters"].as_array().is_some_and(|all| all.iter().any(|one| one["in"] == "query"));
-    let mut codes = vec![Code::Unauthorized, Code::Internal, Code::Unavailable];
+    let mut codes = vec![Code::Unauthorized, Code::Forbidden, Code::Internal, Code::Unavailable];
     if path.contains('{') {
         codes.push(Code::NotFound);
     }
@@ -159,7 +160,7 @@ fn refusal(code: Code, about: &str) -> Value {
     });
     let header = |about: &str| json!({ "description": about, "schema": { "type": "string" } });
     match code {
-        Code::Overloaded | Code::Unavailable => {
+        Code::Overloaded | Code::QuotaExceeded | Code::Unavailable => {
             response["headers"] = json!({ "Retry-After": header("Seconds to wait.") });
         }
         Code::Unauthorized => {

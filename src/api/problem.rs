@@ -27,12 +27,13 @@ pub(super) enum Code {
     Invalid,
     UnknownField,
     Overloaded,
+    QuotaExceeded,
     Internal,
     Unavailable,
 }
 
 impl Code {
-    pub(super) const ALL: [Self; 18] = [
+    pub(super) const ALL: [Self; 19] = [
         Self::Malformed,
         Self::InvalidCursor,
         Self::Unauthorized,
@@ -49,6 +50,7 @@ impl Code {
         Self::Invalid,
         Self::UnknownField,
         Self::Overloaded,
+        Self::QuotaExceeded,
         Self::Internal,
         Self::Unavailable,
     ];
@@ -87,6 +89,9 @@ impl Code {
                 ("unknown_field", StatusCode::UNPROCESSABLE_ENTITY, "There is no such field")
             }
             Self::Overloaded => ("overloaded", StatusCode::TOO_MANY_REQUESTS, "Too much is waiting"),
+            Self::QuotaExceeded => {
+                ("quota_exceeded", StatusCode::TOO_MANY_REQUESTS, "The app's quota is used up")
+            }
             Self::Internal => ("internal", StatusCode::INTERNAL_SERVER_ERROR, "A fault of ours"),
             Self::Unavailable => ("unavailable", StatusCode::SERVICE_UNAVAILABLE, "Not at the moment"),
         }
@@ -111,6 +116,8 @@ pub(super) struct Problem {
     code: Code,
     detail: String,
     field: Option<String>,
+    /// Seconds after which it is worth trying again, where that is known.
+    retry_after: Option<u64>,
 }
 
 /// Why a request was refused. `code` is stable, the texts are for people.
@@ -128,15 +135,19 @@ pub(super) struct ProblemView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub field: Option<String>,
+    /// Seconds after which it is worth trying again, with `quota_exceeded`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub retry_after: Option<u64>,
 }
 
 impl Problem {
     pub(super) fn new(code: Code, detail: impl Into<String>) -> Self {
-        Self { code, detail: detail.into(), field: None }
+        Self { code, detail: detail.into(), field: None, retry_after: None }
     }
 
     pub(super) fn at(code: Code, field: impl Into<String>, detail: impl Into<String>) -> Self {
-        Self { code, detail: detail.into(), field: Some(field.into()) }
+        Self { code, detail: detail.into(), field: Some(field.into()), retry_after: None }
     }
 
     /// A value that a field or parameter may not have.
@@ -151,7 +162,14 @@ impl Problem {
 
     pub(super) fn view(self) -> ProblemView {
         let (code, status, title) = self.code.row();
-        ProblemView { code, title, status: status.as_u16(), detail: self.detail, field: self.field }
+        ProblemView {
+            code,
+            title,
+            status: status.as_u16(),
+            detail: self.detail,
+            field: self.field,
+            retry_after: self.retry_after,
+        }
     }
 }
 
@@ -162,7 +180,7 @@ impl From<FieldError> for Problem {
         } else {
             Code::Invalid
         };
-        Self { code, detail: error.to_string(), field: Some(error.field) }
+        Self { code, detail: error.to_string(), field: Some(error.field), retry_after: None }
     }
 }
 
@@ -172,7 +190,9 @@ impl From<service::Error> for Problem {
         let detail = error.to_string();
         match error {
             Error::Field(error) => error.into(),
-            Error::Forbidden { field, .. } => Self { code: Code::Forbidden, detail, field },
+            Error::Forbidden { field, .. } => {
+                Self { code: Code::Forbidden, detail, field, retry_after: None }
+            }
             Error::Internal(cause) => {
                 tracing::error!(cause, "a request failed by a fault of ours");
                 Self::new(Code::Internal, "The cause is in the log.")
@@ -183,6 +203,10 @@ impl From<service::Error> for Problem {
             Error::PublishedBefore { .. } => Self::new(Code::PublishedBefore, detail),
             Error::Conflict(_) => Self::new(Code::Conflict, detail),
             Error::Overloaded => Self::new(Code::Overloaded, detail),
+            Error::QuotaExceeded(exceeded) => Self {
+                retry_after: Some(exceeded.retry_after_seconds()),
+                ..Self::new(Code::QuotaExceeded, detail)
+            },
             Error::Unavailable(_) => Self::new(Code::Unavailable, detail),
         }
     }
@@ -196,7 +220,7 @@ fn sentence(text: &str) -> String {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let code = self.code;
+        let (code, retry_after) = (self.code, self.retry_after);
         let body = serde_json::to_vec(&self.view()).unwrap_or_default();
         let mut response = answer::bytes(code.status(), answer::PROBLEM_JSON, body.into());
         let extra: Option<(HeaderName, &'static str)> = match code {
@@ -207,6 +231,9 @@ impl IntoResponse for Problem {
         };
         if let Some((name, value)) = extra {
             response.headers_mut().insert(name, HeaderValue::from_static(value));
+        }
+        if let Some(seconds) = retry_after {
+            response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
         }
         response
     }

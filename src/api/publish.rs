@@ -3,7 +3,7 @@
 use super::{
     Api,
     answer::{self, Answer},
-    auth::{self, segment},
+    auth,
     envelope::{self, Read},
     problem::{Code, Problem},
 };
@@ -118,12 +118,12 @@ pub(super) struct BatchItem {
         (status = 202, description = "Stored, and on its way", body = PublishedView),
         (status = 200, description = "The same was published before", body = PublishedView),
         (status = 409, description = "Something else was published under this id or key"),
+        (status = 429, description = "The app's quota is used up"),
     ),
 )]
 pub(super) async fn publish_event(State(api): State<Arc<Api>>, request: Request) -> Answer {
     let (parts, body) = request.into_parts();
-    let caller = auth::caller(&api.service, &parts.headers)?;
-    let entry = api.service.app(caller, &segment(parts.uri.path(), 3)?)?;
+    let (_, entry) = auth::in_app(&api.service, &parts)?;
     let key = idempotency_key(&parts.headers)?;
     let held = api.bodies.read(&parts.headers, body).await?;
     let event = Read::new(envelope::utf8(&held.bytes)?, &held.bytes)?;
@@ -140,8 +140,7 @@ pub(super) async fn publish_event(State(api): State<Arc<Api>>, request: Request)
 )]
 pub(super) async fn publish_batch(State(api): State<Arc<Api>>, request: Request) -> Answer {
     let (parts, body) = request.into_parts();
-    let caller = auth::caller(&api.service, &parts.headers)?;
-    let entry = api.service.app(caller, &segment(parts.uri.path(), 3)?)?;
+    let (_, entry) = auth::in_app(&api.service, &parts)?;
     if idempotency_key(&parts.headers)?.is_some() {
         let detail = "Idempotency-Key: is for single events; give each event of a batch an id instead";
         return Err(Problem::at(Code::Invalid, "Idempotency-Key", detail));

@@ -169,7 +169,7 @@ fn progress(replay: &Replay) -> f64 {
 )]
 pub(super) async fn create_replay(
     State(api): State<Arc<Api>>,
-    InApp { entry, .. }: InApp,
+    InApp { caller, entry, .. }: InApp,
     Given(given): Given<NewReplayFields>,
 ) -> Answer {
     let new = NewReplay {
@@ -184,7 +184,7 @@ pub(super) async fn create_replay(
         let total = api.service.count_replay(&entry, &new).await?;
         return answer::ok(&ReplayCountView { dry_run: true, total });
     }
-    answer::json(StatusCode::CREATED, &ReplayView::of(api.service.begin_replay(&entry, &new).await?))
+    answer::json(StatusCode::CREATED, &ReplayView::of(api.service.begin_replay(caller, &entry, &new).await?))
 }
 
 /// Send past events to an endpoint
@@ -200,7 +200,7 @@ pub(super) async fn create_replay(
 )]
 pub(super) async fn backfill_endpoint(
     State(api): State<Arc<Api>>,
-    InApp { entry, thing, .. }: InApp,
+    InApp { caller, entry, thing }: InApp,
     Given(given): Given<NewBackfillFields>,
 ) -> Answer {
     let new = NewReplay {
@@ -214,7 +214,7 @@ pub(super) async fn backfill_endpoint(
         let total = api.service.count_backfill(&entry, &thing, &new).await?;
         return answer::ok(&ReplayCountView { dry_run: true, total });
     }
-    let begun = api.service.begin_backfill(&entry, &thing, &new).await?;
+    let begun = api.service.begin_backfill(caller, &entry, &thing, &new).await?;
     answer::json(StatusCode::CREATED, &ReplayView::of(begun))
 }
 
@@ -282,6 +282,6 @@ pub(super) async fn resume_replay(State(api): State<Arc<Api>>, in_app: InApp) ->
     change(&api, in_app, ReplayState::Running).await
 }
 
-async fn change(api: &Api, InApp { entry, thing, .. }: InApp, to: ReplayState) -> Answer {
-    answer::ok(&ReplayView::of(api.service.change_replay(&entry, &thing, to).await?))
+async fn change(api: &Api, InApp { caller, entry, thing }: InApp, to: ReplayState) -> Answer {
+    answer::ok(&ReplayView::of(api.service.change_replay(caller, &entry, &thing, to).await?))
 }

@@ -95,10 +95,10 @@ pub(super) async fn get_secret(InApp { entry, thing, .. }: InApp) -> Answer {
 )]
 pub(super) async fn rotate_secret(
     State(api): State<Arc<Api>>,
-    InApp { entry, thing, .. }: InApp,
+    InApp { caller, entry, thing }: InApp,
     Given(rotation): Given<RotationFields>,
 ) -> Answer {
     let RotationFields { secret, overlap, effective_at } = rotation;
     let rotate = Rotate { secret, overlap, effective_at };
-    answer::ok(&SecretsView::of(&*api.service.rotate_secret(&entry, &thing, rotate).await?))
+    answer::ok(&SecretsView::of(&*api.service.rotate_secret(caller, &entry, &thing, rotate).await?))
 }

@@ -3,7 +3,6 @@
 use super::{Node, sample, until_told_twice};
 use crate::{
     config::Settings,
-    domain::key::Scope,
     service::{
         Caller, Error, Service,
         apps::NewApp,
@@ -33,7 +32,7 @@ async fn run_samples(settings: &Settings, handle: ShutdownHandle, stop: Shutdown
 
 /// Makes the sample app and points its endpoint at this run's receiver.
 async fn furnish(service: &Service, url: &str) -> anyhow::Result<()> {
-    let admin = Caller { scope: Scope::Admin };
+    let admin = Caller::OPERATOR;
     let app = NewApp { uid: Some(APP.into()), name: "Sample app".into(), ..NewApp::default() };
     match service.add_app(admin, app).await {
         Ok(_) | Err(Error::Taken(_)) => {}

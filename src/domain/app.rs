@@ -1,6 +1,6 @@
 //! An app: a tenant (merchant, organisation, customer) whose events and endpoints nobody else sees.
 
-use super::{id::AppId, time::Timestamp};
+use super::{id::AppId, quota::Quota, time::Timestamp};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq)]
@@ -29,6 +29,9 @@ pub struct AppSettings {
     pub id_prefix: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contact_email: Option<String>,
+    /// How much it may publish; as much as it likes if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota: Option<Quota>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<serde_json::Value>,
 }

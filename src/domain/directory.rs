@@ -7,14 +7,16 @@ use super::{
     app::App,
     endpoint::Endpoint,
     event_type::{Catalogue, EventType},
-    id::{AppId, EndpointId},
-    key::{Key, KeyHash, Scope},
+    id::{AppId, EndpointId, KeyId},
+    key::{Key, KeyHash, LiveKey},
+    quota::{Bucket, Exceeded, Quota},
     roster::Roster,
+    time::Timestamp,
 };
 use arc_swap::{ArcSwap, Guard};
 use std::{
     collections::HashMap,
-    sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+    sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
 };
 
 /// One app with its endpoints; a snapshot of the endpoints costs one reference count.
@@ -22,6 +24,7 @@ use std::{
 pub struct AppEntry {
     app: ArcSwap<App>,
     endpoints: ArcSwap<Roster>,
+    bucket: Mutex<Bucket>,
 }
 
 impl AppEntry {
@@ -34,6 +37,11 @@ impl AppEntry {
         self.endpoints.load_full()
     }
 
+    /// Takes one event of this size out of what the quota allows, or nothing.
+    pub fn spend(&self, quota: &Quota, bytes: usize, now: Timestamp) -> Result<(), Exceeded> {
+        self.bucket.lock().unwrap_or_else(PoisonError::into_inner).take(quota, bytes, now)
+    }
+
     pub fn endpoint(&self, uid: &str) -> Option<Arc<Endpoint>> {
         self.endpoints.load().iter().find(|endpoint| endpoint.record.uid == uid).cloned()
     }
@@ -43,7 +51,7 @@ impl AppEntry {
 pub struct Directory {
     apps: RwLock<Apps>,
     endpoints: RwLock<HashMap<EndpointId, Arc<Endpoint>>>,
-    keys: RwLock<HashMap<KeyHash, Arc<Key>>>,
+    keys: RwLock<Keys>,
     catalogue: ArcSwap<Catalogue>,
 }
 
@@ -51,6 +59,22 @@ pub struct Directory {
 struct Apps {
     by_uid: HashMap<String, Arc<AppEntry>>,
     by_id: HashMap<AppId, Arc<AppEntry>>,
+}
+
+#[derive(Debug, Default)]
+struct Keys {
+    by_hash: HashMap<KeyHash, Arc<LiveKey>>,
+    by_id: HashMap<KeyId, Arc<LiveKey>>,
+    /// Work no more; kept until their last use is written.
+    retired: Vec<Arc<LiveKey>>,
+}
+
+impl Keys {
+    fn retire(&mut self, gone: impl Fn(&Key) -> bool) {
+        self.by_hash.retain(|_, live| !gone(live.key()));
+        let leaving = self.by_id.extract_if(|_, live| gone(live.key())).map(|(_, live)| live);
+        self.retired.extend(leaving.filter(|live| live.unwritten_use().is_some()));
+    }
 }
 
 impl Directory {
@@ -73,14 +97,36 @@ impl Directory {
         read(&self.endpoints).get(&id).cloned()
     }
 
-    pub fn key(&self, hash: &KeyHash) -> Option<Arc<Key>> {
-        read(&self.keys).get(hash).cloned()
+    pub fn key(&self, hash: &KeyHash) -> Option<Arc<LiveKey>> {
+        read(&self.keys).by_hash.get(hash).cloned()
     }
 
-    pub fn keys(&self) -> Vec<Arc<Key>> {
-        let mut keys: Vec<_> = read(&self.keys).values().cloned().collect();
-        keys.sort_by_key(|key| key.id);
+    pub fn key_by_id(&self, id: KeyId) -> Option<Arc<LiveKey>> {
+        read(&self.keys).by_id.get(&id).cloned()
+    }
+
+    pub fn keys(&self) -> Vec<Arc<LiveKey>> {
+        let mut keys: Vec<_> = read(&self.keys).by_id.values().cloned().collect();
+        keys.sort_by_key(|live| live.key().id);
         keys
+    }
+
+    /// Keys whose last use is not in the store yet, and when that was.
+    pub fn unwritten_uses(&self) -> Vec<(KeyId, Timestamp)> {
+        let keys = read(&self.keys);
+        let all = keys.by_id.values().chain(&keys.retired);
+        all.filter_map(|live| Some((live.key().id, live.unwritten_use()?))).collect()
+    }
+
+    pub fn uses_are_written(&self, uses: &[(KeyId, Timestamp)]) {
+        let mut keys = write(&self.keys);
+        for (id, used_at) in uses {
+            let live = keys.by_id.get(id).or_else(|| keys.retired.iter().find(|live| live.key().id == *id));
+            if let Some(live) = live {
+                live.use_is_written(*used_at);
+            }
+        }
+        keys.retired.retain(|live| live.unwritten_use().is_some());
     }
 
     pub fn put_app(&self, app: App) {
@@ -90,7 +136,11 @@ impl Directory {
             return;
         }
         let (id, uid) = (app.id, app.uid.clone());
-        let entry = Arc::new(AppEntry { app: ArcSwap::from_pointee(app), endpoints: ArcSwap::default() });
+        let entry = Arc::new(AppEntry {
+            app: ArcSwap::from_pointee(app),
+            endpoints: ArcSwap::default(),
+            bucket: Mutex::default(),
+        });
         apps.by_uid.insert(uid, entry.clone());
         apps.by_id.insert(id, entry);
     }
@@ -110,7 +160,7 @@ impl Directory {
         for endpoint in gone.iter() {
             endpoints.remove(&endpoint.id());
         }
-        write(&self.keys).retain(|_, key| key.scope != Scope::App(id));
+        write(&self.keys).retire(|key| key.scope.app() == Some(id));
         gone.to_vec()
     }
 
@@ -170,11 +220,15 @@ impl Directory {
     }
 
     pub fn put_key(&self, key: Key) {
-        write(&self.keys).insert(key.hash, Arc::new(key));
+        let live = Arc::new(LiveKey::new(key));
+        let mut keys = write(&self.keys);
+        keys.by_hash.insert(live.key().hash, live.clone());
+        keys.by_id.insert(live.key().id, live);
     }
 
-    pub fn remove_key(&self, hash: &KeyHash) {
-        write(&self.keys).remove(hash);
+    /// It stops working before this returns.
+    pub fn remove_key(&self, id: KeyId) {
+        write(&self.keys).retire(|key| key.id == id);
     }
 }
 

@@ -93,6 +93,11 @@ id_type!(
 id_type!(KeyId, "key");
 id_type!(ReplayId, "rpl");
 id_type!(
+    /// One entry of the audit log.
+    AuditId,
+    "aud"
+);
+id_type!(
     /// The events and deliveries that its probes tell of carry the numbers right after its own.
     InspectionId,
     "ins"

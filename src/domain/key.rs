@@ -1,9 +1,20 @@
-//! API keys: who may do what. Only a hash is kept; the key itself is shown once.
+//! API keys: who may do what, and until when. Only a hash is kept; the key itself is shown once.
 
 use super::{
     id::{AppId, KeyId},
     time::Timestamp,
 };
+use std::{
+    sync::atomic::{AtomicI64, Ordering},
+    time::Duration,
+};
+
+/// The id of an admin key that the settings gave; it has no row, and only the settings can take it away.
+pub const KEY_OF_SETTINGS: KeyId = KeyId::from_i64(0);
+
+/// Uses closer together than this count as one: a busy key is not written to from every core.
+const USE_STEP: Duration = Duration::from_secs(1);
+const NEVER: i64 = i64::MIN;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct KeyHash(pub [u8; 32]);
@@ -17,12 +28,49 @@ impl KeyHash {
     }
 }
 
+/// What a key may do; the API decides by it which requests are let in at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// Everything, in every app.
     Admin,
     /// Everything in one app.
     App(AppId),
+    /// Only publish, in one app.
+    Publish(AppId),
+    /// Only look, in one app, and not at secrets.
+    Read(AppId),
+}
+
+impl Scope {
+    pub const NAMES: [&str; 4] = ["admin", "app", "publish", "read"];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Admin => "admin",
+            Self::App(_) => "app",
+            Self::Publish(_) => "publish",
+            Self::Read(_) => "read",
+        }
+    }
+
+    /// The one app that it is about; none for an admin key.
+    pub const fn app(self) -> Option<AppId> {
+        match self {
+            Self::Admin => None,
+            Self::App(app) | Self::Publish(app) | Self::Read(app) => Some(app),
+        }
+    }
+
+    /// The scope of this name; an admin key is for no app, every other for one.
+    pub fn named(name: &str, app: Option<AppId>) -> Option<Self> {
+        match (name, app) {
+            ("admin", None) => Some(Self::Admin),
+            ("app", Some(app)) => Some(Self::App(app)),
+            ("publish", Some(app)) => Some(Self::Publish(app)),
+            ("read", Some(app)) => Some(Self::Read(app)),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,5 +82,112 @@ pub struct Key {
     pub scope: Scope,
     pub name: Option<String>,
     pub created_at: Timestamp,
+    pub expires_at: Option<Timestamp>,
+    /// As far as it is known; what was not written yet is missing after a crash.
+    pub last_used_at: Option<Timestamp>,
     pub revoked_at: Option<Timestamp>,
+}
+
+/// A key in the directory. Its last use is gathered here and written now and then, never with the request.
+#[derive(Debug)]
+pub struct LiveKey {
+    key: Key,
+    used_ms: AtomicI64,
+    written_ms: AtomicI64,
+}
+
+impl LiveKey {
+    pub fn new(key: Key) -> Self {
+        let used = key.last_used_at.map_or(NEVER, Timestamp::as_millis);
+        Self { key, used_ms: AtomicI64::new(used), written_ms: AtomicI64::new(used) }
+    }
+
+    /// As it was when it was put here; `shown` has its last use too.
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+
+    pub fn shown(&self) -> Key {
+        let last_used_at = seen(self.used_ms.load(Ordering::Relaxed));
+        Key { last_used_at, ..self.key.clone() }
+    }
+
+    pub fn note_use(&self, now: Timestamp) {
+        let before = self.used_ms.load(Ordering::Relaxed);
+        if seen(before).is_none_or(|before| now.since(before) >= USE_STEP) {
+            self.used_ms.store(now.as_millis(), Ordering::Relaxed);
+        }
+    }
+
+    /// The last use, if it is not in the store yet.
+    pub fn unwritten_use(&self) -> Option<Timestamp> {
+        let used = self.used_ms.load(Ordering::Relaxed);
+        (self.key.id != KEY_OF_SETTINGS && used > self.written_ms.load(Ordering::Relaxed))
+            .then(|| Timestamp::from_millis(used))
+    }
+
+    pub fn use_is_written(&self, used_at: Timestamp) {
+        self.written_ms.fetch_max(used_at.as_millis(), Ordering::Relaxed);
+    }
+}
+
+fn seen(ms: i64) -> Option<Timestamp> {
+    (ms != NEVER).then(|| Timestamp::from_millis(ms))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn live(id: i64) -> LiveKey {
+        LiveKey::new(Key {
+            id: KeyId::from_i64(id),
+            hash: KeyHash::of("k"),
+            shown: "phk_k".into(),
+            scope: Scope::Admin,
+            name: None,
+            created_at: at(0),
+            expires_at: None,
+            last_used_at: None,
+            revoked_at: None,
+        })
+    }
+
+    const fn at(ms: i64) -> Timestamp {
+        Timestamp::from_millis(ms)
+    }
+
+    #[test]
+    fn every_scope_reads_back_by_its_name_and_only_admin_is_for_no_app() {
+        let app = AppId::from_i64(7);
+        for name in Scope::NAMES {
+            let app = (name != "admin").then_some(app);
+            let scope = Scope::named(name, app).unwrap();
+            assert_eq!((scope.name(), scope.app()), (name, app));
+        }
+        assert_eq!(Scope::named("admin", Some(app)), None);
+        assert_eq!(Scope::named("read", None), None);
+        assert_eq!(Scope::named("root", Some(app)), None);
+    }
+
+    #[test]
+    fn a_use_is_to_be_written_once_and_again_only_when_there_is_a_newer_one() {
+        let key = live(5);
+        assert_eq!((key.shown().last_used_at, key.unwritten_use()), (None, None));
+        key.note_use(at(5_000));
+        key.note_use(at(5_999));
+        assert_eq!(key.shown().last_used_at, Some(at(5_000)), "a second is fine enough");
+        assert_eq!(key.unwritten_use(), Some(at(5_000)));
+        key.use_is_written(at(5_000));
+        assert_eq!(key.unwritten_use(), None);
+        key.note_use(at(6_000));
+        assert_eq!(key.unwritten_use(), Some(at(6_000)));
+    }
+
+    #[test]
+    fn the_key_of_the_settings_has_no_row_to_write_to() {
+        let key = live(KEY_OF_SETTINGS.as_i64());
+        key.note_use(at(1));
+        assert_eq!((key.shown().last_used_at, key.unwritten_use()), (Some(at(1)), None));
+    }
 }

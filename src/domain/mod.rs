@@ -4,6 +4,7 @@
 
 pub mod address;
 pub mod app;
+pub mod audit;
 pub mod body;
 pub mod contract;
 pub mod delivery;
@@ -18,6 +19,7 @@ pub mod json;
 pub mod key;
 pub mod outcome;
 pub mod port;
+pub mod quota;
 pub mod replay;
 pub mod request;
 mod retry_after;

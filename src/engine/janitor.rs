@@ -1,5 +1,5 @@
 //! Housekeeping in small steps: settles what switched endpoints left behind, removes what deleted apps left behind, keeps
-//! the gauges, closes connections that nobody uses.
+//! the gauges, closes connections that nobody uses, writes down when keys were last used.
 
 use super::{Rounds, lanes::Lanes};
 use crate::{
@@ -30,6 +30,7 @@ pub(super) struct Janitor {
     pub(super) carrier: Arc<dyn Carrier>,
     pub(super) count_at: Timestamp,
     pub(super) purge_at: Timestamp,
+    pub(super) key_uses_at: Timestamp,
 }
 
 impl Janitor {
@@ -40,6 +41,7 @@ impl Janitor {
             () = stop.soft() => {}
             () = self.keep_house() => {}
         }
+        self.write_key_uses().await;
     }
 
     async fn keep_house(&mut self) {
@@ -80,7 +82,23 @@ impl Janitor {
                 Err(error) => tracing::warn!(%error, "could not purge"),
             }
         }
+        if self.key_uses_at <= now {
+            self.key_uses_at = now.plus(self.rounds.key_uses);
+            self.write_key_uses().await;
+        }
         now.plus(self.rounds.gauges).min(self.purge_at)
+    }
+
+    /// One write for all keys that were used since the last, and none if there was no use.
+    async fn write_key_uses(&self) {
+        let uses = self.directory.unwritten_uses();
+        if uses.is_empty() {
+            return;
+        }
+        match self.cluster.keys_used(uses.clone()).await {
+            Ok(()) => self.directory.uses_are_written(&uses),
+            Err(error) => tracing::warn!(%error, "could not write down when keys were last used"),
+        }
     }
 
     async fn settle_what_was_left(&self) {

@@ -55,6 +55,8 @@ pub struct Rounds {
     pub purge: Duration,
     /// The store is asked for lanes that nobody mentioned.
     pub recheck: Duration,
+    /// When keys were last used is written down.
+    pub key_uses: Duration,
 }
 
 impl Default for Rounds {
@@ -64,6 +66,7 @@ impl Default for Rounds {
             count: Duration::from_secs(15),
             purge: Duration::from_secs(5),
             recheck: Duration::from_mins(1),
+            key_uses: Duration::from_mins(1),
         }
     }
 }
@@ -112,6 +115,7 @@ impl Engine {
             carrier: courier.carrier.clone(),
             count_at: start,
             purge_at: start,
+            key_uses_at: courier.clock.now().plus(self.rounds.key_uses),
         };
         let inspector = inspector::Inspector { bell: lanes.inspector.clone(), courier: courier.clone() };
         let mut dispatch = dispatch::Dispatch {

@@ -1,7 +1,7 @@
 //! Apps: made, listed, changed and removed by the operator.
 
 use super::{
-    Caller, Error, Patch, Service,
+    Caller, Error, Patch, Service, audit,
     contracts::DEFAULT,
     listing::{Cursor, Page, page_by_id},
     resolve::Follow,
@@ -9,8 +9,9 @@ use super::{
 use crate::{
     domain::{
         app::{App, AppSettings},
+        audit::{Action, changed_fields},
         id::{AppId, EventId, GIVEN_ID_FORM, is_given_id},
-        key::Scope,
+        quota::Quota,
     },
     store::registry::Added,
 };
@@ -29,6 +30,7 @@ pub struct NewApp {
     pub livemode: Option<bool>,
     pub id_prefix: Option<String>,
     pub contact_email: Option<String>,
+    pub quota: Option<Map<String, Value>>,
     pub metadata: Option<Map<String, Value>>,
 }
 
@@ -39,6 +41,8 @@ pub struct AppPatch {
     pub overrides: Patch<Value>,
     pub livemode: Option<bool>,
     pub contact_email: Patch<String>,
+    /// Replaced as a whole.
+    pub quota: Patch<Map<String, Value>>,
     pub metadata: Patch<Map<String, Value>>,
 }
 
@@ -55,6 +59,7 @@ impl Service {
             livemode: new.livemode.unwrap_or(true),
             id_prefix: new.id_prefix,
             contact_email: new.contact_email,
+            quota: new.quota.as_ref().map_or(Ok(None), Quota::read)?,
             metadata: new.metadata.map(Value::Object),
         };
         self.check_app(&settings)?;
@@ -66,7 +71,8 @@ impl Service {
             let prefix = &self.contract_of_app(&app)?.contract.ids.event;
             app.settings.id_prefix = Some(prefix.clone()).filter(|prefix| prefix != EventId::PREFIX);
         }
-        match self.registry.add_app(app.clone()).await? {
+        let entry = self.entry_in(caller, &app, Action::AppCreated, &app.uid, None);
+        match self.registry.add_app(app.clone(), Some(entry)).await? {
             Added::Taken => Err(Error::Taken(app.uid)),
             Added::Added => {
                 self.directory.put_app(app.clone());
@@ -77,9 +83,9 @@ impl Service {
 
     /// All apps for an admin; an app key sees its own.
     pub fn apps(&self, caller: Caller, after: Option<Cursor>, limit: u32) -> Page<Arc<App>> {
-        let apps = match caller.scope {
-            Scope::Admin => self.directory.apps(),
-            Scope::App(own) => self.directory.app_by_id(own).map(|entry| entry.app()).into_iter().collect(),
+        let apps = match caller.scope.app() {
+            None => self.directory.apps(),
+            Some(own) => self.directory.app_by_id(own).map(|entry| entry.app()).into_iter().collect(),
         };
         page_by_id(apps, |app| app.id.as_i64(), after, limit)
     }
@@ -101,12 +107,21 @@ impl Service {
         patch.contract.apply(&mut settings.contract);
         patch.overrides.apply(&mut settings.overrides);
         patch.contact_email.apply(&mut settings.contact_email);
+        match patch.quota {
+            Patch::Absent => {}
+            Patch::Null => settings.quota = None,
+            Patch::Value(quota) => settings.quota = Quota::read(&quota)?,
+        }
         match patch.metadata {
             Patch::Absent => {}
             Patch::Null => settings.metadata = None,
             Patch::Value(metadata) => settings.metadata = Some(Value::Object(metadata)),
         }
         self.check_app(settings)?;
+        let changed = changed_fields(&entry.app().settings, settings);
+        if changed.is_empty() {
+            return Ok(entry.app());
+        }
         app.updated_at = self.clock.now();
         let follow = match before {
             (_, overrides) if overrides != app.settings.overrides => Some(Follow::Overrides),
@@ -116,7 +131,8 @@ impl Service {
         if let Some(follow) = follow {
             self.check_contract_of_all(&app, &entry, follow)?;
         }
-        if !self.registry.change_app(app.clone()).await? {
+        let noted = self.entry_in(caller, &app, Action::AppChanged, &app.uid, audit::fields(&changed));
+        if !self.registry.change_app(app.clone(), Some(noted)).await? {
             return Err(Error::NotFound("app"));
         }
         self.directory.put_app(app);
@@ -132,7 +148,9 @@ impl Service {
         Self::must_be_admin(caller)?;
         let id = entry.app().id;
         let _turn = self.app_turns.take(id.as_i64()).await;
-        if !self.registry.remove_app(id).await? {
+        // What is written about an app goes with it; that it was removed stays.
+        let noted = self.entry(caller, None, Action::AppDeleted, &entry.app().uid, None);
+        if !self.registry.remove_app(id, Some(noted)).await? {
             return Err(Error::NotFound("app"));
         }
         for endpoint in self.directory.remove_app(id) {

@@ -5,6 +5,7 @@ use crate::{
     domain::{
         address::AddressPolicy,
         app::App,
+        audit::Entry,
         contract::{Contract, ContractHash},
         endpoint::EndpointRecord,
         event::Event,
@@ -19,6 +20,7 @@ use crate::{
     },
     store::{
         Browse, Ledger, Registry, Reply, StoreError,
+        audit::AuditFilter,
         browse::{Cursor, DeliveryFilter, EventFilter, Listed, Page, PastAttempt},
         ledger::{Accepted, Ask, Asked, NewEvent, Ordered, Record, Refilled, Settle, Want},
         registry::{Added, EndpointName, Everything},
@@ -79,22 +81,29 @@ impl Ledger for Closed {
     fn hand_back(&self, _: Vec<Carried>, _: Timestamp) -> Reply<'_, ()> {
         closed()
     }
-    fn ask(&self, _: AppId, _: DeliveryId, _: Ask, _: Timestamp) -> Reply<'_, Asked> {
+    fn ask(&self, _: AppId, _: DeliveryId, _: Ask, _: Timestamp, _: Option<Entry>) -> Reply<'_, Asked> {
         closed()
     }
     fn settle(&self, _: EndpointId, _: Settle, _: usize, _: Timestamp) -> Reply<'_, usize> {
         closed()
     }
-    fn erase_data(&self, _: AppId, _: EventId) -> Reply<'_, bool> {
+    fn erase_data(&self, _: AppId, _: EventId, _: Option<Entry>) -> Reply<'_, bool> {
         closed()
     }
-    fn begin_replay(&self, _: Replay) -> Reply<'_, ()> {
+    fn begin_replay(&self, _: Replay, _: Option<Entry>) -> Reply<'_, ()> {
         closed()
     }
     fn proceed(&self, _: ReplayPage, _: Timestamp) -> Reply<'_, Option<Replay>> {
         closed()
     }
-    fn change_replay(&self, _: AppId, _: ReplayId, _: ReplayState, _: Timestamp) -> Reply<'_, ReplayChanged> {
+    fn change_replay(
+        &self,
+        _: AppId,
+        _: ReplayId,
+        _: ReplayState,
+        _: Timestamp,
+        _: Option<Entry>,
+    ) -> Reply<'_, ReplayChanged> {
         closed()
     }
     fn order_inspection(&self, _: Inspection) -> Reply<'_, Ordered> {
@@ -115,22 +124,22 @@ impl Registry for Closed {
     fn everything(&self) -> Reply<'_, Everything> {
         closed()
     }
-    fn add_app(&self, _: App) -> Reply<'_, Added> {
+    fn add_app(&self, _: App, _: Option<Entry>) -> Reply<'_, Added> {
         closed()
     }
-    fn change_app(&self, _: App) -> Reply<'_, bool> {
+    fn change_app(&self, _: App, _: Option<Entry>) -> Reply<'_, bool> {
         closed()
     }
-    fn remove_app(&self, _: AppId) -> Reply<'_, bool> {
+    fn remove_app(&self, _: AppId, _: Option<Entry>) -> Reply<'_, bool> {
         closed()
     }
-    fn add_endpoint(&self, _: EndpointRecord) -> Reply<'_, Added> {
+    fn add_endpoint(&self, _: EndpointRecord, _: Option<Entry>) -> Reply<'_, Added> {
         closed()
     }
-    fn change_endpoint(&self, _: EndpointRecord) -> Reply<'_, bool> {
+    fn change_endpoint(&self, _: EndpointRecord, _: Option<Entry>) -> Reply<'_, bool> {
         closed()
     }
-    fn remove_endpoint(&self, _: EndpointId, _: Timestamp) -> Reply<'_, bool> {
+    fn remove_endpoint(&self, _: EndpointId, _: Timestamp, _: Option<Entry>) -> Reply<'_, bool> {
         closed()
     }
     fn endpoint(&self, _: EndpointId) -> Reply<'_, Option<EndpointRecord>> {
@@ -139,16 +148,22 @@ impl Registry for Closed {
     fn endpoint_names(&self, _: Vec<EndpointId>) -> Reply<'_, Vec<EndpointName>> {
         closed()
     }
-    fn add_key(&self, _: Key) -> Reply<'_, ()> {
+    fn key(&self, _: KeyId) -> Reply<'_, Option<Key>> {
         closed()
     }
-    fn revoke_key(&self, _: KeyId, _: Timestamp) -> Reply<'_, bool> {
+    fn keys(&self, _: KeyId, _: u32) -> Reply<'_, Vec<Key>> {
         closed()
     }
-    fn put_event_type(&self, _: EventTypeRecord) -> Reply<'_, bool> {
+    fn add_key(&self, _: Key, _: Option<Entry>) -> Reply<'_, ()> {
         closed()
     }
-    fn remove_event_type(&self, _: EventTypeId) -> Reply<'_, bool> {
+    fn revoke_key(&self, _: KeyId, _: Timestamp, _: Option<Entry>) -> Reply<'_, bool> {
+        closed()
+    }
+    fn put_event_type(&self, _: EventTypeRecord, _: Option<Entry>) -> Reply<'_, bool> {
+        closed()
+    }
+    fn remove_event_type(&self, _: EventTypeId, _: Option<Entry>) -> Reply<'_, bool> {
         closed()
     }
     fn keep_contract(&self, _: ContractHash, _: String) -> Reply<'_, ()> {
@@ -195,6 +210,9 @@ impl Browse for Closed {
         closed()
     }
     fn replay(&self, _: AppId, _: ReplayId) -> Reply<'_, Option<Replay>> {
+        closed()
+    }
+    fn audit(&self, _: AuditFilter, _: Option<Cursor>, _: u32) -> Reply<'_, Page<Entry>> {
         closed()
     }
     fn inspections(&self, _: EndpointId, _: Option<Cursor>, _: u32) -> Reply<'_, Page<Inspection>> {

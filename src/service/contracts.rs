@@ -126,7 +126,7 @@ impl Contracts {
         let base = self.resolve(name, Layers { endpoint: None, ..layers })?.contract;
         let setter = match caller.scope {
             Scope::Admin => Setter::Operator,
-            Scope::App(_) => Setter::App,
+            Scope::App(_) | Scope::Publish(_) | Scope::Read(_) => Setter::App,
         };
         if let Some(asked) = &asked
             && let Err(error) = base.with_overrides(asked, setter)
@@ -204,8 +204,8 @@ mod tests {
     use crate::domain::id::AppId;
     use serde_json::json;
 
-    const ADMIN: Caller = Caller { scope: Scope::Admin };
-    const APP: Caller = Caller { scope: Scope::App(AppId::from_i64(1)) };
+    const ADMIN: Caller = Caller::OPERATOR;
+    const APP: Caller = Caller { scope: Scope::App(AppId::from_i64(1)), ..Caller::OPERATOR };
 
     fn over(endpoint: Option<&Value>) -> Layers<'_> {
         Layers { app: None, endpoint }

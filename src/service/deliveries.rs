@@ -1,12 +1,13 @@
 //! Looking at deliveries and dead letters, and doing what people ask on one of them.
 
 use super::{
-    Error, Service,
+    Caller, Error, Service,
     listing::{Cursor, Listed, Page, PastAttempt},
     shown::Shown,
 };
 use crate::{
     domain::{
+        audit::Action,
         delivery::State,
         directory::AppEntry,
         id::{DeliveryId, EndpointId},
@@ -37,6 +38,17 @@ pub enum Wish {
     Replay,
     Cancel,
     Close,
+}
+
+impl Wish {
+    const fn action(self) -> Action {
+        match self {
+            Self::Retry => Action::DeliveryRetried,
+            Self::Replay => Action::DeliveryReplayed,
+            Self::Cancel => Action::DeliveryCancelled,
+            Self::Close => Action::DeliveryClosed,
+        }
+    }
 }
 
 impl Service {
@@ -115,7 +127,7 @@ impl Service {
     }
 
     /// The delivery as it is afterwards; replaying a delivered one answers with the new delivery.
-    pub async fn ask(&self, entry: &AppEntry, id: &str, wish: Wish) -> Result<Shown, Error> {
+    pub async fn ask(&self, caller: Caller, entry: &AppEntry, id: &str, wish: Wish) -> Result<Shown, Error> {
         let id = DeliveryId::parse(id).ok_or(Error::NotFound("delivery"))?;
         let now = self.clock.now();
         let ask = match wish {
@@ -132,7 +144,9 @@ impl Service {
             Wish::Cancel => Ask::Cancel,
             Wish::Close => Ask::Close,
         };
-        match self.ledger.ask(entry.app().id, id, ask, now).await? {
+        let app = entry.app();
+        let noted = self.entry_in(caller, &app, wish.action(), id.to_string(), None);
+        match self.ledger.ask(app.id, id, ask, now, Some(noted)).await? {
             Asked::Done(delivery) | Asked::Made(delivery) => {
                 let (mut shown, _) = self.delivery_by_id(entry, delivery.id).await?;
                 // It may have moved on since; the answer is about what was asked for.
@@ -145,7 +159,13 @@ impl Service {
     }
 
     /// As `ask`, but only for a delivery that is dead.
-    pub async fn ask_dead_letter(&self, entry: &AppEntry, id: &str, wish: Wish) -> Result<Shown, Error> {
+    pub async fn ask_dead_letter(
+        &self,
+        caller: Caller,
+        entry: &AppEntry,
+        id: &str,
+        wish: Wish,
+    ) -> Result<Shown, Error> {
         let (shown, _) = self.delivery(entry, id).await.map_err(|error| match error {
             Error::NotFound(_) => Error::NotFound("dead letter"),
             other => other,
@@ -153,13 +173,15 @@ impl Service {
         if shown.delivery.state != State::Dead {
             return Err(Error::NotFound("dead letter"));
         }
-        self.ask(entry, id, wish).await
+        self.ask(caller, entry, id, wish).await
     }
 
     /// Only a terminal delivery can be deleted; its history goes with it.
-    pub async fn delete_delivery(&self, entry: &AppEntry, id: &str) -> Result<(), Error> {
+    pub async fn delete_delivery(&self, caller: Caller, entry: &AppEntry, id: &str) -> Result<(), Error> {
         let id = DeliveryId::parse(id).ok_or(Error::NotFound("delivery"))?;
-        match self.ledger.ask(entry.app().id, id, Ask::Delete, self.clock.now()).await? {
+        let app = entry.app();
+        let noted = self.entry_in(caller, &app, Action::DeliveryDeleted, id.to_string(), None);
+        match self.ledger.ask(app.id, id, Ask::Delete, self.clock.now(), Some(noted)).await? {
             Asked::Refused(refusal) => Err(refusal.into()),
             Asked::Absent => Err(Error::NotFound("delivery")),
             Asked::Deleted | Asked::Done(_) | Asked::Made(_) => Ok(()),

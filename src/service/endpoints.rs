@@ -3,12 +3,14 @@
 use super::{
     Caller, Error, Patch, Service,
     apps::{check_metadata, check_text},
+    audit,
     contracts::Resolved,
     listing::{Cursor, Page, page_by_id},
 };
 use crate::{
     domain::{
         app::App,
+        audit::Action,
         contract::Contract,
         directory::AppEntry,
         endpoint::{Endpoint, EndpointRecord, EndpointSettings},
@@ -113,7 +115,8 @@ impl Service {
         record.secrets.push(self.seal_secret(&app, &record, &secret, now, None)?);
         let endpoint = Arc::new(self.ready(&app, record)?);
         self.keep_contract_of(&endpoint).await?;
-        match self.registry.add_endpoint(endpoint.record.clone()).await? {
+        let noted = self.entry_in(caller, &app, Action::EndpointCreated, &endpoint.record.uid, None);
+        match self.registry.add_endpoint(endpoint.record.clone(), Some(noted)).await? {
             Added::Taken => Err(Error::Taken(endpoint.record.uid.clone())),
             Added::Added => {
                 self.directory.put_endpoint(endpoint.clone());
@@ -140,7 +143,7 @@ impl Service {
         patch: EndpointPatch,
     ) -> Result<Arc<Endpoint>, Error> {
         let app = entry.app();
-        self.revise(entry, uid, |endpoint, record, _| {
+        self.revise(caller, Action::EndpointChanged, entry, uid, |endpoint, record, _| {
             self.apply(caller, &app, endpoint, record, patch.clone())
         })
         .await
@@ -150,6 +153,8 @@ impl Service {
     /// receiver that said it is gone) may be faster; then it starts again from what they left.
     pub(super) async fn revise(
         &self,
+        caller: Caller,
+        action: Action,
         entry: &AppEntry,
         uid: &str,
         change: impl Fn(&Endpoint, &mut EndpointRecord, Timestamp) -> Result<(), Error>,
@@ -172,7 +177,9 @@ impl Service {
             if changed.contract_hash != current.contract_hash {
                 self.keep_contract_of(&changed).await?;
             }
-            if self.registry.change_endpoint(changed.record.clone()).await? {
+            let detail = audit::endpoint_fields(&current.record, &changed.record);
+            let noted = self.entry_in(caller, &app, action, uid, detail);
+            if self.registry.change_endpoint(changed.record.clone(), Some(noted)).await? {
                 return self.put_in_force(&app, changed).await;
             }
             let stored = self.registry.endpoint(id).await?.ok_or(Error::NotFound("endpoint"))?;

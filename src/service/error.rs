@@ -1,7 +1,7 @@
 //! Why the service does not do what it was asked. The API turns each into one status code.
 
 use crate::{
-    domain::{delivery::Refusal, field::FieldError},
+    domain::{delivery::Refusal, field::FieldError, quota::Exceeded},
     store::StoreError,
 };
 
@@ -26,6 +26,11 @@ pub enum Error {
     Conflict(String),
     #[error("Too much is waiting to be stored; try again shortly.")]
     Overloaded,
+    #[error(
+        "The app's quota is used up: {} is {}; try again in {} s.",
+        .0.limit.name(), .0.per_second, .0.retry_after_seconds()
+    )]
+    QuotaExceeded(Exceeded),
     #[error("{0}")]
     Unavailable(String),
     /// A fault of ours. The text is for the log, not for the caller.

@@ -2,11 +2,12 @@
 //! function has worked on the type's sample.
 
 use super::{
-    Caller, Error, Service,
+    Caller, Error, Service, audit,
     listing::{Cursor, Page, page_by_id},
     workbench::function_clock,
 };
 use crate::domain::{
+    audit::{Action, changed_fields},
     event_type::{
         ConversionFailed, EventType, EventTypeDocument, EventTypeRecord, ONLY_VERSION, PayloadVersion,
         Pinned, VersionDocument,
@@ -50,7 +51,7 @@ impl Service {
         if self.event_type(&name).is_ok() {
             return Err(Error::Conflict(format!("There is an event type \"{name}\" already.")));
         }
-        self.save(name, document).await
+        self.save(caller, name, document).await
     }
 
     /// Replaces the whole type, or adds it; says which.
@@ -63,7 +64,7 @@ impl Service {
         Self::must_be_admin(caller)?;
         let _turn = self.catalogue_turn.lock().await;
         let is_new = self.event_type(&name).is_err();
-        Ok((self.save(name, document).await?, is_new))
+        Ok((self.save(caller, name, document).await?, is_new))
     }
 
     /// Its events stay, and can be published as before. Endpoints that are pinned to one of its versions get no more of
@@ -72,12 +73,18 @@ impl Service {
         Self::must_be_admin(caller)?;
         let _turn = self.catalogue_turn.lock().await;
         let known = self.event_type(name)?;
-        self.registry.remove_event_type(known.record.id).await?;
+        let noted = self.entry(caller, None, Action::EventTypeDeleted, name, None);
+        self.registry.remove_event_type(known.record.id, Some(noted)).await?;
         self.directory.remove_event_type(name);
         Ok(())
     }
 
-    async fn save(&self, name: String, document: EventTypeDocument) -> Result<Arc<EventType>, Error> {
+    async fn save(
+        &self,
+        caller: Caller,
+        name: String,
+        document: EventTypeDocument,
+    ) -> Result<Arc<EventType>, Error> {
         let now = self.clock.now();
         let known = self.event_type(&name).ok();
         if known.is_none() && self.directory.catalogue().len() >= EVENT_TYPES_MAX {
@@ -101,7 +108,15 @@ impl Service {
             Ok(event_type)
         });
         let event_type = Arc::new(compiled.await??);
-        if !self.registry.put_event_type(event_type.record.clone()).await? {
+        let (action, detail) = match &known {
+            None => (Action::EventTypeCreated, None),
+            Some(known) => {
+                let changed = changed_fields(&known.record.document, &event_type.record.document);
+                (Action::EventTypeChanged, audit::fields(&changed))
+            }
+        };
+        let noted = self.entry(caller, None, action, &event_type.record.name, detail);
+        if !self.registry.put_event_type(event_type.record.clone(), Some(noted)).await? {
             return Err(Error::Conflict(
                 "The event type is being changed by someone else; try again.".into(),
             ));

@@ -1,12 +1,12 @@
 //! Looking at events: lists, one with its deliveries, and erasing what it carried.
 
 use super::{
-    Error, Service,
+    Caller, Error, Service,
     listing::{Cursor, Page, own_event_id},
     shown::Shown,
 };
 use crate::{
-    domain::{directory::AppEntry, event::Event, time::Timestamp},
+    domain::{audit::Action, directory::AppEntry, event::Event, time::Timestamp},
     store::browse::EventFilter,
 };
 
@@ -48,9 +48,10 @@ impl Service {
     }
 
     /// Takes the payload away and keeps the record. Deliveries that still wait have nothing to send any more.
-    pub async fn erase_data(&self, entry: &AppEntry, id: &str) -> Result<(), Error> {
+    pub async fn erase_data(&self, caller: Caller, entry: &AppEntry, id: &str) -> Result<(), Error> {
         let event = self.event(entry, id).await?;
-        if self.ledger.erase_data(event.app, event.id).await? {
+        let noted = self.entry_in(caller, &entry.app(), Action::EventErased, id, None);
+        if self.ledger.erase_data(event.app, event.id, Some(noted)).await? {
             Ok(())
         } else {
             Err(Error::NotFound("event"))

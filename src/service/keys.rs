@@ -4,13 +4,14 @@ use super::{
     Caller, Error, Service,
     apps::check_text,
     listing::{Cursor, Page, page_by_id},
-    start::KEY_OF_SETTINGS,
 };
 use crate::domain::{
+    audit::Action,
     id::KeyId,
-    key::{Key, KeyHash, Scope},
+    key::{KEY_OF_SETTINGS, Key, KeyHash, Scope},
+    time::Timestamp,
 };
-use std::sync::Arc;
+use serde_json::json;
 
 const PREFIX: &str = "phk_";
 /// 5 random bits each: 260 bits.
@@ -20,33 +21,45 @@ const SHOWN: usize = 10;
 
 #[derive(Debug)]
 pub struct NewKey {
+    pub scope: String,
     /// The app it is for; an admin key is for none.
     pub app: Option<String>,
-    pub is_admin: bool,
     pub name: Option<String>,
+    pub expires_at: Option<Timestamp>,
+}
+
+/// Why a key lets nobody in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyRefused {
+    /// Never there, or revoked.
+    Unknown,
+    Expired(Timestamp),
 }
 
 impl Service {
+    /// Who showed this key, if it is one of ours and works. Its use is noted, in memory.
+    pub fn caller(&self, key: &str) -> Result<Caller, KeyRefused> {
+        let live = self.directory.key(&KeyHash::of(key)).ok_or(KeyRefused::Unknown)?;
+        let (key, now) = (live.key(), self.clock.now());
+        if let Some(at) = key.expires_at.filter(|at| *at <= now) {
+            return Err(KeyRefused::Expired(at));
+        }
+        live.note_use(now);
+        Ok(Caller { scope: key.scope, key: key.id })
+    }
+
     /// The key's row and, this once, the key itself.
-    pub async fn add_key(&self, caller: Caller, new: NewKey) -> Result<(Arc<Key>, String), Error> {
+    pub async fn add_key(&self, caller: Caller, new: NewKey) -> Result<(Key, String), Error> {
         Self::must_be_admin(caller)?;
         if let Some(name) = &new.name {
             check_text("name", name, 200)?;
         }
-        let scope = match (new.is_admin, &new.app) {
-            (true, None) => Scope::Admin,
-            (true, Some(_)) => {
-                return Err(Error::field("app_id", "must be absent: an admin key is for every app"));
-            }
-            (false, None) => return Err(Error::field("app_id", "is missing: say which app the key is for")),
-            (false, Some(uid)) => {
-                let app =
-                    self.directory.app(uid).ok_or_else(|| Error::field("app_id", "there is no such app"))?;
-                Scope::App(app.app().id)
-            }
-        };
-        let text = self.random_key();
+        let scope = self.new_scope(&new)?;
         let now = self.clock.now();
+        if new.expires_at.is_some_and(|at| at <= now) {
+            return Err(Error::field("expires_at", "must be in the future"));
+        }
+        let text = self.random_key();
         let key = Key {
             id: KeyId::from_i64(self.take_ids(now, 1)),
             hash: KeyHash::of(&text),
@@ -54,17 +67,65 @@ impl Service {
             scope,
             name: new.name,
             created_at: now,
+            expires_at: new.expires_at,
+            last_used_at: None,
             revoked_at: None,
         };
-        self.registry.add_key(key.clone()).await?;
+        let detail = Some(json!({ "scope": scope.name() }));
+        let entry = self.entry(caller, scope.app(), Action::KeyCreated, key.id.to_string(), detail);
+        self.registry.add_key(key.clone(), Some(entry)).await?;
         self.directory.put_key(key.clone());
-        Ok((Arc::new(key), text))
+        Ok((key, text))
     }
 
-    /// Keys that work, those of the settings included.
-    pub fn keys(&self, caller: Caller, after: Option<Cursor>, limit: u32) -> Result<Page<Arc<Key>>, Error> {
+    fn new_scope(&self, new: &NewKey) -> Result<Scope, Error> {
+        if !Scope::NAMES.contains(&new.scope.as_str()) {
+            return Err(Error::field("scope", format!("must be one of {}", Scope::NAMES.join(", "))));
+        }
+        let app = match &new.app {
+            None => None,
+            Some(uid) => {
+                let found = self.directory.app(uid);
+                Some(found.ok_or_else(|| Error::field("app_id", "there is no such app"))?.app().id)
+            }
+        };
+        Scope::named(&new.scope, app).ok_or_else(|| match app {
+            Some(_) => Error::field("app_id", "must be absent: an admin key is for every app"),
+            None => Error::field("app_id", "is missing: say which app the key is for"),
+        })
+    }
+
+    /// Keys that work or expired, those of the settings included, and if asked for the revoked ones too.
+    pub async fn keys(
+        &self,
+        caller: Caller,
+        revoked_too: bool,
+        after: Option<Cursor>,
+        limit: u32,
+    ) -> Result<Page<Key>, Error> {
         Self::must_be_admin(caller)?;
-        Ok(page_by_id(self.directory.keys(), |key| key.id.as_i64(), after, limit))
+        let mut keys: Vec<Key> = Vec::new();
+        if revoked_too {
+            if after.is_none() {
+                keys.extend(self.directory.key_by_id(KEY_OF_SETTINGS).map(|live| live.shown()));
+            }
+            let from = after.map_or(KEY_OF_SETTINGS, |cursor| KeyId::from_i64(cursor.id));
+            let stored = self.registry.keys(from, limit + 1).await?;
+            keys.extend(stored.into_iter().map(|key| self.with_last_use(key)));
+        } else {
+            keys.extend(self.directory.keys().iter().map(|live| live.shown()));
+        }
+        Ok(page_by_id(keys, |key| key.id.as_i64(), after, limit))
+    }
+
+    /// One key, also a revoked one.
+    pub async fn key(&self, caller: Caller, id: &str) -> Result<Key, Error> {
+        Self::must_be_admin(caller)?;
+        let id = KeyId::parse(id).ok_or(Error::NotFound("key"))?;
+        if let Some(live) = self.directory.key_by_id(id) {
+            return Ok(live.shown());
+        }
+        self.registry.key(id).await?.ok_or(Error::NotFound("key"))
     }
 
     /// The key stops working before this returns.
@@ -74,19 +135,21 @@ impl Service {
         if id == KEY_OF_SETTINGS {
             return Err(Error::Conflict("This key is given by the settings; take it away there.".into()));
         }
-        let known =
-            self.directory.keys().into_iter().find(|key| key.id == id).ok_or(Error::NotFound("key"))?;
-        self.registry.revoke_key(id, self.clock.now()).await?;
-        self.directory.remove_key(&known.hash);
-        Ok(())
+        let live = self.directory.key_by_id(id).ok_or(Error::NotFound("key"))?;
+        let app = live.key().scope.app();
+        let entry = self.entry(caller, app, Action::KeyRevoked, id.to_string(), None);
+        let was_there = self.registry.revoke_key(id, self.clock.now(), Some(entry)).await?;
+        self.directory.remove_key(id);
+        if was_there { Ok(()) } else { Err(Error::NotFound("key")) }
     }
 
     /// How callers know the app that a key is for.
     pub fn app_uid_of(&self, key: &Key) -> Option<String> {
-        match key.scope {
-            Scope::Admin => None,
-            Scope::App(id) => self.directory.app_by_id(id).map(|entry| entry.app().uid.clone()),
-        }
+        key.scope.app().and_then(|id| self.uid_of(id))
+    }
+
+    fn with_last_use(&self, key: Key) -> Key {
+        self.directory.key_by_id(key.id).map_or(key, |live| live.shown())
     }
 
     fn random_key(&self) -> String {

@@ -4,6 +4,7 @@
 //! with it; tests, inspections and retries are rows that the engine finds, plus a wake-up.
 
 pub mod apps;
+pub mod audit;
 #[cfg(test)]
 pub(crate) mod closed_store;
 mod contracts;
@@ -39,8 +40,8 @@ use crate::{
         contract::Contract,
         directory::{AppEntry, Directory},
         endpoint::Endpoint,
-        id::Ids,
-        key::{KeyHash, Scope},
+        id::{Ids, KeyId},
+        key::{KEY_OF_SETTINGS, Scope},
         port::Hands,
         seal::Keyring,
         tally::Tally,
@@ -115,6 +116,12 @@ pub struct Service {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caller {
     pub scope: Scope,
+    pub key: KeyId,
+}
+
+impl Caller {
+    /// Whoever runs the process: the key of the settings.
+    pub const OPERATOR: Self = Self { scope: Scope::Admin, key: KEY_OF_SETTINGS };
 }
 
 impl Service {
@@ -157,25 +164,21 @@ impl Service {
         self.clock.now()
     }
 
-    /// Who showed this key, if it is one of ours.
-    pub fn caller(&self, key: &str) -> Option<Caller> {
-        self.directory.key(&KeyHash::of(key)).map(|key| Caller { scope: key.scope })
-    }
-
     /// The app of this id, if the caller may know of it; otherwise it looks as if there were none.
     pub fn app(&self, caller: Caller, uid: &str) -> Result<Arc<AppEntry>, Error> {
         let entry = self.directory.app(uid).ok_or(Error::NotFound("app"))?;
-        match caller.scope {
-            Scope::Admin => Ok(entry),
-            Scope::App(own) if entry.app().id == own => Ok(entry),
-            Scope::App(_) => Err(Error::NotFound("app")),
+        match caller.scope.app() {
+            Some(own) if entry.app().id != own => Err(Error::NotFound("app")),
+            _ => Ok(entry),
         }
     }
 
     fn must_be_admin(caller: Caller) -> Result<(), Error> {
         match caller.scope {
             Scope::Admin => Ok(()),
-            Scope::App(_) => Err(Error::forbidden("This needs an admin key.")),
+            Scope::App(_) | Scope::Publish(_) | Scope::Read(_) => {
+                Err(Error::forbidden("This needs an admin key."))
+            }
         }
     }
 

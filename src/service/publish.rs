@@ -81,7 +81,9 @@ impl Service {
         self.must_accept()?;
         let begun = Instant::now();
         let app = entry.app();
-        let composed = self.compose(&app, &entry.endpoints(), publish, self.clock.now())?;
+        let now = self.clock.now();
+        within_quota(entry, &app, &publish, now)?;
+        let composed = self.compose(&app, &entry.endpoints(), publish, now)?;
         self.accept(&app, composed, begun).await
     }
 
@@ -97,7 +99,9 @@ impl Service {
         let mut answers = Vec::with_capacity(events.len());
         let mut accepting = Vec::with_capacity(events.len());
         for publish in events {
-            answers.push(self.compose(&app, &endpoints, publish, now).map(|composed| {
+            let composed = within_quota(entry, &app, &publish, now)
+                .and_then(|()| self.compose(&app, &endpoints, publish, now));
+            answers.push(composed.map(|composed| {
                 let event = composed.new.event.clone();
                 accepting.push(composed.new);
                 (event, composed.deliveries)
@@ -238,6 +242,12 @@ impl Service {
         }
         Ok(Composed { new: NewEvent { event, births, dedup, fingerprint }, deliveries })
     }
+}
+
+/// Whatever is published counts, also what was published before and what is refused for its form later on: it costs as much.
+fn within_quota(entry: &AppEntry, app: &App, publish: &Publish<'_>, now: Timestamp) -> Result<(), Error> {
+    let Some(quota) = &app.settings.quota else { return Ok(()) };
+    entry.spend(quota, publish.data.len(), now).map_err(Error::QuotaExceeded)
 }
 
 fn born(event: &Event, number: i64, endpoint: &Endpoint, now: Timestamp, hand: Option<Hand>) -> Birth {

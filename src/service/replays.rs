@@ -1,11 +1,13 @@
 //! Replays and backfills: begun, watched, paused, resumed, cancelled. The engine brings them forward.
 
 use super::{
-    Error, Service,
+    Caller, Error, Service,
     listing::{Cursor, Page},
 };
 use crate::{
     domain::{
+        audit::Action,
+        delivery::State,
         directory::AppEntry,
         endpoint::Endpoint,
         id::{ReplayId, first_id_at},
@@ -15,6 +17,7 @@ use crate::{
     },
     store::replays::{ReplayChanged, SourceSearch},
 };
+use serde_json::json;
 use std::sync::Arc;
 
 const PER_SECOND_DEFAULT: u32 = 100;
@@ -49,9 +52,14 @@ impl Service {
         self.count_sources(&replay, patterns).await
     }
 
-    pub async fn begin_replay(&self, entry: &AppEntry, new: &NewReplay) -> Result<ShownReplay, Error> {
+    pub async fn begin_replay(
+        &self,
+        caller: Caller,
+        entry: &AppEntry,
+        new: &NewReplay,
+    ) -> Result<ShownReplay, Error> {
         let (replay, patterns) = self.compose_replay(entry, new)?;
-        self.begin(entry, replay, patterns).await
+        self.begin(caller, entry, replay, patterns).await
     }
 
     pub async fn count_backfill(&self, entry: &AppEntry, uid: &str, new: &NewReplay) -> Result<u64, Error> {
@@ -62,12 +70,13 @@ impl Service {
     /// Sends past events to an endpoint that has no delivery of them.
     pub async fn begin_backfill(
         &self,
+        caller: Caller,
         entry: &AppEntry,
         uid: &str,
         new: &NewReplay,
     ) -> Result<ShownReplay, Error> {
         let (replay, patterns) = self.compose_backfill(entry, uid, new)?;
-        self.begin(entry, replay, patterns).await
+        self.begin(caller, entry, replay, patterns).await
     }
 
     pub async fn replays(
@@ -93,12 +102,20 @@ impl Service {
     /// Pauses, resumes or cancels. What was sent again already stays so.
     pub async fn change_replay(
         &self,
+        caller: Caller,
         entry: &AppEntry,
         id: &str,
         to: ReplayState,
     ) -> Result<ShownReplay, Error> {
         let id = ReplayId::parse(id).ok_or(Error::NotFound("replay"))?;
-        match self.ledger.change_replay(entry.app().id, id, to, self.clock.now()).await? {
+        let action = match to {
+            ReplayState::Running | ReplayState::Finished => Action::ReplayResumed,
+            ReplayState::Paused => Action::ReplayPaused,
+            ReplayState::Cancelled => Action::ReplayCancelled,
+        };
+        let app = entry.app();
+        let noted = self.entry_in(caller, &app, action, id.to_string(), None);
+        match self.ledger.change_replay(app.id, id, to, self.clock.now(), Some(noted)).await? {
             ReplayChanged::Absent => Err(Error::NotFound("replay")),
             ReplayChanged::Over(replay) => {
                 Err(Error::Conflict(format!("The replay is {} already.", replay.state.name())))
@@ -112,6 +129,7 @@ impl Service {
 
     async fn begin(
         &self,
+        caller: Caller,
         entry: &AppEntry,
         mut replay: Replay,
         patterns: Option<Patterns>,
@@ -123,7 +141,13 @@ impl Service {
             return Err(Error::Conflict(detail));
         }
         replay.total = self.count_sources(&replay, patterns).await?;
-        self.ledger.begin_replay(replay.clone()).await?;
+        let kind = match &replay.selection {
+            Selection::Deliveries(_) => "replay",
+            Selection::Backfill(_) => "backfill",
+        };
+        let detail = Some(json!({ "kind": kind, "total": replay.total }));
+        let noted = self.entry_in(caller, &entry.app(), Action::ReplayBegun, replay.id.to_string(), detail);
+        self.ledger.begin_replay(replay.clone(), Some(noted)).await?;
         self.hands.replays_changed();
         self.show_replay(replay).await
     }
@@ -134,7 +158,7 @@ impl Service {
             Some(uid) => Some(endpoint_named(entry, uid)?.id().as_i64()),
         };
         let states = new.states.clone().unwrap_or_else(|| vec!["dead".to_owned()]);
-        let allowed = REPLAYABLE.map(|state| state.name());
+        let allowed = REPLAYABLE.map(State::name);
         if states.is_empty() || states.iter().any(|state| !allowed.contains(&state.as_str())) {
             return Err(Error::field("status", format!("must be one or more of {}", allowed.join(", "))));
         }

@@ -1,8 +1,9 @@
 //! Signing secrets of an endpoint: made or given, shown, rotated. Stored sealed, never logged.
 
-use super::{Error, Service};
+use super::{Caller, Error, Service};
 use crate::domain::{
     app::App,
+    audit::Action,
     contract::{Contract, Rotation},
     directory::AppEntry,
     endpoint::{Endpoint, EndpointRecord, SealedSecret},
@@ -37,6 +38,7 @@ impl Service {
     /// Both secrets sign for a while, or the new one takes over at an instant, as the contract says.
     pub async fn rotate_secret(
         &self,
+        caller: Caller,
         entry: &AppEntry,
         uid: &str,
         rotate: Rotate,
@@ -44,7 +46,7 @@ impl Service {
         let app = entry.app();
         let contract = Self::endpoint_of(entry, uid)?.contract.clone();
         let text = self.new_secret(&contract, rotate.secret.clone())?;
-        self.revise(entry, uid, |endpoint, record, now| {
+        self.revise(caller, Action::SecretRotated, entry, uid, |endpoint, record, now| {
             let handover = handover(endpoint.contract.secret.rotation, &rotate, now)?;
             if endpoint.secrets.iter().any(|old| old.is_valid_at(now) && old.text == text) {
                 return Err(Error::field("secret", "is in use already"));

@@ -4,16 +4,13 @@ use super::{Error, Service};
 use crate::domain::{
     endpoint::Endpoint,
     event_type::EventType,
-    id::{AppId, KeyId},
-    key::{Key, KeyHash, Scope},
+    id::AppId,
+    key::{KEY_OF_SETTINGS, Key, KeyHash, Scope},
 };
 use std::{
     collections::{HashMap, HashSet},
     sync::Arc,
 };
-
-/// The id of an admin key that the settings gave; it has no row, and only the settings can take it away.
-pub const KEY_OF_SETTINGS: KeyId = KeyId::from_i64(0);
 
 /// What was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +76,8 @@ impl Service {
             scope: Scope::Admin,
             name: Some("given by the settings".into()),
             created_at: self.clock.now(),
+            expires_at: None,
+            last_used_at: None,
             revoked_at: None,
         }
     }

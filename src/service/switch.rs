@@ -1,9 +1,10 @@
 //! Switching endpoints off and on, and deleting them. What waits is settled at once as far as one bite goes; the engine
 //! settles the rest in the background.
 
-use super::{Error, Service};
+use super::{Caller, Error, Service};
 use crate::{
     domain::{
+        audit::Action,
         delivery::Switch,
         directory::AppEntry,
         endpoint::{Endpoint, OffReason, SwitchedOff},
@@ -17,9 +18,14 @@ const SETTLED_AT_ONCE_MAX: usize = 2000;
 
 impl Service {
     /// An endpoint that is off already stays as it is, with its reason.
-    pub async fn disable_endpoint(&self, entry: &AppEntry, uid: &str) -> Result<Arc<Endpoint>, Error> {
+    pub async fn disable_endpoint(
+        &self,
+        caller: Caller,
+        entry: &AppEntry,
+        uid: &str,
+    ) -> Result<Arc<Endpoint>, Error> {
         let switched = self
-            .revise(entry, uid, |endpoint, record, now| {
+            .revise(caller, Action::EndpointDisabled, entry, uid, |endpoint, record, now| {
                 if record.off.is_none() {
                     let waiting = endpoint.contract.off.waiting;
                     record.off = Some(SwitchedOff { reason: OffReason::ByHand, at: now, waiting });
@@ -31,9 +37,14 @@ impl Service {
         Ok(switched)
     }
 
-    pub async fn enable_endpoint(&self, entry: &AppEntry, uid: &str) -> Result<Arc<Endpoint>, Error> {
+    pub async fn enable_endpoint(
+        &self,
+        caller: Caller,
+        entry: &AppEntry,
+        uid: &str,
+    ) -> Result<Arc<Endpoint>, Error> {
         let switched = self
-            .revise(entry, uid, |_, record, _| {
+            .revise(caller, Action::EndpointEnabled, entry, uid, |_, record, _| {
                 record.off = None;
                 Ok(())
             })
@@ -43,10 +54,11 @@ impl Service {
     }
 
     /// Cancels what waits and keeps the history.
-    pub async fn remove_endpoint(&self, entry: &AppEntry, uid: &str) -> Result<(), Error> {
+    pub async fn remove_endpoint(&self, caller: Caller, entry: &AppEntry, uid: &str) -> Result<(), Error> {
         let id = Self::endpoint_of(entry, uid)?.id();
         let _turn = self.endpoint_turns.take(id.as_i64()).await;
-        if !self.registry.remove_endpoint(id, self.clock.now()).await? {
+        let noted = self.entry_in(caller, &entry.app(), Action::EndpointDeleted, uid, None);
+        if !self.registry.remove_endpoint(id, self.clock.now(), Some(noted)).await? {
             return Err(Error::NotFound("endpoint"));
         }
         self.directory.remove_endpoint(id);

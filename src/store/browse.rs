@@ -5,9 +5,11 @@
 
 use super::{
     Reply,
+    audit::AuditFilter,
     replays::{SourceSearch, Sources},
 };
 use crate::domain::{
+    audit::Entry,
     contract::ContractHash,
     delivery::{Delivery, State},
     event::Event,
@@ -132,6 +134,9 @@ pub trait Browse: Send + Sync {
     ) -> Reply<'_, Page<Inspection>>;
 
     fn inspection(&self, app: AppId, inspection: InspectionId) -> Reply<'_, Option<Inspection>>;
+
+    /// Who changed what; what belongs to a deleted app is in no page.
+    fn audit(&self, filter: AuditFilter, after: Option<Cursor>, limit: u32) -> Reply<'_, Page<Entry>>;
 
     /// How many deliveries wait, over all apps.
     fn waiting_count(&self) -> Reply<'_, u64>;

@@ -3,7 +3,11 @@
 //! With an embedded store there is one node, and crash recovery is the takeover of everything an earlier one carried.
 
 use super::Reply;
-use crate::domain::{id::EndpointId, replay::Replay, time::Timestamp};
+use crate::domain::{
+    id::{EndpointId, KeyId},
+    replay::Replay,
+    time::Timestamp,
+};
 
 /// What a node needs to know when it joins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +30,9 @@ pub trait Cluster: Send + Sync {
 
     /// Removes a bounded number of rows that deleted apps left behind; `true` while there is more to do.
     fn purge(&self) -> Reply<'_, bool>;
+
+    /// Writes down when these keys were last used; an earlier use than the known one changes nothing.
+    fn keys_used(&self, uses: Vec<(KeyId, Timestamp)>) -> Reply<'_, ()>;
 
     /// Every replay that is to proceed.
     fn running_replays(&self) -> Reply<'_, Vec<Replay>>;

@@ -7,6 +7,7 @@ use super::{
     replays::{ReplayChanged, ReplayPage},
 };
 use crate::domain::{
+    audit::Entry,
     delivery::{Delivery, Refusal, Switch},
     endpoint::SwitchedOff,
     event::{DedupKey, Event, Fingerprint},
@@ -149,16 +150,24 @@ pub trait Ledger: Send + Sync {
     fn hand_back(&self, carried: Vec<Carried>, now: Timestamp) -> Reply<'_, ()>;
 
     /// Does what a person asked on one delivery, if its state allows. Wakes the lane by the handover.
-    fn ask(&self, app: AppId, delivery: DeliveryId, ask: Ask, now: Timestamp) -> Reply<'_, Asked>;
+    /// With an entry of the audit log, that is written if it was done, here and in the calls below that take one.
+    fn ask(
+        &self,
+        app: AppId,
+        delivery: DeliveryId,
+        ask: Ask,
+        now: Timestamp,
+        entry: Option<Entry>,
+    ) -> Reply<'_, Asked>;
 
     /// Settles at most `most` deliveries of a switched endpoint; answers how many it did. Fewer than `most`: all done.
     /// Does nothing if the endpoint is on where it should be off, or the other way round: the caller is late.
     fn settle(&self, endpoint: EndpointId, settle: Settle, most: usize, now: Timestamp) -> Reply<'_, usize>;
 
     /// Erases an event's payload and keeps the record; `false` if the app has no such event.
-    fn erase_data(&self, app: AppId, event: EventId) -> Reply<'_, bool>;
+    fn erase_data(&self, app: AppId, event: EventId, entry: Option<Entry>) -> Reply<'_, bool>;
 
-    fn begin_replay(&self, replay: Replay) -> Reply<'_, ()>;
+    fn begin_replay(&self, replay: Replay, entry: Option<Entry>) -> Reply<'_, ()>;
 
     /// Sends a page of sources again and moves the replay on, in one transaction; the lanes are woken by the handover.
     /// `None`, and nothing done, if the replay is not running or is elsewhere by now.
@@ -171,6 +180,7 @@ pub trait Ledger: Send + Sync {
         replay: ReplayId,
         to: ReplayState,
         now: Timestamp,
+        entry: Option<Entry>,
     ) -> Reply<'_, ReplayChanged>;
     /// Stores an inspection that waits, unless its endpoint has one that waits or runs. The engine is told after the commit,
     /// whether or not the caller is still there.

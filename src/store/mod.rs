@@ -3,6 +3,7 @@
 //! Each method is one transaction. No transaction handle, SQL type or backend name crosses a seam, and `now` arrives
 //! as an argument. A second backend implements the same traits under the same file names.
 
+pub mod audit;
 pub mod browse;
 pub mod cluster;
 pub mod ledger;

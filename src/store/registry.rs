@@ -1,8 +1,11 @@
 //! The registry: apps, endpoints, keys, event types and resolved contracts, as they are stored. The directory is built from it.
+//!
+//! An `entry` of the audit log is written with its change, and not at all if the change is refused.
 
 use super::Reply;
 use crate::domain::{
     app::App,
+    audit::Entry,
     contract::ContractHash,
     endpoint::EndpointRecord,
     event_type::EventTypeRecord,
@@ -39,23 +42,23 @@ pub struct EndpointName {
 pub trait Registry: Send + Sync {
     fn everything(&self) -> Reply<'_, Everything>;
 
-    fn add_app(&self, app: App) -> Reply<'_, Added>;
+    fn add_app(&self, app: App, entry: Option<Entry>) -> Reply<'_, Added>;
 
     /// Replaces the settings; `false` if there is no such app.
-    fn change_app(&self, app: App) -> Reply<'_, bool>;
+    fn change_app(&self, app: App, entry: Option<Entry>) -> Reply<'_, bool>;
 
     /// Removes the app, its endpoints with their inspections, and its keys at once. Its events and deliveries are removed by
     /// `Cluster::purge`, which finds the rest by itself; nothing of them can be read any more.
-    fn remove_app(&self, app: AppId) -> Reply<'_, bool>;
+    fn remove_app(&self, app: AppId, entry: Option<Entry>) -> Reply<'_, bool>;
 
-    fn add_endpoint(&self, endpoint: EndpointRecord) -> Reply<'_, Added>;
+    fn add_endpoint(&self, endpoint: EndpointRecord, entry: Option<Entry>) -> Reply<'_, Added>;
 
     /// Replaces settings, secrets, headers and switch by a record whose revision is one higher than the stored one;
     /// `false` if that is not so or the endpoint is gone: someone else was faster, read again.
-    fn change_endpoint(&self, endpoint: EndpointRecord) -> Reply<'_, bool>;
+    fn change_endpoint(&self, endpoint: EndpointRecord, entry: Option<Entry>) -> Reply<'_, bool>;
 
     /// Marks it deleted: its history stays, its secrets and headers go, an inspection that waits or runs is cancelled.
-    fn remove_endpoint(&self, endpoint: EndpointId, now: Timestamp) -> Reply<'_, bool>;
+    fn remove_endpoint(&self, endpoint: EndpointId, now: Timestamp, entry: Option<Entry>) -> Reply<'_, bool>;
 
     /// One endpoint as it is stored now; `None` if it is gone.
     fn endpoint(&self, endpoint: EndpointId) -> Reply<'_, Option<EndpointRecord>>;
@@ -63,16 +66,22 @@ pub trait Registry: Send + Sync {
     /// What endpoints are called and where they lead; deleted ones too, for showing history.
     fn endpoint_names(&self, endpoints: Vec<EndpointId>) -> Reply<'_, Vec<EndpointName>>;
 
-    fn add_key(&self, key: Key) -> Reply<'_, ()>;
+    /// One key, whether it works or was revoked.
+    fn key(&self, key: KeyId) -> Reply<'_, Option<Key>>;
 
-    fn revoke_key(&self, key: KeyId, now: Timestamp) -> Reply<'_, bool>;
+    /// Keys in order of their ids, revoked ones too, at most `most`.
+    fn keys(&self, after: KeyId, most: u32) -> Reply<'_, Vec<Key>>;
+
+    fn add_key(&self, key: Key, entry: Option<Entry>) -> Reply<'_, ()>;
+
+    fn revoke_key(&self, key: KeyId, now: Timestamp, entry: Option<Entry>) -> Reply<'_, bool>;
 
     /// Adds an event type at revision 1, or replaces it by a record whose revision is one higher than the stored one;
     /// `false` if that is not so, or the name is taken: someone else was faster.
-    fn put_event_type(&self, event_type: EventTypeRecord) -> Reply<'_, bool>;
+    fn put_event_type(&self, event_type: EventTypeRecord, entry: Option<Entry>) -> Reply<'_, bool>;
 
     /// `false` if there is none.
-    fn remove_event_type(&self, event_type: EventTypeId) -> Reply<'_, bool>;
+    fn remove_event_type(&self, event_type: EventTypeId, entry: Option<Entry>) -> Reply<'_, bool>;
 
     /// Keeps a resolved contract under its hash, so that an attempt can be explained later.
     fn keep_contract(&self, hash: ContractHash, document: String) -> Reply<'_, ()>;

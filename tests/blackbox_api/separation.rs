@@ -84,6 +84,7 @@ async fn snapshot(app: &App, ids: &Ids) -> Vec<Value> {
         format!("/endpoints/{}/inspections", ids.endpoint),
         "/dead-letters".into(),
         "/replays".into(),
+        "/audit".into(),
     ] {
         shown.push(app.get(&path).await.is(200));
     }
@@ -106,6 +107,7 @@ fn outside_of_apps(method: &str, path: &str) -> Option<u16> {
         ) => Some(200),
         ("post", "/v1/apps" | "/v1/event-types")
         | ("post" | "get", "/v1/keys")
+        | ("get", "/v1/audit" | "/v1/keys/{key}")
         | ("delete", "/v1/keys/{key}" | "/v1/event-types/{type}")
         | ("put", "/v1/event-types/{type}") => Some(403),
         ("get", "/v1/event-types/{type}") | ("post", "/v1/event-types/{type}/try") => Some(404),

@@ -146,7 +146,7 @@ pub(crate) async fn another_app_cannot_tell_that_a_delivery_exists(mut stage: St
         let before = stage.delivery(id).await;
         let unknown = DeliveryId::from_i64(stage.next_id());
         for ask in [Ask::Retry, replay(&mut stage), Ask::Cancel, Ask::Close, Ask::Delete] {
-            let asked = stage.store().ask(stranger, id, ask, NOW).await.unwrap();
+            let asked = stage.store().ask(stranger, id, ask, NOW, None).await.unwrap();
             assert_eq!(asked, Asked::Absent, "{ask:?} of {state:?}");
             assert_eq!(stage.ask(unknown, ask).await, Asked::Absent);
         }
@@ -159,7 +159,7 @@ pub(crate) async fn nothing_is_sent_again_to_a_deleted_endpoint(mut stage: Stage
     for state in [State::Retrying, State::Dead, State::Delivered] {
         ids.push((state, stage.one_in(state).await));
     }
-    stage.store().remove_endpoint(stage.endpoint, NOW).await.unwrap();
+    stage.store().remove_endpoint(stage.endpoint, NOW, None).await.unwrap();
     for (state, id) in ids {
         let ask = if state == State::Retrying { Ask::Retry } else { replay(&mut stage) };
         assert_eq!(stage.ask(id, ask).await, Asked::Refused(Refusal::EndpointDeleted), "{state:?}");

@@ -61,7 +61,7 @@ pub(crate) async fn a_takeover_heeds_an_endpoint_that_is_off_or_gone(mut stage: 
     stage.store().join(NOW).await.unwrap();
     assert_eq!(stage.ended(off).await, (State::Held, None));
     let gone = stage.one_in(State::InFlight).await;
-    stage.store().remove_endpoint(stage.endpoint, NOW).await.unwrap();
+    stage.store().remove_endpoint(stage.endpoint, NOW, None).await.unwrap();
     stage.reopen();
     stage.store().join(NOW).await.unwrap();
     assert_eq!(stage.ended(gone).await, (State::Cancelled, Some(Reason::EndpointDeleted)));
@@ -109,7 +109,7 @@ pub(crate) async fn an_id_is_never_given_out_again_after_its_row_was_deleted(mut
     assert!(newest >= made.id.as_i64(), "even with a clock that was set back");
     let app = stage.new_app().await;
     let endpoint = stage.new_endpoint(app).await;
-    stage.store().remove_app(app).await.unwrap();
+    stage.store().remove_app(app, None).await.unwrap();
     while stage.store().purge().await.unwrap() {}
     stage.reopen();
     assert!(stage.store().join(NOW).await.unwrap().newest_id >= endpoint.as_i64());
@@ -145,7 +145,7 @@ pub(crate) async fn what_is_not_settled_yet_is_found(mut stage: Stage) {
     }
     stage.switch(off, Some(WaitingWhenOff::Held)).await;
     stage.switch(settled, Some(WaitingWhenOff::Held)).await;
-    stage.store().remove_endpoint(gone, NOW).await.unwrap();
+    stage.store().remove_endpoint(gone, NOW, None).await.unwrap();
     let mut unsettled = stage.store().unsettled().await.unwrap();
     unsettled.sort();
     assert_eq!(unsettled, [off, held_on, gone]);
@@ -180,9 +180,9 @@ pub(crate) async fn purging_removes_all_of_a_deleted_app_and_nothing_of_another(
     // A replay is newer than every event.
     let as_new = DeliveryId::from_i64(stage.next_id());
     let replay = Ask::Replay { as_new, give_up_at: None };
-    assert!(matches!(stage.store().ask(doomed, delivered, replay, NOW).await.unwrap(), Asked::Made(_)));
+    assert!(matches!(stage.store().ask(doomed, delivered, replay, NOW, None).await.unwrap(), Asked::Made(_)));
 
-    stage.store().remove_app(doomed).await.unwrap();
+    stage.store().remove_app(doomed, None).await.unwrap();
     let mut steps = 0;
     while stage.store().purge().await.unwrap() {
         steps += 1;

@@ -58,7 +58,7 @@ pub(crate) async fn what_is_handed_back_heeds_an_endpoint_that_is_off(mut stage:
     stage.switch(stage.endpoint, None).await;
     let carried = stage.carried().await;
     let id = carried.delivery.id;
-    stage.store().remove_endpoint(stage.endpoint, NOW).await.unwrap();
+    stage.store().remove_endpoint(stage.endpoint, NOW, None).await.unwrap();
     hand_back(&stage, carried).await;
     assert_eq!(stage.ended(id).await, (State::Cancelled, Some(Reason::EndpointDeleted)));
     assert!(stage.recorder.take_waiting().is_empty());

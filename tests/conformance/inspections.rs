@@ -194,7 +194,7 @@ pub(crate) async fn deleting_an_endpoint_cancels_its_inspection_and_keeps_the_hi
     end(&stage, finished).await;
     let running = ordered(&mut stage).await.id;
     take(&stage).await;
-    assert!(stage.store().remove_endpoint(stage.endpoint, after(3)).await.unwrap());
+    assert!(stage.store().remove_endpoint(stage.endpoint, after(3), None).await.unwrap());
     assert_eq!(state(&stage, running).await, Some(State::Cancelled));
     assert_eq!(state(&stage, finished).await, Some(State::Finished));
     assert!(!end(&stage, running).await, "a report that comes late changes nothing");
@@ -211,7 +211,7 @@ pub(crate) async fn inspections_are_their_app_s_own_and_go_with_it(mut stage: St
     let stolen = Inspection { endpoint: stage.new_endpoint(stage.app).await, ..stolen };
     assert_eq!(stage.store().order_inspection(stolen).await.unwrap(), Ordered::NoEndpoint);
     take(&stage).await;
-    stage.store().remove_app(stage.app).await.unwrap();
+    stage.store().remove_app(stage.app, None).await.unwrap();
     assert_eq!(state(&stage, id).await, None);
     assert!(!end(&stage, id).await);
 }
@@ -220,6 +220,6 @@ pub(crate) async fn ids_that_probes_may_carry_are_not_given_out_again(mut stage:
     let id = ordered(&mut stage).await.id;
     let newest = id.as_i64() + i64::from(IDS_TAKEN) - 1;
     assert_eq!(stage.store().join(NOW).await.unwrap().newest_id, newest);
-    stage.store().remove_app(stage.app).await.unwrap();
+    stage.store().remove_app(stage.app, None).await.unwrap();
     assert_eq!(stage.store().join(NOW).await.unwrap().newest_id, newest, "also when it is gone");
 }

@@ -7,6 +7,7 @@
 
 mod accept;
 mod ask;
+mod audit;
 mod browse;
 mod cluster;
 mod hand_back;
@@ -179,6 +180,15 @@ macro_rules! conformance {
                     a_paused_or_cancelled_replay_does_not_proceed,
                     a_resumed_replay_is_found_again_after_a_restart,
                     other_apps_neither_see_nor_stop_a_replay_and_it_goes_with_its_app,
+                ]
+                audit: [
+                    an_entry_reads_back_as_it_was_written,
+                    a_change_of_the_registry_leaves_one_entry_and_a_refused_one_none,
+                    a_change_of_the_ledger_leaves_one_entry_and_a_refused_one_none,
+                    filters_combine_and_apps_do_not_mix,
+                    a_rare_entry_is_found_behind_ten_thousand_others_in_bounded_steps,
+                    the_log_of_an_app_goes_with_it_and_its_end_stays,
+                    a_revoked_key_is_still_known_and_the_last_use_only_grows,
                 ]
                 inspections: [
                     an_inspection_reads_back_through_its_whole_life,

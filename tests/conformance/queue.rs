@@ -82,7 +82,7 @@ pub(crate) async fn a_closed_store_takes_nothing_more_but_writes_what_it_took(mu
     store.close();
     assert_eq!(answer.await.unwrap(), [Accepted::New]);
     assert!(matches!(store.accept(vec![late]).await, Err(StoreError::Closed)));
-    assert!(matches!(store.ask(stage.app, id, Ask::Retry, NOW).await, Err(StoreError::Closed)));
+    assert!(matches!(store.ask(stage.app, id, Ask::Retry, NOW, None).await, Err(StoreError::Closed)));
     assert!(matches!(store.refill(vec![], NOW).await, Err(StoreError::Closed)));
     assert!(matches!(store.flush().await, Err(StoreError::Closed)));
     assert_eq!(stage.hands.out(), 0, "what was refused gave its hand back");

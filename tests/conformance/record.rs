@@ -231,7 +231,7 @@ pub(crate) async fn a_failure_heeds_an_endpoint_that_went_off_meanwhile(mut stag
     }
     let carried = stage.carried().await;
     let id = carried.delivery.id;
-    stage.store().remove_endpoint(stage.endpoint, NOW).await.unwrap();
+    stage.store().remove_endpoint(stage.endpoint, NOW, None).await.unwrap();
     stage.record(carried, retry_at(after(60)), vec![attempt(Class::Http, 500)]).await;
     assert_eq!(stage.ended(id).await, (State::Cancelled, Some(Reason::EndpointDeleted)));
     assert!(stage.recorder.take_waiting().is_empty());
@@ -240,7 +240,7 @@ pub(crate) async fn a_failure_heeds_an_endpoint_that_went_off_meanwhile(mut stag
 pub(crate) async fn a_success_is_a_success_although_the_endpoint_was_deleted_meanwhile(mut stage: Stage) {
     let carried = stage.carried().await;
     let id = carried.delivery.id;
-    stage.store().remove_endpoint(stage.endpoint, NOW).await.unwrap();
+    stage.store().remove_endpoint(stage.endpoint, NOW, None).await.unwrap();
     stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
     assert_eq!(stage.ended(id).await, (State::Delivered, None));
 }

@@ -9,6 +9,7 @@ use posthaste::{
         event_type::{EventTypeDocument, EventTypeRecord, VersionDocument},
         id::{AppId, EndpointId, EventTypeId, KeyId},
         key::{Key, KeyHash, Scope},
+        quota::Quota,
     },
     store::registry::{Added, EndpointName},
 };
@@ -22,6 +23,7 @@ fn full_app(stage: &mut Stage, uid: &str) -> App {
         livemode: true,
         id_prefix: Some("evt2".into()),
         contact_email: Some("ops@example.com".into()),
+        quota: Some(Quota { events_per_second: Some(5), bytes_per_second: Some(u64::MAX >> 1) }),
         metadata: Some(json!({"z": 1, "a": [null, "\u{0}"]})),
     };
     App {
@@ -66,6 +68,8 @@ fn key(stage: &mut Stage, scope: Scope) -> Key {
         scope,
         name: Some("ci".into()),
         created_at: NOW,
+        expires_at: Some(after(60)),
+        last_used_at: Some(after(1)),
         revoked_at: None,
     }
 }
@@ -81,10 +85,10 @@ async fn endpoints(stage: &Stage) -> Vec<EndpointId> {
 pub(crate) async fn everything_reads_back_as_it_was_stored(mut stage: Stage) {
     let (app, endpoint) = (full_app(&mut stage, "shop-1"), full_endpoint(&mut stage));
     let keys = [key(&mut stage, Scope::Admin), key(&mut stage, Scope::App(app.id))];
-    assert_eq!(stage.store().add_app(app.clone()).await.unwrap(), Added::Added);
-    assert_eq!(stage.store().add_endpoint(endpoint.clone()).await.unwrap(), Added::Added);
+    assert_eq!(stage.store().add_app(app.clone(), None).await.unwrap(), Added::Added);
+    assert_eq!(stage.store().add_endpoint(endpoint.clone(), None).await.unwrap(), Added::Added);
     for key in &keys {
-        stage.store().add_key(key.clone()).await.unwrap();
+        stage.store().add_key(key.clone(), None).await.unwrap();
     }
     stage.reopen();
     let everything = stage.store().everything().await.unwrap();
@@ -96,22 +100,22 @@ pub(crate) async fn everything_reads_back_as_it_was_stored(mut stage: Stage) {
 
 pub(crate) async fn an_uid_of_an_app_is_taken_once(mut stage: Stage) {
     let (first, second) = (full_app(&mut stage, "shop"), full_app(&mut stage, "shop"));
-    assert_eq!(stage.store().add_app(first.clone()).await.unwrap(), Added::Added);
-    assert_eq!(stage.store().add_app(second).await.unwrap(), Added::Taken);
+    assert_eq!(stage.store().add_app(first.clone(), None).await.unwrap(), Added::Added);
+    assert_eq!(stage.store().add_app(second, None).await.unwrap(), Added::Taken);
     assert_eq!(apps(&stage).await[1..], [first]);
 }
 
 pub(crate) async fn an_app_changes_its_settings_and_keeps_its_uid(mut stage: Stage) {
     let app = full_app(&mut stage, "shop");
-    stage.store().add_app(app.clone()).await.unwrap();
+    stage.store().add_app(app.clone(), None).await.unwrap();
     let settings = AppSettings { name: "New".into(), ..AppSettings::default() };
     let changed =
         App { settings, uid: "other".into(), updated_at: after(5), created_at: after(5), ..app.clone() };
-    assert!(stage.store().change_app(changed.clone()).await.unwrap());
+    assert!(stage.store().change_app(changed.clone(), None).await.unwrap());
     let expected = App { uid: app.uid, created_at: app.created_at, ..changed };
     assert_eq!(apps(&stage).await[1..], [expected]);
     let absent = full_app(&mut stage, "absent");
-    assert!(!stage.store().change_app(absent).await.unwrap());
+    assert!(!stage.store().change_app(absent, None).await.unwrap());
 }
 
 pub(crate) async fn removing_an_app_removes_its_endpoints_and_keys_at_once(mut stage: Stage) {
@@ -121,28 +125,28 @@ pub(crate) async fn removing_an_app_removes_its_endpoints_and_keys_at_once(mut s
     let keys =
         [key(&mut stage, Scope::Admin), key(&mut stage, Scope::App(own)), key(&mut stage, Scope::App(other))];
     for key in &keys {
-        stage.store().add_key(key.clone()).await.unwrap();
+        stage.store().add_key(key.clone(), None).await.unwrap();
     }
-    assert!(stage.store().remove_app(stage.app).await.unwrap());
-    assert!(!stage.store().remove_app(stage.app).await.unwrap(), "it is gone already");
+    assert!(stage.store().remove_app(stage.app, None).await.unwrap());
+    assert!(!stage.store().remove_app(stage.app, None).await.unwrap(), "it is gone already");
     let everything = stage.store().everything().await.unwrap();
     assert_eq!(everything.apps.iter().map(|app| app.id).collect::<Vec<_>>(), [other]);
     assert_eq!(everything.endpoints.iter().map(|endpoint| endpoint.id).collect::<Vec<_>>(), [kept]);
     assert_eq!(everything.keys, [keys[0].clone(), keys[2].clone()]);
     assert_eq!(stage.store().endpoint(stage.endpoint).await.unwrap(), None);
     let again = App { uid: stage.app.to_string(), ..full_app(&mut stage, "") };
-    assert_eq!(stage.store().add_app(again).await.unwrap(), Added::Added, "its uid is free again");
+    assert_eq!(stage.store().add_app(again, None).await.unwrap(), Added::Added, "its uid is free again");
 }
 
 pub(crate) async fn an_uid_of_an_endpoint_is_taken_once_in_its_app_also_by_a_deleted_one(mut stage: Stage) {
     let (first, second, third) =
         (full_endpoint(&mut stage), full_endpoint(&mut stage), full_endpoint(&mut stage));
     let elsewhere = EndpointRecord { app: stage.new_app().await, ..full_endpoint(&mut stage) };
-    assert_eq!(stage.store().add_endpoint(first.clone()).await.unwrap(), Added::Added);
-    assert_eq!(stage.store().add_endpoint(second).await.unwrap(), Added::Taken);
-    assert_eq!(stage.store().add_endpoint(elsewhere.clone()).await.unwrap(), Added::Added);
-    stage.store().remove_endpoint(first.id, NOW).await.unwrap();
-    assert_eq!(stage.store().add_endpoint(third).await.unwrap(), Added::Taken);
+    assert_eq!(stage.store().add_endpoint(first.clone(), None).await.unwrap(), Added::Added);
+    assert_eq!(stage.store().add_endpoint(second, None).await.unwrap(), Added::Taken);
+    assert_eq!(stage.store().add_endpoint(elsewhere.clone(), None).await.unwrap(), Added::Added);
+    stage.store().remove_endpoint(first.id, NOW, None).await.unwrap();
+    assert_eq!(stage.store().add_endpoint(third, None).await.unwrap(), Added::Taken);
     assert_eq!(endpoints(&stage).await, [stage.endpoint, elsewhere.id]);
 }
 
@@ -156,7 +160,7 @@ pub(crate) async fn a_change_replaces_settings_secrets_headers_and_switch(mut st
         updated_at: after(7),
         ..full
     };
-    assert!(stage.store().change_endpoint(changed.clone()).await.unwrap());
+    assert!(stage.store().change_endpoint(changed.clone(), None).await.unwrap());
     assert_eq!(stage.store().endpoint(stage.endpoint).await.unwrap(), Some(changed.clone()));
     let bare = EndpointRecord {
         off: None,
@@ -165,7 +169,7 @@ pub(crate) async fn a_change_replaces_settings_secrets_headers_and_switch(mut st
         revision: changed.revision + 1,
         ..changed
     };
-    assert!(stage.store().change_endpoint(bare.clone()).await.unwrap());
+    assert!(stage.store().change_endpoint(bare.clone(), None).await.unwrap());
     stage.reopen();
     assert_eq!(stage.store().endpoint(stage.endpoint).await.unwrap(), Some(bare));
 }
@@ -175,7 +179,7 @@ pub(crate) async fn a_change_on_another_revision_changes_nothing(stage: Stage) {
     for revision in [0, stored.revision, stored.revision + 2] {
         let secrets = vec![];
         let stale = EndpointRecord { revision, secrets, updated_at: after(9), ..stored.clone() };
-        assert!(!stage.store().change_endpoint(stale).await.unwrap(), "{revision}");
+        assert!(!stage.store().change_endpoint(stale, None).await.unwrap(), "{revision}");
     }
     assert_eq!(stage.store().endpoint(stage.endpoint).await.unwrap(), Some(stored));
 }
@@ -183,20 +187,22 @@ pub(crate) async fn a_change_on_another_revision_changes_nothing(stage: Stage) {
 pub(crate) async fn of_two_changes_at_once_one_is_told_to_read_again(stage: Stage) {
     let stored = stage.store().endpoint(stage.endpoint).await.unwrap().unwrap();
     let change = |at| EndpointRecord { revision: stored.revision + 1, updated_at: at, ..stored.clone() };
-    let (one, two) =
-        (stage.store().change_endpoint(change(after(1))), stage.store().change_endpoint(change(after(2))));
+    let (one, two) = (
+        stage.store().change_endpoint(change(after(1)), None),
+        stage.store().change_endpoint(change(after(2)), None),
+    );
     assert_eq!((one.await.unwrap(), two.await.unwrap()), (true, false));
     assert_eq!(stage.store().endpoint(stage.endpoint).await.unwrap().unwrap().updated_at, after(1));
 }
 
 pub(crate) async fn a_deleted_endpoint_keeps_its_uid_and_loses_its_secrets(mut stage: Stage) {
     let endpoint = full_endpoint(&mut stage);
-    stage.store().add_endpoint(endpoint.clone()).await.unwrap();
-    assert!(stage.store().remove_endpoint(endpoint.id, NOW).await.unwrap());
-    assert!(!stage.store().remove_endpoint(endpoint.id, NOW).await.unwrap(), "it is gone already");
+    stage.store().add_endpoint(endpoint.clone(), None).await.unwrap();
+    assert!(stage.store().remove_endpoint(endpoint.id, NOW, None).await.unwrap());
+    assert!(!stage.store().remove_endpoint(endpoint.id, NOW, None).await.unwrap(), "it is gone already");
     assert_eq!(stage.store().endpoint(endpoint.id).await.unwrap(), None);
     let change = EndpointRecord { revision: endpoint.revision + 1, ..endpoint.clone() };
-    assert!(!stage.store().change_endpoint(change).await.unwrap(), "it cannot come back");
+    assert!(!stage.store().change_endpoint(change, None).await.unwrap(), "it cannot come back");
     let unknown = EndpointId::from_i64(stage.next_id());
     let asked = vec![endpoint.id, unknown, stage.endpoint];
     let names = stage.store().endpoint_names(asked).await.unwrap();
@@ -205,19 +211,19 @@ pub(crate) async fn a_deleted_endpoint_keeps_its_uid_and_loses_its_secrets(mut s
     assert_eq!((names[1].id, names[1].uid.as_str()), (stage.endpoint, stage.endpoint.to_string().as_str()));
     assert_eq!(names.len(), 2);
     assert_eq!(endpoints(&stage).await, [stage.endpoint]);
-    assert!(!stage.store().remove_endpoint(unknown, NOW).await.unwrap());
+    assert!(!stage.store().remove_endpoint(unknown, NOW, None).await.unwrap());
 }
 
 pub(crate) async fn a_revoked_key_is_gone_for_good(mut stage: Stage) {
     let app = stage.app;
     let (revoked, kept) = (key(&mut stage, Scope::Admin), key(&mut stage, Scope::App(app)));
     for key in [&revoked, &kept] {
-        stage.store().add_key(key.clone()).await.unwrap();
+        stage.store().add_key(key.clone(), None).await.unwrap();
     }
-    assert!(stage.store().revoke_key(revoked.id, after(1)).await.unwrap());
-    assert!(!stage.store().revoke_key(revoked.id, after(2)).await.unwrap());
+    assert!(stage.store().revoke_key(revoked.id, after(1), None).await.unwrap());
+    assert!(!stage.store().revoke_key(revoked.id, after(2), None).await.unwrap());
     let unknown = KeyId::from_i64(stage.next_id());
-    assert!(!stage.store().revoke_key(unknown, NOW).await.unwrap());
+    assert!(!stage.store().revoke_key(unknown, NOW, None).await.unwrap());
     stage.reopen();
     assert_eq!(stage.store().everything().await.unwrap().keys, [kept]);
 }
@@ -262,31 +268,31 @@ async fn event_types(stage: &Stage) -> Vec<EventTypeRecord> {
 pub(crate) async fn an_event_type_reads_back_as_it_was_stored_and_goes(mut stage: Stage) {
     let (first, second) = (event_type(&mut stage, "payment.created"), event_type(&mut stage, "a"));
     for record in [&first, &second] {
-        assert!(stage.store().put_event_type(record.clone()).await.unwrap());
+        assert!(stage.store().put_event_type(record.clone(), None).await.unwrap());
     }
     stage.reopen();
     assert_eq!(event_types(&stage).await, [first.clone(), second.clone()], "in order of creation");
-    assert!(stage.store().remove_event_type(first.id).await.unwrap());
-    assert!(!stage.store().remove_event_type(first.id).await.unwrap(), "it is gone already");
+    assert!(stage.store().remove_event_type(first.id, None).await.unwrap());
+    assert!(!stage.store().remove_event_type(first.id, None).await.unwrap(), "it is gone already");
     assert_eq!(event_types(&stage).await, [second]);
     let again = event_type(&mut stage, "payment.created");
-    assert!(stage.store().put_event_type(again).await.unwrap(), "its name is free again");
+    assert!(stage.store().put_event_type(again, None).await.unwrap(), "its name is free again");
 }
 
 pub(crate) async fn of_two_changes_of_an_event_type_one_is_told_to_read_again(mut stage: Stage) {
     let first = event_type(&mut stage, "payment.created");
-    assert!(stage.store().put_event_type(first.clone()).await.unwrap());
+    assert!(stage.store().put_event_type(first.clone(), None).await.unwrap());
     let same_name = event_type(&mut stage, "payment.created");
-    assert!(!stage.store().put_event_type(same_name).await.unwrap(), "the name is taken");
+    assert!(!stage.store().put_event_type(same_name, None).await.unwrap(), "the name is taken");
     let document = EventTypeDocument::default();
     let changed = EventTypeRecord { document, revision: 2, updated_at: after(5), ..first.clone() };
-    assert!(stage.store().put_event_type(changed.clone()).await.unwrap());
+    assert!(stage.store().put_event_type(changed.clone(), None).await.unwrap());
     for stale in [
         first.clone(),
         EventTypeRecord { revision: 2, ..first.clone() },
         EventTypeRecord { revision: 4, ..first },
     ] {
-        assert!(!stage.store().put_event_type(stale).await.unwrap());
+        assert!(!stage.store().put_event_type(stale, None).await.unwrap());
     }
     assert_eq!(event_types(&stage).await, [changed]);
 }

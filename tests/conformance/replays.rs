@@ -47,7 +47,7 @@ async fn begin(stage: &mut Stage, selection: Selection) -> Replay {
         created_at: NOW,
         changed_at: NOW,
     };
-    stage.store().begin_replay(replay.clone()).await.unwrap();
+    stage.store().begin_replay(replay.clone(), None).await.unwrap();
     replay
 }
 
@@ -202,7 +202,7 @@ pub(crate) async fn replays_to_an_endpoint_that_is_off_are_held_and_to_a_deleted
 
     stage.switch(stage.endpoint, None).await;
     let lost = stage.one_in(State::Dead).await;
-    stage.store().remove_endpoint(stage.endpoint, NOW).await.unwrap();
+    stage.store().remove_endpoint(stage.endpoint, NOW, None).await.unwrap();
     let replay = begin(&mut stage, deliveries(None, None, &[State::Dead])).await;
     let done = finish(&mut stage, &replay).await;
     assert_eq!((done.replayed, done.refused), (0, 1));
@@ -244,7 +244,8 @@ pub(crate) async fn a_paused_or_cancelled_replay_does_not_proceed(mut stage: Sta
     let dead = stage.one_in(State::Dead).await;
     let replay = begin(&mut stage, deliveries(None, None, &[State::Dead])).await;
     let sources = search(&stage, &replay, 10).await;
-    let change = async |to| stage.store().change_replay(stage.app, replay.id, to, after(1)).await.unwrap();
+    let change =
+        async |to| stage.store().change_replay(stage.app, replay.id, to, after(1), None).await.unwrap();
     for to in [ReplayState::Paused, ReplayState::Cancelled] {
         let ReplayChanged::Done(changed) = change(to).await else { panic!("{to:?}") };
         assert_eq!((changed.state, changed.changed_at), (to, after(1)));
@@ -265,7 +266,7 @@ pub(crate) async fn a_paused_or_cancelled_replay_does_not_proceed(mut stage: Sta
 pub(crate) async fn a_resumed_replay_is_found_again_after_a_restart(mut stage: Stage) {
     let replay = begin(&mut stage, deliveries(None, None, &[State::Dead])).await;
     for to in [ReplayState::Paused, ReplayState::Running] {
-        stage.store().change_replay(stage.app, replay.id, to, after(1)).await.unwrap();
+        stage.store().change_replay(stage.app, replay.id, to, after(1), None).await.unwrap();
     }
     stage.reopen();
     let joined = stage.store().join(NOW).await.unwrap();
@@ -280,10 +281,10 @@ pub(crate) async fn other_apps_neither_see_nor_stop_a_replay_and_it_goes_with_it
     let store = stage.shared();
     assert_eq!(store.replay(other, replay.id).await.unwrap(), None);
     assert!(store.replays(other, None, 10).await.unwrap().rows.is_empty());
-    let stopped = store.change_replay(other, replay.id, ReplayState::Cancelled, NOW).await.unwrap();
+    let stopped = store.change_replay(other, replay.id, ReplayState::Cancelled, NOW, None).await.unwrap();
     assert_eq!(stopped, ReplayChanged::Absent);
-    assert_eq!(store.replays(stage.app, None, 10).await.unwrap().rows, [replay.clone()]);
-    store.remove_app(stage.app).await.unwrap();
+    assert_eq!(store.replays(stage.app, None, 10).await.unwrap().rows, std::slice::from_ref(&replay));
+    store.remove_app(stage.app, None).await.unwrap();
     assert_eq!(store.replay(stage.app, replay.id).await.unwrap(), None);
     assert_eq!(store.running_replays().await.unwrap(), []);
 }

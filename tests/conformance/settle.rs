@@ -17,7 +17,7 @@ async fn settle_all(stage: &Stage, settle: Settle, most: usize) -> Vec<usize> {
     match settle {
         Settle::On { .. } => stage.switch(stage.endpoint, None).await,
         Settle::Off(Switch::Deleted) => {
-            assert!(stage.store().remove_endpoint(stage.endpoint, after(9)).await.unwrap());
+            assert!(stage.store().remove_endpoint(stage.endpoint, after(9), None).await.unwrap());
         }
         Settle::Off(Switch::OffCancelling) => {
             stage.switch(stage.endpoint, Some(WaitingWhenOff::Cancelled)).await;
@@ -150,7 +150,7 @@ pub(crate) async fn erasing_a_payload_keeps_the_record(mut stage: Stage) {
     new.dedup = vec![stage.dedup(DedupSpace::EventId, "secret")];
     let event = (*new.event).clone();
     let id = stage.publish(new).await;
-    assert!(stage.store().erase_data(stage.app, event.id).await.unwrap());
+    assert!(stage.store().erase_data(stage.app, event.id, None).await.unwrap());
     stage.reopen();
     let found = stage.store().find_event(stage.app, "secret".into(), None).await.unwrap().unwrap();
     assert!(found.data.is_empty());
@@ -166,9 +166,9 @@ pub(crate) async fn only_the_own_app_can_erase_a_payload(mut stage: Stage) {
     let (stranger, new) = (stage.new_app().await, stage.one());
     let event = (*new.event).clone();
     stage.publish(new).await;
-    assert!(!stage.store().erase_data(stranger, event.id).await.unwrap());
+    assert!(!stage.store().erase_data(stranger, event.id, None).await.unwrap());
     let found = stage.store().find_event(stage.app, String::new(), Some(event.id)).await.unwrap();
     assert_eq!(found, Some(event));
     let unknown = posthaste::domain::id::EventId::from_i64(stage.next_id());
-    assert!(!stage.store().erase_data(stage.app, unknown).await.unwrap());
+    assert!(!stage.store().erase_data(stage.app, unknown, None).await.unwrap());
 }

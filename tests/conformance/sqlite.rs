@@ -206,8 +206,10 @@ fn beside_the_seams() -> (TempDir, PathBuf, Connection) {
     let store = open(&path).unwrap();
     let app = AppId::from_i64(1);
     let settings = AppSettings::default();
-    block_on(store.add_app(App { id: app, uid: "a".into(), settings, created_at: NOW, updated_at: NOW }))
-        .unwrap();
+    block_on(
+        store.add_app(App { id: app, uid: "a".into(), settings, created_at: NOW, updated_at: NOW }, None),
+    )
+    .unwrap();
     block_on(store.accept(vec![draft(app, &[EndpointId::from_i64(2)], 3)])).unwrap();
     drop(store);
     let connection = Connection::open(&path).unwrap();

@@ -109,14 +109,14 @@ impl Stage {
         let id = AppId::from_i64(self.next_id());
         let settings = AppSettings { name: "Shop".into(), ..AppSettings::default() };
         let app = App { id, uid: id.to_string(), settings, created_at: NOW, updated_at: NOW };
-        self.store().add_app(app).await.unwrap();
+        self.store().add_app(app, None).await.unwrap();
         id
     }
 
     pub(crate) async fn new_endpoint(&mut self, app: AppId) -> EndpointId {
         let endpoint = self.endpoint_record(app);
         let id = endpoint.id;
-        self.store().add_endpoint(endpoint).await.unwrap();
+        self.store().add_endpoint(endpoint, None).await.unwrap();
         id
     }
 
@@ -143,7 +143,7 @@ impl Stage {
         let mut record = self.store().endpoint(endpoint).await.unwrap().expect("an endpoint");
         record.off = waiting.map(|waiting| SwitchedOff { reason: OffReason::ByHand, at: NOW, waiting });
         record.revision += 1;
-        assert!(self.store().change_endpoint(record).await.unwrap());
+        assert!(self.store().change_endpoint(record, None).await.unwrap());
     }
 
     /// Published while the endpoint is off, which is then on again without having been settled.
@@ -243,7 +243,7 @@ impl Stage {
     }
 
     pub(crate) async fn ask(&self, delivery: DeliveryId, ask: Ask) -> Asked {
-        let asked = self.store().ask(self.app, delivery, ask, NOW).await.unwrap();
+        let asked = self.store().ask(self.app, delivery, ask, NOW, None).await.unwrap();
         self.quiet().await;
         asked
     }

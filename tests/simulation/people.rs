@@ -8,7 +8,7 @@ use crate::{
 };
 use bytes::Bytes;
 use posthaste::{
-    domain::{id::DeliveryId, key::Scope, time::Timestamp},
+    domain::{id::DeliveryId, time::Timestamp},
     service::{
         Caller, Error, Patch,
         apps::NewApp,
@@ -19,7 +19,7 @@ use posthaste::{
 };
 use std::{sync::Arc, time::Duration};
 
-pub(crate) const ADMIN: Caller = Caller { scope: Scope::Admin };
+pub(crate) const ADMIN: Caller = Caller::OPERATOR;
 pub(crate) const APP: &str = "shop";
 
 /// How long somebody waits who got no answer.
@@ -152,7 +152,7 @@ pub(crate) async fn wish(world: Arc<World>, plan: WishPlan) {
         WishKind::Cancel => Wish::Cancel,
         WishKind::Close | WishKind::Test => Wish::Close,
     };
-    let answer = office.service.ask(&entry, &delivery.to_string(), asked).await;
+    let answer = office.service.ask(ADMIN, &entry, &delivery.to_string(), asked).await;
     let said = match answer {
         Ok(shown) if shown.delivery.id == delivery => Said::Done(shown.delivery),
         Ok(shown) => Said::Made(shown.delivery),
@@ -178,9 +178,9 @@ pub(crate) async fn switch(world: Arc<World>, plan: SwitchPlan) {
         let entry = office.service.app(ADMIN, APP).unwrap();
         let service = &office.service;
         let done = match plan.kind {
-            SwitchKind::Off => service.disable_endpoint(&entry, uid).await.map(drop),
-            SwitchKind::On => service.enable_endpoint(&entry, uid).await.map(drop),
-            SwitchKind::Delete => service.remove_endpoint(&entry, uid).await,
+            SwitchKind::Off => service.disable_endpoint(ADMIN, &entry, uid).await.map(drop),
+            SwitchKind::On => service.enable_endpoint(ADMIN, &entry, uid).await.map(drop),
+            SwitchKind::Delete => service.remove_endpoint(ADMIN, &entry, uid).await,
             SwitchKind::Touch => {
                 let description = Patch::Value(format!("touched at {called_at}"));
                 let patch = EndpointPatch { description, ..EndpointPatch::default() };

@@ -284,7 +284,7 @@ impl Boot {
             browse: self.store.clone(),
             ids,
             grace: Duration::from_millis(world.plan.grace as u64),
-            rounds: Rounds { gauges: long, count: long, purge: long, recheck },
+            rounds: Rounds { gauges: long, count: long, purge: long, recheck, key_uses: long },
         }
     }
 

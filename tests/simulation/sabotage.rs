@@ -3,6 +3,7 @@
 use crate::{journal::Ending, network::Line, process::Process};
 use posthaste::{
     domain::{
+        audit::Entry,
         endpoint::SwitchedOff,
         id::{AppId, DeliveryId, EndpointId, EventId, InspectionId, ReplayId},
         inspection::{Inspection, Report},
@@ -207,20 +208,27 @@ impl Ledger for BentLedger {
         self.store.hand_back(carried, now)
     }
 
-    fn ask(&self, app: AppId, delivery: DeliveryId, ask: Ask, now: Timestamp) -> Reply<'_, Asked> {
-        self.store.ask(app, delivery, ask, now)
+    fn ask(
+        &self,
+        app: AppId,
+        delivery: DeliveryId,
+        ask: Ask,
+        now: Timestamp,
+        entry: Option<Entry>,
+    ) -> Reply<'_, Asked> {
+        self.store.ask(app, delivery, ask, now, entry)
     }
 
     fn settle(&self, endpoint: EndpointId, settle: Settle, most: usize, now: Timestamp) -> Reply<'_, usize> {
         self.store.settle(endpoint, settle, most, now)
     }
 
-    fn erase_data(&self, app: AppId, event: EventId) -> Reply<'_, bool> {
-        self.store.erase_data(app, event)
+    fn erase_data(&self, app: AppId, event: EventId, entry: Option<Entry>) -> Reply<'_, bool> {
+        self.store.erase_data(app, event, entry)
     }
 
-    fn begin_replay(&self, replay: Replay) -> Reply<'_, ()> {
-        self.store.begin_replay(replay)
+    fn begin_replay(&self, replay: Replay, entry: Option<Entry>) -> Reply<'_, ()> {
+        self.store.begin_replay(replay, entry)
     }
 
     fn proceed(&self, page: ReplayPage, now: Timestamp) -> Reply<'_, Option<Replay>> {
@@ -233,8 +241,9 @@ impl Ledger for BentLedger {
         replay: ReplayId,
         to: ReplayState,
         now: Timestamp,
+        entry: Option<Entry>,
     ) -> Reply<'_, ReplayChanged> {
-        self.store.change_replay(app, replay, to, now)
+        self.store.change_replay(app, replay, to, now, entry)
     }
     fn order_inspection(&self, inspection: Inspection) -> Reply<'_, Ordered> {
         self.store.order_inspection(inspection)

@@ -1,6 +1,6 @@
 //! What being switched off does to deliveries under each contract, and how age ends them.
 
-use crate::stage::{Does, Stage};
+use crate::stage::{ADMIN, Does, Stage};
 use posthaste::domain::delivery::State;
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ async fn what_waits_and_what_is_published_while_off_goes_as_the_contract_says() 
         let stage = Stage::new(contract, Does::Answer(500)).await;
         stage.publish().await;
         stage.pass(Duration::from_secs(1)).await;
-        stage.service.disable_endpoint(&stage.entry, "ep").await.unwrap();
+        stage.service.disable_endpoint(ADMIN, &stage.entry, "ep").await.unwrap();
         stage.publish().await;
         stage.pass(Duration::from_secs(1)).await;
         let mut states: Vec<_> = stage.deliveries().await.iter().map(|delivery| delivery.state).collect();
@@ -35,12 +35,12 @@ async fn held_deliveries_go_out_when_the_endpoint_is_on_again() {
         let stage = Stage::new(contract, Does::Answer(500)).await;
         stage.publish().await;
         stage.pass(Duration::from_secs(1)).await;
-        stage.service.disable_endpoint(&stage.entry, "ep").await.unwrap();
+        stage.service.disable_endpoint(ADMIN, &stage.entry, "ep").await.unwrap();
         let before = stage.seen().len();
         stage.pass(Duration::from_hours(24 * 3)).await;
         assert_eq!(stage.seen().len(), before, "{contract}: nothing is sent while it is off");
         stage.now_does(Does::Answer(200));
-        stage.service.enable_endpoint(&stage.entry, "ep").await.unwrap();
+        stage.service.enable_endpoint(ADMIN, &stage.entry, "ep").await.unwrap();
         stage.pass(Duration::from_hours(1)).await;
         assert_eq!(stage.delivery().await.state, State::Delivered, "{contract}");
     }
@@ -51,11 +51,11 @@ async fn after_seven_days_nothing_automatic_happens_under_sendnomi_held_deliveri
     let stage = Stage::new("sendnomi", Does::Answer(500)).await;
     stage.publish().await;
     stage.pass(Duration::from_secs(1)).await;
-    stage.service.disable_endpoint(&stage.entry, "ep").await.unwrap();
+    stage.service.disable_endpoint(ADMIN, &stage.entry, "ep").await.unwrap();
     stage.pass(Duration::from_hours(24 * 7)).await;
     let sent = stage.seen().len();
     stage.now_does(Does::Answer(200));
-    stage.service.enable_endpoint(&stage.entry, "ep").await.unwrap();
+    stage.service.enable_endpoint(ADMIN, &stage.entry, "ep").await.unwrap();
     stage.pass(Duration::from_hours(24)).await;
     assert_eq!(stage.delivery().await.state, State::Expired);
     assert_eq!(stage.seen().len(), sent);
@@ -66,10 +66,10 @@ async fn being_held_does_not_age_a_delivery_under_standard() {
     let stage = Stage::new("standard", Does::Answer(500)).await;
     stage.publish().await;
     stage.pass(Duration::from_secs(1)).await;
-    stage.service.disable_endpoint(&stage.entry, "ep").await.unwrap();
+    stage.service.disable_endpoint(ADMIN, &stage.entry, "ep").await.unwrap();
     stage.pass(Duration::from_hours(24 * 20)).await;
     stage.now_does(Does::Answer(200));
-    stage.service.enable_endpoint(&stage.entry, "ep").await.unwrap();
+    stage.service.enable_endpoint(ADMIN, &stage.entry, "ep").await.unwrap();
     stage.pass(Duration::from_hours(1)).await;
     assert_eq!(stage.delivery().await.state, State::Delivered);
 }

@@ -8,7 +8,6 @@ use posthaste::{
         delivery::Delivery,
         directory::{AppEntry, Directory},
         id::Ids,
-        key::Scope,
         outcome::{Class, Outcome, Timings},
         seal::Keyring,
         tally::Tally,
@@ -16,7 +15,10 @@ use posthaste::{
     },
     engine::{Courier, Engine, EngineLimits, Lanes, Renderer, Rounds},
     outbound::{Carrier, Posting, Request},
-    service::{Caller, Limits, Parts, Service, apps::NewApp, endpoints::NewEndpoint, publish::Publish},
+    service::{
+        Caller, Limits, Parts, Service, apps::NewApp, deliveries::DeliveryQuery, endpoints::NewEndpoint,
+        publish::Publish,
+    },
     store::{
         Cluster, CommitWatch,
         sqlite::{QueueLimits, SqliteStore, Turn, Writer},
@@ -29,7 +31,7 @@ use std::{
 };
 use tokio::{sync::Notify, task::AbortHandle};
 
-pub(crate) const ADMIN: Caller = Caller { scope: Scope::Admin };
+pub(crate) const ADMIN: Caller = Caller::OPERATOR;
 const ENCRYPTION_KEY: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
 
 /// How long every request takes: waits count from its end, not from its start.
@@ -162,7 +164,7 @@ impl Stage {
             browse: store,
             ids,
             grace: Duration::from_secs(25),
-            rounds: Rounds { gauges: long, count: long, purge: long, recheck: long },
+            rounds: Rounds { gauges: long, count: long, purge: long, recheck: long, key_uses: long },
         };
         let (handle, stop) = Shutdown::by_hand();
         let engine = tokio::spawn(engine.run(stop)).abort_handle();
@@ -202,7 +204,7 @@ impl Stage {
 
     /// All deliveries, the newest first.
     pub(crate) async fn deliveries(&self) -> Vec<Delivery> {
-        let page = self.service.deliveries(&self.entry, Default::default(), None, 100).await.unwrap();
+        let page = self.service.deliveries(&self.entry, DeliveryQuery::default(), None, 100).await.unwrap();
         page.rows.into_iter().map(|shown| shown.delivery).collect()
     }
 

@@ -39,14 +39,14 @@ pub(super) fn find_event(
 }
 
 /// The range of ids that a page looks at: time filters are id ranges, and the cursor is the last id examined.
-fn id_range(from: Option<Timestamp>, to: Option<Timestamp>, after: Option<Cursor>) -> (i64, i64) {
+pub(super) fn id_range(from: Option<Timestamp>, to: Option<Timestamp>, after: Option<Cursor>) -> (i64, i64) {
     let low = from.map_or(0, first_id_at);
     let high = to.map_or(i64::MAX, first_id_at);
     (low, after.map_or(high, |cursor| high.min(cursor.id)))
 }
 
 /// Keeps what fits the page out of what was examined, and says where to go on.
-fn page<T>(examined: Vec<(Cursor, Option<T>)>, limit: u32) -> Page<T> {
+pub(super) fn page<T>(examined: Vec<(Cursor, Option<T>)>, limit: u32) -> Page<T> {
     let ran_to_the_end = (examined.len() as u32) < ROWS_EXAMINED_MAX;
     let (mut rows, mut last) = (Vec::new(), None);
     let mut is_full = false;

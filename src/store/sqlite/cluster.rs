@@ -1,11 +1,15 @@
 //! Joining and housekeeping. There is one node here: the file lock proves that every earlier one is dead.
 
-use super::ledger;
+use super::{audit, ledger};
 use crate::{
-    domain::{id::EndpointId, inspection, time::Timestamp},
+    domain::{
+        id::{AppId, EndpointId, KeyId},
+        inspection,
+        time::Timestamp,
+    },
     store::cluster::Joined,
 };
-use rusqlite::Connection;
+use rusqlite::{Connection, params};
 
 /// Rows that one step of a purge looks at.
 const PURGE_STEP: i64 = 2000;
@@ -20,8 +24,8 @@ fn newest_id(tx: &Connection) -> rusqlite::Result<i64> {
         "SELECT max(ifnull((SELECT max(id) FROM events), 0), ifnull((SELECT max(id) FROM deliveries), 0),
                     ifnull((SELECT max(id) FROM apps), 0), ifnull((SELECT max(id) FROM endpoints), 0),
                     ifnull((SELECT max(id) FROM keys), 0), ifnull((SELECT max(id) FROM replays), 0),
+                    ifnull((SELECT max(id) FROM audit), 0), ifnull((SELECT max(id) FROM event_types), 0),
                     ifnull((SELECT id FROM newest), 0),
-                    ifnull((SELECT max(id) FROM event_types), 0),
                     ifnull((SELECT max(id) + ?1 - 1 FROM inspections), 0))",
     )?
     .query_row([inspection::IDS_TAKEN], |row| row.get(0))
@@ -75,7 +79,7 @@ pub(super) fn unsettled(connection: &Connection) -> rusqlite::Result<Vec<Endpoin
     Ok(unsettled)
 }
 
-/// One step through the events in id order for one deleted app.
+/// One step for one deleted app: first its audit log, then its events in id order.
 pub(super) fn purge(tx: &Connection) -> rusqlite::Result<bool> {
     let mut purges = tx.prepare_cached("SELECT app, done FROM purges ORDER BY app LIMIT 1")?;
     let Some((app, done)) =
@@ -83,13 +87,16 @@ pub(super) fn purge(tx: &Connection) -> rusqlite::Result<bool> {
     else {
         return Ok(false);
     };
+    remember_newest_id(tx)?;
+    if audit::purge(tx, AppId::from_i64(app), PURGE_STEP)? > 0 {
+        return Ok(true);
+    }
     // Ids are made in time order: nothing of the app is older than the app itself.
     let after = done.max(app);
     let end: Option<i64> = tx
         .prepare_cached("SELECT max(id) FROM (SELECT id FROM events WHERE id > ?1 ORDER BY id LIMIT ?2)")?
         .query_row([after, PURGE_STEP], |row| row.get(0))?;
     let upto = end.unwrap_or(i64::MAX);
-    remember_newest_id(tx)?;
     let range = [app, after, upto];
     let keys: Vec<Vec<u8>> = tx
         .prepare_cached(
@@ -113,4 +120,13 @@ pub(super) fn purge(tx: &Connection) -> rusqlite::Result<bool> {
         tx.execute("UPDATE purges SET done = ?2 WHERE app = ?1", [app, upto])?;
     }
     Ok(true)
+}
+
+pub(super) fn keys_used(tx: &Connection, uses: &[(KeyId, Timestamp)]) -> rusqlite::Result<()> {
+    let sql = "UPDATE keys SET last_used_at = max(ifnull(last_used_at, ?2), ?2) WHERE id = ?1";
+    let mut statement = tx.prepare_cached(sql)?;
+    for (key, used_at) in uses {
+        statement.execute(params![key, used_at])?;
+    }
+    Ok(())
 }

@@ -1,6 +1,7 @@
 //! The embedded store: one file, one writer that commits in batches, a few connections that only read.
 
 mod attempts;
+mod audit;
 mod backup;
 mod browse;
 mod checkpointer;

@@ -15,6 +15,9 @@ use crate::{
 use rusqlite::{Connection, OptionalExtension, Row, params, types::Type};
 use std::collections::HashMap;
 
+/// The columns that `key` reads, in its order.
+const KEY: &str = "id, hash, shown, scope, app, name, created_at, expires_at, last_used_at, revoked_at";
+
 pub(super) fn everything(connection: &Connection) -> rusqlite::Result<Everything> {
     let apps = connection
         .prepare("SELECT id, uid, settings, created_at, updated_at FROM apps ORDER BY id")?
@@ -37,9 +40,7 @@ pub(super) fn everything(connection: &Connection) -> rusqlite::Result<Everything
         .query_map([], |row| endpoint(row, &mut secrets))?
         .collect::<rusqlite::Result<_>>()?;
     let keys = connection
-        .prepare(
-            "SELECT id, hash, shown, app, name, created_at, revoked_at FROM keys WHERE revoked_at IS NULL",
-        )?
+        .prepare(&format!("SELECT {KEY} FROM keys WHERE revoked_at IS NULL"))?
         .query_map([], key)?
         .collect::<rusqlite::Result<_>>()?;
     let event_types = event_types::all(connection)?;
@@ -89,7 +90,7 @@ fn read_endpoint(
 }
 
 fn key(row: &Row<'_>) -> rusqlite::Result<Key> {
-    let id = KeyId::from_i64(row.get(0)?);
+    let id = row.get(0)?;
     named(id, read_key(row, id))
 }
 
@@ -98,11 +99,20 @@ fn read_key(row: &Row<'_>, id: KeyId) -> rusqlite::Result<Key> {
         id,
         hash: KeyHash(row.get(1)?),
         shown: row.get(2)?,
-        scope: row.get::<_, Option<AppId>>(3)?.map_or(Scope::Admin, Scope::App),
-        name: row.get(4)?,
-        created_at: row.get(5)?,
-        revoked_at: row.get(6)?,
+        scope: read_scope(&row.get::<_, String>(3)?, row.get(4)?)?,
+        name: row.get(5)?,
+        created_at: row.get(6)?,
+        expires_at: row.get(7)?,
+        last_used_at: row.get(8)?,
+        revoked_at: row.get(9)?,
     })
+}
+
+/// Anything but a known scope must not become one that may do more.
+fn read_scope(name: &str, app: Option<AppId>) -> rusqlite::Result<Scope> {
+    let unknown = || format!("{name} is no scope of such a key");
+    Scope::named(name, app)
+        .ok_or_else(|| rusqlite::Error::FromSqlConversionFailure(3, Type::Text, unknown().into()))
 }
 
 pub(super) fn json<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
@@ -260,21 +270,38 @@ pub(super) fn endpoint_names(
     Ok(names)
 }
 
+pub(super) fn one_key(connection: &Connection, id: KeyId) -> rusqlite::Result<Option<Key>> {
+    let sql = format!("SELECT {KEY} FROM keys WHERE id = ?1");
+    connection.prepare_cached(&sql)?.query_row([id], key).optional()
+}
+
+pub(super) fn keys(connection: &Connection, after: KeyId, most: u32) -> rusqlite::Result<Vec<Key>> {
+    let sql = format!("SELECT {KEY} FROM keys WHERE id > ?1 ORDER BY id LIMIT ?2");
+    connection.prepare_cached(&sql)?.query_map(params![after, most], key)?.collect()
+}
+
 pub(super) fn add_key(tx: &Connection, key: &Key) -> rusqlite::Result<()> {
-    let app = match key.scope {
-        Scope::Admin => None,
-        Scope::App(app) => Some(app),
-    };
     tx.execute(
-        "INSERT INTO keys (id, hash, shown, app, name, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-        params![key.id.as_i64(), key.hash.0, key.shown, app, key.name, key.created_at],
+        &format!("INSERT INTO keys ({KEY}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)"),
+        params![
+            key.id,
+            key.hash.0,
+            key.shown,
+            key.scope.name(),
+            key.scope.app(),
+            key.name,
+            key.created_at,
+            key.expires_at,
+            key.last_used_at,
+            key.revoked_at
+        ],
     )?;
     Ok(())
 }
 
 pub(super) fn revoke_key(tx: &Connection, key: KeyId, now: Timestamp) -> rusqlite::Result<bool> {
     let sql = "UPDATE keys SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL";
-    Ok(tx.execute(sql, params![key.as_i64(), now])? == 1)
+    Ok(tx.execute(sql, params![key, now])? == 1)
 }
 
 pub(super) fn keep_contract(tx: &Connection, hash: ContractHash, document: &str) -> rusqlite::Result<()> {

@@ -3,7 +3,7 @@
 use crate::domain::{
     delivery::{Delivery, Reason, ReturnTo, State},
     event::{Event, RenderedBodies},
-    id::{AppId, DeliveryId, EndpointId, EventId, EventTypeId, InspectionId, ReplayId},
+    id::{AppId, AuditId, DeliveryId, EndpointId, EventId, EventTypeId, InspectionId, KeyId, ReplayId},
     inspection::{self, Kind},
     replay::ReplayState,
     time::Timestamp,
@@ -49,6 +49,8 @@ integer_column! {
     EventId: |id| id.as_i64(), |n| Some(EventId::from_i64(n));
     DeliveryId: |id| id.as_i64(), |n| Some(DeliveryId::from_i64(n));
     ReplayId: |id| id.as_i64(), |n| Some(ReplayId::from_i64(n));
+    KeyId: |id| id.as_i64(), |n| Some(KeyId::from_i64(n));
+    AuditId: |id| id.as_i64(), |n| Some(AuditId::from_i64(n));
     ReplayState: |state| *state as i64, |n| pick(&ReplayState::ALL, n);
     InspectionId: |id| id.as_i64(), |n| Some(InspectionId::from_i64(n));
     Kind: |kind| *kind as i64, |n| pick(&Kind::ALL, n);

@@ -36,9 +36,12 @@ CREATE TABLE keys (
     id INTEGER PRIMARY KEY,
     hash BLOB NOT NULL,
     shown TEXT NOT NULL,
+    scope TEXT NOT NULL,
     app INTEGER,
     name TEXT,
     created_at INTEGER NOT NULL,
+    expires_at INTEGER,
+    last_used_at INTEGER,
     revoked_at INTEGER
 ) STRICT;
 
@@ -167,6 +170,7 @@ CREATE TABLE replays (
 
 CREATE INDEX replays_by_app ON replays (app, id);
 CREATE INDEX replays_running ON replays (id) WHERE state = 0;
+
 -- Receivers that were or are to be inspected. At most one of an endpoint waits (0) or runs (1); a report is there when it
 -- finished (2).
 CREATE TABLE inspections (
@@ -185,3 +189,18 @@ CREATE TABLE inspections (
 
 CREATE UNIQUE INDEX inspections_open ON inspections (endpoint) WHERE state < 2;
 CREATE INDEX inspections_by_endpoint ON inspections (endpoint);
+
+-- Who changed what, when; written in the transaction of the change. `app` is NULL for what belongs to no app.
+CREATE TABLE audit (
+    id INTEGER PRIMARY KEY,
+    at INTEGER NOT NULL,
+    key INTEGER NOT NULL,
+    key_name TEXT,
+    scope TEXT NOT NULL,
+    app INTEGER,
+    action TEXT NOT NULL,
+    thing TEXT NOT NULL,
+    detail TEXT
+) STRICT;
+
+CREATE INDEX audit_by_app ON audit (app, id);

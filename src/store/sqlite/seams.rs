@@ -1,7 +1,7 @@
 //! The four seams, each method handed to the writer's batch or to a reader.
 
 use super::{
-    SqliteStore, browse, cluster,
+    SqliteStore, audit, browse, cluster,
     commands::{Accept, HandBack, Recording, Refill},
     event_types, inspections, ledger, registry, replays,
     work::{Call, answered},
@@ -9,6 +9,7 @@ use super::{
 use crate::{
     domain::{
         app::App,
+        audit::Entry,
         contract::ContractHash,
         delivery::State,
         endpoint::EndpointRecord,
@@ -23,6 +24,7 @@ use crate::{
     },
     store::{
         Browse, Cluster, Ledger, Registry, Reply,
+        audit::AuditFilter,
         browse::{Cursor, DeliveryFilter, EventFilter, Listed, Page, PastAttempt},
         cluster::Joined,
         ledger::{Accepted, Ask, Asked, NewEvent, Ordered, Record, Refilled, Settle, Want},
@@ -56,9 +58,16 @@ impl Ledger for SqliteStore {
         answered(answer)
     }
 
-    fn ask(&self, app: AppId, delivery: DeliveryId, ask: Ask, now: Timestamp) -> Reply<'_, Asked> {
+    fn ask(
+        &self,
+        app: AppId,
+        delivery: DeliveryId,
+        ask: Ask,
+        now: Timestamp,
+        entry: Option<Entry>,
+    ) -> Reply<'_, Asked> {
         self.call_then(
-            move |tx| ledger::ask(tx, app, delivery, ask, now),
+            move |tx| audit::note(tx, entry.as_ref(), ledger::ask(tx, app, delivery, ask, now)?),
             |asked, after| {
                 if let Asked::Done(delivery) | Asked::Made(delivery) = asked
                     && delivery.state == State::Pending
@@ -82,12 +91,12 @@ impl Ledger for SqliteStore {
         Box::pin(async move { reply.await.map(|(settled, _)| settled) })
     }
 
-    fn erase_data(&self, app: AppId, event: EventId) -> Reply<'_, bool> {
-        self.call(move |tx| ledger::erase_data(tx, app, event))
+    fn erase_data(&self, app: AppId, event: EventId, entry: Option<Entry>) -> Reply<'_, bool> {
+        self.call(move |tx| audit::note(tx, entry.as_ref(), ledger::erase_data(tx, app, event)?))
     }
 
-    fn begin_replay(&self, replay: Replay) -> Reply<'_, ()> {
-        self.call(move |tx| replays::begin(tx, &replay))
+    fn begin_replay(&self, replay: Replay, entry: Option<Entry>) -> Reply<'_, ()> {
+        self.call(move |tx| audit::note(tx, entry.as_ref(), replays::begin(tx, &replay)?))
     }
 
     fn proceed(&self, page: ReplayPage, now: Timestamp) -> Reply<'_, Option<Replay>> {
@@ -104,8 +113,9 @@ impl Ledger for SqliteStore {
         replay: ReplayId,
         to: ReplayState,
         now: Timestamp,
+        entry: Option<Entry>,
     ) -> Reply<'_, ReplayChanged> {
-        self.call(move |tx| replays::change(tx, app, replay, to, now))
+        self.call(move |tx| audit::note(tx, entry.as_ref(), replays::change(tx, app, replay, to, now)?))
     }
     fn order_inspection(&self, inspection: Inspection) -> Reply<'_, Ordered> {
         self.call_then(
@@ -140,28 +150,28 @@ impl Registry for SqliteStore {
         self.call(registry::everything)
     }
 
-    fn add_app(&self, app: App) -> Reply<'_, Added> {
-        self.call(move |tx| registry::add_app(tx, &app))
+    fn add_app(&self, app: App, entry: Option<Entry>) -> Reply<'_, Added> {
+        self.call(move |tx| audit::note(tx, entry.as_ref(), registry::add_app(tx, &app)?))
     }
 
-    fn change_app(&self, app: App) -> Reply<'_, bool> {
-        self.call(move |tx| registry::change_app(tx, &app))
+    fn change_app(&self, app: App, entry: Option<Entry>) -> Reply<'_, bool> {
+        self.call(move |tx| audit::note(tx, entry.as_ref(), registry::change_app(tx, &app)?))
     }
 
-    fn remove_app(&self, app: AppId) -> Reply<'_, bool> {
-        self.call(move |tx| registry::remove_app(tx, app))
+    fn remove_app(&self, app: AppId, entry: Option<Entry>) -> Reply<'_, bool> {
+        self.call(move |tx| audit::note(tx, entry.as_ref(), registry::remove_app(tx, app)?))
     }
 
-    fn add_endpoint(&self, endpoint: EndpointRecord) -> Reply<'_, Added> {
-        self.call(move |tx| registry::add_endpoint(tx, &endpoint))
+    fn add_endpoint(&self, endpoint: EndpointRecord, entry: Option<Entry>) -> Reply<'_, Added> {
+        self.call(move |tx| audit::note(tx, entry.as_ref(), registry::add_endpoint(tx, &endpoint)?))
     }
 
-    fn change_endpoint(&self, endpoint: EndpointRecord) -> Reply<'_, bool> {
-        self.call(move |tx| registry::change_endpoint(tx, &endpoint))
+    fn change_endpoint(&self, endpoint: EndpointRecord, entry: Option<Entry>) -> Reply<'_, bool> {
+        self.call(move |tx| audit::note(tx, entry.as_ref(), registry::change_endpoint(tx, &endpoint)?))
     }
 
-    fn remove_endpoint(&self, endpoint: EndpointId, now: Timestamp) -> Reply<'_, bool> {
-        self.call(move |tx| registry::remove_endpoint(tx, endpoint, now))
+    fn remove_endpoint(&self, endpoint: EndpointId, now: Timestamp, entry: Option<Entry>) -> Reply<'_, bool> {
+        self.call(move |tx| audit::note(tx, entry.as_ref(), registry::remove_endpoint(tx, endpoint, now)?))
     }
 
     fn endpoint(&self, endpoint: EndpointId) -> Reply<'_, Option<EndpointRecord>> {
@@ -172,20 +182,28 @@ impl Registry for SqliteStore {
         self.read(move |connection| registry::endpoint_names(connection, &endpoints))
     }
 
-    fn add_key(&self, key: Key) -> Reply<'_, ()> {
-        self.call(move |tx| registry::add_key(tx, &key))
+    fn key(&self, key: KeyId) -> Reply<'_, Option<Key>> {
+        self.read(move |connection| registry::one_key(connection, key))
     }
 
-    fn revoke_key(&self, key: KeyId, now: Timestamp) -> Reply<'_, bool> {
-        self.call(move |tx| registry::revoke_key(tx, key, now))
+    fn keys(&self, after: KeyId, most: u32) -> Reply<'_, Vec<Key>> {
+        self.read(move |connection| registry::keys(connection, after, most))
     }
 
-    fn put_event_type(&self, event_type: EventTypeRecord) -> Reply<'_, bool> {
-        self.call(move |tx| event_types::put(tx, &event_type))
+    fn add_key(&self, key: Key, entry: Option<Entry>) -> Reply<'_, ()> {
+        self.call(move |tx| audit::note(tx, entry.as_ref(), registry::add_key(tx, &key)?))
     }
 
-    fn remove_event_type(&self, event_type: EventTypeId) -> Reply<'_, bool> {
-        self.call(move |tx| event_types::remove(tx, event_type))
+    fn revoke_key(&self, key: KeyId, now: Timestamp, entry: Option<Entry>) -> Reply<'_, bool> {
+        self.call(move |tx| audit::note(tx, entry.as_ref(), registry::revoke_key(tx, key, now)?))
+    }
+
+    fn put_event_type(&self, event_type: EventTypeRecord, entry: Option<Entry>) -> Reply<'_, bool> {
+        self.call(move |tx| audit::note(tx, entry.as_ref(), event_types::put(tx, &event_type)?))
+    }
+
+    fn remove_event_type(&self, event_type: EventTypeId, entry: Option<Entry>) -> Reply<'_, bool> {
+        self.call(move |tx| audit::note(tx, entry.as_ref(), event_types::remove(tx, event_type)?))
     }
 
     fn keep_contract(&self, hash: ContractHash, document: String) -> Reply<'_, ()> {
@@ -269,6 +287,10 @@ impl Browse for SqliteStore {
         self.read(move |connection| inspections::one(connection, app, inspection))
     }
 
+    fn audit(&self, filter: AuditFilter, after: Option<Cursor>, limit: u32) -> Reply<'_, Page<Entry>> {
+        self.read(move |connection| audit::list(connection, &filter, after, limit))
+    }
+
     fn waiting_count(&self) -> Reply<'_, u64> {
         self.read_for_engine(browse::waiting_count)
     }
@@ -289,6 +311,10 @@ impl Cluster for SqliteStore {
 
     fn purge(&self) -> Reply<'_, bool> {
         self.call(cluster::purge)
+    }
+
+    fn keys_used(&self, uses: Vec<(KeyId, Timestamp)>) -> Reply<'_, ()> {
+        self.call(move |tx| cluster::keys_used(tx, &uses))
     }
 
     fn running_replays(&self) -> Reply<'_, Vec<Replay>> {

@@ -1,0 +1,114 @@
+//! The audit log: who changed what, when. An entry is written together with its change or not at all.
+//!
+//! It names things and fields and never says what was in them, so that no secret can get into it.
+
+use super::{
+    id::{AppId, AuditId, KeyId},
+    time::Timestamp,
+};
+use serde::Serialize;
+use serde_json::Value;
+
+/// One change by one key.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    pub id: AuditId,
+    pub at: Timestamp,
+    pub key: KeyId,
+    /// As the key was called then.
+    pub key_name: Option<String>,
+    /// The name of the key's scope.
+    pub scope: String,
+    /// The app it happened in; none for what belongs to no app, and for the end of an app.
+    pub app: Option<AppId>,
+    pub action: Action,
+    /// What was changed, as callers know it.
+    pub thing: String,
+    /// A little more, for people.
+    pub detail: Option<Value>,
+}
+
+macro_rules! actions {
+    ($($action:ident: $name:literal),+ $(,)?) => {
+        /// What was done.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Action { $($action),+ }
+
+        impl Action {
+            pub const ALL: &[Self] = &[$(Self::$action),+];
+
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$action => $name),+ }
+            }
+        }
+    };
+}
+
+actions! {
+    AppCreated: "app.created",
+    AppChanged: "app.changed",
+    AppDeleted: "app.deleted",
+    EndpointCreated: "endpoint.created",
+    EndpointChanged: "endpoint.changed",
+    EndpointEnabled: "endpoint.enabled",
+    EndpointDisabled: "endpoint.disabled",
+    EndpointDeleted: "endpoint.deleted",
+    SecretRotated: "secret.rotated",
+    KeyCreated: "key.created",
+    KeyRevoked: "key.revoked",
+    EventTypeCreated: "event_type.created",
+    EventTypeChanged: "event_type.changed",
+    EventTypeDeleted: "event_type.deleted",
+    EventErased: "event.erased",
+    DeliveryRetried: "delivery.retried",
+    DeliveryReplayed: "delivery.replayed",
+    DeliveryCancelled: "delivery.cancelled",
+    DeliveryClosed: "delivery.closed",
+    DeliveryDeleted: "delivery.deleted",
+    ReplayBegun: "replay.begun",
+    ReplayPaused: "replay.paused",
+    ReplayResumed: "replay.resumed",
+    ReplayCancelled: "replay.cancelled",
+}
+
+impl Action {
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|action| action.name() == name)
+    }
+}
+
+/// The names of the fields that differ between two versions of a document.
+pub fn changed_fields<T: Serialize>(before: &T, after: &T) -> Vec<String> {
+    let fields = |document: &T| match serde_json::to_value(document) {
+        Ok(Value::Object(fields)) => fields,
+        _ => serde_json::Map::new(),
+    };
+    let (before, after) = (fields(before), fields(after));
+    let mut names: Vec<String> = before.keys().chain(after.keys()).cloned().collect();
+    names.sort_unstable();
+    names.dedup();
+    names.retain(|name| before.get(name) != after.get(name));
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn every_action_has_a_name_of_its_own_that_reads_back() {
+        for action in Action::ALL {
+            assert_eq!(Action::parse(action.name()), Some(*action));
+        }
+        assert_eq!(Action::parse("app.exploded"), None);
+    }
+
+    #[test]
+    fn changed_fields_are_named_whether_they_came_went_or_differ() {
+        let before = json!({ "kept": 1, "gone": 2, "other": [1] });
+        let after = json!({ "kept": 1, "new": null, "other": [2] });
+        assert_eq!(changed_fields(&before, &after), ["gone", "new", "other"]);
+        assert!(changed_fields(&before, &before).is_empty());
+    }
+}

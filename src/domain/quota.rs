@@ -1,0 +1,251 @@
+//! Quotas: how much an app may publish in a second, held by a bucket that fills at that rate and has room for one second.
+//!
+//! Pure arithmetic on thousandths, so that nothing is lost between two looks at a clock of milliseconds.
+
+use super::{field::FieldError, time::Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::time::Duration;
+
+const EVENTS_MAX: u64 = 1_000_000;
+const BYTES_MAX: u64 = 1_000_000_000_000;
+const NAMES: [&str; 2] = [Limit::Events.name(), Limit::Bytes.name()];
+
+/// What an operator allows an app; what is absent is not limited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Quota {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub events_per_second: Option<u32>,
+    /// Of `data`, as it was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_per_second: Option<u64>,
+}
+
+impl Quota {
+    /// Reads the field `quota`; one that limits nothing is none.
+    pub fn read(fields: &Map<String, Value>) -> Result<Option<Self>, FieldError> {
+        if let Some(unknown) = fields.keys().find(|name| !NAMES.contains(&name.as_str())) {
+            return Err(FieldError::unknown(format!("quota.{unknown}"), unknown, NAMES.into_iter()));
+        }
+        let read = |limit: Limit, most: u64| match fields.get(limit.name()) {
+            None | Some(Value::Null) => Ok(None),
+            Some(value) => {
+                let fitting = value.as_u64().filter(|rate| (1..=most).contains(rate));
+                let refused = || {
+                    FieldError::new(
+                        format!("quota.{}", limit.name()),
+                        format!("must be a whole number from 1 to {most}"),
+                    )
+                };
+                fitting.map(Some).ok_or_else(refused)
+            }
+        };
+        let quota = Self {
+            events_per_second: read(Limit::Events, EVENTS_MAX)?.map(|rate| rate as u32),
+            bytes_per_second: read(Limit::Bytes, BYTES_MAX)?,
+        };
+        Ok((quota != Self::default()).then_some(quota))
+    }
+}
+
+/// Which of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    Events,
+    Bytes,
+}
+
+impl Limit {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Events => "events_per_second",
+            Self::Bytes => "bytes_per_second",
+        }
+    }
+}
+
+/// More than the quota allows now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exceeded {
+    pub limit: Limit,
+    pub per_second: u64,
+    /// How long until the same would be let through, if nobody else takes it.
+    pub wait: Duration,
+}
+
+impl Exceeded {
+    /// Whole seconds, at least one.
+    pub fn retry_after_seconds(&self) -> u64 {
+        u64::try_from(self.wait.as_millis().div_ceil(1000)).unwrap_or(u64::MAX).max(1)
+    }
+}
+
+/// What an app has left, in thousandths of an event and of a byte.
+#[derive(Clone, Copy, Debug)]
+pub struct Bucket {
+    events: i64,
+    bytes: i64,
+    filled_at: Option<Timestamp>,
+}
+
+impl Default for Bucket {
+    /// As full as the quota lets it be.
+    fn default() -> Self {
+        Self { events: i64::MAX, bytes: i64::MAX, filled_at: None }
+    }
+}
+
+impl Bucket {
+    /// Takes one event of this size, or nothing. An event larger than a second's worth of bytes is let through when the
+    /// bucket is full, and those after it wait until its bytes are made up for: otherwise it would be refused for ever.
+    pub fn take(&mut self, quota: &Quota, bytes: usize, now: Timestamp) -> Result<(), Exceeded> {
+        // A clock that was set back fills nothing, and fills again from where it is.
+        let passed = self.filled_at.map_or(Duration::ZERO, |at| now.since(at)).as_millis();
+        let passed = i64::try_from(passed).unwrap_or(i64::MAX);
+        self.filled_at = Some(now);
+        let event_rate = quota.events_per_second.map(i64::from);
+        let byte_rate = quota.bytes_per_second.map(|rate| i64::try_from(rate).unwrap_or(i64::MAX / 1000));
+        fill(&mut self.events, event_rate, passed);
+        fill(&mut self.bytes, byte_rate, passed);
+        let size = i64::try_from(bytes).unwrap_or(i64::MAX).saturating_mul(1000);
+        let too_many = lacking(Limit::Events, self.events, event_rate, 1000);
+        let too_large = lacking(Limit::Bytes, self.bytes, byte_rate, size);
+        if let Some(exceeded) = too_many.into_iter().chain(too_large).max_by_key(|exceeded| exceeded.wait) {
+            return Err(exceeded);
+        }
+        self.events = self.events.saturating_sub(1000);
+        self.bytes = self.bytes.saturating_sub(size);
+        Ok(())
+    }
+}
+
+/// A thousandth per millisecond and unit of the rate; never more than a second's worth.
+fn fill(level: &mut i64, rate: Option<i64>, passed_ms: i64) {
+    *level = match rate {
+        None => i64::MAX,
+        Some(rate) => level.saturating_add(rate.saturating_mul(passed_ms)).min(rate.saturating_mul(1000)),
+    };
+}
+
+fn lacking(limit: Limit, level: i64, rate: Option<i64>, wanted: i64) -> Option<Exceeded> {
+    let rate = rate?;
+    let missing = wanted.min(rate.saturating_mul(1000)).saturating_sub(level);
+    (missing > 0).then(|| Exceeded {
+        limit,
+        per_second: rate.unsigned_abs(),
+        wait: Duration::from_millis(missing.unsigned_abs().div_ceil(rate.unsigned_abs())),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    const START: i64 = 1_800_000_000_000;
+
+    fn at(ms: i64) -> Timestamp {
+        Timestamp::from_millis(START + ms)
+    }
+
+    fn quota(events: Option<u32>, bytes: Option<u64>) -> Quota {
+        Quota { events_per_second: events, bytes_per_second: bytes }
+    }
+
+    proptest! {
+        /// However it is asked, and whenever: no window of time lets more through than the rate and one second's worth.
+        #[test]
+        fn never_more_than_the_rate_and_a_second_s_worth(
+            events in 1u32..50,
+            bytes in 1u64..5000,
+            asks in prop::collection::vec((0i64..700, 0usize..6000), 1..200),
+        ) {
+            let quota = quota(Some(events), Some(bytes));
+            let (mut bucket, mut now) = (Bucket::default(), 0);
+            let mut taken: Vec<(i64, u64)> = Vec::new();
+            for (step, size) in asks {
+                now += step;
+                if bucket.take(&quota, size, at(now)).is_ok() {
+                    taken.push((now, size as u64));
+                }
+            }
+            for (first, &(from, _)) in taken.iter().enumerate() {
+                let (mut count, mut sum, mut excess) = (0, 0, 0);
+                for &(until, size) in &taken[first..] {
+                    let ms = (until - from) as u64;
+                    count += 1;
+                    sum += size;
+                    // What is larger than a second's worth borrows from the time after it, never more than once.
+                    excess = excess.max(size.saturating_sub(bytes));
+                    prop_assert!(count * 1000 <= u64::from(events) * (ms + 1000));
+                    prop_assert!(sum * 1000 <= bytes * (ms + 1000) + excess * 1000);
+                }
+            }
+        }
+
+        /// Whoever is refused and waits as long as they were told is let through, whatever was taken before.
+        #[test]
+        fn who_waits_as_long_as_told_gets_through(
+            events in prop::option::of(1u32..50),
+            bytes in prop::option::of(1u64..5000),
+            asks in prop::collection::vec((0i64..700, 0usize..20_000), 1..100),
+        ) {
+            let quota = quota(events, bytes);
+            let (mut bucket, mut now) = (Bucket::default(), 0);
+            for (step, size) in asks {
+                now += step;
+                if let Err(exceeded) = bucket.take(&quota, size, at(now)) {
+                    let mut early = bucket;
+                    let almost = exceeded.wait.as_millis() as i64 - 1;
+                    prop_assert!(early.take(&quota, size, at(now + almost)).is_err(), "the wait is no longer than it must be");
+                    now += exceeded.retry_after_seconds() as i64 * 1000;
+                    prop_assert_eq!(bucket.take(&quota, size, at(now)), Ok(()));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_event_larger_than_a_second_s_worth_passes_when_nothing_was_taken_and_is_made_up_for() {
+        let quota = quota(None, Some(100));
+        let mut bucket = Bucket::default();
+        assert_eq!(bucket.take(&quota, 1000, at(0)), Ok(()));
+        let exceeded = bucket.take(&quota, 100, at(0)).unwrap_err();
+        assert_eq!((exceeded.limit, exceeded.retry_after_seconds()), (Limit::Bytes, 10));
+        assert!(bucket.take(&quota, 100, at(9_999)).is_err());
+        assert_eq!(bucket.take(&quota, 100, at(10_000)), Ok(()));
+    }
+
+    #[test]
+    fn a_changed_quota_holds_at_once_and_what_is_not_limited_is_never_refused() {
+        let mut bucket = Bucket::default();
+        for _ in 0..10_000 {
+            assert_eq!(bucket.take(&quota(None, None), usize::MAX, at(0)), Ok(()));
+        }
+        assert_eq!(bucket.take(&quota(Some(1), None), 9, at(0)), Ok(()));
+        let exceeded = bucket.take(&quota(Some(1), None), 9, at(0)).unwrap_err();
+        assert_eq!((exceeded.limit, exceeded.per_second), (Limit::Events, 1));
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_neither_fills_the_bucket_nor_keeps_it_empty() {
+        let (mut bucket, quota) = (Bucket::default(), quota(Some(1), None));
+        assert_eq!(bucket.take(&quota, 0, at(3_600_000)), Ok(()));
+        assert!(bucket.take(&quota, 0, at(0)).is_err());
+        assert_eq!(bucket.take(&quota, 0, at(1_000)), Ok(()));
+    }
+
+    #[test]
+    fn a_quota_outside_its_form_is_refused_by_the_field() {
+        let read = |value: Value| Quota::read(value.as_object().unwrap()).map_err(|error| error.field);
+        let both = json!({ "events_per_second": 5, "bytes_per_second": 7 });
+        assert_eq!(read(both), Ok(Some(quota(Some(5), Some(7)))));
+        assert_eq!(read(json!({ "bytes_per_second": null })), Ok(None));
+        for bad in [json!(0), json!(-1), json!(1.5), json!("5"), json!(1_000_001)] {
+            let error = read(json!({ "events_per_second": bad }));
+            assert_eq!(error, Err("quota.events_per_second".to_owned()), "{bad}");
+        }
+        assert_eq!(read(json!({ "events": 5 })), Err("quota.events".to_owned()));
+    }
+}

@@ -1,0 +1,151 @@
+//! The audit log: what is written together with a change, and looking at it.
+//!
+//! Publishing, tests included, is not in it; neither is what happens without a key, such as a receiver that says it is gone.
+
+use super::{
+    Caller, Error, Service,
+    listing::{Cursor, Page},
+};
+use crate::{
+    domain::{
+        app::App,
+        audit::{Action, Entry, changed_fields},
+        directory::AppEntry,
+        endpoint::EndpointRecord,
+        id::{AppId, AuditId, KeyId},
+        key::KEY_OF_SETTINGS,
+        time::Timestamp,
+    },
+    store::audit::AuditFilter,
+};
+use serde_json::{Value, json};
+
+/// How the key of the settings is called in the log.
+const SETTINGS: &str = "settings";
+
+#[derive(Clone, Debug, Default)]
+pub struct AuditQuery {
+    pub app: Option<String>,
+    pub key: Option<String>,
+    pub action: Option<Action>,
+    pub from: Option<Timestamp>,
+    pub to: Option<Timestamp>,
+}
+
+/// An entry with the names that callers know.
+#[derive(Clone, Debug)]
+pub struct ShownEntry {
+    pub entry: Entry,
+    pub key: String,
+    pub app: Option<String>,
+}
+
+impl Service {
+    /// Over all apps, for the operator.
+    pub async fn audit(
+        &self,
+        caller: Caller,
+        query: AuditQuery,
+        after: Option<Cursor>,
+        limit: u32,
+    ) -> Result<Page<ShownEntry>, Error> {
+        Self::must_be_admin(caller)?;
+        let app = match &query.app {
+            None => None,
+            Some(uid) => match self.directory.app(uid) {
+                Some(entry) => Some(entry.app().id),
+                None => return Ok(Page { rows: Vec::new(), next: None }),
+            },
+        };
+        self.entries(app, query, after, limit).await
+    }
+
+    /// What was changed in one app, by whomever.
+    pub async fn audit_of(
+        &self,
+        entry: &AppEntry,
+        query: AuditQuery,
+        after: Option<Cursor>,
+        limit: u32,
+    ) -> Result<Page<ShownEntry>, Error> {
+        self.entries(Some(entry.app().id), query, after, limit).await
+    }
+
+    async fn entries(
+        &self,
+        app: Option<AppId>,
+        query: AuditQuery,
+        after: Option<Cursor>,
+        limit: u32,
+    ) -> Result<Page<ShownEntry>, Error> {
+        let key = match query.key.as_deref() {
+            None => None,
+            Some(SETTINGS) => Some(KEY_OF_SETTINGS),
+            Some(id) => match KeyId::parse(id) {
+                None => return Ok(Page { rows: Vec::new(), next: None }),
+                found => found,
+            },
+        };
+        let filter = AuditFilter { app, key, action: query.action, from: query.from, to: query.to };
+        let page = self.browse.audit(filter, after, limit).await?;
+        let show = |entry: Entry| ShownEntry {
+            key: if entry.key == KEY_OF_SETTINGS { SETTINGS.to_owned() } else { entry.key.to_string() },
+            app: entry.app.and_then(|id| self.uid_of(id)),
+            entry,
+        };
+        Ok(Page { rows: page.rows.into_iter().map(show).collect(), next: page.next })
+    }
+
+    /// How callers know an app.
+    pub(super) fn uid_of(&self, app: AppId) -> Option<String> {
+        self.directory.app_by_id(app).map(|entry| entry.app().uid.clone())
+    }
+
+    /// What is to be written with a change of something in an app.
+    pub(super) fn entry_in(
+        &self,
+        caller: Caller,
+        app: &App,
+        action: Action,
+        thing: impl Into<String>,
+        detail: Option<Value>,
+    ) -> Entry {
+        self.entry(caller, Some(app.id), action, thing, detail)
+    }
+
+    /// What is to be written with a change.
+    pub(super) fn entry(
+        &self,
+        caller: Caller,
+        app: Option<AppId>,
+        action: Action,
+        thing: impl Into<String>,
+        detail: Option<Value>,
+    ) -> Entry {
+        let at = self.clock.now();
+        Entry {
+            id: AuditId::from_i64(self.take_ids(at, 1)),
+            at,
+            key: caller.key,
+            key_name: self.directory.key_by_id(caller.key).and_then(|live| live.key().name.clone()),
+            scope: caller.scope.name().to_owned(),
+            app,
+            action,
+            thing: thing.into(),
+            detail,
+        }
+    }
+}
+
+/// Names only: what is in them may be secret.
+pub(super) fn fields(names: &[String]) -> Option<Value> {
+    (!names.is_empty()).then(|| json!({ "fields": names }))
+}
+
+pub(super) fn endpoint_fields(before: &EndpointRecord, after: &EndpointRecord) -> Option<Value> {
+    let mut names = changed_fields(&before.settings, &after.settings);
+    if before.sealed_headers != after.sealed_headers {
+        names.push("headers".to_owned());
+    }
+    fields(&names)
+}

@@ -1,0 +1,315 @@
+//! The audit log: an entry stands and falls with its change, and a list of them is short work however long the log is.
+
+use crate::stage::{NOW, Stage, after};
+use posthaste::{
+    domain::{
+        app::{App, AppSettings},
+        audit::{Action, Entry},
+        delivery::State,
+        id::{AppId, AuditId, DeliveryId, EndpointId, EventId, KeyId, ReplayId, made_at},
+        key::{Key, KeyHash, Scope},
+        replay::{Deliveries, Replay, ReplayState, Selection},
+    },
+    store::{
+        audit::AuditFilter,
+        browse::{Cursor, ROWS_EXAMINED_MAX},
+        ledger::{Ask, Asked},
+        registry::Added,
+        replays::ReplayChanged,
+    },
+};
+use serde_json::json;
+
+const KEY: KeyId = KeyId::from_i64(7);
+
+fn entry(stage: &mut Stage, app: Option<AppId>, action: Action) -> Entry {
+    let id = stage.next_id();
+    Entry {
+        id: AuditId::from_i64(id),
+        at: made_at(id),
+        key: KEY,
+        key_name: Some("Łódź \"ci\"".into()),
+        scope: "app".into(),
+        app,
+        action,
+        thing: "ep_1".into(),
+        detail: Some(json!({ "fields": ["url"] })),
+    }
+}
+
+/// An entry about the stage's app.
+fn own(stage: &mut Stage, action: Action) -> Entry {
+    let app = stage.app;
+    entry(stage, Some(app), action)
+}
+
+fn app(stage: &mut Stage, uid: &str) -> App {
+    let settings = AppSettings { name: "Shop".into(), ..AppSettings::default() };
+    let id = AppId::from_i64(stage.next_id());
+    App { id, uid: uid.into(), settings, created_at: NOW, updated_at: NOW }
+}
+
+fn key(stage: &mut Stage, scope: Scope) -> Key {
+    let id = KeyId::from_i64(stage.next_id());
+    Key {
+        id,
+        hash: KeyHash::of(&id.to_string()),
+        shown: "phk_abc".into(),
+        scope,
+        name: None,
+        created_at: NOW,
+        expires_at: None,
+        last_used_at: None,
+        revoked_at: None,
+    }
+}
+
+async fn all(stage: &Stage, filter: AuditFilter) -> Vec<Entry> {
+    let (mut all, mut after) = (Vec::new(), None);
+    loop {
+        let page = stage.store().audit(filter, after, 2).await.unwrap();
+        assert!(page.rows.len() <= 2);
+        all.extend(page.rows);
+        after = page.next;
+        if after.is_none() {
+            return all;
+        }
+    }
+}
+
+async fn count(stage: &Stage) -> usize {
+    all(stage, AuditFilter::default()).await.len()
+}
+
+pub(crate) async fn an_entry_reads_back_as_it_was_written(mut stage: Stage) {
+    let full = own(&mut stage, Action::AppCreated);
+    let bare =
+        Entry { key_name: None, app: None, detail: None, ..entry(&mut stage, None, Action::KeyCreated) };
+    for (uid, entry) in [("a", &full), ("b", &bare)] {
+        let app = app(&mut stage, uid);
+        stage.store().add_app(app, Some(entry.clone())).await.unwrap();
+    }
+    stage.reopen();
+    let joined = stage.store().join(NOW).await.unwrap();
+    assert!(joined.newest_id >= bare.id.as_i64(), "no id of an entry is given out again");
+    assert_eq!(all(&stage, AuditFilter::default()).await, [bare, full], "the newest first");
+}
+
+pub(crate) async fn a_change_of_the_registry_leaves_one_entry_and_a_refused_one_none(mut stage: Stage) {
+    let first = app(&mut stage, "a");
+    let twin = App { id: AppId::from_i64(stage.next_id()), ..first.clone() };
+    let noted = Some(own(&mut stage, Action::AppCreated));
+    assert_eq!(stage.store().add_app(first.clone(), noted).await.unwrap(), Added::Added);
+    let noted = Some(own(&mut stage, Action::AppCreated));
+    assert_eq!(stage.store().add_app(twin.clone(), noted).await.unwrap(), Added::Taken);
+    assert_eq!(count(&stage).await, 1);
+    for (app, expected) in [(first.clone(), true), (twin, false)] {
+        let noted = Some(own(&mut stage, Action::AppChanged));
+        assert_eq!(stage.store().change_app(app, noted).await.unwrap(), expected);
+    }
+    assert_eq!(count(&stage).await, 2);
+    let endpoint = stage.endpoint_record(first.id);
+    for expected in [Added::Added, Added::Taken] {
+        let noted = Some(own(&mut stage, Action::EndpointCreated));
+        assert_eq!(stage.store().add_endpoint(endpoint.clone(), noted).await.unwrap(), expected);
+    }
+    assert_eq!(count(&stage).await, 3);
+    let mut changed = endpoint.clone();
+    changed.revision += 1;
+    for expected in [true, false] {
+        let noted = Some(own(&mut stage, Action::EndpointChanged));
+        assert_eq!(stage.store().change_endpoint(changed.clone(), noted).await.unwrap(), expected);
+    }
+    assert_eq!(count(&stage).await, 4);
+    for expected in [true, false] {
+        let noted = Some(own(&mut stage, Action::EndpointDeleted));
+        assert_eq!(stage.store().remove_endpoint(endpoint.id, NOW, noted).await.unwrap(), expected);
+    }
+    assert_eq!(count(&stage).await, 5);
+    let made = key(&mut stage, Scope::Admin);
+    let noted = Some(own(&mut stage, Action::KeyCreated));
+    stage.store().add_key(made.clone(), noted).await.unwrap();
+    for expected in [true, false] {
+        let noted = Some(own(&mut stage, Action::KeyRevoked));
+        assert_eq!(stage.store().revoke_key(made.id, NOW, noted).await.unwrap(), expected);
+    }
+    let actions: Vec<&str> =
+        all(&stage, AuditFilter::default()).await.iter().rev().map(|entry| entry.action.name()).collect();
+    assert_eq!(
+        actions,
+        [
+            "app.created",
+            "app.changed",
+            "endpoint.created",
+            "endpoint.changed",
+            "endpoint.deleted",
+            "key.created",
+            "key.revoked"
+        ]
+    );
+}
+
+pub(crate) async fn a_change_of_the_ledger_leaves_one_entry_and_a_refused_one_none(mut stage: Stage) {
+    let dead = stage.one_in(State::Dead).await;
+    let unknown = DeliveryId::from_i64(stage.next_id());
+    let mut asks = Vec::new();
+    for (id, ask) in [(dead, Ask::Close), (dead, Ask::Cancel), (unknown, Ask::Retry), (dead, Ask::Delete)] {
+        let noted = Some(own(&mut stage, Action::DeliveryClosed));
+        asks.push(stage.store().ask(stage.app, id, ask, NOW, noted).await.unwrap());
+    }
+    assert!(
+        matches!(&asks[..], [Asked::Done(_), Asked::Refused(_), Asked::Absent, Asked::Deleted]),
+        "{asks:?}"
+    );
+    assert_eq!(count(&stage).await, 2);
+    let new = stage.one();
+    let event = new.event.id;
+    stage.accept(new).await;
+    for (event, expected) in [(event, true), (EventId::from_i64(stage.next_id()), false)] {
+        let noted = Some(own(&mut stage, Action::EventErased));
+        assert_eq!(stage.store().erase_data(stage.app, event, noted).await.unwrap(), expected);
+    }
+    assert_eq!(count(&stage).await, 3);
+    let replay = replay(&mut stage);
+    let noted = Some(own(&mut stage, Action::ReplayBegun));
+    stage.store().begin_replay(replay.clone(), noted).await.unwrap();
+    for is_done in [true, false] {
+        let noted = Some(own(&mut stage, Action::ReplayCancelled));
+        let to = ReplayState::Cancelled;
+        let changed = stage.store().change_replay(stage.app, replay.id, to, NOW, noted).await.unwrap();
+        assert_eq!(matches!(changed, ReplayChanged::Done(_)), is_done);
+    }
+    assert_eq!(count(&stage).await, 5);
+}
+
+fn replay(stage: &mut Stage) -> Replay {
+    let id = stage.next_id();
+    Replay {
+        id: ReplayId::from_i64(id),
+        app: stage.app,
+        selection: Selection::Deliveries(Deliveries {
+            endpoint: Some(EndpointId::as_i64(stage.endpoint)),
+            event_type: None,
+            states: vec!["dead".into()],
+        }),
+        per_second: 1,
+        state: ReplayState::Running,
+        from_id: 0,
+        to_id: id,
+        reached: -1,
+        total: 0,
+        replayed: 0,
+        refused: 0,
+        last_refusal: None,
+        created_at: NOW,
+        changed_at: NOW,
+    }
+}
+
+/// Writes the entry with a change that does not matter here.
+async fn write(stage: &mut Stage, entry: Entry) {
+    let settings = AppSettings { name: entry.thing.clone(), ..AppSettings::default() };
+    let app = App { id: stage.app, uid: "a".into(), settings, created_at: NOW, updated_at: NOW };
+    assert!(stage.store().change_app(app, Some(entry)).await.unwrap());
+}
+
+pub(crate) async fn filters_combine_and_apps_do_not_mix(mut stage: Stage) {
+    let other = stage.new_app().await;
+    let mut ids = Vec::new();
+    for (app, key, action) in [
+        (Some(stage.app), 1, Action::AppChanged),
+        (Some(stage.app), 2, Action::AppChanged),
+        (Some(stage.app), 1, Action::KeyRevoked),
+        (Some(other), 1, Action::AppChanged),
+        (None, 1, Action::AppChanged),
+    ] {
+        let entry = Entry { key: KeyId::from_i64(key), ..entry(&mut stage, app, action) };
+        ids.push(entry.id);
+        write(&mut stage, entry).await;
+    }
+    let (one, ours) = (Some(KeyId::from_i64(1)), Some(stage.app));
+    let nothing = AuditFilter::default();
+    for (filter, expected) in [
+        (nothing, vec![4, 3, 2, 1, 0]),
+        (AuditFilter { app: ours, ..nothing }, vec![2, 1, 0]),
+        (AuditFilter { app: Some(other), ..nothing }, vec![3]),
+        (AuditFilter { key: one, ..nothing }, vec![4, 3, 2, 0]),
+        (AuditFilter { app: ours, key: one, action: Some(Action::AppChanged), ..nothing }, vec![0]),
+        (AuditFilter { to: Some(NOW), ..nothing }, vec![]),
+        (AuditFilter { from: Some(NOW), to: Some(after(1)), ..nothing }, vec![4, 3, 2, 1, 0]),
+        (AuditFilter { from: Some(after(1)), ..nothing }, vec![]),
+    ] {
+        let found: Vec<AuditId> = all(&stage, filter).await.iter().map(|entry| entry.id).collect();
+        let expected: Vec<AuditId> = expected.into_iter().map(|place: usize| ids[place]).collect();
+        assert_eq!(found, expected, "{filter:?}");
+    }
+}
+
+pub(crate) async fn a_rare_entry_is_found_behind_ten_thousand_others_in_bounded_steps(mut stage: Stage) {
+    let rare = own(&mut stage, Action::KeyRevoked);
+    write(&mut stage, rare.clone()).await;
+    let settings = AppSettings { name: "Shop".into(), ..AppSettings::default() };
+    let app = App { id: stage.app, uid: "a".into(), settings, created_at: NOW, updated_at: NOW };
+    let many: Vec<Option<Entry>> =
+        (0..ROWS_EXAMINED_MAX).map(|_| Some(own(&mut stage, Action::AppChanged))).collect();
+    let store = stage.shared();
+    let writing: Vec<_> = many.into_iter().map(|noted| store.change_app(app.clone(), noted)).collect();
+    for written in writing {
+        assert!(written.await.unwrap());
+    }
+    for app in [None, Some(stage.app)] {
+        let filter = AuditFilter { app, action: Some(Action::KeyRevoked), ..AuditFilter::default() };
+        let first = stage.store().audit(filter, None, 10).await.unwrap();
+        assert!(first.rows.is_empty(), "a page looks at ten thousand rows and no more");
+        let next: Option<Cursor> = first.next;
+        let second = stage.store().audit(filter, Some(next.expect("more to look at")), 10).await.unwrap();
+        assert_eq!((second.rows, second.next), (vec![rare.clone()], None));
+    }
+}
+
+pub(crate) async fn the_log_of_an_app_goes_with_it_and_its_end_stays(mut stage: Stage) {
+    let kept_app = stage.new_app().await;
+    let kept = entry(&mut stage, Some(kept_app), Action::KeyCreated);
+    write(&mut stage, kept.clone()).await;
+    for _ in 0..3 {
+        let about = own(&mut stage, Action::AppChanged);
+        write(&mut stage, about).await;
+    }
+    let end = entry(&mut stage, None, Action::AppDeleted);
+    assert!(stage.store().remove_app(stage.app, Some(end.clone())).await.unwrap());
+    let again = entry(&mut stage, None, Action::AppDeleted);
+    let newest = again.id;
+    assert!(!stage.store().remove_app(stage.app, Some(again)).await.unwrap());
+    assert_eq!(all(&stage, AuditFilter::default()).await, [end.clone(), kept.clone()], "before it is purged");
+    let of_it = AuditFilter { app: Some(stage.app), ..AuditFilter::default() };
+    assert!(all(&stage, of_it).await.is_empty());
+    while stage.store().purge().await.unwrap() {}
+    assert_eq!(all(&stage, AuditFilter::default()).await, [end.clone(), kept]);
+    stage.reopen();
+    let joined = stage.store().join(NOW).await.unwrap().newest_id;
+    assert!(joined >= end.id.as_i64() && joined < newest.as_i64());
+}
+
+pub(crate) async fn a_revoked_key_is_still_known_and_the_last_use_only_grows(mut stage: Stage) {
+    let app = stage.app;
+    let scopes = [Scope::Admin, Scope::App(app), Scope::Publish(app), Scope::Read(app)];
+    let mut keys: Vec<Key> = scopes.map(|scope| key(&mut stage, scope)).into();
+    for key in &keys {
+        stage.store().add_key(key.clone(), None).await.unwrap();
+    }
+    let unknown = KeyId::from_i64(stage.next_id());
+    let uses = vec![(keys[0].id, after(5)), (keys[1].id, after(6)), (unknown, after(7))];
+    stage.store().keys_used(uses).await.unwrap();
+    stage.store().keys_used(vec![(keys[0].id, after(4))]).await.unwrap();
+    assert!(stage.store().revoke_key(keys[1].id, after(8), None).await.unwrap());
+    (keys[0].last_used_at, keys[1].last_used_at) = (Some(after(5)), Some(after(6)));
+    keys[1].revoked_at = Some(after(8));
+    stage.reopen();
+    let store = stage.store();
+    assert_eq!(store.keys(KeyId::from_i64(0), 100).await.unwrap(), keys);
+    assert_eq!(store.keys(keys[0].id, 2).await.unwrap(), keys[1..3]);
+    assert_eq!(store.key(keys[1].id).await.unwrap().as_ref(), Some(&keys[1]));
+    assert_eq!(store.key(unknown).await.unwrap(), None);
+    keys.remove(1);
+    assert_eq!(store.everything().await.unwrap().keys, keys, "what works");
+}
