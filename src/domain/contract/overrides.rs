@@ -43,7 +43,7 @@ impl Contract {
 
 /// Puts what `overrides` has in the place of what the document has.
 pub(super) fn lay_over(document: &mut Value, overrides: &Value) {
-    let brand = [&*overrides, document].into_iter().find_map(|one| one.get("brand")?.as_str());
+    let brand = [overrides, document].into_iter().find_map(|one| one.get("brand")?.as_str());
     let brand = brand.unwrap_or_default().to_owned();
     match (document, overrides) {
         (Value::Object(members), Value::Object(overrides)) => {
@@ -66,7 +66,7 @@ fn lay_over_headers(headers: &mut Map<String, Value>, changes: &Map<String, Valu
     for (name, value) in changes {
         let is_on_the_wire = |known: &str| known.replace(BRAND, brand).eq_ignore_ascii_case(name);
         headers.retain(|known, _| {
-            !known.eq_ignore_ascii_case(name) && !(value.is_null() && is_on_the_wire(known))
+            !(known.eq_ignore_ascii_case(name) || value.is_null() && is_on_the_wire(known))
         });
         if !value.is_null() {
             headers.insert(name.clone(), value.clone());
