@@ -4,7 +4,7 @@ use super::{Node, sample, until_told_twice};
 use crate::{
     config::Settings,
     service::{
-        Caller, Error, Service,
+        Caller, Error, Patch, Service,
         apps::NewApp,
         endpoints::{EndpointPatch, NewEndpoint},
     },
@@ -22,8 +22,10 @@ pub async fn dev(settings: Settings) -> anyhow::Result<()> {
 
 async fn run_samples(settings: &Settings, handle: ShutdownHandle, stop: Shutdown) -> anyhow::Result<()> {
     let node = Node::start(settings, true).await?;
-    let receiver = sample::start().await.context("cannot start the sample receiver")?;
-    furnish(&node.service, &format!("http://{receiver}/webhooks")).await?;
+    let service = node.service.clone();
+    let receiver = sample::start(Box::new(move || secrets(&service)));
+    let receiver = receiver.await.context("cannot start the sample receiver")?;
+    furnish(&node.service, &format!("http://{receiver}")).await?;
     let key = node.admin_key.clone().unwrap_or_default();
     // A closed terminal is no reason to fail.
     let _ = std::io::stdout().write_all(welcome(&format!("http://{}", node.address), &key).as_bytes());
@@ -31,7 +33,8 @@ async fn run_samples(settings: &Settings, handle: ShutdownHandle, stop: Shutdown
 }
 
 /// Makes the sample app and points its endpoint at this run's receiver.
-async fn furnish(service: &Service, url: &str) -> anyhow::Result<()> {
+async fn furnish(service: &Service, receiver: &str) -> anyhow::Result<()> {
+    let (url, health_url) = (format!("{receiver}/webhooks"), format!("{receiver}/health"));
     let admin = Caller::OPERATOR;
     let app = NewApp { uid: Some(APP.into()), name: "Sample app".into(), ..NewApp::default() };
     match service.add_app(admin, app).await {
@@ -41,14 +44,19 @@ async fn furnish(service: &Service, url: &str) -> anyhow::Result<()> {
     let entry = service.app(admin, APP)?;
     let new = NewEndpoint {
         uid: Some(ENDPOINT.into()),
-        url: url.into(),
-        description: Some("Prints what it receives; refuses every third event once".into()),
+        url: url.clone(),
+        health_url: Some(health_url.clone()),
+        description: Some("Verifies and prints what it receives; refuses every third event once".into()),
         ..NewEndpoint::default()
     };
     match service.add_endpoint(admin, &entry, new).await {
         Ok(_) => Ok(()),
         Err(Error::Taken(_)) => {
-            let patch = EndpointPatch { url: Some(url.into()), ..EndpointPatch::default() };
+            let patch = EndpointPatch {
+                url: Some(url),
+                health_url: Patch::Value(health_url),
+                ..EndpointPatch::default()
+            };
             service.change_endpoint(admin, &entry, ENDPOINT, patch).await?;
             Ok(())
         }
@@ -56,7 +64,15 @@ async fn furnish(service: &Service, url: &str) -> anyhow::Result<()> {
     }
 }
 
+/// Those of the sample endpoint, as they are now.
+fn secrets(service: &Service) -> Vec<String> {
+    let endpoint = service.app(Caller::OPERATOR, APP).ok().and_then(|entry| entry.endpoint(ENDPOINT));
+    endpoint.map(|one| one.secrets.iter().map(|secret| secret.text.clone()).collect()).unwrap_or_default()
+}
+
 fn welcome(address: &str, key: &str) -> String {
+    // As it was called, so that what is printed works when pasted.
+    let program = std::env::args().next().unwrap_or_else(|| "posthaste".to_owned());
     format!(
         r#"
 Posthaste is running at {address}
@@ -74,6 +90,10 @@ The sample receiver prints below what reaches it. It refuses every third event o
 What became of it, with every attempt:
 
   curl -s {address}/v1/apps/{APP}/deliveries -H "Authorization: Bearer {key}"
+
+Which protections a receiver has (the sample has them all):
+
+  POSTHASTE_URL={address} POSTHASTE_KEY={key} {program} inspect {APP} {ENDPOINT}
 
 Next: {address}/openapi.json describes the API, {address}/metrics counts, README.md has the rest. Ctrl-C stops.
 

@@ -1,7 +1,10 @@
-//! The sample receiver of `posthaste dev`: verifies nothing, prints what comes, and fails now and then, so that a first
-//! look also shows a retry.
+//! The sample receiver of `posthaste dev`: verifies what comes, prints it, and fails now and then, so that a first look also
+//! shows a retry. It has every protection that `posthaste inspect` looks for.
 
-use axum::{Router, body::Bytes, extract::State, http::HeaderMap, http::StatusCode};
+use crate::world::{Clock, SystemClock};
+use aws_lc_rs::hmac;
+use axum::{Router, body::Bytes, extract::State, http::HeaderMap, http::StatusCode, routing};
+use base64::{Engine, prelude::BASE64_STANDARD};
 use std::{
     collections::HashSet,
     io::Write,
@@ -14,6 +17,15 @@ use tokio::net::TcpListener;
 const FAILS_EVERY: usize = 3;
 /// Ids remembered; a sample may forget the oldest.
 const REMEMBERED_MAX: usize = 100_000;
+const TOLERANCE_SECONDS: i64 = 300;
+
+/// Asked for every request, so that a rotation is followed at once.
+pub(super) type Secrets = Box<dyn Fn() -> Vec<String> + Send + Sync>;
+
+struct Sample {
+    secrets: Secrets,
+    seen: Seen,
+}
 
 #[derive(Default)]
 struct Seen(Mutex<HashSet<String>>);
@@ -29,18 +41,29 @@ impl Seen {
     }
 }
 
-/// Starts it on a free port of this machine.
-pub(super) async fn start() -> std::io::Result<SocketAddr> {
+/// Starts it on a free port of this machine. `/health` says that it is well; every other path takes deliveries.
+pub(super) async fn start(secrets: Secrets) -> std::io::Result<SocketAddr> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
     let address = listener.local_addr()?;
-    let router = Router::new().fallback(receive).with_state(Arc::new(Seen::default()));
+    let sample = Arc::new(Sample { secrets, seen: Seen::default() });
+    let router = Router::new()
+        .route("/health", routing::get(async || StatusCode::OK))
+        .fallback(receive)
+        .with_state(sample);
     tokio::spawn(async move { axum::serve(listener, router).await });
     Ok(address)
 }
 
-async fn receive(State(seen): State<Arc<Seen>>, headers: HeaderMap, body: Bytes) -> StatusCode {
-    let id = headers.get("webhook-id").and_then(|id| id.to_str().ok()).unwrap_or("?");
-    let (status, word) = if seen.refuses(id) {
+async fn receive(State(sample): State<Arc<Sample>>, headers: HeaderMap, body: Bytes) -> StatusCode {
+    let header = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let id = header("webhook-id");
+    let signed = Signed { id, timestamp: header("webhook-timestamp"), body: &body };
+    let now = SystemClock.now().as_seconds();
+    let (status, word) = if !signed.is_genuine(header("webhook-signature"), &(sample.secrets)()) {
+        (StatusCode::UNAUTHORIZED, "refused (401), its signature is wrong")
+    } else if !signed.is_recent(now) {
+        (StatusCode::BAD_REQUEST, "refused (400), its timestamp is not of the last five minutes")
+    } else if !headers.contains_key("posthaste-inspection") && sample.seen.refuses(id) {
         (StatusCode::SERVICE_UNAVAILABLE, "refused on purpose (503), it will be tried again")
     } else {
         (StatusCode::OK, "received")
@@ -52,6 +75,32 @@ async fn receive(State(seen): State<Arc<Seen>>, headers: HeaderMap, body: Bytes)
     status
 }
 
+/// What a Standard Webhooks signature covers.
+struct Signed<'a> {
+    id: &'a str,
+    timestamp: &'a str,
+    body: &'a [u8],
+}
+
+impl Signed<'_> {
+    /// Whether one of the `v1` signatures was made with one of the secrets.
+    fn is_genuine(&self, signatures: &str, secrets: &[String]) -> bool {
+        let mut text = format!("{}.{}.", self.id, self.timestamp).into_bytes();
+        text.extend_from_slice(self.body);
+        let given = signatures.split(' ').filter_map(|one| one.strip_prefix("v1,"));
+        let given: Vec<Vec<u8>> = given.filter_map(|one| BASE64_STANDARD.decode(one).ok()).collect();
+        secrets.iter().any(|secret| {
+            let bytes = BASE64_STANDARD.decode(secret.trim_start_matches("whsec_")).unwrap_or_default();
+            let key = hmac::Key::new(hmac::HMAC_SHA256, &bytes);
+            given.iter().any(|signature| hmac::verify(&key, &text, signature).is_ok())
+        })
+    }
+
+    fn is_recent(&self, now: i64) -> bool {
+        self.timestamp.parse::<i64>().is_ok_and(|at| (now - at).abs() <= TOLERANCE_SECONDS)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -61,5 +110,18 @@ mod tests {
         let seen = Seen::default();
         let refused: Vec<bool> = ["a", "b", "c", "c", "d", "e", "f", "f"].map(|id| seen.refuses(id)).into();
         assert_eq!(refused, [false, false, true, false, false, false, true, false]);
+    }
+
+    #[test]
+    fn only_what_is_signed_with_the_secret_is_genuine_and_only_what_is_recent_recent() {
+        let secret = format!("whsec_{}", BASE64_STANDARD.encode([7; 32]));
+        let key = hmac::Key::new(hmac::HMAC_SHA256, &[7; 32]);
+        let signature = format!("v1,{}", BASE64_STANDARD.encode(hmac::sign(&key, b"a.1000.{}").as_ref()));
+        let signed = |body| Signed { id: "a", timestamp: "1000", body };
+        assert!(signed(b"{}").is_genuine(&signature, std::slice::from_ref(&secret)));
+        assert!(signed(b"{}").is_genuine(&format!("v1a,x {signature}"), &["whsec_".into(), secret.clone()]));
+        assert!(!signed(b"{ }").is_genuine(&signature, std::slice::from_ref(&secret)));
+        assert!(!signed(b"{}").is_genuine("", &[secret]));
+        assert!(signed(b"").is_recent(1300) && !signed(b"").is_recent(1301) && !signed(b"").is_recent(699));
     }
 }
