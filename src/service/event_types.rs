@@ -50,7 +50,7 @@ impl Service {
         if self.event_type(&name).is_ok() {
             return Err(Error::Conflict(format!("There is an event type \"{name}\" already.")));
         }
-        self.save(name, document).await
+        self.save(caller, name, document).await
     }
 
     /// Replaces the whole type, or adds it; says which.
@@ -63,7 +63,7 @@ impl Service {
         Self::must_be_admin(caller)?;
         let _turn = self.catalogue_turn.lock().await;
         let is_new = self.event_type(&name).is_err();
-        Ok((self.save(name, document).await?, is_new))
+        Ok((self.save(caller, name, document).await?, is_new))
     }
 
     /// Its events stay, and can be published as before. Endpoints that are pinned to one of its versions get no more of
@@ -77,7 +77,12 @@ impl Service {
         Ok(())
     }
 
-    async fn save(&self, name: String, document: EventTypeDocument) -> Result<Arc<EventType>, Error> {
+    async fn save(
+        &self,
+        caller: Caller,
+        name: String,
+        document: EventTypeDocument,
+    ) -> Result<Arc<EventType>, Error> {
         let now = self.clock.now();
         let known = self.event_type(&name).ok();
         if known.is_none() && self.directory.catalogue().len() >= EVENT_TYPES_MAX {
@@ -95,7 +100,7 @@ impl Service {
             created_at: known.as_ref().map_or(now, |known| known.record.created_at),
             updated_at: now,
         };
-        let compiled = self.workbench.run(move || -> Result<EventType, FieldError> {
+        let compiled = self.workbench.run(caller, "versions", move || -> Result<EventType, FieldError> {
             let event_type = EventType::compile(record)?;
             event_type.try_functions(function_clock)?;
             Ok(event_type)
@@ -118,11 +123,15 @@ impl Service {
         trial: Trial,
     ) -> Result<(String, Vec<u8>), Error> {
         let known = self.event_type(name);
+        let field = if trial.draft.is_some() { "function" } else { "version" };
         let pinned = match (trial.draft, trial.version) {
             (Some(draft), version) => {
                 Self::must_be_admin(caller)?;
                 let name = version.unwrap_or_else(|| ONLY_VERSION.to_owned());
-                Pinned::Converted(Arc::new(PayloadVersion::compile(&VersionDocument { name, ..draft })?))
+                let draft = VersionDocument { name, ..draft };
+                let compiled =
+                    self.workbench.run(caller, "schema", move || PayloadVersion::compile(&draft)).await?;
+                Pinned::Converted(Arc::new(compiled?))
             }
             (None, None) => return Err(Error::field("version", "is missing: say which version to make")),
             (None, Some(version)) => {
@@ -138,9 +147,11 @@ impl Service {
             Pinned::AsPublished(version) => Ok((version.to_string(), data.into_bytes())),
             Pinned::Converted(version) => {
                 let converting = version.clone();
-                let tried = self.workbench.run(move || converting.convert(data.as_bytes(), function_clock()));
+                let convert = move || converting.convert(data.as_bytes(), function_clock());
+                let tried = self.workbench.run(caller, field, convert);
                 let made = tried.await?.map_err(|failed| match failed {
                     ConversionFailed::Data(_) => Error::field("data", failed),
+                    ConversionFailed::CheckOutOfTime => Error::field("schema", failed),
                     ConversionFailed::Function(_) | ConversionFailed::Result(_) => {
                         Error::field("function", failed)
                     }
