@@ -53,6 +53,9 @@ type Intrinsics = (
 const REMOVED: [(Option<&str>, &str); 4] =
     [(Some("Math"), "random"), (None, "Promise"), (None, "queueMicrotask"), (None, "AsyncDisposableStack")];
 
+/// Limits for what cannot be interrupted.
+const GUARDS: &str = include_str!("script/guards.js");
+
 /// JSON has no such numbers: written as `null` they would be lost silently.
 const REFUSE_WHAT_JSON_CANNOT_HOLD: &str = "(function (key, value) {
     if (typeof value === 'number' && value - value !== 0)
@@ -127,6 +130,7 @@ impl Failed {
 
 fn convert(ctx: &Ctx<'_>, source: &str, data: &[u8]) -> Result<Vec<u8>, Failed> {
     take_away(ctx)?;
+    ctx.eval::<(), _>(GUARDS)?;
     // Made before any foreign code runs, which could replace what they are made of.
     let refuse: Function<'_> = ctx.eval(REFUSE_WHAT_JSON_CANNOT_HOLD)?;
     let data = ctx.json_parse(data).map_err(|_| Failed::Said("the data is not JSON".into()))?;

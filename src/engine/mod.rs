@@ -14,6 +14,7 @@ mod janitor;
 mod lane;
 mod lanes;
 mod parcel;
+mod places;
 mod renderer;
 mod replayer;
 mod scheduler;

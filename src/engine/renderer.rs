@@ -1,51 +1,48 @@
-//! Makes the payload that an endpoint gets: the data as published, or the version that the endpoint is pinned to, made
-//! once per event and version by the type's function.
+//! Makes the payload that an endpoint gets: the data as published, or the version that the endpoint is pinned to, made by
+//! the type's function and kept with the event.
 //!
-//! Functions run on threads of their own, a few at once and of each function one. A run that takes long goes on aside, in
-//! the only place for such runs, so that an endless one keeps neither its own function nor any other from its turn.
+//! Functions run on threads of their own, a few at once. A run that takes long goes on aside, one of each app; while its
+//! function is in doubt, the app's runs of it have a place apart, so that nothing of one app keeps another waiting.
 
-use super::{fault::Fault, trial::Trial, turn::Turn};
+use super::{
+    fault::Fault,
+    places::Places,
+    trial::{Ended, Hold, Trial},
+    turn::{Expected, FunctionName, Queue, Turn, Turns},
+};
 use crate::domain::{
     body,
     contract::RenderingRule,
     directory::Directory,
     endpoint::Endpoint,
-    event::{Converted, Event, Payload, TEST_EVENT_TYPE},
+    event::{Event, Payload, TEST_EVENT_TYPE},
     event_type::{PayloadVersion, Pinned},
 };
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
-use tokio::{
-    sync::Semaphore,
-    time::{Instant, timeout, timeout_at},
-};
+use std::{sync::Arc, time::Duration};
+use tokio::time::{Instant, timeout};
 
-/// How long a delivery waits for its turn before it goes back and makes room for others.
-const TURN_WITHIN: Duration = Duration::from_secs(1);
+/// How long a delivery waits for its turn and a place before it goes back and makes room for others.
+const PLACE_WITHIN: Duration = Duration::from_secs(1);
 /// A function takes a fraction of a millisecond; what takes this long goes on aside.
 const QUICK: Duration = Duration::from_millis(100);
 const QUICK_AT_ONCE: usize = 3;
-const SLOW_AT_ONCE: usize = 1;
-
-/// An event type and a version.
-type FunctionName = (String, Arc<str>);
+const DOUBTFUL_AT_ONCE: usize = 1;
+const ASIDE_AT_ONCE: usize = 2;
 
 pub struct Renderer {
-    quick: Arc<Semaphore>,
-    slow: Arc<Semaphore>,
-    /// One that nobody holds is forgotten when there are many.
-    turns: Mutex<HashMap<FunctionName, Arc<Turn>>>,
+    quick: Places,
+    doubtful: Places,
+    aside: Places,
+    turns: Turns,
 }
 
 impl Default for Renderer {
     fn default() -> Self {
         Self {
-            quick: Arc::new(Semaphore::new(QUICK_AT_ONCE)),
-            slow: Arc::new(Semaphore::new(SLOW_AT_ONCE)),
-            turns: Mutex::default(),
+            quick: Places::new(QUICK_AT_ONCE),
+            doubtful: Places::new(DOUBTFUL_AT_ONCE),
+            aside: Places::new(ASIDE_AT_ONCE),
+            turns: Turns::default(),
         }
     }
 }
@@ -72,13 +69,13 @@ impl Renderer {
             Pinned::AsPublished(version) => return Ok(as_published(version)),
             Pinned::Converted(version) => version,
         };
-        let converted = match event.bodies.converted(&version) {
-            Some(converted) => converted,
+        let ended = match kept(event, &version) {
+            Some(ended) => ended,
             None => self.convert(event, &version, endpoint.contract.rendering).await?,
         };
-        match converted {
-            Ok(data) => Ok(Payload { converted: Some(data), version: Some(version.name.clone()) }),
-            Err(why) => {
+        match ended {
+            Ended::Made(data) => Ok(Payload { converted: Some(data), version: Some(version.name.clone()) }),
+            Ended::Failed(why) | Ended::OutOfTime(why) => {
                 let about = format!("payload version {pinned} of {}: {why}", event.event_type);
                 Err(Fault::no_payload(about))
             }
@@ -90,50 +87,76 @@ impl Renderer {
         event: &Event,
         version: &Arc<PayloadVersion>,
         rule: RenderingRule,
-    ) -> Result<Converted, Fault> {
-        let busy = || {
-            let name = &version.name;
-            let error =
-                format!("payload version {name} of {} is being made for another event", event.event_type);
-            Fault::passing(error)
-        };
-        let turn = self.turn(&event.event_type, &version.name);
-        let until = Instant::now() + TURN_WITHIN;
-        let place = turn.take(until).await.ok_or_else(busy)?;
-        // Whoever had the turn before may have made it for the same event.
-        if let Some(converted) = event.bodies.converted(version) {
-            return Ok(converted);
-        }
-        let begin = || Trial::begin(version.clone(), event.data.clone(), rule);
-        let aside = || self.slow.clone().try_acquire_owned().map_err(|_| busy());
-        let converted = if turn.is_known_as_long(event.id) {
-            drop(place);
-            let slow = aside()?;
-            begin().end_aside(slow).await
-        } else {
-            let quick = timeout_at(until, self.quick.clone().acquire_owned()).await;
-            let quick = quick.ok().and_then(Result::ok).ok_or_else(busy)?;
-            let mut trial = begin();
-            let ended = timeout(QUICK, trial.end()).await.ok();
-            turn.note(event.id, ended.is_some());
-            if let Some(converted) = ended {
-                converted
-            } else {
-                // Without a place aside it is stopped here, and comes back later.
-                let slow = aside()?;
-                drop((place, quick));
-                trial.end_aside(slow).await
+    ) -> Result<Ended, Fault> {
+        let function: FunctionName = (event.event_type.clone(), version.name.clone());
+        let until = Instant::now() + PLACE_WITHIN;
+        let known = self.turns.of(event.app).map(|turn| (turn.expected(&function, event.id), turn));
+        let (places, hold) = match &known {
+            None | Some((Expected::Quick, _)) => {
+                let place = self.quick.take(until).await;
+                (&self.quick, place.map(Hold::of))
+            }
+            Some((Expected::Doubtful, turn)) => {
+                (&self.doubtful, in_turn(turn, &turn.trying, &self.doubtful, until).await)
+            }
+            Some((Expected::Long, turn)) => {
+                (&self.aside, in_turn(turn, &turn.aside, &self.aside, until).await)
             }
         };
-        event.bodies.keep_converted(version.clone(), converted.clone());
-        Ok(converted)
+        let hold = hold.ok_or_else(|| busy(&function, places))?;
+        // Another delivery may have made it for the same event meanwhile.
+        if let Some(ended) = kept(event, version) {
+            return Ok(ended);
+        }
+        let work = (version.clone(), event.data.clone(), rule);
+        let trial = Trial::begin(function.clone(), event.id, work, hold)?;
+        let ended = match known {
+            Some((Expected::Long, turn)) => trial.end_aside(&turn).await,
+            _ => self.end(trial, event, function).await?,
+        };
+        match &ended {
+            Ended::Made(data) => event.bodies.keep_converted(version.clone(), Ok(data.clone())),
+            Ended::Failed(why) => event.bodies.keep_converted(version.clone(), Err(why.clone())),
+            // The next endpoint's contract may give it more.
+            Ended::OutOfTime(_) => {}
+        }
+        Ok(ended)
     }
 
-    fn turn(&self, event_type: &str, version: &Arc<str>) -> Arc<Turn> {
-        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
-        if turns.len() == turns.capacity() {
-            turns.retain(|_, turn| Arc::strong_count(turn) > 1 || turn.is_long());
+    /// Waits for a run that should be quick; if it is not, it goes on aside.
+    async fn end(&self, mut trial: Trial, event: &Event, function: FunctionName) -> Result<Ended, Fault> {
+        if let Ok(ended) = timeout(QUICK, trial.end()).await {
+            return Ok(ended);
         }
-        turns.entry((event_type.to_owned(), version.clone())).or_default().clone()
+        let turn = self.turns.note_long(event.app, function.clone(), event.id);
+        let free = turn.aside.take_free().zip(self.aside.take_free());
+        let Some((permit, place)) = free else {
+            // It is stopped here, and stands in line with the others when it comes back.
+            trial.give_up(turn);
+            return Err(busy(&function, &self.aside));
+        };
+        trial.move_to(Hold::in_turn(place, turn.clone(), permit));
+        Ok(trial.end_aside(&turn).await)
     }
+}
+
+/// Of each app only one waits for a place, so that all apps get theirs in turn.
+async fn in_turn(turn: &Arc<Turn>, queue: &Queue, places: &Places, until: Instant) -> Option<Hold> {
+    let permit = queue.take(until).await?;
+    let place = places.take(until).await?;
+    Some(Hold::in_turn(place, turn.clone(), permit))
+}
+
+fn kept(event: &Event, version: &Arc<PayloadVersion>) -> Option<Ended> {
+    event.bodies.converted(version).map(|converted| converted.map_or_else(Ended::Failed, Ended::Made))
+}
+
+fn busy((event_type, version): &FunctionName, places: &Places) -> Fault {
+    if places.are_all_lost() {
+        tracing::error!(%event_type, %version, "no place for a payload function: those in all of them do not stop");
+        return Fault::passing(format!(
+            "payload version {version} of {event_type} has no place to be made in: the functions in all of them do not stop"
+        ));
+    }
+    Fault::passing(format!("payload version {version} of {event_type} is being made for another event"))
 }

@@ -1,64 +1,130 @@
 //! One conversion on a thread of its own: tried as often as the contract says, each time within its time limit.
 
-use crate::domain::{
-    contract::RenderingRule, event::Converted, event_type::PayloadVersion, time::format_duration,
+use super::{
+    fault::Fault,
+    places::Place,
+    turn::{FunctionName, Turn},
+};
+use crate::{
+    domain::{contract::RenderingRule, event_type::PayloadVersion, id::EventId, time::format_duration},
+    world::apart,
 };
 use bytes::Bytes;
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     time::Duration,
 };
 use tokio::{
-    sync::OwnedSemaphorePermit,
-    task::{JoinError, JoinHandle},
+    sync::{OwnedSemaphorePermit, oneshot},
     time::{Instant, timeout},
 };
 
-/// Beyond its time limits a run is waited for this long. The engine asks whether to go on every few thousand steps, but
-/// a few of JavaScript's own functions can take for ever between two of them.
+/// Beyond its time limits a run is waited for this long. It is asked whether to go on every few thousand steps, but some of
+/// JavaScript's own functions are one step, whatever they do.
 const STUCK_AFTER: Duration = Duration::from_secs(2);
+/// A function with a thread that does not end is in doubt for this long.
+const IN_DOUBT_WHEN_STUCK: Duration = Duration::from_secs(3600);
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub(super) enum Ended {
+    Made(Bytes),
+    /// It would fail in the same way again.
+    Failed(Arc<str>),
+    /// It had less time than it needs, which depends on the contract.
+    OutOfTime(Arc<str>),
+}
+
+/// What a run has until its thread ends.
+pub(super) struct Hold {
+    place: Place,
+    /// The turn of its app, where it needs one.
+    _turn: Option<(Arc<Turn>, OwnedSemaphorePermit)>,
+}
+
+impl Hold {
+    pub(super) fn of(place: Place) -> Self {
+        Self { place, _turn: None }
+    }
+
+    pub(super) fn in_turn(place: Place, turn: Arc<Turn>, permit: OwnedSemaphorePermit) -> Self {
+        Self { place, _turn: Some((turn, permit)) }
+    }
+}
+
+type SharedHold = Arc<Mutex<Option<Hold>>>;
 
 /// A run that is under way. It is told to stop when this is dropped.
 pub(super) struct Trial {
-    thread: Option<JoinHandle<Converted>>,
+    told: oneshot::Receiver<Ended>,
+    hold: SharedHold,
     is_given_up: Arc<AtomicBool>,
     within: Duration,
+    function: FunctionName,
+    event: EventId,
 }
 
 impl Trial {
-    pub(super) fn begin(version: Arc<PayloadVersion>, data: Bytes, rule: RenderingRule) -> Self {
+    pub(super) fn begin(
+        function: FunctionName,
+        event: EventId,
+        work: (Arc<PayloadVersion>, Bytes, RenderingRule),
+        hold: Hold,
+    ) -> Result<Self, Fault> {
+        let (version, data, rule) = work;
         let is_given_up = Arc::new(AtomicBool::new(false));
         let stop = is_given_up.clone();
-        let thread = tokio::task::spawn_blocking(move || try_often(&version, &data, rule, &stop));
+        let hold = Arc::new(Mutex::new(Some(hold)));
+        let told = apart(LetGo(hold.clone()), move || try_often(&version, &data, rule, &stop))
+            .map_err(|error| Fault::passing(format!("no thread for a payload function: {error}")))?;
         let within = rule.timeout.saturating_mul(rule.tries) + STUCK_AFTER;
-        Self { thread: Some(thread), is_given_up, within }
+        Ok(Self { told, hold, is_given_up, within, function, event })
     }
 
-    /// What came of it. Cancelled by dropping; asked again, it goes on waiting.
-    pub(super) async fn end(&mut self) -> Converted {
-        let Some(thread) = &mut self.thread else { return Err("was asked for twice".into()) };
-        let ended = thread.await;
-        self.thread = None;
-        come_out(ended)
+    /// What came of it. Asked again after it was dropped, it goes on waiting.
+    pub(super) async fn end(&mut self) -> Ended {
+        let told = (&mut self.told).await;
+        told.unwrap_or_else(|_| Ended::Failed("could not be made: its thread came to grief".into()))
     }
 
-    /// The same for a run that has the place for slow ones: a thread that does not even stop when it is told to keeps
-    /// that place, so that there is never more than one.
-    pub(super) async fn end_aside(mut self, place: OwnedSemaphorePermit) -> Converted {
-        if let Ok(converted) = timeout(self.within, self.end()).await {
-            return converted;
+    /// Goes on in another place and gives back the one it had.
+    pub(super) fn move_to(&self, hold: Hold) {
+        let before = lock(&self.hold).replace(hold);
+        drop(before);
+    }
+
+    /// The same as `end` for a run that may take as long as its contract says.
+    pub(super) async fn end_aside(mut self, turn: &Turn) -> Ended {
+        if let Ok(ended) = timeout(self.within, self.end()).await {
+            return ended;
         }
-        tracing::error!("a payload function does not stop; its thread is lost until it does");
-        if let Some(thread) = self.thread.take() {
-            tokio::spawn(async move {
-                let _ = thread.await;
-                drop(place);
-            });
+        self.lose_place(turn);
+        Ended::OutOfTime("did not stop when its time was over".into())
+    }
+
+    /// Nobody waits for it any more, but whether it stops is looked after.
+    pub(super) fn give_up(mut self, turn: Arc<Turn>) {
+        self.is_given_up.store(true, Relaxed);
+        tokio::spawn(async move {
+            if timeout(STUCK_AFTER, self.end()).await.is_err() {
+                self.lose_place(&turn);
+            }
+        });
+    }
+
+    fn lose_place(&self, turn: &Turn) {
+        let (event_type, version) = &self.function;
+        tracing::error!(
+            %event_type, %version, event = %self.event,
+            "a payload function does not stop; its thread and its place are lost until it does"
+        );
+        turn.note(self.function.clone(), self.event, Instant::now() + IN_DOUBT_WHEN_STUCK);
+        if let Some(hold) = &mut *lock(&self.hold) {
+            hold.place.lose();
         }
-        Err("did not stop when its time was over".into())
     }
 }
 
@@ -68,8 +134,18 @@ impl Drop for Trial {
     }
 }
 
-fn come_out(ended: Result<Converted, JoinError>) -> Converted {
-    ended.unwrap_or_else(|error| Err(format!("could not be made: {error}").into()))
+/// The thread's own end of what it holds.
+struct LetGo(SharedHold);
+
+impl Drop for LetGo {
+    fn drop(&mut self) {
+        let held = lock(&self.0).take();
+        drop(held);
+    }
+}
+
+fn lock(hold: &SharedHold) -> MutexGuard<'_, Option<Hold>> {
+    hold.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Only time can make another try end otherwise: a function sees neither a clock nor dice.
@@ -78,16 +154,17 @@ fn try_often(
     data: &[u8],
     rule: RenderingRule,
     is_given_up: &Arc<AtomicBool>,
-) -> Converted {
+) -> Ended {
     for _ in 0..rule.tries {
         let (until, stop) = (Instant::now() + rule.timeout, is_given_up.clone());
         match version.convert(data, move || Instant::now() < until && !stop.load(Relaxed)) {
-            Ok(made) => return Ok(made.into()),
-            Err(failed) if !failed.is_out_of_time() => return Err(failed.to_string().into()),
+            Ok(made) => return Ended::Made(made.into()),
+            Err(failed) if !failed.is_out_of_time() => return Ended::Failed(failed.to_string().into()),
             Err(_) if is_given_up.load(Relaxed) => break,
             Err(_) => {}
         }
     }
     let times = if rule.tries == 1 { "once" } else { &format!("{} times", rule.tries) };
-    Err(format!("did not finish within {}, tried {times}", format_duration(rule.timeout)).into())
+    let message = format!("did not finish within {}, tried {times}", format_duration(rule.timeout));
+    Ended::OutOfTime(message.into())
 }

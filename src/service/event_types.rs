@@ -102,7 +102,7 @@ impl Service {
             created_at: known.as_ref().map_or(now, |known| known.record.created_at),
             updated_at: now,
         };
-        let compiled = self.workbench.run(move || -> Result<EventType, FieldError> {
+        let compiled = self.workbench.run(caller, "versions", move || -> Result<EventType, FieldError> {
             let event_type = EventType::compile(record)?;
             event_type.try_functions(function_clock)?;
             Ok(event_type)
@@ -133,11 +133,15 @@ impl Service {
         trial: Trial,
     ) -> Result<(String, Vec<u8>), Error> {
         let known = self.event_type(name);
+        let field = if trial.draft.is_some() { "function" } else { "version" };
         let pinned = match (trial.draft, trial.version) {
             (Some(draft), version) => {
                 Self::must_be_admin(caller)?;
                 let name = version.unwrap_or_else(|| ONLY_VERSION.to_owned());
-                Pinned::Converted(Arc::new(PayloadVersion::compile(&VersionDocument { name, ..draft })?))
+                let draft = VersionDocument { name, ..draft };
+                let compiled =
+                    self.workbench.run(caller, "schema", move || PayloadVersion::compile(&draft)).await?;
+                Pinned::Converted(Arc::new(compiled?))
             }
             (None, None) => return Err(Error::field("version", "is missing: say which version to make")),
             (None, Some(version)) => {
@@ -153,9 +157,11 @@ impl Service {
             Pinned::AsPublished(version) => Ok((version.to_string(), data.into_bytes())),
             Pinned::Converted(version) => {
                 let converting = version.clone();
-                let tried = self.workbench.run(move || converting.convert(data.as_bytes(), function_clock()));
+                let convert = move || converting.convert(data.as_bytes(), function_clock());
+                let tried = self.workbench.run(caller, field, convert);
                 let made = tried.await?.map_err(|failed| match failed {
                     ConversionFailed::Data(_) => Error::field("data", failed),
+                    ConversionFailed::CheckOutOfTime => Error::field("schema", failed),
                     ConversionFailed::Function(_) | ConversionFailed::Result(_) => {
                         Error::field("function", failed)
                     }

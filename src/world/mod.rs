@@ -2,10 +2,12 @@
 //!
 //! Everything else takes these as arguments, so that a test can be the whole world.
 
+mod apart;
 mod clock;
 mod entropy;
 mod shutdown;
 
+pub use apart::apart;
 pub use clock::{Clock, Sleep, SystemClock, VirtualClock};
 pub use entropy::{Entropy, SeededEntropy, SystemEntropy};
 pub use shutdown::{Shutdown, ShutdownHandle};

@@ -4,11 +4,11 @@
 use super::check_source;
 use crate::domain::{
     field::FieldError,
-    schema::{Misfit, Schema},
+    schema::{Misfit, Schema, Unfit},
     script::{self, ScriptError, ScriptLimits},
 };
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
+use std::{cell::RefCell, rc::Rc, sync::Arc};
 
 /// What a version may be called, for error messages.
 pub const VERSION_NAME_FORM: &str = "1 to 64 characters out of A-Z a-z 0-9 _ . -, for example \"2024-01-01\"";
@@ -47,12 +47,18 @@ pub enum ConversionFailed {
     Result(Misfit),
     #[error("the data {0}")]
     Data(Misfit),
+    #[error("holding it against the schema did not finish in time")]
+    CheckOutOfTime,
 }
 
 impl ConversionFailed {
     /// Whether another try could end otherwise; everything but the clock is the same every time.
     pub fn is_out_of_time(&self) -> bool {
-        matches!(self, Self::Function(error) if error.is_out_of_time)
+        match self {
+            Self::Function(error) => error.is_out_of_time,
+            Self::Result(_) | Self::Data(_) => false,
+            Self::CheckOutOfTime => true,
+        }
     }
 }
 
@@ -85,12 +91,21 @@ impl PayloadVersion {
         data: &[u8],
         keep_going: impl FnMut() -> bool + 'static,
     ) -> Result<Vec<u8>, ConversionFailed> {
+        let clock = Rc::new(RefCell::new(keep_going));
+        let ask = || {
+            let clock = clock.clone();
+            move || (clock.borrow_mut())()
+        };
         let made = match &self.function {
-            Some(source) => script::run(source, data, &ScriptLimits::default(), keep_going)?,
+            Some(source) => script::run(source, data, &ScriptLimits::default(), ask())?,
             None => data.to_vec(),
         };
-        let misfit = if self.has_function() { ConversionFailed::Result } else { ConversionFailed::Data };
-        self.schema.as_ref().map_or(Ok(()), |schema| schema.check(&made)).map_err(misfit)?;
-        Ok(made)
+        let Some(schema) = &self.schema else { return Ok(made) };
+        match schema.check(&made, ask()) {
+            Ok(()) => Ok(made),
+            Err(Unfit::Misfit(misfit)) if self.has_function() => Err(ConversionFailed::Result(misfit)),
+            Err(Unfit::Misfit(misfit)) => Err(ConversionFailed::Data(misfit)),
+            Err(Unfit::OutOfTime) => Err(ConversionFailed::CheckOutOfTime),
+        }
     }
 }

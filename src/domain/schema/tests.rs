@@ -1,0 +1,142 @@
+//! What fits, what does not and what is said about it, and that every check comes to an end.
+
+use super::*;
+use serde_json::json;
+
+fn misfit(schema: &Value, data: &str) -> Option<String> {
+    match Schema::compile(schema).unwrap().check(data.as_bytes(), || true) {
+        Ok(()) => None,
+        Err(Unfit::Misfit(misfit)) => Some(misfit.to_string()),
+        Err(Unfit::OutOfTime) => panic!("nobody said that the time is over"),
+    }
+}
+
+#[test]
+fn a_misfit_says_where_and_in_what_but_not_the_value() {
+    let schema = json!({ "required": ["id"], "properties": { "amount": { "type": "number" } } });
+    assert_eq!(misfit(&schema, r#"{"id":1,"amount":1.5}"#), None);
+    assert_eq!(
+        misfit(&schema, r#"{"id":1,"amount":"a secret"}"#).unwrap(),
+        "does not fit the schema at /amount: value is not of type \"number\""
+    );
+    assert_eq!(misfit(&schema, "{}").unwrap(), "does not fit the schema at /: \"id\" is a required property");
+    assert!(misfit(&schema, "{").unwrap().contains("cannot be read"));
+}
+
+#[test]
+fn a_reference_to_anything_outside_is_refused_by_its_address() {
+    for outside in ["https://example.com/x.json", "file:///etc/passwd", "other.json"] {
+        let refused = Schema::compile(&json!({ "properties": { "a": { "$ref": outside } } })).unwrap_err();
+        assert!(refused.starts_with(&format!("refers to \"{outside}\"")), "{refused}");
+    }
+    let refused = Schema::compile(&json!({ "$ref": "#/$defs/nobody" })).unwrap_err();
+    assert!(refused.starts_with("has a reference that leads nowhere"), "{refused}");
+    let inside = json!({ "$defs": { "money": { "type": "integer" } }, "$ref": "#/$defs/money" });
+    assert_eq!(misfit(&inside, "5"), None);
+}
+
+/// Without an end this one hangs or overflows the stack; there is no other way for it to fail.
+#[test]
+fn a_schema_that_refers_to_itself_comes_to_an_end() {
+    for endless in [
+        json!({ "$ref": "#" }),
+        json!({ "allOf": [{ "$ref": "#" }] }),
+        json!({ "$defs": { "a": { "$ref": "#/$defs/b" }, "b": { "$ref": "#/$defs/a" } }, "$ref": "#/$defs/a" }),
+    ] {
+        let checked = Schema::compile(&endless).map(|schema| schema.check(b"1", || true));
+        assert!(matches!(checked, Err(_) | Ok(Ok(()))), "{endless}: {checked:?}");
+    }
+}
+
+#[test]
+fn what_is_no_schema_is_refused_by_its_place() {
+    let refused = Schema::compile(&json!({ "properties": { "a": { "type": "numbr" } } })).unwrap_err();
+    assert!(refused.starts_with("is no JSON Schema") && refused.contains("/properties/a/type"), "{refused}");
+    for bad in
+        [json!(5), json!("x"), json!({ "pattern": "(" }), json!({ "$schema": "https://example.com/mine" })]
+    {
+        assert!(Schema::compile(&bad).is_err(), "{bad}");
+    }
+    assert!(
+        Schema::compile(&json!({ "description": "x".repeat(BYTES_MAX) })).unwrap_err().contains("at most")
+    );
+}
+
+/// Thirty alternatives of two, each of which is the next two: a thousand million ways to be wrong.
+fn exponential() -> Value {
+    let mut defs = json!({ "a0": { "type": "string" } });
+    for n in 1..=30 {
+        let next = format!("#/$defs/a{}", n - 1);
+        defs[format!("a{n}")] = json!({ "anyOf": [{ "$ref": next }, { "$ref": next }] });
+    }
+    json!({ "$defs": defs, "$ref": "#/$defs/a30" })
+}
+
+/// Deep data that each level looks at twice.
+fn twice_at_each_level() -> Value {
+    json!({ "allOf": [{ "items": { "$ref": "#" } }, { "items": { "$ref": "#" } }, { "type": "array" }] })
+}
+
+#[test]
+fn a_check_that_takes_for_ever_is_stopped_and_the_next_one_is_none_the_worse() {
+    let deep = format!("{}{}", "[".repeat(100), "]".repeat(100));
+    for (schema, data) in [(exponential(), "1"), (twice_at_each_level(), &*deep)] {
+        for draft in
+            ["https://json-schema.org/draft/2020-12/schema", "http://json-schema.org/draft-07/schema#"]
+        {
+            let mut schema = schema.clone();
+            schema["$schema"] = json!(draft);
+            let schema = Schema::compile(&schema).unwrap();
+            let mut left = 20;
+            let stopped = schema.check(data.as_bytes(), move || {
+                left -= 1;
+                left > 0
+            });
+            assert_eq!(stopped, Err(Unfit::OutOfTime), "{draft}");
+            assert!(schema.check(br#""x""#, || true).is_ok() || data != "1", "{draft}");
+        }
+    }
+}
+
+#[test]
+fn what_is_put_into_a_schema_changes_nothing_that_it_says() {
+    let only = json!({ "const": { "a": { "b": 1 } }, "additionalProperties": { "type": "object" } });
+    assert_eq!(misfit(&only, r#"{"a":{"b":1}}"#), None);
+    let one_of = json!({ "enum": [{ "a": 1 }, [{ "b": 1 }]] });
+    assert_eq!(misfit(&one_of, r#"[{"b":1}]"#), None);
+    let named = json!({ "properties": { "const": { "type": "number" }, "enum": { "type": "string" } }, "additionalProperties": false });
+    assert_eq!(misfit(&named, r#"{"const":1,"enum":"x"}"#), None);
+    assert!(misfit(&named, r#"{"const":"1"}"#).unwrap().contains("/const"));
+    assert!(misfit(&named, r#"{"other":1}"#).unwrap().contains("other"));
+    let old = json!({ "$schema": "http://json-schema.org/draft-07/schema#", "dependencies": { "a": ["b"], "c": { "required": ["d"] } } });
+    assert_eq!(misfit(&old, r#"{"a":1,"b":1}"#), None);
+    assert!(misfit(&old, r#"{"c":1}"#).is_some() && misfit(&old, r#"{"a":1}"#).is_some());
+}
+
+#[test]
+fn a_format_only_describes_in_every_draft() {
+    for draft in ["draft-04", "draft-06", "draft-07"] {
+        let schema = format!("http://json-schema.org/{draft}/schema#");
+        assert_eq!(
+            misfit(&json!({ "$schema": schema, "format": "email" }), r#""no address""#),
+            None,
+            "{draft}"
+        );
+    }
+    assert_eq!(misfit(&json!({ "format": "email" }), r#""no address""#), None);
+}
+
+#[test]
+fn data_as_deep_as_an_event_may_be_can_be_read() {
+    let lists = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+    let objects = |levels: usize| format!("{}1{}", r#"{"a":"#.repeat(levels), "}".repeat(levels));
+    for levels in [1, 127, 128] {
+        for data in [lists(levels), objects(levels)] {
+            assert_eq!(misfit(&json!({}), &data), None, "{levels}");
+            assert!(misfit(&json!({ "type": "number" }), &data).is_some());
+        }
+    }
+    for data in [lists(129), objects(129)] {
+        assert!(misfit(&json!({}), &data).unwrap().contains("cannot be read"));
+    }
+}

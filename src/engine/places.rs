@@ -1,0 +1,67 @@
+//! Places to run payload functions in. A run has its place until its thread has really ended; one that does not end when it
+//! is told to has lost it, and then there are fewer.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering::Relaxed},
+};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::{Instant, timeout_at},
+};
+
+/// Given out in the order in which they are asked for.
+#[derive(Debug)]
+pub(super) struct Places {
+    free: Arc<Semaphore>,
+    count: usize,
+    lost: Arc<AtomicUsize>,
+}
+
+#[derive(Debug)]
+pub(super) struct Place {
+    _permit: OwnedSemaphorePermit,
+    lost: Arc<AtomicUsize>,
+    is_lost: bool,
+}
+
+impl Places {
+    pub(super) fn new(count: usize) -> Self {
+        Self { free: Arc::new(Semaphore::new(count)), count, lost: Arc::default() }
+    }
+
+    pub(super) async fn take(&self, until: Instant) -> Option<Place> {
+        let permit = timeout_at(until, self.free.clone().acquire_owned()).await;
+        Some(self.place(permit.ok()?.ok()?))
+    }
+
+    /// One that is free and that nobody waits for.
+    pub(super) fn take_free(&self) -> Option<Place> {
+        self.free.clone().try_acquire_owned().ok().map(|permit| self.place(permit))
+    }
+
+    pub(super) fn are_all_lost(&self) -> bool {
+        self.lost.load(Relaxed) >= self.count
+    }
+
+    fn place(&self, permit: OwnedSemaphorePermit) -> Place {
+        Place { _permit: permit, lost: self.lost.clone(), is_lost: false }
+    }
+}
+
+impl Place {
+    pub(super) fn lose(&mut self) {
+        if !self.is_lost {
+            self.is_lost = true;
+            self.lost.fetch_add(1, Relaxed);
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.is_lost {
+            self.lost.fetch_sub(1, Relaxed);
+        }
+    }
+}
