@@ -66,7 +66,7 @@ impl Workbench {
         };
         match caller.scope {
             Scope::Admin => Some(vec![take(&self.operator).await?]),
-            Scope::App(app) => {
+            Scope::App(app) | Scope::Publish(app) | Scope::Read(app) => {
                 let turn = take(&self.turn(app)).await?;
                 Some(vec![turn, take(&self.apps).await?])
             }
@@ -92,10 +92,8 @@ mod tests {
     use std::sync::mpsc;
 
     fn of(app: i64) -> Caller {
-        Caller { scope: Scope::App(AppId::from_i64(app)) }
+        Caller { scope: Scope::App(AppId::from_i64(app)), ..Caller::OPERATOR }
     }
-
-    const OPERATOR: Caller = Caller { scope: Scope::Admin };
 
     #[tokio::test]
     async fn an_app_has_one_place_however_much_it_asks_and_the_operator_has_others() {
@@ -114,7 +112,7 @@ mod tests {
         stuck.abort();
         assert!(stuck.await.is_err());
         assert!(matches!(bench.run(of(1), "function", || 1).await, Err(Error::Overloaded)));
-        assert_eq!(bench.run(OPERATOR, "function", || 3).await.unwrap(), 3);
+        assert_eq!(bench.run(Caller::OPERATOR, "function", || 3).await.unwrap(), 3);
         drop(finish);
         assert_eq!(bench.run(of(1), "function", || 4).await.unwrap(), 4);
     }
