@@ -10,6 +10,8 @@ use serde_json::{Value, value::RawValue};
 use std::collections::BTreeMap;
 
 const BYTES_MAX: usize = 256 * 1024;
+/// To say where data does not fit, all alternatives are gone through and kept: only so many.
+const DESCRIBING_QUESTIONS_MAX: u32 = 100;
 
 #[derive(Debug)]
 pub struct Schema(Validator);
@@ -20,6 +22,12 @@ pub struct Schema(Validator);
 pub struct Misfit {
     pub path: String,
     pub message: String,
+}
+
+impl Misfit {
+    fn of(error: &ValidationError<'_>) -> Self {
+        Self { path: pointer(error), message: error.masked().to_string() }
+    }
 }
 
 /// Why a check did not end well.
@@ -50,11 +58,19 @@ impl Schema {
         let value = read(json).map_err(|error| {
             Unfit::Misfit(Misfit { path: "/".into(), message: format!("cannot be read: {error}") })
         })?;
-        let checked = question::answered_by(keep_going, || {
-            let checked = self.0.validate(&value);
-            checked.map_err(|error| Misfit { path: pointer(&error), message: error.masked().to_string() })
-        });
-        checked.ok_or(Unfit::OutOfTime)?.map_err(Unfit::Misfit)
+        if question::answered_by(keep_going, || self.0.is_valid(&value)).ok_or(Unfit::OutOfTime)? {
+            return Ok(());
+        }
+        let mut left = DESCRIBING_QUESTIONS_MAX;
+        let described = question::answered_by(
+            move || {
+                left -= 1;
+                left > 0
+            },
+            || self.0.validate(&value).err().map(|error| Misfit::of(&error)),
+        );
+        let nowhere = || Misfit { path: "/".into(), message: "fits none of too many alternatives".into() };
+        Err(Unfit::Misfit(described.flatten().unwrap_or_else(nowhere)))
     }
 }
 

@@ -2,7 +2,7 @@
 //! unwinds out of the check if not. The library that checks knows no other way out.
 
 use jsonschema::{Keyword, ValidationError};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::{
     cell::{Cell, RefCell},
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
@@ -67,10 +67,12 @@ pub(super) fn answered_by<T>(
 pub(super) fn put_everywhere(schema: &Value) -> Value {
     match schema {
         Value::Object(members) => {
-            let mut members: Map<_, _> =
+            let mut asking: Map<_, _> =
                 members.iter().map(|(key, value)| (key.clone(), inside(key, value))).collect();
-            members.insert(KEYWORD.to_owned(), Value::Bool(true));
-            Value::Object(members)
+            // In an `allOf`, which comes before all that has alternatives; a keyword of ours alone would come last, and a part
+            // that fails does not get that far. The parts of an `allOf` that is there already have questions themselves.
+            asking.entry("allOf").or_insert_with(|| json!([{ KEYWORD: true }]));
+            Value::Object(asking)
         }
         Value::Array(elements) => elements.iter().map(put_everywhere).collect(),
         plain => plain.clone(),
