@@ -26,7 +26,7 @@ use tokio::{
 /// JavaScript's own functions are one step, whatever they do.
 const STUCK_AFTER: Duration = Duration::from_secs(2);
 /// A function with a thread that does not end is in doubt for this long.
-const IN_DOUBT_WHEN_STUCK: Duration = Duration::from_secs(3600);
+const IN_DOUBT_WHEN_STUCK: Duration = Duration::from_hours(1);
 
 /// What came of it.
 #[derive(Clone, Debug)]
