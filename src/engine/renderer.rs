@@ -4,6 +4,9 @@
 //! Functions run on threads of their own, a few at once. A run that takes long goes on aside, one of each app; while its
 //! function is in doubt, the app's runs of it have a place apart, so that nothing of one app keeps another waiting.
 
+#[cfg(test)]
+mod tests;
+
 use super::{
     fault::Fault,
     places::Places,

@@ -87,7 +87,7 @@ fn endless(name: &str) -> Value {
 async fn an_endless_function_keeps_nobody_else_waiting() {
     let world = World::start().await;
     let receiver = receiver(200).await;
-    let app = world.app().await;
+    let (app, neighbour) = (world.app().await, world.app().await);
     for name in ["bad.one", "bad.two", "good.one"] {
         world.admin.post("/v1/event-types", &endless(name)).await.is(201);
     }
@@ -96,6 +96,9 @@ async fn an_endless_function_keeps_nobody_else_waiting() {
     for path in ["/one", "/two"] {
         app.endpoint(&receiver.url(path), json!({ "payload_version": "v1", "overrides": overrides })).await;
     }
+    neighbour
+        .endpoint(&receiver.url("/next"), json!({ "payload_version": "v1", "overrides": overrides }))
+        .await;
     let mut stuck = Vec::new();
     for n in 0..5 {
         for name in ["bad.one", "bad.two"] {
@@ -103,6 +106,14 @@ async fn an_endless_function_keeps_nobody_else_waiting() {
             let published = app.post("/events", &event).await.is(202);
             stuck.extend(published["deliveries"].as_array().unwrap().iter().map(|one| text(&one["id"])));
         }
+    }
+    // Another app has the same type and version, and never waits, however many bad ones the first app sends.
+    for n in 0..20 {
+        app.post("/events", &json!({ "type": "bad.one", "data": { "loop": true, "more": n } })).await.is(202);
+        let good = json!({ "type": "bad.one", "data": { "n": n } });
+        let published = neighbour.post("/events", &good).await.is(202);
+        let delivered = neighbour.until_is(&text(&published["deliveries"][0]["id"]), "delivered").await;
+        assert_eq!(delivered["attempts"].as_array().unwrap().len(), 1, "{delivered:#}");
     }
     let mut others = Vec::new();
     for n in 0..20 {

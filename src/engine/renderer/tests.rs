@@ -1,0 +1,137 @@
+//! Runs that take long or for ever, and that they cost nobody else anything.
+
+use super::*;
+use crate::domain::{
+    event::RenderedBodies,
+    event_type::VersionDocument,
+    id::{AppId, EventId},
+    time::Timestamp,
+};
+
+fn event(app: i64, id: i64, data: &'static str) -> Event {
+    let now = Timestamp::from_millis(0);
+    Event {
+        id: EventId::from_i64(id),
+        app: AppId::from_i64(app),
+        given_id: None,
+        event_type: "payment.created".into(),
+        created_at: now,
+        accepted_at: now,
+        data: data.into(),
+        key: None,
+        deliver_at: None,
+        is_skipped: false,
+        bodies: RenderedBodies::default(),
+    }
+}
+
+fn version(function: &str) -> Arc<PayloadVersion> {
+    let document =
+        VersionDocument { name: "1".into(), function: Some(function.into()), ..VersionDocument::default() };
+    Arc::new(PayloadVersion::compile(&document).unwrap())
+}
+
+fn rule(tries: u32, timeout_ms: u64) -> RenderingRule {
+    RenderingRule { tries, timeout: Duration::from_millis(timeout_ms) }
+}
+
+fn said(ended: &Ended) -> &str {
+    match ended {
+        Ended::Made(_) => "made",
+        Ended::Failed(why) | Ended::OutOfTime(why) => why,
+    }
+}
+
+const ENDLESS: &str = "d => { while (d.loop); return 1 }";
+/// Two steps, each of which takes seconds and cannot be stopped.
+const STUCK: &str = "d => { for (let i = 0; i < d.loop; i++) (2n ** 1000000n - 1n).toString(); return 1 }";
+
+#[tokio::test]
+async fn running_out_of_time_is_the_contract_s_affair_and_is_not_kept_for_the_next_endpoint() {
+    let (renderer, event) = (Renderer::default(), event(1, 1, r#"{"loop":true}"#));
+    let endless = version(ENDLESS);
+    let once = renderer.convert(&event, &endless, rule(1, 120)).await.unwrap();
+    assert_eq!(said(&once), "did not finish within 120ms, tried once");
+    let often = renderer.convert(&event, &endless, rule(3, 120)).await.unwrap();
+    assert_eq!(said(&often), "did not finish within 120ms, tried 3 times");
+    let thrown = version("d => { throw 'no' }");
+    assert!(matches!(renderer.convert(&event, &thrown, rule(1, 120)).await, Ok(Ended::Failed(_))));
+    assert_eq!(said(&kept(&event, &thrown).unwrap()), "no", "everything else is kept");
+}
+
+#[tokio::test]
+async fn a_run_that_does_not_stop_has_its_place_until_its_thread_ends_and_others_have_theirs() {
+    let (renderer, stuck) = (Renderer::default(), version(STUCK));
+    let never_ending = event(1, 1, r#"{"loop":2}"#);
+    let quick = event(2, 2, r#"{"loop":0}"#);
+    let stuck_run = renderer.convert(&never_ending, &stuck, rule(1, 10));
+    let others = async {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        renderer.convert(&quick, &stuck, rule(1, 5000)).await
+    };
+    let (ended, other) = tokio::join!(stuck_run, others);
+    assert_eq!(said(&other.unwrap()), "made");
+    assert_eq!(said(&ended.unwrap()), "did not stop when its time was over");
+    let turn = renderer.turns.of(AppId::from_i64(1)).unwrap();
+    assert!(turn.aside.take_free().is_none(), "its thread has the app's turn");
+    let one = renderer.aside.take_free().unwrap();
+    assert!(renderer.aside.take_free().is_none(), "and a place");
+    drop(one);
+    let again = renderer.convert(&never_ending, &stuck, rule(1, 10)).await.unwrap_err();
+    assert_eq!(again.ends, None, "{again:?}");
+    let all_back = async {
+        while turn.aside.take_free().is_none() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        (renderer.aside.take_free(), renderer.aside.take_free())
+    };
+    let back = timeout(Duration::from_mins(1), all_back).await.unwrap();
+    assert!(back.0.is_some() && back.1.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_all_places_are_lost_deliveries_go_back_and_say_so() {
+    let renderer = Renderer::default();
+    let mut lost = Vec::new();
+    while let Some(mut place) = renderer.quick.take_free() {
+        assert!(!renderer.quick.are_all_lost());
+        place.lose();
+        lost.push(place);
+    }
+    let fault = renderer.convert(&event(1, 1, "{}"), &version(ENDLESS), rule(1, 100)).await.unwrap_err();
+    assert_eq!(fault.ends, None);
+    assert!(fault.error.ends_with("the functions in all of them do not stop"), "{fault:?}");
+    drop(lost);
+    assert!(!renderer.quick.are_all_lost() && renderer.quick.take_free().is_some());
+}
+
+#[tokio::test]
+async fn an_app_s_endless_events_go_aside_one_at_a_time_and_take_no_place_from_another_app() {
+    let renderer = Arc::new(Renderer::default());
+    let endless = version(ENDLESS);
+    let bad: Vec<_> = (0..12)
+        .map(|n| {
+            let (renderer, endless) = (renderer.clone(), endless.clone());
+            tokio::spawn(async move {
+                renderer.convert(&event(1, n, r#"{"loop":true}"#), &endless, rule(1, 3000)).await
+            })
+        })
+        .collect();
+    let mut made = 0;
+    while !bad.iter().all(tokio::task::JoinHandle::is_finished) {
+        made += 1;
+        let good = renderer.convert(&event(2, 100 + made, "{}"), &endless, rule(1, 3000)).await;
+        assert_eq!(said(&good.unwrap()), "made");
+        let aside = (renderer.aside.take_free(), renderer.aside.take_free());
+        assert!(aside.0.is_some(), "one app has at most one of the places aside");
+    }
+    assert!(made > 3, "{made}");
+    let mut ended = Vec::new();
+    for bad in bad {
+        ended.push(bad.await.unwrap());
+    }
+    let is_out_of_time = |ended: &Result<Ended, Fault>| matches!(ended, Ok(Ended::OutOfTime(_)));
+    assert_eq!(ended.iter().filter(|ended| is_out_of_time(ended)).count(), 1);
+    assert!(ended.iter().all(|ended| is_out_of_time(ended)
+        || matches!(ended, Err(fault) if fault.ends.is_none() && fault.error.contains("for another event"))));
+}
