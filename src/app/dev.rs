@@ -2,7 +2,7 @@
 
 use super::{Node, sample, until_told_twice};
 use crate::{
-    config::Settings,
+    config::{self, Settings},
     service::{
         Caller, Error, Patch, Service,
         apps::NewApp,
@@ -72,7 +72,7 @@ fn secrets(service: &Service) -> Vec<String> {
 
 fn welcome(address: &str, key: &str) -> String {
     // As it was called, so that what is printed works when pasted.
-    let program = std::env::args().next().unwrap_or_else(|| "posthaste".to_owned());
+    let program = config::program();
     format!(
         r#"
 Posthaste is running at {address}

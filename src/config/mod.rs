@@ -14,4 +14,4 @@ pub use doc::markdown;
 pub use form::{LogFormat, StoreLocation};
 pub use keys::{KEYS, Key, Mode, Settings};
 pub use secret::Secret;
-pub use sources::{CONFIG_FILE_VARIABLE, ConfigError, Flags, load};
+pub use sources::{CONFIG_FILE_VARIABLE, ConfigError, Flags, load, program};

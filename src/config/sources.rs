@@ -55,6 +55,11 @@ pub(super) fn variables(prefix: &str) -> impl Iterator<Item = (String, Option<St
     })
 }
 
+/// How this program was called.
+pub fn program() -> String {
+    std::env::args().next().unwrap_or_else(|| "posthaste".to_owned())
+}
+
 /// `file` is a name for messages and the text; a variable that is not UTF-8 has no value.
 fn resolve(
     mode: Mode,
