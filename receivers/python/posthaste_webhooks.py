@@ -6,7 +6,8 @@
 one both work while you change over. Whatever is wrong raises `VerificationError`, with a `reason` for programs and a message
 for people; after `misconfigured` answer 5xx (the fault is on this side), after every other reason 4xx.
 
-Python's standard library has no ed25519: `v1a` signatures of the contract `standard` are skipped here, a `v1` one is needed.
+A secret of the contract `standard` is `whsec_` and base64, for `v1` signatures; a public key, `whpk_` and base64, is for `v1a`
+ones (ed25519). Python's standard library has no ed25519: the end of this file checks it, and does nothing else with it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import hashlib
 import hmac
 import re
 import time
-from typing import Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union, cast
 
 __all__ = ["CONTRACTS", "REASONS", "Headers", "VerificationError", "Verified", "verify"]
 
@@ -113,10 +114,10 @@ def verify(
         raise VerificationError("malformed_timestamp", "The timestamp must be whole seconds since 1970, in plain digits.")
 
     if rules.form == "list":
-        given = _listed(signature, rules)
+        given = _listed(signature, rules, keys)
         prefix = f"{message_id}.{stamp}."
     else:
-        given = [_hex(signature, rules)]
+        given = [("v1", _hex(signature, rules))]
         prefix = f"{stamp}." if rules.form == "stamped" else ""
     _compare(given, keys, prefix.encode() + bytes(body), rules)
     timestamp = None if stamp is None else int(stamp)
@@ -144,19 +145,12 @@ def _rules(contract: str, brand: Optional[str]) -> _Contract:
     return rules._replace(**named)
 
 
-def _keys(rules: _Contract, secrets: Union[str, Sequence[str]]) -> List[bytes]:
+def _keys(rules: _Contract, secrets: Union[str, Sequence[str]]) -> List[Tuple[str, bytes]]:
+    """The keys, each with the version of the signatures that it can check."""
     given = [secrets] if isinstance(secrets, str) else list(secrets or [])
     if not given or not all(isinstance(secret, str) for secret in given):
         raise VerificationError("misconfigured", "Give at least one secret, as text.")
-    if rules.key == "text":
-        return [_text_key(secret) for secret in given]
-    # Public keys are checked, so that a broken one is noticed here too, and then left out.
-    keys = [_standard_key(secret) for secret in given]
-    usable = [key for key in keys if key is not None]
-    if not usable:
-        message = "This file cannot check ed25519 signatures, which is all a whpk_ key is for: give a whsec_ secret."
-        raise VerificationError("misconfigured", message)
-    return usable
+    return [("v1", _text_key(secret)) if rules.key == "text" else _standard_key(secret) for secret in given]
 
 
 def _text_key(secret: str) -> bytes:
@@ -167,16 +161,16 @@ def _text_key(secret: str) -> bytes:
     return key
 
 
-def _standard_key(secret: str) -> Optional[bytes]:
+def _standard_key(secret: str) -> Tuple[str, bytes]:
     prefix, encoded = secret[:6], secret[6:]
     if secret.startswith("whpk_"):
         prefix, encoded = secret[:5], secret[5:]
     is_base64 = re.fullmatch(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?", encoded)
     key = base64.b64decode(encoded) if is_base64 else b""
     if prefix == "whpk_" and len(key) == 32:
-        return None
+        return "v1a", key
     if prefix == "whsec_" and 24 <= len(key) <= 64:
-        return key
+        return "v1", key
     message = "A secret must be whsec_ and base64 of 24 to 64 bytes, or whpk_ and base64 of a 32-byte ed25519 public key."
     raise VerificationError("misconfigured", message)
 
@@ -218,36 +212,46 @@ def _hex(value: str, rules: _Contract) -> str:
     return value
 
 
-def _listed(value: str, rules: _Contract) -> List[str]:
-    """The `v1` signatures of the list. Versions that are unknown are left out, but none may be malformed."""
+def _listed(value: str, rules: _Contract, keys: List[Tuple[str, bytes]]) -> List[Tuple[str, str]]:
+    """The signatures that a key given here can check. Versions that are unknown are left out, but none may be malformed."""
+    versions = list(dict.fromkeys(version for version, _ in keys))
     usable = []
     for entry in value.split(" "):
         version, comma, text = entry.partition(",")
         digits = {"v1": r"[A-Za-z0-9+/]{43}=", "v1a": r"[A-Za-z0-9+/]{86}=="}.get(version, r"[!-~]+")
         if not version or not comma or not re.fullmatch(digits, text):
             raise _malformed(rules, "VERSION,BASE64, or several of these with single spaces between them")
-        if version == "v1":
-            usable.append(text)
+        if version in versions:
+            usable.append((version, text))
     if not usable:
-        message = f"{rules.signature} has no v1 signature, and this file can check no other kind."
+        message = f"{rules.signature} has no signature of the kind that these secrets can check ({', '.join(versions)})."
         raise VerificationError("no_usable_signature", message)
     return usable
 
 
-def _compare(given: List[str], keys: List[bytes], signed: bytes, rules: _Contract) -> None:
+def _compare(given: List[Tuple[str, str]], keys: List[Tuple[str, bytes]], signed: bytes, rules: _Contract) -> None:
     matches = False
-    for key in keys:
+    for version, key in keys:
+        texts = [text for kind, text in given if kind == version]
+        if version == "v1a":
+            matches |= any([_is_signed_by(key, signed, text) for text in texts])
+            continue
         digest = hmac.new(key, signed, hashlib.sha256)
         expected = base64.b64encode(digest.digest()).decode() if rules.form == "list" else digest.hexdigest()
-        for signature in given:
+        for text in texts:
             # Every pair is compared, each in constant time: how long it takes says nothing about what would match.
-            matches |= hmac.compare_digest(expected, signature)
+            matches |= hmac.compare_digest(expected, text)
     if not matches:
         message = (
             "No signature was made with a secret given here: the secret is another one, the body is not the raw one, "
             "or somebody else sent this."
         )
         raise VerificationError("signature_mismatch", message)
+
+
+def _is_signed_by(public_key: bytes, signed: bytes, text: str) -> bool:
+    signature = base64.b64decode(text)
+    return base64.b64encode(signature).decode() == text and _ed25519_verify(public_key, signed, signature)
 
 
 def _check_time(timestamp: int, now: int, tolerance: int) -> None:
@@ -257,3 +261,72 @@ def _check_time(timestamp: int, now: int, tolerance: int) -> None:
     if timestamp - now > tolerance:
         message = f"The request is {timestamp - now} s ahead of this clock, at most {tolerance} s are allowed: a clock is wrong."
         raise VerificationError("timestamp_too_new", message)
+
+
+# Ed25519 (RFC 8032, without a context), verification only. Everything in it is public, so it need not take constant time:
+# never build signing upon it. A point (X, Y, Z, T) stands for x = X/Z, y = Y/Z, and T = XY/Z.
+_Point = Tuple[int, int, int, int]
+
+_P = 2**255 - 19
+_L = 2**252 + 27742317777372353535851937790883648493
+_D = -121665 * pow(121666, _P - 2, _P) % _P
+
+
+def _ed25519_verify(public_key: bytes, message: bytes, signature: bytes) -> bool:
+    """Whether encode([s]B - [h]A) is R, byte for byte, where the signature is R and s."""
+    if len(public_key) != 32 or len(signature) != 64:
+        return False
+    key = _decompress(public_key)
+    r, s = signature[:32], int.from_bytes(signature[32:], "little")
+    if key is None or s >= _L:
+        return False
+    h = int.from_bytes(hashlib.sha512(r + public_key + message).digest(), "little") % _L
+    x, y, z, t = key
+    minus_key = (_P - x, y, z, _P - t)
+    # Both products at once, bit by bit from the top: B, -A or their sum is added after each doubling.
+    addends = {(1, 0): _BASE, (0, 1): minus_key, (1, 1): _add(_BASE, minus_key)}
+    total = (0, 1, 1, 0)
+    for bit in range(_L.bit_length() - 1, -1, -1):
+        total = _add(total, total)
+        addend = addends.get((s >> bit & 1, h >> bit & 1))
+        if addend is not None:
+            total = _add(total, addend)
+    return _compress(total) == r
+
+
+def _add(left: _Point, right: _Point) -> _Point:
+    """The sum on -x^2 + y^2 = 1 + d x^2 y^2, right for every two points of the curve, equal ones too."""
+    x1, y1, z1, t1 = left
+    x2, y2, z2, t2 = right
+    a = (y1 - x1) * (y2 - x2) % _P
+    b = (y1 + x1) * (y2 + x2) % _P
+    c = 2 * _D * t1 % _P * t2 % _P
+    d = 2 * z1 * z2 % _P
+    e, f, g, h = b - a, d - c, d + c, b + a
+    return e * f % _P, g * h % _P, f * g % _P, e * h % _P
+
+
+def _compress(point: _Point) -> bytes:
+    x, y, z, _ = point
+    inverse = pow(z, _P - 2, _P)
+    return (y * inverse % _P | (x * inverse % _P & 1) << 255).to_bytes(32, "little")
+
+
+def _decompress(encoded: bytes) -> Optional[_Point]:
+    """The point, or None if there is none or this is not the one way to write it."""
+    number = int.from_bytes(encoded, "little")
+    sign, y = number >> 255, number & (1 << 255) - 1
+    if y >= _P:
+        return None
+    square = (y * y - 1) * pow(_D * y * y + 1, _P - 2, _P) % _P
+    x = pow(square, (_P + 3) // 8, _P)
+    if x * x % _P != square:
+        x = x * pow(2, (_P - 1) // 4, _P) % _P
+    if x * x % _P != square or (x == 0 and sign == 1):
+        return None
+    if x & 1 != sign:
+        x = _P - x
+    return x, y, 1, x * y % _P
+
+
+_BASE = cast(_Point, _decompress((4 * pow(5, _P - 2, _P) % _P).to_bytes(32, "little")))
