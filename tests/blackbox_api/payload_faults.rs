@@ -95,7 +95,7 @@ async fn an_endless_function_keeps_nobody_else_waiting() {
         world.admin.post("/v1/event-types", &endless(name)).await.is(201);
     }
     // So long that none of them can end within this test.
-    let overrides = json!({ "rendering": { "tries": 3, "timeout": "1m" }, "timeout": "5s" });
+    let overrides = json!({ "rendering": { "tries": 10, "timeout": "1m" }, "timeout": "5s" });
     for path in ["/one", "/two"] {
         app.endpoint(&receiver.url(path), json!({ "payload_version": "v1", "overrides": overrides })).await;
     }
