@@ -9,11 +9,15 @@ use super::{
 };
 use crate::{
     domain::{
+        directory::AppEntry,
         id::made_at,
-        replay::{Replay, ReplayState, Selection},
+        replay::{Replay, ReplayState},
         time::Timestamp,
     },
-    service::replays::{NewReplay, ShownReplay},
+    service::{
+        Caller,
+        replays::{NewReplay, ShownReplay},
+    },
 };
 use axum::extract::State;
 use http::{StatusCode, Uri};
@@ -122,10 +126,7 @@ impl ReplayView {
         let seconds = replay.changed_at.since(replay.created_at).as_secs_f64();
         Self {
             id: replay.id.to_string(),
-            kind: match replay.selection {
-                Selection::Deliveries(_) => "replay",
-                Selection::Backfill(_) => "backfill",
-            },
+            kind: replay.selection.kind(),
             state: replay.state.name(),
             endpoint_id: endpoint,
             event_type: replay.selection.event_type().map(str::to_owned),
@@ -180,11 +181,8 @@ pub(super) async fn create_replay(
         to: given.to,
         per_second: given.per_second,
     };
-    if given.dry_run == Some(true) {
-        let total = api.service.count_replay(&entry, &new).await?;
-        return answer::ok(&ReplayCountView { dry_run: true, total });
-    }
-    answer::json(StatusCode::CREATED, &ReplayView::of(api.service.begin_replay(caller, &entry, &new).await?))
+    let replay = api.service.replay_of(&entry, &new)?;
+    begin(&api, caller, &entry, replay, given.dry_run == Some(true)).await
 }
 
 /// Send past events to an endpoint
@@ -210,11 +208,16 @@ pub(super) async fn backfill_endpoint(
         per_second: given.per_second,
         ..NewReplay::default()
     };
-    if given.dry_run == Some(true) {
-        let total = api.service.count_backfill(&entry, &thing, &new).await?;
+    let backfill = api.service.backfill_of(&entry, &thing, &new)?;
+    begin(&api, caller, &entry, backfill, given.dry_run == Some(true)).await
+}
+
+async fn begin(api: &Api, caller: Caller, entry: &AppEntry, replay: Replay, is_dry: bool) -> Answer {
+    if is_dry {
+        let total = api.service.count_sources(&replay).await?;
         return answer::ok(&ReplayCountView { dry_run: true, total });
     }
-    let begun = api.service.begin_backfill(caller, &entry, &thing, &new).await?;
+    let begun = api.service.begin_replay(caller, entry, replay).await?;
     answer::json(StatusCode::CREATED, &ReplayView::of(begun))
 }
 

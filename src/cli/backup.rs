@@ -1,9 +1,9 @@
 //! `posthaste backup` and `posthaste restore`: the embedded store as one file, and back.
 
-use super::{USAGE, flags::SettingFlags, print};
+use super::{failed, flags::SettingFlags, load, print};
 use crate::{
     app,
-    config::{self, Mode, Settings},
+    config::{Mode, Settings},
     store::sqlite::Inventory,
 };
 use clap::Args;
@@ -65,20 +65,14 @@ fn run(
     done: &str,
     work: impl FnOnce(&Settings) -> anyhow::Result<Inventory>,
 ) -> ExitCode {
-    let settings = match config::load(Mode::Serve, flags.0) {
+    let settings = match load(Mode::Serve, flags.0) {
         Ok(settings) => settings,
-        Err(refused) => {
-            eprintln!("posthaste: the configuration is refused\n{refused}");
-            return ExitCode::from(USAGE);
-        }
+        Err(usage) => return usage,
     };
     match work(&settings) {
         Ok(inventory) if json => print(&format!("{}\n", as_json(&inventory))),
         Ok(inventory) => print(&in_words(done, &inventory)),
-        Err(error) => {
-            eprintln!("posthaste: {error:#}");
-            ExitCode::FAILURE
-        }
+        Err(error) => failed(&error),
     }
 }
 

@@ -9,7 +9,7 @@ mod logs;
 
 use crate::{
     app,
-    config::{self, Flags, Mode},
+    config::{self, Flags, Mode, Settings},
 };
 use anyhow::Context;
 use clap::{Parser, Subcommand};
@@ -87,23 +87,16 @@ fn obey(command: Command) -> ExitCode {
         Command::Openapi => print(&crate::api::openapi_json()),
         Command::Contracts(command) => command.obey(),
         Command::ConfigDoc => print(&config::markdown()),
-        Command::ContractsDoc => match contracts::markdown() {
-            Ok(page) => print(&page),
-            Err(error) => {
-                eprintln!("posthaste: {error:#}");
-                ExitCode::FAILURE
-            }
-        },
+        Command::ContractsDoc => {
+            contracts::markdown().map_or_else(|error| failed(&error), |page| print(&page))
+        }
     }
 }
 
 fn start(mode: Mode, flags: Flags) -> ExitCode {
-    let settings = match config::load(mode, flags) {
+    let settings = match load(mode, flags) {
         Ok(settings) => settings,
-        Err(refused) => {
-            eprintln!("posthaste: the configuration is refused\n{refused}");
-            return ExitCode::from(USAGE);
-        }
+        Err(usage) => return usage,
     };
     logs::start(settings.log_format, &settings.log_level);
     let started = tokio::runtime::Builder::new_multi_thread()
@@ -122,13 +115,20 @@ fn start(mode: Mode, flags: Flags) -> ExitCode {
         runtime.shutdown_background();
         finished
     });
-    match finished {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("posthaste: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    finished.map_or_else(|error| failed(&error), |()| ExitCode::SUCCESS)
+}
+
+/// The settings, or the exit code after saying what is wrong with them.
+fn load(mode: Mode, flags: Flags) -> Result<Settings, ExitCode> {
+    config::load(mode, flags).map_err(|refused| {
+        eprintln!("posthaste: the configuration is refused\n{refused}");
+        ExitCode::from(USAGE)
+    })
+}
+
+fn failed(error: &anyhow::Error) -> ExitCode {
+    eprintln!("posthaste: {error:#}");
+    ExitCode::FAILURE
 }
 
 fn print(text: &str) -> ExitCode {

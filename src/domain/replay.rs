@@ -62,6 +62,13 @@ pub struct Backfill {
 }
 
 impl Selection {
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Deliveries(_) => "replay",
+            Self::Backfill(_) => "backfill",
+        }
+    }
+
     pub fn endpoint(&self) -> Option<EndpointId> {
         let number = match self {
             Self::Deliveries(deliveries) => deliveries.endpoint,

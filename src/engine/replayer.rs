@@ -124,7 +124,7 @@ impl Replayer {
         if most == 0 {
             return Ok(Some((replay.clone(), now.plus(NO_ROOM_PAUSE))));
         }
-        let sources = self.browse.replay_sources(self.search(replay), most).await?;
+        let sources = self.browse.replay_sources(SourceSearch::of(replay, &self.directory), most).await?;
         let count = sources.found.len() as u32;
         let Some(replay) = self.ledger.proceed(self.page(replay, sources, now), now).await? else {
             return Ok(None);
@@ -143,19 +143,6 @@ impl Replayer {
         }
         let Some(entry) = self.directory.app_by_id(replay.app) else { return PAGE_MAX };
         entry.endpoints().iter().filter_map(|endpoint| room(endpoint.id())).min().unwrap_or(PAGE_MAX)
-    }
-
-    fn search(&self, replay: &Replay) -> SourceSearch {
-        let backfilled =
-            matches!(replay.selection, Selection::Backfill(_)).then(|| replay.selection.endpoint());
-        let endpoint = backfilled.flatten().and_then(|endpoint| self.directory.endpoint(endpoint));
-        SourceSearch {
-            app: replay.app,
-            selection: replay.selection.clone(),
-            patterns: endpoint.map(|endpoint| endpoint.patterns.clone()),
-            after_id: replay.reached,
-            to_id: replay.to_id,
-        }
     }
 
     fn page(&self, replay: &Replay, sources: Sources, now: Timestamp) -> ReplayPage {

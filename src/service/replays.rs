@@ -12,7 +12,7 @@ use crate::{
         endpoint::Endpoint,
         id::{ReplayId, first_id_at},
         replay::{Backfill, Deliveries, REPLAYABLE, Replay, ReplayState, Selection},
-        subscription::{Patterns, check_event_type},
+        subscription::check_event_type,
         time::Timestamp,
     },
     store::replays::{ReplayChanged, SourceSearch},
@@ -46,39 +46,6 @@ pub struct ShownReplay {
 }
 
 impl Service {
-    /// How many sources it would have, without doing anything.
-    pub async fn count_replay(&self, entry: &AppEntry, new: &NewReplay) -> Result<u64, Error> {
-        let (replay, patterns) = self.compose_replay(entry, new)?;
-        self.count_sources(&replay, patterns).await
-    }
-
-    pub async fn begin_replay(
-        &self,
-        caller: Caller,
-        entry: &AppEntry,
-        new: &NewReplay,
-    ) -> Result<ShownReplay, Error> {
-        let (replay, patterns) = self.compose_replay(entry, new)?;
-        self.begin(caller, entry, replay, patterns).await
-    }
-
-    pub async fn count_backfill(&self, entry: &AppEntry, uid: &str, new: &NewReplay) -> Result<u64, Error> {
-        let (replay, patterns) = self.compose_backfill(entry, uid, new)?;
-        self.count_sources(&replay, patterns).await
-    }
-
-    /// Sends past events to an endpoint that has no delivery of them.
-    pub async fn begin_backfill(
-        &self,
-        caller: Caller,
-        entry: &AppEntry,
-        uid: &str,
-        new: &NewReplay,
-    ) -> Result<ShownReplay, Error> {
-        let (replay, patterns) = self.compose_backfill(entry, uid, new)?;
-        self.begin(caller, entry, replay, patterns).await
-    }
-
     pub async fn replays(
         &self,
         entry: &AppEntry,
@@ -127,12 +94,12 @@ impl Service {
         }
     }
 
-    async fn begin(
+    /// Begins what `replay_of` or `backfill_of` put together.
+    pub async fn begin_replay(
         &self,
         caller: Caller,
         entry: &AppEntry,
         mut replay: Replay,
-        patterns: Option<Patterns>,
     ) -> Result<ShownReplay, Error> {
         let newest = self.browse.replays(entry.app().id, None, 100).await?;
         if newest.rows.iter().filter(|other| !other.state.is_over()).count() >= UNDER_WAY_MAX {
@@ -140,19 +107,16 @@ impl Service {
                 format!("An app has at most {UNDER_WAY_MAX} replays under way; wait, or cancel one.");
             return Err(Error::Conflict(detail));
         }
-        replay.total = self.count_sources(&replay, patterns).await?;
-        let kind = match &replay.selection {
-            Selection::Deliveries(_) => "replay",
-            Selection::Backfill(_) => "backfill",
-        };
-        let detail = Some(json!({ "kind": kind, "total": replay.total }));
+        replay.total = self.count_sources(&replay).await?;
+        let detail = Some(json!({ "kind": replay.selection.kind(), "total": replay.total }));
         let noted = self.entry_in(caller, &entry.app(), Action::ReplayBegun, replay.id.to_string(), detail);
         self.ledger.begin_replay(replay.clone(), Some(noted)).await?;
         self.hands.replays_changed();
         self.show_replay(replay).await
     }
 
-    fn compose_replay(&self, entry: &AppEntry, new: &NewReplay) -> Result<(Replay, Option<Patterns>), Error> {
+    /// The replay that is asked for, not begun yet.
+    pub fn replay_of(&self, entry: &AppEntry, new: &NewReplay) -> Result<Replay, Error> {
         let endpoint = match &new.endpoint {
             None => None,
             Some(uid) => Some(endpoint_named(entry, uid)?.id().as_i64()),
@@ -164,24 +128,17 @@ impl Service {
         }
         let selection =
             Selection::Deliveries(Deliveries { endpoint, event_type: new.event_type.clone(), states });
-        Ok((self.compose_any(entry, selection, new)?, None))
+        self.selected(entry, selection, new)
     }
 
-    fn compose_backfill(
-        &self,
-        entry: &AppEntry,
-        uid: &str,
-        new: &NewReplay,
-    ) -> Result<(Replay, Option<Patterns>), Error> {
-        let endpoint = Self::endpoint_of(entry, uid)?;
-        let selection = Selection::Backfill(Backfill {
-            endpoint: endpoint.id().as_i64(),
-            event_type: new.event_type.clone(),
-        });
-        Ok((self.compose_any(entry, selection, new)?, Some(endpoint.patterns.clone())))
+    /// The same for past events that an endpoint has no delivery of.
+    pub fn backfill_of(&self, entry: &AppEntry, uid: &str, new: &NewReplay) -> Result<Replay, Error> {
+        let endpoint = Self::endpoint_of(entry, uid)?.id().as_i64();
+        let selection = Selection::Backfill(Backfill { endpoint, event_type: new.event_type.clone() });
+        self.selected(entry, selection, new)
     }
 
-    fn compose_any(&self, entry: &AppEntry, selection: Selection, new: &NewReplay) -> Result<Replay, Error> {
+    fn selected(&self, entry: &AppEntry, selection: Selection, new: &NewReplay) -> Result<Replay, Error> {
         if let Some(event_type) = &new.event_type {
             check_event_type(event_type).map_err(|message| Error::field("event_type", message))?;
         }
@@ -216,15 +173,9 @@ impl Service {
         })
     }
 
-    /// In bites, so that no reader holds on to an old state of the file for long.
-    async fn count_sources(&self, replay: &Replay, patterns: Option<Patterns>) -> Result<u64, Error> {
-        let mut search = SourceSearch {
-            app: replay.app,
-            selection: replay.selection.clone(),
-            patterns,
-            after_id: replay.reached,
-            to_id: replay.to_id,
-        };
+    /// How many sources it has. Counted in bites, so that no reader holds on to an old state of the file for long.
+    pub async fn count_sources(&self, replay: &Replay) -> Result<u64, Error> {
+        let mut search = SourceSearch::of(replay, &self.directory);
         let mut count = 0;
         loop {
             let sources = self.browse.replay_sources(search.clone(), usize::MAX).await?;

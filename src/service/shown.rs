@@ -72,8 +72,10 @@ impl Service {
                 (Some(hash), Some(endpoint)) if endpoint.contract_hash == hash => {
                     Some(endpoint.contract.clone())
                 }
-                (Some(hash), _) => self.past_contract(hash, &mut past).await?,
-                (None, _) => None,
+                (Some(hash), endpoint) if endpoint.is_none() || delivery.state == State::Dead => {
+                    self.past_contract(hash, &mut past).await?
+                }
+                _ => None,
             };
             let contract = endpoint.map(|endpoint| endpoint.contract.clone()).or(last_contract.clone());
             let name = names.get(&delivery.endpoint);

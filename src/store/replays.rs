@@ -1,6 +1,7 @@
 //! What the seams say about replays: where their sources are found, and how a page of them is done.
 
 use crate::domain::{
+    directory::Directory,
     id::{AppId, DeliveryId, EndpointId, EventId, ReplayId},
     replay::{Replay, Selection},
     subscription::Patterns,
@@ -18,6 +19,23 @@ pub struct SourceSearch {
     pub after_id: i64,
     /// and only smaller ones than this.
     pub to_id: i64,
+}
+
+impl SourceSearch {
+    /// What is left of a replay.
+    pub fn of(replay: &Replay, directory: &Directory) -> Self {
+        let subscriber = match &replay.selection {
+            Selection::Deliveries(_) => None,
+            Selection::Backfill(_) => replay.selection.endpoint().and_then(|id| directory.endpoint(id)),
+        };
+        Self {
+            app: replay.app,
+            selection: replay.selection.clone(),
+            patterns: subscriber.map(|endpoint| endpoint.patterns.clone()),
+            after_id: replay.reached,
+            to_id: replay.to_id,
+        }
+    }
 }
 
 /// What a search found, in order of ids.
