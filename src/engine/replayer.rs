@@ -19,8 +19,10 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::Notify;
 
 const PAGE_MAX: usize = 64;
-/// Before a lane without room is asked again.
+/// Before lanes without room are asked again; twice as long each time. After the longest one source goes all the same: a
+/// lane that is always behind slows a replay down and never stops it.
 const NO_ROOM_PAUSE: Duration = Duration::from_millis(10);
+const NO_ROOM_PAUSE_MAX: Duration = Duration::from_secs(1);
 /// After a store error.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -41,6 +43,8 @@ pub(super) struct Replayer {
 pub(super) struct UnderWay {
     replay: Replay,
     next_at: Timestamp,
+    /// How long it waited for room the last time; zero if there was some.
+    waited: Duration,
 }
 
 impl Replayer {
@@ -82,12 +86,12 @@ impl Replayer {
     async fn look_again(&mut self) -> Result<(), StoreError> {
         let now = self.clock.now();
         let known = std::mem::take(&mut self.under_way);
-        let next_at = |replay: &Replay| {
-            known.iter().find(|one| one.replay.id == replay.id).map_or(now, |one| one.next_at)
+        let as_known = |replay: Replay| {
+            let known = known.iter().find(|one| one.replay.id == replay.id);
+            let (next_at, waited) = known.map_or((now, Duration::ZERO), |one| (one.next_at, one.waited));
+            UnderWay { replay, next_at, waited }
         };
-        let running = self.cluster.running_replays().await?;
-        self.under_way =
-            running.into_iter().map(|replay| UnderWay { next_at: next_at(&replay), replay }).collect();
+        self.under_way = self.cluster.running_replays().await?.into_iter().map(as_known).collect();
         Ok(())
     }
 
@@ -100,9 +104,9 @@ impl Replayer {
                 going_on.push(one);
                 continue;
             }
-            match self.proceed(&one.replay, now).await {
+            match self.proceed(&one, now).await {
                 Ok(None) => {}
-                Ok(Some((replay, next_at))) => going_on.push(UnderWay { replay, next_at }),
+                Ok(Some(next)) => going_on.push(next),
                 Err(error) => {
                     tracing::warn!(%error, replay = %one.replay.id, "a replay could not proceed");
                     one.next_at = now.plus(PAUSE);
@@ -114,16 +118,15 @@ impl Replayer {
         self.under_way.iter().map(|one| one.next_at).min()
     }
 
-    /// The replay after one page and when the next may go; `None` when it is not to go on.
-    async fn proceed(
-        &self,
-        replay: &Replay,
-        now: Timestamp,
-    ) -> Result<Option<(Replay, Timestamp)>, StoreError> {
-        let most = self.room(replay).min(PAGE_MAX).min(replay.per_second as usize);
-        if most == 0 {
-            return Ok(Some((replay.clone(), now.plus(NO_ROOM_PAUSE))));
+    /// The replay after one page, or one pause for want of room; `None` when it is not to go on.
+    async fn proceed(&self, one: &UnderWay, now: Timestamp) -> Result<Option<UnderWay>, StoreError> {
+        let UnderWay { replay, waited, .. } = one;
+        let room = self.room(replay);
+        if room == 0 && *waited < NO_ROOM_PAUSE_MAX {
+            let waited = (*waited * 2).clamp(NO_ROOM_PAUSE, NO_ROOM_PAUSE_MAX);
+            return Ok(Some(UnderWay { replay: replay.clone(), next_at: now.plus(waited), waited }));
         }
+        let most = room.clamp(1, PAGE_MAX).min(replay.per_second as usize);
         let sources = self.browse.replay_sources(SourceSearch::of(replay, &self.directory), most).await?;
         let count = sources.found.len() as u32;
         let Some(replay) = self.ledger.proceed(self.page(replay, sources, now), now).await? else {
@@ -132,7 +135,9 @@ impl Replayer {
         let took = Duration::from_secs(1).saturating_mul(count) / replay.per_second.max(1);
         // Even a page without sources leaves the others their turn.
         let next_at = now.plus(took.max(Duration::from_millis(1)));
-        Ok((!replay.state.is_over()).then_some((replay, next_at)))
+        // Short of room, the next one waits as long as this one did.
+        let waited = if room == 0 { NO_ROOM_PAUSE_MAX / 2 } else { Duration::ZERO };
+        Ok((!replay.state.is_over()).then_some(UnderWay { replay, next_at, waited }))
     }
 
     /// How many more deliveries the lanes of this replay can take, the fullest of them counting.
