@@ -50,6 +50,11 @@ fn an_engine_that_nobody_wakes_is_noticed_as_late() {
 }
 
 #[test]
+fn a_replay_that_takes_sources_twice_is_noticed() {
+    must_notice(Promise::Replay, 3, || Sabotage::TakeTwice);
+}
+
+#[test]
 fn a_success_that_is_not_believed_is_noticed() {
     must_notice(Promise::AfterEnd, 10, || Sabotage::ForgetSuccess);
 }

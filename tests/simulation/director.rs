@@ -2,7 +2,7 @@
 //! all is quiet, and hands the evidence to the checker.
 
 use crate::{
-    checker,
+    bulk, checker,
     journal::{Ending, Journal, Promise, Violation},
     people,
     plan::{DAY, Fault, HOUR, Plan, SwitchPlan, Trigger, WishPlan},
@@ -34,6 +34,8 @@ enum Deed {
     Publish(usize),
     Wish(WishPlan),
     Switch(SwitchPlan),
+    /// The plan's replay of many of this number.
+    SendAgain(usize),
     Kill(i64),
     Stop(i64),
     DiskFails(Fault),
@@ -52,6 +54,7 @@ pub(crate) fn run(seed: u64, sabotage: Sabotage) -> Outcome {
         if in_hand > 0 {
             journal.complain(Promise::House, format!("{in_hand} hands never came back"));
         }
+        bulk::testify(&mut journal, &disk);
         let (mut violations, figures) = checker::check(&world.plan, &journal, &disk);
         let trace = trace(&journal, &disk);
         violations.append(&mut journal.violations);
@@ -120,6 +123,9 @@ impl Director {
         }
         plan.wishes.iter().for_each(|wish| self.plan(wish.at, Deed::Wish(*wish)));
         plan.switches.iter().for_each(|switch| self.plan(switch.at, Deed::Switch(*switch)));
+        for (number, bulk) in plan.bulks.iter().enumerate() {
+            self.plan(bulk.at, Deed::SendAgain(number));
+        }
         for fault in &plan.faults {
             match *fault {
                 Fault::Kill { trigger: Trigger::At(at), down } => self.plan(at, Deed::Kill(down)),
@@ -146,6 +152,10 @@ impl Director {
             Deed::Publish(number) => drop(self.people.spawn(people::publish(world, number))),
             Deed::Wish(plan) => drop(self.people.spawn(people::wish(world, plan))),
             Deed::Switch(plan) => drop(self.people.spawn(people::switch(world, plan))),
+            Deed::SendAgain(number) => {
+                let plan = world.plan.bulks[number].clone();
+                drop(self.people.spawn(bulk::send_again(world, plan)));
+            }
             Deed::Kill(down) => {
                 if let Some(process) = process {
                     world.end(process.number, Ending::Killed, down);
@@ -188,7 +198,7 @@ impl Director {
                 Process::start(&self.world);
                 continue;
             };
-            let waiting = "SELECT count(*) FROM deliveries WHERE lane IS NOT NULL";
+            let waiting = "SELECT (SELECT count(*) FROM deliveries WHERE lane IS NOT NULL) + (SELECT count(*) FROM replays WHERE state = 0)";
             let count =
                 process.with_disk(|disk| disk.query_row(waiting, [], |row| row.get::<_, i64>(0)).unwrap());
             let in_hand = self.world.office().map_or(1, |office| office.lanes.in_hand());

@@ -44,6 +44,8 @@ pub(crate) enum Promise {
     WrongEnd,
     /// The same id gives the same event; no 202 without a commit.
     Accept,
+    /// A replay ends, takes no source twice, and says how many it sent again.
+    Replay,
     /// What is in memory agrees with the store, and every hand comes back.
     House,
 }
@@ -95,6 +97,8 @@ pub(crate) enum Said {
 #[derive(Clone, Debug)]
 pub(crate) struct AskFact {
     pub(crate) delivery: DeliveryId,
+    /// Somebody asked for this one delivery; otherwise a replay of many did it.
+    pub(crate) is_wish: bool,
     pub(crate) kind: WishKind,
     pub(crate) called_at: Timestamp,
     pub(crate) answered_at: Timestamp,

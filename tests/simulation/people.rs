@@ -23,9 +23,9 @@ pub(crate) const ADMIN: Caller = Caller::OPERATOR;
 pub(crate) const APP: &str = "shop";
 
 /// How long somebody waits who got no answer.
-const PATIENCE: Duration = Duration::from_millis(370);
+pub(crate) const PATIENCE: Duration = Duration::from_millis(370);
 
-async fn open_office(world: &World) -> Arc<Office> {
+pub(crate) async fn open_office(world: &World) -> Arc<Office> {
     loop {
         let opened = world.opened.notified();
         tokio::pin!(opened);
@@ -166,7 +166,7 @@ pub(crate) async fn wish(world: Arc<World>, plan: WishPlan) {
     if let Said::Made(made) = &said {
         journal.known.push(made.id);
     }
-    journal.asks.push(AskFact { delivery, kind: plan.kind, called_at, answered_at, said });
+    journal.asks.push(AskFact { delivery, is_wish: true, kind: plan.kind, called_at, answered_at, said });
 }
 
 /// Switches an endpoint, again and again until it is known to be done.

@@ -1,6 +1,7 @@
 //! What a seed decides before anything happens: who there is, what they will do, and what will go wrong.
 
 use crate::{
+    bulk::{self, BulkPlan},
     contracts,
     network::{Mode, Script},
 };
@@ -21,6 +22,7 @@ pub(crate) struct Plan {
     pub(crate) events: Vec<EventPlan>,
     pub(crate) wishes: Vec<WishPlan>,
     pub(crate) switches: Vec<SwitchPlan>,
+    pub(crate) bulks: Vec<BulkPlan>,
     pub(crate) faults: Vec<Fault>,
     /// From here on the disk works, nothing is killed, and every receiver is well or dead for good.
     pub(crate) heal_at: i64,
@@ -141,6 +143,7 @@ impl Plan {
         let wishes = (0..rng.usize(0..8)).map(|_| wish(&mut rng, &near)).collect();
         let switches = switches(&mut rng, &near, endpoints.len(), mood);
         let faults = faults(&mut rng, &near, mood);
+        let bulks = bulk::plans(seed, &near, endpoints.len());
         let hands = pick(&mut rng, &[1000, 1000, 1000, 8, 3, 1]);
         Self {
             seed,
@@ -148,6 +151,7 @@ impl Plan {
             events,
             wishes,
             switches,
+            bulks,
             faults,
             heal_at,
             hands,
@@ -158,13 +162,13 @@ impl Plan {
 }
 
 /// Where in time things happen: mostly while something else is happening.
-struct Moments {
+pub(crate) struct Moments {
     events: Vec<i64>,
     span: i64,
 }
 
 impl Moments {
-    fn one(&self, rng: &mut Rng) -> i64 {
+    pub(crate) fn one(&self, rng: &mut Rng) -> i64 {
         match rng.u8(0..10) {
             0..3 => rng.i64(0..self.span),
             3..7 => pick(rng, &self.events) + rng.i64(0..100),

@@ -1,7 +1,7 @@
 //! One process: service, engine and store on the disk that the last one left. It can be ended at any step.
 
 use crate::{
-    contracts,
+    bulk, contracts,
     journal::{Ending, Promise},
     network::Line,
     plan::SECOND,
@@ -101,6 +101,7 @@ impl Process {
         let handover = world.sabotage.handover(lanes.clone());
         let queue = QueueLimits { events_max: 1000, bytes_max: 1 << 20 };
         let (store, writer) = SqliteStore::in_memory(disk, handover, Arc::new(NoWatch), queue, wake).unwrap();
+        bulk::watch(writer.connection());
         apply_trouble(writer.connection(), world.state().trouble);
         let (stop_handle, stop) = Shutdown::by_hand();
         let process = Arc::new(Self {

@@ -15,10 +15,10 @@ use posthaste::{
     engine::Lanes,
     outbound::{Carrier, Posting, Request},
     store::{
-        Ledger, Reply,
+        Ledger, Reply, StoreError,
         cluster::Joined,
         ledger::{Accepted, Ask, Asked, NewEvent, Ordered, Record, Refilled, Settle, Want},
-        replays::{ReplayChanged, ReplayPage},
+        replays::{ReplayChanged, ReplayPage, Source},
         sqlite::SqliteStore,
     },
 };
@@ -45,6 +45,8 @@ pub(crate) enum Sabotage {
     LoseHints,
     /// The success of a first attempt is not believed: there will be a second.
     ForgetSuccess,
+    /// A replay does each of its pages a second time.
+    TakeTwice,
 }
 
 /// Copies of the disk before its last few commits.
@@ -117,8 +119,11 @@ impl Sabotage {
 
     pub(crate) fn ledger(&self, store: Arc<SqliteStore>) -> Arc<dyn Ledger> {
         match self {
-            Self::ShiftWaits(shift_ms) => Arc::new(BentLedger { store, shift_ms: *shift_ms, forgets: false }),
-            Self::ForgetSuccess => Arc::new(BentLedger { store, shift_ms: 0, forgets: true }),
+            Self::ShiftWaits(shift_ms) => {
+                Arc::new(BentLedger { shift_ms: *shift_ms, ..BentLedger::straight(store) })
+            }
+            Self::ForgetSuccess => Arc::new(BentLedger { forgets: true, ..BentLedger::straight(store) }),
+            Self::TakeTwice => Arc::new(BentLedger { takes_twice: true, ..BentLedger::straight(store) }),
             _ => store,
         }
     }
@@ -176,9 +181,25 @@ struct BentLedger {
     store: Arc<SqliteStore>,
     shift_ms: i64,
     forgets: bool,
+    takes_twice: bool,
 }
 
 impl BentLedger {
+    fn straight(store: Arc<SqliteStore>) -> Self {
+        Self { store, shift_ms: 0, forgets: false, takes_twice: false }
+    }
+
+    async fn proceed_twice(&self, page: ReplayPage, now: Timestamp) -> Result<Option<Replay>, StoreError> {
+        let first = ReplayPage { is_last: false, ..page.clone() };
+        let Some(replay) = self.store.proceed(first, now).await? else { return Ok(None) };
+        let again = |source: &Source| Source {
+            as_new: DeliveryId::from_i64(source.as_new.as_i64() + 1000),
+            ..*source
+        };
+        let sources = page.sources.iter().map(again).collect();
+        self.store.proceed(ReplayPage { after_id: replay.reached, sources, ..page }, now).await
+    }
+
     fn bend(&self, record: &mut Record) {
         match &mut record.verdict {
             Verdict::Retry { due, .. } => *due = Timestamp::from_millis(due.as_millis() + self.shift_ms),
@@ -232,6 +253,9 @@ impl Ledger for BentLedger {
     }
 
     fn proceed(&self, page: ReplayPage, now: Timestamp) -> Reply<'_, Option<Replay>> {
+        if self.takes_twice {
+            return Box::pin(self.proceed_twice(page, now));
+        }
         self.store.proceed(page, now)
     }
 

@@ -89,11 +89,12 @@ pub(crate) fn check(evidence: &Evidence<'_>, file: &File<'_>, violations: &mut V
 
 fn born(evidence: &Evidence<'_>, file: &File<'_>, receiver: &Receiver) -> Option<Standing> {
     let due = match (file.replay_of, file.made_by) {
-        (None, _) => {
+        // By somebody or by a replay of many; a backfill has no source among deliveries.
+        (_, Some(ask)) => asked_within(ask),
+        (None, None) => {
             let event = evidence.events.get(&file.event)?;
             Window::at(event.deliver_at.map_or(event.accepted_at, |at| at.max(event.accepted_at)).as_millis())
         }
-        (Some(_), Some(ask)) => asked_within(ask),
         // A replay whose answer nobody saw: it is there or not, and starts when it likes.
         (Some(_), None) => return None,
     };

@@ -80,6 +80,8 @@ pub(crate) struct Figures {
     pub(crate) kills: usize,
     pub(crate) stops: usize,
     pub(crate) duplicates: usize,
+    /// By replays of many.
+    pub(crate) replayed: usize,
     /// Requests that a dead process never recorded, and lies: the most duplicates there may be.
     pub(crate) excused: usize,
 }
@@ -93,6 +95,7 @@ impl Figures {
         self.kills += other.kills;
         self.stops += other.stops;
         self.duplicates += other.duplicates;
+        self.replayed += other.replayed;
         self.excused += other.excused;
     }
 }
@@ -146,6 +149,10 @@ impl<'a> Evidence<'a> {
         });
         let switches = Switches::of(self.journal, number, gone.collect(), &excuses);
         Receiver { contract, switches, excuses, is_off }
+    }
+
+    pub(crate) fn file(&self, delivery: DeliveryId) -> Option<&File<'a>> {
+        self.files.iter().find(|file| file.id == delivery)
     }
 
     pub(crate) fn figures(&self) -> Figures {

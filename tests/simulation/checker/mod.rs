@@ -8,6 +8,7 @@ mod ends;
 mod evidence;
 mod excuses;
 mod history;
+mod replays;
 mod switches;
 
 pub(crate) use evidence::Figures;
@@ -27,5 +28,6 @@ pub(crate) fn check(plan: &Plan, journal: &Journal, disk: &Connection) -> (Vec<V
         history::check(&evidence, file, &mut violations);
         course::check(&evidence, file, &mut violations);
     }
-    (violations, evidence.figures())
+    let replayed = replays::check(&evidence, disk, &mut violations);
+    (violations, Figures { replayed, ..evidence.figures() })
 }

@@ -1,0 +1,176 @@
+//! Replays of many: who begins them, who changes their mind, and what the disk remembers of each delivery they sent again.
+//!
+//! The disk itself takes notes, by triggers: a note is there if and only if its commit is, whatever was killed when.
+
+use crate::{
+    journal::{AskFact, Journal, Said},
+    people::{ADMIN, APP, PATIENCE, open_office},
+    plan::{DAY, HOUR, MINUTE, Moments, SECOND, WishKind, pick},
+    world::World,
+};
+use fastrand::Rng;
+use posthaste::{
+    domain::{
+        delivery::Delivery,
+        id::{AppId, DeliveryId, EndpointId, EventId},
+        replay::ReplayState,
+        time::Timestamp,
+    },
+    service::{Error, replays::NewReplay},
+};
+use rusqlite::Connection;
+use std::{sync::Arc, time::Duration};
+
+/// Somebody sends many again, and perhaps pauses, resumes or cancels it after a while.
+#[derive(Clone, Debug)]
+pub(crate) struct BulkPlan {
+    pub(crate) at: i64,
+    /// Of the plan; absent: all.
+    endpoint: Option<usize>,
+    is_backfill: bool,
+    states: &'static [&'static str],
+    per_second: u32,
+    changes: &'static [(i64, ReplayState)],
+}
+
+const STATES: [&[&str]; 4] = [
+    &["dead"],
+    &["dead", "cancelled", "expired"],
+    &["delivered"],
+    &["dead", "delivered", "cancelled", "expired"],
+];
+const CHANGES: [&[(i64, ReplayState)]; 4] = [
+    &[],
+    &[],
+    &[(2 * SECOND, ReplayState::Paused), (HOUR, ReplayState::Running)],
+    &[(3 * SECOND, ReplayState::Cancelled)],
+];
+
+pub(crate) fn plans(seed: u64, near: &Moments, endpoints: usize) -> Vec<BulkPlan> {
+    // Dice of its own, so that the rest of the story does not depend on whether there are replays.
+    let mut rng = Rng::with_seed(seed ^ 0x6275_6c6b);
+    let count = pick(&mut rng, &[0, 0, 1, 1, 2, 3]);
+    let late = [SECOND, MINUTE, HOUR, DAY];
+    let one = |_| {
+        let is_backfill = rng.u8(0..4) == 0;
+        BulkPlan {
+            at: near.one(&mut rng) + pick(&mut rng, &late),
+            endpoint: (is_backfill || rng.bool()).then(|| rng.usize(0..endpoints)),
+            is_backfill,
+            states: pick(&mut rng, &STATES),
+            per_second: pick(&mut rng, &[1, 1, 3, 100]),
+            changes: pick(&mut rng, &CHANGES),
+        }
+    };
+    (0..count).map(one).collect()
+}
+
+/// Begins it once, and changes it as planned if its name was answered.
+pub(crate) async fn send_again(world: Arc<World>, plan: BulkPlan) {
+    let Some(office) = world.office() else { return };
+    let Ok(entry) = office.service.app(ADMIN, APP) else { return };
+    let uid = plan.endpoint.map(|endpoint| world.plan.endpoints[endpoint].uid.clone());
+    let states = plan.states.iter().map(|state| (*state).to_owned()).collect();
+    let mut new = NewReplay { per_second: Some(plan.per_second), ..NewReplay::default() };
+    let replay = match (plan.is_backfill, uid) {
+        (true, Some(uid)) => office.service.backfill_of(&entry, &uid, &new),
+        (_, uid) => {
+            (new.endpoint, new.states) = (uid, Some(states));
+            office.service.replay_of(&entry, &new)
+        }
+    };
+    // The endpoint may be gone, the disk in trouble, the process dead.
+    let Ok(replay) = replay else { return };
+    let Ok(begun) = office.service.begin_replay(ADMIN, &entry, replay).await else { return };
+    for (after, to) in plan.changes {
+        tokio::time::sleep(Duration::from_millis(*after as u64)).await;
+        change(&world, &begun.replay.id.to_string(), *to).await;
+    }
+}
+
+/// Again and again until it is known to be done, or to be too late.
+async fn change(world: &World, id: &str, to: ReplayState) {
+    loop {
+        let office = open_office(world).await;
+        let entry = office.service.app(ADMIN, APP).unwrap();
+        let done = office.service.change_replay(ADMIN, &entry, id, to).await;
+        if !world.is_dead(office.life) && matches!(done, Ok(_) | Err(Error::Conflict(_) | Error::NotFound(_)))
+        {
+            return;
+        }
+        tokio::time::sleep(PATIENCE).await;
+    }
+}
+
+/// Lets the disk note what is sent again: terminal deliveries that start afresh, and new ones that did not come with an event.
+pub(crate) fn watch(disk: &Connection) {
+    disk.execute_batch(
+        "CREATE TABLE IF NOT EXISTS sent_again (delivery INTEGER NOT NULL, is_made INTEGER NOT NULL, at INTEGER NOT NULL, history_len INTEGER NOT NULL);
+         CREATE TRIGGER IF NOT EXISTS note_restarted AFTER UPDATE OF state ON deliveries
+         WHEN old.state >= 5 AND new.state IN (0, 3) AND new.return_to IS NULL
+         BEGIN INSERT INTO sent_again VALUES (new.id, 0, ifnull(new.held_at, new.due), new.history_len); END;
+         CREATE TRIGGER IF NOT EXISTS note_made AFTER INSERT ON deliveries WHEN new.id > new.event + 65535
+         BEGIN INSERT INTO sent_again VALUES (new.id, 1, ifnull(new.held_at, ifnull(new.due, new.finished_at)), 0); END;",
+    )
+    .unwrap();
+}
+
+/// A note of the disk.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Note {
+    pub(crate) delivery: DeliveryId,
+    /// Made anew; otherwise a terminal one that started afresh.
+    pub(crate) is_made: bool,
+    at: Timestamp,
+    history_len: u32,
+}
+
+pub(crate) fn notes(disk: &Connection) -> Vec<Note> {
+    let mut rows =
+        disk.prepare("SELECT delivery, is_made, at, history_len FROM sent_again ORDER BY rowid").unwrap();
+    let read = |row: &rusqlite::Row<'_>| {
+        Ok(Note { delivery: row.get(0)?, is_made: row.get(1)?, at: row.get(2)?, history_len: row.get(3)? })
+    };
+    rows.query_map([], read).unwrap().map(Result::unwrap).collect()
+}
+
+impl Note {
+    /// Whether somebody asked for just this, and was told.
+    pub(crate) fn is_told_by(&self, ask: &AskFact) -> bool {
+        match &ask.said {
+            Said::Made(made) => self.is_made && made.id == self.delivery,
+            Said::Done(after) => {
+                ask.kind == WishKind::Replay
+                    && !self.is_made
+                    && ask.delivery == self.delivery
+                    && after.history_len == self.history_len
+                    && (ask.called_at..=ask.answered_at).contains(&self.at)
+            }
+            Said::Refused | Said::Unknown => false,
+        }
+    }
+
+    /// What somebody would have been told who had asked for this one alone.
+    fn as_ask(&self) -> AskFact {
+        let nobody = (AppId::from_i64(0), EventId::from_i64(0), EndpointId::from_i64(0));
+        let born = Delivery::born(self.delivery, nobody.0, nobody.1, nobody.2, self.at, None);
+        let after = Delivery { history_len: self.history_len, ..born };
+        let said = if self.is_made { Said::Made(after) } else { Said::Done(after) };
+        AskFact {
+            delivery: self.delivery,
+            is_wish: false,
+            kind: WishKind::Replay,
+            called_at: self.at,
+            answered_at: self.at,
+            said,
+        }
+    }
+}
+
+/// Adds to the journal what the replays of many did, so that the checker follows each delivery through it.
+pub(crate) fn testify(journal: &mut Journal, disk: &Connection) {
+    let untold = |note: &Note| !journal.asks.iter().any(|ask| note.is_told_by(ask));
+    let added: Vec<AskFact> = notes(disk).iter().filter(|note| untold(note)).map(Note::as_ask).collect();
+    journal.asks.extend(added);
+    journal.asks.sort_by_key(|ask| ask.answered_at);
+}
