@@ -30,6 +30,7 @@ use std::sync::Arc;
 pub(super) struct EventStatusView {
     event_id: String,
     /// Of its delivery, in the names of the endpoint's contract; of several the worst unfinished one, else the worst.
+    /// A replay of what arrived does not count once it ended.
     /// Without any: what the app's contract calls `skipped`.
     status: String,
     /// Why it ended so; `no_endpoint_subscribes` if it was skipped.
@@ -40,7 +41,7 @@ pub(super) struct EventStatusView {
     #[schema(format = DateTime)]
     next_retry_at: Option<String>,
     last_error: Option<String>,
-    /// Whether every delivery arrived.
+    /// Whether everything arrived; replays of what arrived do not count once they ended.
     delivered: bool,
     /// When the last of its deliveries ended, if all did.
     #[schema(format = DateTime)]

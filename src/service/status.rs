@@ -2,9 +2,10 @@
 
 use super::{Error, Service, shown::Shown};
 use crate::domain::{
-    delivery::{Reason, State},
+    delivery::{Delivery, Reason, State},
     directory::AppEntry,
     event::Event,
+    id::DeliveryId,
     time::Timestamp,
 };
 use std::cmp::Reverse;
@@ -19,7 +20,7 @@ const DELETED_BY_HAND: &str = "deliveries_deleted";
 #[derive(Debug)]
 pub struct EventStatus {
     pub event: Event,
-    /// Of the delivery that stands worst: unfinished before finished.
+    /// Of the delivery that stands worst: unfinished before finished, and replays of what arrived left out.
     pub status: String,
     pub reason: Option<&'static str>,
     pub next_retry_at: Option<Timestamp>,
@@ -72,9 +73,19 @@ impl Service {
     }
 }
 
-/// Of several that stand equally badly the one that moves first.
+/// Of several that stand equally badly the one that moves first. What arrived has arrived: a replay of it that ended
+/// otherwise says nothing about the event.
 fn worst(deliveries: &[Shown]) -> Option<&Shown> {
-    deliveries.iter().max_by_key(|shown| {
+    let arrived = |root: DeliveryId| {
+        deliveries.iter().any(|one| one.delivery.root == root && one.delivery.state == State::Delivered)
+    };
+    let is_moot = |one: &Delivery| {
+        one.state.is_terminal()
+            && one.state != State::Delivered
+            && one.replay_of.is_some()
+            && arrived(one.root)
+    };
+    deliveries.iter().filter(|shown| !is_moot(&shown.delivery)).max_by_key(|shown| {
         let delivery = &shown.delivery;
         (delivery.state.badness(), delivery.next_attempt_at().map(Reverse), Reverse(delivery.id))
     })

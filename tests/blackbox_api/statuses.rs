@@ -273,3 +273,19 @@ async fn an_event_whose_deliveries_were_deleted_is_not_called_skipped() {
     let status = app.get(&format!("/events/{}/status", text(&published["id"]))).await.is(200);
     assert_eq!((&status["status"], &status["reason"]), (&json!("deleted"), &json!("deliveries_deleted")));
 }
+
+#[tokio::test]
+async fn what_arrived_stays_delivered_whatever_becomes_of_its_replay() {
+    let world = World::start().await;
+    let (receiver, app) = (receiver(200).await, world.app_under("standard").await);
+    app.endpoint(&receiver.url(HOOK), slow(&json!({ "waits": [] }))).await;
+    app.publish_as("paid", json!({})).await;
+    let status = app.status_when("paid", "delivered").await;
+    receiver.behave(HOOK, Behaviour::Status(500));
+    let first = text(&status["deliveries"][0]["id"]);
+    let again = app.act(&format!("/deliveries/{first}/replay")).await.is(202);
+    app.until_is(&text(&again["id"]), "dead").await;
+    let status = app.status("paid").await;
+    assert_eq!((&status["status"], &status["delivered"]), (&json!("delivered"), &json!(true)));
+    assert_eq!(status["deliveries"][1]["status"], "dead", "{status:#}");
+}
