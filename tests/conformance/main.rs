@@ -22,6 +22,7 @@ mod replays;
 mod settle;
 mod sqlite;
 mod stage;
+mod upgrade;
 
 /// Makes every case a test of its own, under the name of the backend.
 macro_rules! cases {
@@ -177,6 +178,10 @@ macro_rules! conformance {
                     replays_to_an_endpoint_that_is_off_are_held_and_to_a_deleted_one_refused,
                     a_backfill_brings_each_past_event_once,
                     a_backfill_takes_only_what_the_endpoint_subscribes_to,
+                    what_was_published_for_later_is_not_backfilled_earlier,
+                    what_was_erased_is_no_source_and_is_refused_if_erased_meanwhile,
+                    a_delivered_replay_is_no_source_of_its_own,
+                    a_replay_ran_only_while_it_was_not_paused,
                     a_paused_or_cancelled_replay_does_not_proceed,
                     a_resumed_replay_is_found_again_after_a_restart,
                     other_apps_neither_see_nor_stop_a_replay_and_it_goes_with_its_app,

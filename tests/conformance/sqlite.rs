@@ -57,7 +57,7 @@ impl CommitWatch for NoWatch {
     fn committed(&self, _: u64, _: usize) {}
 }
 
-fn open(path: &Path) -> Result<SqliteStore, OpenError> {
+pub(crate) fn open(path: &Path) -> Result<SqliteStore, OpenError> {
     let limits = QueueLimits { events_max: 1000, bytes_max: 1 << 20 };
     SqliteStore::open(path, Arc::new(Recorder::default()), Arc::new(NoWatch), limits, Duration::ZERO)
 }
@@ -69,7 +69,7 @@ fn refusal(path: &Path) -> OpenError {
     }
 }
 
-fn place() -> (TempDir, PathBuf) {
+pub(crate) fn place() -> (TempDir, PathBuf) {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("posthaste.db");
     (folder, path)
@@ -100,7 +100,7 @@ fn refused_untouched(path: &Path) -> OpenError {
     error
 }
 
-fn block_on<T>(future: impl Future<Output = T>) -> T {
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
@@ -164,10 +164,10 @@ fn a_newer_store_that_was_killed_is_left_alone_with_its_log() {
     let (_folder, path) = place();
     killed(&path, |connection| {
         connection.pragma_update(None, "application_id", 0x7068_7374).unwrap();
-        connection.pragma_update(None, "user_version", 2).unwrap();
+        connection.pragma_update(None, "user_version", 1000).unwrap();
         connection.execute_batch("CREATE TABLE tomorrow (x)").unwrap();
     });
-    assert!(matches!(refused_untouched(&path), OpenError::TooNew { found: 2, .. }));
+    assert!(matches!(refused_untouched(&path), OpenError::TooNew { found: 1000, .. }));
 }
 
 #[test]

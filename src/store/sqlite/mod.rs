@@ -16,6 +16,7 @@ mod registry;
 mod replays;
 mod row;
 mod seams;
+mod upgrade;
 mod work;
 mod writer;
 

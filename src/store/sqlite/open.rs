@@ -1,5 +1,6 @@
 //! Opening the file: lock, pragmas, schema version. A second process on the same store is refused.
 
+use super::upgrade;
 use rusqlite::{Connection, OpenFlags, config::DbConfig};
 use std::{
     fs::{File, OpenOptions, TryLockError},
@@ -8,7 +9,8 @@ use std::{
 };
 
 const SCHEMA: &str = include_str!("schema.sql");
-const SCHEMA_VERSION: i64 = 1;
+/// Raised with every change of `schema.sql`; `upgrade` brings older stores here.
+const SCHEMA_VERSION: i64 = 2;
 /// "phst": other programs' files are not ours to touch.
 const APPLICATION_ID: i64 = 0x7068_7374;
 
@@ -89,10 +91,15 @@ fn prepare(connection: &mut Connection, path: &Path) -> Result<(), OpenError> {
     // Until it is known to be ours, even the log that a killed process left beside it stays as it is.
     leave_log(connection, true).map_err(not_a_store)?;
     let is_new = must_be_ours(connection, path)?;
+    let found: i64 =
+        connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(not_a_store)?;
     leave_log(connection, false).map_err(not_a_store)?;
     settle_pragmas(connection).map_err(not_a_store)?;
     if is_new {
         create(connection).map_err(not_a_store)?;
+    } else if found < SCHEMA_VERSION {
+        bring_up_to_date(connection).map_err(not_a_store)?;
+        tracing::info!(path = %path.display(), from = found, to = SCHEMA_VERSION, "upgraded the store");
     }
     Ok(())
 }
@@ -139,5 +146,13 @@ fn create(connection: &mut Connection) -> rusqlite::Result<()> {
     tx.execute_batch(SCHEMA)?;
     tx.pragma_update(None, "user_version", SCHEMA_VERSION)?;
     tx.pragma_update(None, "application_id", APPLICATION_ID)?;
+    tx.commit()
+}
+
+fn bring_up_to_date(connection: &mut Connection) -> rusqlite::Result<()> {
+    let wanted = open_in_memory()?;
+    let tx = connection.transaction()?;
+    upgrade::upgrade(&tx, &wanted)?;
+    tx.pragma_update(None, "user_version", SCHEMA_VERSION)?;
     tx.commit()
 }

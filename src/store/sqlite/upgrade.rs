@@ -1,0 +1,118 @@
+//! Brings a store of an older version up to date, in one transaction: killed at any point, it is still the older one.
+//!
+//! `schema.sql` says how it ought to be. Whatever table, column or index is missing is added, and an index that is another
+//! now is made anew; nothing is ever taken away. Only a column that must not be empty needs an entry in `FILLED`.
+
+use rusqlite::{Connection, OptionalExtension};
+
+/// Columns that rows of older versions get a value in: table, column, how it is declared, what fills it.
+const FILLED: &[(&str, &str, &str, &str)] = &[
+    ("keys", "scope", "TEXT NOT NULL DEFAULT 'admin'", "UPDATE keys SET scope = 'app' WHERE app IS NOT NULL"),
+    ("replays", "ran_ms", "INTEGER NOT NULL DEFAULT 0", ""),
+];
+
+/// `wanted` holds the schema of this version and nothing else.
+pub(super) fn upgrade(store: &Connection, wanted: &Connection) -> rusqlite::Result<()> {
+    let mut objects = wanted.prepare(
+        "SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY type = 'index', rowid",
+    )?;
+    let objects = objects.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    for object in objects {
+        let (kind, name, sql): (String, String, String) = object?;
+        let found: Option<String> = store
+            .query_row("SELECT sql FROM sqlite_schema WHERE name = ?1", [&name], |row| row.get(0))
+            .optional()?;
+        match found {
+            None => store.execute_batch(&sql)?,
+            Some(_) if kind == "table" => add_columns(store, wanted, &name)?,
+            Some(found) if found != sql => store.execute_batch(&format!("DROP INDEX {name}; {sql}"))?,
+            Some(_) => {}
+        }
+    }
+    Ok(())
+}
+
+fn add_columns(store: &Connection, wanted: &Connection, table: &str) -> rusqlite::Result<()> {
+    let known: Vec<String> = columns(store, table)?.into_iter().map(|(name, _)| name).collect();
+    for (name, declared) in columns(wanted, table)?.into_iter().filter(|(name, _)| !known.contains(name)) {
+        let filled = FILLED.iter().find(|filled| (filled.0, filled.1) == (table, &*name));
+        let (declared, fill) = filled.map_or((&*declared, ""), |filled| (filled.2, filled.3));
+        store.execute_batch(&format!("ALTER TABLE {table} ADD COLUMN {name} {declared}; {fill}"))?;
+    }
+    Ok(())
+}
+
+/// Names and types. That a column must not be empty is not among them: a new one is, in every row there is.
+fn columns(connection: &Connection, table: &str) -> rusqlite::Result<Vec<(String, String)>> {
+    let mut columns = connection.prepare("SELECT name, type FROM pragma_table_info(?1)")?;
+    columns.query_map([table], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::sqlite::open::open_in_memory;
+    use std::collections::BTreeSet;
+
+    /// The schema of the first version that was in use.
+    const FIRST: &str = include_str!("upgrade/first.sql");
+
+    fn first() -> Connection {
+        let store = Connection::open_in_memory().unwrap();
+        store.execute_batch(FIRST).unwrap();
+        store
+    }
+
+    /// Tables with their columns, and indexes as they were made.
+    fn shape(connection: &Connection) -> BTreeSet<String> {
+        let mut shape = BTreeSet::new();
+        let mut names =
+            connection.prepare("SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL").unwrap();
+        let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+        for object in names.query_map([], read).unwrap() {
+            let (kind, name, sql): (String, String, String) = object.unwrap();
+            if kind == "table" {
+                let columns = columns(connection, &name).unwrap();
+                shape.extend(columns.into_iter().map(|(column, kind)| format!("{name}.{column} {kind}")));
+            } else {
+                shape.insert(sql);
+            }
+        }
+        shape
+    }
+
+    #[test]
+    fn an_upgraded_store_has_everything_that_a_new_one_has() {
+        let (store, new) = (first(), open_in_memory().unwrap());
+        assert_ne!(shape(&store), shape(&new));
+        upgrade(&store, &new).unwrap();
+        assert_eq!(shape(&store), shape(&new));
+    }
+
+    #[test]
+    fn an_upgrade_of_what_is_up_to_date_changes_nothing() {
+        let (store, new) = (first(), open_in_memory().unwrap());
+        let version = |store: &Connection| store.pragma_query_value(None, "schema_version", |row| row.get(0));
+        upgrade(&store, &new).unwrap();
+        let before: i64 = version(&store).unwrap();
+        upgrade(&store, &new).unwrap();
+        assert_eq!(version(&store).unwrap(), before);
+    }
+
+    #[test]
+    fn keys_of_the_first_version_keep_what_they_could_do() {
+        let store = first();
+        store
+            .execute_batch(
+                "INSERT INTO keys (id, hash, shown, app, created_at) VALUES (1, x'00', 'phk_a', NULL, 0), (2, x'01', 'phk_b', 7, 0)",
+            )
+            .unwrap();
+        upgrade(&store, &open_in_memory().unwrap()).unwrap();
+        let scope = |id: i64| {
+            store
+                .query_row("SELECT scope FROM keys WHERE id = ?1", [id], |row| row.get::<_, String>(0))
+                .unwrap()
+        };
+        assert_eq!((scope(1), scope(2)), ("admin".into(), "app".into()));
+    }
+}

@@ -1,0 +1,62 @@
+//! A file of the first version: it is brought up to date when it is opened, with everything that is in it, or left as it was.
+
+use crate::{
+    sqlite::{block_on, open, place},
+    stage::NOW,
+};
+use posthaste::{
+    domain::id::{AppId, EventId},
+    store::{Browse, Cluster},
+};
+use rusqlite::Connection;
+use std::path::Path;
+
+const FIRST: &str = include_str!("../../src/store/sqlite/upgrade/first.sql");
+
+/// One app with an endpoint, an event, and a delivery that waits.
+const ROWS: &str = "
+    INSERT INTO apps VALUES (1, 'shop', '{\"name\":\"Shop\"}', 0, 0);
+    INSERT INTO endpoints VALUES (2, 1, 'hook', '{\"url\":\"https://example.com/\"}', NULL, NULL, 1, 0, 0, NULL);
+    INSERT INTO events VALUES (3, 1, 'order.paid', 'paid-1', 5, 5, NULL, NULL, 0, NULL, x'31');
+    INSERT INTO deliveries VALUES (4, 1, 3, 2, 0, NULL, 0, 0, 0, 2, 5, 0, NULL, NULL, NULL, 4, NULL, NULL);";
+
+fn make(path: &Path, rows: &str) {
+    let connection = Connection::open(path).unwrap();
+    connection.execute_batch(FIRST).unwrap();
+    connection.execute_batch(rows).unwrap();
+    connection.pragma_update(None, "application_id", 0x7068_7374).unwrap();
+    connection.pragma_update(None, "user_version", 1).unwrap();
+}
+
+fn number(path: &Path, sql: &str) -> i64 {
+    Connection::open(path).unwrap().query_row(sql, [], |row| row.get(0)).unwrap()
+}
+
+#[test]
+fn a_store_of_the_first_version_goes_on_with_everything_that_is_in_it() {
+    let (_folder, path) = place();
+    make(&path, ROWS);
+    for _ in 0..2 {
+        let store = open(&path).unwrap();
+        assert_eq!(block_on(store.join(NOW)).unwrap().newest_id, 4);
+        let event = block_on(store.find_event(AppId::from_i64(1), String::new(), Some(EventId::from_i64(3))));
+        let event = event.unwrap().unwrap();
+        assert_eq!((event.event_type.as_str(), &event.data[..]), ("order.paid", &b"1"[..]));
+        let lanes = block_on(store.find_lanes()).unwrap();
+        assert_eq!(lanes.len(), 1, "what waited is found");
+        assert!(block_on(store.running_replays()).unwrap().is_empty(), "what is new can be asked for");
+    }
+    assert_eq!(number(&path, "SELECT user_version > 1 FROM pragma_user_version"), 1);
+}
+
+#[test]
+fn a_store_that_cannot_be_brought_up_to_date_is_left_as_it_was() {
+    let (_folder, path) = place();
+    // Not ours, and in the way of a table that is new.
+    make(&path, &format!("{ROWS} CREATE VIEW audit AS SELECT 1 AS x;"));
+    let refused = open(&path).err().expect("it is refused").to_string();
+    assert!(refused.contains("it was not touched"), "{refused}");
+    assert_eq!(number(&path, "SELECT user_version FROM pragma_user_version"), 1);
+    assert_eq!(number(&path, "SELECT count(*) FROM sqlite_schema WHERE name = 'replays'"), 0);
+    assert_eq!(number(&path, "SELECT count(*) FROM deliveries"), 1);
+}
