@@ -4,7 +4,7 @@
 //! its connection is; it sets no timer and reads no clock.
 
 use axum::{Router, body::Body};
-use http::{Request, Response};
+use http::{Method, Request, Response};
 use hyper::{body::Incoming, server::conn::http1, service::Service};
 use hyper_util::rt::TokioIo;
 use std::{
@@ -24,7 +24,7 @@ use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::{TcpListener, TcpStream},
     sync::{Semaphore, watch},
-    task::{AbortHandle, JoinSet},
+    task::{AbortHandle, JoinHandle, JoinSet},
 };
 
 /// How many clients, and how patient with them.
@@ -252,22 +252,58 @@ impl Service<Request<Incoming>> for Connection {
 
     fn call(&self, request: Request<Incoming>) -> Answering {
         self.note(Phase::Busy);
-        let answer = tower::Service::call(&mut self.router.clone(), request);
-        Answering { answer: Box::pin(answer), connection: self.clone() }
+        let is_to_be_finished = changes_something(&request);
+        let answer = Box::pin(tower::Service::call(&mut self.router.clone(), request));
+        let answer =
+            if is_to_be_finished { Answer::Apart(tokio::spawn(answer)) } else { Answer::Here(answer) };
+        Answering { answer, connection: self.clone() }
     }
+}
+
+/// Whether what is asked for must be done to its end although the client hangs up: what is in memory is changed after the
+/// commit, and must not stay behind it. Publishing changes nothing there, and is too frequent for a task of its own.
+fn changes_something(request: &Request<Incoming>) -> bool {
+    let path = request.uri().path();
+    let publishes = path.ends_with("/events") || path.ends_with("/events/batch");
+    !(matches!(*request.method(), Method::GET | Method::HEAD) || publishes)
 }
 
 /// A request being answered; notes when it is.
 struct Answering {
-    answer: Pin<Box<<Router as tower::Service<Request<Incoming>>>::Future>>,
+    answer: Answer,
     connection: Connection,
+}
+
+enum Answer {
+    /// Ends with the connection.
+    Here(Pin<Box<<Router as tower::Service<Request<Incoming>>>::Future>>),
+    /// Is done to its end, whatever becomes of the connection.
+    Apart(JoinHandle<Result<Response<Body>, Infallible>>),
+}
+
+impl Future for Answer {
+    type Output = Result<Response<Body>, Infallible>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.get_mut() {
+            Self::Here(answer) => answer.as_mut().poll(context),
+            Self::Apart(task) => match std::task::ready!(Pin::new(task).poll(context)) {
+                Ok(answer) => Poll::Ready(answer),
+                Err(ended) => match ended.try_into_panic() {
+                    Ok(panic) => std::panic::resume_unwind(panic),
+                    // The process ends, and nobody is answered any more.
+                    Err(_) => Poll::Pending,
+                },
+            },
+        }
+    }
 }
 
 impl Future for Answering {
     type Output = Result<Response<Body>, Infallible>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let answered = self.answer.as_mut().poll(context);
+        let answered = Pin::new(&mut self.answer).poll(context);
         if answered.is_ready() {
             self.connection.note(Phase::Idle);
         }

@@ -1,11 +1,12 @@
 //! Keys: who may do what, shown once, revoked at once.
 
 use crate::{
-    harness::ADMIN_KEY,
+    harness::{ADMIN_KEY, wait_until},
     wire::Wire,
-    world::{World, pluck, text},
+    world::{WITHIN, World, pluck, text},
 };
 use serde_json::{Value, json};
+use tokio::{io::AsyncWriteExt, net::TcpStream};
 
 #[tokio::test]
 async fn without_a_valid_key_the_answer_is_401_and_says_how() {
@@ -156,5 +157,24 @@ async fn a_key_outside_its_form_is_refused_by_the_field() {
     assert_eq!(unknown.refused(422, "unknown_field").field.as_deref(), Some("app"));
     for id in ["nobody", "key_zzzzzzzzzzzzz", "key_0000000000001"] {
         world.admin.delete(&format!("/v1/keys/{id}")).await.refused(404, "not_found");
+    }
+}
+
+#[tokio::test]
+async fn a_key_is_revoked_although_the_client_hangs_up_before_the_answer() {
+    let world = World::start().await;
+    let app = world.app().await;
+    for _ in 0..20 {
+        let new = json!({ "scope": "app", "app_id": app.id });
+        let made = world.admin.post("/v1/keys", &new).await.is(201);
+        let id = text(&made["id"]);
+        let mut stream = TcpStream::connect(world.admin.address).await.unwrap();
+        let request =
+            format!("DELETE /v1/keys/{id} HTTP/1.1\r\nhost: h\r\nauthorization: Bearer {ADMIN_KEY}\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        drop(stream);
+        let holder = world.with_key(text(&made["key"]));
+        wait_until("the key is refused", WITHIN, async || holder.get(&app.path("")).await.status == 401)
+            .await;
     }
 }
