@@ -4,7 +4,9 @@
 use super::open::{self, OpenError};
 use rusqlite::{Connection, OpenFlags};
 use std::{
-    fs::{self, File},
+    fs::{self, File, OpenOptions, TryLockError},
+    io::ErrorKind,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
@@ -14,6 +16,8 @@ pub enum BackupError {
     NoStore(PathBuf),
     #[error("{0} exists already: it was not touched; name another file, or move that one away")]
     Exists(PathBuf),
+    #[error("another copy is being written to {0}: wait for it, or name another file")]
+    UnderWay(PathBuf),
     #[error("{path}: {error}")]
     Io { path: PathBuf, error: std::io::Error },
     #[error("{path} cannot be copied: {error}")]
@@ -38,9 +42,7 @@ pub struct Inventory {
 pub fn back_up(store: &Path, to: &Path) -> Result<Inventory, BackupError> {
     must_exist(store)?;
     must_be_free(to)?;
-    let draft = draft_of(to);
-    let copied = copy(store, &draft).and_then(|()| check(&draft));
-    put_in_place(copied, &draft, to)
+    write_copy(store, to)
 }
 
 /// Makes a store at `store` out of a copy, after checking it. There must be no store yet.
@@ -51,12 +53,39 @@ pub fn restore(from: &Path, store: &Path) -> Result<Inventory, BackupError> {
     for remains in ["-wal", "-shm"] {
         must_be_free(&with_suffix(store, remains))?;
     }
-    let draft = draft_of(store);
-    let io = |error| BackupError::Io { path: draft.clone(), error };
-    let made =
-        store.parent().filter(|folder| !folder.as_os_str().is_empty()).map_or(Ok(()), fs::create_dir_all);
-    let copied = made.and_then(|()| fs::copy(from, &draft)).map_err(io).and_then(|_| check(&draft));
-    put_in_place(copied, &draft, store)
+    if let Some(folder) = store.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        fs::create_dir_all(folder).map_err(|error| BackupError::Io { path: folder.to_owned(), error })?;
+    }
+    // Not just the file: what a killed process left in the log beside it belongs to the copy.
+    write_copy(from, store)
+}
+
+/// Copies `from` to the new file `to` and checks the copy.
+fn write_copy(from: &Path, to: &Path) -> Result<Inventory, BackupError> {
+    let path = with_suffix(to, ".unfinished");
+    let _mine = open_draft(&path)?;
+    let copied = copy(from, &path).and_then(|()| check(&path));
+    put_in_place(copied, &path, to)
+}
+
+/// An empty draft that nobody else writes to as long as it is held. The remains of a copy that was interrupted are nobody's.
+fn open_draft(path: &Path) -> Result<File, BackupError> {
+    let io = |error| BackupError::Io { path: path.to_owned(), error };
+    loop {
+        let draft = OpenOptions::new().create(true).truncate(false).write(true).open(path).map_err(io)?;
+        match draft.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(BackupError::UnderWay(path.to_owned())),
+            Err(TryLockError::Error(error)) => return Err(io(error)),
+        }
+        // Whoever held it until now may have taken it away.
+        let is_there =
+            fs::metadata(path).is_ok_and(|there| draft.metadata().is_ok_and(|it| it.ino() == there.ino()));
+        if is_there {
+            draft.set_len(0).map_err(io)?;
+            return Ok(draft);
+        }
+    }
 }
 
 fn must_exist(path: &Path) -> Result<(), BackupError> {
@@ -77,15 +106,9 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-fn draft_of(path: &Path) -> PathBuf {
-    with_suffix(path, ".unfinished")
-}
-
 /// One read transaction: the copy is of one instant, and writers go on meanwhile.
 fn copy(store: &Path, draft: &Path) -> Result<(), BackupError> {
     let failed = |error| BackupError::Copy { path: store.to_owned(), error };
-    // The remains of a copy that was interrupted are nobody's.
-    let _ = fs::remove_file(draft);
     let connection = open::open_reader(store).map_err(failed)?;
     let target = draft.to_string_lossy();
     connection.execute("VACUUM INTO ?1", [target.as_ref()]).map_err(failed)?;
@@ -126,8 +149,13 @@ fn put_in_place(
     let io = |error| BackupError::Io { path: to.to_owned(), error };
     let placed = copied.and_then(|inventory| {
         File::open(draft).and_then(|file| file.sync_all()).map_err(io)?;
-        // Unlike a rename, this fails where somebody made the file meanwhile.
-        fs::hard_link(draft, to).map_err(io)?;
+        // Unlike a rename, a link fails where somebody made the file meanwhile. Not every file system has links.
+        fs::hard_link(draft, to)
+            .or_else(|refused| match refused.kind() {
+                ErrorKind::PermissionDenied | ErrorKind::Unsupported if !to.exists() => fs::rename(draft, to),
+                _ => Err(refused),
+            })
+            .map_err(io)?;
         if let Some(folder) = to.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             File::open(folder).and_then(|folder| folder.sync_all()).map_err(io)?;
         }
@@ -168,6 +196,36 @@ mod tests {
     }
 
     #[test]
+    fn what_a_killed_process_left_in_the_log_is_part_of_the_copy() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store_with_apps(folder.path(), 1);
+        let running = open::open(&store).unwrap();
+        running.connection.execute("INSERT INTO apps VALUES (2, 'late', '{}', 0, 0)", []).unwrap();
+        let moved = folder.path().join("moved.db");
+        for suffix in ["", "-wal"] {
+            fs::copy(with_suffix(&store, suffix), with_suffix(&moved, suffix)).unwrap();
+        }
+        let again = folder.path().join("again.db");
+        assert_eq!(restore(&moved, &again).unwrap().apps, 2);
+        assert_eq!(check(&again).unwrap().apps, 2);
+    }
+
+    #[test]
+    fn two_copies_to_the_same_file_do_not_mix() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store_with_apps(folder.path(), 1);
+        let copy = folder.path().join("copy.db");
+        let draft = with_suffix(&copy, ".unfinished");
+        let other = open_draft(&draft).unwrap();
+        assert!(matches!(back_up(&store, &copy), Err(BackupError::UnderWay(_))));
+        assert!(draft.exists() && !copy.exists());
+        // Interrupted: its remains are in nobody's way.
+        fs::write(&draft, "half").unwrap();
+        drop(other);
+        assert_eq!(back_up(&store, &copy).unwrap().apps, 1);
+    }
+
+    #[test]
     fn nothing_that_exists_is_overwritten_and_no_draft_stays() {
         let folder = tempfile::tempdir().unwrap();
         let store = store_with_apps(folder.path(), 1);
@@ -178,7 +236,8 @@ mod tests {
         let other = folder.path().join("other.db");
         back_up(&store, &other).unwrap();
         assert!(matches!(restore(&other, &store), Err(BackupError::Exists(_))));
-        assert!(!draft_of(&other).exists() && !draft_of(&store).exists());
+        let drafts = [&other, &store].map(|path| with_suffix(path, ".unfinished").exists());
+        assert_eq!(drafts, [false, false]);
     }
 
     #[test]
@@ -196,6 +255,6 @@ mod tests {
         Connection::open(&foreign).unwrap().execute_batch("CREATE TABLE t (a)").unwrap();
         assert!(matches!(restore(&foreign, &target), Err(BackupError::Open(OpenError::NotAStore { .. }))));
         assert!(matches!(restore(&folder.path().join("none"), &target), Err(BackupError::NoStore(_))));
-        assert!(!target.exists() && !draft_of(&target).exists());
+        assert!(!target.exists() && !with_suffix(&target, ".unfinished").exists());
     }
 }

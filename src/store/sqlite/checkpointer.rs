@@ -103,8 +103,10 @@ fn step(connection: &Connection) -> rusqlite::Result<()> {
     if log.pages - log.moved < WORTH_MOVING {
         return Ok(());
     }
+    let before = log.moved;
     let log = look(connection, "PASSIVE")?;
-    if log.pages >= TOO_LONG {
+    // Where a reader holds on to the log (a backup, say), waiting for it would only hold up the writer.
+    if log.pages >= TOO_LONG && log.moved > before {
         look(connection, "FULL")?;
     }
     Ok(())
