@@ -101,7 +101,7 @@ pub(super) struct ReplayView {
     last_refusal: Option<String>,
     /// From 0 to 1.
     progress: f64,
-    /// Since it began.
+    /// While it was running, pauses left out.
     average_per_second: f64,
     #[schema(format = DateTime)]
     created_at: String,
@@ -123,7 +123,6 @@ pub(super) struct ReplayCountView {
 
 impl ReplayView {
     fn of(ShownReplay { replay, endpoint }: ShownReplay) -> Self {
-        let seconds = replay.changed_at.since(replay.created_at).as_secs_f64();
         Self {
             id: replay.id.to_string(),
             kind: replay.selection.kind(),
@@ -138,7 +137,7 @@ impl ReplayView {
             replayed: replay.replayed,
             refused: replay.refused,
             progress: progress(&replay),
-            average_per_second: if seconds > 0.0 { replay.replayed as f64 / seconds } else { 0.0 },
+            average_per_second: replay.average_per_second(),
             created_at: replay.created_at.rfc3339_millis(),
             changed_at: replay.changed_at.rfc3339_millis(),
             finished_at: replay.state.is_over().then(|| replay.changed_at.rfc3339_millis()),
@@ -214,7 +213,7 @@ pub(super) async fn backfill_endpoint(
 
 async fn begin(api: &Api, caller: Caller, entry: &AppEntry, replay: Replay, is_dry: bool) -> Answer {
     if is_dry {
-        let total = api.service.count_sources(&replay).await?;
+        let total = api.service.count_replay(&entry, &replay).await?;
         return answer::ok(&ReplayCountView { dry_run: true, total });
     }
     let begun = api.service.begin_replay(caller, entry, replay).await?;

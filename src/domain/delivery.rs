@@ -268,7 +268,9 @@ impl Delivery {
         if switch == Switch::Deleted {
             return Err(Refusal::EndpointDeleted);
         }
-        born.become_pending(switch, now);
+        if switch != Switch::On {
+            born.hold(now);
+        }
         Ok(born)
     }
 

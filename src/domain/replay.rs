@@ -10,6 +10,7 @@ use super::{
     time::Timestamp,
 };
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// States from which a delivery can be replayed.
 pub const REPLAYABLE: [State; 4] = [State::Dead, State::Delivered, State::Cancelled, State::Expired];
@@ -35,6 +36,27 @@ pub struct Replay {
     pub last_refusal: Option<String>,
     pub created_at: Timestamp,
     pub changed_at: Timestamp,
+    /// How long it was running, pauses and times without a process left out.
+    pub ran: Duration,
+}
+
+/// A running replay has a page more often than this; whatever is longer was no running.
+const PAGE_WITHIN: Duration = Duration::from_secs(5);
+
+impl Replay {
+    /// Something was done to it at `now`; up to then it was as it is.
+    pub fn run_until(&mut self, now: Timestamp) {
+        if self.state == ReplayState::Running {
+            self.ran += now.since(self.changed_at).min(PAGE_WITHIN);
+        }
+        self.changed_at = now;
+    }
+
+    /// While it was running.
+    pub fn average_per_second(&self) -> f64 {
+        let seconds = self.ran.as_secs_f64();
+        if seconds > 0.0 { self.replayed as f64 / seconds } else { 0.0 }
+    }
 }
 
 /// Which sources are meant.

@@ -15,7 +15,7 @@ use crate::{
     },
     world::{Clock, Shutdown},
 };
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::sync::Notify;
 
 const PAGE_MAX: usize = 64;
@@ -23,6 +23,8 @@ const PAGE_MAX: usize = 64;
 /// lane that is always behind slows a replay down and never stops it.
 const NO_ROOM_PAUSE: Duration = Duration::from_millis(10);
 const NO_ROOM_PAUSE_MAX: Duration = Duration::from_secs(1);
+/// The longest that a page or a pause for want of room takes.
+const WAIT_MAX: Duration = Duration::from_secs(2);
 /// After a store error.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -100,7 +102,9 @@ impl Replayer {
         let mut going_on = Vec::with_capacity(self.under_way.len());
         for mut one in std::mem::take(&mut self.under_way) {
             let now = self.clock.now();
-            if now < one.next_at {
+            // Nothing waits longer than this but for a clock that was set back.
+            let is_early = now < one.next_at && one.next_at.since(now) <= WAIT_MAX;
+            if is_early {
                 going_on.push(one);
                 continue;
             }
@@ -121,33 +125,38 @@ impl Replayer {
     /// The replay after one page, or one pause for want of room; `None` when it is not to go on.
     async fn proceed(&self, one: &UnderWay, now: Timestamp) -> Result<Option<UnderWay>, StoreError> {
         let UnderWay { replay, waited, .. } = one;
-        let room = self.room(replay);
-        if room == 0 && *waited < NO_ROOM_PAUSE_MAX {
+        let most = PAGE_MAX.min(replay.per_second as usize);
+        let search = SourceSearch::of(replay, &self.directory);
+        let mut sources = self.browse.replay_sources(search, most).await?;
+        let room = self.room_for(&sources.found, now);
+        let is_short = room == 0 && !sources.found.is_empty();
+        if is_short && *waited < NO_ROOM_PAUSE_MAX {
             let waited = (*waited * 2).clamp(NO_ROOM_PAUSE, NO_ROOM_PAUSE_MAX);
             return Ok(Some(UnderWay { replay: replay.clone(), next_at: now.plus(waited), waited }));
         }
-        let most = room.clamp(1, PAGE_MAX).min(replay.per_second as usize);
-        let sources = self.browse.replay_sources(SourceSearch::of(replay, &self.directory), most).await?;
+        sources.cut(room.max(1));
         let count = sources.found.len() as u32;
         let Some(replay) = self.ledger.proceed(self.page(replay, sources, now), now).await? else {
             return Ok(None);
         };
-        let took = Duration::from_secs(1).saturating_mul(count) / replay.per_second.max(1);
-        // Even a page without sources leaves the others their turn.
-        let next_at = now.plus(took.max(Duration::from_millis(1)));
+        // Rounded up, so that it is never faster; even a page without sources leaves the others their turn.
+        let took = (u64::from(count) * 1000).div_ceil(u64::from(replay.per_second.max(1)));
+        let next_at = now.plus(Duration::from_millis(took.max(1)));
         // Short of room, the next one waits as long as this one did.
-        let waited = if room == 0 { NO_ROOM_PAUSE_MAX / 2 } else { Duration::ZERO };
+        let waited = if is_short { NO_ROOM_PAUSE_MAX / 2 } else { Duration::ZERO };
         Ok((!replay.state.is_over()).then_some(UnderWay { replay, next_at, waited }))
     }
 
-    /// How many more deliveries the lanes of this replay can take, the fullest of them counting.
-    fn room(&self, replay: &Replay) -> usize {
-        let room = |endpoint: EndpointId| self.lanes.room_for_replay(endpoint, self.clock.now());
-        if let Some(endpoint) = replay.selection.endpoint() {
-            return room(endpoint).unwrap_or(PAGE_MAX);
-        }
-        let Some(entry) = self.directory.app_by_id(replay.app) else { return PAGE_MAX };
-        entry.endpoints().iter().filter_map(|endpoint| room(endpoint.id())).min().unwrap_or(PAGE_MAX)
+    /// How many of these, from the first on, their lanes can take now. Only a lane that is meant can be in the way.
+    fn room_for(&self, sources: &[(i64, EndpointId)], now: Timestamp) -> usize {
+        let mut left: HashMap<EndpointId, usize> = HashMap::new();
+        let takes = |(_, endpoint): &(i64, EndpointId)| {
+            let room = || self.lanes.room_for_replay(*endpoint, now).unwrap_or(PAGE_MAX);
+            let left = left.entry(*endpoint).or_insert_with(room);
+            *left = left.checked_sub(1)?;
+            Some(())
+        };
+        sources.iter().map_while(takes).count()
     }
 
     fn page(&self, replay: &Replay, sources: Sources, now: Timestamp) -> ReplayPage {

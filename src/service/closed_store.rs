@@ -203,6 +203,10 @@ impl Browse for Closed {
     ) -> Reply<'_, Page<Listed>> {
         closed()
     }
+    fn count_sources(&self, _: SourceSearch) -> Reply<'_, Sources> {
+        closed()
+    }
+
     fn replay_sources(&self, _: SourceSearch, _: usize) -> Reply<'_, Sources> {
         closed()
     }

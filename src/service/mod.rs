@@ -107,6 +107,8 @@ pub struct Service {
     readiness: Readiness,
     app_turns: Turns,
     endpoint_turns: Turns,
+    /// By app: sources are counted one replay after the other.
+    replay_turns: Turns,
     /// Changes of the catalogue happen one after the other.
     catalogue_turn: tokio::sync::Mutex<()>,
     workbench: Workbench,
@@ -143,6 +145,7 @@ impl Service {
             readiness: Readiness::default(),
             app_turns: Turns::default(),
             endpoint_turns: Turns::default(),
+            replay_turns: Turns::default(),
             catalogue_turn: tokio::sync::Mutex::default(),
             workbench: Workbench::default(),
         }

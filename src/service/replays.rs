@@ -18,7 +18,7 @@ use crate::{
     store::replays::{ReplayChanged, SourceSearch},
 };
 use serde_json::json;
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 const PER_SECOND_DEFAULT: u32 = 100;
 const PER_SECOND_MAX: u32 = 10_000;
@@ -84,6 +84,7 @@ impl Service {
         let noted = self.entry_in(caller, &app, action, id.to_string(), None);
         match self.ledger.change_replay(app.id, id, to, self.clock.now(), Some(noted)).await? {
             ReplayChanged::Absent => Err(Error::NotFound("replay")),
+            ReplayChanged::Unchanged(replay) => self.show_replay(replay).await,
             ReplayChanged::Over(replay) => {
                 Err(Error::Conflict(format!("The replay is {} already.", replay.state.name())))
             }
@@ -101,6 +102,7 @@ impl Service {
         entry: &AppEntry,
         mut replay: Replay,
     ) -> Result<ShownReplay, Error> {
+        let _turn = self.replay_turns.take(entry.app().id.as_i64()).await;
         let newest = self.browse.replays(entry.app().id, None, 100).await?;
         if newest.rows.iter().filter(|other| !other.state.is_over()).count() >= UNDER_WAY_MAX {
             let detail =
@@ -170,15 +172,22 @@ impl Service {
             last_refusal: None,
             created_at: now,
             changed_at: now,
+            ran: Duration::ZERO,
         })
     }
 
-    /// How many sources it has. Counted in bites, so that no reader holds on to an old state of the file for long.
-    pub async fn count_sources(&self, replay: &Replay) -> Result<u64, Error> {
+    /// How many sources it has, for those who only want to know.
+    pub async fn count_replay(&self, entry: &AppEntry, replay: &Replay) -> Result<u64, Error> {
+        let _turn = self.replay_turns.take(entry.app().id.as_i64()).await;
+        self.count_sources(replay).await
+    }
+
+    /// Counted in bites, so that no reader holds on to an old state of the file for long.
+    async fn count_sources(&self, replay: &Replay) -> Result<u64, Error> {
         let mut search = SourceSearch::of(replay, &self.directory);
         let mut count = 0;
         loop {
-            let sources = self.browse.replay_sources(search.clone(), usize::MAX).await?;
+            let sources = self.browse.count_sources(search.clone()).await?;
             count += sources.found.len() as u64;
             if sources.is_last {
                 return Ok(count);

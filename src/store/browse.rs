@@ -122,6 +122,9 @@ pub trait Browse: Send + Sync {
     /// The next sources of a replay, at most `most`; examines a bounded number of rows.
     fn replay_sources(&self, search: SourceSearch, most: usize) -> Reply<'_, Sources>;
 
+    /// The same for people who want to know how many there are: as many as one look examines, and never in the engine's way.
+    fn count_sources(&self, search: SourceSearch) -> Reply<'_, Sources>;
+
     fn replays(&self, app: AppId, after: Option<Cursor>, limit: u32) -> Reply<'_, Page<Replay>>;
 
     fn replay(&self, app: AppId, replay: ReplayId) -> Reply<'_, Option<Replay>>;

@@ -13,6 +13,8 @@ use crate::domain::{
 pub struct SourceSearch {
     pub app: AppId,
     pub selection: Selection,
+    /// Those of the app: nothing can be sent to one that is gone.
+    pub endpoints: Vec<EndpointId>,
     /// For a backfill: what its endpoint subscribes to.
     pub patterns: Option<Patterns>,
     /// Only larger ids than this are looked at,
@@ -31,8 +33,13 @@ impl SourceSearch {
         Self {
             app: replay.app,
             selection: replay.selection.clone(),
+            endpoints: directory
+                .app_by_id(replay.app)
+                .map(|entry| entry.endpoints().iter().map(|endpoint| endpoint.id()).collect())
+                .unwrap_or_default(),
             patterns: subscriber.map(|endpoint| endpoint.patterns.clone()),
-            after_id: replay.reached,
+            // Nothing of an app is older than the app itself.
+            after_id: replay.reached.max(replay.app.as_i64()),
             to_id: replay.to_id,
         }
     }
@@ -47,6 +54,17 @@ pub struct Sources {
     pub reached: i64,
     /// There is nothing beyond.
     pub is_last: bool,
+}
+
+impl Sources {
+    /// Leaves the first of them; what comes after is for another time.
+    pub fn cut(&mut self, most: usize) {
+        if self.found.len() > most {
+            self.found.truncate(most);
+            self.reached = self.found.last().map_or(self.reached, |(id, _)| *id);
+            self.is_last = false;
+        }
+    }
 }
 
 /// One source, with what sending it again needs.
@@ -79,6 +97,8 @@ pub struct ReplayPage {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplayChanged {
     Done(Replay),
+    /// It is so already.
+    Unchanged(Replay),
     /// It is over already.
     Over(Replay),
     Absent,

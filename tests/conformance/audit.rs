@@ -203,6 +203,7 @@ fn replay(stage: &mut Stage) -> Replay {
         last_refusal: None,
         created_at: NOW,
         changed_at: NOW,
+        ran: std::time::Duration::ZERO,
     }
 }
 

@@ -15,6 +15,7 @@ use posthaste::{
         replays::{ReplayChanged, ReplayPage, Source, SourceId, SourceSearch, Sources},
     },
 };
+use std::time::Duration;
 
 fn deliveries(endpoint: Option<EndpointId>, event_type: Option<&str>, states: &[State]) -> Selection {
     Selection::Deliveries(Deliveries {
@@ -46,6 +47,7 @@ async fn begin(stage: &mut Stage, selection: Selection) -> Replay {
         last_refusal: None,
         created_at: NOW,
         changed_at: NOW,
+        ran: Duration::ZERO,
     };
     stage.store().begin_replay(replay.clone(), None).await.unwrap();
     replay
@@ -56,6 +58,7 @@ async fn search(stage: &Stage, replay: &Replay, most: usize) -> Sources {
     let search = SourceSearch {
         app: replay.app,
         selection: replay.selection.clone(),
+        endpoints: vec![stage.endpoint],
         patterns: matches!(replay.selection, Selection::Backfill(_)).then_some(patterns),
         after_id: replay.reached,
         to_id: replay.to_id,
@@ -240,6 +243,67 @@ pub(crate) async fn a_backfill_takes_only_what_the_endpoint_subscribes_to(mut st
     assert_eq!((sources.found, sources.is_last), (vec![], true));
 }
 
+pub(crate) async fn what_was_published_for_later_is_not_backfilled_earlier(mut stage: Stage) {
+    let mut scheduled = stage.draft(&[]);
+    let event = std::sync::Arc::get_mut(&mut scheduled.event).unwrap();
+    event.deliver_at = Some(after(7200));
+    let id = event.id;
+    stage.accept(scheduled).await;
+    let late = stage.new_endpoint(stage.app).await;
+    let replay = begin(&mut stage, backfill(late)).await;
+    assert_eq!(finish(&mut stage, &replay).await.replayed, 1);
+    let delivery = stage.store().deliveries_of(id).await.unwrap().remove(0).delivery;
+    assert_eq!((delivery.state, delivery.due), (State::Pending, Some(after(7200))));
+    assert_eq!(delivery.give_up_at, Some(after(3600 + 7200 - 10)), "its age counts from when it is due");
+}
+
+pub(crate) async fn what_was_erased_is_no_source_and_is_refused_if_erased_meanwhile(mut stage: Stage) {
+    let (first, second) = (stage.one_in(State::Dead).await, stage.one_in(State::Delivered).await);
+    let replay = begin(&mut stage, deliveries(None, None, &[State::Dead, State::Delivered])).await;
+    let sources = search(&stage, &replay, 10).await;
+    let page = page(&mut stage, &replay, &sources);
+    for delivery in [first, second] {
+        let event = stage.delivery(delivery).await.event;
+        assert!(stage.store().erase_data(stage.app, event, None).await.unwrap());
+        assert!(!stage.store().erase_data(stage.app, event, None).await.unwrap(), "there is nothing left");
+    }
+    assert_eq!(ids(&search(&stage, &replay, 10).await), []);
+    let done = stage.store().proceed(page, after(10)).await.unwrap().unwrap();
+    assert_eq!((done.replayed, done.refused), (0, 2));
+    assert!(done.last_refusal.unwrap().contains("erased"));
+    assert_eq!(stage.delivery(first).await.state, State::Dead);
+}
+
+pub(crate) async fn a_delivered_replay_is_no_source_of_its_own(mut stage: Stage) {
+    let delivered = stage.one_in(State::Delivered).await;
+    let replay = begin(&mut stage, deliveries(None, None, &[State::Delivered])).await;
+    finish(&mut stage, &replay).await;
+    let event = stage.delivery(delivered).await.event;
+    let copy = stage.store().deliveries_of(event).await.unwrap()[1].delivery.id;
+    let carried = stage.claim(copy, after(20)).await;
+    stage.record(carried, posthaste::domain::verdict::Verdict::Delivered, vec![]).await;
+    let again = begin(&mut stage, deliveries(None, None, &[State::Delivered])).await;
+    assert_eq!(ids(&search(&stage, &again, 10).await), [delivered]);
+}
+
+pub(crate) async fn a_replay_ran_only_while_it_was_not_paused(mut stage: Stage) {
+    let replay = begin(&mut stage, deliveries(None, None, &[State::Dead])).await;
+    let change = async |to, at| match stage
+        .store()
+        .change_replay(stage.app, replay.id, to, after(at), None)
+        .await
+        .unwrap()
+    {
+        ReplayChanged::Done(replay) => (true, replay.ran.as_secs()),
+        ReplayChanged::Unchanged(replay) => (false, replay.ran.as_secs()),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(change(ReplayState::Paused, 2).await, (true, 2));
+    assert_eq!(change(ReplayState::Paused, 1000).await, (false, 2));
+    assert_eq!(change(ReplayState::Running, 2000).await, (true, 2));
+    assert_eq!(change(ReplayState::Paused, 2003).await, (true, 5));
+}
+
 pub(crate) async fn a_paused_or_cancelled_replay_does_not_proceed(mut stage: Stage) {
     let dead = stage.one_in(State::Dead).await;
     let replay = begin(&mut stage, deliveries(None, None, &[State::Dead])).await;
@@ -272,7 +336,7 @@ pub(crate) async fn a_resumed_replay_is_found_again_after_a_restart(mut stage: S
     let joined = stage.store().join(NOW).await.unwrap();
     assert_eq!(joined.newest_id, replay.id.as_i64());
     let running = stage.store().running_replays().await.unwrap();
-    assert_eq!(running, [Replay { changed_at: after(1), ..replay }]);
+    assert_eq!(running, [Replay { changed_at: after(1), ran: Duration::from_secs(1), ..replay }]);
 }
 
 pub(crate) async fn other_apps_neither_see_nor_stop_a_replay_and_it_goes_with_its_app(mut stage: Stage) {

@@ -380,7 +380,6 @@ pub(super) fn settle(
 }
 
 pub(super) fn erase_data(tx: &Connection, app: AppId, event: EventId) -> rusqlite::Result<bool> {
-    let changed =
-        tx.execute("UPDATE events SET data = x'' WHERE id = ?1 AND app = ?2", params![event, app])?;
-    Ok(changed == 1)
+    let erase = "UPDATE events SET data = x'' WHERE id = ?1 AND app = ?2 AND length(data) > 0";
+    Ok(tx.execute(erase, params![event, app])? == 1)
 }

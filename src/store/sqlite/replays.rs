@@ -19,9 +19,10 @@ use crate::{
     },
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use std::time::Duration;
 
 const COLUMNS: &str = "id, app, selection, per_second, state, from_id, to_id, reached, total, replayed, refused, \
-     last_refusal, created_at, changed_at";
+     last_refusal, created_at, changed_at, ran_ms";
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Replay> {
     let id: ReplayId = row.get(0)?;
@@ -45,6 +46,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Replay> {
         last_refusal: row.get(11)?,
         created_at: row.get(12)?,
         changed_at: row.get(13)?,
+        ran: Duration::from_millis(row.get::<_, i64>(14)?.unsigned_abs()),
     })
 }
 
@@ -52,7 +54,7 @@ pub(super) fn begin(tx: &Connection, replay: &Replay) -> rusqlite::Result<()> {
     let selection = serde_json::to_string(&replay.selection)
         .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
     tx.prepare_cached(&format!(
-        "INSERT INTO replays ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)"
+        "INSERT INTO replays ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)"
     ))?
     .execute(params![
         replay.id,
@@ -69,6 +71,7 @@ pub(super) fn begin(tx: &Connection, replay: &Replay) -> rusqlite::Result<()> {
         replay.last_refusal,
         replay.created_at,
         replay.changed_at,
+        replay.ran.as_millis() as i64,
     ])?;
     Ok(())
 }
@@ -147,21 +150,27 @@ fn gather(
 
 fn past_deliveries(connection: &Connection, search: &SourceSearch, most: usize) -> rusqlite::Result<Sources> {
     let (states, endpoint) = (search.selection.states(), search.selection.endpoint());
-    let mut type_of = connection.prepare_cached("SELECT type FROM events WHERE id = ?1")?;
+    // What was erased has nothing to send.
+    let mut type_of =
+        connection.prepare_cached("SELECT type FROM events WHERE id = ?1 AND length(data) > 0")?;
     let mut is_meant = |event: EventId| -> rusqlite::Result<bool> {
         let found: Option<String> = type_of.query_row([event], |row| row.get(0)).optional()?;
         let wanted = search.selection.event_type();
         Ok(found.is_some_and(|found| found != TEST_EVENT_TYPE && wanted.is_none_or(|wanted| wanted == found)))
     };
     let mut statement = connection.prepare_cached(
-        "SELECT id, app, endpoint, state, reason, event FROM deliveries WHERE id > ?1 AND id < ?2 ORDER BY id LIMIT ?3",
+        "SELECT id, app, endpoint, state, reason, event, replay_of IS NOT NULL FROM deliveries
+         WHERE id > ?1 AND id < ?2 ORDER BY id LIMIT ?3",
     )?;
     let rows = statement.query(params![search.after_id, search.to_id, ROWS_EXAMINED_MAX])?;
     gather(rows, search, most, |row| {
         let (app, of, state): (AppId, EndpointId, State) = (row.get(1)?, row.get(2)?, row.get(3)?);
         let fits = app == search.app
             && endpoint.is_none_or(|endpoint| endpoint == of)
+            && search.endpoints.contains(&of)
             && states.contains(&state)
+            // The delivered one that it is a replay of stands for it.
+            && !(state == State::Delivered && row.get(6)?)
             && row.get::<_, Option<Reason>>(4)? != Some(Reason::Closed)
             && is_meant(row.get(5)?)?;
         Ok(fits.then_some(of))
@@ -219,12 +228,12 @@ pub(super) fn proceed(tx: &Connection, page: &ReplayPage, now: Timestamp) -> rus
         }
     }
     replay.reached = page.reached;
-    replay.changed_at = now;
+    replay.run_until(now);
     if page.is_last {
         replay.state = ReplayState::Finished;
     }
     tx.prepare_cached(
-        "UPDATE replays SET state = ?2, reached = ?3, replayed = ?4, refused = ?5, last_refusal = ?6, changed_at = ?7 WHERE id = ?1",
+        "UPDATE replays SET state = ?2, reached = ?3, replayed = ?4, refused = ?5, last_refusal = ?6, changed_at = ?7, ran_ms = ?8 WHERE id = ?1",
     )?
     .execute(params![
         replay.id,
@@ -233,7 +242,8 @@ pub(super) fn proceed(tx: &Connection, page: &ReplayPage, now: Timestamp) -> rus
         replay.replayed as i64,
         replay.refused as i64,
         replay.last_refusal,
-        now
+        now,
+        replay.ran.as_millis() as i64
     ])?;
     Ok((Some(replay), waiting))
 }
@@ -265,11 +275,27 @@ fn replay_delivery(
     if !replay.selection.states().contains(&delivery.state) || delivery.reason == Some(Reason::Closed) {
         return Ok(Err(format!("{id} is {} by now", delivery.state.name())));
     }
+    if let Err(refusal) = payload_of(tx, delivery.event)? {
+        return Ok(Err(refusal));
+    }
     let ask = Ask::Replay { as_new: source.as_new, give_up_at: source.give_up_at };
     Ok(match ledger::ask(tx, replay.app, id, ask, now)? {
         Asked::Done(delivery) | Asked::Made(delivery) => Ok(delivery),
         Asked::Refused(refusal) => Err(format!("{id}: {refusal}")),
         Asked::Deleted | Asked::Absent => Err(format!("{id} was deleted meanwhile")),
+    })
+}
+
+/// When the event was to be delivered at the earliest, or in words why it cannot be sent again.
+fn payload_of(tx: &Connection, event: EventId) -> rusqlite::Result<Result<Option<Timestamp>, String>> {
+    let found: Option<(bool, Option<Timestamp>)> = tx
+        .prepare_cached("SELECT length(data) > 0, deliver_at FROM events WHERE id = ?1")?
+        .query_row([event], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    Ok(match found {
+        None => Err(format!("{event} is gone by now")),
+        Some((false, _)) => Err(format!("the data of {event} was erased by now")),
+        Some((true, deliver_at)) => Ok(deliver_at),
     })
 }
 
@@ -281,10 +307,17 @@ fn backfill_event(
     now: Timestamp,
 ) -> rusqlite::Result<Result<Delivery, String>> {
     let Some(endpoint) = replay.selection.endpoint() else { return Ok(Err("there is no endpoint".into())) };
+    let deliver_at = match payload_of(tx, event)? {
+        Ok(deliver_at) => deliver_at,
+        Err(refusal) => return Ok(Err(refusal)),
+    };
     if has_delivery(tx, event, endpoint)? {
         return Ok(Err(format!("{event} has a delivery to the endpoint by now")));
     }
-    let born = Delivery::born(source.as_new, replay.app, event, endpoint, now, source.give_up_at);
+    // What was published for later is not sent earlier to those who come late.
+    let due = deliver_at.map_or(now, |at| at.max(now));
+    let give_up_at = source.give_up_at.map(|at| at.plus(due.since(now)));
+    let born = Delivery::born(source.as_new, replay.app, event, endpoint, due, give_up_at);
     match Delivery::backfilled(born, switch_of(tx, endpoint)?, now) {
         Ok(delivery) => {
             insert_delivery(tx, &delivery)?;
@@ -307,8 +340,12 @@ pub(super) fn change(
     if !replay.state.may_become(to) {
         return Ok(ReplayChanged::Over(replay));
     }
-    (replay.state, replay.changed_at) = (to, now);
-    tx.prepare_cached("UPDATE replays SET state = ?2, changed_at = ?3 WHERE id = ?1")?
-        .execute(params![id, to, now])?;
+    if replay.state == to {
+        return Ok(ReplayChanged::Unchanged(replay));
+    }
+    replay.run_until(now);
+    replay.state = to;
+    tx.prepare_cached("UPDATE replays SET state = ?2, changed_at = ?3, ran_ms = ?4 WHERE id = ?1")?
+        .execute(params![id, to, now, replay.ran.as_millis() as i64])?;
     Ok(ReplayChanged::Done(replay))
 }

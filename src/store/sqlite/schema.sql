@@ -165,6 +165,7 @@ CREATE TABLE replays (
     last_refusal TEXT,
     created_at INTEGER NOT NULL,
     changed_at INTEGER NOT NULL,
+    ran_ms INTEGER NOT NULL DEFAULT 0,
     CHECK (state BETWEEN 0 AND 3)
 ) STRICT;
 

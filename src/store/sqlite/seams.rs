@@ -267,6 +267,10 @@ impl Browse for SqliteStore {
         self.read_for_engine(move |connection| replays::sources(connection, &search, most))
     }
 
+    fn count_sources(&self, search: SourceSearch) -> Reply<'_, Sources> {
+        self.read(move |connection| replays::sources(connection, &search, usize::MAX))
+    }
+
     fn replays(&self, app: AppId, after: Option<Cursor>, limit: u32) -> Reply<'_, Page<Replay>> {
         self.read(move |connection| replays::list(connection, app, after, limit))
     }
