@@ -8,12 +8,14 @@ mod namespace;
 mod node;
 mod peer;
 mod receiver;
+mod tunnel;
 
 pub(crate) use api::classes;
 pub(crate) use http::{Answer, Client};
 pub(crate) use namespace::Namespace;
 pub(crate) use node::{ADMIN_KEY, ENCRYPTION_KEY, Home, Node};
 pub(crate) use receiver::{Behaviour, Receipt, Receiver};
+pub(crate) use tunnel::Tunnel;
 
 use std::time::Duration;
 use tokio::time::Instant;
