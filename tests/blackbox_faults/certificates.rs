@@ -2,14 +2,13 @@
 
 use crate::{
     backup::posthaste,
-    harness::{Client, Home, classes, wait_for, wait_until},
+    harness::{
+        Client, Home,
+        certificates::{Authority, acceptor, authority, identity},
+        classes, wait_for, wait_until,
+    },
 };
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
-use rustls::{
-    RootCertStore, ServerConfig,
-    pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer},
-    server::WebPkiClientVerifier,
-};
+use rcgen::KeyPair;
 use serde_json::{Value, json};
 use std::{
     net::SocketAddr,
@@ -20,44 +19,15 @@ use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
 };
-use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use tokio_rustls::server::TlsStream;
 
 const LIMIT: Duration = Duration::from_secs(30);
-
-type Authority = CertifiedIssuer<'static, KeyPair>;
-
-fn authority(name: &str) -> Authority {
-    let mut params = CertificateParams::new(vec![]).unwrap();
-    params.distinguished_name.push(DnType::CommonName, name);
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
-}
-
-fn signed(name: &str, authority: &Authority) -> (rcgen::Certificate, KeyPair) {
-    let key = KeyPair::generate().unwrap();
-    let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
-    (params.signed_by(&key, authority).unwrap(), key)
-}
 
 /// The certificate of each request that was answered, in order, and its path.
 type Seen = Arc<Mutex<Vec<(Vec<u8>, String)>>>;
 
 async fn receiver(authority: &Authority) -> (SocketAddr, Seen) {
-    let (certificate, key) = signed("127.0.0.1", authority);
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let mut roots = RootCertStore::empty();
-    roots.add(authority.der().clone()).unwrap();
-    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone()).build();
-    let config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_client_cert_verifier(verifier.unwrap())
-        .with_single_cert(
-            vec![certificate.der().clone()],
-            PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der())),
-        )
-        .unwrap();
-    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let acceptor = acceptor(&identity("127.0.0.1", Some(authority), |_| {}), Some(authority));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (address, seen) = (listener.local_addr().unwrap(), Seen::default());
     let noted = seen.clone();
@@ -108,7 +78,7 @@ async fn delivered_with(client: &Client, seen: &Seen, certificate: &rcgen::Certi
 async fn the_certificate_of_today_is_shown_through_changes_restarts_and_a_restored_backup() {
     let (home, authority) = (Home::new(), authority("private"));
     let (address, seen) = receiver(&authority).await;
-    let (first, second) = (signed("first", &authority), signed("second", &authority));
+    let [first, second] = ["first", "second"].map(|name| identity(name, Some(&authority), |_| {}));
     let mut node = home.start().await;
     let client = node.client.clone();
     client.make_app("a").await;

@@ -3,6 +3,7 @@
 //! Nothing here sleeps and hopes: whatever takes time is waited for with `wait_for` or `wait_until`, with a limit.
 
 mod api;
+pub(crate) mod certificates;
 mod http;
 mod namespace;
 mod node;

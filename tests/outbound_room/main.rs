@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up should fail where it stands")]
 
+#[path = "../harness/certificates.rs"]
 mod certificates;
 mod errand;
 mod gateway;

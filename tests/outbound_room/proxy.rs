@@ -347,6 +347,22 @@ async fn a_proxy_that_resolves_is_given_names_and_nothing_is_looked_up_here() {
 }
 
 #[tokio::test]
+async fn an_ipv6_address_is_told_in_each_proxys_own_way() {
+    let receiver = Receiver::answering(OK).await;
+    let port = receiver.address.port();
+    let (http, socks) =
+        (Proxy::http(receiver.address, false).await, Proxy::socks5(receiver.address, false).await);
+    for (proxy, scheme, asked) in [
+        (&http, "http", format!("CONNECT [::1]:{port} HTTP/1.1")),
+        (&socks, "socks5", format!("[::1]:{port}")),
+    ] {
+        let client = client(&at(scheme, &proxy.receiver));
+        assert_answered(&post(&client, &format!("http://[::1]:{port}/")).await, 200);
+        assert_eq!(proxy.asked(), [asked]);
+    }
+}
+
+#[tokio::test]
 async fn the_proxys_own_name_is_not_looked_up_for_every_connection() {
     let receiver = Receiver::answering(OK).await;
     let proxy = Proxy::http(receiver.address, false).await;

@@ -18,7 +18,7 @@ pub(crate) fn authority(name: &str) -> Authority {
     CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
 }
 
-/// A certificate for `name`, signed by `authority` or by itself, and its key, both in PEM.
+/// A certificate for `name`, signed by `authority` or by itself, and its key.
 pub(crate) fn identity(
     name: &str,
     authority: Option<&Authority>,
