@@ -73,9 +73,8 @@ fn meaning(head: &[u8]) -> Result<(), Fault> {
     let Some(status) = status(head) else { return Err(Fault::proxy("does not speak HTTP")) };
     match status {
         _ if is_success(status) => Ok(()),
-        // Some proxies that guard a network refuse an address with 407 and ask for nothing.
         403 => Err(refused(status)),
-        407 if !asks_for_credentials(head) => Err(refused(status)),
+        407 if is_from_smokescreen(head) => Err(refused(status)),
         401 | 407 => Err(Fault::proxy("does not accept our credentials")),
         502..=504 => Err(Fault::new(
             Class::Connect,
@@ -89,8 +88,9 @@ fn refused(status: u16) -> Fault {
     Fault::new(Class::AddressRefused, format!("the proxy does not allow the address (it answered {status})"))
 }
 
-fn asks_for_credentials(head: &[u8]) -> bool {
-    const NAME: &[u8] = b"proxy-authenticate:";
+/// Smokescreen refuses an address with 407, and says why in a header of its own.
+fn is_from_smokescreen(head: &[u8]) -> bool {
+    const NAME: &[u8] = b"x-smokescreen-error:";
     head.split(|byte| *byte == b'\n')
         .any(|line| line.get(..NAME.len()).is_some_and(|name| name.eq_ignore_ascii_case(NAME)))
 }
@@ -110,8 +110,9 @@ mod tests {
             ("HTTP/1.1 503 No\r\n\r\n", Class::Connect),
             ("HTTP/1.1 504\r\n\r\n", Class::Connect),
             ("HTTP/1.1 403 Forbidden\r\n\r\n", Class::AddressRefused),
-            ("HTTP/1.1 407 Request rejected\r\n\r\n", Class::AddressRefused),
-            ("HTTP/1.1 407 No\r\nPROXY-Authenticate: Basic\r\n\r\n", Class::Local),
+            ("HTTP/1.1 407 Request rejected\r\nX-Smokescreen-Error: no\r\n\r\n", Class::AddressRefused),
+            ("HTTP/1.1 407 No\r\nproxy-authenticate: Basic\r\n\r\n", Class::Local),
+            ("HTTP/1.1 407 No\r\n\r\n", Class::Local),
             ("HTTP/1.1 401 No\r\n\r\n", Class::Local),
             ("HTTP/1.1 500 Oops\r\n\r\n", Class::Local),
             ("HTTP/1.1 405 Not here\r\n\r\n", Class::Local),

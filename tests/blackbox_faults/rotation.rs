@@ -6,7 +6,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, time::Duration};
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 const ENDPOINTS: usize = 120;
 
 fn key(fill: u8) -> String {

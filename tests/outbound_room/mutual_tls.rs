@@ -61,13 +61,13 @@ fn ours(signer: Option<&Authority>, adjust: impl Fn(&mut CertificateParams)) -> 
     }
 }
 
-fn ready(document: &TlsDocument) -> Option<Arc<EndpointTls>> {
-    Some(Arc::new(EndpointTls::read(document).unwrap()))
+fn ready(document: &TlsDocument) -> Arc<EndpointTls> {
+    Arc::new(EndpointTls::read(document).unwrap())
 }
 
-async fn post(client: &Client, receiver: &Receiver, tls: Option<Arc<EndpointTls>>) -> Outcome {
+async fn post(client: &Client, receiver: &Receiver, tls: impl Into<Option<Arc<EndpointTls>>>) -> Outcome {
     let url = format!("https://{NAME}:{}/", receiver.address.port());
-    client.post(Request { tls, ..request(&url) }).await
+    client.post(Request { tls: tls.into(), ..request(&url) }).await
 }
 
 #[tokio::test]
@@ -86,9 +86,9 @@ async fn only_the_right_client_certificate_gets_in() {
     }));
     for (tls, words) in [
         (None, "client certificate"),
-        (ready(&ours(Some(&others), |_| {})), "does not accept the client certificate"),
-        (ready(&ours(None, |_| {})), "client certificate"),
-        (expired, "does not accept the client certificate"),
+        (Some(ready(&ours(Some(&others), |_| {}))), "does not accept the client certificate"),
+        (Some(ready(&ours(None, |_| {}))), "client certificate"),
+        (Some(expired), "does not accept the client certificate"),
     ] {
         assert_failed(&post(&client, &receiver, tls).await, Class::Tls, words);
     }
@@ -132,7 +132,7 @@ async fn a_health_check_shows_the_same_certificate() {
     let (receiver, seen) = receiver(&servers, Some(&clients)).await;
     let url = format!("https://{NAME}:{}/health", receiver.address.port());
     let tls = ready(&ours(Some(&clients), |_| {}));
-    let outcome = client(Some(&servers)).get(Request { tls, ..request(&url) }).await;
+    let outcome = client(Some(&servers)).get(Request { tls: Some(tls), ..request(&url) }).await;
     assert_answered(&outcome, 200);
     assert!(matches!(seen.lock().unwrap()[..], [length] if length > 0));
 }

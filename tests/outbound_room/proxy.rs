@@ -10,7 +10,7 @@ use crate::{
 };
 use posthaste::{
     domain::{address::AddressPolicy, outcome::Class},
-    outbound::{Carrier, Client, Options},
+    outbound::{Carrier, Client, Options, Request},
 };
 use std::sync::{
     Arc,
@@ -240,7 +240,10 @@ async fn what_a_proxy_says_about_the_receiver_counts_against_the_receiver() {
         (b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 3\r\n\r\nno.", Class::Connect),
         (b"HTTP/1.1 504 Gateway Timeout\r\n\r\n", Class::Connect),
         (b"HTTP/1.1 403 Forbidden\r\n\r\n<html>", Class::AddressRefused),
-        (b"HTTP/1.1 407 Request rejected by proxy\r\n\r\n", Class::AddressRefused),
+        (
+            b"HTTP/1.1 407 Request rejected by proxy\r\nX-Smokescreen-Error: denied\r\n\r\n",
+            Class::AddressRefused,
+        ),
     ] {
         let outcome = post(&client(&at("http", &saying(answer).await)), &url(&receiver)).await;
         assert_failed(&outcome, class, "the proxy");
@@ -370,7 +373,7 @@ async fn the_proxys_own_name_is_not_looked_up_for_every_connection() {
     let setting = format!("http://proxy.example:{}", proxy.receiver.address.port());
     let client = Client::new(options(&setting), names.clone()).unwrap();
     for _ in 0..3 {
-        let fresh = posthaste::outbound::Request { fresh: true, ..request(&format!("{}", receiver.url())) };
+        let fresh = Request { fresh: true, ..request(&receiver.url()) };
         assert_answered(&client.post(fresh).await, 200);
     }
     assert_eq!((proxy.receiver.accepted(), names.lookups.load(Ordering::SeqCst)), (3, 1));
