@@ -5,24 +5,18 @@ use super::{
     answer::{self, Answer},
     auth::InApp,
     deliveries::DeliveryView,
+    endpoint_view::{EndpointTls, EndpointView},
     fields::{Given, Headers, NotNull, fields},
     query::{PageParameters, PageView, Query},
 };
-use crate::{
-    domain::endpoint::Endpoint,
-    service::{
-        Patch, Service,
-        endpoints::{EndpointPatch, NewEndpoint},
-    },
+use crate::service::{
+    Patch, Service,
+    endpoints::{EndpointPatch, NewEndpoint},
 };
 use axum::extract::State;
 use http::{StatusCode, Uri};
-use serde::Serialize;
 use serde_json::{Map, Value};
-use std::{collections::BTreeMap, sync::Arc};
-
-/// Stands for the value of a header, which may be a credential.
-const REDACTED: &str = "•••";
+use std::sync::Arc;
 
 fields! {
     /// Where an app's events are to go.
@@ -46,6 +40,9 @@ fields! {
         /// Sent with every request; stored encrypted, shown without their values.
         #[schema(value_type = Option<std::collections::HashMap<String, String>>)]
         headers: Option<Headers>,
+        /// For mutual TLS and private authorities; needs an admin key. Stored encrypted, shown without the key.
+        #[schema(value_type = Option<EndpointTls>)]
+        tls: Option<Map<String, Value>>,
         /// The version of every event's data to send, for example `2024-01-01`; the data as published if absent. An event
         /// whose type has no such version ends `dead(serialisation_failed)`.
         payload_version: Option<String>,
@@ -78,6 +75,9 @@ fields! {
         overrides: Patch<Value>,
         #[schema(value_type = Option<std::collections::HashMap<String, String>>)]
         headers: Patch<Headers>,
+        /// Needs an admin key. Replaced whole; null takes it away.
+        #[schema(value_type = Option<EndpointTls>)]
+        tls: Patch<Map<String, Value>>,
         /// Null: the data as published.
         #[schema(value_type = Option<String>)]
         payload_version: Patch<String>,
@@ -92,74 +92,6 @@ fields! {
     }
 }
 
-/// Where an app's events go.
-#[derive(Serialize, utoipa::ToSchema)]
-#[schema(as = Endpoint, example = json!({
-    "id": "ep_01jd2s0a5g000", "url": "https://hooks.bakery.example/in", "event_types": ["payment.*"],
-    "health_url": "https://hooks.bakery.example/health",
-    "contract": null, "overrides": null, "headers": { "authorization": "•••" }, "payload_version": null, "max_in_flight": null,
-    "description": null, "metadata": null, "status": "active", "disabled_reason": null, "disabled_at": null,
-    "created_at": "2026-11-15T09:30:00.000Z", "updated_at": "2026-11-15T09:30:00.000Z",
-}))]
-pub(super) struct EndpointView {
-    id: String,
-    #[schema(format = "uri")]
-    url: String,
-    event_types: Vec<String>,
-    contract: Option<String>,
-    #[schema(value_type = Option<Object>)]
-    overrides: Option<Value>,
-    /// Names, without their values.
-    headers: BTreeMap<String, &'static str>,
-    payload_version: Option<String>,
-    max_in_flight: Option<u32>,
-    #[schema(format = "uri")]
-    health_url: Option<String>,
-    description: Option<String>,
-    #[schema(value_type = Option<Object>)]
-    metadata: Option<Value>,
-    /// `active` or `disabled`.
-    status: &'static str,
-    /// `by_hand`, or `gone`: the receiver answered 410.
-    disabled_reason: Option<&'static str>,
-    #[schema(format = DateTime)]
-    disabled_at: Option<String>,
-    #[schema(format = DateTime)]
-    created_at: String,
-    #[schema(format = DateTime)]
-    updated_at: String,
-    /// In the answer to its creation only.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    secret: Option<String>,
-}
-
-impl EndpointView {
-    fn of(endpoint: &Endpoint) -> Self {
-        let record = endpoint.record.clone();
-        let settings = record.settings;
-        Self {
-            id: record.uid,
-            url: settings.url,
-            event_types: settings.event_types,
-            contract: settings.contract,
-            overrides: settings.overrides,
-            headers: endpoint.headers.iter().map(|(name, _)| (name.clone(), REDACTED)).collect(),
-            payload_version: settings.payload_version,
-            max_in_flight: settings.max_in_flight,
-            health_url: settings.health_url,
-            description: settings.description,
-            metadata: settings.metadata,
-            status: if record.off.is_some() { "disabled" } else { "active" },
-            disabled_reason: record.off.as_ref().map(|off| off.reason.name()),
-            disabled_at: record.off.map(|off| off.at.rfc3339_millis()),
-            created_at: record.created_at.rfc3339_millis(),
-            updated_at: record.updated_at.rfc3339_millis(),
-            secret: None,
-        }
-    }
-}
-
 /// Create an endpoint
 ///
 /// The answer holds its secret, this once; `…/secret` shows it again.
@@ -167,7 +99,7 @@ impl EndpointView {
     post, path = "/v1/apps/{app}/endpoints", tag = "Endpoints", request_body = NewEndpointFields,
     responses(
         (status = 201, description = "The endpoint, with its secret", body = EndpointView),
-        (status = 403, description = "Only an admin key may set this override"),
+        (status = 403, description = "Only an admin key may set this"),
         (status = 409, description = "The id is in use"),
     ),
 )]
@@ -184,6 +116,7 @@ pub(super) async fn create_endpoint(
         overrides: new.overrides,
         secret: new.secret,
         headers: new.headers,
+        tls: new.tls,
         payload_version: new.payload_version,
         max_in_flight: new.max_in_flight,
         health_url: new.health_url,
@@ -191,8 +124,7 @@ pub(super) async fn create_endpoint(
         metadata: new.metadata,
     };
     let endpoint = api.service.add_endpoint(caller, &entry, new).await?;
-    let secret = endpoint.secrets.last().map(|secret| secret.text.clone());
-    answer::json(StatusCode::CREATED, &EndpointView { secret, ..EndpointView::of(&endpoint) })
+    answer::json(StatusCode::CREATED, &EndpointView::with_secret(&endpoint))
 }
 
 /// List an app's endpoints
@@ -228,7 +160,7 @@ pub(super) async fn get_endpoint(InApp { entry, thing, .. }: InApp) -> Answer {
     patch, path = "/v1/apps/{app}/endpoints/{endpoint}", tag = "Endpoints", request_body = EndpointPatchFields,
     responses(
         (status = 200, description = "The endpoint", body = EndpointView),
-        (status = 403, description = "Only an admin key may set this override"),
+        (status = 403, description = "Only an admin key may set this"),
         (status = 409, description = "Someone else is changing it"),
     ),
 )]
@@ -243,6 +175,7 @@ pub(super) async fn update_endpoint(
         contract: patch.contract,
         overrides: patch.overrides,
         headers: patch.headers,
+        tls: patch.tls,
         payload_version: patch.payload_version,
         max_in_flight: patch.max_in_flight,
         health_url: patch.health_url,

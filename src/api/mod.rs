@@ -10,6 +10,7 @@ mod body;
 mod contracts;
 mod dead_letters;
 mod deliveries;
+mod endpoint_view;
 mod endpoints;
 mod envelope;
 mod event_types;
@@ -28,6 +29,7 @@ mod scope;
 mod secrets;
 pub mod server;
 mod status;
+mod system;
 #[cfg(test)]
 mod tests;
 
@@ -109,6 +111,7 @@ fn described_routes() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(keys::get_key, keys::revoke_key))
         .routes(routes!(audit::list_audit))
         .routes(routes!(audit::list_app_audit))
+        .routes(routes!(system::get_system))
         .routes(routes!(probes::livez))
         .routes(routes!(probes::readyz))
         .routes(routes!(metrics::metrics))

@@ -12,7 +12,7 @@ use utoipa::{
     openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme},
 };
 
-const TAGS: [(&str, &str); 11] = [
+const TAGS: [(&str, &str); 12] = [
     ("Apps", "Tenants: merchants, organisations, customers. Nobody sees another's events."),
     ("Endpoints", "Where an app's events go."),
     ("Events", "What happened, published once."),
@@ -23,6 +23,7 @@ const TAGS: [(&str, &str); 11] = [
     ("Event types", "What can be published, and the versions of its data that endpoints can be pinned to."),
     ("Keys", "Who may do what."),
     ("Audit", "Who changed what, when."),
+    ("System", "What a process runs with."),
     ("Operation", "For load balancers, monitoring and tools; without a key."),
 ];
 

@@ -1,6 +1,6 @@
 //! Keys that were not given: made once, kept in files beside the store that only the owner may read.
 
-use crate::{config::Settings, world::Entropy};
+use crate::{config::Settings, domain::seal::Keyring, world::Entropy};
 use anyhow::Context;
 use base64::{Engine, engine::general_purpose::STANDARD, engine::general_purpose::URL_SAFE_NO_PAD};
 use std::{
@@ -39,6 +39,23 @@ pub(super) fn encryption_key_file(store: &Path, entropy: &dyn Entropy) -> anyhow
         tracing::warn!(%path, "made a key for secrets at rest; back it up apart from the store, or set encryption_key");
     }
     Ok(key)
+}
+
+/// A key that is missing may be the one in the file, which is not read once the settings give one.
+pub(super) fn with_hint(error: anyhow::Error, settings: &Settings, store: &Path) -> anyhow::Error {
+    let path = beside(store, "encryption-key");
+    let unread = settings.encryption_key.as_ref().and_then(|_| std::fs::read_to_string(&path).ok());
+    let keyring = unread.and_then(|text| Keyring::parse(text.trim()).ok());
+    match keyring {
+        Some(keyring) if error.to_string().contains(&format!("\"{}\"", keyring.first())) => {
+            let id = keyring.first();
+            let path = path.display();
+            anyhow::anyhow!(
+                "{error} (\"{id}\" is the key in {path}, which was used before encryption_key was set)"
+            )
+        }
+        _ => error,
+    }
 }
 
 fn beside(store: &Path, name: &str) -> PathBuf {

@@ -17,7 +17,7 @@ use crate::{
     domain::{address::AddressPolicy, directory::Directory, id::Ids, seal::Keyring, tally::Tally},
     engine::{Courier, Engine, EngineLimits, Lanes, Renderer, Rounds},
     outbound::{Client, Options, SystemResolver},
-    service::{self, Service},
+    service::{self, Service, Surroundings},
     store::{
         Cluster,
         sqlite::{QueueLimits, SqliteStore},
@@ -119,10 +119,16 @@ impl Node {
                 https_only: settings.https_only,
                 ..service::Limits::default()
             },
+            surroundings: Surroundings {
+                store: "sqlite",
+                proxy: settings.proxy.as_ref().map(ToString::to_string),
+                proxy_resolves: settings.proxy_resolves,
+            },
             tally: tally.clone(),
         }));
         let admin = keys::admin_key(settings, path, &*entropy)?;
-        let loaded = service.load(Some(&admin.key)).await?;
+        let loaded = service.load(Some(&admin.key)).await;
+        let loaded = loaded.map_err(|error| keys::with_hint(anyhow::Error::new(error), settings, path))?;
         tracing::info!(?loaded, "loaded");
         let engine = Engine {
             lanes,
@@ -166,6 +172,8 @@ impl Node {
             let (soft, hard) = (listening.soft(), listening.hard());
             api::server::serve(vec![listener], router, ServerLimits::default(), soft, hard).await;
         });
+        let (sealing, told) = (service.clone(), stop.clone());
+        let resealing = tokio::spawn(async move { sealing.run_resealing(told).await });
         let mut working = tokio::spawn(engine.run(stop.clone()));
         let worked = tokio::select! {
             () = stop.soft() => {
@@ -177,6 +185,8 @@ impl Node {
         };
         handle.stop_softly();
         hang_up.stop_softly();
+        // It waits for the store, which must not be closed under it.
+        let _ = resealing.await;
         let _ = tokio::time::timeout(REQUESTS_GRACE, serving).await;
         tokio::task::spawn_blocking(move || store.close()).await?;
         worked
@@ -201,7 +211,17 @@ fn open_store(
 fn outbound_options(settings: &Settings, addresses: &AddressPolicy) -> anyhow::Result<Options> {
     let read = |path| std::fs::read(path).with_context(|| format!("extra_ca: {}", Path::display(path)));
     let extra_ca_pem = settings.extra_ca.as_deref().map(read).transpose()?;
-    Ok(Options { policy: addresses.clone(), extra_ca_pem, ..Options::default() })
+    if settings.proxy_resolves && settings.proxy.is_none() {
+        bail!("proxy_resolves: there is no proxy that could; set proxy too");
+    }
+    Ok(Options {
+        policy: addresses.clone(),
+        extra_ca_pem,
+        proxy: settings.proxy.clone(),
+        proxy_resolves: settings.proxy_resolves,
+        source_headers: settings.source_headers.clone(),
+        ..Options::default()
+    })
 }
 
 fn keyring(settings: &Settings, store: &Path, entropy: &dyn Entropy) -> anyhow::Result<Keyring> {

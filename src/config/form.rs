@@ -3,7 +3,12 @@
 //! File, variables and flags all arrive here as text, so a value means the same wherever it was given.
 
 use super::secret::Secret;
-use crate::domain::{seal::Keyring, time::parse_duration};
+use crate::domain::{
+    proxy::{PROXY_FORM, Proxy},
+    seal::Keyring,
+    static_headers,
+    time::parse_duration,
+};
 use ipnet::IpNet;
 use std::{
     net::{IpAddr, SocketAddr},
@@ -86,6 +91,16 @@ pub(super) const NETWORKS: Form<Vec<IpNet>> =
     })
     .list();
 
+pub(super) const PROXY: Form<Option<Proxy>> =
+    Form::new(PROXY_FORM, |text| optional(text, Proxy::parse)).hidden();
+
+pub(super) const HEADERS: Form<Vec<(String, String)>> = Form::new(
+    "Name: value, several separated by commas (in the file also an array); names that requests, signatures or proxies \
+     need, and commas in values, are not allowed",
+    headers,
+)
+.list();
+
 pub(super) const BOOLEAN: Form<bool> = Form::new("true or false", |text| text.parse().ok());
 
 pub(super) const PATH: Form<Option<PathBuf>> =
@@ -150,6 +165,18 @@ fn network(text: &str) -> Option<IpNet> {
     Some(net.trunc())
 }
 
+fn headers(text: &str) -> Option<Vec<(String, String)>> {
+    let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+    let headers: Vec<(String, String)> = parts
+        .map(|part| part.split_once(':').map(|(name, value)| (name.to_lowercase(), value.trim().to_owned())))
+        .collect::<Option<_>>()?;
+    let is_new = |at: usize| headers[..at].iter().all(|(name, _)| *name != headers[at].0);
+    let mut numbered = headers.iter().enumerate();
+    numbered
+        .all(|(at, (name, value))| static_headers::check(name, value).is_ok() && is_new(at))
+        .then_some(headers)
+}
+
 fn count(text: &str, range: RangeInclusive<usize>) -> Option<usize> {
     let digits_only = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     digits_only.then(|| text.parse().ok())?.filter(|number| range.contains(number))
@@ -209,6 +236,26 @@ mod tests {
         assert_eq!((NETWORKS.read)(""), Some(vec![]));
         assert_eq!((NETWORKS.read)("localhost"), None);
         assert_eq!((NETWORKS.read)("10.0.0.0/33"), None);
+    }
+
+    #[test]
+    fn source_headers_are_checked_like_those_of_endpoints() {
+        let read = (HEADERS.read)("X-Source: eu-1, x-env:prod,").unwrap();
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        assert_eq!(read, [pair("x-source", "eu-1"), pair("x-env", "prod")]);
+        assert_eq!((HEADERS.read)(""), Some(vec![]));
+        for bad in [
+            "x",
+            "x-a: 1, x-b",
+            "host: a",
+            "webhook-id: 1",
+            "x-signature: 1",
+            "x-a: 1, X-A: 2",
+            "x a: 1",
+            "x: ü",
+        ] {
+            assert_eq!((HEADERS.read)(bad), None, "{bad:?}");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use super::{
     secret::Secret,
     sources::Given,
 };
+use crate::domain::proxy::Proxy;
 use ipnet::IpNet;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -137,6 +138,24 @@ settings! {
     extra_ca: Option<PathBuf> {
         meaning: "A PEM file of certificate authorities to trust besides the public ones when calling endpoints.",
         form: form::PATH,
+        default: "",
+        reader: "outbound",
+    }
+    proxy: Option<Proxy> {
+        meaning: "The proxy that every request to endpoints goes through; without it none does. Nothing is ever called past it, and the usual variables of the environment (HTTPS_PROXY and so on) are ignored. Use the variable rather than the flag if it has a password. docs/operating.md says more.",
+        form: form::PROXY,
+        default: "",
+        reader: "outbound",
+    }
+    proxy_resolves: bool {
+        meaning: "Gives the proxy host names instead of addresses that were looked up and checked here, for networks without DNS. The proxy must then refuse private addresses itself: allow_addresses holds only for addresses in URLs.",
+        form: form::BOOLEAN,
+        default: "false",
+        reader: "outbound",
+    }
+    source_headers: Vec<(String, String)> {
+        meaning: "Headers that every request to endpoints has, so that receivers can tell which installation it came from; not for secrets. A header of the same name that the endpoint or its contract sets wins.",
+        form: form::HEADERS,
         default: "",
         reader: "outbound",
     }

@@ -32,6 +32,9 @@ fn another_value(key: &Key) -> &'static str {
         "encryption_key" => "k1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
         "allow_addresses" => "10.0.0.0/8",
         "https_only" => "false",
+        "proxy" => "socks5://user:password@proxy:1080",
+        "proxy_resolves" => "true",
+        "source_headers" => "x-source: eu-1",
         "extra_ca" | "contracts_dir" => "some/path",
         "body_bytes_max" => "2MiB",
         "queued_bytes_max" => "128MiB",
@@ -86,9 +89,10 @@ fn each_source_beats_the_one_before_for_every_setting() {
 #[test]
 fn the_file_may_use_its_own_types() {
     let settings =
-        from_file("https_only = false\nhands = 1_000\nallow_addresses = ['10.0.0.0/8', '::1']").unwrap();
+        from_file("https_only = false\nhands = 1_000\nallow_addresses = ['10.0.0.0/8', '::1']\nsource_headers = ['a: 1', 'b: 2']").unwrap();
     assert!(!settings.https_only);
     assert_eq!((settings.hands, settings.allow_addresses.len()), (1_000, 2));
+    assert_eq!(settings.source_headers.len(), 2);
 }
 
 #[test]

@@ -12,6 +12,7 @@ use super::{
     subscription::Patterns,
     target::Target,
     time::Timestamp,
+    tls::EndpointTls,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -26,6 +27,8 @@ pub struct EndpointRecord {
     pub off: Option<SwitchedOff>,
     /// Static headers, sealed as one JSON document; they may hold an `Authorization`.
     pub sealed_headers: Option<Vec<u8>>,
+    /// A client certificate with its key, and authorities of its own, sealed as one JSON document.
+    pub sealed_tls: Option<Vec<u8>>,
     pub secrets: Vec<SealedSecret>,
     /// Grows with every change; attempts name it.
     pub revision: u32,
@@ -104,11 +107,23 @@ pub struct Endpoint {
     /// `None` when the secrets cannot sign under this contract: its deliveries end `dead(signing_failed)`.
     pub signer: Option<Arc<Signer>>,
     pub headers: Arc<[(String, String)]>,
+    pub tls: Option<Arc<EndpointTls>>,
     /// Plain HTTP is refused when it is dialled.
     pub https_only: bool,
 }
 
 impl EndpointRecord {
+    /// Whatever of it is sealed, for looking and for sealing anew.
+    pub fn sealed(&self) -> impl Iterator<Item = &Vec<u8>> {
+        let secrets = self.secrets.iter().map(|secret| &secret.sealed);
+        secrets.chain(&self.sealed_headers).chain(&self.sealed_tls)
+    }
+
+    pub fn sealed_mut(&mut self) -> impl Iterator<Item = &mut Vec<u8>> {
+        let secrets = self.secrets.iter_mut().map(|secret| &mut secret.sealed);
+        secrets.chain(&mut self.sealed_headers).chain(&mut self.sealed_tls)
+    }
+
     /// Whether it takes deliveries, and what becomes of those that wait if not.
     pub fn switch(&self) -> Switch {
         switch(self.off.as_ref())

@@ -100,6 +100,7 @@ mod tests {
                 settings: EndpointSettings::default(),
                 off: None,
                 sealed_headers: None,
+                sealed_tls: None,
                 secrets: Vec::new(),
                 revision: 1,
                 created_at: now,
@@ -113,6 +114,7 @@ mod tests {
             secrets: Vec::new(),
             signer: None,
             headers: Arc::new([]),
+            tls: None,
             https_only: true,
         })
     }

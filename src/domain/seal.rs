@@ -28,7 +28,9 @@ pub enum SealError {
     Twice(usize),
     #[error("sealed with the encryption key \"{0}\", which is not among the given ones")]
     UnknownKey(String),
-    #[error("the sealed bytes are damaged, or belong to another place")]
+    #[error(
+        "the sealed bytes are damaged, belong to another place, or were sealed with another key of the same id"
+    )]
     Damaged,
 }
 
@@ -80,12 +82,35 @@ impl Keyring {
         Ok(sealed)
     }
 
+    /// The id of the key that seals.
+    pub fn first(&self) -> &str {
+        &self.first.id
+    }
+
+    /// The ids of all keys, the first one first.
+    pub fn ids(&self) -> impl Iterator<Item = &str> {
+        self.keys().map(|key| key.id.as_str())
+    }
+
+    /// The id of the key that something was sealed with, as that key is called today.
+    pub fn key_of(&self, sealed: &[u8]) -> Result<&str, SealError> {
+        let (id, ..) = take_apart(sealed).ok_or(SealError::Damaged)?;
+        self.find(id).map(|key| key.id.as_str())
+    }
+
+    fn keys(&self) -> impl Iterator<Item = &SealingKey> {
+        std::iter::once(&self.first).chain(&self.others)
+    }
+
+    fn find(&self, id: &str) -> Result<&SealingKey, SealError> {
+        self.keys()
+            .find(|key| key.id == id || key.fingerprint == id)
+            .ok_or_else(|| SealError::UnknownKey(id.to_owned()))
+    }
+
     pub fn open(&self, sealed: &[u8], bound_to: &str) -> Result<Vec<u8>, SealError> {
         let (id, nonce, ciphertext) = take_apart(sealed).ok_or(SealError::Damaged)?;
-        let mut keys = std::iter::once(&self.first).chain(&self.others);
-        let key = keys
-            .find(|key| key.id == id || key.fingerprint == id)
-            .ok_or_else(|| SealError::UnknownKey(id.to_owned()))?;
+        let key = self.find(id)?;
         let mut plain = ciphertext.to_vec();
         let nonce = Nonce::assume_unique_for_key(nonce);
         let length = key
@@ -100,8 +125,7 @@ impl Keyring {
 
 impl fmt::Debug for Keyring {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ids = std::iter::once(&self.first).chain(&self.others).map(|key| &key.id);
-        f.debug_list().entries(ids).finish()
+        f.debug_list().entries(self.ids()).finish()
     }
 }
 
@@ -190,6 +214,10 @@ mod tests {
         let sealed = ring(&key(1)).seal(b"secret", "ep", [0; 12]).unwrap();
         let named = ring(&format!("new:{},named:{}", key(2), key(1)));
         assert_eq!(named.open(&sealed, "ep").unwrap(), b"secret");
+        assert_eq!(named.key_of(&sealed), Ok("named"));
+        let unknown = ring(&key(2));
+        let fingerprint = ring(&key(1)).first().to_owned();
+        assert_eq!(unknown.key_of(&sealed), Err(SealError::UnknownKey(fingerprint)));
     }
 
     #[test]

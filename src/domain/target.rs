@@ -170,7 +170,7 @@ fn check_spelling(text: &str) -> Result<(), TargetError> {
 }
 
 /// Letters, digits, hyphens and underscores in labels of 1 to 63 bytes: no trailing dot, no empty label.
-fn is_host_name(name: &str) -> bool {
+pub(super) fn is_host_name(name: &str) -> bool {
     name.len() <= NAME_BYTES_MAX
         && name.split('.').all(|label| {
             (1..=LABEL_BYTES_MAX).contains(&label.len())

@@ -178,6 +178,7 @@ fn request(endpoint: &Endpoint, target: Target, headers: Vec<Header>) -> Request
         target,
         headers,
         extra_headers: Arc::default(),
+        tls: endpoint.tls.clone(),
         body: Bytes::new(),
         timeout: endpoint.contract.timeout,
         https_only: endpoint.https_only,

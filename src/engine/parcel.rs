@@ -96,6 +96,7 @@ impl Parcel {
             target: endpoint.target.clone(),
             headers: headers?,
             extra_headers: endpoint.headers.clone(),
+            tls: endpoint.tls.clone(),
             body: self.body.clone(),
             timeout: endpoint.contract.timeout,
             https_only: endpoint.https_only,

@@ -8,12 +8,14 @@ use super::{
     message::{Message, Route},
     pool::Pool,
     progress::Progress,
+    proxy::Gateway,
     resolve::Resolve,
     tls::{self, TlsError},
 };
 use crate::domain::{
     address::AddressPolicy,
     outcome::{Class, Outcome},
+    proxy::Proxy,
 };
 use http::Method;
 use std::{
@@ -31,6 +33,12 @@ pub struct Options {
     pub policy: AddressPolicy,
     /// Certificate authorities to trust besides the public ones, in PEM.
     pub extra_ca_pem: Option<Vec<u8>>,
+    /// The only way out, if there is one.
+    pub proxy: Option<Proxy>,
+    /// The proxy is given names to look up, whose addresses are then not checked here.
+    pub proxy_resolves: bool,
+    /// Sent with every request; an endpoint's and a contract's header of the same name win.
+    pub source_headers: Vec<(String, String)>,
     pub idle_per_lane_max: usize,
     /// Over all lanes. Each holds a file handle and about 16 KiB.
     pub idle_max: usize,
@@ -44,6 +52,9 @@ impl Default for Options {
         Self {
             policy: AddressPolicy::default(),
             extra_ca_pem: None,
+            proxy: None,
+            proxy_resolves: false,
+            source_headers: Vec::new(),
             idle_per_lane_max: 64,
             idle_max: 1024,
             idle_for_max: Duration::from_secs(45),
@@ -51,19 +62,23 @@ impl Default for Options {
     }
 }
 
-/// Speaks HTTP/1.1 to receivers. Knows nothing of the environment's proxies, follows nothing, repeats nothing.
+/// Speaks HTTP/1.1 to receivers. Knows no proxy but the one it is given, follows nothing, repeats nothing.
 pub struct Client {
     policy: RwLock<Arc<AddressPolicy>>,
     dialer: Dialer,
     pool: Pool,
+    source_headers: Vec<(String, String)>,
 }
 
 impl Client {
     pub fn new(options: Options, resolver: Arc<dyn Resolve>) -> Result<Self, TlsError> {
-        let tls = tls::connector(options.extra_ca_pem.as_deref())?;
+        let roots = tls::roots(options.extra_ca_pem.as_deref())?;
+        let tls = tls::connector(roots.clone())?;
+        let gateway = options.proxy.map(|proxy| Gateway::new(proxy, options.proxy_resolves, tls.clone()));
         Ok(Self {
             policy: RwLock::new(Arc::new(options.policy)),
-            dialer: Dialer { resolver, tls },
+            dialer: Dialer { resolver, tls, roots, gateway },
+            source_headers: options.source_headers,
             pool: Pool::new(options.idle_per_lane_max, options.idle_max, options.idle_for_max),
         })
     }
@@ -102,7 +117,7 @@ impl Client {
         while let Some(connection) = self.rested(request, progress.started()) {
             let message = match unsent.take() {
                 Some(message) => message,
-                None => connection.route().message(method, request)?,
+                None => connection.route().message(method, request, &self.source_headers)?,
             };
             match self.exchange(request, connection, message, progress).await {
                 Ok(()) => return Ok(()),
@@ -115,7 +130,7 @@ impl Client {
         let connection = Box::pin(self.dial(request, deadline, progress)).await?;
         let message = match unsent {
             Some(message) => message,
-            None => connection.route().message(method, request)?,
+            None => connection.route().message(method, request, &self.source_headers)?,
         };
         self.exchange(request, connection, message, progress).await.map_err(|lost| match lost {
             Lost::Failed(fault) => fault,
@@ -144,8 +159,8 @@ impl Client {
         }
         let policy = self.policy();
         loop {
-            let connection = self.pool.take(request.lane, &request.target, now)?;
-            if policy.check(connection.peer()).is_ok() {
+            let connection = self.pool.take(request.lane, &request.target, request.tls.as_deref(), now)?;
+            if connection.peer().is_none_or(|peer| policy.check(peer).is_ok()) {
                 return Some(connection);
             }
         }
@@ -157,7 +172,7 @@ impl Client {
         deadline: Instant,
         progress: &mut Progress,
     ) -> Result<Box<Connection>, Fault> {
-        let route = Arc::new(Route::new(request.target.clone())?);
+        let route = Arc::new(Route::new(request.target.clone(), request.tls.clone())?);
         self.dialer.dial(&self.policy(), route, deadline, progress).await
     }
 

@@ -7,9 +7,10 @@
 use super::{
     answer::is_framing_doubtful,
     fault::Fault,
+    layered::Stream,
     message::{Message, Route},
     progress::{Phase, Progress, micros},
-    wire::{Meter, Stream, Wire},
+    wire::{Meter, Wire},
 };
 use crate::domain::outcome::Class;
 use bytes::Bytes;
@@ -42,7 +43,8 @@ pub(super) struct Connection {
     driver: Option<http1::Connection<TokioIo<Wire>, Full<Bytes>>>,
     meter: Arc<Meter>,
     route: Arc<Route>,
-    peer: SocketAddr,
+    /// Unknown where a proxy looks names up.
+    peer: Option<SocketAddr>,
     is_reused: bool,
     idle_since: Instant,
 }
@@ -57,7 +59,7 @@ pub(super) enum Lost {
 impl Connection {
     pub(super) async fn open(
         stream: Stream,
-        peer: SocketAddr,
+        peer: Option<SocketAddr>,
         route: Arc<Route>,
     ) -> Result<Box<Self>, Fault> {
         let meter = Arc::new(Meter::default());
@@ -83,7 +85,7 @@ impl Connection {
         &self.route
     }
 
-    pub(super) fn peer(&self) -> SocketAddr {
+    pub(super) fn peer(&self) -> Option<SocketAddr> {
         self.peer
     }
 
@@ -100,7 +102,7 @@ impl Connection {
     /// Sends a request and reads its answer into `progress`; true if the connection can be used again.
     pub(super) async fn exchange(&mut self, message: Message, progress: &mut Progress) -> Result<bool, Lost> {
         progress.phase = Phase::Awaiting;
-        progress.address = Some(self.peer);
+        progress.address = self.peer;
         self.meter.begin(self.is_reused);
         let (head, body) = self.head(message, progress).await?.into_parts();
         progress.phase = Phase::Reading;

@@ -6,17 +6,19 @@
 use super::{
     connection::Connection,
     fault::Fault,
+    layered::{Layered, Link, Stream},
     message::Route,
     progress::{Phase, Progress, micros},
+    proxy::{Gateway, Goal},
     resolve::{Resolve, ResolveError},
     tls,
-    wire::Stream,
 };
 use crate::domain::{
     address::{AddressPolicy, Refused, Vetted},
     outcome::Class,
     target::{Host, Target},
 };
+use rustls::RootCertStore;
 use std::{
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
@@ -33,6 +35,10 @@ const ADDRESSES_TRIED_MAX: usize = 3;
 pub(super) struct Dialer {
     pub(super) resolver: Arc<dyn Resolve>,
     pub(super) tls: TlsConnector,
+    /// What `tls` trusts.
+    pub(super) roots: Arc<RootCertStore>,
+    /// Where there is one, nothing else is ever dialled.
+    pub(super) gateway: Option<Gateway>,
 }
 
 impl Dialer {
@@ -43,31 +49,54 @@ impl Dialer {
         deadline: Instant,
         progress: &mut Progress,
     ) -> Result<Box<Connection>, Fault> {
-        let (stream, peer) = self.reach(policy, &route.target, deadline, progress).await?;
+        let (stream, peer) = self.reach(policy, &route, deadline, progress).await?;
         Connection::open(stream, peer, route).await
     }
 
-    /// A stream to the target, secured where its scheme says so.
+    /// A stream to the target, secured where its scheme says so, and its address if that is known here.
     pub(super) async fn reach(
         &self,
         policy: &AddressPolicy,
-        target: &Target,
+        route: &Route,
         deadline: Instant,
         progress: &mut Progress,
-    ) -> Result<(Stream, SocketAddr), Fault> {
-        let vetted = self.vet(policy, target, progress).await?;
+    ) -> Result<(Stream, Option<SocketAddr>), Fault> {
+        let target = &route.target;
+        let goals = self.goals(policy, target, progress).await?;
         let began = Instant::now();
-        progress.phase = Phase::Connecting;
-        let (stream, peer) = connect(&reachable(vetted)?, deadline, progress).await?;
+        let link = self.connect(&goals, deadline, progress).await?;
+        let peer = progress.address;
         progress.timings.connect_us = Some(micros(began.elapsed()));
         if !target.is_https() {
-            return Ok((Stream::Plain(stream), peer));
+            return Ok((Layered::Plain(link), peer));
         }
         let began = Instant::now();
         progress.phase = Phase::Securing;
-        let secured = tls::secure(&self.tls, target.host(), stream).await?;
+        let own = route.tls.as_ref().map(|tls| tls::connector_of(tls, &self.roots)).transpose()?;
+        let secured = tls::secure(own.as_ref().unwrap_or(&self.tls), target.host(), link).await?;
         progress.timings.tls_us = Some(micros(began.elapsed()));
-        Ok((Stream::Tls(Box::new(secured)), peer))
+        Ok((Layered::Tls(secured), peer))
+    }
+
+    /// What may be tried: checked addresses, or the name itself where the proxy is to look it up.
+    async fn goals<'a>(
+        &self,
+        policy: &AddressPolicy,
+        target: &'a Target,
+        progress: &mut Progress,
+    ) -> Result<Vec<Goal<'a>>, Fault> {
+        if let Host::Name(name) = target.host()
+            && self.gateway.as_ref().is_some_and(Gateway::resolves)
+        {
+            return if policy.allows_name(name) {
+                Ok(vec![Goal::Name(name, target.port())])
+            } else {
+                Err(Refused.into())
+            };
+        }
+        let vetted = self.vet(policy, target, progress).await?;
+        let usable = if self.gateway.is_some() { not_our_own(vetted)? } else { reachable(vetted)? };
+        Ok(usable.into_iter().map(Goal::Address).collect())
     }
 
     /// All addresses of the target, every one of them let through by the policy.
@@ -97,6 +126,48 @@ impl Dialer {
         })?;
         found.into_iter().map(|ip| Ok(policy.check(SocketAddr::new(ip, port))?)).collect()
     }
+
+    /// Tries a few goals one after the other; all but the last get only their share of the time that is left.
+    async fn connect(
+        &self,
+        goals: &[Goal<'_>],
+        deadline: Instant,
+        progress: &mut Progress,
+    ) -> Result<Link, Fault> {
+        let goals = &goals[..goals.len().min(ADDRESSES_TRIED_MAX)];
+        let mut worst = None;
+        for (tried, goal) in goals.iter().enumerate() {
+            progress.address = goal.address();
+            let left = (goals.len() - tried) as u32;
+            let share = deadline.saturating_duration_since(Instant::now()) / left;
+            let connecting = self.connect_to(goal, progress);
+            let connected = if left == 1 {
+                connecting.await
+            } else {
+                let ended = timeout(share, connecting).await;
+                ended.unwrap_or_else(|_| Err(progress.used_up()))
+            };
+            match connected {
+                Ok(link) => return Ok(link),
+                Err(fault) => worst = Some(worse(worst, fault)),
+            }
+        }
+        Err(worst.unwrap_or_else(|| Fault::new(Class::Dns, ResolveError::NotFound.to_string())))
+    }
+
+    async fn connect_to(&self, goal: &Goal<'_>, progress: &mut Progress) -> Result<Link, Fault> {
+        match (&self.gateway, goal) {
+            (Some(gateway), goal) => gateway.tunnel(&*self.resolver, goal, progress).await,
+            (None, Goal::Address(vetted)) => {
+                progress.phase = Phase::Connecting;
+                let connected = TcpStream::connect(vetted.address()).await;
+                let connected = connected.and_then(|stream| stream.set_nodelay(true).map(|()| stream));
+                connected.map(Layered::Plain).map_err(|error| Fault::io(&error))
+            }
+            // Names are goals only where there is a proxy to give them to.
+            (None, Goal::Name(..)) => Err(Refused.into()),
+        }
+    }
 }
 
 /// The addresses that this machine has a way to. An address of this machine itself refuses all of them, unless the
@@ -105,11 +176,9 @@ fn reachable(vetted: Vec<Vetted>) -> Result<Vec<Vetted>, Fault> {
     let mut reachable = Vec::with_capacity(vetted.len());
     let mut unreachable = None;
     for vetted in vetted {
-        match source_towards(vetted.address()) {
-            Ok(source) if source == vetted.address().ip() && !vetted.is_listed() => {
-                return Err(Refused.into());
-            }
-            Ok(_) => reachable.push(vetted),
+        match is_our_own(vetted) {
+            Ok(true) => return Err(Refused.into()),
+            Ok(false) => reachable.push(vetted),
             Err(error) => unreachable = Some(Fault::no_route(&error)),
         }
     }
@@ -117,6 +186,19 @@ fn reachable(vetted: Vec<Vetted>) -> Result<Vec<Vetted>, Fault> {
         Some(fault) if reachable.is_empty() => Err(fault),
         _ => Ok(reachable),
     }
+}
+
+/// The same where only the proxy needs a way to them.
+fn not_our_own(vetted: Vec<Vetted>) -> Result<Vec<Vetted>, Fault> {
+    if vetted.iter().any(|vetted| is_our_own(*vetted).unwrap_or(false)) {
+        return Err(Refused.into());
+    }
+    Ok(vetted)
+}
+
+fn is_our_own(vetted: Vetted) -> io::Result<bool> {
+    let source = source_towards(vetted.address())?;
+    Ok(source == vetted.address().ip() && !vetted.is_listed())
 }
 
 /// Which of our addresses a packet to `address` would leave from. Sends nothing: connecting a datagram socket only
@@ -129,33 +211,6 @@ fn source_towards(address: SocketAddr) -> io::Result<IpAddr> {
     let socket = UdpSocket::bind((anywhere, 0))?;
     socket.connect(address)?;
     Ok(socket.local_addr()?.ip())
-}
-
-/// Tries a few addresses one after the other; all but the last get only their share of the time that is left.
-async fn connect(
-    addresses: &[Vetted],
-    deadline: Instant,
-    progress: &mut Progress,
-) -> Result<(TcpStream, SocketAddr), Fault> {
-    let addresses = &addresses[..addresses.len().min(ADDRESSES_TRIED_MAX)];
-    let mut worst = None;
-    for (tried, vetted) in addresses.iter().enumerate() {
-        let address = vetted.address();
-        progress.address = Some(address);
-        let left = (addresses.len() - tried) as u32;
-        let connecting = TcpStream::connect(address);
-        let connected = if left == 1 {
-            connecting.await
-        } else {
-            let share = deadline.saturating_duration_since(Instant::now()) / left;
-            timeout(share, connecting).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
-        };
-        match connected.and_then(|stream| stream.set_nodelay(true).map(|()| stream)) {
-            Ok(stream) => return Ok((stream, address)),
-            Err(error) => worst = Some(worse(worst, Fault::io(&error))),
-        }
-    }
-    Err(worst.unwrap_or_else(|| Fault::new(Class::Dns, ResolveError::NotFound.to_string())))
 }
 
 /// One address that the receiver does not answer on outweighs another that we had no means to try.

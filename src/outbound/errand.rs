@@ -59,9 +59,11 @@ pub struct Runner {
 impl Runner {
     pub fn new() -> Result<Self, TlsError> {
         let everywhere = ["0.0.0.0/0", "::/0"].iter().filter_map(|net| net.parse().ok()).collect();
+        let roots = tls::roots(None)?;
+        let resolver = Arc::new(SystemResolver::default());
         Ok(Self {
             policy: AddressPolicy { allow: everywhere, own: Vec::new(), dev: true },
-            dialer: Dialer { resolver: Arc::new(SystemResolver::default()), tls: tls::connector(None)? },
+            dialer: Dialer { resolver, tls: tls::connector(roots.clone())?, roots, gateway: None },
         })
     }
 
@@ -85,8 +87,9 @@ impl Runner {
         deadline: Instant,
         progress: &mut Progress,
     ) -> Result<Response<Bytes>, Fault> {
-        let request = request(&errand)?;
-        let (stream, _) = self.dialer.reach(&self.policy, &errand.target, deadline, progress).await?;
+        let route = Route::new(errand.target.clone(), None)?;
+        let request = request(&errand, &route);
+        let (stream, _) = self.dialer.reach(&self.policy, &route, deadline, progress).await?;
         let meter = Arc::new(Meter::reading_at_most(ANSWER_BYTES_MAX));
         let wire = TokioIo::new(Wire::new(stream, meter.clone()));
         let (mut sender, connection) =
@@ -107,8 +110,7 @@ impl Runner {
     }
 }
 
-fn request(errand: &Errand) -> Result<Request<Full<Bytes>>, Fault> {
-    let route = Route::new(errand.target.clone())?;
+fn request(errand: &Errand, route: &Route) -> Request<Full<Bytes>> {
     let mut request = Request::new(Full::new(errand.body.clone()));
     *request.method_mut() = errand.method.clone();
     *request.uri_mut() = route.uri().clone();
@@ -119,5 +121,5 @@ fn request(errand: &Errand) -> Result<Request<Full<Bytes>>, Fault> {
     if !errand.body.is_empty() {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     }
-    Ok(request)
+    request
 }

@@ -3,9 +3,10 @@
 //! The words name no address and no secret. Faults of this machine are told apart from those of the receiver,
 //! because they must not count against it.
 
+use super::tls;
 use crate::domain::{address::Refused, outcome::Class};
 use rustix::io::Errno;
-use std::{borrow::Cow, io};
+use std::{borrow::Cow, fmt::Display, io};
 
 #[derive(Debug)]
 pub(super) struct Fault {
@@ -20,10 +21,16 @@ impl Fault {
 
     /// A socket error while connecting or exchanging.
     pub(super) fn io(error: &io::Error) -> Self {
-        match local_words(error) {
-            Some(words) => Self::new(Class::Local, words),
-            None => Self::new(Class::Connect, peer_words(error)),
+        match (local_words(error), tls::alert(error)) {
+            (Some(words), _) => Self::new(Class::Local, words),
+            (None, Some(words)) => Self::new(Class::Tls, words),
+            (None, None) => Self::new(Class::Connect, peer_words(error)),
         }
+    }
+
+    /// The operator's proxy does not do its part: nothing that a receiver could be blamed for.
+    pub(super) fn proxy(words: impl Display) -> Self {
+        Self::new(Class::Local, format!("the proxy {words}"))
     }
 
     /// The kernel knows no way to an address: nothing was sent, and the receiver cannot be blamed.

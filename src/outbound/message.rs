@@ -4,7 +4,7 @@
 //! and again here, where they would do the harm.
 
 use super::{Request, fault::Fault};
-use crate::domain::{outcome::Class, target::Target};
+use crate::domain::{outcome::Class, target::Target, tls::EndpointTls};
 use bytes::Bytes;
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Uri,
@@ -14,6 +14,7 @@ use http::{
     },
 };
 use http_body_util::Full;
+use std::sync::Arc;
 
 pub(super) type Message = http::Request<Full<Bytes>>;
 
@@ -23,16 +24,22 @@ const IDENTITY: HeaderValue = HeaderValue::from_static("identity");
 /// A target in the HTTP library's own types, built once for a connection instead of for every request.
 pub(super) struct Route {
     pub(super) target: Target,
+    pub(super) tls: Option<Arc<EndpointTls>>,
     uri: Uri,
     host: HeaderValue,
 }
 
 impl Route {
-    pub(super) fn new(target: Target) -> Result<Self, Fault> {
+    pub(super) fn new(target: Target, tls: Option<Arc<EndpointTls>>) -> Result<Self, Fault> {
         let unusable = || Fault::new(Class::Connect, "the URL cannot be used in a request");
         let uri = target.path_and_query().parse().map_err(|_| unusable())?;
         let host = target.authority().parse().map_err(|_| unusable())?;
-        Ok(Self { target, uri, host })
+        Ok(Self { target, tls, uri, host })
+    }
+
+    /// Whether a connection that was opened for this route may carry requests to `target` under these certificates.
+    pub(super) fn serves(&self, target: &Target, tls: Option<&EndpointTls>) -> bool {
+        self.target == *target && self.tls.as_deref() == tls
     }
 
     pub(super) fn uri(&self) -> &Uri {
@@ -43,11 +50,18 @@ impl Route {
         &self.host
     }
 
-    pub(super) fn message(&self, method: &Method, request: &mut Request) -> Result<Message, Fault> {
-        let mut headers = HeaderMap::with_capacity(request.headers.len() + request.extra_headers.len() + 5);
+    /// Of two headers of the same name the endpoint's wins over the operator's (`source`), and the contract's over both.
+    pub(super) fn message(
+        &self,
+        method: &Method,
+        request: &mut Request,
+        source: &[(String, String)],
+    ) -> Result<Message, Fault> {
+        let given = request.headers.len() + request.extra_headers.len() + source.len();
+        let mut headers = HeaderMap::with_capacity(given + 5);
         headers.insert(HOST, self.host.clone());
         headers.insert(USER_AGENT, AGENT);
-        for (name, value) in request.extra_headers.iter() {
+        for (name, value) in source.iter().chain(request.extra_headers.iter()) {
             put(&mut headers, name, HeaderValue::from_bytes(value.as_bytes()).ok())?;
         }
         for (name, value) in request.headers.drain(..) {
@@ -112,14 +126,16 @@ mod tests {
             extra_headers: extra.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect(),
             body: Bytes::from_static(body.as_bytes()),
             timeout: Duration::from_secs(1),
+            tls: None,
             https_only: false,
             fresh: false,
         };
-        Route::new(target)?.message(&Method::POST, &mut request)
+        let source = [("x-source".to_owned(), "eu-1".to_owned()), ("x-event".to_owned(), "no".to_owned())];
+        Route::new(target, None)?.message(&Method::POST, &mut request, &source)
     }
 
     #[test]
-    fn the_contract_wins_over_static_headers_and_we_win_over_both() {
+    fn the_contract_wins_over_static_headers_and_we_win_over_all() {
         let message = render(
             &[("X-Event", "paid"), ("accept-encoding", "gzip")],
             &[("x-event", "forged"), ("authorization", "Bearer x"), ("user-agent", "theirs")],
@@ -133,6 +149,7 @@ mod tests {
             [
                 ("host", "example.com:8443"),
                 ("user-agent", "theirs"),
+                ("x-source", "eu-1"),
                 ("x-event", "paid"),
                 ("authorization", "Bearer x"),
                 ("accept-encoding", "identity")

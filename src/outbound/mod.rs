@@ -1,7 +1,8 @@
 //! The only room that calls out. One `post` is one HTTP request and one `Outcome`; nothing is ever sent twice here.
 //!
 //! The way of a request: `client` takes a kept-alive connection from `pool` or has `dial` open one, `message` renders
-//! the request, `connection` exchanges it for an answer, `answer` keeps what may be kept of it.
+//! the request, `connection` exchanges it for an answer, `answer` keeps what may be kept of it. Where the operator has set
+//! one, `proxy` is the only way out.
 
 mod answer;
 mod client;
@@ -9,10 +10,14 @@ mod connection;
 mod dial;
 mod errand;
 mod fault;
+mod http_connect;
+mod layered;
 mod message;
 mod pool;
 mod progress;
+mod proxy;
 mod resolve;
+mod socks;
 mod tls;
 mod wire;
 
@@ -21,7 +26,7 @@ pub use errand::{Errand, ErrandFailed, Runner};
 pub use resolve::{Resolve, ResolveError, Resolving, SystemResolver};
 pub use tls::TlsError;
 
-use crate::domain::{id::EndpointId, outcome::Outcome, target::Target};
+use crate::domain::{id::EndpointId, outcome::Outcome, target::Target, tls::EndpointTls};
 use bytes::Bytes;
 use std::{borrow::Cow, fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 use tokio::time::Instant;
@@ -56,6 +61,8 @@ pub struct Request {
     pub headers: Vec<(Cow<'static, str>, String)>,
     /// The endpoint's own static headers.
     pub extra_headers: Arc<[(String, String)]>,
+    /// The endpoint's own certificate and authorities; connections are never shared between different ones.
+    pub tls: Option<Arc<EndpointTls>>,
     pub body: Bytes,
     /// From the look-up of the name to the last byte of the answer.
     pub timeout: Duration,

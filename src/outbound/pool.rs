@@ -2,7 +2,7 @@
 //! request wants one, and when somebody sweeps.
 
 use super::connection::Connection;
-use crate::domain::{id::EndpointId, target::Target};
+use crate::domain::{id::EndpointId, target::Target, tls::EndpointTls};
 use std::{
     collections::HashMap,
     sync::{
@@ -32,13 +32,20 @@ impl Pool {
         Self { shards, idle: AtomicUsize::new(0), idle_per_lane_max, idle_max, idle_for_max }
     }
 
-    /// The lane's connection to `target` that rested last; those that rested too long or lead elsewhere are closed.
-    pub(super) fn take(&self, lane: EndpointId, target: &Target, now: Instant) -> Option<Box<Connection>> {
+    /// The lane's connection for such requests that rested last; those that rested too long, lead elsewhere or were
+    /// opened with other certificates are closed.
+    pub(super) fn take(
+        &self,
+        lane: EndpointId,
+        target: &Target,
+        tls: Option<&EndpointTls>,
+        now: Instant,
+    ) -> Option<Box<Connection>> {
         let mut lanes = self.shard(lane);
         let resting = lanes.get_mut(&lane)?;
         let connection = resting.pop()?;
         self.idle.fetch_sub(1, Relaxed);
-        if self.is_fresh(&connection, now) && connection.route().target == *target {
+        if self.is_fresh(&connection, now) && connection.route().serves(target, tls) {
             return Some(connection);
         }
         // The last one in is out of date or leads elsewhere, so the ones before it are no better.

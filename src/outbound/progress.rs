@@ -3,12 +3,14 @@
 
 use super::{answer::Answer, fault::Fault};
 use crate::domain::outcome::{Class, Outcome, Timings};
-use std::{net::SocketAddr, time::Duration};
+use std::{io, net::SocketAddr, time::Duration};
 use tokio::time::Instant;
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     Resolving,
+    /// Through a proxy: until it has been told where to.
+    ReachingProxy,
     Connecting,
     Securing,
     Awaiting,
@@ -19,6 +21,7 @@ impl Phase {
     const fn words(self) -> &'static str {
         match self {
             Self::Resolving => "looking up the host name",
+            Self::ReachingProxy => "reaching the proxy",
             Self::Connecting => "connecting",
             Self::Securing => "setting up TLS",
             Self::Awaiting => "waiting for the answer",
@@ -56,7 +59,17 @@ impl Progress {
         } else {
             format!("{} ms", timeout.as_millis())
         };
-        Fault::new(Class::Timeout, format!("timed out after {limit} while {}", self.phase.words()))
+        // A proxy that does not answer is ours to mend.
+        let class = if self.phase == Phase::ReachingProxy { Class::Local } else { Class::Timeout };
+        Fault::new(class, format!("timed out after {limit} while {}", self.phase.words()))
+    }
+
+    /// One of several addresses had its share of the time.
+    pub(super) fn used_up(&self) -> Fault {
+        match self.phase {
+            Phase::ReachingProxy => Fault::proxy("did not answer in time"),
+            _ => Fault::io(&io::ErrorKind::TimedOut.into()),
+        }
     }
 
     /// The facts, at the end. A status counts only if the answer was complete; of a broken one the error tells it.

@@ -1,13 +1,18 @@
 //! TLS towards receivers: the public roots, the operator's own authorities on top, and no way to switch it off.
 
 use super::fault::Fault;
-use crate::domain::{outcome::Class, target::Host};
+use crate::domain::{
+    outcome::Class,
+    target::Host,
+    tls::{EndpointTls, provider},
+};
 use rustls::{
-    CertificateError, ClientConfig, RootCertStore,
+    AlertDescription, CertificateError, ClientConfig, RootCertStore,
     pki_types::{CertificateDer, ServerName, pem::PemObject},
+    sign::SingleCertAndKey,
 };
 use std::{io, sync::Arc};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 /// The operator's certificate file cannot be used.
@@ -21,8 +26,8 @@ pub enum TlsError {
     Certificate(#[source] rustls::Error),
 }
 
-/// HTTP/1.1 over TLS 1.2 or 1.3, verified against the public roots and the certificates in `extra_ca_pem`.
-pub(super) fn connector(extra_ca_pem: Option<&[u8]>) -> Result<TlsConnector, TlsError> {
+/// The public roots and the certificates in `extra_ca_pem`.
+pub(super) fn roots(extra_ca_pem: Option<&[u8]>) -> Result<Arc<RootCertStore>, TlsError> {
     let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
     if let Some(pem) = extra_ca_pem {
         let known = roots.len();
@@ -33,35 +38,72 @@ pub(super) fn connector(extra_ca_pem: Option<&[u8]>) -> Result<TlsConnector, Tls
             return Err(TlsError::Empty);
         }
     }
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let mut config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(TlsError::Certificate)?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(roots))
+}
+
+/// HTTP/1.1 over TLS 1.2 or 1.3, verified against `roots`.
+pub(super) fn connector(roots: Arc<RootCertStore>) -> Result<TlsConnector, TlsError> {
+    let config = config(roots, None).map_err(TlsError::Certificate)?;
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
+/// The same under an endpoint's own rules: its certificate, and its authorities instead of `public`.
+pub(super) fn connector_of(tls: &EndpointTls, public: &Arc<RootCertStore>) -> Result<TlsConnector, Fault> {
+    let made = tls.config(|| config(tls.roots(public), tls.identity()));
+    made.map(TlsConnector::from)
+        .map_err(|_| Fault::new(Class::Local, "the endpoint's TLS settings cannot be used"))
+}
+
+fn config(
+    roots: Arc<RootCertStore>,
+    identity: Option<Arc<SingleCertAndKey>>,
+) -> Result<ClientConfig, rustls::Error> {
+    let builder = ClientConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots);
+    let mut config = match identity {
+        None => builder.with_no_client_auth(),
+        Some(identity) => builder.with_client_cert_resolver(identity),
+    };
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(config)
+}
+
 /// Proves that the peer is `host`, or fails.
-pub(super) async fn secure(
+pub(super) async fn secure<S: AsyncRead + AsyncWrite + Unpin>(
     connector: &TlsConnector,
     host: &Host,
-    stream: TcpStream,
-) -> Result<TlsStream<TcpStream>, Fault> {
+    stream: S,
+) -> Result<Box<TlsStream<S>>, Fault> {
     let name = match host {
         Host::Address(ip) => ServerName::from(*ip),
         Host::Name(name) => ServerName::try_from(name.clone())
             .map_err(|_| Fault::new(Class::Tls, "the host name cannot be used with TLS"))?,
     };
-    connector.connect(name, stream).await.map_err(|error| fault(&error))
+    connector.connect(name, stream).await.map(Box::new).map_err(|error| fault(&error))
+}
+
+/// What the peer said in TLS before it broke off; in TLS 1.3 that about a client's certificate comes only after the handshake.
+pub(super) fn alert(error: &io::Error) -> Option<&'static str> {
+    let rustls::Error::AlertReceived(alert) = error.get_ref()?.downcast_ref()? else { return None };
+    Some(match alert {
+        AlertDescription::CertificateRequired => "the server asks for a client certificate",
+        AlertDescription::BadCertificate
+        | AlertDescription::UnsupportedCertificate
+        | AlertDescription::CertificateRevoked
+        | AlertDescription::CertificateExpired
+        | AlertDescription::CertificateUnknown
+        | AlertDescription::UnknownCA
+        | AlertDescription::AccessDenied => "the server does not accept the client certificate",
+        _ => "the server broke off the TLS handshake",
+    })
 }
 
 fn fault(error: &io::Error) -> Fault {
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     let words = match tls {
         Some(rustls::Error::InvalidCertificate(why)) => certificate_words(why),
-        Some(rustls::Error::AlertReceived(_)) => "the server broke off the TLS handshake",
+        Some(rustls::Error::AlertReceived(_)) => alert(error).unwrap_or("the TLS handshake failed"),
         Some(rustls::Error::PeerIncompatible(_)) => {
             "the server offers no TLS version or cipher that we accept"
         }

@@ -3,7 +3,7 @@
 //! The meter bounds what one answer may make us read, whatever the library above would take, and makes sure that
 //! nothing arrived on an idle connection before it is used again.
 
-use rustix::{io::Errno, net::RecvFlags};
+use super::layered::{Socket, Stream};
 use std::{
     io,
     pin::Pin,
@@ -11,19 +11,10 @@ use std::{
     sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
     task::{Context, Poll},
 };
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::TcpStream,
-};
-use tokio_rustls::client::TlsStream;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Of a receiver's answer: head, body, chunk framing and interim answers together; passed by at most one read.
 const READ_BYTES_MAX: u32 = 160 * 1024;
-
-pub(super) enum Stream {
-    Plain(TcpStream),
-    Tls(Box<TlsStream<TcpStream>>),
-}
 
 /// Shared by a connection and its wire, which are always polled by the same task.
 pub(super) struct Meter {
@@ -83,20 +74,6 @@ impl Wire {
     pub(super) fn new(stream: Stream, meter: Arc<Meter>) -> Self {
         Self { stream, meter }
     }
-
-    /// Asks the kernel, not the event loop, which may not have heard yet: a connection that the peer has closed,
-    /// or on which it spoke unasked, must not get another request.
-    fn is_silent(&self) -> bool {
-        let socket = match &self.stream {
-            Stream::Plain(stream) => stream,
-            Stream::Tls(stream) => stream.get_ref().0,
-        };
-        let mut byte = [0u8; 1];
-        matches!(
-            rustix::net::recv(socket, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT),
-            Err(Errno::AGAIN)
-        )
-    }
 }
 
 impl AsyncRead for Wire {
@@ -107,7 +84,8 @@ impl AsyncRead for Wire {
     ) -> Poll<io::Result<()>> {
         if self.meter.must_be_silent.load(Relaxed) {
             self.meter.must_be_silent.store(false, Relaxed);
-            if !self.is_silent() {
+            // A connection that the peer has closed, or on which it spoke unasked, must not get another request.
+            if !self.stream.is_silent() {
                 // No bytes read means closed: the library then gives the request back unsent.
                 return Poll::Ready(Ok(()));
             }
@@ -116,17 +94,7 @@ impl AsyncRead for Wire {
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::FileTooLarge, "the answer is too large")));
         }
         let before = buf.filled().len();
-        let polled = match &mut self.stream {
-            Stream::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
-            Stream::Tls(stream) => match Pin::new(stream).poll_read(cx, buf) {
-                // A peer that closes without saying so in TLS: whether the answer was complete is for its
-                // framing to say, as without TLS.
-                Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                    Poll::Ready(Ok(()))
-                }
-                polled => polled,
-            },
-        };
+        let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
         let read = (buf.filled().len() - before) as u32;
         self.meter.read_bytes.fetch_add(read, Relaxed);
         polled
@@ -135,10 +103,7 @@ impl AsyncRead for Wire {
 
 impl AsyncWrite for Wire {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
-        match &mut self.stream {
-            Stream::Plain(stream) => Pin::new(stream).poll_write(cx, data),
-            Stream::Tls(stream) => Pin::new(stream).poll_write(cx, data),
-        }
+        Pin::new(&mut self.stream).poll_write(cx, data)
     }
 
     fn poll_write_vectored(
@@ -146,30 +111,18 @@ impl AsyncWrite for Wire {
         cx: &mut Context<'_>,
         data: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        match &mut self.stream {
-            Stream::Plain(stream) => Pin::new(stream).poll_write_vectored(cx, data),
-            Stream::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, data),
-        }
+        Pin::new(&mut self.stream).poll_write_vectored(cx, data)
     }
 
     fn is_write_vectored(&self) -> bool {
-        match &self.stream {
-            Stream::Plain(stream) => stream.is_write_vectored(),
-            Stream::Tls(stream) => stream.is_write_vectored(),
-        }
+        self.stream.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.stream {
-            Stream::Plain(stream) => Pin::new(stream).poll_flush(cx),
-            Stream::Tls(stream) => Pin::new(stream).poll_flush(cx),
-        }
+        Pin::new(&mut self.stream).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.stream {
-            Stream::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
-            Stream::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
-        }
+        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }

@@ -147,5 +147,8 @@ pub(super) fn endpoint_fields(before: &EndpointRecord, after: &EndpointRecord) -
     if before.sealed_headers != after.sealed_headers {
         names.push("headers".to_owned());
     }
+    if before.sealed_tls != after.sealed_tls {
+        names.push("tls".to_owned());
+    }
     fields(&names)
 }

@@ -1,6 +1,6 @@
 //! A store that is closed and an engine that has no hands, for tests of what needs neither.
 
-use super::{Limits, Parts, Service};
+use super::{Limits, Parts, Service, Surroundings};
 use crate::{
     domain::{
         address::AddressPolicy,
@@ -47,6 +47,7 @@ pub(crate) fn service() -> Service {
         keyring: Keyring::parse("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=").unwrap(),
         addresses: AddressPolicy::default(),
         limits: Limits::default(),
+        surroundings: Surroundings::default(),
         tally: Arc::default(),
     });
     service.directory.put_key(service.key_of_settings(ADMIN_KEY));

@@ -1,25 +1,19 @@
 //! Endpoints: made, listed and changed. Whatever is stored has been checked against its contract and the address policy.
 
 use super::{
-    Caller, Error, Patch, Service,
-    apps::{check_metadata, check_text},
-    audit,
+    Caller, Error, Patch, Service, audit,
     contracts::Resolved,
+    endpoint_rules::{check_headers, check_tls_is_used, must_be_operator},
     listing::{Cursor, Page, page_by_id},
 };
 use crate::{
     domain::{
         app::App,
         audit::Action,
-        contract::Contract,
         directory::AppEntry,
         endpoint::{Endpoint, EndpointRecord, EndpointSettings},
-        event_type::{VERSION_NAME_FORM, is_version_name},
         id::{EndpointId, GIVEN_ID_FORM, IDS_AT_ONCE_MAX, is_given_id},
         signer::Signer,
-        static_headers,
-        subscription::Patterns,
-        target::Target,
         time::Timestamp,
     },
     store::registry::Added,
@@ -31,6 +25,10 @@ use std::sync::Arc;
 const ENDPOINTS_PER_APP_MAX: usize = IDS_AT_ONCE_MAX as usize - 1;
 const CHANGE_TRIES: usize = 5;
 
+const TLS_IS_THE_OPERATORS: &str = "Only an admin key may set an endpoint's certificates.";
+const PLACE_IS_THE_OPERATORS: &str =
+    "This endpoint has certificates of the operator's: only an admin key may lead it elsewhere.";
+
 #[derive(Debug, Default)]
 pub struct NewEndpoint {
     pub uid: Option<String>,
@@ -40,6 +38,8 @@ pub struct NewEndpoint {
     pub overrides: Option<Value>,
     pub secret: Option<String>,
     pub headers: Option<Vec<(String, String)>>,
+    /// For an admin key only.
+    pub tls: Option<Map<String, Value>>,
     pub payload_version: Option<String>,
     pub max_in_flight: Option<u32>,
     pub health_url: Option<String>,
@@ -55,6 +55,8 @@ pub struct EndpointPatch {
     pub contract: Patch<String>,
     pub overrides: Patch<Value>,
     pub headers: Patch<Vec<(String, String)>>,
+    /// For an admin key only.
+    pub tls: Patch<Map<String, Value>>,
     /// Null: the data as published.
     pub payload_version: Patch<String>,
     pub max_in_flight: Patch<u32>,
@@ -105,12 +107,18 @@ impl Service {
             settings,
             off: None,
             sealed_headers: None,
+            sealed_tls: None,
             secrets: Vec::new(),
             revision: 1,
             created_at: now,
             updated_at: now,
         };
         record.sealed_headers = self.seal_headers(&app, &record, new.headers.as_deref(), &contract)?;
+        if let Some(tls) = &new.tls {
+            must_be_operator(caller, "tls", TLS_IS_THE_OPERATORS)?;
+            record.sealed_tls = Some(self.seal_tls(&app, &record, tls, now)?);
+            check_tls_is_used(&record)?;
+        }
         let secret = self.new_secret(&contract, new.secret)?;
         record.secrets.push(self.seal_secret(&app, &record, &secret, now, None)?);
         let endpoint = Arc::new(self.ready(&app, record)?);
@@ -143,8 +151,10 @@ impl Service {
         patch: EndpointPatch,
     ) -> Result<Arc<Endpoint>, Error> {
         let app = entry.app();
-        self.revise(caller, Action::EndpointChanged, entry, uid, |endpoint, record, _| {
-            self.apply(caller, &app, endpoint, record, patch.clone())
+        self.revise(caller, Action::EndpointChanged, entry, uid, |endpoint, record, now| {
+            self.apply_tls(caller, &app, record, &patch, now)?;
+            self.apply(caller, &app, endpoint, record, patch.clone())?;
+            check_tls_is_used(record)
         })
         .await
     }
@@ -204,6 +214,31 @@ impl Service {
         Ok(endpoint)
     }
 
+    fn apply_tls(
+        &self,
+        caller: Caller,
+        app: &App,
+        record: &mut EndpointRecord,
+        patch: &EndpointPatch,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        if record.sealed_tls.is_some() {
+            for (field, moves) in
+                [("url", patch.url.is_some()), ("health_url", !patch.health_url.is_absent())]
+            {
+                if moves {
+                    must_be_operator(caller, field, PLACE_IS_THE_OPERATORS)?;
+                }
+            }
+        }
+        if !patch.tls.is_absent() {
+            must_be_operator(caller, "tls", TLS_IS_THE_OPERATORS)?;
+            let sealed = patch.tls.value().map(|tls| self.seal_tls(app, record, tls, now)).transpose()?;
+            record.sealed_tls = sealed;
+        }
+        Ok(())
+    }
+
     fn apply(
         &self,
         caller: Caller,
@@ -257,64 +292,6 @@ impl Service {
         }
         Ok(())
     }
-
-    fn check_settings(&self, settings: &EndpointSettings) -> Result<(), Error> {
-        Patterns::parse(&settings.event_types)?;
-        if settings.payload_version.as_deref().is_some_and(|version| !is_version_name(version)) {
-            return Err(Error::field("payload_version", format!("must be {VERSION_NAME_FORM}")));
-        }
-        let most = self.limits.in_flight_max;
-        if settings.max_in_flight.is_some_and(|hands| !(1..=most).contains(&hands)) {
-            return Err(Error::field("max_in_flight", format!("must be 1 to {most}")));
-        }
-        if let Some(description) = &settings.description {
-            check_text("description", description, 1000)?;
-        }
-        check_metadata(settings.metadata.as_ref())
-    }
-
-    /// Puts both URLs into their canonical spelling, if the policy and the contract let them be called.
-    pub(super) fn check_urls(
-        &self,
-        settings: &mut EndpointSettings,
-        contract: &Contract,
-    ) -> Result<(), Error> {
-        settings.url = self.check_url("url", &settings.url, contract)?;
-        self.check_health_url(settings, contract)
-    }
-
-    fn check_health_url(&self, settings: &mut EndpointSettings, contract: &Contract) -> Result<(), Error> {
-        if let Some(url) = &settings.health_url {
-            settings.health_url = Some(self.check_url("health_url", url, contract)?);
-        }
-        Ok(())
-    }
-
-    fn check_url(&self, field: &str, url: &str, contract: &Contract) -> Result<String, Error> {
-        let target = Target::parse(url, &self.addresses).map_err(|error| Error::field(field, error))?;
-        if !target.is_https() && contract.https_only.unwrap_or(self.limits.https_only) {
-            return Err(Error::field(field, "must start with https://"));
-        }
-        Ok(target.as_str().to_owned())
-    }
-
-    fn seal_headers(
-        &self,
-        app: &App,
-        record: &EndpointRecord,
-        headers: Option<&[(String, String)]>,
-        contract: &Contract,
-    ) -> Result<Option<Vec<u8>>, Error> {
-        let Some(headers) = headers.filter(|headers| !headers.is_empty()) else { return Ok(None) };
-        check_headers(headers, contract)?;
-        let document = serde_json::to_vec(headers).map_err(|error| Error::Internal(error.to_string()))?;
-        self.seal(app, record, &document).map(Some)
-    }
-}
-
-pub(super) fn check_headers(headers: &[(String, String)], contract: &Contract) -> Result<(), Error> {
-    let pairs = headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    Ok(static_headers::check_all(pairs, contract)?)
 }
 
 fn every_type() -> Vec<String> {

@@ -9,6 +9,7 @@ pub mod audit;
 pub(crate) mod closed_store;
 mod contracts;
 pub mod deliveries;
+mod endpoint_rules;
 pub mod endpoints;
 pub mod error;
 pub mod event_types;
@@ -21,18 +22,21 @@ pub mod patch;
 pub mod publish;
 pub mod readiness;
 pub mod replays;
+mod reseal;
 mod resolve;
 pub mod secrets;
 pub mod shown;
 pub mod start;
 pub mod status;
 mod switch;
+pub mod system;
 mod turns;
 mod workbench;
 
 pub use error::Error;
 pub use patch::Patch;
 pub use readiness::Readiness;
+pub use system::Surroundings;
 
 use crate::{
     domain::{
@@ -87,6 +91,7 @@ pub struct Parts {
     pub keyring: Keyring,
     pub addresses: AddressPolicy,
     pub limits: Limits,
+    pub surroundings: Surroundings,
     pub tally: Arc<Tally>,
 }
 
@@ -103,6 +108,8 @@ pub struct Service {
     keyring: Keyring,
     addresses: AddressPolicy,
     limits: Limits,
+    surroundings: Surroundings,
+    started_at: Timestamp,
     tally: Arc<Tally>,
     readiness: Readiness,
     app_turns: Turns,
@@ -128,6 +135,7 @@ impl Caller {
 
 impl Service {
     pub fn new(parts: Parts) -> Self {
+        let started_at = parts.clock.now();
         Self {
             directory: parts.directory,
             ledger: parts.ledger,
@@ -141,6 +149,8 @@ impl Service {
             keyring: parts.keyring,
             addresses: parts.addresses,
             limits: parts.limits,
+            surroundings: parts.surroundings,
+            started_at,
             tally: parts.tally,
             readiness: Readiness::default(),
             app_turns: Turns::default(),

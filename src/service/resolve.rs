@@ -3,7 +3,7 @@
 use super::{
     Error, Service,
     contracts::{DEFAULT, Layers, Resolved},
-    endpoints::check_headers,
+    endpoint_rules::check_headers,
 };
 use crate::domain::{
     app::App,
@@ -14,7 +14,9 @@ use crate::domain::{
     signer::Signer,
     subscription::Patterns,
     target::Target,
+    tls::{EndpointTls, TlsDocument},
 };
+use serde::de::DeserializeOwned;
 use std::sync::Arc;
 
 impl Service {
@@ -44,27 +46,19 @@ impl Service {
         let health = record.settings.health_url.as_deref().map(Target::stored).transpose();
         let health = health.map_err(|error| Error::field("health_url", error))?;
         let patterns = Patterns::parse(&record.settings.event_types)?;
-        let place = place_of(app, &record);
         let secrets = record
             .secrets
             .iter()
             .map(|sealed| {
-                let text = String::from_utf8(
-                    self.keyring.open(&sealed.sealed, &place).map_err(|error| unopened(&error))?,
-                )
-                .map_err(|_| unopened(&SealError::Damaged))?;
+                let text = String::from_utf8(self.open(app, &record, &sealed.sealed)?)
+                    .map_err(|_| unopened(&SealError::Damaged))?;
                 Ok(Secret { text, valid_from: sealed.valid_from, valid_until: sealed.valid_until })
             })
             .collect::<Result<Vec<_>, Error>>()?;
-        let headers = match &record.sealed_headers {
-            None => Arc::default(),
-            Some(sealed) => {
-                let document = self.keyring.open(sealed, &place).map_err(|error| unopened(&error))?;
-                serde_json::from_slice::<Vec<(String, String)>>(&document)
-                    .map_err(|_| unopened(&SealError::Damaged))?
-                    .into()
-            }
-        };
+        let headers: Option<Vec<(String, String)>> =
+            self.open_document(app, &record, record.sealed_headers.as_deref())?;
+        let tls: Option<TlsDocument> = self.open_document(app, &record, record.sealed_tls.as_deref())?;
+        let tls = tls.map(|document| EndpointTls::read(&document)).transpose()?.map(Arc::new);
         let signer = Signer::prepare(&contract, &secrets).ok().map(Arc::new);
         let https_only = contract.https_only.unwrap_or(self.limits.https_only);
         Ok(Endpoint {
@@ -76,9 +70,25 @@ impl Service {
             contract_hash: hash,
             secrets,
             signer,
-            headers,
+            headers: headers.unwrap_or_default().into(),
+            tls,
             https_only,
         })
+    }
+
+    pub(super) fn open(&self, app: &App, record: &EndpointRecord, sealed: &[u8]) -> Result<Vec<u8>, Error> {
+        self.keyring.open(sealed, &place_of(app, record)).map_err(|error| unopened(&error))
+    }
+
+    fn open_document<T: DeserializeOwned>(
+        &self,
+        app: &App,
+        record: &EndpointRecord,
+        sealed: Option<&[u8]>,
+    ) -> Result<Option<T>, Error> {
+        let Some(sealed) = sealed else { return Ok(None) };
+        let document = self.open(app, record, sealed)?;
+        serde_json::from_slice(&document).map(Some).map_err(|_| unopened(&SealError::Damaged))
     }
 
     pub(super) fn seal(&self, app: &App, record: &EndpointRecord, plain: &[u8]) -> Result<Vec<u8>, Error> {

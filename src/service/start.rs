@@ -23,7 +23,7 @@ pub struct Loaded {
 
 impl Service {
     /// Fills the directory. Fails, naming the endpoint, if one of them cannot be made ready: to start without it
-    /// would lose its deliveries silently.
+    /// would lose its deliveries silently; and naming the encryption keys, if some that are still needed were not given.
     pub async fn load(&self, admin_key: Option<&str>) -> Result<Loaded, Error> {
         let everything = self.registry.everything().await?;
         let loaded = Loaded {
@@ -32,6 +32,7 @@ impl Service {
             keys: everything.keys.len(),
             event_types: everything.event_types.len(),
         };
+        self.check_keys_are_given(&everything.endpoints)?;
         for app in everything.apps {
             self.directory.put_app(app);
         }

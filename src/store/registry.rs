@@ -53,11 +53,11 @@ pub trait Registry: Send + Sync {
 
     fn add_endpoint(&self, endpoint: EndpointRecord, entry: Option<Entry>) -> Reply<'_, Added>;
 
-    /// Replaces settings, secrets, headers and switch by a record whose revision is one higher than the stored one;
+    /// Replaces settings, secrets, headers, TLS and switch by a record whose revision is one higher than the stored one;
     /// `false` if that is not so or the endpoint is gone: someone else was faster, read again.
     fn change_endpoint(&self, endpoint: EndpointRecord, entry: Option<Entry>) -> Reply<'_, bool>;
 
-    /// Marks it deleted: its history stays, its secrets and headers go, an inspection that waits or runs is cancelled.
+    /// Marks it deleted: its history stays, whatever of it is sealed goes, an inspection that waits or runs is cancelled.
     fn remove_endpoint(&self, endpoint: EndpointId, now: Timestamp, entry: Option<Entry>) -> Reply<'_, bool>;
 
     /// One endpoint as it is stored now; `None` if it is gone.

@@ -107,7 +107,7 @@ fn outside_of_apps(method: &str, path: &str) -> Option<u16> {
         ) => Some(200),
         ("post", "/v1/apps" | "/v1/event-types")
         | ("post" | "get", "/v1/keys")
-        | ("get", "/v1/audit" | "/v1/keys/{key}")
+        | ("get", "/v1/audit" | "/v1/keys/{key}" | "/v1/system")
         | ("delete", "/v1/keys/{key}" | "/v1/event-types/{type}")
         | ("put", "/v1/event-types/{type}") => Some(403),
         ("get", "/v1/event-types/{type}") | ("post", "/v1/event-types/{type}/try") => Some(404),

@@ -34,6 +34,24 @@ async fn static_headers_are_sent_and_shown_without_their_values() {
 }
 
 #[tokio::test]
+async fn the_operators_headers_are_on_every_request_unless_the_endpoint_has_its_own() {
+    let world = World::start_with(&[("SOURCE_HEADERS", "X-Source: eu-1, X-Env: prod")]).await;
+    let receiver = receiver(200).await;
+    let app = world.app().await;
+    let (url, health) = (receiver.url(HOOK), receiver.url("/health"));
+    app.endpoint(&url, json!({ "id": "e", "headers": { "x-env": "mine" }, "health_url": health })).await;
+    app.until_is(&app.deliver().await, "delivered").await;
+    let receipt = receiver.receipts().pop().unwrap();
+    assert_eq!((receipt.header("x-source"), receipt.header("x-env")), ("eu-1", "mine"));
+    assert_eq!(app.get("/endpoints/e").await.is(200)["headers"], json!({ "x-env": "•••" }));
+    let ping = crate::world::text(&app.act("/endpoints/e/ping").await.is(202)["id"]);
+    crate::inspect::until_ended(&app, &ping).await;
+    let receipt = receiver.receipts().pop().unwrap();
+    assert_eq!((receipt.path.as_str(), receipt.header("x-source")), ("/health", "eu-1"));
+    assert_eq!(receipt.header("x-env"), "prod", "a health check has no headers of the endpoint's");
+}
+
+#[tokio::test]
 async fn header_names_that_are_ours_or_the_connection_s_are_refused() {
     let world = World::start().await;
     let app = world.app().await;

@@ -10,7 +10,7 @@ use std::{
 
 const LIMIT: Duration = Duration::from_secs(30);
 
-fn posthaste(command: &str, store: &Path, file: &Path) -> Output {
+pub(crate) fn posthaste(command: &str, store: &Path, file: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_posthaste"))
         .args([command, "--json", "--store", &format!("sqlite:{}", store.display())])
         .arg(file)

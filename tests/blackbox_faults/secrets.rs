@@ -1,6 +1,8 @@
 //! Nothing that is secret may stand in a log, a metric, an error or the store, however much is logged.
 
-use crate::harness::{ADMIN_KEY, Answer, Behaviour, Client, ENCRYPTION_KEY, Home, Receiver, wait_until};
+use crate::harness::{
+    ADMIN_KEY, Answer, Behaviour, Client, ENCRYPTION_KEY, Home, Receiver, Tunnel, wait_until,
+};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use http::Method;
 use serde_json::{Value, json};
@@ -11,15 +13,19 @@ const GIVEN: &[u8] = b"marker-of-the-given-secret-00001";
 const ROTATED: &[u8] = b"marker-of-the-rotated-secret-001";
 const HEADER: &str = "marker-of-the-header-value";
 const TYPO: &str = "marker-of-a-mistyped-secret";
+const PROXY_PASSWORD: &str = "marker-of-the-proxy-password";
 
 fn secret(bytes: &[u8]) -> String {
     format!("whsec_{}", BASE64_STANDARD.encode(bytes))
 }
 
 /// Everything that could put a secret somewhere: made, used, failed with, rotated. What it answers is kept.
-async fn live(client: &Client, receiver: &Receiver) -> (Vec<Answer>, Vec<String>) {
+async fn live(client: &Client, receiver: &Receiver, identity: &Value) -> (Vec<Answer>, Vec<String>) {
     let mut secrets = Vec::new();
     client.make_app("a").await;
+    // Nothing speaks TLS there, so it fails with its certificate in hand.
+    let https = receiver.url("/tls").replacen("http:", "https:", 1);
+    client.make_endpoint("a", "tls", &https, json!({ "tls": identity })).await;
     let more = json!({
         "secret": secret(GIVEN), "headers": { "Authorization": format!("Bearer {HEADER}") },
         "overrides": { "retry": { "waits": ["50ms"], "jitter": "none" } },
@@ -44,6 +50,8 @@ async fn live(client: &Client, receiver: &Receiver) -> (Vec<Answer>, Vec<String>
     let endpoints = "/v1/apps/a/endpoints";
     let of_dead = format!("/v1/apps/a/deliveries/{}", published["deliveries"][0]["id"].as_str().unwrap());
     let mistyped = client.with_key(&format!("phk_{TYPO}"));
+    let broken = format!("-----BEGIN PRIVATE KEY-----\n{TYPO}\n-----END PRIVATE KEY-----");
+    let broken = json!({ "client_certificate": identity["client_certificate"], "client_key": broken });
     let answers = vec![
         mistyped.get(events).await,
         app.get("/v1/apps").await,
@@ -53,6 +61,9 @@ async fn live(client: &Client, receiver: &Receiver) -> (Vec<Answer>, Vec<String>
         app.post(endpoints, &json!({ "url": receiver.url("/x"), "headers": { "x": format!("{TYPO}\n") } }))
             .await,
         app.send(Method::POST, endpoints, &[], format!("{{\"secret\":\"whsec_{TYPO}\",")).await.unwrap(),
+        client.post(endpoints, &json!({ "url": https, "tls": broken })).await,
+        client.get("/v1/apps/a/endpoints/tls").await,
+        client.get("/v1/system").await,
         app.get("/v1/apps/a/endpoints/given").await,
         app.get(endpoints).await,
         app.get(&of_dead).await,
@@ -87,13 +98,25 @@ fn search(folder: &Path, markers: &[Vec<u8>], hits: &mut Vec<String>) -> usize {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_secret_stands_in_a_log_a_metric_an_error_or_the_store() {
     let (mut home, receiver) = (Home::new(), Receiver::start().await);
+    let tunnel = Tunnel::start("127.0.0.1:0").await;
     home.set("LOG_LEVEL", "trace");
+    home.set("PROXY", &format!("http://user:{PROXY_PASSWORD}@{}", tunnel.address));
+    let key = rcgen::generate_simple_self_signed(vec!["posthaste".to_owned()]).unwrap();
+    let identity =
+        json!({ "client_certificate": key.cert.pem(), "client_key": key.signing_key.serialize_pem() });
     let mut node = home.start().await;
-    let (answers, made) = live(&node.client, &receiver).await;
+    let (answers, made) = live(&node.client, &receiver, &identity).await;
+    let credentials = BASE64_STANDARD.encode(format!("user:{PROXY_PASSWORD}"));
+    assert!(tunnel.heads().iter().all(|head| head.contains(&credentials)) && !tunnel.heads().is_empty());
     assert_eq!(receiver.receipts_at("/given")[0].header("authorization"), format!("Bearer {HEADER}"));
     node.kill().await;
     let mut markers: Vec<Vec<u8>> = [ADMIN_KEY, ENCRYPTION_KEY, HEADER, TYPO].map(Into::into).to_vec();
     markers.push(BASE64_STANDARD.decode(ENCRYPTION_KEY).unwrap());
+    markers.extend([PROXY_PASSWORD.into(), credentials.into()]);
+    let der = key.signing_key.serialize_der();
+    // The secret itself, without what all keys of its kind begin with; and a line of it as it was given.
+    markers.push(der[36..68].to_vec());
+    markers.push(key.signing_key.serialize_pem().lines().nth(2).unwrap().into());
     for bytes in [GIVEN, ROTATED] {
         markers.push(bytes.to_vec());
         markers.push(BASE64_STANDARD.encode(bytes).into());

@@ -53,6 +53,7 @@ fn full_endpoint(stage: &mut Stage) -> EndpointRecord {
         },
         off: Some(SwitchedOff { reason: OffReason::Gone, at: after(2), waiting: WaitingWhenOff::Cancelled }),
         sealed_headers: Some(vec![0, 1, 255]),
+        sealed_tls: Some(vec![255, 0]),
         secrets: vec![secret(9, Some(after(9))), secret(1, None)],
         ..stage.endpoint_record(stage.app)
     }
@@ -165,6 +166,7 @@ pub(crate) async fn a_change_replaces_settings_secrets_headers_and_switch(mut st
     let bare = EndpointRecord {
         off: None,
         sealed_headers: None,
+        sealed_tls: None,
         secrets: vec![],
         revision: changed.revision + 1,
         ..changed

@@ -131,6 +131,7 @@ impl Stage {
             settings,
             off: None,
             sealed_headers: None,
+            sealed_tls: None,
             secrets: vec![SealedSecret { sealed: vec![0, 255], valid_from: NOW, valid_until: None }],
             revision: 1,
             created_at: NOW,

@@ -3,17 +3,20 @@
 //! Nothing here sleeps and hopes: whatever takes time is waited for with `wait_for` or `wait_until`, with a limit.
 
 mod api;
+pub(crate) mod certificates;
 mod http;
 mod namespace;
 mod node;
 mod peer;
 mod receiver;
+mod tunnel;
 
 pub(crate) use api::classes;
 pub(crate) use http::{Answer, Client};
 pub(crate) use namespace::Namespace;
 pub(crate) use node::{ADMIN_KEY, ENCRYPTION_KEY, Home, Node};
 pub(crate) use receiver::{Behaviour, Receipt, Receiver};
+pub(crate) use tunnel::Tunnel;
 
 use std::time::Duration;
 use tokio::time::Instant;

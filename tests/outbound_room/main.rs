@@ -2,10 +2,15 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up should fail where it stands")]
 
+#[path = "../harness/certificates.rs"]
+mod certificates;
 mod errand;
+mod gateway;
 mod get;
 mod hostile;
+mod mutual_tls;
 mod names;
+mod proxy;
 mod receiver;
 mod reuse;
 mod spelling;

@@ -163,6 +163,7 @@ pub(crate) fn request(url: &str) -> Request {
         target: Target::stored(url).unwrap(),
         headers: vec![(Cow::Borrowed("content-type"), "application/json".to_owned())],
         extra_headers: Arc::new([]),
+        tls: None,
         body: Bytes::from_static(b"{\"a\":1}"),
         timeout: Duration::from_secs(10),
         https_only: false,

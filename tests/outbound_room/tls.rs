@@ -1,28 +1,16 @@
 //! Certificates made for the occasion: only the one that fits is accepted.
 
-use crate::receiver::{
-    OK, Peer, Receiver, assert_answered, assert_failed, client_with, loopback, post, post_within,
+use crate::{
+    certificates::{Authority, acceptor, authority, identity},
+    receiver::{
+        OK, Peer, Receiver, assert_answered, assert_failed, client_with, loopback, post, post_within,
+    },
 };
 use posthaste::{
     domain::outcome::Class,
     outbound::{Client, Options, TlsError},
 };
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
-use rustls::{
-    ServerConfig,
-    pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer},
-};
-use std::sync::Arc;
-use tokio_rustls::TlsAcceptor;
-
-type Authority = CertifiedIssuer<'static, KeyPair>;
-
-fn authority(name: &str) -> Authority {
-    let mut params = CertificateParams::new(vec![]).unwrap();
-    params.distinguished_name.push(DnType::CommonName, name);
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
-}
+use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 
 /// A receiver that speaks TLS with a certificate for `name`, signed by `authority` or by itself.
 async fn receiver(
@@ -30,23 +18,7 @@ async fn receiver(
     authority: Option<&Authority>,
     adjust: impl Fn(&mut CertificateParams),
 ) -> Receiver {
-    let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
-    adjust(&mut params);
-    let key = KeyPair::generate().unwrap();
-    let certificate = match authority {
-        Some(authority) => params.signed_by(&key, authority).unwrap(),
-        None => params.self_signed(&key).unwrap(),
-    };
-    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let mut config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate.der().clone()], key)
-        .unwrap();
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let acceptor = acceptor(&identity(name, authority, adjust), None);
     Receiver::start(move |_, peer| {
         let acceptor = acceptor.clone();
         async move {

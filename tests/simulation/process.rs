@@ -13,7 +13,7 @@ use posthaste::{
         tally::Tally,
     },
     engine::{Courier, Engine, EngineLimits, Lanes, Renderer, Rounds},
-    service::{Limits, Parts, Service},
+    service::{Limits, Parts, Service, Surroundings},
     store::{
         Cluster, CommitWatch,
         sqlite::{QueueLimits, SqliteStore, Turn, Writer},
@@ -258,6 +258,7 @@ impl Boot {
             keyring: Keyring::parse(ENCRYPTION_KEY).unwrap(),
             addresses: AddressPolicy::default(),
             limits: Limits::default(),
+            surroundings: Surroundings::default(),
             tally: Arc::new(Tally::default()),
         });
         service.load(None).await.map_err(|error| error.to_string())?;

@@ -16,8 +16,8 @@ use posthaste::{
     engine::{Courier, Engine, EngineLimits, Lanes, Renderer, Rounds},
     outbound::{Carrier, Posting, Request},
     service::{
-        Caller, Limits, Parts, Service, apps::NewApp, deliveries::DeliveryQuery, endpoints::NewEndpoint,
-        publish::Publish,
+        Caller, Limits, Parts, Service, Surroundings, apps::NewApp, deliveries::DeliveryQuery,
+        endpoints::NewEndpoint, publish::Publish,
     },
     store::{
         Cluster, CommitWatch,
@@ -141,6 +141,7 @@ impl Stage {
             keyring: Keyring::parse(ENCRYPTION_KEY).unwrap(),
             addresses: AddressPolicy::default(),
             limits: Limits::default(),
+            surroundings: Surroundings::default(),
             tally: Arc::new(Tally::default()),
         }));
         service.load(None).await.unwrap();

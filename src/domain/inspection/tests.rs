@@ -47,6 +47,7 @@ fn endpoint(contract: Contract, secret: Option<String>) -> Endpoint {
             settings: EndpointSettings::default(),
             off: None,
             sealed_headers: None,
+            sealed_tls: None,
             secrets: Vec::new(),
             revision: 1,
             created_at: NOW,
@@ -60,6 +61,7 @@ fn endpoint(contract: Contract, secret: Option<String>) -> Endpoint {
         contract,
         secrets,
         headers: Arc::new([]),
+        tls: None,
         https_only: true,
     }
 }

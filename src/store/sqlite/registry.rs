@@ -34,7 +34,7 @@ pub(super) fn everything(connection: &Connection) -> rusqlite::Result<Everything
     }
     let endpoints = connection
         .prepare(
-            "SELECT id, app, uid, settings, off, headers, revision, created_at, updated_at FROM endpoints
+            "SELECT id, app, uid, settings, off, headers, tls, revision, created_at, updated_at FROM endpoints
              WHERE deleted_at IS NULL ORDER BY id",
         )?
         .query_map([], |row| endpoint(row, &mut secrets))?
@@ -82,10 +82,11 @@ fn read_endpoint(
         settings: json(row, 3)?,
         off: read_off(row.get(4)?)?,
         sealed_headers: row.get(5)?,
+        sealed_tls: row.get(6)?,
         secrets,
-        revision: row.get(6)?,
-        created_at: row.get(7)?,
-        updated_at: row.get(8)?,
+        revision: row.get(7)?,
+        created_at: row.get(8)?,
+        updated_at: row.get(9)?,
     })
 }
 
@@ -167,8 +168,8 @@ pub(super) fn remove_app(tx: &Connection, app: AppId) -> rusqlite::Result<bool> 
 
 pub(super) fn add_endpoint(tx: &Connection, endpoint: &EndpointRecord) -> rusqlite::Result<Added> {
     let added = tx.execute(
-        "INSERT OR IGNORE INTO endpoints (id, app, uid, settings, off, headers, revision, created_at, updated_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        "INSERT OR IGNORE INTO endpoints (id, app, uid, settings, off, headers, tls, revision, created_at, updated_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
         params![
             endpoint.id,
             endpoint.app,
@@ -176,6 +177,7 @@ pub(super) fn add_endpoint(tx: &Connection, endpoint: &EndpointRecord) -> rusqli
             to_json(&endpoint.settings)?,
             endpoint.off.as_ref().map(write_off).transpose()?,
             endpoint.sealed_headers,
+            endpoint.sealed_tls,
             endpoint.revision,
             endpoint.created_at,
             endpoint.updated_at,
@@ -201,7 +203,7 @@ fn write_secrets(tx: &Connection, endpoint: &EndpointRecord) -> rusqlite::Result
 
 pub(super) fn change_endpoint(tx: &Connection, endpoint: &EndpointRecord) -> rusqlite::Result<bool> {
     let changed = tx.execute(
-        "UPDATE endpoints SET settings = ?3, off = ?4, headers = ?5, revision = ?2, updated_at = ?6
+        "UPDATE endpoints SET settings = ?3, off = ?4, headers = ?5, tls = ?6, revision = ?2, updated_at = ?7
          WHERE id = ?1 AND revision = ?2 - 1 AND deleted_at IS NULL",
         params![
             endpoint.id,
@@ -209,6 +211,7 @@ pub(super) fn change_endpoint(tx: &Connection, endpoint: &EndpointRecord) -> rus
             to_json(&endpoint.settings)?,
             endpoint.off.as_ref().map(write_off).transpose()?,
             endpoint.sealed_headers,
+            endpoint.sealed_tls,
             endpoint.updated_at,
         ],
     )?;
@@ -226,7 +229,7 @@ pub(super) fn remove_endpoint(
     tx.execute("DELETE FROM secrets WHERE endpoint = ?1", [endpoint])?;
     inspections::cancel(tx, endpoint, now)?;
     let changed = tx.execute(
-        "UPDATE endpoints SET deleted_at = ?2, headers = NULL WHERE id = ?1 AND deleted_at IS NULL",
+        "UPDATE endpoints SET deleted_at = ?2, headers = NULL, tls = NULL WHERE id = ?1 AND deleted_at IS NULL",
         params![endpoint, now],
     )?;
     Ok(changed == 1)
@@ -247,7 +250,7 @@ pub(super) fn endpoint_record(
         .collect::<rusqlite::Result<Vec<_>>>()?;
     connection
         .prepare_cached(
-            "SELECT id, app, uid, settings, off, headers, revision, created_at, updated_at FROM endpoints
+            "SELECT id, app, uid, settings, off, headers, tls, revision, created_at, updated_at FROM endpoints
              WHERE id = ?1 AND deleted_at IS NULL",
         )?
         .query_row([id], |row| endpoint(row, &mut HashMap::from([(id, secrets.clone())])))

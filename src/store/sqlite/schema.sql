@@ -16,6 +16,7 @@ CREATE TABLE endpoints (
     settings TEXT NOT NULL,
     off TEXT,
     headers BLOB,
+    tls BLOB,
     revision INTEGER NOT NULL,
     created_at INTEGER NOT NULL,
     updated_at INTEGER NOT NULL,

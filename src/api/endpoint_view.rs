@@ -1,0 +1,133 @@
+//! An endpoint as it is shown: whatever may be a credential only by its name.
+
+use crate::domain::{certificate::Certificate, endpoint::Endpoint, tls};
+use serde::Serialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Stands for the value of a header, which may be a credential.
+const REDACTED: &str = "•••";
+
+/// Where an app's events go.
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = Endpoint, example = json!({
+    "id": "ep_01jd2s0a5g000", "url": "https://hooks.bakery.example/in", "event_types": ["payment.*"],
+    "health_url": "https://hooks.bakery.example/health",
+    "contract": null, "overrides": null, "headers": { "authorization": "•••" }, "tls": null, "payload_version": null, "max_in_flight": null,
+    "description": null, "metadata": null, "status": "active", "disabled_reason": null, "disabled_at": null,
+    "created_at": "2026-11-15T09:30:00.000Z", "updated_at": "2026-11-15T09:30:00.000Z",
+}))]
+pub(super) struct EndpointView {
+    id: String,
+    #[schema(format = "uri")]
+    url: String,
+    event_types: Vec<String>,
+    contract: Option<String>,
+    #[schema(value_type = Option<Object>)]
+    overrides: Option<Value>,
+    /// Names, without their values.
+    headers: BTreeMap<String, &'static str>,
+    tls: Option<TlsView>,
+    payload_version: Option<String>,
+    max_in_flight: Option<u32>,
+    #[schema(format = "uri")]
+    health_url: Option<String>,
+    description: Option<String>,
+    #[schema(value_type = Option<Object>)]
+    metadata: Option<Value>,
+    /// `active` or `disabled`.
+    status: &'static str,
+    /// `by_hand`, or `gone`: the receiver answered 410.
+    disabled_reason: Option<&'static str>,
+    #[schema(format = DateTime)]
+    disabled_at: Option<String>,
+    #[schema(format = DateTime)]
+    created_at: String,
+    #[schema(format = DateTime)]
+    updated_at: String,
+    /// In the answer to its creation only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    secret: Option<String>,
+}
+
+impl EndpointView {
+    /// For whoever made it.
+    pub(super) fn with_secret(endpoint: &Endpoint) -> Self {
+        let secret = endpoint.secrets.last().map(|secret| secret.text.clone());
+        Self { secret, ..Self::of(endpoint) }
+    }
+
+    pub(super) fn of(endpoint: &Endpoint) -> Self {
+        let record = endpoint.record.clone();
+        let settings = record.settings;
+        Self {
+            id: record.uid,
+            url: settings.url,
+            event_types: settings.event_types,
+            contract: settings.contract,
+            overrides: settings.overrides,
+            headers: endpoint.headers.iter().map(|(name, _)| (name.clone(), REDACTED)).collect(),
+            tls: endpoint.tls.as_deref().map(TlsView::of),
+            payload_version: settings.payload_version,
+            max_in_flight: settings.max_in_flight,
+            health_url: settings.health_url,
+            description: settings.description,
+            metadata: settings.metadata,
+            status: if record.off.is_some() { "disabled" } else { "active" },
+            disabled_reason: record.off.as_ref().map(|off| off.reason.name()),
+            disabled_at: record.off.map(|off| off.at.rfc3339_millis()),
+            created_at: record.created_at.rfc3339_millis(),
+            updated_at: record.updated_at.rfc3339_millis(),
+            secret: None,
+        }
+    }
+}
+
+/// Certificates in PEM. A client certificate and its key belong together; `ca` is trusted instead of the public authorities.
+#[derive(utoipa::ToSchema)]
+#[expect(dead_code, reason = "describes what the domain reads")]
+pub(super) struct EndpointTls {
+    /// Ours, then those that lead to its authority.
+    client_certificate: Option<String>,
+    /// PKCS#8, PKCS#1 or SEC1, without a passphrase.
+    client_key: Option<String>,
+    /// One or more authorities. The receiver's certificate must lead to one of them; no other is trusted.
+    ca: Option<String>,
+}
+
+/// An endpoint's certificates, without the key.
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = ShownTls)]
+pub(super) struct TlsView {
+    client_certificate: Option<CertificateView>,
+    /// Empty: the public authorities.
+    ca: Vec<CertificateView>,
+}
+
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = Certificate, example = json!({
+    "subject": "CN=posthaste, O=Example", "expires_at": "2027-11-15T09:30:00.000Z",
+    "fingerprint": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+}))]
+struct CertificateView {
+    subject: String,
+    #[schema(format = DateTime)]
+    expires_at: String,
+    /// SHA-256 of the certificate, in hex.
+    fingerprint: String,
+}
+
+impl TlsView {
+    fn of(tls: &tls::EndpointTls) -> Self {
+        let view = |certificate: &Certificate| CertificateView {
+            subject: certificate.subject.clone(),
+            expires_at: certificate.expires_at.rfc3339_millis(),
+            fingerprint: certificate.fingerprint.clone(),
+        };
+        Self {
+            client_certificate: tls.client_certificate.as_ref().map(view),
+            ca: tls.authorities.iter().map(view).collect(),
+        }
+    }
+}

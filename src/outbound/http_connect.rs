@@ -1,0 +1,129 @@
+//! CONNECT, as HTTP proxies understand it: one request, one bounded answer, and not a byte more.
+//!
+//! Which answers are about the receiver is decided in `meaning` and written down in docs/decisions/0009.
+
+use super::{
+    fault::Fault,
+    layered::Link,
+    proxy::{Goal, broke_off},
+};
+use crate::domain::{outcome::Class, proxy::Credentials};
+use base64::{Engine, prelude::BASE64_STANDARD};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+const HEAD_BYTES_MAX: usize = 16 * 1024;
+const END: &[u8] = b"\r\n\r\n";
+
+/// Asks for a tunnel to `goal`.
+pub(super) async fn ask(
+    link: &mut Link,
+    goal: &Goal<'_>,
+    credentials: Option<&Credentials>,
+) -> Result<(), Fault> {
+    let authorization = credentials.map_or_else(String::new, |Credentials { user, password }| {
+        let encoded = BASE64_STANDARD.encode(format!("{user}:{password}"));
+        format!("proxy-authorization: Basic {encoded}\r\n")
+    });
+    let version = env!("CARGO_PKG_VERSION");
+    let request = format!(
+        "CONNECT {goal} HTTP/1.1\r\nhost: {goal}\r\nuser-agent: posthaste/{version}\r\n{authorization}\r\n"
+    );
+    let sent = async {
+        link.write_all(request.as_bytes()).await?;
+        link.flush().await
+    };
+    sent.await.map_err(|error| broke_off(&error))?;
+    meaning(&head(link).await?)
+}
+
+/// Everything up to the empty line, and nothing after it: a receiver waits to be spoken to.
+async fn head(link: &mut Link) -> Result<Vec<u8>, Fault> {
+    let mut answer = Vec::with_capacity(512);
+    loop {
+        let read = link.read_buf(&mut answer).await.map_err(|error| broke_off(&error))?;
+        let end = answer.windows(END.len()).position(|window| window == END);
+        match end {
+            Some(at) if at + END.len() == answer.len() => return Ok(answer),
+            // What follows a refusal is its explanation, which nobody reads.
+            Some(at) if status(&answer).is_some_and(|status| !is_success(status)) => {
+                answer.truncate(at + END.len());
+                return Ok(answer);
+            }
+            Some(_) => return Err(Fault::proxy("sent more than its answer")),
+            None if read == 0 => return Err(Fault::proxy("closed the connection instead of answering")),
+            None if answer.len() > HEAD_BYTES_MAX => return Err(Fault::proxy("sent an answer without end")),
+            None => {}
+        }
+    }
+}
+
+fn is_success(status: u16) -> bool {
+    (200..300).contains(&status)
+}
+
+fn status(head: &[u8]) -> Option<u16> {
+    let rest = head.strip_prefix(b"HTTP/1.1 ").or_else(|| head.strip_prefix(b"HTTP/1.0 "))?;
+    let (digits, rest) = rest.split_first_chunk::<3>()?;
+    let ends = rest.starts_with(b" ") || rest.starts_with(b"\r\n");
+    let is_status = ends && digits.iter().all(u8::is_ascii_digit);
+    is_status.then(|| std::str::from_utf8(digits).ok()?.parse().ok())?
+}
+
+fn meaning(head: &[u8]) -> Result<(), Fault> {
+    let Some(status) = status(head) else { return Err(Fault::proxy("does not speak HTTP")) };
+    match status {
+        _ if is_success(status) => Ok(()),
+        403 => Err(refused(status)),
+        407 if is_from_smokescreen(head) => Err(refused(status)),
+        401 | 407 => Err(Fault::proxy("does not accept our credentials")),
+        502..=504 => Err(Fault::new(
+            Class::Connect,
+            format!("the proxy could not reach the host (it answered {status})"),
+        )),
+        _ => Err(Fault::proxy(format!("answered {status} instead of opening a tunnel"))),
+    }
+}
+
+fn refused(status: u16) -> Fault {
+    Fault::new(Class::AddressRefused, format!("the proxy does not allow the address (it answered {status})"))
+}
+
+/// Smokescreen refuses an address with 407, and says why in a header of its own.
+fn is_from_smokescreen(head: &[u8]) -> bool {
+    const NAME: &[u8] = b"x-smokescreen-error:";
+    head.split(|byte| *byte == b'\n')
+        .any(|line| line.get(..NAME.len()).is_some_and(|name| name.eq_ignore_ascii_case(NAME)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_a_proxy_says_about_the_receiver_is_the_receivers() {
+        let class = |answer: &str| meaning(answer.as_bytes()).map_err(|fault| fault.class);
+        for answer in ["HTTP/1.1 200 Connection established\r\n\r\n", "HTTP/1.0 204\r\n\r\n"] {
+            assert_eq!(class(answer), Ok(()), "{answer}");
+        }
+        for (answer, expected) in [
+            ("HTTP/1.1 502 Bad Gateway\r\n\r\n", Class::Connect),
+            ("HTTP/1.1 503 No\r\n\r\n", Class::Connect),
+            ("HTTP/1.1 504\r\n\r\n", Class::Connect),
+            ("HTTP/1.1 403 Forbidden\r\n\r\n", Class::AddressRefused),
+            ("HTTP/1.1 407 Request rejected\r\nX-Smokescreen-Error: no\r\n\r\n", Class::AddressRefused),
+            ("HTTP/1.1 407 No\r\nproxy-authenticate: Basic\r\n\r\n", Class::Local),
+            ("HTTP/1.1 407 No\r\n\r\n", Class::Local),
+            ("HTTP/1.1 401 No\r\n\r\n", Class::Local),
+            ("HTTP/1.1 500 Oops\r\n\r\n", Class::Local),
+            ("HTTP/1.1 405 Not here\r\n\r\n", Class::Local),
+            ("HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1/\r\n\r\n", Class::Local),
+            ("HTTP/1.1 100 Continue\r\n\r\n", Class::Local),
+            ("HTTP/2 200\r\n\r\n", Class::Local),
+            ("HTTP/1.1 2000 No\r\n\r\n", Class::Local),
+            ("HTTP/1.1 2x0 No\r\n\r\n", Class::Local),
+            ("", Class::Local),
+        ] {
+            assert_eq!(class(answer), Err(expected), "{answer}");
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! The operator's proxy: the way to it, and what to make of a tunnel that it does not open.
+//!
+//! The one thing to know: what goes wrong up to the moment when the proxy knows where to is our own fault; what it then
+//! says about the receiver is the receiver's. It is always a tunnel, also for plain HTTP.
+
+use super::{
+    fault::Fault,
+    http_connect,
+    layered::{Layered, Link, Socket},
+    progress::{Phase, Progress},
+    resolve::Resolve,
+    socks, tls,
+};
+use crate::domain::{
+    address::Vetted,
+    outcome::Class,
+    proxy::{Proxy, ProxyKind},
+    target::Host,
+};
+use std::{
+    fmt, io,
+    net::{IpAddr, SocketAddr},
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+use tokio::{
+    net::TcpStream,
+    time::{Instant, timeout},
+};
+use tokio_rustls::TlsConnector;
+
+/// A proxy that is not reached by then is down, however long the attempt may last.
+const REACHED_WITHIN: Duration = Duration::from_secs(10);
+/// One of several addresses of the proxy.
+const ADDRESS_ANSWERS_WITHIN: Duration = Duration::from_secs(3);
+/// For how long the proxy's own name is not looked up again.
+const ADDRESSES_LAST: Duration = Duration::from_secs(10);
+
+/// Where a connection is to lead.
+pub(super) enum Goal<'a> {
+    Address(Vetted),
+    /// For a proxy that looks names up itself.
+    Name(&'a str, u16),
+}
+
+impl Goal<'_> {
+    pub(super) fn address(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Address(vetted) => Some(vetted.address()),
+            Self::Name(..) => None,
+        }
+    }
+}
+
+impl fmt::Display for Goal<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(vetted) => write!(f, "{}", vetted.address()),
+            Self::Name(name, port) => write!(f, "{name}:{port}"),
+        }
+    }
+}
+
+pub(super) struct Gateway {
+    proxy: Proxy,
+    resolves: bool,
+    tls: TlsConnector,
+    found: Mutex<Option<(Vec<IpAddr>, Instant)>>,
+}
+
+impl Gateway {
+    pub(super) fn new(proxy: Proxy, resolves: bool, tls: TlsConnector) -> Self {
+        Self { proxy, resolves, tls, found: Mutex::default() }
+    }
+
+    /// Whether names are for the proxy to look up.
+    pub(super) fn resolves(&self) -> bool {
+        self.resolves
+    }
+
+    /// A link to `goal` through the proxy, on which nothing was sent yet.
+    pub(super) async fn tunnel(
+        &self,
+        resolver: &dyn Resolve,
+        goal: &Goal<'_>,
+        progress: &mut Progress,
+    ) -> Result<Link, Fault> {
+        progress.phase = Phase::ReachingProxy;
+        let greeted = timeout(REACHED_WITHIN, self.greet(resolver)).await;
+        let mut link = greeted.unwrap_or_else(|_| Err(Fault::proxy("did not answer in time")))?;
+        // From here on it is the receiver that is waited for.
+        progress.phase = Phase::Connecting;
+        match self.proxy.kind {
+            ProxyKind::Http | ProxyKind::Https => {
+                http_connect::ask(&mut link, goal, self.proxy.credentials.as_ref()).await?;
+            }
+            ProxyKind::Socks5 => socks::ask(&mut link, goal).await?,
+        }
+        // Receivers wait to be spoken to: whatever is there already was not sent by one.
+        if matches!(&link, Layered::Plain(_)) && !link.is_silent() {
+            return Err(Fault::proxy("closed the tunnel, or sent more than its answer"));
+        }
+        Ok(link)
+    }
+
+    /// A link to the proxy itself, as far as it goes without saying where to.
+    async fn greet(&self, resolver: &dyn Resolve) -> Result<Link, Fault> {
+        let stream = self.reach(resolver).await?;
+        Ok(match self.proxy.kind {
+            ProxyKind::Http => Layered::Plain(stream),
+            ProxyKind::Https => {
+                let secured = tls::secure(&self.tls, &self.proxy.host, stream).await;
+                Layered::Tls(secured.map_err(|fault| Fault::proxy(format!("fails in TLS: {}", fault.words)))?)
+            }
+            ProxyKind::Socks5 => {
+                let mut link = Layered::Plain(stream);
+                socks::greet(&mut link, self.proxy.credentials.as_ref()).await?;
+                link
+            }
+        })
+    }
+
+    async fn reach(&self, resolver: &dyn Resolve) -> Result<TcpStream, Fault> {
+        let addresses = self.addresses(resolver).await?;
+        let mut last = Fault::proxy("has no address");
+        for (tried, ip) in addresses.iter().enumerate() {
+            let connecting = TcpStream::connect((*ip, self.proxy.port));
+            let connected = if tried + 1 == addresses.len() {
+                connecting.await
+            } else {
+                let ended = timeout(ADDRESS_ANSWERS_WITHIN, connecting).await;
+                ended.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+            };
+            match connected.and_then(|stream| stream.set_nodelay(true).map(|()| stream)) {
+                Ok(stream) => return Ok(stream),
+                Err(error) => last = unreached(&error),
+            }
+        }
+        Err(last)
+    }
+
+    /// The operator chose them, so no policy is asked.
+    async fn addresses(&self, resolver: &dyn Resolve) -> Result<Vec<IpAddr>, Fault> {
+        let name = match &self.proxy.host {
+            Host::Address(ip) => return Ok(vec![*ip]),
+            Host::Name(name) => name,
+        };
+        let known = self.found.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some((addresses, found_at)) = known
+            && found_at.elapsed() < ADDRESSES_LAST
+        {
+            return Ok(addresses);
+        }
+        let found = resolver.resolve(name).await;
+        let found = found.map_err(|error| Fault::proxy(format!("cannot be looked up: {error}")))?;
+        let now = Instant::now();
+        *self.found.lock().unwrap_or_else(PoisonError::into_inner) = Some((found.clone(), now));
+        Ok(found)
+    }
+}
+
+fn unreached(error: &io::Error) -> Fault {
+    match Fault::io(error) {
+        local @ Fault { class: Class::Local, .. } => local,
+        fault => Fault::proxy(format!("cannot be reached: {}", fault.words)),
+    }
+}
+
+/// It broke off in the middle of its part.
+pub(super) fn broke_off(error: &io::Error) -> Fault {
+    match Fault::io(error) {
+        local @ Fault { class: Class::Local, .. } => local,
+        _ => Fault::proxy("closed the connection instead of answering"),
+    }
+}

@@ -1,0 +1,130 @@
+//! SOCKS5 (RFC 1928, and RFC 1929 for user and password), the part that a client needs to open one tunnel.
+
+use super::{
+    fault::Fault,
+    layered::Link,
+    proxy::{Goal, broke_off},
+};
+use crate::domain::{outcome::Class, proxy::Credentials};
+use std::net::IpAddr;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+const VERSION: u8 = 5;
+const NO_AUTHENTICATION: u8 = 0;
+const USER_AND_PASSWORD: u8 = 2;
+const CONNECT: u8 = 1;
+const IPV4: u8 = 1;
+const NAME: u8 = 3;
+const IPV6: u8 = 4;
+
+/// Says who we are. Where credentials are set, a proxy that does not ask for them is not used.
+pub(super) async fn greet(link: &mut Link, credentials: Option<&Credentials>) -> Result<(), Fault> {
+    let method = if credentials.is_some() { USER_AND_PASSWORD } else { NO_AUTHENTICATION };
+    send(link, &[VERSION, 1, method]).await?;
+    let [version, chosen] = receive(link).await?;
+    if version != VERSION {
+        return Err(Fault::proxy("does not speak SOCKS5"));
+    }
+    if chosen != method {
+        return Err(Fault::proxy(match credentials {
+            Some(_) => "does not take a user and password",
+            None => "asks for credentials, and none are set",
+        }));
+    }
+    let Some(Credentials { user, password }) = credentials else { return Ok(()) };
+    let mut message = vec![1, user.len() as u8];
+    message.extend_from_slice(user.as_bytes());
+    message.push(password.len() as u8);
+    message.extend_from_slice(password.as_bytes());
+    send(link, &message).await?;
+    let [_, status] = receive(link).await?;
+    if status == 0 { Ok(()) } else { Err(Fault::proxy("does not accept our credentials")) }
+}
+
+/// Asks for a tunnel to `goal`.
+pub(super) async fn ask(link: &mut Link, goal: &Goal<'_>) -> Result<(), Fault> {
+    let mut message = vec![VERSION, CONNECT, 0];
+    let port = match goal {
+        Goal::Address(vetted) => {
+            match vetted.address().ip() {
+                IpAddr::V4(ip) => {
+                    message.push(IPV4);
+                    message.extend_from_slice(&ip.octets());
+                }
+                IpAddr::V6(ip) => {
+                    message.push(IPV6);
+                    message.extend_from_slice(&ip.octets());
+                }
+            }
+            vetted.address().port()
+        }
+        Goal::Name(name, port) => {
+            let length = u8::try_from(name.len());
+            message.extend_from_slice(&[
+                NAME,
+                length.map_err(|_| Fault::proxy("cannot be told so long a name"))?,
+            ]);
+            message.extend_from_slice(name.as_bytes());
+            *port
+        }
+    };
+    message.extend_from_slice(&port.to_be_bytes());
+    send(link, &message).await?;
+    let [version, reply, _, kind] = receive(link).await?;
+    if version != VERSION {
+        return Err(Fault::proxy("does not speak SOCKS5"));
+    }
+    meaning(reply)?;
+    // The address that the proxy itself used, which says nothing to us.
+    match kind {
+        IPV4 => drop(receive::<6>(link).await?),
+        IPV6 => drop(receive::<18>(link).await?),
+        NAME => {
+            let [length] = receive(link).await?;
+            for _ in 0..usize::from(length) + 2 {
+                receive::<1>(link).await?;
+            }
+        }
+        _ => return Err(Fault::proxy("does not speak SOCKS5")),
+    }
+    Ok(())
+}
+
+fn meaning(reply: u8) -> Result<(), Fault> {
+    match reply {
+        0 => Ok(()),
+        2 => Err(Fault::new(Class::AddressRefused, "the proxy does not allow the address")),
+        3 => Err(Fault::new(Class::Connect, "the proxy knows no way to the host's network")),
+        4 | 6 => Err(Fault::new(Class::Connect, "the proxy could not reach the host")),
+        5 => Err(Fault::new(Class::Connect, "connection refused, says the proxy")),
+        _ => Err(Fault::proxy(format!("failed (SOCKS reply {reply})"))),
+    }
+}
+
+async fn send(link: &mut Link, message: &[u8]) -> Result<(), Fault> {
+    link.write_all(message).await.map_err(|error| broke_off(&error))
+}
+
+async fn receive<const N: usize>(link: &mut Link) -> Result<[u8; N], Fault> {
+    let mut bytes = [0; N];
+    link.read_exact(&mut bytes).await.map_err(|error| broke_off(&error))?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_a_proxy_says_about_the_receiver_is_the_receivers() {
+        let class = |reply| meaning(reply).map_err(|fault| fault.class);
+        assert_eq!(class(0), Ok(()));
+        assert_eq!(class(2), Err(Class::AddressRefused));
+        for reply in 3..=6 {
+            assert_eq!(class(reply), Err(Class::Connect), "{reply}");
+        }
+        for reply in [1, 7, 8, 9, 255] {
+            assert_eq!(class(reply), Err(Class::Local), "{reply}");
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! What an endpoint may hold: checked against its contract, the address policy and who asks, before any of it is stored.
+
+use super::{
+    Caller, Error, Service,
+    apps::{check_metadata, check_text},
+};
+use crate::domain::{
+    app::App,
+    contract::Contract,
+    endpoint::{EndpointRecord, EndpointSettings},
+    event_type::{VERSION_NAME_FORM, is_version_name},
+    key::Scope,
+    static_headers,
+    subscription::Patterns,
+    target::Target,
+    time::Timestamp,
+    tls::{EndpointTls, TlsDocument},
+};
+use serde_json::{Map, Value};
+
+impl Service {
+    pub(super) fn check_settings(&self, settings: &EndpointSettings) -> Result<(), Error> {
+        Patterns::parse(&settings.event_types)?;
+        if settings.payload_version.as_deref().is_some_and(|version| !is_version_name(version)) {
+            return Err(Error::field("payload_version", format!("must be {VERSION_NAME_FORM}")));
+        }
+        let most = self.limits.in_flight_max;
+        if settings.max_in_flight.is_some_and(|hands| !(1..=most).contains(&hands)) {
+            return Err(Error::field("max_in_flight", format!("must be 1 to {most}")));
+        }
+        if let Some(description) = &settings.description {
+            check_text("description", description, 1000)?;
+        }
+        check_metadata(settings.metadata.as_ref())
+    }
+
+    /// Puts both URLs into their canonical spelling, if the policy and the contract let them be called.
+    pub(super) fn check_urls(
+        &self,
+        settings: &mut EndpointSettings,
+        contract: &Contract,
+    ) -> Result<(), Error> {
+        settings.url = self.check_url("url", &settings.url, contract)?;
+        self.check_health_url(settings, contract)
+    }
+
+    pub(super) fn check_health_url(
+        &self,
+        settings: &mut EndpointSettings,
+        contract: &Contract,
+    ) -> Result<(), Error> {
+        if let Some(url) = &settings.health_url {
+            settings.health_url = Some(self.check_url("health_url", url, contract)?);
+        }
+        Ok(())
+    }
+
+    fn check_url(&self, field: &str, url: &str, contract: &Contract) -> Result<String, Error> {
+        let target = Target::parse(url, &self.addresses).map_err(|error| Error::field(field, error))?;
+        if !target.is_https() && contract.https_only.unwrap_or(self.limits.https_only) {
+            return Err(Error::field(field, "must start with https://"));
+        }
+        Ok(target.as_str().to_owned())
+    }
+
+    pub(super) fn seal_headers(
+        &self,
+        app: &App,
+        record: &EndpointRecord,
+        headers: Option<&[(String, String)]>,
+        contract: &Contract,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        let Some(headers) = headers.filter(|headers| !headers.is_empty()) else { return Ok(None) };
+        check_headers(headers, contract)?;
+        let document = serde_json::to_vec(headers).map_err(|error| Error::Internal(error.to_string()))?;
+        self.seal(app, record, &document).map(Some)
+    }
+
+    pub(super) fn seal_tls(
+        &self,
+        app: &App,
+        record: &EndpointRecord,
+        given: &Map<String, Value>,
+        now: Timestamp,
+    ) -> Result<Vec<u8>, Error> {
+        let document = TlsDocument::read(given)?;
+        EndpointTls::read(&document)?.check_times(now)?;
+        let document = serde_json::to_vec(&document).map_err(|error| Error::Internal(error.to_string()))?;
+        self.seal(app, record, &document)
+    }
+}
+
+pub(super) fn check_headers(headers: &[(String, String)], contract: &Contract) -> Result<(), Error> {
+    let pairs = headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    Ok(static_headers::check_all(pairs, contract)?)
+}
+
+/// Certificates are the operator's. So is where an endpoint leads that has one: whoever could lead it elsewhere would
+/// speak there in the operator's name.
+pub(super) fn must_be_operator(caller: Caller, field: &str, detail: &str) -> Result<(), Error> {
+    match caller.scope {
+        Scope::Admin => Ok(()),
+        Scope::App(_) | Scope::Publish(_) | Scope::Read(_) => {
+            Err(Error::Forbidden { detail: detail.to_owned(), field: Some(field.to_owned()) })
+        }
+    }
+}
+
+/// A certificate that is never shown would only look like protection.
+pub(super) fn check_tls_is_used(record: &EndpointRecord) -> Result<(), Error> {
+    if record.sealed_tls.is_some() && !record.settings.url.starts_with("https://") {
+        return Err(Error::field("tls", "needs a url that starts with https://"));
+    }
+    Ok(())
+}

@@ -1,0 +1,138 @@
+//! The encryption key is replaced in the background: whatever was sealed with an older key is sealed anew with the first.
+//!
+//! Nothing has to be remembered: each sealed thing names its key, so after a crash the rest is found again. A change of the
+//! endpoint meanwhile wins, because what is sealed anew is stored only over the revision it was read from.
+
+use super::{Error, Service};
+use crate::{
+    domain::{
+        app::App,
+        endpoint::{Endpoint, EndpointRecord},
+        id::EndpointId,
+        seal::SealError,
+    },
+    world::Shutdown,
+};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+/// Between two endpoints, so that deliveries never wait behind it: about a minute for ten thousand.
+const PAUSE: Duration = Duration::from_millis(5);
+const PAUSE_AFTER_ERROR: Duration = Duration::from_secs(10);
+
+impl Service {
+    /// Until everything is sealed with the first key, or told to stop.
+    pub async fn run_resealing(&self, stop: Shutdown) {
+        tokio::select! {
+            biased;
+            () = stop.soft() => {}
+            () = self.reseal_everything() => {}
+        }
+    }
+
+    async fn reseal_everything(&self) {
+        let mut endpoints = 0;
+        loop {
+            let stale = self.stale_endpoints();
+            if stale.is_empty() {
+                break;
+            }
+            for endpoint in stale {
+                let pause = match self.reseal(endpoint).await {
+                    Ok(()) => PAUSE,
+                    Err(error) => {
+                        tracing::warn!(%error, %endpoint, "could not seal an endpoint's secrets with the new key");
+                        PAUSE_AFTER_ERROR
+                    }
+                };
+                endpoints += 1;
+                self.clock.sleep_until(self.clock.now().plus(pause)).await;
+            }
+        }
+        let unneeded: Vec<&str> = self.keyring.ids().skip(1).collect();
+        if !unneeded.is_empty() {
+            let key = self.keyring.first();
+            tracing::info!(
+                key,
+                ?unneeded,
+                endpoints,
+                "everything is sealed with the first encryption key; the others are needed only for older backups"
+            );
+        }
+    }
+
+    fn stale_endpoints(&self) -> Vec<EndpointId> {
+        let mut stale = Vec::new();
+        self.each_endpoint(|endpoint| {
+            if self.is_stale(&endpoint.record) {
+                stale.push(endpoint.id());
+            }
+        });
+        stale
+    }
+
+    pub(super) fn each_endpoint(&self, mut look: impl FnMut(&Endpoint)) {
+        for app in self.directory.apps() {
+            let Some(entry) = self.directory.app_by_id(app.id) else { continue };
+            entry.endpoints().iter().for_each(|endpoint| look(endpoint));
+        }
+    }
+
+    fn is_stale(&self, record: &EndpointRecord) -> bool {
+        record.sealed().any(|sealed| self.keyring.key_of(sealed) != Ok(self.keyring.first()))
+    }
+
+    /// One endpoint; if somebody else changes it at the same time it is left for the next round.
+    async fn reseal(&self, id: EndpointId) -> Result<(), Error> {
+        let Some(found) = self.directory.endpoint(id) else { return Ok(()) };
+        // In the order in which whoever changes an endpoint takes them.
+        let _app_turn = self.app_turns.take(found.record.app.as_i64()).await;
+        let _turn = self.endpoint_turns.take(id.as_i64()).await;
+        let Some(current) = self.directory.endpoint(id) else { return Ok(()) };
+        let Some(entry) = self.directory.app_by_id(current.record.app) else { return Ok(()) };
+        let app = entry.app();
+        let mut record = current.record.clone();
+        self.seal_anew(&app, &mut record)?;
+        if record == current.record {
+            return Ok(());
+        }
+        record.revision += 1;
+        let resealed = Arc::new(self.ready(&app, record)?);
+        let stored = if self.registry.change_endpoint(resealed.record.clone(), None).await? {
+            resealed
+        } else {
+            let Some(record) = self.registry.endpoint(id).await? else { return Ok(()) };
+            Arc::new(self.ready(&app, record)?)
+        };
+        self.put_in_force(&app, stored).await.map(|_| ())
+    }
+
+    fn seal_anew(&self, app: &App, record: &mut EndpointRecord) -> Result<(), Error> {
+        let place = record.clone();
+        for sealed in record.sealed_mut() {
+            if self.keyring.key_of(sealed) != Ok(self.keyring.first()) {
+                *sealed = self.seal(app, &place, &self.open(app, &place, sealed)?)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Before anything else is done with them: a missing key is said once, by its id, and not endpoint by endpoint.
+    pub(super) fn check_keys_are_given(&self, endpoints: &[EndpointRecord]) -> Result<(), Error> {
+        let mut missing: BTreeMap<String, usize> = BTreeMap::new();
+        for sealed in endpoints.iter().flat_map(EndpointRecord::sealed) {
+            if let Err(SealError::UnknownKey(id)) = self.keyring.key_of(sealed) {
+                *missing.entry(id).or_default() += 1;
+            }
+        }
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let missing: Vec<_> =
+            missing.iter().map(|(id, count)| format!("\"{id}\" ({count} secrets)")).collect();
+        Err(Error::Internal(format!(
+            "encryption_key: these keys are still needed and were not given: {}; add them behind the first one, \
+             separated by commas",
+            missing.join(", ")
+        )))
+    }
+}

@@ -1,0 +1,35 @@
+//! What a process says about itself, to its operator alone.
+
+use crate::world::World;
+use serde_json::{Value, json};
+
+#[tokio::test]
+async fn an_operator_sees_what_the_process_runs_with_and_nobody_else_does() {
+    let world = World::start().await;
+    let app = world.app().await;
+    let own = world.by_its_key(&app).await;
+    own.api.get("/v1/system").await.refused(403, "forbidden");
+    app.endpoint("https://hooks.example.com/", json!({ "headers": { "x-a": "1" } })).await;
+    let system = world.admin.get("/v1/system").await.is(200);
+    assert_eq!(system["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(system["store"]["kind"], "sqlite");
+    assert_eq!(system["egress"], json!({ "proxy": null, "proxy_resolves": false }));
+    let encryption = &system["encryption"];
+    assert_eq!(encryption["rotating"], false);
+    assert_eq!(
+        encryption["sealed"],
+        json!([{ "key": encryption["key"], "count": 2 }]),
+        "a secret and the headers"
+    );
+}
+
+#[tokio::test]
+async fn the_proxy_is_shown_without_its_credentials() {
+    let proxy = [("PROXY", "socks5://user:marker@proxy.internal:1080"), ("PROXY_RESOLVES", "true")];
+    let world = World::start_with(&proxy).await;
+    let system = world.admin.get("/v1/system").await;
+    let shown = json!({ "proxy": "socks5://proxy.internal:1080", "proxy_resolves": true });
+    assert_eq!(system.is(200)["egress"], shown);
+    assert!(!system.text().contains("marker"));
+    assert_ne!(system.is(200)["started_at"], Value::Null);
+}
