@@ -7,6 +7,7 @@ use crate::{
         directory::Directory,
         id::{DeliveryId, EndpointId, EventId, Ids},
         replay::{Replay, Selection},
+        storage::Storage,
         time::Timestamp,
     },
     store::{
@@ -21,7 +22,7 @@ use tokio::sync::Notify;
 const PAGE_MAX: usize = 64;
 /// Before a lane without room is asked again.
 const NO_ROOM_PAUSE: Duration = Duration::from_millis(10);
-/// After a store error.
+/// After a store error, and while there is no room for more.
 const PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) struct Replayer {
@@ -34,6 +35,7 @@ pub(super) struct Replayer {
     pub(super) ids: Ids,
     /// Rung when a replay was begun, resumed, paused or cancelled.
     pub(super) asked: Arc<Notify>,
+    pub(super) storage: Arc<Storage>,
     pub(super) under_way: Vec<UnderWay>,
 }
 
@@ -120,6 +122,10 @@ impl Replayer {
         replay: &Replay,
         now: Timestamp,
     ) -> Result<Option<(Replay, Timestamp)>, StoreError> {
+        // What was begun goes on by itself once there is room again.
+        if self.storage.refusal().is_some() {
+            return Ok(Some((replay.clone(), now.plus(PAUSE))));
+        }
         let most = self.room(replay).min(PAGE_MAX).min(replay.per_second as usize);
         if most == 0 {
             return Ok(Some((replay.clone(), now.plus(NO_ROOM_PAUSE))));

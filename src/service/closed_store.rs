@@ -15,6 +15,7 @@ use crate::{
         key::Key,
         port::{Carried, Hand, Hands},
         replay::{Replay, ReplayState},
+        retention::Keeps,
         seal::Keyring,
         time::Timestamp,
     },
@@ -25,6 +26,7 @@ use crate::{
         ledger::{Accepted, Ask, Asked, NewEvent, Ordered, Record, Refilled, Settle, Want},
         registry::{Added, EndpointName, Everything},
         replays::{ReplayChanged, ReplayPage, SourceSearch, Sources},
+        retention::{Expired, Ranges},
     },
     world::{SeededEntropy, SystemClock},
 };
@@ -48,6 +50,7 @@ pub(crate) fn service() -> Service {
         addresses: AddressPolicy::default(),
         limits: Limits::default(),
         tally: Arc::default(),
+        storage: Arc::default(),
     });
     service.directory.put_key(service.key_of_settings(ADMIN_KEY));
     service
@@ -88,6 +91,9 @@ impl Ledger for Closed {
         closed()
     }
     fn erase_data(&self, _: AppId, _: EventId, _: Option<Entry>) -> Reply<'_, bool> {
+        closed()
+    }
+    fn expire(&self, _: Ranges, _: Arc<dyn Keeps>, _: Timestamp) -> Reply<'_, Expired> {
         closed()
     }
     fn begin_replay(&self, _: Replay, _: Option<Entry>) -> Reply<'_, ()> {

@@ -7,6 +7,7 @@ pub mod apps;
 pub mod audit;
 #[cfg(test)]
 pub(crate) mod closed_store;
+mod compose;
 mod contracts;
 pub mod deliveries;
 pub mod endpoints;
@@ -22,6 +23,7 @@ pub mod publish;
 pub mod readiness;
 pub mod replays;
 mod resolve;
+pub mod room;
 pub mod secrets;
 pub mod shown;
 pub mod start;
@@ -44,6 +46,7 @@ use crate::{
         key::{KEY_OF_SETTINGS, Scope},
         port::Hands,
         seal::Keyring,
+        storage::Storage,
         tally::Tally,
         time::Timestamp,
     },
@@ -88,6 +91,7 @@ pub struct Parts {
     pub addresses: AddressPolicy,
     pub limits: Limits,
     pub tally: Arc<Tally>,
+    pub storage: Arc<Storage>,
 }
 
 pub struct Service {
@@ -104,6 +108,7 @@ pub struct Service {
     addresses: AddressPolicy,
     limits: Limits,
     tally: Arc<Tally>,
+    storage: Arc<Storage>,
     readiness: Readiness,
     app_turns: Turns,
     endpoint_turns: Turns,
@@ -140,6 +145,7 @@ impl Service {
             addresses: parts.addresses,
             limits: parts.limits,
             tally: parts.tally,
+            storage: parts.storage,
             readiness: Readiness::default(),
             app_turns: Turns::default(),
             endpoint_turns: Turns::default(),

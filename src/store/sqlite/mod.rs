@@ -14,8 +14,10 @@ mod open;
 mod readers;
 mod registry;
 mod replays;
+mod retention;
 mod row;
 mod seams;
+mod upkeep;
 mod work;
 mod writer;
 
@@ -30,7 +32,7 @@ use readers::Readers;
 use rusqlite::Connection;
 use std::{
     fs::File,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, OnceLock, PoisonError},
     thread::JoinHandle,
     time::Duration,
@@ -46,6 +48,8 @@ pub struct SqliteStore {
     engine_readers: Readers,
     thread: Mutex<Option<JoinHandle<()>>>,
     checkpointer: Mutex<Option<Checkpointer>>,
+    /// `None` in memory.
+    path: Option<PathBuf>,
     _lock: Option<File>,
 }
 
@@ -87,6 +91,7 @@ impl SqliteStore {
             engine_readers: Readers::on_file(path),
             thread: Mutex::new(Some(started)),
             checkpointer: Mutex::new(Some(checkpointer)),
+            path: Some(path.to_owned()),
             _lock: Some(opened.lock),
         })
     }
@@ -108,6 +113,7 @@ impl SqliteStore {
             engine_readers: Readers::through_the_writer(),
             thread: Mutex::new(None),
             checkpointer: Mutex::new(None),
+            path: None,
             _lock: None,
         };
         Ok((store, writer))

@@ -281,6 +281,15 @@ fn backfill_event(
     now: Timestamp,
 ) -> rusqlite::Result<Result<Delivery, String>> {
     let Some(endpoint) = replay.selection.endpoint() else { return Ok(Err("there is no endpoint".into())) };
+    let data: Option<u32> = tx
+        .prepare_cached("SELECT length(data) FROM events WHERE id = ?1")?
+        .query_row([event], |row| row.get(0))
+        .optional()?;
+    match data {
+        None => return Ok(Err(format!("{event} is gone by now"))),
+        Some(0) => return Ok(Err(format!("the data of {event} was erased by now"))),
+        Some(_) => {}
+    }
     if has_delivery(tx, event, endpoint)? {
         return Ok(Err(format!("{event} has a delivery to the endpoint by now")));
     }
