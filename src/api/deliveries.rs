@@ -298,6 +298,7 @@ pub(super) async fn retry_delivery(
     responses(
         (status = 202, description = "The delivery, or the new one", body = DeliveryView),
         (status = 409, description = "It has not ended, or its endpoint was deleted"),
+        (status = 507, description = "There is no room for a new one"),
     ),
 )]
 pub(super) async fn replay_delivery(

@@ -44,6 +44,8 @@ pub(crate) enum Promise {
     WrongEnd,
     /// The same id gives the same event; no 202 without a commit.
     Accept,
+    /// Nothing goes before its time or before it has ended, and what is kept no longer goes.
+    Kept,
     /// What is in memory agrees with the store, and every hand comes back.
     House,
 }

@@ -140,7 +140,12 @@ fn carry_out(
     if fate.event == EventFate::Goes {
         return remove(tx, found, expired);
     }
+    let done = |expired: &Expired| expired.ended.len() as u64 + expired.deliveries + expired.attempts;
+    let before = done(expired);
     for (FoundDelivery { id, endpoint, .. }, fate) in found.deliveries.iter().zip(&fate.deliveries) {
+        if done(expired) - before >= STEP_ROWS as u64 {
+            return Ok(false);
+        }
         match fate {
             DeliveryFate::Stays => {}
             DeliveryFate::LosesHistory => expired.attempts += remove_attempts(tx, *id)?,
