@@ -267,11 +267,7 @@ mod tests {
             (Error::PublishedBefore { event: "evt_1".into() }, 409, "published_before"),
             (Error::Conflict(String::new()), 409, "conflict"),
             (Error::Overloaded, 429, "overloaded"),
-            (
-                Error::Full(Full::Store { used_bytes: 1, store_bytes_max: 1 }),
-                507,
-                "storage_full",
-            ),
+            (Error::Full(Full::Store { used_bytes: 1, store_bytes_max: 1 }), 507, "storage_full"),
             (Error::Unavailable(String::new()), 503, "unavailable"),
             (Error::Internal("a secret of ours".into()), 500, "internal"),
         ];

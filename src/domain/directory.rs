@@ -215,8 +215,7 @@ impl Directory {
 
     /// The ages at which something of an event may be due to go, under the contracts there are now.
     pub fn retention_ages(&self) -> BTreeSet<Duration> {
-        let of_apps: Vec<_> =
-            read(&self.apps).by_id.values().map(|entry| **entry.retention.load()).collect();
+        let of_apps: Vec<_> = read(&self.apps).by_id.values().map(|entry| **entry.retention.load()).collect();
         let endpoints = read(&self.endpoints);
         retention::ages(of_apps.into_iter().chain(endpoints.values().map(|one| one.contract.retention)))
     }

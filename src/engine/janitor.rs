@@ -4,8 +4,8 @@
 use super::{Rounds, lanes::Lanes};
 use crate::{
     domain::{
-        contract::Keep, delivery::Switch, directory::Directory, id::EndpointId, storage::Storage, tally::Tally,
-        time::Timestamp,
+        contract::Keep, delivery::Switch, directory::Directory, id::EndpointId, storage::Storage,
+        tally::Tally, time::Timestamp,
     },
     outbound::Carrier,
     store::{Browse, Cluster, Ledger, StoreError, ledger::Settle},

@@ -76,7 +76,13 @@ impl Service {
     }
 }
 
-pub(super) fn born(event: &Event, number: i64, endpoint: &Endpoint, now: Timestamp, hand: Option<Hand>) -> Birth {
+pub(super) fn born(
+    event: &Event,
+    number: i64,
+    endpoint: &Endpoint,
+    now: Timestamp,
+    hand: Option<Hand>,
+) -> Birth {
     let due = event.deliver_at.map_or(now, |at| at.max(now));
     let give_up_at = endpoint.contract.retry.give_up_after.map(|age| due.plus(age));
     let id = DeliveryId::from_i64(number);

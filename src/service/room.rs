@@ -20,7 +20,8 @@ impl Service {
 
     /// Every reason why events should go elsewhere; none when they are taken.
     pub fn not_ready(&self) -> Vec<NotReady> {
-        let full = self.storage.refusal().map(|full| NotReady { code: "storage_full", detail: full.to_string() });
+        let full =
+            self.storage.refusal().map(|full| NotReady { code: "storage_full", detail: full.to_string() });
         self.readiness.reasons(self.now()).into_iter().chain(full).collect()
     }
 

@@ -35,7 +35,8 @@ impl Service {
         };
         for app in everything.apps {
             // Whoever took its contract away did not say how long things are to be kept.
-            let retention = self.contract_of_app(&app).map_or(Retention::FOREVER, |named| named.contract.retention);
+            let retention =
+                self.contract_of_app(&app).map_or(Retention::FOREVER, |named| named.contract.retention);
             self.directory.put_app(app, retention);
         }
         let mut kept = HashSet::new();

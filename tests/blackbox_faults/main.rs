@@ -6,6 +6,7 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod aging;
 mod backlog;
 mod backup;
 mod checker;
@@ -20,6 +21,8 @@ mod kills;
 mod producer;
 mod refusals;
 mod replays;
+mod retention;
+mod room;
 mod secrets;
 mod signatures;
 mod ssrf;

@@ -170,8 +170,7 @@ pub(crate) async fn a_dead_letter_goes_when_the_contract_it_died_under_says_so(m
 }
 
 pub(crate) async fn what_changed_since_it_was_found_is_decided_afresh(mut stage: Stage) {
-    let (cancelled, delivered) =
-        (stage.one_in(State::Cancelled).await, stage.one_in(State::Delivered).await);
+    let (cancelled, delivered) = (stage.one_in(State::Cancelled).await, stage.one_in(State::Delivered).await);
     let now = after(HOUR + 1);
     let ranges = overdue(&stage, an_hour(), 0, 100, now).await.ranges;
     assert_eq!(ranges.len(), 1);

@@ -130,7 +130,9 @@ impl Sabotage {
 
     pub(crate) fn ledger(&self, store: Arc<SqliteStore>) -> Arc<dyn Ledger> {
         match self {
-            Self::ShiftWaits(shift_ms) => Arc::new(BentLedger { shift_ms: *shift_ms, ..BentLedger::on(store) }),
+            Self::ShiftWaits(shift_ms) => {
+                Arc::new(BentLedger { shift_ms: *shift_ms, ..BentLedger::on(store) })
+            }
             Self::ForgetSuccess => Arc::new(BentLedger { forgets: true, ..BentLedger::on(store) }),
             Self::ExpireEarly => {
                 Arc::new(BentLedger { expires_early: Duration::from_hours(48), ..BentLedger::on(store) })

@@ -48,7 +48,7 @@ async fn what_was_delivered_is_there_for_a_month_and_then_gone() {
             stage.pass(time).await;
             assert_eq!(left(&stage).await.as_ref(), Some(&whole), "{contract}");
         }
-        stage.pass(DAY * 2).await;
+        stage.pass(DAY * 3).await;
         assert_eq!(left(&stage).await, None, "{contract}");
     }
 }

@@ -115,7 +115,8 @@ pub(super) fn expire(
     let mut reader = Reader { connection: tx, keeps, dead_letters: HashMap::new() };
     let (mut expired, mut rows) = (Expired::default(), 0);
     for (place, &(first, last)) in ranges.iter().enumerate() {
-        if rows >= STEP_ROWS {
+        // The next range may be as large as a step.
+        if rows > STEP_ROWS / 2 {
             expired.left.extend(&ranges[place..]);
             break;
         }

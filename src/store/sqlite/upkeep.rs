@@ -41,8 +41,7 @@ pub(super) fn forget(tx: &Connection, before: Timestamp) -> rusqlite::Result<For
 pub(super) fn usage(connection: &Connection, path: Option<&Path>) -> rusqlite::Result<StorageUsage> {
     let number =
         |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).map(|n| n as u64);
-    let (pages, free, page_bytes) =
-        (number("page_count")?, number("freelist_count")?, number("page_size")?);
+    let (pages, free, page_bytes) = (number("page_count")?, number("freelist_count")?, number("page_size")?);
     let log = path.and_then(|path| with_suffix(path, "-wal").metadata().ok());
     Ok(StorageUsage {
         used_bytes: pages.saturating_sub(free) * page_bytes,

@@ -1,6 +1,6 @@
 //! What was answered is there: the same id gave the same event, and every endpoint that wanted it has its delivery.
 
-use super::evidence::{Evidence, EventRow};
+use super::evidence::{EventRow, Evidence};
 use crate::journal::{AnswerFact, Promise, Violation};
 use posthaste::domain::contract::PublishedWhileOff;
 use std::collections::BTreeMap;

@@ -1,8 +1,9 @@
 //! The course of one delivery, replayed by the checker's own arithmetic: when each attempt was due, and how it had to end.
 
 use super::{
-    ends, keeps,
+    ends,
     evidence::{AttemptRow, Evidence, File, Receiver},
+    keeps,
 };
 use crate::{
     journal::{AskFact, Promise, Said, Violation},

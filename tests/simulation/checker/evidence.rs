@@ -239,7 +239,8 @@ fn read_files<'a>(journal: &Journal, disk: &Connection) -> Vec<File<'a>> {
 }
 
 fn read_attempts(disk: &Connection) -> Vec<(DeliveryId, AttemptRow)> {
-    let sql = &with_gone("delivery, position, number, started_at, class, status", "attempts", "ORDER BY 1, 2");
+    let sql =
+        &with_gone("delivery, position, number, started_at, class, status", "attempts", "ORDER BY 1, 2");
     let mut rows = disk.prepare(sql).unwrap();
     let read = |row: &rusqlite::Row<'_>| {
         let attempt = AttemptRow {

@@ -123,8 +123,10 @@ fn was_needed(evidence: &Evidence<'_>, id: EventId, keeps: &KeepsPlan, at: i64) 
     let event = &evidence.events[&id];
     let from = event.deliver_at.map_or(event.accepted_at, |at| at.max(event.accepted_at)).as_millis();
     let is_over = at >= end_at(evidence, id, at);
-    let mut untouched =
-        evidence.files.iter().filter(|file| file.event == id && file.asks.is_empty() && file.made_by.is_none());
+    let mut untouched = evidence
+        .files
+        .iter()
+        .filter(|file| file.event == id && file.asks.is_empty() && file.made_by.is_none());
     let needs = |file: &File<'_>| {
         let ended = file.finished_at.is_some_and(|finished| finished.as_millis() <= at);
         let is_gone = file.gone_at.is_some_and(|gone| gone.as_millis() <= at);
