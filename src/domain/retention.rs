@@ -116,7 +116,6 @@ impl DeliveryFacts {
     fn fate(&self, is_over: bool, now: Timestamp) -> DeliveryFate {
         match self.finished_at {
             None if is_over && self.state != State::InFlight => DeliveryFate::Ends,
-            None => DeliveryFate::Stays,
             Some(died_at) if self.is_dead_letter() => {
                 if until(self.keep.dead_letters, died_at) <= now {
                     DeliveryFate::Goes
@@ -127,7 +126,7 @@ impl DeliveryFacts {
             Some(at) if self.has_history && until(self.keep.attempts, at) <= now => {
                 DeliveryFate::LosesHistory
             }
-            Some(_) => DeliveryFate::Stays,
+            _ => DeliveryFate::Stays,
         }
     }
 
