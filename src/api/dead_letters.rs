@@ -37,7 +37,8 @@ pub(super) struct DeadLetterView {
     advice: Option<String>,
     #[schema(format = DateTime)]
     failed_at: Option<String>,
-    /// Until when it is kept at least; null if it is kept until it is deleted.
+    /// Until when it is kept at least; null if it is kept until it is deleted, and for a closed one, which goes with its
+    /// event.
     #[schema(format = DateTime)]
     expires_at: Option<String>,
 }

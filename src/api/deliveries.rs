@@ -40,7 +40,7 @@ pub(super) struct DeliveryView {
     /// The same in the names of its contract.
     pub contract_status: String,
     /// Why it ended: `exhausted`, `refused_by_receiver`, `serialisation_failed`, `signing_failed`, `closed`,
-    /// `endpoint_off`, `endpoint_deleted`, `by_hand` or `give_up_after`.
+    /// `endpoint_off`, `endpoint_deleted`, `by_hand`, `give_up_after` or `retention`.
     pub reason: Option<&'static str>,
     pub attempt_count: u32,
     #[schema(format = DateTime)]
@@ -63,6 +63,8 @@ pub(super) struct DeliveryDetailView {
     advice: Option<String>,
     /// The oldest first.
     attempts: Vec<AttemptView>,
+    /// Attempts were made that are kept no longer; `attempt_count` still counts them.
+    attempts_expired: bool,
 }
 
 /// One HTTP request.
@@ -242,10 +244,12 @@ fn states(query: &Query) -> Result<Vec<DeliveryState>, Problem> {
 pub(super) async fn get_delivery(State(api): State<Arc<Api>>, InApp { entry, thing, .. }: InApp) -> Answer {
     let (shown, attempts) = api.service.delivery(&entry, &thing).await?;
     let id = shown.delivery.id;
+    let attempts_expired = attempts.len() < shown.delivery.history_len as usize;
     answer::ok(&DeliveryDetailView {
         delivery: DeliveryView::of(&shown, &entry.app()),
         advice: shown.advice(),
         attempts: attempts.into_iter().map(|past| AttemptView::of(id, past)).collect(),
+        attempts_expired,
     })
 }
 
@@ -294,6 +298,7 @@ pub(super) async fn retry_delivery(
     responses(
         (status = 202, description = "The delivery, or the new one", body = DeliveryView),
         (status = 409, description = "It has not ended, or its endpoint was deleted"),
+        (status = 507, description = "There is no room for a new one"),
     ),
 )]
 pub(super) async fn replay_delivery(
@@ -335,6 +340,7 @@ pub(super) fn example() -> Value {
 fn detail_example() -> Value {
     let mut detail = example();
     detail["advice"] = Value::Null;
+    detail["attempts_expired"] = Value::Bool(false);
     detail["attempts"] = json!([{
         "id": "del_01jd2s3c8g0011", "number": 1, "started_at": "2026-11-15T09:30:00.004Z", "duration_ms": 87,
         "timings": { "dns_ms": 2.1, "connect_ms": 11.4, "tls_ms": 24.9, "first_byte_ms": 86.0, "total_ms": 86.7 },

@@ -205,7 +205,10 @@ pub(super) async fn delete_endpoint(
 /// An event of type `webhook.test`, whatever the endpoint subscribes to, and even if it is off.
 #[utoipa::path(
     post, path = "/v1/apps/{app}/endpoints/{endpoint}/test", tag = "Endpoints",
-    responses((status = 202, description = "The delivery of the test", body = DeliveryView)),
+    responses(
+        (status = 202, description = "The delivery of the test", body = DeliveryView),
+        (status = 507, description = "There is no room for more events"),
+    ),
 )]
 pub(super) async fn test_endpoint(State(api): State<Arc<Api>>, InApp { entry, thing, .. }: InApp) -> Answer {
     let delivery = api.service.test(&entry, &thing).await?;

@@ -5,9 +5,12 @@ use super::{
     answer::{self, Answer},
     problem::{Code, Problem},
 };
-use crate::domain::{
-    outcome::Class,
-    tally::{Histogram, Reading, Tally},
+use crate::{
+    domain::{
+        outcome::Class,
+        tally::{Histogram, Reading, Removed, Tally},
+    },
+    service::room::StoreUsage,
 };
 use axum::extract::State;
 use http::{HeaderValue, StatusCode};
@@ -29,26 +32,29 @@ const OPENMETRICS: HeaderValue =
         content_type = "application/openmetrics-text", example = "posthaste_events_accepted_total 17\n# EOF\n")),
 )]
 pub(super) async fn metrics(State(api): State<Arc<Api>>) -> Answer {
-    let text = render(api.service.tally().clone()).map_err(|error| {
+    let text = render(api.service.tally().clone(), api.service.store_usage()).map_err(|error| {
         Problem::new(Code::Internal, format!("The metrics could not be written: {error}"))
     })?;
     Ok(answer::bytes(StatusCode::OK, OPENMETRICS, text.into()))
 }
 
-fn render(tally: Arc<Tally>) -> Result<String, fmt::Error> {
+fn render(tally: Arc<Tally>, store: StoreUsage) -> Result<String, fmt::Error> {
     let mut registry = Registry::with_prefix("posthaste");
-    registry.register_collector(Box::new(Collected(tally)));
+    registry.register_collector(Box::new(Collected { tally, store }));
     let mut out = String::new();
     text::encode(&mut out, &registry)?;
     Ok(out)
 }
 
 #[derive(Debug)]
-struct Collected(Arc<Tally>);
+struct Collected {
+    tally: Arc<Tally>,
+    store: StoreUsage,
+}
 
 impl Collector for Collected {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let tally = &self.0;
+        let tally = &self.tally;
         let accepted = ConstCounter::new(tally.accepted_total());
         let help = "Events accepted and durable";
         accepted.encode(encoder.encode_descriptor("events_accepted", help, None, MetricType::Counter)?)?;
@@ -78,6 +84,9 @@ impl Collector for Collected {
         let help = "How long the delivery that is overdue longest has been due";
         gauge(&mut encoder, "oldest_overdue", help, Some(&Unit::Seconds), overdue_s)?;
 
+        self.encode_retention(&mut encoder)?;
+        self.encode_storage(&mut encoder)?;
+
         let seconds = Some(&Unit::Seconds);
         let help = "From the parsed request to the durable event";
         histogram(&mut encoder, ("accept", help, seconds), &tally.accept_us.read(), 1e-6)?;
@@ -87,6 +96,41 @@ impl Collector for Collected {
         histogram(&mut encoder, ("commit_commands", help, None), &tally.commit_commands.read(), 1.0)?;
         let help = "How long one commit of the store took";
         histogram(&mut encoder, ("commit", help, seconds), &tally.commit_us.read(), 1e-6)
+    }
+}
+
+impl Collected {
+    fn encode_retention(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let ended = ConstCounter::new(self.tally.ended_by_retention_total());
+        let help = "Deliveries that still waited when the retention of their event ended";
+        let name = "deliveries_expired_by_retention";
+        ended.encode(encoder.encode_descriptor(name, help, None, MetricType::Counter)?)?;
+        let help = "What was removed because it is kept no longer";
+        let mut removed = encoder.encode_descriptor("retention_removed", help, None, MetricType::Counter)?;
+        for what in Removed::ALL {
+            let count = ConstCounter::new(self.tally.removed_total(what));
+            count.encode(removed.encode_family(&[("what", what.name())])?)?;
+        }
+        Ok(())
+    }
+
+    fn encode_storage(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let StoreUsage { usage, limits, full } = self.store;
+        let bytes = Some(&Unit::Bytes);
+        for (name, help, value) in [
+            ("store", "Taken up by what is stored", Some(usage.used_bytes)),
+            ("store_reusable", "Free inside the store's file", Some(usage.reusable_bytes)),
+            ("store_log", "The write-ahead log beside the store's file", Some(usage.log_bytes)),
+            ("store_limit", "What the store may hold: store_bytes_max", limits.store_bytes_max),
+            ("disk_free", "Free on the store's disk", usage.disk_free_bytes),
+            ("disk_free_limit", "What must be free on it: disk_free_min", Some(limits.disk_free_min)),
+        ] {
+            if let Some(value) = value {
+                gauge(encoder, name, help, bytes, value as f64)?;
+            }
+        }
+        let help = "1 while new events are refused because there is no room";
+        gauge(encoder, "storage_full", help, None, f64::from(u8::from(full.is_some())))
     }
 }
 
@@ -116,6 +160,7 @@ fn histogram(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::storage::{Full, StorageLimits, StorageUsage};
 
     #[test]
     fn what_was_counted_can_be_scraped() {
@@ -127,7 +172,14 @@ mod tests {
         tally.accept_took(1_000);
         tally.accept_took(3);
         tally.commit(100, 4_000);
-        let text = render(Arc::new(tally)).unwrap();
+        tally.removed(Removed::Attempts, 5);
+        tally.ended_by_retention(2);
+        let store = StoreUsage {
+            usage: StorageUsage { used_bytes: 4096, disk_free_bytes: Some(9), ..StorageUsage::default() },
+            limits: StorageLimits { store_bytes_max: None, disk_free_min: 10 },
+            full: Some(Full::Disk { disk_free_bytes: 9, disk_free_min: 10 }),
+        };
+        let text = render(Arc::new(tally), store).unwrap();
         for line in [
             "posthaste_events_accepted_total 3",
             "posthaste_attempts_total{class=\"timeout\"} 1",
@@ -135,11 +187,18 @@ mod tests {
             "posthaste_deliveries_waiting 7.0",
             "posthaste_oldest_overdue_seconds 1.5",
             "posthaste_accept_seconds_count 2",
+            "posthaste_retention_removed_total{what=\"attempts\"} 5",
+            "posthaste_deliveries_expired_by_retention_total 2",
+            "posthaste_store_bytes 4096.0",
+            "posthaste_disk_free_bytes 9.0",
+            "posthaste_disk_free_limit_bytes 10.0",
+            "posthaste_storage_full 1.0",
             "posthaste_accept_seconds_bucket{le=\"+Inf\"} 2",
             "posthaste_commit_commands_bucket{le=\"64.0\"} 0",
             "posthaste_commit_commands_bucket{le=\"128.0\"} 1",
         ] {
             assert!(text.lines().any(|known| known == line), "{line} is missing in\n{text}");
         }
+        assert!(!text.contains("posthaste_store_limit_bytes"), "a limit that is not set is no figure");
     }
 }

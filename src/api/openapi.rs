@@ -161,7 +161,7 @@ fn refusal(code: Code, about: &str) -> Value {
     });
     let header = |about: &str| json!({ "description": about, "schema": { "type": "string" } });
     match code {
-        Code::Overloaded | Code::QuotaExceeded | Code::Unavailable => {
+        Code::Overloaded | Code::QuotaExceeded | Code::Full | Code::Unavailable => {
             response["headers"] = json!({ "Retry-After": header("Seconds to wait.") });
         }
         Code::Unauthorized => {

@@ -23,7 +23,7 @@ pub(super) struct HealthView {
 #[derive(Serialize, utoipa::ToSchema)]
 #[schema(as = NotReadyReason)]
 pub(super) struct ReasonView {
-    /// `starting`, `stopping` or `store`.
+    /// `starting`, `stopping`, `store` or `storage_full`.
     code: &'static str,
     detail: String,
 }
@@ -48,7 +48,7 @@ pub(super) async fn livez() -> Answer {
     ),
 )]
 pub(super) async fn readyz(State(api): State<Arc<Api>>) -> Answer {
-    let reasons = api.service.readiness().reasons(api.service.now());
+    let reasons = api.service.not_ready();
     let (http, status) = if reasons.is_empty() {
         (StatusCode::OK, "ok")
     } else {

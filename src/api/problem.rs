@@ -28,12 +28,13 @@ pub(super) enum Code {
     UnknownField,
     Overloaded,
     QuotaExceeded,
+    Full,
     Internal,
     Unavailable,
 }
 
 impl Code {
-    pub(super) const ALL: [Self; 19] = [
+    pub(super) const ALL: [Self; 20] = [
         Self::Malformed,
         Self::InvalidCursor,
         Self::Unauthorized,
@@ -51,6 +52,7 @@ impl Code {
         Self::UnknownField,
         Self::Overloaded,
         Self::QuotaExceeded,
+        Self::Full,
         Self::Internal,
         Self::Unavailable,
     ];
@@ -91,6 +93,9 @@ impl Code {
             Self::Overloaded => ("overloaded", StatusCode::TOO_MANY_REQUESTS, "Too much is waiting"),
             Self::QuotaExceeded => {
                 ("quota_exceeded", StatusCode::TOO_MANY_REQUESTS, "The app's quota is used up")
+            }
+            Self::Full => {
+                ("storage_full", StatusCode::INSUFFICIENT_STORAGE, "There is no room for more events")
             }
             Self::Internal => ("internal", StatusCode::INTERNAL_SERVER_ERROR, "A fault of ours"),
             Self::Unavailable => ("unavailable", StatusCode::SERVICE_UNAVAILABLE, "Not at the moment"),
@@ -207,6 +212,7 @@ impl From<service::Error> for Problem {
                 retry_after: Some(exceeded.retry_after_seconds()),
                 ..Self::new(Code::QuotaExceeded, detail)
             },
+            Error::Full(_) => Self::new(Code::Full, detail),
             Error::Unavailable(_) => Self::new(Code::Unavailable, detail),
         }
     }
@@ -227,6 +233,7 @@ impl IntoResponse for Problem {
             Code::Unauthorized => Some((header::WWW_AUTHENTICATE, "Bearer realm=\"posthaste\"")),
             Code::Overloaded => Some((header::RETRY_AFTER, "1")),
             Code::Unavailable => Some((header::RETRY_AFTER, "5")),
+            Code::Full => Some((header::RETRY_AFTER, "60")),
             _ => None,
         };
         if let Some((name, value)) = extra {
@@ -242,7 +249,10 @@ impl IntoResponse for Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::delivery::{Refusal, State};
+    use crate::domain::{
+        delivery::{Refusal, State},
+        storage::Full,
+    };
 
     #[test]
     fn every_refusal_of_the_service_has_its_status() {
@@ -257,6 +267,7 @@ mod tests {
             (Error::PublishedBefore { event: "evt_1".into() }, 409, "published_before"),
             (Error::Conflict(String::new()), 409, "conflict"),
             (Error::Overloaded, 429, "overloaded"),
+            (Error::Full(Full::Store { used_bytes: 1, store_bytes_max: 1 }), 507, "storage_full"),
             (Error::Unavailable(String::new()), 503, "unavailable"),
             (Error::Internal("a secret of ours".into()), 500, "internal"),
         ];

@@ -119,6 +119,7 @@ pub(super) struct BatchItem {
         (status = 200, description = "The same was published before", body = PublishedView),
         (status = 409, description = "Something else was published under this id or key"),
         (status = 429, description = "The app's quota is used up"),
+        (status = 507, description = "There is no room for more events"),
     ),
 )]
 pub(super) async fn publish_event(State(api): State<Arc<Api>>, request: Request) -> Answer {
@@ -136,7 +137,10 @@ pub(super) async fn publish_event(State(api): State<Arc<Api>>, request: Request)
 /// All in one transaction; each is answered for itself, in the same order.
 #[utoipa::path(
     post, path = "/v1/apps/{app}/events/batch", tag = "Events", request_body = Batch,
-    responses((status = 200, description = "One answer for each event", body = BatchView)),
+    responses(
+        (status = 200, description = "One answer for each event", body = BatchView),
+        (status = 507, description = "There is no room for more events"),
+    ),
 )]
 pub(super) async fn publish_batch(State(api): State<Arc<Api>>, request: Request) -> Answer {
     let (parts, body) = request.into_parts();

@@ -165,6 +165,7 @@ fn progress(replay: &Replay) -> f64 {
         (status = 200, description = "With `dry_run`: how many there are", body = ReplayCountView),
         (status = 201, description = "The replay", body = ReplayView),
         (status = 409, description = "Too many replays are under way"),
+        (status = 507, description = "There is no room for more events"),
     ),
 )]
 pub(super) async fn create_replay(
@@ -193,6 +194,7 @@ pub(super) async fn create_replay(
         (status = 200, description = "With `dry_run`: how many there are", body = ReplayCountView),
         (status = 201, description = "The backfill", body = ReplayView),
         (status = 409, description = "Too many replays are under way"),
+        (status = 507, description = "There is no room for more events"),
     ),
 )]
 pub(super) async fn backfill_endpoint(

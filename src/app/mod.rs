@@ -14,7 +14,14 @@ pub use dev::dev;
 use crate::{
     api::{self, server::ServerLimits},
     config::{Settings, StoreLocation},
-    domain::{address::AddressPolicy, directory::Directory, id::Ids, seal::Keyring, tally::Tally},
+    domain::{
+        address::AddressPolicy,
+        directory::Directory,
+        id::Ids,
+        seal::Keyring,
+        storage::{Storage, StorageLimits},
+        tally::Tally,
+    },
     engine::{Courier, Engine, EngineLimits, Lanes, Renderer, Rounds},
     outbound::{Client, Options, SystemResolver},
     service::{self, Service, Surroundings},
@@ -92,6 +99,11 @@ impl Node {
         if joined.taken_over > 0 {
             tracing::warn!(deliveries = joined.taken_over, "took over what an earlier process was carrying");
         }
+        let storage = Arc::new(Storage::new(StorageLimits {
+            store_bytes_max: settings.store_bytes_max.map(|bytes| bytes as u64),
+            disk_free_min: settings.disk_free_min as u64,
+        }));
+        storage.measured(store.usage().await.context("cannot measure the store")?);
         let ids = Ids::new(joined.slot, joined.newest_id);
         let addresses = AddressPolicy {
             allow: settings.allow_addresses.clone(),
@@ -125,6 +137,7 @@ impl Node {
                 proxy_resolves: settings.proxy_resolves,
             },
             tally: tally.clone(),
+            storage: storage.clone(),
         }));
         let admin = keys::admin_key(settings, path, &*entropy)?;
         let loaded = service.load(Some(&admin.key)).await;
@@ -145,6 +158,8 @@ impl Node {
             cluster: store.clone(),
             browse: store.clone(),
             ids,
+            storage,
+            audit_retention: settings.audit_retention,
             grace: settings.shutdown_grace,
             rounds: Rounds::default(),
         };

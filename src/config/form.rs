@@ -4,6 +4,7 @@
 
 use super::secret::Secret;
 use crate::domain::{
+    contract::Keep,
     proxy::{PROXY_FORM, Proxy},
     seal::Keyring,
     static_headers,
@@ -111,6 +112,22 @@ pub(super) const BODY_BYTES: Form<usize> =
 
 pub(super) const QUEUED_BYTES: Form<usize> =
     Form::new("a size from 1MiB to 64GiB, for example 64MiB", |text| size(text, MIB..=64 * GIB));
+
+pub(super) const STORE_BYTES: Form<Option<usize>> =
+    Form::new("a size of at least 1MiB, for example 10GiB", |text| {
+        optional(text, |text| size(text, MIB..=usize::MAX))
+    });
+
+pub(super) const FREE_BYTES: Form<usize> =
+    Form::new("a size, for example 256MiB; 0 for no limit", |text| size(text, 0..=usize::MAX));
+
+pub(super) const KEPT: Form<Keep> =
+    Form::new("forever, or a whole number followed by h or d, from 1h to 3650d, for example 365d", |text| {
+        match text {
+            "forever" => Some(Keep::Forever),
+            _ => parse_duration(text).filter(|kept| *kept >= Duration::from_hours(1)).map(Keep::For),
+        }
+    });
 
 pub(super) const HANDS: Form<usize> =
     Form::new("a whole number from 1 to 65536", |text| count(text, 1..=65_536));

@@ -7,7 +7,7 @@ use super::{
     secret::Secret,
     sources::Given,
 };
-use crate::domain::proxy::Proxy;
+use crate::domain::{contract::Keep, proxy::Proxy};
 use ipnet::IpNet;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -200,6 +200,24 @@ settings! {
         form: form::WINDOW,
         default: "1ms",
         reader: "store",
+    }
+    store_bytes_max: Option<usize> {
+        meaning: "How much the store may hold, its log aside. Beyond it new events are answered 507 until retention or you have made room; deliveries go on. Not set: as much as the disk takes.",
+        form: form::STORE_BYTES,
+        default: "",
+        reader: "service",
+    }
+    disk_free_min: usize {
+        meaning: "How much must be free on the store's disk. With less, new events are answered 507 while deliveries go on. What is free inside the store's file counts, but a quarter must be free on the disk itself, for the log.",
+        form: form::FREE_BYTES,
+        default: "256MiB",
+        reader: "service",
+    }
+    audit_retention: Keep {
+        meaning: "How long records of what people did are kept: entries of the audit log, and replays, inspections and keys since they ended, were revoked or expired. How long events are kept is for contracts to say.",
+        form: form::KEPT,
+        default: "365d",
+        reader: "engine",
     }
     shutdown_grace: Duration {
         meaning: "How long deliveries in flight may take to finish after the first SIGTERM or SIGINT. The rest is handed back and tried again at the next start.",

@@ -38,6 +38,8 @@ fn another_value(key: &Key) -> &'static str {
         "extra_ca" | "contracts_dir" => "some/path",
         "body_bytes_max" => "2MiB",
         "queued_bytes_max" => "128MiB",
+        "store_bytes_max" | "disk_free_min" => "1GiB",
+        "audit_retention" => "forever",
         "commit_window" => "2ms",
         "shutdown_grace" => "5s",
         "log_format" => "json",

@@ -66,6 +66,8 @@ pub struct Delivery {
     pub finished_at: Option<Timestamp>,
     /// Since when it is held, while it is.
     pub held_at: Option<Timestamp>,
+    /// When a person last set it going again: how long its event is kept counts from there.
+    pub restarted_at: Option<Timestamp>,
     pub return_to: Option<ReturnTo>,
 }
 
@@ -104,6 +106,7 @@ impl Delivery {
             give_up_at,
             finished_at: None,
             held_at: None,
+            restarted_at: None,
             return_to: None,
         }
     }
@@ -221,6 +224,7 @@ impl Delivery {
             at_due: self.at_due,
             finished_at: self.finished_at,
         });
+        self.restarted_at = Some(now);
         self.become_pending(switch, now);
         Ok(())
     }
@@ -240,6 +244,7 @@ impl Delivery {
         }
         self.place = 0;
         self.give_up_at = give_up_at;
+        self.restarted_at = Some(now);
         self.become_pending(switch, now);
         Ok(())
     }
@@ -277,6 +282,19 @@ impl Delivery {
     pub fn cancel(&mut self, now: Timestamp) -> Result<(), Refusal> {
         self.must_be(|state| state.is_waiting() || state == State::Held, "cancelled")?;
         self.finish(State::Cancelled, Reason::ByHand, now);
+        Ok(())
+    }
+
+    /// Its event's retention ended while it waited. One that had ended before a person asked for an extra attempt has
+    /// ended as it did then.
+    pub fn outlive(&mut self, now: Timestamp) -> Result<(), Refusal> {
+        self.must_be(|state| state.is_waiting() || state == State::Held, "expired")?;
+        if self.return_to.is_some_and(|back| back.state.is_terminal()) {
+            self.held_at = None;
+            self.go_back(Switch::On, now);
+        } else {
+            self.finish(State::Expired, Reason::Retention, now);
+        }
         Ok(())
     }
 

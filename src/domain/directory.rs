@@ -5,24 +5,29 @@
 
 use super::{
     app::App,
+    contract::Retention,
     endpoint::Endpoint,
     event_type::{Catalogue, EventType},
     id::{AppId, EndpointId, KeyId},
     key::{Key, KeyHash, LiveKey},
     quota::{Bucket, Exceeded, Quota},
+    retention::{self, Keeps},
     roster::Roster,
     time::Timestamp,
 };
 use arc_swap::{ArcSwap, Guard};
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+    time::Duration,
 };
 
 /// One app with its endpoints; a snapshot of the endpoints costs one reference count.
 #[derive(Debug)]
 pub struct AppEntry {
     app: ArcSwap<App>,
+    /// What its contract says.
+    retention: ArcSwap<Retention>,
     endpoints: ArcSwap<Roster>,
     bucket: Mutex<Bucket>,
 }
@@ -129,15 +134,17 @@ impl Directory {
         keys.retired.retain(|live| live.unwritten_use().is_some());
     }
 
-    pub fn put_app(&self, app: App) {
+    pub fn put_app(&self, app: App, retention: Retention) {
         let mut apps = write(&self.apps);
         if let Some(entry) = apps.by_id.get(&app.id) {
             entry.app.store(Arc::new(app));
+            entry.retention.store(Arc::new(retention));
             return;
         }
         let (id, uid) = (app.id, app.uid.clone());
         let entry = Arc::new(AppEntry {
             app: ArcSwap::from_pointee(app),
+            retention: ArcSwap::from_pointee(retention),
             endpoints: ArcSwap::default(),
             bucket: Mutex::default(),
         });
@@ -206,6 +213,13 @@ impl Directory {
         }
     }
 
+    /// The ages at which something of an event may be due to go, under the contracts there are now.
+    pub fn retention_ages(&self) -> BTreeSet<Duration> {
+        let of_apps: Vec<_> = read(&self.apps).by_id.values().map(|entry| **entry.retention.load()).collect();
+        let endpoints = read(&self.endpoints);
+        retention::ages(of_apps.into_iter().chain(endpoints.values().map(|one| one.contract.retention)))
+    }
+
     /// The event types as they are now, without a lock. Not for holding on to.
     pub fn catalogue(&self) -> Guard<Arc<Catalogue>> {
         self.catalogue.load()
@@ -229,6 +243,16 @@ impl Directory {
     /// It stops working before this returns.
     pub fn remove_key(&self, id: KeyId) {
         write(&self.keys).retire(|key| key.id == id);
+    }
+}
+
+impl Keeps for Directory {
+    fn of_app(&self, app: AppId) -> Option<Retention> {
+        read(&self.apps).by_id.get(&app).map(|entry| **entry.retention.load())
+    }
+
+    fn of_endpoint(&self, endpoint: EndpointId) -> Option<Retention> {
+        read(&self.endpoints).get(&endpoint).map(|endpoint| endpoint.contract.retention)
     }
 }
 

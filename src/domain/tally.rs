@@ -50,6 +50,29 @@ impl Reading {
     }
 }
 
+/// What retention removes, each counted by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Removed {
+    Events,
+    Deliveries,
+    Attempts,
+    /// Of events whose record stays.
+    Payloads,
+}
+
+impl Removed {
+    pub const ALL: [Self; 4] = [Self::Events, Self::Deliveries, Self::Attempts, Self::Payloads];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Events => "events",
+            Self::Deliveries => "deliveries",
+            Self::Attempts => "attempts",
+            Self::Payloads => "payloads",
+        }
+    }
+}
+
 /// Everything that `/metrics` shows.
 #[derive(Debug, Default)]
 pub struct Tally {
@@ -58,6 +81,8 @@ pub struct Tally {
     in_flight: AtomicU64,
     waiting: AtomicU64,
     oldest_overdue_ms: AtomicU64,
+    ended_by_retention: AtomicU64,
+    removed: [AtomicU64; Removed::ALL.len()],
     pub accept_us: Histogram,
     /// From accepted (or `deliver_at`) to delivered.
     pub delivered_ms: Histogram,
@@ -99,6 +124,23 @@ impl Tally {
     /// How long the delivery that is overdue longest has been due; zero if none is.
     pub fn set_oldest_overdue(&self, ms: u64) {
         self.oldest_overdue_ms.store(ms, Relaxed);
+    }
+
+    /// Deliveries that still waited when their event's retention ended.
+    pub fn ended_by_retention(&self, deliveries: u64) {
+        self.ended_by_retention.fetch_add(deliveries, Relaxed);
+    }
+
+    pub fn removed(&self, what: Removed, count: u64) {
+        self.removed[what as usize].fetch_add(count, Relaxed);
+    }
+
+    pub fn ended_by_retention_total(&self) -> u64 {
+        self.ended_by_retention.load(Relaxed)
+    }
+
+    pub fn removed_total(&self, what: Removed) -> u64 {
+        self.removed[what as usize].load(Relaxed)
     }
 
     pub fn accepted_total(&self) -> u64 {

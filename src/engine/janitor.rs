@@ -1,9 +1,12 @@
-//! Housekeeping in small steps: settles what switched endpoints left behind, removes what deleted apps left behind, keeps
-//! the gauges, closes connections that nobody uses, writes down when keys were last used.
+//! Housekeeping in small steps: settles what switched endpoints left behind, removes what deleted apps left behind and old
+//! records, keeps the gauges, measures the store, closes connections that nobody uses, writes down when keys were last used.
 
 use super::{Rounds, lanes::Lanes};
 use crate::{
-    domain::{delivery::Switch, directory::Directory, id::EndpointId, tally::Tally, time::Timestamp},
+    domain::{
+        contract::Keep, delivery::Switch, directory::Directory, id::EndpointId, storage::Storage,
+        tally::Tally, time::Timestamp,
+    },
     outbound::Carrier,
     store::{Browse, Cluster, Ledger, StoreError, ledger::Settle},
     world::{Clock, Shutdown},
@@ -31,6 +34,9 @@ pub(super) struct Janitor {
     pub(super) count_at: Timestamp,
     pub(super) purge_at: Timestamp,
     pub(super) key_uses_at: Timestamp,
+    pub(super) forget_at: Timestamp,
+    pub(super) storage: Arc<Storage>,
+    pub(super) audit_retention: Keep,
 }
 
 impl Janitor {
@@ -59,12 +65,16 @@ impl Janitor {
         }
     }
 
-    /// Sets the gauges, and now and then counts and purges; says when to come back.
+    /// Sets the gauges, and now and then counts, purges and forgets; says when to come back.
     pub(super) async fn step(&mut self) -> Timestamp {
         let now = self.clock.now();
         self.tally.set_in_flight(self.lanes.in_hand() as u64);
         let oldest = self.lanes.oldest_due();
         self.tally.set_oldest_overdue(oldest.map_or(0, |due| now.since(due).as_millis() as u64));
+        match self.cluster.usage().await {
+            Ok(usage) => self.storage.measured(usage),
+            Err(error) => tracing::warn!(%error, "could not measure the store"),
+        }
         if self.count_at <= now {
             self.count_at = now.plus(self.rounds.count);
             self.carrier.sweep();
@@ -86,7 +96,27 @@ impl Janitor {
             self.key_uses_at = now.plus(self.rounds.key_uses);
             self.write_key_uses().await;
         }
+        if self.forget_at <= now {
+            self.forget_at = now.plus(self.rounds.forget);
+            self.forget(now).await;
+        }
         now.plus(self.rounds.gauges).min(self.purge_at)
+    }
+
+    /// One step for old records of what people did.
+    async fn forget(&mut self, now: Timestamp) {
+        let Keep::For(kept) = self.audit_retention else { return };
+        let kept_ms = i64::try_from(kept.as_millis()).unwrap_or(i64::MAX);
+        let before = Timestamp::from_millis(now.as_millis().saturating_sub(kept_ms));
+        match self.cluster.forget(before).await {
+            Ok(forgotten) => {
+                forgotten.keys.into_iter().for_each(|key| self.directory.remove_key(key));
+                if forgotten.has_more {
+                    self.forget_at = now;
+                }
+            }
+            Err(error) => tracing::warn!(%error, "could not remove old records"),
+        }
     }
 
     /// One write for all keys that were used since the last, and none if there was no use.

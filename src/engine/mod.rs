@@ -2,11 +2,12 @@
 //!
 //! The way of a delivery: the ledger hands it to its lane (`lanes`), `dispatch` sends a courier out, `renderer` makes the
 //! payload, `courier` brings it to a verdict. What waits in the store is brought in by `scheduler`; `replayer` brings replays
-//! forward; `inspector` tries receivers out; `janitor` keeps house.
+//! forward; `inspector` tries receivers out; `expiry` removes what is kept no longer; `janitor` keeps house.
 
 mod courier;
 mod custody;
 mod dispatch;
+mod expiry;
 mod fault;
 mod hands;
 mod inspector;
@@ -26,7 +27,7 @@ pub use lanes::{EngineLimits, LaneEvents, Lanes};
 pub use renderer::Renderer;
 
 use crate::{
-    domain::{id::Ids, port::Handover, time::Timestamp},
+    domain::{contract::Keep, id::Ids, port::Handover, storage::Storage, time::Timestamp},
     store::{Browse, Cluster, StoreError},
     world::Shutdown,
 };
@@ -39,6 +40,9 @@ pub struct Engine {
     pub cluster: Arc<dyn Cluster>,
     pub browse: Arc<dyn Browse>,
     pub ids: Ids,
+    pub storage: Arc<Storage>,
+    /// How long records of what people did are kept.
+    pub audit_retention: Keep,
     /// How long requests in flight may take to come back when the engine stops.
     pub grace: Duration,
     pub rounds: Rounds,
@@ -58,6 +62,10 @@ pub struct Rounds {
     pub recheck: Duration,
     /// When keys were last used is written down.
     pub key_uses: Duration,
+    /// What is kept no longer is looked for.
+    pub expire: Duration,
+    /// Old records of what people did are looked for.
+    pub forget: Duration,
 }
 
 impl Default for Rounds {
@@ -68,6 +76,8 @@ impl Default for Rounds {
             purge: Duration::from_secs(5),
             recheck: Duration::from_mins(1),
             key_uses: Duration::from_mins(1),
+            expire: Duration::from_secs(5),
+            forget: Duration::from_hours(1),
         }
     }
 }
@@ -101,7 +111,17 @@ impl Engine {
             clock: courier.clock.clone(),
             ids: self.ids,
             asked: lanes.replays.clone(),
+            storage: self.storage.clone(),
             under_way: Vec::new(),
+        };
+        let expiry = expiry::Expiry {
+            directory: courier.directory.clone(),
+            ledger: courier.ledger.clone(),
+            cluster: self.cluster.clone(),
+            clock: courier.clock.clone(),
+            tally: courier.tally.clone(),
+            every: self.rounds.expire,
+            walks: Vec::new(),
         };
         let janitor = janitor::Janitor {
             lanes: lanes.clone(),
@@ -117,6 +137,9 @@ impl Engine {
             count_at: start,
             purge_at: start,
             key_uses_at: courier.clock.now().plus(self.rounds.key_uses),
+            forget_at: start,
+            storage: self.storage,
+            audit_retention: self.audit_retention,
         };
         let inspector = inspector::Inspector { bell: lanes.inspector.clone(), courier: courier.clone() };
         let mut dispatch = dispatch::Dispatch {
@@ -130,6 +153,7 @@ impl Engine {
             janitor.run(stop.clone()),
             replayer.run(stop.clone()),
             inspector.run(stop.clone()),
+            expiry.run(stop.clone()),
             dispatch.run(stop)
         );
         // An event that was on its way into the store while everything was stopping may already have its hand, and is

@@ -7,6 +7,7 @@ use crate::{
         directory::Directory,
         id::{DeliveryId, EndpointId, EventId, Ids},
         replay::{Replay, Selection},
+        storage::Storage,
         time::Timestamp,
     },
     store::{
@@ -25,7 +26,7 @@ const NO_ROOM_PAUSE: Duration = Duration::from_millis(10);
 const NO_ROOM_PAUSE_MAX: Duration = Duration::from_secs(1);
 /// The longest that a page or a pause for want of room takes.
 const WAIT_MAX: Duration = Duration::from_secs(2);
-/// After a store error.
+/// After a store error, and while there is no room for more.
 const PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) struct Replayer {
@@ -38,6 +39,7 @@ pub(super) struct Replayer {
     pub(super) ids: Ids,
     /// Rung when a replay was begun, resumed, paused or cancelled.
     pub(super) asked: Arc<Notify>,
+    pub(super) storage: Arc<Storage>,
     pub(super) under_way: Vec<UnderWay>,
 }
 
@@ -125,6 +127,11 @@ impl Replayer {
     /// The replay after one page, or one pause for want of room; `None` when it is not to go on.
     async fn proceed(&self, one: &UnderWay, now: Timestamp) -> Result<Option<UnderWay>, StoreError> {
         let UnderWay { replay, waited, .. } = one;
+        // What was begun goes on by itself once the store has room again.
+        if self.storage.refusal().is_some() {
+            let (replay, waited) = (replay.clone(), *waited);
+            return Ok(Some(UnderWay { replay, next_at: now.plus(PAUSE), waited }));
+        }
         let most = PAGE_MAX.min(replay.per_second as usize);
         let search = SourceSearch::of(replay, &self.directory);
         let mut sources = self.browse.replay_sources(search, most).await?;

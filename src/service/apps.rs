@@ -67,15 +67,17 @@ impl Service {
         let id = AppId::from_i64(self.take_ids(now, 1));
         let uid = new.uid.unwrap_or_else(|| id.to_string());
         let mut app = App { id, uid, settings, created_at: now, updated_at: now };
+        let contract = self.contract_of_app(&app)?.contract;
+        let retention = contract.retention;
         if app.settings.id_prefix.is_none() {
-            let prefix = &self.contract_of_app(&app)?.contract.ids.event;
+            let prefix = &contract.ids.event;
             app.settings.id_prefix = Some(prefix.clone()).filter(|prefix| prefix != EventId::PREFIX);
         }
         let entry = self.entry_in(caller, &app, Action::AppCreated, &app.uid, None);
         match self.registry.add_app(app.clone(), Some(entry)).await? {
             Added::Taken => Err(Error::Taken(app.uid)),
             Added::Added => {
-                self.directory.put_app(app.clone());
+                self.directory.put_app(app.clone(), retention);
                 Ok(Arc::new(app))
             }
         }
@@ -123,6 +125,7 @@ impl Service {
             return Ok(entry.app());
         }
         app.updated_at = self.clock.now();
+        let retention = self.contract_of_app(&app)?.contract.retention;
         let follow = match before {
             (_, overrides) if overrides != app.settings.overrides => Some(Follow::Overrides),
             (contract, _) if contract != app.settings.contract => Some(Follow::Contract),
@@ -135,7 +138,7 @@ impl Service {
         if !self.registry.change_app(app.clone(), Some(noted)).await? {
             return Err(Error::NotFound("app"));
         }
-        self.directory.put_app(app);
+        self.directory.put_app(app, retention);
         if let Some(follow) = follow {
             self.follow_contract(&entry, follow).await?;
         }

@@ -15,6 +15,7 @@ use crate::{
         key::Key,
         port::{Carried, Hand, Hands},
         replay::{Replay, ReplayState},
+        retention::Keeps,
         seal::Keyring,
         time::Timestamp,
     },
@@ -25,6 +26,7 @@ use crate::{
         ledger::{Accepted, Ask, Asked, NewEvent, Ordered, Record, Refilled, Settle, Want},
         registry::{Added, EndpointName, Everything},
         replays::{ReplayChanged, ReplayPage, SourceSearch, Sources},
+        retention::{Expired, Ranges},
     },
     world::{SeededEntropy, SystemClock},
 };
@@ -49,6 +51,7 @@ pub(crate) fn service() -> Service {
         limits: Limits::default(),
         surroundings: Surroundings::default(),
         tally: Arc::default(),
+        storage: Arc::default(),
     });
     service.directory.put_key(service.key_of_settings(ADMIN_KEY));
     service
@@ -89,6 +92,9 @@ impl Ledger for Closed {
         closed()
     }
     fn erase_data(&self, _: AppId, _: EventId, _: Option<Entry>) -> Reply<'_, bool> {
+        closed()
+    }
+    fn expire(&self, _: Ranges, _: Arc<dyn Keeps>, _: Timestamp) -> Reply<'_, Expired> {
         closed()
     }
     fn begin_replay(&self, _: Replay, _: Option<Entry>) -> Reply<'_, ()> {

@@ -134,6 +134,9 @@ impl Service {
             Wish::Retry => Ask::Retry,
             Wish::Replay => {
                 let (shown, _) = self.delivery_by_id(entry, id).await?;
+                if shown.delivery.state == State::Delivered {
+                    self.must_have_room()?;
+                }
                 let endpoint = self.directory.endpoint(shown.delivery.endpoint);
                 let give_up_after = endpoint.and_then(|endpoint| endpoint.contract.retry.give_up_after);
                 Ask::Replay {

@@ -1,7 +1,7 @@
 //! Why the service does not do what it was asked. The API turns each into one status code.
 
 use crate::{
-    domain::{delivery::Refusal, field::FieldError, quota::Exceeded},
+    domain::{delivery::Refusal, field::FieldError, quota::Exceeded, storage::Full},
     store::StoreError,
 };
 
@@ -31,6 +31,9 @@ pub enum Error {
         .0.limit.name(), .0.per_second, .0.retry_after_seconds()
     )]
     QuotaExceeded(Exceeded),
+    /// There is no room for more events.
+    #[error("{0}")]
+    Full(Full),
     #[error("{0}")]
     Unavailable(String),
     /// A fault of ours. The text is for the log, not for the caller.

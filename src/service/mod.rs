@@ -7,6 +7,7 @@ pub mod apps;
 pub mod audit;
 #[cfg(test)]
 pub(crate) mod closed_store;
+mod compose;
 mod contracts;
 pub mod deliveries;
 mod endpoint_rules;
@@ -24,6 +25,7 @@ pub mod readiness;
 pub mod replays;
 mod reseal;
 mod resolve;
+pub mod room;
 pub mod secrets;
 pub mod shown;
 pub mod start;
@@ -48,6 +50,7 @@ use crate::{
         key::{KEY_OF_SETTINGS, Scope},
         port::Hands,
         seal::Keyring,
+        storage::Storage,
         tally::Tally,
         time::Timestamp,
     },
@@ -93,6 +96,7 @@ pub struct Parts {
     pub limits: Limits,
     pub surroundings: Surroundings,
     pub tally: Arc<Tally>,
+    pub storage: Arc<Storage>,
 }
 
 pub struct Service {
@@ -111,6 +115,7 @@ pub struct Service {
     surroundings: Surroundings,
     started_at: Timestamp,
     tally: Arc<Tally>,
+    storage: Arc<Storage>,
     readiness: Readiness,
     app_turns: Turns,
     endpoint_turns: Turns,
@@ -152,6 +157,7 @@ impl Service {
             surroundings: parts.surroundings,
             started_at,
             tally: parts.tally,
+            storage: parts.storage,
             readiness: Readiness::default(),
             app_turns: Turns::default(),
             endpoint_turns: Turns::default(),

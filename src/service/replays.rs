@@ -102,6 +102,7 @@ impl Service {
         entry: &AppEntry,
         mut replay: Replay,
     ) -> Result<ShownReplay, Error> {
+        self.must_have_room()?;
         let _turn = self.replay_turns.take(entry.app().id.as_i64()).await;
         let newest = self.browse.replays(entry.app().id, None, 100).await?;
         if newest.rows.iter().filter(|other| !other.state.is_over()).count() >= UNDER_WAY_MAX {

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::domain::{
     contract::{Contract, ContractHash, Keep},
-    delivery::{Delivery, State},
+    delivery::{Delivery, Reason, State},
     event::Event,
     time::Timestamp,
 };
@@ -47,9 +47,10 @@ impl Shown {
         self.contract.as_ref().map_or(state.name(), |contract| contract.states.of(state, reason))
     }
 
-    /// A dead one: until when it is kept, unless it is kept until someone deletes it.
+    /// A dead one: until when it is kept, unless it is kept until someone deletes it. A closed one goes with its event.
     pub fn expires_at(&self) -> Option<Timestamp> {
-        let died_at = self.delivery.finished_at.filter(|_| self.delivery.state == State::Dead)?;
+        let Delivery { state, reason, finished_at, .. } = self.delivery;
+        let died_at = finished_at.filter(|_| state == State::Dead && reason != Some(Reason::Closed))?;
         match self.last_contract.as_ref().or(self.contract.as_ref())?.retention.dead_letters {
             Keep::For(duration) => Some(died_at.plus(duration)),
             Keep::Forever => None,

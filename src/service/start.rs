@@ -2,6 +2,7 @@
 
 use super::{Error, Service};
 use crate::domain::{
+    contract::Retention,
     endpoint::Endpoint,
     event_type::EventType,
     id::AppId,
@@ -34,7 +35,10 @@ impl Service {
         };
         self.check_keys_are_given(&everything.endpoints)?;
         for app in everything.apps {
-            self.directory.put_app(app);
+            // Whoever took its contract away did not say how long things are to be kept.
+            let retention =
+                self.contract_of_app(&app).map_or(Retention::FOREVER, |named| named.contract.retention);
+            self.directory.put_app(app, retention);
         }
         let mut kept = HashSet::new();
         let mut by_app: HashMap<AppId, Vec<Arc<Endpoint>>> = HashMap::new();

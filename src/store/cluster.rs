@@ -2,12 +2,18 @@
 //!
 //! With an embedded store there is one node, and crash recovery is the takeover of everything an earlier one carried.
 
-use super::Reply;
+use super::{
+    Reply,
+    retention::{Overdue, OverdueSearch},
+};
 use crate::domain::{
     id::{EndpointId, KeyId},
     replay::Replay,
+    retention::Keeps,
+    storage::StorageUsage,
     time::Timestamp,
 };
+use std::sync::Arc;
 
 /// What a node needs to know when it joins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +26,14 @@ pub struct Joined {
     pub taken_over: usize,
 }
 
+/// What was removed of what people did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Forgotten {
+    /// Keys that are gone from the store.
+    pub keys: Vec<KeyId>,
+    pub has_more: bool,
+}
+
 pub trait Cluster: Send + Sync {
     /// Joins, and takes over whatever dead nodes carried. Inspections that they ran are interrupted; the engine is told if
     /// others wait.
@@ -30,6 +44,16 @@ pub trait Cluster: Send + Sync {
 
     /// Removes a bounded number of rows that deleted apps left behind; `true` while there is more to do.
     fn purge(&self) -> Reply<'_, bool>;
+
+    /// Looks at a bounded number of events for such of which something is to go by now.
+    fn overdue(&self, search: OverdueSearch, keeps: Arc<dyn Keeps>, now: Timestamp) -> Reply<'_, Overdue>;
+
+    /// Removes a bounded number of records of what people did, if that was over before this time: entries of the audit log,
+    /// replays, inspections, keys that were revoked or expired.
+    fn forget(&self, before: Timestamp) -> Reply<'_, Forgotten>;
+
+    /// How much room the store takes, and how much there is.
+    fn usage(&self) -> Reply<'_, StorageUsage>;
 
     /// Writes down when these keys were last used; an earlier use than the known one changes nothing.
     fn keys_used(&self, uses: Vec<(KeyId, Timestamp)>) -> Reply<'_, ()>;

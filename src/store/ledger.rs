@@ -5,6 +5,7 @@
 use super::{
     Reply,
     replays::{ReplayChanged, ReplayPage},
+    retention::{Expired, Ranges},
 };
 use crate::domain::{
     audit::Entry,
@@ -16,6 +17,7 @@ use crate::domain::{
     outcome::Attempt,
     port::{Carried, Hand},
     replay::{Replay, ReplayState},
+    retention::Keeps,
     time::Timestamp,
     verdict::Verdict,
 };
@@ -166,6 +168,10 @@ pub trait Ledger: Send + Sync {
 
     /// Erases an event's payload and keeps the record; `false` if the app has no such event.
     fn erase_data(&self, app: AppId, event: EventId, entry: Option<Entry>) -> Reply<'_, bool>;
+
+    /// Removes what is to go of these events by now, as the domain decides on what is there when it is done; a bounded part
+    /// of it, the rest is left. What still waits ends on record and stays until another step.
+    fn expire(&self, ranges: Ranges, keeps: Arc<dyn Keeps>, now: Timestamp) -> Reply<'_, Expired>;
 
     fn begin_replay(&self, replay: Replay, entry: Option<Entry>) -> Reply<'_, ()>;
 

@@ -9,6 +9,7 @@ pub mod cluster;
 pub mod ledger;
 pub mod registry;
 pub mod replays;
+pub mod retention;
 pub mod sqlite;
 
 pub use browse::Browse;

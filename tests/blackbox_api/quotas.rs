@@ -1,6 +1,9 @@
 //! Quotas: what is over them is refused with when to come back, and nobody else notices.
 
-use crate::world::{App, World, receiver, text};
+use crate::{
+    harness::wait_until,
+    world::{App, World, receiver, text},
+};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -121,4 +124,37 @@ async fn a_quota_is_the_operator_s_to_set_shown_and_taken_away() {
     assert_eq!(patched["quota"], json!({ "events_per_second": 7, "bytes_per_second": null }));
     assert_eq!(app.patch("", &json!({ "quota": null })).await.is(200)["quota"], Value::Null);
     assert_eq!(own.get("").await.is(200)["quota"], Value::Null);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_at_its_limit_is_said_to_be_full_until_something_is_deleted() {
+    let world = World::start_with(&[("STORE_BYTES_MAX", "2MiB")]).await;
+    let receiver = receiver(200).await;
+    let (large, other) = (world.app().await, world.app().await);
+    other.endpoint(&receiver.url(crate::world::HOOK), json!({})).await;
+    let delivery = other.deliver().await;
+    other.until_is(&delivery, "delivered").await;
+    let event = json!({ "type": "a.b", "data": "x".repeat(50_000) });
+    let mut taken = 0;
+    let refused = loop {
+        let answer = large.post("/events", &event).await;
+        if answer.status != 202 {
+            break answer;
+        }
+        taken += 1;
+    };
+    assert!((20..60).contains(&taken), "{taken} times 50 kB");
+    let problem = refused.refused(507, "storage_full");
+    assert!(problem.detail.contains("store_bytes_max is 2.0 MiB"), "{}", problem.detail);
+    for (path, body) in [
+        ("/events/batch".to_owned(), json!({ "events": [event] })),
+        (format!("/deliveries/{delivery}/replay"), json!({})),
+        ("/replays".to_owned(), json!({ "status": ["delivered"] })),
+    ] {
+        other.post(&path, &body).await.refused(507, "storage_full");
+    }
+    world.admin.delete(&format!("/v1/apps/{}", large.id)).await.is(204);
+    let limit = Duration::from_mins(1);
+    wait_until("there is room again", limit, async || other.post("/events", &event).await.status == 202)
+        .await;
 }

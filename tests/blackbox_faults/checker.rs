@@ -16,7 +16,7 @@ const CLASS_UNKNOWN: i64 = 9;
 /// A delivery as the store has it.
 pub(crate) struct Row {
     event: String,
-    endpoint: String,
+    pub(crate) endpoint: String,
     state: i64,
     attempts: usize,
     unknown: usize,

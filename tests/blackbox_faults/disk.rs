@@ -41,6 +41,7 @@ async fn a_full_disk_is_answered_503_and_once_there_is_room_it_goes_on_by_itself
     }
     let (mut home, receiver, producers) = (Home::new(), Receiver::start().await, Producers::default());
     home.set("STORE", &format!("sqlite:{SMALL_DISK}/posthaste.db"));
+    home.set("DISK_FREE_MIN", "0");
     let mut node = home.start().await;
     let client = node.client.clone();
     client.make_app("a").await;
@@ -97,6 +98,7 @@ async fn a_node_on_a_full_disk_can_be_stopped_and_loses_nothing() {
     }
     let (mut home, receiver, producers) = (Home::new(), Receiver::start().await, Producers::default());
     home.set("STORE", &format!("sqlite:{SMALL_DISK}/posthaste.db"));
+    home.set("DISK_FREE_MIN", "0");
     let mut node = home.start_with(&["--shutdown-grace", "2s"]).await;
     node.client.make_app("a").await;
     node.client.make_endpoint("a", "one", &receiver.url("/one"), Value::Null).await;

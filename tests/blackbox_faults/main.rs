@@ -6,6 +6,7 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod aging;
 mod backlog;
 mod backup;
 mod certificates;
@@ -22,6 +23,8 @@ mod kills;
 mod producer;
 mod refusals;
 mod replays;
+mod retention;
+mod room;
 mod rotation;
 mod secrets;
 mod signatures;

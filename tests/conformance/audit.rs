@@ -314,3 +314,26 @@ pub(crate) async fn a_revoked_key_is_still_known_and_the_last_use_only_grows(mut
     keys.remove(1);
     assert_eq!(store.everything().await.unwrap().keys, keys, "what works");
 }
+
+pub(crate) async fn what_people_did_is_forgotten_once_it_is_old_and_over(mut stage: Stage) {
+    let (old, other) = (own(&mut stage, Action::AppChanged), stage.app);
+    let changed = app(&mut stage, "another");
+    stage.store().add_app(changed, Some(old)).await.unwrap();
+    let scopes = [Scope::Admin, Scope::App(other), Scope::Read(other)];
+    let mut keys: Vec<Key> = scopes.map(|scope| key(&mut stage, scope)).into();
+    keys[1].expires_at = Some(after(8));
+    for key in &keys {
+        stage.store().add_key(key.clone(), None).await.unwrap();
+    }
+    stage.store().revoke_key(keys[0].id, after(8), None).await.unwrap();
+    let forget = async |stage: &Stage, seconds| stage.store().forget(after(seconds)).await.unwrap();
+    assert_eq!(forget(&stage, 8).await.keys, [], "not before it is that old");
+    let forgotten = forget(&stage, 9).await;
+    assert_eq!((forgotten.keys, forgotten.has_more), (vec![keys[0].id, keys[1].id], false));
+    assert_eq!(stage.store().keys(KeyId::from_i64(0), 100).await.unwrap(), keys[2..]);
+    let log = stage.store().audit(AuditFilter::default(), None, 10).await.unwrap();
+    assert!(log.rows.is_empty(), "{:?}", log.rows);
+    let newest = keys[2].id.as_i64();
+    stage.reopen();
+    assert!(stage.store().join(NOW).await.unwrap().newest_id >= newest);
+}

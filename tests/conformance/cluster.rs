@@ -49,7 +49,8 @@ pub(crate) async fn a_retry_by_hand_that_died_with_its_node_is_back_where_it_was
         stage.claim(id, NOW).await;
         stage.reopen();
         stage.store().join(after(5)).await.unwrap();
-        let expected = Delivery { history_len: before.history_len + 1, ..before };
+        let (history_len, restarted_at) = (before.history_len + 1, Some(NOW));
+        let expected = Delivery { history_len, restarted_at, ..before };
         assert_eq!(stage.delivery(id).await, expected);
     }
 }

@@ -19,6 +19,7 @@ mod recorder;
 mod refill;
 mod registry;
 mod replays;
+mod retention;
 mod settle;
 mod sqlite;
 mod stage;
@@ -175,6 +176,7 @@ macro_rules! conformance {
                     a_page_is_done_once_however_often_it_is_asked_for,
                     what_ended_starts_afresh_and_what_was_delivered_becomes_a_new_delivery,
                     a_source_that_changed_meanwhile_is_left_alone_and_counted,
+                    an_event_that_went_meanwhile_is_not_brought_and_counted,
                     replays_to_an_endpoint_that_is_off_are_held_and_to_a_deleted_one_refused,
                     a_backfill_brings_each_past_event_once,
                     a_backfill_takes_only_what_the_endpoint_subscribes_to,
@@ -186,6 +188,17 @@ macro_rules! conformance {
                     a_resumed_replay_is_found_again_after_a_restart,
                     other_apps_neither_see_nor_stop_a_replay_and_it_goes_with_its_app,
                 ]
+                retention: [
+                    an_event_goes_with_all_that_belongs_to_it_and_nothing_else_does,
+                    what_still_waits_ends_on_record_first,
+                    payloads_and_histories_go_before_their_records,
+                    a_dead_letter_goes_when_the_contract_it_died_under_says_so,
+                    what_changed_since_it_was_found_is_decided_afresh,
+                    steps_are_bounded_and_a_search_goes_on_where_it_ended,
+                    an_idempotency_key_is_known_for_a_day_and_what_it_named_with_it,
+                    what_an_app_that_is_gone_left_is_left_to_the_purge,
+                    ids_and_rows_that_went_are_not_given_out_again_and_their_room_is,
+                ]
                 audit: [
                     an_entry_reads_back_as_it_was_written,
                     a_change_of_the_registry_leaves_one_entry_and_a_refused_one_none,
@@ -194,6 +207,7 @@ macro_rules! conformance {
                     a_rare_entry_is_found_behind_ten_thousand_others_in_bounded_steps,
                     the_log_of_an_app_goes_with_it_and_its_end_stays,
                     a_revoked_key_is_still_known_and_the_last_use_only_grows,
+                    what_people_did_is_forgotten_once_it_is_old_and_over,
                 ]
                 inspections: [
                     an_inspection_reads_back_through_its_whole_life,

@@ -255,7 +255,9 @@ pub(crate) async fn a_retry_by_hand_that_fails_puts_it_back_where_it_was(mut sta
         stage.record(carried, retry_at(after(600)), vec![attempt(Class::Http, 500)]).await;
         let after_it = stage.delivery(id).await;
         let (history_len, attempt_count) = (before.history_len + 1, before.attempt_count + 1);
-        let expected = posthaste::domain::delivery::Delivery { history_len, attempt_count, ..before };
+        let restarted_at = Some(NOW);
+        let expected =
+            posthaste::domain::delivery::Delivery { history_len, attempt_count, restarted_at, ..before };
         assert_eq!(after_it, expected, "{state:?}");
     }
 }

@@ -4,10 +4,11 @@
 use crate::stage::{NOW, Stage, after};
 use posthaste::{
     domain::{
-        contract::WaitingWhenOff,
+        contract::{Keep, Retention, WaitingWhenOff},
         delivery::State,
-        id::{DeliveryId, EndpointId, EventId, ReplayId},
+        id::{AppId, DeliveryId, EndpointId, EventId, ReplayId},
         replay::{Backfill, Deliveries, Replay, ReplayState, Selection},
+        retention::Keeps,
         subscription::Patterns,
     },
     store::{
@@ -15,7 +16,7 @@ use posthaste::{
         replays::{ReplayChanged, ReplayPage, Source, SourceId, SourceSearch, Sources},
     },
 };
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 fn deliveries(endpoint: Option<EndpointId>, event_type: Option<&str>, states: &[State]) -> Selection {
     Selection::Deliveries(Deliveries {
@@ -351,4 +352,38 @@ pub(crate) async fn other_apps_neither_see_nor_stop_a_replay_and_it_goes_with_it
     store.remove_app(stage.app, None).await.unwrap();
     assert_eq!(store.replay(stage.app, replay.id).await.unwrap(), None);
     assert_eq!(store.running_replays().await.unwrap(), []);
+}
+
+pub(crate) async fn an_event_that_went_meanwhile_is_not_brought_and_counted(mut stage: Stage) {
+    let (gone, erased) = (stage.draft(&[]), stage.draft(&[]));
+    let events = [gone.event.id, erased.event.id];
+    stage.store().accept(vec![gone, erased]).await.unwrap();
+    let replay = {
+        let endpoint = stage.endpoint;
+        begin(&mut stage, backfill(endpoint)).await
+    };
+    let sources = search(&stage, &replay, 10).await;
+    assert_eq!(sources.found.len(), 2);
+    let page = page(&mut stage, &replay, &sources);
+    stage.store().erase_data(stage.app, events[1], None).await.unwrap();
+    let range = vec![(events[0].as_i64(), events[0].as_i64())];
+    let done = stage.store().expire(range, Arc::new(Nothing), after(1)).await.unwrap();
+    assert_eq!(done.events, 1);
+    let replay = stage.store().proceed(page, after(10)).await.unwrap().expect("a running replay");
+    assert_eq!((replay.replayed, replay.refused), (0, 2));
+    assert_eq!(stage.store().find_lanes().await.unwrap(), [], "nothing waits that has no event");
+}
+
+/// Nothing is kept.
+struct Nothing;
+
+impl Keeps for Nothing {
+    fn of_app(&self, _: AppId) -> Option<Retention> {
+        let no_time = Keep::For(Duration::ZERO);
+        Some(Retention { events: no_time, attempts: no_time, payloads: no_time, dead_letters: no_time })
+    }
+
+    fn of_endpoint(&self, _: EndpointId) -> Option<Retention> {
+        None
+    }
 }

@@ -58,3 +58,13 @@ fn a_replay_that_takes_sources_twice_is_noticed() {
 fn a_success_that_is_not_believed_is_noticed() {
     must_notice(Promise::AfterEnd, 10, || Sabotage::ForgetSuccess);
 }
+
+#[test]
+fn what_goes_two_days_early_is_noticed() {
+    must_notice(Promise::Kept, 3, || Sabotage::ExpireEarly);
+}
+
+#[test]
+fn what_is_removed_while_it_waits_is_noticed() {
+    must_notice(Promise::Kept, 10, || Sabotage::DropWaiting);
+}

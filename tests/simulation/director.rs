@@ -211,6 +211,12 @@ impl Director {
 
     async fn close(mut self) -> (Connection, usize) {
         let world = &self.world;
+        if let Some(keeps) = world.plan.keeps {
+            // Long enough for everything that is kept for a time to end, and then to go.
+            let longest = keeps.events.max(keeps.payloads).max(keeps.dead_letters.unwrap_or(0));
+            let time = 2 * (longest + keeps.attempts) + 3 * DAY;
+            tokio::time::sleep(Duration::from_millis(time as u64)).await;
+        }
         let office = world.office();
         let process = world.state().process.clone();
         if let (Some(office), Some(process)) = (&office, &process) {

@@ -46,6 +46,8 @@ pub(crate) enum Promise {
     Accept,
     /// A replay ends, takes no source twice, and says how many it sent again.
     Replay,
+    /// Nothing goes before its time or before it has ended, and what is kept no longer goes.
+    Kept,
     /// What is in memory agrees with the store, and every hand comes back.
     House,
 }

@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a story that cannot go on ends, and its seed is printed")]
 
+mod archive;
 mod bulk;
 mod checker;
 mod contracts;

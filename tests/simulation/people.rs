@@ -17,6 +17,7 @@ use posthaste::{
         publish::{Publish, Published},
     },
 };
+use serde_json::json;
 use std::{sync::Arc, time::Duration};
 
 pub(crate) const ADMIN: Caller = Caller::OPERATOR;
@@ -40,7 +41,8 @@ pub(crate) async fn open_office(world: &World) -> Arc<Office> {
 /// Makes the app and its endpoints, before anything goes wrong.
 pub(crate) async fn furnish(world: &World) {
     let office = open_office(world).await;
-    let app = NewApp { uid: Some(APP.into()), name: "Shop".into(), ..NewApp::default() };
+    let overrides = world.plan.keeps.map(|keeps| json!({ "retention": keeps.overrides() }));
+    let app = NewApp { uid: Some(APP.into()), name: "Shop".into(), overrides, ..NewApp::default() };
     office.service.add_app(ADMIN, app).await.unwrap();
     let entry = office.service.app(ADMIN, APP).unwrap();
     for plan in &world.plan.endpoints {

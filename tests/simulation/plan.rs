@@ -30,6 +30,42 @@ pub(crate) struct Plan {
     pub(crate) hands: usize,
     pub(crate) recheck_every: i64,
     pub(crate) grace: i64,
+    /// How long things are kept, where the story is long enough for that to matter.
+    pub(crate) keeps: Option<KeepsPlan>,
+}
+
+/// In milliseconds; the same for the app and all its endpoints.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KeepsPlan {
+    pub(crate) events: i64,
+    pub(crate) attempts: i64,
+    pub(crate) payloads: i64,
+    /// For ever if absent.
+    pub(crate) dead_letters: Option<i64>,
+    /// How often the engine looks for what is kept no longer.
+    pub(crate) every: i64,
+}
+
+impl KeepsPlan {
+    /// Of every fourth story or so; drawn apart, so that the others stay as they are.
+    fn of(seed: u64) -> Option<Self> {
+        let mut rng = Rng::with_seed(seed ^ 0x6b65_6570);
+        (rng.u8(0..4) == 0).then(|| Self {
+            events: pick(&mut rng, &[10 * MINUTE, 5 * HOUR, DAY, 5 * DAY]),
+            attempts: pick(&mut rng, &[MINUTE, 2 * HOUR, 2 * DAY]),
+            payloads: pick(&mut rng, &[MINUTE, HOUR, 2 * DAY]),
+            dead_letters: pick(&mut rng, &[None, Some(10 * MINUTE), Some(DAY), Some(4 * DAY)]),
+            every: pick(&mut rng, &[10 * MINUTE, HOUR, 6 * HOUR]),
+        })
+    }
+
+    pub(crate) fn overrides(&self) -> Value {
+        let seconds = |ms: i64| format!("{}s", ms / SECOND);
+        json!({
+            "events": seconds(self.events), "attempts": seconds(self.attempts), "payloads": seconds(self.payloads),
+            "dead_letters": self.dead_letters.map_or_else(|| "forever".to_owned(), seconds),
+        })
+    }
 }
 
 #[derive(Debug)]
@@ -135,8 +171,14 @@ impl Plan {
         let mood = pick(&mut rng, &[Ordinary, Ordinary, Ordinary, Ordinary, Restless, Failing]);
         let span = pick(&mut rng, &[10 * MINUTE, 2 * HOUR, DAY, 4 * DAY, 14 * DAY]);
         let heal_at = span + MINUTE;
-        let endpoints =
+        let mut endpoints =
             (0..rng.usize(1..=4)).map(|n| endpoint(&mut rng, n, heal_at, mood)).collect::<Vec<_>>();
+        let keeps = KeepsPlan::of(seed);
+        for endpoint in &mut endpoints {
+            if let Some(keeps) = keeps {
+                endpoint.overrides["retention"] = keeps.overrides();
+            }
+        }
         let scenes: Vec<i64> = (0..rng.usize(1..=5)).map(|_| rng.i64(0..span)).collect();
         let events: Vec<_> = (0..events_count(&mut rng)).map(|n| event(&mut rng, n, &scenes)).collect();
         let near = Moments { events: events.iter().map(|event| event.at).collect(), span };
@@ -157,6 +199,7 @@ impl Plan {
             hands,
             recheck_every: pick(&mut rng, &[HOUR, 12 * HOUR, 5 * DAY]),
             grace: pick(&mut rng, &[0, SECOND, 5 * SECOND, 25 * SECOND]),
+            keeps,
         }
     }
 }

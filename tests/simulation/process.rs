@@ -1,7 +1,7 @@
 //! One process: service, engine and store on the disk that the last one left. It can be ended at any step.
 
 use crate::{
-    bulk, contracts,
+    archive, bulk, contracts,
     journal::{Ending, Promise},
     network::Line,
     plan::SECOND,
@@ -9,7 +9,11 @@ use crate::{
 };
 use posthaste::{
     domain::{
-        address::AddressPolicy, contract::Contract, directory::Directory, id::Ids, seal::Keyring,
+        address::AddressPolicy,
+        contract::{Contract, Keep},
+        directory::Directory,
+        id::Ids,
+        seal::Keyring,
         tally::Tally,
     },
     engine::{Courier, Engine, EngineLimits, Lanes, Renderer, Rounds},
@@ -102,6 +106,7 @@ impl Process {
         let queue = QueueLimits { events_max: 1000, bytes_max: 1 << 20 };
         let (store, writer) = SqliteStore::in_memory(disk, handover, Arc::new(NoWatch), queue, wake).unwrap();
         bulk::watch(writer.connection());
+        archive::open(writer.connection());
         apply_trouble(writer.connection(), world.state().trouble);
         let (stop_handle, stop) = Shutdown::by_hand();
         let process = Arc::new(Self {
@@ -203,6 +208,7 @@ async fn commit_loop(world: Arc<World>, process: Arc<Process>, rung: Arc<Notify>
             if world.commit_kills(process.number, true) {
                 return;
             }
+            process.with_disk(|disk| archive::note_time(disk, world.now()));
             process.with_disk(|disk| world.sabotage.before_commit(disk));
             match process.commit() {
                 None => return,
@@ -260,6 +266,7 @@ impl Boot {
             limits: Limits::default(),
             surroundings: Surroundings::default(),
             tally: Arc::new(Tally::default()),
+            storage: Arc::default(),
         });
         service.load(None).await.map_err(|error| error.to_string())?;
         Ok((Arc::new(service), ids))
@@ -286,7 +293,17 @@ impl Boot {
             browse: self.store.clone(),
             ids,
             grace: Duration::from_millis(world.plan.grace as u64),
-            rounds: Rounds { gauges: long, count: long, purge: long, recheck, key_uses: long },
+            storage: Arc::default(),
+            audit_retention: Keep::Forever,
+            rounds: Rounds {
+                gauges: long,
+                count: long,
+                purge: long,
+                recheck,
+                key_uses: long,
+                expire: world.plan.keeps.map_or(long, |keeps| Duration::from_millis(keeps.every as u64)),
+                forget: long,
+            },
         }
     }
 

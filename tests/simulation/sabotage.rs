@@ -9,6 +9,7 @@ use posthaste::{
         inspection::{Inspection, Report},
         port::{Carried, Handover},
         replay::{Replay, ReplayState},
+        retention::Keeps,
         time::Timestamp,
         verdict::Verdict,
     },
@@ -19,6 +20,7 @@ use posthaste::{
         cluster::Joined,
         ledger::{Accepted, Ask, Asked, NewEvent, Ordered, Record, Refilled, Settle, Want},
         replays::{ReplayChanged, ReplayPage, Source},
+        retention::{Expired, Ranges},
         sqlite::SqliteStore,
     },
 };
@@ -26,6 +28,7 @@ use rusqlite::Connection;
 use std::{
     collections::VecDeque,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 use tempfile::TempDir;
 
@@ -47,6 +50,10 @@ pub(crate) enum Sabotage {
     ForgetSuccess,
     /// A replay does each of its pages a second time.
     TakeTwice,
+    /// What goes goes as it would only two days later.
+    ExpireEarly,
+    /// Something that waits is removed, and nobody is told.
+    DropWaiting,
 }
 
 /// Copies of the disk before its last few commits.
@@ -96,8 +103,14 @@ impl Snapshots {
 
 impl Sabotage {
     pub(crate) fn before_commit(&self, disk: &Connection) {
-        if let Self::LoseCommits(snapshots) = self {
-            snapshots.take(disk);
+        match self {
+            Self::LoseCommits(snapshots) => snapshots.take(disk),
+            Self::DropWaiting => {
+                let sql = "DELETE FROM deliveries WHERE id IN (SELECT id FROM deliveries WHERE state IN (1, 3) LIMIT 1)";
+                // A disk in trouble takes this no more than anything else.
+                let _ = disk.execute(sql, []);
+            }
+            _ => {}
         }
     }
 
@@ -120,10 +133,13 @@ impl Sabotage {
     pub(crate) fn ledger(&self, store: Arc<SqliteStore>) -> Arc<dyn Ledger> {
         match self {
             Self::ShiftWaits(shift_ms) => {
-                Arc::new(BentLedger { shift_ms: *shift_ms, ..BentLedger::straight(store) })
+                Arc::new(BentLedger { shift_ms: *shift_ms, ..BentLedger::on(store) })
             }
-            Self::ForgetSuccess => Arc::new(BentLedger { forgets: true, ..BentLedger::straight(store) }),
-            Self::TakeTwice => Arc::new(BentLedger { takes_twice: true, ..BentLedger::straight(store) }),
+            Self::ForgetSuccess => Arc::new(BentLedger { forgets: true, ..BentLedger::on(store) }),
+            Self::TakeTwice => Arc::new(BentLedger { takes_twice: true, ..BentLedger::on(store) }),
+            Self::ExpireEarly => {
+                Arc::new(BentLedger { expires_early: Duration::from_hours(48), ..BentLedger::on(store) })
+            }
             _ => store,
         }
     }
@@ -182,11 +198,12 @@ struct BentLedger {
     shift_ms: i64,
     forgets: bool,
     takes_twice: bool,
+    expires_early: Duration,
 }
 
 impl BentLedger {
-    fn straight(store: Arc<SqliteStore>) -> Self {
-        Self { store, shift_ms: 0, forgets: false, takes_twice: false }
+    fn on(store: Arc<SqliteStore>) -> Self {
+        Self { store, shift_ms: 0, forgets: false, takes_twice: false, expires_early: Duration::ZERO }
     }
 
     async fn proceed_twice(&self, page: ReplayPage, now: Timestamp) -> Result<Option<Replay>, StoreError> {
@@ -246,6 +263,10 @@ impl Ledger for BentLedger {
 
     fn erase_data(&self, app: AppId, event: EventId, entry: Option<Entry>) -> Reply<'_, bool> {
         self.store.erase_data(app, event, entry)
+    }
+
+    fn expire(&self, ranges: Ranges, keeps: Arc<dyn Keeps>, now: Timestamp) -> Reply<'_, Expired> {
+        self.store.expire(ranges, keeps, now.plus(self.expires_early))
     }
 
     fn begin_replay(&self, replay: Replay, entry: Option<Entry>) -> Reply<'_, ()> {

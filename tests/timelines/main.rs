@@ -1,10 +1,11 @@
 //! Each built-in contract in virtual time, on the real service, engine and store: every attempt at its instant for a
-//! receiver that always fails, how the delivery ends, and what each answer means.
+//! receiver that always fails, how the delivery ends, what each answer means, and what is left after months.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up should fail where it stands")]
 
 mod answers;
 mod ends;
 mod jitter;
+mod retention;
 mod schedules;
 mod stage;

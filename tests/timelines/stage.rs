@@ -4,7 +4,7 @@ use bytes::Bytes;
 use posthaste::{
     domain::{
         address::AddressPolicy,
-        contract::Contract,
+        contract::{Contract, Keep},
         delivery::Delivery,
         directory::{AppEntry, Directory},
         id::Ids,
@@ -143,6 +143,7 @@ impl Stage {
             limits: Limits::default(),
             surroundings: Surroundings::default(),
             tally: Arc::new(Tally::default()),
+            storage: Arc::default(),
         }));
         service.load(None).await.unwrap();
         service.readiness().accept();
@@ -165,7 +166,17 @@ impl Stage {
             browse: store,
             ids,
             grace: Duration::from_secs(25),
-            rounds: Rounds { gauges: long, count: long, purge: long, recheck: long, key_uses: long },
+            storage: Arc::default(),
+            audit_retention: Keep::Forever,
+            rounds: Rounds {
+                gauges: long,
+                count: long,
+                purge: long,
+                recheck: long,
+                key_uses: long,
+                expire: Duration::from_hours(6),
+                forget: long,
+            },
         };
         let (handle, stop) = Shutdown::by_hand();
         let engine = tokio::spawn(engine.run(stop)).abort_handle();

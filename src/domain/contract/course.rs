@@ -214,6 +214,15 @@ pub struct Retention {
     pub dead_letters: Keep,
 }
 
+impl Retention {
+    pub const FOREVER: Self = Self {
+        events: Keep::Forever,
+        attempts: Keep::Forever,
+        payloads: Keep::Forever,
+        dead_letters: Keep::Forever,
+    };
+}
+
 /// How often, and how long each time, putting the body together and signing it is tried before it has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RenderingRule {

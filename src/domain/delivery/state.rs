@@ -79,10 +79,12 @@ pub enum Reason {
     EndpointDeleted,
     ByHand,
     GaveUp,
+    /// It still waited when its event's retention ended.
+    Retention,
 }
 
 impl Reason {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Exhausted,
         Self::RefusedByReceiver,
         Self::SerialisationFailed,
@@ -92,6 +94,7 @@ impl Reason {
         Self::EndpointDeleted,
         Self::ByHand,
         Self::GaveUp,
+        Self::Retention,
     ];
 
     pub const fn name(self) -> &'static str {
@@ -105,6 +108,7 @@ impl Reason {
             Self::EndpointDeleted => "endpoint_deleted",
             Self::ByHand => "by_hand",
             Self::GaveUp => "give_up_after",
+            Self::Retention => "retention",
         }
     }
 }

@@ -60,8 +60,11 @@ fn check_change(before: &Delivery, after: &Delivery, happening: Happening, now: 
     assert_eq!(after.state == State::Held, after.held_at.is_some());
     if after.state == State::Expired && before.state != State::Expired {
         let came_back = by_hand && matches!(before.return_to, Some(ReturnTo { state: State::Expired, .. }));
-        assert!(came_back || matches!(happening, Happening::Claim), "only its age expires it");
+        let by_age = matches!(happening, Happening::Claim | Happening::Outlive);
+        assert!(came_back || by_age, "only its age or its event's expires it");
     }
+    let is_restart = is_replay || matches!(happening, Happening::Retry(_));
+    assert_eq!(after.restarted_at, if is_restart { Some(now) } else { before.restarted_at });
     match happening {
         Happening::Retry(_) => {
             let due = before.due;
@@ -137,6 +140,7 @@ fn check_return(was: &Delivery, is: &Delivery) {
         attempt_count: is.attempt_count,
         give_up_at: is.give_up_at,
         held_at: is.held_at,
+        restarted_at: is.restarted_at,
         ..d.clone()
     };
     match is.state {
@@ -199,6 +203,7 @@ fn happening() -> impl Strategy<Value = Happening> {
         2 => replay,
         1 => switch().prop_map(Happening::ReplayAs),
         1 => Just(Happening::Cancel),
+        1 => Just(Happening::Outlive),
         1 => Just(Happening::Close),
     ]
 }
@@ -238,7 +243,7 @@ proptest! {
 fn every_row_of_the_table_can_be_reached() {
     let mut runner = TestRunner::deterministic();
     let mut unseen = table();
-    for _ in 0..6000 {
+    for _ in 0..20_000 {
         let one = (newborns(), happenings()).new_tree(&mut runner).unwrap().current();
         for row in run(one.0, one.1) {
             unseen.remove(&row);

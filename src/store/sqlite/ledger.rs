@@ -124,11 +124,11 @@ pub(super) fn insert_delivery(tx: &Connection, delivery: &Delivery) -> rusqlite:
 }
 
 /// Writes a delivery over its row if that is still in the state the change started from.
-fn update_delivery(tx: &Connection, from: State, delivery: &Delivery) -> rusqlite::Result<bool> {
+pub(super) fn update_delivery(tx: &Connection, from: State, delivery: &Delivery) -> rusqlite::Result<bool> {
     let changed = tx
         .prepare_cached(
             "UPDATE deliveries SET state = ?3, reason = ?4, place = ?5, attempt_count = ?6, history_len = ?7, lane = ?8,
-                 due = ?9, at_due = ?10, give_up_at = ?11, finished_at = ?12, return_to = ?13, held_at = ?14
+                 due = ?9, at_due = ?10, give_up_at = ?11, finished_at = ?12, return_to = ?13, held_at = ?14, restarted_at = ?15
              WHERE id = ?1 AND state = ?2",
         )?
         .execute(params![
@@ -146,6 +146,7 @@ fn update_delivery(tx: &Connection, from: State, delivery: &Delivery) -> rusqlit
             delivery.finished_at,
             delivery.return_to.as_ref().map(row::write_return_to),
             delivery.held_at,
+            delivery.restarted_at,
         ])?;
     Ok(changed == 1)
 }

@@ -14,9 +14,11 @@ mod open;
 mod readers;
 mod registry;
 mod replays;
+mod retention;
 mod row;
 mod seams;
 mod upgrade;
+mod upkeep;
 mod work;
 mod writer;
 
@@ -31,7 +33,7 @@ use readers::Readers;
 use rusqlite::Connection;
 use std::{
     fs::File,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, OnceLock, PoisonError},
     thread::JoinHandle,
     time::Duration,
@@ -47,6 +49,8 @@ pub struct SqliteStore {
     engine_readers: Readers,
     thread: Mutex<Option<JoinHandle<()>>>,
     checkpointer: Mutex<Option<Checkpointer>>,
+    /// `None` in memory.
+    path: Option<PathBuf>,
     _lock: Option<File>,
 }
 
@@ -88,6 +92,7 @@ impl SqliteStore {
             engine_readers: Readers::on_file(path),
             thread: Mutex::new(Some(started)),
             checkpointer: Mutex::new(Some(checkpointer)),
+            path: Some(path.to_owned()),
             _lock: Some(opened.lock),
         })
     }
@@ -109,6 +114,7 @@ impl SqliteStore {
             engine_readers: Readers::through_the_writer(),
             thread: Mutex::new(None),
             checkpointer: Mutex::new(None),
+            path: None,
             _lock: None,
         };
         Ok((store, writer))

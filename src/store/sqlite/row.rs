@@ -71,8 +71,8 @@ pub(super) fn named<T>(row: impl Display, read: rusqlite::Result<T>) -> rusqlite
 /// The columns that `delivery` reads, in its order.
 pub(super) const DELIVERY: &str = "d.id, d.app, d.event, d.endpoint, d.state, d.reason, d.place, d.attempt_count, \
      d.history_len, d.due, d.at_due, d.give_up_at, d.finished_at, d.root, d.replay_of, d.return_to, \
-     d.held_at";
-pub(super) const DELIVERY_COLUMNS: usize = 17;
+     d.held_at, d.restarted_at";
+pub(super) const DELIVERY_COLUMNS: usize = 18;
 
 pub(super) fn delivery(row: &Row<'_>) -> rusqlite::Result<Delivery> {
     let id = row.get(0)?;
@@ -95,6 +95,7 @@ fn read_delivery(row: &Row<'_>, id: DeliveryId) -> rusqlite::Result<Delivery> {
         give_up_at: row.get(11)?,
         finished_at: row.get(12)?,
         held_at: row.get(16)?,
+        restarted_at: row.get(17)?,
         root: row.get::<_, Option<DeliveryId>>(13)?.unwrap_or(id),
         replay_of: row.get(14)?,
         return_to: row.get::<_, Option<String>>(15)?.map(|text| read_return_to(&text, 15)).transpose()?,
@@ -181,7 +182,7 @@ mod tests {
         let numbers: Vec<i64> = State::ALL.iter().map(|state| *state as i64).collect();
         assert_eq!(numbers, [0, 1, 2, 3, 4, 5, 6, 7]);
         assert_eq!(State::ALL[4], State::Delivered);
-        assert_eq!(Reason::ALL.map(|reason| reason as i64), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(Reason::ALL.map(|reason| reason as i64), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
         assert_eq!(inspection::State::ALL.map(|state| state as i64), [0, 1, 2, 3, 4]);
         assert_eq!(Kind::ALL.map(|kind| kind as i64), [0, 1]);
     }

@@ -105,6 +105,7 @@ CREATE TABLE deliveries (
     root INTEGER,
     replay_of INTEGER,
     return_to TEXT,
+    restarted_at INTEGER,
     CHECK (state BETWEEN 0 AND 7),
     CHECK ((state >= 4) = (finished_at IS NOT NULL)),
     CHECK ((state >= 5) = (reason IS NOT NULL)),

@@ -3,7 +3,7 @@
 use super::{
     SqliteStore, audit, browse, cluster,
     commands::{Accept, HandBack, Recording, Refill},
-    event_types, inspections, ledger, registry, replays,
+    event_types, inspections, ledger, registry, replays, retention, upkeep,
     work::{Call, answered},
 };
 use crate::{
@@ -20,18 +20,22 @@ use crate::{
         key::Key,
         port::Carried,
         replay::{Replay, ReplayState},
+        retention::Keeps,
+        storage::StorageUsage,
         time::Timestamp,
     },
     store::{
         Browse, Cluster, Ledger, Registry, Reply,
         audit::AuditFilter,
         browse::{Cursor, DeliveryFilter, EventFilter, Listed, Page, PastAttempt},
-        cluster::Joined,
+        cluster::{Forgotten, Joined},
         ledger::{Accepted, Ask, Asked, NewEvent, Ordered, Record, Refilled, Settle, Want},
         registry::{Added, EndpointName, Everything},
         replays::{ReplayChanged, ReplayPage, SourceSearch, Sources},
+        retention::{Expired, Overdue, OverdueSearch, Ranges},
     },
 };
+use std::sync::Arc;
 use tokio::sync::oneshot;
 
 impl Ledger for SqliteStore {
@@ -93,6 +97,10 @@ impl Ledger for SqliteStore {
 
     fn erase_data(&self, app: AppId, event: EventId, entry: Option<Entry>) -> Reply<'_, bool> {
         self.call(move |tx| audit::note(tx, entry.as_ref(), ledger::erase_data(tx, app, event)?))
+    }
+
+    fn expire(&self, ranges: Ranges, keeps: Arc<dyn Keeps>, now: Timestamp) -> Reply<'_, Expired> {
+        self.call(move |tx| retention::expire(tx, &ranges, &*keeps, now))
     }
 
     fn begin_replay(&self, replay: Replay, entry: Option<Entry>) -> Reply<'_, ()> {
@@ -315,6 +323,19 @@ impl Cluster for SqliteStore {
 
     fn purge(&self) -> Reply<'_, bool> {
         self.call(cluster::purge)
+    }
+
+    fn overdue(&self, search: OverdueSearch, keeps: Arc<dyn Keeps>, now: Timestamp) -> Reply<'_, Overdue> {
+        self.read_for_engine(move |connection| retention::overdue(connection, &search, &*keeps, now))
+    }
+
+    fn forget(&self, before: Timestamp) -> Reply<'_, Forgotten> {
+        self.call(move |tx| upkeep::forget(tx, before))
+    }
+
+    fn usage(&self) -> Reply<'_, StorageUsage> {
+        let path = self.path.clone();
+        self.read_for_engine(move |connection| upkeep::usage(connection, path.as_deref()))
     }
 
     fn keys_used(&self, uses: Vec<(KeyId, Timestamp)>) -> Reply<'_, ()> {

@@ -1,6 +1,6 @@
 //! What was answered is there: the same id gave the same event, and every endpoint that wanted it has its delivery.
 
-use super::evidence::Evidence;
+use super::evidence::{EventRow, Evidence};
 use crate::journal::{AnswerFact, Promise, Violation};
 use posthaste::domain::contract::PublishedWhileOff;
 use std::collections::BTreeMap;
@@ -9,7 +9,13 @@ pub(crate) fn check(evidence: &Evidence<'_>, violations: &mut Vec<Violation>) {
     let mut complain = |promise, what: String| violations.push(Violation { promise, what });
     let mut first: BTreeMap<usize, &AnswerFact> = BTreeMap::new();
     for answer in &evidence.journal.answers {
-        let earlier = *first.entry(answer.plan).or_insert(answer);
+        let mut earlier = *first.entry(answer.plan).or_insert(answer);
+        // Whoever asks again after the event was kept no longer publishes another.
+        let gone_at = evidence.events.get(&earlier.event).and_then(|event| event.gone_at);
+        if gone_at.is_some_and(|at| at <= answer.answered_at) {
+            first.insert(answer.plan, answer);
+            earlier = answer;
+        }
         let again = !std::ptr::eq(earlier, answer);
         if (earlier.event, &earlier.deliveries) != (answer.event, &answer.deliveries)
             || (again && answer.is_new)
@@ -36,12 +42,14 @@ pub(crate) fn check(evidence: &Evidence<'_>, violations: &mut Vec<Violation>) {
             complain(Promise::Lost, what);
         }
     }
-    let mut seen: BTreeMap<&[u8], usize> = BTreeMap::new();
+    // In order of their ids: of the same event the next may only come when the last one is gone.
+    let mut last: BTreeMap<&[u8], &EventRow> = BTreeMap::new();
     for event in evidence.events.values().filter(|event| !event.is_test) {
-        *seen.entry(&event.data).or_default() += 1;
-    }
-    for (data, count) in seen.into_iter().filter(|(_, count)| *count > 1) {
-        complain(Promise::Accept, format!("{count} events of {}", String::from_utf8_lossy(data)));
+        let before = last.insert(&event.data, event);
+        if before.is_some_and(|before| before.gone_at.is_none_or(|gone_at| gone_at > event.accepted_at)) {
+            let data = String::from_utf8_lossy(&event.data);
+            complain(Promise::Accept, format!("two events of {data}"));
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use super::{
     ends,
     evidence::{AttemptRow, Evidence, File, Receiver},
+    keeps,
 };
 use crate::{
     journal::{AskFact, Promise, Said, Violation},
@@ -11,7 +12,7 @@ use crate::{
 };
 use posthaste::domain::{
     contract::{Answer, Jitter, Pacing, RetryAfter, WaitingWhenOff},
-    delivery::{Delivery, State},
+    delivery::{Delivery, Reason, State},
     outcome::Class,
     time::Timestamp,
     verdict::AtDue,
@@ -80,9 +81,20 @@ pub(crate) fn check(evidence: &Evidence<'_>, file: &File<'_>, violations: &mut V
         violations: Vec::new(),
     };
     course.walk();
-    let (standing, found) = (course.standing, course.violations);
+    let (mut standing, found) = (course.standing, course.violations);
+    if keeps::lost_its_data(evidence, file) {
+        return;
+    }
+    // An extra attempt that was not made by the end of its event leaves it where it stood.
+    let is_over = file.finished_at.is_some() && file.state != State::Delivered;
+    if evidence.plan.keeps.is_some() && is_over {
+        standing = standing.back_if_extra();
+    }
     if !is_murky {
         violations.extend(found);
+    }
+    if file.reason == Some(Reason::Retention) {
+        return;
     }
     violations.extend(ends::check(file, receiver, &standing, is_murky));
 }

@@ -30,7 +30,10 @@ pub(crate) struct EventRow {
     pub(crate) accepted_at: Timestamp,
     pub(crate) deliver_at: Option<Timestamp>,
     pub(crate) is_test: bool,
+    /// As it was published.
     pub(crate) data: Vec<u8>,
+    pub(crate) erased_at: Option<Timestamp>,
+    pub(crate) gone_at: Option<Timestamp>,
 }
 
 /// What is known of one endpoint.
@@ -59,6 +62,8 @@ pub(crate) struct File<'a> {
     pub(crate) asks: Vec<&'a AskFact>,
     /// The answer that told of this delivery if it is the replay of a delivered one.
     pub(crate) made_by: Option<&'a AskFact>,
+    /// All of this is as it was right before.
+    pub(crate) gone_at: Option<Timestamp>,
 }
 
 #[derive(Debug)]
@@ -68,6 +73,7 @@ pub(crate) struct AttemptRow {
     pub(crate) started_at: Timestamp,
     pub(crate) class: Class,
     pub(crate) status: Option<u16>,
+    pub(crate) gone_at: Option<Timestamp>,
 }
 
 /// What a run was worth.
@@ -84,6 +90,9 @@ pub(crate) struct Figures {
     pub(crate) replayed: usize,
     /// Requests that a dead process never recorded, and lies: the most duplicates there may be.
     pub(crate) excused: usize,
+    /// Deliveries that retention ended while they waited, and deliveries that it removed.
+    pub(crate) outlived: usize,
+    pub(crate) gone: usize,
 }
 
 impl Figures {
@@ -97,6 +106,8 @@ impl Figures {
         self.duplicates += other.duplicates;
         self.replayed += other.replayed;
         self.excused += other.excused;
+        self.outlived += other.outlived;
+        self.gone += other.gone;
     }
 }
 
@@ -166,6 +177,8 @@ impl<'a> Evidence<'a> {
         (figures.kills, figures.stops) = (ended(Ending::Killed), ended(Ending::Stopped));
         for file in &self.files {
             figures.delivered += usize::from(file.state == State::Delivered);
+            figures.outlived += usize::from(file.reason == Some(Reason::Retention));
+            figures.gone += usize::from(file.gone_at.is_some());
             let done = file.posts.iter().filter(|post| post.done_at.is_some());
             figures.duplicates += done.clone().count().saturating_sub(1);
             figures.excused += done.filter(|post| !file.is_recorded_success(post)).count();
@@ -199,8 +212,16 @@ fn is_gone(contract: &Contract, row: &AttemptRow) -> bool {
         && row.status.is_some_and(|status| contract.answers.meaning(status) == Answer::SwitchOff)
 }
 
+/// Rows that are there and, from the archive, rows that went, with when that was.
+fn with_gone(columns: &str, table: &str, order: &str) -> String {
+    format!(
+        "SELECT {columns}, NULL AS gone_at FROM {table} UNION ALL SELECT {columns}, gone_at FROM gone_{table} {order}"
+    )
+}
+
 fn read_files<'a>(journal: &Journal, disk: &Connection) -> Vec<File<'a>> {
-    let sql = "SELECT id, event, endpoint, state, reason, attempt_count, history_len, finished_at, replay_of FROM deliveries ORDER BY id";
+    let columns = "id, event, endpoint, state, reason, attempt_count, history_len, finished_at, replay_of";
+    let sql = &with_gone(columns, "deliveries", "ORDER BY 1");
     let mut rows = disk.prepare(sql).unwrap();
     let read = |row: &rusqlite::Row<'_>| {
         let endpoint: EndpointId = row.get(2)?;
@@ -218,13 +239,15 @@ fn read_files<'a>(journal: &Journal, disk: &Connection) -> Vec<File<'a>> {
             posts: Vec::new(),
             asks: Vec::new(),
             made_by: None,
+            gone_at: row.get(9)?,
         })
     };
     rows.query_map([], read).unwrap().map(Result::unwrap).collect()
 }
 
 fn read_attempts(disk: &Connection) -> Vec<(DeliveryId, AttemptRow)> {
-    let sql = "SELECT delivery, position, number, started_at, class, status FROM attempts ORDER BY delivery, position";
+    let sql =
+        &with_gone("delivery, position, number, started_at, class, status", "attempts", "ORDER BY 1, 2");
     let mut rows = disk.prepare(sql).unwrap();
     let read = |row: &rusqlite::Row<'_>| {
         let attempt = AttemptRow {
@@ -233,6 +256,7 @@ fn read_attempts(disk: &Connection) -> Vec<(DeliveryId, AttemptRow)> {
             started_at: row.get(3)?,
             class: Class::ALL[row.get::<_, u8>(4)? as usize],
             status: row.get(5)?,
+            gone_at: row.get(6)?,
         };
         Ok((row.get(0)?, attempt))
     };
@@ -240,13 +264,17 @@ fn read_attempts(disk: &Connection) -> Vec<(DeliveryId, AttemptRow)> {
 }
 
 fn read_events(disk: &Connection) -> BTreeMap<EventId, EventRow> {
-    let mut rows = disk.prepare("SELECT id, accepted_at, deliver_at, type, data FROM events").unwrap();
+    let columns = "id, accepted_at, deliver_at, type, (SELECT data FROM erased WHERE event = id),
+        (SELECT at FROM erased WHERE event = id), data";
+    let mut rows = disk.prepare(&with_gone(columns, "events", "")).unwrap();
     let read = |row: &rusqlite::Row<'_>| {
         let event = EventRow {
             accepted_at: row.get(1)?,
             deliver_at: row.get(2)?,
             is_test: row.get::<_, String>(3)? == TEST_EVENT_TYPE,
-            data: row.get(4)?,
+            data: row.get::<_, Option<Vec<u8>>>(4)?.map_or_else(|| row.get(6), Ok)?,
+            erased_at: row.get(5)?,
+            gone_at: row.get(7)?,
         };
         Ok((row.get(0)?, event))
     };

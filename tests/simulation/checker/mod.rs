@@ -8,6 +8,7 @@ mod ends;
 mod evidence;
 mod excuses;
 mod history;
+mod keeps;
 mod replays;
 mod switches;
 
@@ -24,6 +25,7 @@ pub(crate) fn check(plan: &Plan, journal: &Journal, disk: &Connection) -> (Vec<V
     let evidence = Evidence::read(plan, journal, disk);
     let mut violations = Vec::new();
     accepts::check(&evidence, &mut violations);
+    keeps::check(&evidence, &mut violations);
     for file in &evidence.files {
         history::check(&evidence, file, &mut violations);
         course::check(&evidence, file, &mut violations);

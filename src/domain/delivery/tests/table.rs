@@ -18,6 +18,7 @@ pub(super) enum Kind {
     Replay,
     ReplayAs,
     Cancel,
+    Outlive,
     Close,
 }
 
@@ -33,6 +34,7 @@ pub(super) enum Happening {
     Replay { give_up_at: Option<Timestamp>, switch: Switch },
     ReplayAs(Switch),
     Cancel,
+    Outlive,
     Close,
 }
 
@@ -48,12 +50,13 @@ const DIED: [Ended; 4] = [
     (State::Dead, Some(Reason::SigningFailed)),
 ];
 /// Where a failed retry returns to besides the waiting states.
-const BACK_TO: [Ended; 5] = [
+const BACK_TO: [Ended; 6] = [
     (State::Dead, Some(Reason::Closed)),
     (State::Cancelled, Some(Reason::EndpointOff)),
     (State::Cancelled, Some(Reason::EndpointDeleted)),
     (State::Cancelled, Some(Reason::ByHand)),
     (State::Expired, Some(Reason::GaveUp)),
+    (State::Expired, Some(Reason::Retention)),
 ];
 
 /// Every move that the table allows, and no other.
@@ -80,6 +83,11 @@ pub(super) fn table() -> HashSet<Row> {
         add(&[from], Kind::SwitchOff, &[(from, None), (Held, None)]);
         add(&[from], Kind::SwitchOff, &CANCELLED_BY_SWITCH);
         add(&[from], Kind::Cancel, &[(Cancelled, Some(Reason::ByHand))]);
+        add(&[from], Kind::Outlive, &[(Expired, Some(Reason::Retention))]);
+    }
+    // Only an extra attempt by hand has an end to go back to, and is pending or held meanwhile.
+    for ended in [&DIED[..], &BACK_TO] {
+        add(&[Pending, Held], Kind::Outlive, ended);
     }
     add(&[Held], Kind::Release, &[(Pending, None), (Retrying, None)]);
     add(&[Retrying, Dead, Cancelled, Expired], Kind::Retry, &[(Pending, None), (Held, None)]);
@@ -102,6 +110,7 @@ impl Happening {
             Self::Replay { .. } => Kind::Replay,
             Self::ReplayAs(_) => Kind::ReplayAs,
             Self::Cancel => Kind::Cancel,
+            Self::Outlive => Kind::Outlive,
             Self::Close => Kind::Close,
         }
     }
@@ -135,6 +144,7 @@ impl Happening {
             Self::Replay { give_up_at, switch } => delivery.replay(give_up_at, switch, now)?,
             Self::ReplayAs(switch) => return delivery.replay_as(COPY, None, switch, now),
             Self::Cancel => delivery.cancel(now)?,
+            Self::Outlive => delivery.outlive(now)?,
             Self::Close => delivery.close()?,
         }
         Ok(delivery.clone())
@@ -191,6 +201,10 @@ pub(super) fn expected(before: &Delivery, happening: Happening, now: Timestamp) 
         | (Happening::Replay { switch, .. }, Dead | Cancelled | Expired)
         | (Happening::ReplayAs(switch), Delivered) => asked(switch),
         (Happening::Cancel, Pending | Retrying | Held) => Some((Cancelled, Some(Reason::ByHand))),
+        (Happening::Outlive, Pending | Retrying | Held) => Some(match before.return_to {
+            Some(back) if back.state != Retrying => (back.state, back.reason),
+            _ => (Expired, Some(Reason::Retention)),
+        }),
         (Happening::Close, Dead) => Some((Dead, Some(Reason::Closed))),
         _ => None,
     }

@@ -1,0 +1,166 @@
+//! What of an event and its deliveries goes now: a pure function of how long the contracts keep things, of what became of
+//! each delivery, and of the time. The store reads the facts and does what it is told.
+//!
+//! An event goes as a whole. Before that, only its payload, the history of finished deliveries, and dead letters go by
+//! themselves. Nothing that has not ended ever goes: it ends first, and that is on record.
+
+#[cfg(test)]
+mod tests;
+
+use super::{
+    contract::{Keep, Retention},
+    delivery::State,
+    id::{AppId, EndpointId},
+    time::Timestamp,
+};
+use std::{collections::BTreeSet, time::Duration};
+
+/// An `Idempotency-Key` is known for at least this long, however short its event is kept.
+pub const IDEMPOTENCY_KEPT: Duration = Duration::from_hours(24);
+
+/// How long things are kept, as the contracts say now.
+pub trait Keeps: Send + Sync {
+    /// `None` if the app is gone: what it left behind is not ours to judge.
+    fn of_app(&self, app: AppId) -> Option<Retention>;
+
+    /// `None` if the endpoint is gone: its app's contract counts.
+    fn of_endpoint(&self, endpoint: EndpointId) -> Option<Retention>;
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventFacts {
+    pub accepted_at: Timestamp,
+    pub deliver_at: Option<Timestamp>,
+    pub has_data: bool,
+    pub has_idempotency_key: bool,
+    /// Of its app.
+    pub keep: Retention,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeliveryFacts {
+    pub state: State,
+    /// Dead, and nobody will replay it.
+    pub is_closed: bool,
+    /// When it was made, if that was after its event, or when a person last set it going again.
+    pub restarted_at: Option<Timestamp>,
+    pub finished_at: Option<Timestamp>,
+    pub has_history: bool,
+    /// Of its endpoint; `dead_letters` as it was when it died.
+    pub keep: Retention,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventFate {
+    Stays,
+    /// The record stays without its payload.
+    LosesData,
+    /// With all its deliveries.
+    Goes,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeliveryFate {
+    Stays,
+    /// It still waits: it ends now, on record, and goes later.
+    Ends,
+    /// Its attempts go, its state and its counts stay.
+    LosesHistory,
+    Goes,
+}
+
+/// What happens to an event, and to each of its deliveries in the order they were given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fate {
+    pub event: EventFate,
+    pub deliveries: Vec<DeliveryFate>,
+}
+
+impl Fate {
+    pub fn is_nothing(&self) -> bool {
+        let stay = |fate: &DeliveryFate| *fate == DeliveryFate::Stays;
+        self.event == EventFate::Stays && self.deliveries.iter().all(stay)
+    }
+}
+
+pub fn decide(event: &EventFacts, deliveries: &[DeliveryFacts], now: Timestamp) -> Fate {
+    let from = event.deliver_at.map_or(event.accepted_at, |at| at.max(event.accepted_at));
+    let begun = |delivery: &DeliveryFacts| delivery.restarted_at.map_or(from, |at| at.max(from));
+    let longest = |app: Timestamp, of: &dyn Fn(&DeliveryFacts) -> Timestamp| {
+        deliveries.iter().map(of).max().unwrap_or(app)
+    };
+    let end = longest(until(event.keep.events, from), &|one| until(one.keep.events, begun(one)));
+    let payload_end = longest(until(event.keep.payloads, from), &|one| until(one.keep.payloads, from));
+    let is_over = end <= now;
+    let fates: Vec<_> = deliveries.iter().map(|delivery| delivery.fate(is_over, now)).collect();
+
+    let goes_on = |(delivery, fate): (&DeliveryFacts, &DeliveryFate)| {
+        delivery.finished_at.is_none() && *fate != DeliveryFate::Ends
+    };
+    let is_replayable = |(delivery, fate): (&DeliveryFacts, &DeliveryFate)| {
+        delivery.is_dead_letter() && *fate != DeliveryFate::Goes
+    };
+    let all = || deliveries.iter().zip(&fates);
+    let has_use = all().any(goes_on) || all().any(is_replayable);
+    let is_known = event.has_idempotency_key && event.accepted_at.plus(IDEMPOTENCY_KEPT) > now;
+    let is_on_record = is_known || all().any(|(one, fate)| one.is_on_record(*fate, end, now));
+    if is_over && !has_use && !is_on_record {
+        return Fate { event: EventFate::Goes, deliveries: vec![DeliveryFate::Goes; deliveries.len()] };
+    }
+    let is_settled = payload_end <= now && deliveries.iter().all(DeliveryFacts::is_settled);
+    let loses_data = event.has_data && !has_use && (is_over || is_settled);
+    Fate { event: if loses_data { EventFate::LosesData } else { EventFate::Stays }, deliveries: fates }
+}
+
+impl DeliveryFacts {
+    fn fate(&self, is_over: bool, now: Timestamp) -> DeliveryFate {
+        match self.finished_at {
+            None if is_over && self.state != State::InFlight => DeliveryFate::Ends,
+            Some(died_at) if self.is_dead_letter() => {
+                if until(self.keep.dead_letters, died_at) <= now {
+                    DeliveryFate::Goes
+                } else {
+                    DeliveryFate::Stays
+                }
+            }
+            Some(at) if self.has_history && until(self.keep.attempts, at) <= now => {
+                DeliveryFate::LosesHistory
+            }
+            _ => DeliveryFate::Stays,
+        }
+    }
+
+    /// Waits for somebody to replay it.
+    fn is_dead_letter(&self) -> bool {
+        self.state == State::Dead && !self.is_closed
+    }
+
+    /// Whether it must still be seen how it ended, because it ended only when its event was over.
+    fn is_on_record(&self, fate: DeliveryFate, end: Timestamp, now: Timestamp) -> bool {
+        let ended_late = |at: Timestamp| at >= end && until(self.keep.attempts, at) > now;
+        fate == DeliveryFate::Ends || !self.is_dead_letter() && self.finished_at.is_some_and(ended_late)
+    }
+
+    /// Nobody is expected to ask for its payload again.
+    fn is_settled(&self) -> bool {
+        matches!(self.state, State::Delivered | State::Cancelled) || self.is_closed
+    }
+}
+
+/// When what is kept since `from` may go; the end of time if never.
+fn until(keep: Keep, from: Timestamp) -> Timestamp {
+    match keep {
+        Keep::For(duration) => from.plus(duration),
+        Keep::Forever => Timestamp::from_millis(i64::MAX),
+    }
+}
+
+/// The ages at which something of an event may be due to go.
+pub fn ages(keeps: impl IntoIterator<Item = Retention>) -> BTreeSet<Duration> {
+    let all = |keep: Retention| [keep.events, keep.attempts, keep.payloads, keep.dead_letters];
+    let finite = |keep| match keep {
+        Keep::For(duration) => Some(duration),
+        Keep::Forever => None,
+    };
+    keeps.into_iter().flat_map(all).filter_map(finite).collect()
+}

@@ -1,0 +1,291 @@
+//! Whatever the contracts say and whatever became of the deliveries: nothing goes early, nothing goes unended, and what
+//! may go does go in the end.
+
+use super::*;
+use proptest::prelude::*;
+
+const START: Timestamp = Timestamp::from_millis(1_800_000_000_000);
+const HOUR: Duration = Duration::from_hours(1);
+const DAY: Duration = Duration::from_hours(24);
+
+fn after(time: Duration) -> Timestamp {
+    START.plus(time)
+}
+
+fn keep() -> impl Strategy<Value = Keep> {
+    prop_oneof![
+        1 => Just(Keep::Forever),
+        6 => (1u64..500).prop_map(|hours| Keep::For(HOUR * hours as u32)),
+    ]
+}
+
+fn retention() -> impl Strategy<Value = Retention> {
+    (keep(), keep(), keep(), keep()).prop_map(|(events, attempts, payloads, dead_letters)| Retention {
+        events,
+        attempts,
+        payloads,
+        dead_letters,
+    })
+}
+
+fn instant() -> impl Strategy<Value = Timestamp> {
+    (0u32..1000).prop_map(|hours| after(HOUR * hours))
+}
+
+fn event() -> impl Strategy<Value = EventFacts> {
+    (prop::option::weighted(0.2, instant()), any::<bool>(), any::<bool>(), retention()).prop_map(
+        |(deliver_at, has_data, has_idempotency_key, keep)| EventFacts {
+            accepted_at: START,
+            deliver_at,
+            has_data,
+            has_idempotency_key,
+            keep,
+        },
+    )
+}
+
+fn delivery() -> impl Strategy<Value = DeliveryFacts> {
+    let states = prop::sample::select(State::ALL.to_vec());
+    let restarted = prop::option::weighted(0.3, instant());
+    (states, any::<bool>(), restarted, instant(), any::<bool>(), retention()).prop_map(
+        |(state, is_closed, restarted_at, finished_at, has_history, keep)| DeliveryFacts {
+            state,
+            is_closed: is_closed && state == State::Dead,
+            restarted_at,
+            finished_at: state.is_terminal().then_some(finished_at),
+            has_history,
+            keep,
+        },
+    )
+}
+
+fn deliveries() -> impl Strategy<Value = Vec<DeliveryFacts>> {
+    prop::collection::vec(delivery(), 0..4)
+}
+
+/// Does to the facts what was decided; `None` once the event is gone.
+fn carried_out(
+    mut event: EventFacts,
+    deliveries: &[DeliveryFacts],
+    now: Timestamp,
+) -> Option<(EventFacts, Vec<DeliveryFacts>)> {
+    let fate = decide(&event, deliveries, now);
+    event.has_data &= fate.event != EventFate::LosesData;
+    let mut left = Vec::new();
+    for (mut one, fate) in deliveries.iter().copied().zip(&fate.deliveries) {
+        match fate {
+            DeliveryFate::Stays => {}
+            DeliveryFate::Goes => continue,
+            DeliveryFate::LosesHistory => one.has_history = false,
+            DeliveryFate::Ends => (one.state, one.finished_at) = (State::Expired, Some(now)),
+        }
+        left.push(one);
+    }
+    (fate.event != EventFate::Goes).then_some((event, left))
+}
+
+proptest! {
+    #[test]
+    fn what_has_not_ended_never_goes_and_what_is_carried_is_left_alone(
+        event in event(), deliveries in deliveries(), now in instant(),
+    ) {
+        let fate = decide(&event, &deliveries, now);
+        for (one, fate) in deliveries.iter().zip(&fate.deliveries) {
+            let unended = matches!(fate, DeliveryFate::Stays | DeliveryFate::Ends);
+            prop_assert!(one.finished_at.is_some() || unended, "{one:?} {fate:?}");
+            prop_assert!(one.state != State::InFlight || *fate == DeliveryFate::Stays);
+            prop_assert!(*fate != DeliveryFate::Ends || one.finished_at.is_none());
+        }
+        if deliveries.iter().any(|one| one.state == State::InFlight) {
+            prop_assert_eq!(fate.event, EventFate::Stays);
+        }
+        if deliveries.iter().any(|one| one.finished_at.is_none()) {
+            prop_assert_ne!(fate.event, EventFate::Goes);
+        }
+    }
+
+    #[test]
+    fn nothing_goes_or_ends_before_the_longest_of_its_contracts_is_over(
+        event in event(), deliveries in deliveries(), now in instant(),
+    ) {
+        let fate = decide(&event, &deliveries, now);
+        let from = event.deliver_at.unwrap_or(START);
+        let longest = |one: &DeliveryFacts| match one.keep.events {
+            Keep::Forever => true,
+            Keep::For(time) => from.max(one.restarted_at.unwrap_or(from)).plus(time) > now,
+        };
+        let is_kept = match (deliveries.is_empty(), event.keep.events) {
+            (true, Keep::Forever) => true,
+            (true, Keep::For(time)) => from.plus(time) > now,
+            (false, _) => deliveries.iter().any(longest),
+        };
+        if is_kept {
+            prop_assert_ne!(fate.event, EventFate::Goes);
+            prop_assert!(!fate.deliveries.contains(&DeliveryFate::Ends));
+        }
+        for (one, fate) in deliveries.iter().zip(&fate.deliveries) {
+            let Some(finished_at) = one.finished_at else { continue };
+            let is_over = |keep| matches!(keep, Keep::For(time) if finished_at.plus(time) <= now);
+            match fate {
+                DeliveryFate::LosesHistory => prop_assert!(is_over(one.keep.attempts)),
+                DeliveryFate::Goes if is_kept => {
+                    prop_assert!(one.state == State::Dead && is_over(one.keep.dead_letters));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    #[test]
+    fn a_dead_letter_keeps_its_event_its_payload_and_its_history(
+        event in event(), mut deliveries in deliveries(), mut dead in delivery(), now in instant(),
+    ) {
+        let died_at = dead.finished_at.unwrap_or(START);
+        (dead.state, dead.is_closed, dead.finished_at) = (State::Dead, false, Some(died_at));
+        deliveries.push(dead);
+        let fate = decide(&event, &deliveries, now);
+        let is_over = matches!(dead.keep.dead_letters, Keep::For(time) if died_at.plus(time) <= now);
+        if is_over {
+            prop_assert_eq!(fate.deliveries.last(), Some(&DeliveryFate::Goes));
+        } else {
+            prop_assert_eq!(fate.deliveries.last(), Some(&DeliveryFate::Stays));
+            prop_assert_eq!(fate.event, EventFate::Stays);
+        }
+    }
+
+    #[test]
+    fn what_goes_today_goes_tomorrow_too(
+        event in event(), deliveries in deliveries(), now in instant(), later in 0u32..500,
+    ) {
+        let (today, tomorrow) =
+            (decide(&event, &deliveries, now), decide(&event, &deliveries, now.plus(HOUR * later)));
+        if today.event == EventFate::Goes {
+            prop_assert_eq!(tomorrow.event, EventFate::Goes);
+        }
+        if today.event == EventFate::LosesData {
+            prop_assert_ne!(tomorrow.event, EventFate::Stays);
+        }
+        for (today, tomorrow) in today.deliveries.iter().zip(&tomorrow.deliveries) {
+            prop_assert!(today == tomorrow || *today == DeliveryFate::Stays || *tomorrow == DeliveryFate::Goes);
+        }
+    }
+
+    #[test]
+    fn what_is_kept_for_a_time_goes_in_the_end_and_every_end_was_on_record_before(
+        event in event(), deliveries in deliveries(),
+    ) {
+        let is_finite = |keep: &Retention| {
+            let all = [keep.events, keep.attempts, keep.payloads, keep.dead_letters];
+            !all.contains(&Keep::Forever)
+        };
+        let all_finite = is_finite(&event.keep)
+            && deliveries.iter().all(|one| is_finite(&one.keep) && one.state != State::InFlight);
+        let mut state = Some((event, deliveries.clone()));
+        let (mut now, mut steps) = (START, 0);
+        while let Some((event, facts)) = state.clone() {
+            let fate = decide(&event, &facts, now);
+            if fate.event == EventFate::Goes {
+                prop_assert!(facts.iter().all(|one| one.finished_at.is_some_and(|at| at < now)));
+            }
+            state = carried_out(event, &facts, now);
+            (now, steps) = (now.plus(HOUR * 7), steps + 1);
+            if steps > 1000 {
+                break;
+            }
+        }
+        prop_assert!(!all_finite || state.is_none(), "{state:?}");
+    }
+}
+
+fn month(state: State, finished_at: Option<Timestamp>) -> DeliveryFacts {
+    let keep = Retention {
+        events: Keep::For(DAY * 30),
+        attempts: Keep::For(DAY * 30),
+        payloads: Keep::For(DAY * 30),
+        dead_letters: Keep::For(DAY * 30),
+    };
+    DeliveryFacts { state, is_closed: false, restarted_at: None, finished_at, has_history: true, keep }
+}
+
+fn plain(keep: Retention) -> EventFacts {
+    let (has_data, has_idempotency_key) = (true, false);
+    EventFacts { accepted_at: START, deliver_at: None, has_data, has_idempotency_key, keep }
+}
+
+#[test]
+fn a_delivered_event_goes_as_a_whole_when_its_time_is_over() {
+    let one = month(State::Delivered, Some(after(HOUR)));
+    let event = plain(one.keep);
+    assert!(decide(&event, &[one], after(DAY * 29)).is_nothing());
+    let gone = Fate { event: EventFate::Goes, deliveries: vec![DeliveryFate::Goes] };
+    assert_eq!(decide(&event, &[one], after(DAY * 30)), gone);
+}
+
+#[test]
+fn what_still_waits_ends_first_and_stays_on_record_without_its_payload() {
+    let waiting = month(State::Held, None);
+    let (event, end) = (plain(waiting.keep), after(DAY * 30));
+    let fate = decide(&event, &[waiting], end);
+    assert_eq!(fate, Fate { event: EventFate::LosesData, deliveries: vec![DeliveryFate::Ends] });
+    let (event, ended) = carried_out(event, &[waiting], end).unwrap();
+    assert!(decide(&event, &ended, after(DAY * 59)).is_nothing());
+    assert_eq!(decide(&event, &ended, after(DAY * 60)).event, EventFate::Goes);
+}
+
+#[test]
+fn a_payload_goes_when_all_got_it_and_stays_while_one_may_want_it_again() {
+    let mut done = month(State::Delivered, Some(after(HOUR)));
+    done.keep.payloads = Keep::For(DAY);
+    let event = plain(done.keep);
+    let at = |others: &[State], now| {
+        let other = |state: &State| DeliveryFacts { state: *state, ..done };
+        let all: Vec<_> = [done].into_iter().chain(others.iter().map(other)).collect();
+        decide(&event, &all, now).event
+    };
+    assert_eq!(at(&[], after(HOUR * 23)), EventFate::Stays);
+    assert_eq!(at(&[], after(DAY)), EventFate::LosesData);
+    assert_eq!(at(&[State::Cancelled], after(DAY)), EventFate::LosesData);
+    assert_eq!(at(&[State::Expired], after(DAY)), EventFate::Stays, "it may be replayed");
+    assert_eq!(at(&[State::Dead], after(DAY)), EventFate::Stays);
+    assert_eq!(decide(&event, &[], after(DAY)).event, EventFate::LosesData, "nobody wanted it");
+}
+
+#[test]
+fn a_closed_dead_letter_is_kept_as_any_other_delivery() {
+    let mut closed = month(State::Dead, Some(after(HOUR)));
+    closed.keep.dead_letters = Keep::Forever;
+    let event = plain(closed.keep);
+    assert!(decide(&event, &[closed], after(DAY * 400)).is_nothing());
+    closed.is_closed = true;
+    assert_eq!(decide(&event, &[closed], after(DAY * 30)).event, EventFate::Goes);
+}
+
+#[test]
+fn a_scheduled_event_counts_from_its_time_and_a_replay_from_when_it_was_asked_for() {
+    let done = month(State::Delivered, Some(after(DAY * 20)));
+    let scheduled = EventFacts { deliver_at: Some(after(DAY * 20)), ..plain(done.keep) };
+    assert!(decide(&scheduled, &[done], after(DAY * 49)).is_nothing());
+    assert_eq!(decide(&scheduled, &[done], after(DAY * 50)).event, EventFate::Goes);
+    let replayed = DeliveryFacts { restarted_at: Some(after(DAY * 100)), ..month(State::Pending, None) };
+    assert!(decide(&plain(done.keep), &[replayed], after(DAY * 129)).is_nothing());
+    let fate = decide(&plain(done.keep), &[replayed], after(DAY * 130));
+    assert_eq!(fate.deliveries, [DeliveryFate::Ends]);
+}
+
+#[test]
+fn an_idempotency_key_outlives_an_event_that_is_kept_for_an_hour() {
+    let mut done = month(State::Delivered, Some(START));
+    done.keep.events = Keep::For(HOUR);
+    let event = EventFacts { has_idempotency_key: true, ..plain(done.keep) };
+    assert_eq!(decide(&event, &[done], after(HOUR)).event, EventFate::LosesData);
+    assert_eq!(decide(&event, &[done], after(HOUR * 23)).event, EventFate::LosesData);
+    assert_eq!(decide(&event, &[done], after(DAY)).event, EventFate::Goes);
+}
+
+#[test]
+fn the_ages_to_look_at_are_those_that_end() {
+    let mut keep = month(State::Pending, None).keep;
+    (keep.attempts, keep.dead_letters) = (Keep::For(DAY), Keep::Forever);
+    assert_eq!(ages([keep, keep]).into_iter().collect::<Vec<_>>(), [DAY, DAY * 30]);
+    assert!(ages([Retention::FOREVER]).is_empty());
+}

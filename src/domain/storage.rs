@@ -1,0 +1,164 @@
+//! How much room there is for more events. Measured about once a second; between two measurements what is accepted is
+//! added up, so that publishing asks nothing but memory.
+
+use arc_swap::ArcSwap;
+use std::{
+    fmt,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+};
+
+/// What the operator allows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StorageLimits {
+    pub store_bytes_max: Option<u64>,
+    pub disk_free_min: u64,
+}
+
+/// What was measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StorageUsage {
+    /// Taken up by what is stored.
+    pub used_bytes: u64,
+    /// Free inside the store's file: used again before the file grows.
+    pub reusable_bytes: u64,
+    /// The write-ahead log beside the file; it is bounded, and no part of `used_bytes`.
+    pub log_bytes: u64,
+    /// Free on the disk; not known for a store in memory.
+    pub disk_free_bytes: Option<u64>,
+}
+
+/// Why there is no room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Full {
+    Store { used_bytes: u64, store_bytes_max: u64 },
+    Disk { disk_free_bytes: u64, disk_free_min: u64 },
+}
+
+#[derive(Debug, Default)]
+pub struct Storage {
+    limits: StorageLimits,
+    usage: ArcSwap<StorageUsage>,
+    /// About what was taken since the last measurement.
+    taken: AtomicU64,
+}
+
+/// An event or a delivery takes about this much besides the event's data: its row, and those of a few attempts.
+const ROW_BYTES: usize = 512;
+
+/// Of the space that must be free this part must be free on the disk itself, and not only inside the file: results are
+/// written to the log first.
+const FOR_THE_LOG: u64 = 4;
+
+impl Storage {
+    pub fn new(limits: StorageLimits) -> Self {
+        Self { limits, ..Self::default() }
+    }
+
+    pub fn limits(&self) -> StorageLimits {
+        self.limits
+    }
+
+    pub fn usage(&self) -> StorageUsage {
+        **self.usage.load()
+    }
+
+    pub fn measured(&self, usage: StorageUsage) {
+        self.taken.store(0, Relaxed);
+        self.usage.store(usage.into());
+    }
+
+    /// An event of this size was stored with so many deliveries.
+    pub fn took(&self, data_bytes: usize, deliveries: usize) {
+        self.taken.fetch_add((data_bytes + ROW_BYTES * (1 + deliveries)) as u64, Relaxed);
+    }
+
+    /// Why nothing more is taken at the moment, if so.
+    pub fn refusal(&self) -> Option<Full> {
+        let (usage, taken) = (self.usage.load(), self.taken.load(Relaxed));
+        if let Some(store_bytes_max) = self.limits.store_bytes_max {
+            let used_bytes = usage.used_bytes + taken;
+            if used_bytes >= store_bytes_max {
+                return Some(Full::Store { used_bytes, store_bytes_max });
+            }
+        }
+        let disk_free_min = self.limits.disk_free_min;
+        let disk_free_bytes = usage.disk_free_bytes?;
+        let room = (disk_free_bytes + usage.reusable_bytes).saturating_sub(taken);
+        let is_short = room < disk_free_min || disk_free_bytes < disk_free_min / FOR_THE_LOG;
+        is_short.then_some(Full::Disk { disk_free_bytes, disk_free_min })
+    }
+}
+
+impl fmt::Display for Full {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+        match *self {
+            Self::Store { used_bytes, store_bytes_max } => write!(
+                f,
+                "There is no room for more events: the store holds {:.1} MiB and store_bytes_max is {:.1} MiB. \
+                 Retention frees room, and so do deleting an app and a higher limit; what is stored is still delivered.",
+                mib(used_bytes),
+                mib(store_bytes_max)
+            ),
+            Self::Disk { disk_free_bytes, disk_free_min } => write!(
+                f,
+                "There is no room for more events: the disk has {:.1} MiB left and disk_free_min is {:.1} MiB. \
+                 Retention and a larger disk free room; what is stored is still delivered.",
+                mib(disk_free_bytes),
+                mib(disk_free_min)
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn storage(store_bytes_max: Option<u64>, disk_free_min: u64) -> Storage {
+        Storage::new(StorageLimits { store_bytes_max, disk_free_min })
+    }
+
+    #[test]
+    fn without_a_measurement_or_a_limit_there_is_room() {
+        assert_eq!(storage(Some(MIB), MIB).refusal(), None);
+        let endless = storage(None, 0);
+        endless.measured(StorageUsage {
+            used_bytes: u64::MAX,
+            disk_free_bytes: Some(0),
+            ..StorageUsage::default()
+        });
+        assert_eq!(endless.refusal(), None);
+    }
+
+    #[test]
+    fn the_store_is_full_at_its_limit_by_what_was_measured_and_what_came_since() {
+        let storage = storage(Some(MIB), 0);
+        storage.measured(StorageUsage { used_bytes: MIB - 2_000, ..StorageUsage::default() });
+        assert_eq!(storage.refusal(), None);
+        storage.took(1_000, 1);
+        let used_bytes = MIB - 2_000 + 1_000 + 2 * ROW_BYTES as u64;
+        assert_eq!(storage.refusal(), Some(Full::Store { used_bytes, store_bytes_max: MIB }));
+        storage.measured(StorageUsage { used_bytes: MIB - 1, ..StorageUsage::default() });
+        assert_eq!(storage.refusal(), None, "a new measurement knows it all");
+    }
+
+    #[test]
+    fn what_is_free_inside_the_file_counts_but_the_log_needs_its_part_of_the_disk() {
+        let storage = storage(None, 8 * MIB);
+        let is_full = |free: u64, reusable_bytes: u64| {
+            storage.measured(StorageUsage {
+                reusable_bytes,
+                disk_free_bytes: Some(free),
+                ..StorageUsage::default()
+            });
+            storage.refusal().is_some()
+        };
+        assert!(!is_full(8 * MIB, 0));
+        assert!(is_full(8 * MIB - 1, 0));
+        assert!(!is_full(2 * MIB, 6 * MIB), "retention makes room although the file does not shrink");
+        assert!(is_full(2 * MIB - 1, 100 * MIB), "the log is written to the disk itself");
+    }
+}

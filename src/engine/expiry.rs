@@ -1,0 +1,170 @@
+//! Removes what is kept no longer, in small steps. The store decides on what it finds; here is only where to look and when.
+//!
+//! For each age at which a contract lets something go there is a walk through the events in order of their ids, which
+//! follows that age. What was not due yet when a walk came by, because it ended late or a contract was changed, is found
+//! when the walk starts over from the oldest event; that is soon where little is kept, and once a day at the latest.
+
+use crate::{
+    domain::{
+        directory::Directory,
+        id::{EndpointId, first_id_at},
+        tally::{Removed, Tally},
+        time::Timestamp,
+    },
+    store::{
+        Cluster, Ledger, StoreError,
+        retention::{Expired, OverdueSearch, Ranges},
+    },
+    world::{Clock, Shutdown},
+};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+/// Events that a reader looks at in one go.
+const LOOK: u32 = 1000;
+/// Between two steps at least, and as long as the last one took if that was longer: deliveries come first.
+const BREATH: Duration = Duration::from_millis(10);
+/// After a store error.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// A walk starts over after an eighth of its age, but neither sooner nor later than this,
+const REST_MIN: Duration = Duration::from_mins(1);
+const REST_MAX: Duration = Duration::from_hours(24);
+/// and never before it rested so many times as long as it took.
+const REST_PER_WALK: u32 = 50;
+
+pub(super) struct Expiry {
+    pub(super) directory: Arc<Directory>,
+    pub(super) ledger: Arc<dyn Ledger>,
+    pub(super) cluster: Arc<dyn Cluster>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) tally: Arc<Tally>,
+    /// How often it looks when there is nothing to do.
+    pub(super) every: Duration,
+    pub(super) walks: Vec<Walk>,
+}
+
+/// The way of one age through the events.
+pub(super) struct Walk {
+    age: Duration,
+    /// Everything up to this id was looked at since it began.
+    reached: i64,
+    began_at: Timestamp,
+    /// `None` until it has caught up with its age.
+    again_at: Option<Timestamp>,
+}
+
+impl Walk {
+    fn new(age: Duration, now: Timestamp) -> Self {
+        Self { age, reached: 0, began_at: now, again_at: None }
+    }
+
+    fn catch_up(&mut self, now: Timestamp) {
+        if self.again_at.is_none() {
+            let rest = now.since(self.began_at).saturating_mul(REST_PER_WALK);
+            self.again_at =
+                Some(now.plus(rest).max(self.began_at.plus((self.age / 8).clamp(REST_MIN, REST_MAX))));
+        }
+    }
+}
+
+impl Expiry {
+    pub(super) async fn run(mut self, stop: Shutdown) {
+        // A step is one transaction: stopping between two of them leaves nothing half done.
+        tokio::select! {
+            biased;
+            () = stop.soft() => {}
+            () = self.work() => {}
+        }
+    }
+
+    async fn work(&mut self) {
+        loop {
+            self.follow_contracts();
+            for place in 0..self.walks.len() {
+                while let Err(error) = self.walk(place).await {
+                    tracing::warn!(%error, "could not remove what is kept no longer");
+                    self.sleep(PAUSE).await;
+                }
+            }
+            self.sleep(self.every).await;
+        }
+    }
+
+    async fn sleep(&self, time: Duration) {
+        self.clock.sleep_until(self.clock.now().plus(time)).await;
+    }
+
+    /// One walk for each age that there is now.
+    fn follow_contracts(&mut self) {
+        let (ages, now) = (self.directory.retention_ages(), self.clock.now());
+        self.walks.retain(|walk| ages.contains(&walk.age));
+        for age in ages {
+            if !self.walks.iter().any(|walk| walk.age == age) {
+                self.walks.push(Walk::new(age, now));
+            }
+        }
+    }
+
+    /// Until it has caught up with its age.
+    async fn walk(&mut self, place: usize) -> Result<(), StoreError> {
+        loop {
+            let now = self.clock.now();
+            let walk = &mut self.walks[place];
+            if walk.again_at.is_some_and(|at| at <= now) {
+                *walk = Walk::new(walk.age, now);
+            }
+            let age_ms = i64::try_from(walk.age.as_millis()).unwrap_or(i64::MAX);
+            let oldest_kept = Timestamp::from_millis(now.as_millis().saturating_sub(age_ms));
+            let to_id = first_id_at(oldest_kept);
+            let search = OverdueSearch { after_id: walk.reached, to_id, most: LOOK };
+            if search.to_id > search.after_id + 1 {
+                let overdue = self.cluster.overdue(search, self.directory.clone(), now).await?;
+                self.expire(overdue.ranges).await?;
+                let walk = &mut self.walks[place];
+                walk.reached = if overdue.is_last { to_id - 1 } else { overdue.reached };
+                if !overdue.is_last {
+                    let took = self.clock.now().since(now);
+                    self.sleep(took.max(BREATH)).await;
+                    continue;
+                }
+            }
+            let now = self.clock.now();
+            self.walks[place].catch_up(now);
+            return Ok(());
+        }
+    }
+
+    async fn expire(&self, mut ranges: Ranges) -> Result<(), StoreError> {
+        while !ranges.is_empty() {
+            let began = self.clock.now();
+            let expired = self.ledger.expire(ranges, self.directory.clone(), began).await?;
+            self.tell(&expired);
+            ranges = expired.left;
+            if !ranges.is_empty() {
+                let took = self.clock.now().since(began);
+                self.sleep(took.max(BREATH)).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing ends in silence.
+    fn tell(&self, expired: &Expired) {
+        for (what, count) in [
+            (Removed::Events, expired.events),
+            (Removed::Deliveries, expired.deliveries),
+            (Removed::Attempts, expired.attempts),
+            (Removed::Payloads, expired.payloads),
+        ] {
+            self.tally.removed(what, count);
+        }
+        self.tally.ended_by_retention(expired.ended.len() as u64);
+        let mut by_endpoint: BTreeMap<EndpointId, usize> = BTreeMap::new();
+        for (_, endpoint) in &expired.ended {
+            *by_endpoint.entry(*endpoint).or_default() += 1;
+        }
+        for (endpoint, deliveries) in by_endpoint {
+            tracing::warn!(%endpoint, deliveries, "the retention of events ended while deliveries of them waited");
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Whether there is room for more: what would make rows is refused while there is none; everything else goes on.
+
+use super::{Error, Service, readiness::NotReady};
+use crate::domain::storage::{Full, StorageLimits, StorageUsage};
+
+/// How much room the store takes, what it may take, and whether anything more is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoreUsage {
+    /// As of the last measurement, about a second ago.
+    pub usage: StorageUsage,
+    pub limits: StorageLimits,
+    pub full: Option<Full>,
+}
+
+impl Service {
+    pub fn store_usage(&self) -> StoreUsage {
+        let full = self.storage.refusal();
+        StoreUsage { usage: self.storage.usage(), limits: self.storage.limits(), full }
+    }
+
+    /// Every reason why events should go elsewhere; none when they are taken.
+    pub fn not_ready(&self) -> Vec<NotReady> {
+        let full =
+            self.storage.refusal().map(|full| NotReady { code: "storage_full", detail: full.to_string() });
+        self.readiness.reasons(self.now()).into_iter().chain(full).collect()
+    }
+
+    pub(super) fn must_have_room(&self) -> Result<(), Error> {
+        self.storage.refusal().map_or(Ok(()), |full| Err(Error::Full(full)))
+    }
+}

@@ -1,0 +1,319 @@
+//! Retention: finding events of which something is overdue, and removing it inside the writer's batch.
+//!
+//! A reader looks through the events in order of their ids and names ranges; the writer reads those again, because people
+//! and receivers go on meanwhile, and does what the domain decides then.
+
+use super::{
+    cluster,
+    ledger::{read_delivery, update_delivery},
+};
+use crate::{
+    domain::{
+        contract::{Contract, Keep},
+        delivery::{Reason, State},
+        id::{DeliveryId, EndpointId, EventId, made_at},
+        retention::{DeliveryFacts, DeliveryFate, EventFacts, EventFate, Fate, Keeps, decide},
+        time::Timestamp,
+    },
+    store::retention::{Expired, Overdue, OverdueSearch},
+};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use std::collections::HashMap;
+
+/// Rows that one step changes before it lets the others have their turn: a few milliseconds.
+const STEP_ROWS: usize = 1000;
+/// So much of a payload costs about as much as a row.
+const BYTES_PER_ROW: usize = 16 * 1024;
+/// How far behind its event's id the first deliveries of an event reach.
+const FIRST_DELIVERIES: i64 = 65_535;
+
+/// An event with its deliveries, as far as retention looks at them.
+struct Found {
+    id: EventId,
+    facts: EventFacts,
+    data_bytes: usize,
+    dedup: Option<Vec<u8>>,
+    deliveries: Vec<FoundDelivery>,
+}
+
+struct FoundDelivery {
+    id: DeliveryId,
+    endpoint: EndpointId,
+    facts: DeliveryFacts,
+}
+
+impl Found {
+    fn fate(&self, now: Timestamp) -> Fate {
+        let deliveries: Vec<_> = self.deliveries.iter().map(|delivery| delivery.facts).collect();
+        decide(&self.facts, &deliveries, now)
+    }
+
+    /// About how many rows it is worth to remove it.
+    fn rows(&self) -> usize {
+        1 + 2 * self.deliveries.len() + self.data_bytes / BYTES_PER_ROW
+    }
+}
+
+pub(super) fn overdue(
+    connection: &Connection,
+    search: &OverdueSearch,
+    keeps: &dyn Keeps,
+    now: Timestamp,
+) -> rusqlite::Result<Overdue> {
+    let mut reader = Reader { connection, keeps, dead_letters: HashMap::new() };
+    let page = reader.read(search.after_id, search.to_id, search.most)?;
+    let mut overdue = Overdue {
+        ranges: Vec::new(),
+        reached: page.reached.unwrap_or(search.after_id),
+        is_last: page.examined < search.most,
+    };
+    // Rows of the last range, while the next event may join it.
+    let mut open_rows = None;
+    for found in &page.found {
+        if !has_work(connection, found, &found.fate(now))? {
+            open_rows = None;
+            continue;
+        }
+        let (id, rows) = (found.id.as_i64(), found.rows());
+        match (overdue.ranges.last_mut(), open_rows) {
+            (Some(range), Some(before)) if before + rows <= STEP_ROWS => {
+                range.1 = id;
+                open_rows = Some(before + rows);
+            }
+            _ => {
+                overdue.ranges.push((id, id));
+                open_rows = Some(rows);
+            }
+        }
+    }
+    Ok(overdue)
+}
+
+/// A history that is gone already is none to lose; that is looked up only where it matters.
+fn has_work(connection: &Connection, found: &Found, fate: &Fate) -> rusqlite::Result<bool> {
+    let is_done = |fate: DeliveryFate| matches!(fate, DeliveryFate::Stays | DeliveryFate::LosesHistory);
+    if fate.event != EventFate::Stays || !fate.deliveries.iter().all(|fate| is_done(*fate)) {
+        return Ok(true);
+    }
+    let mut has_history =
+        connection.prepare_cached("SELECT EXISTS (SELECT 1 FROM attempts WHERE delivery = ?1)")?;
+    for (delivery, fate) in found.deliveries.iter().zip(&fate.deliveries) {
+        if *fate == DeliveryFate::LosesHistory && has_history.query_row([delivery.id], |row| row.get(0))? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+pub(super) fn expire(
+    tx: &Connection,
+    ranges: &[(i64, i64)],
+    keeps: &dyn Keeps,
+    now: Timestamp,
+) -> rusqlite::Result<Expired> {
+    cluster::remember_newest_id(tx)?;
+    let mut reader = Reader { connection: tx, keeps, dead_letters: HashMap::new() };
+    let (mut expired, mut rows) = (Expired::default(), 0);
+    for (place, &(first, last)) in ranges.iter().enumerate() {
+        // The next range may be as large as a step.
+        if rows > STEP_ROWS / 2 {
+            expired.left.extend(&ranges[place..]);
+            break;
+        }
+        for found in reader.read(first - 1, last + 1, u32::MAX)?.found {
+            rows += found.rows();
+            if !carry_out(tx, &found, &found.fate(now), now, &mut expired)? {
+                expired.left.push((found.id.as_i64(), found.id.as_i64()));
+            }
+        }
+    }
+    Ok(expired)
+}
+
+/// Does to one event what was decided; `false` if that is too much for one step and something is left.
+fn carry_out(
+    tx: &Connection,
+    found: &Found,
+    fate: &Fate,
+    now: Timestamp,
+    expired: &mut Expired,
+) -> rusqlite::Result<bool> {
+    if fate.event == EventFate::Goes {
+        return remove(tx, found, expired);
+    }
+    let done = |expired: &Expired| expired.ended.len() as u64 + expired.deliveries + expired.attempts;
+    let before = done(expired);
+    for (FoundDelivery { id, endpoint, .. }, fate) in found.deliveries.iter().zip(&fate.deliveries) {
+        if done(expired) - before >= STEP_ROWS as u64 {
+            return Ok(false);
+        }
+        match fate {
+            DeliveryFate::Stays => {}
+            DeliveryFate::LosesHistory => expired.attempts += remove_attempts(tx, *id)?,
+            DeliveryFate::Goes => remove_delivery(tx, *id, expired)?,
+            DeliveryFate::Ends => {
+                let Some(mut delivery) = read_delivery(tx, *id)? else { continue };
+                let from = delivery.state;
+                if delivery.outlive(now).is_ok() && update_delivery(tx, from, &delivery)? {
+                    expired.ended.push((*id, *endpoint));
+                }
+            }
+        }
+    }
+    if fate.event == EventFate::LosesData {
+        let sql = "UPDATE events SET data = x'' WHERE id = ?1";
+        expired.payloads += tx.prepare_cached(sql)?.execute([found.id])? as u64;
+    }
+    Ok(true)
+}
+
+/// The event goes last: as long as it is there, so is one of its deliveries, which says how long it was to be kept.
+fn remove(tx: &Connection, found: &Found, expired: &mut Expired) -> rusqlite::Result<bool> {
+    let is_too_much = found.deliveries.len() > STEP_ROWS;
+    let most = if is_too_much { STEP_ROWS } else { found.deliveries.len() };
+    for delivery in found.deliveries.iter().rev().take(most) {
+        remove_delivery(tx, delivery.id, expired)?;
+    }
+    if is_too_much {
+        return Ok(false);
+    }
+    for key in found.dedup.iter().flat_map(|keys| keys.chunks(16)) {
+        tx.prepare_cached("DELETE FROM dedup WHERE key = ?1 AND event = ?2")?
+            .execute(params![key, found.id])?;
+    }
+    expired.events += tx.prepare_cached("DELETE FROM events WHERE id = ?1")?.execute([found.id])? as u64;
+    Ok(true)
+}
+
+fn remove_delivery(tx: &Connection, id: DeliveryId, expired: &mut Expired) -> rusqlite::Result<()> {
+    expired.attempts += remove_attempts(tx, id)?;
+    expired.deliveries += tx.prepare_cached("DELETE FROM deliveries WHERE id = ?1")?.execute([id])? as u64;
+    Ok(())
+}
+
+fn remove_attempts(tx: &Connection, delivery: DeliveryId) -> rusqlite::Result<u64> {
+    Ok(tx.prepare_cached("DELETE FROM attempts WHERE delivery = ?1")?.execute([delivery])? as u64)
+}
+
+/// What was read of a range of ids.
+struct Read {
+    found: Vec<Found>,
+    examined: u32,
+    reached: Option<i64>,
+}
+
+struct Reader<'a> {
+    connection: &'a Connection,
+    keeps: &'a dyn Keeps,
+    /// What contracts that deliveries died under say, by their hash.
+    dead_letters: HashMap<[u8; 16], Option<Keep>>,
+}
+
+impl Reader<'_> {
+    /// Events between the two ids with all their deliveries. Those of apps that are gone are passed over.
+    fn read(&mut self, after_id: i64, to_id: i64, most: u32) -> rusqlite::Result<Read> {
+        let mut read = Read { found: Vec::new(), examined: 0, reached: None };
+        let mut statement = self.connection.prepare_cached(
+            "SELECT id, app, accepted_at, deliver_at, given_id IS NOT NULL, dedup, length(data) FROM events
+             WHERE id > ?1 AND id < ?2 ORDER BY id LIMIT ?3",
+        )?;
+        let mut rows = statement.query(params![after_id, to_id, most])?;
+        while let Some(row) = rows.next()? {
+            read.examined += 1;
+            read.reached = Some(row.get(0)?);
+            read.found.extend(self.event(row)?);
+        }
+        drop(rows);
+        if let (Some(first), Some(last)) = (read.found.first(), read.found.last()) {
+            let (first, last) = (first.id.as_i64(), last.id.as_i64());
+            self.add_deliveries(&mut read.found, first, last)?;
+        }
+        Ok(read)
+    }
+
+    fn event(&self, row: &Row<'_>) -> rusqlite::Result<Option<Found>> {
+        let Some(keep) = self.keeps.of_app(row.get(1)?) else { return Ok(None) };
+        let (has_given_id, dedup): (bool, Option<Vec<u8>>) = (row.get(4)?, row.get(5)?);
+        let keys = dedup.as_ref().map_or(0, |keys| keys.len() / 16);
+        let data_bytes = row.get::<_, u32>(6)? as usize;
+        let facts = EventFacts {
+            accepted_at: row.get(2)?,
+            deliver_at: row.get(3)?,
+            has_data: data_bytes > 0,
+            has_idempotency_key: keys > usize::from(has_given_id),
+            keep,
+        };
+        Ok(Some(Found { id: row.get(0)?, facts, data_bytes, dedup, deliveries: Vec::new() }))
+    }
+
+    /// The first deliveries of an event are a range of keys; later ones have an index of their own.
+    fn add_deliveries(&mut self, found: &mut [Found], first: i64, last: i64) -> rusqlite::Result<()> {
+        const COLUMNS: &str = "id, event, endpoint, state, reason, history_len, finished_at, restarted_at";
+        let at_first = format!(
+            "SELECT {COLUMNS} FROM deliveries
+             WHERE id > ?1 AND id <= ?2 + {FIRST_DELIVERIES} AND id <= event + {FIRST_DELIVERIES}
+                 AND event >= ?1 AND event <= ?2 ORDER BY id"
+        );
+        let later = format!(
+            "SELECT {COLUMNS} FROM deliveries INDEXED BY deliveries_later
+             WHERE id > event + {FIRST_DELIVERIES} AND event >= ?1 AND event <= ?2"
+        );
+        for sql in [at_first, later] {
+            let mut statement = self.connection.prepare_cached(&sql)?;
+            let mut rows = statement.query([first, last])?;
+            while let Some(row) = rows.next()? {
+                let event: EventId = row.get(1)?;
+                if let Ok(place) = found.binary_search_by_key(&event, |found| found.id) {
+                    let delivery = self.delivery(row, &found[place])?;
+                    found[place].deliveries.push(delivery);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn delivery(&mut self, row: &Row<'_>, event: &Found) -> rusqlite::Result<FoundDelivery> {
+        let (id, endpoint): (DeliveryId, EndpointId) = (row.get(0)?, row.get(2)?);
+        let (state, is_closed) = (row.get(3)?, row.get::<_, Option<Reason>>(4)? == Some(Reason::Closed));
+        let is_later = id.as_i64() > event.id.as_i64() + FIRST_DELIVERIES;
+        let mut keep = self.keeps.of_endpoint(endpoint).unwrap_or(event.facts.keep);
+        if state == State::Dead && !is_closed {
+            keep.dead_letters = self.dead_letters_of(id)?.unwrap_or(keep.dead_letters);
+        }
+        let restarted_at: Option<Timestamp> = row.get(7)?;
+        let facts = DeliveryFacts {
+            state,
+            is_closed,
+            restarted_at: restarted_at.or(is_later.then(|| made_at(id.as_i64()))),
+            finished_at: row.get(6)?,
+            has_history: row.get::<_, u32>(5)? > 0,
+            keep,
+        };
+        Ok(FoundDelivery { id, endpoint, facts })
+    }
+
+    /// How long a dead letter is kept was settled by the contract of its last attempt, if there was one.
+    fn dead_letters_of(&mut self, delivery: DeliveryId) -> rusqlite::Result<Option<Keep>> {
+        let hash = self
+            .connection
+            .prepare_cached(
+                "SELECT contract FROM attempts WHERE delivery = ?1 AND contract IS NOT NULL
+                 ORDER BY position DESC LIMIT 1",
+            )?
+            .query_row([delivery], |row| row.get::<_, [u8; 16]>(0))
+            .optional()?;
+        let Some(hash) = hash else { return Ok(None) };
+        if let Some(known) = self.dead_letters.get(&hash) {
+            return Ok(*known);
+        }
+        let document = self
+            .connection
+            .prepare_cached("SELECT document FROM contracts WHERE hash = ?1")?
+            .query_row([hash], |row| row.get::<_, String>(0))
+            .optional()?;
+        let contract = document.and_then(|document| Contract::from_json(&document).ok());
+        let keep = contract.map(|contract| contract.retention.dead_letters);
+        self.dead_letters.insert(hash, keep);
+        Ok(keep)
+    }
+}

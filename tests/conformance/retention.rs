@@ -1,0 +1,268 @@
+//! Retention: what is kept no longer goes, in bounded steps, decided on what is there at that moment; nothing else does,
+//! and nothing goes that has not ended on record.
+
+use crate::stage::{NOW, Stage, after, attempt, dead};
+use posthaste::{
+    domain::{
+        contract::{Contract, Keep, Retention},
+        delivery::{Reason, State},
+        event::{DedupKey, DedupSpace},
+        id::{AppId, DeliveryId, EndpointId, EventId, first_id_at},
+        outcome::Class,
+        retention::Keeps,
+        time::Timestamp,
+        verdict::{DeadReason, Verdict},
+    },
+    store::{
+        ledger::{Accepted, Ask, Asked},
+        retention::{Expired, Overdue, OverdueSearch},
+    },
+};
+use std::{sync::Arc, time::Duration};
+
+const HOUR: u64 = 3600;
+const DAY: u64 = 24 * HOUR;
+
+/// Every app and endpoint keeps the same, but for an app that is gone.
+struct Kept(Retention, Option<AppId>);
+
+impl Keeps for Kept {
+    fn of_app(&self, app: AppId) -> Option<Retention> {
+        (self.1 != Some(app)).then_some(self.0)
+    }
+
+    fn of_endpoint(&self, _: EndpointId) -> Option<Retention> {
+        Some(self.0)
+    }
+}
+
+/// All for an hour.
+fn an_hour() -> Retention {
+    let hour = Keep::For(Duration::from_secs(HOUR));
+    Retention { events: hour, attempts: hour, payloads: hour, dead_letters: hour }
+}
+
+fn days(days: u64) -> Keep {
+    Keep::For(Duration::from_secs(days * DAY))
+}
+
+async fn overdue(stage: &Stage, keep: Retention, after_id: i64, most: u32, now: Timestamp) -> Overdue {
+    let search = OverdueSearch { after_id, to_id: i64::MAX, most };
+    stage.store().overdue(search, Arc::new(Kept(keep, None)), now).await.unwrap()
+}
+
+/// Everything that is overdue by now; what was done, and in how many steps.
+async fn expire(stage: &Stage, keep: Retention, now: Timestamp) -> (Expired, usize) {
+    let (mut total, mut steps) = (Expired::default(), 0);
+    let mut ranges = overdue(stage, keep, 0, u32::MAX, now).await.ranges;
+    while !ranges.is_empty() {
+        let done = stage.store().expire(ranges, Arc::new(Kept(keep, None)), now).await.unwrap();
+        total.ended.extend(done.ended);
+        total.events += done.events;
+        total.deliveries += done.deliveries;
+        total.attempts += done.attempts;
+        total.payloads += done.payloads;
+        (ranges, steps) = (done.left, steps + 1);
+        assert!(steps < 1000, "it never ends");
+    }
+    (total, steps)
+}
+
+async fn event_of(stage: &Stage, delivery: DeliveryId) -> EventId {
+    stage.delivery(delivery).await.event
+}
+
+pub(crate) async fn an_event_goes_with_all_that_belongs_to_it_and_nothing_else_does(mut stage: Stage) {
+    let keys = [DedupSpace::EventId, DedupSpace::IdempotencyKey].map(|space| stage.dedup(space, "order-1"));
+    let mut new = stage.one_in_hand();
+    new.dedup = keys.to_vec();
+    let event = new.event.id;
+    let id = stage.publish(new).await;
+    let carried = stage.only_carried();
+    stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
+    let as_new = DeliveryId::from_i64(stage.next_id() + 100_000);
+    assert!(matches!(stage.ask(id, Ask::Replay { as_new, give_up_at: None }).await, Asked::Made(_)));
+    stage.ask(as_new, Ask::Cancel).await;
+    let dead_letter = stage.one_in(State::Dead).await;
+
+    let mut keep = an_hour();
+    keep.dead_letters = Keep::Forever;
+    assert_eq!(expire(&stage, keep, after(HOUR - 1)).await, (Expired::default(), 0), "not yet");
+    let (done, _) = expire(&stage, keep, after(DAY + 1)).await;
+    assert_eq!((done.events, done.deliveries, done.attempts, done.payloads), (1, 2, 1, 0));
+    assert!(stage.store().find_event(stage.app, "x".into(), Some(event)).await.unwrap().is_none());
+    assert!(stage.listed(id).await.is_none() && stage.listed(as_new).await.is_none());
+    for key in keys {
+        let mut again = stage.one();
+        again.dedup = vec![key];
+        assert_eq!(stage.accept(again).await, Accepted::New, "its keys went with it");
+    }
+    assert_eq!(stage.history(dead_letter).await.len(), 1);
+    let kept = event_of(&stage, dead_letter).await;
+    let kept = stage.store().find_event(stage.app, "x".into(), Some(kept)).await.unwrap();
+    assert!(!kept.expect("its event").data.is_empty(), "it can be replayed");
+}
+
+pub(crate) async fn what_still_waits_ends_on_record_first(mut stage: Stage) {
+    let (pending, retrying) = (stage.one_in(State::Pending).await, stage.one_in(State::Retrying).await);
+    let held = stage.one_in(State::Held).await;
+    let carried = stage.carried().await;
+    let (done, _) = expire(&stage, an_hour(), after(HOUR)).await;
+    let mut ended: Vec<_> = done.ended.iter().map(|(id, _)| *id).collect();
+    ended.sort();
+    assert_eq!(ended, [pending, retrying, held]);
+    assert_eq!((done.events, done.deliveries, done.payloads), (0, 0, 3));
+    for id in [pending, retrying, held] {
+        let delivery = stage.delivery(id).await;
+        assert_eq!((delivery.state, delivery.reason), (State::Expired, Some(Reason::Retention)));
+        assert_eq!(delivery.finished_at, Some(after(HOUR)));
+    }
+    assert_eq!(stage.delivery(carried.delivery.id).await.state, State::InFlight, "left alone");
+    assert_eq!(stage.store().find_lanes().await.unwrap(), []);
+
+    let (done, _) = expire(&stage, an_hour(), after(2 * HOUR - 1)).await;
+    assert_eq!(done, Expired::default(), "on record for as long as attempts are kept");
+    let late = carried.delivery.id;
+    stage.record(carried, dead(DeadReason::Exhausted), vec![attempt(Class::Http, 500)]).await;
+    let (done, _) = expire(&stage, an_hour(), after(2 * HOUR)).await;
+    assert_eq!((done.events, done.deliveries), (4, 4), "the one that was carried died meanwhile");
+    assert!(stage.listed(late).await.is_none());
+}
+
+pub(crate) async fn payloads_and_histories_go_before_their_records(mut stage: Stage) {
+    let (id, waiting) = (stage.one_in(State::Delivered).await, stage.one_in(State::Retrying).await);
+    let mut keep = Retention { events: days(30), ..an_hour() };
+    let (done, _) = expire(&stage, keep, after(HOUR + 1)).await;
+    assert_eq!((done.events, done.deliveries, done.attempts, done.payloads), (0, 0, 1, 1));
+    let (listed, attempts) = stage.listed(id).await.unwrap();
+    assert_eq!((listed.delivery.state, listed.delivery.attempt_count), (State::Delivered, 1));
+    assert_eq!((listed.delivery.history_len, attempts.len()), (1, 0));
+    let event = stage.store().find_event(stage.app, "x".into(), Some(listed.delivery.event)).await.unwrap();
+    assert!(event.expect("its record").data.is_empty());
+    assert_eq!(stage.history(waiting).await.len(), 1, "what waits keeps all it has");
+    assert_eq!(overdue(&stage, keep, 0, 100, after(HOUR + 2)).await.ranges, [], "done is done");
+    let as_new = DeliveryId::from_i64(stage.next_id());
+    assert!(matches!(stage.ask(id, Ask::Replay { as_new, give_up_at: None }).await, Asked::Made(_)));
+    keep.events = Keep::For(Duration::from_secs(1));
+    let (done, _) = expire(&stage, keep, after(2 * HOUR)).await;
+    let mut ended: Vec<_> = done.ended.iter().map(|(id, _)| *id).collect();
+    ended.sort();
+    assert_eq!(ended, [waiting, as_new], "a contract that was changed counts for what is there");
+}
+
+pub(crate) async fn a_dead_letter_goes_when_the_contract_it_died_under_says_so(mut stage: Stage) {
+    let mut contract = Contract::builtin().unwrap().swap_remove(0);
+    contract.retention.dead_letters = days(7);
+    let mut attempt = attempt(Class::Http, 500);
+    attempt.contract = contract.hash();
+    stage.store().keep_contract(contract.hash(), contract.to_json()).await.unwrap();
+    let id = stage.concluded(dead(DeadReason::Exhausted), attempt).await;
+    let event = event_of(&stage, id).await;
+    let keep = Retention { events: days(30), payloads: days(30), ..an_hour() };
+    assert_eq!(expire(&stage, keep, after(7 * DAY)).await.0, Expired::default());
+    let (done, _) = expire(&stage, keep, after(7 * DAY + 1)).await;
+    assert_eq!((done.events, done.deliveries, done.attempts), (0, 1, 1), "the event stays");
+    assert!(stage.store().find_event(stage.app, "x".into(), Some(event)).await.unwrap().is_some());
+    let closed = stage.one_in(State::Dead).await;
+    stage.ask(closed, Ask::Close).await;
+    let keep = Retention { dead_letters: Keep::Forever, ..an_hour() };
+    assert_eq!(expire(&stage, keep, after(HOUR + 1)).await.0.events, 2, "closed is done with");
+}
+
+pub(crate) async fn what_changed_since_it_was_found_is_decided_afresh(mut stage: Stage) {
+    let (cancelled, delivered) = (stage.one_in(State::Cancelled).await, stage.one_in(State::Delivered).await);
+    let now = after(HOUR + 1);
+    let ranges = overdue(&stage, an_hour(), 0, 100, now).await.ranges;
+    assert_eq!(ranges.len(), 1);
+    let as_new = DeliveryId::from_i64(first_id_at(now));
+    let replay = Ask::Replay { as_new, give_up_at: None };
+    for id in [cancelled, delivered] {
+        stage.store().ask(stage.app, id, replay, now, None).await.unwrap();
+    }
+    let done = stage.store().expire(ranges, Arc::new(Kept(an_hour(), None)), now).await.unwrap();
+    assert_eq!((done.events, done.deliveries, done.payloads, done.ended.len()), (0, 0, 0, 0), "{done:?}");
+    assert_eq!(stage.delivery(cancelled).await.state, State::Pending);
+    assert_eq!(stage.delivery(as_new).await.state, State::Pending);
+    let (done, _) = expire(&stage, an_hour(), after(2 * HOUR + 1)).await;
+    let ended = [cancelled, as_new].map(|id| (id, stage.endpoint));
+    assert_eq!(done.ended, ended, "a person set them going an hour ago");
+}
+
+pub(crate) async fn steps_are_bounded_and_a_search_goes_on_where_it_ended(mut stage: Stage) {
+    for _ in 0..3 {
+        let call = (0..700).map(|_| stage.one()).collect();
+        stage.store().accept(call).await.unwrap();
+    }
+    let fanned = vec![stage.endpoint; 2500];
+    let new = stage.draft(&fanned);
+    stage.publish(new).await;
+    let (mut reached, mut looks, mut found) = (0, 0, 0);
+    loop {
+        let page = overdue(&stage, an_hour(), reached, 500, after(HOUR)).await;
+        looks += 1;
+        found += page.ranges.len();
+        assert!(page.reached > reached);
+        reached = page.reached;
+        if page.is_last {
+            break;
+        }
+    }
+    assert_eq!((looks, found > 4), (5, true), "2101 events, 500 at a time");
+    let (done, steps) = expire(&stage, an_hour(), after(HOUR)).await;
+    assert!(done.ended.len() == 4600 && steps > 4, "{} in {steps} steps", done.ended.len());
+    let (done, steps) = expire(&stage, an_hour(), after(2 * HOUR)).await;
+    assert_eq!((done.events, done.deliveries), (2101, 4600));
+    assert!(steps > 6, "the one with many deliveries goes in parts: {steps}");
+}
+
+pub(crate) async fn an_idempotency_key_is_known_for_a_day_and_what_it_named_with_it(mut stage: Stage) {
+    let key = stage.dedup(DedupSpace::IdempotencyKey, "k");
+    let mut new = stage.one();
+    new.dedup = vec![key];
+    let first = new.event.id;
+    let id = stage.publish(new).await;
+    stage.ask(id, Ask::Cancel).await;
+    let again = |stage: &mut Stage, key: DedupKey| {
+        let mut new = stage.one();
+        new.dedup = vec![key];
+        new
+    };
+    assert_eq!(expire(&stage, an_hour(), after(DAY - 1)).await.0.events, 0);
+    let new = again(&mut stage, key);
+    let Accepted::Repeated { event, deliveries } = stage.accept(new).await else { panic!() };
+    assert_eq!((event.id, event.data.is_empty(), deliveries.len()), (first, true, 1));
+    assert_eq!(expire(&stage, an_hour(), after(DAY)).await.0.events, 1);
+    let new = again(&mut stage, key);
+    assert_eq!(stage.accept(new).await, Accepted::New);
+}
+
+pub(crate) async fn what_an_app_that_is_gone_left_is_left_to_the_purge(mut stage: Stage) {
+    stage.one_in(State::Delivered).await;
+    let gone = Arc::new(Kept(an_hour(), Some(stage.app)));
+    let search = OverdueSearch { after_id: 0, to_id: i64::MAX, most: 10 };
+    let found = stage.store().overdue(search, gone.clone(), after(DAY)).await.unwrap();
+    assert_eq!((found.ranges.len(), found.is_last), (0, true));
+    let all = vec![(0, i64::MAX - 1)];
+    assert_eq!(stage.store().expire(all, gone, after(DAY)).await.unwrap(), Expired::default());
+}
+
+pub(crate) async fn ids_and_rows_that_went_are_not_given_out_again_and_their_room_is(mut stage: Stage) {
+    let (mut newest, mut most) = (0, 0);
+    for round in 0..6 {
+        let call: Vec<_> = (0..500).map(|_| stage.draft(&[])).collect();
+        newest = call.last().unwrap().event.id.as_i64();
+        stage.store().accept(call).await.unwrap();
+        let usage = stage.store().usage().await.unwrap();
+        let file = usage.used_bytes + usage.reusable_bytes;
+        if round == 0 {
+            most = file + file / 10;
+        }
+        assert!(file <= most, "the file grows: {usage:?} {most}");
+        assert_eq!(expire(&stage, an_hour(), after(HOUR)).await.0.events, 500);
+        let after = stage.store().usage().await.unwrap();
+        assert!(after.used_bytes < usage.used_bytes && after.reusable_bytes > usage.reusable_bytes);
+        assert!(after.disk_free_bytes.is_some_and(|free| free > 0) && after.log_bytes > 0);
+    }
+    stage.reopen();
+    assert!(stage.store().join(NOW).await.unwrap().newest_id >= newest);
+}

@@ -1,0 +1,39 @@
+//! What was removed from the store, as it was right before, and when. Triggers in the file keep it, so that the checker can
+//! account for every delivery there ever was.
+
+use posthaste::domain::time::Timestamp;
+use rusqlite::{Connection, params};
+
+const ARCHIVE: &str = "
+    CREATE TABLE archive_clock (only_row INTEGER PRIMARY KEY, at INTEGER NOT NULL);
+    INSERT INTO archive_clock VALUES (1, 0);
+    CREATE TABLE gone_events AS SELECT *, 0 AS gone_at FROM events;
+    CREATE TABLE gone_deliveries AS SELECT *, 0 AS gone_at FROM deliveries;
+    CREATE TABLE gone_attempts AS SELECT *, 0 AS gone_at FROM attempts;
+    CREATE TABLE erased (event INTEGER PRIMARY KEY, data BLOB, at INTEGER);
+    CREATE TRIGGER event_goes BEFORE DELETE ON events BEGIN
+        INSERT INTO gone_events SELECT e.*, c.at FROM events e, archive_clock c WHERE e.id = old.id;
+    END;
+    CREATE TRIGGER delivery_goes BEFORE DELETE ON deliveries BEGIN
+        INSERT INTO gone_deliveries SELECT d.*, c.at FROM deliveries d, archive_clock c WHERE d.id = old.id;
+    END;
+    CREATE TRIGGER attempt_goes BEFORE DELETE ON attempts BEGIN
+        INSERT INTO gone_attempts SELECT a.*, c.at FROM attempts a, archive_clock c
+            WHERE a.delivery = old.delivery AND a.position = old.position;
+    END;
+    CREATE TRIGGER data_goes BEFORE UPDATE OF data ON events WHEN length(old.data) > 0 BEGIN
+        INSERT OR IGNORE INTO erased SELECT old.id, old.data, c.at FROM archive_clock c;
+    END;";
+
+/// The file starts to keep what goes, or goes on with it.
+pub(crate) fn open(disk: &Connection) {
+    let is_open = "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'archive_clock')";
+    if !disk.query_row(is_open, [], |row| row.get::<_, bool>(0)).unwrap() {
+        disk.execute_batch(ARCHIVE).unwrap();
+    }
+}
+
+/// Whatever goes with the next commit goes at this time. On a disk that takes nothing nothing goes either.
+pub(crate) fn note_time(disk: &Connection, now: Timestamp) {
+    let _ = disk.execute("UPDATE archive_clock SET at = ?1", params![now.as_millis()]);
+}

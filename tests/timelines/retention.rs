@@ -1,0 +1,105 @@
+//! What is there after an hour, a month and a year under each contract, and what became of what was not delivered.
+
+use crate::stage::{ADMIN, Does, Stage};
+use posthaste::{
+    domain::delivery::{Reason, State},
+    service::{deliveries::Wish, events::EventQuery},
+};
+use std::time::Duration;
+
+const DAY: Duration = Duration::from_hours(24);
+
+/// Whether dead letters are kept for ever.
+const CONTRACTS: [(&str, bool); 6] = [
+    ("zerofee", false),
+    ("bastionary", false),
+    ("orientedos", true),
+    ("sendnomi", false),
+    ("simpaisa", true),
+    ("standard", false),
+];
+
+/// What is left of the one event: its payload, how its delivery stands, how many of its attempts are there.
+#[derive(Debug, PartialEq, Eq)]
+struct Left {
+    data: bool,
+    state: State,
+    reason: Option<Reason>,
+    attempts: usize,
+}
+
+async fn left(stage: &Stage) -> Option<Left> {
+    let events = stage.service.events(&stage.entry, EventQuery::default(), None, 10).await.unwrap().rows;
+    let deliveries = stage.deliveries().await;
+    assert_eq!(events.len(), deliveries.len(), "an event and its delivery are there together");
+    let (event, delivery) = (events.into_iter().next()?, deliveries.into_iter().next()?);
+    let (_, attempts) = stage.service.delivery(&stage.entry, &delivery.id.to_string()).await.unwrap();
+    let (state, reason) = (delivery.state, delivery.reason);
+    Some(Left { data: !event.data.is_empty(), state, reason, attempts: attempts.len() })
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_delivered_is_there_for_a_month_and_then_gone() {
+    for (contract, _) in CONTRACTS {
+        let stage = Stage::new(contract, Does::Answer(200)).await;
+        stage.publish().await;
+        let whole = Left { data: true, state: State::Delivered, reason: None, attempts: 1 };
+        for time in [Duration::from_hours(1), DAY * 28] {
+            stage.pass(time).await;
+            assert_eq!(left(&stage).await.as_ref(), Some(&whole), "{contract}");
+        }
+        stage.pass(DAY * 3).await;
+        assert_eq!(left(&stage).await, None, "{contract}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_letter_stays_whole_for_as_long_as_its_contract_says_and_can_be_replayed_until_then() {
+    for (contract, for_ever) in CONTRACTS {
+        let stage = Stage::new(contract, Does::Answer(500)).await;
+        stage.publish().await;
+        stage.pass(DAY * 29).await;
+        let month = left(&stage).await.unwrap_or_else(|| panic!("{contract}: gone"));
+        assert!(month.data && month.attempts > 0 && month.state == State::Dead, "{contract}: {month:?}");
+        stage.pass(DAY * 371).await;
+        let year = left(&stage).await;
+        assert_eq!(year.is_some(), for_ever, "{contract}: {year:?}");
+        if !for_ever {
+            continue;
+        }
+        assert_eq!(year, Some(month), "{contract}");
+        stage.now_does(Does::Answer(200));
+        let id = stage.delivery().await.id.to_string();
+        stage.service.ask(ADMIN, &stage.entry, &id, Wish::Replay).await.unwrap();
+        stage.pass(DAY).await;
+        let replayed = left(&stage).await.unwrap_or_else(|| panic!("{contract}: a replay is no end"));
+        assert_eq!(replayed.state, State::Delivered, "{contract}");
+        stage.pass(DAY * 31).await;
+        assert_eq!(left(&stage).await, None, "{contract}: it is settled");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_held_beyond_a_month_expires_on_record_and_goes_a_month_later() {
+    for (contract, _) in CONTRACTS {
+        let stage = Stage::new(contract, Does::Answer(500)).await;
+        stage.publish().await;
+        stage.pass(Duration::from_secs(1)).await;
+        stage.service.disable_endpoint(ADMIN, &stage.entry, "ep").await.unwrap();
+        stage.pass(DAY * 29).await;
+        let before = left(&stage).await.unwrap_or_else(|| panic!("{contract}: gone"));
+        stage.pass(DAY * 2).await;
+        let after = left(&stage).await;
+        if before.state == State::Cancelled {
+            assert_eq!((contract, after), ("simpaisa", None), "it ended when its endpoint went off");
+            continue;
+        }
+        assert_eq!(before.state, State::Held, "{contract}");
+        let (state, reason) = (State::Expired, Some(Reason::Retention));
+        assert_eq!(after, Some(Left { data: false, state, reason, attempts: 1 }), "{contract}");
+        stage.pass(DAY * 28).await;
+        assert!(left(&stage).await.is_some(), "{contract}: its record is kept as attempts are");
+        stage.pass(DAY * 3).await;
+        assert_eq!(left(&stage).await, None, "{contract}");
+    }
+}
