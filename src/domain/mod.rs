@@ -36,3 +36,4 @@ pub mod tally;
 pub mod target;
 pub mod time;
 pub mod verdict;
+pub mod verification;

@@ -1,6 +1,10 @@
 //! Publishing: an event becomes one delivery for each endpoint that wants it, in one call to the ledger.
 //!
-//! This is the hot path. It asks only what is in memory, takes what hands are free, and waits for nothing but the commit.
+//! This is the hot path. It asks only what is in memory, takes what hands are free, and waits for nothing but the commit;
+//! only data whose schema is enforced is looked at.
+
+mod form;
+mod rules;
 
 use super::{Error, Service};
 use crate::{
@@ -10,11 +14,10 @@ use crate::{
         delivery::{Delivery, Switch},
         directory::AppEntry,
         endpoint::Endpoint,
-        event::{DedupKey, DedupSpace, Event, Fingerprint, RenderedBodies, TEST_EVENT_TYPE},
-        id::{DeliveryId, EndpointId, EventId, GIVEN_ID_FORM, is_given_id},
+        event::{Event, Fingerprint, RenderedBodies, TEST_EVENT_TYPE},
+        id::{DeliveryId, EndpointId, EventId},
         port::Hand,
         roster::Roster,
-        subscription::check_event_type,
         time::Timestamp,
     },
     store::{
@@ -23,13 +26,11 @@ use crate::{
     },
 };
 use bytes::Bytes;
-use std::{sync::Arc, time::Duration};
+use form::{check, keys_of};
+use std::sync::Arc;
 use tokio::time::Instant;
 
 pub const BATCH_MAX: usize = 1000;
-
-const DELIVER_AHEAD_MAX: Duration = Duration::from_hours(30 * 24);
-const KEY_BYTES_MAX: usize = 256;
 
 /// One event as a producer gives it.
 #[derive(Debug)]
@@ -75,15 +76,23 @@ struct Composed {
     deliveries: Vec<(DeliveryId, EndpointName)>,
 }
 
+/// An event of a batch: answered already, or waiting for the ledger.
+enum InBatch {
+    Answered(Result<Published, Error>),
+    Accepting(Arc<Event>, Vec<(DeliveryId, EndpointName)>),
+}
+
 impl Service {
     /// Promise: `Ok` only once event, deliveries and keys are durable.
     pub async fn publish(&self, entry: &AppEntry, publish: Publish<'_>) -> Result<Published, Error> {
         self.must_accept()?;
         let begun = Instant::now();
         let app = entry.app();
-        let now = self.clock.now();
-        within_quota(entry, &app, &publish, now)?;
-        let composed = self.compose(&app, &entry.endpoints(), publish, now)?;
+        self.examine(entry, &app, &publish)?;
+        if let Err(broken) = self.must_keep_the_rules(app.id, &publish).await {
+            return self.unless_published_before(&app, &publish, broken).await;
+        }
+        let composed = self.compose(&app, &entry.endpoints(), publish);
         self.accept(&app, composed, begun).await
     }
 
@@ -95,17 +104,26 @@ impl Service {
     ) -> Result<Vec<Result<Published, Error>>, Error> {
         self.must_accept()?;
         let begun = Instant::now();
-        let (app, endpoints, now) = (entry.app(), entry.endpoints(), self.clock.now());
-        let mut answers = Vec::with_capacity(events.len());
-        let mut accepting = Vec::with_capacity(events.len());
-        for publish in events {
-            let composed = within_quota(entry, &app, &publish, now)
-                .and_then(|()| self.compose(&app, &endpoints, publish, now));
-            answers.push(composed.map(|composed| {
-                let event = composed.new.event.clone();
-                accepting.push(composed.new);
-                (event, composed.deliveries)
-            }));
+        let app = entry.app();
+        let examined: Vec<_> =
+            events.into_iter().map(|publish| self.examine(entry, &app, &publish).map(|()| publish)).collect();
+        let broken = self.broken_rules(app.id, &examined).await;
+        let endpoints = entry.endpoints();
+        let mut answers = Vec::with_capacity(examined.len());
+        let mut accepting = Vec::with_capacity(examined.len());
+        for (publish, broken) in examined.into_iter().zip(broken) {
+            answers.push(match (publish, broken) {
+                (Err(error), _) => InBatch::Answered(Err(error)),
+                (Ok(publish), Some(broken)) => {
+                    InBatch::Answered(self.unless_published_before(&app, &publish, broken).await)
+                }
+                (Ok(publish), None) => {
+                    let Composed { new, deliveries } = self.compose(&app, &endpoints, publish);
+                    let event = new.event.clone();
+                    accepting.push(new);
+                    InBatch::Accepting(event, deliveries)
+                }
+            });
         }
         let accepted = if accepting.is_empty() {
             Vec::new()
@@ -116,11 +134,11 @@ impl Service {
         let mut published = Vec::with_capacity(answers.len());
         for answer in answers {
             published.push(match answer {
-                Ok((event, deliveries)) => {
+                InBatch::Accepting(event, deliveries) => {
                     let accepted = accepted.next().ok_or_else(unanswered)?;
                     self.answer(&app, event, deliveries, accepted).await
                 }
-                Err(error) => Err(error),
+                InBatch::Answered(answer) => answer,
             });
         }
         Ok(published)
@@ -156,6 +174,30 @@ impl Service {
         self.accept(&app, Composed { new, deliveries }, begun).await.map(|_| test)
     }
 
+    /// Whatever does not take the store or its type to say.
+    fn examine(&self, entry: &AppEntry, app: &App, publish: &Publish<'_>) -> Result<(), Error> {
+        let now = self.clock.now();
+        within_quota(entry, app, publish, now)?;
+        check(publish, now)
+    }
+
+    /// A rule that came later does not take back what was answered: the same event gets the same answer.
+    async fn unless_published_before(
+        &self,
+        app: &App,
+        publish: &Publish<'_>,
+        broken: Error,
+    ) -> Result<Published, Error> {
+        let (keys, fingerprint) = keys_of(app, publish);
+        if keys.is_empty() {
+            return Err(broken);
+        }
+        match self.browse.published_before(keys, fingerprint).await? {
+            Accepted::New => Err(broken),
+            before => self.answer_before(app, before).await,
+        }
+    }
+
     pub(super) fn must_accept(&self) -> Result<(), Error> {
         self.readiness.refusal().map_or(Ok(()), |reason| Err(Error::Unavailable(reason.detail)))
     }
@@ -179,6 +221,13 @@ impl Service {
                 self.tally.accepted(1);
                 Ok(Published { event, deliveries, is_new: true })
             }
+            before => self.answer_before(app, before).await,
+        }
+    }
+
+    async fn answer_before(&self, app: &App, before: Accepted) -> Result<Published, Error> {
+        match before {
+            Accepted::New => Err(unanswered()),
             Accepted::Repeated { event, deliveries } => {
                 let deliveries = self.name_endpoints(deliveries).await?;
                 Ok(Published { event, deliveries, is_new: false })
@@ -200,14 +249,8 @@ impl Service {
         Ok(deliveries.into_iter().map(|(id, endpoint)| (id, EndpointName::Text(name(endpoint)))).collect())
     }
 
-    fn compose(
-        &self,
-        app: &App,
-        endpoints: &Roster,
-        publish: Publish<'_>,
-        now: Timestamp,
-    ) -> Result<Composed, Error> {
-        check(&publish, now)?;
+    fn compose(&self, app: &App, endpoints: &Roster, publish: Publish<'_>) -> Composed {
+        let now = self.clock.now();
         let mut wanting = endpoints.wanting(publish.event_type);
         wanting.retain(|endpoint| makes_a_delivery(endpoint));
         let id = self.take_ids(now, 1 + wanting.len() as u32);
@@ -240,7 +283,7 @@ impl Service {
             births.push(birth);
             deliveries.push((DeliveryId::from_i64(number), EndpointName::Of(endpoint.clone())));
         }
-        Ok(Composed { new: NewEvent { event, births, dedup, fingerprint }, deliveries })
+        Composed { new: NewEvent { event, births, dedup, fingerprint }, deliveries }
     }
 }
 
@@ -272,111 +315,6 @@ fn published_while_off(endpoint: &Endpoint) -> Switch {
     }
 }
 
-fn keys_of(app: &App, publish: &Publish<'_>) -> (Vec<DedupKey>, Fingerprint) {
-    let id = publish.id.map(|id| DedupKey::new(app.id, DedupSpace::EventId, id));
-    let key = publish.idempotency_key.map(|key| DedupKey::new(app.id, DedupSpace::IdempotencyKey, key));
-    if id.is_none() && key.is_none() {
-        return (Vec::new(), Fingerprint([0; 16]));
-    }
-    let fingerprint = Fingerprint::new(
-        publish.event_type,
-        &publish.data,
-        publish.created_at,
-        publish.key,
-        publish.deliver_at,
-    );
-    (id.into_iter().chain(key).collect(), fingerprint)
-}
-
-fn check(publish: &Publish<'_>, now: Timestamp) -> Result<(), Error> {
-    check_event_type(publish.event_type).map_err(|message| Error::field("type", message))?;
-    if publish.id.is_some_and(|id| !is_given_id(id)) {
-        return Err(Error::field("id", format!("must be {GIVEN_ID_FORM}")));
-    }
-    if publish
-        .key
-        .is_some_and(|key| !(1..=KEY_BYTES_MAX).contains(&key.len()) || key.contains(char::is_control))
-    {
-        return Err(Error::field(
-            "key",
-            format!("must be 1 to {KEY_BYTES_MAX} bytes without control characters"),
-        ));
-    }
-    let visible =
-        |key: &str| (1..=KEY_BYTES_MAX).contains(&key.len()) && key.bytes().all(|b| b.is_ascii_graphic());
-    if publish.idempotency_key.is_some_and(|key| !visible(key)) {
-        let message = format!("must be 1 to {KEY_BYTES_MAX} visible ASCII characters");
-        return Err(Error::field("Idempotency-Key", message));
-    }
-    if publish.deliver_at.is_some_and(|at| at.since(now) > DELIVER_AHEAD_MAX) {
-        return Err(Error::field("deliver_at", "must be at most 30 days ahead"));
-    }
-    Ok(())
-}
-
 fn unanswered() -> Error {
     Error::Internal("the ledger answered for fewer events than it was given".into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn event() -> Publish<'static> {
-        Publish {
-            id: None,
-            event_type: "payment.created",
-            data: Bytes::from_static(b"{}"),
-            created_at: None,
-            key: None,
-            deliver_at: None,
-            idempotency_key: None,
-        }
-    }
-
-    fn refused_field(publish: &Publish<'_>) -> Option<String> {
-        match check(publish, Timestamp::from_millis(0)) {
-            Ok(()) => None,
-            Err(Error::Field(error)) => Some(error.field),
-            Err(other) => panic!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn each_field_outside_its_form_is_named() {
-        let ahead = |days: i64| Some(Timestamp::from_millis(days * 86_400_000));
-        let long = "k".repeat(257);
-        let cases = [
-            (Publish { id: Some("a b"), ..event() }, Some("id")),
-            (Publish { id: Some("order:17.a~b-c_D"), ..event() }, None),
-            (Publish { event_type: "webhook.test", ..event() }, Some("type")),
-            (Publish { key: Some(""), ..event() }, Some("key")),
-            (Publish { key: Some("kunde 7, süd"), ..event() }, None),
-            (Publish { idempotency_key: Some("a b"), ..event() }, Some("Idempotency-Key")),
-            (Publish { idempotency_key: Some(&long), ..event() }, Some("Idempotency-Key")),
-            (Publish { deliver_at: ahead(30), ..event() }, None),
-            (Publish { deliver_at: ahead(31), ..event() }, Some("deliver_at")),
-            (Publish { deliver_at: ahead(-31), ..event() }, None),
-        ];
-        for (publish, field) in cases {
-            assert_eq!(refused_field(&publish).as_deref(), field, "{publish:?}");
-        }
-    }
-
-    #[test]
-    fn an_event_without_id_or_key_is_not_deduplicated() {
-        let app = App {
-            id: crate::domain::id::AppId::from_i64(1),
-            uid: "a".into(),
-            settings: crate::domain::app::AppSettings::default(),
-            created_at: Timestamp::from_millis(0),
-            updated_at: Timestamp::from_millis(0),
-        };
-        assert_eq!(keys_of(&app, &event()), (Vec::new(), Fingerprint([0; 16])));
-        let both = Publish { id: Some("x"), idempotency_key: Some("x"), ..event() };
-        let (keys, fingerprint) = keys_of(&app, &both);
-        assert_eq!(keys.len(), 2);
-        assert_ne!(keys[0], keys[1], "the two namespaces are separate");
-        assert_ne!(fingerprint, Fingerprint([0; 16]));
-    }
 }
