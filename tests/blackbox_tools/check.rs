@@ -20,9 +20,10 @@ fn says(found: &Value, name: &str, grade: &str, words: &str) {
     assert!(lines.iter().any(|(known, said)| *known == grade && said.contains(words)), "{words}: {found:#}");
 }
 
-/// Every file of a folder, byte for byte.
+/// Every file of a folder, byte for byte, but the index that whoever reads a log makes anew.
 fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let files = files.filter(|path| !path.to_string_lossy().ends_with("-shm"));
     files.map(|path| (path.display().to_string(), fs::read(path).unwrap())).collect()
 }
 
@@ -40,7 +41,7 @@ async fn before_the_first_start_it_says_what_is_bold_and_makes_nothing() {
         says(&found, name, "ok", words);
     }
     assert_eq!(lines(&found, "limits").len(), 2, "{found:#}");
-    assert_eq!(contents(&home.run_folder()), BTreeMap::new());
+    assert!(contents(&home.run_folder()).is_empty());
     home.set("LISTEN", "0.0.0.0:0");
     home.set("ALLOW_ADDRESSES", "0.0.0.0/0,169.254.0.0/16");
     home.set("ADMIN_KEY", "short");
@@ -53,7 +54,7 @@ async fn before_the_first_start_it_says_what_is_bold_and_makes_nothing() {
     says(&bold, "keys", "warning", "fewer than 32");
     says(&bold, "keys", "warning", "beside what it protects");
     says(&bold, "store", "ok", "is made at the first start");
-    assert_eq!(contents(&home.run_folder()), BTreeMap::new());
+    assert!(contents(&home.run_folder()).is_empty());
 }
 
 #[tokio::test]
@@ -74,14 +75,14 @@ async fn beside_a_running_server_all_is_well_and_nothing_changes() {
     let before = contents(&home.run_folder());
     let found = run_in(&home, &["check", "--json"]).await.ended(0).json();
     says(&found, "store", "ok", "not in use");
-    assert_eq!(contents(&home.run_folder()), before);
+    assert!(contents(&home.run_folder()) == before, "the store is as it was");
     let mut node = home.start().await;
     node.kill().await;
     let store = home.store();
     let log = store.with_extension("db-wal");
     let before = (fs::read(&store).unwrap(), fs::read(&log).unwrap());
     run_in(&home, &["check"]).await.ended(0);
-    assert_eq!((fs::read(&store).unwrap(), fs::read(&log).unwrap()), before, "what a crash left stays");
+    assert!((fs::read(&store).unwrap(), fs::read(&log).unwrap()) == before, "what a crash left stays");
     home.start().await;
 }
 

@@ -31,8 +31,8 @@ impl Scene {
             wait_for("it comes", Duration::from_secs(20), async || receiver.receipts().into_iter().next())
                 .await;
         let scene = Self { folder: TempDir::new().unwrap(), body: receipt.body.to_vec() };
-        let headers: String =
-            receipt.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let line = |text: String, (name, value): (&String, &String)| format!("{text}{name}: {value}\r\n");
+        let headers = receipt.headers.iter().fold(String::new(), line);
         scene.write("headers", format!("POST /in HTTP/1.1\r\n{headers}\r\n").as_bytes());
         scene.write("body", &receipt.body);
         scene.write("secret", format!("{SECRET}\n").as_bytes());
@@ -48,7 +48,7 @@ impl Scene {
     }
 
     /// With the files of this scene.
-    fn args<'a>(&self, more: &[&'a str]) -> Vec<String> {
+    fn args(&self, more: &[&str]) -> Vec<String> {
         let file = |name: &str| self.path(name).to_str().unwrap().to_owned();
         let own = [
             "verify",

@@ -38,8 +38,8 @@ impl<'a> Known<'a> {
                     .any(carries);
             match only(received, name) {
                 Ok(value) => {
-                    let malformed = || known.malformed(name, template.source());
-                    let values = capture(template, value).ok_or_else(malformed)?;
+                    let other = || malformed(name, template.source());
+                    let values = capture(template, value).ok_or_else(other)?;
                     known.values.extend(values);
                 }
                 Err(Mismatch::MissingHeader(_)) if !is_needed => {}
@@ -51,7 +51,7 @@ impl<'a> Known<'a> {
             .is_some_and(|id| !id.bytes().all(|b| b.is_ascii_graphic()) || id.len() > 256)
         {
             let name = contract.headers.iter().find(|(_, template)| template.names(Variable::Id));
-            return Err(known.malformed(name.map_or("", |(name, _)| name), "an id without spaces"));
+            return Err(malformed(name.map_or("", |(name, _)| name), "an id without spaces"));
         }
         Ok(known)
     }
@@ -99,15 +99,15 @@ impl<'a> Known<'a> {
     }
 
     pub(super) fn time(&self) -> Result<i64, Mismatch> {
-        let malformed = || {
+        let other = || {
             let carries = |(_, template): &(&String, &Template)| template.names(Variable::T);
             let header = self.contract.headers.iter().find(carries).map_or("", |(name, _)| name);
             let header = if header.is_empty() { &self.contract.signature.header } else { header };
-            self.malformed(header, "whole seconds since 1970, in digits")
+            malformed(header, "whole seconds since 1970, in digits")
         };
-        let text = self.get(Variable::T).ok_or_else(malformed)?;
+        let text = self.get(Variable::T).ok_or_else(other)?;
         let is_time = (1..=TIME_DIGITS_MAX).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
-        text.parse().ok().filter(|_| is_time).ok_or_else(malformed)
+        text.parse().ok().filter(|_| is_time).ok_or_else(other)
     }
 
     /// What was signed, if this is the body.
@@ -131,12 +131,12 @@ impl<'a> Known<'a> {
 
     pub(super) fn unreadable(&self) -> Mismatch {
         let rule = &self.contract.signature;
-        self.malformed(&rule.header, &format!("{} in {}", rule.hmac_sha256.source(), rule.encoding.name()))
+        malformed(&rule.header, &format!("{} in {}", rule.hmac_sha256.source(), rule.encoding.name()))
     }
+}
 
-    fn malformed(&self, header: &str, form: &str) -> Mismatch {
-        Mismatch::MalformedHeader { header: header.to_owned(), form: form.to_owned() }
-    }
+fn malformed(header: &str, form: &str) -> Mismatch {
+    Mismatch::MalformedHeader { header: header.to_owned(), form: form.to_owned() }
 }
 
 /// The value of the only header of this name.

@@ -19,7 +19,9 @@ use base64::{
 };
 
 /// Of larger bodies differences are not tried in pairs.
-const PAIRS_BYTES_MAX: usize = 64 * 1024;
+const PAIRS_BYTES_MAX: usize = 16 * 1024;
+/// Of more signatures in a header only the first are tried in other ways.
+const CANDIDATES_MAX: usize = 8;
 
 /// Texts that people sign; each ends with the body.
 const TEXTS: [(&str, &[Part]); 6] = [
@@ -188,6 +190,7 @@ fn candidates<'a>(known: &Known<'a>) -> Vec<Candidate<'a>> {
             }));
         }
     }
+    candidates.truncate(CANDIDATES_MAX);
     candidates
 }
 

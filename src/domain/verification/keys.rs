@@ -13,14 +13,14 @@ use aws_lc_rs::{
 use base64::{Engine, prelude::BASE64_STANDARD};
 
 pub(super) enum VerifyingKey {
-    Hmac(hmac::Key),
+    Hmac(Box<hmac::Key>),
     /// The public key.
     Ed25519(Vec<u8>),
 }
 
 impl VerifyingKey {
     fn hmac(bytes: &[u8]) -> Self {
-        Self::Hmac(hmac::Key::new(hmac::HMAC_SHA256, bytes))
+        Self::Hmac(Box::new(hmac::Key::new(hmac::HMAC_SHA256, bytes)))
     }
 
     pub(super) fn verifies(&self, text: &[u8], signature: &[u8]) -> bool {

@@ -4,8 +4,9 @@
 use crate::domain::json;
 use std::fmt;
 
-/// Larger bodies are tried in fewer spellings.
+/// Larger bodies are tried in fewer spellings, and beyond the second in hardly any: each is a copy.
 const EVERY_SPELLING_BYTES_MAX: usize = 256 * 1024;
+const JSON_SPELLINGS_BYTES_MAX: usize = 1024 * 1024;
 
 /// Where the spaces are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,7 +102,8 @@ pub(super) fn spellings(body: &[u8]) -> Vec<(Spelling, Vec<u8>)> {
     let unix = text.replace("\r\n", "\n");
     add(Spelling::CarriageReturns, unix.replace('\n', "\r\n").into_bytes());
     add(Spelling::LineFeeds, unix.into_bytes());
-    if serde_json::from_str::<serde::de::IgnoredAny>(text).is_err() {
+    let is_json = || serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok();
+    if text.len() > JSON_SPELLINGS_BYTES_MAX || !is_json() {
         return found;
     }
     let mut sorted = Vec::new();
@@ -164,10 +166,9 @@ fn write(text: &str, spacing: Spacing, escapes: Escapes) -> Vec<u8> {
             b',' | b':' => {
                 out.push(byte);
                 match spacing {
-                    Spacing::Spaced => out.push(b' '),
                     Spacing::SpacedWithin if depth > 1 => out.push(b' '),
                     Spacing::Indented(_) | Spacing::Tabs if byte == b',' => line(&mut out, spacing, depth),
-                    Spacing::Indented(_) | Spacing::Tabs => out.push(b' '),
+                    Spacing::Spaced | Spacing::Indented(_) | Spacing::Tabs => out.push(b' '),
                     Spacing::Compact | Spacing::SpacedWithin => {}
                 }
             }

@@ -136,11 +136,8 @@ impl Service {
         let is_exact = |name: &str| !name.ends_with('*') && check_event_type(name).is_ok();
         let catalogue = self.directory.catalogue();
         for (place, name) in event_types.iter().enumerate().filter(|(_, name)| is_exact(name)) {
-            match self.ruling(&catalogue, name, true) {
-                Err(broken @ RuleBroken::Unknown { .. }) => {
-                    return Err(Error::AgainstRule { field: format!("event_types[{place}]"), broken });
-                }
-                Ok(_) | Err(_) => {}
+            if let Err(broken @ RuleBroken::Unknown { .. }) = self.ruling(&catalogue, name, true) {
+                return Err(Error::AgainstRule { field: format!("event_types[{place}]"), broken });
             }
         }
         Ok(())

@@ -13,6 +13,7 @@ use std::{
 /// What there is to see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
+    /// With its log.
     pub bytes: u64,
     /// When the newest event was accepted.
     pub newest_at: Option<Timestamp>,
@@ -21,8 +22,9 @@ pub struct Look {
 /// `None` if there is no store yet. Refuses a file that is not ours, or that a newer version wrote.
 pub fn look(path: &Path) -> Result<Option<Look>, OpenError> {
     let io = |error| OpenError::Io { path: path.to_owned(), error };
+    let log_bytes = fs::metadata(beside(path, "-wal")).map_or(0, |log| log.len());
     let bytes = match fs::metadata(path) {
-        Ok(metadata) => metadata.len(),
+        Ok(metadata) => metadata.len() + log_bytes,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(io(error)),
     };
