@@ -170,13 +170,11 @@ async fn receive(State(desk): State<Arc<Desk>>, request: Request) -> Response {
         eprintln!("refused a body that broke off, or has more than {BODY_BYTES_MAX} bytes");
         return StatusCode::PAYLOAD_TOO_LARGE.into_response();
     };
-    if desk.count_max.is_some_and(|most| desk.received.fetch_add(1, Ordering::Relaxed) >= most) {
+    let before = desk.received.fetch_add(1, Ordering::Relaxed);
+    if desk.count_max.is_some_and(|most| before >= most) {
         // Enough have come; those in front of it are still being answered.
         desk.received.fetch_sub(1, Ordering::Relaxed);
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
-    }
-    if desk.count_max.is_none() {
-        desk.received.fetch_add(1, Ordering::Relaxed);
     }
     let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
     let headers: Vec<_> =

@@ -1,14 +1,12 @@
 //! A look at a store from outside, also while somebody uses it. Reads only: the file and its log stay as they are.
 
-use super::open::{self, OpenError};
+use super::{
+    backup::with_suffix,
+    open::{self, OpenError},
+};
 use crate::domain::time::Timestamp;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
-use std::{
-    ffi::OsString,
-    fs,
-    os::unix::fs::MetadataExt,
-    path::{Path, PathBuf},
-};
+use std::{fs, os::unix::fs::MetadataExt, path::Path};
 
 /// What there is to see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +20,7 @@ pub struct Look {
 /// `None` if there is no store yet. Refuses a file that is not ours, or that a newer version wrote.
 pub fn look(path: &Path) -> Result<Option<Look>, OpenError> {
     let io = |error| OpenError::Io { path: path.to_owned(), error };
-    let log_bytes = fs::metadata(beside(path, "-wal")).map_or(0, |log| log.len());
+    let log_bytes = fs::metadata(with_suffix(path, "-wal")).map_or(0, |log| log.len());
     let bytes = match fs::metadata(path) {
         Ok(metadata) => metadata.len() + log_bytes,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -43,7 +41,7 @@ pub fn look(path: &Path) -> Result<Option<Look>, OpenError> {
 
 /// Without a log beside it, nothing can be in the making: then even the usual files beside a database are not made.
 fn connection(path: &Path) -> rusqlite::Result<Connection> {
-    if beside(path, "-wal").exists() {
+    if with_suffix(path, "-wal").exists() {
         return open::open_reader(path);
     }
     let escaped = path.to_string_lossy().replace('%', "%25").replace('?', "%3f").replace('#', "%23");
@@ -55,7 +53,7 @@ fn connection(path: &Path) -> rusqlite::Result<Connection> {
 /// The process that uses the store, as far as this machine tells. Asks without taking the lock, so that nobody who starts
 /// meanwhile is turned away.
 pub fn user_of(path: &Path) -> Option<u32> {
-    let lock = fs::metadata(beside(path, ".lock")).ok()?;
+    let lock = fs::metadata(with_suffix(path, ".lock")).ok()?;
     let locks = fs::read_to_string("/proc/locks").ok()?;
     // 1: FLOCK  ADVISORY  WRITE 4711 fd:01:1234567 0 EOF
     locks.lines().find_map(|line| {
@@ -65,12 +63,6 @@ pub fn user_of(path: &Path) -> Option<u32> {
         let inode = words.next()?.rsplit(':').next()?.parse::<u64>().ok()?;
         (is_lock && inode == lock.ino()).then_some(process)
     })
-}
-
-fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name: OsString = path.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
 }
 
 #[cfg(test)]
