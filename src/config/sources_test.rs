@@ -33,6 +33,7 @@ fn another_value(key: &Key) -> &'static str {
         "allow_addresses" => "10.0.0.0/8",
         "https_only" => "false",
         "extra_ca" | "contracts_dir" => "some/path",
+        "unknown_event_types" => "refused",
         "body_bytes_max" => "2MiB",
         "queued_bytes_max" => "128MiB",
         "commit_window" => "2ms",

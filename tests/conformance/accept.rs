@@ -10,7 +10,7 @@ use posthaste::{
         id::{EndpointId, EventId},
     },
     store::{
-        Browse, StoreError,
+        StoreError,
         browse::{DeliveryFilter, EventFilter},
         ledger::{Accepted, NewEvent},
     },
