@@ -63,8 +63,18 @@ impl Reader {
 
     /// The whole body, if it is not larger than allowed. A larger one is refused before it is read.
     pub(super) async fn read(&self, headers: &HeaderMap, body: Body) -> Result<Held, Problem> {
+        self.read_up_to(self.bytes_max, headers, body).await
+    }
+
+    /// The same for a body that may be larger than others.
+    pub(super) async fn read_up_to(
+        &self,
+        bytes_max: usize,
+        headers: &HeaderMap,
+        body: Body,
+    ) -> Result<Held, Problem> {
         let count = Count { bytes: 0, of_all: self.held_bytes.clone() };
-        read(headers, body, self.bytes_max, count).await
+        read(headers, body, bytes_max.max(self.bytes_max), count).await
     }
 }
 

@@ -11,6 +11,7 @@ use crate::{
     domain::{
         event_type::{EventType, EventTypeDocument, VersionDocument},
         field::FieldError,
+        time::Timestamp,
     },
     service::event_types::Trial,
 };
@@ -53,6 +54,10 @@ fields! {
         /// At most 64.
         #[schema(value_type = Option<Vec<VersionFields>>)]
         versions: Option<Value>,
+        /// Refuse data that does not fit the schema of the newest version without a function, when it is published.
+        enforce_schema: Option<bool>,
+        /// Refuse new events of this type. Those there are stay, are delivered and can be replayed.
+        archived: Option<bool>,
     }
 }
 
@@ -70,6 +75,10 @@ fields! {
         /// At most 64.
         #[schema(value_type = Option<Vec<VersionFields>>)]
         versions: Option<Value>,
+        /// Refuse data that does not fit the schema of the newest version without a function, when it is published.
+        enforce_schema: Option<bool>,
+        /// Refuse new events of this type. Those there are stay, are delivered and can be replayed.
+        archived: Option<bool>,
     }
 }
 
@@ -90,6 +99,24 @@ fields! {
     }
 }
 
+impl NewEventTypeFields {
+    /// The name and the document; `sample` is it as it was written.
+    pub(super) fn read(
+        self,
+        sample: Option<String>,
+        now: Timestamp,
+    ) -> Result<(String, EventTypeDocument), FieldError> {
+        let document = EventTypeDocument {
+            description: self.description,
+            sample: self.sample.and(sample),
+            versions: read_versions(self.versions)?,
+            enforce_schema: self.enforce_schema.unwrap_or_default(),
+            archived_at: self.archived.unwrap_or_default().then_some(now),
+        };
+        Ok((self.name, document))
+    }
+}
+
 /// An event type of the catalogue.
 #[derive(Serialize, utoipa::ToSchema)]
 #[schema(as = EventType, example = json!({
@@ -99,6 +126,7 @@ fields! {
         "name": "2024-01-01", "description": null, "schema": null,
         "function": "data => ({ id: data.id, amount: data.amount.value })",
     }],
+    "enforce_schema": false, "archived_at": null,
     "created_at": "2026-11-15T09:30:00.000Z", "updated_at": "2026-11-15T09:30:00.000Z",
 }))]
 pub(super) struct EventTypeView {
@@ -108,6 +136,10 @@ pub(super) struct EventTypeView {
     sample: Option<Box<RawValue>>,
     /// Oldest first; the last is the newest.
     versions: Vec<VersionView>,
+    enforce_schema: bool,
+    /// Since when it can be published no more.
+    #[schema(format = DateTime)]
+    archived_at: Option<String>,
     #[schema(format = DateTime)]
     created_at: String,
     #[schema(format = DateTime)]
@@ -148,6 +180,8 @@ impl EventTypeView {
             description: record.document.description,
             sample: record.document.sample.and_then(|sample| RawValue::from_string(sample).ok()),
             versions: record.document.versions.into_iter().map(version).collect(),
+            enforce_schema: record.document.enforce_schema,
+            archived_at: record.document.archived_at.map(Timestamp::rfc3339_millis),
             created_at: record.created_at.rfc3339_millis(),
             updated_at: record.updated_at.rfc3339_millis(),
         }
@@ -170,10 +204,8 @@ pub(super) async fn create_event_type(
     Known(caller): Known,
     new: GivenRaw<NewEventTypeFields>,
 ) -> Answer {
-    let as_written = new.raw("sample");
-    let NewEventTypeFields { name, description, sample, versions } = new.given;
-    let versions = read_versions(versions)?;
-    let document = EventTypeDocument { description, sample: sample.and(as_written), versions };
+    let sample = new.raw("sample");
+    let (name, document) = new.given.read(sample, api.service.now())?;
     let made = api.service.add_event_type(caller, name, document).await?;
     answer::json(StatusCode::CREATED, &EventTypeView::of(&made))
 }
@@ -182,12 +214,13 @@ pub(super) async fn create_event_type(
 ///
 /// In order of creation.
 #[utoipa::path(
-    get, path = "/v1/event-types", tag = "Event types", params(PageParameters),
+    get, path = "/v1/event-types", tag = "Event types",
+    params(("archived" = Option<bool>, Query, description = "Archived ones too."), PageParameters),
     responses((status = 200, description = "A page of event types", body = PageView<EventTypeView>)),
 )]
 pub(super) async fn list_event_types(State(api): State<Arc<Api>>, _known: Known, uri: Uri) -> Answer {
-    let query = Query::read(&uri, &[])?;
-    let page = api.service.event_types(query.cursor(&api.service)?, query.limit()?);
+    let query = Query::read(&uri, &["archived"])?;
+    let page = api.service.event_types(query.flag("archived")?, query.cursor(&api.service)?, query.limit()?);
     answer::ok(&query.answer(&api.service, page, |event_type| EventTypeView::of(&event_type)))
 }
 
@@ -219,16 +252,17 @@ pub(super) async fn put_event_type(
     new: GivenRaw<EventTypePutFields>,
 ) -> Answer {
     let (name, as_written) = (segment(uri.path(), 3)?.into_owned(), new.raw("sample"));
-    let EventTypePutFields { description, sample, versions } = new.given;
-    let versions = read_versions(versions)?;
-    let document = EventTypeDocument { description, sample: sample.and(as_written), versions };
+    let EventTypePutFields { description, sample, versions, enforce_schema, archived } = new.given;
+    let given = NewEventTypeFields { name, description, sample, versions, enforce_schema, archived };
+    let (name, document) = given.read(as_written, api.service.now())?;
     let (put, is_new) = api.service.put_event_type(caller, name, document).await?;
     answer::json(if is_new { StatusCode::CREATED } else { StatusCode::OK }, &EventTypeView::of(&put))
 }
 
 /// Delete an event type
 ///
-/// Needs an admin key. It can be published as before; endpoints that are pinned to one of its versions get no more of it.
+/// Needs an admin key. It can be published as before, unless unknown types are refused; endpoints that are pinned to one of
+/// its versions get no more of it.
 #[utoipa::path(
     delete, path = "/v1/event-types/{type}", tag = "Event types",
     responses((status = 204, description = "Gone"), (status = 403, description = "Not with an app key")),
@@ -236,6 +270,44 @@ pub(super) async fn put_event_type(
 pub(super) async fn delete_event_type(State(api): State<Arc<Api>>, Known(caller): Known, uri: Uri) -> Answer {
     api.service.remove_event_type(caller, &segment(uri.path(), 3)?).await?;
     Ok(answer::nothing())
+}
+
+/// Archive an event type
+///
+/// Needs an admin key. New events of it are refused (422); those there are stay, are delivered and can be replayed.
+#[utoipa::path(
+    post, path = "/v1/event-types/{type}/archive", tag = "Event types",
+    responses(
+        (status = 200, description = "The event type", body = EventTypeView),
+        (status = 403, description = "Not with an app key"),
+    ),
+)]
+pub(super) async fn archive_event_type(
+    State(api): State<Arc<Api>>,
+    Known(caller): Known,
+    uri: Uri,
+) -> Answer {
+    let archived = api.service.archive_event_type(caller, &segment(uri.path(), 3)?, true).await?;
+    answer::ok(&EventTypeView::of(&archived))
+}
+
+/// Take an event type out of the archive
+///
+/// Needs an admin key. It can be published again.
+#[utoipa::path(
+    post, path = "/v1/event-types/{type}/unarchive", tag = "Event types",
+    responses(
+        (status = 200, description = "The event type", body = EventTypeView),
+        (status = 403, description = "Not with an app key"),
+    ),
+)]
+pub(super) async fn unarchive_event_type(
+    State(api): State<Arc<Api>>,
+    Known(caller): Known,
+    uri: Uri,
+) -> Answer {
+    let back = api.service.archive_event_type(caller, &segment(uri.path(), 3)?, false).await?;
+    answer::ok(&EventTypeView::of(&back))
 }
 
 /// Try a payload version

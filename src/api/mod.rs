@@ -16,6 +16,7 @@ mod envelope;
 mod event_types;
 mod events;
 mod fields;
+mod imports;
 mod inspections;
 mod keys;
 mod metrics;
@@ -106,7 +107,17 @@ fn described_routes() -> OpenApiRouter<Arc<Api>> {
             event_types::put_event_type,
             event_types::delete_event_type
         ))
+        .routes(routes!(event_types::archive_event_type))
+        .routes(routes!(event_types::unarchive_event_type))
         .routes(routes!(event_types::try_event_type))
+        .routes(routes!(imports::import_event_types))
+        // A type may be called "import"; reading and changing it is described as `event-types/{type}`.
+        .route(
+            "/v1/event-types/import",
+            axum::routing::get(event_types::get_event_type)
+                .put(event_types::put_event_type)
+                .delete(event_types::delete_event_type),
+        )
         .routes(routes!(keys::create_key, keys::list_keys))
         .routes(routes!(keys::get_key, keys::revoke_key))
         .routes(routes!(audit::list_audit))

@@ -3,7 +3,10 @@
 //! This is the only place that turns refusals into status codes.
 
 use super::answer;
-use crate::{domain::field::FieldError, service};
+use crate::{
+    domain::{event_type::RuleBroken, field::FieldError},
+    service,
+};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use serde::Serialize;
@@ -26,6 +29,9 @@ pub(super) enum Code {
     UnsupportedEncoding,
     Invalid,
     UnknownField,
+    UnknownEventType,
+    EventTypeArchived,
+    SchemaMismatch,
     Overloaded,
     QuotaExceeded,
     Full,
@@ -34,7 +40,7 @@ pub(super) enum Code {
 }
 
 impl Code {
-    pub(super) const ALL: [Self; 20] = [
+    pub(super) const ALL: [Self; 23] = [
         Self::Malformed,
         Self::InvalidCursor,
         Self::Unauthorized,
@@ -50,6 +56,9 @@ impl Code {
         Self::UnsupportedEncoding,
         Self::Invalid,
         Self::UnknownField,
+        Self::UnknownEventType,
+        Self::EventTypeArchived,
+        Self::SchemaMismatch,
         Self::Overloaded,
         Self::QuotaExceeded,
         Self::Full,
@@ -90,6 +99,19 @@ impl Code {
             Self::UnknownField => {
                 ("unknown_field", StatusCode::UNPROCESSABLE_ENTITY, "There is no such field")
             }
+            Self::UnknownEventType => (
+                "unknown_event_type",
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "The event type is not in the catalogue",
+            ),
+            Self::EventTypeArchived => {
+                ("event_type_archived", StatusCode::UNPROCESSABLE_ENTITY, "The event type is archived")
+            }
+            Self::SchemaMismatch => (
+                "schema_mismatch",
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "The data does not fit its type's schema",
+            ),
             Self::Overloaded => ("overloaded", StatusCode::TOO_MANY_REQUESTS, "Too much is waiting"),
             Self::QuotaExceeded => {
                 ("quota_exceeded", StatusCode::TOO_MANY_REQUESTS, "The app's quota is used up")
@@ -123,6 +145,8 @@ pub(super) struct Problem {
     field: Option<String>,
     /// Seconds after which it is worth trying again, where that is known.
     retry_after: Option<u64>,
+    /// All that is wrong, where more than one thing can be.
+    errors: Vec<FieldError>,
 }
 
 /// Why a request was refused. `code` is stable, the texts are for people.
@@ -144,15 +168,27 @@ pub(super) struct ProblemView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub retry_after: Option<u64>,
+    /// Everything that is wrong with a list, each by its field; the first is the one above.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub errors: Vec<FieldErrorView>,
+}
+
+/// One thing that is wrong.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+#[schema(as = FieldProblem)]
+pub(super) struct FieldErrorView {
+    pub field: String,
+    pub detail: String,
 }
 
 impl Problem {
     pub(super) fn new(code: Code, detail: impl Into<String>) -> Self {
-        Self { code, detail: detail.into(), field: None, retry_after: None }
+        Self { code, detail: detail.into(), field: None, retry_after: None, errors: Vec::new() }
     }
 
     pub(super) fn at(code: Code, field: impl Into<String>, detail: impl Into<String>) -> Self {
-        Self { code, detail: detail.into(), field: Some(field.into()), retry_after: None }
+        Self { field: Some(field.into()), ..Self::new(code, detail) }
     }
 
     /// A value that a field or parameter may not have.
@@ -174,6 +210,7 @@ impl Problem {
             detail: self.detail,
             field: self.field,
             retry_after: self.retry_after,
+            errors: self.errors.into_iter().map(FieldErrorView::of).collect(),
         }
     }
 }
@@ -185,7 +222,7 @@ impl From<FieldError> for Problem {
         } else {
             Code::Invalid
         };
-        Self { code, detail: error.to_string(), field: Some(error.field), retry_after: None }
+        Self::at(code, error.field.clone(), error.to_string())
     }
 }
 
@@ -195,9 +232,13 @@ impl From<service::Error> for Problem {
         let detail = error.to_string();
         match error {
             Error::Field(error) => error.into(),
-            Error::Forbidden { field, .. } => {
-                Self { code: Code::Forbidden, detail, field, retry_after: None }
-            }
+            Error::Fields(errors) => Self {
+                field: errors.first().map(|first| first.field.clone()),
+                errors,
+                ..Self::new(Code::Invalid, detail)
+            },
+            Error::AgainstRule { field, broken } => Self::at(code_of(&broken), field, detail),
+            Error::Forbidden { field, .. } => Self { field, ..Self::new(Code::Forbidden, detail) },
             Error::Internal(cause) => {
                 tracing::error!(cause, "a request failed by a fault of ours");
                 Self::new(Code::Internal, "The cause is in the log.")
@@ -215,6 +256,20 @@ impl From<service::Error> for Problem {
             Error::Full(_) => Self::new(Code::Full, detail),
             Error::Unavailable(_) => Self::new(Code::Unavailable, detail),
         }
+    }
+}
+
+impl FieldErrorView {
+    fn of(error: FieldError) -> Self {
+        Self { detail: error.to_string(), field: error.field }
+    }
+}
+
+fn code_of(broken: &RuleBroken) -> Code {
+    match broken {
+        RuleBroken::Unknown { .. } => Code::UnknownEventType,
+        RuleBroken::Archived { .. } => Code::EventTypeArchived,
+        RuleBroken::Misfit { .. } | RuleBroken::OutOfTime { .. } => Code::SchemaMismatch,
     }
 }
 

@@ -8,9 +8,14 @@ use tokio::time::Instant;
 /// Handles besides deliveries in flight: clients, the store, spare ones.
 const OTHER_HANDLES: u64 = 4096;
 
+/// How many file handles so many hands could need.
+pub fn handles_wanted(hands: usize) -> u64 {
+    hands as u64 * 2 + OTHER_HANDLES
+}
+
 /// Asks for as many file handles as the limits could need; says so if the machine gives fewer.
 pub(super) fn raise_file_limit(hands: usize) {
-    let wanted = hands as u64 * 2 + OTHER_HANDLES;
+    let wanted = handles_wanted(hands);
     let mut limit = getrlimit(Resource::Nofile);
     let current = limit.current.unwrap_or(u64::MAX);
     if current >= wanted {

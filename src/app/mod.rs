@@ -10,10 +10,11 @@ mod sample;
 pub use backup::{back_up, restore};
 pub use contracts::contracts;
 pub use dev::dev;
+pub use machine::handles_wanted;
 
 use crate::{
     api::{self, server::ServerLimits},
-    config::{Settings, StoreLocation},
+    config::{Settings, StoreLocation, UnknownEventTypes},
     domain::{
         address::AddressPolicy,
         directory::Directory,
@@ -129,6 +130,7 @@ impl Node {
             limits: service::Limits {
                 body_bytes_max: settings.body_bytes_max,
                 https_only: settings.https_only,
+                refuses_unknown_types: settings.unknown_event_types == UnknownEventTypes::Refused,
                 ..service::Limits::default()
             },
             surroundings: Surroundings {

@@ -1,5 +1,6 @@
 //! Talks to a running server for the commands that need one, and puts what goes wrong into words.
 
+use super::table::visible;
 use crate::{
     config::{ClientSettings, Secret},
     outbound::{Errand, Runner},
@@ -29,19 +30,29 @@ impl Client {
     }
 
     pub(super) async fn get(&self, path: &[&str]) -> anyhow::Result<Value> {
-        self.ask(Method::GET, path).await
+        self.call(Method::GET, path, &[], Bytes::new()).await
     }
 
     /// An action that needs no body.
     pub(super) async fn act(&self, path: &[&str]) -> anyhow::Result<Value> {
-        self.ask(Method::POST, path).await
+        self.call(Method::POST, path, &[], Bytes::new()).await
     }
 
-    /// The JSON of an answer that is a success; any other is an error that says what the server said.
-    async fn ask(&self, method: Method, path: &[&str]) -> anyhow::Result<Value> {
+    /// The JSON of an answer that is a success, null if it is empty; any other is an error that says what the server said.
+    pub(super) async fn call(
+        &self,
+        method: Method,
+        path: &[&str],
+        query: &[(&str, &str)],
+        body: Bytes,
+    ) -> anyhow::Result<Value> {
         let mut url = self.server.clone();
         for part in path {
             url = url + "/" + &segment(part)?;
+        }
+        if !query.is_empty() {
+            let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(query).finish();
+            url = url + "?" + &query;
         }
         let mut bearer = HeaderValue::from_str(&format!("Bearer {}", self.key.reveal()))?;
         bearer.set_sensitive(true);
@@ -49,17 +60,21 @@ impl Client {
             method,
             target: self.runner.target(&url).with_context(|| url.clone())?,
             headers: HeaderMap::from_iter([(header::AUTHORIZATION, bearer)]),
-            body: Bytes::new(),
+            body,
             timeout: ANSWER_WITHIN,
         };
         let answer = self.runner.run(errand).await;
         let answer = answer.with_context(|| format!("cannot ask the server at {}", self.server))?;
+        if answer.status().is_success() && answer.body().is_empty() {
+            return Ok(Value::Null);
+        }
         let body = serde_json::from_slice(answer.body());
         if answer.status().is_success() {
             let about = || format!("{} does not answer as Posthaste does", self.server);
             return body.with_context(about);
         }
-        bail!("{}", refusal(answer.status(), &body.unwrap_or_default()));
+        let problem = body.unwrap_or_default();
+        bail!("{}{}", refusal(answer.status(), &problem), every_error(&problem));
     }
 }
 
@@ -77,6 +92,12 @@ fn refusal(status: StatusCode, problem: &Value) -> String {
         }
         _ => said,
     }
+}
+
+/// All that is wrong with a list, a line each.
+fn every_error(problem: &Value) -> String {
+    let errors = problem["errors"].as_array().into_iter().flatten();
+    errors.filter_map(|error| Some(format!("\n  {}", visible(error["detail"].as_str()?)))).collect()
 }
 
 /// One part of a path, so that nothing in it can mean another path.

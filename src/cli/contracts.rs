@@ -24,6 +24,13 @@ pub(super) struct ContractsCommand {
     /// As JSON, as the API answers it
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    known: KnownContracts,
+}
+
+/// Where contracts come from, for commands that need no server.
+#[derive(Debug, Args)]
+pub(super) struct KnownContracts {
     /// The file of settings that `serve` has [variable: POSTHASTE_CONFIG]
     #[arg(long, value_name = "FILE", value_parser = NonEmptyStringValueParser::new())]
     config: Option<String>,
@@ -44,10 +51,7 @@ impl ContractsCommand {
     }
 
     fn text(self) -> anyhow::Result<String> {
-        let folder = KEYS.iter().find(|key| key.name == "contracts_dir").zip(self.contracts_dir);
-        let flags = Flags { config_file: self.config.map(Into::into), values: folder.into_iter().collect() };
-        let settings = config::load(Mode::Serve, flags)?;
-        let contracts = app::contracts(&settings)?;
+        let contracts = self.known.load()?;
         Ok(match self.name {
             Some(name) => {
                 let contract = find(&contracts, &name)?;
@@ -61,7 +65,16 @@ impl ContractsCommand {
     }
 }
 
-fn find<'a>(contracts: &'a [Contract], name: &str) -> anyhow::Result<&'a Contract> {
+impl KnownContracts {
+    /// All that `serve` would know.
+    pub(super) fn load(self) -> anyhow::Result<Vec<Contract>> {
+        let folder = KEYS.iter().find(|key| key.name == "contracts_dir").zip(self.contracts_dir);
+        let flags = Flags { config_file: self.config.map(Into::into), values: folder.into_iter().collect() };
+        app::contracts(&config::load(Mode::Serve, flags)?)
+    }
+}
+
+pub(super) fn find<'a>(contracts: &'a [Contract], name: &str) -> anyhow::Result<&'a Contract> {
     if let Some(contract) = contracts.iter().find(|contract| contract.name == name) {
         return Ok(contract);
     }

@@ -1,11 +1,17 @@
 //! The command line. Exit codes: 0 done, 1 failed while running, 2 asked for something that cannot be (usage, configuration).
 
 mod backup;
+mod check;
 mod client;
+mod connection;
 mod contracts;
+mod event_types;
 mod flags;
 mod inspect;
+mod listen;
 mod logs;
+mod table;
+mod verify;
 
 use crate::{
     app,
@@ -27,6 +33,9 @@ Examples:
   POSTHASTE_LISTEN=0.0.0.0:8080 posthaste serve   run it, with settings from the environment
   posthaste contracts                             what receivers are promised, and when they are tried again
   posthaste inspect shop ep_01jd2s0a5g000         try out an endpoint's receiver
+  posthaste listen --app shop                     receive what an app sends, here, for a while
+  posthaste verify --help                         explain a signature that does not fit
+  posthaste check                                 look at everything before going live
   posthaste openapi > openapi.json                the HTTP API, described
 
 `posthaste serve --help` lists every setting; docs/configuration.md says more about each.";
@@ -49,8 +58,16 @@ enum Command {
     Backup(backup::BackupArgs),
     /// Make a store out of a backup
     Restore(backup::RestoreArgs),
+    /// Keep the catalogue of event types: list, get, import, export, archive, unarchive, delete
+    EventTypes(event_types::EventTypesArgs),
     /// Try out which protections an endpoint's receiver has
     Inspect(inspect::InspectArgs),
+    /// Receive on a port of this machine: verify what comes, show it, answer as told
+    Listen(listen::ListenArgs),
+    /// Verify the signature of a request that was received, and explain a mismatch
+    Verify(verify::VerifyArgs),
+    /// Look at configuration, store, clock, names and limits, before going live
+    Check(check::CheckArgs),
     /// Print the description of the HTTP API (OpenAPI 3.1, JSON)
     Openapi,
     /// Show the contracts, or one in full: bytes, signatures, times of attempts, names
@@ -83,7 +100,11 @@ fn obey(command: Command) -> ExitCode {
         Command::Dev(flags) => start(Mode::Dev, flags.0),
         Command::Backup(args) => backup::back_up(args),
         Command::Restore(args) => backup::restore(args),
+        Command::EventTypes(args) => event_types::run(args),
         Command::Inspect(args) => inspect::run(args),
+        Command::Listen(args) => listen::run(args),
+        Command::Verify(args) => verify::run(args),
+        Command::Check(args) => check::run(args),
         Command::Openapi => print(&crate::api::openapi_json()),
         Command::Contracts(command) => command.obey(),
         Command::ConfigDoc => print(&config::markdown()),
@@ -124,6 +145,18 @@ fn load(mode: Mode, flags: Flags) -> Result<Settings, ExitCode> {
         eprintln!("posthaste: the configuration is refused\n{refused}");
         ExitCode::from(USAGE)
     })
+}
+
+/// Runs a command that waits for something to its end.
+fn on_runtime(work: impl Future<Output = anyhow::Result<ExitCode>>) -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let done = runtime.context("cannot start the runtime").and_then(|runtime| {
+        let done = runtime.block_on(work);
+        // A look-up that hangs must not keep the process alive.
+        runtime.shutdown_background();
+        done
+    });
+    done.unwrap_or_else(|error| failed(&error))
 }
 
 fn failed(error: &anyhow::Error) -> ExitCode {

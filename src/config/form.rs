@@ -53,6 +53,13 @@ pub enum LogFormat {
     Json,
 }
 
+/// What becomes of events whose type is not in the catalogue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnknownEventTypes {
+    Allowed,
+    Refused,
+}
+
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 const GIB: usize = 1024 * MIB;
@@ -164,6 +171,13 @@ pub(super) const LOG_FORMAT: Form<LogFormat> = Form::new("auto, human or json", 
     "json" => Some(LogFormat::Json),
     _ => None,
 });
+
+pub(super) const UNKNOWN_EVENT_TYPES: Form<UnknownEventTypes> =
+    Form::new("allowed or refused", |text| match text {
+        "allowed" => Some(UnknownEventTypes::Allowed),
+        "refused" => Some(UnknownEventTypes::Refused),
+        _ => None,
+    });
 
 pub(super) const LOG_LEVEL: Form<String> = Form::new(
     "off, error, warn, info, debug or trace, and PART=LEVEL separated by commas, \

@@ -3,7 +3,7 @@
 //! To add a setting: add an entry, read the field, run `cargo run -- config-doc > docs/configuration.md`.
 
 use super::{
-    form::{self, Form, LogFormat, StoreLocation},
+    form::{self, Form, LogFormat, StoreLocation, UnknownEventTypes},
     secret::Secret,
     sources::Given,
 };
@@ -163,6 +163,12 @@ settings! {
         meaning: "A folder of contracts (one TOML file each) besides the ones built in, which one of the same name replaces. docs/contracts.md says more.",
         form: form::PATH,
         default: "",
+        reader: "service",
+    }
+    unknown_event_types: UnknownEventTypes {
+        meaning: "Whether events can be published whose type is not in the catalogue. Where they are refused (422), an endpoint cannot subscribe to such a type by its name either. docs/event-types.md says more.",
+        form: form::UNKNOWN_EVENT_TYPES,
+        default: "allowed",
         reader: "service",
     }
     body_bytes_max: usize {

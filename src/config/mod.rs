@@ -11,7 +11,7 @@ mod sources;
 
 pub use client::{ClientFlags, ClientSettings, load_client};
 pub use doc::markdown;
-pub use form::{LogFormat, StoreLocation};
+pub use form::{LogFormat, StoreLocation, UnknownEventTypes};
 pub use keys::{KEYS, Key, Mode, Settings};
 pub use secret::Secret;
 pub use sources::{CONFIG_FILE_VARIABLE, ConfigError, Flags, load, program};

@@ -36,6 +36,7 @@ fn another_value(key: &Key) -> &'static str {
         "proxy_resolves" => "true",
         "source_headers" => "x-source: eu-1",
         "extra_ca" | "contracts_dir" => "some/path",
+        "unknown_event_types" => "refused",
         "body_bytes_max" => "2MiB",
         "queued_bytes_max" => "128MiB",
         "store_bytes_max" | "disk_free_min" => "1GiB",

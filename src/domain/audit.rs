@@ -59,6 +59,8 @@ actions! {
     EventTypeCreated: "event_type.created",
     EventTypeChanged: "event_type.changed",
     EventTypeDeleted: "event_type.deleted",
+    EventTypeArchived: "event_type.archived",
+    EventTypeUnarchived: "event_type.unarchived",
     EventErased: "event.erased",
     DeliveryRetried: "delivery.retried",
     DeliveryReplayed: "delivery.replayed",

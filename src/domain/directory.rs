@@ -225,8 +225,9 @@ impl Directory {
         self.catalogue.load()
     }
 
-    pub fn put_event_type(&self, event_type: &Arc<EventType>) {
-        self.catalogue.rcu(|catalogue| catalogue.with(event_type.clone()));
+    /// All at once: whoever reads sees none of them or all.
+    pub fn put_event_types(&self, event_types: &[Arc<EventType>]) {
+        self.catalogue.rcu(|catalogue| catalogue.with(event_types));
     }
 
     pub fn remove_event_type(&self, name: &str) {

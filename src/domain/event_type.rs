@@ -1,14 +1,16 @@
 //! An event type of the catalogue: a description, a sample of its data, and the payload versions it can be sent in.
 //!
 //! `EventTypeRecord` is the row; `EventType` is the row with its schemas compiled, made once per change. A type that is
-//! not in the catalogue can be published all the same: it is one without versions.
+//! not in the catalogue can be published all the same, unless the operator says otherwise: it is one without versions.
 
 mod catalogue;
+mod rules;
 #[cfg(test)]
 mod tests;
 mod version;
 
 pub use catalogue::{Catalogue, NoSuchVersion, ONLY_VERSION, Pinned};
+pub use rules::RuleBroken;
 pub use version::{ConversionFailed, PayloadVersion, VERSION_NAME_FORM, VersionDocument, is_version_name};
 
 use super::{
@@ -43,6 +45,27 @@ pub struct EventTypeDocument {
     /// Oldest first; the last is the newest.
     #[serde(default)]
     pub versions: Vec<VersionDocument>,
+    /// Whether data that does not fit the schema is refused when it is published.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub enforce_schema: bool,
+    /// Since when it is published no more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub archived_at: Option<Timestamp>,
+}
+
+impl EventTypeDocument {
+    /// Whether both say the same: a sample may be spelled otherwise, and what is archived may be so since another time.
+    pub fn says_the_same_as(&self, other: &Self) -> bool {
+        let read = |sample: &Option<String>| {
+            sample.as_deref().and_then(|sample| serde_json::from_str::<serde_json::Value>(sample).ok())
+        };
+        let (own, others) = (&self.sample, &other.sample);
+        let same_sample = own == others || read(own).is_some_and(|own| Some(own) == read(others));
+        same_sample
+            && self.archived_at.is_some() == other.archived_at.is_some()
+            && (&self.description, &self.versions, self.enforce_schema)
+                == (&other.description, &other.versions, other.enforce_schema)
+    }
 }
 
 /// An event type ready for use.
@@ -50,6 +73,8 @@ pub struct EventTypeDocument {
 pub struct EventType {
     pub record: EventTypeRecord,
     versions: Vec<Arc<PayloadVersion>>,
+    /// The version that published data must fit.
+    enforced: Option<Arc<PayloadVersion>>,
 }
 
 impl EventType {
@@ -79,7 +104,8 @@ impl EventType {
             versions
                 .push(Arc::new(compiled.map_err(|error| FieldError::new(at(&error.field), error.message))?));
         }
-        Ok(Self { record, versions })
+        let enforced = document.enforce_schema.then(|| rules::enforced_of(&versions)).transpose()?;
+        Ok(Self { record, versions, enforced })
     }
 
     /// Oldest first.
@@ -95,9 +121,9 @@ impl EventType {
         self.versions.last()
     }
 
-    /// Tries every function on the sample, and holds what comes out against the version's schema. Each function has a
-    /// clock of its own.
-    pub fn try_functions<K: FnMut() -> bool + 'static>(
+    /// Tries every function on the sample, and holds what comes out against the version's schema; the sample itself must
+    /// fit the schema that is enforced. Each function has a clock of its own.
+    pub fn try_on_sample<K: FnMut() -> bool + 'static>(
         &self,
         clock: impl Fn() -> K,
     ) -> Result<(), FieldError> {
@@ -107,7 +133,7 @@ impl EventType {
             let tried = version.convert(sample.as_bytes(), clock());
             tried.map_err(|failed| FieldError::new(format!("versions[{place}].function"), failed))?;
         }
-        Ok(())
+        self.admit(sample.as_bytes(), clock()).map_err(|broken| FieldError::new("sample", broken))
     }
 }
 

@@ -182,7 +182,7 @@ impl<'a> Reader<'a> {
 }
 
 /// How many bytes there are before the quote that ends a string.
-fn string_length(text: &[u8]) -> usize {
+pub(super) fn string_length(text: &[u8]) -> usize {
     let mut at = 0;
     while let Some(byte) = text.get(at) {
         match byte {

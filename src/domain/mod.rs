@@ -41,3 +41,4 @@ pub mod target;
 pub mod time;
 pub mod tls;
 pub mod verdict;
+pub mod verification;

@@ -13,7 +13,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use std::{cmp::Reverse, fmt};
 
 /// Stands before a public key in the Standard Webhooks specification.
-const PUBLIC_PREFIX: &str = "whpk_";
+pub(super) const PUBLIC_PREFIX: &str = "whpk_";
 
 /// Why a request cannot be signed. Never holds a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

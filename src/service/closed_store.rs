@@ -8,7 +8,7 @@ use crate::{
         audit::Entry,
         contract::{Contract, ContractHash},
         endpoint::EndpointRecord,
-        event::Event,
+        event::{DedupKey, Event, Fingerprint},
         event_type::EventTypeRecord,
         id::{AppId, DeliveryId, EndpointId, EventId, EventTypeId, Ids, InspectionId, KeyId, ReplayId},
         inspection::{Inspection, Report},
@@ -167,7 +167,7 @@ impl Registry for Closed {
     fn revoke_key(&self, _: KeyId, _: Timestamp, _: Option<Entry>) -> Reply<'_, bool> {
         closed()
     }
-    fn put_event_type(&self, _: EventTypeRecord, _: Option<Entry>) -> Reply<'_, bool> {
+    fn put_event_types(&self, _: Vec<(EventTypeRecord, Option<Entry>)>) -> Reply<'_, bool> {
         closed()
     }
     fn remove_event_type(&self, _: EventTypeId, _: Option<Entry>) -> Reply<'_, bool> {
@@ -183,6 +183,9 @@ impl Registry for Closed {
 
 impl Browse for Closed {
     fn find_event(&self, _: AppId, _: String, _: Option<EventId>) -> Reply<'_, Option<Event>> {
+        closed()
+    }
+    fn published_before(&self, _: Vec<DedupKey>, _: Fingerprint) -> Reply<'_, Accepted> {
         closed()
     }
     fn events(&self, _: AppId, _: EventFilter, _: Option<Cursor>, _: u32) -> Reply<'_, Page<Event>> {

@@ -98,6 +98,7 @@ impl Service {
         settings.overrides = self.contracts.allowed_overrides(name, layers, new.overrides, caller)?;
         let Resolved { contract, .. } = self.contract_of(&app, &settings)?;
         self.check_settings(&settings)?;
+        self.must_be_known(&settings.event_types)?;
         self.check_urls(&mut settings, &contract)?;
         let id = EndpointId::from_i64(self.take_ids(now, 1));
         let mut record = EndpointRecord {
@@ -254,7 +255,10 @@ impl Service {
         match patch.event_types {
             Patch::Absent => {}
             Patch::Null => settings.event_types = every_type(),
-            Patch::Value(types) => settings.event_types = types,
+            Patch::Value(types) => {
+                self.must_be_known(&types)?;
+                settings.event_types = types;
+            }
         }
         patch.contract.apply(&mut settings.contract);
         if !patch.overrides.is_absent() {

@@ -1,7 +1,7 @@
 //! Why the service does not do what it was asked. The API turns each into one status code.
 
 use crate::{
-    domain::{delivery::Refusal, field::FieldError, quota::Exceeded, storage::Full},
+    domain::{delivery::Refusal, event_type::RuleBroken, field::FieldError, quota::Exceeded, storage::Full},
     store::StoreError,
 };
 
@@ -15,6 +15,12 @@ pub enum Error {
     Forbidden { detail: String, field: Option<String> },
     #[error("{0}")]
     Field(FieldError),
+    /// Everything that is wrong with a list.
+    #[error("{}", told(.0))]
+    Fields(Vec<FieldError>),
+    /// An event or a subscription that the operator's rules for event types do not allow.
+    #[error("{field}: {broken}")]
+    AgainstRule { field: String, broken: RuleBroken },
     #[error("The id \"{0}\" is in use.")]
     Taken(String),
     /// The state of a delivery does not allow it.
@@ -48,6 +54,14 @@ impl Error {
 
     pub(super) fn field(field: &str, message: impl std::fmt::Display) -> Self {
         Self::Field(FieldError::new(field, message))
+    }
+}
+
+fn told(errors: &[FieldError]) -> String {
+    match errors {
+        [] => String::new(),
+        [only] => only.to_string(),
+        [first, rest @ ..] => format!("{first} (and {} more)", rest.len()),
     }
 }
 

@@ -15,9 +15,12 @@ use crate::domain::{
     field::FieldError,
     id::EventTypeId,
 };
+use serde_json::Value;
 use std::sync::Arc;
 
 const EVENT_TYPES_MAX: usize = 2000;
+/// As the document calls it.
+const ARCHIVED_AT: &str = "archived_at";
 
 /// A conversion that somebody wants to see.
 #[derive(Debug, Default)]
@@ -30,10 +33,41 @@ pub struct Trial {
     pub draft: Option<VersionDocument>,
 }
 
+/// A type as it is to be, and as it is.
+pub(super) struct Draft {
+    pub(super) record: EventTypeRecord,
+    pub(super) known: Option<Arc<EventType>>,
+}
+
+/// The same, compiled and tried.
+pub(super) struct Ready {
+    pub(super) event_type: Arc<EventType>,
+    pub(super) known: Option<Arc<EventType>>,
+}
+
+impl Ready {
+    /// The fields that differ from what is known.
+    pub(super) fn changed(&self, known: &EventType) -> Vec<String> {
+        changed_fields(&known.record.document, &self.event_type.record.document)
+    }
+
+    fn change(&self) -> (Action, Option<Value>) {
+        let Some(known) = &self.known else { return (Action::EventTypeCreated, None) };
+        let fields = self.changed(known);
+        match (fields.as_slice(), self.event_type.archived_at()) {
+            ([only], Some(_)) if only == ARCHIVED_AT => (Action::EventTypeArchived, None),
+            ([only], None) if only == ARCHIVED_AT => (Action::EventTypeUnarchived, None),
+            (fields, _) => (Action::EventTypeChanged, audit::fields(fields)),
+        }
+    }
+}
+
 impl Service {
-    /// In order of creation.
-    pub fn event_types(&self, after: Option<Cursor>, limit: u32) -> Page<Arc<EventType>> {
-        page_by_id(self.directory.catalogue().all(), |known| known.record.id.as_i64(), after, limit)
+    /// In order of creation; archived ones only if they are asked for.
+    pub fn event_types(&self, archived_too: bool, after: Option<Cursor>, limit: u32) -> Page<Arc<EventType>> {
+        let mut all = self.directory.catalogue().all();
+        all.retain(|known| archived_too || known.archived_at().is_none());
+        page_by_id(all, |known| known.record.id.as_i64(), after, limit)
     }
 
     pub fn event_type(&self, name: &str) -> Result<Arc<EventType>, Error> {
@@ -67,8 +101,8 @@ impl Service {
         Ok((self.save(caller, name, document).await?, is_new))
     }
 
-    /// Its events stay, and can be published as before. Endpoints that are pinned to one of its versions get no more of
-    /// them until it is back.
+    /// Its events stay, and can be published as before, where unknown types may be. Endpoints that are pinned to one of its
+    /// versions get no more of them until it is back.
     pub async fn remove_event_type(&self, caller: Caller, name: &str) -> Result<(), Error> {
         Self::must_be_admin(caller)?;
         let _turn = self.catalogue_turn.lock().await;
@@ -79,18 +113,45 @@ impl Service {
         Ok(())
     }
 
+    /// Existing events of an archived type are delivered, tried again and replayed as before; new ones are refused.
+    pub async fn archive_event_type(
+        &self,
+        caller: Caller,
+        name: &str,
+        is_archived: bool,
+    ) -> Result<Arc<EventType>, Error> {
+        Self::must_be_admin(caller)?;
+        let _turn = self.catalogue_turn.lock().await;
+        let known = self.event_type(name)?;
+        if known.archived_at().is_some() == is_archived {
+            return Ok(known);
+        }
+        let archived_at = is_archived.then(|| self.clock.now());
+        let document = EventTypeDocument { archived_at, ..known.record.document.clone() };
+        self.save(caller, name.to_owned(), document).await
+    }
+
     async fn save(
         &self,
         caller: Caller,
         name: String,
         document: EventTypeDocument,
     ) -> Result<Arc<EventType>, Error> {
+        let draft = self.draft(name, document);
+        self.must_hold_more(usize::from(draft.known.is_none()))?;
+        let compiled = self.compile(caller, vec![draft]).await?;
+        let ready = compiled.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let stored = self.store(caller, ready).await?;
+        stored.into_iter().next().ok_or_else(|| Error::Internal("a type was saved as none".into()))
+    }
+
+    /// What is to be stored under this name, in the place of what is known under it.
+    pub(super) fn draft(&self, name: String, mut document: EventTypeDocument) -> Draft {
         let now = self.clock.now();
         let known = self.event_type(&name).ok();
-        if known.is_none() && self.directory.catalogue().len() >= EVENT_TYPES_MAX {
-            return Err(Error::Conflict(format!(
-                "There are {EVENT_TYPES_MAX} event types, and no more can be kept."
-            )));
+        if let Some(since) = known.as_ref().and_then(|known| known.archived_at()) {
+            // It stays archived since then.
+            document.archived_at = document.archived_at.map(|_| since);
         }
         let record = EventTypeRecord {
             id: known
@@ -102,27 +163,50 @@ impl Service {
             created_at: known.as_ref().map_or(now, |known| known.record.created_at),
             updated_at: now,
         };
-        let compiled = self.workbench.run(caller, "versions", move || -> Result<EventType, FieldError> {
+        Draft { record, known }
+    }
+
+    pub(super) fn must_hold_more(&self, more: usize) -> Result<(), Error> {
+        if self.directory.catalogue().len() + more <= EVENT_TYPES_MAX {
+            return Ok(());
+        }
+        Err(Error::Conflict(format!("There can be {EVENT_TYPES_MAX} event types, and no more.")))
+    }
+
+    /// Each is checked and its functions are tried, in the order they came.
+    pub(super) async fn compile(
+        &self,
+        caller: Caller,
+        drafts: Vec<Draft>,
+    ) -> Result<Vec<Result<Ready, FieldError>>, Error> {
+        let compile = |Draft { record, known }| {
             let event_type = EventType::compile(record)?;
-            event_type.try_functions(function_clock)?;
-            Ok(event_type)
-        });
-        let event_type = Arc::new(compiled.await??);
-        let (action, detail) = match &known {
-            None => (Action::EventTypeCreated, None),
-            Some(known) => {
-                let changed = changed_fields(&known.record.document, &event_type.record.document);
-                (Action::EventTypeChanged, audit::fields(&changed))
-            }
+            event_type.try_on_sample(function_clock)?;
+            Ok(Ready { event_type: Arc::new(event_type), known })
         };
-        let noted = self.entry(caller, None, action, &event_type.record.name, detail);
-        if !self.registry.put_event_type(event_type.record.clone(), Some(noted)).await? {
+        let work = move || drafts.into_iter().map(compile).collect();
+        self.workbench.run(caller.scope.app(), "versions", work).await
+    }
+
+    /// All of them in one transaction, each with its entry in the log.
+    pub(super) async fn store(
+        &self,
+        caller: Caller,
+        ready: Vec<Ready>,
+    ) -> Result<Vec<Arc<EventType>>, Error> {
+        let noted = ready.iter().map(|one| {
+            let (action, detail) = one.change();
+            let entry = self.entry(caller, None, action, &one.event_type.record.name, detail);
+            (one.event_type.record.clone(), Some(entry))
+        });
+        if !self.registry.put_event_types(noted.collect()).await? {
             return Err(Error::Conflict(
                 "The event type is being changed by someone else; try again.".into(),
             ));
         }
-        self.directory.put_event_type(&event_type);
-        Ok(event_type)
+        let stored: Vec<_> = ready.into_iter().map(|one| one.event_type).collect();
+        self.directory.put_event_types(&stored);
+        Ok(stored)
     }
 
     /// The name of the version and what it makes of the data.
@@ -139,8 +223,10 @@ impl Service {
                 Self::must_be_admin(caller)?;
                 let name = version.unwrap_or_else(|| ONLY_VERSION.to_owned());
                 let draft = VersionDocument { name, ..draft };
-                let compiled =
-                    self.workbench.run(caller, "schema", move || PayloadVersion::compile(&draft)).await?;
+                let compiled = self
+                    .workbench
+                    .run(caller.scope.app(), "schema", move || PayloadVersion::compile(&draft))
+                    .await?;
                 Pinned::Converted(Arc::new(compiled?))
             }
             (None, None) => return Err(Error::field("version", "is missing: say which version to make")),
@@ -158,7 +244,7 @@ impl Service {
             Pinned::Converted(version) => {
                 let converting = version.clone();
                 let convert = move || converting.convert(data.as_bytes(), function_clock());
-                let tried = self.workbench.run(caller, field, convert);
+                let tried = self.workbench.run(caller.scope.app(), field, convert);
                 let made = tried.await?.map_err(|failed| match failed {
                     ConversionFailed::Data(_) => Error::field("data", failed),
                     ConversionFailed::CheckOutOfTime => Error::field("schema", failed),

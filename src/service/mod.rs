@@ -7,7 +7,6 @@ pub mod apps;
 pub mod audit;
 #[cfg(test)]
 pub(crate) mod closed_store;
-mod compose;
 mod contracts;
 pub mod deliveries;
 mod endpoint_rules;
@@ -15,6 +14,7 @@ pub mod endpoints;
 pub mod error;
 pub mod event_types;
 pub mod events;
+pub mod imports;
 pub mod inspections;
 pub mod keys;
 pub mod listing;
@@ -71,11 +71,18 @@ pub struct Limits {
     pub https_only: bool,
     /// The most that an endpoint may ask for with `max_in_flight`.
     pub in_flight_max: u32,
+    /// Whether event types that are not in the catalogue are refused.
+    pub refuses_unknown_types: bool,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { body_bytes_max: 1024 * 1024, https_only: true, in_flight_max: 1024 }
+        Self {
+            body_bytes_max: 1024 * 1024,
+            https_only: true,
+            in_flight_max: 1024,
+            refuses_unknown_types: false,
+        }
     }
 }
 
@@ -124,6 +131,8 @@ pub struct Service {
     /// Changes of the catalogue happen one after the other.
     catalogue_turn: tokio::sync::Mutex<()>,
     workbench: Workbench,
+    /// Apart from the other, so that nobody who tries things out keeps events waiting.
+    rule_bench: Workbench,
 }
 
 /// Whoever showed a valid key.
@@ -164,6 +173,7 @@ impl Service {
             replay_turns: Turns::default(),
             catalogue_turn: tokio::sync::Mutex::default(),
             workbench: Workbench::default(),
+            rule_bench: Workbench::default(),
         }
     }
 

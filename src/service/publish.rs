@@ -1,11 +1,13 @@
 //! Publishing: an event becomes one delivery for each endpoint that wants it, in one call to the ledger.
 //!
-//! This is the hot path. It asks only what is in memory, takes what hands are free, and waits for nothing but the commit.
+//! This is the hot path. It asks only what is in memory, takes what hands are free, and waits for nothing but the commit;
+//! only data whose schema is enforced is looked at.
 
-use super::{
-    Error, Service,
-    compose::{Composed, born},
-};
+mod compose;
+mod form;
+mod rules;
+
+use super::{Error, Service};
 use crate::{
     domain::{
         app::App,
@@ -21,6 +23,8 @@ use crate::{
     },
 };
 use bytes::Bytes;
+use compose::{Composed, born};
+use form::{check, keys_of};
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -64,6 +68,12 @@ impl EndpointName {
     }
 }
 
+/// An event of a batch: answered already, or waiting for the ledger.
+enum InBatch {
+    Answered(Result<Published, Error>),
+    Accepting(Arc<Event>, Vec<(DeliveryId, EndpointName)>),
+}
+
 impl Service {
     /// Promise: `Ok` only once event, deliveries and keys are durable.
     pub async fn publish(&self, entry: &AppEntry, publish: Publish<'_>) -> Result<Published, Error> {
@@ -71,9 +81,11 @@ impl Service {
         self.must_have_room()?;
         let begun = Instant::now();
         let app = entry.app();
-        let now = self.clock.now();
-        within_quota(entry, &app, &publish, now)?;
-        let composed = self.compose(&app, &entry.endpoints(), publish, now)?;
+        self.examine(entry, &app, &publish)?;
+        if let Err(broken) = self.must_keep_the_rules(app.id, &publish).await {
+            return self.unless_published_before(&app, &publish, broken).await;
+        }
+        let composed = self.compose(&app, &entry.endpoints(), publish);
         self.accept(&app, composed, begun).await
     }
 
@@ -86,17 +98,26 @@ impl Service {
         self.must_accept()?;
         self.must_have_room()?;
         let begun = Instant::now();
-        let (app, endpoints, now) = (entry.app(), entry.endpoints(), self.clock.now());
-        let mut answers = Vec::with_capacity(events.len());
-        let mut accepting = Vec::with_capacity(events.len());
-        for publish in events {
-            let composed = within_quota(entry, &app, &publish, now)
-                .and_then(|()| self.compose(&app, &endpoints, publish, now));
-            answers.push(composed.map(|composed| {
-                let event = composed.new.event.clone();
-                accepting.push(composed.new);
-                (event, composed.deliveries)
-            }));
+        let app = entry.app();
+        let examined: Vec<_> =
+            events.into_iter().map(|publish| self.examine(entry, &app, &publish).map(|()| publish)).collect();
+        let broken = self.broken_rules(app.id, &examined).await;
+        let endpoints = entry.endpoints();
+        let mut answers = Vec::with_capacity(examined.len());
+        let mut accepting = Vec::with_capacity(examined.len());
+        for (publish, broken) in examined.into_iter().zip(broken) {
+            answers.push(match (publish, broken) {
+                (Err(error), _) => InBatch::Answered(Err(error)),
+                (Ok(publish), Some(broken)) => {
+                    InBatch::Answered(self.unless_published_before(&app, &publish, broken).await)
+                }
+                (Ok(publish), None) => {
+                    let Composed { new, deliveries } = self.compose(&app, &endpoints, publish);
+                    let event = new.event.clone();
+                    accepting.push(new);
+                    InBatch::Accepting(event, deliveries)
+                }
+            });
         }
         let accepted = if accepting.is_empty() {
             Vec::new()
@@ -107,11 +128,11 @@ impl Service {
         let mut published = Vec::with_capacity(answers.len());
         for answer in answers {
             published.push(match answer {
-                Ok((event, deliveries)) => {
+                InBatch::Accepting(event, deliveries) => {
                     let accepted = accepted.next().ok_or_else(unanswered)?;
                     self.answer(&app, event, deliveries, accepted).await
                 }
-                Err(error) => Err(error),
+                InBatch::Answered(answer) => answer,
             });
         }
         Ok(published)
@@ -148,6 +169,30 @@ impl Service {
         self.accept(&app, Composed { new, deliveries }, begun).await.map(|_| test)
     }
 
+    /// Whatever does not take the store or its type to say.
+    fn examine(&self, entry: &AppEntry, app: &App, publish: &Publish<'_>) -> Result<(), Error> {
+        let now = self.clock.now();
+        within_quota(entry, app, publish, now)?;
+        check(publish, now)
+    }
+
+    /// A rule that came later does not take back what was answered: the same event gets the same answer.
+    async fn unless_published_before(
+        &self,
+        app: &App,
+        publish: &Publish<'_>,
+        broken: Error,
+    ) -> Result<Published, Error> {
+        let (keys, fingerprint) = keys_of(app, publish);
+        if keys.is_empty() {
+            return Err(broken);
+        }
+        match self.browse.published_before(keys, fingerprint).await? {
+            Accepted::New => Err(broken),
+            before => self.answer_before(app, before).await,
+        }
+    }
+
     pub(super) fn must_accept(&self) -> Result<(), Error> {
         self.readiness.refusal().map_or(Ok(()), |reason| Err(Error::Unavailable(reason.detail)))
     }
@@ -172,6 +217,13 @@ impl Service {
                 self.storage.took(event.data.len(), deliveries.len());
                 Ok(Published { event, deliveries, is_new: true })
             }
+            before => self.answer_before(app, before).await,
+        }
+    }
+
+    async fn answer_before(&self, app: &App, before: Accepted) -> Result<Published, Error> {
+        match before {
+            Accepted::New => Err(unanswered()),
             Accepted::Repeated { event, deliveries } => {
                 let deliveries = self.name_endpoints(deliveries).await?;
                 Ok(Published { event, deliveries, is_new: false })

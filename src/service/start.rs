@@ -4,7 +4,7 @@ use super::{Error, Service};
 use crate::domain::{
     contract::Retention,
     endpoint::Endpoint,
-    event_type::EventType,
+    event_type::{EventType, EventTypeRecord},
     id::AppId,
     key::{KEY_OF_SETTINGS, Key, KeyHash, Scope},
 };
@@ -57,12 +57,14 @@ impl Service {
         for (app, endpoints) in by_app {
             self.directory.load_endpoints(app, endpoints);
         }
-        for record in everything.event_types {
+        let compile = |record: EventTypeRecord| {
             let name = record.name.clone();
-            let event_type = EventType::compile(record)
-                .map_err(|error| Error::Internal(format!("event type {name} cannot be used: {error}")))?;
-            self.directory.put_event_type(&Arc::new(event_type));
-        }
+            let unusable = |error| Error::Internal(format!("event type {name} cannot be used: {error}"));
+            EventType::compile(record).map(Arc::new).map_err(unusable)
+        };
+        let event_types: Vec<_> =
+            everything.event_types.into_iter().map(compile).collect::<Result<_, _>>()?;
+        self.directory.put_event_types(&event_types);
         for key in everything.keys.into_iter().filter(|key| key.revoked_at.is_none()) {
             self.directory.put_key(key);
         }

@@ -1,11 +1,8 @@
-//! Where types are compiled and payload functions tried for people: on threads of their own, apart from those of the engine.
-//! The operator has places that no app can take, and of each app one is at it.
+//! Where types are compiled, payload functions tried for people and large data is held against schemas: on threads of their
+//! own, apart from those of the engine. The operator has places that no app can take, and of each app one is at it.
 
-use super::{Caller, Error};
-use crate::{
-    domain::{id::AppId, key::Scope},
-    world::apart,
-};
+use super::Error;
+use crate::{domain::id::AppId, world::apart};
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
@@ -42,15 +39,15 @@ impl Default for Workbench {
 }
 
 impl Workbench {
-    /// Does the work where it keeps nobody waiting. `Overloaded` if others are at it; what takes too long is refused by this
-    /// field.
+    /// Does the work where it keeps nobody waiting, for an app, or else for the operator. `Overloaded` if others are at it;
+    /// what takes too long is refused by this field.
     pub(super) async fn run<T: Send + 'static>(
         &self,
-        caller: Caller,
+        app: Option<AppId>,
         field: &str,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Error> {
-        let places = self.places(caller).await.ok_or(Error::Overloaded)?;
+        let places = self.places(app).await.ok_or(Error::Overloaded)?;
         let working = apart(places, work).map_err(|error| Error::Unavailable(error.to_string()))?;
         match timeout(ALL_WITHIN, working).await {
             Ok(Ok(done)) => Ok(done),
@@ -59,18 +56,14 @@ impl Workbench {
         }
     }
 
-    async fn places(&self, caller: Caller) -> Option<Vec<OwnedSemaphorePermit>> {
+    async fn places(&self, app: Option<AppId>) -> Option<Vec<OwnedSemaphorePermit>> {
         let until = Instant::now() + WAIT_MAX;
         let take = async |places: &Arc<Semaphore>| {
             timeout_at(until, places.clone().acquire_owned()).await.ok()?.ok()
         };
-        match caller.scope {
-            Scope::Admin => Some(vec![take(&self.operator).await?]),
-            Scope::App(app) | Scope::Publish(app) | Scope::Read(app) => {
-                let turn = take(&self.turn(app)).await?;
-                Some(vec![turn, take(&self.apps).await?])
-            }
-        }
+        let Some(app) = app else { return Some(vec![take(&self.operator).await?]) };
+        let turn = take(&self.turn(app)).await?;
+        Some(vec![turn, take(&self.apps).await?])
     }
 
     fn turn(&self, app: AppId) -> Arc<Semaphore> {
@@ -91,8 +84,9 @@ mod tests {
     use super::*;
     use std::sync::mpsc;
 
-    fn of(app: i64) -> Caller {
-        Caller { scope: Scope::App(AppId::from_i64(app)), ..Caller::OPERATOR }
+    #[expect(clippy::unnecessary_wraps, reason = "as it is given")]
+    fn of(app: i64) -> Option<AppId> {
+        Some(AppId::from_i64(app))
     }
 
     #[tokio::test]
@@ -112,7 +106,7 @@ mod tests {
         stuck.abort();
         assert!(stuck.await.is_err());
         assert!(matches!(bench.run(of(1), "function", || 1).await, Err(Error::Overloaded)));
-        assert_eq!(bench.run(Caller::OPERATOR, "function", || 3).await.unwrap(), 3);
+        assert_eq!(bench.run(None, "function", || 3).await.unwrap(), 3);
         drop(finish);
         assert_eq!(bench.run(of(1), "function", || 4).await.unwrap(), 4);
     }

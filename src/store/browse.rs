@@ -6,13 +6,14 @@
 use super::{
     Reply,
     audit::AuditFilter,
+    ledger::Accepted,
     replays::{SourceSearch, Sources},
 };
 use crate::domain::{
     audit::Entry,
     contract::ContractHash,
     delivery::{Delivery, State},
-    event::Event,
+    event::{DedupKey, Event, Fingerprint},
     id::{AppId, DeliveryId, EndpointId, EventId, InspectionId, ReplayId},
     inspection::Inspection,
     outcome::Attempt,
@@ -84,6 +85,9 @@ pub struct PastAttempt {
 pub trait Browse: Send + Sync {
     /// By the producer's id, which comes first, or by our own.
     fn find_event(&self, app: AppId, given_id: String, own: Option<EventId>) -> Reply<'_, Option<Event>>;
+
+    /// What accepting an event under these keys would come to, without accepting it: `New` if nothing is stored under them.
+    fn published_before(&self, keys: Vec<DedupKey>, fingerprint: Fingerprint) -> Reply<'_, Accepted>;
 
     fn events(
         &self,

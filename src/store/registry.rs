@@ -78,7 +78,12 @@ pub trait Registry: Send + Sync {
 
     /// Adds an event type at revision 1, or replaces it by a record whose revision is one higher than the stored one;
     /// `false` if that is not so, or the name is taken: someone else was faster.
-    fn put_event_type(&self, event_type: EventTypeRecord, entry: Option<Entry>) -> Reply<'_, bool>;
+    fn put_event_type(&self, event_type: EventTypeRecord, entry: Option<Entry>) -> Reply<'_, bool> {
+        self.put_event_types(vec![(event_type, entry)])
+    }
+
+    /// The same for several: all of them with their entries, or nothing at all.
+    fn put_event_types(&self, event_types: Vec<(EventTypeRecord, Option<Entry>)>) -> Reply<'_, bool>;
 
     /// `false` if there is none.
     fn remove_event_type(&self, event_type: EventTypeId, entry: Option<Entry>) -> Reply<'_, bool>;

@@ -202,6 +202,16 @@ async fn change_event_types(book: &mut Book) {
     let put = admin.send("PUT", "/v1/event-types/a.b", &[], Some(put.as_bytes())).await;
     let entry = book.left("PUT /v1/event-types/{type}", &put, "event_type.changed", "a.b").await;
     assert_eq!(entry["detail"], json!({ "fields": ["description", "sample"] }));
+    for (action, word) in [("archive", "event_type.archived"), ("unarchive", "event_type.unarchived")] {
+        let changed = admin.act(&format!("/v1/event-types/a.b/{action}")).await;
+        book.left(&format!("POST /v1/event-types/{{type}}/{action}"), &changed, word, "a.b").await;
+        admin.act(&format!("/v1/event-types/a.b/{action}")).await.is(200);
+        book.left_nothing("it was so already").await;
+    }
+    let list = json!({ "event_types": [{ "name": "a.b", "description": "e" }] });
+    let imported = admin.post("/v1/event-types/import", &list).await;
+    let entry = book.left("POST /v1/event-types/import", &imported, "event_type.changed", "a.b").await;
+    assert_eq!(entry["detail"], json!({ "fields": ["sample"] }));
     let deleted = admin.delete("/v1/event-types/a.b").await;
     book.left("DELETE /v1/event-types/{type}", &deleted, "event_type.deleted", "a.b").await;
 }

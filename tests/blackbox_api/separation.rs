@@ -105,7 +105,14 @@ fn outside_of_apps(method: &str, path: &str) -> Option<u16> {
             | "/v1/contracts"
             | "/v1/contracts/{contract}",
         ) => Some(200),
-        ("post", "/v1/apps" | "/v1/event-types")
+        (
+            "post",
+            "/v1/apps"
+            | "/v1/event-types"
+            | "/v1/event-types/import"
+            | "/v1/event-types/{type}/archive"
+            | "/v1/event-types/{type}/unarchive",
+        )
         | ("post" | "get", "/v1/keys")
         | ("get", "/v1/audit" | "/v1/keys/{key}" | "/v1/system")
         | ("delete", "/v1/keys/{key}" | "/v1/event-types/{type}")

@@ -6,7 +6,7 @@ use posthaste::{
     domain::{
         contract::WaitingWhenOff,
         delivery::{Reason, State, Switch},
-        event::{DedupSpace, Event, Fingerprint},
+        event::{DedupKey, DedupSpace, Event, Fingerprint},
         id::{EndpointId, EventId},
     },
     store::{
@@ -163,6 +163,24 @@ pub(crate) async fn ids_and_idempotency_keys_do_not_meet(mut stage: Stage) {
         new.dedup = vec![stage.dedup(space, "same text")];
         assert_eq!(stage.accept(new).await, Accepted::New);
     }
+}
+
+pub(crate) async fn what_was_published_before_is_found_without_publishing_it_again(mut stage: Stage) {
+    let key = stage.dedup(DedupSpace::EventId, "order-1");
+    let (same, other) = (Fingerprint([1; 16]), Fingerprint([2; 16]));
+    let look = async |stage: &Stage, keys: Vec<DedupKey>, fingerprint| {
+        stage.store().published_before(keys, fingerprint).await.unwrap()
+    };
+    assert_eq!(look(&stage, vec![key], same).await, Accepted::New);
+    let mut first = stage.one();
+    (first.dedup, first.fingerprint) = (vec![key], same);
+    let (event, answer) = (first.event.id, repeated(&first));
+    assert_eq!(stage.accept(first).await, Accepted::New);
+    let unknown = stage.dedup(DedupSpace::IdempotencyKey, "order-1");
+    assert_eq!(look(&stage, vec![unknown, key], same).await, answer);
+    assert_eq!(look(&stage, vec![key], other).await, Accepted::Conflict { event });
+    assert_eq!(look(&stage, vec![unknown], same).await, Accepted::New);
+    assert_eq!(events_stored(&stage).await, 1, "nothing was stored by looking");
 }
 
 pub(crate) async fn either_of_two_keys_finds_the_event(mut stage: Stage) {

@@ -55,6 +55,7 @@ macro_rules! conformance {
                     another_body_under_the_same_id_or_key_is_a_conflict,
                     ids_and_idempotency_keys_do_not_meet,
                     either_of_two_keys_finds_the_event,
+                    what_was_published_before_is_found_without_publishing_it_again,
                     a_duplicate_inside_one_call_resolves_to_the_first,
                     duplicates_inside_one_batch_resolve_to_the_first,
                     answers_come_in_the_order_of_the_events,
@@ -146,6 +147,7 @@ macro_rules! conformance {
                     a_contract_is_kept_under_its_hash,
                     an_event_type_reads_back_as_it_was_stored_and_goes,
                     of_two_changes_of_an_event_type_one_is_told_to_read_again,
+                    several_event_types_are_stored_together_or_not_at_all,
                 ]
                 browse: [
                     an_event_is_found_by_the_producer_s_id_or_by_ours,

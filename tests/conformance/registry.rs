@@ -256,6 +256,8 @@ fn event_type(stage: &mut Stage, name: &str) -> EventTypeRecord {
                     function: Some("data => {\n  return data\n}".into()),
                 },
             ],
+            enforce_schema: true,
+            archived_at: Some(after(3)),
         },
         revision: 1,
         created_at: NOW,
@@ -297,4 +299,20 @@ pub(crate) async fn of_two_changes_of_an_event_type_one_is_told_to_read_again(mu
         assert!(!stage.store().put_event_type(stale, None).await.unwrap());
     }
     assert_eq!(event_types(&stage).await, [changed]);
+}
+
+pub(crate) async fn several_event_types_are_stored_together_or_not_at_all(mut stage: Stage) {
+    let kept = event_type(&mut stage, "kept");
+    assert!(stage.store().put_event_type(kept.clone(), None).await.unwrap());
+    let (first, taken) = (event_type(&mut stage, "first"), event_type(&mut stage, "kept"));
+    let stale = EventTypeRecord { revision: 3, ..kept.clone() };
+    for refused in [vec![(first.clone(), None), (taken, None)], vec![(first.clone(), None), (stale, None)]] {
+        assert!(!stage.store().put_event_types(refused).await.unwrap());
+        assert_eq!(event_types(&stage).await, [kept.clone()]);
+    }
+    let changed = EventTypeRecord { document: EventTypeDocument::default(), revision: 2, ..kept };
+    let all = vec![(first.clone(), None), (changed.clone(), None)];
+    assert!(stage.store().put_event_types(all).await.unwrap());
+    stage.reopen();
+    assert_eq!(event_types(&stage).await, [changed, first]);
 }

@@ -65,6 +65,11 @@ impl Home {
         self.settings.clear();
     }
 
+    /// As variables of the environment.
+    pub(crate) fn settings(&self) -> &BTreeMap<String, String> {
+        &self.settings
+    }
+
     /// Everything: the logs, and the folder that the binary runs in.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()

@@ -1,10 +1,13 @@
 //! The catalogue in memory: which version of an event's data an endpoint gets.
 
 use super::{EventType, PayloadVersion};
+use crate::domain::field::nearest;
 use std::{collections::HashMap, sync::Arc};
 
 /// The version that a type without versions is sent in.
 pub const ONLY_VERSION: &str = "1";
+/// A slip makes a name no longer or shorter than this; so few are compared with it.
+const NEAR_LENGTHS: usize = 3;
 
 /// Replaced whole at every change, so that whoever reads it needs no lock.
 #[derive(Clone, Debug, Default)]
@@ -46,10 +49,11 @@ impl Catalogue {
         self.0.is_empty()
     }
 
+    /// With these types, each in the place of one that has its name.
     #[must_use]
-    pub fn with(&self, event_type: Arc<EventType>) -> Self {
+    pub fn with(&self, event_types: &[Arc<EventType>]) -> Self {
         let mut types = self.0.clone();
-        types.insert(event_type.record.name.clone(), event_type);
+        types.extend(event_types.iter().map(|one| (one.record.name.clone(), one.clone())));
         Self(types)
     }
 
@@ -58,6 +62,16 @@ impl Catalogue {
         let mut types = self.0.clone();
         types.remove(name);
         Self(types)
+    }
+
+    /// The type that somebody meant who wrote this name, if one that can be published is near.
+    pub fn nearest(&self, name: &str) -> Option<&str> {
+        let is_near = |known: &&Arc<EventType>| {
+            known.archived_at().is_none() && known.record.name.len().abs_diff(name.len()) <= NEAR_LENGTHS
+        };
+        let near: Vec<&str> =
+            self.0.values().filter(is_near).map(|known| known.record.name.as_str()).collect();
+        nearest(name, &near)
     }
 
     /// The name of the type's newest version, unless it has none.

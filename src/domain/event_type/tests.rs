@@ -22,7 +22,7 @@ fn compile(document: serde_json::Value) -> Result<EventType, FieldError> {
 /// Compiled and tried, each function for as long as it is asked a thousand times whether to go on.
 fn saved(document: serde_json::Value) -> Result<EventType, FieldError> {
     let event_type = compile(document)?;
-    event_type.try_functions(|| {
+    event_type.try_on_sample(|| {
         let mut left = 1000;
         move || {
             left -= 1;
@@ -85,7 +85,7 @@ fn a_function_that_fails_on_the_sample_is_refused_by_its_place_and_line() {
 }
 
 fn catalogue(document: serde_json::Value) -> Catalogue {
-    Catalogue::default().with(Arc::new(compile(document).unwrap()))
+    Catalogue::default().with(&[Arc::new(compile(document).unwrap())])
 }
 
 #[test]
@@ -134,10 +134,105 @@ fn the_catalogue_forgets_what_is_taken_out_and_keeps_the_order_of_creation() {
             EventTypeRecord { id: EventTypeId::from_i64(id), name: name.into(), ..record(json!({})) };
         Arc::new(EventType::compile(record).unwrap())
     };
-    let types = Catalogue::default().with(named(2, "a")).with(named(1, "b")).with(named(2, "a"));
+    let types = Catalogue::default().with(&[named(2, "a"), named(1, "b")]).with(&[named(2, "a")]);
     let names =
         |types: &Catalogue| types.all().iter().map(|known| known.record.name.clone()).collect::<Vec<_>>();
     assert_eq!(names(&types), ["b", "a"]);
     assert_eq!(names(&types.without("b")), ["a"]);
     assert!(types.without("b").without("a").is_empty() && types.len() == 2);
+}
+
+fn clockless() -> impl FnMut() -> bool + 'static {
+    || true
+}
+
+#[test]
+fn the_schema_that_is_enforced_is_that_of_the_newest_version_without_a_function() {
+    let integer = json!({ "properties": { "n": { "type": "integer" } } });
+    let text = json!({ "properties": { "n": { "type": "string" } } });
+    let versions = json!([
+        { "name": "1", "schema": { "type": "array" } },
+        { "name": "2", "schema": integer },
+        { "name": "3", "schema": text, "function": "d => ({ n: String(d.n) })" },
+    ]);
+    let enforced =
+        compile(json!({ "sample": "{\"n\":1}", "versions": versions, "enforce_schema": true })).unwrap();
+    assert!(enforced.is_enforced());
+    assert_eq!(enforced.admit(br#"{"n":5}"#, clockless()), Ok(()));
+    let refused = enforced.admit(br#"{"n":"5"}"#, clockless()).unwrap_err().to_string();
+    let said = "does not fit the schema at /n: value is not of type \"integer\" (payment.created, version 2)";
+    assert_eq!(refused, said);
+    let free = compile(json!({ "sample": "{}", "versions": versions })).unwrap();
+    assert!(!free.is_enforced());
+    assert_eq!(free.admit(b"not even JSON", clockless()), Ok(()), "it is not looked at");
+    for unenforceable in [
+        json!([]),
+        json!([{ "name": "1", "schema": {} }, { "name": "2" }]),
+        json!([{ "name": "1", "schema": {}, "function": "d => d" }]),
+    ] {
+        let document = json!({ "sample": "1", "versions": unenforceable, "enforce_schema": true });
+        assert_eq!(compile(document).unwrap_err().field, "enforce_schema", "{unenforceable}");
+    }
+}
+
+#[test]
+fn a_sample_that_could_not_be_published_is_refused_where_the_schema_is_enforced() {
+    let with = |enforce: bool| {
+        let versions = json!([{ "name": "1", "schema": { "required": ["id"] } }]);
+        saved(json!({ "sample": "{}", "versions": versions, "enforce_schema": enforce }))
+    };
+    assert!(with(false).is_ok());
+    let refused = with(true).unwrap_err();
+    assert_eq!(refused.field, "sample");
+    assert!(refused.message.contains("\"id\" is a required property"), "{refused}");
+}
+
+#[test]
+fn a_check_that_takes_for_ever_is_stopped_and_refused() {
+    // Thirty alternatives of two, each of which is the next two: a thousand million ways to be wrong.
+    let mut defs = json!({ "a0": { "type": "string" } });
+    for n in 1..=30 {
+        let next = format!("#/$defs/a{}", n - 1);
+        defs[format!("a{n}")] = json!({ "anyOf": [{ "$ref": next }, { "$ref": next }] });
+    }
+    let schema = json!({ "$defs": defs, "$ref": "#/$defs/a30" });
+    let known = compile(json!({ "versions": [{ "name": "1", "schema": schema }], "enforce_schema": true }));
+    let mut left = 1000;
+    let stopped = known.unwrap().admit(b"1", move || {
+        left -= 1;
+        left > 0
+    });
+    assert!(matches!(stopped, Err(RuleBroken::OutOfTime { .. })), "{stopped:?}");
+}
+
+#[test]
+fn an_archived_type_says_since_when_and_is_not_suggested() {
+    let archived = json!({ "archived_at": 86_400_000 });
+    let types = catalogue(archived);
+    let known = types.get("payment.created").unwrap();
+    assert_eq!(
+        known.must_not_be_archived().unwrap_err().to_string(),
+        "payment.created is archived since 1970-01-02T00:00:00.000Z, and can be published no more"
+    );
+    assert_eq!(types.nearest("payment.create"), None);
+    let types = catalogue(json!({}));
+    assert_eq!(types.nearest("payment.creatd"), Some("payment.created"));
+    assert_eq!(types.nearest("invoice.sent"), None);
+}
+
+#[test]
+fn a_document_says_the_same_when_only_its_spelling_differs() {
+    let document = |sample: &str, archived_at: serde_json::Value| -> EventTypeDocument {
+        let document = json!({ "sample": sample, "archived_at": archived_at, "versions": [{ "name": "1" }] });
+        serde_json::from_value(document).unwrap()
+    };
+    let one = document(r#"{ "a": 1.0e3, "b": [] }"#, json!(5));
+    assert!(one.says_the_same_as(&document(r#"{"b":[],"a":1000.0}"#, json!(7))));
+    for other in
+        [document(r#"{"b":[],"a":1001.0}"#, json!(5)), document(r#"{"b":[],"a":1000.0}"#, json!(null))]
+    {
+        assert!(!one.says_the_same_as(&other), "{other:?}");
+    }
+    let enforced = EventTypeDocument { enforce_schema: true, ..one.clone() };
+    assert!(!one.says_the_same_as(&enforced));
 }

@@ -80,6 +80,10 @@ impl PayloadVersion {
         self.function.is_some()
     }
 
+    pub fn has_schema(&self) -> bool {
+        self.schema.is_some()
+    }
+
     /// Whether this version is the data as published, whatever that is.
     pub fn is_as_published(&self) -> bool {
         self.function.is_none() && self.schema.is_none()
@@ -100,12 +104,16 @@ impl PayloadVersion {
             Some(source) => script::run(source, data, &ScriptLimits::default(), ask())?,
             None => data.to_vec(),
         };
-        let Some(schema) = &self.schema else { return Ok(made) };
-        match schema.check(&made, ask()) {
+        match self.check(&made, ask()) {
             Ok(()) => Ok(made),
             Err(Unfit::Misfit(misfit)) if self.has_function() => Err(ConversionFailed::Result(misfit)),
             Err(Unfit::Misfit(misfit)) => Err(ConversionFailed::Data(misfit)),
             Err(Unfit::OutOfTime) => Err(ConversionFailed::CheckOutOfTime),
         }
+    }
+
+    /// Holds data of this version against its schema, if it has one. Ends soon after `keep_going` says no.
+    pub fn check(&self, data: &[u8], keep_going: impl FnMut() -> bool + 'static) -> Result<(), Unfit> {
+        self.schema.as_ref().map_or(Ok(()), |schema| schema.check(data, keep_going))
     }
 }

@@ -1,11 +1,11 @@
 //! The catalogue of event types: one small table, read whole at start.
 
 use super::{
-    cluster,
+    audit, cluster,
     registry::{json, to_json},
     row::named,
 };
-use crate::domain::{event_type::EventTypeRecord, id::EventTypeId};
+use crate::domain::{audit::Entry, event_type::EventTypeRecord, id::EventTypeId};
 use rusqlite::{Connection, Row, params};
 
 pub(super) fn all(connection: &Connection) -> rusqlite::Result<Vec<EventTypeRecord>> {
@@ -31,21 +31,36 @@ fn read(row: &Row<'_>, id: EventTypeId) -> rusqlite::Result<EventTypeRecord> {
     })
 }
 
-pub(super) fn put(tx: &Connection, new: &EventTypeRecord) -> rusqlite::Result<bool> {
-    let document = to_json(&new.document)?;
-    let written = if new.revision == 1 {
-        tx.execute(
-            "INSERT OR IGNORE INTO event_types (id, name, document, revision, created_at, updated_at)
-             VALUES (?1, ?2, ?3, 1, ?4, ?5)",
-            params![new.id, new.name, document, new.created_at, new.updated_at],
-        )?
+/// Looks at all of them before it writes any.
+pub(super) fn put_all(tx: &Connection, new: &[(EventTypeRecord, Option<Entry>)]) -> rusqlite::Result<bool> {
+    for (event_type, _) in new {
+        if !can_be_put(tx, event_type)? {
+            return Ok(false);
+        }
+    }
+    for (event_type, entry) in new {
+        put(tx, event_type)?;
+        audit::note(tx, entry.as_ref(), ())?;
+    }
+    Ok(true)
+}
+
+fn can_be_put(tx: &Connection, new: &EventTypeRecord) -> rusqlite::Result<bool> {
+    let sql = if new.revision == 1 {
+        "SELECT NOT EXISTS (SELECT 1 FROM event_types WHERE name = ?1 OR id = ?2) AND ?3 = 1"
     } else {
-        tx.execute(
-            "UPDATE event_types SET document = ?3, revision = ?2, updated_at = ?4 WHERE id = ?1 AND revision = ?2 - 1",
-            params![new.id, new.revision, document, new.updated_at],
-        )?
+        "SELECT EXISTS (SELECT 1 FROM event_types WHERE name = ?1 AND id = ?2 AND revision = ?3 - 1)"
     };
-    Ok(written == 1)
+    tx.prepare_cached(sql)?.query_row(params![new.name, new.id, new.revision], |row| row.get(0))
+}
+
+fn put(tx: &Connection, new: &EventTypeRecord) -> rusqlite::Result<()> {
+    let document = to_json(&new.document)?;
+    let sql = "INSERT INTO event_types (id, name, document, revision, created_at, updated_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+         ON CONFLICT (id) DO UPDATE SET document = ?3, revision = ?4, updated_at = ?6";
+    let values = params![new.id, new.name, document, new.revision, new.created_at, new.updated_at];
+    tx.prepare_cached(sql)?.execute(values).map(|_| ())
 }
 
 pub(super) fn remove(tx: &Connection, id: EventTypeId) -> rusqlite::Result<bool> {

@@ -1,14 +1,14 @@
 //! The ledger's statements: accept, record, refill, hand back, ask, settle. Each runs inside the writer's batch.
 
 use super::{
-    attempts, cluster,
+    attempts, cluster, dedup,
     row::{self, DELIVERY, DELIVERY_COLUMNS, EVENT},
 };
 use crate::{
     domain::{
         delivery::{Claimed, Delivery, Refusal, State, Switch},
         endpoint::{self, SwitchedOff},
-        event::{DedupKey, Event, Fingerprint},
+        event::{DedupKey, Event},
         id::{AppId, DeliveryId, EndpointId, EventId},
         time::Timestamp,
         verdict::Verdict,
@@ -16,14 +16,11 @@ use crate::{
     store::ledger::{Accepted, Ask, Asked, Birth, NewEvent, Record, Settle},
 };
 use rusqlite::{Connection, OptionalExtension, params};
-use std::sync::Arc;
 
 pub(super) fn accept(tx: &Connection, new: &mut NewEvent) -> rusqlite::Result<Accepted> {
-    if let Some((event, fingerprint)) = find_dedup(tx, &new.dedup)? {
-        if fingerprint != new.fingerprint {
-            return Ok(Accepted::Conflict { event });
-        }
-        return repeated(tx, event);
+    let before = dedup::published_before(tx, &new.dedup, new.fingerprint)?;
+    if before != Accepted::New {
+        return Ok(before);
     }
     insert_event(tx, &new.event, &new.dedup)?;
     for Birth { delivery, .. } in &mut new.births {
@@ -38,31 +35,6 @@ pub(super) fn accept(tx: &Connection, new: &mut NewEvent) -> rusqlite::Result<Ac
             .execute(params![key.0, new.event.id, new.fingerprint.0])?;
     }
     Ok(Accepted::New)
-}
-
-fn find_dedup(tx: &Connection, keys: &[DedupKey]) -> rusqlite::Result<Option<(EventId, Fingerprint)>> {
-    for key in keys {
-        let found = tx
-            .prepare_cached("SELECT event, fingerprint FROM dedup WHERE key = ?1")?
-            .query_row([key.0], |row| Ok((row.get(0)?, Fingerprint(row.get(1)?))))
-            .optional()?;
-        if found.is_some() {
-            return Ok(found);
-        }
-    }
-    Ok(None)
-}
-
-fn repeated(tx: &Connection, event: EventId) -> rusqlite::Result<Accepted> {
-    let stored = tx
-        .prepare_cached(&format!("SELECT {EVENT} FROM events e WHERE e.id = ?1"))?
-        .query_row([event], |row| row::event(row, 0))?;
-    // The deliveries an event was born with carry the ids right after its own, and nothing else does.
-    let deliveries = tx
-        .prepare_cached("SELECT id, endpoint FROM deliveries WHERE id > ?1 AND id <= ?1 + 65535 AND event = ?1 AND replay_of IS NULL ORDER BY id")?
-        .query_map([event], |row| Ok((row.get(0)?, row.get(1)?)))?
-        .collect::<rusqlite::Result<_>>()?;
-    Ok(Accepted::Repeated { event: Arc::new(stored), deliveries })
 }
 
 fn insert_event(tx: &Connection, event: &Event, dedup: &[DedupKey]) -> rusqlite::Result<()> {

@@ -7,9 +7,11 @@ mod browse;
 mod checkpointer;
 mod cluster;
 mod commands;
+mod dedup;
 mod event_types;
 mod inspections;
 mod ledger;
+mod look;
 mod open;
 mod readers;
 mod registry;
@@ -23,6 +25,7 @@ mod work;
 mod writer;
 
 pub use backup::{BackupError, Inventory, back_up, restore};
+pub use look::{Look, look, user_of};
 pub use open::OpenError;
 pub use writer::{QueueLimits, Turn, Writer};
 

@@ -3,7 +3,7 @@
 use super::{
     SqliteStore, audit, browse, cluster,
     commands::{Accept, HandBack, Recording, Refill},
-    event_types, inspections, ledger, registry, replays, retention, upkeep,
+    dedup, event_types, inspections, ledger, registry, replays, retention, upkeep,
     work::{Call, answered},
 };
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
         contract::ContractHash,
         delivery::State,
         endpoint::EndpointRecord,
-        event::Event,
+        event::{DedupKey, Event, Fingerprint},
         event_type::EventTypeRecord,
         id::{AppId, DeliveryId, EndpointId, EventId, EventTypeId, InspectionId, KeyId, ReplayId},
         inspection::{Inspection, Report},
@@ -206,8 +206,8 @@ impl Registry for SqliteStore {
         self.call(move |tx| audit::note(tx, entry.as_ref(), registry::revoke_key(tx, key, now)?))
     }
 
-    fn put_event_type(&self, event_type: EventTypeRecord, entry: Option<Entry>) -> Reply<'_, bool> {
-        self.call(move |tx| audit::note(tx, entry.as_ref(), event_types::put(tx, &event_type)?))
+    fn put_event_types(&self, event_types: Vec<(EventTypeRecord, Option<Entry>)>) -> Reply<'_, bool> {
+        self.call(move |tx| event_types::put_all(tx, &event_types))
     }
 
     fn remove_event_type(&self, event_type: EventTypeId, entry: Option<Entry>) -> Reply<'_, bool> {
@@ -226,6 +226,10 @@ impl Registry for SqliteStore {
 impl Browse for SqliteStore {
     fn find_event(&self, app: AppId, given_id: String, own: Option<EventId>) -> Reply<'_, Option<Event>> {
         self.read(move |connection| browse::find_event(connection, app, &given_id, own))
+    }
+
+    fn published_before(&self, keys: Vec<DedupKey>, fingerprint: Fingerprint) -> Reply<'_, Accepted> {
+        self.read(move |connection| dedup::published_before(connection, &keys, fingerprint))
     }
 
     fn events(

@@ -1,0 +1,133 @@
+//! `posthaste check`: everything that could be in the way, looked at before going live. It changes nothing, and may run
+//! beside the server. Exit codes: 0 nothing failed, 1 something did.
+
+mod machine;
+mod settings;
+mod store;
+
+use super::{flags::SettingFlags, on_runtime, print, table::visible};
+use crate::config::{self, Mode, Settings, StoreLocation};
+use clap::{Args, builder::NonEmptyStringValueParser};
+use serde_json::json;
+use std::{fmt::Write, process::ExitCode};
+
+const EXAMPLES: &str = "\
+Examples:
+  posthaste check
+  posthaste check --config /etc/posthaste.toml --dns-name hooks.customer.example
+  posthaste check --server http://127.0.0.1:8080 --json | jq '.checks[] | select(.grade != \"ok\")'
+
+It takes the settings that `serve` would take, from the same places.";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct CheckArgs {
+    /// Print what was found as JSON
+    #[arg(long)]
+    json: bool,
+    /// A running server, whose clock is compared with this machine's
+    #[arg(long, value_name = "URL")]
+    server: Option<String>,
+    /// A name to look up; without one only localhost is, and nothing leaves this machine
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    dns_name: Option<String>,
+    #[command(flatten)]
+    settings: SettingFlags,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Grade {
+    Ok,
+    Warning,
+    Failed,
+}
+
+impl Grade {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warning => "warning",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// One thing that was looked at.
+#[derive(Debug)]
+struct Line {
+    name: &'static str,
+    grade: Grade,
+    said: String,
+    /// What to do, unless it is well.
+    advice: Option<String>,
+}
+
+impl Line {
+    fn ok(name: &'static str, said: impl Into<String>) -> Self {
+        Self { name, grade: Grade::Ok, said: said.into(), advice: None }
+    }
+
+    fn warning(name: &'static str, said: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self { name, grade: Grade::Warning, said: said.into(), advice: Some(advice.into()) }
+    }
+
+    fn failed(name: &'static str, said: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self { name, grade: Grade::Failed, said: said.into(), advice: Some(advice.into()) }
+    }
+}
+
+pub(super) fn run(args: CheckArgs) -> ExitCode {
+    on_runtime(async {
+        let is_json = args.json;
+        let lines = look(args).await;
+        let has_failed = lines.iter().any(|line| line.grade == Grade::Failed);
+        let text = if is_json { as_json(&lines, !has_failed) } else { in_words(&lines) };
+        print(&text);
+        Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    })
+}
+
+async fn look(args: CheckArgs) -> Vec<Line> {
+    let settings: Settings = match config::load(Mode::Serve, args.settings.0) {
+        Ok(settings) => settings,
+        Err(refused) => {
+            let advice = "The server would not start; docs/configuration.md lists every setting.";
+            let problems = refused.to_string();
+            return problems.lines().map(|line| Line::failed("configuration", line, advice)).collect();
+        }
+    };
+    let StoreLocation::Sqlite(path) = &settings.store;
+    let mut lines = settings::look(&settings, path);
+    let (seen, of_store) = store::look(path);
+    lines.extend(of_store);
+    lines.push(machine::port(&settings, seen.user));
+    lines.extend(machine::clock(seen.newest_at));
+    if let Some(server) = &args.server {
+        lines.push(machine::skew(server).await);
+    }
+    lines.push(machine::names("localhost").await);
+    if let Some(name) = &args.dns_name {
+        lines.push(machine::names(name).await);
+    }
+    lines.extend(machine::limits(&settings));
+    lines
+}
+
+fn as_json(lines: &[Line], is_ok: bool) -> String {
+    let line = |line: &Line| json!({ "name": line.name, "grade": line.grade.name(), "said": line.said, "advice": line.advice });
+    format!("{:#}\n", json!({ "ok": is_ok, "checks": lines.iter().map(line).collect::<Vec<_>>() }))
+}
+
+fn in_words(lines: &[Line]) -> String {
+    let mut out = String::new();
+    for Line { name, grade, said, advice } in lines {
+        let _ = writeln!(out, "{:8} {name:14} {}", grade.name(), visible(said));
+        if let Some(advice) = advice {
+            let _ = writeln!(out, "{:23} do: {advice}", "");
+        }
+    }
+    let count = |grade| lines.iter().filter(|line| line.grade == grade).count();
+    let (ok, warnings, failed) = (count(Grade::Ok), count(Grade::Warning), count(Grade::Failed));
+    let _ = writeln!(out, "\nok: {ok}, warnings: {warnings}, failed: {failed}");
+    out
+}

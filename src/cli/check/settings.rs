@@ -1,0 +1,109 @@
+//! The configuration: it loads, the files it names can be read, and what is bold about it is said.
+
+use super::Line;
+use crate::{
+    app,
+    config::Settings,
+    outbound::{Client, Options, SystemResolver},
+};
+use ipnet::IpNet;
+use std::{fs, net::IpAddr, path::Path, sync::Arc};
+
+const NAME: &str = "configuration";
+const ADMIN_KEY_CHARS: usize = 32;
+/// Where clouds keep the credentials of a machine.
+const METADATA: [&str; 2] = ["169.254.169.254", "fd00:ec2::254"];
+
+pub(super) fn look(settings: &Settings, store: &Path) -> Vec<Line> {
+    let mut lines = vec![Line::ok(NAME, "it loads")];
+    lines.extend(addresses(settings));
+    if !settings.listen.ip().is_loopback() {
+        let said = format!("listen is {}: others can reach the API, in plain HTTP", settings.listen);
+        lines.push(Line::warning(
+            NAME,
+            said,
+            "Put something that speaks TLS in front, and let nothing else through.",
+        ));
+    }
+    lines.extend(keys(settings, store));
+    lines.push(match app::contracts(settings) {
+        Ok(contracts) => Line::ok("contracts", format!("{} can be used", contracts.len())),
+        Err(error) => {
+            Line::failed("contracts", format!("{error:#}"), "Repair the file, or name another contracts_dir.")
+        }
+    });
+    lines.extend(settings.extra_ca.as_deref().map(authorities));
+    lines
+}
+
+fn addresses(settings: &Settings) -> Vec<Line> {
+    let mut lines = Vec::new();
+    if !settings.https_only {
+        let said = "https_only is false: endpoints may be called without encryption";
+        lines.push(Line::warning(
+            NAME,
+            said,
+            "Set https_only to true, unless every endpoint is inside your own network.",
+        ));
+    }
+    let metadata: Vec<IpAddr> = METADATA.iter().filter_map(|address| address.parse().ok()).collect();
+    for net in &settings.allow_addresses {
+        let is_wide = match net {
+            IpNet::V4(net) => net.prefix_len() < 8,
+            IpNet::V6(net) => net.prefix_len() < 16,
+        };
+        if is_wide {
+            let said = format!(
+                "allow_addresses has {net}, which is wide: endpoints may lead into networks of your own"
+            );
+            lines.push(Line::warning(NAME, said, "Name the networks that are meant, as small as they are."));
+        } else if metadata.iter().any(|address| net.contains(address)) {
+            let said = format!("allow_addresses has {net}, where clouds keep the credentials of machines");
+            lines.push(Line::warning(NAME, said, "Take it out: whoever may make endpoints could read them."));
+        }
+    }
+    lines
+}
+
+fn keys(settings: &Settings, store: &Path) -> Vec<Line> {
+    let mut lines = Vec::new();
+    match &settings.admin_key {
+        None => {
+            let said = format!("admin_key is not set: one is kept in {}.admin-key", store.display());
+            lines.push(Line::warning("keys", said, "Set POSTHASTE_ADMIN_KEY from where you keep secrets."));
+        }
+        Some(key) if key.reveal().len() < ADMIN_KEY_CHARS => {
+            let said = format!("admin_key has fewer than {ADMIN_KEY_CHARS} characters");
+            lines.push(Line::warning("keys", said, "Make a longer one, of random characters."));
+        }
+        Some(_) => lines.push(Line::ok("keys", "admin_key is set")),
+    }
+    lines.push(match &settings.encryption_key {
+        None => {
+            let said = format!(
+                "encryption_key is not set: one is kept in {}.encryption-key, beside what it protects",
+                store.display()
+            );
+            Line::warning(
+                "keys",
+                said,
+                "Set POSTHASTE_ENCRYPTION_KEY, and keep it apart from backups of the store.",
+            )
+        }
+        Some(_) => Line::ok("keys", "encryption_key is set"),
+    });
+    lines
+}
+
+fn authorities(path: &Path) -> Line {
+    let advice = "Give a PEM file of certificate authorities, or take extra_ca out.";
+    let pem = match fs::read(path) {
+        Ok(pem) => pem,
+        Err(error) => return Line::failed("extra_ca", format!("{}: {error}", path.display()), advice),
+    };
+    let options = Options { extra_ca_pem: Some(pem), ..Options::default() };
+    match Client::new(options, Arc::new(SystemResolver::default())) {
+        Ok(_) => Line::ok("extra_ca", format!("{} can be used", path.display())),
+        Err(error) => Line::failed("extra_ca", format!("{}: {error}", path.display()), advice),
+    }
+}

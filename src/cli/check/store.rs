@@ -1,0 +1,155 @@
+//! The store: whose file it is, whether its folder can be written and flushed, how much room there is. It is only looked at;
+//! what is written is a file of our own beside it, which is removed again.
+
+use super::Line;
+use crate::{
+    domain::time::Timestamp,
+    store::sqlite::{self, OpenError},
+};
+use rustix::fs::{Access, access, statfs, statvfs};
+use std::{
+    fs::{self, OpenOptions},
+    io::{self, Write},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+use tokio::time::Instant;
+
+const NAME: &str = "store";
+const ROOM_NEEDED: u64 = 64 << 20;
+const ROOM_WANTED: u64 = 1 << 30;
+const FLUSHES: u32 = 5;
+const FLUSH_SLOW: Duration = Duration::from_millis(50);
+const TMPFS: i64 = 0x0102_1994;
+
+/// What other checks want to know of it.
+#[derive(Default)]
+pub(super) struct Seen {
+    pub(super) user: Option<u32>,
+    pub(super) newest_at: Option<Timestamp>,
+}
+
+pub(super) fn look(path: &Path) -> (Seen, Vec<Line>) {
+    let mut seen = Seen { user: sqlite::user_of(path), newest_at: None };
+    let mut lines = Vec::new();
+    match sqlite::look(path) {
+        Ok(None) => lines.push(Line::ok(NAME, format!("{} is made at the first start", path.display()))),
+        Ok(Some(found)) => {
+            seen.newest_at = found.newest_at;
+            let used =
+                seen.user.map_or("not in use".to_owned(), |process| format!("in use by process {process}"));
+            let mib = found.bytes as f64 / f64::from(1 << 20);
+            lines.push(Line::ok(NAME, format!("{}: {mib:.1} MiB, {used}", path.display())));
+        }
+        Err(error @ OpenError::Io { .. }) => {
+            lines.push(Line::failed(
+                NAME,
+                error.to_string(),
+                "Let the user that runs the server read and write it.",
+            ));
+        }
+        Err(error) => lines.push(Line::failed(
+            NAME,
+            error.to_string(),
+            "Name another path, restore a backup, or start the version that wrote it.",
+        )),
+    }
+    let folder = folder_of(path);
+    match nearest_there(&folder) {
+        None => {
+            let said = format!("{}: there is no such folder, nor any above it", folder.display());
+            lines.push(Line::failed(NAME, said, "Make the folder."));
+        }
+        Some(there) => {
+            lines.push(writable(path, &folder, &there));
+            lines.extend(room(&there));
+        }
+    }
+    (seen, lines)
+}
+
+fn folder_of(path: &Path) -> PathBuf {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    folder.unwrap_or_else(|| Path::new(".")).to_owned()
+}
+
+fn nearest_there(folder: &Path) -> Option<PathBuf> {
+    let above =
+        folder.ancestors().map(|above| if above.as_os_str().is_empty() { Path::new(".") } else { above });
+    above.into_iter().find(|above| above.is_dir()).map(Path::to_owned)
+}
+
+fn writable(path: &Path, folder: &Path, there: &Path) -> Line {
+    let advice = "Let the user that runs the server write there.";
+    if there != folder {
+        return match access(there, Access::WRITE_OK | Access::EXEC_OK) {
+            Ok(()) => Line::ok(NAME, format!("the folder {} is made at the first start", folder.display())),
+            Err(error) => {
+                Line::failed(NAME, format!("{} cannot be written: {error}", there.display()), advice)
+            }
+        };
+    }
+    if path.exists() && access(path, Access::READ_OK | Access::WRITE_OK).is_err() {
+        return Line::failed(NAME, format!("{} cannot be written", path.display()), advice);
+    }
+    match flush_time(folder) {
+        Ok(longest) if longest > FLUSH_SLOW => {
+            let said = format!("a flush to the disk took up to {} ms", longest.as_millis());
+            Line::warning(
+                NAME,
+                said,
+                "Every publish waits for a flush: use a faster disk, or one with a protected cache.",
+            )
+        }
+        Ok(longest) => {
+            let ms = longest.as_secs_f64() * 1000.0;
+            Line::ok(NAME, format!("its folder can be written, and a flush took at most {ms:.1} ms"))
+        }
+        Err(error) => Line::failed(NAME, format!("{} cannot be written: {error}", folder.display()), advice),
+    }
+}
+
+/// The longest of a few flushes of a file that is removed again.
+fn flush_time(folder: &Path) -> io::Result<Duration> {
+    let path = folder.join(format!(".posthaste-check-{}", std::process::id()));
+    let mut file = OpenOptions::new().write(true).create_new(true).open(&path)?;
+    let mut flush = || {
+        let begun = Instant::now();
+        file.write_all(&[0; 4096])?;
+        file.sync_all()?;
+        Ok(begun.elapsed())
+    };
+    let longest =
+        (0..FLUSHES).try_fold(Duration::ZERO, |longest, _| flush().map(|took: Duration| longest.max(took)));
+    fs::remove_file(&path)?;
+    longest
+}
+
+fn room(there: &Path) -> Vec<Line> {
+    let mut lines = Vec::new();
+    match statvfs(there) {
+        Ok(found) => {
+            let free = found.f_bavail.saturating_mul(found.f_frsize);
+            let said = format!("{:.1} GiB are free", free as f64 / f64::from(1 << 30));
+            let advice = "Make room: publishing is refused when the disk is full.";
+            lines.push(match free {
+                0..ROOM_NEEDED => Line::failed(NAME, said, advice),
+                ROOM_NEEDED..ROOM_WANTED => Line::warning(NAME, said, advice),
+                ROOM_WANTED.. => Line::ok(NAME, said),
+            });
+        }
+        Err(error) => {
+            let said = format!("cannot ask how much is free: {error}");
+            lines.push(Line::warning(NAME, said, "Look at it yourself."));
+        }
+    }
+    if statfs(there).is_ok_and(|found| found.f_type == TMPFS) {
+        let said = format!("{} is in memory (tmpfs)", there.display());
+        lines.push(Line::warning(
+            NAME,
+            said,
+            "Name a folder on a disk: everything is gone when this machine restarts.",
+        ));
+    }
+    lines
+}

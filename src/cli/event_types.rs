@@ -1,0 +1,228 @@
+//! `posthaste event-types`: the catalogue of a running server, from and into a file.
+
+mod file;
+
+use super::{
+    client::Client,
+    connection::Connection,
+    on_runtime, print,
+    table::{aligned, visible, visible_json},
+};
+use crate::config::load_client;
+use anyhow::Context;
+use bytes::Bytes;
+use clap::{Args, Subcommand, builder::NonEmptyStringValueParser};
+use http::Method;
+use serde_json::{Map, Value, json};
+use std::{path::PathBuf, process::ExitCode};
+
+const ROOT: [&str; 2] = ["v1", "event-types"];
+/// Types can be large, and an answer has a limit.
+const PAGE: &str = "20";
+
+const EXAMPLES: &str = "\
+Examples:
+  posthaste event-types list
+  posthaste event-types get payment.created
+  posthaste event-types export > types.json
+  posthaste event-types import types.json --dry-run
+  posthaste event-types archive payment.created
+
+A file is JSON or TOML: {\"event_types\": [{\"name\": …, \"description\": …, \"sample\": …, \"versions\": […],
+\"enforce_schema\": …, \"archived\": …}]}. docs/event-types.md says more.";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct EventTypesArgs {
+    #[command(subcommand)]
+    action: Action,
+    /// Print what the server answers, as JSON
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List the types of the catalogue
+    List {
+        /// Archived ones too
+        #[arg(long)]
+        archived: bool,
+    },
+    /// Show one type in full, as JSON
+    Get(One),
+    /// Add the types of a file, or put them in the place of those that have their names: all or none
+    Import {
+        /// JSON, or TOML if its name ends so; - for JSON from standard input
+        file: PathBuf,
+        /// Check everything and say what would be done
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Print the whole catalogue as a file that `import` takes
+    Export,
+    /// Refuse new events of a type; those there are stay and are delivered
+    Archive(One),
+    /// Take a type out of the archive
+    Unarchive(One),
+    /// Delete a type; its events stay
+    Delete(One),
+}
+
+#[derive(Debug, Args)]
+struct One {
+    /// The type's name
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
+    name: String,
+}
+
+pub(super) fn run(args: EventTypesArgs) -> ExitCode {
+    on_runtime(obey(args))
+}
+
+async fn obey(args: EventTypesArgs) -> anyhow::Result<ExitCode> {
+    let EventTypesArgs { action, json, connection } = args;
+    let import = match &action {
+        Action::Import { file, dry_run } => Some(file::read(file, *dry_run)?),
+        _ => None,
+    };
+    let client = Client::new(&load_client(connection.flags())?)?;
+    let [root, types] = ROOT;
+    let text = match action {
+        Action::List { archived } => {
+            let all = all(&client, archived).await?;
+            if json { pretty(&json!({ "data": all })) } else { listed(&all) }
+        }
+        Action::Get(One { name }) => pretty(&client.get(&[root, types, &name]).await?),
+        Action::Import { .. } => {
+            let body = Bytes::from(import.unwrap_or_default());
+            let answer = client.call(Method::POST, &[root, types, "import"], &[], body).await?;
+            if json { pretty(&answer) } else { imported(&answer) }
+        }
+        Action::Export => {
+            let types: Vec<_> = all(&client, true).await?.into_iter().map(exported).collect();
+            pretty(&json!({ "event_types": types }))
+        }
+        Action::Archive(One { name }) => {
+            let answer = client.act(&[root, types, &name, "archive"]).await?;
+            if json { pretty(&answer) } else { format!("archived {}\n", visible(&name)) }
+        }
+        Action::Unarchive(One { name }) => {
+            let answer = client.act(&[root, types, &name, "unarchive"]).await?;
+            if json { pretty(&answer) } else { format!("took {} out of the archive\n", visible(&name)) }
+        }
+        Action::Delete(One { name }) => {
+            client.call(Method::DELETE, &[root, types, &name], &[], Bytes::new()).await?;
+            if json { String::new() } else { format!("deleted {}\n", visible(&name)) }
+        }
+    };
+    Ok(print(&text))
+}
+
+/// Every type, page by page.
+async fn all(client: &Client, archived: bool) -> anyhow::Result<Vec<Value>> {
+    let (mut types, mut cursor) = (Vec::new(), String::new());
+    let archived = if archived { "true" } else { "false" };
+    loop {
+        let mut query = vec![("limit", PAGE), ("archived", archived)];
+        if !cursor.is_empty() {
+            query.push(("cursor", &cursor));
+        }
+        let mut page = client.call(Method::GET, &ROOT, &query, Bytes::new()).await?;
+        let rows = page["data"].as_array_mut().context("the server's answer is not a list")?;
+        types.append(rows);
+        match page["next_cursor"].as_str() {
+            Some(next) => next.clone_into(&mut cursor),
+            None => return Ok(types),
+        }
+    }
+}
+
+fn listed(types: &[Value]) -> String {
+    let mut rows = vec![["NAME", "VERSIONS", "SCHEMA", "ARCHIVED", "DESCRIPTION"].map(str::to_owned)];
+    for one in types {
+        let text = |name: &str| visible(one[name].as_str().unwrap_or_default());
+        let versions =
+            one["versions"].as_array().into_iter().flatten().filter_map(|version| version["name"].as_str());
+        let description: String = text("description").chars().take(60).collect();
+        rows.push([
+            text("name"),
+            versions.collect::<Vec<_>>().join(" "),
+            if one["enforce_schema"] == true { "enforced".to_owned() } else { String::new() },
+            text("archived_at"),
+            description,
+        ]);
+    }
+    aligned(&rows)
+}
+
+fn imported(answer: &Value) -> String {
+    let verb = if answer["dry_run"] == true { "would be " } else { "" };
+    let mut rows = Vec::new();
+    let names = |part: &str| answer[part].as_array().cloned().unwrap_or_default();
+    for name in names("added") {
+        rows.push([format!("{verb}added"), visible(name.as_str().unwrap_or_default()), String::new()]);
+    }
+    for one in names("changed") {
+        let fields: Vec<_> =
+            one["fields"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        rows.push([
+            format!("{verb}changed"),
+            visible(one["name"].as_str().unwrap_or_default()),
+            visible(&fields.join(", ")),
+        ]);
+    }
+    let (added, changed, left) = (names("added").len(), names("changed").len(), names("unchanged").len());
+    format!("{}{verb}added: {added}, changed: {changed}, left alone: {left}\n", aligned(&rows))
+}
+
+/// As `import` takes it: without what the server makes up, and without what says nothing.
+fn exported(shown: Value) -> Value {
+    let Value::Object(mut fields) = shown else { return shown };
+    fields.remove("created_at");
+    fields.remove("updated_at");
+    if fields.remove("archived_at").is_some_and(|at| !at.is_null()) {
+        fields.insert("archived".into(), json!(true));
+    }
+    if let Some(Value::Array(versions)) = fields.get_mut("versions") {
+        versions.iter_mut().filter_map(Value::as_object_mut).for_each(without_nulls);
+    }
+    without_nulls(&mut fields);
+    Value::Object(fields)
+}
+
+fn without_nulls(fields: &mut Map<String, Value>) {
+    fields.retain(|_, value| !value.is_null() && *value != json!(false));
+}
+
+fn pretty(value: &Value) -> String {
+    format!("{}\n", visible_json(&format!("{value:#}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_exported_has_only_what_import_takes() {
+        let shown = json!({ "name": "a", "description": null, "sample": null, "enforce_schema": false,
+            "versions": [{ "name": "1", "description": null, "schema": { "x": null }, "function": null }],
+            "archived_at": "2026-11-15T09:30:00.000Z", "created_at": "t", "updated_at": "t" });
+        let expected =
+            json!({ "name": "a", "archived": true, "versions": [{ "name": "1", "schema": { "x": null } }] });
+        assert_eq!(exported(shown), expected);
+    }
+
+    #[test]
+    fn an_import_is_told_a_line_for_each_type_that_differs() {
+        let answer = json!({ "dry_run": true, "added": ["a.b"], "unchanged": ["x", "y"],
+            "changed": [{ "name": "c\u{1b}", "fields": ["sample", "versions"] }] });
+        let told = imported(&answer);
+        assert_eq!(
+            told,
+            "would be added    a.b\nwould be changed  c\\u{1b}  sample, versions\nwould be added: 1, changed: 1, left alone: 2\n"
+        );
+    }
+}

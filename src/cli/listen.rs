@@ -1,0 +1,205 @@
+//! `posthaste listen`: a receiver on a port of this machine. It verifies what comes, shows it and answers as it was told,
+//! until it is stopped or has had enough. With a server's key it makes an endpoint for itself and deletes it at the end.
+
+mod answers;
+mod endpoint;
+mod show;
+
+use super::{
+    connection::Connection,
+    failed, on_runtime,
+    verify::{Finding, Judge, JudgeArgs},
+};
+use crate::{
+    api::server::{self, ServerLimits},
+    config::load_client,
+    domain::{
+        time::{DURATION_FORM, parse_duration},
+        verification::Received,
+    },
+    world::{Clock, Shutdown, ShutdownHandle, SystemClock},
+};
+use answers::{Answers, Rule};
+use anyhow::Context;
+use axum::{
+    Router,
+    body::{Body, to_bytes},
+    extract::{Request, State},
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use clap::{Args, builder::NonEmptyStringValueParser};
+use endpoint::Temporary;
+use std::{
+    io::Write,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    process::ExitCode,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+use tokio::net::TcpListener;
+
+const BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
+const CONNECTIONS_MAX: usize = 256;
+/// Whoever is being answered when it ends has this long.
+const END_WITHIN: Duration = Duration::from_secs(2);
+
+const EXAMPLES: &str = "\
+Examples:
+  posthaste listen --secret-file secret.txt
+  posthaste listen --app shop --events 'order.*'      with an endpoint of its own, deleted at the end
+  posthaste listen --status 500,500,200               fail twice, then answer 200
+  posthaste listen --status 200 --status /slow=503 --delay 2s
+  posthaste listen --json --count 3 | jq .body
+
+It listens on this machine alone, unless --address says otherwise; the server must be allowed to call it
+(`posthaste dev`, or the settings allow_addresses and https_only). Without --status it answers 200, and 401 to what
+cannot be verified.";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct ListenArgs {
+    /// The port to listen on; 0 takes any free one
+    #[arg(long, value_name = "PORT", default_value_t = 9000)]
+    port: u16,
+    /// The address to listen on
+    #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    address: IpAddr,
+    #[command(flatten)]
+    judge: JudgeArgs,
+    /// The status to answer with; a list is gone through, then its last one stays; /path=… is for one path
+    #[arg(long, value_name = "[PATH=]STATUS,…", value_parser = Rule::parse)]
+    status: Vec<Rule>,
+    /// How long to wait before answering
+    #[arg(long, value_name = "DURATION", value_parser = delay)]
+    delay: Option<Duration>,
+    /// The body to answer with
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    body: String,
+    /// Print a JSON object for each request, on a line of its own
+    #[arg(long)]
+    json: bool,
+    /// End after so many requests
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+    /// Make an endpoint of this app that leads here, and delete it at the end
+    #[arg(long, value_name = "APP", value_parser = NonEmptyStringValueParser::new())]
+    app: Option<String>,
+    /// The event types of that endpoint, separated by commas
+    #[arg(long, value_name = "PATTERNS", requires = "app", value_delimiter = ',')]
+    events: Vec<String>,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+fn delay(text: &str) -> Result<Duration, String> {
+    parse_duration(text).ok_or_else(|| format!("give {DURATION_FORM}"))
+}
+
+/// What every request is dealt with by.
+struct Desk {
+    judge: Judge,
+    answers: Answers,
+    delay: Option<Duration>,
+    body: String,
+    json: bool,
+    count_max: Option<u64>,
+    received: AtomicU64,
+    verified: AtomicU64,
+    answered: AtomicU64,
+    stop: ShutdownHandle,
+}
+
+pub(super) fn run(args: ListenArgs) -> ExitCode {
+    on_runtime(async {
+        let (stop, stopping) = Shutdown::by_hand();
+        stop.follow_signals().context("cannot listen for signals")?;
+        listen(args, stop, stopping).await
+    })
+}
+
+async fn listen(args: ListenArgs, stop: ShutdownHandle, stopping: Shutdown) -> anyhow::Result<ExitCode> {
+    let at = SocketAddr::new(args.address, args.port);
+    let listener = TcpListener::bind(at).await.with_context(|| format!("cannot listen on {at}"))?;
+    let address = listener.local_addr()?;
+    let mut judge = args.judge.read()?;
+    let temporary = match args.app {
+        None => None,
+        Some(app) => {
+            let settings = load_client(args.connection.flags())?;
+            let made = Temporary::make(&settings, &app, address, &args.events, &judge.contract.name).await?;
+            judge.secrets.push(made.secret.clone());
+            Some(made)
+        }
+    };
+    let what = if judge.secrets.is_empty() { "verifying nothing: no secret was given" } else { "verifying" };
+    eprintln!("listening on http://{address}/ ({what}, contract {})", judge.contract.name);
+    let desk = Arc::new(Desk {
+        judge,
+        answers: Answers::new(args.status),
+        delay: args.delay,
+        body: args.body,
+        json: args.json,
+        count_max: args.count,
+        received: AtomicU64::new(0),
+        verified: AtomicU64::new(0),
+        answered: AtomicU64::new(0),
+        stop,
+    });
+    let router = Router::new().fallback(receive).with_state(desk.clone());
+    let limits = ServerLimits { connections_max: CONNECTIONS_MAX, ..ServerLimits::default() };
+    let patience = async {
+        stopping.soft().await;
+        tokio::time::timeout(END_WITHIN, stopping.hard()).await.ok();
+    };
+    server::serve(vec![listener], router, limits, stopping.soft(), patience).await;
+    let (received, verified) = (desk.received.load(Ordering::Relaxed), desk.verified.load(Ordering::Relaxed));
+    eprintln!("received: {received}, verified: {verified}");
+    match temporary {
+        None => Ok(ExitCode::SUCCESS),
+        Some(made) => Ok(made.delete().await.map_or_else(|error| failed(&error), |()| ExitCode::SUCCESS)),
+    }
+}
+
+async fn receive(State(desk): State<Arc<Desk>>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let Ok(body) = to_bytes(body, BODY_BYTES_MAX).await else {
+        eprintln!("refused a body that broke off, or has more than {BODY_BYTES_MAX} bytes");
+        return StatusCode::PAYLOAD_TOO_LARGE.into_response();
+    };
+    let before = desk.received.fetch_add(1, Ordering::Relaxed);
+    if desk.count_max.is_some_and(|most| before >= most) {
+        // Enough have come; those in front of it are still being answered.
+        desk.received.fetch_sub(1, Ordering::Relaxed);
+        return StatusCode::SERVICE_UNAVAILABLE.into_response();
+    }
+    let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
+    let headers: Vec<_> =
+        parts.headers.iter().map(|(name, value)| (name.to_string(), text(value.as_bytes()))).collect();
+    let now = SystemClock.now();
+    let received = Received { headers: &headers, body: &body };
+    let finding = (!desk.judge.secrets.is_empty()).then(|| desk.judge.look(&received, now));
+    let is_genuine = finding.as_ref().is_none_or(|finding| finding.verified.is_ok());
+    desk.verified.fetch_add(u64::from(finding.is_some() && is_genuine), Ordering::Relaxed);
+    let usual = if is_genuine { StatusCode::OK } else { StatusCode::UNAUTHORIZED };
+    let status = desk.answers.next(parts.uri.path()).unwrap_or(usual);
+    let shown = show::Shown { at: now, method: &parts.method, uri: &parts.uri, received, status };
+    let text =
+        if desk.json { shown.line(finding.as_ref()) } else { shown.words(&desk.judge, finding.as_ref()) };
+    // A closed terminal is no reason to fail.
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    if let Some(delay) = desk.delay {
+        tokio::time::sleep(delay).await;
+    }
+    let answered = desk.answered.fetch_add(1, Ordering::Relaxed) + 1;
+    if desk.count_max == Some(answered) {
+        desk.stop.stop_softly();
+    }
+    (status, Body::from(desk.body.clone())).into_response()
+}
+
+/// What was found, if there was a secret to look with.
+type Looked<'a> = Option<&'a Finding>;

@@ -1,0 +1,68 @@
+//! Which status comes next: a list for each path, or for all of them, whose last one stays.
+
+use axum::http::StatusCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// `[PATH=]STATUS,…`, as it is given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Rule {
+    path: Option<String>,
+    statuses: Vec<StatusCode>,
+}
+
+impl Rule {
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let (path, list) = match text.rsplit_once('=') {
+            Some((path, list)) if path.starts_with('/') => (Some(path.to_owned()), list),
+            Some(_) => return Err("give a path that starts with / before the =".into()),
+            None => (None, text),
+        };
+        // Below 200 is no answer yet.
+        let status = |text: &str| text.trim().parse().ok().filter(|code| (200..=599).contains(code));
+        let status = |text: &str| status(text).and_then(|code| StatusCode::from_u16(code).ok());
+        let statuses: Option<Vec<_>> = list.split(',').map(status).collect();
+        let form = "give statuses from 200 to 599, separated by commas, for example 500,500,200 or /slow=503";
+        statuses.map(|statuses| Self { path, statuses }).ok_or_else(|| form.to_owned())
+    }
+}
+
+pub(super) struct Answers(Vec<(Rule, AtomicUsize)>);
+
+impl Answers {
+    pub(super) fn new(rules: Vec<Rule>) -> Self {
+        Self(rules.into_iter().map(|rule| (rule, AtomicUsize::new(0))).collect())
+    }
+
+    /// The next status for this path: its own list, else the one for all.
+    pub(super) fn next(&self, path: &str) -> Option<StatusCode> {
+        let of = |wanted: Option<&str>| self.0.iter().find(|(rule, _)| rule.path.as_deref() == wanted);
+        let (rule, place) = of(Some(path)).or_else(|| of(None))?;
+        let place = place.fetch_add(1, Ordering::Relaxed);
+        rule.statuses.get(place).or(rule.statuses.last()).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_gone_through_and_its_last_one_stays_for_each_path() {
+        let answers =
+            Answers::new(["500,503,200", "/slow=404"].map(|text| Rule::parse(text).unwrap()).into());
+        let next = |path| answers.next(path).map(|status| status.as_u16());
+        assert_eq!(
+            [next("/a"), next("/slow"), next("/b"), next("/a"), next("/a")].map(Option::unwrap),
+            [500, 404, 503, 200, 200]
+        );
+        assert_eq!(Answers::new(Vec::new()).next("/"), None);
+    }
+
+    #[test]
+    fn what_is_no_status_is_refused() {
+        for bad in ["", "99", "600", "200,", "abc", "slow=200", "100"] {
+            assert!(Rule::parse(bad).is_err(), "{bad}");
+        }
+        assert!(Rule::parse("/a=b=200,500").is_ok());
+    }
+}

@@ -1,0 +1,54 @@
+//! An endpoint that lives as long as the command: made on a running server, deleted at the end.
+
+use super::super::client::Client;
+use crate::config::ClientSettings;
+use anyhow::Context;
+use bytes::Bytes;
+use http::Method;
+use serde_json::{Map, Value, json};
+use std::net::SocketAddr;
+
+pub(super) struct Temporary {
+    client: Client,
+    app: String,
+    id: String,
+    pub(super) secret: String,
+}
+
+impl Temporary {
+    pub(super) async fn make(
+        settings: &ClientSettings,
+        app: &str,
+        address: SocketAddr,
+        events: &[String],
+        contract: &str,
+    ) -> anyhow::Result<Self> {
+        let client = Client::new(settings)?;
+        let mut endpoint = Map::new();
+        endpoint.insert("url".into(), json!(format!("http://{address}/")));
+        endpoint.insert("contract".into(), json!(contract));
+        endpoint.insert("description".into(), json!("posthaste listen, for as long as it runs"));
+        if !events.is_empty() {
+            endpoint.insert("event_types".into(), json!(events));
+        }
+        let body = Bytes::from(Value::Object(endpoint).to_string());
+        let made = client.call(Method::POST, &["v1", "apps", app, "endpoints"], &[], body).await;
+        let made = made.context(
+            "cannot make an endpoint that leads here (`posthaste dev` may call this machine; `serve` takes the settings \
+             allow_addresses and https_only)",
+        )?;
+        let text = |name: &str| made[name].as_str().map(str::to_owned);
+        let (id, secret) =
+            text("id").zip(text("secret")).context("the server's answer is not an endpoint")?;
+        eprintln!("made the endpoint {id} of {app}; it is deleted at the end");
+        Ok(Self { client, app: app.to_owned(), id, secret })
+    }
+
+    pub(super) async fn delete(self) -> anyhow::Result<()> {
+        let path = ["v1", "apps", &self.app, "endpoints", &self.id];
+        let deleted = self.client.call(Method::DELETE, &path, &[], Bytes::new()).await;
+        deleted.with_context(|| format!("cannot delete the endpoint {} of {}", self.id, self.app))?;
+        eprintln!("deleted the endpoint {}", self.id);
+        Ok(())
+    }
+}

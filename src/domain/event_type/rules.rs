@@ -1,0 +1,62 @@
+//! The operator's rules for publishing: a type may be unknown, archived, or have a schema that data must fit.
+
+use super::{EventType, PayloadVersion};
+use crate::domain::{
+    field::FieldError,
+    schema::{Misfit, Unfit},
+    time::Timestamp,
+};
+use std::sync::Arc;
+
+/// Why an event is not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RuleBroken {
+    #[error("there is no event type \"{name}\" in the catalogue, and unknown ones are refused{}", hint(nearest.as_deref()))]
+    Unknown { name: String, nearest: Option<String> },
+    #[error("{name} is archived since {since}, and can be published no more")]
+    Archived { name: String, since: Timestamp },
+    #[error("{misfit} ({name}, version {version})")]
+    Misfit { name: String, version: Arc<str>, misfit: Misfit },
+    #[error("could not be held against the schema in time ({name}, version {version})")]
+    OutOfTime { name: String, version: Arc<str> },
+}
+
+fn hint(nearest: Option<&str>) -> String {
+    nearest.map(|name| format!("; did you mean \"{name}\"?")).unwrap_or_default()
+}
+
+impl EventType {
+    pub fn archived_at(&self) -> Option<Timestamp> {
+        self.record.document.archived_at
+    }
+
+    /// Whether published data has to be looked at.
+    pub fn is_enforced(&self) -> bool {
+        self.enforced.is_some()
+    }
+
+    pub fn must_not_be_archived(&self) -> Result<(), RuleBroken> {
+        match self.archived_at() {
+            None => Ok(()),
+            Some(since) => Err(RuleBroken::Archived { name: self.record.name.clone(), since }),
+        }
+    }
+
+    /// Holds published data against the schema that is enforced, if one is. Ends soon after `keep_going` says no.
+    pub fn admit(&self, data: &[u8], keep_going: impl FnMut() -> bool + 'static) -> Result<(), RuleBroken> {
+        let Some(enforced) = &self.enforced else { return Ok(()) };
+        let (name, version) = (self.record.name.clone(), enforced.name.clone());
+        enforced.check(data, keep_going).map_err(|unfit| match unfit {
+            Unfit::Misfit(misfit) => RuleBroken::Misfit { name, version, misfit },
+            Unfit::OutOfTime => RuleBroken::OutOfTime { name, version },
+        })
+    }
+}
+
+/// The version that published data must fit: the newest without a function, because that one is the data as published.
+pub(super) fn enforced_of(versions: &[Arc<PayloadVersion>]) -> Result<Arc<PayloadVersion>, FieldError> {
+    let as_published = versions.iter().rev().find(|version| !version.has_function());
+    let message = "needs a schema: the newest version without a function must have one";
+    let enforced = as_published.filter(|version| version.has_schema()).cloned();
+    enforced.ok_or_else(|| FieldError::new("enforce_schema", message))
+}

@@ -1,0 +1,200 @@
+//! Whether a request that a receiver got is genuine under a contract, and if it is not, why.
+//!
+//! `verify` decides, by the contract's own templates. `clues` guesses afterwards: it looks for the one thing that would have
+//! to be different for the signature to be right. Never says anything of a secret.
+
+mod capture;
+mod clue;
+mod guess;
+mod keys;
+mod spelling;
+#[cfg(test)]
+mod tests;
+
+pub use clue::Clue;
+pub use guess::clues;
+pub use spelling::indented;
+
+use super::{
+    contract::{Contract, Encoding, Variable},
+    time::Timestamp,
+};
+use base64::{Engine, prelude::BASE64_STANDARD};
+use capture::Known;
+use keys::VerifyingKey;
+use std::time::Duration;
+
+/// As it was received: header names in any case.
+#[derive(Clone, Copy, Debug)]
+pub struct Received<'a> {
+    pub headers: &'a [(String, String)],
+    pub body: &'a [u8],
+}
+
+/// What the receiver knows.
+#[derive(Clone, Copy)]
+pub struct Terms<'a> {
+    pub contract: &'a Contract,
+    /// Each of them is good enough. May be public keys, where the contract has ed25519.
+    pub secrets: &'a [String],
+    pub now: Timestamp,
+    pub tolerance: Duration,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Genuine {
+    /// Unix seconds, where the contract tells them.
+    pub signed_at: Option<i64>,
+}
+
+/// Why a request is not taken as genuine.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Mismatch {
+    #[error("there is no secret to verify with")]
+    NoSecret,
+    #[error("the secret cannot be one of this contract: it {0}")]
+    UnusableSecret(String),
+    #[error("the header {0} is missing or empty")]
+    MissingHeader(String),
+    #[error("the header {0} is there more than once")]
+    RepeatedHeader(String),
+    #[error("the header {header} is not as the contract writes it: {form}")]
+    MalformedHeader { header: String, form: String },
+    #[error("the header {header} has no signature that the secret could have made")]
+    NoUsableSignature { header: String },
+    #[error("the signature is not that of this body under this secret")]
+    WrongSignature,
+    #[error("the signature is right, but it was made {} ago, and {} are allowed; the clock of one of the two machines is wrong, or this is an old request", span(*.by), span(*.tolerance))]
+    TooOld { by: Duration, tolerance: Duration },
+    #[error("the signature is right, but it was made {} in the future, and {} are allowed; the clock of this machine is behind, or the sender's is ahead", span(*.by), span(*.tolerance))]
+    TooNew { by: Duration, tolerance: Duration },
+}
+
+impl Mismatch {
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NoSecret => "no_secret",
+            Self::UnusableSecret(_) => "unusable_secret",
+            Self::MissingHeader(_) => "missing_header",
+            Self::RepeatedHeader(_) => "repeated_header",
+            Self::MalformedHeader { .. } => "malformed_header",
+            Self::NoUsableSignature { .. } => "no_usable_signature",
+            Self::WrongSignature => "wrong_signature",
+            Self::TooOld { .. } => "too_old",
+            Self::TooNew { .. } => "too_new",
+        }
+    }
+}
+
+/// Seconds as people say them.
+fn span(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..120 => format!("{seconds} s"),
+        seconds @ 120..7200 => format!("{} min {} s", seconds / 60, seconds % 60),
+        seconds @ 7200..172_800 => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+        seconds => format!("{} days", seconds / 86_400),
+    }
+}
+
+/// Holds the request against the contract.
+pub fn verify(terms: &Terms<'_>, received: &Received<'_>) -> Result<Genuine, Mismatch> {
+    let contract = terms.contract;
+    let keys = keys::usable(&contract.secret, terms.secrets)?;
+    let known = Known::read(contract, received)?;
+    let encoding = contract.signature.encoding;
+    let signatures = known.signatures();
+    let read = signatures.iter().map(|signature| {
+        let bytes = decode(encoding, signature.text).filter(|bytes| bytes.len() == signature.kind.length());
+        // What has the letters of a signature and is none is a wrong one.
+        let is_read = bytes.is_some() || is_written_in(encoding, signature.text, signature.kind);
+        is_read.then(|| bytes.unwrap_or_default())
+    });
+    let read: Option<Vec<Vec<u8>>> = read.collect();
+    let read = read.filter(|read| !read.is_empty()).ok_or_else(|| known.unreadable())?;
+    let mut is_usable = false;
+    for (signature, bytes) in signatures.iter().zip(read) {
+        let with = known.with(&signature.values);
+        let text = with.signed_text(received.body)?;
+        for key in keys.iter().filter(|key| key.kind() == signature.kind) {
+            is_usable = true;
+            if key.verifies(&text, &bytes) {
+                return with.recent(terms.now, terms.tolerance);
+            }
+        }
+    }
+    let header = contract.signature.header.clone();
+    Err(if is_usable { Mismatch::WrongSignature } else { Mismatch::NoUsableSignature { header } })
+}
+
+impl Known<'_> {
+    /// The signature is right; the time it was made at must be near.
+    fn recent(&self, now: Timestamp, tolerance: Duration) -> Result<Genuine, Mismatch> {
+        if self.get(Variable::T).is_none() {
+            return Ok(Genuine { signed_at: None });
+        }
+        let at = self.time()?;
+        let age = now.as_seconds() - at;
+        let by = Duration::from_secs(age.unsigned_abs());
+        match age {
+            _ if by <= tolerance => Ok(Genuine { signed_at: Some(at) }),
+            0.. => Err(Mismatch::TooOld { by, tolerance }),
+            _ => Err(Mismatch::TooNew { by, tolerance }),
+        }
+    }
+}
+
+fn decode(encoding: Encoding, text: &str) -> Option<Vec<u8>> {
+    match encoding {
+        Encoding::Base64 => BASE64_STANDARD.decode(text).ok(),
+        Encoding::Hex => {
+            let digit = |byte: u8| match byte {
+                b'0'..=b'9' => Some(byte - b'0'),
+                b'a'..=b'f' => Some(byte - b'a' + 10),
+                _ => None,
+            };
+            let pair = |pair: &[u8]| Some(digit(*pair.first()?)? << 4 | digit(*pair.get(1)?)?);
+            text.as_bytes().chunks(2).map(pair).collect()
+        }
+    }
+}
+
+/// Whether it has the length and the letters of a signature, though it may be that of no bytes.
+fn is_written_in(encoding: Encoding, text: &str, kind: Kind) -> bool {
+    let length = kind.length();
+    match encoding {
+        Encoding::Hex => false,
+        Encoding::Base64 => {
+            let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"+/".contains(&byte);
+            let bare = text.trim_end_matches('=');
+            text.len() == length.div_ceil(3) * 4
+                && bare.len() == (length * 8).div_ceil(6)
+                && bare.bytes().all(is_letter)
+        }
+    }
+}
+
+/// What a signature is made with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Hmac,
+    Ed25519,
+}
+
+impl Kind {
+    /// Of a signature, in bytes.
+    fn length(self) -> usize {
+        match self {
+            Self::Hmac => 32,
+            Self::Ed25519 => 64,
+        }
+    }
+}
+
+impl VerifyingKey {
+    fn kind(&self) -> Kind {
+        match self {
+            Self::Hmac(_) => Kind::Hmac,
+            Self::Ed25519(_) => Kind::Ed25519,
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! Looks for what would make a wrong signature right: another spelling of the body, another key out of the same secret,
+//! another text that was signed, another way to write the signature. The fewest differences win.
+
+use super::{
+    Clue, Kind, Mismatch, Received, Terms, VerifyingKey,
+    capture::Known,
+    decode,
+    keys::{self, KeyUse},
+    spelling::spellings,
+    verify,
+};
+use crate::domain::{
+    contract::{BodyForm, Contract, Encoding, JsonForm, Variable},
+    json,
+};
+use base64::{
+    Engine,
+    prelude::{BASE64_STANDARD_NO_PAD, BASE64_URL_SAFE, BASE64_URL_SAFE_NO_PAD},
+};
+
+/// Of larger bodies differences are not tried in pairs.
+const PAIRS_BYTES_MAX: usize = 16 * 1024;
+/// Of more signatures in a header only the first are tried in other ways.
+const CANDIDATES_MAX: usize = 8;
+
+/// Texts that people sign; each ends with the body.
+const TEXTS: [(&str, &[Part]); 6] = [
+    ("{body}", &[]),
+    ("{t}.{body}", &[Part::Time, Part::Sign(".")]),
+    ("{id}.{t}.{body}", &[Part::Id, Part::Sign("."), Part::Time, Part::Sign(".")]),
+    ("{id}.{body}", &[Part::Id, Part::Sign(".")]),
+    ("{t}{body}", &[Part::Time]),
+    ("{t}:{body}", &[Part::Time, Part::Sign(":")]),
+];
+
+enum Part {
+    Id,
+    Time,
+    Sign(&'static str),
+}
+
+/// A signature that may be meant, and what is odd about it.
+struct Candidate<'a> {
+    odd: Option<Clue>,
+    kind: Kind,
+    bytes: Vec<u8>,
+    known: Known<'a>,
+}
+
+/// What may be behind a mismatch, the likeliest first. `others` are contracts that the sender may follow instead.
+pub fn clues(
+    terms: &Terms<'_>,
+    received: &Received<'_>,
+    mismatch: &Mismatch,
+    others: &[Contract],
+) -> Vec<Clue> {
+    if matches!(mismatch, Mismatch::TooOld { .. } | Mismatch::TooNew { .. } | Mismatch::NoSecret) {
+        return Vec::new();
+    }
+    let contract = terms.contract;
+    let mut found = search(terms, received).unwrap_or_default();
+    let others = || others.iter().filter(|other| other.name != contract.name);
+    found.extend(
+        others()
+            .filter(|other| is_signed(&Terms { contract: other, ..*terms }, received))
+            .map(|other| Clue::OtherContract(other.name.clone())),
+    );
+    if !found.is_empty() {
+        return found;
+    }
+    if *mismatch == Mismatch::MissingHeader(contract.signature.header.clone()) {
+        let has = |name: &str| received.headers.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
+        found.extend(others().filter(|other| has(&other.signature.header)).map(|other| Clue::OtherHeader {
+            header: other.signature.header.clone(),
+            contract: other.name.clone(),
+        }));
+    }
+    if *mismatch == Mismatch::WrongSignature {
+        if received.body.is_empty() {
+            found.push(Clue::EmptyBody);
+        } else if let Some(why) = rewritten(contract, received.body) {
+            found.push(Clue::Rewritten(why));
+        }
+        let signatures = Known::read(contract, received).map_or(1, |known| known.signatures().len());
+        found.push(Clue::SecretOrBody { signatures });
+    }
+    found
+}
+
+fn is_signed(terms: &Terms<'_>, received: &Received<'_>) -> bool {
+    matches!(verify(terms, received), Ok(_) | Err(Mismatch::TooOld { .. } | Mismatch::TooNew { .. }))
+}
+
+fn search(terms: &Terms<'_>, received: &Received<'_>) -> Option<Vec<Clue>> {
+    let known = Known::read(terms.contract, received).ok()?;
+    let candidates = candidates(&known);
+    let keys = keys_of(terms);
+    let mut best: Option<Vec<Clue>> = None;
+    let bodies = std::iter::once((None, received.body.to_vec())).chain(
+        spellings(received.body).into_iter().map(|(spelling, body)| (Some(Clue::Body(spelling)), body)),
+    );
+    let odd_max = if received.body.len() <= PAIRS_BYTES_MAX { 2 } else { 1 };
+    for (odd_body, body) in bodies {
+        for candidate in &candidates {
+            for (odd_text, text) in texts(&candidate.known, &body) {
+                for (odd_key, key) in keys.iter().filter(|(_, key)| key.kind() == candidate.kind) {
+                    let odd =
+                        [candidate.odd.as_ref(), odd_key.as_ref(), odd_text.as_ref(), odd_body.as_ref()];
+                    let odd: Vec<Clue> = odd.into_iter().flatten().cloned().collect();
+                    let is_worth_it =
+                        odd.len() <= odd_max && best.as_ref().is_none_or(|best| odd.len() < best.len());
+                    if is_worth_it && key.verifies(&text, &candidate.bytes) {
+                        best = Some(odd);
+                    }
+                }
+            }
+        }
+    }
+    best
+}
+
+/// Secrets that do not fit the contract are tried in every other way.
+fn keys_of(terms: &Terms<'_>) -> Vec<(Option<Clue>, VerifyingKey)> {
+    let rule = &terms.contract.secret;
+    let mut keys = Vec::new();
+    for secret in terms.secrets {
+        let usable = keys::usable(rule, std::slice::from_ref(secret)).unwrap_or_default();
+        keys.extend(usable.into_iter().map(|key| (None, key)));
+        keys.extend(
+            KeyUse::ALL
+                .into_iter()
+                .filter_map(|by| Some((Some(Clue::Key(by)), keys::misused(rule, secret, by)?))),
+        );
+    }
+    keys
+}
+
+fn texts(known: &Known<'_>, body: &[u8]) -> Vec<(Option<Clue>, Vec<u8>)> {
+    let signs = known.contract.signature.signs.source();
+    let id = [Variable::Id, Variable::EventId, Variable::DeliveryId].into_iter().find_map(|id| known.get(id));
+    let other = |(name, parts): &(&'static str, &[Part])| {
+        let mut text = Vec::new();
+        for part in *parts {
+            let part = match part {
+                Part::Id => id?,
+                Part::Time => known.get(Variable::T)?,
+                Part::Sign(sign) => sign,
+            };
+            text.extend_from_slice(part.as_bytes());
+        }
+        text.extend_from_slice(body);
+        Some((Some(Clue::SignedText { signed: name, contract: signs.to_owned() }), text))
+    };
+    let own = known.signed_text(body).ok().map(|text| (None, text));
+    own.into_iter().chain(TEXTS.iter().filter(|(name, _)| *name != signs).filter_map(other)).collect()
+}
+
+fn candidates<'a>(known: &Known<'a>) -> Vec<Candidate<'a>> {
+    let rule = &known.contract.signature;
+    let mut candidates = Vec::new();
+    for signature in known.signatures() {
+        let with = known.with(&signature.values);
+        let own = decode(rule.encoding, signature.text).map(|bytes| (None, bytes));
+        let others = other_encodings(signature.text)
+            .into_iter()
+            .map(|(found, bytes)| (Some(Clue::Encoding { found, contract: rule.encoding.name() }), bytes));
+        let all = own.into_iter().chain(others).filter(|(_, bytes)| bytes.len() == signature.kind.length());
+        candidates.extend(all.map(|(odd, bytes)| Candidate {
+            odd,
+            kind: signature.kind,
+            bytes,
+            known: with.clone(),
+        }));
+    }
+    if candidates.is_empty() {
+        let bare = || Some(Clue::BareSignature { contract: rule.hmac_sha256.source().to_owned() });
+        for piece in known.signature_header().split([',', ' ', ';']) {
+            let text = ["sha256=", "v1=", "v0=", "s="]
+                .iter()
+                .find_map(|name| piece.strip_prefix(name))
+                .unwrap_or(piece);
+            let both =
+                [Encoding::Hex, Encoding::Base64].into_iter().filter_map(|encoding| decode(encoding, text));
+            let fitting = both.filter(|bytes| bytes.len() == Kind::Hmac.length());
+            candidates.extend(fitting.map(|bytes| Candidate {
+                odd: bare(),
+                kind: Kind::Hmac,
+                bytes,
+                known: known.clone(),
+            }));
+        }
+    }
+    candidates.truncate(CANDIDATES_MAX);
+    candidates
+}
+
+fn other_encodings(text: &str) -> Vec<(&'static str, Vec<u8>)> {
+    let hex = || decode(Encoding::Hex, &text.to_ascii_lowercase());
+    let is_capital = text.bytes().any(|byte| byte.is_ascii_uppercase());
+    let all = [
+        (if is_capital { "hex in capitals" } else { "hex" }, hex()),
+        ("base64", decode(Encoding::Base64, text)),
+        ("base64 without its padding", BASE64_STANDARD_NO_PAD.decode(text).ok()),
+        ("base64 for addresses", BASE64_URL_SAFE.decode(text).ok()),
+        ("base64 for addresses without its padding", BASE64_URL_SAFE_NO_PAD.decode(text).ok()),
+    ];
+    all.into_iter().filter_map(|(name, bytes)| Some((name, bytes?))).collect()
+}
+
+/// Why the body cannot be what was sent, if that can be seen.
+fn rewritten(contract: &Contract, body: &[u8]) -> Option<&'static str> {
+    let rule = &contract.body;
+    let Ok(members) = serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(body) else {
+        return Some("it is no JSON object");
+    };
+    if rule.form != BodyForm::Envelope {
+        return None;
+    }
+    if !members.keys().map(String::as_str).eq(rule.fields.iter().map(|field| field.name.as_str())) {
+        return Some("its members are not those of the contract, or in another order");
+    }
+    let mut sorted = Vec::new();
+    if rule.json == JsonForm::Sorted && json::write_sorted(&mut sorted, body).is_some() && sorted != body {
+        return Some("the contract writes sorted keys and no spaces");
+    }
+    has_spaces_outside(body)
+        .then_some("there are spaces around its outermost members, where the sender writes none")
+}
+
+/// Whether there is a space outside of the values of the outermost object.
+fn has_spaces_outside(body: &[u8]) -> bool {
+    let (mut depth, mut at) = (0usize, 0);
+    while let Some(byte) = body.get(at) {
+        at += 1;
+        match byte {
+            b'"' => at += json::string_length(&body[at..]) + 1,
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            space if space.is_ascii_whitespace() && depth <= 1 => return true,
+            _ => {}
+        }
+    }
+    false
+}

@@ -1,0 +1,115 @@
+//! Secrets as keys: as the contract takes them, and as people take them by mistake.
+
+use super::Mismatch;
+use crate::domain::{
+    contract::{KeyForm, SecretRule},
+    secret::{KeyBytes, key_bytes},
+    signer::PUBLIC_PREFIX,
+};
+use aws_lc_rs::{
+    hmac,
+    signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey},
+};
+use base64::{Engine, prelude::BASE64_STANDARD};
+
+pub(super) enum VerifyingKey {
+    Hmac(Box<hmac::Key>),
+    /// The public key.
+    Ed25519(Vec<u8>),
+}
+
+impl VerifyingKey {
+    fn hmac(bytes: &[u8]) -> Self {
+        Self::Hmac(Box::new(hmac::Key::new(hmac::HMAC_SHA256, bytes)))
+    }
+
+    pub(super) fn verifies(&self, text: &[u8], signature: &[u8]) -> bool {
+        match self {
+            Self::Hmac(key) => hmac::verify(key, text, signature).is_ok(),
+            Self::Ed25519(public) => UnparsedPublicKey::new(&ED25519, public).verify(text, signature).is_ok(),
+        }
+    }
+}
+
+/// How a secret may have been turned into a key other than as the contract says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyUse {
+    /// All of it, as text.
+    WholeText,
+    /// What follows the prefix, as text.
+    TextWithoutPrefix,
+    /// What follows the prefix, decoded from base64.
+    Decoded,
+    /// Decoded from hex.
+    FromHex,
+    /// With a newline at its end.
+    WithNewline,
+    /// Without the spaces around it.
+    Trimmed,
+}
+
+impl KeyUse {
+    /// The likeliest first.
+    pub const ALL: [Self; 6] = [
+        Self::Trimmed,
+        Self::WholeText,
+        Self::Decoded,
+        Self::TextWithoutPrefix,
+        Self::FromHex,
+        Self::WithNewline,
+    ];
+}
+
+/// The keys that the contract makes of the secrets.
+pub(super) fn usable(rule: &SecretRule, secrets: &[String]) -> Result<Vec<VerifyingKey>, Mismatch> {
+    if secrets.is_empty() {
+        return Err(Mismatch::NoSecret);
+    }
+    secrets.iter().map(|secret| key(rule, secret).map_err(Mismatch::UnusableSecret)).collect()
+}
+
+fn key(rule: &SecretRule, secret: &str) -> Result<VerifyingKey, String> {
+    if rule.ed25519_prefix.is_some()
+        && let Some(encoded) = secret.strip_prefix(PUBLIC_PREFIX)
+    {
+        let bytes = BASE64_STANDARD.decode(encoded).ok().filter(|bytes| bytes.len() == 32);
+        let message = || format!("must be \"{PUBLIC_PREFIX}\" and base64 of the 32 bytes of a public key");
+        return bytes.map(VerifyingKey::Ed25519).ok_or_else(message);
+    }
+    match &key_bytes(rule, secret)? {
+        KeyBytes::Hmac(bytes) => Ok(VerifyingKey::hmac(bytes)),
+        KeyBytes::Ed25519(bytes) => {
+            let seed = bytes.get(..32).unwrap_or_default();
+            let pair = Ed25519KeyPair::from_seed_unchecked(seed).map_err(|_| "is not an ed25519 key")?;
+            Ok(VerifyingKey::Ed25519(pair.public_key().as_ref().to_vec()))
+        }
+    }
+}
+
+/// The key that this use makes of a secret, where it differs from what the contract makes of it.
+pub(super) fn misused(rule: &SecretRule, secret: &str, by: KeyUse) -> Option<VerifyingKey> {
+    let trimmed = secret.trim();
+    let bare = trimmed.strip_prefix("whsec_").or_else(|| trimmed.strip_prefix(rule.prefix.as_str()));
+    let bare = bare.unwrap_or(trimmed);
+    match by {
+        KeyUse::WholeText if rule.key == KeyForm::Base64 => Some(VerifyingKey::hmac(trimmed.as_bytes())),
+        KeyUse::WholeText => None,
+        KeyUse::TextWithoutPrefix => (bare != trimmed).then(|| VerifyingKey::hmac(bare.as_bytes())),
+        KeyUse::Decoded => {
+            let is_new = rule.key == KeyForm::Text || key(rule, secret).is_err();
+            let padded = format!(
+                "{}{}",
+                bare.trim_end_matches('='),
+                &"==="[..(4 - bare.trim_end_matches('=').len() % 4) % 4]
+            );
+            let bytes = BASE64_STANDARD.decode(padded.replace('-', "+").replace('_', "/")).ok();
+            bytes.filter(|_| is_new).map(|bytes| VerifyingKey::hmac(&bytes))
+        }
+        KeyUse::FromHex => {
+            let bytes = super::decode(crate::domain::contract::Encoding::Hex, &bare.to_lowercase())?;
+            (!bytes.is_empty()).then(|| VerifyingKey::hmac(&bytes))
+        }
+        KeyUse::WithNewline => Some(VerifyingKey::hmac(format!("{trimmed}\n").as_bytes())),
+        KeyUse::Trimmed => (trimmed != secret).then(|| key(rule, trimmed).ok()).flatten(),
+    }
+}

@@ -1,0 +1,220 @@
+//! Other spellings of a body that mean the same: what it may have been before somebody parsed it and wrote it again. Numbers
+//! stay as they stand.
+
+use crate::domain::json;
+use std::fmt;
+
+/// Larger bodies are tried in fewer spellings, and beyond the second in hardly any: each is a copy.
+const EVERY_SPELLING_BYTES_MAX: usize = 256 * 1024;
+const JSON_SPELLINGS_BYTES_MAX: usize = 1024 * 1024;
+
+/// Where the spaces are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spacing {
+    Compact,
+    /// After every comma and colon, as Python's `json.dumps` does it.
+    Spaced,
+    /// The outermost object compact, all within it spaced: an envelope around data that a Python program published.
+    SpacedWithin,
+    /// On lines of their own, with so many spaces.
+    Indented(usize),
+    Tabs,
+}
+
+/// Which characters are escaped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Escapes {
+    AsGiven,
+    /// Only where it must be.
+    Few,
+    /// Whatever is not ASCII, as Python does it.
+    Ascii,
+    /// Whatever is not ASCII, and slashes, as PHP does it.
+    AsciiAndSlashes,
+    /// What HTML would mind, as Go does it.
+    Html,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spelling {
+    WithoutNewline,
+    WithNewline,
+    WithoutBom,
+    WithBom,
+    LineFeeds,
+    CarriageReturns,
+    Json { spacing: Spacing, escapes: Escapes, is_sorted: bool },
+}
+
+impl fmt::Display for Spelling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::Json { spacing, escapes, is_sorted } = self else {
+            return f.write_str(match self {
+                Self::WithoutNewline => "without the line break at its end",
+                Self::WithNewline => "with a line break at its end",
+                Self::WithoutBom => "without the byte order mark at its beginning",
+                Self::WithBom => "with a byte order mark at its beginning",
+                Self::LineFeeds => "with line feeds alone (LF)",
+                Self::CarriageReturns | Self::Json { .. } => {
+                    "with carriage returns before its line feeds (CRLF)"
+                }
+            });
+        };
+        match spacing {
+            Spacing::Compact => f.write_str("as compact JSON")?,
+            Spacing::Spaced => f.write_str("as JSON with a space after every comma and colon")?,
+            Spacing::SpacedWithin => {
+                f.write_str("as compact JSON around data that has a space after every comma and colon")?;
+            }
+            Spacing::Indented(by) => write!(f, "as JSON on several lines, indented by {by} spaces")?,
+            Spacing::Tabs => f.write_str("as JSON on several lines, indented by tabs")?,
+        }
+        if *is_sorted {
+            f.write_str(", with sorted keys")?;
+        }
+        f.write_str(match escapes {
+            Escapes::AsGiven => "",
+            Escapes::Few => ", with characters that are not ASCII written out",
+            Escapes::Ascii => ", with characters that are not ASCII escaped",
+            Escapes::AsciiAndSlashes => ", with slashes and characters that are not ASCII escaped",
+            Escapes::Html => ", with <, > and & escaped",
+        })
+    }
+}
+
+/// Every other spelling that differs from the body and from the ones before.
+pub(super) fn spellings(body: &[u8]) -> Vec<(Spelling, Vec<u8>)> {
+    const BOM: &[u8] = b"\xef\xbb\xbf";
+    let mut found: Vec<(Spelling, Vec<u8>)> = Vec::new();
+    let mut add = |spelling, bytes: Vec<u8>| {
+        if bytes != body && !found.iter().any(|(_, known)| *known == bytes) {
+            found.push((spelling, bytes));
+        }
+    };
+    add(
+        Spelling::WithoutNewline,
+        body.strip_suffix(b"\n").map_or(body, |b| b.strip_suffix(b"\r").unwrap_or(b)).to_vec(),
+    );
+    add(Spelling::WithNewline, [body, b"\n"].concat());
+    add(Spelling::WithoutBom, body.strip_prefix(BOM).unwrap_or(body).to_vec());
+    add(Spelling::WithBom, [BOM, body].concat());
+    let Ok(text) = std::str::from_utf8(body.strip_prefix(BOM).unwrap_or(body)) else { return found };
+    let unix = text.replace("\r\n", "\n");
+    add(Spelling::CarriageReturns, unix.replace('\n', "\r\n").into_bytes());
+    add(Spelling::LineFeeds, unix.into_bytes());
+    let is_json = || serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok();
+    if text.len() > JSON_SPELLINGS_BYTES_MAX || !is_json() {
+        return found;
+    }
+    let mut sorted = Vec::new();
+    let sorted =
+        json::write_sorted(&mut sorted, text.as_bytes()).and_then(|()| String::from_utf8(sorted).ok());
+    let every = [Escapes::AsGiven, Escapes::Few, Escapes::Ascii, Escapes::AsciiAndSlashes, Escapes::Html];
+    let escapes = if text.len() <= EVERY_SPELLING_BYTES_MAX { &every[..] } else { &every[..1] };
+    let spacings = [
+        Spacing::Compact,
+        Spacing::SpacedWithin,
+        Spacing::Spaced,
+        Spacing::Indented(2),
+        Spacing::Indented(4),
+        Spacing::Tabs,
+    ];
+    for (is_sorted, text) in [(false, Some(text)), (true, sorted.as_deref())] {
+        for (spacing, escapes) in spacings.iter().flat_map(|s| escapes.iter().map(move |e| (*s, *e))) {
+            let Some(text) = text else { continue };
+            add(Spelling::Json { spacing, escapes, is_sorted }, write(text, spacing, escapes));
+        }
+    }
+    found
+}
+
+/// JSON on several lines, for people; `None` if it is none.
+pub fn indented(text: &str) -> Option<String> {
+    serde_json::from_str::<serde::de::IgnoredAny>(text).ok()?;
+    String::from_utf8(write(text, Spacing::Indented(2), Escapes::AsGiven)).ok()
+}
+
+/// JSON that is known to be valid, written again.
+fn write(text: &str, spacing: Spacing, escapes: Escapes) -> Vec<u8> {
+    let (bytes, mut out, mut depth, mut at) =
+        (text.as_bytes(), Vec::with_capacity(text.len() * 2), 0usize, 0);
+    while let Some(&byte) = bytes.get(at) {
+        at += 1;
+        match byte {
+            b'"' => {
+                let end = at + json::string_length(&bytes[at..]);
+                write_string(&mut out, &text[at - 1..(end + 1).min(text.len())], escapes);
+                at = end + 1;
+            }
+            b'{' | b'[' => {
+                out.push(byte);
+                let next = bytes[at..].iter().find(|byte| !byte.is_ascii_whitespace());
+                if next.is_some_and(|next| matches!(next, b'}' | b']')) {
+                    depth += 1;
+                    continue;
+                }
+                depth += 1;
+                line(&mut out, spacing, depth);
+            }
+            b'}' | b']' => {
+                depth = depth.saturating_sub(1);
+                if !matches!(out.last(), Some(b'{' | b'[')) {
+                    line(&mut out, spacing, depth);
+                }
+                out.push(byte);
+            }
+            b',' | b':' => {
+                out.push(byte);
+                match spacing {
+                    Spacing::SpacedWithin if depth > 1 => out.push(b' '),
+                    Spacing::Indented(_) | Spacing::Tabs if byte == b',' => line(&mut out, spacing, depth),
+                    Spacing::Spaced | Spacing::Indented(_) | Spacing::Tabs => out.push(b' '),
+                    Spacing::Compact | Spacing::SpacedWithin => {}
+                }
+            }
+            space if space.is_ascii_whitespace() => {}
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+fn line(out: &mut Vec<u8>, spacing: Spacing, depth: usize) {
+    match spacing {
+        Spacing::Indented(by) => {
+            out.push(b'\n');
+            out.extend(std::iter::repeat_n(b' ', by * depth));
+        }
+        Spacing::Tabs => {
+            out.push(b'\n');
+            out.extend(std::iter::repeat_n(b'\t', depth));
+        }
+        Spacing::Compact | Spacing::Spaced | Spacing::SpacedWithin => {}
+    }
+}
+
+/// `raw` has its quotes. A string that holds half a character stays as it is.
+fn write_string(out: &mut Vec<u8>, raw: &str, escapes: Escapes) {
+    let read = if escapes == Escapes::AsGiven { None } else { serde_json::from_str::<String>(raw).ok() };
+    let Some(text) = read else { return out.extend_from_slice(raw.as_bytes()) };
+    let from = out.len();
+    match escapes {
+        Escapes::AsGiven | Escapes::Few | Escapes::Html => json::write_string(out, &text),
+        Escapes::Ascii | Escapes::AsciiAndSlashes => json::write_ascii_string(out, &text),
+    }
+    let replaced: &[(char, &str)] = match escapes {
+        Escapes::AsciiAndSlashes => &[('/', "\\/")],
+        Escapes::Html => &[
+            ('<', "\\u003c"),
+            ('>', "\\u003e"),
+            ('&', "\\u0026"),
+            ('\u{2028}', "\\u2028"),
+            ('\u{2029}', "\\u2029"),
+        ],
+        Escapes::AsGiven | Escapes::Few | Escapes::Ascii => return,
+    };
+    let written = String::from_utf8_lossy(&out[from..]).into_owned();
+    let written = replaced.iter().fold(written, |text, (from, to)| text.replace(*from, to));
+    out.truncate(from);
+    out.extend_from_slice(written.as_bytes());
+}

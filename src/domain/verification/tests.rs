@@ -1,0 +1,295 @@
+//! Genuine requests of every contract, and each explanation for those that are not.
+
+use super::{keys::KeyUse, spelling::*, *};
+use crate::domain::{
+    body::EventParts,
+    contract::fixtures,
+    id::{AttemptId, DeliveryId, EventId},
+    request::{RequestParts, headers},
+    secret::Secret,
+    signer::Signer,
+};
+use serde_json::Value;
+
+const NOW: Timestamp = Timestamp::from_millis(1_794_735_000_123);
+const TOLERANCE: Duration = Duration::from_mins(5);
+const SECRET: &str = "whsec_AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=";
+const BODY: &str = r#"{"id":"evt_1","type":"payment.created","timestamp":"2026-11-15T09:30:00.000Z","data":{"b": "é/<", "a": [1.0, {}]}}"#;
+
+type Headers = Vec<(String, String)>;
+
+/// What the engine would send, signed with this secret.
+fn signed(contract: &Contract, secret: &str, body: &[u8]) -> Headers {
+    let secret = Secret { text: secret.into(), valid_from: Timestamp::from_millis(0), valid_until: None };
+    let signer = Signer::prepare(contract, &[secret]).unwrap();
+    let event = EventParts {
+        public_id: "evt_1",
+        own_id: EventId::from_i64(1),
+        event_type: "payment.created",
+        created_at: NOW,
+        data: b"{}",
+        app_uid: "a",
+        livemode: true,
+        payload_version: "1",
+    };
+    let attempt = AttemptId { delivery: DeliveryId::from_i64(3), position: 1 };
+    let request =
+        RequestParts { event: &event, root: DeliveryId::from_i64(3), attempt, number: 1, now: NOW, body };
+    let made = headers(contract, &signer, &request).unwrap();
+    made.into_iter().map(|(name, value)| (name.into_owned(), value)).collect()
+}
+
+fn judged(
+    contract: &Contract,
+    secrets: &[&str],
+    headers: &Headers,
+    body: &[u8],
+) -> Result<Genuine, (Mismatch, Vec<Clue>)> {
+    let secrets: Vec<String> = secrets.iter().map(|secret| (*secret).to_owned()).collect();
+    let terms = Terms { contract, secrets: &secrets, now: NOW, tolerance: TOLERANCE };
+    let received = Received { headers, body };
+    verify(&terms, &received).map_err(|mismatch| {
+        let found = clues(&terms, &received, &mismatch, &fixtures::all());
+        (mismatch, found)
+    })
+}
+
+/// The clues of a request that was signed for `sent` and came as `came`.
+fn changed(sent: &str, came: &str) -> Vec<Clue> {
+    let headers = signed(&fixtures::standard(), SECRET, sent.as_bytes());
+    let (mismatch, clues) = judged(&fixtures::standard(), &[SECRET], &headers, came.as_bytes()).unwrap_err();
+    assert_eq!(mismatch, Mismatch::WrongSignature);
+    clues
+}
+
+fn set(headers: &mut Headers, name: &str, change: impl Fn(&str) -> String) {
+    for (_, value) in headers.iter_mut().filter(|(known, _)| known == name) {
+        *value = change(value);
+    }
+}
+
+#[test]
+fn what_the_engine_signs_is_genuine_under_every_contract_and_no_other_body_is() {
+    for contract in fixtures::all() {
+        let headers = signed(&contract, SECRET, BODY.as_bytes());
+        let genuine = judged(
+            &contract,
+            &["whsec_AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI=", SECRET],
+            &headers,
+            BODY.as_bytes(),
+        );
+        let at = (contract.name != "orientedos").then(|| NOW.as_seconds());
+        assert_eq!(genuine, Ok(Genuine { signed_at: at }), "{}", contract.name);
+        let other = BODY.replace("payment", "refund");
+        let (mismatch, clues) = judged(&contract, &[SECRET], &headers, other.as_bytes()).unwrap_err();
+        assert_eq!(mismatch, Mismatch::WrongSignature, "{}", contract.name);
+        assert!(matches!(clues.last(), Some(Clue::SecretOrBody { signatures: 1 })), "{clues:?}");
+    }
+}
+
+#[test]
+fn a_body_that_was_parsed_and_written_again_is_recognised_by_its_old_spelling() {
+    let json = |spacing, escapes, is_sorted| vec![Clue::Body(Spelling::Json { spacing, escapes, is_sorted })];
+    let value: Value = serde_json::from_str(BODY).unwrap();
+    let compact = value.to_string();
+    // What Node makes of it: an envelope around data that a Python program published.
+    assert_eq!(changed(BODY, &compact), json(Spacing::SpacedWithin, Escapes::AsGiven, false));
+    let pretty = serde_json::to_string_pretty(&value).unwrap();
+    assert_eq!(changed(&compact, &pretty), json(Spacing::Compact, Escapes::AsGiven, false));
+    assert_eq!(changed(&pretty, &compact), json(Spacing::Indented(2), Escapes::AsGiven, false));
+    let ascii = compact.replace('é', "\\u00e9");
+    assert_eq!(changed(&ascii, &compact), json(Spacing::Compact, Escapes::Ascii, false));
+    assert_eq!(changed(&compact, &ascii), json(Spacing::Compact, Escapes::Few, false));
+    let php = ascii.replace('/', "\\/");
+    assert_eq!(changed(&php, &compact), json(Spacing::Compact, Escapes::AsciiAndSlashes, false));
+    assert_eq!(
+        changed(&compact.replace('<', "\\u003c"), &compact),
+        json(Spacing::Compact, Escapes::Html, false)
+    );
+    let sorted = r#"{"data":{"a":[1.0,{}],"b":"é/<"},"id":"evt_1","type":"t"}"#;
+    let unsorted = r#"{"id": "evt_1", "type": "t", "data": {"b": "é/<", "a": [1.0, {}]}}"#;
+    assert_eq!(changed(sorted, unsorted), json(Spacing::Compact, Escapes::Few, true));
+    let tabs = "{\n\t\"a\": [\n\t\t1,\n\t\t2\n\t],\n\t\"b\": {}\n}";
+    assert_eq!(changed(tabs, r#"{"a":[1,2],"b":{}}"#), json(Spacing::Tabs, Escapes::AsGiven, false));
+}
+
+#[test]
+fn line_breaks_and_marks_that_came_or_went_are_named() {
+    let two_lines = "{\n}";
+    for (sent, came, spelling) in [
+        (BODY.to_owned(), format!("{BODY}\n"), Spelling::WithoutNewline),
+        (BODY.to_owned(), format!("{BODY}\r\n"), Spelling::WithoutNewline),
+        (format!("{BODY}\n"), BODY.to_owned(), Spelling::WithNewline),
+        (BODY.to_owned(), format!("\u{feff}{BODY}"), Spelling::WithoutBom),
+        (format!("\u{feff}{BODY}"), BODY.to_owned(), Spelling::WithBom),
+        (two_lines.replace('\n', "\r\n"), two_lines.to_owned(), Spelling::CarriageReturns),
+        (two_lines.to_owned(), two_lines.replace('\n', "\r\n"), Spelling::LineFeeds),
+    ] {
+        assert_eq!(changed(&sent, &came), [Clue::Body(spelling)], "{came:?}");
+    }
+}
+
+#[test]
+fn a_body_that_cannot_be_the_original_is_told_even_if_the_original_is_lost() {
+    let number = BODY.replace("1.0", "1.00");
+    let value: Value = serde_json::from_str(&number).unwrap();
+    let spaced = value.to_string().replace("\"id\":", "\"id\": ");
+    let clues = changed(&number, &spaced);
+    assert!(matches!(clues[..], [Clue::Rewritten(_), Clue::SecretOrBody { .. }]), "{clues:?}");
+    let reordered = r#"{"type":"t","id":"evt_1","timestamp":"t","data":7}"#;
+    assert!(matches!(changed(BODY, reordered)[..], [Clue::Rewritten(why), _] if why.contains("order")));
+    assert!(matches!(changed(BODY, "")[..], [Clue::EmptyBody, _]));
+    assert!(matches!(changed(BODY, "hello")[..], [Clue::Rewritten(_), _]));
+}
+
+#[test]
+fn a_stale_clock_is_told_with_its_direction_and_by_how_much() {
+    let contract = fixtures::standard();
+    let headers = signed(&contract, SECRET, b"{}");
+    let secrets = [SECRET.to_owned()];
+    let at = |ms: i64| {
+        let now = Timestamp::from_millis(NOW.as_millis() + ms);
+        let terms = Terms { contract: &contract, secrets: &secrets, now, tolerance: TOLERANCE };
+        verify(&terms, &Received { headers: &headers, body: b"{}" })
+    };
+    assert!(at(300_000).is_ok() && at(-300_000).is_ok());
+    let old = at(301_000).unwrap_err();
+    assert_eq!(old, Mismatch::TooOld { by: Duration::from_secs(301), tolerance: TOLERANCE });
+    assert!(old.to_string().starts_with("the signature is right, but it was made 5 min 1 s ago"), "{old}");
+    let new = at(-7_300_000).unwrap_err();
+    assert!(new.to_string().contains("2 h 1 min in the future"), "{new}");
+    let (mismatch, clues) = judged(&contract, &[SECRET], &headers, b"{} ").unwrap_err();
+    assert_eq!((mismatch, clues.len()), (Mismatch::WrongSignature, 1), "not stale: wrong");
+}
+
+#[test]
+fn a_secret_that_is_used_otherwise_is_recognised() {
+    let (standard, sendnomi) = (fixtures::standard(), fixtures::sendnomi());
+    // Whoever signs with the text of a secret that should be decoded does what another contract does.
+    let headers = signed(&sendnomi, SECRET, b"{}");
+    let (_, clues) = judged(&standard, &[SECRET], &headers, b"{}").unwrap_err();
+    assert_eq!(clues, [Clue::Key(KeyUse::WholeText), Clue::OtherContract("sendnomi".into())]);
+    let headers = signed(&standard, SECRET, b"{}");
+    let (_, clues) = judged(&sendnomi, &[SECRET], &headers, b"{}").unwrap_err();
+    assert_eq!(clues, [Clue::Key(KeyUse::Decoded), Clue::OtherContract("standard".into())]);
+    let headers = signed(&standard, SECRET, b"{}");
+    let (mismatch, clues) = judged(&standard, &[&format!("{SECRET}\n")], &headers, b"{}").unwrap_err();
+    assert!(matches!(mismatch, Mismatch::UnusableSecret(_)), "{mismatch}");
+    assert!(!mismatch.to_string().contains("AQEB"), "{mismatch}");
+    assert_eq!(clues, [Clue::Key(KeyUse::Trimmed)]);
+    let zerofee = fixtures::zerofee();
+    let bare = SECRET.trim_start_matches("whsec_");
+    let headers = signed(&zerofee, bare, b"{}");
+    let (_, clues) = judged(&zerofee, &[SECRET], &headers, b"{}").unwrap_err();
+    assert_eq!(clues, [Clue::Key(KeyUse::TextWithoutPrefix)]);
+}
+
+#[test]
+fn a_signature_of_another_text_or_in_another_spelling_is_recognised() {
+    let (standard, orientedos) = (fixtures::standard(), fixtures::orientedos());
+    let key = aws_lc_rs::hmac::Key::new(aws_lc_rs::hmac::HMAC_SHA256, &[1; 32]);
+    let mac = |text: &str| aws_lc_rs::hmac::sign(&key, text.as_bytes()).as_ref().to_vec();
+    let of = |signature: String| {
+        let mut headers = signed(&standard, SECRET, b"{}");
+        set(&mut headers, "webhook-signature", |_| signature.clone());
+        judged(&standard, &[SECRET], &headers, b"{}").unwrap_err().1
+    };
+    let t = NOW.as_seconds();
+    for (text, signed) in [("{}".to_owned(), "{body}"), (format!("{t}.{{}}"), "{t}.{body}")] {
+        let clues = of(format!("v1,{}", BASE64_STANDARD.encode(mac(&text))));
+        assert_eq!(clues, [Clue::SignedText { signed, contract: "{id}.{t}.{body}".into() }]);
+    }
+    let right = mac(&format!("evt_1.{t}.{{}}"));
+    let hex = right.iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
+    assert_eq!(of(format!("v1,{hex}")), [Clue::Encoding { found: "hex", contract: "base64" }]);
+    let unpadded = BASE64_STANDARD.encode(&right).trim_end_matches('=').to_owned();
+    assert_eq!(
+        of(format!("v1,{unpadded}")),
+        [Clue::Encoding { found: "base64 without its padding", contract: "base64" }]
+    );
+    for bare in [hex.clone(), BASE64_STANDARD.encode(&right), format!("v1={hex}")] {
+        assert_eq!(of(bare), [Clue::BareSignature { contract: "v1,{signature}".into() }]);
+    }
+    let mut headers = signed(&orientedos, SECRET, b"{}");
+    set(&mut headers, "x-orientedos-signature", |value| value.to_uppercase().replace("SHA256=", "sha256="));
+    let (_, clues) = judged(&orientedos, &[SECRET], &headers, b"{}").unwrap_err();
+    assert_eq!(clues, [Clue::Encoding { found: "hex in capitals", contract: "hex" }]);
+}
+
+#[test]
+fn missing_empty_and_foreign_headers_are_named() {
+    let (standard, zerofee) = (fixtures::standard(), fixtures::zerofee());
+    let headers = signed(&zerofee, SECRET, b"{}");
+    let (mismatch, clues) = judged(&standard, &[SECRET], &headers, b"{}").unwrap_err();
+    assert_eq!(mismatch, Mismatch::MissingHeader("webhook-signature".into()));
+    assert_eq!(clues, [Clue::OtherContract("zerofee".into())], "with the same secret it is that");
+    let (_, clues) =
+        judged(&standard, &["whsec_AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI="], &headers, b"{}")
+            .unwrap_err();
+    let other = Clue::OtherHeader { header: "x-zerofee-signature".into(), contract: "zerofee".into() };
+    assert_eq!(clues, [other]);
+    for name in ["webhook-id", "webhook-timestamp", "webhook-signature"] {
+        let mut headers = signed(&standard, SECRET, b"{}");
+        set(&mut headers, name, |_| String::new());
+        let (mismatch, _) = judged(&standard, &[SECRET], &headers, b"{}").unwrap_err();
+        assert_eq!(mismatch, Mismatch::MissingHeader(name.into()));
+        let mut headers = signed(&standard, SECRET, b"{}");
+        headers.push((name.to_uppercase(), "x".into()));
+        let (mismatch, _) = judged(&standard, &[SECRET], &headers, b"{}").unwrap_err();
+        assert_eq!(mismatch, Mismatch::RepeatedHeader(name.into()));
+    }
+    assert_eq!(judged(&standard, &[], &headers, b"{}").unwrap_err().0, Mismatch::NoSecret);
+}
+
+/// The cases that every receiver kit is held to.
+#[test]
+fn the_cases_of_the_receiver_kits_come_out_as_they_do_there() {
+    let vectors: Value = serde_json::from_str(include_str!("../../../receivers/vectors.json")).unwrap();
+    let contracts = fixtures::all();
+    let texts = |value: &Value| -> Vec<String> {
+        value.as_array().unwrap().iter().map(|text| text.as_str().unwrap().to_owned()).collect()
+    };
+    let (mut seen, mut otherwise) = (0, Vec::new());
+    for case in vectors["cases"].as_array().unwrap().iter().filter(|case| case["brand"].is_null()) {
+        let contract = contracts.iter().find(|contract| case["contract"] == contract.name).unwrap();
+        let headers: Headers = case["headers"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|pair| (pair[0].as_str().unwrap().into(), pair[1].as_str().unwrap().into()))
+            .collect();
+        let body = BASE64_STANDARD.decode(case["body"].as_str().unwrap()).unwrap();
+        let secrets = texts(&case["secrets"]);
+        let terms = Terms {
+            contract,
+            secrets: &secrets,
+            now: Timestamp::from_millis(case["now"].as_i64().unwrap() * 1000),
+            tolerance: Duration::from_secs(case["tolerance"].as_u64().unwrap()),
+        };
+        let received = Received { headers: &headers, body: &body };
+        let verified = verify(&terms, &received);
+        let expected = match case["expect"].as_str().unwrap() {
+            "ok" => "",
+            // The sender's private key is no mistake here: whoever runs the sender has it.
+            "misconfigured" => "unusable_secret no_secret no_usable_signature",
+            "timestamp_too_old" => "too_old",
+            "timestamp_too_new" => "too_new",
+            "signature_mismatch" => "wrong_signature",
+            "missing_header" => "missing_header",
+            "repeated_header" => "repeated_header",
+            _ => "malformed_header no_usable_signature",
+        };
+        let code = verified.as_ref().err().map_or("", Mismatch::code);
+        let fits =
+            if expected.is_empty() { code.is_empty() } else { expected.split(' ').any(|one| one == code) };
+        if !fits {
+            otherwise.push(format!("{}: {verified:?}, where the kits say {}", case["name"], case["expect"]));
+        }
+        if let Err(mismatch) = &verified {
+            clues(&terms, &received, mismatch, &contracts);
+        }
+        seen += 1;
+    }
+    assert!(otherwise.is_empty(), "{}", otherwise.join("\n"));
+    assert!(seen > 350, "{seen}");
+}

@@ -1,0 +1,102 @@
+//! Importing event types: a whole list of them, all or none, and every type that is wrong is told by its place.
+
+use super::{
+    Caller, Error, Service,
+    event_types::{Draft, Ready},
+};
+use crate::domain::{event_type::EventTypeDocument, field::FieldError};
+use std::collections::HashMap;
+
+/// One type of an import, or what is wrong with how it was written.
+pub type GivenType = Result<(String, EventTypeDocument), FieldError>;
+
+/// What an import did, or would do: the names, in the order they were given.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Imported {
+    pub added: Vec<String>,
+    /// With the fields that differ.
+    pub changed: Vec<(String, Vec<String>)>,
+    pub unchanged: Vec<String>,
+}
+
+impl Service {
+    /// Asked before a list is read, which may be long.
+    pub fn must_be_operator(&self, caller: Caller) -> Result<(), Error> {
+        Self::must_be_admin(caller)
+    }
+
+    /// Adds the types that are not there and replaces those that differ; leaves every other type alone. With `is_rehearsal`
+    /// nothing is stored, and everything is checked all the same.
+    pub async fn import_event_types(
+        &self,
+        caller: Caller,
+        given: Vec<GivenType>,
+        is_rehearsal: bool,
+    ) -> Result<Imported, Error> {
+        Self::must_be_admin(caller)?;
+        let _turn = self.catalogue_turn.lock().await;
+        let mut imported = Imported::default();
+        let (mut drafts, mut places, mut problems) = (Vec::new(), Vec::new(), Vec::new());
+        let mut seen = HashMap::new();
+        for (place, one) in given.into_iter().enumerate() {
+            let read = one.and_then(|(name, document)| match seen.insert(name.clone(), place) {
+                None => Ok(self.draft(name, document)),
+                Some(earlier) => {
+                    Err(FieldError::new("name", format!("is the name of event_types[{earlier}] too")))
+                }
+            });
+            match read {
+                Ok(draft) if is_known(&draft) => imported.unchanged.push(draft.record.name),
+                Ok(draft) => {
+                    drafts.push(draft);
+                    places.push(place);
+                }
+                Err(error) => problems.push((place, error)),
+            }
+        }
+        self.must_hold_more(drafts.iter().filter(|draft| draft.known.is_none()).count())?;
+        let ready = self.compiled(caller, drafts, &places, problems).await?;
+        for one in &ready {
+            let name = one.event_type.record.name.clone();
+            match &one.known {
+                None => imported.added.push(name),
+                Some(known) => imported.changed.push((name, one.changed(known))),
+            }
+        }
+        if !is_rehearsal && !ready.is_empty() {
+            self.store(caller, ready).await?;
+        }
+        Ok(imported)
+    }
+
+    /// All of them, or every problem that was found, in order.
+    async fn compiled(
+        &self,
+        caller: Caller,
+        drafts: Vec<Draft>,
+        places: &[usize],
+        mut problems: Vec<(usize, FieldError)>,
+    ) -> Result<Vec<Ready>, Error> {
+        let mut ready = Vec::with_capacity(drafts.len());
+        for (compiled, place) in self.compile(caller, drafts).await?.into_iter().zip(places) {
+            match compiled {
+                Ok(one) => ready.push(one),
+                Err(error) => problems.push((*place, error)),
+            }
+        }
+        if problems.is_empty() {
+            return Ok(ready);
+        }
+        problems.sort_by_key(|(place, _)| *place);
+        let placed = |(place, error): (usize, FieldError)| {
+            let dot = if error.field.is_empty() { "" } else { "." };
+            FieldError { field: format!("event_types[{place}]{dot}{}", error.field), ..error }
+        };
+        Err(Error::Fields(problems.into_iter().map(placed).collect()))
+    }
+}
+
+fn is_known(draft: &Draft) -> bool {
+    let known = draft.known.as_ref();
+    known.is_some_and(|known| known.record.document.says_the_same_as(&draft.record.document))
+}

@@ -1,0 +1,164 @@
+//! What the operator's rules say of an event before it is taken, and of a subscription.
+//!
+//! A type without rules costs a look-up. Where a schema is enforced, little data is checked at once, for a moment; what is
+//! larger or takes longer goes to a thread apart, one at a time for each app.
+
+use super::Publish;
+use crate::{
+    domain::{
+        event_type::{Catalogue, EventType, RuleBroken},
+        id::AppId,
+        subscription::check_event_type,
+    },
+    service::{Error, Service},
+};
+use bytes::Bytes;
+use std::{sync::Arc, time::Duration};
+use tokio::time::Instant;
+
+/// Data of one request that is checked at once, and for how long: as much as the rest of a publish takes.
+const AT_ONCE_BYTES_MAX: usize = 16 * 1024;
+const AT_ONCE_WITHIN: Duration = Duration::from_millis(1);
+/// What one event may take, and all of a batch: less than whoever published waits.
+const EVENT_WITHIN: Duration = Duration::from_secs(1);
+const ALL_WITHIN: Duration = Duration::from_secs(8);
+/// For so many unknown types of a batch the nearest known one is looked for.
+const HINTS_MAX: usize = 8;
+
+/// An event whose data must fit its type's schema.
+struct Check {
+    /// In the batch.
+    place: usize,
+    event_type: Arc<EventType>,
+    data: Bytes,
+}
+
+impl Check {
+    fn run(&self, until: Instant) -> Result<(), RuleBroken> {
+        self.event_type.admit(&self.data, move || Instant::now() < until)
+    }
+}
+
+impl Service {
+    pub(super) async fn must_keep_the_rules(&self, app: AppId, publish: &Publish<'_>) -> Result<(), Error> {
+        let ruling = self.ruling(&self.directory.catalogue(), publish.event_type, true);
+        match ruling {
+            Ok(None) => Ok(()),
+            Ok(Some(event_type)) => {
+                let check = Check { place: 0, event_type, data: publish.data.clone() };
+                let broken = self.check_all(app, vec![check]).await.pop();
+                broken.map_or(Ok(()), |(_, error)| Err(error))
+            }
+            Err(broken) => Err(of_event(broken)),
+        }
+    }
+
+    /// Which rule each event of a batch breaks, if any.
+    pub(super) async fn broken_rules(
+        &self,
+        app: AppId,
+        events: &[Result<Publish<'_>, Error>],
+    ) -> Vec<Option<Error>> {
+        let mut broken: Vec<Option<Error>> = vec![None; events.len()];
+        let (mut checks, mut hints) = (Vec::new(), 0);
+        {
+            let catalogue = self.directory.catalogue();
+            for (place, publish) in events.iter().enumerate() {
+                let Ok(publish) = publish else { continue };
+                match self.ruling(&catalogue, publish.event_type, hints < HINTS_MAX) {
+                    Ok(None) => {}
+                    Ok(Some(event_type)) => {
+                        checks.push(Check { place, event_type, data: publish.data.clone() });
+                    }
+                    Err(refused) => {
+                        hints += usize::from(matches!(refused, RuleBroken::Unknown { .. }));
+                        broken[place] = Some(of_event(refused));
+                    }
+                }
+            }
+        }
+        for (place, error) in self.check_all(app, checks).await {
+            broken[place] = Some(error);
+        }
+        broken
+    }
+
+    /// What the type alone says; the type, if data has to be looked at.
+    fn ruling(
+        &self,
+        catalogue: &Catalogue,
+        name: &str,
+        with_hint: bool,
+    ) -> Result<Option<Arc<EventType>>, RuleBroken> {
+        let Some(known) = catalogue.get(name) else {
+            if !self.limits.refuses_unknown_types {
+                return Ok(None);
+            }
+            let nearest = if with_hint { catalogue.nearest(name) } else { None };
+            return Err(RuleBroken::Unknown { name: name.to_owned(), nearest: nearest.map(str::to_owned) });
+        };
+        known.must_not_be_archived()?;
+        Ok(known.is_enforced().then(|| known.clone()))
+    }
+
+    /// Those that must not be taken, and why.
+    async fn check_all(&self, app: AppId, checks: Vec<Check>) -> Vec<(usize, Error)> {
+        let mut errors = Vec::new();
+        let mut left = checks;
+        if left.iter().map(|check| check.data.len()).sum::<usize>() <= AT_ONCE_BYTES_MAX {
+            let until = Instant::now() + AT_ONCE_WITHIN;
+            left.retain(|check| match check.run(until) {
+                Ok(()) => false,
+                Err(RuleBroken::OutOfTime { .. }) => true,
+                Err(broken) => {
+                    errors.push((check.place, of_event(broken)));
+                    false
+                }
+            });
+        }
+        if left.is_empty() {
+            return errors;
+        }
+        let places: Vec<usize> = left.iter().map(|check| check.place).collect();
+        let work = move || left.iter().map(within(Instant::now() + ALL_WITHIN)).collect::<Vec<_>>();
+        match self.rule_bench.run(Some(app), "data", work).await {
+            Ok(checked) => {
+                let checked = places.into_iter().zip(checked);
+                errors.extend(checked.filter_map(|(place, checked)| Some((place, checked.err()?))));
+            }
+            Err(error) => errors.extend(places.into_iter().map(|place| (place, error.clone()))),
+        }
+        errors
+    }
+
+    /// Where unknown types are refused, a name that nobody can publish is a slip; patterns may be ahead of the catalogue.
+    pub(in crate::service) fn must_be_known(&self, event_types: &[String]) -> Result<(), Error> {
+        let is_exact = |name: &str| !name.ends_with('*') && check_event_type(name).is_ok();
+        let catalogue = self.directory.catalogue();
+        for (place, name) in event_types.iter().enumerate().filter(|(_, name)| is_exact(name)) {
+            if let Err(broken @ RuleBroken::Unknown { .. }) = self.ruling(&catalogue, name, true) {
+                return Err(Error::AgainstRule { field: format!("event_types[{place}]"), broken });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Checks one after the other, each for a while; what is not begun when all time is over can be published again.
+fn within(all_until: Instant) -> impl FnMut(&Check) -> Result<(), Error> {
+    move |check| {
+        let begun = Instant::now();
+        if begun >= all_until {
+            return Err(Error::Overloaded);
+        }
+        check.run(all_until.min(begun + EVENT_WITHIN)).map_err(of_event)
+    }
+}
+
+fn of_event(broken: RuleBroken) -> Error {
+    let field = match broken {
+        RuleBroken::Unknown { .. } | RuleBroken::Archived { .. } => "type",
+        RuleBroken::Misfit { .. } | RuleBroken::OutOfTime { .. } => "data",
+    };
+    Error::AgainstRule { field: field.to_owned(), broken }
+}

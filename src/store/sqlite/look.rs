@@ -1,0 +1,104 @@
+//! A look at a store from outside, also while somebody uses it. Reads only: the file and its log stay as they are.
+
+use super::{
+    backup::with_suffix,
+    open::{self, OpenError},
+};
+use crate::domain::time::Timestamp;
+use rusqlite::{Connection, OpenFlags, OptionalExtension};
+use std::{fs, os::unix::fs::MetadataExt, path::Path};
+
+/// What there is to see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// With its log.
+    pub bytes: u64,
+    /// When the newest event was accepted.
+    pub newest_at: Option<Timestamp>,
+}
+
+/// `None` if there is no store yet. Refuses a file that is not ours, or that a newer version wrote.
+pub fn look(path: &Path) -> Result<Option<Look>, OpenError> {
+    let io = |error| OpenError::Io { path: path.to_owned(), error };
+    let log_bytes = fs::metadata(with_suffix(path, "-wal")).map_or(0, |log| log.len());
+    let bytes = match fs::metadata(path) {
+        Ok(metadata) => metadata.len() + log_bytes,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(io(error)),
+    };
+    let unreadable =
+        |error: rusqlite::Error| OpenError::NotAStore { path: path.to_owned(), detail: error.to_string() };
+    let connection = connection(path).map_err(unreadable)?;
+    if open::must_be_ours(&connection, path)? {
+        return Ok(Some(Look { bytes, newest_at: None }));
+    }
+    // Ids grow with time, so this is one step in the table.
+    let newest = connection
+        .query_row("SELECT accepted_at FROM events ORDER BY id DESC LIMIT 1", [], |row| row.get(0))
+        .optional();
+    Ok(Some(Look { bytes, newest_at: newest.map_err(unreadable)? }))
+}
+
+/// Without a log beside it, nothing can be in the making: then even the usual files beside a database are not made.
+fn connection(path: &Path) -> rusqlite::Result<Connection> {
+    if with_suffix(path, "-wal").exists() {
+        return open::open_reader(path);
+    }
+    let escaped = path.to_string_lossy().replace('%', "%25").replace('?', "%3f").replace('#', "%23");
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    Connection::open_with_flags(format!("file:{escaped}?immutable=1"), flags)
+}
+
+/// The process that uses the store, as far as this machine tells. Asks without taking the lock, so that nobody who starts
+/// meanwhile is turned away.
+pub fn user_of(path: &Path) -> Option<u32> {
+    let lock = fs::metadata(with_suffix(path, ".lock")).ok()?;
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    // 1: FLOCK  ADVISORY  WRITE 4711 fd:01:1234567 0 EOF
+    locks.lines().find_map(|line| {
+        let mut words = line.split_whitespace().skip(1);
+        let is_lock = words.next() == Some("FLOCK");
+        let process = words.nth(2)?.parse().ok()?;
+        let inode = words.next()?.rsplit(':').next()?.parse::<u64>().ok()?;
+        (is_lock && inode == lock.ino()).then_some(process)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_is_looked_at_whether_it_is_in_use_or_not_and_stays_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("50%? #1.db");
+        assert_eq!(look(&path).unwrap(), None);
+        let opened = open::open(&path).unwrap();
+        let in_use = look(&path).unwrap().unwrap();
+        assert_eq!((in_use.newest_at, user_of(&path)), (None, Some(std::process::id())));
+        opened
+            .connection
+            .execute(
+                "INSERT INTO events (id, app, type, created_at, accepted_at, skipped, data) VALUES (1, 1, 't', 5, 7, 1, x'')",
+                [],
+            )
+            .unwrap();
+        assert_eq!(look(&path).unwrap().unwrap().newest_at, Some(Timestamp::from_millis(7)));
+        drop(opened);
+        assert_eq!(user_of(&path), None);
+        let before = (fs::read(&path).unwrap(), fs::read_dir(folder.path()).unwrap().count());
+        assert_eq!(look(&path).unwrap().unwrap().newest_at, Some(Timestamp::from_millis(7)));
+        assert_eq!((fs::read(&path).unwrap(), fs::read_dir(folder.path()).unwrap().count()), before);
+    }
+
+    #[test]
+    fn another_program_s_file_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        Connection::open(&path).unwrap().execute_batch("CREATE TABLE t (a)").unwrap();
+        assert!(matches!(look(&path), Err(OpenError::NotAStore { .. })));
+        fs::write(&path, "no database at all, but long enough to be looked at").unwrap();
+        assert!(matches!(look(&path), Err(OpenError::NotAStore { .. })));
+    }
+}

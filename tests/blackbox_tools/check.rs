@@ -1,0 +1,120 @@
+//! `posthaste check`: what it finds before the first start, beside a running server, and when something is in the way. It
+//! leaves the store as it is.
+
+use crate::{
+    harness::Home,
+    said::{run, run_in, url},
+};
+use serde_json::{Value, json};
+use std::{collections::BTreeMap, fs, path::Path};
+
+/// The lines that are about this, with their grades.
+fn lines<'a>(found: &'a Value, name: &str) -> Vec<(&'a str, &'a str)> {
+    let all = found["checks"].as_array().unwrap().iter().filter(|line| line["name"] == name);
+    all.map(|line| (line["grade"].as_str().unwrap(), line["said"].as_str().unwrap())).collect()
+}
+
+#[track_caller]
+fn says(found: &Value, name: &str, grade: &str, words: &str) {
+    let lines = lines(found, name);
+    assert!(lines.iter().any(|(known, said)| *known == grade && said.contains(words)), "{words}: {found:#}");
+}
+
+/// Every file of a folder, byte for byte, but the index that whoever reads a log makes anew.
+fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let files = files.filter(|path| !path.to_string_lossy().ends_with("-shm"));
+    files.map(|path| (path.display().to_string(), fs::read(path).unwrap())).collect()
+}
+
+#[tokio::test]
+async fn before_the_first_start_it_says_what_is_bold_and_makes_nothing() {
+    let mut home = Home::new();
+    let found = run_in(&home, &["check", "--json"]).await.ended(0).json();
+    assert_eq!(found["ok"], true);
+    says(&found, "configuration", "warning", "https_only is false");
+    says(&found, "store", "ok", "is made at the first start");
+    says(&found, "store", "ok", "a flush took at most");
+    for (name, words) in
+        [("port", "is free"), ("clock", "it says 20"), ("names", "localhost is "), ("contracts", "6 can")]
+    {
+        says(&found, name, "ok", words);
+    }
+    assert_eq!(lines(&found, "limits").len(), 2, "{found:#}");
+    assert!(contents(&home.run_folder()).is_empty());
+    home.set("LISTEN", "0.0.0.0:0");
+    home.set("ALLOW_ADDRESSES", "0.0.0.0/0,169.254.0.0/16");
+    home.set("ADMIN_KEY", "short");
+    home.unset("ENCRYPTION_KEY");
+    home.set("STORE", "sqlite:deep/er/posthaste.db");
+    let bold = run_in(&home, &["check", "--json"]).await.ended(0).json();
+    says(&bold, "configuration", "warning", "in plain HTTP");
+    says(&bold, "configuration", "warning", "0.0.0.0/0, which is wide");
+    says(&bold, "configuration", "warning", "169.254.0.0/16, where clouds keep");
+    says(&bold, "keys", "warning", "fewer than 32");
+    says(&bold, "keys", "warning", "beside what it protects");
+    says(&bold, "store", "ok", "is made at the first start");
+    assert!(contents(&home.run_folder()).is_empty());
+}
+
+#[tokio::test]
+async fn beside_a_running_server_all_is_well_and_nothing_changes() {
+    let home = Home::new();
+    let mut node = home.start().await;
+    node.client.make_app("shop").await;
+    node.client.publish("shop", &json!({ "type": "a", "data": 1 })).await;
+    let (listen, server) = (node.client.address().to_string(), url(&node));
+    let args = ["check", "--json", "--listen", &listen, "--server", &server, "--dns-name", "localhost"];
+    let found = run_in(&home, &args).await.ended(0).json();
+    let process = format!("process {}", node.pid());
+    says(&found, "store", "ok", &format!("in use by {process}"));
+    says(&found, "port", "ok", &process);
+    says(&found, "clock", "ok", "has the same time");
+    node.client.publish("shop", &json!({ "type": "a", "data": 2 })).await;
+    assert_eq!(node.stop().await, Some(0));
+    let before = contents(&home.run_folder());
+    let found = run_in(&home, &["check", "--json"]).await.ended(0).json();
+    says(&found, "store", "ok", "not in use");
+    assert!(contents(&home.run_folder()) == before, "the store is as it was");
+    let mut node = home.start().await;
+    node.kill().await;
+    let store = home.store();
+    let log = store.with_extension("db-wal");
+    let before = (fs::read(&store).unwrap(), fs::read(&log).unwrap());
+    run_in(&home, &["check"]).await.ended(0);
+    assert!((fs::read(&store).unwrap(), fs::read(&log).unwrap()) == before, "what a crash left stays");
+    home.start().await;
+}
+
+#[tokio::test]
+async fn what_is_in_the_way_fails_and_says_what_to_do() {
+    let mut home = Home::new();
+    let refused = run_in(&home, &["check", "--hands", "none", "--https-only", "maybe"]).await.ended(1);
+    assert_eq!(refused.out.matches("failed   configuration").count(), 2, "{refused:?}");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let foreign = home.run_folder().join("foreign.db");
+    fs::write(&foreign, "SQLite format 4, or so it says, and it goes on for a while after that").unwrap();
+    home.set("LISTEN", &taken.local_addr().unwrap().to_string());
+    home.set("STORE", &format!("sqlite:{}", foreign.display()));
+    home.set("EXTRA_CA", "/nowhere/ca.pem");
+    home.set("CONTRACTS_DIR", "/nowhere/contracts");
+    let found = run_in(&home, &["check", "--json", "--server", "http://127.0.0.1:9"]).await.ended(1).json();
+    assert_eq!(found["ok"], false);
+    says(&found, "port", "failed", "cannot listen on");
+    says(&found, "store", "failed", "is not a store of Posthaste");
+    says(&found, "extra_ca", "failed", "/nowhere/ca.pem");
+    says(&found, "contracts", "failed", "/nowhere/contracts");
+    says(&found, "clock", "warning", "http://127.0.0.1:9");
+    assert!(
+        found["checks"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|line| (line["grade"] == "ok") == line["advice"].is_null())
+    );
+    home.set("STORE", "sqlite:/proc/nothing/here.db");
+    let found = run_in(&home, &["check", "--json"]).await.ended(1).json();
+    says(&found, "store", "failed", "");
+    let help = run(&["check", "--help"]).await.ended(0);
+    assert!(help.out.contains("Examples:") && help.out.contains("--dns-name"), "{help:?}");
+}

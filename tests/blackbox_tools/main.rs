@@ -1,0 +1,14 @@
+//! The commands that help people with a running server and with receivers, as real processes: `event-types`, `listen`,
+//! `verify`, `check`.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up should fail where it stands")]
+
+#[path = "../harness/mod.rs"]
+#[expect(dead_code, unused_imports, reason = "shared by several targets, each of which uses its part")]
+mod harness;
+
+mod check;
+mod event_types;
+mod listen;
+mod said;
+mod verify;
