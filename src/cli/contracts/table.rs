@@ -1,6 +1,6 @@
 //! Contracts for a terminal: all in one table, or one in full.
 
-use super::words;
+use super::{super::table::aligned, words};
 use crate::domain::contract::Contract;
 use std::fmt::Write;
 
@@ -45,18 +45,6 @@ pub(super) fn one(contract: &Contract) -> String {
         rows.push([format!("  {}", ending.at), words::state(contract, ending.state)]);
     }
     out + &aligned(&rows)
-}
-
-fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..N).map(width).collect();
-    let mut out = String::new();
-    for row in rows {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
-        out.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
-        out.push('\n');
-    }
-    out
 }
 
 #[cfg(test)]
