@@ -66,7 +66,9 @@ impl Field {
     fn of_parameter(parameter: &Value) -> Option<Self> {
         let name = parameter["name"].as_str()?;
         let mut field = Self::new(name, &parameter["schema"], parameter["required"] == true);
-        field.help = parameter["description"].as_str().unwrap_or_default().replace('\n', " ");
+        if let Some(help) = parameter["description"].as_str() {
+            field.help = help.replace('\n', " ");
+        }
         Some(field)
     }
 
@@ -82,7 +84,8 @@ impl Field {
             name: name.to_owned(),
             flag: name.replace('_', "-"),
             label: name.to_uppercase(),
-            help: help.unwrap_or_default().replace('\n', " "),
+            // What the API does not explain says what it is by its name.
+            help: help.map_or_else(|| name.replace('_', " "), |help| help.replace('\n', " ")),
             kind: Kind::of(name, full),
             is_required,
             is_nullable,

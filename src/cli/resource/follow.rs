@@ -4,6 +4,7 @@ use crate::cli::{
     client::{Answer, Client},
     exit::{Exit, Failure},
     say, show,
+    table::visible,
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Deserialize;
@@ -17,7 +18,7 @@ use tokio::time::Instant;
 
 const LOOK_AFTER: Duration = Duration::from_millis(100);
 const LOOK_AFTER_MAX: Duration = Duration::from_secs(1);
-const BAR: &str = "{wide_bar} {pos}/{len} {per_sec:>10} ETA {eta} {msg}";
+const BAR: &str = "{wide_bar} {pos}/{len} ETA {eta}, {msg}";
 
 /// How something ended that was waited for.
 #[derive(Debug, PartialEq, Eq)]
@@ -91,12 +92,12 @@ impl Replay {
         format!("{state}: {replayed} of {total} replayed, {refused} refused, {rate:.1} a second{eta}\n")
     }
 
+    /// Beside the bar.
     fn message(&self) -> String {
-        let refusal = self.last_refusal.as_deref().map(crate::cli::table::visible).unwrap_or_default();
-        match self.refused {
-            0 => self.state.clone(),
-            refused => format!("{}, {refused} refused: {refusal}", self.state),
-        }
+        let Self { state, refused, average_per_second: rate, .. } = self;
+        let refusal = self.last_refusal.as_deref().map(visible).unwrap_or_default();
+        let refused = if *refused == 0 { String::new() } else { format!(", {refused} refused: {refusal}") };
+        format!("{rate:.1}/s, {state}{refused}")
     }
 }
 
@@ -156,8 +157,8 @@ mod tests {
             "running: 40 of 100 replayed, 10 refused, 20.0 a second, 2 s left\n"
         );
         assert_eq!(replay("paused", 0).line(), "paused: 40 of 100 replayed, 0 refused, 20.0 a second\n");
-        assert_eq!(replay("running", 1).message(), "running, 1 refused: it is \\u{1b}gone");
-        assert_eq!(replay("paused", 0).message(), "paused");
+        assert_eq!(replay("running", 1).message(), "20.0/s, running, 1 refused: it is \\u{1b}gone");
+        assert_eq!(replay("paused", 0).message(), "20.0/s, paused");
     }
 
     #[test]
