@@ -92,14 +92,14 @@ impl Client {
         let (method, body) = (call.method.clone(), call.body.clone());
         let answer = self.runner.run(Errand { method, target, headers, body, timeout: ANSWER_WITHIN }).await;
         let answer = answer.map_err(|error| {
-            Failure::new(Exit::TryAgain, format!("cannot ask the server at {}: {error}", self.server))
+            Failure::with(Exit::TryAgain, format!("cannot ask the server at {}: {error}", self.server))
         })?;
         let (head, body) = answer.into_parts();
         if head.status.is_success() {
             return Ok(Answer { status: head.status, body });
         }
         let problem = serde_json::from_slice(&body).unwrap_or_default();
-        Err(Failure::new(Exit::of(head.status.as_u16()), refusal(head.status, &problem)))
+        Err(Failure::with(Exit::of(head.status.as_u16()), refusal(head.status, &problem)))
     }
 
     /// The same for something that is looked at again and again: a server that restarts meanwhile is waited for.

@@ -64,12 +64,12 @@ pub(super) struct Failure {
 }
 
 impl Failure {
-    pub(super) fn new(exit: Exit, words: impl Into<String>) -> anyhow::Error {
+    pub(super) fn with(exit: Exit, words: impl Into<String>) -> anyhow::Error {
         Self { exit, words: words.into() }.into()
     }
 
     pub(super) fn usage(words: impl Into<String>) -> anyhow::Error {
-        Self::new(Exit::Usage, words)
+        Self::with(Exit::Usage, words)
     }
 }
 

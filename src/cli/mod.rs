@@ -70,7 +70,7 @@ enum Command {
     /// Make a store out of a backup
     Restore(backup::RestoreArgs),
     /// Publish an event, or a file of them
-    Publish(publish::PublishArgs),
+    Publish(Box<publish::PublishArgs>),
     #[command(flatten)]
     Resource(resource::ResourceCommand),
     /// Try out which protections an endpoint's receiver has
@@ -93,8 +93,8 @@ enum Command {
     #[command(hide = true)]
     ContractsDoc,
     /// Print docs/command-line.md
-    #[command(hide = true)]
-    CommandLineDoc,
+    #[command(hide = true, name = "command-line-doc")]
+    Reference,
 }
 
 /// Does what this process's arguments ask for.
@@ -115,7 +115,7 @@ fn obey(command: Command) -> ExitCode {
         Command::Dev(flags) => start(Mode::Dev, flags.0),
         Command::Backup(args) => backup::back_up(args),
         Command::Restore(args) => backup::restore(args),
-        Command::Publish(args) => on_runtime(publish::run(args)),
+        Command::Publish(args) => on_runtime(publish::run(*args)),
         Command::Resource(command) => command.run(),
         Command::Inspect(args) => on_runtime(inspect::run(args)),
         Command::Profile(command) => command.obey().unwrap_or_else(|error| failed(&error)),
@@ -126,7 +126,7 @@ fn obey(command: Command) -> ExitCode {
         Command::ContractsDoc => {
             contracts::markdown().map_or_else(|error| failed(&error), |page| print(&page))
         }
-        Command::CommandLineDoc => print(&reference::markdown(&Cli::command())),
+        Command::Reference => print(&reference::markdown(&Cli::command())),
     }
 }
 

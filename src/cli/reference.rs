@@ -125,7 +125,7 @@ mod tests {
             match c {
                 '\'' => is_quoted = !is_quoted,
                 ' ' if !is_quoted => {
-                    words.extend(Some(std::mem::take(&mut word)).filter(|word| !word.is_empty()))
+                    words.extend(Some(std::mem::take(&mut word)).filter(|word| !word.is_empty()));
                 }
                 other => word.push(other),
             }

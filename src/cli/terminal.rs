@@ -24,7 +24,7 @@ pub(super) fn confirm(question: &str, is_agreed: bool) -> anyhow::Result<()> {
     if matches!(line()?.trim().to_lowercase().as_str(), "y" | "yes") {
         return Ok(());
     }
-    Err(Failure::new(Exit::Failed, "nothing was done"))
+    Err(Failure::with(Exit::Failed, "nothing was done"))
 }
 
 /// A line that is typed without being shown, or, without a terminal, read from standard input.

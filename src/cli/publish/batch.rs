@@ -128,7 +128,7 @@ fn exit(refused: &[(usize, &Item)]) -> anyhow::Result<ExitCode> {
     }
     let is_passing = refused.iter().all(|(_, item)| Exit::of(item.status) == Exit::TryAgain);
     let exit = if is_passing { Exit::TryAgain } else { Exit::Failed };
-    Err(Failure::new(exit, format!("{} events were refused", refused.len())))
+    Err(Failure::with(exit, format!("{} events were refused", refused.len())))
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ impl Ended {
     pub(in crate::cli) fn exit(self) -> anyhow::Result<ExitCode> {
         match self {
             Self::Well => Ok(ExitCode::SUCCESS),
-            Self::Badly(why) => Err(Failure::new(Exit::Failed, why)),
+            Self::Badly(why) => Err(Failure::with(Exit::Failed, why)),
         }
     }
 }
@@ -109,19 +109,16 @@ pub(super) async fn watch(client: &Client, path: &str, is_json: bool) -> anyhow:
     loop {
         let answer = client.look(path).await?;
         let replay: Replay = answer.json()?;
-        match &bar {
-            Some(bar) => {
-                bar.set_length(replay.total);
-                bar.set_position(replay.replayed + replay.refused);
-                bar.set_message(replay.message());
+        if let Some(bar) = &bar {
+            bar.set_length(replay.total);
+            bar.set_position(replay.replayed + replay.refused);
+            bar.set_message(replay.message());
+        } else {
+            let line = if is_json { show::answer(&answer, true)? } else { replay.line() };
+            if line != before && say(&line).is_err() {
+                return Ok(Ended::Badly("nobody watches any more".into()));
             }
-            None => {
-                let line = if is_json { show::answer(&answer, true)? } else { replay.line() };
-                if line != before && say(&line).is_err() {
-                    return Ok(Ended::Badly("nobody watches any more".into()));
-                }
-                before = line;
-            }
+            before = line;
         }
         if let Some(ended) = replay.ended() {
             if let Some(bar) = &bar {

@@ -2,7 +2,7 @@
 
 use crate::cli::{
     client::{Call, Client},
-    say, show,
+    print, say, show,
     table::{Table, visible, visible_json},
     terminal,
 };
@@ -90,8 +90,9 @@ impl Shown {
         match self {
             Self::Json { is_first } => {
                 let opening = if is_first { "{\"data\":[" } else { "" };
-                let text = format!("{opening}],\"next_cursor\":{}}}\n", serde_json::to_string(&cursor)?);
-                Ok(super::super::print(&text))
+                let cursor = visible_json(&serde_json::to_string(&cursor)?);
+                let text = format!("{opening}],\"next_cursor\":{cursor}}}\n");
+                Ok(print(&text))
             }
             Self::Table { columns, .. } => {
                 if columns.is_empty() {

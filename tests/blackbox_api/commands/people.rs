@@ -3,8 +3,8 @@
 
 use super::{Desk, Said};
 use crate::{
-    harness::{Behaviour, wait_for},
-    world::{HOOK, WITHIN, World, receiver, text},
+    harness::wait_for,
+    world::{HOOK, WITHIN, World, receiver, reply, text},
 };
 use serde_json::{Value, json};
 use std::process::Stdio;
@@ -135,44 +135,61 @@ async fn a_typed_key_is_not_shown() {
     assert!(std::fs::read_to_string(file).unwrap().contains(key));
 }
 
+const ATTACK: &str = "\u{1b}]0;owned\u{7}\u{9b}2J\u{202e}evil\u{7f}";
+
 #[tokio::test]
-async fn nothing_that_a_server_says_can_drive_the_terminal() {
+async fn nothing_that_a_receiver_or_a_producer_says_can_drive_the_terminal() {
     let world = World::start().await;
     let app = world.app().await;
     let receiver = receiver(200).await;
-    let attack = "\u{1b}]0;owned\u{7}\u{9b}2J\u{202e}evil\u{7f}";
-    receiver.behave(
-        HOOK,
-        Behaviour::Bytes(
-            format!("HTTP/1.1 500 X\r\ncontent-length: {}\r\n\r\n{attack}", attack.len()).into(),
-        ),
-    );
-    app.endpoint(&receiver.url(HOOK), json!({ "description": attack })).await;
-    let delivery = app.deliver().await;
+    receiver.behave(HOOK, reply(500, "", ATTACK));
+    app.endpoint(&receiver.url(HOOK), json!({})).await;
+    let published = app.post("/events", &json!({ "type": "a", "data": { "name": ATTACK } })).await.is(202);
+    let (event, delivery) = (text(&published["id"]), text(&published["deliveries"][0]["id"]));
     app.until_is(&delivery, "dead").await;
-    app.patch("", &json!({ "name": attack })).await.is(200);
     let mut desk = Desk::at(&world);
     desk.set("POSTHASTE_APP", &app.id);
-    for line in ["apps list", "endpoints list", "deliveries list", "deadletters list", "audit list"] {
-        harmless(&desk, line).await;
+    for line in [format!("deliveries get {delivery}"), format!("events get {event}")] {
+        assert!(harmless(&desk, &line).await.contains("owned"), "{line}");
     }
-    let named = app.id.clone();
-    let shown = harmless(&desk, &format!("apps get {named}")).await;
-    assert!(shown.contains("\\u{1b}]0;owned\\u{7}\\u{9b}2J\\u{202e}evil\\u{7f}"), "{shown}");
-    assert!(harmless(&desk, &format!("deliveries get {delivery}")).await.contains("owned"));
-    let json = harmless(&desk, &format!("apps get {named} --json")).await;
-    assert_eq!(
-        serde_json::from_str::<Value>(&json).unwrap()["name"],
-        attack,
-        "for programs it is the same value"
+    let json = harmless(&desk, &format!("events get {event} --json")).await;
+    let value: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(value["data"]["name"], ATTACK, "for programs it is the same value");
+}
+
+#[tokio::test]
+async fn nothing_that_a_hostile_server_says_can_drive_the_terminal() {
+    let server = receiver(200).await;
+    let mut desk = Desk::bare();
+    desk.set("POSTHASTE_URL", &server.url(""));
+    desk.set("POSTHASTE_KEY", "some-key");
+    let app = json!({ "id": "x", "name": ATTACK, ATTACK: ATTACK, "list": [{ ATTACK: ATTACK }] });
+    server.behave("/v1/apps/x", reply(200, "", &app.to_string()));
+    let page = json!({ "data": [app], "next_cursor": ATTACK });
+    server.behave("/v1/apps?limit=1", reply(200, "", &page.to_string()));
+    server.behave(
+        "/v1/apps/y",
+        reply(409, "", &json!({ "detail": ATTACK, "code": ATTACK, "field": ATTACK }).to_string()),
     );
-    let refused = desk.run(&format!("apps get {attack}")).await;
-    assert!(!refused.err.contains('\u{9b}'), "{:?}", refused.err);
+    let shown = harmless(&desk, "apps get x").await;
+    assert!(shown.contains("\\u{1b}]0;owned\\u{7}\\u{9b}2J\\u{202e}evil\\u{7f}"), "{shown}");
+    harmless(&desk, "apps list --limit 1").await;
+    harmless(&desk, "apps get x --json").await;
+    let listed = harmless(&desk, "apps list --limit 1 --json").await;
+    assert_eq!(serde_json::from_str::<Value>(&listed).unwrap(), page);
+    let refused = desk.run("apps get y").await;
+    assert!(refused.code == Some(1) && refused.err.contains("owned"), "{}", refused.err);
+    assert!(!refused.err.contains(drives), "{:?}", refused.err);
+}
+
+fn drives(c: char) -> bool {
+    c.is_control() && c != '\n' || c == '\u{202e}'
 }
 
 async fn harmless(desk: &Desk, line: &str) -> String {
-    let out = desk.tells(line).await;
-    let drives = |c: char| c.is_control() && c != '\n' || c == '\u{202e}';
+    let said = desk.run(line).await;
+    assert!(!said.err.contains(drives), "{line}: {:?}", said.err);
+    let out = said.ends(0);
     assert!(!out.contains(drives), "{line}: {out:?}");
     out
 }

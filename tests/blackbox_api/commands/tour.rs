@@ -114,7 +114,8 @@ async fn endpoints(desk: &Desk, receiver: &Receiver) {
     assert!(spare.contains("secret       whsec_"), "{spare}");
     let listed = desk.both("endpoints list", "order.*,refund.paid").await;
     assert_eq!(listed["data"].as_array().unwrap().len(), 2);
-    assert_eq!(desk.both("endpoints get shop", "status       active\n").await["headers"]["x-shop"], "•••");
+    let shown = desk.both("endpoints get shop", "status       active\n").await;
+    assert!(shown["headers"].to_string().contains("•••"), "{shown}");
     let changed = desk.json("endpoints update shop --description till --max-in-flight 5").await;
     assert_eq!((&changed["description"], &changed["max_in_flight"]), (&json!("till"), &json!(5)));
     assert!(!desk.tells("endpoints update shop --unset description,max-in-flight").await.contains("till"));
