@@ -11,10 +11,7 @@ use super::{
     resource::Ended,
     show,
 };
-use crate::{
-    config::load_client,
-    world::{Clock, SystemClock},
-};
+use crate::config::load_client;
 use anyhow::Context;
 use bytes::Bytes;
 use clap::{Arg, ArgMatches, Args, FromArgMatches, builder::NonEmptyStringValueParser};
@@ -171,12 +168,8 @@ fn event_ended(status: &Value) -> Option<Ended> {
 
 /// `{"type": …, "data": …}`, with the data as it was given.
 fn envelope(args: &PublishArgs) -> anyhow::Result<Vec<u8>> {
-    let now = SystemClock.now();
-    let time = |flag: &str, text: &Option<String>| -> anyhow::Result<Option<String>> {
-        let Some(text) = text else { return Ok(None) };
-        let form = "a time in RFC 3339, or how long ago (`2h`) or ahead (`+2h`) it is";
-        let refused = || Failure::usage(format!("--{flag}: {text:?} is not allowed; give {form}"));
-        Ok(Some(resource::time(text, now).ok_or_else(refused)?.rfc3339_millis()))
+    let time = |flag: &str, text: &Option<String>| {
+        text.as_ref().map(|text| resource::read_time(flag, text)).transpose()
     };
     let (created_at, deliver_at) =
         (time("created-at", &args.created_at)?, time("deliver-at", &args.deliver_at)?);

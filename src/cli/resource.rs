@@ -9,7 +9,7 @@ mod perform;
 mod value;
 
 pub(super) use follow::{Ended, until};
-pub(super) use value::time;
+pub(super) use value::read_time;
 
 use super::connection::{AppFlag, Connection};
 use crate::domain::time::{DURATION_FORM, parse_duration};

@@ -7,8 +7,11 @@ mod profiles;
 mod publishing;
 mod tour;
 
-use crate::{harness::ADMIN_KEY, world::World};
-use serde_json::Value;
+use crate::{
+    harness::{ADMIN_KEY, Receiver},
+    world::{App, HOOK, World, receiver},
+};
+use serde_json::{Value, json};
 use std::{collections::BTreeMap, path::PathBuf, process::Stdio, sync::Mutex};
 use tempfile::TempDir;
 use tokio::{io::AsyncWriteExt, process::Command};
@@ -55,6 +58,13 @@ impl Desk {
         let mut desk = Self::bare();
         desk.set("POSTHASTE_URL", &format!("http://{}/", world.admin.address));
         desk.set("POSTHASTE_KEY", ADMIN_KEY);
+        desk
+    }
+
+    /// The same, and this app is meant.
+    pub(crate) fn in_app(world: &World, app: &App) -> Self {
+        let mut desk = Self::at(world);
+        desk.set("POSTHASTE_APP", &app.id);
         desk
     }
 
@@ -127,5 +137,29 @@ impl Desk {
 
     pub(crate) fn typed(&self) -> Vec<String> {
         self.typed.lock().unwrap().clone()
+    }
+}
+
+/// An app with an endpoint whose receiver takes everything, and somebody who means this app.
+pub(crate) struct Furnished {
+    pub(crate) app: App,
+    pub(crate) endpoint: String,
+    pub(crate) receiver: Receiver,
+    pub(crate) desk: Desk,
+}
+
+impl Furnished {
+    pub(crate) async fn new(world: &World) -> Self {
+        let (app, receiver) = (world.app().await, receiver(200).await);
+        let endpoint = app.endpoint(&receiver.url(HOOK), json!({})).await;
+        let desk = Desk::in_app(world, &app);
+        Self { app, endpoint, receiver, desk }
+    }
+
+    /// The id of a delivery that arrived.
+    pub(crate) async fn delivered(&self) -> String {
+        let delivery = self.app.deliver().await;
+        self.app.until_is(&delivery, "delivered").await;
+        delivery
     }
 }

@@ -79,10 +79,7 @@ impl Kind {
         Ok(match self {
             Self::Text => Value::from(last),
             Self::Hidden => Value::from(from_file(last)?.trim_end_matches(['\r', '\n'])),
-            Self::Time => {
-                let form = "a time in RFC 3339, or how long ago (`2h`) or ahead (`+2h`) it is";
-                Value::from(time(last, SystemClock.now()).ok_or_else(|| refused(form))?.rfc3339_millis())
-            }
+            Self::Time => Value::from(read_time(flag, last)?),
             Self::Number => Value::from(last.parse::<u64>().map_err(|_| refused("a whole number"))?),
             Self::Switch => Value::from(last == "true"),
             Self::List => {
@@ -95,8 +92,15 @@ impl Kind {
     }
 }
 
+/// A time as the API wants it, from what was typed for `flag`.
+pub(in crate::cli) fn read_time(flag: &str, text: &str) -> anyhow::Result<String> {
+    let form = "a time in RFC 3339, or how long ago (`2h`) or ahead (`+2h`) it is";
+    let refused = || Failure::usage(format!("--{flag}: {text:?} is not allowed; give {form}"));
+    Ok(time(text, SystemClock.now()).ok_or_else(refused)?.rfc3339_millis())
+}
+
 /// A time, or how long before or after now it is.
-pub(in crate::cli) fn time(text: &str, now: Timestamp) -> Option<Timestamp> {
+fn time(text: &str, now: Timestamp) -> Option<Timestamp> {
     if let Some(ahead) = text.strip_prefix('+') {
         return parse_duration(ahead).map(|ahead| now.plus(ahead));
     }

@@ -6,8 +6,7 @@ use serde_json::Value;
 
 async fn desk_with_events(world: &World, count: usize) -> Desk {
     let app = world.app().await;
-    let mut desk = Desk::at(world);
-    desk.set("POSTHASTE_APP", &app.id);
+    let desk = Desk::in_app(world, &app);
     let line = |n| format!("{{\"type\":\"order.paid\",\"id\":\"order-{n}\",\"data\":{n}}}\n");
     desk.write("events.jsonl", (0..count).map(line).collect::<String>());
     let told = desk.tells("publish --batch events.jsonl").await;

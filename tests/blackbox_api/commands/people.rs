@@ -1,7 +1,7 @@
 //! What only matters where somebody sits: questions, the width of the terminal, what must not be seen, and what a server
 //! might try to do to the terminal. The terminals here are made by script(1).
 
-use super::{Desk, Said};
+use super::{Desk, Furnished, Said};
 use crate::{
     harness::wait_for,
     world::{HOOK, WITHIN, World, receiver, reply, text},
@@ -46,15 +46,11 @@ async fn at_a_terminal(desk: &Desk, line: &str, prompt: &str, typed: &str) -> Sa
 #[tokio::test]
 async fn what_cannot_be_undone_asks_and_without_anybody_to_ask_it_is_not_done() {
     let world = World::start().await;
-    let app = world.app().await;
-    let receiver = receiver(200).await;
-    let endpoint = app.endpoint(&receiver.url(HOOK), json!({})).await;
-    let delivery = app.deliver().await;
-    app.until_is(&delivery, "delivered").await;
+    let furnished = Furnished::new(&world).await;
+    let delivery = furnished.delivered().await;
+    let Furnished { app, endpoint, desk, .. } = furnished;
     let event = text(&app.delivery(&delivery).await["event_id"]);
     let key = text(&world.admin.post("/v1/keys", &json!({ "scope": "admin" })).await.is(201)["id"]);
-    let mut desk = Desk::at(&world);
-    desk.set("POSTHASTE_APP", &app.id);
     for line in [
         format!("apps delete {}", app.id),
         format!("endpoints delete {endpoint}"),
@@ -81,11 +77,7 @@ async fn what_cannot_be_undone_asks_and_without_anybody_to_ask_it_is_not_done() 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replay_of_many_is_asked_about_and_drawn() {
     let world = World::start().await;
-    let app = world.app().await;
-    let receiver = receiver(200).await;
-    app.endpoint(&receiver.url(HOOK), json!({})).await;
-    let mut desk = Desk::at(&world);
-    desk.set("POSTHASTE_APP", &app.id);
+    let Furnished { desk, receiver: _receiver, .. } = Furnished::new(&world).await;
     desk.write("events.jsonl", "{\"type\":\"a\",\"data\":1}\n".repeat(1001));
     desk.tells("publish --batch events.jsonl").await;
     wait_for("all are delivered", WITHIN * 4, async || {
@@ -114,8 +106,7 @@ async fn lines_are_cut_to_the_terminal_and_nowhere_else() {
     let app = world.app().await;
     let long = format!("https://hooks.example/{}", "x".repeat(100));
     app.endpoint(&long, json!({})).await;
-    let mut desk = Desk::at(&world);
-    desk.set("POSTHASTE_APP", &app.id);
+    let desk = Desk::in_app(&world, &app);
     let cut = at_a_terminal(&desk, "posthaste endpoints list", "", "").await.ends(0);
     assert!(cut.lines().all(|line| line.chars().count() <= 60) && cut.contains('…'), "{cut}");
     assert!(desk.tells("endpoints list").await.contains(&long));
@@ -147,8 +138,7 @@ async fn nothing_that_a_receiver_or_a_producer_says_can_drive_the_terminal() {
     let published = app.post("/events", &json!({ "type": "a", "data": { "name": ATTACK } })).await.is(202);
     let (event, delivery) = (text(&published["id"]), text(&published["deliveries"][0]["id"]));
     app.until_is(&delivery, "dead").await;
-    let mut desk = Desk::at(&world);
-    desk.set("POSTHASTE_APP", &app.id);
+    let desk = Desk::in_app(&world, &app);
     for line in [format!("deliveries get {delivery}"), format!("events get {event}")] {
         assert!(harmless(&desk, &line).await.contains("owned"), "{line}");
     }

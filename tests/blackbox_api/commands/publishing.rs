@@ -1,28 +1,19 @@
 //! `posthaste publish`: bytes as they were given, from wherever they come, one event or a file of them.
 
-use super::Desk;
+use super::{Desk, Furnished};
 use crate::{
-    harness::{Receiver, wait_for},
-    world::{App, HOOK, WITHIN, World, receiver},
+    harness::wait_for,
+    world::{HOOK, WITHIN, World},
 };
 use serde_json::{Value, json};
 
 /// Data that no serialiser would write like this.
 const ODD: &str = r#"{ "b" : 1.10, "a":"\u00e9\/é", "big": 12345678901234567890123, "a": 1e400 }"#;
 
-async fn furnished(world: &World) -> (App, Desk, Receiver) {
-    let receiver = receiver(200).await;
-    let app = world.app().await;
-    app.endpoint(&receiver.url(HOOK), json!({})).await;
-    let mut desk = Desk::at(world);
-    desk.set("POSTHASTE_APP", &app.id);
-    (app, desk, receiver)
-}
-
 #[tokio::test]
 async fn data_reaches_the_receiver_byte_for_byte_from_a_flag_a_file_and_standard_input() {
     let world = World::start().await;
-    let (_, desk, receiver) = furnished(&world).await;
+    let Furnished { desk, receiver, .. } = Furnished::new(&world).await;
     desk.write("odd.json", format!("{ODD}\n"));
     desk.write("odd.jsonl", format!("{{\"type\":\"odd.happened\",\"data\":{ODD}}}\n"));
     for args in [
@@ -43,7 +34,7 @@ async fn data_reaches_the_receiver_byte_for_byte_from_a_flag_a_file_and_standard
 #[tokio::test]
 async fn every_field_of_an_event_can_be_given_and_repeating_publishes_nothing() {
     let world = World::start().await;
-    let (app, desk, _receiver) = furnished(&world).await;
+    let Furnished { app, desk, receiver: _receiver, .. } = Furnished::new(&world).await;
     let line = "publish order.paid --id order-7 --event-key order --created-at 2026-01-01T00:00:00Z --deliver-at +2h --data 7";
     // The time that it is not delivered before differs from one call to the next, which makes it another event.
     let event = desk.json(line).await;
@@ -64,7 +55,7 @@ async fn every_field_of_an_event_can_be_given_and_repeating_publishes_nothing() 
 #[tokio::test]
 async fn a_file_is_published_in_batches_and_each_refused_line_is_named() {
     let world = World::start().await;
-    let (app, desk, _receiver) = furnished(&world).await;
+    let Furnished { app, desk, receiver: _receiver, .. } = Furnished::new(&world).await;
     let good = "{\"type\":\"order.paid\",\"data\":1}\n";
     let file = format!("{}{{\"type\":\"order paid\",\"data\":1}}\n\n{good}", good.repeat(1500));
     desk.write("events.jsonl", &file);
@@ -92,8 +83,7 @@ async fn a_file_is_published_in_batches_and_each_refused_line_is_named() {
 async fn an_event_that_nobody_wants_is_published_and_said_to_be_so() {
     let world = World::start().await;
     let app = world.app().await;
-    let mut desk = Desk::at(&world);
-    desk.set("POSTHASTE_APP", &app.id);
+    let desk = Desk::in_app(&world, &app);
     let said = desk.run("publish order.paid --data 1").await;
     assert_eq!((said.err.as_str(), said.code), ("no endpoint wanted it\n", Some(0)));
     assert_eq!(desk.json("publish order.paid --data 1 --wait").await["deliveries"], json!([]));
