@@ -5,7 +5,7 @@ use super::{
     answer::{self, Answer},
     auth::Known,
 };
-use crate::service::system::System;
+use crate::service::{room::StoreUsage, system::System};
 use axum::extract::State;
 use serde::Serialize;
 use std::sync::Arc;
@@ -13,7 +13,11 @@ use std::sync::Arc;
 /// A running process, as far as its operator needs to know.
 #[derive(Serialize, utoipa::ToSchema)]
 #[schema(as = System, example = json!({
-    "version": "0.1.0", "started_at": "2026-11-15T09:30:00.000Z", "store": { "kind": "sqlite" },
+    "version": "0.1.0", "started_at": "2026-11-15T09:30:00.000Z", 
+    "store": {
+        "kind": "sqlite", "used_bytes": 734003200, "reusable_bytes": 41943040, "log_bytes": 4194304, "store_bytes_max": null,
+        "disk_free_bytes": 96636764160_u64, "disk_free_min": 268435456, "full": null,
+    },
     "encryption": {
         "key": "2026-11", "sealed": [{ "key": "2026-11", "count": 40 }, { "key": "2025-11", "count": 2 }], "rotating": true,
     },
@@ -32,6 +36,36 @@ struct SystemView {
 #[schema(as = SystemStore)]
 struct StoreView {
     kind: &'static str,
+    /// Taken up by what is stored.
+    used_bytes: u64,
+    /// Free inside the store's file: used again before the file grows.
+    reusable_bytes: u64,
+    /// The log beside the file, which is bounded.
+    log_bytes: u64,
+    /// The setting `store_bytes_max`; null: no limit.
+    store_bytes_max: Option<u64>,
+    /// Null if it is not known.
+    disk_free_bytes: Option<u64>,
+    /// The setting `disk_free_min`.
+    disk_free_min: u64,
+    /// Why no more events are taken; null: they are.
+    full: Option<String>,
+}
+
+impl StoreView {
+    fn of(kind: &'static str, store: StoreUsage) -> Self {
+        let StoreUsage { usage, limits, full } = store;
+        Self {
+            kind,
+            used_bytes: usage.used_bytes,
+            reusable_bytes: usage.reusable_bytes,
+            log_bytes: usage.log_bytes,
+            store_bytes_max: limits.store_bytes_max,
+            disk_free_bytes: usage.disk_free_bytes,
+            disk_free_min: limits.disk_free_min,
+            full: full.map(|full| full.to_string()),
+        }
+    }
 }
 
 #[derive(Serialize, utoipa::ToSchema)]
@@ -67,7 +101,7 @@ impl SystemView {
         Self {
             version: env!("CARGO_PKG_VERSION"),
             started_at: system.started_at.rfc3339_millis(),
-            store: StoreView { kind: system.surroundings.store },
+            store: StoreView::of(system.surroundings.store, system.store),
             encryption: EncryptionView { key: system.encryption.key, sealed: sealed.collect(), rotating },
             egress: EgressView {
                 proxy: system.surroundings.proxy,

@@ -91,6 +91,10 @@ What became of it, with every attempt:
 
   curl -s {address}/v1/apps/{APP}/deliveries -H "Authorization: Bearer {key}"
 
+The same as a table (`--help` has more, and `profile set default` keeps address and key):
+
+  POSTHASTE_URL={address} POSTHASTE_KEY={key} {program} deliveries list --app {APP}
+
 Which protections a receiver has (the sample has them all):
 
   POSTHASTE_URL={address} POSTHASTE_KEY={key} {program} inspect {APP} {ENDPOINT}

@@ -1,18 +1,25 @@
 //! Talks to a running server for the commands that need one, and puts what goes wrong into words.
 
-use super::table::visible;
+use super::{
+    exit::{Exit, Failure},
+    table::visible,
+};
 use crate::{
     config::{ClientSettings, Secret},
     outbound::{Errand, Runner},
 };
-use anyhow::{Context, bail};
+use anyhow::Context;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::time::Duration;
 use url::form_urlencoded;
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+/// How often somebody who waits for something asks again before giving up on a server that does not answer.
+const PATIENCE: usize = 10;
+const ASK_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 pub(super) struct Client {
     runner: Runner,
@@ -20,76 +27,109 @@ pub(super) struct Client {
     key: Secret,
 }
 
+/// One request to the API.
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    pub method: Method,
+    /// As `path` makes it.
+    pub path: String,
+    pub query: Vec<(String, String)>,
+    pub headers: HeaderMap,
+    /// JSON, or empty.
+    pub body: Bytes,
+}
+
+impl Call {
+    pub(super) fn new(method: Method, path: String) -> Self {
+        Self { method, path, query: Vec::new(), headers: HeaderMap::new(), body: Bytes::new() }
+    }
+
+    pub(super) fn get(path: String) -> Self {
+        Self::new(Method::GET, path)
+    }
+}
+
+/// An answer that is a success.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub status: StatusCode,
+    /// JSON, or empty.
+    pub body: Bytes,
+}
+
+impl Answer {
+    pub(super) fn json<T: DeserializeOwned>(&self) -> anyhow::Result<T> {
+        serde_json::from_slice(&self.body).context("the server does not answer as Posthaste does")
+    }
+
+    /// What it says, as it was written.
+    pub(super) fn text(&self) -> anyhow::Result<&str> {
+        std::str::from_utf8(&self.body).context("the server does not answer as Posthaste does")
+    }
+}
+
 impl Client {
     pub(super) fn new(settings: &ClientSettings) -> anyhow::Result<Self> {
         let runner = Runner::new()?;
         runner
             .target(&settings.server)
-            .with_context(|| format!("the server's address {}", settings.server))?;
+            .map_err(|error| Failure::usage(format!("the server's address {}: {error}", settings.server)))?;
         Ok(Self { runner, server: settings.server.clone(), key: settings.key.clone() })
     }
 
-    pub(super) async fn get(&self, path: &[&str]) -> anyhow::Result<Value> {
-        self.call(Method::GET, path, &[], Bytes::new()).await
-    }
-
-    /// An action that needs no body.
-    pub(super) async fn act(&self, path: &[&str]) -> anyhow::Result<Value> {
-        self.call(Method::POST, path, &[], Bytes::new()).await
-    }
-
-    /// The JSON of an answer that is a success, null if it is empty; any other is an error that says what the server said.
-    pub(super) async fn call(
-        &self,
-        method: Method,
-        path: &[&str],
-        query: &[(&str, &str)],
-        body: Bytes,
-    ) -> anyhow::Result<Value> {
-        let mut url = self.server.clone();
-        for part in path {
-            url = url + "/" + &segment(part)?;
-        }
-        if !query.is_empty() {
-            let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(query).finish();
+    /// The answer if it is a success; any other is an error that says what the server said.
+    pub(super) async fn call(&self, call: &Call) -> anyhow::Result<Answer> {
+        let mut url = format!("{}{}", self.server, call.path);
+        if !call.query.is_empty() {
+            let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(&call.query).finish();
             url = url + "?" + &query;
         }
         let mut bearer = HeaderValue::from_str(&format!("Bearer {}", self.key.reveal()))?;
         bearer.set_sensitive(true);
-        let errand = Errand {
-            method,
-            target: self.runner.target(&url).with_context(|| url.clone())?,
-            headers: HeaderMap::from_iter([(header::AUTHORIZATION, bearer)]),
-            body,
-            timeout: ANSWER_WITHIN,
-        };
-        let answer = self.runner.run(errand).await;
-        let answer = answer.with_context(|| format!("cannot ask the server at {}", self.server))?;
-        if answer.status().is_success() && answer.body().is_empty() {
-            return Ok(Value::Null);
+        let mut headers = call.headers.clone();
+        headers.insert(header::AUTHORIZATION, bearer);
+        let target = self.runner.target(&url).map_err(|error| Failure::usage(format!("{url}: {error}")))?;
+        let (method, body) = (call.method.clone(), call.body.clone());
+        let answer = self.runner.run(Errand { method, target, headers, body, timeout: ANSWER_WITHIN }).await;
+        let answer = answer.map_err(|error| {
+            Failure::with(Exit::TryAgain, format!("cannot ask the server at {}: {error}", self.server))
+        })?;
+        let (head, body) = answer.into_parts();
+        if head.status.is_success() {
+            return Ok(Answer { status: head.status, body });
         }
-        let body = serde_json::from_slice(answer.body());
-        if answer.status().is_success() {
-            let about = || format!("{} does not answer as Posthaste does", self.server);
-            return body.with_context(about);
+        let problem = serde_json::from_slice(&body).unwrap_or_default();
+        let words = refusal(head.status, &problem) + &every_error(&problem);
+        Err(Failure::with(Exit::of(head.status.as_u16()), words))
+    }
+
+    /// The same for something that is looked at again and again: a server that restarts meanwhile is waited for.
+    pub(super) async fn look(&self, path: &str) -> anyhow::Result<Answer> {
+        let call = Call::get(path.to_owned());
+        for _ in 1..PATIENCE {
+            match self.call(&call).await {
+                Err(error) if Exit::from_error(&error) == Exit::TryAgain => {
+                    tokio::time::sleep(ASK_AGAIN_AFTER).await;
+                }
+                answer => return answer,
+            }
         }
-        let problem = body.unwrap_or_default();
-        bail!("{}{}", refusal(answer.status(), &problem), every_error(&problem));
+        self.call(&call).await
     }
 }
 
 /// What the server refused, in its own words where it has some.
 fn refusal(status: StatusCode, problem: &Value) -> String {
-    let text = |name: &str| problem[name].as_str();
+    let text = |name: &str| problem[name].as_str().map(visible);
     let said = match (text("detail"), text("code")) {
         (Some(detail), Some(code)) => format!("{detail} ({}, {code})", status.as_u16()),
         _ => format!("the server answered {status}"),
     };
     match text("field") {
-        Some(field) if !said.contains(field) => format!("{field}: {said}"),
-        _ if status == StatusCode::UNAUTHORIZED => {
-            format!("{said}\nGive a key that the server knows with --key or the variable POSTHASTE_KEY.")
-        }
+        Some(field) if !said.contains(&field) => format!("{field}: {said}"),
+        _ if status == StatusCode::UNAUTHORIZED => format!(
+            "{said}\nGive a key that the server knows with --key, the variable POSTHASTE_KEY or a profile."
+        ),
         _ => said,
     }
 }
@@ -100,10 +140,27 @@ fn every_error(problem: &Value) -> String {
     errors.filter_map(|error| Some(format!("\n  {}", visible(error["detail"].as_str()?)))).collect()
 }
 
+/// A path of the API, `{…}` in it replaced by the values in their order.
+pub(super) fn path(template: &str, values: &[&str]) -> anyhow::Result<String> {
+    let mut values = values.iter();
+    let mut out = String::new();
+    for part in template.split('/').skip(1) {
+        out.push('/');
+        if part.starts_with('{') {
+            out.push_str(&segment(values.next().context("a part of the path is missing")?)?);
+        } else {
+            out.push_str(part);
+        }
+    }
+    Ok(out)
+}
+
 /// One part of a path, so that nothing in it can mean another path.
 fn segment(text: &str) -> anyhow::Result<String> {
-    // Even escaped, these two lead upwards.
-    anyhow::ensure!(!matches!(text, "." | ".."), "{text:?} is no id that an address can name");
+    // Even escaped, these two lead upwards; nothing at all leads to the list.
+    if matches!(text, "" | "." | "..") {
+        return Err(Failure::usage(format!("{text:?} is no id that an address can name")));
+    }
     Ok(form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>().replace('+', "%20"))
 }
 
@@ -114,16 +171,16 @@ mod tests {
 
     #[test]
     fn no_id_can_leave_its_place_in_the_path() {
-        let made = |text| segment(text).unwrap_or_default();
-        assert_eq!(made("shop-1_a.b"), "shop-1_a.b");
-        assert_eq!(made("a/b?c#d+é ~:"), "a%2Fb%3Fc%23d%2B%C3%A9%20%7E%3A");
-        assert_eq!((made(".."), made(".")), (String::new(), String::new()));
+        let made = |text| path("/v1/apps/{app}/events", &[text]).unwrap_or_default();
+        assert_eq!(made("shop-1_a.b"), "/v1/apps/shop-1_a.b/events");
+        assert_eq!(made("a/b?c#d+é ~:"), "/v1/apps/a%2Fb%3Fc%23d%2B%C3%A9%20%7E%3A/events");
+        assert_eq!([made(".."), made("."), made("")], ["", "", ""]);
     }
 
     #[test]
     fn refusals_are_said_in_the_server_s_words_with_the_field() {
-        let conflict = json!({ "detail": "Busy.", "code": "conflict" });
-        assert_eq!(refusal(StatusCode::CONFLICT, &conflict), "Busy. (409, conflict)");
+        let conflict = json!({ "detail": "Busy.\x1b[2J", "code": "conflict" });
+        assert_eq!(refusal(StatusCode::CONFLICT, &conflict), "Busy.\\u{1b}[2J (409, conflict)");
         let field = json!({ "detail": "health_url: is not set", "code": "invalid", "field": "health_url" });
         assert_eq!(
             refusal(StatusCode::UNPROCESSABLE_ENTITY, &field),

@@ -1,22 +1,37 @@
 //! The flags that every command has which talks to a server.
 
 use crate::config::{ClientFlags, Secret};
-use clap::Args;
+use clap::{Args, builder::NonEmptyStringValueParser};
 use std::convert::Infallible;
 
+/// What their part of the help is called.
+pub(super) const HEADING: &str = "Server";
+
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Server")]
+#[command(next_help_heading = HEADING)]
 pub(super) struct Connection {
     /// Where the server is [variable: POSTHASTE_URL] [default: http://127.0.0.1:8080]
     #[arg(long, value_name = "URL")]
     server: Option<String>,
-    /// The key to show; better given as a variable, which other users cannot see [variable: POSTHASTE_KEY]
+    /// The key to show; better kept in a profile or a variable, which other users cannot see [variable: POSTHASTE_KEY]
     #[arg(long, value_name = "KEY", value_parser = |key: &str| Ok::<_, Infallible>(Secret::new(key)))]
     key: Option<Secret>,
+    /// A profile of `posthaste profile` with all of these [variable: POSTHASTE_PROFILE] [default: default]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    profile: Option<String>,
 }
 
 impl Connection {
-    pub(super) fn flags(self) -> ClientFlags {
-        ClientFlags { server: self.server, key: self.key }
+    pub(super) fn flags(self, app: Option<String>) -> ClientFlags {
+        let Self { server, key, profile } = self;
+        ClientFlags { server, key, app, profile }
     }
+}
+
+/// The flag of commands that are about one app.
+#[derive(Debug, Args)]
+pub(super) struct AppFlag {
+    /// The app's id [variable: POSTHASTE_APP]
+    #[arg(long, value_name = "APP", help_heading = HEADING, value_parser = NonEmptyStringValueParser::new())]
+    pub app: Option<String>,
 }

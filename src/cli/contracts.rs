@@ -45,7 +45,7 @@ impl ContractsCommand {
             Ok(text) => super::print(&text),
             Err(error) => {
                 eprintln!("posthaste: {error:#}");
-                ExitCode::from(super::USAGE)
+                super::Exit::Usage.into()
             }
         }
     }

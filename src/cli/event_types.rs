@@ -3,7 +3,7 @@
 mod file;
 
 use super::{
-    client::Client,
+    client::{Call, Client, path},
     connection::Connection,
     on_runtime, print,
     table::{aligned, visible, visible_json},
@@ -16,7 +16,8 @@ use http::Method;
 use serde_json::{Map, Value, json};
 use std::{path::PathBuf, process::ExitCode};
 
-const ROOT: [&str; 2] = ["v1", "event-types"];
+const ALL: &str = "/v1/event-types";
+const ONE: &str = "/v1/event-types/{name}";
 /// Types can be large, and an answer has a limit.
 const PAGE: &str = "20";
 
@@ -88,17 +89,17 @@ async fn obey(args: EventTypesArgs) -> anyhow::Result<ExitCode> {
         Action::Import { file, dry_run } => Some(file::read(file, *dry_run)?),
         _ => None,
     };
-    let client = Client::new(&load_client(connection.flags())?)?;
-    let [root, types] = ROOT;
+    let client = Client::new(&load_client(connection.flags(None))?)?;
     let text = match action {
         Action::List { archived } => {
             let all = all(&client, archived).await?;
             if json { pretty(&json!({ "data": all })) } else { listed(&all) }
         }
-        Action::Get(One { name }) => pretty(&client.get(&[root, types, &name]).await?),
+        Action::Get(One { name }) => pretty(&client.call(&Call::get(path(ONE, &[&name])?)).await?.json()?),
         Action::Import { .. } => {
             let body = Bytes::from(import.unwrap_or_default());
-            let answer = client.call(Method::POST, &[root, types, "import"], &[], body).await?;
+            let call = Call { body, ..Call::new(Method::POST, format!("{ALL}/import")) };
+            let answer = client.call(&call).await?.json()?;
             if json { pretty(&answer) } else { imported(&answer) }
         }
         Action::Export => {
@@ -106,35 +107,39 @@ async fn obey(args: EventTypesArgs) -> anyhow::Result<ExitCode> {
             pretty(&json!({ "event_types": types }))
         }
         Action::Archive(One { name }) => {
-            let answer = client.act(&[root, types, &name, "archive"]).await?;
+            let answer = act(&client, &name, "archive").await?;
             if json { pretty(&answer) } else { format!("archived {}\n", visible(&name)) }
         }
         Action::Unarchive(One { name }) => {
-            let answer = client.act(&[root, types, &name, "unarchive"]).await?;
+            let answer = act(&client, &name, "unarchive").await?;
             if json { pretty(&answer) } else { format!("took {} out of the archive\n", visible(&name)) }
         }
         Action::Delete(One { name }) => {
-            client.call(Method::DELETE, &[root, types, &name], &[], Bytes::new()).await?;
+            client.call(&Call::new(Method::DELETE, path(ONE, &[&name])?)).await?;
             if json { String::new() } else { format!("deleted {}\n", visible(&name)) }
         }
     };
     Ok(print(&text))
 }
 
+async fn act(client: &Client, name: &str, action: &str) -> anyhow::Result<Value> {
+    let path = path(ONE, &[name])? + "/" + action;
+    client.call(&Call::new(Method::POST, path)).await?.json()
+}
+
 /// Every type, page by page.
 async fn all(client: &Client, archived: bool) -> anyhow::Result<Vec<Value>> {
-    let (mut types, mut cursor) = (Vec::new(), String::new());
-    let archived = if archived { "true" } else { "false" };
+    let (mut types, mut cursor) = (Vec::new(), None);
     loop {
-        let mut query = vec![("limit", PAGE), ("archived", archived)];
-        if !cursor.is_empty() {
-            query.push(("cursor", &cursor));
-        }
-        let mut page = client.call(Method::GET, &ROOT, &query, Bytes::new()).await?;
+        let query = [("limit", PAGE.to_owned()), ("archived", archived.to_string())];
+        let query = query.into_iter().chain(cursor.map(|cursor| ("cursor", cursor)));
+        let query = query.map(|(name, value)| (name.to_owned(), value)).collect();
+        let call = Call { query, ..Call::get(ALL.to_owned()) };
+        let mut page: Value = client.call(&call).await?.json()?;
         let rows = page["data"].as_array_mut().context("the server's answer is not a list")?;
         types.append(rows);
         match page["next_cursor"].as_str() {
-            Some(next) => next.clone_into(&mut cursor),
+            Some(next) => cursor = Some(next.to_owned()),
             None => return Ok(types),
         }
     }

@@ -1,26 +1,34 @@
-//! `posthaste inspect`: asks for an inspection, waits for it and prints the report. Exit codes: 0 every protection is there,
-//! 1 there are gaps, 2 it could not be done.
+//! `posthaste inspect`: asks for an inspection, waits for it and prints the report. Gaps are a failure (exit code 1).
 
-use super::client::Client;
-use crate::config::{ClientFlags, Secret, load_client};
+use super::{
+    client::{Answer, Call, Client, path},
+    connection::Connection,
+    exit::Exit,
+    print, show,
+};
+use crate::config::load_client;
 use anyhow::{Context, bail};
 use clap::{Args, builder::NonEmptyStringValueParser};
+use http::Method;
 use serde::Deserialize;
-use serde_json::Value;
 use std::{
-    convert::Infallible,
     fmt::Write as _,
-    io::{self, IsTerminal, Write as _},
+    io::{self, IsTerminal},
     process::ExitCode,
     time::Duration,
 };
 
-const GAPS: u8 = 1;
-const NOT_DONE: u8 = 2;
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 const LINE_CHARS: usize = 96;
 
+const EXAMPLES: &str = "\
+Examples:
+  posthaste inspect bakery shop
+  posthaste inspect bakery shop --ping
+  posthaste inspect bakery shop --json";
+
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(super) struct InspectArgs {
     /// The app's id
     #[arg(value_parser = NonEmptyStringValueParser::new())]
@@ -31,15 +39,11 @@ pub(super) struct InspectArgs {
     /// Ask the health address only
     #[arg(long)]
     ping: bool,
-    /// Print the inspection as JSON
+    /// Print the API's JSON, for programs
     #[arg(long)]
     json: bool,
-    /// Where the server is [variable: POSTHASTE_URL] [default: http://127.0.0.1:8080]
-    #[arg(long, value_name = "URL")]
-    server: Option<String>,
-    /// A key of the app, or an admin key; better given as a variable, which other users cannot see [variable: POSTHASTE_KEY]
-    #[arg(long, value_name = "KEY", value_parser = |key: &str| Ok::<_, Infallible>(Secret::new(key)))]
-    key: Option<Secret>,
+    #[command(flatten)]
+    connection: Connection,
 }
 
 /// As much of an inspection as is shown. Everything is text, so that a newer server can be asked too.
@@ -68,60 +72,56 @@ struct Check {
     advice: Option<String>,
 }
 
-pub(super) fn run(args: InspectArgs) -> ExitCode {
-    let done = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start the runtime")
-        .and_then(|runtime| {
-            let done = runtime.block_on(inspect(args));
-            // A look-up that hangs must not keep the process alive.
-            runtime.shutdown_background();
-            done
-        });
-    match done {
-        Ok((text, has_gaps)) => {
-            // Nothing can be said to somebody who has closed the terminal.
-            let _ = io::stdout().write_all(text.as_bytes());
-            if has_gaps { ExitCode::from(GAPS) } else { ExitCode::SUCCESS }
-        }
-        Err(error) => {
-            eprintln!("posthaste: {error:#}");
-            ExitCode::from(NOT_DONE)
+pub(super) async fn run(args: InspectArgs) -> anyhow::Result<ExitCode> {
+    let InspectArgs { app, endpoint, ping, json, connection } = args;
+    let settings = load_client(connection.flags(Some(app.clone())))?;
+    let client = Client::new(&settings)?;
+    let action = if ping { "ping" } else { "inspect" };
+    let template = format!("/v1/apps/{{app}}/endpoints/{{endpoint}}/{action}");
+    let begun = client.call(&Call::new(Method::POST, path(&template, &[&app, &endpoint])?)).await?;
+    finish(&client, &app, &begun).await?.print(&endpoint, json, settings.may_colour)
+}
+
+/// A finished inspection.
+pub(super) struct Found {
+    app: String,
+    id: String,
+    report: Report,
+    answer: Answer,
+}
+
+/// Waits for an inspection that was begun.
+pub(super) async fn finish(client: &Client, app: &str, begun: &Answer) -> anyhow::Result<Found> {
+    let begun: Shown = begun.json()?;
+    let look = path("/v1/apps/{app}/inspections/{inspection}", &[app, &begun.id])?;
+    loop {
+        let answer = client.look(&look).await?;
+        let Shown { id, status, report } = answer.json()?;
+        match status.as_str() {
+            "waiting" | "running" => tokio::time::sleep(LOOK_EVERY).await,
+            "finished" => {
+                let report = report.context("the finished inspection has no report")?;
+                return Ok(Found { app: app.to_owned(), id, report, answer });
+            }
+            "interrupted" => bail!("{id}: the server was stopped in the middle; inspect again"),
+            other => bail!("{id}: the inspection is {other}"),
         }
     }
 }
 
-/// What to print, and whether there are gaps.
-async fn inspect(args: InspectArgs) -> anyhow::Result<(String, bool)> {
-    let InspectArgs { app, endpoint, ping, json, server, key } = args;
-    let settings = load_client(ClientFlags { server, key })?;
-    let client = Client::new(&settings)?;
-    let action = if ping { "ping" } else { "inspect" };
-    let mut answer = client.act(&["v1", "apps", &app, "endpoints", &endpoint, action]).await?;
-    let inspection = loop {
-        let shown = Shown::deserialize(&answer).context("the server's answer is not an inspection")?;
-        match shown.status.as_str() {
-            "waiting" | "running" => tokio::time::sleep(LOOK_EVERY).await,
-            "finished" => break shown,
-            "interrupted" => bail!("{}: the server was stopped in the middle; inspect again", shown.id),
-            other => bail!("{}: the inspection is {other}", shown.id),
-        }
-        answer = client.get(&["v1", "apps", &app, "inspections", &shown.id]).await?;
-    };
-    let report = inspection.report.context("the finished inspection has no report")?;
-    let text = if json {
-        format!("{}\n", pretty(&answer))
-    } else {
-        let colours = settings.may_colour && io::stdout().is_terminal();
-        let head = format!("{} of {app}/{endpoint}, contract {}", inspection.id, report.contract);
-        format!("{head}\n\n{}", table(&report.checks, colours))
-    };
-    Ok((text, report.checks.iter().any(Check::is_gap)))
-}
-
-fn pretty(answer: &Value) -> String {
-    serde_json::to_string_pretty(answer).unwrap_or_default()
+impl Found {
+    pub(super) fn print(self, endpoint: &str, json: bool, may_colour: bool) -> anyhow::Result<ExitCode> {
+        let Self { app, id, report, answer } = self;
+        let text = if json {
+            show::answer(&answer, true)?
+        } else {
+            let colours = may_colour && io::stdout().is_terminal();
+            let head = format!("{id} of {app}/{endpoint}, contract {}", report.contract);
+            format!("{head}\n\n{}", table(&report.checks, colours))
+        };
+        let printed = print(&text);
+        Ok(if report.checks.iter().any(Check::is_gap) { Exit::Failed.into() } else { printed })
+    }
 }
 
 impl Check {

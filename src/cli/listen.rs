@@ -129,7 +129,7 @@ async fn listen(args: ListenArgs, stop: ShutdownHandle, stopping: Shutdown) -> a
     let temporary = match args.app {
         None => None,
         Some(app) => {
-            let settings = load_client(args.connection.flags())?;
+            let settings = load_client(args.connection.flags(None))?;
             let made = Temporary::make(&settings, &app, address, &args.events, &judge.contract.name).await?;
             judge.secrets.push(made.secret.clone());
             Some(made)

@@ -1,16 +1,24 @@
-//! The command line. Exit codes: 0 done, 1 failed while running, 2 asked for something that cannot be (usage, configuration).
+//! The command line. `exit` says what its exit codes mean.
 
 mod backup;
 mod check;
 mod client;
+mod completions;
 mod connection;
 mod contracts;
 mod event_types;
+mod exit;
 mod flags;
 mod inspect;
 mod listen;
 mod logs;
+mod profile;
+mod publish;
+mod reference;
+mod resource;
+mod show;
 mod table;
+mod terminal;
 mod verify;
 
 use crate::{
@@ -18,7 +26,8 @@ use crate::{
     config::{self, Flags, Mode, Settings},
 };
 use anyhow::Context;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
+use exit::Exit;
 use flags::SettingFlags;
 use std::{
     io::{self, Write},
@@ -31,6 +40,9 @@ Examples:
   posthaste serve                                 run it, with the defaults
   posthaste serve --config /etc/posthaste.toml    run it, with settings from a file
   POSTHASTE_LISTEN=0.0.0.0:8080 posthaste serve   run it, with settings from the environment
+  posthaste profile set default                   keep the key of a server, for the commands below
+  posthaste publish order.paid --app shop --data '{\"order\": 17}' --wait
+  posthaste deliveries list --app shop --status retrying,dead
   posthaste contracts                             what receivers are promised, and when they are tried again
   posthaste inspect shop ep_01jd2s0a5g000         try out an endpoint's receiver
   posthaste listen --app shop                     receive what an app sends, here, for a while
@@ -38,11 +50,15 @@ Examples:
   posthaste check                                 look at everything before going live
   posthaste openapi > openapi.json                the HTTP API, described
 
-`posthaste serve --help` lists every setting; docs/configuration.md says more about each.";
+`posthaste serve --help` lists every setting; docs/configuration.md says more about each, docs/command-line.md about commands.";
+
+fn after_help() -> String {
+    format!("{EXAMPLES}\n\n{}", exit::MEANINGS)
+}
 
 /// Delivers webhooks: publish an event once, and it reaches every endpoint that wants it.
 #[derive(Debug, Parser)]
-#[command(name = "posthaste", version, after_help = EXAMPLES, subcommand_required = true, arg_required_else_help = true)]
+#[command(name = "posthaste", version, after_help = after_help(), subcommand_required = true, arg_required_else_help = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -51,13 +67,19 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run the server
+    #[command(after_help = "Example:\n  posthaste serve --config /etc/posthaste.toml --listen 0.0.0.0:8080")]
     Serve(SettingFlags),
     /// Run the server with a sample app and a sample receiver, open to this machine's own addresses
+    #[command(after_help = "Example:\n  posthaste dev --listen 127.0.0.1:9000")]
     Dev(SettingFlags),
     /// Copy the embedded store to a file, also while it is in use, and check the copy
     Backup(backup::BackupArgs),
     /// Make a store out of a backup
     Restore(backup::RestoreArgs),
+    /// Publish an event, or a file of them
+    Publish(Box<publish::PublishArgs>),
+    #[command(flatten)]
+    Resource(resource::ResourceCommand),
     /// Keep the catalogue of event types: list, get, import, export, archive, unarchive, delete
     EventTypes(event_types::EventTypesArgs),
     /// Try out which protections an endpoint's receiver has
@@ -68,9 +90,16 @@ enum Command {
     Verify(verify::VerifyArgs),
     /// Look at configuration, store, clock, names and limits, before going live
     Check(check::CheckArgs),
+    /// Keep addresses and keys of servers under names
+    #[command(subcommand)]
+    Profile(profile::ProfileCommand),
+    /// Print what a shell needs to complete these commands
+    Completions(completions::CompletionsArgs),
     /// Print the description of the HTTP API (OpenAPI 3.1, JSON)
+    #[command(after_help = "Example:\n  posthaste openapi > openapi.json")]
     Openapi,
     /// Show the contracts, or one in full: bytes, signatures, times of attempts, names
+    #[command(after_help = "Examples:\n  posthaste contracts\n  posthaste contracts standard --json")]
     Contracts(contracts::ContractsCommand),
     /// Print docs/configuration.md
     #[command(hide = true)]
@@ -78,9 +107,10 @@ enum Command {
     /// Print docs/contracts.md
     #[command(hide = true)]
     ContractsDoc,
+    /// Print docs/command-line.md
+    #[command(hide = true, name = "command-line-doc")]
+    Reference,
 }
-
-const USAGE: u8 = 2;
 
 /// Does what this process's arguments ask for.
 pub fn run() -> ExitCode {
@@ -89,7 +119,7 @@ pub fn run() -> ExitCode {
         Err(help_or_error) => {
             // Nothing can be said to somebody who has closed the terminal.
             let _ = help_or_error.print();
-            if help_or_error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS }
+            if help_or_error.use_stderr() { Exit::Usage.into() } else { ExitCode::SUCCESS }
         }
     }
 }
@@ -100,17 +130,22 @@ fn obey(command: Command) -> ExitCode {
         Command::Dev(flags) => start(Mode::Dev, flags.0),
         Command::Backup(args) => backup::back_up(args),
         Command::Restore(args) => backup::restore(args),
+        Command::Publish(args) => on_runtime(publish::run(*args)),
+        Command::Resource(command) => command.run(),
         Command::EventTypes(args) => event_types::run(args),
-        Command::Inspect(args) => inspect::run(args),
+        Command::Inspect(args) => on_runtime(inspect::run(args)),
         Command::Listen(args) => listen::run(args),
         Command::Verify(args) => verify::run(args),
         Command::Check(args) => check::run(args),
+        Command::Profile(command) => command.obey().unwrap_or_else(|error| failed(&error)),
+        Command::Completions(args) => print(&completions::script(&args, Cli::command())),
         Command::Openapi => print(&crate::api::openapi_json()),
         Command::Contracts(command) => command.obey(),
         Command::ConfigDoc => print(&config::markdown()),
         Command::ContractsDoc => {
             contracts::markdown().map_or_else(|error| failed(&error), |page| print(&page))
         }
+        Command::Reference => print(&reference::markdown(&Cli::command())),
     }
 }
 
@@ -143,7 +178,7 @@ fn start(mode: Mode, flags: Flags) -> ExitCode {
 fn load(mode: Mode, flags: Flags) -> Result<Settings, ExitCode> {
     config::load(mode, flags).map_err(|refused| {
         eprintln!("posthaste: the configuration is refused\n{refused}");
-        ExitCode::from(USAGE)
+        Exit::Usage.into()
     })
 }
 
@@ -161,21 +196,23 @@ fn on_runtime(work: impl Future<Output = anyhow::Result<ExitCode>>) -> ExitCode 
 
 fn failed(error: &anyhow::Error) -> ExitCode {
     eprintln!("posthaste: {error:#}");
-    ExitCode::FAILURE
+    Exit::from_error(error).into()
 }
 
 fn print(text: &str) -> ExitCode {
+    say(text).map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS)
+}
+
+/// An error means that nobody reads it any more.
+fn say(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::FAILURE,
-    }
+    out.write_all(text.as_bytes()).and_then(|()| out.flush())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::{CommandFactory, error::ErrorKind};
+    use clap::error::ErrorKind;
 
     fn refused(args: &[&str]) -> clap::Error {
         Cli::try_parse_from(["posthaste"].iter().chain(args)).unwrap_err()

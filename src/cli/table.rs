@@ -2,20 +2,48 @@
 
 use std::fmt::Write;
 
-pub(super) fn aligned<R: AsRef<[String]>>(rows: &[R]) -> String {
-    let columns = rows.iter().map(|row| row.as_ref().len()).max().unwrap_or(0);
-    let width = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.as_ref().get(column));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    let mut out = String::new();
-    for row in rows {
-        let cells = row.as_ref().iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
-        out.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
-        out.push('\n');
+/// Columns that stay where they are from one page to the next, unless a wider value comes.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    widths: Vec<usize>,
+    line_chars_max: Option<usize>,
+}
+
+impl Table {
+    /// Lines are cut to `line_chars_max`, if there is a terminal that has one.
+    pub(super) fn within(line_chars_max: Option<usize>) -> Self {
+        Self { widths: Vec::new(), line_chars_max }
     }
-    out
+
+    pub(super) fn lines<R: AsRef<[String]>>(&mut self, rows: &[R]) -> String {
+        for row in rows {
+            let row = row.as_ref();
+            self.widths.resize(self.widths.len().max(row.len()), 0);
+            for (width, cell) in self.widths.iter_mut().zip(row) {
+                *width = (*width).max(cell.chars().count());
+            }
+        }
+        let mut out = String::new();
+        for row in rows {
+            let cells = row.as_ref().iter().zip(&self.widths).map(|(cell, width)| format!("{cell:width$}"));
+            out.push_str(&self.cut(cells.collect::<Vec<_>>().join("  ").trim_end()));
+            out.push('\n');
+        }
+        out
+    }
+
+    fn cut(&self, line: &str) -> String {
+        match self.line_chars_max {
+            Some(max) if line.chars().count() > max => {
+                line.chars().take(max.saturating_sub(1)).chain(['…']).collect()
+            }
+            _ => line.to_owned(),
+        }
+    }
+}
+
+pub(super) fn aligned<R: AsRef<[String]>>(rows: &[R]) -> String {
+    Table::default().lines(rows)
 }
 
 /// The text with everything escaped that a terminal might obey or that would make it read otherwise than it is.
@@ -57,6 +85,16 @@ fn turns_text(c: char) -> bool {
 mod tests {
     use super::*;
     use serde_json::Value;
+
+    #[test]
+    fn columns_stay_aligned_over_pages_and_lines_are_cut_where_there_is_a_width() {
+        let row = |cells: [&str; 2]| cells.map(str::to_owned);
+        let mut table = Table::default();
+        assert_eq!(table.lines(&[row(["ID", "NAME"]), row(["abc", ""])]), "ID   NAME\nabc\n");
+        assert_eq!(table.lines(&[row(["é", "x"])]), "é    x\n");
+        let mut narrow = Table::within(Some(6));
+        assert_eq!(narrow.lines(&[row(["abc", "d"]), row(["abc", "defg"])]), "abc  d\nabc  …\n");
+    }
 
     #[test]
     fn nothing_that_drives_a_terminal_is_left_in_a_text() {

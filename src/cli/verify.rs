@@ -4,8 +4,8 @@
 mod request;
 
 use super::{
-    USAGE,
     contracts::{self, KnownContracts},
+    exit::Exit,
     print,
     table::visible,
 };
@@ -164,7 +164,7 @@ pub(super) fn run(args: VerifyArgs) -> ExitCode {
         }
         Err(error) => {
             eprintln!("posthaste: {error:#}");
-            ExitCode::from(USAGE)
+            Exit::Usage.into()
         }
     }
 }

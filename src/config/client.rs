@@ -1,23 +1,29 @@
-//! Settings of the commands that talk to a running server: where it is and which key to show.
+//! Settings of the commands that talk to a running server: where it is, which key to show, and which app is meant.
 //!
-//! They come from flags and variables alone. Variables of the server may stand beside them and are not looked at.
+//! Flags beat variables, variables beat the profile. Variables of the server may stand beside them and are not looked at.
 
 use super::{
+    profile::{self, Profile, Profiles},
     secret::Secret,
-    sources::{ConfigError, variables},
+    sources::{ConfigError, variable},
 };
 
 /// Variables that `serve` and `dev` leave to other commands.
-pub(super) const VARIABLES: [&str; 2] = [URL, KEY];
+pub(super) const VARIABLES: [&str; 5] = [URL, KEY, APP, PROFILE, profile::FILE];
 const URL: &str = "POSTHASTE_URL";
 const KEY: &str = "POSTHASTE_KEY";
+const APP: &str = "POSTHASTE_APP";
+const PROFILE: &str = "POSTHASTE_PROFILE";
 const URL_DEFAULT: &str = "http://127.0.0.1:8080";
+const PROFILE_DEFAULT: &str = "default";
 
 /// What the command line gave.
 #[derive(Debug, Default)]
 pub struct ClientFlags {
     pub server: Option<String>,
     pub key: Option<Secret>,
+    pub app: Option<String>,
+    pub profile: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,62 +31,160 @@ pub struct ClientSettings {
     /// Without a slash at its end.
     pub server: String,
     pub key: Secret,
+    /// The app that is meant when none is named.
+    pub app: Option<String>,
     /// Nobody asked for plain text.
     pub may_colour: bool,
 }
 
-/// Resolves the settings from this process's environment and the flags, which beat it.
+impl ClientSettings {
+    /// The app that is meant, which must be known.
+    pub fn app(&self) -> Result<&str, ConfigError> {
+        let told = || {
+            format!("which app? Give --app or the variable {APP}, or keep one with `posthaste profile set`")
+        };
+        self.app.as_deref().ok_or_else(|| ConfigError::Refused(vec![told()]))
+    }
+}
+
+/// Resolves the settings from this process's environment, the profile file and the flags.
 pub fn load_client(flags: ClientFlags) -> Result<ClientSettings, ConfigError> {
-    resolve(flags, |name| variables(name).find(|(known, _)| known == name).and_then(|(_, value)| value))
+    resolve(flags, variable, &Profiles::read()?)
 }
 
 fn resolve(
     flags: ClientFlags,
     variable: impl Fn(&str) -> Option<String>,
+    profiles: &Profiles,
 ) -> Result<ClientSettings, ConfigError> {
-    let given = |name| variable(name).filter(|value| !value.is_empty());
-    let server = flags.server.or_else(|| given(URL)).unwrap_or_else(|| URL_DEFAULT.to_owned());
-    let refused = |text: String| ConfigError::Refused(vec![text]);
-    let key = flags
-        .key
-        .or_else(|| given(KEY).map(Secret::new))
-        .ok_or_else(|| refused(format!("there is no key: give one with --key or the variable {KEY}")))?;
-    if key.reveal().is_empty() || !key.reveal().bytes().all(|byte| byte.is_ascii_graphic()) {
+    let chosen = flags.profile.or_else(|| variable(PROFILE));
+    let profile = match &chosen {
+        Some(name) => profiles.get(name)?.clone(),
+        None => profiles.find(PROFILE_DEFAULT).cloned().unwrap_or_default(),
+    };
+    let name = chosen.as_deref().unwrap_or(PROFILE_DEFAULT);
+    let app = flags.app.or_else(|| variable(APP)).or_else(|| profile.app.clone());
+    let server = flags.server.or_else(|| variable(URL));
+    let key = match flags.key.or_else(|| variable(KEY).map(Secret::new)) {
+        Some(key) => key,
+        None => key_of(name, &profile, server.as_deref())?,
+    };
+    if !may_be_sent(&key) {
         let form = "visible ASCII characters without spaces";
-        return Err(refused(format!("key (--key or variable {KEY}): the value is not allowed; give {form}")));
+        let told = format!("key (--key, variable {KEY} or profile): the value is not allowed; give {form}");
+        return Err(ConfigError::Refused(vec![told]));
     }
-    let may_colour = given("NO_COLOR").is_none();
-    Ok(ClientSettings { server: server.trim_end_matches('/').to_owned(), key, may_colour })
+    let server = server.or(profile.url).unwrap_or_else(|| URL_DEFAULT.to_owned());
+    let may_colour = variable("NO_COLOR").is_none();
+    Ok(ClientSettings { server: without_slash(&server).to_owned(), key, app, may_colour })
+}
+
+/// The profile's key goes to the profile's server and to no other.
+fn key_of(name: &str, profile: &Profile, server: Option<&str>) -> Result<Secret, ConfigError> {
+    let refused = |text: String| Err(ConfigError::Refused(vec![text]));
+    match (&profile.key, &profile.url, server) {
+        (None, ..) => refused(format!(
+            "there is no key: give one with --key or the variable {KEY}, or keep one with `posthaste profile set {name}`"
+        )),
+        (Some(_), Some(own), Some(other)) if without_slash(own) != without_slash(other) => refused(format!(
+            "the key of profile `{name}` is for {own} and is not shown to {other}; give the key too, with --key or the variable {KEY}"
+        )),
+        (Some(key), ..) => Ok(key.clone()),
+    }
+}
+
+fn without_slash(server: &str) -> &str {
+    server.trim_end_matches('/')
+}
+
+/// Whether it can stand in a header.
+fn may_be_sent(key: &Secret) -> bool {
+    !key.reveal().is_empty() && key.reveal().bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn resolved(flags: ClientFlags, variables: &[(&str, &str)]) -> Result<ClientSettings, String> {
+    fn resolved(
+        flags: ClientFlags,
+        variables: &[(&str, &str)],
+        profiles: &Profiles,
+    ) -> Result<ClientSettings, String> {
         let find = |name: &str| variables.iter().find(|(known, _)| *known == name);
-        resolve(flags, |name| find(name).map(|(_, value)| (*value).to_owned()))
+        resolve(flags, |name| find(name).map(|(_, value)| (*value).to_owned()), profiles)
             .map_err(|error| error.to_string())
     }
 
+    fn profiles() -> Profiles {
+        let mut profiles = Profiles::default();
+        let profile = |url: &str, key: &str| Profile {
+            url: Some(url.to_owned()),
+            key: Some(Secret::new(key)),
+            app: Some(format!("app of {url}")),
+        };
+        profiles.set("default", profile("https://d/", "d"));
+        profiles.set("production", profile("https://p", "p"));
+        profiles
+    }
+
+    fn parts(settings: &ClientSettings) -> (&str, &str, Option<&str>) {
+        (&settings.server, settings.key.reveal(), settings.app.as_deref())
+    }
+
     #[test]
-    fn flags_beat_variables_and_the_server_has_a_default() {
-        let flags = || ClientFlags { server: Some("https://a/".into()), key: Some(Secret::new("k")) };
-        let variables = [("POSTHASTE_URL", "https://b"), ("POSTHASTE_KEY", "v"), ("NO_COLOR", "1")];
-        let settings = resolved(flags(), &variables).unwrap();
-        assert_eq!((settings.server.as_str(), settings.key.reveal()), ("https://a", "k"));
-        assert!(!settings.may_colour);
-        let settings = resolved(ClientFlags::default(), &variables).unwrap();
-        assert_eq!((settings.server.as_str(), settings.key.reveal()), ("https://b", "v"));
-        let settings = resolved(ClientFlags::default(), &variables[1..2]).unwrap();
-        assert_eq!((settings.server.as_str(), settings.may_colour), (URL_DEFAULT, true));
+    fn flags_beat_variables_which_beat_the_profile_and_the_server_has_a_default() {
+        let flags = ClientFlags {
+            server: Some("https://a/".into()),
+            key: Some(Secret::new("k")),
+            app: Some("a".into()),
+            profile: None,
+        };
+        let variables = [
+            ("POSTHASTE_URL", "https://b"),
+            ("POSTHASTE_KEY", "v"),
+            ("POSTHASTE_APP", "b"),
+            ("NO_COLOR", "1"),
+        ];
+        let settings = resolved(flags, &variables, &profiles()).unwrap();
+        assert_eq!((parts(&settings), settings.may_colour), (("https://a", "k", Some("a")), false));
+        let settings = resolved(ClientFlags::default(), &variables, &profiles()).unwrap();
+        assert_eq!(parts(&settings), ("https://b", "v", Some("b")));
+        let settings = resolved(ClientFlags::default(), &[], &profiles()).unwrap();
+        assert_eq!(parts(&settings), ("https://d", "d", Some("app of https://d/")));
+        let settings = resolved(ClientFlags::default(), &variables[1..2], &Profiles::default()).unwrap();
+        assert_eq!((parts(&settings), settings.may_colour), ((URL_DEFAULT, "v", None), true));
+    }
+
+    #[test]
+    fn a_profile_is_chosen_by_flag_or_variable_and_must_be_there() {
+        let named = |name: &str| ClientFlags { profile: Some(name.into()), ..ClientFlags::default() };
+        let by_variable = [("POSTHASTE_PROFILE", "production")];
+        let settings = resolved(ClientFlags::default(), &by_variable, &profiles()).unwrap();
+        assert_eq!(parts(&settings).0, "https://p");
+        let settings = resolved(named("default"), &by_variable, &profiles()).unwrap();
+        assert_eq!(parts(&settings).0, "https://d");
+        let refused = resolved(named("prodction"), &[], &profiles()).unwrap_err();
+        assert!(refused.contains("did you mean `production`?"), "{refused}");
+    }
+
+    #[test]
+    fn the_key_of_a_profile_is_shown_to_its_own_server_alone() {
+        let to = |server: &str| ClientFlags { server: Some(server.into()), ..ClientFlags::default() };
+        let refused = resolved(to("https://elsewhere"), &[], &profiles()).unwrap_err();
+        assert!(refused.contains("is for https://d/ and is not shown to https://elsewhere"), "{refused}");
+        let variables = [("POSTHASTE_URL", "https://elsewhere")];
+        assert!(resolved(ClientFlags::default(), &variables, &profiles()).is_err());
+        assert_eq!(parts(&resolved(to("https://d"), &[], &profiles()).unwrap()).1, "d");
     }
 
     #[test]
     fn without_a_key_or_with_one_that_cannot_be_sent_it_says_so_and_never_repeats_it() {
-        let refused = resolved(ClientFlags::default(), &[("POSTHASTE_KEY", "")]).unwrap_err();
+        let none = Profiles::default();
+        let refused = resolved(ClientFlags::default(), &[], &none).unwrap_err();
         assert!(refused.contains("--key") && refused.contains("POSTHASTE_KEY"), "{refused}");
-        let refused = resolved(ClientFlags::default(), &[("POSTHASTE_KEY", "hunter2\r\nx: y")]).unwrap_err();
+        let bad = [("POSTHASTE_KEY", "hunter2\r\nx: y")];
+        let refused = resolved(ClientFlags::default(), &bad, &none).unwrap_err();
         assert!(refused.contains("without spaces") && !refused.contains("hunter2"), "{refused}");
     }
 }

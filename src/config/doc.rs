@@ -27,9 +27,11 @@ log lines on a terminal: neither proxy variables nor `RUST_LOG` have any effect.
 const CLIENTS: &str = "
 ## Commands that talk to a server
 
-`posthaste inspect` asks a running server. `POSTHASTE_URL` or `--server` says where it is (default
-`http://127.0.0.1:8080`), `POSTHASTE_KEY` or `--key` which key to show: an app key is enough for its own app. Flags beat
-variables. Servers ignore both variables; proxy variables have no effect here either, and `NO_COLOR` keeps the output plain.
+`posthaste publish`, `deliveries`, `inspect` and the like ([command-line.md](command-line.md)) ask a running server.
+`POSTHASTE_URL` or `--server` says where it is (default `http://127.0.0.1:8080`), `POSTHASTE_KEY` or `--key` which key to show
+(an app key is enough for its own app), `POSTHASTE_APP` or `--app` which app is meant. All three may be kept in a profile:
+`POSTHASTE_PROFILE` or `--profile` names it, `POSTHASTE_PROFILE_FILE` the file. Flags beat variables, variables beat the profile.
+Servers ignore these variables; proxy variables have no effect here either, and `NO_COLOR` keeps the output plain.
 ";
 
 /// The whole page.

@@ -15,7 +15,9 @@ pub(super) enum Value {
     Text(String),
     /// An array of plain values.
     List(Vec<String>),
-    /// A table, or an array of something other than plain values.
+    /// A table under the name.
+    Table(Vec<Entry>),
+    /// An array of something other than plain values.
     Other,
 }
 
@@ -25,7 +27,7 @@ impl Value {
         match self {
             Self::Text(text) => Some(text),
             Self::List(items) if is_list => Some(items.join(",")),
-            Self::List(_) | Self::Other => None,
+            Self::List(_) | Self::Table(_) | Self::Other => None,
         }
     }
 }
@@ -41,25 +43,29 @@ pub(super) fn entries(text: &str) -> Result<Vec<Entry>, Broken> {
         line: line_of(text, &error.span().unwrap_or_default()),
         reason: error.message().to_owned(),
     })?;
+    Ok(entries_of(text, table.get_ref()))
+}
+
+fn entries_of(text: &str, table: &DeTable<'_>) -> Vec<Entry> {
     let mut entries: Vec<Entry> = table
-        .into_inner()
-        .into_iter()
+        .iter()
         .map(|(name, value)| Entry {
             line: line_of(text, &name.span()),
-            name: name.into_inner().into_owned(),
-            value: value_of(value.get_ref()),
+            name: name.get_ref().clone().into_owned(),
+            value: value_of(text, value.get_ref()),
         })
         .collect();
     entries.sort_by_key(|entry| entry.line);
-    Ok(entries)
+    entries
 }
 
 fn line_of(text: &str, span: &Range<usize>) -> usize {
     text.get(..span.start).unwrap_or(text).matches('\n').count() + 1
 }
 
-fn value_of(value: &DeValue<'_>) -> Value {
+fn value_of(text: &str, value: &DeValue<'_>) -> Value {
     match value {
+        DeValue::Table(table) => Value::Table(entries_of(text, table)),
         DeValue::Array(items) => items
             .iter()
             .map(|item| plain(item.get_ref()))

@@ -6,6 +6,7 @@ mod doc;
 mod file;
 mod form;
 mod keys;
+mod profile;
 mod secret;
 mod sources;
 
@@ -13,5 +14,6 @@ pub use client::{ClientFlags, ClientSettings, load_client};
 pub use doc::markdown;
 pub use form::{LogFormat, StoreLocation, UnknownEventTypes};
 pub use keys::{KEYS, Key, Mode, Settings};
+pub use profile::{Profile, Profiles};
 pub use secret::Secret;
 pub use sources::{CONFIG_FILE_VARIABLE, ConfigError, Flags, load, program};

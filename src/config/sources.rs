@@ -24,6 +24,8 @@ pub struct Flags {
 pub enum ConfigError {
     #[error("cannot read the configuration file {path}: {cause}")]
     Unreadable { path: String, cause: io::Error },
+    #[error("cannot write {path}: {cause}")]
+    Unwritable { path: String, cause: io::Error },
     /// Each is a sentence of its own.
     #[error("{}", .0.join("\n"))]
     Refused(Vec<String>),
@@ -48,11 +50,19 @@ pub fn load(mode: Mode, flags: Flags) -> Result<Settings, ConfigError> {
 }
 
 /// The variables of this process whose names start so; one that is not UTF-8 has no value.
-pub(super) fn variables(prefix: &str) -> impl Iterator<Item = (String, Option<String>)> {
+fn variables(prefix: &str) -> impl Iterator<Item = (String, Option<String>)> {
     std::env::vars_os().filter_map(move |(name, value)| {
         let name = name.to_string_lossy().into_owned();
         name.starts_with(prefix).then(|| (name, value.into_string().ok()))
     })
+}
+
+/// One variable of this process; an empty one, or one that is not UTF-8, counts as absent.
+pub(super) fn variable(name: &str) -> Option<String> {
+    variables(name)
+        .find(|(known, _)| known == name)
+        .and_then(|(_, value)| value)
+        .filter(|value| !value.is_empty())
 }
 
 /// How this program was called.

@@ -1,6 +1,6 @@
 //! What an operator asks a running process about itself.
 
-use super::{Caller, Error, Service};
+use super::{Caller, Error, Service, room::StoreUsage};
 use crate::domain::time::Timestamp;
 
 /// What the process was put together with, as far as people may see it.
@@ -17,6 +17,7 @@ pub struct Surroundings {
 pub struct System {
     pub started_at: Timestamp,
     pub surroundings: Surroundings,
+    pub store: StoreUsage,
     pub encryption: Encryption,
 }
 
@@ -42,6 +43,7 @@ impl Service {
         Ok(System {
             started_at: self.started_at,
             surroundings: self.surroundings.clone(),
+            store: self.store_usage(),
             encryption: self.encryption(),
         })
     }

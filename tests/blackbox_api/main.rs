@@ -20,6 +20,7 @@ mod audit;
 mod batch;
 mod body_limit;
 mod bytes;
+mod commands;
 mod configuration;
 mod contract_layers;
 mod contract_views;

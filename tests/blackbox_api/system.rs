@@ -12,7 +12,9 @@ async fn an_operator_sees_what_the_process_runs_with_and_nobody_else_does() {
     app.endpoint("https://hooks.example.com/", json!({ "headers": { "x-a": "1" } })).await;
     let system = world.admin.get("/v1/system").await.is(200);
     assert_eq!(system["version"], env!("CARGO_PKG_VERSION"));
-    assert_eq!(system["store"]["kind"], "sqlite");
+    let store = &system["store"];
+    assert_eq!((&store["kind"], &store["full"]), (&json!("sqlite"), &Value::Null));
+    assert!(store["used_bytes"].as_u64() > Some(0) && store["disk_free_bytes"].is_u64(), "{store}");
     assert_eq!(system["egress"], json!({ "proxy": null, "proxy_resolves": false }));
     let encryption = &system["encryption"];
     assert_eq!(encryption["rotating"], false);

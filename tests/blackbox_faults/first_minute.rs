@@ -55,10 +55,12 @@ async fn the_first_minute_works_as_printed_and_shows_a_retry() {
         (3, 4),
         "one of three took two attempts: {counts:?}"
     );
-    let inspect = dev.log().lines().find(|line| line.contains(" inspect ")).unwrap().trim().to_owned();
-    let inspected = Command::new("sh").args(["-c", &inspect]).output().unwrap();
-    let said = String::from_utf8_lossy(&inspected.stdout);
-    assert!(inspected.status.success() && said.contains("protections: 8 of 8"), "{inspect}\n{said}");
+    for (command, words) in [(" deliveries list ", "order.created"), (" inspect ", "protections: 8 of 8")] {
+        let line = dev.log().lines().find(|line| line.contains(command)).unwrap().trim().to_owned();
+        let pasted = Command::new("sh").args(["-c", &line]).output().unwrap();
+        let said = String::from_utf8_lossy(&pasted.stdout);
+        assert!(pasted.status.success() && said.contains(words), "{line}\n{said}");
+    }
     assert!(home.run_folder().join("posthaste-data/posthaste.db").exists());
     assert_eq!(dev.stop().await, Some(0));
 

@@ -1,6 +1,6 @@
 //! An endpoint that lives as long as the command: made on a running server, deleted at the end.
 
-use super::super::client::Client;
+use super::super::client::{Call, Client, path};
 use crate::config::ClientSettings;
 use anyhow::Context;
 use bytes::Bytes;
@@ -32,8 +32,9 @@ impl Temporary {
             endpoint.insert("event_types".into(), json!(events));
         }
         let body = Bytes::from(Value::Object(endpoint).to_string());
-        let made = client.call(Method::POST, &["v1", "apps", app, "endpoints"], &[], body).await;
-        let made = made.context(
+        let path = path("/v1/apps/{app}/endpoints", &[app])?;
+        let made = client.call(&Call { body, ..Call::new(Method::POST, path) }).await;
+        let made: Value = made.and_then(|made| made.json()).context(
             "cannot make an endpoint that leads here (`posthaste dev` may call this machine; `serve` takes the settings \
              allow_addresses and https_only)",
         )?;
@@ -45,8 +46,8 @@ impl Temporary {
     }
 
     pub(super) async fn delete(self) -> anyhow::Result<()> {
-        let path = ["v1", "apps", &self.app, "endpoints", &self.id];
-        let deleted = self.client.call(Method::DELETE, &path, &[], Bytes::new()).await;
+        let path = path("/v1/apps/{app}/endpoints/{endpoint}", &[&self.app, &self.id])?;
+        let deleted = self.client.call(&Call::new(Method::DELETE, path)).await;
         deleted.with_context(|| format!("cannot delete the endpoint {} of {}", self.id, self.app))?;
         eprintln!("deleted the endpoint {}", self.id);
         Ok(())

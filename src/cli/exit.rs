@@ -1,0 +1,99 @@
+//! How a command ends: one set of exit codes for all of them, and the errors that carry one.
+
+use crate::config::ConfigError;
+use http::StatusCode;
+use std::process::ExitCode;
+
+/// For the help and the documentation.
+pub(super) const MEANINGS: &str = "\
+Exit codes:
+  0  done
+  1  failed: the server refused it, or what was waited for did not come (not delivered, gaps, cancelled)
+  2  asked for what cannot be: usage, configuration, a question that nobody could answer
+  3  not found
+  4  not allowed: no key, a wrong one, or one that may not do this
+  5  no answer, or not now (overloaded, over a quota, stopping): try again";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Exit {
+    Failed = 1,
+    Usage = 2,
+    NotFound = 3,
+    NotAllowed = 4,
+    TryAgain = 5,
+}
+
+impl Exit {
+    /// What an answer that is no success means to whoever asked.
+    pub(super) fn of(status: u16) -> Self {
+        match StatusCode::from_u16(status).unwrap_or_default() {
+            StatusCode::NOT_FOUND => Self::NotFound,
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Self::NotAllowed,
+            StatusCode::REQUEST_TIMEOUT
+            | StatusCode::TOO_MANY_REQUESTS
+            | StatusCode::BAD_GATEWAY
+            | StatusCode::SERVICE_UNAVAILABLE
+            | StatusCode::GATEWAY_TIMEOUT
+            | StatusCode::INSUFFICIENT_STORAGE => Self::TryAgain,
+            _ => Self::Failed,
+        }
+    }
+
+    /// Of an error that may have been given context on its way.
+    pub(super) fn from_error(error: &anyhow::Error) -> Self {
+        match error.downcast_ref::<Failure>() {
+            Some(failure) => failure.exit,
+            None if error.is::<ConfigError>() => Self::Usage,
+            None => Self::Failed,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// Why a command ends badly, in words.
+#[derive(Debug, thiserror::Error)]
+#[error("{words}")]
+pub(super) struct Failure {
+    pub exit: Exit,
+    words: String,
+}
+
+impl Failure {
+    pub(super) fn with(exit: Exit, words: impl Into<String>) -> anyhow::Error {
+        Self { exit, words: words.into() }.into()
+    }
+
+    pub(super) fn usage(words: impl Into<String>) -> anyhow::Error {
+        Self::with(Exit::Usage, words)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::Context;
+
+    #[test]
+    fn statuses_and_errors_have_their_codes_also_under_context() {
+        let statuses = [401, 403, 404, 408, 409, 422, 429, 500, 502, 503, 507];
+        let codes = statuses.map(|status| Exit::of(status) as u8);
+        assert_eq!(codes, [4, 4, 3, 5, 1, 1, 5, 1, 5, 5, 5]);
+        let failure: anyhow::Result<()> = Err(Failure::usage("no app"));
+        assert_eq!(Exit::from_error(&failure.context("publishing").unwrap_err()), Exit::Usage);
+        let refused = anyhow::Error::from(ConfigError::Refused(vec![]));
+        assert_eq!(Exit::from_error(&refused), Exit::Usage);
+        assert_eq!(Exit::from_error(&anyhow::anyhow!("odd")), Exit::Failed);
+    }
+
+    #[test]
+    fn every_code_is_explained() {
+        for code in 0..=Exit::TryAgain as u8 {
+            assert!(MEANINGS.contains(&format!("\n  {code}  ")), "{code}");
+        }
+    }
+}

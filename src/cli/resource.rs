@@ -1,0 +1,252 @@
+//! The commands that are operations of the API: `apps list`, `deliveries retry` and the like. All of them go one way; what
+//! tells them apart is in the table of operations and in the API's own description.
+
+mod description;
+mod follow;
+mod listing;
+mod operations;
+mod perform;
+mod value;
+
+pub(super) use follow::{Ended, until};
+pub(super) use value::read_time;
+
+use super::connection::{AppFlag, Connection};
+use crate::domain::time::{DURATION_FORM, parse_duration};
+use clap::{
+    Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Subcommand,
+    builder::NonEmptyStringValueParser,
+    error::{Error, ErrorKind},
+    value_parser,
+};
+use description::{Described, Field};
+use operations::{Follow, GROUPS, OPERATIONS, Operation};
+use std::{process::ExitCode, sync::LazyLock, time::Duration};
+use value::Kind;
+
+/// One command of the table, with what was given to it.
+#[derive(Debug)]
+pub(super) struct ResourceCommand {
+    entry: &'static Entry,
+    given: ArgMatches,
+}
+
+/// A row of the table with the API's description of it.
+#[derive(Debug)]
+struct Entry {
+    operation: &'static Operation,
+    described: Described,
+}
+
+static ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(|| {
+    let entry = |operation: &'static Operation| {
+        let described = Described::read(operation.method, operation.path)?;
+        Some(Entry { operation, described })
+    };
+    OPERATIONS.iter().filter_map(entry).collect()
+});
+
+const LIMIT_DEFAULT: u64 = 50;
+const WAIT_DEFAULT: &str = "5m";
+const ALL: &str = "all";
+const EVERY_APP: &str = "every-app";
+const JSON: &str = "json";
+const LIMIT: &str = "limit";
+const UNSET: &str = "unset";
+const WAIT: &str = "wait";
+const WATCH: &str = "watch";
+const YES: &str = "yes";
+
+impl ResourceCommand {
+    pub(super) fn run(self) -> ExitCode {
+        super::on_runtime(perform::perform(self.entry, self.given))
+    }
+}
+
+impl Entry {
+    /// Whether the app is what the command is about, and not only where it is done.
+    fn is_about_an_app(&self) -> bool {
+        self.operation.path.ends_with("{app}")
+    }
+
+    /// Whether the app is a flag: of the path, or a field of the body.
+    fn has_app_flag(&self) -> bool {
+        let is_inside = self.operation.path.contains("{app}") && !self.is_about_an_app();
+        is_inside || self.described.body.iter().any(|field| field.name == "app_id")
+    }
+
+    /// What must be named, in the order of the path.
+    fn things(&self) -> impl Iterator<Item = &Field> {
+        self.described.path.iter().filter(|field| field.name != "app" || self.is_about_an_app())
+    }
+
+    /// Fields that are flags. The app has a flag of its own.
+    fn flags(&self) -> impl Iterator<Item = &Field> {
+        let fields = self.described.query.iter().chain(&self.described.body);
+        fields.filter(|field| field.name != "app_id")
+    }
+
+    fn asks(&self) -> bool {
+        self.operation.question.is_some() || self.operation.follow == Follow::NewReplay
+    }
+
+    fn command(&'static self) -> Command {
+        let Operation { group, name, about, example, .. } = self.operation;
+        let example = format!("posthaste {group} {name} {example}");
+        let mut command =
+            Command::new(*name).about(*about).after_help(format!("Example:\n  {}", example.trim()));
+        for field in self.things() {
+            let thing = Arg::new(&*field.label).value_name(&*field.label).help(&*field.help);
+            command = command.arg(thing.required(true).value_parser(NonEmptyStringValueParser::new()));
+        }
+        command = command.args(self.flags().map(flag)).args(self.switches());
+        if self.has_app_flag() {
+            command = AppFlag::augment_args(command);
+        }
+        // Last, because flags of a struct bring the words about that struct with them.
+        Connection::augment_args(command).about(*about)
+    }
+
+    /// What the command line adds to the API.
+    fn switches(&'static self) -> Vec<Arg> {
+        let switch = |name: &'static str, help: &'static str| {
+            Arg::new(name).long(name).help(help).action(ArgAction::SetTrue)
+        };
+        let mut all = vec![switch(JSON, "Print the API's JSON, for programs")];
+        if self.described.is_list() {
+            all.push(switch(ALL, "Print the whole list").conflicts_with(LIMIT));
+        }
+        if self.operation.group == "audit" {
+            all.push(switch(EVERY_APP, "In all apps, even if one is meant otherwise").conflicts_with("app"));
+        }
+        if self.asks() {
+            all.push(switch(YES, "Do not ask"));
+        }
+        if self.operation.follow == Follow::NewReplay {
+            all.push(switch(WATCH, "Show how it goes until it is over").conflicts_with("dry_run"));
+        }
+        if self.operation.follow == Follow::Delivery {
+            all.push(wait_flag("Wait until it has ended, at most so long"));
+        }
+        let nullable: Vec<&'static str> =
+            self.flags().filter(|field| field.is_nullable).map(|field| &*field.flag).collect();
+        if self.operation.method == "PATCH" && !nullable.is_empty() {
+            let unset =
+                Arg::new(UNSET).long(UNSET).value_name("FIELD").value_delimiter(',').value_parser(nullable);
+            all.push(unset.action(ArgAction::Append).help("Take the field away"));
+        }
+        all
+    }
+}
+
+/// `--wait`, or `--wait=LIMIT`.
+pub(super) fn wait_flag(help: &'static str) -> Arg {
+    let read = |text: &str| parse_duration(text).ok_or_else(|| format!("give {DURATION_FORM}"));
+    let flag = Arg::new(WAIT).long(WAIT).value_name("LIMIT").num_args(0..=1).require_equals(true);
+    flag.default_missing_value(WAIT_DEFAULT)
+        .value_parser(read)
+        .help(format!("{help} [{WAIT_DEFAULT} if not said]"))
+}
+
+pub(super) fn wait_limit(given: &ArgMatches) -> Option<Duration> {
+    given.get_one::<Duration>(WAIT).copied()
+}
+
+fn flag(field: &'static Field) -> Arg {
+    let arg = Arg::new(&*field.name).long(&*field.flag).required(field.is_required);
+    if field.name == LIMIT {
+        let help = format!("How many to print; pages are fetched as needed [default: {LIMIT_DEFAULT}]");
+        return arg.value_name("NUMBER").value_parser(value_parser!(u64).range(1..)).help(help);
+    }
+    let help = [field.help.as_str(), field.kind.form()].join(" ");
+    let arg = arg.value_name(field.kind.value_name()).help(help.trim().to_owned());
+    match field.kind {
+        Kind::Switch => arg
+            .num_args(0..=1)
+            .require_equals(true)
+            .default_missing_value("true")
+            .value_parser(["true", "false"]),
+        Kind::List | Kind::Object { .. } => arg.action(ArgAction::Append),
+        Kind::Text | Kind::Hidden | Kind::Time | Kind::Number | Kind::Json => arg,
+    }
+}
+
+impl FromArgMatches for ResourceCommand {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        let (group, inner) = matches.subcommand().ok_or_else(|| Error::new(ErrorKind::MissingSubcommand))?;
+        let (name, given) = inner.subcommand().ok_or_else(|| Error::new(ErrorKind::MissingSubcommand))?;
+        let is_meant = |entry: &&Entry| (entry.operation.group, entry.operation.name) == (group, name);
+        let entry = ENTRIES.iter().find(is_meant).ok_or_else(|| Error::new(ErrorKind::InvalidSubcommand))?;
+        Ok(Self { entry, given: given.clone() })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Subcommand for ResourceCommand {
+    fn augment_subcommands(command: Command) -> Command {
+        let of_group = |name: &'static str| ENTRIES.iter().filter(move |entry| entry.operation.group == name);
+        command.subcommands(GROUPS.iter().map(|(name, about)| {
+            let group =
+                Command::new(*name).about(*about).subcommand_required(true).arg_required_else_help(true);
+            group.subcommands(of_group(name).map(Entry::command))
+        }))
+    }
+
+    fn augment_subcommands_for_update(command: Command) -> Command {
+        Self::augment_subcommands(command)
+    }
+
+    fn has_subcommand(name: &str) -> bool {
+        GROUPS.iter().any(|(group, _)| *group == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Operations that have no row in the table, and the command that does it instead.
+    const ELSEWHERE: &[(&str, &str)] = &[
+        ("GET /livez", "curl: for probes"),
+        ("GET /readyz", "curl: for probes"),
+        ("GET /metrics", "curl: for Prometheus"),
+        ("GET /openapi.json", "posthaste openapi"),
+        ("GET /v1/audit", "posthaste audit list --every-app"),
+        ("GET /v1/contracts", "posthaste contracts"),
+        ("GET /v1/contracts/{contract}", "posthaste contracts NAME"),
+        ("POST /v1/apps/{app}/endpoints/{endpoint}/inspect", "posthaste inspect"),
+        ("POST /v1/apps/{app}/events", "posthaste publish"),
+        ("POST /v1/apps/{app}/events/batch", "posthaste publish --batch"),
+    ];
+
+    #[test]
+    fn every_operation_of_the_api_has_a_command_and_every_command_an_operation() {
+        let routes = description::routes();
+        for operation in OPERATIONS {
+            let route = format!("{} {}", operation.method, operation.path);
+            assert!(routes.contains(&route), "{} {}: {route}", operation.group, operation.name);
+        }
+        let row =
+            |route: &String| OPERATIONS.iter().any(|one| format!("{} {}", one.method, one.path) == *route);
+        let elsewhere = |route: &String| ELSEWHERE.iter().any(|(known, _)| known == route);
+        // These have commands of their own.
+        let of_types = |route: &String| route.contains(" /v1/event-types");
+        let forgotten: Vec<_> =
+            routes.iter().filter(|route| !row(route) && !elsewhere(route) && !of_types(route)).collect();
+        assert!(forgotten.is_empty(), "add a row to OPERATIONS, or a reason to ELSEWHERE: {forgotten:?}");
+    }
+
+    #[test]
+    fn every_group_has_commands_and_every_command_a_group() {
+        for (group, _) in GROUPS {
+            assert!(ENTRIES.iter().any(|entry| entry.operation.group == *group), "{group}");
+        }
+        for entry in ENTRIES.iter() {
+            assert!(ResourceCommand::has_subcommand(entry.operation.group), "{}", entry.operation.group);
+        }
+    }
+}

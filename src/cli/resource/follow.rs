@@ -1,0 +1,167 @@
+//! Waiting for what was begun: looks again and again until it has ended, and draws how a replay goes.
+
+use crate::cli::{
+    client::{Answer, Client},
+    exit::{Exit, Failure},
+    say, show,
+    table::visible,
+};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Deserialize;
+use serde_json::Value;
+use std::{
+    io::{self, IsTerminal},
+    process::ExitCode,
+    time::Duration,
+};
+use tokio::time::Instant;
+
+const LOOK_AFTER: Duration = Duration::from_millis(100);
+const LOOK_AFTER_MAX: Duration = Duration::from_secs(1);
+const BAR: &str = "{wide_bar} {pos}/{len} ETA {eta}, {msg}";
+
+/// How something ended that was waited for.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::cli) enum Ended {
+    Well,
+    /// Why that is no success.
+    Badly(String),
+}
+
+impl Ended {
+    pub(in crate::cli) fn exit(self) -> anyhow::Result<ExitCode> {
+        match self {
+            Self::Well => Ok(ExitCode::SUCCESS),
+            Self::Badly(why) => Err(Failure::with(Exit::Failed, why)),
+        }
+    }
+}
+
+/// Looks until it has ended, or the limit is over; what it looks like then.
+pub(in crate::cli) async fn until(
+    client: &Client,
+    path: &str,
+    limit: Duration,
+    ended: impl Fn(&Value) -> Option<Ended>,
+) -> anyhow::Result<(Answer, Ended)> {
+    let (deadline, mut pause) = (Instant::now() + limit, LOOK_AFTER);
+    loop {
+        let answer = client.look(path).await?;
+        if let Some(ended) = ended(&answer.json()?) {
+            return Ok((answer, ended));
+        }
+        if Instant::now() + pause > deadline {
+            let words = format!("not ended within {limit:?}; it goes on without this command");
+            return Ok((answer, Ended::Badly(words)));
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(LOOK_AFTER_MAX);
+    }
+}
+
+/// As much of a replay as is drawn.
+#[derive(Deserialize)]
+struct Replay {
+    id: String,
+    state: String,
+    total: u64,
+    replayed: u64,
+    refused: u64,
+    average_per_second: f64,
+    last_refusal: Option<String>,
+}
+
+impl Replay {
+    /// How it ended, if it is over.
+    fn ended(&self) -> Option<Ended> {
+        match self.state.as_str() {
+            "finished" => Some(Ended::Well),
+            "cancelled" => Some(Ended::Badly(format!("{} was cancelled", self.id))),
+            _ => None,
+        }
+    }
+
+    fn line(&self) -> String {
+        let Self { state, replayed, refused, total, average_per_second: rate, .. } = self;
+        let left = total.saturating_sub(replayed + refused) as f64;
+        let eta = if *rate > 0.0 && state == "running" {
+            format!(", {:.0} s left", left / rate)
+        } else {
+            String::new()
+        };
+        format!("{state}: {replayed} of {total} replayed, {refused} refused, {rate:.1} a second{eta}\n")
+    }
+
+    /// Beside the bar.
+    fn message(&self) -> String {
+        let Self { state, refused, average_per_second: rate, .. } = self;
+        let refusal = self.last_refusal.as_deref().map(visible).unwrap_or_default();
+        let refused = if *refused == 0 { String::new() } else { format!(", {refused} refused: {refusal}") };
+        format!("{rate:.1}/s, {state}{refused}")
+    }
+}
+
+/// Shows how a replay goes until it is over: a bar on a terminal, otherwise a line for each change. Whoever stops watching
+/// does not stop the replay.
+pub(super) async fn watch(client: &Client, path: &str, is_json: bool) -> anyhow::Result<Ended> {
+    let bar = (!is_json && io::stdout().is_terminal()).then(bar).transpose()?;
+    let (mut before, mut pause) = (String::new(), LOOK_AFTER);
+    loop {
+        let answer = client.look(path).await?;
+        let replay: Replay = answer.json()?;
+        if let Some(bar) = &bar {
+            bar.set_length(replay.total);
+            bar.set_position(replay.replayed + replay.refused);
+            bar.set_message(replay.message());
+        } else {
+            let line = if is_json { show::answer(&answer, true)? } else { replay.line() };
+            if line != before && say(&line).is_err() {
+                return Ok(Ended::Badly("nobody watches any more".into()));
+            }
+            before = line;
+        }
+        if let Some(ended) = replay.ended() {
+            if let Some(bar) = &bar {
+                bar.finish_and_clear();
+                let _ = say(&replay.line());
+            }
+            return Ok(ended);
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(LOOK_AFTER_MAX);
+    }
+}
+
+fn bar() -> anyhow::Result<ProgressBar> {
+    let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stdout());
+    bar.set_style(ProgressStyle::with_template(BAR)?);
+    Ok(bar)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn replay(state: &str, refused: u64) -> Replay {
+        let (id, state, last_refusal) = ("rpl_1".into(), state.into(), Some("it is \x1bgone".into()));
+        Replay { id, state, total: 100, replayed: 40, refused, average_per_second: 20.0, last_refusal }
+    }
+
+    #[test]
+    fn a_replay_is_told_with_its_rate_its_refusals_and_what_is_left() {
+        assert_eq!(
+            replay("running", 10).line(),
+            "running: 40 of 100 replayed, 10 refused, 20.0 a second, 2 s left\n"
+        );
+        assert_eq!(replay("paused", 0).line(), "paused: 40 of 100 replayed, 0 refused, 20.0 a second\n");
+        assert_eq!(replay("running", 1).message(), "20.0/s, running, 1 refused: it is \\u{1b}gone");
+        assert_eq!(replay("paused", 0).message(), "20.0/s, paused");
+    }
+
+    #[test]
+    fn only_a_finished_replay_ended_well() {
+        assert_eq!(replay("finished", 3).ended(), Some(Ended::Well));
+        assert_eq!(replay("cancelled", 0).ended(), Some(Ended::Badly("rpl_1 was cancelled".into())));
+        assert_eq!(replay("paused", 0).ended(), None);
+    }
+}

@@ -1,0 +1,215 @@
+//! From what was given to what is printed: one way for every operation.
+
+use super::{
+    ALL, EVERY_APP, Entry, JSON, LIMIT, LIMIT_DEFAULT, UNSET, WATCH, YES,
+    description::Field,
+    follow::{self, Ended},
+    listing,
+    operations::{AUDIT_EVERYWHERE, Follow},
+    wait_limit,
+};
+use crate::{
+    cli::{
+        client::{Answer, Call, Client, path},
+        connection::Connection,
+        exit::Failure,
+        inspect, print, show, terminal,
+    },
+    config::{ClientSettings, load_client},
+};
+use anyhow::Context;
+use clap::{ArgMatches, FromArgMatches};
+use http::Method;
+use serde_json::{Map, Value, json};
+use std::process::ExitCode;
+
+/// Beyond this many deliveries a replay is asked about.
+const MANY: u64 = 1000;
+
+pub(super) async fn perform(entry: &'static Entry, given: ArgMatches) -> anyhow::Result<ExitCode> {
+    let app = entry.has_app_flag().then(|| given.get_one::<String>("app").cloned()).flatten();
+    let settings = load_client(Connection::from_arg_matches(&given)?.flags(app))?;
+    let asked = Asked { entry, given: &given, settings: &settings, client: Client::new(&settings)? };
+    asked.perform().await
+}
+
+struct Asked<'a> {
+    entry: &'static Entry,
+    given: &'a ArgMatches,
+    settings: &'a ClientSettings,
+    client: Client,
+}
+
+impl Asked<'_> {
+    async fn perform(&self) -> anyhow::Result<ExitCode> {
+        let call = self.call()?;
+        if let Some(question) = self.entry.operation.question {
+            terminal::confirm(&question.replace("{}", &self.thing()), self.is_set(YES))?;
+        }
+        if self.entry.described.is_list() {
+            let what = self.entry.operation.path.rsplit('/').next().unwrap_or_default();
+            return listing::print_list(&self.client, call, what, self.rows_max(), self.is_json()).await;
+        }
+        if self.entry.operation.follow == Follow::NewReplay {
+            self.agree_on_the_number(&call).await?;
+        }
+        let answer = self.client.call(&call).await?;
+        self.follow(answer).await
+    }
+
+    async fn follow(&self, answer: Answer) -> anyhow::Result<ExitCode> {
+        let follow = self.entry.operation.follow;
+        match (follow, wait_limit_of(follow, self.given)) {
+            (Follow::Delivery, Some(limit)) => {
+                let delivery = self.path_of("/v1/apps/{app}/deliveries/{delivery}", &answer)?;
+                let (answer, ended) = super::until(&self.client, &delivery, limit, delivery_ended).await?;
+                self.show(&answer)?;
+                ended.exit()
+            }
+            (Follow::NewReplay, _) if self.is_set(WATCH) => self.watch(answer).await,
+            (Follow::Replay, _) => self.watch(answer).await,
+            (Follow::Inspection, _) => {
+                let found = inspect::finish(&self.client, self.app()?, &answer).await?;
+                found.print(&self.thing(), self.is_json(), self.settings.may_colour)
+            }
+            _ => self.show(&answer),
+        }
+    }
+
+    async fn watch(&self, answer: Answer) -> anyhow::Result<ExitCode> {
+        let replay = self.path_of("/v1/apps/{app}/replays/{replay}", &answer)?;
+        follow::watch(&self.client, &replay, self.is_json()).await?.exit()
+    }
+
+    /// Where the thing of the answer can be looked at again.
+    fn path_of(&self, template: &str, answer: &Answer) -> anyhow::Result<String> {
+        let thing: Value = answer.json()?;
+        path(template, &[self.app()?, thing["id"].as_str().context("the server's answer has no id")?])
+    }
+
+    fn show(&self, answer: &Answer) -> anyhow::Result<ExitCode> {
+        if answer.body.is_empty() {
+            // There is nothing to say to a program.
+            let (name, thing) = (self.entry.operation.name, self.thing());
+            return Ok(if self.is_json() {
+                ExitCode::SUCCESS
+            } else {
+                print(&format!("{name}: {thing}: done\n"))
+            });
+        }
+        Ok(print(&show::answer(answer, self.is_json())?))
+    }
+
+    /// Counts first, so that nobody sends a million deliveries again by mistake.
+    async fn agree_on_the_number(&self, call: &Call) -> anyhow::Result<()> {
+        let mut body: Map<String, Value> = serde_json::from_slice(&call.body)?;
+        if self.is_set(YES) || body.get("dry_run") == Some(&json!(true)) {
+            return Ok(());
+        }
+        body.insert("dry_run".into(), true.into());
+        let count: Value =
+            self.client.call(&Call { body: to_json(body).into(), ..call.clone() }).await?.json()?;
+        let total = count["total"].as_u64().context("the server's answer has no total")?;
+        terminal::confirm(&format!("{total} deliveries will be sent. Go on?"), total <= MANY)
+    }
+
+    fn call(&self) -> anyhow::Result<Call> {
+        let operation = self.entry.operation;
+        let is_everywhere =
+            operation.group == "audit" && (self.is_set(EVERY_APP) || self.settings.app.is_none());
+        let template = if is_everywhere { AUDIT_EVERYWHERE } else { operation.path };
+        let mut names = Vec::new();
+        if template.contains("{app}") && !self.entry.is_about_an_app() {
+            names.push(self.app()?);
+        }
+        let things = self.entry.things().filter_map(|field| self.given.get_one::<String>(&field.label));
+        names.extend(things.map(String::as_str));
+        let method = Method::from_bytes(operation.method.as_bytes())?;
+        let mut call = Call::new(method, path(template, &names)?);
+        for field in self.entry.described.query.iter().filter(|field| field.name != LIMIT) {
+            if let Some(value) = self.value(field)? {
+                call.query.push((field.name.clone(), show::cell(&value)));
+            }
+        }
+        if !self.entry.described.body.is_empty() {
+            call.body = to_json(self.body()?).into();
+        }
+        Ok(call)
+    }
+
+    fn body(&self) -> anyhow::Result<Map<String, Value>> {
+        let mut body = Map::new();
+        for field in self.entry.flags() {
+            if let Some(value) = self.value(field)? {
+                body.insert(field.name.clone(), value);
+            }
+        }
+        if self.entry.operation.method == "PATCH" {
+            for flag in self.given.get_many::<String>(UNSET).into_iter().flatten() {
+                body.insert(flag.replace('-', "_"), Value::Null);
+            }
+            if body.is_empty() {
+                return Err(Failure::usage("there is nothing to change: give a field, or --unset one"));
+            }
+        }
+        if let Some(app) = self.app_of_body(&body) {
+            body.insert("app_id".into(), app.into());
+        }
+        Ok(body)
+    }
+
+    /// An admin key is for no app, whatever app is usually meant; one that is named for it is the server's to refuse.
+    fn app_of_body(&self, body: &Map<String, Value>) -> Option<&str> {
+        self.entry.described.body.iter().find(|field| field.name == "app_id")?;
+        let named = self.given.get_one::<String>("app").map(String::as_str);
+        let usual = self.settings.app.as_deref().filter(|_| body.get("scope") != Some(&json!("admin")));
+        named.or(usual)
+    }
+
+    fn value(&self, field: &Field) -> anyhow::Result<Option<Value>> {
+        let Some(typed) = self.given.get_many::<String>(&field.name) else { return Ok(None) };
+        field.kind.read(&field.flag, &typed.collect::<Vec<_>>()).map(Some)
+    }
+
+    fn app(&self) -> anyhow::Result<&str> {
+        Ok(self.settings.app()?)
+    }
+
+    /// What the command is about, as it was named.
+    fn thing(&self) -> String {
+        let last = self.entry.things().last().and_then(|field| self.given.get_one::<String>(&field.label));
+        last.cloned().unwrap_or_default()
+    }
+
+    fn rows_max(&self) -> Option<u64> {
+        let limit = self.given.get_one::<u64>(LIMIT).copied().unwrap_or(LIMIT_DEFAULT);
+        (!self.is_set(ALL)).then_some(limit)
+    }
+
+    fn is_json(&self) -> bool {
+        self.is_set(JSON)
+    }
+
+    fn is_set(&self, switch: &str) -> bool {
+        self.given.try_get_one::<bool>(switch).ok().flatten().copied().unwrap_or_default()
+    }
+}
+
+fn wait_limit_of(follow: Follow, given: &ArgMatches) -> Option<std::time::Duration> {
+    if follow == Follow::Delivery { wait_limit(given) } else { None }
+}
+
+fn delivery_ended(delivery: &Value) -> Option<Ended> {
+    let text = |name: &str| delivery[name].as_str().unwrap_or_default();
+    match text("status") {
+        "delivered" => Some(Ended::Well),
+        "dead" | "cancelled" | "expired" => {
+            Some(Ended::Badly(format!("{} is {} ({})", text("id"), text("status"), text("reason"))))
+        }
+        _ => None,
+    }
+}
+
+fn to_json(object: Map<String, Value>) -> String {
+    Value::Object(object).to_string()
+}

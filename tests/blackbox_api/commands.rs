@@ -1,0 +1,165 @@
+//! The command line as people and scripts use it: the real binary, what it prints and how it exits.
+
+mod endings;
+mod lists;
+mod people;
+mod profiles;
+mod publishing;
+mod tour;
+
+use crate::{
+    harness::{ADMIN_KEY, Receiver},
+    world::{App, HOOK, World, receiver},
+};
+use serde_json::{Value, json};
+use std::{collections::BTreeMap, path::PathBuf, process::Stdio, sync::Mutex};
+use tempfile::TempDir;
+use tokio::{io::AsyncWriteExt, process::Command};
+
+/// What one run said.
+pub(crate) struct Said {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Said {
+    /// Fails the test unless it ended with this code; what it printed.
+    #[track_caller]
+    pub(crate) fn ends(self, code: i32) -> String {
+        assert_eq!(self.code, Some(code), "{}{}", self.out, self.err);
+        assert!(!self.err.contains("panicked"), "{}", self.err);
+        self.out
+    }
+}
+
+/// Somebody at a shell, with variables and an empty folder.
+pub(crate) struct Desk {
+    variables: BTreeMap<&'static str, String>,
+    folder: TempDir,
+    /// Every line of arguments that was run.
+    typed: Mutex<Vec<String>>,
+}
+
+impl Desk {
+    /// Nothing is set, but proxies that must not be asked and a setting of the server's that must not matter.
+    pub(crate) fn bare() -> Self {
+        let mut variables = BTreeMap::new();
+        for proxy in ["HTTP_PROXY", "http_proxy", "ALL_PROXY"] {
+            variables.insert(proxy, "http://127.0.0.1:9".to_owned());
+        }
+        variables.insert("POSTHASTE_LISTEN", "a setting of the server's".to_owned());
+        variables.insert("PATH", "/usr/local/bin:/usr/bin:/bin".to_owned());
+        Self { variables, folder: TempDir::with_prefix("posthaste-desk-").unwrap(), typed: Mutex::default() }
+    }
+
+    /// With the server and its admin key.
+    pub(crate) fn at(world: &World) -> Self {
+        let mut desk = Self::bare();
+        desk.set("POSTHASTE_URL", &format!("http://{}/", world.admin.address));
+        desk.set("POSTHASTE_KEY", ADMIN_KEY);
+        desk
+    }
+
+    /// The same, and this app is meant.
+    pub(crate) fn in_app(world: &World, app: &App) -> Self {
+        let mut desk = Self::at(world);
+        desk.set("POSTHASTE_APP", &app.id);
+        desk
+    }
+
+    pub(crate) fn set(&mut self, name: &'static str, value: &str) {
+        self.variables.insert(name, value.to_owned());
+    }
+
+    pub(crate) fn unset(&mut self, name: &str) {
+        self.variables.remove(name);
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, text: impl AsRef<[u8]>) {
+        std::fs::write(self.file(name), text).unwrap();
+    }
+
+    /// The program and its surroundings, as a command that is still to be started.
+    pub(crate) fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.env_clear().envs(&self.variables).current_dir(self.folder.path()).kill_on_drop(true);
+        command
+    }
+
+    /// Runs it with arguments as they stand, and this on standard input.
+    pub(crate) async fn run_with(&self, args: &[&str], input: &[u8]) -> Said {
+        self.typed.lock().unwrap().push(args.join(" "));
+        let mut command = self.command(env!("CARGO_BIN_EXE_posthaste"));
+        command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        // It may refuse before it has read everything.
+        let _ = stdin.write_all(input).await;
+        drop(stdin);
+        let output = child.wait_with_output().await.unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Said { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+    }
+
+    /// Runs it with the words of the line as arguments.
+    pub(crate) async fn run(&self, line: &str) -> Said {
+        self.run_with(&line.split_whitespace().collect::<Vec<_>>(), b"").await
+    }
+
+    /// What it says to people, once it has succeeded.
+    pub(crate) async fn tells(&self, line: &str) -> String {
+        self.run(line).await.ends(0)
+    }
+
+    /// What it says to programs, once it has succeeded: exactly one document.
+    pub(crate) async fn json(&self, line: &str) -> Value {
+        let out = self.run(&format!("{line} --json")).await.ends(0);
+        serde_json::from_str(&out).unwrap_or_else(|error| panic!("{line}: {error}: {out}"))
+    }
+
+    /// The same, from what ends with this code.
+    pub(crate) async fn json_that_ends(&self, line: &str, code: i32) -> Value {
+        let out = self.run(&format!("{line} --json")).await.ends(code);
+        serde_json::from_str(&out).unwrap_or_else(|error| panic!("{line}: {error}: {out}"))
+    }
+
+    /// Both ways; what it says to programs.
+    pub(crate) async fn both(&self, line: &str, words: &str) -> Value {
+        let told = self.tells(line).await;
+        assert!(told.contains(words), "{line}: {words:?} is missing in\n{told}");
+        self.json(line).await
+    }
+
+    pub(crate) fn typed(&self) -> Vec<String> {
+        self.typed.lock().unwrap().clone()
+    }
+}
+
+/// An app with an endpoint whose receiver takes everything, and somebody who means this app.
+pub(crate) struct Furnished {
+    pub(crate) app: App,
+    pub(crate) endpoint: String,
+    pub(crate) receiver: Receiver,
+    pub(crate) desk: Desk,
+}
+
+impl Furnished {
+    pub(crate) async fn new(world: &World) -> Self {
+        let (app, receiver) = (world.app().await, receiver(200).await);
+        let endpoint = app.endpoint(&receiver.url(HOOK), json!({})).await;
+        let desk = Desk::in_app(world, &app);
+        Self { app, endpoint, receiver, desk }
+    }
+
+    /// The id of a delivery that arrived.
+    pub(crate) async fn delivered(&self) -> String {
+        let delivery = self.app.deliver().await;
+        self.app.until_is(&delivery, "delivered").await;
+        delivery
+    }
+}

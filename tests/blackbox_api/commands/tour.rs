@@ -1,0 +1,319 @@
+//! Every command once for people and once for programs, and proof that none is left out.
+
+use super::Desk;
+use crate::{
+    harness::{Behaviour, Receiver, wait_until},
+    world::{HOOK, WITHIN, World, receiver, text},
+};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+const PAGE: &str = include_str!("../../../docs/command-line.md");
+
+/// Commands that tests of their own run, and where.
+const ELSEWHERE: &[&str] = &[
+    "serve",
+    "dev",
+    "backup",
+    "restore",
+    "inspect",
+    "openapi",
+    "contracts",
+    "listen",
+    "verify",
+    "check",
+    "event-types",
+];
+/// Commands that have nothing to say to programs.
+const FOR_PEOPLE: &[&str] = &["profile set", "profile remove", "completions"];
+
+const QUICK: &str = r#"{"retry":{"waits":["100ms"],"jitter":"none"},"timeout":"1s"}"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_command_does_its_work_for_people_and_for_programs() {
+    let world = World::start().await;
+    let receiver = receiver(200).await;
+    let mut desk = Desk::at(&world);
+    apps(&desk).await;
+    desk.set("POSTHASTE_APP", "bakery");
+    endpoints(&desk, &receiver).await;
+    events(&desk).await;
+    deliveries(&desk, &receiver).await;
+    dead_letters(&desk, &receiver).await;
+    replays(&desk, &receiver).await;
+    keys_and_audit(&desk).await;
+    profiles_and_completions(&mut desk).await;
+    nothing_is_left_out(&desk.typed());
+}
+
+/// The page has a heading for every command; a test holds it to the commands themselves.
+fn nothing_is_left_out(typed: &[String]) {
+    let headings: Vec<&str> =
+        PAGE.lines().filter_map(|line| line.trim_start_matches('#').strip_prefix(" posthaste ")).collect();
+    let is_group = |name: &str| headings.iter().any(|other| other.starts_with(&format!("{name} ")));
+    let ran = |name: &str, is_json: bool| {
+        let starts = |line: &&String| line.starts_with(&format!("{name} ")) || *line == name;
+        typed.iter().filter(starts).any(|line| line.contains("--json") == is_json)
+    };
+    let mut missing = BTreeSet::new();
+    for name in headings.iter().filter(|name| !is_group(name)) {
+        if ELSEWHERE.iter().any(|known| name.split(' ').next() == Some(known)) {
+            continue;
+        }
+        if !ran(name, false) {
+            missing.insert((*name).to_owned());
+        }
+        if !ran(name, true) && !FOR_PEOPLE.contains(name) {
+            missing.insert(format!("{name} --json"));
+        }
+    }
+    assert!(headings.len() > 50, "{headings:?}");
+    assert!(missing.is_empty(), "no test runs {missing:?}");
+}
+
+async fn apps(desk: &Desk) {
+    let made = desk
+        .json("apps create --id bakery --name Bakery --metadata tier=gold --quota events_per_second=10000")
+        .await;
+    assert_eq!(
+        (&made["quota"]["events_per_second"], &made["metadata"]["tier"]),
+        (&json!(10_000), &json!("gold"))
+    );
+    assert!(
+        desk.tells("apps create --id cafe --name Café --livemode=false")
+            .await
+            .contains("livemode    false\n")
+    );
+    let listed = desk.both("apps list", "ID      NAME    CONTRACT  QUOTA").await;
+    assert_eq!((listed["data"].as_array().unwrap().len(), &listed["next_cursor"]), (2, &Value::Null));
+    assert_eq!(desk.both("apps get bakery", "name        Bakery\n").await["id"], "bakery");
+    let changed = desk.json("apps update bakery --name Bäckerei --unset quota").await;
+    assert_eq!(
+        (&changed["name"], &changed["quota"], &changed["metadata"]["tier"]),
+        (&json!("Bäckerei"), &Value::Null, &json!("gold"))
+    );
+    assert!(
+        desk.tells("apps update cafe --metadata seats=12").await.contains("metadata    {\"seats\":12}\n")
+    );
+    assert_eq!(desk.tells("apps delete cafe --yes").await, "delete: cafe: done\n");
+    desk.tells("apps create --id kiosk --name Kiosk").await;
+    assert_eq!(desk.tells("apps delete kiosk --yes --json").await, "", "the API says nothing either");
+    assert_eq!(desk.json("apps list").await["data"].as_array().unwrap().len(), 1);
+}
+
+async fn endpoints(desk: &Desk, receiver: &Receiver) {
+    let (url, health) = (receiver.url(HOOK), receiver.url("/health"));
+    let line = format!(
+        "endpoints create --id shop --url {url} --health-url {health} --event-types order.*,refund.paid \
+         --headers X-Shop=017 --overrides {QUICK}"
+    );
+    let made = desk.json(&line).await;
+    assert_eq!(made["event_types"], json!(["order.*", "refund.paid"]));
+    let secret = text(&made["secret"]);
+    let spare = desk.tells(&format!("endpoints create --id spare --url {url} --event-types nothing")).await;
+    assert!(spare.contains("secret       whsec_"), "{spare}");
+    let listed = desk.both("endpoints list", "order.*,refund.paid").await;
+    assert_eq!(listed["data"].as_array().unwrap().len(), 2);
+    let shown = desk.both("endpoints get shop", "status       active\n").await;
+    assert!(shown["headers"].to_string().contains("•••"), "{shown}");
+    let changed = desk.json("endpoints update shop --description till --max-in-flight 5").await;
+    assert_eq!((&changed["description"], &changed["max_in_flight"]), (&json!("till"), &json!(5)));
+    assert!(!desk.tells("endpoints update shop --unset description,max-in-flight").await.contains("till"));
+    assert!(desk.tells("endpoints disable spare").await.contains("disabled_reason  by_hand"));
+    assert_eq!(desk.json("endpoints enable spare").await["status"], "active");
+    assert_eq!(desk.json("endpoints disable spare").await["status"], "disabled");
+    desk.tells("endpoints enable spare").await;
+    assert!(desk.tells("endpoints test shop").await.contains("webhook.test"));
+    assert_eq!(desk.json("endpoints test shop --wait").await["status"], "delivered");
+    assert!(desk.tells("endpoints ping shop").await.ends_with("protections: 1 of 1\n"));
+    assert_eq!(desk.json("endpoints ping shop").await["report"]["summary"]["passed"], 1);
+    let inspections = desk.both("endpoints inspections shop", "ping  finished").await;
+    let id = text(&inspections["data"][0]["id"]);
+    assert_eq!(
+        desk.both(&format!("endpoints inspection {id}"), "kind         ping\n").await["id"],
+        id.as_str()
+    );
+    assert_eq!(desk.both("endpoints secret shop", &secret).await["secret"], secret.as_str());
+    let rotated = desk.json("endpoints rotate-secret shop --overlap 1h").await;
+    assert_eq!(
+        (rotated["secrets"].as_array().unwrap().len(), rotated["secret"] == secret.as_str()),
+        (2, false)
+    );
+    desk.write("secret", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n");
+    let given = desk.tells("endpoints rotate-secret spare --secret @secret").await;
+    assert!(given.contains("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"), "{given}");
+    assert_eq!(desk.tells("endpoints delete spare --yes").await, "delete: spare: done\n");
+    desk.tells(&format!("endpoints create --id brief --url {url} --event-types nothing")).await;
+    assert_eq!(desk.tells("endpoints delete brief --yes --json").await, "");
+}
+
+async fn events(desk: &Desk) {
+    let waited = desk.json(r#"publish order.paid --id order-1 --data {"n":1} --wait"#).await;
+    assert_eq!(
+        (&waited["delivered"], &waited["deliveries"][0]["endpoint_id"]),
+        (&json!(true), &json!("shop"))
+    );
+    assert!(
+        desk.tells("publish order.paid --id order-2 --data 2 --wait").await.contains("delivered     true\n")
+    );
+    assert_eq!(
+        desk.both("events list --event-type order.paid --from 1h", "order-2").await["data"]
+            .as_array()
+            .unwrap()
+            .len(),
+        2
+    );
+    assert_eq!(desk.both("events get order-1", "data         {\"n\":1}\n").await["data"], json!({ "n": 1 }));
+    assert_eq!(desk.both("events status order-1", "attempts      1\n").await["status"], "delivered");
+    assert_eq!(desk.tells("events erase order-1 --yes").await, "erase: order-1: done\n");
+    assert_eq!(desk.tells("events erase order-2 --yes --json").await, "");
+    assert_eq!(desk.json("events get order-2").await["data_erased"], true);
+}
+
+/// Publishes so many events that one endpoint answers with 500 until they are dead; their deliveries.
+async fn dead(desk: &Desk, count: usize) -> Vec<String> {
+    let mut ids = Vec::new();
+    for _ in 0..count {
+        let status = desk.json_that_ends("publish fail.now --data 1 --wait", 1).await;
+        assert_eq!(status["deliveries"][0]["status"], "dead", "{status}");
+        ids.push(text(&status["deliveries"][0]["id"]));
+    }
+    ids
+}
+
+async fn deliveries(desk: &Desk, receiver: &Receiver) {
+    receiver.behave("/broken", Behaviour::Status(500));
+    let url = receiver.url("/broken");
+    desk.tells(&format!("endpoints create --id broken --url {url} --event-types fail.* --overrides {QUICK}"))
+        .await;
+    let [one, two] = &dead(desk, 2).await[..] else { panic!("two") };
+    let listed = desk.both("deliveries list --status dead,expired --endpoint-id broken", "HTTP 500").await;
+    assert_eq!(listed["data"].as_array().unwrap().len(), 2);
+    let told = desk.tells(&format!("deliveries get {one}")).await;
+    assert!(
+        told.contains("\nattempts\nNUMBER  STARTED AT") && told.matches(" 500          http ").count() == 2,
+        "{told}"
+    );
+    assert_eq!(desk.json(&format!("deliveries get {one}")).await["attempts"].as_array().unwrap().len(), 2);
+
+    let told = desk.run(&format!("deliveries retry {one} --wait")).await;
+    assert!(told.err.contains(&format!("{one} is dead (exhausted)")), "{}", told.err);
+    assert!(told.ends(1).contains("attempt_count    3\n"));
+    assert_eq!(desk.json_that_ends(&format!("deliveries retry {two} --wait"), 1).await["attempt_count"], 3);
+    receiver.behave("/broken", Behaviour::Ok);
+    assert!(
+        desk.tells(&format!("deliveries replay {one} --wait=20s"))
+            .await
+            .contains("status           delivered\n")
+    );
+    assert_eq!(desk.json(&format!("deliveries replay {two} --wait")).await["status"], "delivered");
+
+    let mut later = Vec::new();
+    for id in ["later-1", "later-2"] {
+        let published = desk.json(&format!("publish order.paid --id {id} --data 1 --deliver-at +1h")).await;
+        later.push(text(&published["deliveries"][0]["id"]));
+    }
+    assert!(
+        desk.tells(&format!("deliveries cancel {}", later[0])).await.contains("reason           by_hand\n")
+    );
+    assert_eq!(desk.json(&format!("deliveries cancel {}", later[1])).await["status"], "cancelled");
+    assert_eq!(
+        desk.tells(&format!("deliveries delete {} --yes", later[0])).await,
+        format!("delete: {}: done\n", later[0])
+    );
+    assert_eq!(desk.tells(&format!("deliveries delete {} --yes --json", later[1])).await, "");
+    assert_eq!(desk.run(&format!("deliveries get {}", later[1])).await.code, Some(3));
+}
+
+async fn dead_letters(desk: &Desk, receiver: &Receiver) {
+    receiver.behave("/broken", Behaviour::Status(500));
+    let ids = dead(desk, 4).await;
+    let listed = desk.both("deadletters list --endpoint-id broken", "exhausted").await;
+    assert_eq!(listed["data"].as_array().unwrap().len(), 4);
+    assert!(desk.tells(&format!("deadletters close {}", ids[0])).await.contains("reason           closed\n"));
+    assert_eq!(desk.json(&format!("deadletters close {}", ids[1])).await["reason"], "closed");
+    assert_eq!(desk.json("deadletters list").await["data"].as_array().unwrap().len(), 2);
+    assert_eq!(desk.json("deadletters list --closed").await["data"].as_array().unwrap().len(), 4);
+    receiver.behave("/broken", Behaviour::Ok);
+    desk.tells(&format!("deadletters replay {} --wait", ids[2])).await;
+    assert_eq!(desk.json(&format!("deadletters replay {} --wait", ids[3])).await["status"], "delivered");
+}
+
+async fn replays(desk: &Desk, receiver: &Receiver) {
+    let counted = desk.json("replay start --endpoint-id broken --status delivered --dry-run").await;
+    assert_eq!(counted, json!({ "dry_run": true, "total": 4 }));
+    let watched = desk.tells("replay start --endpoint-id broken --status delivered --watch").await;
+    assert!(watched.lines().last().unwrap().starts_with("finished: 4 of 4 replayed, 0 refused"), "{watched}");
+    let listed = desk.both("replay list", "replay  finished").await;
+    let id = text(&listed["data"][0]["id"]);
+    assert_eq!(desk.both(&format!("replay get {id}"), "progress            1.0\n").await["replayed"], 4);
+    assert_eq!(desk.both(&format!("replay watch {id}"), "finished: 4 of 4").await["state"], "finished");
+
+    let slow = text(&desk.json("replay start --status delivered --per-second 1").await["id"]);
+    assert!(desk.tells(&format!("replay pause {slow}")).await.contains("state               paused\n"));
+    assert_eq!(desk.json(&format!("replay resume {slow}")).await["state"], "running");
+    assert_eq!(desk.json(&format!("replay pause {slow}")).await["state"], "paused");
+    desk.tells(&format!("replay resume {slow}")).await;
+    assert!(desk.tells(&format!("replay cancel {slow}")).await.contains("state               cancelled\n"));
+    let watched = desk.run(&format!("replay watch {slow}")).await;
+    assert_eq!((watched.code, watched.err.contains("was cancelled")), (Some(1), true), "{}", watched.err);
+    let other = text(&desk.json("replay start --status delivered --per-second 1").await["id"]);
+    assert_eq!(desk.json(&format!("replay cancel {other}")).await["state"], "cancelled");
+
+    let url = receiver.url("/archive");
+    desk.tells(&format!("endpoints create --id archive --url {url} --event-types fail.*")).await;
+    assert_eq!(desk.tells("endpoints backfill archive --dry-run").await, "dry_run  true\ntotal    6\n");
+    let lines = desk.tells("endpoints backfill archive --watch --json").await;
+    let last: Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
+    assert_eq!(
+        (&last["kind"], &last["state"], &last["replayed"]),
+        (&json!("backfill"), &json!("finished"), &json!(6))
+    );
+    wait_until("the archive has all six", WITHIN, async || receiver.count_at("/archive") == 6).await;
+}
+
+async fn keys_and_audit(desk: &Desk) {
+    let made = desk.json("keys create --scope publish --name checkout --expires-at +90d").await;
+    assert_eq!((&made["app_id"], made["expires_at"].is_string()), (&json!("bakery"), true), "{made}");
+    let admin = desk.tells("keys create --scope admin --name deputy").await;
+    assert!(
+        admin.contains("key         phk_") && !admin.contains("app_id"),
+        "an admin key is for no app: {admin}"
+    );
+    let (id, prefix) = (text(&made["id"]), text(&made["prefix"]));
+    let listed = desk.both("keys list", &prefix).await;
+    assert!(!listed.to_string().contains(&text(&made["key"])));
+    assert_eq!(desk.both(&format!("keys get {id}"), "name        checkout\n").await["id"], id.as_str());
+    assert_eq!(desk.tells(&format!("keys revoke {id} --yes")).await, format!("revoke: {id}: done\n"));
+    let other =
+        text(&listed["data"].as_array().unwrap().iter().find(|key| key["name"] == "deputy").unwrap()["id"]);
+    assert_eq!(desk.tells(&format!("keys revoke {other} --yes --json")).await, "");
+    let revoked = desk.json("keys list --revoked").await;
+    assert!(revoked["data"].as_array().unwrap().iter().any(|key| key["id"] == id.as_str()), "{revoked}");
+
+    let here = desk.both("audit list --all", "endpoint.created").await;
+    assert!(here["data"].as_array().unwrap().iter().all(|entry| entry["app_id"] == "bakery"), "{here}");
+    let everywhere = desk.json("audit list --every-app --action app.deleted").await;
+    assert_eq!(everywhere["data"].as_array().unwrap().len(), 2, "{everywhere}");
+    assert_eq!(desk.both("system show", "sqlite").await["store"]["kind"], "sqlite");
+}
+
+async fn profiles_and_completions(desk: &mut Desk) {
+    let file = desk.file("profiles.toml");
+    desk.set("POSTHASTE_PROFILE_FILE", file.to_str().unwrap());
+    desk.run_with(&["profile", "set", "spare", "--key-stdin"], b"phk_spare-0000000000000000001\n")
+        .await
+        .ends(0);
+    assert_eq!(desk.both("profile list", "spare").await["data"][0]["key_prefix"], "phk_spar");
+    desk.tells("profile remove spare --yes").await;
+    for (shell, words) in [
+        ("bash", "complete"),
+        ("zsh", "#compdef"),
+        ("fish", "complete"),
+        ("elvish", "edit:"),
+        ("powershell", "Register-ArgumentCompleter"),
+    ] {
+        let script = desk.tells(&format!("completions {shell}")).await;
+        assert!(script.contains(words) && script.contains("deadletters"), "{shell}");
+    }
+}
