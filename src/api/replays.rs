@@ -215,7 +215,7 @@ pub(super) async fn backfill_endpoint(
 
 async fn begin(api: &Api, caller: Caller, entry: &AppEntry, replay: Replay, is_dry: bool) -> Answer {
     if is_dry {
-        let total = api.service.count_replay(&entry, &replay).await?;
+        let total = api.service.count_replay(entry, &replay).await?;
         return answer::ok(&ReplayCountView { dry_run: true, total });
     }
     let begun = api.service.begin_replay(caller, entry, replay).await?;

@@ -15,8 +15,8 @@ use std::sync::Arc;
 #[schema(as = System, example = json!({
     "version": "0.1.0", "started_at": "2026-11-15T09:30:00.000Z", 
     "store": {
-        "kind": "sqlite", "used_bytes": 734003200, "reusable_bytes": 41943040, "log_bytes": 4194304, "store_bytes_max": null,
-        "disk_free_bytes": 96636764160_u64, "disk_free_min": 268435456, "full": null,
+        "kind": "sqlite", "used_bytes": 734_003_200, "reusable_bytes": 41_943_040, "log_bytes": 4_194_304, "store_bytes_max": null,
+        "disk_free_bytes": 96_636_764_160_u64, "disk_free_min": 268_435_456, "full": null,
     },
     "encryption": {
         "key": "2026-11", "sealed": [{ "key": "2026-11", "count": 40 }, { "key": "2025-11", "count": 2 }], "rotating": true,
