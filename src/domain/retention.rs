@@ -1,8 +1,8 @@
 //! What of an event and its deliveries goes now: a pure function of how long the contracts keep things, of what became of
 //! each delivery, and of the time. The store reads the facts and does what it is told.
 //!
-//! An event goes as a whole. Before that, only its payload, the history of finished deliveries, and dead letters go by
-//! themselves. Nothing that has not ended ever goes: it ends first, and that is on record.
+//! An event goes as a whole. Before that, only its payload and the history of finished deliveries go by themselves, and
+//! dead letters are closed. Nothing that has not ended ever goes: it ends first, and that is on record.
 
 #[cfg(test)]
 mod tests;
@@ -42,6 +42,8 @@ pub struct DeliveryFacts {
     pub state: State,
     /// Dead, and nobody will replay it.
     pub is_closed: bool,
+    /// A dead letter that waits for an extra attempt by hand: if that is never made, it is a dead letter again.
+    pub returns_to_dead: bool,
     /// When it was made, if that was after its event, or when a person last set it going again.
     pub restarted_at: Option<Timestamp>,
     pub finished_at: Option<Timestamp>,
@@ -66,6 +68,9 @@ pub enum DeliveryFate {
     Ends,
     /// Its attempts go, its state and its counts stay.
     LosesHistory,
+    /// A dead letter that was not replayed in time: it is one no longer. Its record stays with its event.
+    Closes,
+    /// With its event.
     Goes,
 }
 
@@ -98,7 +103,8 @@ pub fn decide(event: &EventFacts, deliveries: &[DeliveryFacts], now: Timestamp) 
         delivery.finished_at.is_none() && *fate != DeliveryFate::Ends
     };
     let is_replayable = |(delivery, fate): (&DeliveryFacts, &DeliveryFate)| {
-        delivery.is_dead_letter() && *fate != DeliveryFate::Goes
+        delivery.is_dead_letter() && *fate != DeliveryFate::Closes
+            || delivery.returns_to_dead && *fate == DeliveryFate::Ends
     };
     let all = || deliveries.iter().zip(&fates);
     let has_use = all().any(goes_on) || all().any(is_replayable);
@@ -118,7 +124,7 @@ impl DeliveryFacts {
             None if is_over && self.state != State::InFlight => DeliveryFate::Ends,
             Some(died_at) if self.is_dead_letter() => {
                 if until(self.keep.dead_letters, died_at) <= now {
-                    DeliveryFate::Goes
+                    DeliveryFate::Closes
                 } else {
                     DeliveryFate::Stays
                 }

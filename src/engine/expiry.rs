@@ -110,7 +110,8 @@ impl Expiry {
         loop {
             let now = self.clock.now();
             let walk = &mut self.walks[place];
-            if walk.again_at.is_some_and(|at| at <= now) {
+            // A clock that was set back must not keep it waiting until it is as late again.
+            if walk.again_at.is_some_and(|at| at <= now) || walk.began_at > now {
                 *walk = Walk::new(walk.age, now);
             }
             let age_ms = i64::try_from(walk.age.as_millis()).unwrap_or(i64::MAX);

@@ -161,7 +161,12 @@ pub(crate) async fn a_dead_letter_goes_when_the_contract_it_died_under_says_so(m
     let keep = Retention { events: days(30), payloads: days(30), ..an_hour() };
     assert_eq!(expire(&stage, keep, after(7 * DAY)).await.0, Expired::default());
     let (done, _) = expire(&stage, keep, after(7 * DAY + 1)).await;
-    assert_eq!((done.events, done.deliveries, done.attempts), (0, 1, 1), "the event stays");
+    assert_eq!(
+        (done.events, done.deliveries, done.attempts),
+        (0, 0, 1),
+        "the event stays, and so does the record"
+    );
+    assert_eq!(stage.delivery(id).await.reason, Some(Reason::Closed), "it waits for nobody any more");
     assert!(stage.store().find_event(stage.app, "x".into(), Some(event)).await.unwrap().is_some());
     let closed = stage.one_in(State::Dead).await;
     stage.ask(closed, Ask::Close).await;

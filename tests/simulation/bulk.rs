@@ -12,7 +12,7 @@ use fastrand::Rng;
 use posthaste::{
     domain::{
         delivery::Delivery,
-        id::{AppId, DeliveryId, EndpointId, EventId},
+        id::{AppId, DeliveryId, EndpointId, EventId, made_at},
         replay::ReplayState,
         time::Timestamp,
     },
@@ -105,12 +105,12 @@ async fn change(world: &World, id: &str, to: ReplayState) {
 /// Lets the disk note what is sent again: terminal deliveries that start afresh, and new ones that did not come with an event.
 pub(crate) fn watch(disk: &Connection) {
     disk.execute_batch(
-        "CREATE TABLE IF NOT EXISTS sent_again (delivery INTEGER NOT NULL, is_made INTEGER NOT NULL, at INTEGER NOT NULL, history_len INTEGER NOT NULL);
+        "CREATE TABLE IF NOT EXISTS sent_again (delivery INTEGER NOT NULL, is_made INTEGER NOT NULL, asked_at INTEGER NOT NULL, due INTEGER NOT NULL, history_len INTEGER NOT NULL);
          CREATE TRIGGER IF NOT EXISTS note_restarted AFTER UPDATE OF state ON deliveries
          WHEN old.state >= 5 AND new.state IN (0, 3) AND new.return_to IS NULL
-         BEGIN INSERT INTO sent_again VALUES (new.id, 0, ifnull(new.held_at, new.due), new.history_len); END;
+         BEGIN INSERT INTO sent_again VALUES (new.id, 0, new.restarted_at, max(ifnull(new.held_at, 0), ifnull(new.due, 0)), new.history_len); END;
          CREATE TRIGGER IF NOT EXISTS note_made AFTER INSERT ON deliveries WHEN new.id > new.event + 65535
-         BEGIN INSERT INTO sent_again VALUES (new.id, 1, ifnull(new.held_at, ifnull(new.due, new.finished_at)), 0); END;",
+         BEGIN INSERT INTO sent_again VALUES (new.id, 1, 0, max(ifnull(new.held_at, 0), ifnull(new.due, 0)), 0); END;",
     )
     .unwrap();
 }
@@ -121,15 +121,19 @@ pub(crate) struct Note {
     pub(crate) delivery: DeliveryId,
     /// Made anew; otherwise a terminal one that started afresh.
     pub(crate) is_made: bool,
-    at: Timestamp,
+    asked_at: Timestamp,
+    due: Timestamp,
     history_len: u32,
 }
 
 pub(crate) fn notes(disk: &Connection) -> Vec<Note> {
-    let mut rows =
-        disk.prepare("SELECT delivery, is_made, at, history_len FROM sent_again ORDER BY rowid").unwrap();
+    let sql = "SELECT delivery, is_made, asked_at, due, history_len FROM sent_again ORDER BY rowid";
+    let mut rows = disk.prepare(sql).unwrap();
     let read = |row: &rusqlite::Row<'_>| {
-        Ok(Note { delivery: row.get(0)?, is_made: row.get(1)?, at: row.get(2)?, history_len: row.get(3)? })
+        let (delivery, is_made): (DeliveryId, bool) = (row.get(0)?, row.get(1)?);
+        // The id of a new one tells when it was made.
+        let asked_at = if is_made { made_at(delivery.as_i64()) } else { row.get(2)? };
+        Ok(Note { delivery, is_made, asked_at, due: row.get(3)?, history_len: row.get(4)? })
     };
     rows.query_map([], read).unwrap().map(Result::unwrap).collect()
 }
@@ -144,7 +148,7 @@ impl Note {
                     && !self.is_made
                     && ask.delivery == self.delivery
                     && after.history_len == self.history_len
-                    && (ask.called_at..=ask.answered_at).contains(&self.at)
+                    && (ask.called_at..=ask.answered_at).contains(&self.asked_at)
             }
             Said::Refused | Said::Unknown => false,
         }
@@ -153,17 +157,12 @@ impl Note {
     /// What somebody would have been told who had asked for this one alone.
     fn as_ask(&self) -> AskFact {
         let nobody = (AppId::from_i64(0), EventId::from_i64(0), EndpointId::from_i64(0));
-        let born = Delivery::born(self.delivery, nobody.0, nobody.1, nobody.2, self.at, None);
+        let born = Delivery::born(self.delivery, nobody.0, nobody.1, nobody.2, self.due, None);
         let after = Delivery { history_len: self.history_len, ..born };
         let said = if self.is_made { Said::Made(after) } else { Said::Done(after) };
-        AskFact {
-            delivery: self.delivery,
-            is_wish: false,
-            kind: WishKind::Replay,
-            called_at: self.at,
-            answered_at: self.at,
-            said,
-        }
+        let (delivery, kind) = (self.delivery, WishKind::Replay);
+        let (called_at, answered_at) = (self.asked_at, self.asked_at.max(self.due));
+        AskFact { delivery, is_wish: false, kind, called_at, answered_at, said }
     }
 }
 

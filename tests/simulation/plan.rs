@@ -55,7 +55,7 @@ impl KeepsPlan {
             attempts: pick(&mut rng, &[MINUTE, 2 * HOUR, 2 * DAY]),
             payloads: pick(&mut rng, &[MINUTE, HOUR, 2 * DAY]),
             dead_letters: pick(&mut rng, &[None, Some(10 * MINUTE), Some(DAY), Some(4 * DAY)]),
-            every: pick(&mut rng, &[10 * MINUTE, HOUR, 6 * HOUR]),
+            every: pick(&mut rng, &[HOUR, 3 * HOUR, 6 * HOUR]),
         })
     }
 

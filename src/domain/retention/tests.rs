@@ -51,6 +51,7 @@ fn delivery() -> impl Strategy<Value = DeliveryFacts> {
         |(state, is_closed, restarted_at, finished_at, has_history, keep)| DeliveryFacts {
             state,
             is_closed: is_closed && state == State::Dead,
+            returns_to_dead: is_closed && matches!(state, State::Pending | State::Held),
             restarted_at,
             finished_at: state.is_terminal().then_some(finished_at),
             has_history,
@@ -77,6 +78,10 @@ fn carried_out(
             DeliveryFate::Stays => {}
             DeliveryFate::Goes => continue,
             DeliveryFate::LosesHistory => one.has_history = false,
+            DeliveryFate::Closes => (one.has_history, one.is_closed) = (false, true),
+            DeliveryFate::Ends if one.returns_to_dead => {
+                (one.state, one.returns_to_dead, one.finished_at) = (State::Dead, false, Some(START));
+            }
             DeliveryFate::Ends => (one.state, one.finished_at) = (State::Expired, Some(now)),
         }
         left.push(one);
@@ -128,9 +133,10 @@ proptest! {
             let is_over = |keep| matches!(keep, Keep::For(time) if finished_at.plus(time) <= now);
             match fate {
                 DeliveryFate::LosesHistory => prop_assert!(is_over(one.keep.attempts)),
-                DeliveryFate::Goes if is_kept => {
+                DeliveryFate::Closes => {
                     prop_assert!(one.state == State::Dead && is_over(one.keep.dead_letters));
                 }
+                DeliveryFate::Goes => prop_assert!(!is_kept),
                 _ => {}
             }
         }
@@ -146,7 +152,7 @@ proptest! {
         let fate = decide(&event, &deliveries, now);
         let is_over = matches!(dead.keep.dead_letters, Keep::For(time) if died_at.plus(time) <= now);
         if is_over {
-            prop_assert_eq!(fate.deliveries.last(), Some(&DeliveryFate::Goes));
+            prop_assert!(matches!(fate.deliveries.last(), Some(DeliveryFate::Closes | DeliveryFate::Goes)));
         } else {
             prop_assert_eq!(fate.deliveries.last(), Some(&DeliveryFate::Stays));
             prop_assert_eq!(fate.event, EventFate::Stays);
@@ -204,7 +210,15 @@ fn month(state: State, finished_at: Option<Timestamp>) -> DeliveryFacts {
         payloads: Keep::For(DAY * 30),
         dead_letters: Keep::For(DAY * 30),
     };
-    DeliveryFacts { state, is_closed: false, restarted_at: None, finished_at, has_history: true, keep }
+    DeliveryFacts {
+        state,
+        is_closed: false,
+        returns_to_dead: false,
+        restarted_at: None,
+        finished_at,
+        has_history: true,
+        keep,
+    }
 }
 
 fn plain(keep: Retention) -> EventFacts {
@@ -258,6 +272,27 @@ fn a_closed_dead_letter_is_kept_as_any_other_delivery() {
     assert!(decide(&event, &[closed], after(DAY * 400)).is_nothing());
     closed.is_closed = true;
     assert_eq!(decide(&event, &[closed], after(DAY * 30)).event, EventFate::Goes);
+}
+
+#[test]
+fn a_dead_letter_of_a_shorter_time_is_closed_and_its_event_is_kept_as_long_as_its_endpoint_says() {
+    let mut dead = month(State::Dead, Some(after(HOUR)));
+    dead.keep.dead_letters = Keep::For(DAY);
+    let mut event = plain(dead.keep);
+    event.keep.events = Keep::For(DAY);
+    let fate = decide(&event, &[dead], after(DAY * 2));
+    assert_eq!((fate.event, fate.deliveries), (EventFate::Stays, vec![DeliveryFate::Closes]));
+    let (event, closed) = carried_out(event, &[dead], after(DAY * 2)).unwrap();
+    assert!(decide(&event, &closed, after(DAY * 29)).is_nothing());
+    assert_eq!(decide(&event, &closed, after(DAY * 30)).event, EventFate::Goes);
+}
+
+#[test]
+fn a_dead_letter_that_is_held_for_an_extra_attempt_keeps_its_payload() {
+    let mut held = DeliveryFacts { returns_to_dead: true, ..month(State::Held, None) };
+    held.keep.dead_letters = Keep::Forever;
+    let fate = decide(&plain(held.keep), &[held], after(DAY * 31));
+    assert_eq!((fate.event, fate.deliveries), (EventFate::Stays, vec![DeliveryFate::Ends]));
 }
 
 #[test]

@@ -6,11 +6,12 @@
 use super::{
     cluster,
     ledger::{read_delivery, update_delivery},
+    row,
 };
 use crate::{
     domain::{
         contract::{Contract, Keep},
-        delivery::{Reason, State},
+        delivery::{Reason, ReturnTo, State},
         id::{DeliveryId, EndpointId, EventId, made_at},
         retention::{DeliveryFacts, DeliveryFate, EventFacts, EventFate, Fate, Keeps, decide},
         time::Timestamp,
@@ -18,12 +19,14 @@ use crate::{
     store::retention::{Expired, Overdue, OverdueSearch},
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 /// Rows that one step changes before it lets the others have their turn: a few milliseconds.
 const STEP_ROWS: usize = 1000;
 /// So much of a payload costs about as much as a row.
 const BYTES_PER_ROW: usize = 16 * 1024;
+/// How far apart in time the first and the last event of a range may be.
+const SPAN_MAX: Duration = Duration::from_secs(10);
 /// How far behind its event's id the first deliveries of an event reach.
 const FIRST_DELIVERIES: i64 = 65_535;
 
@@ -76,7 +79,7 @@ pub(super) fn overdue(
         }
         let (id, rows) = (found.id.as_i64(), found.rows());
         match (overdue.ranges.last_mut(), open_rows) {
-            (Some(range), Some(before)) if before + rows <= STEP_ROWS => {
+            (Some(range), Some(before)) if before + rows <= STEP_ROWS && is_near(range.0, id) => {
                 range.1 = id;
                 open_rows = Some(before + rows);
             }
@@ -87,6 +90,11 @@ pub(super) fn overdue(
         }
     }
     Ok(overdue)
+}
+
+/// What lies between the ids of a range is read by the writer, whatever it is: replays of other events are made there too.
+fn is_near(first: i64, last: i64) -> bool {
+    made_at(last).since(made_at(first)) <= SPAN_MAX
 }
 
 /// A history that is gone already is none to lose; that is looked up only where it matters.
@@ -148,9 +156,14 @@ fn carry_out(
             return Ok(false);
         }
         match fate {
-            DeliveryFate::Stays => {}
+            // None goes but with its event, which is removed as a whole.
+            DeliveryFate::Stays | DeliveryFate::Goes => {}
             DeliveryFate::LosesHistory => expired.attempts += remove_attempts(tx, *id)?,
-            DeliveryFate::Goes => remove_delivery(tx, *id, expired)?,
+            DeliveryFate::Closes => {
+                expired.attempts += remove_attempts(tx, *id)?;
+                let sql = "UPDATE deliveries SET reason = ?2 WHERE id = ?1 AND state = 5";
+                tx.prepare_cached(sql)?.execute(params![id, Reason::Closed])?;
+            }
             DeliveryFate::Ends => {
                 let Some(mut delivery) = read_delivery(tx, *id)? else { continue };
                 let from = delivery.state;
@@ -248,7 +261,8 @@ impl Reader<'_> {
 
     /// The first deliveries of an event are a range of keys; later ones have an index of their own.
     fn add_deliveries(&mut self, found: &mut [Found], first: i64, last: i64) -> rusqlite::Result<()> {
-        const COLUMNS: &str = "id, event, endpoint, state, reason, history_len, finished_at, restarted_at";
+        const COLUMNS: &str =
+            "id, event, endpoint, state, reason, history_len, finished_at, restarted_at, return_to";
         let at_first = format!(
             "SELECT {COLUMNS} FROM deliveries
              WHERE id > ?1 AND id <= ?2 + {FIRST_DELIVERIES} AND id <= event + {FIRST_DELIVERIES}
@@ -281,9 +295,12 @@ impl Reader<'_> {
             keep.dead_letters = self.dead_letters_of(id)?.unwrap_or(keep.dead_letters);
         }
         let restarted_at: Option<Timestamp> = row.get(7)?;
+        let back = row.get::<_, Option<String>>(8)?.map(|text| row::read_return_to(&text, 8)).transpose()?;
+        let is_letter = |back: &ReturnTo| back.state == State::Dead && back.reason != Some(Reason::Closed);
         let facts = DeliveryFacts {
             state,
             is_closed,
+            returns_to_dead: back.as_ref().is_some_and(is_letter),
             restarted_at: restarted_at.or(is_later.then(|| made_at(id.as_i64()))),
             finished_at: row.get(6)?,
             has_history: row.get::<_, u32>(5)? > 0,

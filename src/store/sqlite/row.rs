@@ -142,7 +142,7 @@ pub(super) fn write_return_to(back: &ReturnTo) -> String {
     )
 }
 
-fn read_return_to(text: &str, column: usize) -> rusqlite::Result<ReturnTo> {
+pub(super) fn read_return_to(text: &str, column: usize) -> rusqlite::Result<ReturnTo> {
     let parse = || {
         let mut parts = text.split(',').map(|part| (!part.is_empty()).then(|| part.parse::<i64>().ok()));
         let mut next = || parts.next().map(Option::flatten);

@@ -85,9 +85,12 @@ pub(crate) fn check(evidence: &Evidence<'_>, file: &File<'_>, violations: &mut V
     if keeps::lost_its_data(evidence, file) {
         return;
     }
-    // An extra attempt that was not made by the end of its event leaves it where it stood.
-    let is_over = file.finished_at.is_some() && file.state != State::Delivered;
-    if evidence.plan.keeps.is_some() && is_over {
+    // An extra attempt that was not made by the end of its event leaves it where it stood, as it ended before.
+    let ended_before = |ask: &&AskFact| {
+        let is_retry = ask.kind == WishKind::Retry && matches!(ask.said, Said::Done(_));
+        is_retry && file.finished_at.is_some_and(|at| at < ask.answered_at)
+    };
+    if evidence.plan.keeps.is_some() && file.asks.iter().any(|ask| ended_before(ask)) {
         standing = standing.back_if_extra();
     }
     if !is_murky {

@@ -56,7 +56,9 @@ pub(crate) fn check(
             _ => false,
         },
         (State::Dead, Some(Reason::RefusedByReceiver)) => standing.end == Some(End::Refused(finished_at)),
-        (State::Dead, Some(Reason::Closed)) => standing.end == Some(End::Closed),
+        (State::Dead, Some(Reason::Closed)) => {
+            standing.end == Some(End::Closed) || file.was_closed_by_retention()
+        }
         (State::Cancelled, Some(Reason::ByHand)) => standing.end == Some(End::ByHand),
         (State::Cancelled, Some(Reason::EndpointOff)) => {
             let off = receiver.contract.off;

@@ -4,7 +4,7 @@ use super::{excuses::Excuses, switches::Switches};
 use crate::{
     journal::{AskFact, Ending, Journal, Promise, Said, Violation},
     network::Post,
-    plan::Plan,
+    plan::{Plan, WishKind},
 };
 use posthaste::domain::{
     contract::{Answer, Contract},
@@ -192,6 +192,12 @@ impl File<'_> {
     pub(crate) fn post_of(&self, row: &AttemptRow) -> Option<&Post> {
         let same = |post: &&&Post| post.attempt.position == row.position && post.started_at == row.started_at;
         self.posts.iter().find(same).copied()
+    }
+
+    /// A dead letter that nobody replayed in time and nobody closed.
+    pub(crate) fn was_closed_by_retention(&self) -> bool {
+        let by_hand = |ask: &&AskFact| ask.kind == WishKind::Close && !matches!(ask.said, Said::Refused);
+        self.reason == Some(Reason::Closed) && !self.asks.iter().any(by_hand)
     }
 
     pub(crate) fn is_recorded_success(&self, post: &Post) -> bool {

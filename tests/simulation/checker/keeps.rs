@@ -52,6 +52,12 @@ fn is_dead_letter(file: &File<'_>) -> bool {
     file.state == State::Dead && file.reason != Some(Reason::Closed)
 }
 
+/// When a dead letter that nobody closed was closed by retention at the earliest.
+fn closed_after(file: &File<'_>, keeps: &KeepsPlan) -> Option<i64> {
+    let died_at = file.finished_at.filter(|_| file.was_closed_by_retention())?;
+    Some(keeps.dead_letters.map_or(i64::MAX, |kept| died_at.as_millis() + kept))
+}
+
 /// When a person set it going again, as far as that is known by `at`.
 fn restarts(file: &File<'_>, at: i64) -> impl Iterator<Item = i64> {
     let is_restart = |ask: &&&AskFact| {
@@ -91,7 +97,9 @@ fn went_early(evidence: &Evidence<'_>, file: &File<'_>, keeps: &KeepsPlan, at: i
         return Some("went without having ended".to_owned());
     };
     let end = end_at(evidence, file.event, at);
-    let until = if is_dead_letter(file) {
+    let until = if let Some(closed_after) = closed_after(file, keeps) {
+        closed_after.max(end)
+    } else if is_dead_letter(file) {
         keeps.dead_letters.map_or(i64::MAX, |kept| finished_at + kept)
     } else if finished_at > end + MINUTE {
         // It ended only after its event: how is on record for as long as attempts are kept.
@@ -107,7 +115,8 @@ fn history_went_early(file: &File<'_>, keeps: &KeepsPlan) -> Option<String> {
     if !file.asks.is_empty() {
         return None;
     }
-    let until = file.finished_at.map_or(i64::MAX, |at| at.as_millis() + keeps.attempts);
+    let kept = file.finished_at.map_or(i64::MAX, |at| at.as_millis() + keeps.attempts);
+    let until = closed_after(file, keeps).unwrap_or(kept);
     let alone = file.rows.iter().filter(|row| row.gone_at.is_some() && row.gone_at != file.gone_at);
     let early = alone.filter_map(|row| row.gone_at).any(|at| at.as_millis() < until || is_dead_letter(file));
     early.then(|| "its history went early".to_owned())
@@ -130,8 +139,12 @@ fn was_needed(evidence: &Evidence<'_>, id: EventId, keeps: &KeepsPlan, at: i64) 
     let needs = |file: &File<'_>| {
         let ended = file.finished_at.is_some_and(|finished| finished.as_millis() <= at);
         let is_gone = file.gone_at.is_some_and(|gone| gone.as_millis() <= at);
-        let is_settled = matches!(file.state, State::Delivered | State::Cancelled);
-        !ended || (is_dead_letter(file) && !is_gone) || !(is_over || is_settled || is_dead_letter(file))
+        let is_closed = file.reason == Some(Reason::Closed);
+        let is_settled = matches!(file.state, State::Delivered | State::Cancelled) || is_closed;
+        closed_after(file, keeps).is_some_and(|closed| at < closed)
+            || !ended
+            || (is_dead_letter(file) && !is_gone)
+            || !(is_over || is_settled || is_dead_letter(file))
     };
     let is_replay_unseen = |file: &File<'_>| file.replay_of.is_some();
     (!is_over && at < from + keeps.payloads) || untouched.any(|file| !is_replay_unseen(file) && needs(file))
