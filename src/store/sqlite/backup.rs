@@ -6,7 +6,7 @@ use rusqlite::{Connection, OpenFlags};
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
     io::ErrorKind,
-    os::unix::fs::MetadataExt,
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
@@ -72,7 +72,8 @@ fn write_copy(from: &Path, to: &Path) -> Result<Inventory, BackupError> {
 fn open_draft(path: &Path) -> Result<File, BackupError> {
     let io = |error| BackupError::Io { path: path.to_owned(), error };
     loop {
-        let draft = OpenOptions::new().create(true).truncate(false).write(true).open(path).map_err(io)?;
+        let draft =
+            OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path).map_err(io)?;
         match draft.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(BackupError::UnderWay(path.to_owned())),
@@ -185,6 +186,8 @@ mod tests {
         let in_use = open::open(&store).unwrap();
         let copy = folder.path().join("copy.db");
         let inventory = back_up(&store, &copy).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+        assert_eq!([mode(&store), mode(&with_suffix(&store, "-wal")), mode(&copy)], [0o600; 3]);
         assert_eq!((inventory.apps, inventory.events), (3, 0));
         in_use.connection.execute("DELETE FROM apps", []).unwrap();
         let again = folder.path().join("elsewhere/again.db");

@@ -39,6 +39,21 @@ pub fn look(path: &Path) -> Result<Option<Look>, OpenError> {
     Ok(Some(Look { bytes, newest_at: newest.map_err(unreadable)? }))
 }
 
+/// Everything that is sealed in the store, of endpoints that are there. Nothing if there is no store, or none that can be read.
+pub fn sealed_in(path: &Path) -> Vec<Vec<u8>> {
+    let Ok(connection) = connection(path) else { return Vec::new() };
+    let read = |sql: &str| -> rusqlite::Result<Vec<Vec<u8>>> {
+        connection.prepare(sql)?.query_map([], |row| row.get(0))?.collect()
+    };
+    // A store of an older version has fewer of them.
+    let found = [
+        read("SELECT sealed FROM secrets JOIN endpoints ON id = endpoint WHERE deleted_at IS NULL"),
+        read("SELECT headers FROM endpoints WHERE deleted_at IS NULL AND headers IS NOT NULL"),
+        read("SELECT tls FROM endpoints WHERE deleted_at IS NULL AND tls IS NOT NULL"),
+    ];
+    found.into_iter().filter_map(Result::ok).flatten().collect()
+}
+
 /// Without a log beside it, nothing can be in the making: then even the usual files beside a database are not made.
 fn connection(path: &Path) -> rusqlite::Result<Connection> {
     if with_suffix(path, "-wal").exists() {

@@ -25,7 +25,7 @@ mod work;
 mod writer;
 
 pub use backup::{BackupError, Inventory, back_up, restore};
-pub use look::{Look, look, user_of};
+pub use look::{Look, look, sealed_in, user_of};
 pub use open::OpenError;
 pub use writer::{QueueLimits, Turn, Writer};
 

@@ -1,9 +1,10 @@
 //! Opening the file: lock, pragmas, schema version. A second process on the same store is refused.
 
 use super::upgrade;
-use rusqlite::{Connection, OpenFlags, config::DbConfig};
+use rusqlite::{Connection, ErrorCode, OpenFlags, config::DbConfig};
 use std::{
     fs::{File, OpenOptions, TryLockError},
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -24,6 +25,8 @@ pub enum OpenError {
         "{path} is not a store of Posthaste, or it is damaged ({detail}): it was not touched; restore a backup or name another path"
     )]
     NotAStore { path: PathBuf, detail: String },
+    #[error("{path} cannot be prepared ({detail}): what was in it is unchanged; mend that and start again")]
+    NotPrepared { path: PathBuf, detail: String },
     #[error(
         "{path} was written by a newer Posthaste (schema {found}, this one knows {SCHEMA_VERSION}): it was not touched; start that version"
     )]
@@ -51,6 +54,8 @@ pub(super) fn open(path: &Path) -> Result<Opened, OpenError> {
     }
     let not_a_store =
         |error: rusqlite::Error| OpenError::NotAStore { path: path.to_owned(), detail: error.to_string() };
+    // Events can be anybody's secrets: the file is its owner's alone, and what SQLite makes beside it is like it.
+    OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path).map_err(io)?;
     let mut connection = Connection::open(path).map_err(not_a_store)?;
     prepare(&mut connection, path)?;
     Ok(Opened { connection, lock })
@@ -93,12 +98,17 @@ fn prepare(connection: &mut Connection, path: &Path) -> Result<(), OpenError> {
     let is_new = must_be_ours(connection, path)?;
     let found: i64 =
         connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(not_a_store)?;
-    leave_log(connection, false).map_err(not_a_store)?;
-    settle_pragmas(connection).map_err(not_a_store)?;
+    // From here on it is ours: what fails now says nothing against the file.
+    let not_prepared = |error: rusqlite::Error| match error.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => not_a_store(error),
+        _ => OpenError::NotPrepared { path: path.to_owned(), detail: error.to_string() },
+    };
+    leave_log(connection, false).map_err(not_prepared)?;
+    settle_pragmas(connection).map_err(not_prepared)?;
     if is_new {
-        create(connection).map_err(not_a_store)?;
+        create(connection).map_err(not_prepared)?;
     } else if found < SCHEMA_VERSION {
-        bring_up_to_date(connection).map_err(not_a_store)?;
+        bring_up_to_date(connection).map_err(not_prepared)?;
         tracing::info!(path = %path.display(), from = found, to = SCHEMA_VERSION, "upgraded the store");
     }
     Ok(())
