@@ -264,8 +264,11 @@ impl Service<Request<Incoming>> for Connection {
 /// commit, and must not stay behind it. Publishing changes nothing there, and is too frequent for a task of its own.
 fn changes_something(request: &Request<Incoming>) -> bool {
     let path = request.uri().path();
-    let publishes = path.ends_with("/events") || path.ends_with("/events/batch");
-    !(matches!(*request.method(), Method::GET | Method::HEAD) || publishes)
+    match *request.method() {
+        Method::GET | Method::HEAD => false,
+        Method::POST => !(path.ends_with("/events") || path.ends_with("/events/batch")),
+        _ => true,
+    }
 }
 
 /// A request being answered; notes when it is.

@@ -78,10 +78,12 @@ impl Service {
     /// Promise: `Ok` only once event, deliveries and keys are durable.
     pub async fn publish(&self, entry: &AppEntry, publish: Publish<'_>) -> Result<Published, Error> {
         self.must_accept()?;
-        self.must_have_room()?;
         let begun = Instant::now();
         let app = entry.app();
         self.examine(entry, &app, &publish)?;
+        if let Err(full) = self.must_have_room() {
+            return self.unless_published_before(&app, &publish, full).await;
+        }
         if let Err(broken) = self.must_keep_the_rules(app.id, &publish).await {
             return self.unless_published_before(&app, &publish, broken).await;
         }
@@ -96,11 +98,13 @@ impl Service {
         events: Vec<Publish<'_>>,
     ) -> Result<Vec<Result<Published, Error>>, Error> {
         self.must_accept()?;
-        self.must_have_room()?;
         let begun = Instant::now();
         let app = entry.app();
         let examined: Vec<_> =
             events.into_iter().map(|publish| self.examine(entry, &app, &publish).map(|()| publish)).collect();
+        if let Err(full) = self.must_have_room() {
+            return self.known_of(&app, examined, full).await;
+        }
         let broken = self.broken_rules(app.id, &examined).await;
         let endpoints = entry.endpoints();
         let mut answers = Vec::with_capacity(examined.len());
@@ -176,7 +180,24 @@ impl Service {
         check(publish, now)
     }
 
-    /// A rule that came later does not take back what was answered: the same event gets the same answer.
+    /// While there is no room: what was published before is answered, and the whole batch refused if nothing of it was.
+    async fn known_of(
+        &self,
+        app: &App,
+        examined: Vec<Result<Publish<'_>, Error>>,
+        full: Error,
+    ) -> Result<Vec<Result<Published, Error>>, Error> {
+        let mut answers = Vec::with_capacity(examined.len());
+        for publish in examined {
+            answers.push(match publish {
+                Ok(publish) => self.unless_published_before(app, &publish, full.clone()).await,
+                Err(error) => Err(error),
+            });
+        }
+        if answers.iter().any(Result::is_ok) { Ok(answers) } else { Err(full) }
+    }
+
+    /// Neither a rule that came later nor a full disk takes back what was answered: the same event gets the same answer.
     async fn unless_published_before(
         &self,
         app: &App,
