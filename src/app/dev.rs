@@ -91,7 +91,7 @@ What became of it, with every attempt:
 
   curl -s {address}/v1/apps/{APP}/deliveries -H "Authorization: Bearer {key}"
 
-The same as a table (`--help` has more, and `profile set default` keeps address and key):
+The same as a table (`--help` has more, and `profile set default --server URL` keeps address and key):
 
   POSTHASTE_URL={address} POSTHASTE_KEY={key} {program} deliveries list --app {APP}
 

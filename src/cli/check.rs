@@ -82,8 +82,8 @@ pub(super) fn run(args: CheckArgs) -> ExitCode {
         let lines = look(args).await;
         let has_failed = lines.iter().any(|line| line.grade == Grade::Failed);
         let text = if is_json { as_json(&lines, !has_failed) } else { in_words(&lines) };
-        print(&text);
-        Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+        let printed = print(&text);
+        Ok(if has_failed { ExitCode::FAILURE } else { printed })
     })
 }
 
@@ -98,8 +98,9 @@ async fn look(args: CheckArgs) -> Vec<Line> {
     };
     let StoreLocation::Sqlite(path) = &settings.store;
     let mut lines = settings::look(&settings, path);
-    let (seen, of_store) = store::look(path);
+    let (seen, of_store) = store::look(path, settings.disk_free_min as u64);
     lines.extend(of_store);
+    lines.extend(store::keys(&settings, path));
     lines.push(machine::port(&settings, seen.user));
     lines.extend(machine::clock(seen.newest_at));
     if let Some(server) = &args.server {

@@ -11,13 +11,13 @@ pub(super) const HEADING: &str = "Server";
 #[command(next_help_heading = HEADING)]
 pub(super) struct Connection {
     /// Where the server is [variable: POSTHASTE_URL] [default: http://127.0.0.1:8080]
-    #[arg(long, value_name = "URL")]
+    #[arg(long, global = true, value_name = "URL")]
     server: Option<String>,
     /// The key to show; better kept in a profile or a variable, which other users cannot see [variable: POSTHASTE_KEY]
-    #[arg(long, value_name = "KEY", value_parser = |key: &str| Ok::<_, Infallible>(Secret::new(key)))]
+    #[arg(long, global = true, value_name = "KEY", value_parser = |key: &str| Ok::<_, Infallible>(Secret::new(key)))]
     key: Option<Secret>,
     /// A profile of `posthaste profile` with all of these [variable: POSTHASTE_PROFILE] [default: default]
-    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    #[arg(long, global = true, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     profile: Option<String>,
 }
 

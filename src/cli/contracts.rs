@@ -7,12 +7,12 @@ mod words;
 
 pub(super) use page::markdown;
 
+use super::exit::Failure;
 use crate::{
     api, app,
     config::{self, Flags, KEYS, Mode},
     domain::{contract::Contract, field::nearest},
 };
-use anyhow::bail;
 use clap::{Args, builder::NonEmptyStringValueParser};
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -80,8 +80,8 @@ pub(super) fn find<'a>(contracts: &'a [Contract], name: &str) -> anyhow::Result<
     }
     let known: Vec<&str> = contracts.iter().map(|contract| contract.name.as_str()).collect();
     match nearest(name, &known) {
-        Some(near) => bail!("there is no contract `{name}`; did you mean `{near}`?"),
-        None => bail!("there is no contract `{name}`; there are {}", known.join(", ")),
+        Some(near) => Err(Failure::usage(format!("there is no contract `{name}`; did you mean `{near}`?"))),
+        None => Err(Failure::usage(format!("there is no contract `{name}`; there are {}", known.join(", ")))),
     }
 }
 

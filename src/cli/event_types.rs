@@ -7,6 +7,7 @@ use super::{
     connection::Connection,
     on_runtime, print,
     table::{aligned, visible, visible_json},
+    terminal,
 };
 use crate::config::load_client;
 use anyhow::Context;
@@ -47,14 +48,17 @@ pub(super) struct EventTypesArgs {
 #[derive(Debug, Subcommand)]
 enum Action {
     /// List the types of the catalogue
+    #[command(after_help = "Example:\n  posthaste event-types list --archived")]
     List {
         /// Archived ones too
         #[arg(long)]
         archived: bool,
     },
     /// Show one type in full, as JSON
+    #[command(after_help = "Example:\n  posthaste event-types get payment.created")]
     Get(One),
     /// Add the types of a file, or put them in the place of those that have their names: all or none
+    #[command(after_help = "Example:\n  posthaste event-types import types.json --dry-run")]
     Import {
         /// JSON, or TOML if its name ends so; - for JSON from standard input
         file: PathBuf,
@@ -63,13 +67,23 @@ enum Action {
         dry_run: bool,
     },
     /// Print the whole catalogue as a file that `import` takes
+    #[command(after_help = "Example:\n  posthaste event-types export > types.json")]
     Export,
     /// Refuse new events of a type; those there are stay and are delivered
+    #[command(after_help = "Example:\n  posthaste event-types archive payment.created")]
     Archive(One),
     /// Take a type out of the archive
+    #[command(after_help = "Example:\n  posthaste event-types unarchive payment.created")]
     Unarchive(One),
     /// Delete a type; its events stay
-    Delete(One),
+    #[command(after_help = "Example:\n  posthaste event-types delete payment.created --yes")]
+    Delete {
+        #[command(flatten)]
+        one: One,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -114,7 +128,8 @@ async fn obey(args: EventTypesArgs) -> anyhow::Result<ExitCode> {
             let answer = act(&client, &name, "unarchive").await?;
             if json { pretty(&answer) } else { format!("took {} out of the archive\n", visible(&name)) }
         }
-        Action::Delete(One { name }) => {
+        Action::Delete { one: One { name }, yes } => {
+            terminal::confirm(&format!("Delete the event type {}?", visible(&name)), yes)?;
             client.call(&Call::new(Method::DELETE, path(ONE, &[&name])?)).await?;
             if json { String::new() } else { format!("deleted {}\n", visible(&name)) }
         }

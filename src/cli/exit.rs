@@ -43,6 +43,7 @@ impl Exit {
     pub(super) fn from_error(error: &anyhow::Error) -> Self {
         match error.downcast_ref::<Failure>() {
             Some(failure) => failure.exit,
+            None if matches!(error.downcast_ref(), Some(ConfigError::NoKey(_))) => Self::NotAllowed,
             None if error.is::<ConfigError>() => Self::Usage,
             None => Self::Failed,
         }

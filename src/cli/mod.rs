@@ -46,7 +46,7 @@ Examples:
   posthaste contracts                             what receivers are promised, and when they are tried again
   posthaste inspect shop ep_01jd2s0a5g000         try out an endpoint's receiver
   posthaste listen --app shop                     receive what an app sends, here, for a while
-  posthaste verify --help                         explain a signature that does not fit
+  posthaste verify --secret-file secret.txt --headers head.txt --body body.json
   posthaste check                                 look at everything before going live
   posthaste openapi > openapi.json                the HTTP API, described
 
@@ -200,7 +200,15 @@ fn failed(error: &anyhow::Error) -> ExitCode {
 }
 
 fn print(text: &str) -> ExitCode {
-    say(text).map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS)
+    match say(text) {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever read it has read enough.
+        Err(closed) if closed.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("posthaste: cannot write the output: {error}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// An error means that nobody reads it any more.

@@ -1,7 +1,10 @@
 //! `posthaste profile`: keeps servers, keys and apps under names. A key is never taken from the command line or shown again.
 
 use super::{exit::Failure, print, table::aligned, terminal};
-use crate::config::{Profile, Profiles, Secret};
+use crate::{
+    config::{Profile, Profiles, Secret},
+    outbound::Runner,
+};
 use clap::{Args, Subcommand, builder::NonEmptyStringValueParser};
 use serde_json::json;
 use std::process::ExitCode;
@@ -86,7 +89,13 @@ fn set(profiles: &mut Profiles, args: SetArgs) -> anyhow::Result<ExitCode> {
     let mut profile = before.unwrap_or_default();
     // A key is for one server: with another address it would be shown to the wrong one.
     let moves = server.is_some() && profile.url.is_some() && server != profile.url;
+    if let Some(url) = &server {
+        Runner::new()?.target(url).map_err(|error| Failure::usage(format!("--server {url}: {error}")))?;
+    }
     if key_stdin || is_new || moves {
+        if !key_stdin && !terminal::somebody_is_there() {
+            return Err(Failure::usage("there is nobody to ask for the key; give it with --key-stdin"));
+        }
         let key = terminal::hidden_line(&format!("Key for {name}"))?;
         let key = key.trim();
         if key.is_empty() || !key.bytes().all(|byte| byte.is_ascii_graphic()) {

@@ -11,7 +11,7 @@ use super::{
     resource::Ended,
     show,
 };
-use crate::config::load_client;
+use crate::{config::load_client, domain::time::parse_duration};
 use anyhow::Context;
 use bytes::Bytes;
 use clap::{Arg, ArgMatches, Args, FromArgMatches, builder::NonEmptyStringValueParser};
@@ -171,6 +171,10 @@ fn envelope(args: &PublishArgs) -> anyhow::Result<Vec<u8>> {
     let time = |flag: &str, text: &Option<String>| {
         text.as_ref().map(|text| resource::read_time(flag, text)).transpose()
     };
+    let is_past = |text: &String| parse_duration(text).is_some();
+    if let Some(text) = args.deliver_at.as_ref().filter(|text| is_past(text)) {
+        return Err(Failure::usage(format!("--deliver-at {text} is in the past; +{text} is ahead")));
+    }
     let (created_at, deliver_at) =
         (time("created-at", &args.created_at)?, time("deliver-at", &args.deliver_at)?);
     let fields = [

@@ -119,8 +119,9 @@ mod tests {
     /// Splits as a shell does, as far as the examples need it; what is redirected is left out.
     fn words(line: &str) -> Vec<String> {
         let (mut words, mut word, mut is_quoted) = (Vec::new(), String::new(), false);
-        let typed =
-            [" > ", " < ", "   "].iter().fold(line, |line, mark| line.split(mark).next().unwrap_or(line));
+        let typed = [" > ", " < ", " | ", "   "]
+            .iter()
+            .fold(line, |line, mark| line.split(mark).next().unwrap_or(line));
         for c in typed.chars() {
             match c {
                 '\'' => is_quoted = !is_quoted,
@@ -150,6 +151,7 @@ mod tests {
                 return;
             }
             let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let help = help.replace("\\\n", " ");
             let examples: Vec<&str> =
                 help.lines().filter_map(|line| line.strip_prefix("  posthaste ")).collect();
             assert!(!examples.is_empty(), "{name} has no example");

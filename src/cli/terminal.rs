@@ -3,7 +3,7 @@
 use super::exit::{Exit, Failure};
 use anyhow::Context;
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcgetwinsize, tcsetattr};
-use std::io::{self, BufRead, IsTerminal};
+use std::io::{self, BufRead, IsTerminal, Read};
 
 /// How many characters a line of the output has room for, where it is a terminal that says so.
 pub(super) fn columns() -> Option<usize> {
@@ -35,17 +35,33 @@ pub(super) fn hidden_line(question: &str) -> anyhow::Result<String> {
     let input = io::stdin();
     let before = tcgetattr(&input).context("cannot hide what is typed")?;
     let mut hidden = before.clone();
-    hidden.local_modes.remove(LocalModes::ECHO);
+    // Ctrl-C must not leave the terminal as it is now: it comes as a character, and nothing is done.
+    hidden.local_modes.remove(LocalModes::ECHO | LocalModes::ISIG | LocalModes::ICANON);
     tcsetattr(&input, OptionalActions::Flush, &hidden).context("cannot hide what is typed")?;
     eprint!("{question}: ");
-    let typed = line();
+    let typed = secret_line();
     eprintln!();
     tcsetattr(&input, OptionalActions::Now, &before).context("cannot show again what is typed")?;
     typed
 }
 
-fn somebody_is_there() -> bool {
+pub(super) fn somebody_is_there() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// Character by character: what edits a line and what breaks it off is done here.
+fn secret_line() -> anyhow::Result<String> {
+    let mut typed = Vec::new();
+    for byte in io::stdin().lock().bytes() {
+        match byte.context("cannot read the terminal")? {
+            b'\n' | b'\r' => break,
+            // Ctrl-C, Ctrl-D
+            3 | 4 => return Err(Failure::with(Exit::Failed, "nothing was done")),
+            8 | 127 => drop(typed.pop()),
+            other => typed.push(other),
+        }
+    }
+    Ok(String::from_utf8_lossy(&typed).into_owned())
 }
 
 fn line() -> anyhow::Result<String> {

@@ -82,14 +82,15 @@ fn resolve(
 /// The profile's key goes to the profile's server and to no other.
 fn key_of(name: &str, profile: &Profile, server: Option<&str>) -> Result<Secret, ConfigError> {
     let refused = |text: String| Err(ConfigError::Refused(vec![text]));
-    match (&profile.key, &profile.url, server) {
-        (None, ..) => refused(format!(
+    let own = profile.url.as_deref().unwrap_or(URL_DEFAULT);
+    match (&profile.key, server) {
+        (None, _) => Err(ConfigError::NoKey(format!(
             "there is no key: give one with --key or the variable {KEY}, or keep one with `posthaste profile set {name}`"
-        )),
-        (Some(_), Some(own), Some(other)) if without_slash(own) != without_slash(other) => refused(format!(
+        ))),
+        (Some(_), Some(other)) if without_slash(own) != without_slash(other) => refused(format!(
             "the key of profile `{name}` is for {own} and is not shown to {other}; give the key too, with --key or the variable {KEY}"
         )),
-        (Some(key), ..) => Ok(key.clone()),
+        (Some(key), _) => Ok(key.clone()),
     }
 }
 

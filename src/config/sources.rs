@@ -29,6 +29,9 @@ pub enum ConfigError {
     /// Each is a sentence of its own.
     #[error("{}", .0.join("\n"))]
     Refused(Vec<String>),
+    /// Nobody said which key to show to the server.
+    #[error("{0}")]
+    NoKey(String),
 }
 
 /// Resolves the settings from the defaults, the file, this process's environment and the flags.

@@ -54,8 +54,9 @@ impl Replay {
 
     /// While it was running.
     pub fn average_per_second(&self) -> f64 {
+        // The first page takes no time; the second that it is meant for has not passed yet.
         let seconds = self.ran.as_secs_f64();
-        if seconds > 0.0 { self.replayed as f64 / seconds } else { 0.0 }
+        if seconds > 0.0 { (self.replayed as f64 / seconds).min(f64::from(self.per_second)) } else { 0.0 }
     }
 }
 

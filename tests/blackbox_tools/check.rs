@@ -62,6 +62,7 @@ async fn beside_a_running_server_all_is_well_and_nothing_changes() {
     let home = Home::new();
     let mut node = home.start().await;
     node.client.make_app("shop").await;
+    node.client.make_endpoint("shop", "e", "http://127.0.0.1:9/", json!({ "headers": { "x-a": "1" } })).await;
     node.client.publish("shop", &json!({ "type": "a", "data": 1 })).await;
     let (listen, server) = (node.client.address().to_string(), url(&node));
     let args = ["check", "--json", "--listen", &listen, "--server", &server, "--dns-name", "localhost"];
@@ -70,6 +71,10 @@ async fn beside_a_running_server_all_is_well_and_nothing_changes() {
     says(&found, "store", "ok", &format!("in use by {process}"));
     says(&found, "port", "ok", &process);
     says(&found, "clock", "ok", "has the same time");
+    says(&found, "keys", "ok", "fits all 2 secrets");
+    let other = "other:MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
+    let wrong = run_in(&home, &["check", "--json", "--listen", &listen, "--encryption-key", other]).await;
+    says(&wrong.ended(1).json(), "keys", "failed", "encrypted with a key that is not given");
     node.client.publish("shop", &json!({ "type": "a", "data": 2 })).await;
     assert_eq!(node.stop().await, Some(0));
     let before = contents(&home.run_folder());

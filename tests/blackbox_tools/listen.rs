@@ -151,6 +151,6 @@ async fn what_it_cannot_do_is_said_before_anything_is_listened_for() {
     let port = taken.local_addr().unwrap().port().to_string();
     let refused = run(&["listen", "--port", &port]).await.ended(1);
     assert!(refused.err.contains("cannot listen on"), "{refused:?}");
-    let unknown = run(&["listen", "--port", "0", "--contract", "zerofe"]).await.ended(1);
+    let unknown = run(&["listen", "--port", "0", "--contract", "zerofe"]).await.ended(2);
     assert!(unknown.err.contains("did you mean `zerofee`?"), "{unknown:?}");
 }

@@ -3,11 +3,16 @@
 
 use super::Line;
 use crate::{
-    domain::time::Timestamp,
+    config::Settings,
+    domain::{
+        seal::{Keyring, SealError},
+        time::Timestamp,
+    },
     store::sqlite::{self, OpenError},
 };
 use rustix::fs::{Access, access, statfs, statvfs};
 use std::{
+    collections::BTreeSet,
     fs::{self, OpenOptions},
     io::{self, Write},
     path::{Path, PathBuf},
@@ -16,7 +21,7 @@ use std::{
 use tokio::time::Instant;
 
 const NAME: &str = "store";
-const ROOM_NEEDED: u64 = 64 << 20;
+/// Above what may not be used.
 const ROOM_WANTED: u64 = 1 << 30;
 const FLUSHES: u32 = 5;
 const FLUSH_SLOW: Duration = Duration::from_millis(50);
@@ -29,7 +34,35 @@ pub(super) struct Seen {
     pub(super) newest_at: Option<Timestamp>,
 }
 
-pub(super) fn look(path: &Path) -> (Seen, Vec<Line>) {
+/// Whether the keys that are given open what is in the store.
+pub(super) fn keys(settings: &Settings, path: &Path) -> Option<Line> {
+    let sealed = sqlite::sealed_in(path);
+    let beside = PathBuf::from(format!("{}.encryption-key", path.display()));
+    let given = match &settings.encryption_key {
+        Some(key) => key.reveal().to_owned(),
+        None if sealed.is_empty() => return None,
+        None => fs::read_to_string(&beside).unwrap_or_default(),
+    };
+    let advice = "Add it to encryption_key behind the first one, separated by a comma.";
+    let Ok(keyring) = Keyring::parse(given.trim()) else {
+        let said =
+            format!("{} secrets are encrypted, and there is no key in {}", sealed.len(), beside.display());
+        return Some(Line::failed("keys", said, "Set encryption_key, or bring the file back from a backup."));
+    };
+    let missing = |sealed: &Vec<u8>| match keyring.key_of(sealed) {
+        Err(SealError::UnknownKey(id)) => Some(id),
+        _ => None,
+    };
+    let missing: BTreeSet<String> = sealed.iter().filter_map(missing).collect();
+    if !missing.is_empty() {
+        let names: Vec<_> = missing.into_iter().collect();
+        let said = format!("secrets are encrypted with a key that is not given: {}", names.join(", "));
+        return Some(Line::failed("keys", said, advice));
+    }
+    Some(Line::ok("keys", format!("the encryption key fits all {} secrets in the store", sealed.len())))
+}
+
+pub(super) fn look(path: &Path, disk_free_min: u64) -> (Seen, Vec<Line>) {
     let mut seen = Seen { user: sqlite::user_of(path), newest_at: None };
     let mut lines = Vec::new();
     match sqlite::look(path) {
@@ -62,7 +95,7 @@ pub(super) fn look(path: &Path) -> (Seen, Vec<Line>) {
         }
         Some(there) => {
             lines.push(writable(path, &folder, &there));
-            lines.extend(room(&there));
+            lines.extend(room(&there, disk_free_min));
         }
     }
     (seen, lines)
@@ -125,17 +158,18 @@ fn flush_time(folder: &Path) -> io::Result<Duration> {
     longest
 }
 
-fn room(there: &Path) -> Vec<Line> {
+fn room(there: &Path, disk_free_min: u64) -> Vec<Line> {
     let mut lines = Vec::new();
     match statvfs(there) {
         Ok(found) => {
             let free = found.f_bavail.saturating_mul(found.f_frsize);
             let said = format!("{:.1} GiB are free", free as f64 / f64::from(1 << 30));
-            let advice = "Make room: publishing is refused when the disk is full.";
+            let mib = disk_free_min >> 20;
+            let advice = format!("Make room: below disk_free_min ({mib} MiB) publishing is answered 507.");
             lines.push(match free {
-                0..ROOM_NEEDED => Line::failed(NAME, said, advice),
-                ROOM_NEEDED..ROOM_WANTED => Line::warning(NAME, said, advice),
-                ROOM_WANTED.. => Line::ok(NAME, said),
+                _ if free < disk_free_min => Line::failed(NAME, said, advice),
+                _ if free < disk_free_min.saturating_add(ROOM_WANTED) => Line::warning(NAME, said, advice),
+                _ => Line::ok(NAME, said),
             });
         }
         Err(error) => {

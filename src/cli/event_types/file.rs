@@ -1,5 +1,6 @@
 //! A file of event types as the API takes it: JSON goes through as it is written, TOML becomes JSON.
 
+use crate::cli::exit::Failure;
 use anyhow::{Context, bail};
 use serde_json::{Value, value::RawValue};
 use std::{
@@ -14,6 +15,10 @@ const BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// The body of the request that imports this file.
 pub(super) fn read(path: &Path, is_rehearsal: bool) -> anyhow::Result<Vec<u8>> {
+    readable(path, is_rehearsal).map_err(|error| Failure::usage(format!("{error:#}")))
+}
+
+fn readable(path: &Path, is_rehearsal: bool) -> anyhow::Result<Vec<u8>> {
     let about = || path.display().to_string();
     let text = if path == Path::new("-") {
         let mut text = String::new();

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 const LOOK_AFTER: Duration = Duration::from_millis(100);
 const LOOK_AFTER_MAX: Duration = Duration::from_secs(1);
-const BAR: &str = "{wide_bar} {pos}/{len} ETA {eta}, {msg}";
+const BAR: &str = "{wide_bar} {pos}/{len} {msg}";
 
 /// How something ended that was waited for.
 #[derive(Debug, PartialEq, Eq)]
@@ -83,13 +83,18 @@ impl Replay {
 
     fn line(&self) -> String {
         let Self { state, replayed, refused, total, average_per_second: rate, .. } = self;
-        let left = total.saturating_sub(replayed + refused) as f64;
-        let eta = if *rate > 0.0 && state == "running" {
-            format!(", {:.0} s left", left / rate)
+        let eta = self.eta();
+        format!("{state}: {replayed} of {total} replayed, {refused} refused, {rate:.1} a second{eta}\n")
+    }
+
+    /// As long as it goes on as it did.
+    fn eta(&self) -> String {
+        let left = self.total.saturating_sub(self.replayed + self.refused) as f64;
+        if self.average_per_second > 0.0 && self.state == "running" {
+            format!(", {:.0} s left", left / self.average_per_second)
         } else {
             String::new()
-        };
-        format!("{state}: {replayed} of {total} replayed, {refused} refused, {rate:.1} a second{eta}\n")
+        }
     }
 
     /// Beside the bar.
@@ -97,7 +102,7 @@ impl Replay {
         let Self { state, refused, average_per_second: rate, .. } = self;
         let refusal = self.last_refusal.as_deref().map(visible).unwrap_or_default();
         let refused = if *refused == 0 { String::new() } else { format!(", {refused} refused: {refusal}") };
-        format!("{rate:.1}/s, {state}{refused}")
+        format!("{rate:.1}/s, {state}{}{refused}", self.eta())
     }
 }
 

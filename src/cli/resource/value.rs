@@ -5,7 +5,6 @@ use crate::{
     domain::time::{Timestamp, parse_duration},
     world::{Clock, SystemClock},
 };
-use anyhow::Context;
 use serde_json::{Map, Value};
 use std::fs;
 
@@ -132,7 +131,9 @@ fn object(flag: &str, typed: &[&String], is_text: bool) -> anyhow::Result<Map<St
 /// What was typed, or, after an `@`, what the file says.
 fn from_file(typed: &str) -> anyhow::Result<String> {
     match typed.strip_prefix('@') {
-        Some(path) => fs::read_to_string(path).with_context(|| format!("cannot read {path}")),
+        Some(path) => {
+            fs::read_to_string(path).map_err(|error| Failure::usage(format!("cannot read {path}: {error}")))
+        }
         None => Ok(typed.to_owned()),
     }
 }
