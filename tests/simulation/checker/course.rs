@@ -90,7 +90,7 @@ pub(crate) fn check(evidence: &Evidence<'_>, file: &File<'_>, violations: &mut V
         let is_retry = ask.kind == WishKind::Retry && matches!(ask.said, Said::Done(_));
         is_retry && file.finished_at.is_some_and(|at| at < ask.answered_at)
     };
-    if evidence.plan.keeps.is_some() && file.asks.iter().any(|ask| ended_before(ask)) {
+    if evidence.plan.keeps.is_some() && file.asks.iter().any(ended_before) {
         standing = standing.back_if_extra();
     }
     if !is_murky {
