@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Fills a server before a measurement: deliveries that wait, and endpoints that nobody publishes to.
 
-usage: furnish.py BASE KEY --waiting N --endpoints N
+usage: furnish.py BASE KEY --waiting N --endpoints N --cancelled N --to URL
 """
 import argparse
 import datetime
@@ -14,6 +14,8 @@ parser.add_argument("base")
 parser.add_argument("key")
 parser.add_argument("--waiting", type=int, default=0)
 parser.add_argument("--endpoints", type=int, default=0)
+parser.add_argument("--cancelled", type=int, default=0, help="in the app `again`, ready to be replayed")
+parser.add_argument("--to", help="where those lead")
 arguments = parser.parse_args()
 
 connection = http.client.HTTPConnection(urllib.parse.urlsplit(arguments.base).netloc)
@@ -36,13 +38,25 @@ for number in range(arguments.endpoints):
         app = post("/v1/apps", {"name": f"furniture {number}"})["id"]
     post(f"/v1/apps/{app}/endpoints", {"url": "http://127.0.0.1:9/", "event_types": ["furniture.moved"]})
 
+
+def publish(app, event, count):
+    for start in range(0, count, 1000):
+        events = [event] * min(1000, count - start)
+        answers = post(f"/v1/apps/{app}/events/batch", {"events": events})["data"]
+        if any(item["status"] != 202 for item in answers):
+            raise SystemExit("furnish: not all events were accepted")
+
+
 if arguments.waiting:
     app = post("/v1/apps", {"name": "waiting"})["id"]
     post(f"/v1/apps/{app}/endpoints", {"url": "http://127.0.0.1:9/"})
     later = (datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=29)).isoformat()
-    event = {"type": "furniture.waiting", "data": {"pad": "x" * 480}, "deliver_at": later}
-    for start in range(0, arguments.waiting, 1000):
-        count = min(1000, arguments.waiting - start)
-        answers = post(f"/v1/apps/{app}/events/batch", {"events": [event] * count})["data"]
-        if any(item["status"] != 202 for item in answers):
-            raise SystemExit("furnish: not all events were accepted")
+    publish(app, {"type": "furniture.waiting", "data": {"pad": "x" * 480}, "deliver_at": later}, arguments.waiting)
+
+if arguments.cancelled:
+    post("/v1/apps", {"id": "again", "name": "again"})
+    off = {"off": {"waiting": "cancelled", "published": "cancelled"}}
+    post("/v1/apps/again/endpoints", {"id": "sink", "url": arguments.to, "overrides": off})
+    post("/v1/apps/again/endpoints/sink/disable", {})
+    publish("again", {"type": "furniture.again", "data": {"pad": "x" * 480}}, arguments.cancelled)
+    post("/v1/apps/again/endpoints/sink/enable", {})

@@ -94,7 +94,9 @@ fn set(profiles: &mut Profiles, args: SetArgs) -> anyhow::Result<ExitCode> {
     }
     if key_stdin || is_new || moves {
         if !key_stdin && !terminal::somebody_is_there() {
-            return Err(Failure::usage("there is nobody to ask for the key; give it with --key-stdin"));
+            return Err(Failure::usage(
+                "there is nobody to ask for the key; give it with --key-stdin; nothing was changed",
+            ));
         }
         let key = terminal::hidden_line(&format!("Key for {name}"))?;
         let key = key.trim();

@@ -151,7 +151,7 @@ mod tests {
                 return;
             }
             let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-            let help = help.replace("\\\n", " ");
+            let help = help.replace("\\\n    ", "");
             let examples: Vec<&str> =
                 help.lines().filter_map(|line| line.strip_prefix("  posthaste ")).collect();
             assert!(!examples.is_empty(), "{name} has no example");

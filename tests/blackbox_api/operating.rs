@@ -1,7 +1,7 @@
 //! `docs/operating.md`, as an operator would follow it: every command of the page, in order, against a real server.
 
 use crate::{
-    harness::ADMIN_KEY,
+    harness::{ADMIN_KEY, ENCRYPTION_KEY},
     world::{World, receiver},
 };
 use std::{path::Path, process::Stdio};
@@ -47,6 +47,7 @@ async fn every_command_of_the_page_works_as_printed() {
         .env("POSTHASTE_URL", format!("http://{}", world.admin.address))
         .env("POSTHASTE_KEY", ADMIN_KEY)
         .env("POSTHASTE_STORE", format!("sqlite:{}", world.home.store().display()))
+        .env("POSTHASTE_ENCRYPTION_KEY", ENCRYPTION_KEY)
         .env("RECEIVER_URL", receiver.url("/hook"));
     let output = shell.stdin(Stdio::null()).output().await.unwrap();
     let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

@@ -83,10 +83,10 @@ async fn every_problem_of_a_file_is_printed_and_nothing_is_stored() {
         ("odd.toml", "a = ", "odd.toml"),
         ("more.json", r#"{"event_types":[],"dryrun":true}"#, "dryrun"),
     ] {
-        let refused = scene.run(&["import", &scene.write(name, text)]).await.ended(1);
+        let refused = scene.run(&["import", &scene.write(name, text)]).await.ended(2);
         assert!(refused.err.contains(said), "{refused:?}");
     }
-    scene.run(&["import", "/nowhere/types.json"]).await.ended(1);
+    scene.run(&["import", "/nowhere/types.json"]).await.ended(2);
 }
 
 #[tokio::test]
@@ -103,7 +103,8 @@ async fn types_are_listed_shown_archived_and_deleted() {
     let shown = scene.run(&["get", "order.paid"]).await.ended(0).json();
     assert!(shown["archived_at"].is_string(), "{shown:#}");
     scene.run(&["unarchive", "order.paid", "--json"]).await.ended(0);
-    scene.run(&["delete", "order.paid"]).await.ended(0);
+    scene.run(&["delete", "order.paid"]).await.ended(2);
+    scene.run(&["delete", "order.paid", "--yes"]).await.ended(0);
     let gone = scene.run(&["get", "order.paid"]).await;
     assert!(gone.code != Some(0) && gone.err.contains("There is no such event type."), "{gone:?}");
 }

@@ -159,7 +159,7 @@ mod tests {
             "running: 40 of 100 replayed, 10 refused, 20.0 a second, 2 s left\n"
         );
         assert_eq!(replay("paused", 0).line(), "paused: 40 of 100 replayed, 0 refused, 20.0 a second\n");
-        assert_eq!(replay("running", 1).message(), "20.0/s, running, 1 refused: it is \\u{1b}gone");
+        assert_eq!(replay("running", 1).message(), "20.0/s, running, 3 s left, 1 refused: it is \\u{1b}gone");
         assert_eq!(replay("paused", 0).message(), "20.0/s, paused");
     }
 

@@ -45,7 +45,7 @@ async fn every_failure_has_its_code_and_says_what_is_wrong() {
     assert!(said.err.contains("which app?") && said.code == Some(2), "{}", said.err);
     desk.unset("POSTHASTE_KEY");
     let said = desk.run("apps list").await;
-    assert!(said.err.contains("there is no key") && said.code == Some(2), "{}", said.err);
+    assert!(said.err.contains("there is no key") && said.code == Some(4), "{}", said.err);
 }
 
 #[tokio::test]

@@ -91,7 +91,7 @@ async fn a_replay_of_many_is_asked_about_and_drawn() {
     assert_eq!(desk.json("replay list").await["data"], json!([]));
     let line = "posthaste replay start --status delivered --per-second 2000 --watch";
     let drawn = at_a_terminal(&desk, line, "[y/N] ", "y\n").await.ends(0);
-    assert!(drawn.contains("/1001") && drawn.contains("ETA"), "{drawn}");
+    assert!(drawn.contains("/1001") && drawn.contains(" s left"), "{drawn}");
     assert!(
         drawn.trim_end().lines().last().unwrap().contains("finished: 1001 of 1001 replayed, 0 refused"),
         "{drawn}"
