@@ -160,6 +160,16 @@ async fn a_key_outside_its_form_is_refused_by_the_field() {
     }
 }
 
+/// Sends a request and hangs up without waiting for the answer.
+async fn ask_and_hang_up(world: &World, method: &str, path: &str, body: &str) {
+    let mut stream = TcpStream::connect(world.admin.address).await.unwrap();
+    let length = body.len();
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nhost: h\r\nauthorization: Bearer {ADMIN_KEY}\r\ncontent-length: {length}\r\n\r\n{body}"
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+}
+
 #[tokio::test]
 async fn a_key_is_revoked_although_the_client_hangs_up_before_the_answer() {
     let world = World::start().await;
@@ -167,14 +177,24 @@ async fn a_key_is_revoked_although_the_client_hangs_up_before_the_answer() {
     for _ in 0..20 {
         let new = json!({ "scope": "app", "app_id": app.id });
         let made = world.admin.post("/v1/keys", &new).await.is(201);
-        let id = text(&made["id"]);
-        let mut stream = TcpStream::connect(world.admin.address).await.unwrap();
-        let request =
-            format!("DELETE /v1/keys/{id} HTTP/1.1\r\nhost: h\r\nauthorization: Bearer {ADMIN_KEY}\r\n\r\n");
-        stream.write_all(request.as_bytes()).await.unwrap();
-        drop(stream);
+        ask_and_hang_up(&world, "DELETE", &format!("/v1/keys/{}", text(&made["id"])), "").await;
         let holder = world.with_key(text(&made["key"]));
         wait_until("the key is refused", WITHIN, async || holder.get(&app.path("")).await.status == 401)
             .await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_named_events_is_changed_to_the_end_too() {
+    let world = World::start().await;
+    let app = world.app().await;
+    app.endpoint("http://127.0.0.1:9/", json!({ "id": "events" })).await;
+    for round in (0..20).map(|round| round.to_string()) {
+        let body = format!("{{\"description\":\"{round}\"}}");
+        ask_and_hang_up(&world, "PATCH", &app.path("/endpoints/events"), &body).await;
+        wait_until("the change is in force", WITHIN, async || {
+            app.get("/endpoints/events").await.is(200)["description"] == round.as_str()
+        })
+        .await;
     }
 }
