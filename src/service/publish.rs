@@ -81,11 +81,12 @@ impl Service {
         let begun = Instant::now();
         let app = entry.app();
         self.examine(entry, &app, &publish)?;
-        if let Err(full) = self.must_have_room() {
-            return self.unless_published_before(&app, &publish, full).await;
-        }
-        if let Err(broken) = self.must_keep_the_rules(app.id, &publish).await {
-            return self.unless_published_before(&app, &publish, broken).await;
+        let may_be_new = match self.must_have_room() {
+            Ok(()) => self.must_keep_the_rules(app.id, &publish).await,
+            full => full,
+        };
+        if let Err(refused) = may_be_new {
+            return self.unless_published_before(&app, &publish, refused).await;
         }
         let composed = self.compose(&app, &entry.endpoints(), publish);
         self.accept(&app, composed, begun).await

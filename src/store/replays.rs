@@ -7,6 +7,7 @@ use crate::domain::{
     subscription::Patterns,
     time::Timestamp,
 };
+use std::collections::HashSet;
 
 /// A search for the next sources of a replay.
 #[derive(Clone, Debug)]
@@ -14,7 +15,7 @@ pub struct SourceSearch {
     pub app: AppId,
     pub selection: Selection,
     /// Those of the app: nothing can be sent to one that is gone.
-    pub endpoints: Vec<EndpointId>,
+    pub endpoints: HashSet<EndpointId>,
     /// For a backfill: what its endpoint subscribes to.
     pub patterns: Option<Patterns>,
     /// Only larger ids than this are looked at,

@@ -59,7 +59,7 @@ async fn search(stage: &Stage, replay: &Replay, most: usize) -> Sources {
     let search = SourceSearch {
         app: replay.app,
         selection: replay.selection.clone(),
-        endpoints: vec![stage.endpoint],
+        endpoints: [stage.endpoint].into(),
         patterns: matches!(replay.selection, Selection::Backfill(_)).then_some(patterns),
         after_id: replay.reached,
         to_id: replay.to_id,
