@@ -103,6 +103,7 @@ id_type!(
     "ins"
 );
 id_type!(EventTypeId, "typ");
+id_type!(NoticeId, "ntc");
 
 /// One HTTP request of a delivery: its place in the delivery's history, from 1. Printed as `del_…`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

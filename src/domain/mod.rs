@@ -18,6 +18,7 @@ pub mod id;
 pub mod inspection;
 pub mod json;
 pub mod key;
+pub mod notice;
 pub mod outcome;
 pub mod port;
 pub mod proxy;

@@ -12,6 +12,7 @@ mod event_types;
 mod inspections;
 mod ledger;
 mod look;
+mod notices;
 mod open;
 mod readers;
 mod registry;

@@ -3,8 +3,9 @@
 use crate::domain::{
     delivery::{Delivery, Reason, ReturnTo, State},
     event::{Event, RenderedBodies},
-    id::{AppId, AuditId, DeliveryId, EndpointId, EventId, EventTypeId, InspectionId, KeyId, ReplayId},
+    id::{AppId, AuditId, DeliveryId, EndpointId, EventId, EventTypeId, InspectionId, KeyId, NoticeId, ReplayId},
     inspection::{self, Kind},
+    notice::{MailState, NoticeKind},
     replay::ReplayState,
     time::Timestamp,
     verdict::AtDue,
@@ -51,6 +52,9 @@ integer_column! {
     ReplayId: |id| id.as_i64(), |n| Some(ReplayId::from_i64(n));
     KeyId: |id| id.as_i64(), |n| Some(KeyId::from_i64(n));
     AuditId: |id| id.as_i64(), |n| Some(AuditId::from_i64(n));
+    NoticeId: |id| id.as_i64(), |n| Some(NoticeId::from_i64(n));
+    NoticeKind: |kind| *kind as i64, |n| pick(NoticeKind::ALL, n);
+    MailState: |state| *state as i64, |n| pick(&MailState::ALL, n);
     ReplayState: |state| *state as i64, |n| pick(&ReplayState::ALL, n);
     InspectionId: |id| id.as_i64(), |n| Some(InspectionId::from_i64(n));
     Kind: |kind| *kind as i64, |n| pick(&Kind::ALL, n);

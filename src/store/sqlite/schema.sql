@@ -106,6 +106,7 @@ CREATE TABLE deliveries (
     replay_of INTEGER,
     return_to TEXT,
     restarted_at INTEGER,
+    okey INTEGER,
     CHECK (state BETWEEN 0 AND 7),
     CHECK ((state >= 4) = (finished_at IS NOT NULL)),
     CHECK ((state >= 5) = (reason IS NOT NULL)),
@@ -140,6 +141,7 @@ CREATE TABLE attempts (
     response_headers BLOB,
     response_body BLOB,
     url TEXT,
+    note TEXT,
     PRIMARY KEY (delivery, position)
 ) STRICT, WITHOUT ROWID;
 
@@ -207,3 +209,25 @@ CREATE TABLE audit (
 ) STRICT;
 
 CREATE INDEX audit_by_app ON audit (app, id);
+
+-- The outbox of notices. A digest counts what comes until it closes; `mail` says what became of its e-mail, `hook` is 1 until
+-- its operational webhook is published.
+CREATE TABLE notices (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    app INTEGER NOT NULL,
+    kind INTEGER NOT NULL,
+    endpoint INTEGER,
+    delivery INTEGER,
+    replay INTEGER,
+    at INTEGER NOT NULL,
+    facts TEXT NOT NULL,
+    count INTEGER NOT NULL,
+    open_until INTEGER,
+    mail INTEGER NOT NULL,
+    hook INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX notices_by_app ON notices (app, id);
+CREATE INDEX notices_to_mail ON notices (app, id) WHERE mail = 1;
+CREATE INDEX notices_to_publish ON notices (id) WHERE hook = 1;
+CREATE INDEX notices_digests ON notices (app, kind, open_until) WHERE open_until IS NOT NULL;
