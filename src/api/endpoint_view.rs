@@ -14,6 +14,7 @@ const REDACTED: &str = "•••";
     "id": "ep_01jd2s0a5g000", "url": "https://hooks.bakery.example/in", "event_types": ["payment.*"],
     "health_url": "https://hooks.bakery.example/health",
     "contract": null, "overrides": null, "headers": { "authorization": "•••" }, "tls": null, "payload_version": null, "max_in_flight": null,
+    "ordered": "key", "on_dead": "block",
     "description": null, "metadata": null, "status": "active", "disabled_reason": null, "disabled_at": null,
     "created_at": "2026-11-15T09:30:00.000Z", "updated_at": "2026-11-15T09:30:00.000Z",
 }))]
@@ -30,6 +31,10 @@ pub(super) struct EndpointView {
     tls: Option<TlsView>,
     payload_version: Option<String>,
     max_in_flight: Option<u32>,
+    /// `none`, `endpoint` or `key`.
+    ordered: &'static str,
+    /// `block` or `skip`; null without an order.
+    on_dead: Option<&'static str>,
     #[schema(format = "uri")]
     health_url: Option<String>,
     description: Option<String>,
@@ -71,6 +76,8 @@ impl EndpointView {
             tls: endpoint.tls.as_deref().map(TlsView::of),
             payload_version: settings.payload_version,
             max_in_flight: settings.max_in_flight,
+            ordered: settings.ordered.name(),
+            on_dead: (!settings.ordered.is_none()).then(|| settings.on_dead.unwrap_or_default().name()),
             health_url: settings.health_url,
             description: settings.description,
             metadata: settings.metadata,

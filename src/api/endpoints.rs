@@ -9,9 +9,12 @@ use super::{
     fields::{Given, Headers, NotNull, fields},
     query::{PageParameters, PageView, Query},
 };
-use crate::service::{
-    Patch, Service,
-    endpoints::{EndpointPatch, NewEndpoint},
+use crate::{
+    domain::order::{OnDead, Order},
+    service::{
+        Patch, Service,
+        endpoints::{EndpointPatch, NewEndpoint},
+    },
 };
 use axum::extract::State;
 use http::{StatusCode, Uri};
@@ -49,6 +52,14 @@ fields! {
         /// Requests at the same time; 64 unless the operator set something else.
         #[schema(minimum = 1)]
         max_in_flight: Option<u32>,
+        /// `endpoint` or `key`: a delivery does not start before the one before it has ended, over the whole endpoint or over
+        /// events with the same `key` (those without one are not ordered); `none` if absent.
+        #[schema(value_type = Option<String>)]
+        ordered: Option<Order>,
+        /// What a dead delivery does to those behind it in their order: `block`, also if absent, until somebody replays, closes
+        /// or deletes it, or `skip`. Only with `ordered`.
+        #[schema(value_type = Option<String>)]
+        on_dead: Option<OnDead>,
         /// An address that answers a GET with 2xx while the receiver is well, for `ping` and `inspect`. It is called without
         /// the endpoint's headers.
         #[schema(format = "uri")]
@@ -83,6 +94,12 @@ fields! {
         payload_version: Patch<String>,
         #[schema(value_type = Option<u32>, minimum = 1)]
         max_in_flight: Patch<u32>,
+        /// `none`, `endpoint` or `key`, for what is published from now on: what waits keeps its order.
+        #[schema(value_type = Option<String>)]
+        ordered: Patch<Order>,
+        /// `block` or `skip`; with `skip`, what waits behind dead deliveries goes on at once. Null: `block`.
+        #[schema(value_type = Option<String>)]
+        on_dead: Patch<OnDead>,
         #[schema(value_type = Option<String>, format = "uri")]
         health_url: Patch<String>,
         #[schema(value_type = Option<String>)]
@@ -119,6 +136,8 @@ pub(super) async fn create_endpoint(
         tls: new.tls,
         payload_version: new.payload_version,
         max_in_flight: new.max_in_flight,
+        ordered: new.ordered,
+        on_dead: new.on_dead,
         health_url: new.health_url,
         description: new.description,
         metadata: new.metadata,
@@ -178,6 +197,8 @@ pub(super) async fn update_endpoint(
         tls: patch.tls,
         payload_version: patch.payload_version,
         max_in_flight: patch.max_in_flight,
+        ordered: patch.ordered,
+        on_dead: patch.on_dead,
         health_url: patch.health_url,
         description: patch.description,
         metadata: patch.metadata,

@@ -10,6 +10,7 @@ use super::{
 use crate::{
     domain::{
         field::FieldError,
+        order::{OnDead, Order},
         time::{DURATION_FORM, Timestamp, parse_duration},
     },
     service::Patch,
@@ -111,6 +112,8 @@ kind!(Map<String, Value>, "an object", value => match value { Value::Object(obje
 kind!(Vec<String>, "a list of strings", value => serde_json::from_value(value).ok());
 kind!(Timestamp, "a time in RFC 3339, for example \"2026-11-15T09:30:00Z\"", value => Timestamp::parse(value.as_str()?));
 kind!(Duration, DURATION_FORM, value => parse_duration(value.as_str()?));
+kind!(Order, "none, endpoint or key", value => Order::parse(value.as_str()?));
+kind!(OnDead, "block or skip", value => OnDead::parse(value.as_str()?));
 kind!(Headers, "an object of header names and values", value => {
     let Value::Object(object) = value else { return None };
     object.into_iter().map(|(name, value)| Some((name, String::read(value)?))).collect()

@@ -3,6 +3,7 @@
 //! Every change of state goes through a method here; the store writes only what these methods return, and only
 //! over a row that is still in the state they started from.
 
+mod line;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -11,6 +12,7 @@ pub use state::{Reason, State};
 
 use super::{
     id::{AppId, DeliveryId, EndpointId, EventId},
+    order::OrderKey,
     time::Timestamp,
     verdict::{AtDue, Verdict},
 };
@@ -69,6 +71,8 @@ pub struct Delivery {
     /// When a person last set it going again: how long its event is kept counts from there.
     pub restarted_at: Option<Timestamp>,
     pub return_to: Option<ReturnTo>,
+    /// The line it stands in, until it has left that; absent where no order is kept.
+    pub okey: Option<OrderKey>,
 }
 
 /// What taking a due delivery in hand leads to.
@@ -108,6 +112,7 @@ impl Delivery {
             held_at: None,
             restarted_at: None,
             return_to: None,
+            okey: None,
         }
     }
 
@@ -315,10 +320,11 @@ impl Delivery {
         }
     }
 
-    /// What the API shows: nothing is scheduled while an extra attempt is on its way or the endpoint is off.
+    /// What the API shows: nothing is scheduled while an extra attempt is on its way, the endpoint is off, or another
+    /// comes first.
     pub fn next_attempt_at(&self) -> Option<Timestamp> {
         let scheduled = self.state.is_waiting() && self.return_to.is_none() && self.at_due == AtDue::Attempt;
-        self.due.filter(|_| scheduled)
+        self.due.filter(|_| scheduled && !self.waits_behind())
     }
 
     fn become_pending(&mut self, switch: Switch, now: Timestamp) {

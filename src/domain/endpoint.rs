@@ -7,6 +7,7 @@ use super::{
     contract::{Contract, ContractHash, WaitingWhenOff},
     delivery::Switch,
     id::{AppId, EndpointId},
+    order::{OnDead, Order},
     secret::Secret,
     signer::Signer,
     subscription::Patterns,
@@ -50,6 +51,11 @@ pub struct EndpointSettings {
     pub payload_version: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_in_flight: Option<u32>,
+    #[serde(default, skip_serializing_if = "Order::is_none")]
+    pub ordered: Order,
+    /// Only with an order; the default if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_dead: Option<OnDead>,
     /// Answers 2xx while the receiver is well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health_url: Option<String>,
@@ -57,6 +63,13 @@ pub struct EndpointSettings {
     pub description: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<serde_json::Value>,
+}
+
+impl EndpointSettings {
+    /// Whether a dead delivery lets those behind it go on. Without an order, what is still in line has nothing to wait for.
+    pub fn skips_dead(&self) -> bool {
+        self.ordered.is_none() || self.on_dead == Some(OnDead::Skip)
+    }
 }
 
 /// An endpoint that takes no deliveries: why and since when.

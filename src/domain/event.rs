@@ -187,7 +187,7 @@ impl Fingerprint {
 }
 
 /// SHA-256 of the parts, each preceded by its length so that no two lists look alike; the first 16 bytes.
-fn sha256_parts(parts: &[&[u8]]) -> [u8; 16] {
+pub(super) fn sha256_parts(parts: &[&[u8]]) -> [u8; 16] {
     let mut context = aws_lc_rs::digest::Context::new(&aws_lc_rs::digest::SHA256);
     for part in parts {
         context.update(&(part.len() as u64).to_le_bytes());

@@ -11,6 +11,9 @@ use std::{fmt, time::Duration};
 pub struct Timestamp(i64);
 
 impl Timestamp {
+    /// Later than anything is ever due: the last second of the year 9999. The store's indexes name this number.
+    pub const NEVER: Self = Self(253_402_300_799_000);
+
     pub const fn from_millis(millis: i64) -> Self {
         Self(millis)
     }

@@ -1,7 +1,7 @@
 //! What an endpoint may hold: checked against its contract, the address policy and who asks, before any of it is stored.
 
 use super::{
-    Caller, Error, Service,
+    Caller, Error, Patch, Service,
     apps::{check_metadata, check_text},
 };
 use crate::domain::{
@@ -10,6 +10,7 @@ use crate::domain::{
     endpoint::{EndpointRecord, EndpointSettings},
     event_type::{VERSION_NAME_FORM, is_version_name},
     key::Scope,
+    order::{OnDead, Order},
     static_headers,
     subscription::Patterns,
     target::Target,
@@ -27,6 +28,9 @@ impl Service {
         let most = self.limits.in_flight_max;
         if settings.max_in_flight.is_some_and(|hands| !(1..=most).contains(&hands)) {
             return Err(Error::field("max_in_flight", format!("must be 1 to {most}")));
+        }
+        if settings.on_dead.is_some() && settings.ordered.is_none() {
+            return Err(Error::field("on_dead", "needs `ordered`: \"endpoint\" or \"key\""));
         }
         if let Some(description) = &settings.description {
             check_text("description", description, 1000)?;
@@ -104,6 +108,19 @@ pub(super) fn must_be_operator(caller: Caller, field: &str, detail: &str) -> Res
             Err(Error::Forbidden { detail: detail.to_owned(), field: Some(field.to_owned()) })
         }
     }
+}
+
+/// Whoever takes the order away takes away what belongs to it, unless they give that in the same breath.
+pub(super) fn apply_order(ordered: Patch<Order>, on_dead: Patch<OnDead>, settings: &mut EndpointSettings) {
+    match ordered {
+        Patch::Absent => {}
+        Patch::Null => settings.ordered = Order::None,
+        Patch::Value(order) => settings.ordered = order,
+    }
+    if settings.ordered.is_none() {
+        settings.on_dead = None;
+    }
+    on_dead.apply(&mut settings.on_dead);
 }
 
 /// A certificate that is never shown would only look like protection.

@@ -3,7 +3,7 @@
 use super::{
     Caller, Error, Patch, Service, audit,
     contracts::Resolved,
-    endpoint_rules::{check_headers, check_tls_is_used, must_be_operator},
+    endpoint_rules::{apply_order, check_headers, check_tls_is_used, must_be_operator},
     listing::{Cursor, Page, page_by_id},
 };
 use crate::{
@@ -13,6 +13,7 @@ use crate::{
         directory::AppEntry,
         endpoint::{Endpoint, EndpointRecord, EndpointSettings},
         id::{EndpointId, GIVEN_ID_FORM, IDS_AT_ONCE_MAX, is_given_id},
+        order::{OnDead, Order},
         signer::Signer,
         time::Timestamp,
     },
@@ -42,6 +43,9 @@ pub struct NewEndpoint {
     pub tls: Option<Map<String, Value>>,
     pub payload_version: Option<String>,
     pub max_in_flight: Option<u32>,
+    pub ordered: Option<Order>,
+    /// Only with an order.
+    pub on_dead: Option<OnDead>,
     pub health_url: Option<String>,
     pub description: Option<String>,
     pub metadata: Option<Map<String, Value>>,
@@ -60,6 +64,9 @@ pub struct EndpointPatch {
     /// Null: the data as published.
     pub payload_version: Patch<String>,
     pub max_in_flight: Patch<u32>,
+    /// For what is published from then on.
+    pub ordered: Patch<Order>,
+    pub on_dead: Patch<OnDead>,
     pub health_url: Patch<String>,
     pub description: Patch<String>,
     pub metadata: Patch<Map<String, Value>>,
@@ -89,6 +96,8 @@ impl Service {
             overrides: None,
             payload_version: new.payload_version,
             max_in_flight: new.max_in_flight,
+            ordered: new.ordered.unwrap_or_default(),
+            on_dead: new.on_dead,
             health_url: new.health_url,
             description: new.description,
             metadata: new.metadata.map(Value::Object),
@@ -268,6 +277,7 @@ impl Service {
         }
         patch.payload_version.apply(&mut settings.payload_version);
         patch.max_in_flight.apply(&mut settings.max_in_flight);
+        apply_order(patch.ordered, patch.on_dead, settings);
         patch.health_url.apply(&mut settings.health_url);
         patch.description.apply(&mut settings.description);
         match patch.metadata {

@@ -13,6 +13,7 @@ mod cluster;
 mod hand_back;
 mod inspections;
 mod lists;
+mod order;
 mod queue;
 mod record;
 mod recorder;
@@ -126,6 +127,21 @@ macro_rules! conformance {
                     with_nothing_to_settle_nothing_is_done,
                     erasing_a_payload_keeps_the_record,
                     only_the_own_app_can_erase_a_payload,
+                ]
+                order: [
+                    the_next_does_not_start_before_the_one_before_it_has_ended,
+                    only_its_own_line_waits,
+                    what_was_committed_later_waits_although_its_id_is_older,
+                    what_was_published_for_later_is_due_then_when_its_turn_comes,
+                    however_the_first_goes_the_next_steps_up,
+                    a_dead_one_is_in_the_way_whatever_fails_again,
+                    one_that_leaves_from_behind_disturbs_nobody,
+                    replays_are_outside_the_order,
+                    places_are_kept_while_the_endpoint_is_off,
+                    an_endpoint_that_cancels_or_goes_leaves_no_line,
+                    a_takeover_keeps_every_place,
+                    a_line_of_the_old_ends_in_one_step,
+                    the_queue_shows_those_behind_last,
                 ]
                 queue: [
                     too_many_events_at_once_are_refused_before_they_are_kept,

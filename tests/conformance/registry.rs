@@ -46,6 +46,8 @@ fn full_endpoint(stage: &mut Stage) -> EndpointRecord {
             contract: Some("zerofee".into()),
             overrides: Some(json!({"retry": {"waits": ["1s"]}})),
             payload_version: Some("2024-01-01".into()),
+            ordered: posthaste::domain::order::Order::Key,
+            on_dead: Some(posthaste::domain::order::OnDead::Skip),
             max_in_flight: Some(3),
             health_url: Some("https://example.com/health".into()),
             description: Some(String::new()),

@@ -68,6 +68,14 @@ async fn expire(stage: &Stage, keep: Retention, now: Timestamp) -> (Expired, usi
     (total, steps)
 }
 
+/// Everything is over a day from now but what `lasts`.
+pub(crate) async fn keep_nothing_but(stage: &Stage, lasts: impl Fn(&mut Retention) -> &mut Keep) {
+    let mut keep = an_hour();
+    *lasts(&mut keep) = Keep::Forever;
+    expire(stage, keep, after(DAY)).await;
+    stage.quiet().await;
+}
+
 async fn event_of(stage: &Stage, delivery: DeliveryId) -> EventId {
     stage.delivery(delivery).await.event
 }

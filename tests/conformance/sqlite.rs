@@ -235,6 +235,9 @@ fn rows_that_the_state_table_has_no_place_for_cannot_be_written() {
         ("state = 8, lane = NULL, finished_at = 1, reason = 0", "no such state"),
         ("state = -1", "no such state"),
         ("return_to = 'somewhere'", "a way back that leads nowhere"),
+        ("due = 253402300799000", "behind nobody"),
+        ("okey = 1, due = 253402300799000, state = 1", "behind others, and tried before"),
+        ("okey = 1, state = 4, lane = NULL, finished_at = 1", "in a line, and delivered"),
     ] {
         let changed = connection.execute(&format!("UPDATE deliveries SET {change} WHERE id = 4"), []);
         assert!(changed.is_err(), "{why}: {change}");

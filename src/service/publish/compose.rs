@@ -54,6 +54,7 @@ impl Service {
                 _ => None,
             };
             let mut birth = born(&event, number, endpoint, now, hand);
+            birth.delivery.okey = endpoint.record.settings.ordered.line_of(event.key.as_deref());
             if endpoint.record.off.is_some() {
                 birth.delivery.heed(published_while_off(endpoint), now);
             }

@@ -1,6 +1,6 @@
 //! Joining and housekeeping. There is one node here: the file lock proves that every earlier one is dead.
 
-use super::{audit, ledger};
+use super::{audit, ledger, order};
 use crate::{
     domain::{
         id::{AppId, EndpointId, KeyId},
@@ -38,8 +38,15 @@ pub(super) fn remember_newest_id(tx: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Jumps from lane to lane along the index, whatever waits in them.
+/// What only waits behind others is due never, and nobody has to look for it.
 pub(super) fn find_lanes(connection: &Connection) -> rusqlite::Result<Vec<(EndpointId, Timestamp)>> {
+    let mut lanes = all_lanes(connection)?;
+    lanes.retain(|(_, due)| *due < Timestamp::NEVER);
+    Ok(lanes)
+}
+
+/// Jumps from lane to lane along the index, whatever waits in them.
+fn all_lanes(connection: &Connection) -> rusqlite::Result<Vec<(EndpointId, Timestamp)>> {
     connection
         .prepare_cached(
             "WITH RECURSIVE found (lane) AS (
@@ -52,14 +59,15 @@ pub(super) fn find_lanes(connection: &Connection) -> rusqlite::Result<Vec<(Endpo
         .collect()
 }
 
-/// Lanes of endpoints that are off or gone, and endpoints that are on but hold something back.
+/// Lanes of endpoints that are off or gone, endpoints that are on but hold something back, and those whose dead are in the
+/// way of others although they skip them.
 pub(super) fn unsettled(connection: &Connection) -> rusqlite::Result<Vec<EndpointId>> {
     let switch = "SELECT CASE WHEN deleted_at IS NOT NULL THEN 2 ELSE off IS NOT NULL END FROM endpoints WHERE id = ?1";
     let mut switch = connection.prepare_cached(switch)?;
     let mut off =
         |endpoint: EndpointId| switch.query_row([endpoint], |row| row.get::<_, i64>(0)).unwrap_or(2);
     let mut unsettled = Vec::new();
-    for (endpoint, _) in find_lanes(connection)? {
+    for (endpoint, _) in all_lanes(connection)? {
         if off(endpoint) > 0 {
             unsettled.push(endpoint);
         }
@@ -76,6 +84,7 @@ pub(super) fn unsettled(connection: &Connection) -> rusqlite::Result<Vec<Endpoin
         .query_map([], |row| row.get(0))?
         .collect::<rusqlite::Result<_>>()?;
     unsettled.extend(holding.into_iter().filter(|endpoint| off(*endpoint) != 1));
+    unsettled.extend(order::unskipped(connection)?);
     Ok(unsettled)
 }
 

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     domain::{
-        delivery::Delivery,
+        delivery::{Delivery, State},
         event::Event,
         id::EndpointId,
         port::{Carried, Hand},
@@ -40,7 +40,9 @@ impl Work for Accept {
                 continue;
             }
             for birth in new.births {
-                match birth.hand {
+                // One that has to wait for others in its line gives its hand back.
+                let is_carried = birth.delivery.state == State::InFlight;
+                match birth.hand.filter(|_| is_carried) {
                     Some(hand) => {
                         let carried = Carried { delivery: birth.delivery, event: new.event.clone(), hand };
                         after.carried.push(carried);
@@ -61,6 +63,7 @@ impl Work for Accept {
 /// Tells the engine about a delivery that waits in the store now.
 fn note(delivery: &Delivery, after: &mut Aftermath) {
     if delivery.state.is_waiting()
+        && !delivery.waits_behind()
         && let Some(due) = delivery.due
     {
         after.waiting.push((delivery.endpoint, due));
@@ -79,8 +82,9 @@ impl Work for Recording {
     }
 
     fn committed(self: Box<Self>, after: &mut Aftermath) {
-        if let Some(Recorded { delivery, off_revision }) = self.recorded {
+        if let Some(Recorded { delivery, off_revision, woken }) = self.recorded {
             note(&delivery, after);
+            after.waiting.extend(woken);
             let switched = self.record.switch_off.zip(off_revision);
             after.switched_off.extend(switched.map(|(off, revision)| (delivery.endpoint, off, revision)));
         }
@@ -153,7 +157,7 @@ impl Work for HandBack {
     fn apply(&mut self, tx: &Connection) -> rusqlite::Result<()> {
         self.waiting.clear();
         for carried in &self.carried {
-            let became = ledger::hand_back(tx, &carried.delivery, self.now)?;
+            let became = ledger::hand_back(tx, &carried.delivery, self.now, &mut self.waiting)?;
             self.waiting.extend(became.and_then(|delivery| {
                 delivery.due.filter(|_| delivery.state.is_waiting()).map(|due| (delivery.endpoint, due))
             }));

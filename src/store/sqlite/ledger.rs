@@ -2,6 +2,8 @@
 
 use super::{
     attempts, cluster, dedup,
+    deliveries::{insert_delivery, read_delivery, update_delivery},
+    order::{self, Woken},
     row::{self, DELIVERY, DELIVERY_COLUMNS, EVENT},
 };
 use crate::{
@@ -28,6 +30,7 @@ pub(super) fn accept(tx: &Connection, new: &mut NewEvent) -> rusqlite::Result<Ac
         if delivery.state == State::Held && switch_of(tx, delivery.endpoint)? == Switch::On {
             let _ = delivery.release(false, new.event.accepted_at);
         }
+        order::join(tx, delivery, &new.event)?;
         insert_delivery(tx, delivery)?;
     }
     for key in &new.dedup {
@@ -58,77 +61,6 @@ fn insert_event(tx: &Connection, event: &Event, dedup: &[DedupKey]) -> rusqlite:
     Ok(())
 }
 
-/// The queue's column: 0 while carried, the endpoint while waiting, nothing otherwise.
-fn lane(delivery: &Delivery) -> Option<i64> {
-    match delivery.state {
-        State::InFlight => Some(0),
-        state if state.is_waiting() => Some(delivery.endpoint.as_i64()),
-        _ => None,
-    }
-}
-
-pub(super) fn insert_delivery(tx: &Connection, delivery: &Delivery) -> rusqlite::Result<()> {
-    tx.prepare_cached(
-        "INSERT INTO deliveries (id, app, event, endpoint, state, reason, place, attempt_count, history_len, lane, due,
-             at_due, give_up_at, finished_at, root, replay_of, held_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
-    )?
-    .execute(params![
-        delivery.id,
-        delivery.app,
-        delivery.event,
-        delivery.endpoint,
-        delivery.state,
-        delivery.reason,
-        delivery.place,
-        delivery.attempt_count,
-        delivery.history_len,
-        lane(delivery),
-        delivery.due,
-        delivery.at_due,
-        delivery.give_up_at,
-        delivery.finished_at,
-        (delivery.root != delivery.id).then_some(delivery.root),
-        delivery.replay_of,
-        delivery.held_at,
-    ])?;
-    Ok(())
-}
-
-/// Writes a delivery over its row if that is still in the state the change started from.
-pub(super) fn update_delivery(tx: &Connection, from: State, delivery: &Delivery) -> rusqlite::Result<bool> {
-    let changed = tx
-        .prepare_cached(
-            "UPDATE deliveries SET state = ?3, reason = ?4, place = ?5, attempt_count = ?6, history_len = ?7, lane = ?8,
-                 due = ?9, at_due = ?10, give_up_at = ?11, finished_at = ?12, return_to = ?13, held_at = ?14, restarted_at = ?15
-             WHERE id = ?1 AND state = ?2",
-        )?
-        .execute(params![
-            delivery.id,
-            from,
-            delivery.state,
-            delivery.reason,
-            delivery.place,
-            delivery.attempt_count,
-            delivery.history_len,
-            lane(delivery),
-            delivery.due,
-            delivery.at_due,
-            delivery.give_up_at,
-            delivery.finished_at,
-            delivery.return_to.as_ref().map(row::write_return_to),
-            delivery.held_at,
-            delivery.restarted_at,
-        ])?;
-    Ok(changed == 1)
-}
-
-pub(super) fn read_delivery(tx: &Connection, id: DeliveryId) -> rusqlite::Result<Option<Delivery>> {
-    tx.prepare_cached(&format!("SELECT {DELIVERY} FROM deliveries d WHERE d.id = ?1"))?
-        .query_row([id], row::delivery)
-        .optional()
-}
-
 /// Whether the endpoint takes deliveries now, as this transaction sees it.
 pub(super) fn switch_of(tx: &Connection, endpoint: EndpointId) -> rusqlite::Result<Switch> {
     let off = tx
@@ -145,6 +77,7 @@ pub(super) fn switch_of(tx: &Connection, endpoint: EndpointId) -> rusqlite::Resu
 pub(super) struct Recorded {
     pub(super) delivery: Delivery,
     pub(super) off_revision: Option<u32>,
+    pub(super) woken: Woken,
 }
 
 /// Writes what was found out about a carried delivery, or nothing at all if it was no longer carried.
@@ -154,7 +87,7 @@ pub(super) fn record(tx: &Connection, record: &Record) -> rusqlite::Result<Optio
         record.attempts.iter().filter(|attempt| attempt.outcome.class.is_numbered()).count() as u32;
     let rows = record.attempts.len() as u32;
     let (position, number) = (delivery.history_len + 1, delivery.attempt_count + 1);
-    let mut off_revision = None;
+    let (mut off_revision, mut woken) = (None, Woken::new());
     if let Some(off) = &record.switch_off {
         if read_delivery(tx, delivery.id)?.is_none_or(|stored| stored.state != State::InFlight) {
             return Ok(None);
@@ -167,12 +100,12 @@ pub(super) fn record(tx: &Connection, record: &Record) -> rusqlite::Result<Optio
         _ => switch_of(tx, delivery.endpoint)?,
     };
     if delivery.conclude(&record.verdict, (rows, numbered), switch, record.ended_at).is_err()
-        || !update_delivery(tx, State::InFlight, &delivery)?
+        || !update_delivery(tx, State::InFlight, &mut delivery, record.ended_at, &mut woken)?
     {
         return Ok(None);
     }
     attempts::insert(tx, delivery.id, position, number, &record.attempts)?;
-    Ok(Some(Recorded { delivery, off_revision }))
+    Ok(Some(Recorded { delivery, off_revision, woken }))
 }
 
 /// The endpoint's new revision; `None` if it was off or gone already.
@@ -188,6 +121,9 @@ fn switch_endpoint_off(
     .query_row(params![endpoint, super::registry::write_off(off)?, off.at], |row| row.get(0))
     .optional()
 }
+
+/// Deliveries that one refill of a lane lets end without an attempt.
+const ENDED_MAX: usize = 1000;
 
 /// What one lane gave: deliveries with their events, and when its next is due.
 pub(super) type Found = (Vec<(Delivery, Event)>, Option<Timestamp>);
@@ -225,18 +161,30 @@ pub(super) fn refill(
     bytes_max: usize,
     now: Timestamp,
 ) -> rusqlite::Result<Found> {
-    let mut carried = Vec::new();
-    for (mut delivery, event) in due_of(tx, endpoint, most, bytes_max, now)? {
-        let from = delivery.state;
-        let claimed = delivery.claim(now);
-        if update_delivery(tx, from, &delivery)? && claimed == Ok(Claimed::Carry) {
-            carried.push((delivery, event));
+    // What steps up here is found below: the first of its lane may be due by now.
+    let (mut carried, mut woken) = (Vec::new(), Woken::new());
+    let mut ended = 0;
+    loop {
+        let ended_before = ended;
+        for (mut delivery, event) in due_of(tx, endpoint, most, bytes_max, now)? {
+            let from = delivery.state;
+            let claimed = delivery.claim(now);
+            if update_delivery(tx, from, &mut delivery, now, &mut woken)? && claimed == Ok(Claimed::Carry) {
+                carried.push((delivery, event));
+            } else {
+                ended += 1;
+            }
+        }
+        // Where one ended, the next of its line may be as old: a line of such must not take a commit for each.
+        if !carried.is_empty() || ended == ended_before || woken.is_empty() || ended >= ENDED_MAX {
+            break;
         }
     }
     let next_due = tx
         .prepare_cached("SELECT due FROM deliveries WHERE lane = ?1 ORDER BY due LIMIT 1")?
         .query_row([endpoint], |row| row.get(0))
         .optional()?;
+    let next_due = next_due.filter(|due| *due < Timestamp::NEVER);
     Ok((carried, next_due))
 }
 
@@ -245,10 +193,12 @@ pub(super) fn hand_back(
     tx: &Connection,
     carried: &Delivery,
     now: Timestamp,
+    woken: &mut Woken,
 ) -> rusqlite::Result<Option<Delivery>> {
     let mut delivery = carried.clone();
     let switch = switch_of(tx, delivery.endpoint)?;
-    let done = delivery.hand_back(switch, now).is_ok() && update_delivery(tx, State::InFlight, &delivery)?;
+    let done = delivery.hand_back(switch, now).is_ok()
+        && update_delivery(tx, State::InFlight, &mut delivery, now, woken)?;
     Ok(done.then_some(delivery))
 }
 
@@ -258,9 +208,13 @@ pub(super) fn take_over(tx: &Connection, now: Timestamp) -> rusqlite::Result<usi
         .prepare(&format!("SELECT {DELIVERY} FROM deliveries d WHERE d.lane = 0"))?
         .query_map([], row::delivery)?
         .collect::<rusqlite::Result<_>>()?;
+    // Nobody is there to be told yet: whoever starts looks at every lane.
+    let mut woken = Woken::new();
     for mut delivery in carried.iter().cloned() {
         let switch = switch_of(tx, delivery.endpoint)?;
-        if delivery.take_over(switch, now).is_ok() && update_delivery(tx, State::InFlight, &delivery)? {
+        if delivery.take_over(switch, now).is_ok()
+            && update_delivery(tx, State::InFlight, &mut delivery, now, &mut woken)?
+        {
             attempts::insert_unknown(tx, delivery.id, delivery.history_len, now)?;
         }
     }
@@ -273,6 +227,7 @@ pub(super) fn ask(
     id: DeliveryId,
     ask: Ask,
     now: Timestamp,
+    woken: &mut Woken,
 ) -> rusqlite::Result<Asked> {
     let Some(mut delivery) = read_delivery(tx, id)?.filter(|delivery| delivery.app == app) else {
         return Ok(Asked::Absent);
@@ -296,21 +251,21 @@ pub(super) fn ask(
         Ask::Delete if from.is_terminal() => {
             cluster::remember_newest_id(tx)?;
             tx.execute("DELETE FROM attempts WHERE delivery = ?1", [id])?;
-            tx.execute("DELETE FROM deliveries WHERE id = ?1", [id])?;
+            order::remove(tx, id, now, woken)?;
             return Ok(Asked::Deleted);
         }
         Ask::Delete => Err(Refusal::WrongState { state: from, verb: "deleted" }),
     };
     match done {
         Ok(()) => {
-            update_delivery(tx, from, &delivery)?;
+            update_delivery(tx, from, &mut delivery, now, woken)?;
             Ok(Asked::Done(delivery))
         }
         Err(refusal) => Ok(Asked::Refused(refusal)),
     }
 }
 
-/// Settles up to `most` deliveries of a switched endpoint; answers how many, and whether any of them waits now.
+/// Settles up to `most` deliveries of a switched endpoint; answers how many, and whether anything is due now because of it.
 pub(super) fn settle(
     tx: &Connection,
     endpoint: EndpointId,
@@ -337,7 +292,7 @@ pub(super) fn settle(
     if matches!(settle, Settle::Off(Switch::Deleted)) && found.len() < most {
         found.extend(both(held)?.into_iter().take(most - found.len()));
     }
-    let mut released = false;
+    let (mut released, mut woken) = (false, Woken::new());
     for mut delivery in found.iter().cloned() {
         let from = delivery.state;
         let done = match settle {
@@ -345,11 +300,14 @@ pub(super) fn settle(
             Settle::Off(switch) => delivery.switch_off(switch, now),
         };
         if done.is_ok() {
-            update_delivery(tx, from, &delivery)?;
+            update_delivery(tx, from, &mut delivery, now, &mut woken)?;
             released |= delivery.state.is_waiting();
         }
     }
-    Ok((found.len(), released))
+    let skipped = order::skip_dead(tx, endpoint, most - found.len(), now, &mut woken)?;
+    // What stepped up in a lane that is off is settled by whoever goes on with this.
+    released |= matches!(settle, Settle::On { .. }) && !woken.is_empty();
+    Ok((found.len() + skipped, released))
 }
 
 pub(super) fn erase_data(tx: &Connection, app: AppId, event: EventId) -> rusqlite::Result<bool> {

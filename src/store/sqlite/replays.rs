@@ -1,7 +1,9 @@
 //! Replays: finding their sources, and doing a page of them inside the writer's batch.
 
 use super::{
-    ledger::{self, insert_delivery, read_delivery, switch_of},
+    deliveries::{insert_delivery, read_delivery},
+    ledger::{self, switch_of},
+    order::Woken,
     row,
 };
 use crate::{
@@ -207,14 +209,14 @@ fn has_delivery(connection: &Connection, event: EventId, endpoint: EndpointId) -
 }
 
 /// The replay as it is now, and the lanes in which something waits.
-pub(super) type Done = (Option<Replay>, Vec<(EndpointId, Timestamp)>);
+pub(super) type Done = (Option<Replay>, Woken);
 
 pub(super) fn proceed(tx: &Connection, page: &ReplayPage, now: Timestamp) -> rusqlite::Result<Done> {
     let running = |replay: &Replay| replay.state == ReplayState::Running && replay.reached == page.after_id;
     let Some(mut replay) = find(tx, page.replay)?.filter(running) else { return Ok((None, Vec::new())) };
     let mut waiting = Vec::new();
     for source in &page.sources {
-        match send_again(tx, &replay, source, now)? {
+        match send_again(tx, &replay, source, now, &mut waiting)? {
             Ok(delivery) => {
                 replay.replayed += 1;
                 waiting.extend(
@@ -254,9 +256,10 @@ fn send_again(
     replay: &Replay,
     source: &Source,
     now: Timestamp,
+    woken: &mut Woken,
 ) -> rusqlite::Result<Result<Delivery, String>> {
     match source.what {
-        SourceId::Delivery(id) => replay_delivery(tx, replay, id, source, now),
+        SourceId::Delivery(id) => replay_delivery(tx, replay, id, source, now, woken),
         SourceId::Event(event) => backfill_event(tx, replay, event, source, now),
     }
 }
@@ -267,6 +270,7 @@ fn replay_delivery(
     id: DeliveryId,
     source: &Source,
     now: Timestamp,
+    woken: &mut Woken,
 ) -> rusqlite::Result<Result<Delivery, String>> {
     let Some(delivery) = read_delivery(tx, id)? else {
         return Ok(Err(format!("{id} was deleted meanwhile")));
@@ -279,7 +283,7 @@ fn replay_delivery(
         return Ok(Err(refusal));
     }
     let ask = Ask::Replay { as_new: source.as_new, give_up_at: source.give_up_at };
-    Ok(match ledger::ask(tx, replay.app, id, ask, now)? {
+    Ok(match ledger::ask(tx, replay.app, id, ask, now, woken)? {
         Asked::Done(delivery) | Asked::Made(delivery) => Ok(delivery),
         Asked::Refused(refusal) => Err(format!("{id}: {refusal}")),
         Asked::Deleted | Asked::Absent => Err(format!("{id} was deleted meanwhile")),

@@ -5,13 +5,14 @@
 
 use super::{
     cluster,
-    ledger::{read_delivery, update_delivery},
+    deliveries::{read_delivery, update_delivery},
+    order::{self, Woken},
     row,
 };
 use crate::{
     domain::{
         contract::{Contract, Keep},
-        delivery::{Reason, ReturnTo, State},
+        delivery::{Delivery, Reason, Refusal, ReturnTo, State},
         id::{DeliveryId, EndpointId, EventId, made_at},
         retention::{DeliveryFacts, DeliveryFate, EventFacts, EventFate, Fate, Keeps, decide},
         time::Timestamp,
@@ -118,90 +119,100 @@ pub(super) fn expire(
     ranges: &[(i64, i64)],
     keeps: &dyn Keeps,
     now: Timestamp,
-) -> rusqlite::Result<Expired> {
+) -> rusqlite::Result<(Expired, Woken)> {
     cluster::remember_newest_id(tx)?;
     let mut reader = Reader { connection: tx, keeps, dead_letters: HashMap::new() };
-    let (mut expired, mut rows) = (Expired::default(), 0);
+    let (mut step, mut rows) = (Step { expired: Expired::default(), woken: Woken::new(), now }, 0);
     for (place, &(first, last)) in ranges.iter().enumerate() {
         // The next range may be as large as a step.
         if rows > STEP_ROWS / 2 {
-            expired.left.extend(&ranges[place..]);
+            step.expired.left.extend(&ranges[place..]);
             break;
         }
         for found in reader.read(first - 1, last + 1, u32::MAX)?.found {
             rows += found.rows();
-            if !carry_out(tx, &found, &found.fate(now), now, &mut expired)? {
-                expired.left.push((found.id.as_i64(), found.id.as_i64()));
+            if !step.carry_out(tx, &found, &found.fate(now))? {
+                step.expired.left.push((found.id.as_i64(), found.id.as_i64()));
             }
         }
     }
-    Ok(expired)
+    Ok((step.expired, step.woken))
 }
 
-/// Does to one event what was decided; `false` if that is too much for one step and something is left.
-fn carry_out(
-    tx: &Connection,
-    found: &Found,
-    fate: &Fate,
+/// What a step has done so far.
+struct Step {
+    expired: Expired,
+    woken: Woken,
     now: Timestamp,
-    expired: &mut Expired,
-) -> rusqlite::Result<bool> {
-    if fate.event == EventFate::Goes {
-        return remove(tx, found, expired);
-    }
-    let done = |expired: &Expired| expired.ended.len() as u64 + expired.deliveries + expired.attempts;
-    let before = done(expired);
-    for (FoundDelivery { id, endpoint, .. }, fate) in found.deliveries.iter().zip(&fate.deliveries) {
-        if done(expired) - before >= STEP_ROWS as u64 {
-            return Ok(false);
+}
+
+impl Step {
+    /// Does to one event what was decided; `false` if that is too much for one step and something is left.
+    fn carry_out(&mut self, tx: &Connection, found: &Found, fate: &Fate) -> rusqlite::Result<bool> {
+        if fate.event == EventFate::Goes {
+            return self.remove(tx, found);
         }
-        match fate {
-            // None goes but with its event, which is removed as a whole.
-            DeliveryFate::Stays | DeliveryFate::Goes => {}
-            DeliveryFate::LosesHistory => expired.attempts += remove_attempts(tx, *id)?,
-            DeliveryFate::Closes => {
-                expired.attempts += remove_attempts(tx, *id)?;
-                let sql = "UPDATE deliveries SET reason = ?2 WHERE id = ?1 AND state = 5";
-                tx.prepare_cached(sql)?.execute(params![id, Reason::Closed])?;
+        let done = |expired: &Expired| expired.ended.len() as u64 + expired.deliveries + expired.attempts;
+        let before = done(&self.expired);
+        for (delivery, fate) in found.deliveries.iter().zip(&fate.deliveries) {
+            if done(&self.expired) - before >= STEP_ROWS as u64 {
+                return Ok(false);
             }
-            DeliveryFate::Ends => {
-                let Some(mut delivery) = read_delivery(tx, *id)? else { continue };
-                let from = delivery.state;
-                if delivery.outlive(now).is_ok() && update_delivery(tx, from, &delivery)? {
-                    expired.ended.push((*id, *endpoint));
+            match fate {
+                // None goes but with its event, which is removed as a whole.
+                DeliveryFate::Stays | DeliveryFate::Goes => {}
+                DeliveryFate::LosesHistory => self.expired.attempts += remove_attempts(tx, delivery.id)?,
+                DeliveryFate::Closes => {
+                    self.expired.attempts += remove_attempts(tx, delivery.id)?;
+                    self.change(tx, delivery.id, Delivery::close)?;
+                }
+                DeliveryFate::Ends => {
+                    let now = self.now;
+                    if self.change(tx, delivery.id, |delivery| delivery.outlive(now))? {
+                        self.expired.ended.push((delivery.id, delivery.endpoint));
+                    }
                 }
             }
         }
+        if fate.event == EventFate::LosesData {
+            let sql = "UPDATE events SET data = x'' WHERE id = ?1";
+            self.expired.payloads += tx.prepare_cached(sql)?.execute([found.id])? as u64;
+        }
+        Ok(true)
     }
-    if fate.event == EventFate::LosesData {
-        let sql = "UPDATE events SET data = x'' WHERE id = ?1";
-        expired.payloads += tx.prepare_cached(sql)?.execute([found.id])? as u64;
-    }
-    Ok(true)
-}
 
-/// The event goes last: as long as it is there, so is one of its deliveries, which says how long it was to be kept.
-fn remove(tx: &Connection, found: &Found, expired: &mut Expired) -> rusqlite::Result<bool> {
-    let is_too_much = found.deliveries.len() > STEP_ROWS;
-    let most = if is_too_much { STEP_ROWS } else { found.deliveries.len() };
-    for delivery in found.deliveries.iter().rev().take(most) {
-        remove_delivery(tx, delivery.id, expired)?;
+    fn change(
+        &mut self,
+        tx: &Connection,
+        id: DeliveryId,
+        change: impl FnOnce(&mut Delivery) -> Result<(), Refusal>,
+    ) -> rusqlite::Result<bool> {
+        let Some(mut delivery) = read_delivery(tx, id)? else { return Ok(false) };
+        let from = delivery.state;
+        Ok(change(&mut delivery).is_ok()
+            && update_delivery(tx, from, &mut delivery, self.now, &mut self.woken)?)
     }
-    if is_too_much {
-        return Ok(false);
-    }
-    for key in found.dedup.iter().flat_map(|keys| keys.chunks(16)) {
-        tx.prepare_cached("DELETE FROM dedup WHERE key = ?1 AND event = ?2")?
-            .execute(params![key, found.id])?;
-    }
-    expired.events += tx.prepare_cached("DELETE FROM events WHERE id = ?1")?.execute([found.id])? as u64;
-    Ok(true)
-}
 
-fn remove_delivery(tx: &Connection, id: DeliveryId, expired: &mut Expired) -> rusqlite::Result<()> {
-    expired.attempts += remove_attempts(tx, id)?;
-    expired.deliveries += tx.prepare_cached("DELETE FROM deliveries WHERE id = ?1")?.execute([id])? as u64;
-    Ok(())
+    /// The event goes last: as long as it is there, so is one of its deliveries, which says how long it was to be kept.
+    fn remove(&mut self, tx: &Connection, found: &Found) -> rusqlite::Result<bool> {
+        let is_too_much = found.deliveries.len() > STEP_ROWS;
+        let most = if is_too_much { STEP_ROWS } else { found.deliveries.len() };
+        for delivery in found.deliveries.iter().rev().take(most) {
+            self.expired.attempts += remove_attempts(tx, delivery.id)?;
+            let was_there = order::remove(tx, delivery.id, self.now, &mut self.woken)?;
+            self.expired.deliveries += u64::from(was_there);
+        }
+        if is_too_much {
+            return Ok(false);
+        }
+        for key in found.dedup.iter().flat_map(|keys| keys.chunks(16)) {
+            tx.prepare_cached("DELETE FROM dedup WHERE key = ?1 AND event = ?2")?
+                .execute(params![key, found.id])?;
+        }
+        let removed = tx.prepare_cached("DELETE FROM events WHERE id = ?1")?.execute([found.id])?;
+        self.expired.events += removed as u64;
+        Ok(true)
+    }
 }
 
 fn remove_attempts(tx: &Connection, delivery: DeliveryId) -> rusqlite::Result<u64> {

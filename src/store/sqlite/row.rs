@@ -3,9 +3,12 @@
 use crate::domain::{
     delivery::{Delivery, Reason, ReturnTo, State},
     event::{Event, RenderedBodies},
-    id::{AppId, AuditId, DeliveryId, EndpointId, EventId, EventTypeId, InspectionId, KeyId, NoticeId, ReplayId},
+    id::{
+        AppId, AuditId, DeliveryId, EndpointId, EventId, EventTypeId, InspectionId, KeyId, NoticeId, ReplayId,
+    },
     inspection::{self, Kind},
     notice::{MailState, NoticeKind},
+    order::OrderKey,
     replay::ReplayState,
     time::Timestamp,
     verdict::AtDue,
@@ -52,6 +55,7 @@ integer_column! {
     ReplayId: |id| id.as_i64(), |n| Some(ReplayId::from_i64(n));
     KeyId: |id| id.as_i64(), |n| Some(KeyId::from_i64(n));
     AuditId: |id| id.as_i64(), |n| Some(AuditId::from_i64(n));
+    OrderKey: |okey| okey.as_i64(), |n| Some(OrderKey::from_i64(n));
     NoticeId: |id| id.as_i64(), |n| Some(NoticeId::from_i64(n));
     NoticeKind: |kind| *kind as i64, |n| pick(NoticeKind::ALL, n);
     MailState: |state| *state as i64, |n| pick(&MailState::ALL, n);
@@ -75,8 +79,8 @@ pub(super) fn named<T>(row: impl Display, read: rusqlite::Result<T>) -> rusqlite
 /// The columns that `delivery` reads, in its order.
 pub(super) const DELIVERY: &str = "d.id, d.app, d.event, d.endpoint, d.state, d.reason, d.place, d.attempt_count, \
      d.history_len, d.due, d.at_due, d.give_up_at, d.finished_at, d.root, d.replay_of, d.return_to, \
-     d.held_at, d.restarted_at";
-pub(super) const DELIVERY_COLUMNS: usize = 18;
+     d.held_at, d.restarted_at, d.okey";
+pub(super) const DELIVERY_COLUMNS: usize = 19;
 
 pub(super) fn delivery(row: &Row<'_>) -> rusqlite::Result<Delivery> {
     let id = row.get(0)?;
@@ -100,6 +104,7 @@ fn read_delivery(row: &Row<'_>, id: DeliveryId) -> rusqlite::Result<Delivery> {
         finished_at: row.get(12)?,
         held_at: row.get(16)?,
         restarted_at: row.get(17)?,
+        okey: row.get(18)?,
         root: row.get::<_, Option<DeliveryId>>(13)?.unwrap_or(id),
         replay_of: row.get(14)?,
         return_to: row.get::<_, Option<String>>(15)?.map(|text| read_return_to(&text, 15)).transpose()?,

@@ -113,7 +113,9 @@ CREATE TABLE deliveries (
     CHECK ((state = 3) = (held_at IS NOT NULL)),
     -- IS, because a CHECK lets an unknown pass: what waits in no lane would never be found again.
     CHECK (CASE WHEN state <= 1 THEN lane IS endpoint AND due IS NOT NULL WHEN state = 2 THEN lane IS 0 ELSE lane IS NULL END),
-    CHECK (return_to IS NULL OR state IN (0, 2, 3) AND return_to GLOB '[1567],*')
+    CHECK (return_to IS NULL OR state IN (0, 2, 3) AND return_to GLOB '[1567],*'),
+    CHECK (okey IS NULL OR state <= 3 OR state = 5),
+    CHECK (due IS NOT 253402300799000 OR okey IS NOT NULL AND state IN (0, 3))
 ) STRICT;
 
 CREATE INDEX deliveries_by_lane ON deliveries (lane, due) WHERE lane IS NOT NULL;
@@ -121,6 +123,12 @@ CREATE INDEX deliveries_held ON deliveries (endpoint) WHERE state = 3;
 CREATE INDEX deliveries_dead ON deliveries (app, finished_at) WHERE state = 5;
 -- The first deliveries of an event follow its id; only later ones (replays, backfills) need to be looked up.
 CREATE INDEX deliveries_later ON deliveries (event) WHERE id > event + 65535;
+
+-- Lines of deliveries that are kept in order: (endpoint, okey). Each has at most one first, which waits, is carried, is held or
+-- is dead and in the way; the others wait behind it, due never, which is the end of the year 9999.
+CREATE UNIQUE INDEX deliveries_first ON deliveries (endpoint, okey) WHERE okey IS NOT NULL AND due IS NOT 253402300799000;
+CREATE INDEX deliveries_behind ON deliveries (endpoint, okey) WHERE okey IS NOT NULL AND due = 253402300799000;
+CREATE INDEX deliveries_blocking ON deliveries (endpoint) WHERE okey IS NOT NULL AND state = 5;
 
 CREATE TABLE attempts (
     delivery INTEGER NOT NULL,

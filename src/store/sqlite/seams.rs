@@ -70,9 +70,14 @@ impl Ledger for SqliteStore {
         now: Timestamp,
         entry: Option<Entry>,
     ) -> Reply<'_, Asked> {
-        self.call_then(
-            move |tx| audit::note(tx, entry.as_ref(), ledger::ask(tx, app, delivery, ask, now)?),
-            |asked, after| {
+        let reply = self.call_then(
+            move |tx| {
+                let mut woken = Vec::new();
+                let asked = ledger::ask(tx, app, delivery, ask, now, &mut woken)?;
+                Ok((audit::note(tx, entry.as_ref(), asked)?, woken))
+            },
+            |(asked, woken), after| {
+                after.waiting.extend(woken);
                 if let Asked::Done(delivery) | Asked::Made(delivery) = asked
                     && delivery.state == State::Pending
                     && let Some(due) = delivery.due
@@ -80,7 +85,8 @@ impl Ledger for SqliteStore {
                     after.waiting.push((delivery.endpoint, due));
                 }
             },
-        )
+        );
+        Box::pin(async move { reply.await.map(|(asked, _)| asked) })
     }
 
     fn settle(&self, endpoint: EndpointId, settle: Settle, most: usize, now: Timestamp) -> Reply<'_, usize> {
@@ -100,7 +106,11 @@ impl Ledger for SqliteStore {
     }
 
     fn expire(&self, ranges: Ranges, keeps: Arc<dyn Keeps>, now: Timestamp) -> Reply<'_, Expired> {
-        self.call(move |tx| retention::expire(tx, &ranges, &*keeps, now))
+        let reply = self.call_then(
+            move |tx| retention::expire(tx, &ranges, &*keeps, now),
+            |(_, woken), after| after.waiting.extend(woken),
+        );
+        Box::pin(async move { reply.await.map(|(expired, _)| expired) })
     }
 
     fn begin_replay(&self, replay: Replay, entry: Option<Entry>) -> Reply<'_, ()> {

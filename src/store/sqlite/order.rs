@@ -1,0 +1,151 @@
+//! Lines of deliveries that are kept in order. Every row that joins, leaves or is removed passes through here, in the
+//! transaction of that change: a line with anything in it has exactly one first, and its index lets there be no second.
+//!
+//! A delivery without an order key costs no query.
+
+use super::{
+    deliveries, registry,
+    row::{self, DELIVERY, DELIVERY_COLUMNS},
+};
+use crate::domain::{
+    delivery::{Delivery, State},
+    endpoint::EndpointSettings,
+    event::Event,
+    id::{DeliveryId, EndpointId},
+    order::OrderKey,
+    time::Timestamp,
+};
+use rusqlite::{Connection, OptionalExtension, params};
+
+/// Lanes in which something waits now that did not before, and when it is due; told to the engine after the commit.
+pub(super) type Woken = Vec<(EndpointId, Timestamp)>;
+
+/// Gives a newborn its place. Which of two comes first is decided here, by the order of commits.
+pub(super) fn join(tx: &Connection, newborn: &mut Delivery, event: &Event) -> rusqlite::Result<()> {
+    let Some(okey) = newborn.okey else { return Ok(()) };
+    if newborn.has_left_line(false) {
+        newborn.okey = None;
+    } else if has_first(tx, newborn.endpoint, okey)? {
+        newborn.stand_behind();
+    } else if newborn.waits_behind() {
+        // Put there by an earlier try of its batch, which was rolled back.
+        newborn.step_up(event.deliver_at, event.accepted_at);
+    }
+    Ok(())
+}
+
+fn has_first(tx: &Connection, endpoint: EndpointId, okey: OrderKey) -> rusqlite::Result<bool> {
+    tx.prepare_cached(
+        "SELECT EXISTS (SELECT 1 FROM deliveries INDEXED BY deliveries_first
+             WHERE endpoint = ?1 AND okey = ?2 AND due IS NOT 253402300799000)",
+    )?
+    .query_row(params![endpoint, okey], |row| row.get(0))
+}
+
+/// Takes a delivery that is about to be written out of its line, if it has left that; answers which line it was.
+pub(super) fn leave(tx: &Connection, delivery: &mut Delivery) -> rusqlite::Result<Option<OrderKey>> {
+    if delivery.okey.is_none() || !delivery.state.is_terminal() {
+        return Ok(None);
+    }
+    let skips_dead = delivery.state == State::Dead && skips_dead(tx, delivery.endpoint)?;
+    Ok(if delivery.has_left_line(skips_dead) { delivery.okey.take() } else { None })
+}
+
+/// Whether the endpoint's dead let those behind them go on, as this transaction sees it; also if it is gone.
+pub(super) fn skips_dead(connection: &Connection, endpoint: EndpointId) -> rusqlite::Result<bool> {
+    let settings: Option<EndpointSettings> = connection
+        .prepare_cached("SELECT settings FROM endpoints WHERE id = ?1 AND deleted_at IS NULL")?
+        .query_row([endpoint], |row| row::named(endpoint, registry::json(row, 0)))
+        .optional()?;
+    Ok(settings.is_none_or(|settings| settings.skips_dead()))
+}
+
+/// The next of a line steps up, if nothing comes before it any more.
+pub(super) fn advance(
+    tx: &Connection,
+    endpoint: EndpointId,
+    okey: OrderKey,
+    now: Timestamp,
+    woken: &mut Woken,
+) -> rusqlite::Result<()> {
+    if has_first(tx, endpoint, okey)? {
+        return Ok(());
+    }
+    let next = tx
+        .prepare_cached(&format!(
+            "SELECT {DELIVERY}, e.deliver_at FROM deliveries d INDEXED BY deliveries_behind LEFT JOIN events e ON e.id = d.event
+             WHERE d.endpoint = ?1 AND d.okey = ?2 AND d.due = 253402300799000 ORDER BY d.id LIMIT 1"
+        ))?
+        .query_row(params![endpoint, okey], |row| Ok((row::delivery(row)?, row.get(DELIVERY_COLUMNS)?)))
+        .optional()?;
+    let Some((mut delivery, deliver_at)) = next else { return Ok(()) };
+    delivery.step_up(deliver_at, now);
+    tx.prepare_cached("UPDATE deliveries SET due = ?2 WHERE id = ?1")?
+        .execute(params![delivery.id, delivery.due])?;
+    woken.extend(delivery.due.filter(|_| delivery.state.is_waiting()).map(|due| (endpoint, due)));
+    Ok(())
+}
+
+/// Removes a delivery's row; `false` if there is none.
+pub(super) fn remove(
+    tx: &Connection,
+    id: DeliveryId,
+    now: Timestamp,
+    woken: &mut Woken,
+) -> rusqlite::Result<bool> {
+    let removed: Option<(EndpointId, Option<OrderKey>)> = tx
+        .prepare_cached("DELETE FROM deliveries WHERE id = ?1 RETURNING endpoint, okey")?
+        .query_row([id], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    if let Some((endpoint, Some(okey))) = removed {
+        advance(tx, endpoint, okey, now, woken)?;
+    }
+    Ok(removed.is_some())
+}
+
+/// Takes up to `most` dead deliveries out of the way of those behind them, if the endpoint skips them by now; how many.
+pub(super) fn skip_dead(
+    tx: &Connection,
+    endpoint: EndpointId,
+    most: usize,
+    now: Timestamp,
+    woken: &mut Woken,
+) -> rusqlite::Result<usize> {
+    let blocking: Vec<Delivery> = tx
+        .prepare_cached(&format!(
+            "SELECT {DELIVERY} FROM deliveries d INDEXED BY deliveries_blocking
+             WHERE d.endpoint = ?1 AND d.okey IS NOT NULL AND d.state = 5 LIMIT ?2"
+        ))?
+        .query_map(params![endpoint, most as i64], row::delivery)?
+        .collect::<rusqlite::Result<_>>()?;
+    if blocking.is_empty() || !skips_dead(tx, endpoint)? {
+        return Ok(0);
+    }
+    for mut delivery in blocking.iter().cloned() {
+        deliveries::update_delivery(tx, State::Dead, &mut delivery, now, woken)?;
+    }
+    Ok(blocking.len())
+}
+
+/// Endpoints whose dead deliveries are in the way of others although they should be skipped: somebody died before it was done.
+pub(super) fn unskipped(connection: &Connection) -> rusqlite::Result<Vec<EndpointId>> {
+    let blocked: Vec<EndpointId> = connection
+        .prepare_cached(
+            "WITH RECURSIVE found (endpoint) AS (
+                 SELECT min(endpoint) FROM deliveries WHERE okey IS NOT NULL AND state = 5
+                 UNION ALL
+                 SELECT (SELECT min(endpoint) FROM deliveries
+                     WHERE okey IS NOT NULL AND state = 5 AND endpoint > found.endpoint)
+                 FROM found WHERE found.endpoint IS NOT NULL)
+             SELECT endpoint FROM found WHERE endpoint IS NOT NULL",
+        )?
+        .query_map([], |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    let mut unskipped = Vec::new();
+    for endpoint in blocked {
+        if skips_dead(connection, endpoint)? {
+            unskipped.push(endpoint);
+        }
+    }
+    Ok(unskipped)
+}

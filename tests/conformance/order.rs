@@ -1,0 +1,386 @@
+//! Order: one delivery of a line at a time, whatever happens to it, and never a line that nobody leads.
+
+use crate::{
+    retention,
+    stage::{NOW, Stage, after, attempt, dead, retry_at},
+};
+use posthaste::{
+    domain::{
+        contract::WaitingWhenOff,
+        delivery::{Delivery, Reason, State, Switch},
+        id::DeliveryId,
+        order::{OnDead, Order, OrderKey},
+        outcome::Class,
+        time::Timestamp,
+        verdict::{AtDue, DeadReason, Verdict},
+    },
+    store::{
+        browse::DeliveryFilter,
+        ledger::{Ask, Asked, Settle},
+    },
+};
+use std::{collections::BTreeMap, sync::Arc};
+
+fn line(key: &str) -> Option<OrderKey> {
+    Order::Key.line_of(Some(key))
+}
+
+async fn order_by(stage: &Stage, on_dead: OnDead) {
+    let mut record = stage.store().endpoint(stage.endpoint).await.unwrap().unwrap();
+    (record.settings.ordered, record.settings.on_dead) = (Order::Key, Some(on_dead));
+    record.revision += 1;
+    assert!(stage.store().change_endpoint(record, None).await.unwrap());
+}
+
+/// Published into the line of this key; a hand is free.
+async fn publish(stage: &mut Stage, key: &str) -> DeliveryId {
+    publish_at(stage, key, NOW).await
+}
+
+async fn publish_at(stage: &mut Stage, key: &str, accepted_at: Timestamp) -> DeliveryId {
+    let mut new = stage.one_in_hand();
+    Arc::make_mut(&mut new.event).accepted_at = accepted_at;
+    new.births[0].delivery.okey = line(key);
+    stage.publish(new).await
+}
+
+/// Three of one line, the first of them carried. The others came so much later that retention leaves them.
+async fn three(stage: &mut Stage, key: &str) -> [DeliveryId; 3] {
+    let first = publish(stage, key).await;
+    let later = after(1_000_000);
+    let ids = [first, publish_at(stage, key, later).await, publish_at(stage, key, later).await];
+    stage.recorder.take_waiting();
+    ids
+}
+
+async fn end(stage: &Stage, verdict: Verdict) {
+    let carried = stage.only_carried();
+    stage.record(carried, verdict, vec![attempt(Class::Http, 500)]).await;
+}
+
+/// The lines as they are stored: of each, whether there is exactly one that the rest waits for, and how many wait.
+async fn check_lines(stage: &Stage) {
+    let all = stage.store().deliveries(stage.app, DeliveryFilter::default(), None, 10_000).await.unwrap();
+    let mut lines: BTreeMap<_, (usize, usize)> = BTreeMap::new();
+    for Delivery { endpoint, okey, due, id, .. } in all.rows.into_iter().map(|listed| listed.delivery) {
+        let Some(okey) = okey else {
+            assert!(due < Some(Timestamp::NEVER), "{id} waits for nobody");
+            continue;
+        };
+        let (first, behind) = lines.entry((endpoint, okey)).or_default();
+        *(if due == Some(Timestamp::NEVER) { behind } else { first }) += 1;
+    }
+    for (line, (first, behind)) in lines {
+        assert_eq!(first, 1, "{line:?} with {behind} behind");
+    }
+}
+
+async fn is_first(stage: &Stage, id: DeliveryId) -> bool {
+    let delivery = stage.delivery(id).await;
+    delivery.okey.is_some() && !delivery.waits_behind()
+}
+
+pub(crate) async fn the_next_does_not_start_before_the_one_before_it_has_ended(mut stage: Stage) {
+    order_by(&stage, OnDead::Block).await;
+    let ids = three(&mut stage, "a").await;
+    assert_eq!(stage.hands.out(), 1, "those behind gave their hands back");
+    for id in &ids[1..] {
+        let delivery = stage.delivery(*id).await;
+        assert_eq!((delivery.state, delivery.next_attempt_at()), (State::Pending, None));
+        assert!(delivery.waits_behind());
+    }
+    end(&stage, retry_at(after(5))).await;
+    assert_eq!(stage.refill(stage.endpoint, 9, after(4)).await.next_due, Some(after(5)));
+    let carried = stage.claim(ids[0], after(5)).await;
+    assert_eq!(
+        stage.refill(stage.endpoint, 9, after(9_999)).await.next_due,
+        None,
+        "none of the others is due"
+    );
+    assert_eq!(stage.store().find_lanes().await.unwrap(), []);
+    stage.recorder.take_waiting();
+    stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
+    assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, after(1))], "as soon as it has ended");
+    stage.refill(stage.endpoint, 9, after(6)).await;
+    assert_eq!(stage.only_carried().delivery.id, ids[1]);
+    assert!(stage.delivery(ids[2]).await.waits_behind());
+    check_lines(&stage).await;
+}
+
+pub(crate) async fn only_its_own_line_waits(mut stage: Stage) {
+    order_by(&stage, OnDead::Block).await;
+    let first = publish(&mut stage, "a").await;
+    publish(&mut stage, "a").await;
+    let other = publish(&mut stage, "b").await;
+    let unordered = stage.one_in_hand();
+    let unordered = stage.publish(unordered).await;
+    let carried: Vec<_> = stage.recorder.take_carried().iter().map(|carried| carried.delivery.id).collect();
+    assert_eq!(carried, [first, other, unordered]);
+    let endpoint = stage.new_endpoint(stage.app).await;
+    let mut elsewhere = stage.draft(&[endpoint]);
+    elsewhere.births[0].delivery.okey = line("a");
+    let elsewhere = stage.publish(elsewhere).await;
+    assert!(is_first(&stage, elsewhere).await, "the same key at another endpoint");
+}
+
+pub(crate) async fn what_was_committed_later_waits_although_its_id_is_older(mut stage: Stage) {
+    order_by(&stage, OnDead::Block).await;
+    let mut late = stage.one_in_hand();
+    late.births[0].delivery.okey = line("a");
+    let ids = three(&mut stage, "a").await;
+    let late = stage.publish(late).await;
+    assert!(late < ids[0] && stage.delivery(late).await.waits_behind());
+    check_lines(&stage).await;
+}
+
+pub(crate) async fn what_was_published_for_later_is_due_then_when_its_turn_comes(mut stage: Stage) {
+    order_by(&stage, OnDead::Block).await;
+    publish(&mut stage, "a").await;
+    let mut new = stage.one();
+    Arc::make_mut(&mut new.event).deliver_at = Some(after(600));
+    (new.births[0].delivery.due, new.births[0].delivery.okey) = (Some(after(600)), line("a"));
+    let later = stage.publish(new).await;
+    end(&stage, Verdict::Delivered).await;
+    assert_eq!(stage.delivery(later).await.next_attempt_at(), Some(after(600)));
+}
+
+/// Ways for the first of a line to go, and whether it is skipped if dead.
+const WAYS: [(&str, OnDead); 17] = [
+    ("delivered", OnDead::Block),
+    ("dead and skipped", OnDead::Skip),
+    ("dead, then closed", OnDead::Block),
+    ("dead, then deleted", OnDead::Block),
+    ("dead, retried, delivered", OnDead::Block),
+    ("dead, replayed, delivered", OnDead::Block),
+    ("dead, replayed, cancelled", OnDead::Block),
+    ("dead, closed by retention", OnDead::Block),
+    ("dead, gone by retention", OnDead::Block),
+    ("dead, then skipped", OnDead::Block),
+    ("exhausted when due and skipped", OnDead::Skip),
+    ("expired when due", OnDead::Block),
+    ("cancelled while retrying", OnDead::Block),
+    ("cancelled while held", OnDead::Block),
+    ("expired by retention", OnDead::Block),
+    ("handed back to an endpoint that cancels", OnDead::Block),
+    ("taken over at an endpoint that cancels", OnDead::Block),
+];
+
+async fn go(stage: &mut Stage, first: DeliveryId, way: &str) {
+    let dies = dead(DeadReason::Exhausted);
+    let wait = |then| Verdict::Retry { due: after(1), then };
+    let replay = Ask::Replay { as_new: DeliveryId::from_i64(stage.next_id()), give_up_at: None };
+    match way.split_once(", ") {
+        Some(("dead", how)) => {
+            end(stage, dies).await;
+            assert!(is_first(stage, first).await, "it is in the way");
+            match how {
+                "then closed" => drop(stage.ask(first, Ask::Close).await),
+                "then deleted" => assert_eq!(stage.ask(first, Ask::Delete).await, Asked::Deleted),
+                "then skipped" => {
+                    order_by(stage, OnDead::Skip).await;
+                    assert_eq!(stage.store().unsettled().await.unwrap(), [stage.endpoint]);
+                    settle(stage, Settle::On { gives_up_while_held: false }).await;
+                    assert_eq!(stage.store().unsettled().await.unwrap(), []);
+                }
+                "closed by retention" => retention::keep_nothing_but(stage, |kept| &mut kept.events).await,
+                "gone by retention" => {
+                    retention::keep_nothing_but(stage, |kept| &mut kept.payloads).await;
+                    assert!(stage.listed(first).await.is_none());
+                }
+                "replayed, cancelled" => {
+                    stage.ask(first, replay).await;
+                    stage.ask(first, Ask::Cancel).await;
+                }
+                retried => {
+                    let ask = if retried == "retried, delivered" { Ask::Retry } else { replay };
+                    stage.ask(first, ask).await;
+                    let carried = stage.claim(first, NOW).await;
+                    stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
+                }
+            }
+        }
+        _ => match way {
+            "delivered" => end(stage, Verdict::Delivered).await,
+            "dead and skipped" => end(stage, dies).await,
+            "exhausted when due and skipped" | "expired when due" => {
+                let then = if way.starts_with("exhausted") { AtDue::Exhaust } else { AtDue::Expire };
+                end(stage, wait(then)).await;
+                stage.refill(stage.endpoint, 1, after(1)).await;
+            }
+            "expired by retention" => {
+                end(stage, wait(AtDue::Attempt)).await;
+                retention::keep_nothing_but(stage, |kept| &mut kept.dead_letters).await;
+            }
+            "cancelled while retrying" | "cancelled while held" => {
+                end(stage, wait(AtDue::Attempt)).await;
+                if way.ends_with("held") {
+                    stage.switch(stage.endpoint, Some(WaitingWhenOff::Held)).await;
+                    settle(stage, Settle::Off(Switch::OffHolding)).await;
+                }
+                stage.ask(first, Ask::Cancel).await;
+            }
+            _ => {
+                stage.switch(stage.endpoint, Some(WaitingWhenOff::Cancelled)).await;
+                if way.starts_with("taken over") {
+                    stage.reopen();
+                    stage.store().join(after(1)).await.unwrap();
+                } else {
+                    let carried = stage.recorder.take_carried();
+                    stage.store().hand_back(carried, after(1)).await.unwrap();
+                    stage.quiet().await;
+                }
+            }
+        },
+    }
+}
+
+async fn settle(stage: &Stage, settle: Settle) {
+    while stage.store().settle(stage.endpoint, settle, 2, after(9)).await.unwrap() == 2 {}
+    stage.quiet().await;
+}
+
+pub(crate) async fn however_the_first_goes_the_next_steps_up(mut stage: Stage) {
+    for (way, on_dead) in WAYS {
+        stage.endpoint = stage.new_endpoint(stage.app).await;
+        order_by(&stage, on_dead).await;
+        let ids = three(&mut stage, "a").await;
+        go(&mut stage, ids[0], way).await;
+        check_lines(&stage).await;
+        assert!(is_first(&stage, ids[1]).await, "{way}");
+        assert!(stage.delivery(ids[2]).await.waits_behind(), "{way}");
+        let is_off = way.ends_with("held") || way.ends_with("cancels");
+        let told = stage.recorder.take_waiting().iter().any(|(endpoint, _)| *endpoint == stage.endpoint);
+        let is_carried = stage.recorder.take_carried().iter().any(|carried| carried.delivery.id == ids[1]);
+        assert!(told || is_off || is_carried, "{way}: somebody must look");
+        if let Some((listed, _)) = stage.listed(ids[0]).await {
+            assert_eq!(listed.delivery.okey, None, "{way}");
+        }
+    }
+}
+
+pub(crate) async fn a_dead_one_is_in_the_way_whatever_fails_again(mut stage: Stage) {
+    order_by(&stage, OnDead::Block).await;
+    let ids = three(&mut stage, "a").await;
+    end(&stage, dead(DeadReason::Exhausted)).await;
+    assert!(stage.recorder.take_waiting().is_empty());
+    let replay = Ask::Replay { as_new: DeliveryId::from_i64(stage.next_id()), give_up_at: None };
+    for ask in [Ask::Retry, replay] {
+        stage.ask(ids[0], ask).await;
+        let carried = stage.claim(ids[0], NOW).await;
+        stage.record(carried, dead(DeadReason::RefusedByReceiver), vec![attempt(Class::Http, 400)]).await;
+        stage.reopen();
+        stage.store().join(after(1)).await.unwrap();
+        assert!(is_first(&stage, ids[0]).await && stage.delivery(ids[1]).await.waits_behind());
+        assert_eq!(stage.refill(stage.endpoint, 9, after(9_999)).await.next_due, None);
+    }
+    let fourth = publish(&mut stage, "a").await;
+    assert!(stage.delivery(fourth).await.waits_behind(), "what comes new waits as well");
+    assert!(stage.recorder.take_carried().is_empty());
+    check_lines(&stage).await;
+}
+
+pub(crate) async fn one_that_leaves_from_behind_disturbs_nobody(mut stage: Stage) {
+    order_by(&stage, OnDead::Block).await;
+    let ids = three(&mut stage, "a").await;
+    stage.ask(ids[1], Ask::Cancel).await;
+    assert_eq!(stage.ended(ids[1]).await, (State::Cancelled, Some(Reason::ByHand)));
+    assert!(stage.recorder.take_waiting().is_empty() && stage.delivery(ids[2]).await.waits_behind());
+    assert!(matches!(stage.ask(ids[2], Ask::Retry).await, Asked::Refused(_)), "nobody jumps the queue");
+    end(&stage, Verdict::Delivered).await;
+    assert!(is_first(&stage, ids[2]).await);
+    check_lines(&stage).await;
+}
+
+pub(crate) async fn replays_are_outside_the_order(mut stage: Stage) {
+    order_by(&stage, OnDead::Skip).await;
+    let ids = three(&mut stage, "a").await;
+    end(&stage, Verdict::Delivered).await;
+    let as_new = DeliveryId::from_i64(stage.next_id());
+    stage.ask(ids[0], Ask::Replay { as_new, give_up_at: None }).await;
+    let made = stage.delivery(as_new).await;
+    assert_eq!((made.okey, made.due), (None, Some(NOW)));
+    stage.ask(ids[2], Ask::Cancel).await;
+    stage.ask(ids[2], Ask::Retry).await;
+    assert_eq!(stage.delivery(ids[2]).await.due, Some(NOW), "nor is one whose place is lost");
+    check_lines(&stage).await;
+}
+
+pub(crate) async fn places_are_kept_while_the_endpoint_is_off(mut stage: Stage) {
+    order_by(&stage, OnDead::Block).await;
+    let ids = three(&mut stage, "a").await;
+    end(&stage, retry_at(after(60))).await;
+    stage.switch(stage.endpoint, Some(WaitingWhenOff::Held)).await;
+    settle(&stage, Settle::Off(Switch::OffHolding)).await;
+    let mut new = stage.one();
+    new.births[0].delivery.okey = line("a");
+    new.births[0].delivery.heed(Switch::OffHolding, NOW);
+    let fourth = stage.publish(new).await;
+    for id in ids.into_iter().chain([fourth]) {
+        assert_eq!(stage.delivery(id).await.state, State::Held);
+    }
+    check_lines(&stage).await;
+    stage.switch(stage.endpoint, None).await;
+    settle(&stage, Settle::On { gives_up_while_held: false }).await;
+    assert_eq!(stage.delivery(ids[0]).await.due, Some(after(60)));
+    for id in [ids[1], ids[2], fourth] {
+        let delivery = stage.delivery(id).await;
+        assert!(delivery.state == State::Pending && delivery.waits_behind());
+    }
+    check_lines(&stage).await;
+}
+
+pub(crate) async fn an_endpoint_that_cancels_or_goes_leaves_no_line(mut stage: Stage) {
+    for switch in [Switch::OffCancelling, Switch::Deleted] {
+        order_by(&stage, OnDead::Block).await;
+        let ids = three(&mut stage, "a").await;
+        end(&stage, retry_at(after(60))).await;
+        match switch {
+            Switch::Deleted => drop(stage.store().remove_endpoint(stage.endpoint, NOW, None).await),
+            _ => stage.switch(stage.endpoint, Some(WaitingWhenOff::Cancelled)).await,
+        }
+        stage.recorder.take_waiting();
+        settle(&stage, Settle::Off(switch)).await;
+        for id in ids {
+            assert_eq!(stage.delivery(id).await.state, State::Cancelled);
+        }
+        assert!(stage.recorder.take_waiting().is_empty(), "nobody has to look");
+        stage.endpoint = stage.new_endpoint(stage.app).await;
+    }
+}
+
+pub(crate) async fn a_takeover_keeps_every_place(mut stage: Stage) {
+    order_by(&stage, OnDead::Block).await;
+    let ids = three(&mut stage, "a").await;
+    stage.reopen();
+    assert_eq!(stage.store().join(after(5)).await.unwrap().taken_over, 1);
+    assert_eq!(stage.delivery(ids[0]).await.due, Some(after(5)));
+    assert!(stage.delivery(ids[1]).await.waits_behind() && stage.delivery(ids[2]).await.waits_behind());
+    check_lines(&stage).await;
+}
+
+pub(crate) async fn a_line_of_the_old_ends_in_one_step(mut stage: Stage) {
+    order_by(&stage, OnDead::Block).await;
+    let mut ids = Vec::new();
+    for _ in 0..100 {
+        let mut new = stage.one();
+        (new.births[0].delivery.okey, new.births[0].delivery.give_up_at) = (line("a"), Some(after(60)));
+        ids.push(stage.publish(new).await);
+    }
+    let young = publish(&mut stage, "a").await;
+    stage.refill(stage.endpoint, 1, after(60)).await;
+    assert_eq!(stage.only_carried().delivery.id, young);
+    for id in ids {
+        assert_eq!(stage.ended(id).await, (State::Expired, Some(Reason::GaveUp)));
+    }
+}
+
+pub(crate) async fn the_queue_shows_those_behind_last(mut stage: Stage) {
+    order_by(&stage, OnDead::Block).await;
+    let ids = three(&mut stage, "a").await;
+    let waiting = stage.waiting().await;
+    end(&stage, retry_at(after(60))).await;
+    let page = stage.store().queue(vec![stage.endpoint], None, 10).await.unwrap();
+    let shown: Vec<_> = page.rows.iter().map(|listed| listed.delivery.id).collect();
+    assert_eq!(shown, [waiting, ids[0], ids[1], ids[2]]);
+    assert_eq!(stage.store().waiting_count().await.unwrap(), 4);
+}
