@@ -65,6 +65,16 @@ fn what_goes_two_days_early_is_noticed() {
 }
 
 #[test]
+fn one_that_jumps_its_queue_is_noticed() {
+    must_notice(Promise::Order, 3, || Sabotage::StepUpEarly);
+}
+
+#[test]
+fn a_line_that_nobody_leads_is_noticed() {
+    must_notice(Promise::Order, 3, || Sabotage::StayBehind);
+}
+
+#[test]
 fn what_is_removed_while_it_waits_is_noticed() {
     must_notice(Promise::Kept, 10, || Sabotage::DropWaiting);
 }

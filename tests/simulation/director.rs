@@ -4,7 +4,7 @@
 use crate::{
     bulk, checker,
     journal::{Ending, Journal, Promise, Violation},
-    people,
+    order, people,
     plan::{DAY, Fault, HOUR, Plan, SwitchPlan, Trigger, WishPlan},
     process::Process,
     sabotage::Sabotage,
@@ -53,6 +53,9 @@ pub(crate) fn run(seed: u64, sabotage: Sabotage) -> Outcome {
         let mut journal = std::mem::take(&mut *world.journal());
         if in_hand > 0 {
             journal.complain(Promise::House, format!("{in_hand} hands never came back"));
+        }
+        if order::leaderless(&disk) > 0 {
+            journal.complain(Promise::Order, "lines without a first at the end");
         }
         bulk::testify(&mut journal, &disk);
         let (mut violations, figures) = checker::check(&world.plan, &journal, &disk);
@@ -198,7 +201,7 @@ impl Director {
                 Process::start(&self.world);
                 continue;
             };
-            let waiting = "SELECT (SELECT count(*) FROM deliveries WHERE lane IS NOT NULL) + (SELECT count(*) FROM replays WHERE state = 0)";
+            let waiting = "SELECT (SELECT count(*) FROM deliveries WHERE lane IS NOT NULL AND due IS NOT 253402300799000) + (SELECT count(*) FROM replays WHERE state = 0)";
             let count =
                 process.with_disk(|disk| disk.query_row(waiting, [], |row| row.get::<_, i64>(0)).unwrap());
             let in_hand = self.world.office().map_or(1, |office| office.lanes.in_hand());

@@ -48,6 +48,8 @@ pub(crate) enum Promise {
     Replay,
     /// Nothing goes before its time or before it has ended, and what is kept no longer goes.
     Kept,
+    /// Where order is kept, one after another and as published; a line always has a first.
+    Order,
     /// What is in memory agrees with the store, and every hand comes back.
     House,
 }

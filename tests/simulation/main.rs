@@ -11,6 +11,7 @@ mod controls;
 mod director;
 mod journal;
 mod network;
+mod order;
 mod people;
 mod plan;
 mod process;

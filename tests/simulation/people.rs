@@ -8,7 +8,7 @@ use crate::{
 };
 use bytes::Bytes;
 use posthaste::{
-    domain::{id::DeliveryId, time::Timestamp},
+    domain::{id::DeliveryId, order::OnDead, time::Timestamp},
     service::{
         Caller, Error, Patch,
         apps::NewApp,
@@ -52,6 +52,8 @@ pub(crate) async fn furnish(world: &World) {
             contract: Some(plan.contract.to_owned()),
             overrides: Some(plan.overrides.clone()),
             max_in_flight: plan.max_in_flight,
+            ordered: Some(plan.ordered),
+            on_dead: plan.on_dead,
             ..NewEndpoint::default()
         };
         let endpoint = office.service.add_endpoint(ADMIN, &entry, new).await.unwrap();
@@ -73,7 +75,7 @@ pub(crate) async fn publish(world: Arc<World>, number: usize) {
             event_type: plan.event_type,
             data: Bytes::from(format!("{{\"number\":{number}}}")),
             created_at: None,
-            key: None,
+            key: plan.key,
             deliver_at: plan.deliver_at.map(World::instant),
             idempotency_key: plan.idempotency_key.as_deref(),
         };
@@ -186,6 +188,10 @@ pub(crate) async fn switch(world: Arc<World>, plan: SwitchPlan) {
             SwitchKind::Touch => {
                 let description = Patch::Value(format!("touched at {called_at}"));
                 let patch = EndpointPatch { description, ..EndpointPatch::default() };
+                service.change_endpoint(ADMIN, &entry, uid, patch).await.map(drop)
+            }
+            SwitchKind::Skip => {
+                let patch = EndpointPatch { on_dead: Patch::Value(OnDead::Skip), ..EndpointPatch::default() };
                 service.change_endpoint(ADMIN, &entry, uid, patch).await.map(drop)
             }
         };

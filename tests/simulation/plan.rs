@@ -4,9 +4,13 @@ use crate::{
     bulk::{self, BulkPlan},
     contracts,
     network::{Mode, Script},
+    order,
 };
 use fastrand::Rng;
-use posthaste::domain::contract::{Contract, Setter};
+use posthaste::domain::{
+    contract::{Contract, Setter},
+    order::{OnDead, Order},
+};
 use serde_json::{Value, json};
 
 pub(crate) const SECOND: i64 = 1000;
@@ -74,6 +78,8 @@ pub(crate) struct EndpointPlan {
     pub(crate) contract: &'static str,
     pub(crate) overrides: Value,
     pub(crate) max_in_flight: Option<u32>,
+    pub(crate) ordered: Order,
+    pub(crate) on_dead: Option<OnDead>,
     pub(crate) script: Script,
 }
 
@@ -84,6 +90,7 @@ pub(crate) struct EventPlan {
     pub(crate) idempotency_key: Option<String>,
     pub(crate) event_type: &'static str,
     pub(crate) deliver_at: Option<i64>,
+    pub(crate) key: Option<&'static str>,
     /// The producer does not see the first answer and asks again.
     pub(crate) first_answer_is_lost: bool,
     /// It is published in a batch that holds it twice.
@@ -115,6 +122,8 @@ pub(crate) enum SwitchKind {
     Delete,
     /// A change that means nothing to deliveries.
     Touch,
+    /// Dead deliveries are no longer in the way of others.
+    Skip,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -180,11 +189,12 @@ impl Plan {
             }
         }
         let scenes: Vec<i64> = (0..rng.usize(1..=5)).map(|_| rng.i64(0..span)).collect();
-        let events: Vec<_> = (0..events_count(&mut rng)).map(|n| event(&mut rng, n, &scenes)).collect();
+        let mut events: Vec<_> = (0..events_count(&mut rng)).map(|n| event(&mut rng, n, &scenes)).collect();
         let near = Moments { events: events.iter().map(|event| event.at).collect(), span };
         let wishes = (0..rng.usize(0..8)).map(|_| wish(&mut rng, &near)).collect();
-        let switches = switches(&mut rng, &near, endpoints.len(), mood);
+        let mut switches = switches(&mut rng, &near, endpoints.len(), mood);
         let faults = faults(&mut rng, &near, mood);
+        switches.extend(order::plan(seed, &mut endpoints, &mut events, &near));
         let bulks = bulk::plans(seed, &near, endpoints.len());
         let hands = pick(&mut rng, &[1000, 1000, 1000, 8, 3, 1]);
         Self {
@@ -244,6 +254,8 @@ fn endpoint(rng: &mut Rng, number: usize, heal_at: i64, mood: Mood) -> EndpointP
         contract,
         overrides,
         max_in_flight: pick(rng, &[None, None, None, Some(1), Some(3)]),
+        ordered: Order::None,
+        on_dead: None,
         script: Script::of(rng, heal_at, mood),
     }
 }
@@ -257,6 +269,7 @@ fn event(rng: &mut Rng, number: usize, scenes: &[i64]) -> EventPlan {
         idempotency_key: (rng.u8(0..10) < 3).then(|| format!("key-{number}")),
         event_type: pick(rng, &["order.paid", "order.refunded", "user.created"]),
         deliver_at: (rng.u8(0..6) == 0).then(|| at + pick(rng, &ahead)),
+        key: None,
         first_answer_is_lost: rng.u8(0..10) == 0,
         has_twin: rng.u8(0..10) == 0,
     }

@@ -4,6 +4,7 @@ use crate::{
     archive, bulk, contracts,
     journal::{Ending, Promise},
     network::Line,
+    order,
     plan::SECOND,
     world::{World, apply_trouble},
 };
@@ -107,6 +108,11 @@ impl Process {
         let (store, writer) = SqliteStore::in_memory(disk, handover, Arc::new(NoWatch), queue, wake).unwrap();
         bulk::watch(writer.connection());
         archive::open(writer.connection());
+        order::watch(writer.connection());
+        let leaderless = order::leaderless(writer.connection());
+        if leaderless > 0 {
+            world.complain(Promise::Order, format!("{leaderless} lines without a first at a start"));
+        }
         apply_trouble(writer.connection(), world.state().trouble);
         let (stop_handle, stop) = Shutdown::by_hand();
         let process = Arc::new(Self {

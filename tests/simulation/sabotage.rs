@@ -54,6 +54,10 @@ pub(crate) enum Sabotage {
     ExpireEarly,
     /// Something that waits is removed, and nobody is told.
     DropWaiting,
+    /// One that waits behind others is let go before its turn.
+    StepUpEarly,
+    /// One whose turn has come is put back behind nobody.
+    StayBehind,
 }
 
 /// Copies of the disk before its last few commits.
@@ -108,6 +112,17 @@ impl Sabotage {
             Self::DropWaiting => {
                 let sql = "DELETE FROM deliveries WHERE id IN (SELECT id FROM deliveries WHERE state IN (1, 3) LIMIT 1)";
                 // A disk in trouble takes this no more than anything else.
+                let _ = disk.execute(sql, []);
+            }
+            Self::StepUpEarly => {
+                let sql =
+                    "UPDATE deliveries SET okey = NULL, due = (SELECT at FROM archive_clock) WHERE id IN
+                    (SELECT id FROM deliveries WHERE due = 253402300799000 LIMIT 1)";
+                let _ = disk.execute(sql, []);
+            }
+            Self::StayBehind => {
+                let sql = "UPDATE deliveries SET due = 253402300799000 WHERE id IN
+                    (SELECT id FROM deliveries WHERE okey IS NOT NULL AND state = 0 AND return_to IS NULL LIMIT 1)";
                 let _ = disk.execute(sql, []);
             }
             _ => {}

@@ -4,6 +4,7 @@ use super::{
     ends,
     evidence::{AttemptRow, Evidence, File, Receiver},
     keeps,
+    order::Lines,
 };
 use crate::{
     journal::{AskFact, Promise, Said, Violation},
@@ -68,10 +69,18 @@ impl Window {
     }
 }
 
-pub(crate) fn check(evidence: &Evidence<'_>, file: &File<'_>, violations: &mut Vec<Violation>) {
+pub(crate) fn check(
+    evidence: &Evidence<'_>,
+    lines: &Lines<'_>,
+    file: &File<'_>,
+    violations: &mut Vec<Violation>,
+) {
     let is_murky = file.asks.iter().any(|ask| matches!(ask.said, Said::Unknown));
     let receiver = &evidence.receivers[file.receiver];
-    let Some(standing) = born(evidence, file, receiver) else { return };
+    let Some(mut standing) = born(evidence, file, receiver) else { return };
+    if let Some(turn) = lines.turn_of(evidence, file) {
+        standing.due.to = standing.due.to.max(turn.as_millis());
+    }
     let mut course = Course {
         file,
         receiver,
@@ -97,6 +106,10 @@ pub(crate) fn check(evidence: &Evidence<'_>, file: &File<'_>, violations: &mut V
         violations.extend(found);
     }
     if file.reason == Some(Reason::Retention) {
+        return;
+    }
+    let is_waiting = file.state == State::Pending && file.rows.is_empty();
+    if is_waiting && lines.is_blocked(evidence, file) {
         return;
     }
     violations.extend(ends::check(file, receiver, &standing, is_murky));
@@ -209,8 +222,9 @@ impl Course<'_> {
     fn must_have_waited(&mut self, due: i64, at: i64) {
         let standing = self.standing;
         let released = self.receiver.switches.last_on(at).unwrap_or(0);
-        let is_right =
-            standing.end.is_none() && due >= standing.due.from && due <= standing.due.to.max(released) + 1;
+        // The end of its age counts from when a replay was asked for, and that was a little before it was answered.
+        let from = standing.due.from - if standing.at_due == AtDue::Expire { 100 } else { 0 };
+        let is_right = standing.end.is_none() && due >= from && due <= standing.due.to.max(released) + 1;
         if !is_right {
             self.complain(Promise::Schedule, &format!("was to be due {}", Timestamp::from_millis(due)), at);
         }

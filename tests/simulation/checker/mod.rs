@@ -9,6 +9,7 @@ mod evidence;
 mod excuses;
 mod history;
 mod keeps;
+mod order;
 mod replays;
 mod switches;
 
@@ -19,6 +20,7 @@ use crate::{
     plan::Plan,
 };
 use evidence::Evidence;
+use order::Lines;
 use rusqlite::Connection;
 
 pub(crate) fn check(plan: &Plan, journal: &Journal, disk: &Connection) -> (Vec<Violation>, Figures) {
@@ -26,9 +28,11 @@ pub(crate) fn check(plan: &Plan, journal: &Journal, disk: &Connection) -> (Vec<V
     let mut violations = Vec::new();
     accepts::check(&evidence, &mut violations);
     keeps::check(&evidence, &mut violations);
+    let lines = Lines::of(&evidence, disk);
+    lines.check(&mut violations);
     for file in &evidence.files {
         history::check(&evidence, file, &mut violations);
-        course::check(&evidence, file, &mut violations);
+        course::check(&evidence, &lines, file, &mut violations);
     }
     let replayed = replays::check(&evidence, disk, &mut violations);
     (violations, Figures { replayed, ..evidence.figures() })

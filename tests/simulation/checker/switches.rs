@@ -19,7 +19,9 @@ impl Switches {
         let by_hand = journal
             .switches
             .iter()
-            .filter(|fact| fact.endpoint == endpoint && fact.kind != SwitchKind::Touch)
+            .filter(|fact| {
+                fact.endpoint == endpoint && !matches!(fact.kind, SwitchKind::Touch | SwitchKind::Skip)
+            })
             .map(|fact| Fact {
                 kind: fact.kind,
                 from: fact.called_at.as_millis(),

@@ -1,0 +1,172 @@
+//! Order, where an endpoint keeps it: of one line only one is under way, in the order in which they were published, and a
+//! dead one is in the way or is not, as chosen. What people send again is outside it.
+
+use super::evidence::{Evidence, File};
+use crate::{
+    journal::{Promise, Violation},
+    network::Post,
+    order::{self, EndNote},
+    plan::SwitchKind,
+};
+use posthaste::domain::{
+    delivery::{Reason, State},
+    id::EventId,
+    order::{OnDead, Order},
+    time::Timestamp,
+};
+use rusqlite::Connection;
+use std::{collections::BTreeMap, time::Duration};
+
+const COMMITTED_WITHIN: Duration = Duration::from_millis(500);
+
+/// A receiver, and the key of its events if it keeps order by that.
+type Line = (usize, Option<&'static str>);
+
+/// What is known of each line.
+pub(crate) struct Lines<'a> {
+    members: BTreeMap<Line, Vec<Member<'a>>>,
+}
+
+pub(crate) struct Member<'a> {
+    file: &'a File<'a>,
+    /// Published not before this; known to be accepted by that.
+    called_at: Timestamp,
+    answered_at: Option<Timestamp>,
+    /// Requests before anybody sent it again.
+    posts: Vec<&'a Post>,
+    /// From here on it is in nobody's way.
+    over_at: Option<Timestamp>,
+    /// When somebody may have stepped up because of it.
+    ends: Vec<Timestamp>,
+}
+
+impl<'a> Lines<'a> {
+    pub(crate) fn of(evidence: &'a Evidence<'a>, disk: &Connection) -> Self {
+        let mut notes: BTreeMap<_, Vec<EndNote>> = BTreeMap::new();
+        for note in order::notes(disk) {
+            notes.entry(note.delivery).or_default().push(note);
+        }
+        let mut members: BTreeMap<Line, Vec<Member<'a>>> = BTreeMap::new();
+        for file in &evidence.files {
+            if let Some(line) = line_of(evidence, file) {
+                let ends = notes.remove(&file.id).unwrap_or_default();
+                members.entry(line).or_default().push(Member::of(evidence, file, &ends));
+            }
+        }
+        Self { members }
+    }
+
+    pub(crate) fn check(&self, violations: &mut Vec<Violation>) {
+        for members in self.members.values() {
+            for (place, one) in members.iter().enumerate() {
+                for other in &members[place + 1..] {
+                    violations.extend(one.check_with(other));
+                }
+            }
+        }
+    }
+
+    fn others(&self, evidence: &Evidence<'_>, file: &File<'_>) -> impl Iterator<Item = &Member<'a>> {
+        let line = line_of(evidence, file).and_then(|line| self.members.get(&line));
+        line.into_iter().flatten().filter(|member| member.file.id != file.id)
+    }
+
+    /// When the last of those left that it may have waited for; none if it is in no line.
+    pub(crate) fn turn_of(&self, evidence: &Evidence<'_>, file: &File<'_>) -> Option<Timestamp> {
+        // An end without a request is dated when it was decided, and noted when it was committed.
+        let ended_at = file.finished_at.map(|at| at.plus(COMMITTED_WITHIN));
+        let started_at = file.posts.first().map(|post| post.started_at).or(ended_at)?;
+        let ends = self.others(evidence, file).flat_map(|other| other.ends.iter().copied());
+        ends.filter(|at| *at <= started_at).max()
+    }
+
+    /// Whether a dead one is in its way for good, and nobody did anything about that.
+    pub(crate) fn is_blocked(&self, evidence: &Evidence<'_>, file: &File<'_>) -> bool {
+        file.posts.is_empty()
+            && self.others(evidence, file).any(|other| {
+                let File { state, reason, .. } = other.file;
+                other.over_at.is_none() && *state == State::Dead && *reason != Some(Reason::Closed)
+            })
+    }
+}
+
+/// Replays, backfills and tests stand in none.
+fn line_of(evidence: &Evidence<'_>, file: &File<'_>) -> Option<Line> {
+    let endpoint = &evidence.plan.endpoints[file.receiver];
+    let came_with_its_event = file.id.as_i64() <= file.event.as_i64() + 65_535;
+    if endpoint.ordered.is_none() || !came_with_its_event || file.replay_of.is_some() {
+        return None;
+    }
+    let key = evidence.plan.events[number_of(evidence, file.event)?].key;
+    match endpoint.ordered {
+        Order::Key => key.map(|key| (file.receiver, Some(key))),
+        _ => Some((file.receiver, None)),
+    }
+}
+
+/// The number of the event in the plan, which is its data.
+fn number_of(evidence: &Evidence<'_>, event: EventId) -> Option<usize> {
+    let event = evidence.events.get(&event).filter(|event| !event.is_test)?;
+    let data: serde_json::Value = serde_json::from_slice(&event.data).ok()?;
+    data["number"].as_u64().map(|number| number as usize)
+}
+
+impl<'a> Member<'a> {
+    fn of(evidence: &Evidence<'a>, file: &'a File<'a>, notes: &[EndNote]) -> Self {
+        let plan = &evidence.plan.endpoints[file.receiver];
+        let skipped = evidence
+            .journal
+            .switches
+            .iter()
+            .find(|fact| fact.endpoint == file.receiver && fact.kind == SwitchKind::Skip);
+        let from_start = plan.on_dead == Some(OnDead::Skip);
+        let over_at = |note: &EndNote| match skipped {
+            _ if !note.is_dead || note.is_closed || from_start => Some(note.at),
+            Some(skipped) => Some(note.at.max(skipped.called_at)),
+            None => None,
+        };
+        let first_end = notes.first().map(|note| note.at);
+        let is_of_first_life = |post: &&&Post| first_end.is_none_or(|end| post.started_at < end);
+        let number = number_of(evidence, file.event).unwrap_or_default();
+        let answers = evidence.journal.answers.iter().filter(|answer| answer.event == file.event);
+        let mut ends: Vec<_> = notes.iter().map(|note| note.at).collect();
+        ends.extend(skipped.map(|skipped| skipped.answered_at));
+        Self {
+            file,
+            called_at: order::called_at(&evidence.plan.events[number]),
+            answered_at: answers.map(|answer| answer.answered_at).min(),
+            posts: file.posts.iter().filter(is_of_first_life).copied().collect(),
+            over_at: notes.iter().filter_map(over_at).min(),
+            ends,
+        }
+    }
+
+    fn came_before(&self, other: &Self) -> bool {
+        self.answered_at.is_some_and(|at| at < other.called_at)
+    }
+
+    /// Whether nothing of it was sent while the other was in the way.
+    fn waited_for(&self, other: &Self) -> bool {
+        let over_at = other.over_at.unwrap_or(Timestamp::NEVER);
+        self.posts.iter().all(|post| post.started_at >= over_at)
+    }
+
+    fn check_with(&self, other: &Self) -> Option<Violation> {
+        let is_right = if self.came_before(other) {
+            other.waited_for(self)
+        } else if other.came_before(self) {
+            self.waited_for(other)
+        } else {
+            // They were published at the same time: one after the other, in whatever order.
+            self.waited_for(other) || other.waited_for(self)
+        };
+        let told = |member: &Self| {
+            let Member { called_at, answered_at, over_at, posts, file, .. } = member;
+            format!("{} {called_at}..{answered_at:?} over {over_at:?} {posts:?}", file.id)
+        };
+        (!is_right).then(|| {
+            let what = format!("out of order: {} and {}", told(self), told(other));
+            self.file.complain(Promise::Order, what)
+        })
+    }
+}

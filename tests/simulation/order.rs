@@ -1,0 +1,94 @@
+//! Order: which endpoints keep it, which events have keys, and what the disk remembers of who ended when.
+//!
+//! Drawn from dice of its own, so that stories without order stay as they are.
+
+use crate::{
+    plan::{EndpointPlan, EventPlan, Moments, SwitchKind, SwitchPlan, pick},
+    world::World,
+};
+use fastrand::Rng;
+use posthaste::domain::{
+    id::DeliveryId,
+    order::{OnDead, Order},
+    time::Timestamp,
+};
+use rusqlite::Connection;
+
+/// Gives some endpoints an order and the events keys; who changes their mind about dead ones meanwhile.
+pub(crate) fn plan(
+    seed: u64,
+    endpoints: &mut [EndpointPlan],
+    events: &mut [EventPlan],
+    near: &Moments,
+) -> Vec<SwitchPlan> {
+    let mut rng = Rng::with_seed(seed ^ 0x6f72_6465);
+    if rng.u8(0..3) > 0 {
+        return Vec::new();
+    }
+    for event in events {
+        event.key = pick(&mut rng, &[None, Some("a"), Some("a"), Some("b"), Some("c")]);
+    }
+    let mut switches = Vec::new();
+    for (number, endpoint) in endpoints.iter_mut().enumerate() {
+        endpoint.ordered = pick(&mut rng, &[Order::None, Order::Endpoint, Order::Key, Order::Key]);
+        if endpoint.ordered.is_none() {
+            continue;
+        }
+        endpoint.on_dead = pick(&mut rng, &[None, Some(OnDead::Block), Some(OnDead::Skip)]);
+        if endpoint.on_dead != Some(OnDead::Skip) && rng.u8(0..3) == 0 {
+            let (at, kind) = (near.one(&mut rng), SwitchKind::Skip);
+            switches.push(SwitchPlan { at, endpoint: number, kind });
+        }
+    }
+    switches
+}
+
+/// Lets the disk note when a delivery ended, was closed or went.
+pub(crate) fn watch(disk: &Connection) {
+    disk.execute_batch(
+        "CREATE TABLE IF NOT EXISTS ends (delivery INTEGER NOT NULL, state INTEGER NOT NULL, is_closed INTEGER NOT NULL, at INTEGER NOT NULL);
+         CREATE TRIGGER IF NOT EXISTS note_end AFTER UPDATE OF state, reason ON deliveries
+         WHEN new.state >= 4 AND (old.state <> new.state OR old.reason IS NOT new.reason)
+         BEGIN INSERT INTO ends SELECT new.id, new.state, new.reason IS 4, c.at FROM archive_clock c; END;
+         CREATE TRIGGER IF NOT EXISTS note_born_ended AFTER INSERT ON deliveries WHEN new.state >= 4
+         BEGIN INSERT INTO ends SELECT new.id, new.state, 0, c.at FROM archive_clock c; END;
+         CREATE TRIGGER IF NOT EXISTS note_gone AFTER DELETE ON deliveries
+         BEGIN INSERT INTO ends SELECT old.id, old.state, 1, c.at FROM archive_clock c; END;",
+    )
+    .unwrap();
+}
+
+/// A note of the disk.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EndNote {
+    pub(crate) delivery: DeliveryId,
+    pub(crate) is_dead: bool,
+    /// Dead, and of no use to anybody: closed or gone.
+    pub(crate) is_closed: bool,
+    pub(crate) at: Timestamp,
+}
+
+pub(crate) fn notes(disk: &Connection) -> Vec<EndNote> {
+    let mut rows = disk.prepare("SELECT delivery, state, is_closed, at FROM ends ORDER BY rowid").unwrap();
+    let read = |row: &rusqlite::Row<'_>| {
+        let is_dead = row.get::<_, u8>(1)? == 5;
+        Ok(EndNote { delivery: row.get(0)?, is_dead, is_closed: row.get(2)?, at: row.get(3)? })
+    };
+    rows.query_map([], read).unwrap().map(Result::unwrap).collect()
+}
+
+/// Lines that nobody leads, or more than one: whatever was killed when, there is none in the file.
+pub(crate) fn leaderless(disk: &Connection) -> i64 {
+    disk.query_row(
+        "SELECT count(*) FROM (SELECT sum(due IS NOT 253402300799000) AS firsts FROM deliveries
+             WHERE okey IS NOT NULL GROUP BY endpoint, okey HAVING firsts <> 1)",
+        [],
+        |row| row.get(0),
+    )
+    .unwrap()
+}
+
+/// When a publish of this event was tried for the first time at the earliest.
+pub(crate) fn called_at(event: &EventPlan) -> Timestamp {
+    World::instant(event.at)
+}
