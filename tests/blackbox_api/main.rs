@@ -40,6 +40,7 @@ mod lists;
 mod metrics;
 mod openapi;
 mod operating;
+mod order;
 mod payload_faults;
 mod payload_versions;
 mod problems;

@@ -161,7 +161,7 @@ impl Desk {
             let answer = client.send(Method::POST, "/v1/apps/a/events/batch", &[], body.clone()).await;
             if let Ok(answer) = answer
                 && answer.status == 200
-                && answer.json()["data"].as_array().unwrap().iter().all(|one| is_accepted(one))
+                && answer.json()["data"].as_array().unwrap().iter().all(is_accepted)
             {
                 return;
             }

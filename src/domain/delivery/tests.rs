@@ -1,5 +1,6 @@
 //! Whatever happens to a delivery, in whatever order, it moves only as the design's table says and keeps what it promises.
 
+mod line;
 mod table;
 
 use super::*;
@@ -33,7 +34,7 @@ fn check_shape(delivery: &Delivery) {
 
 /// What one happening may change besides the state.
 fn check_change(before: &Delivery, after: &Delivery, happening: Happening, now: Timestamp) {
-    let fixed = |d: &Delivery| (d.id, d.app, d.event, d.endpoint, d.root, d.replay_of);
+    let fixed = |d: &Delivery| (d.id, d.app, d.event, d.endpoint, d.root, d.replay_of, d.okey);
     assert_eq!(fixed(after), fixed(before), "who it is never changes");
     let by_hand = before.return_to.is_some();
     let (rows, numbered, used) = match happening {

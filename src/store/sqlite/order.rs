@@ -149,3 +149,43 @@ pub(super) fn unskipped(connection: &Connection) -> rusqlite::Result<Vec<Endpoin
     }
     Ok(unskipped)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        domain::{event::RenderedBodies, id::EventId, order::Order},
+        store::sqlite::open::open_in_memory,
+    };
+    use bytes::Bytes;
+
+    #[test]
+    fn one_that_a_batch_put_behind_before_it_was_rolled_back_is_first_if_nobody_else_is() {
+        let (store, now) = (open_in_memory().unwrap(), Timestamp::from_millis(1000));
+        let (event, app, endpoint) =
+            (EventId::from_i64(3), crate::domain::id::AppId::from_i64(1), EndpointId::from_i64(2));
+        let event = Event {
+            id: event,
+            app,
+            given_id: None,
+            event_type: "t".into(),
+            created_at: now,
+            accepted_at: now,
+            data: Bytes::new(),
+            key: None,
+            deliver_at: None,
+            is_skipped: false,
+            bodies: RenderedBodies::default(),
+        };
+        let mut newborn = Delivery::born(DeliveryId::from_i64(4), app, event.id, endpoint, now, None);
+        newborn.okey = Order::Endpoint.line_of(None);
+        newborn.carry_from_birth();
+        newborn.stand_behind();
+        join(&store, &mut newborn, &event).unwrap();
+        assert_eq!((newborn.state, newborn.due), (State::Pending, Some(now)));
+        deliveries::insert_delivery(&store, &newborn).unwrap();
+        let mut second = Delivery { id: DeliveryId::from_i64(5), ..newborn };
+        join(&store, &mut second, &event).unwrap();
+        assert!(second.waits_behind());
+    }
+}

@@ -1,0 +1,65 @@
+//! A place in a line: kept through whatever happens behind, and left at the end.
+
+use super::{START, newborn, one_in};
+use crate::domain::{
+    delivery::{Delivery, Reason, State, Switch},
+    time::Timestamp,
+};
+use std::time::Duration;
+
+fn later(seconds: u64) -> Timestamp {
+    START.plus(Duration::from_secs(seconds))
+}
+
+fn behind() -> Delivery {
+    let mut delivery = newborn(Some(later(60)));
+    delivery.carry_from_birth();
+    delivery.stand_behind();
+    delivery
+}
+
+#[test]
+fn who_stands_behind_is_pending_due_never_and_shows_no_next_attempt() {
+    let delivery = behind();
+    assert!(delivery.waits_behind());
+    assert_eq!((delivery.state, delivery.next_attempt_at()), (State::Pending, None));
+    assert!(!newborn(None).waits_behind());
+}
+
+#[test]
+fn a_place_is_kept_while_the_endpoint_is_off_and_age_stands_still() {
+    let mut delivery = behind();
+    delivery.switch_off(Switch::OffHolding, later(10)).unwrap();
+    assert!(delivery.state == State::Held && delivery.waits_behind());
+    delivery.release(false, later(40)).unwrap();
+    assert!(delivery.state == State::Pending && delivery.waits_behind());
+    assert_eq!(delivery.give_up_at, Some(later(90)));
+}
+
+#[test]
+fn who_steps_up_is_due_now_or_at_its_own_time_and_held_if_it_is() {
+    let mut delivery = behind();
+    delivery.step_up(Some(later(5)), later(30));
+    assert_eq!(delivery.next_attempt_at(), Some(later(30)));
+    let mut delivery = behind();
+    delivery.switch_off(Switch::OffHolding, later(10)).unwrap();
+    delivery.step_up(Some(later(50)), later(30));
+    assert_eq!((delivery.state, delivery.due), (State::Held, Some(later(50))));
+}
+
+#[test]
+fn an_end_leaves_the_line_but_a_dead_one_only_if_it_is_skipped_or_closed() {
+    for state in State::ALL {
+        let delivery = one_in(state);
+        let leaves = [false, true].map(|skips_dead| delivery.has_left_line(skips_dead));
+        let expected = match state {
+            State::Dead => [false, true],
+            State::Delivered | State::Cancelled | State::Expired => [true, true],
+            State::Pending | State::Retrying | State::InFlight | State::Held => [false, false],
+        };
+        assert_eq!(leaves, expected, "{state:?}");
+    }
+    let mut closed = one_in(State::Dead);
+    closed.close().unwrap();
+    assert!(closed.has_left_line(false) && closed.reason == Some(Reason::Closed));
+}
