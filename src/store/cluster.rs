@@ -39,7 +39,7 @@ pub trait Cluster: Send + Sync {
     /// others wait.
     fn join(&self, now: Timestamp) -> Reply<'_, Joined>;
 
-    /// Every lane in which something waits, and when its first is due. Costs a look-up per lane, not per delivery.
+    /// Every lane in which something is due at some time, and when its first is. Costs a look-up per lane, not per delivery.
     fn find_lanes(&self) -> Reply<'_, Vec<(EndpointId, Timestamp)>>;
 
     /// Removes a bounded number of rows that deleted apps left behind; `true` while there is more to do.
@@ -61,6 +61,7 @@ pub trait Cluster: Send + Sync {
     /// Every replay that is to proceed.
     fn running_replays(&self) -> Reply<'_, Vec<Replay>>;
 
-    /// Every endpoint with deliveries that its switch says should be settled (held, cancelled, released) and are not yet.
+    /// Every endpoint with deliveries that its switch says should be settled (held, cancelled, released) and are not yet, or
+    /// with dead ones that are in the way of others although it skips them.
     fn unsettled(&self) -> Reply<'_, Vec<EndpointId>>;
 }

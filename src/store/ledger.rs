@@ -1,6 +1,7 @@
 //! The ledger: events, deliveries and attempts, and everything that changes them.
 //!
-//! Commands are gathered into batches, one transaction and one flush each. Results come before accepts.
+//! Commands are gathered into batches, one transaction and one flush each. Results come before accepts. Where a delivery
+//! leaves its line, the next steps up in the same transaction, whatever the command, and its lane is woken by the handover.
 
 use super::{
     Reply,
@@ -136,7 +137,8 @@ pub trait Ledger: Send + Sync {
     /// Stores each event with its deliveries and keys, all of the call in one transaction, and answers in the same order.
     /// Promise: `Ok` only after the flush; whatever was born with a hand is then handed over, whether or not the caller is
     /// still there.
-    /// What is born held for an endpoint that is on by then is not held.
+    /// What is born held for an endpoint that is on by then is not held. What is born into a line that has a first waits behind
+    /// that, and gives a hand back.
     /// A duplicate inside the call or the batch resolves to the first. Refuses with `Overloaded` before memory grows.
     fn accept(&self, events: Vec<NewEvent>) -> Reply<'_, Vec<Accepted>>;
 
@@ -162,7 +164,8 @@ pub trait Ledger: Send + Sync {
         entry: Option<Entry>,
     ) -> Reply<'_, Asked>;
 
-    /// Settles at most `most` deliveries of a switched endpoint; answers how many it did. Fewer than `most`: all done.
+    /// Settles at most `most` deliveries of a switched endpoint; answers how many it did. Fewer than `most`: all done. Dead ones
+    /// that the endpoint skips by now are taken out of the way of others.
     /// Does nothing if the endpoint is on where it should be off, or the other way round: the caller is late.
     fn settle(&self, endpoint: EndpointId, settle: Settle, most: usize, now: Timestamp) -> Reply<'_, usize>;
 

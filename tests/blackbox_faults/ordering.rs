@@ -28,7 +28,7 @@ async fn order_is_kept_over_ten_thousand_keys_through_kills_and_failures() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "soak: a million ordered events with a hundred kills take about a quarter of an hour"]
+#[ignore = "soak: a million ordered events with a hundred kills take about ten minutes"]
 async fn order_is_kept_over_a_million_events_through_kills_and_failures() {
     let seed = fastrand::Rng::new().u64(..);
     let load = Load {

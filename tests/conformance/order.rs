@@ -174,7 +174,7 @@ async fn go(stage: &mut Stage, first: DeliveryId, way: &str) {
             end(stage, dies).await;
             assert!(is_first(stage, first).await, "it is in the way");
             match how {
-                "then closed" => drop(stage.ask(first, Ask::Close).await),
+                "then closed" => assert!(matches!(stage.ask(first, Ask::Close).await, Asked::Done(_))),
                 "then deleted" => assert_eq!(stage.ask(first, Ask::Delete).await, Asked::Deleted),
                 "then skipped" => {
                     order_by(stage, OnDead::Skip).await;
@@ -335,7 +335,9 @@ pub(crate) async fn an_endpoint_that_cancels_or_goes_leaves_no_line(mut stage: S
         let ids = three(&mut stage, "a").await;
         end(&stage, retry_at(after(60))).await;
         match switch {
-            Switch::Deleted => drop(stage.store().remove_endpoint(stage.endpoint, NOW, None).await),
+            Switch::Deleted => {
+                assert!(stage.store().remove_endpoint(stage.endpoint, NOW, None).await.unwrap());
+            }
             _ => stage.switch(stage.endpoint, Some(WaitingWhenOff::Cancelled)).await,
         }
         stage.recorder.take_waiting();
