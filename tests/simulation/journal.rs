@@ -48,6 +48,8 @@ pub(crate) enum Promise {
     Replay,
     /// Nothing goes before its time or before it has ended, and what is kept no longer goes.
     Kept,
+    /// An endpoint is switched off by a rule that holds, never without its warning, and when it must be.
+    Switched,
     /// What is in memory agrees with the store, and every hand comes back.
     House,
 }

@@ -7,6 +7,7 @@ mod course;
 mod ends;
 mod evidence;
 mod excuses;
+mod health;
 mod history;
 mod keeps;
 mod replays;
@@ -26,6 +27,7 @@ pub(crate) fn check(plan: &Plan, journal: &Journal, disk: &Connection) -> (Vec<V
     let mut violations = Vec::new();
     accepts::check(&evidence, &mut violations);
     keeps::check(&evidence, &mut violations);
+    health::check(&evidence, &mut violations);
     for file in &evidence.files {
         history::check(&evidence, file, &mut violations);
         course::check(&evidence, file, &mut violations);
