@@ -35,7 +35,7 @@ fn variations() -> [(&'static str, Value); 5] {
                 "pacing": "strict", "timeout": "10s",
                 "retry": { "waits": ["1m", "5m", "30m", "2h", "8h"], "jitter": "none", "give_up_after": null, "retry_after": "ignore" },
                 "answers": { "switch_off": [], "never": ["404"] },
-                "health": { "off_after_failed_events": 3, "off_reason": "too_often" },
+                "health": { "off_after_failed_events": 2, "off_reason": "too_often" },
             }),
         ),
         (

@@ -193,7 +193,7 @@ async fn days_without_a_process_do_not_count() {
     stage.restart(DAY * 4).await;
     hourly(&stage, 7).await;
     assert!(!kinds(&stage).contains(&NoticeKind::EndpointWarning), "47 hours that count");
-    hourly(&stage, 2).await;
+    hourly(&stage, 3).await;
     assert!(kinds(&stage).contains(&NoticeKind::EndpointWarning));
     stage.restart(DAY * 4).await;
     hourly(&stage, 22).await;

@@ -51,7 +51,7 @@ struct Story<'a> {
     files: Vec<&'a File<'a>>,
     /// Ends of attempts that count, in order, and whether they succeeded.
     attempts: Vec<(i64, bool)>,
-    /// When somebody may have switched it on.
+    /// When somebody switched it on that was off.
     switched_on: Vec<i64>,
     /// While no process was there.
     down: Vec<(i64, i64)>,
@@ -60,6 +60,8 @@ struct Story<'a> {
     /// Nobody but rules had a hand in it.
     is_plain: bool,
     is_troubled: bool,
+    /// Something could not be dialled: time stood still, nobody knows here for how long.
+    has_local: bool,
 }
 
 impl<'a> Story<'a> {
@@ -77,7 +79,10 @@ impl<'a> Story<'a> {
         }
         attempts.sort_unstable();
         let by_hand: Vec<_> = journal.switches.iter().filter(|fact| fact.endpoint == number).collect();
-        let ons = by_hand.iter().filter(|fact| fact.kind == SwitchKind::On);
+        // Switching on what is on changes nothing.
+        let receiver = &evidence.receivers[number];
+        let was_off = |at: Timestamp| receiver.switches.is_certainly_off(at.as_millis());
+        let ons = by_hand.iter().filter(|fact| fact.kind == SwitchKind::On && was_off(fact.called_at));
         let mut down = Vec::new();
         for (place, life) in journal.lives.iter().enumerate() {
             let Some(ended) = life.ended_at else { continue };
@@ -87,14 +92,10 @@ impl<'a> Story<'a> {
         let kills = journal.lives.iter().filter(|life| life.ending != Some(Ending::Stopped)).count() as i64;
         let has_local =
             evidence.files.iter().any(|file| file.rows.iter().any(|row| row.class == Class::Local));
-        let is_plain = by_hand.iter().all(|fact| fact.kind == SwitchKind::Touch)
-            && evidence.plan.bulks.is_empty()
-            && evidence.plan.keeps.is_none()
-            && files.iter().all(|file| file.asks.is_empty())
-            && journal.troubles.is_empty()
-            && !has_local;
+        let is_plain =
+            by_hand.iter().all(|fact| fact.kind == SwitchKind::Touch) && journal.troubles.is_empty();
         Self {
-            receiver: &evidence.receivers[number],
+            receiver,
             files,
             attempts,
             switched_on: ons.map(|fact| fact.called_at.as_millis()).collect(),
@@ -102,6 +103,7 @@ impl<'a> Story<'a> {
             slack: SECOND + kills * HEALTH_EVERY.as_millis() as i64,
             is_plain,
             is_troubled: !journal.troubles.is_empty(),
+            has_local,
         }
     }
 
@@ -180,19 +182,16 @@ impl<'a> Story<'a> {
             .map(|at| format!("should have been switched off by {at}, and was at {went_off}"))
     }
 
-    /// When the last of too many events ended.
+    /// When the last of too many events ended, of those whose end is known for certain; any success starts afresh.
     fn must_be_off_for_events(&self) -> Option<i64> {
         let events = self.receiver.contract.health.off_after_failed_events?;
-        let mut ends: Vec<(i64, bool)> = self
-            .files
-            .iter()
-            .filter_map(|file| {
-                let is_failed = file.state == State::Dead
-                    && matches!(file.reason, Some(Reason::Exhausted | Reason::RefusedByReceiver));
-                let counts = is_failed || file.state == State::Delivered;
-                file.finished_at.filter(|_| counts).map(|at| (at.as_millis(), is_failed))
-            })
-            .collect();
+        let failed = self.files.iter().filter(|file| {
+            let reason = matches!(file.reason, Some(Reason::Exhausted | Reason::RefusedByReceiver));
+            file.state == State::Dead && reason && file.asks.is_empty()
+        });
+        let failed = failed.filter_map(|file| Some((file.finished_at?.as_millis(), true)));
+        let succeeded = self.attempts.iter().filter(|(_, ok)| *ok).map(|(end, _)| (*end, false));
+        let mut ends: Vec<(i64, bool)> = failed.chain(succeeded).collect();
         ends.sort_unstable();
         let mut in_a_row = 0;
         ends.into_iter().find_map(|(at, is_failed)| {
@@ -203,7 +202,7 @@ impl<'a> Story<'a> {
 
     /// The first failed attempt after everything that the rule asks for has certainly come to pass.
     fn must_be_off_for_time(&self) -> Option<i64> {
-        let health = &self.receiver.contract.health;
+        let health = Some(&self.receiver.contract.health).filter(|_| !self.has_local)?;
         let (off_after, warning_after) = (ms(health.off_after_failing_for?), ms(health.warning_after?));
         let certain = |from: i64, to: i64| self.up(from, to) - self.slack;
         let failed = self.attempts.iter().filter(|(_, ok)| !ok).map(|(end, _)| *end);
