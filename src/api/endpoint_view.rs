@@ -1,5 +1,6 @@
 //! An endpoint as it is shown: whatever may be a credential only by its name.
 
+use super::replays::ReplayView;
 use crate::domain::{certificate::Certificate, endpoint::Endpoint, tls};
 use serde::Serialize;
 use serde_json::Value;
@@ -16,6 +17,7 @@ const REDACTED: &str = "•••";
     "contract": null, "overrides": null, "headers": { "authorization": "•••" }, "tls": null, "payload_version": null, "max_in_flight": null,
     "ordered": "key", "on_dead": "block",
     "description": null, "metadata": null, "status": "active", "disabled_reason": null, "disabled_at": null,
+    "disabled_by": null,
     "created_at": "2026-11-15T09:30:00.000Z", "updated_at": "2026-11-15T09:30:00.000Z",
 }))]
 pub(super) struct EndpointView {
@@ -40,12 +42,14 @@ pub(super) struct EndpointView {
     description: Option<String>,
     #[schema(value_type = Option<Object>)]
     metadata: Option<Value>,
-    /// `active` or `disabled`.
+    /// `active`, `degraded` (see `…/health`) or `disabled`.
     status: &'static str,
-    /// `by_hand`, or `gone`: the receiver answered 410.
-    disabled_reason: Option<&'static str>,
+    /// `by_hand`; `gone`: the receiver answered 410; or the word of the contract's rule, for example `failing`.
+    disabled_reason: Option<String>,
     #[schema(format = DateTime)]
     disabled_at: Option<String>,
+    /// The id of a key, or `settings` for the key of the settings; `receiver` for a 410, `posthaste` for a rule.
+    disabled_by: Option<String>,
     #[schema(format = DateTime)]
     created_at: String,
     #[schema(format = DateTime)]
@@ -54,18 +58,27 @@ pub(super) struct EndpointView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     secret: Option<String>,
+    /// In the answer to switching it on with `replay` only: what was begun.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    replays: Option<Vec<ReplayView>>,
 }
 
 impl EndpointView {
     /// For whoever made it.
     pub(super) fn with_secret(endpoint: &Endpoint) -> Self {
         let secret = endpoint.secrets.last().map(|secret| secret.text.clone());
-        Self { secret, ..Self::of(endpoint) }
+        Self { secret, ..Self::of(endpoint, false) }
     }
 
-    pub(super) fn of(endpoint: &Endpoint) -> Self {
+    /// For whoever switched it on.
+    pub(super) fn with_replays(endpoint: &Endpoint, replays: Vec<ReplayView>) -> Self {
+        Self { replays: Some(replays), ..Self::of(endpoint, false) }
+    }
+
+    pub(super) fn of(endpoint: &Endpoint, is_in_trouble: bool) -> Self {
         let record = endpoint.record.clone();
-        let settings = record.settings;
+        let (settings, off) = (record.settings, record.off.as_ref());
         Self {
             id: record.uid,
             url: settings.url,
@@ -81,12 +94,18 @@ impl EndpointView {
             health_url: settings.health_url,
             description: settings.description,
             metadata: settings.metadata,
-            status: if record.off.is_some() { "disabled" } else { "active" },
-            disabled_reason: record.off.as_ref().map(|off| off.reason.name()),
-            disabled_at: record.off.map(|off| off.at.rfc3339_millis()),
+            status: match off {
+                Some(_) => "disabled",
+                None if is_in_trouble => "degraded",
+                None => "active",
+            },
+            disabled_reason: off.map(|off| off.reason.name().to_owned()),
+            disabled_at: off.map(|off| off.at.rfc3339_millis()),
+            disabled_by: off.and_then(|off| Some(off.by.as_ref()?.id().to_owned())),
             created_at: record.created_at.rfc3339_millis(),
             updated_at: record.updated_at.rfc3339_millis(),
             secret: None,
+            replays: None,
         }
     }
 }

@@ -10,7 +10,11 @@ use super::{
     query::{PageParameters, PageView, Query},
 };
 use crate::{
-    domain::order::{OnDead, Order},
+    domain::{
+        directory::AppEntry,
+        endpoint::Endpoint,
+        order::{OnDead, Order},
+    },
     service::{
         Patch, Service,
         endpoints::{EndpointPatch, NewEndpoint},
@@ -160,7 +164,9 @@ pub(super) async fn list_endpoints(
 ) -> Answer {
     let query = Query::read(&uri, &[])?;
     let page = Service::endpoints(&entry, query.cursor(&api.service)?, query.limit()?);
-    answer::ok(&query.answer(&api.service, page, |endpoint| EndpointView::of(&endpoint)))
+    let in_trouble = api.service.endpoints_in_trouble(&entry).await?;
+    let view = |endpoint: Arc<Endpoint>| EndpointView::of(&endpoint, in_trouble.contains(&endpoint.id()));
+    answer::ok(&query.answer(&api.service, page, view))
 }
 
 /// Get an endpoint
@@ -168,8 +174,13 @@ pub(super) async fn list_endpoints(
     get, path = "/v1/apps/{app}/endpoints/{endpoint}", tag = "Endpoints",
     responses((status = 200, description = "The endpoint", body = EndpointView)),
 )]
-pub(super) async fn get_endpoint(InApp { entry, thing, .. }: InApp) -> Answer {
-    answer::ok(&EndpointView::of(&*Service::endpoint(&entry, &thing)?))
+pub(super) async fn get_endpoint(State(api): State<Arc<Api>>, InApp { entry, thing, .. }: InApp) -> Answer {
+    show(&api, &entry, &*Service::endpoint(&entry, &thing)?).await
+}
+
+/// The endpoint as it is now.
+pub(super) async fn show(api: &Api, entry: &AppEntry, endpoint: &Endpoint) -> Answer {
+    answer::ok(&EndpointView::of(endpoint, api.service.is_in_trouble(entry, endpoint).await?))
 }
 
 /// Change an endpoint
@@ -203,7 +214,7 @@ pub(super) async fn update_endpoint(
         description: patch.description,
         metadata: patch.metadata,
     };
-    answer::ok(&EndpointView::of(&*api.service.change_endpoint(caller, &entry, &thing, patch).await?))
+    show(&api, &entry, &*api.service.change_endpoint(caller, &entry, &thing, patch).await?).await
 }
 
 /// Delete an endpoint
@@ -235,38 +246,4 @@ pub(super) async fn test_endpoint(State(api): State<Arc<Api>>, InApp { entry, th
     let delivery = api.service.test(&entry, &thing).await?;
     let (shown, _) = api.service.delivery_by_id(&entry, delivery).await?;
     answer::json(StatusCode::ACCEPTED, &DeliveryView::of(&shown, &entry.app()))
-}
-
-/// Switch an endpoint on
-///
-/// What was held for it becomes due. One that is on stays on.
-#[utoipa::path(
-    post, path = "/v1/apps/{app}/endpoints/{endpoint}/enable", tag = "Endpoints",
-    responses(
-        (status = 200, description = "The endpoint", body = EndpointView),
-        (status = 409, description = "It was changed by somebody else at the same time; try again"),
-    ),
-)]
-pub(super) async fn enable_endpoint(
-    State(api): State<Arc<Api>>,
-    InApp { caller, entry, thing }: InApp,
-) -> Answer {
-    answer::ok(&EndpointView::of(&*api.service.enable_endpoint(caller, &entry, &thing).await?))
-}
-
-/// Switch an endpoint off
-///
-/// What waits for it is held or cancelled, as its contract says. One that is off stays as it is.
-#[utoipa::path(
-    post, path = "/v1/apps/{app}/endpoints/{endpoint}/disable", tag = "Endpoints",
-    responses(
-        (status = 200, description = "The endpoint", body = EndpointView),
-        (status = 409, description = "It was changed by somebody else at the same time; try again"),
-    ),
-)]
-pub(super) async fn disable_endpoint(
-    State(api): State<Arc<Api>>,
-    InApp { caller, entry, thing }: InApp,
-) -> Answer {
-    answer::ok(&EndpointView::of(&*api.service.disable_endpoint(caller, &entry, &thing).await?))
 }

@@ -16,6 +16,7 @@ mod envelope;
 mod event_types;
 mod events;
 mod fields;
+mod health;
 mod imports;
 mod inspections;
 mod keys;
@@ -30,6 +31,7 @@ mod scope;
 mod secrets;
 pub mod server;
 mod status;
+mod switches;
 mod system;
 #[cfg(test)]
 mod tests;
@@ -71,8 +73,9 @@ fn described_routes() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(endpoints::create_endpoint, endpoints::list_endpoints))
         .routes(routes!(endpoints::get_endpoint, endpoints::update_endpoint, endpoints::delete_endpoint))
         .routes(routes!(endpoints::test_endpoint))
-        .routes(routes!(endpoints::enable_endpoint))
-        .routes(routes!(endpoints::disable_endpoint))
+        .routes(routes!(switches::enable_endpoint))
+        .routes(routes!(switches::disable_endpoint))
+        .routes(routes!(health::get_endpoint_health))
         .routes(routes!(inspections::inspect_endpoint))
         .routes(routes!(inspections::ping_endpoint))
         .routes(routes!(inspections::list_inspections))

@@ -72,7 +72,7 @@ fields! {
 #[derive(Serialize, utoipa::ToSchema)]
 #[schema(as = Replay, example = json!({
     "id": "rpl_01jd2s3c8g001", "kind": "replay", "state": "running", "endpoint_id": "ep_01jd2s0a5g000", "event_type": null,
-    "status": ["dead"], "from": null, "to": "2026-11-15T09:30:00.000Z", "per_second": 100, "total": 12000, "replayed": 3400,
+    "status": ["dead"], "missed_since": null, "from": null, "to": "2026-11-15T09:30:00.000Z", "per_second": 100, "total": 12000, "replayed": 3400,
     "refused": 2, "last_refusal": "dlv_01jd2s3c8g001 is delivered by now", "progress": 0.283, "average_per_second": 99.2,
     "created_at": "2026-11-15T09:30:00.000Z", "changed_at": "2026-11-15T09:30:34.000Z", "finished_at": null,
 }))]
@@ -86,6 +86,9 @@ pub(super) struct ReplayView {
     event_type: Option<String>,
     /// The states of the deliveries that are meant; empty for a backfill.
     status: Vec<&'static str>,
+    /// Only those that ended then or later, and not by a person's wish: what an endpoint missed before it was switched on.
+    #[schema(format = DateTime)]
+    missed_since: Option<String>,
     #[schema(format = DateTime)]
     from: Option<String>,
     #[schema(format = DateTime)]
@@ -122,7 +125,7 @@ pub(super) struct ReplayCountView {
 }
 
 impl ReplayView {
-    fn of(ShownReplay { replay, endpoint }: ShownReplay) -> Self {
+    pub(super) fn of(ShownReplay { replay, endpoint }: ShownReplay) -> Self {
         Self {
             id: replay.id.to_string(),
             kind: replay.selection.kind(),
@@ -130,6 +133,7 @@ impl ReplayView {
             endpoint_id: endpoint,
             event_type: replay.selection.event_type().map(str::to_owned),
             status: replay.selection.states().iter().map(|state| state.name()).collect(),
+            missed_since: replay.selection.missed_since().map(Timestamp::rfc3339_millis),
             from: (replay.from_id > 0).then(|| made_at(replay.from_id).rfc3339_millis()),
             to: made_at(replay.to_id).rfc3339_millis(),
             per_second: replay.per_second,

@@ -155,6 +155,7 @@ impl Node {
                 clock,
                 entropy,
                 tally,
+                blame: Arc::default(),
                 renderer: Renderer::default(),
             },
             cluster: store.clone(),

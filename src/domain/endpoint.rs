@@ -79,21 +79,71 @@ pub struct SwitchedOff {
     pub at: Timestamp,
     /// What becomes of waiting deliveries, as the contract said when it was switched off.
     pub waiting: WaitingWhenOff,
+    /// Absent in what older versions wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<SwitchedBy>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+/// Why an endpoint is off, by one word.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
 pub enum OffReason {
     ByHand,
     /// The receiver answered that it is gone (410).
     Gone,
+    /// A rule of the contract, as the contract words it.
+    Rule(String),
 }
 
 impl OffReason {
-    pub const fn name(self) -> &'static str {
+    pub fn name(&self) -> &str {
         match self {
             Self::ByHand => "by_hand",
             Self::Gone => "gone",
+            Self::Rule(reason) => reason,
+        }
+    }
+}
+
+impl From<String> for OffReason {
+    fn from(name: String) -> Self {
+        match name.as_str() {
+            "by_hand" => Self::ByHand,
+            "gone" => Self::Gone,
+            _ => Self::Rule(name),
+        }
+    }
+}
+
+impl From<OffReason> for String {
+    fn from(reason: OffReason) -> Self {
+        reason.name().to_owned()
+    }
+}
+
+/// Who switched an endpoint off.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SwitchedBy {
+    /// Somebody with this key, as it was called then.
+    Key {
+        id: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+    },
+    /// A rule of the contract.
+    Posthaste,
+    /// By its own answer.
+    Receiver,
+}
+
+impl SwitchedBy {
+    /// A key's id, or who else it was.
+    pub fn id(&self) -> &str {
+        match self {
+            Self::Key { id, .. } => id,
+            Self::Posthaste => "posthaste",
+            Self::Receiver => "receiver",
         }
     }
 }

@@ -75,6 +75,9 @@ pub struct Deliveries {
     pub event_type: Option<String>,
     /// By their names in the API.
     pub states: Vec<String>,
+    /// Only those that ended then or later, and not because somebody cancelled them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missed_since: Option<Timestamp>,
 }
 
 /// Past events that the endpoint subscribes to and has no delivery of.
@@ -105,6 +108,14 @@ impl Selection {
             Self::Deliveries(Deliveries { event_type, .. }) | Self::Backfill(Backfill { event_type, .. }) => {
                 event_type.as_deref()
             }
+        }
+    }
+
+    /// For what an endpoint missed: since when.
+    pub fn missed_since(&self) -> Option<Timestamp> {
+        match self {
+            Self::Deliveries(deliveries) => deliveries.missed_since,
+            Self::Backfill(_) => None,
         }
     }
 
@@ -176,6 +187,7 @@ mod tests {
                 endpoint: Some(7),
                 event_type: None,
                 states: vec!["dead".into(), "expired".into()],
+                missed_since: Some(Timestamp::from_millis(5)),
             }),
             Selection::Backfill(Backfill { endpoint: 9, event_type: Some("a.b".into()) }),
         ];

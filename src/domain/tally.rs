@@ -28,9 +28,13 @@ pub struct Reading {
 
 impl Histogram {
     pub fn note(&self, value: u64) {
-        let bucket = 64 - value.saturating_sub(1).leading_zeros() as usize;
-        self.counts.get(bucket).unwrap_or(&self.larger).fetch_add(1, Relaxed);
+        self.counts.get(Self::bucket(value)).unwrap_or(&self.larger).fetch_add(1, Relaxed);
         self.sum.fetch_add(value, Relaxed);
+    }
+
+    /// Where a value falls; `BUCKETS` or more: into the one for whatever is larger.
+    pub const fn bucket(value: u64) -> usize {
+        64 - value.saturating_sub(1).leading_zeros() as usize
     }
 
     /// The largest value that a bucket holds.

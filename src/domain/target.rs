@@ -28,7 +28,7 @@ struct Parts {
     path_starts_at: usize,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Host {
     Address(IpAddr),
     /// Lower case, in its ASCII form, without a trailing dot.

@@ -8,10 +8,12 @@ use super::{
 };
 use crate::{
     domain::{
+        blame::Blame,
         contract::Contract,
         directory::Directory,
-        endpoint::{Endpoint, OffReason, SwitchedOff},
+        endpoint::{Endpoint, OffReason, SwitchedBy, SwitchedOff},
         event::TEST_EVENT_TYPE,
+        health::Sighting,
         outcome::{Class, Outcome},
         port::Carried,
         tally::Tally,
@@ -31,6 +33,7 @@ pub struct Courier {
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
     pub tally: Arc<Tally>,
+    pub blame: Arc<Blame>,
     pub renderer: Renderer,
 }
 
@@ -50,7 +53,7 @@ impl Courier {
             Err(fault) => Err(fault),
         };
         match delivered {
-            Ok(()) => self.conclude(custody, &endpoint),
+            Ok(counts) => self.conclude(custody, &endpoint, counts),
             Err(fault) => self.not_sent(custody, &endpoint, begun_at, fault),
         }
     }
@@ -71,15 +74,17 @@ impl Courier {
         self.tally.attempt(Class::Local);
         custody.came_back(attempt(endpoint, begun_at, outcome));
         match fault.ends {
-            Some(reason) => custody.conclude(Verdict::Dead { reason, switch_off: false }, None, now),
-            None => self.conclude(custody, endpoint),
+            Some(reason) => custody.conclude(Verdict::Dead { reason, switch_off: false }, None, None, now),
+            None => self.conclude(custody, endpoint, false),
         }
     }
 
-    /// One request, and a second at once if a kept-alive connection turned out to be gone.
-    async fn deliver(&self, custody: &mut Custody, parcel: &Parcel) -> Result<(), Fault> {
+    /// One request, and a second at once if a kept-alive connection turned out to be gone. Whether what came of it says
+    /// anything about the receiver.
+    async fn deliver(&self, custody: &mut Custody, parcel: &Parcel) -> Result<bool, Fault> {
+        let mut counts = false;
         for fresh in [false, true] {
-            let Some(carried) = custody.carried() else { return Ok(()) };
+            let Some(carried) = custody.carried() else { return Ok(false) };
             let started_at = self.clock.now();
             let position = carried.delivery.history_len + 1 + custody.attempts().len() as u32;
             let request = parcel.request(carried, position, started_at, fresh)?;
@@ -87,16 +92,17 @@ impl Courier {
             let mut outcome = self.carrier.post(request).await;
             verdict::classify(&mut outcome, &parcel.endpoint.contract);
             self.tally.attempt(outcome.class);
+            counts = self.blame.counts(parcel.endpoint.target.host(), &outcome, self.clock.now());
             let is_stale = outcome.class == Class::StaleConnection;
             custody.came_back(attempt(&parcel.endpoint, started_at, outcome));
             if !is_stale {
                 break;
             }
         }
-        Ok(())
+        Ok(counts)
     }
 
-    fn conclude(&self, custody: Custody, endpoint: &Endpoint) {
+    fn conclude(&self, custody: Custody, endpoint: &Endpoint, counts: bool) {
         let (Some(carried), Some(last)) = (custody.carried(), custody.attempts().last()) else { return };
         let ended_at = self.clock.now();
         let delivery = &carried.delivery;
@@ -113,9 +119,18 @@ impl Courier {
             self.tally.delivered_after(ended_at.since(wanted_at).as_millis() as u64);
         }
         // A test says nothing about the endpoint, whatever it is answered.
-        let is_gone =
-            matches!(verdict, Verdict::Dead { switch_off: true, .. }) && event.event_type != TEST_EVENT_TYPE;
-        let off = SwitchedOff { reason: OffReason::Gone, at: ended_at, waiting: contract.off.waiting };
-        custody.conclude(verdict, is_gone.then_some(off), ended_at);
+        let is_test = event.event_type == TEST_EVENT_TYPE;
+        let is_gone = matches!(verdict, Verdict::Dead { switch_off: true, .. }) && !is_test;
+        let off = is_gone.then(|| SwitchedOff {
+            reason: OffReason::Gone,
+            at: ended_at,
+            waiting: contract.off.waiting,
+            by: Some(SwitchedBy::Receiver),
+        });
+        let sighting = (counts && !is_test).then(|| Sighting {
+            contract: endpoint.contract.clone(),
+            clock: self.blame.accountable(ended_at),
+        });
+        custody.conclude(verdict, off, sighting, ended_at);
     }
 }

@@ -4,6 +4,8 @@
 use crate::{
     domain::{
         contract::ContractHash,
+        endpoint::SwitchedOff,
+        health::Sighting,
         outcome::{Attempt, Class, Outcome},
         port::Carried,
         time::Timestamp,
@@ -51,12 +53,13 @@ impl Custody {
     pub(super) fn conclude(
         mut self,
         verdict: Verdict,
-        switch_off: Option<crate::domain::endpoint::SwitchedOff>,
+        switch_off: Option<SwitchedOff>,
+        sighting: Option<Sighting>,
         ended_at: Timestamp,
     ) {
         let attempts = std::mem::take(&mut self.attempts);
         if let Some(carried) = self.carried.take() {
-            self.ledger.record(Record { carried, attempts, verdict, switch_off, ended_at });
+            self.ledger.record(Record { carried, attempts, verdict, switch_off, sighting, ended_at });
         }
     }
 }
@@ -82,6 +85,7 @@ impl Drop for Custody {
         }
         let attempts = std::mem::take(&mut self.attempts);
         let verdict = Verdict::Again { due: now };
-        self.ledger.record(Record { carried, attempts, verdict, switch_off: None, ended_at: now });
+        let (switch_off, sighting) = (None, None);
+        self.ledger.record(Record { carried, attempts, verdict, switch_off, sighting, ended_at: now });
     }
 }

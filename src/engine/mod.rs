@@ -2,7 +2,8 @@
 //!
 //! The way of a delivery: the ledger hands it to its lane (`lanes`), `dispatch` sends a courier out, `renderer` makes the
 //! payload, `courier` brings it to a verdict. What waits in the store is brought in by `scheduler`; `replayer` brings replays
-//! forward; `inspector` tries receivers out; `expiry` removes what is kept no longer; `janitor` keeps house.
+//! forward; `inspector` tries receivers out; `health` keeps statistics and judges endpoints; `expiry` removes what is kept no
+//! longer; `janitor` keeps house.
 
 mod courier;
 mod custody;
@@ -10,6 +11,7 @@ mod dispatch;
 mod expiry;
 mod fault;
 mod hands;
+mod health;
 mod inspector;
 mod janitor;
 mod lane;
@@ -66,6 +68,8 @@ pub struct Rounds {
     pub expire: Duration,
     /// Old records of what people did are looked for.
     pub forget: Duration,
+    /// Statistics are rolled up, and endpoints judged by them.
+    pub health: Duration,
 }
 
 impl Default for Rounds {
@@ -78,6 +82,7 @@ impl Default for Rounds {
             key_uses: Duration::from_mins(1),
             expire: Duration::from_secs(5),
             forget: Duration::from_hours(1),
+            health: Duration::from_secs(1),
         }
     }
 }
@@ -92,6 +97,8 @@ impl Engine {
         for (endpoint, due) in self.cluster.find_lanes().await? {
             self.lanes.waiting(endpoint, due);
         }
+        let health =
+            health::HealthRound::begin(&self.courier, self.cluster.clone(), self.rounds.health).await?;
         let start = Timestamp::from_millis(0);
         let (courier, lanes) = (Arc::new(self.courier), self.lanes);
         let scheduler = scheduler::Scheduler {
@@ -154,6 +161,7 @@ impl Engine {
             replayer.run(stop.clone()),
             inspector.run(stop.clone()),
             expiry.run(stop.clone()),
+            health.run(stop.clone()),
             dispatch.run(stop)
         );
         // An event that was on its way into the store while everything was stopping may already have its hand, and is

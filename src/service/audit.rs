@@ -89,11 +89,15 @@ impl Service {
         let filter = AuditFilter { app, key, action: query.action, from: query.from, to: query.to };
         let page = self.browse.audit(filter, after, limit).await?;
         let show = |entry: Entry| ShownEntry {
-            key: if entry.key == KEY_OF_SETTINGS { SETTINGS.to_owned() } else { entry.key.to_string() },
+            key: key_id(entry.key),
             app: entry.app.and_then(|id| self.uid_of(id)),
             entry,
         };
         Ok(Page { rows: page.rows.into_iter().map(show).collect(), next: page.next })
+    }
+
+    pub(super) fn key_name(&self, caller: Caller) -> Option<String> {
+        self.directory.key_by_id(caller.key).and_then(|live| live.key().name.clone())
     }
 
     /// How callers know an app.
@@ -127,7 +131,7 @@ impl Service {
             id: AuditId::from_i64(self.take_ids(at, 1)),
             at,
             key: caller.key,
-            key_name: self.directory.key_by_id(caller.key).and_then(|live| live.key().name.clone()),
+            key_name: self.key_name(caller),
             scope: caller.scope.name().to_owned(),
             app,
             action,
@@ -135,6 +139,11 @@ impl Service {
             detail,
         }
     }
+}
+
+/// How a key is called where people read it.
+pub(super) fn key_id(key: KeyId) -> String {
+    if key == KEY_OF_SETTINGS { SETTINGS.to_owned() } else { key.to_string() }
 }
 
 /// Names only: what is in them may be secret.

@@ -22,7 +22,7 @@ use crate::{
     store::{
         Browse, Ledger, Registry, Reply, StoreError,
         audit::AuditFilter,
-        browse::{Cursor, DeliveryFilter, EventFilter, Listed, Page, PastAttempt},
+        browse::{Cursor, DeliveryFilter, EventFilter, HealthReport, Listed, Page, PastAttempt},
         ledger::{Accepted, Ask, Asked, NewEvent, Ordered, Record, Refilled, Settle, Want},
         registry::{Added, EndpointName, Everything},
         replays::{ReplayChanged, ReplayPage, SourceSearch, Sources},
@@ -233,6 +233,12 @@ impl Browse for Closed {
         closed()
     }
     fn inspection(&self, _: AppId, _: InspectionId) -> Reply<'_, Option<Inspection>> {
+        closed()
+    }
+    fn health(&self, _: AppId, _: EndpointId, _: Timestamp) -> Reply<'_, HealthReport> {
+        closed()
+    }
+    fn in_trouble(&self, _: AppId) -> Reply<'_, Vec<EndpointId>> {
         closed()
     }
     fn waiting_count(&self) -> Reply<'_, u64> {

@@ -7,6 +7,7 @@ use super::{
 use crate::{
     domain::{
         audit::Action,
+        contract::PublishedWhileOff,
         delivery::State,
         directory::AppEntry,
         endpoint::Endpoint,
@@ -24,6 +25,8 @@ const PER_SECOND_DEFAULT: u32 = 100;
 const PER_SECOND_MAX: u32 = 10_000;
 /// Of one app at the same time.
 const UNDER_WAY_MAX: usize = 8;
+/// Nothing that ended was made longer before than this, unless it was held.
+const LIFE_MAX: Duration = Duration::from_hours(14 * 24);
 
 /// What is to be sent again.
 #[derive(Clone, Debug, Default)]
@@ -36,6 +39,14 @@ pub struct NewReplay {
     pub from: Option<Timestamp>,
     pub to: Option<Timestamp>,
     pub per_second: Option<u32>,
+}
+
+/// Since when an endpoint missed something.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Missed {
+    pub(super) since: Timestamp,
+    pub(super) off_at: Option<Timestamp>,
+    pub(super) per_second: Option<u32>,
 }
 
 /// A replay with the name of its endpoint, if it has one.
@@ -104,18 +115,49 @@ impl Service {
     ) -> Result<ShownReplay, Error> {
         self.must_have_room()?;
         let _turn = self.replay_turns.take(entry.app().id.as_i64()).await;
-        let newest = self.browse.replays(entry.app().id, None, 100).await?;
-        if newest.rows.iter().filter(|other| !other.state.is_over()).count() >= UNDER_WAY_MAX {
-            let detail =
-                format!("An app has at most {UNDER_WAY_MAX} replays under way; wait, or cancel one.");
-            return Err(Error::Conflict(detail));
-        }
+        self.must_be_few(entry, 1).await?;
         replay.total = self.count_sources(&replay).await?;
         let detail = Some(json!({ "kind": replay.selection.kind(), "total": replay.total }));
         let noted = self.entry_in(caller, &entry.app(), Action::ReplayBegun, replay.id.to_string(), detail);
         self.ledger.begin_replay(replay.clone(), Some(noted)).await?;
         self.hands.replays_changed();
         self.show_replay(replay).await
+    }
+
+    /// Refuses unless so many more may be under way.
+    pub(super) async fn must_be_few(&self, entry: &AppEntry, more: usize) -> Result<(), Error> {
+        let newest = self.browse.replays(entry.app().id, None, 100).await?;
+        if newest.rows.iter().filter(|other| !other.state.is_over()).count() + more <= UNDER_WAY_MAX {
+            return Ok(());
+        }
+        let detail = format!("An app has at most {UNDER_WAY_MAX} replays under way; wait, or cancel one.");
+        Err(Error::Conflict(detail))
+    }
+
+    /// What an endpoint missed since its trouble began: deliveries that ended, and where its contract made none while it was
+    /// off, the events of that time.
+    pub(super) fn missed_by(
+        &self,
+        entry: &AppEntry,
+        endpoint: &Endpoint,
+        missed: Missed,
+    ) -> Result<Vec<Replay>, Error> {
+        let new = NewReplay { per_second: missed.per_second, ..NewReplay::default() };
+        let states = [State::Dead, State::Cancelled, State::Expired].map(|state| state.name().to_owned());
+        let deliveries = Selection::Deliveries(Deliveries {
+            endpoint: Some(endpoint.id().as_i64()),
+            event_type: None,
+            states: states.into(),
+            missed_since: Some(missed.since),
+        });
+        let made_from = missed.since.as_millis() - LIFE_MAX.as_millis() as i64;
+        let ended = NewReplay { from: Some(Timestamp::from_millis(made_from.max(0))), ..new.clone() };
+        let mut replays = vec![self.selected(entry, deliveries, &ended)?];
+        if let (Some(off_at), PublishedWhileOff::None) = (missed.off_at, endpoint.contract.off.published) {
+            let published = NewReplay { from: Some(off_at), ..new };
+            replays.push(self.backfill_of(entry, &endpoint.record.uid, &published)?);
+        }
+        Ok(replays)
     }
 
     /// The replay that is asked for, not begun yet.
@@ -129,8 +171,9 @@ impl Service {
         if states.is_empty() || states.iter().any(|state| !allowed.contains(&state.as_str())) {
             return Err(Error::field("status", format!("must be one or more of {}", allowed.join(", "))));
         }
+        let event_type = new.event_type.clone();
         let selection =
-            Selection::Deliveries(Deliveries { endpoint, event_type: new.event_type.clone(), states });
+            Selection::Deliveries(Deliveries { endpoint, event_type, states, missed_since: None });
         self.selected(entry, selection, new)
     }
 

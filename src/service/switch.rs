@@ -1,14 +1,19 @@
 //! Switching endpoints off and on, and deleting them. What waits is settled at once as far as one bite goes; the engine
 //! settles the rest in the background.
 
-use super::{Caller, Error, Service};
+use super::{
+    Caller, Error, Service,
+    audit::key_id,
+    replays::{Missed, ShownReplay},
+};
 use crate::{
     domain::{
         audit::Action,
         delivery::Switch,
         directory::AppEntry,
-        endpoint::{Endpoint, OffReason, SwitchedOff},
+        endpoint::{Endpoint, OffReason, SwitchedBy, SwitchedOff},
         id::EndpointId,
+        time::Timestamp,
     },
     store::ledger::Settle,
 };
@@ -27,8 +32,13 @@ impl Service {
         let switched = self
             .revise(caller, Action::EndpointDisabled, entry, uid, |endpoint, record, now| {
                 if record.off.is_none() {
-                    let waiting = endpoint.contract.off.waiting;
-                    record.off = Some(SwitchedOff { reason: OffReason::ByHand, at: now, waiting });
+                    let by = SwitchedBy::Key { id: key_id(caller.key), name: self.key_name(caller) };
+                    record.off = Some(SwitchedOff {
+                        reason: OffReason::ByHand,
+                        at: now,
+                        waiting: endpoint.contract.off.waiting,
+                        by: Some(by),
+                    });
                 }
                 Ok(())
             })
@@ -51,6 +61,44 @@ impl Service {
             .await?;
         self.settle(&switched).await?;
         Ok(switched)
+    }
+
+    /// The same, and what the endpoint missed since its trouble began is sent again, paced: what ended undelivered, and events
+    /// that no delivery was made of while it was off.
+    pub async fn enable_and_replay(
+        &self,
+        caller: Caller,
+        entry: &AppEntry,
+        uid: &str,
+        per_second: Option<u32>,
+    ) -> Result<(Arc<Endpoint>, Vec<ShownReplay>), Error> {
+        let before = Self::endpoint_of(entry, uid)?;
+        let off_at = before.record.off.as_ref().map(|off| off.at);
+        let since = self.trouble_since(&before, off_at).await?;
+        // Whatever can be refused is refused before anything is done.
+        let missed = Missed { since: since.unwrap_or_else(|| self.clock.now()), off_at, per_second };
+        let planned = self.missed_by(entry, &before, missed)?.len();
+        self.must_have_room()?;
+        self.must_be_few(entry, planned).await?;
+        let switched = self.enable_endpoint(caller, entry, uid).await?;
+        let mut begun = Vec::new();
+        if since.is_some() {
+            for replay in self.missed_by(entry, &switched, missed)? {
+                begun.push(self.begin_replay(caller, entry, replay).await?);
+            }
+        }
+        Ok((switched, begun))
+    }
+
+    /// When it was switched off, or what led to that began.
+    async fn trouble_since(
+        &self,
+        endpoint: &Endpoint,
+        off_at: Option<Timestamp>,
+    ) -> Result<Option<Timestamp>, Error> {
+        let report = self.browse.health(endpoint.record.app, endpoint.id(), self.clock.now()).await?;
+        let first_failure = report.health.first_failure.map(|first| first.at);
+        Ok(off_at.into_iter().chain(first_failure).min())
     }
 
     /// Cancels what waits and keeps the history.

@@ -14,12 +14,15 @@ use crate::domain::{
     contract::ContractHash,
     delivery::{Delivery, State},
     event::{DedupKey, Event, Fingerprint},
+    health::Health,
     id::{AppId, DeliveryId, EndpointId, EventId, InspectionId, ReplayId},
     inspection::Inspection,
     outcome::Attempt,
     replay::Replay,
+    statistics::Sums,
     time::Timestamp,
 };
+use std::time::Duration;
 
 pub const ROWS_EXAMINED_MAX: u32 = 10_000;
 
@@ -80,6 +83,19 @@ pub struct PastAttempt {
     pub position: u32,
     pub number: Option<u32>,
     pub attempt: Attempt,
+}
+
+/// How an endpoint is, and what was counted of it.
+#[derive(Clone, Debug, Default)]
+pub struct HealthReport {
+    pub health: Health,
+    pub hour: Sums,
+    pub day: Sums,
+    pub three_days: Sums,
+    /// As far back as statistics are kept.
+    pub last_success_at: Option<Timestamp>,
+    /// Accountable time, and when it was that.
+    pub clock: Option<(Duration, Timestamp)>,
 }
 
 pub trait Browse: Send + Sync {
@@ -144,6 +160,12 @@ pub trait Browse: Send + Sync {
 
     /// Who changed what; what belongs to a deleted app is in no page.
     fn audit(&self, filter: AuditFilter, after: Option<Cursor>, limit: u32) -> Reply<'_, Page<Entry>>;
+
+    /// As of the last time that statistics were rolled up.
+    fn health(&self, app: AppId, endpoint: EndpointId, now: Timestamp) -> Reply<'_, HealthReport>;
+
+    /// The endpoints of an app that are degraded or failing.
+    fn in_trouble(&self, app: AppId) -> Reply<'_, Vec<EndpointId>>;
 
     /// How many deliveries wait, over all apps.
     fn waiting_count(&self) -> Reply<'_, u64>;

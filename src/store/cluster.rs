@@ -7,13 +7,14 @@ use super::{
     retention::{Overdue, OverdueSearch},
 };
 use crate::domain::{
-    id::{EndpointId, KeyId},
+    contract::Contract,
+    id::{AppId, EndpointId, KeyId},
     replay::Replay,
     retention::Keeps,
     storage::StorageUsage,
     time::Timestamp,
 };
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// What a node needs to know when it joins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +33,34 @@ pub struct Forgotten {
     /// Keys that are gone from the store.
     pub keys: Vec<KeyId>,
     pub has_more: bool,
+}
+
+/// What a node has to know of endpoints' health when it begins.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// How much time has passed, ever, for which receivers can be held to account.
+    pub accountable: Duration,
+    /// Endpoints of which nothing but failures was heard for long: their lanes begin with little trust.
+    pub failing: Vec<EndpointId>,
+    /// Endpoints that took something in the last days.
+    pub well: Vec<EndpointId>,
+}
+
+/// What came of rolling statistics up.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RolledUp {
+    /// Endpoints whose windows may say something new: something failed, or they are degraded.
+    pub suspects: Vec<EndpointId>,
+    /// The log holds more.
+    pub has_more: bool,
+}
+
+/// An endpoint that is on, to be judged by its contract.
+#[derive(Clone, Debug)]
+pub struct Suspect {
+    pub app: AppId,
+    pub endpoint: EndpointId,
+    pub contract: Arc<Contract>,
 }
 
 pub trait Cluster: Send + Sync {
@@ -64,4 +93,14 @@ pub trait Cluster: Send + Sync {
     /// Every endpoint with deliveries that its switch says should be settled (held, cancelled, released) and are not yet, or
     /// with dead ones that are in the way of others although it skips them.
     fn unsettled(&self) -> Reply<'_, Vec<EndpointId>>;
+
+    fn standing(&self, now: Timestamp) -> Reply<'_, Standing>;
+
+    /// Adds what commits logged to the statistics, a bounded part of it, removes a few rows that are kept no longer, and
+    /// writes down accountable time where somebody may need it.
+    fn roll_up(&self, accountable: Duration, now: Timestamp) -> Reply<'_, RolledUp>;
+
+    /// Calls these endpoints degraded or well again as their windows say, tells people, and switches those off whose events
+    /// ended failed too often without an attempt; the engine is told after the commit.
+    fn judge(&self, suspects: Vec<Suspect>, now: Timestamp) -> Reply<'_, ()>;
 }

@@ -13,6 +13,7 @@ use crate::domain::{
     delivery::{Delivery, Refusal, Switch},
     endpoint::SwitchedOff,
     event::{DedupKey, Event, Fingerprint},
+    health::Sighting,
     id::{AppId, DeliveryId, EndpointId, EventId, InspectionId, ReplayId},
     inspection::{Inspection, Report},
     outcome::Attempt,
@@ -65,6 +66,8 @@ pub struct Record {
     pub verdict: Verdict,
     /// With a verdict that switches the endpoint off: how.
     pub switch_off: Option<SwitchedOff>,
+    /// The last attempt says something about the receiver.
+    pub sighting: Option<Sighting>,
     pub ended_at: Timestamp,
 }
 
@@ -144,6 +147,7 @@ pub trait Ledger: Send + Sync {
 
     /// Writes the attempts and the verdict, and frees the hand once they are durable. Never refused and never lost while
     /// the process lives: it is tried again until the store takes it. A delivery that is no longer in flight is left alone.
+    /// With a sighting, the endpoint's health, what people are told of it and the switch of its contract's rules are part of it.
     fn record(&self, record: Record);
 
     /// Marks due deliveries of these lanes as in flight, at most one per hand, oldest first, and hands them over after

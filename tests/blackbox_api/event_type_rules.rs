@@ -22,7 +22,7 @@ async fn stored(app: &App) -> usize {
     app.all("/events").await.len()
 }
 
-async fn restarted(world: &mut World, app: &mut App) {
+pub(crate) async fn restarted(world: &mut World, app: &mut App) {
     assert_eq!(world.node.stop().await, Some(0));
     world.node = world.home.start().await;
     world.admin.address = world.node.client.address();

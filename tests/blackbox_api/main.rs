@@ -32,6 +32,7 @@ mod endpoints;
 mod event_type_faults;
 mod event_type_imports;
 mod event_type_rules;
+mod health;
 mod inspect;
 mod inspect_command;
 mod inspect_life;

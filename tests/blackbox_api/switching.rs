@@ -24,6 +24,7 @@ async fn a_410_switches_the_endpoint_off_ends_its_own_delivery_and_holds_the_oth
     }
     let endpoint = app.get("/endpoints/e").await.is(200);
     assert_eq!((&endpoint["status"], &endpoint["disabled_reason"]), (&json!("disabled"), &json!("gone")));
+    assert_eq!(endpoint["disabled_by"], "receiver");
     assert!(endpoint["disabled_at"].is_string());
     let published = app.deliver().await;
     assert_eq!(app.delivery(&published).await["status"], "held");
@@ -49,6 +50,7 @@ async fn what_waits_for_a_disabled_endpoint_is_held_and_goes_out_when_it_is_on_a
     app.endpoint(&receiver.url(HOOK), json!({ "id": "e" })).await;
     let off = app.act("/endpoints/e/disable").await.is(200);
     assert_eq!((&off["status"], &off["disabled_reason"]), (&json!("disabled"), &json!("by_hand")));
+    assert_eq!(off["disabled_by"], "settings");
     assert_eq!(
         app.act("/endpoints/e/disable").await.is(200)["disabled_at"],
         off["disabled_at"],

@@ -191,6 +191,7 @@ fn replay(stage: &mut Stage) -> Replay {
             endpoint: Some(EndpointId::as_i64(stage.endpoint)),
             event_type: None,
             states: vec!["dead".into()],
+            missed_since: None,
         }),
         per_second: 1,
         state: ReplayState::Running,

@@ -11,6 +11,7 @@ mod audit;
 mod browse;
 mod cluster;
 mod hand_back;
+mod health;
 mod inspections;
 mod lists;
 mod order;
@@ -237,6 +238,21 @@ macro_rules! conformance {
                     deleting_an_endpoint_cancels_its_inspection_and_keeps_the_history,
                     inspections_are_their_app_s_own_and_go_with_it,
                     ids_that_probes_may_carry_are_not_given_out_again,
+                ]
+                health: [
+                    what_counts_is_in_the_windows_after_a_roll_up_and_nothing_else_is,
+                    what_a_crash_leaves_in_the_log_is_rolled_up_once,
+                    a_rule_switches_off_with_its_attempt_and_others_of_its_batch_heed_it,
+                    a_rule_cancels_what_comes_back_where_the_contract_says_so,
+                    a_success_starts_afresh_and_an_extra_attempt_by_hand_ends_no_event,
+                    a_verdict_that_comes_too_late_says_nothing_about_the_endpoint,
+                    health_is_known_after_a_restart_and_time_never_runs_back,
+                    switching_on_starts_health_afresh_and_leaves_the_statistics,
+                    a_deleted_endpoint_leaves_neither_health_nor_statistics,
+                    a_deleted_app_leaves_neither_health_nor_statistics,
+                    windows_call_an_endpoint_degraded_and_well_again,
+                    an_event_that_ends_in_its_lane_counts_and_may_switch_off,
+                    rows_are_kept_as_long_as_they_are_wide,
                 ]
                 cluster: [
                     what_was_in_flight_is_due_again_with_an_attempt_of_unknown_outcome,

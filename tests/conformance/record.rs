@@ -17,7 +17,8 @@ use posthaste::{
     },
 };
 
-const GONE: SwitchedOff = SwitchedOff { reason: OffReason::Gone, at: NOW, waiting: WaitingWhenOff::Held };
+const GONE: SwitchedOff =
+    SwitchedOff { reason: OffReason::Gone, at: NOW, waiting: WaitingWhenOff::Held, by: None };
 
 /// The same delivery in another hand, as a confused node might have it.
 fn twin(stage: &Stage, carried: &Carried) -> Carried {
@@ -31,6 +32,7 @@ async fn record_410(stage: &Stage, carried: Carried, off: SwitchedOff) {
         attempts: vec![attempt(Class::Http, 410)],
         verdict: Verdict::Dead { reason: DeadReason::RefusedByReceiver, switch_off: true },
         switch_off: Some(off),
+        sighting: None,
         ended_at: after(1),
     });
     stage.quiet().await;
@@ -166,7 +168,14 @@ pub(crate) async fn a_hand_is_free_only_after_the_verdict_is_stored(mut stage: S
     stage.hands.gate.shut();
     let attempts = vec![attempt(Class::Ok, 200)];
     let verdict = Verdict::Delivered;
-    stage.store().record(Record { carried, attempts, verdict, switch_off: None, ended_at: NOW });
+    stage.store().record(Record {
+        carried,
+        attempts,
+        verdict,
+        switch_off: None,
+        sighting: None,
+        ended_at: NOW,
+    });
     stage.hands.gate.wait_for_the_store();
     // The store is just giving the hand back: the verdict can be read already.
     assert_eq!(stage.delivery(id).await.state, State::Delivered);

@@ -5,7 +5,7 @@ use posthaste::{
     domain::{
         app::{App, AppSettings},
         contract::{ContractHash, WaitingWhenOff},
-        endpoint::{EndpointRecord, EndpointSettings, OffReason, SealedSecret, SwitchedOff},
+        endpoint::{EndpointRecord, EndpointSettings, OffReason, SealedSecret, SwitchedBy, SwitchedOff},
         event_type::{EventTypeDocument, EventTypeRecord, VersionDocument},
         id::{AppId, EndpointId, EventTypeId, KeyId},
         key::{Key, KeyHash, Scope},
@@ -53,7 +53,12 @@ fn full_endpoint(stage: &mut Stage) -> EndpointRecord {
             description: Some(String::new()),
             metadata: Some(json!({})),
         },
-        off: Some(SwitchedOff { reason: OffReason::Gone, at: after(2), waiting: WaitingWhenOff::Cancelled }),
+        off: Some(SwitchedOff {
+            reason: OffReason::Rule("auto_disabled".into()),
+            at: after(2),
+            waiting: WaitingWhenOff::Cancelled,
+            by: Some(SwitchedBy::Key { id: "key_1".into(), name: Some("Deploys".into()) }),
+        }),
         sealed_headers: Some(vec![0, 1, 255]),
         sealed_tls: Some(vec![255, 0]),
         secrets: vec![secret(9, Some(after(9))), secret(1, None)],

@@ -23,6 +23,7 @@ fn deliveries(endpoint: Option<EndpointId>, event_type: Option<&str>, states: &[
         endpoint: endpoint.map(EndpointId::as_i64),
         event_type: event_type.map(str::to_owned),
         states: states.iter().map(|state| state.name().to_owned()).collect(),
+        missed_since: None,
     })
 }
 

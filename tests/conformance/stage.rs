@@ -142,7 +142,8 @@ impl Stage {
     /// Switches the endpoint as an app would, without settling anything.
     pub(crate) async fn switch(&self, endpoint: EndpointId, waiting: Option<WaitingWhenOff>) {
         let mut record = self.store().endpoint(endpoint).await.unwrap().expect("an endpoint");
-        record.off = waiting.map(|waiting| SwitchedOff { reason: OffReason::ByHand, at: NOW, waiting });
+        record.off =
+            waiting.map(|waiting| SwitchedOff { reason: OffReason::ByHand, at: NOW, waiting, by: None });
         record.revision += 1;
         assert!(self.store().change_endpoint(record, None).await.unwrap());
     }
@@ -239,7 +240,14 @@ impl Stage {
 
     pub(crate) async fn record(&self, carried: Carried, verdict: Verdict, attempts: Vec<Attempt>) {
         let ended_at = after(1);
-        self.store().record(Record { carried, attempts, verdict, switch_off: None, ended_at });
+        self.store().record(Record {
+            carried,
+            attempts,
+            verdict,
+            switch_off: None,
+            sighting: None,
+            ended_at,
+        });
         self.quiet().await;
     }
 

@@ -1,5 +1,5 @@
-//! What was removed from the store, as it was right before, and when. Triggers in the file keep it, so that the checker can
-//! account for every delivery there ever was.
+//! What was removed from the store, as it was right before, and when; and every time that an endpoint was switched off or its
+//! owner warned. Triggers in the file keep it, so that the checker can account for all there ever was.
 
 use posthaste::domain::time::Timestamp;
 use rusqlite::{Connection, params};
@@ -20,6 +20,14 @@ const ARCHIVE: &str = "
     CREATE TRIGGER attempt_goes BEFORE DELETE ON attempts BEGIN
         INSERT INTO gone_attempts SELECT a.*, c.at FROM attempts a, archive_clock c
             WHERE a.delivery = old.delivery AND a.position = old.position;
+    END;
+    CREATE TABLE went_off (endpoint INTEGER NOT NULL, off TEXT NOT NULL);
+    CREATE TRIGGER endpoint_goes_off AFTER UPDATE OF off ON endpoints WHEN old.off IS NULL AND new.off IS NOT NULL BEGIN
+        INSERT INTO went_off VALUES (new.id, new.off);
+    END;
+    CREATE TABLE warned (endpoint INTEGER NOT NULL, at INTEGER NOT NULL);
+    CREATE TRIGGER endpoint_is_warned AFTER INSERT ON notices WHEN new.kind = 1 BEGIN
+        INSERT INTO warned VALUES (new.endpoint, new.at);
     END;
     CREATE TRIGGER data_goes BEFORE UPDATE OF data ON events WHEN length(old.data) > 0 BEGIN
         INSERT OR IGNORE INTO erased SELECT old.id, old.data, c.at FROM archive_clock c;

@@ -35,6 +35,7 @@ fn variations() -> [(&'static str, Value); 5] {
                 "pacing": "strict", "timeout": "10s",
                 "retry": { "waits": ["1m", "5m", "30m", "2h", "8h"], "jitter": "none", "give_up_after": null, "retry_after": "ignore" },
                 "answers": { "switch_off": [], "never": ["404"] },
+                "health": { "off_after_failed_events": 2, "off_reason": "too_often" },
             }),
         ),
         (
@@ -50,6 +51,7 @@ fn variations() -> [(&'static str, Value); 5] {
             json!({
                 "retry": { "waits": ["30s", "5m", "20m", "1h", "3h", "12h"], "jitter": "20%", "give_up_after": "2h" },
                 "off": { "waiting": "held", "published": "none" },
+                "health": { "off_after_failing_for": "1d", "warning_after": "12h" },
             }),
         ),
         (
@@ -62,6 +64,7 @@ fn variations() -> [(&'static str, Value); 5] {
                 "timeout": "2s",
                 "retry": { "waits": ["100ms", "1s", "5s", "60s"], "jitter": "none", "give_up_after": "1d" },
                 "answers": { "never": ["4xx"], "switch_off": ["410"] },
+                "health": { "off_after_failing_for": "90m", "warning_after": "30m" },
             }),
         ),
     ]

@@ -60,6 +60,16 @@ fn a_success_that_is_not_believed_is_noticed() {
 }
 
 #[test]
+fn an_endpoint_that_is_switched_off_by_no_rule_is_noticed() {
+    must_notice(Promise::Switched, 10, || Sabotage::SwitchHastily);
+}
+
+#[test]
+fn failures_that_nobody_counts_are_noticed() {
+    must_notice(Promise::Switched, 1, || Sabotage::ForgetFailures);
+}
+
+#[test]
 fn what_goes_two_days_early_is_noticed() {
     must_notice(Promise::Kept, 3, || Sabotage::ExpireEarly);
 }

@@ -50,6 +50,8 @@ pub(crate) enum Promise {
     Kept,
     /// Where order is kept, one after another and as published; a line always has a first.
     Order,
+    /// An endpoint is switched off by a rule that holds, never without its warning, and when it must be.
+    Switched,
     /// What is in memory agrees with the store, and every hand comes back.
     House,
 }

@@ -36,6 +36,8 @@ const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(100);
 const TRIES_WHILE_CLOSING: usize = 10;
 /// Far more than any story needs: beyond this somebody turns in circles.
 const COMMITS_MAX: u32 = 20_000;
+/// How often accountable time is written down: a kill takes so much of it at most.
+pub(crate) const HEALTH_EVERY: Duration = Duration::from_hours(3);
 const ENCRYPTION_KEY: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
 
 pub(crate) struct Process {
@@ -293,6 +295,7 @@ impl Boot {
                 clock: world.clock.clone(),
                 entropy: world.entropy.clone(),
                 tally: Arc::new(Tally::default()),
+                blame: Arc::default(),
                 renderer: Renderer::default(),
             },
             cluster: self.store.clone(),
@@ -309,6 +312,7 @@ impl Boot {
                 key_uses: long,
                 expire: world.plan.keeps.map_or(long, |keeps| Duration::from_millis(keeps.every as u64)),
                 forget: long,
+                health: HEALTH_EVERY,
             },
         }
     }

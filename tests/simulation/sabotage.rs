@@ -4,7 +4,7 @@ use crate::{journal::Ending, network::Line, process::Process};
 use posthaste::{
     domain::{
         audit::Entry,
-        endpoint::SwitchedOff,
+        endpoint::{OffReason, SwitchedBy, SwitchedOff},
         id::{AppId, DeliveryId, EndpointId, EventId, InspectionId, ReplayId},
         inspection::{Inspection, Report},
         port::{Carried, Handover},
@@ -48,6 +48,10 @@ pub(crate) enum Sabotage {
     LoseHints,
     /// The success of a first attempt is not believed: there will be a second.
     ForgetSuccess,
+    /// The first failure switches its endpoint off.
+    SwitchHastily,
+    /// No failure counts for an endpoint's health.
+    ForgetFailures,
     /// A replay does each of its pages a second time.
     TakeTwice,
     /// What goes goes as it would only two days later.
@@ -151,6 +155,8 @@ impl Sabotage {
                 Arc::new(BentLedger { shift_ms: *shift_ms, ..BentLedger::on(store) })
             }
             Self::ForgetSuccess => Arc::new(BentLedger { forgets: true, ..BentLedger::on(store) }),
+            Self::SwitchHastily => Arc::new(BentLedger { is_hasty: true, ..BentLedger::on(store) }),
+            Self::ForgetFailures => Arc::new(BentLedger { is_lenient: true, ..BentLedger::on(store) }),
             Self::TakeTwice => Arc::new(BentLedger { takes_twice: true, ..BentLedger::on(store) }),
             Self::ExpireEarly => {
                 Arc::new(BentLedger { expires_early: Duration::from_hours(48), ..BentLedger::on(store) })
@@ -212,13 +218,23 @@ struct BentLedger {
     store: Arc<SqliteStore>,
     shift_ms: i64,
     forgets: bool,
+    is_hasty: bool,
+    is_lenient: bool,
     takes_twice: bool,
     expires_early: Duration,
 }
 
 impl BentLedger {
     fn on(store: Arc<SqliteStore>) -> Self {
-        Self { store, shift_ms: 0, forgets: false, takes_twice: false, expires_early: Duration::ZERO }
+        Self {
+            store,
+            shift_ms: 0,
+            forgets: false,
+            is_hasty: false,
+            is_lenient: false,
+            takes_twice: false,
+            expires_early: Duration::ZERO,
+        }
     }
 
     async fn proceed_twice(&self, page: ReplayPage, now: Timestamp) -> Result<Option<Replay>, StoreError> {
@@ -233,6 +249,18 @@ impl BentLedger {
     }
 
     fn bend(&self, record: &mut Record) {
+        if let (true, Verdict::Retry { .. }, Some(sighting)) =
+            (self.is_hasty, record.verdict, &record.sighting)
+        {
+            let health = &sighting.contract.health;
+            record.switch_off = Some(SwitchedOff {
+                reason: OffReason::Rule(health.off_reason.clone()),
+                at: record.ended_at,
+                waiting: sighting.contract.off.waiting,
+                by: Some(SwitchedBy::Posthaste),
+            });
+        }
+        record.sighting.take_if(|_| self.is_lenient && record.verdict != Verdict::Delivered);
         match &mut record.verdict {
             Verdict::Retry { due, .. } => *due = Timestamp::from_millis(due.as_millis() + self.shift_ms),
             Verdict::Delivered if self.forgets && record.carried.delivery.attempt_count == 0 => {

@@ -5,7 +5,9 @@
 
 mod answers;
 mod ends;
+mod health;
 mod jitter;
 mod retention;
 mod schedules;
 mod stage;
+mod switched_on;

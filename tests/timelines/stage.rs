@@ -25,6 +25,7 @@ use posthaste::{
     },
     world::{Clock, SeededEntropy, Shutdown, ShutdownHandle, VirtualClock},
 };
+use rusqlite::Connection;
 use std::{
     sync::{Arc, Mutex},
     time::Duration,
@@ -52,8 +53,12 @@ pub(crate) struct Stage {
     pub(crate) entry: Arc<AppEntry>,
     receiver: Arc<Receiver>,
     engine: AbortHandle,
-    _stop: ShutdownHandle,
+    stop: ShutdownHandle,
+    writer: Shared,
 }
+
+/// The store's writer, for whoever commits and for whoever takes the file away.
+type Shared = Arc<Mutex<Option<Writer>>>;
 
 /// One request, as the receiver saw it.
 #[derive(Clone)]
@@ -121,67 +126,32 @@ impl Stage {
     /// With one app whose one endpoint, `ep`, has this contract. Must be called inside a paused runtime.
     pub(crate) async fn new(contract: &str, does: Does) -> Self {
         let clock = Arc::new(VirtualClock::starting_at(Timestamp::from_millis(1_794_700_800_000)));
-        let entropy = Arc::new(SeededEntropy::new(1));
-        let directory = Arc::new(Directory::default());
-        let limits = EngineLimits { hands: 1000, bytes_max: 1 << 20, in_flight_per_endpoint: 1000 };
-        let (lanes, events) = Lanes::new(limits, directory.clone());
-        let store = store(lanes.clone());
-        let joined = store.join(clock.now()).await.unwrap();
-        let ids = Ids::new(joined.slot, joined.newest_id);
-        let service = Arc::new(Service::new(Parts {
-            directory: directory.clone(),
-            ledger: store.clone(),
-            registry: store.clone(),
-            browse: store.clone(),
-            hands: lanes.clone(),
-            clock: clock.clone(),
-            entropy: entropy.clone(),
-            ids: ids.clone(),
-            contracts: Contract::builtin().unwrap(),
-            keyring: Keyring::parse(ENCRYPTION_KEY).unwrap(),
-            addresses: AddressPolicy::default(),
-            limits: Limits::default(),
-            surroundings: Surroundings::default(),
-            tally: Arc::new(Tally::default()),
-            storage: Arc::default(),
-        }));
-        service.load(None).await.unwrap();
-        service.readiness().accept();
         let receiver =
             Arc::new(Receiver { does: Mutex::new(does), seen: Mutex::default(), clock: clock.clone() });
-        let long = Duration::from_hours(24);
-        let engine = Engine {
-            lanes,
-            events,
-            courier: Courier {
-                directory,
-                ledger: store.clone(),
-                carrier: receiver.clone(),
-                clock: clock.clone(),
-                entropy,
-                tally: Arc::new(Tally::default()),
-                renderer: Renderer::default(),
-            },
-            cluster: store.clone(),
-            browse: store,
-            ids,
-            grace: Duration::from_secs(25),
-            storage: Arc::default(),
-            audit_retention: Keep::Forever,
-            rounds: Rounds {
-                gauges: long,
-                count: long,
-                purge: long,
-                recheck: long,
-                key_uses: long,
-                expire: Duration::from_hours(6),
-                forget: long,
-            },
-        };
-        let (handle, stop) = Shutdown::by_hand();
-        let engine = tokio::spawn(engine.run(stop)).abort_handle();
-        let entry = furnish(&service, contract).await;
-        Self { service, clock, entry, receiver, engine, _stop: handle }
+        let process = start(None, clock.clone(), receiver.clone()).await;
+        let entry = furnish(&process.service, contract).await;
+        let Started { service, engine, stop, writer } = process;
+        Self { service, clock, entry, receiver, engine, stop, writer }
+    }
+
+    /// The process is killed, and after a while another one starts on what it left.
+    pub(crate) async fn restart(&mut self, after: Duration) {
+        self.engine.abort();
+        let disk = self.writer.lock().unwrap().take().unwrap().into_connection();
+        self.pass(after).await;
+        let process = start(Some(disk), self.clock.clone(), self.receiver.clone()).await;
+        self.entry = process.service.app(ADMIN, "a").unwrap();
+        (self.service, self.engine) = (process.service, process.engine);
+        (self.stop, self.writer) = (process.stop, process.writer);
+    }
+
+    /// A look into the file.
+    pub(crate) fn on_disk<T>(&self, look: impl FnOnce(&Connection) -> T) -> T {
+        look(self.writer.lock().unwrap().as_ref().unwrap().connection())
+    }
+
+    pub(crate) async fn add_endpoint(&self, uid: &str, overrides: Option<serde_json::Value>) {
+        add_endpoint(&self.service, &self.entry, uid, overrides).await;
     }
 
     pub(crate) async fn publish(&self) {
@@ -234,33 +204,115 @@ async fn furnish(service: &Service, contract: &str) -> Arc<AppEntry> {
     };
     service.add_app(ADMIN, app).await.unwrap();
     let entry = service.app(ADMIN, "a").unwrap();
-    let endpoint = NewEndpoint {
-        uid: Some("ep".into()),
-        url: "https://receiver.example/hook".into(),
-        ..NewEndpoint::default()
-    };
-    service.add_endpoint(ADMIN, &entry, endpoint).await.unwrap();
+    add_endpoint(service, &entry, "ep", None).await;
     entry
 }
 
+/// On a host of its own.
+async fn add_endpoint(service: &Service, entry: &AppEntry, uid: &str, overrides: Option<serde_json::Value>) {
+    let endpoint = NewEndpoint {
+        uid: Some(uid.into()),
+        url: format!("https://{uid}.receiver.example/hook"),
+        overrides,
+        ..NewEndpoint::default()
+    };
+    service.add_endpoint(ADMIN, entry, endpoint).await.unwrap();
+}
+
+struct Started {
+    service: Arc<Service>,
+    engine: AbortHandle,
+    stop: ShutdownHandle,
+    writer: Shared,
+}
+
+async fn start(disk: Option<Connection>, clock: Arc<VirtualClock>, receiver: Arc<Receiver>) -> Started {
+    let entropy = Arc::new(SeededEntropy::new(1));
+    let directory = Arc::new(Directory::default());
+    let limits = EngineLimits { hands: 1000, bytes_max: 1 << 20, in_flight_per_endpoint: 1000 };
+    let (lanes, events) = Lanes::new(limits, directory.clone());
+    let (store, writer) = store(disk, lanes.clone());
+    let joined = store.join(clock.now()).await.unwrap();
+    let ids = Ids::new(joined.slot, joined.newest_id);
+    let service = Arc::new(Service::new(Parts {
+        directory: directory.clone(),
+        ledger: store.clone(),
+        registry: store.clone(),
+        browse: store.clone(),
+        hands: lanes.clone(),
+        clock: clock.clone(),
+        entropy: entropy.clone(),
+        ids: ids.clone(),
+        contracts: Contract::builtin().unwrap(),
+        keyring: Keyring::parse(ENCRYPTION_KEY).unwrap(),
+        addresses: AddressPolicy::default(),
+        limits: Limits::default(),
+        surroundings: Surroundings::default(),
+        tally: Arc::new(Tally::default()),
+        storage: Arc::default(),
+    }));
+    service.load(None).await.unwrap();
+    service.readiness().accept();
+    let long = Duration::from_hours(24);
+    let engine = Engine {
+        lanes,
+        events,
+        courier: Courier {
+            directory,
+            ledger: store.clone(),
+            carrier: receiver,
+            clock,
+            entropy,
+            tally: Arc::new(Tally::default()),
+            blame: Arc::default(),
+            renderer: Renderer::default(),
+        },
+        cluster: store.clone(),
+        browse: store,
+        ids,
+        grace: Duration::from_secs(25),
+        storage: Arc::default(),
+        audit_retention: Keep::Forever,
+        rounds: Rounds {
+            gauges: long,
+            count: long,
+            purge: long,
+            recheck: long,
+            key_uses: long,
+            expire: Duration::from_hours(6),
+            forget: long,
+            health: Duration::from_mins(30),
+        },
+    };
+    let (stop, told) = Shutdown::by_hand();
+    let engine = tokio::spawn(engine.run(told)).abort_handle();
+    Started { service, engine, stop, writer }
+}
+
 /// A store in memory that commits at once whatever it is rung for.
-fn store(lanes: Arc<Lanes>) -> Arc<SqliteStore> {
+fn store(disk: Option<Connection>, lanes: Arc<Lanes>) -> (Arc<SqliteStore>, Shared) {
     let rung = Arc::new(Notify::new());
     let wake = {
         let rung = rung.clone();
         Box::new(move || rung.notify_one())
     };
     let queue = QueueLimits { events_max: 1000, bytes_max: 1 << 20 };
-    let (store, writer) = SqliteStore::in_memory(None, lanes, Arc::new(NoWatch), queue, wake).unwrap();
-    tokio::spawn(commit_all(writer, rung));
-    Arc::new(store)
+    let (store, writer) = SqliteStore::in_memory(disk, lanes, Arc::new(NoWatch), queue, wake).unwrap();
+    let writer = Arc::new(Mutex::new(Some(writer)));
+    tokio::spawn(commit_all(writer.clone(), rung));
+    (Arc::new(store), writer)
 }
 
-async fn commit_all(mut writer: Writer, rung: Arc<Notify>) {
+async fn commit_all(writer: Shared, rung: Arc<Notify>) {
+    let commit = || writer.lock().unwrap().as_mut().map(Writer::commit_next);
     loop {
         rung.notified().await;
-        while let Turn::Committed(_) = writer.commit_next() {
-            tokio::task::yield_now().await;
+        loop {
+            match commit() {
+                None => return,
+                Some(Turn::Committed(_)) => tokio::task::yield_now().await,
+                Some(_) => break,
+            }
         }
     }
 }

@@ -90,8 +90,9 @@ pub(super) const OPERATIONS: &[Operation] = &[
     op("endpoints", "update", "PATCH", ENDPOINT, "Change an endpoint", "shop --headers X-Shop=17 --unset description"),
     op("endpoints", "delete", "DELETE", ENDPOINT, "Delete an endpoint; what waits for it is cancelled", "shop --yes")
         .asks("Delete the endpoint {} and cancel what waits for it?"),
-    op("endpoints", "enable", "POST", "/v1/apps/{app}/endpoints/{endpoint}/enable", "Switch an endpoint on", "shop"),
+    op("endpoints", "enable", "POST", "/v1/apps/{app}/endpoints/{endpoint}/enable", "Switch an endpoint on", "shop --replay true"),
     op("endpoints", "disable", "POST", "/v1/apps/{app}/endpoints/{endpoint}/disable", "Switch an endpoint off", "shop"),
+    op("endpoints", "health", "GET", "/v1/apps/{app}/endpoints/{endpoint}/health", "Show how an endpoint is, and why", "shop"),
     op("endpoints", "test", "POST", "/v1/apps/{app}/endpoints/{endpoint}/test", "Send a test event to an endpoint, even if it is off", "shop --wait")
         .then(Follow::Delivery),
     op("endpoints", "ping", "POST", "/v1/apps/{app}/endpoints/{endpoint}/ping", "Ask the endpoint's health address", "shop")

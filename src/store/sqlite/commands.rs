@@ -1,6 +1,7 @@
 //! The commands of the hot path: accept, record, refill and hand back, as work for a batch.
 
 use super::{
+    health,
     ledger::{self, Recorded},
     work::{Aftermath, Work},
 };
@@ -9,7 +10,9 @@ use crate::{
         delivery::{Delivery, State},
         event::Event,
         id::EndpointId,
+        outcome::Class,
         port::{Carried, Hand},
+        statistics::Batch,
         time::Timestamp,
     },
     store::{
@@ -81,12 +84,23 @@ impl Work for Recording {
         Ok(())
     }
 
+    fn count(&self, sums: &mut Batch) {
+        let Record { attempts, ended_at, sighting: Some(_), .. } = &self.record else { return };
+        let (Some(Recorded { delivery, .. }), Some(attempt)) = (&self.recorded, attempts.last()) else {
+            return;
+        };
+        let sums = sums.of(delivery.endpoint, *ended_at);
+        let succeeded = attempt.outcome.class == Class::Ok;
+        sums.attempt(succeeded, attempt.outcome.timings.total_us, *ended_at);
+        sums.delivered += u64::from(delivery.state == State::Delivered);
+        sums.dead += u64::from(health::ends_failed(&self.record));
+    }
+
     fn committed(self: Box<Self>, after: &mut Aftermath) {
-        if let Some(Recorded { delivery, off_revision, woken }) = self.recorded {
+        if let Some(Recorded { delivery, went_off, woken }) = self.recorded {
             note(&delivery, after);
             after.waiting.extend(woken);
-            let switched = self.record.switch_off.zip(off_revision);
-            after.switched_off.extend(switched.map(|(off, revision)| (delivery.endpoint, off, revision)));
+            after.switched_off.extend(went_off.map(|(off, revision)| (delivery.endpoint, off, revision)));
         }
         // The hand goes back with the record.
     }

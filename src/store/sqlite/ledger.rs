@@ -3,6 +3,7 @@
 use super::{
     attempts, cluster, dedup,
     deliveries::{insert_delivery, read_delivery, update_delivery},
+    health,
     order::{self, Woken},
     row::{self, DELIVERY, DELIVERY_COLUMNS, EVENT},
 };
@@ -73,10 +74,10 @@ pub(super) fn switch_of(tx: &Connection, endpoint: EndpointId) -> rusqlite::Resu
     })
 }
 
-/// What a verdict made of its delivery, and if it switched the endpoint off, the revision that this made.
+/// What a verdict made of its delivery, and if the endpoint was switched off with it, how, and the revision that this made.
 pub(super) struct Recorded {
     pub(super) delivery: Delivery,
-    pub(super) off_revision: Option<u32>,
+    pub(super) went_off: Option<(SwitchedOff, u32)>,
     pub(super) woken: Woken,
 }
 
@@ -87,29 +88,35 @@ pub(super) fn record(tx: &Connection, record: &Record) -> rusqlite::Result<Optio
         record.attempts.iter().filter(|attempt| attempt.outcome.class.is_numbered()).count() as u32;
     let rows = record.attempts.len() as u32;
     let (position, number) = (delivery.history_len + 1, delivery.attempt_count + 1);
-    let (mut off_revision, mut woken) = (None, Woken::new());
-    if let Some(off) = &record.switch_off {
-        if read_delivery(tx, delivery.id)?.is_none_or(|stored| stored.state != State::InFlight) {
-            return Ok(None);
-        }
-        off_revision = switch_endpoint_off(tx, delivery.endpoint, off)?;
-    }
-    // Only what goes on waiting has to know whether its endpoint is still there: the happy path reads nothing.
-    let switch = match record.verdict {
+    // Only what goes on waiting has to know whether its endpoint is still there: the happy path reads its health and no more.
+    let mut switch = match record.verdict {
         Verdict::Delivered => Switch::On,
         _ => switch_of(tx, delivery.endpoint)?,
     };
+    let seen = health::see(tx, record, switch)?;
+    let (mut went_off, mut woken) = (None, Woken::new());
+    if let Some(off) = record.switch_off.clone().or_else(|| seen.as_ref().and_then(health::Seen::off)) {
+        if read_delivery(tx, delivery.id)?.is_none_or(|stored| stored.state != State::InFlight) {
+            return Ok(None);
+        }
+        let revision = switch_endpoint_off(tx, delivery.endpoint, &off)?;
+        went_off = revision.map(|revision| (off, revision));
+        switch = switch_of(tx, delivery.endpoint)?;
+    }
     if delivery.conclude(&record.verdict, (rows, numbered), switch, record.ended_at).is_err()
         || !update_delivery(tx, State::InFlight, &mut delivery, record.ended_at, &mut woken)?
     {
         return Ok(None);
     }
     attempts::insert(tx, delivery.id, position, number, &record.attempts)?;
-    Ok(Some(Recorded { delivery, off_revision, woken }))
+    if let Some(seen) = seen {
+        seen.write(tx)?;
+    }
+    Ok(Some(Recorded { delivery, went_off, woken }))
 }
 
 /// The endpoint's new revision; `None` if it was off or gone already.
-fn switch_endpoint_off(
+pub(super) fn switch_endpoint_off(
     tx: &Connection,
     endpoint: EndpointId,
     off: &SwitchedOff,
@@ -169,10 +176,16 @@ pub(super) fn refill(
         for (mut delivery, event) in due_of(tx, endpoint, most, bytes_max, now)? {
             let from = delivery.state;
             let claimed = delivery.claim(now);
-            if update_delivery(tx, from, &mut delivery, now, &mut woken)? && claimed == Ok(Claimed::Carry) {
+            if !update_delivery(tx, from, &mut delivery, now, &mut woken)? {
+                continue;
+            }
+            if claimed == Ok(Claimed::Carry) {
                 carried.push((delivery, event));
-            } else {
-                ended += 1;
+                continue;
+            }
+            ended += 1;
+            if delivery.state == State::Dead {
+                health::event_failed(tx, &delivery, &event, now)?;
             }
         }
         // Where one ended, the next of its line may be as old: a line of such must not take a commit for each.

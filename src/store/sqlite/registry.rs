@@ -1,11 +1,12 @@
 //! Apps, endpoints, keys and contracts: small tables, read whole at start.
 
-use super::{cluster, event_types, inspections, row::named};
+use super::{cluster, event_types, health, inspections, notices, row::named};
 use crate::{
     domain::{
         app::App,
         contract::ContractHash,
         endpoint::{EndpointRecord, EndpointSettings, SealedSecret, SwitchedOff},
+        health::disabled_by_hand,
         id::{AppId, EndpointId, KeyId},
         key::{Key, KeyHash, Scope},
         time::Timestamp,
@@ -159,6 +160,7 @@ pub(super) fn remove_app(tx: &Connection, app: AppId) -> rusqlite::Result<bool> 
     }
     tx.execute("DELETE FROM secrets WHERE endpoint IN (SELECT id FROM endpoints WHERE app = ?1)", [app])?;
     tx.execute("DELETE FROM inspections WHERE endpoint IN (SELECT id FROM endpoints WHERE app = ?1)", [app])?;
+    tx.execute("DELETE FROM health WHERE endpoint IN (SELECT id FROM endpoints WHERE app = ?1)", [app])?;
     tx.execute("DELETE FROM endpoints WHERE app = ?1", [app])?;
     tx.execute("DELETE FROM keys WHERE app = ?1", [app])?;
     tx.execute("DELETE FROM replays WHERE app = ?1", [app])?;
@@ -202,6 +204,9 @@ fn write_secrets(tx: &Connection, endpoint: &EndpointRecord) -> rusqlite::Result
 }
 
 pub(super) fn change_endpoint(tx: &Connection, endpoint: &EndpointRecord) -> rusqlite::Result<bool> {
+    let was_off: Option<bool> = tx
+        .query_row("SELECT off IS NOT NULL FROM endpoints WHERE id = ?1", [endpoint.id], |row| row.get(0))
+        .optional()?;
     let changed = tx.execute(
         "UPDATE endpoints SET settings = ?3, off = ?4, headers = ?5, tls = ?6, revision = ?2, updated_at = ?7
          WHERE id = ?1 AND revision = ?2 - 1 AND deleted_at IS NULL",
@@ -215,10 +220,16 @@ pub(super) fn change_endpoint(tx: &Connection, endpoint: &EndpointRecord) -> rus
             endpoint.updated_at,
         ],
     )?;
-    if changed == 1 {
-        write_secrets(tx, endpoint)?;
+    if changed == 0 {
+        return Ok(false);
     }
-    Ok(changed == 1)
+    write_secrets(tx, endpoint)?;
+    match (was_off, &endpoint.off) {
+        (Some(false), Some(off)) => notices::put(tx, &disabled_by_hand(endpoint.app, endpoint.id, off))?,
+        (Some(true), None) => health::start_afresh(tx, endpoint.app, endpoint.id, endpoint.updated_at)?,
+        _ => {}
+    }
+    Ok(true)
 }
 
 pub(super) fn remove_endpoint(
@@ -228,6 +239,11 @@ pub(super) fn remove_endpoint(
 ) -> rusqlite::Result<bool> {
     tx.execute("DELETE FROM secrets WHERE endpoint = ?1", [endpoint])?;
     inspections::cancel(tx, endpoint, now)?;
+    health::forget(tx, endpoint)?;
+    tx.execute(
+        "DELETE FROM statistics WHERE app = (SELECT app FROM endpoints WHERE id = ?1) AND endpoint = ?1",
+        [endpoint],
+    )?;
     let changed = tx.execute(
         "UPDATE endpoints SET deleted_at = ?2, headers = NULL, tls = NULL WHERE id = ?1 AND deleted_at IS NULL",
         params![endpoint, now],

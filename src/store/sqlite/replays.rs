@@ -160,8 +160,14 @@ fn past_deliveries(connection: &Connection, search: &SourceSearch, most: usize) 
         let wanted = search.selection.event_type();
         Ok(found.is_some_and(|found| found != TEST_EVENT_TYPE && wanted.is_none_or(|wanted| wanted == found)))
     };
+    let missed_since = search.selection.missed_since();
+    let was_missed = |row: &Row<'_>| -> rusqlite::Result<bool> {
+        let Some(since) = missed_since else { return Ok(true) };
+        let by_hand = row.get::<_, Option<Reason>>(4)? == Some(Reason::ByHand);
+        Ok(!by_hand && row.get::<_, Option<Timestamp>>(7)?.is_some_and(|ended_at| ended_at >= since))
+    };
     let mut statement = connection.prepare_cached(
-        "SELECT id, app, endpoint, state, reason, event, replay_of IS NOT NULL FROM deliveries
+        "SELECT id, app, endpoint, state, reason, event, replay_of IS NOT NULL, finished_at FROM deliveries
          WHERE id > ?1 AND id < ?2 ORDER BY id LIMIT ?3",
     )?;
     let rows = statement.query(params![search.after_id, search.to_id, ROWS_EXAMINED_MAX])?;
@@ -174,6 +180,7 @@ fn past_deliveries(connection: &Connection, search: &SourceSearch, most: usize) 
             // The delivered one that it is a replay of stands for it.
             && !(state == State::Delivered && row.get(6)?)
             && row.get::<_, Option<Reason>>(4)? != Some(Reason::Closed)
+            && was_missed(row)?
             && is_meant(row.get(5)?)?;
         Ok(fits.then_some(of))
     })

@@ -1,6 +1,7 @@
 //! How domain values become rows and come back. A value that cannot be is reported with its row, never guessed.
 
 use crate::domain::{
+    contract::Channel,
     delivery::{Delivery, Reason, ReturnTo, State},
     event::{Event, RenderedBodies},
     id::{
@@ -43,6 +44,7 @@ fn pick<T: Copy>(all: &[T], number: i64) -> Option<T> {
     usize::try_from(number).ok().and_then(|place| all.get(place).copied())
 }
 
+const CHANNELS: [Channel; 3] = [Channel::Email, Channel::List, Channel::None];
 const AT_DUE: [AtDue; 3] = [AtDue::Attempt, AtDue::Exhaust, AtDue::Expire];
 
 integer_column! {
@@ -58,6 +60,7 @@ integer_column! {
     OrderKey: |okey| okey.as_i64(), |n| Some(OrderKey::from_i64(n));
     NoticeId: |id| id.as_i64(), |n| Some(NoticeId::from_i64(n));
     NoticeKind: |kind| *kind as i64, |n| pick(NoticeKind::ALL, n);
+    Channel: |channel| CHANNELS.iter().position(|c| c == channel).unwrap_or(0) as i64, |n| pick(&CHANNELS, n);
     MailState: |state| *state as i64, |n| pick(&MailState::ALL, n);
     ReplayState: |state| *state as i64, |n| pick(&ReplayState::ALL, n);
     InspectionId: |id| id.as_i64(), |n| Some(InspectionId::from_i64(n));

@@ -239,3 +239,58 @@ CREATE INDEX notices_by_app ON notices (app, id);
 CREATE INDEX notices_to_mail ON notices (app, id) WHERE mail = 1;
 CREATE INDEX notices_to_publish ON notices (id) WHERE hook = 1;
 CREATE INDEX notices_digests ON notices (app, kind, open_until) WHERE open_until IS NOT NULL;
+
+-- What is known of endpoints that failed since they were made or switched on; one without a row is healthy. `..._clock` is
+-- accountable time in milliseconds.
+CREATE TABLE health (
+    endpoint INTEGER PRIMARY KEY,
+    app INTEGER NOT NULL,
+    consecutive_failures INTEGER NOT NULL,
+    failed_events INTEGER NOT NULL,
+    first_failed_at INTEGER,
+    first_failed_clock INTEGER,
+    last_error TEXT,
+    warned_at INTEGER,
+    warned_clock INTEGER,
+    successes INTEGER NOT NULL,
+    degraded_since INTEGER,
+    failing_since INTEGER,
+    healthy_since INTEGER,
+    told_by INTEGER,
+    told_since INTEGER
+) STRICT;
+
+CREATE INDEX health_in_trouble ON health (app) WHERE degraded_since IS NOT NULL OR failing_since IS NOT NULL;
+CREATE INDEX health_degraded ON health (endpoint) WHERE degraded_since IS NOT NULL;
+
+-- Sums of attempts by endpoint, in rows of a minute (`width` 60) and of an hour (3600). `latency` counts attempts by bucket n, up
+-- to 2^n microseconds.
+CREATE TABLE statistics (
+    app INTEGER NOT NULL,
+    endpoint INTEGER NOT NULL,
+    width INTEGER NOT NULL,
+    start INTEGER NOT NULL,
+    ok INTEGER NOT NULL,
+    failed INTEGER NOT NULL,
+    delivered INTEGER NOT NULL,
+    dead INTEGER NOT NULL,
+    total_us INTEGER NOT NULL,
+    latency TEXT NOT NULL,
+    last_ok_at INTEGER,
+    PRIMARY KEY (app, endpoint, width, start)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX statistics_by_age ON statistics (width, start);
+
+-- What each commit adds to the statistics, until that is rolled up.
+CREATE TABLE statistics_log (
+    id INTEGER PRIMARY KEY,
+    document TEXT NOT NULL
+) STRICT;
+
+-- How much time has passed for which receivers can be held to account, and when that was written.
+CREATE TABLE accountable (
+    only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
+    clock INTEGER NOT NULL,
+    at INTEGER NOT NULL
+) STRICT;

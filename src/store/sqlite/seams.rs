@@ -3,7 +3,7 @@
 use super::{
     SqliteStore, audit, browse, cluster,
     commands::{Accept, HandBack, Recording, Refill},
-    dedup, event_types, inspections, ledger, registry, replays, retention, upkeep,
+    dedup, event_types, health, inspections, ledger, registry, replays, retention, statistics, upkeep,
     work::{Call, answered},
 };
 use crate::{
@@ -27,15 +27,15 @@ use crate::{
     store::{
         Browse, Cluster, Ledger, Registry, Reply,
         audit::AuditFilter,
-        browse::{Cursor, DeliveryFilter, EventFilter, Listed, Page, PastAttempt},
-        cluster::{Forgotten, Joined},
+        browse::{Cursor, DeliveryFilter, EventFilter, HealthReport, Listed, Page, PastAttempt},
+        cluster::{Forgotten, Joined, RolledUp, Standing, Suspect},
         ledger::{Accepted, Ask, Asked, NewEvent, Ordered, Record, Refilled, Settle, Want},
         registry::{Added, EndpointName, Everything},
         replays::{ReplayChanged, ReplayPage, SourceSearch, Sources},
         retention::{Expired, Overdue, OverdueSearch, Ranges},
     },
 };
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 use tokio::sync::oneshot;
 
 impl Ledger for SqliteStore {
@@ -317,6 +317,14 @@ impl Browse for SqliteStore {
         self.read(move |connection| audit::list(connection, &filter, after, limit))
     }
 
+    fn health(&self, app: AppId, endpoint: EndpointId, now: Timestamp) -> Reply<'_, HealthReport> {
+        self.read(move |connection| health::report(connection, app, endpoint, now))
+    }
+
+    fn in_trouble(&self, app: AppId) -> Reply<'_, Vec<EndpointId>> {
+        self.read(move |connection| health::in_trouble(connection, app))
+    }
+
     fn waiting_count(&self) -> Reply<'_, u64> {
         self.read_for_engine(browse::waiting_count)
     }
@@ -362,5 +370,21 @@ impl Cluster for SqliteStore {
 
     fn unsettled(&self) -> Reply<'_, Vec<EndpointId>> {
         self.read_for_engine(cluster::unsettled)
+    }
+
+    fn standing(&self, now: Timestamp) -> Reply<'_, Standing> {
+        self.read_for_engine(move |connection| health::standing(connection, now))
+    }
+
+    fn roll_up(&self, accountable: Duration, now: Timestamp) -> Reply<'_, RolledUp> {
+        self.call(move |tx| statistics::roll_up(tx, accountable, now))
+    }
+
+    fn judge(&self, suspects: Vec<Suspect>, now: Timestamp) -> Reply<'_, ()> {
+        let reply = self.call_then(
+            move |tx| health::judge(tx, &suspects, now),
+            |went_off, after| after.switched_off.extend(went_off.iter().cloned()),
+        );
+        Box::pin(async move { reply.await.map(drop) })
     }
 }

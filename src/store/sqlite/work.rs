@@ -5,6 +5,7 @@ use crate::{
         endpoint::SwitchedOff,
         id::EndpointId,
         port::{Carried, Handover},
+        statistics::Batch,
         time::Timestamp,
     },
     store::{Reply, StoreError},
@@ -16,6 +17,9 @@ use tokio::sync::oneshot;
 /// not use itself up; `committed` and `failed` do.
 pub(super) trait Work: Send {
     fn apply(&mut self, tx: &Connection) -> rusqlite::Result<()>;
+
+    /// What the attempts that it wrote add to the statistics; asked after everything of the batch was applied.
+    fn count(&self, _sums: &mut Batch) {}
 
     /// The transaction is durable.
     fn committed(self: Box<Self>, after: &mut Aftermath);

@@ -5,10 +5,11 @@
 
 use super::{
     checkpointer::Bell,
+    statistics,
     work::{Aftermath, Work, store_error},
 };
 use crate::{
-    domain::port::Handover,
+    domain::{port::Handover, statistics::Batch},
     store::{CommitWatch, StoreError},
 };
 use rusqlite::Connection;
@@ -263,9 +264,12 @@ impl Writer {
 
 fn apply_all(connection: &mut Connection, batch: &mut [Box<dyn Work>]) -> rusqlite::Result<()> {
     let tx = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-    for work in batch {
+    for work in batch.iter_mut() {
         work.apply(&tx)?;
     }
+    let mut sums = Batch::default();
+    batch.iter().for_each(|work| work.count(&mut sums));
+    statistics::log(&tx, &sums)?;
     tx.commit()
 }
 

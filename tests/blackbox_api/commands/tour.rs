@@ -122,7 +122,8 @@ async fn endpoints(desk: &Desk, receiver: &Receiver) {
     assert!(desk.tells("endpoints disable spare").await.contains("disabled_reason  by_hand"));
     assert_eq!(desk.json("endpoints enable spare").await["status"], "active");
     assert_eq!(desk.json("endpoints disable spare").await["status"], "disabled");
-    desk.tells("endpoints enable spare").await;
+    assert_eq!(desk.json("endpoints enable spare --replay true").await["replays"][0]["kind"], "replay");
+    desk.both("endpoints health spare", "state                   healthy\n").await;
     assert!(desk.tells("endpoints test shop").await.contains("webhook.test"));
     assert_eq!(desk.json("endpoints test shop --wait").await["status"], "delivered");
     assert!(desk.tells("endpoints ping shop").await.ends_with("protections: 1 of 1\n"));

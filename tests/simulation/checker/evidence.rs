@@ -1,6 +1,6 @@
 //! Everything the checker looks at, put in order: a file for each delivery, and what is known of each endpoint.
 
-use super::{excuses::Excuses, switches::Switches};
+use super::{excuses::Excuses, health, switches::Switches};
 use crate::{
     journal::{AskFact, Ending, Journal, Promise, Said, Violation},
     network::Post,
@@ -42,6 +42,9 @@ pub(crate) struct Receiver {
     pub(crate) switches: Switches,
     pub(crate) excuses: Excuses,
     pub(crate) is_off: bool,
+    /// When a rule switched it off, and when its owner was warned.
+    pub(crate) ruled_off: Vec<Timestamp>,
+    pub(crate) warned: Vec<Timestamp>,
 }
 
 /// Everything about one delivery.
@@ -86,6 +89,8 @@ pub(crate) struct Figures {
     pub(crate) kills: usize,
     pub(crate) stops: usize,
     pub(crate) duplicates: usize,
+    /// Endpoints that rules switched off.
+    pub(crate) ruled_off: usize,
     /// By replays of many.
     pub(crate) replayed: usize,
     /// Requests that a dead process never recorded, and lies: the most duplicates there may be.
@@ -105,6 +110,7 @@ impl Figures {
         self.stops += other.stops;
         self.duplicates += other.duplicates;
         self.replayed += other.replayed;
+        self.ruled_off += other.ruled_off;
         self.excused += other.excused;
         self.outlived += other.outlived;
         self.gone += other.gone;
@@ -158,8 +164,10 @@ impl<'a> Evidence<'a> {
                 .filter(|row| is_gone(&contract, row))
                 .filter_map(|row| file.post_of(row).and_then(|post| post.ended_at))
         });
+        let ruled_off = health::ruled_off(disk, id);
+        let gone = gone.chain(ruled_off.iter().copied());
         let switches = Switches::of(self.journal, number, gone.collect(), &excuses);
-        Receiver { contract, switches, excuses, is_off }
+        Receiver { contract, switches, excuses, is_off, ruled_off, warned: health::warned(disk, id) }
     }
 
     pub(crate) fn file(&self, delivery: DeliveryId) -> Option<&File<'a>> {
@@ -171,6 +179,7 @@ impl<'a> Evidence<'a> {
             events: self.events.len(),
             deliveries: self.files.len(),
             posts: self.journal.posts.len(),
+            ruled_off: self.receivers.iter().map(|receiver| receiver.ruled_off.len()).sum(),
             ..Figures::default()
         };
         let ended = |ending| self.journal.lives.iter().filter(|life| life.ending == Some(ending)).count();

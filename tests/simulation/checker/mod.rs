@@ -7,6 +7,7 @@ mod course;
 mod ends;
 mod evidence;
 mod excuses;
+mod health;
 mod history;
 mod keeps;
 mod order;
@@ -30,6 +31,7 @@ pub(crate) fn check(plan: &Plan, journal: &Journal, disk: &Connection) -> (Vec<V
     keeps::check(&evidence, &mut violations);
     let lines = Lines::of(&evidence, disk);
     lines.check(&mut violations);
+    health::check(&evidence, &mut violations);
     for file in &evidence.files {
         history::check(&evidence, file, &mut violations);
         course::check(&evidence, &lines, file, &mut violations);

@@ -1,0 +1,127 @@
+//! `…/endpoints/{endpoint}/enable` and `…/disable`
+
+use super::{
+    Api,
+    answer::{self, Answer},
+    auth::InApp,
+    endpoint_view::EndpointView,
+    endpoints::show,
+    fields::{Given, fields, read_object},
+    replays::ReplayView,
+};
+use crate::domain::field::FieldError;
+use axum::extract::State;
+use serde::Serialize;
+use serde_json::Value;
+use std::sync::Arc;
+
+fields! {
+    /// What else is wanted when an endpoint is switched on.
+    #[schema(as = EnableEndpoint, example = json!({ "replay": true }))]
+    struct EnableFields {
+        /// True, or an object: send again what the endpoint missed since its trouble began. That is every delivery that ended
+        /// dead, cancelled or expired and that nobody closed or cancelled by hand, and where its contract made no deliveries
+        /// while it was off, every event of that time.
+        #[schema(value_type = Option<ReplayAsked>)]
+        replay: Option<Value>,
+    }
+}
+
+/// Whether to replay, or how.
+#[derive(Serialize, utoipa::ToSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "describes what `pace` reads")]
+enum ReplayAsked {
+    Whether(bool),
+    How(PaceFields),
+}
+
+fields! {
+    /// How fast.
+    #[derive(Serialize)]
+    #[schema(as = ReplayPace)]
+    struct PaceFields {
+        /// The most that are sent again in a second, 1 to 10000; 100 if absent.
+        per_second: Option<u32>,
+    }
+}
+
+/// Whether a replay is asked for, and if so how fast.
+fn pace(asked: Option<Value>) -> Result<Option<Option<u32>>, FieldError> {
+    match asked {
+        None | Some(Value::Bool(false)) => Ok(None),
+        Some(Value::Bool(true)) => Ok(Some(None)),
+        Some(Value::Object(mut object)) => {
+            let within =
+                |error: FieldError| FieldError::new(format!("replay.{}", error.field), error.message);
+            let pace: PaceFields = read_object(&mut object).map_err(within)?;
+            Ok(Some(pace.per_second))
+        }
+        Some(_) => Err(FieldError::new("replay", "must be true, false or an object with `per_second`")),
+    }
+}
+
+/// Switch an endpoint on
+///
+/// What was held for it becomes due, and its health starts afresh. One that is on stays on. With `replay`, what it missed is
+/// sent again, paced; the answer names the replays.
+#[utoipa::path(
+    post, path = "/v1/apps/{app}/endpoints/{endpoint}/enable", tag = "Endpoints", request_body = EnableFields,
+    responses(
+        (status = 200, description = "The endpoint", body = EndpointView),
+        (status = 409, description = "Somebody else changed it at the same time, or too many replays are under way"),
+        (status = 507, description = "There is no room for more events"),
+    ),
+)]
+pub(super) async fn enable_endpoint(
+    State(api): State<Arc<Api>>,
+    InApp { caller, entry, thing }: InApp,
+    Given(given): Given<EnableFields>,
+) -> Answer {
+    let Some(per_second) = pace(given.replay)? else {
+        return show(&api, &entry, &*api.service.enable_endpoint(caller, &entry, &thing).await?).await;
+    };
+    let (endpoint, replays) = api.service.enable_and_replay(caller, &entry, &thing, per_second).await?;
+    let replays = replays.into_iter().map(ReplayView::of).collect();
+    answer::ok(&EndpointView::with_replays(&endpoint, replays))
+}
+
+/// Switch an endpoint off
+///
+/// What waits for it is held or cancelled, as its contract says. One that is off stays as it is.
+#[utoipa::path(
+    post, path = "/v1/apps/{app}/endpoints/{endpoint}/disable", tag = "Endpoints",
+    responses(
+        (status = 200, description = "The endpoint", body = EndpointView),
+        (status = 409, description = "It was changed by somebody else at the same time; try again"),
+    ),
+)]
+pub(super) async fn disable_endpoint(
+    State(api): State<Arc<Api>>,
+    InApp { caller, entry, thing }: InApp,
+) -> Answer {
+    show(&api, &entry, &*api.service.disable_endpoint(caller, &entry, &thing).await?).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_replay_is_asked_for_by_true_or_by_how_fast_and_anything_else_is_refused_by_name() {
+        assert_eq!(pace(None).unwrap(), None);
+        assert_eq!(pace(Some(json!(false))).unwrap(), None);
+        assert_eq!(pace(Some(json!(true))).unwrap(), Some(None));
+        assert_eq!(pace(Some(json!({}))).unwrap(), Some(None));
+        assert_eq!(pace(Some(json!({ "per_second": 5 }))).unwrap(), Some(Some(5)));
+        for (wrong, field) in [
+            (json!("yes"), "replay"),
+            (json!(5), "replay"),
+            (json!({ "per_second": "fast" }), "replay.per_second"),
+            (json!({ "speed": 5 }), "replay.speed"),
+        ] {
+            assert_eq!(pace(Some(wrong)).unwrap_err().field, field);
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Whose fault it is: tells trouble of one receiver from trouble of our own, and counts only the time for which receivers can
+//! be held to account.
+//!
+//! If most hosts that used to answer fall silent at once, it is us: until that is over nothing without an answer counts
+//! against anybody, no circuit opens for it, and no failing time passes. No time passes either while no process runs, or while
+//! our own machine cannot dial.
+
+use super::{
+    outcome::{Class, Outcome},
+    target::Host,
+    time::Timestamp,
+};
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+/// Hosts are compared over this long.
+const WINDOW: Duration = Duration::from_mins(1);
+/// Of fewer hosts that answered before nothing can be told.
+const HOSTS_MIN: usize = 5;
+/// Hosts that stay silent for so long while others answer are to blame themselves.
+const WHILE_OTHERS_ANSWER_MAX: Duration = Duration::from_hours(6);
+/// Beyond so many hosts those that were not tried for long are forgotten.
+const HOSTS_KEPT: usize = 10_000;
+
+/// Shared by all who judge outcomes. Nothing here waits.
+#[derive(Debug, Default)]
+pub struct Blame(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    hosts: HashMap<Host, Seen>,
+    /// Since when it is us.
+    ours_since: Option<Timestamp>,
+    /// The last request could not even be dialled, for want of handles, network or a resolver.
+    is_stuck: bool,
+    accountable: Duration,
+    /// Up to when time is counted; nothing is before the node begins.
+    counted_to: Option<Timestamp>,
+    gap_max: Duration,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    tried_at: Timestamp,
+    /// Whether it answered before it fell silent, or still does.
+    has_answered: bool,
+    is_silent: bool,
+}
+
+impl Blame {
+    /// The node begins: so much time was accounted for before it. Whatever is longer than `gap_max` without a look at the
+    /// clock was no running: the machine slept, or its clock was set.
+    pub fn begin(&self, accountable: Duration, gap_max: Duration, now: Timestamp) {
+        let mut state = self.state();
+        (state.accountable, state.gap_max, state.counted_to) = (accountable, gap_max, Some(now));
+    }
+
+    /// The host answered before this node began.
+    pub fn has_answered(&self, host: &Host, now: Timestamp) {
+        let seen = Seen { tried_at: now, has_answered: true, is_silent: false };
+        self.state().hosts.entry(host.clone()).or_insert(seen);
+    }
+
+    /// Told of every request that was made; whether what came of it says anything about the receiver.
+    pub fn counts(&self, host: &Host, outcome: &Outcome, now: Timestamp) -> bool {
+        let mut state = self.state();
+        state.count_time(now);
+        match outcome.class {
+            Class::Ok | Class::Http => {
+                state.is_stuck = false;
+                state.answered(host, now);
+                true
+            }
+            Class::Dns | Class::Connect | Class::Timeout | Class::Tls => {
+                state.is_stuck = false;
+                state.silent(host, now);
+                state.ours_since.is_none()
+            }
+            Class::AddressRefused => true,
+            Class::Local => {
+                state.is_stuck = true;
+                false
+            }
+            Class::StaleConnection | Class::Unknown => false,
+        }
+    }
+
+    /// Whether most of what fails now fails because of us.
+    pub fn is_ours(&self) -> bool {
+        let state = self.state();
+        state.ours_since.is_some() || state.is_stuck
+    }
+
+    /// How much time has passed, ever, for which receivers can be held to account.
+    pub fn accountable(&self, now: Timestamp) -> Duration {
+        let mut state = self.state();
+        state.count_time(now);
+        state.accountable
+    }
+
+    /// A panic elsewhere must not stop the judging: every field stands for itself.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn count_time(&mut self, now: Timestamp) {
+        let Some(counted_to) = self.counted_to else { return };
+        if self.ours_since.is_none() && !self.is_stuck {
+            self.accountable += now.since(counted_to).min(self.gap_max);
+        }
+        self.counted_to = Some(now);
+    }
+
+    fn answered(&mut self, host: &Host, now: Timestamp) {
+        let was_silent = self.note(host, true, now);
+        let Some(since) = self.ours_since else { return };
+        let is_too_long = now.since(since) > WHILE_OTHERS_ANSWER_MAX;
+        if is_too_long {
+            for seen in self.hosts.values_mut().filter(|seen| seen.is_silent) {
+                seen.has_answered = false;
+            }
+        }
+        if is_too_long || (was_silent && !self.most_are_silent(now)) {
+            self.ours_since = None;
+        }
+    }
+
+    fn silent(&mut self, host: &Host, now: Timestamp) {
+        let was_silent = self.note(host, false, now);
+        if !was_silent && self.ours_since.is_none() && self.most_are_silent(now) {
+            self.ours_since = Some(now);
+        }
+    }
+
+    /// Whether it was silent before. Whoever was not tried for long is as unknown as a new one.
+    fn note(&mut self, host: &Host, answers: bool, now: Timestamp) -> bool {
+        if let Some(seen) = self.hosts.get_mut(host) {
+            let was_silent = seen.is_silent;
+            seen.has_answered |= answers;
+            (seen.tried_at, seen.is_silent) = (now, !answers);
+            return was_silent;
+        }
+        if self.hosts.len() >= HOSTS_KEPT && self.ours_since.is_none() {
+            self.hosts.retain(|_, seen| now.since(seen.tried_at) <= WINDOW);
+        }
+        self.hosts.insert(host.clone(), Seen { tried_at: now, has_answered: answers, is_silent: !answers });
+        false
+    }
+
+    /// Only asked when a host falls silent or answers again, so that a look at all of them is seldom.
+    fn most_are_silent(&self, now: Timestamp) -> bool {
+        let tried =
+            self.hosts.values().filter(|seen| seen.has_answered && now.since(seen.tried_at) <= WINDOW);
+        let (known, silent) =
+            tried.fold((0, 0), |(known, silent), seen| (known + 1, silent + usize::from(seen.is_silent)));
+        known >= HOSTS_MIN && silent * 2 > known
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,123 @@
+use super::*;
+use proptest::prelude::*;
+
+const START: Timestamp = Timestamp::from_millis(1_800_000_000_000);
+const GAP: Duration = Duration::from_hours(3);
+
+fn host(number: usize) -> Host {
+    Host::Name(format!("h{number}.example.com"))
+}
+
+fn after(seconds: u64) -> Timestamp {
+    START.plus(Duration::from_secs(seconds))
+}
+
+/// Tells of one request to each of these hosts; how many of them count.
+fn all(blame: &Blame, hosts: std::ops::Range<usize>, class: Class, at: Timestamp) -> usize {
+    hosts.filter(|number| blame.counts(&host(*number), &Outcome::failed(class, ""), at)).count()
+}
+
+fn begun() -> Blame {
+    let blame = Blame::default();
+    blame.begin(Duration::ZERO, GAP, START);
+    blame
+}
+
+#[test]
+fn when_most_hosts_fall_silent_at_once_it_is_us_until_one_of_them_answers() {
+    let blame = begun();
+    assert_eq!(all(&blame, 0..9, Class::Http, START), 9);
+    assert_eq!(all(&blame, 0..9, Class::Timeout, after(10)), 4, "the fifth of nine tells");
+    assert!(blame.is_ours());
+    // Days later, with a request now and then: still us.
+    for day in 1..4 {
+        assert_eq!(all(&blame, 0..2, Class::Connect, after(day * 86_400)), 0, "day {day}");
+        assert_eq!(all(&blame, 9..10, Class::Dns, after(day * 86_400)), 0, "a new one is blamed no more");
+    }
+    assert_eq!(all(&blame, 0..1, Class::Http, after(4 * 86_400)), 1, "an answer is one, whatever it says");
+    assert!(!blame.is_ours());
+    assert_eq!(all(&blame, 5..6, Class::Connect, after(4 * 86_400)), 1);
+}
+
+#[test]
+fn one_bad_host_or_a_few_of_many_are_to_blame_themselves() {
+    let blame = begun();
+    all(&blame, 0..10, Class::Http, START);
+    assert_eq!(all(&blame, 0..5, Class::Timeout, after(1)), 5, "half is not most");
+    let few = begun();
+    all(&few, 0..4, Class::Http, START);
+    assert_eq!(all(&few, 0..4, Class::Timeout, after(1)), 4, "four hosts tell nothing");
+    let never = begun();
+    assert_eq!(all(&never, 0..50, Class::Timeout, START), 50, "none of them ever answered");
+    let slow = begun();
+    for minute in 0..20 {
+        all(&slow, 0..9, Class::Http, after(minute * 600));
+        let number = minute as usize % 9;
+        assert_eq!(all(&slow, number..number + 1, Class::Tls, after(minute * 600 + 300)), 1);
+    }
+}
+
+#[test]
+fn hosts_that_stay_silent_while_others_answer_are_blamed_after_hours() {
+    let blame = begun();
+    all(&blame, 0..9, Class::Http, START);
+    all(&blame, 0..6, Class::Connect, after(5));
+    assert_eq!(all(&blame, 6..9, Class::Ok, after(3600)), 3);
+    assert_eq!(all(&blame, 0..6, Class::Connect, after(3601)), 0);
+    all(&blame, 6..9, Class::Ok, after(7 * 3600));
+    assert_eq!(all(&blame, 0..6, Class::Connect, after(7 * 3600 + 1)), 6);
+}
+
+#[test]
+fn what_a_host_did_before_this_node_began_is_known() {
+    let blame = begun();
+    (0..5).for_each(|number| blame.has_answered(&host(number), START));
+    assert_eq!(all(&blame, 0..5, Class::Dns, after(20)), 2);
+}
+
+#[test]
+fn our_own_classes_and_lost_connections_never_count() {
+    let blame = begun();
+    for class in [Class::Local, Class::StaleConnection, Class::Unknown] {
+        assert_eq!(all(&blame, 0..3, class, START), 0, "{class:?}");
+    }
+    assert_eq!(all(&blame, 0..3, Class::AddressRefused, START), 3);
+}
+
+#[test]
+fn time_passes_only_while_nothing_is_our_fault() {
+    let blame = Blame::default();
+    assert_eq!(blame.accountable(after(100)), Duration::ZERO, "nobody runs");
+    blame.begin(Duration::from_secs(7), GAP, START);
+    assert_eq!(blame.accountable(after(10)), Duration::from_secs(17));
+    all(&blame, 0..1, Class::Local, after(20));
+    assert_eq!(blame.accountable(after(100)), Duration::from_secs(27), "nothing can be dialled");
+    all(&blame, 0..1, Class::Connect, after(100));
+    assert_eq!(blame.accountable(after(101)), Duration::from_secs(28));
+    all(&blame, 0..9, Class::Http, after(101));
+    all(&blame, 0..9, Class::Timeout, after(101));
+    assert_eq!(blame.accountable(after(4000)), Duration::from_secs(28));
+    all(&blame, 0..9, Class::Http, after(4000));
+    let leap = after(4000).plus(GAP * 20);
+    assert_eq!(blame.accountable(leap), Duration::from_secs(28) + GAP, "the machine slept");
+    assert_eq!(blame.accountable(after(4001)), Duration::from_secs(28) + GAP, "the clock was set back");
+}
+
+proptest! {
+    #[test]
+    fn accountable_time_never_runs_back_nor_faster_than_the_clock(
+        steps in prop::collection::vec((0_u64..10_000, 0_usize..8, 0_usize..6), 1..200),
+    ) {
+        const CLASSES: [Class; 6] =
+            [Class::Ok, Class::Http, Class::Timeout, Class::Connect, Class::Local, Class::StaleConnection];
+        let blame = begun();
+        let (mut now, mut last) = (START, Duration::ZERO);
+        for (seconds, number, class) in steps {
+            let then = now.plus(Duration::from_secs(seconds));
+            all(&blame, number..number + 1, CLASSES[class], then);
+            let accountable = blame.accountable(then);
+            prop_assert!(accountable >= last && accountable <= last + then.since(now));
+            (now, last) = (then, accountable);
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! The health of an endpoint: what each attempt that counts does to it, and what its contract's rules make of that. Pure.
+//!
+//! Rules that switch off look at what happened since the last success, so a flapping endpoint is never switched off; the
+//! windows of the statistics only call it degraded. How long something lasts is told by accountable time (`blame`), in which
+//! our own faults do not pass; people see the wall clock.
+
+mod news;
+#[cfg(test)]
+mod tests;
+
+pub use news::{About, News, disabled_by_hand};
+
+use super::{
+    contract::{Channel, Contract, HealthRule, Share},
+    statistics::Sums,
+    time::Timestamp,
+};
+use std::{sync::Arc, time::Duration};
+
+/// So many failed attempts in a row are called failing,
+pub const FAILING_AFTER: u32 = 10;
+/// and so many successes in a row end that.
+pub const RECOVERED_AFTER: u32 = 3;
+/// Nobody is warned or switched off for failing a long time after fewer failed attempts than this.
+pub const FAILURES_MIN: u32 = 5;
+/// A window with less in it says nothing.
+const WINDOW_MIN: u64 = 10;
+/// So much lower the share must be for an endpoint to be degraded no longer.
+const HYSTERESIS: u64 = 20;
+/// So many in the last hour and none of them failed: not degraded any longer either.
+const WELL_MIN: u64 = 5;
+/// Where the contract has no share of its own, of the attempts of the last hour.
+const DEGRADED_ABOVE: Share = Share(50);
+
+/// An attempt that counts, as the courier saw it.
+#[derive(Clone, Debug)]
+pub struct Sighting {
+    pub contract: Arc<Contract>,
+    /// Accountable time when it ended.
+    pub clock: Duration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    Healthy,
+    Degraded,
+    Failing,
+}
+
+impl State {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Healthy => "healthy",
+            Self::Degraded => "degraded",
+            Self::Failing => "failing",
+        }
+    }
+}
+
+/// On both clocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    pub at: Timestamp,
+    pub clock: Duration,
+}
+
+/// What is known of one endpoint since its last success, and what it is called.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Health {
+    /// Attempts.
+    pub consecutive_failures: u32,
+    /// Events that ended failed in a row, in the order of their end.
+    pub failed_events: u32,
+    pub first_failure: Option<Moment>,
+    pub last_error: Option<String>,
+    /// When its owner was warned that it will be switched off.
+    pub warned: Option<Moment>,
+    /// In a row, counted while something is amiss.
+    pub successes: u32,
+    pub degraded_since: Option<Timestamp>,
+    pub failing_since: Option<Timestamp>,
+    /// Since its last trouble ended, if it had any.
+    pub healthy_since: Option<Timestamp>,
+    pub told: Option<Told>,
+}
+
+/// People were told of trouble: they will be told of its end in the same way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Told {
+    pub by: Channel,
+    /// When the trouble began.
+    pub since: Timestamp,
+}
+
+/// A failed attempt.
+#[derive(Clone, Copy, Debug)]
+pub struct Failure<'a> {
+    pub at: Timestamp,
+    pub clock: Duration,
+    pub error: &'a str,
+    /// It ended its event, for good.
+    pub ends_event: bool,
+}
+
+/// What the statistics say.
+#[derive(Clone, Debug, Default)]
+pub struct Windows {
+    pub last_hour: Sums,
+    /// Of the contract's `health.degraded_window`.
+    pub degraded: Sums,
+}
+
+impl Health {
+    pub const fn state(&self) -> State {
+        match (self.failing_since, self.degraded_since) {
+            (Some(_), _) => State::Failing,
+            (None, Some(_)) => State::Degraded,
+            (None, None) => State::Healthy,
+        }
+    }
+
+    /// Since when it is in its state; nothing if it never had trouble.
+    pub const fn since(&self) -> Option<Timestamp> {
+        match self.state() {
+            State::Failing => self.failing_since,
+            State::Degraded => self.degraded_since,
+            State::Healthy => self.healthy_since,
+        }
+    }
+
+    /// Whether a success changes nothing.
+    pub const fn is_clean(&self) -> bool {
+        self.consecutive_failures == 0
+            && self.failed_events == 0
+            && self.failing_since.is_none()
+            && self.degraded_since.is_none()
+            && self.told.is_none()
+    }
+
+    /// Starts everything afresh that rules for switching off look at.
+    pub fn succeeded(&mut self, at: Timestamp) -> Option<News> {
+        let was = self.state();
+        (self.consecutive_failures, self.failed_events) = (0, 0);
+        (self.first_failure, self.warned) = (None, None);
+        self.successes = self.successes.saturating_add(1);
+        if self.successes >= RECOVERED_AFTER {
+            self.failing_since = None;
+        }
+        self.recover(was, at)
+    }
+
+    pub fn failed(&mut self, failure: &Failure<'_>, contract: &Contract) -> Vec<News> {
+        let rule = &contract.health;
+        let Failure { at, clock, error, ends_event } = *failure;
+        self.consecutive_failures = self.consecutive_failures.saturating_add(1);
+        self.successes = 0;
+        self.first_failure.get_or_insert(Moment { at, clock });
+        self.last_error = Some(error.to_owned());
+        if ends_event {
+            self.failed_events = self.failed_events.saturating_add(1);
+        }
+        if let Some(off) = self.too_many_events(rule).or_else(|| self.too_long(rule, clock)) {
+            return vec![off];
+        }
+        let mut news = Vec::new();
+        if self.consecutive_failures >= FAILING_AFTER && self.failing_since.is_none() {
+            self.failing_since = Some(at);
+            let since = self.first_failure.map_or(at, |first| first.at);
+            // A contract that says what degraded means has said when people are told.
+            if rule.degraded_above.is_none() && self.tell(contract.notices.degraded, since) {
+                news.push(News::Failing { in_a_row: self.consecutive_failures, since });
+            }
+        }
+        if let Some(off_in) = self.must_be_warned(rule, clock) {
+            self.warned = Some(Moment { at, clock });
+            let since = self.first_failure.map_or(at, |first| first.at);
+            self.tell(contract.notices.off_warning, since);
+            news.push(News::Warning { since, off_at: at.plus(off_in) });
+        }
+        news
+    }
+
+    /// An event ended failed without another attempt, when its final wait was over.
+    pub fn event_failed(&mut self) {
+        self.failed_events = self.failed_events.saturating_add(1);
+    }
+
+    /// What the statistics make of it, and whether events that ended without an attempt were too many.
+    pub fn judge(&mut self, windows: &Windows, contract: &Contract, at: Timestamp) -> Option<News> {
+        let rule = &contract.health;
+        if let Some(off) = self.too_many_events(rule) {
+            return Some(off);
+        }
+        let (all, bad, above) = match rule.degraded_above {
+            Some(share) => (windows.degraded.ended(), windows.degraded.dead, share),
+            None => (windows.last_hour.attempts(), windows.last_hour.failed, DEGRADED_ABOVE),
+        };
+        let (lately, bad_lately) = match rule.degraded_above {
+            Some(_) => (windows.last_hour.ended(), windows.last_hour.dead),
+            None => (all, bad),
+        };
+        let above = u64::from(above.0);
+        let below = above.saturating_sub(HYSTERESIS);
+        let is_better_lately = lately >= WELL_MIN && bad_lately * 100 <= below * lately;
+        let is_well_lately = lately >= WELL_MIN && bad_lately == 0;
+        match self.degraded_since {
+            None if all >= WINDOW_MIN && bad * 100 > above * all && !is_better_lately => {
+                self.degraded_since = Some(at);
+                let since = self.first_failure.map_or(at, |first| first.at);
+                let percent = bad * 100 / all;
+                self.tell(contract.notices.degraded, since).then_some(News::Degraded { percent, since })
+            }
+            Some(_) if (all > 0 && bad * 100 <= below * all) || is_well_lately => {
+                let was = self.state();
+                self.degraded_since = None;
+                self.recover(was, at)
+            }
+            _ => None,
+        }
+    }
+
+    /// How long until it is switched off if nothing succeeds.
+    pub fn off_in(&self, rule: &HealthRule, clock: Duration) -> Option<Duration> {
+        let (first, off_after) = (self.first_failure?, rule.off_after_failing_for?);
+        let left = off_after.saturating_sub(clock.saturating_sub(first.clock));
+        let Some(warning_after) = rule.warning_after else { return Some(left) };
+        let notice = off_after.saturating_sub(warning_after);
+        let warned_for = self.warned.map_or(Duration::ZERO, |warned| clock.saturating_sub(warned.clock));
+        Some(left.max(notice.saturating_sub(warned_for)))
+    }
+
+    fn too_many_events(&self, rule: &HealthRule) -> Option<News> {
+        let events = rule.off_after_failed_events.filter(|events| self.failed_events >= *events)?;
+        Some(News::TooManyEvents { events, since: self.first_failure.map(|first| first.at) })
+    }
+
+    fn too_long(&self, rule: &HealthRule, clock: Duration) -> Option<News> {
+        let is_due = self.off_in(rule, clock)?.is_zero() && self.consecutive_failures >= FAILURES_MIN;
+        let is_warned = rule.warning_after.is_none() || self.warned.is_some();
+        let since = self.first_failure?.at;
+        (is_due && is_warned).then_some(News::FailingTooLong { since })
+    }
+
+    fn must_be_warned(&self, rule: &HealthRule, clock: Duration) -> Option<Duration> {
+        let (first, warning_after) = (self.first_failure?, rule.warning_after?);
+        let is_due = clock.saturating_sub(first.clock) >= warning_after;
+        let is_new = self.warned.is_none() && self.consecutive_failures >= FAILURES_MIN;
+        self.off_in(rule, clock).filter(|_| is_due && is_new)
+    }
+
+    /// Remembers that people are told; whether that is news to them.
+    fn tell(&mut self, by: Channel, since: Timestamp) -> bool {
+        let before = self.told;
+        let by = match before.map(|told| told.by) {
+            Some(Channel::Email) => Channel::Email,
+            Some(Channel::List) if by == Channel::None => Channel::List,
+            _ => by,
+        };
+        self.told = Some(Told { by, since: before.map_or(since, |told| told.since) });
+        before.is_none()
+    }
+
+    fn recover(&mut self, was: State, at: Timestamp) -> Option<News> {
+        if self.state() != State::Healthy {
+            return None;
+        }
+        if was != State::Healthy {
+            self.healthy_since = Some(at);
+        }
+        // Told only by something that worked.
+        if self.consecutive_failures > 0 {
+            return None;
+        }
+        (self.last_error, self.successes) = (None, 0);
+        self.told.take().map(|told| News::Recovered { since: told.since, by: told.by })
+    }
+}

@@ -1,0 +1,171 @@
+//! What people are told about an endpoint's health, and how it is switched off.
+
+use crate::domain::{
+    contract::{Channel, Contract},
+    endpoint::{OffReason, SwitchedBy, SwitchedOff},
+    id::{AppId, EndpointId},
+    notice::{Facts, NewNotice, NoticeKind},
+    time::{Timestamp, format_duration},
+};
+
+/// Something happened to an endpoint's health that people are told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum News {
+    /// So much of what its contract looks at failed.
+    Degraded {
+        percent: u64,
+        since: Timestamp,
+    },
+    /// So many attempts in a row failed.
+    Failing {
+        in_a_row: u32,
+        since: Timestamp,
+    },
+    /// It will be switched off then unless something succeeds.
+    Warning {
+        since: Timestamp,
+        off_at: Timestamp,
+    },
+    /// So many events in a row ended failed: it is switched off.
+    TooManyEvents {
+        events: u32,
+        since: Option<Timestamp>,
+    },
+    /// Nothing succeeded for too long: it is switched off.
+    FailingTooLong {
+        since: Timestamp,
+    },
+    /// The receiver said that it is gone: it is switched off.
+    Gone,
+    Recovered {
+        since: Timestamp,
+        by: Channel,
+    },
+}
+
+/// Whom and what the news are about.
+#[derive(Clone, Copy, Debug)]
+pub struct About<'a> {
+    pub app: AppId,
+    pub endpoint: EndpointId,
+    pub contract: &'a Contract,
+    pub at: Timestamp,
+    pub last_error: Option<&'a str>,
+}
+
+impl News {
+    /// How the endpoint is switched off, if that is the news. A receiver that says so itself is dealt with by its answer.
+    pub fn off(&self, contract: &Contract, at: Timestamp) -> Option<SwitchedOff> {
+        matches!(self, Self::TooManyEvents { .. } | Self::FailingTooLong { .. }).then(|| SwitchedOff {
+            reason: OffReason::Rule(contract.health.off_reason.clone()),
+            at,
+            waiting: contract.off.waiting,
+            by: Some(SwitchedBy::Posthaste),
+        })
+    }
+
+    pub fn notice(&self, about: &About<'_>) -> NewNotice {
+        let notices = &about.contract.notices;
+        let (kind, channel) = match self {
+            Self::Degraded { .. } | Self::Failing { .. } => (NoticeKind::EndpointDegraded, notices.degraded),
+            Self::Warning { .. } => (NoticeKind::EndpointWarning, notices.off_warning),
+            Self::TooManyEvents { .. } | Self::FailingTooLong { .. } | Self::Gone => {
+                (NoticeKind::EndpointDisabled, notices.switched_off)
+            }
+            Self::Recovered { by, .. } => (NoticeKind::EndpointRecovered, *by),
+        };
+        let (since, off_at) = match *self {
+            Self::Warning { since, off_at } => (Some(since), Some(off_at)),
+            Self::Degraded { since, .. }
+            | Self::Failing { since, .. }
+            | Self::FailingTooLong { since }
+            | Self::Recovered { since, .. } => (Some(since), None),
+            Self::TooManyEvents { since, .. } => (since, None),
+            Self::Gone => (None, None),
+        };
+        let facts = Facts {
+            text: self.text(about.contract),
+            since,
+            last_error: about.last_error.filter(|_| kind != NoticeKind::EndpointRecovered).map(str::to_owned),
+            reason: Some(self.reason(about.contract).to_owned()),
+            off_at,
+        };
+        notice(about.app, about.endpoint, kind, channel, about.at, facts)
+    }
+
+    fn reason<'a>(&self, contract: &'a Contract) -> &'a str {
+        match self {
+            Self::Degraded { .. } => "degraded",
+            Self::Failing { .. } => "failing",
+            Self::Warning { .. } | Self::TooManyEvents { .. } | Self::FailingTooLong { .. } => {
+                &contract.health.off_reason
+            }
+            Self::Gone => "gone",
+            Self::Recovered { .. } => "recovered",
+        }
+    }
+
+    fn text(&self, contract: &Contract) -> String {
+        let rule = &contract.health;
+        match self {
+            Self::Degraded { percent, .. } => match rule.degraded_window {
+                Some(window) => {
+                    let window = format_duration(window);
+                    format!(
+                        "{percent} % of the deliveries to this endpoint that ended within {window} failed."
+                    )
+                }
+                None => format!("{percent} % of the attempts at this endpoint within the last hour failed."),
+            },
+            Self::Failing { in_a_row, .. } => {
+                format!("The last {in_a_row} attempts at this endpoint failed, one after the other.")
+            }
+            Self::Warning { since, off_at } => format!(
+                "Nothing that was sent to this endpoint since {} was taken. It will be switched off at {}, unless \
+                 something succeeds before.",
+                since.rfc3339_seconds(),
+                off_at.rfc3339_seconds()
+            ),
+            Self::TooManyEvents { events, .. } => format!(
+                "This endpoint was switched off: {events} events in a row ended failed. Switch it on again once its \
+                 receiver works."
+            ),
+            Self::FailingTooLong { since } => format!(
+                "This endpoint was switched off: nothing that was sent to it since {} was taken. Switch it on again once \
+                 its receiver works.",
+                since.rfc3339_seconds()
+            ),
+            Self::Gone => "This endpoint was switched off: its receiver answered that it is gone.".to_owned(),
+            Self::Recovered { since, .. } => {
+                format!("This endpoint works again; its trouble began at {}.", since.rfc3339_seconds())
+            }
+        }
+    }
+}
+
+/// Somebody switched it off: that stands in the list, and nobody gets mail for what they did themselves.
+pub fn disabled_by_hand(app: AppId, endpoint: EndpointId, off: &SwitchedOff) -> NewNotice {
+    let by = match &off.by {
+        Some(SwitchedBy::Key { id, name: Some(name) }) => format!(" with the key {id} ({name})"),
+        Some(SwitchedBy::Key { id, name: None }) => format!(" with the key {id}"),
+        _ => String::new(),
+    };
+    let facts = Facts {
+        text: format!("This endpoint was switched off by hand{by}."),
+        reason: Some(off.reason.name().to_owned()),
+        ..Facts::default()
+    };
+    notice(app, endpoint, NoticeKind::EndpointDisabled, Channel::List, off.at, facts)
+}
+
+fn notice(
+    app: AppId,
+    endpoint: EndpointId,
+    kind: NoticeKind,
+    channel: Channel,
+    at: Timestamp,
+    facts: Facts,
+) -> NewNotice {
+    let endpoint = Some(endpoint);
+    NewNotice { app, kind, endpoint, delivery: None, replay: None, at, channel, digest: None, facts }
+}

@@ -1,0 +1,253 @@
+use super::*;
+use crate::domain::{
+    contract::{Setter, fixtures},
+    notice::NoticeKind,
+};
+use proptest::prelude::*;
+use serde_json::json;
+
+const START: Timestamp = Timestamp::from_millis(1_800_000_000_000);
+const HOUR: Duration = Duration::from_hours(1);
+
+/// Hours after the start, on both clocks.
+fn failure(hours: u64, ends_event: bool) -> Failure<'static> {
+    Failure { at: START.plus(HOUR * hours as u32), clock: HOUR * hours as u32, error: "HTTP 500", ends_event }
+}
+
+fn sums(ended: u64, dead: u64) -> Sums {
+    Sums { delivered: ended - dead, dead, ok: ended - dead, failed: dead, ..Sums::default() }
+}
+
+fn is_off(news: &News) -> bool {
+    news.off(&fixtures::standard(), START).is_some()
+}
+
+#[test]
+fn ten_events_that_ended_failed_switch_zerofee_off_whatever_else_fails_in_between() {
+    let zerofee = fixtures::zerofee();
+    let mut health = Health::default();
+    for event in 0..9 {
+        assert!(!health.failed(&failure(event, false), &zerofee).iter().any(is_off));
+        assert!(!health.failed(&failure(event, true), &zerofee).iter().any(is_off), "{event}");
+    }
+    let news = health.failed(&failure(9, true), &zerofee);
+    assert_eq!(news, [News::TooManyEvents { events: 10, since: Some(START) }]);
+    let off = news[0].off(&zerofee, START).unwrap();
+    assert_eq!((off.reason.name(), off.by.as_ref().unwrap().id()), ("auto_disabled_failures", "posthaste"));
+}
+
+#[test]
+fn bastionary_is_warned_at_48_hours_and_off_at_72_and_standard_at_60_and_120() {
+    for (contract, warned_at, off_at) in [(fixtures::bastionary(), 48, 72), (fixtures::standard(), 60, 120)] {
+        let mut health = Health::default();
+        for hour in 0..off_at {
+            let news = health.failed(&failure(hour, true), &contract);
+            let warning = News::Warning { since: START, off_at: START.plus(HOUR * off_at as u32) };
+            assert_eq!(news.contains(&warning), hour == warned_at, "{} at {hour} h", contract.name);
+            assert!(!news.iter().any(is_off), "{} at {hour} h", contract.name);
+        }
+        assert_eq!(health.off_in(&contract.health, HOUR * (off_at as u32 - 1)), Some(HOUR));
+        let news = health.failed(&failure(off_at, true), &contract);
+        assert_eq!(news, [News::FailingTooLong { since: START }], "{}", contract.name);
+    }
+}
+
+#[test]
+fn a_late_warning_delays_the_end_and_few_failures_are_no_reason() {
+    let bastionary = fixtures::bastionary();
+    let mut health = Health::default();
+    health.failed(&failure(0, true), &bastionary);
+    for hour in [100, 101, 102] {
+        assert_eq!(health.failed(&failure(hour, true), &bastionary), [], "{hour}");
+    }
+    let news = health.failed(&failure(103, true), &bastionary);
+    assert_eq!(news, [News::Warning { since: START, off_at: START.plus(HOUR * 127) }]);
+    assert_eq!(health.failed(&failure(126, true), &bastionary), []);
+    assert_eq!(health.failed(&failure(127, true), &bastionary), [News::FailingTooLong { since: START }]);
+}
+
+#[test]
+fn time_that_is_ours_delays_both_the_warning_and_the_end() {
+    let bastionary = fixtures::bastionary();
+    let mut health = Health::default();
+    // Three days without a process: the wall clock went on, the other one did not.
+    for hour in 0..10 {
+        health.failed(&failure(hour, true), &bastionary);
+    }
+    let back = |hours: u64| Failure { at: START.plus(HOUR * (hours as u32 + 72)), ..failure(hours, true) };
+    assert!(health.failed(&back(10), &bastionary).iter().all(|news| !matches!(news, News::Warning { .. })));
+    let news = health.failed(&back(48), &bastionary);
+    assert_eq!(news, [News::Warning { since: START, off_at: START.plus(HOUR * (72 + 72)) }]);
+}
+
+#[test]
+fn without_a_warning_in_the_contract_none_is_needed() {
+    let overrides = json!({ "health": { "off_after_failing_for": "2h", "warning_after": null } });
+    let contract = fixtures::standard().with_overrides(&overrides, Setter::App).unwrap();
+    let mut health = Health::default();
+    for _ in 0..9 {
+        assert!(!health.failed(&failure(0, false), &contract).iter().any(is_off));
+    }
+    assert!(health.failed(&failure(2, false), &contract).iter().any(is_off));
+}
+
+#[test]
+fn ten_failures_are_called_failing_and_three_successes_end_that_and_are_told_as_the_trouble_was() {
+    let standard = fixtures::standard();
+    let mut health = Health::default();
+    for _ in 0..9 {
+        assert_eq!(health.failed(&failure(0, false), &standard), []);
+    }
+    assert_eq!(health.failed(&failure(1, false), &standard), [News::Failing { in_a_row: 10, since: START }]);
+    assert_eq!((health.state(), health.since()), (State::Failing, Some(START.plus(HOUR))));
+    assert_eq!(health.failed(&failure(1, false), &standard), [], "told once");
+    for _ in 1..RECOVERED_AFTER {
+        assert_eq!((health.succeeded(START), health.state()), (None, State::Failing));
+    }
+    let recovered = News::Recovered { since: START, by: Channel::List };
+    assert_eq!(health.succeeded(START.plus(HOUR)), Some(recovered));
+    assert!(health.is_clean());
+    assert_eq!((health.state(), health.since()), (State::Healthy, Some(START.plus(HOUR))));
+    // A contract that says itself what degraded means is not told of by ours.
+    let mut quiet = Health::default();
+    (0..20).for_each(|_| assert_eq!(quiet.failed(&failure(0, false), &fixtures::bastionary()), []));
+    assert_eq!(quiet.state(), State::Failing);
+}
+
+#[test]
+fn bastionary_is_degraded_above_80_percent_of_ten_and_not_before() {
+    let bastionary = fixtures::bastionary();
+    let judge = |health: &mut Health, day: Sums, hour: Sums| {
+        health.judge(&Windows { last_hour: hour, degraded: day }, &bastionary, START)
+    };
+    let mut health = Health::default();
+    for (ended, dead) in [(9, 9), (10, 8), (100, 80)] {
+        assert_eq!(judge(&mut health, sums(ended, dead), Sums::default()), None, "{dead} of {ended}");
+    }
+    assert_eq!(judge(&mut health, sums(100, 81), sums(5, 0)), None, "it has recovered already");
+    let degraded = News::Degraded { percent: 81, since: START };
+    assert_eq!(judge(&mut health, sums(100, 81), sums(20, 20)), Some(degraded));
+    assert_eq!(judge(&mut health, sums(100, 61), sums(20, 1)), None, "hardly better");
+    assert_eq!(judge(&mut health, Sums::default(), Sums::default()), None, "nothing worked meanwhile");
+    let recovered = News::Recovered { since: START, by: Channel::Email };
+    assert_eq!(judge(&mut health, sums(100, 60), sums(20, 1)), Some(recovered));
+    judge(&mut health, sums(100, 99), sums(20, 20));
+    assert_eq!(judge(&mut health, sums(110, 99), sums(5, 0)), Some(recovered), "the last hour was well");
+}
+
+#[test]
+fn where_the_contract_says_nothing_half_of_ten_attempts_within_an_hour_is_degraded() {
+    let standard = fixtures::standard();
+    let judge = |health: &mut Health, hour: Sums| {
+        health.judge(&Windows { last_hour: hour, ..Windows::default() }, &standard, START)
+    };
+    let mut health = Health::default();
+    assert_eq!(judge(&mut health, sums(10, 5)), None);
+    assert!(matches!(judge(&mut health, sums(10, 6)), Some(News::Degraded { percent: 60, .. })));
+    assert_eq!(judge(&mut health, sums(10, 4)), None);
+    assert!(matches!(judge(&mut health, sums(10, 3)), Some(News::Recovered { .. })));
+}
+
+#[test]
+fn events_that_end_without_an_attempt_are_events_too() {
+    let overrides = json!({ "health": { "off_after_failed_events": 2 } });
+    let contract = fixtures::orientedos().with_overrides(&overrides, Setter::App).unwrap();
+    let mut health = Health::default();
+    health.event_failed();
+    assert_eq!(health.judge(&Windows::default(), &contract, START), None);
+    health.event_failed();
+    assert!(health.judge(&Windows::default(), &contract, START).is_some_and(|news| is_off(&news)));
+}
+
+#[test]
+fn notices_say_what_happened_since_when_and_what_went_wrong() {
+    let bastionary = fixtures::bastionary();
+    let (app, endpoint) = (crate::domain::id::AppId::from_i64(1), crate::domain::id::EndpointId::from_i64(2));
+    let about = About { app, endpoint, contract: &bastionary, at: START, last_error: Some("HTTP 503") };
+    let off_at = START.plus(HOUR * 24);
+    let warning = News::Warning { since: START, off_at }.notice(&about);
+    assert_eq!((warning.kind, warning.channel), (NoticeKind::EndpointWarning, Channel::Email));
+    assert!(warning.facts.text.contains("since 2027-01-15T08:00:00Z"), "{}", warning.facts.text);
+    assert!(warning.facts.text.contains("at 2027-01-16T08:00:00Z"), "{}", warning.facts.text);
+    assert_eq!((warning.facts.since, warning.facts.off_at), (Some(START), Some(off_at)));
+    assert_eq!(warning.facts.last_error.as_deref(), Some("HTTP 503"));
+    let recovered = News::Recovered { since: START, by: Channel::Email }.notice(&about);
+    assert_eq!((recovered.kind, recovered.facts.last_error), (NoticeKind::EndpointRecovered, None));
+}
+
+/// A contract with rules of all kinds.
+fn everything() -> Contract {
+    let health = json!({
+        "off_after_failed_events": 12, "off_after_failing_for": "20h", "warning_after": "10h",
+        "degraded_above": "60%", "degraded_window": "24h",
+    });
+    fixtures::standard().with_overrides(&json!({ "health": health }), Setter::App).unwrap()
+}
+
+proptest! {
+    #[test]
+    fn a_success_always_resets_and_nothing_is_switched_off_without_a_warning_or_enough_failures(
+        steps in prop::collection::vec((0_u64..4, 0_u8..8), 1..150),
+    ) {
+        let contract = everything();
+        let mut health = Health::default();
+        let (mut hours, mut failures, mut ended, mut warned_at, mut first) = (0, 0, 0, None, None);
+        for (passed, what) in steps {
+            hours += passed;
+            if what == 0 {
+                health.succeeded(START.plus(HOUR * hours as u32));
+                prop_assert_eq!((health.consecutive_failures, health.failed_events), (0, 0));
+                prop_assert_eq!((health.first_failure, health.warned), (None, None));
+                (failures, ended, warned_at, first) = (0, 0, None, None);
+                continue;
+            }
+            let ends_event = what == 1;
+            let news = health.failed(&failure(hours, ends_event), &contract);
+            failures += 1;
+            ended += u32::from(ends_event);
+            let first = *first.get_or_insert(hours);
+            for news in news {
+                match news {
+                    News::Warning { .. } => {
+                        prop_assert!(failures >= FAILURES_MIN && hours - first >= 10 && warned_at.is_none());
+                        warned_at = Some(hours);
+                    }
+                    News::FailingTooLong { .. } => {
+                        prop_assert!(hours - first >= 20 && warned_at.is_some_and(|at| hours - at >= 10));
+                        return Ok(());
+                    }
+                    News::TooManyEvents { .. } => {
+                        prop_assert!(ended >= 12);
+                        return Ok(());
+                    }
+                    _ => {}
+                }
+            }
+            prop_assert!(ended < 12, "it should be off");
+            prop_assert!(hours - first < 20 || warned_at.is_none_or(|at| hours - at < 10), "it should be off");
+        }
+    }
+
+    #[test]
+    fn the_same_windows_never_call_it_degraded_and_well_in_turn(
+        ended in 0_u64..60, dead in 0_u64..60, lately in 0_u64..20, dead_lately in 0_u64..20, own: bool,
+    ) {
+        let contract = if own { everything() } else { fixtures::standard() };
+        let windows = Windows {
+            last_hour: sums(lately.max(dead_lately), dead_lately),
+            degraded: sums(ended.max(dead), dead),
+        };
+        let mut health = Health::default();
+        health.judge(&windows, &contract, START);
+        let settled = health.state();
+        for _ in 0..3 {
+            health.judge(&windows, &contract, START);
+            prop_assert_eq!(health.state(), settled);
+        }
+        let mut other = Health { degraded_since: Some(START), ..Health::default() };
+        other.judge(&windows, &contract, START);
+        let left = other.state();
+        other.judge(&windows, &contract, START);
+        prop_assert_eq!(other.state(), left, "what it left it does not come back to");
+    }
+}

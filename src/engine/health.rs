@@ -1,0 +1,128 @@
+//! Looks after endpoints' health: rolls statistics up, judges endpoints by their windows, writes down accountable time. What an
+//! attempt does to its endpoint is decided in the ledger, with the attempt.
+
+use super::Courier;
+use crate::{
+    domain::{blame::Blame, directory::Directory, id::EndpointId, time::Timestamp},
+    store::{
+        Cluster, StoreError,
+        cluster::{RolledUp, Suspect},
+    },
+    world::{Clock, Shutdown},
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+/// Endpoints that are judged in one transaction.
+const SUSPECTS_PER_STEP: usize = 50;
+/// Before the same endpoint is judged again: windows are long, and looking at them costs a hundred rows.
+const BETWEEN: Duration = Duration::from_secs(5);
+/// Without a look at the clock for so many rounds, nobody was running.
+const ROUNDS_MISSED_MAX: u32 = 60;
+
+pub(super) struct HealthRound {
+    directory: Arc<Directory>,
+    cluster: Arc<dyn Cluster>,
+    clock: Arc<dyn Clock>,
+    blame: Arc<Blame>,
+    every: Duration,
+    suspects: BTreeSet<EndpointId>,
+    /// Who was judged lately, and when they may be again.
+    judged: BTreeMap<EndpointId, Timestamp>,
+}
+
+impl HealthRound {
+    /// Tells whoever hands out blame how things stood when the last process ended.
+    pub(super) async fn begin(
+        courier: &Courier,
+        cluster: Arc<dyn Cluster>,
+        every: Duration,
+    ) -> Result<Self, StoreError> {
+        let Courier { directory, blame, clock, .. } = courier;
+        let now = clock.now();
+        let standing = cluster.standing(now).await?;
+        blame.begin(standing.accountable, every * ROUNDS_MISSED_MAX, now);
+        for endpoint in standing.well.into_iter().filter_map(|id| directory.endpoint(id)) {
+            blame.has_answered(endpoint.target.host(), now);
+        }
+        Ok(Self {
+            directory: directory.clone(),
+            cluster,
+            clock: clock.clone(),
+            blame: blame.clone(),
+            every,
+            suspects: BTreeSet::new(),
+            judged: BTreeMap::new(),
+        })
+    }
+
+    pub(super) async fn run(mut self, stop: Shutdown) {
+        tokio::select! {
+            biased;
+            () = stop.soft() => {}
+            () = self.work() => {}
+        }
+        // The time up to here counts; the rest of the log waits for the next process.
+        if let Err(error) = self.roll_up().await {
+            tracing::warn!(%error, "could not write statistics");
+        }
+    }
+
+    async fn work(&mut self) {
+        loop {
+            let come_back = self.step().await;
+            self.clock.sleep_until(come_back).await;
+        }
+    }
+
+    /// Rolls up what there is and judges those who may be judged; says when to come back.
+    pub(super) async fn step(&mut self) -> Timestamp {
+        let done = match self.roll_up().await {
+            Ok(()) => self.judge().await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = done {
+            tracing::warn!(%error, "could not look after endpoints' health");
+        }
+        self.clock.now().plus(self.every)
+    }
+
+    async fn roll_up(&mut self) -> Result<(), StoreError> {
+        loop {
+            let now = self.clock.now();
+            let RolledUp { suspects, has_more } =
+                self.cluster.roll_up(self.blame.accountable(now), now).await?;
+            self.suspects.extend(suspects);
+            if !has_more {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn judge(&mut self) -> Result<(), StoreError> {
+        let now = self.clock.now();
+        self.judged.retain(|_, again| now < *again);
+        let due: Vec<EndpointId> =
+            self.suspects.iter().filter(|id| !self.judged.contains_key(id)).copied().collect();
+        for some in due.chunks(SUSPECTS_PER_STEP) {
+            let suspects: Vec<Suspect> = some.iter().filter_map(|id| self.suspect(*id)).collect();
+            if !suspects.is_empty() {
+                self.cluster.judge(suspects, now).await?;
+            }
+        }
+        for endpoint in due {
+            self.suspects.remove(&endpoint);
+            self.judged.insert(endpoint, now.plus(BETWEEN));
+        }
+        Ok(())
+    }
+
+    /// One that is off or gone is judged no more.
+    fn suspect(&self, id: EndpointId) -> Option<Suspect> {
+        let endpoint = self.directory.endpoint(id).filter(|endpoint| endpoint.record.off.is_none())?;
+        Some(Suspect { app: endpoint.record.app, endpoint: id, contract: endpoint.contract.clone() })
+    }
+}

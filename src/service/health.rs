@@ -1,0 +1,54 @@
+//! How endpoints are: their state, what led to it, and what was counted of their attempts.
+
+use super::{Error, Service};
+use crate::domain::{
+    directory::AppEntry, endpoint::Endpoint, health::Health, id::EndpointId, statistics::Sums,
+    time::Timestamp,
+};
+use std::collections::HashSet;
+
+/// An endpoint's health as it is shown.
+#[derive(Clone, Debug)]
+pub struct ShownHealth {
+    pub state: &'static str,
+    pub since: Timestamp,
+    pub health: Health,
+    /// When it will be switched off if nothing succeeds and nothing of ours goes wrong.
+    pub off_at: Option<Timestamp>,
+    pub last_success_at: Option<Timestamp>,
+    /// By their names.
+    pub windows: [(&'static str, Sums); 3],
+}
+
+impl Service {
+    pub async fn endpoint_health(&self, entry: &AppEntry, uid: &str) -> Result<ShownHealth, Error> {
+        let endpoint = Self::endpoint_of(entry, uid)?;
+        let report = self.browse.health(endpoint.record.app, endpoint.id(), self.clock.now()).await?;
+        let health = report.health;
+        let (state, since) = match &endpoint.record.off {
+            Some(off) => ("disabled", off.at),
+            None => (health.state().name(), health.since().unwrap_or(endpoint.record.created_at)),
+        };
+        let off_at = report.clock.filter(|_| endpoint.record.off.is_none()).and_then(|(clock, at)| {
+            health.off_in(&endpoint.contract.health, clock).map(|left| at.plus(left))
+        });
+        Ok(ShownHealth {
+            state,
+            since,
+            health,
+            off_at,
+            last_success_at: report.last_success_at,
+            windows: [("1h", report.hour), ("24h", report.day), ("72h", report.three_days)],
+        })
+    }
+
+    /// Those endpoints of an app that are degraded or failing.
+    pub async fn endpoints_in_trouble(&self, entry: &AppEntry) -> Result<HashSet<EndpointId>, Error> {
+        Ok(self.browse.in_trouble(entry.app().id).await?.into_iter().collect())
+    }
+
+    /// The endpoint with whether it is degraded or failing.
+    pub async fn is_in_trouble(&self, entry: &AppEntry, endpoint: &Endpoint) -> Result<bool, Error> {
+        Ok(self.endpoints_in_trouble(entry).await?.contains(&endpoint.id()))
+    }
+}

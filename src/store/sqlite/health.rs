@@ -1,0 +1,271 @@
+//! The health of endpoints: read and written in the transaction of the attempt that changes it, together with what people are
+//! told. An endpoint that never failed has no row, and a success of one whose row is clean writes nothing.
+
+use super::{
+    ledger::{switch_endpoint_off, switch_of},
+    notices, statistics,
+};
+use crate::{
+    domain::{
+        contract::Channel,
+        delivery::{Delivery, Switch},
+        endpoint::SwitchedOff,
+        event::{Event, TEST_EVENT_TYPE},
+        health::{About, FAILING_AFTER, Failure, Health, Moment, News, Sighting, Told, Windows},
+        id::{AppId, EndpointId},
+        outcome::Class,
+        statistics::{Batch, Width},
+        time::Timestamp,
+        verdict::{DeadReason, Verdict},
+    },
+    store::{
+        browse::HealthReport,
+        cluster::{Standing, Suspect},
+        ledger::Record,
+    },
+};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use std::time::Duration;
+
+const HOUR: Duration = Duration::from_hours(1);
+/// Endpoints that took something within this time are known to have answered.
+const WELL_WITHIN: Duration = Duration::from_hours(72);
+
+const COLUMNS: &str = "consecutive_failures, failed_events, first_failed_at, first_failed_clock, last_error, warned_at, \
+     warned_clock, successes, degraded_since, failing_since, healthy_since, told_by, told_since";
+
+fn read_row(row: &Row<'_>) -> rusqlite::Result<Health> {
+    let moment = |at: usize| -> rusqlite::Result<Option<Moment>> {
+        let clock: Option<i64> = row.get(at + 1)?;
+        let at: Option<Timestamp> = row.get(at)?;
+        Ok(at.zip(clock).map(|(at, clock)| Moment { at, clock: Duration::from_millis(clock.unsigned_abs()) }))
+    };
+    let told_by: Option<Channel> = row.get(11)?;
+    Ok(Health {
+        consecutive_failures: row.get(0)?,
+        failed_events: row.get(1)?,
+        first_failure: moment(2)?,
+        last_error: row.get(4)?,
+        warned: moment(5)?,
+        successes: row.get(7)?,
+        degraded_since: row.get(8)?,
+        failing_since: row.get(9)?,
+        healthy_since: row.get(10)?,
+        told: told_by.zip(row.get(12)?).map(|(by, since)| Told { by, since }),
+    })
+}
+
+pub(super) fn read(connection: &Connection, endpoint: EndpointId) -> rusqlite::Result<Option<Health>> {
+    connection
+        .prepare_cached(&format!("SELECT {COLUMNS} FROM health WHERE endpoint = ?1"))?
+        .query_row([endpoint], read_row)
+        .optional()
+}
+
+fn write(tx: &Connection, app: AppId, endpoint: EndpointId, health: &Health) -> rusqlite::Result<()> {
+    let clock = |moment: Option<Moment>| moment.map(|moment| moment.clock.as_millis() as i64);
+    tx.prepare_cached(&format!(
+        "INSERT OR REPLACE INTO health (endpoint, app, {COLUMNS})
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)"
+    ))?
+    .execute(params![
+        endpoint,
+        app,
+        health.consecutive_failures,
+        health.failed_events,
+        health.first_failure.map(|moment| moment.at),
+        clock(health.first_failure),
+        health.last_error,
+        health.warned.map(|moment| moment.at),
+        clock(health.warned),
+        health.successes,
+        health.degraded_since,
+        health.failing_since,
+        health.healthy_since,
+        health.told.map(|told| told.by),
+        health.told.map(|told| told.since),
+    ])?;
+    Ok(())
+}
+
+/// Somebody switched the endpoint on: nothing of before counts against it.
+pub(super) fn start_afresh(
+    tx: &Connection,
+    app: AppId,
+    endpoint: EndpointId,
+    at: Timestamp,
+) -> rusqlite::Result<()> {
+    write(tx, app, endpoint, &Health { healthy_since: Some(at), ..Health::default() })
+}
+
+pub(super) fn forget(tx: &Connection, endpoint: EndpointId) -> rusqlite::Result<()> {
+    tx.prepare_cached("DELETE FROM health WHERE endpoint = ?1")?.execute([endpoint])?;
+    Ok(())
+}
+
+/// Whether the verdict ends an event that the receiver did not take. An extra attempt by hand leaves it as it had ended.
+pub(super) fn ends_failed(record: &Record) -> bool {
+    let is_refusal = matches!(
+        record.verdict,
+        Verdict::Dead { reason: DeadReason::Exhausted | DeadReason::RefusedByReceiver, .. }
+    );
+    is_refusal && record.carried.delivery.return_to.is_none()
+}
+
+/// What a record makes of its endpoint's health, not written yet.
+pub(super) struct Seen<'a> {
+    record: &'a Record,
+    sighting: &'a Sighting,
+    health: Health,
+    news: Vec<News>,
+}
+
+/// `None` if nothing changes. What comes back from an endpoint that was switched off meanwhile says nothing new.
+pub(super) fn see<'a>(
+    tx: &Connection,
+    record: &'a Record,
+    switch: Switch,
+) -> rusqlite::Result<Option<Seen<'a>>> {
+    let Record { carried, attempts, sighting: Some(sighting), ended_at, .. } = record else {
+        return Ok(None);
+    };
+    let Some(last) = attempts.last().filter(|_| switch == Switch::On) else { return Ok(None) };
+    let known = read(tx, carried.delivery.endpoint)?;
+    if last.outcome.class == Class::Ok {
+        let Some(mut health) = known.filter(|health| !health.is_clean()) else { return Ok(None) };
+        if switch_of(tx, carried.delivery.endpoint)? != Switch::On {
+            return Ok(None);
+        }
+        let news = health.succeeded(*ended_at).into_iter().collect();
+        return Ok(Some(Seen { record, sighting, health, news }));
+    }
+    let mut health = known.unwrap_or_default();
+    let failure = Failure {
+        at: *ended_at,
+        clock: sighting.clock,
+        error: last.outcome.error.as_deref().unwrap_or("no answer"),
+        ends_event: ends_failed(record),
+    };
+    let mut news = health.failed(&failure, &sighting.contract);
+    if record.switch_off.is_some() {
+        news = vec![News::Gone];
+    }
+    Ok(Some(Seen { record, sighting, health, news }))
+}
+
+impl Seen<'_> {
+    /// How the endpoint is switched off, if a rule says so.
+    pub(super) fn off(&self) -> Option<SwitchedOff> {
+        self.news.iter().find_map(|news| news.off(&self.sighting.contract, self.record.ended_at))
+    }
+
+    pub(super) fn write(self, tx: &Connection) -> rusqlite::Result<()> {
+        let Delivery { app, endpoint, .. } = self.record.carried.delivery;
+        write(tx, app, endpoint, &self.health)?;
+        let about = About {
+            app,
+            endpoint,
+            contract: &self.sighting.contract,
+            at: self.record.ended_at,
+            last_error: self.health.last_error.as_deref(),
+        };
+        self.news.iter().try_for_each(|news| notices::put(tx, &news.notice(&about)))
+    }
+}
+
+/// A delivery ended in its lane, when its final wait was over; `Cluster::judge` will hear of it by the statistics.
+pub(super) fn event_failed(
+    tx: &Connection,
+    delivery: &Delivery,
+    event: &Event,
+    now: Timestamp,
+) -> rusqlite::Result<()> {
+    if event.event_type == TEST_EVENT_TYPE {
+        return Ok(());
+    }
+    let mut health = read(tx, delivery.endpoint)?.unwrap_or_default();
+    health.event_failed();
+    write(tx, delivery.app, delivery.endpoint, &health)?;
+    let mut batch = Batch::default();
+    batch.of(delivery.endpoint, now).dead += 1;
+    statistics::log(tx, &batch)
+}
+
+/// An endpoint that was switched off while it was judged, how, and its revision now.
+pub(super) type WentOff = (EndpointId, SwitchedOff, u32);
+
+pub(super) fn judge(tx: &Connection, suspects: &[Suspect], now: Timestamp) -> rusqlite::Result<Vec<WentOff>> {
+    let mut went_off = Vec::new();
+    for Suspect { app, endpoint, contract } in suspects {
+        let whose = (*app, *endpoint);
+        let known = read(tx, *endpoint)?;
+        let mut health = known.clone().unwrap_or_default();
+        let degraded = match contract.health.degraded_window {
+            Some(window) => statistics::window(tx, whose, window, now)?,
+            None => Default::default(),
+        };
+        let windows = Windows { last_hour: statistics::window(tx, whose, HOUR, now)?, degraded };
+        let news = health.judge(&windows, contract, now);
+        if let Some(off) = news.and_then(|news| news.off(contract, now)) {
+            let Some(revision) = switch_endpoint_off(tx, *endpoint, &off)? else { continue };
+            went_off.push((*endpoint, off, revision));
+        }
+        if known.as_ref() != Some(&health) && health != Health::default() {
+            write(tx, *app, *endpoint, &health)?;
+        }
+        if let Some(news) = news {
+            let last_error = health.last_error.as_deref();
+            let about = About { app: *app, endpoint: *endpoint, contract, at: now, last_error };
+            notices::put(tx, &news.notice(&about))?;
+        }
+    }
+    Ok(went_off)
+}
+
+pub(super) fn standing(connection: &Connection, now: Timestamp) -> rusqlite::Result<Standing> {
+    // A crash may have come between an attempt and the next time that the clock was written.
+    let latest: i64 = connection.query_row(
+        "SELECT max(ifnull((SELECT max(first_failed_clock) FROM health), 0), ifnull((SELECT max(warned_clock) FROM health), 0))",
+        [],
+        |row| row.get(0),
+    )?;
+    let written = statistics::clock(connection)?.map_or(Duration::ZERO, |(clock, _)| clock);
+    let failing = connection
+        .prepare_cached("SELECT endpoint FROM health WHERE consecutive_failures >= ?1 ORDER BY endpoint")?
+        .query_map([FAILING_AFTER], |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    Ok(Standing {
+        accountable: written.max(Duration::from_millis(latest.unsigned_abs())),
+        failing,
+        well: statistics::well(connection, Width::Hour.first_of(WELL_WITHIN, now))?,
+    })
+}
+
+pub(super) fn report(
+    connection: &Connection,
+    app: AppId,
+    endpoint: EndpointId,
+    now: Timestamp,
+) -> rusqlite::Result<HealthReport> {
+    let whose = (app, endpoint);
+    let window = |hours| statistics::window(connection, whose, HOUR * hours, now);
+    let ever = statistics::since(connection, whose, Width::Hour, Timestamp::from_millis(0))?;
+    Ok(HealthReport {
+        health: read(connection, endpoint)?.unwrap_or_default(),
+        hour: window(1)?,
+        day: window(24)?,
+        three_days: window(72)?,
+        last_success_at: ever.last_ok_at,
+        clock: statistics::clock(connection)?,
+    })
+}
+
+/// The endpoints of an app that are degraded or failing.
+pub(super) fn in_trouble(connection: &Connection, app: AppId) -> rusqlite::Result<Vec<EndpointId>> {
+    connection
+        .prepare_cached(
+            "SELECT endpoint FROM health WHERE app = ?1 AND (degraded_since IS NOT NULL OR failing_since IS NOT NULL)",
+        )?
+        .query_map([app], |row| row.get(0))?
+        .collect()
+}

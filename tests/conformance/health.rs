@@ -1,0 +1,296 @@
+//! Health and statistics: written with the attempt, exact after a crash, gone with what they tell of.
+
+use crate::stage::{NOW, Stage, after, attempt, dead, retry_at};
+use posthaste::{
+    domain::{
+        contract::{Contract, Setter, WaitingWhenOff},
+        delivery::State,
+        endpoint::{OffReason, SwitchedBy},
+        health,
+        id::EndpointId,
+        outcome::Class,
+        port::Carried,
+        time::Timestamp,
+        verdict::{AtDue, DeadReason, Verdict},
+    },
+    store::{
+        browse::HealthReport,
+        cluster::Suspect,
+        ledger::{Ask, Record},
+    },
+};
+use serde_json::{Value, json};
+use std::{sync::Arc, time::Duration};
+
+const CLOCK: Duration = Duration::from_secs(1000);
+
+/// `standard` with these rules.
+fn contract(rules: &Value) -> Arc<Contract> {
+    let standard = Contract::builtin().unwrap().swap_remove(0);
+    Arc::new(standard.with_overrides(&json!({ "health": rules }), Setter::Operator).unwrap())
+}
+
+fn plain() -> Arc<Contract> {
+    contract(&json!({}))
+}
+
+/// A verdict on an attempt that counts.
+fn counted(carried: Carried, verdict: Verdict, contract: &Arc<Contract>, ended_at: Timestamp) -> Record {
+    let attempt = match verdict {
+        Verdict::Delivered => attempt(Class::Ok, 200),
+        _ => attempt(Class::Http, 500),
+    };
+    let sighting = Some(health::Sighting { contract: contract.clone(), clock: CLOCK });
+    Record { carried, attempts: vec![attempt], verdict, switch_off: None, sighting, ended_at }
+}
+
+async fn see(stage: &mut Stage, verdict: Verdict, contract: &Arc<Contract>) {
+    let carried = stage.carried().await;
+    stage.store().record(counted(carried, verdict, contract, after(1)));
+    stage.quiet().await;
+}
+
+async fn report(stage: &Stage, now: Timestamp) -> HealthReport {
+    stage.store().health(stage.app, stage.endpoint, now).await.unwrap()
+}
+
+async fn roll_up(stage: &Stage, now: Timestamp) -> Vec<EndpointId> {
+    let rolled = stage.store().roll_up(CLOCK, now).await.unwrap();
+    assert!(!rolled.has_more);
+    rolled.suspects
+}
+
+async fn judge(stage: &Stage, contract: &Arc<Contract>, now: Timestamp) {
+    let suspect = Suspect { app: stage.app, endpoint: stage.endpoint, contract: contract.clone() };
+    stage.store().judge(vec![suspect], now).await.unwrap();
+    stage.quiet().await;
+}
+
+const EXHAUSTED: Verdict = Verdict::Dead { reason: DeadReason::Exhausted, switch_off: false };
+
+pub(crate) async fn what_counts_is_in_the_windows_after_a_roll_up_and_nothing_else_is(mut stage: Stage) {
+    let plain = plain();
+    for verdict in [Verdict::Delivered, Verdict::Delivered, retry_at(after(60)), EXHAUSTED] {
+        see(&mut stage, verdict, &plain).await;
+    }
+    // Without a sighting: a test, or a fault of our own.
+    stage.concluded(EXHAUSTED, attempt(Class::Http, 500)).await;
+    assert_eq!(report(&stage, after(2)).await.hour.attempts(), 0, "not rolled up yet");
+    assert_eq!(roll_up(&stage, after(2)).await, [stage.endpoint], "something failed");
+    for _ in 0..2 {
+        let report = report(&stage, after(2)).await;
+        for sums in [&report.hour, &report.day, &report.three_days] {
+            assert_eq!((sums.ok, sums.failed, sums.delivered, sums.dead), (2, 2, 2, 1));
+            assert_eq!(sums.latency.values().sum::<u64>(), 4);
+        }
+        assert_eq!(report.last_success_at, Some(after(1)));
+        assert!(roll_up(&stage, after(2)).await.is_empty(), "nothing new");
+    }
+    let later = report(&stage, after(2 * 3600)).await;
+    assert_eq!((later.hour.attempts(), later.day.attempts()), (0, 4));
+    assert_eq!(report(&stage, after(74 * 3600)).await.three_days.attempts(), 0);
+}
+
+pub(crate) async fn what_a_crash_leaves_in_the_log_is_rolled_up_once(mut stage: Stage) {
+    let plain = plain();
+    for _ in 0..3 {
+        see(&mut stage, Verdict::Delivered, &plain).await;
+    }
+    stage.reopen();
+    roll_up(&stage, after(2)).await;
+    stage.reopen();
+    roll_up(&stage, after(3)).await;
+    assert_eq!(report(&stage, after(3)).await.hour.ok, 3);
+}
+
+/// Ends two events failed and has a third come back, all in one batch, under a contract that takes two.
+async fn two_of_two(stage: &mut Stage, waiting: WaitingWhenOff) -> Vec<State> {
+    let mut rules = json!({ "off_after_failed_events": 2, "off_reason": "too_often" });
+    rules["off_after_failing_for"] = Value::Null;
+    rules["warning_after"] = Value::Null;
+    let overrides = json!({ "health": rules, "off": { "waiting": waiting.name() } });
+    let standard = Contract::builtin().unwrap().swap_remove(0);
+    let contract = Arc::new(standard.with_overrides(&overrides, Setter::Operator).unwrap());
+    let mut carried = Vec::new();
+    for _ in 0..4 {
+        carried.push(stage.carried().await);
+    }
+    let ids: Vec<_> = carried.iter().map(|carried| carried.delivery.id).collect();
+    let verdicts = [EXHAUSTED, EXHAUSTED, retry_at(after(60)), EXHAUSTED];
+    for (carried, verdict) in carried.into_iter().zip(verdicts) {
+        stage.store().record(counted(carried, verdict, &contract, after(1)));
+    }
+    stage.quiet().await;
+    let mut states = Vec::new();
+    for id in ids {
+        states.push(stage.delivery(id).await.state);
+    }
+    states
+}
+
+pub(crate) async fn a_rule_switches_off_with_its_attempt_and_others_of_its_batch_heed_it(mut stage: Stage) {
+    let states = two_of_two(&mut stage, WaitingWhenOff::Held).await;
+    assert_eq!(states, [State::Dead, State::Dead, State::Held, State::Dead]);
+    let told = stage.recorder.take_switched_off();
+    assert_eq!(told.len(), 1, "once");
+    let (endpoint, off, revision) = &told[0];
+    assert_eq!((*endpoint, *revision), (stage.endpoint, 2));
+    assert_eq!((&off.reason, off.at), (&OffReason::Rule("too_often".into()), after(1)));
+    assert_eq!((&off.by, off.waiting), (&Some(SwitchedBy::Posthaste), WaitingWhenOff::Held));
+    let stored = stage.store().endpoint(stage.endpoint).await.unwrap().unwrap();
+    assert_eq!((stored.off.as_ref(), stored.revision), (Some(off), 2));
+    assert_eq!(report(&stage, after(2)).await.health.failed_events, 2, "what came later says nothing new");
+}
+
+pub(crate) async fn a_rule_cancels_what_comes_back_where_the_contract_says_so(mut stage: Stage) {
+    let states = two_of_two(&mut stage, WaitingWhenOff::Cancelled).await;
+    assert_eq!(states, [State::Dead, State::Dead, State::Cancelled, State::Dead]);
+}
+
+pub(crate) async fn a_success_starts_afresh_and_an_extra_attempt_by_hand_ends_no_event(mut stage: Stage) {
+    let plain = plain();
+    let carried = stage.carried().await;
+    let id = carried.delivery.id;
+    stage.store().record(counted(carried, EXHAUSTED, &plain, after(1)));
+    stage.quiet().await;
+    stage.ask(id, Ask::Retry).await;
+    let carried = stage.claim(id, after(2)).await;
+    stage.store().record(counted(carried, EXHAUSTED, &plain, after(3)));
+    stage.quiet().await;
+    let health = report(&stage, after(3)).await.health;
+    assert_eq!((health.consecutive_failures, health.failed_events), (2, 1));
+    assert_eq!(health.first_failure.map(|first| (first.at, first.clock)), Some((after(1), CLOCK)));
+    assert_eq!(health.last_error.as_deref(), Some("no answer"));
+    see(&mut stage, Verdict::Delivered, &plain).await;
+    let health = report(&stage, after(3)).await.health;
+    assert!(health.is_clean() && health.first_failure.is_none() && health.last_error.is_none(), "{health:?}");
+    roll_up(&stage, after(4)).await;
+    assert_eq!(report(&stage, after(4)).await.hour.dead, 1, "the extra attempt ended nothing anew");
+}
+
+pub(crate) async fn a_verdict_that_comes_too_late_says_nothing_about_the_endpoint(mut stage: Stage) {
+    let one = contract(&json!({ "off_after_failed_events": 1 }));
+    let carried = stage.carried().await;
+    let twin = Carried {
+        delivery: carried.delivery.clone(),
+        event: carried.event.clone(),
+        hand: stage.hands.take(),
+    };
+    stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
+    stage.store().record(counted(twin, EXHAUSTED, &one, after(2)));
+    stage.quiet().await;
+    assert!(roll_up(&stage, after(3)).await.is_empty());
+    let report = report(&stage, after(3)).await;
+    assert_eq!((report.health, report.hour.attempts()), (health::Health::default(), 0));
+    assert!(stage.recorder.take_switched_off().is_empty());
+}
+
+pub(crate) async fn health_is_known_after_a_restart_and_time_never_runs_back(mut stage: Stage) {
+    let plain = plain();
+    for _ in 0..10 {
+        see(&mut stage, retry_at(after(60)), &plain).await;
+    }
+    let before = report(&stage, after(2)).await.health;
+    assert_eq!((before.consecutive_failures, before.state()), (10, health::State::Failing));
+    stage.reopen();
+    let standing = stage.store().standing(after(2)).await.unwrap();
+    assert_eq!(standing.accountable, CLOCK, "an attempt knew as much");
+    assert_eq!((standing.failing, standing.well), (vec![stage.endpoint], vec![]));
+    assert_eq!(report(&stage, after(2)).await.health, before);
+    see(&mut stage, Verdict::Delivered, &plain).await;
+    stage.store().roll_up(CLOCK * 2, after(3)).await.unwrap();
+    let standing = stage.store().standing(after(3)).await.unwrap();
+    assert_eq!((standing.accountable, standing.well), (CLOCK * 2, vec![stage.endpoint]));
+    assert_eq!(report(&stage, after(3)).await.clock, Some((CLOCK * 2, after(3))));
+}
+
+pub(crate) async fn switching_on_starts_health_afresh_and_leaves_the_statistics(mut stage: Stage) {
+    let plain = plain();
+    for _ in 0..12 {
+        see(&mut stage, EXHAUSTED, &plain).await;
+    }
+    roll_up(&stage, after(2)).await;
+    assert_eq!(stage.store().in_trouble(stage.app).await.unwrap(), [stage.endpoint]);
+    stage.switch(stage.endpoint, Some(WaitingWhenOff::Held)).await;
+    assert_eq!(report(&stage, after(2)).await.health.consecutive_failures, 12, "why it is off stays known");
+    stage.switch(stage.endpoint, None).await;
+    let report = report(&stage, after(2)).await;
+    assert!(report.health.is_clean() && report.health.since() == Some(NOW), "{:?}", report.health);
+    assert_eq!(report.hour.failed, 12);
+    assert!(stage.store().in_trouble(stage.app).await.unwrap().is_empty());
+}
+
+pub(crate) async fn a_deleted_endpoint_leaves_neither_health_nor_statistics(mut stage: Stage) {
+    let plain = plain();
+    see(&mut stage, EXHAUSTED, &plain).await;
+    roll_up(&stage, after(2)).await;
+    see(&mut stage, EXHAUSTED, &plain).await;
+    assert!(stage.store().remove_endpoint(stage.endpoint, after(3), None).await.unwrap());
+    assert!(roll_up(&stage, after(4)).await.is_empty(), "what was still in the log is nobody's");
+    let report = report(&stage, after(4)).await;
+    assert_eq!((report.health, report.three_days.attempts()), (health::Health::default(), 0));
+}
+
+pub(crate) async fn a_deleted_app_leaves_neither_health_nor_statistics(mut stage: Stage) {
+    let plain = plain();
+    see(&mut stage, EXHAUSTED, &plain).await;
+    roll_up(&stage, after(2)).await;
+    assert!(stage.store().remove_app(stage.app, None).await.unwrap());
+    while stage.store().purge().await.unwrap() {}
+    let report = report(&stage, after(4)).await;
+    assert_eq!((report.health, report.three_days.attempts()), (health::Health::default(), 0));
+}
+
+pub(crate) async fn windows_call_an_endpoint_degraded_and_well_again(mut stage: Stage) {
+    let own = contract(&json!({ "degraded_above": "80%", "degraded_window": "24h" }));
+    see(&mut stage, Verdict::Delivered, &own).await;
+    for _ in 0..9 {
+        see(&mut stage, dead(DeadReason::RefusedByReceiver), &own).await;
+    }
+    roll_up(&stage, after(2)).await;
+    judge(&stage, &plain(), after(2)).await;
+    assert_eq!(report(&stage, after(2)).await.health.state(), health::State::Degraded, "by our own rule too");
+    stage.switch(stage.endpoint, Some(WaitingWhenOff::Held)).await;
+    stage.switch(stage.endpoint, None).await;
+    judge(&stage, &own, after(2)).await;
+    let degraded = report(&stage, after(2)).await.health;
+    assert_eq!((degraded.state(), degraded.since()), (health::State::Degraded, Some(after(2))));
+    assert_eq!(roll_up(&stage, after(3)).await, [stage.endpoint], "looked at until it is well");
+    for _ in 0..6 {
+        see(&mut stage, Verdict::Delivered, &own).await;
+    }
+    roll_up(&stage, after(4)).await;
+    judge(&stage, &own, after(4)).await;
+    assert_eq!(report(&stage, after(4)).await.health.state(), health::State::Healthy, "9 of 16");
+    assert!(roll_up(&stage, after(5)).await.is_empty());
+}
+
+pub(crate) async fn an_event_that_ends_in_its_lane_counts_and_may_switch_off(mut stage: Stage) {
+    let one = contract(&json!({ "off_after_failed_events": 1 }));
+    let last = Verdict::Retry { due: after(60), then: AtDue::Exhaust };
+    see(&mut stage, last, &one).await;
+    judge(&stage, &one, after(50)).await;
+    assert!(stage.recorder.take_switched_off().is_empty(), "it has not ended");
+    stage.refill(stage.endpoint, 1, after(60)).await;
+    assert_eq!(report(&stage, after(60)).await.health.failed_events, 1);
+    assert_eq!(roll_up(&stage, after(61)).await, [stage.endpoint]);
+    assert_eq!(report(&stage, after(61)).await.hour.dead, 1);
+    judge(&stage, &one, after(61)).await;
+    assert_eq!(stage.recorder.take_switched_off().len(), 1);
+    judge(&stage, &one, after(62)).await;
+    assert!(stage.recorder.take_switched_off().is_empty(), "it is off already");
+}
+
+pub(crate) async fn rows_are_kept_as_long_as_they_are_wide(mut stage: Stage) {
+    let (plain, hour) = (plain(), 3600);
+    see(&mut stage, Verdict::Delivered, &plain).await;
+    roll_up(&stage, after(2)).await;
+    for (later, minutes, hours) in
+        [(2 * hour, 1, 1), (4 * hour, 0, 1), (29 * 24 * hour, 0, 1), (31 * 24 * hour, 0, 0)]
+    {
+        roll_up(&stage, after(later)).await;
+        // Asked as if it were still then.
+        let report = report(&stage, after(2)).await;
+        assert_eq!((report.hour.ok, report.day.ok), (minutes, hours), "after {later} s");
+    }
+}

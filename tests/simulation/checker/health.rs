@@ -1,0 +1,225 @@
+//! Whether rules switched endpoints off when they had to and only then, by the checker's own arithmetic on what was attempted.
+//!
+//! What a rule may look at begins after the last success, or after somebody switched the endpoint on. Time without a process
+//! does not count; a kill may take a little more of it.
+
+use super::evidence::{Evidence, File, Receiver};
+use crate::{
+    journal::{Ending, Promise, Violation},
+    plan::{SECOND, SwitchKind},
+    process::HEALTH_EVERY,
+};
+use posthaste::domain::{
+    delivery::{Reason, State},
+    endpoint::{OffReason, SwitchedOff},
+    id::EndpointId,
+    outcome::Class,
+    time::Timestamp,
+};
+use rusqlite::Connection;
+use std::time::Duration;
+
+/// Fewer failed attempts are no reason for a warning.
+const FAILURES_MIN: usize = 5;
+
+/// Every time that a rule switched the endpoint off.
+pub(crate) fn ruled_off(disk: &Connection, endpoint: EndpointId) -> Vec<Timestamp> {
+    let mut rows = disk.prepare("SELECT off FROM went_off WHERE endpoint = ?1 ORDER BY rowid").unwrap();
+    let rows = rows.query_map([endpoint], |row| row.get::<_, String>(0)).unwrap();
+    let off = rows.map(|off| serde_json::from_str::<SwitchedOff>(&off.unwrap()).unwrap());
+    off.filter(|off| matches!(off.reason, OffReason::Rule(_))).map(|off| off.at).collect()
+}
+
+pub(crate) fn warned(disk: &Connection, endpoint: EndpointId) -> Vec<Timestamp> {
+    let mut rows = disk.prepare("SELECT at FROM warned WHERE endpoint = ?1 ORDER BY rowid").unwrap();
+    rows.query_map([endpoint], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+}
+
+pub(crate) fn check(evidence: &Evidence<'_>, violations: &mut Vec<Violation>) {
+    for number in 0..evidence.receivers.len() {
+        let story = Story::of(evidence, number);
+        for what in story.wrong_offs().into_iter().chain(story.wrong_warnings()).chain(story.missed_offs()) {
+            let what = format!("receiver-{number}: {what}");
+            violations.push(Violation { promise: Promise::Switched, what });
+        }
+    }
+}
+
+/// What is known of one endpoint, in milliseconds.
+struct Story<'a> {
+    receiver: &'a Receiver,
+    files: Vec<&'a File<'a>>,
+    /// Ends of attempts that count, in order, and whether they succeeded.
+    attempts: Vec<(i64, bool)>,
+    /// When somebody switched it on that was off.
+    switched_on: Vec<i64>,
+    /// While no process was there.
+    down: Vec<(i64, i64)>,
+    /// How much more time kills may have taken.
+    slack: i64,
+    /// Nobody but rules had a hand in it.
+    is_plain: bool,
+    is_troubled: bool,
+    /// Something could not be dialled: time stood still, nobody knows here for how long.
+    has_local: bool,
+}
+
+impl<'a> Story<'a> {
+    fn of(evidence: &'a Evidence<'_>, number: usize) -> Self {
+        let journal = evidence.journal;
+        let is_test = |file: &&File<'_>| evidence.events.get(&file.event).is_some_and(|event| event.is_test);
+        let files: Vec<_> =
+            evidence.files.iter().filter(|file| file.receiver == number && !is_test(file)).collect();
+        let mut attempts = Vec::new();
+        for file in &files {
+            for row in file.rows.iter().filter(|row| row.class.is_numbered()) {
+                let ended_at = file.post_of(row).and_then(|post| post.ended_at);
+                attempts.extend(ended_at.map(|at| (at.as_millis(), row.class == Class::Ok)));
+            }
+        }
+        attempts.sort_unstable();
+        let by_hand: Vec<_> = journal.switches.iter().filter(|fact| fact.endpoint == number).collect();
+        // Switching on what is on changes nothing.
+        let receiver = &evidence.receivers[number];
+        let was_off = |at: Timestamp| receiver.switches.is_certainly_off(at.as_millis());
+        let ons = by_hand.iter().filter(|fact| fact.kind == SwitchKind::On && was_off(fact.called_at));
+        let mut down = Vec::new();
+        for (place, life) in journal.lives.iter().enumerate() {
+            let Some(ended) = life.ended_at else { continue };
+            let ready = journal.lives[place + 1..].iter().find_map(|next| next.ready_at);
+            down.push((ended.as_millis(), ready.map_or(i64::MAX, Timestamp::as_millis)));
+        }
+        let kills = journal.lives.iter().filter(|life| life.ending != Some(Ending::Stopped)).count() as i64;
+        let has_local =
+            evidence.files.iter().any(|file| file.rows.iter().any(|row| row.class == Class::Local));
+        let is_plain =
+            by_hand.iter().all(|fact| fact.kind == SwitchKind::Touch) && journal.troubles.is_empty();
+        Self {
+            receiver,
+            files,
+            attempts,
+            switched_on: ons.map(|fact| fact.called_at.as_millis()).collect(),
+            down,
+            slack: SECOND + kills * HEALTH_EVERY.as_millis() as i64,
+            is_plain,
+            is_troubled: !journal.troubles.is_empty(),
+            has_local,
+        }
+    }
+
+    /// What it may be blamed for at `at`: the ends of failed attempts since its last success or its being switched on. What
+    /// happened in the last second may have been written down in another order.
+    fn failures(&self, at: i64) -> Vec<i64> {
+        let successes =
+            self.attempts.iter().filter(|(end, ok)| *ok && *end < at - SECOND).map(|(end, _)| *end);
+        let ons = self.switched_on.iter().copied().filter(|on| *on <= at);
+        let since = successes.chain(ons).max().unwrap_or(0);
+        let failed = self.attempts.iter().filter(|(end, ok)| !ok && *end >= since && *end <= at);
+        failed.map(|(end, _)| *end).collect()
+    }
+
+    /// How much time with a process there was between the two.
+    fn up(&self, from: i64, to: i64) -> i64 {
+        let down: i64 = self.down.iter().map(|(start, end)| (to.min(*end) - from.max(*start)).max(0)).sum();
+        to - from - down
+    }
+
+    fn wrong_offs(&self) -> Vec<String> {
+        if self.is_troubled {
+            return Vec::new();
+        }
+        let offs = self.receiver.ruled_off.iter().map(|at| at.as_millis());
+        offs.filter(|at| !self.too_many_events(*at) && !self.failed_too_long(*at))
+            .map(|at| format!("switched off at {at} by no rule: failures {:?}", self.failures(at)))
+            .collect()
+    }
+
+    /// Of what somebody sent again nobody knows here how often it ended.
+    fn too_many_events(&self, at: i64) -> bool {
+        let Some(events) = self.receiver.contract.health.off_after_failed_events else { return false };
+        let failures = self.failures(at);
+        let Some(first) = failures.first() else { return false };
+        let may_have_ended = self.files.iter().filter(|file| {
+            let ended = file.finished_at.map_or(i64::MAX, Timestamp::as_millis);
+            let has_failed = file.rows.iter().any(|row| row.class != Class::Ok);
+            !file.asks.is_empty() || (has_failed && ended >= *first && ended <= at)
+        });
+        failures.len() >= events as usize && may_have_ended.count() >= events as usize
+    }
+
+    fn failed_too_long(&self, at: i64) -> bool {
+        let health = &self.receiver.contract.health;
+        let (Some(off_after), failures) = (health.off_after_failing_for, self.failures(at)) else {
+            return false;
+        };
+        let (Some(first), off_after) = (failures.first().copied(), ms(off_after)) else { return false };
+        let lasted = |from: i64| self.up(from, at) + SECOND;
+        let is_warned = health.warning_after.is_none_or(|after| {
+            let warned = self.receiver.warned.iter().map(|at| at.as_millis());
+            warned.filter(|warned| *warned >= first).any(|warned| lasted(warned) >= off_after - ms(after))
+        });
+        failures.len() >= FAILURES_MIN && lasted(first) >= off_after && is_warned
+    }
+
+    fn wrong_warnings(&self) -> Vec<String> {
+        let warning_after = self.receiver.contract.health.warning_after.map_or(i64::MAX, ms);
+        let is_right = |at: i64| {
+            let failures = self.failures(at);
+            failures.len() >= FAILURES_MIN && self.up(failures[0], at) + SECOND >= warning_after
+        };
+        let warned = self.receiver.warned.iter().map(|at| at.as_millis()).filter(|_| !self.is_troubled);
+        warned.filter(|at| !is_right(*at)).map(|at| format!("warned at {at} without a reason")).collect()
+    }
+
+    fn missed_offs(&self) -> Option<String> {
+        if !self.is_plain {
+            return None;
+        }
+        let went_off = self.receiver.ruled_off.first().map_or(i64::MAX, |at| at.as_millis());
+        let must_be_off = self.must_be_off_for_events().into_iter().chain(self.must_be_off_for_time()).min();
+        must_be_off
+            .filter(|at| !self.receiver.switches.is_certainly_off(*at) && went_off > *at)
+            .map(|at| format!("should have been switched off by {at}, and was at {went_off}"))
+    }
+
+    /// When the last of too many events ended, of those whose end is known for certain; any success starts afresh.
+    fn must_be_off_for_events(&self) -> Option<i64> {
+        let events = self.receiver.contract.health.off_after_failed_events?;
+        let failed = self.files.iter().filter(|file| {
+            let reason = matches!(file.reason, Some(Reason::Exhausted | Reason::RefusedByReceiver));
+            file.state == State::Dead && reason && file.asks.is_empty()
+        });
+        let failed = failed.filter_map(|file| Some((file.finished_at?.as_millis(), true)));
+        let succeeded = self.attempts.iter().filter(|(_, ok)| *ok).map(|(end, _)| (*end, false));
+        let mut ends: Vec<(i64, bool)> = failed.chain(succeeded).collect();
+        ends.sort_unstable();
+        let mut in_a_row = 0;
+        ends.into_iter().find_map(|(at, is_failed)| {
+            in_a_row = if is_failed { in_a_row + 1 } else { 0 };
+            (in_a_row == events).then_some(at)
+        })
+    }
+
+    /// The first failed attempt after everything that the rule asks for has certainly come to pass.
+    fn must_be_off_for_time(&self) -> Option<i64> {
+        let health = Some(&self.receiver.contract.health).filter(|_| !self.has_local)?;
+        let (off_after, warning_after) = (ms(health.off_after_failing_for?), ms(health.warning_after?));
+        let certain = |from: i64, to: i64| self.up(from, to) - self.slack;
+        let failed = self.attempts.iter().filter(|(_, ok)| !ok).map(|(end, _)| *end);
+        failed
+            .filter(|at| {
+                let failures = self.failures(*at);
+                let warned_by = failures.iter().enumerate().find(|(place, end)| {
+                    *place + 1 >= FAILURES_MIN && certain(failures[0], **end) >= warning_after
+                });
+                let is_long = certain(failures[0], *at) >= off_after;
+                is_long
+                    && warned_by.is_some_and(|(_, warned)| certain(*warned, *at) >= off_after - warning_after)
+            })
+            .min()
+    }
+}
+
+fn ms(duration: Duration) -> i64 {
+    duration.as_millis() as i64
+}

@@ -1,0 +1,90 @@
+//! Switched on again with a replay: what was missed goes out, once, paced; what was not missed does not.
+
+use crate::{
+    health::HOUR,
+    stage::{ADMIN, Does, Stage},
+};
+use posthaste::{domain::delivery::State, service::deliveries::Wish};
+use std::time::Duration;
+
+async fn states(stage: &Stage) -> Vec<State> {
+    stage.deliveries().await.iter().map(|delivery| delivery.state).collect()
+}
+
+/// Publishes so many, an hour apart.
+async fn publish(stage: &Stage, count: u32) {
+    for _ in 0..count {
+        stage.publish().await;
+        stage.pass(HOUR).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn zerofee_replays_what_died_before_it_went_off_and_releases_what_was_held() {
+    let stage = Stage::new("zerofee", Does::Answer(200)).await;
+    publish(&stage, 3).await;
+    stage.now_does(Does::Answer(500));
+    publish(&stage, 30).await;
+    assert!(stage.entry.endpoint("ep").unwrap().record.off.is_some());
+    let by_hand = stage.deliveries().await[0].id.to_string();
+    stage.service.ask(ADMIN, &stage.entry, &by_hand, Wish::Cancel).await.unwrap();
+    stage.now_does(Does::Answer(200));
+    let before = stage.seen().len();
+    let (endpoint, replays) =
+        stage.service.enable_and_replay(ADMIN, &stage.entry, "ep", Some(5)).await.unwrap();
+    assert!(endpoint.record.off.is_none());
+    assert_eq!(replays.len(), 1, "nothing was published without a delivery");
+    assert_eq!((replays[0].replay.total, replays[0].replay.per_second), (10, 5), "the ten that ended");
+    stage.pass(HOUR * 9).await;
+    let states = states(&stage).await;
+    assert_eq!(states.iter().filter(|state| **state == State::Delivered).count(), 32);
+    assert_eq!(states[0], State::Cancelled, "what somebody cancelled stays so");
+    assert_eq!(stage.seen().len() - before, 29, "and nothing goes twice");
+}
+
+#[tokio::test(start_paused = true)]
+async fn bastionary_gets_the_events_of_the_time_it_was_off_too() {
+    let stage = Stage::new("bastionary", Does::Answer(500)).await;
+    publish(&stage, 73).await;
+    assert!(stage.entry.endpoint("ep").unwrap().record.off.is_some());
+    publish(&stage, 5).await;
+    stage.now_does(Does::Answer(200));
+    let (_, replays) = stage.service.enable_and_replay(ADMIN, &stage.entry, "ep", None).await.unwrap();
+    let kinds: Vec<_> = replays.iter().map(|shown| shown.replay.selection.kind()).collect();
+    assert_eq!(kinds, ["replay", "backfill"]);
+    assert_eq!(replays.iter().map(|shown| shown.replay.total).collect::<Vec<_>>(), [72, 5]);
+    stage.pass(HOUR).await;
+    let states = states(&stage).await;
+    assert_eq!(
+        (states.len(), states.iter().all(|state| *state == State::Delivered)),
+        (78, true),
+        "{states:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn simpaisa_gets_what_was_cancelled_when_it_went_off() {
+    let stage = Stage::new("simpaisa", Does::Answer(500)).await;
+    publish(&stage, 3).await;
+    stage.service.disable_endpoint(ADMIN, &stage.entry, "ep").await.unwrap();
+    assert_eq!(states(&stage).await, [State::Cancelled; 3]);
+    publish(&stage, 2).await;
+    stage.now_does(Does::Answer(200));
+    let (_, replays) = stage.service.enable_and_replay(ADMIN, &stage.entry, "ep", None).await.unwrap();
+    assert_eq!(replays.iter().map(|shown| shown.replay.total).collect::<Vec<_>>(), [3, 2]);
+    stage.pass(HOUR).await;
+    assert_eq!(states(&stage).await, [State::Delivered; 5]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_endpoint_without_trouble_missed_nothing_and_a_pace_that_cannot_be_changes_nothing() {
+    let stage = Stage::new("standard", Does::Answer(200)).await;
+    publish(&stage, 2).await;
+    let (_, replays) = stage.service.enable_and_replay(ADMIN, &stage.entry, "ep", None).await.unwrap();
+    assert!(replays.is_empty());
+    stage.service.disable_endpoint(ADMIN, &stage.entry, "ep").await.unwrap();
+    let refused = stage.service.enable_and_replay(ADMIN, &stage.entry, "ep", Some(0)).await.unwrap_err();
+    assert!(refused.to_string().contains("per_second"), "{refused}");
+    assert!(stage.entry.endpoint("ep").unwrap().record.off.is_some(), "it is still off");
+    stage.pass(Duration::from_secs(1)).await;
+}
