@@ -241,7 +241,7 @@ pub(super) fn refill(
         match claimed {
             Ok(Claimed::Carry) => carried.push((delivery, event)),
             Ok(Claimed::Ended) if delivery.state == State::Dead => {
-                health::event_failed(tx, &delivery, &event, now)?
+                health::event_failed(tx, &delivery, &event, now)?;
             }
             Ok(Claimed::Ended) | Err(_) => {}
         }
