@@ -47,15 +47,14 @@ fields! {
 }
 
 /// Whether a replay is asked for, and if so how fast.
-fn pace(asked: Option<Value>) -> Result<Option<Option<u32>>, FieldError> {
+fn pace(asked: Option<Value>) -> Result<Option<PaceFields>, FieldError> {
     match asked {
         None | Some(Value::Bool(false)) => Ok(None),
-        Some(Value::Bool(true)) => Ok(Some(None)),
+        Some(Value::Bool(true)) => Ok(Some(PaceFields { per_second: None })),
         Some(Value::Object(mut object)) => {
             let within =
                 |error: FieldError| FieldError::new(format!("replay.{}", error.field), error.message);
-            let pace: PaceFields = read_object(&mut object).map_err(within)?;
-            Ok(Some(pace.per_second))
+            read_object(&mut object).map(Some).map_err(within)
         }
         Some(_) => Err(FieldError::new("replay", "must be true, false or an object with `per_second`")),
     }
@@ -78,7 +77,7 @@ pub(super) async fn enable_endpoint(
     InApp { caller, entry, thing }: InApp,
     Given(given): Given<EnableFields>,
 ) -> Answer {
-    let Some(per_second) = pace(given.replay)? else {
+    let Some(PaceFields { per_second }) = pace(given.replay)? else {
         return show(&api, &entry, &*api.service.enable_endpoint(caller, &entry, &thing).await?).await;
     };
     let (endpoint, replays) = api.service.enable_and_replay(caller, &entry, &thing, per_second).await?;
@@ -110,11 +109,13 @@ mod tests {
 
     #[test]
     fn a_replay_is_asked_for_by_true_or_by_how_fast_and_anything_else_is_refused_by_name() {
-        assert_eq!(pace(None).unwrap(), None);
-        assert_eq!(pace(Some(json!(false))).unwrap(), None);
-        assert_eq!(pace(Some(json!(true))).unwrap(), Some(None));
-        assert_eq!(pace(Some(json!({}))).unwrap(), Some(None));
-        assert_eq!(pace(Some(json!({ "per_second": 5 }))).unwrap(), Some(Some(5)));
+        assert!(pace(None).unwrap().is_none());
+        assert!(pace(Some(json!(false))).unwrap().is_none());
+        for (asked, per_second) in
+            [(json!(true), None), (json!({}), None), (json!({ "per_second": 5 }), Some(5))]
+        {
+            assert_eq!(pace(Some(asked)).unwrap().unwrap().per_second, per_second);
+        }
         for (wrong, field) in [
             (json!("yes"), "replay"),
             (json!(5), "replay"),

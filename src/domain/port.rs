@@ -74,7 +74,8 @@ pub trait Handover: Send + Sync {
     fn carry(&self, carried: Vec<Carried>);
     /// Something in this lane waits in the store, due then. A hint: the store is the truth.
     fn waiting(&self, endpoint: EndpointId, due: Timestamp);
-    /// The receiver said that it is gone, and its endpoint was switched off with that verdict: it has this revision now.
+    /// An endpoint was switched off with a verdict, because its receiver said that it is gone or by a rule of its contract: it
+    /// has this revision now.
     fn switched_off(&self, endpoint: EndpointId, off: SwitchedOff, revision: u32);
     /// An inspection waits in the store.
     fn inspections_wait(&self);

@@ -121,7 +121,7 @@ impl Courier {
         // A test says nothing about the endpoint, whatever it is answered.
         let is_test = event.event_type == TEST_EVENT_TYPE;
         let is_gone = matches!(verdict, Verdict::Dead { switch_off: true, .. }) && !is_test;
-        let off = is_gone.then(|| SwitchedOff {
+        let off = is_gone.then_some(SwitchedOff {
             reason: OffReason::Gone,
             at: ended_at,
             waiting: contract.off.waiting,

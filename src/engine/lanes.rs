@@ -255,7 +255,8 @@ impl Handover for Lanes {
     fn switched_off(&self, endpoint: EndpointId, off: SwitchedOff, revision: u32) {
         // A change that was committed before may not have arrived here: whoever brings it finds a newer revision.
         if let Some(known) = self.directory.endpoint(endpoint) {
-            let record = EndpointRecord { off: Some(off), revision, ..known.record.clone() };
+            let updated_at = off.at;
+            let record = EndpointRecord { off: Some(off), revision, updated_at, ..known.record.clone() };
             self.directory.put_endpoint(Arc::new(Endpoint { record, ..(*known).clone() }));
         }
         self.endpoint_changed(endpoint);

@@ -1,6 +1,6 @@
 //! The audit log: what is written together with a change, and looking at it.
 //!
-//! Publishing, tests included, is not in it; neither is what happens without a key, such as a receiver that says it is gone.
+//! Publishing, tests included, is not in it; neither is what happens without a key, such as an endpoint that a rule switches off.
 
 use super::{
     Caller, Error, Service,

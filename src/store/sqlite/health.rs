@@ -14,7 +14,7 @@ use crate::{
         health::{About, FAILING_AFTER, Failure, Health, Moment, News, Sighting, Told, Windows},
         id::{AppId, EndpointId},
         outcome::Class,
-        statistics::{Batch, Width},
+        statistics::{Batch, Sums, Width},
         time::Timestamp,
         verdict::{DeadReason, Verdict},
     },
@@ -202,7 +202,7 @@ pub(super) fn judge(tx: &Connection, suspects: &[Suspect], now: Timestamp) -> ru
         let mut health = known.clone().unwrap_or_default();
         let degraded = match contract.health.degraded_window {
             Some(window) => statistics::window(tx, whose, window, now)?,
-            None => Default::default(),
+            None => Sums::default(),
         };
         let windows = Windows { last_hour: statistics::window(tx, whose, HOUR, now)?, degraded };
         let news = health.judge(&windows, contract, now);

@@ -261,6 +261,7 @@ CREATE TABLE health (
 ) STRICT;
 
 CREATE INDEX health_in_trouble ON health (app) WHERE degraded_since IS NOT NULL OR failing_since IS NOT NULL;
+CREATE INDEX health_failed ON health (endpoint) WHERE first_failed_at IS NOT NULL;
 CREATE INDEX health_degraded ON health (endpoint) WHERE degraded_since IS NOT NULL;
 
 -- Sums of attempts by endpoint, in rows of a minute (`width` 60) and of an hour (3600). `latency` counts attempts by bucket n, up

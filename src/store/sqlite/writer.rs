@@ -268,7 +268,9 @@ fn apply_all(connection: &mut Connection, batch: &mut [Box<dyn Work>]) -> rusqli
         work.apply(&tx)?;
     }
     let mut sums = Batch::default();
-    batch.iter().for_each(|work| work.count(&mut sums));
+    for work in batch.iter() {
+        work.count(&mut sums);
+    }
     statistics::log(&tx, &sums)?;
     tx.commit()
 }

@@ -122,6 +122,8 @@ async fn endpoints(desk: &Desk, receiver: &Receiver) {
     assert!(desk.tells("endpoints disable spare").await.contains("disabled_reason  by_hand"));
     assert_eq!(desk.json("endpoints enable spare").await["status"], "active");
     assert_eq!(desk.json("endpoints disable spare").await["status"], "disabled");
+    desk.tells("endpoints enable spare").await;
+    desk.tells("endpoints disable spare").await;
     assert_eq!(desk.json("endpoints enable spare --replay true").await["replays"][0]["kind"], "replay");
     desk.both("endpoints health spare", "state                   healthy\n").await;
     assert!(desk.tells("endpoints test shop").await.contains("webhook.test"));
