@@ -71,7 +71,10 @@ impl Courier {
         self.tally.attempt(Class::Local);
         custody.came_back(attempt(endpoint, begun_at, outcome));
         match fault.ends {
-            Some(reason) => custody.conclude(Verdict::Dead { reason, switch_off: false }, None, now),
+            Some(reason) => {
+                let verdict = Verdict::Dead { reason, switch_off: false };
+                custody.conclude(verdict, None, now, &endpoint.contract);
+            }
             None => self.conclude(custody, endpoint),
         }
     }
@@ -116,6 +119,6 @@ impl Courier {
         let is_gone =
             matches!(verdict, Verdict::Dead { switch_off: true, .. }) && event.event_type != TEST_EVENT_TYPE;
         let off = SwitchedOff { reason: OffReason::Gone, at: ended_at, waiting: contract.off.waiting };
-        custody.conclude(verdict, is_gone.then_some(off), ended_at);
+        custody.conclude(verdict, is_gone.then_some(off), ended_at, &endpoint.contract);
     }
 }

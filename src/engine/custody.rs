@@ -3,7 +3,7 @@
 
 use crate::{
     domain::{
-        contract::ContractHash,
+        contract::{Contract, ContractHash},
         outcome::{Attempt, Class, Outcome},
         port::Carried,
         time::Timestamp,
@@ -53,10 +53,12 @@ impl Custody {
         verdict: Verdict,
         switch_off: Option<crate::domain::endpoint::SwitchedOff>,
         ended_at: Timestamp,
+        contract: &Arc<Contract>,
     ) {
         let attempts = std::mem::take(&mut self.attempts);
         if let Some(carried) = self.carried.take() {
-            self.ledger.record(Record { carried, attempts, verdict, switch_off, ended_at });
+            let contract = Some(contract.clone());
+            self.ledger.record(Record { carried, attempts, verdict, switch_off, ended_at, contract });
         }
     }
 }
@@ -82,6 +84,8 @@ impl Drop for Custody {
         }
         let attempts = std::mem::take(&mut self.attempts);
         let verdict = Verdict::Again { due: now };
-        self.ledger.record(Record { carried, attempts, verdict, switch_off: None, ended_at: now });
+        // Nothing dies of this verdict, so there is nothing to tell.
+        let (switch_off, contract) = (None, None);
+        self.ledger.record(Record { carried, attempts, verdict, switch_off, ended_at: now, contract });
     }
 }

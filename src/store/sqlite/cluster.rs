@@ -1,6 +1,6 @@
 //! Joining and housekeeping. There is one node here: the file lock proves that every earlier one is dead.
 
-use super::{audit, ledger};
+use super::{audit, ledger, notices};
 use crate::{
     domain::{
         id::{AppId, EndpointId, KeyId},
@@ -79,7 +79,7 @@ pub(super) fn unsettled(connection: &Connection) -> rusqlite::Result<Vec<Endpoin
     Ok(unsettled)
 }
 
-/// One step for one deleted app: first its audit log, then its events in id order.
+/// One step for one deleted app: first its audit log and its notices, then its events in id order.
 pub(super) fn purge(tx: &Connection) -> rusqlite::Result<bool> {
     let mut purges = tx.prepare_cached("SELECT app, done FROM purges ORDER BY app LIMIT 1")?;
     let Some((app, done)) =
@@ -88,7 +88,8 @@ pub(super) fn purge(tx: &Connection) -> rusqlite::Result<bool> {
         return Ok(false);
     };
     remember_newest_id(tx)?;
-    if audit::purge(tx, AppId::from_i64(app), PURGE_STEP)? > 0 {
+    let gone = AppId::from_i64(app);
+    if audit::purge(tx, gone, PURGE_STEP)? + notices::purge(tx, gone, PURGE_STEP)? > 0 {
         return Ok(true);
     }
     // Ids are made in time order: nothing of the app is older than the app itself.

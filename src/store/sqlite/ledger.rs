@@ -1,19 +1,21 @@
 //! The ledger's statements: accept, record, refill, hand back, ask, settle. Each runs inside the writer's batch.
 
 use super::{
-    attempts, cluster, dedup,
+    attempts, cluster, dedup, notices,
     row::{self, DELIVERY, DELIVERY_COLUMNS, EVENT},
 };
 use crate::{
     domain::{
+        contract::Contract,
         delivery::{Claimed, Delivery, Refusal, State, Switch},
         endpoint::{self, SwitchedOff},
         event::{DedupKey, Event},
         id::{AppId, DeliveryId, EndpointId, EventId},
+        notice::{AboutEvent, dead_letter},
         time::Timestamp,
         verdict::Verdict,
     },
-    store::ledger::{Accepted, Ask, Asked, Birth, NewEvent, Record, Settle},
+    store::ledger::{Accepted, Ask, Asked, Birth, NewEvent, Record, Settle, Want},
 };
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -172,7 +174,27 @@ pub(super) fn record(tx: &Connection, record: &Record) -> rusqlite::Result<Optio
         return Ok(None);
     }
     attempts::insert(tx, delivery.id, position, number, &record.attempts)?;
+    // An extra attempt by hand that failed leaves dead what was dead before: that was told then.
+    let was_waiting = record.carried.delivery.return_to.is_none();
+    if let Some(contract) = record.contract.as_ref().filter(|_| was_waiting && delivery.state == State::Dead)
+    {
+        let error = record.attempts.last().and_then(|last| last.outcome.error.as_deref());
+        tell_of_dead(tx, contract, &delivery, &record.carried.event, error)?;
+    }
     Ok(Some(Recorded { delivery, off_revision }))
+}
+
+fn tell_of_dead(
+    tx: &Connection,
+    contract: &Contract,
+    delivery: &Delivery,
+    event: &Event,
+    last_error: Option<&str>,
+) -> rusqlite::Result<()> {
+    match dead_letter(contract, delivery, event, last_error) {
+        Some(notice) => notices::put_about(tx, &notice, Some(&AboutEvent::of(event))),
+        None => Ok(()),
+    }
 }
 
 /// The endpoint's new revision; `None` if it was off or gone already.
@@ -217,20 +239,23 @@ fn due_of(
     Ok(due)
 }
 
-/// At most `most` due deliveries of a lane, now in flight, oldest first; and when the next one is due.
-pub(super) fn refill(
-    tx: &Connection,
-    endpoint: EndpointId,
-    most: usize,
-    bytes_max: usize,
-    now: Timestamp,
-) -> rusqlite::Result<Found> {
+/// Due deliveries of a lane, one for each hand, now in flight, oldest first; and when the next one is due.
+pub(super) fn refill(tx: &Connection, want: &Want, now: Timestamp) -> rusqlite::Result<Found> {
+    let endpoint = want.endpoint;
     let mut carried = Vec::new();
-    for (mut delivery, event) in due_of(tx, endpoint, most, bytes_max, now)? {
+    for (mut delivery, event) in due_of(tx, endpoint, want.hands.len(), want.bytes_max, now)? {
         let from = delivery.state;
         let claimed = delivery.claim(now);
-        if update_delivery(tx, from, &delivery)? && claimed == Ok(Claimed::Carry) {
-            carried.push((delivery, event));
+        if !update_delivery(tx, from, &delivery)? {
+            continue;
+        }
+        match (claimed, &want.contract) {
+            (Ok(Claimed::Carry), _) => carried.push((delivery, event)),
+            (Ok(Claimed::Ended), Some(contract)) if delivery.state == State::Dead => {
+                let error = attempts::last_error(tx, delivery.id)?;
+                tell_of_dead(tx, contract, &delivery, &event, error.as_deref())?;
+            }
+            _ => {}
         }
     }
     let next_due = tx

@@ -14,6 +14,7 @@ mod ledger;
 mod look;
 mod notices;
 mod open;
+mod outbox;
 mod readers;
 mod registry;
 mod replays;

@@ -2,13 +2,14 @@
 
 use super::{
     ledger::{self, insert_delivery, read_delivery, switch_of},
-    row,
+    notices, row,
 };
 use crate::{
     domain::{
         delivery::{Delivery, Reason, State},
         event::TEST_EVENT_TYPE,
         id::{AppId, DeliveryId, EndpointId, EventId, ReplayId},
+        notice::replay_finished,
         replay::{Replay, ReplayState, Selection},
         time::Timestamp,
     },
@@ -245,6 +246,9 @@ pub(super) fn proceed(tx: &Connection, page: &ReplayPage, now: Timestamp) -> rus
         now,
         replay.ran.as_millis() as i64
     ])?;
+    if page.is_last {
+        notices::put(tx, &replay_finished(&replay, page.told_by, now))?;
+    }
     Ok((Some(replay), waiting))
 }
 
