@@ -20,6 +20,7 @@ mod first_minute;
 mod hostile;
 mod isolation;
 mod kills;
+mod mail;
 mod producer;
 mod refusals;
 mod replays;

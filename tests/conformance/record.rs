@@ -32,6 +32,7 @@ async fn record_410(stage: &Stage, carried: Carried, off: SwitchedOff) {
         verdict: Verdict::Dead { reason: DeadReason::RefusedByReceiver, switch_off: true },
         switch_off: Some(off),
         ended_at: after(1),
+        contract: None,
     });
     stage.quiet().await;
 }
@@ -166,7 +167,14 @@ pub(crate) async fn a_hand_is_free_only_after_the_verdict_is_stored(mut stage: S
     stage.hands.gate.shut();
     let attempts = vec![attempt(Class::Ok, 200)];
     let verdict = Verdict::Delivered;
-    stage.store().record(Record { carried, attempts, verdict, switch_off: None, ended_at: NOW });
+    stage.store().record(Record {
+        carried,
+        attempts,
+        verdict,
+        switch_off: None,
+        ended_at: NOW,
+        contract: None,
+    });
     stage.hands.gate.wait_for_the_store();
     // The store is just giving the hand back: the verdict can be read already.
     assert_eq!(stage.delivery(id).await.state, State::Delivered);

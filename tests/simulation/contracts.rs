@@ -35,6 +35,7 @@ fn variations() -> [(&'static str, Value); 5] {
                 "pacing": "strict", "timeout": "10s",
                 "retry": { "waits": ["1m", "5m", "30m", "2h", "8h"], "jitter": "none", "give_up_after": null, "retry_after": "ignore" },
                 "answers": { "switch_off": [], "never": ["404"] },
+                "notices": { "dead_letter": "each", "dead_letter_by": "list" },
             }),
         ),
         (

@@ -48,6 +48,8 @@ pub(crate) enum Promise {
     Replay,
     /// Nothing goes before its time or before it has ended, and what is kept no longer goes.
     Kept,
+    /// People are told of every delivery that dies, once, and of every replay that ends.
+    Told,
     /// What is in memory agrees with the store, and every hand comes back.
     House,
 }

@@ -295,6 +295,8 @@ impl Boot {
             grace: Duration::from_millis(world.plan.grace as u64),
             storage: Arc::default(),
             audit_retention: Keep::Forever,
+            post: None,
+            operator_app: None,
             rounds: Rounds {
                 gauges: long,
                 count: long,
@@ -303,6 +305,7 @@ impl Boot {
                 key_uses: long,
                 expire: world.plan.keeps.map_or(long, |keeps| Duration::from_millis(keeps.every as u64)),
                 forget: long,
+                notices: long,
             },
         }
     }

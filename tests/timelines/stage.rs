@@ -13,7 +13,7 @@ use posthaste::{
         tally::Tally,
         time::Timestamp,
     },
-    engine::{Courier, Engine, EngineLimits, Lanes, Renderer, Rounds},
+    engine::{Courier, Engine, EngineLimits, Lanes, Post, Renderer, Rounds},
     outbound::{Carrier, Posting, Request},
     service::{
         Caller, Limits, Parts, Service, Surroundings, apps::NewApp, deliveries::DeliveryQuery,
@@ -50,6 +50,7 @@ pub(crate) struct Stage {
     pub(crate) service: Arc<Service>,
     pub(crate) clock: Arc<VirtualClock>,
     pub(crate) entry: Arc<AppEntry>,
+    pub(crate) store: Arc<SqliteStore>,
     receiver: Arc<Receiver>,
     engine: AbortHandle,
     _stop: ShutdownHandle,
@@ -120,6 +121,11 @@ impl CommitWatch for NoWatch {
 impl Stage {
     /// With one app whose one endpoint, `ep`, has this contract. Must be called inside a paused runtime.
     pub(crate) async fn new(contract: &str, does: Does) -> Self {
+        Self::with_post(contract, does, None).await
+    }
+
+    /// The same with somebody who sends mails.
+    pub(crate) async fn with_post(contract: &str, does: Does, post: Option<Post>) -> Self {
         let clock = Arc::new(VirtualClock::starting_at(Timestamp::from_millis(1_794_700_800_000)));
         let entropy = Arc::new(SeededEntropy::new(1));
         let directory = Arc::new(Directory::default());
@@ -163,11 +169,13 @@ impl Stage {
                 renderer: Renderer::default(),
             },
             cluster: store.clone(),
-            browse: store,
+            browse: store.clone(),
             ids,
             grace: Duration::from_secs(25),
             storage: Arc::default(),
             audit_retention: Keep::Forever,
+            post,
+            operator_app: None,
             rounds: Rounds {
                 gauges: long,
                 count: long,
@@ -176,12 +184,13 @@ impl Stage {
                 key_uses: long,
                 expire: Duration::from_hours(6),
                 forget: long,
+                notices: long,
             },
         };
         let (handle, stop) = Shutdown::by_hand();
         let engine = tokio::spawn(engine.run(stop)).abort_handle();
         let entry = furnish(&service, contract).await;
-        Self { service, clock, entry, receiver, engine, _stop: handle }
+        Self { service, clock, entry, store, receiver, engine, _stop: handle }
     }
 
     pub(crate) async fn publish(&self) {

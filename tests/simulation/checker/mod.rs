@@ -9,6 +9,7 @@ mod evidence;
 mod excuses;
 mod history;
 mod keeps;
+mod notices;
 mod replays;
 mod switches;
 
@@ -30,6 +31,7 @@ pub(crate) fn check(plan: &Plan, journal: &Journal, disk: &Connection) -> (Vec<V
         history::check(&evidence, file, &mut violations);
         course::check(&evidence, file, &mut violations);
     }
+    notices::check(disk, &mut violations);
     let replayed = replays::check(&evidence, disk, &mut violations);
     (violations, Figures { replayed, ..evidence.figures() })
 }
