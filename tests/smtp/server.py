@@ -58,7 +58,7 @@ class Handler:
 
 def let_in(server, session, envelope, mechanism, login):
     fits = (login.login.decode(), login.password.decode()) == (given.user, given.password)
-    return AuthResult(success=fits)
+    return AuthResult(success=fits, handled=False)
 
 
 async def main():
