@@ -8,7 +8,7 @@ use super::{
 use crate::{
     domain::{
         outcome::Class,
-        tally::{Histogram, Reading, Removed, Tally},
+        tally::{Histogram, Mails, Reading, Removed, Tally},
     },
     service::room::StoreUsage,
 };
@@ -84,6 +84,7 @@ impl Collector for Collected {
         let help = "How long the delivery that is overdue longest has been due";
         gauge(&mut encoder, "oldest_overdue", help, Some(&Unit::Seconds), overdue_s)?;
 
+        self.encode_notices(&mut encoder)?;
         self.encode_retention(&mut encoder)?;
         self.encode_storage(&mut encoder)?;
 
@@ -100,6 +101,23 @@ impl Collector for Collected {
 }
 
 impl Collected {
+    fn encode_notices(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let (mails, webhooks) = self.tally.notices_waiting();
+        let help = "Notices that wait to go out";
+        let mut waiting = encoder.encode_descriptor("notices_waiting", help, None, MetricType::Gauge)?;
+        for (by, count) in [("email", mails), ("webhook", webhooks)] {
+            ConstGauge::new(count as f64).encode(waiting.encode_family(&[("by", by)])?)?;
+        }
+        let help =
+            "Mails with notices: sent, refused for good, and tries that failed because the server was down";
+        let mut mails = encoder.encode_descriptor("mails", help, None, MetricType::Counter)?;
+        for what in Mails::ALL {
+            let count = ConstCounter::new(self.tally.mails_total(what));
+            count.encode(mails.encode_family(&[("outcome", what.name())])?)?;
+        }
+        Ok(())
+    }
+
     fn encode_retention(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let ended = ConstCounter::new(self.tally.ended_by_retention_total());
         let help = "Deliveries that still waited when the retention of their event ended";
@@ -174,6 +192,8 @@ mod tests {
         tally.commit(100, 4_000);
         tally.removed(Removed::Attempts, 5);
         tally.ended_by_retention(2);
+        tally.mail(Mails::Refused);
+        tally.set_notices_waiting(4, 6);
         let store = StoreUsage {
             usage: StorageUsage { used_bytes: 4096, disk_free_bytes: Some(9), ..StorageUsage::default() },
             limits: StorageLimits { store_bytes_max: None, disk_free_min: 10 },
@@ -189,6 +209,10 @@ mod tests {
             "posthaste_accept_seconds_count 2",
             "posthaste_retention_removed_total{what=\"attempts\"} 5",
             "posthaste_deliveries_expired_by_retention_total 2",
+            "posthaste_mails_total{outcome=\"refused\"} 1",
+            "posthaste_mails_total{outcome=\"sent\"} 0",
+            "posthaste_notices_waiting{by=\"email\"} 4.0",
+            "posthaste_notices_waiting{by=\"webhook\"} 6.0",
             "posthaste_store_bytes 4096.0",
             "posthaste_disk_free_bytes 9.0",
             "posthaste_disk_free_limit_bytes 10.0",

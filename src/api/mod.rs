@@ -21,6 +21,7 @@ mod imports;
 mod inspections;
 mod keys;
 mod metrics;
+mod notices;
 mod openapi;
 mod probes;
 mod problem;
@@ -125,6 +126,9 @@ fn described_routes() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(keys::get_key, keys::revoke_key))
         .routes(routes!(audit::list_audit))
         .routes(routes!(audit::list_app_audit))
+        .routes(routes!(notices::list_notices))
+        .routes(routes!(notices::list_app_notices))
+        .routes(routes!(notices::get_notice))
         .routes(routes!(system::get_system))
         .routes(routes!(probes::livez))
         .routes(routes!(probes::readyz))

@@ -12,7 +12,7 @@ use utoipa::{
     openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme},
 };
 
-const TAGS: [(&str, &str); 12] = [
+const TAGS: [(&str, &str); 13] = [
     ("Apps", "Tenants: merchants, organisations, customers. Nobody sees another's events."),
     ("Endpoints", "Where an app's events go."),
     ("Events", "What happened, published once."),
@@ -22,13 +22,14 @@ const TAGS: [(&str, &str); 12] = [
     ("Contracts", "What a sender promises its receivers: bytes, signatures, times, names."),
     ("Event types", "What can be published, and the versions of its data that endpoints can be pinned to."),
     ("Keys", "Who may do what."),
+    ("Notices", "What people are told: endpoints in trouble, dead letters, replays that ended."),
     ("Audit", "Who changed what, when."),
     ("System", "What a process runs with."),
     ("Operation", "For load balancers, monitoring and tools; without a key."),
 ];
 
 /// What stands for a name in a path.
-const PATH_PARAMETERS: [(&str, &str); 9] = [
+const PATH_PARAMETERS: [(&str, &str); 10] = [
     ("app", "The app's id."),
     ("endpoint", "The endpoint's id."),
     ("event", "The event's id: the producer's or ours."),
@@ -36,6 +37,7 @@ const PATH_PARAMETERS: [(&str, &str); 9] = [
     ("contract", "The contract's name."),
     ("inspection", "The inspection's id."),
     ("key", "The key's id."),
+    ("notice", "The notice's id."),
     ("replay", "The replay's id."),
     ("type", "The event type's name."),
 ];

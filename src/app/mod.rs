@@ -5,12 +5,14 @@ mod contracts;
 mod dev;
 mod keys;
 mod machine;
+mod mail;
 mod sample;
 
 pub use backup::{back_up, restore};
 pub use contracts::contracts;
 pub use dev::dev;
 pub use machine::handles_wanted;
+pub use mail::mail_server;
 
 use crate::{
     api::{self, server::ServerLimits},
@@ -163,6 +165,8 @@ impl Node {
             ids,
             storage,
             audit_retention: settings.audit_retention,
+            post: mail::post(settings)?,
+            operator_app: settings.operator_app.clone(),
             grace: settings.shutdown_grace,
             rounds: Rounds::default(),
         };
@@ -226,9 +230,13 @@ fn open_store(
     Ok(SqliteStore::open(path, lanes, watch, limits, settings.commit_window)?)
 }
 
-fn outbound_options(settings: &Settings, addresses: &AddressPolicy) -> anyhow::Result<Options> {
+fn extra_ca(settings: &Settings) -> anyhow::Result<Option<Vec<u8>>> {
     let read = |path| std::fs::read(path).with_context(|| format!("extra_ca: {}", Path::display(path)));
-    let extra_ca_pem = settings.extra_ca.as_deref().map(read).transpose()?;
+    settings.extra_ca.as_deref().map(read).transpose()
+}
+
+fn outbound_options(settings: &Settings, addresses: &AddressPolicy) -> anyhow::Result<Options> {
+    let extra_ca_pem = extra_ca(settings)?;
     if settings.proxy_resolves && settings.proxy.is_none() {
         bail!("proxy_resolves: there is no proxy that could; set proxy too");
     }

@@ -1,7 +1,8 @@
-//! `posthaste check`: everything that could be in the way, looked at before going live. It changes nothing, and may run
-//! beside the server. Exit codes: 0 nothing failed, 1 something did.
+//! `posthaste check`: everything that could be in the way, looked at before going live. It changes nothing, sends nothing but
+//! a test mail if asked for one, and may run beside the server. Exit codes: 0 nothing failed, 1 something did.
 
 mod machine;
+mod mail;
 mod settings;
 mod store;
 
@@ -15,6 +16,7 @@ const EXAMPLES: &str = "\
 Examples:
   posthaste check
   posthaste check --config /etc/posthaste.toml --dns-name hooks.customer.example
+  posthaste check --mail-to ops@example.com
   posthaste check --server http://127.0.0.1:8080 --json | jq '.checks[] | select(.grade != \"ok\")'
 
 It takes the settings that `serve` would take, from the same places.";
@@ -31,6 +33,9 @@ pub(super) struct CheckArgs {
     /// A name to look up; without one only localhost is, and nothing leaves this machine
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     dns_name: Option<String>,
+    /// Send a test mail to this address, by the mail server of the settings
+    #[arg(long, value_name = "ADDRESS", value_parser = NonEmptyStringValueParser::new())]
+    mail_to: Option<String>,
     #[command(flatten)]
     settings: SettingFlags,
 }
@@ -111,6 +116,7 @@ async fn look(args: CheckArgs) -> Vec<Line> {
         lines.push(machine::names(name).await);
     }
     lines.extend(machine::limits(&settings));
+    lines.extend(mail::look(&settings, args.mail_to).await);
     lines
 }
 

@@ -116,7 +116,7 @@ impl Entry {
         if self.described.is_list() {
             all.push(switch(ALL, "Print the whole list").conflicts_with(LIMIT));
         }
-        if self.operation.group == "audit" {
+        if self.operation.everywhere().is_some() {
             all.push(switch(EVERY_APP, "In all apps, even if one is meant otherwise").conflicts_with("app"));
         }
         if self.asks() {
@@ -216,6 +216,7 @@ mod tests {
         ("GET /metrics", "curl: for Prometheus"),
         ("GET /openapi.json", "posthaste openapi"),
         ("GET /v1/audit", "posthaste audit list --every-app"),
+        ("GET /v1/notices", "posthaste notices list --every-app"),
         ("GET /v1/contracts", "posthaste contracts"),
         ("GET /v1/contracts/{contract}", "posthaste contracts NAME"),
         ("POST /v1/apps/{app}/endpoints/{endpoint}/inspect", "posthaste inspect"),

@@ -33,6 +33,7 @@ const COLUMNS: &[(&str, &[&str])] = &[
         "replays",
         &["id", "kind", "state", "replayed", "refused", "total", "endpoint_id", "event_type", "created_at"],
     ),
+    ("notices", &["at", "kind", "app_id", "endpoint_id", "count", "text", "last_error", "id"]),
     ("audit", &["at", "key_id", "key_name", "action", "app_id", "thing", "detail"]),
     ("inspections", &["id", "kind", "status", "created_at", "finished_at"]),
     ("checks", &["finding", "title", "status_code", "duration_ms", "advice"]),

@@ -2,6 +2,14 @@
 //!
 //! File, variables and flags all arrive here as text, so a value means the same wherever it was given.
 
+mod mail;
+
+pub(super) use mail::{
+    APP_ID, EMAIL, MAIL_FROM, MAILS, PUBLIC_URL, SMTP_PASSWORD, SMTP_SECURITY, SMTP_SERVER, SMTP_TIMEOUT,
+    SMTP_USER,
+};
+pub use mail::{SmtpSecurity, SmtpServer};
+
 use super::secret::Secret;
 use crate::domain::{
     contract::Keep,

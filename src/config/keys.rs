@@ -3,11 +3,11 @@
 //! To add a setting: add an entry, read the field, run `cargo run -- config-doc > docs/configuration.md`.
 
 use super::{
-    form::{self, Form, LogFormat, StoreLocation, UnknownEventTypes},
+    form::{self, Form, LogFormat, SmtpSecurity, SmtpServer, StoreLocation, UnknownEventTypes},
     secret::Secret,
     sources::Given,
 };
-use crate::domain::{contract::Keep, proxy::Proxy};
+use crate::domain::{contract::Keep, email::Sender, proxy::Proxy};
 use ipnet::IpNet;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -223,6 +223,66 @@ settings! {
         meaning: "How long records of what people did are kept: entries of the audit log, and replays, inspections and keys since they ended, were revoked or expired. How long events are kept is for contracts to say.",
         form: form::KEPT,
         default: "365d",
+        reader: "engine",
+    }
+    smtp_server: Option<SmtpServer> {
+        meaning: "The mail server that notices are handed to. Not set: nobody is sent mail, and notices are on their list and in operational webhooks only. docs/operating.md says more.",
+        form: form::SMTP_SERVER,
+        default: "",
+        reader: "outbound",
+    }
+    smtp_security: SmtpSecurity {
+        meaning: "How the connection to the mail server is protected: starttls begins in plain text (port 587), tls does not (port 465). With none a password is sent only to a server on this machine.",
+        form: form::SMTP_SECURITY,
+        default: "starttls",
+        reader: "outbound",
+    }
+    smtp_user: Option<String> {
+        meaning: "The name to log in to the mail server with. Not set: nobody logs in.",
+        form: form::SMTP_USER,
+        default: "",
+        reader: "outbound",
+    }
+    smtp_password: Option<Secret> {
+        meaning: "The password that belongs to smtp_user. Use the variable rather than the flag: other users of the machine can see flags.",
+        form: form::SMTP_PASSWORD,
+        default: "",
+        reader: "outbound",
+    }
+    smtp_timeout: Duration {
+        meaning: "How long one mail may take, from the look-up of the server's name to its last word.",
+        form: form::SMTP_TIMEOUT,
+        default: "30s",
+        reader: "outbound",
+    }
+    mail_from: Option<Sender> {
+        meaning: "Whoever mails come from. Must be set where smtp_server is.",
+        form: form::MAIL_FROM,
+        default: "",
+        reader: "outbound",
+    }
+    mails_per_minute: u32 {
+        meaning: "How many mails may be sent in a minute, over all apps. What comes faster waits.",
+        form: form::MAILS,
+        default: "60",
+        reader: "engine",
+    }
+    operator_email: Option<String> {
+        meaning: "Who gets the mails of apps that have no contact_email.",
+        form: form::EMAIL,
+        default: "",
+        reader: "engine",
+    }
+    operator_app: Option<String> {
+        meaning: "The id of an app whose endpoints may subscribe to the notices of all apps, as posthaste.endpoint.disabled and the like.",
+        form: form::APP_ID,
+        default: "",
+        reader: "engine",
+    }
+    public_url: Option<String> {
+        meaning: "Where people reach the dashboard, for links in mails. Not set: mails say what to ask the API.",
+        form: form::PUBLIC_URL,
+        default: "",
         reader: "engine",
     }
     shutdown_grace: Duration {

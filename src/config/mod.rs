@@ -12,7 +12,7 @@ mod sources;
 
 pub use client::{ClientFlags, ClientSettings, load_client};
 pub use doc::markdown;
-pub use form::{LogFormat, StoreLocation, UnknownEventTypes};
+pub use form::{LogFormat, SmtpSecurity, SmtpServer, StoreLocation, UnknownEventTypes};
 pub use keys::{KEYS, Key, Mode, Settings};
 pub use profile::{Profile, Profiles};
 pub use secret::Secret;

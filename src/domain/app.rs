@@ -1,6 +1,11 @@
 //! An app: a tenant (merchant, organisation, customer) whose events and endpoints nobody else sees.
 
-use super::{id::AppId, quota::Quota, time::Timestamp};
+use super::{
+    contract::{Channel, Contract, Retention},
+    id::AppId,
+    quota::Quota,
+    time::Timestamp,
+};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq)]
@@ -39,5 +44,22 @@ pub struct AppSettings {
 impl App {
     pub fn id_prefix(&self) -> &str {
         self.settings.id_prefix.as_deref().unwrap_or("evt")
+    }
+}
+
+/// What an app's own contract says where no endpoint's is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AppRules {
+    pub retention: Retention,
+    /// How people hear of a replay that came to its end.
+    pub replay_finished: Channel,
+}
+
+impl AppRules {
+    /// Whoever took the contract away did not say how long things are to be kept.
+    pub const UNKNOWN: Self = Self { retention: Retention::FOREVER, replay_finished: Channel::List };
+
+    pub fn of(contract: &Contract) -> Self {
+        Self { retention: contract.retention, replay_finished: contract.notices.replay_finished }
     }
 }

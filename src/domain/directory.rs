@@ -4,7 +4,7 @@
 //! never across anything that waits.
 
 use super::{
-    app::App,
+    app::{App, AppRules},
     contract::Retention,
     endpoint::Endpoint,
     event_type::{Catalogue, EventType},
@@ -27,7 +27,7 @@ use std::{
 pub struct AppEntry {
     app: ArcSwap<App>,
     /// What its contract says.
-    retention: ArcSwap<Retention>,
+    rules: ArcSwap<AppRules>,
     endpoints: ArcSwap<Roster>,
     bucket: Mutex<Bucket>,
 }
@@ -35,6 +35,10 @@ pub struct AppEntry {
 impl AppEntry {
     pub fn app(&self) -> Arc<App> {
         self.app.load_full()
+    }
+
+    pub fn rules(&self) -> AppRules {
+        **self.rules.load()
     }
 
     /// In order of creation.
@@ -134,17 +138,17 @@ impl Directory {
         keys.retired.retain(|live| live.unwritten_use().is_some());
     }
 
-    pub fn put_app(&self, app: App, retention: Retention) {
+    pub fn put_app(&self, app: App, rules: AppRules) {
         let mut apps = write(&self.apps);
         if let Some(entry) = apps.by_id.get(&app.id) {
             entry.app.store(Arc::new(app));
-            entry.retention.store(Arc::new(retention));
+            entry.rules.store(Arc::new(rules));
             return;
         }
         let (id, uid) = (app.id, app.uid.clone());
         let entry = Arc::new(AppEntry {
             app: ArcSwap::from_pointee(app),
-            retention: ArcSwap::from_pointee(retention),
+            rules: ArcSwap::from_pointee(rules),
             endpoints: ArcSwap::default(),
             bucket: Mutex::default(),
         });
@@ -215,7 +219,7 @@ impl Directory {
 
     /// The ages at which something of an event may be due to go, under the contracts there are now.
     pub fn retention_ages(&self) -> BTreeSet<Duration> {
-        let of_apps: Vec<_> = read(&self.apps).by_id.values().map(|entry| **entry.retention.load()).collect();
+        let of_apps: Vec<_> = read(&self.apps).by_id.values().map(|entry| entry.rules().retention).collect();
         let endpoints = read(&self.endpoints);
         retention::ages(of_apps.into_iter().chain(endpoints.values().map(|one| one.contract.retention)))
     }
@@ -249,7 +253,7 @@ impl Directory {
 
 impl Keeps for Directory {
     fn of_app(&self, app: AppId) -> Option<Retention> {
-        read(&self.apps).by_id.get(&app).map(|entry| **entry.retention.load())
+        read(&self.apps).by_id.get(&app).map(|entry| entry.rules().retention)
     }
 
     fn of_endpoint(&self, endpoint: EndpointId) -> Option<Retention> {

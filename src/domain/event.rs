@@ -12,6 +12,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// What a test sends. The name is reserved, so nothing else has this type.
 pub const TEST_EVENT_TYPE: &str = "webhook.test";
 
+/// What the types of operational webhooks start with. These names are reserved too.
+pub const OPERATIONAL_PREFIX: &str = "posthaste.";
+
+/// Whether this server itself made events of this type, and no product did.
+pub fn is_our_own(event_type: &str) -> bool {
+    event_type == TEST_EVENT_TYPE || event_type.starts_with(OPERATIONAL_PREFIX)
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     pub id: EventId,
@@ -141,11 +149,13 @@ pub struct DedupKey(pub [u8; 16]);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Fingerprint(pub [u8; 16]);
 
-/// The two separate namespaces of deduplication.
+/// The separate namespaces of deduplication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DedupSpace {
     EventId,
     IdempotencyKey,
+    /// Of the operational webhooks that notices become; no producer can name one.
+    Notice,
 }
 
 impl DedupKey {
@@ -153,6 +163,7 @@ impl DedupKey {
         let space = match space {
             DedupSpace::EventId => b"i",
             DedupSpace::IdempotencyKey => b"k",
+            DedupSpace::Notice => b"n",
         };
         Self(sha256_parts(&[&app.as_i64().to_le_bytes(), space, text.as_bytes()]))
     }

@@ -11,6 +11,7 @@ pub mod certificate;
 pub mod contract;
 pub mod delivery;
 pub mod directory;
+pub mod email;
 pub mod endpoint;
 pub mod event;
 pub mod event_type;

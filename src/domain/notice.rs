@@ -1,9 +1,20 @@
 //! Notices: what people are told. A notice is written in the transaction of what it tells of; from that outbox it goes out by
 //! e-mail and as an operational webhook, at least once, and it stands in a list.
 
+mod digest;
+mod letter;
+mod news;
+#[cfg(test)]
+mod tests;
+
+pub use digest::{Digest, Example, OfEndpoint};
+pub use letter::{Desk, Letter};
+pub use news::{dead_letter, in_the_event, replay_finished};
+
 use super::{
     contract::Channel,
-    id::{AppId, DeliveryId, EndpointId, NoticeId, ReplayId},
+    event::{Event, OPERATIONAL_PREFIX},
+    id::{AppId, DeliveryId, EndpointId, EventId, NoticeId, ReplayId},
     time::Timestamp,
 };
 use serde::{Deserialize, Serialize};
@@ -24,6 +35,16 @@ macro_rules! kinds {
 
             pub fn named(name: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|kind| kind.name() == name)
+            }
+
+            /// The type of its operational webhook.
+            pub fn event_type(self) -> String {
+                format!("{OPERATIONAL_PREFIX}{}", self.name())
+            }
+
+            /// Whether several of an app may go in one mail. A dead letter has one of its own, or is in a digest.
+            pub const fn gathers(self) -> bool {
+                !matches!(self, Self::DeliveryDead)
             }
         }
     };
@@ -75,21 +96,87 @@ pub struct NewNotice {
     pub facts: Facts,
 }
 
+impl NewNotice {
+    /// What a digest says that has so many with this one, and has said that much so far.
+    pub fn in_digest_since(&self, before: &Facts, count: u32) -> Facts {
+        let text = match self.kind {
+            NoticeKind::DeliveryDead => news::dead_letters(count),
+            _ => format!("{count} times: {}", self.facts.text),
+        };
+        let reason = self.facts.reason.clone().filter(|reason| Some(reason) == before.reason.as_ref());
+        let since = before.since.into_iter().chain(self.facts.since).min();
+        Facts { text, since, reason, ..self.facts.clone() }
+    }
+}
+
 /// A notice as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
     pub id: NoticeId,
     pub app: AppId,
     pub kind: NoticeKind,
+    /// Of a digest: if it is about one alone.
     pub endpoint: Option<EndpointId>,
     /// Of a digest: the last one.
     pub delivery: Option<DeliveryId>,
     pub replay: Option<ReplayId>,
     pub at: Timestamp,
     pub facts: Facts,
+    /// Of a delivery: what it carries.
+    pub event: Option<AboutEvent>,
+    /// What it stands for, if it gathers others of its kind.
+    pub digest: Option<Digest>,
     /// How many it stands for: more than one in a digest.
     pub count: u32,
     pub mail: MailState,
+    /// Why there was no mail, or what the server said to it.
+    pub mail_error: Option<String>,
+    /// When its mail was sent or refused.
+    pub mailed_at: Option<Timestamp>,
+}
+
+impl Notice {
+    /// Every endpoint it is about, as far as they are known.
+    pub fn endpoints(&self) -> impl Iterator<Item = EndpointId> {
+        let of_digest = self.digest.iter().flat_map(Digest::endpoints).map(|of| of.id());
+        self.endpoint.into_iter().chain(of_digest)
+    }
+}
+
+/// The event of a delivery, as it is known to people.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AboutEvent {
+    number: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    given_id: Option<String>,
+    pub event_type: String,
+}
+
+impl AboutEvent {
+    pub fn of(event: &Event) -> Self {
+        let (given_id, event_type) = (event.given_id.clone(), event.event_type.clone());
+        Self { number: event.id.as_i64(), given_id, event_type }
+    }
+
+    pub fn public_id(&self, id_prefix: &str) -> String {
+        self.given_id.clone().unwrap_or_else(|| EventId::from_i64(self.number).with_prefix(id_prefix))
+    }
+}
+
+/// Text that came from outside, as it may stand in a line of a mail: without anything that ends a line or hides the rest of
+/// it, and not too long.
+pub fn one_line(text: &str, chars_max: usize) -> String {
+    let is_hidden = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    let mut line: String =
+        text.chars().map(|c| if is_hidden(c) { ' ' } else { c }).take(chars_max + 1).collect();
+    if line.chars().count() > chars_max {
+        line.truncate(line.char_indices().nth(chars_max.saturating_sub(1)).map_or(0, |(at, _)| at));
+        line.push('…');
+    }
+    line
 }
 
 /// What became of a notice's e-mail.

@@ -79,4 +79,6 @@ pub trait Handover: Send + Sync {
     fn switched_off(&self, endpoint: EndpointId, off: SwitchedOff, revision: u32);
     /// An inspection waits in the store.
     fn inspections_wait(&self);
+    /// A notice waits in the store.
+    fn notices_wait(&self);
 }

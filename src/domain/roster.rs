@@ -1,6 +1,6 @@
 //! The endpoints of one app, and which of them want an event: a look-up by type, however many endpoints there are.
 
-use super::endpoint::Endpoint;
+use super::{endpoint::Endpoint, event::OPERATIONAL_PREFIX};
 use std::{
     collections::HashMap,
     ops::Deref,
@@ -37,7 +37,8 @@ impl Roster {
             return self.endpoints.iter().filter(|endpoint| endpoint.patterns.matches(event_type)).collect();
         }
         let index = self.index.get_or_init(|| Index::of(&self.endpoints));
-        let mut places = index.every_type.clone();
+        let is_operational = event_type.starts_with(OPERATIONAL_PREFIX);
+        let mut places = if is_operational { Vec::new() } else { index.every_type.clone() };
         places.extend(index.exact.get(event_type).into_iter().flatten());
         for (dot, _) in event_type.match_indices('.') {
             places.extend(index.prefixes.get(&event_type[..=dot]).into_iter().flatten());
@@ -55,7 +56,6 @@ impl Index {
             let patterns = &endpoint.patterns;
             if patterns.wants_every_type() {
                 index.every_type.push(place);
-                continue;
             }
             for exact in patterns.exact() {
                 index.exact.entry(exact.clone()).or_default().push(place);
@@ -124,8 +124,12 @@ mod tests {
         fn the_index_finds_exactly_those_that_match(
             lists in prop::collection::vec(
                 prop::collection::vec(
-                    prop::sample::select(vec!["*", "a", "a.b", "a.*", "a.b.*", "a.b.c", "b.*", "ab"]), 1..4), 0..40),
-            event_type in prop::sample::select(vec!["a", "a.b", "a.b.c", "ab", "b", "b.a", "c", "a.c"]),
+                    prop::sample::select(vec![
+                        "*", "a", "a.b", "a.*", "a.b.*", "a.b.c", "b.*", "ab", "posthaste.*", "posthaste.a",
+                    ]), 1..4), 0..40),
+            event_type in prop::sample::select(vec![
+                "a", "a.b", "a.b.c", "ab", "b", "b.a", "c", "a.c", "posthaste.a", "posthaste.a.b", "posthaste.c",
+            ]),
         ) {
             let endpoints: Vec<_> = (0..)
                 .zip(&lists)

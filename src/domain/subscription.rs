@@ -1,13 +1,13 @@
 //! Which event types an endpoint wants, and what an event type may be called.
 
-use super::field::FieldError;
+use super::{event::OPERATIONAL_PREFIX, field::FieldError};
 
 const PATTERNS_MAX: usize = 500;
 
 /// What an event type may look like, for error messages.
 pub const EVENT_TYPE_FORM: &str = "1 to 128 characters out of A-Z a-z 0-9 _ . : -";
 
-const RESERVED: [&str; 2] = ["webhook.", "posthaste."];
+const RESERVED: [&str; 2] = ["webhook.", OPERATIONAL_PREFIX];
 
 /// Whether a producer may publish an event of this type.
 pub fn check_event_type(name: &str) -> Result<(), String> {
@@ -25,7 +25,8 @@ fn is_event_type(name: &str) -> bool {
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b':' | b'-'))
 }
 
-/// The event types of one subscription: exact ones, all under a prefix (`payment.*`), or every one (`*`).
+/// The event types of one subscription: exact ones, all under a prefix (`payment.*`), or every one of the product (`*`).
+/// Operational webhooks come only to those who name them: nobody who wants all of a product is surprised by them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Patterns {
     all: bool,
@@ -36,7 +37,7 @@ pub struct Patterns {
 }
 
 impl Patterns {
-    /// Every event type: what an endpoint that names none wants.
+    /// Every event type of the product: what an endpoint that names none wants.
     pub fn all() -> Self {
         Self { all: true, exact: Box::default(), prefixes: Box::default() }
     }
@@ -65,6 +66,7 @@ impl Patterns {
         Ok(Self { all, exact: exact.into(), prefixes: prefixes.into() })
     }
 
+    /// Every type that a product can publish.
     pub fn wants_every_type(&self) -> bool {
         self.all
     }
@@ -79,7 +81,7 @@ impl Patterns {
     }
 
     pub fn matches(&self, event_type: &str) -> bool {
-        self.all
+        self.all && !event_type.starts_with(OPERATIONAL_PREFIX)
             || self.exact.binary_search_by(|known| known.as_ref().cmp(event_type)).is_ok()
             || self.prefixes.iter().any(|prefix| event_type.starts_with(prefix.as_ref()))
     }
@@ -111,6 +113,18 @@ mod tests {
         }
         assert!(!several.matches("refund.completed") && !several.matches("aa"));
         assert!(patterns(&["x", "*"]).matches("anything") && Patterns::all().matches("anything"));
+    }
+
+    #[test]
+    fn operational_webhooks_come_only_to_those_who_name_them() {
+        let disabled = "posthaste.endpoint.disabled";
+        for named in [&[disabled][..], &["posthaste.*"], &["*", "posthaste.endpoint.*"]] {
+            assert!(patterns(named).matches(disabled), "{named:?}");
+        }
+        for other in [&["*"][..], &["endpoint.*"], &["posthaste.delivery.*", "*"]] {
+            assert!(!patterns(other).matches(disabled), "{other:?}");
+        }
+        assert!(!Patterns::all().matches(disabled) && Patterns::all().matches("posthastes.x"));
     }
 
     #[test]

@@ -77,6 +77,28 @@ impl Removed {
     }
 }
 
+/// What became of mails, each counted by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mails {
+    Sent,
+    /// For good, by the server.
+    Refused,
+    /// The server was down; tried again.
+    Failed,
+}
+
+impl Mails {
+    pub const ALL: [Self; 3] = [Self::Sent, Self::Refused, Self::Failed];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sent => "sent",
+            Self::Refused => "refused",
+            Self::Failed => "failed",
+        }
+    }
+}
+
 /// Everything that `/metrics` shows.
 #[derive(Debug, Default)]
 pub struct Tally {
@@ -87,6 +109,9 @@ pub struct Tally {
     oldest_overdue_ms: AtomicU64,
     ended_by_retention: AtomicU64,
     removed: [AtomicU64; Removed::ALL.len()],
+    mails: [AtomicU64; Mails::ALL.len()],
+    /// To be mailed, and to become operational webhooks.
+    notices_waiting: [AtomicU64; 2],
     pub accept_us: Histogram,
     /// From accepted (or `deliver_at`) to delivered.
     pub delivered_ms: Histogram,
@@ -137,6 +162,24 @@ impl Tally {
 
     pub fn removed(&self, what: Removed, count: u64) {
         self.removed[what as usize].fetch_add(count, Relaxed);
+    }
+
+    pub fn mail(&self, what: Mails) {
+        self.mails[what as usize].fetch_add(1, Relaxed);
+    }
+
+    pub fn mails_total(&self, what: Mails) -> u64 {
+        self.mails[what as usize].load(Relaxed)
+    }
+
+    pub fn set_notices_waiting(&self, mails: u64, webhooks: u64) {
+        self.notices_waiting[0].store(mails, Relaxed);
+        self.notices_waiting[1].store(webhooks, Relaxed);
+    }
+
+    /// To be mailed, and to become operational webhooks.
+    pub fn notices_waiting(&self) -> (u64, u64) {
+        (self.notices_waiting[0].load(Relaxed), self.notices_waiting[1].load(Relaxed))
     }
 
     pub fn ended_by_retention_total(&self) -> u64 {

@@ -74,7 +74,10 @@ impl Courier {
         self.tally.attempt(Class::Local);
         custody.came_back(attempt(endpoint, begun_at, outcome));
         match fault.ends {
-            Some(reason) => custody.conclude(Verdict::Dead { reason, switch_off: false }, None, None, now),
+            Some(reason) => {
+                let verdict = Verdict::Dead { reason, switch_off: false };
+                custody.conclude(verdict, None, None, now, &endpoint.contract);
+            }
             None => self.conclude(custody, endpoint, false),
         }
     }
@@ -131,6 +134,6 @@ impl Courier {
             contract: endpoint.contract.clone(),
             clock: self.blame.accountable(ended_at),
         });
-        custody.conclude(verdict, off, sighting, ended_at);
+        custody.conclude(verdict, off, sighting, ended_at, &endpoint.contract);
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::{
     domain::{
-        contract::ContractHash,
+        contract::{Contract, ContractHash},
         endpoint::SwitchedOff,
         health::Sighting,
         outcome::{Attempt, Class, Outcome},
@@ -56,10 +56,12 @@ impl Custody {
         switch_off: Option<SwitchedOff>,
         sighting: Option<Sighting>,
         ended_at: Timestamp,
+        contract: &Arc<Contract>,
     ) {
         let attempts = std::mem::take(&mut self.attempts);
         if let Some(carried) = self.carried.take() {
-            self.ledger.record(Record { carried, attempts, verdict, switch_off, sighting, ended_at });
+            let contract = Some(contract.clone());
+            self.ledger.record(Record { carried, attempts, verdict, switch_off, sighting, ended_at, contract });
         }
     }
 }
@@ -85,7 +87,8 @@ impl Drop for Custody {
         }
         let attempts = std::mem::take(&mut self.attempts);
         let verdict = Verdict::Again { due: now };
-        let (switch_off, sighting) = (None, None);
-        self.ledger.record(Record { carried, attempts, verdict, switch_off, sighting, ended_at: now });
+        // Nothing dies of this verdict, so there is nothing to tell.
+        let (switch_off, sighting, contract) = (None, None, None);
+        self.ledger.record(Record { carried, attempts, verdict, switch_off, sighting, ended_at: now, contract });
     }
 }

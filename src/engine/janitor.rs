@@ -82,6 +82,10 @@ impl Janitor {
                 Ok(count) => self.tally.set_waiting(count),
                 Err(error) => tracing::warn!(%error, "could not count what waits"),
             }
+            match self.browse.notices_waiting().await {
+                Ok(waiting) => self.tally.set_notices_waiting(waiting.mails, waiting.webhooks),
+                Err(error) => tracing::warn!(%error, "could not count the notices that wait"),
+            }
         }
         if self.purge_at <= now {
             self.purge_at = now.plus(self.rounds.purge);

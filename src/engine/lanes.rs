@@ -46,6 +46,9 @@ pub struct Lanes {
     changed: mpsc::UnboundedSender<EndpointId>,
     /// Rings whoever brings replays forward.
     pub(super) replays: Arc<Notify>,
+    /// Ring those who send notices: as mails, and as events.
+    pub(super) postman: Arc<Notify>,
+    pub(super) notifier: Arc<Notify>,
 }
 
 /// The other ends: what the engine's own loops listen to.
@@ -70,6 +73,8 @@ impl Lanes {
             ready: ready_sender,
             changed: changed_sender,
             replays: Arc::default(),
+            postman: Arc::default(),
+            notifier: Arc::default(),
         };
         (Arc::new(lanes), LaneEvents { ready, changed })
     }
@@ -264,5 +269,10 @@ impl Handover for Lanes {
 
     fn inspections_wait(&self) {
         self.inspector.notify_one();
+    }
+
+    fn notices_wait(&self) {
+        self.postman.notify_one();
+        self.notifier.notify_one();
     }
 }

@@ -3,7 +3,7 @@
 //! The way of a delivery: the ledger hands it to its lane (`lanes`), `dispatch` sends a courier out, `renderer` makes the
 //! payload, `courier` brings it to a verdict. What waits in the store is brought in by `scheduler`; `replayer` brings replays
 //! forward; `inspector` tries receivers out; `health` keeps statistics and judges endpoints; `expiry` removes what is kept no
-//! longer; `janitor` keeps house.
+//! longer; `janitor` keeps house. People are told by `postman` (mails) and `notifier` (operational webhooks).
 
 mod courier;
 mod custody;
@@ -16,8 +16,10 @@ mod inspector;
 mod janitor;
 mod lane;
 mod lanes;
+mod notifier;
 mod parcel;
 mod places;
+mod postman;
 mod renderer;
 mod replayer;
 mod scheduler;
@@ -26,6 +28,7 @@ mod turn;
 
 pub use courier::Courier;
 pub use lanes::{EngineLimits, LaneEvents, Lanes};
+pub use postman::Post;
 pub use renderer::Renderer;
 
 use crate::{
@@ -45,6 +48,10 @@ pub struct Engine {
     pub storage: Arc<Storage>,
     /// How long records of what people did are kept.
     pub audit_retention: Keep,
+    /// How notices are mailed; they are not if absent.
+    pub post: Option<Post>,
+    /// The app whose endpoints may hear of all apps.
+    pub operator_app: Option<String>,
     /// How long requests in flight may take to come back when the engine stops.
     pub grace: Duration,
     pub rounds: Rounds,
@@ -70,6 +77,8 @@ pub struct Rounds {
     pub forget: Duration,
     /// Statistics are rolled up, and endpoints judged by them.
     pub health: Duration,
+    /// Notices that nobody mentioned are looked for.
+    pub notices: Duration,
 }
 
 impl Default for Rounds {
@@ -83,6 +92,7 @@ impl Default for Rounds {
             expire: Duration::from_secs(5),
             forget: Duration::from_hours(1),
             health: Duration::from_secs(1),
+            notices: Duration::from_mins(1),
         }
     }
 }
@@ -103,6 +113,7 @@ impl Engine {
         let (courier, lanes) = (Arc::new(self.courier), self.lanes);
         let scheduler = scheduler::Scheduler {
             lanes: lanes.clone(),
+            directory: courier.directory.clone(),
             ledger: courier.ledger.clone(),
             cluster: self.cluster.clone(),
             clock: courier.clock.clone(),
@@ -116,10 +127,32 @@ impl Engine {
             browse: self.browse.clone(),
             cluster: self.cluster.clone(),
             clock: courier.clock.clone(),
-            ids: self.ids,
+            ids: self.ids.clone(),
             asked: lanes.replays.clone(),
             storage: self.storage.clone(),
             under_way: Vec::new(),
+        };
+        let postman = postman::Postman {
+            directory: courier.directory.clone(),
+            ledger: courier.ledger.clone(),
+            clock: courier.clock.clone(),
+            tally: courier.tally.clone(),
+            bell: lanes.postman.clone(),
+            post: self.post,
+            every: self.rounds.notices,
+            round: postman::Round::default(),
+        };
+        let notifier = notifier::Notifier {
+            lanes: lanes.clone(),
+            directory: courier.directory.clone(),
+            ledger: courier.ledger.clone(),
+            browse: self.browse.clone(),
+            clock: courier.clock.clone(),
+            ids: self.ids,
+            storage: self.storage.clone(),
+            bell: lanes.notifier.clone(),
+            operator_app: self.operator_app,
+            every: self.rounds.notices,
         };
         let expiry = expiry::Expiry {
             directory: courier.directory.clone(),
@@ -162,6 +195,8 @@ impl Engine {
             inspector.run(stop.clone()),
             expiry.run(stop.clone()),
             health.run(stop.clone()),
+            postman.run(stop.clone()),
+            notifier.run(stop.clone()),
             dispatch.run(stop)
         );
         // An event that was on its way into the store while everything was stopping may already have its hand, and is

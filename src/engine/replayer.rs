@@ -4,6 +4,7 @@
 use super::lanes::Lanes;
 use crate::{
     domain::{
+        contract::Channel,
         directory::Directory,
         id::{DeliveryId, EndpointId, EventId, Ids},
         replay::{Replay, Selection},
@@ -182,12 +183,14 @@ impl Replayer {
                 give_up_at: age.map(|age| now.plus(age)),
             }
         };
+        let told_by = self.directory.app_by_id(replay.app).map(|entry| entry.rules().replay_finished);
         ReplayPage {
             replay: replay.id,
             after_id: replay.reached,
             sources: sources.found.into_iter().zip(first_new..).map(source).collect(),
             reached: sources.reached,
             is_last: sources.is_last,
+            told_by: told_by.unwrap_or(Channel::None),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::lanes::Lanes;
 use crate::{
-    domain::time::Timestamp,
+    domain::{directory::Directory, time::Timestamp},
     store::{Cluster, Ledger, ledger::Want},
     world::{Clock, Shutdown},
 };
@@ -15,6 +15,7 @@ const PAUSE_AFTER_ERROR: Duration = Duration::from_secs(1);
 
 pub(super) struct Scheduler {
     pub(super) lanes: Arc<Lanes>,
+    pub(super) directory: Arc<Directory>,
     pub(super) ledger: Arc<dyn Ledger>,
     pub(super) cluster: Arc<dyn Cluster>,
     pub(super) clock: Arc<dyn Clock>,
@@ -88,7 +89,9 @@ impl Scheduler {
                 self.lanes.block(lane);
             } else {
                 let bytes_max = self.lanes.bytes_free() / LANES_PER_STEP;
-                wants.push(Want { endpoint: lane.endpoint, hands, bytes_max });
+                let contract =
+                    self.directory.endpoint(lane.endpoint).map(|endpoint| endpoint.contract.clone());
+                wants.push(Want { endpoint: lane.endpoint, hands, bytes_max, contract });
             }
         }
         wants

@@ -2,7 +2,7 @@
 //!
 //! The way of a request: `client` takes a kept-alive connection from `pool` or has `dial` open one, `message` renders
 //! the request, `connection` exchanges it for an answer, `answer` keeps what may be kept of it. Where the operator has set
-//! one, `proxy` is the only way out.
+//! one, `proxy` is the only way out. Mails (`mail`) go to the operator's own server, and by no proxy.
 
 mod answer;
 mod client;
@@ -12,6 +12,7 @@ mod errand;
 mod fault;
 mod http_connect;
 mod layered;
+mod mail;
 mod message;
 mod pool;
 mod progress;
@@ -23,6 +24,7 @@ mod wire;
 
 pub use client::{Client, Options};
 pub use errand::{Errand, ErrandFailed, Runner};
+pub use mail::{Mailed, Mailer, Mailing, Resting, Security, Smtp, SmtpOptions};
 pub use resolve::{Resolve, ResolveError, Resolving, SystemResolver};
 pub use tls::TlsError;
 

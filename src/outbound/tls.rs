@@ -47,6 +47,13 @@ pub(super) fn connector(roots: Arc<RootCertStore>) -> Result<TlsConnector, TlsEr
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
+/// The same for a mail server, which speaks no HTTP.
+pub(super) fn mail_connector(roots: Arc<RootCertStore>) -> Result<TlsConnector, TlsError> {
+    let mut config = config(roots, None).map_err(TlsError::Certificate)?;
+    config.alpn_protocols.clear();
+    Ok(TlsConnector::from(Arc::new(config)))
+}
+
 /// The same under an endpoint's own rules: its certificate, and its authorities instead of `public`.
 pub(super) fn connector_of(tls: &EndpointTls, public: &Arc<RootCertStore>) -> Result<TlsConnector, Fault> {
     let made = tls.config(|| config(tls.roots(public), tls.identity()));

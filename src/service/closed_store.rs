@@ -10,9 +10,12 @@ use crate::{
         endpoint::EndpointRecord,
         event::{DedupKey, Event, Fingerprint},
         event_type::EventTypeRecord,
-        id::{AppId, DeliveryId, EndpointId, EventId, EventTypeId, Ids, InspectionId, KeyId, ReplayId},
+        id::{
+            AppId, DeliveryId, EndpointId, EventId, EventTypeId, Ids, InspectionId, KeyId, NoticeId, ReplayId,
+        },
         inspection::{Inspection, Report},
         key::Key,
+        notice::Notice,
         port::{Carried, Hand, Hands},
         replay::{Replay, ReplayState},
         retention::Keeps,
@@ -24,6 +27,7 @@ use crate::{
         audit::AuditFilter,
         browse::{Cursor, DeliveryFilter, EventFilter, HealthReport, Listed, Page, PastAttempt},
         ledger::{Accepted, Ask, Asked, NewEvent, Ordered, Record, Refilled, Settle, Want},
+        notices::{MailEnd, MailTurn, NoticeFilter, NoticesWaiting, Outgoing},
         registry::{Added, EndpointName, Everything},
         replays::{ReplayChanged, ReplayPage, SourceSearch, Sources},
         retention::{Expired, Ranges},
@@ -120,6 +124,15 @@ impl Ledger for Closed {
         closed()
     }
     fn end_inspection(&self, _: InspectionId, _: Option<Report>, _: Timestamp) -> Reply<'_, bool> {
+        closed()
+    }
+    fn take_mail(&self, _: MailTurn, _: Timestamp) -> Reply<'_, Outgoing> {
+        closed()
+    }
+    fn end_mail(&self, _: AppId, _: NoticeId, _: MailEnd, _: Timestamp) -> Reply<'_, ()> {
+        closed()
+    }
+    fn published_notices(&self, _: Vec<NoticeId>) -> Reply<'_, ()> {
         closed()
     }
     fn flush(&self) -> Reply<'_, ()> {
@@ -239,6 +252,18 @@ impl Browse for Closed {
         closed()
     }
     fn in_trouble(&self, _: AppId) -> Reply<'_, Vec<EndpointId>> {
+        closed()
+    }
+    fn notices(&self, _: NoticeFilter, _: Option<Cursor>, _: u32) -> Reply<'_, Page<Notice>> {
+        closed()
+    }
+    fn notice(&self, _: AppId, _: NoticeId) -> Reply<'_, Option<Notice>> {
+        closed()
+    }
+    fn unpublished_notices(&self, _: Timestamp, _: usize) -> Reply<'_, Outgoing> {
+        closed()
+    }
+    fn notices_waiting(&self) -> Reply<'_, NoticesWaiting> {
         closed()
     }
     fn waiting_count(&self) -> Reply<'_, u64> {

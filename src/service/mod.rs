@@ -20,6 +20,7 @@ pub mod inspections;
 pub mod keys;
 pub mod listing;
 mod measure;
+pub mod notices;
 pub mod patch;
 pub mod publish;
 pub mod readiness;

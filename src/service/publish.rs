@@ -19,11 +19,12 @@ use crate::{
     },
     store::{
         StoreError,
+        births::born,
         ledger::{Accepted, NewEvent},
     },
 };
 use bytes::Bytes;
-use compose::{Composed, born};
+use compose::Composed;
 use form::{check, keys_of};
 use std::sync::Arc;
 use tokio::time::Instant;

@@ -2,7 +2,7 @@
 
 use super::{Error, Service};
 use crate::domain::{
-    contract::Retention,
+    app::AppRules,
     endpoint::Endpoint,
     event_type::{EventType, EventTypeRecord},
     id::AppId,
@@ -35,10 +35,9 @@ impl Service {
         };
         self.check_keys_are_given(&everything.endpoints)?;
         for app in everything.apps {
-            // Whoever took its contract away did not say how long things are to be kept.
-            let retention =
-                self.contract_of_app(&app).map_or(Retention::FOREVER, |named| named.contract.retention);
-            self.directory.put_app(app, retention);
+            let rules =
+                self.contract_of_app(&app).map_or(AppRules::UNKNOWN, |named| AppRules::of(&named.contract));
+            self.directory.put_app(app, rules);
         }
         let mut kept = HashSet::new();
         let mut by_app: HashMap<AppId, Vec<Arc<Endpoint>>> = HashMap::new();

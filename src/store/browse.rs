@@ -7,6 +7,7 @@ use super::{
     Reply,
     audit::AuditFilter,
     ledger::Accepted,
+    notices::{NoticeFilter, NoticesWaiting, Outgoing},
     replays::{SourceSearch, Sources},
 };
 use crate::domain::{
@@ -15,8 +16,9 @@ use crate::domain::{
     delivery::{Delivery, State},
     event::{DedupKey, Event, Fingerprint},
     health::Health,
-    id::{AppId, DeliveryId, EndpointId, EventId, InspectionId, ReplayId},
+    id::{AppId, DeliveryId, EndpointId, EventId, InspectionId, NoticeId, ReplayId},
     inspection::Inspection,
+    notice::Notice,
     outcome::Attempt,
     replay::Replay,
     statistics::Sums,
@@ -166,6 +168,17 @@ pub trait Browse: Send + Sync {
 
     /// The endpoints of an app that are degraded or failing.
     fn in_trouble(&self, app: AppId) -> Reply<'_, Vec<EndpointId>>;
+
+    /// What people were told; notices of a deleted app are in no page.
+    fn notices(&self, filter: NoticeFilter, after: Option<Cursor>, limit: u32) -> Reply<'_, Page<Notice>>;
+
+    fn notice(&self, app: AppId, notice: NoticeId) -> Reply<'_, Option<Notice>>;
+
+    /// Notices that are to become operational webhooks, oldest first, at most `most`.
+    fn unpublished_notices(&self, now: Timestamp, most: usize) -> Reply<'_, Outgoing>;
+
+    /// How many notices wait, over all apps.
+    fn notices_waiting(&self) -> Reply<'_, NoticesWaiting>;
 
     /// How many deliveries wait, over all apps.
     fn waiting_count(&self) -> Reply<'_, u64>;

@@ -78,7 +78,7 @@ pub trait Cluster: Send + Sync {
     fn overdue(&self, search: OverdueSearch, keeps: Arc<dyn Keeps>, now: Timestamp) -> Reply<'_, Overdue>;
 
     /// Removes a bounded number of records of what people did, if that was over before this time: entries of the audit log,
-    /// replays, inspections, keys that were revoked or expired.
+    /// replays, inspections, notices (a week later if they still wait to be sent), keys that were revoked or expired.
     fn forget(&self, before: Timestamp) -> Reply<'_, Forgotten>;
 
     /// How much room the store takes, and how much there is.

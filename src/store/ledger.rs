@@ -5,16 +5,18 @@
 
 use super::{
     Reply,
+    notices::{MailEnd, MailTurn, Outgoing},
     replays::{ReplayChanged, ReplayPage},
     retention::{Expired, Ranges},
 };
 use crate::domain::{
     audit::Entry,
+    contract::Contract,
     delivery::{Delivery, Refusal, Switch},
     endpoint::SwitchedOff,
     event::{DedupKey, Event, Fingerprint},
     health::Sighting,
-    id::{AppId, DeliveryId, EndpointId, EventId, InspectionId, ReplayId},
+    id::{AppId, DeliveryId, EndpointId, EventId, InspectionId, NoticeId, ReplayId},
     inspection::{Inspection, Report},
     outcome::Attempt,
     port::{Carried, Hand},
@@ -69,6 +71,8 @@ pub struct Record {
     /// The last attempt says something about the receiver.
     pub sighting: Option<Sighting>,
     pub ended_at: Timestamp,
+    /// Of the endpoint, where it is known: whether and how people are told of a delivery that dies.
+    pub contract: Option<Arc<Contract>>,
 }
 
 /// How many of a lane's due deliveries there is room for.
@@ -79,6 +83,8 @@ pub struct Want {
     pub hands: Vec<Hand>,
     /// Bodies beyond this many bytes stay in the store, but for the first.
     pub bytes_max: usize,
+    /// Of the endpoint, unless that is gone: what is told of those that end here without an attempt.
+    pub contract: Option<Arc<Contract>>,
 }
 
 /// What a refill found in one lane.
@@ -145,7 +151,7 @@ pub trait Ledger: Send + Sync {
     /// A duplicate inside the call or the batch resolves to the first. Refuses with `Overloaded` before memory grows.
     fn accept(&self, events: Vec<NewEvent>) -> Reply<'_, Vec<Accepted>>;
 
-    /// Writes the attempts and the verdict, and frees the hand once they are durable. Never refused and never lost while
+    /// Writes the attempts, the verdict and what people are to be told of it, and frees the hand once they are durable. Never refused and never lost while
     /// the process lives: it is tried again until the store takes it. A delivery that is no longer in flight is left alone.
     /// With a sighting, the endpoint's health, what people are told of it and the switch of its contract's rules are part of it.
     fn record(&self, record: Record);
@@ -210,6 +216,16 @@ pub trait Ledger: Send + Sync {
         report: Option<Report>,
         now: Timestamp,
     ) -> Reply<'_, bool>;
+
+    /// The next mail to send: the notices of an app that go together. Promise: until it has ended it is answered again with
+    /// the same notices, whatever is written meanwhile.
+    fn take_mail(&self, turn: MailTurn, now: Timestamp) -> Reply<'_, Outgoing>;
+
+    /// What became of the mail whose first notice this is.
+    fn end_mail(&self, app: AppId, first: NoticeId, end: MailEnd, now: Timestamp) -> Reply<'_, ()>;
+
+    /// These notices are operational webhooks now, or nobody wants them.
+    fn published_notices(&self, notices: Vec<NoticeId>) -> Reply<'_, ()>;
 
     /// Waits until everything recorded or accepted so far is durable and handed over.
     fn flush(&self) -> Reply<'_, ()>;

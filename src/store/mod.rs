@@ -4,9 +4,11 @@
 //! as an argument. A second backend implements the same traits under the same file names.
 
 pub mod audit;
+pub mod births;
 pub mod browse;
 pub mod cluster;
 pub mod ledger;
+pub mod notices;
 pub mod registry;
 pub mod replays;
 pub mod retention;

@@ -1,6 +1,7 @@
 //! What the seams say about replays: where their sources are found, and how a page of them is done.
 
 use crate::domain::{
+    contract::Channel,
     directory::Directory,
     id::{AppId, DeliveryId, EndpointId, EventId, ReplayId},
     replay::{Replay, Selection},
@@ -92,6 +93,8 @@ pub struct ReplayPage {
     pub sources: Vec<Source>,
     pub reached: i64,
     pub is_last: bool,
+    /// How people hear of the end.
+    pub told_by: Channel,
 }
 
 /// What came of asking for a replay to be paused, resumed or cancelled.

@@ -39,6 +39,7 @@ mod inspect_life;
 mod keys;
 mod lists;
 mod metrics;
+mod notices;
 mod openapi;
 mod operating;
 mod order;

@@ -16,6 +16,7 @@ struct Ids {
     delivery: String,
     inspection: String,
     replay: String,
+    notice: String,
     key: String,
 }
 
@@ -29,6 +30,7 @@ impl Ids {
             .replace("{contract}", "standard")
             .replace("{inspection}", &self.inspection)
             .replace("{replay}", &self.replay)
+            .replace("{notice}", &self.notice)
             .replace("{key}", &self.key)
             .replace("{type}", "x");
         assert!(!path.contains('{'), "{template} has a name that this test does not know");
@@ -49,8 +51,9 @@ async fn furnished(world: &World, url: &str) -> (App, Ids) {
     let replay = json!({ "event_type": "another.type" });
     let replay = text(&app.post("/replays", &replay).await.is(201)["id"]);
     crate::replays::until_state(&app, &replay, "finished").await;
+    let notice = text(&app.all("/notices").await[0]["id"]);
     let own = App { id: app.id.clone(), api: world.with_key(text(&key["key"])) };
-    (own, Ids { app: app.id, endpoint, event, delivery, inspection, replay, key: text(&key["id"]) })
+    (own, Ids { app: app.id, endpoint, event, delivery, inspection, replay, notice, key: text(&key["id"]) })
 }
 
 fn unknown_ids() -> Ids {
@@ -61,6 +64,7 @@ fn unknown_ids() -> Ids {
         delivery: "dlv_0000000000001".into(),
         inspection: "ins_0000000000001".into(),
         replay: "rpl_0000000000001".into(),
+        notice: "ntc_0zzzzzzzzzzzz".into(),
         key: "key_0000000000001".into(),
     }
 }
@@ -85,6 +89,7 @@ async fn snapshot(app: &App, ids: &Ids) -> Vec<Value> {
         "/dead-letters".into(),
         "/replays".into(),
         "/audit".into(),
+        "/notices".into(),
     ] {
         shown.push(app.get(&path).await.is(200));
     }
@@ -114,7 +119,7 @@ fn outside_of_apps(method: &str, path: &str) -> Option<u16> {
             | "/v1/event-types/{type}/unarchive",
         )
         | ("post" | "get", "/v1/keys")
-        | ("get", "/v1/audit" | "/v1/keys/{key}" | "/v1/system")
+        | ("get", "/v1/audit" | "/v1/notices" | "/v1/keys/{key}" | "/v1/system")
         | ("delete", "/v1/keys/{key}" | "/v1/event-types/{type}")
         | ("put", "/v1/event-types/{type}") => Some(403),
         ("get", "/v1/event-types/{type}") | ("post", "/v1/event-types/{type}/try") => Some(404),

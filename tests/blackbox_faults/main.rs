@@ -20,6 +20,7 @@ mod first_minute;
 mod hostile;
 mod isolation;
 mod kills;
+mod mail;
 mod ordering;
 mod producer;
 mod refusals;

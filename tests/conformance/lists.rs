@@ -182,14 +182,8 @@ async fn die(stage: &mut Stage, at: Timestamp) -> DeliveryId {
     let carried = stage.carried().await;
     let id = carried.delivery.id;
     let (attempts, verdict) = (vec![attempt(Class::Http, 500)], dead(DeadReason::Exhausted));
-    stage.store().record(Record {
-        carried,
-        attempts,
-        verdict,
-        switch_off: None,
-        sighting: None,
-        ended_at: at,
-    });
+    let (switch_off, sighting, contract) = (None, None, None);
+    stage.store().record(Record { carried, attempts, verdict, switch_off, sighting, ended_at: at, contract });
     stage.quiet().await;
     id
 }

@@ -14,6 +14,7 @@ mod hand_back;
 mod health;
 mod inspections;
 mod lists;
+mod notices;
 mod order;
 mod queue;
 mod record;
@@ -227,6 +228,22 @@ macro_rules! conformance {
                     the_log_of_an_app_goes_with_it_and_its_end_stays,
                     a_revoked_key_is_still_known_and_the_last_use_only_grows,
                     what_people_did_is_forgotten_once_it_is_old_and_over,
+                ]
+                notices: [
+                    a_delivery_that_dies_leaves_one_notice_with_its_facts,
+                    a_delivery_that_dies_after_its_final_wait_leaves_one_too,
+                    nothing_is_told_of_what_goes_on_or_goes_back_or_is_our_own,
+                    a_contract_says_whether_anything_is_told,
+                    a_digest_counts_until_it_closes_and_keeps_its_size,
+                    a_replay_that_ends_leaves_a_notice_with_its_counts,
+                    a_mail_stays_the_same_until_it_has_ended,
+                    apps_take_turns_and_those_that_rest_are_passed_over,
+                    a_digest_is_mailed_and_published_when_it_closes_and_not_before,
+                    what_is_published_is_not_found_again,
+                    a_notice_that_is_published_twice_is_one_event,
+                    lists_filter_and_apps_do_not_mix,
+                    notices_are_forgotten_but_not_while_they_wait,
+                    notices_go_with_their_app,
                 ]
                 inspections: [
                     an_inspection_reads_back_through_its_whole_life,

@@ -62,7 +62,8 @@ pub(crate) async fn a_verdict_is_taken_however_much_waits(mut stage: Stage) {
     let full = stage.one();
     let full = store.accept(vec![full]);
     let (attempts, verdict) = (vec![attempt(Class::Ok, 200)], Verdict::Delivered);
-    store.record(Record { carried, attempts, verdict, switch_off: None, sighting: None, ended_at: NOW });
+    let (switch_off, sighting, contract) = (None, None, None);
+    store.record(Record { carried, attempts, verdict, switch_off, sighting, ended_at: NOW, contract });
     stage.recorder.gate.open();
     assert!(blocking.await.is_ok() && full.await.is_ok());
     stage.quiet().await;
@@ -77,7 +78,8 @@ pub(crate) async fn a_closed_store_takes_nothing_more_but_writes_what_it_took(mu
     let taken_id = taken.births[0].delivery.id;
     let store = stage.shared();
     let (attempts, verdict) = (vec![attempt(Class::Ok, 200)], Verdict::Delivered);
-    store.record(Record { carried, attempts, verdict, switch_off: None, sighting: None, ended_at: NOW });
+    let (switch_off, sighting, contract) = (None, None, None);
+    store.record(Record { carried, attempts, verdict, switch_off, sighting, ended_at: NOW, contract });
     let answer = store.accept(vec![taken]);
     store.close();
     assert_eq!(answer.await.unwrap(), [Accepted::New]);

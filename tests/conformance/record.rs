@@ -34,6 +34,7 @@ async fn record_410(stage: &Stage, carried: Carried, off: SwitchedOff) {
         switch_off: Some(off),
         sighting: None,
         ended_at: after(1),
+        contract: None,
     });
     stage.quiet().await;
 }
@@ -175,6 +176,7 @@ pub(crate) async fn a_hand_is_free_only_after_the_verdict_is_stored(mut stage: S
         switch_off: None,
         sighting: None,
         ended_at: NOW,
+        contract: None,
     });
     stage.hands.gate.wait_for_the_store();
     // The store is just giving the hand back: the verdict can be read already.

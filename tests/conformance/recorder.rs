@@ -67,6 +67,7 @@ pub(crate) struct Recorder {
     waiting: Mutex<Vec<(EndpointId, Timestamp)>>,
     switched_off: Mutex<Vec<(EndpointId, SwitchedOff, u32)>>,
     inspections_wait: AtomicUsize,
+    notices_wait: AtomicUsize,
     pub(crate) gate: Gate,
 }
 
@@ -82,6 +83,11 @@ impl Recorder {
     /// How often it was told that inspections wait, since it was last asked.
     pub(crate) fn take_inspections_wait(&self) -> usize {
         self.inspections_wait.swap(0, Ordering::SeqCst)
+    }
+
+    /// How often it was told that notices wait, since it was last asked.
+    pub(crate) fn take_notices_wait(&self) -> usize {
+        self.notices_wait.swap(0, Ordering::SeqCst)
     }
 
     pub(crate) fn take_switched_off(&self) -> Vec<(EndpointId, SwitchedOff, u32)> {
@@ -106,6 +112,10 @@ impl Handover for Recorder {
 
     fn inspections_wait(&self) {
         self.inspections_wait.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn notices_wait(&self) {
+        self.notices_wait.fetch_add(1, Ordering::SeqCst);
     }
 }
 

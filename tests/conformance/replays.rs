@@ -4,6 +4,7 @@
 use crate::stage::{NOW, Stage, after};
 use posthaste::{
     domain::{
+        contract::Channel,
         contract::{Keep, Retention, WaitingWhenOff},
         delivery::State,
         id::{AppId, DeliveryId, EndpointId, EventId, ReplayId},
@@ -84,6 +85,7 @@ fn page(stage: &mut Stage, replay: &Replay, sources: &Sources) -> ReplayPage {
         sources: sources.found.iter().map(|(id, _)| source(*id)).collect(),
         reached: sources.reached,
         is_last: sources.is_last,
+        told_by: Channel::List,
     }
 }
 
@@ -322,6 +324,7 @@ pub(crate) async fn a_paused_or_cancelled_replay_does_not_proceed(mut stage: Sta
             sources: vec![],
             reached: sources.reached,
             is_last: true,
+            told_by: Channel::List,
         };
         assert_eq!(stage.store().proceed(page, after(2)).await.unwrap(), None);
     }

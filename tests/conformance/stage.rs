@@ -5,7 +5,7 @@ use bytes::Bytes;
 use posthaste::{
     domain::{
         app::{App, AppSettings},
-        contract::{ContractHash, WaitingWhenOff},
+        contract::{Contract, ContractHash, WaitingWhenOff},
         delivery::{Delivery, Reason, State},
         endpoint::{EndpointRecord, EndpointSettings, OffReason, SealedSecret, SwitchedOff},
         event::{DedupKey, DedupSpace, Event, Fingerprint, RenderedBodies},
@@ -227,7 +227,7 @@ impl Stage {
 
     pub(crate) fn want(&self, endpoint: EndpointId, hands: usize) -> Want {
         let hands = (0..hands).map(|_| self.hands.take()).collect();
-        Want { endpoint, hands, bytes_max: usize::MAX }
+        Want { endpoint, hands, bytes_max: usize::MAX, contract: None }
     }
 
     /// The engine is given this delivery, which waits in the stage's lane.
@@ -239,15 +239,19 @@ impl Stage {
     }
 
     pub(crate) async fn record(&self, carried: Carried, verdict: Verdict, attempts: Vec<Attempt>) {
-        let ended_at = after(1);
-        self.store().record(Record {
-            carried,
-            attempts,
-            verdict,
-            switch_off: None,
-            sighting: None,
-            ended_at,
-        });
+        self.record_under(carried, verdict, attempts, None).await;
+    }
+
+    /// The same under a contract that says what people are told.
+    pub(crate) async fn record_under(
+        &self,
+        carried: Carried,
+        verdict: Verdict,
+        attempts: Vec<Attempt>,
+        contract: Option<Arc<Contract>>,
+    ) {
+        let (switch_off, sighting, ended_at) = (None, None, after(1));
+        self.store().record(Record { carried, attempts, verdict, switch_off, sighting, ended_at, contract });
         self.quiet().await;
     }
 

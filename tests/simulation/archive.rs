@@ -1,5 +1,6 @@
-//! What was removed from the store, as it was right before, and when; and every time that an endpoint was switched off or its
-//! owner warned. Triggers in the file keep it, so that the checker can account for all there ever was.
+//! What was removed from the store, as it was right before, and when; every time that an endpoint was switched off or its owner
+//! warned; and every death, so that each can be found among what people were told. Triggers in the file keep it, so that the
+//! checker can account for all there ever was.
 
 use posthaste::domain::time::Timestamp;
 use rusqlite::{Connection, params};
@@ -11,6 +12,12 @@ const ARCHIVE: &str = "
     CREATE TABLE gone_deliveries AS SELECT *, 0 AS gone_at FROM deliveries;
     CREATE TABLE gone_attempts AS SELECT *, 0 AS gone_at FROM attempts;
     CREATE TABLE erased (event INTEGER PRIMARY KEY, data BLOB, at INTEGER);
+    CREATE TABLE deaths (delivery INTEGER, at INTEGER);
+    CREATE TRIGGER delivery_dies AFTER UPDATE OF state ON deliveries
+        WHEN new.state = 5 AND old.state IN (0, 1, 2) AND old.return_to IS NULL
+            AND (SELECT type FROM events WHERE id = new.event) <> 'webhook.test' BEGIN
+        INSERT INTO deaths VALUES (new.id, new.finished_at);
+    END;
     CREATE TRIGGER event_goes BEFORE DELETE ON events BEGIN
         INSERT INTO gone_events SELECT e.*, c.at FROM events e, archive_clock c WHERE e.id = old.id;
     END;

@@ -36,6 +36,7 @@ fn variations() -> [(&'static str, Value); 5] {
                 "retry": { "waits": ["1m", "5m", "30m", "2h", "8h"], "jitter": "none", "give_up_after": null, "retry_after": "ignore" },
                 "answers": { "switch_off": [], "never": ["404"] },
                 "health": { "off_after_failed_events": 2, "off_reason": "too_often" },
+                "notices": { "dead_letter": "each", "dead_letter_by": "list" },
             }),
         ),
         (

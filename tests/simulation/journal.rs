@@ -52,6 +52,8 @@ pub(crate) enum Promise {
     Order,
     /// An endpoint is switched off by a rule that holds, never without its warning, and when it must be.
     Switched,
+    /// People are told of every delivery that dies, once, and of every replay that ends.
+    Told,
     /// What is in memory agrees with the store, and every hand comes back.
     House,
 }

@@ -304,6 +304,8 @@ impl Boot {
             grace: Duration::from_millis(world.plan.grace as u64),
             storage: Arc::default(),
             audit_retention: Keep::Forever,
+            post: None,
+            operator_app: None,
             rounds: Rounds {
                 gauges: long,
                 count: long,
@@ -313,6 +315,7 @@ impl Boot {
                 expire: world.plan.keeps.map_or(long, |keeps| Duration::from_millis(keeps.every as u64)),
                 forget: long,
                 health: HEALTH_EVERY,
+                notices: long,
             },
         }
     }

@@ -5,7 +5,7 @@ use posthaste::{
     domain::{
         audit::Entry,
         endpoint::{OffReason, SwitchedBy, SwitchedOff},
-        id::{AppId, DeliveryId, EndpointId, EventId, InspectionId, ReplayId},
+        id::{AppId, DeliveryId, EndpointId, EventId, InspectionId, NoticeId, ReplayId},
         inspection::{Inspection, Report},
         port::{Carried, Handover},
         replay::{Replay, ReplayState},
@@ -19,6 +19,7 @@ use posthaste::{
         Ledger, Reply, StoreError,
         cluster::Joined,
         ledger::{Accepted, Ask, Asked, NewEvent, Ordered, Record, Refilled, Settle, Want},
+        notices::{MailEnd, MailTurn, Outgoing},
         replays::{ReplayChanged, ReplayPage, Source},
         retention::{Expired, Ranges},
         sqlite::SqliteStore,
@@ -211,6 +212,10 @@ impl Handover for Mute {
     fn inspections_wait(&self) {
         self.0.inspections_wait();
     }
+
+    fn notices_wait(&self) {
+        self.0.notices_wait();
+    }
 }
 
 /// Passes everything on, and bends some verdicts.
@@ -343,6 +348,18 @@ impl Ledger for BentLedger {
 
     fn end_inspection(&self, id: InspectionId, report: Option<Report>, now: Timestamp) -> Reply<'_, bool> {
         self.store.end_inspection(id, report, now)
+    }
+
+    fn take_mail(&self, turn: MailTurn, now: Timestamp) -> Reply<'_, Outgoing> {
+        self.store.take_mail(turn, now)
+    }
+
+    fn end_mail(&self, app: AppId, first: NoticeId, end: MailEnd, now: Timestamp) -> Reply<'_, ()> {
+        self.store.end_mail(app, first, end, now)
+    }
+
+    fn published_notices(&self, notices: Vec<NoticeId>) -> Reply<'_, ()> {
+        self.store.published_notices(notices)
     }
 
     fn flush(&self) -> Reply<'_, ()> {

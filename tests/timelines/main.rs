@@ -1,5 +1,6 @@
 //! Each built-in contract in virtual time, on the real service, engine and store: every attempt at its instant for a
-//! receiver that always fails, how the delivery ends, what each answer means, and what is left after months.
+//! receiver that always fails, how the delivery ends, what each answer means, what people are told, and what is left after
+//! months.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up should fail where it stands")]
 
@@ -7,7 +8,10 @@ mod answers;
 mod ends;
 mod health;
 mod jitter;
+mod mails;
+mod post;
 mod retention;
 mod schedules;
 mod stage;
 mod switched_on;
+mod webhooks;

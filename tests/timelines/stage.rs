@@ -13,7 +13,7 @@ use posthaste::{
         tally::Tally,
         time::Timestamp,
     },
-    engine::{Courier, Engine, EngineLimits, Lanes, Renderer, Rounds},
+    engine::{Courier, Engine, EngineLimits, Lanes, Post, Renderer, Rounds},
     outbound::{Carrier, Posting, Request},
     service::{
         Caller, Limits, Parts, Service, Surroundings, apps::NewApp, deliveries::DeliveryQuery,
@@ -51,6 +51,7 @@ pub(crate) struct Stage {
     pub(crate) service: Arc<Service>,
     pub(crate) clock: Arc<VirtualClock>,
     pub(crate) entry: Arc<AppEntry>,
+    pub(crate) store: Arc<SqliteStore>,
     receiver: Arc<Receiver>,
     engine: AbortHandle,
     stop: ShutdownHandle,
@@ -125,23 +126,28 @@ impl CommitWatch for NoWatch {
 impl Stage {
     /// With one app whose one endpoint, `ep`, has this contract. Must be called inside a paused runtime.
     pub(crate) async fn new(contract: &str, does: Does) -> Self {
+        Self::with_post(contract, does, None).await
+    }
+
+    /// The same with somebody who sends mails.
+    pub(crate) async fn with_post(contract: &str, does: Does, post: Option<Post>) -> Self {
         let clock = Arc::new(VirtualClock::starting_at(Timestamp::from_millis(1_794_700_800_000)));
         let receiver =
             Arc::new(Receiver { does: Mutex::new(does), seen: Mutex::default(), clock: clock.clone() });
-        let process = start(None, clock.clone(), receiver.clone()).await;
+        let process = start(None, clock.clone(), receiver.clone(), post).await;
         let entry = furnish(&process.service, contract).await;
-        let Started { service, engine, stop, writer } = process;
-        Self { service, clock, entry, receiver, engine, stop, writer }
+        let Started { service, store, engine, stop, writer } = process;
+        Self { service, clock, entry, store, receiver, engine, stop, writer }
     }
 
-    /// The process is killed, and after a while another one starts on what it left.
+    /// The process is killed, and after a while another one starts on what it left; that one sends no mails.
     pub(crate) async fn restart(&mut self, after: Duration) {
         self.engine.abort();
         let disk = self.writer.lock().unwrap().take().unwrap().into_connection();
         self.pass(after).await;
-        let process = start(Some(disk), self.clock.clone(), self.receiver.clone()).await;
+        let process = start(Some(disk), self.clock.clone(), self.receiver.clone(), None).await;
         self.entry = process.service.app(ADMIN, "a").unwrap();
-        (self.service, self.engine) = (process.service, process.engine);
+        (self.service, self.store, self.engine) = (process.service, process.store, process.engine);
         (self.stop, self.writer) = (process.stop, process.writer);
     }
 
@@ -221,12 +227,18 @@ async fn add_endpoint(service: &Service, entry: &AppEntry, uid: &str, overrides:
 
 struct Started {
     service: Arc<Service>,
+    store: Arc<SqliteStore>,
     engine: AbortHandle,
     stop: ShutdownHandle,
     writer: Shared,
 }
 
-async fn start(disk: Option<Connection>, clock: Arc<VirtualClock>, receiver: Arc<Receiver>) -> Started {
+async fn start(
+    disk: Option<Connection>,
+    clock: Arc<VirtualClock>,
+    receiver: Arc<Receiver>,
+    post: Option<Post>,
+) -> Started {
     let entropy = Arc::new(SeededEntropy::new(1));
     let directory = Arc::new(Directory::default());
     let limits = EngineLimits { hands: 1000, bytes_max: 1 << 20, in_flight_per_endpoint: 1000 };
@@ -268,11 +280,13 @@ async fn start(disk: Option<Connection>, clock: Arc<VirtualClock>, receiver: Arc
             renderer: Renderer::default(),
         },
         cluster: store.clone(),
-        browse: store,
+        browse: store.clone(),
         ids,
         grace: Duration::from_secs(25),
         storage: Arc::default(),
         audit_retention: Keep::Forever,
+        post,
+        operator_app: None,
         rounds: Rounds {
             gauges: long,
             count: long,
@@ -282,11 +296,12 @@ async fn start(disk: Option<Connection>, clock: Arc<VirtualClock>, receiver: Arc
             expire: Duration::from_hours(6),
             forget: long,
             health: Duration::from_mins(30),
+            notices: long,
         },
     };
     let (stop, told) = Shutdown::by_hand();
     let engine = tokio::spawn(engine.run(told)).abort_handle();
-    Started { service, engine, stop, writer }
+    Started { service, store, engine, stop, writer }
 }
 
 /// A store in memory that commits at once whatever it is rung for.

@@ -245,7 +245,8 @@ fn notices(contract: &Contract) -> Vec<String> {
     match notices.dead_letter {
         DeadLetterNotice::Each => said.push(format!("Each dead letter: {}.", by(notices.dead_letter_by))),
         DeadLetterNotice::Digest => {
-            said.push(format!("Dead letters, several in one: {}.", by(notices.dead_letter_by)));
+            let window = say_duration(notices.digest_window);
+            said.push(format!("Dead letters, those of {window} in one: {}.", by(notices.dead_letter_by)));
         }
         DeadLetterNotice::None => {}
     }
@@ -258,6 +259,7 @@ fn notices(contract: &Contract) -> Vec<String> {
     if goes_off || !contract.answers.switch_off.is_empty() {
         said.push(format!("An endpoint that was switched off: {}.", by(notices.switched_off)));
     }
+    said.push(format!("A replay that came to its end: {}.", by(notices.replay_finished)));
     said
 }
 

@@ -9,6 +9,7 @@ pub(super) const GROUPS: &[(&str, &str)] = &[
     ("deliveries", "One event to one endpoint, with every attempt"),
     ("deadletters", "Deliveries that ended undelivered and wait for someone to look"),
     ("replay", "Many deliveries, or past events, sent again as one piece of work"),
+    ("notices", "What people were told: endpoints in trouble, dead letters, replays that ended"),
     ("keys", "Who may do what"),
     ("audit", "Who changed what, when"),
     ("system", "What the server itself runs with"),
@@ -54,6 +55,11 @@ const fn op(
 }
 
 impl Operation {
+    /// The same list for all apps, where there is one.
+    pub(super) fn everywhere(&self) -> Option<&'static str> {
+        EVERYWHERE.iter().find(|(of_app, _)| *of_app == self.path).map(|(_, everywhere)| *everywhere)
+    }
+
     const fn asks(mut self, question: &'static str) -> Self {
         self.question = Some(question);
         self
@@ -72,8 +78,9 @@ const DELIVERY: &str = "/v1/apps/{app}/deliveries/{delivery}";
 const REPLAYS: &str = "/v1/apps/{app}/replays";
 const REPLAY: &str = "/v1/apps/{app}/replays/{replay}";
 
-/// Of all apps, for `audit list` where no app is meant.
-pub(super) const AUDIT_EVERYWHERE: &str = "/v1/audit";
+/// The lists that are there for all apps too, for where no app is meant.
+const EVERYWHERE: &[(&str, &str)] =
+    &[("/v1/apps/{app}/audit", "/v1/audit"), ("/v1/apps/{app}/notices", "/v1/notices")];
 
 #[rustfmt::skip]
 pub(super) const OPERATIONS: &[Operation] = &[
@@ -134,6 +141,9 @@ pub(super) const OPERATIONS: &[Operation] = &[
     op("replay", "pause", "POST", "/v1/apps/{app}/replays/{replay}/pause", "Pause a replay", "rpl_01jd2s3c8g001"),
     op("replay", "resume", "POST", "/v1/apps/{app}/replays/{replay}/resume", "Resume a replay", "rpl_01jd2s3c8g001"),
     op("replay", "cancel", "DELETE", REPLAY, "Cancel a replay; what was sent again stays so", "rpl_01jd2s3c8g001"),
+
+    op("notices", "list", "GET", "/v1/apps/{app}/notices", "List notices, the newest first: of the app, or of all if none is meant", "--kind endpoint.disabled --from 7d"),
+    op("notices", "get", "GET", "/v1/apps/{app}/notices/{notice}", "Show a notice, and what became of its e-mail", "ntc_0000000000017"),
 
     op("keys", "list", "GET", "/v1/keys", "List keys", "--revoked"),
     op("keys", "get", "GET", "/v1/keys/{key}", "Show a key, but not the key itself", "key_01jd2s3c8g001"),

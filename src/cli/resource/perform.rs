@@ -5,7 +5,7 @@ use super::{
     description::Field,
     follow::{self, Ended},
     listing,
-    operations::{AUDIT_EVERYWHERE, Follow},
+    operations::Follow,
     wait_limit,
 };
 use crate::{
@@ -115,9 +115,8 @@ impl Asked<'_> {
 
     fn call(&self) -> anyhow::Result<Call> {
         let operation = self.entry.operation;
-        let is_everywhere =
-            operation.group == "audit" && (self.is_set(EVERY_APP) || self.settings.app.is_none());
-        let template = if is_everywhere { AUDIT_EVERYWHERE } else { operation.path };
+        let is_meant = |_: &&str| self.is_set(EVERY_APP) || self.settings.app.is_none();
+        let template = operation.everywhere().filter(is_meant).unwrap_or(operation.path);
         let mut names = Vec::new();
         if template.contains("{app}") && !self.entry.is_about_an_app() {
             names.push(self.app()?);

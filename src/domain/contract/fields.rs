@@ -118,6 +118,7 @@ pub const FIELDS: &[FieldRule] = &[
     field("health.degraded_window", Some(Setter::App), "10ms to 30d, together with health.degraded_above"),
     field("notices.dead_letter", Some(Setter::App), r#""each", "digest", "none""#),
     field("notices.dead_letter_by", Some(Setter::App), r#""email", "list""#),
+    field("notices.digest_window", Some(Setter::App), "10ms to 1d"),
     field("notices.degraded", Some(Setter::App), r#""email", "list", "none""#),
     field(
         "notices.off_warning",
@@ -125,6 +126,7 @@ pub const FIELDS: &[FieldRule] = &[
         r#""email", "list", "none"; not "none" with health.warning_after"#,
     ),
     field("notices.switched_off", Some(Setter::App), r#""email", "list", "none""#),
+    field("notices.replay_finished", Some(Setter::App), r#""email", "list", "none""#),
     field("retention.events", Some(Setter::Operator), r#""forever", 1m to 3650d"#),
     field("retention.attempts", Some(Setter::Operator), r#""forever", 1m to 3650d"#),
     field("retention.payloads", Some(Setter::Operator), r#""forever", 1m to 3650d"#),

@@ -107,8 +107,11 @@ pub struct Notices {
     pub dead_letter: DeadLetterNotice,
     /// Never `None`.
     pub dead_letter_by: Channel,
+    /// How long dead letters gather in one digest.
+    pub digest_window: Duration,
     pub degraded: Channel,
     /// The endpoint will be switched off unless something succeeds.
     pub off_warning: Channel,
     pub switched_off: Channel,
+    pub replay_finished: Channel,
 }

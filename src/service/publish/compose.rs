@@ -1,21 +1,19 @@
-//! From what a producer gives to what the ledger stores: finds the endpoints that want the event, takes ids and free hands.
+//! From what a producer gives to what the ledger stores: finds the endpoints that want the event, takes ids.
 //! Everything it asks is in memory.
 
 use super::{EndpointName, Publish, form::keys_of};
 use crate::{
     domain::{
         app::App,
-        contract::PublishedWhileOff,
-        delivery::{Delivery, Switch},
-        endpoint::Endpoint,
         event::{Event, RenderedBodies},
         id::{DeliveryId, EventId},
-        port::Hand,
         roster::Roster,
-        time::Timestamp,
     },
     service::Service,
-    store::ledger::{Birth, NewEvent},
+    store::{
+        births::{births, makes_a_delivery},
+        ledger::NewEvent,
+    },
 };
 use std::sync::Arc;
 
@@ -45,50 +43,9 @@ impl Service {
             is_skipped: wanting.is_empty(),
             bodies: RenderedBodies::default(),
         });
-        let mut births = Vec::with_capacity(wanting.len());
-        let mut deliveries = Vec::with_capacity(wanting.len());
-        for (endpoint, number) in wanting.into_iter().zip(id + 1..) {
-            let is_due = event.deliver_at.is_none_or(|at| at <= now);
-            let hand = match endpoint.record.off {
-                None if is_due => self.hands.take(endpoint.id(), event.data.len()),
-                _ => None,
-            };
-            let mut birth = born(&event, number, endpoint, now, hand);
-            birth.delivery.okey = endpoint.record.settings.ordered.line_of(event.key.as_deref());
-            if endpoint.record.off.is_some() {
-                birth.delivery.heed(published_while_off(endpoint), now);
-            }
-            births.push(birth);
-            deliveries.push((DeliveryId::from_i64(number), EndpointName::Of(endpoint.clone())));
-        }
+        let births = births(&event, &wanting, &*self.hands, now);
+        let names = wanting.into_iter().map(|endpoint| EndpointName::Of(endpoint.clone()));
+        let deliveries = births.iter().map(|birth| birth.delivery.id).zip(names).collect();
         Composed { new: NewEvent { event, births, dedup, fingerprint }, deliveries }
-    }
-}
-
-pub(super) fn born(
-    event: &Event,
-    number: i64,
-    endpoint: &Endpoint,
-    now: Timestamp,
-    hand: Option<Hand>,
-) -> Birth {
-    let due = event.deliver_at.map_or(now, |at| at.max(now));
-    let give_up_at = endpoint.contract.retry.give_up_after.map(|age| due.plus(age));
-    let id = DeliveryId::from_i64(number);
-    let mut delivery = Delivery::born(id, event.app, event.id, endpoint.id(), due, give_up_at);
-    if hand.is_some() {
-        delivery.carry_from_birth();
-    }
-    Birth { delivery, hand }
-}
-
-fn makes_a_delivery(endpoint: &Endpoint) -> bool {
-    endpoint.record.off.is_none() || endpoint.contract.off.published != PublishedWhileOff::None
-}
-
-fn published_while_off(endpoint: &Endpoint) -> Switch {
-    match endpoint.contract.off.published {
-        PublishedWhileOff::Held => Switch::OffHolding,
-        PublishedWhileOff::Cancelled | PublishedWhileOff::None => Switch::OffCancelling,
     }
 }

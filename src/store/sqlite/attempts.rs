@@ -9,7 +9,7 @@ use crate::domain::{
 };
 use crate::store::browse::PastAttempt;
 use bytes::Bytes;
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 const INSERT: &str =
     "INSERT INTO attempts (delivery, position, number, started_at, total_us, dns_us, connect_us, tls_us,
@@ -84,6 +84,15 @@ pub(super) fn insert_unknown(
         None::<String>,
     ])?;
     Ok(())
+}
+
+/// What went wrong last, in words.
+pub(super) fn last_error(connection: &Connection, delivery: DeliveryId) -> rusqlite::Result<Option<String>> {
+    connection
+        .prepare_cached("SELECT error FROM attempts WHERE delivery = ?1 ORDER BY position DESC LIMIT 1")?
+        .query_row([delivery], |row| row.get(0))
+        .optional()
+        .map(Option::flatten)
 }
 
 pub(super) fn list(connection: &Connection, delivery: DeliveryId) -> rusqlite::Result<Vec<PastAttempt>> {

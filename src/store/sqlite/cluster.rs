@@ -1,6 +1,6 @@
 //! Joining and housekeeping. There is one node here: the file lock proves that every earlier one is dead.
 
-use super::{audit, ledger, order, statistics};
+use super::{audit, ledger, notices, order, statistics};
 use crate::{
     domain::{
         id::{AppId, EndpointId, KeyId},
@@ -88,7 +88,7 @@ pub(super) fn unsettled(connection: &Connection) -> rusqlite::Result<Vec<Endpoin
     Ok(unsettled)
 }
 
-/// One step for one deleted app: first its audit log and statistics, then its events in id order.
+/// One step for one deleted app: first its audit log, its notices and statistics, then its events in id order.
 pub(super) fn purge(tx: &Connection) -> rusqlite::Result<bool> {
     let mut purges = tx.prepare_cached("SELECT app, done FROM purges ORDER BY app LIMIT 1")?;
     let Some((app, done)) =
@@ -98,7 +98,8 @@ pub(super) fn purge(tx: &Connection) -> rusqlite::Result<bool> {
     };
     remember_newest_id(tx)?;
     let of = AppId::from_i64(app);
-    if audit::purge(tx, of, PURGE_STEP)? + statistics::purge(tx, of, PURGE_STEP)? > 0 {
+    let of_others = audit::purge(tx, of, PURGE_STEP)? + notices::purge(tx, of, PURGE_STEP)?;
+    if of_others + statistics::purge(tx, of, PURGE_STEP)? > 0 {
         return Ok(true);
     }
     // Ids are made in time order: nothing of the app is older than the app itself.

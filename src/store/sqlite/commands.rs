@@ -127,8 +127,7 @@ pub(super) struct Refill {
 
 impl Work for Refill {
     fn apply(&mut self, tx: &Connection) -> rusqlite::Result<()> {
-        let fill =
-            |want: &Want| ledger::refill(tx, want.endpoint, want.hands.len(), want.bytes_max, self.now);
+        let fill = |want: &Want| ledger::refill(tx, want, self.now);
         // A row that cannot be read costs its own lane, not those that happened to be asked for together.
         let spare = |found: rusqlite::Result<ledger::Found>| match found {
             Err(error) if error.sqlite_error().is_none() => {

@@ -3,20 +3,22 @@
 use super::{
     attempts, cluster, dedup,
     deliveries::{insert_delivery, read_delivery, update_delivery},
-    health,
+    health, notices,
     order::{self, Woken},
     row::{self, DELIVERY, DELIVERY_COLUMNS, EVENT},
 };
 use crate::{
     domain::{
+        contract::Contract,
         delivery::{Claimed, Delivery, Refusal, State, Switch},
         endpoint::{self, SwitchedOff},
         event::{DedupKey, Event},
         id::{AppId, DeliveryId, EndpointId, EventId},
+        notice::{AboutEvent, dead_letter},
         time::Timestamp,
         verdict::Verdict,
     },
-    store::ledger::{Accepted, Ask, Asked, Birth, NewEvent, Record, Settle},
+    store::ledger::{Accepted, Ask, Asked, Birth, NewEvent, Record, Settle, Want},
 };
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -112,7 +114,27 @@ pub(super) fn record(tx: &Connection, record: &Record) -> rusqlite::Result<Optio
     if let Some(seen) = seen {
         seen.write(tx)?;
     }
+    // An extra attempt by hand that failed leaves dead what was dead before: that was told then.
+    let was_waiting = record.carried.delivery.return_to.is_none();
+    if let Some(contract) = record.contract.as_ref().filter(|_| was_waiting && delivery.state == State::Dead)
+    {
+        let error = record.attempts.last().and_then(|last| last.outcome.error.as_deref());
+        tell_of_dead(tx, contract, &delivery, &record.carried.event, error)?;
+    }
     Ok(Some(Recorded { delivery, went_off, woken }))
+}
+
+fn tell_of_dead(
+    tx: &Connection,
+    contract: &Contract,
+    delivery: &Delivery,
+    event: &Event,
+    last_error: Option<&str>,
+) -> rusqlite::Result<()> {
+    match dead_letter(contract, delivery, event, last_error) {
+        Some(notice) => notices::put_about(tx, &notice, Some(&AboutEvent::of(event))),
+        None => Ok(()),
+    }
 }
 
 /// The endpoint's new revision; `None` if it was off or gone already.
@@ -160,20 +182,14 @@ fn due_of(
     Ok(due)
 }
 
-/// At most `most` due deliveries of a lane, now in flight, oldest first; and when the next one is due.
-pub(super) fn refill(
-    tx: &Connection,
-    endpoint: EndpointId,
-    most: usize,
-    bytes_max: usize,
-    now: Timestamp,
-) -> rusqlite::Result<Found> {
+/// Due deliveries of a lane, one for each hand, now in flight, oldest first; and when the next one is due.
+pub(super) fn refill(tx: &Connection, want: &Want, now: Timestamp) -> rusqlite::Result<Found> {
     // What steps up here is found below: the first of its lane may be due by now.
     let (mut carried, mut woken) = (Vec::new(), Woken::new());
-    let mut ended = 0;
+    let (endpoint, mut ended) = (want.endpoint, 0);
     loop {
         let ended_before = ended;
-        for (mut delivery, event) in due_of(tx, endpoint, most, bytes_max, now)? {
+        for (mut delivery, event) in due_of(tx, endpoint, want.hands.len(), want.bytes_max, now)? {
             let from = delivery.state;
             let claimed = delivery.claim(now);
             if !update_delivery(tx, from, &mut delivery, now, &mut woken)? {
@@ -186,6 +202,10 @@ pub(super) fn refill(
             ended += 1;
             if delivery.state == State::Dead {
                 health::event_failed(tx, &delivery, &event, now)?;
+                if let Some(contract) = &want.contract {
+                    let error = attempts::last_error(tx, delivery.id)?;
+                    tell_of_dead(tx, contract, &delivery, &event, error.as_deref())?;
+                }
             }
         }
         // Where one ended, the next of its line may be as old: a line of such must not take a commit for each.

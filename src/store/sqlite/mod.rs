@@ -17,6 +17,7 @@ mod look;
 mod notices;
 mod open;
 mod order;
+mod outbox;
 mod readers;
 mod registry;
 mod replays;

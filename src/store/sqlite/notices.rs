@@ -1,36 +1,57 @@
-//! The outbox of notices: written with what they tell of, taken out by whoever sends them, listed for people.
+//! Notices: written with what they tell of, and listed for people. How they go out is in `outbox`.
 
-use super::registry::to_json;
-use crate::domain::{
-    contract::Channel,
-    notice::{MailState, NewNotice},
+use super::{browse::page, registry::to_json, row::named};
+use crate::{
+    domain::{
+        contract::Channel,
+        id::{AppId, NoticeId},
+        notice::{AboutEvent, Digest, MailState, NewNotice, Notice},
+        time::Timestamp,
+    },
+    store::{
+        browse::{Cursor, Page, ROWS_EXAMINED_MAX},
+        notices::{NoticeFilter, NoticesWaiting, place_of},
+    },
 };
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension, Row, params, types::Type};
+use serde::de::DeserializeOwned;
+use std::time::Duration;
 
-/// Writes a notice into the transaction of what it tells of; a digest that is still open counts it instead.
+/// What still waits to be sent is kept so much longer than other records.
+const KEPT_WHILE_WAITING: Duration = Duration::from_hours(7 * 24);
+
+/// The columns that `read` reads, in its order.
+pub(super) const COLUMNS: &str = "n.id, n.app, n.kind, n.endpoint, n.delivery, n.replay, n.at, n.facts, n.event, n.digest, \
+     n.count, n.mail, n.mail_error, n.mailed_at";
+
+/// Writes a notice into the transaction of what it tells of; a digest that is still open counts it instead. Whoever sends
+/// them is told after the commit.
 pub(super) fn put(tx: &Connection, notice: &NewNotice) -> rusqlite::Result<()> {
-    if notice.channel == Channel::None {
-        return Ok(());
-    }
-    let window = notice.digest.map(|window| notice.at.plus(window));
-    if window.is_some() {
-        let counted = tx
-            .prepare_cached(
-                "UPDATE notices SET count = count + 1, delivery = ?4, facts = ?5
-                 WHERE app = ?1 AND kind = ?2 AND open_until > ?3",
-            )?
-            .execute(params![notice.app, notice.kind, notice.at, notice.delivery, to_json(&notice.facts)?])?;
-        if counted > 0 {
+    put_about(tx, notice, None)
+}
+
+/// The same for a notice about a delivery, with what that carries.
+pub(super) fn put_about(
+    tx: &Connection,
+    notice: &NewNotice,
+    event: Option<&AboutEvent>,
+) -> rusqlite::Result<()> {
+    let mail = match notice.channel {
+        Channel::None => return Ok(()),
+        Channel::Email => MailState::Waiting,
+        Channel::List => MailState::None,
+    };
+    let (mut until, mut digest) = (None, None);
+    if let Some(window) = notice.digest {
+        if count_in(tx, notice, event, mail)? {
             return Ok(());
         }
+        until = Some(notice.at.plus(window));
+        digest = Some(to_json(&Digest::begin(notice, event))?);
     }
-    let mail = match notice.channel {
-        Channel::Email => MailState::Waiting,
-        Channel::List | Channel::None => MailState::None,
-    };
     tx.prepare_cached(
-        "INSERT INTO notices (app, kind, endpoint, delivery, replay, at, facts, count, open_until, mail, hook)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 1, ?8, ?9, 1)",
+        "INSERT INTO notices (app, kind, endpoint, delivery, replay, at, facts, event, digest, count, open_until, mail, hook)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 1, ?10, ?11, 1)",
     )?
     .execute(params![
         notice.app,
@@ -40,8 +61,146 @@ pub(super) fn put(tx: &Connection, notice: &NewNotice) -> rusqlite::Result<()> {
         notice.replay,
         notice.at,
         to_json(&notice.facts)?,
-        window,
+        event.map(to_json).transpose()?,
+        digest,
+        until,
         mail,
     ])?;
     Ok(())
+}
+
+/// Counts it in the digest of its app and kind that is open now; `false` if there is none. One that went out already stays
+/// as it is, although a clock that was set back says it is open.
+fn count_in(
+    tx: &Connection,
+    notice: &NewNotice,
+    event: Option<&AboutEvent>,
+    mail: MailState,
+) -> rusqlite::Result<bool> {
+    let found = tx
+        .prepare_cached(&format!(
+            "SELECT {COLUMNS} FROM notices n
+             WHERE n.app = ?1 AND n.kind = ?2 AND n.open_until > ?3 AND n.letter IS NULL AND n.hook = 1"
+        ))?
+        .query_row(params![notice.app, notice.kind, notice.at], read)
+        .optional()?;
+    let Some(mut open) = found else { return Ok(false) };
+    let Some(digest) = open.digest.as_mut() else { return Ok(false) };
+    digest.add(notice, event);
+    let count = open.count.saturating_add(1);
+    let facts = notice.in_digest_since(&open.facts, count);
+    tx.prepare_cached(
+        "UPDATE notices SET count = ?2, endpoint = ?3, delivery = ?4, facts = ?5, event = ?6, digest = ?7, mail = max(mail, ?8)
+         WHERE id = ?1",
+    )?
+    .execute(params![
+        open.id,
+        count,
+        open.endpoint.filter(|of| notice.endpoint == Some(*of)),
+        notice.delivery,
+        to_json(&facts)?,
+        event.map(to_json).transpose()?,
+        to_json(digest)?,
+        mail,
+    ])?;
+    Ok(true)
+}
+
+pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Notice> {
+    let id: NoticeId = row.get(0)?;
+    named(id, read_columns(row, id))
+}
+
+fn read_columns(row: &Row<'_>, id: NoticeId) -> rusqlite::Result<Notice> {
+    fn document<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<T>> {
+        let text: Option<String> = row.get(column)?;
+        text.map(|text| serde_json::from_str(&text))
+            .transpose()
+            .map_err(|error| rusqlite::Error::FromSqlConversionFailure(column, Type::Text, error.into()))
+    }
+    Ok(Notice {
+        id,
+        app: row.get(1)?,
+        kind: row.get(2)?,
+        endpoint: row.get(3)?,
+        delivery: row.get(4)?,
+        replay: row.get(5)?,
+        at: row.get(6)?,
+        facts: document(row, 7)?.unwrap_or_default(),
+        event: document(row, 8)?,
+        digest: document(row, 9)?,
+        count: row.get(10)?,
+        mail: row.get(11)?,
+        mail_error: row.get(12)?,
+        mailed_at: row.get(13)?,
+    })
+}
+
+/// The newest first. Those of an app that is being removed are no longer shown, although they may still be there.
+pub(super) fn list(
+    connection: &Connection,
+    filter: &NoticeFilter,
+    after: Option<Cursor>,
+    limit: u32,
+) -> rusqlite::Result<Page<Notice>> {
+    let before = after.map_or(i64::MAX, |cursor| cursor.id);
+    let of_app = if filter.app.is_some() { "n.app = ?3" } else { "?3 IS NULL" };
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT {COLUMNS}, EXISTS (SELECT 1 FROM apps WHERE id = n.app) FROM notices n
+         WHERE n.id < ?1 AND {of_app} ORDER BY n.id DESC LIMIT ?2"
+    ))?;
+    let mut rows = statement.query(params![before, ROWS_EXAMINED_MAX, filter.app])?;
+    let (mut examined, mut fitting) = (Vec::new(), 0);
+    while let Some(row) = rows.next()? {
+        let notice = read(row)?;
+        let fits = row.get(14)? && filter.fits(&notice);
+        examined.push((place_of(&notice), fits.then_some(notice)));
+        fitting += u32::from(fits);
+        // One more than fits tells whether there is a next page.
+        if fitting > limit {
+            break;
+        }
+    }
+    Ok(page(examined, limit))
+}
+
+pub(super) fn one(connection: &Connection, app: AppId, id: NoticeId) -> rusqlite::Result<Option<Notice>> {
+    connection
+        .prepare_cached(&format!("SELECT {COLUMNS} FROM notices n WHERE n.id = ?1 AND n.app = ?2"))?
+        .query_row(params![id, app], read)
+        .optional()
+}
+
+pub(super) fn waiting(connection: &Connection) -> rusqlite::Result<NoticesWaiting> {
+    let count = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0)).map(|n| n as u64);
+    Ok(NoticesWaiting {
+        mails: count("SELECT count(*) FROM notices WHERE mail = 1")?,
+        webhooks: count("SELECT count(*) FROM notices WHERE hook = 1")?,
+    })
+}
+
+/// Removes at most `most` old ones; how many there were.
+pub(super) fn forget(tx: &Connection, before: Timestamp, most: i64) -> rusqlite::Result<usize> {
+    let kept_ms = KEPT_WHILE_WAITING.as_millis() as i64;
+    let long_before = Timestamp::from_millis(before.as_millis().saturating_sub(kept_ms));
+    tx.prepare_cached(
+        "DELETE FROM notices WHERE id IN (SELECT id FROM notices
+             WHERE at < ?1 AND (mail <> 1 AND hook = 0 OR at < ?2) ORDER BY at LIMIT ?3)",
+    )?
+    .execute(params![before, long_before, most])
+}
+
+/// Removes at most `most` of a deleted app; how many there were.
+pub(super) fn purge(tx: &Connection, app: AppId, most: i64) -> rusqlite::Result<usize> {
+    let sql = "DELETE FROM notices WHERE id IN (SELECT id FROM notices WHERE app = ?1 ORDER BY id LIMIT ?2)";
+    tx.prepare_cached(sql)?.execute(params![app, most])
+}
+
+/// The number of the newest notice there ever was: grows when one is written, and not when a digest counts one.
+pub(super) fn newest(connection: &Connection) -> rusqlite::Result<i64> {
+    connection
+        .prepare_cached("SELECT seq FROM sqlite_sequence WHERE name = 'notices'")?
+        .query_row([], |row| row.get(0))
+        .optional()
+        .map(Option::unwrap_or_default)
 }

@@ -3,6 +3,7 @@
 use super::{
     deliveries::{insert_delivery, read_delivery},
     ledger::{self, switch_of},
+    notices,
     order::Woken,
     row,
 };
@@ -11,6 +12,7 @@ use crate::{
         delivery::{Delivery, Reason, State},
         event::TEST_EVENT_TYPE,
         id::{AppId, DeliveryId, EndpointId, EventId, ReplayId},
+        notice::replay_finished,
         replay::{Replay, ReplayState, Selection},
         time::Timestamp,
     },
@@ -254,6 +256,9 @@ pub(super) fn proceed(tx: &Connection, page: &ReplayPage, now: Timestamp) -> rus
         now,
         replay.ran.as_millis() as i64
     ])?;
+    if page.is_last {
+        notices::put(tx, &replay_finished(&replay, page.told_by, now))?;
+    }
     Ok((Some(replay), waiting))
 }
 

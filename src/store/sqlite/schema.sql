@@ -218,8 +218,8 @@ CREATE TABLE audit (
 
 CREATE INDEX audit_by_app ON audit (app, id);
 
--- The outbox of notices. A digest counts what comes until it closes; `mail` says what became of its e-mail, `hook` is 1 until
--- its operational webhook is published.
+-- The outbox of notices. A digest counts what comes until it closes; `mail` says what became of its e-mail, `letter` is the
+-- first notice of the mail it goes in once that is put together, `hook` is 1 until its operational webhook is published.
 CREATE TABLE notices (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     app INTEGER NOT NULL,
@@ -229,16 +229,24 @@ CREATE TABLE notices (
     replay INTEGER,
     at INTEGER NOT NULL,
     facts TEXT NOT NULL,
+    event TEXT,
+    digest TEXT,
     count INTEGER NOT NULL,
     open_until INTEGER,
     mail INTEGER NOT NULL,
+    letter INTEGER,
+    mail_error TEXT,
+    mailed_at INTEGER,
     hook INTEGER NOT NULL
 ) STRICT;
 
 CREATE INDEX notices_by_app ON notices (app, id);
-CREATE INDEX notices_to_mail ON notices (app, id) WHERE mail = 1;
+CREATE INDEX notices_by_age ON notices (at);
+CREATE INDEX notices_to_mail ON notices (app, kind, id) WHERE mail = 1;
+CREATE INDEX notices_in_letters ON notices (app, letter) WHERE mail = 1 AND letter IS NOT NULL;
 CREATE INDEX notices_to_publish ON notices (id) WHERE hook = 1;
 CREATE INDEX notices_digests ON notices (app, kind, open_until) WHERE open_until IS NOT NULL;
+CREATE INDEX notices_closing ON notices (open_until) WHERE open_until IS NOT NULL;
 
 -- What is known of endpoints that failed since they were made or switched on; one without a row is healthy. `..._clock` is
 -- accountable time in milliseconds.

@@ -3,7 +3,8 @@
 use super::{
     SqliteStore, audit, browse, cluster,
     commands::{Accept, HandBack, Recording, Refill},
-    dedup, event_types, health, inspections, ledger, registry, replays, retention, statistics, upkeep,
+    dedup, event_types, health, inspections, ledger, notices, outbox, registry, replays, retention, statistics,
+    upkeep,
     work::{Call, answered},
 };
 use crate::{
@@ -15,9 +16,10 @@ use crate::{
         endpoint::EndpointRecord,
         event::{DedupKey, Event, Fingerprint},
         event_type::EventTypeRecord,
-        id::{AppId, DeliveryId, EndpointId, EventId, EventTypeId, InspectionId, KeyId, ReplayId},
+        id::{AppId, DeliveryId, EndpointId, EventId, EventTypeId, InspectionId, KeyId, NoticeId, ReplayId},
         inspection::{Inspection, Report},
         key::Key,
+        notice::Notice,
         port::Carried,
         replay::{Replay, ReplayState},
         retention::Keeps,
@@ -30,6 +32,7 @@ use crate::{
         browse::{Cursor, DeliveryFilter, EventFilter, HealthReport, Listed, Page, PastAttempt},
         cluster::{Forgotten, Joined, RolledUp, Standing, Suspect},
         ledger::{Accepted, Ask, Asked, NewEvent, Ordered, Record, Refilled, Settle, Want},
+        notices::{MailEnd, MailTurn, NoticeFilter, NoticesWaiting, Outgoing},
         registry::{Added, EndpointName, Everything},
         replays::{ReplayChanged, ReplayPage, SourceSearch, Sources},
         retention::{Expired, Overdue, OverdueSearch, Ranges},
@@ -153,6 +156,18 @@ impl Ledger for SqliteStore {
         now: Timestamp,
     ) -> Reply<'_, bool> {
         self.call(move |tx| inspections::end(tx, inspection, report.as_ref(), now))
+    }
+
+    fn take_mail(&self, turn: MailTurn, now: Timestamp) -> Reply<'_, Outgoing> {
+        self.call(move |tx| outbox::take(tx, &turn, now))
+    }
+
+    fn end_mail(&self, app: AppId, first: NoticeId, end: MailEnd, now: Timestamp) -> Reply<'_, ()> {
+        self.call(move |tx| outbox::end(tx, app, first, &end, now))
+    }
+
+    fn published_notices(&self, notices: Vec<NoticeId>) -> Reply<'_, ()> {
+        self.call(move |tx| outbox::published(tx, &notices))
     }
 
     fn flush(&self) -> Reply<'_, ()> {
@@ -323,6 +338,22 @@ impl Browse for SqliteStore {
 
     fn in_trouble(&self, app: AppId) -> Reply<'_, Vec<EndpointId>> {
         self.read(move |connection| health::in_trouble(connection, app))
+    }
+
+    fn notices(&self, filter: NoticeFilter, after: Option<Cursor>, limit: u32) -> Reply<'_, Page<Notice>> {
+        self.read(move |connection| notices::list(connection, &filter, after, limit))
+    }
+
+    fn notice(&self, app: AppId, notice: NoticeId) -> Reply<'_, Option<Notice>> {
+        self.read(move |connection| notices::one(connection, app, notice))
+    }
+
+    fn unpublished_notices(&self, now: Timestamp, most: usize) -> Reply<'_, Outgoing> {
+        self.read_for_engine(move |connection| outbox::unpublished(connection, now, most))
+    }
+
+    fn notices_waiting(&self) -> Reply<'_, NoticesWaiting> {
+        self.read_for_engine(notices::waiting)
     }
 
     fn waiting_count(&self) -> Reply<'_, u64> {

@@ -1,6 +1,6 @@
 //! Upkeep of the file: how large it is, and removing old records of what people did.
 
-use super::{backup::with_suffix, cluster};
+use super::{backup::with_suffix, cluster, notices};
 use crate::{
     domain::{
         id::{KeyId, first_id_at},
@@ -27,6 +27,7 @@ pub(super) fn forget(tx: &Connection, before: Timestamp) -> rusqlite::Result<For
     ] {
         most = most.max(tx.execute(sql, params![before, FORGET_STEP, first_id_at(before)])?);
     }
+    most = most.max(notices::forget(tx, before, FORGET_STEP)?);
     let keys: Vec<KeyId> = tx
         .prepare(
             "DELETE FROM keys WHERE id IN (SELECT id FROM keys

@@ -35,6 +35,7 @@ pub(super) struct Aftermath {
     pub(super) waiting: Vec<(EndpointId, Timestamp)>,
     pub(super) switched_off: Vec<(EndpointId, SwitchedOff, u32)>,
     pub(super) inspections_wait: bool,
+    pub(super) notices_wait: bool,
 }
 
 impl Aftermath {
@@ -50,6 +51,9 @@ impl Aftermath {
         }
         if self.inspections_wait {
             handover.inspections_wait();
+        }
+        if self.notices_wait {
+            handover.notices_wait();
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use super::{
     checkpointer::Bell,
-    statistics,
+    notices, statistics,
     work::{Aftermath, Work, store_error},
 };
 use crate::{
@@ -154,6 +154,8 @@ pub struct Writer {
     bell: Arc<Bell>,
     /// A flush failed: what the file holds is unknown until it is opened again, so nothing more is promised on it.
     flush_failed: bool,
+    /// The newest notice that was told of.
+    newest_notice: i64,
 }
 
 impl Writer {
@@ -164,7 +166,7 @@ impl Writer {
         watch: Arc<dyn CommitWatch>,
         bell: Arc<Bell>,
     ) -> Self {
-        Self { connection, queue, handover, watch, bell, flush_failed: false }
+        Self { connection, queue, handover, watch, bell, flush_failed: false, newest_notice: 0 }
     }
 
     /// Writes one batch of what waits now. After `Nothing` the next command rings.
@@ -209,6 +211,7 @@ impl Writer {
             for work in batch {
                 work.committed(&mut after);
             }
+            after.notices_wait = self.has_new_notices();
             after.tell(&*self.handover);
             return true;
         };
@@ -229,6 +232,13 @@ impl Writer {
         let again: Vec<_> = batch.into_iter().filter_map(|work| work.failed(&error)).collect();
         self.queue.lock().first.extend(again);
         false
+    }
+
+    /// Whether a notice was written since the last look, by whatever command: none of them has to say so itself.
+    fn has_new_notices(&mut self) -> bool {
+        // A hint: whoever sends notices looks by itself now and then.
+        let newest = notices::newest(&self.connection).unwrap_or(self.newest_notice);
+        newest > std::mem::replace(&mut self.newest_notice, newest)
     }
 
     /// Until the queue is closed and empty. `window` is waited before a batch when the last one was busy.

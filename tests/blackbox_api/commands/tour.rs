@@ -41,6 +41,7 @@ async fn every_command_does_its_work_for_people_and_for_programs() {
     deliveries(&desk, &receiver).await;
     dead_letters(&desk, &receiver).await;
     replays(&desk, &receiver).await;
+    notices(&desk).await;
     keys_and_audit(&desk).await;
     profiles_and_completions(&mut desk).await;
     nothing_is_left_out(&desk.typed());
@@ -274,6 +275,15 @@ async fn replays(desk: &Desk, receiver: &Receiver) {
         (&json!("backfill"), &json!("finished"), &json!(6))
     );
     wait_until("the archive has all six", WITHIN, async || receiver.count_at("/archive") == 6).await;
+}
+
+async fn notices(desk: &Desk) {
+    let listed = desk.both("notices list --kind replay.finished", "4 sent again").await;
+    let id = text(&listed["data"].as_array().unwrap().last().unwrap()["id"]);
+    let shown = desk.both(&format!("notices get {id}"), "replay.finished").await;
+    assert_eq!(shown["mail"]["state"], "none");
+    let everywhere = desk.json("notices list --every-app --kind delivery.dead").await;
+    assert_eq!(everywhere["data"][0]["app_id"], "bakery", "{everywhere}");
 }
 
 async fn keys_and_audit(desk: &Desk) {

@@ -10,6 +10,7 @@ mod excuses;
 mod health;
 mod history;
 mod keeps;
+mod notices;
 mod order;
 mod replays;
 mod switches;
@@ -36,6 +37,7 @@ pub(crate) fn check(plan: &Plan, journal: &Journal, disk: &Connection) -> (Vec<V
         history::check(&evidence, file, &mut violations);
         course::check(&evidence, &lines, file, &mut violations);
     }
+    notices::check(disk, &mut violations);
     let replayed = replays::check(&evidence, disk, &mut violations);
     (violations, Figures { replayed, ..evidence.figures() })
 }

@@ -13,6 +13,8 @@ use crate::domain::{
 use serde_json::{Value, json};
 use std::time::Duration;
 
+const DIGEST_WINDOW: Duration = Duration::from_hours(1);
+
 pub(super) fn read_event_types(root: &Section) -> Read<Vec<String>> {
     let types: Vec<String> = root.list("event_types", 200, Some(Vec::new()))?;
     for (i, name) in types.iter().enumerate() {
@@ -110,12 +112,15 @@ pub(super) fn write_health(health: &HealthRule) -> Value {
 }
 
 pub(super) fn read_notices(notices: &Section, health: &HealthRule) -> Read<Notices> {
+    let window = notices.or("digest_window", DIGEST_WINDOW)?;
     let read = Notices {
         dead_letter: notices.or("dead_letter", DeadLetterNotice::None)?,
         dead_letter_by: notices.or("dead_letter_by", Channel::List)?,
+        digest_window: within(notices, "digest_window", window, SHORTEST, DAY)?,
         degraded: notices.or("degraded", Channel::List)?,
         off_warning: notices.or("off_warning", Channel::List)?,
         switched_off: notices.or("switched_off", Channel::List)?,
+        replay_finished: notices.or("replay_finished", Channel::List)?,
     };
     if read.dead_letter_by == Channel::None {
         let message = "must be \"email\" or \"list\"; `notices.dead_letter` says whether there are any";
@@ -132,9 +137,11 @@ pub(super) fn write_notices(notices: Notices) -> Value {
     json!({
         "dead_letter": notices.dead_letter.name(),
         "dead_letter_by": notices.dead_letter_by.name(),
+        "digest_window": format_duration(notices.digest_window),
         "degraded": notices.degraded.name(),
         "off_warning": notices.off_warning.name(),
         "switched_off": notices.switched_off.name(),
+        "replay_finished": notices.replay_finished.name(),
     })
 }
 

@@ -1,0 +1,67 @@
+//! The mail server out of the settings: checked as a whole at the start, so that nobody learns by silence that one is missing.
+
+use super::extra_ca;
+use crate::{
+    config::{Settings, SmtpSecurity},
+    domain::target::Host,
+    engine::Post,
+    outbound::{Security, Smtp, SmtpOptions, SystemResolver},
+};
+use anyhow::{Context, bail};
+use std::sync::Arc;
+
+/// How notices are mailed; nothing if no mail server is set.
+pub(super) fn post(settings: &Settings) -> anyhow::Result<Option<Post>> {
+    let Some(server) = mail_server(settings)? else { return Ok(None) };
+    Ok(Some(Post {
+        mailer: Arc::new(server),
+        operator: settings.operator_email.clone(),
+        public_url: settings.public_url.clone(),
+        per_minute_max: settings.mails_per_minute,
+    }))
+}
+
+/// The mail server of the settings, not yet asked for anything.
+pub fn mail_server(settings: &Settings) -> anyhow::Result<Option<Smtp>> {
+    let Some(server) = &settings.smtp_server else {
+        if settings.mail_from.is_some() || settings.smtp_user.is_some() || settings.smtp_password.is_some() {
+            bail!("smtp_server: is not set, but what it needs is; set it too, or neither");
+        }
+        return Ok(None);
+    };
+    let Some(from) = &settings.mail_from else {
+        bail!("mail_from: must be set where smtp_server is: whom do the mails come from?");
+    };
+    let login = match (&settings.smtp_user, &settings.smtp_password) {
+        (None, None) => None,
+        (Some(user), Some(password)) => Some((user.clone(), password.reveal().to_owned())),
+        (Some(_), None) => bail!("smtp_password: must be set where smtp_user is"),
+        (None, Some(_)) => bail!("smtp_user: must be set where smtp_password is"),
+    };
+    let security = match settings.smtp_security {
+        SmtpSecurity::StartTls => Security::StartTls,
+        SmtpSecurity::Tls => Security::Tls,
+        SmtpSecurity::None if login.is_some() && !is_here(&server.host) => bail!(
+            "smtp_security: with none the password would cross the network in plain text; give starttls or tls, or no \
+             smtp_user for a relay that asks for none"
+        ),
+        SmtpSecurity::None => Security::None,
+    };
+    let options = SmtpOptions {
+        host: server.host.clone(),
+        port: server.port,
+        security,
+        login,
+        from: from.clone(),
+        timeout: settings.smtp_timeout,
+        extra_ca_pem: extra_ca(settings)?,
+    };
+    Smtp::new(options, Arc::new(SystemResolver::default())).map(Some).context("extra_ca")
+}
+
+fn is_here(host: &Host) -> bool {
+    match host {
+        Host::Address(ip) => ip.is_loopback(),
+        Host::Name(name) => name == "localhost",
+    }
+}

@@ -1,0 +1,76 @@
+//! The mail server: whether it can be reached and lets us in. Nothing is sent, unless somebody asks for a test mail.
+
+use super::Line;
+use crate::{
+    app,
+    config::{Settings, SmtpSecurity},
+    domain::{
+        email::{ADDRESS_FORM, is_address},
+        notice::Letter,
+    },
+    outbound::{Mailed, Mailer, Smtp},
+    world::{Clock, SystemClock},
+};
+
+const NAME: &str = "mail";
+
+pub(super) async fn look(settings: &Settings, test_to: Option<String>) -> Vec<Line> {
+    let server = match app::mail_server(settings) {
+        Ok(Some(server)) => server,
+        Ok(None) if test_to.is_some() => {
+            let advice = "Set smtp_server and mail_from; docs/operating.md says more.";
+            return vec![Line::failed(NAME, "no mail server is set", advice)];
+        }
+        Ok(None) => return Vec::new(),
+        Err(error) => {
+            let advice = "The server would not start; docs/operating.md says what belongs together.";
+            return vec![Line::failed(NAME, format!("{error:#}"), advice)];
+        }
+    };
+    let mut lines = Vec::new();
+    if settings.smtp_security == SmtpSecurity::None {
+        let said = "smtp_security is none: mails cross the network in plain text";
+        lines.push(Line::warning(
+            NAME,
+            said,
+            "Use starttls or tls, unless the relay is in your own network.",
+        ));
+    }
+    if settings.operator_email.is_none() {
+        let said = "operator_email is not set: apps without a contact_email get no mails";
+        lines.push(Line::warning(NAME, said, "Set operator_email to an address that somebody reads."));
+    }
+    let advice = "Look at smtp_server, smtp_security and the login; notices wait until it works.";
+    lines.push(match server.try_out().await {
+        Ok(()) if settings.smtp_user.is_some() => Line::ok(NAME, "the mail server answers and lets us in"),
+        Ok(()) => Line::ok(NAME, "the mail server answers"),
+        Err(words) => Line::failed(NAME, words, advice),
+    });
+    if let Some(to) = test_to {
+        lines.push(test(&server, to).await);
+    }
+    lines
+}
+
+async fn test(server: &Smtp, to: String) -> Line {
+    if !is_address(&to) {
+        return Line::failed(NAME, "the address of --mail-to is none", format!("Give {ADDRESS_FORM}."));
+    }
+    let at = SystemClock.now();
+    let letter = Letter {
+        id: format!("test.{}", at.as_millis()),
+        to,
+        subject: "[Posthaste] A test of the mail settings".to_owned(),
+        body: "This mail was asked for with `posthaste check --mail-to`. There is nothing to do.\n"
+            .to_owned(),
+        at,
+    };
+    let mailed = server.send(letter).await;
+    server.rest().await;
+    match mailed {
+        Mailed::Sent => Line::ok(NAME, "the mail server took a test mail"),
+        Mailed::Refused(words) | Mailed::Down(words) => {
+            Line::failed(NAME, words, "Look at mail_from and at the address; the server's words say which.")
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! E-mail addresses: plain ASCII ones, as every mail server takes them. Whether anybody reads there shows when one is sent.
+
+/// What an address may look like, for error messages.
+pub const ADDRESS_FORM: &str = "an e-mail address in ASCII, for example ops@example.com";
+
+/// The same for whoever mails come from.
+pub const SENDER_FORM: &str =
+    "an e-mail address in ASCII, or a name and one, for example Posthaste <posthaste@example.com>";
+
+/// A name and a host that has a dot in it; neither quotes nor comments nor addresses in brackets.
+pub fn is_address(text: &str) -> bool {
+    let Some((name, host)) = text.rsplit_once('@') else { return false };
+    let is_atom = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-/=?^_`{|}~".contains(&b);
+    let is_label = |label: &str| {
+        let inner = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
+        (1..=63).contains(&label.len())
+            && label.bytes().all(inner)
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    text.len() <= 254
+        && name.len() <= 64
+        && name.split('.').all(|part| !part.is_empty() && part.bytes().all(is_atom))
+        && host.contains('.')
+        && host.split('.').all(is_label)
+}
+
+/// Whoever mails come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sender {
+    pub name: Option<String>,
+    pub address: String,
+}
+
+impl Sender {
+    pub fn parse(text: &str) -> Option<Self> {
+        let (name, address) = match text.strip_suffix('>') {
+            None => (None, text),
+            Some(rest) => {
+                let (name, address) = rest.split_once('<')?;
+                (Some(name.trim()), address)
+            }
+        };
+        let is_name = |name: &str| {
+            (1..=100).contains(&name.len()) && !name.contains(|c: char| c.is_control() || c == '"')
+        };
+        let fits = is_address(address) && name.is_none_or(is_name);
+        fits.then(|| Self { name: name.map(str::to_owned), address: address.to_owned() })
+    }
+
+    pub fn host(&self) -> &str {
+        self.address.rsplit_once('@').map_or("", |(_, host)| host)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_have_a_form_that_leaves_no_room_for_headers() {
+        for good in ["ops@example.com", "a+b@c.d", "first.last@mail.shop-17.example", "o'neil@a.b"] {
+            assert!(is_address(good), "{good}");
+        }
+        let long = format!("{}@example.com", "a".repeat(65));
+        for bad in [
+            "",
+            "ops",
+            "@example.com",
+            "ops@host",
+            "a b@c.d",
+            "a@b.c\r\nBcc: x@y.z",
+            "a@b@c.d",
+            ".a@b.c",
+            "a..b@c.d",
+            "a@-b.c",
+            "a@b..c",
+            "a@b.c.",
+            "ü@b.c",
+            "a@[127.0.0.1]",
+            "\"a b\"@c.d",
+            "a@b.c>",
+            "<a@b.c",
+            &long,
+        ] {
+            assert!(!is_address(bad), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_sender_may_have_a_name() {
+        let sender = |name: Option<&str>| Sender { name: name.map(str::to_owned), address: "p@x.y".into() };
+        assert_eq!(Sender::parse("p@x.y"), Some(sender(None)));
+        assert_eq!(Sender::parse("Post, haste <p@x.y>"), Some(sender(Some("Post, haste"))));
+        assert_eq!(sender(None).host(), "x.y");
+        for bad in ["", "<p@x.y>", "P <p@x.y", "P p@x.y>", "P <p>", "a\r\nb <p@x.y>", "\"P\" <p@x.y>"] {
+            assert_eq!(Sender::parse(bad), None, "{bad:?}");
+        }
+    }
+}

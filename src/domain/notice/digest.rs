@@ -1,0 +1,91 @@
+//! A digest: many happenings of one kind in one notice. It grows with the endpoints concerned, up to a limit, and never with
+//! the number of happenings.
+
+use super::{AboutEvent, NewNotice};
+use crate::domain::{
+    id::{DeliveryId, EndpointId},
+    time::Timestamp,
+};
+use serde::{Deserialize, Serialize};
+
+/// Endpoints that are counted each by itself.
+const ENDPOINTS_MAX: usize = 20;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Digest {
+    pub first: Example,
+    pub last: Example,
+    endpoints: Vec<OfEndpoint>,
+    /// Happenings at endpoints beyond those.
+    #[serde(default)]
+    pub elsewhere: u32,
+}
+
+/// One of the happenings.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Example {
+    pub at: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    delivery: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event: Option<AboutEvent>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
+}
+
+/// How often at one endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OfEndpoint {
+    endpoint: i64,
+    pub count: u32,
+}
+
+impl OfEndpoint {
+    pub fn id(&self) -> EndpointId {
+        EndpointId::from_i64(self.endpoint)
+    }
+}
+
+impl Example {
+    fn of(notice: &NewNotice, event: Option<&AboutEvent>) -> Self {
+        Self {
+            at: notice.at,
+            delivery: notice.delivery.map(DeliveryId::as_i64),
+            event: event.cloned(),
+            last_error: notice.facts.last_error.clone(),
+        }
+    }
+
+    pub fn delivery(&self) -> Option<DeliveryId> {
+        self.delivery.map(DeliveryId::from_i64)
+    }
+}
+
+impl Digest {
+    pub fn begin(notice: &NewNotice, event: Option<&AboutEvent>) -> Self {
+        let only = Example::of(notice, event);
+        let mut digest = Self { first: only.clone(), last: only, endpoints: Vec::new(), elsewhere: 0 };
+        digest.count(notice.endpoint);
+        digest
+    }
+
+    pub fn add(&mut self, notice: &NewNotice, event: Option<&AboutEvent>) {
+        self.last = Example::of(notice, event);
+        self.count(notice.endpoint);
+    }
+
+    fn count(&mut self, endpoint: Option<EndpointId>) {
+        let Some(endpoint) = endpoint.map(EndpointId::as_i64) else { return };
+        let has_room = self.endpoints.len() < ENDPOINTS_MAX;
+        match self.endpoints.iter_mut().find(|known| known.endpoint == endpoint) {
+            Some(known) => known.count = known.count.saturating_add(1),
+            None if has_room => self.endpoints.push(OfEndpoint { endpoint, count: 1 }),
+            None => self.elsewhere = self.elsewhere.saturating_add(1),
+        }
+    }
+
+    /// In the order in which they first were concerned.
+    pub fn endpoints(&self) -> &[OfEndpoint] {
+        &self.endpoints
+    }
+}

@@ -1,0 +1,134 @@
+//! Notices about deliveries and replays, put into words; and the data of the operational webhook that a notice becomes.
+
+use super::{AboutEvent, Facts, NewNotice, Notice, NoticeKind, one_line};
+use crate::domain::{
+    app::App,
+    contract::{Channel, Contract, DeadLetterNotice},
+    delivery::{Delivery, Reason, State},
+    directory::Directory,
+    event::{Event, is_our_own},
+    id::{DeliveryId, ReplayId},
+    replay::{Replay, Selection},
+    time::Timestamp,
+};
+use serde_json::{Value, json};
+
+/// Of what a receiver did last, which is its own choice of words.
+const ERROR_CHARS_MAX: usize = 500;
+
+/// What people are told of a delivery that just died; nothing if its contract says so, or if no product published its event:
+/// a notice that dies must not make another.
+pub fn dead_letter(
+    contract: &Contract,
+    delivery: &Delivery,
+    event: &Event,
+    last_error: Option<&str>,
+) -> Option<NewNotice> {
+    let digest = match contract.notices.dead_letter {
+        DeadLetterNotice::Each => None,
+        DeadLetterNotice::Digest => Some(contract.notices.digest_window),
+        DeadLetterNotice::None => return None,
+    };
+    let at = delivery.finished_at.filter(|_| delivery.state == State::Dead)?;
+    if is_our_own(&event.event_type) {
+        return None;
+    }
+    let times = match delivery.attempt_count {
+        1 => "one attempt".to_owned(),
+        count => format!("{count} attempts"),
+    };
+    let why = match delivery.reason {
+        Some(Reason::RefusedByReceiver) => format!("the receiver refused it after {times}"),
+        Some(Reason::SerialisationFailed) => "its body could not be put together".to_owned(),
+        Some(Reason::SigningFailed) => "it could not be signed".to_owned(),
+        _ => format!("{times} failed, and its schedule is used up"),
+    };
+    let called = contract.states.of(State::Dead, delivery.reason);
+    let text = format!("A delivery of {} is {called}: {why}.", one_line(&event.event_type, 128));
+    Some(NewNotice {
+        app: delivery.app,
+        kind: NoticeKind::DeliveryDead,
+        endpoint: Some(delivery.endpoint),
+        delivery: Some(delivery.id),
+        replay: None,
+        at,
+        channel: contract.notices.dead_letter_by,
+        digest,
+        facts: Facts {
+            text,
+            since: Some(event.accepted_at),
+            last_error: last_error.map(|error| one_line(error, ERROR_CHARS_MAX)),
+            reason: delivery.reason.map(|reason| reason.name().to_owned()),
+            off_at: None,
+        },
+    })
+}
+
+/// The sentence of a digest of so many dead letters.
+pub(in crate::domain) fn dead_letters(count: u32) -> String {
+    format!("{count} deliveries could not be delivered and are dead letters now.")
+}
+
+/// What people are told of a replay that came to its end.
+pub fn replay_finished(replay: &Replay, channel: Channel, now: Timestamp) -> NewNotice {
+    let what = match replay.selection {
+        Selection::Deliveries(_) => ("replay", "sent again"),
+        Selection::Backfill(_) => ("backfill", "sent"),
+    };
+    let mut text = format!("The {} {} is finished: {} {}", what.0, replay.id, replay.replayed, what.1);
+    if replay.refused > 0 {
+        text.push_str(&format!(", {} could not be", replay.refused));
+    }
+    text.push('.');
+    NewNotice {
+        app: replay.app,
+        kind: NoticeKind::ReplayFinished,
+        endpoint: replay.selection.endpoint(),
+        delivery: None,
+        replay: Some(replay.id),
+        at: now,
+        channel,
+        digest: None,
+        facts: Facts {
+            text,
+            since: Some(replay.created_at),
+            last_error: replay.last_refusal.as_deref().map(|refusal| one_line(refusal, ERROR_CHARS_MAX)),
+            reason: None,
+            off_at: None,
+        },
+    }
+}
+
+/// The data of its operational webhook. `app` is the one it is about, which need not be the one it is sent to.
+pub fn in_the_event(notice: &Notice, app: &App, directory: &Directory) -> Value {
+    let endpoint = notice.endpoint.map(|id| (id, directory.endpoint(id)));
+    let known = endpoint.as_ref().and_then(|(_, known)| known.as_ref());
+    let uid = known.map(|known| known.record.uid.clone());
+    let facts = &notice.facts;
+    let mut data = json!({
+        "notice_id": notice.id.to_string(),
+        "kind": notice.kind.name(),
+        "at": notice.at.rfc3339_millis(),
+        "app_id": app.uid,
+        "endpoint_id": uid.or_else(|| endpoint.as_ref().map(|(id, _)| id.to_string())),
+        "url": known.map(|known| known.record.settings.url.clone()),
+        "delivery_id": notice.delivery.map(|id: DeliveryId| id.to_string()),
+        "event_id": notice.event.as_ref().map(|event: &AboutEvent| event.public_id(app.id_prefix())),
+        "event_type": notice.event.as_ref().map(|event| event.event_type.clone()),
+        "replay_id": notice.replay.map(|id: ReplayId| id.to_string()),
+        "count": notice.count,
+        "text": facts.text,
+        "since": facts.since.map(Timestamp::rfc3339_millis),
+        "last_error": facts.last_error,
+        "reason": facts.reason,
+        "off_at": facts.off_at.map(Timestamp::rfc3339_millis),
+    });
+    if let Some(digest) = &notice.digest {
+        let name =
+            |id| directory.endpoint(id).map_or_else(|| id.to_string(), |known| known.record.uid.clone());
+        let of =
+            digest.endpoints().iter().map(|of| json!({ "endpoint_id": name(of.id()), "count": of.count }));
+        data["endpoints"] = of.collect();
+    }
+    data
+}

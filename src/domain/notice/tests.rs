@@ -1,0 +1,281 @@
+//! The words of notices, digests and mails, and that nothing in a name can become more than a word.
+
+use super::*;
+use crate::domain::{
+    app::{App, AppRules, AppSettings},
+    contract::{Contract, DeadLetterNotice, fixtures},
+    delivery::{Delivery, Reason, State},
+    directory::Directory,
+    endpoint::{Endpoint, EndpointRecord, EndpointSettings},
+    event::RenderedBodies,
+    subscription::Patterns,
+    target::Target,
+};
+use bytes::Bytes;
+use proptest::prelude::*;
+use std::sync::Arc;
+
+const NOW: Timestamp = Timestamp::from_millis(1_794_700_800_000);
+const APP: AppId = AppId::from_i64(1);
+const ENDPOINT: EndpointId = EndpointId::from_i64(2);
+
+fn app(name: &str) -> App {
+    let settings = AppSettings { name: name.into(), ..AppSettings::default() };
+    App { id: APP, uid: "bakery".into(), settings, created_at: NOW, updated_at: NOW }
+}
+
+fn directory(app: &App, url: &str) -> Directory {
+    let directory = Directory::default();
+    directory.put_app(app.clone(), AppRules::UNKNOWN);
+    let contract = Arc::new(fixtures::standard());
+    directory.put_endpoint(Arc::new(Endpoint {
+        record: EndpointRecord {
+            id: ENDPOINT,
+            app: APP,
+            uid: "shop".into(),
+            settings: EndpointSettings { url: url.into(), ..EndpointSettings::default() },
+            off: None,
+            sealed_headers: None,
+            sealed_tls: None,
+            secrets: Vec::new(),
+            revision: 1,
+            created_at: NOW,
+            updated_at: NOW,
+        },
+        target: Target::stored("https://example.com/").unwrap(),
+        health: None,
+        patterns: Patterns::all(),
+        contract_hash: contract.hash(),
+        contract,
+        secrets: Vec::new(),
+        signer: None,
+        headers: Arc::new([]),
+        tls: None,
+        https_only: true,
+    }));
+    directory
+}
+
+fn notice(kind: NoticeKind, text: &str) -> Notice {
+    Notice {
+        id: NoticeId::from_i64(17),
+        app: APP,
+        kind,
+        endpoint: Some(ENDPOINT),
+        delivery: None,
+        replay: None,
+        at: NOW,
+        facts: Facts { text: text.into(), ..Facts::default() },
+        event: None,
+        digest: None,
+        count: 1,
+        mail: MailState::Waiting,
+        mail_error: None,
+        mailed_at: None,
+    }
+}
+
+fn written(app: &App, notices: &[Notice], public_url: Option<&str>) -> Letter {
+    let directory = directory(app, "https://hooks.bakery.example/in");
+    let desk = Desk { app, directory: &directory, public_url };
+    desk.write(notices, "ops@bakery.example".into(), NOW).unwrap()
+}
+
+fn event(event_type: &str) -> Event {
+    Event {
+        id: EventId::from_i64(50),
+        app: APP,
+        given_id: None,
+        event_type: event_type.into(),
+        created_at: NOW,
+        accepted_at: NOW,
+        data: Bytes::new(),
+        key: None,
+        deliver_at: None,
+        is_skipped: false,
+        bodies: RenderedBodies::default(),
+    }
+}
+
+fn died(reason: Reason) -> Delivery {
+    let mut delivery =
+        Delivery::born(DeliveryId::from_i64(51), APP, EventId::from_i64(50), ENDPOINT, NOW, None);
+    delivery.state = State::Dead;
+    delivery.reason = Some(reason);
+    delivery.attempt_count = 8;
+    delivery.finished_at = Some(NOW);
+    delivery
+}
+
+fn dead(contract: &Contract, event_type: &str) -> Option<NewNotice> {
+    dead_letter(contract, &died(Reason::Exhausted), &event(event_type), Some("HTTP 500"))
+}
+
+#[test]
+fn the_five_contracts_tell_of_dead_letters_as_their_articles_say() {
+    let bastionary = dead(&fixtures::bastionary(), "user.created").unwrap();
+    assert_eq!((bastionary.channel, bastionary.digest), (Channel::Email, None), "an e-mail for each");
+    let simpaisa = dead(&fixtures::simpaisa(), "payin.completed").unwrap();
+    assert_eq!((simpaisa.channel, simpaisa.digest), (Channel::List, None));
+    assert!(simpaisa.facts.text.contains("is DLQ: 8 attempts failed"), "{}", simpaisa.facts.text);
+    for silent in [fixtures::zerofee(), fixtures::orientedos(), fixtures::sendnomi()] {
+        assert_eq!(dead(&silent, "a.b"), None, "{}", silent.name);
+    }
+    assert_eq!(fixtures::zerofee().notices.switched_off, Channel::Email);
+    let standard = dead(&fixtures::standard(), "a.b").unwrap();
+    assert_eq!((standard.channel, standard.digest), (Channel::Email, Some(Duration::from_hours(1))));
+}
+
+#[test]
+fn a_dead_letter_says_why_and_our_own_events_make_none() {
+    let contract = fixtures::bastionary();
+    for (reason, words) in [
+        (Reason::RefusedByReceiver, "the receiver refused it after 8 attempts"),
+        (Reason::SerialisationFailed, "its body could not be put together"),
+        (Reason::SigningFailed, "it could not be signed"),
+    ] {
+        let told = dead_letter(&contract, &died(reason), &event("a.b"), None).unwrap();
+        assert!(told.facts.text.contains(words), "{}", told.facts.text);
+        assert_eq!(told.facts.reason.as_deref(), Some(reason.name()));
+    }
+    for own in ["webhook.test", "posthaste.delivery.dead"] {
+        assert_eq!(dead(&contract, own), None, "{own}");
+    }
+    let long = "e".repeat(5000);
+    let told = dead_letter(&contract, &died(Reason::Exhausted), &event("a.b"), Some(&long)).unwrap();
+    assert_eq!(told.facts.last_error.unwrap().chars().count(), 500);
+}
+
+#[test]
+fn a_mail_says_what_happened_since_when_the_last_error_what_to_do_and_where_to_look() {
+    let mut off = notice(NoticeKind::EndpointDisabled, "Endpoint shop was switched off.");
+    off.facts.since = Some(Timestamp::from_millis(NOW.as_millis() - 86_400_000));
+    off.facts.last_error = Some("HTTP 503".into());
+    off.facts.reason = Some("auto_disabled_failures".into());
+    let app = app("Corner Bakery");
+    let letter = written(&app, &[off.clone()], Some("https://ph.example"));
+    assert_eq!(letter.subject, "[Posthaste] Corner Bakery: endpoint shop was switched off");
+    for words in [
+        "Endpoint shop was switched off.\n",
+        "App:         Corner Bakery (bakery)\n",
+        "Endpoint:    shop, https://hooks.bakery.example/in\n",
+        "Since:       2026-11-14T00:00:00Z\n",
+        "Last error:  HTTP 503\n",
+        "Reason:      auto_disabled_failures\n",
+        "What to do: repair the receiver, then switch the endpoint on again",
+        "\nhttps://ph.example/apps/bakery/endpoints/shop\n",
+        "https://ph.example/apps/bakery/notices",
+    ] {
+        assert!(letter.body.contains(words), "{words:?} in\n{}", letter.body);
+    }
+    let bare = written(&app, &[off], None);
+    assert!(bare.body.contains("\nGET /v1/apps/bakery/endpoints/shop\n"), "{}", bare.body);
+    let mut dead = notice(NoticeKind::DeliveryDead, "It is dead.");
+    dead.delivery = Some(DeliveryId::from_i64(51));
+    dead.event = Some(AboutEvent::of(&event("order.paid")));
+    let letter = written(&app, &[dead], Some("https://ph.example"));
+    assert!(letter.body.contains("https://ph.example/apps/bakery/deliveries/dlv_"), "{}", letter.body);
+    assert!(letter.body.contains("(order.paid)"), "{}", letter.body);
+}
+
+#[test]
+fn many_notices_are_one_mail_of_bounded_size_and_a_repeat_has_the_same_id() {
+    let storm: Vec<_> = (1..=1000)
+        .map(|number| Notice {
+            id: NoticeId::from_i64(number),
+            ..notice(NoticeKind::EndpointDisabled, &"x".repeat(2000))
+        })
+        .collect();
+    let app = app("A");
+    let letter = written(&app, &storm, None);
+    assert_eq!(letter.subject, "[Posthaste] A: 1000 notices, the first: endpoint shop was switched off");
+    assert!(letter.body.len() < 30_000, "{}", letter.body.len());
+    assert!(letter.body.contains("- and 890 more"), "{}", letter.body);
+    assert_eq!(written(&app, &storm, None), letter);
+    assert_ne!(written(&app, &storm[1..], None).id, letter.id);
+}
+
+#[test]
+fn a_digest_counts_by_endpoint_and_never_grows_beyond_its_limit() {
+    let example = |endpoint: i64, delivery: i64| NewNotice {
+        endpoint: Some(EndpointId::from_i64(endpoint)),
+        delivery: Some(DeliveryId::from_i64(delivery)),
+        ..dead(&fixtures::standard(), "order.paid").unwrap()
+    };
+    let mut digest = Digest::begin(&example(2, 1), None);
+    let mut size = 0;
+    for number in 2..5000 {
+        digest.add(&example(2 + number % 40, number), None);
+        if number == 100 {
+            size = serde_json::to_string(&digest).unwrap().len();
+        }
+    }
+    assert!(serde_json::to_string(&digest).unwrap().len() < size + 200, "it grew");
+    let counted: u32 = digest.endpoints().iter().map(|of| of.count).sum();
+    assert_eq!((digest.endpoints().len(), counted + digest.elsewhere), (20, 4999));
+    let many = Notice { digest: Some(digest), count: 4999, ..notice(NoticeKind::DeliveryDead, "Many.") };
+    let letter = written(&app("A"), &[many], None);
+    assert_eq!(letter.subject, "[Posthaste] A: 4999 deliveries are dead");
+    for words in ["- shop, https://hooks.bakery.example/in: ", "- at other endpoints: ", "First: ", "Last:  "]
+    {
+        assert!(letter.body.contains(words), "{words:?} in\n{}", letter.body);
+    }
+}
+
+#[test]
+fn a_notice_as_an_event_names_everything_it_is_about() {
+    let app = app("A");
+    let directory = directory(&app, "https://hooks.bakery.example/in");
+    let mut told = notice(NoticeKind::DeliveryDead, "It is dead.");
+    told.delivery = Some(DeliveryId::from_i64(51));
+    told.event = Some(AboutEvent::of(&event("order.paid")));
+    let data = in_the_event(&told, &app, &directory);
+    for (field, value) in [
+        ("notice_id", NoticeId::from_i64(17).to_string()),
+        ("app_id", "bakery".into()),
+        ("endpoint_id", "shop".into()),
+        ("url", "https://hooks.bakery.example/in".into()),
+        ("delivery_id", DeliveryId::from_i64(51).to_string()),
+        ("event_id", EventId::from_i64(50).to_string()),
+        ("event_type", "order.paid".into()),
+        ("text", "It is dead.".into()),
+        ("at", "2026-11-15T00:00:00.000Z".into()),
+    ] {
+        assert_eq!(data[field], value, "{field}");
+    }
+    told.endpoint = Some(EndpointId::from_i64(99));
+    assert_eq!(in_the_event(&told, &app, &directory)["endpoint_id"], EndpointId::from_i64(99).to_string());
+}
+
+#[test]
+fn kinds_keep_their_numbers_and_say_which_mails_they_may_share() {
+    let numbers: Vec<_> = NoticeKind::ALL.iter().map(|kind| *kind as i64).collect();
+    assert_eq!(numbers, [0, 1, 2, 3, 4, 5]);
+    assert_eq!(NoticeKind::EndpointDisabled.event_type(), "posthaste.endpoint.disabled");
+    let alone: Vec<_> = NoticeKind::ALL.iter().filter(|kind| !kind.gathers()).collect();
+    assert_eq!(alone, [&NoticeKind::DeliveryDead]);
+    assert_eq!(MailState::ALL.map(|state| state as i64), [0, 1, 2, 3]);
+    assert!(DeadLetterNotice::None != DeadLetterNotice::Digest);
+}
+
+proptest! {
+    #[test]
+    fn nothing_in_a_name_or_an_error_breaks_out_of_its_line(
+        name in any::<String>(), url in any::<String>(), text in any::<String>(), error in any::<String>(),
+    ) {
+        let app = app(&name);
+        let directory = directory(&app, &url);
+        let mut told = notice(NoticeKind::EndpointDegraded, &text);
+        told.facts.last_error = Some(error);
+        let desk = Desk { app: &app, directory: &directory, public_url: None };
+        let letter = desk.write(&[told], "a@b.c".into(), NOW).unwrap();
+        prop_assert!(!letter.subject.contains(char::is_control), "{:?}", letter.subject);
+        prop_assert!(letter.subject.chars().count() < 200);
+        let plain = written(&self::app("A"), &[Notice {
+            facts: Facts { text: "t".into(), last_error: Some("e".into()), ..Facts::default() },
+            ..notice(NoticeKind::EndpointDegraded, "")
+        }], None);
+        prop_assert_eq!(letter.body.lines().count(), plain.body.lines().count());
+        prop_assert!(letter.body.chars().all(|c| c == '\n' || !c.is_control()));
+    }
+}

@@ -1,0 +1,144 @@
+//! Makes operational webhooks of notices: an ordinary event in the notice's own app, and one in the operator's, for whoever
+//! subscribes to it there.
+//!
+//! At least once becomes exactly once by the notice's own key: an event that was published before is not published again.
+//! A notice about an endpoint is never sent to that endpoint.
+
+use super::lanes::Lanes;
+use crate::{
+    domain::{
+        directory::{AppEntry, Directory},
+        event::{DedupKey, DedupSpace, Event, Fingerprint, RenderedBodies},
+        id::{EndpointId, EventId, Ids},
+        notice::{Notice, in_the_event},
+        storage::Storage,
+        time::Timestamp,
+    },
+    store::{
+        Browse, Ledger, StoreError,
+        births::{births, makes_a_delivery},
+        ledger::NewEvent,
+    },
+    world::{Clock, Shutdown},
+};
+use bytes::Bytes;
+use std::{sync::Arc, time::Duration};
+use tokio::sync::Notify;
+
+/// Notices that are done in one step.
+const AT_ONCE_MAX: usize = 64;
+/// After a store error, and while there is no room for more.
+const PAUSE: Duration = Duration::from_secs(5);
+
+pub(super) struct Notifier {
+    pub(super) lanes: Arc<Lanes>,
+    pub(super) directory: Arc<Directory>,
+    pub(super) ledger: Arc<dyn Ledger>,
+    pub(super) browse: Arc<dyn Browse>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) ids: Ids,
+    pub(super) storage: Arc<Storage>,
+    /// Rung when a notice was written.
+    pub(super) bell: Arc<Notify>,
+    /// The app whose endpoints may hear of all apps.
+    pub(super) operator_app: Option<String>,
+    /// How often it looks without having been rung.
+    pub(super) every: Duration,
+}
+
+impl Notifier {
+    pub(super) async fn run(self, stop: Shutdown) {
+        // Stopping between two steps leaves nothing half done: what is published is marked later.
+        tokio::select! {
+            biased;
+            () = stop.soft() => {}
+            () = self.work() => {}
+        }
+    }
+
+    async fn work(&self) {
+        loop {
+            // Registered before looking, so that no ring is missed.
+            let rung = self.bell.notified();
+            let come_back = self.step().await;
+            tokio::select! {
+                () = rung => {}
+                () = self.clock.sleep_until(come_back) => {}
+            }
+        }
+    }
+
+    /// Publishes what waits, and says when to come back.
+    pub(super) async fn step(&self) -> Timestamp {
+        let now = self.clock.now();
+        if self.storage.refusal().is_some() {
+            return now.plus(PAUSE);
+        }
+        match self.publish(now).await {
+            Ok(come_back) => come_back,
+            Err(error) => {
+                tracing::warn!(%error, "could not publish notices");
+                now.plus(PAUSE)
+            }
+        }
+    }
+
+    async fn publish(&self, now: Timestamp) -> Result<Timestamp, StoreError> {
+        let waiting = self.browse.unpublished_notices(now, AT_ONCE_MAX).await?;
+        if waiting.notices.is_empty() {
+            let round = now.plus(self.every);
+            return Ok(waiting.closes_at.map_or(round, |at| at.min(round)));
+        }
+        let events: Vec<NewEvent> =
+            waiting.notices.iter().flat_map(|notice| self.events(notice, now)).collect();
+        for new in &events {
+            self.storage.took(new.event.data.len(), new.births.len());
+        }
+        if !events.is_empty() {
+            self.ledger.accept(events).await?;
+        }
+        self.ledger.published_notices(waiting.notices.iter().map(|notice| notice.id).collect()).await?;
+        Ok(now)
+    }
+
+    /// One for the app it is about and one for the operator's, if somebody there wants it.
+    fn events(&self, notice: &Notice, now: Timestamp) -> Vec<NewEvent> {
+        let Some(about) = self.directory.app_by_id(notice.app) else { return Vec::new() };
+        let operator = self.operator_app.as_deref().and_then(|uid| self.directory.app(uid));
+        let operator = operator.filter(|entry| !Arc::ptr_eq(entry, &about));
+        let data = in_the_event(notice, &about.app(), &self.directory).to_string();
+        let data = Bytes::from(data);
+        let both = [Some(about), operator].into_iter().flatten();
+        both.filter_map(|entry| self.event(notice, &entry, data.clone(), now)).collect()
+    }
+
+    fn event(&self, notice: &Notice, entry: &AppEntry, data: Bytes, now: Timestamp) -> Option<NewEvent> {
+        let event_type = notice.kind.event_type();
+        let concerned: Vec<EndpointId> = notice.endpoints().collect();
+        let roster = entry.endpoints();
+        let mut wanting = roster.wanting(&event_type);
+        wanting.retain(|endpoint| makes_a_delivery(endpoint) && !concerned.contains(&endpoint.id()));
+        if wanting.is_empty() {
+            return None;
+        }
+        let app = entry.app();
+        let event = Arc::new(Event {
+            id: EventId::from_i64(self.ids.take(now, 1 + wanting.len() as u32)),
+            app: app.id,
+            given_id: None,
+            event_type,
+            created_at: notice.at,
+            accepted_at: now,
+            data,
+            key: None,
+            deliver_at: None,
+            is_skipped: false,
+            bodies: RenderedBodies::default(),
+        });
+        let births = births(&event, &wanting, &*self.lanes, now);
+        let dedup = vec![DedupKey::new(app.id, DedupSpace::Notice, &notice.id.to_string())];
+        // The same whatever was renamed since: a notice is published once.
+        let fingerprint = Fingerprint::new(&event.event_type, b"", None, None, None);
+        Some(NewEvent { event, births, dedup, fingerprint })
+    }
+}

@@ -1,0 +1,200 @@
+//! Sends notices by mail: one at a time, apps in turn, no faster than the operator allows.
+//!
+//! The one thing to know: while the server is down there is one try for all that waits, after pauses that grow; nothing is
+//! lost, and when it is back everything goes out at the usual pace.
+
+use crate::{
+    domain::{
+        directory::Directory,
+        id::AppId,
+        notice::{Desk, Letter, Notice},
+        tally::{Mails, Tally},
+        time::Timestamp,
+    },
+    outbound::{Mailed, Mailer},
+    store::{
+        Ledger, StoreError,
+        notices::{MailEnd, MailTurn, Outgoing},
+    },
+    world::{Clock, Shutdown},
+};
+use std::{collections::HashMap, sync::Arc, time::Duration};
+use tokio::sync::Notify;
+
+/// After a mail about endpoints an app rests so long, and what comes meanwhile gathers.
+const REST: Duration = Duration::from_mins(1);
+/// After the first failure; twice as long each time.
+const PAUSE: Duration = Duration::from_secs(5);
+const PAUSE_MAX: Duration = Duration::from_mins(10);
+/// How long a mail that is on its way is waited for when the engine stops.
+const STOP_WITHIN: Duration = Duration::from_secs(5);
+/// After a store error.
+const STORE_PAUSE: Duration = Duration::from_secs(1);
+
+/// How mails go out.
+#[derive(Clone)]
+pub struct Post {
+    pub mailer: Arc<dyn Mailer>,
+    /// Gets what belongs to apps that have no address of their own.
+    pub operator: Option<String>,
+    /// Where the dashboard is, without a slash at the end.
+    pub public_url: Option<String>,
+    pub per_minute_max: u32,
+}
+
+pub(super) struct Postman {
+    pub(super) directory: Arc<Directory>,
+    pub(super) ledger: Arc<dyn Ledger>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) tally: Arc<Tally>,
+    /// Rung when a notice was written.
+    pub(super) bell: Arc<Notify>,
+    /// None: nobody sends mails.
+    pub(super) post: Option<Post>,
+    /// How often it looks without having been rung.
+    pub(super) every: Duration,
+    pub(super) round: Round,
+}
+
+/// Where the postman is.
+pub(super) struct Round {
+    /// Whose turn was last.
+    after: AppId,
+    /// Until when the notices of an app gather.
+    resting: HashMap<AppId, Timestamp>,
+    /// Failures since the last mail that the server took or refused.
+    failures: u32,
+    /// Before this nothing is tried.
+    next_at: Timestamp,
+}
+
+impl Default for Round {
+    fn default() -> Self {
+        let start = Timestamp::from_millis(0);
+        Self { after: AppId::from_i64(0), resting: HashMap::new(), failures: 0, next_at: start }
+    }
+}
+
+impl Postman {
+    pub(super) async fn run(mut self, stop: Shutdown) {
+        let clock = self.clock.clone();
+        let out_of_patience = async {
+            stop.soft().await;
+            clock.sleep_until(clock.now().plus(STOP_WITHIN)).await;
+        };
+        // A mail that is on its way may arrive; one that does not is sent again by the next process, under the same id.
+        tokio::select! {
+            () = out_of_patience => {}
+            () = self.work(&stop) => {}
+        }
+    }
+
+    async fn work(&mut self, stop: &Shutdown) {
+        while !stop.is_soft() {
+            let bell = self.bell.clone();
+            // Registered before looking, so that no ring is missed.
+            let rung = bell.notified();
+            let come_back = self.step().await;
+            tokio::select! {
+                () = stop.soft() => {}
+                () = rung => {}
+                () = self.clock.sleep_until(come_back) => {}
+            }
+        }
+    }
+
+    /// Sends one mail if one may go now; says when to come back.
+    pub(super) async fn step(&mut self) -> Timestamp {
+        let now = self.clock.now();
+        // Nothing waits longer than the longest pause but for a clock that was set back.
+        if now < self.round.next_at && self.round.next_at.since(now) <= PAUSE_MAX {
+            return self.round.next_at;
+        }
+        self.round.resting.retain(|_, until| now < *until && until.since(now) <= REST);
+        let resting = self.round.resting.keys().copied().collect();
+        let turn = MailTurn { after: self.round.after, resting };
+        match self.ledger.take_mail(turn, now).await {
+            Ok(Outgoing { notices, .. }) if !notices.is_empty() => self.deliver(&notices, now).await,
+            Ok(Outgoing { closes_at, .. }) => {
+                if let Some(post) = &self.post {
+                    post.mailer.rest().await;
+                }
+                let rested = self.round.resting.values().min().copied();
+                [closes_at, rested].into_iter().flatten().fold(now.plus(self.every), Timestamp::min)
+            }
+            Err(error) => {
+                tracing::warn!(%error, "could not look for notices to mail");
+                now.plus(STORE_PAUSE)
+            }
+        }
+    }
+
+    async fn deliver(&mut self, notices: &[Notice], now: Timestamp) -> Timestamp {
+        let Some(first) = notices.first() else { return now };
+        self.round.after = first.app;
+        let (post, letter) = match self.address(notices, now) {
+            Ok(found) => found,
+            Err(why) => return self.end(first, MailEnd::Nobody(why), now).await,
+        };
+        let mailed = post.mailer.send(letter).await;
+        let now = self.clock.now();
+        if let Mailed::Down(error) = mailed {
+            let pause = PAUSE.saturating_mul(1 << self.round.failures.min(10)).min(PAUSE_MAX);
+            self.round.failures += 1;
+            self.round.next_at = now.plus(pause);
+            self.tally.mail(Mails::Failed);
+            tracing::warn!(%error, again_after = ?pause, "a mail could not be sent; everything that waits is kept");
+            return self.round.next_at;
+        }
+        if std::mem::take(&mut self.round.failures) > 0 {
+            tracing::info!("the mail server takes mails again");
+        }
+        let spacing = Duration::from_mins(1) / post.per_minute_max.max(1);
+        self.round.next_at = now.plus(spacing);
+        let end = match mailed {
+            Mailed::Refused(words) => {
+                tracing::warn!(notice = %first.id, answer = %words, "the mail server refused a notice for good");
+                self.tally.mail(Mails::Refused);
+                MailEnd::Refused(words)
+            }
+            Mailed::Sent | Mailed::Down(_) => {
+                self.tally.mail(Mails::Sent);
+                MailEnd::Sent
+            }
+        };
+        if first.kind.gathers() {
+            self.round.resting.insert(first.app, now.plus(REST));
+        }
+        self.end(first, end, self.round.next_at).await
+    }
+
+    /// How it is sent and what, or why nobody gets it.
+    fn address(&self, notices: &[Notice], now: Timestamp) -> Result<(Post, Letter), String> {
+        let post = self.post.clone().ok_or("no mail server is set (smtp_server)")?;
+        let app = notices.first().and_then(|first| self.directory.app_by_id(first.app));
+        let app = app.ok_or("the app was deleted")?.app();
+        let to = app.settings.contact_email.clone().or_else(|| post.operator.clone());
+        let to = to.ok_or("the app has no contact_email, and operator_email is not set")?;
+        let desk = Desk { app: &app, directory: &self.directory, public_url: post.public_url.as_deref() };
+        let letter = desk.write(notices, to, now).ok_or("there is nothing to tell")?;
+        Ok((post, letter))
+    }
+
+    /// Tries again until the store takes it: what was sent must not be sent again for want of a note.
+    async fn end(&self, first: &Notice, end: MailEnd, come_back: Timestamp) -> Timestamp {
+        loop {
+            let now = self.clock.now();
+            match self.ledger.end_mail(first.app, first.id, end.clone(), now).await {
+                Ok(()) => return come_back,
+                Err(error @ (StoreError::Closed | StoreError::Corrupt(_))) => {
+                    tracing::error!(%error, notice = %first.id, "could not note what became of a mail");
+                    return now.plus(self.every);
+                }
+                Err(error) => {
+                    tracing::warn!(%error, notice = %first.id, "could not note what became of a mail");
+                    self.clock.sleep_until(now.plus(STORE_PAUSE)).await;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Mail, handed to the operator's own server: one connection, one mail at a time, and an end that says what to do next.
+//!
+//! The one thing to know: only what a server says for good about one recipient or one mail is a refusal. Whatever else goes
+//! wrong, a wrong password included, is an outage: the same mail is tried again later, under the same `Message-ID`.
+
+mod message;
+mod wire;
+
+use super::{
+    Resolve, TlsError,
+    tls::{mail_connector, roots},
+};
+use crate::domain::{
+    email::Sender,
+    notice::{Letter, one_line},
+    target::Host,
+};
+use base64::{Engine, prelude::BASE64_STANDARD};
+use lettre::transport::smtp::{
+    Error,
+    authentication::{Credentials, Mechanism},
+    client::AsyncSmtpConnection,
+    commands::{Data, Mail, Rcpt, Rset},
+    extension::ClientId,
+};
+use std::{fmt, future::Future, net::IpAddr, pin::Pin, sync::Arc, time::Duration};
+use tokio::{
+    sync::Mutex,
+    time::{Instant, timeout},
+};
+use tokio_rustls::TlsConnector;
+use wire::Wire;
+
+/// A connection that rested longer is not used again: servers hang up on silent clients.
+const REST_MAX: Duration = Duration::from_secs(20);
+const WORDS_CHARS_MAX: usize = 300;
+
+/// Sends mails. The engine knows only this, so that a test can be the whole mail service.
+pub trait Mailer: Send + Sync {
+    /// Hands over one mail, and says what came of it; never fails otherwise, and ends within a time that is set.
+    fn send(&self, letter: Letter) -> Mailing<'_>;
+
+    /// There is nothing more to send for now: a connection that is open is closed.
+    fn rest(&self) -> Resting<'_>;
+}
+
+pub type Mailing<'a> = Pin<Box<dyn Future<Output = Mailed> + Send + 'a>>;
+pub type Resting<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mailed {
+    Sent,
+    /// This mail will never be taken; the server's words.
+    Refused(String),
+    /// The server could not be reached, or takes nothing now; in words.
+    Down(String),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Security {
+    /// Begins in plain text and must become TLS before anything is said that matters.
+    StartTls,
+    /// TLS from the first byte.
+    Tls,
+    None,
+}
+
+/// How to reach the operator's mail server.
+#[derive(Clone)]
+pub struct SmtpOptions {
+    pub host: Host,
+    pub port: u16,
+    pub security: Security,
+    /// Name and password.
+    pub login: Option<(String, String)>,
+    pub from: Sender,
+    /// For one mail, from the look-up of the name to the server's last word.
+    pub timeout: Duration,
+    /// Authorities to trust besides the public ones.
+    pub extra_ca_pem: Option<Vec<u8>>,
+}
+
+/// The password is not for logs.
+impl fmt::Debug for SmtpOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SmtpOptions")
+            .field("host", &self.host)
+            .field("port", &self.port)
+            .field("security", &self.security)
+            .field("from", &self.from)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A mail server, as SMTP.
+pub struct Smtp {
+    options: SmtpOptions,
+    resolver: Arc<dyn Resolve>,
+    tls: TlsConnector,
+    open: Mutex<Option<Open>>,
+}
+
+struct Open {
+    connection: AsyncSmtpConnection,
+    used_at: Instant,
+}
+
+/// What ended a mail before it was sent.
+enum Trouble {
+    Refused(String),
+    Down(String),
+    /// The connection was lost before the server heard of this mail.
+    Stale(String),
+}
+
+impl Smtp {
+    pub fn new(options: SmtpOptions, resolver: Arc<dyn Resolve>) -> Result<Self, TlsError> {
+        let tls = mail_connector(roots(options.extra_ca_pem.as_deref())?)?;
+        Ok(Self { options, resolver, tls, open: Mutex::new(None) })
+    }
+
+    /// Connects and logs in, sends nothing, and says in words what is wrong if that fails.
+    pub async fn try_out(&self) -> Result<(), String> {
+        let tried = timeout(self.options.timeout, async {
+            let mut connection = self.connect().await?;
+            let _ = connection.quit().await;
+            Ok(())
+        });
+        tried.await.unwrap_or_else(|_| Err(self.out_of_time())).map_err(|words| self.discreet(&words))
+    }
+
+    async fn deliver(&self, letter: &Letter) -> Mailed {
+        let message = match message::write(letter, &self.options.from) {
+            Ok(message) => message,
+            Err(words) => return Mailed::Refused(words),
+        };
+        let mut open = self.open.lock().await;
+        let rested = open.take().filter(|open| open.used_at.elapsed() < REST_MAX);
+        let sending = async {
+            let mut ended = match rested {
+                Some(rested) => self.exchange(rested.connection, &message).await,
+                None => (Err(Trouble::Stale(String::new())), None),
+            };
+            if let (Err(Trouble::Stale(_)), _) = ended {
+                ended = match self.connect().await {
+                    Ok(fresh) => self.exchange(fresh, &message).await,
+                    Err(words) => (Err(Trouble::Down(words)), None),
+                };
+            }
+            ended
+        };
+        let (ended, connection) = timeout(self.options.timeout, sending)
+            .await
+            .unwrap_or_else(|_| (Err(Trouble::Down(self.out_of_time())), None));
+        *open = connection.map(|connection| Open { connection, used_at: Instant::now() });
+        match ended {
+            Ok(()) => Mailed::Sent,
+            Err(Trouble::Refused(words)) => Mailed::Refused(self.discreet(&words)),
+            Err(Trouble::Down(words) | Trouble::Stale(words)) => Mailed::Down(self.discreet(&words)),
+        }
+    }
+
+    /// One mail over an open connection, and the connection if it can be used again.
+    async fn exchange(
+        &self,
+        mut connection: AsyncSmtpConnection,
+        message: &message::Written,
+    ) -> (Result<(), Trouble>, Option<AsyncSmtpConnection>) {
+        match converse(&mut connection, message).await {
+            Ok(()) => (Ok(()), Some(connection)),
+            Err(refused @ Trouble::Refused(_)) => {
+                let is_usable = connection.command(Rset).await.is_ok();
+                (Err(refused), is_usable.then_some(connection))
+            }
+            Err(trouble) => (Err(trouble), None),
+        }
+    }
+
+    async fn connect(&self) -> Result<AsyncSmtpConnection, String> {
+        let Self { options, tls, .. } = self;
+        let stream = wire::dial(&*self.resolver, &options.host, options.port).await?;
+        let local = stream.local_addr().map_err(|error| error.to_string())?;
+        let wire = match options.security {
+            Security::None => Wire::plain(stream),
+            Security::Tls => Wire::secured(stream, tls, &options.host, Vec::new()).await?,
+            Security::StartTls => Wire::start_tls(stream, tls, &options.host).await?,
+        };
+        let me = match local.ip() {
+            IpAddr::V4(ip) => ClientId::Ipv4(ip),
+            IpAddr::V6(ip) => ClientId::Ipv6(ip),
+        };
+        let greeted = AsyncSmtpConnection::connect_with_transport(Box::new(wire), &me).await;
+        let mut connection = greeted.map_err(|error| said("the greeting", &error))?;
+        if let Some((user, password)) = &options.login {
+            let login = Credentials::new(user.clone(), password.clone());
+            let answered = connection.auth(&[Mechanism::Plain, Mechanism::Login], &login).await;
+            answered.map_err(|error| said("the login", &error))?;
+        }
+        Ok(connection)
+    }
+
+    fn out_of_time(&self) -> String {
+        format!("the mail server did not finish within {:?}", self.options.timeout)
+    }
+
+    /// Some servers repeat what they were told.
+    fn discreet(&self, words: &str) -> String {
+        let mut words = one_line(words, WORDS_CHARS_MAX);
+        if let Some((user, password)) = &self.options.login {
+            let both = format!("\0{user}\0{password}");
+            for said in [password.clone(), BASE64_STANDARD.encode(password), BASE64_STANDARD.encode(both)] {
+                words = words.replace(&said, "…");
+            }
+        }
+        words
+    }
+}
+
+impl Mailer for Smtp {
+    fn send(&self, letter: Letter) -> Mailing<'_> {
+        Box::pin(async move { self.deliver(&letter).await })
+    }
+
+    fn rest(&self) -> Resting<'_> {
+        Box::pin(async {
+            let open = self.open.lock().await.take();
+            if let Some(mut open) = open {
+                let _ = timeout(self.options.timeout, open.connection.quit()).await;
+            }
+        })
+    }
+}
+
+async fn converse(connection: &mut AsyncSmtpConnection, message: &message::Written) -> Result<(), Trouble> {
+    let mail = connection.command(Mail::new(Some(message.from.clone()), vec![])).await;
+    mail.map_err(|error| match error.status() {
+        // Whoever may not send at all is not one mail's fault.
+        Some(_) => Trouble::Down(said("the sender", &error)),
+        None => Trouble::Stale(said("the sender", &error)),
+    })?;
+    let ended = |step: &'static str| {
+        move |error: Error| {
+            if error.is_permanent() {
+                Trouble::Refused(said(step, &error))
+            } else {
+                Trouble::Down(said(step, &error))
+            }
+        }
+    };
+    connection.command(Rcpt::new(message.to.clone(), vec![])).await.map_err(ended("the recipient"))?;
+    connection.command(Data).await.map_err(ended("the mail"))?;
+    connection.message(&message.bytes).await.map_err(ended("the mail"))?;
+    Ok(())
+}
+
+/// What the server answered to a step, or why it did not.
+fn said(step: &str, error: &Error) -> String {
+    let source = std::error::Error::source(error).map(ToString::to_string);
+    match (error.status(), source) {
+        (Some(code), Some(words)) => format!("the mail server answered {code} to {step}: {words}"),
+        (Some(code), None) => format!("the mail server answered {code} to {step}"),
+        (None, Some(words)) => format!("no answer to {step}: {words}"),
+        (None, None) => format!("no answer to {step}: {error}"),
+    }
+}

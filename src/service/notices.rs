@@ -1,0 +1,122 @@
+//! Notices: what people were told, listed with the names that callers know.
+
+use super::{
+    Caller, Error, Service,
+    listing::{Cursor, Page},
+};
+use crate::{
+    domain::{
+        directory::AppEntry,
+        id::{EndpointId, NoticeId},
+        notice::{Notice, NoticeKind},
+        time::Timestamp,
+    },
+    store::{notices::NoticeFilter, registry::EndpointName},
+};
+use std::collections::HashMap;
+
+#[derive(Clone, Debug, Default)]
+pub struct NoticeQuery {
+    pub app: Option<String>,
+    pub kind: Option<NoticeKind>,
+    pub endpoint: Option<String>,
+    pub from: Option<Timestamp>,
+    pub to: Option<Timestamp>,
+}
+
+/// A notice with the names that callers know.
+#[derive(Clone, Debug)]
+pub struct ShownNotice {
+    pub app: String,
+    pub endpoint: Option<String>,
+    /// Where the endpoint leads now, or last led.
+    pub url: Option<String>,
+    pub event: Option<String>,
+    /// Of a digest: how many at which endpoint.
+    pub endpoints: Vec<(String, u32)>,
+    pub notice: Notice,
+}
+
+impl Service {
+    /// Over all apps, for the operator.
+    pub async fn notices(
+        &self,
+        caller: Caller,
+        query: NoticeQuery,
+        after: Option<Cursor>,
+        limit: u32,
+    ) -> Result<Page<ShownNotice>, Error> {
+        Self::must_be_admin(caller)?;
+        match &query.app {
+            None => self.notices_where(None, query, after, limit).await,
+            Some(uid) => match self.directory.app(uid) {
+                Some(entry) => self.notices_where(Some(&entry), query, after, limit).await,
+                None => Ok(Page { rows: Vec::new(), next: None }),
+            },
+        }
+    }
+
+    pub async fn notices_of(
+        &self,
+        entry: &AppEntry,
+        query: NoticeQuery,
+        after: Option<Cursor>,
+        limit: u32,
+    ) -> Result<Page<ShownNotice>, Error> {
+        self.notices_where(Some(entry), query, after, limit).await
+    }
+
+    pub async fn notice(&self, entry: &AppEntry, id: &str) -> Result<ShownNotice, Error> {
+        let none = || Error::NotFound("notice");
+        let id = NoticeId::parse(id).ok_or_else(none)?;
+        let notice = self.browse.notice(entry.app().id, id).await?.ok_or_else(none)?;
+        self.show_notices(vec![notice]).await?.pop().ok_or_else(none)
+    }
+
+    async fn notices_where(
+        &self,
+        entry: Option<&AppEntry>,
+        query: NoticeQuery,
+        after: Option<Cursor>,
+        limit: u32,
+    ) -> Result<Page<ShownNotice>, Error> {
+        let app = entry.map(|entry| entry.app().id);
+        let endpoint = match &query.endpoint {
+            None => None,
+            Some(uid) => match self.endpoint_meant(entry, uid) {
+                Some(endpoint) => Some(endpoint),
+                None => return Ok(Page { rows: Vec::new(), next: None }),
+            },
+        };
+        let filter = NoticeFilter { app, kind: query.kind, endpoint, from: query.from, to: query.to };
+        let page = self.browse.notices(filter, after, limit).await?;
+        Ok(Page { rows: self.show_notices(page.rows).await?, next: page.next })
+    }
+
+    /// By the name its app gave it, or by our own number: also one that was deleted.
+    fn endpoint_meant(&self, entry: Option<&AppEntry>, uid: &str) -> Option<EndpointId> {
+        let named = entry.and_then(|entry| entry.endpoint(uid)).map(|endpoint| endpoint.id());
+        named.or_else(|| EndpointId::parse(uid))
+    }
+
+    async fn show_notices(&self, notices: Vec<Notice>) -> Result<Vec<ShownNotice>, Error> {
+        let endpoints = notices.iter().flat_map(|notice| notice.endpoints().collect::<Vec<_>>());
+        let names = self.endpoint_names(endpoints.collect::<Vec<_>>().into_iter()).await?;
+        Ok(notices.into_iter().filter_map(|notice| self.show_notice(notice, &names)).collect())
+    }
+
+    /// `None` if its app went away meanwhile.
+    fn show_notice(&self, notice: Notice, names: &HashMap<EndpointId, EndpointName>) -> Option<ShownNotice> {
+        let app = self.directory.app_by_id(notice.app)?.app();
+        let uid = |id: EndpointId| names.get(&id).map_or_else(|| id.to_string(), |name| name.uid.clone());
+        let of_digest = notice.digest.iter().flat_map(|digest| digest.endpoints());
+        Some(ShownNotice {
+            app: app.uid.clone(),
+            endpoint: notice.endpoint.map(uid),
+            url: notice.endpoint.and_then(|id| names.get(&id)).map(|name| name.url.clone()),
+            event: notice.event.as_ref().map(|event| event.public_id(app.id_prefix())),
+            endpoints: of_digest.map(|of| (uid(of.id()), of.count)).collect(),
+            notice,
+        })
+    }
+}

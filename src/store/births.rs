@@ -1,0 +1,55 @@
+//! The deliveries that an event is born with: one for each endpoint that wants it, in a hand where one is free. Whoever
+//! publishes, a producer or this server itself, makes them here.
+
+use super::ledger::Birth;
+use crate::domain::{
+    contract::PublishedWhileOff,
+    delivery::{Delivery, Switch},
+    endpoint::Endpoint,
+    event::Event,
+    id::DeliveryId,
+    port::{Hand, Hands},
+    time::Timestamp,
+};
+use std::sync::Arc;
+
+/// Whether the endpoint gets a delivery of what is published now: one that is off may say otherwise.
+pub fn makes_a_delivery(endpoint: &Endpoint) -> bool {
+    endpoint.record.off.is_none() || endpoint.contract.off.published != PublishedWhileOff::None
+}
+
+/// One for each of these endpoints; they take the numbers that follow the event's own.
+pub fn births(event: &Event, wanting: &[&Arc<Endpoint>], hands: &dyn Hands, now: Timestamp) -> Vec<Birth> {
+    let is_due = event.deliver_at.is_none_or(|at| at <= now);
+    let birth = |(endpoint, number): (&&Arc<Endpoint>, i64)| {
+        let hand = match endpoint.record.off {
+            None if is_due => hands.take(endpoint.id(), event.data.len()),
+            _ => None,
+        };
+        let mut birth = born(event, number, endpoint, now, hand);
+        birth.delivery.okey = endpoint.record.settings.ordered.line_of(event.key.as_deref());
+        if endpoint.record.off.is_some() {
+            birth.delivery.heed(published_while_off(endpoint), now);
+        }
+        birth
+    };
+    wanting.iter().zip(event.id.as_i64() + 1..).map(birth).collect()
+}
+
+pub fn born(event: &Event, number: i64, endpoint: &Endpoint, now: Timestamp, hand: Option<Hand>) -> Birth {
+    let due = event.deliver_at.map_or(now, |at| at.max(now));
+    let give_up_at = endpoint.contract.retry.give_up_after.map(|age| due.plus(age));
+    let id = DeliveryId::from_i64(number);
+    let mut delivery = Delivery::born(id, event.app, event.id, endpoint.id(), due, give_up_at);
+    if hand.is_some() {
+        delivery.carry_from_birth();
+    }
+    Birth { delivery, hand }
+}
+
+fn published_while_off(endpoint: &Endpoint) -> Switch {
+    match endpoint.contract.off.published {
+        PublishedWhileOff::Held => Switch::OffHolding,
+        PublishedWhileOff::Cancelled | PublishedWhileOff::None => Switch::OffCancelling,
+    }
+}

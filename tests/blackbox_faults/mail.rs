@@ -1,0 +1,232 @@
+//! Mails through a real server: read back word for word, over STARTTLS and TLS, with right and wrong passwords, while the server
+//! is down, slow or says no, and across a kill.
+
+mod server;
+
+use crate::harness::{Behaviour, Client, Home, Receiver, wait_until};
+use serde_json::{Value, json};
+use server::{PASSWORD, Server, USER};
+use std::{process::Command, time::Duration};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn home(server: &Server, security: &str) -> Home {
+    let mut home = Home::new();
+    home.set("LOG_LEVEL", "trace");
+    home.set("SMTP_SERVER", &format!("localhost:{}", server.port));
+    home.set("SMTP_SECURITY", security);
+    home.set("SMTP_USER", USER);
+    home.set("SMTP_PASSWORD", PASSWORD);
+    home.set("MAIL_FROM", "Posthaste <posthaste@mail.example>");
+    home.set("OPERATOR_EMAIL", "ops@operator.example");
+    home.set("PUBLIC_URL", "https://hooks.example/");
+    home.set("MAILS_PER_MINUTE", "600");
+    home.set("EXTRA_CA", &server.ca().display().to_string());
+    home
+}
+
+/// An app under `bastionary` whose one endpoint lets everything die at the first try.
+async fn furnish(client: &Client, receiver: &Receiver, app: &str, contact: Option<&str>) {
+    let body = json!({ "id": app, "name": format!("Café {app}"), "contract": "bastionary", "contact_email": contact });
+    client.post("/v1/apps", &body).await.expect(201);
+    receiver.behave("/", Behaviour::Status(503));
+    let more = json!({ "overrides": { "retry": { "waits": [] }, "https_only": false } });
+    client.make_endpoint(app, "shop", &receiver.url("/"), more).await;
+}
+
+async fn die(client: &Client, app: &str) -> String {
+    let published = client.publish(app, &json!({ "type": "user.created", "data": { "n": 1 } })).await;
+    published["deliveries"][0]["id"].as_str().unwrap().to_owned()
+}
+
+async fn mail_states(client: &Client, app: &str) -> Vec<Value> {
+    let notices = client.list(&format!("/v1/apps/{app}/notices")).await;
+    notices.into_iter().map(|notice| notice["mail"].clone()).collect()
+}
+
+async fn until_sent(client: &Client, app: &str, count: usize) {
+    wait_until("every notice is mailed", LIMIT, async || {
+        let states = mail_states(client, app).await;
+        states.len() == count && states.iter().all(|mail| mail["state"] == "sent")
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_letter_is_mailed_in_words_over_starttls_and_over_tls() {
+    for security in ["starttls", "tls"] {
+        let server = Server::start(security).await;
+        let (home, receiver) = (home(&server, security), Receiver::start().await);
+        let node = home.start().await;
+        let client = &node.client;
+        furnish(client, &receiver, "bakery", Some("owner@bakery.example")).await;
+        furnish(client, &receiver, "nobody", None).await;
+        let delivery = die(client, "bakery").await;
+        until_sent(client, "bakery", 1).await;
+        let mails = server.mails();
+        let [mail] = &mails[..] else { panic!("{mails:#?}") };
+        assert_eq!(mail.header("X-To"), "owner@bakery.example");
+        assert_eq!(mail.header("To"), "owner@bakery.example");
+        assert!(mail.header("From").ends_with("<posthaste@mail.example>"));
+        assert_eq!(mail.header("Auto-Submitted"), "auto-generated");
+        assert!(mail.header("Message-ID").ends_with("@mail.example>"));
+        assert!(mail.header("Subject").starts_with("[Posthaste] ="), "{}", mail.header("Subject"));
+        for words in [
+            "A delivery of user.created is dead: one attempt failed, and its schedule is used up.\n"
+                .to_owned(),
+            format!("Endpoint:    shop, {}\n", receiver.url("/")),
+            "Last error:  HTTP 503\n".to_owned(),
+            "Reason:      exhausted\n".to_owned(),
+            format!("https://hooks.example/apps/bakery/deliveries/{delivery}\n"),
+        ] {
+            assert!(mail.body.contains(&words), "{words:?} in\n{}", mail.body);
+        }
+        die(client, "nobody").await;
+        until_sent(client, "nobody", 1).await;
+        assert_eq!(server.mails()[1].header("X-To"), "ops@operator.example");
+        assert_eq!(client.metric("posthaste_mails_total{outcome=\"sent\"}").await as u32, 2);
+        assert!(!node.log().contains(PASSWORD), "the password is in the log");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wrong_password_is_an_outage_and_nothing_is_lost() {
+    let server = Server::start("starttls").await;
+    let (mut home, receiver) = (home(&server, "starttls"), Receiver::start().await);
+    home.set("SMTP_PASSWORD", "marker-of-a-wrong-password");
+    let mut node = home.start().await;
+    furnish(&node.client, &receiver, "a", None).await;
+    die(&node.client, "a").await;
+    wait_until("it failed", LIMIT, async || {
+        node.client.metric("posthaste_mails_total{outcome=\"failed\"}").await >= 1.0
+    })
+    .await;
+    assert_eq!(mail_states(&node.client, "a").await[0]["state"], "waiting");
+    let log = node.log();
+    assert!(log.contains("535") && log.contains("the login"), "{log}");
+    assert!(!log.contains("marker-of-a-wrong-password"), "the password is in the log");
+    node.stop().await;
+    home.set("SMTP_PASSWORD", PASSWORD);
+    let node = home.start().await;
+    until_sent(&node.client, "a", 1).await;
+    assert_eq!(server.mails().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_down_and_up_again_gets_everything_once_and_in_order() {
+    let mut server = Server::start("starttls").await;
+    server.down().await;
+    let (home, receiver) = (home(&server, "starttls"), Receiver::start().await);
+    let node = home.start().await;
+    furnish(&node.client, &receiver, "a", None).await;
+    let mut deliveries = Vec::new();
+    for _ in 0..5 {
+        deliveries.push(die(&node.client, "a").await);
+    }
+    wait_until("two tries failed", LIMIT, async || {
+        node.client.metric("posthaste_mails_total{outcome=\"failed\"}").await >= 2.0
+    })
+    .await;
+    server.up().await;
+    until_sent(&node.client, "a", 5).await;
+    let mails = server.mails();
+    assert_eq!(mails.len(), 5);
+    for (mail, delivery) in mails.iter().zip(&deliveries) {
+        assert!(mail.body.contains(delivery), "in order: {delivery} in\n{}", mail.body);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_4xx_is_tried_again_and_a_5xx_is_of_one_recipient() {
+    let server = Server::start("starttls").await;
+    server.answers(&json!({
+        "rcpt": { "gone@a.example": "550 5.1.1 no such user here" }, "data": "451 4.3.0 the disk is full",
+    }));
+    let (home, receiver) = (home(&server, "starttls"), Receiver::start().await);
+    let node = home.start().await;
+    furnish(&node.client, &receiver, "gone", Some("gone@a.example")).await;
+    furnish(&node.client, &receiver, "well", Some("well@a.example")).await;
+    die(&node.client, "gone").await;
+    die(&node.client, "well").await;
+    wait_until("one is refused", LIMIT, async || {
+        mail_states(&node.client, "gone").await.first().is_some_and(|mail| mail["state"] == "refused")
+    })
+    .await;
+    let refused = &mail_states(&node.client, "gone").await[0];
+    assert!(refused["error"].as_str().unwrap().contains("no such user here"), "{refused}");
+    wait_until("the other is tried", LIMIT, async || {
+        node.client.metric("posthaste_mails_total{outcome=\"failed\"}").await >= 1.0
+    })
+    .await;
+    assert_eq!(mail_states(&node.client, "well").await[0]["state"], "waiting");
+    server.answers(&json!({}));
+    until_sent(&node.client, "well", 1).await;
+    assert_eq!(server.mails().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kill_after_the_server_took_a_mail_sends_that_one_again_under_the_same_id() {
+    let server = Server::start("tls").await;
+    let (home, receiver) = (home(&server, "tls"), Receiver::start().await);
+    let mut node = home.start().await;
+    furnish(&node.client, &receiver, "a", None).await;
+    server.answers(&json!({ "data_takes": 60 }));
+    die(&node.client, "a").await;
+    wait_until("the server has it", LIMIT, async || server.mails().len() == 1).await;
+    node.kill().await;
+    server.answers(&json!({}));
+    let node = home.start().await;
+    die(&node.client, "a").await;
+    until_sent(&node.client, "a", 2).await;
+    let mails = server.mails();
+    let ids: Vec<_> = mails.iter().map(|mail| mail.header("Message-ID").to_owned()).collect();
+    assert_eq!(ids.len(), 3, "{ids:?}");
+    assert_eq!(ids[0], ids[1], "the same mail");
+    assert_eq!(mails[0].body, mails[1].body);
+    assert_ne!(ids[1], ids[2]);
+}
+
+/// What `posthaste check --json` says of the mail server, with its exit code.
+fn check(home: &Home, more: &[&str]) -> (Option<i32>, Vec<(String, String)>) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_posthaste"));
+    command
+        .args(["check", "--json"])
+        .args(more)
+        .env_clear()
+        .envs(home.settings())
+        .current_dir(home.run_folder());
+    let output = command.output().unwrap();
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let text = |line: &Value, field: &str| line[field].as_str().unwrap().to_owned();
+    let lines = found["checks"].as_array().unwrap().iter().filter(|line| line["name"] == "mail");
+    assert!(!String::from_utf8_lossy(&output.stdout).contains(PASSWORD));
+    (output.status.code(), lines.map(|line| (text(line, "grade"), text(line, "said"))).collect())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn check_tries_the_mail_server_out_and_sends_only_what_is_asked_for() {
+    let mut server = Server::start("starttls").await;
+    let mut home = home(&server, "starttls");
+    let line = |grade: &str, said: &str| (grade.to_owned(), said.to_owned());
+    let well = line("ok", "the mail server answers and lets us in");
+    assert_eq!(check(&home, &[]), (Some(0), vec![well.clone()]));
+    assert!(server.mails().is_empty());
+    let (code, lines) = check(&home, &["--mail-to", "me@there.example"]);
+    assert_eq!((code, lines), (Some(0), vec![well, line("ok", "the mail server took a test mail")]));
+    assert_eq!(server.mails()[0].header("X-To"), "me@there.example");
+
+    home.set("SMTP_PASSWORD", "wrong");
+    let (code, lines) = check(&home, &[]);
+    assert!(code == Some(1) && lines[0].1.contains("535"), "{lines:?}");
+    home.set("SMTP_PASSWORD", PASSWORD);
+    home.unset("EXTRA_CA");
+    let (code, lines) = check(&home, &[]);
+    assert!(code == Some(1) && lines[0].1.contains("not signed by a trusted authority"), "{lines:?}");
+    server.down().await;
+    let (code, lines) = check(&home, &[]);
+    assert!(code == Some(1) && lines[0].1.contains("cannot connect to the mail server"), "{lines:?}");
+    home.set("SMTP_SECURITY", "none");
+    home.set("SMTP_SERVER", "mail.example:25");
+    let (code, lines) = check(&home, &[]);
+    assert!(code == Some(1) && lines[0].1.contains("in plain text"), "{lines:?}");
+}

@@ -1,0 +1,349 @@
+//! Notices: written with what they tell of, counted into digests, put together to mails, listed, forgotten.
+
+use crate::stage::{NOW, Stage, after, attempt, dead, retry_at};
+use posthaste::{
+    domain::{
+        contract::{Channel, Contract, DeadLetterNotice},
+        delivery::State,
+        event::DedupSpace,
+        id::{AppId, DeliveryId, EndpointId, ReplayId},
+        notice::{MailState, Notice, NoticeKind},
+        outcome::Class,
+        replay::{Deliveries, Replay, ReplayState, Selection},
+        time::Timestamp,
+        verdict::{AtDue, DeadReason, Verdict},
+    },
+    store::{
+        ledger::{Accepted, Ask, Want},
+        notices::{MailEnd, MailTurn, NoticeFilter, Outgoing},
+        replays::ReplayPage,
+    },
+};
+use std::{sync::Arc, time::Duration};
+
+const HOUR: u64 = 3600;
+
+fn contract(dead_letter: DeadLetterNotice, by: Channel) -> Option<Arc<Contract>> {
+    let mut contract = Contract::builtin().unwrap().remove(0);
+    contract.notices.dead_letter = dead_letter;
+    contract.notices.dead_letter_by = by;
+    contract.notices.digest_window = Duration::from_secs(HOUR);
+    Some(Arc::new(contract))
+}
+
+fn each() -> Option<Arc<Contract>> {
+    contract(DeadLetterNotice::Each, Channel::Email)
+}
+
+fn digest() -> Option<Arc<Contract>> {
+    contract(DeadLetterNotice::Digest, Channel::Email)
+}
+
+/// A delivery of the stage's endpoint that died under this contract.
+async fn die(stage: &mut Stage, contract: Option<Arc<Contract>>) -> DeliveryId {
+    let carried = stage.carried().await;
+    let id = carried.delivery.id;
+    let failed = attempt(Class::Http, 500);
+    stage.record_under(carried, dead(DeadReason::Exhausted), vec![failed], contract).await;
+    id
+}
+
+async fn all(stage: &Stage, filter: NoticeFilter) -> Vec<Notice> {
+    stage.store().notices(filter, None, 100).await.unwrap().rows
+}
+
+async fn of_app(stage: &Stage) -> Vec<Notice> {
+    all(stage, NoticeFilter { app: Some(stage.app), ..NoticeFilter::default() }).await
+}
+
+async fn take(stage: &Stage, after: i64, resting: &[AppId], now: Timestamp) -> Outgoing {
+    let turn = MailTurn { after: AppId::from_i64(after), resting: resting.to_vec() };
+    stage.store().take_mail(turn, now).await.unwrap()
+}
+
+async fn end(stage: &Stage, mail: &[Notice], end: MailEnd) {
+    stage.store().end_mail(mail[0].app, mail[0].id, end, after(9)).await.unwrap();
+}
+
+/// A notice about this replay, by e-mail: one that gathers.
+async fn gathering(stage: &mut Stage, app: AppId) {
+    let id = stage.next_id();
+    let selection =
+        Selection::Deliveries(Deliveries { endpoint: None, event_type: None, states: vec!["dead".into()] });
+    let replay = Replay {
+        id: ReplayId::from_i64(id),
+        app,
+        selection,
+        per_second: 10,
+        state: ReplayState::Running,
+        from_id: 0,
+        to_id: id,
+        reached: -1,
+        total: 7,
+        replayed: 5,
+        refused: 2,
+        last_refusal: Some("dlv_1 is held by now".into()),
+        created_at: NOW,
+        changed_at: NOW,
+        ran: Duration::ZERO,
+    };
+    stage.store().begin_replay(replay.clone(), None).await.unwrap();
+    let page = ReplayPage {
+        replay: replay.id,
+        after_id: -1,
+        sources: vec![],
+        reached: id,
+        is_last: true,
+        told_by: Channel::Email,
+    };
+    stage.store().proceed(page, after(5)).await.unwrap();
+    stage.quiet().await;
+}
+
+pub(crate) async fn a_delivery_that_dies_leaves_one_notice_with_its_facts(mut stage: Stage) {
+    stage.recorder.take_notices_wait();
+    let id = die(&mut stage, each()).await;
+    assert_eq!(stage.recorder.take_notices_wait(), 1, "whoever sends them is told");
+    let [notice] = &of_app(&stage).await[..] else { panic!("one notice") };
+    assert_eq!((notice.kind, notice.count, notice.mail), (NoticeKind::DeliveryDead, 1, MailState::Waiting));
+    assert_eq!((notice.endpoint, notice.delivery), (Some(stage.endpoint), Some(id)));
+    assert_eq!((notice.at, notice.facts.since), (after(1), Some(NOW)));
+    assert_eq!(notice.facts.reason.as_deref(), Some("exhausted"));
+    assert!(notice.facts.text.contains("payment.paid") && notice.facts.text.contains("one attempt failed"));
+    assert_eq!(notice.event.as_ref().unwrap().event_type, "payment.paid");
+    assert_eq!(stage.store().notice(stage.app, notice.id).await.unwrap().as_ref(), Some(notice));
+    stage.waiting().await;
+    assert_eq!(stage.recorder.take_notices_wait(), 0, "no ring without a notice");
+}
+
+pub(crate) async fn a_delivery_that_dies_after_its_final_wait_leaves_one_too(mut stage: Stage) {
+    for (then, told) in [(AtDue::Exhaust, 1), (AtDue::Expire, 0)] {
+        let last = Verdict::Retry { due: after(60), then };
+        let mut failed = attempt(Class::Http, 503);
+        failed.outcome.error = Some("HTTP 503".into());
+        stage.concluded(last, failed).await;
+        let want = Want { contract: each(), ..stage.want(stage.endpoint, 1) };
+        stage.store().refill(vec![want], after(61)).await.unwrap();
+        stage.quiet().await;
+        let notices = of_app(&stage).await;
+        assert_eq!(notices.len(), 1, "{then:?} and {told}");
+        assert_eq!((notices[0].at, notices[0].facts.last_error.as_deref()), (after(61), Some("HTTP 503")));
+    }
+}
+
+pub(crate) async fn nothing_is_told_of_what_goes_on_or_goes_back_or_is_our_own(mut stage: Stage) {
+    for verdict in [Verdict::Delivered, retry_at(after(9)), Verdict::Again { due: after(9) }] {
+        let carried = stage.carried().await;
+        stage.record_under(carried, verdict, vec![attempt(Class::Http, 500)], each()).await;
+    }
+    for event_type in ["webhook.test", "posthaste.endpoint.disabled"] {
+        let mut new = stage.one_in_hand();
+        Arc::get_mut(&mut new.event).unwrap().event_type = event_type.into();
+        stage.publish(new).await;
+        let carried = stage.only_carried();
+        let failed = vec![attempt(Class::Http, 500)];
+        stage.record_under(carried, dead(DeadReason::Exhausted), failed, each()).await;
+    }
+    assert_eq!(of_app(&stage).await, []);
+    let id = die(&mut stage, each()).await;
+    stage.ask(id, Ask::Retry).await;
+    let carried = stage.claim(id, after(100)).await;
+    stage.record_under(carried, dead(DeadReason::Exhausted), vec![attempt(Class::Http, 500)], each()).await;
+    assert_eq!(stage.delivery(id).await.state, State::Dead, "it went back to where it was");
+    assert_eq!(of_app(&stage).await.len(), 1, "and that was told before");
+}
+
+pub(crate) async fn a_contract_says_whether_anything_is_told(mut stage: Stage) {
+    die(&mut stage, contract(DeadLetterNotice::None, Channel::Email)).await;
+    die(&mut stage, None).await;
+    assert_eq!(of_app(&stage).await, []);
+    die(&mut stage, contract(DeadLetterNotice::Each, Channel::List)).await;
+    assert_eq!(of_app(&stage).await[0].mail, MailState::None);
+    assert!(
+        take(&stage, 0, &[], after(9)).await.notices.is_empty(),
+        "what is on the list alone is not mailed"
+    );
+}
+
+pub(crate) async fn a_digest_counts_until_it_closes_and_keeps_its_size(mut stage: Stage) {
+    let first = die(&mut stage, digest()).await;
+    let other = stage.new_endpoint(stage.app).await;
+    let own = stage.endpoint;
+    stage.endpoint = other;
+    for _ in 0..49 {
+        die(&mut stage, digest()).await;
+    }
+    let last = die(&mut stage, digest()).await;
+    let [notice] = &of_app(&stage).await[..] else { panic!("one digest") };
+    assert_eq!((notice.count, notice.delivery, notice.endpoint), (51, Some(last), None));
+    assert!(notice.facts.text.starts_with("51 deliveries"), "{}", notice.facts.text);
+    let digest = notice.digest.as_ref().unwrap();
+    let counts: Vec<_> = digest.endpoints().iter().map(|of| (of.id(), of.count)).collect();
+    assert_eq!(counts, [(own, 1), (other, 50)]);
+    assert_eq!((digest.first.delivery(), digest.last.delivery()), (Some(first), Some(last)));
+    assert_eq!(notice.endpoints().collect::<Vec<_>>(), [own, other]);
+}
+
+pub(crate) async fn a_replay_that_ends_leaves_a_notice_with_its_counts(mut stage: Stage) {
+    let app = stage.app;
+    gathering(&mut stage, app).await;
+    let [notice] = &of_app(&stage).await[..] else { panic!("one notice") };
+    assert_eq!((notice.kind, notice.at), (NoticeKind::ReplayFinished, after(5)));
+    let text = &notice.facts.text;
+    assert!(text.contains("5 sent again, 2 could not be") && text.contains("rpl_"), "{text}");
+    assert_eq!(notice.facts.last_error.as_deref(), Some("dlv_1 is held by now"));
+}
+
+pub(crate) async fn a_mail_stays_the_same_until_it_has_ended(mut stage: Stage) {
+    for _ in 0..3 {
+        let app = stage.app;
+        gathering(&mut stage, app).await;
+    }
+    let mail = take(&stage, 0, &[], after(9)).await.notices;
+    assert_eq!(mail.len(), 3, "several go together");
+    let app = stage.app;
+    gathering(&mut stage, app).await;
+    die(&mut stage, each()).await;
+    assert_eq!(take(&stage, 0, &[], after(9)).await.notices, mail, "whatever came meanwhile");
+    stage.reopen();
+    stage.store().join(after(9)).await.unwrap();
+    assert_eq!(take(&stage, 0, &[], after(9)).await.notices, mail, "and after a restart");
+    end(&stage, &mail, MailEnd::Sent).await;
+    let next = take(&stage, 0, &[], after(9)).await.notices;
+    assert_eq!(next.iter().map(|one| one.kind).collect::<Vec<_>>(), [NoticeKind::ReplayFinished]);
+    end(&stage, &next, MailEnd::Refused("550 no such user".into())).await;
+    let last = take(&stage, 0, &[], after(9)).await.notices;
+    assert_eq!(last[0].kind, NoticeKind::DeliveryDead);
+    end(&stage, &last, MailEnd::Nobody("no address".into())).await;
+    assert!(take(&stage, 0, &[], after(9)).await.notices.is_empty());
+    let ends: Vec<_> = of_app(&stage).await.into_iter().map(|one| (one.mail, one.mail_error)).collect();
+    let refused = (MailState::Refused, Some("550 no such user".into()));
+    assert_eq!(ends[..2], [(MailState::None, Some("no address".into())), refused]);
+    assert!(ends[2..].iter().all(|end| *end == (MailState::Sent, None)));
+}
+
+pub(crate) async fn apps_take_turns_and_those_that_rest_are_passed_over(mut stage: Stage) {
+    let (first, second) = (stage.app, stage.new_app().await);
+    for app in [first, second, first] {
+        gathering(&mut stage, app).await;
+    }
+    let app_of = async |after: AppId, resting: &[AppId]| {
+        let taken = take(&stage, after.as_i64(), resting, NOW).await.notices;
+        taken.first().map(|notice| notice.app)
+    };
+    assert_eq!(app_of(first, &[]).await, Some(second));
+    assert_eq!(app_of(second, &[]).await, Some(first));
+    for app in [first, second] {
+        let mail = take(&stage, app.as_i64() - 1, &[], NOW).await.notices;
+        assert_eq!(mail[0].app, app);
+        end(&stage, &mail, MailEnd::Sent).await;
+    }
+    gathering(&mut stage, first).await;
+    assert!(take(&stage, 0, &[first], NOW).await.notices.is_empty(), "it gathers");
+    die(&mut stage, each()).await;
+    let alone = take(&stage, 0, &[first], NOW).await.notices;
+    assert_eq!(alone.iter().map(|one| one.kind).collect::<Vec<_>>(), [NoticeKind::DeliveryDead]);
+}
+
+pub(crate) async fn a_digest_is_mailed_and_published_when_it_closes_and_not_before(mut stage: Stage) {
+    die(&mut stage, digest()).await;
+    die(&mut stage, digest()).await;
+    let closes = after(1 + HOUR);
+    let before = Timestamp::from_millis(closes.as_millis() - 1);
+    let waiting = take(&stage, 0, &[], before).await;
+    assert!(waiting.notices.is_empty());
+    assert_eq!(waiting.closes_at, Some(closes));
+    let unpublished = stage.store().unpublished_notices(before, 10).await.unwrap();
+    assert_eq!((unpublished.notices.len(), unpublished.closes_at), (0, Some(closes)));
+    assert_eq!(stage.store().unpublished_notices(closes, 10).await.unwrap().notices[0].count, 2);
+    let mail = take(&stage, 0, &[], closes).await.notices;
+    assert_eq!(mail[0].count, 2);
+    die(&mut stage, digest()).await;
+    let counts: Vec<_> = of_app(&stage).await.iter().map(|one| one.count).collect();
+    assert_eq!(counts, [1, 2], "what is on its way is not counted up");
+}
+
+pub(crate) async fn what_is_published_is_not_found_again(mut stage: Stage) {
+    for _ in 0..3 {
+        die(&mut stage, each()).await;
+    }
+    let waiting = stage.store().unpublished_notices(NOW, 2).await.unwrap().notices;
+    assert_eq!(waiting.len(), 2);
+    assert_eq!(stage.store().notices_waiting().await.unwrap().webhooks, 3);
+    stage.store().published_notices(waiting.iter().map(|one| one.id).collect()).await.unwrap();
+    let left = stage.store().unpublished_notices(NOW, 10).await.unwrap().notices;
+    assert_eq!(left.len(), 1);
+    assert!(left[0].id > waiting[1].id, "the oldest came first");
+}
+
+pub(crate) async fn a_notice_that_is_published_twice_is_one_event(mut stage: Stage) {
+    die(&mut stage, each()).await;
+    let notice = of_app(&stage).await[0].id.to_string();
+    let mut publish = async |space| {
+        let mut new = stage.one();
+        new.dedup = vec![stage.dedup(space, &notice)];
+        stage.accept(new).await
+    };
+    // Whoever was killed between publishing and marking publishes it again.
+    assert_eq!(publish(DedupSpace::Notice).await, Accepted::New);
+    assert!(matches!(publish(DedupSpace::Notice).await, Accepted::Repeated { .. }));
+    for a_producer_s in [DedupSpace::EventId, DedupSpace::IdempotencyKey] {
+        assert_eq!(publish(a_producer_s).await, Accepted::New, "no name of a producer's is in the way");
+    }
+}
+
+pub(crate) async fn lists_filter_and_apps_do_not_mix(mut stage: Stage) {
+    let own = stage.app;
+    die(&mut stage, each()).await;
+    gathering(&mut stage, own).await;
+    let other = stage.new_app().await;
+    gathering(&mut stage, other).await;
+    let everywhere = NoticeFilter::default();
+    assert_eq!(all(&stage, everywhere).await.len(), 3);
+    let cases: [(NoticeFilter, &[NoticeKind]); 6] = [
+        (NoticeFilter { app: Some(other), ..everywhere }, &[NoticeKind::ReplayFinished]),
+        (NoticeFilter { kind: Some(NoticeKind::DeliveryDead), ..everywhere }, &[NoticeKind::DeliveryDead]),
+        (NoticeFilter { endpoint: Some(stage.endpoint), ..everywhere }, &[NoticeKind::DeliveryDead]),
+        (NoticeFilter { endpoint: Some(EndpointId::from_i64(7)), ..everywhere }, &[]),
+        (NoticeFilter { to: Some(after(5)), ..everywhere }, &[NoticeKind::DeliveryDead]),
+        (NoticeFilter { from: Some(after(5)), ..everywhere }, &[NoticeKind::ReplayFinished; 2]),
+    ];
+    for (filter, expected) in cases {
+        let kinds: Vec<_> = all(&stage, filter).await.iter().map(|one| one.kind).collect();
+        assert_eq!(kinds, expected, "{filter:?}");
+    }
+    let page = stage.store().notices(everywhere, None, 2).await.unwrap();
+    assert!(page.rows[0].id > page.rows[1].id, "the newest first");
+    let rest = stage.store().notices(everywhere, page.next, 2).await.unwrap();
+    assert_eq!((rest.rows.len(), rest.next), (1, None));
+    let mine = of_app(&stage).await[0].id;
+    assert!(stage.store().notice(other, mine).await.unwrap().is_none());
+}
+
+pub(crate) async fn notices_are_forgotten_but_not_while_they_wait(mut stage: Stage) {
+    const DAY: u64 = 24 * HOUR;
+    die(&mut stage, contract(DeadLetterNotice::Each, Channel::List)).await;
+    let unpublished = stage.store().unpublished_notices(after(9), 10).await.unwrap().notices;
+    stage.store().published_notices(unpublished.iter().map(|one| one.id).collect()).await.unwrap();
+    die(&mut stage, each()).await;
+    stage.store().forget(after(1)).await.unwrap();
+    assert_eq!(of_app(&stage).await.len(), 2, "none is old enough");
+    stage.store().forget(after(2)).await.unwrap();
+    assert_eq!(of_app(&stage).await.len(), 1, "the one that waits stays");
+    stage.store().forget(after(7 * DAY)).await.unwrap();
+    assert_eq!(of_app(&stage).await.len(), 1);
+    stage.store().forget(after(7 * DAY + 2)).await.unwrap();
+    assert_eq!(of_app(&stage).await, []);
+}
+
+pub(crate) async fn notices_go_with_their_app(mut stage: Stage) {
+    let own = stage.app;
+    let other = stage.new_app().await;
+    gathering(&mut stage, own).await;
+    gathering(&mut stage, other).await;
+    stage.store().remove_app(own, None).await.unwrap();
+    let left = all(&stage, NoticeFilter::default()).await;
+    assert_eq!(left.iter().map(|one| one.app).collect::<Vec<_>>(), [other], "not shown any more");
+    while stage.store().purge().await.unwrap() {}
+    assert_eq!(stage.store().notices_waiting().await.unwrap().mails, 1, "and gone");
+}

@@ -1,0 +1,206 @@
+//! Mails in virtual time: each dead letter, digests, storms, and a server that is down for days.
+
+use crate::{
+    post::Service,
+    stage::{ADMIN, Does, Stage},
+};
+use posthaste::{
+    domain::{
+        contract::Channel,
+        id::{AppId, ReplayId},
+        notice::MailState,
+        replay::{Deliveries, Replay, ReplayState, Selection},
+        time::Timestamp,
+    },
+    outbound::Mailed,
+    service::{endpoints::NewEndpoint, notices::NoticeQuery},
+    store::{Ledger, replays::ReplayPage},
+    world::Clock,
+};
+use serde_json::json;
+use std::{collections::HashSet, time::Duration};
+
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_hours(1);
+
+async fn mail_states(stage: &Stage) -> Vec<(MailState, Option<String>)> {
+    let page = stage.service.notices_of(&stage.entry, NoticeQuery::default(), None, 250).await.unwrap();
+    page.rows.into_iter().map(|shown| (shown.notice.mail, shown.notice.mail_error)).collect()
+}
+
+/// A replay that is over at once and is told of by e-mail: the kind of notice of which several share a mail.
+async fn tell(stage: &Stage, app: AppId, number: i64) {
+    let now = stage.clock.now();
+    let states = vec!["dead".to_owned()];
+    let replay = Replay {
+        id: ReplayId::from_i64(number),
+        app,
+        selection: Selection::Deliveries(Deliveries { endpoint: None, event_type: None, states }),
+        per_second: 1,
+        state: ReplayState::Running,
+        from_id: 0,
+        to_id: number,
+        reached: -1,
+        total: 0,
+        replayed: 0,
+        refused: 0,
+        last_refusal: None,
+        created_at: now,
+        changed_at: now,
+        ran: Duration::ZERO,
+    };
+    stage.store.begin_replay(replay, None).await.unwrap();
+    let page = ReplayPage {
+        replay: ReplayId::from_i64(number),
+        after_id: -1,
+        sources: vec![],
+        reached: number,
+        is_last: true,
+        told_by: Channel::Email,
+    };
+    stage.store.proceed(page, now).await.unwrap();
+}
+
+/// One attempt and it is dead.
+async fn quick_endpoint(stage: &Stage, uid: &str) {
+    let endpoint = NewEndpoint {
+        uid: Some(uid.into()),
+        url: "https://quick.example/hook".into(),
+        overrides: Some(json!({ "retry": { "waits": [] } })),
+        ..NewEndpoint::default()
+    };
+    stage.service.add_endpoint(ADMIN, &stage.entry, endpoint).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_dead_letter_has_a_mail_of_its_own_under_bastionary() {
+    let service = Service::new(Mailed::Sent);
+    let stage = Stage::with_post("bastionary", Does::Answer(500), service.post()).await;
+    for _ in 0..20 {
+        stage.publish().await;
+    }
+    stage.pass(HOUR).await;
+    let taken = service.taken();
+    let ids: HashSet<_> = taken.iter().map(|(_, letter)| letter.id.clone()).collect();
+    assert_eq!((taken.len(), ids.len()), (20, 20));
+    assert!(taken.iter().all(|(_, letter)| letter.to == "ops@operator.example"));
+    assert!(taken.iter().all(|(_, letter)| letter.body.contains("What to do: repair the receiver")));
+    assert!(taken.windows(2).all(|two| two[1].0 - two[0].0 >= SECOND), "no more than sixty a minute");
+    assert!(mail_states(&stage).await.iter().all(|state| *state == (MailState::Sent, None)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_of_days_loses_nothing_and_causes_no_flood() {
+    let service = Service::new(Mailed::Down("connection refused".into()));
+    let stage = Stage::with_post("bastionary", Does::Answer(500), service.post()).await;
+    for _ in 0..50 {
+        stage.publish().await;
+    }
+    stage.pass(72 * HOUR).await;
+    let tries = service.tries();
+    let mut least = Duration::from_secs(5);
+    for two in tries.windows(2) {
+        assert!(two[1] - two[0] >= least, "{:?} after {:?}", two[1] - two[0], least);
+        least = (least * 2).min(Duration::from_mins(10));
+    }
+    assert!(
+        (400..450).contains(&tries.len()),
+        "one try after each pause, however many wait: {}",
+        tries.len()
+    );
+    assert!(mail_states(&stage).await.iter().all(|(state, _)| *state == MailState::Waiting));
+
+    service.now_does(Mailed::Sent);
+    stage.pass(Duration::from_mins(12)).await;
+    let taken = service.taken();
+    assert_eq!(taken.len(), 50, "all of them, within ten minutes and their pace");
+    assert!(taken.windows(2).all(|two| two[1].0 - two[0].0 >= SECOND), "paced");
+    let order: Vec<_> = taken.iter().map(|(_, letter)| letter.id.clone()).collect();
+    assert!(order.is_sorted(), "in order: {order:?}");
+    assert_eq!(order.iter().collect::<HashSet<_>>().len(), 50, "each once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_storm_of_notices_is_two_mails_and_the_next_ones_gather_for_a_minute() {
+    let service = Service::new(Mailed::Sent);
+    let stage = Stage::with_post("standard", Does::Answer(200), service.post()).await;
+    let app = stage.entry.app().id;
+    for number in 1..=500 {
+        tell(&stage, app, number).await;
+    }
+    stage.pass(10 * SECOND).await;
+    assert_eq!(service.taken().len(), 1, "the first goes at once");
+    stage.pass(Duration::from_mins(5)).await;
+    let taken = service.taken();
+    assert_eq!(
+        taken.len(),
+        2,
+        "the others together: {:?}",
+        taken.iter().map(|(_, l)| &l.subject).collect::<Vec<_>>()
+    );
+    assert!(taken[1].0 - taken[0].0 >= Duration::from_mins(1));
+    assert!(mail_states(&stage).await.iter().all(|(state, _)| *state == MailState::Sent));
+    assert!(taken[1].1.subject.contains("notices, the first: rpl_"), "{}", taken[1].1.subject);
+}
+
+#[tokio::test(start_paused = true)]
+async fn dead_letters_of_a_window_are_one_digest_under_standard() {
+    let service = Service::new(Mailed::Sent);
+    let stage = Stage::with_post("standard", Does::Answer(500), service.post()).await;
+    for uid in ["one", "two"] {
+        quick_endpoint(&stage, uid).await;
+    }
+    for _ in 0..30 {
+        stage.publish().await;
+        stage.pass(Duration::from_mins(1)).await;
+    }
+    assert_eq!(service.taken().len(), 0, "the window is open");
+    stage.pass(HOUR).await;
+    let [(at, letter)] = &service.taken()[..] else { panic!("one mail: {:?}", service.taken()) };
+    assert_eq!(letter.subject, "[Posthaste] A: 60 deliveries are dead");
+    for words in ["- one, https://quick.example/hook: 30\n", "- two, https://quick.example/hook: 30\n"] {
+        assert!(letter.body.contains(words), "{}", letter.body);
+    }
+    assert!(at.elapsed() > Duration::from_mins(29), "it went when its window closed");
+    stage.publish().await;
+    stage.pass(2 * HOUR).await;
+    assert_eq!(service.taken().len(), 2, "the next window, the next mail");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_is_of_one_mail_and_an_app_without_an_address_has_none() {
+    let service = Service::new(Mailed::Refused("550 no such user".into()));
+    let stage = Stage::with_post("bastionary", Does::Answer(500), service.post()).await;
+    stage.publish().await;
+    stage.pass(HOUR).await;
+    service.now_does(Mailed::Sent);
+    stage.publish().await;
+    stage.pass(HOUR).await;
+    let states = mail_states(&stage).await;
+    assert_eq!(states, [(MailState::Sent, None), (MailState::Refused, Some("550 no such user".into()))]);
+    assert_eq!(service.tries().len(), 2);
+
+    let nobody = Stage::new("bastionary", Does::Answer(500)).await;
+    nobody.publish().await;
+    nobody.pass(HOUR).await;
+    let why = "no mail server is set (smtp_server)".to_owned();
+    assert_eq!(mail_states(&nobody).await, [(MailState::None, Some(why))]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_is_set_back_keeps_no_mail_waiting() {
+    let service = Service::new(Mailed::Sent);
+    let stage = Stage::with_post("bastionary", Does::Answer(500), service.post()).await;
+    stage.publish().await;
+    stage.pass(HOUR).await;
+    stage.clock.step(-24 * 3_600_000);
+    let before = stage.clock.now();
+    stage.publish().await;
+    stage.pass(HOUR).await;
+    assert!(
+        stage.clock.now() > before && stage.clock.now() < before.plus(2 * HOUR),
+        "{:?}",
+        Timestamp::default()
+    );
+    assert_eq!(service.taken().len(), 2);
+}

@@ -1,0 +1,62 @@
+//! A mail service that does as the test says, and remembers every try.
+
+use posthaste::{
+    domain::notice::Letter,
+    engine::Post,
+    outbound::{Mailed, Mailer, Mailing, Resting},
+};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+use tokio::time::Instant;
+
+/// How long the server takes for one mail.
+const TAKES: Duration = Duration::from_millis(200);
+
+pub(crate) struct Service {
+    does: Mutex<Mailed>,
+    tries: Mutex<Vec<(Instant, Letter, Mailed)>>,
+}
+
+impl Service {
+    pub(crate) fn new(does: Mailed) -> Arc<Self> {
+        Arc::new(Self { does: Mutex::new(does), tries: Mutex::default() })
+    }
+
+    pub(crate) fn post(self: &Arc<Self>) -> Option<Post> {
+        let (operator, public_url) = (Some("ops@operator.example".into()), None);
+        Some(Post { mailer: self.clone(), operator, public_url, per_minute_max: 60 })
+    }
+
+    pub(crate) fn now_does(&self, does: Mailed) {
+        *self.does.lock().unwrap() = does;
+    }
+
+    /// When each try began.
+    pub(crate) fn tries(&self) -> Vec<Instant> {
+        self.tries.lock().unwrap().iter().map(|(at, ..)| *at).collect()
+    }
+
+    /// What was taken, and when.
+    pub(crate) fn taken(&self) -> Vec<(Instant, Letter)> {
+        let tries = self.tries.lock().unwrap();
+        let taken = tries.iter().filter(|(_, _, mailed)| *mailed == Mailed::Sent);
+        taken.map(|(at, letter, _)| (*at, letter.clone())).collect()
+    }
+}
+
+impl Mailer for Service {
+    fn send(&self, letter: Letter) -> Mailing<'_> {
+        Box::pin(async move {
+            let (begun, does) = (Instant::now(), self.does.lock().unwrap().clone());
+            tokio::time::sleep(TAKES).await;
+            self.tries.lock().unwrap().push((begun, letter, does.clone()));
+            does
+        })
+    }
+
+    fn rest(&self) -> Resting<'_> {
+        Box::pin(async {})
+    }
+}

@@ -1,0 +1,58 @@
+//! Operational webhooks: whoever names them gets them once, signed like everything else, and they make no notices of their
+//! own.
+
+use crate::stage::{ADMIN, Does, Stage};
+use posthaste::service::{endpoints::NewEndpoint, notices::NoticeQuery};
+use serde_json::Value;
+use std::time::Duration;
+
+const HOUR: Duration = Duration::from_hours(1);
+
+async fn subscribe(stage: &Stage, uid: &str, event_types: &[&str]) {
+    let endpoint = NewEndpoint {
+        uid: Some(uid.into()),
+        url: format!("https://{uid}.example/hook"),
+        event_types: Some(event_types.iter().map(ToString::to_string).collect()),
+        ..NewEndpoint::default()
+    };
+    stage.service.add_endpoint(ADMIN, &stage.entry, endpoint).await.unwrap();
+}
+
+/// The bodies of operational webhooks that were sent, one for each attempt.
+fn operational(stage: &Stage) -> Vec<Value> {
+    let bodies =
+        stage.requests().into_iter().map(|seen| serde_json::from_slice::<Value>(&seen.body).unwrap());
+    bodies.filter(|body| body["type"].as_str().is_some_and(|name| name.starts_with("posthaste."))).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_letter_is_told_once_to_those_who_subscribe_to_it_by_name() {
+    let stage = Stage::new("bastionary", Does::Answer(500)).await;
+    subscribe(&stage, "ops", &["posthaste.delivery.*"]).await;
+    subscribe(&stage, "others", &["posthaste.endpoint.*", "*"]).await;
+    stage.publish().await;
+    stage.pass(HOUR).await;
+    let notices =
+        stage.service.notices_of(&stage.entry, NoticeQuery::default(), None, 50).await.unwrap().rows;
+    assert_eq!(notices.len(), 2, "ep and others died of what was published; what died of that is not told");
+    let told = operational(&stage);
+    let ids: std::collections::HashSet<_> = told.iter().map(|body| body["id"].as_str().unwrap()).collect();
+    assert_eq!(ids.len(), 2, "one event for each notice, whatever its attempts: {told:#?}");
+    let about: Vec<_> = told.iter().map(|body| body["data"]["endpoint_id"].as_str().unwrap()).collect();
+    assert!(about.contains(&"ep") && about.contains(&"others"), "{about:?}");
+    assert_eq!(told[0]["type"], "posthaste.delivery.dead");
+    assert_eq!(told[0]["data"]["reason"], "exhausted");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_notice_about_an_endpoint_is_not_sent_to_that_endpoint() {
+    let stage = Stage::new("bastionary", Does::Answer(500)).await;
+    stage.service.remove_endpoint(ADMIN, &stage.entry, "ep").await.unwrap();
+    subscribe(&stage, "all", &["*", "posthaste.*"]).await;
+    stage.publish().await;
+    stage.pass(HOUR).await;
+    let notices =
+        stage.service.notices_of(&stage.entry, NoticeQuery::default(), None, 50).await.unwrap().rows;
+    assert_eq!(notices.len(), 1);
+    assert_eq!(operational(&stage), Vec::<Value>::new());
+}
