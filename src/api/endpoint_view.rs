@@ -1,6 +1,6 @@
 //! An endpoint as it is shown: whatever may be a credential only by its name.
 
-use crate::domain::{certificate::Certificate, endpoint::Endpoint, tls};
+use crate::domain::{certificate::Certificate, endpoint::Endpoint, rate::RateLimit, tls};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ const REDACTED: &str = "•••";
 #[schema(as = Endpoint, example = json!({
     "id": "ep_01jd2s0a5g000", "url": "https://hooks.bakery.example/in", "event_types": ["payment.*"],
     "health_url": "https://hooks.bakery.example/health",
-    "contract": null, "overrides": null, "headers": { "authorization": "•••" }, "tls": null, "payload_version": null, "max_in_flight": null,
+    "contract": null, "overrides": null, "headers": { "authorization": "•••" }, "tls": null, "payload_version": null, "max_in_flight": null, "rate_limit": null,
     "description": null, "metadata": null, "status": "active", "disabled_reason": null, "disabled_at": null,
     "created_at": "2026-11-15T09:30:00.000Z", "updated_at": "2026-11-15T09:30:00.000Z",
 }))]
@@ -30,6 +30,7 @@ pub(super) struct EndpointView {
     tls: Option<TlsView>,
     payload_version: Option<String>,
     max_in_flight: Option<u32>,
+    rate_limit: Option<RateLimitView>,
     #[schema(format = "uri")]
     health_url: Option<String>,
     description: Option<String>,
@@ -71,6 +72,7 @@ impl EndpointView {
             tls: endpoint.tls.as_deref().map(TlsView::of),
             payload_version: settings.payload_version,
             max_in_flight: settings.max_in_flight,
+            rate_limit: settings.rate_limit.map(RateLimitView::of),
             health_url: settings.health_url,
             description: settings.description,
             metadata: settings.metadata,
@@ -81,6 +83,23 @@ impl EndpointView {
             updated_at: record.updated_at.rfc3339_millis(),
             secret: None,
         }
+    }
+}
+
+/// Requests in a second: in any span of time at most `burst` and as many as its seconds are worth.
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = RateLimit, example = json!({ "per_second": 50, "burst": 10 }))]
+pub(super) struct RateLimitView {
+    #[schema(minimum = 1, maximum = 100_000)]
+    per_second: u32,
+    /// At once, after a while without any; a second's worth if absent.
+    #[schema(minimum = 1, maximum = 100_000, required = false)]
+    burst: u32,
+}
+
+impl RateLimitView {
+    pub(super) fn of(limit: RateLimit) -> Self {
+        Self { per_second: limit.per_second, burst: limit.burst }
     }
 }
 

@@ -5,7 +5,7 @@ use super::{
     answer::{self, Answer},
     auth::InApp,
     deliveries::DeliveryView,
-    endpoint_view::{EndpointTls, EndpointView},
+    endpoint_view::{EndpointTls, EndpointView, RateLimitView},
     fields::{Given, Headers, NotNull, fields},
     query::{PageParameters, PageView, Query},
 };
@@ -49,6 +49,9 @@ fields! {
         /// Requests at the same time; 64 unless the operator set something else.
         #[schema(minimum = 1)]
         max_in_flight: Option<u32>,
+        /// At most so many requests in a second; as many as come if absent.
+        #[schema(value_type = Option<RateLimitView>)]
+        rate_limit: Option<Map<String, Value>>,
         /// An address that answers a GET with 2xx while the receiver is well, for `ping` and `inspect`. It is called without
         /// the endpoint's headers.
         #[schema(format = "uri")]
@@ -83,6 +86,9 @@ fields! {
         payload_version: Patch<String>,
         #[schema(value_type = Option<u32>, minimum = 1)]
         max_in_flight: Patch<u32>,
+        /// Replaced whole; null takes it away.
+        #[schema(value_type = Option<RateLimitView>)]
+        rate_limit: Patch<Map<String, Value>>,
         #[schema(value_type = Option<String>, format = "uri")]
         health_url: Patch<String>,
         #[schema(value_type = Option<String>)]
@@ -119,6 +125,7 @@ pub(super) async fn create_endpoint(
         tls: new.tls,
         payload_version: new.payload_version,
         max_in_flight: new.max_in_flight,
+        rate_limit: new.rate_limit,
         health_url: new.health_url,
         description: new.description,
         metadata: new.metadata,
@@ -178,6 +185,7 @@ pub(super) async fn update_endpoint(
         tls: patch.tls,
         payload_version: patch.payload_version,
         max_in_flight: patch.max_in_flight,
+        rate_limit: patch.rate_limit,
         health_url: patch.health_url,
         description: patch.description,
         metadata: patch.metadata,

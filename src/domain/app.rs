@@ -1,6 +1,6 @@
 //! An app: a tenant (merchant, organisation, customer) whose events and endpoints nobody else sees.
 
-use super::{id::AppId, quota::Quota, time::Timestamp};
+use super::{id::AppId, quota::Quota, rate::AppLimits, time::Timestamp};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq)]
@@ -32,6 +32,9 @@ pub struct AppSettings {
     /// How much it may publish; as much as it likes if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota: Option<Quota>,
+    /// How much is sent for it; as the settings say if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<AppLimits>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<serde_json::Value>,
 }

@@ -7,6 +7,7 @@ use super::{
     contract::{Contract, ContractHash, WaitingWhenOff},
     delivery::Switch,
     id::{AppId, EndpointId},
+    rate::RateLimit,
     secret::Secret,
     signer::Signer,
     subscription::Patterns,
@@ -50,6 +51,8 @@ pub struct EndpointSettings {
     pub payload_version: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_in_flight: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_limit: Option<RateLimit>,
     /// Answers 2xx while the receiver is well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health_url: Option<String>,

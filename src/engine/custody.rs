@@ -19,13 +19,20 @@ pub(super) struct Custody {
     /// Since when a request may be on its way.
     dialled_at: Option<Timestamp>,
     attempts: Vec<Attempt>,
+    /// Why it is sent when it is, for its history.
+    note: Option<String>,
     ledger: Arc<dyn Ledger>,
     clock: Arc<dyn Clock>,
 }
 
 impl Custody {
-    pub(super) fn new(carried: Carried, ledger: Arc<dyn Ledger>, clock: Arc<dyn Clock>) -> Self {
-        Self { carried: Some(carried), dialled_at: None, attempts: Vec::new(), ledger, clock }
+    pub(super) fn new(
+        carried: Carried,
+        note: Option<String>,
+        ledger: Arc<dyn Ledger>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self { carried: Some(carried), dialled_at: None, attempts: Vec::new(), note, ledger, clock }
     }
 
     pub(super) fn carried(&self) -> Option<&Carried> {
@@ -40,7 +47,7 @@ impl Custody {
     /// The request is over; one row of history.
     pub(super) fn came_back(&mut self, attempt: Attempt) {
         self.dialled_at = None;
-        self.attempts.push(attempt);
+        self.attempts.push(Attempt { note: self.note.clone(), ..attempt });
     }
 
     pub(super) fn attempts(&self) -> &[Attempt] {
@@ -73,6 +80,7 @@ impl Drop for Custody {
                 contract: ContractHash([0; 16]),
                 endpoint_revision: 0,
                 url: None,
+                note: self.note.take(),
             });
         }
         if self.attempts.is_empty() {

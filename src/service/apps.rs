@@ -12,6 +12,7 @@ use crate::{
         audit::{Action, changed_fields},
         id::{AppId, EventId, GIVEN_ID_FORM, is_given_id},
         quota::Quota,
+        rate::AppLimits,
     },
     store::registry::Added,
 };
@@ -31,6 +32,7 @@ pub struct NewApp {
     pub id_prefix: Option<String>,
     pub contact_email: Option<String>,
     pub quota: Option<Map<String, Value>>,
+    pub limits: Option<Map<String, Value>>,
     pub metadata: Option<Map<String, Value>>,
 }
 
@@ -43,6 +45,8 @@ pub struct AppPatch {
     pub contact_email: Patch<String>,
     /// Replaced as a whole.
     pub quota: Patch<Map<String, Value>>,
+    /// Replaced as a whole.
+    pub limits: Patch<Map<String, Value>>,
     pub metadata: Patch<Map<String, Value>>,
 }
 
@@ -60,6 +64,7 @@ impl Service {
             id_prefix: new.id_prefix,
             contact_email: new.contact_email,
             quota: new.quota.as_ref().map_or(Ok(None), Quota::read)?,
+            limits: new.limits.as_ref().map_or(Ok(None), AppLimits::read)?,
             metadata: new.metadata.map(Value::Object),
         };
         self.check_app(&settings)?;
@@ -114,6 +119,11 @@ impl Service {
             Patch::Null => settings.quota = None,
             Patch::Value(quota) => settings.quota = Quota::read(&quota)?,
         }
+        match patch.limits {
+            Patch::Absent => {}
+            Patch::Null => settings.limits = None,
+            Patch::Value(limits) => settings.limits = AppLimits::read(&limits)?,
+        }
         match patch.metadata {
             Patch::Absent => {}
             Patch::Null => settings.metadata = None,
@@ -138,7 +148,11 @@ impl Service {
         if !self.registry.change_app(app.clone(), Some(noted)).await? {
             return Err(Error::NotFound("app"));
         }
+        let has_other_limits = app.settings.limits != entry.app().settings.limits;
         self.directory.put_app(app, retention);
+        if has_other_limits {
+            self.hands.app_changed(entry.app().id);
+        }
         if let Some(follow) = follow {
             self.follow_contract(&entry, follow).await?;
         }

@@ -13,6 +13,7 @@ use crate::{
         directory::AppEntry,
         endpoint::{Endpoint, EndpointRecord, EndpointSettings},
         id::{EndpointId, GIVEN_ID_FORM, IDS_AT_ONCE_MAX, is_given_id},
+        rate::RateLimit,
         signer::Signer,
         time::Timestamp,
     },
@@ -42,6 +43,7 @@ pub struct NewEndpoint {
     pub tls: Option<Map<String, Value>>,
     pub payload_version: Option<String>,
     pub max_in_flight: Option<u32>,
+    pub rate_limit: Option<Map<String, Value>>,
     pub health_url: Option<String>,
     pub description: Option<String>,
     pub metadata: Option<Map<String, Value>>,
@@ -60,6 +62,8 @@ pub struct EndpointPatch {
     /// Null: the data as published.
     pub payload_version: Patch<String>,
     pub max_in_flight: Patch<u32>,
+    /// Replaced as a whole.
+    pub rate_limit: Patch<Map<String, Value>>,
     pub health_url: Patch<String>,
     pub description: Patch<String>,
     pub metadata: Patch<Map<String, Value>>,
@@ -89,6 +93,7 @@ impl Service {
             overrides: None,
             payload_version: new.payload_version,
             max_in_flight: new.max_in_flight,
+            rate_limit: new.rate_limit.as_ref().map(read_rate_limit).transpose()?,
             health_url: new.health_url,
             description: new.description,
             metadata: new.metadata.map(Value::Object),
@@ -268,6 +273,11 @@ impl Service {
         }
         patch.payload_version.apply(&mut settings.payload_version);
         patch.max_in_flight.apply(&mut settings.max_in_flight);
+        match &patch.rate_limit {
+            Patch::Absent => {}
+            Patch::Null => settings.rate_limit = None,
+            Patch::Value(limit) => settings.rate_limit = Some(read_rate_limit(limit)?),
+        }
         patch.health_url.apply(&mut settings.health_url);
         patch.description.apply(&mut settings.description);
         match patch.metadata {
@@ -296,6 +306,10 @@ impl Service {
         }
         Ok(())
     }
+}
+
+fn read_rate_limit(limit: &Map<String, Value>) -> Result<RateLimit, Error> {
+    Ok(RateLimit::read("rate_limit", limit)?)
 }
 
 fn every_type() -> Vec<String> {

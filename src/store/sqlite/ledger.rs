@@ -1,15 +1,16 @@
-//! The ledger's statements: accept, record, refill, hand back, ask, settle. Each runs inside the writer's batch.
+//! The ledger's statements: accept, record, hand back, ask, settle. Each runs inside the writer's batch.
 
 use super::{
     attempts, cluster, dedup,
-    row::{self, DELIVERY, DELIVERY_COLUMNS, EVENT},
+    row::{self, DELIVERY},
 };
 use crate::{
     domain::{
-        delivery::{Claimed, Delivery, Refusal, State, Switch},
+        delivery::{Delivery, Refusal, State, Switch},
         endpoint::{self, SwitchedOff},
         event::{DedupKey, Event},
         id::{AppId, DeliveryId, EndpointId, EventId},
+        port::Carried,
         time::Timestamp,
         verdict::Verdict,
     },
@@ -189,66 +190,16 @@ fn switch_endpoint_off(
     .optional()
 }
 
-/// What one lane gave: deliveries with their events, and when its next is due.
-pub(super) type Found = (Vec<(Delivery, Event)>, Option<Timestamp>);
-
-/// The first due deliveries of a lane: at most `most`, and of their bodies at most `bytes_max`, but for the first. No more
-/// is read than is kept.
-fn due_of(
-    tx: &Connection,
-    endpoint: EndpointId,
-    most: usize,
-    bytes_max: usize,
-    now: Timestamp,
-) -> rusqlite::Result<Vec<(Delivery, Event)>> {
-    let mut statement = tx.prepare_cached(&format!(
-        "SELECT {DELIVERY}, {EVENT}, length(e.data) FROM deliveries d JOIN events e ON e.id = d.event
-         WHERE d.lane = ?1 AND d.due <= ?2 ORDER BY d.due, d.id LIMIT ?3"
-    ))?;
-    let mut rows = statement.query(params![endpoint, now, most as i64])?;
-    let (mut due, mut bytes) = (Vec::new(), 0);
-    while let Some(row) = rows.next()? {
-        bytes += row.get::<_, u32>("length(e.data)")? as usize;
-        if bytes > bytes_max && !due.is_empty() {
-            break;
-        }
-        due.push((row::delivery(row)?, row::event(row, DELIVERY_COLUMNS)?));
-    }
-    Ok(due)
-}
-
-/// At most `most` due deliveries of a lane, now in flight, oldest first; and when the next one is due.
-pub(super) fn refill(
-    tx: &Connection,
-    endpoint: EndpointId,
-    most: usize,
-    bytes_max: usize,
-    now: Timestamp,
-) -> rusqlite::Result<Found> {
-    let mut carried = Vec::new();
-    for (mut delivery, event) in due_of(tx, endpoint, most, bytes_max, now)? {
-        let from = delivery.state;
-        let claimed = delivery.claim(now);
-        if update_delivery(tx, from, &delivery)? && claimed == Ok(Claimed::Carry) {
-            carried.push((delivery, event));
-        }
-    }
-    let next_due = tx
-        .prepare_cached("SELECT due FROM deliveries WHERE lane = ?1 ORDER BY due LIMIT 1")?
-        .query_row([endpoint], |row| row.get(0))
-        .optional()?;
-    Ok((carried, next_due))
-}
-
 /// Gives one back unattempted; answers what it became.
 pub(super) fn hand_back(
     tx: &Connection,
-    carried: &Delivery,
+    carried: &Carried,
     now: Timestamp,
 ) -> rusqlite::Result<Option<Delivery>> {
-    let mut delivery = carried.clone();
+    let mut delivery = carried.delivery.clone();
     let switch = switch_of(tx, delivery.endpoint)?;
-    let done = delivery.hand_back(switch, now).is_ok() && update_delivery(tx, State::InFlight, &delivery)?;
+    let done = delivery.hand_back(switch, carried.due, now).is_ok()
+        && update_delivery(tx, State::InFlight, &delivery)?;
     Ok(done.then_some(delivery))
 }
 

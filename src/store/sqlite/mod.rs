@@ -15,6 +15,7 @@ mod look;
 mod notices;
 mod open;
 mod readers;
+mod refill;
 mod registry;
 mod replays;
 mod retention;

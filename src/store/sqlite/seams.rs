@@ -3,7 +3,7 @@
 use super::{
     SqliteStore, audit, browse, cluster,
     commands::{Accept, HandBack, Recording, Refill},
-    dedup, event_types, inspections, ledger, registry, replays, retention, upkeep,
+    dedup, event_types, inspections, ledger, refill, registry, replays, retention, upkeep,
     work::{Call, answered},
 };
 use crate::{
@@ -29,7 +29,9 @@ use crate::{
         audit::AuditFilter,
         browse::{Cursor, DeliveryFilter, EventFilter, Listed, Page, PastAttempt},
         cluster::{Forgotten, Joined},
-        ledger::{Accepted, Ask, Asked, NewEvent, Ordered, Record, Refilled, Settle, Want},
+        ledger::{
+            Accepted, Ask, Asked, BroughtForward, NewEvent, Ordered, Record, Recovery, Refilled, Settle, Want,
+        },
         registry::{Added, EndpointName, Everything},
         replays::{ReplayChanged, ReplayPage, SourceSearch, Sources},
         retention::{Expired, Overdue, OverdueSearch, Ranges},
@@ -77,7 +79,18 @@ impl Ledger for SqliteStore {
                     && delivery.state == State::Pending
                     && let Some(due) = delivery.due
                 {
-                    after.waiting.push((delivery.endpoint, due));
+                    after.asked.push((delivery.endpoint, due));
+                }
+            },
+        )
+    }
+
+    fn bring_forward(&self, recovery: Recovery, now: Timestamp) -> Reply<'_, BroughtForward> {
+        self.call_then(
+            move |tx| refill::bring_forward(tx, &recovery, now),
+            move |brought, after| {
+                if brought.count > 0 {
+                    after.waiting.push((recovery.endpoint, now));
                 }
             },
         )
