@@ -45,7 +45,13 @@ fn another_value(key: &Key) -> &'static str {
         "shutdown_grace" => "5s",
         "log_format" => "json",
         "log_level" => "debug",
-        "hands" | "in_flight_per_endpoint" | "accept_queue_max" | "workers" => "77",
+        "hands"
+        | "in_flight_per_endpoint"
+        | "in_flight_per_app"
+        | "in_flight_max"
+        | "rate_max"
+        | "accept_queue_max"
+        | "workers" => "77",
         unknown => panic!("say here what {unknown} may be"),
     }
 }

@@ -270,7 +270,8 @@ impl Circuit {
         self.is_several |= first != ended.delivery;
         let wait_min = asked.and_then(|asked| asked.wait).unwrap_or_default();
         if let State::Open(open) = self.state {
-            if ended.is_probe {
+            // Not one that was sent before it closed and opened again.
+            if ended.is_probe && ended.started_at >= open.began_at {
                 self.open(open.began_at, next_probe_after(open.wait), ended.ended_at, wait_min);
             }
             return Change::Nothing;

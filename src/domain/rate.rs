@@ -114,43 +114,46 @@ pub(super) fn time_for(missing: i64, per_second: i64) -> Duration {
     Duration::from_millis(missing.unsigned_abs().div_ceil(per_second.unsigned_abs().max(1)))
 }
 
-/// The tokens of one limit.
+/// The tokens of one limit. Whoever wants to send takes one first and uses it when the request goes out, which may be later:
+/// until then it is set aside, so that tokens that were taken one by one and are used together are no more than a burst.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tokens {
     level: i64,
+    set_aside: i64,
     filled_to: FilledTo,
 }
 
 impl Tokens {
     /// None at that time; without one, none when they are first looked at.
     pub fn none_at(at: Option<Timestamp>) -> Self {
-        Self { level: 0, filled_to: FilledTo(at) }
+        Self { level: 0, set_aside: 0, filled_to: FilledTo(at) }
     }
 
-    /// Whether there is one; if not, how long until there is.
+    /// Whether there is one; if not, how long until there may be.
     pub fn look(&mut self, limit: RateLimit, now: Timestamp) -> Result<(), Duration> {
         let (rate, room) = (i64::from(limit.per_second), i64::from(limit.burst));
         let passed = self.filled_to.pass(now);
         fill(&mut self.level, rate, room, passed);
-        if self.level >= TOKEN { Ok(()) } else { Err(time_for(TOKEN - self.level, rate)) }
+        let missing = self.set_aside.saturating_add(1).saturating_mul(TOKEN).saturating_sub(self.level);
+        if missing <= 0 { Ok(()) } else { Err(time_for(missing, rate)) }
     }
 
     pub fn take(&mut self, limit: RateLimit, now: Timestamp) -> Result<(), Duration> {
         self.look(limit, now)?;
-        self.level -= TOKEN;
+        self.set_aside += 1;
         Ok(())
     }
 
-    /// A token that was taken is not used.
-    pub fn put_back(&mut self, limit: RateLimit) {
-        self.level = self.level.saturating_add(TOKEN).min(i64::from(limit.burst) * TOKEN);
+    /// What one was taken for goes out now.
+    pub fn spend(&mut self, limit: RateLimit, now: Timestamp) {
+        let _ = self.look(limit, now);
+        self.put_back();
+        self.level = self.level.saturating_sub(TOKEN);
     }
 
-    /// A token that was taken earlier is used only now: as if it were taken now, so that waiting tokens do not add up.
-    pub fn renew(&mut self, limit: RateLimit, now: Timestamp) {
-        let _ = self.look(limit, now);
-        self.put_back(limit);
-        self.level -= TOKEN;
+    /// What one was taken for does not go out.
+    pub fn put_back(&mut self) {
+        self.set_aside = (self.set_aside - 1).max(0);
     }
 }
 
@@ -190,14 +193,17 @@ mod tests {
                     1..4 => early += u32::from(tokens.take(limit, at(now)).is_ok()),
                     4 if early > 0 => {
                         early -= 1;
-                        tokens.put_back(limit);
+                        tokens.put_back();
                     }
                     5 | 6 if early > 0 => {
                         early -= 1;
-                        tokens.renew(limit, at(now));
+                        tokens.spend(limit, at(now));
                         used.push(now);
                     }
-                    _ if tokens.take(limit, at(now)).is_ok() => used.push(now),
+                    _ if tokens.take(limit, at(now)).is_ok() => {
+                        tokens.spend(limit, at(now));
+                        used.push(now);
+                    }
                     _ => {}
                 }
             }
@@ -210,7 +216,11 @@ mod tests {
         ) {
             let limit = RateLimit { per_second, burst };
             let mut tokens = Tokens::none_at(Some(at(0)));
-            (0..takes).for_each(|_| drop(tokens.take(limit, at(later))));
+            for _ in 0..takes {
+                if tokens.take(limit, at(later)).is_ok() {
+                    tokens.spend(limit, at(later));
+                }
+            }
             if let Err(wait) = tokens.look(limit, at(later)) {
                 let wait = wait.as_millis() as i64;
                 prop_assert!(tokens.look(limit, at(later + wait - 1)).is_err());

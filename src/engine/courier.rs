@@ -39,8 +39,8 @@ pub struct Courier {
 
 impl Courier {
     /// Brings one delivery to its verdict, or back to the store if it may not be sent now. Tells how its last request ended.
-    pub(super) async fn carry(&self, sending: Sending, lane: &Lane) -> Option<Report> {
-        let Sending { carried, note, leave } = sending;
+    pub(super) async fn carry(&self, sending: Sending, lane: &Lane, leave: &Leave) -> Option<Report> {
+        let Sending { carried, note } = sending;
         let mut custody = Custody::new(carried, note, self.ledger.clone(), self.clock.clone());
         // Dropping the custody hands the delivery back; the store then cancels or holds it as the endpoint's state demands.
         let carried = custody.carried()?;
@@ -50,7 +50,7 @@ impl Courier {
         }
         let begun_at = self.clock.now();
         let delivered = match self.pack(carried, &endpoint).await {
-            Ok(parcel) => self.deliver(&mut custody, &parcel, lane, &leave).await,
+            Ok(parcel) => self.deliver(&mut custody, &parcel, lane, leave).await,
             Err(fault) => Err(fault),
         };
         let report = self.report(&custody, &endpoint);
@@ -103,9 +103,7 @@ impl Courier {
             let started_at = self.clock.now();
             let position = carried.delivery.history_len + 1 + custody.attempts().len() as u32;
             let request = parcel.request(carried, position, started_at, fresh)?;
-            if !fresh {
-                lane.goes_out(leave, started_at);
-            }
+            lane.go_out(leave, started_at);
             custody.dial(started_at);
             let mut outcome = self.carrier.post(request).await;
             verdict::classify(&mut outcome, &parcel.endpoint.contract);

@@ -78,15 +78,13 @@ impl Dispatch {
             // The answer is of no interest: the command is queued as soon as it is called.
             drop(self.courier.ledger.hand_back(misplaced, now));
         }
-        while let Some(sending) = self.lanes.next(lane, now) {
-            let leave = sending.leave;
+        while let Some((sending, leave)) = self.lanes.next(lane, now) {
             let (lanes, lane, courier) = (self.lanes.clone(), lane.clone(), self.courier.clone());
             let mut out = Out { lanes, lane, courier, leave: Some(leave) };
             couriers.spawn(async move {
                 let mut next = Some(sending);
                 while let Some(sending) = next {
-                    let report = out.courier.carry(sending, &out.lane).await;
-                    next = out.next(report);
+                    next = out.carry(sending).await;
                 }
             });
         }
@@ -129,11 +127,14 @@ struct Out {
 }
 
 impl Out {
-    fn next(&mut self, report: Option<Report>) -> Option<Sending> {
+    /// Carries one, and takes the next if one may go out.
+    async fn carry(&mut self, sending: Sending) -> Option<Sending> {
+        let leave = self.leave.as_ref()?;
+        let report = self.courier.carry(sending, &self.lane, leave).await;
         let now = self.come_back(report);
-        let next = self.lanes.next(&self.lane, now);
-        self.leave = next.as_ref().map(|next| next.leave);
-        next
+        let (next, leave) = self.lanes.next(&self.lane, now)?;
+        self.leave = Some(leave);
+        Some(next)
     }
 
     fn come_back(&mut self, report: Option<Report>) -> Timestamp {

@@ -54,20 +54,17 @@ impl Gate {
         }
     }
 
-    fn leave(&mut self) {
+    /// What was let in does not go out, or has come back.
+    fn leave(&mut self, has_gone_out: bool) {
         self.in_flight = self.in_flight.saturating_sub(1);
-    }
-
-    fn put_back(&mut self) {
-        self.leave();
-        if let Some(rate) = self.ceiling.rate {
-            self.tokens.put_back(rate);
+        if !has_gone_out {
+            self.tokens.put_back();
         }
     }
 
-    fn renew(&mut self, now: Timestamp) {
+    fn go_out(&mut self, now: Timestamp) {
         if let Some(rate) = self.ceiling.rate {
-            self.tokens.renew(rate, now);
+            self.tokens.spend(rate, now);
         }
     }
 }
@@ -170,11 +167,11 @@ impl Gates {
         (may, served)
     }
 
-    /// One that was in flight is not any more.
-    pub(super) fn leave(&mut self, app: AppId, now: Timestamp) -> Served {
-        self.node.leave();
+    /// One that was in flight is not any more, or was let in and never went out.
+    pub(super) fn leave(&mut self, app: AppId, has_gone_out: bool, now: Timestamp) -> Served {
+        self.node.leave(has_gone_out);
         if let Some(own) = self.apps.get_mut(&app) {
-            own.gate.leave();
+            own.gate.leave(has_gone_out);
         }
         let served = self.serve(Some(app), now);
         self.forget(app);
@@ -186,19 +183,19 @@ impl Gates {
         let Some(own) = self.apps.get_mut(&app) else { return Served::default() };
         let Some(given) = own.given.remove(&lane) else { return Served::default() };
         for _ in 0..given {
-            own.gate.put_back();
-            self.node.put_back();
+            own.gate.leave(false);
+            self.node.leave(false);
         }
         let served = self.serve(Some(app), now);
         self.forget(app);
         served
     }
 
-    /// What was let through earlier goes out only now.
-    pub(super) fn renew(&mut self, app: AppId, now: Timestamp) {
-        self.node.renew(now);
+    /// What was let in goes out now.
+    pub(super) fn go_out(&mut self, app: AppId, now: Timestamp) {
+        self.node.go_out(now);
         if let Some(own) = self.apps.get_mut(&app) {
-            own.gate.renew(now);
+            own.gate.go_out(now);
         }
     }
 
@@ -215,6 +212,7 @@ impl Gates {
         for gate in gates.iter_mut().filter(|_| may) {
             if let Some(rate) = gate.ceiling.rate {
                 let _ = gate.tokens.take(rate, now);
+                gate.go_out(now);
             }
         }
         may

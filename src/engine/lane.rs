@@ -125,7 +125,7 @@ impl Lane {
         }
         if asking.is_empty() {
             state.backlog_until.get_or_insert(now);
-            state.is_blocked = true;
+            (state.is_behind, state.is_blocked) = (true, true);
             return Refillable::Blocked;
         }
         if may == May::Probe && !asking.hands.is_empty() {
@@ -150,7 +150,10 @@ impl Lane {
         let room = state.room_max();
         let (overdue, fresh) = if is_split { (most.div_ceil(2), most / 2) } else { (most, 0) };
         asking.hands = std::iter::from_fn(|| self.take_within(state, room, 0)).take(overdue).collect();
-        asking.fresh = std::iter::from_fn(|| self.take_fresh(state, 0)).take(fresh).collect();
+        // Without room for the backlog, only for what is known to be there: looking for nothing would never end.
+        if !asking.hands.is_empty() || state.has_fresh_waiting {
+            asking.fresh = std::iter::from_fn(|| self.take_fresh(state, 0)).take(fresh).collect();
+        }
         if !is_split {
             asking.backlog_until = None;
         }
@@ -221,10 +224,13 @@ impl Lane {
         }
         state.has_fresh_waiting |= brought.has_more_fresh;
         state.has_asked_waiting |= brought.has_more_by_hand;
-        let is_behind = brought.next_due.is_some_and(|due| due <= now);
-        let is_same = |until: Timestamp| brought.next_due.is_some_and(|due| due <= until);
-        state.backlog_until =
-            is_behind.then(|| state.backlog_until.filter(|until| is_same(*until)).unwrap_or(now));
+        state.is_behind = brought.next_due.is_some_and(|due| due <= now);
+        let is_gone = |until: Timestamp| brought.next_due.is_none_or(|due| due > until);
+        if state.is_behind && state.backlog_until.is_none_or(is_gone) {
+            // What was fresh is the backlog now.
+            state.backlog_until = Some(now);
+        }
+        state.end_backlog();
         state.next_due = state.next_due.into_iter().chain(brought.next_due).min();
         state.look_at()
     }
@@ -257,7 +263,7 @@ impl Lane {
             state.circuit = Circuit::default();
         }
         if state.settings.is_off {
-            state.backlog_until = None;
+            (state.backlog_until, state.is_behind) = (None, false);
         }
         state.look_at().filter(|_| !state.is_blocked)
     }
@@ -272,7 +278,8 @@ impl Lane {
     pub(super) fn room_for_replay(&self, now: Timestamp) -> usize {
         let state = self.lock();
         let is_behind = state.backlog_until.is_some() || state.next_due.is_some_and(|due| due <= now);
-        match (state.settings.is_off, is_behind || state.circuit.is_closed()) {
+        let is_spared = state.circuit.is_open() || state.circuit.is_paused(now);
+        match (state.settings.is_off, is_behind || is_spared) {
             (true, _) => usize::MAX,
             (false, true) => 0,
             (false, false) => state.width().div_ceil(2).saturating_sub(state.held),

@@ -34,12 +34,16 @@ pub(super) struct LaneState {
     pub(super) settings: LaneSettings,
     pub(super) tokens: Tokens,
     pub(super) circuit: Circuit,
+    /// It stood at the gates at some time, and may have been given a place there since.
+    pub(super) was_gated: bool,
     /// When it wakes to look for a token.
     pub(super) wakes_at: Option<Timestamp>,
     /// Since when there has been something to send, and no token.
     pub(super) starved_since: Option<Timestamp>,
-    /// More is due in the store than there is room for, since then; what is due later is fresh and has its half.
+    /// More is due than can be sent, since then; what is due later is fresh and has its half.
     pub(super) backlog_until: Option<Timestamp>,
+    /// Some of it is in the store, for want of room here.
+    pub(super) is_behind: bool,
     /// A fresh one was refused a hand and waits in the store.
     pub(super) has_fresh_waiting: bool,
     /// Something that a person asked for may wait in the store.
@@ -60,9 +64,11 @@ impl LaneState {
             settings,
             tokens,
             circuit: Circuit::default(),
+            was_gated: false,
             wakes_at: None,
             starved_since: None,
             backlog_until: None,
+            is_behind: false,
             has_fresh_waiting: false,
             has_asked_waiting: true,
             is_blocked: false,
@@ -72,6 +78,13 @@ impl LaneState {
 
     pub(super) fn may(&mut self, now: Timestamp) -> May {
         if self.settings.is_adaptive { self.circuit.may(now) } else { May::Send(None) }
+    }
+
+    /// A backlog that is neither here nor in the store is over.
+    pub(super) fn end_backlog(&mut self) {
+        if !self.is_behind && !self.queue.has_overdue() {
+            self.backlog_until = None;
+        }
     }
 
     /// Requests at a time, as things are.

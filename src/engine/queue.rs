@@ -58,6 +58,10 @@ impl Queue {
         !self.overdue.is_empty() || !self.fresh.is_empty()
     }
 
+    pub(super) fn has_overdue(&self) -> bool {
+        !self.overdue.is_empty()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         !self.has_by_hand() && !self.has_automatic()
     }

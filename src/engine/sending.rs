@@ -16,27 +16,33 @@ use crate::domain::{
     port::Carried,
     time::Timestamp,
 };
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::{
+    MutexGuard, PoisonError,
+    atomic::{AtomicBool, Ordering::Relaxed},
+};
 
 /// A delivery on its way out.
 pub(super) struct Sending {
     pub(super) carried: Carried,
     /// What its history says about when it is sent, if that is worth a word.
     pub(super) note: Option<String>,
-    pub(super) leave: Leave,
 }
 
 /// What has to be told when it has come back.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct Leave {
     delivery: DeliveryId,
     is_test: bool,
     is_probe: bool,
     /// It has a place at the gates.
     is_gated: bool,
-    /// There are tokens that it takes.
+    /// There are tokens that it took.
     is_limited: bool,
+    /// And used.
+    has_gone_out: AtomicBool,
 }
+
+pub(super) type Next = (Sending, Leave);
 
 /// How a request ended.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +55,7 @@ pub(super) struct Report {
 
 impl Lane {
     /// The next delivery to go out, if one may; its courier is counted in. Says who else was let through at the gates.
-    pub(super) fn next(&self, now: Timestamp) -> (Option<Sending>, Served) {
+    pub(super) fn next(&self, now: Timestamp) -> (Option<Next>, Served) {
         let mut state = self.lock();
         let Some(is_probe) = state.choose(now) else {
             state.starved_since = state.starved_since.filter(|_| !state.queue.is_empty());
@@ -59,6 +65,7 @@ impl Lane {
             && let Err(wait) = state.tokens.look(rate, now)
         {
             state.starved_since.get_or_insert(now);
+            state.backlog_until.get_or_insert(now);
             let at = now.plus(wait);
             if state.wakes_at.is_none_or(|known| at < known) {
                 state.wakes_at = Some(at);
@@ -69,9 +76,11 @@ impl Lane {
         let is_gated = state.settings.is_gated;
         let mut served = Served::default();
         if is_gated {
+            state.was_gated = true;
             let (may, others) = self.gates().enter(self.app, self.endpoint, now);
             served = others;
             if !may {
+                state.backlog_until.get_or_insert(now);
                 return (None, served);
             }
         }
@@ -89,6 +98,9 @@ impl Lane {
     pub(super) fn ended(&self, leave: &Leave, report: Option<Report>) -> (Change, Option<Timestamp>) {
         let mut state = self.lock();
         state.couriers = state.couriers.saturating_sub(1);
+        if leave.is_limited && !leave.has_gone_out.load(Relaxed) {
+            state.tokens.put_back();
+        }
         if !state.settings.is_adaptive {
             return (Change::Nothing, None);
         }
@@ -99,28 +111,32 @@ impl Lane {
 
     /// Gives a place at the gates back.
     pub(super) fn leave_gates(&self, leave: &Leave, now: Timestamp) -> Served {
-        if leave.is_gated { self.gates().leave(self.app, now) } else { Served::default() }
+        if leave.is_gated {
+            self.gates().leave(self.app, leave.has_gone_out.load(Relaxed), now)
+        } else {
+            Served::default()
+        }
     }
 
     /// Gives back what the gates gave it and it has no use for.
     pub(super) fn forgo(&self, now: Timestamp) -> Served {
-        if self.lock().settings.is_gated {
+        if self.lock().was_gated {
             return self.gates().forgo(self.app, self.endpoint, now);
         }
         Served::default()
     }
 
     /// The request goes out now, which may be later than its tokens were taken.
-    pub(super) fn goes_out(&self, leave: &Leave, now: Timestamp) {
-        if !leave.is_limited {
+    pub(super) fn go_out(&self, leave: &Leave, now: Timestamp) {
+        if !leave.is_limited || leave.has_gone_out.swap(true, Relaxed) {
             return;
         }
         let mut state = self.lock();
         if let Some(rate) = state.settings.rate {
-            state.tokens.renew(rate, now);
+            state.tokens.spend(rate, now);
         }
-        if state.settings.is_gated {
-            self.gates().renew(self.app, now);
+        if leave.is_gated {
+            self.gates().go_out(self.app, now);
         }
     }
 
@@ -134,9 +150,10 @@ impl Lane {
         if rate.is_some_and(|rate| state.tokens.look(rate, now).is_err()) {
             return false;
         }
-        let may = !state.settings.is_gated || self.gates().may_repeat(self.app, now);
+        let may = !leave.is_gated || self.gates().may_repeat(self.app, now);
         if may && let Some(rate) = rate {
             let _ = state.tokens.take(rate, now);
+            state.tokens.spend(rate, now);
         }
         may
     }
@@ -229,7 +246,7 @@ impl LaneState {
         }
     }
 
-    fn send(&mut self, is_probe: bool, is_gated: bool, now: Timestamp) -> Option<Sending> {
+    fn send(&mut self, is_probe: bool, is_gated: bool, now: Timestamp) -> Option<Next> {
         let by_hand = self.queue.pop_by_hand();
         let is_by_hand = by_hand.is_some();
         let carried = by_hand.or_else(|| self.queue.pop())?;
@@ -243,11 +260,15 @@ impl LaneState {
         if self.queue.is_empty() {
             self.starved_since = None;
         }
+        if self.backlog_until.is_some() {
+            self.end_backlog();
+        }
         self.couriers += 1;
         let (delivery, is_test) = (carried.delivery.id, is_test(&carried));
         let is_limited = is_gated || self.settings.rate.is_some();
-        let leave = Leave { delivery, is_test, is_probe, is_gated, is_limited };
-        Some(Sending { carried, note, leave })
+        let has_gone_out = AtomicBool::new(false);
+        let leave = Leave { delivery, is_test, is_probe, is_gated, is_limited, has_gone_out };
+        Some((Sending { carried, note }, leave))
     }
 
     /// In words, why it is sent when it is: nothing on the happy path.

@@ -5,14 +5,14 @@ use super::{
     gates::Served,
     lane::Lane,
     lanes::Lanes,
-    sending::{Leave, Report, Sending},
+    sending::{Leave, Next, Report},
 };
 use crate::domain::{circuit::Change, id::EndpointId, time::Timestamp};
 use std::sync::Arc;
 
 impl Lanes {
     /// The lane's next delivery, if one may go out; whoever else may is told.
-    pub(super) fn next(&self, lane: &Lane, now: Timestamp) -> Option<Sending> {
+    pub(super) fn next(&self, lane: &Lane, now: Timestamp) -> Option<Next> {
         let (next, served) = lane.next(now);
         self.ring(served);
         next

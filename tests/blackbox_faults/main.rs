@@ -20,6 +20,7 @@ mod first_minute;
 mod hostile;
 mod isolation;
 mod kills;
+mod pacing;
 mod producer;
 mod refusals;
 mod replays;

@@ -68,3 +68,13 @@ fn what_goes_two_days_early_is_noticed() {
 fn what_is_removed_while_it_waits_is_noticed() {
     must_notice(Promise::Kept, 10, || Sabotage::DropWaiting);
 }
+
+#[test]
+fn limits_that_nobody_keeps_are_noticed() {
+    must_notice(Promise::Pace, 3, || Sabotage::LiftLimits);
+}
+
+#[test]
+fn a_retry_that_comes_early_without_a_word_is_noticed() {
+    must_notice(Promise::Schedule, 5, || Sabotage::Impatient);
+}

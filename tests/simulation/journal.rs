@@ -48,6 +48,8 @@ pub(crate) enum Promise {
     Replay,
     /// Nothing goes before its time or before it has ended, and what is kept no longer goes.
     Kept,
+    /// No rate and no ceiling is exceeded, and an endpoint that fails is probed one request at a time.
+    Pace,
     /// What is in memory agrees with the store, and every hand comes back.
     House,
 }

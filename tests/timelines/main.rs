@@ -6,6 +6,7 @@
 mod answers;
 mod ends;
 mod jitter;
+mod pacing;
 mod retention;
 mod schedules;
 mod stage;

@@ -13,7 +13,7 @@ use posthaste::{
         tally::Tally,
         time::Timestamp,
     },
-    engine::{Courier, Engine, EngineLimits, Lanes, Renderer, Rounds},
+    engine::{Ceilings, Courier, Engine, EngineLimits, Lanes, Renderer, Rounds},
     outbound::{Carrier, Posting, Request},
     service::{
         Caller, Limits, Parts, Service, Surroundings, apps::NewApp, deliveries::DeliveryQuery,
@@ -50,6 +50,7 @@ pub(crate) struct Stage {
     pub(crate) service: Arc<Service>,
     pub(crate) clock: Arc<VirtualClock>,
     pub(crate) entry: Arc<AppEntry>,
+    pub(crate) lanes: Arc<Lanes>,
     receiver: Arc<Receiver>,
     engine: AbortHandle,
     _stop: ShutdownHandle,
@@ -123,7 +124,12 @@ impl Stage {
         let clock = Arc::new(VirtualClock::starting_at(Timestamp::from_millis(1_794_700_800_000)));
         let entropy = Arc::new(SeededEntropy::new(1));
         let directory = Arc::new(Directory::default());
-        let limits = EngineLimits { hands: 1000, bytes_max: 1 << 20, in_flight_per_endpoint: 1000 };
+        let limits = EngineLimits {
+            hands: 1000,
+            bytes_max: 1 << 20,
+            in_flight_per_endpoint: 1000,
+            ceilings: Ceilings::default(),
+        };
         let (lanes, events) = Lanes::new(limits, directory.clone());
         let store = store(lanes.clone());
         let joined = store.join(clock.now()).await.unwrap();
@@ -151,7 +157,7 @@ impl Stage {
             Arc::new(Receiver { does: Mutex::new(does), seen: Mutex::default(), clock: clock.clone() });
         let long = Duration::from_hours(24);
         let engine = Engine {
-            lanes,
+            lanes: lanes.clone(),
             events,
             courier: Courier {
                 directory,
@@ -181,7 +187,7 @@ impl Stage {
         let (handle, stop) = Shutdown::by_hand();
         let engine = tokio::spawn(engine.run(stop)).abort_handle();
         let entry = furnish(&service, contract).await;
-        Self { service, clock, entry, receiver, engine, _stop: handle }
+        Self { service, clock, entry, lanes, receiver, engine, _stop: handle }
     }
 
     pub(crate) async fn publish(&self) {
@@ -218,6 +224,12 @@ impl Stage {
     pub(crate) async fn deliveries(&self) -> Vec<Delivery> {
         let page = self.service.deliveries(&self.entry, DeliveryQuery::default(), None, 100).await.unwrap();
         page.rows.into_iter().map(|shown| shown.delivery).collect()
+    }
+
+    /// What each attempt of a delivery says about when it was made.
+    pub(crate) async fn notes(&self, delivery: &Delivery) -> Vec<Option<String>> {
+        let (_, attempts) = self.service.delivery_by_id(&self.entry, delivery.id).await.unwrap();
+        attempts.into_iter().map(|past| past.attempt.note).collect()
     }
 
     pub(crate) async fn delivery(&self) -> Delivery {

@@ -25,7 +25,7 @@ fn an_app_with_a_thousand_lanes_gets_no_more_turns_than_an_app_with_one() {
     let mut turns = Vec::new();
     let mut sending = A;
     for _ in 0..10 {
-        let served = gates.leave(sending, at(0)).lanes;
+        let served = gates.leave(sending, true, at(0)).lanes;
         let [next] = served[..] else { panic!("{served:?}") };
         sending = if next == lane(2000) { B } else { A };
         assert!(gates.enter(sending, next, at(0)).0, "what it was given is its own");
@@ -44,7 +44,7 @@ fn what_a_lane_does_not_need_goes_to_the_next() {
     assert!(!gates.enter(A, lane(2), at(0)).0);
     assert!(!gates.enter(A, lane(3), at(0)).0);
     assert!(gates.enter(B, lane(4), at(0)).0, "another app's ceiling is none of its business");
-    assert_eq!(gates.leave(A, at(0)).lanes, [lane(2)]);
+    assert_eq!(gates.leave(A, true, at(0)).lanes, [lane(2)]);
     assert!(!gates.enter(A, lane(1), at(0)).0, "nobody passes those who wait");
     assert_eq!(gates.forgo(A, lane(2), at(0)).lanes, [lane(3)]);
     assert_eq!(gates.forgo(A, lane(3), at(0)).lanes, [lane(1)]);
@@ -89,6 +89,7 @@ proptest! {
                 ring.extend(served.lanes.iter().map(|lane| lane.as_i64()));
                 if may {
                     wants.remove(&number);
+                    gates.go_out(app_of(number), at(now));
                     out.push(number);
                     sent.push(now);
                 }
@@ -103,7 +104,7 @@ proptest! {
                 }
                 3 => drop(wants.remove(&number)),
                 _ => if let Some(ended) = out.pop() {
-                    for next in gates.leave(app_of(ended), at(now)).lanes {
+                    for next in gates.leave(app_of(ended), true, at(now)).lanes {
                         send(&mut gates, next.as_i64(), now, &mut out, &mut wants);
                     }
                 },
@@ -119,7 +120,7 @@ proptest! {
         for _ in 0..40 {
             now += 1000;
             for ended in std::mem::take(&mut out) {
-                for next in gates.leave(app_of(ended), at(now)).lanes {
+                for next in gates.leave(app_of(ended), true, at(now)).lanes {
                     send(&mut gates, next.as_i64(), now, &mut out, &mut wants);
                 }
             }

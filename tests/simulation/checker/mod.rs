@@ -9,6 +9,7 @@ mod evidence;
 mod excuses;
 mod history;
 mod keeps;
+mod pacing;
 mod replays;
 mod switches;
 
@@ -26,6 +27,7 @@ pub(crate) fn check(plan: &Plan, journal: &Journal, disk: &Connection) -> (Vec<V
     let mut violations = Vec::new();
     accepts::check(&evidence, &mut violations);
     keeps::check(&evidence, &mut violations);
+    pacing::check(&evidence, &mut violations);
     for file in &evidence.files {
         history::check(&evidence, file, &mut violations);
         course::check(&evidence, file, &mut violations);
