@@ -4,6 +4,7 @@ use super::{
     Api,
     answer::{self, Answer},
     auth::{InApp, Known},
+    endpoint_view::RateLimitView,
     fields::{Given, NotNull, fields},
     query::{PageParameters, PageView, Query},
 };
@@ -41,6 +42,9 @@ fields! {
         /// How much it may publish; as much as it likes if absent.
         #[schema(value_type = Option<QuotaView>)]
         quota: Option<Map<String, Value>>,
+        /// How much is sent to all its endpoints together; without limits, or as the settings say, if absent.
+        #[schema(value_type = Option<AppLimitsView>)]
+        limits: Option<Map<String, Value>>,
         /// Anything of yours, up to 8 KiB.
         #[schema(value_type = Option<Object>)]
         metadata: Option<Map<String, Value>>,
@@ -64,6 +68,9 @@ fields! {
         /// Replaced as a whole; null takes it away.
         #[schema(value_type = Option<QuotaView>)]
         quota: Patch<Map<String, Value>>,
+        /// Replaced as a whole; null takes it away.
+        #[schema(value_type = Option<AppLimitsView>)]
+        limits: Patch<Map<String, Value>>,
         #[schema(value_type = Option<Object>)]
         metadata: Patch<Map<String, Value>>,
     }
@@ -81,12 +88,22 @@ pub(super) struct QuotaView {
     bytes_per_second: Option<u64>,
 }
 
+/// How much is sent to all endpoints of an app together. What is over it waits; its endpoints take turns.
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = AppLimits, example = json!({ "max_in_flight": 100, "rate_limit": { "per_second": 500, "burst": 500 } }))]
+pub(super) struct AppLimitsView {
+    /// Requests at the same time.
+    #[schema(minimum = 1, maximum = 65_536)]
+    max_in_flight: Option<u32>,
+    rate_limit: Option<RateLimitView>,
+}
+
 /// A tenant: merchant, organisation, customer.
 #[derive(Serialize, utoipa::ToSchema)]
 #[schema(as = App, example = json!({
     "id": "merchant-17", "name": "Corner Bakery", "contract": null, "overrides": null, "livemode": true, "id_prefix": null,
     "contact_email": "ops@bakery.example", "quota": { "events_per_second": 100, "bytes_per_second": null },
-    "metadata": { "plan": "gold" },
+    "limits": null, "metadata": { "plan": "gold" },
     "created_at": "2026-11-15T09:30:00.000Z", "updated_at": "2026-11-15T09:30:00.000Z",
 }))]
 pub(super) struct AppView {
@@ -99,6 +116,7 @@ pub(super) struct AppView {
     id_prefix: Option<String>,
     contact_email: Option<String>,
     quota: Option<QuotaView>,
+    limits: Option<AppLimitsView>,
     #[schema(value_type = Option<Object>)]
     metadata: Option<Value>,
     #[schema(format = DateTime)]
@@ -121,6 +139,10 @@ impl AppView {
             quota: settings.quota.map(|quota| QuotaView {
                 events_per_second: quota.events_per_second,
                 bytes_per_second: quota.bytes_per_second,
+            }),
+            limits: settings.limits.map(|limits| AppLimitsView {
+                max_in_flight: limits.max_in_flight,
+                rate_limit: limits.rate_limit.map(RateLimitView::of),
             }),
             metadata: settings.metadata,
             created_at: app.created_at.rfc3339_millis(),
@@ -154,6 +176,7 @@ pub(super) async fn create_app(
         id_prefix: new.id_prefix,
         contact_email: new.contact_email,
         quota: new.quota,
+        limits: new.limits,
         metadata: new.metadata,
     };
     let app = api.service.add_app(caller, new).await?;
@@ -205,6 +228,7 @@ pub(super) async fn update_app(
         livemode: patch.livemode.0,
         contact_email: patch.contact_email,
         quota: patch.quota,
+        limits: patch.limits,
         metadata: patch.metadata,
     };
     let app = api.service.change_app(caller, &entry.app().uid, patch).await?;

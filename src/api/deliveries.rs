@@ -3,6 +3,7 @@
 use super::{
     Api,
     answer::{self, Answer},
+    attempt_view::AttemptView,
     auth::InApp,
     problem::Problem,
     query::{PageParameters, PageView, Query},
@@ -11,13 +12,11 @@ use crate::{
     domain::{
         app::App,
         delivery::{Reason, State as DeliveryState},
-        id::{AttemptId, DeliveryId, made_at},
-        outcome::{Class, Timings},
+        id::made_at,
         time::Timestamp,
     },
     service::{
         deliveries::{DeliveryQuery, Wish},
-        listing::PastAttempt,
         shown::Shown,
     },
 };
@@ -25,7 +24,7 @@ use axum::extract::State;
 use http::{StatusCode, Uri};
 use serde::Serialize;
 use serde_json::{Value, json};
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 /// One event to one endpoint.
 #[derive(Serialize, utoipa::ToSchema)]
@@ -61,48 +60,12 @@ pub(super) struct DeliveryDetailView {
     delivery: DeliveryView,
     /// What to do about the last answer, if the contract has advice.
     advice: Option<String>,
+    /// It is due and not sent now: what it waits for, in words.
+    waits_because: Option<String>,
     /// The oldest first.
     attempts: Vec<AttemptView>,
     /// Attempts were made that are kept no longer; `attempt_count` still counts them.
     attempts_expired: bool,
-}
-
-/// One HTTP request.
-#[derive(Serialize, utoipa::ToSchema)]
-#[schema(as = Attempt)]
-pub(super) struct AttemptView {
-    id: String,
-    /// Its number in the schedule; null for those that use no slot of it (`stale_connection`, `local`, `unknown`).
-    number: Option<u32>,
-    #[schema(format = DateTime)]
-    started_at: String,
-    duration_ms: u32,
-    timings: TimingsView,
-    /// Null if no answer came.
-    status_code: Option<u16>,
-    /// Whether the contract counts the answer as success.
-    success: bool,
-    /// `ok`, `http`, `timeout`, `dns`, `connect`, `tls`, `stale_connection`, `address_refused`, `local` or `unknown`.
-    class: &'static str,
-    error: Option<String>,
-    /// Where it went; only of failed attempts.
-    url: Option<String>,
-    /// Only of failed attempts.
-    response_headers: Option<BTreeMap<String, String>>,
-    /// The first KiB, as text.
-    response_body: Option<String>,
-}
-
-/// Where the time went, in milliseconds; null for what did not happen.
-#[derive(Serialize, utoipa::ToSchema)]
-#[schema(as = Timings)]
-#[expect(clippy::struct_field_names, reason = "the unit belongs to the names that callers see")]
-pub(super) struct TimingsView {
-    dns_ms: Option<f64>,
-    connect_ms: Option<f64>,
-    tls_ms: Option<f64>,
-    first_byte_ms: Option<f64>,
-    total_ms: f64,
 }
 
 /// Which deliveries to list.
@@ -144,50 +107,6 @@ impl DeliveryView {
             created_at: made_at(delivery.id.as_i64()).rfc3339_millis(),
             finished_at: delivery.finished_at.map(Timestamp::rfc3339_millis),
             replay_of: delivery.replay_of.map(|id| id.to_string()),
-        }
-    }
-}
-
-impl AttemptView {
-    fn of(delivery: DeliveryId, past: PastAttempt) -> Self {
-        let PastAttempt { position, number, attempt } = past;
-        let outcome = attempt.outcome;
-        let mut headers: BTreeMap<String, String> = BTreeMap::new();
-        for (name, value) in &outcome.response_headers {
-            let value = String::from_utf8_lossy(value);
-            let entry = headers.entry(name.clone()).or_default();
-            if !entry.is_empty() {
-                entry.push_str(", ");
-            }
-            entry.push_str(&value);
-        }
-        let body = &outcome.response_body;
-        Self {
-            id: AttemptId { delivery, position }.to_string(),
-            number,
-            started_at: attempt.started_at.rfc3339_millis(),
-            duration_ms: (outcome.timings.total_us + 500) / 1000,
-            timings: TimingsView::of(outcome.timings),
-            status_code: outcome.status,
-            success: outcome.class == Class::Ok,
-            class: outcome.class.name(),
-            error: outcome.error,
-            url: attempt.url,
-            response_headers: (!headers.is_empty()).then_some(headers),
-            response_body: (!body.is_empty()).then(|| String::from_utf8_lossy(body).into_owned()),
-        }
-    }
-}
-
-impl TimingsView {
-    fn of(timings: Timings) -> Self {
-        let ms = |us: u32| f64::from(us) / 1000.0;
-        Self {
-            dns_ms: timings.dns_us.map(ms),
-            connect_ms: timings.connect_us.map(ms),
-            tls_ms: timings.tls_us.map(ms),
-            first_byte_ms: timings.first_byte_us.map(ms),
-            total_ms: ms(timings.total_us),
         }
     }
 }
@@ -248,6 +167,7 @@ pub(super) async fn get_delivery(State(api): State<Arc<Api>>, InApp { entry, thi
     answer::ok(&DeliveryDetailView {
         delivery: DeliveryView::of(&shown, &entry.app()),
         advice: shown.advice(),
+        waits_because: api.service.waits_because(&shown.delivery),
         attempts: attempts.into_iter().map(|past| AttemptView::of(id, past)).collect(),
         attempts_expired,
     })
@@ -340,50 +260,14 @@ pub(super) fn example() -> Value {
 fn detail_example() -> Value {
     let mut detail = example();
     detail["advice"] = Value::Null;
+    detail["waits_because"] = Value::Null;
     detail["attempts_expired"] = Value::Bool(false);
     detail["attempts"] = json!([{
         "id": "del_01jd2s3c8g0011", "number": 1, "started_at": "2026-11-15T09:30:00.004Z", "duration_ms": 87,
         "timings": { "dns_ms": 2.1, "connect_ms": 11.4, "tls_ms": 24.9, "first_byte_ms": 86.0, "total_ms": 86.7 },
-        "status_code": 500, "success": false, "class": "http", "error": "HTTP 500",
+        "status_code": 500, "success": false, "class": "http", "error": "HTTP 500", "note": null,
         "url": "https://hooks.bakery.example/in",
         "response_headers": { "content-type": "text/plain" }, "response_body": "try later",
     }]);
     detail
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::domain::{
-        contract::ContractHash,
-        outcome::{Attempt, Outcome},
-    };
-    use bytes::Bytes;
-
-    #[test]
-    fn whatever_a_receiver_answers_is_shown_as_text() {
-        let outcome = Outcome {
-            response_body: Bytes::from_static(b"a\xff\0b"),
-            response_headers: vec![
-                ("set-cookie".into(), Bytes::from_static(b"a=1")),
-                ("set-cookie".into(), Bytes::from_static(b"\xfe")),
-            ],
-            timings: Timings { total_us: 1_499, ..Timings::default() },
-            ..Outcome::failed(Class::Http, "odd")
-        };
-        let attempt = Attempt {
-            started_at: Timestamp::from_millis(0),
-            outcome,
-            contract: ContractHash([0; 16]),
-            endpoint_revision: 1,
-            url: None,
-        };
-        let past = PastAttempt { position: 3, number: None, attempt };
-        let view = serde_json::to_value(AttemptView::of(DeliveryId::from_i64(9), past)).unwrap();
-        assert_eq!(view["response_body"], "a\u{fffd}\0b");
-        assert_eq!(view["response_headers"]["set-cookie"], "a=1, \u{fffd}");
-        assert_eq!((&view["duration_ms"], &view["timings"]["total_ms"]), (&json!(1), &json!(1.499)));
-        assert_eq!(view["id"], format!("{}3", DeliveryId::from_i64(9).with_prefix("del")));
-        assert_eq!(view["number"], Value::Null);
-    }
 }

@@ -1,7 +1,7 @@
 //! An endpoint as it is shown: whatever may be a credential only by its name.
 
 use super::replays::ReplayView;
-use crate::domain::{certificate::Certificate, endpoint::Endpoint, tls};
+use crate::domain::{certificate::Certificate, endpoint::Endpoint, rate::RateLimit, tls};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ const REDACTED: &str = "•••";
 #[schema(as = Endpoint, example = json!({
     "id": "ep_01jd2s0a5g000", "url": "https://hooks.bakery.example/in", "event_types": ["payment.*"],
     "health_url": "https://hooks.bakery.example/health",
-    "contract": null, "overrides": null, "headers": { "authorization": "•••" }, "tls": null, "payload_version": null, "max_in_flight": null,
+    "contract": null, "overrides": null, "headers": { "authorization": "•••" }, "tls": null, "payload_version": null, "max_in_flight": null, "rate_limit": null,
     "ordered": "key", "on_dead": "block",
     "description": null, "metadata": null, "status": "active", "disabled_reason": null, "disabled_at": null,
     "disabled_by": null,
@@ -33,6 +33,7 @@ pub(super) struct EndpointView {
     tls: Option<TlsView>,
     payload_version: Option<String>,
     max_in_flight: Option<u32>,
+    rate_limit: Option<RateLimitView>,
     /// `none`, `endpoint` or `key`.
     ordered: &'static str,
     /// `block` or `skip`; null without an order.
@@ -89,6 +90,7 @@ impl EndpointView {
             tls: endpoint.tls.as_deref().map(TlsView::of),
             payload_version: settings.payload_version,
             max_in_flight: settings.max_in_flight,
+            rate_limit: settings.rate_limit.map(RateLimitView::of),
             ordered: settings.ordered.name(),
             on_dead: (!settings.ordered.is_none()).then(|| settings.on_dead.unwrap_or_default().name()),
             health_url: settings.health_url,
@@ -107,6 +109,23 @@ impl EndpointView {
             secret: None,
             replays: None,
         }
+    }
+}
+
+/// Requests in a second: in any span of time at most `burst` and as many as its seconds are worth.
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = RateLimit, example = json!({ "per_second": 50, "burst": 10 }))]
+pub(super) struct RateLimitView {
+    #[schema(minimum = 1, maximum = 100_000)]
+    per_second: u32,
+    /// At once, after a while without any; a second's worth if absent.
+    #[schema(minimum = 1, maximum = 100_000, required = false)]
+    burst: u32,
+}
+
+impl RateLimitView {
+    pub(super) fn of(limit: RateLimit) -> Self {
+        Self { per_second: limit.per_second, burst: limit.burst }
     }
 }
 

@@ -5,7 +5,7 @@ use super::{
     answer::{self, Answer},
     auth::InApp,
     deliveries::DeliveryView,
-    endpoint_view::{EndpointTls, EndpointView},
+    endpoint_view::{EndpointTls, EndpointView, RateLimitView},
     fields::{Given, Headers, NotNull, fields},
     query::{PageParameters, PageView, Query},
 };
@@ -56,6 +56,9 @@ fields! {
         /// Requests at the same time; 64 unless the operator set something else.
         #[schema(minimum = 1)]
         max_in_flight: Option<u32>,
+        /// At most so many requests in a second; as many as come if absent.
+        #[schema(value_type = Option<RateLimitView>)]
+        rate_limit: Option<Map<String, Value>>,
         /// `endpoint` or `key`: a delivery does not start before the one before it has ended, over the whole endpoint or over
         /// events with the same `key` (those without one are not ordered); `none` if absent.
         #[schema(value_type = Option<String>)]
@@ -98,6 +101,9 @@ fields! {
         payload_version: Patch<String>,
         #[schema(value_type = Option<u32>, minimum = 1)]
         max_in_flight: Patch<u32>,
+        /// Replaced whole; null takes it away.
+        #[schema(value_type = Option<RateLimitView>)]
+        rate_limit: Patch<Map<String, Value>>,
         /// `none`, `endpoint` or `key`, for what is published from now on: what waits keeps its order.
         #[schema(value_type = Option<String>)]
         ordered: Patch<Order>,
@@ -140,6 +146,7 @@ pub(super) async fn create_endpoint(
         tls: new.tls,
         payload_version: new.payload_version,
         max_in_flight: new.max_in_flight,
+        rate_limit: new.rate_limit,
         ordered: new.ordered,
         on_dead: new.on_dead,
         health_url: new.health_url,
@@ -208,6 +215,7 @@ pub(super) async fn update_endpoint(
         tls: patch.tls,
         payload_version: patch.payload_version,
         max_in_flight: patch.max_in_flight,
+        rate_limit: patch.rate_limit,
         ordered: patch.ordered,
         on_dead: patch.on_dead,
         health_url: patch.health_url,

@@ -84,6 +84,11 @@ impl Collector for Collected {
         let help = "How long the delivery that is overdue longest has been due";
         gauge(&mut encoder, "oldest_overdue", help, Some(&Unit::Seconds), overdue_s)?;
 
+        let (paused, open) = tally.spared();
+        gauge(&mut encoder, "endpoints_paused", "Endpoints that asked for a pause", None, paused as f64)?;
+        let help = "Endpoints that failed so often that they are only probed";
+        gauge(&mut encoder, "circuits_open", help, None, open as f64)?;
+
         self.encode_notices(&mut encoder)?;
         self.encode_retention(&mut encoder)?;
         self.encode_storage(&mut encoder)?;

@@ -4,6 +4,7 @@
 
 mod answer;
 mod apps;
+mod attempt_view;
 mod audit;
 mod auth;
 mod body;

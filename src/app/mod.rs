@@ -21,11 +21,12 @@ use crate::{
         address::AddressPolicy,
         directory::Directory,
         id::Ids,
+        rate::RateLimit,
         seal::Keyring,
         storage::{Storage, StorageLimits},
         tally::Tally,
     },
-    engine::{Courier, Engine, EngineLimits, Lanes, Renderer, Rounds},
+    engine::{Ceilings, Courier, Engine, EngineLimits, Lanes, Renderer, Rounds},
     outbound::{Client, Options, SystemResolver},
     service::{self, Service, Surroundings},
     store::{
@@ -95,6 +96,11 @@ impl Node {
             hands: settings.hands,
             bytes_max: settings.queued_bytes_max,
             in_flight_per_endpoint: settings.in_flight_per_endpoint,
+            ceilings: Ceilings {
+                in_flight_per_app: settings.in_flight_per_app,
+                in_flight: settings.in_flight_max,
+                rate: settings.rate_max.map(RateLimit::per_second),
+            },
         };
         let (lanes, events) = Lanes::new(limits, directory.clone());
         let store = Arc::new(open_store(settings, path, lanes.clone(), &tally)?);

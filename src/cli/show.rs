@@ -27,7 +27,10 @@ const COLUMNS: &[(&str, &[&str])] = &[
             "last_error",
         ],
     ),
-    ("attempts", &["number", "started_at", "duration_ms", "status_code", "class", "error", "response_body"]),
+    (
+        "attempts",
+        &["number", "started_at", "duration_ms", "status_code", "class", "error", "note", "response_body"],
+    ),
     ("keys", &["id", "scope", "app_id", "name", "prefix", "expires_at", "last_used_at", "revoked_at"]),
     (
         "replays",

@@ -14,6 +14,7 @@ use super::secret::Secret;
 use crate::domain::{
     contract::Keep,
     proxy::{PROXY_FORM, Proxy},
+    rate,
     seal::Keyring,
     static_headers,
     time::parse_duration,
@@ -150,6 +151,13 @@ pub(super) const HANDS: Form<usize> =
 pub(super) const PER_ENDPOINT: Form<usize> =
     Form::new("a whole number from 1 to 4096", |text| count(text, 1..=4_096));
 
+pub(super) const CEILING: Form<Option<usize>> =
+    Form::new("a whole number up to 65536; 0 for no limit", |text| ceiling(text, 65_536));
+
+pub(super) const RATE: Form<Option<u32>> = Form::new("a whole number up to 100000; 0 for no limit", |text| {
+    ceiling(text, rate::PER_SECOND_MAX as usize).map(|rate| rate.map(|rate| rate as u32))
+});
+
 pub(super) const QUEUE: Form<usize> =
     Form::new("a whole number from 1 to 1000000", |text| count(text, 1..=1_000_000));
 
@@ -214,6 +222,12 @@ fn headers(text: &str) -> Option<Vec<(String, String)>> {
     numbered
         .all(|(at, (name, value))| static_headers::check(name, value).is_ok() && is_new(at))
         .then_some(headers)
+}
+
+/// Nothing stands for no limit.
+#[expect(clippy::option_option, reason = "whether it can be read, and whether there is a limit")]
+fn ceiling(text: &str, most: usize) -> Option<Option<usize>> {
+    count(text, 0..=most).map(|most| Some(most).filter(|most| *most > 0))
 }
 
 fn count(text: &str, range: RangeInclusive<usize>) -> Option<usize> {

@@ -189,6 +189,24 @@ settings! {
         default: "64",
         reader: "engine",
     }
+    in_flight_per_app: Option<usize> {
+        meaning: "How many deliveries of one app may be in flight at once, unless the app has limits of its own; 0 for no limit. Its endpoints take turns.",
+        form: form::CEILING,
+        default: "0",
+        reader: "engine",
+    }
+    in_flight_max: Option<usize> {
+        meaning: "How many deliveries of all apps together may be in flight at once; 0 for no limit. Apps take turns, and within an app its endpoints.",
+        form: form::CEILING,
+        default: "0",
+        reader: "engine",
+    }
+    rate_max: Option<u32> {
+        meaning: "How many requests may go out in a second, of all apps together, with a second's worth at once; 0 for no limit.",
+        form: form::RATE,
+        default: "0",
+        reader: "engine",
+    }
     queued_bytes_max: usize {
         meaning: "How much memory the bodies of deliveries in flight may take together, and as much again those of publishes that wait for a commit; beyond that publishing is answered 429.",
         form: form::QUEUED_BYTES,

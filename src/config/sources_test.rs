@@ -51,7 +51,14 @@ fn another_value(key: &Key) -> &'static str {
         "shutdown_grace" | "smtp_timeout" => "5s",
         "log_format" => "json",
         "log_level" => "debug",
-        "hands" | "in_flight_per_endpoint" | "accept_queue_max" | "mails_per_minute" | "workers" => "77",
+        "hands"
+        | "in_flight_per_endpoint"
+        | "in_flight_per_app"
+        | "in_flight_max"
+        | "rate_max"
+        | "accept_queue_max"
+        | "mails_per_minute"
+        | "workers" => "77",
         unknown => panic!("say here what {unknown} may be"),
     }
 }

@@ -4,6 +4,7 @@ use super::{
     contract::{Channel, Contract, Retention},
     id::AppId,
     quota::Quota,
+    rate::AppLimits,
     time::Timestamp,
 };
 use serde::{Deserialize, Serialize};
@@ -37,6 +38,9 @@ pub struct AppSettings {
     /// How much it may publish; as much as it likes if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota: Option<Quota>,
+    /// How much is sent for it; as the settings say if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<AppLimits>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<serde_json::Value>,
 }

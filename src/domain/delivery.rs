@@ -4,6 +4,7 @@
 //! over a row that is still in the state they started from.
 
 mod line;
+mod pace;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -170,10 +171,10 @@ impl Delivery {
         Ok(())
     }
 
-    /// Given back by a node that drains, without an attempt: due now.
-    pub fn hand_back(&mut self, switch: Switch, now: Timestamp) -> Result<(), Refusal> {
+    /// Given back without an attempt, by a node that drains or leaves the endpoint alone: due as it was.
+    pub fn hand_back(&mut self, switch: Switch, due: Timestamp, now: Timestamp) -> Result<(), Refusal> {
         self.must_be(|state| state == State::InFlight, "handed back")?;
-        self.wait(now, AtDue::Attempt);
+        self.wait(due.min(now), AtDue::Attempt);
         self.heed(switch, now);
         Ok(())
     }

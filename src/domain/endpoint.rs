@@ -8,6 +8,7 @@ use super::{
     delivery::Switch,
     id::{AppId, EndpointId},
     order::{OnDead, Order},
+    rate::RateLimit,
     secret::Secret,
     signer::Signer,
     subscription::Patterns,
@@ -51,6 +52,8 @@ pub struct EndpointSettings {
     pub payload_version: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_in_flight: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_limit: Option<RateLimit>,
     #[serde(default, skip_serializing_if = "Order::is_none")]
     pub ordered: Order,
     /// Only with an order; the default if absent.

@@ -119,4 +119,6 @@ pub struct Attempt {
     pub endpoint_revision: u32,
     /// Where it went, kept when it failed: whoever looks later must see that address, not the one of today.
     pub url: Option<String>,
+    /// Why it was made when it was, in words, where that is not plain from the schedule.
+    pub note: Option<String>,
 }

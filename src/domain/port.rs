@@ -2,7 +2,14 @@
 //!
 //! The store knows these two traits and nothing of the engine; the engine's lanes implement them.
 
-use super::{delivery::Delivery, endpoint::SwitchedOff, event::Event, id::EndpointId, time::Timestamp};
+use super::{
+    circuit::Pace,
+    delivery::Delivery,
+    endpoint::SwitchedOff,
+    event::Event,
+    id::{AppId, EndpointId},
+    time::Timestamp,
+};
 use std::sync::Arc;
 
 /// Gives out permits to carry. Taking one never waits.
@@ -17,6 +24,14 @@ pub trait Hands: Send + Sync {
     /// The endpoint's settings or switch changed, or it was deleted: its lane follows, and what waits is settled in the
     /// background where the service has not done so.
     fn endpoint_changed(&self, endpoint: EndpointId);
+
+    /// The app's settings changed: its lanes follow its limits.
+    fn app_changed(&self, _: AppId) {}
+
+    /// What keeps this delivery from being sent now, if anything does.
+    fn pace(&self, _: &Delivery, _: Timestamp) -> Option<Pace> {
+        None
+    }
 
     /// A replay was begun, resumed, paused or cancelled: the store knows which.
     fn replays_changed(&self);
@@ -65,6 +80,8 @@ impl std::fmt::Debug for Hand {
 pub struct Carried {
     pub delivery: Delivery,
     pub event: Arc<Event>,
+    /// Since when it could have been sent.
+    pub due: Timestamp,
     pub hand: Hand,
 }
 
@@ -74,6 +91,10 @@ pub trait Handover: Send + Sync {
     fn carry(&self, carried: Vec<Carried>);
     /// Something in this lane waits in the store, due then. A hint: the store is the truth.
     fn waiting(&self, endpoint: EndpointId, due: Timestamp);
+    /// The same about something that a person asked for, who waits for it.
+    fn asked(&self, endpoint: EndpointId, due: Timestamp) {
+        self.waiting(endpoint, due);
+    }
     /// An endpoint was switched off with a verdict, because its receiver said that it is gone or by a rule of its contract: it
     /// has this revision now.
     fn switched_off(&self, endpoint: EndpointId, off: SwitchedOff, revision: u32);

@@ -2,7 +2,11 @@
 //!
 //! Pure arithmetic on thousandths, so that nothing is lost between two looks at a clock of milliseconds.
 
-use super::{field::FieldError, time::Timestamp};
+use super::{
+    field::FieldError,
+    rate::{FilledTo, fill, time_for},
+    time::Timestamp,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::time::Duration;
@@ -80,21 +84,18 @@ impl Exceeded {
     }
 }
 
-/// Callers read the clock a moment before their turn comes, so `now` may lag a little; beyond this the clock was set back.
-const LAG_MAX: Duration = Duration::from_secs(5);
-
 /// What an app has left, in thousandths of an event and of a byte.
 #[derive(Clone, Copy, Debug)]
 pub struct Bucket {
     events: i64,
     bytes: i64,
-    filled_at: Option<Timestamp>,
+    filled_to: FilledTo,
 }
 
 impl Default for Bucket {
     /// As full as the quota lets it be.
     fn default() -> Self {
-        Self { events: i64::MAX, bytes: i64::MAX, filled_at: None }
+        Self { events: i64::MAX, bytes: i64::MAX, filled_to: FilledTo::default() }
     }
 }
 
@@ -102,15 +103,11 @@ impl Bucket {
     /// Takes one event of this size, or nothing. An event larger than a second's worth of bytes is let through when the
     /// bucket is full, and those after it wait until its bytes are made up for: otherwise it would be refused for ever.
     pub fn take(&mut self, quota: &Quota, bytes: usize, now: Timestamp) -> Result<(), Exceeded> {
-        let filled_at = self.filled_at.unwrap_or(now);
-        let passed = i64::try_from(now.since(filled_at).as_millis()).unwrap_or(i64::MAX);
-        // The same time fills only once; a clock that was set back fills nothing, and fills again from where it is.
-        let is_late = filled_at > now && filled_at.since(now) <= LAG_MAX;
-        self.filled_at = Some(if is_late { filled_at } else { now });
+        let passed = self.filled_to.pass(now);
         let event_rate = quota.events_per_second.map(i64::from);
         let byte_rate = quota.bytes_per_second.map(|rate| i64::try_from(rate).unwrap_or(i64::MAX / 1000));
-        fill(&mut self.events, event_rate, passed);
-        fill(&mut self.bytes, byte_rate, passed);
+        fill_a_second(&mut self.events, event_rate, passed);
+        fill_a_second(&mut self.bytes, byte_rate, passed);
         let size = i64::try_from(bytes).unwrap_or(i64::MAX).saturating_mul(1000);
         let too_many = lacking(Limit::Events, self.events, event_rate, 1000);
         let too_large = lacking(Limit::Bytes, self.bytes, byte_rate, size);
@@ -123,22 +120,18 @@ impl Bucket {
     }
 }
 
-/// A thousandth per millisecond and unit of the rate; never more than a second's worth.
-fn fill(level: &mut i64, rate: Option<i64>, passed_ms: i64) {
-    *level = match rate {
-        None => i64::MAX,
-        Some(rate) => level.saturating_add(rate.saturating_mul(passed_ms)).min(rate.saturating_mul(1000)),
-    };
+/// Never more than a second's worth.
+fn fill_a_second(level: &mut i64, rate: Option<i64>, passed_ms: i64) {
+    match rate {
+        None => *level = i64::MAX,
+        Some(rate) => fill(level, rate, rate, passed_ms),
+    }
 }
 
 fn lacking(limit: Limit, level: i64, rate: Option<i64>, wanted: i64) -> Option<Exceeded> {
     let rate = rate?;
     let missing = wanted.min(rate.saturating_mul(1000)).saturating_sub(level);
-    (missing > 0).then(|| Exceeded {
-        limit,
-        per_second: rate.unsigned_abs(),
-        wait: Duration::from_millis(missing.unsigned_abs().div_ceil(rate.unsigned_abs())),
-    })
+    (missing > 0).then(|| Exceeded { limit, per_second: rate.unsigned_abs(), wait: time_for(missing, rate) })
 }
 
 #[cfg(test)]

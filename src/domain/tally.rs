@@ -107,6 +107,8 @@ pub struct Tally {
     in_flight: AtomicU64,
     waiting: AtomicU64,
     oldest_overdue_ms: AtomicU64,
+    paused: AtomicU64,
+    circuits_open: AtomicU64,
     ended_by_retention: AtomicU64,
     removed: [AtomicU64; Removed::ALL.len()],
     mails: [AtomicU64; Mails::ALL.len()],
@@ -153,6 +155,16 @@ impl Tally {
     /// How long the delivery that is overdue longest has been due; zero if none is.
     pub fn set_oldest_overdue(&self, ms: u64) {
         self.oldest_overdue_ms.store(ms, Relaxed);
+    }
+
+    /// Endpoints that asked for a pause, and those that are only probed.
+    pub fn set_spared(&self, paused: u64, open: u64) {
+        self.paused.store(paused, Relaxed);
+        self.circuits_open.store(open, Relaxed);
+    }
+
+    pub fn spared(&self) -> (u64, u64) {
+        (self.paused.load(Relaxed), self.circuits_open.load(Relaxed))
     }
 
     /// Deliveries that still waited when their event's retention ended.

@@ -143,7 +143,7 @@ fn in_time(standing: &Standing, ended_at: Timestamp, due: Timestamp, verdict: Ve
 }
 
 /// What the receiver asks for, as far as the contract lets it; it can only lengthen a wait.
-fn asked_wait(outcome: &Outcome, contract: &Contract, ended_at: Timestamp) -> Duration {
+pub(super) fn asked_wait(outcome: &Outcome, contract: &Contract, ended_at: Timestamp) -> Duration {
     let honoured = contract.retry.retry_after == RetryAfter::Honour && contract.pacing == Pacing::Adaptive;
     let asked = outcome.retry_after.as_deref().filter(|_| honoured);
     asked

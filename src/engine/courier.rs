@@ -3,12 +3,15 @@
 use super::{
     custody::Custody,
     fault::Fault,
+    lane::Lane,
     parcel::{Parcel, attempt},
     renderer::Renderer,
+    sending::{Leave, Report, Sending},
 };
 use crate::{
     domain::{
         blame::Blame,
+        circuit::PauseAsked,
         contract::Contract,
         directory::Directory,
         endpoint::{Endpoint, OffReason, SwitchedBy, SwitchedOff},
@@ -38,24 +41,36 @@ pub struct Courier {
 }
 
 impl Courier {
-    /// Brings one delivery to its verdict, or back to the store if it may not be sent now.
-    pub(super) async fn carry(&self, carried: Carried) {
-        let mut custody = Custody::new(carried, self.ledger.clone(), self.clock.clone());
+    /// Brings one delivery to its verdict, or back to the store if it may not be sent now. Tells how its last request ended.
+    pub(super) async fn carry(&self, sending: Sending, lane: &Lane, leave: &Leave) -> Option<Report> {
+        let Sending { carried, note } = sending;
+        let mut custody = Custody::new(carried, note, self.ledger.clone(), self.clock.clone());
         // Dropping the custody hands the delivery back; the store then cancels or holds it as the endpoint's state demands.
-        let Some(carried) = custody.carried() else { return };
-        let Some(endpoint) = self.directory.endpoint(carried.delivery.endpoint) else { return };
+        let carried = custody.carried()?;
+        let endpoint = self.directory.endpoint(carried.delivery.endpoint)?;
         if endpoint.record.off.is_some() && carried.event.event_type != TEST_EVENT_TYPE {
-            return;
+            return None;
         }
         let begun_at = self.clock.now();
         let delivered = match self.pack(carried, &endpoint).await {
-            Ok(parcel) => self.deliver(&mut custody, &parcel).await,
+            Ok(parcel) => self.deliver(&mut custody, &parcel, lane, leave).await,
             Err(fault) => Err(fault),
         };
+        let report = self.report(&custody, &endpoint, matches!(delivered, Ok(true)));
         match delivered {
             Ok(counts) => self.conclude(custody, &endpoint, counts),
             Err(fault) => self.not_sent(custody, &endpoint, begun_at, fault),
         }
+        report
+    }
+
+    /// What the last request says about the endpoint; what does not count is as good as a fault of our own.
+    fn report(&self, custody: &Custody, endpoint: &Endpoint, counts: bool) -> Option<Report> {
+        let last = custody.attempts().last()?;
+        let class = if counts { last.outcome.class } else { Class::Local };
+        let ended_at = self.clock.now();
+        let asked = PauseAsked::by(&last.outcome, &endpoint.contract, ended_at);
+        Some(Report { class, started_at: last.started_at, ended_at, asked })
     }
 
     async fn pack(&self, carried: &Carried, endpoint: &Arc<Endpoint>) -> Result<Parcel, Fault> {
@@ -84,13 +99,20 @@ impl Courier {
 
     /// One request, and a second at once if a kept-alive connection turned out to be gone. Whether what came of it says
     /// anything about the receiver.
-    async fn deliver(&self, custody: &mut Custody, parcel: &Parcel) -> Result<bool, Fault> {
+    async fn deliver(
+        &self,
+        custody: &mut Custody,
+        parcel: &Parcel,
+        lane: &Lane,
+        leave: &Leave,
+    ) -> Result<bool, Fault> {
         let mut counts = false;
         for fresh in [false, true] {
             let Some(carried) = custody.carried() else { return Ok(false) };
             let started_at = self.clock.now();
             let position = carried.delivery.history_len + 1 + custody.attempts().len() as u32;
             let request = parcel.request(carried, position, started_at, fresh)?;
+            lane.go_out(leave, started_at);
             custody.dial(started_at);
             let mut outcome = self.carrier.post(request).await;
             verdict::classify(&mut outcome, &parcel.endpoint.contract);
@@ -98,7 +120,7 @@ impl Courier {
             counts = self.blame.counts(parcel.endpoint.target.host(), &outcome, self.clock.now());
             let is_stale = outcome.class == Class::StaleConnection;
             custody.came_back(attempt(&parcel.endpoint, started_at, outcome));
-            if !is_stale {
+            if !is_stale || fresh || !lane.may_repeat(leave, self.clock.now()) {
                 break;
             }
         }

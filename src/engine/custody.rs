@@ -21,13 +21,20 @@ pub(super) struct Custody {
     /// Since when a request may be on its way.
     dialled_at: Option<Timestamp>,
     attempts: Vec<Attempt>,
+    /// Why it is sent when it is, for its history.
+    note: Option<String>,
     ledger: Arc<dyn Ledger>,
     clock: Arc<dyn Clock>,
 }
 
 impl Custody {
-    pub(super) fn new(carried: Carried, ledger: Arc<dyn Ledger>, clock: Arc<dyn Clock>) -> Self {
-        Self { carried: Some(carried), dialled_at: None, attempts: Vec::new(), ledger, clock }
+    pub(super) fn new(
+        carried: Carried,
+        note: Option<String>,
+        ledger: Arc<dyn Ledger>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self { carried: Some(carried), dialled_at: None, attempts: Vec::new(), note, ledger, clock }
     }
 
     pub(super) fn carried(&self) -> Option<&Carried> {
@@ -42,7 +49,7 @@ impl Custody {
     /// The request is over; one row of history.
     pub(super) fn came_back(&mut self, attempt: Attempt) {
         self.dialled_at = None;
-        self.attempts.push(attempt);
+        self.attempts.push(Attempt { note: self.note.clone(), ..attempt });
     }
 
     pub(super) fn attempts(&self) -> &[Attempt] {
@@ -61,7 +68,15 @@ impl Custody {
         let attempts = std::mem::take(&mut self.attempts);
         if let Some(carried) = self.carried.take() {
             let contract = Some(contract.clone());
-            self.ledger.record(Record { carried, attempts, verdict, switch_off, sighting, ended_at, contract });
+            self.ledger.record(Record {
+                carried,
+                attempts,
+                verdict,
+                switch_off,
+                sighting,
+                ended_at,
+                contract,
+            });
         }
     }
 }
@@ -78,6 +93,7 @@ impl Drop for Custody {
                 contract: ContractHash([0; 16]),
                 endpoint_revision: 0,
                 url: None,
+                note: self.note.take(),
             });
         }
         if self.attempts.is_empty() {
@@ -89,6 +105,14 @@ impl Drop for Custody {
         let verdict = Verdict::Again { due: now };
         // Nothing dies of this verdict, so there is nothing to tell.
         let (switch_off, sighting, contract) = (None, None, None);
-        self.ledger.record(Record { carried, attempts, verdict, switch_off, sighting, ended_at: now, contract });
+        self.ledger.record(Record {
+            carried,
+            attempts,
+            verdict,
+            switch_off,
+            sighting,
+            ended_at: now,
+            contract,
+        });
     }
 }

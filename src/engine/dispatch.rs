@@ -1,7 +1,16 @@
-//! Sends couriers out for lanes that have something to send, no more at a time than each lane allows.
+//! Sends couriers out for lanes that have something to send, no more at a time than each lane and the gates allow.
 
-use super::{courier::Courier, lane::Lane, lanes::Lanes};
-use crate::world::Shutdown;
+use super::{
+    alarm::Sleeper,
+    courier::Courier,
+    lane::Lane,
+    lanes::Lanes,
+    sending::{Leave, Report, Sending},
+};
+use crate::{
+    domain::{port::Carried, time::Timestamp},
+    world::{Clock, Shutdown},
+};
 use std::{sync::Arc, time::Duration};
 use tokio::{sync::mpsc, task::JoinSet};
 
@@ -20,6 +29,8 @@ impl Dispatch {
     /// period to come back; the rest is given up with "outcome unknown".
     pub(super) async fn run(&mut self, stop: Shutdown) {
         let mut couriers = JoinSet::new();
+        let around = self.lanes.around.clone();
+        let mut come_back = None;
         loop {
             tokio::select! {
                 biased;
@@ -28,6 +39,11 @@ impl Dispatch {
                     Some(lane) => self.send_out(&lane, &mut couriers),
                     None => break,
                 },
+                () = around.alarm.bell.notified() => come_back = around.alarm.first(),
+                () = sleep_until(&*self.courier.clock, come_back) => {
+                    self.wake(&mut couriers);
+                    come_back = around.alarm.first();
+                }
                 Some(_) = couriers.join_next(), if !couriers.is_empty() => {}
             }
         }
@@ -40,21 +56,44 @@ impl Dispatch {
         }
     }
 
+    /// Everybody whose time has come.
+    fn wake(&self, couriers: &mut JoinSet<()>) {
+        let now = self.courier.clock.now();
+        while let Some(sleeper) = self.lanes.around.alarm.take_due(now) {
+            match sleeper {
+                Sleeper::Gates => self.lanes.serve_gates(now),
+                Sleeper::Lane(endpoint) => {
+                    let lane = self.lanes.lane(endpoint);
+                    lane.wake();
+                    self.send_out(&lane, couriers);
+                }
+            }
+        }
+    }
+
     fn send_out(&self, lane: &Arc<Lane>, couriers: &mut JoinSet<()>) {
-        for _ in 0..lane.send_out() {
-            let (lane, courier) = (lane.clone(), self.courier.clone());
+        let now = self.courier.clock.now();
+        let misplaced = lane.take_misplaced(now);
+        if !misplaced.is_empty() {
+            // The answer is of no interest: the command is queued as soon as it is called.
+            drop(self.courier.ledger.hand_back(misplaced, now));
+        }
+        while let Some((sending, leave)) = self.lanes.next(lane, now) {
+            let (lanes, lane, courier) = (self.lanes.clone(), lane.clone(), self.courier.clone());
+            let mut out = Out { lanes, lane, courier, leave: Some(leave) };
             couriers.spawn(async move {
-                let mut out = Out { lane, is_counted: true };
-                while let Some(carried) = out.next() {
-                    courier.carry(carried).await;
+                let mut next = Some(sending);
+                while let Some(sending) = next {
+                    next = out.carry(sending).await;
                 }
             });
         }
+        self.lanes.forgo(lane, now);
     }
 
     /// Gives back, unattempted, what no courier has taken.
     pub(super) async fn hand_back_queued(&self) {
-        let queued: Vec<_> = self.lanes.all().iter().flat_map(|lane| lane.empty_queue()).collect();
+        let queued: Vec<Carried> = self.lanes.all().iter().flat_map(|lane| lane.empty_queue()).collect();
         if queued.is_empty() {
             return;
         }
@@ -71,24 +110,44 @@ impl Dispatch {
     }
 }
 
-/// A courier that is out: counted in its lane, and counted out even if it panics.
+/// Forever if nobody sleeps.
+async fn sleep_until(clock: &dyn Clock, at: Option<Timestamp>) {
+    match at {
+        Some(at) => clock.sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// A courier that is out: counted in its lane and at the gates, and counted out even if it panics.
 struct Out {
+    lanes: Arc<Lanes>,
     lane: Arc<Lane>,
-    is_counted: bool,
+    courier: Arc<Courier>,
+    leave: Option<Leave>,
 }
 
 impl Out {
-    fn next(&mut self) -> Option<crate::domain::port::Carried> {
-        let next = self.lane.next();
-        self.is_counted = next.is_some();
-        next
+    /// Carries one, and takes the next if one may go out.
+    async fn carry(&mut self, sending: Sending) -> Option<Sending> {
+        let leave = self.leave.as_ref()?;
+        let report = self.courier.carry(sending, &self.lane, leave).await;
+        let now = self.come_back(report);
+        let (next, leave) = self.lanes.next(&self.lane, now)?;
+        self.leave = Some(leave);
+        Some(next)
+    }
+
+    fn come_back(&mut self, report: Option<Report>) -> Timestamp {
+        let now = self.courier.clock.now();
+        if let Some(leave) = self.leave.take() {
+            self.lanes.came_back(&self.lane, &leave, report, now);
+        }
+        now
     }
 }
 
 impl Drop for Out {
     fn drop(&mut self) {
-        if self.is_counted {
-            self.lane.count_out();
-        }
+        self.come_back(None);
     }
 }

@@ -1,9 +1,17 @@
 //! The hands of the whole engine: how many deliveries, and how many bytes of them, may be in memory at once.
 //!
-//! While more than half are free anybody may take one. When they get scarce each busy lane is kept to a fair share, so
-//! that any number of hanging endpoints leaves hands for the others.
+//! While more than half are free anybody may take one. When they get scarce each busy lane is kept to a fair share, and an
+//! app to a multiple of what is free: any number of hanging endpoints leaves hands for the others, and an app with any
+//! number of them leaves hands for other apps.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+
+/// How many times as many hands as are free one app may hold when they are scarce. Alone it may have seven of eight.
+const APP_PER_FREE: usize = 7;
+
+/// What one app holds.
+#[derive(Debug, Default)]
+pub(super) struct AppShare(AtomicUsize);
 
 #[derive(Debug)]
 pub(super) struct HandPool {
@@ -32,9 +40,8 @@ impl HandPool {
     }
 
     /// Whether a lane that holds `held` hands may have another one for this many bytes; takes it if so.
-    pub(super) fn take(&self, held: usize, bytes: usize) -> bool {
-        let taken = self.taken.load(Relaxed);
-        if self.is_closed.load(Relaxed) || taken * 2 >= self.total && held >= self.fair_share() {
+    pub(super) fn take(&self, app: &AppShare, held: usize, bytes: usize) -> bool {
+        if self.is_closed.load(Relaxed) || !self.is_fair(app, held) {
             return false;
         }
         let fits =
@@ -46,8 +53,16 @@ impl HandPool {
             self.taken.fetch_sub(1, Relaxed);
             return false;
         }
+        app.0.fetch_add(1, Relaxed);
         self.note_first(held);
         true
+    }
+
+    fn is_fair(&self, app: &AppShare, held: usize) -> bool {
+        let taken = self.taken.load(Relaxed);
+        let free = self.total.saturating_sub(taken);
+        taken * 2 < self.total
+            || (held < self.fair_share() && app.0.load(Relaxed) < free.saturating_mul(APP_PER_FREE))
     }
 
     /// From now on there are none, so that those that are out can be waited for.
@@ -56,11 +71,10 @@ impl HandPool {
     }
 
     /// Whether `take` would give a lane that holds `held` hands another one.
-    pub(super) fn has_one_for(&self, held: usize) -> bool {
+    pub(super) fn has_one_for(&self, app: &AppShare, held: usize) -> bool {
         let (taken, bytes) = (self.taken.load(Relaxed), self.bytes.load(Relaxed));
-        let is_fair = taken * 2 < self.total || held < self.fair_share();
         !self.is_closed.load(Relaxed)
-            && is_fair
+            && self.is_fair(app, held)
             && taken < self.total
             && (bytes <= self.bytes_max || taken == 0)
     }
@@ -71,7 +85,8 @@ impl HandPool {
     }
 
     /// `held`: what the lane holds after giving this one back.
-    pub(super) fn give_back(&self, held: usize, bytes: usize) {
+    pub(super) fn give_back(&self, app: &AppShare, held: usize, bytes: usize) {
+        app.0.fetch_sub(1, Relaxed);
         self.taken.fetch_sub(1, Relaxed);
         self.bytes.fetch_sub(bytes, Relaxed);
         if held == 0 {
@@ -116,30 +131,44 @@ mod tests {
 
     #[test]
     fn scarce_hands_are_shared_and_some_are_left_for_newcomers() {
-        let pool = HandPool::new(100, usize::MAX);
+        let (pool, app) = (HandPool::new(100, usize::MAX), AppShare::default());
         let mut held = [0usize; 20];
         // Twenty lanes that never give anything back take whatever they can get.
         for round in 0..1000 {
             let lane = round % held.len();
-            if pool.take(held[lane], 1) {
+            if pool.take(&app, held[lane], 1) {
                 held[lane] += 1;
             }
         }
         assert!(held.iter().all(|held| *held >= 1));
         assert!(pool.taken() < 100, "a newcomer finds a hand");
-        assert!(pool.take(0, 1));
+        let newcomer = AppShare::default();
+        assert!(pool.take(&newcomer, 0, 1));
         pool.close();
-        assert!(!pool.take(0, 1), "whoever stops starts nothing");
+        assert!(!pool.take(&newcomer, 0, 1), "whoever stops starts nothing");
+    }
+
+    #[test]
+    fn an_app_with_any_number_of_hanging_lanes_leaves_hands_for_the_next_app_and_the_one_after() {
+        let pool = HandPool::new(2048, usize::MAX);
+        let hang = |lanes: usize| {
+            let app = AppShare::default();
+            (0..lanes).filter(|_| pool.take(&app, 0, 1)).count()
+        };
+        let many = hang(10_000);
+        assert!((1000..=1792).contains(&many), "{many}");
+        let (second, third) = (hang(10_000), hang(10_000));
+        assert!(second >= 200 && third >= 20, "{second} and {third}");
     }
 
     #[test]
     fn bytes_are_bounded_but_one_large_body_always_passes() {
-        let pool = HandPool::new(100, 1000);
-        assert!(pool.take(0, 5000), "alone, whatever its size");
-        assert!(!pool.take(1, 1));
-        pool.give_back(0, 5000);
-        assert!(pool.take(0, 600));
-        assert!(!pool.take(1, 600));
+        let (pool, app) = (HandPool::new(100, 1000), AppShare::default());
+        assert!(pool.take(&app, 0, 5000), "alone, whatever its size");
+        assert!(!pool.take(&app, 1, 1));
+        pool.give_back(&app, 0, 5000);
+        assert!(pool.take(&app, 0, 600));
+        assert!(!pool.take(&app, 1, 600));
         assert_eq!(pool.taken(), 1, "a refused hand is not leaked");
         assert_eq!(pool.bytes_free(), 400);
     }

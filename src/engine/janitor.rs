@@ -69,6 +69,8 @@ impl Janitor {
     pub(super) async fn step(&mut self) -> Timestamp {
         let now = self.clock.now();
         self.tally.set_in_flight(self.lanes.in_hand() as u64);
+        let (paused, open) = self.lanes.spared(now);
+        self.tally.set_spared(paused as u64, open as u64);
         let oldest = self.lanes.oldest_due();
         self.tally.set_oldest_overdue(oldest.map_or(0, |due| now.since(due).as_millis() as u64));
         match self.cluster.usage().await {

@@ -1,165 +1,215 @@
 //! A lane: all that is due for one endpoint. Its own bounded queue in memory, and what waits behind it in the store.
+//!
+//! Here it takes hands and knows when the scheduler has to look; `sending` is about what goes out.
 
-use super::hands::HandPool;
+use super::{
+    alarm::Alarm,
+    gates::Gates,
+    hands::{AppShare, HandPool},
+    lane_state::{LaneSettings, LaneState},
+};
 use crate::domain::{
-    id::EndpointId,
+    circuit::{Circuit, May},
+    id::{AppId, EndpointId},
     port::{Carried, Hand, HandHolder},
+    rate::Tokens,
     time::Timestamp,
 };
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
-/// In memory and not yet sent, beyond what is in flight: enough to keep an endpoint busy between two refills.
-const QUEUE_MAX: usize = 256;
-/// Tests that a full lane still takes.
-const TESTS_MAX: usize = 8;
+/// Tests, and what people asked for, that a full lane still takes.
+const BY_HAND_MAX: usize = 8;
+
+/// What all lanes share.
+pub(super) struct Around {
+    pub(super) pool: HandPool,
+    /// Rings the scheduler.
+    pub(super) scheduler: Arc<Notify>,
+    pub(super) alarm: Alarm,
+    pub(super) gates: Mutex<Gates>,
+}
 
 pub(super) struct Lane {
     pub(super) endpoint: EndpointId,
-    pool: Arc<HandPool>,
-    scheduler: Arc<Notify>,
+    pub(super) app: AppId,
+    pub(super) around: Arc<Around>,
+    share: Arc<AppShare>,
     state: Mutex<LaneState>,
 }
 
 /// The lane is as full as it was.
 pub(super) struct StillBlocked;
 
-#[derive(Debug)]
-struct LaneState {
-    queue: VecDeque<Carried>,
-    /// Requests in flight.
-    couriers: usize,
-    /// Hands out: in the queue, in flight, or not yet recorded.
-    held: usize,
-    in_flight_max: usize,
-    is_off: bool,
-    /// More is due in the store than there is room for: newborns join the end of that queue.
-    has_backlog: bool,
-    /// The scheduler found no room here and wants to be told when there is.
-    is_blocked: bool,
-    /// When the first in the store is due, as far as is known.
-    next_due: Option<Timestamp>,
+/// Hands for what is due in the store: at most so many of each kind.
+#[derive(Debug, Default)]
+pub(super) struct Asking {
+    pub(super) hands: Vec<Hand>,
+    pub(super) fresh: Vec<Hand>,
+    pub(super) by_hand: Vec<Hand>,
+    pub(super) backlog_until: Option<Timestamp>,
+}
+
+/// What the scheduler may do for a lane that is due.
+pub(super) enum Refillable {
+    Ask(Asking),
+    /// No room: it is remembered until something is given back.
+    Blocked,
+    /// The endpoint is left alone until then, or until its probe has come back.
+    Closed(Option<Timestamp>),
+}
+
+/// What a refill brought.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Brought {
+    /// Something overdue was asked for, and there was nothing.
+    pub(super) has_none: bool,
+    /// There may be more of these.
+    pub(super) has_more_fresh: bool,
+    pub(super) has_more_by_hand: bool,
+    pub(super) next_due: Option<Timestamp>,
 }
 
 impl Lane {
     pub(super) fn new(
         endpoint: EndpointId,
-        in_flight_max: usize,
-        is_off: bool,
-        pool: Arc<HandPool>,
-        scheduler: Arc<Notify>,
+        (app, share): (AppId, Arc<AppShare>),
+        settings: LaneSettings,
+        tokens: Tokens,
+        around: Arc<Around>,
     ) -> Self {
-        let state = LaneState {
-            queue: VecDeque::new(),
-            couriers: 0,
-            held: 0,
-            in_flight_max,
-            is_off,
-            has_backlog: false,
-            is_blocked: false,
-            next_due: None,
-        };
-        Self { endpoint, pool, scheduler, state: Mutex::new(state) }
+        let state = Mutex::new(LaneState::new(settings, tokens));
+        Self { endpoint, app, around, share, state }
     }
 
-    /// A hand for a newborn; none while others wait in the store.
+    /// A hand for a newborn. While a backlog drains only some are left for them; none while the endpoint is left alone.
     pub(super) fn take(self: &Arc<Self>, bytes: usize) -> Option<Hand> {
         let mut state = self.lock();
-        if state.has_backlog || state.is_off {
+        if state.settings.is_off || state.circuit.is_closed() {
             return None;
         }
-        self.take_locked(&mut state, bytes)
+        if state.backlog_until.is_none() {
+            let room = state.room_max();
+            return self.take_within(&mut state, room, bytes);
+        }
+        let hand = self.take_fresh(&mut state, bytes);
+        state.has_fresh_waiting |= hand.is_none();
+        hand
     }
 
-    /// A hand for a test: also while the lane is off, and a few beyond its room.
+    /// A hand for a test: also while the lane is off or the endpoint is left alone, and a few beyond its room.
     pub(super) fn take_for_test(self: &Arc<Self>, bytes: usize) -> Option<Hand> {
-        let mut state = self.lock();
-        let room = state.room_max() + TESTS_MAX;
-        self.take_within(&mut state, room, bytes)
+        self.take_by_hand(&mut self.lock(), bytes)
     }
 
-    /// Hands for what is due in the store: as many as there is room for, at most `most`. None: the lane is blocked until
-    /// something is given back.
-    pub(super) fn take_for_refill(self: &Arc<Self>, most: usize) -> Vec<Hand> {
+    /// Hands for what is due in the store: as many as there is room for, at most `most`.
+    pub(super) fn take_for_refill(self: &Arc<Self>, most: usize, now: Timestamp) -> Refillable {
         let mut state = self.lock();
-        if state.is_off {
-            return Vec::new();
+        if state.settings.is_off {
+            return Refillable::Closed(None);
         }
-        let mut hands: Vec<Hand> =
-            std::iter::from_fn(|| self.take_locked(&mut state, 0)).take(most).collect();
-        if hands.is_empty() {
+        let may = state.may(now);
+        let most = match may {
+            May::Send(_) => most,
+            May::Probe => 1,
+            May::SendProbe | May::Wait(_) => 0,
+        };
+        if most == 0 && !state.has_asked_waiting {
+            return Refillable::Closed(state.look_at());
+        }
+        let mut asking = self.ask(&mut state, most);
+        if asking.is_empty() {
             // Wanted first, then asked once more: a hand that came back in between would ring nobody.
-            self.pool.want();
-            hands.extend(self.take_locked(&mut state, 0));
+            self.around.pool.want();
+            asking = self.ask(&mut state, most.min(1));
         }
-        if hands.is_empty() {
-            state.has_backlog = true;
-            state.is_blocked = true;
-        } else {
-            // The refill will tell; what is noted while it is under way must not be mistaken for known.
-            state.next_due = None;
+        if asking.is_empty() {
+            state.backlog_until.get_or_insert(now);
+            (state.is_behind, state.is_blocked) = (true, true);
+            return Refillable::Blocked;
         }
-        hands
+        if may == May::Probe && !asking.hands.is_empty() {
+            state.circuit.fetch_probe();
+        }
+        // The refill will tell; what is noted while it is under way must not be mistaken for known.
+        state.next_due = None;
+        (state.has_fresh_waiting, state.has_asked_waiting) = (false, false);
+        Refillable::Ask(asking)
     }
 
-    fn take_locked(self: &Arc<Self>, state: &mut LaneState, bytes: usize) -> Option<Hand> {
+    fn ask(self: &Arc<Self>, state: &mut LaneState, most: usize) -> Asking {
+        let mut asking = Asking { backlog_until: state.backlog_until, ..Asking::default() };
+        // Without a backlog what people asked for is found with the rest.
+        let is_asked =
+            state.has_asked_waiting && (state.backlog_until.is_some() || state.circuit.is_closed());
+        if is_asked {
+            let hands = std::iter::from_fn(|| self.take_by_hand(state, 0));
+            asking.by_hand = hands.take(BY_HAND_MAX).collect();
+        }
+        let is_split = state.backlog_until.is_some() && most > 1;
         let room = state.room_max();
-        self.take_within(state, room, bytes)
+        let (overdue, fresh) = if is_split { (most.div_ceil(2), most / 2) } else { (most, 0) };
+        asking.hands = std::iter::from_fn(|| self.take_within(state, room, 0)).take(overdue).collect();
+        // Without room for the backlog, only for what is known to be there: looking for nothing would never end.
+        if !asking.hands.is_empty() || state.has_fresh_waiting {
+            asking.fresh = std::iter::from_fn(|| self.take_fresh(state, 0)).take(fresh).collect();
+        }
+        if !is_split {
+            asking.backlog_until = None;
+        }
+        asking
     }
 
     fn take_within(self: &Arc<Self>, state: &mut LaneState, room: usize, bytes: usize) -> Option<Hand> {
-        if state.held >= room || !self.pool.take(state.held, bytes) {
+        if state.held - state.held_fresh >= room || !self.around.pool.take(&self.share, state.held, bytes) {
             return None;
         }
         state.held += 1;
         Some(Hand::new(self.clone(), bytes))
     }
 
-    pub(super) fn push(&self, carried: Carried) {
-        self.lock().queue.push_back(carried);
+    fn take_by_hand(self: &Arc<Self>, state: &mut LaneState, bytes: usize) -> Option<Hand> {
+        let room = state.room_max() + BY_HAND_MAX;
+        self.take_within(state, room, bytes)
     }
 
-    /// Counts in as many new couriers as the queue can use.
-    pub(super) fn send_out(&self) -> usize {
-        let mut state = self.lock();
-        let more = state.queue.len().min(state.in_flight_max.saturating_sub(state.couriers));
-        state.couriers += more;
-        more
-    }
-
-    /// The next delivery for a courier; `None` counts the courier out.
-    pub(super) fn next(&self) -> Option<Carried> {
-        let mut state = self.lock();
-        let too_many = state.couriers > state.in_flight_max;
-        let next = if too_many { None } else { state.queue.pop_front() };
-        if next.is_none() {
-            state.couriers -= 1;
+    fn take_fresh(self: &Arc<Self>, state: &mut LaneState, bytes: usize) -> Option<Hand> {
+        let has_room = state.held_fresh < state.room_for_fresh();
+        if !has_room || !self.around.pool.take(&self.share, state.held, bytes) {
+            return None;
         }
-        next
+        state.held += 1;
+        state.held_fresh += 1;
+        Some(Hand::new(Arc::new(FreshHands(self.clone())), bytes))
     }
 
-    /// A courier is gone without asking for the next.
-    pub(super) fn count_out(&self) {
+    pub(super) fn push(&self, carried: Carried) {
         let mut state = self.lock();
-        state.couriers = state.couriers.saturating_sub(1);
+        let backlog_until = state.backlog_until;
+        state.queue.push(carried, backlog_until);
     }
 
     /// Everything that no courier has taken yet.
     pub(super) fn empty_queue(&self) -> Vec<Carried> {
-        self.lock().queue.drain(..).collect()
+        self.lock().queue.take_all()
     }
 
-    /// Something waits in the store, due then; answers the new first due time if this changed it.
+    /// Something waits in the store, due then; answers when to look if this changed it.
     pub(super) fn note_due(&self, due: Timestamp) -> Option<Timestamp> {
         let mut state = self.lock();
         if state.next_due.is_some_and(|known| known <= due) {
             return None;
         }
         state.next_due = Some(due);
-        (!state.is_blocked && !state.is_off).then_some(due)
+        state.look_at().filter(|_| !state.is_blocked)
+    }
+
+    /// Somebody asked for something that waits in the store; answers when to look.
+    pub(super) fn note_asked(&self, due: Timestamp) -> Option<Timestamp> {
+        let mut state = self.lock();
+        state.has_asked_waiting = true;
+        state.next_due = Some(state.next_due.map_or(due, |known| known.min(due)));
+        state.look_at()
     }
 
     pub(super) fn forget_due(&self) {
@@ -167,95 +217,126 @@ impl Lane {
     }
 
     /// What the store says after a refill, together with what was noted meanwhile; when to look again.
-    pub(super) fn settle_due(&self, next_due: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
+    pub(super) fn settle_due(&self, brought: Brought, now: Timestamp) -> Option<Timestamp> {
         let mut state = self.lock();
-        state.has_backlog = next_due.is_some_and(|due| due <= now);
-        state.next_due = state.next_due.into_iter().chain(next_due).min();
-        state.next_due
+        if brought.has_none && state.circuit.is_fetching() {
+            state.circuit.drop_probe();
+        }
+        state.has_fresh_waiting |= brought.has_more_fresh;
+        state.has_asked_waiting |= brought.has_more_by_hand;
+        state.is_behind = brought.next_due.is_some_and(|due| due <= now);
+        let is_gone = |until: Timestamp| brought.next_due.is_none_or(|due| due > until);
+        if state.is_behind && state.backlog_until.is_none_or(is_gone) {
+            // What was fresh is the backlog now.
+            state.backlog_until = Some(now);
+        }
+        state.end_backlog();
+        state.next_due = state.next_due.into_iter().chain(brought.next_due).min();
+        state.look_at()
     }
 
     /// A blocked lane that has room again is found at its due time once more; `Err` while it has none.
     pub(super) fn unblock(&self) -> Result<Option<Timestamp>, StillBlocked> {
         let mut state = self.lock();
-        if state.is_blocked && !state.is_off {
+        let may_wait = state.is_blocked && !state.settings.is_off && state.circuit.opens_at().is_none();
+        if may_wait {
             // A newborn may have taken the hand that rang: wanted again before looking, so that the next one rings too.
-            self.pool.want();
+            self.around.pool.want();
         }
-        let may_take = state.has_room() && self.pool.has_one_for(state.held);
-        if state.is_blocked && !may_take && !state.is_off {
+        let may_take = state.has_room() && self.around.pool.has_one_for(&self.share, state.held);
+        if may_wait && !may_take {
             return Err(StillBlocked);
         }
         state.is_blocked = false;
-        Ok(state.next_due.filter(|_| !state.is_off))
+        Ok(state.look_at())
     }
 
     /// Takes on the endpoint's settings, read under the lane's lock so that the last change is the one that stays.
-    pub(super) fn follow(&self, settings: impl FnOnce() -> (usize, bool)) -> Option<Timestamp> {
+    pub(super) fn follow(&self, settings: impl FnOnce() -> LaneSettings) -> Option<Timestamp> {
         let mut state = self.lock();
-        let (in_flight_max, is_off) = settings();
-        state.in_flight_max = in_flight_max;
-        state.is_off = is_off;
-        if is_off {
-            state.has_backlog = false;
+        let before = std::mem::replace(&mut state.settings, settings());
+        if state.settings.rate != before.rate {
+            // Whatever went out under the other rate: none to begin with.
+            state.tokens = Tokens::none_at(None);
         }
-        state.next_due.filter(|_| !is_off && !state.is_blocked)
+        if !state.settings.is_adaptive {
+            state.circuit = Circuit::default();
+        }
+        if state.settings.is_off {
+            (state.backlog_until, state.is_behind) = (None, false);
+        }
+        state.look_at().filter(|_| !state.is_blocked)
     }
 
     pub(super) fn next_due(&self) -> Option<Timestamp> {
         let state = self.lock();
-        state.next_due.filter(|_| !state.is_off)
+        state.next_due.filter(|_| !state.settings.is_off)
     }
 
     /// What is left of the half that replays may use: the other half is for fresh events. An endpoint that is off holds
-    /// whatever comes.
+    /// whatever comes; one that is left alone gets nothing new.
     pub(super) fn room_for_replay(&self, now: Timestamp) -> usize {
         let state = self.lock();
-        let is_behind = state.has_backlog || state.next_due.is_some_and(|due| due <= now);
-        match (state.is_off, is_behind) {
+        let is_behind = state.backlog_until.is_some() || state.next_due.is_some_and(|due| due <= now);
+        let is_spared = state.circuit.is_open() || state.circuit.is_paused(now);
+        match (state.settings.is_off, is_behind || is_spared) {
             (true, _) => usize::MAX,
             (false, true) => 0,
-            (false, false) => state.in_flight_max.div_ceil(2).saturating_sub(state.held),
+            (false, false) => state.width().div_ceil(2).saturating_sub(state.held),
         }
     }
 
     pub(super) fn is_off(&self) -> bool {
-        self.lock().is_off
+        self.lock().settings.is_off
     }
 
     pub(super) fn is_idle(&self) -> bool {
         let state = self.lock();
-        state.held == 0 && (state.is_off || state.next_due.is_none())
+        state.held == 0 && (state.settings.is_off || state.next_due.is_none())
     }
 
-    fn lock(&self) -> MutexGuard<'_, LaneState> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, LaneState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn give_back_one(&self, bytes: usize, is_fresh: bool) {
+        let mut state = self.lock();
+        state.held = state.held.saturating_sub(1);
+        state.held_fresh = state.held_fresh.saturating_sub(usize::from(is_fresh));
+        self.around.pool.give_back(&self.share, state.held, bytes);
+        let tell = state.is_blocked && state.has_room();
+        drop(state);
+        if tell || self.around.pool.has_enough_again() {
+            self.around.scheduler.notify_one();
+        }
     }
 }
 
-impl LaneState {
-    fn room_max(&self) -> usize {
-        self.in_flight_max + QUEUE_MAX.min(self.in_flight_max * 4)
-    }
-
-    /// Not for every single one: half a room lets a refill bring a batch.
-    fn has_room(&self) -> bool {
-        self.held * 2 <= self.room_max()
+impl Asking {
+    fn is_empty(&self) -> bool {
+        self.hands.is_empty() && self.fresh.is_empty() && self.by_hand.is_empty()
     }
 }
 
 impl HandHolder for Lane {
     fn give_back(&self, bytes: usize) {
-        let mut state = self.lock();
-        state.held = state.held.saturating_sub(1);
-        self.pool.give_back(state.held, bytes);
-        let tell = state.is_blocked && state.has_room();
-        drop(state);
-        if tell || self.pool.has_enough_again() {
-            self.scheduler.notify_one();
-        }
+        self.give_back_one(bytes, false);
     }
 
     fn weigh(&self, bytes: usize) {
-        self.pool.weigh(bytes);
+        self.around.pool.weigh(bytes);
+    }
+}
+
+/// Where hands go back to that fresh ones had while a backlog drained.
+struct FreshHands(Arc<Lane>);
+
+impl HandHolder for FreshHands {
+    fn give_back(&self, bytes: usize) {
+        self.0.give_back_one(bytes, true);
+    }
+
+    fn weigh(&self, bytes: usize) {
+        self.0.weigh(bytes);
     }
 }

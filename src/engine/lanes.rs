@@ -1,23 +1,30 @@
 //! All lanes, and when each is next due: where the ledger hands over, and where the scheduler and the couriers look.
 
 use super::{
-    hands::HandPool,
-    lane::{Lane, StillBlocked},
+    alarm::Alarm,
+    gates::{Ceiling, Gates},
+    hands::{AppShare, HandPool},
+    lane::{Around, Lane, StillBlocked},
+    lane_state::LaneSettings,
 };
 use crate::domain::{
+    circuit::Pace,
+    contract::Pacing,
+    delivery::Delivery,
     directory::Directory,
     endpoint::{Endpoint, EndpointRecord, SwitchedOff},
-    id::EndpointId,
+    id::{AppId, EndpointId},
     port::{Carried, Hand, Handover, Hands},
+    rate::{RateLimit, Tokens},
     time::Timestamp,
 };
 use std::{
     collections::{BTreeSet, HashMap},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock},
 };
 use tokio::sync::{Notify, mpsc};
 
-/// How much the engine may hold in memory.
+/// How much the engine may hold in memory and send.
 #[derive(Clone, Copy, Debug)]
 pub struct EngineLimits {
     /// Deliveries in memory: queued, in flight, or not yet recorded.
@@ -26,6 +33,17 @@ pub struct EngineLimits {
     pub bytes_max: usize,
     /// Requests in flight to one endpoint that sets no limit of its own.
     pub in_flight_per_endpoint: usize,
+    pub ceilings: Ceilings,
+}
+
+/// What goes beyond one endpoint; what is absent is not limited.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ceilings {
+    /// Requests in flight for an app that has no limit of its own.
+    pub in_flight_per_app: Option<usize>,
+    /// Requests in flight, and in a second, of the whole node.
+    pub in_flight: Option<usize>,
+    pub rate: Option<RateLimit>,
 }
 
 pub struct Lanes {
@@ -33,64 +51,87 @@ pub struct Lanes {
     /// Lanes that are neither blocked nor off, by when they are due.
     due: Mutex<BTreeSet<(Timestamp, EndpointId)>>,
     blocked: Mutex<Vec<Arc<Lane>>>,
-    pool: Arc<HandPool>,
+    shares: Mutex<HashMap<AppId, Arc<AppShare>>>,
     limits: EngineLimits,
     directory: Arc<Directory>,
+    pub(super) around: Arc<Around>,
     /// Rings the scheduler.
     pub(super) scheduler: Arc<Notify>,
     /// Rings the inspector.
     pub(super) inspector: Arc<Notify>,
     /// Lanes with something to send, for the dispatcher.
-    ready: mpsc::UnboundedSender<Arc<Lane>>,
+    pub(super) ready: mpsc::UnboundedSender<Arc<Lane>>,
     /// Endpoints whose waiting deliveries may need settling, for the janitor.
     changed: mpsc::UnboundedSender<EndpointId>,
+    /// Endpoints that answer again after their circuit was open, and since when.
+    pub(super) recovered: mpsc::UnboundedSender<(EndpointId, Timestamp)>,
     /// Rings whoever brings replays forward.
     pub(super) replays: Arc<Notify>,
     /// Ring those who send notices: as mails, and as events.
     pub(super) postman: Arc<Notify>,
     pub(super) notifier: Arc<Notify>,
+    started_at: OnceLock<Timestamp>,
 }
 
 /// The other ends: what the engine's own loops listen to.
 pub struct LaneEvents {
     pub(super) ready: mpsc::UnboundedReceiver<Arc<Lane>>,
     pub(super) changed: mpsc::UnboundedReceiver<EndpointId>,
+    pub(super) recovered: mpsc::UnboundedReceiver<(EndpointId, Timestamp)>,
 }
 
 impl Lanes {
     pub fn new(limits: EngineLimits, directory: Arc<Directory>) -> (Arc<Self>, LaneEvents) {
         let (ready_sender, ready) = mpsc::unbounded_channel();
         let (changed_sender, changed) = mpsc::unbounded_channel();
+        let (recovered_sender, recovered) = mpsc::unbounded_channel();
+        let scheduler = Arc::<Notify>::default();
+        let node = Ceiling { in_flight: limits.ceilings.in_flight, rate: limits.ceilings.rate };
+        let around = Around {
+            pool: HandPool::new(limits.hands, limits.bytes_max),
+            scheduler: scheduler.clone(),
+            alarm: Alarm::default(),
+            gates: Mutex::new(Gates::new(node)),
+        };
         let lanes = Self {
             by_endpoint: RwLock::default(),
             due: Mutex::default(),
             blocked: Mutex::default(),
-            pool: Arc::new(HandPool::new(limits.hands, limits.bytes_max)),
+            shares: Mutex::default(),
             limits,
             directory,
-            scheduler: Arc::default(),
+            around: Arc::new(around),
+            scheduler,
             inspector: Arc::default(),
             ready: ready_sender,
             changed: changed_sender,
+            recovered: recovered_sender,
             replays: Arc::default(),
             postman: Arc::default(),
             notifier: Arc::default(),
+            started_at: OnceLock::new(),
         };
-        (Arc::new(lanes), LaneEvents { ready, changed })
+        (Arc::new(lanes), LaneEvents { ready, changed, recovered })
+    }
+
+    /// Nothing was sent by this process before: what limits a rate has nothing saved up.
+    pub(super) fn start(&self, now: Timestamp) {
+        let _ = self.started_at.set(now);
+        self.gates().start(now);
     }
 
     /// Deliveries in memory: queued, in flight or not yet recorded.
     pub fn in_hand(&self) -> usize {
-        self.pool.taken()
+        self.around.pool.taken()
     }
 
     /// Gives out no more hands: whatever is published from now on waits in the store.
     pub(super) fn close(&self) {
-        self.pool.close();
+        self.around.pool.close();
     }
 
     pub(super) fn bytes_free(&self) -> usize {
-        self.pool.bytes_free()
+        self.around.pool.bytes_free()
     }
 
     pub(super) fn lane(&self, endpoint: EndpointId) -> Arc<Lane> {
@@ -108,16 +149,58 @@ impl Lanes {
     }
 
     fn new_lane(&self, endpoint: EndpointId) -> Lane {
-        let (in_flight_max, is_off) = self.settings(endpoint);
-        Lane::new(endpoint, in_flight_max, is_off, self.pool.clone(), self.scheduler.clone())
+        let app = self.directory.endpoint(endpoint).map_or(AppId::from_i64(0), |found| found.record.app);
+        let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
+        let share = shares.entry(app).or_default().clone();
+        drop(shares);
+        self.limit_app(app);
+        let tokens = Tokens::none_at(self.started_at.get().copied());
+        Lane::new(endpoint, (app, share), self.settings(endpoint), tokens, self.around.clone())
     }
 
     /// A deleted endpoint is off: what waits for it is settled, not sent.
-    fn settings(&self, endpoint: EndpointId) -> (usize, bool) {
+    fn settings(&self, endpoint: EndpointId) -> LaneSettings {
         let found = self.directory.endpoint(endpoint);
-        let limit = found.as_ref().and_then(|endpoint| endpoint.record.settings.max_in_flight);
-        let in_flight_max = limit.map_or(self.limits.in_flight_per_endpoint, |limit| limit.max(1) as usize);
-        (in_flight_max, found.is_none_or(|endpoint| endpoint.record.off.is_some()))
+        let settings = found.as_ref().map(|endpoint| &endpoint.record.settings);
+        let limit = settings.and_then(|settings| settings.max_in_flight);
+        let is_gated = |endpoint: &Arc<Endpoint>| {
+            let Ceilings { in_flight, rate, .. } = self.limits.ceilings;
+            in_flight.is_some() || rate.is_some() || !self.ceiling_of(endpoint.record.app).is_none()
+        };
+        LaneSettings {
+            in_flight_max: limit.map_or(self.limits.in_flight_per_endpoint, |limit| limit.max(1) as usize),
+            rate: settings.and_then(|settings| settings.rate_limit),
+            is_adaptive: found.as_ref().is_some_and(|found| found.contract.pacing == Pacing::Adaptive),
+            is_gated: found.as_ref().is_some_and(is_gated),
+            is_off: found.is_none_or(|endpoint| endpoint.record.off.is_some()),
+        }
+    }
+
+    fn ceiling_of(&self, app: AppId) -> Ceiling {
+        let limits = self.directory.app_by_id(app).and_then(|entry| entry.app().settings.limits);
+        let in_flight = limits.and_then(|limits| limits.max_in_flight).map(|most| most as usize);
+        Ceiling {
+            in_flight: in_flight.or(self.limits.ceilings.in_flight_per_app),
+            rate: limits.and_then(|limits| limits.rate_limit),
+        }
+    }
+
+    fn limit_app(&self, app: AppId) {
+        let ceiling = self.ceiling_of(app);
+        self.gates().limit(app, ceiling);
+    }
+
+    pub(super) fn gates(&self) -> MutexGuard<'_, Gates> {
+        self.around.gates.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn follow(&self, lane: &Arc<Lane>) {
+        if let Some(due) = lane.follow(|| self.settings(lane.endpoint)) {
+            self.put_due(lane, due);
+            self.scheduler.notify_one();
+        }
+        // It may send more at a time, or sooner.
+        let _ = self.ready.send(lane.clone());
     }
 
     /// Removes and returns up to `most` lanes that are due, the longest overdue first.
@@ -188,6 +271,9 @@ impl Lanes {
     pub(super) fn forget_deleted(&self) {
         let mut lanes = self.by_endpoint.write().unwrap_or_else(PoisonError::into_inner);
         lanes.retain(|endpoint, lane| self.directory.endpoint(*endpoint).is_some() || !lane.is_idle());
+        drop(lanes);
+        let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
+        shares.retain(|_, share| Arc::strong_count(share) > 1);
     }
 
     /// Tells the janitor; if it has ended already, the next start settles what is left.
@@ -214,12 +300,22 @@ impl Hands for Lanes {
     }
 
     fn endpoint_changed(&self, endpoint: EndpointId) {
-        let lane = self.lane(endpoint);
-        if let Some(due) = lane.follow(|| self.settings(endpoint)) {
-            self.put_due(&lane, due);
-            self.scheduler.notify_one();
-        }
+        self.follow(&self.lane(endpoint));
         self.settle_later(endpoint);
+    }
+
+    fn app_changed(&self, app: AppId) {
+        self.limit_app(app);
+        for lane in self.all().into_iter().filter(|lane| lane.app == app) {
+            self.follow(&lane);
+        }
+    }
+
+    fn pace(&self, delivery: &Delivery, now: Timestamp) -> Option<Pace> {
+        let lanes = self.by_endpoint.read().unwrap_or_else(PoisonError::into_inner);
+        let lane = lanes.get(&delivery.endpoint).cloned()?;
+        drop(lanes);
+        lane.pace(delivery, now)
     }
 }
 
@@ -253,6 +349,17 @@ impl Handover for Lanes {
         queue.insert((due, endpoint));
         drop(queue);
         if is_first {
+            self.scheduler.notify_one();
+        }
+    }
+
+    fn asked(&self, endpoint: EndpointId, due: Timestamp) {
+        let lane = self.lane(endpoint);
+        if lane.is_off() {
+            self.settle_later(endpoint);
+        }
+        if let Some(due) = lane.note_asked(due) {
+            self.put_due(&lane, due);
             self.scheduler.notify_one();
         }
     }

@@ -1,33 +1,41 @@
 //! The engine: takes what is due, no more than it has free hands for, carries it, and records what came of it.
 //!
 //! The way of a delivery: the ledger hands it to its lane (`lanes`), `dispatch` sends a courier out, `renderer` makes the
-//! payload, `courier` brings it to a verdict. What waits in the store is brought in by `scheduler`; `replayer` brings replays
-//! forward; `inspector` tries receivers out; `health` keeps statistics and judges endpoints; `expiry` removes what is kept no
-//! longer; `janitor` keeps house. People are told by `postman` (mails) and `notifier` (operational webhooks).
+//! payload, `courier` brings it to a verdict. What waits in the store is brought in by `scheduler`; `recovery` lets retries go
+//! early when their endpoint answers again; `replayer` brings replays forward; `inspector` tries receivers out; `health` keeps
+//! statistics and judges endpoints; `expiry` removes what is kept no longer; `janitor` keeps house. People are told by `postman`
+//! (mails) and `notifier` (operational webhooks).
 
+mod alarm;
 mod courier;
 mod custody;
 mod dispatch;
 mod expiry;
 mod fault;
+mod gates;
 mod hands;
 mod health;
 mod inspector;
 mod janitor;
 mod lane;
+mod lane_state;
 mod lanes;
 mod notifier;
 mod parcel;
 mod places;
 mod postman;
+mod queue;
+mod recovery;
 mod renderer;
 mod replayer;
 mod scheduler;
+mod sending;
+mod traffic;
 mod trial;
 mod turn;
 
 pub use courier::Courier;
-pub use lanes::{EngineLimits, LaneEvents, Lanes};
+pub use lanes::{Ceilings, EngineLimits, LaneEvents, Lanes};
 pub use postman::Post;
 pub use renderer::Renderer;
 
@@ -104,6 +112,7 @@ impl Engine {
     /// Works until told to stop, then lets go of everything it carries and returns. The caller has joined the cluster
     /// before: nothing is carried by anyone else.
     pub async fn run(self, stop: Shutdown) -> Result<(), StoreError> {
+        self.lanes.start(self.courier.clock.now());
         for (endpoint, due) in self.cluster.find_lanes().await? {
             self.lanes.waiting(endpoint, due);
         }
@@ -163,6 +172,12 @@ impl Engine {
             every: self.rounds.expire,
             walks: Vec::new(),
         };
+        let recovery = recovery::Recovery {
+            recovered: self.events.recovered,
+            ledger: courier.ledger.clone(),
+            clock: courier.clock.clone(),
+            under_way: Vec::new(),
+        };
         let janitor = janitor::Janitor {
             lanes: lanes.clone(),
             changed: self.events.changed,
@@ -197,6 +212,7 @@ impl Engine {
             health.run(stop.clone()),
             postman.run(stop.clone()),
             notifier.run(stop.clone()),
+            recovery.run(stop.clone()),
             dispatch.run(stop)
         );
         // An event that was on its way into the store while everything was stopping may already have its hand, and is

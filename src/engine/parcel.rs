@@ -121,5 +121,6 @@ pub(super) fn attempt(endpoint: &Endpoint, started_at: Timestamp, outcome: Outco
         outcome,
         contract: endpoint.contract_hash,
         endpoint_revision: endpoint.record.revision,
+        note: None,
     }
 }

@@ -1,9 +1,15 @@
 //! Finds what is due in the store, lane by lane, and brings in as much as there are free hands for.
 
-use super::lanes::Lanes;
+use super::{
+    lane::{Asking, Brought, Refillable},
+    lanes::Lanes,
+};
 use crate::{
-    domain::{directory::Directory, time::Timestamp},
-    store::{Cluster, Ledger, ledger::Want},
+    domain::{directory::Directory, id::EndpointId, time::Timestamp},
+    store::{
+        Cluster, Ledger,
+        ledger::{Refilled, Want},
+    },
     world::{Clock, Shutdown},
 };
 use std::{collections::HashSet, sync::Arc, time::Duration};
@@ -55,23 +61,26 @@ impl Scheduler {
         }
         match self.ledger.refill(wants, now).await {
             Ok(refilled) => {
-                for lane_now in refilled {
-                    let lane = self.lanes.lane(lane_now.endpoint);
-                    if let Some(due) = lane.settle_due(lane_now.next_due, now) {
-                        self.lanes.put_due(&lane, due);
-                    }
+                for Refilled { endpoint, has_none, has_more_fresh, has_more_by_hand, next_due } in refilled {
+                    self.settle(
+                        endpoint,
+                        Brought { has_none, has_more_fresh, has_more_by_hand, next_due },
+                        now,
+                    );
                 }
                 self.lanes.first_due().unwrap_or(self.recheck_at).min(self.recheck_at)
             }
             Err(error) => {
                 tracing::warn!(%error, "could not look for what is due");
                 let again = now.plus(PAUSE_AFTER_ERROR);
-                for endpoint in lanes {
-                    let lane = self.lanes.lane(endpoint);
-                    if let Some(due) = lane.settle_due(Some(again), now) {
-                        self.lanes.put_due(&lane, due);
-                    }
-                }
+                // Nothing was found out: whatever was looked for may still be there.
+                let brought = Brought {
+                    has_none: true,
+                    has_more_fresh: true,
+                    has_more_by_hand: true,
+                    next_due: Some(again),
+                };
+                lanes.into_iter().for_each(|endpoint| self.settle(endpoint, brought, now));
                 again
             }
         }
@@ -84,17 +93,28 @@ impl Scheduler {
             if !seen.insert(lane.endpoint) {
                 continue;
             }
-            let hands = lane.take_for_refill(HANDS_PER_LANE);
-            if hands.is_empty() {
-                self.lanes.block(lane);
-            } else {
-                let bytes_max = self.lanes.bytes_free() / LANES_PER_STEP;
-                let contract =
-                    self.directory.endpoint(lane.endpoint).map(|endpoint| endpoint.contract.clone());
-                wants.push(Want { endpoint: lane.endpoint, hands, bytes_max, contract });
+            match lane.take_for_refill(HANDS_PER_LANE, now) {
+                Refillable::Blocked => self.lanes.block(lane),
+                Refillable::Closed(until) => {
+                    if let Some(until) = until {
+                        self.lanes.put_due(&lane, until);
+                    }
+                }
+                Refillable::Ask(Asking { hands, fresh, by_hand, backlog_until }) => {
+                    let (endpoint, bytes_max) = (lane.endpoint, self.lanes.bytes_free() / LANES_PER_STEP);
+                    let contract = self.directory.endpoint(endpoint).map(|found| found.contract.clone());
+                    wants.push(Want { endpoint, hands, backlog_until, fresh, by_hand, bytes_max, contract });
+                }
             }
         }
         wants
+    }
+
+    fn settle(&self, endpoint: EndpointId, brought: Brought, now: Timestamp) {
+        let lane = self.lanes.lane(endpoint);
+        if let Some(due) = lane.settle_due(brought, now) {
+            self.lanes.put_due(&lane, due);
+        }
     }
 
     /// Hints may be lost; the store is the truth.

@@ -13,6 +13,7 @@ use crate::{
         email::{ADDRESS_FORM, is_address},
         id::{AppId, EventId, GIVEN_ID_FORM, is_given_id},
         quota::Quota,
+        rate::AppLimits,
     },
     store::registry::Added,
 };
@@ -32,6 +33,7 @@ pub struct NewApp {
     pub id_prefix: Option<String>,
     pub contact_email: Option<String>,
     pub quota: Option<Map<String, Value>>,
+    pub limits: Option<Map<String, Value>>,
     pub metadata: Option<Map<String, Value>>,
 }
 
@@ -44,6 +46,8 @@ pub struct AppPatch {
     pub contact_email: Patch<String>,
     /// Replaced as a whole.
     pub quota: Patch<Map<String, Value>>,
+    /// Replaced as a whole.
+    pub limits: Patch<Map<String, Value>>,
     pub metadata: Patch<Map<String, Value>>,
 }
 
@@ -61,6 +65,7 @@ impl Service {
             id_prefix: new.id_prefix,
             contact_email: new.contact_email,
             quota: new.quota.as_ref().map_or(Ok(None), Quota::read)?,
+            limits: new.limits.as_ref().map_or(Ok(None), AppLimits::read)?,
             metadata: new.metadata.map(Value::Object),
         };
         self.check_app(&settings)?;
@@ -115,6 +120,11 @@ impl Service {
             Patch::Null => settings.quota = None,
             Patch::Value(quota) => settings.quota = Quota::read(&quota)?,
         }
+        match patch.limits {
+            Patch::Absent => {}
+            Patch::Null => settings.limits = None,
+            Patch::Value(limits) => settings.limits = AppLimits::read(&limits)?,
+        }
         match patch.metadata {
             Patch::Absent => {}
             Patch::Null => settings.metadata = None,
@@ -139,7 +149,11 @@ impl Service {
         if !self.registry.change_app(app.clone(), Some(noted)).await? {
             return Err(Error::NotFound("app"));
         }
+        let has_other_limits = app.settings.limits != entry.app().settings.limits;
         self.directory.put_app(app, rules);
+        if has_other_limits {
+            self.hands.app_changed(entry.app().id);
+        }
         if let Some(follow) = follow {
             self.follow_contract(&entry, follow).await?;
         }

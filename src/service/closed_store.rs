@@ -26,7 +26,9 @@ use crate::{
         Browse, Ledger, Registry, Reply, StoreError,
         audit::AuditFilter,
         browse::{Cursor, DeliveryFilter, EventFilter, HealthReport, Listed, Page, PastAttempt},
-        ledger::{Accepted, Ask, Asked, NewEvent, Ordered, Record, Refilled, Settle, Want},
+        ledger::{
+            Accepted, Ask, Asked, BroughtForward, NewEvent, Ordered, Record, Recovery, Refilled, Settle, Want,
+        },
         notices::{MailEnd, MailTurn, NoticeFilter, NoticesWaiting, Outgoing},
         registry::{Added, EndpointName, Everything},
         replays::{ReplayChanged, ReplayPage, SourceSearch, Sources},
@@ -87,6 +89,9 @@ impl Ledger for Closed {
         closed()
     }
     fn hand_back(&self, _: Vec<Carried>, _: Timestamp) -> Reply<'_, ()> {
+        closed()
+    }
+    fn bring_forward(&self, _: Recovery, _: Timestamp) -> Reply<'_, BroughtForward> {
         closed()
     }
     fn ask(&self, _: AppId, _: DeliveryId, _: Ask, _: Timestamp, _: Option<Entry>) -> Reply<'_, Asked> {

@@ -8,7 +8,7 @@ use super::{
 use crate::{
     domain::{
         audit::Action,
-        delivery::State,
+        delivery::{Delivery, State},
         directory::AppEntry,
         id::{DeliveryId, EndpointId},
         time::Timestamp,
@@ -105,6 +105,11 @@ impl Service {
         let (listed, attempts) = found.ok_or(Error::NotFound("delivery"))?;
         let shown = self.show(vec![listed]).await?.pop().ok_or(Error::NotFound("delivery"))?;
         Ok((shown, attempts))
+    }
+
+    /// What keeps a delivery that is due from being sent, in words.
+    pub fn waits_because(&self, delivery: &Delivery) -> Option<String> {
+        self.hands.pace(delivery, self.clock.now()).map(|pace| pace.words())
     }
 
     pub async fn dead_letters(

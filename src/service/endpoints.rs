@@ -14,6 +14,7 @@ use crate::{
         endpoint::{Endpoint, EndpointRecord, EndpointSettings},
         id::{EndpointId, GIVEN_ID_FORM, IDS_AT_ONCE_MAX, is_given_id},
         order::{OnDead, Order},
+        rate::RateLimit,
         signer::Signer,
         time::Timestamp,
     },
@@ -43,6 +44,7 @@ pub struct NewEndpoint {
     pub tls: Option<Map<String, Value>>,
     pub payload_version: Option<String>,
     pub max_in_flight: Option<u32>,
+    pub rate_limit: Option<Map<String, Value>>,
     pub ordered: Option<Order>,
     /// Only with an order.
     pub on_dead: Option<OnDead>,
@@ -64,6 +66,8 @@ pub struct EndpointPatch {
     /// Null: the data as published.
     pub payload_version: Patch<String>,
     pub max_in_flight: Patch<u32>,
+    /// Replaced as a whole.
+    pub rate_limit: Patch<Map<String, Value>>,
     /// For what is published from then on.
     pub ordered: Patch<Order>,
     pub on_dead: Patch<OnDead>,
@@ -96,6 +100,7 @@ impl Service {
             overrides: None,
             payload_version: new.payload_version,
             max_in_flight: new.max_in_flight,
+            rate_limit: new.rate_limit.as_ref().map(read_rate_limit).transpose()?,
             ordered: new.ordered.unwrap_or_default(),
             on_dead: new.on_dead,
             health_url: new.health_url,
@@ -278,6 +283,11 @@ impl Service {
         patch.payload_version.apply(&mut settings.payload_version);
         patch.max_in_flight.apply(&mut settings.max_in_flight);
         apply_order(patch.ordered, patch.on_dead, settings);
+        match &patch.rate_limit {
+            Patch::Absent => {}
+            Patch::Null => settings.rate_limit = None,
+            Patch::Value(limit) => settings.rate_limit = Some(read_rate_limit(limit)?),
+        }
         patch.health_url.apply(&mut settings.health_url);
         patch.description.apply(&mut settings.description);
         match patch.metadata {
@@ -306,6 +316,10 @@ impl Service {
         }
         Ok(())
     }
+}
+
+fn read_rate_limit(limit: &Map<String, Value>) -> Result<RateLimit, Error> {
+    Ok(RateLimit::read("rate_limit", limit)?)
 }
 
 fn every_type() -> Vec<String> {

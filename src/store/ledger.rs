@@ -75,24 +75,69 @@ pub struct Record {
     pub contract: Option<Arc<Contract>>,
 }
 
-/// How many of a lane's due deliveries there is room for.
+/// How many of a lane's due deliveries there is room for: one hand each, already taken; unused ones go back.
 #[derive(Debug)]
 pub struct Want {
     pub endpoint: EndpointId,
-    /// One hand each, already taken; unused ones go back.
+    /// For the oldest.
     pub hands: Vec<Hand>,
-    /// Bodies beyond this many bytes stay in the store, but for the first.
+    /// While a backlog drains: which is due until this, and hands for what is due after it.
+    pub backlog_until: Option<Timestamp>,
+    pub fresh: Vec<Hand>,
+    /// For what people asked for, whenever it is due.
+    pub by_hand: Vec<Hand>,
+    /// Bodies beyond this many bytes stay in the store, but for the first of each kind.
     pub bytes_max: usize,
     /// Of the endpoint, unless that is gone: what is told of those that end here without an attempt.
     pub contract: Option<Arc<Contract>>,
+}
+
+impl Want {
+    /// The oldest, as many as there are hands.
+    pub fn oldest(endpoint: EndpointId, hands: Vec<Hand>, bytes_max: usize) -> Self {
+        Self {
+            endpoint,
+            hands,
+            backlog_until: None,
+            fresh: Vec::new(),
+            by_hand: Vec::new(),
+            bytes_max,
+            contract: None,
+        }
+    }
 }
 
 /// What a refill found in one lane.
 #[derive(Debug)]
 pub struct Refilled {
     pub endpoint: EndpointId,
+    /// The oldest were asked for, and none was to be carried.
+    pub has_none: bool,
+    /// Every hand for these was used: there may be more.
+    pub has_more_fresh: bool,
+    pub has_more_by_hand: bool,
     /// When the next of this lane is due, if any waits; may be in the past.
     pub next_due: Option<Timestamp>,
+}
+
+/// A page of what an endpoint that answers again need not wait for any longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recovery {
+    pub endpoint: EndpointId,
+    /// Only what was last tried before this.
+    pub recovered_at: Timestamp,
+    /// Goes on behind the delivery that was due then and had this id.
+    pub after: (Timestamp, DeliveryId),
+    /// How many are looked at.
+    pub most: usize,
+}
+
+/// What a page of it came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BroughtForward {
+    pub count: usize,
+    /// Where the next page goes on; `None` when that was the last.
+    pub next: Option<(Timestamp, DeliveryId)>,
 }
 
 /// Something a person asks for on one delivery.
@@ -157,11 +202,16 @@ pub trait Ledger: Send + Sync {
     fn record(&self, record: Record);
 
     /// Marks due deliveries of these lanes as in flight, at most one per hand, oldest first, and hands them over after
-    /// the commit. Those whose final wait or age is over end instead.
+    /// the commit: what people asked for, then the backlog and what is fresh, as the hands say. Those whose final wait or age
+    /// is over end instead.
     fn refill(&self, wants: Vec<Want>, now: Timestamp) -> Reply<'_, Vec<Refilled>>;
 
-    /// Gives back, unattempted, what a stopping node still carries.
+    /// Gives back, unattempted, what was to be carried and is not: due as it was.
     fn hand_back(&self, carried: Vec<Carried>, now: Timestamp) -> Reply<'_, ()>;
+
+    /// Makes retries due at once that wait for a later time although the endpoint answers again, the oldest first. What waits
+    /// for `deliver_at`, for its end, or was tried since, is left alone. Wakes the lane by the handover.
+    fn bring_forward(&self, recovery: Recovery, now: Timestamp) -> Reply<'_, BroughtForward>;
 
     /// Does what a person asked on one delivery, if its state allows. Wakes the lane by the handover.
     /// With an entry of the audit log, that is written if it was done, here and in the calls below that take one.

@@ -10,6 +10,7 @@ const ENDPOINTS: usize = 10;
 const HUNG: usize = 2;
 const HANDS: usize = 128;
 const EVENTS: usize = 300;
+const ROUNDS: usize = 4;
 
 fn path(endpoint: usize) -> String {
     format!("/e{endpoint}")
@@ -52,14 +53,22 @@ async fn a_fifth_of_the_endpoints_hanging_does_not_slow_the_others_down() {
     for endpoint in 0..HUNG {
         receiver.behave(&path(endpoint), Behaviour::Hang);
     }
-    let beside = healthy_latencies(&client, &receiver, "beside").await;
-    let [normal_p99, beside_p99] = [normal, beside].map(|times| quantile(times, 0.99));
+    let normal_p99 = quantile(normal, 0.99);
+    let promised = Duration::from_millis(50).max(normal_p99 * 2);
+    // The machine does other things as well: what it can do, it does in one of a few rounds. Without lanes it is minutes.
+    let mut beside_p99 = Duration::MAX;
+    for round in 0..ROUNDS {
+        let beside = healthy_latencies(&client, &receiver, &format!("beside-{round}")).await;
+        beside_p99 = beside_p99.min(quantile(beside, 0.99));
+        if beside_p99 <= promised {
+            break;
+        }
+    }
     let open: Vec<usize> = (0..HUNG).map(|endpoint| receiver.open_most_at(&path(endpoint))).collect();
     println!(
         "p99 of the healthy: {normal_p99:?} normally, {beside_p99:?} beside hanging ones, which had {open:?} requests open"
     );
-    // Promised: twice normal or 50 ms. Generous here, because the machine does other things; without lanes it is minutes.
-    assert!(beside_p99 < Duration::from_secs(1).max(normal_p99 * 5), "{normal_p99:?} {beside_p99:?}");
+    assert!(beside_p99 <= promised, "{normal_p99:?} {beside_p99:?}");
     assert!(open.iter().all(|open| *open > 0), "they did not hang: {open:?}");
     assert!(
         open.iter().sum::<usize>() < HANDS * 3 / 4,

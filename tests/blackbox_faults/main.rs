@@ -22,6 +22,7 @@ mod isolation;
 mod kills;
 mod mail;
 mod ordering;
+mod pacing;
 mod producer;
 mod refusals;
 mod replays;

@@ -17,14 +17,14 @@ async fn hand_back(stage: &Stage, carried: Carried) {
     stage.quiet().await;
 }
 
-pub(crate) async fn what_is_handed_back_is_due_now_and_unattempted(mut stage: Stage) {
+pub(crate) async fn what_is_handed_back_is_due_as_it_was_and_unattempted(mut stage: Stage) {
     let carried = stage.carried().await;
     let id = carried.delivery.id;
     hand_back(&stage, carried).await;
     let delivery = stage.delivery(id).await;
-    assert_eq!((delivery.state, delivery.due, delivery.history_len), (State::Pending, Some(after(5)), 0));
+    assert_eq!((delivery.state, delivery.due, delivery.history_len), (State::Pending, Some(NOW), 0));
     assert!(stage.history(id).await.is_empty());
-    assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, after(5))]);
+    assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, NOW)]);
     assert_eq!(stage.hands.out(), 0);
     stage.refill(stage.endpoint, 1, after(5)).await;
     assert_eq!(stage.only_carried().delivery.id, id);
@@ -35,7 +35,7 @@ pub(crate) async fn a_later_attempt_keeps_its_place_when_handed_back(mut stage: 
     let carried = stage.claim(id, after(1)).await;
     hand_back(&stage, carried).await;
     let delivery = stage.delivery(id).await;
-    assert_eq!((delivery.state, delivery.place, delivery.due), (State::Retrying, 1, Some(after(5))));
+    assert_eq!((delivery.state, delivery.place, delivery.due), (State::Retrying, 1, Some(after(1))));
 }
 
 pub(crate) async fn a_retry_by_hand_is_still_owed_when_handed_back(mut stage: Stage) {
@@ -46,7 +46,7 @@ pub(crate) async fn a_retry_by_hand_is_still_owed_when_handed_back(mut stage: St
     hand_back(&stage, carried).await;
     let delivery = stage.delivery(id).await;
     assert_eq!((delivery.state, delivery.return_to), (State::Pending, back));
-    assert_eq!((delivery.due, delivery.next_attempt_at()), (Some(after(5)), None));
+    assert_eq!((delivery.due, delivery.next_attempt_at()), (Some(NOW), None));
 }
 
 pub(crate) async fn what_is_handed_back_heeds_an_endpoint_that_is_off(mut stage: Stage) {
@@ -67,7 +67,7 @@ pub(crate) async fn what_is_handed_back_heeds_an_endpoint_that_is_off(mut stage:
 pub(crate) async fn what_is_no_longer_in_flight_cannot_be_handed_back(mut stage: Stage) {
     let carried = stage.carried().await;
     let (id, event, hand) = (carried.delivery.id, carried.event.clone(), stage.hands.take());
-    let twin = Carried { delivery: carried.delivery.clone(), event, hand };
+    let twin = Carried { delivery: carried.delivery.clone(), event, due: carried.due, hand };
     stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
     let before = stage.delivery(id).await;
     hand_back(&stage, twin).await;

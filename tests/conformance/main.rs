@@ -16,6 +16,7 @@ mod inspections;
 mod lists;
 mod notices;
 mod order;
+mod pacing;
 mod queue;
 mod record;
 mod recorder;
@@ -96,8 +97,14 @@ macro_rules! conformance {
                     what_is_older_than_its_age_expires_when_it_is_due,
                     a_retry_comes_back_with_its_place_and_its_count,
                 ]
+                pacing: [
+                    fresh_ones_come_beside_a_backlog_as_many_as_have_hands,
+                    what_people_asked_for_comes_before_any_backlog,
+                    retries_to_come_are_brought_forward_once_in_pages,
+                    only_retries_that_were_tried_before_are_brought_forward,
+                ]
                 hand_back: [
-                    what_is_handed_back_is_due_now_and_unattempted,
+                    what_is_handed_back_is_due_as_it_was_and_unattempted,
                     a_later_attempt_keeps_its_place_when_handed_back,
                     a_retry_by_hand_is_still_owed_when_handed_back,
                     what_is_handed_back_heeds_an_endpoint_that_is_off,

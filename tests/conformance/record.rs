@@ -22,7 +22,8 @@ const GONE: SwitchedOff =
 
 /// The same delivery in another hand, as a confused node might have it.
 fn twin(stage: &Stage, carried: &Carried) -> Carried {
-    Carried { delivery: carried.delivery.clone(), event: carried.event.clone(), hand: stage.hands.take() }
+    let (delivery, event) = (carried.delivery.clone(), carried.event.clone());
+    Carried { delivery, event, due: carried.due, hand: stage.hands.take() }
 }
 
 /// The receiver answered that it is gone.
@@ -137,6 +138,7 @@ pub(crate) async fn an_attempt_reads_back_whole_whatever_bytes_the_receiver_sent
         contract: ContractHash(*b"\x00123456789abcde\xff"),
         endpoint_revision: u32::MAX,
         url: Some("https://example.com/hook?a=1".into()),
+        note: Some("a probe: why".into()),
     };
     let id = stage.concluded(retry_at(after(60)), sent.clone()).await;
     assert_eq!(stage.history(id).await[0].attempt, sent);

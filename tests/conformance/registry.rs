@@ -10,6 +10,7 @@ use posthaste::{
         id::{AppId, EndpointId, EventTypeId, KeyId},
         key::{Key, KeyHash, Scope},
         quota::Quota,
+        rate::{AppLimits, RateLimit},
     },
     store::registry::{Added, EndpointName},
 };
@@ -24,6 +25,7 @@ fn full_app(stage: &mut Stage, uid: &str) -> App {
         id_prefix: Some("evt2".into()),
         contact_email: Some("ops@example.com".into()),
         quota: Some(Quota { events_per_second: Some(5), bytes_per_second: Some(u64::MAX >> 1) }),
+        limits: Some(AppLimits { max_in_flight: Some(9), rate_limit: Some(RateLimit::per_second(7)) }),
         metadata: Some(json!({"z": 1, "a": [null, "\u{0}"]})),
     };
     App {
@@ -49,6 +51,7 @@ fn full_endpoint(stage: &mut Stage) -> EndpointRecord {
             ordered: posthaste::domain::order::Order::Key,
             on_dead: Some(posthaste::domain::order::OnDead::Skip),
             max_in_flight: Some(3),
+            rate_limit: Some(RateLimit { per_second: 5, burst: 2 }),
             health_url: Some("https://example.com/health".into()),
             description: Some(String::new()),
             metadata: Some(json!({})),

@@ -227,7 +227,7 @@ impl Stage {
 
     pub(crate) fn want(&self, endpoint: EndpointId, hands: usize) -> Want {
         let hands = (0..hands).map(|_| self.hands.take()).collect();
-        Want { endpoint, hands, bytes_max: usize::MAX, contract: None }
+        Want::oldest(endpoint, hands, usize::MAX)
     }
 
     /// The engine is given this delivery, which waits in the stage's lane.
@@ -327,7 +327,14 @@ impl Drop for Stage {
 
 pub(crate) fn attempt(class: Class, status: u16) -> Attempt {
     let outcome = Outcome { status: Some(status), error: None, ..Outcome::failed(class, "") };
-    Attempt { started_at: NOW, outcome, contract: ContractHash([7; 16]), endpoint_revision: 1, url: None }
+    Attempt {
+        started_at: NOW,
+        outcome,
+        contract: ContractHash([7; 16]),
+        endpoint_revision: 1,
+        url: None,
+        note: None,
+    }
 }
 
 pub(crate) fn dead(reason: DeadReason) -> Verdict {

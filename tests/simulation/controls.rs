@@ -88,3 +88,13 @@ fn a_line_that_nobody_leads_is_noticed() {
 fn what_is_removed_while_it_waits_is_noticed() {
     must_notice(Promise::Kept, 10, || Sabotage::DropWaiting);
 }
+
+#[test]
+fn limits_that_nobody_keeps_are_noticed() {
+    must_notice(Promise::Pace, 3, || Sabotage::LiftLimits);
+}
+
+#[test]
+fn a_retry_that_comes_early_without_a_word_is_noticed() {
+    must_notice(Promise::Schedule, 5, || Sabotage::Impatient);
+}

@@ -54,6 +54,8 @@ pub(crate) enum Promise {
     Switched,
     /// People are told of every delivery that dies, once, and of every replay that ends.
     Told,
+    /// No rate and no ceiling is exceeded, and an endpoint that fails is probed one request at a time.
+    Pace,
     /// What is in memory agrees with the store, and every hand comes back.
     House,
 }

@@ -10,6 +10,7 @@ mod contracts;
 mod controls;
 mod director;
 mod journal;
+mod limits;
 mod network;
 mod order;
 mod people;

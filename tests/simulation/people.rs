@@ -42,10 +42,12 @@ pub(crate) async fn open_office(world: &World) -> Arc<Office> {
 pub(crate) async fn furnish(world: &World) {
     let office = open_office(world).await;
     let overrides = world.plan.keeps.map(|keeps| json!({ "retention": keeps.overrides() }));
-    let app = NewApp { uid: Some(APP.into()), name: "Shop".into(), overrides, ..NewApp::default() };
+    let has_limits = !world.sabotage.lifts_limits();
+    let limits = world.plan.limits.app_field().filter(|_| has_limits);
+    let app = NewApp { uid: Some(APP.into()), name: "Shop".into(), overrides, limits, ..NewApp::default() };
     office.service.add_app(ADMIN, app).await.unwrap();
     let entry = office.service.app(ADMIN, APP).unwrap();
-    for plan in &world.plan.endpoints {
+    for (number, plan) in world.plan.endpoints.iter().enumerate() {
         let new = NewEndpoint {
             uid: Some(plan.uid.clone()),
             url: format!("https://{}.example.com/in", plan.uid),
@@ -54,6 +56,7 @@ pub(crate) async fn furnish(world: &World) {
             max_in_flight: plan.max_in_flight,
             ordered: Some(plan.ordered),
             on_dead: plan.on_dead,
+            rate_limit: world.plan.limits.rate_field(number).filter(|_| has_limits),
             ..NewEndpoint::default()
         };
         let endpoint = office.service.add_endpoint(ADMIN, &entry, new).await.unwrap();

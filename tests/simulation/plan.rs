@@ -3,6 +3,7 @@
 use crate::{
     bulk::{self, BulkPlan},
     contracts,
+    limits::LimitsPlan,
     network::{Mode, Script},
     order,
 };
@@ -36,6 +37,7 @@ pub(crate) struct Plan {
     pub(crate) grace: i64,
     /// How long things are kept, where the story is long enough for that to matter.
     pub(crate) keeps: Option<KeepsPlan>,
+    pub(crate) limits: LimitsPlan,
 }
 
 /// In milliseconds; the same for the app and all its endpoints.
@@ -183,6 +185,7 @@ impl Plan {
         let mut endpoints =
             (0..rng.usize(1..=4)).map(|n| endpoint(&mut rng, n, heal_at, mood)).collect::<Vec<_>>();
         let keeps = KeepsPlan::of(seed);
+        let limits = LimitsPlan::of(seed, endpoints.len());
         for endpoint in &mut endpoints {
             if let Some(keeps) = keeps {
                 endpoint.overrides["retention"] = keeps.overrides();
@@ -210,6 +213,7 @@ impl Plan {
             recheck_every: pick(&mut rng, &[HOUR, 12 * HOUR, 5 * DAY]),
             grace: pick(&mut rng, &[0, SECOND, 5 * SECOND, 25 * SECOND]),
             keeps,
+            limits,
         }
     }
 }

@@ -97,7 +97,12 @@ impl Process {
     pub(crate) fn start(world: &Arc<World>) {
         let directory = Arc::new(Directory::default());
         let plan = &world.plan;
-        let limits = EngineLimits { hands: plan.hands, bytes_max: 1 << 20, in_flight_per_endpoint: 64 };
+        let limits = EngineLimits {
+            hands: plan.hands,
+            bytes_max: 1 << 20,
+            in_flight_per_endpoint: 64,
+            ceilings: world.sabotage.ceilings(plan.limits.node),
+        };
         let (lanes, events) = Lanes::new(limits, directory.clone());
         let rung = Arc::new(Notify::new());
         let wake = {

@@ -13,12 +13,14 @@ use posthaste::{
         time::Timestamp,
         verdict::Verdict,
     },
-    engine::Lanes,
+    engine::{Ceilings, Lanes},
     outbound::{Carrier, Posting, Request},
     store::{
         Ledger, Reply, StoreError,
         cluster::Joined,
-        ledger::{Accepted, Ask, Asked, NewEvent, Ordered, Record, Refilled, Settle, Want},
+        ledger::{
+            Accepted, Ask, Asked, BroughtForward, NewEvent, Ordered, Record, Recovery, Refilled, Settle, Want,
+        },
         notices::{MailEnd, MailTurn, Outgoing},
         replays::{ReplayChanged, ReplayPage, Source},
         retention::{Expired, Ranges},
@@ -63,6 +65,10 @@ pub(crate) enum Sabotage {
     StepUpEarly,
     /// One whose turn has come is put back behind nobody.
     StayBehind,
+    /// Nobody is told of the rates and ceilings that there should be.
+    LiftLimits,
+    /// What waits for a later retry is brought forward although nothing has recovered, and nobody says so.
+    Impatient,
 }
 
 /// Copies of the disk before its last few commits.
@@ -114,6 +120,10 @@ impl Sabotage {
     pub(crate) fn before_commit(&self, disk: &Connection) {
         match self {
             Self::LoseCommits(snapshots) => snapshots.take(disk),
+            Self::Impatient => {
+                let sql = "UPDATE deliveries SET due = due - 3000 WHERE state = 1 AND at_due = 0 AND id % 3 = 0 AND due % 2 = 0";
+                let _ = disk.execute(sql, []);
+            }
             Self::DropWaiting => {
                 let sql = "DELETE FROM deliveries WHERE id IN (SELECT id FROM deliveries WHERE state IN (1, 3) LIMIT 1)";
                 // A disk in trouble takes this no more than anything else.
@@ -132,6 +142,14 @@ impl Sabotage {
             }
             _ => {}
         }
+    }
+
+    pub(crate) fn lifts_limits(&self) -> bool {
+        matches!(self, Self::LiftLimits)
+    }
+
+    pub(crate) fn ceilings(&self, planned: Ceilings) -> Ceilings {
+        if self.lifts_limits() { Ceilings::default() } else { planned }
     }
 
     /// The disk as the end of a process leaves it.
@@ -292,6 +310,10 @@ impl Ledger for BentLedger {
 
     fn hand_back(&self, carried: Vec<Carried>, now: Timestamp) -> Reply<'_, ()> {
         self.store.hand_back(carried, now)
+    }
+
+    fn bring_forward(&self, recovery: Recovery, now: Timestamp) -> Reply<'_, BroughtForward> {
+        self.store.bring_forward(recovery, now)
     }
 
     fn ask(

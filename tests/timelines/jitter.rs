@@ -1,8 +1,12 @@
 //! Waits that are spread by chance: as a distribution, over many deliveries.
 
-use crate::stage::{Does, Stage, TAKES};
+use crate::stage::{ADMIN, Does, Stage, TAKES};
 use bytes::Bytes;
-use posthaste::domain::time::Timestamp;
+use posthaste::{
+    domain::time::Timestamp,
+    service::{Patch, endpoints::EndpointPatch},
+};
+use serde_json::json;
 use std::{collections::HashMap, time::Duration};
 
 const DELIVERIES: usize = 400;
@@ -10,6 +14,10 @@ const DELIVERIES: usize = 400;
 /// The waits of each delivery, each from the end of an attempt to the start of the next, in seconds.
 async fn all_waits(contract: &str, attempts: usize) -> Vec<Vec<f64>> {
     let stage = Stage::new(contract, Does::Answer(500)).await;
+    // So many that fail would open a circuit; here it is about the waits alone.
+    let overrides = Patch::Value(json!({ "pacing": "strict" }));
+    let strict = EndpointPatch { overrides, ..EndpointPatch::default() };
+    stage.service.change_endpoint(ADMIN, &stage.entry, "ep", strict).await.unwrap();
     for _ in 0..DELIVERIES {
         stage.publish().await;
     }

@@ -9,6 +9,7 @@ mod ends;
 mod health;
 mod jitter;
 mod mails;
+mod pacing;
 mod post;
 mod retention;
 mod schedules;

@@ -13,7 +13,7 @@ use posthaste::{
         tally::Tally,
         time::Timestamp,
     },
-    engine::{Courier, Engine, EngineLimits, Lanes, Post, Renderer, Rounds},
+    engine::{Ceilings, Courier, Engine, EngineLimits, Lanes, Post, Renderer, Rounds},
     outbound::{Carrier, Posting, Request},
     service::{
         Caller, Limits, Parts, Service, Surroundings, apps::NewApp, deliveries::DeliveryQuery,
@@ -52,6 +52,7 @@ pub(crate) struct Stage {
     pub(crate) clock: Arc<VirtualClock>,
     pub(crate) entry: Arc<AppEntry>,
     pub(crate) store: Arc<SqliteStore>,
+    pub(crate) lanes: Arc<Lanes>,
     receiver: Arc<Receiver>,
     engine: AbortHandle,
     stop: ShutdownHandle,
@@ -136,8 +137,8 @@ impl Stage {
             Arc::new(Receiver { does: Mutex::new(does), seen: Mutex::default(), clock: clock.clone() });
         let process = start(None, clock.clone(), receiver.clone(), post).await;
         let entry = furnish(&process.service, contract).await;
-        let Started { service, store, engine, stop, writer } = process;
-        Self { service, clock, entry, store, receiver, engine, stop, writer }
+        let Started { service, store, lanes, engine, stop, writer } = process;
+        Self { service, clock, entry, store, lanes, receiver, engine, stop, writer }
     }
 
     /// The process is killed, and after a while another one starts on what it left; that one sends no mails.
@@ -147,8 +148,8 @@ impl Stage {
         self.pass(after).await;
         let process = start(Some(disk), self.clock.clone(), self.receiver.clone(), None).await;
         self.entry = process.service.app(ADMIN, "a").unwrap();
-        (self.service, self.store, self.engine) = (process.service, process.store, process.engine);
-        (self.stop, self.writer) = (process.stop, process.writer);
+        (self.service, self.store, self.lanes) = (process.service, process.store, process.lanes);
+        (self.engine, self.stop, self.writer) = (process.engine, process.stop, process.writer);
     }
 
     /// A look into the file.
@@ -196,6 +197,12 @@ impl Stage {
         page.rows.into_iter().map(|shown| shown.delivery).collect()
     }
 
+    /// What each attempt of a delivery says about when it was made.
+    pub(crate) async fn notes(&self, delivery: &Delivery) -> Vec<Option<String>> {
+        let (_, attempts) = self.service.delivery_by_id(&self.entry, delivery.id).await.unwrap();
+        attempts.into_iter().map(|past| past.attempt.note).collect()
+    }
+
     pub(crate) async fn delivery(&self) -> Delivery {
         self.deliveries().await.swap_remove(0)
     }
@@ -228,6 +235,7 @@ async fn add_endpoint(service: &Service, entry: &AppEntry, uid: &str, overrides:
 struct Started {
     service: Arc<Service>,
     store: Arc<SqliteStore>,
+    lanes: Arc<Lanes>,
     engine: AbortHandle,
     stop: ShutdownHandle,
     writer: Shared,
@@ -241,7 +249,12 @@ async fn start(
 ) -> Started {
     let entropy = Arc::new(SeededEntropy::new(1));
     let directory = Arc::new(Directory::default());
-    let limits = EngineLimits { hands: 1000, bytes_max: 1 << 20, in_flight_per_endpoint: 1000 };
+    let limits = EngineLimits {
+        hands: 1000,
+        bytes_max: 1 << 20,
+        in_flight_per_endpoint: 1000,
+        ceilings: Ceilings::default(),
+    };
     let (lanes, events) = Lanes::new(limits, directory.clone());
     let (store, writer) = store(disk, lanes.clone());
     let joined = store.join(clock.now()).await.unwrap();
@@ -267,7 +280,7 @@ async fn start(
     service.readiness().accept();
     let long = Duration::from_hours(24);
     let engine = Engine {
-        lanes,
+        lanes: lanes.clone(),
         events,
         courier: Courier {
             directory,
@@ -301,7 +314,7 @@ async fn start(
     };
     let (stop, told) = Shutdown::by_hand();
     let engine = tokio::spawn(engine.run(told)).abort_handle();
-    Started { service, store, engine, stop, writer }
+    Started { service, store, lanes, engine, stop, writer }
 }
 
 /// A store in memory that commits at once whatever it is rung for.

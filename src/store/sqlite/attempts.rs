@@ -13,8 +13,8 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 const INSERT: &str =
     "INSERT INTO attempts (delivery, position, number, started_at, total_us, dns_us, connect_us, tls_us,
-     first_byte_us, address, status, class, error, contract, revision, response_headers, response_body, url)
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)";
+     first_byte_us, address, status, class, error, contract, revision, response_headers, response_body, url, note)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)";
 
 /// Adds attempts from `position` on; those that use a slot of the schedule are numbered from `number` on.
 pub(super) fn insert(
@@ -51,6 +51,7 @@ pub(super) fn insert(
             failed.then(|| write_headers(&outcome.response_headers)),
             (!outcome.response_body.is_empty()).then_some(&outcome.response_body[..]),
             attempt.url,
+            attempt.note,
         ])?;
     }
     Ok(())
@@ -82,6 +83,7 @@ pub(super) fn insert_unknown(
         None::<Vec<u8>>,
         None::<Vec<u8>>,
         None::<String>,
+        None::<String>,
     ])?;
     Ok(())
 }
@@ -99,7 +101,7 @@ pub(super) fn list(connection: &Connection, delivery: DeliveryId) -> rusqlite::R
     connection
         .prepare_cached(
             "SELECT position, number, started_at, total_us, dns_us, connect_us, tls_us, first_byte_us, address, status, class,
-                 error, contract, revision, response_headers, response_body, url
+                 error, contract, revision, response_headers, response_body, url, note
              FROM attempts WHERE delivery = ?1 ORDER BY position",
         )?
         .query_map([delivery], |row| past_attempt(row, delivery))?
@@ -137,6 +139,7 @@ fn read_attempt(row: &Row<'_>, position: u32) -> rusqlite::Result<PastAttempt> {
             contract: ContractHash(row.get::<_, Option<[u8; 16]>>(12)?.unwrap_or_default()),
             endpoint_revision: row.get::<_, Option<u32>>(13)?.unwrap_or_default(),
             url: row.get(16)?,
+            note: row.get(17)?,
         },
     })
 }

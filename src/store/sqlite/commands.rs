@@ -3,12 +3,12 @@
 use super::{
     health,
     ledger::{self, Recorded},
+    refill::{self, Due, Found},
     work::{Aftermath, Work},
 };
 use crate::{
     domain::{
         delivery::{Delivery, State},
-        event::Event,
         id::EndpointId,
         outcome::Class,
         port::{Carried, Hand},
@@ -47,7 +47,9 @@ impl Work for Accept {
                 let is_carried = birth.delivery.state == State::InFlight;
                 match birth.hand.filter(|_| is_carried) {
                     Some(hand) => {
-                        let carried = Carried { delivery: birth.delivery, event: new.event.clone(), hand };
+                        let event = new.event.clone();
+                        let due = event.deliver_at.map_or(event.accepted_at, |at| at.max(event.accepted_at));
+                        let carried = Carried { delivery: birth.delivery, event, due, hand };
                         after.carried.push(carried);
                     }
                     None => note(&birth.delivery, after),
@@ -121,34 +123,43 @@ impl Work for Recording {
 pub(super) struct Refill {
     pub(super) wants: Vec<Want>,
     pub(super) now: Timestamp,
-    pub(super) found: Vec<ledger::Found>,
+    pub(super) found: Vec<Found>,
     pub(super) reply: oneshot::Sender<Result<Vec<Refilled>, StoreError>>,
 }
 
 impl Work for Refill {
     fn apply(&mut self, tx: &Connection) -> rusqlite::Result<()> {
-        let fill = |want: &Want| ledger::refill(tx, want, self.now);
         // A row that cannot be read costs its own lane, not those that happened to be asked for together.
-        let spare = |found: rusqlite::Result<ledger::Found>| match found {
+        let spare = |found: rusqlite::Result<Found>| match found {
             Err(error) if error.sqlite_error().is_none() => {
                 tracing::error!(%error, "a lane cannot be read");
-                Ok(ledger::Found::default())
+                Ok(Found::default())
             }
             found => found,
         };
-        self.found = self.wants.iter().map(|want| spare(fill(want))).collect::<Result<_, _>>()?;
+        let fill = |want: &Want| spare(refill::refill(tx, want, self.now));
+        self.found = self.wants.iter().map(fill).collect::<Result<_, _>>()?;
         Ok(())
     }
 
     fn committed(self: Box<Self>, after: &mut Aftermath) {
         let mut refilled = Vec::with_capacity(self.wants.len());
-        for (want, (found, next_due)) in self.wants.into_iter().zip(self.found) {
-            refilled.push(Refilled { endpoint: want.endpoint, next_due });
-            let carry = |((delivery, event), mut hand): ((Delivery, Event), Hand)| {
+        for (want, found) in self.wants.into_iter().zip(self.found) {
+            refilled.push(Refilled {
+                endpoint: want.endpoint,
+                has_none: found.oldest.is_empty() && !want.hands.is_empty(),
+                has_more_fresh: found.has_more_fresh,
+                has_more_by_hand: found.has_more_by_hand,
+                next_due: found.next_due,
+            });
+            let carry = |((delivery, event, due), mut hand): (Due, Hand)| {
                 hand.weigh(event.data.len());
-                Carried { delivery, event: Arc::new(event), hand }
+                Carried { delivery, event: Arc::new(event), due, hand }
             };
-            after.carried.extend(found.into_iter().zip(want.hands).map(carry));
+            let by_hand = found.by_hand.into_iter().zip(want.by_hand);
+            let oldest = found.oldest.into_iter().zip(want.hands);
+            let fresh = found.fresh.into_iter().zip(want.fresh);
+            after.carried.extend(by_hand.chain(oldest).chain(fresh).map(carry));
         }
         let _ = self.reply.send(Ok(refilled));
     }
@@ -170,7 +181,7 @@ impl Work for HandBack {
     fn apply(&mut self, tx: &Connection) -> rusqlite::Result<()> {
         self.waiting.clear();
         for carried in &self.carried {
-            let became = ledger::hand_back(tx, &carried.delivery, self.now, &mut self.waiting)?;
+            let became = ledger::hand_back(tx, carried, self.now, &mut self.waiting)?;
             self.waiting.extend(became.and_then(|delivery| {
                 delivery.due.filter(|_| delivery.state.is_waiting()).map(|due| (delivery.endpoint, due))
             }));

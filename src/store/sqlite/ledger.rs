@@ -1,24 +1,25 @@
-//! The ledger's statements: accept, record, refill, hand back, ask, settle. Each runs inside the writer's batch.
+//! The ledger's statements: accept, record, hand back, ask, settle. Each runs inside the writer's batch.
 
 use super::{
     attempts, cluster, dedup,
     deliveries::{insert_delivery, read_delivery, update_delivery},
     health, notices,
     order::{self, Woken},
-    row::{self, DELIVERY, DELIVERY_COLUMNS, EVENT},
+    row::{self, DELIVERY},
 };
 use crate::{
     domain::{
         contract::Contract,
-        delivery::{Claimed, Delivery, Refusal, State, Switch},
+        delivery::{Delivery, Refusal, State, Switch},
         endpoint::{self, SwitchedOff},
         event::{DedupKey, Event},
         id::{AppId, DeliveryId, EndpointId, EventId},
         notice::{AboutEvent, dead_letter},
+        port::Carried,
         time::Timestamp,
         verdict::Verdict,
     },
-    store::ledger::{Accepted, Ask, Asked, Birth, NewEvent, Record, Settle, Want},
+    store::ledger::{Accepted, Ask, Asked, Birth, NewEvent, Record, Settle},
 };
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -124,7 +125,8 @@ pub(super) fn record(tx: &Connection, record: &Record) -> rusqlite::Result<Optio
     Ok(Some(Recorded { delivery, went_off, woken }))
 }
 
-fn tell_of_dead(
+/// Writes the notice that the contract wants of a delivery that died.
+pub(super) fn tell_of_dead(
     tx: &Connection,
     contract: &Contract,
     delivery: &Delivery,
@@ -151,86 +153,16 @@ pub(super) fn switch_endpoint_off(
     .optional()
 }
 
-/// Deliveries that one refill of a lane lets end without an attempt.
-const ENDED_MAX: usize = 1000;
-
-/// What one lane gave: deliveries with their events, and when its next is due.
-pub(super) type Found = (Vec<(Delivery, Event)>, Option<Timestamp>);
-
-/// The first due deliveries of a lane: at most `most`, and of their bodies at most `bytes_max`, but for the first. No more
-/// is read than is kept.
-fn due_of(
-    tx: &Connection,
-    endpoint: EndpointId,
-    most: usize,
-    bytes_max: usize,
-    now: Timestamp,
-) -> rusqlite::Result<Vec<(Delivery, Event)>> {
-    let mut statement = tx.prepare_cached(&format!(
-        "SELECT {DELIVERY}, {EVENT}, length(e.data) FROM deliveries d JOIN events e ON e.id = d.event
-         WHERE d.lane = ?1 AND d.due <= ?2 ORDER BY d.due, d.id LIMIT ?3"
-    ))?;
-    let mut rows = statement.query(params![endpoint, now, most as i64])?;
-    let (mut due, mut bytes) = (Vec::new(), 0);
-    while let Some(row) = rows.next()? {
-        bytes += row.get::<_, u32>("length(e.data)")? as usize;
-        if bytes > bytes_max && !due.is_empty() {
-            break;
-        }
-        due.push((row::delivery(row)?, row::event(row, DELIVERY_COLUMNS)?));
-    }
-    Ok(due)
-}
-
-/// Due deliveries of a lane, one for each hand, now in flight, oldest first; and when the next one is due.
-pub(super) fn refill(tx: &Connection, want: &Want, now: Timestamp) -> rusqlite::Result<Found> {
-    // What steps up here is found below: the first of its lane may be due by now.
-    let (mut carried, mut woken) = (Vec::new(), Woken::new());
-    let (endpoint, mut ended) = (want.endpoint, 0);
-    loop {
-        let ended_before = ended;
-        for (mut delivery, event) in due_of(tx, endpoint, want.hands.len(), want.bytes_max, now)? {
-            let from = delivery.state;
-            let claimed = delivery.claim(now);
-            if !update_delivery(tx, from, &mut delivery, now, &mut woken)? {
-                continue;
-            }
-            if claimed == Ok(Claimed::Carry) {
-                carried.push((delivery, event));
-                continue;
-            }
-            ended += 1;
-            if delivery.state == State::Dead {
-                health::event_failed(tx, &delivery, &event, now)?;
-                if let Some(contract) = &want.contract {
-                    let error = attempts::last_error(tx, delivery.id)?;
-                    tell_of_dead(tx, contract, &delivery, &event, error.as_deref())?;
-                }
-            }
-        }
-        // Where one ended, the next of its line may be as old: a line of such must not take a commit for each.
-        if !carried.is_empty() || ended == ended_before || woken.is_empty() || ended >= ENDED_MAX {
-            break;
-        }
-    }
-    let next_due = tx
-        .prepare_cached("SELECT due FROM deliveries WHERE lane = ?1 ORDER BY due LIMIT 1")?
-        .query_row([endpoint], |row| row.get(0))
-        .optional()?;
-    let next_due = next_due.filter(|due| *due < Timestamp::NEVER);
-    Ok((carried, next_due))
-}
-
 /// Gives one back unattempted; answers what it became.
 pub(super) fn hand_back(
     tx: &Connection,
-    carried: &Delivery,
+    carried: &Carried,
     now: Timestamp,
     woken: &mut Woken,
 ) -> rusqlite::Result<Option<Delivery>> {
-    let mut delivery = carried.clone();
+    let mut delivery = carried.delivery.clone();
     let switch = switch_of(tx, delivery.endpoint)?;
-    let done = delivery.hand_back(switch, now).is_ok()
+    let done = delivery.hand_back(switch, carried.due, now).is_ok()
         && update_delivery(tx, State::InFlight, &mut delivery, now, woken)?;
     Ok(done.then_some(delivery))
 }

@@ -3,8 +3,8 @@
 use super::{
     SqliteStore, audit, browse, cluster,
     commands::{Accept, HandBack, Recording, Refill},
-    dedup, event_types, health, inspections, ledger, notices, outbox, registry, replays, retention, statistics,
-    upkeep,
+    dedup, event_types, health, inspections, ledger, notices, outbox, refill, registry, replays, retention,
+    statistics, upkeep,
     work::{Call, answered},
 };
 use crate::{
@@ -31,7 +31,9 @@ use crate::{
         audit::AuditFilter,
         browse::{Cursor, DeliveryFilter, EventFilter, HealthReport, Listed, Page, PastAttempt},
         cluster::{Forgotten, Joined, RolledUp, Standing, Suspect},
-        ledger::{Accepted, Ask, Asked, NewEvent, Ordered, Record, Refilled, Settle, Want},
+        ledger::{
+            Accepted, Ask, Asked, BroughtForward, NewEvent, Ordered, Record, Recovery, Refilled, Settle, Want,
+        },
         notices::{MailEnd, MailTurn, NoticeFilter, NoticesWaiting, Outgoing},
         registry::{Added, EndpointName, Everything},
         replays::{ReplayChanged, ReplayPage, SourceSearch, Sources},
@@ -85,11 +87,22 @@ impl Ledger for SqliteStore {
                     && delivery.state == State::Pending
                     && let Some(due) = delivery.due
                 {
-                    after.waiting.push((delivery.endpoint, due));
+                    after.asked.push((delivery.endpoint, due));
                 }
             },
         );
         Box::pin(async move { reply.await.map(|(asked, _)| asked) })
+    }
+
+    fn bring_forward(&self, recovery: Recovery, now: Timestamp) -> Reply<'_, BroughtForward> {
+        self.call_then(
+            move |tx| refill::bring_forward(tx, &recovery, now),
+            move |brought, after| {
+                if brought.count > 0 {
+                    after.waiting.push((recovery.endpoint, now));
+                }
+            },
+        )
     }
 
     fn settle(&self, endpoint: EndpointId, settle: Settle, most: usize, now: Timestamp) -> Reply<'_, usize> {

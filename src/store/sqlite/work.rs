@@ -33,6 +33,8 @@ pub(super) trait Work: Send {
 pub(super) struct Aftermath {
     pub(super) carried: Vec<Carried>,
     pub(super) waiting: Vec<(EndpointId, Timestamp)>,
+    /// Waiting as well, and somebody asked for it.
+    pub(super) asked: Vec<(EndpointId, Timestamp)>,
     pub(super) switched_off: Vec<(EndpointId, SwitchedOff, u32)>,
     pub(super) inspections_wait: bool,
     pub(super) notices_wait: bool,
@@ -45,6 +47,9 @@ impl Aftermath {
         }
         for (endpoint, due) in self.waiting {
             handover.waiting(endpoint, due);
+        }
+        for (endpoint, due) in self.asked {
+            handover.asked(endpoint, due);
         }
         if !self.carried.is_empty() {
             handover.carry(self.carried);

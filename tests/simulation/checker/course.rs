@@ -14,6 +14,7 @@ use crate::{
 use posthaste::domain::{
     contract::{Answer, Jitter, Pacing, RetryAfter, WaitingWhenOff},
     delivery::{Delivery, Reason, State},
+    id::made_at,
     outcome::Class,
     time::Timestamp,
     verdict::AtDue,
@@ -222,9 +223,13 @@ impl Course<'_> {
     fn must_have_waited(&mut self, due: i64, at: i64) {
         let standing = self.standing;
         let released = self.receiver.switches.last_on(at).unwrap_or(0);
+        let is_brought_forward = self.receiver.contract.pacing == Pacing::Adaptive
+            && due <= made_at(self.file.id.as_i64()).as_millis().max(released);
         // The end of its age counts from when a replay was asked for, and that was a little before it was answered.
         let from = standing.due.from - if standing.at_due == AtDue::Expire { 100 } else { 0 };
-        let is_right = standing.end.is_none() && due >= from && due <= standing.due.to.max(released) + 1;
+        let is_right = standing.end.is_none()
+            && (due >= from || is_brought_forward)
+            && due <= standing.due.to.max(released) + 1;
         if !is_right {
             self.complain(Promise::Schedule, &format!("was to be due {}", Timestamp::from_millis(due)), at);
         }
@@ -241,7 +246,7 @@ impl Course<'_> {
             self.unnumbered += 1;
             return;
         };
-        self.must_be_on_time(post, started_at);
+        self.must_be_on_time(post, row, started_at);
         let end = post.ended_at.or(post.dropped_at).unwrap_or(post.started_at).as_millis();
         self.standing.last_end = end;
         match row.class {
@@ -258,7 +263,7 @@ impl Course<'_> {
         self.unnumbered += u32::from(!row.class.is_numbered());
     }
 
-    fn must_be_on_time(&mut self, post: &Post, at: i64) {
+    fn must_be_on_time(&mut self, post: &Post, row: &AttemptRow, at: i64) {
         let (standing, receiver) = (self.standing, self.receiver);
         if standing.end.is_some() {
             return self.complain(Promise::AfterEnd, "an attempt after the end", at);
@@ -266,7 +271,11 @@ impl Course<'_> {
         if standing.at_due != AtDue::Attempt {
             return self.complain(Promise::Schedule, "one attempt too many", at);
         }
-        if at < standing.due.from {
+        // A recovered endpoint need not wait, and the history says so; being held in between makes it forget.
+        let was_held = receiver.switches.last_on(at).is_some_and(|on| on >= standing.last_end);
+        let may_be_early = receiver.contract.pacing == Pacing::Adaptive
+            && (row.is_told("tried early: the endpoint answers again") || row.is_told("a probe") || was_held);
+        if at < standing.due.from && !may_be_early {
             self.complain(Promise::Schedule, &format!("{} ms early", standing.due.from - at), at);
         }
         let latest = standing.latest(receiver, at);

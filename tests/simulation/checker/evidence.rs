@@ -76,6 +76,7 @@ pub(crate) struct AttemptRow {
     pub(crate) started_at: Timestamp,
     pub(crate) class: Class,
     pub(crate) status: Option<u16>,
+    note: Option<String>,
     pub(crate) gone_at: Option<Timestamp>,
 }
 
@@ -153,7 +154,7 @@ impl<'a> Evidence<'a> {
         let id = self.journal.endpoints[number];
         let is_off = "SELECT off IS NOT NULL FROM endpoints WHERE id = ?1 AND deleted_at IS NULL";
         let is_off = disk.query_row(is_off, [id], |row| row.get(0)).unwrap_or(false);
-        let excuses = Excuses::of(self.plan, self.journal, number);
+        let excuses = Excuses::of(self.plan, self.journal, number, &contract);
         // A test says nothing about its endpoint, whatever it is answered.
         let counts = |file: &&File<'_>| {
             file.receiver == number && !self.events.get(&file.event).is_some_and(|event| event.is_test)
@@ -222,6 +223,13 @@ impl File<'_> {
     }
 }
 
+impl AttemptRow {
+    /// Whether its note begins like this.
+    pub(crate) fn is_told(&self, note: &str) -> bool {
+        self.note.as_ref().is_some_and(|told| told.starts_with(note))
+    }
+}
+
 fn is_gone(contract: &Contract, row: &AttemptRow) -> bool {
     row.class == Class::Http
         && row.status.is_some_and(|status| contract.answers.meaning(status) == Answer::SwitchOff)
@@ -261,8 +269,11 @@ fn read_files<'a>(journal: &Journal, disk: &Connection) -> Vec<File<'a>> {
 }
 
 fn read_attempts(disk: &Connection) -> Vec<(DeliveryId, AttemptRow)> {
-    let sql =
-        &with_gone("delivery, position, number, started_at, class, status", "attempts", "ORDER BY 1, 2");
+    let sql = &with_gone(
+        "delivery, position, number, started_at, class, status, note",
+        "attempts",
+        "ORDER BY 1, 2",
+    );
     let mut rows = disk.prepare(sql).unwrap();
     let read = |row: &rusqlite::Row<'_>| {
         let attempt = AttemptRow {
@@ -271,7 +282,8 @@ fn read_attempts(disk: &Connection) -> Vec<(DeliveryId, AttemptRow)> {
             started_at: row.get(3)?,
             class: Class::ALL[row.get::<_, u8>(4)? as usize],
             status: row.get(5)?,
-            gone_at: row.get(6)?,
+            note: row.get(6)?,
+            gone_at: row.get(7)?,
         };
         Ok((row.get(0)?, attempt))
     };

@@ -1,10 +1,12 @@
-//! When an attempt may be late: while no process was there, while the disk took nothing, while all hands were full.
+//! When an attempt may be late: while no process was there, while the disk took nothing, while all hands or all places were
+//! full, while there was no token, and while an endpoint under an adaptive contract was left alone because it had failed.
 
 use crate::{
     journal::Journal,
-    plan::{Plan, SECOND},
+    network::Post,
+    plan::{MINUTE, Plan, SECOND},
 };
-use posthaste::domain::time::Timestamp;
+use posthaste::domain::contract::{Contract, Pacing};
 
 /// Spans of time that do not overlap, in order, in milliseconds.
 pub(crate) struct Excuses(Vec<(i64, i64)>);
@@ -13,35 +15,38 @@ pub(crate) struct Excuses(Vec<(i64, i64)>);
 const TOLERANCE: i64 = SECOND;
 /// The scheduler looks again a second after the store refused.
 const AFTER_TROUBLE: i64 = 1300;
+/// The longest that an open circuit waits for its next probe, and a pause that nobody gave a time for.
+const LEFT_ALONE_MAX: i64 = 5 * MINUTE;
 
 impl Excuses {
-    pub(crate) fn of(plan: &Plan, journal: &Journal, receiver: usize) -> Self {
+    pub(crate) fn of(plan: &Plan, journal: &Journal, receiver: usize, contract: &Contract) -> Self {
         let mut spans = Vec::new();
+        let token_wait = plan.limits.token_wait(receiver);
         for (number, life) in journal.lives.iter().enumerate() {
             let Some(leaving) = life.leaving_at else { continue };
             let ready = journal.lives[number + 1..].iter().find_map(|next| next.ready_at);
-            spans.push((leaving.as_millis() - TOLERANCE, ready.map_or(i64::MAX, Timestamp::as_millis)));
+            let ready = ready.map_or(i64::MAX, |at| at.as_millis() + token_wait);
+            spans.push((leaving.as_millis() - TOLERANCE, ready));
         }
         for trouble in &journal.troubles {
             spans.push((trouble.from.as_millis() - TOLERANCE, trouble.until.as_millis() + AFTER_TROUBLE));
         }
-        let is_scarce = plan.hands < 1000;
-        if is_scarce || plan.endpoints[receiver].max_in_flight.is_some() {
-            let lane = journal.endpoints[receiver];
-            for post in journal.posts.iter().filter(|post| is_scarce || post.lane == lane) {
-                let end = post.ended_at.or(post.dropped_at).unwrap_or(post.started_at);
-                spans.push((post.started_at.as_millis() - TOLERANCE, end.as_millis() + TOLERANCE));
+        let is_shared = plan.hands < 1000 || plan.limits.is_shared();
+        let is_narrow = plan.endpoints[receiver].max_in_flight.is_some() || token_wait > 0;
+        let is_adaptive = contract.pacing == Pacing::Adaptive;
+        let lane = journal.endpoints[receiver];
+        for post in journal.posts.iter().filter(|post| is_shared || post.lane == lane) {
+            let end = end_of(post);
+            let is_own = post.lane == lane;
+            let mut until = end.max(post.started_at.as_millis() + token_wait);
+            if is_own && is_adaptive && has_failed(post) {
+                until = until.max(end + left_alone(post, contract));
+            }
+            if is_shared || is_narrow || is_adaptive {
+                spans.push((post.started_at.as_millis() - TOLERANCE, until + TOLERANCE));
             }
         }
-        spans.sort_unstable();
-        let mut merged: Vec<(i64, i64)> = Vec::new();
-        for (from, to) in spans {
-            match merged.last_mut() {
-                Some(last) if from <= last.1 => last.1 = last.1.max(to),
-                _ => merged.push((from, to)),
-            }
-        }
-        Self(merged)
+        Self(merged(spans))
     }
 
     /// The latest time at which something due at `due` is still on time.
@@ -50,4 +55,33 @@ impl Excuses {
         let excused = self.0.get(place).filter(|(from, _)| *from <= due).map_or(due, |(_, to)| *to);
         excused.saturating_add(TOLERANCE)
     }
+}
+
+fn end_of(post: &Post) -> i64 {
+    post.ended_at.or(post.dropped_at).unwrap_or(post.started_at).as_millis()
+}
+
+fn has_failed(post: &Post) -> bool {
+    post.ended_at.is_some()
+        && post.class.is_numbered()
+        && post.status.is_none_or(|status| !(200..300).contains(&status))
+}
+
+/// How long nothing may follow: until the next probe, or for as long as the receiver asks, within the contract.
+fn left_alone(post: &Post, contract: &Contract) -> i64 {
+    let longest = contract.retry.waits.iter().max().map_or(0, |wait| wait.as_millis() as i64);
+    let asked = post.retry_after.map_or(0, |seconds| (i64::from(seconds) * SECOND).min(longest));
+    asked.max(LEFT_ALONE_MAX)
+}
+
+fn merged(mut spans: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
+    spans.sort_unstable();
+    let mut merged: Vec<(i64, i64)> = Vec::new();
+    for (from, to) in spans {
+        match merged.last_mut() {
+            Some(last) if from <= last.1 => last.1 = last.1.max(to),
+            _ => merged.push((from, to)),
+        }
+    }
+    merged
 }

@@ -12,6 +12,7 @@ mod history;
 mod keeps;
 mod notices;
 mod order;
+mod pacing;
 mod replays;
 mod switches;
 
@@ -33,6 +34,7 @@ pub(crate) fn check(plan: &Plan, journal: &Journal, disk: &Connection) -> (Vec<V
     let lines = Lines::of(&evidence, disk);
     lines.check(&mut violations);
     health::check(&evidence, &mut violations);
+    pacing::check(&evidence, &mut violations);
     for file in &evidence.files {
         history::check(&evidence, file, &mut violations);
         course::check(&evidence, &lines, file, &mut violations);

@@ -136,7 +136,7 @@ impl Happening {
             Self::Conclude { verdict, rows, numbered, switch } => {
                 delivery.conclude(&verdict, (rows, numbered), switch, now)?;
             }
-            Self::HandBack(switch) => delivery.hand_back(switch, now)?,
+            Self::HandBack(switch) => delivery.hand_back(switch, now, now)?,
             Self::TakeOver(switch) => delivery.take_over(switch, now)?,
             Self::SwitchOff(switch) => delivery.switch_off(switch, now)?,
             Self::Release => delivery.release(false, now)?,

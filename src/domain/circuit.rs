@@ -1,0 +1,338 @@
+//! How an endpoint under an adaptive contract is spared: it is left alone for as long as it asks, probed one request at a
+//! time after many failures in a row, and led back to its full width step by step.
+//!
+//! A pure state machine: it is told how requests ended and asked what may go out, always with the time handed in.
+
+#[cfg(test)]
+mod tests;
+mod words;
+
+pub use words::{Pace, rate_note};
+
+use super::{contract::Contract, id::DeliveryId, outcome::Outcome, time::Timestamp, verdict};
+use std::time::Duration;
+
+/// Failures in a row, of at least two deliveries, that open it.
+pub const OPENS_AFTER: u32 = 10;
+const FIRST_PROBE_AFTER: Duration = Duration::from_secs(5);
+const PROBE_AFTER_MAX: Duration = Duration::from_mins(5);
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const PAUSE_MAX: Duration = Duration::from_mins(1);
+
+#[derive(Clone, Debug, Default)]
+pub struct Circuit {
+    state: State,
+    /// In a row, since the last success.
+    failures: u32,
+    failing_since: Option<Timestamp>,
+    failed_first: Option<DeliveryId>,
+    is_several: bool,
+    /// Requests at a time; absent: as many as the endpoint may have.
+    ramp: Option<Ramp>,
+    /// In a row, since a success that was sent after one.
+    pauses: u32,
+    /// The last time that nothing was sent.
+    last_closure: Option<Closure>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+enum State {
+    #[default]
+    Closed,
+    Paused(Pause),
+    Open(Open),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Pause {
+    began_at: Timestamp,
+    until: Timestamp,
+    /// What was answered, and how long the receiver asked for.
+    status: Option<u16>,
+    asked: Option<Duration>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    began_at: Timestamp,
+    probe_at: Timestamp,
+    /// How long it was from the last failure to that.
+    wait: Duration,
+    probe: Probe,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Probe {
+    None,
+    /// Somebody fetches a delivery for it.
+    Fetched,
+    Out,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Ramp {
+    width: u32,
+    successes: u32,
+    /// What was sent before says nothing about the endpoint as it is now.
+    since: Timestamp,
+    after: After,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum After {
+    Pause,
+    Open,
+}
+
+/// A span of time in which nothing automatic was sent.
+#[derive(Clone, Copy, Debug)]
+struct Closure {
+    from: Timestamp,
+    until: Timestamp,
+    /// Absent: it was open.
+    pause: Option<Pause>,
+}
+
+/// One request that said something about the endpoint.
+#[derive(Clone, Copy, Debug)]
+pub struct Ended {
+    pub delivery: DeliveryId,
+    pub started_at: Timestamp,
+    pub ended_at: Timestamp,
+    pub is_probe: bool,
+}
+
+/// An answer that asks for a pause: 429 or 503.
+#[derive(Clone, Copy, Debug)]
+pub struct PauseAsked {
+    pub status: u16,
+    /// As far as the contract honours it.
+    pub wait: Option<Duration>,
+}
+
+impl PauseAsked {
+    pub fn by(outcome: &Outcome, contract: &Contract, ended_at: Timestamp) -> Option<Self> {
+        let status = outcome.status.filter(|status| matches!(status, 429 | 503))?;
+        let wait = verdict::asked_wait(outcome, contract, ended_at);
+        Some(Self { status, wait: Some(wait).filter(|wait| !wait.is_zero()) })
+    }
+}
+
+/// What may be sent now, besides what people ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum May {
+    /// At most so many at a time, where that is limited.
+    Send(Option<u32>),
+    /// One request, if a delivery is fetched for it.
+    Probe,
+    /// The one that was fetched for it.
+    SendProbe,
+    /// Nothing until then; without a time, until the probe has ended.
+    Wait(Option<Timestamp>),
+}
+
+/// What a report changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    Nothing,
+    /// Nothing automatic may be sent for a while.
+    Closed,
+    /// More may be sent at a time.
+    Wider,
+    /// It was open, and the endpoint answers again.
+    Recovered,
+}
+
+impl Circuit {
+    /// Open, with the first probe due: what an endpoint deserves that failed before anybody here remembers.
+    pub fn distrust(&mut self, now: Timestamp) {
+        self.state =
+            State::Open(Open { began_at: now, probe_at: now, wait: Duration::ZERO, probe: Probe::None });
+    }
+
+    /// Whether nothing is known against the endpoint: the happy path asks no more than this.
+    pub fn is_calm(&self) -> bool {
+        matches!(self.state, State::Closed) && self.failures == 0 && self.ramp.is_none()
+    }
+
+    pub fn is_open(&self) -> bool {
+        matches!(self.state, State::Open(_))
+    }
+
+    pub fn is_paused(&self, now: Timestamp) -> bool {
+        matches!(&self.state, State::Paused(pause) if pause.until > now)
+    }
+
+    /// Whether newborns have to wait in the store. A pause that has run out is over when somebody asks with the time.
+    pub fn is_closed(&self) -> bool {
+        !matches!(self.state, State::Closed)
+    }
+
+    /// While nothing automatic is sent: until when, unless that depends on the probe that is out.
+    pub fn opens_at(&self) -> Option<Timestamp> {
+        match self.state {
+            State::Closed => None,
+            State::Paused(pause) => Some(pause.until),
+            State::Open(open) => Some(open.probe_at).filter(|_| open.probe == Probe::None),
+        }
+    }
+
+    /// Requests at a time, where that is limited.
+    pub fn width(&self) -> Option<u32> {
+        self.ramp.map(|ramp| ramp.width)
+    }
+
+    pub fn may(&mut self, now: Timestamp) -> May {
+        match self.state {
+            State::Paused(pause) if pause.until <= now => {
+                let (from, until) = (pause.began_at, pause.until);
+                self.last_closure = Some(Closure { from, until, pause: Some(pause) });
+                self.begin_ramp(until, After::Pause);
+                May::Send(self.width())
+            }
+            State::Paused(pause) => May::Wait(Some(pause.until)),
+            State::Closed => May::Send(self.width()),
+            State::Open(open) => match open.probe {
+                Probe::None if open.probe_at <= now => May::Probe,
+                Probe::None => May::Wait(Some(open.probe_at)),
+                Probe::Fetched => May::SendProbe,
+                Probe::Out => May::Wait(None),
+            },
+        }
+    }
+
+    /// Somebody fetches a delivery for the probe.
+    pub fn fetch_probe(&mut self) {
+        self.set_probe(Probe::Fetched);
+    }
+
+    pub fn send_probe(&mut self) {
+        self.set_probe(Probe::Out);
+    }
+
+    /// There was nothing to fetch, or what was sent says nothing about the endpoint: another may be sent.
+    pub fn drop_probe(&mut self) {
+        self.set_probe(Probe::None);
+    }
+
+    /// Whether one is being fetched and not out yet.
+    pub fn is_fetching(&self) -> bool {
+        matches!(&self.state, State::Open(Open { probe: Probe::Fetched, .. }))
+    }
+
+    fn set_probe(&mut self, to: Probe) {
+        if let State::Open(open) = &mut self.state {
+            open.probe = to;
+        }
+    }
+
+    /// A success, whoever asked for it.
+    pub fn succeeded(&mut self, ended: &Ended, in_flight_max: u32) -> Change {
+        (self.failures, self.failing_since, self.failed_first, self.is_several) = (0, None, None, false);
+        match self.state {
+            State::Open(open) => {
+                let (from, until) = (open.began_at, ended.ended_at);
+                self.last_closure = Some(Closure { from, until, pause: None });
+                self.pauses = 0;
+                self.begin_ramp(until, After::Open);
+                Change::Recovered
+            }
+            State::Paused(_) => Change::Nothing,
+            State::Closed => self.widen(ended, in_flight_max),
+        }
+    }
+
+    fn widen(&mut self, ended: &Ended, in_flight_max: u32) -> Change {
+        let Some(ramp) = self.ramp.as_mut().filter(|ramp| ended.started_at >= ramp.since) else {
+            return Change::Nothing;
+        };
+        self.pauses = 0;
+        ramp.successes += 1;
+        if ramp.successes < ramp.width {
+            return Change::Nothing;
+        }
+        (ramp.width, ramp.successes) = (ramp.width.saturating_mul(2), 0);
+        if ramp.width >= in_flight_max {
+            self.ramp = None;
+        }
+        Change::Wider
+    }
+
+    /// A failure that is the endpoint's own.
+    pub fn failed(&mut self, ended: &Ended, asked: Option<PauseAsked>) -> Change {
+        let is_late = self.ramp.is_some_and(|ramp| ended.started_at < ramp.since);
+        if is_late && asked.is_none() {
+            return Change::Nothing;
+        }
+        self.failures = self.failures.saturating_add(1);
+        self.failing_since.get_or_insert(ended.ended_at);
+        let first = *self.failed_first.get_or_insert(ended.delivery);
+        self.is_several |= first != ended.delivery;
+        let wait_min = asked.and_then(|asked| asked.wait).unwrap_or_default();
+        if let State::Open(open) = self.state {
+            // Not one that was sent before it closed and opened again.
+            if ended.is_probe && ended.started_at >= open.began_at {
+                self.open(open.began_at, next_probe_after(open.wait), ended.ended_at, wait_min);
+            }
+            return Change::Nothing;
+        }
+        let falls_back = !is_late && self.ramp.is_some_and(|ramp| ramp.width == 1);
+        let reopens = falls_back && self.ramp.is_some_and(|ramp| ramp.after == After::Open);
+        if reopens || (self.failures >= OPENS_AFTER && self.is_several) {
+            let rest = match self.state {
+                State::Paused(pause) => pause.until.since(ended.ended_at),
+                _ => Duration::ZERO,
+            };
+            self.open(ended.ended_at, FIRST_PROBE_AFTER, ended.ended_at, wait_min.max(rest));
+            return Change::Closed;
+        }
+        if asked.is_some() || falls_back {
+            return self.pause(ended, asked);
+        }
+        if let Some(ramp) = &mut self.ramp {
+            (ramp.width, ramp.successes) = ((ramp.width / 2).max(1), 0);
+        }
+        Change::Nothing
+    }
+
+    fn open(&mut self, began_at: Timestamp, wait: Duration, now: Timestamp, wait_min: Duration) {
+        let probe_at = now.plus(wait.max(wait_min));
+        self.ramp = None;
+        self.state = State::Open(Open { began_at, probe_at, wait, probe: Probe::None });
+    }
+
+    fn pause(&mut self, ended: &Ended, asked: Option<PauseAsked>) -> Change {
+        let now = ended.ended_at;
+        // Of many that were out together each may ask; only what was sent after a pause says that it goes on.
+        if let State::Paused(pause) = &mut self.state
+            && ended.started_at <= pause.began_at
+        {
+            let wait = asked.and_then(|asked| asked.wait).unwrap_or_default();
+            if now.plus(wait) > pause.until {
+                (pause.until, pause.asked) = (now.plus(wait), Some(wait));
+            }
+            return Change::Nothing;
+        }
+        let step = FIRST_PAUSE.saturating_mul(1 << self.pauses.min(10)).min(PAUSE_MAX);
+        self.pauses = self.pauses.saturating_add(1);
+        let wait = asked.and_then(|asked| asked.wait);
+        let mut until = now.plus(wait.unwrap_or(step));
+        let mut began_at = now;
+        if let State::Paused(pause) = self.state {
+            (until, began_at) = (until.max(pause.until), pause.began_at);
+        }
+        self.ramp = None;
+        self.state =
+            State::Paused(Pause { began_at, until, status: asked.map(|asked| asked.status), asked: wait });
+        Change::Closed
+    }
+
+    fn begin_ramp(&mut self, since: Timestamp, after: After) {
+        self.state = State::Closed;
+        self.ramp = Some(Ramp { width: 1, successes: 0, since, after });
+    }
+}
+
+fn next_probe_after(wait: Duration) -> Duration {
+    wait.saturating_mul(2).clamp(FIRST_PROBE_AFTER, PROBE_AFTER_MAX)
+}

@@ -1,0 +1,225 @@
+//! The circuit told of made-up endpoints: what opens and closes it, and that it never lets more through than it says.
+
+use super::*;
+use proptest::prelude::*;
+
+const FULL: u32 = 64;
+
+fn at(seconds: u64) -> Timestamp {
+    Timestamp::from_millis(1_800_000_000_000).plus(Duration::from_secs(seconds))
+}
+
+fn ended(delivery: i64, second: u64, is_probe: bool) -> Ended {
+    let at = at(second);
+    Ended { delivery: DeliveryId::from_i64(delivery), started_at: at, ended_at: at, is_probe }
+}
+
+fn asks(status: u16, seconds: Option<u64>) -> Option<PauseAsked> {
+    Some(PauseAsked { status, wait: seconds.map(Duration::from_secs) })
+}
+
+/// Failed until it opened, at second 0.
+fn opened() -> Circuit {
+    let mut circuit = Circuit::default();
+    for delivery in 0..9 {
+        assert_eq!(circuit.failed(&ended(delivery, 0, false), None), Change::Nothing);
+    }
+    assert_eq!(circuit.failed(&ended(9, 0, false), None), Change::Closed);
+    circuit
+}
+
+/// The next probe, sent and failed at once; when that was.
+fn probe(circuit: &mut Circuit, asked: Option<PauseAsked>) -> Timestamp {
+    let now = circuit.opens_at().unwrap();
+    assert_eq!(circuit.may(Timestamp::from_millis(now.as_millis() - 1)), May::Wait(Some(now)));
+    assert_eq!(circuit.may(now), May::Probe);
+    circuit.fetch_probe();
+    assert_eq!(circuit.may(now), May::SendProbe);
+    circuit.send_probe();
+    assert_eq!(circuit.may(now.plus(PROBE_AFTER_MAX)), May::Wait(None), "one at a time");
+    circuit.failed(&Ended { started_at: now, ended_at: now, ..ended(1, 0, true) }, asked);
+    now
+}
+
+#[test]
+fn ten_failures_in_a_row_of_two_deliveries_open_it_and_a_success_starts_the_count_again() {
+    opened();
+    let mut one = Circuit::default();
+    for _ in 0..30 {
+        assert_eq!(one.failed(&ended(1, 0, false), None), Change::Nothing, "one delivery says nothing");
+    }
+    assert_eq!(one.failed(&ended(2, 0, false), None), Change::Closed);
+    let mut mixed = Circuit::default();
+    for round in 0..30 {
+        for delivery in 0..9 {
+            assert_eq!(mixed.failed(&ended(delivery, round, false), None), Change::Nothing);
+        }
+        assert_eq!(mixed.succeeded(&ended(99, round, false), FULL), Change::Nothing);
+        assert!(mixed.is_calm());
+    }
+}
+
+#[test]
+fn probes_come_after_five_seconds_and_then_ever_later_up_to_five_minutes() {
+    let mut circuit = opened();
+    let probes: Vec<u64> = (0..9).map(|_| probe(&mut circuit, None).since(at(0)).as_secs()).collect();
+    assert_eq!(probes, [5, 15, 35, 75, 155, 315, 615, 915, 1215]);
+    assert_eq!(circuit.pace(at(1300)), Some(Pace::Open { failures: 19, probe_at: Some(at(1515)) }));
+    let mut asking = opened();
+    probe(&mut asking, asks(503, Some(3600)));
+    assert_eq!(asking.opens_at(), Some(at(5 + 3600)), "as late as it asks");
+    let mut strange = Circuit::default();
+    strange.distrust(at(0));
+    let probes: Vec<u64> = (0..3).map(|_| probe(&mut strange, None).since(at(0)).as_secs()).collect();
+    assert_eq!(probes, [0, 5, 15]);
+}
+
+#[test]
+fn what_was_out_when_it_opened_neither_hurries_nor_delays_a_probe() {
+    let mut circuit = opened();
+    for delivery in 10..60 {
+        assert_eq!(circuit.failed(&ended(delivery, 3, false), None), Change::Nothing);
+    }
+    assert_eq!(circuit.opens_at(), Some(at(5)));
+    assert_eq!(circuit.succeeded(&ended(60, 4, false), FULL), Change::Recovered, "whatever succeeds");
+    let before = Ended { started_at: at(0), ..ended(61, 5, false) };
+    assert_eq!(circuit.failed(&before, None), Change::Nothing, "it says nothing about the endpoint now");
+    assert_eq!(circuit.may(at(5)), May::Send(Some(1)));
+}
+
+#[test]
+fn a_recovered_endpoint_is_led_back_by_doubling_and_falls_back_by_halves() {
+    let mut circuit = opened();
+    assert_eq!(circuit.succeeded(&ended(1, 10, true), FULL), Change::Recovered);
+    let mut widths = Vec::new();
+    let mut successes = 0;
+    while let Some(width) = circuit.width() {
+        widths.push((width, successes));
+        successes += 1;
+        circuit.succeeded(&ended(2, 11, false), FULL);
+        widths.dedup_by_key(|(width, _)| *width);
+    }
+    assert_eq!(widths, [(1, 0), (2, 1), (4, 3), (8, 7), (16, 15), (32, 31)]);
+    assert_eq!(successes, 63);
+    assert!(circuit.is_calm());
+    let mut falling = opened();
+    falling.succeeded(&ended(1, 10, true), FULL);
+    (0..7).for_each(|_| drop(falling.succeeded(&ended(2, 11, false), FULL)));
+    let mut fall = || (falling.failed(&ended(3, 12, false), None), falling.width());
+    let nothing = |width| (Change::Nothing, Some(width));
+    assert_eq!([fall(), fall(), fall()], [nothing(4), nothing(2), nothing(1)]);
+    assert_eq!(fall(), (Change::Closed, None));
+    assert_eq!(falling.opens_at(), Some(at(17)), "open again");
+}
+
+#[test]
+fn it_pauses_for_as_long_as_it_is_asked_to_or_ever_longer_while_that_goes_on() {
+    let mut circuit = Circuit::default();
+    assert_eq!(circuit.failed(&ended(1, 0, false), asks(429, Some(12))), Change::Closed);
+    assert_eq!(circuit.may(at(11)), May::Wait(Some(at(12))));
+    assert_eq!(circuit.may(at(12)), May::Send(Some(1)));
+    let mut now = 12;
+    let mut pauses = Vec::new();
+    for _ in 0..7 {
+        assert_eq!(circuit.failed(&ended(1, now, false), asks(503, None)), Change::Closed);
+        let until = circuit.opens_at().unwrap();
+        pauses.push(until.since(at(now)).as_secs());
+        now = until.since(at(0)).as_secs();
+        assert_eq!(circuit.may(until), May::Send(Some(1)));
+    }
+    assert_eq!(pauses, [2, 4, 8, 16, 32, 60, 60], "the first pause was a step, too");
+    circuit.succeeded(&ended(1, now, false), FULL);
+    circuit.failed(&ended(1, now, false), asks(503, None));
+    assert_eq!(circuit.opens_at(), Some(at(now + 1)), "a success ends it");
+}
+
+#[test]
+fn of_many_that_were_out_together_only_the_first_pauses_and_the_longest_wait_counts() {
+    let mut circuit = Circuit::default();
+    let together = |second| Ended { started_at: at(0), ..ended(1, second, false) };
+    assert_eq!(circuit.failed(&together(1), asks(429, None)), Change::Closed);
+    for _ in 0..50 {
+        assert_eq!(circuit.failed(&together(1), asks(429, None)), Change::Nothing);
+    }
+    assert_eq!(circuit.opens_at(), Some(at(2)));
+    circuit.failed(&together(1), asks(429, Some(30)));
+    assert_eq!(circuit.opens_at(), Some(at(31)));
+    assert_eq!(circuit.succeeded(&together(1), FULL), Change::Nothing, "what was out before ends no pause");
+    assert_eq!(circuit.may(at(30)), May::Wait(Some(at(31))));
+}
+
+#[test]
+fn a_failure_right_after_a_pause_pauses_again() {
+    let mut circuit = Circuit::default();
+    circuit.failed(&ended(1, 0, false), asks(503, None));
+    assert_eq!(circuit.may(at(1)), May::Send(Some(1)));
+    assert_eq!(circuit.failed(&ended(1, 1, false), None), Change::Closed);
+    assert_eq!(circuit.may(at(2)), May::Wait(Some(at(3))));
+    assert_eq!(circuit.pace(at(2)), Some(Pace::Paused { until: at(3), status: None }));
+}
+
+#[test]
+fn people_are_told_in_words() {
+    let mut circuit = opened();
+    let failing = "a probe: the endpoint had failed 10 times in a row since 2027-01-15T08:00:00Z";
+    assert_eq!(circuit.probe_note(), failing);
+    let pace = circuit.pace(at(1)).unwrap().words();
+    assert_eq!(pace, "the endpoint failed 10 times in a row; one is tried at 2027-01-15T08:00:05Z");
+    circuit.succeeded(&ended(1, 65, true), FULL);
+    let note = circuit.wait_note(at(5)).unwrap();
+    assert_eq!(note, "waited 1m longer: the endpoint did not answer");
+    assert_eq!(circuit.wait_note(at(65)), None);
+    let mut paused = Circuit::default();
+    paused.failed(&ended(1, 0, false), asks(429, Some(12)));
+    let pace = paused.pace(at(1)).unwrap().words();
+    assert_eq!(pace, "the endpoint asked for a pause (429) until 2027-01-15T08:00:12Z");
+    assert_eq!(paused.may(at(12)), May::Send(Some(1)));
+    let note = paused.wait_note(at(2)).unwrap();
+    assert_eq!(note, "waited 10s longer: the endpoint asked for a pause (429, Retry-After 12)");
+    assert_eq!(paused.wait_note(at(12)), None, "nothing on the happy path");
+}
+
+proptest! {
+    /// Whatever happens: only one probe is out while it is open, never more are out than the width, and a closed circuit says
+    /// when it may be asked again, in at most five minutes but for what the receiver asks for.
+    #[test]
+    fn it_never_lets_more_through_than_it_says(
+        steps in prop::collection::vec((0u64..40, 0u8..12, 1i64..5, prop::option::of(0u64..100)), 1..400),
+    ) {
+        let (mut circuit, mut now) = (Circuit::default(), 0);
+        let mut out: Vec<Ended> = Vec::new();
+        for (step, what, delivery, wait) in steps {
+            now += step;
+            let sent = |is_probe| Ended { started_at: at(now), ..ended(delivery, now, is_probe) };
+            match circuit.may(at(now)) {
+                May::Send(width) if out.len() < width.unwrap_or(FULL) as usize => out.push(sent(false)),
+                May::Probe => {
+                    circuit.fetch_probe();
+                    prop_assert!(circuit.is_open());
+                    if what == 11 {
+                        circuit.drop_probe();
+                    } else {
+                        prop_assert_eq!(circuit.may(at(now)), May::SendProbe);
+                        circuit.send_probe();
+                        out.push(sent(true));
+                    }
+                }
+                May::Wait(Some(until)) => prop_assert!(until > at(now) && until <= at(now + 300)),
+                May::Wait(None) => prop_assert_eq!(out.iter().filter(|one| one.is_probe).count(), 1),
+                May::Send(_) | May::SendProbe => {}
+            }
+            if what < 8 && !out.is_empty() {
+                let one = Ended { ended_at: at(now), ..out.remove(usize::from(what) % out.len()) };
+                match what {
+                    0..3 => drop(circuit.succeeded(&one, FULL)),
+                    3 => drop(circuit.failed(&one, asks(429, wait))),
+                    _ => drop(circuit.failed(&one, None)),
+                }
+                // A probe that came back after its circuit closed and opened again is not this one's.
+                if !circuit.is_open() {
+                    out.iter_mut().for_each(|one| one.is_probe = false);
+                }
+            }
+        }
+    }
+}

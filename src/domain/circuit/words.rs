@@ -1,0 +1,120 @@
+//! What people are told: why a delivery is not sent now, and why an attempt was made when it was.
+
+use super::{Circuit, Closure, Open, Pause, State};
+use crate::domain::{
+    rate::RateLimit,
+    time::{Timestamp, say_duration},
+};
+use std::time::Duration;
+
+/// What is not worth a word.
+const WORTH_SAYING: Duration = Duration::from_secs(1);
+
+/// What keeps a lane from sending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    Paused {
+        until: Timestamp,
+        status: Option<u16>,
+    },
+    Open {
+        failures: u32,
+        probe_at: Option<Timestamp>,
+    },
+    Rate(RateLimit),
+    /// The app or the node sends as much as it may.
+    Ceiling,
+    /// As much is in flight to the endpoint as may be.
+    Full,
+}
+
+impl Pace {
+    pub fn words(&self) -> String {
+        match self {
+            Self::Paused { until, status: Some(status) } => {
+                format!("the endpoint asked for a pause ({status}) until {}", until.rfc3339_seconds())
+            }
+            Self::Paused { until, status: None } => {
+                format!(
+                    "the endpoint failed again right after a pause; it is left alone until {}",
+                    until.rfc3339_seconds()
+                )
+            }
+            Self::Open { failures, probe_at } => {
+                let then = probe_at.map_or_else(
+                    || "one is being tried".to_owned(),
+                    |at| format!("one is tried at {}", at.rfc3339_seconds()),
+                );
+                format!("{}; {then}", failing(*failures))
+            }
+            Self::Rate(limit) => format!("the endpoint gets at most {} per second", limit.per_second),
+            Self::Ceiling => {
+                "as much is being sent as the limits of the app or of this node allow".to_owned()
+            }
+            Self::Full => "others are on their way to the endpoint, which takes no more at a time".to_owned(),
+        }
+    }
+}
+
+fn failing(failures: u32) -> String {
+    match failures {
+        0 => "the endpoint was failing before the last start".to_owned(),
+        times => format!("the endpoint failed {times} times in a row"),
+    }
+}
+
+impl Circuit {
+    /// What keeps everything automatic from being sent, if anything does.
+    pub fn pace(&self, now: Timestamp) -> Option<Pace> {
+        match &self.state {
+            State::Closed => None,
+            State::Paused(pause) if pause.until <= now => None,
+            State::Paused(Pause { until, status, .. }) => {
+                Some(Pace::Paused { until: *until, status: *status })
+            }
+            State::Open(Open { probe, probe_at, .. }) => {
+                let probe_at = Some(*probe_at).filter(|_| *probe == super::Probe::None);
+                Some(Pace::Open { failures: self.failures, probe_at })
+            }
+        }
+    }
+
+    /// About the probe that goes out now.
+    pub fn probe_note(&self) -> String {
+        let since = self.failing_since.map_or(String::new(), |at| format!(" since {}", at.rfc3339_seconds()));
+        match self.failures {
+            0 => "a probe: the endpoint was failing before the last start".to_owned(),
+            times => format!("a probe: the endpoint had failed {times} times in a row{since}"),
+        }
+    }
+
+    /// About one that was due at `due` and goes out now, if it was kept waiting.
+    pub fn wait_note(&self, due: Timestamp) -> Option<String> {
+        let Closure { from, until, pause } = self.last_closure?;
+        let waited = until.since(due.max(from));
+        if waited < WORTH_SAYING {
+            return None;
+        }
+        let waited = in_words(waited);
+        Some(match pause {
+            None => format!("waited {waited} longer: the endpoint did not answer"),
+            Some(Pause { status: Some(status), asked, .. }) => {
+                let asked = asked.map_or(String::new(), |asked| format!(", Retry-After {}", asked.as_secs()));
+                format!("waited {waited} longer: the endpoint asked for a pause ({status}{asked})")
+            }
+            Some(_) => format!("waited {waited} longer: the endpoint failed right after a pause"),
+        })
+    }
+}
+
+/// About one that waited for a token.
+pub fn rate_note(waited: Duration, limit: RateLimit) -> Option<String> {
+    let per_second = limit.per_second;
+    (waited >= WORTH_SAYING)
+        .then(|| format!("waited {} for the rate limit of {per_second} per second", in_words(waited)))
+}
+
+/// In whole seconds.
+fn in_words(time: Duration) -> String {
+    say_duration(Duration::from_secs(time.as_millis().div_ceil(1000) as u64))
+}

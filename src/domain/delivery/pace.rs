@@ -1,0 +1,77 @@
+//! What the pacing of an endpoint asks of a delivery and does to it.
+
+use super::{Delivery, Refusal, State};
+use crate::domain::{id::made_at, time::Timestamp, verdict::AtDue};
+
+impl Delivery {
+    /// Whether a person waits for its next attempt: an extra one, or the first of a replay.
+    pub fn is_by_hand(&self) -> bool {
+        let is_replayed = self.restarted_at.is_some() || self.replay_of.is_some();
+        self.return_to.is_some() || (self.place == 0 && is_replayed)
+    }
+
+    /// The endpoint answers again: due at once instead of at the end of a wait, the oldest before the others. What waits for
+    /// its end, or is due already, stays as it is.
+    pub fn bring_forward(&mut self, now: Timestamp) -> Result<(), Refusal> {
+        self.must_be(|state| state == State::Retrying, "brought forward")?;
+        if self.at_due == AtDue::Attempt && self.due.is_some_and(|due| due > now) {
+            self.due = Some(made_at(self.id.as_i64()));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{
+        delivery::{ReturnTo, Switch},
+        id::{AppId, DeliveryId, EndpointId, EventId, first_id_at},
+    };
+
+    const MADE: Timestamp = Timestamp::from_millis(1_800_000_000_000);
+
+    fn later(seconds: u64) -> Timestamp {
+        MADE.plus(std::time::Duration::from_secs(seconds))
+    }
+
+    fn retrying(due: Timestamp) -> Delivery {
+        let id = DeliveryId::from_i64(first_id_at(MADE));
+        let (app, event, endpoint) = (AppId::from_i64(1), EventId::from_i64(2), EndpointId::from_i64(3));
+        let born = Delivery::born(id, app, event, endpoint, MADE, None);
+        Delivery { state: State::Retrying, place: 3, due: Some(due), ..born }
+    }
+
+    #[test]
+    fn only_a_retry_that_is_to_come_is_brought_forward_to_when_it_was_made() {
+        let brought = |mut delivery: Delivery| {
+            let done = delivery.bring_forward(later(60));
+            (done.is_ok(), delivery.due)
+        };
+        assert_eq!(brought(retrying(later(3600))), (true, Some(MADE)));
+        assert_eq!(brought(retrying(later(60))), (true, Some(later(60))), "due already");
+        for at_due in [AtDue::Exhaust, AtDue::Expire] {
+            let waits = Delivery { at_due, ..retrying(later(3600)) };
+            assert_eq!(brought(waits), (true, Some(later(3600))));
+        }
+        let pending = Delivery { state: State::Pending, place: 0, ..retrying(later(3600)) };
+        assert_eq!(brought(pending), (false, Some(later(3600))));
+    }
+
+    #[test]
+    fn a_person_waits_for_a_retry_and_for_the_first_attempt_of_a_replay() {
+        assert!(!retrying(later(1)).is_by_hand());
+        let mut asked = retrying(later(1));
+        asked.retry(Switch::On, later(2)).unwrap();
+        assert!(
+            asked.is_by_hand() && asked.return_to.is_some_and(|back: ReturnTo| back.due == Some(later(1)))
+        );
+        let mut dead = Delivery { state: State::Dead, ..retrying(later(1)) };
+        dead.replay(None, Switch::On, later(2)).unwrap();
+        assert!(dead.is_by_hand());
+        assert!(!Delivery { place: 1, ..dead }.is_by_hand(), "its schedule is its own");
+        let delivered = Delivery { state: State::Delivered, ..retrying(later(1)) };
+        let copy = delivered.replay_as(DeliveryId::from_i64(9), None, Switch::On, later(2)).unwrap();
+        assert!(copy.is_by_hand());
+    }
+}

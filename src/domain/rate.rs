@@ -1,0 +1,256 @@
+//! Rates: how many requests may go out in a second, held by a bucket of tokens.
+//!
+//! Pure arithmetic on thousandths of a token, so that nothing is lost between two looks at a clock of milliseconds. In any
+//! window of time at most `burst` and the window's worth of tokens are used.
+
+use super::{field::FieldError, time::Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::time::Duration;
+
+pub const PER_SECOND_MAX: u32 = 100_000;
+const IN_FLIGHT_MAX: u32 = 65_536;
+const TOKEN: i64 = 1000;
+
+/// Requests in a second, and how many of them at once after a while without any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RateLimit {
+    pub per_second: u32,
+    pub burst: u32,
+}
+
+impl RateLimit {
+    /// With a second's worth at once.
+    pub const fn per_second(per_second: u32) -> Self {
+        Self { per_second, burst: per_second }
+    }
+
+    /// Reads such a field; `field` is its name, for refusals.
+    pub fn read(field: &str, fields: &Map<String, Value>) -> Result<Self, FieldError> {
+        must_know(field, fields, &["per_second", "burst"])?;
+        let per_second = number(field, fields, "per_second", PER_SECOND_MAX)?
+            .ok_or_else(|| FieldError::new(format!("{field}.per_second"), "is required"))?;
+        let burst = number(field, fields, "burst", PER_SECOND_MAX)?.unwrap_or(per_second);
+        Ok(Self { per_second, burst })
+    }
+}
+
+/// What an operator allows an app to send; what is absent is not limited, or as the settings say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AppLimits {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_in_flight: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_limit: Option<RateLimit>,
+}
+
+impl AppLimits {
+    /// Reads the field `limits`; one that limits nothing is none.
+    pub fn read(fields: &Map<String, Value>) -> Result<Option<Self>, FieldError> {
+        must_know("limits", fields, &["max_in_flight", "rate_limit"])?;
+        let rate_limit = match fields.get("rate_limit") {
+            None | Some(Value::Null) => None,
+            Some(Value::Object(rate)) => Some(RateLimit::read("limits.rate_limit", rate)?),
+            Some(_) => return Err(FieldError::new("limits.rate_limit", "must be an object")),
+        };
+        let limits =
+            Self { max_in_flight: number("limits", fields, "max_in_flight", IN_FLIGHT_MAX)?, rate_limit };
+        Ok((limits != Self::default()).then_some(limits))
+    }
+}
+
+fn must_know(field: &str, fields: &Map<String, Value>, names: &[&str]) -> Result<(), FieldError> {
+    match fields.keys().find(|name| !names.contains(&name.as_str())) {
+        None => Ok(()),
+        Some(unknown) => {
+            Err(FieldError::unknown(format!("{field}.{unknown}"), unknown, names.iter().copied()))
+        }
+    }
+}
+
+fn number(
+    field: &str,
+    fields: &Map<String, Value>,
+    name: &str,
+    most: u32,
+) -> Result<Option<u32>, FieldError> {
+    match fields.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => {
+            let fitting = value.as_u64().and_then(|number| u32::try_from(number).ok());
+            fitting.filter(|number| (1..=most).contains(number)).map(Some).ok_or_else(|| {
+                let allowed = format!("must be a whole number from 1 to {most}");
+                FieldError::new(format!("{field}.{name}"), allowed)
+            })
+        }
+    }
+}
+
+/// Callers read the clock a moment before their turn comes, so `now` may lag a little; beyond this the clock was set back.
+const LAG_MAX: Duration = Duration::from_secs(5);
+
+/// Up to when something that fills with time was filled.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct FilledTo(Option<Timestamp>);
+
+impl FilledTo {
+    /// How many milliseconds have passed that did not count before. The same time fills only once; a clock that was set back
+    /// fills nothing, and fills again from where it is.
+    pub(super) fn pass(&mut self, now: Timestamp) -> i64 {
+        let filled_to = self.0.unwrap_or(now);
+        let is_late = filled_to > now && filled_to.since(now) <= LAG_MAX;
+        self.0 = Some(if is_late { filled_to } else { now });
+        i64::try_from(now.since(filled_to).as_millis()).unwrap_or(i64::MAX)
+    }
+}
+
+/// A thousandth per millisecond and unit of the rate; never more than there is room for.
+pub(super) fn fill(level: &mut i64, per_second: i64, room: i64, passed_ms: i64) {
+    *level = level.saturating_add(per_second.saturating_mul(passed_ms)).min(room.saturating_mul(1000));
+}
+
+/// How long until so many thousandths have come.
+pub(super) fn time_for(missing: i64, per_second: i64) -> Duration {
+    Duration::from_millis(missing.unsigned_abs().div_ceil(per_second.unsigned_abs().max(1)))
+}
+
+/// The tokens of one limit. Whoever wants to send takes one first and uses it when the request goes out, which may be later:
+/// until then it is set aside, so that tokens that were taken one by one and are used together are no more than a burst.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tokens {
+    level: i64,
+    set_aside: i64,
+    filled_to: FilledTo,
+}
+
+impl Tokens {
+    /// None at that time; without one, none when they are first looked at.
+    pub fn none_at(at: Option<Timestamp>) -> Self {
+        Self { level: 0, set_aside: 0, filled_to: FilledTo(at) }
+    }
+
+    /// Whether there is one; if not, how long until there may be.
+    pub fn look(&mut self, limit: RateLimit, now: Timestamp) -> Result<(), Duration> {
+        let (rate, room) = (i64::from(limit.per_second), i64::from(limit.burst));
+        let passed = self.filled_to.pass(now);
+        fill(&mut self.level, rate, room, passed);
+        let missing = self.set_aside.saturating_add(1).saturating_mul(TOKEN).saturating_sub(self.level);
+        if missing <= 0 { Ok(()) } else { Err(time_for(missing, rate)) }
+    }
+
+    pub fn take(&mut self, limit: RateLimit, now: Timestamp) -> Result<(), Duration> {
+        self.look(limit, now)?;
+        self.set_aside += 1;
+        Ok(())
+    }
+
+    /// What one was taken for goes out now.
+    pub fn spend(&mut self, limit: RateLimit, now: Timestamp) {
+        let _ = self.look(limit, now);
+        self.put_back();
+        self.level = self.level.saturating_sub(TOKEN);
+    }
+
+    /// What one was taken for does not go out.
+    pub fn put_back(&mut self) {
+        self.set_aside = (self.set_aside - 1).max(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn at(ms: i64) -> Timestamp {
+        Timestamp::from_millis(1_800_000_000_000 + ms)
+    }
+
+    fn within(used: &[i64], limit: RateLimit) -> bool {
+        used.iter().enumerate().all(|(first, from)| {
+            used[first..].iter().zip(1i64..).all(|(until, count)| {
+                count * TOKEN <= i64::from(limit.burst) * TOKEN + i64::from(limit.per_second) * (until - from)
+            })
+        })
+    }
+
+    proptest! {
+        /// However they are taken, put back, or taken early and used late, and whenever the process starts again with none.
+        #[test]
+        fn no_window_of_time_sees_more_than_the_burst_and_its_worth(
+            per_second in 1u32..50,
+            burst in 1u32..20,
+            steps in prop::collection::vec((0i64..400, 0u8..12), 1..300),
+        ) {
+            let limit = RateLimit { per_second, burst };
+            let (mut tokens, mut now) = (Tokens::none_at(None), 0);
+            let (mut used, mut early) = (Vec::new(), 0);
+            for (step, what) in steps {
+                now += step;
+                match what {
+                    0 => (tokens, early) = (Tokens::none_at(None), 0),
+                    1..4 => early += u32::from(tokens.take(limit, at(now)).is_ok()),
+                    4 if early > 0 => {
+                        early -= 1;
+                        tokens.put_back();
+                    }
+                    5 | 6 if early > 0 => {
+                        early -= 1;
+                        tokens.spend(limit, at(now));
+                        used.push(now);
+                    }
+                    _ if tokens.take(limit, at(now)).is_ok() => {
+                        tokens.spend(limit, at(now));
+                        used.push(now);
+                    }
+                    _ => {}
+                }
+            }
+            prop_assert!(within(&used, limit), "{:?}", used);
+        }
+
+        #[test]
+        fn who_waits_as_long_as_told_gets_one_and_not_before(
+            per_second in 1u32..5000, burst in 1u32..5, takes in 0usize..20, later in 0i64..3000,
+        ) {
+            let limit = RateLimit { per_second, burst };
+            let mut tokens = Tokens::none_at(Some(at(0)));
+            for _ in 0..takes {
+                if tokens.take(limit, at(later)).is_ok() {
+                    tokens.spend(limit, at(later));
+                }
+            }
+            if let Err(wait) = tokens.look(limit, at(later)) {
+                let wait = wait.as_millis() as i64;
+                prop_assert!(tokens.look(limit, at(later + wait - 1)).is_err());
+                prop_assert_eq!(tokens.take(limit, at(later + wait)), Ok(()));
+            }
+        }
+    }
+
+    #[test]
+    fn a_limit_outside_its_form_is_refused_by_the_field() {
+        let read = |value: Value| {
+            RateLimit::read("rate_limit", value.as_object().unwrap()).map_err(|error| error.field)
+        };
+        assert_eq!(read(json!({ "per_second": 5 })), Ok(RateLimit::per_second(5)));
+        assert_eq!(read(json!({ "per_second": 5, "burst": 1 })), Ok(RateLimit { per_second: 5, burst: 1 }));
+        for bad in [json!(0), json!(-1), json!(1.5), json!("5"), json!(100_001)] {
+            let wrong = |field: &str| Err(format!("rate_limit.{field}"));
+            assert_eq!(read(json!({ "per_second": bad })), wrong("per_second"), "{bad}");
+            assert_eq!(read(json!({ "per_second": 5, "burst": bad })), wrong("burst"), "{bad}");
+        }
+        assert_eq!(read(json!({ "burst": 5 })), Err("rate_limit.per_second".to_owned()));
+        assert_eq!(read(json!({ "per_second": 5, "bust": 5 })), Err("rate_limit.bust".to_owned()));
+        let limits = |value: Value| AppLimits::read(value.as_object().unwrap()).map_err(|error| error.field);
+        assert_eq!(limits(json!({ "max_in_flight": null })), Ok(None));
+        assert_eq!(limits(json!({ "max_in_flight": 0 })), Err("limits.max_in_flight".to_owned()));
+        assert_eq!(limits(json!({ "rate_limit": 5 })), Err("limits.rate_limit".to_owned()));
+        let nested = limits(json!({ "rate_limit": { "per_second": 0 } }));
+        assert_eq!(nested, Err("limits.rate_limit.per_second".to_owned()));
+        let both = limits(json!({ "max_in_flight": 3, "rate_limit": { "per_second": 2 } }));
+        let rate_limit = Some(RateLimit::per_second(2));
+        assert_eq!(both, Ok(Some(AppLimits { max_in_flight: Some(3), rate_limit })));
+    }
+}

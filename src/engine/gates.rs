@@ -1,0 +1,277 @@
+//! The ceilings of apps and of the whole node: how many requests may be in flight, and how many may go out in a second.
+//!
+//! Who finds a gate full waits in line. What becomes free goes round: across apps first, then across the lanes of an app, so
+//! that an app with a thousand busy lanes gets no more turns than an app with one. Nobody passes those who wait.
+
+use crate::domain::{
+    id::{AppId, EndpointId},
+    rate::{RateLimit, Tokens},
+    time::Timestamp,
+};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+
+/// What a gate lets through; what is absent is not limited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Ceiling {
+    pub(super) in_flight: Option<usize>,
+    pub(super) rate: Option<RateLimit>,
+}
+
+impl Ceiling {
+    pub(super) fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+#[derive(Debug, Default)]
+struct Gate {
+    ceiling: Ceiling,
+    in_flight: usize,
+    tokens: Tokens,
+}
+
+/// Why a gate lets nobody through now.
+enum Shut {
+    Full,
+    /// Until then there is no token.
+    Until(Timestamp),
+}
+
+impl Gate {
+    fn look(&mut self, now: Timestamp) -> Result<(), Shut> {
+        if self.ceiling.in_flight.is_some_and(|most| self.in_flight >= most) {
+            return Err(Shut::Full);
+        }
+        let Some(rate) = self.ceiling.rate else { return Ok(()) };
+        self.tokens.look(rate, now).map_err(|wait| Shut::Until(now.plus(wait)))
+    }
+
+    /// After a look that found a place.
+    fn take(&mut self, now: Timestamp) {
+        self.in_flight += 1;
+        if let Some(rate) = self.ceiling.rate {
+            let _ = self.tokens.take(rate, now);
+        }
+    }
+
+    /// What was let in does not go out, or has come back.
+    fn leave(&mut self, has_gone_out: bool) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        if !has_gone_out {
+            self.tokens.put_back();
+        }
+    }
+
+    fn go_out(&mut self, now: Timestamp) {
+        if let Some(rate) = self.ceiling.rate {
+            self.tokens.spend(rate, now);
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct AppGate {
+    gate: Gate,
+    /// Lanes that wait for a place of the app.
+    waiting: VecDeque<EndpointId>,
+    /// Lanes that have one and wait for a place of the node.
+    at_node: VecDeque<EndpointId>,
+    /// Places that lanes were given and have not used yet.
+    given: BTreeMap<EndpointId, usize>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Gates {
+    node: Gate,
+    apps: HashMap<AppId, AppGate>,
+    /// Apps with lanes that wait for a place of the node, in turn.
+    turns: VecDeque<AppId>,
+    /// Apps with lanes that wait for a place of their own.
+    short: BTreeSet<AppId>,
+    /// Since when buckets fill that nobody has looked at.
+    started_at: Option<Timestamp>,
+}
+
+/// Lanes that may send now, and when somebody has to look again.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Served {
+    pub(super) lanes: Vec<EndpointId>,
+    pub(super) look_at: Option<Timestamp>,
+}
+
+impl AppGate {
+    fn use_given(&mut self, lane: EndpointId) -> bool {
+        let Some(given) = self.given.get_mut(&lane) else { return false };
+        *given -= 1;
+        if *given == 0 {
+            self.given.remove(&lane);
+        }
+        true
+    }
+}
+
+impl Served {
+    /// Whether the gate is shut, and if it opens by itself, when to look again.
+    fn is_shut(&mut self, look: Result<(), Shut>) -> bool {
+        if let Err(Shut::Until(at)) = look {
+            self.look_at = Some(self.look_at.map_or(at, |known| known.min(at)));
+        }
+        look.is_err()
+    }
+}
+
+impl Gates {
+    pub(super) fn new(node: Ceiling) -> Self {
+        Self { node: Gate { ceiling: node, ..Gate::default() }, ..Self::default() }
+    }
+
+    /// Nothing was sent by this process before.
+    pub(super) fn start(&mut self, now: Timestamp) {
+        self.started_at = Some(now);
+        self.node.tokens = Tokens::none_at(Some(now));
+    }
+
+    /// Sets what an app may have; another rate than before starts with no token.
+    pub(super) fn limit(&mut self, app: AppId, ceiling: Ceiling) {
+        let tokens = Tokens::none_at(self.started_at.filter(|_| !self.apps.contains_key(&app)));
+        let gate = &mut self.apps.entry(app).or_default().gate;
+        if gate.ceiling.rate != ceiling.rate {
+            gate.tokens = tokens;
+        }
+        gate.ceiling = ceiling;
+        self.forget(app);
+    }
+
+    /// Whether the lane may send one now, and who else may. If it may not, it waits in line until it is among those served.
+    pub(super) fn enter(&mut self, app: AppId, lane: EndpointId, now: Timestamp) -> (bool, Served) {
+        let own = self.apps.entry(app).or_default();
+        if own.use_given(lane) {
+            return (true, Served::default());
+        }
+        let is_first = own.waiting.is_empty() && self.turns.is_empty();
+        if is_first && own.gate.look(now).is_ok() && self.node.look(now).is_ok() {
+            own.gate.take(now);
+            self.node.take(now);
+            return (true, Served::default());
+        }
+        if !own.waiting.contains(&lane) && !own.at_node.contains(&lane) {
+            own.waiting.push_back(lane);
+            self.short.insert(app);
+        }
+        let mut served = self.serve(Some(app), now);
+        let place = served.lanes.iter().position(|served| *served == lane);
+        if let Some(place) = place {
+            served.lanes.swap_remove(place);
+        }
+        let may = place.is_some() && self.apps.get_mut(&app).is_some_and(|own| own.use_given(lane));
+        (may, served)
+    }
+
+    /// One that was in flight is not any more, or was let in and never went out.
+    pub(super) fn leave(&mut self, app: AppId, has_gone_out: bool, now: Timestamp) -> Served {
+        self.node.leave(has_gone_out);
+        if let Some(own) = self.apps.get_mut(&app) {
+            own.gate.leave(has_gone_out);
+        }
+        let served = self.serve(Some(app), now);
+        self.forget(app);
+        served
+    }
+
+    /// What the lane was given and does not need goes to others.
+    pub(super) fn forgo(&mut self, app: AppId, lane: EndpointId, now: Timestamp) -> Served {
+        let Some(own) = self.apps.get_mut(&app) else { return Served::default() };
+        let Some(given) = own.given.remove(&lane) else { return Served::default() };
+        for _ in 0..given {
+            own.gate.leave(false);
+            self.node.leave(false);
+        }
+        let served = self.serve(Some(app), now);
+        self.forget(app);
+        served
+    }
+
+    /// What was let in goes out now.
+    pub(super) fn go_out(&mut self, app: AppId, now: Timestamp) {
+        self.node.go_out(now);
+        if let Some(own) = self.apps.get_mut(&app) {
+            own.gate.go_out(now);
+        }
+    }
+
+    /// Whether somebody who is in may send another one at once; takes the tokens for it if so.
+    pub(super) fn may_repeat(&mut self, app: AppId, now: Timestamp) -> bool {
+        let own = self.apps.get_mut(&app);
+        let mut gates: Vec<&mut Gate> = own.map(|own| &mut own.gate).into_iter().collect();
+        gates.push(&mut self.node);
+        let has_token = |gate: &mut &mut Gate| {
+            let rate = gate.ceiling.rate;
+            rate.is_none_or(|rate| gate.tokens.look(rate, now).is_ok())
+        };
+        let may = gates.iter_mut().all(has_token);
+        for gate in gates.iter_mut().filter(|_| may) {
+            if let Some(rate) = gate.ceiling.rate {
+                let _ = gate.tokens.take(rate, now);
+                gate.go_out(now);
+            }
+        }
+        may
+    }
+
+    pub(super) fn is_waiting(&self, app: AppId, lane: EndpointId) -> bool {
+        self.apps.get(&app).is_some_and(|own| own.waiting.contains(&lane) || own.at_node.contains(&lane))
+    }
+
+    /// Gives whatever is free to those who wait: of one app, or of all.
+    pub(super) fn serve(&mut self, only: Option<AppId>, now: Timestamp) -> Served {
+        let mut served = Served::default();
+        match only {
+            Some(app) => self.serve_app(app, now, &mut served),
+            None => self.short.clone().into_iter().for_each(|app| self.serve_app(app, now, &mut served)),
+        }
+        while let Some(&app) = self.turns.front() {
+            if served.is_shut(self.node.look(now)) {
+                break;
+            }
+            self.turns.pop_front();
+            let Some(own) = self.apps.get_mut(&app) else { continue };
+            let Some(lane) = own.at_node.pop_front() else { continue };
+            self.node.take(now);
+            *own.given.entry(lane).or_default() += 1;
+            served.lanes.push(lane);
+            if !own.at_node.is_empty() {
+                self.turns.push_back(app);
+            }
+        }
+        served
+    }
+
+    /// Lets its lanes through its own gate, to where the apps take turns.
+    fn serve_app(&mut self, app: AppId, now: Timestamp, served: &mut Served) {
+        let Some(own) = self.apps.get_mut(&app) else { return };
+        while !own.waiting.is_empty() && !served.is_shut(own.gate.look(now)) {
+            own.gate.take(now);
+            if own.at_node.is_empty() {
+                self.turns.push_back(app);
+            }
+            own.at_node.extend(own.waiting.pop_front());
+        }
+        if own.waiting.is_empty() {
+            self.short.remove(&app);
+        }
+    }
+
+    /// An app that needs no gate of its own leaves no trace.
+    fn forget(&mut self, app: AppId) {
+        let is_idle = |own: &AppGate| {
+            let waits = own.waiting.len() + own.at_node.len() + own.given.len();
+            own.gate.ceiling.is_none() && own.gate.in_flight + waits == 0
+        };
+        if self.apps.get(&app).is_some_and(is_idle) {
+            self.apps.remove(&app);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,139 @@
+//! Whatever is asked of the gates: no ceiling is exceeded, turns are fair, and nobody waits for ever.
+
+use super::*;
+use proptest::prelude::*;
+
+const A: AppId = AppId::from_i64(1);
+const B: AppId = AppId::from_i64(2);
+
+fn at(ms: i64) -> Timestamp {
+    Timestamp::from_millis(1_800_000_000_000 + ms)
+}
+
+fn lane(number: i64) -> EndpointId {
+    EndpointId::from_i64(number)
+}
+
+#[test]
+fn an_app_with_a_thousand_lanes_gets_no_more_turns_than_an_app_with_one() {
+    let mut gates = Gates::new(Ceiling { in_flight: Some(1), rate: None });
+    assert!(gates.enter(A, lane(0), at(0)).0);
+    for number in 1..=1000 {
+        assert!(!gates.enter(A, lane(number), at(0)).0);
+    }
+    assert!(!gates.enter(B, lane(2000), at(0)).0);
+    let mut turns = Vec::new();
+    let mut sending = A;
+    for _ in 0..10 {
+        let served = gates.leave(sending, true, at(0)).lanes;
+        let [next] = served[..] else { panic!("{served:?}") };
+        sending = if next == lane(2000) { B } else { A };
+        assert!(gates.enter(sending, next, at(0)).0, "what it was given is its own");
+        // It has more to send: to the end of the line.
+        gates.enter(sending, next, at(0));
+        turns.push(next.as_i64());
+    }
+    assert_eq!(turns, [1, 2000, 2, 2000, 3, 2000, 4, 2000, 5, 2000]);
+}
+
+#[test]
+fn what_a_lane_does_not_need_goes_to_the_next() {
+    let mut gates = Gates::new(Ceiling::default());
+    gates.limit(A, Ceiling { in_flight: Some(1), rate: None });
+    assert!(gates.enter(A, lane(1), at(0)).0);
+    assert!(!gates.enter(A, lane(2), at(0)).0);
+    assert!(!gates.enter(A, lane(3), at(0)).0);
+    assert!(gates.enter(B, lane(4), at(0)).0, "another app's ceiling is none of its business");
+    assert_eq!(gates.leave(A, true, at(0)).lanes, [lane(2)]);
+    assert!(!gates.enter(A, lane(1), at(0)).0, "nobody passes those who wait");
+    assert_eq!(gates.forgo(A, lane(2), at(0)).lanes, [lane(3)]);
+    assert_eq!(gates.forgo(A, lane(3), at(0)).lanes, [lane(1)]);
+    assert_eq!(gates.forgo(A, lane(1), at(0)).lanes, []);
+    assert!(gates.enter(A, lane(9), at(0)).0, "every place came back");
+}
+
+#[test]
+fn who_waits_for_a_token_is_served_when_it_comes() {
+    let mut gates = Gates::new(Ceiling { in_flight: None, rate: Some(RateLimit::per_second(2)) });
+    gates.start(at(0));
+    let (may, served) = gates.enter(A, lane(1), at(0));
+    assert_eq!((may, served.look_at), (false, Some(at(500))));
+    assert_eq!(gates.serve(None, at(499)).lanes, []);
+    assert_eq!(gates.serve(None, at(500)).lanes, [lane(1)]);
+    assert!(gates.enter(A, lane(1), at(500)).0);
+}
+
+proptest! {
+    /// Whatever is asked in which order: no ceiling is exceeded, and whoever waits is served in the end.
+    #[test]
+    fn no_ceiling_is_exceeded_and_nobody_waits_for_ever(
+        node in prop::option::of(1usize..4),
+        own in prop::option::of(1usize..3),
+        per_second in prop::option::of(1u32..20),
+        steps in prop::collection::vec((0i64..300, 0u8..6, 0i64..6), 1..200),
+    ) {
+        let rate = per_second.map(RateLimit::per_second);
+        let mut gates = Gates::new(Ceiling { in_flight: node, rate });
+        gates.limit(A, Ceiling { in_flight: own, rate: None });
+        let app_of = |number: i64| if number < 4 { A } else { B };
+        let (mut now, mut out, mut wants) = (0, Vec::new(), BTreeSet::new());
+        let mut sent = Vec::new();
+        let mut send = |gates: &mut Gates, number: i64, now: i64, out: &mut Vec<i64>, wants: &mut BTreeSet<i64>| {
+            let mut ring = vec![number];
+            while let Some(number) = ring.pop() {
+                if !wants.contains(&number) {
+                    ring.extend(gates.forgo(app_of(number), lane(number), at(now)).lanes.iter().map(|lane| lane.as_i64()));
+                    continue;
+                }
+                let (may, served) = gates.enter(app_of(number), lane(number), at(now));
+                ring.extend(served.lanes.iter().map(|lane| lane.as_i64()));
+                if may {
+                    wants.remove(&number);
+                    gates.go_out(app_of(number), at(now));
+                    out.push(number);
+                    sent.push(now);
+                }
+            }
+        };
+        for (step, what, number) in steps {
+            now += step;
+            match what {
+                0..3 => {
+                    wants.insert(number);
+                    send(&mut gates, number, now, &mut out, &mut wants);
+                }
+                3 => drop(wants.remove(&number)),
+                _ => if let Some(ended) = out.pop() {
+                    for next in gates.leave(app_of(ended), true, at(now)).lanes {
+                        send(&mut gates, next.as_i64(), now, &mut out, &mut wants);
+                    }
+                },
+            }
+            for next in gates.serve(None, at(now)).lanes {
+                send(&mut gates, next.as_i64(), now, &mut out, &mut wants);
+            }
+            prop_assert!(node.is_none_or(|most| out.len() <= most));
+            let of_a = out.iter().filter(|number| app_of(**number) == A).count();
+            prop_assert!(own.is_none_or(|most| of_a <= most));
+        }
+        // Everything comes back, and time passes.
+        for _ in 0..40 {
+            now += 1000;
+            for ended in std::mem::take(&mut out) {
+                for next in gates.leave(app_of(ended), true, at(now)).lanes {
+                    send(&mut gates, next.as_i64(), now, &mut out, &mut wants);
+                }
+            }
+            for next in gates.serve(None, at(now)).lanes {
+                send(&mut gates, next.as_i64(), now, &mut out, &mut wants);
+            }
+        }
+        prop_assert!(wants.is_empty(), "{:?}", wants);
+        let rate = i64::from(per_second.unwrap_or(0)) * 1000;
+        for (first, from) in sent.iter().enumerate().filter(|_| rate > 0) {
+            for (until, count) in sent[first..].iter().zip(1i64..) {
+                prop_assert!(count * 1_000_000 <= rate * 1000 + rate * (until - from));
+            }
+        }
+    }
+}

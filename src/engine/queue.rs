@@ -1,0 +1,85 @@
+//! What a lane has in memory and has not sent: what people asked for first, then what is overdue and what is fresh in turn, so
+//! that a backlog of any length keeps fresh events waiting for no more than its half.
+
+use crate::domain::{event::TEST_EVENT_TYPE, id::DeliveryId, port::Carried, time::Timestamp};
+use std::collections::VecDeque;
+
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    by_hand: VecDeque<Carried>,
+    overdue: VecDeque<Carried>,
+    fresh: VecDeque<Carried>,
+    /// Whose turn it is.
+    is_fresh_next: bool,
+}
+
+/// Whether a person waits for this one: a test, a retry, or the first attempt of a replay.
+pub(super) fn is_by_hand(carried: &Carried) -> bool {
+    carried.delivery.is_by_hand() || is_test(carried)
+}
+
+pub(super) fn is_test(carried: &Carried) -> bool {
+    carried.event.event_type == TEST_EVENT_TYPE
+}
+
+impl Queue {
+    /// With a backlog, what was due after it was met is fresh.
+    pub(super) fn push(&mut self, carried: Carried, backlog_until: Option<Timestamp>) {
+        if is_by_hand(&carried) {
+            self.by_hand.push_back(carried);
+        } else if backlog_until.is_some_and(|until| carried.due > until) {
+            self.fresh.push_back(carried);
+        } else {
+            self.overdue.push_back(carried);
+        }
+    }
+
+    pub(super) fn pop_by_hand(&mut self) -> Option<Carried> {
+        self.by_hand.pop_front()
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Carried> {
+        let (first, second) = if self.is_fresh_next {
+            (&mut self.fresh, &mut self.overdue)
+        } else {
+            (&mut self.overdue, &mut self.fresh)
+        };
+        let next = first.pop_front();
+        self.is_fresh_next ^= next.is_some();
+        next.or_else(|| second.pop_front())
+    }
+
+    pub(super) fn has_by_hand(&self) -> bool {
+        !self.by_hand.is_empty()
+    }
+
+    /// Whether something waits that nobody asked for.
+    pub(super) fn has_automatic(&self) -> bool {
+        !self.overdue.is_empty() || !self.fresh.is_empty()
+    }
+
+    pub(super) fn has_overdue(&self) -> bool {
+        !self.overdue.is_empty()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        !self.has_by_hand() && !self.has_automatic()
+    }
+
+    pub(super) fn holds(&self, delivery: DeliveryId) -> bool {
+        let mut all = self.by_hand.iter().chain(&self.overdue).chain(&self.fresh);
+        all.any(|carried| carried.delivery.id == delivery)
+    }
+
+    /// All but what people asked for, and but the first `keep`.
+    pub(super) fn take_automatic(&mut self, keep: usize) -> Vec<Carried> {
+        let mut all: VecDeque<Carried> = self.overdue.drain(..).chain(self.fresh.drain(..)).collect();
+        let taken = all.drain(keep.min(all.len())..).collect();
+        self.overdue = all;
+        taken
+    }
+
+    pub(super) fn take_all(&mut self) -> Vec<Carried> {
+        self.by_hand.drain(..).chain(self.overdue.drain(..)).chain(self.fresh.drain(..)).collect()
+    }
+}

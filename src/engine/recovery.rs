@@ -1,0 +1,78 @@
+//! Brings forward what waits for hours although its endpoint answers again, page by page, so that deliveries never wait behind
+//! it. What is left when a process ends waits for its own time.
+
+use crate::{
+    domain::{
+        id::{DeliveryId, EndpointId},
+        time::Timestamp,
+    },
+    store::{Ledger, StoreError, ledger::Recovery as Page},
+    world::{Clock, Shutdown},
+};
+use std::{sync::Arc, time::Duration};
+use tokio::sync::mpsc;
+
+/// Deliveries looked at in one commit.
+const PAGE: usize = 256;
+/// Between two pages, and after a store that could not write.
+const PAUSE: Duration = Duration::from_millis(20);
+const PAUSE_AFTER_ERROR: Duration = Duration::from_secs(1);
+
+pub(super) struct Recovery {
+    pub(super) recovered: mpsc::UnboundedReceiver<(EndpointId, Timestamp)>,
+    pub(super) ledger: Arc<dyn Ledger>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) under_way: Vec<Page>,
+}
+
+impl Recovery {
+    pub(super) async fn run(mut self, stop: Shutdown) {
+        tokio::select! {
+            biased;
+            () = stop.soft() => {}
+            () = self.work() => {}
+        }
+    }
+
+    async fn work(&mut self) {
+        loop {
+            if self.under_way.is_empty() {
+                let Some(recovered) = self.recovered.recv().await else { return };
+                self.begin(recovered);
+            }
+            while let Ok(recovered) = self.recovered.try_recv() {
+                self.begin(recovered);
+            }
+            let pause = self.step().await;
+            self.clock.sleep_until(self.clock.now().plus(pause)).await;
+        }
+    }
+
+    /// An endpoint that recovers again while its last recovery is under way is walked from the start.
+    fn begin(&mut self, (endpoint, recovered_at): (EndpointId, Timestamp)) {
+        self.under_way.retain(|page| page.endpoint != endpoint);
+        let after = (recovered_at, DeliveryId::from_i64(0));
+        self.under_way.push(Page { endpoint, recovered_at, after, most: PAGE });
+    }
+
+    /// One page for each endpoint; says how long to leave the store to others.
+    async fn step(&mut self) -> Duration {
+        let mut pause = PAUSE;
+        for page in std::mem::take(&mut self.under_way) {
+            match self.ledger.bring_forward(page, self.clock.now()).await {
+                Ok(brought) => {
+                    let next = brought.next.map(|after| Page { after, ..page });
+                    self.under_way.extend(next);
+                }
+                Err(StoreError::Unavailable(_) | StoreError::Overloaded) => {
+                    self.under_way.push(page);
+                    pause = PAUSE_AFTER_ERROR;
+                }
+                Err(error) => {
+                    tracing::warn!(%error, endpoint = %page.endpoint, "could not bring retries forward");
+                }
+            }
+        }
+        pause
+    }
+}

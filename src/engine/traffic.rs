@@ -1,0 +1,68 @@
+//! What goes out over all lanes: who is next, what a courier's return changes, and who is told that they may send.
+
+use super::{
+    alarm::Sleeper,
+    gates::Served,
+    lane::Lane,
+    lanes::Lanes,
+    sending::{Leave, Next, Report},
+};
+use crate::domain::{circuit::Change, id::EndpointId, time::Timestamp};
+use std::sync::Arc;
+
+impl Lanes {
+    /// The lane's next delivery, if one may go out; whoever else may is told.
+    pub(super) fn next(&self, lane: &Lane, now: Timestamp) -> Option<Next> {
+        let (next, served) = lane.next(now);
+        self.ring(served);
+        next
+    }
+
+    /// A courier is back; `None` if nothing is known of what it sent.
+    pub(super) fn came_back(&self, lane: &Arc<Lane>, leave: &Leave, report: Option<Report>, now: Timestamp) {
+        let (change, look_at) = lane.ended(leave, report);
+        self.ring(lane.leave_gates(leave, now));
+        if change == Change::Recovered {
+            let recovered = (lane.endpoint, report.map_or(now, |report| report.ended_at));
+            let _ = self.recovered.send(recovered);
+        }
+        // A closed one lets go of what it has in memory; a wider one needs more couriers.
+        if change != Change::Nothing {
+            let _ = self.ready.send(lane.clone());
+        }
+        if let Some(due) = look_at {
+            self.put_due(lane, due);
+            self.scheduler.notify_one();
+        }
+    }
+
+    /// What the gates gave the lane and it has no use for goes to others.
+    pub(super) fn forgo(&self, lane: &Lane, now: Timestamp) {
+        self.ring(lane.forgo(now));
+    }
+
+    pub(super) fn serve_gates(&self, now: Timestamp) {
+        let served = self.gates().serve(None, now);
+        self.ring(served);
+    }
+
+    fn ring(&self, served: Served) {
+        for lane in served.lanes {
+            let _ = self.ready.send(self.lane(lane));
+        }
+        if let Some(at) = served.look_at {
+            self.around.alarm.set(at, Sleeper::Gates);
+        }
+    }
+
+    /// The endpoint failed before this process began: it is probed before anything else is sent to it.
+    pub fn distrust(&self, endpoint: EndpointId, now: Timestamp) {
+        self.lane(endpoint).distrust(now);
+    }
+
+    /// How many endpoints are paused, and how many circuits are open.
+    pub(super) fn spared(&self, now: Timestamp) -> (usize, usize) {
+        let spared = self.all().into_iter().map(|lane| lane.is_spared(now));
+        spared.fold((0, 0), |(paused, open), one| (paused + usize::from(one.0), open + usize::from(one.1)))
+    }
+}

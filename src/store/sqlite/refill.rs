@@ -1,0 +1,180 @@
+//! What a lane gives when it is due: what people asked for, the oldest, and what is fresh; and retries brought forward when
+//! an endpoint answers again.
+
+use super::{
+    attempts,
+    deliveries::update_delivery,
+    health, ledger,
+    order::Woken,
+    row::{self, DELIVERY, DELIVERY_COLUMNS, EVENT},
+};
+use crate::{
+    domain::{
+        delivery::{Claimed, Delivery, State},
+        event::Event,
+        id::{DeliveryId, EndpointId},
+        time::Timestamp,
+    },
+    store::ledger::{BroughtForward, Recovery, Want},
+};
+use rusqlite::{Connection, OptionalExtension, params};
+
+/// A delivery that is to be carried, with its event and when it was due.
+pub(super) type Due = (Delivery, Event, Timestamp);
+
+/// What one lane gave, kind by kind, and when its next is due.
+#[derive(Default)]
+pub(super) struct Found {
+    pub(super) by_hand: Vec<Due>,
+    pub(super) oldest: Vec<Due>,
+    pub(super) fresh: Vec<Due>,
+    /// As many as were asked for.
+    pub(super) has_more_by_hand: bool,
+    pub(super) has_more_fresh: bool,
+    pub(super) next_due: Option<Timestamp>,
+}
+
+/// A person waits for these; their index has the same condition.
+const BY_HAND: Kind = Kind {
+    index: "INDEXED BY deliveries_by_hand",
+    condition: "AND d.state = 0 AND (d.restarted_at IS NOT NULL OR d.replay_of IS NOT NULL)",
+};
+
+#[derive(Clone, Copy, Default)]
+struct Kind {
+    index: &'static str,
+    condition: &'static str,
+}
+
+/// Which of a lane's due deliveries.
+struct Part {
+    kind: Kind,
+    after: Timestamp,
+    until: Timestamp,
+    most: usize,
+    bytes_max: usize,
+}
+
+/// The first of a part: at most `most`, and of their bodies at most `bytes_max`, but for the first. No more is read than is
+/// kept.
+fn due_of(tx: &Connection, endpoint: EndpointId, part: &Part) -> rusqlite::Result<Vec<(Delivery, Event)>> {
+    let Kind { index, condition } = part.kind;
+    let mut statement = tx.prepare_cached(&format!(
+        "SELECT {DELIVERY}, {EVENT}, length(e.data) FROM deliveries d {index} JOIN events e ON e.id = d.event
+         WHERE d.lane = ?1 AND d.due > ?2 AND d.due <= ?3 {condition} ORDER BY d.due, d.id LIMIT ?4"
+    ))?;
+    let mut rows = statement.query(params![endpoint, part.after, part.until, part.most as i64])?;
+    let (mut due, mut bytes) = (Vec::new(), 0);
+    while let Some(row) = rows.next()? {
+        bytes += row.get::<_, u32>("length(e.data)")? as usize;
+        if bytes > part.bytes_max && !due.is_empty() {
+            break;
+        }
+        due.push((row::delivery(row)?, row::event(row, DELIVERY_COLUMNS)?));
+    }
+    Ok(due)
+}
+
+/// Deliveries that one part of a refill lets end without an attempt.
+const ENDED_MAX: usize = 1000;
+
+/// Those of a part that are in flight now, and whether there were as many as asked for.
+fn claim(tx: &Connection, want: &Want, part: &Part, now: Timestamp) -> rusqlite::Result<(Vec<Due>, bool)> {
+    // What steps up here is found below: the first of its lane may be due by now.
+    let (mut carried, mut woken) = (Vec::new(), Woken::new());
+    if part.most == 0 {
+        return Ok((carried, false));
+    }
+    let mut ended = 0;
+    loop {
+        let ended_before = ended;
+        let found = due_of(tx, want.endpoint, part)?;
+        let is_full = found.len() == part.most;
+        for (mut delivery, event) in found {
+            let (from, due) = (delivery.state, delivery.due.unwrap_or(now));
+            let claimed = delivery.claim(now);
+            if !update_delivery(tx, from, &mut delivery, now, &mut woken)? {
+                continue;
+            }
+            if claimed == Ok(Claimed::Carry) {
+                carried.push((delivery, event, due));
+                continue;
+            }
+            ended += 1;
+            if delivery.state == State::Dead {
+                tell_of_end(tx, want, &delivery, &event, now)?;
+            }
+        }
+        // Where one ended, the next of its line may be as old: a line of such must not take a commit for each.
+        if !carried.is_empty() || ended == ended_before || woken.is_empty() || ended >= ENDED_MAX {
+            return Ok((carried, is_full));
+        }
+    }
+}
+
+/// One died without another attempt, when its final wait was over.
+fn tell_of_end(
+    tx: &Connection,
+    want: &Want,
+    delivery: &Delivery,
+    event: &Event,
+    now: Timestamp,
+) -> rusqlite::Result<()> {
+    health::event_failed(tx, delivery, event, now)?;
+    let Some(contract) = &want.contract else { return Ok(()) };
+    let error = attempts::last_error(tx, delivery.id)?;
+    ledger::tell_of_dead(tx, contract, delivery, event, error.as_deref())
+}
+
+/// At most as many due deliveries of a lane as there are hands, now in flight, oldest first; and when the next one is due.
+pub(super) fn refill(tx: &Connection, want: &Want, now: Timestamp) -> rusqlite::Result<Found> {
+    let (endpoint, bytes_max) = (want.endpoint, want.bytes_max);
+    let begin = Timestamp::from_millis(i64::MIN);
+    let backlog_until = want.backlog_until.map_or(now, |until| until.min(now));
+    let kind = Kind::default();
+    let all = Part { kind, after: begin, until: backlog_until, most: want.hands.len(), bytes_max };
+    let by_hand = Part { kind: BY_HAND, until: now, most: want.by_hand.len(), ..all };
+    let fresh = Part { after: backlog_until, until: now, most: want.fresh.len(), ..all };
+    let (by_hand, has_more_by_hand) = claim(tx, want, &by_hand, now)?;
+    let (oldest, _) = claim(tx, want, &all, now)?;
+    let (fresh, has_more_fresh) = claim(tx, want, &fresh, now)?;
+    let next_due = tx
+        .prepare_cached("SELECT due FROM deliveries WHERE lane = ?1 ORDER BY due LIMIT 1")?
+        .query_row([endpoint], |row| row.get(0))
+        .optional()?
+        .filter(|due| *due < Timestamp::NEVER);
+    Ok(Found { by_hand, oldest, fresh, has_more_by_hand, has_more_fresh, next_due })
+}
+
+/// One page of retries that wait longer than the endpoint is in trouble; by due time, so that what is brought forward is
+/// behind the page that follows.
+pub(super) fn bring_forward(
+    tx: &Connection,
+    recovery: &Recovery,
+    now: Timestamp,
+) -> rusqlite::Result<BroughtForward> {
+    let Recovery { endpoint, recovered_at, after: (due, id), most } = *recovery;
+    let found: Vec<(Delivery, bool)> = tx
+        .prepare_cached(&format!(
+            "SELECT {DELIVERY}, ifnull((SELECT a.started_at FROM attempts a WHERE a.delivery = d.id AND a.position = d.history_len), 0) < ?5
+             FROM deliveries d WHERE d.lane = ?1 AND (d.due, d.id) > (?2, ?3) AND d.due > ?4 AND d.due < ?7
+             ORDER BY d.due, d.id LIMIT ?6"
+        ))?
+        .query_map(params![endpoint, due, id, now, recovered_at, most as i64, Timestamp::NEVER], |row| {
+            Ok((row::delivery(row)?, row.get(DELIVERY_COLUMNS)?))
+        })?
+        .collect::<rusqlite::Result<_>>()?;
+    let last = found.last().and_then(|(last, _)| Some((last.due?, last.id)));
+    let is_last = found.len() < most;
+    // A retry stays the first of its line: nobody steps up.
+    let (mut count, mut woken) = (0, Woken::new());
+    for (mut delivery, was_tried_before) in found {
+        let waited_for = delivery.due;
+        let is_retry = was_tried_before && delivery.state == State::Retrying;
+        if is_retry && delivery.bring_forward(now).is_ok() && delivery.due != waited_for {
+            count += usize::from(update_delivery(tx, State::Retrying, &mut delivery, now, &mut woken)?);
+        }
+    }
+    let next: Option<(Timestamp, DeliveryId)> = last.filter(|_| !is_last);
+    Ok(BroughtForward { count, next })
+}

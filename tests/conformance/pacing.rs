@@ -1,0 +1,123 @@
+//! What the engine's pacing asks of a store: fresh ones beside a backlog, what people wait for before all of it, and retries
+//! brought forward when an endpoint answers again.
+
+use crate::stage::{NOW, Stage, after, attempt, dead, retry_at};
+use posthaste::{
+    domain::{
+        delivery::State,
+        id::{DeliveryId, made_at},
+        outcome::{Attempt, Class},
+        time::Timestamp,
+        verdict::{AtDue, DeadReason, Verdict},
+    },
+    store::ledger::{Ask, BroughtForward, Recovery, Want},
+};
+
+const EPOCH: Timestamp = Timestamp::from_millis(0);
+
+async fn due_at(stage: &mut Stage, due: Timestamp) -> DeliveryId {
+    let mut new = stage.one();
+    new.births[0].delivery.due = Some(due);
+    stage.publish(new).await
+}
+
+fn want(stage: &Stage, overdue: usize, fresh: usize, by_hand: usize) -> Want {
+    let hands = |count: usize| (0..count).map(|_| stage.hands.take()).collect();
+    Want {
+        backlog_until: Some(after(5)),
+        fresh: hands(fresh),
+        by_hand: hands(by_hand),
+        ..stage.want(stage.endpoint, overdue)
+    }
+}
+
+/// What a refill carries, and whether there may be more that is fresh, or that people asked for.
+async fn refill(stage: &Stage, want: Want, now: Timestamp) -> (Vec<DeliveryId>, bool, bool) {
+    let refilled = stage.store().refill(vec![want], now).await.unwrap().remove(0);
+    stage.quiet().await;
+    let carried = stage.recorder.take_carried().iter().map(|carried| carried.delivery.id).collect();
+    (carried, refilled.has_more_fresh, refilled.has_more_by_hand)
+}
+
+pub(crate) async fn fresh_ones_come_beside_a_backlog_as_many_as_have_hands(mut stage: Stage) {
+    let mut overdue = Vec::new();
+    for second in 0..4 {
+        overdue.push(due_at(&mut stage, after(second)).await);
+    }
+    let fresh = [due_at(&mut stage, after(6)).await, due_at(&mut stage, after(7)).await];
+    let later = due_at(&mut stage, after(20)).await;
+    let found = refill(&stage, want(&stage, 2, 1, 0), after(10)).await;
+    assert_eq!(found, (vec![overdue[0], overdue[1], fresh[0]], true, false));
+    let found = refill(&stage, want(&stage, 5, 5, 0), after(10)).await;
+    assert_eq!(found, (vec![overdue[2], overdue[3], fresh[1]], false, false));
+    assert_eq!(stage.hands.out(), 0, "unused hands went back, and nobody here keeps one");
+    assert_eq!(refill(&stage, want(&stage, 0, 1, 0), after(20)).await.0, [later]);
+}
+
+pub(crate) async fn what_people_asked_for_comes_before_any_backlog(mut stage: Stage) {
+    let overdue = [due_at(&mut stage, EPOCH).await, due_at(&mut stage, EPOCH).await];
+    let retried = stage.one_in(State::Dead).await;
+    stage.ask(retried, Ask::Retry).await;
+    let replayed = stage.one_in(State::Dead).await;
+    stage.ask(replayed, Ask::Replay { as_new: DeliveryId::from_i64(1), give_up_at: None }).await;
+    let delivered = stage.one_in(State::Delivered).await;
+    let as_new = stage.one().births[0].delivery.id;
+    stage.ask(delivered, Ask::Replay { as_new, give_up_at: None }).await;
+    let found = refill(&stage, want(&stage, 1, 0, 2), after(10)).await;
+    assert_eq!(found, (vec![retried, replayed, overdue[0]], false, true));
+    let found = refill(&stage, want(&stage, 0, 0, 2), after(10)).await;
+    assert_eq!(found, (vec![as_new], false, false), "and nothing else");
+}
+
+fn tried_at(started_at: Timestamp) -> Attempt {
+    Attempt { started_at, ..attempt(Class::Http, 500) }
+}
+
+fn recovery(stage: &Stage, most: usize) -> Recovery {
+    let after = (after(10), DeliveryId::from_i64(0));
+    Recovery { endpoint: stage.endpoint, recovered_at: after.0, after, most }
+}
+
+pub(crate) async fn retries_to_come_are_brought_forward_once_in_pages(mut stage: Stage) {
+    let mut ids = Vec::new();
+    for wait in [300, 100, 200] {
+        ids.push(stage.concluded(retry_at(after(wait)), tried_at(NOW)).await);
+    }
+    stage.recorder.take_waiting();
+    let first = stage.store().bring_forward(recovery(&stage, 2), after(11)).await.unwrap();
+    assert_eq!(first, BroughtForward { count: 2, next: Some((after(200), ids[2])) });
+    stage.quiet().await;
+    assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, after(11))], "the lane is woken");
+    let next = Recovery { after: first.next.unwrap(), ..recovery(&stage, 2) };
+    let second = stage.store().bring_forward(next, after(11)).await.unwrap();
+    assert_eq!(second, BroughtForward { count: 1, next: None });
+    for id in &ids {
+        let delivery = stage.delivery(*id).await;
+        assert_eq!((delivery.state, delivery.place), (State::Retrying, 1));
+        assert_eq!(delivery.due, Some(made_at(id.as_i64())), "the oldest first");
+    }
+    let again = stage.store().bring_forward(recovery(&stage, 9), after(11)).await.unwrap();
+    assert_eq!(again, BroughtForward { count: 0, next: None });
+}
+
+pub(crate) async fn only_retries_that_were_tried_before_are_brought_forward(mut stage: Stage) {
+    let scheduled = due_at(&mut stage, after(100)).await;
+    let tried_since = stage.concluded(retry_at(after(100)), tried_at(after(10))).await;
+    let ends = |then| Verdict::Retry { due: after(100), then };
+    let waits_for_its_end = stage.concluded(ends(AtDue::Exhaust), tried_at(NOW)).await;
+    let expires = stage.concluded(ends(AtDue::Expire), tried_at(NOW)).await;
+    let elsewhere = stage.concluded(dead(DeadReason::Exhausted), tried_at(NOW)).await;
+    let all = [scheduled, tried_since, waits_for_its_end, expires, elsewhere];
+    let mut before = Vec::new();
+    for id in all {
+        before.push(stage.delivery(id).await);
+    }
+    stage.recorder.take_waiting();
+    let brought = stage.store().bring_forward(recovery(&stage, 9), after(11)).await.unwrap();
+    assert_eq!(brought.count, 0);
+    stage.quiet().await;
+    assert!(stage.recorder.take_waiting().is_empty());
+    for (id, before) in all.into_iter().zip(before) {
+        assert_eq!(stage.delivery(id).await, before);
+    }
+}

@@ -1,0 +1,218 @@
+//! How an endpoint under an adaptive contract is spared and led back, instant by instant, and that strict contracts know
+//! nothing of it.
+
+use crate::stage::{ADMIN, Does, Stage, TAKES};
+use posthaste::{
+    domain::{
+        delivery::{Delivery, State},
+        time::Timestamp,
+    },
+    service::{Patch, deliveries::Wish, endpoints::EndpointPatch},
+    world::Clock,
+};
+use serde_json::json;
+use std::time::Duration;
+
+const HOUR: Duration = Duration::from_hours(1);
+
+async fn publish(stage: &Stage, count: usize) {
+    for _ in 0..count {
+        stage.publish().await;
+    }
+}
+
+/// Milliseconds from `from` to each request since the first `skip`.
+fn since(stage: &Stage, from: Timestamp, skip: usize) -> Vec<u64> {
+    stage.seen()[skip..].iter().map(|at| at.since(from).as_millis() as u64).collect()
+}
+
+/// The oldest first.
+async fn deliveries(stage: &Stage) -> Vec<Delivery> {
+    let mut all = stage.deliveries().await;
+    all.reverse();
+    all
+}
+
+fn takes_ms() -> u64 {
+    TAKES.as_millis() as u64
+}
+
+async fn limit(stage: &Stage, per_second: u32, burst: u32) {
+    let limit = json!({ "per_second": per_second, "burst": burst });
+    let rate_limit = Patch::Value(limit.as_object().unwrap().clone());
+    let patch = EndpointPatch { rate_limit, ..EndpointPatch::default() };
+    stage.service.change_endpoint(ADMIN, &stage.entry, "ep", patch).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn ten_failures_open_the_circuit_and_one_is_tried_at_its_times_until_one_succeeds() {
+    let stage = Stage::new("standard", Does::Answer(500)).await;
+    publish(&stage, 12).await;
+    let opened_at = stage.clock.now().plus(TAKES);
+    stage.pass(Duration::from_secs(420)).await;
+    // After 5 s, and from the end of each one that failed after 10 s, 20 s, … at most 5 min.
+    let probes = [5000, 15_250, 35_500, 75_750, 156_000, 316_250];
+    assert_eq!(since(&stage, opened_at, 12), probes);
+    let waiting = deliveries(&stage).await;
+    let due = waiting.iter().find(|one| one.due.is_some_and(|due| due <= stage.clock.now())).unwrap();
+    let why = stage.service.waits_because(due).unwrap();
+    assert!(why.starts_with("the endpoint failed 18 times in a row; one is tried at 20"), "{why}");
+
+    stage.now_does(Does::Answer(200));
+    let seen_before = stage.seen().len();
+    stage.pass(Duration::from_secs(300)).await;
+    let recovery = opened_at.plus(Duration::from_millis(316_250 + 2 * takes_ms() + 300_000));
+    let led_back = since(&stage, Timestamp::from_millis(recovery.as_millis() - 250), seen_before);
+    // The probe; then one, two, four, and what is left.
+    let step = takes_ms();
+    let ramp = [0, step, 2 * step, 2 * step, 3 * step, 3 * step, 3 * step, 3 * step];
+    assert_eq!(led_back[..8], ramp);
+    assert_eq!(led_back[8..], [4 * step; 4], "nobody waits for hours of backoff");
+    let all = deliveries(&stage).await;
+    assert!(all.iter().all(|one| one.state == State::Delivered));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_recovery_brings_each_retry_forward_once_and_the_history_says_why() {
+    let stage = Stage::new("standard", Does::Answer(500)).await;
+    publish(&stage, 11).await;
+    stage.pass(Duration::from_secs(40)).await;
+    let probed = stage.seen().len() - 11;
+    assert_eq!(probed, 3);
+    stage.now_does(Does::Answer(200));
+    stage.pass(Duration::from_secs(60)).await;
+    let mut told = Vec::new();
+    for delivery in deliveries(&stage).await {
+        assert_eq!(delivery.state, State::Delivered);
+        told.push(stage.notes(&delivery).await);
+    }
+    let notes: Vec<String> = told.iter().flatten().flatten().cloned().collect();
+    let count = |start: &str| notes.iter().filter(|note| note.starts_with(start)).count();
+    assert_eq!(count("a probe: the endpoint had failed 1"), probed + 1, "{notes:?}");
+    assert_eq!(count("tried early: the endpoint answers again"), probed, "those that had hours to wait");
+    assert_eq!(count("waited 1m"), 11 - probed - 1, "{notes:?}");
+    assert!(told.iter().all(|notes| notes[0].is_none()), "nothing on the happy path");
+    let before = stage.seen().len();
+    stage.pass(HOUR * 48).await;
+    assert_eq!(stage.seen().len(), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_fails_again_after_a_recovery_waits_for_its_own_time() {
+    let stage = Stage::new("standard", Does::Answer(500)).await;
+    publish(&stage, 10).await;
+    // Three probes; their deliveries wait for minutes now.
+    stage.pass(Duration::from_secs(40)).await;
+    stage.now_does(Does::Answer(200));
+    let probe_at = stage.seen()[12].plus(TAKES).plus(Duration::from_secs(40));
+    let rest = probe_at.plus(TAKES).since(stage.clock.now());
+    stage.pass(rest).await;
+    stage.now_does(Does::Answer(404));
+    stage.pass(TAKES + Duration::from_millis(20)).await;
+    // The first after the probe failed: open again. All others were brought forward; this one was tried since.
+    let all = deliveries(&stage).await;
+    let now = stage.clock.now();
+    let waiting: Vec<_> = all.iter().filter(|one| one.due.is_some_and(|due| due > now)).collect();
+    assert_eq!(waiting.len(), 1, "{all:?}");
+    assert!(waiting[0].due.unwrap() > now.plus(Duration::from_secs(60)), "its schedule goes on");
+    assert_eq!(all.iter().filter(|one| one.due.is_some_and(|due| due <= now)).count(), 8);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_429_pauses_the_whole_lane_for_as_long_as_it_says_but_not_what_people_ask_for() {
+    let stage = Stage::new("standard", Does::AnswerLater(429, 12)).await;
+    stage.publish().await;
+    let begun = stage.clock.now();
+    stage.pass(Duration::from_secs(1)).await;
+    stage.now_does(Does::Answer(200));
+    publish(&stage, 3).await;
+    stage.pass(Duration::from_secs(1)).await;
+    assert_eq!(stage.seen().len(), 1, "nothing automatic");
+    let all = deliveries(&stage).await;
+    let why = stage.service.waits_because(&all[1]).unwrap();
+    assert!(why.starts_with("the endpoint asked for a pause (429) until 20"), "{why}");
+    let asked = stage.service.ask(ADMIN, &stage.entry, &all[0].id.to_string(), Wish::Retry).await;
+    assert_eq!(stage.service.waits_because(&asked.unwrap().delivery), None);
+    stage.service.test(&stage.entry, "ep").await.unwrap();
+    stage.pass(Duration::from_secs(1)).await;
+    assert_eq!(since(&stage, begun, 1), [2000, 2000], "a retry and a test by hand pass");
+    stage.pass(Duration::from_secs(60)).await;
+    let step = takes_ms();
+    let ends = 12_000 + step;
+    assert_eq!(since(&stage, begun, 3), [ends, ends + step, ends + step]);
+    let all = deliveries(&stage).await;
+    let notes = stage.notes(&all[1]).await;
+    let waited = "waited 12s longer: the endpoint asked for a pause (429, Retry-After 12)";
+    assert_eq!(notes, [Some(waited.to_owned())]);
+    assert_eq!(stage.notes(&all[0]).await, [None, None]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_that_ask_for_a_pause_are_failures_too_and_open_the_circuit() {
+    let stage = Stage::new("standard", Does::Answer(503)).await;
+    publish(&stage, 9).await;
+    stage.pass(Duration::from_secs(16)).await;
+    let seen = stage.seen();
+    // Nine were out together and made one pause of a second; the tenth failure is the first retry, and it opens the circuit.
+    let first_retry = seen[9].since(seen[0]);
+    assert!((4000..6500).contains(&first_retry.as_millis()), "{first_retry:?}");
+    assert_eq!(seen[10].since(seen[9]), TAKES + Duration::from_secs(5));
+    assert_eq!(seen.len(), 11, "one at a time");
+}
+
+#[tokio::test(start_paused = true)]
+async fn strict_contracts_see_no_pause_and_no_circuit_and_no_ramp() {
+    for does in [Does::Answer(500), Does::AnswerLater(429, 600), Does::AnswerLater(503, 1)] {
+        let stage = Stage::new("zerofee", does).await;
+        publish(&stage, 20).await;
+        let begun = stage.seen()[0];
+        stage.pass(Duration::from_secs(400)).await;
+        let step = takes_ms();
+        let twenty = |at: u64| std::iter::repeat_n(at, 20);
+        let expected: Vec<u64> =
+            twenty(0).chain(twenty(60_000 + step)).chain(twenty(360_000 + 2 * step)).collect();
+        assert_eq!(since(&stage, begun, 0), expected);
+        for delivery in stage.deliveries().await {
+            assert_eq!(stage.notes(&delivery).await, [None, None, None]);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_distrusted_endpoint_is_probed_at_once_and_before_anything_else() {
+    let stage = Stage::new("standard", Does::Answer(200)).await;
+    let endpoint = stage.entry.endpoint("ep").unwrap().id();
+    stage.lanes.distrust(endpoint, stage.clock.now());
+    publish(&stage, 4).await;
+    let begun = stage.clock.now();
+    stage.pass(Duration::from_secs(2)).await;
+    let step = takes_ms();
+    assert_eq!(since(&stage, begun, 0), [0, step, 2 * step, 2 * step]);
+    let first = &deliveries(&stage).await[0];
+    let note = "a probe: the endpoint was failing before the last start".to_owned();
+    assert_eq!(stage.notes(first).await, [Some(note)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rate_limit_spaces_requests_out_and_fresh_ones_take_turns_with_a_backlog() {
+    let stage = Stage::new("zerofee", Does::Answer(200)).await;
+    stage.pass(Duration::from_secs(10)).await;
+    limit(&stage, 2, 1).await;
+    publish(&stage, 20).await;
+    let begun = stage.clock.now();
+    stage.pass(Duration::from_millis(2100)).await;
+    assert_eq!(since(&stage, begun, 0), [500, 1000, 1500, 2000]);
+    let waits = deliveries(&stage).await.pop().unwrap();
+    let why = stage.service.waits_because(&waits).unwrap();
+    assert_eq!(why, "the endpoint gets at most 2 per second");
+    stage.publish().await;
+    let fresh_at = stage.clock.now();
+    stage.pass(Duration::from_secs(20)).await;
+    let all = deliveries(&stage).await;
+    let finished = all.last().unwrap().finished_at.unwrap();
+    assert!(finished.since(fresh_at) < Duration::from_millis(1500), "not behind the sixteen before it");
+    assert_eq!(stage.seen().len(), 21);
+    let notes = stage.notes(&all[19]).await;
+    assert_eq!(notes, [Some("waited 11s for the rate limit of 2 per second".to_owned())]);
+    assert_eq!(stage.notes(&all[0]).await, [None]);
+}
