@@ -126,16 +126,7 @@ impl Engine {
             storage: self.storage.clone(),
             under_way: Vec::new(),
         };
-        let postman = postman::Postman {
-            directory: courier.directory.clone(),
-            ledger: courier.ledger.clone(),
-            clock: courier.clock.clone(),
-            tally: courier.tally.clone(),
-            bell: lanes.postman.clone(),
-            post: self.post,
-            every: self.rounds.notices,
-            round: postman::Round::default(),
-        };
+        let postman = postman::Postman::new(&courier, lanes.postman.clone(), self.post, self.rounds.notices);
         let notifier = notifier::Notifier {
             lanes: lanes.clone(),
             directory: courier.directory.clone(),
