@@ -138,7 +138,7 @@ pub struct Notice {
 impl Notice {
     /// Every endpoint it is about, as far as they are known.
     pub fn endpoints(&self) -> impl Iterator<Item = EndpointId> {
-        let of_digest = self.digest.iter().flat_map(Digest::endpoints).map(|of| of.id());
+        let of_digest = self.digest.iter().flat_map(Digest::endpoints).map(OfEndpoint::id);
         self.endpoint.into_iter().chain(of_digest)
     }
 }

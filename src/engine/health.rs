@@ -1,7 +1,7 @@
 //! Looks after endpoints' health: rolls statistics up, judges endpoints by their windows, writes down accountable time. What an
 //! attempt does to its endpoint is decided in the ledger, with the attempt.
 
-use super::Courier;
+use super::{Courier, Lanes};
 use crate::{
     domain::{blame::Blame, directory::Directory, id::EndpointId, time::Timestamp},
     store::{
@@ -35,9 +35,10 @@ pub(super) struct HealthRound {
 }
 
 impl HealthRound {
-    /// Tells whoever hands out blame how things stood when the last process ended.
+    /// Tells whoever hands out blame how things stood when the last process ended, and lanes whom not to trust.
     pub(super) async fn begin(
         courier: &Courier,
+        lanes: &Lanes,
         cluster: Arc<dyn Cluster>,
         every: Duration,
     ) -> Result<Self, StoreError> {
@@ -45,6 +46,9 @@ impl HealthRound {
         let now = clock.now();
         let standing = cluster.standing(now).await?;
         blame.begin(standing.accountable, every * ROUNDS_MISSED_MAX, now);
+        for endpoint in standing.failing {
+            lanes.distrust(endpoint, now);
+        }
         for endpoint in standing.well.into_iter().filter_map(|id| directory.endpoint(id)) {
             blame.has_answered(endpoint.target.host(), now);
         }

@@ -117,7 +117,8 @@ impl Engine {
             self.lanes.waiting(endpoint, due);
         }
         let health =
-            health::HealthRound::begin(&self.courier, self.cluster.clone(), self.rounds.health).await?;
+            health::HealthRound::begin(&self.courier, &self.lanes, self.cluster.clone(), self.rounds.health)
+                .await?;
         let start = Timestamp::from_millis(0);
         let (courier, lanes) = (Arc::new(self.courier), self.lanes);
         let scheduler = scheduler::Scheduler {
@@ -141,16 +142,7 @@ impl Engine {
             storage: self.storage.clone(),
             under_way: Vec::new(),
         };
-        let postman = postman::Postman {
-            directory: courier.directory.clone(),
-            ledger: courier.ledger.clone(),
-            clock: courier.clock.clone(),
-            tally: courier.tally.clone(),
-            bell: lanes.postman.clone(),
-            post: self.post,
-            every: self.rounds.notices,
-            round: postman::Round::default(),
-        };
+        let postman = postman::Postman::new(&courier, lanes.postman.clone(), self.post, self.rounds.notices);
         let notifier = notifier::Notifier {
             lanes: lanes.clone(),
             directory: courier.directory.clone(),

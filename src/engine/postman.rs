@@ -3,6 +3,7 @@
 //! The one thing to know: while the server is down there is one try for all that waits, after pauses that grow; nothing is
 //! lost, and when it is back everything goes out at the usual pace.
 
+use super::courier::Courier;
 use crate::{
     domain::{
         directory::Directory,
@@ -43,21 +44,21 @@ pub struct Post {
 }
 
 pub(super) struct Postman {
-    pub(super) directory: Arc<Directory>,
-    pub(super) ledger: Arc<dyn Ledger>,
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) tally: Arc<Tally>,
+    directory: Arc<Directory>,
+    ledger: Arc<dyn Ledger>,
+    clock: Arc<dyn Clock>,
+    tally: Arc<Tally>,
     /// Rung when a notice was written.
-    pub(super) bell: Arc<Notify>,
+    bell: Arc<Notify>,
     /// None: nobody sends mails.
-    pub(super) post: Option<Post>,
+    post: Option<Post>,
     /// How often it looks without having been rung.
-    pub(super) every: Duration,
-    pub(super) round: Round,
+    every: Duration,
+    round: Round,
 }
 
 /// Where the postman is.
-pub(super) struct Round {
+struct Round {
     /// Whose turn was last.
     after: AppId,
     /// Until when the notices of an app gather.
@@ -76,6 +77,19 @@ impl Default for Round {
 }
 
 impl Postman {
+    pub(super) fn new(courier: &Courier, bell: Arc<Notify>, post: Option<Post>, every: Duration) -> Self {
+        Self {
+            directory: courier.directory.clone(),
+            ledger: courier.ledger.clone(),
+            clock: courier.clock.clone(),
+            tally: courier.tally.clone(),
+            bell,
+            post,
+            every,
+            round: Round::default(),
+        }
+    }
+
     pub(super) async fn run(mut self, stop: Shutdown) {
         let clock = self.clock.clone();
         let out_of_patience = async {

@@ -8,7 +8,7 @@ use crate::{
     domain::{
         directory::AppEntry,
         id::{EndpointId, NoticeId},
-        notice::{Notice, NoticeKind},
+        notice::{Digest, Notice, NoticeKind},
         time::Timestamp,
     },
     store::{notices::NoticeFilter, registry::EndpointName},
@@ -83,7 +83,7 @@ impl Service {
         let app = entry.map(|entry| entry.app().id);
         let endpoint = match &query.endpoint {
             None => None,
-            Some(uid) => match self.endpoint_meant(entry, uid) {
+            Some(uid) => match endpoint_meant(entry, uid) {
                 Some(endpoint) => Some(endpoint),
                 None => return Ok(Page { rows: Vec::new(), next: None }),
             },
@@ -91,12 +91,6 @@ impl Service {
         let filter = NoticeFilter { app, kind: query.kind, endpoint, from: query.from, to: query.to };
         let page = self.browse.notices(filter, after, limit).await?;
         Ok(Page { rows: self.show_notices(page.rows).await?, next: page.next })
-    }
-
-    /// By the name its app gave it, or by our own number: also one that was deleted.
-    fn endpoint_meant(&self, entry: Option<&AppEntry>, uid: &str) -> Option<EndpointId> {
-        let named = entry.and_then(|entry| entry.endpoint(uid)).map(|endpoint| endpoint.id());
-        named.or_else(|| EndpointId::parse(uid))
     }
 
     async fn show_notices(&self, notices: Vec<Notice>) -> Result<Vec<ShownNotice>, Error> {
@@ -109,7 +103,7 @@ impl Service {
     fn show_notice(&self, notice: Notice, names: &HashMap<EndpointId, EndpointName>) -> Option<ShownNotice> {
         let app = self.directory.app_by_id(notice.app)?.app();
         let uid = |id: EndpointId| names.get(&id).map_or_else(|| id.to_string(), |name| name.uid.clone());
-        let of_digest = notice.digest.iter().flat_map(|digest| digest.endpoints());
+        let of_digest = notice.digest.iter().flat_map(Digest::endpoints);
         Some(ShownNotice {
             app: app.uid.clone(),
             endpoint: notice.endpoint.map(uid),
@@ -119,4 +113,10 @@ impl Service {
             notice,
         })
     }
+}
+
+/// By the name its app gave it, or by our own number: also one that was deleted.
+fn endpoint_meant(entry: Option<&AppEntry>, uid: &str) -> Option<EndpointId> {
+    let named = entry.and_then(|entry| entry.endpoint(uid)).map(|endpoint| endpoint.id());
+    named.or_else(|| EndpointId::parse(uid))
 }

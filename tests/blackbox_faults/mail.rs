@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use server::{PASSWORD, Server, USER};
 use std::{process::Command, time::Duration};
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 fn home(server: &Server, security: &str) -> Home {
     let mut home = Home::new();

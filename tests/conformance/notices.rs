@@ -23,28 +23,28 @@ use std::{sync::Arc, time::Duration};
 
 const HOUR: u64 = 3600;
 
-fn contract(dead_letter: DeadLetterNotice, by: Channel) -> Option<Arc<Contract>> {
+fn contract(dead_letter: DeadLetterNotice, by: Channel) -> Arc<Contract> {
     let mut contract = Contract::builtin().unwrap().remove(0);
     contract.notices.dead_letter = dead_letter;
     contract.notices.dead_letter_by = by;
     contract.notices.digest_window = Duration::from_secs(HOUR);
-    Some(Arc::new(contract))
+    Arc::new(contract)
 }
 
-fn each() -> Option<Arc<Contract>> {
+fn each() -> Arc<Contract> {
     contract(DeadLetterNotice::Each, Channel::Email)
 }
 
-fn digest() -> Option<Arc<Contract>> {
+fn digest() -> Arc<Contract> {
     contract(DeadLetterNotice::Digest, Channel::Email)
 }
 
 /// A delivery of the stage's endpoint that died under this contract.
-async fn die(stage: &mut Stage, contract: Option<Arc<Contract>>) -> DeliveryId {
+async fn die(stage: &mut Stage, contract: impl Into<Option<Arc<Contract>>>) -> DeliveryId {
     let carried = stage.carried().await;
     let id = carried.delivery.id;
     let failed = attempt(Class::Http, 500);
-    stage.record_under(carried, dead(DeadReason::Exhausted), vec![failed], contract).await;
+    stage.record_under(carried, dead(DeadReason::Exhausted), vec![failed], contract.into()).await;
     id
 }
 
@@ -122,7 +122,7 @@ pub(crate) async fn a_delivery_that_dies_after_its_final_wait_leaves_one_too(mut
         let mut failed = attempt(Class::Http, 503);
         failed.outcome.error = Some("HTTP 503".into());
         stage.concluded(last, failed).await;
-        let want = Want { contract: each(), ..stage.want(stage.endpoint, 1) };
+        let want = Want { contract: Some(each()), ..stage.want(stage.endpoint, 1) };
         stage.store().refill(vec![want], after(61)).await.unwrap();
         stage.quiet().await;
         let notices = of_app(&stage).await;
@@ -134,7 +134,7 @@ pub(crate) async fn a_delivery_that_dies_after_its_final_wait_leaves_one_too(mut
 pub(crate) async fn nothing_is_told_of_what_goes_on_or_goes_back_or_is_our_own(mut stage: Stage) {
     for verdict in [Verdict::Delivered, retry_at(after(9)), Verdict::Again { due: after(9) }] {
         let carried = stage.carried().await;
-        stage.record_under(carried, verdict, vec![attempt(Class::Http, 500)], each()).await;
+        stage.record_under(carried, verdict, vec![attempt(Class::Http, 500)], Some(each())).await;
     }
     for event_type in ["webhook.test", "posthaste.endpoint.disabled"] {
         let mut new = stage.one_in_hand();
@@ -142,13 +142,15 @@ pub(crate) async fn nothing_is_told_of_what_goes_on_or_goes_back_or_is_our_own(m
         stage.publish(new).await;
         let carried = stage.only_carried();
         let failed = vec![attempt(Class::Http, 500)];
-        stage.record_under(carried, dead(DeadReason::Exhausted), failed, each()).await;
+        stage.record_under(carried, dead(DeadReason::Exhausted), failed, Some(each())).await;
     }
     assert_eq!(of_app(&stage).await, []);
     let id = die(&mut stage, each()).await;
     stage.ask(id, Ask::Retry).await;
     let carried = stage.claim(id, after(100)).await;
-    stage.record_under(carried, dead(DeadReason::Exhausted), vec![attempt(Class::Http, 500)], each()).await;
+    stage
+        .record_under(carried, dead(DeadReason::Exhausted), vec![attempt(Class::Http, 500)], Some(each()))
+        .await;
     assert_eq!(stage.delivery(id).await.state, State::Dead, "it went back to where it was");
     assert_eq!(of_app(&stage).await.len(), 1, "and that was told before");
 }

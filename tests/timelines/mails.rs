@@ -75,7 +75,7 @@ async fn quick_endpoint(stage: &Stage, uid: &str) {
 #[tokio::test(start_paused = true)]
 async fn each_dead_letter_has_a_mail_of_its_own_under_bastionary() {
     let service = Service::new(Mailed::Sent);
-    let stage = Stage::with_post("bastionary", Does::Answer(500), service.post()).await;
+    let stage = Stage::with_post("bastionary", Does::Answer(500), Some(service.post())).await;
     for _ in 0..20 {
         stage.publish().await;
     }
@@ -92,7 +92,7 @@ async fn each_dead_letter_has_a_mail_of_its_own_under_bastionary() {
 #[tokio::test(start_paused = true)]
 async fn an_outage_of_days_loses_nothing_and_causes_no_flood() {
     let service = Service::new(Mailed::Down("connection refused".into()));
-    let stage = Stage::with_post("bastionary", Does::Answer(500), service.post()).await;
+    let stage = Stage::with_post("bastionary", Does::Answer(500), Some(service.post())).await;
     for _ in 0..50 {
         stage.publish().await;
     }
@@ -123,7 +123,7 @@ async fn an_outage_of_days_loses_nothing_and_causes_no_flood() {
 #[tokio::test(start_paused = true)]
 async fn a_storm_of_notices_is_two_mails_and_the_next_ones_gather_for_a_minute() {
     let service = Service::new(Mailed::Sent);
-    let stage = Stage::with_post("standard", Does::Answer(200), service.post()).await;
+    let stage = Stage::with_post("standard", Does::Answer(200), Some(service.post())).await;
     let app = stage.entry.app().id;
     for number in 1..=500 {
         tell(&stage, app, number).await;
@@ -146,7 +146,7 @@ async fn a_storm_of_notices_is_two_mails_and_the_next_ones_gather_for_a_minute()
 #[tokio::test(start_paused = true)]
 async fn dead_letters_of_a_window_are_one_digest_under_standard() {
     let service = Service::new(Mailed::Sent);
-    let stage = Stage::with_post("standard", Does::Answer(500), service.post()).await;
+    let stage = Stage::with_post("standard", Does::Answer(500), Some(service.post())).await;
     for uid in ["one", "two"] {
         quick_endpoint(&stage, uid).await;
     }
@@ -170,7 +170,7 @@ async fn dead_letters_of_a_window_are_one_digest_under_standard() {
 #[tokio::test(start_paused = true)]
 async fn a_refusal_is_of_one_mail_and_an_app_without_an_address_has_none() {
     let service = Service::new(Mailed::Refused("550 no such user".into()));
-    let stage = Stage::with_post("bastionary", Does::Answer(500), service.post()).await;
+    let stage = Stage::with_post("bastionary", Does::Answer(500), Some(service.post())).await;
     stage.publish().await;
     stage.pass(HOUR).await;
     service.now_does(Mailed::Sent);
@@ -190,7 +190,7 @@ async fn a_refusal_is_of_one_mail_and_an_app_without_an_address_has_none() {
 #[tokio::test(start_paused = true)]
 async fn a_clock_that_is_set_back_keeps_no_mail_waiting() {
     let service = Service::new(Mailed::Sent);
-    let stage = Stage::with_post("bastionary", Does::Answer(500), service.post()).await;
+    let stage = Stage::with_post("bastionary", Does::Answer(500), Some(service.post())).await;
     stage.publish().await;
     stage.pass(HOUR).await;
     stage.clock.step(-24 * 3_600_000);

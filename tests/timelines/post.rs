@@ -24,9 +24,9 @@ impl Service {
         Arc::new(Self { does: Mutex::new(does), tries: Mutex::default() })
     }
 
-    pub(crate) fn post(self: &Arc<Self>) -> Option<Post> {
+    pub(crate) fn post(self: &Arc<Self>) -> Post {
         let (operator, public_url) = (Some("ops@operator.example".into()), None);
-        Some(Post { mailer: self.clone(), operator, public_url, per_minute_max: 60 })
+        Post { mailer: self.clone(), operator, public_url, per_minute_max: 60 }
     }
 
     pub(crate) fn now_does(&self, does: Mailed) {

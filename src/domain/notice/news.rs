@@ -75,11 +75,11 @@ pub fn replay_finished(replay: &Replay, channel: Channel, now: Timestamp) -> New
         Selection::Deliveries(_) => ("replay", "sent again"),
         Selection::Backfill(_) => ("backfill", "sent"),
     };
-    let mut text = format!("The {} {} is finished: {} {}", what.0, replay.id, replay.replayed, what.1);
-    if replay.refused > 0 {
-        text.push_str(&format!(", {} could not be", replay.refused));
-    }
-    text.push('.');
+    let refused = match replay.refused {
+        0 => String::new(),
+        count => format!(", {count} could not be"),
+    };
+    let text = format!("The {} {} is finished: {} {}{refused}.", what.0, replay.id, replay.replayed, what.1);
     NewNotice {
         app: replay.app,
         kind: NoticeKind::ReplayFinished,
