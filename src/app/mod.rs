@@ -92,17 +92,7 @@ impl Node {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
         let (directory, tally) = (Arc::new(Directory::default()), Arc::new(Tally::default()));
-        let limits = EngineLimits {
-            hands: settings.hands,
-            bytes_max: settings.queued_bytes_max,
-            in_flight_per_endpoint: settings.in_flight_per_endpoint,
-            ceilings: Ceilings {
-                in_flight_per_app: settings.in_flight_per_app,
-                in_flight: settings.in_flight_max,
-                rate: settings.rate_max.map(RateLimit::per_second),
-            },
-        };
-        let (lanes, events) = Lanes::new(limits, directory.clone());
+        let (lanes, events) = Lanes::new(engine_limits(settings), directory.clone());
         let store = Arc::new(open_store(settings, path, lanes.clone(), &tally)?);
         let joined = store.join(clock.now()).await.context("cannot take over the store")?;
         if joined.taken_over > 0 {
@@ -222,6 +212,19 @@ impl Node {
             .context("the engine could not let go of everything")?;
         tracing::info!("stopped");
         Ok(())
+    }
+}
+
+fn engine_limits(settings: &Settings) -> EngineLimits {
+    EngineLimits {
+        hands: settings.hands,
+        bytes_max: settings.queued_bytes_max,
+        in_flight_per_endpoint: settings.in_flight_per_endpoint,
+        ceilings: Ceilings {
+            in_flight_per_app: settings.in_flight_per_app,
+            in_flight: settings.in_flight_max,
+            rate: settings.rate_max.map(RateLimit::per_second),
+        },
     }
 }
 

@@ -207,15 +207,19 @@ impl Engine {
             recovery.run(stop.clone()),
             dispatch.run(stop)
         );
-        // An event that was on its way into the store while everything was stopping may already have its hand, and is
-        // handed over to nobody: left alone, the next start would have to take it for sent. So every hand comes back.
-        for _ in 0..LAST_ROUNDS {
-            courier.ledger.flush().await?;
-            dispatch.hand_back_queued().await;
-            if dispatch.lanes.in_hand() == 0 {
-                break;
-            }
-        }
-        Ok(())
+        let_go(&courier, &dispatch).await
     }
+}
+
+/// An event that was on its way into the store while everything was stopping may already have its hand, and is handed over
+/// to nobody: left alone, the next start would have to take it for sent. So every hand comes back.
+async fn let_go(courier: &Courier, dispatch: &dispatch::Dispatch) -> Result<(), StoreError> {
+    for _ in 0..LAST_ROUNDS {
+        courier.ledger.flush().await?;
+        dispatch.hand_back_queued().await;
+        if dispatch.lanes.in_hand() == 0 {
+            break;
+        }
+    }
+    Ok(())
 }

@@ -35,7 +35,12 @@ async fn tell(stage: &Stage, app: AppId, number: i64) {
     let replay = Replay {
         id: ReplayId::from_i64(number),
         app,
-        selection: Selection::Deliveries(Deliveries { endpoint: None, event_type: None, states }),
+        selection: Selection::Deliveries(Deliveries {
+            endpoint: None,
+            event_type: None,
+            states,
+            missed_since: None,
+        }),
         per_second: 1,
         state: ReplayState::Running,
         from_id: 0,
