@@ -1,3 +1,5 @@
+//! What is our own fault and what is not, and which time counts.
+
 use super::*;
 use proptest::prelude::*;
 

@@ -1,3 +1,5 @@
+//! Rules at their edges, and what holds whatever happens: a success resets, nobody goes off unwarned, states do not flap.
+
 use super::*;
 use crate::domain::{
     contract::{Setter, fixtures},
