@@ -128,7 +128,8 @@ impl Gates {
     /// Nothing was sent by this process before.
     pub(super) fn start(&mut self, now: Timestamp) {
         self.started_at = Some(now);
-        self.node.tokens = Tokens::none_at(Some(now));
+        let apps = self.apps.values_mut().map(|own| &mut own.gate);
+        apps.chain([&mut self.node]).for_each(|gate| gate.tokens = Tokens::none_at(Some(now)));
     }
 
     /// Sets what an app may have; another rate than before starts with no token.

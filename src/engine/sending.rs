@@ -14,6 +14,7 @@ use crate::domain::{
     id::{DeliveryId, made_at},
     outcome::Class,
     port::Carried,
+    rate::Tokens,
     time::Timestamp,
 };
 use std::sync::{
@@ -43,6 +44,13 @@ pub(super) struct Leave {
 }
 
 pub(super) type Next = (Sending, Leave);
+
+impl Leave {
+    /// Whether every request of it takes tokens.
+    pub(super) fn is_limited(&self) -> bool {
+        self.is_limited
+    }
+}
 
 /// How a request ended.
 #[derive(Clone, Copy, Debug)]
@@ -86,6 +94,11 @@ impl Lane {
         }
         let sending = state.send(is_probe, is_gated, now);
         (sending, served)
+    }
+
+    /// Nothing was sent by this process before.
+    pub(super) fn start(&self, now: Timestamp) {
+        self.lock().tokens = Tokens::none_at(Some(now));
     }
 
     /// The time that it slept until has come.

@@ -106,7 +106,7 @@ async fn what_fails_again_after_a_recovery_waits_for_its_own_time() {
     stage.now_does(Does::Answer(200));
     let probe_at = stage.seen()[12].plus(TAKES).plus(Duration::from_secs(40));
     let rest = probe_at.plus(TAKES).since(stage.clock.now());
-    stage.pass(rest).await;
+    stage.pass(rest + Duration::from_millis(1)).await;
     stage.now_does(Does::Answer(404));
     stage.pass(TAKES + Duration::from_millis(20)).await;
     // The first after the probe failed: open again. All others were brought forward; this one was tried since.
