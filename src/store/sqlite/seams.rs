@@ -1,10 +1,12 @@
 //! The four seams, each method handed to the writer's batch or to a reader.
 
+mod browse;
+mod cluster;
+
 use super::{
-    SqliteStore, audit, browse, cluster,
+    SqliteStore, audit,
     commands::{Accept, HandBack, Recording, Refill},
-    dedup, event_types, health, inspections, ledger, notices, outbox, refill, registry, replays, retention,
-    statistics, upkeep,
+    event_types, inspections, ledger, outbox, refill, registry, replays, retention,
     work::{Call, answered},
 };
 use crate::{
@@ -14,33 +16,27 @@ use crate::{
         contract::ContractHash,
         delivery::State,
         endpoint::EndpointRecord,
-        event::{DedupKey, Event, Fingerprint},
         event_type::EventTypeRecord,
         id::{AppId, DeliveryId, EndpointId, EventId, EventTypeId, InspectionId, KeyId, NoticeId, ReplayId},
         inspection::{Inspection, Report},
         key::Key,
-        notice::Notice,
         port::Carried,
         replay::{Replay, ReplayState},
         retention::Keeps,
-        storage::StorageUsage,
         time::Timestamp,
     },
     store::{
-        Browse, Cluster, Ledger, Registry, Reply,
-        audit::AuditFilter,
-        browse::{Cursor, DeliveryFilter, EventFilter, HealthReport, Listed, Page, PastAttempt},
-        cluster::{Forgotten, Joined, RolledUp, Standing, Suspect},
+        Ledger, Registry, Reply,
         ledger::{
             Accepted, Ask, Asked, BroughtForward, NewEvent, Ordered, Record, Recovery, Refilled, Settle, Want,
         },
-        notices::{MailEnd, MailTurn, NoticeFilter, NoticesWaiting, Outgoing},
+        notices::{MailEnd, MailTurn, Outgoing},
         registry::{Added, EndpointName, Everything},
-        replays::{ReplayChanged, ReplayPage, SourceSearch, Sources},
-        retention::{Expired, Overdue, OverdueSearch, Ranges},
+        replays::{ReplayChanged, ReplayPage},
+        retention::{Expired, Ranges},
     },
 };
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 use tokio::sync::oneshot;
 
 impl Ledger for SqliteStore {
@@ -258,177 +254,5 @@ impl Registry for SqliteStore {
 
     fn contract(&self, hash: ContractHash) -> Reply<'_, Option<String>> {
         self.read(move |connection| registry::contract(connection, hash))
-    }
-}
-
-impl Browse for SqliteStore {
-    fn find_event(&self, app: AppId, given_id: String, own: Option<EventId>) -> Reply<'_, Option<Event>> {
-        self.read(move |connection| browse::find_event(connection, app, &given_id, own))
-    }
-
-    fn published_before(&self, keys: Vec<DedupKey>, fingerprint: Fingerprint) -> Reply<'_, Accepted> {
-        self.read(move |connection| dedup::published_before(connection, &keys, fingerprint))
-    }
-
-    fn events(
-        &self,
-        app: AppId,
-        filter: EventFilter,
-        after: Option<Cursor>,
-        limit: u32,
-    ) -> Reply<'_, Page<Event>> {
-        self.read(move |connection| browse::events(connection, app, &filter, after, limit))
-    }
-
-    fn deliveries_of(&self, event: EventId) -> Reply<'_, Vec<Listed>> {
-        self.read(move |connection| browse::deliveries_of(connection, event))
-    }
-
-    fn delivery(&self, app: AppId, delivery: DeliveryId) -> Reply<'_, Option<(Listed, Vec<PastAttempt>)>> {
-        self.read(move |connection| browse::delivery(connection, app, delivery))
-    }
-
-    fn deliveries(
-        &self,
-        app: AppId,
-        filter: DeliveryFilter,
-        after: Option<Cursor>,
-        limit: u32,
-    ) -> Reply<'_, Page<Listed>> {
-        self.read(move |connection| browse::deliveries(connection, app, &filter, after, limit))
-    }
-
-    fn queue(&self, lanes: Vec<EndpointId>, after: Option<Cursor>, limit: u32) -> Reply<'_, Page<Listed>> {
-        self.read(move |connection| browse::queue(connection, &lanes, after, limit))
-    }
-
-    fn dead_letters(
-        &self,
-        app: AppId,
-        endpoint: Option<EndpointId>,
-        closed_too: bool,
-        after: Option<Cursor>,
-        limit: u32,
-    ) -> Reply<'_, Page<Listed>> {
-        self.read(move |connection| browse::dead_letters(connection, app, endpoint, closed_too, after, limit))
-    }
-
-    fn replay_sources(&self, search: SourceSearch, most: usize) -> Reply<'_, Sources> {
-        self.read_for_engine(move |connection| replays::sources(connection, &search, most))
-    }
-
-    fn count_sources(&self, search: SourceSearch) -> Reply<'_, Sources> {
-        self.read(move |connection| replays::sources(connection, &search, usize::MAX))
-    }
-
-    fn replays(&self, app: AppId, after: Option<Cursor>, limit: u32) -> Reply<'_, Page<Replay>> {
-        self.read(move |connection| replays::list(connection, app, after, limit))
-    }
-
-    fn replay(&self, app: AppId, replay: ReplayId) -> Reply<'_, Option<Replay>> {
-        self.read(move |connection| replays::one(connection, app, replay))
-    }
-    fn inspections(
-        &self,
-        endpoint: EndpointId,
-        after: Option<Cursor>,
-        limit: u32,
-    ) -> Reply<'_, Page<Inspection>> {
-        self.read(move |connection| inspections::of_endpoint(connection, endpoint, after, limit))
-    }
-
-    fn inspection(&self, app: AppId, inspection: InspectionId) -> Reply<'_, Option<Inspection>> {
-        self.read(move |connection| inspections::one(connection, app, inspection))
-    }
-
-    fn audit(&self, filter: AuditFilter, after: Option<Cursor>, limit: u32) -> Reply<'_, Page<Entry>> {
-        self.read(move |connection| audit::list(connection, &filter, after, limit))
-    }
-
-    fn health(&self, app: AppId, endpoint: EndpointId, now: Timestamp) -> Reply<'_, HealthReport> {
-        self.read(move |connection| health::report(connection, app, endpoint, now))
-    }
-
-    fn in_trouble(&self, app: AppId) -> Reply<'_, Vec<EndpointId>> {
-        self.read(move |connection| health::in_trouble(connection, app))
-    }
-
-    fn notices(&self, filter: NoticeFilter, after: Option<Cursor>, limit: u32) -> Reply<'_, Page<Notice>> {
-        self.read(move |connection| notices::list(connection, &filter, after, limit))
-    }
-
-    fn notice(&self, app: AppId, notice: NoticeId) -> Reply<'_, Option<Notice>> {
-        self.read(move |connection| notices::one(connection, app, notice))
-    }
-
-    fn unpublished_notices(&self, now: Timestamp, most: usize) -> Reply<'_, Outgoing> {
-        self.read_for_engine(move |connection| outbox::unpublished(connection, now, most))
-    }
-
-    fn notices_waiting(&self) -> Reply<'_, NoticesWaiting> {
-        self.read_for_engine(notices::waiting)
-    }
-
-    fn waiting_count(&self) -> Reply<'_, u64> {
-        self.read_for_engine(browse::waiting_count)
-    }
-}
-
-impl Cluster for SqliteStore {
-    fn join(&self, now: Timestamp) -> Reply<'_, Joined> {
-        let reply = self.call_then(
-            move |tx| Ok((cluster::join(tx, now)?, inspections::interrupt(tx, now)?)),
-            |(_, inspections_wait), after| after.inspections_wait |= *inspections_wait,
-        );
-        Box::pin(async move { reply.await.map(|(joined, _)| joined) })
-    }
-
-    fn find_lanes(&self) -> Reply<'_, Vec<(EndpointId, Timestamp)>> {
-        self.read_for_engine(cluster::find_lanes)
-    }
-
-    fn purge(&self) -> Reply<'_, bool> {
-        self.call(cluster::purge)
-    }
-
-    fn overdue(&self, search: OverdueSearch, keeps: Arc<dyn Keeps>, now: Timestamp) -> Reply<'_, Overdue> {
-        self.read_for_engine(move |connection| retention::overdue(connection, &search, &*keeps, now))
-    }
-
-    fn forget(&self, before: Timestamp) -> Reply<'_, Forgotten> {
-        self.call(move |tx| upkeep::forget(tx, before))
-    }
-
-    fn usage(&self) -> Reply<'_, StorageUsage> {
-        let path = self.path.clone();
-        self.read_for_engine(move |connection| upkeep::usage(connection, path.as_deref()))
-    }
-
-    fn keys_used(&self, uses: Vec<(KeyId, Timestamp)>) -> Reply<'_, ()> {
-        self.call(move |tx| cluster::keys_used(tx, &uses))
-    }
-
-    fn running_replays(&self) -> Reply<'_, Vec<Replay>> {
-        self.read_for_engine(replays::running)
-    }
-
-    fn unsettled(&self) -> Reply<'_, Vec<EndpointId>> {
-        self.read_for_engine(cluster::unsettled)
-    }
-
-    fn standing(&self, now: Timestamp) -> Reply<'_, Standing> {
-        self.read_for_engine(move |connection| health::standing(connection, now))
-    }
-
-    fn roll_up(&self, accountable: Duration, now: Timestamp) -> Reply<'_, RolledUp> {
-        self.call(move |tx| statistics::roll_up(tx, accountable, now))
-    }
-
-    fn judge(&self, suspects: Vec<Suspect>, now: Timestamp) -> Reply<'_, ()> {
-        let reply = self.call_then(
-            move |tx| health::judge(tx, &suspects, now),
-            |went_off, after| after.switched_off.extend(went_off.iter().cloned()),
-        );
-        Box::pin(async move { reply.await.map(drop) })
     }
 }
