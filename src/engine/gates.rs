@@ -112,9 +112,9 @@ impl AppGate {
 
 impl Served {
     /// Whether the gate is shut, and if it opens by itself, when to look again.
-    fn is_shut(&mut self, look: Result<(), Shut>) -> bool {
+    fn is_shut(&mut self, look: &Result<(), Shut>) -> bool {
         if let Err(Shut::Until(at)) = look {
-            self.look_at = Some(self.look_at.map_or(at, |known| known.min(at)));
+            self.look_at = Some(self.look_at.map_or(*at, |known| known.min(*at)));
         }
         look.is_err()
     }
@@ -205,11 +205,10 @@ impl Gates {
         let own = self.apps.get_mut(&app);
         let mut gates: Vec<&mut Gate> = own.map(|own| &mut own.gate).into_iter().collect();
         gates.push(&mut self.node);
-        let has_token = |gate: &mut &mut Gate| {
+        let may = gates.iter_mut().all(|gate| {
             let rate = gate.ceiling.rate;
             rate.is_none_or(|rate| gate.tokens.look(rate, now).is_ok())
-        };
-        let may = gates.iter_mut().all(has_token);
+        });
         for gate in gates.iter_mut().filter(|_| may) {
             if let Some(rate) = gate.ceiling.rate {
                 let _ = gate.tokens.take(rate, now);
@@ -231,7 +230,7 @@ impl Gates {
             None => self.short.clone().into_iter().for_each(|app| self.serve_app(app, now, &mut served)),
         }
         while let Some(&app) = self.turns.front() {
-            if served.is_shut(self.node.look(now)) {
+            if served.is_shut(&self.node.look(now)) {
                 break;
             }
             self.turns.pop_front();
@@ -250,7 +249,7 @@ impl Gates {
     /// Lets its lanes through its own gate, to where the apps take turns.
     fn serve_app(&mut self, app: AppId, now: Timestamp, served: &mut Served) {
         let Some(own) = self.apps.get_mut(&app) else { return };
-        while !own.waiting.is_empty() && !served.is_shut(own.gate.look(now)) {
+        while !own.waiting.is_empty() && !served.is_shut(&own.gate.look(now)) {
             own.gate.take(now);
             if own.at_node.is_empty() {
                 self.turns.push_back(app);

@@ -23,6 +23,10 @@ pub(super) struct LaneSettings {
 }
 
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, and any of them may hold together"
+)]
 pub(super) struct LaneState {
     pub(super) queue: Queue,
     /// Requests in flight.

@@ -31,6 +31,7 @@ pub(super) struct Sending {
 
 /// What has to be told when it has come back.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Leave {
     delivery: DeliveryId,
     is_test: bool,

@@ -15,7 +15,7 @@ async fn until(app: &App, what: &str, reached: impl Fn(&Value) -> bool) -> Value
 }
 
 /// One attempt each, and what the contract says besides.
-fn once(more: Value) -> Value {
+fn once(more: &Value) -> Value {
     let mut overrides = json!({ "retry": { "waits": [] }, "timeout": "1s" });
     overrides.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     overrides
@@ -80,7 +80,7 @@ async fn zerofee_is_switched_off_after_ten_and_on_again_with_a_replay() {
     let mut app = world.app().await;
     app.endpoint(
         &receiver.url(HOOK),
-        json!({ "id": "e", "contract": "zerofee", "overrides": once(json!({})) }),
+        json!({ "id": "e", "contract": "zerofee", "overrides": once(&json!({})) }),
     )
     .await;
     let mut missed = Vec::new();

@@ -41,7 +41,7 @@ fn counted(carried: Carried, verdict: Verdict, contract: &Arc<Contract>, ended_a
         _ => attempt(Class::Http, 500),
     };
     let sighting = Some(health::Sighting { contract: contract.clone(), clock: CLOCK });
-    Record { carried, attempts: vec![attempt], verdict, switch_off: None, sighting, ended_at }
+    Record { carried, attempts: vec![attempt], verdict, switch_off: None, sighting, ended_at, contract: None }
 }
 
 async fn see(stage: &mut Stage, verdict: Verdict, contract: &Arc<Contract>) {
@@ -174,6 +174,7 @@ pub(crate) async fn a_verdict_that_comes_too_late_says_nothing_about_the_endpoin
     let twin = Carried {
         delivery: carried.delivery.clone(),
         event: carried.event.clone(),
+        due: carried.due,
         hand: stage.hands.take(),
     };
     stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;

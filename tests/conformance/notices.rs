@@ -68,8 +68,12 @@ async fn end(stage: &Stage, mail: &[Notice], end: MailEnd) {
 /// A notice about this replay, by e-mail: one that gathers.
 async fn gathering(stage: &mut Stage, app: AppId) {
     let id = stage.next_id();
-    let selection =
-        Selection::Deliveries(Deliveries { endpoint: None, event_type: None, states: vec!["dead".into()] });
+    let selection = Selection::Deliveries(Deliveries {
+        endpoint: None,
+        event_type: None,
+        states: vec!["dead".into()],
+        missed_since: None,
+    });
     let replay = Replay {
         id: ReplayId::from_i64(id),
         app,
