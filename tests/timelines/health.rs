@@ -249,6 +249,7 @@ async fn faults_of_our_own_count_against_nobody() {
     stage.now_does(FAILS);
     hourly(&stage, 10).await;
     assert!(!kinds(&stage).contains(&NoticeKind::EndpointWarning), "forty hours that count");
+    assert_eq!(off(&stage), None);
 }
 
 #[tokio::test(start_paused = true)]

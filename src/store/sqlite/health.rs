@@ -31,8 +31,12 @@ const HOUR: Duration = Duration::from_hours(1);
 /// Endpoints that took something within this time are known to have answered.
 const WELL_WITHIN: Duration = Duration::from_hours(72);
 
-const COLUMNS: &str = "consecutive_failures, failed_events, first_failed_at, first_failed_clock, last_error, warned_at, \
-     warned_clock, successes, degraded_since, failing_since, healthy_since, told_by, told_since";
+/// Asked for every delivery that is recorded.
+const READ: &str = "SELECT consecutive_failures, failed_events, first_failed_at, first_failed_clock, last_error, warned_at,
+     warned_clock, successes, degraded_since, failing_since, healthy_since, told_by, told_since FROM health WHERE endpoint = ?1";
+const WRITE: &str = "INSERT OR REPLACE INTO health (endpoint, app, consecutive_failures, failed_events, first_failed_at,
+     first_failed_clock, last_error, warned_at, warned_clock, successes, degraded_since, failing_since, healthy_since, told_by,
+     told_since) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
 
 fn read_row(row: &Row<'_>) -> rusqlite::Result<Health> {
     let moment = |at: usize| -> rusqlite::Result<Option<Moment>> {
@@ -56,19 +60,12 @@ fn read_row(row: &Row<'_>) -> rusqlite::Result<Health> {
 }
 
 pub(super) fn read(connection: &Connection, endpoint: EndpointId) -> rusqlite::Result<Option<Health>> {
-    connection
-        .prepare_cached(&format!("SELECT {COLUMNS} FROM health WHERE endpoint = ?1"))?
-        .query_row([endpoint], read_row)
-        .optional()
+    connection.prepare_cached(READ)?.query_row([endpoint], read_row).optional()
 }
 
 fn write(tx: &Connection, app: AppId, endpoint: EndpointId, health: &Health) -> rusqlite::Result<()> {
     let clock = |moment: Option<Moment>| moment.map(|moment| moment.clock.as_millis() as i64);
-    tx.prepare_cached(&format!(
-        "INSERT OR REPLACE INTO health (endpoint, app, {COLUMNS})
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)"
-    ))?
-    .execute(params![
+    tx.prepare_cached(WRITE)?.execute(params![
         endpoint,
         app,
         health.consecutive_failures,
