@@ -90,17 +90,7 @@ impl Node {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
         let (directory, tally) = (Arc::new(Directory::default()), Arc::new(Tally::default()));
-        let limits = EngineLimits {
-            hands: settings.hands,
-            bytes_max: settings.queued_bytes_max,
-            in_flight_per_endpoint: settings.in_flight_per_endpoint,
-            ceilings: Ceilings {
-                in_flight_per_app: settings.in_flight_per_app,
-                in_flight: settings.in_flight_max,
-                rate: settings.rate_max.map(RateLimit::per_second),
-            },
-        };
-        let (lanes, events) = Lanes::new(limits, directory.clone());
+        let (lanes, events) = Lanes::new(engine_limits(settings), directory.clone());
         let store = Arc::new(open_store(settings, path, lanes.clone(), &tally)?);
         let joined = store.join(clock.now()).await.context("cannot take over the store")?;
         if joined.taken_over > 0 {
@@ -229,6 +219,19 @@ fn open_store(
     let limits = QueueLimits { events_max: settings.accept_queue_max, bytes_max: settings.queued_bytes_max };
     let watch = Arc::new(CommitStopwatch::new(tally.clone()));
     Ok(SqliteStore::open(path, lanes, watch, limits, settings.commit_window)?)
+}
+
+fn engine_limits(settings: &Settings) -> EngineLimits {
+    EngineLimits {
+        hands: settings.hands,
+        bytes_max: settings.queued_bytes_max,
+        in_flight_per_endpoint: settings.in_flight_per_endpoint,
+        ceilings: Ceilings {
+            in_flight_per_app: settings.in_flight_per_app,
+            in_flight: settings.in_flight_max,
+            rate: settings.rate_max.map(RateLimit::per_second),
+        },
+    }
 }
 
 fn outbound_options(settings: &Settings, addresses: &AddressPolicy) -> anyhow::Result<Options> {

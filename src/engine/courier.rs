@@ -90,7 +90,8 @@ impl Courier {
         }
     }
 
-    /// One request, and a second at once if a kept-alive connection turned out to be gone.
+    /// One request, and a second at once if a kept-alive connection turned out to be gone. A lane with tokens may not have one
+    /// for the second: what had such bad luck before goes over a fresh connection at once.
     async fn deliver(
         &self,
         custody: &mut Custody,
@@ -98,7 +99,9 @@ impl Courier {
         lane: &Lane,
         leave: &Leave,
     ) -> Result<(), Fault> {
-        for fresh in [false, true] {
+        let had_bad_luck = |carried: &Carried| carried.delivery.history_len > carried.delivery.attempt_count;
+        let starts_fresh = leave.is_limited() && custody.carried().is_some_and(had_bad_luck);
+        for fresh in [starts_fresh, true] {
             let Some(carried) = custody.carried() else { return Ok(()) };
             let started_at = self.clock.now();
             let position = carried.delivery.history_len + 1 + custody.attempts().len() as u32;

@@ -46,6 +46,10 @@ impl Gate {
         self.tokens.look(rate, now).map_err(|wait| Shut::Until(now.plus(wait)))
     }
 
+    fn has_token(&mut self, now: Timestamp) -> bool {
+        self.ceiling.rate.is_none_or(|rate| self.tokens.look(rate, now).is_ok())
+    }
+
     /// After a look that found a place.
     fn take(&mut self, now: Timestamp) {
         self.in_flight += 1;
@@ -112,9 +116,9 @@ impl AppGate {
 
 impl Served {
     /// Whether the gate is shut, and if it opens by itself, when to look again.
-    fn is_shut(&mut self, look: Result<(), Shut>) -> bool {
+    fn is_shut(&mut self, look: &Result<(), Shut>) -> bool {
         if let Err(Shut::Until(at)) = look {
-            self.look_at = Some(self.look_at.map_or(at, |known| known.min(at)));
+            self.look_at = Some(self.look_at.map_or(*at, |known| known.min(*at)));
         }
         look.is_err()
     }
@@ -128,7 +132,8 @@ impl Gates {
     /// Nothing was sent by this process before.
     pub(super) fn start(&mut self, now: Timestamp) {
         self.started_at = Some(now);
-        self.node.tokens = Tokens::none_at(Some(now));
+        let apps = self.apps.values_mut().map(|own| &mut own.gate);
+        apps.chain([&mut self.node]).for_each(|gate| gate.tokens = Tokens::none_at(Some(now)));
     }
 
     /// Sets what an app may have; another rate than before starts with no token.
@@ -201,15 +206,10 @@ impl Gates {
 
     /// Whether somebody who is in may send another one at once; takes the tokens for it if so.
     pub(super) fn may_repeat(&mut self, app: AppId, now: Timestamp) -> bool {
-        let own = self.apps.get_mut(&app);
-        let mut gates: Vec<&mut Gate> = own.map(|own| &mut own.gate).into_iter().collect();
-        gates.push(&mut self.node);
-        let has_token = |gate: &mut &mut Gate| {
-            let rate = gate.ceiling.rate;
-            rate.is_none_or(|rate| gate.tokens.look(rate, now).is_ok())
-        };
-        let may = gates.iter_mut().all(has_token);
-        for gate in gates.iter_mut().filter(|_| may) {
+        let own = self.apps.get_mut(&app).map(|own| &mut own.gate);
+        let mut gates: Vec<&mut Gate> = own.into_iter().chain([&mut self.node]).collect();
+        let may = gates.iter_mut().all(|gate| gate.has_token(now));
+        for gate in gates.into_iter().filter(|_| may) {
             if let Some(rate) = gate.ceiling.rate {
                 let _ = gate.tokens.take(rate, now);
                 gate.go_out(now);
@@ -230,7 +230,7 @@ impl Gates {
             None => self.short.clone().into_iter().for_each(|app| self.serve_app(app, now, &mut served)),
         }
         while let Some(&app) = self.turns.front() {
-            if served.is_shut(self.node.look(now)) {
+            if served.is_shut(&self.node.look(now)) {
                 break;
             }
             self.turns.pop_front();
@@ -249,7 +249,7 @@ impl Gates {
     /// Lets its lanes through its own gate, to where the apps take turns.
     fn serve_app(&mut self, app: AppId, now: Timestamp, served: &mut Served) {
         let Some(own) = self.apps.get_mut(&app) else { return };
-        while !own.waiting.is_empty() && !served.is_shut(own.gate.look(now)) {
+        while !own.waiting.is_empty() && !served.is_shut(&own.gate.look(now)) {
             own.gate.take(now);
             if own.at_node.is_empty() {
                 self.turns.push_back(app);

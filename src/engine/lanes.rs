@@ -113,6 +113,7 @@ impl Lanes {
     pub(super) fn start(&self, now: Timestamp) {
         let _ = self.started_at.set(now);
         self.gates().start(now);
+        self.all().iter().for_each(|lane| lane.start(now));
     }
 
     /// Deliveries in memory: queued, in flight or not yet recorded.

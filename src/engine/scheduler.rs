@@ -79,7 +79,9 @@ impl Scheduler {
                     has_more_by_hand: true,
                     next_due: Some(again),
                 };
-                lanes.into_iter().for_each(|endpoint| self.settle(endpoint, brought, now));
+                for endpoint in lanes {
+                    self.settle(endpoint, brought, now);
+                }
                 again
             }
         }

@@ -14,6 +14,7 @@ use crate::domain::{
     id::{DeliveryId, made_at},
     outcome::Class,
     port::Carried,
+    rate::Tokens,
     time::Timestamp,
 };
 use std::sync::{
@@ -30,6 +31,7 @@ pub(super) struct Sending {
 
 /// What has to be told when it has come back.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one thing to tell, and all combine")]
 pub(super) struct Leave {
     delivery: DeliveryId,
     is_test: bool,
@@ -43,6 +45,13 @@ pub(super) struct Leave {
 }
 
 pub(super) type Next = (Sending, Leave);
+
+impl Leave {
+    /// Whether every request of it takes tokens.
+    pub(super) fn is_limited(&self) -> bool {
+        self.is_limited
+    }
+}
 
 /// How a request ended.
 #[derive(Clone, Copy, Debug)]
@@ -86,6 +95,11 @@ impl Lane {
         }
         let sending = state.send(is_probe, is_gated, now);
         (sending, served)
+    }
+
+    /// Nothing was sent by this process before.
+    pub(super) fn start(&self, now: Timestamp) {
+        self.lock().tokens = Tokens::none_at(Some(now));
     }
 
     /// The time that it slept until has come.
@@ -274,7 +288,8 @@ impl LaneState {
     /// In words, why it is sent when it is: nothing on the happy path.
     fn note(&self, carried: &Carried, is_by_hand: bool, is_probe: bool, now: Timestamp) -> Option<String> {
         let Carried { delivery, due, .. } = carried;
-        let is_early = delivery.place > 0 && !is_by_hand && *due == made_at(delivery.id.as_i64());
+        let is_scheduled = delivery.place > 0 && delivery.return_to.is_none();
+        let is_early = is_scheduled && *due == made_at(delivery.id.as_i64());
         let spared = match (is_probe, is_early, is_by_hand) {
             (true, ..) => Some(self.circuit.probe_note()),
             (_, true, _) => Some("tried early: the endpoint answers again".to_owned()),

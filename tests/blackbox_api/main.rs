@@ -36,6 +36,7 @@ mod inspect;
 mod inspect_command;
 mod inspect_life;
 mod keys;
+mod limits;
 mod lists;
 mod metrics;
 mod openapi;

@@ -49,7 +49,7 @@ async fn ten_failures_open_the_circuit_and_one_is_tried_at_its_times_until_one_s
     let stage = Stage::new("standard", Does::Answer(500)).await;
     publish(&stage, 12).await;
     let opened_at = stage.clock.now().plus(TAKES);
-    stage.pass(Duration::from_secs(420)).await;
+    stage.pass(Duration::from_mins(7)).await;
     // After 5 s, and from the end of each one that failed after 10 s, 20 s, … at most 5 min.
     let probes = [5000, 15_250, 35_500, 75_750, 156_000, 316_250];
     assert_eq!(since(&stage, opened_at, 12), probes);
@@ -60,7 +60,7 @@ async fn ten_failures_open_the_circuit_and_one_is_tried_at_its_times_until_one_s
 
     stage.now_does(Does::Answer(200));
     let seen_before = stage.seen().len();
-    stage.pass(Duration::from_secs(300)).await;
+    stage.pass(Duration::from_mins(5)).await;
     let recovery = opened_at.plus(Duration::from_millis(316_250 + 2 * takes_ms() + 300_000));
     let led_back = since(&stage, Timestamp::from_millis(recovery.as_millis() - 250), seen_before);
     // The probe; then one, two, four, and what is left.
@@ -80,7 +80,7 @@ async fn a_recovery_brings_each_retry_forward_once_and_the_history_says_why() {
     let probed = stage.seen().len() - 11;
     assert_eq!(probed, 3);
     stage.now_does(Does::Answer(200));
-    stage.pass(Duration::from_secs(60)).await;
+    stage.pass(Duration::from_mins(1)).await;
     let mut told = Vec::new();
     for delivery in deliveries(&stage).await {
         assert_eq!(delivery.state, State::Delivered);
@@ -106,7 +106,7 @@ async fn what_fails_again_after_a_recovery_waits_for_its_own_time() {
     stage.now_does(Does::Answer(200));
     let probe_at = stage.seen()[12].plus(TAKES).plus(Duration::from_secs(40));
     let rest = probe_at.plus(TAKES).since(stage.clock.now());
-    stage.pass(rest).await;
+    stage.pass(rest + Duration::from_millis(1)).await;
     stage.now_does(Does::Answer(404));
     stage.pass(TAKES + Duration::from_millis(20)).await;
     // The first after the probe failed: open again. All others were brought forward; this one was tried since.
@@ -114,7 +114,7 @@ async fn what_fails_again_after_a_recovery_waits_for_its_own_time() {
     let now = stage.clock.now();
     let waiting: Vec<_> = all.iter().filter(|one| one.due.is_some_and(|due| due > now)).collect();
     assert_eq!(waiting.len(), 1, "{all:?}");
-    assert!(waiting[0].due.unwrap() > now.plus(Duration::from_secs(60)), "its schedule goes on");
+    assert!(waiting[0].due.unwrap() > now.plus(Duration::from_mins(1)), "its schedule goes on");
     assert_eq!(all.iter().filter(|one| one.due.is_some_and(|due| due <= now)).count(), 8);
 }
 
@@ -136,7 +136,7 @@ async fn a_429_pauses_the_whole_lane_for_as_long_as_it_says_but_not_what_people_
     stage.service.test(&stage.entry, "ep").await.unwrap();
     stage.pass(Duration::from_secs(1)).await;
     assert_eq!(since(&stage, begun, 1), [2000, 2000], "a retry and a test by hand pass");
-    stage.pass(Duration::from_secs(60)).await;
+    stage.pass(Duration::from_mins(1)).await;
     let step = takes_ms();
     let ends = 12_000 + step;
     assert_eq!(since(&stage, begun, 3), [ends, ends + step, ends + step]);

@@ -1,0 +1,85 @@
+//! Limits on what is sent: set and shown, refused by the field, kept by the node, and told in words.
+
+use crate::world::{App, HOOK, World, receiver, reply, text};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+#[tokio::test]
+async fn a_rate_limit_is_set_shown_taken_away_and_refused_by_the_field() {
+    let (world, receiver) = (World::start().await, receiver(200).await);
+    let app = world.app().await;
+    let id = app.endpoint(&receiver.url(HOOK), json!({ "rate_limit": { "per_second": 5 } })).await;
+    let path = format!("/endpoints/{id}");
+    assert_eq!(app.get(&path).await.is(200)["rate_limit"], json!({ "per_second": 5, "burst": 5 }));
+    for (limit, field) in [
+        (json!({ "per_second": 0 }), "rate_limit.per_second"),
+        (json!({ "per_second": 100_001 }), "rate_limit.per_second"),
+        (json!({ "per_second": 1.5 }), "rate_limit.per_second"),
+        (json!({ "burst": 5 }), "rate_limit.per_second"),
+        (json!({ "per_second": 5, "burst": 0 }), "rate_limit.burst"),
+        (json!("5/s"), "rate_limit"),
+    ] {
+        assert_eq!(app.patch(&path, &json!({ "rate_limit": limit })).await.invalid_field(), field, "{limit}");
+    }
+    let unknown = app.patch(&path, &json!({ "rate_limit": { "per_minute": 5 } })).await;
+    assert_eq!(unknown.refused(422, "unknown_field").field.as_deref(), Some("rate_limit.per_minute"));
+    let patch = json!({ "rate_limit": { "per_second": 9, "burst": 2 } });
+    assert_eq!(app.patch(&path, &patch).await.is(200)["rate_limit"], patch["rate_limit"]);
+    let gone = app.patch(&path, &json!({ "rate_limit": null })).await.is(200);
+    assert_eq!(gone["rate_limit"], Value::Null);
+}
+
+#[tokio::test]
+async fn an_app_s_limits_are_the_operator_s_to_set_shown_and_taken_away() {
+    let world = World::start().await;
+    let limits = json!({ "max_in_flight": 7, "rate_limit": { "per_second": 50, "burst": 5 } });
+    let new = json!({ "id": "l", "name": "L", "limits": limits });
+    let made = world.admin.post("/v1/apps", &new).await.is(201);
+    assert_eq!(made["limits"], limits);
+    let app = App { id: text(&made["id"]), api: world.admin.clone() };
+    let own = world.by_its_key(&app).await;
+    own.patch("", &json!({ "limits": null })).await.refused(403, "forbidden");
+    for (limits, field) in [
+        (json!({ "max_in_flight": 0 }), "limits.max_in_flight"),
+        (json!({ "rate_limit": { "per_second": -1 } }), "limits.rate_limit.per_second"),
+        (json!({ "rate_limit": 5 }), "limits.rate_limit"),
+        (json!(5), "limits"),
+    ] {
+        assert_eq!(app.patch("", &json!({ "limits": limits })).await.invalid_field(), field, "{limits}");
+    }
+    assert_eq!(own.get("").await.is(200)["limits"], limits, "an app sees its own");
+    assert_eq!(app.patch("", &json!({ "limits": null })).await.is(200)["limits"], Value::Null);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_waits_for_a_token_or_for_a_pause_says_so() {
+    let (world, receiver) = (World::start().await, receiver(200).await);
+    let app = world.app().await;
+    let slow = json!({ "rate_limit": { "per_second": 1, "burst": 1 } });
+    app.endpoint(&receiver.url(HOOK), slow).await;
+    let mut published = Vec::new();
+    for _ in 0..3 {
+        published.push(text(&app.publish("a.b").await["deliveries"][0]["id"]));
+    }
+    let waiting = app.delivery(&published[2]).await;
+    assert_eq!(waiting["waits_because"], "the endpoint gets at most 1 per second");
+    let sent = app.until_is(&published[2], "delivered").await;
+    assert_eq!(sent["waits_because"], Value::Null);
+    let note = text(&sent["attempts"][0]["note"]);
+    assert!(note.starts_with("waited ") && note.ends_with("for the rate limit of 1 per second"), "{note}");
+    let times: Vec<_> = receiver.receipts_at(HOOK).iter().map(|receipt| receipt.at).collect();
+    assert!(times[2] - times[0] >= Duration::from_millis(1900), "{times:?}");
+
+    let pausing = world.app().await;
+    receiver.behave("/pause", reply(429, "retry-after: 3600\r\n", ""));
+    pausing.endpoint(&receiver.url("/pause"), json!({})).await;
+    let first = text(&pausing.publish("a.b").await["deliveries"][0]["id"]);
+    pausing.until_is(&first, "retrying").await;
+    let next = text(&pausing.publish("a.b").await["deliveries"][0]["id"]);
+    let told = |delivery: &Value| {
+        let why = delivery["waits_because"].as_str();
+        why.is_some_and(|why| why.starts_with("the endpoint asked for a pause (429) until"))
+    };
+    pausing.until(&next, "says that it waits for a pause", told).await;
+    assert_eq!(receiver.count_at("/pause"), 1);
+}
