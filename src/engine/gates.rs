@@ -46,6 +46,10 @@ impl Gate {
         self.tokens.look(rate, now).map_err(|wait| Shut::Until(now.plus(wait)))
     }
 
+    fn has_token(&mut self, now: Timestamp) -> bool {
+        self.ceiling.rate.is_none_or(|rate| self.tokens.look(rate, now).is_ok())
+    }
+
     /// After a look that found a place.
     fn take(&mut self, now: Timestamp) {
         self.in_flight += 1;
@@ -202,14 +206,10 @@ impl Gates {
 
     /// Whether somebody who is in may send another one at once; takes the tokens for it if so.
     pub(super) fn may_repeat(&mut self, app: AppId, now: Timestamp) -> bool {
-        let own = self.apps.get_mut(&app);
-        let mut gates: Vec<&mut Gate> = own.map(|own| &mut own.gate).into_iter().collect();
-        gates.push(&mut self.node);
-        let may = gates.iter_mut().all(|gate| {
-            let rate = gate.ceiling.rate;
-            rate.is_none_or(|rate| gate.tokens.look(rate, now).is_ok())
-        });
-        for gate in gates.iter_mut().filter(|_| may) {
+        let own = self.apps.get_mut(&app).map(|own| &mut own.gate);
+        let mut gates: Vec<&mut Gate> = own.into_iter().chain([&mut self.node]).collect();
+        let may = gates.iter_mut().all(|gate| gate.has_token(now));
+        for gate in gates.into_iter().filter(|_| may) {
             if let Some(rate) = gate.ceiling.rate {
                 let _ = gate.tokens.take(rate, now);
                 gate.go_out(now);

@@ -23,10 +23,7 @@ pub(super) struct LaneSettings {
 }
 
 #[derive(Debug)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a fact of its own, and any of them may hold together"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one thing to remember, and all combine")]
 pub(super) struct LaneState {
     pub(super) queue: Queue,
     /// Requests in flight.

@@ -31,7 +31,7 @@ pub(super) struct Sending {
 
 /// What has to be told when it has come back.
 #[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "each is one thing to tell, and all combine")]
 pub(super) struct Leave {
     delivery: DeliveryId,
     is_test: bool,
@@ -223,7 +223,9 @@ impl LaneState {
     /// What a request says about the endpoint.
     fn judge(&mut self, leave: &Leave, report: Option<Report>) -> Change {
         let said = report.filter(|report| report.class.is_numbered());
-        let Some(report) = said.filter(|report| report.class == Class::Ok || !leave.is_test) else {
+        // A test that fails says nothing, unless it was the one that was tried.
+        let counts = |report: &Report| report.class == Class::Ok || leave.is_probe || !leave.is_test;
+        let Some(report) = said.filter(counts) else {
             if leave.is_probe {
                 self.circuit.drop_probe();
             }
@@ -288,7 +290,8 @@ impl LaneState {
     /// In words, why it is sent when it is: nothing on the happy path.
     fn note(&self, carried: &Carried, is_by_hand: bool, is_probe: bool, now: Timestamp) -> Option<String> {
         let Carried { delivery, due, .. } = carried;
-        let is_early = delivery.place > 0 && !is_by_hand && *due == made_at(delivery.id.as_i64());
+        let is_scheduled = delivery.place > 0 && delivery.return_to.is_none();
+        let is_early = is_scheduled && *due == made_at(delivery.id.as_i64());
         let spared = match (is_probe, is_early, is_by_hand) {
             (true, ..) => Some(self.circuit.probe_note()),
             (_, true, _) => Some("tried early: the endpoint answers again".to_owned()),

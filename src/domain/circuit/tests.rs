@@ -14,7 +14,7 @@ fn ended(delivery: i64, second: u64, is_probe: bool) -> Ended {
     Ended { delivery: DeliveryId::from_i64(delivery), started_at: at, ended_at: at, is_probe }
 }
 
-fn asks(status: u16, seconds: Option<u64>) -> PauseAsked {
+fn asking(status: u16, seconds: Option<u64>) -> PauseAsked {
     PauseAsked { status, wait: seconds.map(Duration::from_secs) }
 }
 
@@ -65,9 +65,9 @@ fn probes_come_after_five_seconds_and_then_ever_later_up_to_five_minutes() {
     let probes: Vec<u64> = (0..9).map(|_| probe(&mut circuit, None).since(at(0)).as_secs()).collect();
     assert_eq!(probes, [5, 15, 35, 75, 155, 315, 615, 915, 1215]);
     assert_eq!(circuit.pace(at(1300)), Some(Pace::Open { failures: 19, probe_at: Some(at(1515)) }));
-    let mut asking = opened();
-    probe(&mut asking, Some(asks(503, Some(3600))));
-    assert_eq!(asking.opens_at(), Some(at(5 + 3600)), "as late as it asks");
+    let mut patient = opened();
+    probe(&mut patient, Some(asking(503, Some(3600))));
+    assert_eq!(patient.opens_at(), Some(at(5 + 3600)), "as late as it asks");
     let mut strange = Circuit::default();
     strange.distrust(at(0));
     let probes: Vec<u64> = (0..3).map(|_| probe(&mut strange, None).since(at(0)).as_secs()).collect();
@@ -117,13 +117,13 @@ fn a_recovered_endpoint_is_led_back_by_doubling_and_falls_back_by_halves() {
 #[test]
 fn it_pauses_for_as_long_as_it_is_asked_to_or_ever_longer_while_that_goes_on() {
     let mut circuit = Circuit::default();
-    assert_eq!(circuit.failed(&ended(1, 0, false), Some(asks(429, Some(12)))), Change::Closed);
+    assert_eq!(circuit.failed(&ended(1, 0, false), Some(asking(429, Some(12)))), Change::Closed);
     assert_eq!(circuit.may(at(11)), May::Wait(Some(at(12))));
     assert_eq!(circuit.may(at(12)), May::Send(Some(1)));
     let mut now = 12;
     let mut pauses = Vec::new();
     for _ in 0..7 {
-        assert_eq!(circuit.failed(&ended(1, now, false), Some(asks(503, None))), Change::Closed);
+        assert_eq!(circuit.failed(&ended(1, now, false), Some(asking(503, None))), Change::Closed);
         let until = circuit.opens_at().unwrap();
         pauses.push(until.since(at(now)).as_secs());
         now = until.since(at(0)).as_secs();
@@ -131,7 +131,7 @@ fn it_pauses_for_as_long_as_it_is_asked_to_or_ever_longer_while_that_goes_on() {
     }
     assert_eq!(pauses, [2, 4, 8, 16, 32, 60, 60], "the first pause was a step, too");
     circuit.succeeded(&ended(1, now, false), FULL);
-    circuit.failed(&ended(1, now, false), Some(asks(503, None)));
+    circuit.failed(&ended(1, now, false), Some(asking(503, None)));
     assert_eq!(circuit.opens_at(), Some(at(now + 1)), "a success ends it");
 }
 
@@ -139,12 +139,12 @@ fn it_pauses_for_as_long_as_it_is_asked_to_or_ever_longer_while_that_goes_on() {
 fn of_many_that_were_out_together_only_the_first_pauses_and_the_longest_wait_counts() {
     let mut circuit = Circuit::default();
     let together = |second| Ended { started_at: at(0), ..ended(1, second, false) };
-    assert_eq!(circuit.failed(&together(1), Some(asks(429, None))), Change::Closed);
+    assert_eq!(circuit.failed(&together(1), Some(asking(429, None))), Change::Closed);
     for _ in 0..50 {
-        assert_eq!(circuit.failed(&together(1), Some(asks(429, None))), Change::Nothing);
+        assert_eq!(circuit.failed(&together(1), Some(asking(429, None))), Change::Nothing);
     }
     assert_eq!(circuit.opens_at(), Some(at(2)));
-    circuit.failed(&together(1), Some(asks(429, Some(30))));
+    circuit.failed(&together(1), Some(asking(429, Some(30))));
     assert_eq!(circuit.opens_at(), Some(at(31)));
     assert_eq!(circuit.succeeded(&together(1), FULL), Change::Nothing, "what was out before ends no pause");
     assert_eq!(circuit.may(at(30)), May::Wait(Some(at(31))));
@@ -153,7 +153,7 @@ fn of_many_that_were_out_together_only_the_first_pauses_and_the_longest_wait_cou
 #[test]
 fn a_failure_right_after_a_pause_pauses_again() {
     let mut circuit = Circuit::default();
-    circuit.failed(&ended(1, 0, false), Some(asks(503, None)));
+    circuit.failed(&ended(1, 0, false), Some(asking(503, None)));
     assert_eq!(circuit.may(at(1)), May::Send(Some(1)));
     assert_eq!(circuit.failed(&ended(1, 1, false), None), Change::Closed);
     assert_eq!(circuit.may(at(2)), May::Wait(Some(at(3))));
@@ -172,7 +172,7 @@ fn people_are_told_in_words() {
     assert_eq!(note, "waited 1m longer: the endpoint did not answer");
     assert_eq!(circuit.wait_note(at(65)), None);
     let mut paused = Circuit::default();
-    paused.failed(&ended(1, 0, false), Some(asks(429, Some(12))));
+    paused.failed(&ended(1, 0, false), Some(asking(429, Some(12))));
     let pace = paused.pace(at(1)).unwrap().words();
     assert_eq!(pace, "the endpoint asked for a pause (429) until 2027-01-15T08:00:12Z");
     assert_eq!(paused.may(at(12)), May::Send(Some(1)));
@@ -214,7 +214,7 @@ proptest! {
                 let one = Ended { ended_at: at(now), ..out.remove(usize::from(what) % out.len()) };
                 match what {
                     0..3 => circuit.succeeded(&one, FULL),
-                    3 => circuit.failed(&one, Some(asks(429, wait))),
+                    3 => circuit.failed(&one, Some(asking(429, wait))),
                     _ => circuit.failed(&one, None),
                 };
                 // A probe that came back after its circuit closed and opened again is not this one's.
