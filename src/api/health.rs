@@ -60,6 +60,9 @@ struct WindowView {
     failed: u64,
     /// From 0 to 1; null without attempts.
     success_rate: Option<f64>,
+    /// Deliveries that ended so.
+    delivered: u64,
+    dead: u64,
     latency_ms: LatencyView,
 }
 
@@ -80,6 +83,8 @@ impl WindowView {
             attempts: sums.attempts(),
             failed: sums.failed,
             success_rate: sums.success_rate().map(rounded),
+            delivered: sums.delivered,
+            dead: sums.dead,
             latency_ms: LatencyView { p50: ms(50), p90: ms(90), p99: ms(99) },
         }
     }

@@ -11,13 +11,15 @@ use super::{
     time::Timestamp,
 };
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 /// Hosts are compared over this long.
 const WINDOW: Duration = Duration::from_mins(1);
+/// So long nobody answered, and enough were tried: where little is sent, hosts cannot be compared within a minute.
+const QUIET: Duration = Duration::from_mins(10);
 /// Of fewer hosts that answered before nothing can be told.
 const HOSTS_MIN: usize = 5;
 /// Hosts that stay silent for so long while others answer are to blame themselves.
@@ -34,8 +36,13 @@ struct State {
     hosts: HashMap<Host, Seen>,
     /// Since when it is us.
     ours_since: Option<Timestamp>,
-    /// The last request could not even be dialled, for want of handles, network or a resolver.
+    /// The last requests could not even be dialled, for want of handles, network or a resolver; to more than one host, because
+    /// one alone may lie where this machine has no way to.
     is_stuck: bool,
+    stuck_on: Option<Host>,
+    /// When anybody last answered, and who has been silent since.
+    answered_at: Option<Timestamp>,
+    silent_since: HashSet<Host>,
     accountable: Duration,
     /// Up to when time is counted; nothing is before the node begins.
     counted_to: Option<Timestamp>,
@@ -56,6 +63,7 @@ impl Blame {
     pub fn begin(&self, accountable: Duration, gap_max: Duration, now: Timestamp) {
         let mut state = self.state();
         (state.accountable, state.gap_max, state.counted_to) = (accountable, gap_max, Some(now));
+        state.answered_at = Some(now);
     }
 
     /// The host answered before this node began.
@@ -70,18 +78,18 @@ impl Blame {
         state.count_time(now);
         match outcome.class {
             Class::Ok | Class::Http => {
-                state.is_stuck = false;
+                state.is_free();
                 state.answered(host, now);
                 true
             }
             Class::Dns | Class::Connect | Class::Timeout | Class::Tls => {
-                state.is_stuck = false;
+                state.is_free();
                 state.silent(host, now);
                 state.ours_since.is_none()
             }
             Class::AddressRefused => true,
             Class::Local => {
-                state.is_stuck = true;
+                state.is_stuck |= state.stuck_on.replace(host.clone()).is_some_and(|other| other != *host);
                 false
             }
             Class::StaleConnection | Class::Unknown => false,
@@ -116,7 +124,13 @@ impl State {
         self.counted_to = Some(now);
     }
 
+    fn is_free(&mut self) {
+        (self.is_stuck, self.stuck_on) = (false, None);
+    }
+
     fn answered(&mut self, host: &Host, now: Timestamp) {
+        self.answered_at = Some(now);
+        self.silent_since.clear();
         let was_silent = self.note(host, true, now);
         let Some(since) = self.ours_since else { return };
         let is_too_long = now.since(since) > WHILE_OTHERS_ANSWER_MAX;
@@ -132,7 +146,15 @@ impl State {
 
     fn silent(&mut self, host: &Host, now: Timestamp) {
         let was_silent = self.note(host, false, now);
-        if !was_silent && self.ours_since.is_none() && self.most_are_silent(now) {
+        if self.ours_since.is_some() {
+            return;
+        }
+        if self.hosts.get(host).is_some_and(|seen| seen.has_answered) {
+            self.silent_since.insert(host.clone());
+        }
+        let is_quiet =
+            self.answered_at.is_some_and(|at| now.since(at) >= QUIET) && self.silent_since.len() >= HOSTS_MIN;
+        if is_quiet || (!was_silent && self.most_are_silent(now)) {
             self.ours_since = Some(now);
         }
     }

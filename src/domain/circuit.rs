@@ -210,9 +210,16 @@ impl Circuit {
         self.set_probe(Probe::Out);
     }
 
-    /// There was nothing to fetch, or what was sent says nothing about the endpoint: another may be sent.
+    /// There was nothing to fetch, or it was not sent: another may be.
     pub fn drop_probe(&mut self) {
         self.set_probe(Probe::None);
+    }
+
+    /// What was sent says nothing about the endpoint: another one after as long as it was to this.
+    pub fn put_off_probe(&mut self, now: Timestamp) {
+        if let State::Open(open) = &mut self.state {
+            (open.probe, open.probe_at) = (Probe::None, now.plus(open.wait.max(FIRST_PROBE_AFTER)));
+        }
     }
 
     /// Whether one is being fetched and not out yet.
@@ -230,6 +237,8 @@ impl Circuit {
     pub fn succeeded(&mut self, ended: &Ended, in_flight_max: u32) -> Change {
         (self.failures, self.failing_since, self.failed_first, self.is_several) = (0, None, None, false);
         match self.state {
+            // What was sent before it opened says nothing about the endpoint as it is now.
+            State::Open(open) if !ended.is_probe && ended.started_at < open.began_at => Change::Nothing,
             State::Open(open) => {
                 let (from, until) = (open.began_at, ended.ended_at);
                 self.last_closure = Some(Closure { from, until, pause: None });
@@ -237,7 +246,14 @@ impl Circuit {
                 self.begin_ramp(until, After::Open);
                 Change::Recovered
             }
-            State::Paused(_) => Change::Nothing,
+            State::Paused(pause) if ended.started_at < pause.began_at => Change::Nothing,
+            // Somebody tried by hand, and it works.
+            State::Paused(pause) => {
+                let (from, until) = (pause.began_at, ended.ended_at);
+                self.last_closure = Some(Closure { from, until, pause: Some(pause) });
+                self.begin_ramp(until, After::Pause);
+                Change::Wider
+            }
             State::Closed => self.widen(ended, in_flight_max),
         }
     }

@@ -160,6 +160,7 @@ impl Health {
             self.failed_events = self.failed_events.saturating_add(1);
         }
         if let Some(off) = self.too_many_events(rule).or_else(|| self.too_long(rule, clock)) {
+            self.tell(contract.notices.switched_off, self.first_failure.map_or(at, |first| first.at));
             return vec![off];
         }
         let mut news = Vec::new();

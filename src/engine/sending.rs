@@ -226,8 +226,10 @@ impl LaneState {
         // A test that fails says nothing, unless it was the one that was tried.
         let counts = |report: &Report| report.class == Class::Ok || leave.is_probe || !leave.is_test;
         let Some(report) = said.filter(counts) else {
-            if leave.is_probe {
-                self.circuit.drop_probe();
+            match report.filter(|_| leave.is_probe) {
+                Some(report) => self.circuit.put_off_probe(report.ended_at),
+                None if leave.is_probe => self.circuit.drop_probe(),
+                None => {}
             }
             return Change::Nothing;
         };

@@ -205,14 +205,16 @@ impl Smtp {
 
     /// Some servers repeat what they were told.
     fn discreet(&self, words: &str) -> String {
-        let mut words = one_line(words, WORDS_CHARS_MAX);
+        let mut words = words.to_owned();
         if let Some((user, password)) = &self.options.login {
             let both = format!("\0{user}\0{password}");
             for said in [password.clone(), BASE64_STANDARD.encode(password), BASE64_STANDARD.encode(both)] {
-                words = words.replace(&said, "…");
+                if !said.is_empty() {
+                    words = words.replace(&said, "…");
+                }
             }
         }
-        words
+        one_line(&words, WORDS_CHARS_MAX)
     }
 }
 
@@ -240,10 +242,11 @@ async fn converse(connection: &mut AsyncSmtpConnection, message: &message::Writt
     })?;
     let ended = |step: &'static str| {
         move |error: Error| {
-            if error.is_permanent() {
-                Trouble::Refused(said(step, &error))
+            let words = said(step, &error);
+            if error.is_permanent() && !is_about_us(&error, &words) {
+                Trouble::Refused(words)
             } else {
-                Trouble::Down(said(step, &error))
+                Trouble::Down(words)
             }
         }
     };
@@ -251,6 +254,12 @@ async fn converse(connection: &mut AsyncSmtpConnection, message: &message::Writt
     connection.command(Data).await.map_err(ended("the mail"))?;
     connection.message(&message.bytes).await.map_err(ended("the mail"))?;
     Ok(())
+}
+
+/// Whether a refusal is of the sender, not of this mail: no login, a relay that is denied, a policy (RFC 3463, 5.7).
+fn is_about_us(error: &Error, words: &str) -> bool {
+    let is_login = error.status().is_some_and(|code| matches!(u16::from(code), 530 | 534 | 535 | 538));
+    is_login || words.contains(" 5.7.") || words.to_lowercase().contains("relay")
 }
 
 /// What the server answered to a step, or why it did not.

@@ -42,6 +42,22 @@ fn when_most_hosts_fall_silent_at_once_it_is_us_until_one_of_them_answers() {
 }
 
 #[test]
+fn where_little_is_sent_it_is_us_when_nobody_has_answered_for_long() {
+    let blame = begun();
+    all(&blame, 0..9, Class::Http, START);
+    for minute in 1..=8 {
+        assert_eq!(
+            all(&blame, minute - 1..minute, Class::Timeout, after(minute as u64 * 120)),
+            usize::from(minute < 5)
+        );
+    }
+    assert!(blame.is_ours());
+    assert_eq!(all(&blame, 8..9, Class::Ok, after(1200)), 1);
+    assert_eq!(all(&blame, 7..8, Class::Ok, after(1201)), 1);
+    assert!(!blame.is_ours());
+}
+
+#[test]
 fn one_bad_host_or_a_few_of_many_are_to_blame_themselves() {
     let blame = begun();
     all(&blame, 0..10, Class::Http, START);
@@ -92,7 +108,9 @@ fn time_passes_only_while_nothing_is_our_fault() {
     assert_eq!(blame.accountable(after(100)), Duration::ZERO, "nobody runs");
     blame.begin(Duration::from_secs(7), GAP, START);
     assert_eq!(blame.accountable(after(10)), Duration::from_secs(17));
-    all(&blame, 0..1, Class::Local, after(20));
+    all(&blame, 0..1, Class::Local, after(15));
+    assert!(!blame.is_ours(), "one host may lie where we have no way to");
+    all(&blame, 0..2, Class::Local, after(20));
     assert_eq!(blame.accountable(after(100)), Duration::from_secs(27), "nothing can be dialled");
     all(&blame, 0..1, Class::Connect, after(100));
     assert_eq!(blame.accountable(after(101)), Duration::from_secs(28));

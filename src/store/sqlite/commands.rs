@@ -130,15 +130,21 @@ pub(super) struct Refill {
 impl Work for Refill {
     fn apply(&mut self, tx: &Connection) -> rusqlite::Result<()> {
         // A row that cannot be read costs its own lane, not those that happened to be asked for together.
-        let spare = |found: rusqlite::Result<Found>| match found {
-            Err(error) if error.sqlite_error().is_none() => {
-                tracing::error!(%error, "a lane cannot be read");
-                Ok(Found::default())
-            }
-            found => found,
+        let fill = |want: &Want| {
+            tx.prepare_cached("SAVEPOINT lane")?.execute([])?;
+            let found = match refill::refill(tx, want, self.now) {
+                Err(error) if error.sqlite_error().is_none() => {
+                    tracing::error!(%error, "a lane cannot be read");
+                    // What was taken of it already would be carried by nobody.
+                    tx.prepare_cached("ROLLBACK TO lane")?.execute([])?;
+                    Found::default()
+                }
+                found => found?,
+            };
+            tx.prepare_cached("RELEASE lane")?.execute([])?;
+            Ok(found)
         };
-        let fill = |want: &Want| spare(refill::refill(tx, want, self.now));
-        self.found = self.wants.iter().map(fill).collect::<Result<_, _>>()?;
+        self.found = self.wants.iter().map(fill).collect::<rusqlite::Result<_>>()?;
         Ok(())
     }
 

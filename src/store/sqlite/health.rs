@@ -92,7 +92,9 @@ pub(super) fn start_afresh(
     endpoint: EndpointId,
     at: Timestamp,
 ) -> rusqlite::Result<()> {
-    write(tx, app, endpoint, &Health { healthy_since: Some(at), ..Health::default() })
+    // Whoever was told of its trouble is told when it works again.
+    let told = read(tx, endpoint)?.and_then(|health| health.told);
+    write(tx, app, endpoint, &Health { healthy_since: Some(at), told, ..Health::default() })
 }
 
 pub(super) fn forget(tx: &Connection, endpoint: EndpointId) -> rusqlite::Result<()> {
@@ -146,6 +148,11 @@ pub(super) fn see<'a>(
     let mut news = health.failed(&failure, &sighting.contract);
     if record.switch_off.is_some() {
         news = vec![News::Gone];
+    } else if matches!(news[..], [News::FailingTooLong { .. }])
+        && notices::warning_waits(tx, carried.delivery.app, carried.delivery.endpoint)?
+    {
+        // Warned is who was sent the warning.
+        news.clear();
     }
     Ok(Some(Seen { record, sighting, health, news }))
 }
@@ -197,11 +204,11 @@ pub(super) fn judge(tx: &Connection, suspects: &[Suspect], now: Timestamp) -> ru
         let whose = (*app, *endpoint);
         let known = read(tx, *endpoint)?;
         let mut health = known.clone().unwrap_or_default();
-        let degraded = match contract.health.degraded_window {
-            Some(window) => statistics::window(tx, whose, window, now)?,
-            None => Sums::default(),
-        };
-        let windows = Windows { last_hour: statistics::window(tx, whose, HOUR, now)?, degraded };
+        // What was before it was well again was judged then.
+        let since_well = health.healthy_since.map_or(Duration::MAX, |at| now.since(at));
+        let window = |length: Duration| statistics::window(tx, whose, length.min(since_well), now);
+        let degraded = contract.health.degraded_window.map_or_else(|| Ok(Sums::default()), window)?;
+        let windows = Windows { last_hour: window(HOUR)?, degraded };
         let news = health.judge(&windows, contract, now);
         if let Some(off) = news.and_then(|news| news.off(contract, now)) {
             let Some(revision) = switch_endpoint_off(tx, *endpoint, &off)? else { continue };

@@ -4,8 +4,8 @@ use super::{browse::page, registry::to_json, row::named};
 use crate::{
     domain::{
         contract::Channel,
-        id::{AppId, NoticeId},
-        notice::{AboutEvent, Digest, MailState, NewNotice, Notice},
+        id::{AppId, EndpointId, NoticeId},
+        notice::{AboutEvent, Digest, MailState, NewNotice, Notice, NoticeKind},
         time::Timestamp,
     },
     store::{
@@ -28,6 +28,14 @@ pub(super) const COLUMNS: &str = "n.id, n.app, n.kind, n.endpoint, n.delivery, n
 /// them is told after the commit.
 pub(super) fn put(tx: &Connection, notice: &NewNotice) -> rusqlite::Result<()> {
     put_about(tx, notice, None)
+}
+
+/// Whether the mail that warns of this endpoint's end still has to go out.
+pub(super) fn warning_waits(tx: &Connection, app: AppId, endpoint: EndpointId) -> rusqlite::Result<bool> {
+    tx.prepare_cached(
+        "SELECT EXISTS (SELECT 1 FROM notices WHERE app = ?1 AND kind = ?2 AND mail = 1 AND endpoint = ?3)",
+    )?
+    .query_row(params![app, NoticeKind::EndpointWarning, endpoint], |row| row.get(0))
 }
 
 /// The same for a notice about a delivery, with what that carries.
