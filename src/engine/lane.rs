@@ -15,9 +15,14 @@ use crate::domain::{
     rate::Tokens,
     time::Timestamp,
 };
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 use tokio::sync::Notify;
 
+/// More that is fresh than can be sent is a backlog itself after this time: what comes then is not to wait behind it.
+const FRESH_FOR: Duration = Duration::from_secs(2);
 /// Tests, and what people asked for, that a full lane still takes.
 const BY_HAND_MAX: usize = 8;
 
@@ -226,7 +231,8 @@ impl Lane {
         state.has_asked_waiting |= brought.has_more_by_hand;
         state.is_behind = brought.next_due.is_some_and(|due| due <= now);
         let is_gone = |until: Timestamp| brought.next_due.is_none_or(|due| due > until);
-        if state.is_behind && state.backlog_until.is_none_or(is_gone) {
+        let is_stale = |until: Timestamp| brought.has_more_fresh && now.since(until) >= FRESH_FOR;
+        if state.is_behind && state.backlog_until.is_none_or(|until| is_gone(until) || is_stale(until)) {
             // What was fresh is the backlog now.
             state.backlog_until = Some(now);
         }

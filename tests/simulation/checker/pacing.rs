@@ -68,7 +68,7 @@ fn probes(evidence: &Evidence<'_>, receiver: usize, violations: &mut Vec<Violati
         rows.filter_map(|row| file.post_of(row))
     });
     let mut probes: Vec<&Post> = probes.collect();
-    probes.sort_by_key(|post| post.started_at);
+    probes.sort_by_key(|post| (post.started_at, end_of(post)));
     let strict = evidence.receivers[receiver].contract.pacing == Pacing::Strict;
     let mut complain = |what: String| violations.push(Violation { promise: Promise::Pace, what });
     if strict && !probes.is_empty() {
