@@ -72,7 +72,7 @@ async fn what_waits_for_a_token_or_for_a_pause_says_so() {
 
     let pausing = world.app().await;
     receiver.behave("/pause", reply(429, "retry-after: 3600\r\n", ""));
-    pausing.endpoint(&receiver.url("/pause"), json!({})).await;
+    pausing.endpoint(&receiver.url("/pause"), json!({ "overrides": {} })).await;
     let first = text(&pausing.publish("a.b").await["deliveries"][0]["id"]);
     pausing.until_is(&first, "retrying").await;
     let told = |delivery: &Value| {
