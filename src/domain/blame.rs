@@ -36,8 +36,8 @@ struct State {
     hosts: HashMap<Host, Seen>,
     /// Since when it is us.
     ours_since: Option<Timestamp>,
-    /// The last requests could not even be dialled, for want of handles, network or a resolver; to more than one host, because
-    /// one alone may lie where this machine has no way to.
+    /// The last requests could not even be dialled, for want of handles, network or a resolver; to more than one host, if
+    /// there are several: one alone may lie where this machine has no way to.
     is_stuck: bool,
     stuck_on: Option<Host>,
     /// When anybody last answered, and who has been silent since.
@@ -89,7 +89,8 @@ impl Blame {
             }
             Class::AddressRefused => true,
             Class::Local => {
-                state.is_stuck |= state.stuck_on.replace(host.clone()).is_some_and(|other| other != *host);
+                let before = state.stuck_on.replace(host.clone());
+                state.is_stuck |= before.is_some_and(|other| other != *host) || state.hosts.len() <= 1;
                 false
             }
             Class::StaleConnection | Class::Unknown => false,

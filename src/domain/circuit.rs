@@ -246,14 +246,7 @@ impl Circuit {
                 self.begin_ramp(until, After::Open);
                 Change::Recovered
             }
-            State::Paused(pause) if ended.started_at < pause.began_at => Change::Nothing,
-            // Somebody tried by hand, and it works.
-            State::Paused(pause) => {
-                let (from, until) = (pause.began_at, ended.ended_at);
-                self.last_closure = Some(Closure { from, until, pause: Some(pause) });
-                self.begin_ramp(until, After::Pause);
-                Change::Wider
-            }
+            State::Paused(_) => Change::Nothing,
             State::Closed => self.widen(ended, in_flight_max),
         }
     }

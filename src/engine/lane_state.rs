@@ -100,8 +100,10 @@ impl LaneState {
         width + QUEUE_MAX.min(width * 4)
     }
 
+    /// What is fresh must not wait behind much that was: of a rate, at most a second's worth.
     pub(super) fn room_for_fresh(&self) -> usize {
-        self.room_max().div_ceil(2)
+        let half = self.room_max().div_ceil(2);
+        self.settings.rate.map_or(half, |rate| half.min(rate.per_second as usize))
     }
 
     /// Not for every single one: half a room lets a refill bring a batch.

@@ -37,7 +37,7 @@ async fn every_list_is_complete_and_without_repetition_while_rows_are_added() {
     let app = world.app().await;
     app.endpoint(
         &receiver.url(HOOK),
-        json!({ "event_types": ["x"], "overrides": { "retry": { "waits": [] } } }),
+        json!({ "event_types": ["x"], "overrides": { "retry": { "waits": [] }, "pacing": "strict" } }),
     )
     .await;
     let add = async || {

@@ -213,9 +213,9 @@ impl App {
     }
 }
 
-/// Overrides under which a delivery's whole life takes a fraction of a second.
+/// Overrides under which a delivery's whole life takes a fraction of a second, however many fail.
 pub(crate) fn quick() -> Value {
-    json!({ "retry": { "waits": ["100ms", "100ms"], "jitter": "none" }, "timeout": "1s" })
+    json!({ "retry": { "waits": ["100ms", "100ms"], "jitter": "none" }, "timeout": "1s", "pacing": "strict" })
 }
 
 /// As `quick`, but the first retry is so far off that it never comes in a test.

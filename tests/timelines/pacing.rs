@@ -216,3 +216,25 @@ async fn a_rate_limit_spaces_requests_out_and_fresh_ones_take_turns_with_a_backl
     assert_eq!(notes, [Some("waited 11s for the rate limit of 2 per second".to_owned())]);
     assert_eq!(stage.notes(&all[0]).await, [None]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_published_long_after_a_flood_does_not_wait_behind_it() {
+    let stage = Stage::new("standard", Does::Answer(500)).await;
+    limit(&stage, 20, 5).await;
+    publish(&stage, 900).await;
+    // Most of them were published after the first found no token, and all long before the endpoint is up.
+    stage.pass(Duration::from_mins(1)).await;
+    stage.now_does(Does::Answer(200));
+    let mut longest = Duration::ZERO;
+    stage.pass(Duration::from_secs(30)).await;
+    for _ in 0..10 {
+        stage.publish().await;
+        let published_at = stage.clock.now();
+        stage.pass(Duration::from_secs(3)).await;
+        let fresh = stage.delivery().await;
+        longest = longest.max(fresh.finished_at.map_or(Duration::MAX, |at| at.since(published_at)));
+    }
+    assert!(longest < Duration::from_secs(2), "{longest:?}");
+    let delivered = stage.seen().len();
+    assert!(delivered < 900, "and the flood is still being drained: {delivered}");
+}

@@ -108,6 +108,7 @@ fn time_passes_only_while_nothing_is_our_fault() {
     assert_eq!(blame.accountable(after(100)), Duration::ZERO, "nobody runs");
     blame.begin(Duration::from_secs(7), GAP, START);
     assert_eq!(blame.accountable(after(10)), Duration::from_secs(17));
+    all(&blame, 0..2, Class::Connect, after(15));
     all(&blame, 0..1, Class::Local, after(15));
     assert!(!blame.is_ours(), "one host may lie where we have no way to");
     all(&blame, 0..2, Class::Local, after(20));
