@@ -20,9 +20,9 @@ use std::{collections::BTreeMap, sync::Arc};
     "first_failure_at": "2026-11-13T08:00:00.000Z", "last_success_at": "2026-11-13T07:59:00.000Z", "last_error": "HTTP 503",
     "warned_at": "2026-11-15T20:00:00.000Z", "off_at": "2026-11-18T08:00:00.000Z",
     "windows": {
-        "1h": { "attempts": 0, "failed": 0, "success_rate": null, "latency_ms": { "p50": null, "p90": null, "p99": null } },
-        "24h": { "attempts": 12, "failed": 12, "success_rate": 0.0, "latency_ms": { "p50": 20.5, "p90": 31.2, "p99": 32.8 } },
-        "72h": { "attempts": 912, "failed": 31, "success_rate": 0.966, "latency_ms": { "p50": 10.2, "p90": 15.1, "p99": 30.9 } },
+        "1h": { "attempts": 0, "failed": 0, "success_rate": null, "delivered": 0, "dead": 0, "latency_ms": { "p50": null, "p90": null, "p99": null } },
+        "24h": { "attempts": 12, "failed": 12, "success_rate": 0.0, "delivered": 0, "dead": 1, "latency_ms": { "p50": 20.5, "p90": 31.2, "p99": 32.8 } },
+        "72h": { "attempts": 912, "failed": 31, "success_rate": 0.966, "delivered": 881, "dead": 3, "latency_ms": { "p50": 10.2, "p90": 15.1, "p99": 30.9 } },
     },
 }))]
 struct HealthView {

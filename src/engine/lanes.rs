@@ -265,7 +265,11 @@ impl Lanes {
     }
 
     pub(super) fn all(&self) -> Vec<Arc<Lane>> {
-        self.by_endpoint.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+        let lanes = self.by_endpoint.read().unwrap_or_else(PoisonError::into_inner);
+        let mut all: Vec<_> = lanes.values().cloned().collect();
+        drop(lanes);
+        all.sort_unstable_by_key(|lane| lane.endpoint);
+        all
     }
 
     /// Forgets lanes of deleted endpoints that hold nothing any more.

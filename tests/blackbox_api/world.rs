@@ -218,9 +218,9 @@ pub(crate) fn quick() -> Value {
     json!({ "retry": { "waits": ["100ms", "100ms"], "jitter": "none" }, "timeout": "1s", "pacing": "strict" })
 }
 
-/// As `quick`, but the first retry is so far off that it never comes in a test.
+/// As `quick`, but the first retry is so far off that it never comes in a test, not even early.
 pub(crate) fn slow() -> Value {
-    json!({ "retry": { "waits": ["1h", "1h"], "jitter": "none" }, "timeout": "1s" })
+    json!({ "retry": { "waits": ["1h", "1h"], "jitter": "none" }, "timeout": "1s", "pacing": "strict" })
 }
 
 #[track_caller]
