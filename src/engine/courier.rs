@@ -67,7 +67,8 @@ impl Courier {
     /// What the last request says about the endpoint; what does not count is as good as a fault of our own.
     fn report(&self, custody: &Custody, endpoint: &Endpoint, counts: bool) -> Option<Report> {
         let last = custody.attempts().last()?;
-        let class = if counts { last.outcome.class } else { Class::Local };
+        let class = last.outcome.class;
+        let class = if counts || !class.is_numbered() { class } else { Class::Local };
         let ended_at = self.clock.now();
         let asked = PauseAsked::by(&last.outcome, &endpoint.contract, ended_at);
         Some(Report { class, started_at: last.started_at, ended_at, asked })

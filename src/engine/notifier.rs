@@ -62,6 +62,7 @@ impl Notifier {
             let rung = self.bell.notified();
             let come_back = self.step().await;
             tokio::select! {
+                biased;
                 () = rung => {}
                 () = self.clock.sleep_until(come_back) => {}
             }

@@ -98,6 +98,7 @@ impl Postman {
         };
         // A mail that is on its way may arrive; one that does not is sent again by the next process, under the same id.
         tokio::select! {
+            biased;
             () = out_of_patience => {}
             () = self.work(&stop) => {}
         }
@@ -110,6 +111,7 @@ impl Postman {
             let rung = bell.notified();
             let come_back = self.step().await;
             tokio::select! {
+                biased;
                 () = stop.soft() => {}
                 () = rung => {}
                 () = self.clock.sleep_until(come_back) => {}

@@ -226,10 +226,11 @@ impl LaneState {
         // A test that fails says nothing, unless it was the one that was tried.
         let counts = |report: &Report| report.class == Class::Ok || leave.is_probe || !leave.is_test;
         let Some(report) = said.filter(counts) else {
-            match report.filter(|_| leave.is_probe) {
+            // A lost connection is tried again at once; a fault of our own is not over so soon.
+            match report.filter(|report| report.class == Class::Local) {
+                _ if !leave.is_probe => {}
                 Some(report) => self.circuit.put_off_probe(report.ended_at),
-                None if leave.is_probe => self.circuit.drop_probe(),
-                None => {}
+                None => self.circuit.drop_probe(),
             }
             return Change::Nothing;
         };
