@@ -143,7 +143,8 @@ pub(super) fn see<'a>(
         at: *ended_at,
         clock: sighting.clock,
         error: last.outcome.error.as_deref().unwrap_or("no answer"),
-        ends_event: ends_failed(record),
+        // One event that people send again and again is still one event.
+        ends_event: ends_failed(record) && carried.delivery.restarted_at.is_none(),
     };
     let mut news = health.failed(&failure, &sighting.contract);
     if record.switch_off.is_some() {
@@ -187,9 +188,11 @@ pub(super) fn event_failed(
     if event.event_type == TEST_EVENT_TYPE {
         return Ok(());
     }
-    let mut health = read(tx, delivery.endpoint)?.unwrap_or_default();
-    health.event_failed();
-    write(tx, delivery.app, delivery.endpoint, &health)?;
+    if delivery.restarted_at.is_none() {
+        let mut health = read(tx, delivery.endpoint)?.unwrap_or_default();
+        health.event_failed();
+        write(tx, delivery.app, delivery.endpoint, &health)?;
+    }
     let mut batch = Batch::default();
     batch.of(delivery.endpoint, now).dead += 1;
     statistics::log(tx, &batch)
