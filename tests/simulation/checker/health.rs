@@ -10,6 +10,7 @@ use crate::{
     process::HEALTH_EVERY,
 };
 use posthaste::domain::{
+    contract::Answer,
     delivery::{Reason, State},
     endpoint::{OffReason, SwitchedOff},
     id::EndpointId,
@@ -51,6 +52,8 @@ struct Story<'a> {
     files: Vec<&'a File<'a>>,
     /// Ends of attempts that count, in order, and whether they succeeded.
     attempts: Vec<(i64, bool)>,
+    /// Ends of attempts that switched it off by themselves.
+    gone: Vec<i64>,
     /// When somebody switched it on that was off.
     switched_on: Vec<i64>,
     /// While no process was there.
@@ -70,11 +73,16 @@ impl<'a> Story<'a> {
         let is_test = |file: &&File<'_>| evidence.events.get(&file.event).is_some_and(|event| event.is_test);
         let files: Vec<_> =
             evidence.files.iter().filter(|file| file.receiver == number && !is_test(file)).collect();
-        let mut attempts = Vec::new();
+        let (mut attempts, mut gone) = (Vec::new(), Vec::new());
+        let switches_off =
+            |status| evidence.receivers[number].contract.answers.meaning(status) == Answer::SwitchOff;
         for file in &files {
             for row in file.rows.iter().filter(|row| row.class.is_numbered()) {
                 let ended_at = file.post_of(row).and_then(|post| post.ended_at);
                 attempts.extend(ended_at.map(|at| (at.as_millis(), row.class == Class::Ok)));
+                gone.extend(
+                    ended_at.map(Timestamp::as_millis).filter(|_| row.status.is_some_and(switches_off)),
+                );
             }
         }
         attempts.sort_unstable();
@@ -87,7 +95,11 @@ impl<'a> Story<'a> {
         for (place, life) in journal.lives.iter().enumerate() {
             let Some(ended) = life.ended_at else { continue };
             let ready = journal.lives[place + 1..].iter().find_map(|next| next.ready_at);
-            down.push((ended.as_millis(), ready.map_or(i64::MAX, Timestamp::as_millis)));
+            let ready = ready.map_or(i64::MAX, Timestamp::as_millis);
+            // One that died before it was ready ended no time that was not over already.
+            if down.last().is_none_or(|(_, known)| *known != ready) {
+                down.push((ended.as_millis(), ready));
+            }
         }
         let kills = journal.lives.iter().filter(|life| life.ending != Some(Ending::Stopped)).count() as i64;
         let has_local =
@@ -98,6 +110,7 @@ impl<'a> Story<'a> {
             receiver,
             files,
             attempts,
+            gone,
             switched_on: ons.map(|fact| fact.called_at.as_millis()).collect(),
             down,
             slack: SECOND + kills * HEALTH_EVERY.as_millis() as i64,
@@ -178,7 +191,9 @@ impl<'a> Story<'a> {
         let went_off = self.receiver.ruled_off.first().map_or(i64::MAX, |at| at.as_millis());
         let must_be_off = self.must_be_off_for_events().into_iter().chain(self.must_be_off_for_time()).min();
         must_be_off
+            // The last straw may have been an answer that switches off by itself.
             .filter(|at| !self.receiver.switches.is_certainly_off(*at) && went_off > *at)
+            .filter(|at| !self.gone.contains(at))
             .map(|at| format!("should have been switched off by {at}, and was at {went_off}"))
     }
 
