@@ -71,6 +71,8 @@ pub struct Delivery {
     pub held_at: Option<Timestamp>,
     /// When a person last set it going again: how long its event is kept counts from there.
     pub restarted_at: Option<Timestamp>,
+    /// A person waits for its next attempt: it goes before others, also to an endpoint that is left alone.
+    pub is_asked: bool,
     pub return_to: Option<ReturnTo>,
     /// The line it stands in, until it has left that; absent where no order is kept.
     pub okey: Option<OrderKey>,
@@ -112,6 +114,7 @@ impl Delivery {
             finished_at: None,
             held_at: None,
             restarted_at: None,
+            is_asked: false,
             return_to: None,
             okey: None,
         }
@@ -160,6 +163,7 @@ impl Delivery {
             }
             Verdict::Retry { due, then } => {
                 self.place += 1;
+                self.is_asked = false;
                 self.wait(due, then);
                 self.heed(switch, now);
             }
@@ -231,6 +235,7 @@ impl Delivery {
             finished_at: self.finished_at,
         });
         self.restarted_at = Some(now);
+        self.is_asked = true;
         self.become_pending(switch, now);
         Ok(())
     }
@@ -342,6 +347,7 @@ impl Delivery {
 
     fn go_back(&mut self, switch: Switch, now: Timestamp) {
         let Some(back) = self.return_to.take() else { return };
+        self.is_asked = false;
         self.state = back.state;
         self.reason = back.reason;
         self.due = back.due;
@@ -372,6 +378,7 @@ impl Delivery {
         self.at_due = AtDue::Attempt;
         self.finished_at = Some(now);
         self.held_at = None;
+        self.is_asked = false;
         self.return_to = None;
     }
 

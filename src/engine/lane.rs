@@ -113,6 +113,10 @@ impl Lane {
         if state.settings.is_off {
             return Refillable::Closed(None);
         }
+        if state.next_due.is_none() {
+            // Found twice: nothing waits that is not on its way.
+            return Refillable::Closed(None);
+        }
         let may = state.may(now);
         let most = match may {
             May::Send(_) => most,
@@ -263,7 +267,7 @@ impl Lane {
         let before = std::mem::replace(&mut state.settings, settings());
         if state.settings.rate != before.rate {
             // Whatever went out under the other rate: none to begin with.
-            state.tokens = Tokens::none_at(None);
+            state.tokens.begin_anew(None);
         }
         // Whoever switches it on again says that it works.
         if !state.settings.is_adaptive || (before.is_off && !state.settings.is_off) {
@@ -286,10 +290,12 @@ impl Lane {
         let state = self.lock();
         let is_behind = state.backlog_until.is_some() || state.next_due.is_some_and(|due| due <= now);
         let is_spared = state.circuit.is_open() || state.circuit.is_paused(now);
+        // Of a rate, half a second's worth: what is brought must not take longer to send than fresh events may wait.
+        let rated = state.settings.rate.map_or(usize::MAX, |rate| rate.per_second as usize);
         match (state.settings.is_off, is_behind || is_spared) {
             (true, _) => usize::MAX,
             (false, true) => 0,
-            (false, false) => state.width().div_ceil(2).saturating_sub(state.held),
+            (false, false) => state.width().min(rated).div_ceil(2).saturating_sub(state.held),
         }
     }
 
@@ -299,7 +305,8 @@ impl Lane {
 
     pub(super) fn is_idle(&self) -> bool {
         let state = self.lock();
-        state.held == 0 && (state.settings.is_off || state.next_due.is_none())
+        let waits = state.was_gated && self.gates().expects(self.app, self.endpoint);
+        state.held == 0 && (state.settings.is_off || state.next_due.is_none()) && !waits
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, LaneState> {

@@ -77,8 +77,7 @@ impl Lane {
             state.backlog_until.get_or_insert(now);
             let at = now.plus(wait);
             if state.wakes_at.is_none_or(|known| at < known) {
-                state.wakes_at = Some(at);
-                self.around.alarm.set(at, Sleeper::Lane(self.endpoint));
+                state.wakes_at = Some(self.around.alarm.set(at, Sleeper::Lane(self.endpoint), now));
             }
             return (None, Served::default());
         }
@@ -146,9 +145,8 @@ impl Lane {
             return;
         }
         let mut state = self.lock();
-        if let Some(rate) = state.settings.rate {
-            state.tokens.spend(rate, now);
-        }
+        let rate = state.settings.rate;
+        state.tokens.spend(rate, now);
         if leave.is_gated {
             self.gates().go_out(self.app, now);
         }
@@ -165,8 +163,8 @@ impl Lane {
             return false;
         }
         let may = !leave.is_gated || self.gates().may_repeat(self.app, now);
-        if may && let Some(rate) = rate {
-            let _ = state.tokens.take(rate, now);
+        if may {
+            state.tokens.reserve();
             state.tokens.spend(rate, now);
         }
         may
@@ -207,14 +205,14 @@ impl Lane {
         if state.settings.is_off || !(is_due || is_queued) {
             return None;
         }
-        let spared = state.circuit.pace(now).filter(|_| !delivery.is_by_hand());
+        let spared = state.circuit.pace(now).filter(|_| !delivery.is_asked);
         let starved = state.settings.rate.filter(|_| state.starved_since.is_some()).map(Pace::Rate);
         let at_gates = state.settings.is_gated && self.gates().is_waiting(self.app, self.endpoint);
         let is_full = state.couriers >= state.width();
         spared.or(starved).or(at_gates.then_some(Pace::Ceiling)).or(is_full.then_some(Pace::Full))
     }
 
-    fn gates(&self) -> MutexGuard<'_, Gates> {
+    pub(super) fn gates(&self) -> MutexGuard<'_, Gates> {
         self.around.gates.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -269,8 +267,9 @@ impl LaneState {
         let by_hand = self.queue.pop_by_hand();
         let is_by_hand = by_hand.is_some();
         let carried = by_hand.or_else(|| self.queue.pop())?;
-        if let Some(rate) = self.settings.rate {
-            let _ = self.tokens.take(rate, now);
+        let is_limited = is_gated || self.settings.rate.is_some();
+        if is_limited {
+            self.tokens.reserve();
         }
         if is_probe {
             self.circuit.send_probe();
@@ -284,7 +283,6 @@ impl LaneState {
         }
         self.couriers += 1;
         let (delivery, is_test) = (carried.delivery.id, is_test(&carried));
-        let is_limited = is_gated || self.settings.rate.is_some();
         let has_gone_out = AtomicBool::new(false);
         let leave = Leave { delivery, is_test, is_probe, is_gated, is_limited, has_gone_out };
         Some((Sending { carried, note }, leave))

@@ -95,11 +95,13 @@ macro_rules! conformance {
                     an_empty_lane_gives_every_hand_back,
                     a_final_wait_that_is_over_ends_without_an_attempt,
                     what_is_older_than_its_age_expires_when_it_is_due,
+                    many_that_are_too_old_end_at_one_look_with_a_single_hand,
                     a_retry_comes_back_with_its_place_and_its_count,
                 ]
                 pacing: [
                     fresh_ones_come_beside_a_backlog_as_many_as_have_hands,
                     what_people_asked_for_comes_before_any_backlog,
+                    a_replay_of_many_waits_its_turn_behind_a_backlog,
                     retries_to_come_are_brought_forward_once_in_pages,
                     only_retries_that_were_tried_before_are_brought_forward,
                 ]
@@ -228,6 +230,7 @@ macro_rules! conformance {
                 ]
                 audit: [
                     an_entry_reads_back_as_it_was_written,
+                    replays_begin_with_the_change_or_not_at_all,
                     a_change_of_the_registry_leaves_one_entry_and_a_refused_one_none,
                     a_change_of_the_ledger_leaves_one_entry_and_a_refused_one_none,
                     filters_combine_and_apps_do_not_mix,

@@ -1,7 +1,10 @@
 //! What the engine's pacing asks of a store: fresh ones beside a backlog, what people wait for before all of it, and retries
 //! brought forward when an endpoint answers again.
 
-use crate::stage::{NOW, Stage, after, attempt, dead, retry_at};
+use crate::{
+    replays::{begin, deliveries, finish},
+    stage::{NOW, Stage, after, attempt, dead, retry_at},
+};
 use posthaste::{
     domain::{
         delivery::State,
@@ -67,6 +70,24 @@ pub(crate) async fn what_people_asked_for_comes_before_any_backlog(mut stage: St
     assert_eq!(found, (vec![retried, replayed, overdue[0]], false, true));
     let found = refill(&stage, want(&stage, 0, 0, 2), after(10)).await;
     assert_eq!(found, (vec![as_new], false, false), "and nothing else");
+}
+
+pub(crate) async fn a_replay_of_many_waits_its_turn_behind_a_backlog(mut stage: Stage) {
+    let (dead, delivered) = (stage.one_in(State::Dead).await, stage.one_in(State::Delivered).await);
+    // What somebody asked for once is no longer asked for when it has failed.
+    stage.ask(dead, Ask::Retry).await;
+    let carried = stage.claim(dead, after(10)).await;
+    assert!(carried.delivery.is_asked);
+    stage.record(carried, retry_at(after(20)), vec![attempt(Class::Http, 500)]).await;
+    let overdue = due_at(&mut stage, EPOCH).await;
+    let selection = deliveries(None, None, &[State::Dead, State::Delivered]);
+    let replay = begin(&mut stage, selection).await;
+    assert_eq!(finish(&mut stage, &replay).await.replayed, 2);
+    let found = refill(&stage, want(&stage, 0, 0, 9), after(10)).await;
+    assert_eq!(found, (vec![], false, false), "nobody waits for one of them");
+    let (found, ..) = refill(&stage, want(&stage, 1, 9, 0), after(10)).await;
+    assert_eq!((found.len(), found[0], found.contains(&dead)), (3, overdue, true));
+    assert!(!found.contains(&delivered), "a new one goes in its place");
 }
 
 fn tried_at(started_at: Timestamp) -> Attempt {

@@ -278,11 +278,12 @@ impl Stage {
             }
             State::Expired => {
                 let mut new = self.one();
-                new.births[0].delivery.give_up_at = Some(NOW);
-                // Before anything else in the lane, so that one hand reaches it.
-                new.births[0].delivery.due = Some(Timestamp::from_millis(0));
+                // Long before anything else in the lane is due.
+                let past = Timestamp::from_millis(0);
+                new.births[0].delivery.give_up_at = Some(past);
+                new.births[0].delivery.due = Some(past);
                 let id = self.publish(new).await;
-                self.refill(self.endpoint, 1, NOW).await;
+                self.refill(self.endpoint, 1, past).await;
                 id
             }
         };

@@ -4,10 +4,9 @@ use super::{Delivery, Refusal, State};
 use crate::domain::{id::made_at, time::Timestamp, verdict::AtDue};
 
 impl Delivery {
-    /// Whether a person waits for its next attempt: an extra one, or the first of a replay.
-    pub fn is_by_hand(&self) -> bool {
-        let is_replayed = self.restarted_at.is_some() || self.replay_of.is_some();
-        self.return_to.is_some() || (self.place == 0 && is_replayed)
+    /// Somebody replays this one, and not many at once: it does not wait its turn behind others.
+    pub fn hurry(&mut self) {
+        self.is_asked = true;
     }
 
     /// The endpoint answers again: due at once instead of at the end of a wait, the oldest before the others. What waits for
@@ -27,6 +26,7 @@ mod tests {
     use crate::domain::{
         delivery::{ReturnTo, Switch},
         id::{AppId, DeliveryId, EndpointId, EventId, first_id_at},
+        verdict::Verdict,
     };
 
     const MADE: Timestamp = Timestamp::from_millis(1_800_000_000_000);
@@ -59,19 +59,32 @@ mod tests {
     }
 
     #[test]
-    fn a_person_waits_for_a_retry_and_for_the_first_attempt_of_a_replay() {
-        assert!(!retrying(later(1)).is_by_hand());
+    fn a_person_waits_for_one_attempt_of_what_was_asked_for_by_itself() {
+        assert!(!retrying(later(1)).is_asked);
         let mut asked = retrying(later(1));
         asked.retry(Switch::On, later(2)).unwrap();
-        assert!(
-            asked.is_by_hand() && asked.return_to.is_some_and(|back: ReturnTo| back.due == Some(later(1)))
-        );
+        assert!(asked.is_asked && asked.return_to.is_some_and(|back: ReturnTo| back.due == Some(later(1))));
         let mut dead = Delivery { state: State::Dead, ..retrying(later(1)) };
         dead.replay(None, Switch::On, later(2)).unwrap();
-        assert!(dead.is_by_hand());
-        assert!(!Delivery { place: 1, ..dead }.is_by_hand(), "its schedule is its own");
-        let delivered = Delivery { state: State::Delivered, ..retrying(later(1)) };
-        let copy = delivered.replay_as(DeliveryId::from_i64(9), None, Switch::On, later(2)).unwrap();
-        assert!(copy.is_by_hand());
+        assert!(!dead.is_asked, "as one of many it waits its turn");
+        dead.hurry();
+        let (retry, failed) = (Verdict::Retry { due: later(9), then: AtDue::Attempt }, (1, 1));
+        dead.claim(later(2)).unwrap();
+        dead.conclude(&retry, failed, Switch::On, later(3)).unwrap();
+        assert!(!dead.is_asked, "its schedule is its own");
+        asked.claim(later(2)).unwrap();
+        asked.conclude(&retry, failed, Switch::On, later(3)).unwrap();
+        assert!(!asked.is_asked && asked.due == Some(later(1)));
+        let again = Verdict::Again { due: later(9) };
+        let mut lost = retrying(later(1));
+        lost.retry(Switch::OffHolding, later(2)).unwrap();
+        lost.release(false, later(3)).unwrap();
+        assert!(lost.is_asked, "held, and asked for still");
+        let mut dead = Delivery { state: State::Dead, place: 0, ..retrying(later(1)) };
+        dead.replay(None, Switch::On, later(2)).unwrap();
+        dead.hurry();
+        dead.claim(later(2)).unwrap();
+        dead.conclude(&again, (1, 0), Switch::On, later(3)).unwrap();
+        assert!(dead.is_asked, "nothing was tried");
     }
 }

@@ -201,16 +201,10 @@ pub(super) fn ask(
     let switch = switch_of(tx, delivery.endpoint)?;
     let done = match ask {
         Ask::Retry => delivery.retry(switch, now),
-        Ask::Replay { as_new, give_up_at } if from == State::Delivered => {
-            return Ok(match delivery.replay_as(as_new, give_up_at, switch, now) {
-                Ok(made) => {
-                    insert_delivery(tx, &made)?;
-                    Asked::Made(made)
-                }
-                Err(refusal) => Asked::Refused(refusal),
-            });
+        Ask::Replay { as_new, give_up_at } => {
+            let again = Again { as_new, give_up_at, is_alone: true };
+            return replay(tx, delivery, &again, now, woken);
         }
-        Ask::Replay { give_up_at, .. } => delivery.replay(give_up_at, switch, now),
         Ask::Cancel => delivery.cancel(now),
         Ask::Close => delivery.close(),
         Ask::Delete if from.is_terminal() => {
@@ -228,6 +222,45 @@ pub(super) fn ask(
         }
         Err(refusal) => Ok(Asked::Refused(refusal)),
     }
+}
+
+/// How a delivery is replayed: by itself, so that somebody waits for it, or as one of many.
+pub(super) struct Again {
+    pub(super) as_new: DeliveryId,
+    pub(super) give_up_at: Option<Timestamp>,
+    pub(super) is_alone: bool,
+}
+
+pub(super) fn replay(
+    tx: &Connection,
+    mut delivery: Delivery,
+    again: &Again,
+    now: Timestamp,
+    woken: &mut Woken,
+) -> rusqlite::Result<Asked> {
+    let Again { as_new, give_up_at, is_alone } = *again;
+    let (from, switch) = (delivery.state, switch_of(tx, delivery.endpoint)?);
+    let hurry = |mut delivery: Delivery| {
+        if is_alone {
+            delivery.hurry();
+        }
+        delivery
+    };
+    if from == State::Delivered {
+        return Ok(match delivery.replay_as(as_new, give_up_at, switch, now).map(hurry) {
+            Ok(made) => {
+                insert_delivery(tx, &made)?;
+                Asked::Made(made)
+            }
+            Err(refusal) => Asked::Refused(refusal),
+        });
+    }
+    if let Err(refusal) = delivery.replay(give_up_at, switch, now) {
+        return Ok(Asked::Refused(refusal));
+    }
+    delivery = hurry(delivery);
+    update_delivery(tx, from, &mut delivery, now, woken)?;
+    Ok(Asked::Done(delivery))
 }
 
 /// Settles up to `most` deliveries of a switched endpoint; answers how many, and whether anything is due now because of it.

@@ -107,6 +107,7 @@ CREATE TABLE deliveries (
     return_to TEXT,
     restarted_at INTEGER,
     okey INTEGER,
+    asked INTEGER,
     CHECK (state BETWEEN 0 AND 7),
     CHECK ((state >= 4) = (finished_at IS NOT NULL)),
     CHECK ((state >= 5) = (reason IS NOT NULL)),
@@ -123,7 +124,7 @@ CREATE INDEX deliveries_held ON deliveries (endpoint) WHERE state = 3;
 CREATE INDEX deliveries_dead ON deliveries (app, finished_at) WHERE state = 5;
 -- What a person waits for is found in a lane of any length.
 CREATE INDEX deliveries_by_hand ON deliveries (lane, due)
-    WHERE lane IS NOT NULL AND state = 0 AND (restarted_at IS NOT NULL OR replay_of IS NOT NULL);
+    WHERE lane IS NOT NULL AND state = 0 AND asked IS NOT NULL;
 -- The first deliveries of an event follow its id; only later ones (replays, backfills) need to be looked up.
 CREATE INDEX deliveries_later ON deliveries (event) WHERE id > event + 65535;
 
