@@ -7,7 +7,7 @@
 mod tests;
 mod words;
 
-pub use words::{Pace, rate_note};
+pub use words::{AHEAD, PROBE_AHEAD, Pace, rate_note};
 
 use super::{contract::Contract, id::DeliveryId, outcome::Outcome, time::Timestamp, verdict};
 use std::time::Duration;
@@ -215,10 +215,11 @@ impl Circuit {
         self.set_probe(Probe::None);
     }
 
-    /// What was sent says nothing about the endpoint: another one after as long as it was to this.
+    /// What was sent says nothing about the endpoint: another one later, and ever later while that goes on.
     pub fn put_off_probe(&mut self, now: Timestamp) {
         if let State::Open(open) = &mut self.state {
-            (open.probe, open.probe_at) = (Probe::None, now.plus(open.wait.max(FIRST_PROBE_AFTER)));
+            let wait = open.wait.max(FIRST_PROBE_AFTER);
+            (open.probe, open.probe_at, open.wait) = (Probe::None, now.plus(wait), next_probe_after(wait));
         }
     }
 

@@ -49,6 +49,8 @@ pub(super) struct LaneState {
     pub(super) has_fresh_waiting: bool,
     /// Something that a person asked for may wait in the store.
     pub(super) has_asked_waiting: bool,
+    /// Nothing that a probe could take waits in the store.
+    pub(super) has_none_to_probe: bool,
     /// The scheduler found no room here and wants to be told when there is.
     pub(super) is_blocked: bool,
     /// When the first in the store is due, as far as is known.
@@ -72,6 +74,7 @@ impl LaneState {
             is_behind: false,
             has_fresh_waiting: false,
             has_asked_waiting: true,
+            has_none_to_probe: false,
             is_blocked: false,
             next_due: None,
         }
@@ -115,9 +118,13 @@ impl LaneState {
     /// When the scheduler has to look at what waits in the store.
     pub(super) fn look_at(&self) -> Option<Timestamp> {
         let due = self.next_due.filter(|_| !self.settings.is_off)?;
-        if !self.circuit.is_closed() || self.has_asked_waiting {
+        if !self.circuit.is_closed() {
             return Some(due);
         }
-        self.circuit.opens_at().map(|at| at.max(due))
+        // A probe does not wait for what is due.
+        let needs_due = !self.circuit.is_open() || self.has_none_to_probe;
+        let opens_at = self.circuit.opens_at().map(|at| if needs_due { at.max(due) } else { at });
+        let asked = Some(due).filter(|_| self.has_asked_waiting);
+        asked.into_iter().chain(opens_at).min()
     }
 }

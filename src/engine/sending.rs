@@ -9,7 +9,7 @@ use super::{
     queue::is_test,
 };
 use crate::domain::{
-    circuit::{Change, Ended, May, Pace, PauseAsked, rate_note},
+    circuit::{AHEAD, Change, Ended, May, Pace, PauseAsked, rate_note},
     delivery::{Delivery, State},
     id::{DeliveryId, made_at},
     outcome::Class,
@@ -185,12 +185,13 @@ impl Lane {
         }
     }
 
-    /// Open, with a probe due now.
-    pub(super) fn distrust(&self, now: Timestamp) {
+    /// Open, with a probe due now; answers when the scheduler has to look.
+    pub(super) fn distrust(&self, now: Timestamp) -> Option<Timestamp> {
         let mut state = self.lock();
         if state.settings.is_adaptive {
             state.circuit.distrust(now);
         }
+        state.look_at()
     }
 
     /// Paused, open.
@@ -296,7 +297,8 @@ impl LaneState {
         let is_scheduled = delivery.place > 0 && delivery.return_to.is_none();
         let is_early = is_scheduled && *due == made_at(delivery.id.as_i64());
         let spared = match (is_probe, is_early, is_by_hand) {
-            (true, ..) => Some(self.circuit.probe_note()),
+            (true, ..) => Some(self.circuit.probe_note(delivery.is_ahead())),
+            _ if delivery.is_ahead() => Some(AHEAD.to_owned()),
             (_, true, _) => Some("tried early: the endpoint answers again".to_owned()),
             (.., true) => None,
             _ => self.circuit.wait_note(*due),

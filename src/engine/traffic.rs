@@ -57,7 +57,11 @@ impl Lanes {
 
     /// The endpoint failed before this process began: it is probed before anything else is sent to it.
     pub fn distrust(&self, endpoint: EndpointId, now: Timestamp) {
-        self.lane(endpoint).distrust(now);
+        let lane = self.lane(endpoint);
+        if let Some(due) = lane.distrust(now) {
+            self.put_due(&lane, due);
+            self.scheduler.notify_one();
+        }
     }
 
     /// How many endpoints are paused, and how many circuits are open.

@@ -102,6 +102,8 @@ macro_rules! conformance {
                     what_people_asked_for_comes_before_any_backlog,
                     retries_to_come_are_brought_forward_once_in_pages,
                     only_retries_that_were_tried_before_are_brought_forward,
+                    a_probe_takes_what_is_due_or_else_the_first_retry_ahead_of_its_time,
+                    a_probe_ahead_of_its_time_that_is_cut_off_leaves_the_plan_as_it_was,
                 ]
                 hand_back: [
                     what_is_handed_back_is_due_as_it_was_and_unattempted,

@@ -164,7 +164,10 @@ fn a_failure_right_after_a_pause_pauses_again() {
 fn people_are_told_in_words() {
     let mut circuit = opened();
     let failing = "a probe: the endpoint had failed 10 times in a row since 2027-01-15T08:00:00Z";
-    assert_eq!(circuit.probe_note(), failing);
+    assert_eq!(circuit.probe_note(false), failing);
+    assert!(
+        circuit.probe_note(true).starts_with("a probe ahead of its time: the endpoint had failed 10 times")
+    );
     let pace = circuit.pace(at(1)).unwrap().words();
     assert_eq!(pace, "the endpoint failed 10 times in a row; one is tried at 2027-01-15T08:00:05Z");
     circuit.succeeded(&ended(1, 65, true), FULL);
