@@ -9,11 +9,13 @@ mod words;
 
 pub use words::{AHEAD, PROBE_AHEAD, Pace, rate_note};
 
-use super::{contract::Contract, id::DeliveryId, outcome::Outcome, time::Timestamp, verdict};
+use super::{contract::Contract, id::DeliveryId, order::Order, outcome::Outcome, time::Timestamp, verdict};
 use std::time::Duration;
 
 /// Failures in a row, of at least two deliveries, that open it.
 pub const OPENS_AFTER: u32 = 10;
+/// The same where one delivery stands before all others: they cannot fail, and nothing else is kept waiting by it.
+pub const OPENS_AFTER_IN_LINE: u32 = 3;
 const FIRST_PROBE_AFTER: Duration = Duration::from_secs(5);
 const PROBE_AFTER_MAX: Duration = Duration::from_mins(5);
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -100,6 +102,8 @@ pub struct Ended {
     pub started_at: Timestamp,
     pub ended_at: Timestamp,
     pub is_probe: bool,
+    /// What its endpoint keeps in order.
+    pub order: Order,
 }
 
 /// An answer that asks for a pause: 429 or 503.
@@ -288,7 +292,7 @@ impl Circuit {
         }
         let falls_back = !is_late && self.ramp.is_some_and(|ramp| ramp.width == 1);
         let reopens = falls_back && self.ramp.is_some_and(|ramp| ramp.after == After::Open);
-        if reopens || (self.failures >= OPENS_AFTER && self.is_several) {
+        if reopens || self.has_failed_enough(ended.order) {
             let rest = match self.state {
                 State::Paused(pause) => pause.until.since(ended.ended_at),
                 _ => Duration::ZERO,
@@ -303,6 +307,15 @@ impl Circuit {
             (ramp.width, ramp.successes) = ((ramp.width / 2).max(1), 0);
         }
         Change::Nothing
+    }
+
+    /// One delivery that fails may be to blame itself; but where others wait behind it, nobody else can bear witness.
+    fn has_failed_enough(&self, order: Order) -> bool {
+        match order {
+            Order::None => self.failures >= OPENS_AFTER && self.is_several,
+            Order::Key => self.failures >= OPENS_AFTER,
+            Order::Endpoint => self.failures >= OPENS_AFTER_IN_LINE,
+        }
     }
 
     fn open(&mut self, began_at: Timestamp, wait: Duration, now: Timestamp, wait_min: Duration) {

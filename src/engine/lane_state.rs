@@ -3,6 +3,7 @@
 use super::queue::Queue;
 use crate::domain::{
     circuit::{Circuit, May},
+    order::Order,
     rate::{RateLimit, Tokens},
     time::Timestamp,
 };
@@ -18,6 +19,7 @@ pub(super) struct LaneSettings {
     pub(super) rate: Option<RateLimit>,
     /// Whether pauses and the circuit apply.
     pub(super) is_adaptive: bool,
+    pub(super) order: Order,
     /// Whether its app or the node has a ceiling.
     pub(super) is_gated: bool,
 }

@@ -236,7 +236,8 @@ impl LaneState {
             return Change::Nothing;
         };
         let Report { started_at, ended_at, asked, class } = report;
-        let ended = Ended { delivery: leave.delivery, started_at, ended_at, is_probe: leave.is_probe };
+        let (delivery, is_probe, order) = (leave.delivery, leave.is_probe, self.settings.order);
+        let ended = Ended { delivery, started_at, ended_at, is_probe, order };
         if class != Class::Ok {
             return self.circuit.failed(&ended, asked);
         }

@@ -11,7 +11,8 @@ fn at(seconds: u64) -> Timestamp {
 
 fn ended(delivery: i64, second: u64, is_probe: bool) -> Ended {
     let at = at(second);
-    Ended { delivery: DeliveryId::from_i64(delivery), started_at: at, ended_at: at, is_probe }
+    let (delivery, order) = (DeliveryId::from_i64(delivery), Order::None);
+    Ended { delivery, started_at: at, ended_at: at, is_probe, order }
 }
 
 fn asking(status: u16, seconds: Option<u64>) -> PauseAsked {
@@ -56,6 +57,18 @@ fn ten_failures_in_a_row_of_two_deliveries_open_it_and_a_success_starts_the_coun
         }
         assert_eq!(mixed.succeeded(&ended(99, round, false), FULL), Change::Nothing);
         assert!(mixed.is_calm());
+    }
+}
+
+#[test]
+fn where_others_wait_behind_it_one_delivery_is_enough() {
+    for (order, most) in [(Order::Endpoint, OPENS_AFTER_IN_LINE), (Order::Key, OPENS_AFTER)] {
+        let mut circuit = Circuit::default();
+        let first = Ended { order, ..ended(1, 0, false) };
+        for _ in 1..most {
+            assert_eq!(circuit.failed(&first, None), Change::Nothing);
+        }
+        assert_eq!(circuit.failed(&first, None), Change::Closed);
     }
 }
 
