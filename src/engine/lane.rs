@@ -272,8 +272,9 @@ impl Lane {
             // Whatever went out under the other rate: none to begin with.
             state.tokens = Tokens::none_at(None);
         }
-        // Whoever switches it on again says that it works.
-        if !state.settings.is_adaptive || (before.is_off && !state.settings.is_off) {
+        // Whoever switches it on again says that it works, and of another receiver nothing is known.
+        let begins_anew = before.is_off && !state.settings.is_off;
+        if !state.settings.is_adaptive || begins_anew || before.url != state.settings.url {
             state.circuit = Circuit::default();
         }
         if state.settings.is_off {

@@ -7,6 +7,7 @@ use crate::domain::{
     rate::{RateLimit, Tokens},
     time::Timestamp,
 };
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
 /// In memory and not yet sent, beyond what is in flight: enough to keep an endpoint busy between two refills.
 const QUEUE_MAX: usize = 256;
@@ -20,8 +21,14 @@ pub(super) struct LaneSettings {
     /// Whether pauses and the circuit apply.
     pub(super) is_adaptive: bool,
     pub(super) order: Order,
+    /// A hash of where it is.
+    pub(super) url: u64,
     /// Whether its app or the node has a ceiling.
     pub(super) is_gated: bool,
+}
+
+pub(super) fn hash_of(url: &str) -> u64 {
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(url)
 }
 
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use super::{
     gates::{Ceiling, Gates},
     hands::{AppShare, HandPool},
     lane::{Around, Lane, StillBlocked},
-    lane_state::LaneSettings,
+    lane_state::{LaneSettings, hash_of},
 };
 use crate::domain::{
     circuit::Pace,
@@ -174,6 +174,7 @@ impl Lanes {
             rate: settings.and_then(|settings| settings.rate_limit),
             is_adaptive: found.as_ref().is_some_and(|found| found.contract.pacing == Pacing::Adaptive),
             order: settings.map_or(Order::None, |settings| settings.ordered),
+            url: settings.map_or(0, |settings| hash_of(&settings.url)),
             is_gated: found.as_ref().is_some_and(is_gated),
             is_off: found.is_none_or(|endpoint| endpoint.record.off.is_some()),
         }

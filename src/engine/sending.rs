@@ -34,6 +34,8 @@ pub(super) struct Sending {
 #[expect(clippy::struct_excessive_bools, reason = "each is one thing to tell, and all combine")]
 pub(super) struct Leave {
     delivery: DeliveryId,
+    /// A hash of where it goes.
+    url: u64,
     is_test: bool,
     is_probe: bool,
     /// It has a place at the gates.
@@ -115,7 +117,8 @@ impl Lane {
         if leave.is_limited && !leave.has_gone_out.load(Relaxed) {
             state.tokens.put_back();
         }
-        if !state.settings.is_adaptive {
+        // What another receiver answered says nothing about this one.
+        if !state.settings.is_adaptive || leave.url != state.settings.url {
             return (Change::Nothing, None);
         }
         let change = state.judge(leave, report);
@@ -285,10 +288,10 @@ impl LaneState {
             self.end_backlog();
         }
         self.couriers += 1;
-        let (delivery, is_test) = (carried.delivery.id, is_test(&carried));
+        let (delivery, url, is_test) = (carried.delivery.id, self.settings.url, is_test(&carried));
         let is_limited = is_gated || self.settings.rate.is_some();
         let has_gone_out = AtomicBool::new(false);
-        let leave = Leave { delivery, is_test, is_probe, is_gated, is_limited, has_gone_out };
+        let leave = Leave { delivery, url, is_test, is_probe, is_gated, is_limited, has_gone_out };
         Some((Sending { carried, note }, leave))
     }
 
