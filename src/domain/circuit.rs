@@ -114,7 +114,19 @@ pub struct PauseAsked {
     pub wait: Option<Duration>,
 }
 
+/// A pause that has to outlive the process: as long as the receiver asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PausedUntil {
+    pub status: u16,
+    pub until: Timestamp,
+}
+
 impl PauseAsked {
+    /// Nothing without a time: such a pause is too short to be missed.
+    pub fn until(self, ended_at: Timestamp) -> Option<PausedUntil> {
+        self.wait.map(|wait| PausedUntil { status: self.status, until: ended_at.plus(wait) })
+    }
+
     pub fn by(outcome: &Outcome, contract: &Contract, ended_at: Timestamp) -> Option<Self> {
         let status = outcome.status.filter(|status| matches!(status, 429 | 503))?;
         let wait = verdict::asked_wait(outcome, contract, ended_at);
@@ -152,6 +164,18 @@ impl Circuit {
     pub fn distrust(&mut self, now: Timestamp) {
         self.state =
             State::Open(Open { began_at: now, probe_at: now, wait: Duration::ZERO, probe: Probe::None });
+    }
+
+    /// Before anybody here remembers the receiver asked for a pause, which is not over.
+    pub fn resume_pause(&mut self, paused: PausedUntil, now: Timestamp) {
+        let PausedUntil { status, until } = paused;
+        match &mut self.state {
+            State::Open(open) => open.probe_at = open.probe_at.max(until),
+            _ => {
+                let (began_at, status) = (now, Some(status));
+                self.state = State::Paused(Pause { began_at, until, status, asked: None });
+            }
+        }
     }
 
     /// Whether nothing is known against the endpoint: the happy path asks no more than this.

@@ -9,7 +9,7 @@ use super::{
     queue::is_test,
 };
 use crate::domain::{
-    circuit::{AHEAD, Change, Ended, May, Pace, PauseAsked, rate_note},
+    circuit::{AHEAD, Change, Ended, May, Pace, PauseAsked, PausedUntil, rate_note},
     delivery::{Delivery, State},
     id::{DeliveryId, made_at},
     outcome::Class,
@@ -195,6 +195,13 @@ impl Lane {
             state.circuit.distrust(now);
         }
         state.look_at()
+    }
+
+    pub(super) fn resume_pause(&self, paused: PausedUntil, now: Timestamp) {
+        let mut state = self.lock();
+        if state.settings.is_adaptive {
+            state.circuit.resume_pause(paused, now);
+        }
     }
 
     /// Paused, open.

@@ -279,6 +279,7 @@ macro_rules! conformance {
                     windows_call_an_endpoint_degraded_and_well_again,
                     an_event_that_ends_in_its_lane_counts_and_may_switch_off,
                     rows_are_kept_as_long_as_they_are_wide,
+                    a_pause_that_was_asked_for_is_known_until_it_is_over_or_the_endpoint_moves,
                 ]
                 cluster: [
                     what_was_in_flight_is_due_again_with_an_attempt_of_unknown_outcome,

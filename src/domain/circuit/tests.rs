@@ -164,6 +164,23 @@ fn of_many_that_were_out_together_only_the_first_pauses_and_the_longest_wait_cou
 }
 
 #[test]
+fn a_pause_that_was_asked_for_before_the_last_start_goes_on() {
+    let paused = asking(429, Some(60)).until(at(0)).unwrap();
+    assert_eq!(asking(503, None).until(at(0)), None);
+    let mut circuit = Circuit::default();
+    circuit.resume_pause(paused, at(10));
+    assert_eq!(circuit.may(at(59)), May::Wait(Some(at(60))));
+    let pace = circuit.pace(at(59)).unwrap().words();
+    assert_eq!(pace, "the endpoint asked for a pause (429) until 2027-01-15T08:01:00Z");
+    assert_eq!(circuit.may(at(60)), May::Send(Some(1)));
+    let mut strange = Circuit::default();
+    strange.distrust(at(10));
+    strange.resume_pause(paused, at(10));
+    assert_eq!(strange.may(at(59)), May::Wait(Some(at(60))));
+    assert_eq!(strange.may(at(60)), May::Probe);
+}
+
+#[test]
 fn a_failure_right_after_a_pause_pauses_again() {
     let mut circuit = Circuit::default();
     circuit.failed(&ended(1, 0, false), Some(asking(503, None)));

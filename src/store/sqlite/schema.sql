@@ -270,7 +270,9 @@ CREATE TABLE health (
     failing_since INTEGER,
     healthy_since INTEGER,
     told_by INTEGER,
-    told_since INTEGER
+    told_since INTEGER,
+    paused_until INTEGER,
+    paused_status INTEGER
 ) STRICT;
 
 CREATE INDEX health_in_trouble ON health (app) WHERE degraded_since IS NOT NULL OR failing_since IS NOT NULL;
