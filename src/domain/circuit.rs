@@ -169,12 +169,11 @@ impl Circuit {
     /// Before anybody here remembers the receiver asked for a pause, which is not over.
     pub fn resume_pause(&mut self, paused: PausedUntil, now: Timestamp) {
         let PausedUntil { status, until } = paused;
-        match &mut self.state {
-            State::Open(open) => open.probe_at = open.probe_at.max(until),
-            _ => {
-                let (began_at, status) = (now, Some(status));
-                self.state = State::Paused(Pause { began_at, until, status, asked: None });
-            }
+        if let State::Open(open) = &mut self.state {
+            open.probe_at = open.probe_at.max(until);
+        } else {
+            let (began_at, status) = (now, Some(status));
+            self.state = State::Paused(Pause { began_at, until, status, asked: None });
         }
     }
 
