@@ -18,7 +18,7 @@ use super::{
     verdict::{AtDue, Verdict},
 };
 
-/// Where a delivery stood before an extra attempt by hand; it goes back there if that attempt fails.
+/// Where a delivery stood before an extra attempt, by hand or as a probe; it goes back there if that attempt fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReturnTo {
     pub state: State,
@@ -26,6 +26,8 @@ pub struct ReturnTo {
     pub due: Option<Timestamp>,
     pub at_due: AtDue,
     pub finished_at: Option<Timestamp>,
+    /// Nobody asked for it: its endpoint is probed ahead of its time.
+    pub is_probe: bool,
 }
 
 /// Whether the endpoint takes deliveries at the moment, and if not, what becomes of those that wait.
@@ -175,11 +177,16 @@ impl Delivery {
         Ok(())
     }
 
-    /// Given back without an attempt, by a node that drains or leaves the endpoint alone: due as it was.
+    /// Given back without an attempt, by a node that drains or leaves the endpoint alone: due as it was. A probe ahead of its
+    /// time is owed to nobody.
     pub fn hand_back(&mut self, switch: Switch, due: Timestamp, now: Timestamp) -> Result<(), Refusal> {
         self.must_be(|state| state == State::InFlight, "handed back")?;
-        self.wait(due.min(now), AtDue::Attempt);
-        self.heed(switch, now);
+        if self.is_ahead() {
+            self.go_back(switch, now);
+        } else {
+            self.wait(due.min(now), AtDue::Attempt);
+            self.heed(switch, now);
+        }
         Ok(())
     }
 
@@ -227,13 +234,7 @@ impl Delivery {
         if switch == Switch::Deleted {
             return Err(Refusal::EndpointDeleted);
         }
-        self.return_to = Some(ReturnTo {
-            state: self.state,
-            reason: self.reason,
-            due: self.due,
-            at_due: self.at_due,
-            finished_at: self.finished_at,
-        });
+        self.return_to = Some(self.stands(false));
         self.restarted_at = Some(now);
         self.is_asked = true;
         self.become_pending(switch, now);
@@ -343,6 +344,11 @@ impl Delivery {
         if switch != Switch::On {
             self.hold(now);
         }
+    }
+
+    fn stands(&self, is_probe: bool) -> ReturnTo {
+        let Self { state, reason, due, at_due, finished_at, .. } = *self;
+        ReturnTo { state, reason, due, at_due, finished_at, is_probe }
     }
 
     fn go_back(&mut self, switch: Switch, now: Timestamp) {

@@ -11,6 +11,7 @@ mod tests;
 pub use news::{About, News, disabled_by_hand};
 
 use super::{
+    circuit::PausedUntil,
     contract::{Channel, Contract, HealthRule, Share},
     statistics::Sums,
     time::Timestamp,
@@ -38,6 +39,8 @@ pub struct Sighting {
     pub contract: Arc<Contract>,
     /// Accountable time when it ended.
     pub clock: Duration,
+    /// What the receiver asked for.
+    pub paused: Option<PausedUntil>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +85,8 @@ pub struct Health {
     /// Since its last trouble ended, if it had any.
     pub healthy_since: Option<Timestamp>,
     pub told: Option<Told>,
+    /// The longest pause that the receiver asked for; it may be over.
+    pub paused: Option<PausedUntil>,
 }
 
 /// People were told of trouble: they will be told of its end in the same way.
@@ -179,6 +184,11 @@ impl Health {
             news.push(News::Warning { since, off_at: at.plus(off_in) });
         }
         news
+    }
+
+    /// The receiver asked for a pause: the later end counts.
+    pub fn pause(&mut self, asked: Option<PausedUntil>) {
+        self.paused = self.paused.into_iter().chain(asked).max_by_key(|paused| paused.until);
     }
 
     /// An event ended failed without another attempt, when its final wait was over.

@@ -159,6 +159,7 @@ impl Courier {
         let sighting = (counts && !is_test).then(|| Sighting {
             contract: endpoint.contract.clone(),
             clock: self.blame.accountable(ended_at),
+            paused: PauseAsked::by(&last.outcome, contract, ended_at).and_then(|asked| asked.until(ended_at)),
         });
         custody.conclude(verdict, off, sighting, ended_at, &endpoint.contract);
     }

@@ -49,6 +49,9 @@ impl HealthRound {
         for endpoint in standing.failing {
             lanes.distrust(endpoint, now);
         }
+        for (endpoint, paused) in standing.paused {
+            lanes.resume_pause(endpoint, paused, now);
+        }
         for endpoint in standing.well.into_iter().filter_map(|id| directory.endpoint(id)) {
             blame.has_answered(endpoint.target.host(), now);
         }

@@ -9,7 +9,7 @@ use super::{
     queue::is_test,
 };
 use crate::domain::{
-    circuit::{Change, Ended, May, Pace, PauseAsked, rate_note},
+    circuit::{AHEAD, Change, Ended, May, Pace, PauseAsked, PausedUntil, rate_note},
     delivery::{Delivery, State},
     id::{DeliveryId, made_at},
     outcome::Class,
@@ -34,6 +34,8 @@ pub(super) struct Sending {
 #[expect(clippy::struct_excessive_bools, reason = "each is one thing to tell, and all combine")]
 pub(super) struct Leave {
     delivery: DeliveryId,
+    /// A hash of where it goes.
+    url: u64,
     is_test: bool,
     is_probe: bool,
     /// It has a place at the gates.
@@ -114,7 +116,8 @@ impl Lane {
         if leave.is_limited && !leave.has_gone_out.load(Relaxed) {
             state.tokens.put_back();
         }
-        if !state.settings.is_adaptive {
+        // What another receiver answered says nothing about this one.
+        if !state.settings.is_adaptive || leave.url != state.settings.url {
             return (Change::Nothing, None);
         }
         let change = state.judge(leave, report);
@@ -183,11 +186,19 @@ impl Lane {
         }
     }
 
-    /// Open, with a probe due now.
-    pub(super) fn distrust(&self, now: Timestamp) {
+    /// Open, with a probe due now; answers when the scheduler has to look.
+    pub(super) fn distrust(&self, now: Timestamp) -> Option<Timestamp> {
         let mut state = self.lock();
         if state.settings.is_adaptive {
             state.circuit.distrust(now);
+        }
+        state.look_at()
+    }
+
+    pub(super) fn resume_pause(&self, paused: PausedUntil, now: Timestamp) {
+        let mut state = self.lock();
+        if state.settings.is_adaptive {
+            state.circuit.resume_pause(paused, now);
         }
     }
 
@@ -233,7 +244,8 @@ impl LaneState {
             return Change::Nothing;
         };
         let Report { started_at, ended_at, asked, class } = report;
-        let ended = Ended { delivery: leave.delivery, started_at, ended_at, is_probe: leave.is_probe };
+        let (delivery, is_probe, order) = (leave.delivery, leave.is_probe, self.settings.order);
+        let ended = Ended { delivery, started_at, ended_at, is_probe, order };
         if class != Class::Ok {
             return self.circuit.failed(&ended, asked);
         }
@@ -282,9 +294,9 @@ impl LaneState {
             self.end_backlog();
         }
         self.couriers += 1;
-        let (delivery, is_test) = (carried.delivery.id, is_test(&carried));
+        let (delivery, url, is_test) = (carried.delivery.id, self.settings.url, is_test(&carried));
         let has_gone_out = AtomicBool::new(false);
-        let leave = Leave { delivery, is_test, is_probe, is_gated, is_limited, has_gone_out };
+        let leave = Leave { delivery, url, is_test, is_probe, is_gated, is_limited, has_gone_out };
         Some((Sending { carried, note }, leave))
     }
 
@@ -294,7 +306,8 @@ impl LaneState {
         let is_scheduled = delivery.place > 0 && delivery.return_to.is_none();
         let is_early = is_scheduled && *due == made_at(delivery.id.as_i64());
         let spared = match (is_probe, is_early, is_by_hand) {
-            (true, ..) => Some(self.circuit.probe_note()),
+            (true, ..) => Some(self.circuit.probe_note(delivery.is_ahead())),
+            _ if delivery.is_ahead() => Some(AHEAD.to_owned()),
             (_, true, _) => Some("tried early: the endpoint answers again".to_owned()),
             (.., true) => None,
             _ => self.circuit.wait_note(*due),

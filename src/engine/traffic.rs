@@ -7,7 +7,11 @@ use super::{
     lanes::Lanes,
     sending::{Leave, Next, Report},
 };
-use crate::domain::{circuit::Change, id::EndpointId, time::Timestamp};
+use crate::domain::{
+    circuit::{Change, PausedUntil},
+    id::EndpointId,
+    time::Timestamp,
+};
 use std::sync::Arc;
 
 impl Lanes {
@@ -57,7 +61,16 @@ impl Lanes {
 
     /// The endpoint failed before this process began: it is probed before anything else is sent to it.
     pub fn distrust(&self, endpoint: EndpointId, now: Timestamp) {
-        self.lane(endpoint).distrust(now);
+        let lane = self.lane(endpoint);
+        if let Some(due) = lane.distrust(now) {
+            self.put_due(&lane, due);
+            self.scheduler.notify_one();
+        }
+    }
+
+    /// The endpoint asked for a pause before this process began; what waits for it is found when that is over.
+    pub(super) fn resume_pause(&self, endpoint: EndpointId, paused: PausedUntil, now: Timestamp) {
+        self.lane(endpoint).resume_pause(paused, now);
     }
 
     /// How many endpoints are paused, and how many circuits are open.

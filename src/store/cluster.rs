@@ -7,6 +7,7 @@ use super::{
     retention::{Overdue, OverdueSearch},
 };
 use crate::domain::{
+    circuit::PausedUntil,
     contract::Contract,
     id::{AppId, EndpointId, KeyId},
     replay::Replay,
@@ -42,6 +43,8 @@ pub struct Standing {
     pub accountable: Duration,
     /// Endpoints of which nothing but failures was heard for long: their lanes begin with little trust.
     pub failing: Vec<EndpointId>,
+    /// Endpoints that asked for a pause which is not over.
+    pub paused: Vec<(EndpointId, PausedUntil)>,
     /// Endpoints that took something in the last days.
     pub well: Vec<EndpointId>,
 }

@@ -81,6 +81,8 @@ pub struct Want {
     pub endpoint: EndpointId,
     /// For the oldest.
     pub hands: Vec<Hand>,
+    /// For a probe: where nothing is due, the first that waits for its next attempt, as an extra one.
+    pub is_probe: bool,
     /// While a backlog drains: which is due until this, and hands for what is due after it.
     pub backlog_until: Option<Timestamp>,
     pub fresh: Vec<Hand>,
@@ -98,6 +100,7 @@ impl Want {
         Self {
             endpoint,
             hands,
+            is_probe: false,
             backlog_until: None,
             fresh: Vec::new(),
             by_hand: Vec::new(),
@@ -203,7 +206,7 @@ pub trait Ledger: Send + Sync {
 
     /// Marks due deliveries of these lanes as in flight, at most one per hand, oldest first, and hands them over after
     /// the commit: what people asked for, then the backlog and what is fresh, as the hands say. Those whose final wait or age
-    /// is over end instead.
+    /// is over end instead. For a probe one is carried ahead of its time if none is due.
     fn refill(&self, wants: Vec<Want>, now: Timestamp) -> Reply<'_, Vec<Refilled>>;
 
     /// Gives back, unattempted, what was to be carried and is not: due as it was.

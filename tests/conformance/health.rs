@@ -3,6 +3,7 @@
 use crate::stage::{NOW, Stage, after, attempt, dead, retry_at};
 use posthaste::{
     domain::{
+        circuit::PausedUntil,
         contract::{Contract, Setter, WaitingWhenOff},
         delivery::State,
         endpoint::{OffReason, SwitchedBy},
@@ -40,7 +41,7 @@ fn counted(carried: Carried, verdict: Verdict, contract: &Arc<Contract>, ended_a
         Verdict::Delivered => attempt(Class::Ok, 200),
         _ => attempt(Class::Http, 500),
     };
-    let sighting = Some(health::Sighting { contract: contract.clone(), clock: CLOCK });
+    let sighting = Some(health::Sighting { contract: contract.clone(), clock: CLOCK, paused: None });
     Record { carried, attempts: vec![attempt], verdict, switch_off: None, sighting, ended_at, contract: None }
 }
 
@@ -296,5 +297,32 @@ pub(crate) async fn rows_are_kept_as_long_as_they_are_wide(mut stage: Stage) {
         // Asked as if it were still then.
         let report = report(&stage, after(2)).await;
         assert_eq!((report.hour.ok, report.day.ok), (minutes, hours), "after {later} s");
+    }
+}
+
+pub(crate) async fn a_pause_that_was_asked_for_is_known_until_it_is_over_or_the_endpoint_moves(
+    mut stage: Stage,
+) {
+    let plain = plain();
+    let mut known = Vec::new();
+    for (status, second) in [(429, 100), (503, 50)] {
+        let mut record = counted(stage.carried().await, retry_at(after(60)), &plain, after(1));
+        record.sighting.as_mut().unwrap().paused = Some(PausedUntil { status, until: after(second) });
+        stage.store().record(record);
+        stage.quiet().await;
+        see(&mut stage, Verdict::Delivered, &plain).await;
+        see(&mut stage, retry_at(after(60)), &plain).await;
+        judge(&stage, &plain, after(1)).await;
+        stage.reopen();
+        known.push(stage.store().standing(after(2)).await.unwrap().paused);
+    }
+    let longest = vec![(stage.endpoint, PausedUntil { status: 429, until: after(100) })];
+    assert_eq!(known, [longest.clone(), longest.clone()], "a shorter one changes nothing");
+    assert!(stage.store().standing(after(100)).await.unwrap().paused.is_empty(), "over");
+    let mut record = stage.store().endpoint(stage.endpoint).await.unwrap().unwrap();
+    for (url, paused) in [(record.settings.url.clone(), longest), ("https://other.example/".into(), vec![])] {
+        (record.settings.url, record.revision) = (url, record.revision + 1);
+        assert!(stage.store().change_endpoint(record.clone(), None).await.unwrap());
+        assert_eq!(stage.store().standing(after(2)).await.unwrap().paused, paused);
     }
 }

@@ -104,6 +104,8 @@ macro_rules! conformance {
                     a_replay_of_many_waits_its_turn_behind_a_backlog,
                     retries_to_come_are_brought_forward_once_in_pages,
                     only_retries_that_were_tried_before_are_brought_forward,
+                    a_probe_takes_what_is_due_or_else_the_first_retry_ahead_of_its_time,
+                    a_probe_ahead_of_its_time_that_is_cut_off_leaves_the_plan_as_it_was,
                 ]
                 hand_back: [
                     what_is_handed_back_is_due_as_it_was_and_unattempted,
@@ -280,6 +282,7 @@ macro_rules! conformance {
                     windows_call_an_endpoint_degraded_and_well_again,
                     an_event_that_ends_in_its_lane_counts_and_may_switch_off,
                     rows_are_kept_as_long_as_they_are_wide,
+                    a_pause_that_was_asked_for_is_known_until_it_is_over_or_the_endpoint_moves,
                 ]
                 cluster: [
                     what_was_in_flight_is_due_again_with_an_attempt_of_unknown_outcome,

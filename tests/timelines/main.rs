@@ -11,6 +11,7 @@ mod jitter;
 mod mails;
 mod pacing;
 mod post;
+mod probing;
 mod replays;
 mod retention;
 mod schedules;

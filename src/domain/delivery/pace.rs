@@ -9,6 +9,21 @@ impl Delivery {
         self.is_asked = true;
     }
 
+    /// Taken in hand before its time, to see whether its endpoint answers again: an extra attempt, which uses no slot of the
+    /// schedule. Only one that waits for its next attempt and is not too old for one.
+    pub fn probe(&mut self, now: Timestamp) -> Result<(), Refusal> {
+        let may = self.at_due == AtDue::Attempt && self.give_up_at.is_none_or(|at| at > now);
+        self.must_be(|state| state == State::Retrying && may, "probed")?;
+        self.return_to = Some(self.stands(true));
+        (self.state, self.due) = (State::InFlight, None);
+        Ok(())
+    }
+
+    /// Whether it is carried as a probe before its time.
+    pub fn is_ahead(&self) -> bool {
+        self.return_to.is_some_and(|back| back.is_probe)
+    }
+
     /// The endpoint answers again: due at once instead of at the end of a wait, the oldest before the others. What waits for
     /// its end, or is due already, stays as it is.
     pub fn bring_forward(&mut self, now: Timestamp) -> Result<(), Refusal> {
@@ -26,7 +41,7 @@ mod tests {
     use crate::domain::{
         delivery::{ReturnTo, Switch},
         id::{AppId, DeliveryId, EndpointId, EventId, first_id_at},
-        verdict::Verdict,
+        verdict::{DeadReason, Verdict},
     };
 
     const MADE: Timestamp = Timestamp::from_millis(1_800_000_000_000);
@@ -56,6 +71,43 @@ mod tests {
         }
         let pending = Delivery { state: State::Pending, place: 0, ..retrying(later(3600)) };
         assert_eq!(brought(pending), (false, Some(later(3600))));
+    }
+
+    #[test]
+    fn a_probe_ahead_of_its_time_uses_no_slot_and_leaves_the_plan_as_it_was() {
+        let planned = Delivery { give_up_at: Some(later(9000)), ..retrying(later(3600)) };
+        let probed = |what: &dyn Fn(&mut Delivery)| {
+            let mut delivery = planned.clone();
+            delivery.probe(later(60)).unwrap();
+            assert!(delivery.is_ahead() && !delivery.is_asked);
+            assert_eq!((delivery.state, delivery.due), (State::InFlight, None));
+            what(&mut delivery);
+            delivery
+        };
+        for verdict in [
+            Verdict::Retry { due: later(7200), then: AtDue::Exhaust },
+            Verdict::Again { due: later(61) },
+            Verdict::Dead { reason: DeadReason::Exhausted, switch_off: false },
+        ] {
+            let failed =
+                probed(&|delivery| delivery.conclude(&verdict, (1, 1), Switch::On, later(61)).unwrap());
+            assert_eq!(failed, Delivery { history_len: 1, attempt_count: 1, ..planned.clone() });
+        }
+        let handed_back = probed(&|delivery| delivery.hand_back(Switch::On, later(60), later(61)).unwrap());
+        assert_eq!(handed_back, planned, "owed to nobody");
+        let taken_over = probed(&|delivery| delivery.take_over(Switch::On, later(61)).unwrap());
+        assert_eq!(taken_over, Delivery { history_len: 1, ..planned.clone() });
+        let delivered = probed(&|delivery| {
+            delivery.conclude(&Verdict::Delivered, (1, 1), Switch::On, later(61)).unwrap();
+        });
+        assert_eq!((delivered.state, delivered.return_to), (State::Delivered, None));
+        for other in [
+            Delivery { at_due: AtDue::Exhaust, ..planned.clone() },
+            Delivery { give_up_at: Some(later(60)), ..planned.clone() },
+            Delivery { state: State::Pending, place: 0, ..planned.clone() },
+        ] {
+            assert!(other.clone().probe(later(60)).is_err(), "{other:?}");
+        }
     }
 
     #[test]

@@ -61,6 +61,7 @@ pub(super) fn insert_unknown(
     tx: &Connection,
     delivery: DeliveryId,
     position: u32,
+    note: Option<&str>,
     now: Timestamp,
 ) -> rusqlite::Result<()> {
     let error = "the node stopped while this request may have been on its way";
@@ -83,7 +84,7 @@ pub(super) fn insert_unknown(
         None::<Vec<u8>>,
         None::<Vec<u8>>,
         None::<String>,
-        None::<String>,
+        note,
     ])?;
     Ok(())
 }

@@ -7,6 +7,7 @@ use super::{
 };
 use crate::{
     domain::{
+        circuit::PausedUntil,
         contract::Channel,
         delivery::{Delivery, Switch},
         endpoint::SwitchedOff,
@@ -32,11 +33,14 @@ const HOUR: Duration = Duration::from_hours(1);
 const WELL_WITHIN: Duration = Duration::from_hours(72);
 
 /// Asked for every delivery that is recorded.
-const READ: &str = "SELECT consecutive_failures, failed_events, first_failed_at, first_failed_clock, last_error, warned_at,
-     warned_clock, successes, degraded_since, failing_since, healthy_since, told_by, told_since FROM health WHERE endpoint = ?1";
+const READ: &str =
+    "SELECT consecutive_failures, failed_events, first_failed_at, first_failed_clock, last_error, warned_at,
+     warned_clock, successes, degraded_since, failing_since, healthy_since, told_by, told_since,
+     paused_until, paused_status FROM health WHERE endpoint = ?1";
 const WRITE: &str = "INSERT OR REPLACE INTO health (endpoint, app, consecutive_failures, failed_events, first_failed_at,
      first_failed_clock, last_error, warned_at, warned_clock, successes, degraded_since, failing_since, healthy_since, told_by,
-     told_since) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
+     told_since, paused_until, paused_status)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
 
 fn read_row(row: &Row<'_>) -> rusqlite::Result<Health> {
     let moment = |at: usize| -> rusqlite::Result<Option<Moment>> {
@@ -56,7 +60,13 @@ fn read_row(row: &Row<'_>) -> rusqlite::Result<Health> {
         failing_since: row.get(9)?,
         healthy_since: row.get(10)?,
         told: told_by.zip(row.get(12)?).map(|(by, since)| Told { by, since }),
+        paused: read_pause(row, 13)?,
     })
+}
+
+fn read_pause(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<PausedUntil>> {
+    let until: Option<Timestamp> = row.get(first)?;
+    Ok(until.zip(row.get(first + 1)?).map(|(until, status)| PausedUntil { status, until }))
 }
 
 pub(super) fn read(connection: &Connection, endpoint: EndpointId) -> rusqlite::Result<Option<Health>> {
@@ -81,6 +91,8 @@ fn write(tx: &Connection, app: AppId, endpoint: EndpointId, health: &Health) -> 
         health.healthy_since,
         health.told.map(|told| told.by),
         health.told.map(|told| told.since),
+        health.paused.map(|paused| paused.until),
+        health.paused.map(|paused| paused.status),
     ])?;
     Ok(())
 }
@@ -99,6 +111,13 @@ pub(super) fn start_afresh(
 
 pub(super) fn forget(tx: &Connection, endpoint: EndpointId) -> rusqlite::Result<()> {
     tx.prepare_cached("DELETE FROM health WHERE endpoint = ?1")?.execute([endpoint])?;
+    Ok(())
+}
+
+/// Its URL is another now: what the old receiver asked for is not for the new one.
+pub(super) fn forget_pause(tx: &Connection, endpoint: EndpointId) -> rusqlite::Result<()> {
+    tx.prepare_cached("UPDATE health SET paused_until = NULL, paused_status = NULL WHERE endpoint = ?1")?
+        .execute([endpoint])?;
     Ok(())
 }
 
@@ -147,6 +166,7 @@ pub(super) fn see<'a>(
         ends_event: ends_failed(record) && carried.delivery.restarted_at.is_none(),
     };
     let mut news = health.failed(&failure, &sighting.contract);
+    health.pause(sighting.paused);
     if record.switch_off.is_some() {
         news = vec![News::Gone];
     } else if matches!(news[..], [News::FailingTooLong { .. }])
@@ -241,9 +261,17 @@ pub(super) fn standing(connection: &Connection, now: Timestamp) -> rusqlite::Res
         .prepare_cached("SELECT endpoint FROM health WHERE consecutive_failures >= ?1 ORDER BY endpoint")?
         .query_map([FAILING_AFTER], |row| row.get(0))?
         .collect::<rusqlite::Result<_>>()?;
+    let paused = connection
+        .prepare_cached(
+            "SELECT endpoint, paused_until, paused_status FROM health WHERE paused_until > ?1 ORDER BY endpoint",
+        )?
+        .query_map([now], |row| Ok((row.get(0)?, read_pause(row, 1)?)))?
+        .filter_map(|found| found.map(|(endpoint, paused)| Some((endpoint, paused?))).transpose())
+        .collect::<rusqlite::Result<_>>()?;
     Ok(Standing {
         accountable: written.max(Duration::from_millis(latest.unsigned_abs())),
         failing,
+        paused,
         well: statistics::well(connection, Width::Hour.first_of(WELL_WITHIN, now))?,
     })
 }

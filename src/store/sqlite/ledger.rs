@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     domain::{
+        circuit::PROBE_AHEAD,
         contract::Contract,
         delivery::{Delivery, Refusal, State, Switch},
         endpoint::{self, SwitchedOff},
@@ -177,10 +178,11 @@ pub(super) fn take_over(tx: &Connection, now: Timestamp) -> rusqlite::Result<usi
     let mut woken = Woken::new();
     for mut delivery in carried.iter().cloned() {
         let switch = switch_of(tx, delivery.endpoint)?;
+        let note = delivery.is_ahead().then_some(PROBE_AHEAD);
         if delivery.take_over(switch, now).is_ok()
             && update_delivery(tx, State::InFlight, &mut delivery, now, &mut woken)?
         {
-            attempts::insert_unknown(tx, delivery.id, delivery.history_len, now)?;
+            attempts::insert_unknown(tx, delivery.id, delivery.history_len, note, now)?;
         }
     }
     Ok(carried.len())

@@ -118,6 +118,22 @@ fn claim(
     }
 }
 
+/// The first that waits for its next attempt, in flight before its time.
+fn probe(tx: &Connection, endpoint: EndpointId, now: Timestamp) -> rusqlite::Result<Option<Due>> {
+    let found = tx
+        .prepare_cached(&format!(
+            "SELECT {DELIVERY}, {EVENT} FROM deliveries d INDEXED BY deliveries_retrying JOIN events e ON e.id = d.event
+             WHERE d.lane = ?1 AND d.due > ?2 AND d.state = 1 AND d.at_due = 0 ORDER BY d.due, d.id LIMIT 1"
+        ))?
+        .query_row(params![endpoint, now], |row| Ok((row::delivery(row)?, row::event(row, DELIVERY_COLUMNS)?)))
+        .optional()?;
+    let Some((mut delivery, event)) = found else { return Ok(None) };
+    // It stays the first of its line: nobody steps up.
+    let is_carried = delivery.probe(now).is_ok()
+        && update_delivery(tx, State::Retrying, &mut delivery, now, &mut Woken::new())?;
+    Ok(is_carried.then_some((delivery, event, now)))
+}
+
 /// One died without another attempt, when its final wait was over.
 fn tell_of_end(
     tx: &Connection,
@@ -147,7 +163,10 @@ pub(super) fn refill(
     let by_hand = Part { kind: BY_HAND, until: now, most: want.by_hand.len(), ..all };
     let fresh = Part { after: backlog_until, until: now, most: want.fresh.len(), ..all };
     let (by_hand, has_more_by_hand) = claim(tx, want, &by_hand, may_end, now)?;
-    let (oldest, _) = claim(tx, want, &all, may_end, now)?;
+    let (mut oldest, _) = claim(tx, want, &all, may_end, now)?;
+    if want.is_probe && oldest.is_empty() {
+        oldest.extend(probe(tx, endpoint, now)?);
+    }
     let (fresh, has_more_fresh) = claim(tx, want, &fresh, may_end, now)?;
     let next_due = tx
         .prepare_cached("SELECT due FROM deliveries WHERE lane = ?1 ORDER BY due LIMIT 1")?

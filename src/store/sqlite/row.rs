@@ -142,16 +142,18 @@ fn read_event(row: &Row<'_>, first: usize, id: EventId) -> rusqlite::Result<Even
     })
 }
 
-/// `state,reason,due,at_due,finished_at`, numbers or nothing: rare, short, and readable in a dump.
+/// `state,reason,due,at_due,finished_at,is_probe`, numbers or nothing: rare, short, and readable in a dump. The last is absent
+/// where an older version wrote it.
 pub(super) fn write_return_to(back: &ReturnTo) -> String {
     let number = |n: Option<i64>| n.map(|n| n.to_string()).unwrap_or_default();
     let at_due = AT_DUE.iter().position(|a| *a == back.at_due).unwrap_or(0);
     format!(
-        "{},{},{},{at_due},{}",
+        "{},{},{},{at_due},{},{}",
         back.state as i64,
         number(back.reason.map(|reason| reason as i64)),
         number(back.due.map(Timestamp::as_millis)),
         number(back.finished_at.map(Timestamp::as_millis)),
+        number(back.is_probe.then_some(1)),
     )
 }
 
@@ -165,6 +167,7 @@ pub(super) fn read_return_to(text: &str, column: usize) -> rusqlite::Result<Retu
             due: next()?.map(Timestamp::from_millis),
             at_due: pick(&AT_DUE, next()??)?,
             finished_at: next()?.map(Timestamp::from_millis),
+            is_probe: next().flatten() == Some(1),
         })
     };
     parse().ok_or_else(|| {
@@ -183,9 +186,11 @@ mod tests {
         for (reason, due, finished_at) in
             [(None, Some(at), None), (Some(Reason::Exhausted), None, Some(at)), (None, None, None)]
         {
-            let back = ReturnTo { state: State::Retrying, reason, due, at_due: AtDue::Exhaust, finished_at };
+            let (state, at_due, is_probe) = (State::Retrying, AtDue::Exhaust, due.is_some());
+            let back = ReturnTo { state, reason, due, at_due, finished_at, is_probe };
             assert_eq!(read_return_to(&write_return_to(&back), 0).unwrap(), back);
         }
+        assert!(!read_return_to("1,,,0,", 0).unwrap().is_probe, "as an older version wrote it");
         assert!(read_return_to("1,99,,0,", 0).is_err());
         assert!(read_return_to("", 0).is_err());
     }

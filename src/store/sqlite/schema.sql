@@ -120,6 +120,8 @@ CREATE TABLE deliveries (
 ) STRICT;
 
 CREATE INDEX deliveries_by_lane ON deliveries (lane, due) WHERE lane IS NOT NULL;
+-- A probe takes the first of these where nothing is due.
+CREATE INDEX deliveries_retrying ON deliveries (lane, due) WHERE state = 1 AND at_due = 0;
 CREATE INDEX deliveries_held ON deliveries (endpoint) WHERE state = 3;
 CREATE INDEX deliveries_dead ON deliveries (app, finished_at) WHERE state = 5;
 -- What a person waits for is found in a lane of any length.
@@ -269,7 +271,9 @@ CREATE TABLE health (
     failing_since INTEGER,
     healthy_since INTEGER,
     told_by INTEGER,
-    told_since INTEGER
+    told_since INTEGER,
+    paused_until INTEGER,
+    paused_status INTEGER
 ) STRICT;
 
 CREATE INDEX health_in_trouble ON health (app) WHERE degraded_since IS NOT NULL OR failing_since IS NOT NULL;
