@@ -14,6 +14,7 @@ use crate::{
         event::Event,
         id::{DeliveryId, EndpointId},
         time::Timestamp,
+        verdict::AtDue,
     },
     store::ledger::{BroughtForward, Recovery, Want},
 };
@@ -92,6 +93,7 @@ fn claim(tx: &Connection, want: &Want, part: &Part, now: Timestamp) -> rusqlite:
         let is_full = found.len() == part.most;
         for (mut delivery, event) in found {
             let (from, due) = (delivery.state, delivery.due.unwrap_or(now));
+            let blames = delivery.at_due == AtDue::Exhaust;
             let claimed = delivery.claim(now);
             if !update_delivery(tx, from, &mut delivery, now, &mut woken)? {
                 continue;
@@ -102,7 +104,10 @@ fn claim(tx: &Connection, want: &Want, part: &Part, now: Timestamp) -> rusqlite:
             }
             ended += 1;
             if delivery.state == State::Dead {
-                tell_of_end(tx, want, &delivery, &event, now)?;
+                if blames {
+                    health::event_failed(tx, &delivery, &event, now)?;
+                }
+                tell_of_end(tx, want, &delivery, &event)?;
             }
         }
         // Where one ended, the next of its line may be as old: a line of such must not take a commit for each.
@@ -113,14 +118,7 @@ fn claim(tx: &Connection, want: &Want, part: &Part, now: Timestamp) -> rusqlite:
 }
 
 /// One died without another attempt, when its final wait was over.
-fn tell_of_end(
-    tx: &Connection,
-    want: &Want,
-    delivery: &Delivery,
-    event: &Event,
-    now: Timestamp,
-) -> rusqlite::Result<()> {
-    health::event_failed(tx, delivery, event, now)?;
+fn tell_of_end(tx: &Connection, want: &Want, delivery: &Delivery, event: &Event) -> rusqlite::Result<()> {
     let Some(contract) = &want.contract else { return Ok(()) };
     let error = attempts::last_error(tx, delivery.id)?;
     ledger::tell_of_dead(tx, contract, delivery, event, error.as_deref())
