@@ -152,7 +152,7 @@ fn a_final_wait_after_an_attempt_that_failed_because_of_us_blames_nobody() {
         Contract::builtin().unwrap().into_iter().find(|one| one.retry.final_wait.is_some()).unwrap();
     let place = patient.retry.waits.len() as u32;
     for (is_ours, expected) in [(false, AtDue::Exhaust), (true, AtDue::ExhaustUnblamed)] {
-        let standing = Standing { is_ours, place, ..FRESH };
+        let standing = Standing { place, is_ours, ..FRESH };
         let verdict = decide(&failed(Class::Timeout), &standing, &patient, START, 0.5);
         assert!(matches!(verdict, Verdict::Retry { then, .. } if then == expected), "{verdict:?}");
     }
