@@ -1,11 +1,13 @@
 //! Whose fault it is: tells trouble of one receiver from trouble of our own, and counts only the time for which receivers can
 //! be held to account.
 //!
-//! If most hosts that used to answer fall silent at once, it is us: until that is over nothing without an answer counts
-//! against anybody, no circuit opens for it, and no failing time passes. No time passes either while no process runs, or while
-//! our own machine cannot dial.
+//! If most hosts that used to answer fall silent at once, and so for most of those they belong to, it is us: until that is
+//! over nothing without an answer counts against anybody, no circuit opens for it, and no failing time passes. One app's hosts
+//! may all be one server, so where several apps send, one alone proves nothing. No time passes either while no process runs, or
+//! while our own machine cannot dial.
 
 use super::{
+    id::AppId,
     outcome::{Class, Outcome},
     target::Host,
     time::Timestamp,
@@ -22,6 +24,8 @@ const WINDOW: Duration = Duration::from_mins(1);
 const QUIET: Duration = Duration::from_mins(10);
 /// Of fewer hosts that answered before nothing can be told.
 const HOSTS_MIN: usize = 5;
+/// An app whose hosts were not tried for so long is not asked for its opinion.
+const ABSENT: Duration = Duration::from_hours(24);
 /// Hosts that stay silent for so long while others answer are to blame themselves.
 const WHILE_OTHERS_ANSWER_MAX: Duration = Duration::from_hours(6);
 /// Beyond so many hosts those that were not tried for long are forgotten.
@@ -51,6 +55,8 @@ struct State {
 
 #[derive(Clone, Copy, Debug)]
 struct Seen {
+    /// Whose receiver it is; nobody's in particular if several apps send to it.
+    whose: Option<AppId>,
     tried_at: Timestamp,
     /// Whether it answered before it fell silent, or still does.
     has_answered: bool,
@@ -67,24 +73,24 @@ impl Blame {
     }
 
     /// The host answered before this node began.
-    pub fn has_answered(&self, host: &Host, now: Timestamp) {
-        let seen = Seen { tried_at: now, has_answered: true, is_silent: false };
-        self.state().hosts.entry(host.clone()).or_insert(seen);
+    pub fn has_answered(&self, app: AppId, host: &Host, now: Timestamp) {
+        let seen = Seen { whose: Some(app), tried_at: now, has_answered: true, is_silent: false };
+        self.state().hosts.entry(host.clone()).or_insert(seen).share(app);
     }
 
     /// Told of every request that was made; whether what came of it says anything about the receiver.
-    pub fn counts(&self, host: &Host, outcome: &Outcome, now: Timestamp) -> bool {
+    pub fn counts(&self, app: AppId, host: &Host, outcome: &Outcome, now: Timestamp) -> bool {
         let mut state = self.state();
         state.count_time(now);
         match outcome.class {
             Class::Ok | Class::Http => {
                 state.is_free();
-                state.answered(host, now);
+                state.answered(app, host, now);
                 true
             }
             Class::Dns | Class::Connect | Class::Timeout | Class::Tls => {
                 state.is_free();
-                state.silent(host, now);
+                state.silent(app, host, now);
                 state.ours_since.is_none()
             }
             Class::AddressRefused => true,
@@ -129,10 +135,10 @@ impl State {
         (self.is_stuck, self.stuck_on) = (false, None);
     }
 
-    fn answered(&mut self, host: &Host, now: Timestamp) {
+    fn answered(&mut self, app: AppId, host: &Host, now: Timestamp) {
         self.answered_at = Some(now);
         self.silent_since.clear();
-        let was_silent = self.note(host, true, now);
+        let was_silent = self.note(app, host, true, now);
         let Some(since) = self.ours_since else { return };
         let is_too_long = now.since(since) > WHILE_OTHERS_ANSWER_MAX;
         if is_too_long {
@@ -145,8 +151,8 @@ impl State {
         }
     }
 
-    fn silent(&mut self, host: &Host, now: Timestamp) {
-        let was_silent = self.note(host, false, now);
+    fn silent(&mut self, app: AppId, host: &Host, now: Timestamp) {
+        let was_silent = self.note(app, host, false, now);
         if self.ours_since.is_some() {
             return;
         }
@@ -155,15 +161,16 @@ impl State {
         }
         let is_quiet =
             self.answered_at.is_some_and(|at| now.since(at) >= QUIET) && self.silent_since.len() >= HOSTS_MIN;
-        if is_quiet || (!was_silent && self.most_are_silent(now)) {
+        if (is_quiet && self.are_of_several(now)) || (!was_silent && self.most_are_silent(now)) {
             self.ours_since = Some(now);
         }
     }
 
     /// Whether it was silent before. Whoever was not tried for long is as unknown as a new one.
-    fn note(&mut self, host: &Host, answers: bool, now: Timestamp) -> bool {
+    fn note(&mut self, app: AppId, host: &Host, answers: bool, now: Timestamp) -> bool {
         if let Some(seen) = self.hosts.get_mut(host) {
             let was_silent = seen.is_silent;
+            seen.share(app);
             seen.has_answered |= answers;
             (seen.tried_at, seen.is_silent) = (now, !answers);
             return was_silent;
@@ -171,17 +178,54 @@ impl State {
         if self.hosts.len() >= HOSTS_KEPT && self.ours_since.is_none() {
             self.hosts.retain(|_, seen| now.since(seen.tried_at) <= WINDOW);
         }
-        self.hosts.insert(host.clone(), Seen { tried_at: now, has_answered: answers, is_silent: !answers });
+        let whose = Some(app);
+        let seen = Seen { whose, tried_at: now, has_answered: answers, is_silent: !answers };
+        self.hosts.insert(host.clone(), seen);
         false
     }
 
     /// Only asked when a host falls silent or answers again, so that a look at all of them is seldom.
     fn most_are_silent(&self, now: Timestamp) -> bool {
-        let tried =
-            self.hosts.values().filter(|seen| seen.has_answered && now.since(seen.tried_at) <= WINDOW);
-        let (known, silent) =
-            tried.fold((0, 0), |(known, silent), seen| (known + 1, silent + usize::from(seen.is_silent)));
-        known >= HOSTS_MIN && silent * 2 > known
+        let (mut known, mut silent) = (0, 0);
+        let mut by_owner: HashMap<Option<AppId>, (usize, usize)> = HashMap::new();
+        for seen in self.known().filter(|seen| now.since(seen.tried_at) <= WINDOW) {
+            let of_owner = by_owner.entry(seen.whose).or_default();
+            (known, of_owner.0) = (known + 1, of_owner.0 + 1);
+            if seen.is_silent {
+                (silent, of_owner.1) = (silent + 1, of_owner.1 + 1);
+            }
+        }
+        let is_most = |silent: usize, known: usize| silent * 2 > known;
+        let owners = by_owner.values().filter(|(known, silent)| is_most(*silent, *known)).count();
+        known >= HOSTS_MIN
+            && is_most(silent, known)
+            && is_most(owners, by_owner.len())
+            && owners >= self.owners_min(now)
+    }
+
+    /// Whether those that were silent since anybody answered belong to several, if there are several.
+    fn are_of_several(&self, now: Timestamp) -> bool {
+        let silent = self.silent_since.iter().filter_map(|host| self.hosts.get(host));
+        silent.map(|seen| seen.whose).collect::<HashSet<_>>().len() >= self.owners_min(now)
+    }
+
+    /// Of how many owners hosts must be silent before anything can be told: two, unless there is only one.
+    fn owners_min(&self, now: Timestamp) -> usize {
+        let mut present =
+            self.known().filter(|seen| now.since(seen.tried_at) <= ABSENT).map(|seen| seen.whose);
+        let first = present.next();
+        if present.any(|whose| Some(whose) != first) { 2 } else { 1 }
+    }
+
+    /// Those that answered before.
+    fn known(&self) -> impl Iterator<Item = &Seen> {
+        self.hosts.values().filter(|seen| seen.has_answered)
+    }
+}
+
+impl Seen {
+    fn share(&mut self, app: AppId) {
+        self.whose = self.whose.filter(|owner| *owner == app);
     }
 }
 

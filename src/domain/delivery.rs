@@ -78,6 +78,8 @@ pub struct Delivery {
     pub return_to: Option<ReturnTo>,
     /// The line it stands in, until it has left that; absent where no order is kept.
     pub okey: Option<OrderKey>,
+    /// When its line went on without it, because it was dead.
+    pub skipped_at: Option<Timestamp>,
 }
 
 /// What taking a due delivery in hand leads to.
@@ -119,6 +121,7 @@ impl Delivery {
             is_asked: false,
             return_to: None,
             okey: None,
+            skipped_at: None,
         }
     }
 
@@ -133,7 +136,7 @@ impl Delivery {
         self.must_be(State::is_waiting, "carried")?;
         let too_old = self.return_to.is_none() && self.give_up_at.is_some_and(|at| at <= now);
         match self.at_due {
-            AtDue::Exhaust => self.finish(State::Dead, Reason::Exhausted, now),
+            AtDue::Exhaust | AtDue::ExhaustUnblamed => self.finish(State::Dead, Reason::Exhausted, now),
             AtDue::Expire => self.finish(State::Expired, Reason::GaveUp, now),
             AtDue::Attempt if too_old => self.finish(State::Expired, Reason::GaveUp, now),
             AtDue::Attempt => {

@@ -16,7 +16,7 @@ use super::{
     statistics::Sums,
     time::Timestamp,
 };
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 /// So many failed attempts in a row are called failing,
 pub const FAILING_AFTER: u32 = 10;
@@ -34,9 +34,8 @@ const WELL_MIN: u64 = 5;
 const DEGRADED_ABOVE: Share = Share(50);
 
 /// An attempt that counts, as the courier saw it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Sighting {
-    pub contract: Arc<Contract>,
     /// Accountable time when it ended.
     pub clock: Duration,
     /// What the receiver asked for.

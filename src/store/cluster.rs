@@ -52,7 +52,7 @@ pub struct Standing {
 /// What came of rolling statistics up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RolledUp {
-    /// Endpoints whose windows may say something new: something failed, or they are degraded.
+    /// Endpoints whose windows may say something new: something failed, or something happened although they are degraded.
     pub suspects: Vec<EndpointId>,
     /// The log holds more.
     pub has_more: bool,
@@ -102,6 +102,9 @@ pub trait Cluster: Send + Sync {
     /// Adds what commits logged to the statistics, a bounded part of it, removes a few rows that are kept no longer, and
     /// writes down accountable time where somebody may need it.
     fn roll_up(&self, accountable: Duration, now: Timestamp) -> Reply<'_, RolledUp>;
+
+    /// Every endpoint that is degraded.
+    fn degraded(&self) -> Reply<'_, Vec<EndpointId>>;
 
     /// Calls these endpoints degraded or well again as their windows say, tells people, and switches those off whose events
     /// ended failed too often without an attempt; the engine is told after the commit.

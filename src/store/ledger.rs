@@ -68,10 +68,10 @@ pub struct Record {
     pub verdict: Verdict,
     /// With a verdict that switches the endpoint off: how.
     pub switch_off: Option<SwitchedOff>,
-    /// The last attempt says something about the receiver.
+    /// The last attempt says something about the receiver, which is judged by the contract.
     pub sighting: Option<Sighting>,
     pub ended_at: Timestamp,
-    /// Of the endpoint, where it is known: whether and how people are told of a delivery that dies.
+    /// Of the endpoint, where it is known: by which rules it is judged, and how people are told of a delivery that dies.
     pub contract: Option<Arc<Contract>>,
 }
 
@@ -92,22 +92,6 @@ pub struct Want {
     pub bytes_max: usize,
     /// Of the endpoint, unless that is gone: what is told of those that end here without an attempt.
     pub contract: Option<Arc<Contract>>,
-}
-
-impl Want {
-    /// The oldest, as many as there are hands.
-    pub fn oldest(endpoint: EndpointId, hands: Vec<Hand>, bytes_max: usize) -> Self {
-        Self {
-            endpoint,
-            hands,
-            is_probe: false,
-            backlog_until: None,
-            fresh: Vec::new(),
-            by_hand: Vec::new(),
-            bytes_max,
-            contract: None,
-        }
-    }
 }
 
 /// What a refill found in one lane.

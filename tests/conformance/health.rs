@@ -41,8 +41,9 @@ fn counted(carried: Carried, verdict: Verdict, contract: &Arc<Contract>, ended_a
         Verdict::Delivered => attempt(Class::Ok, 200),
         _ => attempt(Class::Http, 500),
     };
-    let sighting = Some(health::Sighting { contract: contract.clone(), clock: CLOCK, paused: None });
-    Record { carried, attempts: vec![attempt], verdict, switch_off: None, sighting, ended_at, contract: None }
+    let (sighting, contract) =
+        (Some(health::Sighting { clock: CLOCK, paused: None }), Some(contract.clone()));
+    Record { carried, attempts: vec![attempt], verdict, switch_off: None, sighting, ended_at, contract }
 }
 
 async fn see(stage: &mut Stage, verdict: Verdict, contract: &Arc<Contract>) {
@@ -260,14 +261,60 @@ pub(crate) async fn windows_call_an_endpoint_degraded_and_well_again(mut stage: 
     judge(&stage, &own, after(2)).await;
     let degraded = report(&stage, after(2)).await.health;
     assert_eq!((degraded.state(), degraded.since()), (health::State::Degraded, Some(after(2))));
-    assert_eq!(roll_up(&stage, after(3)).await, [stage.endpoint], "looked at until it is well");
+    assert!(roll_up(&stage, after(3)).await.is_empty(), "nothing new");
+    assert_eq!(stage.store().degraded().await.unwrap(), [stage.endpoint], "looked at until it is well");
     for _ in 0..6 {
         see(&mut stage, Verdict::Delivered, &own).await;
     }
-    roll_up(&stage, after(4)).await;
+    assert_eq!(roll_up(&stage, after(4)).await, [stage.endpoint], "what works is news of one that did not");
     judge(&stage, &own, after(4)).await;
     assert_eq!(report(&stage, after(4)).await.health.state(), health::State::Healthy, "9 of 16");
     assert!(roll_up(&stage, after(5)).await.is_empty());
+    assert!(stage.store().degraded().await.unwrap().is_empty());
+}
+
+/// So many verdicts, all at this time, in the statistics.
+async fn some(stage: &mut Stage, count: u32, verdict: Verdict, contract: &Arc<Contract>, at: Timestamp) {
+    for _ in 0..count {
+        let carried = stage.carried().await;
+        stage.store().record(counted(carried, verdict, contract, at));
+    }
+    stage.quiet().await;
+    roll_up(stage, at).await;
+}
+
+pub(crate) async fn what_was_before_a_window_or_before_it_was_well_again_calls_nobody_degraded(
+    mut stage: Stage,
+) {
+    let own = contract(&json!({ "degraded_above": "80%", "degraded_window": "24h" }));
+    some(&mut stage, 20, EXHAUSTED, &own, after(60)).await;
+    let day = 24 * 3600;
+    judge(&stage, &own, after(day + 120)).await;
+    assert_eq!(report(&stage, after(day)).await.health.degraded_since, None, "longer ago than a day");
+    stage.switch(stage.endpoint, Some(WaitingWhenOff::Held)).await;
+    let mut record = stage.store().endpoint(stage.endpoint).await.unwrap().unwrap();
+    (record.off, record.updated_at, record.revision) = (None, after(1800), record.revision + 1);
+    assert!(stage.store().change_endpoint(record, None).await.unwrap());
+    some(&mut stage, 3, Verdict::Delivered, &own, after(1900)).await;
+    some(&mut stage, 1, EXHAUSTED, &own, after(6000)).await;
+    judge(&stage, &own, after(6060)).await;
+    assert_eq!(report(&stage, after(6060)).await.health.degraded_since, None, "one of four since it is on");
+    some(&mut stage, 20, EXHAUSTED, &own, after(6120)).await;
+    judge(&stage, &own, after(6180)).await;
+    assert_eq!(report(&stage, after(6180)).await.health.degraded_since, Some(after(6180)), "21 of 24");
+}
+
+pub(crate) async fn an_end_after_an_attempt_that_was_our_fault_counts_against_nobody(mut stage: Stage) {
+    let one = contract(&json!({ "off_after_failed_events": 1 }));
+    let ours = Verdict::Retry { due: after(60), then: AtDue::ExhaustUnblamed };
+    let id = stage.concluded(ours, attempt(Class::Timeout, 0)).await;
+    stage.refill(stage.endpoint, 1, after(60)).await;
+    assert_eq!(stage.delivery(id).await.state, State::Dead);
+    assert!(roll_up(&stage, after(61)).await.is_empty());
+    let report = report(&stage, after(61)).await;
+    assert_eq!((report.health.failed_events, report.hour.dead), (0, 0));
+    judge(&stage, &one, after(61)).await;
+    assert!(stage.recorder.take_switched_off().is_empty());
 }
 
 pub(crate) async fn an_event_that_ends_in_its_lane_counts_and_may_switch_off(mut stage: Stage) {

@@ -75,6 +75,7 @@ macro_rules! conformance {
                     attempts_are_numbered_from_one_and_a_stale_connection_takes_no_number,
                     an_attempt_reads_back_whole_whatever_bytes_the_receiver_sent,
                     every_class_of_outcome_reads_back,
+                    what_used_no_slot_of_the_schedule_has_no_number,
                     a_success_keeps_the_answer_but_not_its_headers,
                     a_hand_is_free_only_after_the_verdict_is_stored,
                     a_delivery_that_is_no_longer_in_flight_is_left_alone,
@@ -280,7 +281,9 @@ macro_rules! conformance {
                     a_deleted_endpoint_leaves_neither_health_nor_statistics,
                     a_deleted_app_leaves_neither_health_nor_statistics,
                     windows_call_an_endpoint_degraded_and_well_again,
+                    what_was_before_a_window_or_before_it_was_well_again_calls_nobody_degraded,
                     an_event_that_ends_in_its_lane_counts_and_may_switch_off,
+                    an_end_after_an_attempt_that_was_our_fault_counts_against_nobody,
                     rows_are_kept_as_long_as_they_are_wide,
                     a_pause_that_was_asked_for_is_known_until_it_is_over_or_the_endpoint_moves,
                 ]

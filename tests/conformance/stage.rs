@@ -227,7 +227,8 @@ impl Stage {
 
     pub(crate) fn want(&self, endpoint: EndpointId, hands: usize) -> Want {
         let hands = (0..hands).map(|_| self.hands.take()).collect();
-        Want::oldest(endpoint, hands, usize::MAX)
+        let (backlog_until, fresh, by_hand, bytes_max, contract) = (None, vec![], vec![], usize::MAX, None);
+        Want { endpoint, hands, is_probe: false, backlog_until, fresh, by_hand, bytes_max, contract }
     }
 
     /// The engine is given this delivery, which waits in the stage's lane.

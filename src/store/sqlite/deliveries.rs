@@ -59,12 +59,12 @@ pub(super) fn update_delivery(
     now: Timestamp,
     woken: &mut Woken,
 ) -> rusqlite::Result<bool> {
-    let left = order::leave(tx, delivery)?;
+    let left = order::leave(tx, delivery, now)?;
     let changed = tx
         .prepare_cached(
             "UPDATE deliveries SET state = ?3, reason = ?4, place = ?5, attempt_count = ?6, history_len = ?7, lane = ?8,
                  due = ?9, at_due = ?10, give_up_at = ?11, finished_at = ?12, return_to = ?13, held_at = ?14, restarted_at = ?15,
-                 okey = ?16, asked = ?17
+                 okey = ?16, asked = ?17, skipped_at = ?18
              WHERE id = ?1 AND state = ?2",
         )?
         .execute(params![
@@ -85,6 +85,7 @@ pub(super) fn update_delivery(
             delivery.restarted_at,
             delivery.okey,
             delivery.is_asked.then_some(true),
+            delivery.skipped_at,
         ])?;
     if changed == 1
         && let Some(okey) = left

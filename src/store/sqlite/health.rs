@@ -8,11 +8,11 @@ use super::{
 use crate::{
     domain::{
         circuit::PausedUntil,
-        contract::Channel,
+        contract::{Channel, Contract},
         delivery::{Delivery, Switch},
         endpoint::SwitchedOff,
         event::{Event, TEST_EVENT_TYPE},
-        health::{About, FAILING_AFTER, Failure, Health, Moment, News, Sighting, Told, Windows},
+        health::{About, FAILING_AFTER, Failure, Health, Moment, News, Told, Windows},
         id::{AppId, EndpointId},
         outcome::Class,
         statistics::{Batch, Sums, Width},
@@ -133,7 +133,7 @@ pub(super) fn ends_failed(record: &Record) -> bool {
 /// What a record makes of its endpoint's health, not written yet.
 pub(super) struct Seen<'a> {
     record: &'a Record,
-    sighting: &'a Sighting,
+    contract: &'a Contract,
     health: Health,
     news: Vec<News>,
 }
@@ -144,9 +144,8 @@ pub(super) fn see<'a>(
     record: &'a Record,
     switch: Switch,
 ) -> rusqlite::Result<Option<Seen<'a>>> {
-    let Record { carried, attempts, sighting: Some(sighting), ended_at, .. } = record else {
-        return Ok(None);
-    };
+    let Record { carried, attempts, ended_at, .. } = record;
+    let (Some(sighting), Some(contract)) = (&record.sighting, &record.contract) else { return Ok(None) };
     let Some(last) = attempts.last().filter(|_| switch == Switch::On) else { return Ok(None) };
     let known = read(tx, carried.delivery.endpoint)?;
     if last.outcome.class == Class::Ok {
@@ -155,7 +154,7 @@ pub(super) fn see<'a>(
             return Ok(None);
         }
         let news = health.succeeded(*ended_at).into_iter().collect();
-        return Ok(Some(Seen { record, sighting, health, news }));
+        return Ok(Some(Seen { record, contract, health, news }));
     }
     let mut health = known.unwrap_or_default();
     let failure = Failure {
@@ -165,7 +164,7 @@ pub(super) fn see<'a>(
         // One event that people send again and again is still one event.
         ends_event: ends_failed(record) && carried.delivery.restarted_at.is_none(),
     };
-    let mut news = health.failed(&failure, &sighting.contract);
+    let mut news = health.failed(&failure, contract);
     health.pause(sighting.paused);
     if record.switch_off.is_some() {
         news = vec![News::Gone];
@@ -175,13 +174,13 @@ pub(super) fn see<'a>(
         // Warned is who was sent the warning.
         news.clear();
     }
-    Ok(Some(Seen { record, sighting, health, news }))
+    Ok(Some(Seen { record, contract, health, news }))
 }
 
 impl Seen<'_> {
     /// How the endpoint is switched off, if a rule says so.
     pub(super) fn off(&self) -> Option<SwitchedOff> {
-        self.news.iter().find_map(|news| news.off(&self.sighting.contract, self.record.ended_at))
+        self.news.iter().find_map(|news| news.off(self.contract, self.record.ended_at))
     }
 
     pub(super) fn write(self, tx: &Connection) -> rusqlite::Result<()> {
@@ -190,7 +189,7 @@ impl Seen<'_> {
         let about = About {
             app,
             endpoint,
-            contract: &self.sighting.contract,
+            contract: self.contract,
             at: self.record.ended_at,
             last_error: self.health.last_error.as_deref(),
         };
@@ -227,9 +226,15 @@ pub(super) fn judge(tx: &Connection, suspects: &[Suspect], now: Timestamp) -> ru
         let whose = (*app, *endpoint);
         let known = read(tx, *endpoint)?;
         let mut health = known.clone().unwrap_or_default();
-        // What was before it was well again was judged then.
-        let since_well = health.healthy_since.map_or(Duration::MAX, |at| now.since(at));
-        let window = |length: Duration| statistics::window(tx, whose, length.min(since_well), now);
+        // What was before it was well again was judged then, and what is older than the window does not count at all.
+        let window = |length: Duration| {
+            let begins = Timestamp::from_millis(now.as_millis().saturating_sub(length.as_millis() as i64));
+            statistics::strictly_since(
+                tx,
+                whose,
+                health.healthy_since.map_or(begins, |well| well.max(begins)),
+            )
+        };
         let degraded = contract.health.degraded_window.map_or_else(|| Ok(Sums::default()), window)?;
         let windows = Windows { last_hour: window(HOUR)?, degraded };
         let news = health.judge(&windows, contract, now);
@@ -302,5 +307,20 @@ pub(super) fn in_trouble(connection: &Connection, app: AppId) -> rusqlite::Resul
             "SELECT endpoint FROM health WHERE app = ?1 AND (degraded_since IS NOT NULL OR failing_since IS NOT NULL)",
         )?
         .query_map([app], |row| row.get(0))?
+        .collect()
+}
+
+/// Whether the windows called it degraded and nothing has ended that yet.
+pub(super) fn is_degraded(tx: &Connection, endpoint: EndpointId) -> rusqlite::Result<bool> {
+    tx.prepare_cached(
+        "SELECT EXISTS (SELECT 1 FROM health WHERE endpoint = ?1 AND degraded_since IS NOT NULL)",
+    )?
+    .query_row([endpoint], |row| row.get(0))
+}
+
+pub(super) fn degraded(connection: &Connection) -> rusqlite::Result<Vec<EndpointId>> {
+    connection
+        .prepare_cached("SELECT endpoint FROM health WHERE degraded_since IS NOT NULL")?
+        .query_map([], |row| row.get(0))?
         .collect()
 }

@@ -16,6 +16,7 @@ use crate::{
         event::{DedupKey, Event},
         id::{AppId, DeliveryId, EndpointId, EventId},
         notice::{AboutEvent, dead_letter},
+        outcome::Attempt,
         port::Carried,
         time::Timestamp,
         verdict::Verdict,
@@ -88,8 +89,10 @@ pub(super) struct Recorded {
 /// Writes what was found out about a carried delivery, or nothing at all if it was no longer carried.
 pub(super) fn record(tx: &Connection, record: &Record) -> rusqlite::Result<Option<Recorded>> {
     let mut delivery = record.carried.delivery.clone();
-    let numbered =
-        record.attempts.iter().filter(|attempt| attempt.outcome.class.is_numbered()).count() as u32;
+    // What uses no slot of the schedule has no number, whatever it looked like.
+    let uses_slot = !matches!(record.verdict, Verdict::Again { .. });
+    let is_numbered = |attempt: &&Attempt| uses_slot && attempt.outcome.class.is_numbered();
+    let numbered = record.attempts.iter().filter(is_numbered).count() as u32;
     let rows = record.attempts.len() as u32;
     let (position, number) = (delivery.history_len + 1, delivery.attempt_count + 1);
     // Only what goes on waiting has to know whether its endpoint is still there: the happy path reads its health and no more.
@@ -112,7 +115,7 @@ pub(super) fn record(tx: &Connection, record: &Record) -> rusqlite::Result<Optio
     {
         return Ok(None);
     }
-    attempts::insert(tx, delivery.id, position, number, &record.attempts)?;
+    attempts::insert(tx, delivery.id, position, uses_slot.then_some(number), &record.attempts)?;
     if let Some(seen) = seen {
         seen.write(tx)?;
     }

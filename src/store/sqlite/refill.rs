@@ -14,6 +14,7 @@ use crate::{
         event::Event,
         id::{DeliveryId, EndpointId},
         time::Timestamp,
+        verdict::AtDue,
     },
     store::ledger::{BroughtForward, Recovery, Want},
 };
@@ -95,6 +96,7 @@ fn claim(
         let is_full = found.len() == part.most;
         for (mut delivery, event) in found {
             let (from, due) = (delivery.state, delivery.due.unwrap_or(now));
+            let blames = delivery.at_due == AtDue::Exhaust;
             let claimed = delivery.claim(now);
             if claimed == Ok(Claimed::Ended) && *may_end == 0 {
                 return Ok((carried, is_full));
@@ -108,7 +110,10 @@ fn claim(
             }
             *may_end -= 1;
             if delivery.state == State::Dead {
-                tell_of_end(tx, want, &delivery, &event, now)?;
+                if blames {
+                    health::event_failed(tx, &delivery, &event, now)?;
+                }
+                tell_of_end(tx, want, &delivery, &event)?;
             }
         }
         // Where one ended, the next may be as old: a lane of such must not take a commit for each.
@@ -135,14 +140,7 @@ fn probe(tx: &Connection, endpoint: EndpointId, now: Timestamp) -> rusqlite::Res
 }
 
 /// One died without another attempt, when its final wait was over.
-fn tell_of_end(
-    tx: &Connection,
-    want: &Want,
-    delivery: &Delivery,
-    event: &Event,
-    now: Timestamp,
-) -> rusqlite::Result<()> {
-    health::event_failed(tx, delivery, event, now)?;
+fn tell_of_end(tx: &Connection, want: &Want, delivery: &Delivery, event: &Event) -> rusqlite::Result<()> {
     let Some(contract) = &want.contract else { return Ok(()) };
     let error = attempts::last_error(tx, delivery.id)?;
     ledger::tell_of_dead(tx, contract, delivery, event, error.as_deref())

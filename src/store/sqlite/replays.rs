@@ -10,7 +10,7 @@ use super::{
 use crate::{
     domain::{
         delivery::{Delivery, Reason, State},
-        event::TEST_EVENT_TYPE,
+        event::{TEST_EVENT_TYPE, is_our_own},
         id::{AppId, DeliveryId, EndpointId, EventId, ReplayId},
         notice::replay_finished,
         replay::{Replay, ReplayState, Selection},
@@ -199,7 +199,8 @@ fn past_events(connection: &Connection, search: &SourceSearch, most: usize) -> r
         let event_type: String = row.get(2)?;
         let fits = row.get::<_, AppId>(1)? == search.app
             && row.get(3)?
-            && event_type != TEST_EVENT_TYPE
+            // What this server says of itself would be old news, perhaps about the endpoint itself.
+            && !is_our_own(&event_type)
             && wanted.is_none_or(|wanted| wanted == event_type)
             && search.patterns.as_ref().is_none_or(|patterns| patterns.matches(&event_type))
             && !has_delivery(connection, row.get(0)?, endpoint)?;

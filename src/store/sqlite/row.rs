@@ -45,7 +45,7 @@ fn pick<T: Copy>(all: &[T], number: i64) -> Option<T> {
 }
 
 const CHANNELS: [Channel; 3] = [Channel::Email, Channel::List, Channel::None];
-const AT_DUE: [AtDue; 3] = [AtDue::Attempt, AtDue::Exhaust, AtDue::Expire];
+const AT_DUE: [AtDue; 4] = [AtDue::Attempt, AtDue::Exhaust, AtDue::Expire, AtDue::ExhaustUnblamed];
 
 integer_column! {
     Timestamp: |at| at.as_millis(), |n| Some(Timestamp::from_millis(n));
@@ -82,8 +82,8 @@ pub(super) fn named<T>(row: impl Display, read: rusqlite::Result<T>) -> rusqlite
 /// The columns that `delivery` reads, in its order.
 pub(super) const DELIVERY: &str = "d.id, d.app, d.event, d.endpoint, d.state, d.reason, d.place, d.attempt_count, \
      d.history_len, d.due, d.at_due, d.give_up_at, d.finished_at, d.root, d.replay_of, d.return_to, \
-     d.held_at, d.restarted_at, d.okey, d.asked";
-pub(super) const DELIVERY_COLUMNS: usize = 20;
+     d.held_at, d.restarted_at, d.okey, d.asked, d.skipped_at";
+pub(super) const DELIVERY_COLUMNS: usize = 21;
 
 pub(super) fn delivery(row: &Row<'_>) -> rusqlite::Result<Delivery> {
     let id = row.get(0)?;
@@ -109,6 +109,7 @@ fn read_delivery(row: &Row<'_>, id: DeliveryId) -> rusqlite::Result<Delivery> {
         restarted_at: row.get(17)?,
         okey: row.get(18)?,
         is_asked: row.get::<_, Option<bool>>(19)?.unwrap_or_default(),
+        skipped_at: row.get(20)?,
         root: row.get::<_, Option<DeliveryId>>(13)?.unwrap_or(id),
         replay_of: row.get(14)?,
         return_to: row.get::<_, Option<String>>(15)?.map(|text| read_return_to(&text, 15)).transpose()?,

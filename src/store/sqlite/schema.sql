@@ -108,6 +108,7 @@ CREATE TABLE deliveries (
     restarted_at INTEGER,
     okey INTEGER,
     asked INTEGER,
+    skipped_at INTEGER,
     CHECK (state BETWEEN 0 AND 7),
     CHECK ((state >= 4) = (finished_at IS NOT NULL)),
     CHECK ((state >= 5) = (reason IS NOT NULL)),
@@ -224,7 +225,7 @@ CREATE TABLE audit (
 
 CREATE INDEX audit_by_app ON audit (app, id);
 
--- The outbox of notices. A digest counts what comes until it closes; `mail` says what became of its e-mail, `letter` is the
+-- The outbox of notices. A digest counts what comes until it closes, which takes its `open_until` away; `mail` says what became of its e-mail, `letter` is the
 -- first notice of the mail it goes in once that is put together, `hook` is 1 until its operational webhook is published.
 CREATE TABLE notices (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -248,7 +249,7 @@ CREATE TABLE notices (
 
 CREATE INDEX notices_by_app ON notices (app, id);
 CREATE INDEX notices_by_age ON notices (at);
-CREATE INDEX notices_to_mail ON notices (app, kind, id) WHERE mail = 1;
+CREATE INDEX notices_to_mail ON notices (app, kind, id) WHERE mail = 1 AND open_until IS NULL;
 CREATE INDEX notices_in_letters ON notices (app, letter) WHERE mail = 1 AND letter IS NOT NULL;
 CREATE INDEX notices_to_publish ON notices (id) WHERE hook = 1;
 CREATE INDEX notices_digests ON notices (app, kind, open_until) WHERE open_until IS NOT NULL;

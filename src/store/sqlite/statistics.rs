@@ -1,7 +1,7 @@
 //! The statistics: each commit logs what it adds, and once in a while that is rolled up into rows of minutes and hours. What a
 //! crash leaves in the log is rolled up by the next process, so nothing is lost and nothing is counted twice.
 
-use super::registry::to_json;
+use super::{health, registry::to_json};
 use crate::{
     domain::{
         id::{AppId, EndpointId},
@@ -16,9 +16,13 @@ use std::{
     time::Duration,
 };
 
-/// Commits that one step rolls up, and old rows of each width that it removes.
-const COMMITS_PER_STEP: usize = 500;
+/// Rows of the log that one step reads at most; rows of statistics after which it reads no more; old rows of each width that it
+/// removes.
+const LOGGED_PER_STEP: usize = 500;
+const ROWS_PER_STEP: usize = 500;
 const TRIM_STEP: i64 = 500;
+/// Endpoints' minutes in one row of the log: a commit that has to do with thousands of endpoints is rolled up in parts.
+const MINUTES_PER_ROW: usize = 250;
 /// While somebody fails, accountable time is written at least this often.
 const CLOCK_EVERY_MS: i64 = 60_000;
 
@@ -32,7 +36,10 @@ pub(super) fn log(tx: &Connection, batch: &Batch) -> rusqlite::Result<()> {
     }
     let logged: Vec<Logged> =
         batch.rows().map(|(endpoint, minute, sums)| logged(endpoint, minute, sums)).collect();
-    tx.prepare_cached("INSERT INTO statistics_log (document) VALUES (?1)")?.execute([to_json(&logged)?])?;
+    let mut insert = tx.prepare_cached("INSERT INTO statistics_log (document) VALUES (?1)")?;
+    for part in logged.chunks(MINUTES_PER_ROW) {
+        insert.execute([to_json(&part)?])?;
+    }
     Ok(())
 }
 
@@ -61,39 +68,52 @@ fn unlogged(logged: Logged) -> (EndpointId, Timestamp, Sums) {
 
 /// Moves a part of the log into the rows, removes a few old rows, keeps the clock.
 pub(super) fn roll_up(tx: &Connection, clock: Duration, now: Timestamp) -> rusqlite::Result<RolledUp> {
-    let commits: Vec<(i64, String)> = tx
-        .prepare_cached("SELECT id, document FROM statistics_log ORDER BY id LIMIT ?1")?
-        .query_map([COMMITS_PER_STEP as i64], |row| Ok((row.get(0)?, row.get(1)?)))?
-        .collect::<rusqlite::Result<_>>()?;
-    let mut sums: BTreeMap<(EndpointId, Width, Timestamp), Sums> = BTreeMap::new();
-    for (_, document) in &commits {
-        let logged: Vec<Logged> = parsed(document, 1)?;
-        for (endpoint, minute, added) in logged.into_iter().map(unlogged) {
-            for width in Width::ALL {
-                sums.entry((endpoint, width, width.start(minute))).or_default().add(&added);
-            }
-        }
-    }
-    if let Some((last, _)) = commits.last() {
+    let Part { sums, read_to, has_more } = read_log(tx)?;
+    if let Some(last) = read_to {
         tx.prepare_cached("DELETE FROM statistics_log WHERE id <= ?1")?.execute([last])?;
     }
     let mut suspects = BTreeSet::new();
     for ((endpoint, width, start), added) in sums {
         // Nobody asks about an endpoint that is gone.
         let Some(app) = app_of(tx, endpoint)? else { continue };
-        if added.failed + added.dead > 0 {
+        if added.failed + added.dead > 0 || health::is_degraded(tx, endpoint)? {
             suspects.insert(endpoint);
         }
         add(tx, app, endpoint, width, start, added)?;
     }
-    let mut degraded = tx.prepare_cached("SELECT endpoint FROM health WHERE degraded_since IS NOT NULL")?;
-    for endpoint in degraded.query_map([], |row| row.get(0))? {
-        suspects.insert(endpoint?);
-    }
     trim(tx, now)?;
-    keep_clock(tx, clock, now, !commits.is_empty())?;
-    let suspects = suspects.into_iter().collect();
-    Ok(RolledUp { suspects, has_more: commits.len() == COMMITS_PER_STEP })
+    keep_clock(tx, clock, now, read_to.is_some())?;
+    Ok(RolledUp { suspects: suspects.into_iter().collect(), has_more })
+}
+
+/// What is rolled up in one step.
+struct Part {
+    sums: BTreeMap<(EndpointId, Width, Timestamp), Sums>,
+    read_to: Option<i64>,
+    has_more: bool,
+}
+
+/// The oldest of the log, until there is enough of it.
+fn read_log(tx: &Connection) -> rusqlite::Result<Part> {
+    let mut part = Part { sums: BTreeMap::new(), read_to: None, has_more: false };
+    let mut statement = tx.prepare_cached("SELECT id, document FROM statistics_log ORDER BY id")?;
+    let mut rows = statement.query([])?;
+    let mut count = 0;
+    while let Some(row) = rows.next()? {
+        if part.sums.len() >= ROWS_PER_STEP || count == LOGGED_PER_STEP {
+            part.has_more = true;
+            break;
+        }
+        count += 1;
+        part.read_to = Some(row.get(0)?);
+        let logged: Vec<Logged> = parsed(&row.get::<_, String>(1)?, 1)?;
+        for (endpoint, minute, added) in logged.into_iter().map(unlogged) {
+            for width in Width::ALL {
+                part.sums.entry((endpoint, width, width.start(minute))).or_default().add(&added);
+            }
+        }
+    }
+    Ok(part)
 }
 
 fn app_of(tx: &Connection, endpoint: EndpointId) -> rusqlite::Result<Option<AppId>> {
@@ -200,6 +220,26 @@ pub(super) fn since(
     Ok(sums)
 }
 
+/// What was counted since then and not before: of the hours that lie wholly after it, and of the minutes up to the first of
+/// them, as far as these are kept.
+pub(super) fn strictly_since(
+    connection: &Connection,
+    (app, endpoint): (AppId, EndpointId),
+    from: Timestamp,
+) -> rusqlite::Result<Sums> {
+    let first_hour = Width::Hour.first_after(from);
+    let mut sums = since(connection, (app, endpoint), Width::Hour, first_hour)?;
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT {SUMS} FROM statistics WHERE app = ?1 AND endpoint = ?2 AND width = ?3 AND start >= ?4 AND start < ?5"
+    ))?;
+    let minute = Width::Minute;
+    let key = params![app, endpoint, minute.seconds(), minute.first_after(from), first_hour];
+    for row in statement.query_map(key, read)? {
+        sums.add(&row?);
+    }
+    Ok(sums)
+}
+
 /// The sums of a window that ends now.
 pub(super) fn window(
     connection: &Connection,
@@ -245,4 +285,34 @@ fn keep_clock(tx: &Connection, clock: Duration, now: Timestamp, writes: bool) ->
             .execute(params![ms, now])?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::sqlite::open::open_in_memory;
+
+    #[test]
+    fn a_commit_that_has_to_do_with_thousands_of_endpoints_is_rolled_up_in_parts() {
+        let (store, now) = (open_in_memory().unwrap(), Timestamp::from_millis(1_800_000_000_000));
+        let mut batch = Batch::default();
+        for number in 1..=2000 {
+            let insert = "INSERT INTO endpoints (id, app, uid, settings, revision, created_at, updated_at)
+                 VALUES (?1, 1, ?1, '{}', 1, 0, 0)";
+            store.execute(insert, [number]).unwrap();
+            batch.of(EndpointId::from_i64(number), now).attempt(true, 10, now);
+        }
+        log(&store, &batch).unwrap();
+        let count = |sql: &str| store.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
+        let (mut before, mut has_more) = (0, true);
+        while has_more {
+            has_more = roll_up(&store, Duration::ZERO, now).unwrap().has_more;
+            let rows = count("SELECT count(*) FROM statistics");
+            let in_one_step = rows - before;
+            assert!(in_one_step as usize <= ROWS_PER_STEP + 2 * MINUTES_PER_ROW, "{in_one_step} at once");
+            before = rows;
+        }
+        assert_eq!(count("SELECT sum(ok) FROM statistics WHERE width = 60"), 2000);
+        assert_eq!(count("SELECT count(*) FROM statistics_log"), 0);
+    }
 }
