@@ -3,8 +3,8 @@
 //!
 //! If most hosts that used to answer fall silent at once, and so for most of those they belong to, it is us: until that is
 //! over nothing without an answer counts against anybody, no circuit opens for it, and no failing time passes. One app's hosts
-//! may all be one server, so where several apps send, one alone proves nothing. No time passes either while no process runs, or
-//! while our own machine cannot dial.
+//! may all be one server, so where several apps send, one alone proves nothing unless its hosts have many names. No time passes
+//! either while no process runs, or while our own machine cannot dial.
 
 use super::{
     id::AppId,
@@ -13,6 +13,7 @@ use super::{
     time::Timestamp,
 };
 use std::{
+    borrow::Cow,
     collections::{HashMap, HashSet},
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -161,7 +162,7 @@ impl State {
         }
         let is_quiet =
             self.answered_at.is_some_and(|at| now.since(at) >= QUIET) && self.silent_since.len() >= HOSTS_MIN;
-        if (is_quiet && self.are_of_several(now)) || (!was_silent && self.most_are_silent(now)) {
+        if (is_quiet && self.are_unrelated(now)) || (!was_silent && self.most_are_silent(now)) {
             self.ours_since = Some(now);
         }
     }
@@ -186,40 +187,55 @@ impl State {
 
     /// Only asked when a host falls silent or answers again, so that a look at all of them is seldom.
     fn most_are_silent(&self, now: Timestamp) -> bool {
-        let (mut known, mut silent) = (0, 0);
+        let (mut known, mut silent, mut sites) = (0, 0, HashSet::new());
         let mut by_owner: HashMap<Option<AppId>, (usize, usize)> = HashMap::new();
-        for seen in self.known().filter(|seen| now.since(seen.tried_at) <= WINDOW) {
+        for (host, seen) in self.known().filter(|(_, seen)| now.since(seen.tried_at) <= WINDOW) {
             let of_owner = by_owner.entry(seen.whose).or_default();
             (known, of_owner.0) = (known + 1, of_owner.0 + 1);
             if seen.is_silent {
                 (silent, of_owner.1) = (silent + 1, of_owner.1 + 1);
+                sites.insert(site(host));
             }
         }
         let is_most = |silent: usize, known: usize| silent * 2 > known;
         let owners = by_owner.values().filter(|(known, silent)| is_most(*silent, *known)).count();
-        known >= HOSTS_MIN
-            && is_most(silent, known)
-            && is_most(owners, by_owner.len())
-            && owners >= self.owners_min(now)
+        let are_unrelated = match by_owner.len() {
+            ..=1 => self.is_enough_alone(sites.len(), now),
+            tried => owners > 1 && is_most(owners, tried),
+        };
+        known >= HOSTS_MIN && is_most(silent, known) && are_unrelated
     }
 
-    /// Whether those that were silent since anybody answered belong to several, if there are several.
-    fn are_of_several(&self, now: Timestamp) -> bool {
-        let silent = self.silent_since.iter().filter_map(|host| self.hosts.get(host));
-        silent.map(|seen| seen.whose).collect::<HashSet<_>>().len() >= self.owners_min(now)
+    /// Whether those that were silent since anybody answered have nothing to do with each other.
+    fn are_unrelated(&self, now: Timestamp) -> bool {
+        let owner = |host: &Host| self.hosts.get(host).map(|seen| seen.whose);
+        let owners: HashSet<_> = self.silent_since.iter().filter_map(owner).collect();
+        let sites: HashSet<_> = self.silent_since.iter().map(site).collect();
+        owners.len() > 1 || self.is_enough_alone(sites.len(), now)
     }
 
-    /// Of how many owners hosts must be silent before anything can be told: two, unless there is only one.
-    fn owners_min(&self, now: Timestamp) -> usize {
-        let mut present =
-            self.known().filter(|seen| now.since(seen.tried_at) <= ABSENT).map(|seen| seen.whose);
-        let first = present.next();
-        if present.any(|whose| Some(whose) != first) { 2 } else { 1 }
+    /// Whether one owner's hosts prove something: there is no other owner, or they are spread over as many names.
+    fn is_enough_alone(&self, sites: usize, now: Timestamp) -> bool {
+        let present = self.known().filter(|(_, seen)| now.since(seen.tried_at) <= ABSENT);
+        let mut owners = present.map(|(_, seen)| seen.whose);
+        let first = owners.next();
+        sites >= HOSTS_MIN || owners.all(|whose| Some(whose) == first)
     }
 
     /// Those that answered before.
-    fn known(&self) -> impl Iterator<Item = &Seen> {
-        self.hosts.values().filter(|seen| seen.has_answered)
+    fn known(&self) -> impl Iterator<Item = (&Host, &Seen)> {
+        self.hosts.iter().filter(|(_, seen)| seen.has_answered)
+    }
+}
+
+/// What hosts of one server most likely have in common: the last two labels of their names.
+fn site(host: &Host) -> Cow<'_, str> {
+    match host {
+        Host::Address(address) => address.to_string().into(),
+        Host::Name(name) => {
+            let mut dots = name.rmatch_indices('.').map(|(dot, _)| dot + 1);
+            name[dots.nth(1).unwrap_or_default()..].into()
+        }
     }
 }
 

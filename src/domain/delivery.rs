@@ -161,7 +161,7 @@ impl Delivery {
         self.attempt_count += numbered;
         match *verdict {
             Verdict::Delivered => self.finish(State::Delivered, None, now),
-            _ if self.return_to.is_some() => self.go_back(switch, now),
+            _ if self.goes_back(verdict) => self.go_back(switch, now),
             Verdict::Dead { reason, .. } => {
                 self.place += numbered.min(1);
                 self.finish(State::Dead, Reason::from(reason), now);
@@ -173,6 +173,7 @@ impl Delivery {
                 self.heed(switch, now);
             }
             Verdict::Again { due } => {
+                self.is_asked = false;
                 self.wait(due, AtDue::Attempt);
                 self.heed(switch, now);
             }

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     domain::{
         blame::Blame,
-        circuit::PauseAsked,
+        circuit::{PauseAsked, PausedUntil},
         contract::Contract,
         directory::Directory,
         endpoint::{Endpoint, OffReason, SwitchedBy, SwitchedOff},
@@ -136,6 +136,13 @@ impl Courier {
         Ok(counts)
     }
 
+    /// How long the receiver wants to be left alone, unless it was another that was asked.
+    fn pause_of(&self, outcome: &Outcome, endpoint: &Endpoint, ended_at: Timestamp) -> Option<PausedUntil> {
+        let paused = PauseAsked::by(outcome, &endpoint.contract, ended_at)?.until(ended_at)?;
+        let current = self.directory.endpoint(endpoint.id())?;
+        (current.record.settings.url == endpoint.record.settings.url).then_some(paused)
+    }
+
     fn conclude(&self, mut custody: Custody, endpoint: &Endpoint, counts: bool) {
         let (Some(carried), Some(last)) = (custody.carried(), custody.attempts().last()) else { return };
         let ended_at = self.clock.now();
@@ -164,7 +171,7 @@ impl Courier {
         });
         let sighting = (counts && !is_test).then(|| Sighting {
             clock: self.blame.accountable(ended_at),
-            paused: PauseAsked::by(&last.outcome, contract, ended_at).and_then(|asked| asked.until(ended_at)),
+            paused: self.pause_of(&last.outcome, endpoint, ended_at),
         });
         if standing.is_ours {
             custody.remark(match verdict {

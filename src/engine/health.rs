@@ -121,7 +121,7 @@ impl HealthRound {
             self.suspects.extend(self.cluster.degraded().await?);
             self.all_at = now.plus(UNCHANGED_EVERY);
         }
-        self.judged.retain(|_, again| now < *again);
+        self.judged.retain(|_, again| now < *again && again.since(now) <= BETWEEN);
         let due: Vec<EndpointId> =
             self.suspects.iter().filter(|id| !self.judged.contains_key(id)).copied().collect();
         for some in due.chunks(SUSPECTS_PER_STEP) {

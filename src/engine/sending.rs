@@ -110,7 +110,12 @@ impl Lane {
 
     /// What came back from a courier; `None` if nothing was sent, or nothing is known of it. Counts the courier out, and says
     /// when the scheduler has to look again if that changed.
-    pub(super) fn ended(&self, leave: &Leave, report: Option<Report>) -> (Change, Option<Timestamp>) {
+    pub(super) fn ended(
+        &self,
+        leave: &Leave,
+        report: Option<Report>,
+        now: Timestamp,
+    ) -> (Change, Option<Timestamp>) {
         let mut state = self.lock();
         state.couriers = state.couriers.saturating_sub(1);
         if leave.is_limited && !leave.has_gone_out.load(Relaxed) {
@@ -120,7 +125,7 @@ impl Lane {
         if !state.settings.is_adaptive || leave.url != state.settings.url {
             return (Change::Nothing, None);
         }
-        let change = state.judge(leave, report);
+        let change = state.judge(leave, report, now);
         let has_changed = change != Change::Nothing || state.circuit.is_closed();
         (change, if has_changed { state.look_at() } else { None })
     }
@@ -230,16 +235,16 @@ impl Lane {
 
 impl LaneState {
     /// What a request says about the endpoint.
-    fn judge(&mut self, leave: &Leave, report: Option<Report>) -> Change {
+    fn judge(&mut self, leave: &Leave, report: Option<Report>, now: Timestamp) -> Change {
         let said = report.filter(|report| report.class.is_numbered());
         // A test that fails says nothing, unless it was the one that was tried.
         let counts = |report: &Report| report.class == Class::Ok || leave.is_probe || !leave.is_test;
         let Some(report) = said.filter(counts) else {
-            // A lost connection is tried again at once; a fault of our own is not over so soon.
-            match report.filter(|report| report.class == Class::Local) {
+            // A lost connection is tried again at once; a fault of our own, or what kept it from being sent, is not over so soon.
+            match report.map(|report| report.class) {
                 _ if !leave.is_probe => {}
-                Some(report) => self.circuit.put_off_probe(report.ended_at),
-                None => self.circuit.drop_probe(),
+                None | Some(Class::Local) => self.circuit.put_off_probe(now),
+                Some(_) => self.circuit.drop_probe(),
             }
             return Change::Nothing;
         };

@@ -24,7 +24,7 @@ impl Lanes {
 
     /// A courier is back; `None` if nothing is known of what it sent.
     pub(super) fn came_back(&self, lane: &Arc<Lane>, leave: &Leave, report: Option<Report>, now: Timestamp) {
-        let (change, look_at) = lane.ended(leave, report);
+        let (change, look_at) = lane.ended(leave, report, now);
         self.ring(lane.leave_gates(leave, now), now);
         if change == Change::Recovered {
             let recovered = (lane.endpoint, report.map_or(now, |report| report.ended_at));

@@ -168,10 +168,11 @@ impl Service {
         let mut replays = vec![self.selected(entry, deliveries, &ended)?];
         if let (Some(off_at), PublishedWhileOff::None) = (missed.off_at, endpoint.contract.off.published) {
             let published = NewReplay { from: Some(off_at), ..new };
-            let mut events = self.backfill_of(entry, &endpoint.record.uid, &published)?;
-            // Until it is on, more may be published without a delivery; whatever has one is not sent again.
-            events.to_id = first_id_at(events.created_at.plus(SWITCHED_WITHIN));
-            replays.push(events);
+            replays.push(self.backfill_of(entry, &endpoint.record.uid, &published)?);
+        }
+        // Until it is on, more may be cancelled or published without a delivery. What is delivered is not sent again.
+        for replay in &mut replays {
+            replay.to_id = first_id_at(replay.created_at.plus(SWITCHED_WITHIN));
         }
         Ok(replays)
     }

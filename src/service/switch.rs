@@ -98,8 +98,10 @@ impl Service {
         for replay in planned {
             begun.push(self.counted(caller, entry, replay).await?);
         }
-        let switched = self.switch_on(caller, entry, uid, &begun).await?;
+        let switched = self.switch_on(caller, entry, uid, &begun).await;
+        // They may have begun although something failed afterwards.
         self.hands.replays_changed();
+        let switched = switched?;
         let mut shown = Vec::new();
         for (replay, _) in begun {
             shown.push(self.show_replay(replay).await?);

@@ -4,7 +4,7 @@
 use crate::stage::{ADMIN, Does, Stage};
 use posthaste::{
     domain::{
-        delivery::{Delivery, State},
+        delivery::{Delivery, Reason, State},
         order::Order,
         time::Timestamp,
     },
@@ -88,6 +88,25 @@ async fn a_probe_that_a_crash_cut_off_leaves_the_plan_as_it_was() {
     let first = waiting.iter().find(|one| one.due == planned).unwrap();
     let notes = stage.notes(first).await;
     assert!(notes.contains(&Some("a probe ahead of its time".to_owned())), "{notes:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_can_never_be_sent_ends_as_a_probe_and_the_next_is_tried() {
+    let stage = quiet().await;
+    let first_of = |all: &[Delivery]| {
+        let waiting = all.iter().filter(|one| one.due.is_some());
+        waiting.min_by_key(|one| one.due).cloned().unwrap()
+    };
+    let first = first_of(&stage.deliveries().await);
+    stage.service.erase_data(ADMIN, &stage.entry, &first.event.to_string()).await.unwrap();
+    stage.pass(Duration::from_mins(35)).await;
+    let all = stage.deliveries().await;
+    let erased = all.iter().find(|one| one.id == first.id).unwrap();
+    assert_eq!(erased.reason, Some(Reason::SerialisationFailed));
+    assert_eq!(erased.history_len, first.history_len + 1, "once");
+    let next = first_of(&all);
+    assert_ne!(next.id, first.id);
+    assert!(count_told(&stage, &next, AHEAD).await >= 1, "it goes on");
 }
 
 #[tokio::test(start_paused = true)]

@@ -121,6 +121,13 @@ fn one_app_that_is_the_only_one_to_send_for_a_while_proves_nothing_unless_it_is_
     all(&busy, 0..20, Class::Http, after(3600));
     assert_eq!(all(&busy, 0..20, Class::Connect, after(3700)), 20, "nobody else was tried for an hour");
     assert_eq!(all(&busy, 0..20, Class::Connect, after(3700 + 1200)), 20, "nor does anybody answer for long");
+    let spread = begun();
+    everybody(&spread, 20..24, Class::Http, START);
+    let elsewhere = |number: usize| Host::Name(format!("hooks.shop{number}.example"));
+    let tell = |number, class, at| spread.counts(APP, &elsewhere(number), &Outcome::failed(class, ""), at);
+    (0..20).for_each(|number| assert!(tell(number, Class::Http, after(3600))));
+    let blamed = (0..20).filter(|number| tell(*number, Class::Connect, after(3700))).count();
+    assert_eq!(blamed, 4, "the fifth tells: so many names are not one server, whoever else is quiet");
     let alone = begun();
     everybody(&alone, 20..24, Class::Http, START);
     all(&alone, 0..20, Class::Http, after(2 * 86_400));

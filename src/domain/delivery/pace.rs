@@ -1,7 +1,11 @@
 //! What the pacing of an endpoint asks of a delivery and does to it.
 
 use super::{Delivery, Refusal, State};
-use crate::domain::{id::made_at, time::Timestamp, verdict::AtDue};
+use crate::domain::{
+    id::made_at,
+    time::Timestamp,
+    verdict::{AtDue, DeadReason, Verdict},
+};
 
 impl Delivery {
     /// Somebody replays this one, and not many at once: it does not wait its turn behind others.
@@ -17,6 +21,13 @@ impl Delivery {
         self.return_to = Some(self.stands(true));
         (self.state, self.due) = (State::InFlight, None);
         Ok(())
+    }
+
+    /// An extra attempt that fails leaves everything as it was; but one that nobody asked for is like any other where there is
+    /// no point in trying again.
+    pub fn goes_back(&self, verdict: &Verdict) -> bool {
+        let is_final = matches!(verdict, Verdict::Dead { reason, .. } if *reason != DeadReason::Exhausted);
+        *verdict != Verdict::Delivered && self.return_to.is_some_and(|back| !(back.is_probe && is_final))
     }
 
     /// Whether it is carried as a probe before its time.
@@ -41,7 +52,6 @@ mod tests {
     use crate::domain::{
         delivery::{ReturnTo, Switch},
         id::{AppId, DeliveryId, EndpointId, EventId, first_id_at},
-        verdict::{DeadReason, Verdict},
     };
 
     const MADE: Timestamp = Timestamp::from_millis(1_800_000_000_000);
@@ -84,6 +94,9 @@ mod tests {
             what(&mut delivery);
             delivery
         };
+        let refused = Verdict::Dead { reason: DeadReason::RefusedByReceiver, switch_off: false };
+        let ended = probed(&|delivery| delivery.conclude(&refused, (1, 1), Switch::On, later(61)).unwrap());
+        assert_eq!((ended.state, ended.return_to, ended.due), (State::Dead, None, None), "for good");
         for verdict in [
             Verdict::Retry { due: later(7200), then: AtDue::Exhaust },
             Verdict::Again { due: later(61) },
@@ -137,6 +150,6 @@ mod tests {
         dead.hurry();
         dead.claim(later(2)).unwrap();
         dead.conclude(&again, (1, 0), Switch::On, later(3)).unwrap();
-        assert!(dead.is_asked, "nothing was tried");
+        assert!(!dead.is_asked, "what waits for a fault of ours to end waits like the rest");
     }
 }

@@ -127,7 +127,7 @@ pub(super) fn ends_failed(record: &Record) -> bool {
         record.verdict,
         Verdict::Dead { reason: DeadReason::Exhausted | DeadReason::RefusedByReceiver, .. }
     );
-    is_refusal && record.carried.delivery.return_to.is_none()
+    is_refusal && !record.carried.delivery.goes_back(&record.verdict)
 }
 
 /// What a record makes of its endpoint's health, not written yet.

@@ -90,7 +90,8 @@ pub(super) struct Recorded {
 pub(super) fn record(tx: &Connection, record: &Record) -> rusqlite::Result<Option<Recorded>> {
     let mut delivery = record.carried.delivery.clone();
     // What uses no slot of the schedule has no number, whatever it looked like.
-    let uses_slot = !matches!(record.verdict, Verdict::Again { .. });
+    let is_extra = delivery.is_ahead() && delivery.goes_back(&record.verdict);
+    let uses_slot = !matches!(record.verdict, Verdict::Again { .. }) && !is_extra;
     let is_numbered = |attempt: &&Attempt| uses_slot && attempt.outcome.class.is_numbered();
     let numbered = record.attempts.iter().filter(is_numbered).count() as u32;
     let rows = record.attempts.len() as u32;
@@ -120,9 +121,8 @@ pub(super) fn record(tx: &Connection, record: &Record) -> rusqlite::Result<Optio
         seen.write(tx)?;
     }
     // An extra attempt by hand that failed leaves dead what was dead before: that was told then.
-    let was_waiting = record.carried.delivery.return_to.is_none();
-    if let Some(contract) = record.contract.as_ref().filter(|_| was_waiting && delivery.state == State::Dead)
-    {
+    let has_died = delivery.state == State::Dead && !record.carried.delivery.goes_back(&record.verdict);
+    if let Some(contract) = record.contract.as_ref().filter(|_| has_died) {
         let error = record.attempts.last().and_then(|last| last.outcome.error.as_deref());
         tell_of_dead(tx, contract, &delivery, &record.carried.event, error)?;
     }
