@@ -206,11 +206,8 @@ impl Circuit {
 
     /// The same for a probe that nothing is due for: an extra attempt of somebody's is not made as often.
     pub fn tries_ahead_at(&self) -> Option<Timestamp> {
-        let more = match self.state {
-            State::Open(open) => open.wait * 2,
-            State::Closed | State::Paused(_) => Duration::ZERO,
-        };
-        self.opens_at().map(|at| at.plus(more))
+        let State::Open(open) = self.state else { return None };
+        self.opens_at().map(|at| at.plus(open.wait * 2))
     }
 
     /// Requests at a time, where that is limited.

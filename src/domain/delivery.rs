@@ -159,6 +159,7 @@ impl Delivery {
         self.must_be(|state| state == State::InFlight, "concluded")?;
         self.history_len += rows;
         self.attempt_count += numbered;
+        self.is_asked = false;
         match *verdict {
             Verdict::Delivered => self.finish(State::Delivered, None, now),
             _ if self.goes_back(verdict) => self.go_back(switch, now),
@@ -168,12 +169,10 @@ impl Delivery {
             }
             Verdict::Retry { due, then } => {
                 self.place += 1;
-                self.is_asked = false;
                 self.wait(due, then);
                 self.heed(switch, now);
             }
             Verdict::Again { due } => {
-                self.is_asked = false;
                 self.wait(due, AtDue::Attempt);
                 self.heed(switch, now);
             }

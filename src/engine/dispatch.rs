@@ -1,6 +1,7 @@
 //! Sends couriers out for lanes that have something to send, no more at a time than each lane and the gates allow.
 
 use super::{
+    LAST_WRITE_WITHIN,
     alarm::{SLEEP_MAX, Sleeper},
     courier::Courier,
     lane::Lane,
@@ -13,9 +14,6 @@ use crate::{
 };
 use std::{sync::Arc, time::Duration};
 use tokio::{sync::mpsc, task::JoinSet};
-
-/// A store that cannot write must not keep a node from stopping.
-const HAND_BACK_WITHIN: Duration = Duration::from_secs(2);
 
 pub(super) struct Dispatch {
     pub(super) lanes: Arc<Lanes>,
@@ -107,7 +105,7 @@ impl Dispatch {
         let now = self.courier.clock.now();
         let count = queued.len();
         let handed_back = self.courier.ledger.hand_back(queued, now);
-        match tokio::time::timeout(HAND_BACK_WITHIN, handed_back).await {
+        match tokio::time::timeout(LAST_WRITE_WITHIN, handed_back).await {
             Ok(Ok(())) => tracing::info!(count, "handed back what was not yet sent"),
             Ok(Err(error)) => {
                 tracing::error!(%error, count, "could not hand back; the next start takes over");

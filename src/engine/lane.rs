@@ -111,11 +111,8 @@ impl Lane {
     /// Hands for what is due in the store: as many as there is room for, at most `most`.
     pub(super) fn take_for_refill(self: &Arc<Self>, most: usize, now: Timestamp) -> Refillable {
         let mut state = self.lock();
-        if state.settings.is_off {
-            return Refillable::Closed(None);
-        }
-        if state.next_due.is_none() {
-            // Found twice: nothing waits that is not on its way.
+        // Without a due time it was found twice: nothing waits that is not on its way.
+        if state.settings.is_off || state.next_due.is_none() {
             return Refillable::Closed(None);
         }
         let may = state.may(now);

@@ -130,12 +130,10 @@ impl LaneState {
         if !self.circuit.is_closed() {
             return Some(due);
         }
+        let asked = Some(due).filter(|_| self.has_asked_waiting);
         let opens_at = self.circuit.opens_at().map(|at| at.max(due));
         // A probe does not wait for what is due; not for long, at least.
-        let may_try_ahead = self.circuit.is_open() && !self.has_none_to_probe;
-        let ahead_at = self.circuit.tries_ahead_at().filter(|_| may_try_ahead);
-        let opens_at = opens_at.into_iter().chain(ahead_at).min();
-        let asked = Some(due).filter(|_| self.has_asked_waiting);
-        asked.into_iter().chain(opens_at).min()
+        let ahead_at = self.circuit.tries_ahead_at().filter(|_| !self.has_none_to_probe);
+        [asked, opens_at, ahead_at].into_iter().flatten().min()
     }
 }

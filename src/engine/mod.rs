@@ -105,6 +105,8 @@ impl Default for Rounds {
     }
 }
 
+/// A store that cannot write must not keep a node from stopping.
+const LAST_WRITE_WITHIN: Duration = Duration::from_secs(2);
 /// Flushes at the end before a hand that does not come back is given up; each takes about as long as a commit.
 const LAST_ROUNDS: usize = 1000;
 

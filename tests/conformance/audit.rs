@@ -10,9 +10,9 @@ use posthaste::{
         audit::{Action, Entry},
         delivery::State,
         endpoint::EndpointRecord,
-        id::{AppId, AuditId, DeliveryId, EndpointId, EventId, KeyId, ReplayId, made_at},
+        id::{AppId, AuditId, DeliveryId, EventId, KeyId, made_at},
         key::{Key, KeyHash, Scope},
-        replay::{Deliveries, Replay, ReplayState, Selection},
+        replay::{Replay, ReplayState},
     },
     store::{
         audit::AuditFilter,
@@ -187,29 +187,7 @@ pub(crate) async fn a_change_of_the_ledger_leaves_one_entry_and_a_refused_one_no
 }
 
 fn replay(stage: &mut Stage) -> Replay {
-    let id = stage.next_id();
-    Replay {
-        id: ReplayId::from_i64(id),
-        app: stage.app,
-        selection: Selection::Deliveries(Deliveries {
-            endpoint: Some(EndpointId::as_i64(stage.endpoint)),
-            event_type: None,
-            states: vec!["dead".into()],
-            missed_since: None,
-        }),
-        per_second: 1,
-        state: ReplayState::Running,
-        from_id: 0,
-        to_id: id,
-        reached: -1,
-        total: 0,
-        replayed: 0,
-        refused: 0,
-        last_refusal: None,
-        created_at: NOW,
-        changed_at: NOW,
-        ran: std::time::Duration::ZERO,
-    }
+    running(stage, deliveries(Some(stage.endpoint), None, &[State::Dead]))
 }
 
 /// Writes the entry with a change that does not matter here.
@@ -347,7 +325,7 @@ pub(crate) async fn replays_begin_with_the_change_or_not_at_all(mut stage: Stage
     let stored = stage.store().endpoint(stage.endpoint).await.unwrap().unwrap();
     let changed = EndpointRecord { revision: stored.revision + 1, ..stored };
     for expected in [true, false] {
-        let replay = running(&mut stage, deliveries(None, None, &[State::Dead]));
+        let replay = replay(&mut stage);
         let entries = [Action::EndpointEnabled, Action::ReplayBegun].map(|action| own(&mut stage, action));
         let [switched, begun] = entries;
         let replays = vec![(replay.clone(), begun)];

@@ -4,8 +4,7 @@
 use crate::stage::{NOW, Stage, after};
 use posthaste::{
     domain::{
-        contract::Channel,
-        contract::{Keep, Retention, WaitingWhenOff},
+        contract::{Channel, Keep, Retention, WaitingWhenOff},
         delivery::State,
         id::{AppId, DeliveryId, EndpointId, EventId, ReplayId},
         replay::{Backfill, Deliveries, Replay, ReplayState, Selection},

@@ -37,7 +37,7 @@ fn takes_ms() -> u64 {
     TAKES.as_millis() as u64
 }
 
-async fn limit(stage: &Stage, per_second: u32, burst: u32) {
+pub(crate) async fn limit(stage: &Stage, per_second: u32, burst: u32) {
     let limit = json!({ "per_second": per_second, "burst": burst });
     let rate_limit = Patch::Value(limit.as_object().unwrap().clone());
     let patch = EndpointPatch { rate_limit, ..EndpointPatch::default() };

@@ -1,11 +1,13 @@
 //! A replay of many waits its turn: it asks nothing of an endpoint that is left alone, and leaves fresh events their pace.
 
-use crate::stage::{ADMIN, Does, Stage};
+use crate::{
+    pacing::limit,
+    stage::{ADMIN, Does, Stage},
+};
 use posthaste::{
-    service::{Patch, deliveries::Wish, endpoints::EndpointPatch, replays::NewReplay},
+    service::{deliveries::Wish, replays::NewReplay},
     world::Clock,
 };
-use serde_json::json;
 use std::time::Duration;
 
 /// So many that were delivered, and then sent again from.
@@ -47,10 +49,7 @@ async fn a_replay_of_many_heeds_a_pause_and_one_that_somebody_asked_for_does_not
 async fn a_replay_to_an_endpoint_with_a_rate_keeps_fresh_events_waiting_for_a_second_at_most() {
     let stage = Stage::new("zerofee", Does::Answer(200)).await;
     delivered(&stage, 40).await;
-    let limit = json!({ "per_second": 2, "burst": 1 });
-    let rate_limit = Patch::Value(limit.as_object().unwrap().clone());
-    let patch = EndpointPatch { rate_limit, ..EndpointPatch::default() };
-    stage.service.change_endpoint(ADMIN, &stage.entry, "ep", patch).await.unwrap();
+    limit(&stage, 2, 1).await;
     replay_all(&stage, 1000).await;
     for _ in 0..5 {
         stage.pass(Duration::from_secs(2)).await;
@@ -69,10 +68,7 @@ async fn a_replay_to_an_endpoint_with_a_rate_keeps_fresh_events_waiting_for_a_se
 async fn a_clock_that_is_set_back_keeps_no_limited_endpoint_waiting() {
     let stage = Stage::new("zerofee", Does::Answer(200)).await;
     stage.pass(Duration::from_hours(2)).await;
-    let limit = json!({ "per_second": 1, "burst": 1 });
-    let rate_limit = Patch::Value(limit.as_object().unwrap().clone());
-    let patch = EndpointPatch { rate_limit, ..EndpointPatch::default() };
-    stage.service.change_endpoint(ADMIN, &stage.entry, "ep", patch).await.unwrap();
+    limit(&stage, 1, 1).await;
     stage.publish().await;
     stage.publish().await;
     stage.pass(Duration::from_millis(500)).await;

@@ -202,9 +202,8 @@ pub(super) fn ask(
         return Ok(Asked::Absent);
     };
     let from = delivery.state;
-    let switch = switch_of(tx, delivery.endpoint)?;
     let done = match ask {
-        Ask::Retry => delivery.retry(switch, now),
+        Ask::Retry => delivery.retry(switch_of(tx, delivery.endpoint)?, now),
         Ask::Replay { as_new, give_up_at } => {
             let again = Again { as_new, give_up_at, is_alone: true };
             return replay(tx, delivery, &again, now, woken);
