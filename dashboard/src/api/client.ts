@@ -8,7 +8,7 @@ let key: string | null = null;
 let onUnauthorized: (detail: string) => void = () => undefined;
 
 /** The key lives in this variable and nowhere else: no storage, no cookie, no address. */
-export function useKey(given: string | null): void {
+export function holdKey(given: string | null): void {
   key = given;
 }
 

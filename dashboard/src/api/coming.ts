@@ -5,7 +5,7 @@ import type { components, paths } from "./schema.gen";
 type Endpoint = components["schemas"]["Endpoint"];
 type Json<T> = { content: { "application/json": T } };
 type Answer<T, Status extends number = 200> = { responses: { [S in Status]: Json<T> } };
-type No = { query?: never; header?: never; path?: never; cookie?: never };
+type Outside<Query = never> = { query?: Query; header?: never; path?: never; cookie?: never };
 type InApp<Query = never> = { query?: Query; header?: never; path: { app: string }; cookie?: never };
 type InEndpoint = { query?: never; header?: never; path: { app: string; endpoint: string }; cookie?: never };
 type Paging = { limit?: number; cursor?: string };
@@ -115,10 +115,10 @@ export interface NewPortalLink {
 }
 
 export interface ComingPaths {
-  "/v1/session": { get: { parameters: No } & Answer<SessionView> };
-  "/v1/stats": { get: { parameters: No & { query?: StatsQuery } } & Answer<Stats> };
+  "/v1/session": { get: { parameters: Outside } & Answer<SessionView> };
+  "/v1/stats": { get: { parameters: Outside<StatsQuery> } & Answer<Stats> };
   "/v1/apps/{app}/stats": { get: { parameters: InApp<StatsQuery> } & Answer<Stats> };
-  "/v1/notices": { get: { parameters: No & { query?: Paging } } & Answer<NoticePage> };
+  "/v1/notices": { get: { parameters: Outside<Paging> } & Answer<NoticePage> };
   "/v1/apps/{app}/notices": { get: { parameters: InApp<Paging> } & Answer<NoticePage> };
   "/v1/apps/{app}/portal-links": {
     get: { parameters: InApp<Paging> } & Answer<{ data: PortalLink[]; next_cursor?: string | null }>;

@@ -1,0 +1,34 @@
+import { useEffect } from "preact/hooks";
+import { follow } from "./api/live";
+import { Toasts } from "./parts/toast";
+import { currentPath, go } from "./route/router";
+import { paths } from "./route/paths";
+import { session } from "./session/session";
+import { SignIn } from "./session/sign-in";
+import { Shell } from "./shell/shell";
+import { pageAt } from "./pages/routes";
+
+export function Root({ firstKey }: { firstKey: string | null }) {
+  return (
+    <>
+      {session.value === null ? <SignIn firstKey={firstKey} /> : <Inside />}
+      <Toasts />
+    </>
+  );
+}
+
+function Inside() {
+  const own = session.value?.appId ?? null;
+  const path = currentPath.value;
+  // Whoever has one app only starts there.
+  useEffect(() => {
+    if (own !== null && (path === "/" || path === "/apps")) go(paths.app(own), { replace: true });
+  }, [own, path]);
+  const { page, app, key } = pageAt(path);
+  useEffect(() => follow(app), [app]);
+  return (
+    <Shell app={app}>
+      <div key={key}>{page}</div>
+    </Shell>
+  );
+}
