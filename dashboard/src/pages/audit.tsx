@@ -3,6 +3,7 @@ import { usePages } from "../api/pages";
 import type { AuditEntry } from "../api/schema";
 import { Empty } from "../parts/feedback";
 import { Field } from "../parts/field";
+import { Filters } from "../parts/filters";
 import { List } from "../parts/list";
 import { Head } from "../parts/page";
 import type { Column } from "../parts/table";
@@ -33,13 +34,13 @@ export function Audit({ app }: { app: string | null }) {
   return (
     <>
       <Head title={app === null ? "Audit" : "Changes"} />
-      <div class="filters">
+      <Filters setCount={Object.keys(query).length + (app_id ? 1 : 0)}>
         {app === null && <Field label="App" value={app_id ?? ""} onInput={(value) => filter({ app_id: value.trim() })} />}
         <Field label="Action" value={query.action ?? ""} suggestions={ACTIONS} onInput={(value) => filter({ action: value.trim() })} />
         <Field label="Key" value={query.key_id ?? ""} placeholder="key_… or settings" onInput={(value) => filter({ key_id: value.trim() })} />
         <TimeFilter name="from" label="From" value={query.from} />
         <TimeFilter name="to" label="Before" value={query.to} />
-      </div>
+      </Filters>
       <List
         caption="Changes"
         pages={pages}

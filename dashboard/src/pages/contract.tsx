@@ -30,6 +30,7 @@ function Whole({ contract }: { contract: Contract }) {
         <ContractTrack contract={contract} />
         <Table
           caption="Attempts"
+          isTight
           rows={contract.timeline.attempts}
           idOf={(row) => String(row.number)}
           columns={[

@@ -2,6 +2,7 @@ import { api, ask } from "../api/client";
 import { usePages } from "../api/pages";
 import { Empty } from "../parts/feedback";
 import { Choice, Field } from "../parts/field";
+import { Filters } from "../parts/filters";
 import { List } from "../parts/list";
 import { Head } from "../parts/page";
 import { changed, picked } from "../route/query";
@@ -46,7 +47,7 @@ export function Deliveries({ app }: { app: string }) {
           </button>
         ))}
       </div>
-      <div class="filters">
+      <Filters setCount={Object.keys(query).length}>
         <Choice
           label="Endpoint"
           value={query.endpoint_id ?? ""}
@@ -66,7 +67,7 @@ export function Deliveries({ app }: { app: string }) {
           ]}
           onChange={(value) => filter({ order: value })}
         />
-      </div>
+      </Filters>
       <List
         caption="Deliveries"
         pages={pages}

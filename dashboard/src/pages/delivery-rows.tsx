@@ -35,6 +35,7 @@ function Next({ row }: { row: Delivery }) {
     );
   }
   if (row.status === "delivered") return <Time at={row.finished_at} />;
+  if (row.status === "held") return <span class="muted">its endpoint is off</span>;
   if (row.last_error) return <span title={row.reason ? reasonInWords(row.reason) : undefined}>{row.last_error}</span>;
   return <span class="muted">{row.reason ? reasonInWords(row.reason) : "–"}</span>;
 }

@@ -58,7 +58,7 @@ const COLUMNS: Column<EventType>[] = [
   { name: "Name", isMain: true, cell: (row) => <a href={paths.eventType(row.name)}>{row.name}</a> },
   { name: "Description", cell: (row) => row.description ?? <span class="muted">–</span> },
   { name: "State", cell: (row) => <Badge state={row.archived_at ? "archived" : "active"} /> },
-  { name: "Versions", cell: (row) => row.versions.map((each) => <span key={each.name} class="chip">{each.name}</span>) },
+  { name: "Versions", cell: (row) => <span>{row.versions.map((each) => <span key={each.name} class="chip">{each.name}</span>)}</span> },
   { name: "Schema", cell: (row) => (row.enforce_schema ? "enforced" : <span class="muted">not enforced</span>) },
   { name: "Changed", cell: (row) => <Time at={row.updated_at} /> },
 ];

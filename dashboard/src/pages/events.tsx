@@ -4,6 +4,7 @@ import type { Event } from "../api/schema";
 import { Badge } from "../parts/badge";
 import { Empty } from "../parts/feedback";
 import { Field } from "../parts/field";
+import { Filters } from "../parts/filters";
 import { List } from "../parts/list";
 import { Head } from "../parts/page";
 import type { Column } from "../parts/table";
@@ -29,11 +30,11 @@ export function Events({ app }: { app: string }) {
   return (
     <>
       <Head title="Events">{mayChange.value && <PublishButton app={app} />}</Head>
-      <div class="filters">
+      <Filters setCount={Object.keys(query).length}>
         <Field label="Event type" value={query.event_type ?? ""} placeholder="order.paid" onInput={(value) => filter({ event_type: value.trim() })} />
         <TimeFilter name="from" label="From" value={query.from} />
         <TimeFilter name="to" label="Before" value={query.to} />
-      </div>
+      </Filters>
       <List
         caption="Events"
         pages={pages}

@@ -51,7 +51,7 @@ export function Keys() {
 
 const COLUMNS: Column<Key>[] = [
   { name: "Name", isMain: true, cell: (row) => row.name ?? <span class="muted">without a name</span> },
-  { name: "Key", cell: (row) => <code title={row.id}>{row.prefix}…</code> },
+  { name: "Key", cell: (row) => row.prefix ? <code title={row.id}>{row.prefix}…</code> : <span class="muted">–</span> },
   { name: "Scope", cell: (row) => row.scope },
   { name: "App", cell: (row) => row.app_id ?? <span class="muted">all</span> },
   { name: "Last used", cell: (row) => (row.last_used_at ? <Time at={row.last_used_at} /> : <span class="muted">never</span>) },
@@ -61,6 +61,8 @@ const COLUMNS: Column<Key>[] = [
     cell: (row) =>
       row.revoked_at ? (
         <Badge state="revoked" />
+      ) : row.id === "settings" ? (
+        <span class="muted">changed in the settings</span>
       ) : (
         <div class="buttons">
           <Action

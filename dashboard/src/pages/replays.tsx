@@ -62,7 +62,7 @@ function columns(app: string, endpoints: Endpoint[]): Column<Replay>[] {
 export function Progress({ replay }: { replay: Replay }) {
   const percent = Math.floor(replay.progress * 100);
   return (
-    <span class="nowrap">
+    <span class="progress">
       <progress max={1} value={replay.progress} aria-label={`${percent} % done`} /> <span class="number">{percent} %</span>
     </span>
   );

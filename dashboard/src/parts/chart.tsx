@@ -47,6 +47,12 @@ export function Chart({ summary, times, lines, format, height = 190 }: Props) {
   return <div ref={place} class="chart" role="img" aria-label={summary} />;
 }
 
+/** From a step in seconds on: what a tick says, and what the first of a new day says besides. */
+const TICKS = [
+  [86_400, "{D} {MMM}", null, null, null, null, null, null, 1],
+  [60, "{HH}:{mm}", "\n{D} {MMM}", null, "\n{D} {MMM}", null, null, null, 1],
+] as uPlot.Axis.Values;
+
 function dataOf(times: number[], lines: Line[]): uPlot.AlignedData {
   return [times, ...lines.map((line) => line.values)];
 }
@@ -65,9 +71,9 @@ function options(lines: Line[], format: (value: number) => string, width: number
     height,
     cursor: { points: { size: 6 } },
     scales: { y: { range: (_plot, _low, high) => [0, high > 0 ? high * 1.1 : 1] } },
-    axes: [axis, { ...axis, size: 62, values: (_plot, values) => values.map((value) => format(value)) }],
+    axes: [{ ...axis, values: TICKS }, { ...axis, size: 62, values: (_plot, values) => values.map((value) => format(value)) }],
     series: [
-      {},
+      { value: "{YYYY}-{MM}-{DD} {HH}:{mm}" },
       ...lines.map((line) => ({
         label: line.label,
         stroke: colour(line.colour),

@@ -15,7 +15,7 @@ export function Skeleton({ lines = 6 }: { lines?: number }) {
 export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
   return (
     <div class="empty">
-      <h3>{title}</h3>
+      <strong>{title}</strong>
       {children && <p>{children}</p>}
     </div>
   );

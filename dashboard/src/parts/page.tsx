@@ -1,6 +1,6 @@
 // The head of a page, its facts and its tabs.
 import type { ComponentChildren } from "preact";
-import { useEffect } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import { currentPath } from "../route/router";
 
 interface HeadProps {
@@ -54,7 +54,7 @@ export function Facts({ facts }: { facts: [string, ComponentChildren][] }) {
   return (
     <dl class="facts">
       {facts
-        .filter(([, value]) => value !== null && value !== undefined && value !== false && value !== "")
+        .filter(([, value]) => value !== null && value !== undefined && value !== false && value !== "" && !isEmptyList(value))
         .map(([name, value]) => (
           <div key={name}>
             <dt>{name}</dt>
@@ -65,11 +65,18 @@ export function Facts({ facts }: { facts: [string, ComponentChildren][] }) {
   );
 }
 
+function isEmptyList(value: ComponentChildren): boolean {
+  return Array.isArray(value) && value.length === 0;
+}
+
 export function Tabs({ label, tabs }: { label: string; tabs: { label: string; href: string }[] }) {
+  const nav = useRef<HTMLElement>(null);
+  const path = currentPath.value;
+  useEffect(() => nav.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" }), [path]);
   return (
-    <nav class="tabs" aria-label={label}>
+    <nav ref={nav} class="tabs" aria-label={label}>
       {tabs.map((tab) => (
-        <a key={tab.href} href={tab.href} aria-current={currentPath.value === tab.href ? "page" : undefined}>
+        <a key={tab.href} href={tab.href} aria-current={path === tab.href ? "page" : undefined}>
           {tab.label}
         </a>
       ))}

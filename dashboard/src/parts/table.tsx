@@ -16,9 +16,11 @@ interface Props<T> {
   rows: T[];
   idOf: (row: T) => string;
   hrefOf?: (row: T) => string;
+  /** So narrow that it stays a table on a phone. */
+  isTight?: boolean;
 }
 
-export function Table<T>({ caption, columns, rows, idOf, hrefOf }: Props<T>) {
+export function Table<T>({ caption, columns, rows, idOf, hrefOf, isTight = false }: Props<T>) {
   const shown = columns.filter((column) => column.name !== "");
   // The first link of a row is for keyboards; the whole row is a larger target for pointers.
   const open = (event: MouseEvent, row: T) => {
@@ -28,7 +30,7 @@ export function Table<T>({ caption, columns, rows, idOf, hrefOf }: Props<T>) {
     else go(hrefOf(row));
   };
   return (
-    <table class={hrefOf ? "rows linked" : "rows"}>
+    <table class={["rows", hrefOf && "linked", isTight && "tight"].filter(Boolean).join(" ")}>
       <caption class="unseen">{caption}</caption>
       <thead>
         <tr>

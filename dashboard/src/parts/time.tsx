@@ -19,8 +19,17 @@ export function LongTime({ at }: { at: string | null | undefined }) {
       <time dateTime={at} title={utc(at)}>
         {local(at)}
       </time>{" "}
-      <span class="muted">({relative(Date.parse(at), now.value)})</span>
+      <span class="muted nowrap">({relative(Date.parse(at), now.value)})</span>
     </span>
+  );
+}
+
+/** The local time alone, with UTC on hover. */
+export function At({ at }: { at: string }) {
+  return (
+    <time dateTime={at} title={utc(at)}>
+      {local(at)}
+    </time>
   );
 }
 

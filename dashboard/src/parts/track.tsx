@@ -16,11 +16,13 @@ interface Props {
   made?: Made[];
   plannedFrom?: number;
   nowMs?: number | null;
+  /** What is over has no end to come. */
+  isOver?: boolean;
 }
 
 const [LEFT, RIGHT, AXIS_Y, HEIGHT] = [12, 34, 38, 74];
 
-export function Track({ schedule, endLabel, made = [], plannedFrom = 1, nowMs = null }: Props) {
+export function Track({ schedule, endLabel, made = [], plannedFrom = 1, nowMs = null, isOver = false }: Props) {
   const box = useRef<SVGSVGElement>(null);
   const [width, setWidth] = useState(600);
   useEffect(() => {
@@ -30,13 +32,14 @@ export function Track({ schedule, endLabel, made = [], plannedFrom = 1, nowMs = 
     return () => watch.disconnect();
   }, []);
 
-  const endMs = Math.max(schedule.end.latestMs, ...made.map((each) => each.afterMs));
+  const endMs = Math.max(isOver ? 0 : schedule.end.latestMs, ...made.map((each) => each.afterMs));
   const x = (ms: number) => LEFT + place(ms, endMs) * (width - LEFT - RIGHT);
-  const planned = schedule.attempts.filter((each) => each.number >= plannedFrom);
+  const planned = schedule.attempts.filter((each) => !isOver && each.number >= plannedFrom);
   const labelled = spaced(planned.map((each) => x((each.earliestMs + each.latestMs) / 2)));
-  const words = schedule.attempts.map((each) => momentInWords(each)).join(", ");
+  const planWords = `Attempts at ${schedule.attempts.map(momentInWords).join(", ")}; ${endLabel} at ${momentInWords(schedule.end)}`;
+  const words = [...made.map((each) => each.label), ...(isOver ? [] : [planWords])].join("; ");
   return (
-    <svg ref={box} class="track" viewBox={`0 0 ${width} ${HEIGHT}`} role="img" aria-label={`Attempts at ${words}; ${endLabel} at ${momentInWords(schedule.end)}`}>
+    <svg ref={box} class="track" viewBox={`0 0 ${width} ${HEIGHT}`} role="img" aria-label={words}>
       {ticks(endMs, 64 / width).map((tick) => {
         const at = LEFT + tick.at * (width - LEFT - RIGHT);
         return (
@@ -71,10 +74,12 @@ export function Track({ schedule, endLabel, made = [], plannedFrom = 1, nowMs = 
         </g>
       ))}
       {nowMs !== null && nowMs < endMs && <line class="now" x1={x(nowMs)} x2={x(nowMs)} y1={AXIS_Y - 20} y2={AXIS_Y + 12} />}
-      <g>
-        <title>{`${endLabel} at ${momentInWords(schedule.end)}`}</title>
-        <line class="end" x1={x(schedule.end.latestMs)} x2={x(schedule.end.latestMs)} y1={AXIS_Y - 11} y2={AXIS_Y + 11} />
-      </g>
+      {!isOver && (
+        <g>
+          <title>{`${endLabel} at ${momentInWords(schedule.end)}`}</title>
+          <line class="end" x1={x(schedule.end.latestMs)} x2={x(schedule.end.latestMs)} y1={AXIS_Y - 11} y2={AXIS_Y + 11} />
+        </g>
+      )}
     </svg>
   );
 }

@@ -51,7 +51,8 @@ export function Search({ app }: { app: string | null }) {
         type="search"
         value={typed}
         aria-label="Find by id"
-        placeholder="Find any id  ( / )"
+        placeholder="Find any id"
+        title="Takes any id. The key / leads here."
         spellcheck={false}
         autocomplete="off"
         onInput={(event) => {

@@ -33,6 +33,8 @@ export function requestHeaders(contract: ContractDocument, facts: Facts, attempt
     attempt_id: attempt.attemptId,
     attempt: String(attempt.number),
     t: seconds,
+    // The version that sent it is not known here.
+    version: "…",
   };
   const fill = (text: string) => text.replace(/\{(\w+)\}/g, (whole, name: string) => values[name] ?? whole);
   const { signature } = contract;

@@ -1,6 +1,6 @@
 import type { Attempt } from "../../api/schema";
 import { Answer } from "../../parts/badge";
-import { LongTime, Time } from "../../parts/time";
+import { At, Time } from "../../parts/time";
 import { attemptInWords } from "../../words/attempts";
 import { requestHeaders } from "../../words/request";
 import { took } from "../../words/times";
@@ -28,7 +28,7 @@ export function Attempts({ parts }: { parts: StoryParts }) {
                 Next attempt <Time at={delivery.next_attempt_at} />
               </span>
               <span class="when">
-                <LongTime at={delivery.next_attempt_at} />
+                <At at={delivery.next_attempt_at} />
               </span>
             </div>
           </li>
@@ -50,7 +50,7 @@ function OneAttempt({ attempt, parts, isLast }: { attempt: Attempt; parts: Story
         <Answer code={attempt.status_code} kind={attempt.class} success={attempt.success} />
         <span>{words.what}</span>
         <span class="when">
-          {took(attempt.timings.total_ms)}, <LongTime at={attempt.started_at} />
+          {took(attempt.timings.total_ms)}, <At at={attempt.started_at} />
         </span>
       </div>
       {words.advice && isLast && <p class="about">{words.advice}</p>}
@@ -60,7 +60,7 @@ function OneAttempt({ attempt, parts, isLast }: { attempt: Attempt; parts: Story
           <Request attempt={attempt} parts={parts} />
           <Response attempt={attempt} />
           <div>
-            <h4>Where the time went</h4>
+            <h3>Where the time went</h3>
             <Phases timings={attempt.timings} />
           </div>
         </div>
@@ -73,7 +73,7 @@ function Request({ attempt, parts }: { attempt: Attempt; parts: StoryParts }) {
   const url = attempt.url ?? parts.endpoint?.url ?? null;
   return (
     <div>
-      <h4>Request</h4>
+      <h3>Request</h3>
       <p>
         <code>POST {url ?? "(the endpoint was deleted)"}</code>
       </p>
@@ -92,7 +92,7 @@ function Response({ attempt }: { attempt: Attempt }) {
   const isNothing = attempt.error == null && attempt.response_body == null && headers.length === 0;
   return (
     <div>
-      <h4>Response</h4>
+      <h3>Response</h3>
       {attempt.error && <p class="wrong">{attempt.error}</p>}
       {headers.length > 0 && <HeaderList headers={headers} />}
       {attempt.response_body && (

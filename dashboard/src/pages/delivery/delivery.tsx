@@ -73,6 +73,11 @@ function WholeStory({ parts }: { parts: StoryParts }) {
           {story.nextAt && "."}
         </p>
         {delivery.advice && <p>{delivery.advice}</p>}
+        {endpoint && delivery.status !== "delivered" && isRefusedSignature(delivery) && (
+          <p>
+            The receiver did not accept the signature. <a href={paths.endpoint(app, endpoint.id, "verify")}>Compare or rotate the secret</a>, then retry.
+          </p>
+        )}
         {endpoint?.status === "disabled" && delivery.status !== "delivered" && (
           <p>
             Its <a href={paths.endpoint(app, endpoint.id)}>endpoint</a> is off.
@@ -111,6 +116,11 @@ function WholeStory({ parts }: { parts: StoryParts }) {
       </div>
     </div>
   );
+}
+
+function isRefusedSignature(delivery: DeliveryDetail): boolean {
+  const status = delivery.attempts.at(-1)?.status_code;
+  return status === 401 || status === 403;
 }
 
 function EndpointFact({ parts: { app, delivery, endpoint } }: { parts: StoryParts }) {

@@ -21,7 +21,8 @@ export function DeliveryTrack({ parts: { delivery, contract } }: { parts: StoryP
       schedule={scheduleOf(contract.retry)}
       endLabel="dead"
       made={made}
-      plannedFrom={isOver ? Number.POSITIVE_INFINITY : delivery.attempt_count + 1}
+      plannedFrom={delivery.attempt_count + 1}
+      isOver={isOver}
       nowMs={isOver ? null : now.value - startMs}
     />
   );

@@ -76,33 +76,35 @@ export function EndpointOverview({ app, endpoint, health, ownerContract }: Props
 function Health({ health }: { health: EndpointHealth }) {
   return (
     <Card title="Health">
-      {health.off_at && (
-        <p class="note warn">
-          It will be switched off <LongTime at={health.off_at} /> unless something succeeds before.
-        </p>
-      )}
-      <Facts
-        facts={[
-          ["State since", health.since && <LongTime at={health.since} />],
-          ["Failures in a row", count(health.consecutive_failures)],
-          ["First of them", health.first_failure_at && <LongTime at={health.first_failure_at} />],
-          ["Last success", health.last_success_at && <LongTime at={health.last_success_at} />],
-        ]}
-      />
-      <Table
-        caption="Health by window"
-        rows={health.windows}
-        idOf={(row) => row.window}
-        columns={[
-          { name: "Last", isMain: true, cell: (row) => row.window },
-          { name: "Attempts", isNumber: true, cell: (row) => count(row.attempts) },
-          { name: "Failed", isNumber: true, cell: (row) => count(row.failed) },
-          { name: "Success", isNumber: true, cell: (row) => share(row.success_rate) },
-          { name: "p50", isNumber: true, cell: (row) => milliseconds(row.latency_ms.p50) },
-          { name: "p95", isNumber: true, cell: (row) => milliseconds(row.latency_ms.p95) },
-          { name: "p99", isNumber: true, cell: (row) => milliseconds(row.latency_ms.p99) },
-        ]}
-      />
+      <div class="stack">
+        {health.off_at && (
+          <p class="note warn">
+            It will be switched off <LongTime at={health.off_at} /> unless something succeeds before.
+          </p>
+        )}
+        <Facts
+          facts={[
+            ["State since", health.since && <LongTime at={health.since} />],
+            ["Failures in a row", count(health.consecutive_failures)],
+            ["First of them", health.first_failure_at && <LongTime at={health.first_failure_at} />],
+            ["Last success", health.last_success_at && <LongTime at={health.last_success_at} />],
+          ]}
+        />
+        <Table
+          caption="Health by window"
+          rows={health.windows}
+          idOf={(row) => row.window}
+          columns={[
+            { name: "Last", isMain: true, cell: (row) => row.window },
+            { name: "Attempts", isNumber: true, cell: (row) => count(row.attempts) },
+            { name: "Failed", isNumber: true, cell: (row) => count(row.failed) },
+            { name: "Success", isNumber: true, cell: (row) => share(row.success_rate) },
+            { name: "p50", isNumber: true, cell: (row) => milliseconds(row.latency_ms.p50) },
+            { name: "p95", isNumber: true, cell: (row) => milliseconds(row.latency_ms.p95) },
+            { name: "p99", isNumber: true, cell: (row) => milliseconds(row.latency_ms.p99) },
+          ]}
+        />
+      </div>
     </Card>
   );
 }
