@@ -1,4 +1,4 @@
-import { useEffect } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import { follow } from "./api/live";
 import { Toasts } from "./parts/toast";
 import { currentPath, go } from "./route/router";
@@ -9,9 +9,12 @@ import { Shell } from "./shell/shell";
 import { pageAt } from "./pages/routes";
 
 export function Root({ firstKey }: { firstKey: string | null }) {
+  // The key of the address is tried once: whoever was signed out stays so.
+  const untried = useRef(firstKey);
+  if (session.value !== null) untried.current = null;
   return (
     <>
-      {session.value === null ? <SignIn firstKey={firstKey} /> : <Inside />}
+      {session.value === null ? <SignIn firstKey={untried.current} /> : <Inside />}
       <Toasts />
     </>
   );

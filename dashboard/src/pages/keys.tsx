@@ -61,7 +61,7 @@ const COLUMNS: Column<Key>[] = [
     cell: (row) =>
       row.revoked_at ? (
         <Badge state="revoked" />
-      ) : row.id === "settings" ? (
+      ) : row.prefix === "" ? (
         <span class="muted">changed in the settings</span>
       ) : (
         <div class="buttons">
