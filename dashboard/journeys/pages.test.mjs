@@ -24,10 +24,12 @@ async function furnish() {
   const overrides = { retry: { waits: ["10ms"], jitter: "none" } };
   for (const [at, value] of strings.entries()) {
     const path = `/${at}?q=${encodeURIComponent(value)}`;
-    const body = { id: `ep-${at}`, url: on.receiver.url + path, description: value, event_types: [`type.${at}`], overrides };
+    // The API takes no control characters here; data and answers below keep theirs.
+    const description = value.replace(/\p{Cc}/gu, " ");
+    const body = { id: `ep-${at}`, url: on.receiver.url + path, description, event_types: [`type.${at}`], overrides };
     await on.api("POST", `${app}/endpoints`, body);
-    const header = value.replace(/[^\x20-\x7e]/g, "?");
-    on.receiver.answers.set(path, { status: 500, headers: { "x-odd": header }, body: value });
+    const header = value.replace(/[^\x20-\x7e]/g, "?").slice(0, 200);
+    on.receiver.answers.set(`/${at}`, { status: 500, headers: { "x-odd": header }, body: value });
   }
   const events = strings.map((value, at) => ({ type: `type.${at}`, data: { [value]: value, list: [value] } }));
   await on.api("POST", `${app}/events/batch`, { events });

@@ -82,7 +82,7 @@ async function startReceiver(closers) {
     incoming.on("data", (chunk) => chunks.push(chunk));
     incoming.on("end", () => {
       received.push({ path: incoming.url, headers: incoming.headers, body: Buffer.concat(chunks).toString() });
-      const { status = 200, headers = {}, body = "ok" } = answers.get(incoming.url) ?? {};
+      const { status = 200, headers = {}, body = "ok" } = answers.get(incoming.url.split("?")[0]) ?? {};
       outgoing.writeHead(status, headers).end(body);
     });
   });
