@@ -11,8 +11,9 @@ export interface Asked<T> {
 
 type State<T> = { name: string; data: T | undefined; refusal: Refusal | null };
 
-/** `name` stands for everything that `ask` depends on. An answer that comes after the name changed is dropped. */
-export function useAsked<T>(name: string, ask: () => Promise<T>, topics: readonly Topic[] = []): Asked<T> {
+/** `name` stands for everything that `ask` depends on. An answer that comes after the name changed is dropped.
+ *  Hints lead to a question at most once in `pauseMs`. */
+export function useAsked<T>(name: string, ask: () => Promise<T>, topics: readonly Topic[] = [], pauseMs = 500): Asked<T> {
   const [state, setState] = useState<State<T>>({ name, data: undefined, refusal: null });
   const latest = useRef({ name, ask, turn: 0 });
   latest.current.name = name;
@@ -37,7 +38,7 @@ export function useAsked<T>(name: string, ask: () => Promise<T>, topics: readonl
   }, []);
 
   useEffect(again, [name]);
-  useEffect(() => (topics.length > 0 ? onHints(topics, again) : undefined), [topics.join()]);
+  useEffect(() => (topics.length > 0 ? onHints(topics, again, pauseMs) : undefined), [topics.join()]);
   useEffect(() => () => void latest.current.turn++, []);
   return state.name === name ? { ...state, again } : { data: undefined, refusal: null, again };
 }

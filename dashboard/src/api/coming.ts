@@ -20,7 +20,7 @@ export interface SessionView {
 
 export interface Percentiles {
   p50: number | null;
-  p95: number | null;
+  p90: number | null;
   p99: number | null;
 }
 
@@ -65,13 +65,34 @@ export type HealthState = "healthy" | "degraded" | "failing" | "disabled";
 
 export interface EndpointHealth {
   state: HealthState;
-  since: string | null;
+  since: string;
   consecutive_failures: number;
+  failed_events_in_a_row: number;
   first_failure_at: string | null;
   last_success_at: string | null;
+  last_error: string | null;
   /** When it will be switched off unless something succeeds. */
   off_at: string | null;
-  windows: (Tally & { window: string })[];
+  /** `1h`, `24h` and `72h`. */
+  windows: Record<string, Tally>;
+}
+
+/** What deliveries, attempts and endpoints are about to tell besides. */
+export interface ComingDelivery {
+  /** It is due and not sent now: what it waits for, in words. */
+  waits_because?: string | null;
+}
+
+export interface ComingAttempt {
+  /** Why it was made when it was, where its schedule does not say. */
+  note?: string | null;
+}
+
+export interface ComingEndpoint {
+  /** The id of a key, `settings`, `receiver` or `posthaste`. */
+  disabled_by?: string | null;
+  /** In the answer to switching it on with `replay` only. */
+  replays?: { id: string }[];
 }
 
 export interface Notice {
@@ -88,8 +109,8 @@ export interface Notice {
   last_error: string | null;
   /** How many it stands for. */
   count: number;
-  /** `none`, `waiting`, `sent` or `refused`. */
-  mail: string;
+  url: string | null;
+  mail: { state: "none" | "waiting" | "sent" | "refused"; at: string | null; error: string | null };
 }
 
 type NoticePage = { data: Notice[]; next_cursor?: string | null };
@@ -132,7 +153,7 @@ export interface ComingPaths {
   };
   "/v1/apps/{app}/endpoints/{endpoint}/health": { get: { parameters: InEndpoint } & Answer<EndpointHealth> };
   "/v1/apps/{app}/endpoints/{endpoint}/enable": {
-    post: { parameters: InEndpoint; requestBody?: Json<{ replay?: boolean }> } & Answer<Endpoint>;
+    post: { parameters: InEndpoint; requestBody?: Json<{ replay?: boolean }> } & Answer<Endpoint & ComingEndpoint>;
   };
 }
 

@@ -13,7 +13,7 @@ import { Strip, deliveryColumns } from "./delivery-rows";
 import { endpointColumns } from "./endpoints";
 import { PublishButton } from "./publish";
 import { StatsView } from "./stats-view";
-import { windowOf } from "./stats-charts";
+import { STATS_PAUSE_MS, windowOf } from "./stats-charts";
 
 export function AppPage({ app }: { app: string }) {
   const asked = useApp(app);
@@ -22,6 +22,7 @@ export function AppPage({ app }: { app: string }) {
     `stats ${app} ${window.name}`,
     () => askIfThere(api.GET("/v1/apps/{app}/stats", { params: { path: { app }, query: { from: window.from() } } })),
     ["stats", "deliveries"],
+    STATS_PAUSE_MS,
   );
   return (
     <>

@@ -98,6 +98,7 @@ function NewEndpoint({ app, onClose }: { app: string; onClose: () => void }) {
       ...(draft.contract ? { contract: draft.contract } : {}),
       ...(draft.healthUrl.trim() ? { health_url: draft.healthUrl.trim() } : {}),
       ...(draft.inFlight ? { max_in_flight: Number(draft.inFlight) } : {}),
+      ...(draft.ordered !== "none" ? { ordered: draft.ordered } : {}),
       ...(draft.version.trim() ? { payload_version: draft.version.trim() } : {}),
     };
     try {

@@ -74,7 +74,7 @@ function OneNotice({ notice, isOfAll }: { notice: Notice; isOfAll: boolean }) {
         {notice.count > 1 && <span class="muted">×{notice.count}</span>}
         {isOfAll && <a href={paths.app(app)}>{app}</a>}
         <span class="when">
-          {MAIL[notice.mail] && `${MAIL[notice.mail]}, `}
+          {MAIL[notice.mail.state] && <span title={notice.mail.error ?? undefined}>{MAIL[notice.mail.state]}, </span>}
           <Time at={notice.at} />
         </span>
       </div>
@@ -82,6 +82,7 @@ function OneNotice({ notice, isOfAll }: { notice: Notice; isOfAll: boolean }) {
       <div class="about">
         {notice.since && <>Since <LongTime at={notice.since} />. </>}
         {notice.last_error && <>Last error: {notice.last_error}. </>}
+        {notice.url && <>{notice.url} </>}
         {notice.endpoint_id && <a href={paths.endpoint(app, notice.endpoint_id)}>Endpoint </a>}
         {notice.delivery_id && <a href={paths.delivery(app, notice.delivery_id)}>Delivery </a>}
         {notice.replay_id && <a href={paths.replay(app, notice.replay_id)}>Replay</a>}

@@ -5,6 +5,9 @@ import { currentQuery, filter } from "../route/router";
 import { count } from "../words/numbers";
 import { took } from "../words/times";
 
+/** Statistics cost more to ask for than a list. */
+export const STATS_PAUSE_MS = 5000;
+
 const HOUR = 3_600_000;
 const WINDOWS = [
   { name: "1h", label: "1 h", ms: HOUR },
@@ -57,7 +60,7 @@ export function EventsChart({ stats }: { stats: Stats }) {
 export function LatencyChart({ stats }: { stats: Stats }) {
   const lines = [
     { label: "p50", colour: "--good", values: stats.series.map((bucket) => bucket.latency_ms.p50) },
-    { label: "p95", colour: "--warn", values: stats.series.map((bucket) => bucket.latency_ms.p95) },
+    { label: "p90", colour: "--warn", values: stats.series.map((bucket) => bucket.latency_ms.p90) },
     { label: "p99", colour: "--bad", values: stats.series.map((bucket) => bucket.latency_ms.p99) },
   ];
   return <Chart summary="Latency percentiles over time" times={timesOf(stats)} lines={lines} format={took} />;

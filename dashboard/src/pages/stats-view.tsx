@@ -53,8 +53,8 @@ export function StatsView({ stats, isOfAll }: { stats: Stats; isOfAll: boolean }
 }
 
 function percentiles(stats: Stats): string {
-  const { p95, p99 } = stats.totals.latency_ms;
-  return [p95 !== null && `p95 ${took(p95)}`, p99 !== null && `p99 ${took(p99)}`].filter(Boolean).join(", ");
+  const { p90, p99 } = stats.totals.latency_ms;
+  return [p90 !== null && `p90 ${took(p90)}`, p99 !== null && `p99 ${took(p99)}`].filter(Boolean).join(", ");
 }
 
 function WorstEndpoints({ stats, isOfAll }: { stats: Stats; isOfAll: boolean }) {

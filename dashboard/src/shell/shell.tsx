@@ -26,6 +26,9 @@ export function Shell({ app, children }: { app: string | null; children: Compone
   const portal = session.value?.portal;
   return (
     <div class={isOpen ? "shell is-open" : "shell"}>
+      <button type="button" class="skip" onClick={() => main.current?.focus()}>
+        Skip to the page
+      </button>
       <aside class="side" aria-label="Pages">
         <a class="brand" href="/">
           <img src={portal?.logo_url ?? "/icon.svg"} alt="" /> {portal?.name ?? "Posthaste"}

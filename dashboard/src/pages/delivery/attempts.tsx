@@ -1,3 +1,4 @@
+import type { ComingAttempt } from "../../api/coming";
 import type { Attempt } from "../../api/schema";
 import { Answer } from "../../parts/badge";
 import { At, Time } from "../../parts/time";
@@ -38,7 +39,7 @@ export function Attempts({ parts }: { parts: StoryParts }) {
   );
 }
 
-function OneAttempt({ attempt, parts, isLast }: { attempt: Attempt; parts: StoryParts; isLast: boolean }) {
+function OneAttempt({ attempt, parts, isLast }: { attempt: Attempt & ComingAttempt; parts: StoryParts; isLast: boolean }) {
   const words = attemptInWords(attempt);
   const tone = attempt.success ? "good" : attempt.number == null ? "" : "bad";
   return (
@@ -53,6 +54,7 @@ function OneAttempt({ attempt, parts, isLast }: { attempt: Attempt; parts: Story
           {took(attempt.timings.total_ms)}, <At at={attempt.started_at} />
         </span>
       </div>
+      {attempt.note && <p class="about">{attempt.note}</p>}
       {words.advice && isLast && <p class="about">{words.advice}</p>}
       <details>
         <summary>Request, response and times</summary>

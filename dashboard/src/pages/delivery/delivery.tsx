@@ -1,5 +1,6 @@
 import { useAsked } from "../../api/asked";
 import { api, ask, askIfThere } from "../../api/client";
+import type { ComingDelivery } from "../../api/coming";
 import type { DeliveryDetail, Endpoint } from "../../api/schema";
 import { Badge } from "../../parts/badge";
 import { Copyable } from "../../parts/copy";
@@ -55,7 +56,7 @@ async function readEventIfThere(app: string, id: string): Promise<ReadEvent | nu
 /** All that a delivery's story is told from; what is kept no longer is null. */
 export interface StoryParts {
   app: string;
-  delivery: DeliveryDetail;
+  delivery: DeliveryDetail & ComingDelivery;
   event: ReadEvent | null;
   endpoint: Endpoint | null;
   contract: ContractDocument | null;
@@ -72,6 +73,7 @@ function WholeStory({ parts }: { parts: StoryParts }) {
           {story.text} {story.nextAt && <Time at={story.nextAt} />}
           {story.nextAt && "."}
         </p>
+        {delivery.waits_because && <p>{delivery.waits_because}</p>}
         {delivery.advice && <p>{delivery.advice}</p>}
         {endpoint && delivery.status !== "delivered" && isRefusedSignature(delivery) && (
           <p>

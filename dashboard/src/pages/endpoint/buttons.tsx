@@ -53,7 +53,7 @@ function SwitchOn({ app, endpoint, canReplayMissed }: Props) {
   const [isReplaying, setReplaying] = useState(false);
   const switchOn = async () => {
     const path = { app, endpoint: endpoint.id };
-    await ask(
+    const endpointOn = await ask(
       api.POST("/v1/apps/{app}/endpoints/{endpoint}/enable", {
         params: { path },
         ...(isReplaying ? { body: { replay: true } } : {}),
@@ -62,6 +62,8 @@ function SwitchOn({ app, endpoint, canReplayMissed }: Props) {
     hint("endpoints", "deliveries", "replays");
     setOpen(false);
     say("Switched on.");
+    const replay = endpointOn.replays?.[0];
+    if (replay) go(paths.replay(app, replay.id));
   };
   return (
     <>

@@ -1,5 +1,6 @@
 import { useAsked } from "../../api/asked";
 import { api, askIfThere } from "../../api/client";
+import type { ComingEndpoint } from "../../api/coming";
 import type { App, Endpoint } from "../../api/schema";
 import { Badge } from "../../parts/badge";
 import { Shown } from "../../parts/feedback";
@@ -68,11 +69,14 @@ function VerifyTab({ app, owner, endpoint }: { app: string; owner: App | undefin
   return <Verify app={app} endpoint={endpoint} contract={contract} />;
 }
 
-function Off({ endpoint }: { endpoint: Endpoint }) {
+const SWITCHED_BY: Record<string, string> = { receiver: "by its receiver", posthaste: "by a rule of its contract", settings: "with the key of the settings" };
+
+function Off({ endpoint }: { endpoint: Endpoint & ComingEndpoint }) {
   if (endpoint.status !== "disabled") return null;
   return (
     <p class="note held" role="status">
-      Switched off <LongTime at={endpoint.disabled_at} />
+      Switched off {endpoint.disabled_by && (SWITCHED_BY[endpoint.disabled_by] ?? `with the key ${endpoint.disabled_by}`)}{" "}
+      <LongTime at={endpoint.disabled_at} />
       {endpoint.disabled_reason && `: ${reasonInWords(endpoint.disabled_reason)}`}. What waits is held or was cancelled, as its contract says.
       Tests still go out.
     </p>

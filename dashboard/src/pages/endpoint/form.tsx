@@ -14,9 +14,10 @@ export interface Draft {
   healthUrl: string;
   inFlight: string;
   version: string;
+  ordered: string;
 }
 
-export const EMPTY_DRAFT: Draft = { url: "", description: "", types: "", contract: "", healthUrl: "", inFlight: "", version: "" };
+export const EMPTY_DRAFT: Draft = { url: "", description: "", types: "", contract: "", healthUrl: "", inFlight: "", version: "", ordered: "none" };
 
 interface Props {
   app: string;
@@ -59,6 +60,19 @@ export function EndpointFields({ app, draft, change, refusal }: Props) {
       <Field label="Health address" type="url" value={draft.healthUrl} onInput={(healthUrl) => change({ healthUrl })} isCode problem={problem("health_url")} hint="Answers a GET with 2xx while the receiver is well; for pings and inspections." />
       <div class="pair">
         <Field label="Requests at once" type="number" value={draft.inFlight} onInput={(inFlight) => change({ inFlight })} placeholder="64" problem={problem("max_in_flight")} />
+        <Choice
+          label="Order"
+          value={draft.ordered}
+          options={[
+            { value: "none", label: "none: as fast as it goes" },
+            { value: "endpoint", label: "endpoint: one after the other" },
+            { value: "key", label: "key: one after the other for each key" },
+          ]}
+          onChange={(ordered) => change({ ordered })}
+          problem={problem("ordered")}
+        />
+      </div>
+      <div class="pair">
         <Field label="Payload version" value={draft.version} onInput={(version) => change({ version })} placeholder="as published" isCode problem={problem("payload_version")} />
       </div>
     </div>

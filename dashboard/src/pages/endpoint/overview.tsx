@@ -12,7 +12,7 @@ import { currentQuery } from "../../route/router";
 import { count, share } from "../../words/numbers";
 import { took } from "../../words/times";
 import { Strip, deliveryColumns } from "../delivery-rows";
-import { AttemptsChart, LatencyChart, WindowChoice, windowOf } from "../stats-charts";
+import { AttemptsChart, LatencyChart, STATS_PAUSE_MS, WindowChoice, windowOf } from "../stats-charts";
 
 interface Props {
   app: string;
@@ -62,6 +62,7 @@ export function EndpointOverview({ app, endpoint, health, ownerContract }: Props
             ["Overrides", endpoint.overrides && <code>{JSON.stringify(endpoint.overrides)}</code>],
             ["Payload version", endpoint.payload_version],
             ["At once", endpoint.max_in_flight],
+            ["Order", endpoint.ordered && endpoint.ordered !== "none" && `${endpoint.ordered}${endpoint.on_dead ? `, a dead one: ${endpoint.on_dead}` : ""}`],
             ["Health address", endpoint.health_url && <code>{endpoint.health_url}</code>],
             ["Headers", Object.keys(endpoint.headers).map((each) => <span key={each} class="chip">{each}</span>)],
             ["Client certificate", endpoint.tls?.client_certificate && <>ends <LongTime at={endpoint.tls.client_certificate.expires_at} /></>],
@@ -84,15 +85,17 @@ function Health({ health }: { health: EndpointHealth }) {
         )}
         <Facts
           facts={[
-            ["State since", health.since && <LongTime at={health.since} />],
-            ["Failures in a row", count(health.consecutive_failures)],
+            ["State since", <LongTime at={health.since} />],
+            ["Failed attempts in a row", count(health.consecutive_failures)],
+            ["Undelivered events in a row", count(health.failed_events_in_a_row)],
+            ["Last error", health.last_error],
             ["First of them", health.first_failure_at && <LongTime at={health.first_failure_at} />],
             ["Last success", health.last_success_at && <LongTime at={health.last_success_at} />],
           ]}
         />
         <Table
           caption="Health by window"
-          rows={health.windows}
+          rows={Object.entries(health.windows).map(([window, tally]) => ({ window, ...tally }))}
           idOf={(row) => row.window}
           columns={[
             { name: "Last", isMain: true, cell: (row) => row.window },
@@ -100,7 +103,7 @@ function Health({ health }: { health: EndpointHealth }) {
             { name: "Failed", isNumber: true, cell: (row) => count(row.failed) },
             { name: "Success", isNumber: true, cell: (row) => share(row.success_rate) },
             { name: "p50", isNumber: true, cell: (row) => milliseconds(row.latency_ms.p50) },
-            { name: "p95", isNumber: true, cell: (row) => milliseconds(row.latency_ms.p95) },
+            { name: "p90", isNumber: true, cell: (row) => milliseconds(row.latency_ms.p90) },
             { name: "p99", isNumber: true, cell: (row) => milliseconds(row.latency_ms.p99) },
           ]}
         />
@@ -119,6 +122,7 @@ function Charts({ app, endpoint }: { app: string; endpoint: string }) {
     `stats ${app} ${endpoint} ${window.name}`,
     () => askIfThere(api.GET("/v1/apps/{app}/stats", { params: { path: { app }, query: { endpoint_id: endpoint, from: window.from() } } })),
     ["stats", "deliveries"],
+    STATS_PAUSE_MS,
   );
   if (!asked.data) return null;
   return (

@@ -25,12 +25,33 @@ function draftOf(endpoint: Endpoint): Draft {
     healthUrl: endpoint.health_url ?? "",
     inFlight: endpoint.max_in_flight?.toString() ?? "",
     version: endpoint.payload_version ?? "",
+    // Servers of before have no order.
+    ordered: endpoint.ordered ?? "none",
+  };
+}
+
+function overridesOf(endpoint: Endpoint): string {
+  return endpoint.overrides ? JSON.stringify(endpoint.overrides, null, 2) : "";
+}
+
+/** Only what was changed: the audit log names it, and some fields are not for every key. */
+function changesOf(before: Draft, after: Draft) {
+  const isChanged = (name: keyof Draft) => before[name] !== after[name];
+  return {
+    ...(isChanged("url") ? { url: after.url.trim() } : {}),
+    ...(isChanged("description") ? { description: after.description.trim() || null } : {}),
+    ...(isChanged("types") ? { event_types: readPatterns(after.types).patterns } : {}),
+    ...(isChanged("contract") ? { contract: after.contract || null } : {}),
+    ...(isChanged("healthUrl") ? { health_url: after.healthUrl.trim() || null } : {}),
+    ...(isChanged("inFlight") ? { max_in_flight: after.inFlight === "" ? null : Number(after.inFlight) } : {}),
+    ...(isChanged("version") ? { payload_version: after.version.trim() || null } : {}),
+    ...(isChanged("ordered") ? { ordered: after.ordered } : {}),
   };
 }
 
 export function EndpointSettings({ app, endpoint }: { app: string; endpoint: Endpoint }) {
   const [draft, setDraft] = useState(() => draftOf(endpoint));
-  const [overrides, setOverrides] = useState(endpoint.overrides ? JSON.stringify(endpoint.overrides, null, 2) : "");
+  const [overrides, setOverrides] = useState(overridesOf(endpoint));
   const [headers, setHeaders] = useState("");
   const [isReplacing, setReplacing] = useState(false);
   const [refusal, setRefusal] = useState<Refusal | null>(null);
@@ -43,14 +64,8 @@ export function EndpointSettings({ app, endpoint }: { app: string; endpoint: End
     event.preventDefault();
     setRefusal(null);
     const body = {
-      url: draft.url.trim(),
-      description: draft.description.trim() || null,
-      event_types: readPatterns(draft.types).patterns,
-      contract: draft.contract || null,
-      health_url: draft.healthUrl.trim() || null,
-      max_in_flight: draft.inFlight === "" ? null : Number(draft.inFlight),
-      payload_version: draft.version.trim() || null,
-      overrides: overrides.trim() === "" ? null : (JSON.parse(overrides) as Record<string, never>),
+      ...changesOf(draftOf(endpoint), draft),
+      ...(overrides === overridesOf(endpoint) ? {} : { overrides: overrides.trim() === "" ? null : (JSON.parse(overrides) as Record<string, never>) }),
       ...(isReplacing ? { headers: read.headers as Record<string, never> } : {}),
     };
     try {
