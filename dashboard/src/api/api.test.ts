@@ -42,7 +42,7 @@ describe("a fresh first page", () => {
 describe("a refusal", () => {
   it("says what the API says, by field", () => {
     const refusal = refusalOf(422, { code: "invalid", detail: "url: must be https", field: "url", status: 422, title: "" });
-    expect([refusal.message, refusal.field, whatToDo(refusal)]).toEqual(["url: must be https", "url", null]);
+    expect([refusal.text, refusal.field, whatToDo(refusal)]).toEqual(["must be https", "url", null]);
   });
 
   it("makes do with an answer that is none of the API's", () => {

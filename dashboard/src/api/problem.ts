@@ -12,6 +12,11 @@ export class Refusal extends Error {
     super(detail);
   }
 
+  /** Without the field's name before it, for where that is plain. */
+  get text(): string {
+    return this.field !== null && this.message.startsWith(`${this.field}: `) ? this.message.slice(this.field.length + 2) : this.message;
+  }
+
   get isAbsent(): boolean {
     return this.status === 404;
   }

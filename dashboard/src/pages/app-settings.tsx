@@ -32,7 +32,7 @@ function Settings({ app }: { app: App }) {
   const [bytes, setBytes] = useState(app.quota?.bytes_per_second?.toString() ?? "");
   const [refusal, setRefusal] = useState<Refusal | null>(null);
   const path = { app: app.id };
-  const problem = (field: string) => (refusal?.field?.startsWith(field) ? refusal.message : null);
+  const problem = (field: string) => (refusal?.field?.startsWith(field) ? refusal.text : null);
 
   const save = async (event: Event) => {
     event.preventDefault();

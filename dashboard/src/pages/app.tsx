@@ -7,7 +7,7 @@ import { Card, Head } from "../parts/page";
 import { Table } from "../parts/table";
 import { paths } from "../route/paths";
 import { currentQuery } from "../route/router";
-import { mayChange } from "../session/session";
+import { mayPublish } from "../session/session";
 import { useApp } from "./ask-app";
 import { Strip, deliveryColumns } from "./delivery-rows";
 import { endpointColumns } from "./endpoints";
@@ -27,7 +27,7 @@ export function AppPage({ app }: { app: string }) {
   return (
     <>
       <Head title={asked.data?.name ?? app} beside={<Copyable text={app} />}>
-        {mayChange.value && <PublishButton app={app} />}
+        {mayPublish.value && <PublishButton app={app} />}
       </Head>
       <Shown asked={asked}>
         {() => (

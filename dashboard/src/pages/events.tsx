@@ -12,7 +12,7 @@ import { Time } from "../parts/time";
 import { paths } from "../route/paths";
 import { changed, picked } from "../route/query";
 import { currentQuery, filter } from "../route/router";
-import { mayChange } from "../session/session";
+import { mayPublish } from "../session/session";
 import { reasonInWords } from "../words/states";
 import { TimeFilter } from "./deliveries";
 import { PublishButton } from "./publish";
@@ -29,7 +29,7 @@ export function Events({ app }: { app: string }) {
   );
   return (
     <>
-      <Head title="Events">{mayChange.value && <PublishButton app={app} />}</Head>
+      <Head title="Events">{mayPublish.value && <PublishButton app={app} />}</Head>
       <Filters setCount={Object.keys(query).length}>
         <Field label="Event type" value={query.event_type ?? ""} placeholder="order.paid" onInput={(value) => filter({ event_type: value.trim() })} />
         <TimeFilter name="from" label="From" value={query.from} />

@@ -7,7 +7,8 @@ import { say, sayRefusal } from "./toast";
 
 interface Props {
   label: string;
-  done: string;
+  /** Said when it was done, where that cannot be seen. */
+  done?: string;
   act: () => Promise<unknown>;
   /** Asked before, in a dialog. */
   confirm?: ComponentChildren;
@@ -24,7 +25,7 @@ export function Action({ label, done, act, confirm, isDangerous = false, isPrima
     setActing(true);
     try {
       await act();
-      say(done);
+      if (done) say(done);
     } catch (error) {
       sayRefusal(asRefusal(error));
     } finally {
@@ -46,7 +47,7 @@ export function Action({ label, done, act, confirm, isDangerous = false, isPrima
           onAct={async () => {
             await act();
             setAsking(false);
-            say(done);
+            if (done) say(done);
           }}
         >
           <p>{confirm}</p>

@@ -26,7 +26,7 @@ export function Trouble({ refusal, again }: { refusal: Refusal; again?: (() => v
   return (
     <div class="trouble" role="alert">
       <p>
-        {refusal.field && <code>{refusal.field}</code>} {refusal.message}
+        {refusal.field && <code>{refusal.field}</code>} {refusal.text}
       </p>
       {todo && <p class="muted">{todo}</p>}
       {again && (

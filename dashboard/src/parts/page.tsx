@@ -2,6 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { currentPath } from "../route/router";
+import { session } from "../session/session";
 
 interface HeadProps {
   title: string;
@@ -13,7 +14,7 @@ interface HeadProps {
 
 export function Head({ title, trail = [], beside, children }: HeadProps) {
   useEffect(() => {
-    document.title = `${title} · Posthaste`;
+    document.title = `${title} · ${session.value?.portal?.name ?? "Posthaste"}`;
   }, [title]);
   return (
     <header class="head">

@@ -14,11 +14,15 @@ export interface Session {
 }
 
 export const session = signal<Session | null>(null);
+/** Whether the last session was a portal's: whoever had it has no key to sign in with. */
+export const wasPortal = signal(false);
 /** Why the last session ended, for the sign-in page. */
 export const farewell = signal<string | null>(null);
 
 export const isAdmin = computed(() => session.value?.scope === "admin");
 export const mayChange = computed(() => session.value?.scope !== "read");
+/** A portal's customers manage and replay; what is published comes from the product alone. */
+export const mayPublish = computed(() => mayChange.value && session.value?.portal === null);
 
 /** A key for one app that may only look cannot tell which app it is for; then `appId` must. */
 export async function signIn(key: string, appId: string | null): Promise<void> {
@@ -34,6 +38,7 @@ export async function signIn(key: string, appId: string | null): Promise<void> {
 
 export function signOut(why: string | null): void {
   holdKey(null);
+  wasPortal.value = session.value?.portal != null;
   session.value = null;
   farewell.value = why;
 }

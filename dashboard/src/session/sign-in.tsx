@@ -2,7 +2,7 @@ import { useEffect, useState } from "preact/hooks";
 import { type Refusal, asRefusal } from "../api/problem";
 import { Trouble } from "../parts/feedback";
 import { Field } from "../parts/field";
-import { farewell, signIn } from "./session";
+import { farewell, signIn, wasPortal } from "./session";
 
 export function SignIn({ firstKey }: { firstKey: string | null }) {
   const [key, setKey] = useState(firstKey ?? "");
@@ -25,6 +25,7 @@ export function SignIn({ firstKey }: { firstKey: string | null }) {
     if (firstKey !== null) void enter();
   }, []);
 
+  if (wasPortal.value) return <PortalEnded />;
   const needsApp = refusal?.code === "app_needed" || app !== "";
   return (
     <main class="sign-in">
@@ -62,6 +63,17 @@ export function SignIn({ firstKey }: { firstKey: string | null }) {
           beside the store.
         </p>
       </form>
+    </main>
+  );
+}
+
+function PortalEnded() {
+  return (
+    <main class="sign-in">
+      <div class="empty">
+        <h1>You are signed out</h1>
+        <p>{farewell.value} A link to these pages lasts only for a while. Open them again from where you came.</p>
+      </div>
     </main>
   );
 }

@@ -23,6 +23,12 @@ export function Shell({ app, children }: { app: string | null; children: Compone
     if (first.current) first.current = false;
     else main.current?.focus({ preventScroll: true });
   }, [path]);
+  useEffect(() => {
+    if (!isOpen) return undefined;
+    const shut = (event: KeyboardEvent) => event.key === "Escape" && setOpen(false);
+    document.addEventListener("keydown", shut);
+    return () => document.removeEventListener("keydown", shut);
+  }, [isOpen]);
   const portal = session.value?.portal;
   return (
     <div class={isOpen ? "shell is-open" : "shell"}>

@@ -4,6 +4,8 @@ import { contrast, parseHex, readableOn } from "./colour";
 import { type ContractDocument, withOverrides } from "./contract";
 import fixture from "./contracts.fixture.json";
 import { deliveryOf, kindsOf } from "./ids";
+import { readHeaders } from "./headers";
+import { phasesOf } from "./phases";
 import { member, members, pretty } from "./json-text";
 import { bytes, share } from "./numbers";
 import { sorted } from "./sorted-json";
@@ -109,6 +111,24 @@ describe("an attempt in words", () => {
 
   it("says something about a class that it does not know", () => {
     expect(attemptInWords({ ...attempt, class: "odd", status_code: null }).what).toContain("odd");
+  });
+});
+
+describe("the time of an attempt", () => {
+  it("is divided without a rest", () => {
+    const phases = phasesOf({ dns_ms: 1, connect_ms: 2, tls_ms: 3, first_byte_ms: 10, total_ms: 20 });
+    expect(phases.map(({ name, ms }) => [name, ms])).toEqual([["dns", 1], ["connect", 2], ["tls", 3], ["wait", 10], ["body", 4]]);
+  });
+
+  it("is all waiting where no answer came, and has no phase that did not happen", () => {
+    expect(phasesOf({ dns_ms: null, connect_ms: 5, total_ms: 15_000 }).map(({ name, ms }) => [name, ms])).toEqual([["connect", 5], ["wait", 14_995]]);
+  });
+});
+
+describe("typed headers", () => {
+  it("are read line by line, colons in values left alone", () => {
+    expect(readHeaders("Authorization: Bearer a:b\n\n x-env : prod ").headers).toEqual({ Authorization: "Bearer a:b", "x-env": "prod" });
+    expect(readHeaders("no header").wrong).toContain("no header");
   });
 });
 

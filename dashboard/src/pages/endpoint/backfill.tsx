@@ -26,7 +26,6 @@ export function BackfillCard({ app, endpoint }: { app: string; endpoint: Endpoin
         <div class="buttons end">
           <Action
             label="Count"
-            done="Counted."
             act={async () => {
               const counts = await ask(api.POST("/v1/apps/{app}/endpoints/{endpoint}/backfill", { ...params, body: { ...body, dry_run: true } }));
               setSaid(`${counted(counts.total, "event")} would be delivered.`);

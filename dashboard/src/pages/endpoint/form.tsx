@@ -30,7 +30,7 @@ export function EndpointFields({ app, draft, change, refusal }: Props) {
   const contracts = useAsked("contracts", () => askIfThere(api.GET("/v1/contracts", { params: { query: { limit: 250 } } })));
   const names = contracts.data?.data.map((each) => each.name) ?? [];
   const { patterns, wrong } = readPatterns(draft.types);
-  const problem = (field: string) => (refusal?.field?.startsWith(field) ? refusal.message : null);
+  const problem = (field: string) => (refusal?.field?.startsWith(field) ? refusal.text : null);
   return (
     <div class="form">
       <Field label="URL" type="url" value={draft.url} onInput={(url) => change({ url })} placeholder="https://example.com/webhooks" isRequired isCode problem={problem("url")} />

@@ -84,7 +84,6 @@ function SecretCard({ app, endpoint, contract }: { app: string; endpoint: Endpoi
           {secrets === null ? (
             <Action
               label="Show"
-              done="Shown."
               act={async () => setSecrets(await ask(api.GET("/v1/apps/{app}/endpoints/{endpoint}/secret", { params: { path } })))}
             />
           ) : (
