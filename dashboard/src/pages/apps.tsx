@@ -6,6 +6,7 @@ import { usePages } from "../api/pages";
 import { Dialog } from "../parts/dialog";
 import { Skeleton, Trouble } from "../parts/feedback";
 import { Choice, Field } from "../parts/field";
+import { More } from "../parts/more";
 import { Head } from "../parts/page";
 import { paths } from "../route/paths";
 import { go } from "../route/router";
@@ -27,13 +28,7 @@ export function Apps() {
         </button>
       </Head>
       {pages.rows ? <AppTable apps={pages.rows} /> : pages.refusal ? <Trouble refusal={pages.refusal} again={pages.again} /> : <Skeleton />}
-      {pages.hasMore && (
-        <p class="more">
-          <button type="button" onClick={pages.more} disabled={pages.isReading}>
-            Show more
-          </button>
-        </p>
-      )}
+      <More pages={pages} />
       {isOpen && <NewApp onClose={() => setOpen(false)} />}
     </>
   );

@@ -2,14 +2,13 @@ import { api, ask } from "../api/client";
 import { usePages } from "../api/pages";
 import type { AuditEntry } from "../api/schema";
 import { Empty } from "../parts/feedback";
-import { Field } from "../parts/field";
-import { Filters } from "../parts/filters";
+import { FilterField, Filters } from "../parts/filters";
 import { List } from "../parts/list";
 import { Head } from "../parts/page";
 import type { Column } from "../parts/table";
 import { Time } from "../parts/time";
 import { changed, picked } from "../route/query";
-import { currentQuery, filter } from "../route/router";
+import { currentQuery } from "../route/router";
 import { TimeFilter } from "./deliveries";
 
 const FILTERS = ["app_id", "key_id", "action", "from", "to"] as const;
@@ -35,9 +34,9 @@ export function Audit({ app }: { app: string | null }) {
     <>
       <Head title={app === null ? "Audit" : "Changes"} />
       <Filters setCount={Object.keys(query).length + (app_id ? 1 : 0)}>
-        {app === null && <Field label="App" value={app_id ?? ""} onInput={(value) => filter({ app_id: value.trim() })} />}
-        <Field label="Action" value={query.action ?? ""} suggestions={ACTIONS} onInput={(value) => filter({ action: value.trim() })} />
-        <Field label="Key" value={query.key_id ?? ""} placeholder="key_… or settings" onInput={(value) => filter({ key_id: value.trim() })} />
+        {app === null && <FilterField label="App" name="app_id" />}
+        <FilterField label="Action" name="action" suggestions={ACTIONS} />
+        <FilterField label="Key" name="key_id" placeholder="key_… or settings" />
         <TimeFilter name="from" label="From" value={query.from} />
         <TimeFilter name="to" label="Before" value={query.to} />
       </Filters>

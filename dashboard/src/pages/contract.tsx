@@ -1,15 +1,15 @@
-import { useState } from "preact/hooks";
+import type { ComponentChildren } from "preact";
 import { useAsked } from "../api/asked";
 import { api, ask } from "../api/client";
 import type { Contract } from "../api/schema";
 import { Shown } from "../parts/feedback";
-import { Code, Json } from "../parts/json";
+import { Json } from "../parts/json";
 import { Card, Facts, Head } from "../parts/page";
 import { Table } from "../parts/table";
 import { paths } from "../route/paths";
 import { type ContractDocument, branded, headerTemplates, withOverrides } from "../words/contract";
-import { LANGUAGES, type Language, snippet } from "../words/snippets";
 import { ContractTrack, endInWords } from "./contracts";
+import { SnippetCard } from "./snippet-card";
 
 export function ContractPage({ name }: { name: string }) {
   const asked = useAsked(`contract ${name}`, () => ask(api.GET("/v1/contracts/{contract}", { params: { path: { contract: name } } })));
@@ -43,7 +43,7 @@ function Whole({ contract }: { contract: Contract }) {
       <Card title="What receivers get">
         <Facts facts={promises(document)} />
       </Card>
-      <Samples document={document} />
+      <SnippetCard contract={document} title="Verifying" />
       <Card title="Every field">
         <Json text={JSON.stringify(contract.document)} label="contract" />
       </Card>
@@ -51,7 +51,7 @@ function Whole({ contract }: { contract: Contract }) {
   );
 }
 
-function promises(document: ContractDocument): [string, preact.ComponentChildren][] {
+function promises(document: ContractDocument): [string, ComponentChildren][] {
   const { signature } = document;
   return [
     ["Body", <code>{document.body.form === "flat" ? `{${document.body.fields.map((each) => each.name).join(", ")}, …data}` : `{${document.body.fields.map((each) => each.name).join(", ")}}`}</code>],
@@ -63,26 +63,4 @@ function promises(document: ContractDocument): [string, preact.ComponentChildren
     ["Waiting when switched off", document.off.waiting],
     ["Published while off", document.off.published],
   ];
-}
-
-function Samples({ document }: { document: ContractDocument }) {
-  const [language, setLanguage] = useState<Language>("Python");
-  const text = snippet(document, language);
-  if (text === null) return null;
-  return (
-    <Card
-      title="Verifying"
-      beside={
-        <div class="segments" role="group" aria-label="Language">
-          {LANGUAGES.map(({ name }) => (
-            <button key={name} type="button" aria-pressed={name === language} onClick={() => setLanguage(name)}>
-              {name}
-            </button>
-          ))}
-        </div>
-      }
-    >
-      <Code text={text} label={`Verification in ${language}`} />
-    </Card>
-  );
 }

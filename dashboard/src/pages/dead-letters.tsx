@@ -5,7 +5,7 @@ import { usePages } from "../api/pages";
 import type { DeadLetter, Endpoint } from "../api/schema";
 import { Action } from "../parts/action";
 import { Empty } from "../parts/feedback";
-import { Check, Choice } from "../parts/field";
+import { Check } from "../parts/field";
 import { List } from "../parts/list";
 import { Head } from "../parts/page";
 import type { Column } from "../parts/table";
@@ -16,6 +16,7 @@ import { currentQuery, filter } from "../route/router";
 import { mayChange } from "../session/session";
 import { reasonInWords } from "../words/states";
 import { useEndpoints } from "./ask-app";
+import { EndpointChoice } from "./endpoint-choice";
 import { ReplayDialog } from "./replay-dialog";
 
 export function DeadLetters({ app }: { app: string }) {
@@ -32,12 +33,7 @@ export function DeadLetters({ app }: { app: string }) {
         )}
       </Head>
       <div class="filters">
-        <Choice
-          label="Endpoint"
-          value={query.endpoint_id ?? ""}
-          options={[{ value: "", label: "Every endpoint" }, ...endpoints.map((each) => ({ value: each.id, label: each.description || each.url }))]}
-          onChange={(value) => filter({ endpoint_id: value })}
-        />
+        <EndpointChoice endpoints={endpoints} value={query.endpoint_id ?? ""} onChange={(value) => filter({ endpoint_id: value })} />
         <Check label="Closed ones too" isOn={query.closed === "true"} onChange={(isOn) => filter({ closed: isOn ? "true" : null })} />
       </div>
       <DeadLetterList app={app} endpoint={query.endpoint_id ?? null} isClosedToo={query.closed === "true"} endpoints={endpoints} />

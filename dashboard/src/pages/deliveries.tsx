@@ -2,7 +2,7 @@ import { api, ask } from "../api/client";
 import { usePages } from "../api/pages";
 import { Empty } from "../parts/feedback";
 import { Choice, Field } from "../parts/field";
-import { Filters } from "../parts/filters";
+import { FilterField, Filters } from "../parts/filters";
 import { List } from "../parts/list";
 import { Head } from "../parts/page";
 import { changed, picked } from "../route/query";
@@ -12,6 +12,7 @@ import { DELIVERY_STATES, spoken } from "../words/states";
 import { fromField, toField } from "../words/times";
 import { useEndpoints } from "./ask-app";
 import { deliveryColumns } from "./delivery-rows";
+import { EndpointChoice } from "./endpoint-choice";
 
 const FILTERS = ["status", "endpoint_id", "event_type", "event_id", "from", "to", "order"] as const;
 
@@ -48,14 +49,9 @@ export function Deliveries({ app }: { app: string }) {
         ))}
       </div>
       <Filters setCount={Object.keys(query).length}>
-        <Choice
-          label="Endpoint"
-          value={query.endpoint_id ?? ""}
-          options={[{ value: "", label: "Every endpoint" }, ...endpoints.map((each) => ({ value: each.id, label: each.description || each.url }))]}
-          onChange={(value) => filter({ endpoint_id: value })}
-        />
-        <Field label="Event type" value={query.event_type ?? ""} placeholder="order.paid" onInput={(value) => filter({ event_type: value.trim() })} />
-        <Field label="Event id" value={query.event_id ?? ""} onInput={(value) => filter({ event_id: value.trim() })} />
+        <EndpointChoice endpoints={endpoints} value={query.endpoint_id ?? ""} onChange={(value) => filter({ endpoint_id: value })} />
+        <FilterField label="Event type" name="event_type" placeholder="order.paid" />
+        <FilterField label="Event id" name="event_id" />
         <TimeFilter name="from" label="Created from" value={query.from} />
         <TimeFilter name="to" label="Created before" value={query.to} />
         <Choice

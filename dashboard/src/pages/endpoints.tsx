@@ -5,11 +5,11 @@ import { usePages } from "../api/pages";
 import { type Refusal, asRefusal } from "../api/problem";
 import type { Endpoint } from "../api/schema";
 import { Badge } from "../parts/badge";
-import { Copyable } from "../parts/copy";
 import { Dialog } from "../parts/dialog";
 import { Empty } from "../parts/feedback";
 import { List } from "../parts/list";
 import { Head } from "../parts/page";
+import { ShownOnce } from "../parts/shown-once";
 import type { Column } from "../parts/table";
 import { Time } from "../parts/time";
 import { paths } from "../route/paths";
@@ -111,17 +111,18 @@ function NewEndpoint({ app, onClose }: { app: string; onClose: () => void }) {
   };
   if (made !== null) {
     return (
-      <Dialog key="made" title="The endpoint is there" onClose={() => go(paths.endpoint(app, made.id, "verify"))}>
-        <div class="secret">
-          <p>Give this secret to the receiver. It verifies with it that requests come from here.</p>
-          <Copyable text={made.secret ?? ""} />
-        </div>
-        <p class="about">Next: how to verify, in five languages, and a test event.</p>
-      </Dialog>
+      <ShownOnce
+        title="The endpoint is there"
+        about="Give this secret to the receiver. It verifies with it that requests come from here."
+        secret={made.secret ?? ""}
+        onClose={() => go(paths.endpoint(app, made.id, "verify"))}
+      >
+        Next: how to verify, in five languages, and a test event.
+      </ShownOnce>
     );
   }
   return (
-    <Dialog key="new" title="Add an endpoint" action="Add it" isReady={isDraftReady(draft)} onAct={make} onClose={onClose}>
+    <Dialog title="Add an endpoint" action="Add it" isReady={isDraftReady(draft)} onAct={make} onClose={onClose}>
       <EndpointFields app={app} draft={draft} change={(changes) => setDraft({ ...draft, ...changes })} refusal={refusal} />
     </Dialog>
   );

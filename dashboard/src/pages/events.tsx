@@ -3,15 +3,14 @@ import { usePages } from "../api/pages";
 import type { Event } from "../api/schema";
 import { Badge } from "../parts/badge";
 import { Empty } from "../parts/feedback";
-import { Field } from "../parts/field";
-import { Filters } from "../parts/filters";
+import { FilterField, Filters } from "../parts/filters";
 import { List } from "../parts/list";
 import { Head } from "../parts/page";
 import type { Column } from "../parts/table";
 import { Time } from "../parts/time";
 import { paths } from "../route/paths";
 import { changed, picked } from "../route/query";
-import { currentQuery, filter } from "../route/router";
+import { currentQuery } from "../route/router";
 import { mayPublish } from "../session/session";
 import { reasonInWords } from "../words/states";
 import { TimeFilter } from "./deliveries";
@@ -31,7 +30,7 @@ export function Events({ app }: { app: string }) {
     <>
       <Head title="Events">{mayPublish.value && <PublishButton app={app} />}</Head>
       <Filters setCount={Object.keys(query).length}>
-        <Field label="Event type" value={query.event_type ?? ""} placeholder="order.paid" onInput={(value) => filter({ event_type: value.trim() })} />
+        <FilterField label="Event type" name="event_type" placeholder="order.paid" />
         <TimeFilter name="from" label="From" value={query.from} />
         <TimeFilter name="to" label="Before" value={query.to} />
       </Filters>

@@ -6,12 +6,12 @@ import { usePages } from "../api/pages";
 import type { Key } from "../api/schema";
 import { Action } from "../parts/action";
 import { Badge } from "../parts/badge";
-import { Copyable } from "../parts/copy";
 import { Dialog } from "../parts/dialog";
 import { Empty } from "../parts/feedback";
 import { Check, Choice, Field } from "../parts/field";
 import { List } from "../parts/list";
 import { Head } from "../parts/page";
+import { ShownOnce } from "../parts/shown-once";
 import type { Column } from "../parts/table";
 import { Time } from "../parts/time";
 import { picked } from "../route/query";
@@ -109,16 +109,11 @@ function NewKey({ onClose }: { onClose: () => void }) {
   };
   if (made !== null) {
     return (
-      <Dialog key="made" title="The key is there" onClose={onClose}>
-        <div class="secret">
-          <p>It is shown this once; only its hash is kept.</p>
-          <Copyable text={made.key ?? ""} />
-        </div>
-      </Dialog>
+      <ShownOnce title="The key is there" about="It is shown this once; only its hash is kept." secret={made.key ?? ""} onClose={onClose} />
     );
   }
   return (
-    <Dialog key="new" title="Make a key" action="Make it" isReady={!isForApp || app.trim() !== ""} onAct={make} onClose={onClose}>
+    <Dialog title="Make a key" action="Make it" isReady={!isForApp || app.trim() !== ""} onAct={make} onClose={onClose}>
       <div class="form">
         <Choice label="Scope" value={scope} options={SCOPES} onChange={setScope} />
         {isForApp && <Field label="App" value={app} onInput={setApp} suggestions={apps.data?.data.map((each) => each.id) ?? []} isCode isRequired />}

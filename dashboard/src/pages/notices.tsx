@@ -2,6 +2,7 @@ import { api, ask } from "../api/client";
 import type { Notice } from "../api/coming";
 import { usePages } from "../api/pages";
 import { Empty, Skeleton, Trouble } from "../parts/feedback";
+import { More } from "../parts/more";
 import { Card, Head } from "../parts/page";
 import { paths } from "../route/paths";
 import type { Tone } from "../words/states";
@@ -53,13 +54,7 @@ export function Notices({ app }: { app: string | null }) {
           </ul>
         </Card>
       )}
-      {pages.hasMore && (
-        <p class="more">
-          <button type="button" onClick={pages.more} disabled={pages.isReading}>
-            Show more
-          </button>
-        </p>
-      )}
+      <More pages={pages} />
     </>
   );
 }

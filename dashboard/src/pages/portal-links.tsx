@@ -3,11 +3,11 @@ import { useAsked } from "../api/asked";
 import { api, ask, askIfThere } from "../api/client";
 import type { PortalLink } from "../api/coming";
 import { Action } from "../parts/action";
-import { Copyable } from "../parts/copy";
 import { Dialog } from "../parts/dialog";
 import { Empty, Shown } from "../parts/feedback";
 import { Check, Field } from "../parts/field";
 import { Head } from "../parts/page";
+import { ShownOnce } from "../parts/shown-once";
 import { Table } from "../parts/table";
 import { Time } from "../parts/time";
 import { parseHex } from "../words/colour";
@@ -100,16 +100,16 @@ function NewLink({ app, onClose, onMade }: { app: string; onClose: () => void; o
   };
   if (made !== null) {
     return (
-      <Dialog key="made" title="The link is there" onClose={onClose}>
-        <div class="secret">
-          <p>Whoever has it may use the portal until it expires. It is shown this once.</p>
-          <Copyable text={made.url ?? ""} />
-        </div>
-      </Dialog>
+      <ShownOnce
+        title="The link is there"
+        about="Whoever has it may use the portal until it expires. It is shown this once."
+        secret={made.url ?? ""}
+        onClose={onClose}
+      />
     );
   }
   return (
-    <Dialog key="new" title="Make a portal link" action="Make it" isReady={accentProblem === null} onAct={make} onClose={onClose}>
+    <Dialog title="Make a portal link" action="Make it" isReady={accentProblem === null} onAct={make} onClose={onClose}>
       <div class="form">
         <div class="pair">
           <Field label="Lasts" value={lasts} onInput={setLasts} isCode hint="15m, 1h, 7d" />

@@ -4,11 +4,12 @@ import { hint } from "../api/hints";
 import { asRefusal } from "../api/problem";
 import type { Endpoint } from "../api/schema";
 import { Dialog } from "../parts/dialog";
-import { Check, Choice, Field } from "../parts/field";
+import { Check, Field } from "../parts/field";
 import { paths } from "../route/paths";
 import { go } from "../route/router";
 import { counted } from "../words/numbers";
 import { fromField } from "../words/times";
+import { EndpointChoice } from "./endpoint-choice";
 
 const STATES = ["dead", "expired", "cancelled", "delivered"] as const;
 
@@ -78,12 +79,7 @@ export function ReplayDialog({ app, endpoints, first = {}, onClose }: Props) {
             <Check key={state} label={state} isOn={status.includes(state)} onChange={(isOn) => toggle(state, isOn)} />
           ))}
         </div>
-        <Choice
-          label="Endpoint"
-          value={endpoint}
-          options={[{ value: "", label: "Every endpoint" }, ...endpoints.map((each) => ({ value: each.id, label: each.description || each.url }))]}
-          onChange={setEndpoint}
-        />
+        <EndpointChoice endpoints={endpoints} value={endpoint} onChange={setEndpoint} />
         <Field label="Event type" value={type} onInput={setType} placeholder="every type" isCode />
         <div class="pair">
           <Field label="Created from" type="datetime-local" value={from} onInput={setFrom} />

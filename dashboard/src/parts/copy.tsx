@@ -1,12 +1,12 @@
 import { useState } from "preact/hooks";
 
-/** Copies a text. Where the browser lets no page write (no HTTPS), it selects the text in a field to copy from. */
+/** Copies a text, also where a page may not write to the clipboard by the newer way, which wants HTTPS. */
 export function Copy({ text, label = "Copy", title }: { text: string | (() => string); label?: string; title?: string }) {
   const [said, setSaid] = useState<string | null>(null);
   const copy = async () => {
     const value = typeof text === "function" ? text() : text;
     const isDone = await write(value);
-    setSaid(isDone ? "Copied" : "Press Ctrl+C");
+    setSaid(isDone ? "Copied" : "Could not copy");
     setTimeout(() => setSaid(null), 1500);
   };
   return (

@@ -1,6 +1,10 @@
 // The filters of a list. On a phone they are behind a button, which says how many are set.
 import type { ComponentChildren } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { currentQuery, filter } from "../route/router";
+import { Field } from "./field";
+
+const TYPING_PAUSE_MS = 300;
 
 export function Filters({ setCount, children }: { setCount: number; children: ComponentChildren }) {
   const [isOpen, setOpen] = useState(false);
@@ -12,4 +16,27 @@ export function Filters({ setCount, children }: { setCount: number; children: Co
       <div class="filters">{children}</div>
     </div>
   );
+}
+
+interface FilterFieldProps {
+  label: string;
+  /** In the query. */
+  name: string;
+  placeholder?: string;
+  suggestions?: string[];
+}
+
+/** A filter that is typed. It holds once the typing pauses, so that not every letter asks the server. */
+export function FilterField({ label, name, placeholder, suggestions }: FilterFieldProps) {
+  const current = currentQuery.value.get(name) ?? "";
+  const [typed, setTyped] = useState(current);
+  const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
+  useEffect(() => setTyped(current), [current]);
+  useEffect(() => () => clearTimeout(timer.current), []);
+  const type = (value: string) => {
+    setTyped(value);
+    clearTimeout(timer.current);
+    timer.current = setTimeout(() => filter({ [name]: value.trim() }), TYPING_PAUSE_MS);
+  };
+  return <Field label={label} value={typed} onInput={type} {...(placeholder ? { placeholder } : {})} {...(suggestions ? { suggestions } : {})} />;
 }

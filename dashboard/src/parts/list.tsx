@@ -2,6 +2,7 @@
 import type { ComponentChildren } from "preact";
 import type { Pages } from "../api/pages";
 import { Empty, Skeleton, Trouble } from "./feedback";
+import { More } from "./more";
 import { type Column, Table } from "./table";
 
 interface Props<T> {
@@ -16,7 +17,7 @@ interface Props<T> {
 }
 
 export function List<T>({ caption, pages, columns, idOf, hrefOf, isFiltered = false, empty }: Props<T>) {
-  const { rows, refusal, hasMore, isReading, more, again } = pages;
+  const { rows, refusal, hasMore, again } = pages;
   if (rows === undefined) return refusal ? <Trouble refusal={refusal} again={again} /> : <Skeleton />;
   return (
     <>
@@ -30,13 +31,7 @@ export function List<T>({ caption, pages, columns, idOf, hrefOf, isFiltered = fa
       ) : (
         empty
       )}
-      {hasMore && (
-        <p class="more">
-          <button type="button" onClick={more} disabled={isReading}>
-            {isReading ? "Reading…" : rows.length > 0 ? "Show more" : "Look further back"}
-          </button>
-        </p>
-      )}
+      <More pages={pages} label={rows.length > 0 ? "Show more" : "Look further back"} />
     </>
   );
 }

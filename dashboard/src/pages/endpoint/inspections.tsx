@@ -5,6 +5,7 @@ import type { Endpoint, Inspection, InspectionCheck } from "../../api/schema";
 import { Action } from "../../parts/action";
 import { Badge } from "../../parts/badge";
 import { Empty, Skeleton, Trouble } from "../../parts/feedback";
+import { More } from "../../parts/more";
 import { Card } from "../../parts/page";
 import { Time } from "../../parts/time";
 import { mayChange } from "../../session/session";
@@ -52,13 +53,7 @@ export function Inspections({ app, endpoint }: { app: string; endpoint: Endpoint
       ) : (
         pages.rows.map((each) => <Report key={each.id} inspection={each} />)
       )}
-      {pages.hasMore && (
-        <p class="more">
-          <button type="button" onClick={pages.more}>
-            Earlier ones
-          </button>
-        </p>
-      )}
+      <More pages={pages} label="Earlier ones" />
     </div>
   );
 }

@@ -7,14 +7,13 @@ import { Copyable } from "../../parts/copy";
 import { Dialog } from "../../parts/dialog";
 import { Empty, Skeleton } from "../../parts/feedback";
 import { Field } from "../../parts/field";
-import { Code } from "../../parts/json";
 import { Card } from "../../parts/page";
 import { LongTime } from "../../parts/time";
 import { mayChange } from "../../session/session";
 import type { ContractDocument } from "../../words/contract";
 import { deduplicateBy, signingOf, signsTime } from "../../words/signing";
-import { LANGUAGES, type Language, snippet } from "../../words/snippets";
 import { fromField } from "../../words/times";
+import { SnippetCard } from "../snippet-card";
 
 interface Props {
   app: string;
@@ -39,36 +38,16 @@ export function Verify({ app, endpoint, contract }: Props) {
 }
 
 function Snippets({ contract }: { contract: ContractDocument }) {
-  const [language, setLanguage] = useState<Language>("Python");
   const signing = signingOf(contract);
-  const text = snippet(contract, language);
   const deduplicate = deduplicateBy(contract);
   return (
-    <Card
-      title={`Verify what comes, as ${contract.name} signs it`}
-      beside={
-        <div class="segments" role="group" aria-label="Language">
-          {LANGUAGES.map(({ name }) => (
-            <button key={name} type="button" aria-pressed={name === language} onClick={() => setLanguage(name)}>
-              {name}
-            </button>
-          ))}
-        </div>
-      }
-    >
-      {text === null || signing === null ? (
-        <Empty title="No snippet for this signature">It has a form of its own. Its contract says what is signed, and how.</Empty>
-      ) : (
-        <>
-          <Code text={text} label={`Verification in ${language}`} />
-          <ul>
-            <li>Answer 2xx within 5 seconds, before the work is done; 4xx to what does not verify.</li>
-            {deduplicate && <li>Deduplicate by {deduplicate}: at least once means now and then twice.</li>}
-            {!signsTime(signing) && <li>This contract does not sign the time, so nothing tells how old a request is.</li>}
-          </ul>
-        </>
-      )}
-    </Card>
+    <SnippetCard contract={contract} title={`Verify what comes, as ${contract.name} signs it`}>
+      <ul>
+        <li>Answer 2xx within 5 seconds, before the work is done; 4xx to what does not verify.</li>
+        {deduplicate && <li>Deduplicate by {deduplicate}: at least once means now and then twice.</li>}
+        {signing && !signsTime(signing) && <li>This contract does not sign the time, so nothing tells how old a request is.</li>}
+      </ul>
+    </SnippetCard>
   );
 }
 
