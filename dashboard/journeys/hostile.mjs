@@ -36,7 +36,14 @@ const MARKUP = [
   `<![CDATA[<script>${RUN}</script>]]>`,
 ];
 
-const ADDRESSES = ["javascript:", "JaVaScRiPt:", "java\tscript:", "data:text/html,<script>", "vbscript:", "//attacker.invalid/"].map((each) => each + RUN);
+const ADDRESSES = [
+  "javascript:",
+  "JaVaScRiPt:",
+  "java\tscript:",
+  "data:text/html,<script>",
+  "vbscript:",
+  "//attacker.invalid/",
+].map((each) => each + RUN);
 
 const OUTBREAKS = [
   `"onmouseover="${RUN}`,

@@ -189,3 +189,55 @@ test("a revoked key leads back to the sign-in page, which says why", async () =>
   await page.getByRole("button", { name: "Sign in" }).waitFor();
   await close();
 });
+
+test("a portal link shows one app, in its own colours, and nothing of another", async (t) => {
+  const { paths } = await (await fetch(`${on.server}/openapi.json`)).json();
+  if (!("/v1/apps/{app}/portal-links" in paths)) return t.skip("this server has no portal links yet");
+  await on.api("POST", "/v1/apps", { id: "customer", name: "Customer" });
+  await on.api("POST", "/v1/apps", { id: "other", name: "Other" });
+  await on.api("POST", "/v1/apps/customer/endpoints", { id: "shop", url: `${on.receiver.url}/portal` });
+  const { page: operator, close: done } = await signedIn(on, "/apps/customer/portal");
+  await operator.getByRole("button", { name: "Make a link" }).click();
+  await operator.getByLabel("Name on top").fill("Corner Bakery");
+  await operator.getByLabel("Accent colour").fill("#e8590c");
+  await operator.getByRole("button", { name: "Make it" }).click();
+  const address = await operator.locator(".copyable code", { hasText: "/portal/" }).innerText();
+  await done();
+
+  const [, path, key] = /(\/portal\/[^#]+)#key=(.+)$/.exec(address);
+  const { page, wrongs, close } = await signedIn(on, path, { key });
+  await page.waitForURL(`**${path}/apps/customer`);
+  await page.getByText("Corner Bakery").first().waitFor();
+  const accent = await page.evaluate(() => getComputedStyle(document.documentElement).getPropertyValue("--accent"));
+  assert.notEqual(accent.trim(), "#3450c4");
+  for (const name of ["Keys", "Changes", "Contracts"])
+    assert.equal(await page.getByRole("link", { name, exact: true }).count(), 0, name);
+
+  await page.getByRole("link", { name: "Endpoints" }).click();
+  await page.getByRole("link", { name: /portal$/ }).click();
+  await page.getByRole("button", { name: "Send a test event" }).click();
+  await page.getByText("Delivered at attempt 1.").waitFor();
+  assert.ok(new URL(page.url()).pathname.startsWith(`${path}/apps/customer/deliveries/`));
+  await page.getByRole("link", { name: "Endpoints" }).click();
+  await page.getByRole("link", { name: /portal$/ }).click();
+  await page.getByRole("link", { name: "Verify" }).click();
+  await page.getByText("def verify").waitFor();
+  await page.getByRole("link", { name: "Settings" }).click();
+  await page.getByLabel("Description").fill("Mine");
+  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByText("Saved.").waitFor();
+
+  const { data } = await on.api("GET", "/v1/apps/customer/portal-links");
+  await on.api("DELETE", `/v1/apps/customer/portal-links/${data[0].id}`);
+  await page.getByText("You are signed out").waitFor();
+  assert.deepEqual(wrongs, []);
+  await close();
+
+  const { url } = await on.api("POST", "/v1/apps/customer/portal-links", { read_only: true });
+  const readOnly = await signedIn(on, path, { key: url.split("#key=")[1] });
+  await visit(readOnly.page, `${path}/apps/customer/endpoints/shop`, path);
+  assert.equal(await readOnly.page.getByRole("button", { name: "Switch off" }).count(), 0);
+  await visit(readOnly.page, `${path}/apps/other/endpoints`, path);
+  await readOnly.page.getByRole("alert").waitFor();
+  await readOnly.close();
+});

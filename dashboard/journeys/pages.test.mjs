@@ -36,18 +36,46 @@ async function furnish() {
   await on.api("POST", "/v1/event-types", { name: "type.0", description: strings[2], sample: { text: strings[3] } });
   await on.api("POST", "/v1/keys", { scope: "app", app_id: "shop", name: strings[4] });
   await on.api("POST", `${app}/replays`, { status: ["dead"], dry_run: false });
-  await until("all are dead", async () => (await on.api("GET", `${app}/deliveries?status=dead&limit=250`)).data.length >= strings.length, 30_000);
+  await until(
+    "all are dead",
+    async () => (await on.api("GET", `${app}/deliveries?status=dead&limit=250`)).data.length >= strings.length,
+    30_000,
+  );
   const deliveries = (await on.api("GET", `${app}/deliveries?limit=250`)).data;
   const replay = (await on.api("GET", `${app}/replays`)).data[0].id;
   return {
     deliveries: deliveries.map((each) => `/apps/shop/deliveries/${each.id}`),
     every: [
-      "/", "/apps", "/contracts", "/contracts/standard", "/event-types", "/event-types/type.0", "/keys", "/audit", "/notices", "/system",
-      "/apps/shop", "/apps/shop/settings", "/apps/shop/audit", "/apps/shop/notices", "/apps/shop/portal", "/apps/shop/endpoints",
-      "/apps/shop/endpoints/ep-0", "/apps/shop/endpoints/ep-0/deliveries", "/apps/shop/endpoints/ep-0/dead-letters",
-      "/apps/shop/endpoints/ep-0/inspect", "/apps/shop/endpoints/ep-0/verify", "/apps/shop/endpoints/ep-0/settings", "/apps/shop/events",
-      `/apps/shop/events/${deliveries[0].event_id}`, "/apps/shop/deliveries", `/apps/shop/deliveries/${deliveries[0].id}`,
-      "/apps/shop/dead-letters", "/apps/shop/replays", `/apps/shop/replays/${replay}`, "/nowhere",
+      "/",
+      "/apps",
+      "/contracts",
+      "/contracts/standard",
+      "/event-types",
+      "/event-types/type.0",
+      "/keys",
+      "/audit",
+      "/notices",
+      "/system",
+      "/apps/shop",
+      "/apps/shop/settings",
+      "/apps/shop/audit",
+      "/apps/shop/notices",
+      "/apps/shop/portal",
+      "/apps/shop/endpoints",
+      "/apps/shop/endpoints/ep-0",
+      "/apps/shop/endpoints/ep-0/deliveries",
+      "/apps/shop/endpoints/ep-0/dead-letters",
+      "/apps/shop/endpoints/ep-0/inspect",
+      "/apps/shop/endpoints/ep-0/verify",
+      "/apps/shop/endpoints/ep-0/settings",
+      "/apps/shop/events",
+      `/apps/shop/events/${deliveries[0].event_id}`,
+      "/apps/shop/deliveries",
+      `/apps/shop/deliveries/${deliveries[0].id}`,
+      "/apps/shop/dead-letters",
+      "/apps/shop/replays",
+      `/apps/shop/replays/${replay}`,
+      "/nowhere",
     ],
   };
 }

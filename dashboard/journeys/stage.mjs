@@ -21,7 +21,10 @@ export async function stage() {
     const server = await startServer(closers);
     const receiver = await startReceiver(closers);
     const pages = await servePages(server, closers);
-    const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
+    const browser = await chromium.launch({
+      executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+      args: ["--no-sandbox"],
+    });
     closers.push(() => browser.close());
     const api = (method, path, body, key = ADMIN_KEY) => askApi(server, method, path, body, key);
     return { server, receiver, pages, browser, api, close };
@@ -136,7 +139,7 @@ function sendFile(url, outgoing) {
 
 /** Waits for a condition, for at most ten seconds. */
 export async function until(what, isSo, forMs = 10_000) {
-  for (const end = Date.now() + forMs; Date.now() < end; ) {
+  for (const end = Date.now() + forMs; Date.now() < end;) {
     if (await isSo()) return;
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
@@ -166,14 +169,14 @@ export async function signedIn(on, path = "/", { key = ADMIN_KEY, isIn = true, .
 }
 
 /** Follows a link inside the application, because a reload forgets the key. */
-export async function visit(page, path) {
+export async function visit(page, path, base = "") {
   await page.evaluate((to) => {
     const link = document.createElement("a");
     link.href = to;
     document.body.append(link);
     link.click();
     link.remove();
-  }, path);
+  }, path.slice(base.length));
   await page.waitForFunction((to) => location.pathname + location.search === to, path);
   await page.locator(".shell main h1").waitFor();
 }

@@ -21,7 +21,7 @@ export function Root({ firstKey }: { firstKey: string | null }) {
 }
 
 function Inside() {
-  const own = session.value?.appId ?? null;
+  const own = session.value?.app?.id ?? null;
   const path = currentPath.value;
   // Whoever has one app only starts there.
   useEffect(() => {

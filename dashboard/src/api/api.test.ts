@@ -4,7 +4,8 @@ import { refusalOf, whatToDo } from "./problem";
 import { EventReader } from "./sse";
 
 describe("server-sent events", () => {
-  const TEXT = ": hello\n\nevent: delivery\ndata: {\"id\":\"dlv_1\"}\n\nevent: notice\r\ndata: a\r\ndata: b\r\n\r\ndata\n\nevent: empty\n\n";
+  const TEXT =
+    ': hello\n\nevent: delivery\ndata: {"id":"dlv_1"}\n\nevent: notice\r\ndata: a\r\ndata: b\r\n\r\ndata\n\nevent: empty\n\n';
 
   it("are the same wherever the chunks end", () => {
     const whole = new EventReader().push(TEXT);
@@ -24,7 +25,8 @@ describe("server-sent events", () => {
 
 describe("a fresh first page", () => {
   const rows = (...ids: string[]) => ids.map((id) => ({ id }));
-  const over = (fresh: string[], before: string[]) => layOver(rows(...fresh), rows(...before), (row) => row.id).map((row) => row.id);
+  const over = (fresh: string[], before: string[]) =>
+    layOver(rows(...fresh), rows(...before), (row) => row.id).map((row) => row.id);
 
   it("goes before what was read further back", () => {
     expect(over(["5", "4", "3"], ["4", "3", "2", "1"])).toEqual(["5", "4", "3", "2", "1"]);

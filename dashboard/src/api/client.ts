@@ -32,7 +32,13 @@ export async function talk(request: Request): Promise<Response> {
   if (response.status === 502 || response.status === 504) connectionIsLost();
   else connectionIsUp();
   if (response.status === 401 && key !== null && askedWith === key) {
-    const refusal = refusalOf(401, await response.clone().json().catch(() => null));
+    const refusal = refusalOf(
+      401,
+      await response
+        .clone()
+        .json()
+        .catch(() => null),
+    );
     onUnauthorized(refusal.message);
   }
   return response;

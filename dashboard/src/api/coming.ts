@@ -10,12 +10,21 @@ type InApp<Query = never> = { query?: Query; header?: never; path: { app: string
 type InEndpoint = { query?: never; header?: never; path: { app: string; endpoint: string }; cookie?: never };
 type Paging = { limit?: number; cursor?: string };
 
-/** Who the key is, and for a portal token how the portal looks. */
+/** How a portal looks. */
+export interface PortalTheme {
+  name: string | null;
+  logo_url: string | null;
+  accent: string | null;
+}
+
+/** Who a key is. */
 export interface SessionView {
-  scope: "admin" | "app" | "publish" | "read";
-  app_id: string | null;
+  scope: "admin" | "app" | "publish" | "read" | "portal" | "portal_read";
+  app: { id: string; name: string } | null;
+  /** Whether it changes nothing. */
+  read_only: boolean;
   expires_at: string | null;
-  portal: { name: string | null; logo_url: string | null; accent_color: string | null } | null;
+  theme: PortalTheme | null;
 }
 
 export interface Percentiles {
@@ -117,22 +126,21 @@ type NoticePage = { data: Notice[]; next_cursor?: string | null };
 
 export interface PortalLink {
   id: string;
+  read_only: boolean;
+  prefix: string;
+  theme: PortalTheme;
+  created_at: string;
+  expires_at: string | null;
+  last_used_at: string | null;
   /** With the token in its fragment; in the answer to its creation only. */
   url?: string;
-  read_only: boolean;
-  name: string | null;
-  created_at: string;
-  expires_at: string;
 }
 
 export interface NewPortalLink {
   /** A duration, for example `1h`. */
   expires_in?: string;
   read_only?: boolean;
-  name?: string;
-  logo_url?: string;
-  accent_color?: string;
-  allowed_origins?: string[];
+  theme?: Partial<PortalTheme>;
 }
 
 export interface ComingPaths {

@@ -22,6 +22,9 @@ export function connectionIsUp(): void {
 }
 
 async function lookAgain(): Promise<void> {
-  const answered = await fetch("/livez").then((response) => response.ok, () => false);
+  const answered = await fetch("/livez").then(
+    (response) => response.ok,
+    () => false,
+  );
   if (answered) connectionIsUp();
 }

@@ -15,15 +15,15 @@ export type Liveness = "live" | "asking" | "lost";
 export const liveness = signal<Liveness>("asking");
 
 const TOPICS: Record<string, readonly Topic[]> = {
-  event: ["events", "deliveries"],
-  delivery: ["deliveries"],
-  attempt: ["deliveries"],
+  event: ["events", "deliveries", "stats"],
+  delivery: ["deliveries", "stats"],
+  attempt: ["deliveries", "stats"],
   endpoint: ["endpoints"],
   replay: ["replays"],
   notice: ["notices"],
 };
 
-/** Follows one app, or without one only asks; until the returned function is called. */
+/** Follows one app, or all of them; until the returned function is called. */
 export function follow(app: string | null): () => void {
   const stop = new AbortController();
   void run(app, stop.signal);
@@ -32,7 +32,7 @@ export function follow(app: string | null): () => void {
 
 async function run(app: string | null, stop: AbortSignal): Promise<void> {
   let failures = 0;
-  while (app !== null && !stop.aborted) {
+  while (!stop.aborted) {
     const outcome = await read(app, stop, () => (failures = 0)).catch(() => "broken" as const);
     if (stop.aborted) return;
     if (outcome === "absent") break;
@@ -45,8 +45,9 @@ async function run(app: string | null, stop: AbortSignal): Promise<void> {
   stop.addEventListener("abort", () => clearInterval(timer));
 }
 
-async function read(app: string, stop: AbortSignal, opened: () => void): Promise<"absent" | "ended"> {
-  const address = new URL(`/v1/apps/${encodeURIComponent(app)}/stream`, window.location.origin);
+async function read(app: string | null, stop: AbortSignal, opened: () => void): Promise<"absent" | "ended"> {
+  const path = app === null ? "/v1/stream" : `/v1/apps/${encodeURIComponent(app)}/stream`;
+  const address = new URL(path, window.location.origin);
   const response = await talk(new Request(address, { headers: { accept: "text/event-stream" }, signal: stop }));
   if (!response.ok || response.body === null) return response.status < 500 ? "absent" : "ended";
   opened();
@@ -57,7 +58,10 @@ async function read(app: string, stop: AbortSignal, opened: () => void): Promise
   for (;;) {
     const { done, value } = await within(chunks.read(), SILENCE_MS);
     if (done) return "ended";
-    for (const { name } of events.push(value)) hint(...(TOPICS[name] ?? []));
+    for (const { name } of events.push(value)) {
+      if (name === "lagged") hintEverything();
+      else hint(...(TOPICS[name] ?? []));
+    }
   }
 }
 

@@ -14,7 +14,9 @@ export class Refusal extends Error {
 
   /** Without the field's name before it, for where that is plain. */
   get text(): string {
-    return this.field !== null && this.message.startsWith(`${this.field}: `) ? this.message.slice(this.field.length + 2) : this.message;
+    return this.field !== null && this.message.startsWith(`${this.field}: `)
+      ? this.message.slice(this.field.length + 2)
+      : this.message;
   }
 
   get isAbsent(): boolean {

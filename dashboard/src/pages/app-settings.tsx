@@ -62,10 +62,24 @@ function Settings({ app }: { app: App }) {
       <Card title="The app">
         <form class="form" onSubmit={(event) => void save(event)}>
           <Field label="Name" value={name} onInput={setName} isRequired problem={problem("name")} />
-          <Field label="Contact e-mail" type="email" value={email} onInput={setEmail} problem={problem("contact_email")} hint="Who hears of endpoints in trouble." />
+          <Field
+            label="Contact e-mail"
+            type="email"
+            value={email}
+            onInput={setEmail}
+            problem={problem("contact_email")}
+            hint="Who hears of endpoints in trouble."
+          />
           <ContractChoice value={contract} onChange={setContract} />
           <div class="pair">
-            <Field label="Events a second, at most" type="number" value={events} onInput={setEvents} placeholder="no quota" problem={problem("quota")} />
+            <Field
+              label="Events a second, at most"
+              type="number"
+              value={events}
+              onInput={setEvents}
+              placeholder="no quota"
+              problem={problem("quota")}
+            />
             <Field label="Bytes a second, at most" type="number" value={bytes} onInput={setBytes} placeholder="no quota" />
           </div>
           <Check label="Live mode (some contracts tell receivers)" isOn={isLive} onChange={setLive} />
@@ -78,17 +92,16 @@ function Settings({ app }: { app: App }) {
         </form>
       </Card>
       <Card title="Delete the app">
-        <p>Everything of it goes: endpoints, events, deliveries, keys. Only that it was deleted, and by whom, stays in the audit log.</p>
+        <p>
+          Everything of it goes: endpoints, events, deliveries, keys. Only that it was deleted, and by whom, stays in the audit
+          log.
+        </p>
         <div class="buttons end">
           <Action
             label="Delete the app"
             done="Deleted."
             isDangerous
-            confirm={
-              <>
-                “{app.name}” and everything in it is deleted for good. This cannot be undone.
-              </>
-            }
+            confirm={<>“{app.name}” and everything in it is deleted for good. This cannot be undone.</>}
             act={async () => {
               await ask(api.DELETE("/v1/apps/{app}", { params: { path } }));
               hint("apps");

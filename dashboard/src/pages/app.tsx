@@ -7,8 +7,7 @@ import { Card, Head } from "../parts/page";
 import { Table } from "../parts/table";
 import { paths } from "../route/paths";
 import { currentQuery } from "../route/router";
-import { mayPublish } from "../session/session";
-import { useApp } from "./ask-app";
+import { mayActForProduct, session } from "../session/session";
 import { Strip, deliveryColumns } from "./delivery-rows";
 import { endpointColumns } from "./endpoints";
 import { PublishButton } from "./publish";
@@ -16,7 +15,11 @@ import { StatsView } from "./stats-view";
 import { STATS_PAUSE_MS, windowOf } from "./stats-charts";
 
 export function AppPage({ app }: { app: string }) {
-  const asked = useApp(app);
+  // A portal link does not show the app itself, and knows its name.
+  const own = session.value?.app?.id === app ? session.value.app : null;
+  const asked = useAsked(`app ${app}`, async () => own ?? (await ask(api.GET("/v1/apps/{app}", { params: { path: { app } } }))), [
+    "apps",
+  ]);
   const window = windowOf(currentQuery.value);
   const stats = useAsked(
     `stats ${app} ${window.name}`,
@@ -27,7 +30,7 @@ export function AppPage({ app }: { app: string }) {
   return (
     <>
       <Head title={asked.data?.name ?? app} beside={<Copyable text={app} />}>
-        {mayPublish.value && <PublishButton app={app} />}
+        {mayActForProduct.value && <PublishButton app={app} />}
       </Head>
       <Shown asked={asked}>
         {() => (
@@ -59,7 +62,11 @@ function NowInApp({ app }: { app: string }) {
       <Card title="Latest deliveries" beside={<a href={paths.deliveries(app)}>All of them</a>}>
         <Shown asked={recent} lines={2}>
           {({ data }) =>
-            data.length > 0 ? <Strip app={app} deliveries={data} /> : <Empty title="No deliveries yet">Publish an event, or send an endpoint a test.</Empty>
+            data.length > 0 ? (
+              <Strip app={app} deliveries={data} />
+            ) : (
+              <Empty title="No deliveries yet">Publish an event, or send an endpoint a test.</Empty>
+            )
           }
         </Shown>
       </Card>
@@ -108,8 +115,9 @@ function Troubled({ app, rows, endpoints }: { app: string; rows: Delivery[] | un
 function FirstSteps({ app }: { app: string }) {
   return (
     <Empty title="Nothing goes out yet">
-      First <a href={paths.endpoints(app)}>add an endpoint</a>: the address of a receiver, and which event types it wants. Then publish an event
-      with the button above. <code>posthaste listen --app {app}</code> makes an endpoint that leads to your own machine.
+      First <a href={paths.endpoints(app)}>add an endpoint</a>: the address of a receiver, and which event types it wants. Then
+      publish an event with the button above. <code>posthaste listen --app {app}</code> makes an endpoint that leads to your own
+      machine.
     </Empty>
   );
 }

@@ -27,7 +27,13 @@ export function Apps() {
           Create an app
         </button>
       </Head>
-      {pages.rows ? <AppTable apps={pages.rows} /> : pages.refusal ? <Trouble refusal={pages.refusal} again={pages.again} /> : <Skeleton />}
+      {pages.rows ? (
+        <AppTable apps={pages.rows} />
+      ) : pages.refusal ? (
+        <Trouble refusal={pages.refusal} again={pages.again} />
+      ) : (
+        <Skeleton />
+      )}
       <More pages={pages} />
       {isOpen && <NewApp onClose={() => setOpen(false)} />}
     </>
@@ -46,10 +52,19 @@ function NewApp({ onClose }: { onClose: () => void }) {
   };
   return (
     <Dialog title="Create an app" action="Create it" isReady={name.trim() !== ""} onAct={make} onClose={onClose}>
-      <p class="muted">A tenant of yours: a merchant, an organisation, a customer. Its endpoints, events and keys are separate from all others.</p>
+      <p class="muted">
+        A tenant of yours: a merchant, an organisation, a customer. Its endpoints, events and keys are separate from all others.
+      </p>
       <div class="form">
         <Field label="Name" value={name} onInput={setName} isRequired />
-        <Field label="Id" value={id} onInput={setId} isCode placeholder="made up if empty" hint="Yours, if you like: what you call this customer elsewhere." />
+        <Field
+          label="Id"
+          value={id}
+          onInput={setId}
+          isCode
+          placeholder="made up if empty"
+          hint="Yours, if you like: what you call this customer elsewhere."
+        />
         <ContractChoice value={contract} onChange={setContract} />
       </div>
     </Dialog>
@@ -63,7 +78,10 @@ export function ContractChoice({ value, onChange }: { value: string; onChange: (
     <Choice
       label="Contract"
       value={value}
-      options={[{ value: "", label: "standard, unless an endpoint names another" }, ...names.map((name) => ({ value: name, label: name }))]}
+      options={[
+        { value: "", label: "standard, unless an endpoint names another" },
+        ...names.map((name) => ({ value: name, label: name })),
+      ]}
       onChange={onChange}
       hint="For all endpoints that name none of their own."
     />

@@ -13,9 +13,26 @@ import { TimeFilter } from "./deliveries";
 
 const FILTERS = ["app_id", "key_id", "action", "from", "to"] as const;
 const ACTIONS = [
-  "app.created", "app.changed", "app.deleted", "endpoint.created", "endpoint.changed", "endpoint.enabled", "endpoint.disabled",
-  "endpoint.deleted", "secret.rotated", "key.created", "key.revoked", "event_type.changed", "event.erased", "delivery.retried",
-  "delivery.replayed", "delivery.cancelled", "delivery.closed", "delivery.deleted", "replay.begun", "replay.cancelled",
+  "app.created",
+  "app.changed",
+  "app.deleted",
+  "endpoint.created",
+  "endpoint.changed",
+  "endpoint.enabled",
+  "endpoint.disabled",
+  "endpoint.deleted",
+  "secret.rotated",
+  "key.created",
+  "key.revoked",
+  "event_type.changed",
+  "event.erased",
+  "delivery.retried",
+  "delivery.replayed",
+  "delivery.cancelled",
+  "delivery.closed",
+  "delivery.deleted",
+  "replay.begun",
+  "replay.cancelled",
 ];
 
 /** Who changed what: everywhere, or in one app. */
@@ -46,7 +63,9 @@ export function Audit({ app }: { app: string | null }) {
         columns={columns(app)}
         idOf={(row) => row.id}
         isFiltered={Object.keys(query).length > 0 || app_id !== undefined}
-        empty={<Empty title="Nobody changed anything yet">Every change that somebody makes with a key leaves an entry here.</Empty>}
+        empty={
+          <Empty title="Nobody changed anything yet">Every change that somebody makes with a key leaves an entry here.</Empty>
+        }
       />
     </>
   );
@@ -57,7 +76,14 @@ function columns(app: string | null): Column<AuditEntry>[] {
     { name: "Action", isMain: true, cell: (row) => row.action },
     { name: "To what", cell: (row) => <code>{row.thing}</code> },
     app === null ? { name: "App", cell: (row) => row.app_id ?? <span class="muted">–</span> } : null,
-    { name: "By", cell: (row) => <span title={row.key_id}>{row.key_name ?? row.key_id} <span class="muted">({row.scope})</span></span> },
+    {
+      name: "By",
+      cell: (row) => (
+        <span title={row.key_id}>
+          {row.key_name ?? row.key_id} <span class="muted">({row.scope})</span>
+        </span>
+      ),
+    },
     { name: "Detail", cell: (row) => (row.detail ? <code>{detailInWords(row.detail)}</code> : <span class="muted">–</span>) },
     { name: "When", cell: (row) => <Time at={row.at} /> },
   ];
@@ -66,6 +92,9 @@ function columns(app: string | null): Column<AuditEntry>[] {
 
 function detailInWords(detail: object): string {
   return Object.entries(detail)
-    .map(([name, value]) => `${name}: ${Array.isArray(value) ? value.join(", ") : typeof value === "object" ? JSON.stringify(value) : String(value)}`)
+    .map(
+      ([name, value]) =>
+        `${name}: ${Array.isArray(value) ? value.join(", ") : typeof value === "object" ? JSON.stringify(value) : String(value)}`,
+    )
     .join("; ");
 }

@@ -7,15 +7,22 @@ import { Json } from "../parts/json";
 import { Card, Facts, Head } from "../parts/page";
 import { Table } from "../parts/table";
 import { paths } from "../route/paths";
+import { isPortal } from "../session/session";
 import { type ContractDocument, branded, headerTemplates, withOverrides } from "../words/contract";
 import { ContractTrack, endInWords } from "./contracts";
 import { SnippetCard } from "./snippet-card";
 
 export function ContractPage({ name }: { name: string }) {
-  const asked = useAsked(`contract ${name}`, () => ask(api.GET("/v1/contracts/{contract}", { params: { path: { contract: name } } })));
+  const asked = useAsked(`contract ${name}`, () =>
+    ask(api.GET("/v1/contracts/{contract}", { params: { path: { contract: name } } })),
+  );
   return (
     <>
-      <Head title={name} trail={[{ label: "Contracts", href: paths.contracts() }]} beside={asked.data && <span class="muted">{asked.data.built_in ? "built in" : "the operator’s own"}</span>} />
+      <Head
+        title={name}
+        trail={isPortal.value ? [] : [{ label: "Contracts", href: paths.contracts() }]}
+        beside={asked.data && <span class="muted">{asked.data.built_in ? "built in" : "the operator’s own"}</span>}
+      />
       <Shown asked={asked}>{(contract) => <Whole contract={contract} />}</Shown>
     </>
   );
@@ -38,7 +45,9 @@ function Whole({ contract }: { contract: Contract }) {
             { name: "At", cell: (row) => <span class="number">{row.at}</span> },
           ]}
         />
-        <p class="about">Then {endInWords(contract)}. T is the first attempt; the times are those of a receiver that always fails at once.</p>
+        <p class="about">
+          Then {endInWords(contract)}. T is the first attempt; the times are those of a receiver that always fails at once.
+        </p>
       </Card>
       <Card title="What receivers get">
         <Facts facts={promises(document)} />
@@ -54,7 +63,14 @@ function Whole({ contract }: { contract: Contract }) {
 function promises(document: ContractDocument): [string, ComponentChildren][] {
   const { signature } = document;
   return [
-    ["Body", <code>{document.body.form === "flat" ? `{${document.body.fields.map((each) => each.name).join(", ")}, …data}` : `{${document.body.fields.map((each) => each.name).join(", ")}}`}</code>],
+    [
+      "Body",
+      <code>
+        {document.body.form === "flat"
+          ? `{${document.body.fields.map((each) => each.name).join(", ")}, …data}`
+          : `{${document.body.fields.map((each) => each.name).join(", ")}}`}
+      </code>,
+    ],
     ["Signature", <code>{`${branded(signature.header, document)}: ${signature.hmac_sha256 ?? signature.ed25519 ?? ""}`}</code>],
     ["Signed", <code>{signature.signs}</code>],
     ["Headers", headerTemplates(document).map(([name, value]) => <span key={name} class="chip">{`${name}: ${value}`}</span>)],

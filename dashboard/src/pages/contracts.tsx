@@ -13,8 +13,8 @@ export function Contracts() {
     <>
       <Head title="Contracts" />
       <p class="lead">
-        A contract is everything a sender promises its receivers: bytes, headers, signatures, times, the meaning of answers. Each line shows when
-        attempts come if a receiver always fails: the first at T, a bar for how far each may be off.
+        A contract is everything a sender promises its receivers: bytes, headers, signatures, times, the meaning of answers. Each
+        line shows when attempts come if a receiver always fails: the first at T, a bar for how far each may be off.
       </p>
       <Shown asked={asked}>
         {({ data }) => (

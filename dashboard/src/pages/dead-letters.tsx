@@ -33,12 +33,30 @@ export function DeadLetters({ app }: { app: string }) {
         )}
       </Head>
       <div class="filters">
-        <EndpointChoice endpoints={endpoints} value={query.endpoint_id ?? ""} onChange={(value) => filter({ endpoint_id: value })} />
-        <Check label="Closed ones too" isOn={query.closed === "true"} onChange={(isOn) => filter({ closed: isOn ? "true" : null })} />
+        <EndpointChoice
+          endpoints={endpoints}
+          value={query.endpoint_id ?? ""}
+          onChange={(value) => filter({ endpoint_id: value })}
+        />
+        <Check
+          label="Closed ones too"
+          isOn={query.closed === "true"}
+          onChange={(isOn) => filter({ closed: isOn ? "true" : null })}
+        />
       </div>
-      <DeadLetterList app={app} endpoint={query.endpoint_id ?? null} isClosedToo={query.closed === "true"} endpoints={endpoints} />
+      <DeadLetterList
+        app={app}
+        endpoint={query.endpoint_id ?? null}
+        isClosedToo={query.closed === "true"}
+        endpoints={endpoints}
+      />
       {isReplaying && (
-        <ReplayDialog app={app} endpoints={endpoints} first={{ endpoint_id: query.endpoint_id ?? "", status: ["dead"] }} onClose={() => setReplaying(false)} />
+        <ReplayDialog
+          app={app}
+          endpoints={endpoints}
+          first={{ endpoint_id: query.endpoint_id ?? "", status: ["dead"] }}
+          onClose={() => setReplaying(false)}
+        />
       )}
     </>
   );
@@ -55,7 +73,10 @@ export function DeadLetterList({ app, endpoint, isClosedToo, endpoints }: ListPr
   const query = { ...(endpoint ? { endpoint_id: endpoint } : {}), ...(isClosedToo ? { closed: true } : {}) };
   const pages = usePages(
     `dead-letters ${app} ${endpoint ?? ""} ${isClosedToo}`,
-    (cursor) => ask(api.GET("/v1/apps/{app}/dead-letters", { params: { path: { app }, query: { ...query, ...(cursor ? { cursor } : {}) } } })),
+    (cursor) =>
+      ask(
+        api.GET("/v1/apps/{app}/dead-letters", { params: { path: { app }, query: { ...query, ...(cursor ? { cursor } : {}) } } }),
+      ),
     (row) => row.id,
     ["deliveries"],
   );
@@ -90,7 +111,10 @@ function columns(app: string, endpoints: Endpoint[] | null): Column<DeadLetter>[
     { name: "Last error", cell: (row) => <LastError row={row} /> },
     { name: "Attempts", isNumber: true, cell: (row) => row.attempt_count },
     { name: "Died", cell: (row) => <Time at={row.failed_at} /> },
-    { name: "Kept until", cell: (row) => (row.expires_at ? <Time at={row.expires_at} /> : <span class="muted">deleted by hand</span>) },
+    {
+      name: "Kept until",
+      cell: (row) => (row.expires_at ? <Time at={row.expires_at} /> : <span class="muted">deleted by hand</span>),
+    },
     mayChange.value ? { name: "", cell: (row) => <Buttons app={app} row={row} /> } : null,
   ];
   return all.filter((column) => column !== null);

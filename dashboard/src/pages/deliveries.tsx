@@ -21,7 +21,10 @@ export function Deliveries({ app }: { app: string }) {
   const endpoints = useEndpoints(app);
   const pages = usePages(
     `deliveries ${app} ${changed(new URLSearchParams(), query)}`,
-    (cursor) => ask(api.GET("/v1/apps/{app}/deliveries", { params: { path: { app }, query: { ...query, ...(cursor ? { cursor } : {}) } } })),
+    (cursor) =>
+      ask(
+        api.GET("/v1/apps/{app}/deliveries", { params: { path: { app }, query: { ...query, ...(cursor ? { cursor } : {}) } } }),
+      ),
     (row) => row.id,
     ["deliveries"],
   );
@@ -49,7 +52,11 @@ export function Deliveries({ app }: { app: string }) {
         ))}
       </div>
       <Filters setCount={Object.keys(query).length}>
-        <EndpointChoice endpoints={endpoints} value={query.endpoint_id ?? ""} onChange={(value) => filter({ endpoint_id: value })} />
+        <EndpointChoice
+          endpoints={endpoints}
+          value={query.endpoint_id ?? ""}
+          onChange={(value) => filter({ endpoint_id: value })}
+        />
         <FilterField label="Event type" name="event_type" placeholder="order.paid" />
         <FilterField label="Event id" name="event_id" />
         <TimeFilter name="from" label="Created from" value={query.from} />
@@ -73,8 +80,8 @@ export function Deliveries({ app }: { app: string }) {
         isFiltered={isFiltered}
         empty={
           <Empty title="No deliveries yet">
-            A delivery is made for every endpoint that wants a published event. <a href={paths.endpoints(app)}>Add an endpoint</a>, then
-            publish an event or send a test.
+            A delivery is made for every endpoint that wants a published event. <a href={paths.endpoints(app)}>Add an endpoint</a>
+            , then publish an event or send a test.
           </Empty>
         }
       />

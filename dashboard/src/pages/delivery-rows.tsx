@@ -6,7 +6,11 @@ import { Time } from "../parts/time";
 import { paths } from "../route/paths";
 import { reasonInWords, toneOf } from "../words/states";
 
-export function deliveryColumns(app: string, endpoints: Endpoint[], leaveOut: "endpoint" | "event" | null = null): Column<Delivery>[] {
+export function deliveryColumns(
+  app: string,
+  endpoints: Endpoint[],
+  leaveOut: "endpoint" | "event" | null = null,
+): Column<Delivery>[] {
   const urls = new Map(endpoints.map((each) => [each.id, each.url]));
   const columns: Column<Delivery>[] = [
     { name: "Event type", isMain: true, cell: (row) => <a href={paths.delivery(app, row.id)}>{row.event_type}</a> },
@@ -30,7 +34,10 @@ function Next({ row }: { row: Delivery }) {
   if (row.next_attempt_at) {
     return (
       <span>
-        {row.last_error ?? "waits"}, <span class="nowrap">next <Time at={row.next_attempt_at} /></span>
+        {row.last_error ?? "waits"},{" "}
+        <span class="nowrap">
+          next <Time at={row.next_attempt_at} />
+        </span>
       </span>
     );
   }

@@ -9,5 +9,7 @@ interface Props {
 
 export function EndpointChoice({ endpoints, value, onChange }: Props) {
   const options = endpoints.map((each) => ({ value: each.id, label: each.description || each.url }));
-  return <Choice label="Endpoint" value={value} options={[{ value: "", label: "Every endpoint" }, ...options]} onChange={onChange} />;
+  return (
+    <Choice label="Endpoint" value={value} options={[{ value: "", label: "Every endpoint" }, ...options]} onChange={onChange} />
+  );
 }

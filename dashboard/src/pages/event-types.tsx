@@ -21,7 +21,12 @@ export function EventTypes() {
   const [isOpen, setOpen] = useState(false);
   const pages = usePages(
     `event-types ${isArchivedToo}`,
-    (cursor) => ask(api.GET("/v1/event-types", { params: { query: { limit: 100, ...(isArchivedToo ? { archived: true } : {}), ...(cursor ? { cursor } : {}) } } })),
+    (cursor) =>
+      ask(
+        api.GET("/v1/event-types", {
+          params: { query: { limit: 100, ...(isArchivedToo ? { archived: true } : {}), ...(cursor ? { cursor } : {}) } },
+        }),
+      ),
     (row) => row.name,
   );
   return (
@@ -44,7 +49,8 @@ export function EventTypes() {
         hrefOf={(row) => paths.eventType(row.name)}
         empty={
           <Empty title="The catalogue is empty">
-            It says which events there are, with samples, schemas and versions. Types that are not in it can be published too, unless the setting
+            It says which events there are, with samples, schemas and versions. Types that are not in it can be published too,
+            unless the setting
             <code> unknown_event_types</code> says otherwise.
           </Empty>
         }
@@ -58,7 +64,18 @@ const COLUMNS: Column<EventType>[] = [
   { name: "Name", isMain: true, cell: (row) => <a href={paths.eventType(row.name)}>{row.name}</a> },
   { name: "Description", cell: (row) => row.description ?? <span class="muted">–</span> },
   { name: "State", cell: (row) => <Badge state={row.archived_at ? "archived" : "active"} /> },
-  { name: "Versions", cell: (row) => <span>{row.versions.map((each) => <span key={each.name} class="chip">{each.name}</span>)}</span> },
+  {
+    name: "Versions",
+    cell: (row) => (
+      <span>
+        {row.versions.map((each) => (
+          <span key={each.name} class="chip">
+            {each.name}
+          </span>
+        ))}
+      </span>
+    ),
+  },
   { name: "Schema", cell: (row) => (row.enforce_schema ? "enforced" : <span class="muted">not enforced</span>) },
   { name: "Changed", cell: (row) => <Time at={row.updated_at} /> },
 ];
@@ -78,11 +95,25 @@ function NewEventType({ onClose }: { onClose: () => void }) {
     go(paths.eventType(made.name));
   };
   return (
-    <Dialog title="Add an event type" action="Add it" isReady={name.trim() !== "" && problem === null} onAct={make} onClose={onClose}>
+    <Dialog
+      title="Add an event type"
+      action="Add it"
+      isReady={name.trim() !== "" && problem === null}
+      onAct={make}
+      onClose={onClose}
+    >
       <div class="form">
         <Field label="Name" value={name} onInput={setName} placeholder="order.paid" isRequired isCode />
         <Field label="Description" value={description} onInput={setDescription} />
-        <Field label="Sample of its data" value={sample} onInput={setSample} rows={6} isCode problem={problem} hint="JSON, for those who write receivers." />
+        <Field
+          label="Sample of its data"
+          value={sample}
+          onInput={setSample}
+          rows={6}
+          isCode
+          problem={problem}
+          hint="JSON, for those who write receivers."
+        />
       </div>
     </Dialog>
   );

@@ -11,7 +11,7 @@ import { Card, Facts, Head } from "../parts/page";
 import { Table } from "../parts/table";
 import { LongTime } from "../parts/time";
 import { paths } from "../route/paths";
-import { mayChange } from "../session/session";
+import { mayActForProduct } from "../session/session";
 import { member } from "../words/json-text";
 import { reasonInWords } from "../words/states";
 import { useEndpoints } from "./ask-app";
@@ -40,7 +40,7 @@ export function EventPage({ app, id }: { app: string; id: string }) {
         trail={[{ label: "Events", href: paths.events(app) }]}
         beside={asked.data?.event.is_skipped ? <Badge state="skipped" /> : null}
       >
-        {asked.data && mayChange.value && !asked.data.event.data_erased && (
+        {asked.data && mayActForProduct.value && !asked.data.event.data_erased && (
           <Action
             label="Erase the data"
             done="The data was erased."

@@ -11,7 +11,7 @@ import { Time } from "../parts/time";
 import { paths } from "../route/paths";
 import { changed, picked } from "../route/query";
 import { currentQuery } from "../route/router";
-import { mayPublish } from "../session/session";
+import { mayActForProduct } from "../session/session";
 import { reasonInWords } from "../words/states";
 import { TimeFilter } from "./deliveries";
 import { PublishButton } from "./publish";
@@ -22,13 +22,14 @@ export function Events({ app }: { app: string }) {
   const query = picked(currentQuery.value, FILTERS);
   const pages = usePages(
     `events ${app} ${changed(new URLSearchParams(), query)}`,
-    (cursor) => ask(api.GET("/v1/apps/{app}/events", { params: { path: { app }, query: { ...query, ...(cursor ? { cursor } : {}) } } })),
+    (cursor) =>
+      ask(api.GET("/v1/apps/{app}/events", { params: { path: { app }, query: { ...query, ...(cursor ? { cursor } : {}) } } })),
     (row) => row.id,
     ["events"],
   );
   return (
     <>
-      <Head title="Events">{mayPublish.value && <PublishButton app={app} />}</Head>
+      <Head title="Events">{mayActForProduct.value && <PublishButton app={app} />}</Head>
       <Filters setCount={Object.keys(query).length}>
         <FilterField label="Event type" name="event_type" placeholder="order.paid" />
         <TimeFilter name="from" label="From" value={query.from} />

@@ -23,7 +23,10 @@ export function Keys() {
   const [isOpen, setOpen] = useState(false);
   const pages = usePages(
     `keys ${isRevokedToo}`,
-    (cursor) => ask(api.GET("/v1/keys", { params: { query: { ...(isRevokedToo ? { revoked: true } : {}), ...(cursor ? { cursor } : {}) } } })),
+    (cursor) =>
+      ask(
+        api.GET("/v1/keys", { params: { query: { ...(isRevokedToo ? { revoked: true } : {}), ...(cursor ? { cursor } : {}) } } }),
+      ),
     (row) => row.id,
     ["keys"],
   );
@@ -42,7 +45,11 @@ export function Keys() {
         pages={pages}
         columns={COLUMNS}
         idOf={(row) => row.id}
-        empty={<Empty title="Only the key of the settings">Make one for every program and person, with the narrowest scope that does.</Empty>}
+        empty={
+          <Empty title="Only the key of the settings">
+            Make one for every program and person, with the narrowest scope that does.
+          </Empty>
+        }
       />
       {isOpen && <NewKey onClose={() => setOpen(false)} />}
     </>
@@ -51,7 +58,7 @@ export function Keys() {
 
 const COLUMNS: Column<Key>[] = [
   { name: "Name", isMain: true, cell: (row) => row.name ?? <span class="muted">without a name</span> },
-  { name: "Key", cell: (row) => row.prefix ? <code title={row.id}>{row.prefix}…</code> : <span class="muted">–</span> },
+  { name: "Key", cell: (row) => (row.prefix ? <code title={row.id}>{row.prefix}…</code> : <span class="muted">–</span>) },
   { name: "Scope", cell: (row) => row.scope },
   { name: "App", cell: (row) => row.app_id ?? <span class="muted">all</span> },
   { name: "Last used", cell: (row) => (row.last_used_at ? <Time at={row.last_used_at} /> : <span class="muted">never</span>) },
@@ -109,14 +116,28 @@ function NewKey({ onClose }: { onClose: () => void }) {
   };
   if (made !== null) {
     return (
-      <ShownOnce title="The key is there" about="It is shown this once; only its hash is kept." secret={made.key ?? ""} onClose={onClose} />
+      <ShownOnce
+        title="The key is there"
+        about="It is shown this once; only its hash is kept."
+        secret={made.key ?? ""}
+        onClose={onClose}
+      />
     );
   }
   return (
     <Dialog title="Make a key" action="Make it" isReady={!isForApp || app.trim() !== ""} onAct={make} onClose={onClose}>
       <div class="form">
         <Choice label="Scope" value={scope} options={SCOPES} onChange={setScope} />
-        {isForApp && <Field label="App" value={app} onInput={setApp} suggestions={apps.data?.data.map((each) => each.id) ?? []} isCode isRequired />}
+        {isForApp && (
+          <Field
+            label="App"
+            value={app}
+            onInput={setApp}
+            suggestions={apps.data?.data.map((each) => each.id) ?? []}
+            isCode
+            isRequired
+          />
+        )}
         <Field label="Name" value={name} onInput={setName} placeholder="checkout" hint="Whose it is; the audit log shows it." />
         <Field label="Expires" type="datetime-local" value={expires} onInput={setExpires} hint="Empty: never." />
       </div>

@@ -44,7 +44,9 @@ export function Notices({ app }: { app: string | null }) {
           <Skeleton />
         )
       ) : rows.length === 0 ? (
-        <Empty title="No notices">You are told here when an endpoint gets into trouble or recovers, a delivery dies, or a replay ends.</Empty>
+        <Empty title="No notices">
+          You are told here when an endpoint gets into trouble or recovers, a delivery dies, or a replay ends.
+        </Empty>
       ) : (
         <Card>
           <ul class="feed">
@@ -75,7 +77,11 @@ function OneNotice({ notice, isOfAll }: { notice: Notice; isOfAll: boolean }) {
       </div>
       <div>{notice.text}</div>
       <div class="about">
-        {notice.since && <>Since <LongTime at={notice.since} />. </>}
+        {notice.since && (
+          <>
+            Since <LongTime at={notice.since} />.{" "}
+          </>
+        )}
         {notice.last_error && <>Last error: {notice.last_error}. </>}
         {notice.url && <>{notice.url} </>}
         {notice.endpoint_id && <a href={paths.endpoint(app, notice.endpoint_id)}>Endpoint </a>}

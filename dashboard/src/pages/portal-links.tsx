@@ -28,11 +28,13 @@ export function PortalLinks({ app }: { app: string }) {
         {(page) =>
           page === null ? (
             <Empty title="This server makes no portal links">
-              With a newer version, a short-lived link lets a customer manage this app’s endpoints by themselves. Until then a key with the scope
-              “app” signs in to the same pages.
+              With a newer version, a short-lived link lets a customer manage this app’s endpoints by themselves. Until then a key
+              with the scope “app” signs in to the same pages.
             </Empty>
           ) : page.data.length === 0 ? (
-            <Empty title="No links">A link lets a customer manage this app’s endpoints, see its deliveries, test and replay: this app, and nothing else.</Empty>
+            <Empty title="No links">
+              A link lets a customer manage this app’s endpoints, see its deliveries, test and replay: this app, and nothing else.
+            </Empty>
           ) : (
             <Links app={app} links={page.data} again={asked.again} />
           )
@@ -50,10 +52,22 @@ function Links({ app, links, again }: { app: string; links: PortalLink[]; again:
       rows={links}
       idOf={(row) => row.id}
       columns={[
-        { name: "Link", isMain: true, cell: (row) => row.name ?? <code>{row.id}</code> },
+        {
+          name: "Link",
+          isMain: true,
+          cell: (row) => (
+            <>
+              {row.theme.name} <code>{row.prefix}…</code>
+            </>
+          ),
+        },
         { name: "May", cell: (row) => (row.read_only ? "look" : "look and change") },
         { name: "Made", cell: (row) => <Time at={row.created_at} /> },
         { name: "Expires", cell: (row) => <Time at={row.expires_at} /> },
+        {
+          name: "Last used",
+          cell: (row) => (row.last_used_at ? <Time at={row.last_used_at} /> : <span class="muted">never</span>),
+        },
         {
           name: "",
           cell: (row) => (
@@ -82,19 +96,16 @@ function NewLink({ app, onClose, onMade }: { app: string; onClose: () => void; o
   const [name, setName] = useState("");
   const [logo, setLogo] = useState("");
   const [accent, setAccent] = useState("");
-  const [origins, setOrigins] = useState("");
   const [made, setMade] = useState<PortalLink | null>(null);
-  const accentProblem = accent !== "" && parseHex(accent) === null ? "Not a colour: six hex digits after #, for example #3450c4." : null;
+  const accentProblem =
+    accent !== "" && parseHex(accent) === null ? "Not a colour: six hex digits after #, for example #3450c4." : null;
   const make = async () => {
-    const allowed = origins.split(/[\s,]+/).filter((each) => each !== "");
-    const body = {
-      expires_in: lasts.trim(),
-      read_only: isReadOnly,
+    const theme = {
       ...(name.trim() ? { name: name.trim() } : {}),
       ...(logo.trim() ? { logo_url: logo.trim() } : {}),
-      ...(accent ? { accent_color: accent } : {}),
-      ...(allowed.length > 0 ? { allowed_origins: allowed } : {}),
+      ...(accent ? { accent } : {}),
     };
+    const body = { expires_in: lasts.trim(), read_only: isReadOnly, ...(Object.keys(theme).length > 0 ? { theme } : {}) };
     setMade(await ask(api.POST("/v1/apps/{app}/portal-links", { params: { path: { app } }, body })));
     onMade();
   };
@@ -117,8 +128,14 @@ function NewLink({ app, onClose, onMade }: { app: string; onClose: () => void; o
         </div>
         <Check label="Read-only: look, and change nothing" isOn={isReadOnly} onChange={setReadOnly} />
         <Field label="Name on top" value={name} onInput={setName} placeholder="Posthaste" />
-        <Field label="Logo address" type="url" value={logo} onInput={setLogo} isCode />
-        <Field label="May be framed by" value={origins} onInput={setOrigins} isCode placeholder="https://app.example.com" hint="Origins, separated by spaces. Empty: by none." />
+        <Field
+          label="Logo address"
+          type="url"
+          value={logo}
+          onInput={setLogo}
+          isCode
+          hint="The setting portal_origins says whose pages may show the portal in a frame."
+        />
       </div>
     </Dialog>
   );

@@ -39,11 +39,25 @@ function PublishDialog({ app, onClose }: { app: string; onClose: () => void }) {
     go(paths.event(app, published.id));
   };
   return (
-    <Dialog title="Publish an event" action="Publish" isReady={type.trim() !== "" && problem === null} onAct={publish} onClose={onClose}>
+    <Dialog
+      title="Publish an event"
+      action="Publish"
+      isReady={type.trim() !== "" && problem === null}
+      onAct={publish}
+      onClose={onClose}
+    >
       <p class="muted">It goes to every endpoint of this app that subscribes to its type, as if your product had published it.</p>
       <div class="form">
         <Field label="Type" value={type} onInput={setType} placeholder="order.paid" isRequired isCode />
-        <Field label="Data" value={data} onInput={setData} rows={9} isCode problem={problem} hint="Any JSON. Receivers get it byte for byte." />
+        <Field
+          label="Data"
+          value={data}
+          onInput={setData}
+          rows={9}
+          isCode
+          problem={problem}
+          hint="Any JSON. Receivers get it byte for byte."
+        />
       </div>
     </Dialog>
   );

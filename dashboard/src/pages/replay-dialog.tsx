@@ -68,10 +68,16 @@ export function ReplayDialog({ app, endpoints, first = {}, onClose }: Props) {
   };
   const toggle = (state: string, isOn: boolean) => setStatus(isOn ? [...status, state] : status.filter((each) => each !== state));
   return (
-    <Dialog title="Replay deliveries" action="Begin the replay" isReady={total !== null && total > 0} onAct={begin} onClose={onClose}>
+    <Dialog
+      title="Replay deliveries"
+      action="Begin the replay"
+      isReady={total !== null && total > 0}
+      onAct={begin}
+      onClose={onClose}
+    >
       <p class="muted">
-        Dead, cancelled and expired deliveries get a fresh schedule under their own id; delivered ones become new deliveries. It can be
-        paused and cancelled.
+        Dead, cancelled and expired deliveries get a fresh schedule under their own id; delivered ones become new deliveries. It
+        can be paused and cancelled.
       </p>
       <div class="form">
         <div class="buttons" role="group" aria-label="Which states">
@@ -85,7 +91,13 @@ export function ReplayDialog({ app, endpoints, first = {}, onClose }: Props) {
           <Field label="Created from" type="datetime-local" value={from} onInput={setFrom} />
           <Field label="Created before" type="datetime-local" value={to} onInput={setTo} />
         </div>
-        <Field label="At most a second" type="number" value={speed} onInput={setSpeed} hint="It never brings an endpoint more than half of what that takes at once." />
+        <Field
+          label="At most a second"
+          type="number"
+          value={speed}
+          onInput={setSpeed}
+          hint="It never brings an endpoint more than half of what that takes at once."
+        />
         <p class="note" role="status">
           {said}
         </p>

@@ -16,7 +16,9 @@ import { Progress, replayInWords } from "./replays";
 
 export function ReplayPage({ app, id }: { app: string; id: string }) {
   const path = { app, replay: id };
-  const asked = useAsked(`replay ${app} ${id}`, () => ask(api.GET("/v1/apps/{app}/replays/{replay}", { params: { path } })), ["replays"]);
+  const asked = useAsked(`replay ${app} ${id}`, () => ask(api.GET("/v1/apps/{app}/replays/{replay}", { params: { path } })), [
+    "replays",
+  ]);
   const endpoints = useEndpoints(app);
   return (
     <>
@@ -36,7 +38,12 @@ export function ReplayPage({ app, id }: { app: string; id: string }) {
             <div class="figures">
               <Figure name="To send again" value={count(replay.total)} />
               <Figure name="Sent again" value={count(replay.replayed)} />
-              <Figure name="Could not be" value={count(replay.refused)} note={replay.last_refusal ?? undefined} {...(replay.refused > 0 ? { tone: "warn" } : {})} />
+              <Figure
+                name="Could not be"
+                value={count(replay.refused)}
+                note={replay.last_refusal ?? undefined}
+                {...(replay.refused > 0 ? { tone: "warn" } : {})}
+              />
               <Figure name="A second" value={replay.average_per_second.toFixed(1)} note={`at most ${count(replay.per_second)}`} />
             </div>
             <Card>
@@ -68,10 +75,19 @@ function Buttons({ path, replay, again }: { path: { app: string; replay: string 
   return (
     <>
       {replay.state === "running" && (
-        <Action label="Pause" done="Paused." act={() => ask(api.POST("/v1/apps/{app}/replays/{replay}/pause", { params: { path } })).then(after)} />
+        <Action
+          label="Pause"
+          done="Paused."
+          act={() => ask(api.POST("/v1/apps/{app}/replays/{replay}/pause", { params: { path } })).then(after)}
+        />
       )}
       {replay.state === "paused" && (
-        <Action label="Resume" done="Goes on." isPrimary act={() => ask(api.POST("/v1/apps/{app}/replays/{replay}/resume", { params: { path } })).then(after)} />
+        <Action
+          label="Resume"
+          done="Goes on."
+          isPrimary
+          act={() => ask(api.POST("/v1/apps/{app}/replays/{replay}/resume", { params: { path } })).then(after)}
+        />
       )}
       {(replay.state === "running" || replay.state === "paused") && (
         <Action

@@ -40,7 +40,8 @@ export function Replays({ app }: { app: string }) {
         hrefOf={(row) => paths.replay(app, row.id)}
         empty={
           <Empty title="No replays yet">
-            A replay sends many past deliveries again as one piece of work, by endpoint, type, state and time, no faster than you say.
+            A replay sends many past deliveries again as one piece of work, by endpoint, type, state and time, no faster than you
+            say.
           </Empty>
         }
       />
@@ -72,5 +73,7 @@ export function replayInWords(replay: Replay, endpoints: Endpoint[]): string {
   const endpoint = endpoints.find((each) => each.id === replay.endpoint_id);
   const where = replay.endpoint_id ? ` to ${endpoint?.url ?? replay.endpoint_id}` : "";
   const which = replay.event_type ? `${replay.event_type} ` : "";
-  return replay.kind === "backfill" ? `Backfill of ${which}events${where}` : `Replay of ${replay.status.join(", ")} ${which}deliveries${where}`;
+  return replay.kind === "backfill"
+    ? `Backfill of ${which}events${where}`
+    : `Replay of ${replay.status.join(", ")} ${which}deliveries${where}`;
 }

@@ -52,8 +52,14 @@ const ROUTES: Route[] = [
   { pattern: "/apps/:app/notices", page: (n) => <Notices app={name(n, "app")} /> },
   { pattern: "/apps/:app/portal", needsAdmin: true, page: (n) => <PortalLinks app={name(n, "app")} /> },
   { pattern: "/apps/:app/endpoints", page: (n) => <Endpoints app={name(n, "app")} /> },
-  { pattern: "/apps/:app/endpoints/:endpoint", page: (n) => <EndpointPage app={name(n, "app")} id={name(n, "endpoint")} tab="" /> },
-  { pattern: "/apps/:app/endpoints/:endpoint/:tab", page: (n) => <EndpointPage app={name(n, "app")} id={name(n, "endpoint")} tab={name(n, "tab")} /> },
+  {
+    pattern: "/apps/:app/endpoints/:endpoint",
+    page: (n) => <EndpointPage app={name(n, "app")} id={name(n, "endpoint")} tab="" />,
+  },
+  {
+    pattern: "/apps/:app/endpoints/:endpoint/:tab",
+    page: (n) => <EndpointPage app={name(n, "app")} id={name(n, "endpoint")} tab={name(n, "tab")} />,
+  },
   { pattern: "/apps/:app/events", page: (n) => <Events app={name(n, "app")} /> },
   { pattern: "/apps/:app/events/:event", page: (n) => <EventPage app={name(n, "app")} id={name(n, "event")} /> },
   { pattern: "/apps/:app/deliveries", page: (n) => <Deliveries app={name(n, "app")} /> },
@@ -69,7 +75,11 @@ export function pageAt(path: string): { page: ComponentChild; app: string | null
     const names = matched(pattern, path);
     if (names === null || (needsAdmin && !isAdmin.value)) continue;
     const { tab: _, ...things } = names;
-    return { page: page(names), app: names["app"] ?? null, key: `${pattern.replace("/:tab", "")} ${Object.values(things).join(" ")}` };
+    return {
+      page: page(names),
+      app: names["app"] ?? null,
+      key: `${pattern.replace("/:tab", "")} ${Object.values(things).join(" ")}`,
+    };
   }
   return { page: <NoPage />, app: null, key: "none" };
 }

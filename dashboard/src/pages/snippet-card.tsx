@@ -7,7 +7,15 @@ import type { ContractDocument } from "../words/contract";
 import { LANGUAGES, type Language, snippet } from "../words/snippets";
 
 /** How to verify what a contract signs, in the language of choice. */
-export function SnippetCard({ contract, title, children }: { contract: ContractDocument; title: string; children?: ComponentChildren }) {
+export function SnippetCard({
+  contract,
+  title,
+  children,
+}: {
+  contract: ContractDocument;
+  title: string;
+  children?: ComponentChildren;
+}) {
   const [language, setLanguage] = useState<Language>("Python");
   const text = snippet(contract, language);
   const choice = (

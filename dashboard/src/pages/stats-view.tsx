@@ -20,12 +20,29 @@ export function StatsView({ stats, isOfAll }: { stats: Stats; isOfAll: boolean }
       <div class="figures">
         <Figure name="Events" value={count(totals.events)} />
         <Figure name="Delivered" value={count(totals.delivered)} />
-        <Figure name="Success of attempts" value={share(rate)} tone={tone} note={`${count(totals.failed)} of ${count(totals.attempts)} failed`} />
-        <Figure name="Latency" value={totals.latency_ms.p50 === null ? "–" : took(totals.latency_ms.p50)} note={percentiles(stats)} />
+        <Figure
+          name="Success of attempts"
+          value={share(rate)}
+          tone={tone}
+          note={`${count(totals.failed)} of ${count(totals.attempts)} failed`}
+        />
+        <Figure
+          name="Latency"
+          value={totals.latency_ms.p50 === null ? "–" : took(totals.latency_ms.p50)}
+          note={percentiles(stats)}
+        />
         <Figure
           name="Waiting"
           value={count(backlog.waiting)}
-          note={backlog.oldest_due_at ? <>oldest due <Time at={backlog.oldest_due_at} /></> : `${count(backlog.held)} held`}
+          note={
+            backlog.oldest_due_at ? (
+              <>
+                oldest due <Time at={backlog.oldest_due_at} />
+              </>
+            ) : (
+              `${count(backlog.held)} held`
+            )
+          }
         />
         <Figure name="Dead" value={count(totals.dead)} {...(totals.dead > 0 ? { tone: "bad" } : {})} />
       </div>

@@ -26,7 +26,15 @@ function Whole({ system: { version, started_at, store, encryption, egress } }: {
         </p>
       )}
       <div class="figures">
-        <Figure name="Version" value={version} note={<>since <LongTime at={started_at} /></>} />
+        <Figure
+          name="Version"
+          value={version}
+          note={
+            <>
+              since <LongTime at={started_at} />
+            </>
+          }
+        />
         <Figure name="Store" value={bytes(store.used_bytes)} note={limit ? `of ${bytes(limit)}` : store.kind} />
         <Figure
           name="Free on its disk"
@@ -34,7 +42,11 @@ function Whole({ system: { version, started_at, store, encryption, egress } }: {
           note={`at least ${bytes(store.disk_free_min)} must be`}
           {...(store.disk_free_bytes != null && store.disk_free_bytes < store.disk_free_min * 2 ? { tone: "warn" } : {})}
         />
-        <Figure name="Log" value={bytes(store.log_bytes)} note={`${bytes(store.reusable_bytes)} of the store can be used again`} />
+        <Figure
+          name="Log"
+          value={bytes(store.log_bytes)}
+          note={`${bytes(store.reusable_bytes)} of the store can be used again`}
+        />
       </div>
       {limit && (
         <Card title="Store">
@@ -46,7 +58,14 @@ function Whole({ system: { version, started_at, store, encryption, egress } }: {
           facts={[
             ["Encrypting key", <code>{encryption.key}</code>],
             ["Rotation", encryption.rotating ? "under way: secrets are being encrypted anew" : "none under way"],
-            ["Encrypted", encryption.sealed.map((each) => <div key={each.key}><code>{each.key}</code>: {count(each.count)}</div>)],
+            [
+              "Encrypted",
+              encryption.sealed.map((each) => (
+                <div key={each.key}>
+                  <code>{each.key}</code>: {count(each.count)}
+                </div>
+              )),
+            ],
           ]}
         />
       </Card>

@@ -35,7 +35,13 @@ export function Action({ label, done, act, confirm, isDangerous = false, isPrima
   const classes = [isPrimary && "primary", isDangerous && "danger-quiet", isSmall && "small"].filter(Boolean).join(" ");
   return (
     <>
-      <button type="button" class={classes} title={title} disabled={isActing} onClick={() => (confirm ? setAsking(true) : void run())}>
+      <button
+        type="button"
+        class={classes}
+        title={title}
+        disabled={isActing}
+        onClick={() => (confirm ? setAsking(true) : void run())}
+      >
         {label}
       </button>
       {isAsking && (

@@ -71,7 +71,10 @@ function options(lines: Line[], format: (value: number) => string, width: number
     height,
     cursor: { points: { size: 6 } },
     scales: { y: { range: (_plot, _low, high) => [0, high > 0 ? high * 1.1 : 1] } },
-    axes: [{ ...axis, values: TICKS }, { ...axis, size: 62, values: (_plot, values) => values.map((value) => format(value)) }],
+    axes: [
+      { ...axis, values: TICKS },
+      { ...axis, size: 62, values: (_plot, values) => values.map((value) => format(value)) },
+    ],
     series: [
       { value: "{YYYY}-{MM}-{DD} {HH}:{mm}" },
       ...lines.map((line) => ({

@@ -39,11 +39,7 @@ export function Field(props: TextProps) {
   return (
     <div class="field">
       <label for={id}>{props.label}</label>
-      {props.rows ? (
-        <textarea {...shared} rows={props.rows} />
-      ) : (
-        <input {...shared} {...kind} />
-      )}
+      {props.rows ? <textarea {...shared} rows={props.rows} /> : <input {...shared} {...kind} />}
       {props.suggestions && (
         <datalist id={`${id}-list`}>
           {props.suggestions.map((each) => (

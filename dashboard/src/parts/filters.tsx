@@ -38,5 +38,13 @@ export function FilterField({ label, name, placeholder, suggestions }: FilterFie
     clearTimeout(timer.current);
     timer.current = setTimeout(() => filter({ [name]: value.trim() }), TYPING_PAUSE_MS);
   };
-  return <Field label={label} value={typed} onInput={type} {...(placeholder ? { placeholder } : {})} {...(suggestions ? { suggestions } : {})} />;
+  return (
+    <Field
+      label={label}
+      value={typed}
+      onInput={type}
+      {...(placeholder ? { placeholder } : {})}
+      {...(suggestions ? { suggestions } : {})}
+    />
+  );
 }

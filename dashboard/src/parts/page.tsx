@@ -14,7 +14,7 @@ interface HeadProps {
 
 export function Head({ title, trail = [], beside, children }: HeadProps) {
   useEffect(() => {
-    document.title = `${title} · ${session.value?.portal?.name ?? "Posthaste"}`;
+    document.title = `${title} · ${session.value?.theme?.name ?? "Posthaste"}`;
   }, [title]);
   return (
     <header class="head">
@@ -85,7 +85,17 @@ export function Tabs({ label, tabs }: { label: string; tabs: { label: string; hr
   );
 }
 
-export function Figure({ name, value, note, tone }: { name: string; value: ComponentChildren; note?: ComponentChildren; tone?: string }) {
+export function Figure({
+  name,
+  value,
+  note,
+  tone,
+}: {
+  name: string;
+  value: ComponentChildren;
+  note?: ComponentChildren;
+  tone?: string;
+}) {
   return (
     <div class={tone ? `figure ${tone}` : "figure"}>
       <div class="figure-name">{name}</div>

@@ -45,7 +45,12 @@ export function Track({ schedule, endLabel, made = [], plannedFrom = 1, nowMs = 
         return (
           <g key={tick.label}>
             <line class="tick" x1={at} x2={at} y1={AXIS_Y - 16} y2={AXIS_Y + 10} />
-            <text x={at} y={HEIGHT - 10} text-anchor={tick.at === 0 ? "start" : tick.at === 1 ? "end" : "middle"} dx={tick.at === 1 ? RIGHT - 4 : tick.at === 0 ? -4 : 0}>
+            <text
+              x={at}
+              y={HEIGHT - 10}
+              text-anchor={tick.at === 0 ? "start" : tick.at === 1 ? "end" : "middle"}
+              dx={tick.at === 1 ? RIGHT - 4 : tick.at === 0 ? -4 : 0}
+            >
               {tick.at === 0 ? "T" : `+${tick.label}`}
             </text>
           </g>
@@ -57,7 +62,14 @@ export function Track({ schedule, endLabel, made = [], plannedFrom = 1, nowMs = 
         return (
           <g key={each.number}>
             <title>{`Attempt ${each.number}: ${momentInWords(each)}`}</title>
-            <rect class="spread" x={x(each.earliestMs)} y={AXIS_Y - 7} width={Math.max(0, x(each.latestMs) - x(each.earliestMs))} height={14} rx={4} />
+            <rect
+              class="spread"
+              x={x(each.earliestMs)}
+              y={AXIS_Y - 7}
+              width={Math.max(0, x(each.latestMs) - x(each.earliestMs))}
+              height={14}
+              rx={4}
+            />
             <circle class="planned" cx={middle} cy={AXIS_Y} r={5} />
             {labelled[at] && (
               <text class="number-label" x={middle} y={AXIS_Y - 13}>

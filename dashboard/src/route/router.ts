@@ -3,7 +3,14 @@
 import { batch, computed, signal } from "@preact/signals";
 import { type Changes, changed } from "./query";
 
-const path = signal(window.location.pathname);
+/** A portal's pages stay below the address that it was opened by: only those may be shown in a frame. */
+const base = /^\/portal\/[^/]+/.exec(window.location.pathname)?.[0] ?? "";
+
+function pathHere(): string {
+  return window.location.pathname.slice(base.length) || "/";
+}
+
+const path = signal(pathHere());
 const search = signal(window.location.search);
 
 export const currentPath = computed(() => path.value);
@@ -11,15 +18,15 @@ export const currentQuery = computed(() => new URLSearchParams(search.value));
 
 function read(): void {
   batch(() => {
-    path.value = window.location.pathname;
+    path.value = pathHere();
     search.value = window.location.search;
   });
 }
 
 export function go(to: string, options: { replace?: boolean } = {}): void {
   const isOtherPage = new URL(to, window.location.href).pathname !== path.value;
-  if (options.replace) window.history.replaceState(null, "", to);
-  else window.history.pushState(null, "", to);
+  if (options.replace) window.history.replaceState(null, "", base + to);
+  else window.history.pushState(null, "", base + to);
   read();
   if (isOtherPage) window.scrollTo(0, 0);
 }

@@ -1,16 +1,18 @@
 // Who is signed in: what the key may do, which app it is for, and how a portal looks.
 import { computed, signal } from "@preact/signals";
 import { api, ask, askIfThere, holdKey, whenUnauthorized } from "../api/client";
-import type { SessionView } from "../api/coming";
+import type { PortalTheme, SessionView } from "../api/coming";
 import { Refusal } from "../api/problem";
 
-export type Scope = "admin" | "app" | "read";
-
 export interface Session {
-  scope: Scope;
-  /** The one app that the key is for; null for an admin key. */
-  appId: string | null;
-  portal: SessionView["portal"];
+  isAdmin: boolean;
+  /** It may look, and change nothing. */
+  isReadOnly: boolean;
+  /** It came by a portal link: a customer's, who sees less than a key of the app. */
+  isPortal: boolean;
+  /** The one app that it is for; null for an admin key. */
+  app: { id: string; name: string } | null;
+  theme: PortalTheme | null;
 }
 
 export const session = signal<Session | null>(null);
@@ -19,10 +21,11 @@ export const wasPortal = signal(false);
 /** Why the last session ended, for the sign-in page. */
 export const farewell = signal<string | null>(null);
 
-export const isAdmin = computed(() => session.value?.scope === "admin");
-export const mayChange = computed(() => session.value?.scope !== "read");
-/** A portal's customers manage and replay; what is published comes from the product alone. */
-export const mayPublish = computed(() => mayChange.value && session.value?.portal === null);
+export const isAdmin = computed(() => session.value?.isAdmin === true);
+export const isPortal = computed(() => session.value?.isPortal === true);
+export const mayChange = computed(() => session.value?.isReadOnly === false);
+/** What is published, and erased for good, is the product's business and not its customers'. */
+export const mayActForProduct = computed(() => mayChange.value && !isPortal.value);
 
 /** A key for one app that may only look cannot tell which app it is for; then `appId` must. */
 export async function signIn(key: string, appId: string | null): Promise<void> {
@@ -38,7 +41,7 @@ export async function signIn(key: string, appId: string | null): Promise<void> {
 
 export function signOut(why: string | null): void {
   holdKey(null);
-  wasPortal.value = session.value?.portal != null;
+  wasPortal.value = isPortal.value;
   session.value = null;
   farewell.value = why;
 }
@@ -54,18 +57,26 @@ async function whoIs(appId: string | null): Promise<Session> {
   const apps = await api.GET("/v1/apps", { params: { query: { limit: 1 } } });
   if (apps.response.ok) {
     const keys = await api.GET("/v1/keys", { params: { query: { limit: 1 } } });
-    if (keys.response.ok) return { scope: "admin", appId: null, portal: null };
-    return { scope: "app", appId: apps.data?.data[0]?.id ?? appId, portal: null };
+    return keyOf(keys.response.ok ? null : (apps.data?.data[0] ?? null), keys.response.ok, false);
   }
   if (apps.response.status !== 403) await ask(Promise.resolve(apps));
   if (appId === null) throw new Refusal(403, "app_needed", "This key may only look at one app. Name the app too.", "app");
-  await ask(api.GET("/v1/apps/{app}", { params: { path: { app: appId } } }));
-  return { scope: "read", appId, portal: null };
+  return keyOf(await ask(api.GET("/v1/apps/{app}", { params: { path: { app: appId } } })), false, true);
+}
+
+function keyOf(app: Session["app"], isAdmin: boolean, isReadOnly: boolean): Session {
+  return { isAdmin, isReadOnly, isPortal: false, app: app && { id: app.id, name: app.name }, theme: null };
 }
 
 function fromView(view: SessionView): Session {
   if (view.scope === "publish") {
     throw new Refusal(403, "forbidden", "This key may only publish events. Sign in with one that may look.");
   }
-  return { scope: view.scope, appId: view.app_id, portal: view.portal };
+  return {
+    isAdmin: view.scope === "admin",
+    isReadOnly: view.read_only,
+    isPortal: view.scope.startsWith("portal"),
+    app: view.app,
+    theme: view.theme,
+  };
 }

@@ -40,7 +40,7 @@ export function applyTheme(): void {
     const shown = theme.value === "device" ? (isDeviceDark.value ? "dark" : "light") : theme.value;
     const style = document.documentElement.style;
     document.documentElement.dataset["theme"] = shown;
-    const accent = session.value?.portal?.accent_color;
+    const accent = session.value?.theme?.accent;
     const shade = accent ? readableOn(accent, SURFACES[shown]) : null;
     if (shade === null) {
       for (const name of ["--accent", "--on-accent", "--accent-soft"]) style.removeProperty(name);

@@ -15,7 +15,7 @@ export async function find(typed: string, app: string | null): Promise<string | 
     const path = await outside(kind, id);
     if (path !== null) return path;
   }
-  const here = app ?? session.value?.appId ?? null;
+  const here = app ?? session.value?.app?.id ?? null;
   if (here !== null) {
     const path = await inApp(kinds, id, here);
     if (path !== null) return path;

@@ -2,19 +2,19 @@ import { api, ask } from "../api/client";
 import { useAsked } from "../api/asked";
 import { go, currentPath } from "../route/router";
 import { paths } from "../route/paths";
-import { isAdmin, mayChange, session } from "../session/session";
+import { isAdmin, isPortal, mayChange, session } from "../session/session";
 
 type Entry = { label: string; href: string };
 
 export function Navigation({ app }: { app: string | null }) {
-  const own = session.value?.appId ?? null;
+  const own = session.value?.app?.id ?? null;
   const shown = app ?? own;
   return (
     <>
       {isAdmin.value && <Group label="Operator" entries={operatorEntries()} />}
       {isAdmin.value && <Apps app={app} />}
       {shown !== null && <Group label={isAdmin.value ? null : "Your webhooks"} entries={appEntries(shown)} />}
-      {!isAdmin.value && mayChange.value && <Group label="Reference" entries={referenceEntries()} />}
+      {!isAdmin.value && (mayChange.value || isPortal.value) && <Group label="Reference" entries={referenceEntries()} />}
     </>
   );
 }
@@ -34,7 +34,7 @@ function operatorEntries(): Entry[] {
 function referenceEntries(): Entry[] {
   return [
     { label: "Event types", href: paths.eventTypes() },
-    { label: "Contracts", href: paths.contracts() },
+    ...(isPortal.value ? [] : [{ label: "Contracts", href: paths.contracts() }]),
   ];
 }
 
@@ -46,10 +46,11 @@ function appEntries(app: string): Entry[] {
     { label: "Deliveries", href: paths.deliveries(app) },
     { label: "Dead letters", href: paths.deadLetters(app) },
     { label: "Replays", href: paths.replays(app) },
-    { label: "Notices", href: paths.appNotices(app) },
-    { label: "Changes", href: paths.appAudit(app) },
   ];
-  if (isAdmin.value) entries.push({ label: "Portal links", href: paths.appLinks(app) }, { label: "Settings", href: paths.appSettings(app) });
+  if (!isPortal.value)
+    entries.push({ label: "Notices", href: paths.appNotices(app) }, { label: "Changes", href: paths.appAudit(app) });
+  if (isAdmin.value)
+    entries.push({ label: "Portal links", href: paths.appLinks(app) }, { label: "Settings", href: paths.appSettings(app) });
   return entries;
 }
 

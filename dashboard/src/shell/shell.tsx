@@ -29,7 +29,7 @@ export function Shell({ app, children }: { app: string | null; children: Compone
     document.addEventListener("keydown", shut);
     return () => document.removeEventListener("keydown", shut);
   }, [isOpen]);
-  const portal = session.value?.portal;
+  const look = session.value?.theme;
   return (
     <div class={isOpen ? "shell is-open" : "shell"}>
       <button type="button" class="skip" onClick={() => main.current?.focus()}>
@@ -37,7 +37,7 @@ export function Shell({ app, children }: { app: string | null; children: Compone
       </button>
       <aside class="side" aria-label="Pages">
         <a class="brand" href="/">
-          <img src={portal?.logo_url ?? "/icon.svg"} alt="" /> {portal?.name ?? "Posthaste"}
+          <img src={look?.logo_url ?? "/icon.svg"} alt="" /> {look?.name ?? "Posthaste"}
         </a>
         <Navigation app={app} />
       </aside>
@@ -50,7 +50,12 @@ export function Shell({ app, children }: { app: string | null; children: Compone
           <Search app={app} />
           <div class="end">
             <Live />
-            <button type="button" class="small" title="Light, dark, or as the device says" onClick={() => choose(NEXT_THEME[theme.value])}>
+            <button
+              type="button"
+              class="small"
+              title="Light, dark, or as the device says"
+              onClick={() => choose(NEXT_THEME[theme.value])}
+            >
               {THEME_NAMES[theme.value]}
             </button>
             <button type="button" class="small" onClick={() => signOut(null)}>

@@ -24,8 +24,9 @@ const SECRET = "whsec_c2FtcGxlLXNlY3JldC1vZi10aGUtZG9jcyE=";
 
 function run(command: string): { headers: Map<string, string>; body: string } {
   const script = `curl() { for each in "$@"; do printf '%s\\0' "$each"; done; }\n${command}`;
-  const given = execFileSync("bash", ["-c", script], { encoding: "utf8", env: { ...process.env, WEBHOOK_SECRET: SECRET } })
-    .split("\0");
+  const given = execFileSync("bash", ["-c", script], { encoding: "utf8", env: { ...process.env, WEBHOOK_SECRET: SECRET } }).split(
+    "\0",
+  );
   const headers = given.flatMap((each, at) => (given[at - 1] === "-H" ? [each] : []));
   return {
     headers: new Map(headers.map((each) => [each.slice(0, each.indexOf(": ")), each.slice(each.indexOf(": ") + 2)])),

@@ -37,9 +37,7 @@ export function signingOf(contract: ContractDocument): Signing | null {
   return {
     header: branded(signature.header, contract).toLowerCase(),
     parts,
-    form: hasTime
-      ? { beforeTime: first, hasTime, beforeSignature: second }
-      : { beforeTime: "", hasTime, beforeSignature: first },
+    form: hasTime ? { beforeTime: first, hasTime, beforeSignature: second } : { beforeTime: "", hasTime, beforeSignature: first },
     // Receivers of Standard Webhooks read a list, whether this sender ever makes one or not.
     separator: secret.rotation === "both" || idHeader !== null ? signature.separator : null,
     timeHeader,

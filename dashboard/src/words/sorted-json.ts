@@ -24,9 +24,8 @@ function byCodePoint(one: string, other: string): number {
 }
 
 function escaped(text: string): string {
-  return JSON.stringify(text).replace(
-    /[\u007f-\uffff]/g,
-    (unit) => (unit === "\u007f" ? unit : `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`),
+  return JSON.stringify(text).replace(/[\u007f-\uffff]/g, (unit) =>
+    unit === "\u007f" ? unit : `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`,
   );
 }
 

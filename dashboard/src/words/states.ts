@@ -2,16 +2,7 @@
 
 export type Tone = "good" | "bad" | "warn" | "busy" | "held" | "quiet";
 
-export const DELIVERY_STATES = [
-  "pending",
-  "in_flight",
-  "retrying",
-  "held",
-  "delivered",
-  "dead",
-  "cancelled",
-  "expired",
-] as const;
+export const DELIVERY_STATES = ["pending", "in_flight", "retrying", "held", "delivered", "dead", "cancelled", "expired"] as const;
 
 const TONES: Record<string, Tone> = {
   pending: "quiet",

@@ -30,7 +30,9 @@ describe("a delivery's story", () => {
   });
 
   it("tells of the last wait before it is dead", () => {
-    expect(storyOf(delivery("retrying", { attempt_count: 5 }), contract("orientedos")).text).toContain("waits 6h before it is dead");
+    expect(storyOf(delivery("retrying", { attempt_count: 5 }), contract("orientedos")).text).toContain(
+      "waits 6h before it is dead",
+    );
   });
 
   it("has the reason of an end in it", () => {

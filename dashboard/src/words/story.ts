@@ -21,17 +21,37 @@ export function storyOf(delivery: Delivery, contract: ContractDocument | null | 
     case "in_flight":
       return { tone: "busy", text: "On its way right now.", nextAt: null };
     case "pending":
-      return { tone: "quiet", text: next ? "Waiting for its time." : "Waiting for a free hand: it goes as soon as there is one.", nextAt: next };
+      return {
+        tone: "quiet",
+        text: next ? "Waiting for its time." : "Waiting for a free hand: it goes as soon as there is one.",
+        nextAt: next,
+      };
     case "held":
-      return { tone: "held", text: "Held while its endpoint is off. It goes on when the endpoint is switched on again.", nextAt: null };
+      return {
+        tone: "held",
+        text: "Held while its endpoint is off. It goes on when the endpoint is switched on again.",
+        nextAt: null,
+      };
     case "retrying":
       return retrying(delivery, contract, next);
     case "dead":
-      return { tone: "bad", text: `Dead: ${why ?? "it could not be delivered"}. It can be replayed with a fresh schedule.`, nextAt: null };
+      return {
+        tone: "bad",
+        text: `Dead: ${why ?? "it could not be delivered"}. It can be replayed with a fresh schedule.`,
+        nextAt: null,
+      };
     case "cancelled":
-      return { tone: "quiet", text: `Cancelled: ${why ?? "somebody did so"}. It can still be retried or replayed.`, nextAt: null };
+      return {
+        tone: "quiet",
+        text: `Cancelled: ${why ?? "somebody did so"}. It can still be retried or replayed.`,
+        nextAt: null,
+      };
     case "expired":
-      return { tone: "quiet", text: `Expired: ${why ?? "it waited too long"}. It can still be retried or replayed.`, nextAt: null };
+      return {
+        tone: "quiet",
+        text: `Expired: ${why ?? "it waited too long"}. It can still be retried or replayed.`,
+        nextAt: null,
+      };
     default:
       return { tone: "quiet", text: delivery.status, nextAt: next };
   }
@@ -43,10 +63,17 @@ function retrying(delivery: Delivery, contract: ContractDocument | null | undefi
   const { waits, final_wait } = contract.retry;
   const wait = waits[delivery.attempt_count - 1];
   if (wait === undefined) {
-    const rest = final_wait ? `Its contract waits ${final_wait} before it is dead; retrying by hand still works.` : "It was the last of its schedule.";
+    const rest = final_wait
+      ? `Its contract waits ${final_wait} before it is dead; retrying by hand still works.`
+      : "It was the last of its schedule.";
     return { tone: "warn", text: `${failed} ${rest}`, nextAt: next };
   }
-  if (next === null) return { tone: "warn", text: `${failed} One extra attempt was asked for by hand and comes as soon as a hand is free.`, nextAt: null };
+  if (next === null)
+    return {
+      tone: "warn",
+      text: `${failed} One extra attempt was asked for by hand and comes as soon as a hand is free.`,
+      nextAt: null,
+    };
   const attempts = waits.length + 1;
   return {
     tone: "warn",

@@ -65,7 +65,10 @@ export function local(at: string): string {
 
 /** `2026-11-16 06:02:38 UTC`, milliseconds where there are some. */
 export function utc(at: string): string {
-  return new Date(at).toISOString().replace("T", " ").replace(/(\.000)?Z$/, " UTC");
+  return new Date(at)
+    .toISOString()
+    .replace("T", " ")
+    .replace(/(\.000)?Z$/, " UTC");
 }
 
 /** What a `datetime-local` field holds, for an instant. */

@@ -29,7 +29,12 @@ describe("times", () => {
   });
 
   it("of contracts are read and written as contracts write them", () => {
-    expect([durationMs("100ms"), durationMs("5m"), durationMs("2d"), durationMs("5 m")]).toEqual([100, 300_000, 172_800_000, null]);
+    expect([durationMs("100ms"), durationMs("5m"), durationMs("2d"), durationMs("5 m")]).toEqual([
+      100,
+      300_000,
+      172_800_000,
+      null,
+    ]);
     expect([0, 500, 66_000, 160_560_000].map(span)).toEqual(["0", "500ms", "1m6s", "44h36m"]);
   });
 
@@ -58,7 +63,10 @@ describe("a schedule", () => {
   });
 
   it("has no width without jitter, and any from nothing with full jitter", () => {
-    expect([jitterBounds("none"), jitterBounds("full")]).toEqual([[1, 1], [0, 1]]);
+    expect([jitterBounds("none"), jitterBounds("full")]).toEqual([
+      [1, 1],
+      [0, 1],
+    ]);
   });
 
   it("is drawn in order, from the left edge to the right", () => {
@@ -80,7 +88,9 @@ describe("JSON text", () => {
   const odd = '{ "b": "é 😀 <\\u2028\\/", "a": {"z": 1.0, "y": 1e5, "x": [ ]}, "n":12345678901234567890, "b":[1,{"c":","}] }';
 
   it("is laid out without touching what is in it", () => {
-    expect(pretty('{"a":1.0,"b":[],"c":{"d":[1,2]}}')).toBe('{\n  "a": 1.0,\n  "b": [],\n  "c": {\n    "d": [\n      1,\n      2\n    ]\n  }\n}');
+    expect(pretty('{"a":1.0,"b":[],"c":{"d":[1,2]}}')).toBe(
+      '{\n  "a": 1.0,\n  "b": [],\n  "c": {\n    "d": [\n      1,\n      2\n    ]\n  }\n}',
+    );
     expect(pretty(odd)).toContain("12345678901234567890");
     expect(JSON.parse(pretty(odd))).toEqual(JSON.parse(odd));
   });
@@ -102,7 +112,8 @@ describe("an attempt in words", () => {
   const attempt = { class: "http", success: false, status_code: 401, duration_ms: 12 };
 
   it("suggests rotating the secret after a 401 or 403", () => {
-    for (const status_code of [401, 403]) expect(attemptInWords({ ...attempt, status_code }).advice).toContain("rotate the secret");
+    for (const status_code of [401, 403])
+      expect(attemptInWords({ ...attempt, status_code }).advice).toContain("rotate the secret");
   });
 
   it("says when it was given up", () => {
@@ -117,17 +128,29 @@ describe("an attempt in words", () => {
 describe("the time of an attempt", () => {
   it("is divided without a rest", () => {
     const phases = phasesOf({ dns_ms: 1, connect_ms: 2, tls_ms: 3, first_byte_ms: 10, total_ms: 20 });
-    expect(phases.map(({ name, ms }) => [name, ms])).toEqual([["dns", 1], ["connect", 2], ["tls", 3], ["wait", 10], ["body", 4]]);
+    expect(phases.map(({ name, ms }) => [name, ms])).toEqual([
+      ["dns", 1],
+      ["connect", 2],
+      ["tls", 3],
+      ["wait", 10],
+      ["body", 4],
+    ]);
   });
 
   it("is all waiting where no answer came, and has no phase that did not happen", () => {
-    expect(phasesOf({ dns_ms: null, connect_ms: 5, total_ms: 15_000 }).map(({ name, ms }) => [name, ms])).toEqual([["connect", 5], ["wait", 14_995]]);
+    expect(phasesOf({ dns_ms: null, connect_ms: 5, total_ms: 15_000 }).map(({ name, ms }) => [name, ms])).toEqual([
+      ["connect", 5],
+      ["wait", 14_995],
+    ]);
   });
 });
 
 describe("typed headers", () => {
   it("are read line by line, colons in values left alone", () => {
-    expect(readHeaders("Authorization: Bearer a:b\n\n x-env : prod ").headers).toEqual({ Authorization: "Bearer a:b", "x-env": "prod" });
+    expect(readHeaders("Authorization: Bearer a:b\n\n x-env : prod ").headers).toEqual({
+      Authorization: "Bearer a:b",
+      "x-env": "prod",
+    });
     expect(readHeaders("no header").wrong).toContain("no header");
   });
 });

@@ -102,7 +102,9 @@ function Response({ attempt }: { attempt: Attempt }) {
           <code>{attempt.response_body}</code>
         </pre>
       )}
-      {isNothing && <p class="about">{attempt.success ? "An empty body. Headers are kept of failed attempts only." : "Nothing came back."}</p>}
+      {isNothing && (
+        <p class="about">{attempt.success ? "An empty body. Headers are kept of failed attempts only." : "Nothing came back."}</p>
+      )}
     </div>
   );
 }

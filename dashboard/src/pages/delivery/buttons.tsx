@@ -4,7 +4,7 @@ import { Action } from "../../parts/action";
 import { Copy } from "../../parts/copy";
 import { paths } from "../../route/paths";
 import { go } from "../../route/router";
-import { mayChange } from "../../session/session";
+import { mayActForProduct, mayChange } from "../../session/session";
 import { curlText } from "../../words/curl";
 import { actionsFor } from "../../words/states";
 import type { StoryParts } from "./delivery";
@@ -38,9 +38,13 @@ export function DeliveryButtons({ parts, again }: { parts: StoryParts; again: ()
           {may.replay && (
             <Action
               label="Replay"
-              title={delivery.status === "delivered" ? "A new delivery of the same event." : "The same delivery with a fresh schedule."}
+              title={
+                delivery.status === "delivered" ? "A new delivery of the same event." : "The same delivery with a fresh schedule."
+              }
               done="On its way again."
-              {...(delivery.status === "delivered" ? { confirm: "The receiver took it already. It gets it again, as a new delivery with its own id." } : {})}
+              {...(delivery.status === "delivered"
+                ? { confirm: "The receiver took it already. It gets it again, as a new delivery with its own id." }
+                : {})}
               act={async () => {
                 const replayed = await ask(api.POST("/v1/apps/{app}/deliveries/{delivery}/replay", params));
                 after();
@@ -67,9 +71,15 @@ export function DeliveryButtons({ parts, again }: { parts: StoryParts; again: ()
           )}
         </>
       )}
-      {curl && <Copy text={curl} label="Copy as curl" title="A shell command that sends this again by itself, freshly signed with the secret in WEBHOOK_SECRET." />}
+      {curl && (
+        <Copy
+          text={curl}
+          label="Copy as curl"
+          title="A shell command that sends this again by itself, freshly signed with the secret in WEBHOOK_SECRET."
+        />
+      )}
       <Copy text={() => window.location.origin + window.location.pathname} label="Copy the link" />
-      {mayChange.value && may.delete && (
+      {mayActForProduct.value && may.delete && (
         <Action
           label="Delete"
           done="Deleted."

@@ -11,7 +11,7 @@ import { LongTime, Time } from "../../parts/time";
 import { paths } from "../../route/paths";
 import type { ContractDocument } from "../../words/contract";
 import { storyOf } from "../../words/story";
-import { useApp, useContractOf } from "../ask-app";
+import { useContractOf } from "../ask-app";
 import { type ReadEvent, readEvent } from "../event";
 import { Attempts } from "./attempts";
 import { DeliveryButtons } from "./buttons";
@@ -19,19 +19,28 @@ import { DeliveryTrack } from "./track";
 
 export function DeliveryPage({ app, id }: { app: string; id: string }) {
   const path = { app, delivery: id };
-  const asked = useAsked(`delivery ${app} ${id}`, () => ask(api.GET("/v1/apps/{app}/deliveries/{delivery}", { params: { path } })), ["deliveries"]);
+  const asked = useAsked(
+    `delivery ${app} ${id}`,
+    () => ask(api.GET("/v1/apps/{app}/deliveries/{delivery}", { params: { path } })),
+    ["deliveries"],
+  );
   const delivery = asked.data;
-  const event = useAsked(`event of ${delivery?.event_id ?? ""}`, async () => (delivery ? readEventIfThere(app, delivery.event_id) : null));
+  const event = useAsked(`event of ${delivery?.event_id ?? ""}`, async () =>
+    delivery ? readEventIfThere(app, delivery.event_id) : null,
+  );
   const endpoint = useAsked(
     `endpoint of ${delivery?.endpoint_id ?? ""}`,
     async () =>
-      delivery ? askIfThere(api.GET("/v1/apps/{app}/endpoints/{endpoint}", { params: { path: { app, endpoint: delivery.endpoint_id } } })) : null,
+      delivery
+        ? askIfThere(
+            api.GET("/v1/apps/{app}/endpoints/{endpoint}", { params: { path: { app, endpoint: delivery.endpoint_id } } }),
+          )
+        : null,
     ["endpoints"],
   );
-  const owner = useApp(app);
-  const contract = useContractOf(owner.data, delivery ? endpoint.data : undefined);
+  const { contract, isLive } = useContractOf(app, delivery ? endpoint.data : undefined);
   const parts: StoryParts | null = delivery
-    ? { app, delivery, event: event.data ?? null, endpoint: endpoint.data ?? null, contract: contract ?? null, isLive: owner.data?.livemode ?? true }
+    ? { app, delivery, event: event.data ?? null, endpoint: endpoint.data ?? null, contract: contract ?? null, isLive }
     : null;
   return (
     <>
@@ -77,7 +86,8 @@ function WholeStory({ parts }: { parts: StoryParts }) {
         {delivery.advice && <p>{delivery.advice}</p>}
         {endpoint && delivery.status !== "delivered" && isRefusedSignature(delivery) && (
           <p>
-            The receiver did not accept the signature. <a href={paths.endpoint(app, endpoint.id, "verify")}>Compare or rotate the secret</a>, then retry.
+            The receiver did not accept the signature.{" "}
+            <a href={paths.endpoint(app, endpoint.id, "verify")}>Compare or rotate the secret</a>, then retry.
           </p>
         )}
         {endpoint?.status === "disabled" && delivery.status !== "delivered" && (
@@ -102,7 +112,10 @@ function WholeStory({ parts }: { parts: StoryParts }) {
                 ["Delivery", <Copyable text={delivery.id} />],
                 ["Created", <LongTime at={delivery.created_at} />],
                 ["Ended", delivery.finished_at && <LongTime at={delivery.finished_at} />],
-                ["Its contract calls it", delivery.contract_status !== delivery.status && <code>{delivery.contract_status}</code>],
+                [
+                  "Its contract calls it",
+                  delivery.contract_status !== delivery.status && <code>{delivery.contract_status}</code>,
+                ],
                 ["Replay of", delivery.replay_of && <a href={paths.delivery(app, delivery.replay_of)}>{delivery.replay_of}</a>],
               ]}
             />

@@ -8,7 +8,13 @@ export function Phases({ timings }: { timings: Timings }) {
   let at = 0;
   return (
     <div>
-      <svg class="phases" viewBox="0 0 100 10" preserveAspectRatio="none" role="img" aria-label={phases.map((phase) => `${phase.label}: ${took(phase.ms)}`).join(", ")}>
+      <svg
+        class="phases"
+        viewBox="0 0 100 10"
+        preserveAspectRatio="none"
+        role="img"
+        aria-label={phases.map((phase) => `${phase.label}: ${took(phase.ms)}`).join(", ")}
+      >
         {phases.map((phase) => {
           const width = (phase.ms / total) * 100;
           const x = at;

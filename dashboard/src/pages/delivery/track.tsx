@@ -13,7 +13,10 @@ export function DeliveryTrack({ parts: { delivery, contract } }: { parts: StoryP
   const made = delivery.attempts.map((attempt): Made => ({
     afterMs: Math.max(0, Date.parse(attempt.started_at) - startMs),
     tone: attempt.success ? "good" : attempt.number === null ? "warn" : "bad",
-    label: attempt.number === null ? `An attempt that does not count: ${attempt.class}` : `Attempt ${attempt.number}: ${attempt.status_code ?? attempt.class}`,
+    label:
+      attempt.number === null
+        ? `An attempt that does not count: ${attempt.class}`
+        : `Attempt ${attempt.number}: ${attempt.status_code ?? attempt.class}`,
   }));
   const isOver = isTerminal(delivery.status);
   return (

@@ -27,7 +27,9 @@ export function BackfillCard({ app, endpoint }: { app: string; endpoint: Endpoin
           <Action
             label="Count"
             act={async () => {
-              const counts = await ask(api.POST("/v1/apps/{app}/endpoints/{endpoint}/backfill", { ...params, body: { ...body, dry_run: true } }));
+              const counts = await ask(
+                api.POST("/v1/apps/{app}/endpoints/{endpoint}/backfill", { ...params, body: { ...body, dry_run: true } }),
+              );
               setSaid(`${counted(counts.total, "event")} would be delivered.`);
             }}
           />

@@ -1,7 +1,7 @@
 import { useAsked } from "../../api/asked";
 import { api, askIfThere } from "../../api/client";
 import type { ComingEndpoint } from "../../api/coming";
-import type { App, Endpoint } from "../../api/schema";
+import type { Endpoint } from "../../api/schema";
 import { Badge } from "../../parts/badge";
 import { Shown } from "../../parts/feedback";
 import { Head, Tabs } from "../../parts/page";
@@ -9,7 +9,7 @@ import { LongTime } from "../../parts/time";
 import { paths } from "../../route/paths";
 import { mayChange } from "../../session/session";
 import { reasonInWords } from "../../words/states";
-import { useApp, useContractOf, useEndpoint } from "../ask-app";
+import { useContractOf, useEndpoint } from "../ask-app";
 import { EndpointButtons } from "./buttons";
 import { EndpointDeadLetters, EndpointDeliveries } from "./lists";
 import { EndpointOverview } from "./overview";
@@ -19,7 +19,6 @@ import { Verify } from "./verify";
 
 export function EndpointPage({ app, id, tab }: { app: string; id: string; tab: string }) {
   const asked = useEndpoint(app, id);
-  const owner = useApp(app);
   const path = { app, endpoint: id };
   const health = useAsked(
     `health ${app} ${id}`,
@@ -38,7 +37,11 @@ export function EndpointPage({ app, id, tab }: { app: string; id: string; tab: s
   ];
   return (
     <>
-      <Head title={endpoint?.url ?? id} trail={[{ label: "Endpoints", href: paths.endpoints(app) }]} beside={state && <Badge state={state} />}>
+      <Head
+        title={endpoint?.url ?? id}
+        trail={[{ label: "Endpoints", href: paths.endpoints(app) }]}
+        beside={state && <Badge state={state} />}
+      >
         {endpoint && mayChange.value && <EndpointButtons app={app} endpoint={endpoint} canReplayMissed={health.data != null} />}
       </Head>
       {endpoint && <Off endpoint={endpoint} />}
@@ -52,11 +55,11 @@ export function EndpointPage({ app, id, tab }: { app: string; id: string; tab: s
           ) : tab === "inspect" ? (
             <Inspections app={app} endpoint={shown} />
           ) : tab === "verify" ? (
-            <VerifyTab app={app} owner={owner.data} endpoint={shown} />
+            <VerifyTab app={app} endpoint={shown} />
           ) : tab === "settings" ? (
             <EndpointSettings key={shown.updated_at} app={app} endpoint={shown} />
           ) : (
-            <EndpointOverview app={app} endpoint={shown} health={health.data ?? null} ownerContract={owner.data?.contract ?? null} />
+            <EndpointOverview app={app} endpoint={shown} health={health.data ?? null} />
           )
         }
       </Shown>
@@ -64,12 +67,16 @@ export function EndpointPage({ app, id, tab }: { app: string; id: string; tab: s
   );
 }
 
-function VerifyTab({ app, owner, endpoint }: { app: string; owner: App | undefined; endpoint: Endpoint }) {
-  const contract = useContractOf(owner, endpoint);
+function VerifyTab({ app, endpoint }: { app: string; endpoint: Endpoint }) {
+  const { contract } = useContractOf(app, endpoint);
   return <Verify app={app} endpoint={endpoint} contract={contract} />;
 }
 
-const SWITCHED_BY: Record<string, string> = { receiver: "by its receiver", posthaste: "by a rule of its contract", settings: "with the key of the settings" };
+const SWITCHED_BY: Record<string, string> = {
+  receiver: "by its receiver",
+  posthaste: "by a rule of its contract",
+  settings: "with the key of the settings",
+};
 
 function Off({ endpoint }: { endpoint: Endpoint & ComingEndpoint }) {
   if (endpoint.status !== "disabled") return null;
@@ -77,8 +84,8 @@ function Off({ endpoint }: { endpoint: Endpoint & ComingEndpoint }) {
     <p class="note held" role="status">
       Switched off {endpoint.disabled_by && (SWITCHED_BY[endpoint.disabled_by] ?? `with the key ${endpoint.disabled_by}`)}{" "}
       <LongTime at={endpoint.disabled_at} />
-      {endpoint.disabled_reason && `: ${reasonInWords(endpoint.disabled_reason)}`}. What waits is held or was cancelled, as its contract says.
-      Tests still go out.
+      {endpoint.disabled_reason && `: ${reasonInWords(endpoint.disabled_reason)}`}. What waits is held or was cancelled, as its
+      contract says. Tests still go out.
     </p>
   );
 }

@@ -3,6 +3,7 @@ import { useAsked } from "../../api/asked";
 import { api, askIfThere } from "../../api/client";
 import type { Refusal } from "../../api/problem";
 import { Choice, Field } from "../../parts/field";
+import { isPortal } from "../../session/session";
 import { readPatterns } from "../../words/subscriptions";
 import { MatchCount } from "./match-count";
 
@@ -17,7 +18,16 @@ export interface Draft {
   ordered: string;
 }
 
-export const EMPTY_DRAFT: Draft = { url: "", description: "", types: "", contract: "", healthUrl: "", inFlight: "", version: "", ordered: "none" };
+export const EMPTY_DRAFT: Draft = {
+  url: "",
+  description: "",
+  types: "",
+  contract: "",
+  healthUrl: "",
+  inFlight: "",
+  version: "",
+  ordered: "none",
+};
 
 interface Props {
   app: string;
@@ -33,7 +43,16 @@ export function EndpointFields({ app, draft, change, refusal }: Props) {
   const problem = (field: string) => (refusal?.field?.startsWith(field) ? refusal.text : null);
   return (
     <div class="form">
-      <Field label="URL" type="url" value={draft.url} onInput={(url) => change({ url })} placeholder="https://example.com/webhooks" isRequired isCode problem={problem("url")} />
+      <Field
+        label="URL"
+        type="url"
+        value={draft.url}
+        onInput={(url) => change({ url })}
+        placeholder="https://example.com/webhooks"
+        isRequired
+        isCode
+        problem={problem("url")}
+      />
       <Field
         label="Event types"
         value={draft.types}
@@ -48,18 +67,42 @@ export function EndpointFields({ app, draft, change, refusal }: Props) {
           </>
         }
       />
-      <Field label="Description" value={draft.description} onInput={(description) => change({ description })} problem={problem("description")} />
-      <Choice
-        label="Contract"
-        value={draft.contract}
-        options={[{ value: "", label: "The app’s, else standard" }, ...names.map((name) => ({ value: name, label: name }))]}
-        onChange={(contract) => change({ contract })}
-        problem={problem("contract")}
-        hint="What receivers are promised: bytes, signature, times of attempts."
+      <Field
+        label="Description"
+        value={draft.description}
+        onInput={(description) => change({ description })}
+        problem={problem("description")}
       />
-      <Field label="Health address" type="url" value={draft.healthUrl} onInput={(healthUrl) => change({ healthUrl })} isCode problem={problem("health_url")} hint="Answers a GET with 2xx while the receiver is well; for pings and inspections." />
+      {!isPortal.value && (
+        <Choice
+          label="Contract"
+          value={draft.contract}
+          options={[{ value: "", label: "The app’s, else standard" }, ...names.map((name) => ({ value: name, label: name }))]}
+          onChange={(contract) => change({ contract })}
+          problem={problem("contract")}
+          hint="What receivers are promised: bytes, signature, times of attempts."
+        />
+      )}
+      <Field
+        label="Health address"
+        type="url"
+        value={draft.healthUrl}
+        onInput={(healthUrl) => change({ healthUrl })}
+        isCode
+        problem={problem("health_url")}
+        hint="Answers a GET with 2xx while the receiver is well; for pings and inspections."
+      />
       <div class="pair">
-        <Field label="Requests at once" type="number" value={draft.inFlight} onInput={(inFlight) => change({ inFlight })} placeholder="64" problem={problem("max_in_flight")} />
+        {!isPortal.value && (
+          <Field
+            label="Requests at once"
+            type="number"
+            value={draft.inFlight}
+            onInput={(inFlight) => change({ inFlight })}
+            placeholder="64"
+            problem={problem("max_in_flight")}
+          />
+        )}
         <Choice
           label="Order"
           value={draft.ordered}
@@ -73,7 +116,14 @@ export function EndpointFields({ app, draft, change, refusal }: Props) {
         />
       </div>
       <div class="pair">
-        <Field label="Payload version" value={draft.version} onInput={(version) => change({ version })} placeholder="as published" isCode problem={problem("payload_version")} />
+        <Field
+          label="Payload version"
+          value={draft.version}
+          onInput={(version) => change({ version })}
+          placeholder="as published"
+          isCode
+          problem={problem("payload_version")}
+        />
       </div>
     </div>
   );

@@ -18,7 +18,12 @@ export function Inspections({ app, endpoint }: { app: string; endpoint: Endpoint
   const path = { app, endpoint: endpoint.id };
   const pages = usePages(
     `inspections ${app} ${endpoint.id}`,
-    (cursor) => ask(api.GET("/v1/apps/{app}/endpoints/{endpoint}/inspections", { params: { path, query: { limit: 10, ...(cursor ? { cursor } : {}) } } })),
+    (cursor) =>
+      ask(
+        api.GET("/v1/apps/{app}/endpoints/{endpoint}/inspections", {
+          params: { path, query: { limit: 10, ...(cursor ? { cursor } : {}) } },
+        }),
+      ),
     (row) => row.id,
   );
   const isRunning = pages.rows?.some((each) => each.status === "waiting" || each.status === "running") ?? false;
@@ -35,8 +40,8 @@ export function Inspections({ app, endpoint }: { app: string; endpoint: Endpoint
     <div class="stack">
       <Card title="Inspect the receiver">
         <p>
-          Sends a correct delivery, then a changed body, an old timestamp, an unknown signature, the same id again and odd but legal JSON,
-          and says which protections the receiver has. It is test traffic and never counts for the endpoint’s health.
+          Sends a correct delivery, then a changed body, an old timestamp, an unknown signature, the same id again and odd but
+          legal JSON, and says which protections the receiver has. It is test traffic and never counts for the endpoint’s health.
         </p>
         {mayChange.value && (
           <div class="buttons end">
@@ -47,7 +52,11 @@ export function Inspections({ app, endpoint }: { app: string; endpoint: Endpoint
         {!endpoint.health_url && <p class="about">It has no health address. Set one in its settings to ping it.</p>}
       </Card>
       {pages.rows === undefined ? (
-        pages.refusal ? <Trouble refusal={pages.refusal} again={pages.again} /> : <Skeleton />
+        pages.refusal ? (
+          <Trouble refusal={pages.refusal} again={pages.again} />
+        ) : (
+          <Skeleton />
+        )
       ) : pages.rows.length === 0 ? (
         <Empty title="Not inspected yet">An inspection takes a few seconds.</Empty>
       ) : (
@@ -65,7 +74,11 @@ function Report({ inspection }: { inspection: Inspection }) {
       title={inspection.kind === "ping" ? "Health address" : "Inspection"}
       beside={
         <>
-          {summary && <span class="muted">{summary.passed} of {summary.passed + summary.failed + summary.unknown} passed</span>}
+          {summary && (
+            <span class="muted">
+              {summary.passed} of {summary.passed + summary.failed + summary.unknown} passed
+            </span>
+          )}
           <Badge state={inspection.status} />
           <Time at={inspection.created_at} />
         </>
@@ -98,7 +111,9 @@ function Check({ check }: { check: InspectionCheck }) {
         </span>
         {isGap && (
           <div class="about">
-            <p>{check.sent} {check.came_back}</p>
+            <p>
+              {check.sent} {check.came_back}
+            </p>
             <p>{check.why}</p>
           </div>
         )}

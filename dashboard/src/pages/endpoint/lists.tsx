@@ -11,7 +11,12 @@ import { deliveryColumns } from "../delivery-rows";
 export function EndpointDeliveries({ app, id }: { app: string; id: string }) {
   const pages = usePages(
     `deliveries ${app} ${id}`,
-    (cursor) => ask(api.GET("/v1/apps/{app}/deliveries", { params: { path: { app }, query: { endpoint_id: id, ...(cursor ? { cursor } : {}) } } })),
+    (cursor) =>
+      ask(
+        api.GET("/v1/apps/{app}/deliveries", {
+          params: { path: { app }, query: { endpoint_id: id, ...(cursor ? { cursor } : {}) } },
+        }),
+      ),
     (row) => row.id,
     ["deliveries"],
   );

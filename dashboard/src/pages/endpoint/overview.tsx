@@ -18,10 +18,9 @@ interface Props {
   app: string;
   endpoint: Endpoint;
   health: EndpointHealth | null;
-  ownerContract: string | null;
 }
 
-export function EndpointOverview({ app, endpoint, health, ownerContract }: Props) {
+export function EndpointOverview({ app, endpoint, health }: Props) {
   const query = { endpoint_id: endpoint.id, limit: 60 };
   const recent = useAsked(
     `recent ${app} ${endpoint.id}`,
@@ -29,7 +28,6 @@ export function EndpointOverview({ app, endpoint, health, ownerContract }: Props
     ["deliveries"],
   );
   const rows = recent.data?.data;
-  const contract = endpoint.contract ?? ownerContract ?? "standard";
   return (
     <div class="stack">
       {health && <Health health={health} />}
@@ -57,15 +55,48 @@ export function EndpointOverview({ app, endpoint, health, ownerContract }: Props
           facts={[
             ["Id", <Copyable text={endpoint.id} />],
             ["Description", endpoint.description],
-            ["Event types", endpoint.event_types.map((each) => <span key={each} class="chip">{each}</span>)],
-            ["Contract", <a href={paths.contract(contract)}>{contract}</a>],
+            [
+              "Event types",
+              endpoint.event_types.map((each) => (
+                <span key={each} class="chip">
+                  {each}
+                </span>
+              )),
+            ],
+            [
+              "Contract",
+              endpoint.contract ? (
+                <a href={paths.contract(endpoint.contract)}>{endpoint.contract}</a>
+              ) : (
+                "the app’s, else standard"
+              ),
+            ],
             ["Overrides", endpoint.overrides && <code>{JSON.stringify(endpoint.overrides)}</code>],
             ["Payload version", endpoint.payload_version],
             ["At once", endpoint.max_in_flight],
-            ["Order", endpoint.ordered && endpoint.ordered !== "none" && `${endpoint.ordered}${endpoint.on_dead ? `, a dead one: ${endpoint.on_dead}` : ""}`],
+            [
+              "Order",
+              endpoint.ordered &&
+                endpoint.ordered !== "none" &&
+                `${endpoint.ordered}${endpoint.on_dead ? `, a dead one: ${endpoint.on_dead}` : ""}`,
+            ],
             ["Health address", endpoint.health_url && <code>{endpoint.health_url}</code>],
-            ["Headers", Object.keys(endpoint.headers).map((each) => <span key={each} class="chip">{each}</span>)],
-            ["Client certificate", endpoint.tls?.client_certificate && <>ends <LongTime at={endpoint.tls.client_certificate.expires_at} /></>],
+            [
+              "Headers",
+              Object.keys(endpoint.headers).map((each) => (
+                <span key={each} class="chip">
+                  {each}
+                </span>
+              )),
+            ],
+            [
+              "Client certificate",
+              endpoint.tls?.client_certificate && (
+                <>
+                  ends <LongTime at={endpoint.tls.client_certificate.expires_at} />
+                </>
+              ),
+            ],
             ["Created", <LongTime at={endpoint.created_at} />],
           ]}
         />
@@ -120,7 +151,10 @@ function Charts({ app, endpoint }: { app: string; endpoint: string }) {
   const window = windowOf(currentQuery.value);
   const asked = useAsked(
     `stats ${app} ${endpoint} ${window.name}`,
-    () => askIfThere(api.GET("/v1/apps/{app}/stats", { params: { path: { app }, query: { endpoint_id: endpoint, from: window.from() } } })),
+    () =>
+      askIfThere(
+        api.GET("/v1/apps/{app}/stats", { params: { path: { app }, query: { endpoint_id: endpoint, from: window.from() } } }),
+      ),
     ["stats", "deliveries"],
     STATS_PAUSE_MS,
   );

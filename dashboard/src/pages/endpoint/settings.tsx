@@ -10,6 +10,7 @@ import { Card } from "../../parts/page";
 import { say } from "../../parts/toast";
 import { paths } from "../../route/paths";
 import { go } from "../../route/router";
+import { isPortal } from "../../session/session";
 import { readHeaders } from "../../words/headers";
 import { readPatterns } from "../../words/subscriptions";
 import { jsonProblem } from "../publish";
@@ -65,7 +66,9 @@ export function EndpointSettings({ app, endpoint }: { app: string; endpoint: End
     setRefusal(null);
     const body = {
       ...changesOf(draftOf(endpoint), draft),
-      ...(overrides === overridesOf(endpoint) ? {} : { overrides: overrides.trim() === "" ? null : (JSON.parse(overrides) as Record<string, never>) }),
+      ...(overrides === overridesOf(endpoint)
+        ? {}
+        : { overrides: overrides.trim() === "" ? null : (JSON.parse(overrides) as Record<string, never>) }),
       ...(isReplacing ? { headers: read.headers as Record<string, never> } : {}),
     };
     try {
@@ -84,10 +87,33 @@ export function EndpointSettings({ app, endpoint }: { app: string; endpoint: End
         <form onSubmit={(event) => void save(event)}>
           <EndpointFields app={app} draft={draft} change={(changes) => setDraft({ ...draft, ...changes })} refusal={refusal} />
           <div class="form">
-            <Field label="Overrides of the contract" value={overrides} onInput={setOverrides} rows={3} isCode problem={overridesProblem} placeholder='{"retry": {"waits": ["1m", "5m"]}}' />
-            <Check label={`Replace the headers that every request has${names.length > 0 ? ` (now: ${names.join(", ")})` : ""}`} isOn={isReplacing} onChange={setReplacing} />
+            {!isPortal.value && (
+              <Field
+                label="Overrides of the contract"
+                value={overrides}
+                onInput={setOverrides}
+                rows={3}
+                isCode
+                problem={overridesProblem}
+                placeholder='{"retry": {"waits": ["1m", "5m"]}}'
+              />
+            )}
+            <Check
+              label={`Replace the headers that every request has${names.length > 0 ? ` (now: ${names.join(", ")})` : ""}`}
+              isOn={isReplacing}
+              onChange={setReplacing}
+            />
             {isReplacing && (
-              <Field label="Headers" value={headers} onInput={setHeaders} rows={3} isCode problem={read.wrong} placeholder="Authorization: Bearer …" hint="One a line, Name: value. Stored encrypted, never shown again." />
+              <Field
+                label="Headers"
+                value={headers}
+                onInput={setHeaders}
+                rows={3}
+                isCode
+                problem={read.wrong}
+                placeholder="Authorization: Bearer …"
+                hint="One a line, Name: value. Stored encrypted, never shown again."
+              />
             )}
             {refusal && <Trouble refusal={refusal} />}
             <div class="buttons end">

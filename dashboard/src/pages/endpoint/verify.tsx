@@ -29,7 +29,9 @@ export function Verify({ app, endpoint, contract }: Props) {
       {contract === undefined ? (
         <Skeleton />
       ) : contract === null ? (
-        <Empty title="The contract cannot be looked at with this key">Ask whoever gave it to you which contract the endpoint has.</Empty>
+        <Empty title="The contract cannot be looked at with this key">
+          Ask whoever gave it to you which contract the endpoint has.
+        </Empty>
       ) : (
         <Snippets contract={contract} />
       )}
@@ -83,10 +85,19 @@ function SecretCard({ app, endpoint, contract }: { app: string; endpoint: Endpoi
           {secrets.secrets.map((each) => (
             <li key={each.secret}>
               <Copyable text={each.secret} />
-              {each.public_key && <span class="about">Public key: <code>{each.public_key}</code></span>}
+              {each.public_key && (
+                <span class="about">
+                  Public key: <code>{each.public_key}</code>
+                </span>
+              )}
               <span class="about">
                 Valid from <LongTime at={each.valid_from} />
-                {each.valid_until && <> until <LongTime at={each.valid_until} /></>}
+                {each.valid_until && (
+                  <>
+                    {" "}
+                    until <LongTime at={each.valid_until} />
+                  </>
+                )}
               </span>
             </li>
           ))}
@@ -131,7 +142,13 @@ function RotateDialog({ path, isOverlapping, onClose, onRotated }: RotateProps) 
       </p>
       <div class="form">
         {isOverlapping ? (
-          <Field label="The old one signs too for" value={overlap} onInput={setOverlap} hint="A number and a unit: 30m, 24h, 7d." isCode />
+          <Field
+            label="The old one signs too for"
+            value={overlap}
+            onInput={setOverlap}
+            hint="A number and a unit: 30m, 24h, 7d."
+            isCode
+          />
         ) : (
           <Field label="Takes over" type="datetime-local" value={at} onInput={setAt} hint="Empty: at once." />
         )}

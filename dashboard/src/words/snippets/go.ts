@@ -25,7 +25,9 @@ export function go(signing: Signing, tolerance: number): string {
   }
   lines.push(`\t${form.hasTime ? "signature" : "given"} := header.Get(${text(signing.header)})`);
   if (form.hasTime) {
-    lines.push(`\tt, given, _ := strings.Cut(strings.TrimPrefix(signature, ${text(form.beforeTime)}), ${text(form.beforeSignature)})`);
+    lines.push(
+      `\tt, given, _ := strings.Cut(strings.TrimPrefix(signature, ${text(form.beforeTime)}), ${text(form.beforeSignature)})`,
+    );
   }
   if (signing.timeHeader) lines.push(`\tt := header.Get(${text(signing.timeHeader)})`);
   if (signing.idHeader) lines.push(`\tid := header.Get(${text(signing.idHeader)})`);

@@ -21,7 +21,8 @@ export function php(signing: Signing, tolerance: number): string {
   }
   if (signing.timeHeader) lines.push(`    $t = $headers[${text(signing.timeHeader)}] ?? '';`);
   if (signing.idHeader) lines.push(`    $id = $headers[${text(signing.idHeader)}] ?? '';`);
-  if (hasTime) lines.push(`    if (!ctype_digit($t) || abs(time() - (int) $t) > ${tolerance}) {`, "        return false;", "    }");
+  if (hasTime)
+    lines.push(`    if (!ctype_digit($t) || abs(time() - (int) $t) > ${tolerance}) {`, "        return false;", "    }");
   const signed = signing.parts.map((part) => (part.kind === "text" ? text(part.text) : `$${part.kind}`)).join(" . ");
   const digest =
     signing.encoding === "hex"
@@ -32,7 +33,13 @@ export function php(signing: Signing, tolerance: number): string {
   if (signing.separator === null) lines.push("    return hash_equals($expected, $given);");
   else {
     lines.push(`    foreach (explode(${text(signing.separator)}, $given) as $each) {`);
-    lines.push("        if (hash_equals($expected, $each)) {", "            return true;", "        }", "    }", "    return false;");
+    lines.push(
+      "        if (hash_equals($expected, $each)) {",
+      "            return true;",
+      "        }",
+      "    }",
+      "    return false;",
+    );
   }
   lines.push("}");
   return lines.join("\n");

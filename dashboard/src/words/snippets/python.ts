@@ -16,13 +16,12 @@ export function python(signing: Signing, tolerance: number): string {
     `    given = headers.get(${text(signing.header)}, "")`,
   );
   if (form.hasTime) {
-    lines.push(
-      `    t, _, given = given.removeprefix(${text(form.beforeTime)}).partition(${text(form.beforeSignature)})`,
-    );
+    lines.push(`    t, _, given = given.removeprefix(${text(form.beforeTime)}).partition(${text(form.beforeSignature)})`);
   }
   if (signing.timeHeader) lines.push(`    t = headers.get(${text(signing.timeHeader)}, "")`);
   if (signing.idHeader) lines.push(`    id = headers.get(${text(signing.idHeader)}, "")`);
-  if (hasTime(signing)) lines.push(`    if not t.isascii() or not t.isdigit() or abs(time.time() - int(t)) > ${tolerance}:`, "        return False");
+  if (hasTime(signing))
+    lines.push(`    if not t.isascii() or not t.isdigit() or abs(time.time() - int(t)) > ${tolerance}:`, "        return False");
   lines.push(`    signed = ${signedText(signing)}`, "    digest = hmac.new(key, signed, hashlib.sha256)");
   const encoded = signing.encoding === "hex" ? "digest.hexdigest()" : "base64.b64encode(digest.digest()).decode()";
   const prefix = form.hasTime ? "" : form.beforeSignature;

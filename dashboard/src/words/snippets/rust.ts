@@ -34,9 +34,13 @@ export function rust(signing: Signing, tolerance: number): string {
       "    }",
     );
   }
-  const pieces = signing.parts.map((part) => (part.kind === "text" ? `b${text(part.text)}` : part.kind === "body" ? "body" : `${part.kind}.as_bytes()`));
+  const pieces = signing.parts.map((part) =>
+    part.kind === "text" ? `b${text(part.text)}` : part.kind === "body" ? "body" : `${part.kind}.as_bytes()`,
+  );
   lines.push(
-    pieces.length === 1 ? `    let signed = ${pieces[0]};` : `    let signed = [${pieces.map((piece, at) => (at === 0 ? piece : piece.replace(/^b"(.*)"$/, 'b"$1".as_slice()'))).join(", ")}].concat();`,
+    pieces.length === 1
+      ? `    let signed = ${pieces[0]};`
+      : `    let signed = [${pieces.map((piece, at) => (at === 0 ? piece : piece.replace(/^b"(.*)"$/, 'b"$1".as_slice()'))).join(", ")}].concat();`,
     `    let key = hmac::Key::new(hmac::HMAC_SHA256, ${signing.decodeAfter === null ? "key" : "&key"});`,
   );
   const prefix = form.hasTime ? "" : form.beforeSignature;
