@@ -11,6 +11,11 @@ after(() => on?.close());
 
 const text = (page) => page.locator("main").innerText();
 
+/** Whether the server has a route; some are on their way. */
+async function has(path) {
+  return path in (await (await fetch(`${on.server}/openapi.json`)).json()).paths;
+}
+
 test("from nothing to the first delivery", async () => {
   const { page, wrongs, close } = await signedIn(on, "/apps");
   assert.ok(!page.url().includes("#"), "the key left the address at once");
@@ -36,7 +41,8 @@ test("from nothing to the first delivery", async () => {
   await page.getByRole("button", { name: "Publish", exact: true }).click();
   await page.getByRole("link", { name: "order.paid" }).click();
   await page.getByText("Delivered at attempt 1.").waitFor();
-  assert.match(await text(page), /12345678901234567890/, "numbers are shown as they were published");
+  // Numbers are shown as they were published.
+  await page.getByText("12345678901234567890").waitFor();
   assert.match(on.receiver.received.find((each) => each.path === "/first").body, /"order": 12345678901234567890, "price": 1\.0/);
   assert.deepEqual(wrongs, []);
   await close();
@@ -115,9 +121,12 @@ test("a key that may only look is shown no buttons that change", async () => {
   await on.api("POST", "/v1/apps", { id: "looking", name: "Looking" });
   await on.api("POST", "/v1/apps/looking/endpoints", { id: "shop", url: `${on.receiver.url}/looking` });
   const { key } = await on.api("POST", "/v1/keys", { scope: "read", app_id: "looking" });
-  const { page, close } = await signedIn(on, "/", { key, isIn: false });
-  await page.getByLabel("App").fill("looking");
-  await page.getByRole("button", { name: "Sign in" }).click();
+  const knowsSessions = await has("/v1/session");
+  const { page, close } = await signedIn(on, "/", { key, isIn: knowsSessions });
+  if (!knowsSessions) {
+    await page.getByLabel("App").fill("looking");
+    await page.getByRole("button", { name: "Sign in" }).click();
+  }
   await page.waitForURL("**/apps/looking");
   await visit(page, "/apps/looking/endpoints/shop");
   await page.getByText("Nothing was sent here yet").waitFor();
@@ -191,8 +200,7 @@ test("a revoked key leads back to the sign-in page, which says why", async () =>
 });
 
 test("a portal link shows one app, in its own colours, and nothing of another", async (t) => {
-  const { paths } = await (await fetch(`${on.server}/openapi.json`)).json();
-  if (!("/v1/apps/{app}/portal-links" in paths)) return t.skip("this server has no portal links yet");
+  if (!(await has("/v1/apps/{app}/portal-links"))) return t.skip("this server has no portal links yet");
   await on.api("POST", "/v1/apps", { id: "customer", name: "Customer" });
   await on.api("POST", "/v1/apps", { id: "other", name: "Other" });
   await on.api("POST", "/v1/apps/customer/endpoints", { id: "shop", url: `${on.receiver.url}/portal` });

@@ -4,7 +4,7 @@ import type { ComingDelivery } from "../../api/coming";
 import type { DeliveryDetail, Endpoint } from "../../api/schema";
 import { Badge } from "../../parts/badge";
 import { Copyable } from "../../parts/copy";
-import { Empty, Shown } from "../../parts/feedback";
+import { Empty, Shown, Skeleton } from "../../parts/feedback";
 import { Json } from "../../parts/json";
 import { Card, Facts, Head } from "../../parts/page";
 import { LongTime, Time } from "../../parts/time";
@@ -26,7 +26,7 @@ export function DeliveryPage({ app, id }: { app: string; id: string }) {
   );
   const delivery = asked.data;
   const event = useAsked(`event of ${delivery?.event_id ?? ""}`, async () =>
-    delivery ? readEventIfThere(app, delivery.event_id) : null,
+    delivery ? readEventIfThere(app, delivery.event_id) : undefined,
   );
   const endpoint = useAsked(
     `endpoint of ${delivery?.endpoint_id ?? ""}`,
@@ -40,7 +40,7 @@ export function DeliveryPage({ app, id }: { app: string; id: string }) {
   );
   const { contract, isLive } = useContractOf(app, delivery ? endpoint.data : undefined);
   const parts: StoryParts | null = delivery
-    ? { app, delivery, event: event.data ?? null, endpoint: endpoint.data ?? null, contract: contract ?? null, isLive }
+    ? { app, delivery, event: event.data, endpoint: endpoint.data ?? null, contract: contract ?? null, isLive }
     : null;
   return (
     <>
@@ -66,7 +66,8 @@ async function readEventIfThere(app: string, id: string): Promise<ReadEvent | nu
 export interface StoryParts {
   app: string;
   delivery: DeliveryDetail & ComingDelivery;
-  event: ReadEvent | null;
+  /** Undefined while it is on its way. */
+  event: ReadEvent | null | undefined;
   endpoint: Endpoint | null;
   contract: ContractDocument | null;
   isLive: boolean;
@@ -121,7 +122,9 @@ function WholeStory({ parts }: { parts: StoryParts }) {
             />
           </Card>
           <Card title="Payload">
-            {event === null || event.event.data_erased ? (
+            {event === undefined ? (
+              <Skeleton lines={3} />
+            ) : event === null || event.event.data_erased ? (
               <Empty title={event ? "Its data was erased" : "Its event is kept no longer"} />
             ) : (
               <Json text={event.data} label="payload" />
