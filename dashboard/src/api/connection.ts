@@ -21,6 +21,10 @@ export function connectionIsUp(): void {
   hintEverything();
 }
 
+/** The browser knows at once when a cable is pulled; an open stream would stay silent for a while. */
+window.addEventListener("offline", connectionIsLost);
+window.addEventListener("online", () => void lookAgain());
+
 async function lookAgain(): Promise<void> {
   const answered = await fetch("/livez").then(
     (response) => response.ok,

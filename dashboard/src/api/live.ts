@@ -7,8 +7,8 @@ import { EventReader } from "./sse";
 
 const ASK_EVERY_MS = 5000;
 const WAIT_MS = [500, 1000, 2000, 5000];
-/** The server sends at least a comment this often. */
-const SILENCE_MS = 45_000;
+/** The server sends at least a comment every 15 seconds. */
+const SILENCE_MS = 20_000;
 
 /** `live`: told within a second; `asking`: by asking every few seconds; `lost`: the stream broke and is being opened again. */
 export type Liveness = "live" | "asking" | "lost";
