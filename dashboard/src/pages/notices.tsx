@@ -83,9 +83,11 @@ function OneNotice({ notice, isOfAll }: { notice: Notice; isOfAll: boolean }) {
           </>
         )}
         {notice.last_error && <>Last error: {notice.last_error}. </>}
-        {notice.url && <>{notice.url} </>}
-        {notice.endpoint_id && <a href={paths.endpoint(app, notice.endpoint_id)}>Endpoint </a>}
-        {notice.delivery_id && <a href={paths.delivery(app, notice.delivery_id)}>Delivery </a>}
+        {notice.url}
+      </div>
+      <div class="about buttons">
+        {notice.endpoint_id && <a href={paths.endpoint(app, notice.endpoint_id)}>Endpoint</a>}
+        {notice.delivery_id && <a href={paths.delivery(app, notice.delivery_id)}>Delivery</a>}
         {notice.replay_id && <a href={paths.replay(app, notice.replay_id)}>Replay</a>}
       </div>
     </li>

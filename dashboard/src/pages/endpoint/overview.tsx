@@ -120,7 +120,7 @@ function Health({ health }: { health: EndpointHealth }) {
             ["Failed attempts in a row", count(health.consecutive_failures)],
             ["Undelivered events in a row", count(health.failed_events_in_a_row)],
             ["Last error", health.last_error],
-            ["First of them", health.first_failure_at && <LongTime at={health.first_failure_at} />],
+            ["First failure since the last success", health.first_failure_at && <LongTime at={health.first_failure_at} />],
             ["Last success", health.last_success_at && <LongTime at={health.last_success_at} />],
           ]}
         />
