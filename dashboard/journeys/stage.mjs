@@ -70,7 +70,13 @@ async function startServer(closers) {
 
 async function askApi(server, method, path, body, key) {
   const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
-  const response = await fetch(server + path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
+  const signal = AbortSignal.timeout(10_000);
+  const response = await fetch(server + path, {
+    method,
+    headers,
+    signal,
+    body: body === undefined ? undefined : JSON.stringify(body),
+  });
   const text = await response.text();
   if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`);
   return text === "" ? null : JSON.parse(text);
@@ -112,6 +118,8 @@ async function servePages(server, closers) {
         answer.pipe(outgoing);
       });
       onward.on("error", () => outgoing.destroy());
+      // A stream that nobody reads any more must not stay open behind us.
+      outgoing.on("close", () => onward.destroy());
       incoming.pipe(onward);
     } else sendFile(incoming.url, outgoing);
   });

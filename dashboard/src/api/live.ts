@@ -23,11 +23,32 @@ const TOPICS: Record<string, readonly Topic[]> = {
   notice: ["notices"],
 };
 
-/** Follows one app, or all of them; until the returned function is called. */
+/**
+ * Follows one app, or all of them; until the returned function is called. Not while the page is out of sight: a browser has
+ * six connections for a server, and six open tabs would leave none to ask with.
+ */
 export function follow(app: string | null): () => void {
-  const stop = new AbortController();
-  void run(app, stop.signal);
-  return () => stop.abort();
+  let stop: AbortController | null = null;
+  const end = () => {
+    stop?.abort();
+    stop = null;
+  };
+  const begin = () => {
+    if (document.hidden || stop !== null) return;
+    stop = new AbortController();
+    void run(app, stop.signal);
+  };
+  const look = () => {
+    if (document.hidden) return end();
+    begin();
+    hintEverything();
+  };
+  document.addEventListener("visibilitychange", look);
+  begin();
+  return () => {
+    document.removeEventListener("visibilitychange", look);
+    end();
+  };
 }
 
 async function run(app: string | null, stop: AbortSignal): Promise<void> {
