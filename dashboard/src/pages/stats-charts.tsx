@@ -1,0 +1,67 @@
+// Statistics over time, as charts, for a window that lives in the address bar.
+import type { Stats } from "../api/coming";
+import { Chart } from "../parts/chart";
+import { currentQuery, filter } from "../route/router";
+import { count } from "../words/numbers";
+import { took } from "../words/times";
+
+/** Statistics cost more to ask for than a list. */
+export const STATS_PAUSE_MS = 5000;
+
+const HOUR = 3_600_000;
+const WINDOWS = [
+  { name: "1h", label: "1 h", ms: HOUR },
+  { name: "24h", label: "24 h", ms: 24 * HOUR },
+  { name: "7d", label: "7 d", ms: 7 * 24 * HOUR },
+  { name: "30d", label: "30 d", ms: 30 * 24 * HOUR },
+] as const;
+
+export function windowOf(query: URLSearchParams): { name: string; from: () => string } {
+  const window = WINDOWS.find((each) => each.name === query.get("window")) ?? WINDOWS[1];
+  return { name: window.name, from: () => new Date(Date.now() - window.ms).toISOString() };
+}
+
+export function WindowChoice() {
+  const chosen = windowOf(currentQuery.value).name;
+  return (
+    <div class="segments" role="group" aria-label="Time window">
+      {WINDOWS.map((each) => (
+        <button key={each.name} type="button" aria-pressed={each.name === chosen} onClick={() => filter({ window: each.name })}>
+          {each.label}
+        </button>
+      ))}
+    </div>
+  );
+}
+
+function timesOf(stats: Stats): number[] {
+  return stats.series.map((bucket) => Date.parse(bucket.at) / 1000);
+}
+
+export function AttemptsChart({ stats }: { stats: Stats }) {
+  const lines = [
+    { label: "Succeeded", colour: "--good", isFilled: true, values: stats.series.map((bucket) => bucket.succeeded) },
+    { label: "Failed", colour: "--bad", isFilled: true, values: stats.series.map((bucket) => bucket.failed) },
+  ];
+  const summary = `Attempts over time: ${count(stats.totals.attempts)}, of which ${count(stats.totals.failed)} failed`;
+  return <Chart summary={summary} times={timesOf(stats)} lines={lines} format={count} />;
+}
+
+export function EventsChart({ stats }: { stats: Stats }) {
+  const lines = [
+    { label: "Events", colour: "--accent", isFilled: true, values: stats.series.map((bucket) => bucket.events) },
+    { label: "Delivered", colour: "--good", values: stats.series.map((bucket) => bucket.delivered) },
+    { label: "Dead", colour: "--bad", values: stats.series.map((bucket) => bucket.dead) },
+  ];
+  const summary = `Events and deliveries over time: ${count(stats.totals.events)} events`;
+  return <Chart summary={summary} times={timesOf(stats)} lines={lines} format={count} />;
+}
+
+export function LatencyChart({ stats }: { stats: Stats }) {
+  const lines = [
+    { label: "p50", colour: "--good", values: stats.series.map((bucket) => bucket.latency_ms.p50) },
+    { label: "p90", colour: "--warn", values: stats.series.map((bucket) => bucket.latency_ms.p90) },
+    { label: "p99", colour: "--bad", values: stats.series.map((bucket) => bucket.latency_ms.p99) },
+  ];
+  return <Chart summary="Latency percentiles over time" times={timesOf(stats)} lines={lines} format={took} />;
+}
