@@ -1,6 +1,9 @@
 //! An endpoint as it is shown: whatever may be a credential only by its name.
 
-use crate::domain::{certificate::Certificate, endpoint::Endpoint, tls};
+use crate::{
+    domain::{certificate::Certificate, endpoint::Endpoint, tls},
+    service::Caller,
+};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -56,6 +59,11 @@ impl EndpointView {
     pub(super) fn with_secret(endpoint: &Endpoint) -> Self {
         let secret = endpoint.secrets.last().map(|secret| secret.text.clone());
         Self { secret, ..Self::of(endpoint) }
+    }
+
+    /// What the app has written down for itself is not for its customers.
+    pub(super) fn seen_by(self, caller: Caller) -> Self {
+        if caller.scope.is_portal() { Self { metadata: None, ..self } } else { self }
     }
 
     pub(super) fn of(endpoint: &Endpoint) -> Self {

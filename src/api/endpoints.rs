@@ -124,7 +124,7 @@ pub(super) async fn create_endpoint(
         metadata: new.metadata,
     };
     let endpoint = api.service.add_endpoint(caller, &entry, new).await?;
-    answer::json(StatusCode::CREATED, &EndpointView::with_secret(&endpoint))
+    answer::json(StatusCode::CREATED, &EndpointView::with_secret(&endpoint).seen_by(caller))
 }
 
 /// List an app's endpoints
@@ -136,12 +136,12 @@ pub(super) async fn create_endpoint(
 )]
 pub(super) async fn list_endpoints(
     State(api): State<Arc<Api>>,
-    InApp { entry, .. }: InApp,
+    InApp { caller, entry, .. }: InApp,
     uri: Uri,
 ) -> Answer {
     let query = Query::read(&uri, &[])?;
     let page = Service::endpoints(&entry, query.cursor(&api.service)?, query.limit()?);
-    answer::ok(&query.answer(&api.service, page, |endpoint| EndpointView::of(&endpoint)))
+    answer::ok(&query.answer(&api.service, page, |endpoint| EndpointView::of(&endpoint).seen_by(caller)))
 }
 
 /// Get an endpoint
@@ -149,8 +149,8 @@ pub(super) async fn list_endpoints(
     get, path = "/v1/apps/{app}/endpoints/{endpoint}", tag = "Endpoints",
     responses((status = 200, description = "The endpoint", body = EndpointView)),
 )]
-pub(super) async fn get_endpoint(InApp { entry, thing, .. }: InApp) -> Answer {
-    answer::ok(&EndpointView::of(&*Service::endpoint(&entry, &thing)?))
+pub(super) async fn get_endpoint(InApp { caller, entry, thing }: InApp) -> Answer {
+    answer::ok(&EndpointView::of(&*Service::endpoint(&entry, &thing)?).seen_by(caller))
 }
 
 /// Change an endpoint
@@ -182,7 +182,8 @@ pub(super) async fn update_endpoint(
         description: patch.description,
         metadata: patch.metadata,
     };
-    answer::ok(&EndpointView::of(&*api.service.change_endpoint(caller, &entry, &thing, patch).await?))
+    let endpoint = api.service.change_endpoint(caller, &entry, &thing, patch).await?;
+    answer::ok(&EndpointView::of(&endpoint).seen_by(caller))
 }
 
 /// Delete an endpoint
@@ -230,7 +231,8 @@ pub(super) async fn enable_endpoint(
     State(api): State<Arc<Api>>,
     InApp { caller, entry, thing }: InApp,
 ) -> Answer {
-    answer::ok(&EndpointView::of(&*api.service.enable_endpoint(caller, &entry, &thing).await?))
+    let endpoint = api.service.enable_endpoint(caller, &entry, &thing).await?;
+    answer::ok(&EndpointView::of(&endpoint).seen_by(caller))
 }
 
 /// Switch an endpoint off
@@ -247,5 +249,6 @@ pub(super) async fn disable_endpoint(
     State(api): State<Arc<Api>>,
     InApp { caller, entry, thing }: InApp,
 ) -> Answer {
-    answer::ok(&EndpointView::of(&*api.service.disable_endpoint(caller, &entry, &thing).await?))
+    let endpoint = api.service.disable_endpoint(caller, &entry, &thing).await?;
+    answer::ok(&EndpointView::of(&endpoint).seen_by(caller))
 }

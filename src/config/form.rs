@@ -8,6 +8,7 @@ use crate::domain::{
     proxy::{PROXY_FORM, Proxy},
     seal::Keyring,
     static_headers,
+    target::Target,
     time::parse_duration,
 };
 use ipnet::IpNet;
@@ -154,6 +155,17 @@ pub(super) const WINDOW: Form<Duration> =
         count(number, 0..=100_000 / unit_us).map(|units| Duration::from_micros((units * unit_us) as u64))
     });
 
+pub(super) const PUBLIC_URL: Form<Option<String>> =
+    Form::new("an http or https URL without a query, for example https://hooks.example.com", |text| {
+        optional(text, public_url)
+    });
+
+pub(super) const ORIGINS: Form<Vec<String>> = Form::new(
+    "origins separated by commas, each http or https with a host and nothing after it, for example https://shop.example.com",
+    |text| text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(origin).collect(),
+)
+.list();
+
 pub(super) const GRACE: Form<Duration> =
     Form::new("a whole number followed by ms, s or m, from 10ms to 60m, for example 25s", |text| {
         parse_duration(text).filter(|grace| *grace <= Duration::from_hours(1))
@@ -206,6 +218,19 @@ fn headers(text: &str) -> Option<Vec<(String, String)>> {
     numbered
         .all(|(at, (name, value))| static_headers::check(name, value).is_ok() && is_new(at))
         .then_some(headers)
+}
+
+fn public_url(text: &str) -> Option<String> {
+    let url = url::Url::parse(text).ok()?;
+    let plain = matches!(url.scheme(), "http" | "https") && url.has_host() && url.query().is_none();
+    let nobody = url.username().is_empty() && url.password().is_none() && url.fragment().is_none();
+    (plain && nobody).then(|| url.as_str().trim_end_matches('/').to_owned())
+}
+
+/// It stands in a header, so nothing may be in it that means something there.
+fn origin(text: &str) -> Option<String> {
+    let target = Target::stored(text).ok()?;
+    (target.path_and_query() == "/").then(|| target.as_str().trim_end_matches('/').to_owned())
 }
 
 fn count(text: &str, range: RangeInclusive<usize>) -> Option<usize> {
@@ -296,6 +321,34 @@ mod tests {
         }
         for bad in ["", "infoo", "INFO", "info,", "posthaste=loud", "=info", "a b=info"] {
             assert_eq!((LOG_LEVEL.read)(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_public_url_has_neither_query_nor_password_and_loses_its_last_slash() {
+        let read = |text| (PUBLIC_URL.read)(text);
+        assert_eq!(read("https://hooks.example.com/"), Some(Some("https://hooks.example.com".into())));
+        assert_eq!(read("http://10.0.0.1:8080/ph/"), Some(Some("http://10.0.0.1:8080/ph".into())));
+        for bad in ["hooks.example.com", "ftp://a.b", "https://a.b/?x", "https://u:p@a.b", "https://a.b/#x"] {
+            assert_eq!(read(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn an_origin_is_a_scheme_a_host_and_no_more() {
+        let read = (ORIGINS.read)("https://Shop.example.com, http://localhost:3000/,").unwrap();
+        assert_eq!(read, ["https://shop.example.com", "http://localhost:3000"]);
+        assert_eq!((ORIGINS.read)(""), Some(vec![]));
+        for bad in [
+            "*",
+            "https://*.example.com",
+            "https://a.b/c",
+            "https://a.b;script-src *",
+            "'self'",
+            "a.b",
+            "https://a.b?x",
+        ] {
+            assert_eq!((ORIGINS.read)(bad), None, "{bad:?}");
         }
     }
 

@@ -225,6 +225,18 @@ settings! {
         default: "365d",
         reader: "engine",
     }
+    public_url: Option<String> {
+        meaning: "Where people reach the dashboard, for portal links. Not set: the address that it listens on.",
+        form: form::PUBLIC_URL,
+        default: "",
+        reader: "service",
+    }
+    portal_origins: Vec<String> {
+        meaning: "Whose pages may show the customer portal in a frame, separated by commas (in the file also an array). Not set: nobody's. Other pages of the dashboard are never shown in a frame.",
+        form: form::ORIGINS,
+        default: "",
+        reader: "service",
+    }
     shutdown_grace: Duration {
         meaning: "How long deliveries in flight may take to finish after the first SIGTERM or SIGINT. The rest is handed back and tried again at the next start.",
         form: form::GRACE,

@@ -43,6 +43,8 @@ fn another_value(key: &Key) -> &'static str {
         "audit_retention" => "forever",
         "commit_window" => "2ms",
         "shutdown_grace" => "5s",
+        "public_url" => "https://hooks.example.com",
+        "portal_origins" => "https://shop.example.com",
         "log_format" => "json",
         "log_level" => "debug",
         "hands" | "in_flight_per_endpoint" | "accept_queue_max" | "workers" => "77",

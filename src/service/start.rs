@@ -86,6 +86,7 @@ impl Service {
             expires_at: None,
             last_used_at: None,
             revoked_at: None,
+            theme: None,
         }
     }
 }

@@ -8,6 +8,7 @@ use crate::{
         delivery::Switch,
         directory::AppEntry,
         endpoint::{Endpoint, OffReason, SwitchedOff},
+        hint::Hint,
         id::EndpointId,
     },
     store::ledger::Settle,
@@ -63,6 +64,7 @@ impl Service {
         }
         self.directory.remove_endpoint(id);
         self.hands.endpoint_changed(id);
+        self.tell(|| Hint::endpoint(entry.app().id, id));
         self.settle_all(id, Settle::Off(Switch::Deleted)).await
     }
 

@@ -61,6 +61,7 @@ fn key(stage: &mut Stage, scope: Scope) -> Key {
         expires_at: None,
         last_used_at: None,
         revoked_at: None,
+        theme: None,
     }
 }
 

@@ -144,6 +144,7 @@ impl Stage {
             surroundings: Surroundings::default(),
             tally: Arc::new(Tally::default()),
             storage: Arc::default(),
+            streams: Arc::default(),
         }));
         service.load(None).await.unwrap();
         service.readiness().accept();

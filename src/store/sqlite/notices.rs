@@ -19,13 +19,7 @@ pub(super) fn put(tx: &Connection, notice: &NewNotice) -> rusqlite::Result<()> {
                 "UPDATE notices SET count = count + 1, delivery = ?4, facts = ?5
                  WHERE app = ?1 AND kind = ?2 AND open_until > ?3",
             )?
-            .execute(params![
-                notice.app,
-                notice.kind,
-                notice.at,
-                notice.delivery,
-                to_json(&notice.facts)?
-            ])?;
+            .execute(params![notice.app, notice.kind, notice.at, notice.delivery, to_json(&notice.facts)?])?;
         if counted > 0 {
             return Ok(());
         }
