@@ -106,12 +106,8 @@ impl Node {
         };
         let (lanes, events) = Lanes::new(limits, directory.clone());
         let streams = Arc::new(Streams::default());
-        let handover = Arc::new(ToldHandover {
-            handover: lanes.clone(),
-            watchers: streams.clone(),
-            directory: directory.clone(),
-        });
-        let store = Arc::new(open_store(settings, path, handover, &tally)?);
+        let handover = ToldHandover::new(lanes.clone(), streams.clone(), directory.clone());
+        let store = Arc::new(open_store(settings, path, Arc::new(handover), &tally)?);
         let ledger = Arc::new(ToldLedger::new(store.clone(), streams.clone()));
         let joined = store.join(clock.now()).await.context("cannot take over the store")?;
         if joined.taken_over > 0 {

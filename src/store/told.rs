@@ -195,9 +195,15 @@ impl Ledger for ToldLedger {
 
 /// Tells of what the store hands over: what is carried now, and endpoints that a receiver switched off.
 pub struct ToldHandover {
-    pub handover: Arc<dyn Handover>,
-    pub watchers: Arc<dyn Watchers>,
-    pub directory: Arc<Directory>,
+    handover: Arc<dyn Handover>,
+    watchers: Arc<dyn Watchers>,
+    directory: Arc<Directory>,
+}
+
+impl ToldHandover {
+    pub fn new(handover: Arc<dyn Handover>, watchers: Arc<dyn Watchers>, directory: Arc<Directory>) -> Self {
+        Self { handover, watchers, directory }
+    }
 }
 
 impl Handover for ToldHandover {
