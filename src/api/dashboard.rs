@@ -65,15 +65,13 @@ pub(super) async fn serve(
 ) -> Result<Response, Problem> {
     let path = uri.path();
     let is_look = method == Method::GET || method == Method::HEAD;
-    let Some(file) = find(built::FILES, path, is_look && wants_page(&headers)) else {
+    let found = if is_look { find(built::FILES, path, wants_page(&headers)) } else { None };
+    let Some(file) = found else {
         if !IS_BUILT_IN && path == "/" && is_look {
             return Ok(answer::bytes(StatusCode::NOT_FOUND, TEXT, Bytes::from_static(ABSENT.as_bytes())));
         }
         return Err(Problem::new(Code::NotFound, "There is no such path; see /openapi.json."));
     };
-    if !is_look {
-        return Err(Problem::new(Code::MethodNotAllowed, "See /openapi.json for what there is."));
-    }
     let logo = link_of(path).and_then(|link| api.service.logo_of(link));
     let origins = if is_at_or_below(path, PORTAL) { api.service.portal_origins() } else { &[] };
     let mut response = sent(file, &headers);

@@ -33,7 +33,8 @@ mod built_in {
 
     #[tokio::test]
     async fn the_page_is_never_kept_and_says_what_it_may_do() {
-        let node = Home::new().start().await;
+        let home = Home::new();
+        let node = home.start().await;
         for path in ["/", "/index.html", "/apps/bakery/deliveries?status=dead", "/portal", "/portal/key_1"] {
             let page = get(&node, path, &[HTML]).await;
             assert_eq!(
@@ -57,7 +58,8 @@ mod built_in {
     #[tokio::test]
     async fn every_file_that_the_page_names_has_its_type_and_is_kept_for_ever_if_its_name_says_what_is_in_it()
     {
-        let node = Home::new().start().await;
+        let home = Home::new();
+        let node = home.start().await;
         let files = named(&get(&node, "/", &[]).await.text());
         assert!(files.iter().any(|file| file.ends_with(".js")), "{files:?}");
         for file in files {
@@ -87,7 +89,8 @@ mod built_in {
 
     #[tokio::test]
     async fn script_is_sent_compressed_to_those_who_take_that_and_is_the_same() {
-        let node = Home::new().start().await;
+        let home = Home::new();
+        let node = home.start().await;
         let files = named(&get(&node, "/", &[]).await.text());
         let script = files.iter().find(|file| file.ends_with(".js")).unwrap();
         let plain = get(&node, script, &[]).await;
@@ -110,7 +113,8 @@ mod built_in {
 
     #[tokio::test]
     async fn no_path_leads_to_anything_but_the_files_of_the_list() {
-        let node = Home::new().start().await;
+        let home = Home::new();
+        let node = home.start().await;
         let page = get(&node, "/", &[]).await;
         for path in [
             "/../Cargo.toml",
@@ -144,9 +148,10 @@ mod built_in {
         {
             assert_eq!(get(&node, machine, &[HTML]).await.status, 404, "{machine} is no page");
         }
-        let post = node.client.post("/", &json!({})).await;
-        assert_eq!((post.status, post.json()["code"].as_str()), (405, Some("method_not_allowed")));
-        assert_eq!(node.client.post("/apps/x", &json!({})).await.status, 404);
+        for path in ["/", "/index.html", "/apps/x"] {
+            let post = node.client.send(Method::POST, path, &[HTML], "{}").await.unwrap();
+            assert_eq!((post.status, post.json()["code"].as_str()), (404, Some("not_found")), "{path}");
+        }
     }
 
     #[tokio::test]
@@ -197,7 +202,8 @@ mod built_in {
 #[cfg(not(feature = "dashboard"))]
 #[tokio::test]
 async fn a_build_without_the_dashboard_says_so() {
-    let node = Home::new().start().await;
+    let home = Home::new();
+    let node = home.start().await;
     let answer = get(&node, "/", &[HTML]).await;
     assert_eq!((answer.status, answer.header("content-type")), (404, "text/plain; charset=utf-8"));
     assert!(answer.text().contains("--no-default-features"), "{}", answer.text());
