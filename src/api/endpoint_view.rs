@@ -1,7 +1,10 @@
 //! An endpoint as it is shown: whatever may be a credential only by its name.
 
 use super::replays::ReplayView;
-use crate::domain::{certificate::Certificate, endpoint::Endpoint, rate::RateLimit, tls};
+use crate::{
+    domain::{certificate::Certificate, endpoint::Endpoint, rate::RateLimit, tls},
+    service::Caller,
+};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -75,6 +78,11 @@ impl EndpointView {
     /// For whoever switched it on.
     pub(super) fn with_replays(endpoint: &Endpoint, replays: Vec<ReplayView>) -> Self {
         Self { replays: Some(replays), ..Self::of(endpoint, false) }
+    }
+
+    /// What the app has written down for itself is not for its customers.
+    pub(super) fn seen_by(self, caller: Caller) -> Self {
+        if caller.scope.is_portal() { Self { metadata: None, ..self } } else { self }
     }
 
     pub(super) fn of(endpoint: &Endpoint, is_in_trouble: bool) -> Self {

@@ -58,6 +58,7 @@ pub(crate) fn service() -> Service {
         surroundings: Surroundings::default(),
         tally: Arc::default(),
         storage: Arc::default(),
+        streams: Arc::default(),
     });
     service.directory.put_key(service.key_of_settings(ADMIN_KEY));
     service
@@ -179,7 +180,7 @@ impl Registry for Closed {
     fn keys(&self, _: KeyId, _: u32) -> Reply<'_, Vec<Key>> {
         closed()
     }
-    fn add_key(&self, _: Key, _: Option<Entry>) -> Reply<'_, ()> {
+    fn add_key(&self, _: Key, _: Option<Entry>) -> Reply<'_, Vec<KeyId>> {
         closed()
     }
     fn revoke_key(&self, _: KeyId, _: Timestamp, _: Option<Entry>) -> Reply<'_, bool> {

@@ -234,6 +234,7 @@ macro_rules! conformance {
                     a_rare_entry_is_found_behind_ten_thousand_others_in_bounded_steps,
                     the_log_of_an_app_goes_with_it_and_its_end_stays,
                     a_revoked_key_is_still_known_and_the_last_use_only_grows,
+                    a_portal_link_is_no_key_and_goes_a_day_after_it_expired,
                     what_people_did_is_forgotten_once_it_is_old_and_over,
                 ]
                 notices: [

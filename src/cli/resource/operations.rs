@@ -11,6 +11,7 @@ pub(super) const GROUPS: &[(&str, &str)] = &[
     ("replay", "Many deliveries, or past events, sent again as one piece of work"),
     ("notices", "What people were told: endpoints in trouble, dead letters, replays that ended"),
     ("keys", "Who may do what"),
+    ("portal-links", "A customer's own way into one app, for a while"),
     ("audit", "Who changed what, when"),
     ("system", "What the server itself runs with"),
 ];
@@ -75,6 +76,7 @@ const APP: &str = "/v1/apps/{app}";
 const ENDPOINTS: &str = "/v1/apps/{app}/endpoints";
 const ENDPOINT: &str = "/v1/apps/{app}/endpoints/{endpoint}";
 const DELIVERY: &str = "/v1/apps/{app}/deliveries/{delivery}";
+const PORTAL_LINKS: &str = "/v1/apps/{app}/portal-links";
 const REPLAYS: &str = "/v1/apps/{app}/replays";
 const REPLAY: &str = "/v1/apps/{app}/replays/{replay}";
 
@@ -150,6 +152,13 @@ pub(super) const OPERATIONS: &[Operation] = &[
     op("keys", "create", "POST", "/v1/keys", "Make a key; it is shown this once", "--scope publish --app bakery --name checkout --expires-at +90d"),
     op("keys", "revoke", "DELETE", "/v1/keys/{key}", "Revoke a key, at once", "key_01jd2s3c8g001 --yes")
         .asks("Revoke the key {}? Whoever uses it is refused from now on."),
+
+    op("keys", "whoami", "GET", "/v1/session", "Show what the key in use is and may", ""),
+
+    op("portal-links", "list", "GET", PORTAL_LINKS, "List portal links", "--app bakery"),
+    op("portal-links", "create", "POST", PORTAL_LINKS, "Make a portal link; its address is shown this once", "--app bakery --expires-in 2h --theme name='Corner Bakery'"),
+    op("portal-links", "revoke", "DELETE", "/v1/apps/{app}/portal-links/{link}", "Revoke a portal link, at once", "key_01jd2s3c8g001 --yes")
+        .asks("Revoke the portal link {}? Whoever uses it is refused from now on."),
 
     op("audit", "list", "GET", "/v1/apps/{app}/audit", "List who changed what, the newest first: in the app, or everywhere if none is meant", "--every-app --action app.changed --from 7d"),
 

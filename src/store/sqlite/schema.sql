@@ -43,8 +43,11 @@ CREATE TABLE keys (
     created_at INTEGER NOT NULL,
     expires_at INTEGER,
     last_used_at INTEGER,
-    revoked_at INTEGER
+    revoked_at INTEGER,
+    theme TEXT
 ) STRICT;
+
+CREATE INDEX keys_of_portals ON keys (app, expires_at) WHERE scope IN ('portal', 'portal_read');
 
 CREATE TABLE contracts (
     hash BLOB PRIMARY KEY,
