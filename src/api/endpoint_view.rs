@@ -104,11 +104,7 @@ impl EndpointView {
             health_url: settings.health_url,
             description: settings.description,
             metadata: settings.metadata,
-            status: match off {
-                Some(_) => "disabled",
-                None if is_in_trouble => "degraded",
-                None => "active",
-            },
+            status: status(endpoint, is_in_trouble),
             disabled_reason: off.map(|off| off.reason.name().to_owned()),
             disabled_at: off.map(|off| off.at.rfc3339_millis()),
             disabled_by: off.and_then(|off| Some(off.by.as_ref()?.id().to_owned())),
@@ -117,6 +113,14 @@ impl EndpointView {
             secret: None,
             replays: None,
         }
+    }
+}
+
+pub(super) fn status(endpoint: &Endpoint, is_in_trouble: bool) -> &'static str {
+    match endpoint.record.off {
+        Some(_) => "disabled",
+        None if is_in_trouble => "degraded",
+        None => "active",
     }
 }
 

@@ -35,6 +35,7 @@ mod scope;
 mod secrets;
 pub mod server;
 mod session;
+mod stats;
 mod status;
 mod stream;
 mod switches;
@@ -140,6 +141,8 @@ fn described_routes() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(notices::list_notices))
         .routes(routes!(notices::list_app_notices))
         .routes(routes!(notices::get_notice))
+        .routes(routes!(stats::get_stats))
+        .routes(routes!(stats::get_app_stats))
         .routes(routes!(system::get_system))
         .routes(routes!(probes::livez))
         .routes(routes!(probes::readyz))

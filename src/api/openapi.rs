@@ -12,7 +12,7 @@ use utoipa::{
     openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme},
 };
 
-const TAGS: [(&str, &str); 15] = [
+const TAGS: [(&str, &str); 16] = [
     ("Apps", "Tenants: merchants, organisations, customers. Nobody sees another's events."),
     ("Endpoints", "Where an app's events go."),
     ("Events", "What happened, published once."),
@@ -24,6 +24,7 @@ const TAGS: [(&str, &str); 15] = [
     ("Keys", "Who may do what."),
     ("Portal", "A customer's own way into one app, by a link that works for a while."),
     ("Notices", "What people are told: endpoints in trouble, dead letters, replays that ended."),
+    ("Statistics", "What was counted: rates, latencies, failures, over time."),
     ("Streams", "What happens, as it happens: hints to look again, never payloads."),
     ("Audit", "Who changed what, when."),
     ("System", "What a process runs with."),

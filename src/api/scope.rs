@@ -12,7 +12,7 @@ const SESSION: &str = "/v1/session";
 
 /// What a customer looks at by a portal link: what happens to their own events, and what they can subscribe to. Not the app
 /// itself, whose limits and contract are the operator's, and not who else changed something in it.
-const PORTAL_LOOKS: [&str; 18] = [
+const PORTAL_LOOKS: [&str; 19] = [
     "/v1/apps/{app}/endpoints",
     "/v1/apps/{app}/endpoints/{endpoint}",
     "/v1/apps/{app}/endpoints/{endpoint}/health",
@@ -28,6 +28,7 @@ const PORTAL_LOOKS: [&str; 18] = [
     "/v1/apps/{app}/replays/{replay}",
     "/v1/apps/{app}/notices",
     "/v1/apps/{app}/notices/{notice}",
+    "/v1/apps/{app}/stats",
     "/v1/apps/{app}/stream",
     "/v1/event-types",
     // The service shows those of the customer's own endpoints only.

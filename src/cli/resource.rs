@@ -218,6 +218,7 @@ mod tests {
         ("GET /v1/apps/{app}/stream", "curl -N: it goes on until someone ends it"),
         ("GET /v1/audit", "posthaste audit list --every-app"),
         ("GET /v1/notices", "posthaste notices list --every-app"),
+        ("GET /v1/stats", "posthaste stats show --every-app"),
         ("GET /v1/stream", "curl -N: it goes on until someone ends it"),
         ("GET /v1/contracts", "posthaste contracts"),
         ("GET /v1/contracts/{contract}", "posthaste contracts NAME"),

@@ -33,6 +33,7 @@ use crate::{
         registry::{Added, EndpointName, Everything},
         replays::{ReplayChanged, ReplayPage, SourceSearch, Sources},
         retention::{Expired, Ranges},
+        statistics::{Statistics, StatisticsSearch},
     },
     world::{SeededEntropy, SystemClock},
 };
@@ -270,6 +271,9 @@ impl Browse for Closed {
         closed()
     }
     fn notices_waiting(&self) -> Reply<'_, NoticesWaiting> {
+        closed()
+    }
+    fn statistics(&self, _: StatisticsSearch) -> Reply<'_, Statistics> {
         closed()
     }
     fn waiting_count(&self) -> Reply<'_, u64> {

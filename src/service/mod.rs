@@ -32,6 +32,7 @@ pub mod room;
 pub mod secrets;
 pub mod shown;
 pub mod start;
+pub mod statistics;
 pub mod status;
 pub mod stream;
 mod switch;

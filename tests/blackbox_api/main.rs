@@ -56,6 +56,7 @@ mod scopes;
 mod secrets;
 mod separation;
 mod static_headers;
+mod stats;
 mod statuses;
 mod stream;
 mod subscriptions;

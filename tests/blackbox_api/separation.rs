@@ -126,7 +126,10 @@ fn outside_of_apps(method: &str, path: &str) -> Option<u16> {
             | "/v1/event-types/{type}/unarchive",
         )
         | ("post" | "get", "/v1/keys")
-        | ("get", "/v1/audit" | "/v1/notices" | "/v1/keys/{key}" | "/v1/stream" | "/v1/system")
+        | (
+            "get",
+            "/v1/audit" | "/v1/notices" | "/v1/keys/{key}" | "/v1/stats" | "/v1/stream" | "/v1/system",
+        )
         | ("delete", "/v1/keys/{key}" | "/v1/event-types/{type}")
         | ("put", "/v1/event-types/{type}") => Some(403),
         ("get", "/v1/event-types/{type}") | ("post", "/v1/event-types/{type}/try") => Some(404),

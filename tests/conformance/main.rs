@@ -27,6 +27,7 @@ mod retention;
 mod settle;
 mod sqlite;
 mod stage;
+mod statistics;
 mod upgrade;
 
 /// Makes every case a test of its own, under the name of the backend.
@@ -278,6 +279,13 @@ macro_rules! conformance {
                     windows_call_an_endpoint_degraded_and_well_again,
                     an_event_that_ends_in_its_lane_counts_and_may_switch_off,
                     rows_are_kept_as_long_as_they_are_wide,
+                ]
+                statistics: [
+                    what_happened_is_told_by_app_endpoint_and_event_type,
+                    a_long_window_is_the_sum_of_its_days_and_of_the_hours_at_its_ends,
+                    event_types_beyond_what_there_is_room_for_are_counted_together,
+                    what_is_gone_is_not_told_and_still_counts_for_all,
+                    what_is_held_and_what_waits_is_counted_as_it_is_now,
                 ]
                 cluster: [
                     what_was_in_flight_is_due_again_with_an_attempt_of_unknown_outcome,

@@ -10,6 +10,7 @@ pub(super) const GROUPS: &[(&str, &str)] = &[
     ("deadletters", "Deliveries that ended undelivered and wait for someone to look"),
     ("replay", "Many deliveries, or past events, sent again as one piece of work"),
     ("notices", "What people were told: endpoints in trouble, dead letters, replays that ended"),
+    ("stats", "What was counted: rates, latencies, failures, over time"),
     ("keys", "Who may do what"),
     ("portal-links", "A customer's own way into one app, for a while"),
     ("audit", "Who changed what, when"),
@@ -81,8 +82,11 @@ const REPLAYS: &str = "/v1/apps/{app}/replays";
 const REPLAY: &str = "/v1/apps/{app}/replays/{replay}";
 
 /// The lists that are there for all apps too, for where no app is meant.
-const EVERYWHERE: &[(&str, &str)] =
-    &[("/v1/apps/{app}/audit", "/v1/audit"), ("/v1/apps/{app}/notices", "/v1/notices")];
+const EVERYWHERE: &[(&str, &str)] = &[
+    ("/v1/apps/{app}/audit", "/v1/audit"),
+    ("/v1/apps/{app}/notices", "/v1/notices"),
+    ("/v1/apps/{app}/stats", "/v1/stats"),
+];
 
 #[rustfmt::skip]
 pub(super) const OPERATIONS: &[Operation] = &[
@@ -146,6 +150,8 @@ pub(super) const OPERATIONS: &[Operation] = &[
 
     op("notices", "list", "GET", "/v1/apps/{app}/notices", "List notices, the newest first: of the app, or of all if none is meant", "--kind endpoint.disabled --from 7d"),
     op("notices", "get", "GET", "/v1/apps/{app}/notices/{notice}", "Show a notice, and what became of its e-mail", "ntc_0000000000017"),
+
+    op("stats", "show", "GET", "/v1/apps/{app}/stats", "Show the statistics of the app, or of all if none is meant", "--from 7d --endpoint-id shop"),
 
     op("keys", "list", "GET", "/v1/keys", "List keys", "--revoked"),
     op("keys", "get", "GET", "/v1/keys/{key}", "Show a key, but not the key itself", "key_01jd2s3c8g001"),

@@ -194,7 +194,7 @@ pub(super) fn event_failed(
         write(tx, delivery.app, delivery.endpoint, &health)?;
     }
     let mut batch = Batch::default();
-    batch.of(delivery.endpoint, now).dead += 1;
+    batch.of(delivery.app, Some(delivery.endpoint), &event.event_type, now).dead += 1;
     statistics::log(tx, &batch)
 }
 

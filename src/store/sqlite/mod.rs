@@ -26,6 +26,7 @@ mod retention;
 mod row;
 mod seams;
 mod statistics;
+mod traffic;
 mod upgrade;
 mod upkeep;
 mod work;
