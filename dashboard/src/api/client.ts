@@ -1,8 +1,8 @@
 // The only door to the server: the generated client, with the key in a header and every failure as a `Refusal`.
 import createClient from "openapi-fetch";
-import type { Paths } from "./coming";
 import { connectionIsLost, connectionIsUp } from "./connection";
 import { NO_ANSWER, refusalOf } from "./problem";
+import type { paths } from "./schema.gen";
 
 let key: string | null = null;
 let onUnauthorized: (detail: string) => void = () => undefined;
@@ -44,7 +44,7 @@ export async function talk(request: Request): Promise<Response> {
   return response;
 }
 
-export const api = createClient<Paths>({ baseUrl: window.location.origin, fetch: talk });
+export const api = createClient<paths>({ baseUrl: window.location.origin, fetch: talk });
 
 type Asked<T> = { data?: T; error?: unknown; response: Response };
 
@@ -55,7 +55,7 @@ export async function ask<T>(asked: Promise<Asked<T>>): Promise<T> {
   return data as T;
 }
 
-/** What was asked for, or null where the server has no such route or thing. */
+/** What was asked for, or null where there is no such thing. */
 export async function askIfThere<T>(asked: Promise<Asked<T>>): Promise<T | null> {
   const { data, error, response } = await asked;
   if (response.status === 404) return null;

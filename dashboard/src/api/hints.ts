@@ -15,11 +15,15 @@ export function hintEverything(): void {
   for (const listener of [...listeners]) listener.tell();
 }
 
+/** What is counted is rolled up once a second: asked sooner it would say nothing new. */
+const COUNTED_AFTER_MS = 1500;
+
 /** Calls `tell` after hints of these topics, at most once in `pauseMs` and not while the page is out of sight. */
 export function onHints(topics: readonly Topic[], tell: () => void, pauseMs = 500): () => void {
   let timer: ReturnType<typeof setTimeout> | null = null;
   let lastAt = 0;
   let isMissed = false;
+  const soonestMs = topics.includes("stats") ? COUNTED_AFTER_MS : 0;
   const now = () => {
     timer = null;
     if (document.hidden) {
@@ -32,7 +36,7 @@ export function onHints(topics: readonly Topic[], tell: () => void, pauseMs = 50
   const listener = {
     topics,
     tell: () => {
-      timer ??= setTimeout(now, Math.max(0, lastAt + pauseMs - Date.now()));
+      timer ??= setTimeout(now, Math.max(soonestMs, lastAt + pauseMs - Date.now()));
     },
   };
   const seen = () => {

@@ -1,5 +1,5 @@
 import { useAsked } from "../api/asked";
-import { api, ask, askIfThere } from "../api/client";
+import { api, ask } from "../api/client";
 import type { Delivery, Endpoint } from "../api/schema";
 import { Copyable } from "../parts/copy";
 import { Empty, Shown, Skeleton } from "../parts/feedback";
@@ -23,7 +23,7 @@ export function AppPage({ app }: { app: string }) {
   const window = windowOf(currentQuery.value);
   const stats = useAsked(
     `stats ${app} ${window.name}`,
-    () => askIfThere(api.GET("/v1/apps/{app}/stats", { params: { path: { app }, query: { from: window.from() } } })),
+    () => ask(api.GET("/v1/apps/{app}/stats", { params: { path: { app }, query: { from: window.from() } } })),
     ["stats", "deliveries"],
     STATS_PAUSE_MS,
   );

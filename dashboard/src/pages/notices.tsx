@@ -1,6 +1,6 @@
 import { api, ask } from "../api/client";
-import type { Notice } from "../api/coming";
 import { usePages } from "../api/pages";
+import type { Notice } from "../api/schema";
 import { Empty, Skeleton, Trouble } from "../parts/feedback";
 import { More } from "../parts/more";
 import { Card, Head } from "../parts/page";
@@ -36,9 +36,7 @@ export function Notices({ app }: { app: string | null }) {
     <>
       <Head title="Notices" />
       {rows === undefined ? (
-        pages.refusal?.isAbsent ? (
-          <Empty title="This server keeps no notices">A newer version tells of endpoints in trouble and dead letters here.</Empty>
-        ) : pages.refusal ? (
+        pages.refusal ? (
           <Trouble refusal={pages.refusal} again={pages.again} />
         ) : (
           <Skeleton />
@@ -63,7 +61,7 @@ export function Notices({ app }: { app: string | null }) {
 
 function OneNotice({ notice, isOfAll }: { notice: Notice; isOfAll: boolean }) {
   const kind = KINDS[notice.kind] ?? { label: notice.kind, tone: "quiet" };
-  const app = notice.app_id;
+  const { app_id: app, mail } = notice;
   return (
     <li>
       <div class="line">
@@ -71,7 +69,7 @@ function OneNotice({ notice, isOfAll }: { notice: Notice; isOfAll: boolean }) {
         {notice.count > 1 && <span class="muted">×{notice.count}</span>}
         {isOfAll && <a href={paths.app(app)}>{app}</a>}
         <span class="when">
-          {MAIL[notice.mail.state] && <span title={notice.mail.error ?? undefined}>{MAIL[notice.mail.state]}, </span>}
+          {mail && MAIL[mail.state] && <span title={mail.error ?? undefined}>{MAIL[mail.state]}, </span>}
           <Time at={notice.at} />
         </span>
       </div>

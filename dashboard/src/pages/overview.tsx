@@ -1,13 +1,13 @@
 import { useAsked } from "../api/asked";
-import { api, ask, askIfThere } from "../api/client";
+import { api, ask } from "../api/client";
 import type { App } from "../api/schema";
 import { Empty, Shown } from "../parts/feedback";
-import { Card, Figure, Head } from "../parts/page";
+import { Card, Head } from "../parts/page";
 import { Table } from "../parts/table";
 import { Time } from "../parts/time";
 import { paths } from "../route/paths";
 import { currentQuery } from "../route/router";
-import { bytes, count } from "../words/numbers";
+import { bytes } from "../words/numbers";
 import { StatsView } from "./stats-view";
 import { STATS_PAUSE_MS, windowOf } from "./stats-charts";
 
@@ -15,48 +15,50 @@ export function Overview() {
   const window = windowOf(currentQuery.value);
   const stats = useAsked(
     `stats ${window.name}`,
-    () => askIfThere(api.GET("/v1/stats", { params: { query: { from: window.from() } } })),
+    () => ask(api.GET("/v1/stats", { params: { query: { from: window.from() } } })),
     ["stats"],
     STATS_PAUSE_MS,
   );
+  const apps = useAsked("apps", () => ask(api.GET("/v1/apps", { params: { query: { limit: 1 } } })), ["apps"]);
   return (
     <>
       <Head title="Overview" />
-      <Shown asked={stats}>{(data) => (data === null ? <WithoutStats /> : <StatsView stats={data} isOfAll />)}</Shown>
+      {apps.data?.data.length === 0 ? (
+        <AppTable apps={[]} />
+      ) : (
+        <div class="stack">
+          <Shown asked={stats}>{(data) => <StatsView stats={data} isOfAll />}</Shown>
+          <Nodes />
+        </div>
+      )}
     </>
   );
 }
 
-/** What can be said without statistics: how the server is, which apps there are, and what died in them. */
-function WithoutStats() {
-  const system = useAsked("system", () => ask(api.GET("/v1/system")), ["stats"], STATS_PAUSE_MS);
-  const apps = useAsked("apps", () => ask(api.GET("/v1/apps", { params: { query: { limit: 250 } } })), ["apps"]);
-  const store = system.data?.store;
+/** With an embedded store there is one. */
+function Nodes() {
+  const asked = useAsked("system", () => ask(api.GET("/v1/system")), ["stats"], STATS_PAUSE_MS);
   return (
-    <div class="stack">
-      <div class="figures">
-        <Figure name="Apps" value={apps.data ? `${count(apps.data.data.length)}${apps.data.next_cursor ? "+" : ""}` : "–"} />
-        <Figure
-          name="Accepting events"
-          value={store ? (store.full ? "No" : "Yes") : "–"}
-          tone={store?.full ? "bad" : "good"}
-          note={store?.full ?? undefined}
-        />
-        <Figure
-          name="Store"
-          value={store ? bytes(store.used_bytes) : "–"}
-          note={store?.disk_free_bytes ? `${bytes(store.disk_free_bytes)} free` : undefined}
-        />
-        <Figure
-          name="Running since"
-          value={<Time at={system.data?.started_at} />}
-          note={system.data && `version ${system.data.version}`}
-        />
-      </div>
-      <Card title="Apps">
-        <Shown asked={apps}>{({ data }) => <AppTable apps={data} />}</Shown>
-      </Card>
-    </div>
+    <Card title="Nodes" beside={<a href={paths.system()}>System</a>}>
+      <Shown asked={asked} lines={2}>
+        {(system) => (
+          <Table
+            caption="Nodes"
+            rows={[system]}
+            idOf={(row) => row.started_at}
+            columns={[
+              { name: "Version", isMain: true, cell: (row) => row.version },
+              {
+                name: "Events",
+                cell: (row) => (row.store.full ? `refused: ${row.store.full}` : "accepted"),
+              },
+              { name: "Store", isNumber: true, cell: (row) => bytes(row.store.used_bytes) },
+              { name: "Running since", cell: (row) => <Time at={row.started_at} /> },
+            ]}
+          />
+        )}
+      </Shown>
+    </Card>
   );
 }
 

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import { useAsked } from "../api/asked";
-import { api, ask, askIfThere } from "../api/client";
-import type { PortalLink } from "../api/coming";
+import { api, ask } from "../api/client";
+import type { PortalLink } from "../api/schema";
 import { Action } from "../parts/action";
 import { Dialog } from "../parts/dialog";
 import { Empty, Shown } from "../parts/feedback";
@@ -14,7 +14,7 @@ import { parseHex } from "../words/colour";
 
 export function PortalLinks({ app }: { app: string }) {
   const [isOpen, setOpen] = useState(false);
-  const asked = useAsked(`links ${app}`, () => askIfThere(api.GET("/v1/apps/{app}/portal-links", { params: { path: { app } } })));
+  const asked = useAsked(`links ${app}`, () => ask(api.GET("/v1/apps/{app}/portal-links", { params: { path: { app } } })));
   return (
     <>
       <Head title="Portal links">
@@ -26,12 +26,7 @@ export function PortalLinks({ app }: { app: string }) {
       </Head>
       <Shown asked={asked}>
         {(page) =>
-          page === null ? (
-            <Empty title="This server makes no portal links">
-              With a newer version, a short-lived link lets a customer manage this app’s endpoints by themselves. Until then a key
-              with the scope “app” signs in to the same pages.
-            </Empty>
-          ) : page.data.length === 0 ? (
+          page.data.length === 0 ? (
             <Empty title="No links">
               A link lets a customer manage this app’s endpoints, see its deliveries, test and replay: this app, and nothing else.
             </Empty>

@@ -1,5 +1,5 @@
 // Statistics over time, as charts, for a window that lives in the address bar.
-import type { Stats } from "../api/coming";
+import type { Stats } from "../api/schema";
 import { Chart } from "../parts/chart";
 import { currentQuery, filter } from "../route/router";
 import { count } from "../words/numbers";
@@ -40,7 +40,12 @@ function timesOf(stats: Stats): number[] {
 
 export function AttemptsChart({ stats }: { stats: Stats }) {
   const lines = [
-    { label: "Succeeded", colour: "--good", isFilled: true, values: stats.series.map((bucket) => bucket.succeeded) },
+    {
+      label: "Succeeded",
+      colour: "--good",
+      isFilled: true,
+      values: stats.series.map((bucket) => bucket.attempts - bucket.failed),
+    },
     { label: "Failed", colour: "--bad", isFilled: true, values: stats.series.map((bucket) => bucket.failed) },
   ];
   const summary = `Attempts over time: ${count(stats.totals.attempts)}, of which ${count(stats.totals.failed)} failed`;
@@ -49,19 +54,19 @@ export function AttemptsChart({ stats }: { stats: Stats }) {
 
 export function EventsChart({ stats }: { stats: Stats }) {
   const lines = [
-    { label: "Events", colour: "--accent", isFilled: true, values: stats.series.map((bucket) => bucket.events) },
+    { label: "Events", colour: "--accent", isFilled: true, values: stats.series.map((bucket) => bucket.events ?? 0) },
     { label: "Delivered", colour: "--good", values: stats.series.map((bucket) => bucket.delivered) },
     { label: "Dead", colour: "--bad", values: stats.series.map((bucket) => bucket.dead) },
   ];
-  const summary = `Events and deliveries over time: ${count(stats.totals.events)} events`;
+  const summary = `Events and deliveries over time: ${count(stats.totals.events ?? 0)} events`;
   return <Chart summary={summary} times={timesOf(stats)} lines={lines} format={count} />;
 }
 
 export function LatencyChart({ stats }: { stats: Stats }) {
   const lines = [
-    { label: "p50", colour: "--good", values: stats.series.map((bucket) => bucket.latency_ms.p50) },
-    { label: "p90", colour: "--warn", values: stats.series.map((bucket) => bucket.latency_ms.p90) },
-    { label: "p99", colour: "--bad", values: stats.series.map((bucket) => bucket.latency_ms.p99) },
+    { label: "p50", colour: "--good", values: stats.series.map((bucket) => bucket.latency_ms.p50 ?? null) },
+    { label: "p90", colour: "--warn", values: stats.series.map((bucket) => bucket.latency_ms.p90 ?? null) },
+    { label: "p99", colour: "--bad", values: stats.series.map((bucket) => bucket.latency_ms.p99 ?? null) },
   ];
   return <Chart summary="Latency percentiles over time" times={timesOf(stats)} lines={lines} format={took} />;
 }

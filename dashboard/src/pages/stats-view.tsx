@@ -1,5 +1,5 @@
 // Statistics of an app or of everything: figures, charts, and what fails most.
-import type { Stats } from "../api/coming";
+import type { Stats } from "../api/schema";
 import { Badge } from "../parts/badge";
 import { Empty } from "../parts/feedback";
 import { Card, Figure } from "../parts/page";
@@ -13,12 +13,12 @@ import { AttemptsChart, EventsChart, LatencyChart, WindowChoice } from "./stats-
 
 export function StatsView({ stats, isOfAll }: { stats: Stats; isOfAll: boolean }) {
   const { totals, backlog } = stats;
-  const rate = totals.success_rate;
+  const rate = totals.success_rate ?? null;
   const tone = rate === null ? "" : rate >= 0.99 ? "good" : rate >= 0.9 ? "warn" : "bad";
   return (
     <div class="stack">
       <div class="figures">
-        <Figure name="Events" value={count(totals.events)} />
+        <Figure name="Events" value={count(totals.events ?? 0)} />
         <Figure name="Delivered" value={count(totals.delivered)} />
         <Figure
           name="Success of attempts"
@@ -28,7 +28,7 @@ export function StatsView({ stats, isOfAll }: { stats: Stats; isOfAll: boolean }
         />
         <Figure
           name="Latency"
-          value={totals.latency_ms.p50 === null ? "–" : took(totals.latency_ms.p50)}
+          value={totals.latency_ms.p50 == null ? "–" : took(totals.latency_ms.p50)}
           note={percentiles(stats)}
         />
         <Figure
@@ -65,13 +65,18 @@ export function StatsView({ stats, isOfAll }: { stats: Stats; isOfAll: boolean }
           <Failures stats={stats} />
         </Card>
       </div>
+      {stats.event_types.length > 0 && (
+        <Card title="Event types">
+          <Types stats={stats} />
+        </Card>
+      )}
     </div>
   );
 }
 
 function percentiles(stats: Stats): string {
   const { p90, p99 } = stats.totals.latency_ms;
-  return [p90 !== null && `p90 ${took(p90)}`, p99 !== null && `p99 ${took(p99)}`].filter(Boolean).join(", ");
+  return [p90 != null && `p90 ${took(p90)}`, p99 != null && `p99 ${took(p99)}`].filter(Boolean).join(", ");
 }
 
 function WorstEndpoints({ stats, isOfAll }: { stats: Stats; isOfAll: boolean }) {
@@ -94,9 +99,26 @@ function WorstEndpoints({ stats, isOfAll }: { stats: Stats; isOfAll: boolean }) 
             </>
           ),
         },
-        { name: "State", cell: (row) => <Badge state={row.state} /> },
+        { name: "State", cell: (row) => <Badge state={row.status} /> },
         { name: "Failed", isNumber: true, cell: (row) => count(row.failed) },
         { name: "Success", isNumber: true, cell: (row) => share(row.success_rate) },
+      ]}
+    />
+  );
+}
+
+function Types({ stats }: { stats: Stats }) {
+  return (
+    <Table
+      caption="Event types"
+      rows={stats.event_types.slice(0, 10)}
+      idOf={(row) => row.event_type}
+      columns={[
+        { name: "Event type", isMain: true, cell: (row) => (row.event_type === "*" ? "others" : <code>{row.event_type}</code>) },
+        { name: "Events", isNumber: true, cell: (row) => count(row.events ?? 0) },
+        { name: "Attempts", isNumber: true, cell: (row) => count(row.attempts) },
+        { name: "Success", isNumber: true, cell: (row) => share(row.success_rate) },
+        { name: "p99", isNumber: true, cell: (row) => (row.latency_ms.p99 == null ? "–" : took(row.latency_ms.p99)) },
       ]}
     />
   );

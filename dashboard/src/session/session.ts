@@ -1,8 +1,8 @@
 // Who is signed in: what the key may do, which app it is for, and how a portal looks.
 import { computed, signal } from "@preact/signals";
-import { api, ask, askIfThere, holdKey, whenUnauthorized } from "../api/client";
-import type { PortalTheme, SessionView } from "../api/coming";
+import { api, ask, holdKey, whenUnauthorized } from "../api/client";
 import { Refusal } from "../api/problem";
+import type { PortalTheme, Session as SessionView } from "../api/schema";
 
 export interface Session {
   isAdmin: boolean;
@@ -27,12 +27,11 @@ export const mayChange = computed(() => session.value?.isReadOnly === false);
 /** What is published, and erased for good, is the product's business and not its customers'. */
 export const mayActForProduct = computed(() => mayChange.value && !isPortal.value);
 
-/** A key for one app that may only look cannot tell which app it is for; then `appId` must. */
-export async function signIn(key: string, appId: string | null): Promise<void> {
+export async function signIn(key: string): Promise<void> {
   farewell.value = null;
   holdKey(key);
   try {
-    session.value = await whoIs(appId);
+    session.value = fromView(await ask(api.GET("/v1/session")));
   } catch (error) {
     holdKey(null);
     throw error;
@@ -50,24 +49,6 @@ whenUnauthorized((detail) => {
   if (session.value !== null) signOut(detail);
 });
 
-async function whoIs(appId: string | null): Promise<Session> {
-  const told = await askIfThere(api.GET("/v1/session", {}));
-  if (told !== null) return fromView(told);
-  // Servers without /v1/session: what a key may look at tells what it is.
-  const apps = await api.GET("/v1/apps", { params: { query: { limit: 1 } } });
-  if (apps.response.ok) {
-    const keys = await api.GET("/v1/keys", { params: { query: { limit: 1 } } });
-    return keyOf(keys.response.ok ? null : (apps.data?.data[0] ?? null), keys.response.ok, false);
-  }
-  if (apps.response.status !== 403) await ask(Promise.resolve(apps));
-  if (appId === null) throw new Refusal(403, "app_needed", "This key may only look at one app. Name the app too.", "app");
-  return keyOf(await ask(api.GET("/v1/apps/{app}", { params: { path: { app: appId } } })), false, true);
-}
-
-function keyOf(app: Session["app"], isAdmin: boolean, isReadOnly: boolean): Session {
-  return { isAdmin, isReadOnly, isPortal: false, app: app && { id: app.id, name: app.name }, theme: null };
-}
-
 function fromView(view: SessionView): Session {
   if (view.scope === "publish") {
     throw new Refusal(403, "forbidden", "This key may only publish events. Sign in with one that may look.");
@@ -76,7 +57,7 @@ function fromView(view: SessionView): Session {
     isAdmin: view.scope === "admin",
     isReadOnly: view.read_only,
     isPortal: view.scope.startsWith("portal"),
-    app: view.app,
-    theme: view.theme,
+    app: view.app ?? null,
+    theme: view.theme ?? null,
   };
 }

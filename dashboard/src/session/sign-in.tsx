@@ -6,7 +6,6 @@ import { farewell, signIn, wasPortal } from "./session";
 
 export function SignIn({ firstKey }: { firstKey: string | null }) {
   const [key, setKey] = useState(firstKey ?? "");
-  const [app, setApp] = useState("");
   const [refusal, setRefusal] = useState<Refusal | null>(null);
   const [isTrying, setTrying] = useState(firstKey !== null);
 
@@ -14,7 +13,7 @@ export function SignIn({ firstKey }: { firstKey: string | null }) {
     setTrying(true);
     setRefusal(null);
     try {
-      await signIn(key.trim(), app.trim() || null);
+      await signIn(key.trim());
     } catch (error) {
       setRefusal(asRefusal(error));
       setTrying(false);
@@ -26,7 +25,6 @@ export function SignIn({ firstKey }: { firstKey: string | null }) {
   }, []);
 
   if (wasPortal.value) return <PortalEnded />;
-  const needsApp = refusal?.code === "app_needed" || app !== "";
   return (
     <main class="sign-in">
       <form
@@ -53,7 +51,6 @@ export function SignIn({ firstKey }: { firstKey: string | null }) {
           isCode
           hint="An admin key, or a key of one app. It stays in this page’s memory: a reload asks for it again."
         />
-        {needsApp && <Field label="App" value={app} onInput={setApp} isCode hint="The id of the app that this key is for." />}
         {refusal && <Trouble refusal={refusal} />}
         <button type="submit" class="primary" disabled={isTrying || key.trim() === ""}>
           {isTrying ? "Signing in…" : "Sign in"}

@@ -47,8 +47,8 @@ function appEntries(app: string): Entry[] {
     { label: "Dead letters", href: paths.deadLetters(app) },
     { label: "Replays", href: paths.replays(app) },
   ];
-  if (!isPortal.value)
-    entries.push({ label: "Notices", href: paths.appNotices(app) }, { label: "Changes", href: paths.appAudit(app) });
+  entries.push({ label: "Notices", href: paths.appNotices(app) });
+  if (!isPortal.value) entries.push({ label: "Changes", href: paths.appAudit(app) });
   if (isAdmin.value)
     entries.push({ label: "Portal links", href: paths.appLinks(app) }, { label: "Settings", href: paths.appSettings(app) });
   return entries;

@@ -12,8 +12,8 @@ export function counted(value: number, one: string, many = `${one}s`): string {
 }
 
 /** `99.97 %`. Rounded down: what is not all of it never reads as 100 %. */
-export function share(value: number | null): string {
-  if (value === null) return "–";
+export function share(value: number | null | undefined): string {
+  if (value == null) return "–";
   if (value >= 1) return "100 %";
   return `${(Math.floor(value * 10_000) / 100).toFixed(value > 0.99 ? 2 : 1)} %`;
 }

@@ -1,4 +1,3 @@
-import type { ComingAttempt } from "../../api/coming";
 import type { Attempt } from "../../api/schema";
 import { Answer } from "../../parts/badge";
 import { At, Time } from "../../parts/time";
@@ -39,7 +38,7 @@ export function Attempts({ parts }: { parts: StoryParts }) {
   );
 }
 
-function OneAttempt({ attempt, parts, isLast }: { attempt: Attempt & ComingAttempt; parts: StoryParts; isLast: boolean }) {
+function OneAttempt({ attempt, parts, isLast }: { attempt: Attempt; parts: StoryParts; isLast: boolean }) {
   const words = attemptInWords(attempt);
   const tone = attempt.success ? "good" : attempt.number == null ? "" : "bad";
   return (

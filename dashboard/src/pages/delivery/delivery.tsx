@@ -1,6 +1,5 @@
 import { useAsked } from "../../api/asked";
 import { api, ask, askIfThere } from "../../api/client";
-import type { ComingDelivery } from "../../api/coming";
 import type { DeliveryDetail, Endpoint } from "../../api/schema";
 import { Badge } from "../../parts/badge";
 import { Copyable } from "../../parts/copy";
@@ -65,7 +64,7 @@ async function readEventIfThere(app: string, id: string): Promise<ReadEvent | nu
 /** All that a delivery's story is told from; what is kept no longer is null. */
 export interface StoryParts {
   app: string;
-  delivery: DeliveryDetail & ComingDelivery;
+  delivery: DeliveryDetail;
   /** Undefined while it is on its way. */
   event: ReadEvent | null | undefined;
   endpoint: Endpoint | null;

@@ -12,11 +12,9 @@ import { go } from "../../route/router";
 interface Props {
   app: string;
   endpoint: Endpoint;
-  /** Whether the server knows how to replay what was missed. */
-  canReplayMissed: boolean;
 }
 
-export function EndpointButtons({ app, endpoint, canReplayMissed }: Props) {
+export function EndpointButtons({ app, endpoint }: Props) {
   const params = { params: { path: { app, endpoint: endpoint.id } } };
   return (
     <>
@@ -31,7 +29,7 @@ export function EndpointButtons({ app, endpoint, canReplayMissed }: Props) {
         }}
       />
       {endpoint.status === "disabled" ? (
-        <SwitchOn app={app} endpoint={endpoint} canReplayMissed={canReplayMissed} />
+        <SwitchOn app={app} endpoint={endpoint} />
       ) : (
         <Action
           label="Switch off"
@@ -48,7 +46,7 @@ export function EndpointButtons({ app, endpoint, canReplayMissed }: Props) {
   );
 }
 
-function SwitchOn({ app, endpoint, canReplayMissed }: Props) {
+function SwitchOn({ app, endpoint }: Props) {
   const [isOpen, setOpen] = useState(false);
   const [isReplaying, setReplaying] = useState(false);
   const switchOn = async () => {
@@ -73,11 +71,9 @@ function SwitchOn({ app, endpoint, canReplayMissed }: Props) {
       {isOpen && (
         <Dialog title="Switch on" action="Switch on" onAct={switchOn} onClose={() => setOpen(false)}>
           <p>Deliveries that were held go out now, paced.</p>
-          {canReplayMissed && (
-            <div class="form">
-              <Check label="Also replay what was missed while it was off" isOn={isReplaying} onChange={setReplaying} />
-            </div>
-          )}
+          <div class="form">
+            <Check label="Also replay what was missed while it was off" isOn={isReplaying} onChange={setReplaying} />
+          </div>
         </Dialog>
       )}
     </>

@@ -1,6 +1,5 @@
 import { useAsked } from "../../api/asked";
-import { api, askIfThere } from "../../api/client";
-import type { ComingEndpoint } from "../../api/coming";
+import { api, ask } from "../../api/client";
 import type { Endpoint } from "../../api/schema";
 import { Badge } from "../../parts/badge";
 import { Shown } from "../../parts/feedback";
@@ -22,7 +21,7 @@ export function EndpointPage({ app, id, tab }: { app: string; id: string; tab: s
   const path = { app, endpoint: id };
   const health = useAsked(
     `health ${app} ${id}`,
-    () => askIfThere(api.GET("/v1/apps/{app}/endpoints/{endpoint}/health", { params: { path } })),
+    () => ask(api.GET("/v1/apps/{app}/endpoints/{endpoint}/health", { params: { path } })),
     ["endpoints", "deliveries"],
   );
   const endpoint = asked.data;
@@ -42,7 +41,7 @@ export function EndpointPage({ app, id, tab }: { app: string; id: string; tab: s
         trail={[{ label: "Endpoints", href: paths.endpoints(app) }]}
         beside={state && <Badge state={state} />}
       >
-        {endpoint && mayChange.value && <EndpointButtons app={app} endpoint={endpoint} canReplayMissed={health.data != null} />}
+        {endpoint && mayChange.value && <EndpointButtons app={app} endpoint={endpoint} />}
       </Head>
       {endpoint && <Off endpoint={endpoint} />}
       <Tabs label="Endpoint" tabs={tabs} />
@@ -78,7 +77,7 @@ const SWITCHED_BY: Record<string, string> = {
   settings: "with the key of the settings",
 };
 
-function Off({ endpoint }: { endpoint: Endpoint & ComingEndpoint }) {
+function Off({ endpoint }: { endpoint: Endpoint }) {
   if (endpoint.status !== "disabled") return null;
   return (
     <p class="note held" role="status">

@@ -1,7 +1,6 @@
 import { useAsked } from "../../api/asked";
-import { api, ask, askIfThere } from "../../api/client";
-import type { EndpointHealth } from "../../api/coming";
-import type { Endpoint } from "../../api/schema";
+import { api, ask } from "../../api/client";
+import type { Endpoint, EndpointHealth } from "../../api/schema";
 import { Copyable } from "../../parts/copy";
 import { Empty, Skeleton } from "../../parts/feedback";
 import { Card, Facts } from "../../parts/page";
@@ -75,6 +74,10 @@ export function EndpointOverview({ app, endpoint, health }: Props) {
             ["Payload version", endpoint.payload_version],
             ["At once", endpoint.max_in_flight],
             [
+              "Requests in a second",
+              endpoint.rate_limit && `${endpoint.rate_limit.per_second}, ${endpoint.rate_limit.burst} at once`,
+            ],
+            [
               "Order",
               endpoint.ordered &&
                 endpoint.ordered !== "none" &&
@@ -143,8 +146,8 @@ function Health({ health }: { health: EndpointHealth }) {
   );
 }
 
-function milliseconds(value: number | null): string {
-  return value === null ? "–" : took(value);
+function milliseconds(value: number | null | undefined): string {
+  return value == null ? "–" : took(value);
 }
 
 function Charts({ app, endpoint }: { app: string; endpoint: string }) {
@@ -152,9 +155,7 @@ function Charts({ app, endpoint }: { app: string; endpoint: string }) {
   const asked = useAsked(
     `stats ${app} ${endpoint} ${window.name}`,
     () =>
-      askIfThere(
-        api.GET("/v1/apps/{app}/stats", { params: { path: { app }, query: { endpoint_id: endpoint, from: window.from() } } }),
-      ),
+      ask(api.GET("/v1/apps/{app}/stats", { params: { path: { app }, query: { endpoint_id: endpoint, from: window.from() } } })),
     ["stats", "deliveries"],
     STATS_PAUSE_MS,
   );
