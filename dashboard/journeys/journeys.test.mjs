@@ -1,7 +1,7 @@
 // Whole journeys through the pages, against the real binary.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { signedIn, stage, until, visit } from "./stage.mjs";
+import { signedIn, stage, startDev, until, visit } from "./stage.mjs";
 
 let on;
 before(async () => {
@@ -10,6 +10,25 @@ before(async () => {
 after(() => on?.close());
 
 const text = (page) => page.locator("main").innerText();
+
+test("the link that `posthaste dev` prints signs in, and its pages show what was published", async () => {
+  const { address, close: stop } = await startDev();
+  const [origin, key] = address.split("/#key=");
+  const { page, wrongs, close } = await signedIn({ ...on, server: origin }, "/", { key });
+  await page.getByText("Overview").first().waitFor();
+  await page.getByLabel("App", { exact: true }).selectOption("sample");
+  await page.waitForURL("**/apps/sample");
+  await visit(page, "/apps/sample/events");
+  await page.getByRole("button", { name: "Publish an event" }).click();
+  await page.getByLabel("Type", { exact: true }).fill("order.created");
+  await page.getByLabel("Data", { exact: true }).fill("{}");
+  await page.getByRole("button", { name: "Publish", exact: true }).click();
+  await page.getByRole("link", { name: "order.created" }).click();
+  await page.getByText("Delivered at attempt").waitFor();
+  assert.deepEqual(wrongs, []);
+  await close();
+  stop();
+});
 
 test("from nothing to the first delivery", async () => {
   const { page, wrongs, close } = await signedIn(on, "/apps");
@@ -50,8 +69,15 @@ test("a failing endpoint is found, repaired and replayed", async () => {
   on.receiver.answers.set("/broken", { status: 401, body: '{"error":"bad signature"}' });
   await on.api("POST", "/v1/apps/repair/events", { type: "order.paid", data: { order: 1 } });
   await until("it is dead", async () => (await on.api("GET", "/v1/apps/repair/dead-letters")).data.length === 1);
+  await until("it is counted", async () => (await on.api("GET", "/v1/apps/repair/stats")).totals.dead === 1);
 
-  const { page, wrongs, close } = await signedIn(on, "/apps/repair");
+  const { page, wrongs, close } = await signedIn(on, "/");
+  await page
+    .getByRole("table", { name: "Endpoints that fail most" })
+    .getByRole("link", { name: /broken$/ })
+    .click();
+  await page.getByText("Failed attempts in a row").waitFor();
+  await visit(page, "/apps/repair");
   await page.getByRole("table", { name: "Deliveries in trouble" }).getByRole("link", { name: "order.paid" }).click();
   await page.getByText("Dead: every attempt").waitFor();
   await page.getByRole("link", { name: "Compare or rotate the secret" }).waitFor();
@@ -96,6 +122,26 @@ test("an endpoint is switched off and on again", async () => {
   await page.getByRole("button", { name: "Switch on" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Switch on" }).click();
   await page.getByText("somebody did so by hand").waitFor({ state: "detached" });
+  await close();
+});
+
+test("an endpoint that is switched on again gets what it missed", async () => {
+  await on.api("POST", "/v1/apps", { id: "missed", name: "Missed" });
+  const overrides = { retry: { waits: [] } };
+  await on.api("POST", "/v1/apps/missed/endpoints", { id: "shop", url: `${on.receiver.url}/missed`, overrides });
+  on.receiver.answers.set("/missed", { status: 500 });
+  await on.api("POST", "/v1/apps/missed/events", { type: "order.paid", data: {} });
+  await until("it is dead", async () => (await on.api("GET", "/v1/apps/missed/dead-letters")).data.length === 1);
+  await on.api("POST", "/v1/apps/missed/endpoints/shop/disable");
+  on.receiver.answers.delete("/missed");
+  const { page, wrongs, close } = await signedIn(on, "/apps/missed/endpoints/shop");
+  await page.getByRole("button", { name: "Switch on" }).click();
+  await page.getByLabel("Also replay what was missed while it was off").check();
+  await page.getByRole("dialog").getByRole("button", { name: "Switch on" }).click();
+  await page.waitForURL("**/apps/missed/replays/*");
+  await page.getByText("finished", { exact: true }).waitFor();
+  await until("it arrived", async () => (await on.api("GET", "/v1/apps/missed/deliveries?status=delivered")).data.length === 1);
+  assert.deepEqual(wrongs, []);
   await close();
 });
 

@@ -63,6 +63,29 @@ async function startServer(closers) {
   return url;
 }
 
+/** `posthaste dev` in a folder of its own, as a newcomer starts it; the address is the one it prints. */
+export async function startDev() {
+  const folder = mkdtempSync(join(tmpdir(), "journey-dev-"));
+  const listen = `127.0.0.1:${await freePort()}`;
+  const child = spawn(process.env.POSTHASTE_BINARY, ["dev", "--listen", listen], {
+    cwd: folder,
+    env: { PATH: process.env.PATH },
+    stdio: ["ignore", "pipe", "ignore"],
+  });
+  const close = () => {
+    child.kill("SIGKILL");
+    rmSync(folder, { recursive: true, force: true });
+  };
+  let said = "";
+  child.stdout.on("data", (chunk) => (said += chunk));
+  const printed = () => /https?:\/\/\S+\/#key=\S+/.exec(said)?.[0];
+  await until("it prints its link", () => printed() !== undefined).catch((error) => {
+    close();
+    throw error;
+  });
+  return { address: printed(), close };
+}
+
 async function askApi(server, method, path, body, key) {
   const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
   const signal = AbortSignal.timeout(10_000);

@@ -3,7 +3,7 @@
 
 use super::{
     ledger::{switch_endpoint_off, switch_of},
-    notices, statistics,
+    notices, rollup, statistics,
 };
 use crate::{
     domain::{
@@ -195,7 +195,7 @@ pub(super) fn event_failed(
     }
     let mut batch = Batch::default();
     batch.of(delivery.app, Some(delivery.endpoint), &event.event_type, now).dead += 1;
-    statistics::log(tx, &batch)
+    rollup::log(tx, &batch)
 }
 
 /// An endpoint that was switched off while it was judged, how, and its revision now.

@@ -23,6 +23,7 @@ mod refill;
 mod registry;
 mod replays;
 mod retention;
+mod rollup;
 mod row;
 mod seams;
 mod statistics;

@@ -6,7 +6,7 @@ use crate::{
         outcome::{Class, Outcome, Timings},
         statistics::Batch,
     },
-    store::sqlite::{open::open_in_memory, statistics as rolled},
+    store::sqlite::{open::open_in_memory, rollup},
 };
 use std::time::Duration;
 
@@ -43,9 +43,9 @@ fn a_busy_month() -> (Connection, StatisticsSearch) {
             let sums = batch.of(*app, Some(*endpoint), &name, ago(hour));
             (0..PER_HOUR).for_each(|n| sums.attempt(&outcome(n), ago(hour)));
         }
-        rolled::log(&connection, &batch).unwrap();
+        rollup::log(&connection, &batch).unwrap();
     }
-    while rolled::roll_up(&connection, Duration::ZERO, NOW).unwrap().has_more {}
+    while rollup::roll_up(&connection, Duration::ZERO, NOW).unwrap().has_more {}
     let span = Span::of(ago(HOURS), NOW, NOW);
     (connection, StatisticsSearch { app: Some(APP), of: Of::Everything, span, endpoints })
 }
