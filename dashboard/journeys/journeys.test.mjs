@@ -211,9 +211,10 @@ test("a change appears within a second, and the page says when it is disconnecte
   await on.api("POST", "/v1/apps/live/events", { type: "order.paid", data: {} });
   await page.getByRole("link", { name: "order.paid" }).waitFor({ timeout: 1000 });
 
-  await page.context().setOffline(true);
+  on.process.stop();
   await page.getByText("The server cannot be reached").waitFor();
-  await page.context().setOffline(false);
+  await page.getByText("Disconnected").waitFor();
+  await on.process.start();
   await page.getByText("The server cannot be reached").waitFor({ state: "detached" });
   await page.locator(".live.is-live").waitFor();
   await close();

@@ -46,9 +46,9 @@ for (const [look, options] of LOOKS) {
   test(`the main pages have something to show (${look})`, async () => {
     const { page, wrongs, close } = await signedIn(on, "/", options);
     const pages = {
-      overview: "/",
-      app: "/apps/bakery",
-      endpoint: "/apps/bakery/endpoints/erp",
+      overview: "/?window=1h",
+      app: "/apps/bakery?window=1h",
+      endpoint: "/apps/bakery/endpoints/erp?window=1h",
       delivery: `/apps/bakery/deliveries/${delivery}`,
       deliveries: "/apps/bakery/deliveries",
     };

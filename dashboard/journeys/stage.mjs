@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { chromium } from "playwright-core";
 
+const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
 export const ADMIN_KEY = "admin-key-of-the-journeys-0123456789abcdef";
 
 export async function stage() {
@@ -15,15 +16,16 @@ export async function stage() {
     for (const each of closers.reverse()) await each();
   };
   try {
-    const server = await startServer(closers);
+    const process = await startServer(closers);
+    const server = process.url;
     const receiver = await startReceiver(closers);
     const browser = await chromium.launch({
-      executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+      executablePath: CHROMIUM,
       args: ["--no-sandbox"],
     });
     closers.push(() => browser.close());
     const api = (method, path, body, key = ADMIN_KEY) => askApi(server, method, path, body, key);
-    return { server, receiver, browser, api, close };
+    return { server, process, receiver, browser, api, close };
   } catch (error) {
     await close();
     throw error;
@@ -53,14 +55,19 @@ async function startServer(closers) {
     POSTHASTE_HTTPS_ONLY: "false",
     POSTHASTE_LOG_LEVEL: "error",
   };
-  const child = spawn(binary, args, { env, stdio: ["ignore", "ignore", "inherit"] });
-  closers.push(async () => {
-    child.kill("SIGKILL");
+  const url = `http://127.0.0.1:${port}`;
+  let child = null;
+  const stop = () => child.kill("SIGKILL");
+  const start = async () => {
+    child = spawn(binary, args, { env, stdio: ["ignore", "ignore", "inherit"] });
+    await until("the server is ready", async () => (await fetch(`${url}/readyz`).catch(() => null))?.ok);
+  };
+  closers.push(() => {
+    stop();
     rmSync(folder, { recursive: true });
   });
-  const url = `http://127.0.0.1:${port}`;
-  await until("the server is ready", async () => (await fetch(`${url}/readyz`).catch(() => null))?.ok);
-  return url;
+  await start();
+  return { url, stop, start };
 }
 
 /** `posthaste dev` in a folder of its own, as a newcomer starts it; the address is the one it prints. */

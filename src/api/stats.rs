@@ -38,7 +38,29 @@ struct StatsParameters {
 
 /// What was counted of events, deliveries and attempts. Tests and faults of our own are not among them.
 #[derive(Serialize, utoipa::ToSchema)]
-#[schema(as = Stats)]
+#[schema(as = Stats, example = json!({
+    "from": "2026-11-15T09:00:00.000Z", "to": "2026-11-15T10:00:00.000Z", "step_seconds": 3600,
+    "totals": {
+        "events": 40, "delivered": 39, "dead": 0, "attempts": 43, "failed": 4, "success_rate": 0.907,
+        "latency_ms": { "p50": 10.2, "p90": 15.1, "p99": 30.9 },
+    },
+    "backlog": { "waiting": 1, "held": 0, "oldest_due_at": "2026-11-15T10:05:00.000Z" },
+    "status_classes": { "2xx": 39, "5xx": 3, "none": 1 },
+    "failures": [{ "code": "503", "count": 3 }, { "code": "timeout", "count": 1 }],
+    "endpoints": [{
+        "app_id": "bakery", "endpoint_id": "shop", "url": "https://hooks.bakery.example/in", "status": "active",
+        "events": null, "delivered": 39, "dead": 0, "attempts": 43, "failed": 4, "success_rate": 0.907,
+        "latency_ms": { "p50": 10.2, "p90": 15.1, "p99": 30.9 },
+    }],
+    "event_types": [{
+        "event_type": "order.paid", "events": 40, "delivered": 39, "dead": 0, "attempts": 43, "failed": 4,
+        "success_rate": 0.907, "latency_ms": { "p50": 10.2, "p90": 15.1, "p99": 30.9 },
+    }],
+    "series": [{
+        "at": "2026-11-15T09:00:00.000Z", "events": 40, "delivered": 39, "dead": 0, "attempts": 43, "failed": 4,
+        "success_rate": 0.907, "latency_ms": { "p50": 10.2, "p90": 15.1, "p99": 30.9 },
+    }],
+}))]
 struct StatsView {
     /// Where the first point begins: at or before what was asked for, by the width of the rows that are kept. Minutes are kept
     /// for three hours, hours for 30 days, days for 400.

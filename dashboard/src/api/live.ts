@@ -67,18 +67,6 @@ async function run(app: string | null, stop: AbortSignal): Promise<void> {
 }
 
 async function read(app: string | null, stop: AbortSignal, opened: () => void): Promise<"absent" | "ended"> {
-  // A browser that goes offline keeps what is open, and says nothing of it.
-  const cut = new AbortController();
-  const offline = () => cut.abort();
-  window.addEventListener("offline", offline);
-  try {
-    return await listen(app, AbortSignal.any([stop, cut.signal]), opened);
-  } finally {
-    window.removeEventListener("offline", offline);
-  }
-}
-
-async function listen(app: string | null, stop: AbortSignal, opened: () => void): Promise<"absent" | "ended"> {
   const path = app === null ? "/v1/stream" : `/v1/apps/${encodeURIComponent(app)}/stream`;
   const address = new URL(path, window.location.origin);
   const response = await talk(new Request(address, { headers: { accept: "text/event-stream" }, signal: stop }));

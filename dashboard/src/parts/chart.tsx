@@ -57,6 +57,12 @@ function dataOf(times: number[], lines: Line[]): uPlot.AlignedData {
   return [times, ...lines.map((line) => line.values)];
 }
 
+/** Points that no line leads to would not be seen. */
+function lonely(plot: uPlot, series: number): number[] {
+  const values = plot.data[series] ?? [];
+  return [...values.keys()].filter((at) => values[at] != null && values[at - 1] == null && values[at + 1] == null);
+}
+
 function options(lines: Line[], format: (value: number) => string, width: number, height: number): uPlot.Options {
   const style = getComputedStyle(document.documentElement);
   const colour = (name: string) => style.getPropertyValue(name).trim();
@@ -82,7 +88,7 @@ function options(lines: Line[], format: (value: number) => string, width: number
         stroke: colour(line.colour),
         width: 2,
         ...(line.isFilled ? { fill: `${colour(line.colour)}26` } : {}),
-        points: { show: false },
+        points: { show: true, size: 5, fill: colour(line.colour), filter: lonely },
         value: (_plot: uPlot, value: number | null) => (value === null ? "–" : format(value)),
       })),
     ],

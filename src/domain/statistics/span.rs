@@ -4,7 +4,7 @@ use super::{Sums, Width};
 use crate::domain::time::Timestamp;
 
 /// A series has at most so many points.
-const POINTS_MAX: i64 = 400;
+const POINTS_MAX: i64 = 404;
 /// How many rows of each width a point may stand for.
 const ROWS_PER_POINT: [i64; 3] = [1, 3, 6];
 

@@ -42,6 +42,7 @@ async fn every_command_does_its_work_for_people_and_for_programs() {
     dead_letters(&desk, &receiver).await;
     replays(&desk, &receiver).await;
     notices(&desk).await;
+    statistics(&desk).await;
     keys_and_audit(&desk).await;
     profiles_and_completions(&mut desk).await;
     nothing_is_left_out(&desk.typed());
@@ -284,6 +285,13 @@ async fn notices(desk: &Desk) {
     assert_eq!(shown["mail"]["state"], "none");
     let everywhere = desk.json("notices list --every-app --kind delivery.dead").await;
     assert_eq!(everywhere["data"][0]["app_id"], "bakery", "{everywhere}");
+}
+
+async fn statistics(desk: &Desk) {
+    let told = desk.both("stats show --from 1h", "order.paid").await;
+    assert_eq!(told["step_seconds"], 60);
+    let everywhere = desk.json("stats show --every-app").await;
+    assert_eq!(everywhere["step_seconds"], 3600, "{everywhere}");
 }
 
 async fn portal_links(desk: &Desk) {
