@@ -16,7 +16,7 @@ import { paths } from "../route/paths";
 import { go } from "../route/router";
 import { mayChange } from "../session/session";
 import { readPatterns } from "../words/subscriptions";
-import { EMPTY_DRAFT, EndpointFields, isDraftReady } from "./endpoint/form";
+import { EMPTY_DRAFT, EndpointFields, isDraftReady, rateOf } from "./endpoint/form";
 
 export function Endpoints({ app }: { app: string }) {
   const [isOpen, setOpen] = useState(false);
@@ -99,6 +99,8 @@ function NewEndpoint({ app, onClose }: { app: string; onClose: () => void }) {
       ...(draft.healthUrl.trim() ? { health_url: draft.healthUrl.trim() } : {}),
       ...(draft.inFlight ? { max_in_flight: Number(draft.inFlight) } : {}),
       ...(draft.ordered !== "none" ? { ordered: draft.ordered } : {}),
+      ...(draft.onDead ? { on_dead: draft.onDead } : {}),
+      ...(draft.perSecond ? { rate_limit: rateOf(draft.perSecond) } : {}),
       ...(draft.version.trim() ? { payload_version: draft.version.trim() } : {}),
     };
     try {

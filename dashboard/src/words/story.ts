@@ -12,7 +12,8 @@ export interface Story {
   nextAt: string | null;
 }
 
-export function storyOf(delivery: Delivery, contract: ContractDocument | null | undefined): Story {
+/** `now` in milliseconds since 1970. */
+export function storyOf(delivery: Delivery, contract: ContractDocument | null | undefined, now: number): Story {
   const next = delivery.next_attempt_at ?? null;
   const why = delivery.reason ? reasonInWords(delivery.reason) : null;
   switch (delivery.status) {
@@ -33,7 +34,7 @@ export function storyOf(delivery: Delivery, contract: ContractDocument | null | 
         nextAt: null,
       };
     case "retrying":
-      return retrying(delivery, contract, next);
+      return retrying(delivery, contract, next, now);
     case "dead":
       return {
         tone: "bad",
@@ -57,9 +58,15 @@ export function storyOf(delivery: Delivery, contract: ContractDocument | null | 
   }
 }
 
-function retrying(delivery: Delivery, contract: ContractDocument | null | undefined, next: string | null): Story {
+/** What is due and kept back would come in the past. */
+export function isOverdue(at: string | null | undefined, now: number): boolean {
+  return at != null && Date.parse(at) <= now;
+}
+
+function retrying(delivery: Delivery, contract: ContractDocument | null | undefined, next: string | null, now: number): Story {
+  const comes = isOverdue(next, now) ? "was due" : "comes";
   const failed = `Attempt ${delivery.attempt_count} failed (${delivery.last_error ?? "no answer"}).`;
-  if (!contract) return { tone: "warn", text: `${failed} The next one comes`, nextAt: next };
+  if (!contract) return { tone: "warn", text: `${failed} The next one ${comes}`, nextAt: next };
   const { waits, final_wait } = contract.retry;
   const wait = waits[delivery.attempt_count - 1];
   if (wait === undefined) {
@@ -77,7 +84,7 @@ function retrying(delivery: Delivery, contract: ContractDocument | null | undefi
   const attempts = waits.length + 1;
   return {
     tone: "warn",
-    text: `${failed} The contract waits ${waitInWords(wait, contract.retry.jitter)} after it, so attempt ${delivery.attempt_count + 1} of ${attempts} comes`,
+    text: `${failed} The contract waits ${waitInWords(wait, contract.retry.jitter)} after it, so attempt ${delivery.attempt_count + 1} of ${attempts} ${comes}`,
     nextAt: next,
   };
 }

@@ -1,8 +1,10 @@
 import type { Attempt } from "../../api/schema";
 import { Answer } from "../../parts/badge";
+import { now } from "../../parts/clock";
 import { At, Time } from "../../parts/time";
 import { attemptInWords } from "../../words/attempts";
 import { requestHeaders } from "../../words/request";
+import { isOverdue } from "../../words/story";
 import { took } from "../../words/times";
 import type { StoryParts } from "./delivery";
 import { attemptFactsOf, factsOf } from "./facts";
@@ -25,7 +27,8 @@ export function Attempts({ parts }: { parts: StoryParts }) {
             </span>
             <div class="attempt-line">
               <span>
-                Next attempt <Time at={delivery.next_attempt_at} />
+                {isOverdue(delivery.next_attempt_at, now.value) ? "Next attempt, due" : "Next attempt"}{" "}
+                <Time at={delivery.next_attempt_at} />
               </span>
               <span class="when">
                 <At at={delivery.next_attempt_at} />

@@ -2,6 +2,7 @@ import { useAsked } from "../../api/asked";
 import { api, ask, askIfThere } from "../../api/client";
 import type { DeliveryDetail, Endpoint } from "../../api/schema";
 import { Badge } from "../../parts/badge";
+import { now } from "../../parts/clock";
 import { Copyable } from "../../parts/copy";
 import { Empty, Shown, Skeleton } from "../../parts/feedback";
 import { Json } from "../../parts/json";
@@ -74,7 +75,7 @@ export interface StoryParts {
 
 function WholeStory({ parts }: { parts: StoryParts }) {
   const { app, delivery, event, endpoint } = parts;
-  const story = storyOf(delivery, parts.contract);
+  const story = storyOf(delivery, parts.contract, now.value);
   return (
     <div class="stack">
       <div class={`note ${story.tone}`} role="status">
@@ -82,7 +83,7 @@ function WholeStory({ parts }: { parts: StoryParts }) {
           {story.text} {story.nextAt && <Time at={story.nextAt} />}
           {story.nextAt && "."}
         </p>
-        {delivery.waits_because && <p>{delivery.waits_because}</p>}
+        {delivery.waits_because && <p>It is kept back: {delivery.waits_because}.</p>}
         {delivery.advice && <p>{delivery.advice}</p>}
         {endpoint && delivery.status !== "delivered" && isRefusedSignature(delivery) && (
           <p>

@@ -1,6 +1,6 @@
 // The fields of an endpoint, for making one and for changing one.
 import { useAsked } from "../../api/asked";
-import { api, askIfThere } from "../../api/client";
+import { api, ask } from "../../api/client";
 import type { Refusal } from "../../api/problem";
 import { Choice, Field } from "../../parts/field";
 import { isPortal } from "../../session/session";
@@ -16,6 +16,8 @@ export interface Draft {
   inFlight: string;
   version: string;
   ordered: string;
+  onDead: string;
+  perSecond: string;
 }
 
 export const EMPTY_DRAFT: Draft = {
@@ -27,6 +29,8 @@ export const EMPTY_DRAFT: Draft = {
   inFlight: "",
   version: "",
   ordered: "none",
+  onDead: "",
+  perSecond: "",
 };
 
 interface Props {
@@ -37,7 +41,9 @@ interface Props {
 }
 
 export function EndpointFields({ app, draft, change, refusal }: Props) {
-  const contracts = useAsked("contracts", () => askIfThere(api.GET("/v1/contracts", { params: { query: { limit: 250 } } })));
+  const contracts = useAsked("contracts", async () =>
+    isPortal.value ? null : ask(api.GET("/v1/contracts", { params: { query: { limit: 250 } } })),
+  );
   const names = contracts.data?.data.map((each) => each.name) ?? [];
   const { patterns, wrong } = readPatterns(draft.types);
   const problem = (field: string) => (refusal?.field?.startsWith(field) ? refusal.text : null);
@@ -92,29 +98,7 @@ export function EndpointFields({ app, draft, change, refusal }: Props) {
         problem={problem("health_url")}
         hint="Answers a GET with 2xx while the receiver is well; for pings and inspections."
       />
-      <div class="pair">
-        {!isPortal.value && (
-          <Field
-            label="Requests at once"
-            type="number"
-            value={draft.inFlight}
-            onInput={(inFlight) => change({ inFlight })}
-            placeholder="64"
-            problem={problem("max_in_flight")}
-          />
-        )}
-        <Choice
-          label="Order"
-          value={draft.ordered}
-          options={[
-            { value: "none", label: "none: as fast as it goes" },
-            { value: "endpoint", label: "endpoint: one after the other" },
-            { value: "key", label: "key: one after the other for each key" },
-          ]}
-          onChange={(ordered) => change({ ordered })}
-          problem={problem("ordered")}
-        />
-      </div>
+      {!isPortal.value && <Pacing draft={draft} change={change} problem={problem} />}
       <div class="pair">
         <Field
           label="Payload version"
@@ -129,6 +113,66 @@ export function EndpointFields({ app, draft, change, refusal }: Props) {
   );
 }
 
+interface PacingProps extends Pick<Props, "draft" | "change"> {
+  problem: (field: string) => string | null;
+}
+
+/** How fast and in which order: the app's to say, not its customers'. */
+function Pacing({ draft, change, problem }: PacingProps) {
+  return (
+    <>
+      <div class="pair">
+        <Field
+          label="Requests at once"
+          type="number"
+          value={draft.inFlight}
+          onInput={(inFlight) => change({ inFlight })}
+          placeholder="64"
+          problem={problem("max_in_flight")}
+        />
+        <Field
+          label="Requests in a second"
+          type="number"
+          value={draft.perSecond}
+          onInput={(perSecond) => change({ perSecond })}
+          placeholder="no limit"
+          problem={problem("rate_limit")}
+        />
+      </div>
+      <div class="pair">
+        <Choice
+          label="Order"
+          value={draft.ordered}
+          options={[
+            { value: "none", label: "none: as fast as it goes" },
+            { value: "endpoint", label: "endpoint: one after the other" },
+            { value: "key", label: "key: one after the other for each key" },
+          ]}
+          onChange={(ordered) => change({ ordered, ...(ordered === "none" ? { onDead: "" } : {}) })}
+          problem={problem("ordered")}
+        />
+        {draft.ordered !== "none" && (
+          <Choice
+            label="When one is dead"
+            value={draft.onDead || "block"}
+            options={[
+              { value: "block", label: "block: the next waits until somebody has looked" },
+              { value: "skip", label: "skip: go on with the next" },
+            ]}
+            onChange={(onDead) => change({ onDead })}
+            problem={problem("on_dead")}
+          />
+        )}
+      </div>
+    </>
+  );
+}
+
 export function isDraftReady(draft: Draft): boolean {
   return draft.url.trim() !== "" && readPatterns(draft.types).wrong.length === 0;
+}
+
+/** Nothing is no limit. */
+export function rateOf(perSecond: string): { per_second: number } | null {
+  return perSecond === "" ? null : { per_second: Number(perSecond) };
 }

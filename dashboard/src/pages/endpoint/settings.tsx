@@ -15,7 +15,7 @@ import { readHeaders } from "../../words/headers";
 import { readPatterns } from "../../words/subscriptions";
 import { jsonProblem } from "../publish";
 import { BackfillCard } from "./backfill";
-import { type Draft, EndpointFields, isDraftReady } from "./form";
+import { type Draft, EndpointFields, isDraftReady, rateOf } from "./form";
 
 function draftOf(endpoint: Endpoint): Draft {
   return {
@@ -26,8 +26,9 @@ function draftOf(endpoint: Endpoint): Draft {
     healthUrl: endpoint.health_url ?? "",
     inFlight: endpoint.max_in_flight?.toString() ?? "",
     version: endpoint.payload_version ?? "",
-    // Servers of before have no order.
-    ordered: endpoint.ordered ?? "none",
+    ordered: endpoint.ordered,
+    onDead: endpoint.on_dead ?? "",
+    perSecond: endpoint.rate_limit?.per_second.toString() ?? "",
   };
 }
 
@@ -47,6 +48,8 @@ function changesOf(before: Draft, after: Draft) {
     ...(isChanged("inFlight") ? { max_in_flight: after.inFlight === "" ? null : Number(after.inFlight) } : {}),
     ...(isChanged("version") ? { payload_version: after.version.trim() || null } : {}),
     ...(isChanged("ordered") ? { ordered: after.ordered } : {}),
+    ...(isChanged("onDead") && after.onDead !== "" ? { on_dead: after.onDead } : {}),
+    ...(isChanged("perSecond") ? { rate_limit: rateOf(after.perSecond) } : {}),
   };
 }
 
