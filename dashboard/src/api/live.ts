@@ -16,11 +16,11 @@ export const liveness = signal<Liveness>("asking");
 
 const TOPICS: Record<string, readonly Topic[]> = {
   event: ["events", "deliveries", "stats"],
-  delivery: ["deliveries", "stats"],
-  attempt: ["deliveries", "stats"],
-  endpoint: ["endpoints"],
-  replay: ["replays"],
-  notice: ["notices"],
+  // People are told of what comes of these, so there may be a notice too.
+  delivery: ["deliveries", "stats", "notices"],
+  attempt: ["deliveries", "stats", "notices"],
+  endpoint: ["endpoints", "notices"],
+  replay: ["replays", "notices"],
 };
 
 /**
