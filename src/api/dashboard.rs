@@ -213,7 +213,7 @@ mod tests {
             ("public, max-age=31536000, immutable".to_owned(), "no-cache".to_owned(), "no-store".to_owned());
         let (none, br) =
             ((header::ACCEPT_ENCODING, "gzip;q=0, br"), (header::ACCEPT_ENCODING, "br, GZIP;q=0.5"));
-        assert_eq!(answer(2, &[br.clone()]), (200, gzip.clone(), Some(ever.clone())));
+        assert_eq!(answer(2, std::slice::from_ref(&br)), (200, gzip.clone(), Some(ever.clone())));
         assert_eq!(answer(1, &[none]), (200, None, Some(asked)));
         assert_eq!(answer(0, &[br.clone(), (header::IF_NONE_MATCH, "*")]), (200, gzip, Some(never)));
         assert_eq!(answer(2, &[br, (header::IF_NONE_MATCH, "\"x\", W/\"e\"")]), (304, None, Some(ever)));

@@ -12,7 +12,7 @@ use crate::{
     store::statistics::{Backlog, Of, StatisticsSearch},
 };
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{HashMap, HashSet, hash_map::Entry},
     sync::Arc,
     time::Duration,
 };
@@ -94,7 +94,9 @@ impl Service {
         let found = self.browse.statistics(StatisticsSearch { app, of, span, endpoints }).await?;
         let series = span.series(found.series);
         let mut totals = Sums::default();
-        series.iter().for_each(|(_, sums)| totals.add(sums));
+        for (_, sums) in &series {
+            totals.add(sums);
+        }
         Ok(ShownStatistics {
             span,
             totals,
@@ -113,10 +115,11 @@ impl Service {
             let Some(endpoint) = self.directory.endpoint(id) else { continue };
             let Some(entry) = self.directory.app_by_id(endpoint.record.app) else { continue };
             let app = entry.app();
-            if !in_trouble.contains_key(&app.id) {
-                in_trouble.insert(app.id, self.endpoints_in_trouble(&entry).await?);
-            }
-            let is_in_trouble = in_trouble.get(&app.id).is_some_and(|known| known.contains(&id));
+            let known = match in_trouble.entry(app.id) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(place) => place.insert(self.endpoints_in_trouble(&entry).await?),
+            };
+            let is_in_trouble = known.contains(&id);
             shown.push(OfEndpoint { app: app.uid.clone(), endpoint, is_in_trouble, sums });
         }
         Ok(shown)

@@ -49,7 +49,7 @@ impl Tail {
     }
 
     async fn read(&mut self) -> usize {
-        let mut bytes = [0; 64 * 1024];
+        let mut bytes = vec![0; 64 * 1024];
         let read = self.stream.read(&mut bytes).await.unwrap_or(0);
         self.text.push_str(&String::from_utf8_lossy(&bytes[..read]));
         read

@@ -38,7 +38,7 @@ fn total(statistics: &Statistics) -> Sums {
 async fn of_type(stage: &mut Stage, event_type: &str, verdict: Verdict) {
     let mut new = stage.one_in_hand();
     let event = std::sync::Arc::get_mut(&mut new.event).expect("nobody else has it");
-    event.event_type = event_type.to_owned();
+    event_type.clone_into(&mut event.event_type);
     stage.publish(new).await;
     let carried = stage.only_carried();
     stage.store().record(counted(carried, verdict, &plain(), after(1)));
@@ -131,7 +131,7 @@ pub(crate) async fn what_is_held_and_what_waits_is_counted_as_it_is_now(mut stag
     let other = stage.new_endpoint(stage.app).await;
     stage.born_held(other).await;
     let endpoints: Vec<(AppId, EndpointId)> = [endpoint, other].map(|each| (stage.app, each)).into();
-    let span = Span::of(NOW, NOW.plus(Duration::from_secs(60)), after(60));
+    let span = Span::of(NOW, NOW.plus(Duration::from_mins(1)), after(60));
     let search = StatisticsSearch { app: Some(stage.app), of: Of::Everything, span, endpoints };
     let backlog = stage.store().statistics(search).await.unwrap().backlog;
     assert_eq!((backlog.waiting, backlog.held), (1, 1));

@@ -95,7 +95,9 @@ impl Added {
                 let start = width.start(minute);
                 let mut add =
                     |app, endpoint| added.rows.entry((app, endpoint, width, start)).or_default().add(&sums);
-                endpoint.into_iter().for_each(|endpoint| add(app, endpoint));
+                if let Some(endpoint) = endpoint {
+                    add(app, endpoint);
+                }
                 add(app, EVERY_ENDPOINT);
                 add(EVERY_APP, EVERY_ENDPOINT);
                 for app in [app, EVERY_APP] {
@@ -146,13 +148,12 @@ impl TypeNames {
         day: Timestamp,
     ) -> rusqlite::Result<String> {
         let key = (app, day, name);
-        let is_own = match self.known.get(&key) {
-            Some(is_own) => *is_own,
-            None => {
-                let is_own = self.gets_rows(tx, app, &key.2, day)?;
-                self.known.insert(key.clone(), is_own);
-                is_own
-            }
+        let is_own = if let Some(is_own) = self.known.get(&key) {
+            *is_own
+        } else {
+            let is_own = self.gets_rows(tx, app, &key.2, day)?;
+            self.known.insert(key.clone(), is_own);
+            is_own
         };
         Ok(if is_own { key.2 } else { OTHER_TYPES.to_owned() })
     }
