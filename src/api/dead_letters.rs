@@ -22,7 +22,7 @@ use std::sync::Arc;
     "id": "dlv_01jd2s3c8g001", "event_id": "order-1001-paid", "event_type": "payment.completed",
     "endpoint_id": "ep_01jd2s0a5g000", "status": "dead", "reason": "exhausted", "attempt_count": 10,
     "next_attempt_at": null, "last_error": "HTTP 500", "created_at": "2026-11-15T09:30:00.000Z",
-    "finished_at": "2026-11-18T13:05:05.000Z", "replay_of": null, "contract_status": "dead",
+    "finished_at": "2026-11-18T13:05:05.000Z", "skipped_at": null, "replay_of": null, "contract_status": "dead",
     "app_id": "merchant-17", "url": "https://hooks.bakery.example/in", "advice": null,
     "failed_at": "2026-11-18T13:05:05.000Z", "expires_at": "2026-12-18T13:05:05.000Z",
 }))]

@@ -49,6 +49,9 @@ pub(super) struct DeliveryView {
     pub created_at: String,
     #[schema(format = DateTime)]
     pub finished_at: Option<String>,
+    /// When those behind it in its order went on without it, because it was dead and its endpoint skips such.
+    #[schema(format = DateTime)]
+    pub skipped_at: Option<String>,
     pub replay_of: Option<String>,
 }
 
@@ -106,6 +109,7 @@ impl DeliveryView {
             last_error: shown.last_error(),
             created_at: made_at(delivery.id.as_i64()).rfc3339_millis(),
             finished_at: delivery.finished_at.map(Timestamp::rfc3339_millis),
+            skipped_at: delivery.skipped_at.map(Timestamp::rfc3339_millis),
             replay_of: delivery.replay_of.map(|id| id.to_string()),
         }
     }
@@ -253,7 +257,7 @@ pub(super) fn example() -> Value {
         "id": "dlv_01jd2s3c8g001", "event_id": "order-1001-paid", "event_type": "payment.completed",
         "endpoint_id": "ep_01jd2s0a5g000", "status": "retrying", "contract_status": "retrying", "reason": null, "attempt_count": 2,
         "next_attempt_at": "2026-11-15T10:00:05.000Z", "last_error": "HTTP 500",
-        "created_at": "2026-11-15T09:30:00.000Z", "finished_at": null, "replay_of": null,
+        "created_at": "2026-11-15T09:30:00.000Z", "finished_at": null, "skipped_at": null, "replay_of": null,
     })
 }
 

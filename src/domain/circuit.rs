@@ -7,13 +7,15 @@
 mod tests;
 mod words;
 
-pub use words::{Pace, rate_note};
+pub use words::{AHEAD, PROBE_AHEAD, Pace, rate_note};
 
-use super::{contract::Contract, id::DeliveryId, outcome::Outcome, time::Timestamp, verdict};
+use super::{contract::Contract, id::DeliveryId, order::Order, outcome::Outcome, time::Timestamp, verdict};
 use std::time::Duration;
 
 /// Failures in a row, of at least two deliveries, that open it.
 pub const OPENS_AFTER: u32 = 10;
+/// The same where one delivery stands before all others: they cannot fail, and nothing else is kept waiting by it.
+pub const OPENS_AFTER_IN_LINE: u32 = 3;
 const FIRST_PROBE_AFTER: Duration = Duration::from_secs(5);
 const PROBE_AFTER_MAX: Duration = Duration::from_mins(5);
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -100,6 +102,8 @@ pub struct Ended {
     pub started_at: Timestamp,
     pub ended_at: Timestamp,
     pub is_probe: bool,
+    /// What its endpoint keeps in order.
+    pub order: Order,
 }
 
 /// An answer that asks for a pause: 429 or 503.
@@ -110,7 +114,19 @@ pub struct PauseAsked {
     pub wait: Option<Duration>,
 }
 
+/// A pause that has to outlive the process: as long as the receiver asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PausedUntil {
+    pub status: u16,
+    pub until: Timestamp,
+}
+
 impl PauseAsked {
+    /// Nothing without a time: such a pause is too short to be missed.
+    pub fn until(self, ended_at: Timestamp) -> Option<PausedUntil> {
+        self.wait.map(|wait| PausedUntil { status: self.status, until: ended_at.plus(wait) })
+    }
+
     pub fn by(outcome: &Outcome, contract: &Contract, ended_at: Timestamp) -> Option<Self> {
         let status = outcome.status.filter(|status| matches!(status, 429 | 503))?;
         let wait = verdict::asked_wait(outcome, contract, ended_at);
@@ -150,6 +166,17 @@ impl Circuit {
             State::Open(Open { began_at: now, probe_at: now, wait: Duration::ZERO, probe: Probe::None });
     }
 
+    /// Before anybody here remembers the receiver asked for a pause, which is not over.
+    pub fn resume_pause(&mut self, paused: PausedUntil, now: Timestamp) {
+        let PausedUntil { status, until } = paused;
+        if let State::Open(open) = &mut self.state {
+            open.probe_at = open.probe_at.max(until);
+        } else {
+            let (began_at, status) = (now, Some(status));
+            self.state = State::Paused(Pause { began_at, until, status, asked: None });
+        }
+    }
+
     /// Whether nothing is known against the endpoint: the happy path asks no more than this.
     pub fn is_calm(&self) -> bool {
         matches!(self.state, State::Closed) && self.failures == 0 && self.ramp.is_none()
@@ -175,6 +202,15 @@ impl Circuit {
             State::Paused(pause) => Some(pause.until),
             State::Open(open) => Some(open.probe_at).filter(|_| open.probe == Probe::None),
         }
+    }
+
+    /// The same for a probe that nothing is due for: an extra attempt of somebody's is not made as often.
+    pub fn tries_ahead_at(&self) -> Option<Timestamp> {
+        let more = match self.state {
+            State::Open(open) => open.wait * 2,
+            State::Closed | State::Paused(_) => Duration::ZERO,
+        };
+        self.opens_at().map(|at| at.plus(more))
     }
 
     /// Requests at a time, where that is limited.
@@ -215,10 +251,11 @@ impl Circuit {
         self.set_probe(Probe::None);
     }
 
-    /// What was sent says nothing about the endpoint: another one after as long as it was to this.
+    /// What was sent says nothing about the endpoint: another one later, and ever later while that goes on.
     pub fn put_off_probe(&mut self, now: Timestamp) {
         if let State::Open(open) = &mut self.state {
-            (open.probe, open.probe_at) = (Probe::None, now.plus(open.wait.max(FIRST_PROBE_AFTER)));
+            let wait = open.wait.max(FIRST_PROBE_AFTER);
+            (open.probe, open.probe_at, open.wait) = (Probe::None, now.plus(wait), next_probe_after(wait));
         }
     }
 
@@ -287,7 +324,7 @@ impl Circuit {
         }
         let falls_back = !is_late && self.ramp.is_some_and(|ramp| ramp.width == 1);
         let reopens = falls_back && self.ramp.is_some_and(|ramp| ramp.after == After::Open);
-        if reopens || (self.failures >= OPENS_AFTER && self.is_several) {
+        if reopens || self.has_failed_enough(ended.order) {
             let rest = match self.state {
                 State::Paused(pause) => pause.until.since(ended.ended_at),
                 _ => Duration::ZERO,
@@ -302,6 +339,15 @@ impl Circuit {
             (ramp.width, ramp.successes) = ((ramp.width / 2).max(1), 0);
         }
         Change::Nothing
+    }
+
+    /// One delivery that fails may be to blame itself; but where others wait behind it, nobody else can bear witness.
+    fn has_failed_enough(&self, order: Order) -> bool {
+        match order {
+            Order::None => self.failures >= OPENS_AFTER && self.is_several,
+            Order::Key => self.failures >= OPENS_AFTER,
+            Order::Endpoint => self.failures >= OPENS_AFTER_IN_LINE,
+        }
     }
 
     fn open(&mut self, began_at: Timestamp, wait: Duration, now: Timestamp, wait_min: Duration) {

@@ -18,7 +18,7 @@ use super::{
     verdict::{AtDue, Verdict},
 };
 
-/// Where a delivery stood before an extra attempt by hand; it goes back there if that attempt fails.
+/// Where a delivery stood before an extra attempt, by hand or as a probe; it goes back there if that attempt fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReturnTo {
     pub state: State,
@@ -26,6 +26,8 @@ pub struct ReturnTo {
     pub due: Option<Timestamp>,
     pub at_due: AtDue,
     pub finished_at: Option<Timestamp>,
+    /// Nobody asked for it: its endpoint is probed ahead of its time.
+    pub is_probe: bool,
 }
 
 /// Whether the endpoint takes deliveries at the moment, and if not, what becomes of those that wait.
@@ -71,9 +73,13 @@ pub struct Delivery {
     pub held_at: Option<Timestamp>,
     /// When a person last set it going again: how long its event is kept counts from there.
     pub restarted_at: Option<Timestamp>,
+    /// A person waits for its next attempt: it goes before others, also to an endpoint that is left alone.
+    pub is_asked: bool,
     pub return_to: Option<ReturnTo>,
     /// The line it stands in, until it has left that; absent where no order is kept.
     pub okey: Option<OrderKey>,
+    /// When its line went on without it, because it was dead.
+    pub skipped_at: Option<Timestamp>,
 }
 
 /// What taking a due delivery in hand leads to.
@@ -112,8 +118,10 @@ impl Delivery {
             finished_at: None,
             held_at: None,
             restarted_at: None,
+            is_asked: false,
             return_to: None,
             okey: None,
+            skipped_at: None,
         }
     }
 
@@ -128,7 +136,7 @@ impl Delivery {
         self.must_be(State::is_waiting, "carried")?;
         let too_old = self.return_to.is_none() && self.give_up_at.is_some_and(|at| at <= now);
         match self.at_due {
-            AtDue::Exhaust => self.finish(State::Dead, Reason::Exhausted, now),
+            AtDue::Exhaust | AtDue::ExhaustUnblamed => self.finish(State::Dead, Reason::Exhausted, now),
             AtDue::Expire => self.finish(State::Expired, Reason::GaveUp, now),
             AtDue::Attempt if too_old => self.finish(State::Expired, Reason::GaveUp, now),
             AtDue::Attempt => {
@@ -153,17 +161,19 @@ impl Delivery {
         self.attempt_count += numbered;
         match *verdict {
             Verdict::Delivered => self.finish(State::Delivered, None, now),
-            _ if self.return_to.is_some() => self.go_back(switch, now),
+            _ if self.goes_back(verdict) => self.go_back(switch, now),
             Verdict::Dead { reason, .. } => {
                 self.place += numbered.min(1);
                 self.finish(State::Dead, Reason::from(reason), now);
             }
             Verdict::Retry { due, then } => {
                 self.place += 1;
+                self.is_asked = false;
                 self.wait(due, then);
                 self.heed(switch, now);
             }
             Verdict::Again { due } => {
+                self.is_asked = false;
                 self.wait(due, AtDue::Attempt);
                 self.heed(switch, now);
             }
@@ -171,11 +181,16 @@ impl Delivery {
         Ok(())
     }
 
-    /// Given back without an attempt, by a node that drains or leaves the endpoint alone: due as it was.
+    /// Given back without an attempt, by a node that drains or leaves the endpoint alone: due as it was. A probe ahead of its
+    /// time is owed to nobody.
     pub fn hand_back(&mut self, switch: Switch, due: Timestamp, now: Timestamp) -> Result<(), Refusal> {
         self.must_be(|state| state == State::InFlight, "handed back")?;
-        self.wait(due.min(now), AtDue::Attempt);
-        self.heed(switch, now);
+        if self.is_ahead() {
+            self.go_back(switch, now);
+        } else {
+            self.wait(due.min(now), AtDue::Attempt);
+            self.heed(switch, now);
+        }
         Ok(())
     }
 
@@ -223,14 +238,9 @@ impl Delivery {
         if switch == Switch::Deleted {
             return Err(Refusal::EndpointDeleted);
         }
-        self.return_to = Some(ReturnTo {
-            state: self.state,
-            reason: self.reason,
-            due: self.due,
-            at_due: self.at_due,
-            finished_at: self.finished_at,
-        });
+        self.return_to = Some(self.stands(false));
         self.restarted_at = Some(now);
+        self.is_asked = true;
         self.become_pending(switch, now);
         Ok(())
     }
@@ -340,8 +350,14 @@ impl Delivery {
         }
     }
 
+    fn stands(&self, is_probe: bool) -> ReturnTo {
+        let Self { state, reason, due, at_due, finished_at, .. } = *self;
+        ReturnTo { state, reason, due, at_due, finished_at, is_probe }
+    }
+
     fn go_back(&mut self, switch: Switch, now: Timestamp) {
         let Some(back) = self.return_to.take() else { return };
+        self.is_asked = false;
         self.state = back.state;
         self.reason = back.reason;
         self.due = back.due;
@@ -372,6 +388,7 @@ impl Delivery {
         self.at_due = AtDue::Attempt;
         self.finished_at = Some(now);
         self.held_at = None;
+        self.is_asked = false;
         self.return_to = None;
     }
 

@@ -11,11 +11,12 @@ mod tests;
 pub use news::{About, News, disabled_by_hand};
 
 use super::{
+    circuit::PausedUntil,
     contract::{Channel, Contract, HealthRule, Share},
     statistics::Sums,
     time::Timestamp,
 };
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 /// So many failed attempts in a row are called failing,
 pub const FAILING_AFTER: u32 = 10;
@@ -33,11 +34,12 @@ const WELL_MIN: u64 = 5;
 const DEGRADED_ABOVE: Share = Share(50);
 
 /// An attempt that counts, as the courier saw it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Sighting {
-    pub contract: Arc<Contract>,
     /// Accountable time when it ended.
     pub clock: Duration,
+    /// What the receiver asked for.
+    pub paused: Option<PausedUntil>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +84,8 @@ pub struct Health {
     /// Since its last trouble ended, if it had any.
     pub healthy_since: Option<Timestamp>,
     pub told: Option<Told>,
+    /// The longest pause that the receiver asked for; it may be over.
+    pub paused: Option<PausedUntil>,
 }
 
 /// People were told of trouble: they will be told of its end in the same way.
@@ -179,6 +183,11 @@ impl Health {
             news.push(News::Warning { since, off_at: at.plus(off_in) });
         }
         news
+    }
+
+    /// The receiver asked for a pause: the later end counts.
+    pub fn pause(&mut self, asked: Option<PausedUntil>) {
+        self.paused = self.paused.into_iter().chain(asked).max_by_key(|paused| paused.until);
     }
 
     /// An event ended failed without another attempt, when its final wait was over.

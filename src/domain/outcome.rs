@@ -56,7 +56,7 @@ impl Class {
         }
     }
 
-    /// Whether an attempt of this class uses a slot of the schedule, and so has a number.
+    /// Whether an attempt of this class may use a slot of the schedule, and so have a number.
     pub const fn is_numbered(self) -> bool {
         !matches!(self, Self::StaleConnection | Self::Local | Self::Unknown)
     }

@@ -114,8 +114,9 @@ pub(super) fn time_for(missing: i64, per_second: i64) -> Duration {
     Duration::from_millis(missing.unsigned_abs().div_ceil(per_second.unsigned_abs().max(1)))
 }
 
-/// The tokens of one limit. Whoever wants to send takes one first and uses it when the request goes out, which may be later:
+/// The tokens of one limit. Whoever wants to send reserves one first and uses it when the request goes out, which may be later:
 /// until then it is set aside, so that tokens that were taken one by one and are used together are no more than a burst.
+/// What is reserved is counted whether there is a limit or not: that may change before it goes out.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tokens {
     level: i64,
@@ -138,20 +139,26 @@ impl Tokens {
         if missing <= 0 { Ok(()) } else { Err(time_for(missing, rate)) }
     }
 
-    pub fn take(&mut self, limit: RateLimit, now: Timestamp) -> Result<(), Duration> {
-        self.look(limit, now)?;
+    /// Another limit holds from now on, with nothing saved up; what was reserved under the last one is still to go out.
+    pub fn begin_anew(&mut self, at: Option<Timestamp>) {
+        (self.level, self.filled_to) = (0, FilledTo(at));
+    }
+
+    /// After a look that found one.
+    pub fn reserve(&mut self) {
         self.set_aside += 1;
-        Ok(())
     }
 
-    /// What one was taken for goes out now.
-    pub fn spend(&mut self, limit: RateLimit, now: Timestamp) {
-        let _ = self.look(limit, now);
+    /// What one was reserved for goes out now, under the limit that holds by now.
+    pub fn spend(&mut self, limit: Option<RateLimit>, now: Timestamp) {
         self.put_back();
-        self.level = self.level.saturating_sub(TOKEN);
+        if let Some(limit) = limit {
+            let _ = self.look(limit, now);
+            self.level = self.level.saturating_sub(TOKEN);
+        }
     }
 
-    /// What one was taken for does not go out.
+    /// What one was reserved for does not go out.
     pub fn put_back(&mut self) {
         self.set_aside = (self.set_aside - 1).max(0);
     }
@@ -165,6 +172,14 @@ mod tests {
 
     fn at(ms: i64) -> Timestamp {
         Timestamp::from_millis(1_800_000_000_000 + ms)
+    }
+
+    fn take(tokens: &mut Tokens, limit: RateLimit, now: i64) -> bool {
+        let found = tokens.look(limit, at(now)).is_ok();
+        if found {
+            tokens.reserve();
+        }
+        found
     }
 
     fn within(used: &[i64], limit: RateLimit) -> bool {
@@ -190,18 +205,18 @@ mod tests {
                 now += step;
                 match what {
                     0 => (tokens, early) = (Tokens::none_at(None), 0),
-                    1..4 => early += u32::from(tokens.take(limit, at(now)).is_ok()),
+                    1..4 => early += u32::from(take(&mut tokens, limit, now)),
                     4 if early > 0 => {
                         early -= 1;
                         tokens.put_back();
                     }
                     5 | 6 if early > 0 => {
                         early -= 1;
-                        tokens.spend(limit, at(now));
+                        tokens.spend(Some(limit), at(now));
                         used.push(now);
                     }
-                    _ if tokens.take(limit, at(now)).is_ok() => {
-                        tokens.spend(limit, at(now));
+                    _ if take(&mut tokens, limit, now) => {
+                        tokens.spend(Some(limit), at(now));
                         used.push(now);
                     }
                     _ => {}
@@ -217,16 +232,36 @@ mod tests {
             let limit = RateLimit { per_second, burst };
             let mut tokens = Tokens::none_at(Some(at(0)));
             for _ in 0..takes {
-                if tokens.take(limit, at(later)).is_ok() {
-                    tokens.spend(limit, at(later));
+                if take(&mut tokens, limit, later) {
+                    tokens.spend(Some(limit), at(later));
                 }
             }
             if let Err(wait) = tokens.look(limit, at(later)) {
                 let wait = wait.as_millis() as i64;
                 prop_assert!(tokens.look(limit, at(later + wait - 1)).is_err());
-                prop_assert_eq!(tokens.take(limit, at(later + wait)), Ok(()));
+                prop_assert_eq!(tokens.look(limit, at(later + wait)), Ok(()));
             }
         }
+    }
+
+    #[test]
+    fn what_was_reserved_before_a_limit_changed_uses_a_token_of_the_new_one_and_frees_nobody_else_s() {
+        let (old, new) = (RateLimit::per_second(5), RateLimit { per_second: 1, burst: 2 });
+        let mut tokens = Tokens::none_at(Some(at(0)));
+        (0..2).for_each(|_| assert!(take(&mut tokens, old, 1000)));
+        tokens.begin_anew(None);
+        assert!(!take(&mut tokens, new, 1000), "nothing is saved up");
+        // Two come, and both are for those that are still to go out.
+        assert!(!take(&mut tokens, new, 3000));
+        tokens.put_back();
+        assert!(take(&mut tokens, new, 3000));
+        tokens.spend(Some(new), at(3000));
+        tokens.spend(Some(new), at(3000));
+        assert!(!take(&mut tokens, new, 3999) && take(&mut tokens, new, 4000));
+        // Without a limit they go out all the same, and leave nothing set aside.
+        tokens.begin_anew(None);
+        tokens.spend(None, at(4000));
+        assert!(!take(&mut tokens, new, 4000) && take(&mut tokens, new, 5000));
     }
 
     #[test]

@@ -177,6 +177,11 @@ impl Width {
         Timestamp::from_millis(at.as_millis().div_euclid(ms) * ms)
     }
 
+    /// The start of the first row that lies wholly after an instant, or begins with it.
+    pub const fn first_after(self, at: Timestamp) -> Timestamp {
+        self.start(Timestamp::from_millis(at.as_millis().saturating_add(self.seconds() * 1000 - 1)))
+    }
+
     /// Which rows say most about a window of this length.
     pub fn for_window(window: Duration) -> Self {
         if window <= Duration::from_hours(1) { Self::Minute } else { Self::Hour }
@@ -293,6 +298,16 @@ mod tests {
         assert_eq!(Width::Minute.first_of(hour, at), Timestamp::from_millis(NOW.as_millis() - 3_540_000));
         assert_eq!(Width::for_window(hour), Width::Minute);
         assert_eq!(Width::for_window(hour * 24), Width::Hour);
+    }
+
+    #[test]
+    fn the_first_row_after_an_instant_holds_nothing_from_before_it() {
+        for width in [Width::Minute, Width::Hour] {
+            let later = |ms| Timestamp::from_millis(NOW.as_millis() + ms);
+            assert_eq!(width.first_after(NOW), NOW);
+            assert_eq!(width.first_after(later(1)), later(width.seconds() * 1000));
+            assert_eq!(width.first_after(later(-1)), NOW);
+        }
     }
 
     proptest! {

@@ -22,6 +22,8 @@ pub struct Standing {
     pub give_up_at: Option<Timestamp>,
     /// Attempts so far that used no slot; our own faults are waited out longer the longer they last.
     pub unnumbered: u32,
+    /// Most receivers fell silent at once: that this one did too is our own fault.
+    pub is_ours: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +50,8 @@ pub enum AtDue {
     Attempt,
     /// The contract's final wait is over: dead without another attempt.
     Exhaust,
+    /// The same, but its last attempt failed because of us: no event that the receiver failed.
+    ExhaustUnblamed,
     /// It is too old for anything automatic: expired.
     Expire,
 }
@@ -91,12 +95,15 @@ pub fn decide(
 ) -> Verdict {
     let refused = |switch_off| Verdict::Dead { reason: DeadReason::RefusedByReceiver, switch_off };
     let again = |due| in_time(standing, ended_at, due, Verdict::Again { due });
+    // Strict contracts promise their times, whoever is to blame.
+    let is_waited_out = standing.is_ours && contract.pacing == Pacing::Adaptive;
+    let wait_out = || {
+        let wait = LOCAL_FAULT_WAIT.saturating_mul(1 << standing.unnumbered.min(10));
+        again(ended_at.plus(wait.min(LOCAL_FAULT_WAIT_MAX)))
+    };
     match outcome.class {
         Class::Ok => Verdict::Delivered,
-        Class::Local => {
-            let wait = LOCAL_FAULT_WAIT.saturating_mul(1 << standing.unnumbered.min(10));
-            again(ended_at.plus(wait.min(LOCAL_FAULT_WAIT_MAX)))
-        }
+        Class::Local => wait_out(),
         Class::StaleConnection | Class::Unknown => again(ended_at),
         Class::Http => {
             match outcome.status.map_or(Answer::Retry, |status| contract.answers.meaning(status)) {
@@ -108,6 +115,7 @@ pub fn decide(
                 }
             }
         }
+        Class::Timeout | Class::Dns | Class::Connect | Class::Tls if is_waited_out => wait_out(),
         Class::Timeout | Class::Dns | Class::Connect | Class::Tls | Class::AddressRefused => {
             retry(standing, contract, ended_at, dice, Duration::ZERO)
         }
@@ -124,6 +132,7 @@ fn retry(
     let (wait, then) = match schedule::wait_after(&contract.retry, standing.place, dice) {
         Some(wait) => (wait.max(wait_min), AtDue::Attempt),
         None => match contract.retry.final_wait {
+            Some(wait) if standing.is_ours => (wait, AtDue::ExhaustUnblamed),
             Some(wait) => (wait, AtDue::Exhaust),
             None => return Verdict::Dead { reason: DeadReason::Exhausted, switch_off: false },
         },
@@ -152,248 +161,4 @@ pub(super) fn asked_wait(outcome: &Outcome, contract: &Contract, ended_at: Times
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::domain::{
-        contract::{Jitter, Setter, fixtures},
-        time::format_duration,
-    };
-    use proptest::prelude::*;
-    use serde_json::json;
-
-    const START: Timestamp = Timestamp::from_millis(1_800_000_000_000);
-    const FRESH: Standing = Standing { place: 0, give_up_at: None, unnumbered: 0 };
-
-    fn answer(status: u16) -> Outcome {
-        Outcome { status: Some(status), error: None, ..Outcome::failed(Class::Http, "") }
-    }
-
-    fn failed(class: Class) -> Outcome {
-        Outcome::failed(class, "failed")
-    }
-
-    /// The instants of a delivery whose receiver always answers 500 at once, after its start, and how it ends.
-    fn course(contract: &Contract, dice: f64) -> (Vec<String>, String) {
-        let give_up_at = contract.retry.give_up_after.map(|after| START.plus(after));
-        let (mut now, mut attempts) = (START, vec![]);
-        for place in 0.. {
-            attempts.push(format_duration(now.since(START)));
-            let end = |due: Timestamp, how| format!("{how} at {}", format_duration(due.since(START)));
-            match decide(&answer(500), &Standing { place, give_up_at, unnumbered: 0 }, contract, now, dice) {
-                Verdict::Retry { due, then: AtDue::Attempt } => now = due,
-                Verdict::Retry { due, then: AtDue::Exhaust } => return (attempts, end(due, "exhausted")),
-                Verdict::Retry { due, then: AtDue::Expire } => return (attempts, end(due, "expired")),
-                Verdict::Dead { reason, .. } => return (attempts, end(now, reason.name())),
-                other => panic!("{other:?}"),
-            }
-        }
-        unreachable!()
-    }
-
-    fn minutes(list: &[u64]) -> Vec<String> {
-        list.iter().map(|&m| format_duration(Duration::from_mins(m))).collect()
-    }
-
-    #[test]
-    fn a_receiver_that_always_fails_sees_every_contract_s_attempts_at_their_instants() {
-        let strict = |contract: Contract| course(&contract, 0.7);
-        assert_eq!(
-            strict(fixtures::zerofee()),
-            (minutes(&[0, 1, 6, 36, 156, 636]), "exhausted at 636m".into()),
-        );
-        assert_eq!(
-            strict(fixtures::orientedos()),
-            (minutes(&[0, 1, 6, 21, 81]), "exhausted at 441m".into()),
-            "six hours of waiting before it is dead"
-        );
-        assert_eq!(
-            strict(fixtures::sendnomi()),
-            (minutes(&[0, 1, 6, 36, 156, 516, 1236, 2676]), "exhausted at 2676m".into()),
-        );
-        assert_eq!(
-            strict(fixtures::simpaisa()),
-            (minutes(&[0, 1, 6, 36, 156, 876, 2316, 6636]), "exhausted at 6636m".into()),
-        );
-        let mut standard = fixtures::standard();
-        standard.retry.jitter = Jitter::None;
-        let seconds = [0, 5, 305, 2105, 9305, 27_305, 63_305, 113_705, 185_705, 272_105];
-        let instants: Vec<_> = seconds.iter().map(|&s| format_duration(Duration::from_secs(s))).collect();
-        assert_eq!(course(&standard, 0.7), (instants, "exhausted at 272105s".into()));
-    }
-
-    #[test]
-    fn bastionary_s_full_jitter_spreads_eight_attempts_over_at_most_1270_seconds() {
-        let (attempts, end) = course(&fixtures::bastionary(), 0.5);
-        assert_eq!(attempts, ["0ms", "5s", "15s", "35s", "75s", "155s", "315s", "635s"]);
-        assert_eq!(end, "exhausted at 635s");
-        assert_eq!(course(&fixtures::bastionary(), 0.0).1, "exhausted at 0ms");
-        assert_eq!(course(&fixtures::bastionary(), 1.0 - f64::EPSILON).1, "exhausted at 1270s");
-    }
-
-    #[test]
-    fn standard_spreads_its_waits_by_a_fifth_to_either_side() {
-        let last = |dice| course(&fixtures::standard(), dice).1;
-        assert_eq!(last(0.0), "exhausted at 217684s");
-        assert_eq!(last(0.5), "exhausted at 272105s");
-    }
-
-    #[test]
-    fn answers_mean_what_the_contract_says() {
-        for status in 100..=599 {
-            let by = |contract: &Contract| decide(&answer(status), &FRESH, contract, START, 0.5);
-            let refused = |switch_off| Verdict::Dead { reason: DeadReason::RefusedByReceiver, switch_off };
-            let retried = |seconds| Verdict::Retry {
-                due: START.plus(Duration::from_secs(seconds)),
-                then: AtDue::Attempt,
-            };
-            let standard = match status {
-                200..=299 => Verdict::Delivered,
-                410 => refused(true),
-                _ => retried(5),
-            };
-            assert_eq!(by(&fixtures::standard()), standard, "{status}");
-            let sendnomi = match status {
-                200..=299 => Verdict::Delivered,
-                410 => refused(true),
-                400..=499 => refused(false),
-                _ => retried(60),
-            };
-            assert_eq!(by(&fixtures::sendnomi()), sendnomi, "{status}");
-            let others = if status / 100 == 2 { Verdict::Delivered } else { retried(60) };
-            for contract in [fixtures::zerofee(), fixtures::orientedos(), fixtures::simpaisa()] {
-                assert_eq!(by(&contract), others, "{status} under {}", contract.name);
-            }
-        }
-    }
-
-    #[test]
-    fn classifying_tells_success_apart_and_puts_failure_into_words() {
-        let classified = |status| {
-            let mut outcome = answer(status);
-            classify(&mut outcome, &fixtures::standard());
-            (outcome.class, outcome.error)
-        };
-        assert_eq!(classified(204), (Class::Ok, None));
-        assert_eq!(classified(500), (Class::Http, Some("HTTP 500".into())));
-        assert_eq!(classified(302), (Class::Http, Some("HTTP 302".into())));
-        let mut timeout = failed(Class::Timeout);
-        classify(&mut timeout, &fixtures::standard());
-        assert_eq!(timeout, failed(Class::Timeout));
-    }
-
-    #[test]
-    fn our_own_faults_use_no_slot_of_the_schedule() {
-        let by = |class| decide(&failed(class), &FRESH, &fixtures::standard(), START, 0.5);
-        assert_eq!(by(Class::Local), Verdict::Again { due: START.plus(Duration::from_secs(5)) });
-        let after = |unnumbered| {
-            let standing = Standing { unnumbered, ..FRESH };
-            decide(&failed(Class::Local), &standing, &fixtures::standard(), START, 0.5)
-        };
-        assert_eq!(after(2), Verdict::Again { due: START.plus(Duration::from_secs(20)) });
-        assert_eq!(after(u32::MAX), Verdict::Again { due: START.plus(Duration::from_mins(10)) });
-        assert_eq!(by(Class::StaleConnection), Verdict::Again { due: START });
-        assert_eq!(by(Class::Unknown), Verdict::Again { due: START });
-        for class in Class::ALL {
-            let is_again = matches!(by(class), Verdict::Again { .. });
-            assert_eq!(is_again, !class.is_numbered(), "{}", class.name());
-        }
-    }
-
-    #[test]
-    fn what_never_reached_the_receiver_is_tried_again_on_schedule() {
-        for class in [Class::Timeout, Class::Dns, Class::Connect, Class::Tls, Class::AddressRefused] {
-            let verdict = decide(&failed(class), &FRESH, &fixtures::sendnomi(), START, 0.5);
-            let due = START.plus(Duration::from_mins(1));
-            assert_eq!(verdict, Verdict::Retry { due, then: AtDue::Attempt }, "{}", class.name());
-        }
-    }
-
-    #[test]
-    fn what_gives_up_before_its_next_attempt_expires_at_that_instant() {
-        let contract = fixtures::zerofee();
-        let at = |millis| START.plus(Duration::from_millis(millis));
-        let by = |give_up_at, class| {
-            decide(
-                &failed(class),
-                &Standing { place: 0, give_up_at: Some(give_up_at), unnumbered: 0 },
-                &contract,
-                START,
-                0.5,
-            )
-        };
-        let due = at(60_000);
-        assert_eq!(by(due, Class::Timeout), Verdict::Retry { due, then: AtDue::Attempt });
-        let due = at(59_999);
-        assert_eq!(by(due, Class::Timeout), Verdict::Retry { due, then: AtDue::Expire });
-        let past = Timestamp::from_millis(START.as_millis() - 1);
-        assert_eq!(by(past, Class::Timeout), Verdict::Retry { due: START, then: AtDue::Expire });
-        assert_eq!(by(at(4999), Class::Local), Verdict::Retry { due: at(4999), then: AtDue::Expire });
-        assert_eq!(by(at(5000), Class::Local), Verdict::Again { due: at(5000) });
-    }
-
-    #[test]
-    fn giving_up_also_cuts_a_final_wait_short() {
-        let overrides = json!({ "retry": { "give_up_after": "2h" } });
-        let contract = fixtures::orientedos().with_overrides(&overrides, Setter::App).unwrap();
-        assert_eq!(course(&contract, 0.5), (minutes(&[0, 1, 6, 21, 81]), "expired at 2h".into()));
-    }
-
-    fn wait_asked_for(contract: &Contract, place: u32, retry_after: &str) -> u64 {
-        let outcome = Outcome { retry_after: Some(retry_after.into()), ..answer(429) };
-        match decide(&outcome, &Standing { place, give_up_at: None, unnumbered: 0 }, contract, START, 0.5) {
-            Verdict::Retry { due, then: AtDue::Attempt } => due.since(START).as_secs(),
-            other => panic!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn retry_after_lengthens_a_wait_up_to_the_longest_of_the_contract() {
-        let standard = fixtures::standard();
-        assert_eq!(wait_asked_for(&standard, 0, "120"), 120);
-        assert_eq!(wait_asked_for(&standard, 1, "120"), 300, "never shortens");
-        assert_eq!(wait_asked_for(&standard, 0, "0"), 5);
-        for endless in ["86401", "99999999999999999999999", "Fri, 31 Dec 9999 23:59:59 GMT"] {
-            assert_eq!(wait_asked_for(&standard, 0, endless), 86_400, "{endless}");
-        }
-        for junk in ["-1", "NaN", "1e18", "", "soon", "Sun, 06 Nov 1994 08:49:37 GMT"] {
-            assert_eq!(wait_asked_for(&standard, 0, junk), 5, "{junk}");
-        }
-    }
-
-    #[test]
-    fn a_strict_contract_keeps_to_its_times_whatever_the_receiver_asks() {
-        for contract in [fixtures::zerofee(), fixtures::sendnomi(), fixtures::simpaisa()] {
-            let place = 0;
-            let outcome = Outcome { retry_after: Some("7200".into()), ..answer(503) };
-            let verdict =
-                decide(&outcome, &Standing { place, give_up_at: None, unnumbered: 0 }, &contract, START, 0.5);
-            let due = START.plus(Duration::from_mins(1));
-            assert_eq!(verdict, Verdict::Retry { due, then: AtDue::Attempt }, "{}", contract.name);
-        }
-        let strict = json!({ "pacing": "strict" });
-        let contract = fixtures::standard().with_overrides(&strict, Setter::App).unwrap();
-        assert_eq!(wait_asked_for(&contract, 0, "120"), 5);
-    }
-
-    proptest! {
-        #[test]
-        fn nothing_is_due_before_the_attempt_ended_nor_beyond_its_age(
-            place in 0u32..40, dice in 0.0..1.0f64, class in 1usize..10, status in 100u16..600,
-            retry_after in ".{0,20}", age_ms in -1000i64..1_000_000_000,
-        ) {
-            let give_up_at = Timestamp::from_millis(START.as_millis() + age_ms);
-            let standing = Standing { place, give_up_at: Some(give_up_at), unnumbered: 0 };
-            let class = Class::ALL[class];
-            let outcome = Outcome { class, retry_after: Some(retry_after), ..answer(status) };
-            for contract in fixtures::all() {
-                match decide(&outcome, &standing, &contract, START, dice) {
-                    Verdict::Retry { due, .. } | Verdict::Again { due } => {
-                        prop_assert!(due >= START && due <= give_up_at.max(START));
-                    }
-                    Verdict::Delivered => prop_assert!(class == Class::Http && status / 100 == 2),
-                    Verdict::Dead { switch_off, .. } => prop_assert!(!switch_off || status == 410),
-                }
-            }
-        }
-    }
-}
+mod tests;

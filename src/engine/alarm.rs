@@ -1,12 +1,17 @@
 //! Who is to be looked at again, and when: one ordered set for all lanes that wait for a token, and for the gates. Nobody has
-//! a timer of their own.
+//! a timer of their own, and nobody sleeps for long: who would is looked at in between, so that whoever seems to was put to
+//! sleep before the clock was set back.
 
 use crate::domain::{id::EndpointId, time::Timestamp};
 use std::{
     collections::BTreeSet,
     sync::{Mutex, PoisonError},
+    time::Duration,
 };
 use tokio::sync::Notify;
+
+/// The longest that anybody sleeps.
+pub(super) const SLEEP_MAX: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Sleeper {
@@ -22,7 +27,9 @@ pub(super) struct Alarm {
 }
 
 impl Alarm {
-    pub(super) fn set(&self, at: Timestamp, sleeper: Sleeper) {
+    /// Answers when it will ring, which may be earlier.
+    pub(super) fn set(&self, at: Timestamp, sleeper: Sleeper, now: Timestamp) -> Timestamp {
+        let at = at.min(now.plus(SLEEP_MAX));
         let mut set = self.set.lock().unwrap_or_else(PoisonError::into_inner);
         let is_first = set.first().is_none_or(|(first, _)| at < *first);
         set.insert((at, sleeper));
@@ -30,16 +37,68 @@ impl Alarm {
         if is_first {
             self.bell.notify_one();
         }
+        at
     }
 
     pub(super) fn first(&self) -> Option<Timestamp> {
         self.set.lock().unwrap_or_else(PoisonError::into_inner).first().map(|(at, _)| *at)
     }
 
-    /// Removes one whose time has come.
-    pub(super) fn take_due(&self, now: Timestamp) -> Option<Sleeper> {
+    pub(super) fn is_due(&self, now: Timestamp) -> bool {
+        let set = self.set.lock().unwrap_or_else(PoisonError::into_inner);
+        set.first().is_some_and(|(at, _)| *at <= now) || set.last().is_some_and(|(at, _)| *at > latest(now))
+    }
+
+    /// Removes all whose time has come.
+    pub(super) fn take_due(&self, now: Timestamp) -> Vec<Sleeper> {
         let mut set = self.set.lock().unwrap_or_else(PoisonError::into_inner);
-        set.first().filter(|(at, _)| *at <= now)?;
-        set.pop_first().map(|(_, sleeper)| sleeper)
+        let mut due = Vec::new();
+        while set.first().is_some_and(|(at, _)| *at <= now) {
+            due.extend(set.pop_first().map(|(_, sleeper)| sleeper));
+        }
+        while set.last().is_some_and(|(at, _)| *at > latest(now)) {
+            due.extend(set.pop_last().map(|(_, sleeper)| sleeper));
+        }
+        due
+    }
+}
+
+/// Callers read the clock a moment before: twice as long, and somebody set it back.
+fn latest(now: Timestamp) -> Timestamp {
+    now.plus(SLEEP_MAX * 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: i64) -> Timestamp {
+        Timestamp::from_millis(1_800_000_000_000 + ms)
+    }
+
+    fn lane(number: i64) -> Sleeper {
+        Sleeper::Lane(EndpointId::from_i64(number))
+    }
+
+    #[test]
+    fn those_whose_time_has_come_are_woken_once_and_the_others_sleep_on() {
+        let alarm = Alarm::default();
+        for (wakes_at, number) in [(30, 3), (10, 1), (20, 2)] {
+            assert_eq!(alarm.set(at(wakes_at), lane(number), at(0)), at(wakes_at));
+        }
+        assert!(!alarm.is_due(at(9)) && alarm.take_due(at(9)).is_empty());
+        assert!(alarm.is_due(at(20)));
+        assert_eq!(alarm.take_due(at(20)), [lane(1), lane(2)]);
+        assert_eq!((alarm.first(), alarm.take_due(at(20)).len()), (Some(at(30)), 0));
+    }
+
+    #[test]
+    fn who_fell_asleep_before_the_clock_was_set_back_is_woken_whoever_else_sleeps() {
+        let (alarm, hour) = (Alarm::default(), 3_600_000);
+        assert_eq!(alarm.set(at(2 * hour), lane(1), at(hour)), at(hour + 5000), "nobody sleeps for long");
+        alarm.set(at(7), lane(2), at(0));
+        assert!(alarm.is_due(at(5)));
+        assert_eq!(alarm.take_due(at(5)), [lane(1)]);
+        assert_eq!(alarm.first(), Some(at(7)));
     }
 }

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     domain::{
         blame::Blame,
-        circuit::PauseAsked,
+        circuit::{PauseAsked, PausedUntil},
         contract::Contract,
         directory::Directory,
         endpoint::{Endpoint, OffReason, SwitchedBy, SwitchedOff},
@@ -28,6 +28,10 @@ use crate::{
     world::{Clock, Entropy},
 };
 use std::sync::Arc;
+
+/// What the history says of an attempt that failed with most others.
+const OUTAGE: &str = "most receivers fell silent at once: not held against this one";
+const OUTAGE_WAITED_OUT: &str = "most receivers fell silent at once: waited out, outside the schedule";
 
 pub struct Courier {
     pub directory: Arc<Directory>,
@@ -121,7 +125,8 @@ impl Courier {
             let mut outcome = self.carrier.post(request).await;
             verdict::classify(&mut outcome, &parcel.endpoint.contract);
             self.tally.attempt(outcome.class);
-            counts = self.blame.counts(parcel.endpoint.target.host(), &outcome, self.clock.now());
+            let Endpoint { record, target, .. } = &*parcel.endpoint;
+            counts = self.blame.counts(record.app, target.host(), &outcome, self.clock.now());
             let is_stale = outcome.class == Class::StaleConnection;
             custody.came_back(attempt(&parcel.endpoint, started_at, outcome));
             if !is_stale || fresh || !lane.may_repeat(leave, self.clock.now()) {
@@ -131,7 +136,14 @@ impl Courier {
         Ok(counts)
     }
 
-    fn conclude(&self, custody: Custody, endpoint: &Endpoint, counts: bool) {
+    /// How long the receiver wants to be left alone, unless it was another that was asked.
+    fn pause_of(&self, outcome: &Outcome, endpoint: &Endpoint, ended_at: Timestamp) -> Option<PausedUntil> {
+        let paused = PauseAsked::by(outcome, &endpoint.contract, ended_at)?.until(ended_at)?;
+        let current = self.directory.endpoint(endpoint.id())?;
+        (current.record.settings.url == endpoint.record.settings.url).then_some(paused)
+    }
+
+    fn conclude(&self, mut custody: Custody, endpoint: &Endpoint, counts: bool) {
         let (Some(carried), Some(last)) = (custody.carried(), custody.attempts().last()) else { return };
         let ended_at = self.clock.now();
         let delivery = &carried.delivery;
@@ -139,6 +151,7 @@ impl Courier {
             place: delivery.place,
             give_up_at: delivery.give_up_at,
             unnumbered: delivery.history_len - delivery.attempt_count + custody.attempts().len() as u32 - 1,
+            is_ours: !counts && last.outcome.class.is_numbered(),
         };
         let contract: &Contract = &endpoint.contract;
         let verdict = verdict::decide(&last.outcome, &standing, contract, ended_at, self.entropy.roll());
@@ -157,9 +170,15 @@ impl Courier {
             by: Some(SwitchedBy::Receiver),
         });
         let sighting = (counts && !is_test).then(|| Sighting {
-            contract: endpoint.contract.clone(),
             clock: self.blame.accountable(ended_at),
+            paused: self.pause_of(&last.outcome, endpoint, ended_at),
         });
+        if standing.is_ours {
+            custody.remark(match verdict {
+                Verdict::Again { .. } => OUTAGE_WAITED_OUT,
+                _ => OUTAGE,
+            });
+        }
         custody.conclude(verdict, off, sighting, ended_at, &endpoint.contract);
     }
 }

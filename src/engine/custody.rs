@@ -52,6 +52,14 @@ impl Custody {
         self.attempts.push(Attempt { note: self.note.clone(), ..attempt });
     }
 
+    /// Adds a word to what the history says of the last request.
+    pub(super) fn remark(&mut self, words: &str) {
+        if let Some(last) = self.attempts.last_mut() {
+            last.note =
+                Some(last.note.take().map_or_else(|| words.to_owned(), |note| format!("{note}; {words}")));
+        }
+    }
+
     pub(super) fn attempts(&self) -> &[Attempt] {
         &self.attempts
     }

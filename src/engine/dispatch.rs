@@ -1,7 +1,7 @@
 //! Sends couriers out for lanes that have something to send, no more at a time than each lane and the gates allow.
 
 use super::{
-    alarm::Sleeper,
+    alarm::{SLEEP_MAX, Sleeper},
     courier::Courier,
     lane::Lane,
     lanes::Lanes,
@@ -36,12 +36,18 @@ impl Dispatch {
                 biased;
                 () = stop.soft() => break,
                 lane = self.ready.recv() => match lane {
-                    Some(lane) => self.send_out(&lane, &mut couriers),
+                    // Lanes without end must not keep those asleep whose time has come.
+                    Some(lane) => {
+                        let now = self.send_out(&lane, &mut couriers);
+                        if around.alarm.is_due(now) {
+                            self.wake(now, &mut couriers);
+                        }
+                    }
                     None => break,
                 },
                 () = around.alarm.bell.notified() => come_back = around.alarm.first(),
                 () = sleep_until(&*self.courier.clock, come_back) => {
-                    self.wake(&mut couriers);
+                    self.wake(self.courier.clock.now(), &mut couriers);
                     come_back = around.alarm.first();
                 }
                 Some(_) = couriers.join_next(), if !couriers.is_empty() => {}
@@ -57,9 +63,8 @@ impl Dispatch {
     }
 
     /// Everybody whose time has come.
-    fn wake(&self, couriers: &mut JoinSet<()>) {
-        let now = self.courier.clock.now();
-        while let Some(sleeper) = self.lanes.around.alarm.take_due(now) {
+    fn wake(&self, now: Timestamp, couriers: &mut JoinSet<()>) {
+        for sleeper in self.lanes.around.alarm.take_due(now) {
             match sleeper {
                 Sleeper::Gates => self.lanes.serve_gates(now),
                 Sleeper::Lane(endpoint) => {
@@ -71,7 +76,8 @@ impl Dispatch {
         }
     }
 
-    fn send_out(&self, lane: &Arc<Lane>, couriers: &mut JoinSet<()>) {
+    /// All that the lane may send now; says when that was.
+    fn send_out(&self, lane: &Arc<Lane>, couriers: &mut JoinSet<()>) -> Timestamp {
         let now = self.courier.clock.now();
         let misplaced = lane.take_misplaced(now);
         if !misplaced.is_empty() {
@@ -89,6 +95,7 @@ impl Dispatch {
             });
         }
         self.lanes.forgo(lane, now);
+        now
     }
 
     /// Gives back, unattempted, what no courier has taken.
@@ -110,10 +117,10 @@ impl Dispatch {
     }
 }
 
-/// Forever if nobody sleeps.
+/// Forever if nobody sleeps. No longer than anybody may, so that a clock that was set back is noticed.
 async fn sleep_until(clock: &dyn Clock, at: Option<Timestamp>) {
     match at {
-        Some(at) => clock.sleep_until(at).await,
+        Some(at) => drop(tokio::time::timeout(SLEEP_MAX, clock.sleep_until(at)).await),
         None => std::future::pending().await,
     }
 }

@@ -51,11 +51,9 @@ impl Gate {
     }
 
     /// After a look that found a place.
-    fn take(&mut self, now: Timestamp) {
+    fn take(&mut self) {
         self.in_flight += 1;
-        if let Some(rate) = self.ceiling.rate {
-            let _ = self.tokens.take(rate, now);
-        }
+        self.tokens.reserve();
     }
 
     /// What was let in does not go out, or has come back.
@@ -67,9 +65,7 @@ impl Gate {
     }
 
     fn go_out(&mut self, now: Timestamp) {
-        if let Some(rate) = self.ceiling.rate {
-            self.tokens.spend(rate, now);
-        }
+        self.tokens.spend(self.ceiling.rate, now);
     }
 }
 
@@ -138,10 +134,10 @@ impl Gates {
 
     /// Sets what an app may have; another rate than before starts with no token.
     pub(super) fn limit(&mut self, app: AppId, ceiling: Ceiling) {
-        let tokens = Tokens::none_at(self.started_at.filter(|_| !self.apps.contains_key(&app)));
+        let fills_since = self.started_at.filter(|_| !self.apps.contains_key(&app));
         let gate = &mut self.apps.entry(app).or_default().gate;
         if gate.ceiling.rate != ceiling.rate {
-            gate.tokens = tokens;
+            gate.tokens.begin_anew(fills_since);
         }
         gate.ceiling = ceiling;
         self.forget(app);
@@ -155,8 +151,8 @@ impl Gates {
         }
         let is_first = own.waiting.is_empty() && self.turns.is_empty();
         if is_first && own.gate.look(now).is_ok() && self.node.look(now).is_ok() {
-            own.gate.take(now);
-            self.node.take(now);
+            own.gate.take();
+            self.node.take();
             return (true, Served::default());
         }
         if !own.waiting.contains(&lane) && !own.at_node.contains(&lane) {
@@ -210,12 +206,16 @@ impl Gates {
         let mut gates: Vec<&mut Gate> = own.into_iter().chain([&mut self.node]).collect();
         let may = gates.iter_mut().all(|gate| gate.has_token(now));
         for gate in gates.into_iter().filter(|_| may) {
-            if let Some(rate) = gate.ceiling.rate {
-                let _ = gate.tokens.take(rate, now);
-                gate.go_out(now);
-            }
+            gate.tokens.reserve();
+            gate.go_out(now);
         }
         may
+    }
+
+    /// Whether the lane stands in line, or has a place that it has not used.
+    pub(super) fn expects(&self, app: AppId, lane: EndpointId) -> bool {
+        let has_place = self.apps.get(&app).is_some_and(|own| own.given.contains_key(&lane));
+        has_place || self.is_waiting(app, lane)
     }
 
     pub(super) fn is_waiting(&self, app: AppId, lane: EndpointId) -> bool {
@@ -236,7 +236,7 @@ impl Gates {
             self.turns.pop_front();
             let Some(own) = self.apps.get_mut(&app) else { continue };
             let Some(lane) = own.at_node.pop_front() else { continue };
-            self.node.take(now);
+            self.node.take();
             *own.given.entry(lane).or_default() += 1;
             served.lanes.push(lane);
             if !own.at_node.is_empty() {
@@ -250,7 +250,7 @@ impl Gates {
     fn serve_app(&mut self, app: AppId, now: Timestamp, served: &mut Served) {
         let Some(own) = self.apps.get_mut(&app) else { return };
         while !own.waiting.is_empty() && !served.is_shut(&own.gate.look(now)) {
-            own.gate.take(now);
+            own.gate.take();
             if own.at_node.is_empty() {
                 self.turns.push_back(app);
             }

@@ -20,6 +20,8 @@ use std::{
 const SUSPECTS_PER_STEP: usize = 50;
 /// Before the same endpoint is judged again: windows are long, and looking at them costs a hundred rows.
 const BETWEEN: Duration = Duration::from_secs(5);
+/// How often those are judged that are degraded and had nothing new: time alone may make them well.
+const UNCHANGED_EVERY: Duration = Duration::from_mins(1);
 /// Without a look at the clock for so many rounds, nobody was running.
 const ROUNDS_MISSED_MAX: u32 = 60;
 
@@ -32,6 +34,8 @@ pub(super) struct HealthRound {
     suspects: BTreeSet<EndpointId>,
     /// Who was judged lately, and when they may be again.
     judged: BTreeMap<EndpointId, Timestamp>,
+    /// When all that are degraded are judged next.
+    all_at: Timestamp,
 }
 
 impl HealthRound {
@@ -49,8 +53,11 @@ impl HealthRound {
         for endpoint in standing.failing {
             lanes.distrust(endpoint, now);
         }
+        for (endpoint, paused) in standing.paused {
+            lanes.resume_pause(endpoint, paused, now);
+        }
         for endpoint in standing.well.into_iter().filter_map(|id| directory.endpoint(id)) {
-            blame.has_answered(endpoint.target.host(), now);
+            blame.has_answered(endpoint.record.app, endpoint.target.host(), now);
         }
         Ok(Self {
             directory: directory.clone(),
@@ -60,6 +67,7 @@ impl HealthRound {
             every,
             suspects: BTreeSet::new(),
             judged: BTreeMap::new(),
+            all_at: now,
         })
     }
 
@@ -108,7 +116,12 @@ impl HealthRound {
 
     async fn judge(&mut self) -> Result<(), StoreError> {
         let now = self.clock.now();
-        self.judged.retain(|_, again| now < *again);
+        // A clock that was set back must not keep anybody waiting.
+        if self.all_at <= now || self.all_at.since(now) > UNCHANGED_EVERY {
+            self.suspects.extend(self.cluster.degraded().await?);
+            self.all_at = now.plus(UNCHANGED_EVERY);
+        }
+        self.judged.retain(|_, again| now < *again && again.since(now) <= BETWEEN);
         let due: Vec<EndpointId> =
             self.suspects.iter().filter(|id| !self.judged.contains_key(id)).copied().collect();
         for some in due.chunks(SUSPECTS_PER_STEP) {

@@ -50,6 +50,7 @@ pub(super) struct StillBlocked;
 #[derive(Debug, Default)]
 pub(super) struct Asking {
     pub(super) hands: Vec<Hand>,
+    pub(super) is_probe: bool,
     pub(super) fresh: Vec<Hand>,
     pub(super) by_hand: Vec<Hand>,
     pub(super) backlog_until: Option<Timestamp>,
@@ -113,6 +114,10 @@ impl Lane {
         if state.settings.is_off {
             return Refillable::Closed(None);
         }
+        if state.next_due.is_none() {
+            // Found twice: nothing waits that is not on its way.
+            return Refillable::Closed(None);
+        }
         let may = state.may(now);
         let most = match may {
             May::Send(_) => most,
@@ -135,6 +140,8 @@ impl Lane {
         }
         if may == May::Probe && !asking.hands.is_empty() {
             state.circuit.fetch_probe();
+            // Unless one is found, or noted meanwhile.
+            (asking.is_probe, state.has_none_to_probe) = (true, true);
         }
         // The refill will tell; what is noted while it is under way must not be mistaken for known.
         state.next_due = None;
@@ -202,10 +209,12 @@ impl Lane {
     /// Something waits in the store, due then; answers when to look if this changed it.
     pub(super) fn note_due(&self, due: Timestamp) -> Option<Timestamp> {
         let mut state = self.lock();
-        if state.next_due.is_some_and(|known| known <= due) {
+        // It may be one for a probe.
+        let had_none = std::mem::take(&mut state.has_none_to_probe);
+        if state.next_due.is_some_and(|known| known <= due) && !had_none {
             return None;
         }
-        state.next_due = Some(due);
+        state.next_due = Some(state.next_due.map_or(due, |known| known.min(due)));
         state.look_at().filter(|_| !state.is_blocked)
     }
 
@@ -224,7 +233,9 @@ impl Lane {
     /// What the store says after a refill, together with what was noted meanwhile; when to look again.
     pub(super) fn settle_due(&self, brought: Brought, now: Timestamp) -> Option<Timestamp> {
         let mut state = self.lock();
-        if brought.has_none && state.circuit.is_fetching() {
+        if !brought.has_none {
+            state.has_none_to_probe = false;
+        } else if state.circuit.is_fetching() {
             state.circuit.drop_probe();
         }
         state.has_fresh_waiting |= brought.has_more_fresh;
@@ -263,10 +274,11 @@ impl Lane {
         let before = std::mem::replace(&mut state.settings, settings());
         if state.settings.rate != before.rate {
             // Whatever went out under the other rate: none to begin with.
-            state.tokens = Tokens::none_at(None);
+            state.tokens.begin_anew(None);
         }
-        // Whoever switches it on again says that it works.
-        if !state.settings.is_adaptive || (before.is_off && !state.settings.is_off) {
+        // Whoever switches it on again says that it works, and of another receiver nothing is known.
+        let begins_anew = before.is_off && !state.settings.is_off;
+        if !state.settings.is_adaptive || begins_anew || before.url != state.settings.url {
             state.circuit = Circuit::default();
         }
         if state.settings.is_off {
@@ -286,10 +298,12 @@ impl Lane {
         let state = self.lock();
         let is_behind = state.backlog_until.is_some() || state.next_due.is_some_and(|due| due <= now);
         let is_spared = state.circuit.is_open() || state.circuit.is_paused(now);
+        // Of a rate, half a second's worth: what is brought must not take longer to send than fresh events may wait.
+        let rated = state.settings.rate.map_or(usize::MAX, |rate| rate.per_second as usize);
         match (state.settings.is_off, is_behind || is_spared) {
             (true, _) => usize::MAX,
             (false, true) => 0,
-            (false, false) => state.width().div_ceil(2).saturating_sub(state.held),
+            (false, false) => state.width().min(rated).div_ceil(2).saturating_sub(state.held),
         }
     }
 
@@ -299,7 +313,8 @@ impl Lane {
 
     pub(super) fn is_idle(&self) -> bool {
         let state = self.lock();
-        state.held == 0 && (state.settings.is_off || state.next_due.is_none())
+        let waits = state.was_gated && self.gates().expects(self.app, self.endpoint);
+        state.held == 0 && (state.settings.is_off || state.next_due.is_none()) && !waits
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, LaneState> {

@@ -3,9 +3,11 @@
 use super::queue::Queue;
 use crate::domain::{
     circuit::{Circuit, May},
+    order::Order,
     rate::{RateLimit, Tokens},
     time::Timestamp,
 };
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
 /// In memory and not yet sent, beyond what is in flight: enough to keep an endpoint busy between two refills.
 const QUEUE_MAX: usize = 256;
@@ -18,8 +20,15 @@ pub(super) struct LaneSettings {
     pub(super) rate: Option<RateLimit>,
     /// Whether pauses and the circuit apply.
     pub(super) is_adaptive: bool,
+    pub(super) order: Order,
+    /// A hash of where it is.
+    pub(super) url: u64,
     /// Whether its app or the node has a ceiling.
     pub(super) is_gated: bool,
+}
+
+pub(super) fn hash_of(url: &str) -> u64 {
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(url)
 }
 
 #[derive(Debug)]
@@ -49,6 +58,8 @@ pub(super) struct LaneState {
     pub(super) has_fresh_waiting: bool,
     /// Something that a person asked for may wait in the store.
     pub(super) has_asked_waiting: bool,
+    /// Nothing that a probe could take waits in the store.
+    pub(super) has_none_to_probe: bool,
     /// The scheduler found no room here and wants to be told when there is.
     pub(super) is_blocked: bool,
     /// When the first in the store is due, as far as is known.
@@ -72,6 +83,7 @@ impl LaneState {
             is_behind: false,
             has_fresh_waiting: false,
             has_asked_waiting: true,
+            has_none_to_probe: false,
             is_blocked: false,
             next_due: None,
         }
@@ -115,9 +127,15 @@ impl LaneState {
     /// When the scheduler has to look at what waits in the store.
     pub(super) fn look_at(&self) -> Option<Timestamp> {
         let due = self.next_due.filter(|_| !self.settings.is_off)?;
-        if !self.circuit.is_closed() || self.has_asked_waiting {
+        if !self.circuit.is_closed() {
             return Some(due);
         }
-        self.circuit.opens_at().map(|at| at.max(due))
+        let opens_at = self.circuit.opens_at().map(|at| at.max(due));
+        // A probe does not wait for what is due; not for long, at least.
+        let may_try_ahead = self.circuit.is_open() && !self.has_none_to_probe;
+        let ahead_at = self.circuit.tries_ahead_at().filter(|_| may_try_ahead);
+        let opens_at = opens_at.into_iter().chain(ahead_at).min();
+        let asked = Some(due).filter(|_| self.has_asked_waiting);
+        asked.into_iter().chain(opens_at).min()
     }
 }

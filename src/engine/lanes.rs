@@ -5,7 +5,7 @@ use super::{
     gates::{Ceiling, Gates},
     hands::{AppShare, HandPool},
     lane::{Around, Lane, StillBlocked},
-    lane_state::LaneSettings,
+    lane_state::{LaneSettings, hash_of},
 };
 use crate::domain::{
     circuit::Pace,
@@ -14,6 +14,7 @@ use crate::domain::{
     directory::Directory,
     endpoint::{Endpoint, EndpointRecord, SwitchedOff},
     id::{AppId, EndpointId},
+    order::Order,
     port::{Carried, Hand, Handover, Hands},
     rate::{RateLimit, Tokens},
     time::Timestamp,
@@ -172,6 +173,8 @@ impl Lanes {
             in_flight_max: limit.map_or(self.limits.in_flight_per_endpoint, |limit| limit.max(1) as usize),
             rate: settings.and_then(|settings| settings.rate_limit),
             is_adaptive: found.as_ref().is_some_and(|found| found.contract.pacing == Pacing::Adaptive),
+            order: settings.map_or(Order::None, |settings| settings.ordered),
+            url: settings.map_or(0, |settings| hash_of(&settings.url)),
             is_gated: found.as_ref().is_some_and(is_gated),
             is_off: found.is_none_or(|endpoint| endpoint.record.off.is_some()),
         }

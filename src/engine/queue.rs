@@ -13,9 +13,9 @@ pub(super) struct Queue {
     is_fresh_next: bool,
 }
 
-/// Whether a person waits for this one: an extra attempt, or the first of a test or of a replay.
+/// Whether a person waits for this one: what was asked for by itself, or the first attempt of a test.
 pub(super) fn is_by_hand(carried: &Carried) -> bool {
-    carried.delivery.is_by_hand() || (carried.delivery.place == 0 && is_test(carried))
+    carried.delivery.is_asked || (carried.delivery.place == 0 && is_test(carried))
 }
 
 pub(super) fn is_test(carried: &Carried) -> bool {

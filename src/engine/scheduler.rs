@@ -102,10 +102,19 @@ impl Scheduler {
                         self.lanes.put_due(&lane, until);
                     }
                 }
-                Refillable::Ask(Asking { hands, fresh, by_hand, backlog_until }) => {
+                Refillable::Ask(Asking { hands, is_probe, fresh, by_hand, backlog_until }) => {
                     let (endpoint, bytes_max) = (lane.endpoint, self.lanes.bytes_free() / LANES_PER_STEP);
                     let contract = self.directory.endpoint(endpoint).map(|found| found.contract.clone());
-                    wants.push(Want { endpoint, hands, backlog_until, fresh, by_hand, bytes_max, contract });
+                    wants.push(Want {
+                        endpoint,
+                        hands,
+                        is_probe,
+                        backlog_until,
+                        fresh,
+                        by_hand,
+                        bytes_max,
+                        contract,
+                    });
                 }
             }
         }

@@ -9,7 +9,7 @@ use super::{
     queue::is_test,
 };
 use crate::domain::{
-    circuit::{Change, Ended, May, Pace, PauseAsked, rate_note},
+    circuit::{AHEAD, Change, Ended, May, Pace, PauseAsked, PausedUntil, rate_note},
     delivery::{Delivery, State},
     id::{DeliveryId, made_at},
     outcome::Class,
@@ -34,6 +34,8 @@ pub(super) struct Sending {
 #[expect(clippy::struct_excessive_bools, reason = "each is one thing to tell, and all combine")]
 pub(super) struct Leave {
     delivery: DeliveryId,
+    /// A hash of where it goes.
+    url: u64,
     is_test: bool,
     is_probe: bool,
     /// It has a place at the gates.
@@ -77,8 +79,7 @@ impl Lane {
             state.backlog_until.get_or_insert(now);
             let at = now.plus(wait);
             if state.wakes_at.is_none_or(|known| at < known) {
-                state.wakes_at = Some(at);
-                self.around.alarm.set(at, Sleeper::Lane(self.endpoint));
+                state.wakes_at = Some(self.around.alarm.set(at, Sleeper::Lane(self.endpoint), now));
             }
             return (None, Served::default());
         }
@@ -109,16 +110,22 @@ impl Lane {
 
     /// What came back from a courier; `None` if nothing was sent, or nothing is known of it. Counts the courier out, and says
     /// when the scheduler has to look again if that changed.
-    pub(super) fn ended(&self, leave: &Leave, report: Option<Report>) -> (Change, Option<Timestamp>) {
+    pub(super) fn ended(
+        &self,
+        leave: &Leave,
+        report: Option<Report>,
+        now: Timestamp,
+    ) -> (Change, Option<Timestamp>) {
         let mut state = self.lock();
         state.couriers = state.couriers.saturating_sub(1);
         if leave.is_limited && !leave.has_gone_out.load(Relaxed) {
             state.tokens.put_back();
         }
-        if !state.settings.is_adaptive {
+        // What another receiver answered says nothing about this one.
+        if !state.settings.is_adaptive || leave.url != state.settings.url {
             return (Change::Nothing, None);
         }
-        let change = state.judge(leave, report);
+        let change = state.judge(leave, report, now);
         let has_changed = change != Change::Nothing || state.circuit.is_closed();
         (change, if has_changed { state.look_at() } else { None })
     }
@@ -146,9 +153,8 @@ impl Lane {
             return;
         }
         let mut state = self.lock();
-        if let Some(rate) = state.settings.rate {
-            state.tokens.spend(rate, now);
-        }
+        let rate = state.settings.rate;
+        state.tokens.spend(rate, now);
         if leave.is_gated {
             self.gates().go_out(self.app, now);
         }
@@ -165,8 +171,8 @@ impl Lane {
             return false;
         }
         let may = !leave.is_gated || self.gates().may_repeat(self.app, now);
-        if may && let Some(rate) = rate {
-            let _ = state.tokens.take(rate, now);
+        if may {
+            state.tokens.reserve();
             state.tokens.spend(rate, now);
         }
         may
@@ -185,11 +191,19 @@ impl Lane {
         }
     }
 
-    /// Open, with a probe due now.
-    pub(super) fn distrust(&self, now: Timestamp) {
+    /// Open, with a probe due now; answers when the scheduler has to look.
+    pub(super) fn distrust(&self, now: Timestamp) -> Option<Timestamp> {
         let mut state = self.lock();
         if state.settings.is_adaptive {
             state.circuit.distrust(now);
+        }
+        state.look_at()
+    }
+
+    pub(super) fn resume_pause(&self, paused: PausedUntil, now: Timestamp) {
+        let mut state = self.lock();
+        if state.settings.is_adaptive {
+            state.circuit.resume_pause(paused, now);
         }
     }
 
@@ -207,35 +221,36 @@ impl Lane {
         if state.settings.is_off || !(is_due || is_queued) {
             return None;
         }
-        let spared = state.circuit.pace(now).filter(|_| !delivery.is_by_hand());
+        let spared = state.circuit.pace(now).filter(|_| !delivery.is_asked);
         let starved = state.settings.rate.filter(|_| state.starved_since.is_some()).map(Pace::Rate);
         let at_gates = state.settings.is_gated && self.gates().is_waiting(self.app, self.endpoint);
         let is_full = state.couriers >= state.width();
         spared.or(starved).or(at_gates.then_some(Pace::Ceiling)).or(is_full.then_some(Pace::Full))
     }
 
-    fn gates(&self) -> MutexGuard<'_, Gates> {
+    pub(super) fn gates(&self) -> MutexGuard<'_, Gates> {
         self.around.gates.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl LaneState {
     /// What a request says about the endpoint.
-    fn judge(&mut self, leave: &Leave, report: Option<Report>) -> Change {
+    fn judge(&mut self, leave: &Leave, report: Option<Report>, now: Timestamp) -> Change {
         let said = report.filter(|report| report.class.is_numbered());
         // A test that fails says nothing, unless it was the one that was tried.
         let counts = |report: &Report| report.class == Class::Ok || leave.is_probe || !leave.is_test;
         let Some(report) = said.filter(counts) else {
-            // A lost connection is tried again at once; a fault of our own is not over so soon.
-            match report.filter(|report| report.class == Class::Local) {
+            // A lost connection is tried again at once; a fault of our own, or what kept it from being sent, is not over so soon.
+            match report.map(|report| report.class) {
                 _ if !leave.is_probe => {}
-                Some(report) => self.circuit.put_off_probe(report.ended_at),
-                None => self.circuit.drop_probe(),
+                None | Some(Class::Local) => self.circuit.put_off_probe(now),
+                Some(_) => self.circuit.drop_probe(),
             }
             return Change::Nothing;
         };
         let Report { started_at, ended_at, asked, class } = report;
-        let ended = Ended { delivery: leave.delivery, started_at, ended_at, is_probe: leave.is_probe };
+        let (delivery, is_probe, order) = (leave.delivery, leave.is_probe, self.settings.order);
+        let ended = Ended { delivery, started_at, ended_at, is_probe, order };
         if class != Class::Ok {
             return self.circuit.failed(&ended, asked);
         }
@@ -269,8 +284,9 @@ impl LaneState {
         let by_hand = self.queue.pop_by_hand();
         let is_by_hand = by_hand.is_some();
         let carried = by_hand.or_else(|| self.queue.pop())?;
-        if let Some(rate) = self.settings.rate {
-            let _ = self.tokens.take(rate, now);
+        let is_limited = is_gated || self.settings.rate.is_some();
+        if is_limited {
+            self.tokens.reserve();
         }
         if is_probe {
             self.circuit.send_probe();
@@ -283,10 +299,9 @@ impl LaneState {
             self.end_backlog();
         }
         self.couriers += 1;
-        let (delivery, is_test) = (carried.delivery.id, is_test(&carried));
-        let is_limited = is_gated || self.settings.rate.is_some();
+        let (delivery, url, is_test) = (carried.delivery.id, self.settings.url, is_test(&carried));
         let has_gone_out = AtomicBool::new(false);
-        let leave = Leave { delivery, is_test, is_probe, is_gated, is_limited, has_gone_out };
+        let leave = Leave { delivery, url, is_test, is_probe, is_gated, is_limited, has_gone_out };
         Some((Sending { carried, note }, leave))
     }
 
@@ -296,7 +311,8 @@ impl LaneState {
         let is_scheduled = delivery.place > 0 && delivery.return_to.is_none();
         let is_early = is_scheduled && *due == made_at(delivery.id.as_i64());
         let spared = match (is_probe, is_early, is_by_hand) {
-            (true, ..) => Some(self.circuit.probe_note()),
+            (true, ..) => Some(self.circuit.probe_note(delivery.is_ahead())),
+            _ if delivery.is_ahead() => Some(AHEAD.to_owned()),
             (_, true, _) => Some("tried early: the endpoint answers again".to_owned()),
             (.., true) => None,
             _ => self.circuit.wait_note(*due),

@@ -7,21 +7,25 @@ use super::{
     lanes::Lanes,
     sending::{Leave, Next, Report},
 };
-use crate::domain::{circuit::Change, id::EndpointId, time::Timestamp};
+use crate::domain::{
+    circuit::{Change, PausedUntil},
+    id::EndpointId,
+    time::Timestamp,
+};
 use std::sync::Arc;
 
 impl Lanes {
     /// The lane's next delivery, if one may go out; whoever else may is told.
     pub(super) fn next(&self, lane: &Lane, now: Timestamp) -> Option<Next> {
         let (next, served) = lane.next(now);
-        self.ring(served);
+        self.ring(served, now);
         next
     }
 
     /// A courier is back; `None` if nothing is known of what it sent.
     pub(super) fn came_back(&self, lane: &Arc<Lane>, leave: &Leave, report: Option<Report>, now: Timestamp) {
-        let (change, look_at) = lane.ended(leave, report);
-        self.ring(lane.leave_gates(leave, now));
+        let (change, look_at) = lane.ended(leave, report, now);
+        self.ring(lane.leave_gates(leave, now), now);
         if change == Change::Recovered {
             let recovered = (lane.endpoint, report.map_or(now, |report| report.ended_at));
             let _ = self.recovered.send(recovered);
@@ -38,26 +42,35 @@ impl Lanes {
 
     /// What the gates gave the lane and it has no use for goes to others.
     pub(super) fn forgo(&self, lane: &Lane, now: Timestamp) {
-        self.ring(lane.forgo(now));
+        self.ring(lane.forgo(now), now);
     }
 
     pub(super) fn serve_gates(&self, now: Timestamp) {
         let served = self.gates().serve(None, now);
-        self.ring(served);
+        self.ring(served, now);
     }
 
-    fn ring(&self, served: Served) {
+    fn ring(&self, served: Served, now: Timestamp) {
         for lane in served.lanes {
             let _ = self.ready.send(self.lane(lane));
         }
         if let Some(at) = served.look_at {
-            self.around.alarm.set(at, Sleeper::Gates);
+            self.around.alarm.set(at, Sleeper::Gates, now);
         }
     }
 
     /// The endpoint failed before this process began: it is probed before anything else is sent to it.
     pub fn distrust(&self, endpoint: EndpointId, now: Timestamp) {
-        self.lane(endpoint).distrust(now);
+        let lane = self.lane(endpoint);
+        if let Some(due) = lane.distrust(now) {
+            self.put_due(&lane, due);
+            self.scheduler.notify_one();
+        }
+    }
+
+    /// The endpoint asked for a pause before this process began; what waits for it is found when that is over.
+    pub(super) fn resume_pause(&self, endpoint: EndpointId, paused: PausedUntil, now: Timestamp) {
+        self.lane(endpoint).resume_pause(paused, now);
     }
 
     /// How many endpoints are paused, and how many circuits are open.

@@ -166,6 +166,9 @@ impl Registry for Closed {
     fn change_endpoint(&self, _: EndpointRecord, _: Option<Entry>) -> Reply<'_, bool> {
         closed()
     }
+    fn change_and_begin(&self, _: EndpointRecord, _: Entry, _: Vec<(Replay, Entry)>) -> Reply<'_, bool> {
+        closed()
+    }
     fn remove_endpoint(&self, _: EndpointId, _: Timestamp, _: Option<Entry>) -> Reply<'_, bool> {
         closed()
     }

@@ -11,13 +11,14 @@ use super::{
 use crate::{
     domain::{
         app::App,
-        audit::Action,
+        audit::{Action, Entry},
         directory::AppEntry,
         endpoint::{Endpoint, EndpointRecord, EndpointSettings},
         hint::Hint,
         id::{EndpointId, GIVEN_ID_FORM, IDS_AT_ONCE_MAX, is_given_id},
         order::{OnDead, Order},
         rate::RateLimit,
+        replay::Replay,
         signer::Signer,
         time::Timestamp,
     },
@@ -206,6 +207,19 @@ impl Service {
         uid: &str,
         change: impl Fn(&Endpoint, &mut EndpointRecord, Timestamp) -> Result<(), Error>,
     ) -> Result<Arc<Endpoint>, Error> {
+        self.revise_and_begin(caller, action, entry, uid, &[], change).await
+    }
+
+    /// The same, and begins these replays, also if there is nothing to change.
+    pub(super) async fn revise_and_begin(
+        &self,
+        caller: Caller,
+        action: Action,
+        entry: &AppEntry,
+        uid: &str,
+        replays: &[(Replay, Entry)],
+        change: impl Fn(&Endpoint, &mut EndpointRecord, Timestamp) -> Result<(), Error>,
+    ) -> Result<Arc<Endpoint>, Error> {
         let id = Self::endpoint_of(entry, uid)?.id();
         // The app's first, as whoever changes the app takes them.
         let _app_turn = self.app_turns.take(entry.app().id.as_i64()).await;
@@ -216,6 +230,9 @@ impl Service {
             let mut record = current.record.clone();
             change(&current, &mut record, now)?;
             if record == current.record {
+                for (replay, noted) in replays {
+                    self.ledger.begin_replay(replay.clone(), Some(noted.clone())).await?;
+                }
                 return Ok(current);
             }
             record.revision += 1;
@@ -226,7 +243,8 @@ impl Service {
             }
             let detail = audit::endpoint_fields(&current.record, &changed.record);
             let noted = self.entry_in(caller, &app, action, uid, detail);
-            if self.registry.change_endpoint(changed.record.clone(), Some(noted)).await? {
+            let stored = self.registry.change_and_begin(changed.record.clone(), noted, replays.to_vec());
+            if stored.await? {
                 return self.put_in_force(&app, changed).await;
             }
             let stored = self.registry.endpoint(id).await?.ok_or(Error::NotFound("endpoint"))?;

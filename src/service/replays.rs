@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     domain::{
-        audit::Action,
+        audit::{Action, Entry},
         contract::PublishedWhileOff,
         delivery::State,
         directory::AppEntry,
@@ -27,6 +27,8 @@ const PER_SECOND_MAX: u32 = 10_000;
 const UNDER_WAY_MAX: usize = 8;
 /// Nothing that ended was made longer before than this, unless it was held.
 const LIFE_MAX: Duration = Duration::from_hours(14 * 24);
+/// Until an endpoint that is being switched on is on.
+const SWITCHED_WITHIN: Duration = Duration::from_mins(1);
 
 /// What is to be sent again.
 #[derive(Clone, Debug, Default)]
@@ -111,17 +113,28 @@ impl Service {
         &self,
         caller: Caller,
         entry: &AppEntry,
-        mut replay: Replay,
+        replay: Replay,
     ) -> Result<ShownReplay, Error> {
         self.must_have_room()?;
         let _turn = self.replay_turns.take(entry.app().id.as_i64()).await;
         self.must_be_few(entry, 1).await?;
-        replay.total = self.count_sources(&replay).await?;
-        let detail = Some(json!({ "kind": replay.selection.kind(), "total": replay.total }));
-        let noted = self.entry_in(caller, &entry.app(), Action::ReplayBegun, replay.id.to_string(), detail);
+        let (replay, noted) = self.counted(caller, entry, replay).await?;
         self.ledger.begin_replay(replay.clone(), Some(noted)).await?;
         self.hands.replays_changed();
         self.show_replay(replay).await
+    }
+
+    /// A replay that knows its total, and what the log says of it when it begins.
+    pub(super) async fn counted(
+        &self,
+        caller: Caller,
+        entry: &AppEntry,
+        mut replay: Replay,
+    ) -> Result<(Replay, Entry), Error> {
+        replay.total = self.count_sources(&replay).await?;
+        let detail = Some(json!({ "kind": replay.selection.kind(), "total": replay.total }));
+        let noted = self.entry_in(caller, &entry.app(), Action::ReplayBegun, replay.id.to_string(), detail);
+        Ok((replay, noted))
     }
 
     /// Refuses unless so many more may be under way.
@@ -156,6 +169,10 @@ impl Service {
         if let (Some(off_at), PublishedWhileOff::None) = (missed.off_at, endpoint.contract.off.published) {
             let published = NewReplay { from: Some(off_at), ..new };
             replays.push(self.backfill_of(entry, &endpoint.record.uid, &published)?);
+        }
+        // Until it is on, more may be cancelled or published without a delivery. What is delivered is not sent again.
+        for replay in &mut replays {
+            replay.to_id = first_id_at(replay.created_at.plus(SWITCHED_WITHIN));
         }
         Ok(replays)
     }
@@ -240,7 +257,7 @@ impl Service {
         }
     }
 
-    async fn show_replay(&self, replay: Replay) -> Result<ShownReplay, Error> {
+    pub(super) async fn show_replay(&self, replay: Replay) -> Result<ShownReplay, Error> {
         let names = self.endpoint_names(replay.selection.endpoint().into_iter()).await?;
         Ok(ShownReplay { replay, endpoint: names.into_values().next().map(|name| name.uid) })
     }

@@ -8,12 +8,13 @@ use super::{
 };
 use crate::{
     domain::{
-        audit::Action,
+        audit::{Action, Entry},
         delivery::Switch,
         directory::AppEntry,
-        endpoint::{Endpoint, OffReason, SwitchedBy, SwitchedOff},
+        endpoint::{Endpoint, EndpointRecord, OffReason, SwitchedBy, SwitchedOff},
         hint::Hint,
         id::EndpointId,
+        replay::Replay,
         time::Timestamp,
     },
     store::ledger::Settle,
@@ -54,12 +55,23 @@ impl Service {
         entry: &AppEntry,
         uid: &str,
     ) -> Result<Arc<Endpoint>, Error> {
-        let switched = self
-            .revise(caller, Action::EndpointEnabled, entry, uid, |_, record, _| {
-                record.off = None;
-                Ok(())
-            })
-            .await?;
+        self.switch_on(caller, entry, uid, &[]).await
+    }
+
+    /// The replays begin with it: whoever is told that it is on is not left without them.
+    async fn switch_on(
+        &self,
+        caller: Caller,
+        entry: &AppEntry,
+        uid: &str,
+        replays: &[(Replay, Entry)],
+    ) -> Result<Arc<Endpoint>, Error> {
+        let on = |_: &Endpoint, record: &mut EndpointRecord, _| {
+            record.off = None;
+            Ok(())
+        };
+        let switched =
+            self.revise_and_begin(caller, Action::EndpointEnabled, entry, uid, replays, on).await?;
         self.settle(&switched).await?;
         Ok(switched)
     }
@@ -78,17 +90,24 @@ impl Service {
         let since = self.trouble_since(&before, off_at).await?;
         // Whatever can be refused is refused before anything is done.
         let missed = Missed { since: since.unwrap_or_else(|| self.clock.now()), off_at, per_second };
-        let planned = self.missed_by(entry, &before, missed)?.len();
+        let mut planned = self.missed_by(entry, &before, missed)?;
         self.must_have_room()?;
-        self.must_be_few(entry, planned).await?;
-        let switched = self.enable_endpoint(caller, entry, uid).await?;
+        let _turn = self.replay_turns.take(entry.app().id.as_i64()).await;
+        self.must_be_few(entry, planned.len()).await?;
+        planned.retain(|_| since.is_some());
         let mut begun = Vec::new();
-        if since.is_some() {
-            for replay in self.missed_by(entry, &switched, missed)? {
-                begun.push(self.begin_replay(caller, entry, replay).await?);
-            }
+        for replay in planned {
+            begun.push(self.counted(caller, entry, replay).await?);
         }
-        Ok((switched, begun))
+        let switched = self.switch_on(caller, entry, uid, &begun).await;
+        // They may have begun although something failed afterwards.
+        self.hands.replays_changed();
+        let switched = switched?;
+        let mut shown = Vec::new();
+        for (replay, _) in begun {
+            shown.push(self.show_replay(replay).await?);
+        }
+        Ok((switched, shown))
     }
 
     /// When it was switched off, or what led to that began.

@@ -7,6 +7,7 @@ use super::{
     retention::{Overdue, OverdueSearch},
 };
 use crate::domain::{
+    circuit::PausedUntil,
     contract::Contract,
     id::{AppId, EndpointId, KeyId},
     replay::Replay,
@@ -42,6 +43,8 @@ pub struct Standing {
     pub accountable: Duration,
     /// Endpoints of which nothing but failures was heard for long: their lanes begin with little trust.
     pub failing: Vec<EndpointId>,
+    /// Endpoints that asked for a pause which is not over.
+    pub paused: Vec<(EndpointId, PausedUntil)>,
     /// Endpoints that took something in the last days.
     pub well: Vec<EndpointId>,
 }
@@ -49,7 +52,7 @@ pub struct Standing {
 /// What came of rolling statistics up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RolledUp {
-    /// Endpoints whose windows may say something new: something failed, or they are degraded.
+    /// Endpoints whose windows may say something new: something failed, or something happened although they are degraded.
     pub suspects: Vec<EndpointId>,
     /// The log holds more.
     pub has_more: bool,
@@ -99,6 +102,9 @@ pub trait Cluster: Send + Sync {
     /// Adds what commits logged to the statistics, a bounded part of it, removes a few rows that are kept no longer, and
     /// writes down accountable time where somebody may need it.
     fn roll_up(&self, accountable: Duration, now: Timestamp) -> Reply<'_, RolledUp>;
+
+    /// Every endpoint that is degraded.
+    fn degraded(&self) -> Reply<'_, Vec<EndpointId>>;
 
     /// Calls these endpoints degraded or well again as their windows say, tells people, and switches those off whose events
     /// ended failed too often without an attempt; the engine is told after the commit.

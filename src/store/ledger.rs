@@ -68,10 +68,10 @@ pub struct Record {
     pub verdict: Verdict,
     /// With a verdict that switches the endpoint off: how.
     pub switch_off: Option<SwitchedOff>,
-    /// The last attempt says something about the receiver.
+    /// The last attempt says something about the receiver, which is judged by the contract.
     pub sighting: Option<Sighting>,
     pub ended_at: Timestamp,
-    /// Of the endpoint, where it is known: whether and how people are told of a delivery that dies.
+    /// Of the endpoint, where it is known: by which rules it is judged, and how people are told of a delivery that dies.
     pub contract: Option<Arc<Contract>>,
 }
 
@@ -81,6 +81,8 @@ pub struct Want {
     pub endpoint: EndpointId,
     /// For the oldest.
     pub hands: Vec<Hand>,
+    /// For a probe: where nothing is due, the first that waits for its next attempt, as an extra one.
+    pub is_probe: bool,
     /// While a backlog drains: which is due until this, and hands for what is due after it.
     pub backlog_until: Option<Timestamp>,
     pub fresh: Vec<Hand>,
@@ -90,21 +92,6 @@ pub struct Want {
     pub bytes_max: usize,
     /// Of the endpoint, unless that is gone: what is told of those that end here without an attempt.
     pub contract: Option<Arc<Contract>>,
-}
-
-impl Want {
-    /// The oldest, as many as there are hands.
-    pub fn oldest(endpoint: EndpointId, hands: Vec<Hand>, bytes_max: usize) -> Self {
-        Self {
-            endpoint,
-            hands,
-            backlog_until: None,
-            fresh: Vec::new(),
-            by_hand: Vec::new(),
-            bytes_max,
-            contract: None,
-        }
-    }
 }
 
 /// What a refill found in one lane.
@@ -203,7 +190,7 @@ pub trait Ledger: Send + Sync {
 
     /// Marks due deliveries of these lanes as in flight, at most one per hand, oldest first, and hands them over after
     /// the commit: what people asked for, then the backlog and what is fresh, as the hands say. Those whose final wait or age
-    /// is over end instead.
+    /// is over end instead. For a probe one is carried ahead of its time if none is due.
     fn refill(&self, wants: Vec<Want>, now: Timestamp) -> Reply<'_, Vec<Refilled>>;
 
     /// Gives back, unattempted, what was to be carried and is not: due as it was.

@@ -11,6 +11,7 @@ use crate::domain::{
     event_type::EventTypeRecord,
     id::{AppId, EndpointId, EventTypeId, KeyId},
     key::Key,
+    replay::Replay,
     time::Timestamp,
 };
 
@@ -56,6 +57,14 @@ pub trait Registry: Send + Sync {
     /// Replaces settings, secrets, headers, TLS and switch by a record whose revision is one higher than the stored one;
     /// `false` if that is not so or the endpoint is gone: someone else was faster, read again.
     fn change_endpoint(&self, endpoint: EndpointRecord, entry: Option<Entry>) -> Reply<'_, bool>;
+
+    /// The same, and these replays begin with it: all of it or nothing.
+    fn change_and_begin(
+        &self,
+        endpoint: EndpointRecord,
+        entry: Entry,
+        replays: Vec<(Replay, Entry)>,
+    ) -> Reply<'_, bool>;
 
     /// Marks it deleted: its history stays, whatever of it is sealed goes, an inspection that waits or runs is cancelled.
     fn remove_endpoint(&self, endpoint: EndpointId, now: Timestamp, entry: Option<Entry>) -> Reply<'_, bool>;

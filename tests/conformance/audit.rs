@@ -1,11 +1,15 @@
 //! The audit log: an entry stands and falls with its change, and a list of them is short work however long the log is.
 
-use crate::stage::{NOW, Stage, after};
+use crate::{
+    replays::{deliveries, running},
+    stage::{NOW, Stage, after},
+};
 use posthaste::{
     domain::{
         app::{App, AppSettings},
         audit::{Action, Entry},
         delivery::State,
+        endpoint::EndpointRecord,
         id::{AppId, AuditId, DeliveryId, EndpointId, EventId, KeyId, ReplayId, made_at},
         key::{Key, KeyHash, Scope},
         portal::Theme,
@@ -370,4 +374,19 @@ pub(crate) async fn what_people_did_is_forgotten_once_it_is_old_and_over(mut sta
     let newest = keys[2].id.as_i64();
     stage.reopen();
     assert!(stage.store().join(NOW).await.unwrap().newest_id >= newest);
+}
+
+pub(crate) async fn replays_begin_with_the_change_or_not_at_all(mut stage: Stage) {
+    let stored = stage.store().endpoint(stage.endpoint).await.unwrap().unwrap();
+    let changed = EndpointRecord { revision: stored.revision + 1, ..stored };
+    for expected in [true, false] {
+        let replay = running(&mut stage, deliveries(None, None, &[State::Dead]));
+        let entries = [Action::EndpointEnabled, Action::ReplayBegun].map(|action| own(&mut stage, action));
+        let [switched, begun] = entries;
+        let replays = vec![(replay.clone(), begun)];
+        let done = stage.store().change_and_begin(changed.clone(), switched, replays).await.unwrap();
+        let kept = stage.store().replay(stage.app, replay.id).await.unwrap();
+        assert_eq!((done, kept.is_some()), (expected, expected));
+        assert_eq!(count(&stage).await, 2, "two entries, of the first");
+    }
 }

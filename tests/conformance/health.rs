@@ -3,6 +3,7 @@
 use crate::stage::{NOW, Stage, after, attempt, dead, retry_at};
 use posthaste::{
     domain::{
+        circuit::PausedUntil,
         contract::{Contract, Setter, WaitingWhenOff},
         delivery::State,
         endpoint::{OffReason, SwitchedBy},
@@ -45,8 +46,9 @@ pub(crate) fn counted(
         Verdict::Delivered => attempt(Class::Ok, 200),
         _ => attempt(Class::Http, 500),
     };
-    let sighting = Some(health::Sighting { contract: contract.clone(), clock: CLOCK });
-    Record { carried, attempts: vec![attempt], verdict, switch_off: None, sighting, ended_at, contract: None }
+    let (sighting, contract) =
+        (Some(health::Sighting { clock: CLOCK, paused: None }), Some(contract.clone()));
+    Record { carried, attempts: vec![attempt], verdict, switch_off: None, sighting, ended_at, contract }
 }
 
 pub(crate) async fn see(stage: &mut Stage, verdict: Verdict, contract: &Arc<Contract>) {
@@ -264,14 +266,60 @@ pub(crate) async fn windows_call_an_endpoint_degraded_and_well_again(mut stage: 
     judge(&stage, &own, after(2)).await;
     let degraded = report(&stage, after(2)).await.health;
     assert_eq!((degraded.state(), degraded.since()), (health::State::Degraded, Some(after(2))));
-    assert_eq!(roll_up(&stage, after(3)).await, [stage.endpoint], "looked at until it is well");
+    assert!(roll_up(&stage, after(3)).await.is_empty(), "nothing new");
+    assert_eq!(stage.store().degraded().await.unwrap(), [stage.endpoint], "looked at until it is well");
     for _ in 0..6 {
         see(&mut stage, Verdict::Delivered, &own).await;
     }
-    roll_up(&stage, after(4)).await;
+    assert_eq!(roll_up(&stage, after(4)).await, [stage.endpoint], "what works is news of one that did not");
     judge(&stage, &own, after(4)).await;
     assert_eq!(report(&stage, after(4)).await.health.state(), health::State::Healthy, "9 of 16");
     assert!(roll_up(&stage, after(5)).await.is_empty());
+    assert!(stage.store().degraded().await.unwrap().is_empty());
+}
+
+/// So many verdicts, all at this time, in the statistics.
+async fn some(stage: &mut Stage, count: u32, verdict: Verdict, contract: &Arc<Contract>, at: Timestamp) {
+    for _ in 0..count {
+        let carried = stage.carried().await;
+        stage.store().record(counted(carried, verdict, contract, at));
+    }
+    stage.quiet().await;
+    roll_up(stage, at).await;
+}
+
+pub(crate) async fn what_was_before_a_window_or_before_it_was_well_again_calls_nobody_degraded(
+    mut stage: Stage,
+) {
+    let own = contract(&json!({ "degraded_above": "80%", "degraded_window": "24h" }));
+    some(&mut stage, 20, EXHAUSTED, &own, after(60)).await;
+    let day = 24 * 3600;
+    judge(&stage, &own, after(day + 120)).await;
+    assert_eq!(report(&stage, after(day)).await.health.degraded_since, None, "longer ago than a day");
+    stage.switch(stage.endpoint, Some(WaitingWhenOff::Held)).await;
+    let mut record = stage.store().endpoint(stage.endpoint).await.unwrap().unwrap();
+    (record.off, record.updated_at, record.revision) = (None, after(1800), record.revision + 1);
+    assert!(stage.store().change_endpoint(record, None).await.unwrap());
+    some(&mut stage, 3, Verdict::Delivered, &own, after(1900)).await;
+    some(&mut stage, 1, EXHAUSTED, &own, after(6000)).await;
+    judge(&stage, &own, after(6060)).await;
+    assert_eq!(report(&stage, after(6060)).await.health.degraded_since, None, "one of four since it is on");
+    some(&mut stage, 20, EXHAUSTED, &own, after(6120)).await;
+    judge(&stage, &own, after(6180)).await;
+    assert_eq!(report(&stage, after(6180)).await.health.degraded_since, Some(after(6180)), "21 of 24");
+}
+
+pub(crate) async fn an_end_after_an_attempt_that_was_our_fault_counts_against_nobody(mut stage: Stage) {
+    let one = contract(&json!({ "off_after_failed_events": 1 }));
+    let ours = Verdict::Retry { due: after(60), then: AtDue::ExhaustUnblamed };
+    let id = stage.concluded(ours, attempt(Class::Timeout, 0)).await;
+    stage.refill(stage.endpoint, 1, after(60)).await;
+    assert_eq!(stage.delivery(id).await.state, State::Dead);
+    assert!(roll_up(&stage, after(61)).await.is_empty());
+    let report = report(&stage, after(61)).await;
+    assert_eq!((report.health.failed_events, report.hour.dead), (0, 0));
+    judge(&stage, &one, after(61)).await;
+    assert!(stage.recorder.take_switched_off().is_empty());
 }
 
 pub(crate) async fn an_event_that_ends_in_its_lane_counts_and_may_switch_off(mut stage: Stage) {
@@ -301,5 +349,32 @@ pub(crate) async fn rows_are_kept_as_long_as_they_are_wide(mut stage: Stage) {
         // Asked as if it were still then.
         let report = report(&stage, after(2)).await;
         assert_eq!((report.hour.ok, report.day.ok), (minutes, hours), "after {later} s");
+    }
+}
+
+pub(crate) async fn a_pause_that_was_asked_for_is_known_until_it_is_over_or_the_endpoint_moves(
+    mut stage: Stage,
+) {
+    let plain = plain();
+    let mut known = Vec::new();
+    for (status, second) in [(429, 100), (503, 50)] {
+        let mut record = counted(stage.carried().await, retry_at(after(60)), &plain, after(1));
+        record.sighting.as_mut().unwrap().paused = Some(PausedUntil { status, until: after(second) });
+        stage.store().record(record);
+        stage.quiet().await;
+        see(&mut stage, Verdict::Delivered, &plain).await;
+        see(&mut stage, retry_at(after(60)), &plain).await;
+        judge(&stage, &plain, after(1)).await;
+        stage.reopen();
+        known.push(stage.store().standing(after(2)).await.unwrap().paused);
+    }
+    let longest = vec![(stage.endpoint, PausedUntil { status: 429, until: after(100) })];
+    assert_eq!(known, [longest.clone(), longest.clone()], "a shorter one changes nothing");
+    assert!(stage.store().standing(after(100)).await.unwrap().paused.is_empty(), "over");
+    let mut record = stage.store().endpoint(stage.endpoint).await.unwrap().unwrap();
+    for (url, paused) in [(record.settings.url.clone(), longest), ("https://other.example/".into(), vec![])] {
+        (record.settings.url, record.revision) = (url, record.revision + 1);
+        assert!(stage.store().change_endpoint(record.clone(), None).await.unwrap());
+        assert_eq!(stage.store().standing(after(2)).await.unwrap().paused, paused);
     }
 }

@@ -76,6 +76,7 @@ macro_rules! conformance {
                     attempts_are_numbered_from_one_and_a_stale_connection_takes_no_number,
                     an_attempt_reads_back_whole_whatever_bytes_the_receiver_sent,
                     every_class_of_outcome_reads_back,
+                    what_used_no_slot_of_the_schedule_has_no_number,
                     a_success_keeps_the_answer_but_not_its_headers,
                     a_hand_is_free_only_after_the_verdict_is_stored,
                     a_delivery_that_is_no_longer_in_flight_is_left_alone,
@@ -96,13 +97,17 @@ macro_rules! conformance {
                     an_empty_lane_gives_every_hand_back,
                     a_final_wait_that_is_over_ends_without_an_attempt,
                     what_is_older_than_its_age_expires_when_it_is_due,
+                    many_that_are_too_old_end_at_one_look_with_a_single_hand,
                     a_retry_comes_back_with_its_place_and_its_count,
                 ]
                 pacing: [
                     fresh_ones_come_beside_a_backlog_as_many_as_have_hands,
                     what_people_asked_for_comes_before_any_backlog,
+                    a_replay_of_many_waits_its_turn_behind_a_backlog,
                     retries_to_come_are_brought_forward_once_in_pages,
                     only_retries_that_were_tried_before_are_brought_forward,
+                    a_probe_takes_what_is_due_or_else_the_first_retry_ahead_of_its_time,
+                    a_probe_ahead_of_its_time_that_is_cut_off_leaves_the_plan_as_it_was,
                 ]
                 hand_back: [
                     what_is_handed_back_is_due_as_it_was_and_unattempted,
@@ -229,6 +234,7 @@ macro_rules! conformance {
                 ]
                 audit: [
                     an_entry_reads_back_as_it_was_written,
+                    replays_begin_with_the_change_or_not_at_all,
                     a_change_of_the_registry_leaves_one_entry_and_a_refused_one_none,
                     a_change_of_the_ledger_leaves_one_entry_and_a_refused_one_none,
                     filters_combine_and_apps_do_not_mix,
@@ -277,8 +283,11 @@ macro_rules! conformance {
                     a_deleted_endpoint_leaves_neither_health_nor_statistics,
                     a_deleted_app_leaves_neither_health_nor_statistics,
                     windows_call_an_endpoint_degraded_and_well_again,
+                    what_was_before_a_window_or_before_it_was_well_again_calls_nobody_degraded,
                     an_event_that_ends_in_its_lane_counts_and_may_switch_off,
+                    an_end_after_an_attempt_that_was_our_fault_counts_against_nobody,
                     rows_are_kept_as_long_as_they_are_wide,
+                    a_pause_that_was_asked_for_is_known_until_it_is_over_or_the_endpoint_moves,
                 ]
                 statistics: [
                     what_happened_is_told_by_app_endpoint_and_event_type,

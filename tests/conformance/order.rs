@@ -254,6 +254,7 @@ pub(crate) async fn however_the_first_goes_the_next_steps_up(mut stage: Stage) {
         assert!(told || is_off || is_carried, "{way}: somebody must look");
         if let Some((listed, _)) = stage.listed(ids[0]).await {
             assert_eq!(listed.delivery.okey, None, "{way}");
+            assert_eq!(listed.delivery.skipped_at.is_some(), way.ends_with("skipped"), "{way}");
         }
     }
 }

@@ -1,12 +1,17 @@
 //! What the engine's pacing asks of a store: fresh ones beside a backlog, what people wait for before all of it, and retries
 //! brought forward when an endpoint answers again.
 
-use crate::stage::{NOW, Stage, after, attempt, dead, retry_at};
+use crate::{
+    replays::{begin, deliveries, finish},
+    stage::{NOW, Stage, after, attempt, dead, retry_at},
+};
 use posthaste::{
     domain::{
-        delivery::State,
+        circuit::PROBE_AHEAD,
+        delivery::{Delivery, State},
         id::{DeliveryId, made_at},
         outcome::{Attempt, Class},
+        port::Carried,
         time::Timestamp,
         verdict::{AtDue, DeadReason, Verdict},
     },
@@ -69,6 +74,24 @@ pub(crate) async fn what_people_asked_for_comes_before_any_backlog(mut stage: St
     assert_eq!(found, (vec![as_new], false, false), "and nothing else");
 }
 
+pub(crate) async fn a_replay_of_many_waits_its_turn_behind_a_backlog(mut stage: Stage) {
+    let (dead, delivered) = (stage.one_in(State::Dead).await, stage.one_in(State::Delivered).await);
+    // What somebody asked for once is no longer asked for when it has failed.
+    stage.ask(dead, Ask::Retry).await;
+    let carried = stage.claim(dead, after(10)).await;
+    assert!(carried.delivery.is_asked);
+    stage.record(carried, retry_at(after(20)), vec![attempt(Class::Http, 500)]).await;
+    let overdue = due_at(&mut stage, EPOCH).await;
+    let selection = deliveries(None, None, &[State::Dead, State::Delivered]);
+    let replay = begin(&mut stage, selection).await;
+    assert_eq!(finish(&mut stage, &replay).await.replayed, 2);
+    let found = refill(&stage, want(&stage, 0, 0, 9), after(10)).await;
+    assert_eq!(found, (vec![], false, false), "nobody waits for one of them");
+    let (found, ..) = refill(&stage, want(&stage, 1, 9, 0), after(10)).await;
+    assert_eq!((found.len(), found[0], found.contains(&dead)), (3, overdue, true));
+    assert!(!found.contains(&delivered), "a new one goes in its place");
+}
+
 fn tried_at(started_at: Timestamp) -> Attempt {
     Attempt { started_at, ..attempt(Class::Http, 500) }
 }
@@ -120,4 +143,56 @@ pub(crate) async fn only_retries_that_were_tried_before_are_brought_forward(mut 
     for (id, before) in all.into_iter().zip(before) {
         assert_eq!(stage.delivery(id).await, before);
     }
+}
+
+async fn probe(stage: &Stage, now: Timestamp) -> Option<Carried> {
+    let want = Want { is_probe: true, ..stage.want(stage.endpoint, 1) };
+    let refilled = stage.store().refill(vec![want], now).await.unwrap().remove(0);
+    stage.quiet().await;
+    let carried = stage.recorder.take_carried().pop();
+    assert_eq!(refilled.has_none, carried.is_none());
+    carried
+}
+
+pub(crate) async fn a_probe_takes_what_is_due_or_else_the_first_retry_ahead_of_its_time(mut stage: Stage) {
+    due_at(&mut stage, after(50)).await;
+    let exhausts = Verdict::Retry { due: after(60), then: AtDue::Exhaust };
+    stage.concluded(exhausts, tried_at(NOW)).await;
+    assert!(probe(&stage, after(10)).await.is_none(), "neither what was never tried nor what will not be");
+    let later = stage.concluded(retry_at(after(300)), tried_at(NOW)).await;
+    let first = stage.concluded(retry_at(after(100)), tried_at(NOW)).await;
+    let planned = stage.delivery(first).await;
+    let due = due_at(&mut stage, after(9)).await;
+    let carried = probe(&stage, after(10)).await.unwrap();
+    assert_eq!((carried.delivery.id, carried.delivery.return_to), (due, None), "what is due");
+    let carried = probe(&stage, after(10)).await.unwrap();
+    assert_eq!((carried.delivery.id, carried.due), (first, after(10)));
+    assert!(carried.delivery.is_ahead());
+    stage.record(carried, retry_at(after(900)), vec![attempt(Class::Http, 500)]).await;
+    let history_len = planned.history_len + 1;
+    assert_eq!(
+        stage.delivery(first).await,
+        Delivery { history_len, ..planned },
+        "an extra one has no number"
+    );
+    let carried = probe(&stage, after(20)).await.unwrap();
+    stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
+    assert_eq!(stage.ended(first).await, (State::Delivered, None));
+    assert_eq!(probe(&stage, after(20)).await.unwrap().delivery.id, later);
+}
+
+pub(crate) async fn a_probe_ahead_of_its_time_that_is_cut_off_leaves_the_plan_as_it_was(mut stage: Stage) {
+    let id = stage.concluded(retry_at(after(100)), tried_at(NOW)).await;
+    let planned = stage.delivery(id).await;
+    let carried = probe(&stage, after(10)).await.unwrap();
+    stage.store().hand_back(vec![carried], after(11)).await.unwrap();
+    stage.quiet().await;
+    assert_eq!(stage.delivery(id).await, planned, "handed back");
+    drop(probe(&stage, after(12)).await.unwrap());
+    stage.reopen();
+    stage.store().join(after(13)).await.unwrap();
+    let history_len = planned.history_len + 1;
+    assert_eq!(stage.delivery(id).await, Delivery { history_len, ..planned }, "taken over");
+    let note = stage.history(id).await.pop().unwrap().attempt.note;
+    assert_eq!(note.as_deref(), Some(PROBE_AHEAD));
 }

@@ -154,6 +154,16 @@ pub(crate) async fn every_class_of_outcome_reads_back(mut stage: Stage) {
     assert_eq!(read, attempts);
 }
 
+pub(crate) async fn what_used_no_slot_of_the_schedule_has_no_number(mut stage: Stage) {
+    let id = stage.concluded(Verdict::Again { due: after(5) }, attempt(Class::Timeout, 0)).await;
+    let delivery = stage.delivery(id).await;
+    assert_eq!((delivery.attempt_count, delivery.history_len, delivery.place), (0, 1, 0));
+    assert_eq!(stage.history(id).await[0].number, None);
+    let carried = stage.claim(id, after(5)).await;
+    stage.record(carried, retry_at(after(9)), vec![attempt(Class::Timeout, 0)]).await;
+    assert_eq!(stage.history(id).await[1].number, Some(1));
+}
+
 pub(crate) async fn a_success_keeps_the_answer_but_not_its_headers(mut stage: Stage) {
     let mut ok = attempt(Class::Ok, 200);
     ok.outcome.response_headers = vec![("server".into(), Bytes::from_static(b"x"))];

@@ -131,6 +131,21 @@ pub(crate) async fn what_is_older_than_its_age_expires_when_it_is_due(mut stage:
     assert_eq!(stage.ended(id).await, (State::Expired, Some(Reason::GaveUp)));
 }
 
+/// More than one refill lets end: those of a lane that was left alone for long do not take a commit each.
+pub(crate) async fn many_that_are_too_old_end_at_one_look_with_a_single_hand(mut stage: Stage) {
+    for _ in 0..1005 {
+        let mut new = stage.one();
+        new.births[0].delivery.give_up_at = Some(after(5));
+        stage.publish(new).await;
+    }
+    let young = due_at(&mut stage, after(1)).await;
+    let refilled = stage.refill(stage.endpoint, 1, after(10)).await;
+    assert!(refilled.has_none && carried_ids(&stage).is_empty(), "a refill has an end");
+    assert!(refilled.next_due.is_some_and(|due| due <= after(10)), "and comes back");
+    stage.refill(stage.endpoint, 1, after(10)).await;
+    assert_eq!(carried_ids(&stage), [young]);
+}
+
 pub(crate) async fn a_retry_comes_back_with_its_place_and_its_count(mut stage: Stage) {
     let id = stage.concluded(retry_at(after(60)), attempt(Class::Http, 500)).await;
     stage.reopen();

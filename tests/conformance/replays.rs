@@ -19,7 +19,11 @@ use posthaste::{
 };
 use std::{sync::Arc, time::Duration};
 
-fn deliveries(endpoint: Option<EndpointId>, event_type: Option<&str>, states: &[State]) -> Selection {
+pub(crate) fn deliveries(
+    endpoint: Option<EndpointId>,
+    event_type: Option<&str>,
+    states: &[State],
+) -> Selection {
     Selection::Deliveries(Deliveries {
         endpoint: endpoint.map(EndpointId::as_i64),
         event_type: event_type.map(str::to_owned),
@@ -33,9 +37,9 @@ fn backfill(endpoint: EndpointId) -> Selection {
 }
 
 /// A replay of everything that is there now.
-async fn begin(stage: &mut Stage, selection: Selection) -> Replay {
+pub(crate) fn running(stage: &mut Stage, selection: Selection) -> Replay {
     let id = stage.next_id();
-    let replay = Replay {
+    Replay {
         id: ReplayId::from_i64(id),
         app: stage.app,
         selection,
@@ -51,7 +55,11 @@ async fn begin(stage: &mut Stage, selection: Selection) -> Replay {
         created_at: NOW,
         changed_at: NOW,
         ran: Duration::ZERO,
-    };
+    }
+}
+
+pub(crate) async fn begin(stage: &mut Stage, selection: Selection) -> Replay {
+    let replay = running(stage, selection);
     stage.store().begin_replay(replay.clone(), None).await.unwrap();
     replay
 }
@@ -90,7 +98,7 @@ fn page(stage: &mut Stage, replay: &Replay, sources: &Sources) -> ReplayPage {
 }
 
 /// Everything in one page; the replay afterwards.
-async fn finish(stage: &mut Stage, replay: &Replay) -> Replay {
+pub(crate) async fn finish(stage: &mut Stage, replay: &Replay) -> Replay {
     let sources = search(stage, replay, usize::MAX).await;
     let page = page(stage, replay, &sources);
     let done = stage.store().proceed(page, after(10)).await.unwrap();

@@ -227,7 +227,8 @@ impl Stage {
 
     pub(crate) fn want(&self, endpoint: EndpointId, hands: usize) -> Want {
         let hands = (0..hands).map(|_| self.hands.take()).collect();
-        Want::oldest(endpoint, hands, usize::MAX)
+        let (backlog_until, fresh, by_hand, bytes_max, contract) = (None, vec![], vec![], usize::MAX, None);
+        Want { endpoint, hands, is_probe: false, backlog_until, fresh, by_hand, bytes_max, contract }
     }
 
     /// The engine is given this delivery, which waits in the stage's lane.
@@ -278,11 +279,12 @@ impl Stage {
             }
             State::Expired => {
                 let mut new = self.one();
-                new.births[0].delivery.give_up_at = Some(NOW);
-                // Before anything else in the lane, so that one hand reaches it.
-                new.births[0].delivery.due = Some(Timestamp::from_millis(0));
+                // Long before anything else in the lane is due.
+                let past = Timestamp::from_millis(0);
+                new.births[0].delivery.give_up_at = Some(past);
+                new.births[0].delivery.due = Some(past);
                 let id = self.publish(new).await;
-                self.refill(self.endpoint, 1, NOW).await;
+                self.refill(self.endpoint, 1, past).await;
                 id
             }
         };

@@ -66,7 +66,7 @@ fn an_endpoint_that_is_switched_off_by_no_rule_is_noticed() {
 
 #[test]
 fn failures_that_nobody_counts_are_noticed() {
-    must_notice(Promise::Switched, 1, || Sabotage::ForgetFailures);
+    must_notice(Promise::Switched, 5, || Sabotage::ForgetFailures);
 }
 
 #[test]

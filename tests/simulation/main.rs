@@ -8,6 +8,7 @@ mod bulk;
 mod checker;
 mod contracts;
 mod controls;
+mod decline;
 mod director;
 mod journal;
 mod limits;

@@ -2,7 +2,7 @@
 
 use crate::{
     bulk::{self, BulkPlan},
-    contracts,
+    contracts, decline,
     limits::LimitsPlan,
     network::{Mode, Script},
     order,
@@ -184,6 +184,8 @@ impl Plan {
         let heal_at = span + MINUTE;
         let mut endpoints =
             (0..rng.usize(1..=4)).map(|n| endpoint(&mut rng, n, heal_at, mood)).collect::<Vec<_>>();
+        let switchable = endpoints.len();
+        endpoints.extend(decline::plan(seed, switchable, heal_at));
         let keeps = KeepsPlan::of(seed);
         let limits = LimitsPlan::of(seed, endpoints.len());
         for endpoint in &mut endpoints {
@@ -195,10 +197,10 @@ impl Plan {
         let mut events: Vec<_> = (0..events_count(&mut rng)).map(|n| event(&mut rng, n, &scenes)).collect();
         let near = Moments { events: events.iter().map(|event| event.at).collect(), span };
         let wishes = (0..rng.usize(0..8)).map(|_| wish(&mut rng, &near)).collect();
-        let mut switches = switches(&mut rng, &near, endpoints.len(), mood);
+        let mut switches = switches(&mut rng, &near, switchable, mood);
         let faults = faults(&mut rng, &near, mood);
         switches.extend(order::plan(seed, &mut endpoints, &mut events, &near));
-        let bulks = bulk::plans(seed, &near, endpoints.len());
+        let bulks = bulk::plans(seed, &near, switchable);
         let hands = pick(&mut rng, &[1000, 1000, 1000, 8, 3, 1]);
         Self {
             seed,

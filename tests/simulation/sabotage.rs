@@ -273,14 +273,14 @@ impl BentLedger {
     }
 
     fn bend(&self, record: &mut Record) {
-        if let (true, Verdict::Retry { .. }, Some(sighting)) =
-            (self.is_hasty, record.verdict, &record.sighting)
+        if let (true, Verdict::Retry { .. }, Some(_), Some(contract)) =
+            (self.is_hasty, record.verdict, &record.sighting, &record.contract)
         {
-            let health = &sighting.contract.health;
+            let health = &contract.health;
             record.switch_off = Some(SwitchedOff {
                 reason: OffReason::Rule(health.off_reason.clone()),
                 at: record.ended_at,
-                waiting: sighting.contract.off.waiting,
+                waiting: contract.off.waiting,
                 by: Some(SwitchedBy::Posthaste),
             });
         }

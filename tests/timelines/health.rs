@@ -241,6 +241,30 @@ async fn an_outage_of_everything_counts_against_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_outage_of_everything_ends_nothing_where_pacing_adapts() {
+    let stage = Stage::new("standard", WORKS).await;
+    for number in 2..=6 {
+        stage.add_endpoint(&format!("ep{number}"), None).await;
+    }
+    hourly(&stage, 1).await;
+    stage.now_does(Does::Fail(Class::Connect));
+    stage.publish().await;
+    stage.pass(DAY * 5).await;
+    for delivery in &stage.deliveries().await[..6] {
+        assert!(delivery.state.is_waiting(), "its schedule would have been over: {delivery:?}");
+        assert!(delivery.place <= 1, "only what failed before it was known: {delivery:?}");
+        assert_eq!(delivery.attempt_count, delivery.place, "and the rest has no number");
+        let notes = stage.notes(delivery).await;
+        let words = "most receivers fell silent at once: waited out, outside the schedule";
+        assert_eq!(notes.last().unwrap().as_deref(), Some(words));
+    }
+    stage.now_does(WORKS);
+    stage.pass(Duration::from_mins(11)).await;
+    assert!(stage.deliveries().await.iter().all(|delivery| delivery.state == State::Delivered));
+    assert_eq!(kinds(&stage), []);
+}
+
+#[tokio::test(start_paused = true)]
 async fn faults_of_our_own_count_against_nobody() {
     let stage = Stage::new("bastionary", FAILS).await;
     hourly(&stage, 30).await;

@@ -87,18 +87,25 @@ fn of_dead_letters(taken: &[(Instant, Letter)]) -> Vec<&Letter> {
 async fn each_dead_letter_has_a_mail_of_its_own_under_bastionary() {
     let service = Service::new(Mailed::Sent);
     let stage = Stage::with_post("bastionary", Does::Answer(500), Some(service.post())).await;
-    for _ in 0..20 {
+    stage.service.remove_endpoint(ADMIN, &stage.entry, "ep").await.unwrap();
+    quick_endpoint(&stage, "one").await;
+    for _ in 0..100 {
         stage.publish().await;
     }
+    stage.pass(SECOND).await;
+    assert_eq!(mail_states(&stage).await.len(), 100, "they wait all at once");
+    stage.pass(60 * SECOND).await;
+    let sent = service.taken().len();
+    assert!((50..=61).contains(&sent), "no more than sixty a minute, and no fewer than it can: {sent}");
     stage.pass(HOUR).await;
     let taken = service.taken();
     assert!(taken.iter().all(|(_, letter)| letter.to == "ops@operator.example"));
     let dead = of_dead_letters(&taken);
     let ids: HashSet<_> = dead.iter().map(|letter| letter.id.clone()).collect();
-    assert_eq!((dead.len(), ids.len()), (20, 20));
+    assert_eq!((dead.len(), ids.len()), (100, 100));
     assert!(dead.iter().all(|letter| letter.body.contains("What to do: repair the receiver")));
-    assert_eq!(taken.len(), 21, "and one that the endpoint is degraded");
-    assert!(taken.windows(2).all(|two| two[1].0 - two[0].0 >= SECOND), "no more than sixty a minute");
+    assert_eq!(taken.len(), 101, "and one that the endpoint is degraded");
+    assert!(taken.windows(2).all(|two| two[1].0 - two[0].0 >= SECOND), "one by one");
     assert!(mail_states(&stage).await.iter().all(|state| *state == (MailState::Sent, None)));
 }
 
@@ -155,6 +162,41 @@ async fn a_storm_of_notices_is_two_mails_and_the_next_ones_gather_for_a_minute()
     assert!(taken[1].0 - taken[0].0 >= Duration::from_mins(1));
     assert!(mail_states(&stage).await.iter().all(|(state, _)| *state == MailState::Sent));
     assert!(taken[1].1.subject.contains("notices, the first: rpl_"), "{}", taken[1].1.subject);
+}
+
+#[tokio::test(start_paused = true)]
+async fn five_hundred_endpoints_that_flap_are_a_mail_a_minute_and_not_five_hundred() {
+    let service = Service::new(Mailed::Sent);
+    let stage = Stage::with_post("standard", Does::Answer(503), Some(service.post())).await;
+    let overrides = json!({
+        "pacing": "strict", "retry": { "waits": [] }, "notices": { "dead_letter": "none", "degraded": "email" },
+    });
+    for number in 0..499 {
+        stage.add_endpoint(&format!("flaps-{number}"), Some(overrides.clone())).await;
+    }
+    let (mut mails, mut told) = (0, 0);
+    // Failing, well again, gone.
+    for (does, events) in [(Does::Answer(503), 10), (Does::Answer(200), 3), (Does::Answer(410), 1)] {
+        stage.now_does(does);
+        for _ in 0..events {
+            stage.publish().await;
+            stage.pass(SECOND).await;
+        }
+        stage.pass(Duration::from_mins(3)).await;
+        let (_, last) = service.taken().last().cloned().unwrap();
+        let (before, now) = (told, all_told(&stage));
+        assert!(now - before >= 499, "{does:?}: each is told of, {before} and {now}");
+        assert!(service.taken().len() - mails <= 2, "{does:?}: the first at once, the others together");
+        assert!(last.subject.contains("notices, the first: "), "{}", last.subject);
+        (mails, told) = (service.taken().len(), now);
+    }
+    let unsent = "SELECT count(*) FROM notices WHERE mail = 1 AND open_until IS NULL";
+    assert_eq!(stage.on_disk(|disk| disk.query_row(unsent, [], |row| row.get::<_, i64>(0)).unwrap()), 0);
+}
+
+fn all_told(stage: &Stage) -> i64 {
+    let sql = "SELECT count(*) FROM notices WHERE endpoint IS NOT NULL";
+    stage.on_disk(|disk| disk.query_row(sql, [], |row| row.get(0)).unwrap())
 }
 
 #[tokio::test(start_paused = true)]

@@ -11,6 +11,8 @@ mod jitter;
 mod mails;
 mod pacing;
 mod post;
+mod probing;
+mod replays;
 mod retention;
 mod schedules;
 mod stage;

@@ -238,3 +238,63 @@ async fn what_is_published_long_after_a_flood_does_not_wait_behind_it() {
     let delivered = stage.seen().len();
     assert!(delivered < 900, "and the flood is still being drained: {delivered}");
 }
+
+async fn move_to(stage: &Stage, url: &str) {
+    let patch = EndpointPatch { url: Some(url.to_owned()), ..EndpointPatch::default() };
+    stage.service.change_endpoint(ADMIN, &stage.entry, "ep", patch).await.unwrap();
+}
+
+/// Whether what is published now is sent at once.
+async fn is_prompt(stage: &Stage) -> bool {
+    stage.publish().await;
+    stage.pass(TAKES + Duration::from_millis(20)).await;
+    stage.delivery().await.state == State::Delivered
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_address_begins_without_the_pause_and_the_circuit_of_the_old_one() {
+    for does in [Does::AnswerLater(429, 600), Does::Answer(500)] {
+        let stage = Stage::new("standard", does).await;
+        publish(&stage, 12).await;
+        stage.pass(Duration::from_secs(1)).await;
+        stage.now_does(Does::Answer(200));
+        assert!(!is_prompt(&stage).await, "{does:?}");
+        move_to(&stage, "https://new.receiver.example/hook").await;
+        assert!(is_prompt(&stage).await, "{does:?}");
+    }
+    let stage = Stage::new("standard", Does::AnswerLater(503, 600)).await;
+    stage.publish().await;
+    stage.pass(Duration::from_millis(100)).await;
+    move_to(&stage, "https://new.receiver.example/hook").await;
+    stage.pass(TAKES).await;
+    stage.now_does(Does::Answer(200));
+    assert!(is_prompt(&stage).await, "what the old one answers is not held against the new one");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_goes_on_after_a_restart_unless_the_endpoint_moved() {
+    let mut stage = Stage::new("standard", Does::AnswerLater(429, 600)).await;
+    stage.publish().await;
+    let begun = stage.clock.now();
+    stage.pass(Duration::from_secs(1)).await;
+    stage.now_does(Does::Answer(200));
+    stage.publish().await;
+    stage.restart(Duration::from_secs(1)).await;
+    stage.publish().await;
+    stage.pass(Duration::from_mins(9)).await;
+    assert_eq!(stage.seen().len(), 1, "nothing was sent");
+    let why = stage.service.waits_because(&stage.delivery().await).unwrap();
+    assert!(why.starts_with("the endpoint asked for a pause (429) until 20"), "{why}");
+    stage.pass(Duration::from_mins(2)).await;
+    assert_eq!(since(&stage, begun, 1)[0], 600_000 + takes_ms());
+    assert_eq!(stage.seen().len(), 4);
+
+    stage.now_does(Does::AnswerLater(429, 600));
+    stage.publish().await;
+    stage.pass(Duration::from_secs(1)).await;
+    move_to(&stage, "https://new.receiver.example/hook").await;
+    stage.restart(Duration::from_secs(1)).await;
+    stage.now_does(Does::Answer(200));
+    stage.pass(Duration::from_secs(1)).await;
+    assert!(is_prompt(&stage).await);
+}

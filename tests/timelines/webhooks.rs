@@ -2,7 +2,7 @@
 //! own.
 
 use crate::stage::{ADMIN, Does, Stage};
-use posthaste::service::{endpoints::NewEndpoint, notices::NoticeQuery};
+use posthaste::service::{endpoints::NewEndpoint, notices::NoticeQuery, replays::NewReplay};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -42,6 +42,25 @@ async fn a_dead_letter_is_told_once_to_those_who_subscribe_to_it_by_name() {
     assert!(about.contains(&"ep") && about.contains(&"others"), "{about:?}");
     assert_eq!(told[0]["type"], "posthaste.delivery.dead");
     assert_eq!(told[0]["data"]["reason"], "exhausted");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backfill_brings_what_the_product_published_and_nothing_that_this_server_said() {
+    let stage = Stage::new("bastionary", Does::Answer(500)).await;
+    subscribe(&stage, "ops", &["posthaste.*"]).await;
+    stage.publish().await;
+    stage.pass(HOUR).await;
+    stage.now_does(Does::Answer(200));
+    subscribe(&stage, "late", &["*", "posthaste.*"]).await;
+    let told = operational(&stage).len();
+    assert!(told > 0);
+    let backfill = stage.service.backfill_of(&stage.entry, "late", &NewReplay::default()).unwrap();
+    let begun = stage.service.begin_replay(ADMIN, &stage.entry, backfill).await.unwrap();
+    assert_eq!(begun.replay.total, 1);
+    stage.pass(HOUR).await;
+    let of_late = operational(&stage).split_off(told);
+    let types: Vec<_> = of_late.iter().map(|body| body["type"].as_str().unwrap()).collect();
+    assert!(types.iter().all(|name| *name == "posthaste.replay.finished"), "news alone: {types:?}");
 }
 
 #[tokio::test(start_paused = true)]

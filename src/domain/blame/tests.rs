@@ -14,9 +14,21 @@ fn after(seconds: u64) -> Timestamp {
     START.plus(Duration::from_secs(seconds))
 }
 
+/// The owner of nearly everything here.
+const APP: AppId = AppId::from_i64(1);
+
 /// Tells of one request to each of these hosts; how many of them count.
 fn all(blame: &Blame, hosts: std::ops::Range<usize>, class: Class, at: Timestamp) -> usize {
-    hosts.filter(|number| blame.counts(&host(*number), &Outcome::failed(class, ""), at)).count()
+    hosts.filter(|number| tell(blame, APP, *number, class, at)).count()
+}
+
+/// The same of hosts that each belong to another app.
+fn everybody(blame: &Blame, hosts: std::ops::Range<usize>, class: Class, at: Timestamp) -> usize {
+    hosts.filter(|number| tell(blame, AppId::from_i64(100 + *number as i64), *number, class, at)).count()
+}
+
+fn tell(blame: &Blame, app: AppId, number: usize, class: Class, at: Timestamp) -> bool {
+    blame.counts(app, &host(number), &Outcome::failed(class, ""), at)
 }
 
 fn begun() -> Blame {
@@ -87,9 +99,63 @@ fn hosts_that_stay_silent_while_others_answer_are_blamed_after_hours() {
 }
 
 #[test]
+fn twenty_hosts_of_one_app_that_fall_silent_are_theirs_and_everybody_s_are_ours() {
+    let theirs = begun();
+    all(&theirs, 0..20, Class::Http, START);
+    everybody(&theirs, 20..24, Class::Http, START);
+    assert_eq!(all(&theirs, 0..20, Class::Connect, after(5)), 20, "they may be one server");
+    assert_eq!(everybody(&theirs, 20..21, Class::Connect, after(6)), 1, "two of five apps");
+    assert!(!theirs.is_ours());
+    let ours = begun();
+    all(&ours, 0..20, Class::Http, START);
+    everybody(&ours, 20..24, Class::Http, START);
+    all(&ours, 0..20, Class::Connect, after(5));
+    assert_eq!(everybody(&ours, 20..24, Class::Connect, after(6)), 1, "the third app of five tells");
+    assert!(ours.is_ours());
+}
+
+#[test]
+fn one_app_that_is_the_only_one_to_send_for_a_while_proves_nothing_unless_it_is_alone() {
+    let busy = begun();
+    everybody(&busy, 20..24, Class::Http, START);
+    all(&busy, 0..20, Class::Http, after(3600));
+    assert_eq!(all(&busy, 0..20, Class::Connect, after(3700)), 20, "nobody else was tried for an hour");
+    assert_eq!(all(&busy, 0..20, Class::Connect, after(3700 + 1200)), 20, "nor does anybody answer for long");
+    let spread = begun();
+    everybody(&spread, 20..24, Class::Http, START);
+    let elsewhere = |number: usize| Host::Name(format!("hooks.shop{number}.example"));
+    let tell = |number, class, at| spread.counts(APP, &elsewhere(number), &Outcome::failed(class, ""), at);
+    (0..20).for_each(|number| assert!(tell(number, Class::Http, after(3600))));
+    let blamed = (0..20).filter(|number| tell(*number, Class::Connect, after(3700))).count();
+    assert_eq!(blamed, 4, "the fifth tells: so many names are not one server, whoever else is quiet");
+    let alone = begun();
+    everybody(&alone, 20..24, Class::Http, START);
+    all(&alone, 0..20, Class::Http, after(2 * 86_400));
+    assert_eq!(
+        all(&alone, 0..20, Class::Connect, after(2 * 86_400 + 10)),
+        10,
+        "the others are gone for a day"
+    );
+}
+
+#[test]
+fn hosts_that_several_apps_send_to_belong_to_none_of_them() {
+    let blame = begun();
+    for app in [1, 2] {
+        for number in 0..8 {
+            tell(&blame, AppId::from_i64(app), number, Class::Http, START);
+        }
+    }
+    all(&blame, 8..9, Class::Http, START);
+    everybody(&blame, 9..10, Class::Http, START);
+    assert_eq!(all(&blame, 0..8, Class::Timeout, after(5)), 8, "one of three");
+    assert!(!tell(&blame, APP, 8, Class::Timeout, after(6)), "two of three");
+}
+
+#[test]
 fn what_a_host_did_before_this_node_began_is_known() {
     let blame = begun();
-    (0..5).for_each(|number| blame.has_answered(&host(number), START));
+    (0..5).for_each(|number| blame.has_answered(APP, &host(number), START));
     assert_eq!(all(&blame, 0..5, Class::Dns, after(20)), 2);
 }
 

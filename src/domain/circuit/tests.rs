@@ -11,7 +11,8 @@ fn at(seconds: u64) -> Timestamp {
 
 fn ended(delivery: i64, second: u64, is_probe: bool) -> Ended {
     let at = at(second);
-    Ended { delivery: DeliveryId::from_i64(delivery), started_at: at, ended_at: at, is_probe }
+    let (delivery, order) = (DeliveryId::from_i64(delivery), Order::None);
+    Ended { delivery, started_at: at, ended_at: at, is_probe, order }
 }
 
 fn asking(status: u16, seconds: Option<u64>) -> PauseAsked {
@@ -56,6 +57,18 @@ fn ten_failures_in_a_row_of_two_deliveries_open_it_and_a_success_starts_the_coun
         }
         assert_eq!(mixed.succeeded(&ended(99, round, false), FULL), Change::Nothing);
         assert!(mixed.is_calm());
+    }
+}
+
+#[test]
+fn where_others_wait_behind_it_one_delivery_is_enough() {
+    for (order, most) in [(Order::Endpoint, OPENS_AFTER_IN_LINE), (Order::Key, OPENS_AFTER)] {
+        let mut circuit = Circuit::default();
+        let first = Ended { order, ..ended(1, 0, false) };
+        for _ in 1..most {
+            assert_eq!(circuit.failed(&first, None), Change::Nothing);
+        }
+        assert_eq!(circuit.failed(&first, None), Change::Closed);
     }
 }
 
@@ -151,6 +164,23 @@ fn of_many_that_were_out_together_only_the_first_pauses_and_the_longest_wait_cou
 }
 
 #[test]
+fn a_pause_that_was_asked_for_before_the_last_start_goes_on() {
+    let paused = asking(429, Some(60)).until(at(0)).unwrap();
+    assert_eq!(asking(503, None).until(at(0)), None);
+    let mut circuit = Circuit::default();
+    circuit.resume_pause(paused, at(10));
+    assert_eq!(circuit.may(at(59)), May::Wait(Some(at(60))));
+    let pace = circuit.pace(at(59)).unwrap().words();
+    assert_eq!(pace, "the endpoint asked for a pause (429) until 2027-01-15T08:01:00Z");
+    assert_eq!(circuit.may(at(60)), May::Send(Some(1)));
+    let mut strange = Circuit::default();
+    strange.distrust(at(10));
+    strange.resume_pause(paused, at(10));
+    assert_eq!(strange.may(at(59)), May::Wait(Some(at(60))));
+    assert_eq!(strange.may(at(60)), May::Probe);
+}
+
+#[test]
 fn a_failure_right_after_a_pause_pauses_again() {
     let mut circuit = Circuit::default();
     circuit.failed(&ended(1, 0, false), Some(asking(503, None)));
@@ -164,7 +194,10 @@ fn a_failure_right_after_a_pause_pauses_again() {
 fn people_are_told_in_words() {
     let mut circuit = opened();
     let failing = "a probe: the endpoint had failed 10 times in a row since 2027-01-15T08:00:00Z";
-    assert_eq!(circuit.probe_note(), failing);
+    assert_eq!(circuit.probe_note(false), failing);
+    assert!(
+        circuit.probe_note(true).starts_with("a probe ahead of its time: the endpoint had failed 10 times")
+    );
     let pace = circuit.pace(at(1)).unwrap().words();
     assert_eq!(pace, "the endpoint failed 10 times in a row; one is tried at 2027-01-15T08:00:05Z");
     circuit.succeeded(&ended(1, 65, true), FULL);

@@ -10,6 +10,11 @@ use std::time::Duration;
 /// What is not worth a word.
 const WORTH_SAYING: Duration = Duration::from_secs(1);
 
+/// An extra attempt of one that waits for later; its schedule stays as it is.
+pub const PROBE_AHEAD: &str = "a probe ahead of its time";
+/// The same, when others had found out before it went.
+pub const AHEAD: &str = "ahead of its time: fetched for a probe, which was not needed any more";
+
 /// What keeps a lane from sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
@@ -79,12 +84,13 @@ impl Circuit {
         }
     }
 
-    /// About the probe that goes out now.
-    pub fn probe_note(&self) -> String {
+    /// About the probe that goes out now, or `is_ahead` of its own time.
+    pub fn probe_note(&self, is_ahead: bool) -> String {
+        let probe = if is_ahead { PROBE_AHEAD } else { "a probe" };
         let since = self.failing_since.map_or(String::new(), |at| format!(" since {}", at.rfc3339_seconds()));
         match self.failures {
-            0 => "a probe: the endpoint was failing before the last start".to_owned(),
-            times => format!("a probe: the endpoint had failed {times} times in a row{since}"),
+            0 => format!("{probe}: the endpoint was failing before the last start"),
+            times => format!("{probe}: the endpoint had failed {times} times in a row{since}"),
         }
     }
 

@@ -2,7 +2,7 @@
 //! behind it are due never, and step up one by one.
 
 use super::{Delivery, Reason, State};
-use crate::domain::time::Timestamp;
+use crate::domain::{order::OrderKey, time::Timestamp};
 
 impl Delivery {
     /// Another delivery of its line comes first: it is not due before that has ended.
@@ -29,5 +29,18 @@ impl Delivery {
             State::Dead => skips_dead || self.reason == Some(Reason::Closed),
             state => state.is_terminal(),
         }
+    }
+
+    /// Leaves its line if it is no longer in the way, and remembers if that goes on because the dead are skipped. Answers
+    /// which line it was.
+    pub fn leave_line(&mut self, skips_dead: bool, now: Timestamp) -> Option<OrderKey> {
+        if !self.has_left_line(skips_dead) {
+            return None;
+        }
+        let left = self.okey.take()?;
+        if !self.has_left_line(false) {
+            self.skipped_at = Some(now);
+        }
+        Some(left)
     }
 }

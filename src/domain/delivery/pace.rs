@@ -1,13 +1,38 @@
 //! What the pacing of an endpoint asks of a delivery and does to it.
 
 use super::{Delivery, Refusal, State};
-use crate::domain::{id::made_at, time::Timestamp, verdict::AtDue};
+use crate::domain::{
+    id::made_at,
+    time::Timestamp,
+    verdict::{AtDue, DeadReason, Verdict},
+};
 
 impl Delivery {
-    /// Whether a person waits for its next attempt: an extra one, or the first of a replay.
-    pub fn is_by_hand(&self) -> bool {
-        let is_replayed = self.restarted_at.is_some() || self.replay_of.is_some();
-        self.return_to.is_some() || (self.place == 0 && is_replayed)
+    /// Somebody replays this one, and not many at once: it does not wait its turn behind others.
+    pub fn hurry(&mut self) {
+        self.is_asked = true;
+    }
+
+    /// Taken in hand before its time, to see whether its endpoint answers again: an extra attempt, which uses no slot of the
+    /// schedule. Only one that waits for its next attempt and is not too old for one.
+    pub fn probe(&mut self, now: Timestamp) -> Result<(), Refusal> {
+        let may = self.at_due == AtDue::Attempt && self.give_up_at.is_none_or(|at| at > now);
+        self.must_be(|state| state == State::Retrying && may, "probed")?;
+        self.return_to = Some(self.stands(true));
+        (self.state, self.due) = (State::InFlight, None);
+        Ok(())
+    }
+
+    /// An extra attempt that fails leaves everything as it was; but one that nobody asked for is like any other where there is
+    /// no point in trying again.
+    pub fn goes_back(&self, verdict: &Verdict) -> bool {
+        let is_final = matches!(verdict, Verdict::Dead { reason, .. } if *reason != DeadReason::Exhausted);
+        *verdict != Verdict::Delivered && self.return_to.is_some_and(|back| !(back.is_probe && is_final))
+    }
+
+    /// Whether it is carried as a probe before its time.
+    pub fn is_ahead(&self) -> bool {
+        self.return_to.is_some_and(|back| back.is_probe)
     }
 
     /// The endpoint answers again: due at once instead of at the end of a wait, the oldest before the others. What waits for
@@ -59,19 +84,72 @@ mod tests {
     }
 
     #[test]
-    fn a_person_waits_for_a_retry_and_for_the_first_attempt_of_a_replay() {
-        assert!(!retrying(later(1)).is_by_hand());
+    fn a_probe_ahead_of_its_time_uses_no_slot_and_leaves_the_plan_as_it_was() {
+        let planned = Delivery { give_up_at: Some(later(9000)), ..retrying(later(3600)) };
+        let probed = |what: &dyn Fn(&mut Delivery)| {
+            let mut delivery = planned.clone();
+            delivery.probe(later(60)).unwrap();
+            assert!(delivery.is_ahead() && !delivery.is_asked);
+            assert_eq!((delivery.state, delivery.due), (State::InFlight, None));
+            what(&mut delivery);
+            delivery
+        };
+        let refused = Verdict::Dead { reason: DeadReason::RefusedByReceiver, switch_off: false };
+        let ended = probed(&|delivery| delivery.conclude(&refused, (1, 1), Switch::On, later(61)).unwrap());
+        assert_eq!((ended.state, ended.return_to, ended.due), (State::Dead, None, None), "for good");
+        for verdict in [
+            Verdict::Retry { due: later(7200), then: AtDue::Exhaust },
+            Verdict::Again { due: later(61) },
+            Verdict::Dead { reason: DeadReason::Exhausted, switch_off: false },
+        ] {
+            let failed =
+                probed(&|delivery| delivery.conclude(&verdict, (1, 1), Switch::On, later(61)).unwrap());
+            assert_eq!(failed, Delivery { history_len: 1, attempt_count: 1, ..planned.clone() });
+        }
+        let handed_back = probed(&|delivery| delivery.hand_back(Switch::On, later(60), later(61)).unwrap());
+        assert_eq!(handed_back, planned, "owed to nobody");
+        let taken_over = probed(&|delivery| delivery.take_over(Switch::On, later(61)).unwrap());
+        assert_eq!(taken_over, Delivery { history_len: 1, ..planned.clone() });
+        let delivered = probed(&|delivery| {
+            delivery.conclude(&Verdict::Delivered, (1, 1), Switch::On, later(61)).unwrap();
+        });
+        assert_eq!((delivered.state, delivered.return_to), (State::Delivered, None));
+        for other in [
+            Delivery { at_due: AtDue::Exhaust, ..planned.clone() },
+            Delivery { give_up_at: Some(later(60)), ..planned.clone() },
+            Delivery { state: State::Pending, place: 0, ..planned.clone() },
+        ] {
+            assert!(other.clone().probe(later(60)).is_err(), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_person_waits_for_one_attempt_of_what_was_asked_for_by_itself() {
+        assert!(!retrying(later(1)).is_asked);
         let mut asked = retrying(later(1));
         asked.retry(Switch::On, later(2)).unwrap();
-        assert!(
-            asked.is_by_hand() && asked.return_to.is_some_and(|back: ReturnTo| back.due == Some(later(1)))
-        );
+        assert!(asked.is_asked && asked.return_to.is_some_and(|back: ReturnTo| back.due == Some(later(1))));
         let mut dead = Delivery { state: State::Dead, ..retrying(later(1)) };
         dead.replay(None, Switch::On, later(2)).unwrap();
-        assert!(dead.is_by_hand());
-        assert!(!Delivery { place: 1, ..dead }.is_by_hand(), "its schedule is its own");
-        let delivered = Delivery { state: State::Delivered, ..retrying(later(1)) };
-        let copy = delivered.replay_as(DeliveryId::from_i64(9), None, Switch::On, later(2)).unwrap();
-        assert!(copy.is_by_hand());
+        assert!(!dead.is_asked, "as one of many it waits its turn");
+        dead.hurry();
+        let (retry, failed) = (Verdict::Retry { due: later(9), then: AtDue::Attempt }, (1, 1));
+        dead.claim(later(2)).unwrap();
+        dead.conclude(&retry, failed, Switch::On, later(3)).unwrap();
+        assert!(!dead.is_asked, "its schedule is its own");
+        asked.claim(later(2)).unwrap();
+        asked.conclude(&retry, failed, Switch::On, later(3)).unwrap();
+        assert!(!asked.is_asked && asked.due == Some(later(1)));
+        let again = Verdict::Again { due: later(9) };
+        let mut lost = retrying(later(1));
+        lost.retry(Switch::OffHolding, later(2)).unwrap();
+        lost.release(false, later(3)).unwrap();
+        assert!(lost.is_asked, "held, and asked for still");
+        let mut dead = Delivery { state: State::Dead, place: 0, ..retrying(later(1)) };
+        dead.replay(None, Switch::On, later(2)).unwrap();
+        dead.hurry();
+        dead.claim(later(2)).unwrap();
+        dead.conclude(&again, (1, 0), Switch::On, later(3)).unwrap();
+        assert!(!dead.is_asked, "what waits for a fault of ours to end waits like the rest");
     }
 }

@@ -172,7 +172,13 @@ fn instant() -> impl Strategy<Value = Timestamp> {
 }
 
 fn verdict() -> impl Strategy<Value = Verdict> {
-    let then = prop::sample::select(vec![AtDue::Attempt, AtDue::Attempt, AtDue::Exhaust, AtDue::Expire]);
+    let then = prop::sample::select(vec![
+        AtDue::Attempt,
+        AtDue::Attempt,
+        AtDue::Exhaust,
+        AtDue::ExhaustUnblamed,
+        AtDue::Expire,
+    ]);
     let reason = prop::sample::select(vec![
         DeadReason::Exhausted,
         DeadReason::RefusedByReceiver,

@@ -16,21 +16,19 @@ const INSERT: &str =
      first_byte_us, address, status, class, error, contract, revision, response_headers, response_body, url, note)
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)";
 
-/// Adds attempts from `position` on; those that use a slot of the schedule are numbered from `number` on.
+/// Adds attempts from `position` on; those that use a slot of the schedule are numbered from `number` on, if any does.
 pub(super) fn insert(
     tx: &Connection,
     delivery: DeliveryId,
     position: u32,
-    mut number: u32,
+    mut number: Option<u32>,
     attempts: &[Attempt],
 ) -> rusqlite::Result<()> {
     let mut statement = tx.prepare_cached(INSERT)?;
     for (place, attempt) in (position..).zip(attempts) {
         let Attempt { outcome, .. } = attempt;
-        let numbered = outcome.class.is_numbered().then(|| {
-            number += 1;
-            number - 1
-        });
+        let numbered = number.filter(|_| outcome.class.is_numbered());
+        number = numbered.map(|number| number + 1).or(number);
         let failed = outcome.class != Class::Ok && !outcome.response_headers.is_empty();
         statement.execute(params![
             delivery,
@@ -61,6 +59,7 @@ pub(super) fn insert_unknown(
     tx: &Connection,
     delivery: DeliveryId,
     position: u32,
+    note: Option<&str>,
     now: Timestamp,
 ) -> rusqlite::Result<()> {
     let error = "the node stopped while this request may have been on its way";
@@ -83,7 +82,7 @@ pub(super) fn insert_unknown(
         None::<Vec<u8>>,
         None::<Vec<u8>>,
         None::<String>,
-        None::<String>,
+        note,
     ])?;
     Ok(())
 }

@@ -139,9 +139,10 @@ pub(super) struct Refill {
 impl Work for Refill {
     fn apply(&mut self, tx: &Connection) -> rusqlite::Result<()> {
         // A row that cannot be read costs its own lane, not those that happened to be asked for together.
+        let mut may_end = refill::ENDED_MAX;
         let fill = |want: &Want| {
             tx.prepare_cached("SAVEPOINT lane")?.execute([])?;
-            let found = match refill::refill(tx, want, self.now) {
+            let found = match refill::refill(tx, want, &mut may_end, self.now) {
                 Err(error) if error.sqlite_error().is_none() => {
                     tracing::error!(%error, "a lane cannot be read");
                     // What was taken of it already would be carried by nobody.

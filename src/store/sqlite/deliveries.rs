@@ -23,8 +23,8 @@ fn lane(delivery: &Delivery) -> Option<i64> {
 pub(super) fn insert_delivery(tx: &Connection, delivery: &Delivery) -> rusqlite::Result<()> {
     tx.prepare_cached(
         "INSERT INTO deliveries (id, app, event, endpoint, state, reason, place, attempt_count, history_len, lane, due,
-             at_due, give_up_at, finished_at, root, replay_of, held_at, okey)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)",
+             at_due, give_up_at, finished_at, root, replay_of, held_at, okey, asked)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)",
     )?
     .execute(params![
         delivery.id,
@@ -45,6 +45,7 @@ pub(super) fn insert_delivery(tx: &Connection, delivery: &Delivery) -> rusqlite:
         delivery.replay_of,
         delivery.held_at,
         delivery.okey,
+        delivery.is_asked.then_some(true),
     ])?;
     Ok(())
 }
@@ -58,12 +59,12 @@ pub(super) fn update_delivery(
     now: Timestamp,
     woken: &mut Woken,
 ) -> rusqlite::Result<bool> {
-    let left = order::leave(tx, delivery)?;
+    let left = order::leave(tx, delivery, now)?;
     let changed = tx
         .prepare_cached(
             "UPDATE deliveries SET state = ?3, reason = ?4, place = ?5, attempt_count = ?6, history_len = ?7, lane = ?8,
                  due = ?9, at_due = ?10, give_up_at = ?11, finished_at = ?12, return_to = ?13, held_at = ?14, restarted_at = ?15,
-                 okey = ?16
+                 okey = ?16, asked = ?17, skipped_at = ?18
              WHERE id = ?1 AND state = ?2",
         )?
         .execute(params![
@@ -83,6 +84,8 @@ pub(super) fn update_delivery(
             delivery.held_at,
             delivery.restarted_at,
             delivery.okey,
+            delivery.is_asked.then_some(true),
+            delivery.skipped_at,
         ])?;
     if changed == 1
         && let Some(okey) = left

@@ -7,11 +7,12 @@ use super::{
 };
 use crate::{
     domain::{
-        contract::Channel,
+        circuit::PausedUntil,
+        contract::{Channel, Contract},
         delivery::{Delivery, Switch},
         endpoint::SwitchedOff,
         event::{Event, TEST_EVENT_TYPE},
-        health::{About, FAILING_AFTER, Failure, Health, Moment, News, Sighting, Told, Windows},
+        health::{About, FAILING_AFTER, Failure, Health, Moment, News, Told, Windows},
         id::{AppId, EndpointId},
         outcome::Class,
         statistics::{Batch, Sums, Width},
@@ -32,11 +33,14 @@ const HOUR: Duration = Duration::from_hours(1);
 const WELL_WITHIN: Duration = Duration::from_hours(72);
 
 /// Asked for every delivery that is recorded.
-const READ: &str = "SELECT consecutive_failures, failed_events, first_failed_at, first_failed_clock, last_error, warned_at,
-     warned_clock, successes, degraded_since, failing_since, healthy_since, told_by, told_since FROM health WHERE endpoint = ?1";
+const READ: &str =
+    "SELECT consecutive_failures, failed_events, first_failed_at, first_failed_clock, last_error, warned_at,
+     warned_clock, successes, degraded_since, failing_since, healthy_since, told_by, told_since,
+     paused_until, paused_status FROM health WHERE endpoint = ?1";
 const WRITE: &str = "INSERT OR REPLACE INTO health (endpoint, app, consecutive_failures, failed_events, first_failed_at,
      first_failed_clock, last_error, warned_at, warned_clock, successes, degraded_since, failing_since, healthy_since, told_by,
-     told_since) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
+     told_since, paused_until, paused_status)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
 
 fn read_row(row: &Row<'_>) -> rusqlite::Result<Health> {
     let moment = |at: usize| -> rusqlite::Result<Option<Moment>> {
@@ -56,7 +60,13 @@ fn read_row(row: &Row<'_>) -> rusqlite::Result<Health> {
         failing_since: row.get(9)?,
         healthy_since: row.get(10)?,
         told: told_by.zip(row.get(12)?).map(|(by, since)| Told { by, since }),
+        paused: read_pause(row, 13)?,
     })
+}
+
+fn read_pause(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<PausedUntil>> {
+    let until: Option<Timestamp> = row.get(first)?;
+    Ok(until.zip(row.get(first + 1)?).map(|(until, status)| PausedUntil { status, until }))
 }
 
 pub(super) fn read(connection: &Connection, endpoint: EndpointId) -> rusqlite::Result<Option<Health>> {
@@ -81,6 +91,8 @@ fn write(tx: &Connection, app: AppId, endpoint: EndpointId, health: &Health) -> 
         health.healthy_since,
         health.told.map(|told| told.by),
         health.told.map(|told| told.since),
+        health.paused.map(|paused| paused.until),
+        health.paused.map(|paused| paused.status),
     ])?;
     Ok(())
 }
@@ -102,19 +114,26 @@ pub(super) fn forget(tx: &Connection, endpoint: EndpointId) -> rusqlite::Result<
     Ok(())
 }
 
+/// Its URL is another now: what the old receiver asked for is not for the new one.
+pub(super) fn forget_pause(tx: &Connection, endpoint: EndpointId) -> rusqlite::Result<()> {
+    tx.prepare_cached("UPDATE health SET paused_until = NULL, paused_status = NULL WHERE endpoint = ?1")?
+        .execute([endpoint])?;
+    Ok(())
+}
+
 /// Whether the verdict ends an event that the receiver did not take. An extra attempt by hand leaves it as it had ended.
 pub(super) fn ends_failed(record: &Record) -> bool {
     let is_refusal = matches!(
         record.verdict,
         Verdict::Dead { reason: DeadReason::Exhausted | DeadReason::RefusedByReceiver, .. }
     );
-    is_refusal && record.carried.delivery.return_to.is_none()
+    is_refusal && !record.carried.delivery.goes_back(&record.verdict)
 }
 
 /// What a record makes of its endpoint's health, not written yet.
 pub(super) struct Seen<'a> {
     record: &'a Record,
-    sighting: &'a Sighting,
+    contract: &'a Contract,
     health: Health,
     news: Vec<News>,
 }
@@ -125,9 +144,8 @@ pub(super) fn see<'a>(
     record: &'a Record,
     switch: Switch,
 ) -> rusqlite::Result<Option<Seen<'a>>> {
-    let Record { carried, attempts, sighting: Some(sighting), ended_at, .. } = record else {
-        return Ok(None);
-    };
+    let Record { carried, attempts, ended_at, .. } = record;
+    let (Some(sighting), Some(contract)) = (&record.sighting, &record.contract) else { return Ok(None) };
     let Some(last) = attempts.last().filter(|_| switch == Switch::On) else { return Ok(None) };
     let known = read(tx, carried.delivery.endpoint)?;
     if last.outcome.class == Class::Ok {
@@ -136,7 +154,7 @@ pub(super) fn see<'a>(
             return Ok(None);
         }
         let news = health.succeeded(*ended_at).into_iter().collect();
-        return Ok(Some(Seen { record, sighting, health, news }));
+        return Ok(Some(Seen { record, contract, health, news }));
     }
     let mut health = known.unwrap_or_default();
     let failure = Failure {
@@ -146,7 +164,8 @@ pub(super) fn see<'a>(
         // One event that people send again and again is still one event.
         ends_event: ends_failed(record) && carried.delivery.restarted_at.is_none(),
     };
-    let mut news = health.failed(&failure, &sighting.contract);
+    let mut news = health.failed(&failure, contract);
+    health.pause(sighting.paused);
     if record.switch_off.is_some() {
         news = vec![News::Gone];
     } else if matches!(news[..], [News::FailingTooLong { .. }])
@@ -155,13 +174,13 @@ pub(super) fn see<'a>(
         // Warned is who was sent the warning.
         news.clear();
     }
-    Ok(Some(Seen { record, sighting, health, news }))
+    Ok(Some(Seen { record, contract, health, news }))
 }
 
 impl Seen<'_> {
     /// How the endpoint is switched off, if a rule says so.
     pub(super) fn off(&self) -> Option<SwitchedOff> {
-        self.news.iter().find_map(|news| news.off(&self.sighting.contract, self.record.ended_at))
+        self.news.iter().find_map(|news| news.off(self.contract, self.record.ended_at))
     }
 
     pub(super) fn write(self, tx: &Connection) -> rusqlite::Result<()> {
@@ -170,7 +189,7 @@ impl Seen<'_> {
         let about = About {
             app,
             endpoint,
-            contract: &self.sighting.contract,
+            contract: self.contract,
             at: self.record.ended_at,
             last_error: self.health.last_error.as_deref(),
         };
@@ -207,9 +226,15 @@ pub(super) fn judge(tx: &Connection, suspects: &[Suspect], now: Timestamp) -> ru
         let whose = (*app, *endpoint);
         let known = read(tx, *endpoint)?;
         let mut health = known.clone().unwrap_or_default();
-        // What was before it was well again was judged then.
-        let since_well = health.healthy_since.map_or(Duration::MAX, |at| now.since(at));
-        let window = |length: Duration| statistics::window(tx, whose, length.min(since_well), now);
+        // What was before it was well again was judged then, and what is older than the window does not count at all.
+        let window = |length: Duration| {
+            let begins = Timestamp::from_millis(now.as_millis().saturating_sub(length.as_millis() as i64));
+            statistics::strictly_since(
+                tx,
+                whose,
+                health.healthy_since.map_or(begins, |well| well.max(begins)),
+            )
+        };
         let degraded = contract.health.degraded_window.map_or_else(|| Ok(Sums::default()), window)?;
         let windows = Windows { last_hour: window(HOUR)?, degraded };
         let news = health.judge(&windows, contract, now);
@@ -241,9 +266,17 @@ pub(super) fn standing(connection: &Connection, now: Timestamp) -> rusqlite::Res
         .prepare_cached("SELECT endpoint FROM health WHERE consecutive_failures >= ?1 ORDER BY endpoint")?
         .query_map([FAILING_AFTER], |row| row.get(0))?
         .collect::<rusqlite::Result<_>>()?;
+    let paused = connection
+        .prepare_cached(
+            "SELECT endpoint, paused_until, paused_status FROM health WHERE paused_until > ?1 ORDER BY endpoint",
+        )?
+        .query_map([now], |row| Ok((row.get(0)?, read_pause(row, 1)?)))?
+        .filter_map(|found| found.map(|(endpoint, paused)| Some((endpoint, paused?))).transpose())
+        .collect::<rusqlite::Result<_>>()?;
     Ok(Standing {
         accountable: written.max(Duration::from_millis(latest.unsigned_abs())),
         failing,
+        paused,
         well: statistics::well(connection, Width::Hour.first_of(WELL_WITHIN, now))?,
     })
 }
@@ -274,5 +307,20 @@ pub(super) fn in_trouble(connection: &Connection, app: AppId) -> rusqlite::Resul
             "SELECT endpoint FROM health WHERE app = ?1 AND (degraded_since IS NOT NULL OR failing_since IS NOT NULL)",
         )?
         .query_map([app], |row| row.get(0))?
+        .collect()
+}
+
+/// Whether the windows called it degraded and nothing has ended that yet.
+pub(super) fn is_degraded(tx: &Connection, endpoint: EndpointId) -> rusqlite::Result<bool> {
+    tx.prepare_cached(
+        "SELECT EXISTS (SELECT 1 FROM health WHERE endpoint = ?1 AND degraded_since IS NOT NULL)",
+    )?
+    .query_row([endpoint], |row| row.get(0))
+}
+
+pub(super) fn degraded(connection: &Connection) -> rusqlite::Result<Vec<EndpointId>> {
+    connection
+        .prepare_cached("SELECT endpoint FROM health WHERE degraded_since IS NOT NULL")?
+        .query_map([], |row| row.get(0))?
         .collect()
 }

@@ -9,12 +9,14 @@ use super::{
 };
 use crate::{
     domain::{
+        circuit::PROBE_AHEAD,
         contract::Contract,
         delivery::{Delivery, Refusal, State, Switch},
         endpoint::{self, SwitchedOff},
         event::{DedupKey, Event},
         id::{AppId, DeliveryId, EndpointId, EventId},
         notice::{AboutEvent, dead_letter},
+        outcome::Attempt,
         port::Carried,
         time::Timestamp,
         verdict::Verdict,
@@ -87,8 +89,11 @@ pub(super) struct Recorded {
 /// Writes what was found out about a carried delivery, or nothing at all if it was no longer carried.
 pub(super) fn record(tx: &Connection, record: &Record) -> rusqlite::Result<Option<Recorded>> {
     let mut delivery = record.carried.delivery.clone();
-    let numbered =
-        record.attempts.iter().filter(|attempt| attempt.outcome.class.is_numbered()).count() as u32;
+    // What uses no slot of the schedule has no number, whatever it looked like.
+    let is_extra = delivery.is_ahead() && delivery.goes_back(&record.verdict);
+    let uses_slot = !matches!(record.verdict, Verdict::Again { .. }) && !is_extra;
+    let is_numbered = |attempt: &&Attempt| uses_slot && attempt.outcome.class.is_numbered();
+    let numbered = record.attempts.iter().filter(is_numbered).count() as u32;
     let rows = record.attempts.len() as u32;
     let (position, number) = (delivery.history_len + 1, delivery.attempt_count + 1);
     // Only what goes on waiting has to know whether its endpoint is still there: the happy path reads its health and no more.
@@ -111,14 +116,13 @@ pub(super) fn record(tx: &Connection, record: &Record) -> rusqlite::Result<Optio
     {
         return Ok(None);
     }
-    attempts::insert(tx, delivery.id, position, number, &record.attempts)?;
+    attempts::insert(tx, delivery.id, position, uses_slot.then_some(number), &record.attempts)?;
     if let Some(seen) = seen {
         seen.write(tx)?;
     }
     // An extra attempt by hand that failed leaves dead what was dead before: that was told then.
-    let was_waiting = record.carried.delivery.return_to.is_none();
-    if let Some(contract) = record.contract.as_ref().filter(|_| was_waiting && delivery.state == State::Dead)
-    {
+    let has_died = delivery.state == State::Dead && !record.carried.delivery.goes_back(&record.verdict);
+    if let Some(contract) = record.contract.as_ref().filter(|_| has_died) {
         let error = record.attempts.last().and_then(|last| last.outcome.error.as_deref());
         tell_of_dead(tx, contract, &delivery, &record.carried.event, error)?;
     }
@@ -177,10 +181,11 @@ pub(super) fn take_over(tx: &Connection, now: Timestamp) -> rusqlite::Result<usi
     let mut woken = Woken::new();
     for mut delivery in carried.iter().cloned() {
         let switch = switch_of(tx, delivery.endpoint)?;
+        let note = delivery.is_ahead().then_some(PROBE_AHEAD);
         if delivery.take_over(switch, now).is_ok()
             && update_delivery(tx, State::InFlight, &mut delivery, now, &mut woken)?
         {
-            attempts::insert_unknown(tx, delivery.id, delivery.history_len, now)?;
+            attempts::insert_unknown(tx, delivery.id, delivery.history_len, note, now)?;
         }
     }
     Ok(carried.len())
@@ -201,16 +206,10 @@ pub(super) fn ask(
     let switch = switch_of(tx, delivery.endpoint)?;
     let done = match ask {
         Ask::Retry => delivery.retry(switch, now),
-        Ask::Replay { as_new, give_up_at } if from == State::Delivered => {
-            return Ok(match delivery.replay_as(as_new, give_up_at, switch, now) {
-                Ok(made) => {
-                    insert_delivery(tx, &made)?;
-                    Asked::Made(made)
-                }
-                Err(refusal) => Asked::Refused(refusal),
-            });
+        Ask::Replay { as_new, give_up_at } => {
+            let again = Again { as_new, give_up_at, is_alone: true };
+            return replay(tx, delivery, &again, now, woken);
         }
-        Ask::Replay { give_up_at, .. } => delivery.replay(give_up_at, switch, now),
         Ask::Cancel => delivery.cancel(now),
         Ask::Close => delivery.close(),
         Ask::Delete if from.is_terminal() => {
@@ -228,6 +227,45 @@ pub(super) fn ask(
         }
         Err(refusal) => Ok(Asked::Refused(refusal)),
     }
+}
+
+/// How a delivery is replayed: by itself, so that somebody waits for it, or as one of many.
+pub(super) struct Again {
+    pub(super) as_new: DeliveryId,
+    pub(super) give_up_at: Option<Timestamp>,
+    pub(super) is_alone: bool,
+}
+
+pub(super) fn replay(
+    tx: &Connection,
+    mut delivery: Delivery,
+    again: &Again,
+    now: Timestamp,
+    woken: &mut Woken,
+) -> rusqlite::Result<Asked> {
+    let Again { as_new, give_up_at, is_alone } = *again;
+    let (from, switch) = (delivery.state, switch_of(tx, delivery.endpoint)?);
+    let hurry = |mut delivery: Delivery| {
+        if is_alone {
+            delivery.hurry();
+        }
+        delivery
+    };
+    if from == State::Delivered {
+        return Ok(match delivery.replay_as(as_new, give_up_at, switch, now).map(hurry) {
+            Ok(made) => {
+                insert_delivery(tx, &made)?;
+                Asked::Made(made)
+            }
+            Err(refusal) => Asked::Refused(refusal),
+        });
+    }
+    if let Err(refusal) = delivery.replay(give_up_at, switch, now) {
+        return Ok(Asked::Refused(refusal));
+    }
+    delivery = hurry(delivery);
+    update_delivery(tx, from, &mut delivery, now, woken)?;
+    Ok(Asked::Done(delivery))
 }
 
 /// Settles up to `most` deliveries of a switched endpoint; answers how many, and whether anything is due now because of it.

@@ -33,7 +33,8 @@ pub(super) fn put(tx: &Connection, notice: &NewNotice) -> rusqlite::Result<()> {
 /// Whether the mail that warns of this endpoint's end still has to go out.
 pub(super) fn warning_waits(tx: &Connection, app: AppId, endpoint: EndpointId) -> rusqlite::Result<bool> {
     tx.prepare_cached(
-        "SELECT EXISTS (SELECT 1 FROM notices WHERE app = ?1 AND kind = ?2 AND mail = 1 AND endpoint = ?3)",
+        "SELECT EXISTS (SELECT 1 FROM notices
+             WHERE app = ?1 AND kind = ?2 AND mail = 1 AND open_until IS NULL AND endpoint = ?3)",
     )?
     .query_row(params![app, NoticeKind::EndpointWarning, endpoint], |row| row.get(0))
 }
@@ -182,7 +183,8 @@ pub(super) fn one(connection: &Connection, app: AppId, id: NoticeId) -> rusqlite
 pub(super) fn waiting(connection: &Connection) -> rusqlite::Result<NoticesWaiting> {
     let count = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0)).map(|n| n as u64);
     Ok(NoticesWaiting {
-        mails: count("SELECT count(*) FROM notices WHERE mail = 1")?,
+        mails: count("SELECT count(*) FROM notices WHERE mail = 1 AND open_until IS NULL")?
+            + count("SELECT count(*) FROM notices WHERE mail = 1 AND open_until IS NOT NULL")?,
         webhooks: count("SELECT count(*) FROM notices WHERE hook = 1")?,
     })
 }

@@ -43,12 +43,16 @@ fn has_first(tx: &Connection, endpoint: EndpointId, okey: OrderKey) -> rusqlite:
 }
 
 /// Takes a delivery that is about to be written out of its line, if it has left that; answers which line it was.
-pub(super) fn leave(tx: &Connection, delivery: &mut Delivery) -> rusqlite::Result<Option<OrderKey>> {
+pub(super) fn leave(
+    tx: &Connection,
+    delivery: &mut Delivery,
+    now: Timestamp,
+) -> rusqlite::Result<Option<OrderKey>> {
     if delivery.okey.is_none() || !delivery.state.is_terminal() {
         return Ok(None);
     }
     let skips_dead = delivery.state == State::Dead && skips_dead(tx, delivery.endpoint)?;
-    Ok(if delivery.has_left_line(skips_dead) { delivery.okey.take() } else { None })
+    Ok(delivery.leave_line(skips_dead, now))
 }
 
 /// Whether the endpoint's dead let those behind them go on, as this transaction sees it; also if it is gone.

@@ -14,37 +14,54 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 /// Notices that one mail stands for.
 const GATHERED_MAX: usize = 1000;
+/// Digests that one step closes.
+const CLOSED_MAX: usize = 250;
 
-/// The next mail: of the first app after the last one's turn that has something to send.
+/// An index holds these alone, so that apps whose digests are open cost nothing.
+const NEXT_APP: &str =
+    "SELECT min(app) FROM notices WHERE mail = 1 AND open_until IS NULL AND app > ?1 AND app <= ?2";
+
+/// The next mail: of the first app after the last one's turn that has something to send. Looks at no app that has nothing to
+/// send now but those that rest, and they are at most as many as mails go out in a minute.
 pub(super) fn take(tx: &Connection, turn: &MailTurn, now: Timestamp) -> rusqlite::Result<Outgoing> {
-    let mut next_app =
-        tx.prepare_cached("SELECT min(app) FROM notices WHERE mail = 1 AND app > ?1 AND app <= ?2")?;
+    let are_all_closed = close(tx, now)? < CLOSED_MAX;
+    let mut next_app = tx.prepare_cached(NEXT_APP)?;
     let all_round = [(turn.after.as_i64(), i64::MAX), (i64::MIN, turn.after.as_i64())];
     for (mut after, last) in all_round {
         while let Some(app) = next_app.query_row([after, last], |row| row.get::<_, Option<AppId>>(0))? {
-            let notices = letter_of(tx, app, turn.resting.contains(&app), now)?;
+            let notices = letter_of(tx, app, turn.resting.contains(&app))?;
             if !notices.is_empty() {
                 return Ok(Outgoing { notices, closes_at: None });
             }
             after = app.as_i64();
         }
     }
-    Ok(Outgoing { notices: Vec::new(), closes_at: closes_at(tx, now)? })
+    let closes_at = if are_all_closed { closes_at(tx, now)? } else { Some(now) };
+    Ok(Outgoing { notices: Vec::new(), closes_at })
+}
+
+/// Closes digests whose window is over, the oldest first; how many.
+fn close(tx: &Connection, now: Timestamp) -> rusqlite::Result<usize> {
+    tx.prepare_cached(
+        "UPDATE notices SET open_until = NULL
+         WHERE id IN (SELECT id FROM notices WHERE open_until <= ?1 ORDER BY open_until LIMIT ?2)",
+    )?
+    .execute(params![now, CLOSED_MAX as i64])
 }
 
 /// The mail that was put together before and is still to go, else a new one.
-fn letter_of(tx: &Connection, app: AppId, is_resting: bool, now: Timestamp) -> rusqlite::Result<Vec<Notice>> {
+fn letter_of(tx: &Connection, app: AppId, is_resting: bool) -> rusqlite::Result<Vec<Notice>> {
     let formed = tx
         .prepare_cached("SELECT min(letter) FROM notices WHERE app = ?1 AND mail = 1 AND letter IS NOT NULL")?
         .query_row([app], |row| row.get::<_, Option<NoticeId>>(0))?;
     if let Some(letter) = formed {
         return notices_of(tx, app, letter);
     }
-    let alone = ready(tx, app, NoticeKind::DeliveryDead, 1, now)?;
+    let alone = ready(tx, app, NoticeKind::DeliveryDead, 1)?;
     let mut gathered = Vec::new();
     if !is_resting {
         for kind in NoticeKind::ALL.iter().filter(|kind| kind.gathers()) {
-            gathered.extend(ready(tx, app, *kind, GATHERED_MAX, now)?);
+            gathered.extend(ready(tx, app, *kind, GATHERED_MAX)?);
         }
         gathered.sort_unstable();
         gathered.truncate(GATHERED_MAX);
@@ -60,18 +77,12 @@ fn letter_of(tx: &Connection, app: AppId, is_resting: bool, now: Timestamp) -> r
 }
 
 /// Those of a kind that wait for a mail, oldest first, but for a digest that is still open.
-fn ready(
-    tx: &Connection,
-    app: AppId,
-    kind: NoticeKind,
-    most: usize,
-    now: Timestamp,
-) -> rusqlite::Result<Vec<NoticeId>> {
+fn ready(tx: &Connection, app: AppId, kind: NoticeKind, most: usize) -> rusqlite::Result<Vec<NoticeId>> {
     tx.prepare_cached(
-        "SELECT id FROM notices WHERE app = ?1 AND kind = ?2 AND mail = 1 AND (open_until IS NULL OR open_until <= ?3)
-         ORDER BY id LIMIT ?4",
+        "SELECT id FROM notices WHERE app = ?1 AND kind = ?2 AND mail = 1 AND open_until IS NULL
+         ORDER BY id LIMIT ?3",
     )?
-    .query_map(params![app, kind, now, most as i64], |row| row.get(0))?
+    .query_map(params![app, kind, most as i64], |row| row.get(0))?
     .collect()
 }
 
@@ -133,4 +144,64 @@ fn closes_at(connection: &Connection, now: Timestamp) -> rusqlite::Result<Option
         .prepare_cached("SELECT open_until FROM notices WHERE open_until > ?1 ORDER BY open_until LIMIT 1")?
         .query_row([now], |row| row.get(0))
         .optional()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::sqlite::open::open_in_memory;
+
+    const NOW: Timestamp = Timestamp::from_millis(1_000_000);
+
+    /// A notice of its own app that closes then; `None` if it is no digest.
+    fn notice(store: &Connection, app: i64, open_until: Option<i64>, mail: MailState) {
+        store
+            .execute(
+                "INSERT INTO notices (app, kind, at, facts, count, open_until, mail, hook)
+                 VALUES (?1, ?2, 1, '{\"text\":\"\"}', 1, ?3, ?4, 0)",
+                params![app, NoticeKind::DeliveryDead, open_until, mail],
+            )
+            .unwrap();
+    }
+
+    fn from(after: i64) -> MailTurn {
+        MailTurn { after: AppId::from_i64(after), resting: vec![] }
+    }
+
+    #[test]
+    fn apps_whose_digests_are_open_are_not_looked_at() {
+        let store = open_in_memory().unwrap();
+        for app in 1..=2000 {
+            notice(&store, app, Some(NOW.as_millis() + 1), MailState::Waiting);
+        }
+        let plan: String = store
+            .query_row(&format!("EXPLAIN QUERY PLAN {NEXT_APP}"), [0, i64::MAX], |row| row.get("detail"))
+            .unwrap();
+        assert!(plan.contains("SEARCH") && plan.contains("notices_to_mail"), "{plan}");
+        let nothing = take(&store, &from(0), NOW).unwrap();
+        assert!(nothing.notices.is_empty());
+        assert_eq!(nothing.closes_at, Some(Timestamp::from_millis(NOW.as_millis() + 1)));
+        notice(&store, 1500, None, MailState::Waiting);
+        assert_eq!(take(&store, &from(0), NOW).unwrap().notices[0].app, AppId::from_i64(1500));
+    }
+
+    #[test]
+    fn digests_close_a_few_at_a_time_and_nobody_waits_for_more_than_that() {
+        let store = open_in_memory().unwrap();
+        let many = 2 * CLOSED_MAX as i64 + 1;
+        // Closed by the clock alone; these are on the list and go out by no mail.
+        for app in 1..=many {
+            notice(&store, app, Some(app), MailState::None);
+        }
+        notice(&store, many + 1, Some(many + 1), MailState::Waiting);
+        for left in [many + 1 - CLOSED_MAX as i64, many + 1 - 2 * CLOSED_MAX as i64] {
+            let outgoing = take(&store, &from(0), NOW).unwrap();
+            assert_eq!((outgoing.notices.len(), outgoing.closes_at), (0, Some(NOW)), "come back at once");
+            let open: i64 = store
+                .query_row("SELECT count(*) FROM notices WHERE open_until IS NOT NULL", [], |row| row.get(0))
+                .unwrap();
+            assert_eq!(open, left);
+        }
+        assert_eq!(take(&store, &from(0), NOW).unwrap().notices[0].app, AppId::from_i64(many + 1));
+    }
 }

@@ -14,6 +14,7 @@ use crate::{
         event::Event,
         id::{DeliveryId, EndpointId},
         time::Timestamp,
+        verdict::AtDue,
     },
     store::ledger::{BroughtForward, Recovery, Want},
 };
@@ -35,10 +36,8 @@ pub(super) struct Found {
 }
 
 /// A person waits for these; their index has the same condition.
-const BY_HAND: Kind = Kind {
-    index: "INDEXED BY deliveries_by_hand",
-    condition: "AND d.state = 0 AND (d.restarted_at IS NOT NULL OR d.replay_of IS NOT NULL)",
-};
+const BY_HAND: Kind =
+    Kind { index: "INDEXED BY deliveries_by_hand", condition: "AND d.state = 0 AND d.asked IS NOT NULL" };
 
 #[derive(Clone, Copy, Default)]
 struct Kind {
@@ -75,24 +74,33 @@ fn due_of(tx: &Connection, endpoint: EndpointId, part: &Part) -> rusqlite::Resul
     Ok(due)
 }
 
-/// Deliveries that one part of a refill lets end without an attempt.
-const ENDED_MAX: usize = 1000;
+/// Deliveries that one refill lets end without an attempt, over all its lanes.
+pub(super) const ENDED_MAX: usize = 1000;
 
-/// Those of a part that are in flight now, and whether there were as many as asked for.
-fn claim(tx: &Connection, want: &Want, part: &Part, now: Timestamp) -> rusqlite::Result<(Vec<Due>, bool)> {
+/// Those of a part that are in flight now, and whether there were as many as asked for. At most `may_end` may end here.
+fn claim(
+    tx: &Connection,
+    want: &Want,
+    part: &Part,
+    may_end: &mut usize,
+    now: Timestamp,
+) -> rusqlite::Result<(Vec<Due>, bool)> {
     // What steps up here is found below: the first of its lane may be due by now.
     let (mut carried, mut woken) = (Vec::new(), Woken::new());
     if part.most == 0 {
         return Ok((carried, false));
     }
-    let mut ended = 0;
     loop {
-        let ended_before = ended;
+        let may_end_before = *may_end;
         let found = due_of(tx, want.endpoint, part)?;
         let is_full = found.len() == part.most;
         for (mut delivery, event) in found {
             let (from, due) = (delivery.state, delivery.due.unwrap_or(now));
+            let blames = delivery.at_due == AtDue::Exhaust;
             let claimed = delivery.claim(now);
+            if claimed == Ok(Claimed::Ended) && *may_end == 0 {
+                return Ok((carried, is_full));
+            }
             if !update_delivery(tx, from, &mut delivery, now, &mut woken)? {
                 continue;
             }
@@ -100,34 +108,51 @@ fn claim(tx: &Connection, want: &Want, part: &Part, now: Timestamp) -> rusqlite:
                 carried.push((delivery, event, due));
                 continue;
             }
-            ended += 1;
+            *may_end -= 1;
             if delivery.state == State::Dead {
-                tell_of_end(tx, want, &delivery, &event, now)?;
+                if blames {
+                    health::event_failed(tx, &delivery, &event, now)?;
+                }
+                tell_of_end(tx, want, &delivery, &event)?;
             }
         }
-        // Where one ended, the next of its line may be as old: a line of such must not take a commit for each.
-        if !carried.is_empty() || ended == ended_before || woken.is_empty() || ended >= ENDED_MAX {
+        // Where one ended, the next may be as old: a lane of such must not take a commit for each.
+        if !carried.is_empty() || *may_end == may_end_before {
             return Ok((carried, is_full));
         }
     }
 }
 
+/// The first that waits for its next attempt, in flight before its time.
+fn probe(tx: &Connection, endpoint: EndpointId, now: Timestamp) -> rusqlite::Result<Option<Due>> {
+    let found = tx
+        .prepare_cached(&format!(
+            "SELECT {DELIVERY}, {EVENT} FROM deliveries d INDEXED BY deliveries_retrying JOIN events e ON e.id = d.event
+             WHERE d.lane = ?1 AND d.due > ?2 AND d.state = 1 AND d.at_due = 0 ORDER BY d.due, d.id LIMIT 1"
+        ))?
+        .query_row(params![endpoint, now], |row| Ok((row::delivery(row)?, row::event(row, DELIVERY_COLUMNS)?)))
+        .optional()?;
+    let Some((mut delivery, event)) = found else { return Ok(None) };
+    // It stays the first of its line: nobody steps up.
+    let is_carried = delivery.probe(now).is_ok()
+        && update_delivery(tx, State::Retrying, &mut delivery, now, &mut Woken::new())?;
+    Ok(is_carried.then_some((delivery, event, now)))
+}
+
 /// One died without another attempt, when its final wait was over.
-fn tell_of_end(
-    tx: &Connection,
-    want: &Want,
-    delivery: &Delivery,
-    event: &Event,
-    now: Timestamp,
-) -> rusqlite::Result<()> {
-    health::event_failed(tx, delivery, event, now)?;
+fn tell_of_end(tx: &Connection, want: &Want, delivery: &Delivery, event: &Event) -> rusqlite::Result<()> {
     let Some(contract) = &want.contract else { return Ok(()) };
     let error = attempts::last_error(tx, delivery.id)?;
     ledger::tell_of_dead(tx, contract, delivery, event, error.as_deref())
 }
 
 /// At most as many due deliveries of a lane as there are hands, now in flight, oldest first; and when the next one is due.
-pub(super) fn refill(tx: &Connection, want: &Want, now: Timestamp) -> rusqlite::Result<Found> {
+pub(super) fn refill(
+    tx: &Connection,
+    want: &Want,
+    may_end: &mut usize,
+    now: Timestamp,
+) -> rusqlite::Result<Found> {
     let (endpoint, bytes_max) = (want.endpoint, want.bytes_max);
     let begin = Timestamp::from_millis(i64::MIN);
     let backlog_until = want.backlog_until.map_or(now, |until| until.min(now));
@@ -135,9 +160,12 @@ pub(super) fn refill(tx: &Connection, want: &Want, now: Timestamp) -> rusqlite::
     let all = Part { kind, after: begin, until: backlog_until, most: want.hands.len(), bytes_max };
     let by_hand = Part { kind: BY_HAND, until: now, most: want.by_hand.len(), ..all };
     let fresh = Part { after: backlog_until, until: now, most: want.fresh.len(), ..all };
-    let (by_hand, has_more_by_hand) = claim(tx, want, &by_hand, now)?;
-    let (oldest, _) = claim(tx, want, &all, now)?;
-    let (fresh, has_more_fresh) = claim(tx, want, &fresh, now)?;
+    let (by_hand, has_more_by_hand) = claim(tx, want, &by_hand, may_end, now)?;
+    let (mut oldest, _) = claim(tx, want, &all, may_end, now)?;
+    if want.is_probe && oldest.is_empty() {
+        oldest.extend(probe(tx, endpoint, now)?);
+    }
+    let (fresh, has_more_fresh) = claim(tx, want, &fresh, may_end, now)?;
     let next_due = tx
         .prepare_cached("SELECT due FROM deliveries WHERE lane = ?1 ORDER BY due LIMIT 1")?
         .query_row([endpoint], |row| row.get(0))

@@ -216,9 +216,14 @@ fn write_secrets(tx: &Connection, endpoint: &EndpointRecord) -> rusqlite::Result
 }
 
 pub(super) fn change_endpoint(tx: &Connection, endpoint: &EndpointRecord) -> rusqlite::Result<bool> {
-    let was_off: Option<bool> = tx
-        .query_row("SELECT off IS NOT NULL FROM endpoints WHERE id = ?1", [endpoint.id], |row| row.get(0))
-        .optional()?;
+    let (was_off, has_moved): (Option<bool>, bool) = tx
+        .query_row(
+            "SELECT off IS NOT NULL, settings ->> 'url' IS NOT ?2 FROM endpoints WHERE id = ?1",
+            params![endpoint.id, endpoint.settings.url],
+            |row| Ok((Some(row.get(0)?), row.get(1)?)),
+        )
+        .optional()?
+        .unwrap_or_default();
     let changed = tx.execute(
         "UPDATE endpoints SET settings = ?3, off = ?4, headers = ?5, tls = ?6, revision = ?2, updated_at = ?7
          WHERE id = ?1 AND revision = ?2 - 1 AND deleted_at IS NULL",
@@ -239,6 +244,7 @@ pub(super) fn change_endpoint(tx: &Connection, endpoint: &EndpointRecord) -> rus
     match (was_off, &endpoint.off) {
         (Some(false), Some(off)) => notices::put(tx, &disabled_by_hand(endpoint.app, endpoint.id, off))?,
         (Some(true), None) => health::start_afresh(tx, endpoint.app, endpoint.id, endpoint.updated_at)?,
+        _ if has_moved => health::forget_pause(tx, endpoint.id)?,
         _ => {}
     }
     Ok(true)

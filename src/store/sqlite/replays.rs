@@ -2,7 +2,7 @@
 
 use super::{
     deliveries::{insert_delivery, read_delivery},
-    ledger::{self, switch_of},
+    ledger::{self, Again, switch_of},
     notices,
     order::Woken,
     row,
@@ -10,7 +10,7 @@ use super::{
 use crate::{
     domain::{
         delivery::{Delivery, Reason, State},
-        event::TEST_EVENT_TYPE,
+        event::{TEST_EVENT_TYPE, is_our_own},
         id::{AppId, DeliveryId, EndpointId, EventId, ReplayId},
         notice::replay_finished,
         replay::{Replay, ReplayState, Selection},
@@ -18,7 +18,7 @@ use crate::{
     },
     store::{
         browse::{Cursor, Page, ROWS_EXAMINED_MAX},
-        ledger::{Ask, Asked},
+        ledger::Asked,
         replays::{ReplayChanged, ReplayPage, Source, SourceId, SourceSearch, Sources},
     },
 };
@@ -199,7 +199,8 @@ fn past_events(connection: &Connection, search: &SourceSearch, most: usize) -> r
         let event_type: String = row.get(2)?;
         let fits = row.get::<_, AppId>(1)? == search.app
             && row.get(3)?
-            && event_type != TEST_EVENT_TYPE
+            // What this server says of itself would be old news, perhaps about the endpoint itself.
+            && !is_our_own(&event_type)
             && wanted.is_none_or(|wanted| wanted == event_type)
             && search.patterns.as_ref().is_none_or(|patterns| patterns.matches(&event_type))
             && !has_delivery(connection, row.get(0)?, endpoint)?;
@@ -284,7 +285,7 @@ fn replay_delivery(
     now: Timestamp,
     woken: &mut Woken,
 ) -> rusqlite::Result<Result<Delivery, String>> {
-    let Some(delivery) = read_delivery(tx, id)? else {
+    let Some(delivery) = read_delivery(tx, id)?.filter(|delivery| delivery.app == replay.app) else {
         return Ok(Err(format!("{id} was deleted meanwhile")));
     };
     // Somebody may have been faster: what is no longer as it was asked for is left alone.
@@ -294,8 +295,8 @@ fn replay_delivery(
     if let Err(refusal) = payload_of(tx, delivery.event)? {
         return Ok(Err(refusal));
     }
-    let ask = Ask::Replay { as_new: source.as_new, give_up_at: source.give_up_at };
-    Ok(match ledger::ask(tx, replay.app, id, ask, now, woken)? {
+    let again = Again { as_new: source.as_new, give_up_at: source.give_up_at, is_alone: false };
+    Ok(match ledger::replay(tx, delivery, &again, now, woken)? {
         Asked::Done(delivery) | Asked::Made(delivery) => Ok(delivery),
         Asked::Refused(refusal) => Err(format!("{id}: {refusal}")),
         Asked::Deleted | Asked::Absent => Err(format!("{id} was deleted meanwhile")),

@@ -2,6 +2,7 @@
 //! and days. What a crash leaves in the log is rolled up by the next process, so nothing is lost and nothing is counted twice.
 
 use super::{
+    health,
     registry::to_json,
     statistics::{EVERY_APP, EVERY_ENDPOINT, OF_ENDPOINTS, OF_TYPES, add, keep_clock, parsed, trim},
 };
@@ -19,8 +20,11 @@ use std::{
     time::Duration,
 };
 
-/// Commits that one step rolls up.
-const COMMITS_PER_STEP: usize = 500;
+/// Rows of the log that one step reads at most, and lines of it after which it reads no more: each becomes several rows.
+const LOGGED_PER_STEP: usize = 500;
+const LINES_PER_STEP: usize = 250;
+/// Lines in one row of the log: a commit that has to do with thousands of endpoints is rolled up in parts.
+const LINES_PER_ROW: usize = 125;
 /// Event types of an app beyond these have a row together.
 const TYPES_PER_DAY_MAX: usize = 200;
 const OTHER_TYPES: &str = "*";
@@ -34,7 +38,10 @@ pub(super) fn log(tx: &Connection, batch: &Batch) -> rusqlite::Result<()> {
         return Ok(());
     }
     let logged: Vec<Logged> = batch.lines().map(|line| logged(&line)).collect();
-    tx.prepare_cached("INSERT INTO statistics_log (document) VALUES (?1)")?.execute([to_json(&logged)?])?;
+    let mut insert = tx.prepare_cached("INSERT INTO statistics_log (document) VALUES (?1)")?;
+    for part in logged.chunks(LINES_PER_ROW) {
+        insert.execute([to_json(&part)?])?;
+    }
     Ok(())
 }
 
@@ -116,7 +123,8 @@ impl Added {
             if !there(tx, &mut is_there, app)? || !is_counted(tx, endpoint)? {
                 continue;
             }
-            if endpoint != EVERY_ENDPOINT && sums.failed + sums.dead > 0 {
+            let fails = sums.failed + sums.dead > 0;
+            if endpoint != EVERY_ENDPOINT && (fails || health::is_degraded(tx, endpoint)?) {
                 suspects.insert(endpoint);
             }
             add(tx, &OF_ENDPOINTS, (app, &endpoint), width, start, sums)?;
@@ -205,24 +213,81 @@ fn is_counted(tx: &Connection, endpoint: EndpointId) -> rusqlite::Result<bool> {
 
 /// Moves a part of the log into the rows, removes a few old rows, keeps the clock.
 pub(super) fn roll_up(tx: &Connection, clock: Duration, now: Timestamp) -> rusqlite::Result<RolledUp> {
-    let commits: Vec<(i64, String)> = tx
-        .prepare_cached("SELECT id, document FROM statistics_log ORDER BY id LIMIT ?1")?
-        .query_map([COMMITS_PER_STEP as i64], |row| Ok((row.get(0)?, row.get(1)?)))?
-        .collect::<rusqlite::Result<_>>()?;
-    let mut minutes = Minutes::default();
-    for (_, document) in &commits {
-        parsed::<Vec<Logged>>(document, 1)?.into_iter().for_each(|line| minutes.add(line));
-    }
-    if let Some((last, _)) = commits.last() {
+    let Part { minutes, read_to, has_more } = read_log(tx)?;
+    if let Some(last) = read_to {
         tx.prepare_cached("DELETE FROM statistics_log WHERE id <= ?1")?.execute([last])?;
     }
-    let mut suspects = Added::of(minutes).write(tx)?;
-    let mut degraded = tx.prepare_cached("SELECT endpoint FROM health WHERE degraded_since IS NOT NULL")?;
-    for endpoint in degraded.query_map([], |row| row.get(0))? {
-        suspects.insert(endpoint?);
-    }
+    let suspects = Added::of(minutes).write(tx)?;
     trim(tx, now)?;
-    keep_clock(tx, clock, now, !commits.is_empty())?;
-    let suspects = suspects.into_iter().collect();
-    Ok(RolledUp { suspects, has_more: commits.len() == COMMITS_PER_STEP })
+    keep_clock(tx, clock, now, read_to.is_some())?;
+    Ok(RolledUp { suspects: suspects.into_iter().collect(), has_more })
+}
+
+/// What is rolled up in one step.
+struct Part {
+    minutes: Minutes,
+    read_to: Option<i64>,
+    has_more: bool,
+}
+
+/// The oldest of the log, until there is enough of it.
+fn read_log(tx: &Connection) -> rusqlite::Result<Part> {
+    let mut part = Part { minutes: Minutes::default(), read_to: None, has_more: false };
+    let mut statement = tx.prepare_cached("SELECT id, document FROM statistics_log ORDER BY id")?;
+    let mut rows = statement.query([])?;
+    let mut count = 0;
+    while let Some(row) = rows.next()? {
+        if part.minutes.0.len() >= LINES_PER_STEP || count == LOGGED_PER_STEP {
+            part.has_more = true;
+            break;
+        }
+        count += 1;
+        part.read_to = Some(row.get(0)?);
+        parsed::<Vec<Logged>>(&row.get::<_, String>(1)?, 1)?
+            .into_iter()
+            .for_each(|line| part.minutes.add(line));
+    }
+    Ok(part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        domain::outcome::{Class, Outcome},
+        store::sqlite::open::open_in_memory,
+    };
+
+    #[test]
+    fn a_commit_that_has_to_do_with_thousands_of_endpoints_is_rolled_up_in_parts() {
+        let (store, now) = (open_in_memory().unwrap(), Timestamp::from_millis(1_800_000_000_000));
+        let app = AppId::from_i64(1);
+        let insert =
+            "INSERT INTO apps (id, uid, settings, created_at, updated_at) VALUES (1, 'a', '{}', 0, 0)";
+        store.execute(insert, []).unwrap();
+        let mut batch = Batch::default();
+        for number in 1..=2000 {
+            let insert = "INSERT INTO endpoints (id, app, uid, settings, revision, created_at, updated_at)
+                 VALUES (?1, 1, ?1, '{}', 1, 0, 0)";
+            store.execute(insert, [number]).unwrap();
+            let endpoint = Some(EndpointId::from_i64(number));
+            batch.of(app, endpoint, "payment.paid", now).attempt(&Outcome::failed(Class::Http, ""), now);
+        }
+        log(&store, &batch).unwrap();
+        let count = |sql: &str| store.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
+        let (mut before, mut has_more) = (0, true);
+        while has_more {
+            has_more = roll_up(&store, Duration::ZERO, now).unwrap().has_more;
+            let rows = count("SELECT count(*) FROM statistics");
+            let in_one_step = (rows - before) as usize;
+            assert!(
+                in_one_step <= Width::ALL.len() * (LINES_PER_STEP + LINES_PER_ROW + 2),
+                "{in_one_step} at once"
+            );
+            before = rows;
+        }
+        let of_endpoints = "SELECT sum(failed) FROM statistics WHERE width = 60 AND endpoint > 0";
+        assert_eq!(count(of_endpoints), 2000);
+        assert_eq!(count("SELECT count(*) FROM statistics_log"), 0);
+    }
 }

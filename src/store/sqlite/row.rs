@@ -45,7 +45,7 @@ fn pick<T: Copy>(all: &[T], number: i64) -> Option<T> {
 }
 
 const CHANNELS: [Channel; 3] = [Channel::Email, Channel::List, Channel::None];
-const AT_DUE: [AtDue; 3] = [AtDue::Attempt, AtDue::Exhaust, AtDue::Expire];
+const AT_DUE: [AtDue; 4] = [AtDue::Attempt, AtDue::Exhaust, AtDue::Expire, AtDue::ExhaustUnblamed];
 
 integer_column! {
     Timestamp: |at| at.as_millis(), |n| Some(Timestamp::from_millis(n));
@@ -82,8 +82,8 @@ pub(super) fn named<T>(row: impl Display, read: rusqlite::Result<T>) -> rusqlite
 /// The columns that `delivery` reads, in its order.
 pub(super) const DELIVERY: &str = "d.id, d.app, d.event, d.endpoint, d.state, d.reason, d.place, d.attempt_count, \
      d.history_len, d.due, d.at_due, d.give_up_at, d.finished_at, d.root, d.replay_of, d.return_to, \
-     d.held_at, d.restarted_at, d.okey";
-pub(super) const DELIVERY_COLUMNS: usize = 19;
+     d.held_at, d.restarted_at, d.okey, d.asked, d.skipped_at";
+pub(super) const DELIVERY_COLUMNS: usize = 21;
 
 pub(super) fn delivery(row: &Row<'_>) -> rusqlite::Result<Delivery> {
     let id = row.get(0)?;
@@ -108,6 +108,8 @@ fn read_delivery(row: &Row<'_>, id: DeliveryId) -> rusqlite::Result<Delivery> {
         held_at: row.get(16)?,
         restarted_at: row.get(17)?,
         okey: row.get(18)?,
+        is_asked: row.get::<_, Option<bool>>(19)?.unwrap_or_default(),
+        skipped_at: row.get(20)?,
         root: row.get::<_, Option<DeliveryId>>(13)?.unwrap_or(id),
         replay_of: row.get(14)?,
         return_to: row.get::<_, Option<String>>(15)?.map(|text| read_return_to(&text, 15)).transpose()?,
@@ -141,16 +143,18 @@ fn read_event(row: &Row<'_>, first: usize, id: EventId) -> rusqlite::Result<Even
     })
 }
 
-/// `state,reason,due,at_due,finished_at`, numbers or nothing: rare, short, and readable in a dump.
+/// `state,reason,due,at_due,finished_at,is_probe`, numbers or nothing: rare, short, and readable in a dump. The last is absent
+/// where an older version wrote it.
 pub(super) fn write_return_to(back: &ReturnTo) -> String {
     let number = |n: Option<i64>| n.map(|n| n.to_string()).unwrap_or_default();
     let at_due = AT_DUE.iter().position(|a| *a == back.at_due).unwrap_or(0);
     format!(
-        "{},{},{},{at_due},{}",
+        "{},{},{},{at_due},{},{}",
         back.state as i64,
         number(back.reason.map(|reason| reason as i64)),
         number(back.due.map(Timestamp::as_millis)),
         number(back.finished_at.map(Timestamp::as_millis)),
+        number(back.is_probe.then_some(1)),
     )
 }
 
@@ -164,6 +168,7 @@ pub(super) fn read_return_to(text: &str, column: usize) -> rusqlite::Result<Retu
             due: next()?.map(Timestamp::from_millis),
             at_due: pick(&AT_DUE, next()??)?,
             finished_at: next()?.map(Timestamp::from_millis),
+            is_probe: next().flatten() == Some(1),
         })
     };
     parse().ok_or_else(|| {
@@ -182,9 +187,11 @@ mod tests {
         for (reason, due, finished_at) in
             [(None, Some(at), None), (Some(Reason::Exhausted), None, Some(at)), (None, None, None)]
         {
-            let back = ReturnTo { state: State::Retrying, reason, due, at_due: AtDue::Exhaust, finished_at };
+            let (state, at_due, is_probe) = (State::Retrying, AtDue::Exhaust, due.is_some());
+            let back = ReturnTo { state, reason, due, at_due, finished_at, is_probe };
             assert_eq!(read_return_to(&write_return_to(&back), 0).unwrap(), back);
         }
+        assert!(!read_return_to("1,,,0,", 0).unwrap().is_probe, "as an older version wrote it");
         assert!(read_return_to("1,99,,0,", 0).is_err());
         assert!(read_return_to("", 0).is_err());
     }

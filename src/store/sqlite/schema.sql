@@ -110,6 +110,8 @@ CREATE TABLE deliveries (
     return_to TEXT,
     restarted_at INTEGER,
     okey INTEGER,
+    asked INTEGER,
+    skipped_at INTEGER,
     CHECK (state BETWEEN 0 AND 7),
     CHECK ((state >= 4) = (finished_at IS NOT NULL)),
     CHECK ((state >= 5) = (reason IS NOT NULL)),
@@ -122,11 +124,13 @@ CREATE TABLE deliveries (
 ) STRICT;
 
 CREATE INDEX deliveries_by_lane ON deliveries (lane, due) WHERE lane IS NOT NULL;
+-- A probe takes the first of these where nothing is due.
+CREATE INDEX deliveries_retrying ON deliveries (lane, due) WHERE state = 1 AND at_due = 0;
 CREATE INDEX deliveries_held ON deliveries (endpoint) WHERE state = 3;
 CREATE INDEX deliveries_dead ON deliveries (app, finished_at) WHERE state = 5;
 -- What a person waits for is found in a lane of any length.
 CREATE INDEX deliveries_by_hand ON deliveries (lane, due)
-    WHERE lane IS NOT NULL AND state = 0 AND (restarted_at IS NOT NULL OR replay_of IS NOT NULL);
+    WHERE lane IS NOT NULL AND state = 0 AND asked IS NOT NULL;
 -- The first deliveries of an event follow its id; only later ones (replays, backfills) need to be looked up.
 CREATE INDEX deliveries_later ON deliveries (event) WHERE id > event + 65535;
 
@@ -224,7 +228,7 @@ CREATE TABLE audit (
 
 CREATE INDEX audit_by_app ON audit (app, id);
 
--- The outbox of notices. A digest counts what comes until it closes; `mail` says what became of its e-mail, `letter` is the
+-- The outbox of notices. A digest counts what comes until it closes, which takes its `open_until` away; `mail` says what became of its e-mail, `letter` is the
 -- first notice of the mail it goes in once that is put together, `hook` is 1 until its operational webhook is published.
 CREATE TABLE notices (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -248,7 +252,7 @@ CREATE TABLE notices (
 
 CREATE INDEX notices_by_app ON notices (app, id);
 CREATE INDEX notices_by_age ON notices (at);
-CREATE INDEX notices_to_mail ON notices (app, kind, id) WHERE mail = 1;
+CREATE INDEX notices_to_mail ON notices (app, kind, id) WHERE mail = 1 AND open_until IS NULL;
 CREATE INDEX notices_in_letters ON notices (app, letter) WHERE mail = 1 AND letter IS NOT NULL;
 CREATE INDEX notices_to_publish ON notices (id) WHERE hook = 1;
 CREATE INDEX notices_digests ON notices (app, kind, open_until) WHERE open_until IS NOT NULL;
@@ -271,7 +275,9 @@ CREATE TABLE health (
     failing_since INTEGER,
     healthy_since INTEGER,
     told_by INTEGER,
-    told_since INTEGER
+    told_since INTEGER,
+    paused_until INTEGER,
+    paused_status INTEGER
 ) STRICT;
 
 CREATE INDEX health_in_trouble ON health (app) WHERE degraded_since IS NOT NULL OR failing_since IS NOT NULL;

@@ -212,6 +212,21 @@ impl Registry for SqliteStore {
         self.call(move |tx| audit::note(tx, entry.as_ref(), registry::change_endpoint(tx, &endpoint)?))
     }
 
+    fn change_and_begin(
+        &self,
+        endpoint: EndpointRecord,
+        entry: Entry,
+        replays: Vec<(Replay, Entry)>,
+    ) -> Reply<'_, bool> {
+        self.call(move |tx| {
+            let is_changed = audit::note(tx, Some(&entry), registry::change_endpoint(tx, &endpoint)?)?;
+            for (replay, entry) in replays.iter().filter(|_| is_changed) {
+                audit::note(tx, Some(entry), replays::begin(tx, replay)?)?;
+            }
+            Ok(is_changed)
+        })
+    }
+
     fn remove_endpoint(&self, endpoint: EndpointId, now: Timestamp, entry: Option<Entry>) -> Reply<'_, bool> {
         self.call(move |tx| audit::note(tx, entry.as_ref(), registry::remove_endpoint(tx, endpoint, now)?))
     }

@@ -143,6 +143,26 @@ pub(super) fn since(
     Ok(sums)
 }
 
+/// What was counted since then and not before: of the hours that lie wholly after it, and of the minutes up to the first of
+/// them, as far as these are kept.
+pub(super) fn strictly_since(
+    connection: &Connection,
+    (app, endpoint): (AppId, EndpointId),
+    from: Timestamp,
+) -> rusqlite::Result<Sums> {
+    let first_hour = Width::Hour.first_after(from);
+    let mut sums = since(connection, (app, endpoint), Width::Hour, first_hour)?;
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT {SUMS} FROM statistics WHERE app = ?1 AND endpoint = ?2 AND width = ?3 AND start >= ?4 AND start < ?5"
+    ))?;
+    let minute = Width::Minute;
+    let key = params![app, endpoint, minute.seconds(), minute.first_after(from), first_hour];
+    for row in statement.query_map(key, read)? {
+        sums.add(&row?);
+    }
+    Ok(sums)
+}
+
 /// The sums of a window that ends now.
 pub(super) fn window(
     connection: &Connection,

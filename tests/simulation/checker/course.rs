@@ -12,6 +12,7 @@ use crate::{
     plan::WishKind,
 };
 use posthaste::domain::{
+    circuit::{AHEAD, PROBE_AHEAD},
     contract::{Answer, Jitter, Pacing, RetryAfter, WaitingWhenOff},
     delivery::{Delivery, Reason, State},
     id::made_at,
@@ -23,6 +24,9 @@ use posthaste::domain::{
 /// After a fault of our own, doubled for each row without a number before it.
 const LOCAL_FAULT_WAIT: i64 = 5000;
 const LOCAL_FAULT_WAIT_MAX: i64 = 600_000;
+
+/// What the history says of an attempt before its time.
+const EARLY: [&str; 3] = ["tried early: the endpoint answers again", "a probe", AHEAD];
 
 /// A span of time, in milliseconds, in which something is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -238,6 +242,12 @@ impl Course<'_> {
     fn row(&mut self, row: &AttemptRow) {
         let post = self.file.post_of(row);
         let started_at = row.started_at.as_millis();
+        // A probe of an endpoint that is left alone: an extra attempt, after which everything is as it was.
+        let is_ahead = row.is_told(PROBE_AHEAD) || row.is_told(AHEAD);
+        if is_ahead && self.standing.extra.is_none() {
+            let Standing { due, at_due, end, .. } = self.standing;
+            self.standing.extra = Some(Back { due, at_due, end });
+        }
         let Some(post) = post else {
             // A takeover: due at once, or back to where it was before the extra attempt.
             let mut next = Standing { due: Window::at(started_at), last_end: started_at, ..self.standing };
@@ -251,7 +261,7 @@ impl Course<'_> {
         self.standing.last_end = end;
         match row.class {
             Class::Ok => self.standing.end = Some(End::Delivered(end)),
-            Class::StaleConnection => self.standing.due = Window::at(end),
+            Class::StaleConnection if !is_ahead => self.standing.due = Window::at(end),
             _ if self.standing.extra.is_some() => self.standing = self.standing.back_if_extra(),
             Class::Unknown => self.standing.due = Window::at(end),
             Class::Local => {
@@ -274,7 +284,7 @@ impl Course<'_> {
         // A recovered endpoint need not wait, and the history says so; being held in between makes it forget.
         let was_held = receiver.switches.last_on(at).is_some_and(|on| on >= standing.last_end);
         let may_be_early = receiver.contract.pacing == Pacing::Adaptive
-            && (row.is_told("tried early: the endpoint answers again") || row.is_told("a probe") || was_held);
+            && (EARLY.iter().any(|note| row.is_told(note)) || was_held);
         if at < standing.due.from && !may_be_early {
             self.complain(Promise::Schedule, &format!("{} ms early", standing.due.from - at), at);
         }

@@ -176,7 +176,7 @@ pub(super) fn expected(before: &Delivery, happening: Happening, now: Timestamp) 
     };
     match (happening, from) {
         (Happening::Claim, Pending | Retrying) => Some(match before.at_due {
-            AtDue::Exhaust => (Dead, Some(Reason::Exhausted)),
+            AtDue::Exhaust | AtDue::ExhaustUnblamed => (Dead, Some(Reason::Exhausted)),
             AtDue::Expire => (Expired, Some(Reason::GaveUp)),
             AtDue::Attempt if !by_hand && before.give_up_at.is_some_and(|at| at <= now) => {
                 (Expired, Some(Reason::GaveUp))

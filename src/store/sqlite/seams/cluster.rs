@@ -67,6 +67,10 @@ impl Cluster for SqliteStore {
         self.call(move |tx| rollup::roll_up(tx, accountable, now))
     }
 
+    fn degraded(&self) -> Reply<'_, Vec<EndpointId>> {
+        self.read_for_engine(health::degraded)
+    }
+
     fn judge(&self, suspects: Vec<Suspect>, now: Timestamp) -> Reply<'_, ()> {
         let reply = self.call_then(
             move |tx| health::judge(tx, &suspects, now),

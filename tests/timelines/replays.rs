@@ -1,0 +1,83 @@
+//! A replay of many waits its turn: it asks nothing of an endpoint that is left alone, and leaves fresh events their pace.
+
+use crate::stage::{ADMIN, Does, Stage};
+use posthaste::{
+    service::{Patch, deliveries::Wish, endpoints::EndpointPatch, replays::NewReplay},
+    world::Clock,
+};
+use serde_json::json;
+use std::time::Duration;
+
+/// So many that were delivered, and then sent again from.
+async fn delivered(stage: &Stage, count: usize) {
+    for _ in 0..count {
+        stage.publish().await;
+    }
+    stage.pass(Duration::from_mins(1)).await;
+    assert_eq!(stage.seen().len(), count);
+}
+
+async fn replay_all(stage: &Stage, per_second: u32) {
+    let states = Some(vec!["delivered".to_owned()]);
+    let new = NewReplay { states, per_second: Some(per_second), ..NewReplay::default() };
+    let replay = stage.service.replay_of(&stage.entry, &new).unwrap();
+    stage.service.begin_replay(ADMIN, &stage.entry, replay).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replay_of_many_heeds_a_pause_and_one_that_somebody_asked_for_does_not() {
+    let stage = Stage::new("standard", Does::Answer(200)).await;
+    delivered(&stage, 5).await;
+    stage.now_does(Does::AnswerLater(429, 30));
+    stage.publish().await;
+    stage.pass(Duration::from_secs(1)).await;
+    stage.now_does(Does::Answer(200));
+    replay_all(&stage, 1000).await;
+    stage.pass(Duration::from_secs(20)).await;
+    assert_eq!(stage.seen().len(), 6, "the endpoint asked for a pause");
+    let one = stage.deliveries().await.pop().unwrap().id.to_string();
+    stage.service.ask(ADMIN, &stage.entry, &one, Wish::Replay).await.unwrap();
+    stage.pass(Duration::from_secs(1)).await;
+    assert_eq!(stage.seen().len(), 7);
+    stage.pass(Duration::from_mins(5)).await;
+    assert_eq!(stage.seen().len(), 7 + 1 + 5, "the one that was refused, and all five");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replay_to_an_endpoint_with_a_rate_keeps_fresh_events_waiting_for_a_second_at_most() {
+    let stage = Stage::new("zerofee", Does::Answer(200)).await;
+    delivered(&stage, 40).await;
+    let limit = json!({ "per_second": 2, "burst": 1 });
+    let rate_limit = Patch::Value(limit.as_object().unwrap().clone());
+    let patch = EndpointPatch { rate_limit, ..EndpointPatch::default() };
+    stage.service.change_endpoint(ADMIN, &stage.entry, "ep", patch).await.unwrap();
+    replay_all(&stage, 1000).await;
+    for _ in 0..5 {
+        stage.pass(Duration::from_secs(2)).await;
+        let before = stage.clock.now();
+        stage.publish().await;
+        stage.pass(Duration::from_secs(2)).await;
+        let fresh = stage.deliveries().await.into_iter().find(|one| one.replay_of.is_none()).unwrap();
+        let waited = fresh.finished_at.unwrap().since(before);
+        assert!(waited <= Duration::from_millis(1500), "{waited:?}");
+    }
+    stage.pass(Duration::from_mins(2)).await;
+    assert_eq!(stage.seen().len(), 40 + 40 + 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_is_set_back_keeps_no_limited_endpoint_waiting() {
+    let stage = Stage::new("zerofee", Does::Answer(200)).await;
+    stage.pass(Duration::from_hours(2)).await;
+    let limit = json!({ "per_second": 1, "burst": 1 });
+    let rate_limit = Patch::Value(limit.as_object().unwrap().clone());
+    let patch = EndpointPatch { rate_limit, ..EndpointPatch::default() };
+    stage.service.change_endpoint(ADMIN, &stage.entry, "ep", patch).await.unwrap();
+    stage.publish().await;
+    stage.publish().await;
+    stage.pass(Duration::from_millis(500)).await;
+    assert_eq!(stage.seen().len(), 0, "no token yet");
+    stage.clock.step(-3_600_000);
+    stage.pass(Duration::from_secs(15)).await;
+    assert_eq!(stage.seen().len(), 2);
+}
