@@ -1,4 +1,5 @@
 import { useState } from "preact/hooks";
+import { useAsked } from "../api/asked";
 import { api, ask } from "../api/client";
 import { hint } from "../api/hints";
 import { usePages } from "../api/pages";
@@ -15,8 +16,11 @@ import { Time } from "../parts/time";
 import { paths } from "../route/paths";
 import { go } from "../route/router";
 import { mayChange } from "../session/session";
+import { BUCKET_STATES, stateOf } from "../words/health";
+import { count, counted, share } from "../words/numbers";
 import { readPatterns } from "../words/subscriptions";
 import { EMPTY_DRAFT, EndpointFields, isDraftReady, rateOf } from "./endpoint/form";
+import { STATS_PAUSE_MS } from "./stats-charts";
 
 export function Endpoints({ app }: { app: string }) {
   const [isOpen, setOpen] = useState(false);
@@ -26,6 +30,7 @@ export function Endpoints({ app }: { app: string }) {
     (row) => row.id,
     ["endpoints"],
   );
+  const success = useSuccess(app);
   return (
     <>
       <Head title="Endpoints">
@@ -38,7 +43,7 @@ export function Endpoints({ app }: { app: string }) {
       <List
         caption="Endpoints"
         pages={pages}
-        columns={endpointColumns(app)}
+        columns={[...endpointColumns(app), success]}
         idOf={(row) => row.id}
         hrefOf={(row) => paths.endpoint(app, row.id)}
         empty={
@@ -69,6 +74,28 @@ export function endpointColumns(app: string): Column<Endpoint>[] {
     { name: "Contract", cell: (row) => row.contract ?? <span class="muted">the app’s</span> },
     { name: "Created", cell: (row) => <Time at={row.created_at} /> },
   ];
+}
+
+/** How much of each succeeded lately: one question for the whole page. */
+function useSuccess(app: string): Column<Endpoint> {
+  const asked = useAsked(
+    `success ${app}`,
+    () => ask(api.GET("/v1/apps/{app}/stats", { params: { path: { app } } })),
+    ["stats", "deliveries"],
+    STATS_PAUSE_MS,
+  );
+  const counts = new Map(asked.data?.endpoints.map((each) => [each.endpoint_id, each]));
+  const cell = ({ id }: Endpoint) => {
+    const found = counts.get(id);
+    if (!found || found.attempts === 0) return <span class="muted">–</span>;
+    const tone = BUCKET_STATES[stateOf(found, false)].tone;
+    return (
+      <span class={`answer ${tone}`} title={`${count(found.failed)} of ${counted(found.attempts, "attempt")} failed`}>
+        {share(found.success_rate)}
+      </span>
+    );
+  };
+  return { name: "Success, 24 h", isNumber: true, cell };
 }
 
 function Types({ types }: { types: string[] }) {

@@ -12,17 +12,22 @@ const HOUR = 3_600_000;
 const WINDOWS = [
   { name: "1h", label: "1 h", ms: HOUR },
   { name: "24h", label: "24 h", ms: 24 * HOUR },
+  { name: "72h", label: "72 h", ms: 72 * HOUR },
   { name: "7d", label: "7 d", ms: 7 * 24 * HOUR },
   { name: "30d", label: "30 d", ms: 30 * 24 * HOUR },
 ] as const;
 
-export function windowOf(query: URLSearchParams): { name: string; from: () => string } {
-  const window = WINDOWS.find((each) => each.name === query.get("window")) ?? WINDOWS[1];
+type WindowName = (typeof WINDOWS)[number]["name"];
+
+/** `standard` is the window of a page whose address names none. */
+export function windowOf(query: URLSearchParams, standard: WindowName = "24h"): { name: string; from: () => string } {
+  const named = (name: string | null) => WINDOWS.find((each) => each.name === name);
+  const window = named(query.get("window")) ?? named(standard) ?? WINDOWS[1];
   return { name: window.name, from: () => new Date(Date.now() - window.ms).toISOString() };
 }
 
-export function WindowChoice() {
-  const chosen = windowOf(currentQuery.value).name;
+export function WindowChoice({ standard = "24h" }: { standard?: WindowName }) {
+  const chosen = windowOf(currentQuery.value, standard).name;
   return (
     <div class="segments" role="group" aria-label="Time window">
       {WINDOWS.map((each) => (

@@ -1,7 +1,8 @@
 // A schedule, drawn: when attempts come after the first, and how far each may be off. Seconds and days are both seen.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useRef } from "preact/hooks";
 import { type Schedule, momentInWords, place, ticks } from "../words/timeline";
 import { span } from "../words/times";
+import { useWidth } from "./width";
 
 export interface Made {
   afterMs: number;
@@ -24,13 +25,7 @@ const [LEFT, RIGHT, AXIS_Y, HEIGHT] = [12, 34, 38, 74];
 
 export function Track({ schedule, endLabel, made = [], plannedFrom = 1, nowMs = null, isOver = false }: Props) {
   const box = useRef<SVGSVGElement>(null);
-  const [width, setWidth] = useState(600);
-  useEffect(() => {
-    if (!box.current) return undefined;
-    const watch = new ResizeObserver(([entry]) => entry && setWidth(Math.max(240, entry.contentRect.width)));
-    watch.observe(box.current);
-    return () => watch.disconnect();
-  }, []);
+  const width = useWidth(box);
 
   const endMs = Math.max(isOver ? 0 : schedule.end.latestMs, ...made.map((each) => each.afterMs));
   const x = (ms: number) => LEFT + place(ms, endMs) * (width - LEFT - RIGHT);

@@ -7,11 +7,10 @@ import { Card, Facts } from "../../parts/page";
 import { Table } from "../../parts/table";
 import { LongTime } from "../../parts/time";
 import { paths } from "../../route/paths";
-import { currentQuery } from "../../route/router";
 import { count, share } from "../../words/numbers";
 import { took } from "../../words/times";
 import { Strip, deliveryColumns } from "../delivery-rows";
-import { AttemptsChart, LatencyChart, STATS_PAUSE_MS, WindowChoice, windowOf } from "../stats-charts";
+import { Traffic } from "./traffic";
 
 interface Props {
   app: string;
@@ -29,8 +28,14 @@ export function EndpointOverview({ app, endpoint, health }: Props) {
   const rows = recent.data?.data;
   return (
     <div class="stack">
-      {health && <Health health={health} />}
-      <Charts app={app} endpoint={endpoint.id} />
+      <Traffic app={app} endpoint={endpoint} health={health} />
+      {health ? (
+        <Health health={health} />
+      ) : (
+        <Card title="Health">
+          <Skeleton lines={8} />
+        </Card>
+      )}
       <Card title="Recent deliveries" beside={<a href={paths.endpoint(app, endpoint.id, "deliveries")}>All of them</a>}>
         {rows === undefined ? (
           <Skeleton lines={3} />
@@ -148,26 +153,4 @@ function Health({ health }: { health: EndpointHealth }) {
 
 function milliseconds(value: number | null | undefined): string {
   return value == null ? "–" : took(value);
-}
-
-function Charts({ app, endpoint }: { app: string; endpoint: string }) {
-  const window = windowOf(currentQuery.value);
-  const asked = useAsked(
-    `stats ${app} ${endpoint} ${window.name}`,
-    () =>
-      ask(api.GET("/v1/apps/{app}/stats", { params: { path: { app }, query: { endpoint_id: endpoint, from: window.from() } } })),
-    ["stats", "deliveries"],
-    STATS_PAUSE_MS,
-  );
-  if (!asked.data) return null;
-  return (
-    <div class="two">
-      <Card title="Attempts" beside={<WindowChoice />}>
-        <AttemptsChart stats={asked.data} />
-      </Card>
-      <Card title="Latency">
-        <LatencyChart stats={asked.data} />
-      </Card>
-    </div>
-  );
 }
