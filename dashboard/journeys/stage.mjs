@@ -10,13 +10,14 @@ import { chromium } from "playwright-core";
 const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
 export const ADMIN_KEY = "admin-key-of-the-journeys-0123456789abcdef";
 
-export async function stage() {
+/** `settings` are variables of the server's environment. */
+export async function stage(settings = {}) {
   const closers = [];
   const close = async () => {
     for (const each of closers.reverse()) await each();
   };
   try {
-    const process = await startServer(closers);
+    const process = await startServer(closers, settings);
     const server = process.url;
     const receiver = await startReceiver(closers);
     const browser = await chromium.launch({
@@ -42,7 +43,7 @@ function freePort() {
   });
 }
 
-async function startServer(closers) {
+async function startServer(closers, settings) {
   const binary = process.env.POSTHASTE_BINARY;
   if (!binary || !existsSync(binary)) throw new Error("POSTHASTE_BINARY must be the path of a built posthaste");
   const folder = mkdtempSync(join(tmpdir(), "journey-"));
@@ -54,6 +55,7 @@ async function startServer(closers) {
     POSTHASTE_ALLOW_ADDRESSES: "127.0.0.0/8",
     POSTHASTE_HTTPS_ONLY: "false",
     POSTHASTE_LOG_LEVEL: "error",
+    ...settings,
   };
   const url = `http://127.0.0.1:${port}`;
   let child = null;

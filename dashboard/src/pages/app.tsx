@@ -6,13 +6,12 @@ import { Empty, Shown, Skeleton } from "../parts/feedback";
 import { Card, Head } from "../parts/page";
 import { Table } from "../parts/table";
 import { paths } from "../route/paths";
-import { currentQuery } from "../route/router";
 import { mayActForProduct, session } from "../session/session";
+import { useStats } from "./ask-stats";
 import { Strip, deliveryColumns } from "./delivery-rows";
 import { endpointColumns } from "./endpoints";
 import { PublishButton } from "./publish";
 import { StatsView } from "./stats-view";
-import { STATS_PAUSE_MS, windowOf } from "./stats-charts";
 
 export function AppPage({ app }: { app: string }) {
   // A portal link does not show the app itself, and knows its name.
@@ -20,13 +19,7 @@ export function AppPage({ app }: { app: string }) {
   const asked = useAsked(`app ${app}`, async () => own ?? (await ask(api.GET("/v1/apps/{app}", { params: { path: { app } } }))), [
     "apps",
   ]);
-  const window = windowOf(currentQuery.value);
-  const stats = useAsked(
-    `stats ${app} ${window.name}`,
-    () => ask(api.GET("/v1/apps/{app}/stats", { params: { path: { app }, query: { from: window.from() } } })),
-    ["stats", "deliveries"],
-    STATS_PAUSE_MS,
-  );
+  const stats = useStats({ app });
   return (
     <>
       <Head title={asked.data?.name ?? app} beside={<Copyable text={app} />}>
@@ -35,7 +28,9 @@ export function AppPage({ app }: { app: string }) {
       <Shown asked={asked}>
         {() => (
           <div class="stack">
-            {stats.data && <StatsView stats={stats.data} isOfAll={false} />}
+            <Shown asked={stats} lines={24}>
+              {(data) => <StatsView stats={data} isOfAll={false} />}
+            </Shown>
             <NowInApp app={app} />
           </div>
         )}

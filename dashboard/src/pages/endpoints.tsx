@@ -19,8 +19,8 @@ import { mayChange } from "../session/session";
 import { BUCKET_STATES, stateOf } from "../words/health";
 import { count, counted, share } from "../words/numbers";
 import { readPatterns } from "../words/subscriptions";
+import { STATS_PAUSE_MS } from "./ask-stats";
 import { EMPTY_DRAFT, EndpointFields, isDraftReady, rateOf } from "./endpoint/form";
-import { STATS_PAUSE_MS } from "./stats-charts";
 
 export function Endpoints({ app }: { app: string }) {
   const [isOpen, setOpen] = useState(false);

@@ -6,19 +6,12 @@ import { Card, Head } from "../parts/page";
 import { Table } from "../parts/table";
 import { Time } from "../parts/time";
 import { paths } from "../route/paths";
-import { currentQuery } from "../route/router";
 import { bytes } from "../words/numbers";
+import { STATS_PAUSE_MS, useStats } from "./ask-stats";
 import { StatsView } from "./stats-view";
-import { STATS_PAUSE_MS, windowOf } from "./stats-charts";
 
 export function Overview() {
-  const window = windowOf(currentQuery.value);
-  const stats = useAsked(
-    `stats ${window.name}`,
-    () => ask(api.GET("/v1/stats", { params: { query: { from: window.from() } } })),
-    ["stats"],
-    STATS_PAUSE_MS,
-  );
+  const stats = useStats({ app: null });
   const apps = useAsked("apps", () => ask(api.GET("/v1/apps", { params: { query: { limit: 1 } } })), ["apps"]);
   return (
     <>
@@ -27,7 +20,9 @@ export function Overview() {
         <AppTable apps={[]} />
       ) : (
         <div class="stack">
-          <Shown asked={stats}>{(data) => <StatsView stats={data} isOfAll />}</Shown>
+          <Shown asked={stats} lines={24}>
+            {(data) => <StatsView stats={data} isOfAll />}
+          </Shown>
           <Nodes />
         </div>
       )}

@@ -5,9 +5,6 @@ import { currentQuery, filter } from "../route/router";
 import { count } from "../words/numbers";
 import { took } from "../words/times";
 
-/** Statistics cost more to ask for than a list. */
-export const STATS_PAUSE_MS = 5000;
-
 const HOUR = 3_600_000;
 const WINDOWS = [
   { name: "1h", label: "1 h", ms: HOUR },
@@ -17,7 +14,7 @@ const WINDOWS = [
   { name: "30d", label: "30 d", ms: 30 * 24 * HOUR },
 ] as const;
 
-type WindowName = (typeof WINDOWS)[number]["name"];
+export type WindowName = (typeof WINDOWS)[number]["name"];
 
 /** `standard` is the window of a page whose address names none. */
 export function windowOf(query: URLSearchParams, standard: WindowName = "24h"): { name: string; from: () => string } {

@@ -7,16 +7,13 @@ const START = Date.parse("2026-11-16T00:00:00Z");
 const at = (hours: number) => new Date(START + hours * HOUR).toISOString();
 const change = (turn: Turn, hours: number): Change => ({ atMs: START + hours * HOUR, turn, text: "" });
 
-function stats(counts: [attempts: number, failed: number][]) {
-  const series = counts.map(([attempts, failed], hour) => ({
-    at: at(hour),
-    attempts,
-    failed,
-    dead: 0,
-    delivered: attempts - failed,
-    latency_ms: {},
-  }));
-  return { series, step_seconds: 3600, to: at(counts.length) };
+/** Counts are `attempts/failed`, an hour each. */
+function stats(counts: string) {
+  const series = counts.split(" ").map((each, hour) => {
+    const [attempts = 0, failed = 0] = each.split("/").map(Number);
+    return { at: at(hour), attempts, failed, dead: 0, delivered: attempts - failed, latency_ms: {} };
+  });
+  return { series, step_seconds: 3600 };
 }
 
 describe("a bucket's state", () => {
@@ -32,52 +29,28 @@ describe("a bucket's state", () => {
     ]);
   });
 
-  it("without traffic says whether it was off", () => {
-    const none: [number, number] = [0, 0];
-    const changes = [change("off", 1), change("warned", 2.2), change("on", 3)];
-    const states = bucketsOf(stats([none, none, [1, 0], none, none]), changes, 72).map((each) => each.state);
-    expect(states).toEqual(["none", "off", "good", "none", "none"]);
+  it("without traffic says whether it was off, as far as that is known", () => {
+    const states = (changes: Change[], isOffNow: boolean) =>
+      bucketsOf({ stats: stats("0/0 0/0 1/0 0/0 0/0"), changes, isOffNow, most: 72 }).map((each) => each.state);
+    const off = [change("off", 1), change("warned", 2.2)];
+    expect(states([...off, change("on", 3)], false)).toEqual(["none", "off", "good", "none", "none"]);
+    expect(states(off, true)).toEqual(["none", "off", "good", "off", "off"]);
+    expect(states(off, false)).toEqual(["none", "none", "good", "none", "none"]);
   });
 });
 
 describe("buckets", () => {
   it("are merged where there are too many, at times that stay when the window moves", () => {
-    const whole = bucketsOf(
-      stats([
-        [1, 0],
-        [2, 1],
-        [3, 3],
-        [4, 0],
-        [5, 5],
-      ]),
-      [],
-      3,
-    );
-    expect(whole.map(({ attempts, failed }) => [attempts, failed])).toEqual([
-      [3, 1],
-      [7, 3],
-      [5, 5],
-    ]);
-    const later = stats([
-      [1, 0],
-      [2, 1],
-      [3, 3],
-      [4, 0],
-      [5, 5],
-    ]);
-    later.series.shift();
-    expect(bucketsOf(later, [], 2).map((each) => each.attempts)).toEqual([2, 7, 5]);
+    const counts = (of: ReturnType<typeof stats>, most: number) =>
+      bucketsOf({ stats: of, changes: [], isOffNow: false, most }).map(({ attempts, failed }) => `${attempts}/${failed}`);
+    const all = stats("1/0 2/1 3/3 4/0 5/5");
+    expect(counts(all, 3)).toEqual(["3/1", "7/3", "5/5"]);
+    expect(counts({ ...all, series: all.series.slice(1) }, 3)).toEqual(["2/1", "7/3", "5/5"]);
   });
 
   it("have the changes that fell into them, and tell them", () => {
-    const [first, second] = bucketsOf(
-      stats([
-        [4, 1],
-        [0, 0],
-      ]),
-      [change("degraded", 0), change("off", 1.5)],
-      72,
-    );
+    const changes = [change("degraded", 0), change("off", 1.5)];
+    const [first, second] = bucketsOf({ stats: stats("4/1 0/0"), changes, isOffNow: true, most: 72 });
     expect(bucketInWords(first!)).toMatch(/: 4 attempts, 1 failed, 75\.0 % succeeded\. Degraded at /);
     expect(bucketInWords(second!)).toMatch(/: switched off\. Switched off at /);
     expect(stripInWords([first!, second!])).toBe("Health over time, in 2 spans: some failed in 1, switched off in 1");

@@ -85,8 +85,16 @@ function untoldChange(changes: Change[], health: Pick<EndpointHealth, "state" | 
   return { atMs, turn: turn === "recovered" && last?.turn === "off" ? "on" : turn, text: "" };
 }
 
-/** Buckets of whole steps, at most `most`, cut at times that do not move while the window does. */
-export function bucketsOf(stats: Pick<Stats, "series" | "step_seconds" | "to">, changes: Change[], most: number): Bucket[] {
+interface Drawn {
+  stats: Pick<Stats, "series" | "step_seconds">;
+  changes: Change[];
+  isOffNow: boolean;
+  /** How many there is room for. */
+  most: number;
+}
+
+/** Buckets of whole steps, cut at times that do not move while the window does. */
+export function bucketsOf({ stats, changes, isOffNow, most }: Drawn): Bucket[] {
   const stepMs = stats.step_seconds * 1000;
   const widthMs = stepMs * Math.max(1, Math.ceil(stats.series.length / most));
   const buckets: Bucket[] = [];
@@ -103,7 +111,7 @@ export function bucketsOf(stats: Pick<Stats, "series" | "step_seconds" | "to">, 
   }
   for (const bucket of buckets) {
     bucket.changes = changes.filter((each) => each.atMs >= bucket.fromMs && each.atMs < bucket.toMs);
-    bucket.state = stateOf(bucket, wasOff(changes, (bucket.fromMs + bucket.toMs) / 2));
+    bucket.state = stateOf(bucket, wasOff(changes, (bucket.fromMs + bucket.toMs) / 2, isOffNow));
   }
   return buckets;
 }
@@ -115,9 +123,11 @@ export function stateOf({ attempts, failed }: { attempts: number; failed: number
   return failed * 100 > attempts ? "some" : "good";
 }
 
-/** Whether it was off at an instant. A warning changes nothing. */
-function wasOff(changes: Change[], atMs: number): boolean {
-  return changes.findLast((each) => each.atMs <= atMs && each.turn !== "warned")?.turn === "off";
+/** Whether it was off at an instant. If it is on by now and nothing tells since when, that is not known. */
+function wasOff(changes: Change[], atMs: number, isOffNow: boolean): boolean {
+  const turns = changes.filter((each) => each.turn !== "warned");
+  const last = turns.findLastIndex((each) => each.atMs <= atMs);
+  return turns[last]?.turn === "off" && (last < turns.length - 1 || isOffNow);
 }
 
 const DAY_AND_TIME = new Intl.DateTimeFormat(undefined, {

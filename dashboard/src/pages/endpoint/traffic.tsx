@@ -7,10 +7,10 @@ import { Skeleton, Trouble } from "../../parts/feedback";
 import { HealthStrip } from "../../parts/health-strip";
 import { Card } from "../../parts/page";
 import { LongTime } from "../../parts/time";
-import { currentQuery } from "../../route/router";
 import { isPortal } from "../../session/session";
 import { TURNS, bucketsOf, changesOf } from "../../words/health";
-import { AttemptsChart, LatencyChart, STATS_PAUSE_MS, WindowChoice, windowOf } from "../stats-charts";
+import { useStats } from "../ask-stats";
+import { AttemptsChart, LatencyChart, WindowChoice } from "../stats-charts";
 
 const WINDOW = "72h";
 const BUCKETS_MAX = 96;
@@ -23,14 +23,7 @@ interface Props {
 }
 
 export function Traffic({ app, endpoint, health }: Props) {
-  const window = windowOf(currentQuery.value, WINDOW);
-  const query = { endpoint_id: endpoint.id };
-  const stats = useAsked(
-    `stats ${app} ${endpoint.id} ${window.name}`,
-    () => ask(api.GET("/v1/apps/{app}/stats", { params: { path: { app }, query: { ...query, from: window.from() } } })),
-    ["stats", "deliveries"],
-    STATS_PAUSE_MS,
-  );
+  const stats = useStats({ app, endpoint: endpoint.id, window: WINDOW });
   return (
     <>
       <Card title="Health over time" beside={<WindowChoice standard={WINDOW} />}>
@@ -72,7 +65,8 @@ function Timeline({ app, endpoint, health, stats }: Props & { stats: Stats }) {
     () => changesOf({ notices, switchedOn, health, endpoint }),
     [told.data, health?.state, health?.since, endpoint.id, endpoint.disabled_at],
   );
-  const buckets = useMemo(() => bucketsOf(stats, changes, BUCKETS_MAX), [stats, changes]);
+  const isOffNow = endpoint.status === "disabled";
+  const buckets = useMemo(() => bucketsOf({ stats, changes, isOffNow, most: BUCKETS_MAX }), [stats, changes, isOffNow]);
   const shown = buckets.flatMap((each) => each.changes).reverse();
   return (
     <>
