@@ -75,21 +75,26 @@ function verifying(secretOf) {
   });
 }
 
-test("its health address is pinged and its receiver inspected, with a checklist of what was found", async () => {
+test("its health address is pinged and its receiver inspected, with a checklist of what was found", async (t) => {
   let secret = "";
   const receiver = verifying(() => secret);
+  t.after(() => {
+    receiver.closeAllConnections();
+    receiver.close();
+  });
   await new Promise((resolve) => receiver.listen(0, "127.0.0.1", resolve));
   const url = `http://127.0.0.1:${receiver.address().port}`;
   ({ secret } = await on.api("POST", "/v1/apps/shop/endpoints", { id: "careful", url: `${url}/hooks`, event_types: ["none"] }));
 
   const { page, wrongs, close } = await signedIn(on, "/apps/shop/endpoints/careful");
-  await page.getByRole("link", { name: "Inspect" }).click();
+  const tab = (name) => page.getByRole("navigation", { name: "Endpoint" }).getByRole("link", { name }).click();
+  await tab("Inspect");
   await page.getByText("It has no health address.").waitFor();
-  await page.getByRole("link", { name: "Settings" }).click();
+  await tab("Settings");
   await page.getByLabel("Health address").fill(`${url}/health`);
   await page.getByRole("button", { name: "Save" }).click();
   await page.getByText("Saved.").waitFor();
-  await page.getByRole("link", { name: "Inspect" }).click();
+  await tab("Inspect");
 
   await page.getByRole("button", { name: "Ping its health address" }).click();
   const ping = page.locator(".card", { has: page.getByRole("heading", { name: "Health address" }) });
@@ -107,6 +112,4 @@ test("its health address is pinged and its receiver inspected, with a checklist 
   for (const check of data[0].report.checks) await report.getByText(check.title, { exact: true }).waitFor();
   assert.deepEqual(wrongs, []);
   await close();
-  receiver.closeAllConnections();
-  receiver.close();
 });

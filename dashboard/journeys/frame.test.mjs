@@ -67,7 +67,7 @@ for (const [what, origin, address] of [
     const { page, said, frame, close } = await shownBy(origin(), address());
     await until("the browser says why", () => said.some((each) => each.includes("frame-ancestors")));
     assert.match(page.frames()[1].url(), /^chrome-error:/);
-    assert.equal(await frame.locator("h1").count(), 0);
+    assert.equal(await frame.locator(".shell").count(), 0);
     await close();
   });
 }

@@ -1,4 +1,4 @@
-import { useAsked } from "../api/asked";
+import { type Asked, useAsked } from "../api/asked";
 import { api, ask } from "../api/client";
 import type { Delivery, Endpoint } from "../api/schema";
 import { Copyable } from "../parts/copy";
@@ -20,6 +20,12 @@ export function AppPage({ app }: { app: string }) {
     "apps",
   ]);
   const stats = useStats({ app });
+  const endpoints = useAsked(
+    `endpoints ${app}`,
+    () => ask(api.GET("/v1/apps/{app}/endpoints", { params: { path: { app }, query: { limit: 250 } } })),
+    ["endpoints"],
+  );
+  const isNew = endpoints.data?.data.length === 0;
   return (
     <>
       <Head title={asked.data?.name ?? app} beside={<Copyable text={app} />}>
@@ -28,10 +34,13 @@ export function AppPage({ app }: { app: string }) {
       <Shown asked={asked}>
         {() => (
           <div class="stack">
-            <Shown asked={stats} lines={24}>
-              {(data) => <StatsView stats={data} isOfAll={false} />}
-            </Shown>
-            <NowInApp app={app} />
+            {isNew && <FirstSteps app={app} />}
+            {(!isNew || stats.data?.totals.events) && (
+              <Shown asked={stats} lines={24}>
+                {(data) => <StatsView stats={data} isOfAll={false} />}
+              </Shown>
+            )}
+            {!isNew && <NowInApp app={app} endpoints={endpoints} />}
           </div>
         )}
       </Shown>
@@ -40,18 +49,12 @@ export function AppPage({ app }: { app: string }) {
 }
 
 /** What matters now: how the latest deliveries went, what is in trouble, and where things go. */
-function NowInApp({ app }: { app: string }) {
+function NowInApp({ app, endpoints }: { app: string; endpoints: Asked<{ data: Endpoint[] }> }) {
   const list = (query: { status?: string; limit: number }) => () =>
     ask(api.GET("/v1/apps/{app}/deliveries", { params: { path: { app }, query } }));
   const recent = useAsked(`recent ${app}`, list({ limit: 80 }), ["deliveries"]);
   const troubled = useAsked(`troubled ${app}`, list({ status: "retrying,dead,held", limit: 8 }), ["deliveries"]);
-  const endpoints = useAsked(
-    `endpoints ${app}`,
-    () => ask(api.GET("/v1/apps/{app}/endpoints", { params: { path: { app }, query: { limit: 250 } } })),
-    ["endpoints"],
-  );
   const all = endpoints.data?.data ?? [];
-  if (endpoints.data && all.length === 0) return <FirstSteps app={app} />;
   return (
     <>
       <Card title="Latest deliveries" beside={<a href={paths.deliveries(app)}>All of them</a>}>

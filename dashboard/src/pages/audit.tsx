@@ -24,7 +24,13 @@ const ACTIONS = [
   "secret.rotated",
   "key.created",
   "key.revoked",
+  "portal_link.created",
+  "portal_link.revoked",
+  "event_type.created",
   "event_type.changed",
+  "event_type.deleted",
+  "event_type.archived",
+  "event_type.unarchived",
   "event.erased",
   "delivery.retried",
   "delivery.replayed",
@@ -32,6 +38,8 @@ const ACTIONS = [
   "delivery.closed",
   "delivery.deleted",
   "replay.begun",
+  "replay.paused",
+  "replay.resumed",
   "replay.cancelled",
 ];
 

@@ -71,7 +71,7 @@ export function endpointColumns(app: string): Column<Endpoint>[] {
     },
     { name: "State", cell: (row) => <Badge state={row.status} /> },
     { name: "Event types", cell: (row) => <Types types={row.event_types} /> },
-    { name: "Contract", cell: (row) => row.contract ?? <span class="muted">the app’s</span> },
+    { name: "Contract", cell: (row) => row.contract ?? <span class="muted nowrap">the app’s</span> },
     { name: "Created", cell: (row) => <Time at={row.created_at} /> },
   ];
 }

@@ -55,7 +55,11 @@ function columns(app: string, endpoints: Endpoint[]): Column<Replay>[] {
     { name: "What", isMain: true, cell: (row) => <a href={paths.replay(app, row.id)}>{replayInWords(row, endpoints)}</a> },
     { name: "State", cell: (row) => <Badge state={row.state} /> },
     { name: "Progress", cell: (row) => <Progress replay={row} /> },
-    { name: "Sent again", isNumber: true, cell: (row) => `${count(row.replayed)} of ${count(row.total)}` },
+    {
+      name: "Sent again",
+      isNumber: true,
+      cell: (row) => `${count(row.replayed)} of ${count(Math.max(row.total, row.replayed))}`,
+    },
     { name: "Begun", cell: (row) => <Time at={row.created_at} /> },
   ];
 }

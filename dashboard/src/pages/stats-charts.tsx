@@ -51,7 +51,7 @@ export function AttemptsChart({ stats }: { stats: Stats }) {
     { label: "Failed", colour: "--bad", isFilled: true, values: stats.series.map((bucket) => bucket.failed) },
   ];
   const summary = `Attempts over time: ${count(stats.totals.attempts)}, of which ${count(stats.totals.failed)} failed`;
-  return <Chart summary={summary} times={timesOf(stats)} lines={lines} format={count} />;
+  return <Chart summary={summary} times={timesOf(stats)} lines={lines} format={count} isWhole />;
 }
 
 export function EventsChart({ stats }: { stats: Stats }) {
@@ -61,7 +61,7 @@ export function EventsChart({ stats }: { stats: Stats }) {
     { label: "Dead", colour: "--bad", values: stats.series.map((bucket) => bucket.dead) },
   ];
   const summary = `Events and deliveries over time: ${count(stats.totals.events ?? 0)} events`;
-  return <Chart summary={summary} times={timesOf(stats)} lines={lines} format={count} />;
+  return <Chart summary={summary} times={timesOf(stats)} lines={lines} format={count} isWhole />;
 }
 
 export function LatencyChart({ stats }: { stats: Stats }) {

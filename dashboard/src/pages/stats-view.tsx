@@ -81,7 +81,10 @@ function percentiles(stats: Stats): string {
 
 function WorstEndpoints({ stats, isOfAll }: { stats: Stats; isOfAll: boolean }) {
   const failing = stats.endpoints.filter((each) => each.failed > 0);
-  if (failing.length === 0) return <Empty title="None fails">Every attempt in this window succeeded.</Empty>;
+  if (failing.length === 0) {
+    const isIdle = stats.totals.attempts === 0;
+    return <Empty title="None fails">{isIdle ? "Nothing was sent" : "Every attempt succeeded"} in this window.</Empty>;
+  }
   return (
     <Table
       caption="Endpoints that fail most"

@@ -4,7 +4,7 @@ import type { System } from "../api/schema";
 import { Shown } from "../parts/feedback";
 import { Card, Facts, Figure, Head } from "../parts/page";
 import { LongTime } from "../parts/time";
-import { bytes, count } from "../words/numbers";
+import { bytes, counted } from "../words/numbers";
 
 export function SystemPage() {
   const asked = useAsked("system", () => ask(api.GET("/v1/system")), ["stats"]);
@@ -62,7 +62,7 @@ function Whole({ system: { version, started_at, store, encryption, egress } }: {
               "Encrypted",
               encryption.sealed.map((each) => (
                 <div key={each.key}>
-                  <code>{each.key}</code>: {count(each.count)}
+                  {counted(each.count, "secret")} with <code>{each.key}</code>
                 </div>
               )),
             ],

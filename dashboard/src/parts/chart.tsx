@@ -18,10 +18,14 @@ interface Props {
   times: number[];
   lines: Line[];
   format: (value: number) => string;
+  /** Half of what it counts makes no sense. */
+  isWhole?: boolean;
   height?: number;
 }
 
-export function Chart({ summary, times, lines, format, height = 190 }: Props) {
+const WHOLE_STEPS = Array.from({ length: 10 }, (_, digits) => [1, 2, 5].map((step) => step * 10 ** digits)).flat();
+
+export function Chart({ summary, times, lines, format, isWhole = false, height = 190 }: Props) {
   const place = useRef<HTMLDivElement>(null);
   const drawn = useRef<uPlot | null>(null);
   const shape = `${lines.map((line) => line.label).join()} ${shownTheme.value}`;
@@ -33,7 +37,11 @@ export function Chart({ summary, times, lines, format, height = 190 }: Props) {
     });
     void Promise.all([import("uplot"), import("uplot/dist/uPlot.min.css")]).then(([{ default: Plot }]) => {
       if (isGone || !place.current) return;
-      drawn.current = new Plot(options(lines, format, place.current.clientWidth, height), dataOf(times, lines), place.current);
+      drawn.current = new Plot(
+        options({ lines, format, isWhole, height }, place.current.clientWidth),
+        dataOf(times, lines),
+        place.current,
+      );
       resize.observe(place.current);
     });
     return () => {
@@ -63,7 +71,9 @@ function lonely(plot: uPlot, series: number): number[] {
   return [...values.keys()].filter((at) => values[at] != null && values[at - 1] == null && values[at + 1] == null);
 }
 
-function options(lines: Line[], format: (value: number) => string, width: number, height: number): uPlot.Options {
+type Shape = Required<Pick<Props, "lines" | "format" | "isWhole" | "height">>;
+
+function options({ lines, format, isWhole, height }: Shape, width: number): uPlot.Options {
   const style = getComputedStyle(document.documentElement);
   const colour = (name: string) => style.getPropertyValue(name).trim();
   const axis = {
@@ -79,7 +89,12 @@ function options(lines: Line[], format: (value: number) => string, width: number
     scales: { y: { range: (_plot, _low, high) => [0, high > 0 ? high * 1.1 : 1] } },
     axes: [
       { ...axis, values: TICKS },
-      { ...axis, size: 62, values: (_plot, values) => values.map((value) => format(value)) },
+      {
+        ...axis,
+        size: 62,
+        values: (_plot, values) => values.map((value) => format(value)),
+        ...(isWhole ? { incrs: WHOLE_STEPS } : {}),
+      },
     ],
     series: [
       { value: "{YYYY}-{MM}-{DD} {HH}:{mm}" },

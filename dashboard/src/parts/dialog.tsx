@@ -43,7 +43,7 @@ export function Dialog({ title, action, isDangerous = false, isReady = true, onA
         {refusal && <Trouble refusal={refusal} />}
         <div class="buttons end">
           <button type="button" onClick={() => dialog.current?.close()}>
-            {action ? "Cancel" : "Close"}
+            {action ? "Back" : "Close"}
           </button>
           {action && (
             <button type="submit" class={isDangerous ? "danger" : "primary"} disabled={!isReady || isActing}>

@@ -8,7 +8,7 @@ import type { StoryParts } from "./delivery";
 export function DeliveryTrack({ parts: { delivery, contract } }: { parts: StoryParts }) {
   const first = delivery.attempts[0];
   if (contract === null || first === undefined || delivery.attempts_expired) return null;
-  if (delivery.status === "delivered" && delivery.attempts.length === 1) return null;
+  if (isTerminal(delivery.status) && delivery.attempts.length === 1) return null;
   const startMs = Date.parse(first.started_at);
   const made = delivery.attempts.map((attempt): Made => ({
     afterMs: Math.max(0, Date.parse(attempt.started_at) - startMs),

@@ -9,7 +9,7 @@ import { More } from "../../parts/more";
 import { Card } from "../../parts/page";
 import { Time } from "../../parts/time";
 import { mayChange } from "../../session/session";
-import { toneOf } from "../../words/states";
+import { spoken, toneOf } from "../../words/states";
 import { took } from "../../words/times";
 
 const MARKS: Record<string, string> = { passed: "✓", failed: "✗", does_not_apply: "–", unknown: "?" };
@@ -101,7 +101,7 @@ function Check({ check }: { check: InspectionCheck }) {
   const isGap = check.finding === "failed" || check.finding === "unknown";
   return (
     <li>
-      <span class={`mark ${toneOf(check.finding)}`} aria-label={check.finding}>
+      <span class={`mark ${toneOf(check.finding)}`} role="img" aria-label={spoken(check.finding)}>
         {MARKS[check.finding] ?? "?"}
       </span>
       <div>

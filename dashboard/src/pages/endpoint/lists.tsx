@@ -22,8 +22,8 @@ export function EndpointDeliveries({ app, id }: { app: string; id: string }) {
   );
   return (
     <>
-      <p class="more">
-        <a href={paths.deliveries(app, { endpoint_id: id })}>With filters</a>
+      <p class="above">
+        <a href={paths.deliveries(app, { endpoint_id: id })}>Filter these deliveries</a>
       </p>
       <List
         caption="Deliveries to this endpoint"
