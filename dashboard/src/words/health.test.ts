@@ -34,6 +34,8 @@ describe("a bucket's state", () => {
       bucketsOf({ stats: stats("0/0 0/0 1/0 0/0 0/0"), changes, isOffNow, most: 72 }).map((each) => each.state);
     const off = [change("off", 1), change("warned", 2.2)];
     expect(states([...off, change("on", 3)], false)).toEqual(["none", "off", "good", "none", "none"]);
+    // It was switched off late in a span that had no traffic: that is how the span ended.
+    expect(states([change("off", 4.9)], true)).toEqual(["none", "none", "good", "none", "off"]);
     expect(states(off, true)).toEqual(["none", "off", "good", "off", "off"]);
     expect(states(off, false)).toEqual(["none", "none", "good", "none", "none"]);
   });

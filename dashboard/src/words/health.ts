@@ -111,7 +111,7 @@ export function bucketsOf({ stats, changes, isOffNow, most }: Drawn): Bucket[] {
   }
   for (const bucket of buckets) {
     bucket.changes = changes.filter((each) => each.atMs >= bucket.fromMs && each.atMs < bucket.toMs);
-    bucket.state = stateOf(bucket, wasOff(changes, (bucket.fromMs + bucket.toMs) / 2, isOffNow));
+    bucket.state = stateOf(bucket, wasOff(changes, bucket.toMs - 1, isOffNow));
   }
   return buckets;
 }

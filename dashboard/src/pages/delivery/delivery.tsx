@@ -93,7 +93,8 @@ function WholeStory({ parts }: { parts: StoryParts }) {
         )}
         {endpoint?.status === "disabled" && delivery.status !== "delivered" && (
           <p>
-            Its <a href={paths.endpoint(app, endpoint.id)}>endpoint</a> is off.
+            {delivery.status !== "held" && "Its endpoint is off. "}
+            <a href={paths.endpoint(app, endpoint.id)}>Go to the endpoint</a> to switch it on.
           </p>
         )}
       </div>
