@@ -35,7 +35,7 @@ export function AppPage({ app }: { app: string }) {
         {() => (
           <div class="stack">
             {isNew && <FirstSteps app={app} />}
-            {(!isNew || stats.data?.totals.events) && (
+            {(!isNew || (stats.data?.totals.events ?? 0) > 0) && (
               <Shown asked={stats} lines={24}>
                 {(data) => <StatsView stats={data} isOfAll={false} />}
               </Shown>

@@ -68,6 +68,7 @@ const COLUMNS: Column<EventType>[] = [
     name: "Versions",
     cell: (row) => (
       <span>
+        {row.versions.length === 0 && <span class="muted">–</span>}
         {row.versions.map((each) => (
           <span key={each.name} class="chip">
             {each.name}
