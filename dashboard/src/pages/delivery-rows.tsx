@@ -1,6 +1,7 @@
 // Deliveries as rows, wherever they are listed.
 import type { Delivery, Endpoint } from "../api/schema";
 import { Badge } from "../parts/badge";
+import { now } from "../parts/clock";
 import type { Column } from "../parts/table";
 import { Time } from "../parts/time";
 import { paths } from "../route/paths";
@@ -36,7 +37,7 @@ function Next({ row }: { row: Delivery }) {
       <span>
         {row.last_error ?? "waits"},{" "}
         <span class="nowrap">
-          next <Time at={row.next_attempt_at} />
+          {Date.parse(row.next_attempt_at) > now.value ? "next" : "due"} <Time at={row.next_attempt_at} />
         </span>
       </span>
     );
