@@ -15,8 +15,9 @@ use std::collections::BTreeMap;
 #[schema(as = Attempt)]
 pub(super) struct AttemptView {
     id: String,
-    /// Its number in the schedule; null for those that use no slot of it (`stale_connection`, `local`, `unknown`, and what was
-    /// waited out because most receivers fell silent at once: `note` says so).
+    /// Counts those that say something about the receiver, extra ones included (retries by hand, probes ahead of their time);
+    /// null for the others (`stale_connection`, `local`, `unknown`, and what was waited out because most receivers fell
+    /// silent at once: `note` says so).
     number: Option<u32>,
     #[schema(format = DateTime)]
     started_at: String,

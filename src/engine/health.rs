@@ -22,6 +22,8 @@ const SUSPECTS_PER_STEP: usize = 50;
 const BETWEEN: Duration = Duration::from_secs(5);
 /// How often those are judged that are degraded and had nothing new: time alone may make them well.
 const UNCHANGED_EVERY: Duration = Duration::from_mins(1);
+/// How long the last statistics may take to be written.
+const LAST_WITHIN: Duration = Duration::from_secs(2);
 /// Without a look at the clock for so many rounds, nobody was running.
 const ROUNDS_MISSED_MAX: u32 = 60;
 
@@ -77,9 +79,12 @@ impl HealthRound {
             () = stop.soft() => {}
             () = self.work() => {}
         }
-        // The time up to here counts; the rest of the log waits for the next process.
-        if let Err(error) = self.roll_up().await {
-            tracing::warn!(%error, "could not write statistics");
+        // The time up to here counts; the rest of the log waits for the next process. A store that cannot write must not keep
+        // a node from stopping.
+        match tokio::time::timeout(LAST_WITHIN, self.roll_up()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "could not write statistics"),
+            Err(_) => tracing::warn!("the store takes no statistics; the next start rolls them up"),
         }
     }
 

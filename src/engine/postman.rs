@@ -28,7 +28,7 @@ const REST: Duration = Duration::from_mins(1);
 const PAUSE: Duration = Duration::from_secs(5);
 const PAUSE_MAX: Duration = Duration::from_mins(10);
 /// How long a mail that is on its way is waited for when the engine stops.
-const STOP_WITHIN: Duration = Duration::from_secs(5);
+const STOP_WITHIN: Duration = Duration::from_secs(3);
 /// After a store error.
 const STORE_PAUSE: Duration = Duration::from_secs(1);
 
@@ -91,10 +91,9 @@ impl Postman {
     }
 
     pub(super) async fn run(mut self, stop: Shutdown) {
-        let clock = self.clock.clone();
         let out_of_patience = async {
             stop.soft().await;
-            clock.sleep_until(clock.now().plus(STOP_WITHIN)).await;
+            tokio::time::sleep(STOP_WITHIN).await;
         };
         // A mail that is on its way may arrive; one that does not is sent again by the next process, under the same id.
         tokio::select! {

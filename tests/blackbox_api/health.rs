@@ -123,7 +123,7 @@ async fn zerofee_is_switched_off_after_ten_and_on_again_with_a_replay() {
         app.until_is(id, "delivered").await;
     }
     let actions: Vec<_> = app.all("/audit").await.iter().map(|entry| entry["action"].clone()).collect();
-    assert_eq!(actions[..2], [json!("replay.begun"), json!("endpoint.enabled")]);
+    assert_eq!(actions[..2], [json!("endpoint.enabled"), json!("replay.begun")]);
     let health = app.get("/endpoints/e/health").await.is(200);
     assert_eq!((&health["state"], &health["failed_events_in_a_row"]), (&json!("healthy"), &json!(0)));
 }

@@ -14,7 +14,7 @@ const ARCHIVE: &str = "
     CREATE TABLE erased (event INTEGER PRIMARY KEY, data BLOB, at INTEGER);
     CREATE TABLE deaths (delivery INTEGER, at INTEGER);
     CREATE TRIGGER delivery_dies AFTER UPDATE OF state ON deliveries
-        WHEN new.state = 5 AND old.state IN (0, 1, 2) AND old.return_to IS NULL
+        WHEN new.state = 5 AND old.state IN (0, 1, 2) AND (old.return_to IS NULL OR old.return_to LIKE '%,1')
             AND (SELECT type FROM events WHERE id = new.event) <> 'webhook.test' BEGIN
         INSERT INTO deaths VALUES (new.id, new.finished_at);
     END;

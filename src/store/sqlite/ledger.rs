@@ -90,8 +90,7 @@ pub(super) struct Recorded {
 pub(super) fn record(tx: &Connection, record: &Record) -> rusqlite::Result<Option<Recorded>> {
     let mut delivery = record.carried.delivery.clone();
     // What uses no slot of the schedule has no number, whatever it looked like.
-    let is_extra = delivery.is_ahead() && delivery.goes_back(&record.verdict);
-    let uses_slot = !matches!(record.verdict, Verdict::Again { .. }) && !is_extra;
+    let uses_slot = !matches!(record.verdict, Verdict::Again { .. });
     let is_numbered = |attempt: &&Attempt| uses_slot && attempt.outcome.class.is_numbered();
     let numbered = record.attempts.iter().filter(is_numbered).count() as u32;
     let rows = record.attempts.len() as u32;

@@ -262,6 +262,8 @@ impl Course<'_> {
         match row.class {
             Class::Ok => self.standing.end = Some(End::Delivered(end)),
             Class::StaleConnection if !is_ahead => self.standing.due = Window::at(end),
+            // Nobody asked for it: it ends like any other.
+            _ if is_ahead && self.refuses(post) => self.standing.end = Some(End::Refused(end)),
             _ if self.standing.extra.is_some() => self.standing = self.standing.back_if_extra(),
             Class::Unknown => self.standing.due = Window::at(end),
             Class::Local => {
@@ -302,12 +304,17 @@ impl Course<'_> {
         }
     }
 
+    /// Whether the answer says that there is no point in trying again.
+    fn refuses(&self, post: &Post) -> bool {
+        let answers = &self.receiver.contract.answers;
+        let meaning = post.status.filter(|_| post.class == Class::Http).map(|status| answers.meaning(status));
+        matches!(meaning, Some(Answer::Never | Answer::SwitchOff))
+    }
+
     /// A numbered attempt failed and used a slot of the schedule.
     fn failed(&mut self, post: &Post, end: i64) {
         let contract = &self.receiver.contract;
-        let meaning =
-            post.status.filter(|_| post.class == Class::Http).map(|status| contract.answers.meaning(status));
-        if matches!(meaning, Some(Answer::Never | Answer::SwitchOff)) {
+        if self.refuses(post) {
             self.standing.end = Some(End::Refused(end));
             return;
         }
