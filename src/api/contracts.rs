@@ -128,10 +128,12 @@ pub(super) async fn list_contracts(State(api): State<Arc<Api>>, _known: Known, u
 }
 
 /// Get a contract
+///
+/// A portal link is shown those of its app and endpoints.
 #[utoipa::path(
     get, path = "/v1/contracts/{contract}", tag = "Contracts",
     responses((status = 200, description = "The contract", body = ContractView)),
 )]
-pub(super) async fn get_contract(State(api): State<Arc<Api>>, _known: Known, uri: Uri) -> Answer {
-    answer::ok(&ContractView::of(&*api.service.contract(&segment(uri.path(), 3)?)?))
+pub(super) async fn get_contract(State(api): State<Arc<Api>>, Known(caller): Known, uri: Uri) -> Answer {
+    answer::ok(&ContractView::of(&*api.service.contract(caller, &segment(uri.path(), 3)?)?))
 }

@@ -1,7 +1,10 @@
 //! An endpoint as it is shown: whatever may be a credential only by its name.
 
 use super::replays::ReplayView;
-use crate::domain::{certificate::Certificate, endpoint::Endpoint, rate::RateLimit, tls};
+use crate::{
+    domain::{certificate::Certificate, endpoint::Endpoint, rate::RateLimit, tls},
+    service::Caller,
+};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -77,6 +80,11 @@ impl EndpointView {
         Self { replays: Some(replays), ..Self::of(endpoint, false) }
     }
 
+    /// What the app has written down for itself is not for its customers.
+    pub(super) fn seen_by(self, caller: Caller) -> Self {
+        if caller.scope.is_portal() { Self { metadata: None, ..self } } else { self }
+    }
+
     pub(super) fn of(endpoint: &Endpoint, is_in_trouble: bool) -> Self {
         let record = endpoint.record.clone();
         let (settings, off) = (record.settings, record.off.as_ref());
@@ -96,11 +104,7 @@ impl EndpointView {
             health_url: settings.health_url,
             description: settings.description,
             metadata: settings.metadata,
-            status: match off {
-                Some(_) => "disabled",
-                None if is_in_trouble => "degraded",
-                None => "active",
-            },
+            status: status(endpoint, is_in_trouble),
             disabled_reason: off.map(|off| off.reason.name().to_owned()),
             disabled_at: off.map(|off| off.at.rfc3339_millis()),
             disabled_by: off.and_then(|off| Some(off.by.as_ref()?.id().to_owned())),
@@ -109,6 +113,14 @@ impl EndpointView {
             secret: None,
             replays: None,
         }
+    }
+}
+
+pub(super) fn status(endpoint: &Endpoint, is_in_trouble: bool) -> &'static str {
+    match endpoint.record.off {
+        Some(_) => "disabled",
+        None if is_in_trouble => "degraded",
+        None => "active",
     }
 }
 

@@ -16,7 +16,7 @@ use crate::{
         order::{OnDead, Order},
     },
     service::{
-        Patch, Service,
+        Caller, Patch, Service,
         endpoints::{EndpointPatch, NewEndpoint},
     },
 };
@@ -154,7 +154,7 @@ pub(super) async fn create_endpoint(
         metadata: new.metadata,
     };
     let endpoint = api.service.add_endpoint(caller, &entry, new).await?;
-    answer::json(StatusCode::CREATED, &EndpointView::with_secret(&endpoint))
+    answer::json(StatusCode::CREATED, &EndpointView::with_secret(&endpoint).seen_by(caller))
 }
 
 /// List an app's endpoints
@@ -166,13 +166,15 @@ pub(super) async fn create_endpoint(
 )]
 pub(super) async fn list_endpoints(
     State(api): State<Arc<Api>>,
-    InApp { entry, .. }: InApp,
+    InApp { caller, entry, .. }: InApp,
     uri: Uri,
 ) -> Answer {
     let query = Query::read(&uri, &[])?;
     let page = Service::endpoints(&entry, query.cursor(&api.service)?, query.limit()?);
     let in_trouble = api.service.endpoints_in_trouble(&entry).await?;
-    let view = |endpoint: Arc<Endpoint>| EndpointView::of(&endpoint, in_trouble.contains(&endpoint.id()));
+    let view = |endpoint: Arc<Endpoint>| {
+        EndpointView::of(&endpoint, in_trouble.contains(&endpoint.id())).seen_by(caller)
+    };
     answer::ok(&query.answer(&api.service, page, view))
 }
 
@@ -181,13 +183,17 @@ pub(super) async fn list_endpoints(
     get, path = "/v1/apps/{app}/endpoints/{endpoint}", tag = "Endpoints",
     responses((status = 200, description = "The endpoint", body = EndpointView)),
 )]
-pub(super) async fn get_endpoint(State(api): State<Arc<Api>>, InApp { entry, thing, .. }: InApp) -> Answer {
-    show(&api, &entry, &*Service::endpoint(&entry, &thing)?).await
+pub(super) async fn get_endpoint(
+    State(api): State<Arc<Api>>,
+    InApp { caller, entry, thing }: InApp,
+) -> Answer {
+    show(&api, caller, &entry, &*Service::endpoint(&entry, &thing)?).await
 }
 
 /// The endpoint as it is now.
-pub(super) async fn show(api: &Api, entry: &AppEntry, endpoint: &Endpoint) -> Answer {
-    answer::ok(&EndpointView::of(endpoint, api.service.is_in_trouble(entry, endpoint).await?))
+pub(super) async fn show(api: &Api, caller: Caller, entry: &AppEntry, endpoint: &Endpoint) -> Answer {
+    let is_in_trouble = api.service.is_in_trouble(entry, endpoint).await?;
+    answer::ok(&EndpointView::of(endpoint, is_in_trouble).seen_by(caller))
 }
 
 /// Change an endpoint
@@ -222,7 +228,8 @@ pub(super) async fn update_endpoint(
         description: patch.description,
         metadata: patch.metadata,
     };
-    show(&api, &entry, &*api.service.change_endpoint(caller, &entry, &thing, patch).await?).await
+    let endpoint = api.service.change_endpoint(caller, &entry, &thing, patch).await?;
+    show(&api, caller, &entry, &endpoint).await
 }
 
 /// Delete an endpoint

@@ -13,7 +13,7 @@ use crate::{
         field::FieldError,
         time::Timestamp,
     },
-    service::event_types::Trial,
+    service::{Caller, event_types::Trial},
 };
 use axum::extract::State;
 use http::{StatusCode, Uri};
@@ -167,6 +167,14 @@ pub(super) struct TriedView {
 }
 
 impl EventTypeView {
+    /// How versions are made is not for customers.
+    fn seen_by(mut self, caller: Caller) -> Self {
+        if caller.scope.is_portal() {
+            self.versions.iter_mut().for_each(|version| version.function = None);
+        }
+        self
+    }
+
     fn of(event_type: &EventType) -> Self {
         let record = event_type.record.clone();
         let version = |version: VersionDocument| VersionView {
@@ -218,10 +226,11 @@ pub(super) async fn create_event_type(
     params(("archived" = Option<bool>, Query, description = "Archived ones too."), PageParameters),
     responses((status = 200, description = "A page of event types", body = PageView<EventTypeView>)),
 )]
-pub(super) async fn list_event_types(State(api): State<Arc<Api>>, _known: Known, uri: Uri) -> Answer {
+pub(super) async fn list_event_types(State(api): State<Arc<Api>>, Known(caller): Known, uri: Uri) -> Answer {
     let query = Query::read(&uri, &["archived"])?;
     let page = api.service.event_types(query.flag("archived")?, query.cursor(&api.service)?, query.limit()?);
-    answer::ok(&query.answer(&api.service, page, |event_type| EventTypeView::of(&event_type)))
+    let view = |event_type: Arc<EventType>| EventTypeView::of(&event_type).seen_by(caller);
+    answer::ok(&query.answer(&api.service, page, view))
 }
 
 /// Get an event type

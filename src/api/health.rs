@@ -69,23 +69,33 @@ struct WindowView {
 /// What attempts took, right within a factor of two.
 #[derive(Serialize, utoipa::ToSchema)]
 #[schema(as = Latency)]
-struct LatencyView {
+pub(super) struct LatencyView {
     p50: Option<f64>,
     p90: Option<f64>,
     p99: Option<f64>,
 }
 
+impl LatencyView {
+    pub(super) fn of(sums: &Sums) -> Self {
+        let ms = |percent| sums.percentile(percent).map(|took| rounded(took.as_secs_f64() * 1000.0));
+        Self { p50: ms(50), p90: ms(90), p99: ms(99) }
+    }
+}
+
+/// To three places.
+pub(super) fn rounded(number: f64) -> f64 {
+    (number * 1000.0).round() / 1000.0
+}
+
 impl WindowView {
     fn of(sums: &Sums) -> Self {
-        let rounded = |number: f64| (number * 1000.0).round() / 1000.0;
-        let ms = |percent| sums.percentile(percent).map(|took| rounded(took.as_secs_f64() * 1000.0));
         Self {
             attempts: sums.attempts(),
             failed: sums.failed,
             success_rate: sums.success_rate().map(rounded),
             delivered: sums.delivered,
             dead: sums.dead,
-            latency_ms: LatencyView { p50: ms(50), p90: ms(90), p99: ms(99) },
+            latency_ms: LatencyView::of(sums),
         }
     }
 }

@@ -9,6 +9,7 @@ mod audit;
 mod auth;
 mod body;
 mod contracts;
+mod dashboard;
 mod dead_letters;
 mod deliveries;
 mod endpoint_view;
@@ -24,6 +25,7 @@ mod keys;
 mod metrics;
 mod notices;
 mod openapi;
+mod portal_links;
 mod probes;
 mod problem;
 mod publish;
@@ -32,13 +34,17 @@ mod replays;
 mod scope;
 mod secrets;
 pub mod server;
+mod session;
+mod stats;
 mod status;
+mod stream;
 mod switches;
 mod system;
 #[cfg(test)]
 mod tests;
 
 pub use contracts::contract_json;
+pub use dashboard::IS_BUILT_IN as HAS_DASHBOARD;
 pub use openapi::openapi_json;
 
 use crate::service::Service;
@@ -64,7 +70,7 @@ pub fn router(service: Arc<Service>) -> Router {
         .method_not_allowed_fallback(async || {
             Problem::new(Code::MethodNotAllowed, "See /openapi.json for what there is.")
         })
-        .fallback(async || Problem::new(Code::NotFound, "There is no such path; see /openapi.json."))
+        .fallback(dashboard::serve)
         .with_state(Arc::new(api))
 }
 
@@ -125,11 +131,18 @@ fn described_routes() -> OpenApiRouter<Arc<Api>> {
         )
         .routes(routes!(keys::create_key, keys::list_keys))
         .routes(routes!(keys::get_key, keys::revoke_key))
+        .routes(routes!(portal_links::create_portal_link, portal_links::list_portal_links))
+        .routes(routes!(portal_links::revoke_portal_link))
+        .routes(routes!(session::get_session))
+        .routes(routes!(stream::stream_app))
+        .routes(routes!(stream::stream_everything))
         .routes(routes!(audit::list_audit))
         .routes(routes!(audit::list_app_audit))
         .routes(routes!(notices::list_notices))
         .routes(routes!(notices::list_app_notices))
         .routes(routes!(notices::get_notice))
+        .routes(routes!(stats::get_stats))
+        .routes(routes!(stats::get_app_stats))
         .routes(routes!(system::get_system))
         .routes(routes!(probes::livez))
         .routes(routes!(probes::readyz))

@@ -9,7 +9,10 @@ use super::{
 };
 use crate::{
     domain::{notice::NoticeKind, time::Timestamp},
-    service::notices::{NoticeQuery, ShownNotice},
+    service::{
+        Caller,
+        notices::{NoticeQuery, ShownNotice},
+    },
 };
 use axum::extract::State;
 use http::Uri;
@@ -73,7 +76,8 @@ pub(super) struct NoticeView {
     replay_id: Option<String>,
     /// Of a digest: how many at which endpoint.
     endpoints: Vec<OfEndpointView>,
-    mail: MailView,
+    /// Not shown to customers.
+    mail: Option<MailView>,
 }
 
 /// How many of a digest are of one endpoint.
@@ -120,12 +124,17 @@ impl NoticeView {
             event_type: notice.event.map(|event| event.event_type),
             replay_id: notice.replay.map(|id| id.to_string()),
             endpoints: endpoints.into_iter().map(of_endpoint).collect(),
-            mail: MailView {
+            mail: Some(MailView {
                 state: notice.mail.name(),
                 at: time(notice.mailed_at),
                 error: notice.mail_error,
-            },
+            }),
         }
+    }
+
+    /// What a mail server said to the operator is not for the app's customers.
+    fn seen_by(self, caller: Caller) -> Self {
+        if caller.scope.is_portal() { Self { mail: None, ..self } } else { self }
     }
 }
 
@@ -171,13 +180,13 @@ pub(super) async fn list_notices(State(api): State<Arc<Api>>, Known(caller): Kno
 )]
 pub(super) async fn list_app_notices(
     State(api): State<Arc<Api>>,
-    InApp { entry, .. }: InApp,
+    InApp { caller, entry, .. }: InApp,
     uri: Uri,
 ) -> Answer {
     let query = Query::read(&uri, &["kind", "endpoint_id", "from", "to"])?;
     let (after, limit) = (query.cursor(&api.service)?, query.limit()?);
     let page = api.service.notices_of(&entry, filter(&query)?, after, limit).await?;
-    answer::ok(&query.answer(&api.service, page, NoticeView::of))
+    answer::ok(&query.answer(&api.service, page, |shown| NoticeView::of(shown).seen_by(caller)))
 }
 
 /// Get a notice
@@ -185,6 +194,6 @@ pub(super) async fn list_app_notices(
     get, path = "/v1/apps/{app}/notices/{notice}", tag = "Notices",
     responses((status = 200, description = "The notice", body = NoticeView)),
 )]
-pub(super) async fn get_notice(State(api): State<Arc<Api>>, InApp { entry, thing, .. }: InApp) -> Answer {
-    answer::ok(&NoticeView::of(api.service.notice(&entry, &thing).await?))
+pub(super) async fn get_notice(State(api): State<Arc<Api>>, InApp { caller, entry, thing }: InApp) -> Answer {
+    answer::ok(&NoticeView::of(api.service.notice(&entry, &thing).await?).seen_by(caller))
 }

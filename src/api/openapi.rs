@@ -12,7 +12,7 @@ use utoipa::{
     openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme},
 };
 
-const TAGS: [(&str, &str); 13] = [
+const TAGS: [(&str, &str); 16] = [
     ("Apps", "Tenants: merchants, organisations, customers. Nobody sees another's events."),
     ("Endpoints", "Where an app's events go."),
     ("Events", "What happened, published once."),
@@ -22,14 +22,17 @@ const TAGS: [(&str, &str); 13] = [
     ("Contracts", "What a sender promises its receivers: bytes, signatures, times, names."),
     ("Event types", "What can be published, and the versions of its data that endpoints can be pinned to."),
     ("Keys", "Who may do what."),
+    ("Portal", "A customer's own way into one app, by a link that works for a while."),
     ("Notices", "What people are told: endpoints in trouble, dead letters, replays that ended."),
+    ("Statistics", "What was counted: rates, latencies, failures, over time."),
+    ("Streams", "What happens, as it happens: hints to look again, never payloads."),
     ("Audit", "Who changed what, when."),
     ("System", "What a process runs with."),
     ("Operation", "For load balancers, monitoring and tools; without a key."),
 ];
 
 /// What stands for a name in a path.
-const PATH_PARAMETERS: [(&str, &str); 10] = [
+const PATH_PARAMETERS: [(&str, &str); 11] = [
     ("app", "The app's id."),
     ("endpoint", "The endpoint's id."),
     ("event", "The event's id: the producer's or ours."),
@@ -37,6 +40,7 @@ const PATH_PARAMETERS: [(&str, &str); 10] = [
     ("contract", "The contract's name."),
     ("inspection", "The inspection's id."),
     ("key", "The key's id."),
+    ("link", "The portal link's id."),
     ("notice", "The notice's id."),
     ("replay", "The replay's id."),
     ("type", "The event type's name."),
@@ -163,7 +167,7 @@ fn refusal(code: Code, about: &str) -> Value {
     });
     let header = |about: &str| json!({ "description": about, "schema": { "type": "string" } });
     match code {
-        Code::Overloaded | Code::QuotaExceeded | Code::Full | Code::Unavailable => {
+        Code::Overloaded | Code::QuotaExceeded | Code::TooManyStreams | Code::Full | Code::Unavailable => {
             response["headers"] = json!({ "Retry-After": header("Seconds to wait.") });
         }
         Code::Unauthorized => {

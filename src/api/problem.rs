@@ -34,13 +34,14 @@ pub(super) enum Code {
     SchemaMismatch,
     Overloaded,
     QuotaExceeded,
+    TooManyStreams,
     Full,
     Internal,
     Unavailable,
 }
 
 impl Code {
-    pub(super) const ALL: [Self; 23] = [
+    pub(super) const ALL: [Self; 24] = [
         Self::Malformed,
         Self::InvalidCursor,
         Self::Unauthorized,
@@ -61,6 +62,7 @@ impl Code {
         Self::SchemaMismatch,
         Self::Overloaded,
         Self::QuotaExceeded,
+        Self::TooManyStreams,
         Self::Full,
         Self::Internal,
         Self::Unavailable,
@@ -115,6 +117,9 @@ impl Code {
             Self::Overloaded => ("overloaded", StatusCode::TOO_MANY_REQUESTS, "Too much is waiting"),
             Self::QuotaExceeded => {
                 ("quota_exceeded", StatusCode::TOO_MANY_REQUESTS, "The app's quota is used up")
+            }
+            Self::TooManyStreams => {
+                ("too_many_streams", StatusCode::TOO_MANY_REQUESTS, "Too many streams are open")
             }
             Self::Full => {
                 ("storage_full", StatusCode::INSUFFICIENT_STORAGE, "There is no room for more events")
@@ -253,6 +258,7 @@ impl From<service::Error> for Problem {
                 retry_after: Some(exceeded.retry_after_seconds()),
                 ..Self::new(Code::QuotaExceeded, detail)
             },
+            Error::TooManyStreams(_) => Self::new(Code::TooManyStreams, detail),
             Error::Full(_) => Self::new(Code::Full, detail),
             Error::Unavailable(_) => Self::new(Code::Unavailable, detail),
         }
@@ -287,7 +293,7 @@ impl IntoResponse for Problem {
         let extra: Option<(HeaderName, &'static str)> = match code {
             Code::Unauthorized => Some((header::WWW_AUTHENTICATE, "Bearer realm=\"posthaste\"")),
             Code::Overloaded => Some((header::RETRY_AFTER, "1")),
-            Code::Unavailable => Some((header::RETRY_AFTER, "5")),
+            Code::Unavailable | Code::TooManyStreams => Some((header::RETRY_AFTER, "5")),
             Code::Full => Some((header::RETRY_AFTER, "60")),
             _ => None,
         };
@@ -323,6 +329,7 @@ mod tests {
             (Error::Conflict(String::new()), 409, "conflict"),
             (Error::Overloaded, 429, "overloaded"),
             (Error::Full(Full::Store { used_bytes: 1, store_bytes_max: 1 }), 507, "storage_full"),
+            (Error::TooManyStreams(String::new()), 429, "too_many_streams"),
             (Error::Unavailable(String::new()), 503, "unavailable"),
             (Error::Internal("a secret of ours".into()), 500, "internal"),
         ];

@@ -49,12 +49,16 @@ pub(super) struct Query {
 impl Query {
     /// Refuses parameters that the list does not have, with the nearest name.
     pub(super) fn read(uri: &Uri, filters: &[&str]) -> Result<Self, Problem> {
+        Self::read_plain(uri, &[filters, &["limit", "cursor"]].concat())
+    }
+
+    /// The same of what is no list.
+    pub(super) fn read_plain(uri: &Uri, known: &[&str]) -> Result<Self, Problem> {
         let mut pairs: Vec<(String, String)> =
             form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()).into_owned().collect();
-        let known: Vec<&str> = filters.iter().copied().chain(["limit", "cursor"]).collect();
         for (place, (name, _)) in pairs.iter().enumerate() {
             if !known.contains(&name.as_str()) {
-                let hint = match nearest(name, &known) {
+                let hint = match nearest(name, known) {
                     Some(near) => format!("{name}: there is no such parameter; did you mean `{near}`?"),
                     None => format!("{name}: there is no such parameter; known: {}", known.join(", ")),
                 };

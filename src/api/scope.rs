@@ -7,21 +7,89 @@ use http::Method;
 
 const PUBLISHING: [&str; 2] = ["/v1/apps/{app}/events", "/v1/apps/{app}/events/batch"];
 const IN_AN_APP: &str = "/v1/apps/{app}";
+/// Says who a key is, to whoever shows it.
+const SESSION: &str = "/v1/session";
+
+/// What a customer looks at by a portal link: what happens to their own events, and what they can subscribe to. Not the app
+/// itself, whose limits and contract are the operator's, and not who else changed something in it.
+const PORTAL_LOOKS: [&str; 19] = [
+    "/v1/apps/{app}/endpoints",
+    "/v1/apps/{app}/endpoints/{endpoint}",
+    "/v1/apps/{app}/endpoints/{endpoint}/health",
+    "/v1/apps/{app}/endpoints/{endpoint}/inspections",
+    "/v1/apps/{app}/inspections/{inspection}",
+    "/v1/apps/{app}/events",
+    "/v1/apps/{app}/events/{event}",
+    "/v1/apps/{app}/events/{event}/status",
+    "/v1/apps/{app}/deliveries",
+    "/v1/apps/{app}/deliveries/{delivery}",
+    "/v1/apps/{app}/dead-letters",
+    "/v1/apps/{app}/replays",
+    "/v1/apps/{app}/replays/{replay}",
+    "/v1/apps/{app}/notices",
+    "/v1/apps/{app}/notices/{notice}",
+    "/v1/apps/{app}/stats",
+    "/v1/apps/{app}/stream",
+    "/v1/event-types",
+    // The service shows those of the customer's own endpoints only.
+    "/v1/contracts/{contract}",
+];
+
+/// What a customer does by a portal link, and the secrets of their own endpoints.
+const PORTAL_DOES: [(&Method, &str); 20] = [
+    (&Method::POST, "/v1/apps/{app}/endpoints"),
+    (&Method::PATCH, "/v1/apps/{app}/endpoints/{endpoint}"),
+    (&Method::DELETE, "/v1/apps/{app}/endpoints/{endpoint}"),
+    (&Method::POST, "/v1/apps/{app}/endpoints/{endpoint}/test"),
+    (&Method::POST, "/v1/apps/{app}/endpoints/{endpoint}/enable"),
+    (&Method::POST, "/v1/apps/{app}/endpoints/{endpoint}/disable"),
+    (&Method::POST, "/v1/apps/{app}/endpoints/{endpoint}/inspect"),
+    (&Method::POST, "/v1/apps/{app}/endpoints/{endpoint}/ping"),
+    (&Method::POST, "/v1/apps/{app}/endpoints/{endpoint}/backfill"),
+    (&Method::GET, "/v1/apps/{app}/endpoints/{endpoint}/secret"),
+    (&Method::POST, "/v1/apps/{app}/endpoints/{endpoint}/secret/rotate"),
+    (&Method::POST, "/v1/apps/{app}/deliveries/{delivery}/retry"),
+    (&Method::POST, "/v1/apps/{app}/deliveries/{delivery}/replay"),
+    (&Method::POST, "/v1/apps/{app}/deliveries/{delivery}/cancel"),
+    (&Method::POST, "/v1/apps/{app}/dead-letters/{delivery}/replay"),
+    (&Method::POST, "/v1/apps/{app}/dead-letters/{delivery}/close"),
+    (&Method::POST, "/v1/apps/{app}/replays"),
+    (&Method::DELETE, "/v1/apps/{app}/replays/{replay}"),
+    (&Method::POST, "/v1/apps/{app}/replays/{replay}/pause"),
+    (&Method::POST, "/v1/apps/{app}/replays/{replay}/resume"),
+];
 
 /// Refuses, naming the scope, what a key may not ask for; `path` is the route's, with its names in braces.
 pub(super) fn must_be_allowed(scope: Scope, method: &Method, path: &str) -> Result<(), Problem> {
+    if is_look(method) && path == SESSION {
+        return Ok(());
+    }
     let (is_allowed, may) = match scope {
         Scope::Admin | Scope::App(_) => return Ok(()),
         Scope::Publish(_) => (method == Method::POST && PUBLISHING.contains(&path), "publish events"),
         Scope::Read(_) => {
             (is_look(method) && is_in_an_app(path) && !is_secret(path), "look, and not at secrets")
         }
+        Scope::Portal(_) => (
+            is_portal_look(method, path) || is_portal_deed(method, path),
+            "manage endpoints and look after deliveries",
+        ),
+        Scope::PortalRead(_) => (is_portal_look(method, path), "look at endpoints and deliveries"),
     };
     if is_allowed {
         return Ok(());
     }
     let detail = format!("This key has the scope \"{}\": it may only {may}, in its own app.", scope.name());
     Err(Problem::new(Code::Forbidden, detail))
+}
+
+fn is_portal_look(method: &Method, path: &str) -> bool {
+    is_look(method) && PORTAL_LOOKS.contains(&path)
+}
+
+fn is_portal_deed(method: &Method, path: &str) -> bool {
+    let asked = if method == Method::HEAD { &Method::GET } else { method };
+    PORTAL_DOES.contains(&(asked, path))
 }
 
 /// HEAD is answered as GET is.
@@ -62,7 +130,7 @@ mod tests {
     #[test]
     fn a_publish_key_is_let_into_publishing_and_nothing_else() {
         let allowed = allowed(Scope::Publish(AppId::from_i64(1)));
-        let expected = ["POST /v1/apps/{app}/events", "POST /v1/apps/{app}/events/batch"];
+        let expected = ["GET /v1/session", "POST /v1/apps/{app}/events", "POST /v1/apps/{app}/events/batch"];
         assert_eq!(allowed, expected.map(str::to_owned).into());
     }
 
@@ -72,9 +140,27 @@ mod tests {
         let expected = everything.iter().filter(|operation| {
             let in_an_app = operation.starts_with("GET /v1/apps/{app}");
             in_an_app && **operation != "GET /v1/apps/{app}/endpoints/{endpoint}/secret"
+                || **operation == "GET /v1/session"
         });
         assert_eq!(allowed(Scope::Read(AppId::from_i64(1))), expected.cloned().collect());
         assert_eq!(allowed(Scope::App(AppId::from_i64(1))), everything, "the service says the rest");
+    }
+
+    #[test]
+    fn a_portal_link_is_let_into_what_is_listed_and_each_of_that_exists() {
+        let own = AppId::from_i64(1);
+        let looks: BTreeSet<String> = PORTAL_LOOKS.iter().map(|path| format!("GET {path}")).collect();
+        let deeds: BTreeSet<String> =
+            PORTAL_DOES.iter().map(|(method, path)| format!("{method} {path}")).collect();
+        let session = BTreeSet::from(["GET /v1/session".to_owned()]);
+        assert_eq!(allowed(Scope::PortalRead(own)), &looks | &session);
+        assert_eq!(allowed(Scope::Portal(own)), &(&looks | &deeds) | &session);
+        assert!(deeds.is_disjoint(&looks));
+        for closed in ["/v1/apps", "/v1/apps/{app}", "/v1/apps/{app}/audit", "/v1/apps/{app}/portal-links"] {
+            for method in [Method::GET, Method::POST, Method::PATCH, Method::DELETE] {
+                assert!(must_be_allowed(Scope::Portal(own), &method, closed).is_err(), "{method} {closed}");
+            }
+        }
     }
 
     #[test]

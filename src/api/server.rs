@@ -271,6 +271,10 @@ fn changes_something(request: &Request<Incoming>) -> bool {
     }
 }
 
+/// Marks an answer whose body goes on for as long as somebody listens. Its connection is never idle, and is closed after it.
+#[derive(Clone, Copy)]
+pub(super) struct Streaming;
+
 /// A request being answered; notes when it is.
 struct Answering {
     answer: Answer,
@@ -307,8 +311,9 @@ impl Future for Answering {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let answered = Pin::new(&mut self.answer).poll(context);
-        if answered.is_ready() {
-            self.connection.note(Phase::Idle);
+        if let Poll::Ready(Ok(answer)) = &answered {
+            let goes_on = answer.extensions().get::<Streaming>().is_some();
+            self.connection.note(if goes_on { Phase::Busy } else { Phase::Idle });
         }
         answered
     }

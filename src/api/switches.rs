@@ -78,11 +78,12 @@ pub(super) async fn enable_endpoint(
     Given(given): Given<EnableFields>,
 ) -> Answer {
     let Some(PaceFields { per_second }) = pace(given.replay)? else {
-        return show(&api, &entry, &*api.service.enable_endpoint(caller, &entry, &thing).await?).await;
+        let endpoint = api.service.enable_endpoint(caller, &entry, &thing).await?;
+        return show(&api, caller, &entry, &endpoint).await;
     };
     let (endpoint, replays) = api.service.enable_and_replay(caller, &entry, &thing, per_second).await?;
     let replays = replays.into_iter().map(ReplayView::of).collect();
-    answer::ok(&EndpointView::with_replays(&endpoint, replays))
+    answer::ok(&EndpointView::with_replays(&endpoint, replays).seen_by(caller))
 }
 
 /// Switch an endpoint off
@@ -99,7 +100,8 @@ pub(super) async fn disable_endpoint(
     State(api): State<Arc<Api>>,
     InApp { caller, entry, thing }: InApp,
 ) -> Answer {
-    show(&api, &entry, &*api.service.disable_endpoint(caller, &entry, &thing).await?).await
+    let endpoint = api.service.disable_endpoint(caller, &entry, &thing).await?;
+    show(&api, caller, &entry, &endpoint).await
 }
 
 #[cfg(test)]

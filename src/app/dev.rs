@@ -1,7 +1,8 @@
 //! `posthaste dev`: the server with a sample app and a sample receiver, and what to paste next. The first minute.
 
-use super::{Node, sample, until_told_twice};
+use super::{Node, dashboard_at, sample, until_told_twice};
 use crate::{
+    api::HAS_DASHBOARD,
     config::{self, Settings},
     service::{
         Caller, Error, Patch, Service,
@@ -28,7 +29,7 @@ async fn run_samples(settings: &Settings, handle: ShutdownHandle, stop: Shutdown
     furnish(&node.service, &format!("http://{receiver}")).await?;
     let key = node.admin_key.clone().unwrap_or_default();
     // A closed terminal is no reason to fail.
-    let _ = std::io::stdout().write_all(welcome(&format!("http://{}", node.address), &key).as_bytes());
+    let _ = std::io::stdout().write_all(welcome(&dashboard_at(node.address), &key).as_bytes());
     node.run(handle, stop, settings.shutdown_grace).await
 }
 
@@ -73,11 +74,17 @@ fn secrets(service: &Service) -> Vec<String> {
 fn welcome(address: &str, key: &str) -> String {
     // As it was called, so that what is printed works when pasted.
     let program = config::program();
+    let dashboard = if HAS_DASHBOARD {
+        format!("  dashboard   {address}/#key={key}")
+    } else {
+        "  dashboard   not in this build (--no-default-features)".to_owned()
+    };
     format!(
         r#"
 Posthaste is running at {address}
 
   admin key   {key}
+{dashboard}
 
 Publish an event (paste this into another terminal):
 

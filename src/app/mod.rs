@@ -21,6 +21,7 @@ use crate::{
         address::AddressPolicy,
         directory::Directory,
         id::Ids,
+        port::Handover,
         rate::RateLimit,
         seal::Keyring,
         storage::{Storage, StorageLimits},
@@ -28,16 +29,22 @@ use crate::{
     },
     engine::{Ceilings, Courier, Engine, EngineLimits, Lanes, Renderer, Rounds},
     outbound::{Client, Options, SystemResolver},
-    service::{self, Service, Surroundings},
+    service::{self, Service, Surroundings, stream::Streams},
     store::{
         Cluster,
         sqlite::{QueueLimits, SqliteStore},
+        told::{ToldHandover, ToldLedger},
     },
     world::{Clock, Entropy, Shutdown, ShutdownHandle, SystemClock, SystemEntropy},
 };
 use anyhow::{Context, bail};
 use machine::CommitStopwatch;
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
 use tokio::net::TcpListener;
 
 /// Requests of clients that are under way when the node stops have this long to finish.
@@ -66,13 +73,16 @@ async fn run_server(settings: &Settings, handle: ShutdownHandle, stop: Shutdown)
     if let Some(path) = &node.admin_key_file {
         tracing::info!(path = %path.display(), "made an admin key; it is in this file and nowhere else");
     }
+    if api::HAS_DASHBOARD {
+        tracing::info!(url = dashboard_at(node.address), "the dashboard is served");
+    }
     tracing::info!(address = %node.address, "posthaste is ready");
     node.run(handle, stop, settings.shutdown_grace).await
 }
 
 /// Everything that runs, before it runs.
 struct Node {
-    address: std::net::SocketAddr,
+    address: SocketAddr,
     admin_key_file: Option<std::path::PathBuf>,
     admin_key: Option<String>,
     listener: TcpListener,
@@ -93,7 +103,10 @@ impl Node {
         let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
         let (directory, tally) = (Arc::new(Directory::default()), Arc::new(Tally::default()));
         let (lanes, events) = Lanes::new(engine_limits(settings), directory.clone());
-        let store = Arc::new(open_store(settings, path, lanes.clone(), &tally)?);
+        let streams = Arc::new(Streams::default());
+        let handover = ToldHandover::new(lanes.clone(), streams.clone(), directory.clone());
+        let store = Arc::new(open_store(settings, path, Arc::new(handover), &tally)?);
+        let ledger = Arc::new(ToldLedger::new(store.clone(), streams.clone()));
         let joined = store.join(clock.now()).await.context("cannot take over the store")?;
         if joined.taken_over > 0 {
             tracing::warn!(deliveries = joined.taken_over, "took over what an earlier process was carrying");
@@ -115,7 +128,7 @@ impl Node {
         )?);
         let service = Arc::new(Service::new(service::Parts {
             directory: directory.clone(),
-            ledger: store.clone(),
+            ledger: ledger.clone(),
             registry: store.clone(),
             browse: store.clone(),
             hands: lanes.clone(),
@@ -131,13 +144,10 @@ impl Node {
                 refuses_unknown_types: settings.unknown_event_types == UnknownEventTypes::Refused,
                 ..service::Limits::default()
             },
-            surroundings: Surroundings {
-                store: "sqlite",
-                proxy: settings.proxy.as_ref().map(ToString::to_string),
-                proxy_resolves: settings.proxy_resolves,
-            },
+            surroundings: surroundings(settings, address),
             tally: tally.clone(),
             storage: storage.clone(),
+            streams,
         }));
         let admin = keys::admin_key(settings, path, &*entropy)?;
         let loaded = service.load(Some(&admin.key)).await;
@@ -148,7 +158,7 @@ impl Node {
             events,
             courier: Courier {
                 directory,
-                ledger: store.clone(),
+                ledger,
                 carrier: client,
                 clock,
                 entropy,
@@ -202,6 +212,7 @@ impl Node {
             worked = &mut working => worked,
         };
         handle.stop_softly();
+        service.end_streams();
         hang_up.stop_softly();
         // It waits for the store, which must not be closed under it.
         let _ = resealing.await;
@@ -231,12 +242,32 @@ fn engine_limits(settings: &Settings) -> EngineLimits {
 fn open_store(
     settings: &Settings,
     path: &Path,
-    lanes: Arc<Lanes>,
+    handover: Arc<dyn Handover>,
     tally: &Arc<Tally>,
 ) -> anyhow::Result<SqliteStore> {
     let limits = QueueLimits { events_max: settings.accept_queue_max, bytes_max: settings.queued_bytes_max };
     let watch = Arc::new(CommitStopwatch::new(tally.clone()));
-    Ok(SqliteStore::open(path, lanes, watch, limits, settings.commit_window)?)
+    Ok(SqliteStore::open(path, handover, watch, limits, settings.commit_window)?)
+}
+
+fn surroundings(settings: &Settings, address: SocketAddr) -> Surroundings {
+    Surroundings {
+        store: "sqlite",
+        proxy: settings.proxy.as_ref().map(ToString::to_string),
+        proxy_resolves: settings.proxy_resolves,
+        public_url: settings.public_url.clone().unwrap_or_else(|| dashboard_at(address)),
+        portal_origins: settings.portal_origins.clone(),
+    }
+}
+
+/// Where a browser on this machine finds it.
+fn dashboard_at(address: SocketAddr) -> String {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        given => given,
+    };
+    format!("http://{}", SocketAddr::new(ip, address.port()))
 }
 
 fn extra_ca(settings: &Settings) -> anyhow::Result<Option<Vec<u8>>> {

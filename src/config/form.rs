@@ -17,6 +17,7 @@ use crate::domain::{
     rate,
     seal::Keyring,
     static_headers,
+    target::Target,
     time::parse_duration,
 };
 use ipnet::IpNet;
@@ -170,6 +171,12 @@ pub(super) const WINDOW: Form<Duration> =
         count(number, 0..=100_000 / unit_us).map(|units| Duration::from_micros((units * unit_us) as u64))
     });
 
+pub(super) const ORIGINS: Form<Vec<String>> = Form::new(
+    "origins separated by commas, each http or https with a host and nothing after it, for example https://shop.example.com",
+    |text| text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(origin).collect(),
+)
+.list();
+
 pub(super) const GRACE: Form<Duration> =
     Form::new("a whole number followed by ms, s or m, from 10ms to 60m, for example 25s", |text| {
         parse_duration(text).filter(|grace| *grace <= Duration::from_hours(1))
@@ -228,6 +235,12 @@ fn headers(text: &str) -> Option<Vec<(String, String)>> {
 #[expect(clippy::option_option, reason = "whether it can be read, and whether there is a limit")]
 fn ceiling(text: &str, most: usize) -> Option<Option<usize>> {
     count(text, 0..=most).map(|most| Some(most).filter(|most| *most > 0))
+}
+
+/// It stands in a header, so nothing may be in it that means something there.
+fn origin(text: &str) -> Option<String> {
+    let target = Target::stored(text).ok()?;
+    (target.path_and_query() == "/").then(|| target.as_str().trim_end_matches('/').to_owned())
 }
 
 fn count(text: &str, range: RangeInclusive<usize>) -> Option<usize> {
@@ -318,6 +331,24 @@ mod tests {
         }
         for bad in ["", "infoo", "INFO", "info,", "posthaste=loud", "=info", "a b=info"] {
             assert_eq!((LOG_LEVEL.read)(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn an_origin_is_a_scheme_a_host_and_no_more() {
+        let read = (ORIGINS.read)("https://Shop.example.com, http://localhost:3000/,").unwrap();
+        assert_eq!(read, ["https://shop.example.com", "http://localhost:3000"]);
+        assert_eq!((ORIGINS.read)(""), Some(vec![]));
+        for bad in [
+            "*",
+            "https://*.example.com",
+            "https://a.b/c",
+            "https://a.b;script-src *",
+            "'self'",
+            "a.b",
+            "https://a.b?x",
+        ] {
+            assert_eq!((ORIGINS.read)(bad), None, "{bad:?}");
         }
     }
 

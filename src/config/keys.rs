@@ -298,10 +298,16 @@ settings! {
         reader: "engine",
     }
     public_url: Option<String> {
-        meaning: "Where people reach the dashboard, for links in mails. Not set: mails say what to ask the API.",
+        meaning: "Where people reach the dashboard, for links in mails and to the customer portal. Not set: mails say what to ask the API, and portal links lead to the address that it listens on.",
         form: form::PUBLIC_URL,
         default: "",
-        reader: "engine",
+        reader: "service",
+    }
+    portal_origins: Vec<String> {
+        meaning: "Whose pages may show the customer portal in a frame, separated by commas (in the file also an array). Not set: nobody's. Other pages of the dashboard are never shown in a frame.",
+        form: form::ORIGINS,
+        default: "",
+        reader: "service",
     }
     shutdown_grace: Duration {
         meaning: "How long deliveries in flight may take to finish after the first SIGTERM or SIGINT. The rest is handed back and tried again at the next start.",

@@ -49,6 +49,7 @@ fn another_value(key: &Key) -> &'static str {
         "public_url" => "https://hooks.example.com",
         "commit_window" => "2ms",
         "shutdown_grace" | "smtp_timeout" => "5s",
+        "portal_origins" => "https://shop.example.com",
         "log_format" => "json",
         "log_level" => "debug",
         "hands"

@@ -56,6 +56,8 @@ actions! {
     SecretRotated: "secret.rotated",
     KeyCreated: "key.created",
     KeyRevoked: "key.revoked",
+    PortalLinkCreated: "portal_link.created",
+    PortalLinkRevoked: "portal_link.revoked",
     EventTypeCreated: "event_type.created",
     EventTypeChanged: "event_type.changed",
     EventTypeDeleted: "event_type.deleted",

@@ -17,7 +17,7 @@ use super::{
 };
 use arc_swap::{ArcSwap, Guard};
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
     time::Duration,
 };
@@ -74,6 +74,8 @@ struct Apps {
 struct Keys {
     by_hash: HashMap<KeyHash, Arc<LiveKey>>,
     by_id: HashMap<KeyId, Arc<LiveKey>>,
+    /// Portal links, by the app that they are for.
+    links: HashMap<AppId, BTreeMap<KeyId, Arc<LiveKey>>>,
     /// Work no more; kept until their last use is written.
     retired: Vec<Arc<LiveKey>>,
 }
@@ -81,6 +83,10 @@ struct Keys {
 impl Keys {
     fn retire(&mut self, gone: impl Fn(&Key) -> bool) {
         self.by_hash.retain(|_, live| !gone(live.key()));
+        self.links.retain(|_, links| {
+            links.retain(|_, live| !gone(live.key()));
+            !links.is_empty()
+        });
         let leaving = self.by_id.extract_if(|_, live| gone(live.key())).map(|(_, live)| live);
         self.retired.extend(leaving.filter(|live| live.unwritten_use().is_some()));
     }
@@ -118,6 +124,11 @@ impl Directory {
         let mut keys: Vec<_> = read(&self.keys).by_id.values().cloned().collect();
         keys.sort_by_key(|live| live.key().id);
         keys
+    }
+
+    /// An app's portal links in order of creation; those that expired too, until they are forgotten.
+    pub fn portal_links(&self, app: AppId) -> Vec<Arc<LiveKey>> {
+        read(&self.keys).links.get(&app).into_iter().flat_map(|links| links.values().cloned()).collect()
     }
 
     /// Keys whose last use is not in the store yet, and when that was.
@@ -242,12 +253,20 @@ impl Directory {
         let live = Arc::new(LiveKey::new(key));
         let mut keys = write(&self.keys);
         keys.by_hash.insert(live.key().hash, live.clone());
+        if let (true, Some(app)) = (live.key().scope.is_portal(), live.key().scope.app()) {
+            keys.links.entry(app).or_default().insert(live.key().id, live.clone());
+        }
         keys.by_id.insert(live.key().id, live);
     }
 
     /// It stops working before this returns.
     pub fn remove_key(&self, id: KeyId) {
-        write(&self.keys).retire(|key| key.id == id);
+        self.remove_keys(&[id]);
+    }
+
+    /// They stop working before this returns.
+    pub fn remove_keys(&self, ids: &[KeyId]) {
+        write(&self.keys).retire(|key| ids.contains(&key.id));
     }
 }
 

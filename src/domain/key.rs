@@ -2,6 +2,7 @@
 
 use super::{
     id::{AppId, KeyId},
+    portal::Theme,
     time::Timestamp,
 };
 use std::{
@@ -39,9 +40,14 @@ pub enum Scope {
     Publish(AppId),
     /// Only look, in one app, and not at secrets.
     Read(AppId),
+    /// A customer by a portal link: what they need in their own app.
+    Portal(AppId),
+    /// The same, only to look.
+    PortalRead(AppId),
 }
 
 impl Scope {
+    /// Those that a key can be made with; a portal link is made otherwise.
     pub const NAMES: [&str; 4] = ["admin", "app", "publish", "read"];
 
     pub const fn name(self) -> &'static str {
@@ -50,6 +56,8 @@ impl Scope {
             Self::App(_) => "app",
             Self::Publish(_) => "publish",
             Self::Read(_) => "read",
+            Self::Portal(_) => "portal",
+            Self::PortalRead(_) => "portal_read",
         }
     }
 
@@ -57,8 +65,17 @@ impl Scope {
     pub const fn app(self) -> Option<AppId> {
         match self {
             Self::Admin => None,
-            Self::App(app) | Self::Publish(app) | Self::Read(app) => Some(app),
+            Self::App(app)
+            | Self::Publish(app)
+            | Self::Read(app)
+            | Self::Portal(app)
+            | Self::PortalRead(app) => Some(app),
         }
+    }
+
+    /// Whether it is a portal link's and not a key's.
+    pub const fn is_portal(self) -> bool {
+        matches!(self, Self::Portal(_) | Self::PortalRead(_))
     }
 
     /// The scope of this name; an admin key is for no app, every other for one.
@@ -68,6 +85,8 @@ impl Scope {
             ("app", Some(app)) => Some(Self::App(app)),
             ("publish", Some(app)) => Some(Self::Publish(app)),
             ("read", Some(app)) => Some(Self::Read(app)),
+            ("portal", Some(app)) => Some(Self::Portal(app)),
+            ("portal_read", Some(app)) => Some(Self::PortalRead(app)),
             _ => None,
         }
     }
@@ -86,6 +105,8 @@ pub struct Key {
     /// As far as it is known; what was not written yet is missing after a crash.
     pub last_used_at: Option<Timestamp>,
     pub revoked_at: Option<Timestamp>,
+    /// Of a portal link: how the portal looks.
+    pub theme: Option<Theme>,
 }
 
 /// A key in the directory. Its last use is gathered here and written now and then, never with the request.
@@ -150,6 +171,7 @@ mod tests {
             expires_at: None,
             last_used_at: None,
             revoked_at: None,
+            theme: None,
         })
     }
 
@@ -160,7 +182,7 @@ mod tests {
     #[test]
     fn every_scope_reads_back_by_its_name_and_only_admin_is_for_no_app() {
         let app = AppId::from_i64(7);
-        for name in Scope::NAMES {
+        for name in Scope::NAMES.into_iter().chain(["portal", "portal_read"]) {
             let app = (name != "admin").then_some(app);
             let scope = Scope::named(name, app).unwrap();
             assert_eq!((scope.name(), scope.app()), (name, app));

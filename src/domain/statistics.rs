@@ -1,13 +1,25 @@
-//! What is counted of an endpoint's attempts: sums that can be added up over any time, in rows of a minute and of an hour.
+//! What is counted of events and attempts: sums that can be added up over any time, in rows of a minute, an hour and a day.
 //!
 //! Counted are attempts that have a number and blame the receiver or praise it: no tests, no faults of our own.
 
-use super::{id::EndpointId, tally::Histogram, time::Timestamp};
+mod span;
+
+pub use span::Span;
+
+use super::{
+    id::{AppId, EndpointId},
+    outcome::{Class, Outcome},
+    tally::Histogram,
+    time::Timestamp,
+};
+use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
 
 /// Sums of some span of time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
+    /// Events that were published.
+    pub events: u64,
     /// Attempts that succeeded,
     pub ok: u64,
     /// and those that did not.
@@ -20,12 +32,15 @@ pub struct Sums {
     pub total_us: u64,
     /// How many attempts took so long, by the buckets of `tally`, in microseconds.
     pub latency: BTreeMap<u8, u64>,
+    /// How many attempts ended how.
+    pub endings: BTreeMap<Ending, u64>,
     pub last_ok_at: Option<Timestamp>,
 }
 
 impl Sums {
-    pub fn attempt(&mut self, succeeded: bool, took_us: u32, ended_at: Timestamp) {
-        if succeeded {
+    pub fn attempt(&mut self, outcome: &Outcome, ended_at: Timestamp) {
+        let (ending, took_us) = (Ending::of(outcome), outcome.timings.total_us);
+        if ending.is_success() {
             self.ok += 1;
             self.last_ok_at = self.last_ok_at.max(Some(ended_at));
         } else {
@@ -33,9 +48,11 @@ impl Sums {
         }
         self.total_us += u64::from(took_us);
         *self.latency.entry(Histogram::bucket(u64::from(took_us)) as u8).or_default() += 1;
+        *self.endings.entry(ending).or_default() += 1;
     }
 
     pub fn add(&mut self, other: &Self) {
+        self.events += other.events;
         self.ok += other.ok;
         self.failed += other.failed;
         self.delivered += other.delivered;
@@ -44,7 +61,18 @@ impl Sums {
         for (bucket, count) in &other.latency {
             *self.latency.entry(*bucket).or_default() += count;
         }
+        for (ending, count) in &other.endings {
+            *self.endings.entry(*ending).or_default() += count;
+        }
         self.last_ok_at = self.last_ok_at.max(other.last_ok_at);
+    }
+
+    /// How many failed how, the most common first.
+    pub fn failures(&self) -> Vec<(Ending, u64)> {
+        let mut failures: Vec<_> = self.endings.iter().map(|(ending, count)| (*ending, *count)).collect();
+        failures.retain(|(ending, _)| !ending.is_success());
+        failures.sort_by_key(|(ending, count)| (std::cmp::Reverse(*count), *ending));
+        failures
     }
 
     pub const fn attempts(&self) -> u64 {
@@ -77,6 +105,40 @@ impl Sums {
     }
 }
 
+/// How an attempt ended: the status of its answer, or where none came its class; below zero if that is a failure. What counts
+/// as success its contract said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Ending(i16);
+
+impl Ending {
+    const STATUS_MIN: u16 = 100;
+
+    pub fn of(outcome: &Outcome) -> Self {
+        let is_answer = matches!(outcome.class, Class::Ok | Class::Http);
+        let class = || Class::ALL.iter().position(|class| *class == outcome.class).unwrap_or(0) as u16;
+        let code = outcome.status.filter(|_| is_answer).unwrap_or_else(class);
+        let code = i16::try_from(code).unwrap_or(i16::MAX);
+        Self(if outcome.class == Class::Ok { code } else { -code })
+    }
+
+    pub const fn is_success(self) -> bool {
+        self.0 >= 0
+    }
+
+    /// Of the answer, if there was one.
+    pub fn status(self) -> Option<u16> {
+        Some(self.0.unsigned_abs()).filter(|code| *code >= Self::STATUS_MIN)
+    }
+
+    /// The status, else the class.
+    pub fn name(self) -> String {
+        let class =
+            || Class::ALL.get(usize::from(self.0.unsigned_abs())).map_or("unknown", |class| class.name());
+        self.status().map_or_else(|| class().to_owned(), |status| status.to_string())
+    }
+}
+
 fn lower_bound(bucket: u8) -> u64 {
     bucket.checked_sub(1).map_or(0, |below| Histogram::bound(below.into()))
 }
@@ -86,15 +148,17 @@ fn lower_bound(bucket: u8) -> u64 {
 pub enum Width {
     Minute,
     Hour,
+    Day,
 }
 
 impl Width {
-    pub const ALL: [Self; 2] = [Self::Minute, Self::Hour];
+    pub const ALL: [Self; 3] = [Self::Minute, Self::Hour, Self::Day];
 
     pub const fn seconds(self) -> i64 {
         match self {
             Self::Minute => 60,
             Self::Hour => 3600,
+            Self::Day => 86_400,
         }
     }
 
@@ -103,6 +167,7 @@ impl Width {
         match self {
             Self::Minute => Duration::from_hours(3),
             Self::Hour => Duration::from_hours(30 * 24),
+            Self::Day => Duration::from_hours(400 * 24),
         }
     }
 
@@ -129,30 +194,96 @@ impl Width {
     }
 }
 
-/// What one commit adds, by endpoint and minute.
+/// What one commit adds, by endpoint, event type and minute; what belongs to no endpoint by app.
 #[derive(Debug, Default)]
-pub struct Batch(BTreeMap<(EndpointId, Timestamp), Sums>);
+pub struct Batch(BTreeMap<(AppId, Option<EndpointId>, Timestamp), BTreeMap<String, Sums>>);
+
+/// One line of a batch.
+#[derive(Debug)]
+pub struct Line<'a> {
+    pub app: AppId,
+    pub endpoint: Option<EndpointId>,
+    pub minute: Timestamp,
+    pub event_type: &'a str,
+    pub sums: &'a Sums,
+}
 
 impl Batch {
-    pub fn of(&mut self, endpoint: EndpointId, at: Timestamp) -> &mut Sums {
-        self.0.entry((endpoint, Width::Minute.start(at))).or_default()
+    pub fn of(
+        &mut self,
+        app: AppId,
+        endpoint: Option<EndpointId>,
+        event_type: &str,
+        at: Timestamp,
+    ) -> &mut Sums {
+        let by_type = self.0.entry((app, endpoint, Width::Minute.start(at))).or_default();
+        by_type.entry(event_type.to_owned()).or_default()
     }
 
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    pub fn rows(&self) -> impl Iterator<Item = (EndpointId, Timestamp, &Sums)> {
-        self.0.iter().map(|((endpoint, minute), sums)| (*endpoint, *minute, sums))
+    pub fn lines(&self) -> impl Iterator<Item = Line<'_>> {
+        self.0.iter().flat_map(|((app, endpoint, minute), by_type)| {
+            by_type.iter().map(|(event_type, sums)| Line {
+                app: *app,
+                endpoint: *endpoint,
+                minute: *minute,
+                event_type,
+                sums,
+            })
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::outcome::Timings;
     use proptest::prelude::*;
 
     const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
+
+    fn took_so_long(succeeded: bool, total_us: u32) -> Outcome {
+        let class = if succeeded { Class::Ok } else { Class::Http };
+        let status = Some(if succeeded { 200 } else { 500 });
+        let timings = Timings { total_us, ..Timings::default() };
+        Outcome { status, timings, ..Outcome::failed(class, "") }
+    }
+
+    #[test]
+    fn an_ending_is_named_by_its_status_or_its_class_and_says_whether_it_is_a_failure() {
+        let ended = |class, status| Ending::of(&Outcome { status, ..Outcome::failed(class, "") });
+        for (class, status, name, is_success, shown) in [
+            (Class::Ok, Some(204), "204", true, Some(204)),
+            (Class::Ok, Some(409), "409", true, Some(409)),
+            (Class::Http, Some(200), "200", false, Some(200)),
+            (Class::Http, Some(503), "503", false, Some(503)),
+            (Class::Timeout, None, "timeout", false, None),
+            // The status came and the rest of the answer did not.
+            (Class::Timeout, Some(200), "timeout", false, None),
+            (Class::AddressRefused, None, "address_refused", false, None),
+        ] {
+            let ending = ended(class, status);
+            assert_eq!((&*ending.name(), ending.is_success(), ending.status()), (name, is_success, shown));
+            let kept: BTreeMap<Ending, u64> = [(ending, 1)].into();
+            let text = serde_json::to_string(&kept).unwrap();
+            assert_eq!(serde_json::from_str::<BTreeMap<Ending, u64>>(&text).unwrap(), kept);
+        }
+    }
+
+    #[test]
+    fn failures_are_told_the_most_common_first() {
+        let mut sums = Sums::default();
+        for (class, status) in [(Class::Ok, 200), (Class::Http, 503), (Class::Http, 500), (Class::Http, 503)]
+        {
+            sums.attempt(&Outcome { status: Some(status), ..Outcome::failed(class, "") }, NOW);
+        }
+        let told: Vec<_> =
+            sums.failures().into_iter().map(|(ending, count)| (ending.name(), count)).collect();
+        assert_eq!(told, [("503".to_owned(), 2), ("500".to_owned(), 1)]);
+    }
 
     #[test]
     fn nothing_is_said_about_no_attempts() {
@@ -171,7 +302,7 @@ mod tests {
 
     #[test]
     fn the_first_row_after_an_instant_holds_nothing_from_before_it() {
-        for width in Width::ALL {
+        for width in [Width::Minute, Width::Hour] {
             let later = |ms| Timestamp::from_millis(NOW.as_millis() + ms);
             assert_eq!(width.first_after(NOW), NOW);
             assert_eq!(width.first_after(later(1)), later(width.seconds() * 1000));
@@ -186,8 +317,8 @@ mod tests {
             let mut parts = [Sums::default(), Sums::default()];
             for (n, (ok, us)) in took.iter().enumerate() {
                 let at = Timestamp::from_millis(n as i64);
-                whole.attempt(*ok, *us, at);
-                parts[n % 2].attempt(*ok, *us, at);
+                whole.attempt(&took_so_long(*ok, *us), at);
+                parts[n % 2].attempt(&took_so_long(*ok, *us), at);
             }
             let [mut first, second] = parts;
             first.add(&second);
@@ -198,7 +329,7 @@ mod tests {
         fn a_percentile_is_never_further_off_than_its_bucket(took in prop::collection::vec(1_u32..100_000_000, 1..80)) {
             let mut sums = Sums::default();
             for us in &took {
-                sums.attempt(true, *us, NOW);
+                sums.attempt(&took_so_long(true, *us), NOW);
             }
             let mut sorted = took;
             sorted.sort_unstable();

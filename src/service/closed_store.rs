@@ -33,6 +33,7 @@ use crate::{
         registry::{Added, EndpointName, Everything},
         replays::{ReplayChanged, ReplayPage, SourceSearch, Sources},
         retention::{Expired, Ranges},
+        statistics::{Statistics, StatisticsSearch},
     },
     world::{SeededEntropy, SystemClock},
 };
@@ -58,6 +59,7 @@ pub(crate) fn service() -> Service {
         surroundings: Surroundings::default(),
         tally: Arc::default(),
         storage: Arc::default(),
+        streams: Arc::default(),
     });
     service.directory.put_key(service.key_of_settings(ADMIN_KEY));
     service
@@ -182,7 +184,7 @@ impl Registry for Closed {
     fn keys(&self, _: KeyId, _: u32) -> Reply<'_, Vec<Key>> {
         closed()
     }
-    fn add_key(&self, _: Key, _: Option<Entry>) -> Reply<'_, ()> {
+    fn add_key(&self, _: Key, _: Option<Entry>) -> Reply<'_, Vec<KeyId>> {
         closed()
     }
     fn revoke_key(&self, _: KeyId, _: Timestamp, _: Option<Entry>) -> Reply<'_, bool> {
@@ -272,6 +274,9 @@ impl Browse for Closed {
         closed()
     }
     fn notices_waiting(&self) -> Reply<'_, NoticesWaiting> {
+        closed()
+    }
+    fn statistics(&self, _: StatisticsSearch) -> Reply<'_, Statistics> {
         closed()
     }
     fn waiting_count(&self) -> Reply<'_, u64> {

@@ -7,6 +7,7 @@ use super::{
 use crate::domain::{
     contract::{Contract, ContractHash, Setter},
     field::{FieldError, nearest},
+    id::AppId,
     key::Scope,
 };
 use serde_json::{Map, Value};
@@ -49,9 +50,23 @@ impl Service {
         Page { rows: page.rows.into_iter().map(|(_, contract)| contract).collect(), next: page.next }
     }
 
-    pub fn contract(&self, name: &str) -> Result<Arc<Contract>, Error> {
+    /// A customer is shown those that their own app and endpoints have: there may be others made for somebody else.
+    pub fn contract(&self, caller: Caller, name: &str) -> Result<Arc<Contract>, Error> {
+        let own = caller.scope.app().filter(|_| caller.scope.is_portal());
+        if own.is_some_and(|app| !self.is_used_in(app, name)) {
+            return Err(Error::NotFound("contract"));
+        }
         let named = self.contracts.by_name.get(name).ok_or(Error::NotFound("contract"))?;
         Ok(named.contract.clone())
+    }
+
+    fn is_used_in(&self, app: AppId, name: &str) -> bool {
+        self.directory.app_by_id(app).is_some_and(|entry| {
+            let (app, endpoints) = (entry.app(), entry.endpoints());
+            let of_app = app.settings.contract.as_deref().unwrap_or(DEFAULT);
+            of_app == name
+                || endpoints.iter().any(|one| Self::contract_name(&app, &one.record.settings) == name)
+        })
     }
 }
 
@@ -114,7 +129,7 @@ impl Contracts {
         Ok(())
     }
 
-    /// The overrides to store when `caller` asks for these: an app key leaves alone what only the operator may set.
+    /// The overrides to store when `caller` asks for these: whoever is less powerful leaves alone what only others may set.
     /// `layers` are the app's overrides and the endpoint's as they are stored.
     pub(super) fn allowed_overrides(
         &self,
@@ -127,6 +142,7 @@ impl Contracts {
         let setter = match caller.scope {
             Scope::Admin => Setter::Operator,
             Scope::App(_) | Scope::Publish(_) | Scope::Read(_) => Setter::App,
+            Scope::Portal(_) | Scope::PortalRead(_) => Setter::Portal,
         };
         if let Some(asked) = &asked
             && let Err(error) = base.with_overrides(asked, setter)
@@ -140,7 +156,7 @@ impl Contracts {
         if setter == Setter::Operator {
             return Ok(asked);
         }
-        let mut kept = layers.endpoint.map(of_the_operator).unwrap_or_default();
+        let mut kept = layers.endpoint.map(|stored| out_of_reach(stored, setter)).unwrap_or_default();
         for (path, value) in asked.iter().flat_map(leaves) {
             put(&mut kept, &path, value);
         }
@@ -157,13 +173,13 @@ fn in_overrides(error: FieldError) -> FieldError {
     FieldError { field, ..error }
 }
 
-/// What in the stored overrides only the operator may have set.
-fn of_the_operator(stored: &Value) -> Map<String, Value> {
+/// What in the stored overrides somebody more powerful than this has set.
+fn out_of_reach(stored: &Value, setter: Setter) -> Map<String, Value> {
     let mut kept = Map::new();
     for (path, value) in leaves(stored) {
         let mut alone = Map::new();
         put(&mut alone, &path, value);
-        if Contract::may_override(&Value::Object(alone), Setter::App).is_err() {
+        if Contract::may_override(&Value::Object(alone), setter).is_err() {
             put(&mut kept, &path, value);
         }
     }
@@ -201,11 +217,11 @@ fn put(into: &mut Map<String, Value>, (name, inner): &(&str, Option<&str>), valu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::id::AppId;
     use serde_json::json;
 
     const ADMIN: Caller = Caller::OPERATOR;
     const APP: Caller = Caller { scope: Scope::App(AppId::from_i64(1)), ..Caller::OPERATOR };
+    const PORTAL: Caller = Caller { scope: Scope::Portal(AppId::from_i64(1)), ..Caller::OPERATOR };
 
     fn over(endpoint: Option<&Value>) -> Layers<'_> {
         Layers { app: None, endpoint }
@@ -245,6 +261,24 @@ mod tests {
         assert_eq!(error.field, "overrides.retry.wait");
         let Error::Field(error) = ask(json!([])) else { panic!() };
         assert_eq!(error.field, "overrides");
+    }
+
+    #[test]
+    fn a_portal_link_sets_what_is_the_customers_and_leaves_alone_what_the_app_set() {
+        let contracts = contracts();
+        let stored =
+            json!({ "https_only": true, "timeout": "9s", "retry": { "waits": ["1s"], "jitter": "none" } });
+        let kept = json!({ "https_only": true, "retry": { "waits": ["1s"], "jitter": "none" } });
+        let ask = |asked| contracts.allowed_overrides(DEFAULT, over(Some(&stored)), asked, PORTAL);
+        assert_eq!(ask(None).unwrap(), Some(kept.clone()));
+        let mut merged = kept;
+        merged["timeout"] = json!("5s");
+        assert_eq!(ask(Some(json!({ "timeout": "5s" }))).unwrap(), Some(merged));
+        let Error::Forbidden { field, .. } = ask(Some(json!({ "retry": { "waits": [] } }))).unwrap_err()
+        else {
+            panic!()
+        };
+        assert_eq!(field.as_deref(), Some("overrides.retry.waits"));
     }
 
     #[test]

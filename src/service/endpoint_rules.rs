@@ -104,8 +104,18 @@ pub(super) fn check_headers(headers: &[(String, String)], contract: &Contract) -
 pub(super) fn must_be_operator(caller: Caller, field: &str, detail: &str) -> Result<(), Error> {
     match caller.scope {
         Scope::Admin => Ok(()),
-        Scope::App(_) | Scope::Publish(_) | Scope::Read(_) => {
-            Err(Error::Forbidden { detail: detail.to_owned(), field: Some(field.to_owned()) })
+        _ => Err(Error::Forbidden { detail: detail.to_owned(), field: Some(field.to_owned()) }),
+    }
+}
+
+/// What a customer does not set by a portal link: which contract there is, how much may be sent at once, in which order,
+/// and what the app has written down for itself. `given` are the fields that were.
+pub(super) fn must_be_the_customers(caller: Caller, given: &[(&str, bool)]) -> Result<(), Error> {
+    match given.iter().find(|(_, is_given)| *is_given && caller.scope.is_portal()) {
+        None => Ok(()),
+        Some((field, _)) => {
+            let detail = format!("{field}: cannot be set by a portal link.");
+            Err(Error::Forbidden { detail, field: Some((*field).to_owned()) })
         }
     }
 }

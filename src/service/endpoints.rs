@@ -3,7 +3,9 @@
 use super::{
     Caller, Error, Patch, Service, audit,
     contracts::Resolved,
-    endpoint_rules::{apply_order, check_headers, check_tls_is_used, must_be_operator},
+    endpoint_rules::{
+        apply_order, check_headers, check_tls_is_used, must_be_operator, must_be_the_customers,
+    },
     listing::{Cursor, Page, page_by_id},
 };
 use crate::{
@@ -12,6 +14,7 @@ use crate::{
         audit::{Action, Entry},
         directory::AppEntry,
         endpoint::{Endpoint, EndpointRecord, EndpointSettings},
+        hint::Hint,
         id::{EndpointId, GIVEN_ID_FORM, IDS_AT_ONCE_MAX, is_given_id},
         order::{OnDead, Order},
         rate::RateLimit,
@@ -88,6 +91,15 @@ impl Service {
         // The app's contract must not change between the check here and the store.
         let _app_turn = self.app_turns.take(entry.app().id.as_i64()).await;
         let (app, now) = (entry.app(), self.clock.now());
+        let given = [
+            ("contract", new.contract.is_some()),
+            ("rate_limit", new.rate_limit.is_some()),
+            ("max_in_flight", new.max_in_flight.is_some()),
+            ("ordered", new.ordered.is_some()),
+            ("on_dead", new.on_dead.is_some()),
+            ("metadata", new.metadata.is_some()),
+        ];
+        must_be_the_customers(caller, &given)?;
         if new.uid.as_deref().is_some_and(|uid| !is_given_id(uid)) {
             return Err(Error::field("id", format!("must be {GIVEN_ID_FORM}")));
         }
@@ -145,6 +157,7 @@ impl Service {
             Added::Added => {
                 self.directory.put_endpoint(endpoint.clone());
                 self.hands.endpoint_changed(id);
+                self.tell(|| Hint::endpoint(app.id, id));
                 Ok(endpoint)
             }
         }
@@ -167,6 +180,15 @@ impl Service {
         patch: EndpointPatch,
     ) -> Result<Arc<Endpoint>, Error> {
         let app = entry.app();
+        let given = [
+            ("contract", !patch.contract.is_absent()),
+            ("rate_limit", !patch.rate_limit.is_absent()),
+            ("max_in_flight", !patch.max_in_flight.is_absent()),
+            ("ordered", !patch.ordered.is_absent()),
+            ("on_dead", !patch.on_dead.is_absent()),
+            ("metadata", !patch.metadata.is_absent()),
+        ];
+        must_be_the_customers(caller, &given)?;
         self.revise(caller, Action::EndpointChanged, entry, uid, |endpoint, record, now| {
             self.apply_tls(caller, &app, record, &patch, now)?;
             self.apply(caller, &app, endpoint, record, patch.clone())?;
@@ -244,6 +266,7 @@ impl Service {
             endpoint = Arc::new(self.ready(app, stored)?);
         }
         self.hands.endpoint_changed(id);
+        self.tell(|| Hint::endpoint(app.id, id));
         Ok(endpoint)
     }
 

@@ -40,6 +40,9 @@ pub enum Error {
     /// There is no room for more events.
     #[error("{0}")]
     Full(Full),
+    /// As many as there may be are open.
+    #[error("{0}")]
+    TooManyStreams(String),
     #[error("{0}")]
     Unavailable(String),
     /// A fault of ours. The text is for the log, not for the caller.

@@ -6,18 +6,18 @@ use super::{
     listing::{Cursor, Page, page_by_id},
 };
 use crate::domain::{
-    audit::Action,
-    id::KeyId,
+    audit::{Action, Entry},
+    id::{AppId, KeyId},
     key::{KEY_OF_SETTINGS, Key, KeyHash, Scope},
     time::Timestamp,
 };
 use serde_json::json;
 
-const PREFIX: &str = "phk_";
+pub(super) const PREFIX: &str = "phk_";
 /// 5 random bits each: 260 bits.
 const CHARACTERS: usize = 52;
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
-const SHOWN: usize = 10;
+pub(super) const SHOWN: usize = 10;
 
 #[derive(Debug)]
 pub struct NewKey {
@@ -48,6 +48,13 @@ impl Service {
         Ok(Caller { scope: key.scope, key: key.id })
     }
 
+    /// Whether the key that somebody showed a while ago still lets them in, and to this app if it is about one.
+    pub(super) fn is_still_let_in(&self, caller: Caller, app: Option<AppId>) -> bool {
+        let live = self.directory.key_by_id(caller.key);
+        let works = live.is_some_and(|live| live.key().expires_at.is_none_or(|at| self.clock.now() < at));
+        works && app.is_none_or(|app| self.directory.app_by_id(app).is_some())
+    }
+
     /// The key's row and, this once, the key itself.
     pub async fn add_key(&self, caller: Caller, new: NewKey) -> Result<(Key, String), Error> {
         Self::must_be_admin(caller)?;
@@ -59,7 +66,7 @@ impl Service {
         if new.expires_at.is_some_and(|at| at <= now) {
             return Err(Error::field("expires_at", "must be in the future"));
         }
-        let text = self.random_key();
+        let text = self.random_key(PREFIX);
         let key = Key {
             id: KeyId::from_i64(self.take_ids(now, 1)),
             hash: KeyHash::of(&text),
@@ -70,6 +77,7 @@ impl Service {
             expires_at: new.expires_at,
             last_used_at: None,
             revoked_at: None,
+            theme: None,
         };
         let detail = Some(json!({ "scope": scope.name() }));
         let entry = self.entry(caller, scope.app(), Action::KeyCreated, key.id.to_string(), detail);
@@ -113,7 +121,8 @@ impl Service {
             let stored = self.registry.keys(from, limit + 1).await?;
             keys.extend(stored.into_iter().map(|key| self.with_last_use(key)));
         } else {
-            keys.extend(self.directory.keys().iter().map(|live| live.shown()));
+            let all = self.directory.keys();
+            keys.extend(all.iter().filter(|live| !live.key().scope.is_portal()).map(|live| live.shown()));
         }
         Ok(page_by_id(keys, |key| key.id.as_i64(), after, limit))
     }
@@ -122,10 +131,11 @@ impl Service {
     pub async fn key(&self, caller: Caller, id: &str) -> Result<Key, Error> {
         Self::must_be_admin(caller)?;
         let id = KeyId::parse(id).ok_or(Error::NotFound("key"))?;
-        if let Some(live) = self.directory.key_by_id(id) {
-            return Ok(live.shown());
-        }
-        self.registry.key(id).await?.ok_or(Error::NotFound("key"))
+        let found = match self.directory.key_by_id(id) {
+            Some(live) => Some(live.shown()),
+            None => self.registry.key(id).await?,
+        };
+        found.filter(|key| !key.scope.is_portal()).ok_or(Error::NotFound("key"))
     }
 
     /// The key stops working before this returns.
@@ -135,12 +145,17 @@ impl Service {
         if id == KEY_OF_SETTINGS {
             return Err(Error::Conflict("This key is given by the settings; take it away there.".into()));
         }
-        let live = self.directory.key_by_id(id).ok_or(Error::NotFound("key"))?;
-        let app = live.key().scope.app();
+        let live = self.directory.key_by_id(id).filter(|live| !live.key().scope.is_portal());
+        let app = live.ok_or(Error::NotFound("key"))?.key().scope.app();
         let entry = self.entry(caller, app, Action::KeyRevoked, id.to_string(), None);
+        if self.revoke(id, entry).await? { Ok(()) } else { Err(Error::NotFound("key")) }
+    }
+
+    /// Whether it was there to be revoked. It works no more either way.
+    pub(super) async fn revoke(&self, id: KeyId, entry: Entry) -> Result<bool, Error> {
         let was_there = self.registry.revoke_key(id, self.clock.now(), Some(entry)).await?;
         self.directory.remove_key(id);
-        if was_there { Ok(()) } else { Err(Error::NotFound("key")) }
+        Ok(was_there)
     }
 
     /// How callers know the app that a key is for.
@@ -152,10 +167,10 @@ impl Service {
         self.directory.key_by_id(key.id).map_or(key, |live| live.shown())
     }
 
-    fn random_key(&self) -> String {
+    pub(super) fn random_key(&self, prefix: &str) -> String {
         let mut random = [0; CHARACTERS];
         self.entropy.fill(&mut random);
         let characters = random.iter().map(|byte| char::from(ALPHABET[usize::from(byte & 31)]));
-        PREFIX.chars().chain(characters).collect()
+        prefix.chars().chain(characters).collect()
     }
 }

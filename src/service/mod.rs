@@ -22,6 +22,7 @@ pub mod listing;
 mod measure;
 pub mod notices;
 pub mod patch;
+pub mod portal;
 pub mod publish;
 pub mod readiness;
 pub mod replays;
@@ -31,7 +32,9 @@ pub mod room;
 pub mod secrets;
 pub mod shown;
 pub mod start;
+pub mod statistics;
 pub mod status;
+pub mod stream;
 mod switch;
 pub mod system;
 mod turns;
@@ -61,6 +64,7 @@ use crate::{
 };
 use contracts::Contracts;
 use std::sync::Arc;
+use stream::Streams;
 use turns::Turns;
 use workbench::Workbench;
 
@@ -106,6 +110,7 @@ pub struct Parts {
     pub surroundings: Surroundings,
     pub tally: Arc<Tally>,
     pub storage: Arc<Storage>,
+    pub streams: Arc<Streams>,
 }
 
 pub struct Service {
@@ -125,6 +130,7 @@ pub struct Service {
     started_at: Timestamp,
     tally: Arc<Tally>,
     storage: Arc<Storage>,
+    streams: Arc<Streams>,
     readiness: Readiness,
     app_turns: Turns,
     endpoint_turns: Turns,
@@ -169,6 +175,7 @@ impl Service {
             started_at,
             tally: parts.tally,
             storage: parts.storage,
+            streams: parts.streams,
             readiness: Readiness::default(),
             app_turns: Turns::default(),
             endpoint_turns: Turns::default(),
@@ -207,9 +214,7 @@ impl Service {
     fn must_be_admin(caller: Caller) -> Result<(), Error> {
         match caller.scope {
             Scope::Admin => Ok(()),
-            Scope::App(_) | Scope::Publish(_) | Scope::Read(_) => {
-                Err(Error::forbidden("This needs an admin key."))
-            }
+            _ => Err(Error::forbidden("This needs an admin key.")),
         }
     }
 

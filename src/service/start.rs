@@ -85,6 +85,7 @@ impl Service {
             expires_at: None,
             last_used_at: None,
             revoked_at: None,
+            theme: None,
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::{
         delivery::Switch,
         directory::AppEntry,
         endpoint::{Endpoint, EndpointRecord, OffReason, SwitchedBy, SwitchedOff},
+        hint::Hint,
         id::EndpointId,
         replay::Replay,
         time::Timestamp,
@@ -130,6 +131,7 @@ impl Service {
         }
         self.directory.remove_endpoint(id);
         self.hands.endpoint_changed(id);
+        self.tell(|| Hint::endpoint(entry.app().id, id));
         self.settle_all(id, Settle::Off(Switch::Deleted)).await
     }
 

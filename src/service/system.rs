@@ -11,6 +11,10 @@ pub struct Surroundings {
     /// Without credentials.
     pub proxy: Option<String>,
     pub proxy_resolves: bool,
+    /// Where people reach the dashboard, without a slash at the end.
+    pub public_url: String,
+    /// Whose pages may show the portal in a frame.
+    pub portal_origins: Vec<String>,
 }
 
 #[derive(Clone, Debug)]

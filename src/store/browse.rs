@@ -9,6 +9,7 @@ use super::{
     ledger::Accepted,
     notices::{NoticeFilter, NoticesWaiting, Outgoing},
     replays::{SourceSearch, Sources},
+    statistics::{Statistics, StatisticsSearch},
 };
 use crate::domain::{
     audit::Entry,
@@ -179,6 +180,9 @@ pub trait Browse: Send + Sync {
 
     /// How many notices wait, over all apps.
     fn notices_waiting(&self) -> Reply<'_, NoticesWaiting>;
+
+    /// As of the last time that statistics were rolled up; what waits is counted now. Reads sums, and never attempts.
+    fn statistics(&self, search: StatisticsSearch) -> Reply<'_, Statistics>;
 
     /// How many deliveries wait, over all apps.
     fn waiting_count(&self) -> Reply<'_, u64>;

@@ -13,6 +13,8 @@ pub mod registry;
 pub mod replays;
 pub mod retention;
 pub mod sqlite;
+pub mod statistics;
+pub mod told;
 
 pub use browse::Browse;
 pub use cluster::Cluster;

@@ -78,10 +78,11 @@ pub trait Registry: Send + Sync {
     /// One key, whether it works or was revoked.
     fn key(&self, key: KeyId) -> Reply<'_, Option<Key>>;
 
-    /// Keys in order of their ids, revoked ones too, at most `most`.
+    /// Keys in order of their ids, revoked ones too, at most `most`. Portal links are not among them.
     fn keys(&self, after: KeyId, most: u32) -> Reply<'_, Vec<Key>>;
 
-    fn add_key(&self, key: Key, entry: Option<Entry>) -> Reply<'_, ()>;
+    /// Adds a key. With a portal link, those of its app that expired a day ago or more go; their ids are the answer.
+    fn add_key(&self, key: Key, entry: Option<Entry>) -> Reply<'_, Vec<KeyId>>;
 
     fn revoke_key(&self, key: KeyId, now: Timestamp, entry: Option<Entry>) -> Reply<'_, bool>;
 

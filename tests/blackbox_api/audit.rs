@@ -81,6 +81,13 @@ async fn every_kind_of_change_leaves_exactly_one_entry() {
     let entry = book.left("POST /v1/keys", &key, "key.created", &id).await;
     assert_eq!((&entry["app_id"], &entry["detail"]), (&json!("a"), &json!({ "scope": "app" })));
     let app = App { id: "a".into(), api: book.world.with_key(text(&key.json()["key"])) };
+    let links = format!("{IN_APP}/portal-links");
+    let link = app.post("/portal-links", &json!({})).await;
+    let link_id = text(&link.json()["id"]);
+    let entry = book.left(&format!("POST {links}"), &link, "portal_link.created", &link_id).await;
+    assert_eq!(entry["detail"], json!({ "scope": "portal" }));
+    let revoked = app.delete(&format!("/portal-links/{link_id}")).await;
+    book.left(&format!("DELETE {links}/{{link}}"), &revoked, "portal_link.revoked", &link_id).await;
     change_endpoints(&mut book, &app, &id).await;
     change_deliveries(&mut book, &app, &bad).await;
     change_replays(&mut book, &app).await;

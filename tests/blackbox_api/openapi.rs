@@ -124,6 +124,8 @@ async fn the_examples_of_requests_work_as_they_stand() {
     world.admin.post(&inside(&format!("/endpoints/{id}/backfill")), &backfill).await.is(201);
     let enable = example("/v1/apps/{app}/endpoints/{endpoint}/enable", "post");
     world.admin.post(&inside(&format!("/endpoints/{id}/enable")), &enable).await.is(200);
+    let link = example("/v1/apps/{app}/portal-links", "post");
+    world.admin.post(&inside("/portal-links"), &link).await.is(201);
     let types = "/v1/event-types";
     let made = world.admin.post(types, &example(types, "post")).await.is(201);
     let (one, trial) = (format!("{types}/{{type}}"), format!("{types}/{{type}}/try"));
@@ -134,6 +136,6 @@ async fn the_examples_of_requests_work_as_they_stand() {
     let import = format!("{types}/import");
     world.admin.post(&import, &example(&import, "post")).await.is(200);
     let with_body = description.operations().filter(|one| one.value.get("requestBody").is_some()).count();
-    assert_eq!(with_body, 15, "an operation with a body is not tried here");
+    assert_eq!(with_body, 16, "an operation with a body is not tried here");
     assert_ne!(rotation, json!(null));
 }

@@ -13,7 +13,7 @@ async fn paths_and_methods_that_do_not_exist_are_problems() {
     let world = World::start().await;
     let app = world.app().await;
     for path in [
-        "/",
+        "/nothing",
         "/v1",
         "/v1/",
         "/v1/apps/",

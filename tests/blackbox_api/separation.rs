@@ -18,6 +18,7 @@ struct Ids {
     replay: String,
     notice: String,
     key: String,
+    link: String,
 }
 
 impl Ids {
@@ -32,6 +33,7 @@ impl Ids {
             .replace("{replay}", &self.replay)
             .replace("{notice}", &self.notice)
             .replace("{key}", &self.key)
+            .replace("{link}", &self.link)
             .replace("{type}", "x");
         assert!(!path.contains('{'), "{template} has a name that this test does not know");
         path
@@ -51,9 +53,11 @@ async fn furnished(world: &World, url: &str) -> (App, Ids) {
     let replay = json!({ "event_type": "another.type" });
     let replay = text(&app.post("/replays", &replay).await.is(201)["id"]);
     crate::replays::until_state(&app, &replay, "finished").await;
+    let link = text(&app.post("/portal-links", &json!({})).await.is(201)["id"]);
     let notice = text(&app.all("/notices").await[0]["id"]);
     let own = App { id: app.id.clone(), api: world.with_key(text(&key["key"])) };
-    (own, Ids { app: app.id, endpoint, event, delivery, inspection, replay, notice, key: text(&key["id"]) })
+    let key = text(&key["id"]);
+    (own, Ids { app: app.id, endpoint, event, delivery, inspection, replay, notice, key, link })
 }
 
 fn unknown_ids() -> Ids {
@@ -66,6 +70,7 @@ fn unknown_ids() -> Ids {
         replay: "rpl_0000000000001".into(),
         notice: "ntc_0zzzzzzzzzzzz".into(),
         key: "key_0000000000001".into(),
+        link: "key_0000000000002".into(),
     }
 }
 
@@ -88,6 +93,7 @@ async fn snapshot(app: &App, ids: &Ids) -> Vec<Value> {
         format!("/endpoints/{}/inspections", ids.endpoint),
         "/dead-letters".into(),
         "/replays".into(),
+        "/portal-links".into(),
         "/audit".into(),
         "/notices".into(),
     ] {
@@ -108,7 +114,8 @@ fn outside_of_apps(method: &str, path: &str) -> Option<u16> {
             | "/v1/apps"
             | "/v1/event-types"
             | "/v1/contracts"
-            | "/v1/contracts/{contract}",
+            | "/v1/contracts/{contract}"
+            | "/v1/session",
         ) => Some(200),
         (
             "post",
@@ -119,7 +126,10 @@ fn outside_of_apps(method: &str, path: &str) -> Option<u16> {
             | "/v1/event-types/{type}/unarchive",
         )
         | ("post" | "get", "/v1/keys")
-        | ("get", "/v1/audit" | "/v1/notices" | "/v1/keys/{key}" | "/v1/system")
+        | (
+            "get",
+            "/v1/audit" | "/v1/notices" | "/v1/keys/{key}" | "/v1/stats" | "/v1/stream" | "/v1/system",
+        )
         | ("delete", "/v1/keys/{key}" | "/v1/event-types/{type}")
         | ("put", "/v1/event-types/{type}") => Some(403),
         ("get", "/v1/event-types/{type}") | ("post", "/v1/event-types/{type}/try") => Some(404),
@@ -163,6 +173,34 @@ async fn no_operation_reaches_another_app_and_none_tells_that_it_exists() {
         }
     }
     assert!(tried > 40, "only {tried} were tried");
+    assert_eq!(snapshot(&victim, &theirs).await, before, "and nothing was changed");
+}
+
+#[tokio::test]
+async fn a_portal_link_reaches_no_other_app_either() {
+    let world = World::start().await;
+    let receiver = receiver(500).await;
+    let (owner, own) = furnished(&world, &receiver.url(HOOK)).await;
+    let (victim, theirs) = furnished(&world, &receiver.url(HOOK)).await;
+    let made = owner.post("/portal-links", &json!({})).await.is(201);
+    let customer = world.with_key(text(&made["token"]));
+    let (before, unknown) = (snapshot(&victim, &theirs).await, unknown_ids());
+    for operation in world.admin.description.operations() {
+        let (method, template) = (operation.method, operation.path);
+        let about = format!("{method} {template}");
+        let foreign = attempt(&customer, method, &theirs.fill(template), operation.value).await;
+        assert!(!foreign.text().contains(&victim.id), "{about}: {}", foreign.text());
+        if template.starts_with("/v1/apps/{app}") {
+            foreign.refused(404, "not_found");
+            let inside = |ids: &Ids| ids.fill(&template.replace("{app}", &own.app));
+            if template.matches('{').count() > 1 {
+                let foreign = attempt(&customer, method, &inside(&theirs), operation.value).await;
+                let nowhere = attempt(&customer, method, &inside(&unknown), operation.value).await;
+                assert!([403, 404].contains(&foreign.status), "{about}: {}", foreign.text());
+                assert_eq!(foreign.text(), nowhere.text(), "{about} with a foreign id");
+            }
+        }
+    }
     assert_eq!(snapshot(&victim, &theirs).await, before, "and nothing was changed");
 }
 

@@ -12,6 +12,7 @@ use posthaste::{
         endpoint::EndpointRecord,
         id::{AppId, AuditId, DeliveryId, EventId, KeyId, made_at},
         key::{Key, KeyHash, Scope},
+        portal::Theme,
         replay::{Replay, ReplayState},
     },
     store::{
@@ -65,6 +66,7 @@ fn key(stage: &mut Stage, scope: Scope) -> Key {
         expires_at: None,
         last_used_at: None,
         revoked_at: None,
+        theme: None,
     }
 }
 
@@ -296,6 +298,37 @@ pub(crate) async fn a_revoked_key_is_still_known_and_the_last_use_only_grows(mut
     assert_eq!(store.key(unknown).await.unwrap(), None);
     keys.remove(1);
     assert_eq!(store.everything().await.unwrap().keys, keys, "what works");
+}
+
+pub(crate) async fn a_portal_link_is_no_key_and_goes_a_day_after_it_expired(mut stage: Stage) {
+    const DAY: u64 = 24 * 60 * 60;
+    let (own, other) = (stage.app, AppId::from_i64(stage.next_id()));
+    let link = |stage: &mut Stage, scope, made: u64, lives: u64| Key {
+        created_at: after(made),
+        expires_at: Some(after(made + lives)),
+        theme: Some(Theme { name: Some("Bakery".into()), ..Theme::default() }),
+        ..key(stage, scope)
+    };
+    let first = link(&mut stage, Scope::Portal(own), 0, 60);
+    let elsewhere = link(&mut stage, Scope::Portal(other), 0, 60);
+    let longer = link(&mut stage, Scope::PortalRead(own), 0, 2 * DAY);
+    let plain = Key { expires_at: Some(after(1)), ..key(&mut stage, Scope::App(own)) };
+    let last = link(&mut stage, Scope::Portal(own), DAY + 60, 60);
+    let late = link(&mut stage, Scope::PortalRead(own), DAY + 61, 60);
+    for added in [&first, &elsewhere, &longer, &plain, &last] {
+        let gone = stage.store().add_key(added.clone(), None).await.unwrap();
+        assert_eq!(gone, [], "not before a day is over");
+    }
+    assert_eq!(stage.store().add_key(late.clone(), None).await.unwrap(), [first.id]);
+    stage.reopen();
+    let store = stage.store();
+    let listed = store.keys(KeyId::from_i64(0), 100).await.unwrap();
+    assert_eq!(listed, std::slice::from_ref(&plain), "the list is of keys");
+    assert_eq!(store.key(longer.id).await.unwrap().as_ref(), Some(&longer));
+    assert_eq!(store.key(first.id).await.unwrap(), None);
+    let mut found = store.everything().await.unwrap().keys;
+    found.sort_by_key(|key| key.id);
+    assert_eq!(found, [elsewhere, longer, plain, last, late]);
 }
 
 pub(crate) async fn what_people_did_is_forgotten_once_it_is_old_and_over(mut stage: Stage) {

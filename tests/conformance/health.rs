@@ -31,12 +31,17 @@ fn contract(rules: &Value) -> Arc<Contract> {
     Arc::new(standard.with_overrides(&json!({ "health": rules }), Setter::Operator).unwrap())
 }
 
-fn plain() -> Arc<Contract> {
+pub(crate) fn plain() -> Arc<Contract> {
     contract(&json!({}))
 }
 
 /// A verdict on an attempt that counts.
-fn counted(carried: Carried, verdict: Verdict, contract: &Arc<Contract>, ended_at: Timestamp) -> Record {
+pub(crate) fn counted(
+    carried: Carried,
+    verdict: Verdict,
+    contract: &Arc<Contract>,
+    ended_at: Timestamp,
+) -> Record {
     let attempt = match verdict {
         Verdict::Delivered => attempt(Class::Ok, 200),
         _ => attempt(Class::Http, 500),
@@ -46,7 +51,7 @@ fn counted(carried: Carried, verdict: Verdict, contract: &Arc<Contract>, ended_a
     Record { carried, attempts: vec![attempt], verdict, switch_off: None, sighting, ended_at, contract }
 }
 
-async fn see(stage: &mut Stage, verdict: Verdict, contract: &Arc<Contract>) {
+pub(crate) async fn see(stage: &mut Stage, verdict: Verdict, contract: &Arc<Contract>) {
     let carried = stage.carried().await;
     stage.store().record(counted(carried, verdict, contract, after(1)));
     stage.quiet().await;
@@ -56,7 +61,7 @@ async fn report(stage: &Stage, now: Timestamp) -> HealthReport {
     stage.store().health(stage.app, stage.endpoint, now).await.unwrap()
 }
 
-async fn roll_up(stage: &Stage, now: Timestamp) -> Vec<EndpointId> {
+pub(crate) async fn roll_up(stage: &Stage, now: Timestamp) -> Vec<EndpointId> {
     let rolled = stage.store().roll_up(CLOCK, now).await.unwrap();
     assert!(!rolled.has_more);
     rolled.suspects
@@ -68,7 +73,7 @@ async fn judge(stage: &Stage, contract: &Arc<Contract>, now: Timestamp) {
     stage.quiet().await;
 }
 
-const EXHAUSTED: Verdict = Verdict::Dead { reason: DeadReason::Exhausted, switch_off: false };
+pub(crate) const EXHAUSTED: Verdict = Verdict::Dead { reason: DeadReason::Exhausted, switch_off: false };
 
 pub(crate) async fn what_counts_is_in_the_windows_after_a_roll_up_and_nothing_else_is(mut stage: Stage) {
     let plain = plain();

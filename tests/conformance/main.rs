@@ -27,6 +27,7 @@ mod retention;
 mod settle;
 mod sqlite;
 mod stage;
+mod statistics;
 mod upgrade;
 
 /// Makes every case a test of its own, under the name of the backend.
@@ -240,6 +241,7 @@ macro_rules! conformance {
                     a_rare_entry_is_found_behind_ten_thousand_others_in_bounded_steps,
                     the_log_of_an_app_goes_with_it_and_its_end_stays,
                     a_revoked_key_is_still_known_and_the_last_use_only_grows,
+                    a_portal_link_is_no_key_and_goes_a_day_after_it_expired,
                     what_people_did_is_forgotten_once_it_is_old_and_over,
                 ]
                 notices: [
@@ -286,6 +288,13 @@ macro_rules! conformance {
                     an_end_after_an_attempt_that_was_our_fault_counts_against_nobody,
                     rows_are_kept_as_long_as_they_are_wide,
                     a_pause_that_was_asked_for_is_known_until_it_is_over_or_the_endpoint_moves,
+                ]
+                statistics: [
+                    what_happened_is_told_by_app_endpoint_and_event_type,
+                    a_long_window_is_the_sum_of_its_days_and_of_the_hours_at_its_ends,
+                    event_types_beyond_what_there_is_room_for_are_counted_together,
+                    what_is_gone_is_not_told_and_still_counts_for_all,
+                    what_is_held_and_what_waits_is_counted_as_it_is_now,
                 ]
                 cluster: [
                     what_was_in_flight_is_due_again_with_an_attempt_of_unknown_outcome,

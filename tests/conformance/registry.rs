@@ -82,6 +82,7 @@ fn key(stage: &mut Stage, scope: Scope) -> Key {
         expires_at: Some(after(60)),
         last_used_at: Some(after(1)),
         revoked_at: None,
+        theme: None,
     }
 }
 

@@ -280,6 +280,7 @@ impl Boot {
             surroundings: Surroundings::default(),
             tally: Arc::new(Tally::default()),
             storage: Arc::default(),
+            streams: Arc::default(),
         });
         service.load(None).await.map_err(|error| error.to_string())?;
         Ok((Arc::new(service), ids))

@@ -275,6 +275,7 @@ async fn start(
         surroundings: Surroundings::default(),
         tally: Arc::new(Tally::default()),
         storage: Arc::default(),
+        streams: Arc::default(),
     }));
     service.load(None).await.unwrap();
     service.readiness().accept();

@@ -10,7 +10,9 @@ pub(super) const GROUPS: &[(&str, &str)] = &[
     ("deadletters", "Deliveries that ended undelivered and wait for someone to look"),
     ("replay", "Many deliveries, or past events, sent again as one piece of work"),
     ("notices", "What people were told: endpoints in trouble, dead letters, replays that ended"),
+    ("stats", "What was counted: rates, latencies, failures, over time"),
     ("keys", "Who may do what"),
+    ("portal-links", "A customer's own way into one app, for a while"),
     ("audit", "Who changed what, when"),
     ("system", "What the server itself runs with"),
 ];
@@ -75,12 +77,16 @@ const APP: &str = "/v1/apps/{app}";
 const ENDPOINTS: &str = "/v1/apps/{app}/endpoints";
 const ENDPOINT: &str = "/v1/apps/{app}/endpoints/{endpoint}";
 const DELIVERY: &str = "/v1/apps/{app}/deliveries/{delivery}";
+const PORTAL_LINKS: &str = "/v1/apps/{app}/portal-links";
 const REPLAYS: &str = "/v1/apps/{app}/replays";
 const REPLAY: &str = "/v1/apps/{app}/replays/{replay}";
 
 /// The lists that are there for all apps too, for where no app is meant.
-const EVERYWHERE: &[(&str, &str)] =
-    &[("/v1/apps/{app}/audit", "/v1/audit"), ("/v1/apps/{app}/notices", "/v1/notices")];
+const EVERYWHERE: &[(&str, &str)] = &[
+    ("/v1/apps/{app}/audit", "/v1/audit"),
+    ("/v1/apps/{app}/notices", "/v1/notices"),
+    ("/v1/apps/{app}/stats", "/v1/stats"),
+];
 
 #[rustfmt::skip]
 pub(super) const OPERATIONS: &[Operation] = &[
@@ -145,11 +151,20 @@ pub(super) const OPERATIONS: &[Operation] = &[
     op("notices", "list", "GET", "/v1/apps/{app}/notices", "List notices, the newest first: of the app, or of all if none is meant", "--kind endpoint.disabled --from 7d"),
     op("notices", "get", "GET", "/v1/apps/{app}/notices/{notice}", "Show a notice, and what became of its e-mail", "ntc_0000000000017"),
 
+    op("stats", "show", "GET", "/v1/apps/{app}/stats", "Show the statistics of the app, or of all if none is meant", "--from 7d --endpoint-id shop"),
+
     op("keys", "list", "GET", "/v1/keys", "List keys", "--revoked"),
     op("keys", "get", "GET", "/v1/keys/{key}", "Show a key, but not the key itself", "key_01jd2s3c8g001"),
     op("keys", "create", "POST", "/v1/keys", "Make a key; it is shown this once", "--scope publish --app bakery --name checkout --expires-at +90d"),
     op("keys", "revoke", "DELETE", "/v1/keys/{key}", "Revoke a key, at once", "key_01jd2s3c8g001 --yes")
         .asks("Revoke the key {}? Whoever uses it is refused from now on."),
+
+    op("keys", "whoami", "GET", "/v1/session", "Show what the key in use is and may", ""),
+
+    op("portal-links", "list", "GET", PORTAL_LINKS, "List portal links", "--app bakery"),
+    op("portal-links", "create", "POST", PORTAL_LINKS, "Make a portal link; its address is shown this once", "--app bakery --expires-in 2h --theme name='Corner Bakery'"),
+    op("portal-links", "revoke", "DELETE", "/v1/apps/{app}/portal-links/{link}", "Revoke a portal link, at once", "key_01jd2s3c8g001 --yes")
+        .asks("Revoke the portal link {}? Whoever uses it is refused from now on."),
 
     op("audit", "list", "GET", "/v1/apps/{app}/audit", "List who changed what, the newest first: in the app, or everywhere if none is meant", "--every-app --action app.changed --from 7d"),
 

@@ -30,6 +30,13 @@ impl Changes for () {
     }
 }
 
+/// What made room for what was added.
+impl Changes for Vec<KeyId> {
+    fn is_change(&self) -> bool {
+        true
+    }
+}
+
 impl Changes for bool {
     fn is_change(&self) -> bool {
         *self

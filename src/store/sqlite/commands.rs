@@ -9,8 +9,8 @@ use super::{
 use crate::{
     domain::{
         delivery::{Delivery, State},
+        event::TEST_EVENT_TYPE,
         id::EndpointId,
-        outcome::Class,
         port::{Carried, Hand},
         statistics::Batch,
         time::Timestamp,
@@ -35,6 +35,15 @@ impl Work for Accept {
         self.results =
             self.events.iter_mut().map(|event| ledger::accept(tx, event)).collect::<Result<_, _>>()?;
         Ok(())
+    }
+
+    fn count(&self, sums: &mut Batch) {
+        for (new, result) in self.events.iter().zip(&self.results) {
+            let event = &new.event;
+            if *result == Accepted::New && event.event_type != TEST_EVENT_TYPE {
+                sums.of(event.app, None, &event.event_type, event.accepted_at).events += 1;
+            }
+        }
     }
 
     fn committed(self: Box<Self>, after: &mut Aftermath) {
@@ -91,9 +100,9 @@ impl Work for Recording {
         let (Some(Recorded { delivery, .. }), Some(attempt)) = (&self.recorded, attempts.last()) else {
             return;
         };
-        let sums = sums.of(delivery.endpoint, *ended_at);
-        let succeeded = attempt.outcome.class == Class::Ok;
-        sums.attempt(succeeded, attempt.outcome.timings.total_us, *ended_at);
+        let event_type = &self.record.carried.event.event_type;
+        let sums = sums.of(delivery.app, Some(delivery.endpoint), event_type, *ended_at);
+        sums.attempt(&attempt.outcome, *ended_at);
         sums.delivered += u64::from(delivery.state == State::Delivered);
         sums.dead += u64::from(health::ends_failed(&self.record));
     }

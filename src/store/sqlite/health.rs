@@ -3,7 +3,7 @@
 
 use super::{
     ledger::{switch_endpoint_off, switch_of},
-    notices, statistics,
+    notices, rollup, statistics,
 };
 use crate::{
     domain::{
@@ -213,8 +213,8 @@ pub(super) fn event_failed(
         write(tx, delivery.app, delivery.endpoint, &health)?;
     }
     let mut batch = Batch::default();
-    batch.of(delivery.endpoint, now).dead += 1;
-    statistics::log(tx, &batch)
+    batch.of(delivery.app, Some(delivery.endpoint), &event.event_type, now).dead += 1;
+    rollup::log(tx, &batch)
 }
 
 /// An endpoint that was switched off while it was judged, how, and its revision now.

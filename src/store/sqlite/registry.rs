@@ -9,15 +9,20 @@ use crate::{
         health::disabled_by_hand,
         id::{AppId, EndpointId, KeyId},
         key::{Key, KeyHash, Scope},
+        portal::Theme,
         time::Timestamp,
     },
     store::registry::{Added, EndpointName, Everything},
 };
 use rusqlite::{Connection, OptionalExtension, Row, params, types::Type};
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 /// The columns that `key` reads, in its order.
-const KEY: &str = "id, hash, shown, scope, app, name, created_at, expires_at, last_used_at, revoked_at";
+const KEY: &str =
+    "id, hash, shown, scope, app, name, created_at, expires_at, last_used_at, revoked_at, theme";
+
+/// How long a portal link that expired is still listed.
+const EXPIRED_LINK_KEPT: Duration = Duration::from_hours(24);
 
 pub(super) fn everything(connection: &Connection) -> rusqlite::Result<Everything> {
     let apps = connection
@@ -107,7 +112,14 @@ fn read_key(row: &Row<'_>, id: KeyId) -> rusqlite::Result<Key> {
         expires_at: row.get(7)?,
         last_used_at: row.get(8)?,
         revoked_at: row.get(9)?,
+        theme: read_theme(row.get(10)?)?,
     })
+}
+
+fn read_theme(text: Option<String>) -> rusqlite::Result<Option<Theme>> {
+    let unreadable =
+        |error: serde_json::Error| rusqlite::Error::FromSqlConversionFailure(10, Type::Text, error.into());
+    text.map(|text| serde_json::from_str(&text)).transpose().map_err(unreadable)
 }
 
 /// Anything but a known scope must not become one that may do more.
@@ -301,13 +313,16 @@ pub(super) fn one_key(connection: &Connection, id: KeyId) -> rusqlite::Result<Op
 }
 
 pub(super) fn keys(connection: &Connection, after: KeyId, most: u32) -> rusqlite::Result<Vec<Key>> {
-    let sql = format!("SELECT {KEY} FROM keys WHERE id > ?1 ORDER BY id LIMIT ?2");
+    let sql = format!(
+        "SELECT {KEY} FROM keys WHERE id > ?1 AND scope NOT IN ('portal', 'portal_read') ORDER BY id LIMIT ?2"
+    );
     connection.prepare_cached(&sql)?.query_map(params![after, most], key)?.collect()
 }
 
-pub(super) fn add_key(tx: &Connection, key: &Key) -> rusqlite::Result<()> {
+pub(super) fn add_key(tx: &Connection, key: &Key) -> rusqlite::Result<Vec<KeyId>> {
+    let forgotten = if key.scope.is_portal() { forget_links(tx, key)? } else { Vec::new() };
     tx.execute(
-        &format!("INSERT INTO keys ({KEY}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)"),
+        &format!("INSERT INTO keys ({KEY}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)"),
         params![
             key.id,
             key.hash.0,
@@ -318,10 +333,23 @@ pub(super) fn add_key(tx: &Connection, key: &Key) -> rusqlite::Result<()> {
             key.created_at,
             key.expires_at,
             key.last_used_at,
-            key.revoked_at
+            key.revoked_at,
+            key.theme.as_ref().map(to_json).transpose()?,
         ],
     )?;
-    Ok(())
+    Ok(forgotten)
+}
+
+/// Links are made for every visit and live for hours, so those of the app that are over go as new ones come.
+fn forget_links(tx: &Connection, new: &Key) -> rusqlite::Result<Vec<KeyId>> {
+    cluster::remember_newest_id(tx)?;
+    let kept_ms = EXPIRED_LINK_KEPT.as_millis() as i64;
+    let before = Timestamp::from_millis(new.created_at.as_millis().saturating_sub(kept_ms));
+    tx.prepare_cached(
+        "DELETE FROM keys WHERE scope IN ('portal', 'portal_read') AND app = ?1 AND expires_at < ?2 RETURNING id",
+    )?
+    .query_map(params![new.scope.app(), before], |row| row.get(0))?
+    .collect()
 }
 
 pub(super) fn revoke_key(tx: &Connection, key: KeyId, now: Timestamp) -> rusqlite::Result<bool> {

@@ -43,8 +43,11 @@ CREATE TABLE keys (
     created_at INTEGER NOT NULL,
     expires_at INTEGER,
     last_used_at INTEGER,
-    revoked_at INTEGER
+    revoked_at INTEGER,
+    theme TEXT
 ) STRICT;
+
+CREATE INDEX keys_of_portals ON keys (app, expires_at) WHERE scope IN ('portal', 'portal_read');
 
 CREATE TABLE contracts (
     hash BLOB PRIMARY KEY,
@@ -281,8 +284,9 @@ CREATE INDEX health_in_trouble ON health (app) WHERE degraded_since IS NOT NULL 
 CREATE INDEX health_failed ON health (endpoint) WHERE first_failed_at IS NOT NULL;
 CREATE INDEX health_degraded ON health (endpoint) WHERE degraded_since IS NOT NULL;
 
--- Sums of attempts by endpoint, in rows of a minute (`width` 60) and of an hour (3600). `latency` counts attempts by bucket n, up
--- to 2^n microseconds.
+-- Sums of attempts by endpoint, in rows of a minute (`width` 60), an hour (3600) and a day (86400). Endpoint 0 is all of an app,
+-- app 0 all of them. `latency` counts attempts by bucket n, up to 2^n microseconds, and `endings` by status or class, negative
+-- where that is a failure.
 CREATE TABLE statistics (
     app INTEGER NOT NULL,
     endpoint INTEGER NOT NULL,
@@ -295,10 +299,32 @@ CREATE TABLE statistics (
     total_us INTEGER NOT NULL,
     latency TEXT NOT NULL,
     last_ok_at INTEGER,
+    events INTEGER NOT NULL,
+    endings TEXT NOT NULL,
     PRIMARY KEY (app, endpoint, width, start)
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX statistics_by_age ON statistics (width, start);
+
+-- The same by event type; type * is all those for which there was no room.
+CREATE TABLE statistics_by_type (
+    app INTEGER NOT NULL,
+    type TEXT NOT NULL,
+    width INTEGER NOT NULL,
+    start INTEGER NOT NULL,
+    ok INTEGER NOT NULL,
+    failed INTEGER NOT NULL,
+    delivered INTEGER NOT NULL,
+    dead INTEGER NOT NULL,
+    total_us INTEGER NOT NULL,
+    latency TEXT NOT NULL,
+    last_ok_at INTEGER,
+    events INTEGER NOT NULL,
+    endings TEXT NOT NULL,
+    PRIMARY KEY (app, width, start, type)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX statistics_by_type_by_age ON statistics_by_type (width, start);
 
 -- What each commit adds to the statistics, until that is rolled up.
 CREATE TABLE statistics_log (

@@ -247,7 +247,7 @@ impl Registry for SqliteStore {
         self.read(move |connection| registry::keys(connection, after, most))
     }
 
-    fn add_key(&self, key: Key, entry: Option<Entry>) -> Reply<'_, ()> {
+    fn add_key(&self, key: Key, entry: Option<Entry>) -> Reply<'_, Vec<KeyId>> {
         self.call(move |tx| audit::note(tx, entry.as_ref(), registry::add_key(tx, &key)?))
     }
 

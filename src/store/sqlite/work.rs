@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 pub(super) trait Work: Send {
     fn apply(&mut self, tx: &Connection) -> rusqlite::Result<()>;
 
-    /// What the attempts that it wrote add to the statistics; asked after everything of the batch was applied.
+    /// What the events and attempts that it wrote add to the statistics; asked after everything of the batch was applied.
     fn count(&self, _sums: &mut Batch) {}
 
     /// The transaction is durable.

@@ -5,7 +5,7 @@
 
 use super::{
     checkpointer::Bell,
-    notices, statistics,
+    notices, rollup,
     work::{Aftermath, Work, store_error},
 };
 use crate::{
@@ -281,7 +281,7 @@ fn apply_all(connection: &mut Connection, batch: &mut [Box<dyn Work>]) -> rusqli
     for work in batch.iter() {
         work.count(&mut sums);
     }
-    statistics::log(&tx, &sums)?;
+    rollup::log(&tx, &sums)?;
     tx.commit()
 }
 

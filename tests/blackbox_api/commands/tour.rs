@@ -42,6 +42,7 @@ async fn every_command_does_its_work_for_people_and_for_programs() {
     dead_letters(&desk, &receiver).await;
     replays(&desk, &receiver).await;
     notices(&desk).await;
+    statistics(&desk).await;
     keys_and_audit(&desk).await;
     profiles_and_completions(&mut desk).await;
     nothing_is_left_out(&desk.typed());
@@ -286,6 +287,26 @@ async fn notices(desk: &Desk) {
     assert_eq!(everywhere["data"][0]["app_id"], "bakery", "{everywhere}");
 }
 
+async fn statistics(desk: &Desk) {
+    let told = desk.both("stats show --from 1h", "order.paid").await;
+    assert_eq!(told["step_seconds"], 60);
+    let everywhere = desk.json("stats show --every-app").await;
+    assert_eq!(everywhere["step_seconds"], 3600, "{everywhere}");
+}
+
+async fn portal_links(desk: &Desk) {
+    let made = desk.json("portal-links create --expires-in 2h --read-only --theme name=Bakery").await;
+    let id = text(&made["id"]);
+    assert_eq!((&made["read_only"], &made["theme"]["name"]), (&json!(true), &json!("Bakery")));
+    let told = desk.tells("portal-links create").await;
+    assert!(told.contains("/portal/key_") && told.contains("#key=pht_"), "{told}");
+    let listed = desk.both("portal-links list", &id).await;
+    assert_eq!(listed["data"].as_array().unwrap().len(), 2);
+    assert_eq!(desk.tells(&format!("portal-links revoke {id} --yes")).await, format!("revoke: {id}: done\n"));
+    let other = text(&listed["data"][1]["id"]);
+    assert_eq!(desk.tells(&format!("portal-links revoke {other} --yes --json")).await, "");
+}
+
 async fn keys_and_audit(desk: &Desk) {
     let made = desk.json("keys create --scope publish --name checkout --expires-at +90d").await;
     assert_eq!((&made["app_id"], made["expires_at"].is_string()), (&json!("bakery"), true), "{made}");
@@ -302,6 +323,8 @@ async fn keys_and_audit(desk: &Desk) {
     let other =
         text(&listed["data"].as_array().unwrap().iter().find(|key| key["name"] == "deputy").unwrap()["id"]);
     assert_eq!(desk.tells(&format!("keys revoke {other} --yes --json")).await, "");
+    assert_eq!(desk.both("keys whoami", "scope      admin\n").await["scope"], "admin");
+    portal_links(desk).await;
     let revoked = desk.json("keys list --revoked").await;
     assert!(revoked["data"].as_array().unwrap().iter().any(|key| key["id"] == id.as_str()), "{revoked}");
 

@@ -1,7 +1,7 @@
 //! What people look at: every method is handed to a reader.
 
 use crate::store::sqlite::{
-    SqliteStore, audit, browse, dedup, health, inspections, notices, outbox, replays,
+    SqliteStore, audit, browse, dedup, health, inspections, notices, outbox, replays, traffic,
 };
 use crate::{
     domain::{
@@ -20,6 +20,7 @@ use crate::{
         ledger::Accepted,
         notices::{NoticeFilter, NoticesWaiting, Outgoing},
         replays::{SourceSearch, Sources},
+        statistics::{Statistics, StatisticsSearch},
     },
 };
 
@@ -129,6 +130,10 @@ impl Browse for SqliteStore {
 
     fn notices_waiting(&self) -> Reply<'_, NoticesWaiting> {
         self.read_for_engine(notices::waiting)
+    }
+
+    fn statistics(&self, search: StatisticsSearch) -> Reply<'_, Statistics> {
+        self.read(move |connection| traffic::statistics(connection, &search))
     }
 
     fn waiting_count(&self) -> Reply<'_, u64> {

@@ -1,8 +1,6 @@
 //! What a node does for the others and for itself.
 
-use crate::store::sqlite::{
-    SqliteStore, cluster, health, inspections, replays, retention, statistics, upkeep,
-};
+use crate::store::sqlite::{SqliteStore, cluster, health, inspections, replays, retention, rollup, upkeep};
 use crate::{
     domain::{
         id::{EndpointId, KeyId},
@@ -66,7 +64,7 @@ impl Cluster for SqliteStore {
     }
 
     fn roll_up(&self, accountable: Duration, now: Timestamp) -> Reply<'_, RolledUp> {
-        self.call(move |tx| statistics::roll_up(tx, accountable, now))
+        self.call(move |tx| rollup::roll_up(tx, accountable, now))
     }
 
     fn degraded(&self) -> Reply<'_, Vec<EndpointId>> {

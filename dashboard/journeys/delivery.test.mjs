@@ -1,0 +1,100 @@
+// A delivery's buttons, each pressed, and what they did.
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { createHmac } from "node:crypto";
+import { after, before, test } from "node:test";
+import { promisify } from "node:util";
+import { signedIn, stage, until, visit } from "./stage.mjs";
+
+const run = promisify(execFile);
+let on;
+before(async () => {
+  on = await stage();
+  await on.api("POST", "/v1/apps", { id: "shop", name: "Shop" });
+});
+after(() => on?.close());
+
+/** An endpoint that fails, and the delivery of one event to it, in the state that its waits lead to. */
+async function failed(id, waits, status) {
+  const body = { id, url: `${on.receiver.url}/${id}`, event_types: [`${id}.done`], overrides: { retry: { waits } } };
+  const { secret } = await on.api("POST", "/v1/apps/shop/endpoints", body);
+  on.receiver.answers.set(`/${id}`, { status: 503, body: "down" });
+  const event = await on.api("POST", "/v1/apps/shop/events", { type: `${id}.done`, data: { it: '\'s "quoted" & ünïcode' } });
+  const delivery = `/apps/shop/deliveries/${event.deliveries[0].id}`;
+  await until(status, async () => (await on.api("GET", `/v1${delivery}`)).status === status);
+  return { delivery, secret, got: () => on.receiver.received.filter((each) => each.path === `/${id}`) };
+}
+
+const press = (page, name) => page.locator(".head").getByRole("button", { name, exact: true }).click();
+const confirm = (page, name) => page.getByRole("dialog").getByRole("button", { name, exact: true }).click();
+const state = (page, name) => page.locator(".head .badge", { hasText: name }).waitFor();
+
+test("a delivery that waits is tried at once, cancelled, and replayed", async () => {
+  const { delivery, got } = await failed("erp", ["1h", "1h", "1h"], "retrying");
+  const { page, wrongs, close } = await signedIn(on, delivery);
+  await press(page, "Retry now");
+  await until("an extra attempt came", () => got().length === 2);
+  await page.getByText("One extra attempt is on its way.").waitFor();
+  await until("both are shown", async () => (await page.locator(".attempts > li .answer", { hasText: "503" }).count()) === 2);
+  await state(page, "retrying");
+
+  await press(page, "Cancel");
+  await confirm(page, "Cancel");
+  await state(page, "cancelled");
+  assert.equal(await page.getByRole("button", { name: "Cancel", exact: true }).count(), 0);
+
+  on.receiver.answers.delete("/erp");
+  await press(page, "Replay");
+  await state(page, "delivered");
+  assert.equal(new URL(page.url()).pathname, delivery, "what never arrived goes on as the same delivery");
+
+  await press(page, "Replay");
+  await confirm(page, "Replay");
+  await page.waitForURL((url) => url.pathname !== delivery);
+  await state(page, "delivered");
+  const ids = new Set(got().map((each) => each.headers["webhook-id"]));
+  assert.deepEqual([got().length, ids.size], [4, 1], "the same event each time");
+  assert.deepEqual(wrongs, []);
+  await close();
+});
+
+test("a dead letter is closed, and stays on record", async () => {
+  const { delivery } = await failed("crm", [], "dead");
+  const { page, wrongs, close } = await signedIn(on, delivery);
+  await press(page, "Close");
+  await page.getByText("somebody looked at it and closed it").waitFor();
+  assert.equal(await page.locator(".head").getByRole("button", { name: "Close", exact: true }).count(), 0);
+  await visit(page, "/apps/shop/dead-letters");
+  await page.getByText("crm.done").waitFor({ state: "detached" });
+  await page.getByLabel("Closed ones too").check();
+  await page.getByText("crm.done").waitFor();
+  assert.deepEqual(wrongs, []);
+  await close();
+});
+
+test("a delivery is copied as a link, and as a command that sends it freshly signed", async () => {
+  const { delivery, secret, got } = await failed("pos", ["1h"], "retrying");
+  const permissions = ["clipboard-read", "clipboard-write"];
+  const { page, wrongs, close } = await signedIn(on, delivery, { permissions });
+  const copied = async (name) => {
+    await press(page, name);
+    await page.locator(".head").getByText("Copied").waitFor();
+    const text = await page.evaluate(() => navigator.clipboard.readText());
+    await page.locator(".head").getByText("Copied").waitFor({ state: "detached" });
+    return text;
+  };
+  assert.equal(await copied("Copy the link"), `${on.server}${delivery}`);
+
+  const command = await copied("Copy as curl");
+  assert.ok(!command.includes(secret), "the secret is in no clipboard");
+  await run("sh", ["-c", command], { env: { PATH: process.env.PATH, WEBHOOK_SECRET: secret } });
+  await until("it came", () => got().length === 2);
+  const [first, again] = got();
+  assert.equal(again.body, first.body);
+  const { "webhook-id": id, "webhook-timestamp": time, "webhook-signature": signature } = again.headers;
+  assert.equal(id, first.headers["webhook-id"]);
+  const key = Buffer.from(secret.replace(/^whsec_/, ""), "base64");
+  assert.equal(signature, `v1,${createHmac("sha256", key).update(`${id}.${time}.${again.body}`).digest("base64")}`);
+  assert.deepEqual(wrongs, []);
+  await close();
+});

@@ -1,0 +1,115 @@
+// What an endpoint's page tells of its health, and what it asks the receiver.
+import assert from "node:assert/strict";
+import { createHmac, timingSafeEqual } from "node:crypto";
+import { createServer } from "node:http";
+import { after, before, test } from "node:test";
+import { signedIn, stage, until, visit } from "./stage.mjs";
+
+let on;
+before(async () => {
+  on = await stage();
+  await on.api("POST", "/v1/apps", { id: "shop", name: "Shop" });
+});
+after(() => on?.close());
+
+test("the health of an endpoint is drawn, told for every span, and marked where it changed", async () => {
+  const overrides = { retry: { waits: [] } };
+  await on.api("POST", "/v1/apps/shop/endpoints", { id: "erp", url: `${on.receiver.url}/erp`, overrides });
+  on.receiver.answers.set("/erp", { status: 500 });
+  const events = Array.from({ length: 12 }, () => ({ type: "order.paid", data: {} }));
+  await on.api("POST", "/v1/apps/shop/events/batch", { events });
+  const health = () => on.api("GET", "/v1/apps/shop/endpoints/erp/health");
+  await until("it fails", async () => (await health()).state === "failing");
+  const counted = async () => (await on.api("GET", "/v1/apps/shop/stats?endpoint_id=erp")).totals.failed >= 10;
+  await until("that is counted", counted);
+
+  const { page, wrongs, close } = await signedIn(on, "/apps/shop/endpoints/erp");
+  const slider = page.getByRole("slider", { name: "Look at a span of time" });
+  const told = () => slider.getAttribute("aria-valuetext");
+  const changes = page.getByRole("list", { name: "Changes of its state" });
+  await changes.getByText("Failing", { exact: true }).waitFor();
+  assert.equal(await page.getByRole("button", { name: "72 h" }).getAttribute("aria-pressed"), "true");
+  assert.match(await told(), /\d+ attempts, \d+ failed, 0\.0 % succeeded\. .*Failing at/);
+  assert.match(await page.getByRole("img", { name: /Health over time/ }).getAttribute("aria-label"), /over half failed in 1/);
+  await slider.focus();
+  await page.keyboard.press("ArrowLeft");
+  assert.match(await told(), /nothing was sent\.$/);
+  await page.keyboard.press("End");
+  assert.match(await told(), /failed/);
+
+  await page.getByRole("button", { name: "Switch off" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Switch off" }).click();
+  await changes.getByText("Switched off", { exact: true }).waitFor();
+  await page.getByRole("button", { name: "Switch on" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Switch on" }).click();
+  await changes.getByText("Switched on", { exact: true }).waitFor();
+  await page.getByRole("button", { name: "1 h", exact: true }).click();
+  await page.waitForURL("**/erp?window=1h");
+  await until("the spans are minutes", async () => Number(await slider.getAttribute("max")) >= 59);
+
+  await visit(page, "/apps/shop/endpoints");
+  await page.getByRole("cell", { name: "0.0 %" }).waitFor();
+  assert.deepEqual(wrongs, []);
+  await close();
+});
+
+/** Verifies what it gets, for half of the checklist: it remembers no ids. */
+function verifying(secretOf) {
+  const key = () => Buffer.from(secretOf().replace(/^whsec_/, ""), "base64");
+  const isGood = ({ headers }, body) => {
+    const time = headers["webhook-timestamp"];
+    if (Math.abs(Date.now() / 1000 - Number(time)) > 300) return false;
+    const wanted = createHmac("sha256", key()).update(`${headers["webhook-id"]}.${time}.${body}`).digest();
+    return (headers["webhook-signature"] ?? "").split(" ").some((each) => {
+      const got = Buffer.from(each.replace(/^v1,/, ""), "base64");
+      return got.length === wanted.length && timingSafeEqual(got, wanted);
+    });
+  };
+  return createServer((incoming, outgoing) => {
+    const chunks = [];
+    incoming.on("data", (chunk) => chunks.push(chunk));
+    incoming.on("end", () => {
+      const isWell = incoming.method === "GET" || isGood(incoming, Buffer.concat(chunks).toString());
+      outgoing.writeHead(isWell ? 200 : 401).end();
+    });
+  });
+}
+
+test("its health address is pinged and its receiver inspected, with a checklist of what was found", async (t) => {
+  let secret = "";
+  const receiver = verifying(() => secret);
+  t.after(() => {
+    receiver.closeAllConnections();
+    receiver.close();
+  });
+  await new Promise((resolve) => receiver.listen(0, "127.0.0.1", resolve));
+  const url = `http://127.0.0.1:${receiver.address().port}`;
+  ({ secret } = await on.api("POST", "/v1/apps/shop/endpoints", { id: "careful", url: `${url}/hooks`, event_types: ["none"] }));
+
+  const { page, wrongs, close } = await signedIn(on, "/apps/shop/endpoints/careful");
+  const tab = (name) => page.getByRole("navigation", { name: "Endpoint" }).getByRole("link", { name }).click();
+  await tab("Inspect");
+  await page.getByText("It has no health address.").waitFor();
+  await tab("Settings");
+  await page.getByLabel("Health address").fill(`${url}/health`);
+  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByText("Saved.").waitFor();
+  await tab("Inspect");
+
+  await page.getByRole("button", { name: "Ping its health address" }).click();
+  const ping = page.locator(".card", { has: page.getByRole("heading", { name: "Health address" }) });
+  await ping.getByText("finished", { exact: true }).waitFor();
+  await ping.getByText("1 of 1 passed").waitFor();
+
+  await page.getByRole("button", { name: "Inspect now" }).click();
+  const report = page.locator(".card", { has: page.getByRole("heading", { name: "Inspection", exact: true }) });
+  await report.getByText("finished", { exact: true }).waitFor();
+  const findings = await report.locator(".mark").evaluateAll((marks) => marks.map((mark) => mark.getAttribute("aria-label")));
+  assert.ok(findings.length >= 5, `${findings}`);
+  assert.ok(findings.filter((each) => each === "passed").length >= 4, `${findings}`);
+  // What is not right comes with what to do about it.
+  const { data } = await on.api("GET", "/v1/apps/shop/endpoints/careful/inspections");
+  for (const check of data[0].report.checks) await report.getByText(check.title, { exact: true }).waitFor();
+  assert.deepEqual(wrongs, []);
+  await close();
+});

@@ -1,0 +1,61 @@
+// Why something could not be had, in words for people: what the API said, or that nothing came at all.
+import type { ProblemView } from "./schema";
+
+export class Refusal extends Error {
+  constructor(
+    readonly status: number,
+    readonly code: string,
+    detail: string,
+    readonly field: string | null = null,
+    readonly retryAfterSeconds: number | null = null,
+  ) {
+    super(detail);
+  }
+
+  /** Without the field's name before it, for where that is plain. */
+  get text(): string {
+    return this.field !== null && this.message.startsWith(`${this.field}: `)
+      ? this.message.slice(this.field.length + 2)
+      : this.message;
+  }
+
+  get isAbsent(): boolean {
+    return this.status === 404;
+  }
+}
+
+/** Status 0: no answer came. */
+export const NO_ANSWER = new Refusal(0, "no_answer", "The server did not answer. Trying again on its own.");
+
+/** What an answer other than 2xx says. A proxy in between may answer anything. */
+export function refusalOf(status: number, body: unknown): Refusal {
+  if (isProblem(body)) {
+    return new Refusal(status, body.code, body.detail, body.field ?? null, body.retry_after ?? null);
+  }
+  return new Refusal(status, "unexpected", `The server answered ${status} without saying why. Its log may say more.`);
+}
+
+function isProblem(body: unknown): body is ProblemView {
+  return typeof body === "object" && body !== null && "code" in body && "detail" in body;
+}
+
+/** What a person can do about it, where there is something. */
+export function whatToDo(refusal: Refusal): string | null {
+  if (refusal.status === 0) return "Check that the server runs and that this machine reaches it.";
+  if (refusal.status === 401) return "Sign in again with a key that is valid.";
+  if (refusal.status === 403) return "Ask for a key with a wider scope.";
+  if (refusal.status === 404) return "It may have been deleted, or kept no longer, or belong to another app.";
+  if (refusal.status === 409) return "It changed in the meantime: look at it again, then decide.";
+  if (refusal.status === 429) {
+    const seconds = refusal.retryAfterSeconds;
+    return seconds ? `Try again in ${seconds} s.` : "Try again in a moment.";
+  }
+  if (refusal.status === 507) return "Make room on the store's disk, or raise store_bytes_max.";
+  if (refusal.status >= 500) return "Try again; if it stays so, look into the server's log.";
+  return null;
+}
+
+export function asRefusal(error: unknown): Refusal {
+  if (error instanceof Refusal) return error;
+  return new Refusal(0, "fault", error instanceof Error ? error.message : String(error));
+}

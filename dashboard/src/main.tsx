@@ -1,0 +1,16 @@
+import { render } from "preact";
+import "./style/tokens.css";
+import "./style/base.css";
+import "./style/shell.css";
+import "./style/parts.css";
+import "./style/pages.css";
+import { followLinks } from "./route/router";
+import { Root } from "./root";
+import { applyTheme } from "./session/theme";
+import { takeKeyFromAddress } from "./session/key";
+
+const key = takeKeyFromAddress();
+applyTheme();
+followLinks();
+const root = document.getElementById("root");
+if (root) render(<Root firstKey={key} />, root);

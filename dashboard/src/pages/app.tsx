@@ -1,0 +1,121 @@
+import { type Asked, useAsked } from "../api/asked";
+import { api, ask } from "../api/client";
+import type { Delivery, Endpoint } from "../api/schema";
+import { Copyable } from "../parts/copy";
+import { Empty, Shown, Skeleton } from "../parts/feedback";
+import { Card, Head } from "../parts/page";
+import { Table } from "../parts/table";
+import { paths } from "../route/paths";
+import { mayActForProduct, session } from "../session/session";
+import { useStats } from "./ask-stats";
+import { Strip, deliveryColumns } from "./delivery-rows";
+import { endpointColumns } from "./endpoints";
+import { PublishButton } from "./publish";
+import { StatsView } from "./stats-view";
+
+export function AppPage({ app }: { app: string }) {
+  // A portal link does not show the app itself, and knows its name.
+  const own = session.value?.app?.id === app ? session.value.app : null;
+  const asked = useAsked(`app ${app}`, async () => own ?? (await ask(api.GET("/v1/apps/{app}", { params: { path: { app } } }))), [
+    "apps",
+  ]);
+  const stats = useStats({ app });
+  const endpoints = useAsked(
+    `endpoints ${app}`,
+    () => ask(api.GET("/v1/apps/{app}/endpoints", { params: { path: { app }, query: { limit: 250 } } })),
+    ["endpoints"],
+  );
+  const isNew = endpoints.data?.data.length === 0;
+  return (
+    <>
+      <Head title={asked.data?.name ?? app} beside={<Copyable text={app} />}>
+        {mayActForProduct.value && <PublishButton app={app} />}
+      </Head>
+      <Shown asked={asked}>
+        {() => (
+          <div class="stack">
+            {isNew && <FirstSteps app={app} />}
+            {(!isNew || (stats.data?.totals.events ?? 0) > 0) && (
+              <Shown asked={stats} lines={24}>
+                {(data) => <StatsView stats={data} isOfAll={false} />}
+              </Shown>
+            )}
+            {!isNew && <NowInApp app={app} endpoints={endpoints} />}
+          </div>
+        )}
+      </Shown>
+    </>
+  );
+}
+
+/** What matters now: how the latest deliveries went, what is in trouble, and where things go. */
+function NowInApp({ app, endpoints }: { app: string; endpoints: Asked<{ data: Endpoint[] }> }) {
+  const list = (query: { status?: string; limit: number }) => () =>
+    ask(api.GET("/v1/apps/{app}/deliveries", { params: { path: { app }, query } }));
+  const recent = useAsked(`recent ${app}`, list({ limit: 80 }), ["deliveries"]);
+  const troubled = useAsked(`troubled ${app}`, list({ status: "retrying,dead,held", limit: 8 }), ["deliveries"]);
+  const all = endpoints.data?.data ?? [];
+  return (
+    <>
+      <Card title="Latest deliveries" beside={<a href={paths.deliveries(app)}>All of them</a>}>
+        <Shown asked={recent} lines={2}>
+          {({ data }) =>
+            data.length > 0 ? (
+              <Strip app={app} deliveries={data} />
+            ) : (
+              <Empty title="No deliveries yet">Publish an event, or send an endpoint a test.</Empty>
+            )
+          }
+        </Shown>
+      </Card>
+      <Troubled app={app} rows={troubled.data?.data} endpoints={all} />
+      <Card title="Endpoints" beside={<a href={paths.endpoints(app)}>All of them</a>}>
+        {endpoints.data ? (
+          <Table
+            caption="Endpoints"
+            columns={endpointColumns(app)}
+            rows={offFirst(all).slice(0, 10)}
+            idOf={(row) => row.id}
+            hrefOf={(row) => paths.endpoint(app, row.id)}
+          />
+        ) : (
+          <Skeleton lines={3} />
+        )}
+      </Card>
+    </>
+  );
+}
+
+function offFirst(endpoints: Endpoint[]): Endpoint[] {
+  return [...endpoints].sort((one, other) => Number(one.status === "active") - Number(other.status === "active"));
+}
+
+function Troubled({ app, rows, endpoints }: { app: string; rows: Delivery[] | undefined; endpoints: Endpoint[] }) {
+  return (
+    <Card title="In trouble" beside={<a href={paths.deliveries(app, { status: "retrying,dead,held" })}>All of them</a>}>
+      {rows === undefined ? (
+        <Skeleton lines={3} />
+      ) : rows.length === 0 ? (
+        <p class="muted">Nothing: no delivery is being retried, held or dead.</p>
+      ) : (
+        <Table
+          caption="Deliveries in trouble"
+          columns={deliveryColumns(app, endpoints)}
+          rows={rows}
+          idOf={(row) => row.id}
+          hrefOf={(row) => paths.delivery(app, row.id)}
+        />
+      )}
+    </Card>
+  );
+}
+
+function FirstSteps({ app }: { app: string }) {
+  return (
+    <Empty title="Nothing goes out yet">
+      First <a href={paths.endpoints(app)}>add an endpoint</a>: the address of a receiver, and which event types it wants. Then
+      publish an event with the button above. <code>posthaste listen --app {app}</code> makes an endpoint that leads to your own
+      machine.
+    </Empty>
+  );
+}

@@ -1,0 +1,89 @@
+import { useState } from "preact/hooks";
+import { useAsked } from "../api/asked";
+import { api, ask } from "../api/client";
+import { hint } from "../api/hints";
+import { usePages } from "../api/pages";
+import { Dialog } from "../parts/dialog";
+import { Skeleton, Trouble } from "../parts/feedback";
+import { Choice, Field } from "../parts/field";
+import { More } from "../parts/more";
+import { Head } from "../parts/page";
+import { paths } from "../route/paths";
+import { go } from "../route/router";
+import { AppTable } from "./overview";
+
+export function Apps() {
+  const [isOpen, setOpen] = useState(false);
+  const pages = usePages(
+    "apps",
+    (cursor) => ask(api.GET("/v1/apps", { params: { query: { limit: 100, ...(cursor ? { cursor } : {}) } } })),
+    (row) => row.id,
+    ["apps"],
+  );
+  return (
+    <>
+      <Head title="Apps">
+        <button type="button" class="primary" onClick={() => setOpen(true)}>
+          Create an app
+        </button>
+      </Head>
+      {pages.rows ? (
+        <AppTable apps={pages.rows} />
+      ) : pages.refusal ? (
+        <Trouble refusal={pages.refusal} again={pages.again} />
+      ) : (
+        <Skeleton />
+      )}
+      <More pages={pages} />
+      {isOpen && <NewApp onClose={() => setOpen(false)} />}
+    </>
+  );
+}
+
+function NewApp({ onClose }: { onClose: () => void }) {
+  const [name, setName] = useState("");
+  const [id, setId] = useState("");
+  const [contract, setContract] = useState("");
+  const make = async () => {
+    const body = { name: name.trim(), ...(id.trim() ? { id: id.trim() } : {}), ...(contract ? { contract } : {}) };
+    const made = await ask(api.POST("/v1/apps", { body }));
+    hint("apps");
+    go(paths.app(made.id));
+  };
+  return (
+    <Dialog title="Create an app" action="Create it" isReady={name.trim() !== ""} onAct={make} onClose={onClose}>
+      <p class="muted">
+        A tenant of yours: a merchant, an organisation, a customer. Its endpoints, events and keys are separate from all others.
+      </p>
+      <div class="form">
+        <Field label="Name" value={name} onInput={setName} isRequired />
+        <Field
+          label="Id"
+          value={id}
+          onInput={setId}
+          isCode
+          placeholder="made up if empty"
+          hint="Yours, if you like: what you call this customer elsewhere."
+        />
+        <ContractChoice value={contract} onChange={setContract} />
+      </div>
+    </Dialog>
+  );
+}
+
+export function ContractChoice({ value, onChange }: { value: string; onChange: (value: string) => void }) {
+  const contracts = useAsked("contracts", () => ask(api.GET("/v1/contracts", { params: { query: { limit: 250 } } })));
+  const names = contracts.data?.data.map((each) => each.name) ?? (value ? [value] : []);
+  return (
+    <Choice
+      label="Contract"
+      value={value}
+      options={[
+        { value: "", label: "standard, unless an endpoint names another" },
+        ...names.map((name) => ({ value: name, label: name })),
+      ]}
+      onChange={onChange}
+      hint="For all endpoints that name none of their own."
+    />
+  );
+}

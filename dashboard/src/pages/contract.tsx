@@ -1,0 +1,82 @@
+import type { ComponentChildren } from "preact";
+import { useAsked } from "../api/asked";
+import { api, ask } from "../api/client";
+import type { Contract } from "../api/schema";
+import { Shown } from "../parts/feedback";
+import { Json } from "../parts/json";
+import { Card, Facts, Head } from "../parts/page";
+import { Table } from "../parts/table";
+import { paths } from "../route/paths";
+import { isPortal } from "../session/session";
+import { type ContractDocument, branded, headerTemplates, withOverrides } from "../words/contract";
+import { ContractTrack, endInWords } from "./contracts";
+import { SnippetCard } from "./snippet-card";
+
+export function ContractPage({ name }: { name: string }) {
+  const asked = useAsked(`contract ${name}`, () =>
+    ask(api.GET("/v1/contracts/{contract}", { params: { path: { contract: name } } })),
+  );
+  return (
+    <>
+      <Head
+        title={name}
+        trail={isPortal.value ? [] : [{ label: "Contracts", href: paths.contracts() }]}
+        beside={asked.data && <span class="muted">{asked.data.built_in ? "built in" : "the operator’s own"}</span>}
+      />
+      <Shown asked={asked}>{(contract) => <Whole contract={contract} />}</Shown>
+    </>
+  );
+}
+
+function Whole({ contract }: { contract: Contract }) {
+  const document = withOverrides(contract.document);
+  return (
+    <div class="stack">
+      <p>{contract.description}</p>
+      <Card title="When attempts come">
+        <ContractTrack contract={contract} />
+        <Table
+          caption="Attempts"
+          isTight
+          rows={contract.timeline.attempts}
+          idOf={(row) => String(row.number)}
+          columns={[
+            { name: "Attempt", isMain: true, cell: (row) => row.number },
+            { name: "At", cell: (row) => <span class="number">{row.at}</span> },
+          ]}
+        />
+        <p class="about">
+          Then {endInWords(contract)}. T is the first attempt; the times are those of a receiver that always fails at once.
+        </p>
+      </Card>
+      <Card title="What receivers get">
+        <Facts facts={promises(document)} />
+      </Card>
+      <SnippetCard contract={document} title="Verifying" />
+      <Card title="Every field">
+        <Json text={JSON.stringify(contract.document)} label="contract" />
+      </Card>
+    </div>
+  );
+}
+
+function promises(document: ContractDocument): [string, ComponentChildren][] {
+  const { signature } = document;
+  return [
+    [
+      "Body",
+      <code>
+        {document.body.form === "flat"
+          ? `{${document.body.fields.map((each) => each.name).join(", ")}, …data}`
+          : `{${document.body.fields.map((each) => each.name).join(", ")}}`}
+      </code>,
+    ],
+    ["Signature", <code>{`${branded(signature.header, document)}: ${signature.hmac_sha256 ?? signature.ed25519 ?? ""}`}</code>],
+    ["Signed", <code>{signature.signs}</code>],
+    ["Headers", headerTemplates(document).map(([name, value]) => <span key={name} class="chip">{`${name}: ${value}`}</span>)],
+    ["User agent", <code>{branded(document.user_agent, document)}</code>],
+    ["Answer within", document.timeout],
+    ["Waiting when switched off", document.off.waiting],
+    ["Published while off", document.off.published],
+  ];
+}

@@ -1,0 +1,60 @@
+import { useAsked } from "../api/asked";
+import { api, ask } from "../api/client";
+import type { Contract } from "../api/schema";
+import { Shown } from "../parts/feedback";
+import { Card, Head } from "../parts/page";
+import { Track } from "../parts/track";
+import { paths } from "../route/paths";
+import type { Schedule } from "../words/timeline";
+
+export function Contracts() {
+  const asked = useAsked("contracts", () => ask(api.GET("/v1/contracts", { params: { query: { limit: 250 } } })));
+  return (
+    <>
+      <Head title="Contracts" />
+      <p class="lead">
+        A contract is everything a sender promises its receivers: bytes, headers, signatures, times, the meaning of answers. Each
+        line shows when attempts come if a receiver always fails: the first at T, a bar for how far each may be off.
+      </p>
+      <Shown asked={asked}>
+        {({ data }) => (
+          <div class="stack">
+            {data.map((contract) => (
+              <Card key={contract.name}>
+                <div class="contract-row">
+                  <div class="contract-head">
+                    <h2>
+                      <a href={paths.contract(contract.name)}>{contract.name}</a>
+                    </h2>
+                    <span class="muted">{contract.description}</span>
+                    <span class="muted">
+                      {contract.timeline.attempts.length} attempts, then {endInWords(contract)}
+                    </span>
+                  </div>
+                  <ContractTrack contract={contract} />
+                </div>
+              </Card>
+            ))}
+          </div>
+        )}
+      </Shown>
+    </>
+  );
+}
+
+export function ContractTrack({ contract }: { contract: Contract }) {
+  return <Track schedule={toldSchedule(contract)} endLabel={contract.timeline.ends[0]?.contract_status ?? "dead"} />;
+}
+
+/** As the API tells it, rather than as we would reckon it. */
+function toldSchedule({ timeline }: Contract): Schedule {
+  const end = timeline.ends[0];
+  return {
+    attempts: timeline.attempts.map((each) => ({ number: each.number, earliestMs: each.earliest_ms, latestMs: each.latest_ms })),
+    end: { earliestMs: end?.earliest_ms ?? 0, latestMs: end?.latest_ms ?? 0 },
+  };
+}
+
+export function endInWords(contract: Contract): string {
+  return contract.timeline.ends.map((end) => `${end.contract_status} at ${end.at}`).join(", or ");
+}

@@ -1,0 +1,159 @@
+import { useState } from "preact/hooks";
+import { api, ask } from "../api/client";
+import { hint } from "../api/hints";
+import { usePages } from "../api/pages";
+import type { DeadLetter, Endpoint } from "../api/schema";
+import { Action } from "../parts/action";
+import { Empty } from "../parts/feedback";
+import { Check } from "../parts/field";
+import { List } from "../parts/list";
+import { Head } from "../parts/page";
+import type { Column } from "../parts/table";
+import { Time } from "../parts/time";
+import { paths } from "../route/paths";
+import { picked } from "../route/query";
+import { currentQuery, filter } from "../route/router";
+import { mayChange } from "../session/session";
+import { reasonInWords } from "../words/states";
+import { useEndpoints } from "./ask-app";
+import { EndpointChoice } from "./endpoint-choice";
+import { ReplayDialog } from "./replay-dialog";
+
+export function DeadLetters({ app }: { app: string }) {
+  const query = picked(currentQuery.value, ["endpoint_id", "closed"]);
+  const endpoints = useEndpoints(app);
+  const [isReplaying, setReplaying] = useState(false);
+  return (
+    <>
+      <Head title="Dead letters">
+        {mayChange.value && (
+          <button type="button" onClick={() => setReplaying(true)}>
+            Replay many…
+          </button>
+        )}
+      </Head>
+      <div class="filters">
+        <EndpointChoice
+          endpoints={endpoints}
+          value={query.endpoint_id ?? ""}
+          onChange={(value) => filter({ endpoint_id: value })}
+        />
+        <Check
+          label="Closed ones too"
+          isOn={query.closed === "true"}
+          onChange={(isOn) => filter({ closed: isOn ? "true" : null })}
+        />
+      </div>
+      <DeadLetterList
+        app={app}
+        endpoint={query.endpoint_id ?? null}
+        isClosedToo={query.closed === "true"}
+        endpoints={endpoints}
+      />
+      {isReplaying && (
+        <ReplayDialog
+          app={app}
+          endpoints={endpoints}
+          first={{ endpoint_id: query.endpoint_id ?? "", status: ["dead"] }}
+          onClose={() => setReplaying(false)}
+        />
+      )}
+    </>
+  );
+}
+
+interface ListProps {
+  app: string;
+  endpoint: string | null;
+  isClosedToo: boolean;
+  endpoints: Endpoint[];
+}
+
+export function DeadLetterList({ app, endpoint, isClosedToo, endpoints }: ListProps) {
+  const query = { ...(endpoint ? { endpoint_id: endpoint } : {}), ...(isClosedToo ? { closed: true } : {}) };
+  const pages = usePages(
+    `dead-letters ${app} ${endpoint ?? ""} ${isClosedToo}`,
+    (cursor) =>
+      ask(
+        api.GET("/v1/apps/{app}/dead-letters", { params: { path: { app }, query: { ...query, ...(cursor ? { cursor } : {}) } } }),
+      ),
+    (row) => row.id,
+    ["deliveries"],
+  );
+  return (
+    <List
+      caption="Dead letters"
+      pages={pages}
+      columns={columns(app, endpoint === null ? endpoints : null)}
+      idOf={(row) => row.id}
+      hrefOf={(row) => paths.delivery(app, row.id)}
+      isFiltered={endpoint !== null && !isClosedToo}
+      empty={
+        <Empty title="No dead letters">
+          What cannot be delivered, after every attempt that its contract allows, ends here: to be looked at, replayed or closed.
+        </Empty>
+      }
+    />
+  );
+}
+
+function columns(app: string, endpoints: Endpoint[] | null): Column<DeadLetter>[] {
+  const all: (Column<DeadLetter> | null)[] = [
+    { name: "Event type", isMain: true, cell: (row) => <a href={paths.delivery(app, row.id)}>{row.event_type}</a> },
+    endpoints && {
+      name: "Endpoint",
+      cell: (row) => (
+        <a href={paths.endpoint(app, row.endpoint_id)} class="clip" title={row.url ?? row.endpoint_id}>
+          {row.url ?? row.endpoint_id}
+        </a>
+      ),
+    },
+    { name: "Last error", cell: (row) => <LastError row={row} /> },
+    { name: "Attempts", isNumber: true, cell: (row) => row.attempt_count },
+    { name: "Died", cell: (row) => <Time at={row.failed_at} /> },
+    {
+      name: "Kept until",
+      cell: (row) => (row.expires_at ? <Time at={row.expires_at} /> : <span class="muted">deleted by hand</span>),
+    },
+    mayChange.value ? { name: "", cell: (row) => <Buttons app={app} row={row} /> } : null,
+  ];
+  return all.filter((column) => column !== null);
+}
+
+function LastError({ row }: { row: DeadLetter }) {
+  return (
+    <span>
+      {row.last_error ?? (row.reason ? reasonInWords(row.reason) : "–")}
+      {row.advice && <div class="about">{row.advice}</div>}
+    </span>
+  );
+}
+
+function Buttons({ app, row }: { app: string; row: DeadLetter }) {
+  const path = { app, delivery: row.id };
+  return (
+    <div class="buttons">
+      <Action
+        label="Replay"
+        done="On its way again, with a fresh schedule."
+        isSmall
+        act={async () => {
+          await ask(api.POST("/v1/apps/{app}/dead-letters/{delivery}/replay", { params: { path } }));
+          hint("deliveries");
+        }}
+      />
+      {row.reason !== "closed" && (
+        <Action
+          label="Close"
+          done="Closed."
+          isSmall
+          title="Marks it as dealt with; it stays on record."
+          act={async () => {
+            await ask(api.POST("/v1/apps/{app}/dead-letters/{delivery}/close", { params: { path } }));
+            hint("deliveries");
+          }}
+        />
+      )}
+    </div>
+  );
+}

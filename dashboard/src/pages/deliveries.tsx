@@ -1,0 +1,101 @@
+import { api, ask } from "../api/client";
+import { usePages } from "../api/pages";
+import { Empty } from "../parts/feedback";
+import { Choice, Field } from "../parts/field";
+import { FilterField, Filters } from "../parts/filters";
+import { List } from "../parts/list";
+import { Head } from "../parts/page";
+import { changed, picked } from "../route/query";
+import { paths } from "../route/paths";
+import { currentQuery, filter } from "../route/router";
+import { DELIVERY_STATES, spoken } from "../words/states";
+import { fromField, toField } from "../words/times";
+import { useEndpoints } from "./ask-app";
+import { deliveryColumns } from "./delivery-rows";
+import { EndpointChoice } from "./endpoint-choice";
+
+const FILTERS = ["status", "endpoint_id", "event_type", "event_id", "from", "to", "order"] as const;
+
+export function Deliveries({ app }: { app: string }) {
+  const query = picked(currentQuery.value, FILTERS);
+  const endpoints = useEndpoints(app);
+  const pages = usePages(
+    `deliveries ${app} ${changed(new URLSearchParams(), query)}`,
+    (cursor) =>
+      ask(
+        api.GET("/v1/apps/{app}/deliveries", { params: { path: { app }, query: { ...query, ...(cursor ? { cursor } : {}) } } }),
+      ),
+    (row) => row.id,
+    ["deliveries"],
+  );
+  const states = new Set((query.status ?? "").split(",").filter((each) => each !== ""));
+  const toggle = (state: string) => {
+    if (states.has(state)) states.delete(state);
+    else states.add(state);
+    filter({ status: [...states].join(",") });
+  };
+  const isFiltered = Object.keys(query).length > 0;
+  return (
+    <>
+      <Head title="Deliveries">
+        {isFiltered && (
+          <a class="button" href={paths.deliveries(app)}>
+            Clear filters
+          </a>
+        )}
+      </Head>
+      <div class="states" role="group" aria-label="States">
+        {DELIVERY_STATES.map((state) => (
+          <button key={state} type="button" aria-pressed={states.has(state)} onClick={() => toggle(state)}>
+            {spoken(state)}
+          </button>
+        ))}
+      </div>
+      <Filters setCount={Object.keys(query).length}>
+        <EndpointChoice
+          endpoints={endpoints}
+          value={query.endpoint_id ?? ""}
+          onChange={(value) => filter({ endpoint_id: value })}
+        />
+        <FilterField label="Event type" name="event_type" placeholder="order.paid" />
+        <FilterField label="Event id" name="event_id" />
+        <TimeFilter name="from" label="Created from" value={query.from} />
+        <TimeFilter name="to" label="Created before" value={query.to} />
+        <Choice
+          label="Order"
+          value={query.order ?? ""}
+          options={[
+            { value: "", label: "Newest first" },
+            { value: "next_attempt_at", label: "Waiting, next due first" },
+          ]}
+          onChange={(value) => filter({ order: value })}
+        />
+      </Filters>
+      <List
+        caption="Deliveries"
+        pages={pages}
+        columns={deliveryColumns(app, endpoints)}
+        idOf={(row) => row.id}
+        hrefOf={(row) => paths.delivery(app, row.id)}
+        isFiltered={isFiltered}
+        empty={
+          <Empty title="No deliveries yet">
+            A delivery is made for every endpoint that wants a published event. <a href={paths.endpoints(app)}>Add an endpoint</a>
+            , then publish an event or send a test.
+          </Empty>
+        }
+      />
+    </>
+  );
+}
+
+export function TimeFilter({ name, label, value }: { name: string; label: string; value: string | undefined }) {
+  return (
+    <Field
+      label={label}
+      type="datetime-local"
+      value={value && !Number.isNaN(Date.parse(value)) ? toField(value) : ""}
+      onInput={(text) => filter({ [name]: fromField(text) })}
+    />
+  );
+}

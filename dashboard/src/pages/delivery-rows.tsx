@@ -1,0 +1,66 @@
+// Deliveries as rows, wherever they are listed.
+import type { Delivery, Endpoint } from "../api/schema";
+import { Badge } from "../parts/badge";
+import { now } from "../parts/clock";
+import type { Column } from "../parts/table";
+import { Time } from "../parts/time";
+import { paths } from "../route/paths";
+import { reasonInWords, toneOf } from "../words/states";
+
+export function deliveryColumns(
+  app: string,
+  endpoints: Endpoint[],
+  leaveOut: "endpoint" | "event" | null = null,
+): Column<Delivery>[] {
+  const urls = new Map(endpoints.map((each) => [each.id, each.url]));
+  const columns: Column<Delivery>[] = [
+    { name: "Event type", isMain: true, cell: (row) => <a href={paths.delivery(app, row.id)}>{row.event_type}</a> },
+    { name: "State", cell: (row) => <Badge state={row.status} called={row.contract_status} /> },
+    {
+      name: "Endpoint",
+      cell: (row) => (
+        <a href={paths.endpoint(app, row.endpoint_id)} class="clip" title={row.endpoint_id}>
+          {urls.get(row.endpoint_id) ?? row.endpoint_id}
+        </a>
+      ),
+    },
+    { name: "Attempts", isNumber: true, cell: (row) => row.attempt_count },
+    { name: "Next or last", cell: (row) => <Next row={row} /> },
+    { name: "Created", cell: (row) => <Time at={row.created_at} /> },
+  ];
+  return columns.filter((column) => !(leaveOut === "endpoint" && column.name === "Endpoint"));
+}
+
+function Next({ row }: { row: Delivery }) {
+  if (row.next_attempt_at) {
+    return (
+      <span>
+        {row.last_error ?? "waits"},{" "}
+        <span class="nowrap">
+          {Date.parse(row.next_attempt_at) > now.value ? "next" : "due"} <Time at={row.next_attempt_at} />
+        </span>
+      </span>
+    );
+  }
+  if (row.status === "delivered") return <Time at={row.finished_at} />;
+  if (row.status === "held") return <span class="muted">its endpoint is off</span>;
+  if (row.last_error) return <span title={row.reason ? reasonInWords(row.reason) : undefined}>{row.last_error}</span>;
+  return <span class="muted">{row.reason ? reasonInWords(row.reason) : "–"}</span>;
+}
+
+/** One mark a delivery, the newest last: how an endpoint has been doing, at a glance. */
+export function Strip({ app, deliveries }: { app: string; deliveries: Delivery[] }) {
+  return (
+    <div class="strip">
+      {[...deliveries].reverse().map((each) => (
+        <a
+          key={each.id}
+          href={paths.delivery(app, each.id)}
+          class={toneOf(each.status)}
+          title={`${each.event_type}: ${each.status}${each.last_error ? `, ${each.last_error}` : ""}`}
+          aria-label={`${each.event_type}: ${each.status}`}
+        />
+      ))}
+    </div>
+  );
+}

@@ -1,0 +1,120 @@
+import type { Attempt } from "../../api/schema";
+import { Answer } from "../../parts/badge";
+import { now } from "../../parts/clock";
+import { At, Time } from "../../parts/time";
+import { attemptInWords } from "../../words/attempts";
+import { requestHeaders } from "../../words/request";
+import { isOverdue } from "../../words/story";
+import { took } from "../../words/times";
+import type { StoryParts } from "./delivery";
+import { attemptFactsOf, factsOf } from "./facts";
+import { Phases } from "./phases";
+
+export function Attempts({ parts }: { parts: StoryParts }) {
+  const { delivery } = parts;
+  return (
+    <>
+      {delivery.attempts_expired && <p class="muted">Earlier attempts are kept no longer.</p>}
+      {delivery.attempts.length === 0 && !delivery.next_attempt_at && <p class="muted">No attempt was made.</p>}
+      <ol class="attempts">
+        {delivery.attempts.map((attempt, at) => (
+          <OneAttempt key={attempt.id} attempt={attempt} parts={parts} isLast={at === delivery.attempts.length - 1} />
+        ))}
+        {delivery.next_attempt_at && (
+          <li>
+            <span class="knot next" aria-hidden="true">
+              {delivery.attempt_count + 1}
+            </span>
+            <div class="attempt-line">
+              <span>
+                {isOverdue(delivery.next_attempt_at, now.value) ? "Next attempt, due" : "Next attempt"}{" "}
+                <Time at={delivery.next_attempt_at} />
+              </span>
+              <span class="when">
+                <At at={delivery.next_attempt_at} />
+              </span>
+            </div>
+          </li>
+        )}
+      </ol>
+    </>
+  );
+}
+
+function OneAttempt({ attempt, parts, isLast }: { attempt: Attempt; parts: StoryParts; isLast: boolean }) {
+  const words = attemptInWords(attempt);
+  const tone = attempt.success ? "good" : attempt.number == null ? "" : "bad";
+  return (
+    <li>
+      <span class={`knot ${tone}`} aria-hidden="true">
+        {attempt.number ?? "·"}
+      </span>
+      <div class="attempt-line">
+        <Answer code={attempt.status_code} kind={attempt.class} success={attempt.success} />
+        <span>{words.what}</span>
+        <span class="when">
+          {took(attempt.timings.total_ms)}, <At at={attempt.started_at} />
+        </span>
+      </div>
+      {attempt.note && <p class="about">{attempt.note}</p>}
+      {words.advice && isLast && <p class="about">{words.advice}</p>}
+      <details>
+        <summary>Request, response and times</summary>
+        <div class="inside">
+          <Request attempt={attempt} parts={parts} />
+          <Response attempt={attempt} />
+          <div>
+            <h3>Where the time went</h3>
+            <Phases timings={attempt.timings} />
+          </div>
+        </div>
+      </details>
+    </li>
+  );
+}
+
+function Request({ attempt, parts }: { attempt: Attempt; parts: StoryParts }) {
+  const url = attempt.url ?? parts.endpoint?.url ?? null;
+  return (
+    <div>
+      <h3>Request</h3>
+      <p>
+        <code>POST {url ?? "(the endpoint was deleted)"}</code>
+      </p>
+      {parts.contract && (
+        <>
+          <HeaderList headers={requestHeaders(parts.contract, factsOf(parts), attemptFactsOf(attempt))} />
+          <p class="about">Made again from the contract as it is now. Signatures are not kept.</p>
+        </>
+      )}
+    </div>
+  );
+}
+
+function Response({ attempt }: { attempt: Attempt }) {
+  const headers = Object.entries(attempt.response_headers ?? {}).map(([name, value]): [string, string] => [name, String(value)]);
+  const isNothing = attempt.error == null && attempt.response_body == null && headers.length === 0;
+  return (
+    <div>
+      <h3>Response</h3>
+      {attempt.error && <p class="wrong">{attempt.error}</p>}
+      {headers.length > 0 && <HeaderList headers={headers} />}
+      {attempt.response_body && (
+        <pre tabIndex={0} aria-label="Body of the response">
+          <code>{attempt.response_body}</code>
+        </pre>
+      )}
+      {isNothing && (
+        <p class="about">{attempt.success ? "An empty body. Headers are kept of failed attempts only." : "Nothing came back."}</p>
+      )}
+    </div>
+  );
+}
+
+function HeaderList({ headers }: { headers: [string, string][] }) {
+  return (
+    <dl class="headers">
+      {headers.map(([name, value], at) => [<dt key={`${at} name`}>{name}</dt>, <dd key={`${at} value`}>{value}</dd>])}
+    </dl>
+  );
+}

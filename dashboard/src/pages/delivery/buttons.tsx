@@ -1,0 +1,98 @@
+import { api, ask } from "../../api/client";
+import { hint } from "../../api/hints";
+import { Action } from "../../parts/action";
+import { Copy } from "../../parts/copy";
+import { paths } from "../../route/paths";
+import { go } from "../../route/router";
+import { mayActForProduct, mayChange } from "../../session/session";
+import { curlText } from "../../words/curl";
+import { actionsFor } from "../../words/states";
+import type { StoryParts } from "./delivery";
+import { attemptFactsOf, factsOf } from "./facts";
+
+export function DeliveryButtons({ parts, again }: { parts: StoryParts; again: () => void }) {
+  const { app, delivery, contract, endpoint, event } = parts;
+  const params = { params: { path: { app, delivery: delivery.id } } };
+  const may = actionsFor(delivery.status, delivery.reason ?? null);
+  const after = () => {
+    hint("deliveries");
+    again();
+  };
+  const curl =
+    contract && endpoint && event && !event.event.data_erased
+      ? curlText(contract, factsOf(parts), attemptFactsOf(delivery.attempts.at(-1)), endpoint.url)
+      : null;
+  return (
+    <>
+      {mayChange.value && (
+        <>
+          {may.retry && (
+            <Action
+              label="Retry now"
+              title="One extra attempt as soon as a hand is free; its place in the schedule stays."
+              done="One extra attempt is on its way."
+              isPrimary
+              act={() => ask(api.POST("/v1/apps/{app}/deliveries/{delivery}/retry", params)).then(after)}
+            />
+          )}
+          {may.replay && (
+            <Action
+              label="Replay"
+              title={
+                delivery.status === "delivered" ? "A new delivery of the same event." : "The same delivery with a fresh schedule."
+              }
+              done="On its way again."
+              {...(delivery.status === "delivered"
+                ? { confirm: "The receiver took it already. It gets it again, as a new delivery with its own id." }
+                : {})}
+              act={async () => {
+                const replayed = await ask(api.POST("/v1/apps/{app}/deliveries/{delivery}/replay", params));
+                after();
+                if (replayed.id !== delivery.id) go(paths.delivery(app, replayed.id));
+              }}
+            />
+          )}
+          {may.close && (
+            <Action
+              label="Close"
+              title="Marks this dead letter as dealt with; it stays on record."
+              done="Closed."
+              act={() => ask(api.POST("/v1/apps/{app}/dead-letters/{delivery}/close", params)).then(after)}
+            />
+          )}
+          {may.cancel && (
+            <Action
+              label="Cancel"
+              done="Cancelled."
+              isDangerous
+              confirm="No further attempt is made. It can still be retried or replayed later."
+              act={() => ask(api.POST("/v1/apps/{app}/deliveries/{delivery}/cancel", params)).then(after)}
+            />
+          )}
+        </>
+      )}
+      {curl && (
+        <Copy
+          text={curl}
+          label="Copy as curl"
+          title="A shell command that sends this again by itself, freshly signed with the secret in WEBHOOK_SECRET."
+        />
+      )}
+      <Copy text={() => window.location.origin + window.location.pathname} label="Copy the link" />
+      {mayActForProduct.value && may.delete && (
+        <Action
+          label="Delete"
+          done="Deleted."
+          isSmall
+          isDangerous
+          confirm="The delivery and its attempts are deleted from the record for good."
+          act={async () => {
+            await ask(api.DELETE("/v1/apps/{app}/deliveries/{delivery}", params));
+            hint("deliveries");
+            go(paths.deliveries(app));
+          }}
+        />
+      )}
+    </>
+  );
+}

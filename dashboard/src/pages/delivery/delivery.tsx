@@ -1,0 +1,148 @@
+import { useAsked } from "../../api/asked";
+import { api, ask, askIfThere } from "../../api/client";
+import type { DeliveryDetail, Endpoint } from "../../api/schema";
+import { Badge } from "../../parts/badge";
+import { now } from "../../parts/clock";
+import { Copyable } from "../../parts/copy";
+import { Empty, Shown, Skeleton } from "../../parts/feedback";
+import { Json } from "../../parts/json";
+import { Card, Facts, Head } from "../../parts/page";
+import { LongTime, Time } from "../../parts/time";
+import { paths } from "../../route/paths";
+import type { ContractDocument } from "../../words/contract";
+import { storyOf } from "../../words/story";
+import { useContractOf } from "../ask-app";
+import { type ReadEvent, readEvent } from "../event";
+import { Attempts } from "./attempts";
+import { DeliveryButtons } from "./buttons";
+import { DeliveryTrack } from "./track";
+
+export function DeliveryPage({ app, id }: { app: string; id: string }) {
+  const path = { app, delivery: id };
+  const asked = useAsked(
+    `delivery ${app} ${id}`,
+    () => ask(api.GET("/v1/apps/{app}/deliveries/{delivery}", { params: { path } })),
+    ["deliveries"],
+  );
+  const delivery = asked.data;
+  const event = useAsked(`event of ${delivery?.event_id ?? ""}`, async () =>
+    delivery ? readEventIfThere(app, delivery.event_id) : undefined,
+  );
+  const endpoint = useAsked(
+    `endpoint of ${delivery?.endpoint_id ?? ""}`,
+    async () =>
+      delivery
+        ? askIfThere(
+            api.GET("/v1/apps/{app}/endpoints/{endpoint}", { params: { path: { app, endpoint: delivery.endpoint_id } } }),
+          )
+        : null,
+    ["endpoints"],
+  );
+  const { contract, isLive } = useContractOf(app, delivery ? endpoint.data : undefined);
+  const parts: StoryParts | null = delivery
+    ? { app, delivery, event: event.data, endpoint: endpoint.data ?? null, contract: contract ?? null, isLive }
+    : null;
+  return (
+    <>
+      <Head
+        title={delivery?.event_type ?? "Delivery"}
+        trail={[{ label: "Deliveries", href: paths.deliveries(app) }]}
+        beside={delivery && <Badge state={delivery.status} called={delivery.contract_status} />}
+      >
+        {parts && <DeliveryButtons parts={parts} again={asked.again} />}
+      </Head>
+      <Shown asked={asked} lines={12}>
+        {() => parts && <WholeStory parts={parts} />}
+      </Shown>
+    </>
+  );
+}
+
+async function readEventIfThere(app: string, id: string): Promise<ReadEvent | null> {
+  return readEvent(app, id).catch(() => null);
+}
+
+/** All that a delivery's story is told from; what is kept no longer is null. */
+export interface StoryParts {
+  app: string;
+  delivery: DeliveryDetail;
+  /** Undefined while it is on its way. */
+  event: ReadEvent | null | undefined;
+  endpoint: Endpoint | null;
+  contract: ContractDocument | null;
+  isLive: boolean;
+}
+
+function WholeStory({ parts }: { parts: StoryParts }) {
+  const { app, delivery, event, endpoint } = parts;
+  const story = storyOf(delivery, parts.contract, now.value);
+  return (
+    <div class="stack">
+      <div class={`note ${story.tone}`} role="status">
+        <p>
+          {story.text} {story.nextAt && <Time at={story.nextAt} />}
+          {story.nextAt && "."}
+        </p>
+        {delivery.waits_because && <p>It is kept back: {delivery.waits_because}.</p>}
+        {delivery.advice && <p>{delivery.advice}</p>}
+        {endpoint && delivery.status !== "delivered" && isRefusedSignature(delivery) && (
+          <p>
+            The receiver did not accept the signature.{" "}
+            <a href={paths.endpoint(app, endpoint.id, "verify")}>Compare or rotate the secret</a>, then retry.
+          </p>
+        )}
+        {endpoint?.status === "disabled" && delivery.status !== "delivered" && (
+          <p>
+            {delivery.status !== "held" && "Its endpoint is off. "}
+            <a href={paths.endpoint(app, endpoint.id)}>Go to the endpoint</a> to switch it on.
+          </p>
+        )}
+      </div>
+      <div class="wide-narrow">
+        <div class="stack">
+          <Card title="Attempts">
+            <DeliveryTrack parts={parts} />
+            <Attempts parts={parts} />
+          </Card>
+        </div>
+        <div class="stack">
+          <Card>
+            <Facts
+              facts={[
+                ["Endpoint", <EndpointFact parts={parts} />],
+                ["Event", <a href={paths.event(app, delivery.event_id)}>{delivery.event_id}</a>],
+                ["Delivery", <Copyable text={delivery.id} />],
+                ["Created", <LongTime at={delivery.created_at} />],
+                ["Ended", delivery.finished_at && <LongTime at={delivery.finished_at} />],
+                [
+                  "Its contract calls it",
+                  delivery.contract_status !== delivery.status && <code>{delivery.contract_status}</code>,
+                ],
+                ["Replay of", delivery.replay_of && <a href={paths.delivery(app, delivery.replay_of)}>{delivery.replay_of}</a>],
+              ]}
+            />
+          </Card>
+          <Card title="Payload">
+            {event === undefined ? (
+              <Skeleton lines={3} />
+            ) : event === null || event.event.data_erased ? (
+              <Empty title={event ? "Its data was erased" : "Its event is kept no longer"} />
+            ) : (
+              <Json text={event.data} label="payload" />
+            )}
+          </Card>
+        </div>
+      </div>
+    </div>
+  );
+}
+
+function isRefusedSignature(delivery: DeliveryDetail): boolean {
+  const status = delivery.attempts.at(-1)?.status_code;
+  return status === 401 || status === 403;
+}
+
+function EndpointFact({ parts: { app, delivery, endpoint } }: { parts: StoryParts }) {
+  if (endpoint === null) return <code>{delivery.endpoint_id}</code>;
+  return <a href={paths.endpoint(app, endpoint.id)}>{endpoint.url}</a>;
+}

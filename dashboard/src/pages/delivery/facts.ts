@@ -1,0 +1,26 @@
+// What a request is made again from, for the page that shows it and for `curl`.
+import type { Attempt } from "../../api/schema";
+import type { AttemptFacts, Facts } from "../../words/request";
+import type { StoryParts } from "./delivery";
+
+export function factsOf(parts: StoryParts): Facts {
+  const { app, delivery, event, endpoint, isLive } = parts;
+  return {
+    appId: app,
+    isLive,
+    eventId: delivery.event_id,
+    eventType: delivery.event_type,
+    createdAt: event?.event.created_at ?? delivery.created_at,
+    data: event?.data ?? "null",
+    deliveryId: delivery.replay_of ?? delivery.id,
+    payloadVersion: endpoint?.payload_version ?? null,
+  };
+}
+
+export function attemptFactsOf(attempt: Attempt | undefined): AttemptFacts {
+  return {
+    attemptId: attempt?.id ?? "del_",
+    number: attempt?.number ?? 1,
+    startedAt: attempt?.started_at ?? new Date().toISOString(),
+  };
+}

@@ -1,0 +1,32 @@
+import { now } from "../../parts/clock";
+import { type Made, Track } from "../../parts/track";
+import { isTerminal } from "../../words/states";
+import { scheduleOf } from "../../words/timeline";
+import type { StoryParts } from "./delivery";
+
+/** The schedule of its contract with what was made of it so far. Nothing where there is little to see. */
+export function DeliveryTrack({ parts: { delivery, contract } }: { parts: StoryParts }) {
+  const first = delivery.attempts[0];
+  if (contract === null || first === undefined || delivery.attempts_expired) return null;
+  if (isTerminal(delivery.status) && delivery.attempts.length === 1) return null;
+  const startMs = Date.parse(first.started_at);
+  const made = delivery.attempts.map((attempt): Made => ({
+    afterMs: Math.max(0, Date.parse(attempt.started_at) - startMs),
+    tone: attempt.success ? "good" : attempt.number === null ? "warn" : "bad",
+    label:
+      attempt.number === null
+        ? `An attempt that does not count: ${attempt.class}`
+        : `Attempt ${attempt.number}: ${attempt.status_code ?? attempt.class}`,
+  }));
+  const isOver = isTerminal(delivery.status);
+  return (
+    <Track
+      schedule={scheduleOf(contract.retry)}
+      endLabel="dead"
+      made={made}
+      plannedFrom={delivery.attempt_count + 1}
+      isOver={isOver}
+      nowMs={isOver ? null : now.value - startMs}
+    />
+  );
+}

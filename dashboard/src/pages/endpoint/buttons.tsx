@@ -1,0 +1,81 @@
+import { useState } from "preact/hooks";
+import { api, ask } from "../../api/client";
+import { hint } from "../../api/hints";
+import type { Endpoint } from "../../api/schema";
+import { Action } from "../../parts/action";
+import { Dialog } from "../../parts/dialog";
+import { Check } from "../../parts/field";
+import { say } from "../../parts/toast";
+import { paths } from "../../route/paths";
+import { go } from "../../route/router";
+
+interface Props {
+  app: string;
+  endpoint: Endpoint;
+}
+
+export function EndpointButtons({ app, endpoint }: Props) {
+  const params = { params: { path: { app, endpoint: endpoint.id } } };
+  return (
+    <>
+      <Action
+        label="Send a test event"
+        title="An event of type webhook.test, whatever it subscribes to, even if it is off."
+        done="The test is on its way."
+        act={async () => {
+          const delivery = await ask(api.POST("/v1/apps/{app}/endpoints/{endpoint}/test", params));
+          hint("events", "deliveries");
+          go(paths.delivery(app, delivery.id));
+        }}
+      />
+      {endpoint.status === "disabled" ? (
+        <SwitchOn app={app} endpoint={endpoint} />
+      ) : (
+        <Action
+          label="Switch off"
+          done="Switched off."
+          isDangerous
+          confirm="Nothing is sent to it until it is switched on again. What waits, and what is published meanwhile, is held or left out, as its contract says."
+          act={async () => {
+            await ask(api.POST("/v1/apps/{app}/endpoints/{endpoint}/disable", params));
+            hint("endpoints", "deliveries");
+          }}
+        />
+      )}
+    </>
+  );
+}
+
+function SwitchOn({ app, endpoint }: Props) {
+  const [isOpen, setOpen] = useState(false);
+  const [isReplaying, setReplaying] = useState(false);
+  const switchOn = async () => {
+    const path = { app, endpoint: endpoint.id };
+    const endpointOn = await ask(
+      api.POST("/v1/apps/{app}/endpoints/{endpoint}/enable", {
+        params: { path },
+        ...(isReplaying ? { body: { replay: true } } : {}),
+      }),
+    );
+    hint("endpoints", "deliveries", "replays");
+    setOpen(false);
+    say("Switched on.");
+    const replay = endpointOn.replays?.[0];
+    if (replay) go(paths.replay(app, replay.id));
+  };
+  return (
+    <>
+      <button type="button" class="primary" onClick={() => setOpen(true)}>
+        Switch on
+      </button>
+      {isOpen && (
+        <Dialog title="Switch on" action="Switch on" onAct={switchOn} onClose={() => setOpen(false)}>
+          <p>Deliveries that were held go out now, paced.</p>
+          <div class="form">
+            <Check label="Also replay what was missed while it was off" isOn={isReplaying} onChange={setReplaying} />
+          </div>
+        </Dialog>
+      )}
+    </>
+  );
+}

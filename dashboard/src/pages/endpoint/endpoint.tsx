@@ -1,0 +1,90 @@
+import { useAsked } from "../../api/asked";
+import { api, ask } from "../../api/client";
+import type { Endpoint } from "../../api/schema";
+import { Badge } from "../../parts/badge";
+import { Shown } from "../../parts/feedback";
+import { Head, Tabs } from "../../parts/page";
+import { LongTime } from "../../parts/time";
+import { paths } from "../../route/paths";
+import { mayChange } from "../../session/session";
+import { reasonInWords } from "../../words/states";
+import { useContractOf, useEndpoint } from "../ask-app";
+import { EndpointButtons } from "./buttons";
+import { EndpointDeadLetters, EndpointDeliveries } from "./lists";
+import { EndpointOverview } from "./overview";
+import { EndpointSettings } from "./settings";
+import { Inspections } from "./inspections";
+import { Verify } from "./verify";
+
+export function EndpointPage({ app, id, tab }: { app: string; id: string; tab: string }) {
+  const asked = useEndpoint(app, id);
+  const path = { app, endpoint: id };
+  const health = useAsked(
+    `health ${app} ${id}`,
+    () => ask(api.GET("/v1/apps/{app}/endpoints/{endpoint}/health", { params: { path } })),
+    ["endpoints", "deliveries"],
+  );
+  const endpoint = asked.data;
+  const state = health.data?.state ?? endpoint?.status;
+  const tabs = [
+    { label: "Overview", href: paths.endpoint(app, id) },
+    { label: "Deliveries", href: paths.endpoint(app, id, "deliveries") },
+    { label: "Dead letters", href: paths.endpoint(app, id, "dead-letters") },
+    { label: "Inspect", href: paths.endpoint(app, id, "inspect") },
+    { label: "Verify", href: paths.endpoint(app, id, "verify") },
+    ...(mayChange.value ? [{ label: "Settings", href: paths.endpoint(app, id, "settings") }] : []),
+  ];
+  return (
+    <>
+      <Head
+        title={endpoint?.url ?? id}
+        trail={[{ label: "Endpoints", href: paths.endpoints(app) }]}
+        beside={state && <Badge state={state} />}
+      >
+        {endpoint && mayChange.value && <EndpointButtons app={app} endpoint={endpoint} />}
+      </Head>
+      {endpoint && <Off endpoint={endpoint} />}
+      <Tabs label="Endpoint" tabs={tabs} />
+      <Shown asked={asked}>
+        {(shown) =>
+          tab === "deliveries" ? (
+            <EndpointDeliveries app={app} id={id} />
+          ) : tab === "dead-letters" ? (
+            <EndpointDeadLetters app={app} id={id} />
+          ) : tab === "inspect" ? (
+            <Inspections app={app} endpoint={shown} />
+          ) : tab === "verify" ? (
+            <VerifyTab app={app} endpoint={shown} />
+          ) : tab === "settings" ? (
+            <EndpointSettings key={shown.updated_at} app={app} endpoint={shown} />
+          ) : (
+            <EndpointOverview app={app} endpoint={shown} health={health.data ?? null} />
+          )
+        }
+      </Shown>
+    </>
+  );
+}
+
+function VerifyTab({ app, endpoint }: { app: string; endpoint: Endpoint }) {
+  const { contract } = useContractOf(app, endpoint);
+  return <Verify app={app} endpoint={endpoint} contract={contract} />;
+}
+
+const SWITCHED_BY: Record<string, string> = {
+  receiver: "by its receiver",
+  posthaste: "by a rule of its contract",
+  settings: "with the key of the settings",
+};
+
+function Off({ endpoint }: { endpoint: Endpoint }) {
+  if (endpoint.status !== "disabled") return null;
+  return (
+    <p class="note held" role="status">
+      Switched off {endpoint.disabled_by && (SWITCHED_BY[endpoint.disabled_by] ?? `with the key ${endpoint.disabled_by}`)}{" "}
+      <LongTime at={endpoint.disabled_at} />
+      {endpoint.disabled_reason && `: ${reasonInWords(endpoint.disabled_reason)}`}. What waits is held or was cancelled, as its
+      contract says. Tests still go out.
+    </p>
+  );
+}

@@ -1,0 +1,178 @@
+// The fields of an endpoint, for making one and for changing one.
+import { useAsked } from "../../api/asked";
+import { api, ask } from "../../api/client";
+import type { Refusal } from "../../api/problem";
+import { Choice, Field } from "../../parts/field";
+import { isPortal } from "../../session/session";
+import { readPatterns } from "../../words/subscriptions";
+import { MatchCount } from "./match-count";
+
+export interface Draft {
+  url: string;
+  description: string;
+  types: string;
+  contract: string;
+  healthUrl: string;
+  inFlight: string;
+  version: string;
+  ordered: string;
+  onDead: string;
+  perSecond: string;
+}
+
+export const EMPTY_DRAFT: Draft = {
+  url: "",
+  description: "",
+  types: "",
+  contract: "",
+  healthUrl: "",
+  inFlight: "",
+  version: "",
+  ordered: "none",
+  onDead: "",
+  perSecond: "",
+};
+
+interface Props {
+  app: string;
+  draft: Draft;
+  change: (changes: Partial<Draft>) => void;
+  refusal: Refusal | null;
+}
+
+export function EndpointFields({ app, draft, change, refusal }: Props) {
+  const contracts = useAsked("contracts", async () =>
+    isPortal.value ? null : ask(api.GET("/v1/contracts", { params: { query: { limit: 250 } } })),
+  );
+  const names = contracts.data?.data.map((each) => each.name) ?? [];
+  const { patterns, wrong } = readPatterns(draft.types);
+  const problem = (field: string) => (refusal?.field?.startsWith(field) ? refusal.text : null);
+  return (
+    <div class="form">
+      <Field
+        label="URL"
+        type="url"
+        value={draft.url}
+        onInput={(url) => change({ url })}
+        placeholder="https://example.com/webhooks"
+        isRequired
+        isCode
+        problem={problem("url")}
+      />
+      <Field
+        label="Event types"
+        value={draft.types}
+        onInput={(types) => change({ types })}
+        rows={2}
+        isCode
+        placeholder="every type"
+        problem={wrong.length > 0 ? `Not an event type or pattern: ${wrong.join(", ")}` : problem("event_types")}
+        hint={
+          <>
+            Exact types, <code>order.*</code> or <code>*</code>, separated by spaces. <MatchCount app={app} patterns={patterns} />
+          </>
+        }
+      />
+      <Field
+        label="Description"
+        value={draft.description}
+        onInput={(description) => change({ description })}
+        problem={problem("description")}
+      />
+      {!isPortal.value && (
+        <Choice
+          label="Contract"
+          value={draft.contract}
+          options={[{ value: "", label: "The app’s, else standard" }, ...names.map((name) => ({ value: name, label: name }))]}
+          onChange={(contract) => change({ contract })}
+          problem={problem("contract")}
+          hint="What receivers are promised: bytes, signature, times of attempts."
+        />
+      )}
+      <Field
+        label="Health address"
+        type="url"
+        value={draft.healthUrl}
+        onInput={(healthUrl) => change({ healthUrl })}
+        isCode
+        problem={problem("health_url")}
+        hint="Answers a GET with 2xx while the receiver is well; for pings and inspections."
+      />
+      {!isPortal.value && <Pacing draft={draft} change={change} problem={problem} />}
+      <div class="pair">
+        <Field
+          label="Payload version"
+          value={draft.version}
+          onInput={(version) => change({ version })}
+          placeholder="as published"
+          isCode
+          problem={problem("payload_version")}
+        />
+      </div>
+    </div>
+  );
+}
+
+interface PacingProps extends Pick<Props, "draft" | "change"> {
+  problem: (field: string) => string | null;
+}
+
+/** How fast and in which order: the app's to say, not its customers'. */
+function Pacing({ draft, change, problem }: PacingProps) {
+  return (
+    <>
+      <div class="pair">
+        <Field
+          label="Requests at once"
+          type="number"
+          value={draft.inFlight}
+          onInput={(inFlight) => change({ inFlight })}
+          placeholder="64"
+          problem={problem("max_in_flight")}
+        />
+        <Field
+          label="Requests in a second"
+          type="number"
+          value={draft.perSecond}
+          onInput={(perSecond) => change({ perSecond })}
+          placeholder="no limit"
+          problem={problem("rate_limit")}
+        />
+      </div>
+      <div class="pair">
+        <Choice
+          label="Order"
+          value={draft.ordered}
+          options={[
+            { value: "none", label: "none: as fast as it goes" },
+            { value: "endpoint", label: "endpoint: one after the other" },
+            { value: "key", label: "key: one after the other for each key" },
+          ]}
+          onChange={(ordered) => change({ ordered, ...(ordered === "none" ? { onDead: "" } : {}) })}
+          problem={problem("ordered")}
+        />
+        {draft.ordered !== "none" && (
+          <Choice
+            label="When one is dead"
+            value={draft.onDead || "block"}
+            options={[
+              { value: "block", label: "block: the next waits until somebody has looked" },
+              { value: "skip", label: "skip: go on with the next" },
+            ]}
+            onChange={(onDead) => change({ onDead })}
+            problem={problem("on_dead")}
+          />
+        )}
+      </div>
+    </>
+  );
+}
+
+export function isDraftReady(draft: Draft): boolean {
+  return draft.url.trim() !== "" && readPatterns(draft.types).wrong.length === 0;
+}
+
+/** Nothing is no limit. */
+export function rateOf(perSecond: string): { per_second: number } | null {
+  return perSecond === "" ? null : { per_second: Number(perSecond) };
+}

@@ -1,0 +1,124 @@
+import { useEffect } from "preact/hooks";
+import { api, ask } from "../../api/client";
+import { usePages } from "../../api/pages";
+import type { Endpoint, Inspection, InspectionCheck } from "../../api/schema";
+import { Action } from "../../parts/action";
+import { Badge } from "../../parts/badge";
+import { Empty, Skeleton, Trouble } from "../../parts/feedback";
+import { More } from "../../parts/more";
+import { Card } from "../../parts/page";
+import { Time } from "../../parts/time";
+import { mayChange } from "../../session/session";
+import { spoken, toneOf } from "../../words/states";
+import { took } from "../../words/times";
+
+const MARKS: Record<string, string> = { passed: "✓", failed: "✗", does_not_apply: "–", unknown: "?" };
+
+export function Inspections({ app, endpoint }: { app: string; endpoint: Endpoint }) {
+  const path = { app, endpoint: endpoint.id };
+  const pages = usePages(
+    `inspections ${app} ${endpoint.id}`,
+    (cursor) =>
+      ask(
+        api.GET("/v1/apps/{app}/endpoints/{endpoint}/inspections", {
+          params: { path, query: { limit: 10, ...(cursor ? { cursor } : {}) } },
+        }),
+      ),
+    (row) => row.id,
+  );
+  const isRunning = pages.rows?.some((each) => each.status === "waiting" || each.status === "running") ?? false;
+  useEffect(() => {
+    if (!isRunning) return undefined;
+    const timer = setInterval(pages.again, 700);
+    return () => clearInterval(timer);
+  }, [isRunning]);
+  const run = (which: "inspect" | "ping") => async () => {
+    await ask(api.POST(`/v1/apps/{app}/endpoints/{endpoint}/${which}`, { params: { path } }));
+    pages.again();
+  };
+  return (
+    <div class="stack">
+      <Card title="Inspect the receiver">
+        <p>
+          Sends a correct delivery, then a changed body, an old timestamp, an unknown signature, the same id again and odd but
+          legal JSON, and says which protections the receiver has. It is test traffic and never counts for the endpoint’s health.
+        </p>
+        {mayChange.value && (
+          <div class="buttons end">
+            {endpoint.health_url && <Action label="Ping its health address" done="Asked." act={run("ping")} />}
+            <Action label="Inspect now" done="The inspection began." isPrimary act={run("inspect")} />
+          </div>
+        )}
+        {!endpoint.health_url && <p class="about">It has no health address. Set one in its settings to ping it.</p>}
+      </Card>
+      {pages.rows === undefined ? (
+        pages.refusal ? (
+          <Trouble refusal={pages.refusal} again={pages.again} />
+        ) : (
+          <Skeleton />
+        )
+      ) : pages.rows.length === 0 ? (
+        <Empty title="Not inspected yet">An inspection takes a few seconds.</Empty>
+      ) : (
+        pages.rows.map((each) => <Report key={each.id} inspection={each} />)
+      )}
+      <More pages={pages} label="Earlier ones" />
+    </div>
+  );
+}
+
+function Report({ inspection }: { inspection: Inspection }) {
+  const summary = inspection.report?.summary;
+  return (
+    <Card
+      title={inspection.kind === "ping" ? "Health address" : "Inspection"}
+      beside={
+        <>
+          {summary && (
+            <span class="muted">
+              {summary.passed} of {summary.passed + summary.failed + summary.unknown} passed
+            </span>
+          )}
+          <Badge state={inspection.status} />
+          <Time at={inspection.created_at} />
+        </>
+      }
+    >
+      {inspection.report ? (
+        <ul class="checks">
+          {inspection.report.checks.map((check) => (
+            <Check key={check.name} check={check} />
+          ))}
+        </ul>
+      ) : (
+        <Skeleton lines={4} />
+      )}
+    </Card>
+  );
+}
+
+function Check({ check }: { check: InspectionCheck }) {
+  const isGap = check.finding === "failed" || check.finding === "unknown";
+  return (
+    <li>
+      <span class={`mark ${toneOf(check.finding)}`} role="img" aria-label={spoken(check.finding)}>
+        {MARKS[check.finding] ?? "?"}
+      </span>
+      <div>
+        <strong>{check.title}</strong>{" "}
+        <span class="muted">
+          {check.status_code ?? ""} {check.duration_ms != null && `in ${took(check.duration_ms)}`}
+        </span>
+        {isGap && (
+          <div class="about">
+            <p>
+              {check.sent} {check.came_back}
+            </p>
+            <p>{check.why}</p>
+          </div>
+        )}
+        {check.advice && <p class={isGap ? "" : "about"}>{check.advice}</p>}
+      </div>
+    </li>
+  );
+}

@@ -1,0 +1,48 @@
+import { useState } from "preact/hooks";
+import { api, ask } from "../../api/client";
+import { usePages } from "../../api/pages";
+import { Empty } from "../../parts/feedback";
+import { Check } from "../../parts/field";
+import { List } from "../../parts/list";
+import { paths } from "../../route/paths";
+import { DeadLetterList } from "../dead-letters";
+import { deliveryColumns } from "../delivery-rows";
+
+export function EndpointDeliveries({ app, id }: { app: string; id: string }) {
+  const pages = usePages(
+    `deliveries ${app} ${id}`,
+    (cursor) =>
+      ask(
+        api.GET("/v1/apps/{app}/deliveries", {
+          params: { path: { app }, query: { endpoint_id: id, ...(cursor ? { cursor } : {}) } },
+        }),
+      ),
+    (row) => row.id,
+    ["deliveries"],
+  );
+  return (
+    <>
+      <p class="above">
+        <a href={paths.deliveries(app, { endpoint_id: id })}>Filter these deliveries</a>
+      </p>
+      <List
+        caption="Deliveries to this endpoint"
+        pages={pages}
+        columns={deliveryColumns(app, [], "endpoint")}
+        idOf={(row) => row.id}
+        hrefOf={(row) => paths.delivery(app, row.id)}
+        empty={<Empty title="Nothing was sent here yet">Send a test event to see a delivery from end to end.</Empty>}
+      />
+    </>
+  );
+}
+
+export function EndpointDeadLetters({ app, id }: { app: string; id: string }) {
+  const [isClosedToo, setClosedToo] = useState(false);
+  return (
+    <div class="stack">
+      <Check label="Closed ones too" isOn={isClosedToo} onChange={setClosedToo} />
+      <DeadLetterList app={app} endpoint={id} isClosedToo={isClosedToo} endpoints={[]} />
+    </div>
+  );
+}

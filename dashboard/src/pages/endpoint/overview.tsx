@@ -1,0 +1,156 @@
+import { useAsked } from "../../api/asked";
+import { api, ask } from "../../api/client";
+import type { Endpoint, EndpointHealth } from "../../api/schema";
+import { Copyable } from "../../parts/copy";
+import { Empty, Skeleton } from "../../parts/feedback";
+import { Card, Facts } from "../../parts/page";
+import { Table } from "../../parts/table";
+import { LongTime } from "../../parts/time";
+import { paths } from "../../route/paths";
+import { count, share } from "../../words/numbers";
+import { took } from "../../words/times";
+import { Strip, deliveryColumns } from "../delivery-rows";
+import { Traffic } from "./traffic";
+
+interface Props {
+  app: string;
+  endpoint: Endpoint;
+  health: EndpointHealth | null;
+}
+
+export function EndpointOverview({ app, endpoint, health }: Props) {
+  const query = { endpoint_id: endpoint.id, limit: 60 };
+  const recent = useAsked(
+    `recent ${app} ${endpoint.id}`,
+    () => ask(api.GET("/v1/apps/{app}/deliveries", { params: { path: { app }, query } })),
+    ["deliveries"],
+  );
+  const rows = recent.data?.data;
+  return (
+    <div class="stack">
+      <Traffic app={app} endpoint={endpoint} health={health} />
+      {health ? (
+        <Health health={health} />
+      ) : (
+        <Card title="Health">
+          <Skeleton lines={8} />
+        </Card>
+      )}
+      <Card title="Recent deliveries" beside={<a href={paths.endpoint(app, endpoint.id, "deliveries")}>All of them</a>}>
+        {rows === undefined ? (
+          <Skeleton lines={3} />
+        ) : rows.length === 0 ? (
+          <Empty title="Nothing was sent here yet">Send a test event to see a delivery from end to end.</Empty>
+        ) : (
+          <div class="stack">
+            <Strip app={app} deliveries={rows} />
+            <Table
+              caption="Recent deliveries"
+              columns={deliveryColumns(app, [], "endpoint")}
+              rows={rows.slice(0, 8)}
+              idOf={(row) => row.id}
+              hrefOf={(row) => paths.delivery(app, row.id)}
+            />
+          </div>
+        )}
+      </Card>
+      <Card title="About">
+        <Facts
+          facts={[
+            ["Id", <Copyable text={endpoint.id} />],
+            ["Description", endpoint.description],
+            [
+              "Event types",
+              endpoint.event_types.map((each) => (
+                <span key={each} class="chip">
+                  {each}
+                </span>
+              )),
+            ],
+            [
+              "Contract",
+              endpoint.contract ? (
+                <a href={paths.contract(endpoint.contract)}>{endpoint.contract}</a>
+              ) : (
+                "the app’s, else standard"
+              ),
+            ],
+            ["Overrides", endpoint.overrides && <code>{JSON.stringify(endpoint.overrides)}</code>],
+            ["Payload version", endpoint.payload_version],
+            ["At once", endpoint.max_in_flight],
+            [
+              "Requests in a second",
+              endpoint.rate_limit && `${endpoint.rate_limit.per_second}, ${endpoint.rate_limit.burst} at once`,
+            ],
+            [
+              "Order",
+              endpoint.ordered &&
+                endpoint.ordered !== "none" &&
+                `${endpoint.ordered}${endpoint.on_dead ? `, a dead one: ${endpoint.on_dead}` : ""}`,
+            ],
+            ["Health address", endpoint.health_url && <code>{endpoint.health_url}</code>],
+            [
+              "Headers",
+              Object.keys(endpoint.headers).map((each) => (
+                <span key={each} class="chip">
+                  {each}
+                </span>
+              )),
+            ],
+            [
+              "Client certificate",
+              endpoint.tls?.client_certificate && (
+                <>
+                  ends <LongTime at={endpoint.tls.client_certificate.expires_at} />
+                </>
+              ),
+            ],
+            ["Created", <LongTime at={endpoint.created_at} />],
+          ]}
+        />
+      </Card>
+    </div>
+  );
+}
+
+function Health({ health }: { health: EndpointHealth }) {
+  return (
+    <Card title="Health">
+      <div class="stack">
+        {health.off_at && (
+          <p class="note warn">
+            It will be switched off <LongTime at={health.off_at} /> unless something succeeds before.
+          </p>
+        )}
+        <Facts
+          facts={[
+            ["State since", <LongTime at={health.since} />],
+            ["Failed attempts in a row", count(health.consecutive_failures)],
+            ["Undelivered events in a row", count(health.failed_events_in_a_row)],
+            ["Last error", health.last_error],
+            ["First failure since the last success", health.first_failure_at && <LongTime at={health.first_failure_at} />],
+            ["Last success", health.last_success_at && <LongTime at={health.last_success_at} />],
+          ]}
+        />
+        <Table
+          caption="Health by window"
+          rows={Object.entries(health.windows).map(([window, tally]) => ({ window, ...tally }))}
+          idOf={(row) => row.window}
+          columns={[
+            { name: "Last", isMain: true, cell: (row) => row.window },
+            { name: "Attempts", isNumber: true, cell: (row) => count(row.attempts) },
+            { name: "Failed", isNumber: true, cell: (row) => count(row.failed) },
+            { name: "Success", isNumber: true, cell: (row) => share(row.success_rate) },
+            { name: "p50", isNumber: true, cell: (row) => milliseconds(row.latency_ms.p50) },
+            { name: "p90", isNumber: true, cell: (row) => milliseconds(row.latency_ms.p90) },
+            { name: "p99", isNumber: true, cell: (row) => milliseconds(row.latency_ms.p99) },
+          ]}
+        />
+      </div>
+    </Card>
+  );
+}
+
+function milliseconds(value: number | null | undefined): string {
+  return value == null ? "–" : took(value);
+}

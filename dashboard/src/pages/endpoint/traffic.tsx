@@ -1,0 +1,92 @@
+// What went to an endpoint within a window that lives in the address bar: its health over time, attempts and latency.
+import { useMemo } from "preact/hooks";
+import { useAsked } from "../../api/asked";
+import { api, ask } from "../../api/client";
+import type { Endpoint, EndpointHealth, Stats } from "../../api/schema";
+import { Skeleton, Trouble } from "../../parts/feedback";
+import { HealthStrip } from "../../parts/health-strip";
+import { Card } from "../../parts/page";
+import { LongTime } from "../../parts/time";
+import { isPortal } from "../../session/session";
+import { TURNS, bucketsOf, changesOf } from "../../words/health";
+import { useStats } from "../ask-stats";
+import { AttemptsChart, LatencyChart, WindowChoice } from "../stats-charts";
+
+const WINDOW = "72h";
+const BUCKETS_MAX = 96;
+const CHANGES_SHOWN = 6;
+
+interface Props {
+  app: string;
+  endpoint: Endpoint;
+  health: EndpointHealth | null;
+}
+
+export function Traffic({ app, endpoint, health }: Props) {
+  const stats = useStats({ app, endpoint: endpoint.id, window: WINDOW });
+  return (
+    <>
+      <Card title="Health over time" beside={<WindowChoice standard={WINDOW} />}>
+        {stats.data ? (
+          <Timeline app={app} endpoint={endpoint} health={health} stats={stats.data} />
+        ) : stats.refusal ? (
+          <Trouble refusal={stats.refusal} again={stats.again} />
+        ) : (
+          <Skeleton lines={4} />
+        )}
+      </Card>
+      <div class="two">
+        <Card title="Attempts">{stats.data ? <AttemptsChart stats={stats.data} /> : <Skeleton lines={8} />}</Card>
+        <Card title="Latency">{stats.data ? <LatencyChart stats={stats.data} /> : <Skeleton lines={8} />}</Card>
+      </div>
+    </>
+  );
+}
+
+function Timeline({ app, endpoint, health, stats }: Props & { stats: Stats }) {
+  const told = useAsked(
+    `changes ${app} ${endpoint.id}`,
+    async () => {
+      const path = { app };
+      const query = { endpoint_id: endpoint.id, limit: 250 };
+      const [notices, audit] = await Promise.all([
+        ask(api.GET("/v1/apps/{app}/notices", { params: { path, query } })),
+        // Who changed something is not for a customer to see.
+        isPortal.value
+          ? null
+          : ask(api.GET("/v1/apps/{app}/audit", { params: { path, query: { action: "endpoint.enabled", limit: 250 } } })),
+      ]);
+      return { notices: notices.data, switchedOn: audit?.data ?? [] };
+    },
+    ["notices", "endpoints"],
+  );
+  const { notices, switchedOn } = told.data ?? { notices: [], switchedOn: [] };
+  const changes = useMemo(
+    () => changesOf({ notices, switchedOn, health, endpoint }),
+    [told.data, health?.state, health?.since, endpoint.id, endpoint.disabled_at],
+  );
+  const isOffNow = endpoint.status === "disabled";
+  const buckets = useMemo(() => bucketsOf({ stats, changes, isOffNow, most: BUCKETS_MAX }), [stats, changes, isOffNow]);
+  const shown = buckets.flatMap((each) => each.changes).reverse();
+  return (
+    <>
+      <HealthStrip buckets={buckets} />
+      {shown.length > 0 && (
+        <ul class="feed" aria-label="Changes of its state">
+          {shown.slice(0, CHANGES_SHOWN).map((each) => (
+            <li key={`${each.turn} ${each.atMs}`}>
+              <div class="line">
+                <span class={`badge ${TURNS[each.turn].tone}`}>{TURNS[each.turn].label}</span>
+                <span>{each.text}</span>
+                <span class="when">
+                  <LongTime at={new Date(each.atMs).toISOString()} />
+                </span>
+              </div>
+            </li>
+          ))}
+        </ul>
+      )}
+      {shown.length > CHANGES_SHOWN && <p class="about">And {shown.length - CHANGES_SHOWN} earlier ones: see the notices.</p>}
+    </>
+  );
+}

@@ -1,0 +1,158 @@
+import { useState } from "preact/hooks";
+import { api, ask } from "../../api/client";
+import { hint } from "../../api/hints";
+import type { Endpoint, Secrets } from "../../api/schema";
+import { Action } from "../../parts/action";
+import { Copyable } from "../../parts/copy";
+import { Dialog } from "../../parts/dialog";
+import { Empty, Skeleton } from "../../parts/feedback";
+import { Field } from "../../parts/field";
+import { Card } from "../../parts/page";
+import { LongTime } from "../../parts/time";
+import { mayChange } from "../../session/session";
+import type { ContractDocument } from "../../words/contract";
+import { deduplicateBy, signingOf, signsTime } from "../../words/signing";
+import { fromField } from "../../words/times";
+import { SnippetCard } from "../snippet-card";
+
+interface Props {
+  app: string;
+  endpoint: Endpoint;
+  /** Undefined while it is on its way, null if it cannot be had. */
+  contract: ContractDocument | null | undefined;
+}
+
+export function Verify({ app, endpoint, contract }: Props) {
+  return (
+    <div class="stack">
+      {mayChange.value && <SecretCard app={app} endpoint={endpoint} contract={contract ?? null} />}
+      {contract === undefined ? (
+        <Skeleton />
+      ) : contract === null ? (
+        <Empty title="The contract cannot be looked at with this key">
+          Ask whoever gave it to you which contract the endpoint has.
+        </Empty>
+      ) : (
+        <Snippets contract={contract} />
+      )}
+    </div>
+  );
+}
+
+function Snippets({ contract }: { contract: ContractDocument }) {
+  const signing = signingOf(contract);
+  const deduplicate = deduplicateBy(contract);
+  return (
+    <SnippetCard contract={contract} title={`Verify what comes, as ${contract.name} signs it`}>
+      <ul>
+        <li>Answer 2xx within 5 seconds, before the work is done; 4xx to what does not verify.</li>
+        {deduplicate && <li>Deduplicate by {deduplicate}: at least once means now and then twice.</li>}
+        {signing && !signsTime(signing) && <li>This contract does not sign the time, so nothing tells how old a request is.</li>}
+      </ul>
+    </SnippetCard>
+  );
+}
+
+function SecretCard({ app, endpoint, contract }: { app: string; endpoint: Endpoint; contract: ContractDocument | null }) {
+  const [secrets, setSecrets] = useState<Secrets | null>(null);
+  const [isRotating, setRotating] = useState(false);
+  const path = { app, endpoint: endpoint.id };
+  return (
+    <Card
+      title="Secret"
+      beside={
+        <>
+          {secrets === null ? (
+            <Action
+              label="Show"
+              act={async () => setSecrets(await ask(api.GET("/v1/apps/{app}/endpoints/{endpoint}/secret", { params: { path } })))}
+            />
+          ) : (
+            <button type="button" onClick={() => setSecrets(null)}>
+              Hide
+            </button>
+          )}
+          <button type="button" onClick={() => setRotating(true)}>
+            Rotate…
+          </button>
+        </>
+      }
+    >
+      {secrets === null ? (
+        <p class="muted">It signs every request to this endpoint. Its receiver needs it, and nobody else.</p>
+      ) : (
+        <ul class="feed">
+          {secrets.secrets.map((each) => (
+            <li key={each.secret}>
+              <Copyable text={each.secret} />
+              {each.public_key && (
+                <span class="about">
+                  Public key: <code>{each.public_key}</code>
+                </span>
+              )}
+              <span class="about">
+                Valid from <LongTime at={each.valid_from} />
+                {each.valid_until && (
+                  <>
+                    {" "}
+                    until <LongTime at={each.valid_until} />
+                  </>
+                )}
+              </span>
+            </li>
+          ))}
+        </ul>
+      )}
+      {isRotating && (
+        <RotateDialog
+          path={path}
+          isOverlapping={contract?.secret.rotation === "both"}
+          onClose={() => setRotating(false)}
+          onRotated={setSecrets}
+        />
+      )}
+    </Card>
+  );
+}
+
+interface RotateProps {
+  path: { app: string; endpoint: string };
+  /** Both secrets sign for a while; else the new one takes over at an instant. */
+  isOverlapping: boolean;
+  onClose: () => void;
+  onRotated: (secrets: Secrets) => void;
+}
+
+function RotateDialog({ path, isOverlapping, onClose, onRotated }: RotateProps) {
+  const [overlap, setOverlap] = useState("24h");
+  const [at, setAt] = useState("");
+  const rotate = async () => {
+    const effective = fromField(at);
+    const body = isOverlapping ? { overlap } : effective ? { effective_at: effective } : {};
+    onRotated(await ask(api.POST("/v1/apps/{app}/endpoints/{endpoint}/secret/rotate", { params: { path }, body })));
+    hint("endpoints");
+    onClose();
+  };
+  return (
+    <Dialog title="Rotate the secret" action="Make a new secret" onAct={rotate} onClose={onClose}>
+      <p>
+        {isOverlapping
+          ? "Requests are signed with both secrets for a while, so the receiver can change over at any time in it."
+          : "This contract has one signature: the new secret takes over at an instant. Give it to the receiver, beside the old one, before that."}
+      </p>
+      <div class="form">
+        {isOverlapping ? (
+          <Field
+            label="The old one signs too for"
+            value={overlap}
+            onInput={setOverlap}
+            hint="A number and a unit: 30m, 24h, 7d."
+            isCode
+          />
+        ) : (
+          <Field label="Takes over" type="datetime-local" value={at} onInput={setAt} hint="Empty: at once." />
+        )}
+      </div>
+    </Dialog>
+  );
+}

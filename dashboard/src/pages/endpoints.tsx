@@ -1,0 +1,158 @@
+import { useState } from "preact/hooks";
+import { useAsked } from "../api/asked";
+import { api, ask } from "../api/client";
+import { hint } from "../api/hints";
+import { usePages } from "../api/pages";
+import { type Refusal, asRefusal } from "../api/problem";
+import type { Endpoint } from "../api/schema";
+import { Badge } from "../parts/badge";
+import { Dialog } from "../parts/dialog";
+import { Empty } from "../parts/feedback";
+import { List } from "../parts/list";
+import { Head } from "../parts/page";
+import { ShownOnce } from "../parts/shown-once";
+import type { Column } from "../parts/table";
+import { Time } from "../parts/time";
+import { paths } from "../route/paths";
+import { go } from "../route/router";
+import { mayChange } from "../session/session";
+import { BUCKET_STATES, stateOf } from "../words/health";
+import { count, counted, share } from "../words/numbers";
+import { readPatterns } from "../words/subscriptions";
+import { STATS_PAUSE_MS } from "./ask-stats";
+import { EMPTY_DRAFT, EndpointFields, isDraftReady, rateOf } from "./endpoint/form";
+
+export function Endpoints({ app }: { app: string }) {
+  const [isOpen, setOpen] = useState(false);
+  const pages = usePages(
+    `endpoints ${app}`,
+    (cursor) => ask(api.GET("/v1/apps/{app}/endpoints", { params: { path: { app }, query: cursor ? { cursor } : {} } })),
+    (row) => row.id,
+    ["endpoints"],
+  );
+  const success = useSuccess(app);
+  return (
+    <>
+      <Head title="Endpoints">
+        {mayChange.value && (
+          <button type="button" class="primary" onClick={() => setOpen(true)}>
+            Add an endpoint
+          </button>
+        )}
+      </Head>
+      <List
+        caption="Endpoints"
+        pages={pages}
+        columns={[...endpointColumns(app), success]}
+        idOf={(row) => row.id}
+        hrefOf={(row) => paths.endpoint(app, row.id)}
+        empty={
+          <Empty title="No endpoints yet">
+            An endpoint is an address that events are sent to. Add one, give its secret to the receiver, and send it a test.
+          </Empty>
+        }
+      />
+      {isOpen && <NewEndpoint app={app} onClose={() => setOpen(false)} />}
+    </>
+  );
+}
+
+export function endpointColumns(app: string): Column<Endpoint>[] {
+  return [
+    {
+      name: "URL",
+      isMain: true,
+      cell: (row) => (
+        <>
+          <a href={paths.endpoint(app, row.id)}>{row.url}</a>
+          {row.description && <div class="about">{row.description}</div>}
+        </>
+      ),
+    },
+    { name: "State", cell: (row) => <Badge state={row.status} /> },
+    { name: "Event types", cell: (row) => <Types types={row.event_types} /> },
+    { name: "Contract", cell: (row) => row.contract ?? <span class="muted nowrap">the app’s</span> },
+    { name: "Created", cell: (row) => <Time at={row.created_at} /> },
+  ];
+}
+
+/** How much of each succeeded lately: one question for the whole page. */
+function useSuccess(app: string): Column<Endpoint> {
+  const asked = useAsked(
+    `success ${app}`,
+    () => ask(api.GET("/v1/apps/{app}/stats", { params: { path: { app } } })),
+    ["stats", "deliveries"],
+    STATS_PAUSE_MS,
+  );
+  const counts = new Map(asked.data?.endpoints.map((each) => [each.endpoint_id, each]));
+  const cell = ({ id }: Endpoint) => {
+    const found = counts.get(id);
+    if (!found || found.attempts === 0) return <span class="muted">–</span>;
+    const tone = BUCKET_STATES[stateOf(found, false)].tone;
+    return (
+      <span class={`answer ${tone}`} title={`${count(found.failed)} of ${counted(found.attempts, "attempt")} failed`}>
+        {share(found.success_rate)}
+      </span>
+    );
+  };
+  return { name: "Success, 24 h", isNumber: true, cell };
+}
+
+function Types({ types }: { types: string[] }) {
+  return (
+    <span title={types.join("\n")}>
+      {types.slice(0, 3).map((each) => (
+        <span key={each} class="chip">
+          {each}
+        </span>
+      ))}
+      {types.length > 3 && <span class="muted">and {types.length - 3} more</span>}
+    </span>
+  );
+}
+
+function NewEndpoint({ app, onClose }: { app: string; onClose: () => void }) {
+  const [draft, setDraft] = useState(EMPTY_DRAFT);
+  const [refusal, setRefusal] = useState<Refusal | null>(null);
+  const [made, setMade] = useState<Endpoint | null>(null);
+  const make = async () => {
+    setRefusal(null);
+    const { patterns } = readPatterns(draft.types);
+    const body = {
+      url: draft.url.trim(),
+      event_types: patterns,
+      ...(draft.description.trim() ? { description: draft.description.trim() } : {}),
+      ...(draft.contract ? { contract: draft.contract } : {}),
+      ...(draft.healthUrl.trim() ? { health_url: draft.healthUrl.trim() } : {}),
+      ...(draft.inFlight ? { max_in_flight: Number(draft.inFlight) } : {}),
+      ...(draft.ordered !== "none" ? { ordered: draft.ordered } : {}),
+      ...(draft.onDead ? { on_dead: draft.onDead } : {}),
+      ...(draft.perSecond ? { rate_limit: rateOf(draft.perSecond) } : {}),
+      ...(draft.version.trim() ? { payload_version: draft.version.trim() } : {}),
+    };
+    try {
+      setMade(await ask(api.POST("/v1/apps/{app}/endpoints", { params: { path: { app } }, body })));
+      hint("endpoints");
+    } catch (error) {
+      setRefusal(asRefusal(error));
+      throw error;
+    }
+  };
+  if (made !== null) {
+    return (
+      <ShownOnce
+        title="The endpoint is there"
+        about="Give this secret to the receiver. It verifies with it that requests come from here."
+        secret={made.secret ?? ""}
+        onClose={() => go(paths.endpoint(app, made.id, "verify"))}
+      >
+        Next: how to verify, in five languages, and a test event.
+      </ShownOnce>
+    );
+  }
+  return (
+    <Dialog title="Add an endpoint" action="Add it" isReady={isDraftReady(draft)} onAct={make} onClose={onClose}>
+      <EndpointFields app={app} draft={draft} change={(changes) => setDraft({ ...draft, ...changes })} refusal={refusal} />
+    </Dialog>
+  );
+}

@@ -1,0 +1,90 @@
+import { useAsked } from "../api/asked";
+import { api, ask } from "../api/client";
+import type { EventType } from "../api/schema";
+import { Action } from "../parts/action";
+import { Badge } from "../parts/badge";
+import { Empty, Shown } from "../parts/feedback";
+import { Code, Json } from "../parts/json";
+import { Card, Facts, Head } from "../parts/page";
+import { LongTime } from "../parts/time";
+import { paths } from "../route/paths";
+import { isAdmin } from "../session/session";
+
+export function EventTypePage({ name }: { name: string }) {
+  const params = { params: { path: { type: name } } };
+  const asked = useAsked(`event-type ${name}`, () => read(name));
+  const data = asked.data;
+  return (
+    <>
+      <Head
+        title={name}
+        trail={[{ label: "Event types", href: paths.eventTypes() }]}
+        beside={data && <Badge state={data.archived_at ? "archived" : "active"} />}
+      >
+        {data && isAdmin.value && (
+          <Action
+            label={data.archived_at ? "Unarchive" : "Archive"}
+            done={data.archived_at ? "It can be published again." : "Archived."}
+            {...(data.archived_at ? {} : { confirm: "It takes no new events; those there are go on being delivered." })}
+            act={async () => {
+              if (data.archived_at) await ask(api.POST("/v1/event-types/{type}/unarchive", params));
+              else await ask(api.POST("/v1/event-types/{type}/archive", params));
+              asked.again();
+            }}
+          />
+        )}
+      </Head>
+      <Shown asked={asked}>{(type) => <Whole type={type} />}</Shown>
+    </>
+  );
+}
+
+/** A portal link sees the list only. */
+async function read(name: string): Promise<EventType> {
+  const asked = await api.GET("/v1/event-types/{type}", { params: { path: { type: name } } });
+  if (asked.response.status === 403) {
+    const { data } = await ask(api.GET("/v1/event-types", { params: { query: { limit: 250 } } }));
+    const found = data.find((each) => each.name === name);
+    if (found) return found;
+  }
+  return ask(Promise.resolve(asked));
+}
+
+function Whole({ type }: { type: EventType }) {
+  return (
+    <div class="stack">
+      <Card>
+        <Facts
+          facts={[
+            ["Description", type.description],
+            ["Schema", type.enforce_schema ? "enforced: other data is refused" : "not enforced"],
+            ["Added", <LongTime at={type.created_at} />],
+            ["Changed", <LongTime at={type.updated_at} />],
+            ["Archived", type.archived_at && <LongTime at={type.archived_at} />],
+          ]}
+        />
+      </Card>
+      <Card title="Sample">
+        {type.sample == null ? (
+          <Empty title="No sample">Those who write receivers would be glad of one.</Empty>
+        ) : (
+          <Json text={JSON.stringify(type.sample)} label="sample" />
+        )}
+      </Card>
+      {type.versions.length === 0 && (
+        <Card title="Versions">
+          <Empty title="One version: the data as published">An endpoint can pin a version once there are some.</Empty>
+        </Card>
+      )}
+      {[...type.versions].reverse().map((version) => (
+        <Card key={version.name} title={`Version ${version.name}`}>
+          <div class="stack">
+            {version.description && <p>{version.description}</p>}
+            {version.schema != null && <Json text={JSON.stringify(version.schema)} label={`schema of ${version.name}`} />}
+            {version.function && <Code text={version.function} label={`function of ${version.name}`} />}
+          </div>
+        </Card>
+      ))}
+    </div>
+  );
+}

@@ -1,0 +1,121 @@
+import { useState } from "preact/hooks";
+import { api, ask } from "../api/client";
+import { usePages } from "../api/pages";
+import type { EventType } from "../api/schema";
+import { Badge } from "../parts/badge";
+import { Dialog } from "../parts/dialog";
+import { Empty } from "../parts/feedback";
+import { Check, Field } from "../parts/field";
+import { List } from "../parts/list";
+import { Head } from "../parts/page";
+import type { Column } from "../parts/table";
+import { Time } from "../parts/time";
+import { paths } from "../route/paths";
+import { picked } from "../route/query";
+import { currentQuery, filter, go } from "../route/router";
+import { isAdmin } from "../session/session";
+import { jsonProblem } from "./publish";
+
+export function EventTypes() {
+  const isArchivedToo = picked(currentQuery.value, ["archived"]).archived === "true";
+  const [isOpen, setOpen] = useState(false);
+  const pages = usePages(
+    `event-types ${isArchivedToo}`,
+    (cursor) =>
+      ask(
+        api.GET("/v1/event-types", {
+          params: { query: { limit: 100, ...(isArchivedToo ? { archived: true } : {}), ...(cursor ? { cursor } : {}) } },
+        }),
+      ),
+    (row) => row.name,
+  );
+  return (
+    <>
+      <Head title="Event types">
+        {isAdmin.value && (
+          <button type="button" class="primary" onClick={() => setOpen(true)}>
+            Add an event type
+          </button>
+        )}
+      </Head>
+      <div class="filters">
+        <Check label="Archived ones too" isOn={isArchivedToo} onChange={(isOn) => filter({ archived: isOn ? "true" : null })} />
+      </div>
+      <List
+        caption="Event types"
+        pages={pages}
+        columns={COLUMNS}
+        idOf={(row) => row.name}
+        hrefOf={(row) => paths.eventType(row.name)}
+        empty={
+          <Empty title="The catalogue is empty">
+            It says which events there are, with samples, schemas and versions. Types that are not in it can be published too,
+            unless the setting
+            <code> unknown_event_types</code> says otherwise.
+          </Empty>
+        }
+      />
+      {isOpen && <NewEventType onClose={() => setOpen(false)} />}
+    </>
+  );
+}
+
+const COLUMNS: Column<EventType>[] = [
+  { name: "Name", isMain: true, cell: (row) => <a href={paths.eventType(row.name)}>{row.name}</a> },
+  { name: "Description", cell: (row) => row.description ?? <span class="muted">–</span> },
+  { name: "State", cell: (row) => <Badge state={row.archived_at ? "archived" : "active"} /> },
+  {
+    name: "Versions",
+    cell: (row) => (
+      <span>
+        {row.versions.length === 0 && <span class="muted">–</span>}
+        {row.versions.map((each) => (
+          <span key={each.name} class="chip">
+            {each.name}
+          </span>
+        ))}
+      </span>
+    ),
+  },
+  { name: "Schema", cell: (row) => (row.enforce_schema ? "enforced" : <span class="muted">not enforced</span>) },
+  { name: "Changed", cell: (row) => <Time at={row.updated_at} /> },
+];
+
+function NewEventType({ onClose }: { onClose: () => void }) {
+  const [name, setName] = useState("");
+  const [description, setDescription] = useState("");
+  const [sample, setSample] = useState("");
+  const problem = sample.trim() === "" ? null : jsonProblem(sample);
+  const make = async () => {
+    const body = {
+      name: name.trim(),
+      ...(description.trim() ? { description: description.trim() } : {}),
+      ...(sample.trim() ? { sample: JSON.parse(sample) as unknown } : {}),
+    };
+    const made = await ask(api.POST("/v1/event-types", { body }));
+    go(paths.eventType(made.name));
+  };
+  return (
+    <Dialog
+      title="Add an event type"
+      action="Add it"
+      isReady={name.trim() !== "" && problem === null}
+      onAct={make}
+      onClose={onClose}
+    >
+      <div class="form">
+        <Field label="Name" value={name} onInput={setName} placeholder="order.paid" isRequired isCode />
+        <Field label="Description" value={description} onInput={setDescription} />
+        <Field
+          label="Sample of its data"
+          value={sample}
+          onInput={setSample}
+          rows={6}
+          isCode
+          problem={problem}
+          hint="JSON, for those who write receivers."
+        />
+      </div>
+    </Dialog>
+  );
+}

@@ -1,0 +1,95 @@
+import { api, ask } from "../api/client";
+import { useAsked } from "../api/asked";
+import { hint } from "../api/hints";
+import type { EventDetail } from "../api/schema";
+import { Action } from "../parts/action";
+import { Badge } from "../parts/badge";
+import { Copyable } from "../parts/copy";
+import { Empty, Shown } from "../parts/feedback";
+import { Json } from "../parts/json";
+import { Card, Facts, Head } from "../parts/page";
+import { Table } from "../parts/table";
+import { LongTime } from "../parts/time";
+import { paths } from "../route/paths";
+import { mayActForProduct } from "../session/session";
+import { member } from "../words/json-text";
+import { reasonInWords } from "../words/states";
+import { useEndpoints } from "./ask-app";
+import { deliveryColumns } from "./delivery-rows";
+
+export interface ReadEvent {
+  event: EventDetail;
+  /** As it was published, byte for byte. */
+  data: string;
+}
+
+/** Read as text, because JavaScript would round large numbers in the payload. */
+export async function readEvent(app: string, event: string): Promise<ReadEvent> {
+  const asked = api.GET("/v1/apps/{app}/events/{event}", { params: { path: { app, event } }, parseAs: "text" });
+  const text = (await ask(asked)) as unknown as string;
+  return { event: JSON.parse(text) as EventDetail, data: member(text, "data") ?? "null" };
+}
+
+export function EventPage({ app, id }: { app: string; id: string }) {
+  const asked = useAsked(`event ${app} ${id}`, () => readEvent(app, id), ["events", "deliveries"]);
+  const endpoints = useEndpoints(app);
+  return (
+    <>
+      <Head
+        title={asked.data?.event.type ?? "Event"}
+        trail={[{ label: "Events", href: paths.events(app) }]}
+        beside={asked.data?.event.is_skipped ? <Badge state="skipped" /> : null}
+      >
+        {asked.data && mayActForProduct.value && !asked.data.event.data_erased && (
+          <Action
+            label="Erase the data"
+            done="The data was erased."
+            isDangerous
+            confirm="What the event carried is erased for good; that it was, and its deliveries, stay on record. Deliveries that still wait cannot be sent any more."
+            act={async () => {
+              await ask(api.DELETE("/v1/apps/{app}/events/{event}/data", { params: { path: { app, event: id } } }));
+              hint("events");
+              asked.again();
+            }}
+          />
+        )}
+      </Head>
+      <Shown asked={asked}>
+        {({ event, data }) => (
+          <div class="stack">
+            <Card>
+              <Facts
+                facts={[
+                  ["Id", <Copyable text={event.id} />],
+                  ["Created", <LongTime at={event.created_at} />],
+                  ["Accepted", <LongTime at={event.accepted_at} />],
+                  ["To be delivered", event.deliver_at && <LongTime at={event.deliver_at} />],
+                  ["Key", event.key && <code>{event.key}</code>],
+                ]}
+              />
+            </Card>
+            <Card title="Deliveries">
+              {event.deliveries.length > 0 ? (
+                <Table
+                  caption="Deliveries of this event"
+                  columns={deliveryColumns(app, endpoints)}
+                  rows={event.deliveries}
+                  idOf={(row) => row.id}
+                  hrefOf={(row) => paths.delivery(app, row.id)}
+                />
+              ) : (
+                <Empty title="It was delivered to nobody">
+                  {event.reason ? `Skipped: ${reasonInWords(event.reason)}. ` : ""}
+                  An <a href={paths.endpoints(app)}>endpoint</a> that subscribes to it later can get it by a backfill.
+                </Empty>
+              )}
+            </Card>
+            <Card title="Data">
+              {event.data_erased ? <Empty title="Its data was erased" /> : <Json text={data} label="data of the event" />}
+            </Card>
+          </div>
+        )}
+      </Shown>
+    </>
+  );
+}

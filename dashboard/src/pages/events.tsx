@@ -1,0 +1,73 @@
+import { api, ask } from "../api/client";
+import { usePages } from "../api/pages";
+import type { Event } from "../api/schema";
+import { Badge } from "../parts/badge";
+import { Empty } from "../parts/feedback";
+import { FilterField, Filters } from "../parts/filters";
+import { List } from "../parts/list";
+import { Head } from "../parts/page";
+import type { Column } from "../parts/table";
+import { Time } from "../parts/time";
+import { paths } from "../route/paths";
+import { changed, picked } from "../route/query";
+import { currentQuery } from "../route/router";
+import { mayActForProduct } from "../session/session";
+import { reasonInWords } from "../words/states";
+import { TimeFilter } from "./deliveries";
+import { PublishButton } from "./publish";
+
+const FILTERS = ["event_type", "from", "to"] as const;
+
+export function Events({ app }: { app: string }) {
+  const query = picked(currentQuery.value, FILTERS);
+  const pages = usePages(
+    `events ${app} ${changed(new URLSearchParams(), query)}`,
+    (cursor) =>
+      ask(api.GET("/v1/apps/{app}/events", { params: { path: { app }, query: { ...query, ...(cursor ? { cursor } : {}) } } })),
+    (row) => row.id,
+    ["events"],
+  );
+  return (
+    <>
+      <Head title="Events">{mayActForProduct.value && <PublishButton app={app} />}</Head>
+      <Filters setCount={Object.keys(query).length}>
+        <FilterField label="Event type" name="event_type" placeholder="order.paid" />
+        <TimeFilter name="from" label="From" value={query.from} />
+        <TimeFilter name="to" label="Before" value={query.to} />
+      </Filters>
+      <List
+        caption="Events"
+        pages={pages}
+        columns={eventColumns(app)}
+        idOf={(row) => row.id}
+        hrefOf={(row) => paths.event(app, row.id)}
+        isFiltered={Object.keys(query).length > 0}
+        empty={
+          <Empty title="No events yet">
+            Publish one here, or with <code>POST /v1/apps/{app}/events</code>.
+          </Empty>
+        }
+      />
+    </>
+  );
+}
+
+export function eventColumns(app: string): Column<Event>[] {
+  return [
+    { name: "Type", isMain: true, cell: (row) => <a href={paths.event(app, row.id)}>{row.type}</a> },
+    { name: "Id", cell: (row) => <code>{row.id}</code> },
+    {
+      name: "State",
+      cell: (row) =>
+        row.is_skipped ? (
+          <span title={row.reason ? reasonInWords(row.reason) : undefined}>
+            <Badge state="skipped" />
+          </span>
+        ) : (
+          <Badge state="accepted" />
+        ),
+    },
+    { name: "Key", cell: (row) => (row.key ? <code>{row.key}</code> : <span class="muted">–</span>) },
+    { name: "Accepted", cell: (row) => <Time at={row.accepted_at} /> },
+  ];
+}

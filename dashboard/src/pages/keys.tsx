@@ -1,0 +1,146 @@
+import { useState } from "preact/hooks";
+import { useAsked } from "../api/asked";
+import { api, ask } from "../api/client";
+import { hint } from "../api/hints";
+import { usePages } from "../api/pages";
+import type { Key } from "../api/schema";
+import { Action } from "../parts/action";
+import { Badge } from "../parts/badge";
+import { Dialog } from "../parts/dialog";
+import { Empty } from "../parts/feedback";
+import { Check, Choice, Field } from "../parts/field";
+import { List } from "../parts/list";
+import { Head } from "../parts/page";
+import { ShownOnce } from "../parts/shown-once";
+import type { Column } from "../parts/table";
+import { Time } from "../parts/time";
+import { picked } from "../route/query";
+import { currentQuery, filter } from "../route/router";
+import { fromField } from "../words/times";
+
+export function Keys() {
+  const isRevokedToo = picked(currentQuery.value, ["revoked"]).revoked === "true";
+  const [isOpen, setOpen] = useState(false);
+  const pages = usePages(
+    `keys ${isRevokedToo}`,
+    (cursor) =>
+      ask(
+        api.GET("/v1/keys", { params: { query: { ...(isRevokedToo ? { revoked: true } : {}), ...(cursor ? { cursor } : {}) } } }),
+      ),
+    (row) => row.id,
+    ["keys"],
+  );
+  return (
+    <>
+      <Head title="Keys">
+        <button type="button" class="primary" onClick={() => setOpen(true)}>
+          Make a key
+        </button>
+      </Head>
+      <div class="filters">
+        <Check label="Revoked ones too" isOn={isRevokedToo} onChange={(isOn) => filter({ revoked: isOn ? "true" : null })} />
+      </div>
+      <List
+        caption="Keys"
+        pages={pages}
+        columns={COLUMNS}
+        idOf={(row) => row.id}
+        empty={
+          <Empty title="Only the key of the settings">
+            Make one for every program and person, with the narrowest scope that does.
+          </Empty>
+        }
+      />
+      {isOpen && <NewKey onClose={() => setOpen(false)} />}
+    </>
+  );
+}
+
+const COLUMNS: Column<Key>[] = [
+  { name: "Name", isMain: true, cell: (row) => row.name ?? <span class="muted">without a name</span> },
+  { name: "Key", cell: (row) => (row.prefix ? <code title={row.id}>{row.prefix}…</code> : <span class="muted">–</span>) },
+  { name: "Scope", cell: (row) => row.scope },
+  { name: "App", cell: (row) => row.app_id ?? <span class="muted">all</span> },
+  { name: "Last used", cell: (row) => (row.last_used_at ? <Time at={row.last_used_at} /> : <span class="muted">never</span>) },
+  { name: "Expires", cell: (row) => (row.expires_at ? <Time at={row.expires_at} /> : <span class="muted">never</span>) },
+  {
+    name: "",
+    cell: (row) =>
+      row.revoked_at ? (
+        <Badge state="revoked" />
+      ) : row.prefix === "" ? (
+        <span class="muted">changed in the settings</span>
+      ) : (
+        <div class="buttons">
+          <Action
+            label="Revoke"
+            done="Revoked."
+            isSmall
+            isDangerous
+            confirm="It stops working at once, on open connections too. This cannot be undone."
+            act={async () => {
+              await ask(api.DELETE("/v1/keys/{key}", { params: { path: { key: row.id } } }));
+              hint("keys");
+            }}
+          />
+        </div>
+      ),
+  },
+];
+
+const SCOPES = [
+  { value: "app", label: "app: everything in one app, but what only the operator may set" },
+  { value: "publish", label: "publish: only publish events to one app" },
+  { value: "read", label: "read: only look at one app, and not at secrets" },
+  { value: "admin", label: "admin: everything, in every app" },
+];
+
+function NewKey({ onClose }: { onClose: () => void }) {
+  const [scope, setScope] = useState("app");
+  const [app, setApp] = useState("");
+  const [name, setName] = useState("");
+  const [expires, setExpires] = useState("");
+  const [made, setMade] = useState<Key | null>(null);
+  const apps = useAsked("apps", () => ask(api.GET("/v1/apps", { params: { query: { limit: 250 } } })));
+  const isForApp = scope !== "admin";
+  const make = async () => {
+    const at = fromField(expires);
+    const body = {
+      scope,
+      ...(isForApp ? { app_id: app.trim() } : {}),
+      ...(name.trim() ? { name: name.trim() } : {}),
+      ...(at ? { expires_at: at } : {}),
+    };
+    setMade(await ask(api.POST("/v1/keys", { body })));
+    hint("keys");
+  };
+  if (made !== null) {
+    return (
+      <ShownOnce
+        title="The key is there"
+        about="It is shown this once; only its hash is kept."
+        secret={made.key ?? ""}
+        onClose={onClose}
+      />
+    );
+  }
+  return (
+    <Dialog title="Make a key" action="Make it" isReady={!isForApp || app.trim() !== ""} onAct={make} onClose={onClose}>
+      <div class="form">
+        <Choice label="Scope" value={scope} options={SCOPES} onChange={setScope} />
+        {isForApp && (
+          <Field
+            label="App"
+            value={app}
+            onInput={setApp}
+            suggestions={apps.data?.data.map((each) => each.id) ?? []}
+            isCode
+            isRequired
+          />
+        )}
+        <Field label="Name" value={name} onInput={setName} placeholder="checkout" hint="Whose it is; the audit log shows it." />
+        <Field label="Expires" type="datetime-local" value={expires} onInput={setExpires} hint="Empty: never." />
+      </div>
+    </Dialog>
+  );
+}

@@ -1,0 +1,93 @@
+import { api, ask } from "../api/client";
+import { usePages } from "../api/pages";
+import type { Notice } from "../api/schema";
+import { Empty, Skeleton, Trouble } from "../parts/feedback";
+import { More } from "../parts/more";
+import { Card, Head } from "../parts/page";
+import { paths } from "../route/paths";
+import type { Tone } from "../words/states";
+import { LongTime, Time } from "../parts/time";
+
+const KINDS: Record<string, { label: string; tone: Tone }> = {
+  "endpoint.degraded": { label: "Endpoint degraded", tone: "warn" },
+  "endpoint.warning": { label: "About to be switched off", tone: "warn" },
+  "endpoint.disabled": { label: "Endpoint switched off", tone: "bad" },
+  "endpoint.recovered": { label: "Endpoint recovered", tone: "good" },
+  "delivery.dead": { label: "Dead letter", tone: "bad" },
+  "replay.finished": { label: "Replay finished", tone: "good" },
+};
+
+const MAIL: Record<string, string> = { waiting: "e-mail waiting", sent: "e-mail sent", refused: "e-mail refused by its server" };
+
+/** What people were told. */
+export function Notices({ app }: { app: string | null }) {
+  const pages = usePages(
+    `notices ${app ?? ""}`,
+    (cursor) => {
+      const query = cursor ? { cursor } : {};
+      if (app === null) return ask(api.GET("/v1/notices", { params: { query } }));
+      return ask(api.GET("/v1/apps/{app}/notices", { params: { path: { app }, query } }));
+    },
+    (row) => row.id,
+    ["notices"],
+  );
+  const rows = pages.rows;
+  return (
+    <>
+      <Head title="Notices" />
+      {rows === undefined ? (
+        pages.refusal ? (
+          <Trouble refusal={pages.refusal} again={pages.again} />
+        ) : (
+          <Skeleton />
+        )
+      ) : rows.length === 0 ? (
+        <Empty title="No notices">
+          You are told here when an endpoint gets into trouble or recovers, a delivery dies, or a replay ends.
+        </Empty>
+      ) : (
+        <Card>
+          <ul class="feed">
+            {rows.map((row) => (
+              <OneNotice key={row.id} notice={row} isOfAll={app === null} />
+            ))}
+          </ul>
+        </Card>
+      )}
+      <More pages={pages} />
+    </>
+  );
+}
+
+function OneNotice({ notice, isOfAll }: { notice: Notice; isOfAll: boolean }) {
+  const kind = KINDS[notice.kind] ?? { label: notice.kind, tone: "quiet" };
+  const { app_id: app, mail } = notice;
+  return (
+    <li>
+      <div class="line">
+        <span class={`badge ${kind.tone}`}>{kind.label}</span>
+        {notice.count > 1 && <span class="muted">×{notice.count}</span>}
+        {isOfAll && <a href={paths.app(app)}>{app}</a>}
+        <span class="when">
+          {mail && MAIL[mail.state] && <span title={mail.error ?? undefined}>{MAIL[mail.state]}, </span>}
+          <Time at={notice.at} />
+        </span>
+      </div>
+      <div>{notice.text}</div>
+      <div class="about">
+        {notice.since && (
+          <>
+            Since <LongTime at={notice.since} />.{" "}
+          </>
+        )}
+        {notice.last_error && <>Last error: {notice.last_error}. </>}
+        {notice.url}
+      </div>
+      <div class="about buttons">
+        {notice.endpoint_id && <a href={paths.endpoint(app, notice.endpoint_id)}>Endpoint</a>}
+        {notice.delivery_id && <a href={paths.delivery(app, notice.delivery_id)}>Delivery</a>}
+        {notice.replay_id && <a href={paths.replay(app, notice.replay_id)}>Replay</a>}
+      </div>
+    </li>
+  );
+}

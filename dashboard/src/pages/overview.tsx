@@ -1,0 +1,84 @@
+import { useAsked } from "../api/asked";
+import { api, ask } from "../api/client";
+import type { App } from "../api/schema";
+import { Empty, Shown } from "../parts/feedback";
+import { Card, Head } from "../parts/page";
+import { Table } from "../parts/table";
+import { Time } from "../parts/time";
+import { paths } from "../route/paths";
+import { bytes } from "../words/numbers";
+import { STATS_PAUSE_MS, useStats } from "./ask-stats";
+import { StatsView } from "./stats-view";
+
+export function Overview() {
+  const stats = useStats({ app: null });
+  const apps = useAsked("apps", () => ask(api.GET("/v1/apps", { params: { query: { limit: 1 } } })), ["apps"]);
+  return (
+    <>
+      <Head title="Overview" />
+      {apps.data?.data.length === 0 ? (
+        <AppTable apps={[]} />
+      ) : (
+        <div class="stack">
+          <Shown asked={stats} lines={24}>
+            {(data) => <StatsView stats={data} isOfAll />}
+          </Shown>
+          <Nodes />
+        </div>
+      )}
+    </>
+  );
+}
+
+/** With an embedded store there is one. */
+function Nodes() {
+  const asked = useAsked("system", () => ask(api.GET("/v1/system")), ["stats"], STATS_PAUSE_MS);
+  return (
+    <Card title="Nodes" beside={<a href={paths.system()}>System</a>}>
+      <Shown asked={asked} lines={2}>
+        {(system) => (
+          <Table
+            caption="Nodes"
+            rows={[system]}
+            idOf={(row) => row.started_at}
+            columns={[
+              { name: "Version", isMain: true, cell: (row) => row.version },
+              {
+                name: "Events",
+                cell: (row) => (row.store.full ? `refused: ${row.store.full}` : "accepted"),
+              },
+              { name: "Store", isNumber: true, cell: (row) => bytes(row.store.used_bytes) },
+              { name: "Running since", cell: (row) => <Time at={row.started_at} /> },
+            ]}
+          />
+        )}
+      </Shown>
+    </Card>
+  );
+}
+
+export function AppTable({ apps }: { apps: App[] }) {
+  if (apps.length === 0) {
+    return (
+      <Empty title="No apps yet">
+        An app is a tenant: a merchant, an organisation, a customer. <a href={paths.apps()}>Create the first one</a>, add an
+        endpoint to it, and publish an event.
+      </Empty>
+    );
+  }
+  return (
+    <Table
+      caption="Apps"
+      rows={apps}
+      idOf={(row) => row.id}
+      hrefOf={(row) => paths.app(row.id)}
+      columns={[
+        { name: "Name", isMain: true, cell: (row) => <a href={paths.app(row.id)}>{row.name}</a> },
+        { name: "Id", cell: (row) => <code>{row.id}</code> },
+        { name: "Contract", cell: (row) => row.contract ?? <span class="muted">standard</span> },
+        { name: "Mode", cell: (row) => (row.livemode ? "live" : "test") },
+        { name: "Created", cell: (row) => <Time at={row.created_at} /> },
+      ]}
+    />
+  );
+}

@@ -1,0 +1,137 @@
+import { useState } from "preact/hooks";
+import { useAsked } from "../api/asked";
+import { api, ask } from "../api/client";
+import type { PortalLink } from "../api/schema";
+import { Action } from "../parts/action";
+import { Dialog } from "../parts/dialog";
+import { Empty, Shown } from "../parts/feedback";
+import { Check, Field } from "../parts/field";
+import { Head } from "../parts/page";
+import { ShownOnce } from "../parts/shown-once";
+import { Table } from "../parts/table";
+import { Time } from "../parts/time";
+import { parseHex } from "../words/colour";
+
+export function PortalLinks({ app }: { app: string }) {
+  const [isOpen, setOpen] = useState(false);
+  const asked = useAsked(`links ${app}`, () => ask(api.GET("/v1/apps/{app}/portal-links", { params: { path: { app } } })));
+  return (
+    <>
+      <Head title="Portal links">
+        {asked.data && (
+          <button type="button" class="primary" onClick={() => setOpen(true)}>
+            Make a link
+          </button>
+        )}
+      </Head>
+      <Shown asked={asked}>
+        {(page) =>
+          page.data.length === 0 ? (
+            <Empty title="No links">
+              A link lets a customer manage this app’s endpoints, see its deliveries, test and replay: this app, and nothing else.
+            </Empty>
+          ) : (
+            <Links app={app} links={page.data} again={asked.again} />
+          )
+        }
+      </Shown>
+      {isOpen && <NewLink app={app} onClose={() => setOpen(false)} onMade={asked.again} />}
+    </>
+  );
+}
+
+function Links({ app, links, again }: { app: string; links: PortalLink[]; again: () => void }) {
+  return (
+    <Table
+      caption="Portal links"
+      rows={links}
+      idOf={(row) => row.id}
+      columns={[
+        {
+          name: "Link",
+          isMain: true,
+          cell: (row) => (
+            <>
+              {row.theme.name} <code>{row.prefix}…</code>
+            </>
+          ),
+        },
+        { name: "May", cell: (row) => (row.read_only ? "look" : "look and change") },
+        { name: "Made", cell: (row) => <Time at={row.created_at} /> },
+        { name: "Expires", cell: (row) => <Time at={row.expires_at} /> },
+        {
+          name: "Last used",
+          cell: (row) => (row.last_used_at ? <Time at={row.last_used_at} /> : <span class="muted">never</span>),
+        },
+        {
+          name: "",
+          cell: (row) => (
+            <div class="buttons">
+              <Action
+                label="Revoke"
+                done="Revoked."
+                isSmall
+                isDangerous
+                act={async () => {
+                  await ask(api.DELETE("/v1/apps/{app}/portal-links/{link}", { params: { path: { app, link: row.id } } }));
+                  again();
+                }}
+              />
+            </div>
+          ),
+        },
+      ]}
+    />
+  );
+}
+
+function NewLink({ app, onClose, onMade }: { app: string; onClose: () => void; onMade: () => void }) {
+  const [lasts, setLasts] = useState("1h");
+  const [isReadOnly, setReadOnly] = useState(false);
+  const [name, setName] = useState("");
+  const [logo, setLogo] = useState("");
+  const [accent, setAccent] = useState("");
+  const [made, setMade] = useState<PortalLink | null>(null);
+  const accentProblem =
+    accent !== "" && parseHex(accent) === null ? "Not a colour: six hex digits after #, for example #3450c4." : null;
+  const make = async () => {
+    const theme = {
+      ...(name.trim() ? { name: name.trim() } : {}),
+      ...(logo.trim() ? { logo_url: logo.trim() } : {}),
+      ...(accent ? { accent } : {}),
+    };
+    const body = { expires_in: lasts.trim(), read_only: isReadOnly, ...(Object.keys(theme).length > 0 ? { theme } : {}) };
+    setMade(await ask(api.POST("/v1/apps/{app}/portal-links", { params: { path: { app } }, body })));
+    onMade();
+  };
+  if (made !== null) {
+    return (
+      <ShownOnce
+        title="The link is there"
+        about="Whoever has it may use the portal until it expires. It is shown this once."
+        secret={made.url ?? ""}
+        onClose={onClose}
+      />
+    );
+  }
+  return (
+    <Dialog title="Make a portal link" action="Make it" isReady={accentProblem === null} onAct={make} onClose={onClose}>
+      <div class="form">
+        <div class="pair">
+          <Field label="Lasts" value={lasts} onInput={setLasts} isCode hint="15m, 1h, 7d" />
+          <Field label="Accent colour" value={accent} onInput={setAccent} isCode placeholder="#3450c4" problem={accentProblem} />
+        </div>
+        <Check label="Read-only: look, and change nothing" isOn={isReadOnly} onChange={setReadOnly} />
+        <Field label="Name on top" value={name} onInput={setName} placeholder="Posthaste" />
+        <Field
+          label="Logo address"
+          type="url"
+          value={logo}
+          onInput={setLogo}
+          isCode
+          hint="The setting portal_origins says whose pages may show the portal in a frame."
+        />
+      </div>
+    </Dialog>
+  );
+}

@@ -1,0 +1,107 @@
+import { useEffect, useState } from "preact/hooks";
+import { api, ask } from "../api/client";
+import { hint } from "../api/hints";
+import { asRefusal } from "../api/problem";
+import type { Endpoint } from "../api/schema";
+import { Dialog } from "../parts/dialog";
+import { Check, Field } from "../parts/field";
+import { paths } from "../route/paths";
+import { go } from "../route/router";
+import { counted } from "../words/numbers";
+import { fromField } from "../words/times";
+import { EndpointChoice } from "./endpoint-choice";
+
+const STATES = ["dead", "expired", "cancelled", "delivered"] as const;
+
+interface Props {
+  app: string;
+  endpoints: Endpoint[];
+  first?: { endpoint_id?: string; status?: string[]; from?: string };
+  onClose: () => void;
+}
+
+/** Which deliveries to send again, counted while it is filled in. */
+export function ReplayDialog({ app, endpoints, first = {}, onClose }: Props) {
+  const [endpoint, setEndpoint] = useState(first.endpoint_id ?? "");
+  const [type, setType] = useState("");
+  const [status, setStatus] = useState<string[]>(first.status ?? ["dead"]);
+  const [from, setFrom] = useState(first.from ?? "");
+  const [to, setTo] = useState("");
+  const [speed, setSpeed] = useState("100");
+  const [said, setSaid] = useState("Counting…");
+  const [total, setTotal] = useState<number | null>(null);
+
+  const [fromAt, toAt] = [fromField(from), fromField(to)];
+  const body = {
+    status,
+    per_second: Number(speed) || 100,
+    ...(endpoint ? { endpoint_id: endpoint } : {}),
+    ...(type.trim() ? { event_type: type.trim() } : {}),
+    ...(fromAt ? { from: fromAt } : {}),
+    ...(toAt ? { to: toAt } : {}),
+  };
+  const params = { params: { path: { app } } };
+  useEffect(() => {
+    let isStale = false;
+    setTotal(null);
+    setSaid("Counting…");
+    const timer = setTimeout(() => {
+      ask(api.POST("/v1/apps/{app}/replays", { ...params, body: { ...body, dry_run: true } })).then(
+        (counts) => {
+          if (isStale) return;
+          setTotal(counts.total);
+          setSaid(`${counted(counts.total, "delivery", "deliveries")} would be sent again.`);
+        },
+        (error: unknown) => isStale || setSaid(asRefusal(error).message),
+      );
+    }, 350);
+    return () => {
+      isStale = true;
+      clearTimeout(timer);
+    };
+  }, [JSON.stringify(body)]);
+
+  const begin = async () => {
+    const begun = await ask(api.POST("/v1/apps/{app}/replays", { ...params, body }));
+    hint("replays", "deliveries");
+    if ("id" in begun) go(paths.replay(app, begun.id));
+  };
+  const toggle = (state: string, isOn: boolean) => setStatus(isOn ? [...status, state] : status.filter((each) => each !== state));
+  return (
+    <Dialog
+      title="Replay deliveries"
+      action="Begin the replay"
+      isReady={total !== null && total > 0}
+      onAct={begin}
+      onClose={onClose}
+    >
+      <p class="muted">
+        Dead, cancelled and expired deliveries get a fresh schedule under their own id; delivered ones become new deliveries. It
+        can be paused and cancelled.
+      </p>
+      <div class="form">
+        <div class="buttons" role="group" aria-label="Which states">
+          {STATES.map((state) => (
+            <Check key={state} label={state} isOn={status.includes(state)} onChange={(isOn) => toggle(state, isOn)} />
+          ))}
+        </div>
+        <EndpointChoice endpoints={endpoints} value={endpoint} onChange={setEndpoint} />
+        <Field label="Event type" value={type} onInput={setType} placeholder="every type" isCode />
+        <div class="pair">
+          <Field label="Created from" type="datetime-local" value={from} onInput={setFrom} />
+          <Field label="Created before" type="datetime-local" value={to} onInput={setTo} />
+        </div>
+        <Field
+          label="At most a second"
+          type="number"
+          value={speed}
+          onInput={setSpeed}
+          hint="It never brings an endpoint more than half of what that takes at once."
+        />
+        <p class="note" role="status">
+          {said}
+        </p>
+      </div>
+    </Dialog>
+  );
+}

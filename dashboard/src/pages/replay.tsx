@@ -1,0 +1,103 @@
+import { api, ask } from "../api/client";
+import { useAsked } from "../api/asked";
+import { hint } from "../api/hints";
+import type { Replay } from "../api/schema";
+import { Action } from "../parts/action";
+import { Badge } from "../parts/badge";
+import { Copyable } from "../parts/copy";
+import { Shown } from "../parts/feedback";
+import { Card, Facts, Figure, Head } from "../parts/page";
+import { LongTime } from "../parts/time";
+import { paths } from "../route/paths";
+import { mayChange } from "../session/session";
+import { count } from "../words/numbers";
+import { useEndpoints } from "./ask-app";
+import { Progress, replayInWords } from "./replays";
+
+export function ReplayPage({ app, id }: { app: string; id: string }) {
+  const path = { app, replay: id };
+  const asked = useAsked(`replay ${app} ${id}`, () => ask(api.GET("/v1/apps/{app}/replays/{replay}", { params: { path } })), [
+    "replays",
+  ]);
+  const endpoints = useEndpoints(app);
+  return (
+    <>
+      <Head
+        title={asked.data ? replayInWords(asked.data, endpoints) : "Replay"}
+        trail={[{ label: "Replays", href: paths.replays(app) }]}
+        beside={asked.data && <Badge state={asked.data.state} />}
+      >
+        {asked.data && mayChange.value && <Buttons path={path} replay={asked.data} again={asked.again} />}
+      </Head>
+      <Shown asked={asked}>
+        {(replay) => (
+          <div class="stack">
+            <Card>
+              <Progress replay={replay} />
+            </Card>
+            <div class="figures">
+              <Figure name="To send again" value={count(replay.total)} />
+              <Figure name="Sent again" value={count(replay.replayed)} />
+              <Figure
+                name="Could not be"
+                value={count(replay.refused)}
+                note={replay.last_refusal ?? undefined}
+                {...(replay.refused > 0 ? { tone: "warn" } : {})}
+              />
+              <Figure name="A second" value={replay.average_per_second.toFixed(1)} note={`at most ${count(replay.per_second)}`} />
+            </div>
+            <Card>
+              <Facts
+                facts={[
+                  ["Id", <Copyable text={replay.id} />],
+                  ["Begun", <LongTime at={replay.created_at} />],
+                  ["Last changed", <LongTime at={replay.changed_at} />],
+                  ["Finished", replay.finished_at && <LongTime at={replay.finished_at} />],
+                  ["Endpoint", replay.endpoint_id && <a href={paths.endpoint(app, replay.endpoint_id)}>{replay.endpoint_id}</a>],
+                  ["Event type", replay.event_type],
+                  ["Made from", replay.from && <LongTime at={replay.from} />],
+                  ["Made before", <LongTime at={replay.to} />],
+                ]}
+              />
+            </Card>
+          </div>
+        )}
+      </Shown>
+    </>
+  );
+}
+
+function Buttons({ path, replay, again }: { path: { app: string; replay: string }; replay: Replay; again: () => void }) {
+  const after = () => {
+    hint("replays", "deliveries");
+    again();
+  };
+  return (
+    <>
+      {replay.state === "running" && (
+        <Action
+          label="Pause"
+          done="Paused."
+          act={() => ask(api.POST("/v1/apps/{app}/replays/{replay}/pause", { params: { path } })).then(after)}
+        />
+      )}
+      {replay.state === "paused" && (
+        <Action
+          label="Resume"
+          done="Goes on."
+          isPrimary
+          act={() => ask(api.POST("/v1/apps/{app}/replays/{replay}/resume", { params: { path } })).then(after)}
+        />
+      )}
+      {(replay.state === "running" || replay.state === "paused") && (
+        <Action
+          label="Cancel the replay"
+          done="Cancelled."
+          isDangerous
+          confirm="What was sent again by now stays so; the rest is left as it is."
+          act={() => ask(api.DELETE("/v1/apps/{app}/replays/{replay}", { params: { path } })).then(after)}
+        />
+      )}
+    </>
+  );
+}

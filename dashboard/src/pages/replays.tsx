@@ -1,0 +1,83 @@
+import { useState } from "preact/hooks";
+import { api, ask } from "../api/client";
+import { usePages } from "../api/pages";
+import type { Endpoint, Replay } from "../api/schema";
+import { Badge } from "../parts/badge";
+import { Empty } from "../parts/feedback";
+import { List } from "../parts/list";
+import { Head } from "../parts/page";
+import type { Column } from "../parts/table";
+import { Time } from "../parts/time";
+import { paths } from "../route/paths";
+import { mayChange } from "../session/session";
+import { count } from "../words/numbers";
+import { useEndpoints } from "./ask-app";
+import { ReplayDialog } from "./replay-dialog";
+
+export function Replays({ app }: { app: string }) {
+  const endpoints = useEndpoints(app);
+  const [isOpen, setOpen] = useState(false);
+  const pages = usePages(
+    `replays ${app}`,
+    (cursor) => ask(api.GET("/v1/apps/{app}/replays", { params: { path: { app }, query: cursor ? { cursor } : {} } })),
+    (row) => row.id,
+    ["replays"],
+  );
+  return (
+    <>
+      <Head title="Replays">
+        {mayChange.value && (
+          <button type="button" class="primary" onClick={() => setOpen(true)}>
+            Replay deliveries
+          </button>
+        )}
+      </Head>
+      <List
+        caption="Replays"
+        pages={pages}
+        columns={columns(app, endpoints)}
+        idOf={(row) => row.id}
+        hrefOf={(row) => paths.replay(app, row.id)}
+        empty={
+          <Empty title="No replays yet">
+            A replay sends many past deliveries again as one piece of work, by endpoint, type, state and time, no faster than you
+            say.
+          </Empty>
+        }
+      />
+      {isOpen && <ReplayDialog app={app} endpoints={endpoints} onClose={() => setOpen(false)} />}
+    </>
+  );
+}
+
+function columns(app: string, endpoints: Endpoint[]): Column<Replay>[] {
+  return [
+    { name: "What", isMain: true, cell: (row) => <a href={paths.replay(app, row.id)}>{replayInWords(row, endpoints)}</a> },
+    { name: "State", cell: (row) => <Badge state={row.state} /> },
+    { name: "Progress", cell: (row) => <Progress replay={row} /> },
+    {
+      name: "Sent again",
+      isNumber: true,
+      cell: (row) => `${count(row.replayed)} of ${count(Math.max(row.total, row.replayed))}`,
+    },
+    { name: "Begun", cell: (row) => <Time at={row.created_at} /> },
+  ];
+}
+
+export function Progress({ replay }: { replay: Replay }) {
+  const percent = Math.floor(replay.progress * 100);
+  return (
+    <span class="progress">
+      <progress max={1} value={replay.progress} aria-label={`${percent} % done`} /> <span class="number">{percent} %</span>
+    </span>
+  );
+}
+
+export function replayInWords(replay: Replay, endpoints: Endpoint[]): string {
+  const endpoint = endpoints.find((each) => each.id === replay.endpoint_id);
+  const where = replay.endpoint_id ? ` to ${endpoint?.url ?? replay.endpoint_id}` : "";
+  const which = replay.event_type ? `${replay.event_type} ` : "";
+  return replay.kind === "backfill"
+    ? `Backfill of ${which}events${where}`
+    : `Replay of ${replay.status.join(", ")} ${which}deliveries${where}`;
+}

@@ -1,0 +1,82 @@
+import { useAsked } from "../api/asked";
+import { api, ask } from "../api/client";
+import type { System } from "../api/schema";
+import { Shown } from "../parts/feedback";
+import { Card, Facts, Figure, Head } from "../parts/page";
+import { LongTime } from "../parts/time";
+import { bytes, counted } from "../words/numbers";
+
+export function SystemPage() {
+  const asked = useAsked("system", () => ask(api.GET("/v1/system")), ["stats"]);
+  return (
+    <>
+      <Head title="System" />
+      <Shown asked={asked}>{(system) => <Whole system={system} />}</Shown>
+    </>
+  );
+}
+
+function Whole({ system: { version, started_at, store, encryption, egress } }: { system: System }) {
+  const limit = store.store_bytes_max ?? null;
+  return (
+    <div class="stack">
+      {store.full && (
+        <p class="note bad" role="alert">
+          New events are refused (507): {store.full}. Deliveries go on.
+        </p>
+      )}
+      <div class="figures">
+        <Figure
+          name="Version"
+          value={version}
+          note={
+            <>
+              since <LongTime at={started_at} />
+            </>
+          }
+        />
+        <Figure name="Store" value={bytes(store.used_bytes)} note={limit ? `of ${bytes(limit)}` : store.kind} />
+        <Figure
+          name="Free on its disk"
+          value={store.disk_free_bytes == null ? "–" : bytes(store.disk_free_bytes)}
+          note={`at least ${bytes(store.disk_free_min)} must be`}
+          {...(store.disk_free_bytes != null && store.disk_free_bytes < store.disk_free_min * 2 ? { tone: "warn" } : {})}
+        />
+        <Figure
+          name="Log"
+          value={bytes(store.log_bytes)}
+          note={`${bytes(store.reusable_bytes)} of the store can be used again`}
+        />
+      </div>
+      {limit && (
+        <Card title="Store">
+          <progress max={limit} value={store.used_bytes} aria-label="Store in use" />
+        </Card>
+      )}
+      <Card title="Secrets at rest">
+        <Facts
+          facts={[
+            ["Encrypting key", <code>{encryption.key}</code>],
+            ["Rotation", encryption.rotating ? "under way: secrets are being encrypted anew" : "none under way"],
+            [
+              "Encrypted",
+              encryption.sealed.map((each) => (
+                <div key={each.key}>
+                  {counted(each.count, "secret")} with <code>{each.key}</code>
+                </div>
+              )),
+            ],
+          ]}
+        />
+      </Card>
+      <Card title="Calls out">
+        <Facts
+          facts={[
+            ["Proxy", egress.proxy ? <code>{egress.proxy}</code> : "none: requests go straight out"],
+            ["Names looked up", egress.proxy_resolves ? "by the proxy" : "here"],
+          ]}
+        />
+      </Card>
+    </div>
+  );
+}

@@ -1,0 +1,64 @@
+// A button that does something to a thing through the API, says that it was done or why not, and asks before what hurts.
+import { useState } from "preact/hooks";
+import type { ComponentChildren } from "preact";
+import { asRefusal } from "../api/problem";
+import { Dialog } from "./dialog";
+import { say, sayRefusal } from "./toast";
+
+interface Props {
+  label: string;
+  /** Said when it was done, where that cannot be seen. */
+  done?: string;
+  act: () => Promise<unknown>;
+  /** Asked before, in a dialog. */
+  confirm?: ComponentChildren;
+  isDangerous?: boolean;
+  isPrimary?: boolean;
+  isSmall?: boolean;
+  title?: string;
+}
+
+export function Action({ label, done, act, confirm, isDangerous = false, isPrimary = false, isSmall = false, title }: Props) {
+  const [isAsking, setAsking] = useState(false);
+  const [isActing, setActing] = useState(false);
+  const run = async () => {
+    setActing(true);
+    try {
+      await act();
+      if (done) say(done);
+    } catch (error) {
+      sayRefusal(asRefusal(error));
+    } finally {
+      setActing(false);
+    }
+  };
+  const classes = [isPrimary && "primary", isDangerous && "danger-quiet", isSmall && "small"].filter(Boolean).join(" ");
+  return (
+    <>
+      <button
+        type="button"
+        class={classes}
+        title={title}
+        disabled={isActing}
+        onClick={() => (confirm ? setAsking(true) : void run())}
+      >
+        {label}
+      </button>
+      {isAsking && (
+        <Dialog
+          title={label}
+          action={label}
+          isDangerous={isDangerous}
+          onClose={() => setAsking(false)}
+          onAct={async () => {
+            await act();
+            setAsking(false);
+            if (done) say(done);
+          }}
+        >
+          <p>{confirm}</p>
+        </Dialog>
+      )}
+    </>
+  );
+}

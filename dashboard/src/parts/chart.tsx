@@ -1,0 +1,111 @@
+// A chart over time. The library comes only with the first one that is shown.
+import { useEffect, useRef } from "preact/hooks";
+import type uPlot from "uplot";
+import { shownTheme } from "../session/theme";
+
+export interface Line {
+  label: string;
+  /** A custom property of the style, for example `--good`. */
+  colour: string;
+  values: (number | null)[];
+  isFilled?: boolean;
+}
+
+interface Props {
+  /** Said to those who do not see it. */
+  summary: string;
+  /** Seconds since 1970. */
+  times: number[];
+  lines: Line[];
+  format: (value: number) => string;
+  /** Half of what it counts makes no sense. */
+  isWhole?: boolean;
+  height?: number;
+}
+
+const WHOLE_STEPS = Array.from({ length: 10 }, (_, digits) => [1, 2, 5].map((step) => step * 10 ** digits)).flat();
+
+export function Chart({ summary, times, lines, format, isWhole = false, height = 190 }: Props) {
+  const place = useRef<HTMLDivElement>(null);
+  const drawn = useRef<uPlot | null>(null);
+  const shape = `${lines.map((line) => line.label).join()} ${shownTheme.value}`;
+
+  useEffect(() => {
+    let isGone = false;
+    const resize = new ResizeObserver(() => {
+      if (place.current) drawn.current?.setSize({ width: place.current.clientWidth, height });
+    });
+    void Promise.all([import("uplot"), import("uplot/dist/uPlot.min.css")]).then(([{ default: Plot }]) => {
+      if (isGone || !place.current) return;
+      drawn.current = new Plot(
+        options({ lines, format, isWhole, height }, place.current.clientWidth),
+        dataOf(times, lines),
+        place.current,
+      );
+      resize.observe(place.current);
+    });
+    return () => {
+      isGone = true;
+      resize.disconnect();
+      drawn.current?.destroy();
+      drawn.current = null;
+    };
+  }, [shape]);
+  useEffect(() => drawn.current?.setData(dataOf(times, lines)), [times, lines]);
+  return <div ref={place} class="chart" role="img" aria-label={summary} />;
+}
+
+/** From a step in seconds on: what a tick says, and what the first of a new day says besides. */
+const TICKS = [
+  [86_400, "{D} {MMM}", null, null, null, null, null, null, 1],
+  [60, "{HH}:{mm}", "\n{D} {MMM}", null, "\n{D} {MMM}", null, null, null, 1],
+] as uPlot.Axis.Values;
+
+function dataOf(times: number[], lines: Line[]): uPlot.AlignedData {
+  return [times, ...lines.map((line) => line.values)];
+}
+
+/** Points that no line leads to would not be seen. */
+function lonely(plot: uPlot, series: number): number[] {
+  const values = plot.data[series] ?? [];
+  return [...values.keys()].filter((at) => values[at] != null && values[at - 1] == null && values[at + 1] == null);
+}
+
+type Shape = Required<Pick<Props, "lines" | "format" | "isWhole" | "height">>;
+
+function options({ lines, format, isWhole, height }: Shape, width: number): uPlot.Options {
+  const style = getComputedStyle(document.documentElement);
+  const colour = (name: string) => style.getPropertyValue(name).trim();
+  const axis = {
+    stroke: colour("--muted"),
+    font: `11px ${colour("--font")}`,
+    grid: { stroke: colour("--line"), width: 1 },
+    ticks: { stroke: colour("--line"), width: 1 },
+  };
+  return {
+    width,
+    height,
+    cursor: { points: { size: 6 } },
+    scales: { y: { range: (_plot, _low, high) => [0, high > 0 ? high * 1.1 : 1] } },
+    axes: [
+      { ...axis, values: TICKS },
+      {
+        ...axis,
+        size: 62,
+        values: (_plot, values) => values.map((value) => format(value)),
+        ...(isWhole ? { incrs: WHOLE_STEPS } : {}),
+      },
+    ],
+    series: [
+      { value: "{YYYY}-{MM}-{DD} {HH}:{mm}" },
+      ...lines.map((line) => ({
+        label: line.label,
+        stroke: colour(line.colour),
+        width: 2,
+        ...(line.isFilled ? { fill: `${colour(line.colour)}26` } : {}),
+        points: { show: true, size: 5, fill: colour(line.colour), filter: lonely },
+        value: (_plot: uPlot, value: number | null) => (value === null ? "–" : format(value)),
+      })),
+    ],
+  };
+}

@@ -1,0 +1,57 @@
+// A dialog that is the browser's own: it keeps the keyboard inside, closes with Escape, and gives the focus back.
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { type Refusal, asRefusal } from "../api/problem";
+import { Trouble } from "./feedback";
+
+interface Props {
+  title: string;
+  /** What the button says; without one there is only a way to close. */
+  action?: string;
+  isDangerous?: boolean;
+  isReady?: boolean;
+  onAct?: () => Promise<unknown>;
+  onClose: () => void;
+  children: ComponentChildren;
+}
+
+export function Dialog({ title, action, isDangerous = false, isReady = true, onAct, onClose, children }: Props) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const [refusal, setRefusal] = useState<Refusal | null>(null);
+  const [isActing, setActing] = useState(false);
+  useEffect(() => dialog.current?.showModal(), []);
+
+  const act = async (event: Event) => {
+    event.preventDefault();
+    if (!onAct || isActing) return;
+    setActing(true);
+    setRefusal(null);
+    try {
+      await onAct();
+    } catch (error) {
+      setRefusal(asRefusal(error));
+    } finally {
+      setActing(false);
+    }
+  };
+
+  return (
+    <dialog ref={dialog} aria-labelledby="dialog-title" onClose={onClose}>
+      <form onSubmit={(event) => void act(event)}>
+        <h2 id="dialog-title">{title}</h2>
+        {children}
+        {refusal && <Trouble refusal={refusal} />}
+        <div class="buttons end">
+          <button type="button" onClick={() => dialog.current?.close()}>
+            {action ? "Back" : "Close"}
+          </button>
+          {action && (
+            <button type="submit" class={isDangerous ? "danger" : "primary"} disabled={!isReady || isActing}>
+              {isActing ? "Working…" : action}
+            </button>
+          )}
+        </div>
+      </form>
+    </dialog>
+  );
+}

@@ -1,0 +1,51 @@
+// What a page shows instead of things: that they are on their way, that there are none, or why they cannot be had.
+import type { ComponentChildren } from "preact";
+import { type Refusal, whatToDo } from "../api/problem";
+
+export function Skeleton({ lines = 6 }: { lines?: number }) {
+  return (
+    <div class="skeleton" role="status" aria-label="Loading">
+      {Array.from({ length: lines }, (_, at) => (
+        <div key={at} class={`bone w${at % 4}`} />
+      ))}
+    </div>
+  );
+}
+
+export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
+  return (
+    <div class="empty">
+      <strong>{title}</strong>
+      {children && <p>{children}</p>}
+    </div>
+  );
+}
+
+export function Trouble({ refusal, again }: { refusal: Refusal; again?: (() => void) | undefined }) {
+  const todo = whatToDo(refusal);
+  return (
+    <div class="trouble" role="alert">
+      <p>
+        {refusal.field && <code>{refusal.field}</code>} {refusal.text}
+      </p>
+      {todo && <p class="muted">{todo}</p>}
+      {again && (
+        <button type="button" class="small" onClick={again}>
+          Try again
+        </button>
+      )}
+    </div>
+  );
+}
+
+/** The three states of something that was asked for, in one place. */
+export function Shown<T>(props: {
+  asked: { data: T | undefined; refusal: Refusal | null; again: () => void };
+  lines?: number;
+  children: (data: T) => ComponentChildren;
+}) {
+  const { data, refusal, again } = props.asked;
+  if (data !== undefined) return <>{props.children(data)}</>;
+  if (refusal !== null) return <Trouble refusal={refusal} again={again} />;
+  return <Skeleton lines={props.lines ?? 6} />;
+}

@@ -1,0 +1,106 @@
+// The head of a page, its facts and its tabs.
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+import { currentPath } from "../route/router";
+import { session } from "../session/session";
+
+interface HeadProps {
+  title: string;
+  /** Where it stands: links that lead up. */
+  trail?: { label: string; href: string }[];
+  beside?: ComponentChildren;
+  children?: ComponentChildren;
+}
+
+export function Head({ title, trail = [], beside, children }: HeadProps) {
+  useEffect(() => {
+    document.title = `${title} · ${session.value?.theme?.name ?? "Posthaste"}`;
+  }, [title]);
+  return (
+    <header class="head">
+      {trail.length > 0 && (
+        <nav class="trail" aria-label="Where this is">
+          {trail.map((each) => (
+            <a key={each.href} href={each.href}>
+              {each.label}
+            </a>
+          ))}
+        </nav>
+      )}
+      <div class="headline">
+        <h1>{title}</h1>
+        {beside}
+        {children && <div class="buttons">{children}</div>}
+      </div>
+    </header>
+  );
+}
+
+export function Card({ title, beside, children }: { title?: string; beside?: ComponentChildren; children: ComponentChildren }) {
+  return (
+    <section class="card">
+      {(title || beside) && (
+        <div class="card-head">
+          {title && <h2>{title}</h2>}
+          {beside && <div class="buttons">{beside}</div>}
+        </div>
+      )}
+      {children}
+    </section>
+  );
+}
+
+/** Names and values. Absent ones are left out. */
+export function Facts({ facts }: { facts: [string, ComponentChildren][] }) {
+  return (
+    <dl class="facts">
+      {facts
+        .filter(([, value]) => value !== null && value !== undefined && value !== false && value !== "" && !isEmptyList(value))
+        .map(([name, value]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+    </dl>
+  );
+}
+
+function isEmptyList(value: ComponentChildren): boolean {
+  return Array.isArray(value) && value.length === 0;
+}
+
+export function Tabs({ label, tabs }: { label: string; tabs: { label: string; href: string }[] }) {
+  const nav = useRef<HTMLElement>(null);
+  const path = currentPath.value;
+  useEffect(() => nav.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" }), [path]);
+  return (
+    <nav ref={nav} class="tabs" aria-label={label}>
+      {tabs.map((tab) => (
+        <a key={tab.href} href={tab.href} aria-current={path === tab.href ? "page" : undefined}>
+          {tab.label}
+        </a>
+      ))}
+    </nav>
+  );
+}
+
+export function Figure({
+  name,
+  value,
+  note,
+  tone,
+}: {
+  name: string;
+  value: ComponentChildren;
+  note?: ComponentChildren;
+  tone?: string;
+}) {
+  return (
+    <div class={tone ? `figure ${tone}` : "figure"}>
+      <div class="figure-name">{name}</div>
+      <div class="figure-value">{value}</div>
+      {note && <div class="figure-note">{note}</div>}
+    </div>
+  );
+}

@@ -1,0 +1,102 @@
+// A schedule, drawn: when attempts come after the first, and how far each may be off. Seconds and days are both seen.
+import { useRef } from "preact/hooks";
+import { type Schedule, momentInWords, place, ticks } from "../words/timeline";
+import { span } from "../words/times";
+import { useWidth } from "./width";
+
+export interface Made {
+  afterMs: number;
+  tone: "good" | "bad" | "warn";
+  label: string;
+}
+
+interface Props {
+  schedule: Schedule;
+  endLabel: string;
+  /** Attempts that were made; planned ones are drawn after them. */
+  made?: Made[];
+  plannedFrom?: number;
+  nowMs?: number | null;
+  /** What is over has no end to come. */
+  isOver?: boolean;
+}
+
+const [LEFT, RIGHT, AXIS_Y, HEIGHT] = [12, 34, 38, 74];
+
+export function Track({ schedule, endLabel, made = [], plannedFrom = 1, nowMs = null, isOver = false }: Props) {
+  const box = useRef<SVGSVGElement>(null);
+  const width = useWidth(box);
+
+  const endMs = Math.max(isOver ? 0 : schedule.end.latestMs, ...made.map((each) => each.afterMs));
+  const x = (ms: number) => LEFT + place(ms, endMs) * (width - LEFT - RIGHT);
+  const planned = schedule.attempts.filter((each) => !isOver && each.number >= plannedFrom);
+  const labelled = spaced(planned.map((each) => x((each.earliestMs + each.latestMs) / 2)));
+  const planWords = `Attempts at ${schedule.attempts.map(momentInWords).join(", ")}; ${endLabel} at ${momentInWords(schedule.end)}`;
+  const words = [...made.map((each) => each.label), ...(isOver ? [] : [planWords])].join("; ");
+  return (
+    <svg ref={box} class="track" viewBox={`0 0 ${width} ${HEIGHT}`} role="img" aria-label={words}>
+      {ticks(endMs, 64 / width).map((tick) => {
+        const at = LEFT + tick.at * (width - LEFT - RIGHT);
+        return (
+          <g key={tick.label}>
+            <line class="tick" x1={at} x2={at} y1={AXIS_Y - 16} y2={AXIS_Y + 10} />
+            <text
+              x={at}
+              y={HEIGHT - 10}
+              text-anchor={tick.at === 0 ? "start" : tick.at === 1 ? "end" : "middle"}
+              dx={tick.at === 1 ? RIGHT - 4 : tick.at === 0 ? -4 : 0}
+            >
+              {tick.at === 0 ? "T" : `+${tick.label}`}
+            </text>
+          </g>
+        );
+      })}
+      <line class="axis" x1={LEFT} x2={x(endMs)} y1={AXIS_Y} y2={AXIS_Y} />
+      {planned.map((each, at) => {
+        const middle = x((each.earliestMs + each.latestMs) / 2);
+        return (
+          <g key={each.number}>
+            <title>{`Attempt ${each.number}: ${momentInWords(each)}`}</title>
+            <rect
+              class="spread"
+              x={x(each.earliestMs)}
+              y={AXIS_Y - 7}
+              width={Math.max(0, x(each.latestMs) - x(each.earliestMs))}
+              height={14}
+              rx={4}
+            />
+            <circle class="planned" cx={middle} cy={AXIS_Y} r={5} />
+            {labelled[at] && (
+              <text class="number-label" x={middle} y={AXIS_Y - 13}>
+                {each.number}
+              </text>
+            )}
+          </g>
+        );
+      })}
+      {made.map((each, at) => (
+        <g key={at}>
+          <title>{`${each.label}, ${span(each.afterMs)} after the first`}</title>
+          <circle class={each.tone} cx={x(each.afterMs)} cy={AXIS_Y} r={6} />
+        </g>
+      ))}
+      {nowMs !== null && nowMs < endMs && <line class="now" x1={x(nowMs)} x2={x(nowMs)} y1={AXIS_Y - 20} y2={AXIS_Y + 12} />}
+      {!isOver && (
+        <g>
+          <title>{`${endLabel} at ${momentInWords(schedule.end)}`}</title>
+          <line class="end" x1={x(schedule.end.latestMs)} x2={x(schedule.end.latestMs)} y1={AXIS_Y - 11} y2={AXIS_Y + 11} />
+        </g>
+      )}
+    </svg>
+  );
+}
+
+/** Which labels have room beside the one before. */
+function spaced(places: number[]): boolean[] {
+  let last = Number.NEGATIVE_INFINITY;
+  return places.map((at) => {
+    const isFree = at - last >= 14;
+    if (isFree) last = at;
+    return isFree;
+  });
+}

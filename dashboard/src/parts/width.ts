@@ -1,0 +1,14 @@
+import type { RefObject } from "preact";
+import { useEffect, useState } from "preact/hooks";
+
+/** How wide something is shown, in pixels: drawings are made for it, so that nothing in them is stretched. */
+export function useWidth(box: RefObject<Element | null>, least = 240): number {
+  const [width, setWidth] = useState(600);
+  useEffect(() => {
+    if (!box.current) return undefined;
+    const watch = new ResizeObserver(([entry]) => entry && setWidth(Math.max(least, entry.contentRect.width)));
+    watch.observe(box.current);
+    return () => watch.disconnect();
+  }, []);
+  return width;
+}

@@ -1,0 +1,63 @@
+// Who is signed in: what the key may do, which app it is for, and how a portal looks.
+import { computed, signal } from "@preact/signals";
+import { api, ask, holdKey, whenUnauthorized } from "../api/client";
+import { Refusal } from "../api/problem";
+import type { PortalTheme, Session as SessionView } from "../api/schema";
+
+export interface Session {
+  isAdmin: boolean;
+  /** It may look, and change nothing. */
+  isReadOnly: boolean;
+  /** It came by a portal link: a customer's, who sees less than a key of the app. */
+  isPortal: boolean;
+  /** The one app that it is for; null for an admin key. */
+  app: { id: string; name: string } | null;
+  theme: PortalTheme | null;
+}
+
+export const session = signal<Session | null>(null);
+/** Whether the last session was a portal's: whoever had it has no key to sign in with. */
+export const wasPortal = signal(false);
+/** Why the last session ended, for the sign-in page. */
+export const farewell = signal<string | null>(null);
+
+export const isAdmin = computed(() => session.value?.isAdmin === true);
+export const isPortal = computed(() => session.value?.isPortal === true);
+export const mayChange = computed(() => session.value?.isReadOnly === false);
+/** What is published, and erased for good, is the product's business and not its customers'. */
+export const mayActForProduct = computed(() => mayChange.value && !isPortal.value);
+
+export async function signIn(key: string): Promise<void> {
+  farewell.value = null;
+  holdKey(key);
+  try {
+    session.value = fromView(await ask(api.GET("/v1/session")));
+  } catch (error) {
+    holdKey(null);
+    throw error;
+  }
+}
+
+export function signOut(why: string | null): void {
+  holdKey(null);
+  wasPortal.value = isPortal.value;
+  session.value = null;
+  farewell.value = why;
+}
+
+whenUnauthorized((detail) => {
+  if (session.value !== null) signOut(detail);
+});
+
+function fromView(view: SessionView): Session {
+  if (view.scope === "publish") {
+    throw new Refusal(403, "forbidden", "This key may only publish events. Sign in with one that may look.");
+  }
+  return {
+    isAdmin: view.scope === "admin",
+    isReadOnly: view.read_only,
+    isPortal: view.scope.startsWith("portal"),
+    app: view.app ?? null,
+    theme: view.theme ?? null,
+  };
+}

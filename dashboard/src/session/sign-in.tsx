@@ -1,0 +1,76 @@
+import { useEffect, useState } from "preact/hooks";
+import { type Refusal, asRefusal } from "../api/problem";
+import { Trouble } from "../parts/feedback";
+import { Field } from "../parts/field";
+import { farewell, signIn, wasPortal } from "./session";
+
+export function SignIn({ firstKey }: { firstKey: string | null }) {
+  const [key, setKey] = useState(firstKey ?? "");
+  const [refusal, setRefusal] = useState<Refusal | null>(null);
+  const [isTrying, setTrying] = useState(firstKey !== null);
+
+  const enter = async () => {
+    setTrying(true);
+    setRefusal(null);
+    try {
+      await signIn(key.trim());
+    } catch (error) {
+      setRefusal(asRefusal(error));
+      setTrying(false);
+    }
+  };
+  useEffect(() => {
+    document.title = "Sign in · Posthaste";
+    if (firstKey !== null) void enter();
+  }, []);
+
+  if (wasPortal.value) return <PortalEnded />;
+  return (
+    <main class="sign-in">
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          void enter();
+        }}
+      >
+        <div class="brand">
+          <img src="/icon.svg" alt="" /> Posthaste
+        </div>
+        <h1>Sign in</h1>
+        {farewell.value && (
+          <p class="note warn" role="status">
+            {farewell.value}
+          </p>
+        )}
+        <Field
+          label="Key"
+          type="password"
+          value={key}
+          onInput={setKey}
+          isRequired
+          isCode
+          hint="An admin key, or a key of one app. It stays in this page’s memory: a reload asks for it again."
+        />
+        {refusal && <Trouble refusal={refusal} />}
+        <button type="submit" class="primary" disabled={isTrying || key.trim() === ""}>
+          {isTrying ? "Signing in…" : "Sign in"}
+        </button>
+        <p class="muted">
+          <code>posthaste dev</code> prints an admin key at its start. Other servers have it in their settings, or in the file
+          beside the store.
+        </p>
+      </form>
+    </main>
+  );
+}
+
+function PortalEnded() {
+  return (
+    <main class="sign-in">
+      <div class="empty">
+        <h1>You are signed out</h1>
+        <p>{farewell.value} A link to these pages lasts only for a while. Open them again from where you came.</p>
+      </div>
+    </main>
+  );
+}

@@ -1,0 +1,54 @@
+// Light, dark, or as the device says; and a portal's accent colour in a shade that is readable on either.
+import { effect, signal } from "@preact/signals";
+import { readableOn } from "../words/colour";
+import { session } from "./session";
+
+export type Theme = "device" | "light" | "dark";
+
+const STORED_AS = "posthaste-theme";
+const SURFACES = { light: "#ffffff", dark: "#161a21" };
+const device = window.matchMedia("(prefers-color-scheme: dark)");
+
+export const theme = signal<Theme>(stored());
+/** What is on show, for drawings that take their colours once. */
+export const shownTheme = signal<"light" | "dark">("light");
+
+/** In a frame of another site there may be no storage; then it is as the device says. */
+function stored(): Theme {
+  try {
+    const value = window.localStorage.getItem(STORED_AS);
+    return value === "light" || value === "dark" ? value : "device";
+  } catch {
+    return "device";
+  }
+}
+
+export function choose(next: Theme): void {
+  theme.value = next;
+  try {
+    if (next === "device") window.localStorage.removeItem(STORED_AS);
+    else window.localStorage.setItem(STORED_AS, next);
+  } catch {
+    // Then it lasts for as long as the page.
+  }
+}
+
+export function applyTheme(): void {
+  const isDeviceDark = signal(device.matches);
+  device.addEventListener("change", () => (isDeviceDark.value = device.matches));
+  effect(() => {
+    const shown = theme.value === "device" ? (isDeviceDark.value ? "dark" : "light") : theme.value;
+    const style = document.documentElement.style;
+    document.documentElement.dataset["theme"] = shown;
+    const accent = session.value?.theme?.accent;
+    const shade = accent ? readableOn(accent, SURFACES[shown]) : null;
+    if (shade === null) {
+      for (const name of ["--accent", "--on-accent", "--accent-soft"]) style.removeProperty(name);
+    } else {
+      style.setProperty("--accent", shade);
+      style.setProperty("--on-accent", SURFACES[shown]);
+      style.setProperty("--accent-soft", `color-mix(in srgb, ${shade} 12%, ${SURFACES[shown]})`);
+    }
+    shownTheme.value = shown;
+  });
+}

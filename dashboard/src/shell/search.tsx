@@ -1,0 +1,71 @@
+import { useEffect, useRef, useState } from "preact/hooks";
+import { asRefusal } from "../api/problem";
+import { go } from "../route/router";
+import { find } from "./find";
+
+/** A box that takes any id. `/` leads into it. */
+export function Search({ app }: { app: string | null }) {
+  const [typed, setTyped] = useState("");
+  const [said, setSaid] = useState<string | null>(null);
+  const field = useRef<HTMLInputElement>(null);
+
+  useEffect(() => {
+    const focus = (event: KeyboardEvent) => {
+      const isTyping = event.target instanceof Element && event.target.closest("input, textarea, select, dialog");
+      if (event.key !== "/" || isTyping || event.ctrlKey || event.metaKey) return;
+      event.preventDefault();
+      field.current?.focus();
+    };
+    document.addEventListener("keydown", focus);
+    return () => document.removeEventListener("keydown", focus);
+  }, []);
+
+  const look = async () => {
+    const id = typed.trim();
+    if (id === "") return;
+    setSaid("Looking…");
+    try {
+      const path = await find(id, app);
+      if (path === null) setSaid("Nothing that this key can see has this id.");
+      else {
+        setSaid(null);
+        setTyped("");
+        go(path);
+      }
+    } catch (error) {
+      setSaid(asRefusal(error).message);
+    }
+  };
+
+  return (
+    <form
+      class="search"
+      role="search"
+      onSubmit={(event) => {
+        event.preventDefault();
+        void look();
+      }}
+    >
+      <input
+        ref={field}
+        type="search"
+        value={typed}
+        aria-label="Find by id"
+        placeholder="Find any id"
+        title="Takes any id. The key / leads here."
+        spellcheck={false}
+        autocomplete="off"
+        onInput={(event) => {
+          setTyped(event.currentTarget.value);
+          setSaid(null);
+        }}
+        onBlur={() => setSaid(null)}
+      />
+      {said && (
+        <div class="about" role="status">
+          {said}
+        </div>
+      )}
+    </form>
+  );
+}

@@ -1,0 +1,96 @@
+// What is around every page: navigation, search, whether we are connected.
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { isConnected } from "../api/connection";
+import { liveness } from "../api/live";
+import { currentPath } from "../route/router";
+import { session, signOut } from "../session/session";
+import { type Theme, choose, theme } from "../session/theme";
+import { Navigation } from "./navigation";
+import { Search } from "./search";
+
+const NEXT_THEME: Record<Theme, Theme> = { device: "light", light: "dark", dark: "device" };
+const THEME_NAMES: Record<Theme, string> = { device: "Auto", light: "Light", dark: "Dark" };
+
+export function Shell({ app, children }: { app: string | null; children: ComponentChildren }) {
+  const [isOpen, setOpen] = useState(false);
+  const main = useRef<HTMLElement>(null);
+  const path = currentPath.value;
+  const first = useRef(true);
+  useEffect(() => {
+    setOpen(false);
+    // Screen readers go on reading where the new page begins.
+    if (first.current) first.current = false;
+    else main.current?.focus({ preventScroll: true });
+  }, [path]);
+  useEffect(() => {
+    if (!isOpen) return undefined;
+    const shut = (event: KeyboardEvent) => event.key === "Escape" && setOpen(false);
+    document.addEventListener("keydown", shut);
+    return () => document.removeEventListener("keydown", shut);
+  }, [isOpen]);
+  const look = session.value?.theme;
+  return (
+    <div class={isOpen ? "shell is-open" : "shell"}>
+      <button type="button" class="skip" onClick={() => main.current?.focus()}>
+        Skip to the page
+      </button>
+      <aside class="side" aria-label="Pages">
+        <a class="brand" href="/">
+          <img src={look?.logo_url ?? "/icon.svg"} alt="" /> {look?.name ?? "Posthaste"}
+        </a>
+        <Navigation app={app} />
+      </aside>
+      {isOpen && <button type="button" class="shade" aria-label="Close the menu" onClick={() => setOpen(false)} />}
+      <div class="body">
+        <header class="top">
+          <button type="button" class="menu" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+            Menu
+          </button>
+          <Search app={app} />
+          <div class="end">
+            <Live />
+            <button
+              type="button"
+              class="small"
+              title="Light, dark, or as the device says"
+              onClick={() => choose(NEXT_THEME[theme.value])}
+            >
+              {THEME_NAMES[theme.value]}
+            </button>
+            <button type="button" class="small" onClick={() => signOut(null)}>
+              Sign out
+            </button>
+          </div>
+        </header>
+        {!isConnected.value && (
+          <div class="lost" role="alert">
+            The server cannot be reached. What you see may be old; it is asked again every two seconds.
+          </div>
+        )}
+        <main ref={main} tabIndex={-1}>
+          {children}
+        </main>
+      </div>
+    </div>
+  );
+}
+
+function Live() {
+  if (!isConnected.value || liveness.value === "lost") {
+    return (
+      <span class="live is-lost" title="The connection for live updates broke; it is being opened again.">
+        <span>Disconnected</span>
+      </span>
+    );
+  }
+  const isLive = liveness.value === "live";
+  return (
+    <span
+      class={isLive ? "live is-live" : "live"}
+      title={isLive ? "Changes appear as they happen." : "This page asks for changes every five seconds."}
+    >
+      <span>{isLive ? "Live" : "Every 5 s"}</span>
+    </span>
+  );
+}

@@ -1,0 +1,78 @@
+// The command is run: by a shell, with a `curl` that only writes down what it was given.
+import { execFileSync } from "node:child_process";
+import { createHmac } from "node:crypto";
+import { describe, expect, it } from "vitest";
+import type { ContractDocument } from "./contract";
+import fixture from "./contracts.fixture.json";
+import { curlText, quoted } from "./curl";
+import { type Facts, requestBody, requestHeaders } from "./request";
+import { signingOf } from "./signing";
+
+const documents = new Map(fixture.data.map((each) => [each.name, each.document as unknown as ContractDocument]));
+const facts: Facts = {
+  appId: "shop",
+  isLive: true,
+  eventId: "evt_0asnqhh8qr000",
+  eventType: "payment.completed",
+  createdAt: "2026-11-15T09:30:00.123Z",
+  data: `{"order": 1001, "amount": "12.50", "shop": "Café's \\"$(date)"}`,
+  deliveryId: "dlv_0asnqhh8qr001",
+  payloadVersion: null,
+};
+const attempt = { attemptId: "del_0asnqhh8qr0011", number: 1, startedAt: "2026-11-15T09:30:02.5Z" };
+const SECRET = "whsec_c2FtcGxlLXNlY3JldC1vZi10aGUtZG9jcyE=";
+
+function run(command: string): { headers: Map<string, string>; body: string } {
+  const script = `curl() { for each in "$@"; do printf '%s\\0' "$each"; done; }\n${command}`;
+  const given = execFileSync("bash", ["-c", script], { encoding: "utf8", env: { ...process.env, WEBHOOK_SECRET: SECRET } }).split(
+    "\0",
+  );
+  const headers = given.flatMap((each, at) => (given[at - 1] === "-H" ? [each] : []));
+  return {
+    headers: new Map(headers.map((each) => [each.slice(0, each.indexOf(": ")), each.slice(each.indexOf(": ") + 2)])),
+    body: given[given.indexOf("--data-binary") + 1] ?? "",
+  };
+}
+
+describe("a delivery as curl", () => {
+  it.each([...documents.keys()])("is signed as %s signs", (name) => {
+    const contract = documents.get(name)!;
+    const signing = signingOf(contract)!;
+    const { headers, body } = run(curlText(contract, facts, attempt, "https://example.com/it's")!);
+    expect(body).toBe(requestBody(contract, facts));
+    const given = headers.get(signing.header)!;
+    const t = signing.form.hasTime ? /^t=(\d+),/.exec(given)![1]! : (headers.get(signing.timeHeader ?? "") ?? "");
+    const signed = signing.parts
+      .map((part) => (part.kind === "text" ? part.text : { id: facts.eventId, t, body }[part.kind]))
+      .join("");
+    const key = signing.decodeAfter === null ? SECRET : Buffer.from(SECRET.slice(6), "base64");
+    const digest = createHmac("sha256", key).update(signed).digest(signing.encoding);
+    expect(given.endsWith(signing.form.beforeSignature + digest)).toBe(true);
+    expect(headers.get("content-type")).toBe("application/json");
+  });
+
+  it("leaves what a shell would run alone", () => {
+    const nasty = `a'b $(id) \`id\` \\ "`;
+    expect(execFileSync("bash", ["-c", `printf '%s' ${quoted(nasty)}`], { encoding: "utf8" })).toBe(nasty);
+  });
+});
+
+describe("a request made again", () => {
+  it("has the bytes of docs/contracts.md", () => {
+    const plain = { ...facts, data: '{"order": 1001, "amount": "12.50", "shop": "Café"}' };
+    expect(requestBody(documents.get("standard")!, plain)).toBe(
+      '{"id":"evt_0asnqhh8qr000","type":"payment.completed","timestamp":"2026-11-15T09:30:00.123Z","data":{"order": 1001, "amount": "12.50", "shop": "Café"}}',
+    );
+    expect(requestBody(documents.get("zerofee")!, plain)).toBe(
+      '{"created_at":"2026-11-15T09:30:00Z","data":{"amount":"12.50","order":1001,"shop":"Caf\\u00e9"},"id":"evt_0asnqhh8qr000","type":"payment.completed"}',
+    );
+    expect(requestBody(documents.get("orientedos")!, { ...plain, data: '{"event": 1}' })).toBeNull();
+  });
+
+  it("has the contract's headers, with the signature left open", () => {
+    const headers = new Map(requestHeaders(documents.get("zerofee")!, facts, attempt));
+    expect(headers.get("x-zerofee-delivery")).toBe("del_0asnqhh8qr0011");
+    expect(headers.get("x-zerofee-signature")).toBe("t=1794735002,v1={signature}");
+    expect(headers.get("user-agent")).toBe("ZeroFee-Webhook/1.0");
+  });
+});

@@ -1,0 +1,90 @@
+// What an attempt sent, made again from the contract: headers and body. The secret is never here, so the signature is not.
+import { type ContractDocument, branded, headerTemplates } from "./contract";
+import { members } from "./json-text";
+import { sorted } from "./sorted-json";
+
+export interface Facts {
+  appId: string;
+  isLive: boolean;
+  eventId: string;
+  eventType: string;
+  createdAt: string;
+  /** As it was published. */
+  data: string;
+  /** Of the root, where it is a replay. */
+  deliveryId: string;
+  payloadVersion: string | null;
+}
+
+export interface AttemptFacts {
+  attemptId: string;
+  number: number;
+  startedAt: string;
+}
+
+/** Header names and values; in the signature's the signature itself is left open. */
+export function requestHeaders(contract: ContractDocument, facts: Facts, attempt: AttemptFacts): [string, string][] {
+  const seconds = String(Math.floor(new Date(attempt.startedAt).getTime() / 1000));
+  const values: Record<string, string> = {
+    id: facts.eventId,
+    event_id: facts.eventId,
+    type: facts.eventType,
+    delivery_id: facts.deliveryId,
+    attempt_id: attempt.attemptId,
+    attempt: String(attempt.number),
+    t: seconds,
+    // The version that sent it is not known here.
+    version: "…",
+  };
+  const fill = (text: string) => text.replace(/\{(\w+)\}/g, (whole, name: string) => values[name] ?? whole);
+  const { signature } = contract;
+  const form = signature.hmac_sha256 ?? signature.ed25519 ?? "{signature}";
+  return [
+    ["content-type", "application/json"],
+    ["user-agent", fill(branded(contract.user_agent, contract))],
+    ...headerTemplates(contract).map(([name, value]): [string, string] => [name.toLowerCase(), fill(value)]),
+    [branded(signature.header, contract).toLowerCase(), fill(form)],
+  ];
+}
+
+/** The body, byte for byte as the contract puts it; null where the data cannot be put so. */
+export function requestBody(contract: ContractDocument, facts: Facts): string | null {
+  const { body } = contract;
+  const own = body.fields.map((field): [string, string] => [field.name, bodyValue(field.from, contract, facts)]);
+  let all = own;
+  if (body.form === "flat") {
+    const inside = members(facts.data);
+    if (inside === null || inside.some(([name]) => own.some(([taken]) => taken === name))) return null;
+    all = [...own, ...inside];
+  }
+  const text = `{${all.map(([name, value]) => `${JSON.stringify(name)}:${value}`).join(",")}}`;
+  return body.json === "sorted" ? sorted(text) : text;
+}
+
+function bodyValue(from: string, contract: ContractDocument, facts: Facts): string {
+  switch (from) {
+    case "event_id":
+      return JSON.stringify(facts.eventId);
+    case "type":
+      return JSON.stringify(facts.eventType);
+    case "created_at":
+      return JSON.stringify(eventTime(facts.createdAt, contract.body.time));
+    case "livemode":
+      return String(facts.isLive);
+    case "delivery_id":
+      return JSON.stringify(facts.deliveryId);
+    case "app_id":
+      return JSON.stringify(facts.appId);
+    case "payload_version":
+      return JSON.stringify(facts.payloadVersion ?? "1");
+    case "data":
+      return facts.data;
+    default:
+      return "null";
+  }
+}
+
+function eventTime(createdAt: string, form: string): string {
+  const text = new Date(createdAt).toISOString();
+  return form === "seconds" ? text.replace(/\.\d+Z$/, "Z") : text;
+}

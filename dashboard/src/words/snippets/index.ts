@@ -1,0 +1,27 @@
+// Verification snippets: one self-contained function in each of five languages, written for one contract.
+import type { ContractDocument } from "../contract";
+import { signingOf } from "../signing";
+import { go } from "./go";
+import { node } from "./node";
+import { php } from "./php";
+import { python } from "./python";
+import { rust } from "./rust";
+
+const TOLERANCE_SECONDS = 300;
+
+export const LANGUAGES = [
+  { name: "Python", write: python },
+  { name: "Node.js", write: node },
+  { name: "Go", write: go },
+  { name: "PHP", write: php },
+  { name: "Rust", write: rust },
+] as const;
+
+export type Language = (typeof LANGUAGES)[number]["name"];
+
+/** Null where the contract's signature has a form that these pages do not know. */
+export function snippet(contract: ContractDocument, language: Language): string | null {
+  const signing = signingOf(contract);
+  const writer = LANGUAGES.find((each) => each.name === language);
+  return signing === null || writer === undefined ? null : writer.write(signing, TOLERANCE_SECONDS);
+}

@@ -1,0 +1,168 @@
+// Every snippet is run, in its own language, against requests that Posthaste's own code signed (receivers/vectors.json).
+// Rust is only looked at here: compiling crates is too much for this place.
+import { execFileSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, it } from "vitest";
+import fixture from "../contracts.fixture.json";
+import { type ContractDocument, withOverrides } from "../contract";
+import { signingOf } from "../signing";
+import { LANGUAGES, snippet } from ".";
+
+interface Vector {
+  name: string;
+  contract: string;
+  brand: string | null;
+  headers: [string, string][];
+  body: string;
+  secrets: string[];
+  expect: string;
+}
+
+const documents = new Map(fixture.data.map((each) => [each.name, each.document as unknown as ContractDocument]));
+const vectors = (JSON.parse(readFileSync("../receivers/vectors.json", "utf8")) as { cases: Vector[] }).cases.filter(
+  (each) =>
+    each.brand === null &&
+    each.secrets.length === 1 &&
+    !/^wh[ps]k_/.test(each.secrets[0] ?? "") &&
+    (each.expect === "ok" || each.expect === "signature_mismatch") &&
+    new Set(each.headers.map(([name]) => name.toLowerCase())).size === each.headers.length,
+);
+const AGES = 1e9;
+const folder = mkdtempSync(join(tmpdir(), "snippets-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+function write(name: string, text: string): string {
+  const path = join(folder, name);
+  mkdirSync(join(path, ".."), { recursive: true });
+  writeFileSync(path, text);
+  return path;
+}
+
+function written(language: string, contract: string, tolerance: number): string {
+  const signing = signingOf(documents.get(contract)!)!;
+  return LANGUAGES.find((each) => each.name === language)!.write(signing, tolerance);
+}
+
+/** Each runner reads cases from a file and prints one word each. */
+const RUNNERS: Record<string, (cases: string, tolerance: number) => string> = {
+  Python: (cases, tolerance) => {
+    for (const name of documents.keys()) write(`python/${name}.py`, written("Python", name, tolerance));
+    const run = write(
+      "python/run.py",
+      `import base64, importlib, json, os, sys
+for case in json.load(open(sys.argv[1])):
+    os.environ["WEBHOOK_SECRET"] = case["secrets"][0]
+    headers = {name.lower(): value for name, value in case["headers"]}
+    print("yes" if importlib.import_module(case["contract"]).verify(headers, base64.b64decode(case["body"])) else "no")`,
+    );
+    return execFileSync("python3", [run, cases], { encoding: "utf8" });
+  },
+  "Node.js": (cases, tolerance) => {
+    for (const name of documents.keys()) write(`node${tolerance}/${name}.mjs`, written("Node.js", name, tolerance));
+    const run = write(
+      `node${tolerance}/run.mjs`,
+      `import { readFileSync } from "node:fs";
+for (const each of JSON.parse(readFileSync(process.argv[2]))) {
+  process.env.WEBHOOK_SECRET = each.secrets[0];
+  const { verify } = await import("./" + each.contract + ".mjs");
+  const headers = Object.fromEntries(each.headers.map(([name, value]) => [name.toLowerCase(), value]));
+  console.log(verify(headers, Buffer.from(each.body, "base64")) ? "yes" : "no");
+}`,
+    );
+    return execFileSync(process.execPath, [run, cases], { encoding: "utf8" });
+  },
+  PHP: (cases, tolerance) => {
+    const parts = [...documents.keys()].map((name) =>
+      written("PHP", name, tolerance).replace("<?php", "").replace("function verify", `function ${name}`),
+    );
+    const run = write(
+      "run.php",
+      `<?php ${parts.join("\n")}
+foreach (json_decode(file_get_contents($argv[1]), true) as $case) {
+    putenv('WEBHOOK_SECRET=' . $case['secrets'][0]);
+    $headers = [];
+    foreach ($case['headers'] as [$name, $value]) $headers[strtolower($name)] = $value;
+    echo $case['contract']($headers, base64_decode($case['body'])) ? "yes\\n" : "no\\n";
+}`,
+    );
+    return execFileSync("php", [run, cases], { encoding: "utf8" });
+  },
+  Go: (cases, tolerance) => {
+    const names = [...documents.keys()];
+    for (const name of names) write(`go/${name}/verify.go`, `package ${name}\n\n${written("Go", name, tolerance)}\n`);
+    write("go/go.mod", "module snippets\n\ngo 1.18\n");
+    write(
+      "go/main.go",
+      `package main
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+${names.map((name) => `\t"snippets/${name}"`).join("\n")}
+)
+
+func main() {
+	var cases []struct {
+		Contract string
+		Headers  [][2]string
+		Body     string
+		Secrets  []string
+	}
+	text, _ := os.ReadFile(os.Args[1])
+	if err := json.Unmarshal(text, &cases); err != nil {
+		panic(err)
+	}
+	verify := map[string]func(http.Header, []byte) bool{${names.map((name) => `"${name}": ${name}.Verify`).join(", ")}}
+	for _, each := range cases {
+		os.Setenv("WEBHOOK_SECRET", each.Secrets[0])
+		header := http.Header{}
+		for _, pair := range each.Headers {
+			header.Set(pair[0], pair[1])
+		}
+		body, _ := base64.StdEncoding.DecodeString(each.Body)
+		fmt.Println(map[bool]string{true: "yes", false: "no"}[verify[each.Contract](header, body)])
+	}
+}
+`,
+    );
+    return execFileSync("go", ["run", ".", cases], { encoding: "utf8", cwd: join(folder, "go") });
+  },
+};
+
+describe("a verification snippet", () => {
+  const cases = write("cases.json", JSON.stringify(vectors));
+
+  it.each(Object.keys(RUNNERS))("in %s takes what is genuine and refuses what is not", { timeout: 120_000 }, (language) => {
+    const said = RUNNERS[language]!(cases, AGES).trim().split("\n");
+    const wrong = vectors.filter((each, at) => said[at] !== (each.expect === "ok" ? "yes" : "no"));
+    expect(wrong.map((each) => each.name)).toEqual([]);
+    expect(vectors.length).toBeGreaterThan(40);
+  });
+
+  it("refuses what is too old, where the time is signed", () => {
+    const said = RUNNERS["Node.js"]!(cases, 300).trim().split("\n");
+    const taken = vectors.filter((_, at) => said[at] === "yes").map((each) => each.contract);
+    expect([...new Set(taken)].sort()).toEqual(["orientedos", "simpaisa"]);
+  });
+
+  it("exists for every contract in every language", () => {
+    for (const document of documents.values()) {
+      for (const { name } of LANGUAGES) expect(snippet(document, name)).toContain(signingOf(document)!.header);
+    }
+  });
+
+  it("follows the endpoint's own brand", () => {
+    const document = withOverrides(documents.get("zerofee"), { brand: "Corner" });
+    expect(snippet(document, "Python")).toContain('"x-corner-signature"');
+  });
+
+  it("is none where the signature has a form that is not known", () => {
+    const document = withOverrides(documents.get("standard"), { signature: { hmac_sha256: "{signature}@{t}@" } });
+    expect(snippet(document, "Go")).toBeNull();
+  });
+});

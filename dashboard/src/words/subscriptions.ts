@@ -1,0 +1,20 @@
+// Which event types a subscription takes, as the API matches them: exact ones, `prefix.*`, or `*`.
+
+export function takes(patterns: readonly string[], type: string): boolean {
+  return patterns.some((pattern) => {
+    if (pattern === "*") return true;
+    if (pattern.endsWith(".*")) return type.startsWith(pattern.slice(0, -1));
+    return pattern === type;
+  });
+}
+
+const PATTERN = /^(\*|[A-Za-z0-9_.:-]{1,126}\.\*|[A-Za-z0-9_.:-]{1,128})$/;
+
+/** What a person typed: patterns separated by spaces, commas or lines. Empty means every type. */
+export function readPatterns(text: string): { patterns: string[]; wrong: string[] } {
+  const given = [...new Set(text.split(/[\s,]+/).filter((each) => each !== ""))];
+  return {
+    patterns: given.length > 0 ? given.filter((each) => PATTERN.test(each)) : ["*"],
+    wrong: given.filter((each) => !PATTERN.test(each)),
+  };
+}

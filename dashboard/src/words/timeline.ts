@@ -1,0 +1,62 @@
+// When attempts come: from waits and jitter to instants after the first, and from instants to places on a drawing.
+import type { ContractDocument } from "./contract";
+import { durationMs, span } from "./times";
+
+export interface Moment {
+  number: number;
+  earliestMs: number;
+  latestMs: number;
+}
+
+export interface Schedule {
+  attempts: Moment[];
+  end: { earliestMs: number; latestMs: number };
+}
+
+/** The attempts of a receiver that always fails at once. */
+export function scheduleOf(retry: ContractDocument["retry"]): Schedule {
+  const [low, high] = jitterBounds(retry.jitter);
+  const attempts: Moment[] = [{ number: 1, earliestMs: 0, latestMs: 0 }];
+  let [earliestMs, latestMs] = [0, 0];
+  for (const wait of retry.waits) {
+    const ms = durationMs(wait) ?? 0;
+    earliestMs += ms * low;
+    latestMs += ms * high;
+    attempts.push({ number: attempts.length + 1, earliestMs, latestMs });
+  }
+  const finalMs = retry.final_wait ? (durationMs(retry.final_wait) ?? 0) : 0;
+  return { attempts, end: { earliestMs: earliestMs + finalMs, latestMs: latestMs + finalMs } };
+}
+
+/** What a wait is multiplied with, at least and at most. */
+export function jitterBounds(jitter: string): [number, number] {
+  if (jitter === "full") return [0, 1];
+  const part = /^(\d+(?:\.\d+)?)%$/.exec(jitter);
+  const width = part ? Number(part[1]) / 100 : 0;
+  return [1 - width, 1 + width];
+}
+
+/** Where an instant stands between 0 and 1. Seconds and days must both be seen, so each step right is a step of scale. */
+export function place(ms: number, endMs: number): number {
+  if (endMs <= 0) return 0;
+  const scaled = (value: number) => Math.log1p(Math.max(0, value) / 2000);
+  return Math.min(1, scaled(ms) / scaled(endMs));
+}
+
+const TICKS_MS = ["10s", "1m", "10m", "1h", "6h", "24h", "72h", "168h"].map((text) => durationMs(text) ?? 0);
+
+/** Labels that stand at least `apart` from their neighbours and from the end. */
+export function ticks(endMs: number, apart = 0.12): { label: string; at: number }[] {
+  const shown = [{ label: "T", at: 0 }];
+  for (const ms of TICKS_MS) {
+    const at = place(ms, endMs);
+    const last = shown.at(-1)?.at ?? 0;
+    if (ms < endMs && at - last >= apart && 1 - at >= apart) shown.push({ label: span(ms), at });
+  }
+  return endMs > 0 ? [...shown, { label: span(endMs), at: 1 }] : shown;
+}
+
+export function momentInWords({ earliestMs, latestMs }: { earliestMs: number; latestMs: number }): string {
+  const [early, late] = [span(earliestMs), span(latestMs)];
+  return early === late ? `T+${early}` : `T+${early}…${late}`;
+}

@@ -1,0 +1,211 @@
+import { describe, expect, it } from "vitest";
+import { attemptInWords } from "./attempts";
+import { contrast, parseHex, readableOn } from "./colour";
+import { type ContractDocument, withOverrides } from "./contract";
+import fixture from "./contracts.fixture.json";
+import { deliveryOf, kindsOf } from "./ids";
+import { readHeaders } from "./headers";
+import { phasesOf } from "./phases";
+import { member, members, pretty } from "./json-text";
+import { bytes, share } from "./numbers";
+import { sorted } from "./sorted-json";
+import { actionsFor } from "./states";
+import { readPatterns, takes } from "./subscriptions";
+import { jitterBounds, momentInWords, place, scheduleOf, ticks } from "./timeline";
+import { durationMs, fromField, relative, span, toField, took, utc } from "./times";
+
+describe("times", () => {
+  const now = Date.parse("2026-11-16T06:00:00Z");
+
+  it("are told in one unit, rounded down", () => {
+    expect(relative(now - 400, now)).toBe("now");
+    expect(relative(now - 59_900, now)).toBe("59 s ago");
+    expect(relative(now + 3_599_000, now)).toBe("in 59 m");
+    expect(relative(now - 49 * 3_600_000, now)).toBe("2 d ago");
+  });
+
+  it("of durations have a fitting unit", () => {
+    expect([0.155, 4.26, 151, 1200, 60_000, 5_400_000].map(took)).toEqual(["155 µs", "4.3 ms", "151 ms", "1.2 s", "1m", "1h30m"]);
+  });
+
+  it("of contracts are read and written as contracts write them", () => {
+    expect([durationMs("100ms"), durationMs("5m"), durationMs("2d"), durationMs("5 m")]).toEqual([
+      100,
+      300_000,
+      172_800_000,
+      null,
+    ]);
+    expect([0, 500, 66_000, 160_560_000].map(span)).toEqual(["0", "500ms", "1m6s", "44h36m"]);
+  });
+
+  it("go into a field and come back", () => {
+    expect(fromField(toField("2026-11-16T06:02:00.000Z"))).toBe("2026-11-16T06:02:00.000Z");
+    expect([fromField(""), fromField("soon")]).toEqual([null, null]);
+  });
+
+  it("are shown in UTC too", () => {
+    expect(utc("2026-11-16T06:02:38.5Z")).toBe("2026-11-16 06:02:38.500 UTC");
+    expect(utc("2026-11-16T06:02:38Z")).toBe("2026-11-16 06:02:38 UTC");
+  });
+});
+
+describe("a schedule", () => {
+  const rounded = (text: string) => text.replace(/(\d+)ms/g, "$1ms");
+
+  it.each(fixture.data.map((each) => [each.name, each] as const))("of %s is the one that the API tells", (_, contract) => {
+    const { attempts, end } = scheduleOf((contract.document as unknown as ContractDocument).retry);
+    const told = contract.timeline.attempts;
+    expect(attempts.map(({ number, earliestMs, latestMs }) => [number, Math.round(earliestMs), Math.round(latestMs)])).toEqual(
+      told.map((each) => [each.number, each.earliest_ms, each.latest_ms]),
+    );
+    expect(attempts.map(momentInWords).map(rounded)).toEqual(told.map((each) => each.at));
+    expect(momentInWords(end)).toBe(contract.timeline.ends[0]?.at);
+  });
+
+  it("has no width without jitter, and any from nothing with full jitter", () => {
+    expect([jitterBounds("none"), jitterBounds("full")]).toEqual([
+      [1, 1],
+      [0, 1],
+    ]);
+  });
+
+  it("is drawn in order, from the left edge to the right", () => {
+    const places = [0, 5000, 300_000, 86_400_000].map((ms) => place(ms, 86_400_000));
+    expect(places[0]).toBe(0);
+    expect(places[3]).toBe(1);
+    expect([...places].sort((a, b) => a - b)).toEqual(places);
+  });
+
+  it("has labels that do not run into one another", () => {
+    for (const end of [1000, 60_000, 4_860_000, 398_160_000]) {
+      const at = ticks(end).map((tick) => tick.at);
+      for (let each = 1; each < at.length; each += 1) expect(at[each]! - at[each - 1]!).toBeGreaterThanOrEqual(0.12);
+    }
+  });
+});
+
+describe("JSON text", () => {
+  const odd = '{ "b": "é 😀 <\\u2028\\/", "a": {"z": 1.0, "y": 1e5, "x": [ ]}, "n":12345678901234567890, "b":[1,{"c":","}] }';
+
+  it("is laid out without touching what is in it", () => {
+    expect(pretty('{"a":1.0,"b":[],"c":{"d":[1,2]}}')).toBe(
+      '{\n  "a": 1.0,\n  "b": [],\n  "c": {\n    "d": [\n      1,\n      2\n    ]\n  }\n}',
+    );
+    expect(pretty(odd)).toContain("12345678901234567890");
+    expect(JSON.parse(pretty(odd))).toEqual(JSON.parse(odd));
+  });
+
+  it("gives up its members as they are written", () => {
+    expect(members(odd)?.map(([name]) => name)).toEqual(["b", "a", "n", "b"]);
+    expect(member(odd, "a")).toBe('{"z": 1.0, "y": 1e5, "x": [ ]}');
+    expect(member(odd, "b")).toBe('[1,{"c":","}]');
+    expect([members("[1]"), members("{}"), member("{}", "a")]).toEqual([null, [], null]);
+  });
+
+  it("is sorted as Python does it", () => {
+    expect(sorted(odd)).toBe('{"a":{"x":[],"y":1e5,"z":1.0},"b":[1,{"c":","}],"n":12345678901234567890}');
+    expect(sorted('{"é":"😀","z":" \\/"}')).toBe('{"z":" /","\\u00e9":"\\ud83d\\ude00"}');
+  });
+});
+
+describe("an attempt in words", () => {
+  const attempt = { class: "http", success: false, status_code: 401, duration_ms: 12 };
+
+  it("suggests rotating the secret after a 401 or 403", () => {
+    for (const status_code of [401, 403])
+      expect(attemptInWords({ ...attempt, status_code }).advice).toContain("rotate the secret");
+  });
+
+  it("says when it was given up", () => {
+    expect(attemptInWords({ ...attempt, class: "timeout", status_code: null, duration_ms: 15_000 }).what).toContain("15 s");
+  });
+
+  it("says something about a class that it does not know", () => {
+    expect(attemptInWords({ ...attempt, class: "odd", status_code: null }).what).toContain("odd");
+  });
+});
+
+describe("the time of an attempt", () => {
+  it("is divided without a rest", () => {
+    const phases = phasesOf({ dns_ms: 1, connect_ms: 2, tls_ms: 3, first_byte_ms: 10, total_ms: 20 });
+    expect(phases.map(({ name, ms }) => [name, ms])).toEqual([
+      ["dns", 1],
+      ["connect", 2],
+      ["tls", 3],
+      ["wait", 10],
+      ["body", 4],
+    ]);
+  });
+
+  it("is all waiting where no answer came, and has no phase that did not happen", () => {
+    expect(phasesOf({ dns_ms: null, connect_ms: 5, total_ms: 15_000 }).map(({ name, ms }) => [name, ms])).toEqual([
+      ["connect", 5],
+      ["wait", 14_995],
+    ]);
+  });
+});
+
+describe("typed headers", () => {
+  it("are read line by line, colons in values left alone", () => {
+    expect(readHeaders("Authorization: Bearer a:b\n\n x-env : prod ").headers).toEqual({
+      Authorization: "Bearer a:b",
+      "x-env": "prod",
+    });
+    expect(readHeaders("no header").wrong).toContain("no header");
+  });
+});
+
+describe("what can be done", () => {
+  it("is what the API would not refuse", () => {
+    expect(actionsFor("delivered", null)).toEqual({ retry: false, cancel: false, replay: true, close: false, delete: true });
+    expect(actionsFor("held", null)).toEqual({ retry: false, cancel: true, replay: false, close: false, delete: false });
+    expect(actionsFor("dead", "closed").close).toBe(false);
+    expect(actionsFor("in_flight", null)).toEqual({ retry: false, cancel: false, replay: false, close: false, delete: false });
+  });
+});
+
+describe("a subscription", () => {
+  it("matches exactly, by prefix, or everything", () => {
+    expect(takes(["order.*"], "order.paid")).toBe(true);
+    expect(takes(["order.*"], "order")).toBe(false);
+    expect(takes(["order.*"], "orders.paid")).toBe(false);
+    expect(takes(["order.paid", "user.made"], "user.made")).toBe(true);
+    expect(takes(["*"], "anything")).toBe(true);
+  });
+
+  it("is read from what a person types", () => {
+    expect(readPatterns("order.*, user.made\norder.*")).toEqual({ patterns: ["order.*", "user.made"], wrong: [] });
+    expect(readPatterns("or*der")).toEqual({ patterns: [], wrong: ["or*der"] });
+    expect(readPatterns(" ")).toEqual({ patterns: ["*"], wrong: [] });
+  });
+});
+
+describe("other words", () => {
+  it("never round up to all", () => {
+    expect([share(0.99999), share(1), share(0.5), share(null)]).toEqual(["99.99 %", "100 %", "50.0 %", "–"]);
+  });
+
+  it("tell sizes", () => {
+    expect([bytes(512), bytes(1536), bytes(29_204_774_912)]).toEqual(["512 B", "1.5 KiB", "27.2 GiB"]);
+  });
+
+  it("find the delivery in an attempt's id", () => {
+    expect(deliveryOf("del_0aj18at6m000112")).toBe("dlv_0aj18at6m0001");
+    expect(kindsOf("rpl_0aj18at6m0001")).toEqual(["replay"]);
+    expect(kindsOf("order-1001")[0]).toBe("event");
+  });
+
+  it("lay overrides over a contract, lists replaced whole", () => {
+    const document = withOverrides({ retry: { waits: ["1m", "5m"], jitter: "none" } }, { retry: { waits: ["1s"] } }, null);
+    expect(document.retry).toEqual({ waits: ["1s"], jitter: "none" });
+  });
+
+  it("make any accent readable", () => {
+    for (const hex of ["#ffff00", "#000000", "#ffffff", "#3b5bdb", "#ff0000"]) {
+      for (const page of ["#ffffff", "#171b21"]) {
+        expect(contrast(parseHex(readableOn(hex, page)!)!, parseHex(page)!)).toBeGreaterThanOrEqual(4.5);
+      }
+    }
+    expect(readableOn("red", "#ffffff")).toBeNull();
+  });
+});

@@ -1,0 +1,238 @@
+//! The dashboard, as it was built into this binary, at `/`. Files are found in a list by their whole path, so that no path
+//! leads anywhere else; a page that is no file is the application's to show.
+//!
+//! Everything has a strict policy: no script but our own files, no frame but the portal's for origins that the operator named,
+//! and no image from elsewhere but the one logo of a portal link.
+
+use super::{
+    Api, answer,
+    problem::{Code, Problem},
+};
+use axum::{extract::State, response::Response};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
+use std::sync::Arc;
+
+/// Whether there is one in this binary.
+pub const IS_BUILT_IN: bool = cfg!(feature = "dashboard");
+
+#[cfg(feature = "dashboard")]
+mod built {
+    include!(concat!(env!("OUT_DIR"), "/dashboard.rs"));
+}
+
+#[cfg(not(feature = "dashboard"))]
+mod built {
+    pub(super) static FILES: &[super::File] = &[];
+}
+
+/// A file of the dashboard, each way it may be sent.
+struct File {
+    path: &'static str,
+    content_type: &'static str,
+    /// Weak: the same for each way.
+    etag: &'static str,
+    plain: &'static [u8],
+    gzip: Option<&'static [u8]>,
+    brotli: Option<&'static [u8]>,
+}
+
+const INDEX: &str = "/index.html";
+/// Their names change with what is in them.
+const HASHED: &str = "/assets/";
+/// For machines: a path below one of these that does not exist is no page.
+const NOT_PAGES: [&str; 6] = ["/v1", "/livez", "/readyz", "/metrics", "/openapi.json", "/assets"];
+const PORTAL: &str = "/portal";
+
+const FOR_EVER: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
+const ASK_FIRST: HeaderValue = HeaderValue::from_static("no-cache");
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+const ABSENT: &str = "This build of Posthaste has no dashboard (it was built with --no-default-features). \
+                      The API is described by /openapi.json.\n";
+
+const SAFETY: [(HeaderName, HeaderValue); 3] = [
+    (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+    (HeaderName::from_static("cross-origin-opener-policy"), HeaderValue::from_static("same-origin")),
+    (HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("same-origin")),
+];
+
+/// Whatever no route of the API is for.
+pub(super) async fn serve(
+    State(api): State<Arc<Api>>,
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let path = uri.path();
+    let is_look = method == Method::GET || method == Method::HEAD;
+    let found = if is_look { find(built::FILES, path, wants_page(&headers)) } else { None };
+    let Some(file) = found else {
+        if !IS_BUILT_IN && path == "/" && is_look {
+            return Ok(answer::bytes(StatusCode::NOT_FOUND, TEXT, Bytes::from_static(ABSENT.as_bytes())));
+        }
+        return Err(Problem::new(Code::NotFound, "There is no such path; see /openapi.json."));
+    };
+    let logo = link_of(path).and_then(|link| api.service.logo_of(link));
+    let origins = if is_at_or_below(path, PORTAL) { api.service.portal_origins() } else { &[] };
+    let mut response = sent(file, &headers);
+    response.headers_mut().extend(SAFETY);
+    if let Ok(policy) = HeaderValue::from_str(&policy(logo.as_deref(), origins)) {
+        response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
+        return Ok(response);
+    }
+    Err(Problem::new(Code::Internal, "The page's policy could not be written."))
+}
+
+/// The file of this path, or the application for a page of it.
+fn find<'a>(files: &'a [File], path: &str, wants_page: bool) -> Option<&'a File> {
+    let file = |wanted: &str| files.iter().find(|file| file.path == wanted);
+    match path {
+        "/" => file(INDEX),
+        path => file(path).or_else(|| {
+            let is_page = wants_page && !NOT_PAGES.iter().any(|root| is_at_or_below(path, root));
+            file(INDEX).filter(|_| is_page)
+        }),
+    }
+}
+
+/// A browser that goes somewhere says that it wants HTML; a script that asks for something does not.
+fn wants_page(headers: &HeaderMap) -> bool {
+    listed(headers, &header::ACCEPT).any(|(kind, _)| kind.eq_ignore_ascii_case("text/html"))
+}
+
+/// The parts of a header that is a list, each with its parameters.
+fn listed<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = (&'a str, &'a str)> {
+    let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
+    let parts = values.flat_map(|value| value.split(','));
+    parts.map(|part| part.split_once(';').unwrap_or((part, ""))).map(|(value, rest)| (value.trim(), rest))
+}
+
+fn takes(headers: &HeaderMap, encoding: &str) -> bool {
+    let is_refused = |rest: &str| {
+        let quality = rest.trim().strip_prefix("q=").and_then(|quality| quality.parse::<f32>().ok());
+        quality.is_some_and(|quality| quality <= 0.0)
+    };
+    listed(headers, &header::ACCEPT_ENCODING)
+        .any(|(name, rest)| name.eq_ignore_ascii_case(encoding) && !is_refused(rest))
+}
+
+fn sent(file: &'static File, asked: &HeaderMap) -> Response {
+    let is_page = file.path == INDEX;
+    let is_known =
+        !is_page && listed(asked, &header::IF_NONE_MATCH).any(|(tag, _)| tag == file.etag || tag == "*");
+    let ways = [("br", file.brotli), ("gzip", file.gzip)];
+    let way = ways.into_iter().find_map(|(name, bytes)| Some((name, bytes.filter(|_| takes(asked, name))?)));
+    let (encoding, bytes) = way.map_or((None, file.plain), |(name, bytes)| (Some(name), bytes));
+    let (status, body) = if is_known { (StatusCode::NOT_MODIFIED, &[][..]) } else { (StatusCode::OK, bytes) };
+    let kind = HeaderValue::from_static(file.content_type);
+    let mut response = answer::bytes(status, kind, Bytes::from_static(body));
+    let headers = response.headers_mut();
+    headers.insert(header::VARY, HeaderValue::from_static("accept, accept-encoding"));
+    if let Some(encoding) = encoding.filter(|_| !is_known) {
+        headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static(encoding));
+    }
+    // A page is never kept (which every answer says): it names the files of this version.
+    if !is_page {
+        let kept = if file.path.starts_with(HASHED) { FOR_EVER } else { ASK_FIRST };
+        headers.insert(header::CACHE_CONTROL, kept);
+        headers.insert(header::ETAG, HeaderValue::from_static(file.etag));
+    }
+    response
+}
+
+fn is_at_or_below(path: &str, root: &str) -> bool {
+    path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// The id of the portal link that a page was opened by.
+fn link_of(path: &str) -> Option<&str> {
+    path.strip_prefix(PORTAL)?.strip_prefix('/')?.split('/').next()
+}
+
+/// `frame-ancestors` names who may show the page in a frame, `img-src` the one foreign image.
+fn policy(logo: Option<&str>, origins: &[String]) -> String {
+    let images = logo.map_or_else(|| "'self'".to_owned(), |logo| format!("'self' {logo}"));
+    let ancestors = if origins.is_empty() { "'none'".to_owned() } else { origins.join(" ") };
+    format!(
+        "default-src 'self'; img-src {images}; object-src 'none'; base-uri 'none'; form-action 'none'; \
+         frame-ancestors {ancestors}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static FILES: [File; 3] = [
+        file("/index.html", b"<!doctype html>"),
+        file("/icon.svg", b"<svg/>"),
+        file("/assets/index-abc.js", b"1"),
+    ];
+
+    const fn file(path: &'static str, plain: &'static [u8]) -> File {
+        let gzip: Option<&[u8]> = Some(b"smaller");
+        File { path, content_type: "text/plain", etag: "W/\"e\"", plain, gzip, brotli: None }
+    }
+
+    fn asking(pairs: &[(HeaderName, &str)]) -> HeaderMap {
+        pairs.iter().map(|(name, value)| (name.clone(), value.parse().unwrap())).collect()
+    }
+
+    #[test]
+    fn only_whole_paths_are_files_and_only_pages_fall_back_to_the_application() {
+        let found = |path: &str, wants_page| find(&FILES, path, wants_page).map(|file| file.path);
+        assert_eq!(found("/", false), Some(INDEX));
+        assert_eq!(found("/icon.svg", true), Some("/icon.svg"));
+        for page in ["/apps/a/deliveries", "/portal/key_1", "/v1beta", "/../etc/passwd", "/%2e%2e/x"] {
+            assert_eq!(found(page, true), Some(INDEX), "{page}");
+            assert_eq!(found(page, false), None, "{page}");
+        }
+        for machine in
+            ["/v1", "/v1/nothing", "/assets/old.js", "/assets/../icon.svg", "/livez/x", "/metrics/"]
+        {
+            assert_eq!(found(machine, true), None, "{machine}");
+        }
+    }
+
+    #[test]
+    fn a_browser_that_goes_somewhere_is_told_from_a_script_that_asks() {
+        let wants = |accept: &str| wants_page(&asking(&[(header::ACCEPT, accept)]));
+        assert!(wants("text/html,application/xhtml+xml,*/*;q=0.8") && wants("Text/HTML;q=0.9"));
+        assert!(!wants("*/*") && !wants("application/json") && !wants("text/htmlx"));
+    }
+
+    #[test]
+    fn it_is_sent_compressed_to_those_who_take_it_and_not_at_all_to_those_who_have_it() {
+        let answer = |file: usize, pairs: &[(HeaderName, &str)]| {
+            let response = sent(&FILES[file], &asking(pairs));
+            let header = |name| response.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
+            (response.status().as_u16(), header(header::CONTENT_ENCODING), header(header::CACHE_CONTROL))
+        };
+        let gzip = Some("gzip".to_owned());
+        let (ever, asked, never) =
+            ("public, max-age=31536000, immutable".to_owned(), "no-cache".to_owned(), "no-store".to_owned());
+        let (none, br) =
+            ((header::ACCEPT_ENCODING, "gzip;q=0, br"), (header::ACCEPT_ENCODING, "br, GZIP;q=0.5"));
+        assert_eq!(answer(2, std::slice::from_ref(&br)), (200, gzip.clone(), Some(ever.clone())));
+        assert_eq!(answer(1, &[none]), (200, None, Some(asked)));
+        assert_eq!(answer(0, &[br.clone(), (header::IF_NONE_MATCH, "*")]), (200, gzip, Some(never)));
+        assert_eq!(answer(2, &[br, (header::IF_NONE_MATCH, "\"x\", W/\"e\"")]), (304, None, Some(ever)));
+    }
+
+    #[test]
+    fn the_policy_opens_no_more_than_one_image_and_the_origins_that_are_named() {
+        let strict = "default-src 'self'; img-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; \
+                      frame-ancestors 'none'";
+        assert_eq!(policy(None, &[]), strict);
+        let open =
+            policy(Some("https://cdn.example.com/logo.svg"), &["https://a.b".into(), "https://c.d".into()]);
+        assert!(open.contains("img-src 'self' https://cdn.example.com/logo.svg;"), "{open}");
+        assert!(open.ends_with("frame-ancestors https://a.b https://c.d"), "{open}");
+        let is_portal = |path: &str| is_at_or_below(path, PORTAL);
+        assert!(
+            is_portal("/portal") && is_portal("/portal/x/y") && !is_portal("/portals") && !is_portal("/")
+        );
+        assert_eq!(link_of("/portal/key_1/endpoints"), Some("key_1"));
+        assert_eq!((link_of("/portal"), link_of("/x/portal/key_1")), (None, None));
+    }
+}

@@ -1,0 +1,195 @@
+//! `/v1/apps/{app}/stream` and `/v1/stream`: server-sent events for live views. Hints only, read with a key in a header.
+//!
+//! A stream is a task with a small queue before the connection. Whoever reads slowly holds up only that task; what it misses
+//! meanwhile becomes one `lagged`.
+
+use super::{
+    Api,
+    answer::{self, Answer},
+    auth::{InApp, Known},
+    server::Streaming,
+};
+use crate::service::{
+    Caller, Service,
+    stream::{NamedHint, Seen, Watch},
+};
+use axum::{body::Body, extract::State};
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, StatusCode, header};
+use http_body::Frame;
+use serde::Serialize;
+use std::{
+    convert::Infallible,
+    fmt::Write,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+use tokio::sync::mpsc;
+
+const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
+/// Proxies that gather answers are asked not to.
+const NOT_GATHERED: (HeaderName, HeaderValue) =
+    (HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+
+/// How often it is looked whether the key still works.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Looks without anything to say, after which a comment says that the stream is there.
+const QUIET_LOOKS: u32 = 15;
+/// What comes within this after a hint goes together.
+const GATHER: Duration = Duration::from_millis(100);
+/// Whoever takes nothing for this long is gone.
+const TAKEN_WITHIN: Duration = Duration::from_secs(30);
+const COMMENT: Bytes = Bytes::from_static(b":\n\n");
+const LAGGED: &str = "event: lagged\ndata: {\"kind\":\"lagged\"}\n\n";
+
+/// Something happened: look again.
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = Hint, example = json!({
+    "kind": "attempt", "app_id": "merchant-17", "event_id": "evt_01jd2s3c8g000", "delivery_id": "dlv_01jd2s3c8g001",
+    "endpoint_id": "ep_01jd2s0a5g000", "state": "retrying",
+}))]
+struct HintView {
+    /// `event`, `delivery`, `attempt`, `endpoint` or `replay`; `lagged`, without anything else, when some were missed.
+    kind: &'static str,
+    app_id: String,
+    /// Ours, also where the producer gave one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    event_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    delivery_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    endpoint_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    replay_id: Option<String>,
+    /// Of the delivery or the replay, when the hint was made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    state: Option<&'static str>,
+}
+
+impl HintView {
+    fn of(hint: NamedHint) -> Self {
+        Self {
+            kind: hint.kind,
+            app_id: hint.app,
+            event_id: hint.event,
+            delivery_id: hint.delivery,
+            endpoint_id: hint.endpoint,
+            replay_id: hint.replay,
+            state: hint.state,
+        }
+    }
+}
+
+/// Watch an app
+///
+/// Server-sent events, each a hint that something happened and that it is time to look again; never what is in it. They come
+/// within a fraction of a second, may be missed (`lagged` says so), and a comment comes at least every 15 seconds. The stream
+/// ends when the key stops working or the server stops. At most 32 streams of an app.
+#[utoipa::path(
+    get, path = "/v1/apps/{app}/stream", tag = "Streams",
+    responses(
+        (status = 200, description = "Hints, until one side ends it", body = HintView, content_type = "text/event-stream"),
+        (status = 429, description = "Too many streams are open"),
+    ),
+)]
+pub(super) async fn stream_app(State(api): State<Arc<Api>>, InApp { caller, entry, .. }: InApp) -> Answer {
+    let watch = api.service.watch(caller, Some(entry.app().id))?;
+    Ok(streamed(&api.service, caller, watch))
+}
+
+/// Watch all apps
+///
+/// As the stream of one app, over all of them. Needs an admin key. At most 64 such streams.
+#[utoipa::path(
+    get, path = "/v1/stream", tag = "Streams",
+    responses(
+        (status = 200, description = "Hints, until one side ends it", body = HintView, content_type = "text/event-stream"),
+        (status = 403, description = "Not with an app key"),
+        (status = 429, description = "Too many streams are open"),
+    ),
+)]
+pub(super) async fn stream_everything(State(api): State<Arc<Api>>, Known(caller): Known) -> Answer {
+    let watch = api.service.watch(caller, None)?;
+    Ok(streamed(&api.service, caller, watch))
+}
+
+fn streamed(service: &Arc<Service>, caller: Caller, watch: Watch) -> axum::response::Response {
+    let (sender, receiver) = mpsc::channel(1);
+    tokio::spawn(run(service.clone(), caller, watch, sender));
+    let mut response = answer::bytes(StatusCode::OK, EVENT_STREAM, Bytes::new());
+    *response.body_mut() = Body::new(Chunks(receiver));
+    response.headers_mut().extend([NOT_GATHERED, (header::CONNECTION, HeaderValue::from_static("close"))]);
+    response.extensions_mut().insert(Streaming);
+    response
+}
+
+/// Until the client is gone, takes nothing, or may watch no more, or the node stops.
+async fn run(service: Arc<Service>, caller: Caller, mut watch: Watch, sender: mpsc::Sender<Bytes>) {
+    let mut looks = tokio::time::interval(LOOK_EVERY);
+    looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut quiet = QUIET_LOOKS;
+    loop {
+        let chunk = tokio::select! {
+            biased;
+            () = sender.closed() => return,
+            _ = looks.tick() => {
+                if !service.may_go_on(caller, &watch) {
+                    return;
+                }
+                quiet += 1;
+                // The very first look says that the stream is open.
+                if quiet < QUIET_LOOKS {
+                    continue;
+                }
+                COMMENT
+            }
+            seen = watch.next() => match seen {
+                Seen::Hints(hints) => written(&service, hints),
+                Seen::Lagged => Bytes::from_static(LAGGED.as_bytes()),
+                Seen::Ended => return,
+            }
+        };
+        quiet = 0;
+        let is_hint = chunk != COMMENT;
+        if !matches!(tokio::time::timeout(TAKEN_WITHIN, sender.send(chunk)).await, Ok(Ok(()))) {
+            return;
+        }
+        if is_hint {
+            tokio::time::sleep(GATHER).await;
+        }
+    }
+}
+
+fn written(service: &Service, hints: Vec<crate::domain::hint::Hint>) -> Bytes {
+    let mut text = String::new();
+    for hint in hints.into_iter().filter_map(|hint| service.name_hint(hint)) {
+        let view = HintView::of(hint);
+        // JSON holds no line break outside of escapes, so a hint is one line.
+        if let Ok(data) = serde_json::to_string(&view) {
+            let _ = write!(text, "event: {}\ndata: {data}\n\n", view.kind);
+        }
+    }
+    text.into()
+}
+
+/// The body of a stream: chunks as they come.
+struct Chunks(mpsc::Receiver<Bytes>);
+
+impl http_body::Body for Chunks {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.0.poll_recv(context).map(|chunk| chunk.map(|bytes| Ok(Frame::data(bytes))))
+    }
+}

@@ -1,0 +1,106 @@
+//! The customer portal: how it looks for whoever follows one link. Checked before it is stored, because people see it and
+//! the logo's address stands in a header.
+
+use super::{address::AddressPolicy, field::FieldError, target::Target};
+use serde::{Deserialize, Serialize};
+
+const NAME_BYTES_MAX: usize = 100;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Theme {
+    /// What the portal calls itself.
+    pub name: Option<String>,
+    /// An image that the customer's browser fetches; we never do.
+    pub logo_url: Option<String>,
+    /// `#rrggbb`.
+    pub accent: Option<String>,
+}
+
+impl Theme {
+    /// The theme in its canonical spelling, if each part of it may be shown.
+    pub fn checked(self) -> Result<Self, FieldError> {
+        if self.name.as_deref().is_some_and(|name| !is_name(name)) {
+            let message = format!("must be 1 to {NAME_BYTES_MAX} bytes of text without control characters");
+            return Err(FieldError::new("theme.name", message));
+        }
+        if self.accent.as_deref().is_some_and(|accent| !is_colour(accent)) {
+            return Err(FieldError::new("theme.accent", "must be a colour like #1a73e8"));
+        }
+        let logo_url = self.logo_url.as_deref().map(logo).transpose()?;
+        Ok(Self { logo_url, accent: self.accent.map(|accent| accent.to_ascii_lowercase()), ..self })
+    }
+
+    /// The one image that a page may show besides our own, as a Content-Security-Policy names it: without a query, and with
+    /// nothing in it that ends a source or a policy.
+    pub fn image_source(&self) -> Option<String> {
+        let url = self.logo_url.as_deref()?;
+        let place = url.split('?').next().unwrap_or(url);
+        Some(place.replace(';', "%3B").replace(',', "%2C"))
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    (1..=NAME_BYTES_MAX).contains(&name.len()) && !name.contains(char::is_control)
+}
+
+fn is_colour(text: &str) -> bool {
+    text.strip_prefix('#')
+        .is_some_and(|digits| digits.len() == 6 && digits.bytes().all(|b| b.is_ascii_hexdigit()))
+}
+
+/// Only where any browser may go: nobody is made to fetch something from a network of their own.
+fn logo(url: &str) -> Result<String, FieldError> {
+    let refused = |why: &dyn std::fmt::Display| FieldError::new("theme.logo_url", why);
+    let target = Target::parse(url, &AddressPolicy::default()).map_err(|error| refused(&error))?;
+    if !target.is_https() {
+        return Err(refused(&"must start with https://"));
+    }
+    Ok(target.as_str().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn theme(name: &str, logo_url: &str, accent: &str) -> Theme {
+        let given = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        Theme { name: given(name), logo_url: given(logo_url), accent: given(accent) }
+    }
+
+    #[test]
+    fn a_theme_is_canonical_once_it_is_checked_and_may_be_empty() {
+        let checked = theme("Bakery", "HTTPS://CDN.bakery.example/logo.svg", "#1A73E8").checked().unwrap();
+        assert_eq!(checked, theme("Bakery", "https://cdn.bakery.example/logo.svg", "#1a73e8"));
+        assert_eq!(Theme::default().checked().unwrap(), Theme::default());
+    }
+
+    #[test]
+    fn what_may_not_be_shown_is_refused_by_its_field() {
+        let long = "x".repeat(NAME_BYTES_MAX + 1);
+        for (bad, field) in [
+            (theme(&long, "", ""), "theme.name"),
+            (theme("a\nb", "", ""), "theme.name"),
+            (theme("", "http://cdn.example.com/logo.svg", ""), "theme.logo_url"),
+            (theme("", "javascript:alert(1)", ""), "theme.logo_url"),
+            (theme("", "data:image/svg+xml,<svg/>", ""), "theme.logo_url"),
+            (theme("", "https://127.0.0.1/logo.svg", ""), "theme.logo_url"),
+            (theme("", "https://user:pw@cdn.example.com/", ""), "theme.logo_url"),
+            (theme("", "https://cdn.example.com/a b", ""), "theme.logo_url"),
+            (theme("", "", "red"), "theme.accent"),
+            (theme("", "", "#12345"), "theme.accent"),
+            (theme("", "", "#12345g"), "theme.accent"),
+            (theme("", "", "#123456;color:red"), "theme.accent"),
+        ] {
+            assert_eq!(bad.clone().checked().unwrap_err().field, field, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn the_logo_cannot_add_to_the_policy_that_names_it() {
+        let sneaky = "https://cdn.example.com/a;script-src%20*,b'c.svg?x;y";
+        let source = theme("", sneaky, "").checked().unwrap().image_source().unwrap();
+        assert_eq!(source, "https://cdn.example.com/a%3Bscript-src%20*%2Cb'c.svg");
+        assert!(!source.contains([';', ',', ' ', '?']));
+        assert_eq!(Theme::default().image_source(), None);
+    }
+}

@@ -1,0 +1,140 @@
+//! A stretch of time that statistics are asked for, in rows that are still kept and in steps that a chart has room for.
+
+use super::{Sums, Width};
+use crate::domain::time::Timestamp;
+
+/// A series has at most so many points.
+const POINTS_MAX: i64 = 404;
+/// How many rows of each width a point may stand for.
+const ROWS_PER_POINT: [i64; 3] = [1, 3, 6];
+
+/// From and to are starts of rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    pub width: Width,
+    pub from: Timestamp,
+    pub to: Timestamp,
+    /// How many seconds a point of the series stands for.
+    pub step: i64,
+}
+
+impl Span {
+    /// In the narrowest rows that are kept for so long and are not too many. Begins with the row, and ends with the one, that an
+    /// end of the time lies in; nothing is kept from before the oldest days.
+    pub fn of(from: Timestamp, to: Timestamp, now: Timestamp) -> Self {
+        let wide = |width: Width| {
+            let from = from.max(width.first_of(width.kept_for(), now));
+            let length_ms = (to.as_millis() - from.as_millis()).max(0);
+            let rows = length_ms / (width.seconds() * 1000) + 2;
+            let each = ROWS_PER_POINT.into_iter().find(|each| rows / each < POINTS_MAX);
+            each.map(|each| Self::in_steps(width, width.seconds() * each, from, to))
+        };
+        let is_kept = |width: &Width| *width == Width::Day || from >= width.first_of(width.kept_for(), now);
+        let fitting = Width::ALL.into_iter().filter(is_kept).find_map(wide);
+        fitting.unwrap_or_else(|| Self::in_steps(Width::Day, Width::Day.seconds(), from, to))
+    }
+
+    fn in_steps(width: Width, step: i64, from: Timestamp, to: Timestamp) -> Self {
+        let ms = step * 1000;
+        let from = from.as_millis().div_euclid(ms) * ms;
+        let to = -(-to.as_millis()).div_euclid(ms) * ms;
+        Self {
+            width,
+            step,
+            from: Timestamp::from_millis(from),
+            to: Timestamp::from_millis(to.max(from + ms)),
+        }
+    }
+
+    /// The same time in fewer rows, for sums over all of it: whole days, and what is left at both ends.
+    pub fn pieces(&self) -> Vec<Self> {
+        let day = Width::Day.seconds() * 1000;
+        let first = -(-self.from.as_millis()).div_euclid(day) * day;
+        let last = self.to.as_millis().div_euclid(day) * day;
+        if self.width != Width::Hour || first >= last {
+            return vec![*self];
+        }
+        let (first, last) = (Timestamp::from_millis(first), Timestamp::from_millis(last));
+        let pieces = [
+            Self { to: first, ..*self },
+            Self { width: Width::Day, from: first, to: last, ..*self },
+            Self { from: last, ..*self },
+        ];
+        pieces.into_iter().filter(|piece| piece.from < piece.to).collect()
+    }
+
+    /// One point after the other, those without a row too.
+    pub fn series(&self, rows: impl IntoIterator<Item = (Timestamp, Sums)>) -> Vec<(Timestamp, Sums)> {
+        let (ms, from) = (self.step * 1000, self.from.as_millis());
+        let starts = (from..self.to.as_millis()).step_by(usize::try_from(ms).unwrap_or(usize::MAX));
+        let mut points: Vec<_> = starts.map(|at| (Timestamp::from_millis(at), Sums::default())).collect();
+        for (start, sums) in rows {
+            let place = usize::try_from((start.as_millis() - from).div_euclid(ms));
+            if let Some((_, point)) = place.ok().and_then(|place| points.get_mut(place)) {
+                point.add(&sums);
+            }
+        }
+        points
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const HOUR: i64 = 3_600_000;
+    const NOW: Timestamp = Timestamp::from_millis(1_800_000_123_456);
+
+    fn last(hours: i64) -> Span {
+        Span::of(Timestamp::from_millis(NOW.as_millis() - hours * HOUR), NOW, NOW)
+    }
+
+    #[test]
+    fn a_window_is_told_in_the_narrowest_rows_that_are_kept_for_so_long() {
+        for (hours, width, step) in [
+            (1, Width::Minute, 60),
+            (3, Width::Minute, 60),
+            (4, Width::Hour, 3600),
+            (24 * 7, Width::Hour, 3600),
+            (24 * 30, Width::Hour, 3 * 3600),
+            (24 * 90, Width::Day, 86_400),
+            (24 * 1000, Width::Day, 86_400),
+        ] {
+            let span = last(hours);
+            assert_eq!((span.width, span.step), (width, step), "{hours} h");
+        }
+        let long_ago = Timestamp::from_millis(NOW.as_millis() - 40 * 24 * HOUR);
+        let span = Span::of(long_ago, Timestamp::from_millis(long_ago.as_millis() + HOUR), NOW);
+        assert_eq!((span.width, span.to.as_millis() - span.from.as_millis()), (Width::Day, 24 * HOUR));
+    }
+
+    proptest! {
+        #[test]
+        fn a_series_covers_its_window_and_is_never_too_long_for_a_chart(ago in 0_i64..500 * 24, long in 0_i64..500 * 24) {
+            let from = Timestamp::from_millis(NOW.as_millis() - (ago + long) * HOUR);
+            let to = Timestamp::from_millis(NOW.as_millis() - ago * HOUR);
+            let span = Span::of(from, to, NOW);
+            prop_assert!(span.to >= to && span.from < span.to);
+            prop_assert!(span.series([]).len() as i64 <= POINTS_MAX + 2, "{}", span.series([]).len());
+            let kept = span.width.first_of(span.width.kept_for(), NOW);
+            prop_assert!(span.from <= from || from < kept, "{span:?}");
+        }
+
+        #[test]
+        fn the_pieces_of_a_window_are_the_window(hours in 1_i64..30 * 24, ago in 0_i64..100) {
+            let to = Timestamp::from_millis(NOW.as_millis() - ago * HOUR);
+            let span = Span::of(Timestamp::from_millis(to.as_millis() - hours * HOUR), to, NOW);
+            let pieces = span.pieces();
+            let mut at = span.from;
+            for piece in &pieces {
+                prop_assert_eq!(piece.from, at);
+                prop_assert_eq!(piece.width.start(piece.from), piece.from);
+                at = piece.to;
+            }
+            prop_assert_eq!(at, span.to);
+            let rows: i64 = pieces.iter().map(|p| (p.to.as_millis() - p.from.as_millis()) / 1000 / p.width.seconds()).sum();
+            prop_assert!(rows <= 185, "{}", rows);
+        }
+    }
+}

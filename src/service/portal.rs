@@ -1,0 +1,135 @@
+//! Portal links: a customer's short-lived way into one app. A link is a key that nobody keeps: its token is shown once, stands
+//! only in the fragment of an address, and stops working by itself or at once when it is revoked.
+
+use super::{
+    Caller, Error, Service,
+    keys::SHOWN,
+    listing::{Cursor, Page, page_by_id},
+};
+use crate::domain::{
+    audit::Action,
+    directory::AppEntry,
+    id::KeyId,
+    key::{Key, KeyHash, Scope},
+    portal::Theme,
+    time::Timestamp,
+};
+use serde_json::json;
+use std::time::Duration;
+
+const PREFIX: &str = "pht_";
+const EXPIRES_IN_DEFAULT: Duration = Duration::from_hours(1);
+const EXPIRES_IN_MIN: Duration = Duration::from_mins(1);
+const EXPIRES_IN_MAX: Duration = Duration::from_hours(7 * 24);
+/// Of one app, those that work.
+const LINKS_MAX: usize = 10_000;
+
+#[derive(Debug, Default)]
+pub struct NewPortalLink {
+    pub expires_in: Option<Duration>,
+    pub is_read_only: bool,
+    pub theme: Theme,
+}
+
+/// Who a key is, as far as its holder needs to know.
+#[derive(Clone, Debug)]
+pub struct Session {
+    pub scope: Scope,
+    /// The one app that it is for: how callers know it, and how people do.
+    pub app: Option<(String, String)>,
+    pub expires_at: Option<Timestamp>,
+    /// Of a portal link.
+    pub theme: Option<Theme>,
+}
+
+impl Service {
+    /// The link's row and, this once, its token.
+    pub async fn add_portal_link(
+        &self,
+        caller: Caller,
+        entry: &AppEntry,
+        new: NewPortalLink,
+    ) -> Result<(Key, String), Error> {
+        let (app, now) = (entry.app(), self.clock.now());
+        let expires_in = new.expires_in.unwrap_or(EXPIRES_IN_DEFAULT);
+        if !(EXPIRES_IN_MIN..=EXPIRES_IN_MAX).contains(&expires_in) {
+            return Err(Error::field("expires_in", "must be from 1m to 7d"));
+        }
+        let theme = new.theme.checked()?;
+        let works = |key: &Key| key.expires_at.is_none_or(|at| now < at);
+        let links = self.directory.portal_links(app.id);
+        if links.iter().filter(|live| works(live.key())).count() >= LINKS_MAX {
+            let detail =
+                format!("An app has at most {LINKS_MAX} portal links that work; revoke some, or wait.");
+            return Err(Error::Conflict(detail));
+        }
+        let token = self.random_key(PREFIX);
+        let key = Key {
+            id: KeyId::from_i64(self.take_ids(now, 1)),
+            hash: KeyHash::of(&token),
+            shown: token[..SHOWN].to_owned(),
+            scope: if new.is_read_only { Scope::PortalRead(app.id) } else { Scope::Portal(app.id) },
+            name: theme.name.clone(),
+            created_at: now,
+            expires_at: Some(now.plus(expires_in)),
+            last_used_at: None,
+            revoked_at: None,
+            theme: Some(theme),
+        };
+        let detail = Some(json!({ "scope": key.scope.name() }));
+        let noted = self.entry_in(caller, &app, Action::PortalLinkCreated, key.id.to_string(), detail);
+        let forgotten = self.registry.add_key(key.clone(), Some(noted)).await?;
+        self.directory.remove_keys(&forgotten);
+        self.directory.put_key(key.clone());
+        Ok((key, token))
+    }
+
+    /// Those that work, and those that expired within the last day or so.
+    pub fn portal_links(&self, entry: &AppEntry, after: Option<Cursor>, limit: u32) -> Page<Key> {
+        let links = self.directory.portal_links(entry.app().id);
+        let page = page_by_id(links, |live| live.key().id.as_i64(), after, limit);
+        Page { rows: page.rows.iter().map(|live| live.shown()).collect(), next: page.next }
+    }
+
+    /// The link stops working before this returns.
+    pub async fn revoke_portal_link(&self, caller: Caller, entry: &AppEntry, id: &str) -> Result<(), Error> {
+        let missing = || Error::NotFound("portal link");
+        let id = KeyId::parse(id).ok_or_else(missing)?;
+        let app = entry.app();
+        let live = self.directory.key_by_id(id).ok_or_else(missing)?;
+        let scope = live.key().scope;
+        if !scope.is_portal() || scope.app() != Some(app.id) {
+            return Err(missing());
+        }
+        let noted = self.entry_in(caller, &app, Action::PortalLinkRevoked, id.to_string(), None);
+        if self.revoke(id, noted).await? { Ok(()) } else { Err(missing()) }
+    }
+
+    /// Where a link leads. The token is in the fragment, which browsers send to nobody; the id before it only lets the page
+    /// show the link's logo.
+    pub fn portal_address(&self, link: &Key, token: &str) -> String {
+        format!("{}/portal/{}#key={token}", self.surroundings.public_url, link.id)
+    }
+
+    pub fn session(&self, caller: Caller) -> Session {
+        let key = self.directory.key_by_id(caller.key);
+        let app = caller.scope.app().and_then(|id| self.directory.app_by_id(id)).map(|entry| entry.app());
+        Session {
+            scope: caller.scope,
+            app: app.map(|app| (app.uid.clone(), app.settings.name.clone())),
+            expires_at: key.as_ref().and_then(|live| live.key().expires_at),
+            theme: key.and_then(|live| live.key().theme.clone()),
+        }
+    }
+
+    /// Which page may show the portal in a frame of its own.
+    pub fn portal_origins(&self) -> &[String] {
+        &self.surroundings.portal_origins
+    }
+
+    /// The one foreign image that the page of this link may show.
+    pub fn logo_of(&self, link: &str) -> Option<String> {
+        let live = self.directory.key_by_id(KeyId::parse(link)?)?;
+        live.key().theme.as_ref()?.image_source()
+    }
+}

@@ -1,0 +1,127 @@
+//! Statistics of an app, or of everything: what was counted, over time and by what it was counted of.
+
+use super::{Caller, Error, Service};
+use crate::{
+    domain::{
+        directory::AppEntry,
+        endpoint::Endpoint,
+        id::{AppId, EndpointId},
+        statistics::{Span, Sums},
+        time::Timestamp,
+    },
+    store::statistics::{Backlog, Of, StatisticsSearch},
+};
+use std::{
+    collections::{HashMap, HashSet, hash_map::Entry},
+    sync::Arc,
+    time::Duration,
+};
+
+const WINDOW_DEFAULT: Duration = Duration::from_hours(24);
+
+#[derive(Clone, Debug, Default)]
+pub struct StatisticsQuery {
+    pub from: Option<Timestamp>,
+    pub to: Option<Timestamp>,
+    pub endpoint: Option<String>,
+    pub event_type: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+pub struct ShownStatistics {
+    pub span: Span,
+    pub totals: Sums,
+    pub series: Vec<(Timestamp, Sums)>,
+    /// The one that fails most first.
+    pub endpoints: Vec<OfEndpoint>,
+    /// The busiest first.
+    pub event_types: Vec<(String, Sums)>,
+    pub backlog: Backlog,
+}
+
+#[derive(Clone, Debug)]
+pub struct OfEndpoint {
+    /// The app's id, as callers know it.
+    pub app: String,
+    pub endpoint: Arc<Endpoint>,
+    pub is_in_trouble: bool,
+    pub sums: Sums,
+}
+
+impl Service {
+    /// Over all apps, for the operator.
+    pub async fn statistics(&self, caller: Caller, query: StatisticsQuery) -> Result<ShownStatistics, Error> {
+        Self::must_be_admin(caller)?;
+        let mut endpoints = Vec::new();
+        self.each_endpoint(|endpoint| endpoints.push((endpoint.record.app, endpoint.id())));
+        self.statistics_where(None, endpoints, query).await
+    }
+
+    pub async fn statistics_of(
+        &self,
+        entry: &AppEntry,
+        query: StatisticsQuery,
+    ) -> Result<ShownStatistics, Error> {
+        let app = entry.app().id;
+        let endpoints = entry.endpoints().iter().map(|endpoint| (app, endpoint.id())).collect();
+        self.statistics_where(Some(entry), endpoints, query).await
+    }
+
+    async fn statistics_where(
+        &self,
+        entry: Option<&AppEntry>,
+        endpoints: Vec<(AppId, EndpointId)>,
+        query: StatisticsQuery,
+    ) -> Result<ShownStatistics, Error> {
+        let now = self.clock.now();
+        let to = query.to.map_or(now, |to| to.min(now));
+        let a_day_before = Timestamp::from_millis(to.as_millis() - WINDOW_DEFAULT.as_millis() as i64);
+        let from = query.from.unwrap_or(a_day_before);
+        if from >= to {
+            return Err(Error::field("from", "must be before `to`, and before now"));
+        }
+        let of = match (entry, query.endpoint, query.event_type) {
+            (Some(_), Some(_), Some(_)) => {
+                let detail = "cannot be asked for together with `endpoint_id`";
+                return Err(Error::field("event_type", detail));
+            }
+            (Some(entry), Some(uid), None) => Of::Endpoint(Self::endpoint_of(entry, &uid)?.id()),
+            (_, _, Some(name)) => Of::EventType(name),
+            _ => Of::Everything,
+        };
+        let span = Span::of(from, to, now);
+        let app = entry.map(|entry| entry.app().id);
+        let found = self.browse.statistics(StatisticsSearch { app, of, span, endpoints }).await?;
+        let series = span.series(found.series);
+        let mut totals = Sums::default();
+        for (_, sums) in &series {
+            totals.add(sums);
+        }
+        Ok(ShownStatistics {
+            span,
+            totals,
+            series,
+            endpoints: self.show_counted(found.endpoints).await?,
+            event_types: found.event_types,
+            backlog: found.backlog,
+        })
+    }
+
+    /// With their names; those that were deleted meanwhile are left out.
+    async fn show_counted(&self, counted: Vec<(EndpointId, Sums)>) -> Result<Vec<OfEndpoint>, Error> {
+        let mut in_trouble: HashMap<AppId, HashSet<EndpointId>> = HashMap::new();
+        let mut shown = Vec::with_capacity(counted.len());
+        for (id, sums) in counted {
+            let Some(endpoint) = self.directory.endpoint(id) else { continue };
+            let Some(entry) = self.directory.app_by_id(endpoint.record.app) else { continue };
+            let app = entry.app();
+            let known = match in_trouble.entry(app.id) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(place) => place.insert(self.endpoints_in_trouble(&entry).await?),
+            };
+            let is_in_trouble = known.contains(&id);
+            shown.push(OfEndpoint { app: app.uid.clone(), endpoint, is_in_trouble, sums });
+        }
+        Ok(shown)
+    }
+}

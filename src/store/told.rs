@@ -1,0 +1,248 @@
+//! The ledger and the handover, with everybody who watches told what was committed. When nobody watches, each call costs one
+//! look at an atomic more than without.
+//!
+//! A result is told only after a flush: whoever looks because of a hint must find what it is about.
+
+use super::{
+    Ledger, Reply,
+    ledger::{
+        Accepted, Ask, Asked, BroughtForward, NewEvent, Ordered, Record, Recovery, Refilled, Settle, Want,
+    },
+    notices::{MailEnd, MailTurn, Outgoing},
+    replays::{ReplayChanged, ReplayPage},
+    retention::{Expired, Ranges},
+};
+use crate::domain::{
+    audit::Entry,
+    delivery::Switch,
+    directory::Directory,
+    endpoint::SwitchedOff,
+    hint::{Hint, Watchers},
+    id::{AppId, DeliveryId, EndpointId, EventId, InspectionId, NoticeId, ReplayId},
+    inspection::{Inspection, Report},
+    port::{Carried, Handover},
+    replay::{Replay, ReplayState},
+    retention::Keeps,
+    time::Timestamp,
+};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Tells of everything that goes through the ledger.
+pub struct ToldLedger {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    ledger: Arc<dyn Ledger>,
+    watchers: Arc<dyn Watchers>,
+    /// Results that were given to the ledger and are not durable for certain. Somebody is waiting for that while there are any.
+    recorded: Mutex<Vec<Hint>>,
+}
+
+impl ToldLedger {
+    pub fn new(ledger: Arc<dyn Ledger>, watchers: Arc<dyn Watchers>) -> Self {
+        Self { shared: Arc::new(Shared { ledger, watchers, recorded: Mutex::default() }) }
+    }
+
+    /// The answer as it comes, and afterwards the hints that it leads to.
+    fn telling<'a, T: Send + 'a>(
+        &'a self,
+        answer: Reply<'a, T>,
+        hints: impl FnOnce(&T) -> Vec<Hint> + Send + 'a,
+    ) -> Reply<'a, T> {
+        let watchers = &self.shared.watchers;
+        if !watchers.any() {
+            return answer;
+        }
+        Box::pin(async move {
+            let answer = answer.await?;
+            for hint in hints(&answer) {
+                watchers.tell(hint);
+            }
+            Ok(answer)
+        })
+    }
+}
+
+impl Shared {
+    fn recorded(&self) -> MutexGuard<'_, Vec<Hint>> {
+        self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells the hint once what was given to the ledger before is durable. One flush serves all that come meanwhile.
+    fn tell_when_durable(self: &Arc<Self>, hint: Hint) {
+        let mut recorded = self.recorded();
+        recorded.push(hint);
+        if recorded.len() > 1 {
+            return;
+        }
+        drop(recorded);
+        let shared = self.clone();
+        tokio::spawn(async move {
+            let mut told = 0;
+            loop {
+                let so_far = {
+                    let mut recorded = shared.recorded();
+                    recorded.drain(..told);
+                    recorded.clone()
+                };
+                if so_far.is_empty() {
+                    return;
+                }
+                // A store that is closed or cannot write has nothing to be looked at; the hint does no harm then.
+                let _ = shared.ledger.flush().await;
+                told = so_far.len();
+                for hint in so_far {
+                    shared.watchers.tell(hint);
+                }
+            }
+        });
+    }
+}
+
+/// As it will be, unless its endpoint is switched at the same moment.
+fn of_record(record: &Record) -> Option<Hint> {
+    let mut delivery = record.carried.delivery.clone();
+    let made = record.attempts.len() as u32;
+    delivery.conclude(&record.verdict, (made, made), Switch::On, record.ended_at).ok()?;
+    Some(if made > 0 { Hint::attempt(&delivery) } else { Hint::delivery(&delivery) })
+}
+
+/// What is born with a hand is told when it is handed over.
+fn of_new(new: &NewEvent) -> Vec<Hint> {
+    let event = Hint::event(new.event.app, new.event.id);
+    let waiting = new.births.iter().filter(|birth| birth.hand.is_none());
+    [event].into_iter().chain(waiting.map(|birth| Hint::delivery(&birth.delivery))).collect()
+}
+
+/// What is only passed on.
+macro_rules! pass_on {
+    ($(fn $name:ident($($argument:ident: $kind:ty),*) -> $answer:ty;)+) => {
+        $(fn $name(&self, $($argument: $kind),*) -> Reply<'_, $answer> {
+            self.shared.ledger.$name($($argument),*)
+        })+
+    };
+}
+
+impl Ledger for ToldLedger {
+    fn accept(&self, events: Vec<NewEvent>) -> Reply<'_, Vec<Accepted>> {
+        if !self.shared.watchers.any() {
+            return self.shared.ledger.accept(events);
+        }
+        let born: Vec<Vec<Hint>> = events.iter().map(of_new).collect();
+        self.telling(self.shared.ledger.accept(events), move |accepted| {
+            let new = born.into_iter().zip(accepted).filter(|(_, accepted)| **accepted == Accepted::New);
+            new.flat_map(|(hints, _)| hints).collect()
+        })
+    }
+
+    fn record(&self, record: Record) {
+        let hint = if self.shared.watchers.any() { of_record(&record) } else { None };
+        self.shared.ledger.record(record);
+        if let Some(hint) = hint {
+            self.shared.tell_when_durable(hint);
+        }
+    }
+
+    fn ask(
+        &self,
+        app: AppId,
+        delivery: DeliveryId,
+        ask: Ask,
+        now: Timestamp,
+        entry: Option<Entry>,
+    ) -> Reply<'_, Asked> {
+        self.telling(self.shared.ledger.ask(app, delivery, ask, now, entry), |asked| match asked {
+            Asked::Done(delivery) | Asked::Made(delivery) => vec![Hint::delivery(delivery)],
+            Asked::Deleted | Asked::Refused(_) | Asked::Absent => Vec::new(),
+        })
+    }
+
+    fn begin_replay(&self, replay: Replay, entry: Option<Entry>) -> Reply<'_, ()> {
+        let hint = Hint::replay(&replay);
+        self.telling(self.shared.ledger.begin_replay(replay, entry), move |()| vec![hint])
+    }
+
+    fn proceed(&self, page: ReplayPage, now: Timestamp) -> Reply<'_, Option<Replay>> {
+        self.telling(self.shared.ledger.proceed(page, now), |replay| {
+            replay.iter().map(Hint::replay).collect()
+        })
+    }
+
+    fn change_replay(
+        &self,
+        app: AppId,
+        replay: ReplayId,
+        to: ReplayState,
+        now: Timestamp,
+        entry: Option<Entry>,
+    ) -> Reply<'_, ReplayChanged> {
+        self.telling(self.shared.ledger.change_replay(app, replay, to, now, entry), |changed| match changed {
+            ReplayChanged::Done(replay) => vec![Hint::replay(replay)],
+            _ => Vec::new(),
+        })
+    }
+
+    pass_on! {
+        fn refill(wants: Vec<Want>, now: Timestamp) -> Vec<Refilled>;
+        fn hand_back(carried: Vec<Carried>, now: Timestamp) -> ();
+        fn settle(endpoint: EndpointId, settle: Settle, most: usize, now: Timestamp) -> usize;
+        fn erase_data(app: AppId, event: EventId, entry: Option<Entry>) -> bool;
+        fn expire(ranges: Ranges, keeps: Arc<dyn Keeps>, now: Timestamp) -> Expired;
+        fn order_inspection(inspection: Inspection) -> Ordered;
+        fn take_inspection(per_app_max: u32) -> Option<Inspection>;
+        fn end_inspection(inspection: InspectionId, report: Option<Report>, now: Timestamp) -> bool;
+        fn bring_forward(recovery: Recovery, now: Timestamp) -> BroughtForward;
+        fn take_mail(turn: MailTurn, now: Timestamp) -> Outgoing;
+        fn end_mail(app: AppId, first: NoticeId, end: MailEnd, now: Timestamp) -> ();
+        fn published_notices(notices: Vec<NoticeId>) -> ();
+        fn flush() -> ();
+    }
+}
+
+/// Tells of what the store hands over: what is carried now, and endpoints that a receiver switched off.
+pub struct ToldHandover {
+    handover: Arc<dyn Handover>,
+    watchers: Arc<dyn Watchers>,
+    directory: Arc<Directory>,
+}
+
+impl ToldHandover {
+    pub fn new(handover: Arc<dyn Handover>, watchers: Arc<dyn Watchers>, directory: Arc<Directory>) -> Self {
+        Self { handover, watchers, directory }
+    }
+}
+
+impl Handover for ToldHandover {
+    fn carry(&self, carried: Vec<Carried>) {
+        if self.watchers.any() {
+            for one in &carried {
+                self.watchers.tell(Hint::delivery(&one.delivery));
+            }
+        }
+        self.handover.carry(carried);
+    }
+
+    fn waiting(&self, endpoint: EndpointId, due: Timestamp) {
+        self.handover.waiting(endpoint, due);
+    }
+
+    fn asked(&self, endpoint: EndpointId, due: Timestamp) {
+        self.handover.asked(endpoint, due);
+    }
+
+    fn switched_off(&self, endpoint: EndpointId, off: SwitchedOff, revision: u32) {
+        self.handover.switched_off(endpoint, off, revision);
+        if let Some(known) = self.directory.endpoint(endpoint).filter(|_| self.watchers.any()) {
+            self.watchers.tell(Hint::endpoint(known.record.app, endpoint));
+        }
+    }
+
+    fn inspections_wait(&self) {
+        self.handover.inspections_wait();
+    }
+
+    fn notices_wait(&self) {
+        self.handover.notices_wait();
+    }
+}

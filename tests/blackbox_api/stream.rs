@@ -1,0 +1,242 @@
+//! Streams of hints: told quickly, only to those who may know, never with anything in them, and gone when the key is.
+
+use crate::{
+    harness::{from_now, wait_for},
+    wire::head,
+    world::{Api, App, HOOK, WITHIN, World, quick, receiver, slow, text},
+};
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::{Instant, timeout},
+};
+
+/// Somebody who watches.
+struct Tail {
+    stream: TcpStream,
+    text: String,
+}
+
+impl Tail {
+    /// Waits until the stream says that it is open.
+    async fn open(api: &Api, path: &str) -> Self {
+        let mut tail = Self::ask(api, path).await;
+        tail.read_until(|text| text.contains("\r\n\r\n") && text.contains("\n:\n\n")).await;
+        let lower = tail.text.to_ascii_lowercase();
+        assert!(lower.starts_with("http/1.1 200"), "{}", tail.text);
+        assert!(lower.contains("content-type: text/event-stream\r\n"), "{}", tail.text);
+        assert!(lower.contains("cache-control: no-store\r\n"), "{}", tail.text);
+        tail
+    }
+
+    async fn ask(api: &Api, path: &str) -> Self {
+        let mut stream = TcpStream::connect(api.address).await.unwrap();
+        let head = head("GET", path, api.key.as_deref(), &[("accept", "text/event-stream")]);
+        stream.write_all(head.as_bytes()).await.unwrap();
+        Self { stream, text: String::new() }
+    }
+
+    async fn read_until(&mut self, is_enough: impl Fn(&str) -> bool) {
+        let reading = async {
+            while !is_enough(&self.text) {
+                assert!(self.read().await > 0, "it ended: {}", self.text);
+            }
+        };
+        let in_time = timeout(WITHIN, reading).await;
+        assert!(in_time.is_ok(), "waited in vain: {}", self.text);
+    }
+
+    async fn read(&mut self) -> usize {
+        let mut bytes = vec![0; 64 * 1024];
+        let read = self.stream.read(&mut bytes).await.unwrap_or(0);
+        self.text.push_str(&String::from_utf8_lossy(&bytes[..read]));
+        read
+    }
+
+    fn hints(&self) -> Vec<Value> {
+        let data = self.text.lines().filter_map(|line| line.strip_prefix("data: "));
+        data.map(|data| serde_json::from_str(data).unwrap()).collect()
+    }
+
+    /// Reads until a hint has all of these members.
+    async fn hint(&mut self, wanted: Value) -> Value {
+        let fits = |text: &str| {
+            let tail = text.lines().filter_map(|line| line.strip_prefix("data: "));
+            let hints = tail.filter_map(|data| serde_json::from_str::<Value>(data).ok());
+            hints.into_iter().find(|hint| {
+                wanted.as_object().unwrap().iter().all(|(name, value)| hint.get(name) == Some(value))
+            })
+        };
+        self.read_until(|text| fits(text).is_some()).await;
+        fits(&self.text).unwrap()
+    }
+
+    /// How long it takes until the other side ends it.
+    async fn ended(&mut self) -> Duration {
+        let begun = Instant::now();
+        let reading = async { while self.read().await > 0 {} };
+        assert!(timeout(WITHIN, reading).await.is_ok(), "it goes on: {}", self.text);
+        begun.elapsed()
+    }
+}
+
+async fn read_key(world: &World, app: &App) -> (String, Api) {
+    let made = world.admin.post("/v1/keys", &json!({ "scope": "read", "app_id": app.id })).await.is(201);
+    (text(&made["id"]), world.with_key(text(&made["key"])))
+}
+
+#[tokio::test]
+async fn what_happens_to_an_event_is_told_as_it_happens_and_nothing_that_is_in_it() {
+    let world = World::start().await;
+    let receiver = receiver(200).await;
+    let app = world.app().await;
+    app.endpoint(&receiver.url(HOOK), json!({ "id": "shop" })).await;
+    let (_, watcher) = read_key(&world, &app).await;
+    let mut tail = Tail::open(&watcher, &app.path("/stream")).await;
+    let begun = Instant::now();
+    let event = json!({ "id": "order-1", "type": "order.paid", "data": { "card": "4711-payload" } });
+    let published = app.post("/events", &event).await.is(202);
+    let delivery = text(&published["deliveries"][0]["id"]);
+    let ended = json!({ "kind": "attempt", "delivery_id": delivery, "state": "delivered" });
+    let hint = tail.hint(ended).await;
+    let shown = app.delivery(&delivery).await;
+    assert_eq!(shown["status"], "delivered", "whoever looks because of a hint finds what it is about");
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert_eq!((&hint["app_id"], &hint["endpoint_id"]), (&json!(app.id), &json!("shop")));
+    let ours = text(&hint["event_id"]);
+    assert_eq!(app.get(&format!("/events/{ours}")).await.is(200)["id"], "order-1", "{ours} is the event");
+    tail.hint(json!({ "kind": "event", "event_id": ours })).await;
+    tail.hint(json!({ "kind": "delivery", "delivery_id": delivery, "state": "in_flight" })).await;
+    assert!(!tail.text.contains("4711-payload") && !tail.text.contains("127.0.0.1"), "{}", tail.text);
+}
+
+#[tokio::test]
+async fn retries_wishes_endpoints_and_replays_are_told() {
+    let world = World::start().await;
+    let receiver = receiver(500).await;
+    let app = world.app().await;
+    let mut tail = Tail::open(&app.api, &app.path("/stream")).await;
+    app.endpoint(&receiver.url(HOOK), json!({ "id": "dies", "event_types": ["a"], "overrides": quick() }))
+        .await;
+    tail.hint(json!({ "kind": "endpoint", "endpoint_id": "dies" })).await;
+    app.endpoint(&receiver.url(HOOK), json!({ "id": "waits", "event_types": ["b"], "overrides": slow() }))
+        .await;
+    let dead = text(&app.publish("a").await["deliveries"][0]["id"]);
+    tail.hint(json!({ "kind": "attempt", "delivery_id": dead, "state": "retrying" })).await;
+    tail.hint(json!({ "kind": "attempt", "delivery_id": dead, "state": "dead" })).await;
+    let waits = text(&app.publish("b").await["deliveries"][0]["id"]);
+    tail.hint(json!({ "kind": "attempt", "delivery_id": waits, "state": "retrying" })).await;
+    app.act(&format!("/deliveries/{waits}/cancel")).await.is(200);
+    tail.hint(json!({ "kind": "delivery", "delivery_id": waits, "state": "cancelled" })).await;
+    let replay = text(&app.post("/replays", &json!({ "event_type": "a" })).await.is(201)["id"]);
+    tail.hint(json!({ "kind": "replay", "replay_id": replay, "state": "running" })).await;
+    tail.hint(json!({ "kind": "replay", "replay_id": replay, "state": "finished" })).await;
+    let before = tail.hints().len();
+    app.delete("/endpoints/waits").await.is(204);
+    wait_for("its end is told", WITHIN, async || {
+        timeout(Duration::from_millis(50), tail.read()).await.ok();
+        let new = tail.hints().split_off(before);
+        new.into_iter().find(|hint| hint["kind"] == "endpoint")
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_stream_is_of_one_app_and_only_an_admin_key_watches_all() {
+    let world = World::start().await;
+    let (app, other) = (world.app().await, world.app().await);
+    let own = world.by_its_key(&app).await;
+    let mut mine = Tail::open(&own.api, &app.path("/stream")).await;
+    let mut all = Tail::open(&world.admin, "/v1/stream").await;
+    own.api.get(&other.path("/stream")).await.refused(404, "not_found");
+    own.api.get("/v1/stream").await.refused(403, "forbidden");
+    world.with_key(None).get(&app.path("/stream")).await.refused(401, "unauthorized");
+    other.publish("x").await;
+    app.publish("x").await;
+    mine.hint(json!({ "kind": "event", "app_id": app.id })).await;
+    all.hint(json!({ "kind": "event", "app_id": app.id })).await;
+    all.hint(json!({ "kind": "event", "app_id": other.id })).await;
+    assert!(!mine.text.contains(&other.id), "{}", mine.text);
+}
+
+#[tokio::test]
+async fn a_stream_ends_when_its_key_is_revoked_or_expires_or_its_app_is_deleted() {
+    let world = World::start().await;
+    let (app, brief) = (world.app().await, world.app().await);
+    let (id, watcher) = read_key(&world, &app).await;
+    let soon = json!({ "scope": "read", "app_id": app.id, "expires_at": from_now(Duration::from_secs(2)) });
+    let made = world.admin.post("/v1/keys", &soon).await.is(201);
+    let mut expiring = Tail::open(&world.with_key(text(&made["key"])), &app.path("/stream")).await;
+    let mut revoked = Tail::open(&watcher, &app.path("/stream")).await;
+    let mut deleted = Tail::open(&world.admin, &brief.path("/stream")).await;
+    let mut kept = Tail::open(&world.admin, &app.path("/stream")).await;
+    world.admin.delete(&format!("/v1/keys/{id}")).await.is(204);
+    world.admin.delete(&brief.path("")).await.is(204);
+    revoked.ended().await;
+    deleted.ended().await;
+    expiring.ended().await;
+    watcher.get(&app.path("/stream")).await.refused(401, "unauthorized");
+    app.publish("x").await;
+    kept.hint(json!({ "kind": "event" })).await;
+}
+
+#[tokio::test]
+async fn a_server_that_stops_ends_its_streams_and_does_not_wait_for_them() {
+    let mut world = World::start().await;
+    let app = world.app().await;
+    let mut tail = Tail::open(&app.api, &app.path("/stream")).await;
+    let stopping = world.node.stop();
+    let (code, took) = tokio::join!(stopping, tail.ended());
+    assert_eq!(code, Some(0));
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    assert!(tail.text.ends_with("0\r\n\r\n"), "the body has an end: {:?}", tail.text);
+}
+
+#[tokio::test]
+async fn an_app_has_so_many_streams_and_places_come_back() {
+    let world = World::start().await;
+    let app = world.app().await;
+    let mut open = Vec::new();
+    for _ in 0..32 {
+        open.push(Tail::open(&app.api, &app.path("/stream")).await);
+    }
+    let full = app.get("/stream").await;
+    let refused = full.refused(429, "too_many_streams");
+    assert!(refused.detail.contains("32"), "{}", refused.detail);
+    assert!(full.header("retry-after").is_some());
+    open.pop();
+    let freed = wait_for("the place is free again", WITHIN, async || {
+        let mut tail = Tail::ask(&app.api, &app.path("/stream")).await;
+        tail.read().await;
+        tail.text.starts_with("HTTP/1.1 200").then_some(tail)
+    });
+    freed.await;
+}
+
+#[tokio::test]
+async fn whoever_cannot_be_told_everything_is_told_that() {
+    let world = World::start().await;
+    let app = world.app().await;
+    let mut tail = Tail::open(&app.api, &app.path("/stream")).await;
+    let events: Vec<Value> = (0..1000).map(|n| json!({ "type": "x", "data": n })).collect();
+    app.post("/events/batch", &json!({ "events": events })).await.is(200);
+    tail.hint(json!({ "kind": "lagged" })).await;
+    assert!(tail.hints().len() < 1000, "{}", tail.hints().len());
+    let last = app.publish("x").await;
+    tail.hint(json!({ "kind": "event", "event_id": last["id"] })).await;
+}
+
+#[tokio::test]
+#[ignore = "soak: longer than the server's patience with connections that say nothing"]
+async fn a_quiet_stream_stays_open_and_says_so() {
+    let world = World::start().await;
+    let app = world.app().await;
+    let mut tail = Tail::open(&app.api, &app.path("/stream")).await;
+    let watching = async { while tail.read().await > 0 {} };
+    assert!(timeout(Duration::from_secs(100), watching).await.is_err(), "it ended: {}", tail.text);
+    assert!(tail.text.matches("\n:\n\n").count() >= 7, "{}", tail.text);
+    app.publish("x").await;
+    tail.hint(json!({ "kind": "event" })).await;
+}

@@ -1,0 +1,138 @@
+//! Statistics as people ask for them: by app, endpoint, event type and time, from what was rolled up.
+
+use crate::{
+    health::{EXHAUSTED, counted, plain, roll_up, see},
+    stage::{NOW, Stage, after, retry_at},
+};
+use posthaste::{
+    domain::{
+        id::{AppId, EndpointId},
+        statistics::{Span, Sums},
+        time::Timestamp,
+        verdict::Verdict,
+    },
+    store::statistics::{Of, Statistics, StatisticsSearch},
+};
+use std::time::Duration;
+
+const DAY: u64 = 86_400;
+
+async fn ask(stage: &Stage, app: Option<AppId>, of: Of, (from, to): (Timestamp, Timestamp)) -> Statistics {
+    let span = Span::of(from, to, to);
+    let endpoints = vec![(stage.app, stage.endpoint)];
+    stage.store().statistics(StatisticsSearch { app, of, span, endpoints }).await.unwrap()
+}
+
+async fn last_hour(stage: &Stage, app: Option<AppId>, of: Of) -> Statistics {
+    let to = after(60);
+    ask(stage, app, of, (Timestamp::from_millis(to.as_millis() - 3_600_000), to)).await
+}
+
+fn total(statistics: &Statistics) -> Sums {
+    let mut total = Sums::default();
+    statistics.series.iter().for_each(|(_, sums)| total.add(sums));
+    total
+}
+
+/// One event of this type, published and tried.
+async fn of_type(stage: &mut Stage, event_type: &str, verdict: Verdict) {
+    let mut new = stage.one_in_hand();
+    let event = std::sync::Arc::get_mut(&mut new.event).expect("nobody else has it");
+    event_type.clone_into(&mut event.event_type);
+    stage.publish(new).await;
+    let carried = stage.only_carried();
+    stage.store().record(counted(carried, verdict, &plain(), after(1)));
+    stage.quiet().await;
+}
+
+pub(crate) async fn what_happened_is_told_by_app_endpoint_and_event_type(mut stage: Stage) {
+    for (event_type, verdict) in [
+        ("order.paid", Verdict::Delivered),
+        ("order.paid", retry_at(after(60))),
+        ("order.paid", EXHAUSTED),
+        ("refund.made", Verdict::Delivered),
+    ] {
+        of_type(&mut stage, event_type, verdict).await;
+    }
+    roll_up(&stage, after(2)).await;
+    let app = stage.app;
+    for told in
+        [last_hour(&stage, Some(app), Of::Everything).await, last_hour(&stage, None, Of::Everything).await]
+    {
+        let sums = total(&told);
+        assert_eq!((sums.events, sums.ok, sums.failed, sums.delivered, sums.dead), (4, 2, 2, 2, 1));
+        let failures: Vec<_> =
+            sums.failures().into_iter().map(|(ending, count)| (ending.name(), count)).collect();
+        assert_eq!(failures, [("500".to_owned(), 2)]);
+        let [(endpoint, of_endpoint)] = &told.endpoints[..] else { panic!("{:?}", told.endpoints) };
+        assert_eq!((*endpoint, of_endpoint.attempts(), of_endpoint.failed), (stage.endpoint, 4, 2));
+        let types: Vec<_> =
+            told.event_types.iter().map(|(name, sums)| (&**name, sums.events, sums.failed)).collect();
+        assert_eq!(types, [("order.paid", 3, 2), ("refund.made", 1, 0)], "the busiest first");
+        assert_eq!((told.backlog.waiting, told.backlog.oldest_due), (1, Some(after(60))));
+    }
+    let of_endpoint = last_hour(&stage, Some(app), Of::Endpoint(stage.endpoint)).await;
+    assert_eq!((total(&of_endpoint).events, total(&of_endpoint).attempts()), (0, 4));
+    let of_type = last_hour(&stage, Some(app), Of::EventType("refund.made".into())).await;
+    assert_eq!((total(&of_type).events, total(&of_type).ok, of_type.endpoints.len()), (1, 1, 0));
+    let other = stage.new_app().await;
+    let nothing = last_hour(&stage, Some(other), Of::Everything).await;
+    assert_eq!((total(&nothing), nothing.event_types.len()), (Sums::default(), 0));
+}
+
+pub(crate) async fn a_long_window_is_the_sum_of_its_days_and_of_the_hours_at_its_ends(mut stage: Stage) {
+    let plain = plain();
+    for day in 0..10 {
+        let carried = stage.carried().await;
+        let at = after(day * DAY + day * 3600);
+        stage.store().record(counted(carried, Verdict::Delivered, &plain, at));
+        stage.quiet().await;
+        roll_up(&stage, at).await;
+    }
+    for (first, last, wanted) in [(0, 10, 10), (1, 10, 9), (3, 5, 2), (9, 10, 1)] {
+        let from = after(first * DAY + first * 3600);
+        let told =
+            ask(&stage, Some(stage.app), Of::Everything, (from, after(last * DAY + last * 3600 - 3600)))
+                .await;
+        assert_eq!(told.endpoints[0].1.ok, wanted, "days {first} to {last}");
+        assert_eq!(total(&told).ok, wanted, "the series says the same");
+        assert_eq!(told.event_types.iter().map(|(_, sums)| sums.ok).sum::<u64>(), wanted);
+    }
+}
+
+pub(crate) async fn event_types_beyond_what_there_is_room_for_are_counted_together(mut stage: Stage) {
+    for n in 0..203 {
+        let mut new = stage.draft(&[]);
+        let event = std::sync::Arc::get_mut(&mut new.event).expect("nobody else has it");
+        event.event_type = format!("made.up.{n}");
+        stage.accept(new).await;
+    }
+    roll_up(&stage, after(2)).await;
+    let told = last_hour(&stage, Some(stage.app), Of::Everything).await;
+    assert_eq!(total(&told).events, 203, "none is lost");
+    let rest = last_hour(&stage, Some(stage.app), Of::EventType("*".into())).await;
+    assert_eq!(total(&rest).events, 3);
+}
+
+pub(crate) async fn what_is_gone_is_not_told_and_still_counts_for_all(mut stage: Stage) {
+    see(&mut stage, EXHAUSTED, &plain()).await;
+    roll_up(&stage, after(2)).await;
+    assert!(stage.store().remove_app(stage.app, None).await.unwrap());
+    while stage.store().purge().await.unwrap() {}
+    let told = last_hour(&stage, Some(stage.app), Of::Everything).await;
+    assert_eq!((total(&told), told.event_types.len(), told.endpoints.len()), (Sums::default(), 0, 0));
+    assert_eq!(total(&last_hour(&stage, None, Of::Everything).await).dead, 1);
+}
+
+pub(crate) async fn what_is_held_and_what_waits_is_counted_as_it_is_now(mut stage: Stage) {
+    let (waiting, endpoint) = (stage.waiting().await, stage.endpoint);
+    let before = last_hour(&stage, Some(stage.app), Of::Endpoint(endpoint)).await.backlog;
+    assert_eq!((before.waiting, before.held, before.oldest_due), (1, 0, stage.delivery(waiting).await.due));
+    let other = stage.new_endpoint(stage.app).await;
+    stage.born_held(other).await;
+    let endpoints: Vec<(AppId, EndpointId)> = [endpoint, other].map(|each| (stage.app, each)).into();
+    let span = Span::of(NOW, NOW.plus(Duration::from_mins(1)), after(60));
+    let search = StatisticsSearch { app: Some(stage.app), of: Of::Everything, span, endpoints };
+    let backlog = stage.store().statistics(search).await.unwrap().backlog;
+    assert_eq!((backlog.waiting, backlog.held), (1, 1));
+}
