@@ -11,7 +11,7 @@ use std::{
 
 const SCHEMA: &str = include_str!("schema.sql");
 /// Raised with every change of `schema.sql`; `upgrade` brings older stores here.
-const SCHEMA_VERSION: i64 = 3;
+const SCHEMA_VERSION: i64 = 4;
 /// "phst": other programs' files are not ours to touch.
 const APPLICATION_ID: i64 = 0x7068_7374;
 

@@ -9,7 +9,17 @@ use rusqlite::{Connection, OptionalExtension};
 const FILLED: &[(&str, &str, &str, &str)] = &[
     ("keys", "scope", "TEXT NOT NULL DEFAULT 'admin'", "UPDATE keys SET scope = 'app' WHERE app IS NOT NULL"),
     ("replays", "ran_ms", "INTEGER NOT NULL DEFAULT 0", ""),
+    ("statistics", "events", "INTEGER NOT NULL DEFAULT 0", ""),
+    ("statistics", "endings", "TEXT NOT NULL DEFAULT '{}'", WITH_APP_AND_TYPE),
 ];
+
+/// Lines of the log used to name neither app nor event type, and counted neither events nor endings.
+const WITH_APP_AND_TYPE: &str = "UPDATE statistics_log SET document =
+    (SELECT json_group_array(json_array(
+         e.app, e.id, '*', old.value -> 1,
+         json_array(0, old.value -> 2, old.value -> 3, old.value -> 4, old.value -> 5, old.value -> 6),
+         old.value -> 7, old.value -> 8, json('[]')))
+     FROM json_each(document) old JOIN endpoints e ON e.id = old.value ->> 0)";
 
 /// `wanted` holds the schema of this version and nothing else.
 pub(super) fn upgrade(store: &Connection, wanted: &Connection) -> rusqlite::Result<()> {
@@ -51,8 +61,11 @@ fn columns(connection: &Connection, table: &str) -> rusqlite::Result<Vec<(String
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::sqlite::open::open_in_memory;
-    use std::collections::BTreeSet;
+    use crate::{
+        domain::time::Timestamp,
+        store::sqlite::{open::open_in_memory, rollup::roll_up},
+    };
+    use std::{collections::BTreeSet, time::Duration};
 
     /// The schema of the first version that was in use.
     const FIRST: &str = include_str!("upgrade/first.sql");
@@ -114,5 +127,34 @@ mod tests {
                 .unwrap()
         };
         assert_eq!((scope(1), scope(2)), ("admin".into(), "app".into()));
+    }
+
+    #[test]
+    fn what_version_3_counted_is_kept_and_its_log_is_rolled_up() {
+        let (store, new) = (open_in_memory().unwrap(), open_in_memory().unwrap());
+        store
+            .execute_batch(
+                "ALTER TABLE statistics DROP COLUMN events; ALTER TABLE statistics DROP COLUMN endings;
+                 INSERT INTO apps (id, uid, settings, created_at, updated_at) VALUES (7, 'a', '{}', 0, 0);
+                 INSERT INTO endpoints (id, app, uid, settings, revision, created_at, updated_at)
+                     VALUES (9, 7, 'e', '{}', 1, 0, 0);
+                 INSERT INTO statistics (app, endpoint, width, start, ok, failed, delivered, dead, total_us, latency)
+                     VALUES (7, 9, 60, 1800000000000, 3, 0, 3, 0, 40, '{\"5\":3}');
+                 INSERT INTO statistics_log (document)
+                     VALUES ('[[9,30000000,2,1,2,0,90,5,[[5,3]]],[8,30000000,1,0,1,0,9,0,[[5,1]]]]');",
+            )
+            .unwrap();
+        upgrade(&store, &new).unwrap();
+        roll_up(&store, Duration::ZERO, Timestamp::from_millis(1_800_000_010_000)).unwrap();
+        let counted = |endpoint: i64| {
+            let sums = "SELECT ok, failed, latency, endings FROM statistics WHERE app = 7 AND endpoint = ?1 AND width = 60";
+            store
+                .query_row(sums, [endpoint], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
+                .unwrap()
+        };
+        let expected: (i64, i64, String, String) = (5, 1, r#"{"5":6}"#.into(), "{}".into());
+        assert_eq!(counted(9), expected);
+        // Figures of a whole app begin with the log.
+        assert_eq!(counted(0), (2, 1, r#"{"5":3}"#.into(), "{}".into()));
     }
 }
