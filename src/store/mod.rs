@@ -1,7 +1,7 @@
 //! The only room with SQL, behind four seams: ledger, registry, browse, cluster.
 //!
 //! Each method is one transaction. No transaction handle, SQL type or backend name crosses a seam, and `now` arrives
-//! as an argument. A second backend implements the same traits under the same file names.
+//! as an argument. What every backend says alike is in `sql`; what differs has a folder of its own.
 
 pub mod audit;
 pub mod births;
@@ -12,6 +12,7 @@ pub mod notices;
 pub mod registry;
 pub mod replays;
 pub mod retention;
+mod sql;
 pub mod sqlite;
 pub mod statistics;
 pub mod told;

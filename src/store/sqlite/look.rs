@@ -36,7 +36,7 @@ pub fn look(path: &Path) -> Result<Option<Look>, OpenError> {
     let newest = connection
         .query_row("SELECT accepted_at FROM events ORDER BY id DESC LIMIT 1", [], |row| row.get(0))
         .optional();
-    Ok(Some(Look { bytes, newest_at: newest.map_err(unreadable)? }))
+    Ok(Some(Look { bytes, newest_at: newest.map_err(unreadable)?.map(Timestamp::from_millis) }))
 }
 
 /// Everything that is sealed in the store, of endpoints that are there. Nothing if there is no store, or none that can be read.

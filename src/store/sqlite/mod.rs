@@ -1,45 +1,26 @@
 //! The embedded store: one file, one writer that commits in batches, a few connections that only read.
 
-mod attempts;
-mod audit;
 mod backup;
-mod browse;
 mod checkpointer;
-mod cluster;
-mod commands;
-mod dedup;
-mod deliveries;
-mod event_types;
-mod health;
-mod inspections;
-mod ledger;
 mod look;
-mod notices;
-mod open;
-mod order;
-mod outbox;
+pub(super) mod open;
 mod readers;
-mod refill;
-mod registry;
-mod replays;
-mod retention;
-mod rollup;
-mod row;
-mod seams;
-mod statistics;
-mod traffic;
+mod sql;
 mod upgrade;
-mod upkeep;
-mod work;
+mod usage;
 mod writer;
 
+pub use super::sql::QueueLimits;
 pub use backup::{BackupError, Inventory, back_up, restore};
 pub use look::{Look, look, sealed_in, user_of};
 pub use open::OpenError;
-pub use writer::{QueueLimits, Turn, Writer};
+pub use writer::{Turn, Writer};
 
-use super::{CommitWatch, Reply};
-use crate::domain::port::Handover;
+use super::{
+    CommitWatch, Reply,
+    sql::{Desk, Queue, Result, Sql},
+};
+use crate::domain::{port::Handover, storage::StorageUsage};
 use checkpointer::{Bell, Checkpointer};
 use readers::Readers;
 use rusqlite::Connection;
@@ -50,8 +31,6 @@ use std::{
     thread::JoinHandle,
     time::Duration,
 };
-use work::{Aftermath, Call};
-use writer::Queue;
 
 /// Implements the four seams on one file.
 pub struct SqliteStore {
@@ -145,48 +124,40 @@ impl SqliteStore {
         }
     }
 
-    /// Runs a function in the writer's next batch.
-    fn call<T: Send + 'static>(
+    fn read_by<T: Send + 'static>(
         &self,
-        run: impl FnMut(&Connection) -> rusqlite::Result<T> + Send + 'static,
+        readers: &Readers,
+        run: impl FnMut(&dyn Sql) -> Result<T> + Send + 'static,
     ) -> Reply<'static, T> {
-        self.call_then(run, |_, _| ())
+        match readers.file() {
+            Some(readers) => readers.read(run),
+            None => self.call(run),
+        }
+    }
+}
+
+impl Desk for SqliteStore {
+    fn commands(&self) -> &Queue {
+        &self.queue
     }
 
-    fn call_then<T: Send + 'static>(
-        &self,
-        run: impl FnMut(&Connection) -> rusqlite::Result<T> + Send + 'static,
-        after: impl FnOnce(&T, &mut Aftermath) + Send + 'static,
-    ) -> Reply<'static, T> {
-        let (work, reply) = Call::prepare(run, after);
-        self.queue.push(work);
-        reply
-    }
-
-    /// Runs a function that only reads, beside the writer where there is a file.
     fn read<T: Send + 'static>(
         &self,
-        run: impl FnMut(&Connection) -> rusqlite::Result<T> + Send + 'static,
+        run: impl FnMut(&dyn Sql) -> Result<T> + Send + 'static,
     ) -> Reply<'static, T> {
         self.read_by(&self.readers, run)
     }
 
     fn read_for_engine<T: Send + 'static>(
         &self,
-        run: impl FnMut(&Connection) -> rusqlite::Result<T> + Send + 'static,
+        run: impl FnMut(&dyn Sql) -> Result<T> + Send + 'static,
     ) -> Reply<'static, T> {
         self.read_by(&self.engine_readers, run)
     }
 
-    fn read_by<T: Send + 'static>(
-        &self,
-        readers: &Readers,
-        run: impl FnMut(&Connection) -> rusqlite::Result<T> + Send + 'static,
-    ) -> Reply<'static, T> {
-        match readers.file() {
-            Some(readers) => readers.read(run),
-            None => self.call(run),
-        }
+    fn measure(&self) -> Reply<'_, StorageUsage> {
+        let path = self.path.clone();
+        self.read_for_engine(move |connection| usage::usage(connection, path.as_deref()))
     }
 }
 

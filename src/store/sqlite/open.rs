@@ -61,7 +61,7 @@ pub(super) fn open(path: &Path) -> Result<Opened, OpenError> {
     Ok(Opened { connection, lock })
 }
 
-pub(super) fn open_in_memory() -> rusqlite::Result<Connection> {
+pub(in crate::store) fn open_in_memory() -> rusqlite::Result<Connection> {
     let connection = Connection::open_in_memory()?;
     connection.set_prepared_statement_cache_capacity(128);
     connection.execute_batch(SCHEMA)?;

@@ -1,7 +1,10 @@
 //! A few connections for browsing, opened when first needed and kept.
 
-use super::{open, work::store_error};
-use crate::store::{Reply, StoreError};
+use super::open;
+use crate::store::{
+    Reply, StoreError,
+    sql::{Result, Sql, store_error},
+};
 use rusqlite::Connection;
 use std::{
     path::{Path, PathBuf},
@@ -40,7 +43,7 @@ impl Readers {
 impl FileReaders {
     pub(super) fn read<T: Send + 'static>(
         self,
-        mut run: impl FnMut(&Connection) -> rusqlite::Result<T> + Send + 'static,
+        mut run: impl FnMut(&dyn Sql) -> Result<T> + Send + 'static,
     ) -> Reply<'static, T> {
         Box::pin(async move {
             let turn = self.turns.clone().acquire_owned().await.map_err(|_| StoreError::Closed)?;
@@ -50,7 +53,7 @@ impl FileReaders {
                 let connection = idle.map_or_else(|| open::open_reader(&self.path), Ok)?;
                 // One instant for all of it: a delivery and its attempts must not be of different commits.
                 let snapshot = connection.unchecked_transaction()?;
-                let result = run(&snapshot);
+                let result = run(&*snapshot);
                 snapshot.finish()?;
                 self.lock().push(connection);
                 result

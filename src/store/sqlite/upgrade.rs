@@ -63,7 +63,7 @@ mod tests {
     use super::*;
     use crate::{
         domain::time::Timestamp,
-        store::sqlite::{open::open_in_memory, rollup::roll_up},
+        store::{sql::roll_up, sqlite::open::open_in_memory},
     };
     use std::{collections::BTreeSet, time::Duration};
 

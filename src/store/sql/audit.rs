@@ -1,0 +1,140 @@
+//! The audit log: written in the transaction of the change, listed newest first.
+
+use super::{
+    Error, Result, Row, Sql,
+    browse::{Fitting, id_range},
+    params,
+    row::named,
+};
+use crate::{
+    domain::{
+        audit::{Action, Entry},
+        id::{AppId, AuditId, KeyId},
+    },
+    store::{
+        audit::AuditFilter,
+        browse::{Cursor, Page, ROWS_EXAMINED_MAX},
+        ledger::Asked,
+        registry::Added,
+        replays::ReplayChanged,
+    },
+};
+
+/// Whether an answer says that something was changed.
+pub(super) trait Changes {
+    fn is_change(&self) -> bool;
+}
+
+impl Changes for () {
+    fn is_change(&self) -> bool {
+        true
+    }
+}
+
+/// What made room for what was added.
+impl Changes for Vec<KeyId> {
+    fn is_change(&self) -> bool {
+        true
+    }
+}
+
+impl Changes for bool {
+    fn is_change(&self) -> bool {
+        *self
+    }
+}
+
+impl Changes for Added {
+    fn is_change(&self) -> bool {
+        *self == Self::Added
+    }
+}
+
+impl Changes for Asked {
+    fn is_change(&self) -> bool {
+        matches!(self, Self::Done(_) | Self::Made(_) | Self::Deleted)
+    }
+}
+
+impl Changes for ReplayChanged {
+    fn is_change(&self) -> bool {
+        matches!(self, Self::Done(_))
+    }
+}
+
+/// Writes the entry if something was changed; passes the answer on.
+pub(super) fn note<T: Changes>(tx: &dyn Sql, entry: Option<&Entry>, answer: T) -> Result<T> {
+    if let Some(entry) = entry.filter(|_| answer.is_change()) {
+        let detail = entry.detail.as_ref().map(ToString::to_string);
+        tx.execute(
+            "INSERT INTO audit (id, at, key, key_name, scope, app, action, thing, detail)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+            params![
+                entry.id,
+                entry.at,
+                entry.key,
+                entry.key_name,
+                entry.scope,
+                entry.app,
+                entry.action.name(),
+                entry.thing,
+                detail
+            ],
+        )?;
+    }
+    Ok(answer)
+}
+
+/// Entries of an app that is being removed are no longer shown, although they may still be there.
+pub(super) fn list(
+    connection: &dyn Sql,
+    filter: &AuditFilter,
+    after: Option<Cursor>,
+    limit: u32,
+) -> Result<Page<Entry>> {
+    let (low, high) = id_range(filter.from, filter.to, after);
+    let of_app = if filter.app.is_some() { "a.app = ?4" } else { "CAST(?4 AS bigint) IS NULL" };
+    let sql = format!(
+        "SELECT a.id, a.at, a.key, a.key_name, a.scope, a.app, a.action, a.thing, a.detail,
+                a.app IS NULL OR EXISTS (SELECT 1 FROM apps WHERE id = a.app)
+         FROM audit a WHERE a.id >= ?1 AND a.id < ?2 AND {of_app} ORDER BY a.id DESC LIMIT ?3"
+    );
+    let mut fitting = Fitting::new(limit);
+    connection.query(&sql, params![low, high, ROWS_EXAMINED_MAX, filter.app], &mut |row| {
+        let fits = row.get(9)?
+            && filter.key.is_none_or(|key| row.is(2, key))
+            && filter.action.is_none_or(|action| row.is(6, action.name()));
+        let place = Cursor { at: 0, id: row.get(0)? };
+        Ok(fitting.examine(place, fits.then(|| read(row)).transpose()?))
+    })?;
+    Ok(fitting.page())
+}
+
+fn read(row: &Row<'_>) -> Result<Entry> {
+    let id: AuditId = row.get(0)?;
+    let action = || {
+        let name: String = row.get(6)?;
+        Action::parse(&name).ok_or_else(|| Error::Wrong(format!("{name} is no action")))
+    };
+    let detail = || {
+        let text: Option<String> = row.get(8)?;
+        Ok(text.map(|text| serde_json::from_str(&text)).transpose()?)
+    };
+    Ok(Entry {
+        id,
+        at: row.get(1)?,
+        key: row.get::<KeyId>(2)?,
+        key_name: row.get(3)?,
+        scope: row.get(4)?,
+        app: row.get(5)?,
+        action: named(id, action())?,
+        thing: row.get(7)?,
+        detail: named(id, detail())?,
+    })
+}
+
+/// Removes at most `most` entries of a deleted app; how many there were.
+pub(super) fn purge(tx: &dyn Sql, app: AppId, most: i64) -> Result<usize> {
+    let sql = "DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE app = ?1 ORDER BY id LIMIT ?2)";
+    tx.execute(sql, params![app, most])
+}

@@ -1,0 +1,247 @@
+//! Lists and details. Pages walk the primary key backwards and examine a bounded number of rows.
+
+use super::{
+    Result, Row, Sql, attempts, params,
+    row::{self, DELIVERY, DELIVERY_COLUMNS, EVENT, EVENT_WITHOUT_DATA},
+};
+use crate::{
+    domain::{
+        contract::ContractHash,
+        delivery::Reason,
+        event::{DedupKey, DedupSpace, Event},
+        id::{AppId, DeliveryId, EndpointId, EventId, first_id_at},
+        outcome::Class,
+        time::Timestamp,
+    },
+    store::browse::{
+        Cursor, DeliveryFilter, EventFilter, LastError, Listed, Page, PastAttempt, ROWS_EXAMINED_MAX,
+    },
+};
+use std::{collections::BTreeSet, ops::ControlFlow};
+
+pub(super) fn find_event(
+    connection: &dyn Sql,
+    app: AppId,
+    given_id: &str,
+    own: Option<EventId>,
+) -> Result<Option<Event>> {
+    let key = DedupKey::new(app, DedupSpace::EventId, given_id);
+    let named = connection.one("SELECT event FROM dedup WHERE key = ?1", params![key.0], |row| row.get(0))?;
+    let Some(id) = named.or(own) else { return Ok(None) };
+    connection.one(
+        &format!("SELECT {EVENT} FROM events e WHERE e.id = ?1 AND e.app = ?2"),
+        params![id, app],
+        |row| row::event(row, 0),
+    )
+}
+
+/// The range of ids that a page looks at: time filters are id ranges, and the cursor is the last id examined.
+pub(super) fn id_range(from: Option<Timestamp>, to: Option<Timestamp>, after: Option<Cursor>) -> (i64, i64) {
+    let low = from.map_or(0, first_id_at);
+    let high = to.map_or(i64::MAX, first_id_at);
+    (low, after.map_or(high, |cursor| high.min(cursor.id)))
+}
+
+/// Keeps what fits the page out of what is examined, and says where to go on.
+pub(super) struct Fitting<T> {
+    limit: u32,
+    examined: u32,
+    rows: Vec<T>,
+    last: Option<Cursor>,
+    is_full: bool,
+}
+
+impl<T> Fitting<T> {
+    pub(super) fn new(limit: u32) -> Self {
+        Self { limit, examined: 0, rows: Vec::new(), last: None, is_full: false }
+    }
+
+    /// One more than fits tells whether there is a next page.
+    pub(super) fn examine(&mut self, place: Cursor, row: Option<T>) -> ControlFlow<()> {
+        if self.rows.len() as u32 == self.limit {
+            self.is_full = true;
+            return ControlFlow::Break(());
+        }
+        self.examined += 1;
+        self.last = Some(place);
+        self.rows.extend(row);
+        ControlFlow::Continue(())
+    }
+
+    pub(super) fn page(self) -> Page<T> {
+        let ran_to_the_end = self.examined < ROWS_EXAMINED_MAX;
+        Page { rows: self.rows, next: self.last.filter(|_| self.is_full || !ran_to_the_end) }
+    }
+}
+
+pub(super) fn events(
+    connection: &dyn Sql,
+    app: AppId,
+    filter: &EventFilter,
+    after: Option<Cursor>,
+    limit: u32,
+) -> Result<Page<Event>> {
+    let (low, high) = id_range(filter.from, filter.to, after);
+    let sql =
+        format!("SELECT {EVENT} FROM events e WHERE e.id >= ?1 AND e.id < ?2 ORDER BY e.id DESC LIMIT ?3");
+    let mut fitting = Fitting::new(limit);
+    connection.query(&sql, params![low, high, ROWS_EXAMINED_MAX], &mut |row| {
+        let fits = row.get::<AppId>(1)? == app
+            && filter.event_type.as_ref().is_none_or(|wanted| row.is(2, wanted.as_str()));
+        let place = Cursor { at: 0, id: row.get(0)? };
+        Ok(fitting.examine(place, fits.then(|| row::event(row, 0)).transpose()?))
+    })?;
+    Ok(fitting.page())
+}
+
+fn listed(connection: &dyn Sql, row: &Row<'_>) -> Result<Listed> {
+    let delivery = row::delivery(row)?;
+    let last = if delivery.history_len == 0 { None } else { last_attempt(connection, delivery.id)? };
+    let (last_error, last_contract, last_url) = last.unwrap_or_default();
+    Ok(Listed { delivery, event: row::event(row, DELIVERY_COLUMNS)?, last_error, last_contract, last_url })
+}
+
+type LastAttempt = (Option<LastError>, Option<ContractHash>, Option<String>);
+
+fn last_attempt(connection: &dyn Sql, delivery: DeliveryId) -> Result<Option<LastAttempt>> {
+    connection.one(
+        "SELECT class, status, error, coalesce(contract, (SELECT contract FROM attempts
+             WHERE delivery = ?1 AND contract IS NOT NULL ORDER BY position DESC LIMIT 1)),
+             coalesce(url, (SELECT url FROM attempts
+             WHERE delivery = ?1 AND url IS NOT NULL ORDER BY position DESC LIMIT 1))
+         FROM attempts WHERE delivery = ?1 ORDER BY position DESC LIMIT 1",
+        params![delivery],
+        |row| {
+            let class = row::named(delivery, attempts::class_from(row.get(0)?))?;
+            let error = LastError { status: row.get(1)?, error: row.get(2)? };
+            let contract = row.get::<Option<[u8; 16]>>(3)?.map(ContractHash);
+            Ok(((class != Class::Ok).then_some(error), contract, row.get(4)?))
+        },
+    )
+}
+
+pub(super) fn deliveries_of(connection: &dyn Sql, event: EventId) -> Result<Vec<Listed>> {
+    connection.all(
+        &format!(
+            "SELECT {DELIVERY}, {EVENT_WITHOUT_DATA} FROM deliveries d JOIN events e ON e.id = d.event
+             WHERE d.id > ?1 AND d.id <= ?1 + 65535 AND d.event = ?1
+             UNION ALL
+             SELECT {DELIVERY}, {EVENT_WITHOUT_DATA} FROM deliveries d JOIN events e ON e.id = d.event
+             WHERE d.event = ?1 AND d.id > d.event + 65535
+             ORDER BY 1"
+        ),
+        params![event],
+        |row| listed(connection, row),
+    )
+}
+
+pub(super) fn delivery(
+    connection: &dyn Sql,
+    app: AppId,
+    id: DeliveryId,
+) -> Result<Option<(Listed, Vec<PastAttempt>)>> {
+    let found = connection.one(
+        &format!(
+            "SELECT {DELIVERY}, {EVENT} FROM deliveries d JOIN events e ON e.id = d.event
+             WHERE d.id = ?1 AND d.app = ?2"
+        ),
+        params![id, app],
+        |row| listed(connection, row),
+    )?;
+    found.map(|listed| Ok((listed, attempts::list(connection, id)?))).transpose()
+}
+
+pub(super) fn deliveries(
+    connection: &dyn Sql,
+    app: AppId,
+    filter: &DeliveryFilter,
+    after: Option<Cursor>,
+    limit: u32,
+) -> Result<Page<Listed>> {
+    let (low, high) = id_range(filter.from, filter.to, after);
+    let sql = format!(
+        "SELECT {DELIVERY}, {EVENT_WITHOUT_DATA} FROM deliveries d JOIN events e ON e.id = d.event
+         WHERE d.id >= ?1 AND d.id < ?2 ORDER BY d.id DESC LIMIT ?3"
+    );
+    let mut fitting = Fitting::new(limit);
+    connection.query(&sql, params![low, high, ROWS_EXAMINED_MAX], &mut |row| {
+        let place = Cursor { at: 0, id: row.get(0)? };
+        let listed = if fits(row, app, filter)? { Some(listed(connection, row)?) } else { None };
+        Ok(fitting.examine(place, listed))
+    })?;
+    Ok(fitting.page())
+}
+
+fn fits(row: &Row<'_>, app: AppId, filter: &DeliveryFilter) -> Result<bool> {
+    Ok(row.get::<AppId>(1)? == app
+        && (filter.states.is_empty() || filter.states.contains(&row.get(4)?))
+        && filter.event.is_none_or(|event| row.is(2, event))
+        && filter.endpoint.is_none_or(|endpoint| row.is(3, endpoint))
+        && filter.event_type.as_ref().is_none_or(|wanted| row.is(DELIVERY_COLUMNS + 2, wanted.as_str())))
+}
+
+/// The lanes are merged on their index alone: of ten thousand lanes only what is on the page is read.
+pub(super) fn queue(
+    connection: &dyn Sql,
+    lanes: &[EndpointId],
+    after: Option<Cursor>,
+    limit: u32,
+) -> Result<Page<Listed>> {
+    let Cursor { at, id } = after.unwrap_or(Cursor { at: i64::MIN, id: 0 });
+    let next_in_lane = "SELECT due, id FROM deliveries
+                        WHERE lane = ?1 AND due >= ?2 AND (due > ?2 OR id > ?3) AND due <= ?4 ORDER BY due, id LIMIT ?5";
+    // One more than fits tells whether there is a next page.
+    let most = limit as usize + 1;
+    let mut first: BTreeSet<(i64, i64)> = BTreeSet::new();
+    for lane in lanes {
+        let latest = first.last().filter(|_| first.len() == most).map_or(i64::MAX, |(due, _)| *due);
+        connection.each(next_in_lane, params![lane, at, id, latest, most as i64], |row| {
+            first.insert((row.get(0)?, row.get(1)?));
+            if first.len() > most {
+                first.pop_last();
+            }
+            Ok(())
+        })?;
+    }
+    let by_id = format!(
+        "SELECT {DELIVERY}, {EVENT_WITHOUT_DATA} FROM deliveries d JOIN events e ON e.id = d.event WHERE d.id = ?1"
+    );
+    let is_more = first.len() == most;
+    let places: Vec<Cursor> =
+        first.into_iter().take(limit as usize).map(|(at, id)| Cursor { at, id }).collect();
+    let mut rows = Vec::with_capacity(places.len());
+    for place in &places {
+        // It may have been taken in hand since.
+        let found = connection.one(&by_id, params![place.id], |row| listed(connection, row))?;
+        rows.extend(found.filter(|listed| listed.delivery.state.is_waiting()));
+    }
+    Ok(Page { rows, next: places.last().copied().filter(|_| is_more) })
+}
+
+pub(super) fn dead_letters(
+    connection: &dyn Sql,
+    app: AppId,
+    endpoint: Option<EndpointId>,
+    closed_too: bool,
+    after: Option<Cursor>,
+    limit: u32,
+) -> Result<Page<Listed>> {
+    let Cursor { at, id } = after.unwrap_or(Cursor { at: i64::MAX, id: i64::MAX });
+    let sql = format!(
+        "SELECT {DELIVERY}, {EVENT_WITHOUT_DATA} FROM deliveries d JOIN events e ON e.id = d.event
+         WHERE d.state = 5 AND d.app = ?1 AND d.finished_at <= ?2 AND (d.finished_at < ?2 OR d.id < ?3)
+         ORDER BY d.finished_at DESC, d.id DESC LIMIT ?4"
+    );
+    let mut fitting = Fitting::new(limit);
+    connection.query(&sql, params![app, at, id, ROWS_EXAMINED_MAX], &mut |row| {
+        let fits = endpoint.is_none_or(|endpoint| row.is(3, endpoint))
+            && (closed_too || !row.is(5, Some(Reason::Closed)));
+        let place = Cursor { at: row.get(12)?, id: row.get(0)? };
+        Ok(fitting.examine(place, if fits { Some(listed(connection, row)?) } else { None }))
+    })?;
+    Ok(fitting.page())
+}
+
+pub(super) fn waiting_count(connection: &dyn Sql) -> Result<u64> {
+    Ok(connection.number("SELECT count(*) FROM deliveries WHERE lane > 0", &[])? as u64)
+}

@@ -1,0 +1,140 @@
+//! Joining and housekeeping. There is one node here: the file lock proves that every earlier one is dead.
+
+use super::{Result, Sql, audit, ledger, notices, order, params, statistics};
+use crate::{
+    domain::{
+        id::{AppId, EndpointId, KeyId},
+        inspection,
+        time::Timestamp,
+    },
+    store::cluster::Joined,
+};
+
+/// Rows that one step of a purge looks at.
+const PURGE_STEP: i64 = 2000;
+
+pub(super) fn join(tx: &dyn Sql, now: Timestamp) -> Result<Joined> {
+    let taken_over = ledger::take_over(tx, now)?;
+    Ok(Joined { slot: 0, newest_id: newest_id(tx)?, taken_over })
+}
+
+fn newest_id(tx: &dyn Sql) -> Result<i64> {
+    tx.number(
+        "SELECT max(id) FROM (
+             SELECT max(id) AS id FROM events UNION ALL SELECT max(id) FROM deliveries UNION ALL SELECT max(id) FROM apps
+             UNION ALL SELECT max(id) FROM endpoints UNION ALL SELECT max(id) FROM keys UNION ALL SELECT max(id) FROM replays
+             UNION ALL SELECT max(id) FROM audit UNION ALL SELECT max(id) FROM event_types UNION ALL SELECT id FROM newest
+             UNION ALL SELECT max(id) + ?1 - 1 FROM inspections) AS made",
+        params![inspection::IDS_TAKEN],
+    )
+}
+
+/// Called before rows are deleted that may be the newest.
+pub(super) fn remember_newest_id(tx: &dyn Sql) -> Result<()> {
+    let sql = "INSERT INTO newest (only_row, id) VALUES (1, ?1) ON CONFLICT (only_row) DO UPDATE SET id = excluded.id";
+    tx.execute(sql, params![newest_id(tx)?])?;
+    Ok(())
+}
+
+/// What only waits behind others is due never, and nobody has to look for it.
+pub(super) fn find_lanes(connection: &dyn Sql) -> Result<Vec<(EndpointId, Timestamp)>> {
+    let mut lanes = all_lanes(connection)?;
+    lanes.retain(|(_, due)| *due < Timestamp::NEVER);
+    Ok(lanes)
+}
+
+/// Jumps from lane to lane along the index, whatever waits in them.
+fn all_lanes(connection: &dyn Sql) -> Result<Vec<(EndpointId, Timestamp)>> {
+    connection.all(
+        "WITH RECURSIVE found (lane) AS (
+             SELECT min(lane) FROM deliveries WHERE lane > 0
+             UNION ALL
+             SELECT (SELECT min(lane) FROM deliveries WHERE lane > found.lane) FROM found WHERE found.lane IS NOT NULL)
+         SELECT lane, (SELECT min(due) FROM deliveries d WHERE d.lane = found.lane) FROM found WHERE lane IS NOT NULL",
+        &[],
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )
+}
+
+/// Lanes of endpoints that are off or gone, endpoints that are on but hold something back, and those whose dead are in the
+/// way of others although they skip them.
+pub(super) fn unsettled(connection: &dyn Sql) -> Result<Vec<EndpointId>> {
+    let switch = "SELECT CASE WHEN deleted_at IS NOT NULL THEN 2 WHEN off IS NOT NULL THEN 1 ELSE 0 END
+         FROM endpoints WHERE id = ?1";
+    let off = |endpoint: EndpointId| -> Result<i64> {
+        Ok(connection.one(switch, params![endpoint], |row| row.get(0))?.unwrap_or(2))
+    };
+    let mut unsettled = Vec::new();
+    for (endpoint, _) in all_lanes(connection)? {
+        if off(endpoint)? > 0 {
+            unsettled.push(endpoint);
+        }
+    }
+    let holding: Vec<EndpointId> = connection.all(
+        "WITH RECURSIVE found (endpoint) AS (
+             SELECT min(endpoint) FROM deliveries WHERE state = 3
+             UNION ALL
+             SELECT (SELECT min(endpoint) FROM deliveries WHERE state = 3 AND endpoint > found.endpoint)
+             FROM found WHERE found.endpoint IS NOT NULL)
+         SELECT endpoint FROM found WHERE endpoint IS NOT NULL",
+        &[],
+        |row| row.get(0),
+    )?;
+    for endpoint in holding {
+        if off(endpoint)? != 1 {
+            unsettled.push(endpoint);
+        }
+    }
+    unsettled.extend(order::unskipped(connection)?);
+    Ok(unsettled)
+}
+
+/// One step for one deleted app: first its audit log, its notices and statistics, then its events in id order.
+pub(super) fn purge(tx: &dyn Sql) -> Result<bool> {
+    let next = "SELECT app, done FROM purges ORDER BY app LIMIT 1";
+    let Some((app, done)) = tx.one(next, &[], |row| Ok((row.get::<i64>(0)?, row.get::<i64>(1)?)))? else {
+        return Ok(false);
+    };
+    remember_newest_id(tx)?;
+    let of = AppId::from_i64(app);
+    let of_others = audit::purge(tx, of, PURGE_STEP)? + notices::purge(tx, of, PURGE_STEP)?;
+    if of_others + statistics::purge(tx, of, PURGE_STEP)? > 0 {
+        return Ok(true);
+    }
+    // Ids are made in time order: nothing of the app is older than the app itself.
+    let after = done.max(app);
+    let page = "SELECT max(id) FROM (SELECT id FROM events WHERE id > ?1 ORDER BY id LIMIT ?2) AS page";
+    let end: Option<i64> = tx.one(page, params![after, PURGE_STEP], |row| row.get(0))?.flatten();
+    let upto = end.unwrap_or(i64::MAX);
+    let range = params![app, after, upto];
+    let keys: Vec<Vec<u8>> = tx.all(
+        "SELECT dedup FROM events WHERE app = ?1 AND id > ?2 AND id <= ?3 AND dedup IS NOT NULL",
+        range,
+        |row| row.get(0),
+    )?;
+    for key in keys.iter().flat_map(|keys| keys.chunks(16)) {
+        tx.execute("DELETE FROM dedup WHERE key = ?1", params![key])?;
+    }
+    tx.execute(
+        "DELETE FROM attempts WHERE delivery IN
+             (SELECT id FROM deliveries WHERE app = ?1 AND id > ?2 AND id <= ?3)",
+        range,
+    )?;
+    tx.delete_deliveries(of, after, upto)?;
+    tx.execute("DELETE FROM events WHERE app = ?1 AND id > ?2 AND id <= ?3", range)?;
+    if end.is_none() {
+        tx.execute("DELETE FROM purges WHERE app = ?1", params![app])?;
+    } else {
+        tx.execute("UPDATE purges SET done = ?2 WHERE app = ?1", params![app, upto])?;
+    }
+    Ok(true)
+}
+
+pub(super) fn keys_used(tx: &dyn Sql, uses: &[(KeyId, Timestamp)]) -> Result<()> {
+    let sql =
+        "UPDATE keys SET last_used_at = ?2 WHERE id = ?1 AND (last_used_at IS NULL OR last_used_at < ?2)";
+    for (key, used_at) in uses {
+        tx.execute(sql, params![key, used_at])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,220 @@
+//! The commands of the hot path: accept, record, refill and hand back, as work for a batch.
+
+use super::{
+    Aftermath, Error, Result, Sql, Work, health,
+    ledger::{self, Recorded},
+    refill::{self, Due, Found},
+};
+use crate::{
+    domain::{
+        delivery::{Delivery, State},
+        event::TEST_EVENT_TYPE,
+        id::EndpointId,
+        port::{Carried, Hand},
+        statistics::Batch,
+        time::Timestamp,
+    },
+    store::{
+        StoreError,
+        ledger::{Accepted, NewEvent, Record, Refilled, Want},
+    },
+};
+use std::sync::Arc;
+use tokio::sync::oneshot;
+
+pub(super) struct Accept {
+    pub(super) events: Vec<NewEvent>,
+    pub(super) results: Vec<Accepted>,
+    pub(super) reply: oneshot::Sender<Result<Vec<Accepted>, StoreError>>,
+}
+
+impl Work for Accept {
+    fn apply(&mut self, tx: &dyn Sql) -> Result<()> {
+        self.results =
+            self.events.iter_mut().map(|event| ledger::accept(tx, event)).collect::<Result<_, _>>()?;
+        Ok(())
+    }
+
+    fn count(&self, sums: &mut Batch) {
+        for (new, result) in self.events.iter().zip(&self.results) {
+            let event = &new.event;
+            if *result == Accepted::New && event.event_type != TEST_EVENT_TYPE {
+                sums.of(event.app, None, &event.event_type, event.accepted_at).events += 1;
+            }
+        }
+    }
+
+    fn committed(self: Box<Self>, after: &mut Aftermath) {
+        for (new, result) in self.events.into_iter().zip(&self.results) {
+            if *result != Accepted::New {
+                continue;
+            }
+            for birth in new.births {
+                // One that has to wait for others in its line gives its hand back.
+                let is_carried = birth.delivery.state == State::InFlight;
+                match birth.hand.filter(|_| is_carried) {
+                    Some(hand) => {
+                        let event = new.event.clone();
+                        let due = event.deliver_at.map_or(event.accepted_at, |at| at.max(event.accepted_at));
+                        let carried = Carried { delivery: birth.delivery, event, due, hand };
+                        after.carried.push(carried);
+                    }
+                    None => note(&birth.delivery, after),
+                }
+            }
+        }
+        let _ = self.reply.send(Ok(self.results));
+    }
+
+    fn failed(self: Box<Self>, error: &StoreError) -> Option<Box<dyn Work>> {
+        let _ = self.reply.send(Err(error.clone()));
+        None
+    }
+}
+
+/// Tells the engine about a delivery that waits in the store now.
+fn note(delivery: &Delivery, after: &mut Aftermath) {
+    if delivery.state.is_waiting()
+        && !delivery.waits_behind()
+        && let Some(due) = delivery.due
+    {
+        after.waiting.push((delivery.endpoint, due));
+    }
+}
+
+pub(super) struct Recording {
+    pub(super) record: Record,
+    pub(super) recorded: Option<Recorded>,
+}
+
+impl Work for Recording {
+    fn apply(&mut self, tx: &dyn Sql) -> Result<()> {
+        self.recorded = ledger::record(tx, &self.record)?;
+        Ok(())
+    }
+
+    fn count(&self, sums: &mut Batch) {
+        let Record { attempts, ended_at, sighting: Some(_), .. } = &self.record else { return };
+        let (Some(Recorded { delivery, .. }), Some(attempt)) = (&self.recorded, attempts.last()) else {
+            return;
+        };
+        let event_type = &self.record.carried.event.event_type;
+        let sums = sums.of(delivery.app, Some(delivery.endpoint), event_type, *ended_at);
+        sums.attempt(&attempt.outcome, *ended_at);
+        sums.delivered += u64::from(delivery.state == State::Delivered);
+        sums.dead += u64::from(health::ends_failed(&self.record));
+    }
+
+    fn committed(self: Box<Self>, after: &mut Aftermath) {
+        if let Some(Recorded { delivery, went_off, woken }) = self.recorded {
+            note(&delivery, after);
+            after.waiting.extend(woken);
+            after.switched_off.extend(went_off.map(|(off, revision)| (delivery.endpoint, off, revision)));
+        }
+        // The hand goes back with the record.
+    }
+
+    /// A verdict is never lost while the process lives, unless the row itself is beyond repair.
+    fn failed(self: Box<Self>, error: &StoreError) -> Option<Box<dyn Work>> {
+        match error {
+            StoreError::Unavailable(_) | StoreError::Overloaded => Some(self),
+            StoreError::Closed | StoreError::Corrupt(_) => {
+                let delivery = self.record.carried.delivery.id;
+                tracing::error!(%delivery, %error, "a verdict could not be recorded");
+                None
+            }
+        }
+    }
+}
+
+pub(super) struct Refill {
+    pub(super) wants: Vec<Want>,
+    pub(super) now: Timestamp,
+    pub(super) found: Vec<Found>,
+    pub(super) reply: oneshot::Sender<Result<Vec<Refilled>, StoreError>>,
+}
+
+impl Work for Refill {
+    fn apply(&mut self, tx: &dyn Sql) -> Result<()> {
+        // A row that cannot be read costs its own lane, not those that happened to be asked for together.
+        let mut may_end = refill::ENDED_MAX;
+        let fill = |want: &Want| {
+            tx.execute("SAVEPOINT lane", &[])?;
+            let found = match refill::refill(tx, want, &mut may_end, self.now) {
+                Err(error @ Error::Wrong(_)) => {
+                    tracing::error!(%error, "a lane cannot be read");
+                    // What was taken of it already would be carried by nobody.
+                    tx.execute("ROLLBACK TO lane", &[])?;
+                    Found::default()
+                }
+                found => found?,
+            };
+            tx.execute("RELEASE lane", &[])?;
+            Ok(found)
+        };
+        self.found = self.wants.iter().map(fill).collect::<Result<_>>()?;
+        Ok(())
+    }
+
+    fn committed(self: Box<Self>, after: &mut Aftermath) {
+        let mut refilled = Vec::with_capacity(self.wants.len());
+        for (want, found) in self.wants.into_iter().zip(self.found) {
+            refilled.push(Refilled {
+                endpoint: want.endpoint,
+                has_none: found.oldest.is_empty() && !want.hands.is_empty(),
+                has_more_fresh: found.has_more_fresh,
+                has_more_by_hand: found.has_more_by_hand,
+                next_due: found.next_due,
+            });
+            let carry = |((delivery, event, due), mut hand): (Due, Hand)| {
+                hand.weigh(event.data.len());
+                Carried { delivery, event: Arc::new(event), due, hand }
+            };
+            let by_hand = found.by_hand.into_iter().zip(want.by_hand);
+            let oldest = found.oldest.into_iter().zip(want.hands);
+            let fresh = found.fresh.into_iter().zip(want.fresh);
+            after.carried.extend(by_hand.chain(oldest).chain(fresh).map(carry));
+        }
+        let _ = self.reply.send(Ok(refilled));
+    }
+
+    fn failed(self: Box<Self>, error: &StoreError) -> Option<Box<dyn Work>> {
+        let _ = self.reply.send(Err(error.clone()));
+        None
+    }
+}
+
+pub(super) struct HandBack {
+    pub(super) carried: Vec<Carried>,
+    pub(super) now: Timestamp,
+    pub(super) waiting: Vec<(EndpointId, Timestamp)>,
+    pub(super) reply: oneshot::Sender<Result<(), StoreError>>,
+}
+
+impl Work for HandBack {
+    fn apply(&mut self, tx: &dyn Sql) -> Result<()> {
+        self.waiting.clear();
+        for carried in &self.carried {
+            let became = ledger::hand_back(tx, carried, self.now, &mut self.waiting)?;
+            self.waiting.extend(became.and_then(|delivery| {
+                delivery.due.filter(|_| delivery.state.is_waiting()).map(|due| (delivery.endpoint, due))
+            }));
+        }
+        Ok(())
+    }
+
+    fn committed(self: Box<Self>, after: &mut Aftermath) {
+        after.waiting.extend(self.waiting);
+        let _ = self.reply.send(Ok(()));
+    }
+
+    fn failed(self: Box<Self>, error: &StoreError) -> Option<Box<dyn Work>> {
+        match error {
+            StoreError::Unavailable(_) | StoreError::Overloaded => Some(self),
+            StoreError::Closed | StoreError::Corrupt(_) => {
+                let _ = self.reply.send(Err(error.clone()));
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! What was published before: found by the producer's id or `Idempotency-Key`, and told apart by its fingerprint.
+
+use super::{
+    Error, Result, Sql, params,
+    row::{self, EVENT},
+};
+use crate::{
+    domain::{
+        event::{DedupKey, Fingerprint},
+        id::EventId,
+    },
+    store::ledger::Accepted,
+};
+use std::sync::Arc;
+
+/// What is stored under these keys already; `New` if nothing is.
+pub(super) fn published_before(
+    tx: &dyn Sql,
+    keys: &[DedupKey],
+    fingerprint: Fingerprint,
+) -> Result<Accepted> {
+    match find_dedup(tx, keys)? {
+        None => Ok(Accepted::New),
+        Some((event, known)) if known != fingerprint => Ok(Accepted::Conflict { event }),
+        Some((event, _)) => repeated(tx, event),
+    }
+}
+
+fn find_dedup(tx: &dyn Sql, keys: &[DedupKey]) -> Result<Option<(EventId, Fingerprint)>> {
+    for key in keys {
+        let found = tx.one("SELECT event, fingerprint FROM dedup WHERE key = ?1", params![key.0], |row| {
+            Ok((row.get(0)?, Fingerprint(row.get(1)?)))
+        })?;
+        if found.is_some() {
+            return Ok(found);
+        }
+    }
+    Ok(None)
+}
+
+fn repeated(tx: &dyn Sql, event: EventId) -> Result<Accepted> {
+    let sql = format!("SELECT {EVENT} FROM events e WHERE e.id = ?1");
+    let stored = tx.one(&sql, params![event], |row| row::event(row, 0))?;
+    let stored = stored.ok_or_else(|| Error::Wrong(format!("{event} is gone, its keys are not")))?;
+    // The deliveries an event was born with carry the ids right after its own, and nothing else does.
+    let deliveries = tx.all(
+        "SELECT id, endpoint FROM deliveries WHERE id > ?1 AND id <= ?1 + 65535 AND event = ?1 AND replay_of IS NULL ORDER BY id",
+        params![event],
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )?;
+    Ok(Accepted::Repeated { event: Arc::new(stored), deliveries })
+}

@@ -1,0 +1,42 @@
+//! Where the four seams hand in what is to be done. A store that has one has all four of them.
+
+use super::{Aftermath, Queue, Result, Sql, work::Call};
+use crate::{domain::storage::StorageUsage, store::Reply};
+
+pub(in crate::store) trait Desk: Send + Sync {
+    /// What waits for the writer's next batch.
+    fn commands(&self) -> &Queue;
+
+    /// Runs a function that only reads, beside the writer where that is possible.
+    fn read<T: Send + 'static>(
+        &self,
+        run: impl FnMut(&dyn Sql) -> Result<T> + Send + 'static,
+    ) -> Reply<'static, T>;
+
+    /// The same for the engine, which never waits behind people's lists.
+    fn read_for_engine<T: Send + 'static>(
+        &self,
+        run: impl FnMut(&dyn Sql) -> Result<T> + Send + 'static,
+    ) -> Reply<'static, T>;
+
+    /// How much room the store takes and has left.
+    fn measure(&self) -> Reply<'_, StorageUsage>;
+
+    /// Runs a function in the writer's next batch.
+    fn call<T: Send + 'static>(
+        &self,
+        run: impl FnMut(&dyn Sql) -> Result<T> + Send + 'static,
+    ) -> Reply<'static, T> {
+        self.call_then(run, |_, _| ())
+    }
+
+    fn call_then<T: Send + 'static>(
+        &self,
+        run: impl FnMut(&dyn Sql) -> Result<T> + Send + 'static,
+        after: impl FnOnce(&T, &mut Aftermath) + Send + 'static,
+    ) -> Reply<'static, T> {
+        let (work, reply) = Call::prepare(run, after);
+        self.commands().push(work);
+        reply
+    }
+}

@@ -1,0 +1,320 @@
+//! The health of endpoints: read and written in the transaction of the attempt that changes it, together with what people are
+//! told. An endpoint that never failed has no row, and a success of one whose row is clean writes nothing.
+
+use super::{
+    Result, Row, Sql,
+    ledger::{switch_endpoint_off, switch_of},
+    notices, params, rollup, statistics,
+};
+use crate::{
+    domain::{
+        circuit::PausedUntil,
+        contract::{Channel, Contract},
+        delivery::{Delivery, Switch},
+        endpoint::SwitchedOff,
+        event::{Event, TEST_EVENT_TYPE},
+        health::{About, FAILING_AFTER, Failure, Health, Moment, News, Told, Windows},
+        id::{AppId, EndpointId},
+        outcome::Class,
+        statistics::{Batch, Sums, Width},
+        time::Timestamp,
+        verdict::{DeadReason, Verdict},
+    },
+    store::{
+        browse::HealthReport,
+        cluster::{Standing, Suspect},
+        ledger::Record,
+    },
+};
+use std::time::Duration;
+
+const HOUR: Duration = Duration::from_hours(1);
+/// Endpoints that took something within this time are known to have answered.
+const WELL_WITHIN: Duration = Duration::from_hours(72);
+
+/// Asked for every delivery that is recorded.
+const READ: &str =
+    "SELECT consecutive_failures, failed_events, first_failed_at, first_failed_clock, last_error, warned_at,
+     warned_clock, successes, degraded_since, failing_since, healthy_since, told_by, told_since,
+     paused_until, paused_status FROM health WHERE endpoint = ?1";
+const WRITE: &str = "INSERT INTO health (endpoint, app, consecutive_failures, failed_events, first_failed_at,
+     first_failed_clock, last_error, warned_at, warned_clock, successes, degraded_since, failing_since, healthy_since, told_by,
+     told_since, paused_until, paused_status)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)
+     ON CONFLICT (endpoint) DO UPDATE SET (app, consecutive_failures, failed_events, first_failed_at, first_failed_clock,
+     last_error, warned_at, warned_clock, successes, degraded_since, failing_since, healthy_since, told_by, told_since,
+     paused_until, paused_status) = (?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
+
+fn read_row(row: &Row<'_>) -> Result<Health> {
+    let moment = |at: usize| -> Result<Option<Moment>> {
+        let clock: Option<i64> = row.get(at + 1)?;
+        let at: Option<Timestamp> = row.get(at)?;
+        Ok(at.zip(clock).map(|(at, clock)| Moment { at, clock: Duration::from_millis(clock.unsigned_abs()) }))
+    };
+    let told_by: Option<Channel> = row.get(11)?;
+    Ok(Health {
+        consecutive_failures: row.get(0)?,
+        failed_events: row.get(1)?,
+        first_failure: moment(2)?,
+        last_error: row.get(4)?,
+        warned: moment(5)?,
+        successes: row.get(7)?,
+        degraded_since: row.get(8)?,
+        failing_since: row.get(9)?,
+        healthy_since: row.get(10)?,
+        told: told_by.zip(row.get(12)?).map(|(by, since)| Told { by, since }),
+        paused: read_pause(row, 13)?,
+    })
+}
+
+fn read_pause(row: &Row<'_>, first: usize) -> Result<Option<PausedUntil>> {
+    let until: Option<Timestamp> = row.get(first)?;
+    Ok(until.zip(row.get(first + 1)?).map(|(until, status)| PausedUntil { status, until }))
+}
+
+pub(super) fn read(connection: &dyn Sql, endpoint: EndpointId) -> Result<Option<Health>> {
+    connection.one(READ, params![endpoint], read_row)
+}
+
+fn write(tx: &dyn Sql, app: AppId, endpoint: EndpointId, health: &Health) -> Result<()> {
+    let clock = |moment: Option<Moment>| moment.map(|moment| moment.clock.as_millis() as i64);
+    tx.execute(
+        WRITE,
+        params![
+            endpoint,
+            app,
+            health.consecutive_failures,
+            health.failed_events,
+            health.first_failure.map(|moment| moment.at),
+            clock(health.first_failure),
+            health.last_error,
+            health.warned.map(|moment| moment.at),
+            clock(health.warned),
+            health.successes,
+            health.degraded_since,
+            health.failing_since,
+            health.healthy_since,
+            health.told.map(|told| told.by),
+            health.told.map(|told| told.since),
+            health.paused.map(|paused| paused.until),
+            health.paused.map(|paused| paused.status),
+        ],
+    )?;
+    Ok(())
+}
+
+/// Somebody switched the endpoint on: nothing of before counts against it.
+pub(super) fn start_afresh(tx: &dyn Sql, app: AppId, endpoint: EndpointId, at: Timestamp) -> Result<()> {
+    tx.lock_health(endpoint)?;
+    // Whoever was told of its trouble is told when it works again.
+    let told = read(tx, endpoint)?.and_then(|health| health.told);
+    write(tx, app, endpoint, &Health { healthy_since: Some(at), told, ..Health::default() })
+}
+
+pub(super) fn forget(tx: &dyn Sql, endpoint: EndpointId) -> Result<()> {
+    tx.execute("DELETE FROM health WHERE endpoint = ?1", params![endpoint])?;
+    Ok(())
+}
+
+/// Its URL is another now: what the old receiver asked for is not for the new one.
+pub(super) fn forget_pause(tx: &dyn Sql, endpoint: EndpointId) -> Result<()> {
+    tx.execute(
+        "UPDATE health SET paused_until = NULL, paused_status = NULL WHERE endpoint = ?1",
+        params![endpoint],
+    )?;
+    Ok(())
+}
+
+/// Whether the verdict ends an event that the receiver did not take. An extra attempt by hand leaves it as it had ended.
+pub(super) fn ends_failed(record: &Record) -> bool {
+    let is_refusal = matches!(
+        record.verdict,
+        Verdict::Dead { reason: DeadReason::Exhausted | DeadReason::RefusedByReceiver, .. }
+    );
+    is_refusal && !record.carried.delivery.goes_back(&record.verdict)
+}
+
+/// What a record makes of its endpoint's health, not written yet.
+pub(super) struct Seen<'a> {
+    record: &'a Record,
+    contract: &'a Contract,
+    health: Health,
+    news: Vec<News>,
+}
+
+/// `None` if nothing changes. What comes back from an endpoint that was switched off meanwhile says nothing new.
+pub(super) fn see<'a>(tx: &dyn Sql, record: &'a Record, switch: Switch) -> Result<Option<Seen<'a>>> {
+    let Record { carried, attempts, ended_at, .. } = record;
+    let (Some(sighting), Some(contract)) = (&record.sighting, &record.contract) else { return Ok(None) };
+    let Some(last) = attempts.last().filter(|_| switch == Switch::On) else { return Ok(None) };
+    tx.lock_health(carried.delivery.endpoint)?;
+    let known = read(tx, carried.delivery.endpoint)?;
+    if last.outcome.class == Class::Ok {
+        let Some(mut health) = known.filter(|health| !health.is_clean()) else { return Ok(None) };
+        if switch_of(tx, carried.delivery.endpoint)? != Switch::On {
+            return Ok(None);
+        }
+        let news = health.succeeded(*ended_at).into_iter().collect();
+        return Ok(Some(Seen { record, contract, health, news }));
+    }
+    let mut health = known.unwrap_or_default();
+    let failure = Failure {
+        at: *ended_at,
+        clock: sighting.clock,
+        error: last.outcome.error.as_deref().unwrap_or("no answer"),
+        // One event that people send again and again is still one event.
+        ends_event: ends_failed(record) && carried.delivery.restarted_at.is_none(),
+    };
+    let mut news = health.failed(&failure, contract);
+    health.pause(sighting.paused);
+    if record.switch_off.is_some() {
+        news = vec![News::Gone];
+    } else if matches!(news[..], [News::FailingTooLong { .. }])
+        && notices::warning_waits(tx, carried.delivery.app, carried.delivery.endpoint)?
+    {
+        // Warned is who was sent the warning.
+        news.clear();
+    }
+    Ok(Some(Seen { record, contract, health, news }))
+}
+
+impl Seen<'_> {
+    /// How the endpoint is switched off, if a rule says so.
+    pub(super) fn off(&self) -> Option<SwitchedOff> {
+        self.news.iter().find_map(|news| news.off(self.contract, self.record.ended_at))
+    }
+
+    pub(super) fn write(self, tx: &dyn Sql) -> Result<()> {
+        let Delivery { app, endpoint, .. } = self.record.carried.delivery;
+        write(tx, app, endpoint, &self.health)?;
+        let about = About {
+            app,
+            endpoint,
+            contract: self.contract,
+            at: self.record.ended_at,
+            last_error: self.health.last_error.as_deref(),
+        };
+        self.news.iter().try_for_each(|news| notices::put(tx, &news.notice(&about)))
+    }
+}
+
+/// A delivery ended in its lane, when its final wait was over; `Cluster::judge` will hear of it by the statistics.
+pub(super) fn event_failed(tx: &dyn Sql, delivery: &Delivery, event: &Event, now: Timestamp) -> Result<()> {
+    if event.event_type == TEST_EVENT_TYPE {
+        return Ok(());
+    }
+    if delivery.restarted_at.is_none() {
+        tx.lock_health(delivery.endpoint)?;
+        let mut health = read(tx, delivery.endpoint)?.unwrap_or_default();
+        health.event_failed();
+        write(tx, delivery.app, delivery.endpoint, &health)?;
+    }
+    let mut batch = Batch::default();
+    batch.of(delivery.app, Some(delivery.endpoint), &event.event_type, now).dead += 1;
+    rollup::log(tx, &batch)
+}
+
+/// An endpoint that was switched off while it was judged, how, and its revision now.
+pub(super) type WentOff = (EndpointId, SwitchedOff, u32);
+
+pub(super) fn judge(tx: &dyn Sql, suspects: &[Suspect], now: Timestamp) -> Result<Vec<WentOff>> {
+    let mut went_off = Vec::new();
+    for Suspect { app, endpoint, contract } in suspects {
+        let whose = (*app, *endpoint);
+        tx.lock_health(*endpoint)?;
+        let known = read(tx, *endpoint)?;
+        let mut health = known.clone().unwrap_or_default();
+        // What was before it was well again was judged then, and what is older than the window does not count at all.
+        let window = |length: Duration| {
+            let begins = Timestamp::from_millis(now.as_millis().saturating_sub(length.as_millis() as i64));
+            statistics::strictly_since(
+                tx,
+                whose,
+                health.healthy_since.map_or(begins, |well| well.max(begins)),
+            )
+        };
+        let degraded = contract.health.degraded_window.map_or_else(|| Ok(Sums::default()), window)?;
+        let windows = Windows { last_hour: window(HOUR)?, degraded };
+        let news = health.judge(&windows, contract, now);
+        if let Some(off) = news.and_then(|news| news.off(contract, now)) {
+            let Some(revision) = switch_endpoint_off(tx, *endpoint, &off)? else { continue };
+            went_off.push((*endpoint, off, revision));
+        }
+        if known.as_ref() != Some(&health) && health != Health::default() {
+            write(tx, *app, *endpoint, &health)?;
+        }
+        if let Some(news) = news {
+            let last_error = health.last_error.as_deref();
+            let about = About { app: *app, endpoint: *endpoint, contract, at: now, last_error };
+            notices::put(tx, &news.notice(&about))?;
+        }
+    }
+    Ok(went_off)
+}
+
+pub(super) fn standing(connection: &dyn Sql, now: Timestamp) -> Result<Standing> {
+    // A crash may have come between an attempt and the next time that the clock was written.
+    let latest = connection.number(
+        "SELECT max(clock) FROM (SELECT max(first_failed_clock) AS clock FROM health
+             UNION ALL SELECT max(warned_clock) FROM health) AS written",
+        &[],
+    )?;
+    let written = statistics::clock(connection)?.map_or(Duration::ZERO, |(clock, _)| clock);
+    let failing = connection.all(
+        "SELECT endpoint FROM health WHERE consecutive_failures >= ?1 ORDER BY endpoint",
+        params![FAILING_AFTER],
+        |row| row.get(0),
+    )?;
+    let paused =
+        "SELECT endpoint, paused_until, paused_status FROM health WHERE paused_until > ?1 ORDER BY endpoint";
+    let paused = connection.all(paused, params![now], |row| {
+        let endpoint = row.get(0)?;
+        Ok(read_pause(row, 1)?.map(|paused| (endpoint, paused)))
+    })?;
+    Ok(Standing {
+        accountable: written.max(Duration::from_millis(latest.unsigned_abs())),
+        failing,
+        paused: paused.into_iter().flatten().collect(),
+        well: statistics::well(connection, Width::Hour.first_of(WELL_WITHIN, now))?,
+    })
+}
+
+pub(super) fn report(
+    connection: &dyn Sql,
+    app: AppId,
+    endpoint: EndpointId,
+    now: Timestamp,
+) -> Result<HealthReport> {
+    let whose = (app, endpoint);
+    let window = |hours| statistics::window(connection, whose, HOUR * hours, now);
+    let ever = statistics::since(connection, whose, Width::Hour, Timestamp::from_millis(0))?;
+    Ok(HealthReport {
+        health: read(connection, endpoint)?.unwrap_or_default(),
+        hour: window(1)?,
+        day: window(24)?,
+        three_days: window(72)?,
+        last_success_at: ever.last_ok_at,
+        clock: statistics::clock(connection)?,
+    })
+}
+
+/// The endpoints of an app that are degraded or failing.
+pub(super) fn in_trouble(connection: &dyn Sql, app: AppId) -> Result<Vec<EndpointId>> {
+    connection.all(
+        "SELECT endpoint FROM health WHERE app = ?1 AND (degraded_since IS NOT NULL OR failing_since IS NOT NULL)",
+        params![app],
+        |row| row.get(0),
+    )
+}
+
+/// Whether the windows called it degraded and nothing has ended that yet.
+pub(super) fn is_degraded(tx: &dyn Sql, endpoint: EndpointId) -> Result<bool> {
+    tx.exists(
+        "SELECT EXISTS (SELECT 1 FROM health WHERE endpoint = ?1 AND degraded_since IS NOT NULL)",
+        params![endpoint],
+    )
+}
+
+pub(super) fn degraded(connection: &dyn Sql) -> Result<Vec<EndpointId>> {
+    connection.all("SELECT endpoint FROM health WHERE degraded_since IS NOT NULL", &[], |row| row.get(0))
+}

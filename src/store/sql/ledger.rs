@@ -1,0 +1,314 @@
+//! The ledger's statements: accept, record, hand back, ask, settle. Each runs inside the writer's batch.
+
+use super::{
+    Result, Row, Sql, attempts, cluster, dedup,
+    deliveries::{read_delivery, update_delivery},
+    health, notices,
+    order::{self, Woken},
+    params,
+    row::{self, DELIVERY},
+};
+use crate::{
+    domain::{
+        circuit::PROBE_AHEAD,
+        contract::Contract,
+        delivery::{Delivery, Refusal, State, Switch},
+        endpoint::{self, SwitchedOff},
+        event::{DedupKey, Event},
+        id::{AppId, DeliveryId, EndpointId, EventId},
+        notice::{AboutEvent, dead_letter},
+        outcome::Attempt,
+        port::Carried,
+        time::Timestamp,
+        verdict::Verdict,
+    },
+    store::ledger::{Accepted, Ask, Asked, Birth, NewEvent, Record, Settle},
+};
+
+/// What is left of a payload that was erased.
+pub(super) const NO_DATA: &[u8] = &[];
+
+pub(super) fn accept(tx: &dyn Sql, new: &mut NewEvent) -> Result<Accepted> {
+    let before = dedup::published_before(tx, &new.dedup, new.fingerprint)?;
+    if before != Accepted::New {
+        return Ok(before);
+    }
+    insert_event(tx, &new.event, &new.dedup)?;
+    for Birth { delivery, .. } in &mut new.births {
+        // Whoever published may have seen the endpoint off when it was just coming on: nobody would release this one.
+        if delivery.state == State::Held && switch_of(tx, delivery.endpoint)? == Switch::On {
+            let _ = delivery.release(false, new.event.accepted_at);
+        }
+        order::join(tx, delivery, &new.event)?;
+        tx.insert_delivery(delivery)?;
+    }
+    for key in &new.dedup {
+        tx.execute(
+            "INSERT INTO dedup (key, event, fingerprint) VALUES (?1, ?2, ?3)",
+            params![key.0, new.event.id, new.fingerprint.0],
+        )?;
+    }
+    Ok(Accepted::New)
+}
+
+fn insert_event(tx: &dyn Sql, event: &Event, dedup: &[DedupKey]) -> Result<()> {
+    tx.execute(
+        "INSERT INTO events (id, app, type, given_id, created_at, accepted_at, key, deliver_at, skipped, dedup, data)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+        params![
+        event.id,
+        event.app,
+        event.event_type,
+        event.given_id,
+        event.created_at,
+        event.accepted_at,
+        event.key,
+        event.deliver_at,
+        event.is_skipped,
+        (!dedup.is_empty()).then(|| dedup.iter().flat_map(|key| key.0).collect::<Vec<u8>>()),
+        &event.data[..],
+    ],
+    )?;
+    Ok(())
+}
+
+/// Whether the endpoint takes deliveries now, as this transaction sees it.
+pub(super) fn switch_of(tx: &dyn Sql, endpoint: EndpointId) -> Result<Switch> {
+    let sql = "SELECT off FROM endpoints WHERE id = ?1 AND deleted_at IS NULL";
+    let read = |row: &Row<'_>| row::named(endpoint, super::registry::read_off(row.get(0)?));
+    let off = tx.one(sql, params![endpoint], read)?;
+    Ok(off.map_or(Switch::Deleted, |off| endpoint::switch(off.as_ref())))
+}
+
+/// What a verdict made of its delivery, and if the endpoint was switched off with it, how, and the revision that this made.
+pub(super) struct Recorded {
+    pub(super) delivery: Delivery,
+    pub(super) went_off: Option<(SwitchedOff, u32)>,
+    pub(super) woken: Woken,
+}
+
+/// Writes what was found out about a carried delivery, or nothing at all if it was no longer carried.
+pub(super) fn record(tx: &dyn Sql, record: &Record) -> Result<Option<Recorded>> {
+    let mut delivery = record.carried.delivery.clone();
+    // What uses no slot of the schedule has no number, whatever it looked like.
+    let uses_slot = !matches!(record.verdict, Verdict::Again { .. });
+    let is_numbered = |attempt: &&Attempt| uses_slot && attempt.outcome.class.is_numbered();
+    let numbered = record.attempts.iter().filter(is_numbered).count() as u32;
+    let rows = record.attempts.len() as u32;
+    let (position, number) = (delivery.history_len + 1, delivery.attempt_count + 1);
+    // Only what goes on waiting has to know whether its endpoint is still there: the happy path reads its health and no more.
+    let mut switch = match record.verdict {
+        Verdict::Delivered => Switch::On,
+        _ => switch_of(tx, delivery.endpoint)?,
+    };
+    let seen = health::see(tx, record, switch)?;
+    let (mut went_off, mut woken) = (None, Woken::new());
+    if let Some(off) = record.switch_off.clone().or_else(|| seen.as_ref().and_then(health::Seen::off)) {
+        if read_delivery(tx, delivery.id)?.is_none_or(|stored| stored.state != State::InFlight) {
+            return Ok(None);
+        }
+        let revision = switch_endpoint_off(tx, delivery.endpoint, &off)?;
+        went_off = revision.map(|revision| (off, revision));
+        switch = switch_of(tx, delivery.endpoint)?;
+    }
+    if delivery.conclude(&record.verdict, (rows, numbered), switch, record.ended_at).is_err()
+        || !update_delivery(tx, State::InFlight, &mut delivery, record.ended_at, &mut woken)?
+    {
+        return Ok(None);
+    }
+    attempts::insert(tx, delivery.id, position, uses_slot.then_some(number), &record.attempts)?;
+    if let Some(seen) = seen {
+        seen.write(tx)?;
+    }
+    // An extra attempt by hand that failed leaves dead what was dead before: that was told then.
+    let has_died = delivery.state == State::Dead && !record.carried.delivery.goes_back(&record.verdict);
+    if let Some(contract) = record.contract.as_ref().filter(|_| has_died) {
+        let error = record.attempts.last().and_then(|last| last.outcome.error.as_deref());
+        tell_of_dead(tx, contract, &delivery, &record.carried.event, error)?;
+    }
+    Ok(Some(Recorded { delivery, went_off, woken }))
+}
+
+/// Writes the notice that the contract wants of a delivery that died.
+pub(super) fn tell_of_dead(
+    tx: &dyn Sql,
+    contract: &Contract,
+    delivery: &Delivery,
+    event: &Event,
+    last_error: Option<&str>,
+) -> Result<()> {
+    match dead_letter(contract, delivery, event, last_error) {
+        Some(notice) => notices::put_about(tx, &notice, Some(&AboutEvent::of(event))),
+        None => Ok(()),
+    }
+}
+
+/// The endpoint's new revision; `None` if it was off or gone already.
+pub(super) fn switch_endpoint_off(
+    tx: &dyn Sql,
+    endpoint: EndpointId,
+    off: &SwitchedOff,
+) -> Result<Option<u32>> {
+    tx.one(
+        "UPDATE endpoints SET off = ?2, revision = revision + 1, updated_at = ?3
+         WHERE id = ?1 AND off IS NULL AND deleted_at IS NULL RETURNING revision",
+        params![endpoint, super::registry::write_off(off)?, off.at],
+        |row| row.get(0),
+    )
+}
+
+/// Gives one back unattempted; answers what it became.
+pub(super) fn hand_back(
+    tx: &dyn Sql,
+    carried: &Carried,
+    now: Timestamp,
+    woken: &mut Woken,
+) -> Result<Option<Delivery>> {
+    let mut delivery = carried.delivery.clone();
+    let switch = switch_of(tx, delivery.endpoint)?;
+    let done = delivery.hand_back(switch, carried.due, now).is_ok()
+        && update_delivery(tx, State::InFlight, &mut delivery, now, woken)?;
+    Ok(done.then_some(delivery))
+}
+
+/// Takes over whatever was carried when the last process ended, with an attempt "outcome unknown" each.
+pub(super) fn take_over(tx: &dyn Sql, now: Timestamp) -> Result<usize> {
+    let carried: Vec<Delivery> =
+        tx.all(&format!("SELECT {DELIVERY} FROM deliveries d WHERE d.lane = 0"), &[], row::delivery)?;
+    // Nobody is there to be told yet: whoever starts looks at every lane.
+    let mut woken = Woken::new();
+    for mut delivery in carried.iter().cloned() {
+        let switch = switch_of(tx, delivery.endpoint)?;
+        let note = delivery.is_ahead().then_some(PROBE_AHEAD);
+        if delivery.take_over(switch, now).is_ok()
+            && update_delivery(tx, State::InFlight, &mut delivery, now, &mut woken)?
+        {
+            attempts::insert_unknown(tx, delivery.id, delivery.history_len, note, now)?;
+        }
+    }
+    Ok(carried.len())
+}
+
+pub(super) fn ask(
+    tx: &dyn Sql,
+    app: AppId,
+    id: DeliveryId,
+    ask: Ask,
+    now: Timestamp,
+    woken: &mut Woken,
+) -> Result<Asked> {
+    let Some(mut delivery) = read_delivery(tx, id)?.filter(|delivery| delivery.app == app) else {
+        return Ok(Asked::Absent);
+    };
+    let from = delivery.state;
+    let done = match ask {
+        Ask::Retry => delivery.retry(switch_of(tx, delivery.endpoint)?, now),
+        Ask::Replay { as_new, give_up_at } => {
+            let again = Again { as_new, give_up_at, is_alone: true };
+            return replay(tx, delivery, &again, now, woken);
+        }
+        Ask::Cancel => delivery.cancel(now),
+        Ask::Close => delivery.close(),
+        Ask::Delete if from.is_terminal() => {
+            cluster::remember_newest_id(tx)?;
+            tx.execute("DELETE FROM attempts WHERE delivery = ?1", params![id])?;
+            order::remove(tx, id, now, woken)?;
+            return Ok(Asked::Deleted);
+        }
+        Ask::Delete => Err(Refusal::WrongState { state: from, verb: "deleted" }),
+    };
+    match done {
+        Ok(()) => {
+            update_delivery(tx, from, &mut delivery, now, woken)?;
+            Ok(Asked::Done(delivery))
+        }
+        Err(refusal) => Ok(Asked::Refused(refusal)),
+    }
+}
+
+/// How a delivery is replayed: by itself, so that somebody waits for it, or as one of many.
+pub(super) struct Again {
+    pub(super) as_new: DeliveryId,
+    pub(super) give_up_at: Option<Timestamp>,
+    pub(super) is_alone: bool,
+}
+
+pub(super) fn replay(
+    tx: &dyn Sql,
+    mut delivery: Delivery,
+    again: &Again,
+    now: Timestamp,
+    woken: &mut Woken,
+) -> Result<Asked> {
+    let Again { as_new, give_up_at, is_alone } = *again;
+    let (from, switch) = (delivery.state, switch_of(tx, delivery.endpoint)?);
+    let hurry = |mut delivery: Delivery| {
+        if is_alone {
+            delivery.hurry();
+        }
+        delivery
+    };
+    if from == State::Delivered {
+        return Ok(match delivery.replay_as(as_new, give_up_at, switch, now).map(hurry) {
+            Ok(made) => {
+                tx.insert_delivery(&made)?;
+                Asked::Made(made)
+            }
+            Err(refusal) => Asked::Refused(refusal),
+        });
+    }
+    if let Err(refusal) = delivery.replay(give_up_at, switch, now) {
+        return Ok(Asked::Refused(refusal));
+    }
+    delivery = hurry(delivery);
+    update_delivery(tx, from, &mut delivery, now, woken)?;
+    Ok(Asked::Done(delivery))
+}
+
+/// Settles up to `most` deliveries of a switched endpoint; answers how many, and whether anything is due now because of it.
+pub(super) fn settle(
+    tx: &dyn Sql,
+    endpoint: EndpointId,
+    settle: Settle,
+    most: usize,
+    now: Timestamp,
+) -> Result<(usize, bool)> {
+    // Whoever asks may be late: somebody else may have switched it since.
+    if (switch_of(tx, endpoint)? == Switch::On) != matches!(settle, Settle::On { .. }) {
+        return Ok((0, false));
+    }
+    let held = "SELECT {} FROM deliveries d WHERE d.state = 3 AND d.endpoint = ?1 ORDER BY d.id LIMIT ?2";
+    let waiting = "SELECT {} FROM deliveries d WHERE d.lane = ?1 LIMIT ?2";
+    let both = |sql: &str| -> Result<Vec<Delivery>> {
+        tx.all(&sql.replace("{}", DELIVERY), params![endpoint, most as i64], row::delivery)
+    };
+    let mut found = match settle {
+        Settle::On { .. } => both(held)?,
+        Settle::Off(_) => both(waiting)?,
+    };
+    // A deleted endpoint leaves nothing held either.
+    if matches!(settle, Settle::Off(Switch::Deleted)) && found.len() < most {
+        found.extend(both(held)?.into_iter().take(most - found.len()));
+    }
+    let (mut released, mut woken) = (false, Woken::new());
+    for mut delivery in found.iter().cloned() {
+        let from = delivery.state;
+        let done = match settle {
+            Settle::On { gives_up_while_held } => delivery.release(gives_up_while_held, now),
+            Settle::Off(switch) => delivery.switch_off(switch, now),
+        };
+        if done.is_ok() {
+            update_delivery(tx, from, &mut delivery, now, &mut woken)?;
+            released |= delivery.state.is_waiting();
+        }
+    }
+    let skipped = order::skip_dead(tx, endpoint, most - found.len(), now, &mut woken)?;
+    // What stepped up in a lane that is off is settled by whoever goes on with this.
+    released |= matches!(settle, Settle::On { .. }) && !woken.is_empty();
+    Ok((found.len() + skipped, released))
+}
+
+pub(super) fn erase_data(tx: &dyn Sql, app: AppId, event: EventId) -> Result<bool> {
+    let erase = "UPDATE events SET data = ?3 WHERE id = ?1 AND app = ?2 AND length(data) > 0";
+    Ok(tx.execute(erase, params![event, app, NO_DATA])? == 1)
+}

@@ -1,0 +1,143 @@
+//! What both stores say alike: the SQL of the four seams and what is done with it, written against `Sql`. How a store is
+//! opened, written and read stays with it.
+//!
+//! The text must be what SQLite and PostgreSQL 14 both understand, parameters written as `?1`; PostgreSQL's side leaves out
+//! `INDEXED BY`. `deliveries` is only read here, because there it is a view: whatever changes one is a method of `Sql`.
+
+mod attempts;
+mod audit;
+mod browse;
+mod cluster;
+mod commands;
+mod dedup;
+mod deliveries;
+mod desk;
+mod error;
+mod event_types;
+mod health;
+mod inspections;
+mod ledger;
+mod notices;
+mod order;
+mod outbox;
+mod queue;
+mod refill;
+mod registry;
+mod replays;
+mod retention;
+mod rollup;
+mod row;
+mod seams;
+mod statistics;
+mod traffic;
+mod upkeep;
+mod value;
+mod work;
+
+pub use queue::QueueLimits;
+
+pub(super) use deliveries::lane;
+pub(super) use desk::Desk;
+pub(super) use error::{Error, Result, store_error};
+pub(super) use notices::newest as newest_notice;
+pub(super) use queue::Queue;
+pub(super) use rollup::log as log_statistics;
+#[cfg(test)]
+pub(super) use rollup::roll_up;
+pub(super) use row::write_return_to;
+pub(super) use value::{Columns, Row, ToValue, Value, params};
+pub(super) use work::{Aftermath, Work};
+
+use crate::domain::{
+    delivery::{Delivery, State},
+    id::{AppId, DeliveryId, EndpointId},
+    order::OrderKey,
+    time::Timestamp,
+};
+use std::ops::ControlFlow;
+
+/// A transaction, or a connection that reads one instant.
+pub(super) trait Sql {
+    /// How many rows were changed.
+    fn execute(&self, sql: &str, params: &[&dyn ToValue]) -> Result<usize>;
+
+    /// Hands over row by row, until there is no more or `each` has enough. `each` may run statements of its own.
+    fn query(
+        &self,
+        sql: &str,
+        params: &[&dyn ToValue],
+        each: &mut dyn FnMut(&Row<'_>) -> Result<ControlFlow<()>>,
+    ) -> Result<()>;
+
+    fn insert_delivery(&self, delivery: &Delivery) -> Result<()>;
+
+    /// Writes a delivery over its row if that is still in this state; whether it was.
+    fn replace_delivery(&self, from: State, delivery: &Delivery) -> Result<bool>;
+
+    /// Of one that waits or is held.
+    fn set_due(&self, delivery: DeliveryId, due: Option<Timestamp>) -> Result<()>;
+
+    /// Where it was, and in which line; `None` if there is no such row.
+    fn delete_delivery(&self, delivery: DeliveryId) -> Result<Option<(EndpointId, Option<OrderKey>)>>;
+
+    /// Those of an app with ids after the first and up to the last, whatever their lines.
+    fn delete_deliveries(&self, app: AppId, after: i64, upto: i64) -> Result<()>;
+
+    /// Nobody else reads or changes the endpoint's lines until this transaction ends. Called before a line is looked at to
+    /// decide about it.
+    fn lock_lane(&self, endpoint: EndpointId) -> Result<()>;
+
+    /// The same for the endpoint's health, called before that is read to be changed.
+    fn lock_health(&self, endpoint: EndpointId) -> Result<()>;
+}
+
+impl dyn Sql + '_ {
+    /// The first row.
+    pub(super) fn one<T>(
+        &self,
+        sql: &str,
+        params: &[&dyn ToValue],
+        mut read: impl FnMut(&Row<'_>) -> Result<T>,
+    ) -> Result<Option<T>> {
+        let mut found = None;
+        self.query(sql, params, &mut |row| {
+            found = Some(read(row)?);
+            Ok(ControlFlow::Break(()))
+        })?;
+        Ok(found)
+    }
+
+    pub(super) fn all<T>(
+        &self,
+        sql: &str,
+        params: &[&dyn ToValue],
+        mut read: impl FnMut(&Row<'_>) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        let mut found = Vec::new();
+        self.each(sql, params, |row| {
+            found.push(read(row)?);
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    /// Every row, to the last.
+    pub(super) fn each(
+        &self,
+        sql: &str,
+        params: &[&dyn ToValue],
+        mut each: impl FnMut(&Row<'_>) -> Result<()>,
+    ) -> Result<()> {
+        self.query(sql, params, &mut |row| each(row).map(ControlFlow::Continue))
+    }
+
+    /// What a `SELECT EXISTS` says.
+    pub(super) fn exists(&self, sql: &str, params: &[&dyn ToValue]) -> Result<bool> {
+        Ok(self.one(sql, params, |row| row.get(0))?.unwrap_or_default())
+    }
+
+    /// The one number of the one row of a count, a sum or a maximum; of nothing it is 0.
+    pub(super) fn number(&self, sql: &str, params: &[&dyn ToValue]) -> Result<i64> {
+        Ok(self.one(sql, params, |row| row.get::<Option<i64>>(0))?.flatten().unwrap_or_default())
+    }
+}

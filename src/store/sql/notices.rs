@@ -1,0 +1,197 @@
+//! Notices: written with what they tell of, and listed for people. How they go out is in `outbox`.
+
+use super::{Result, Row, Sql, browse::Fitting, params, registry::to_json, row::named};
+use crate::{
+    domain::{
+        contract::Channel,
+        id::{AppId, EndpointId, NoticeId},
+        notice::{AboutEvent, Digest, MailState, NewNotice, Notice, NoticeKind},
+        time::Timestamp,
+    },
+    store::{
+        browse::{Cursor, Page, ROWS_EXAMINED_MAX},
+        notices::{NoticeFilter, NoticesWaiting, place_of},
+    },
+};
+use serde::de::DeserializeOwned;
+use std::time::Duration;
+
+/// What still waits to be sent is kept so much longer than other records.
+const KEPT_WHILE_WAITING: Duration = Duration::from_hours(7 * 24);
+
+/// The columns that `read` reads, in its order.
+pub(super) const COLUMNS: &str = "n.id, n.app, n.kind, n.endpoint, n.delivery, n.replay, n.at, n.facts, n.event, n.digest, \
+     n.count, n.mail, n.mail_error, n.mailed_at";
+
+/// Writes a notice into the transaction of what it tells of; a digest that is still open counts it instead. Whoever sends
+/// them is told after the commit.
+pub(super) fn put(tx: &dyn Sql, notice: &NewNotice) -> Result<()> {
+    put_about(tx, notice, None)
+}
+
+/// Whether the mail that warns of this endpoint's end still has to go out.
+pub(super) fn warning_waits(tx: &dyn Sql, app: AppId, endpoint: EndpointId) -> Result<bool> {
+    tx.exists(
+        "SELECT EXISTS (SELECT 1 FROM notices
+             WHERE app = ?1 AND kind = ?2 AND mail = 1 AND open_until IS NULL AND endpoint = ?3)",
+        params![app, NoticeKind::EndpointWarning, endpoint],
+    )
+}
+
+/// The same for a notice about a delivery, with what that carries.
+pub(super) fn put_about(tx: &dyn Sql, notice: &NewNotice, event: Option<&AboutEvent>) -> Result<()> {
+    let mail = match notice.channel {
+        Channel::None => return Ok(()),
+        Channel::Email => MailState::Waiting,
+        Channel::List => MailState::None,
+    };
+    let (mut until, mut digest) = (None, None);
+    if let Some(window) = notice.digest {
+        if count_in(tx, notice, event, mail)? {
+            return Ok(());
+        }
+        until = Some(notice.at.plus(window));
+        digest = Some(to_json(&Digest::begin(notice, event))?);
+    }
+    tx.execute(
+        "INSERT INTO notices (app, kind, endpoint, delivery, replay, at, facts, event, digest, count, open_until, mail, hook)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 1, ?10, ?11, 1)",
+        params![
+        notice.app,
+        notice.kind,
+        notice.endpoint,
+        notice.delivery,
+        notice.replay,
+        notice.at,
+        to_json(&notice.facts)?,
+        event.map(to_json).transpose()?,
+        digest,
+        until,
+        mail,
+    ],
+    )?;
+    Ok(())
+}
+
+/// Counts it in the digest of its app and kind that is open now; `false` if there is none. One that went out already stays
+/// as it is, although a clock that was set back says it is open.
+fn count_in(tx: &dyn Sql, notice: &NewNotice, event: Option<&AboutEvent>, mail: MailState) -> Result<bool> {
+    let found = tx.one(
+        &format!(
+            "SELECT {COLUMNS} FROM notices n
+             WHERE n.app = ?1 AND n.kind = ?2 AND n.open_until > ?3 AND n.letter IS NULL AND n.hook = 1"
+        ),
+        params![notice.app, notice.kind, notice.at],
+        read,
+    )?;
+    let Some(mut open) = found else { return Ok(false) };
+    let Some(digest) = open.digest.as_mut() else { return Ok(false) };
+    digest.add(notice, event);
+    let count = open.count.saturating_add(1);
+    let facts = notice.in_digest_since(&open.facts, count);
+    tx.execute(
+        "UPDATE notices SET count = ?2, endpoint = ?3, delivery = ?4, facts = ?5, event = ?6, digest = ?7, 
+                 mail = CASE WHEN mail > ?8 THEN mail ELSE ?8 END
+             WHERE id = ?1",
+        params![
+            open.id,
+            count,
+            open.endpoint.filter(|of| notice.endpoint == Some(*of)),
+            notice.delivery,
+            to_json(&facts)?,
+            event.map(to_json).transpose()?,
+            to_json(digest)?,
+            mail,
+        ],
+    )?;
+    Ok(true)
+}
+
+pub(super) fn read(row: &Row<'_>) -> Result<Notice> {
+    let id: NoticeId = row.get(0)?;
+    named(id, read_columns(row, id))
+}
+
+fn read_columns(row: &Row<'_>, id: NoticeId) -> Result<Notice> {
+    fn document<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<Option<T>> {
+        let text: Option<&str> = row.get(column)?;
+        Ok(text.map(serde_json::from_str).transpose()?)
+    }
+    Ok(Notice {
+        id,
+        app: row.get(1)?,
+        kind: row.get(2)?,
+        endpoint: row.get(3)?,
+        delivery: row.get(4)?,
+        replay: row.get(5)?,
+        at: row.get(6)?,
+        facts: document(row, 7)?.unwrap_or_default(),
+        event: document(row, 8)?,
+        digest: document(row, 9)?,
+        count: row.get(10)?,
+        mail: row.get(11)?,
+        mail_error: row.get(12)?,
+        mailed_at: row.get(13)?,
+    })
+}
+
+/// The newest first. Those of an app that is being removed are no longer shown, although they may still be there.
+pub(super) fn list(
+    connection: &dyn Sql,
+    filter: &NoticeFilter,
+    after: Option<Cursor>,
+    limit: u32,
+) -> Result<Page<Notice>> {
+    let before = after.map_or(i64::MAX, |cursor| cursor.id);
+    let of_app = if filter.app.is_some() { "n.app = ?3" } else { "CAST(?3 AS bigint) IS NULL" };
+    let sql = format!(
+        "SELECT {COLUMNS}, EXISTS (SELECT 1 FROM apps WHERE id = n.app) FROM notices n
+         WHERE n.id < ?1 AND {of_app} ORDER BY n.id DESC LIMIT ?2"
+    );
+    let mut fitting = Fitting::new(limit);
+    connection.query(&sql, params![before, ROWS_EXAMINED_MAX, filter.app], &mut |row| {
+        let notice = read(row)?;
+        let fits = row.get(14)? && filter.fits(&notice);
+        Ok(fitting.examine(place_of(&notice), fits.then_some(notice)))
+    })?;
+    Ok(fitting.page())
+}
+
+pub(super) fn one(connection: &dyn Sql, app: AppId, id: NoticeId) -> Result<Option<Notice>> {
+    connection.one(
+        &format!("SELECT {COLUMNS} FROM notices n WHERE n.id = ?1 AND n.app = ?2"),
+        params![id, app],
+        read,
+    )
+}
+
+pub(super) fn waiting(connection: &dyn Sql) -> Result<NoticesWaiting> {
+    let count = |sql: &str| connection.number(sql, &[]).map(|n| n as u64);
+    Ok(NoticesWaiting {
+        mails: count("SELECT count(*) FROM notices WHERE mail = 1 AND open_until IS NULL")?
+            + count("SELECT count(*) FROM notices WHERE mail = 1 AND open_until IS NOT NULL")?,
+        webhooks: count("SELECT count(*) FROM notices WHERE hook = 1")?,
+    })
+}
+
+/// Removes at most `most` old ones; how many there were.
+pub(super) fn forget(tx: &dyn Sql, before: Timestamp, most: i64) -> Result<usize> {
+    let kept_ms = KEPT_WHILE_WAITING.as_millis() as i64;
+    let long_before = Timestamp::from_millis(before.as_millis().saturating_sub(kept_ms));
+    tx.execute(
+        "DELETE FROM notices WHERE id IN (SELECT id FROM notices
+             WHERE at < ?1 AND (mail <> 1 AND hook = 0 OR at < ?2) ORDER BY at LIMIT ?3)",
+        params![before, long_before, most],
+    )
+}
+
+/// Removes at most `most` of a deleted app; how many there were.
+pub(super) fn purge(tx: &dyn Sql, app: AppId, most: i64) -> Result<usize> {
+    let sql = "DELETE FROM notices WHERE id IN (SELECT id FROM notices WHERE app = ?1 ORDER BY id LIMIT ?2)";
+    tx.execute(sql, params![app, most])
+}
+
+/// The number of the newest notice: grows when one is written, and not when a digest counts one.
+pub(in crate::store) fn newest(connection: &dyn Sql) -> Result<i64> {
+    connection.number("SELECT max(id) FROM notices", &[])
+}

@@ -1,0 +1,189 @@
+//! Lines of deliveries that are kept in order. Every row that joins, leaves or is removed passes through here, in the
+//! transaction of that change: a line with anything in it has exactly one first, and its index lets there be no second.
+//!
+//! A delivery without an order key costs no query.
+
+use super::{
+    Result, Sql, deliveries, params, registry,
+    row::{self, DELIVERY, DELIVERY_COLUMNS},
+};
+use crate::domain::{
+    delivery::{Delivery, State},
+    endpoint::EndpointSettings,
+    event::Event,
+    id::{DeliveryId, EndpointId},
+    order::OrderKey,
+    time::Timestamp,
+};
+
+/// Lanes in which something waits now that did not before, and when it is due; told to the engine after the commit.
+pub(super) type Woken = Vec<(EndpointId, Timestamp)>;
+
+/// Gives a newborn its place. Which of two comes first is decided here, by the order of commits.
+pub(super) fn join(tx: &dyn Sql, newborn: &mut Delivery, event: &Event) -> Result<()> {
+    let Some(okey) = newborn.okey else { return Ok(()) };
+    if newborn.has_left_line(false) {
+        newborn.okey = None;
+        return Ok(());
+    }
+    tx.lock_lane(newborn.endpoint)?;
+    if has_first(tx, newborn.endpoint, okey)? {
+        newborn.stand_behind();
+    } else if newborn.waits_behind() {
+        // Put there by an earlier try of its batch, which was rolled back.
+        newborn.step_up(event.deliver_at, event.accepted_at);
+    }
+    Ok(())
+}
+
+fn has_first(tx: &dyn Sql, endpoint: EndpointId, okey: OrderKey) -> Result<bool> {
+    tx.exists(
+        "SELECT EXISTS (SELECT 1 FROM deliveries INDEXED BY deliveries_first
+             WHERE endpoint = ?1 AND okey = ?2 AND due IS DISTINCT FROM 253402300799000)",
+        params![endpoint, okey],
+    )
+}
+
+/// Takes a delivery that is about to be written out of its line, if it has left that; answers which line it was.
+pub(super) fn leave(tx: &dyn Sql, delivery: &mut Delivery, now: Timestamp) -> Result<Option<OrderKey>> {
+    if delivery.okey.is_none() || !delivery.state.is_terminal() {
+        return Ok(None);
+    }
+    tx.lock_lane(delivery.endpoint)?;
+    let skips_dead = delivery.state == State::Dead && skips_dead(tx, delivery.endpoint)?;
+    Ok(delivery.leave_line(skips_dead, now))
+}
+
+/// Whether the endpoint's dead let those behind them go on, as this transaction sees it; also if it is gone.
+pub(super) fn skips_dead(connection: &dyn Sql, endpoint: EndpointId) -> Result<bool> {
+    let settings: Option<EndpointSettings> = connection.one(
+        "SELECT settings FROM endpoints WHERE id = ?1 AND deleted_at IS NULL",
+        params![endpoint],
+        |row| row::named(endpoint, registry::json(row, 0)),
+    )?;
+    Ok(settings.is_none_or(|settings| settings.skips_dead()))
+}
+
+/// The next of a line steps up, if nothing comes before it any more.
+pub(super) fn advance(
+    tx: &dyn Sql,
+    endpoint: EndpointId,
+    okey: OrderKey,
+    now: Timestamp,
+    woken: &mut Woken,
+) -> Result<()> {
+    if has_first(tx, endpoint, okey)? {
+        return Ok(());
+    }
+    let next = tx.one(
+        &format!(
+            "SELECT {DELIVERY}, e.deliver_at FROM deliveries d INDEXED BY deliveries_behind LEFT JOIN events e ON e.id = d.event
+             WHERE d.endpoint = ?1 AND d.okey = ?2 AND d.due = 253402300799000 ORDER BY d.id LIMIT 1"
+        ),
+        params![endpoint, okey],
+        |row| Ok((row::delivery(row)?, row.get(DELIVERY_COLUMNS)?)),
+    )?;
+    let Some((mut delivery, deliver_at)) = next else { return Ok(()) };
+    delivery.step_up(deliver_at, now);
+    tx.set_due(delivery.id, delivery.due)?;
+    woken.extend(delivery.due.filter(|_| delivery.state.is_waiting()).map(|due| (endpoint, due)));
+    Ok(())
+}
+
+/// Removes a delivery's row; `false` if there is none.
+pub(super) fn remove(tx: &dyn Sql, id: DeliveryId, now: Timestamp, woken: &mut Woken) -> Result<bool> {
+    let removed = tx.delete_delivery(id)?;
+    if let Some((endpoint, Some(okey))) = removed {
+        tx.lock_lane(endpoint)?;
+        advance(tx, endpoint, okey, now, woken)?;
+    }
+    Ok(removed.is_some())
+}
+
+/// Takes up to `most` dead deliveries out of the way of those behind them, if the endpoint skips them by now; how many.
+pub(super) fn skip_dead(
+    tx: &dyn Sql,
+    endpoint: EndpointId,
+    most: usize,
+    now: Timestamp,
+    woken: &mut Woken,
+) -> Result<usize> {
+    tx.lock_lane(endpoint)?;
+    let blocking: Vec<Delivery> = tx.all(
+        &format!(
+            "SELECT {DELIVERY} FROM deliveries d INDEXED BY deliveries_blocking
+             WHERE d.endpoint = ?1 AND d.okey IS NOT NULL AND d.state = 5 LIMIT ?2"
+        ),
+        params![endpoint, most as i64],
+        row::delivery,
+    )?;
+    if blocking.is_empty() || !skips_dead(tx, endpoint)? {
+        return Ok(0);
+    }
+    for mut delivery in blocking.iter().cloned() {
+        deliveries::update_delivery(tx, State::Dead, &mut delivery, now, woken)?;
+    }
+    Ok(blocking.len())
+}
+
+/// Endpoints whose dead deliveries are in the way of others although they should be skipped: somebody died before it was done.
+pub(super) fn unskipped(connection: &dyn Sql) -> Result<Vec<EndpointId>> {
+    let blocked: Vec<EndpointId> = connection.all(
+        "WITH RECURSIVE found (endpoint) AS (
+             SELECT min(endpoint) FROM deliveries WHERE okey IS NOT NULL AND state = 5
+             UNION ALL
+             SELECT (SELECT min(endpoint) FROM deliveries
+                 WHERE okey IS NOT NULL AND state = 5 AND endpoint > found.endpoint)
+             FROM found WHERE found.endpoint IS NOT NULL)
+         SELECT endpoint FROM found WHERE endpoint IS NOT NULL",
+        &[],
+        |row| row.get(0),
+    )?;
+    let mut unskipped = Vec::new();
+    for endpoint in blocked {
+        if skips_dead(connection, endpoint)? {
+            unskipped.push(endpoint);
+        }
+    }
+    Ok(unskipped)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        domain::{event::RenderedBodies, id::EventId, order::Order},
+        store::sqlite::open::open_in_memory,
+    };
+    use bytes::Bytes;
+
+    #[test]
+    fn one_that_a_batch_put_behind_before_it_was_rolled_back_is_first_if_nobody_else_is() {
+        let (store, now) = (open_in_memory().unwrap(), Timestamp::from_millis(1000));
+        let (event, app, endpoint) =
+            (EventId::from_i64(3), crate::domain::id::AppId::from_i64(1), EndpointId::from_i64(2));
+        let event = Event {
+            id: event,
+            app,
+            given_id: None,
+            event_type: "t".into(),
+            created_at: now,
+            accepted_at: now,
+            data: Bytes::new(),
+            key: None,
+            deliver_at: None,
+            is_skipped: false,
+            bodies: RenderedBodies::default(),
+        };
+        let mut newborn = Delivery::born(DeliveryId::from_i64(4), app, event.id, endpoint, now, None);
+        newborn.okey = Order::Endpoint.line_of(None);
+        newborn.carry_from_birth();
+        newborn.stand_behind();
+        join(&store, &mut newborn, &event).unwrap();
+        assert_eq!((newborn.state, newborn.due), (State::Pending, Some(now)));
+        store.insert_delivery(&newborn).unwrap();
+        let mut second = Delivery { id: DeliveryId::from_i64(5), ..newborn };
+        join(&store, &mut second, &event).unwrap();
+        assert!(second.waits_behind());
+    }
+}

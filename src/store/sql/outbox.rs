@@ -1,0 +1,202 @@
+//! How notices go out: put together to mails that stay the same however often they are tried, and handed to whoever makes
+//! events of them.
+
+use super::{
+    Result, Sql,
+    notices::{COLUMNS, read},
+    params,
+};
+use crate::{
+    domain::{
+        id::{AppId, NoticeId},
+        notice::{MailState, Notice, NoticeKind},
+        time::Timestamp,
+    },
+    store::notices::{MailEnd, MailTurn, Outgoing},
+};
+
+/// Notices that one mail stands for.
+const GATHERED_MAX: usize = 1000;
+/// Digests that one step closes.
+const CLOSED_MAX: usize = 250;
+
+/// An index holds these alone, so that apps whose digests are open cost nothing.
+const NEXT_APP: &str =
+    "SELECT min(app) FROM notices WHERE mail = 1 AND open_until IS NULL AND app > ?1 AND app <= ?2";
+
+/// The next mail: of the first app after the last one's turn that has something to send. Looks at no app that has nothing to
+/// send now but those that rest, and they are at most as many as mails go out in a minute.
+pub(super) fn take(tx: &dyn Sql, turn: &MailTurn, now: Timestamp) -> Result<Outgoing> {
+    let are_all_closed = close(tx, now)? < CLOSED_MAX;
+    let next_app = |after: i64, last: i64| -> Result<Option<AppId>> {
+        Ok(tx.one(NEXT_APP, params![after, last], |row| row.get(0))?.flatten())
+    };
+    let all_round = [(turn.after.as_i64(), i64::MAX), (i64::MIN, turn.after.as_i64())];
+    for (mut after, last) in all_round {
+        while let Some(app) = next_app(after, last)? {
+            let notices = letter_of(tx, app, turn.resting.contains(&app))?;
+            if !notices.is_empty() {
+                return Ok(Outgoing { notices, closes_at: None });
+            }
+            after = app.as_i64();
+        }
+    }
+    let closes_at = if are_all_closed { closes_at(tx, now)? } else { Some(now) };
+    Ok(Outgoing { notices: Vec::new(), closes_at })
+}
+
+/// Closes digests whose window is over, the oldest first; how many.
+fn close(tx: &dyn Sql, now: Timestamp) -> Result<usize> {
+    tx.execute(
+        "UPDATE notices SET open_until = NULL
+         WHERE id IN (SELECT id FROM notices WHERE open_until <= ?1 ORDER BY open_until LIMIT ?2)",
+        params![now, CLOSED_MAX as i64],
+    )
+}
+
+/// The mail that was put together before and is still to go, else a new one.
+fn letter_of(tx: &dyn Sql, app: AppId, is_resting: bool) -> Result<Vec<Notice>> {
+    let formed = "SELECT min(letter) FROM notices WHERE app = ?1 AND mail = 1 AND letter IS NOT NULL";
+    if let Some(letter) = tx.one(formed, params![app], |row| row.get::<Option<NoticeId>>(0))?.flatten() {
+        return notices_of(tx, app, letter);
+    }
+    let alone = ready(tx, app, NoticeKind::DeliveryDead, 1)?;
+    let mut gathered = Vec::new();
+    if !is_resting {
+        for kind in NoticeKind::ALL.iter().filter(|kind| kind.gathers()) {
+            gathered.extend(ready(tx, app, *kind, GATHERED_MAX)?);
+        }
+        gathered.sort_unstable();
+        gathered.truncate(GATHERED_MAX);
+    }
+    // What is said of endpoints must not wait behind thousands of dead letters: a warning is worth nothing when it is late.
+    let members = if gathered.is_empty() { alone } else { gathered };
+    let Some(&letter) = members.first() else { return Ok(Vec::new()) };
+    for member in members {
+        tx.execute("UPDATE notices SET letter = ?2 WHERE id = ?1", params![member, letter])?;
+    }
+    notices_of(tx, app, letter)
+}
+
+/// Those of a kind that wait for a mail, oldest first, but for a digest that is still open.
+fn ready(tx: &dyn Sql, app: AppId, kind: NoticeKind, most: usize) -> Result<Vec<NoticeId>> {
+    tx.all(
+        "SELECT id FROM notices WHERE app = ?1 AND kind = ?2 AND mail = 1 AND open_until IS NULL
+         ORDER BY id LIMIT ?3",
+        params![app, kind, most as i64],
+        |row| row.get(0),
+    )
+}
+
+fn notices_of(tx: &dyn Sql, app: AppId, letter: NoticeId) -> Result<Vec<Notice>> {
+    tx.all(
+        &format!(
+            "SELECT {COLUMNS} FROM notices n WHERE n.app = ?1 AND n.letter = ?2 AND n.mail = 1 ORDER BY n.id"
+        ),
+        params![app, letter],
+        read,
+    )
+}
+
+/// The mail that starts with this notice went out, or never will.
+pub(super) fn end(tx: &dyn Sql, app: AppId, letter: NoticeId, end: &MailEnd, now: Timestamp) -> Result<()> {
+    let (state, why) = match end {
+        MailEnd::Sent => (MailState::Sent, None),
+        MailEnd::Refused(words) => (MailState::Refused, Some(words)),
+        MailEnd::Nobody(why) => (MailState::None, Some(why)),
+    };
+    let at = (state != MailState::None).then_some(now);
+    tx.execute(
+        "UPDATE notices SET mail = ?3, mail_error = ?4, mailed_at = ?5 WHERE app = ?1 AND letter = ?2 AND mail = 1",
+        params![app, letter, state, why, at],
+    )?;
+    Ok(())
+}
+
+/// What is to become an operational webhook, oldest first.
+pub(super) fn unpublished(connection: &dyn Sql, now: Timestamp, most: usize) -> Result<Outgoing> {
+    let notices = connection.all(
+        &format!(
+            "SELECT {COLUMNS} FROM notices n WHERE n.hook = 1 AND (n.open_until IS NULL OR n.open_until <= ?1)
+             ORDER BY n.id LIMIT ?2"
+        ),
+        params![now, most as i64],
+        read,
+    )?;
+    Ok(Outgoing { notices, closes_at: closes_at(connection, now)? })
+}
+
+pub(super) fn published(tx: &dyn Sql, notices: &[NoticeId]) -> Result<()> {
+    for notice in notices {
+        tx.execute("UPDATE notices SET hook = 0 WHERE id = ?1", params![notice])?;
+    }
+    Ok(())
+}
+
+fn closes_at(connection: &dyn Sql, now: Timestamp) -> Result<Option<Timestamp>> {
+    connection.one(
+        "SELECT open_until FROM notices WHERE open_until > ?1 ORDER BY open_until LIMIT 1",
+        params![now],
+        |row| row.get(0),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::sqlite::open::open_in_memory;
+
+    const NOW: Timestamp = Timestamp::from_millis(1_000_000);
+
+    /// A notice of its own app that closes then; `None` if it is no digest.
+    fn notice(store: &Connection, app: i64, open_until: Option<i64>, mail: MailState) {
+        store
+            .execute(
+                "INSERT INTO notices (app, kind, at, facts, count, open_until, mail, hook)
+                 VALUES (?1, ?2, 1, '{\"text\":\"\"}', 1, ?3, ?4, 0)",
+                params![app, NoticeKind::DeliveryDead, open_until, mail],
+            )
+            .unwrap();
+    }
+
+    fn from(after: i64) -> MailTurn {
+        MailTurn { after: AppId::from_i64(after), resting: vec![] }
+    }
+
+    #[test]
+    fn apps_whose_digests_are_open_are_not_looked_at() {
+        let store = open_in_memory().unwrap();
+        for app in 1..=2000 {
+            notice(&store, app, Some(NOW.as_millis() + 1), MailState::Waiting);
+        }
+        let plan: String = store
+            .query_row(&format!("EXPLAIN QUERY PLAN {NEXT_APP}"), [0, i64::MAX], |row| row.get("detail"))
+            .unwrap();
+        assert!(plan.contains("SEARCH") && plan.contains("notices_to_mail"), "{plan}");
+        let nothing = take(&store, &from(0), NOW).unwrap();
+        assert!(nothing.notices.is_empty());
+        assert_eq!(nothing.closes_at, Some(Timestamp::from_millis(NOW.as_millis() + 1)));
+        notice(&store, 1500, None, MailState::Waiting);
+        assert_eq!(take(&store, &from(0), NOW).unwrap().notices[0].app, AppId::from_i64(1500));
+    }
+
+    #[test]
+    fn digests_close_a_few_at_a_time_and_nobody_waits_for_more_than_that() {
+        let store = open_in_memory().unwrap();
+        let many = 2 * CLOSED_MAX as i64 + 1;
+        // Closed by the clock alone; these are on the list and go out by no mail.
+        for app in 1..=many {
+            notice(&store, app, Some(app), MailState::None);
+        }
+        notice(&store, many + 1, Some(many + 1), MailState::Waiting);
+        for left in [many + 1 - CLOSED_MAX as i64, many + 1 - 2 * CLOSED_MAX as i64] {
+            let outgoing = take(&store, &from(0), NOW).unwrap();
+            assert_eq!((outgoing.notices.len(), outgoing.closes_at), (0, Some(NOW)), "come back at once");
+            let open: i64 = store
+                .query_row("SELECT count(*) FROM notices WHERE open_until IS NOT NULL", [], |row| row.get(0))
+                .unwrap();
+            assert_eq!(open, left);
+        }
+        assert_eq!(take(&store, &from(0), NOW).unwrap().notices[0].app, AppId::from_i64(many + 1));
+    }
+}

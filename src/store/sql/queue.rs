@@ -1,0 +1,142 @@
+//! What waits for the writer. Results come before accepts, and only accepts are ever refused for being too much.
+
+use super::Work;
+use crate::store::StoreError;
+use std::{
+    collections::VecDeque,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+/// Accepts beyond this many in one transaction wait for the next, so that results are never far away.
+const ACCEPTS_PER_BATCH: usize = 512;
+
+/// How much may wait to be accepted.
+#[derive(Clone, Copy, Debug)]
+pub struct QueueLimits {
+    pub events_max: usize,
+    pub bytes_max: usize,
+}
+
+pub(in crate::store) struct Queue {
+    waiting: Mutex<Waiting>,
+    limits: QueueLimits,
+    is_idle: AtomicBool,
+    wake: Box<dyn Fn() + Send + Sync>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    first: Vec<Box<dyn Work>>,
+    accepts: VecDeque<(Box<dyn Work>, usize, usize)>,
+    events: usize,
+    bytes: usize,
+    is_closed: bool,
+}
+
+impl Queue {
+    pub(in crate::store) fn new(limits: QueueLimits, wake: Box<dyn Fn() + Send + Sync>) -> Self {
+        Self { waiting: Mutex::default(), limits, is_idle: AtomicBool::new(true), wake }
+    }
+
+    /// Everything but accepts: never refused for being too much, because hands and callers bound it.
+    pub(super) fn push(&self, work: Box<dyn Work>) {
+        let mut waiting = self.lock();
+        if waiting.is_closed {
+            drop(waiting);
+            let _ = work.failed(&StoreError::Closed);
+            return;
+        }
+        waiting.first.push(work);
+        drop(waiting);
+        self.ring();
+    }
+
+    pub(super) fn push_accept(&self, work: Box<dyn Work>, events: usize, bytes: usize) {
+        let mut waiting = self.lock();
+        let full = waiting.events > 0
+            && (waiting.events + events > self.limits.events_max
+                || waiting.bytes + bytes > self.limits.bytes_max);
+        let refused = match (waiting.is_closed, full) {
+            (true, _) => StoreError::Closed,
+            (_, true) => StoreError::Overloaded,
+            _ => {
+                waiting.events += events;
+                waiting.bytes += bytes;
+                waiting.accepts.push_back((work, events, bytes));
+                drop(waiting);
+                return self.ring();
+            }
+        };
+        drop(waiting);
+        let _ = work.failed(&refused);
+    }
+
+    /// What was taken and could not be written goes first again.
+    pub(in crate::store) fn put_back(&self, again: Vec<Box<dyn Work>>) {
+        self.lock().first.extend(again);
+    }
+
+    /// Nothing more is taken; the writer finishes what is there and ends.
+    pub(in crate::store) fn close(&self) {
+        self.lock().is_closed = true;
+        (self.wake)();
+    }
+
+    pub(in crate::store) fn is_closed(&self) -> bool {
+        self.lock().is_closed
+    }
+
+    /// Closed, and nothing is left to be written.
+    pub(in crate::store) fn is_done(&self) -> bool {
+        let waiting = self.lock();
+        waiting.is_closed && waiting.first.is_empty() && waiting.accepts.is_empty()
+    }
+
+    /// Drops everything that waits, unanswered and unwritten, and takes nothing more.
+    pub(in crate::store) fn forget(&self) {
+        let mut waiting = self.lock();
+        let forgotten = std::mem::replace(&mut *waiting, Waiting { is_closed: true, ..Waiting::default() });
+        // Hands go back as these are dropped; whoever they wake must find the queue unlocked.
+        drop(waiting);
+        drop(forgotten);
+    }
+
+    /// What the writer does next. After nothing the next command rings.
+    pub(in crate::store) fn next_batch(&self) -> Vec<Box<dyn Work>> {
+        let batch = self.take();
+        if !batch.is_empty() {
+            return batch;
+        }
+        self.is_idle.store(true, Ordering::Release);
+        // Registered as idle before the last look, so that no ring is missed.
+        self.take()
+    }
+
+    fn take(&self) -> Vec<Box<dyn Work>> {
+        let mut waiting = self.lock();
+        let mut batch = std::mem::take(&mut waiting.first);
+        let mut events = 0;
+        while events < ACCEPTS_PER_BATCH
+            && let Some((work, count, bytes)) = waiting.accepts.pop_front()
+        {
+            events += count;
+            waiting.events -= count;
+            waiting.bytes -= bytes;
+            batch.push(work);
+        }
+        batch
+    }
+
+    fn ring(&self) {
+        if self.is_idle.swap(false, Ordering::AcqRel) {
+            (self.wake)();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

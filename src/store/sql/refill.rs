@@ -1,0 +1,202 @@
+//! What a lane gives when it is due: what people asked for, the oldest, and what is fresh; and retries brought forward when
+//! an endpoint answers again.
+
+use super::{
+    Result, Sql, attempts,
+    deliveries::update_delivery,
+    health, ledger,
+    order::Woken,
+    params,
+    row::{self, DELIVERY, DELIVERY_COLUMNS, EVENT, EVENT_COLUMNS},
+};
+use crate::{
+    domain::{
+        delivery::{Claimed, Delivery, State},
+        event::Event,
+        id::{DeliveryId, EndpointId},
+        time::Timestamp,
+        verdict::AtDue,
+    },
+    store::ledger::{BroughtForward, Recovery, Want},
+};
+use std::ops::ControlFlow;
+
+/// A delivery that is to be carried, with its event and when it was due.
+pub(super) type Due = (Delivery, Event, Timestamp);
+
+/// What one lane gave, kind by kind, and when its next is due.
+#[derive(Default)]
+pub(super) struct Found {
+    pub(super) by_hand: Vec<Due>,
+    pub(super) oldest: Vec<Due>,
+    pub(super) fresh: Vec<Due>,
+    /// As many as were asked for.
+    pub(super) has_more_by_hand: bool,
+    pub(super) has_more_fresh: bool,
+    pub(super) next_due: Option<Timestamp>,
+}
+
+/// A person waits for these; their index has the same condition.
+const BY_HAND: Kind =
+    Kind { index: "INDEXED BY deliveries_by_hand", condition: "AND d.state = 0 AND d.asked IS NOT NULL" };
+
+#[derive(Clone, Copy, Default)]
+struct Kind {
+    index: &'static str,
+    condition: &'static str,
+}
+
+/// Which of a lane's due deliveries.
+struct Part {
+    kind: Kind,
+    after: Timestamp,
+    until: Timestamp,
+    most: usize,
+    bytes_max: usize,
+}
+
+/// The first of a part: at most `most`, and of their bodies at most `bytes_max`, but for the first. No more is read than is
+/// kept.
+fn due_of(tx: &dyn Sql, endpoint: EndpointId, part: &Part) -> Result<Vec<(Delivery, Event)>> {
+    let Kind { index, condition } = part.kind;
+    let sql = format!(
+        "SELECT {DELIVERY}, {EVENT}, length(e.data) FROM deliveries d {index} JOIN events e ON e.id = d.event
+         WHERE d.lane = ?1 AND d.due > ?2 AND d.due <= ?3 {condition} ORDER BY d.due, d.id LIMIT ?4"
+    );
+    let (mut due, mut bytes) = (Vec::new(), 0);
+    tx.query(&sql, params![endpoint, part.after, part.until, part.most as i64], &mut |row| {
+        bytes += row.get::<u32>(DELIVERY_COLUMNS + EVENT_COLUMNS)? as usize;
+        if bytes > part.bytes_max && !due.is_empty() {
+            return Ok(ControlFlow::Break(()));
+        }
+        due.push((row::delivery(row)?, row::event(row, DELIVERY_COLUMNS)?));
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(due)
+}
+
+/// Deliveries that one refill lets end without an attempt, over all its lanes.
+pub(super) const ENDED_MAX: usize = 1000;
+
+/// Those of a part that are in flight now, and whether there were as many as asked for. At most `may_end` may end here.
+fn claim(
+    tx: &dyn Sql,
+    want: &Want,
+    part: &Part,
+    may_end: &mut usize,
+    now: Timestamp,
+) -> Result<(Vec<Due>, bool)> {
+    // What steps up here is found below: the first of its lane may be due by now.
+    let (mut carried, mut woken) = (Vec::new(), Woken::new());
+    if part.most == 0 {
+        return Ok((carried, false));
+    }
+    loop {
+        let may_end_before = *may_end;
+        let found = due_of(tx, want.endpoint, part)?;
+        let is_full = found.len() == part.most;
+        for (mut delivery, event) in found {
+            let (from, due) = (delivery.state, delivery.due.unwrap_or(now));
+            let blames = delivery.at_due == AtDue::Exhaust;
+            let claimed = delivery.claim(now);
+            if claimed == Ok(Claimed::Ended) && *may_end == 0 {
+                return Ok((carried, is_full));
+            }
+            if !update_delivery(tx, from, &mut delivery, now, &mut woken)? {
+                continue;
+            }
+            if claimed == Ok(Claimed::Carry) {
+                carried.push((delivery, event, due));
+                continue;
+            }
+            *may_end -= 1;
+            if delivery.state == State::Dead {
+                if blames {
+                    health::event_failed(tx, &delivery, &event, now)?;
+                }
+                tell_of_end(tx, want, &delivery, &event)?;
+            }
+        }
+        // Where one ended, the next may be as old: a lane of such must not take a commit for each.
+        if !carried.is_empty() || *may_end == may_end_before {
+            return Ok((carried, is_full));
+        }
+    }
+}
+
+/// The first that waits for its next attempt, in flight before its time.
+fn probe(tx: &dyn Sql, endpoint: EndpointId, now: Timestamp) -> Result<Option<Due>> {
+    let found = tx.one(
+        &format!(
+            "SELECT {DELIVERY}, {EVENT} FROM deliveries d INDEXED BY deliveries_retrying JOIN events e ON e.id = d.event
+             WHERE d.lane = ?1 AND d.due > ?2 AND d.state = 1 AND d.at_due = 0 ORDER BY d.due, d.id LIMIT 1"
+        ),
+        params![endpoint, now],
+        |row| Ok((row::delivery(row)?, row::event(row, DELIVERY_COLUMNS)?)),
+    )?;
+    let Some((mut delivery, event)) = found else { return Ok(None) };
+    // It stays the first of its line: nobody steps up.
+    let is_carried = delivery.probe(now).is_ok()
+        && update_delivery(tx, State::Retrying, &mut delivery, now, &mut Woken::new())?;
+    Ok(is_carried.then_some((delivery, event, now)))
+}
+
+/// One died without another attempt, when its final wait was over.
+fn tell_of_end(tx: &dyn Sql, want: &Want, delivery: &Delivery, event: &Event) -> Result<()> {
+    let Some(contract) = &want.contract else { return Ok(()) };
+    let error = attempts::last_error(tx, delivery.id)?;
+    ledger::tell_of_dead(tx, contract, delivery, event, error.as_deref())
+}
+
+/// At most as many due deliveries of a lane as there are hands, now in flight, oldest first; and when the next one is due.
+pub(super) fn refill(tx: &dyn Sql, want: &Want, may_end: &mut usize, now: Timestamp) -> Result<Found> {
+    let (endpoint, bytes_max) = (want.endpoint, want.bytes_max);
+    let begin = Timestamp::from_millis(i64::MIN);
+    let backlog_until = want.backlog_until.map_or(now, |until| until.min(now));
+    let kind = Kind::default();
+    let all = Part { kind, after: begin, until: backlog_until, most: want.hands.len(), bytes_max };
+    let by_hand = Part { kind: BY_HAND, until: now, most: want.by_hand.len(), ..all };
+    let fresh = Part { after: backlog_until, until: now, most: want.fresh.len(), ..all };
+    let (by_hand, has_more_by_hand) = claim(tx, want, &by_hand, may_end, now)?;
+    let (mut oldest, _) = claim(tx, want, &all, may_end, now)?;
+    if want.is_probe && oldest.is_empty() {
+        oldest.extend(probe(tx, endpoint, now)?);
+    }
+    let (fresh, has_more_fresh) = claim(tx, want, &fresh, may_end, now)?;
+    let next_due = tx
+        .one("SELECT due FROM deliveries WHERE lane = ?1 ORDER BY due LIMIT 1", params![endpoint], |row| {
+            row.get(0)
+        })?
+        .filter(|due| *due < Timestamp::NEVER);
+    Ok(Found { by_hand, oldest, fresh, has_more_by_hand, has_more_fresh, next_due })
+}
+
+/// One page of retries that wait longer than the endpoint is in trouble; by due time, so that what is brought forward is
+/// behind the page that follows.
+pub(super) fn bring_forward(tx: &dyn Sql, recovery: &Recovery, now: Timestamp) -> Result<BroughtForward> {
+    let Recovery { endpoint, recovered_at, after: (due, id), most } = *recovery;
+    let found: Vec<(Delivery, bool)> = tx.all(
+        &format!(
+            "SELECT {DELIVERY}, coalesce((SELECT a.started_at FROM attempts a WHERE a.delivery = d.id AND a.position = d.history_len), 0) < ?5
+                 FROM deliveries d WHERE d.lane = ?1 AND (d.due, d.id) > (?2, ?3) AND d.due > ?4 AND d.due < ?7
+                 ORDER BY d.due, d.id LIMIT ?6"
+        ),
+        params![endpoint, due, id, now, recovered_at, most as i64, Timestamp::NEVER],
+        |row| {
+            Ok((row::delivery(row)?, row.get(DELIVERY_COLUMNS)?))
+        },
+    )?;
+    let last = found.last().and_then(|(last, _)| Some((last.due?, last.id)));
+    let is_last = found.len() < most;
+    // A retry stays the first of its line: nobody steps up.
+    let (mut count, mut woken) = (0, Woken::new());
+    for (mut delivery, was_tried_before) in found {
+        let waited_for = delivery.due;
+        let is_retry = was_tried_before && delivery.state == State::Retrying;
+        if is_retry && delivery.bring_forward(now).is_ok() && delivery.due != waited_for {
+            count += usize::from(update_delivery(tx, State::Retrying, &mut delivery, now, &mut woken)?);
+        }
+    }
+    let next: Option<(Timestamp, DeliveryId)> = last.filter(|_| !is_last);
+    Ok(BroughtForward { count, next })
+}

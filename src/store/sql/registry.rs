@@ -1,0 +1,345 @@
+//! Apps, endpoints, keys and contracts: small tables, read whole at start.
+
+use super::{
+    Error, Result, Row, Sql, cluster, event_types, health, inspections, notices, params, row::named,
+};
+use crate::{
+    domain::{
+        app::App,
+        contract::ContractHash,
+        endpoint::{EndpointRecord, EndpointSettings, SealedSecret, SwitchedOff},
+        health::disabled_by_hand,
+        id::{AppId, EndpointId, KeyId},
+        key::{Key, KeyHash, Scope},
+        portal::Theme,
+        time::Timestamp,
+    },
+    store::registry::{Added, EndpointName, Everything},
+};
+use std::{collections::HashMap, time::Duration};
+
+/// The columns that `key` reads, in its order.
+const KEY: &str =
+    "id, hash, shown, scope, app, name, created_at, expires_at, last_used_at, revoked_at, theme";
+
+/// How long a portal link that expired is still listed.
+const EXPIRED_LINK_KEPT: Duration = Duration::from_hours(24);
+
+pub(super) fn everything(connection: &dyn Sql) -> Result<Everything> {
+    let apps =
+        connection.all("SELECT id, uid, settings, created_at, updated_at FROM apps ORDER BY id", &[], app)?;
+    let mut secrets: HashMap<EndpointId, Vec<SealedSecret>> = HashMap::new();
+    connection.each(
+        "SELECT endpoint, sealed, valid_from, valid_until FROM secrets ORDER BY endpoint, position",
+        &[],
+        |row| {
+            let secret =
+                SealedSecret { sealed: row.get(1)?, valid_from: row.get(2)?, valid_until: row.get(3)? };
+            secrets.entry(row.get(0)?).or_default().push(secret);
+            Ok(())
+        },
+    )?;
+    let endpoints = connection.all(
+        "SELECT id, app, uid, settings, off, headers, tls, revision, created_at, updated_at FROM endpoints
+         WHERE deleted_at IS NULL ORDER BY id",
+        &[],
+        |row| endpoint(row, &mut secrets),
+    )?;
+    let keys = connection.all(&format!("SELECT {KEY} FROM keys WHERE revoked_at IS NULL"), &[], key)?;
+    let event_types = event_types::all(connection)?;
+    Ok(Everything { apps, endpoints, keys, event_types })
+}
+
+fn app(row: &Row<'_>) -> Result<App> {
+    let id = row.get(0)?;
+    named(id, read_app(row, id))
+}
+
+fn read_app(row: &Row<'_>, id: AppId) -> Result<App> {
+    Ok(App {
+        id,
+        uid: row.get(1)?,
+        settings: json(row, 2)?,
+        created_at: row.get(3)?,
+        updated_at: row.get(4)?,
+    })
+}
+
+fn endpoint(row: &Row<'_>, secrets: &mut HashMap<EndpointId, Vec<SealedSecret>>) -> Result<EndpointRecord> {
+    let id = row.get(0)?;
+    named(id, read_endpoint(row, id, secrets.remove(&id).unwrap_or_default()))
+}
+
+fn read_endpoint(row: &Row<'_>, id: EndpointId, secrets: Vec<SealedSecret>) -> Result<EndpointRecord> {
+    Ok(EndpointRecord {
+        id,
+        app: row.get(1)?,
+        uid: row.get(2)?,
+        settings: json(row, 3)?,
+        off: read_off(row.get(4)?)?,
+        sealed_headers: row.get(5)?,
+        sealed_tls: row.get(6)?,
+        secrets,
+        revision: row.get(7)?,
+        created_at: row.get(8)?,
+        updated_at: row.get(9)?,
+    })
+}
+
+fn key(row: &Row<'_>) -> Result<Key> {
+    let id = row.get(0)?;
+    named(id, read_key(row, id))
+}
+
+fn read_key(row: &Row<'_>, id: KeyId) -> Result<Key> {
+    Ok(Key {
+        id,
+        hash: KeyHash(row.get(1)?),
+        shown: row.get(2)?,
+        scope: read_scope(row.get(3)?, row.get(4)?)?,
+        name: row.get(5)?,
+        created_at: row.get(6)?,
+        expires_at: row.get(7)?,
+        last_used_at: row.get(8)?,
+        revoked_at: row.get(9)?,
+        theme: read_theme(row.get(10)?)?,
+    })
+}
+
+fn read_theme(text: Option<&str>) -> Result<Option<Theme>> {
+    Ok(text.map(serde_json::from_str).transpose()?)
+}
+
+/// Anything but a known scope must not become one that may do more.
+fn read_scope(name: &str, app: Option<AppId>) -> Result<Scope> {
+    Scope::named(name, app).ok_or_else(|| Error::Wrong(format!("{name} is no scope of such a key")))
+}
+
+pub(super) fn json<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<T> {
+    Ok(serde_json::from_str(row.get(column)?)?)
+}
+
+pub(super) fn to_json(value: &impl serde::Serialize) -> Result<String> {
+    Ok(serde_json::to_string(value)?)
+}
+
+pub(super) fn read_off(text: Option<&str>) -> Result<Option<SwitchedOff>> {
+    Ok(text.map(serde_json::from_str).transpose()?)
+}
+
+pub(super) fn write_off(off: &SwitchedOff) -> Result<String> {
+    to_json(off)
+}
+
+pub(super) fn add_app(tx: &dyn Sql, app: &App) -> Result<Added> {
+    let added = tx.execute(
+        "INSERT INTO apps (id, uid, settings, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?5)
+             ON CONFLICT DO NOTHING",
+        params![app.id, app.uid, to_json(&app.settings)?, app.created_at, app.updated_at],
+    )?;
+    Ok(if added == 1 { Added::Added } else { Added::Taken })
+}
+
+pub(super) fn change_app(tx: &dyn Sql, app: &App) -> Result<bool> {
+    let changed = tx.execute(
+        "UPDATE apps SET settings = ?2, updated_at = ?3 WHERE id = ?1",
+        params![app.id, to_json(&app.settings)?, app.updated_at],
+    )?;
+    Ok(changed == 1)
+}
+
+pub(super) fn remove_app(tx: &dyn Sql, app: AppId) -> Result<bool> {
+    cluster::remember_newest_id(tx)?;
+    if tx.execute("DELETE FROM apps WHERE id = ?1", params![app])? == 0 {
+        return Ok(false);
+    }
+    tx.execute(
+        "DELETE FROM secrets WHERE endpoint IN (SELECT id FROM endpoints WHERE app = ?1)",
+        params![app],
+    )?;
+    tx.execute(
+        "DELETE FROM inspections WHERE endpoint IN (SELECT id FROM endpoints WHERE app = ?1)",
+        params![app],
+    )?;
+    tx.execute(
+        "DELETE FROM health WHERE endpoint IN (SELECT id FROM endpoints WHERE app = ?1)",
+        params![app],
+    )?;
+    tx.execute("DELETE FROM endpoints WHERE app = ?1", params![app])?;
+    tx.execute("DELETE FROM keys WHERE app = ?1", params![app])?;
+    tx.execute("DELETE FROM replays WHERE app = ?1", params![app])?;
+    tx.execute("INSERT INTO purges (app, done) VALUES (?1, 0)", params![app])?;
+    Ok(true)
+}
+
+pub(super) fn add_endpoint(tx: &dyn Sql, endpoint: &EndpointRecord) -> Result<Added> {
+    let added = tx.execute(
+        "INSERT INTO endpoints (id, app, uid, settings, off, headers, tls, revision, created_at, updated_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT DO NOTHING",
+        params![
+            endpoint.id,
+            endpoint.app,
+            endpoint.uid,
+            to_json(&endpoint.settings)?,
+            endpoint.off.as_ref().map(write_off).transpose()?,
+            endpoint.sealed_headers,
+            endpoint.sealed_tls,
+            endpoint.revision,
+            endpoint.created_at,
+            endpoint.updated_at,
+        ],
+    )?;
+    if added == 0 {
+        return Ok(Added::Taken);
+    }
+    write_secrets(tx, endpoint)?;
+    Ok(Added::Added)
+}
+
+fn write_secrets(tx: &dyn Sql, endpoint: &EndpointRecord) -> Result<()> {
+    tx.execute("DELETE FROM secrets WHERE endpoint = ?1", params![endpoint.id])?;
+    for (position, secret) in endpoint.secrets.iter().enumerate() {
+        tx.execute(
+            "INSERT INTO secrets (endpoint, position, sealed, valid_from, valid_until) VALUES (?1, ?2, ?3, ?4, ?5)",
+            params![endpoint.id, position as i64, secret.sealed, secret.valid_from, secret.valid_until],
+        )?;
+    }
+    Ok(())
+}
+
+pub(super) fn change_endpoint(tx: &dyn Sql, endpoint: &EndpointRecord) -> Result<bool> {
+    let before = "SELECT off IS NOT NULL, settings FROM endpoints WHERE id = ?1";
+    let before = tx.one(before, params![endpoint.id], |row| {
+        let settings: EndpointSettings = named(endpoint.id, json(row, 1))?;
+        Ok((row.get::<bool>(0)?, settings.url != endpoint.settings.url))
+    })?;
+    let (was_off, has_moved) = before.map_or((None, false), |(is_off, has_moved)| (Some(is_off), has_moved));
+    let changed = tx.execute(
+        "UPDATE endpoints SET settings = ?3, off = ?4, headers = ?5, tls = ?6, revision = ?2, updated_at = ?7
+         WHERE id = ?1 AND revision = CAST(?2 AS bigint) - 1 AND deleted_at IS NULL",
+        params![
+            endpoint.id,
+            endpoint.revision,
+            to_json(&endpoint.settings)?,
+            endpoint.off.as_ref().map(write_off).transpose()?,
+            endpoint.sealed_headers,
+            endpoint.sealed_tls,
+            endpoint.updated_at,
+        ],
+    )?;
+    if changed == 0 {
+        return Ok(false);
+    }
+    write_secrets(tx, endpoint)?;
+    match (was_off, &endpoint.off) {
+        (Some(false), Some(off)) => notices::put(tx, &disabled_by_hand(endpoint.app, endpoint.id, off))?,
+        (Some(true), None) => health::start_afresh(tx, endpoint.app, endpoint.id, endpoint.updated_at)?,
+        _ if has_moved => health::forget_pause(tx, endpoint.id)?,
+        _ => {}
+    }
+    Ok(true)
+}
+
+pub(super) fn remove_endpoint(tx: &dyn Sql, endpoint: EndpointId, now: Timestamp) -> Result<bool> {
+    tx.execute("DELETE FROM secrets WHERE endpoint = ?1", params![endpoint])?;
+    inspections::cancel(tx, endpoint, now)?;
+    health::forget(tx, endpoint)?;
+    tx.execute(
+        "DELETE FROM statistics WHERE app = (SELECT app FROM endpoints WHERE id = ?1) AND endpoint = ?1",
+        params![endpoint],
+    )?;
+    let changed = tx.execute(
+        "UPDATE endpoints SET deleted_at = ?2, headers = NULL, tls = NULL WHERE id = ?1 AND deleted_at IS NULL",
+        params![endpoint, now],
+    )?;
+    Ok(changed == 1)
+}
+
+/// The current switch of one endpoint, for the engine after a receiver said that it is gone.
+pub(super) fn endpoint_record(connection: &dyn Sql, id: EndpointId) -> Result<Option<EndpointRecord>> {
+    let secrets = connection.all(
+        "SELECT sealed, valid_from, valid_until FROM secrets WHERE endpoint = ?1 ORDER BY position",
+        params![id],
+        |row| Ok(SealedSecret { sealed: row.get(0)?, valid_from: row.get(1)?, valid_until: row.get(2)? }),
+    )?;
+    connection.one(
+        "SELECT id, app, uid, settings, off, headers, tls, revision, created_at, updated_at FROM endpoints
+         WHERE id = ?1 AND deleted_at IS NULL",
+        params![id],
+        |row| endpoint(row, &mut HashMap::from([(id, secrets.clone())])),
+    )
+}
+
+pub(super) fn endpoint_names(connection: &dyn Sql, endpoints: &[EndpointId]) -> Result<Vec<EndpointName>> {
+    let sql = "SELECT uid, settings FROM endpoints WHERE id = ?1";
+    let mut names = Vec::with_capacity(endpoints.len());
+    for id in endpoints {
+        let name = |row: &Row<'_>| {
+            let settings: EndpointSettings = json(row, 1)?;
+            Ok(EndpointName { id: *id, uid: row.get(0)?, url: settings.url })
+        };
+        names.extend(connection.one(sql, params![id], |row| named(id, name(row)))?);
+    }
+    Ok(names)
+}
+
+pub(super) fn one_key(connection: &dyn Sql, id: KeyId) -> Result<Option<Key>> {
+    let sql = format!("SELECT {KEY} FROM keys WHERE id = ?1");
+    connection.one(&sql, params![id], key)
+}
+
+pub(super) fn keys(connection: &dyn Sql, after: KeyId, most: u32) -> Result<Vec<Key>> {
+    let sql = format!(
+        "SELECT {KEY} FROM keys WHERE id > ?1 AND scope NOT IN ('portal', 'portal_read') ORDER BY id LIMIT ?2"
+    );
+    connection.all(&sql, params![after, most], key)
+}
+
+pub(super) fn add_key(tx: &dyn Sql, key: &Key) -> Result<Vec<KeyId>> {
+    let forgotten = if key.scope.is_portal() { forget_links(tx, key)? } else { Vec::new() };
+    tx.execute(
+        &format!("INSERT INTO keys ({KEY}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)"),
+        params![
+            key.id,
+            key.hash.0,
+            key.shown,
+            key.scope.name(),
+            key.scope.app(),
+            key.name,
+            key.created_at,
+            key.expires_at,
+            key.last_used_at,
+            key.revoked_at,
+            key.theme.as_ref().map(to_json).transpose()?,
+        ],
+    )?;
+    Ok(forgotten)
+}
+
+/// Links are made for every visit and live for hours, so those of the app that are over go as new ones come.
+fn forget_links(tx: &dyn Sql, new: &Key) -> Result<Vec<KeyId>> {
+    cluster::remember_newest_id(tx)?;
+    let kept_ms = EXPIRED_LINK_KEPT.as_millis() as i64;
+    let before = Timestamp::from_millis(new.created_at.as_millis().saturating_sub(kept_ms));
+    tx.all(
+        "DELETE FROM keys WHERE scope IN ('portal', 'portal_read') AND app = ?1 AND expires_at < ?2 RETURNING id",
+        params![new.scope.app(), before],
+        |row| row.get(0),
+    )
+}
+
+pub(super) fn revoke_key(tx: &dyn Sql, key: KeyId, now: Timestamp) -> Result<bool> {
+    let sql = "UPDATE keys SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL";
+    Ok(tx.execute(sql, params![key, now])? == 1)
+}
+
+pub(super) fn keep_contract(tx: &dyn Sql, hash: ContractHash, document: &str) -> Result<()> {
+    let sql = "INSERT INTO contracts (hash, document) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
+    tx.execute(sql, params![hash.0, document])?;
+    Ok(())
+}
+
+pub(super) fn contract(connection: &dyn Sql, hash: ContractHash) -> Result<Option<String>> {
+    let sql = "SELECT document FROM contracts WHERE hash = ?1";
+    connection.one(sql, params![hash.0], |row| row.get(0))
+}

@@ -1,0 +1,340 @@
+//! Retention: finding events of which something is overdue, and removing it inside the writer's batch.
+//!
+//! A reader looks through the events in order of their ids and names ranges; the writer reads those again, because people
+//! and receivers go on meanwhile, and does what the domain decides then.
+
+use super::{
+    Result, Row, Sql, cluster,
+    deliveries::{read_delivery, update_delivery},
+    ledger::NO_DATA,
+    order::{self, Woken},
+    params, row,
+};
+use crate::{
+    domain::{
+        contract::{Contract, Keep},
+        delivery::{Delivery, Reason, Refusal, ReturnTo, State},
+        id::{DeliveryId, EndpointId, EventId, made_at},
+        retention::{DeliveryFacts, DeliveryFate, EventFacts, EventFate, Fate, Keeps, decide},
+        time::Timestamp,
+    },
+    store::retention::{Expired, Overdue, OverdueSearch},
+};
+use std::{collections::HashMap, time::Duration};
+
+/// Rows that one step changes before it lets the others have their turn: a few milliseconds.
+const STEP_ROWS: usize = 1000;
+/// So much of a payload costs about as much as a row.
+const BYTES_PER_ROW: usize = 16 * 1024;
+/// How far apart in time the first and the last event of a range may be.
+const SPAN_MAX: Duration = Duration::from_secs(10);
+/// How far behind its event's id the first deliveries of an event reach.
+const FIRST_DELIVERIES: i64 = 65_535;
+
+/// An event with its deliveries, as far as retention looks at them.
+struct Found {
+    id: EventId,
+    facts: EventFacts,
+    data_bytes: usize,
+    dedup: Option<Vec<u8>>,
+    deliveries: Vec<FoundDelivery>,
+}
+
+struct FoundDelivery {
+    id: DeliveryId,
+    endpoint: EndpointId,
+    facts: DeliveryFacts,
+}
+
+impl Found {
+    fn fate(&self, now: Timestamp) -> Fate {
+        let deliveries: Vec<_> = self.deliveries.iter().map(|delivery| delivery.facts).collect();
+        decide(&self.facts, &deliveries, now)
+    }
+
+    /// About how many rows it is worth to remove it.
+    fn rows(&self) -> usize {
+        1 + 2 * self.deliveries.len() + self.data_bytes / BYTES_PER_ROW
+    }
+}
+
+pub(super) fn overdue(
+    connection: &dyn Sql,
+    search: &OverdueSearch,
+    keeps: &dyn Keeps,
+    now: Timestamp,
+) -> Result<Overdue> {
+    let mut reader = Reader { connection, keeps, dead_letters: HashMap::new() };
+    let page = reader.read(search.after_id, search.to_id, search.most)?;
+    let mut overdue = Overdue {
+        ranges: Vec::new(),
+        reached: page.reached.unwrap_or(search.after_id),
+        is_last: page.examined < search.most,
+    };
+    // Rows of the last range, while the next event may join it.
+    let mut open_rows = None;
+    for found in &page.found {
+        if !has_work(connection, found, &found.fate(now))? {
+            open_rows = None;
+            continue;
+        }
+        let (id, rows) = (found.id.as_i64(), found.rows());
+        match (overdue.ranges.last_mut(), open_rows) {
+            (Some(range), Some(before)) if before + rows <= STEP_ROWS && is_near(range.0, id) => {
+                range.1 = id;
+                open_rows = Some(before + rows);
+            }
+            _ => {
+                overdue.ranges.push((id, id));
+                open_rows = Some(rows);
+            }
+        }
+    }
+    Ok(overdue)
+}
+
+/// What lies between the ids of a range is read by the writer, whatever it is: replays of other events are made there too.
+fn is_near(first: i64, last: i64) -> bool {
+    made_at(last).since(made_at(first)) <= SPAN_MAX
+}
+
+/// A history that is gone already is none to lose; that is looked up only where it matters.
+fn has_work(connection: &dyn Sql, found: &Found, fate: &Fate) -> Result<bool> {
+    let is_done = |fate: DeliveryFate| matches!(fate, DeliveryFate::Stays | DeliveryFate::LosesHistory);
+    if fate.event != EventFate::Stays || !fate.deliveries.iter().all(|fate| is_done(*fate)) {
+        return Ok(true);
+    }
+    let has_history = "SELECT EXISTS (SELECT 1 FROM attempts WHERE delivery = ?1)";
+    for (delivery, fate) in found.deliveries.iter().zip(&fate.deliveries) {
+        if *fate == DeliveryFate::LosesHistory && connection.exists(has_history, params![delivery.id])? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+pub(super) fn expire(
+    tx: &dyn Sql,
+    ranges: &[(i64, i64)],
+    keeps: &dyn Keeps,
+    now: Timestamp,
+) -> Result<(Expired, Woken)> {
+    cluster::remember_newest_id(tx)?;
+    let mut reader = Reader { connection: tx, keeps, dead_letters: HashMap::new() };
+    let (mut step, mut rows) = (Step { expired: Expired::default(), woken: Woken::new(), now }, 0);
+    for (place, &(first, last)) in ranges.iter().enumerate() {
+        // The next range may be as large as a step.
+        if rows > STEP_ROWS / 2 {
+            step.expired.left.extend(&ranges[place..]);
+            break;
+        }
+        for found in reader.read(first - 1, last + 1, u32::MAX)?.found {
+            rows += found.rows();
+            if !step.carry_out(tx, &found, &found.fate(now))? {
+                step.expired.left.push((found.id.as_i64(), found.id.as_i64()));
+            }
+        }
+    }
+    Ok((step.expired, step.woken))
+}
+
+/// What a step has done so far.
+struct Step {
+    expired: Expired,
+    woken: Woken,
+    now: Timestamp,
+}
+
+impl Step {
+    /// Does to one event what was decided; `false` if that is too much for one step and something is left.
+    fn carry_out(&mut self, tx: &dyn Sql, found: &Found, fate: &Fate) -> Result<bool> {
+        if fate.event == EventFate::Goes {
+            return self.remove(tx, found);
+        }
+        let done = |expired: &Expired| expired.ended.len() as u64 + expired.deliveries + expired.attempts;
+        let before = done(&self.expired);
+        for (delivery, fate) in found.deliveries.iter().zip(&fate.deliveries) {
+            if done(&self.expired) - before >= STEP_ROWS as u64 {
+                return Ok(false);
+            }
+            match fate {
+                // None goes but with its event, which is removed as a whole.
+                DeliveryFate::Stays | DeliveryFate::Goes => {}
+                DeliveryFate::LosesHistory => self.expired.attempts += remove_attempts(tx, delivery.id)?,
+                DeliveryFate::Closes => {
+                    self.expired.attempts += remove_attempts(tx, delivery.id)?;
+                    self.change(tx, delivery.id, Delivery::close)?;
+                }
+                DeliveryFate::Ends => {
+                    let now = self.now;
+                    if self.change(tx, delivery.id, |delivery| delivery.outlive(now))? {
+                        self.expired.ended.push((delivery.id, delivery.endpoint));
+                    }
+                }
+            }
+        }
+        if fate.event == EventFate::LosesData {
+            let sql = "UPDATE events SET data = ?2 WHERE id = ?1";
+            self.expired.payloads += tx.execute(sql, params![found.id, NO_DATA])? as u64;
+        }
+        Ok(true)
+    }
+
+    fn change(
+        &mut self,
+        tx: &dyn Sql,
+        id: DeliveryId,
+        change: impl FnOnce(&mut Delivery) -> Result<(), Refusal>,
+    ) -> Result<bool> {
+        let Some(mut delivery) = read_delivery(tx, id)? else { return Ok(false) };
+        let from = delivery.state;
+        Ok(change(&mut delivery).is_ok()
+            && update_delivery(tx, from, &mut delivery, self.now, &mut self.woken)?)
+    }
+
+    /// The event goes last: as long as it is there, so is one of its deliveries, which says how long it was to be kept.
+    fn remove(&mut self, tx: &dyn Sql, found: &Found) -> Result<bool> {
+        let is_too_much = found.deliveries.len() > STEP_ROWS;
+        let most = if is_too_much { STEP_ROWS } else { found.deliveries.len() };
+        for delivery in found.deliveries.iter().rev().take(most) {
+            self.expired.attempts += remove_attempts(tx, delivery.id)?;
+            let was_there = order::remove(tx, delivery.id, self.now, &mut self.woken)?;
+            self.expired.deliveries += u64::from(was_there);
+        }
+        if is_too_much {
+            return Ok(false);
+        }
+        for key in found.dedup.iter().flat_map(|keys| keys.chunks(16)) {
+            tx.execute("DELETE FROM dedup WHERE key = ?1 AND event = ?2", params![key, found.id])?;
+        }
+        let removed = tx.execute("DELETE FROM events WHERE id = ?1", params![found.id])?;
+        self.expired.events += removed as u64;
+        Ok(true)
+    }
+}
+
+fn remove_attempts(tx: &dyn Sql, delivery: DeliveryId) -> Result<u64> {
+    Ok(tx.execute("DELETE FROM attempts WHERE delivery = ?1", params![delivery])? as u64)
+}
+
+/// What was read of a range of ids.
+struct Read {
+    found: Vec<Found>,
+    examined: u32,
+    reached: Option<i64>,
+}
+
+struct Reader<'a> {
+    connection: &'a dyn Sql,
+    keeps: &'a dyn Keeps,
+    /// What contracts that deliveries died under say, by their hash.
+    dead_letters: HashMap<[u8; 16], Option<Keep>>,
+}
+
+impl Reader<'_> {
+    /// Events between the two ids with all their deliveries. Those of apps that are gone are passed over.
+    fn read(&mut self, after_id: i64, to_id: i64, most: u32) -> Result<Read> {
+        let mut read = Read { found: Vec::new(), examined: 0, reached: None };
+        let sql =
+            "SELECT id, app, accepted_at, deliver_at, given_id IS NOT NULL, dedup, length(data) FROM events
+             WHERE id > ?1 AND id < ?2 ORDER BY id LIMIT ?3";
+        self.connection.each(sql, params![after_id, to_id, most], |row| {
+            read.examined += 1;
+            read.reached = Some(row.get(0)?);
+            read.found.extend(self.event(row)?);
+            Ok(())
+        })?;
+        if let (Some(first), Some(last)) = (read.found.first(), read.found.last()) {
+            let (first, last) = (first.id.as_i64(), last.id.as_i64());
+            self.add_deliveries(&mut read.found, first, last)?;
+        }
+        Ok(read)
+    }
+
+    fn event(&self, row: &Row<'_>) -> Result<Option<Found>> {
+        let Some(keep) = self.keeps.of_app(row.get(1)?) else { return Ok(None) };
+        let (has_given_id, dedup): (bool, Option<Vec<u8>>) = (row.get(4)?, row.get(5)?);
+        let keys = dedup.as_ref().map_or(0, |keys| keys.len() / 16);
+        let data_bytes = row.get::<u32>(6)? as usize;
+        let facts = EventFacts {
+            accepted_at: row.get(2)?,
+            deliver_at: row.get(3)?,
+            has_data: data_bytes > 0,
+            has_idempotency_key: keys > usize::from(has_given_id),
+            keep,
+        };
+        Ok(Some(Found { id: row.get(0)?, facts, data_bytes, dedup, deliveries: Vec::new() }))
+    }
+
+    /// The first deliveries of an event are a range of keys; later ones have an index of their own.
+    fn add_deliveries(&mut self, found: &mut [Found], first: i64, last: i64) -> Result<()> {
+        const COLUMNS: &str =
+            "id, event, endpoint, state, reason, history_len, finished_at, restarted_at, return_to";
+        let at_first = format!(
+            "SELECT {COLUMNS} FROM deliveries
+             WHERE id > ?1 AND id <= CAST(?2 AS bigint) + {FIRST_DELIVERIES} AND id <= event + {FIRST_DELIVERIES}
+                 AND event >= ?1 AND event <= ?2 ORDER BY id"
+        );
+        let later = format!(
+            "SELECT {COLUMNS} FROM deliveries INDEXED BY deliveries_later
+             WHERE id > event + {FIRST_DELIVERIES} AND event >= ?1 AND event <= ?2"
+        );
+        let connection = self.connection;
+        for sql in [at_first, later] {
+            connection.each(&sql, params![first, last], |row| {
+                let event: EventId = row.get(1)?;
+                if let Ok(place) = found.binary_search_by_key(&event, |found| found.id) {
+                    let delivery = self.delivery(row, &found[place])?;
+                    found[place].deliveries.push(delivery);
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    fn delivery(&mut self, row: &Row<'_>, event: &Found) -> Result<FoundDelivery> {
+        let (id, endpoint): (DeliveryId, EndpointId) = (row.get(0)?, row.get(2)?);
+        let (state, is_closed) = (row.get(3)?, row.get::<Option<Reason>>(4)? == Some(Reason::Closed));
+        let is_later = id.as_i64() > event.id.as_i64() + FIRST_DELIVERIES;
+        let mut keep = self.keeps.of_endpoint(endpoint).unwrap_or(event.facts.keep);
+        if state == State::Dead && !is_closed {
+            keep.dead_letters = self.dead_letters_of(id)?.unwrap_or(keep.dead_letters);
+        }
+        let restarted_at: Option<Timestamp> = row.get(7)?;
+        let back = row.get::<Option<&str>>(8)?.map(row::read_return_to).transpose()?;
+        let is_letter = |back: &ReturnTo| back.state == State::Dead && back.reason != Some(Reason::Closed);
+        let facts = DeliveryFacts {
+            state,
+            is_closed,
+            returns_to_dead: back.as_ref().is_some_and(is_letter),
+            restarted_at: restarted_at.or(is_later.then(|| made_at(id.as_i64()))),
+            finished_at: row.get(6)?,
+            has_history: row.get::<u32>(5)? > 0,
+            keep,
+        };
+        Ok(FoundDelivery { id, endpoint, facts })
+    }
+
+    /// How long a dead letter is kept was settled by the contract of its last attempt, if there was one.
+    fn dead_letters_of(&mut self, delivery: DeliveryId) -> Result<Option<Keep>> {
+        let hash = self.connection.one(
+            "SELECT contract FROM attempts WHERE delivery = ?1 AND contract IS NOT NULL
+             ORDER BY position DESC LIMIT 1",
+            params![delivery],
+            |row| row.get::<[u8; 16]>(0),
+        )?;
+        let Some(hash) = hash else { return Ok(None) };
+        if let Some(known) = self.dead_letters.get(&hash) {
+            return Ok(*known);
+        }
+        let document =
+            self.connection.one("SELECT document FROM contracts WHERE hash = ?1", params![hash], |row| {
+                row.get::<String>(0)
+            })?;
+        let contract = document.and_then(|document| Contract::from_json(&document).ok());
+        let keep = contract.map(|contract| contract.retention.dead_letters);
+        self.dead_letters.insert(hash, keep);
+        Ok(keep)
+    }
+}

@@ -1,0 +1,273 @@
+//! The four seams of every store that has a desk, each method handed to the writer's batch or to a reader.
+
+mod browse;
+mod cluster;
+
+use super::{
+    Desk, audit,
+    commands::{Accept, HandBack, Recording, Refill},
+    event_types, inspections, ledger, outbox, refill, registry, replays, retention,
+    work::{Call, answered},
+};
+use crate::{
+    domain::{
+        app::App,
+        audit::Entry,
+        contract::ContractHash,
+        delivery::State,
+        endpoint::EndpointRecord,
+        event_type::EventTypeRecord,
+        id::{AppId, DeliveryId, EndpointId, EventId, EventTypeId, InspectionId, KeyId, NoticeId, ReplayId},
+        inspection::{Inspection, Report},
+        key::Key,
+        port::Carried,
+        replay::{Replay, ReplayState},
+        retention::Keeps,
+        time::Timestamp,
+    },
+    store::{
+        Ledger, Registry, Reply,
+        ledger::{
+            Accepted, Ask, Asked, BroughtForward, NewEvent, Ordered, Record, Recovery, Refilled, Settle, Want,
+        },
+        notices::{MailEnd, MailTurn, Outgoing},
+        registry::{Added, EndpointName, Everything},
+        replays::{ReplayChanged, ReplayPage},
+        retention::{Expired, Ranges},
+    },
+};
+use std::sync::Arc;
+use tokio::sync::oneshot;
+
+impl<D: Desk> Ledger for D {
+    fn accept(&self, events: Vec<NewEvent>) -> Reply<'_, Vec<Accepted>> {
+        let (reply, answer) = oneshot::channel();
+        let (count, bytes) = (events.len(), events.iter().map(|new| new.event.data.len()).sum());
+        self.commands().push_accept(Box::new(Accept { events, results: Vec::new(), reply }), count, bytes);
+        answered(answer)
+    }
+
+    fn record(&self, record: Record) {
+        self.commands().push(Box::new(Recording { record, recorded: None }));
+    }
+
+    fn refill(&self, wants: Vec<Want>, now: Timestamp) -> Reply<'_, Vec<Refilled>> {
+        let (reply, answer) = oneshot::channel();
+        self.commands().push(Box::new(Refill { wants, now, found: Vec::new(), reply }));
+        answered(answer)
+    }
+
+    fn hand_back(&self, carried: Vec<Carried>, now: Timestamp) -> Reply<'_, ()> {
+        let (reply, answer) = oneshot::channel();
+        self.commands().push(Box::new(HandBack { carried, now, waiting: Vec::new(), reply }));
+        answered(answer)
+    }
+
+    fn ask(
+        &self,
+        app: AppId,
+        delivery: DeliveryId,
+        ask: Ask,
+        now: Timestamp,
+        entry: Option<Entry>,
+    ) -> Reply<'_, Asked> {
+        let reply = self.call_then(
+            move |tx| {
+                let mut woken = Vec::new();
+                let asked = ledger::ask(tx, app, delivery, ask, now, &mut woken)?;
+                Ok((audit::note(tx, entry.as_ref(), asked)?, woken))
+            },
+            |(asked, woken), after| {
+                after.waiting.extend(woken);
+                if let Asked::Done(delivery) | Asked::Made(delivery) = asked
+                    && delivery.state == State::Pending
+                    && let Some(due) = delivery.due
+                {
+                    after.asked.push((delivery.endpoint, due));
+                }
+            },
+        );
+        Box::pin(async move { reply.await.map(|(asked, _)| asked) })
+    }
+
+    fn bring_forward(&self, recovery: Recovery, now: Timestamp) -> Reply<'_, BroughtForward> {
+        self.call_then(
+            move |tx| refill::bring_forward(tx, &recovery, now),
+            move |brought, after| {
+                if brought.count > 0 {
+                    after.waiting.push((recovery.endpoint, now));
+                }
+            },
+        )
+    }
+
+    fn settle(&self, endpoint: EndpointId, settle: Settle, most: usize, now: Timestamp) -> Reply<'_, usize> {
+        let reply = self.call_then(
+            move |tx| ledger::settle(tx, endpoint, settle, most, now),
+            move |(_, released), after| {
+                if *released {
+                    after.waiting.push((endpoint, now));
+                }
+            },
+        );
+        Box::pin(async move { reply.await.map(|(settled, _)| settled) })
+    }
+
+    fn erase_data(&self, app: AppId, event: EventId, entry: Option<Entry>) -> Reply<'_, bool> {
+        self.call(move |tx| audit::note(tx, entry.as_ref(), ledger::erase_data(tx, app, event)?))
+    }
+
+    fn expire(&self, ranges: Ranges, keeps: Arc<dyn Keeps>, now: Timestamp) -> Reply<'_, Expired> {
+        let reply = self.call_then(
+            move |tx| retention::expire(tx, &ranges, &*keeps, now),
+            |(_, woken), after| after.waiting.extend(woken),
+        );
+        Box::pin(async move { reply.await.map(|(expired, _)| expired) })
+    }
+
+    fn begin_replay(&self, replay: Replay, entry: Option<Entry>) -> Reply<'_, ()> {
+        self.call(move |tx| audit::note(tx, entry.as_ref(), replays::begin(tx, &replay)?))
+    }
+
+    fn proceed(&self, page: ReplayPage, now: Timestamp) -> Reply<'_, Option<Replay>> {
+        let reply = self.call_then(
+            move |tx| replays::proceed(tx, &page, now),
+            |(_, waiting), after| after.waiting.extend(waiting),
+        );
+        Box::pin(async move { reply.await.map(|(replay, _)| replay) })
+    }
+
+    fn change_replay(
+        &self,
+        app: AppId,
+        replay: ReplayId,
+        to: ReplayState,
+        now: Timestamp,
+        entry: Option<Entry>,
+    ) -> Reply<'_, ReplayChanged> {
+        self.call(move |tx| audit::note(tx, entry.as_ref(), replays::change(tx, app, replay, to, now)?))
+    }
+    fn order_inspection(&self, inspection: Inspection) -> Reply<'_, Ordered> {
+        self.call_then(
+            move |tx| inspections::order(tx, &inspection),
+            |ordered, after| after.inspections_wait |= *ordered == Ordered::Waiting,
+        )
+    }
+
+    fn take_inspection(&self, per_app_max: u32) -> Reply<'_, Option<Inspection>> {
+        self.call(move |tx| inspections::take(tx, per_app_max))
+    }
+
+    fn end_inspection(
+        &self,
+        inspection: InspectionId,
+        report: Option<Report>,
+        now: Timestamp,
+    ) -> Reply<'_, bool> {
+        self.call(move |tx| inspections::end(tx, inspection, report.as_ref(), now))
+    }
+
+    fn take_mail(&self, turn: MailTurn, now: Timestamp) -> Reply<'_, Outgoing> {
+        self.call(move |tx| outbox::take(tx, &turn, now))
+    }
+
+    fn end_mail(&self, app: AppId, first: NoticeId, end: MailEnd, now: Timestamp) -> Reply<'_, ()> {
+        self.call(move |tx| outbox::end(tx, app, first, &end, now))
+    }
+
+    fn published_notices(&self, notices: Vec<NoticeId>) -> Reply<'_, ()> {
+        self.call(move |tx| outbox::published(tx, &notices))
+    }
+
+    fn flush(&self) -> Reply<'_, ()> {
+        // In the queue of the accepts, which is the one that others overtake.
+        let (work, reply) = Call::prepare(|_| Ok(()), |(), _| ());
+        self.commands().push_accept(work, 0, 0);
+        reply
+    }
+}
+
+impl<D: Desk> Registry for D {
+    fn everything(&self) -> Reply<'_, Everything> {
+        self.call(registry::everything)
+    }
+
+    fn add_app(&self, app: App, entry: Option<Entry>) -> Reply<'_, Added> {
+        self.call(move |tx| audit::note(tx, entry.as_ref(), registry::add_app(tx, &app)?))
+    }
+
+    fn change_app(&self, app: App, entry: Option<Entry>) -> Reply<'_, bool> {
+        self.call(move |tx| audit::note(tx, entry.as_ref(), registry::change_app(tx, &app)?))
+    }
+
+    fn remove_app(&self, app: AppId, entry: Option<Entry>) -> Reply<'_, bool> {
+        self.call(move |tx| audit::note(tx, entry.as_ref(), registry::remove_app(tx, app)?))
+    }
+
+    fn add_endpoint(&self, endpoint: EndpointRecord, entry: Option<Entry>) -> Reply<'_, Added> {
+        self.call(move |tx| audit::note(tx, entry.as_ref(), registry::add_endpoint(tx, &endpoint)?))
+    }
+
+    fn change_endpoint(&self, endpoint: EndpointRecord, entry: Option<Entry>) -> Reply<'_, bool> {
+        self.call(move |tx| audit::note(tx, entry.as_ref(), registry::change_endpoint(tx, &endpoint)?))
+    }
+
+    fn change_and_begin(
+        &self,
+        endpoint: EndpointRecord,
+        entry: Entry,
+        replays: Vec<(Replay, Entry)>,
+    ) -> Reply<'_, bool> {
+        self.call(move |tx| {
+            let is_changed = audit::note(tx, Some(&entry), registry::change_endpoint(tx, &endpoint)?)?;
+            for (replay, entry) in replays.iter().filter(|_| is_changed) {
+                audit::note(tx, Some(entry), replays::begin(tx, replay)?)?;
+            }
+            Ok(is_changed)
+        })
+    }
+
+    fn remove_endpoint(&self, endpoint: EndpointId, now: Timestamp, entry: Option<Entry>) -> Reply<'_, bool> {
+        self.call(move |tx| audit::note(tx, entry.as_ref(), registry::remove_endpoint(tx, endpoint, now)?))
+    }
+
+    fn endpoint(&self, endpoint: EndpointId) -> Reply<'_, Option<EndpointRecord>> {
+        self.read(move |connection| registry::endpoint_record(connection, endpoint))
+    }
+
+    fn endpoint_names(&self, endpoints: Vec<EndpointId>) -> Reply<'_, Vec<EndpointName>> {
+        self.read(move |connection| registry::endpoint_names(connection, &endpoints))
+    }
+
+    fn key(&self, key: KeyId) -> Reply<'_, Option<Key>> {
+        self.read(move |connection| registry::one_key(connection, key))
+    }
+
+    fn keys(&self, after: KeyId, most: u32) -> Reply<'_, Vec<Key>> {
+        self.read(move |connection| registry::keys(connection, after, most))
+    }
+
+    fn add_key(&self, key: Key, entry: Option<Entry>) -> Reply<'_, Vec<KeyId>> {
+        self.call(move |tx| audit::note(tx, entry.as_ref(), registry::add_key(tx, &key)?))
+    }
+
+    fn revoke_key(&self, key: KeyId, now: Timestamp, entry: Option<Entry>) -> Reply<'_, bool> {
+        self.call(move |tx| audit::note(tx, entry.as_ref(), registry::revoke_key(tx, key, now)?))
+    }
+
+    fn put_event_types(&self, event_types: Vec<(EventTypeRecord, Option<Entry>)>) -> Reply<'_, bool> {
+        self.call(move |tx| event_types::put_all(tx, &event_types))
+    }
+
+    fn remove_event_type(&self, event_type: EventTypeId, entry: Option<Entry>) -> Reply<'_, bool> {
+        self.call(move |tx| audit::note(tx, entry.as_ref(), event_types::remove(tx, event_type)?))
+    }
+
+    fn keep_contract(&self, hash: ContractHash, document: String) -> Reply<'_, ()> {
+        self.call(move |tx| registry::keep_contract(tx, hash, &document))
+    }
+
+    fn contract(&self, hash: ContractHash) -> Reply<'_, Option<String>> {
+        self.read(move |connection| registry::contract(connection, hash))
+    }
+}

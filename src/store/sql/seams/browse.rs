@@ -1,0 +1,140 @@
+//! What people look at: every method is handed to a reader.
+
+use crate::store::sql::{Desk, audit, browse, dedup, health, inspections, notices, outbox, replays, traffic};
+use crate::{
+    domain::{
+        audit::Entry,
+        event::{DedupKey, Event, Fingerprint},
+        id::{AppId, DeliveryId, EndpointId, EventId, InspectionId, NoticeId, ReplayId},
+        inspection::Inspection,
+        notice::Notice,
+        replay::Replay,
+        time::Timestamp,
+    },
+    store::{
+        Browse, Reply,
+        audit::AuditFilter,
+        browse::{Cursor, DeliveryFilter, EventFilter, HealthReport, Listed, Page, PastAttempt},
+        ledger::Accepted,
+        notices::{NoticeFilter, NoticesWaiting, Outgoing},
+        replays::{SourceSearch, Sources},
+        statistics::{Statistics, StatisticsSearch},
+    },
+};
+
+impl<D: Desk> Browse for D {
+    fn find_event(&self, app: AppId, given_id: String, own: Option<EventId>) -> Reply<'_, Option<Event>> {
+        self.read(move |connection| browse::find_event(connection, app, &given_id, own))
+    }
+
+    fn published_before(&self, keys: Vec<DedupKey>, fingerprint: Fingerprint) -> Reply<'_, Accepted> {
+        self.read(move |connection| dedup::published_before(connection, &keys, fingerprint))
+    }
+
+    fn events(
+        &self,
+        app: AppId,
+        filter: EventFilter,
+        after: Option<Cursor>,
+        limit: u32,
+    ) -> Reply<'_, Page<Event>> {
+        self.read(move |connection| browse::events(connection, app, &filter, after, limit))
+    }
+
+    fn deliveries_of(&self, event: EventId) -> Reply<'_, Vec<Listed>> {
+        self.read(move |connection| browse::deliveries_of(connection, event))
+    }
+
+    fn delivery(&self, app: AppId, delivery: DeliveryId) -> Reply<'_, Option<(Listed, Vec<PastAttempt>)>> {
+        self.read(move |connection| browse::delivery(connection, app, delivery))
+    }
+
+    fn deliveries(
+        &self,
+        app: AppId,
+        filter: DeliveryFilter,
+        after: Option<Cursor>,
+        limit: u32,
+    ) -> Reply<'_, Page<Listed>> {
+        self.read(move |connection| browse::deliveries(connection, app, &filter, after, limit))
+    }
+
+    fn queue(&self, lanes: Vec<EndpointId>, after: Option<Cursor>, limit: u32) -> Reply<'_, Page<Listed>> {
+        self.read(move |connection| browse::queue(connection, &lanes, after, limit))
+    }
+
+    fn dead_letters(
+        &self,
+        app: AppId,
+        endpoint: Option<EndpointId>,
+        closed_too: bool,
+        after: Option<Cursor>,
+        limit: u32,
+    ) -> Reply<'_, Page<Listed>> {
+        self.read(move |connection| browse::dead_letters(connection, app, endpoint, closed_too, after, limit))
+    }
+
+    fn replay_sources(&self, search: SourceSearch, most: usize) -> Reply<'_, Sources> {
+        self.read_for_engine(move |connection| replays::sources(connection, &search, most))
+    }
+
+    fn count_sources(&self, search: SourceSearch) -> Reply<'_, Sources> {
+        self.read(move |connection| replays::sources(connection, &search, usize::MAX))
+    }
+
+    fn replays(&self, app: AppId, after: Option<Cursor>, limit: u32) -> Reply<'_, Page<Replay>> {
+        self.read(move |connection| replays::list(connection, app, after, limit))
+    }
+
+    fn replay(&self, app: AppId, replay: ReplayId) -> Reply<'_, Option<Replay>> {
+        self.read(move |connection| replays::one(connection, app, replay))
+    }
+    fn inspections(
+        &self,
+        endpoint: EndpointId,
+        after: Option<Cursor>,
+        limit: u32,
+    ) -> Reply<'_, Page<Inspection>> {
+        self.read(move |connection| inspections::of_endpoint(connection, endpoint, after, limit))
+    }
+
+    fn inspection(&self, app: AppId, inspection: InspectionId) -> Reply<'_, Option<Inspection>> {
+        self.read(move |connection| inspections::one(connection, app, inspection))
+    }
+
+    fn audit(&self, filter: AuditFilter, after: Option<Cursor>, limit: u32) -> Reply<'_, Page<Entry>> {
+        self.read(move |connection| audit::list(connection, &filter, after, limit))
+    }
+
+    fn health(&self, app: AppId, endpoint: EndpointId, now: Timestamp) -> Reply<'_, HealthReport> {
+        self.read(move |connection| health::report(connection, app, endpoint, now))
+    }
+
+    fn in_trouble(&self, app: AppId) -> Reply<'_, Vec<EndpointId>> {
+        self.read(move |connection| health::in_trouble(connection, app))
+    }
+
+    fn notices(&self, filter: NoticeFilter, after: Option<Cursor>, limit: u32) -> Reply<'_, Page<Notice>> {
+        self.read(move |connection| notices::list(connection, &filter, after, limit))
+    }
+
+    fn notice(&self, app: AppId, notice: NoticeId) -> Reply<'_, Option<Notice>> {
+        self.read(move |connection| notices::one(connection, app, notice))
+    }
+
+    fn unpublished_notices(&self, now: Timestamp, most: usize) -> Reply<'_, Outgoing> {
+        self.read_for_engine(move |connection| outbox::unpublished(connection, now, most))
+    }
+
+    fn notices_waiting(&self) -> Reply<'_, NoticesWaiting> {
+        self.read_for_engine(notices::waiting)
+    }
+
+    fn statistics(&self, search: StatisticsSearch) -> Reply<'_, Statistics> {
+        self.read(move |connection| traffic::statistics(connection, &search))
+    }
+
+    fn waiting_count(&self) -> Reply<'_, u64> {
+        self.read_for_engine(browse::waiting_count)
+    }
+}

@@ -1,0 +1,211 @@
+//! The rows of statistics: sums by endpoint and by event type, of minutes, hours and days. `rollup` says how they come about,
+//! `traffic` what people are told of them.
+
+use super::{
+    Result, Row, Sql, ToValue, params,
+    registry::{json, to_json},
+};
+use crate::domain::{
+    id::{AppId, EndpointId},
+    statistics::{Sums, Width},
+    time::Timestamp,
+};
+use std::time::Duration;
+
+/// Old rows of each width that one step removes.
+const TRIM_STEP: i64 = 500;
+/// While somebody fails, accountable time is written at least this often.
+const CLOCK_EVERY_MS: i64 = 60_000;
+
+/// Rows with this app are of all apps together, and those with this endpoint of all endpoints of an app.
+pub(super) const EVERY_APP: AppId = AppId::from_i64(0);
+pub(super) const EVERY_ENDPOINT: EndpointId = EndpointId::from_i64(0);
+
+/// A table of sums with what it has them of, besides the app: an endpoint or an event type.
+pub(super) struct Table {
+    name: &'static str,
+    of: &'static str,
+}
+
+pub(super) const OF_ENDPOINTS: Table = Table { name: "statistics", of: "endpoint" };
+pub(super) const OF_TYPES: Table = Table { name: "statistics_by_type", of: "type" };
+
+pub(super) fn add(
+    tx: &dyn Sql,
+    Table { name, of }: &Table,
+    (app, whose): (AppId, &dyn ToValue),
+    width: Width,
+    start: Timestamp,
+    mut sums: Sums,
+) -> Result<()> {
+    let before = tx.one(
+        &format!("SELECT {SUMS} FROM {name} WHERE app = ?1 AND {of} = ?2 AND width = ?3 AND start = ?4"),
+        params![app, whose, width.seconds(), start],
+        read,
+    )?;
+    // A row that is there is changed in its place, so that its index by age need not be.
+    let write = match before {
+        None => format!(
+            "INSERT INTO {name} (app, {of}, width, start, {SUMS})
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)"
+        ),
+        Some(before) => {
+            sums.add(&before);
+            format!(
+                "UPDATE {name} SET ({SUMS}) = (?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
+                 WHERE app = ?1 AND {of} = ?2 AND width = ?3 AND start = ?4"
+            )
+        }
+    };
+    tx.execute(
+        &write,
+        params![
+            app,
+            whose,
+            width.seconds(),
+            start,
+            sums.events as i64,
+            sums.ok as i64,
+            sums.failed as i64,
+            sums.delivered as i64,
+            sums.dead as i64,
+            sums.total_us as i64,
+            to_json(&sums.latency)?,
+            to_json(&sums.endings)?,
+            sums.last_ok_at,
+        ],
+    )?;
+    Ok(())
+}
+
+/// The columns that `read` reads, in its order.
+pub(super) const SUMS: &str = "events, ok, failed, delivered, dead, total_us, latency, endings, last_ok_at";
+
+pub(super) fn read(row: &Row<'_>) -> Result<Sums> {
+    let number = |column| row.get::<i64>(column).map(i64::unsigned_abs);
+    Ok(Sums {
+        events: number(0)?,
+        ok: number(1)?,
+        failed: number(2)?,
+        delivered: number(3)?,
+        dead: number(4)?,
+        total_us: number(5)?,
+        latency: json(row, 6)?,
+        endings: json(row, 7)?,
+        last_ok_at: row.get(8)?,
+    })
+}
+
+/// Rows that are kept no longer; a few of each width at a time.
+pub(super) fn trim(tx: &dyn Sql, now: Timestamp) -> Result<()> {
+    for width in Width::ALL {
+        let before = width.first_of(width.kept_for(), now);
+        for Table { name, of } in [OF_ENDPOINTS, OF_TYPES] {
+            tx.execute(
+                &format!(
+                    "DELETE FROM {name} WHERE (app, {of}, width, start) IN
+                         (SELECT app, {of}, width, start FROM {name} WHERE width = ?1 AND start < ?2 LIMIT ?3)"
+                ),
+                params![width.seconds(), before, TRIM_STEP],
+            )?;
+        }
+    }
+    Ok(())
+}
+
+/// A few rows of a deleted app; how many.
+pub(super) fn purge(tx: &dyn Sql, app: AppId, most: i64) -> Result<usize> {
+    let mut purged = 0;
+    for Table { name, of } in [OF_ENDPOINTS, OF_TYPES] {
+        purged += tx.execute(
+            &format!(
+                "DELETE FROM {name} WHERE (app, {of}, width, start) IN
+                     (SELECT app, {of}, width, start FROM {name} WHERE app = ?1 LIMIT ?2)"
+            ),
+            params![app, most],
+        )?;
+    }
+    Ok(purged)
+}
+
+/// Whatever was counted from there on.
+pub(super) fn since(
+    connection: &dyn Sql,
+    (app, endpoint): (AppId, EndpointId),
+    width: Width,
+    start: Timestamp,
+) -> Result<Sums> {
+    let sql = format!(
+        "SELECT {SUMS} FROM statistics WHERE app = ?1 AND endpoint = ?2 AND width = ?3 AND start >= ?4"
+    );
+    let mut sums = Sums::default();
+    connection.each(&sql, params![app, endpoint, width.seconds(), start], |row| {
+        sums.add(&read(row)?);
+        Ok(())
+    })?;
+    Ok(sums)
+}
+
+/// What was counted since then and not before: of the hours that lie wholly after it, and of the minutes up to the first of
+/// them, as far as these are kept.
+pub(super) fn strictly_since(
+    connection: &dyn Sql,
+    (app, endpoint): (AppId, EndpointId),
+    from: Timestamp,
+) -> Result<Sums> {
+    let first_hour = Width::Hour.first_after(from);
+    let mut sums = since(connection, (app, endpoint), Width::Hour, first_hour)?;
+    let sql = format!(
+        "SELECT {SUMS} FROM statistics WHERE app = ?1 AND endpoint = ?2 AND width = ?3 AND start >= ?4 AND start < ?5"
+    );
+    let minute = Width::Minute;
+    let key = params![app, endpoint, minute.seconds(), minute.first_after(from), first_hour];
+    connection.each(&sql, key, |row| {
+        sums.add(&read(row)?);
+        Ok(())
+    })?;
+    Ok(sums)
+}
+
+/// The sums of a window that ends now.
+pub(super) fn window(
+    connection: &dyn Sql,
+    whose: (AppId, EndpointId),
+    window: Duration,
+    now: Timestamp,
+) -> Result<Sums> {
+    let width = Width::for_window(window);
+    since(connection, whose, width, width.first_of(window, now))
+}
+
+/// Endpoints that anything was taken by since then.
+pub(super) fn well(connection: &dyn Sql, since: Timestamp) -> Result<Vec<EndpointId>> {
+    connection.all(
+        "SELECT DISTINCT endpoint FROM statistics WHERE width = ?1 AND start >= ?2 AND ok > 0 AND endpoint > 0",
+        params![Width::Hour.seconds(), Width::Hour.start(since)],
+        |row| row.get(0),
+    )
+}
+
+/// Accountable time and when it was written.
+pub(super) fn clock(connection: &dyn Sql) -> Result<Option<(Duration, Timestamp)>> {
+    connection.one("SELECT clock, at FROM accountable", &[], |row| {
+        Ok((Duration::from_millis(row.get::<i64>(0)?.unsigned_abs()), row.get(1)?))
+    })
+}
+
+/// Written when there is something to write anyway, and now and then while somebody fails; otherwise nobody needs it.
+pub(super) fn keep_clock(tx: &dyn Sql, clock: Duration, now: Timestamp, writes: bool) -> Result<()> {
+    let ms = clock.as_millis() as i64;
+    let is_needed = || -> Result<bool> {
+        let written: Option<i64> = tx.one("SELECT clock FROM accountable", &[], |row| row.get(0))?;
+        Ok(written.is_none_or(|written| written + CLOCK_EVERY_MS <= ms)
+            && tx.exists("SELECT EXISTS (SELECT 1 FROM health WHERE first_failed_at IS NOT NULL)", &[])?)
+    };
+    if writes || is_needed()? {
+        let sql = "INSERT INTO accountable (only_row, clock, at) VALUES (1, ?1, ?2)
+             ON CONFLICT (only_row) DO UPDATE SET clock = excluded.clock, at = excluded.at";
+        tx.execute(sql, params![ms, now])?;
+    }
+    Ok(())
+}

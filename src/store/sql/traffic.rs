@@ -1,0 +1,180 @@
+//! The statistics as people ask for them. Each answer reads rows of sums, never attempts: how many depends on the length of
+//! the series and on how many endpoints and event types there are, not on how much was sent.
+
+use super::{
+    Result, Row, Sql,
+    cluster::find_lanes,
+    params,
+    statistics::{EVERY_APP, EVERY_ENDPOINT, SUMS, read},
+};
+use crate::{
+    domain::{
+        id::{AppId, EndpointId},
+        statistics::{Span, Sums},
+        time::Timestamp,
+    },
+    store::statistics::{
+        BACKLOG_COUNTED_MAX, Backlog, ENDPOINTS_EXAMINED_MAX, Of, Statistics, StatisticsSearch, TOLD_MAX,
+    },
+};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, HashSet},
+};
+
+/// Between two starts: the rows of an app or of one endpoint,
+const OF_ENDPOINT: &str =
+    "FROM statistics WHERE app = ?1 AND endpoint = ?2 AND width = ?3 AND start >= ?4 AND start < ?5";
+/// and those of all event types of an app.
+const OF_TYPES: &str = "FROM statistics_by_type WHERE app = ?1 AND width = ?2 AND start >= ?3 AND start < ?4";
+
+pub(super) fn statistics(connection: &dyn Sql, search: &StatisticsSearch) -> Result<Statistics> {
+    let app = search.app.unwrap_or(EVERY_APP);
+    let pieces = search.span.pieces();
+    let everything = || of_endpoint(connection, (app, EVERY_ENDPOINT), &search.span);
+    let (series, endpoints, event_types) = match &search.of {
+        Of::Everything => {
+            let failing = by_endpoint(connection, &search.endpoints, &pieces)?;
+            (everything()?, failing, by_type(connection, app, &pieces)?)
+        }
+        Of::Endpoint(endpoint) => {
+            let series = of_endpoint(connection, (app, *endpoint), &search.span)?;
+            let sums = added(series.iter().map(|(_, sums)| sums));
+            (series, vec![(*endpoint, sums)], Vec::new())
+        }
+        Of::EventType(name) => {
+            let series = of_type(connection, app, name, &search.span)?;
+            let sums = added(series.iter().map(|(_, sums)| sums));
+            (series, Vec::new(), vec![(name.clone(), sums)])
+        }
+    };
+    Ok(Statistics { series, endpoints, event_types, backlog: backlog(connection, search)? })
+}
+
+fn added<'a>(all: impl Iterator<Item = &'a Sums>) -> Sums {
+    let mut sums = Sums::default();
+    all.for_each(|each| sums.add(each));
+    sums
+}
+
+fn of_endpoint(
+    connection: &dyn Sql,
+    (app, endpoint): (AppId, EndpointId),
+    span: &Span,
+) -> Result<Vec<(Timestamp, Sums)>> {
+    connection.all(
+        &format!("SELECT {SUMS}, start {OF_ENDPOINT}"),
+        params![app, endpoint, span.width.seconds(), span.from, span.to],
+        at_its_start,
+    )
+}
+
+fn of_type(connection: &dyn Sql, app: AppId, name: &str, span: &Span) -> Result<Vec<(Timestamp, Sums)>> {
+    connection.all(
+        &format!("SELECT {SUMS}, start {OF_TYPES} AND type = ?5"),
+        params![app, span.width.seconds(), span.from, span.to, name],
+        at_its_start,
+    )
+}
+
+fn at_its_start(row: &Row<'_>) -> Result<(Timestamp, Sums)> {
+    Ok((row.get(9)?, read(row)?))
+}
+
+/// Those that fail most, then the busiest. All are compared by plain numbers; only what is told is read whole.
+fn by_endpoint(
+    connection: &dyn Sql,
+    endpoints: &[(AppId, EndpointId)],
+    pieces: &[Span],
+) -> Result<Vec<(EndpointId, Sums)>> {
+    let sql = format!(
+        "SELECT CAST(coalesce(sum(failed), 0) AS bigint), CAST(coalesce(sum(ok), 0) AS bigint) {OF_ENDPOINT}"
+    );
+    let mut ranked = Vec::new();
+    for (app, endpoint) in endpoints.iter().take(ENDPOINTS_EXAMINED_MAX) {
+        let (mut failed, mut ok) = (0, 0);
+        for piece in pieces {
+            let key = params![app, endpoint, piece.width.seconds(), piece.from, piece.to];
+            let numbers = connection.one(&sql, key, |row| Ok((row.get::<i64>(0)?, row.get::<i64>(1)?)))?;
+            let (more_failed, more_ok) = numbers.unwrap_or_default();
+            (failed, ok) = (failed + more_failed, ok + more_ok);
+        }
+        if failed + ok > 0 {
+            ranked.push((Reverse((failed, ok)), *app, *endpoint));
+        }
+    }
+    ranked.sort_unstable();
+    let told = ranked.into_iter().take(TOLD_MAX).map(|(_, app, endpoint)| {
+        let mut sums = Sums::default();
+        for piece in pieces {
+            let rows = of_endpoint(connection, (app, endpoint), piece)?;
+            sums.add(&added(rows.iter().map(|(_, sums)| sums)));
+        }
+        Ok((endpoint, sums))
+    });
+    told.collect()
+}
+
+/// The busiest event types, by how many events and attempts there were; only what is told is read whole.
+fn by_type(connection: &dyn Sql, app: AppId, pieces: &[Span]) -> Result<Vec<(String, Sums)>> {
+    let mut told: Vec<_> =
+        busiest_types(connection, app, pieces)?.into_iter().map(|name| (name, Sums::default())).collect();
+    let places: BTreeMap<String, usize> =
+        told.iter().enumerate().map(|(place, (name, _))| (name.clone(), place)).collect();
+    let sql = format!("SELECT {SUMS}, type {OF_TYPES}");
+    for piece in pieces {
+        connection.each(&sql, params![app, piece.width.seconds(), piece.from, piece.to], |row| {
+            if let Some(place) = places.get(row.get::<&str>(9)?) {
+                told[*place].1.add(&read(row)?);
+            }
+            Ok(())
+        })?;
+    }
+    Ok(told)
+}
+
+fn busiest_types(connection: &dyn Sql, app: AppId, pieces: &[Span]) -> Result<Vec<String>> {
+    let sql =
+        format!("SELECT type, CAST(sum(events + ok + failed + dead) AS bigint) {OF_TYPES} GROUP BY type");
+    let mut by_type: BTreeMap<String, i64> = BTreeMap::new();
+    for piece in pieces {
+        connection.each(&sql, params![app, piece.width.seconds(), piece.from, piece.to], |row| {
+            *by_type.entry(row.get(0)?).or_default() += row.get::<i64>(1)?;
+            Ok(())
+        })?;
+    }
+    let mut ranked: Vec<_> = by_type.into_iter().map(|(name, count)| (Reverse(count), name)).collect();
+    ranked.sort_unstable();
+    Ok(ranked.into_iter().take(TOLD_MAX).map(|(_, name)| name).collect())
+}
+
+const COUNT_WAITING: &str =
+    "SELECT count(*) FROM (SELECT 1 FROM deliveries WHERE lane = ?1 AND lane IS NOT NULL LIMIT ?2) AS counted";
+const COUNT_HELD: &str =
+    "SELECT count(*) FROM (SELECT 1 FROM deliveries WHERE endpoint = ?1 AND state = 3 LIMIT ?2) AS counted";
+
+fn backlog(connection: &dyn Sql, search: &StatisticsSearch) -> Result<Backlog> {
+    let count = |sql: &str, endpoint: EndpointId, so_far: u64| -> Result<u64> {
+        let most = BACKLOG_COUNTED_MAX.saturating_sub(so_far) as i64;
+        let more = connection.number(sql, params![endpoint, most])?;
+        Ok(so_far + more.unsigned_abs())
+    };
+    let known: HashSet<EndpointId> = search.endpoints.iter().map(|(_, endpoint)| *endpoint).collect();
+    let is_asked = |endpoint: EndpointId| match &search.of {
+        Of::Endpoint(only) => *only == endpoint,
+        Of::Everything | Of::EventType(_) => search.app.is_none() || known.contains(&endpoint),
+    };
+    let mut backlog = Backlog::default();
+    for (lane, due) in find_lanes(connection)?.into_iter().filter(|(lane, _)| is_asked(*lane)) {
+        backlog.waiting = count(COUNT_WAITING, lane, backlog.waiting)?;
+        backlog.oldest_due = backlog.oldest_due.into_iter().chain([due]).min();
+    }
+    for (_, endpoint) in search.endpoints.iter().take(ENDPOINTS_EXAMINED_MAX).filter(|(_, id)| is_asked(*id))
+    {
+        backlog.held = count(COUNT_HELD, *endpoint, backlog.held)?;
+    }
+    Ok(backlog)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,36 @@
+//! Upkeep: removing old records of what people did.
+
+use super::{Result, Sql, cluster, notices, params};
+use crate::{
+    domain::{
+        id::{KeyId, first_id_at},
+        time::Timestamp,
+    },
+    store::cluster::Forgotten,
+};
+
+/// Rows of each kind that one step removes.
+const FORGET_STEP: i64 = 500;
+
+pub(super) fn forget(tx: &dyn Sql, before: Timestamp) -> Result<Forgotten> {
+    cluster::remember_newest_id(tx)?;
+    let mut most = 0;
+    for sql in [
+        "DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE id < ?3 AND at < ?1 ORDER BY id LIMIT ?2)",
+        "DELETE FROM replays WHERE id IN
+             (SELECT id FROM replays WHERE id < ?3 AND state >= 2 AND changed_at < ?1 ORDER BY id LIMIT ?2)",
+        "DELETE FROM inspections WHERE id IN
+             (SELECT id FROM inspections WHERE id < ?3 AND state >= 2 AND finished_at < ?1 ORDER BY id LIMIT ?2)",
+    ] {
+        most = most.max(tx.execute(sql, params![before, FORGET_STEP, first_id_at(before)])?);
+    }
+    most = most.max(notices::forget(tx, before, FORGET_STEP)?);
+    let keys: Vec<KeyId> = tx.all(
+        "DELETE FROM keys WHERE id IN (SELECT id FROM keys
+             WHERE id < ?3 AND (revoked_at < ?1 OR expires_at < ?1) ORDER BY id LIMIT ?2) RETURNING id",
+        params![before, FORGET_STEP, first_id_at(before)],
+        |row| row.get(0),
+    )?;
+    let has_more = most.max(keys.len()) as i64 == FORGET_STEP;
+    Ok(Forgotten { keys, has_more })
+}

@@ -1,0 +1,157 @@
+//! How the shared statements are run on this store's connection, and the rows of deliveries, which are one table here. There is
+//! one writer, so that nothing has to be locked.
+
+use crate::{
+    domain::{
+        delivery::{Delivery, State},
+        id::{AppId, DeliveryId, EndpointId},
+        order::OrderKey,
+        time::Timestamp,
+    },
+    store::sql::{Columns, Error, Result, Row, Sql, ToValue, Value, lane, params, write_return_to},
+};
+use rusqlite::{
+    Connection, Params, ToSql, params_from_iter,
+    types::{ToSqlOutput, ValueRef},
+};
+use std::ops::ControlFlow;
+
+struct Bound<'a>(Value<'a>);
+
+impl ToSql for Bound<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self.0 {
+            Value::Null => ValueRef::Null,
+            Value::Integer(number) => ValueRef::Integer(number),
+            Value::Text(text) => ValueRef::Text(text.as_bytes()),
+            Value::Blob(bytes) => ValueRef::Blob(bytes),
+        }))
+    }
+}
+
+fn bound(params: &[&dyn ToValue]) -> impl Params {
+    params_from_iter(params.iter().map(|param| Bound(param.value())))
+}
+
+impl Columns for rusqlite::Row<'_> {
+    fn value(&self, column: usize) -> Result<Value<'_>> {
+        let wrong = |what: &str| Error::Wrong(format!("column {column}: {what}"));
+        Ok(match self.get_ref(column)? {
+            ValueRef::Null => Value::Null,
+            ValueRef::Integer(number) => Value::Integer(number),
+            ValueRef::Text(text) => {
+                Value::Text(std::str::from_utf8(text).map_err(|error| wrong(&error.to_string()))?)
+            }
+            ValueRef::Blob(bytes) => Value::Blob(bytes),
+            ValueRef::Real(_) => return Err(wrong("a fraction")),
+        })
+    }
+}
+
+impl Sql for Connection {
+    fn execute(&self, sql: &str, params: &[&dyn ToValue]) -> Result<usize> {
+        Ok(self.prepare_cached(sql)?.execute(bound(params))?)
+    }
+
+    fn query(
+        &self,
+        sql: &str,
+        params: &[&dyn ToValue],
+        each: &mut dyn FnMut(&Row<'_>) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
+        let mut statement = self.prepare_cached(sql)?;
+        let mut rows = statement.query(bound(params))?;
+        while let Some(row) = rows.next()? {
+            if each(&Row::new(row))?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn insert_delivery(&self, delivery: &Delivery) -> Result<()> {
+        Sql::execute(
+            self,
+            "INSERT INTO deliveries (id, app, event, endpoint, state, reason, place, attempt_count, history_len, lane, due,
+                 at_due, give_up_at, finished_at, root, replay_of, held_at, okey, asked)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)",
+            params![
+                delivery.id,
+                delivery.app,
+                delivery.event,
+                delivery.endpoint,
+                delivery.state,
+                delivery.reason,
+                delivery.place,
+                delivery.attempt_count,
+                delivery.history_len,
+                lane(delivery),
+                delivery.due,
+                delivery.at_due,
+                delivery.give_up_at,
+                delivery.finished_at,
+                (delivery.root != delivery.id).then_some(delivery.root),
+                delivery.replay_of,
+                delivery.held_at,
+                delivery.okey,
+                delivery.is_asked.then_some(true),
+            ],
+        )?;
+        Ok(())
+    }
+
+    fn replace_delivery(&self, from: State, delivery: &Delivery) -> Result<bool> {
+        let replaced = Sql::execute(
+            self,
+            "UPDATE deliveries SET state = ?3, reason = ?4, place = ?5, attempt_count = ?6, history_len = ?7, lane = ?8,
+                 due = ?9, at_due = ?10, give_up_at = ?11, finished_at = ?12, return_to = ?13, held_at = ?14, restarted_at = ?15,
+                 okey = ?16, asked = ?17, skipped_at = ?18
+             WHERE id = ?1 AND state = ?2",
+            params![
+                delivery.id,
+                from,
+                delivery.state,
+                delivery.reason,
+                delivery.place,
+                delivery.attempt_count,
+                delivery.history_len,
+                lane(delivery),
+                delivery.due,
+                delivery.at_due,
+                delivery.give_up_at,
+                delivery.finished_at,
+                delivery.return_to.as_ref().map(write_return_to),
+                delivery.held_at,
+                delivery.restarted_at,
+                delivery.okey,
+                delivery.is_asked.then_some(true),
+                delivery.skipped_at,
+            ],
+        )?;
+        Ok(replaced == 1)
+    }
+
+    fn set_due(&self, delivery: DeliveryId, due: Option<Timestamp>) -> Result<()> {
+        Sql::execute(self, "UPDATE deliveries SET due = ?2 WHERE id = ?1", params![delivery, due])?;
+        Ok(())
+    }
+
+    fn delete_delivery(&self, delivery: DeliveryId) -> Result<Option<(EndpointId, Option<OrderKey>)>> {
+        let sql = "DELETE FROM deliveries WHERE id = ?1 RETURNING endpoint, okey";
+        (self as &dyn Sql).one(sql, params![delivery], |row| Ok((row.get(0)?, row.get(1)?)))
+    }
+
+    fn delete_deliveries(&self, app: AppId, after: i64, upto: i64) -> Result<()> {
+        let sql = "DELETE FROM deliveries WHERE app = ?1 AND id > ?2 AND id <= ?3";
+        Sql::execute(self, sql, params![app, after, upto])?;
+        Ok(())
+    }
+
+    fn lock_lane(&self, _: EndpointId) -> Result<()> {
+        Ok(())
+    }
+
+    fn lock_health(&self, _: EndpointId) -> Result<()> {
+        Ok(())
+    }
+}
