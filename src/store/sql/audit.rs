@@ -102,8 +102,8 @@ pub(super) fn list(
     let mut fitting = Fitting::new(limit);
     connection.query(&sql, params![low, high, ROWS_EXAMINED_MAX, filter.app], &mut |row| {
         let fits = row.get(9)?
-            && filter.key.is_none_or(|key| row.is(2, key))
-            && filter.action.is_none_or(|action| row.is(6, action.name()));
+            && filter.key.is_none_or(|key| row.is(2, &key))
+            && filter.action.is_none_or(|action| row.is(6, &action.name()));
         let place = Cursor { at: 0, id: row.get(0)? };
         Ok(fitting.examine(place, fits.then(|| read(row)).transpose()?))
     })?;

@@ -87,7 +87,7 @@ pub(super) fn events(
     let mut fitting = Fitting::new(limit);
     connection.query(&sql, params![low, high, ROWS_EXAMINED_MAX], &mut |row| {
         let fits = row.get::<AppId>(1)? == app
-            && filter.event_type.as_ref().is_none_or(|wanted| row.is(2, wanted.as_str()));
+            && filter.event_type.as_ref().is_none_or(|wanted| row.is(2, &wanted.as_str()));
         let place = Cursor { at: 0, id: row.get(0)? };
         Ok(fitting.examine(place, fits.then(|| row::event(row, 0)).transpose()?))
     })?;
@@ -175,9 +175,9 @@ pub(super) fn deliveries(
 fn fits(row: &Row<'_>, app: AppId, filter: &DeliveryFilter) -> Result<bool> {
     Ok(row.get::<AppId>(1)? == app
         && (filter.states.is_empty() || filter.states.contains(&row.get(4)?))
-        && filter.event.is_none_or(|event| row.is(2, event))
-        && filter.endpoint.is_none_or(|endpoint| row.is(3, endpoint))
-        && filter.event_type.as_ref().is_none_or(|wanted| row.is(DELIVERY_COLUMNS + 2, wanted.as_str())))
+        && filter.event.is_none_or(|event| row.is(2, &event))
+        && filter.endpoint.is_none_or(|endpoint| row.is(3, &endpoint))
+        && filter.event_type.as_ref().is_none_or(|wanted| row.is(DELIVERY_COLUMNS + 2, &wanted.as_str())))
 }
 
 /// The lanes are merged on their index alone: of ten thousand lanes only what is on the page is read.
@@ -234,8 +234,8 @@ pub(super) fn dead_letters(
     );
     let mut fitting = Fitting::new(limit);
     connection.query(&sql, params![app, at, id, ROWS_EXAMINED_MAX], &mut |row| {
-        let fits = endpoint.is_none_or(|endpoint| row.is(3, endpoint))
-            && (closed_too || !row.is(5, Some(Reason::Closed)));
+        let fits = endpoint.is_none_or(|endpoint| row.is(3, &endpoint))
+            && (closed_too || !row.is(5, &Some(Reason::Closed)));
         let place = Cursor { at: row.get(12)?, id: row.get(0)? };
         Ok(fitting.examine(place, if fits { Some(listed(connection, row)?) } else { None }))
     })?;

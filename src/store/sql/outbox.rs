@@ -149,7 +149,7 @@ mod tests {
     const NOW: Timestamp = Timestamp::from_millis(1_000_000);
 
     /// A notice of its own app that closes then; `None` if it is no digest.
-    fn notice(store: &Connection, app: i64, open_until: Option<i64>, mail: MailState) {
+    fn notice(store: &dyn Sql, app: i64, open_until: Option<i64>, mail: MailState) {
         store
             .execute(
                 "INSERT INTO notices (app, kind, at, facts, count, open_until, mail, hook)

@@ -166,13 +166,11 @@ impl TypeNames {
         if tx.exists(own, params![app, width, day, name])? {
             return Ok(true);
         }
-        let count = match self.counts.get(&(app, day)) {
-            Some(count) => *count,
-            None => {
-                let sql =
-                    "SELECT count(*) FROM statistics_by_type WHERE app = ?1 AND width = ?2 AND start = ?3";
-                tx.number(sql, params![app, width, day])? as usize
-            }
+        let count = if let Some(count) = self.counts.get(&(app, day)) {
+            *count
+        } else {
+            let sql = "SELECT count(*) FROM statistics_by_type WHERE app = ?1 AND width = ?2 AND start = ?3";
+            tx.number(sql, params![app, width, day])? as usize
         };
         let is_own = count < TYPES_PER_DAY_MAX;
         self.counts.insert((app, day), count + usize::from(is_own));

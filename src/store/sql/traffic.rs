@@ -148,8 +148,8 @@ fn busiest_types(connection: &dyn Sql, app: AppId, pieces: &[Span]) -> Result<Ve
     Ok(ranked.into_iter().take(TOLD_MAX).map(|(_, name)| name).collect())
 }
 
-const COUNT_WAITING: &str =
-    "SELECT count(*) FROM (SELECT 1 FROM deliveries WHERE lane = ?1 AND lane IS NOT NULL LIMIT ?2) AS counted";
+const COUNT_WAITING: &str = "SELECT count(*) FROM
+     (SELECT 1 FROM deliveries WHERE lane = ?1 AND lane IS NOT NULL LIMIT ?2) AS counted";
 const COUNT_HELD: &str =
     "SELECT count(*) FROM (SELECT 1 FROM deliveries WHERE endpoint = ?1 AND state = 3 LIMIT ?2) AS counted";
 

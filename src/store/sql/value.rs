@@ -63,8 +63,8 @@ impl<'a> Row<'a> {
     }
 
     /// Whether a column holds this; anything that cannot be is not this.
-    pub(super) fn is<T: FromValue<'a> + PartialEq>(&self, column: usize, wanted: T) -> bool {
-        self.get::<T>(column).is_ok_and(|found| found == wanted)
+    pub(in crate::store) fn is<T: FromValue<'a> + PartialEq>(&self, column: usize, wanted: &T) -> bool {
+        self.get::<T>(column).is_ok_and(|found| found == *wanted)
     }
 }
 

@@ -155,3 +155,56 @@ impl Sql for Connection {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn store() -> Connection {
+        let store = Connection::open_in_memory().unwrap();
+        store.execute_batch("CREATE TABLE t (a, b, c, d); INSERT INTO t VALUES (1, 2, 3, 4)").unwrap();
+        store
+    }
+
+    #[test]
+    fn values_come_back_as_they_went_in() {
+        let store = store();
+        let values = params![i64::MIN, "a\u{0}é", &b"\x00\xff"[..], None::<i64>];
+        Sql::execute(&store, "UPDATE t SET a = ?1, b = ?2, c = ?3, d = ?4", values).unwrap();
+        let read = |row: &Row<'_>| {
+            let texts = (row.get::<String>(1)?, row.is(1, &"a\u{0}é"), row.is(1, &1_i64));
+            Ok((row.get::<i64>(0)?, texts, row.get::<[u8; 2]>(2)?, row.get::<Option<bool>>(3)?))
+        };
+        let found = (&store as &dyn Sql).one("SELECT a, b, c, d FROM t", &[], read).unwrap();
+        assert_eq!(found, Some((i64::MIN, ("a\u{0}é".to_owned(), true, false), [0, 255], None)));
+    }
+
+    #[test]
+    fn what_a_column_cannot_hold_is_reported_and_never_guessed() {
+        let store = store();
+        let wrong = |sql: &str, read: fn(&Row<'_>) -> Result<()>| {
+            let error = (&store as &dyn Sql).one(sql, &[], read).unwrap_err();
+            assert!(matches!(&error, Error::Wrong(what) if what.starts_with("column 0")), "{sql}: {error}");
+        };
+        wrong("SELECT 1.5", |row| row.get::<i64>(0).map(drop));
+        wrong("SELECT NULL", |row| row.get::<i64>(0).map(drop));
+        wrong("SELECT 'a'", |row| row.get::<i64>(0).map(drop));
+        wrong("SELECT 2", |row| row.get::<bool>(0).map(drop));
+        wrong("SELECT -1", |row| row.get::<u32>(0).map(drop));
+        wrong("SELECT x'ffff'", |row| row.get::<[u8; 3]>(0).map(drop));
+        wrong("SELECT CAST(x'ff' AS text)", |row| row.get::<Option<String>>(0).map(drop));
+    }
+
+    #[test]
+    fn a_query_ends_where_there_is_enough_and_its_statement_may_run_meanwhile() {
+        let (store, mut seen) = (store(), Vec::new());
+        let store: &dyn Sql = &store;
+        let sql = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT ?1) SELECT i FROM n";
+        let each = &mut |row: &Row<'_>| {
+            seen.push((row.get::<i64>(0)?, store.all(sql, params![2_i64], |row| row.get::<i64>(0))?));
+            Ok(if seen.len() == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        };
+        store.query(sql, params![9_i64], each).unwrap();
+        assert_eq!(seen, [(1, vec![1, 2]), (2, vec![1, 2])]);
+    }
+}

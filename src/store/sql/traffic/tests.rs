@@ -6,8 +6,9 @@ use crate::{
         outcome::{Class, Outcome, Timings},
         statistics::Batch,
     },
-    store::sqlite::{open::open_in_memory, rollup},
+    store::{sql::rollup, sqlite::open::open_in_memory},
 };
+use rusqlite::Connection;
 use std::time::Duration;
 
 const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
@@ -34,7 +35,7 @@ fn a_busy_month() -> (Connection, StatisticsSearch) {
     let endpoints: Vec<_> = (1..=ENDPOINTS).map(|id| (APP, EndpointId::from_i64(id))).collect();
     for (_, id) in &endpoints {
         let sql = "INSERT INTO endpoints (id, app, uid, settings, revision, created_at, updated_at) VALUES (?1, 1, ?1, '{}', 1, 0, 0)";
-        connection.execute(sql, [id]).unwrap();
+        connection.execute(sql, [id.as_i64()]).unwrap();
     }
     for hour in (0..HOURS).rev() {
         let mut batch = Batch::default();
