@@ -130,10 +130,12 @@ pub(crate) fn notes(disk: &Connection) -> Vec<Note> {
     let sql = "SELECT delivery, is_made, asked_at, due, history_len FROM sent_again ORDER BY rowid";
     let mut rows = disk.prepare(sql).unwrap();
     let read = |row: &rusqlite::Row<'_>| {
-        let (delivery, is_made): (DeliveryId, bool) = (row.get(0)?, row.get(1)?);
+        let (delivery, is_made) = (row.get(0).map(DeliveryId::from_i64)?, row.get(1)?);
         // The id of a new one tells when it was made.
-        let asked_at = if is_made { made_at(delivery.as_i64()) } else { row.get(2)? };
-        Ok(Note { delivery, is_made, asked_at, due: row.get(3)?, history_len: row.get(4)? })
+        let asked_at =
+            if is_made { made_at(delivery.as_i64()) } else { row.get(2).map(Timestamp::from_millis)? };
+        let due = row.get(3).map(Timestamp::from_millis)?;
+        Ok(Note { delivery, is_made, asked_at, due, history_len: row.get(4)? })
     };
     rows.query_map([], read).unwrap().map(Result::unwrap).collect()
 }

@@ -72,7 +72,9 @@ pub(crate) fn notes(disk: &Connection) -> Vec<EndNote> {
     let mut rows = disk.prepare("SELECT delivery, state, is_closed, at FROM ends ORDER BY rowid").unwrap();
     let read = |row: &rusqlite::Row<'_>| {
         let is_dead = row.get::<_, u8>(1)? == 5;
-        Ok(EndNote { delivery: row.get(0)?, is_dead, is_closed: row.get(2)?, at: row.get(3)? })
+        let delivery = row.get(0).map(DeliveryId::from_i64)?;
+        let at = row.get(3).map(Timestamp::from_millis)?;
+        Ok(EndNote { delivery, is_dead, is_closed: row.get(2)?, at })
     };
     rows.query_map([], read).unwrap().map(Result::unwrap).collect()
 }

@@ -13,7 +13,7 @@ use posthaste::{
         address::AddressPolicy,
         contract::{Contract, Keep},
         directory::Directory,
-        id::Ids,
+        id::{EndpointId, Ids},
         seal::Keyring,
         tally::Tally,
     },
@@ -63,7 +63,7 @@ impl Office {
             .prepare("SELECT id, revision, off IS NOT NULL FROM endpoints WHERE deleted_at IS NULL")
             .unwrap();
         let stored = rows
-            .query_map([], |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?))))
+            .query_map([], |row| Ok((row.get(0).map(EndpointId::from_i64)?, (row.get(1)?, row.get(2)?))))
             .unwrap()
             .map(Result::unwrap);
         let mut differing = Vec::new();

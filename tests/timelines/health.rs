@@ -25,7 +25,8 @@ pub(crate) fn told(stage: &Stage) -> Vec<(NoticeKind, Timestamp, Facts)> {
         let mut rows = disk.prepare("SELECT kind, at, facts FROM notices ORDER BY id").unwrap();
         let read = |row: &rusqlite::Row<'_>| {
             let facts: String = row.get(2)?;
-            Ok((row.get(0)?, row.get(1)?, serde_json::from_str(&facts).unwrap()))
+            let kind = NoticeKind::ALL[row.get::<_, u8>(0)? as usize];
+            Ok((kind, row.get(1).map(Timestamp::from_millis)?, serde_json::from_str(&facts).unwrap()))
         };
         let rows = rows.query_map([], read).unwrap();
         rows.map(Result::unwrap).filter(|(kind, ..)| *kind != NoticeKind::DeliveryDead).collect()

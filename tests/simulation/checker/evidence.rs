@@ -153,7 +153,7 @@ impl<'a> Evidence<'a> {
         let contract = self.plan.endpoints[number].resolved();
         let id = self.journal.endpoints[number];
         let is_off = "SELECT off IS NOT NULL FROM endpoints WHERE id = ?1 AND deleted_at IS NULL";
-        let is_off = disk.query_row(is_off, [id], |row| row.get(0)).unwrap_or(false);
+        let is_off = disk.query_row(is_off, [id.as_i64()], |row| row.get(0)).unwrap_or(false);
         let excuses = Excuses::of(self.plan, self.journal, number, &contract);
         // A test says nothing about its endpoint, whatever it is answered.
         let counts = |file: &&File<'_>| {
@@ -242,27 +242,31 @@ fn with_gone(columns: &str, table: &str, order: &str) -> String {
     )
 }
 
+fn instant(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<Option<Timestamp>> {
+    Ok(row.get::<_, Option<i64>>(column)?.map(Timestamp::from_millis))
+}
+
 fn read_files<'a>(journal: &Journal, disk: &Connection) -> Vec<File<'a>> {
     let columns = "id, event, endpoint, state, reason, attempt_count, history_len, finished_at, replay_of";
     let sql = &with_gone(columns, "deliveries", "ORDER BY 1");
     let mut rows = disk.prepare(sql).unwrap();
     let read = |row: &rusqlite::Row<'_>| {
-        let endpoint: EndpointId = row.get(2)?;
+        let endpoint = row.get(2).map(EndpointId::from_i64)?;
         Ok(File {
-            id: row.get(0)?,
-            event: row.get(1)?,
+            id: row.get(0).map(DeliveryId::from_i64)?,
+            event: row.get(1).map(EventId::from_i64)?,
             receiver: journal.endpoints.iter().position(|known| *known == endpoint).unwrap(),
-            state: row.get(3)?,
-            reason: row.get(4)?,
+            state: State::ALL[row.get::<_, u8>(3)? as usize],
+            reason: row.get::<_, Option<u8>>(4)?.map(|number| Reason::ALL[number as usize]),
             attempt_count: row.get(5)?,
             history_len: row.get(6)?,
-            finished_at: row.get(7)?,
-            replay_of: row.get(8)?,
+            finished_at: instant(row, 7)?,
+            replay_of: row.get::<_, Option<i64>>(8)?.map(DeliveryId::from_i64),
             rows: Vec::new(),
             posts: Vec::new(),
             asks: Vec::new(),
             made_by: None,
-            gone_at: row.get(9)?,
+            gone_at: instant(row, 9)?,
         })
     };
     rows.query_map([], read).unwrap().map(Result::unwrap).collect()
@@ -279,13 +283,13 @@ fn read_attempts(disk: &Connection) -> Vec<(DeliveryId, AttemptRow)> {
         let attempt = AttemptRow {
             position: row.get(1)?,
             number: row.get(2)?,
-            started_at: row.get(3)?,
+            started_at: row.get(3).map(Timestamp::from_millis)?,
             class: Class::ALL[row.get::<_, u8>(4)? as usize],
             status: row.get(5)?,
             note: row.get(6)?,
-            gone_at: row.get(7)?,
+            gone_at: instant(row, 7)?,
         };
-        Ok((row.get(0)?, attempt))
+        Ok((row.get(0).map(DeliveryId::from_i64)?, attempt))
     };
     rows.query_map([], read).unwrap().map(Result::unwrap).collect()
 }
@@ -296,14 +300,14 @@ fn read_events(disk: &Connection) -> BTreeMap<EventId, EventRow> {
     let mut rows = disk.prepare(&with_gone(columns, "events", "")).unwrap();
     let read = |row: &rusqlite::Row<'_>| {
         let event = EventRow {
-            accepted_at: row.get(1)?,
-            deliver_at: row.get(2)?,
+            accepted_at: row.get(1).map(Timestamp::from_millis)?,
+            deliver_at: instant(row, 2)?,
             is_test: row.get::<_, String>(3)? == TEST_EVENT_TYPE,
             data: row.get::<_, Option<Vec<u8>>>(4)?.map_or_else(|| row.get(6), Ok)?,
-            erased_at: row.get(5)?,
-            gone_at: row.get(7)?,
+            erased_at: instant(row, 5)?,
+            gone_at: instant(row, 7)?,
         };
-        Ok((row.get(0)?, event))
+        Ok((row.get(0).map(EventId::from_i64)?, event))
     };
     rows.query_map([], read).unwrap().map(Result::unwrap).collect()
 }

@@ -26,14 +26,15 @@ const FAILURES_MIN: usize = 5;
 /// Every time that a rule switched the endpoint off.
 pub(crate) fn ruled_off(disk: &Connection, endpoint: EndpointId) -> Vec<Timestamp> {
     let mut rows = disk.prepare("SELECT off FROM went_off WHERE endpoint = ?1 ORDER BY rowid").unwrap();
-    let rows = rows.query_map([endpoint], |row| row.get::<_, String>(0)).unwrap();
+    let rows = rows.query_map([endpoint.as_i64()], |row| row.get::<_, String>(0)).unwrap();
     let off = rows.map(|off| serde_json::from_str::<SwitchedOff>(&off.unwrap()).unwrap());
     off.filter(|off| matches!(off.reason, OffReason::Rule(_))).map(|off| off.at).collect()
 }
 
 pub(crate) fn warned(disk: &Connection, endpoint: EndpointId) -> Vec<Timestamp> {
     let mut rows = disk.prepare("SELECT at FROM warned WHERE endpoint = ?1 ORDER BY rowid").unwrap();
-    rows.query_map([endpoint], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+    let read = |row: &rusqlite::Row<'_>| row.get(0).map(Timestamp::from_millis);
+    rows.query_map([endpoint.as_i64()], read).unwrap().map(Result::unwrap).collect()
 }
 
 pub(crate) fn check(evidence: &Evidence<'_>, violations: &mut Vec<Violation>) {
