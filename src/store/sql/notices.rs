@@ -90,9 +90,8 @@ fn count_in(tx: &dyn Sql, notice: &NewNotice, event: Option<&AboutEvent>, mail: 
     let count = open.count.saturating_add(1);
     let facts = notice.in_digest_since(&open.facts, count);
     tx.execute(
-        "UPDATE notices SET count = ?2, endpoint = ?3, delivery = ?4, facts = ?5, event = ?6, digest = ?7, 
-                 mail = CASE WHEN mail > ?8 THEN mail ELSE ?8 END
-             WHERE id = ?1",
+        "UPDATE notices SET count = ?2, endpoint = ?3, delivery = ?4, facts = ?5, event = ?6, digest = ?7,
+             mail = CASE WHEN mail > ?8 THEN mail ELSE ?8 END WHERE id = ?1",
         params![
             open.id,
             count,
