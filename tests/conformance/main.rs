@@ -187,6 +187,8 @@ macro_rules! conformance {
                     a_delivery_is_shown_with_its_event_and_its_history_oldest_first,
                     the_last_error_is_that_of_the_last_attempt,
                     the_deliveries_of_an_event_are_its_own,
+                    the_latest_attempts_are_found_wherever_their_deliveries_are,
+                    whose_something_is_is_known_by_its_id,
                     what_waits_is_counted,
                 ]
                 lists: [

@@ -96,14 +96,28 @@ pub(super) fn last_error(connection: &Connection, delivery: DeliveryId) -> rusql
         .map(Option::flatten)
 }
 
+/// The columns that `past_attempt` reads, in its order.
+const COLUMNS: &str = "position, number, started_at, total_us, dns_us, connect_us, tls_us, first_byte_us, address, status, class, \
+     error, contract, revision, response_headers, response_body, url, note";
+
 pub(super) fn list(connection: &Connection, delivery: DeliveryId) -> rusqlite::Result<Vec<PastAttempt>> {
     connection
-        .prepare_cached(
-            "SELECT position, number, started_at, total_us, dns_us, connect_us, tls_us, first_byte_us, address, status, class,
-                 error, contract, revision, response_headers, response_body, url, note
-             FROM attempts WHERE delivery = ?1 ORDER BY position",
-        )?
+        .prepare_cached(&format!("SELECT {COLUMNS} FROM attempts WHERE delivery = ?1 ORDER BY position"))?
         .query_map([delivery], |row| past_attempt(row, delivery))?
+        .collect()
+}
+
+/// The last ones, newest first.
+pub(super) fn latest(
+    connection: &Connection,
+    delivery: DeliveryId,
+    most: i64,
+) -> rusqlite::Result<Vec<PastAttempt>> {
+    connection
+        .prepare_cached(&format!(
+            "SELECT {COLUMNS} FROM attempts WHERE delivery = ?1 ORDER BY position DESC LIMIT ?2"
+        ))?
+        .query_map(params![delivery, most], |row| past_attempt(row, delivery))?
         .collect()
 }
 

@@ -14,7 +14,8 @@ use crate::{
         time::Timestamp,
     },
     store::browse::{
-        Cursor, DeliveryFilter, EventFilter, LastError, Listed, Page, PastAttempt, ROWS_EXAMINED_MAX,
+        Cursor, DeliveryFilter, EventFilter, LastError, Listed, Owner, Page, PastAttempt, ROWS_EXAMINED_MAX,
+        Thing,
     },
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -36,6 +37,34 @@ pub(super) fn find_event(
         .prepare_cached(&format!("SELECT {EVENT} FROM events e WHERE e.id = ?1 AND e.app = ?2"))?
         .query_row(params![id, app], |row| row::event(row, 0))
         .optional()
+}
+
+pub(super) fn owner(connection: &Connection, thing: Thing) -> rusqlite::Result<Option<Owner>> {
+    let (table, id) = match thing {
+        Thing::Event(id) => ("events", id.as_i64()),
+        Thing::Delivery(id) => ("deliveries", id.as_i64()),
+        Thing::Replay(id) => ("replays", id.as_i64()),
+        Thing::Inspection(id) => ("inspections", id.as_i64()),
+        Thing::Notice(id) => ("notices", id.as_i64()),
+        Thing::Audit(id) => ("audit", id.as_i64()),
+    };
+    connection
+        .prepare_cached(&format!("SELECT app FROM {table} WHERE id = ?1"))?
+        .query_row([id], |row| row.get(0).map(Owner))
+        .optional()
+}
+
+pub(super) fn events_named(
+    connection: &Connection,
+    keys: &[DedupKey],
+) -> rusqlite::Result<Vec<(EventId, AppId)>> {
+    let mut statement = connection
+        .prepare_cached("SELECT e.id, e.app FROM dedup k JOIN events e ON e.id = k.event WHERE k.key = ?1")?;
+    let mut found = Vec::new();
+    for key in keys {
+        found.extend(statement.query_row([key.0], |row| Ok((row.get(0)?, row.get(1)?))).optional()?);
+    }
+    Ok(found)
 }
 
 /// The range of ids that a page looks at: time filters are id ranges, and the cursor is the last id examined.

@@ -19,6 +19,7 @@ mod open;
 mod order;
 mod outbox;
 mod readers;
+mod recent;
 mod refill;
 mod registry;
 mod replays;
