@@ -91,7 +91,7 @@ describe("the stream", () => {
     expect([opened.length, opened[1]?.signal.aborted]).toEqual([2, true]);
   });
 
-  it("is asked for instead, until it opens", async () => {
+  it("is asked for instead, until it opens and when it broke", async () => {
     refusal = new Response(null, { status: 503 });
     await begin();
     expect(liveness.value).toBe("lost");
@@ -100,6 +100,12 @@ describe("the stream", () => {
     refusal = null;
     await pass(5000);
     expect(liveness.value).toBe("live");
+    refusal = new Response(null, { status: 503 });
+    opened.at(-1)?.end();
+    await pass(1);
+    told = 0;
+    await pass(10_000);
+    expect([liveness.value, told]).toEqual(["lost", 2]);
   });
 
   it("that hangs before it opens is given up, and views ask meanwhile", async () => {
