@@ -18,9 +18,9 @@ import { go } from "../route/router";
 import { mayChange } from "../session/session";
 import { BUCKET_STATES, stateOf } from "../words/health";
 import { count, counted, share } from "../words/numbers";
-import { readPatterns } from "../words/subscriptions";
 import { STATS_PAUSE_MS } from "./ask-stats";
-import { EMPTY_DRAFT, EndpointFields, isDraftReady, rateOf } from "./endpoint/form";
+import { EMPTY_DRAFT, isDraftReady, newOf } from "./endpoint/draft";
+import { EndpointFields } from "./endpoint/form";
 
 export function Endpoints({ app }: { app: string }) {
   const [isOpen, setOpen] = useState(false);
@@ -117,21 +117,8 @@ function NewEndpoint({ app, onClose }: { app: string; onClose: () => void }) {
   const [made, setMade] = useState<Endpoint | null>(null);
   const make = async () => {
     setRefusal(null);
-    const { patterns } = readPatterns(draft.types);
-    const body = {
-      url: draft.url.trim(),
-      event_types: patterns,
-      ...(draft.description.trim() ? { description: draft.description.trim() } : {}),
-      ...(draft.contract ? { contract: draft.contract } : {}),
-      ...(draft.healthUrl.trim() ? { health_url: draft.healthUrl.trim() } : {}),
-      ...(draft.inFlight ? { max_in_flight: Number(draft.inFlight) } : {}),
-      ...(draft.ordered !== "none" ? { ordered: draft.ordered } : {}),
-      ...(draft.onDead ? { on_dead: draft.onDead } : {}),
-      ...(draft.perSecond ? { rate_limit: rateOf(draft.perSecond) } : {}),
-      ...(draft.version.trim() ? { payload_version: draft.version.trim() } : {}),
-    };
     try {
-      setMade(await ask(api.POST("/v1/apps/{app}/endpoints", { params: { path: { app } }, body })));
+      setMade(await ask(api.POST("/v1/apps/{app}/endpoints", { params: { path: { app } }, body: newOf(draft) })));
       hint("endpoints");
     } catch (error) {
       setRefusal(asRefusal(error));
