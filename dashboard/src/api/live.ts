@@ -137,10 +137,12 @@ function within<T>(promise: Promise<T>, ms: number): Promise<T> {
 
 function pause(ms: number, stop: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
-    const timer = setTimeout(resolve, ms);
-    stop.addEventListener("abort", () => {
+    const end = () => {
       clearTimeout(timer);
+      stop.removeEventListener("abort", end);
       resolve();
-    });
+    };
+    const timer = setTimeout(end, ms);
+    stop.addEventListener("abort", end);
   });
 }

@@ -6,10 +6,12 @@ import { Empty, Shown } from "../parts/feedback";
 import { Card, Head } from "../parts/page";
 import { Table } from "../parts/table";
 import { paths } from "../route/paths";
-import { mayActForProduct, session } from "../session/session";
+import { may, mayActForProduct, session } from "../session/session";
+import { beforeDeliveries } from "../words/next-steps";
 import { useStats } from "./ask-stats";
 import { Strip, deliveryColumns } from "./delivery-rows";
 import { endpointColumns } from "./endpoints";
+import { FirstSteps } from "./first-steps";
 import { PublishButton } from "./publish";
 import { StatsView } from "./stats-view";
 
@@ -34,7 +36,7 @@ export function AppPage({ app }: { app: string }) {
       <Shown asked={asked}>
         {() => (
           <div class="stack">
-            {isNew && <FirstSteps app={app} />}
+            {isNew && <FirstSteps app={app} may={may.value} />}
             {(!isNew || (stats.data?.totals.events ?? 0) > 0) && (
               <Shown asked={stats} lines={24}>
                 {(data) => <StatsView stats={data} isOfAll={false} />}
@@ -62,7 +64,7 @@ function NowInApp({ app, endpoints }: { app: string; endpoints: Asked<{ data: En
             data.length > 0 ? (
               <Strip app={app} deliveries={data} />
             ) : (
-              <Empty title="No deliveries yet">Publish an event, or send an endpoint a test.</Empty>
+              <Empty title="No deliveries yet">{beforeDeliveries(may.value)}</Empty>
             )
           }
         </Shown>
@@ -108,15 +110,5 @@ function Troubled({ app, asked, endpoints }: { app: string; asked: Asked<{ data:
         }
       </Shown>
     </Card>
-  );
-}
-
-function FirstSteps({ app }: { app: string }) {
-  return (
-    <Empty title="Nothing goes out yet">
-      First <a href={paths.endpoints(app)}>add an endpoint</a>: the address of a receiver, and which event types it wants. Then
-      publish an event with the button above. <code>posthaste listen --app {app}</code> makes an endpoint that leads to your own
-      machine.
-    </Empty>
   );
 }

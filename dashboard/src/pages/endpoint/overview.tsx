@@ -7,6 +7,8 @@ import { Card, Facts } from "../../parts/page";
 import { Table } from "../../parts/table";
 import { LongTime } from "../../parts/time";
 import { paths } from "../../route/paths";
+import { may } from "../../session/session";
+import { beforeTests } from "../../words/next-steps";
 import { count, share } from "../../words/numbers";
 import { took } from "../../words/times";
 import { Strip, deliveryColumns } from "../delivery-rows";
@@ -37,7 +39,7 @@ export function EndpointOverview({ app, endpoint, health }: Props) {
         <Shown asked={recent} lines={3}>
           {({ data: rows }) =>
             rows.length === 0 ? (
-              <Empty title="Nothing was sent here yet">Send a test event to see a delivery from end to end.</Empty>
+              <Empty title="Nothing was sent here yet">{beforeTests(may.value)}</Empty>
             ) : (
               <div class="stack">
                 <Strip app={app} deliveries={rows} />
