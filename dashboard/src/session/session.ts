@@ -3,6 +3,7 @@ import { computed, signal } from "@preact/signals";
 import { api, ask, holdKey, whenUnauthorized } from "../api/client";
 import { Refusal } from "../api/problem";
 import type { PortalTheme, Session as SessionView } from "../api/schema";
+import type { May } from "../words/next-steps";
 
 export interface Session {
   isAdmin: boolean;
@@ -16,8 +17,6 @@ export interface Session {
 }
 
 export const session = signal<Session | null>(null);
-/** Whether the last session was a portal's: whoever had it has no key to sign in with. */
-export const wasPortal = signal(false);
 /** Why the last session ended, for the sign-in page. */
 export const farewell = signal<string | null>(null);
 
@@ -26,6 +25,7 @@ export const isPortal = computed(() => session.value?.isPortal === true);
 export const mayChange = computed(() => session.value?.isReadOnly === false);
 /** What is published, and erased for good, is the product's business and not its customers'. */
 export const mayActForProduct = computed(() => mayChange.value && !isPortal.value);
+export const may = computed<May>(() => ({ change: mayChange.value, publish: mayActForProduct.value }));
 
 export async function signIn(key: string): Promise<void> {
   farewell.value = null;
@@ -40,7 +40,6 @@ export async function signIn(key: string): Promise<void> {
 
 export function signOut(why: string | null): void {
   holdKey(null);
-  wasPortal.value = isPortal.value;
   session.value = null;
   farewell.value = why;
 }

@@ -11,6 +11,7 @@ import { bytes, share } from "./numbers";
 import { sorted } from "./sorted-json";
 import { actionsFor } from "./states";
 import { readPatterns, takes } from "./subscriptions";
+import { LISTED_MAX, successOf } from "./success";
 import { jitterBounds, momentInWords, place, scheduleOf, ticks } from "./timeline";
 import { durationMs, fromField, relative, span, toField, took, utc } from "./times";
 
@@ -173,6 +174,13 @@ describe("a subscription", () => {
     expect(takes(["*"], "anything")).toBe(true);
   });
 
+  it("to every type takes no operational ones, which are named or not wanted", () => {
+    const disabled = "posthaste.endpoint.disabled";
+    expect(takes(["*", "endpoint.*", "posthaste.delivery.*"], disabled)).toBe(false);
+    for (const pattern of [disabled, "posthaste.*", "posthaste.endpoint.*"]) expect(takes(["*", pattern], disabled)).toBe(true);
+    expect(takes(["*"], "posthastes.x")).toBe(true);
+  });
+
   it("is read from what a person types", () => {
     expect(readPatterns("order.*, user.made\norder.*")).toEqual({ patterns: ["order.*", "user.made"], wrong: [] });
     expect(readPatterns("or*der")).toEqual({ patterns: [], wrong: ["or*der"] });
@@ -207,5 +215,23 @@ describe("other words", () => {
       }
     }
     expect(readableOn("red", "#ffffff")).toBeNull();
+  });
+});
+
+describe("an endpoint's success", () => {
+  const listed = (length: number) => Array.from({ length }, (_, at) => ({ endpoint_id: `ep_${at}`, attempts: at }));
+
+  it("is known of those that are listed", () => {
+    expect([successOf(listed(3), "ep_2"), successOf(listed(3), "ep_0")]).toEqual([
+      { endpoint_id: "ep_2", attempts: 2 },
+      "nothing sent",
+    ]);
+  });
+
+  it("is not known of others where the list is full", () => {
+    expect([successOf(listed(LISTED_MAX - 1), "ep_x"), successOf(listed(LISTED_MAX), "ep_x")]).toEqual([
+      "nothing sent",
+      "not listed",
+    ]);
   });
 });
