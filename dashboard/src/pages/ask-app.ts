@@ -35,16 +35,16 @@ export interface Holding {
 
 /** The contract that holds for an endpoint. Undefined: the endpoint is still on its way; null: it was deleted. */
 export function useContractOf(app: string, endpoint: Endpoint | null | undefined): Holding {
+  const path = { app, endpoint: endpoint?.id ?? "" };
   const asked = useAsked(endpoint ? `contract ${app} ${endpoint.id} ${endpoint.updated_at}` : "", async () => {
     if (!endpoint) return null;
-    const path = { app, endpoint: endpoint.id };
     const found = await askIfThere(api.GET("/v1/apps/{app}/endpoints/{endpoint}/contract", { params: { path } }));
-    return found && (found.document as ContractDocument);
+    return found && (found.document as unknown as ContractDocument);
   });
-  const owner = useAsked(`livemode ${app}`, async () => session.value?.app ?? (await ask(api.GET("/v1/apps/{app}", { params: { path: { app } } }))), [
-    "apps",
-  ]);
+  const owner = useAsked(`livemode ${app}`, () => {
+    const own = session.value?.app;
+    return own ? Promise.resolve(own) : ask(api.GET("/v1/apps/{app}", { params: { path: { app } } }));
+  });
   const isLive = owner.data?.livemode ?? true;
-  if (endpoint === null || asked.refusal !== null) return { contract: null, isLive };
-  return { contract: asked.data ?? (asked.data === null && endpoint ? null : undefined), isLive };
+  return { contract: endpoint === null || asked.refusal !== null ? null : endpoint && asked.data, isLive };
 }

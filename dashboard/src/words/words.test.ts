@@ -3,7 +3,6 @@ import { attemptInWords } from "./attempts";
 import { contrast, parseHex, readableOn } from "./colour";
 import { type ContractDocument, withOverrides } from "./contract";
 import fixture from "./contracts.fixture.json";
-import { deliveryOf, kindsOf } from "./ids";
 import { readHeaders } from "./headers";
 import { phasesOf } from "./phases";
 import { member, members, pretty } from "./json-text";
@@ -195,12 +194,6 @@ describe("other words", () => {
 
   it("tell sizes", () => {
     expect([bytes(512), bytes(1536), bytes(29_204_774_912)]).toEqual(["512 B", "1.5 KiB", "27.2 GiB"]);
-  });
-
-  it("find the delivery in an attempt's id", () => {
-    expect(deliveryOf("del_0aj18at6m000112")).toBe("dlv_0aj18at6m0001");
-    expect(kindsOf("rpl_0aj18at6m0001")).toEqual(["replay"]);
-    expect(kindsOf("order-1001")[0]).toBe("event");
   });
 
   it("lay overrides over a contract, lists replaced whole", () => {

@@ -4,14 +4,13 @@ import type { Endpoint, EndpointHealth } from "../../api/schema";
 import { Copyable } from "../../parts/copy";
 import { Empty, Shown } from "../../parts/feedback";
 import { Card, Facts } from "../../parts/page";
-import { Table } from "../../parts/table";
 import { LongTime } from "../../parts/time";
 import { paths } from "../../route/paths";
 import { may } from "../../session/session";
 import { beforeTests } from "../../words/next-steps";
 import { count, share } from "../../words/numbers";
 import { took } from "../../words/times";
-import { Strip, deliveryColumns } from "../delivery-rows";
+import { LatestAttempts } from "./latest-attempts";
 import { Traffic } from "./traffic";
 
 interface Props {
@@ -21,10 +20,10 @@ interface Props {
 }
 
 export function EndpointOverview({ app, endpoint, health }: Props) {
-  const query = { endpoint_id: endpoint.id, limit: 60 };
-  const recent = useAsked(
-    `recent ${app} ${endpoint.id}`,
-    () => ask(api.GET("/v1/apps/{app}/deliveries", { params: { path: { app }, query } })),
+  const path = { app, endpoint: endpoint.id };
+  const latest = useAsked(
+    `attempts ${app} ${endpoint.id}`,
+    () => ask(api.GET("/v1/apps/{app}/endpoints/{endpoint}/attempts", { params: { path } })),
     ["deliveries"],
   );
   return (
@@ -35,22 +34,13 @@ export function EndpointOverview({ app, endpoint, health }: Props) {
           {(data) => <Health health={data} />}
         </Shown>
       </Card>
-      <Card title="Recent deliveries" beside={<a href={paths.endpoint(app, endpoint.id, "deliveries")}>All of them</a>}>
-        <Shown asked={recent} lines={3}>
-          {({ data: rows }) =>
-            rows.length === 0 ? (
+      <Card title="Recent attempts" beside={<a href={paths.endpoint(app, endpoint.id, "deliveries")}>All deliveries</a>}>
+        <Shown asked={latest} lines={3}>
+          {({ data: attempts }) =>
+            attempts.length === 0 ? (
               <Empty title="Nothing was sent here yet">{beforeTests(may.value)}</Empty>
             ) : (
-              <div class="stack">
-                <Strip app={app} deliveries={rows} />
-                <Table
-                  caption="Recent deliveries"
-                  columns={deliveryColumns(app, [], "endpoint")}
-                  rows={rows.slice(0, 8)}
-                  idOf={(row) => row.id}
-                  hrefOf={(row) => paths.delivery(app, row.id)}
-                />
-              </div>
+              <LatestAttempts app={app} attempts={attempts} />
             )
           }
         </Shown>
