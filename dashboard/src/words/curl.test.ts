@@ -12,6 +12,7 @@ const documents = new Map(fixture.data.map((each) => [each.name, each.document a
 const facts: Facts = {
   appId: "shop",
   isLive: true,
+  keyKind: "shared",
   eventId: "evt_0asnqhh8qr000",
   eventType: "payment.completed",
   createdAt: "2026-11-15T09:30:00.123Z",
@@ -51,6 +52,10 @@ describe("a delivery as curl", () => {
     expect(headers.get("content-type")).toBe("application/json");
   });
 
+  it("is none for an ed25519 key, which no shell signs with", () => {
+    expect(curlText(documents.get("standard")!, { ...facts, keyKind: "ed25519" }, attempt, "https://example.com/")).toBeNull();
+  });
+
   it("leaves what a shell would run alone", () => {
     const nasty = `a'b $(id) \`id\` \\ "`;
     expect(execFileSync("bash", ["-c", `printf '%s' ${quoted(nasty)}`], { encoding: "utf8" })).toBe(nasty);
@@ -74,5 +79,8 @@ describe("a request made again", () => {
     expect(headers.get("x-zerofee-delivery")).toBe("del_0asnqhh8qr0011");
     expect(headers.get("x-zerofee-signature")).toBe("t=1794735002,v1={signature}");
     expect(headers.get("user-agent")).toBe("ZeroFee-Webhook/1.0");
+    const signature = (keyKind: Facts["keyKind"]) =>
+      new Map(requestHeaders(documents.get("standard")!, { ...facts, keyKind }, attempt)).get("webhook-signature");
+    expect([signature("shared"), signature("ed25519")]).toEqual(["v1,{signature}", "v1a,{signature}"]);
   });
 });

@@ -4,9 +4,10 @@ import type { ContractDocument } from "./contract";
 import { type AttemptFacts, type Facts, requestBody, requestHeaders } from "./request";
 import { type Signing, signingOf, signsTime } from "./signing";
 
-/** Null where the contract's signature or body cannot be made by a shell. */
+/** Null where the endpoint's signature or body cannot be made by a shell. */
 export function curlText(contract: ContractDocument, facts: Facts, attempt: AttemptFacts, url: string): string | null {
-  const signing = signingOf(contract);
+  // No shell has an ed25519 at hand, and the private key is not the receiver's to have.
+  const signing = facts.keyKind === "shared" ? signingOf(contract) : null;
   const body = requestBody(contract, facts);
   if (signing === null || body === null) return null;
   const headers = requestHeaders(contract, facts, attempt)

@@ -1,11 +1,13 @@
 // What an attempt sent, made again from the contract: headers and body. The secret is never here, so the signature is not.
 import { type ContractDocument, branded, headerTemplates } from "./contract";
 import { members } from "./json-text";
+import { type KeyKind, signatureTemplate } from "./signing";
 import { sorted } from "./sorted-json";
 
 export interface Facts {
   appId: string;
   isLive: boolean;
+  keyKind: KeyKind;
   eventId: string;
   eventType: string;
   createdAt: string;
@@ -37,13 +39,12 @@ export function requestHeaders(contract: ContractDocument, facts: Facts, attempt
     version: "…",
   };
   const fill = (text: string) => text.replace(/\{(\w+)\}/g, (whole, name: string) => values[name] ?? whole);
-  const { signature } = contract;
-  const form = signature.hmac_sha256 ?? signature.ed25519 ?? "{signature}";
+  const form = signatureTemplate(contract, facts.keyKind) ?? "{signature}";
   return [
     ["content-type", "application/json"],
     ["user-agent", fill(branded(contract.user_agent, contract))],
     ...headerTemplates(contract).map(([name, value]): [string, string] => [name.toLowerCase(), fill(value)]),
-    [branded(signature.header, contract).toLowerCase(), fill(form)],
+    [branded(contract.signature.header, contract).toLowerCase(), fill(form)],
   ];
 }
 

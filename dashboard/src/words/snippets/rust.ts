@@ -1,6 +1,8 @@
 import type { Signing } from "../signing";
+import { rustByKit } from "./kit";
 
-export function rust(signing: Signing, tolerance: number): string {
+export function rust(signing: Signing, tolerance: number): string | null {
+  if (signing.kind === "ed25519") return rustByKit(signing, tolerance);
   const { form } = signing;
   const text = (value: string) => JSON.stringify(value);
   const hasTime = form.hasTime || signing.timeHeader !== null;
