@@ -1,6 +1,7 @@
 // What an attempt sent, made again from the contract: headers and body. The secret is never here, so the signature is not.
 import { type ContractDocument, branded, headerTemplates } from "./contract";
 import { members } from "./json-text";
+import type { Payload } from "./payload";
 import { type KeyKind, signatureTemplate } from "./signing";
 import { sorted } from "./sorted-json";
 
@@ -11,11 +12,8 @@ export interface Facts {
   eventId: string;
   eventType: string;
   createdAt: string;
-  /** As it was published. */
-  data: string;
   /** Of the root, where it is a replay. */
   deliveryId: string;
-  payloadVersion: string | null;
 }
 
 export interface AttemptFacts {
@@ -49,12 +47,12 @@ export function requestHeaders(contract: ContractDocument, facts: Facts, attempt
 }
 
 /** The body, byte for byte as the contract puts it; null where the data cannot be put so. */
-export function requestBody(contract: ContractDocument, facts: Facts): string | null {
+export function requestBody(contract: ContractDocument, facts: Facts, payload: Payload): string | null {
   const { body } = contract;
-  const own = body.fields.map((field): [string, string] => [field.name, bodyValue(field.from, contract, facts)]);
+  const own = body.fields.map((field): [string, string] => [field.name, bodyValue(field.from, contract, facts, payload)]);
   let all = own;
   if (body.form === "flat") {
-    const inside = members(facts.data);
+    const inside = members(payload.data);
     if (inside === null || inside.some(([name]) => own.some(([taken]) => taken === name))) return null;
     all = [...own, ...inside];
   }
@@ -62,7 +60,7 @@ export function requestBody(contract: ContractDocument, facts: Facts): string | 
   return body.json === "sorted" ? sorted(text) : text;
 }
 
-function bodyValue(from: string, contract: ContractDocument, facts: Facts): string {
+function bodyValue(from: string, contract: ContractDocument, facts: Facts, payload: Payload): string {
   switch (from) {
     case "event_id":
       return JSON.stringify(facts.eventId);
@@ -77,9 +75,9 @@ function bodyValue(from: string, contract: ContractDocument, facts: Facts): stri
     case "app_id":
       return JSON.stringify(facts.appId);
     case "payload_version":
-      return JSON.stringify(facts.payloadVersion ?? "1");
+      return JSON.stringify(payload.version);
     case "data":
-      return facts.data;
+      return payload.data;
     default:
       return "null";
   }

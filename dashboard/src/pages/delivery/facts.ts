@@ -13,9 +13,7 @@ export function factsOf(parts: StoryParts): Facts {
     eventId: delivery.event_id,
     eventType: delivery.event_type,
     createdAt: event?.event.created_at ?? delivery.created_at,
-    data: event?.data ?? "null",
     deliveryId: delivery.replay_of ?? delivery.id,
-    payloadVersion: endpoint?.payload_version ?? null,
   };
 }
 
