@@ -1,5 +1,5 @@
 // Every snippet is run, in its own language, against requests that Posthaste's own code signed (receivers/vectors.json).
-// Rust is compiled and run by the journeys, beside the crates that the server was built with.
+// Rust with a shared secret needs crates: it is compiled and run by the journeys, with those that the server was built with.
 import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -151,6 +151,41 @@ describe("a verification snippet", () => {
     expect(vectors.length).toBeGreaterThan(40);
     const byPublicKey = vectors.filter((each) => each.contract === "public_key").map((each) => each.expect);
     expect([...new Set(byPublicKey)].sort()).toEqual(["ok", "signature_mismatch"]);
+  });
+
+  it("in Rust takes by the receiver kit what a private key signed, and nothing else", { timeout: 120_000 }, () => {
+    const cases = vectors.filter((each) => each.contract === "public_key");
+    const bytes = (buffer: Buffer) => `vec![${[...buffer].join(", ")}]`;
+    const checks = cases.map(({ secrets, headers, body }) => {
+      const pairs = headers.map(([name, value]) => `(${JSON.stringify(name)}.into(), ${bytes(Buffer.from(value))})`);
+      return `check(${JSON.stringify(secrets[0])}, vec![${pairs.join(", ")}], &${bytes(Buffer.from(body, "base64"))});`;
+    });
+    // Of the crate `http` as much as the kit takes from it.
+    const http = write(
+      "rust/http.rs",
+      `pub struct HeaderMap(pub Vec<(String, Vec<u8>)>);
+impl<'a> IntoIterator for &'a HeaderMap {
+    type Item = (&'a String, &'a Vec<u8>);
+    type IntoIter = Box<dyn Iterator<Item = Self::Item> + 'a>;
+    fn into_iter(self) -> Self::IntoIter { Box::new(self.0.iter().map(|(name, value)| (name, value))) }
+}`,
+    );
+    const main = write(
+      "rust/main.rs",
+      `#[path = ${JSON.stringify(resolve("../receivers/rust/src/posthaste_webhooks.rs"))}] mod posthaste_webhooks;
+mod snippet { ${written("Rust", "public_key", AGES)} }
+fn check(key: &str, pairs: Vec<(String, Vec<u8>)>, body: &[u8]) {
+    std::env::set_var("WEBHOOK_PUBLIC_KEY", key);
+    println!("{}", if snippet::verify(&http::HeaderMap(pairs), body).is_some() { "yes" } else { "no" });
+}
+fn main() { ${checks.join("\n")} }`,
+    );
+    const cwd = join(folder, "rust");
+    const rustc = (...given: string[]) => execFileSync("rustc", ["--edition", "2021", "-A", "warnings", ...given], { cwd });
+    rustc("--crate-type", "rlib", "--crate-name", "http", http);
+    rustc("--extern", "http=libhttp.rlib", "-o", "main", main);
+    const said = execFileSync(join(cwd, "main"), { encoding: "utf8" }).trim().split("\n");
+    expect(said).toEqual(cases.map((each) => (each.expect === "ok" ? "yes" : "no")));
   });
 
   it("refuses what is too old, where the time is signed", () => {
