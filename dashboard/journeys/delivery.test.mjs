@@ -17,7 +17,8 @@ after(() => on?.close());
 /** An endpoint that fails, and the delivery of one event to it, in the state that its waits lead to. */
 async function failed(id, waits, status, settings = {}) {
   const url = `${on.receiver.url}/${id}`;
-  const body = { id, url, event_types: [`${id}.done`], overrides: { retry: { waits } }, ...settings };
+  const overrides = { retry: { waits }, https_only: false };
+  const body = { id, url, event_types: [`${id}.done`], overrides, ...settings };
   const { secret } = await on.api("POST", "/v1/apps/shop/endpoints", body);
   on.receiver.answers.set(`/${id}`, { status: 503, body: "down" });
   const event = await on.api("POST", "/v1/apps/shop/events", { type: `${id}.done`, data: { it: '\'s "quoted" & ünïcode' } });
@@ -129,7 +130,7 @@ test("a customer, who sees no functions, is offered no command that would send s
   const curl = page.locator(".head").getByRole("button", { name: "Copy as curl" });
   await visit(page, base + delivery, base);
   await curl.waitFor();
-  await on.api("POST", "/v1/event-types", { name: "hidden.done", versions: [{ name: "1", function: "data => 1" }] });
+  await on.api("POST", "/v1/event-types", { name: "hidden.done", sample: {}, versions: [{ name: "1", function: "data => 1" }] });
   await visit(page, `${base}/apps/shop/deliveries`, base);
   const versions = page.waitForResponse((each) => new URL(each.url()).pathname === "/v1/event-types");
   await visit(page, base + delivery, base);
