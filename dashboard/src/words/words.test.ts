@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { attemptInWords } from "./attempts";
 import { contrast, parseHex, readableOn } from "./colour";
@@ -201,13 +202,26 @@ describe("other words", () => {
     expect(document.retry).toEqual({ waits: ["1s"], jitter: "none" });
   });
 
-  it("make any accent readable", () => {
-    for (const hex of ["#ffff00", "#000000", "#ffffff", "#3b5bdb", "#ff0000"]) {
-      for (const page of ["#ffffff", "#171b21"]) {
-        expect(contrast(parseHex(readableOn(hex, page)!)!, parseHex(page)!)).toBeGreaterThanOrEqual(4.5);
+  it("make any accent readable, on every ground that text in it stands on", () => {
+    const [light = "", dark = ""] = readFileSync("src/style/tokens.css", "utf8").split('[data-theme="dark"]');
+    for (const css of [light, dark]) {
+      const token = (name: string) => new RegExp(`--${name}: (#\\w+);`).exec(css)![1]!;
+      const grounds = { surface: token("surface"), others: [token("page"), token("sunken")] };
+      for (const hex of ["#1a73e8", "#ffff00", "#000000", "#ffffff", "#3b5bdb", "#ff0000", "#808080"]) {
+        const { accent, soft } = readableOn(hex, grounds)!;
+        for (const ground of [grounds.surface, soft, ...grounds.others]) {
+          expect(contrast(parseHex(accent)!, parseHex(ground)!), `${hex} on ${ground}`).toBeGreaterThanOrEqual(4.5);
+        }
       }
+      expect(readableOn("red", grounds)).toBeNull();
     }
-    expect(readableOn("red", "#ffffff")).toBeNull();
+  });
+
+  it("leave an accent alone that is readable as it is", () => {
+    const grounds = { surface: "#ffffff", others: ["#f5f6f8"] };
+    const alone = { accent: "#3450c4", soft: "#e7eaf8" };
+    expect(readableOn("#3450c4", grounds)).toEqual(alone);
+    expect(readableOn("#3450c4", { ...grounds, surface: "#fff" })).toEqual(alone);
   });
 });
 
