@@ -45,7 +45,7 @@ impl FoundView {
 ///
 /// Yours or ours, of anything that this key may look at; an app key finds what is in its app.
 #[utoipa::path(
-    get, path = "/v1/find/{id}", tag = "Operation",
+    get, path = "/v1/find/{id}", tag = "System",
     responses((status = 200, description = "What it may be; empty if nothing has this id", body = FindsView)),
 )]
 pub(super) async fn find(State(api): State<Arc<Api>>, Known(caller): Known, uri: Uri) -> Answer {

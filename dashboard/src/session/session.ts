@@ -12,7 +12,7 @@ export interface Session {
   /** It came by a portal link: a customer's, who sees less than a key of the app. */
   isPortal: boolean;
   /** The one app that it is for; null for an admin key. */
-  app: { id: string; name: string } | null;
+  app: { id: string; name: string; livemode: boolean } | null;
   theme: PortalTheme | null;
 }
 

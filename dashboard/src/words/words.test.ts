@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { attemptInWords } from "./attempts";
 import { contrast, parseHex, readableOn } from "./colour";
-import { type ContractDocument, withOverrides } from "./contract";
+import type { ContractDocument } from "./contract";
 import fixture from "./contracts.fixture.json";
 import { readHeaders } from "./headers";
 import { phasesOf } from "./phases";
@@ -195,11 +195,6 @@ describe("other words", () => {
 
   it("tell sizes", () => {
     expect([bytes(512), bytes(1536), bytes(29_204_774_912)]).toEqual(["512 B", "1.5 KiB", "27.2 GiB"]);
-  });
-
-  it("lay overrides over a contract, lists replaced whole", () => {
-    const document = withOverrides({ retry: { waits: ["1m", "5m"], jitter: "none" } }, { retry: { waits: ["1s"] } }, null);
-    expect(document.retry).toEqual({ waits: ["1s"], jitter: "none" });
   });
 
   it("make any accent readable, on every ground that text in it stands on", () => {

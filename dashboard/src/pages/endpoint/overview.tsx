@@ -4,6 +4,7 @@ import type { Endpoint, EndpointHealth } from "../../api/schema";
 import { Copyable } from "../../parts/copy";
 import { Empty, Shown } from "../../parts/feedback";
 import { Card, Facts } from "../../parts/page";
+import { Table } from "../../parts/table";
 import { LongTime } from "../../parts/time";
 import { paths } from "../../route/paths";
 import { may } from "../../session/session";

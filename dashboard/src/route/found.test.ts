@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Found } from "../api/schema";
-import { leadsTo } from "./find";
+import { leadsTo } from "./found";
 
 function found(kind: string, app: string | null, endpoint: string | null = null): Found {
   return { kind, id: "a b", app_id: app, endpoint_id: endpoint };
