@@ -202,6 +202,7 @@ fn put(into: &mut Map<String, Value>, (name, inner): &(&str, Option<&str>), valu
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::id::AppId;
     use serde_json::json;
 
     const ADMIN: Caller = Caller::OPERATOR;

@@ -1,6 +1,9 @@
 //! Any id leads somewhere, for whoever may look there; and the latest attempts at an endpoint.
 
-use crate::world::{App, HOOK, World, quick, receiver, text};
+use crate::{
+    harness::wait_until,
+    world::{App, HOOK, WITHIN, World, quick, receiver, text},
+};
 use serde_json::{Value, json};
 
 /// What an id is found to be: kind and app, in this order.
@@ -24,11 +27,8 @@ async fn any_id_is_found_by_whoever_may_look_at_it_and_by_nobody_else() {
     let attempt = text(&dead["attempts"][0]["id"]);
     let replay = app.post("/replays", &json!({ "endpoint_id": endpoint })).await.is(202);
     let inspection = app.act("/endpoints/shop/inspect").await.is(202);
-    let notice = crate::harness::wait_until("a notice", || async {
-        let notices = app.all("/notices").await;
-        notices.first().map(|notice| text(&notice["id"]))
-    })
-    .await;
+    wait_until("a notice", WITHIN, async || !app.all("/notices").await.is_empty()).await;
+    let notice = text(&app.all("/notices").await[0]["id"]);
     let key = world.admin.post("/v1/keys", &json!({ "scope": "app", "app_id": app.id })).await.is(201);
     let link = app.post("/portal-links", &json!({})).await.is(201);
     let entry = app.get("/audit").await.is(200)["data"][0]["id"].clone();
@@ -66,7 +66,8 @@ async fn any_id_is_found_by_whoever_may_look_at_it_and_by_nobody_else() {
     }
     assert_eq!(found(&own, "standard").await, [("contract".to_owned(), None)]);
     assert_eq!(found(&app, "dlv_0000000000001").await, []);
-    let publisher = world.admin.post("/v1/keys", &json!({ "scope": "publish", "app_id": app.id })).await.is(201);
+    let publisher =
+        world.admin.post("/v1/keys", &json!({ "scope": "publish", "app_id": app.id })).await.is(201);
     let publisher = world.with_key(text(&publisher["key"]));
     publisher.get(&format!("/v1/find/{delivery}")).await.refused(403, "forbidden");
 }

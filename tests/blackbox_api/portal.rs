@@ -220,11 +220,7 @@ async fn a_customer_sees_the_contract_as_it_holds_for_an_endpoint() {
     let world = World::start().await;
     let app = world.app().await;
     let overrides = json!({ "timeout": "7s" });
-    world
-        .admin
-        .patch(&app.path(""), &json!({ "contract": "zerofee", "overrides": overrides }))
-        .await
-        .is(200);
+    world.admin.patch(&app.path(""), &json!({ "contract": "zerofee", "overrides": overrides })).await.is(200);
     app.endpoint("http://127.0.0.1:9/", json!({ "id": "e" })).await;
     let (_, customer) = linked(&world, &app, json!({})).await;
     let reader = world.admin.post("/v1/keys", &json!({ "scope": "read", "app_id": app.id })).await.is(201);

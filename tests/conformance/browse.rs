@@ -125,7 +125,8 @@ pub(crate) async fn the_latest_attempts_are_found_wherever_their_deliveries_are(
 
 pub(crate) async fn whose_something_is_is_known_by_its_id(mut stage: Stage) {
     let mut new = stage.one();
-    new.dedup = vec![stage.dedup(DedupSpace::EventId, "order-1"), stage.dedup(DedupSpace::IdempotencyKey, "k")];
+    new.dedup =
+        vec![stage.dedup(DedupSpace::EventId, "order-1"), stage.dedup(DedupSpace::IdempotencyKey, "k")];
     let event = new.event.id;
     let delivery = stage.publish(new).await;
     let owner = async |thing| stage.store().owner(thing).await.unwrap();
