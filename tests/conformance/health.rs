@@ -87,7 +87,7 @@ pub(crate) async fn what_counts_is_in_the_windows_after_a_roll_up_and_nothing_el
     for _ in 0..2 {
         let report = report(&stage, after(2)).await;
         for sums in [&report.hour, &report.day, &report.three_days] {
-            assert_eq!((sums.ok, sums.failed, sums.delivered, sums.dead), (2, 2, 2, 1));
+            assert_eq!((sums.ok, sums.failed, sums.delivered, sums.blamed()), (2, 2, 2, 1));
             assert_eq!(sums.latency.values().sum::<u64>(), 4);
         }
         assert_eq!(report.last_success_at, Some(after(1)));
@@ -317,7 +317,7 @@ pub(crate) async fn an_end_after_an_attempt_that_was_our_fault_counts_against_no
     assert_eq!(stage.delivery(id).await.state, State::Dead);
     assert!(roll_up(&stage, after(61)).await.is_empty());
     let report = report(&stage, after(61)).await;
-    assert_eq!((report.health.failed_events, report.hour.dead), (0, 0));
+    assert_eq!((report.health.failed_events, report.hour.blamed(), report.hour.dead), (0, 0, 1));
     judge(&stage, &one, after(61)).await;
     assert!(stage.recorder.take_switched_off().is_empty());
 }

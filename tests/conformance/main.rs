@@ -291,6 +291,7 @@ macro_rules! conformance {
                 ]
                 statistics: [
                     what_happened_is_told_by_app_endpoint_and_event_type,
+                    every_end_is_counted_once_whoever_is_to_blame,
                     a_long_window_is_the_sum_of_its_days_and_of_the_hours_at_its_ends,
                     event_types_beyond_what_there_is_room_for_are_counted_together,
                     what_is_gone_is_not_told_and_still_counts_for_all,

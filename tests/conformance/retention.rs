@@ -1,7 +1,10 @@
 //! Retention: what is kept no longer goes, in bounded steps, decided on what is there at that moment; nothing else does,
 //! and nothing goes that has not ended on record.
 
-use crate::stage::{NOW, Stage, after, attempt, dead};
+use crate::{
+    health::roll_up,
+    stage::{NOW, Stage, after, attempt, dead},
+};
 use posthaste::{
     domain::{
         contract::{Contract, Keep, Retention},
@@ -125,6 +128,9 @@ pub(crate) async fn what_still_waits_ends_on_record_first(mut stage: Stage) {
         assert_eq!((delivery.state, delivery.reason), (State::Expired, Some(Reason::Retention)));
         assert_eq!(delivery.finished_at, Some(after(HOUR)));
     }
+    roll_up(&stage, after(HOUR)).await;
+    let report = stage.store().health(stage.app, stage.endpoint, after(HOUR)).await.unwrap();
+    assert_eq!((report.hour.expired, report.hour.judged()), (3, 0), "counted, and held against nobody");
     assert_eq!(stage.delivery(carried.delivery.id).await.state, State::InFlight, "left alone");
     assert_eq!(stage.store().find_lanes().await.unwrap(), []);
 

@@ -3,7 +3,7 @@
 use super::{
     health,
     ledger::{self, Recorded},
-    refill::{self, Due, Found},
+    refill::{self, Due, Ended, Found},
     work::{Aftermath, Work},
 };
 use crate::{
@@ -96,15 +96,22 @@ impl Work for Recording {
     }
 
     fn count(&self, sums: &mut Batch) {
-        let Record { attempts, ended_at, sighting: Some(_), .. } = &self.record else { return };
-        let (Some(Recorded { delivery, .. }), Some(attempt)) = (&self.recorded, attempts.last()) else {
+        let Record { carried, attempts, verdict, sighting, ended_at, .. } = &self.record;
+        let Some(Recorded { delivery, .. }) = &self.recorded else { return };
+        // An extra attempt by hand that failed left it as it had ended.
+        let has_ended = delivery.state.is_terminal() && !carried.delivery.goes_back(verdict);
+        let attempt = attempts.last().filter(|_| sighting.is_some());
+        let event_type = &carried.event.event_type;
+        if event_type == TEST_EVENT_TYPE || !(has_ended || attempt.is_some()) {
             return;
-        };
-        let event_type = &self.record.carried.event.event_type;
+        }
         let sums = sums.of(delivery.app, Some(delivery.endpoint), event_type, *ended_at);
-        sums.attempt(&attempt.outcome, *ended_at);
-        sums.delivered += u64::from(delivery.state == State::Delivered);
-        sums.dead += u64::from(health::ends_failed(&self.record));
+        if let Some(attempt) = attempt {
+            sums.attempt(&attempt.outcome, *ended_at);
+        }
+        if has_ended {
+            sums.end(delivery.state, attempt.is_some() && health::ends_failed(&self.record));
+        }
     }
 
     fn committed(self: Box<Self>, after: &mut Aftermath) {
@@ -156,6 +163,15 @@ impl Work for Refill {
         };
         self.found = self.wants.iter().map(fill).collect::<rusqlite::Result<_>>()?;
         Ok(())
+    }
+
+    fn count(&self, sums: &mut Batch) {
+        for Ended { delivery, event_type, is_blamed } in self.found.iter().flat_map(|found| &found.ended) {
+            if event_type != TEST_EVENT_TYPE {
+                sums.of(delivery.app, Some(delivery.endpoint), event_type, self.now)
+                    .end(delivery.state, *is_blamed);
+            }
+        }
     }
 
     fn committed(self: Box<Self>, after: &mut Aftermath) {

@@ -3,7 +3,7 @@
 
 use super::{
     ledger::{switch_endpoint_off, switch_of},
-    notices, rollup, statistics,
+    notices, statistics,
 };
 use crate::{
     domain::{
@@ -15,7 +15,7 @@ use crate::{
         health::{About, FAILING_AFTER, Failure, Health, Moment, News, Told, Windows},
         id::{AppId, EndpointId},
         outcome::Class,
-        statistics::{Batch, Sums, Width},
+        statistics::{Sums, Width},
         time::Timestamp,
         verdict::{DeadReason, Verdict},
     },
@@ -197,24 +197,19 @@ impl Seen<'_> {
     }
 }
 
-/// A delivery ended in its lane, when its final wait was over; `Cluster::judge` will hear of it by the statistics.
+/// A delivery died in its lane by the receiver's fault, when its final wait was over; `Cluster::judge` will hear of it by the
+/// statistics.
 pub(super) fn event_failed(
     tx: &Connection,
     delivery: &Delivery,
     event: &Event,
-    now: Timestamp,
 ) -> rusqlite::Result<()> {
-    if event.event_type == TEST_EVENT_TYPE {
+    if event.event_type == TEST_EVENT_TYPE || delivery.restarted_at.is_some() {
         return Ok(());
     }
-    if delivery.restarted_at.is_none() {
-        let mut health = read(tx, delivery.endpoint)?.unwrap_or_default();
-        health.event_failed();
-        write(tx, delivery.app, delivery.endpoint, &health)?;
-    }
-    let mut batch = Batch::default();
-    batch.of(delivery.app, Some(delivery.endpoint), &event.event_type, now).dead += 1;
-    rollup::log(tx, &batch)
+    let mut health = read(tx, delivery.endpoint)?.unwrap_or_default();
+    health.event_failed();
+    write(tx, delivery.app, delivery.endpoint, &health)
 }
 
 /// An endpoint that was switched off while it was judged, how, and its revision now.

@@ -7,14 +7,16 @@ use super::{
     cluster,
     deliveries::{read_delivery, update_delivery},
     order::{self, Woken},
-    row,
+    rollup, row,
 };
 use crate::{
     domain::{
         contract::{Contract, Keep},
         delivery::{Delivery, Reason, Refusal, ReturnTo, State},
+        event::TEST_EVENT_TYPE,
         id::{DeliveryId, EndpointId, EventId, made_at},
         retention::{DeliveryFacts, DeliveryFate, EventFacts, EventFate, Fate, Keeps, decide},
+        statistics::Batch,
         time::Timestamp,
     },
     store::retention::{Expired, Overdue, OverdueSearch},
@@ -122,7 +124,10 @@ pub(super) fn expire(
 ) -> rusqlite::Result<(Expired, Woken)> {
     cluster::remember_newest_id(tx)?;
     let mut reader = Reader { connection: tx, keeps, dead_letters: HashMap::new() };
-    let (mut step, mut rows) = (Step { expired: Expired::default(), woken: Woken::new(), now }, 0);
+    let (mut step, mut rows) = (
+        Step { expired: Expired::default(), woken: Woken::new(), counted: Batch::default(), now },
+        0,
+    );
     for (place, &(first, last)) in ranges.iter().enumerate() {
         // The next range may be as large as a step.
         if rows > STEP_ROWS / 2 {
@@ -136,6 +141,7 @@ pub(super) fn expire(
             }
         }
     }
+    rollup::log(tx, &step.counted)?;
     Ok((step.expired, step.woken))
 }
 
@@ -143,6 +149,7 @@ pub(super) fn expire(
 struct Step {
     expired: Expired,
     woken: Woken,
+    counted: Batch,
     now: Timestamp,
 }
 
@@ -168,8 +175,9 @@ impl Step {
                 }
                 DeliveryFate::Ends => {
                     let now = self.now;
-                    if self.change(tx, delivery.id, |delivery| delivery.outlive(now))? {
-                        self.expired.ended.push((delivery.id, delivery.endpoint));
+                    if let Some(ended) = self.change(tx, delivery.id, |delivery| delivery.outlive(now))? {
+                        self.expired.ended.push((ended.id, ended.endpoint));
+                        self.count(tx, &ended)?;
                     }
                 }
             }
@@ -186,11 +194,26 @@ impl Step {
         tx: &Connection,
         id: DeliveryId,
         change: impl FnOnce(&mut Delivery) -> Result<(), Refusal>,
-    ) -> rusqlite::Result<bool> {
-        let Some(mut delivery) = read_delivery(tx, id)? else { return Ok(false) };
+    ) -> rusqlite::Result<Option<Delivery>> {
+        let Some(mut delivery) = read_delivery(tx, id)? else { return Ok(None) };
         let from = delivery.state;
-        Ok(change(&mut delivery).is_ok()
-            && update_delivery(tx, from, &mut delivery, self.now, &mut self.woken)?)
+        let is_done = change(&mut delivery).is_ok()
+            && update_delivery(tx, from, &mut delivery, self.now, &mut self.woken)?;
+        Ok(is_done.then_some(delivery))
+    }
+
+    /// One that had ended before somebody asked for an extra attempt was counted then.
+    fn count(&mut self, tx: &Connection, ended: &Delivery) -> rusqlite::Result<()> {
+        if ended.reason != Some(Reason::Retention) {
+            return Ok(());
+        }
+        let event_type: String = tx
+            .prepare_cached("SELECT type FROM events WHERE id = ?1")?
+            .query_row([ended.event], |row| row.get(0))?;
+        if event_type != TEST_EVENT_TYPE {
+            self.counted.of(ended.app, Some(ended.endpoint), &event_type, self.now).end(ended.state, false);
+        }
+        Ok(())
     }
 
     /// The event goes last: as long as it is there, so is one of its deliveries, which says how long it was to be kept.

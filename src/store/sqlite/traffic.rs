@@ -3,7 +3,7 @@
 
 use super::{
     cluster::find_lanes,
-    statistics::{EVERY_APP, EVERY_ENDPOINT, SUMS, read},
+    statistics::{EVERY_APP, EVERY_ENDPOINT, SUMS, SUMS_COLUMNS, read},
 };
 use crate::{
     domain::{
@@ -80,17 +80,18 @@ fn of_type(
 }
 
 fn at_its_start(row: &Row<'_>) -> rusqlite::Result<(Timestamp, Sums)> {
-    Ok((row.get(9)?, read(row)?))
+    Ok((row.get(SUMS_COLUMNS)?, read(row)?))
 }
 
-/// Those that fail most, then the busiest. All are compared by plain numbers; only what is told is read whole.
+/// Those that fail most, also without an attempt, then the busiest. All are compared by plain numbers; only what is told is read whole.
 fn by_endpoint(
     connection: &Connection,
     endpoints: &[(AppId, EndpointId)],
     pieces: &[Span],
 ) -> rusqlite::Result<Vec<(EndpointId, Sums)>> {
-    let mut numbers = connection
-        .prepare_cached(&format!("SELECT ifnull(sum(failed), 0), ifnull(sum(ok), 0) {OF_ENDPOINT}"))?;
+    let mut numbers = connection.prepare_cached(&format!(
+        "SELECT ifnull(sum(failed + unblamed + expired), 0), ifnull(sum(ok), 0) {OF_ENDPOINT}"
+    ))?;
     let mut ranked = Vec::new();
     for (app, endpoint) in endpoints.iter().take(ENDPOINTS_EXAMINED_MAX) {
         let (mut failed, mut ok) = (0, 0);
@@ -126,7 +127,7 @@ fn by_type(connection: &Connection, app: AppId, pieces: &[Span]) -> rusqlite::Re
     for piece in pieces {
         let mut rows = statement.query(params![app, piece.width.seconds(), piece.from, piece.to])?;
         while let Some(row) = rows.next()? {
-            if let Some(place) = places.get(row.get_ref(9)?.as_str()?) {
+            if let Some(place) = places.get(row.get_ref(SUMS_COLUMNS)?.as_str()?) {
                 told[*place].1.add(&read(row)?);
             }
         }
@@ -136,7 +137,7 @@ fn by_type(connection: &Connection, app: AppId, pieces: &[Span]) -> rusqlite::Re
 
 fn busiest_types(connection: &Connection, app: AppId, pieces: &[Span]) -> rusqlite::Result<Vec<String>> {
     let mut numbers = connection
-        .prepare_cached(&format!("SELECT type, sum(events + ok + failed + dead) {OF_TYPES} GROUP BY type"))?;
+        .prepare_cached(&format!("SELECT type, sum(events + ok + failed + dead + expired) {OF_TYPES} GROUP BY type"))?;
     let mut by_type: BTreeMap<String, i64> = BTreeMap::new();
     for piece in pieces {
         let key = params![app, piece.width.seconds(), piece.from, piece.to];
