@@ -26,7 +26,7 @@ use std::{sync::Arc, time::Duration};
 const CLOCK: Duration = Duration::from_secs(1000);
 
 /// `standard` with these rules.
-fn contract(rules: &Value) -> Arc<Contract> {
+pub(crate) fn contract(rules: &Value) -> Arc<Contract> {
     let standard = Contract::builtin().unwrap().swap_remove(0);
     Arc::new(standard.with_overrides(&json!({ "health": rules }), Setter::Operator).unwrap())
 }
@@ -67,7 +67,7 @@ pub(crate) async fn roll_up(stage: &Stage, now: Timestamp) -> Vec<EndpointId> {
     rolled.suspects
 }
 
-async fn judge(stage: &Stage, contract: &Arc<Contract>, now: Timestamp) {
+pub(crate) async fn judge(stage: &Stage, contract: &Arc<Contract>, now: Timestamp) {
     let suspect = Suspect { app: stage.app, endpoint: stage.endpoint, contract: contract.clone() };
     stage.store().judge(vec![suspect], now).await.unwrap();
     stage.quiet().await;
@@ -279,7 +279,13 @@ pub(crate) async fn windows_call_an_endpoint_degraded_and_well_again(mut stage: 
 }
 
 /// So many verdicts, all at this time, in the statistics.
-async fn some(stage: &mut Stage, count: u32, verdict: Verdict, contract: &Arc<Contract>, at: Timestamp) {
+pub(crate) async fn some(
+    stage: &mut Stage,
+    count: u32,
+    verdict: Verdict,
+    contract: &Arc<Contract>,
+    at: Timestamp,
+) {
     for _ in 0..count {
         let carried = stage.carried().await;
         stage.store().record(counted(carried, verdict, contract, at));

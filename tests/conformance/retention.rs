@@ -10,6 +10,7 @@ use posthaste::{
         contract::{Contract, Keep, Retention},
         delivery::{Reason, State},
         event::{DedupKey, DedupSpace},
+        hint::Hint,
         id::{AppId, DeliveryId, EndpointId, EventId, first_id_at},
         outcome::Class,
         retention::Keeps,
@@ -122,6 +123,7 @@ pub(crate) async fn what_still_waits_ends_on_record_first(mut stage: Stage) {
     let mut ended: Vec<_> = done.ended.iter().map(|(id, _)| *id).collect();
     ended.sort();
     assert_eq!(ended, [pending, retrying, held]);
+    assert_eq!(stage.recorder.take_hints(), [Hint::deliveries(stage.app, stage.endpoint)]);
     assert_eq!((done.events, done.deliveries, done.payloads), (0, 0, 3));
     for id in [pending, retrying, held] {
         let delivery = stage.delivery(id).await;

@@ -10,7 +10,8 @@ use crate::{
     domain::{
         delivery::{Delivery, State},
         event::TEST_EVENT_TYPE,
-        id::EndpointId,
+        hint::Hint,
+        id::{AppId, EndpointId},
         port::{Carried, Hand},
         statistics::Batch,
         time::Timestamp,
@@ -21,7 +22,7 @@ use crate::{
     },
 };
 use rusqlite::Connection;
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 use tokio::sync::oneshot;
 
 pub(super) struct Accept {
@@ -74,6 +75,11 @@ impl Work for Accept {
     }
 }
 
+/// That deliveries of the endpoint changed, this one among them.
+fn hint_of(delivery: &Delivery) -> Hint {
+    Hint::deliveries(delivery.app, delivery.endpoint)
+}
+
 /// Tells the engine about a delivery that waits in the store now.
 fn note(delivery: &Delivery, after: &mut Aftermath) {
     if delivery.state.is_waiting()
@@ -115,8 +121,9 @@ impl Work for Recording {
     }
 
     fn committed(self: Box<Self>, after: &mut Aftermath) {
-        if let Some(Recorded { delivery, went_off, woken }) = self.recorded {
+        if let Some(Recorded { delivery, went_off, woken, is_turn }) = self.recorded {
             note(&delivery, after);
+            after.hints.extend(is_turn.then(|| Hint::endpoint(delivery.app, delivery.endpoint)));
             after.waiting.extend(woken);
             after.switched_off.extend(went_off.map(|(off, revision)| (delivery.endpoint, off, revision)));
         }
@@ -188,6 +195,7 @@ impl Work for Refill {
                 hand.weigh(event.data.len());
                 Carried { delivery, event: Arc::new(event), due, hand }
             };
+            after.hints.extend(found.ended.first().map(|ended| hint_of(&ended.delivery)));
             let by_hand = found.by_hand.into_iter().zip(want.by_hand);
             let oldest = found.oldest.into_iter().zip(want.hands);
             let fresh = found.fresh.into_iter().zip(want.fresh);
@@ -206,6 +214,7 @@ pub(super) struct HandBack {
     pub(super) carried: Vec<Carried>,
     pub(super) now: Timestamp,
     pub(super) waiting: Vec<(EndpointId, Timestamp)>,
+    pub(super) changed: BTreeSet<(AppId, EndpointId)>,
     pub(super) reply: oneshot::Sender<Result<(), StoreError>>,
 }
 
@@ -214,6 +223,7 @@ impl Work for HandBack {
         self.waiting.clear();
         for carried in &self.carried {
             let became = ledger::hand_back(tx, carried, self.now, &mut self.waiting)?;
+            self.changed.extend(became.as_ref().map(|delivery| (delivery.app, delivery.endpoint)));
             self.waiting.extend(became.and_then(|delivery| {
                 delivery.due.filter(|_| delivery.state.is_waiting()).map(|due| (delivery.endpoint, due))
             }));
@@ -223,6 +233,7 @@ impl Work for HandBack {
 
     fn committed(self: Box<Self>, after: &mut Aftermath) {
         after.waiting.extend(self.waiting);
+        after.hints.extend(self.changed.into_iter().map(|(app, endpoint)| Hint::deliveries(app, endpoint)));
         let _ = self.reply.send(Ok(()));
     }
 

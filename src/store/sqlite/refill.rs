@@ -12,7 +12,7 @@ use crate::{
     domain::{
         delivery::{Claimed, Delivery, State},
         event::Event,
-        id::{DeliveryId, EndpointId},
+        id::{AppId, DeliveryId, EndpointId},
         time::Timestamp,
         verdict::AtDue,
     },
@@ -186,12 +186,12 @@ pub(super) fn refill(
 }
 
 /// One page of retries that wait longer than the endpoint is in trouble; by due time, so that what is brought forward is
-/// behind the page that follows.
+/// behind the page that follows. With whose they are, if any was brought forward.
 pub(super) fn bring_forward(
     tx: &Connection,
     recovery: &Recovery,
     now: Timestamp,
-) -> rusqlite::Result<BroughtForward> {
+) -> rusqlite::Result<(BroughtForward, Option<AppId>)> {
     let Recovery { endpoint, recovered_at, after: (due, id), most } = *recovery;
     let found: Vec<(Delivery, bool)> = tx
         .prepare_cached(&format!(
@@ -206,14 +206,16 @@ pub(super) fn bring_forward(
     let last = found.last().and_then(|(last, _)| Some((last.due?, last.id)));
     let is_last = found.len() < most;
     // A retry stays the first of its line: nobody steps up.
-    let (mut count, mut woken) = (0, Woken::new());
+    let (mut count, mut app, mut woken) = (0, None, Woken::new());
     for (mut delivery, was_tried_before) in found {
         let waited_for = delivery.due;
         let is_retry = was_tried_before && delivery.state == State::Retrying;
         if is_retry && delivery.bring_forward(now).is_ok() && delivery.due != waited_for {
-            count += usize::from(update_delivery(tx, State::Retrying, &mut delivery, now, &mut woken)?);
+            if update_delivery(tx, State::Retrying, &mut delivery, now, &mut woken)? {
+                (count, app) = (count + 1, Some(delivery.app));
+            }
         }
     }
     let next: Option<(Timestamp, DeliveryId)> = last.filter(|_| !is_last);
-    Ok(BroughtForward { count, next })
+    Ok((BroughtForward { count, next }, app))
 }

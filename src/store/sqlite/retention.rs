@@ -14,7 +14,7 @@ use crate::{
         contract::{Contract, Keep},
         delivery::{Delivery, Reason, Refusal, ReturnTo, State},
         event::TEST_EVENT_TYPE,
-        id::{DeliveryId, EndpointId, EventId, made_at},
+        id::{AppId, DeliveryId, EndpointId, EventId, made_at},
         retention::{DeliveryFacts, DeliveryFate, EventFacts, EventFate, Fate, Keeps, decide},
         statistics::Batch,
         time::Timestamp,
@@ -22,7 +22,10 @@ use crate::{
     store::retention::{Expired, Overdue, OverdueSearch},
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{BTreeSet, HashMap},
+    time::Duration,
+};
 
 /// Rows that one step changes before it lets the others have their turn: a few milliseconds.
 const STEP_ROWS: usize = 1000;
@@ -44,7 +47,6 @@ struct Found {
 
 struct FoundDelivery {
     id: DeliveryId,
-    endpoint: EndpointId,
     facts: DeliveryFacts,
 }
 
@@ -116,16 +118,25 @@ fn has_work(connection: &Connection, found: &Found, fate: &Fate) -> rusqlite::Re
     Ok(false)
 }
 
+/// Endpoints of which deliveries ended.
+pub(super) type Changed = BTreeSet<(AppId, EndpointId)>;
+
 pub(super) fn expire(
     tx: &Connection,
     ranges: &[(i64, i64)],
     keeps: &dyn Keeps,
     now: Timestamp,
-) -> rusqlite::Result<(Expired, Woken)> {
+) -> rusqlite::Result<(Expired, (Woken, Changed))> {
     cluster::remember_newest_id(tx)?;
     let mut reader = Reader { connection: tx, keeps, dead_letters: HashMap::new() };
     let (mut step, mut rows) = (
-        Step { expired: Expired::default(), woken: Woken::new(), counted: Batch::default(), now },
+        Step {
+            expired: Expired::default(),
+            woken: Woken::new(),
+            changed: Changed::new(),
+            counted: Batch::default(),
+            now,
+        },
         0,
     );
     for (place, &(first, last)) in ranges.iter().enumerate() {
@@ -142,13 +153,14 @@ pub(super) fn expire(
         }
     }
     rollup::log(tx, &step.counted)?;
-    Ok((step.expired, step.woken))
+    Ok((step.expired, (step.woken, step.changed)))
 }
 
 /// What a step has done so far.
 struct Step {
     expired: Expired,
     woken: Woken,
+    changed: Changed,
     counted: Batch,
     now: Timestamp,
 }
@@ -177,6 +189,7 @@ impl Step {
                     let now = self.now;
                     if let Some(ended) = self.change(tx, delivery.id, |delivery| delivery.outlive(now))? {
                         self.expired.ended.push((ended.id, ended.endpoint));
+                        self.changed.insert((ended.app, ended.endpoint));
                         self.count(tx, &ended)?;
                     }
                 }
@@ -340,7 +353,7 @@ impl Reader<'_> {
             has_history: row.get::<_, u32>(5)? > 0,
             keep,
         };
-        Ok(FoundDelivery { id, endpoint, facts })
+        Ok(FoundDelivery { id, facts })
     }
 
     /// How long a dead letter is kept was settled by the contract of its last attempt, if there was one.
