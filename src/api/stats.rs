@@ -78,7 +78,8 @@ struct StatsView {
     status_classes: BTreeMap<&'static str, u64>,
     /// What failed attempts were answered, or their class where no answer came; the most common first.
     failures: Vec<FailureView>,
-    /// The one that fails most first, at most 50. Empty with `event_type`.
+    /// The one that fails most first, at most 50; of more than 5,000 endpoints the rest is not looked at. Totals and series are
+    /// of all. Empty with `event_type`.
     endpoints: Vec<EndpointStatsView>,
     /// The busiest first, at most 50. Beyond 200 types in a day the rest is counted together, as `*`. Empty with `endpoint_id`.
     event_types: Vec<EventTypeStatsView>,
@@ -147,7 +148,7 @@ struct FailureView {
 struct BacklogView {
     /// Deliveries; nobody counts beyond 100,000.
     waiting: u64,
-    /// The same, of endpoints that are off.
+    /// The same, of endpoints that are off; of more than 5,000 endpoints the rest is not looked at.
     held: u64,
     /// Of what waits: when the first is or was due.
     #[schema(format = DateTime)]
