@@ -198,6 +198,9 @@ impl Service {
             }
             About::Delivery(moved) => self.name_moved(moved, &app, NamedHint { kind: "delivery", ..named }),
             About::Attempt(moved) => self.name_moved(moved, &app, NamedHint { kind: "attempt", ..named }),
+            About::Deliveries(endpoint) => {
+                NamedHint { kind: "delivery", endpoint: Some(self.endpoint_uid(endpoint)), ..named }
+            }
             About::Endpoint(endpoint) => {
                 NamedHint { kind: "endpoint", endpoint: Some(self.endpoint_uid(endpoint)), ..named }
             }

@@ -3,7 +3,7 @@
 
 use super::{
     cluster::find_lanes,
-    statistics::{EVERY_APP, EVERY_ENDPOINT, SUMS, read},
+    statistics::{EVERY_APP, EVERY_ENDPOINT, SUMS, SUMS_COLUMNS, read},
 };
 use crate::{
     domain::{
@@ -24,6 +24,11 @@ use std::{
 /// Between two starts: the rows of an app or of one endpoint,
 const OF_ENDPOINT: &str =
     "FROM statistics WHERE app = ?1 AND endpoint = ?2 AND width = ?3 AND start >= ?4 AND start < ?5";
+/// those of one event type, each found by its key, which begins with the time,
+const STARTS: &str =
+    "WITH RECURSIVE starts(at) AS (SELECT ?3 UNION ALL SELECT at + ?6 FROM starts WHERE at + ?6 < ?4)";
+const OF_TYPE: &str = "FROM starts CROSS JOIN statistics_by_type
+     WHERE app = ?1 AND width = ?2 AND start = at AND type = ?5";
 /// and those of all event types of an app.
 const OF_TYPES: &str = "FROM statistics_by_type WHERE app = ?1 AND width = ?2 AND start >= ?3 AND start < ?4";
 
@@ -73,24 +78,26 @@ fn of_type(
     name: &str,
     span: &Span,
 ) -> rusqlite::Result<Vec<(Timestamp, Sums)>> {
+    let seconds = span.width.seconds();
     connection
-        .prepare_cached(&format!("SELECT {SUMS}, start {OF_TYPES} AND type = ?5"))?
-        .query_map(params![app, span.width.seconds(), span.from, span.to, name], at_its_start)?
+        .prepare_cached(&format!("{STARTS} SELECT {SUMS}, start {OF_TYPE}"))?
+        .query_map(params![app, seconds, span.from, span.to, name, seconds * 1000], at_its_start)?
         .collect()
 }
 
 fn at_its_start(row: &Row<'_>) -> rusqlite::Result<(Timestamp, Sums)> {
-    Ok((row.get(9)?, read(row)?))
+    Ok((row.get(SUMS_COLUMNS)?, read(row)?))
 }
 
-/// Those that fail most, then the busiest. All are compared by plain numbers; only what is told is read whole.
+/// Those that fail most, also without an attempt, then the busiest. All are compared by plain numbers; only what is told is read whole.
 fn by_endpoint(
     connection: &Connection,
     endpoints: &[(AppId, EndpointId)],
     pieces: &[Span],
 ) -> rusqlite::Result<Vec<(EndpointId, Sums)>> {
-    let mut numbers = connection
-        .prepare_cached(&format!("SELECT ifnull(sum(failed), 0), ifnull(sum(ok), 0) {OF_ENDPOINT}"))?;
+    let mut numbers = connection.prepare_cached(&format!(
+        "SELECT ifnull(sum(failed + unblamed + expired), 0), ifnull(sum(ok), 0) {OF_ENDPOINT}"
+    ))?;
     let mut ranked = Vec::new();
     for (app, endpoint) in endpoints.iter().take(ENDPOINTS_EXAMINED_MAX) {
         let (mut failed, mut ok) = (0, 0);
@@ -126,7 +133,7 @@ fn by_type(connection: &Connection, app: AppId, pieces: &[Span]) -> rusqlite::Re
     for piece in pieces {
         let mut rows = statement.query(params![app, piece.width.seconds(), piece.from, piece.to])?;
         while let Some(row) = rows.next()? {
-            if let Some(place) = places.get(row.get_ref(9)?.as_str()?) {
+            if let Some(place) = places.get(row.get_ref(SUMS_COLUMNS)?.as_str()?) {
                 told[*place].1.add(&read(row)?);
             }
         }
@@ -135,8 +142,9 @@ fn by_type(connection: &Connection, app: AppId, pieces: &[Span]) -> rusqlite::Re
 }
 
 fn busiest_types(connection: &Connection, app: AppId, pieces: &[Span]) -> rusqlite::Result<Vec<String>> {
-    let mut numbers = connection
-        .prepare_cached(&format!("SELECT type, sum(events + ok + failed + dead) {OF_TYPES} GROUP BY type"))?;
+    let mut numbers = connection.prepare_cached(&format!(
+        "SELECT type, sum(events + ok + failed + dead + expired) {OF_TYPES} GROUP BY type"
+    ))?;
     let mut by_type: BTreeMap<String, i64> = BTreeMap::new();
     for piece in pieces {
         let key = params![app, piece.width.seconds(), piece.from, piece.to];
