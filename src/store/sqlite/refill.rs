@@ -210,10 +210,12 @@ pub(super) fn bring_forward(
     for (mut delivery, was_tried_before) in found {
         let waited_for = delivery.due;
         let is_retry = was_tried_before && delivery.state == State::Retrying;
-        if is_retry && delivery.bring_forward(now).is_ok() && delivery.due != waited_for {
-            if update_delivery(tx, State::Retrying, &mut delivery, now, &mut woken)? {
-                (count, app) = (count + 1, Some(delivery.app));
-            }
+        if is_retry
+            && delivery.bring_forward(now).is_ok()
+            && delivery.due != waited_for
+            && update_delivery(tx, State::Retrying, &mut delivery, now, &mut woken)?
+        {
+            (count, app) = (count + 1, Some(delivery.app));
         }
     }
     let next: Option<(Timestamp, DeliveryId)> = last.filter(|_| !is_last);
