@@ -46,14 +46,15 @@ fn build() -> Result<(), String> {
     if !source.join("package.json").exists() {
         return Err(format!("there is no dashboard/package.json; get the whole source, {WITHOUT}"));
     }
-    println!("cargo::rerun-if-changed=docs/openapi.json");
-    for entry in entries(&source)? {
-        println!("cargo::rerun-if-changed={}", entry.display());
-    }
     let mut inputs = BTreeMap::new();
     read_all(&source, Path::new("dashboard"), &mut inputs)?;
     let description = read(&root.join("docs/openapi.json"))?;
     inputs.insert(PathBuf::from("docs/openapi.json"), description);
+    // One by one: cargo would look at everything in a folder, also at what tests make there. A file that is added is found
+    // because another one begins to use it.
+    for name in inputs.keys() {
+        println!("cargo::rerun-if-changed={}", name.display());
+    }
     let script = read(&root.join("build/compress.mjs"))?;
     let (made_of, stamp) = (digest(&(&inputs, &script)), out.join("dashboard.stamp"));
     if is_stamped(&stamp, made_of) && out.join("dashboard.rs").exists() {
@@ -113,8 +114,17 @@ fn run_npm(inputs: &BTreeMap<PathBuf, Vec<u8>>, out: &Path) -> Result<(), String
         ["dashboard/package.json", "dashboard/package-lock.json"].map(|name| inputs.get(Path::new(name)));
     let (pinned, stamp) = (digest(&pins), out.join("packages.stamp"));
     if !is_stamped(&stamp, pinned) || !folder.join("node_modules").exists() {
+        // Whatever stops half-way is not taken for an installation.
+        let _ = fs::remove_file(&stamp);
         let mut install = Command::new("npm");
-        install.args(["ci", "--prefer-offline", "--ignore-scripts", "--no-audit", "--no-fund"]);
+        install.args([
+            "ci",
+            "--include=dev",
+            "--prefer-offline",
+            "--ignore-scripts",
+            "--no-audit",
+            "--no-fund",
+        ]);
         run(in_folder(install, &folder))?;
         write(&stamp, pinned.to_string().as_bytes())?;
     }

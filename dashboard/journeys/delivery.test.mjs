@@ -15,8 +15,10 @@ before(async () => {
 after(() => on?.close());
 
 /** An endpoint that fails, and the delivery of one event to it, in the state that its waits lead to. */
-async function failed(id, waits, status) {
-  const body = { id, url: `${on.receiver.url}/${id}`, event_types: [`${id}.done`], overrides: { retry: { waits } } };
+async function failed(id, waits, status, settings = {}) {
+  const url = `${on.receiver.url}/${id}`;
+  const overrides = { retry: { waits }, https_only: false };
+  const body = { id, url, event_types: [`${id}.done`], overrides, ...settings };
   const { secret } = await on.api("POST", "/v1/apps/shop/endpoints", body);
   on.receiver.answers.set(`/${id}`, { status: 503, body: "down" });
   const event = await on.api("POST", "/v1/apps/shop/events", { type: `${id}.done`, data: { it: '\'s "quoted" & ünïcode' } });
@@ -27,6 +29,16 @@ async function failed(id, waits, status) {
 
 const press = (page, name) => page.locator(".head").getByRole("button", { name, exact: true }).click();
 const confirm = (page, name) => page.getByRole("dialog").getByRole("button", { name, exact: true }).click();
+const permissions = ["clipboard-read", "clipboard-write"];
+
+/** What a button of the delivery's page puts into the clipboard. */
+async function copied(page, name) {
+  await press(page, name);
+  await page.locator(".head").getByText("Copied").waitFor();
+  const text = await page.evaluate(() => navigator.clipboard.readText());
+  await page.locator(".head").getByText("Copied").waitFor({ state: "detached" });
+  return text;
+}
 const state = (page, name) => page.locator(".head .badge", { hasText: name }).waitFor();
 
 test("a delivery that waits is tried at once, cancelled, and replayed", async () => {
@@ -74,18 +86,10 @@ test("a dead letter is closed, and stays on record", async () => {
 
 test("a delivery is copied as a link, and as a command that sends it freshly signed", async () => {
   const { delivery, secret, got } = await failed("pos", ["1h"], "retrying");
-  const permissions = ["clipboard-read", "clipboard-write"];
   const { page, wrongs, close } = await signedIn(on, delivery, { permissions });
-  const copied = async (name) => {
-    await press(page, name);
-    await page.locator(".head").getByText("Copied").waitFor();
-    const text = await page.evaluate(() => navigator.clipboard.readText());
-    await page.locator(".head").getByText("Copied").waitFor({ state: "detached" });
-    return text;
-  };
-  assert.equal(await copied("Copy the link"), `${on.server}${delivery}`);
+  assert.equal(await copied(page, "Copy the link"), `${on.server}${delivery}`);
 
-  const command = await copied("Copy as curl");
+  const command = await copied(page, "Copy as curl");
   assert.ok(!command.includes(secret), "the secret is in no clipboard");
   await run("sh", ["-c", command], { env: { PATH: process.env.PATH, WEBHOOK_SECRET: secret } });
   await until("it came", () => got().length === 2);
@@ -96,5 +100,43 @@ test("a delivery is copied as a link, and as a command that sends it freshly sig
   const key = Buffer.from(secret.replace(/^whsec_/, ""), "base64");
   assert.equal(signature, `v1,${createHmac("sha256", key).update(`${id}.${time}.${again.body}`).digest("base64")}`);
   assert.deepEqual(wrongs, []);
+  await close();
+});
+
+for (const [what, id, settings] of [
+  ["what the version makes that its endpoint is pinned to", "pinned", { payload_version: "2024-01" }],
+  ["the newest version's name where its endpoint is not pinned", "newest", { contract: "simpaisa" }],
+]) {
+  test(`the command sends ${what}`, async () => {
+    const versions = [{ name: "2024-01", function: "data => ({ was: data.it, big: 1.5 })" }, { name: "2025-01" }];
+    await on.api("POST", "/v1/event-types", { name: `${id}.done`, sample: { it: "x" }, versions });
+    const { delivery, secret, got } = await failed(id, ["1h"], "retrying", settings);
+    const { page, close } = await signedIn(on, delivery, { permissions });
+    const command = await copied(page, "Copy as curl");
+    await run("sh", ["-c", command], { env: { PATH: process.env.PATH, WEBHOOK_SECRET: secret } });
+    await until("it came", () => got().length === 2);
+    assert.match(got()[0].body, id === "pinned" ? /"was"/ : /"2025-01"/);
+    assert.equal(got()[1].body, got()[0].body);
+    await close();
+  });
+}
+
+test("a customer, who sees no functions, is offered no command that would send something else", async () => {
+  const { delivery } = await failed("hidden", ["1h"], "retrying", { payload_version: "1" });
+  const { url } = await on.api("POST", "/v1/apps/shop/portal-links", {});
+  const [, base, key] = /(\/portal\/[^#]+)#key=(.+)$/.exec(url);
+  const { page, close } = await signedIn(on, base, { key });
+  const link = page.locator(".head").getByRole("button", { name: "Copy the link" });
+  const curl = page.locator(".head").getByRole("button", { name: "Copy as curl" });
+  await visit(page, base + delivery, base);
+  await curl.waitFor();
+  await on.api("POST", "/v1/event-types", { name: "hidden.done", sample: {}, versions: [{ name: "1", function: "data => 1" }] });
+  await visit(page, `${base}/apps/shop/deliveries`, base);
+  const versions = page.waitForResponse((each) => new URL(each.url()).pathname === "/v1/event-types");
+  await visit(page, base + delivery, base);
+  await (await versions).finished();
+  await link.waitFor();
+  await page.waitForFunction(() => document.querySelector(".skeleton") === null);
+  assert.equal(await curl.count(), 0);
   await close();
 });

@@ -274,6 +274,7 @@ test("a portal link shows one app, in its own colours, and nothing of another", 
   const { url } = await on.api("POST", "/v1/apps/customer/portal-links", { read_only: true });
   const readOnly = await signedIn(on, path, { key: url.split("#key=")[1] });
   await visit(readOnly.page, `${path}/apps/customer/endpoints/shop`, path);
+  await readOnly.page.getByRole("heading", { name: /portal$/ }).waitFor();
   assert.equal(await readOnly.page.getByRole("button", { name: "Switch off" }).count(), 0);
   await visit(readOnly.page, `${path}/apps/other/endpoints`, path);
   await readOnly.page.getByRole("alert").waitFor();

@@ -162,7 +162,10 @@ export async function signedIn(on, path = "/", { key = ADMIN_KEY, ...options } =
 }
 
 /** Follows a link inside the application, because a reload forgets the key. */
-export async function visit(page, path, base = "") {
+export async function visit(page, address, base = "") {
+  // As a browser writes it.
+  const { pathname, search } = new URL(address, page.url());
+  const path = pathname + search;
   await page.evaluate((to) => {
     const link = document.createElement("a");
     link.href = to;

@@ -28,7 +28,9 @@ function Inside() {
     if (own !== null && (path === "/" || path === "/apps")) go(paths.app(own), { replace: true });
   }, [own, path]);
   const { page, app, key } = pageAt(path);
-  useEffect(() => follow(app), [app]);
+  // A key of one app may follow nothing else.
+  const followed = app ?? own;
+  useEffect(() => follow(followed), [followed]);
   return (
     <Shell app={app}>
       <div key={key}>{page}</div>

@@ -1,14 +1,22 @@
 //! An attempt as it is shown in a delivery's history: whatever a receiver answered, as text.
 
+use super::{
+    Api,
+    answer::{self, Answer},
+    auth::InApp,
+    query::{PageView, Query},
+};
 use crate::{
     domain::{
         id::{AttemptId, DeliveryId},
         outcome::{Class, Timings},
     },
-    service::listing::PastAttempt,
+    service::listing::{Page, PastAttempt},
 };
+use axum::extract::State;
+use http::Uri;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// One HTTP request.
 #[derive(Serialize, utoipa::ToSchema)]
@@ -38,6 +46,15 @@ pub(super) struct AttemptView {
     response_headers: Option<BTreeMap<String, String>>,
     /// The first KiB, as text.
     response_body: Option<String>,
+}
+
+/// An attempt with the delivery that it was made for.
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = EndpointAttempt)]
+pub(super) struct EndpointAttemptView {
+    delivery_id: String,
+    #[serde(flatten)]
+    attempt: AttemptView,
 }
 
 /// Where the time went, in milliseconds; null for what did not happen.
@@ -82,6 +99,27 @@ impl AttemptView {
             response_body: (!body.is_empty()).then(|| String::from_utf8_lossy(body).into_owned()),
         }
     }
+}
+
+/// List the latest attempts at an endpoint
+///
+/// The newest first, at most 50: of its newest deliveries, of those in flight and of those that wait for another attempt.
+#[utoipa::path(
+    get, path = "/v1/apps/{app}/endpoints/{endpoint}/attempts", tag = "Endpoints",
+    responses((status = 200, description = "The attempts", body = PageView<EndpointAttemptView>)),
+)]
+pub(super) async fn list_endpoint_attempts(
+    State(api): State<Arc<Api>>,
+    InApp { entry, thing, .. }: InApp,
+    uri: Uri,
+) -> Answer {
+    let query = Query::read(&uri, &[])?;
+    let page = Page { rows: api.service.recent_attempts(&entry, &thing).await?, next: None };
+    let view = |(delivery, past): (DeliveryId, PastAttempt)| EndpointAttemptView {
+        delivery_id: delivery.to_string(),
+        attempt: AttemptView::of(delivery, past),
+    };
+    answer::ok(&query.answer(&api.service, page, view))
 }
 
 impl TimingsView {

@@ -3,10 +3,13 @@
 use super::{
     Api,
     answer::{self, Answer},
-    auth::{Known, segment},
+    auth::{InApp, Known, segment},
     query::{PageParameters, PageView, Query},
 };
-use crate::domain::contract::{Contract, Ending, Span, Timeline};
+use crate::{
+    domain::contract::{Contract, Ending, Span, Timeline},
+    service::Service,
+};
 use axum::extract::State;
 use http::Uri;
 use serde::Serialize;
@@ -128,12 +131,21 @@ pub(super) async fn list_contracts(State(api): State<Arc<Api>>, _known: Known, u
 }
 
 /// Get a contract
-///
-/// A portal link is shown those of its app and endpoints.
 #[utoipa::path(
     get, path = "/v1/contracts/{contract}", tag = "Contracts",
     responses((status = 200, description = "The contract", body = ContractView)),
 )]
-pub(super) async fn get_contract(State(api): State<Arc<Api>>, Known(caller): Known, uri: Uri) -> Answer {
-    answer::ok(&ContractView::of(&*api.service.contract(caller, &segment(uri.path(), 3)?)?))
+pub(super) async fn get_contract(State(api): State<Arc<Api>>, _known: Known, uri: Uri) -> Answer {
+    answer::ok(&ContractView::of(&*api.service.contract(&segment(uri.path(), 3)?)?))
+}
+
+/// Get the contract that holds for an endpoint
+///
+/// Its own, else that of the app, else `standard`, with what the app and the endpoint override.
+#[utoipa::path(
+    get, path = "/v1/apps/{app}/endpoints/{endpoint}/contract", tag = "Endpoints",
+    responses((status = 200, description = "The contract, as it holds", body = ContractView)),
+)]
+pub(super) async fn get_endpoint_contract(InApp { entry, thing, .. }: InApp) -> Answer {
+    answer::ok(&ContractView::of(&Service::endpoint(&entry, &thing)?.contract))
 }

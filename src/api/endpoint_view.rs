@@ -2,7 +2,7 @@
 
 use super::replays::ReplayView;
 use crate::{
-    domain::{certificate::Certificate, endpoint::Endpoint, rate::RateLimit, tls},
+    domain::{certificate::Certificate, endpoint::Endpoint, id::KeyId, rate::RateLimit, tls},
     service::Caller,
 };
 use serde::Serialize;
@@ -17,7 +17,7 @@ const REDACTED: &str = "•••";
 #[schema(as = Endpoint, example = json!({
     "id": "ep_01jd2s0a5g000", "url": "https://hooks.bakery.example/in", "event_types": ["payment.*"],
     "health_url": "https://hooks.bakery.example/health",
-    "contract": null, "overrides": null, "headers": { "authorization": "•••" }, "tls": null, "payload_version": null, "max_in_flight": null, "rate_limit": null,
+    "contract": null, "overrides": null, "headers": { "authorization": "•••" }, "tls": null, "key_kind": "shared", "payload_version": null, "max_in_flight": null, "rate_limit": null,
     "ordered": "key", "on_dead": "block",
     "description": null, "metadata": null, "status": "active", "disabled_reason": null, "disabled_at": null,
     "disabled_by": null,
@@ -34,6 +34,8 @@ pub(super) struct EndpointView {
     /// Names, without their values.
     headers: BTreeMap<String, &'static str>,
     tls: Option<TlsView>,
+    /// What signs the requests: `shared`, a secret that both sides know, or `ed25519`, whose public half verifies.
+    key_kind: &'static str,
     payload_version: Option<String>,
     max_in_flight: Option<u32>,
     rate_limit: Option<RateLimitView>,
@@ -82,7 +84,12 @@ impl EndpointView {
 
     /// What the app has written down for itself is not for its customers.
     pub(super) fn seen_by(self, caller: Caller) -> Self {
-        if caller.scope.is_portal() { Self { metadata: None, ..self } } else { self }
+        if !caller.scope.is_portal() {
+            return self;
+        }
+        // Nor is who of its people switched something off.
+        let disabled_by = self.disabled_by.filter(|by| !by.starts_with(KeyId::PREFIX));
+        Self { metadata: None, disabled_by, ..self }
     }
 
     pub(super) fn of(endpoint: &Endpoint, is_in_trouble: bool) -> Self {
@@ -96,6 +103,7 @@ impl EndpointView {
             overrides: settings.overrides,
             headers: endpoint.headers.iter().map(|(name, _)| (name.clone(), REDACTED)).collect(),
             tls: endpoint.tls.as_deref().map(TlsView::of),
+            key_kind: key_kind(endpoint),
             payload_version: settings.payload_version,
             max_in_flight: settings.max_in_flight,
             rate_limit: settings.rate_limit.map(RateLimitView::of),
@@ -114,6 +122,12 @@ impl EndpointView {
             replays: None,
         }
     }
+}
+
+fn key_kind(endpoint: &Endpoint) -> &'static str {
+    let rule = &endpoint.contract.secret;
+    let signs_with = endpoint.secrets.last();
+    if signs_with.is_some_and(|secret| rule.is_ed25519(&secret.text)) { "ed25519" } else { "shared" }
 }
 
 pub(super) fn status(endpoint: &Endpoint, is_in_trouble: bool) -> &'static str {

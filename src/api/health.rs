@@ -62,6 +62,7 @@ struct WindowView {
     success_rate: Option<f64>,
     /// Deliveries that ended so.
     delivered: u64,
+    /// The same, as far as the receiver is to blame; statistics count all.
     dead: u64,
     latency_ms: LatencyView,
 }
@@ -94,7 +95,7 @@ impl WindowView {
             failed: sums.failed,
             success_rate: sums.success_rate().map(rounded),
             delivered: sums.delivered,
-            dead: sums.dead,
+            dead: sums.blamed(),
             latency_ms: LatencyView::of(sums),
         }
     }

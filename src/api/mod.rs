@@ -18,6 +18,7 @@ mod envelope;
 mod event_types;
 mod events;
 mod fields;
+mod find;
 mod health;
 mod imports;
 mod inspections;
@@ -84,6 +85,8 @@ fn described_routes() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(switches::enable_endpoint))
         .routes(routes!(switches::disable_endpoint))
         .routes(routes!(health::get_endpoint_health))
+        .routes(routes!(contracts::get_endpoint_contract))
+        .routes(routes!(attempt_view::list_endpoint_attempts))
         .routes(routes!(inspections::inspect_endpoint))
         .routes(routes!(inspections::ping_endpoint))
         .routes(routes!(inspections::list_inspections))
@@ -134,6 +137,7 @@ fn described_routes() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(portal_links::create_portal_link, portal_links::list_portal_links))
         .routes(routes!(portal_links::revoke_portal_link))
         .routes(routes!(session::get_session))
+        .routes(routes!(find::find))
         .routes(routes!(stream::stream_app))
         .routes(routes!(stream::stream_everything))
         .routes(routes!(audit::list_audit))

@@ -27,12 +27,12 @@ const TAGS: [(&str, &str); 16] = [
     ("Statistics", "What was counted: rates, latencies, failures, over time."),
     ("Streams", "What happens, as it happens: hints to look again, never payloads."),
     ("Audit", "Who changed what, when."),
-    ("System", "What a process runs with."),
+    ("System", "What a process runs with, and what has an id."),
     ("Operation", "For load balancers, monitoring and tools; without a key."),
 ];
 
 /// What stands for a name in a path.
-const PATH_PARAMETERS: [(&str, &str); 11] = [
+const PATH_PARAMETERS: [(&str, &str); 12] = [
     ("app", "The app's id."),
     ("endpoint", "The endpoint's id."),
     ("event", "The event's id: the producer's or ours."),
@@ -40,6 +40,7 @@ const PATH_PARAMETERS: [(&str, &str); 11] = [
     ("contract", "The contract's name."),
     ("inspection", "The inspection's id."),
     ("key", "The key's id."),
+    ("id", "Any id."),
     ("link", "The portal link's id."),
     ("notice", "The notice's id."),
     ("replay", "The replay's id."),

@@ -9,12 +9,16 @@ const PUBLISHING: [&str; 2] = ["/v1/apps/{app}/events", "/v1/apps/{app}/events/b
 const IN_AN_APP: &str = "/v1/apps/{app}";
 /// Says who a key is, to whoever shows it.
 const SESSION: &str = "/v1/session";
+/// Finds what a key may look at.
+const FIND: &str = "/v1/find/{id}";
 
 /// What a customer looks at by a portal link: what happens to their own events, and what they can subscribe to. Not the app
 /// itself, whose limits and contract are the operator's, and not who else changed something in it.
-const PORTAL_LOOKS: [&str; 19] = [
+const PORTAL_LOOKS: [&str; 20] = [
     "/v1/apps/{app}/endpoints",
     "/v1/apps/{app}/endpoints/{endpoint}",
+    "/v1/apps/{app}/endpoints/{endpoint}/attempts",
+    "/v1/apps/{app}/endpoints/{endpoint}/contract",
     "/v1/apps/{app}/endpoints/{endpoint}/health",
     "/v1/apps/{app}/endpoints/{endpoint}/inspections",
     "/v1/apps/{app}/inspections/{inspection}",
@@ -31,8 +35,6 @@ const PORTAL_LOOKS: [&str; 19] = [
     "/v1/apps/{app}/stats",
     "/v1/apps/{app}/stream",
     "/v1/event-types",
-    // The service shows those of the customer's own endpoints only.
-    "/v1/contracts/{contract}",
 ];
 
 /// What a customer does by a portal link, and the secrets of their own endpoints.
@@ -68,7 +70,8 @@ pub(super) fn must_be_allowed(scope: Scope, method: &Method, path: &str) -> Resu
         Scope::Admin | Scope::App(_) => return Ok(()),
         Scope::Publish(_) => (method == Method::POST && PUBLISHING.contains(&path), "publish events"),
         Scope::Read(_) => {
-            (is_look(method) && is_in_an_app(path) && !is_secret(path), "look, and not at secrets")
+            let is_seen = path == FIND || is_in_an_app(path) && !is_secret(path);
+            (is_look(method) && is_seen, "look, and not at secrets")
         }
         Scope::Portal(_) => (
             is_portal_look(method, path) || is_portal_deed(method, path),
@@ -84,7 +87,7 @@ pub(super) fn must_be_allowed(scope: Scope, method: &Method, path: &str) -> Resu
 }
 
 fn is_portal_look(method: &Method, path: &str) -> bool {
-    is_look(method) && PORTAL_LOOKS.contains(&path)
+    is_look(method) && (path == FIND || PORTAL_LOOKS.contains(&path))
 }
 
 fn is_portal_deed(method: &Method, path: &str) -> bool {
@@ -140,7 +143,7 @@ mod tests {
         let expected = everything.iter().filter(|operation| {
             let in_an_app = operation.starts_with("GET /v1/apps/{app}");
             in_an_app && **operation != "GET /v1/apps/{app}/endpoints/{endpoint}/secret"
-                || **operation == "GET /v1/session"
+                || ["GET /v1/session", "GET /v1/find/{id}"].contains(&operation.as_str())
         });
         assert_eq!(allowed(Scope::Read(AppId::from_i64(1))), expected.cloned().collect());
         assert_eq!(allowed(Scope::App(AppId::from_i64(1))), everything, "the service says the rest");
@@ -152,9 +155,9 @@ mod tests {
         let looks: BTreeSet<String> = PORTAL_LOOKS.iter().map(|path| format!("GET {path}")).collect();
         let deeds: BTreeSet<String> =
             PORTAL_DOES.iter().map(|(method, path)| format!("{method} {path}")).collect();
-        let session = BTreeSet::from(["GET /v1/session".to_owned()]);
-        assert_eq!(allowed(Scope::PortalRead(own)), &looks | &session);
-        assert_eq!(allowed(Scope::Portal(own)), &(&looks | &deeds) | &session);
+        let everybody = BTreeSet::from([SESSION, FIND].map(|path| format!("GET {path}")));
+        assert_eq!(allowed(Scope::PortalRead(own)), &looks | &everybody);
+        assert_eq!(allowed(Scope::Portal(own)), &(&looks | &deeds) | &everybody);
         assert!(deeds.is_disjoint(&looks));
         for closed in ["/v1/apps", "/v1/apps/{app}", "/v1/apps/{app}/audit", "/v1/apps/{app}/portal-links"] {
             for method in [Method::GET, Method::POST, Method::PATCH, Method::DELETE] {

@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// Who a key is.
 #[derive(Serialize, utoipa::ToSchema)]
 #[schema(as = Session, example = json!({
-    "scope": "portal", "app": { "id": "merchant-17", "name": "Corner Bakery" }, "read_only": false,
+    "scope": "portal", "app": { "id": "merchant-17", "name": "Corner Bakery", "livemode": true }, "read_only": false,
     "expires_at": "2026-11-15T11:30:00.000Z",
     "theme": { "name": "Corner Bakery", "logo_url": "https://cdn.bakery.example/logo.svg", "accent": "#1a73e8" },
 }))]
@@ -39,13 +39,18 @@ pub(super) struct SessionView {
 struct SessionAppView {
     id: String,
     name: String,
+    livemode: bool,
 }
 
 impl SessionView {
     fn of(session: Session) -> Self {
         Self {
             scope: session.scope.name(),
-            app: session.app.map(|(id, name)| SessionAppView { id, name }),
+            app: session.app.map(|app| SessionAppView {
+                id: app.uid.clone(),
+                name: app.settings.name.clone(),
+                livemode: app.settings.livemode,
+            }),
             read_only: matches!(session.scope, Scope::Read(_) | Scope::PortalRead(_)),
             expires_at: session.expires_at.map(Timestamp::rfc3339_millis),
             theme: session.theme.map(ThemeView::of),

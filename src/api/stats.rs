@@ -36,12 +36,13 @@ struct StatsParameters {
     event_type: Option<String>,
 }
 
-/// What was counted of events, deliveries and attempts. Tests and faults of our own are not among them.
+/// What was counted of events, deliveries and attempts. Tests are not among them, and no attempts that failed by a fault of our
+/// own; but a delivery that died of one is.
 #[derive(Serialize, utoipa::ToSchema)]
 #[schema(as = Stats, example = json!({
     "from": "2026-11-15T09:00:00.000Z", "to": "2026-11-15T10:00:00.000Z", "step_seconds": 3600,
     "totals": {
-        "events": 40, "delivered": 39, "dead": 0, "attempts": 43, "failed": 4, "success_rate": 0.907,
+        "events": 40, "delivered": 39, "dead": 0, "expired": 0, "attempts": 43, "failed": 4, "success_rate": 0.907,
         "latency_ms": { "p50": 10.2, "p90": 15.1, "p99": 30.9 },
     },
     "backlog": { "waiting": 1, "held": 0, "oldest_due_at": "2026-11-15T10:05:00.000Z" },
@@ -49,15 +50,15 @@ struct StatsParameters {
     "failures": [{ "code": "503", "count": 3 }, { "code": "timeout", "count": 1 }],
     "endpoints": [{
         "app_id": "bakery", "endpoint_id": "shop", "url": "https://hooks.bakery.example/in", "status": "active",
-        "events": null, "delivered": 39, "dead": 0, "attempts": 43, "failed": 4, "success_rate": 0.907,
+        "events": null, "delivered": 39, "dead": 0, "expired": 0, "attempts": 43, "failed": 4, "success_rate": 0.907,
         "latency_ms": { "p50": 10.2, "p90": 15.1, "p99": 30.9 },
     }],
     "event_types": [{
-        "event_type": "order.paid", "events": 40, "delivered": 39, "dead": 0, "attempts": 43, "failed": 4,
+        "event_type": "order.paid", "events": 40, "delivered": 39, "dead": 0, "expired": 0, "attempts": 43, "failed": 4,
         "success_rate": 0.907, "latency_ms": { "p50": 10.2, "p90": 15.1, "p99": 30.9 },
     }],
     "series": [{
-        "at": "2026-11-15T09:00:00.000Z", "events": 40, "delivered": 39, "dead": 0, "attempts": 43, "failed": 4,
+        "at": "2026-11-15T09:00:00.000Z", "events": 40, "delivered": 39, "dead": 0, "expired": 0, "attempts": 43, "failed": 4,
         "success_rate": 0.907, "latency_ms": { "p50": 10.2, "p90": 15.1, "p99": 30.9 },
     }],
 }))]
@@ -77,7 +78,8 @@ struct StatsView {
     status_classes: BTreeMap<&'static str, u64>,
     /// What failed attempts were answered, or their class where no answer came; the most common first.
     failures: Vec<FailureView>,
-    /// The one that fails most first, at most 50. Empty with `event_type`.
+    /// The one that fails most first, at most 50; of more than 5,000 endpoints the rest is not looked at. Totals and series are
+    /// of all. Empty with `event_type`.
     endpoints: Vec<EndpointStatsView>,
     /// The busiest first, at most 50. Beyond 200 types in a day the rest is counted together, as `*`. Empty with `endpoint_id`.
     event_types: Vec<EventTypeStatsView>,
@@ -90,9 +92,12 @@ struct StatsView {
 struct CountedView {
     /// Published. Null of an endpoint: events have none.
     events: Option<u64>,
-    /// Deliveries that ended so.
+    /// Deliveries that ended so; what was cancelled is not counted.
     delivered: u64,
+    /// The same, whatever they died of.
     dead: u64,
+    /// The same: too old, or no longer kept.
+    expired: u64,
     attempts: u64,
     failed: u64,
     /// Of attempts, from 0 to 1; null without any.
@@ -143,7 +148,7 @@ struct FailureView {
 struct BacklogView {
     /// Deliveries; nobody counts beyond 100,000.
     waiting: u64,
-    /// The same, of endpoints that are off.
+    /// The same, of endpoints that are off; of more than 5,000 endpoints the rest is not looked at.
     held: u64,
     /// Of what waits: when the first is or was due.
     #[schema(format = DateTime)]
@@ -156,6 +161,7 @@ impl CountedView {
             events: Some(sums.events),
             delivered: sums.delivered,
             dead: sums.dead,
+            expired: sums.expired,
             attempts: sums.attempts(),
             failed: sums.failed,
             success_rate: sums.success_rate().map(rounded),

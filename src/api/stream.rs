@@ -51,7 +51,8 @@ const LAGGED: &str = "event: lagged\ndata: {\"kind\":\"lagged\"}\n\n";
     "endpoint_id": "ep_01jd2s0a5g000", "state": "retrying",
 }))]
 struct HintView {
-    /// `event`, `delivery`, `attempt`, `endpoint` or `replay`; `lagged`, without anything else, when some were missed.
+    /// `event`, `delivery`, `attempt`, `endpoint` or `replay`; `lagged`, without anything else, when some were missed. A
+    /// `delivery` without `delivery_id` is about several of the endpoint's.
     kind: &'static str,
     app_id: String,
     /// Ours, also where the producer gave one.

@@ -81,6 +81,21 @@ struct Keys {
 }
 
 impl Keys {
+    /// Costs no look at any other.
+    fn retire_one(&mut self, id: KeyId) {
+        let Some(live) = self.by_id.remove(&id) else { return };
+        self.by_hash.remove(&live.key().hash);
+        if let Some(app) = live.key().scope.app()
+            && let Some(links) = self.links.get_mut(&app)
+        {
+            links.remove(&id);
+            if links.is_empty() {
+                self.links.remove(&app);
+            }
+        }
+        self.retired.extend(Some(live).filter(|live| live.unwritten_use().is_some()));
+    }
+
     fn retire(&mut self, gone: impl Fn(&Key) -> bool) {
         self.by_hash.retain(|_, live| !gone(live.key()));
         self.links.retain(|_, links| {
@@ -266,7 +281,10 @@ impl Directory {
 
     /// They stop working before this returns.
     pub fn remove_keys(&self, ids: &[KeyId]) {
-        write(&self.keys).retire(|key| ids.contains(&key.id));
+        let mut keys = write(&self.keys);
+        for id in ids {
+            keys.retire_one(*id);
+        }
     }
 }
 

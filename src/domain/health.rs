@@ -202,11 +202,11 @@ impl Health {
             return Some(off);
         }
         let (all, bad, above) = match rule.degraded_above {
-            Some(share) => (windows.degraded.ended(), windows.degraded.dead, share),
+            Some(share) => (windows.degraded.judged(), windows.degraded.blamed(), share),
             None => (windows.last_hour.attempts(), windows.last_hour.failed, DEGRADED_ABOVE),
         };
         let (lately, bad_lately) = match rule.degraded_above {
-            Some(_) => (windows.last_hour.ended(), windows.last_hour.dead),
+            Some(_) => (windows.last_hour.judged(), windows.last_hour.blamed()),
             None => (all, bad),
         };
         let above = u64::from(above.0);

@@ -22,9 +22,11 @@ pub enum About {
     Event(EventId),
     /// It was born, or came into another state.
     Delivery(Moved),
+    /// Some that belong to it came into another state, or wait for another time.
+    Deliveries(EndpointId),
     /// A request of it ended.
     Attempt(Moved),
-    /// It was made, changed, switched or deleted.
+    /// It was made, changed, switched or deleted, or its health is another.
     Endpoint(EndpointId),
     /// It was begun, came forward, or came into another state.
     Replay(ReplayId, ReplayState),
@@ -46,6 +48,10 @@ impl Hint {
 
     pub const fn endpoint(app: AppId, endpoint: EndpointId) -> Self {
         Self { app, about: About::Endpoint(endpoint) }
+    }
+
+    pub const fn deliveries(app: AppId, endpoint: EndpointId) -> Self {
+        Self { app, about: About::Deliveries(endpoint) }
     }
 
     pub const fn delivery(delivery: &Delivery) -> Self {

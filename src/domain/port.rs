@@ -7,6 +7,7 @@ use super::{
     delivery::Delivery,
     endpoint::SwitchedOff,
     event::Event,
+    hint::Hint,
     id::{AppId, EndpointId},
     time::Timestamp,
 };
@@ -102,4 +103,6 @@ pub trait Handover: Send + Sync {
     fn inspections_wait(&self);
     /// A notice waits in the store.
     fn notices_wait(&self);
+    /// For those who watch, where nothing else says it: nobody has to do anything.
+    fn changed(&self, _: Hint) {}
 }

@@ -55,6 +55,11 @@ fn logo(url: &str) -> Result<String, FieldError> {
     if !target.is_https() {
         return Err(refused(&"must start with https://"));
     }
+    // In a policy such an address stands for everything below it.
+    let place = target.as_str().split('?').next().unwrap_or_default();
+    if place.ends_with('/') {
+        return Err(refused(&"must lead to an image, not to a folder: it ends with /"));
+    }
     Ok(target.as_str().to_owned())
 }
 
@@ -86,6 +91,8 @@ mod tests {
             (theme("", "https://127.0.0.1/logo.svg", ""), "theme.logo_url"),
             (theme("", "https://user:pw@cdn.example.com/", ""), "theme.logo_url"),
             (theme("", "https://cdn.example.com/a b", ""), "theme.logo_url"),
+            (theme("", "https://cdn.example.com", ""), "theme.logo_url"),
+            (theme("", "https://cdn.example.com/logos/?a.svg", ""), "theme.logo_url"),
             (theme("", "", "red"), "theme.accent"),
             (theme("", "", "#12345"), "theme.accent"),
             (theme("", "", "#12345g"), "theme.accent"),

@@ -1,12 +1,14 @@
 //! What is counted of events and attempts: sums that can be added up over any time, in rows of a minute, an hour and a day.
 //!
-//! Counted are attempts that have a number and blame the receiver or praise it: no tests, no faults of our own.
+//! Counted are attempts that have a number and blame the receiver or praise it: no tests, no faults of our own. Deliveries are
+//! counted as they end, whoever is to blame; what was cancelled is people's doing and not counted.
 
 mod span;
 
 pub use span::Span;
 
 use super::{
+    delivery::State,
     id::{AppId, EndpointId},
     outcome::{Class, Outcome},
     tally::Histogram,
@@ -26,8 +28,12 @@ pub struct Sums {
     pub failed: u64,
     /// Deliveries that ended delivered,
     pub delivered: u64,
-    /// and those that the receiver did not take, to the end.
+    /// dead,
     pub dead: u64,
+    /// dead without the receiver being to blame: they are among the dead,
+    pub unblamed: u64,
+    /// and expired.
+    pub expired: u64,
     /// What all attempts took together.
     pub total_us: u64,
     /// How many attempts took so long, by the buckets of `tally`, in microseconds.
@@ -51,12 +57,27 @@ impl Sums {
         *self.endings.entry(ending).or_default() += 1;
     }
 
+    /// A delivery ended so.
+    pub fn end(&mut self, state: State, is_blamed: bool) {
+        match state {
+            State::Delivered => self.delivered += 1,
+            State::Dead => {
+                self.dead += 1;
+                self.unblamed += u64::from(!is_blamed);
+            }
+            State::Expired => self.expired += 1,
+            State::Cancelled | State::Pending | State::Retrying | State::InFlight | State::Held => {}
+        }
+    }
+
     pub fn add(&mut self, other: &Self) {
         self.events += other.events;
         self.ok += other.ok;
         self.failed += other.failed;
         self.delivered += other.delivered;
         self.dead += other.dead;
+        self.unblamed += other.unblamed;
+        self.expired += other.expired;
         self.total_us += other.total_us;
         for (bucket, count) in &other.latency {
             *self.latency.entry(*bucket).or_default() += count;
@@ -79,8 +100,14 @@ impl Sums {
         self.ok + self.failed
     }
 
-    pub const fn ended(&self) -> u64 {
-        self.delivered + self.dead
+    /// Deliveries that the receiver did not take, to the end.
+    pub const fn blamed(&self) -> u64 {
+        self.dead.saturating_sub(self.unblamed)
+    }
+
+    /// Deliveries by whose end the receiver is judged.
+    pub const fn judged(&self) -> u64 {
+        self.delivered + self.blamed()
     }
 
     /// From 0 to 1; nothing can be said about no attempts.
@@ -283,6 +310,17 @@ mod tests {
         let told: Vec<_> =
             sums.failures().into_iter().map(|(ending, count)| (ending.name(), count)).collect();
         assert_eq!(told, [("503".to_owned(), 2), ("500".to_owned(), 1)]);
+    }
+
+    #[test]
+    fn every_end_but_a_cancellation_is_counted_and_only_what_the_receiver_did_is_held_against_it() {
+        let mut sums = Sums::default();
+        for state in State::ALL {
+            sums.end(state, true);
+            sums.end(state, false);
+        }
+        assert_eq!((sums.delivered, sums.dead, sums.expired), (2, 2, 2));
+        assert_eq!((sums.blamed(), sums.judged()), (1, 3));
     }
 
     #[test]

@@ -25,7 +25,9 @@ use crate::{
     store::{
         Browse, Ledger, Registry, Reply, StoreError,
         audit::AuditFilter,
-        browse::{Cursor, DeliveryFilter, EventFilter, HealthReport, Listed, Page, PastAttempt},
+        browse::{
+            Cursor, DeliveryFilter, EventFilter, HealthReport, Listed, Owner, Page, PastAttempt, Thing,
+        },
         ledger::{
             Accepted, Ask, Asked, BroughtForward, NewEvent, Ordered, Record, Recovery, Refilled, Settle, Want,
         },
@@ -262,6 +264,20 @@ impl Browse for Closed {
         closed()
     }
     fn in_trouble(&self, _: AppId) -> Reply<'_, Vec<EndpointId>> {
+        closed()
+    }
+    fn recent_attempts(
+        &self,
+        _: AppId,
+        _: EndpointId,
+        _: usize,
+    ) -> Reply<'_, Vec<(DeliveryId, PastAttempt)>> {
+        closed()
+    }
+    fn owner(&self, _: Thing) -> Reply<'_, Option<Owner>> {
+        closed()
+    }
+    fn events_named(&self, _: Vec<DedupKey>) -> Reply<'_, Vec<(EventId, AppId)>> {
         closed()
     }
     fn notices(&self, _: NoticeFilter, _: Option<Cursor>, _: u32) -> Reply<'_, Page<Notice>> {

@@ -19,6 +19,9 @@ use crate::{
     },
 };
 
+/// Of one endpoint, at a glance.
+const ATTEMPTS_SHOWN: usize = 50;
+
 #[derive(Clone, Debug, Default)]
 pub struct DeliveryQuery {
     pub states: Vec<State>,
@@ -105,6 +108,16 @@ impl Service {
         let (listed, attempts) = found.ok_or(Error::NotFound("delivery"))?;
         let shown = self.show(vec![listed]).await?.pop().ok_or(Error::NotFound("delivery"))?;
         Ok((shown, attempts))
+    }
+
+    /// The newest first.
+    pub async fn recent_attempts(
+        &self,
+        entry: &AppEntry,
+        uid: &str,
+    ) -> Result<Vec<(DeliveryId, PastAttempt)>, Error> {
+        let endpoint = Self::endpoint_of(entry, uid)?;
+        Ok(self.browse.recent_attempts(entry.app().id, endpoint.id(), ATTEMPTS_SHOWN).await?)
     }
 
     /// What keeps a delivery that is due from being sent, in words.

@@ -35,6 +35,10 @@ const TLS_IS_THE_OPERATORS: &str = "Only an admin key may set an endpoint's cert
 const PLACE_IS_THE_OPERATORS: &str =
     "This endpoint has certificates of the operator's: only an admin key may lead it elsewhere.";
 
+/// They may be credentials of the operator's, and whoever leads the endpoint elsewhere would read them there.
+const HEADERS_STAY: &str =
+    "must be given together with another `url`: those that are stored are not sent there";
+
 #[derive(Debug, Default)]
 pub struct NewEndpoint {
     pub uid: Option<String>,
@@ -190,7 +194,7 @@ impl Service {
         ];
         must_be_the_customers(caller, &given)?;
         self.revise(caller, Action::EndpointChanged, entry, uid, |endpoint, record, now| {
-            self.apply_tls(caller, &app, record, &patch, now)?;
+            self.apply_place(caller, &app, record, &patch, now)?;
             self.apply(caller, &app, endpoint, record, patch.clone())?;
             check_tls_is_used(record)
         })
@@ -270,7 +274,7 @@ impl Service {
         Ok(endpoint)
     }
 
-    fn apply_tls(
+    fn apply_place(
         &self,
         caller: Caller,
         app: &App,
@@ -278,14 +282,17 @@ impl Service {
         patch: &EndpointPatch,
         now: Timestamp,
     ) -> Result<(), Error> {
-        if record.sealed_tls.is_some() {
-            for (field, moves) in
-                [("url", patch.url.is_some()), ("health_url", !patch.health_url.is_absent())]
-            {
-                if moves {
-                    must_be_operator(caller, field, PLACE_IS_THE_OPERATORS)?;
-                }
-            }
+        let moved = [("url", patch.url.is_some()), ("health_url", !patch.health_url.is_absent())];
+        for (field, _) in moved.into_iter().filter(|(_, moves)| *moves && record.sealed_tls.is_some()) {
+            must_be_operator(caller, field, PLACE_IS_THE_OPERATORS)?;
+        }
+        let leads_away = patch.url.as_ref().is_some_and(|url| *url != record.settings.url);
+        if leads_away
+            && caller.scope.is_portal()
+            && record.sealed_headers.is_some()
+            && patch.headers.is_absent()
+        {
+            return Err(Error::field("headers", HEADERS_STAY));
         }
         if !patch.tls.is_absent() {
             must_be_operator(caller, "tls", TLS_IS_THE_OPERATORS)?;

@@ -14,6 +14,7 @@ pub mod endpoints;
 pub mod error;
 pub mod event_types;
 pub mod events;
+pub mod find;
 pub mod health;
 pub mod imports;
 pub mod inspections;

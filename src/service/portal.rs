@@ -7,6 +7,7 @@ use super::{
     listing::{Cursor, Page, page_by_id},
 };
 use crate::domain::{
+    app::App,
     audit::Action,
     directory::AppEntry,
     id::KeyId,
@@ -15,12 +16,14 @@ use crate::domain::{
     time::Timestamp,
 };
 use serde_json::json;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 const PREFIX: &str = "pht_";
 const EXPIRES_IN_DEFAULT: Duration = Duration::from_hours(1);
 const EXPIRES_IN_MIN: Duration = Duration::from_mins(1);
 const EXPIRES_IN_MAX: Duration = Duration::from_hours(7 * 24);
+/// An expired link is listed for this long.
+const SHOWN_AFTER_END: Duration = Duration::from_hours(24);
 /// Of one app, those that work.
 const LINKS_MAX: usize = 10_000;
 
@@ -35,8 +38,8 @@ pub struct NewPortalLink {
 #[derive(Clone, Debug)]
 pub struct Session {
     pub scope: Scope,
-    /// The one app that it is for: how callers know it, and how people do.
-    pub app: Option<(String, String)>,
+    /// The one app that it is for.
+    pub app: Option<Arc<App>>,
     pub expires_at: Option<Timestamp>,
     /// Of a portal link.
     pub theme: Option<Theme>,
@@ -84,9 +87,11 @@ impl Service {
         Ok((key, token))
     }
 
-    /// Those that work, and those that expired within the last day or so.
+    /// Those that work, and those that expired within the last day.
     pub fn portal_links(&self, entry: &AppEntry, after: Option<Cursor>, limit: u32) -> Page<Key> {
-        let links = self.directory.portal_links(entry.app().id);
+        let mut links = self.directory.portal_links(entry.app().id);
+        let now = self.clock.now();
+        links.retain(|live| live.key().expires_at.is_none_or(|at| now < at.plus(SHOWN_AFTER_END)));
         let page = page_by_id(links, |live| live.key().id.as_i64(), after, limit);
         Page { rows: page.rows.iter().map(|live| live.shown()).collect(), next: page.next }
     }
@@ -116,7 +121,7 @@ impl Service {
         let app = caller.scope.app().and_then(|id| self.directory.app_by_id(id)).map(|entry| entry.app());
         Session {
             scope: caller.scope,
-            app: app.map(|app| (app.uid.clone(), app.settings.name.clone())),
+            app,
             expires_at: key.as_ref().and_then(|live| live.key().expires_at),
             theme: key.and_then(|live| live.key().theme.clone()),
         }

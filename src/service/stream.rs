@@ -147,8 +147,9 @@ impl Drop for Watch {
     fn drop(&mut self) {
         self.streams.open.fetch_sub(1, Ordering::Relaxed);
         let mut rings = self.streams.rings();
-        // This one still counts.
-        if rings.by_app.get(&self.app).is_some_and(|ring| ring.receiver_count() <= 1) {
+        // Gone before it is counted: of two that leave together the second finds nobody.
+        self.hints = broadcast::channel(1).1;
+        if rings.by_app.get(&self.app).is_some_and(|ring| ring.receiver_count() == 0) {
             rings.by_app.remove(&self.app);
         }
     }
@@ -197,6 +198,9 @@ impl Service {
             }
             About::Delivery(moved) => self.name_moved(moved, &app, NamedHint { kind: "delivery", ..named }),
             About::Attempt(moved) => self.name_moved(moved, &app, NamedHint { kind: "attempt", ..named }),
+            About::Deliveries(endpoint) => {
+                NamedHint { kind: "delivery", endpoint: Some(self.endpoint_uid(endpoint)), ..named }
+            }
             About::Endpoint(endpoint) => {
                 NamedHint { kind: "endpoint", endpoint: Some(self.endpoint_uid(endpoint)), ..named }
             }

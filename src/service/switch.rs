@@ -13,7 +13,7 @@ use crate::{
         directory::AppEntry,
         endpoint::{Endpoint, EndpointRecord, OffReason, SwitchedBy, SwitchedOff},
         hint::Hint,
-        id::EndpointId,
+        id::{AppId, EndpointId},
         replay::Replay,
         time::Timestamp,
     },
@@ -132,7 +132,7 @@ impl Service {
         self.directory.remove_endpoint(id);
         self.hands.endpoint_changed(id);
         self.tell(|| Hint::endpoint(entry.app().id, id));
-        self.settle_all(id, Settle::Off(Switch::Deleted)).await
+        self.settle_all(entry.app().id, id, Settle::Off(Switch::Deleted)).await
     }
 
     /// As it is switched now, which is not always what was asked for: a receiver may have said that it is gone.
@@ -141,14 +141,16 @@ impl Service {
             Switch::On => Settle::On { gives_up_while_held: endpoint.contract.retry.give_up_while_held },
             off => Settle::Off(off),
         };
-        self.settle_all(endpoint.id(), settle).await
+        self.settle_all(endpoint.record.app, endpoint.id(), settle).await
     }
 
-    async fn settle_all(&self, endpoint: EndpointId, settle: Settle) -> Result<(), Error> {
+    /// Whoever watches was told of the switch before anything was settled, and is told again.
+    async fn settle_all(&self, app: AppId, endpoint: EndpointId, settle: Settle) -> Result<(), Error> {
         let settled = self.ledger.settle(endpoint, settle, SETTLED_AT_ONCE_MAX, self.clock.now()).await?;
         if settled >= SETTLED_AT_ONCE_MAX {
             self.hands.endpoint_changed(endpoint);
         }
+        self.tell(|| Hint::endpoint(app, endpoint));
         Ok(())
     }
 }

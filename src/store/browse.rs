@@ -17,7 +17,7 @@ use crate::domain::{
     delivery::{Delivery, State},
     event::{DedupKey, Event, Fingerprint},
     health::Health,
-    id::{AppId, DeliveryId, EndpointId, EventId, InspectionId, NoticeId, ReplayId},
+    id::{AppId, AuditId, DeliveryId, EndpointId, EventId, InspectionId, NoticeId, ReplayId},
     inspection::Inspection,
     notice::Notice,
     outcome::Attempt,
@@ -88,6 +88,21 @@ pub struct PastAttempt {
     pub attempt: Attempt,
 }
 
+/// Something that stands in the store under an id of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Thing {
+    Event(EventId),
+    Delivery(DeliveryId),
+    Replay(ReplayId),
+    Inspection(InspectionId),
+    Notice(NoticeId),
+    Audit(AuditId),
+}
+
+/// Whose something is; `None` for an entry of the audit log that belongs to no app.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner(pub Option<AppId>);
+
 /// How an endpoint is, and what was counted of it.
 #[derive(Clone, Debug, Default)]
 pub struct HealthReport {
@@ -128,6 +143,21 @@ pub trait Browse: Send + Sync {
         after: Option<Cursor>,
         limit: u32,
     ) -> Reply<'_, Page<Listed>>;
+
+    /// The latest attempts at an endpoint, at most `most`, newest first: of its newest deliveries, of those in flight and of
+    /// those that wait for another attempt. Examines a bounded number of rows.
+    fn recent_attempts(
+        &self,
+        app: AppId,
+        endpoint: EndpointId,
+        most: usize,
+    ) -> Reply<'_, Vec<(DeliveryId, PastAttempt)>>;
+
+    /// Whose it is; `None` if there is no such thing.
+    fn owner(&self, thing: Thing) -> Reply<'_, Option<Owner>>;
+
+    /// The events that producers published under these keys, with their apps.
+    fn events_named(&self, keys: Vec<DedupKey>) -> Reply<'_, Vec<(EventId, AppId)>>;
 
     /// What waits in these lanes (all of one app), the next due first.
     fn queue(&self, lanes: Vec<EndpointId>, after: Option<Cursor>, limit: u32) -> Reply<'_, Page<Listed>>;

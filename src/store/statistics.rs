@@ -8,7 +8,7 @@ use crate::domain::{
 
 /// Endpoints and event types beyond these are left out of an answer.
 pub const TOLD_MAX: usize = 50;
-/// Endpoints beyond these are not looked at.
+/// Endpoints beyond these are not looked at, neither for their numbers nor for what they hold.
 pub const ENDPOINTS_EXAMINED_MAX: usize = 5_000;
 /// What waits, or is held, is not counted further.
 pub const BACKLOG_COUNTED_MAX: u64 = 100_000;

@@ -200,7 +200,8 @@ impl Ledger for ToldLedger {
     }
 }
 
-/// Tells of what the store hands over: what is carried now, and endpoints that a receiver switched off.
+/// Tells of what the store hands over: what is carried now, endpoints that a receiver switched off, and what it changed by
+/// itself.
 pub struct ToldHandover {
     handover: Arc<dyn Handover>,
     watchers: Arc<dyn Watchers>,
@@ -244,5 +245,9 @@ impl Handover for ToldHandover {
 
     fn notices_wait(&self) {
         self.handover.notices_wait();
+    }
+
+    fn changed(&self, hint: Hint) {
+        self.watchers.tell(hint);
     }
 }

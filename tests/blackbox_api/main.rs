@@ -33,6 +33,7 @@ mod endpoints;
 mod event_type_faults;
 mod event_type_imports;
 mod event_type_rules;
+mod find;
 mod health;
 mod inspect;
 mod inspect_command;

@@ -27,7 +27,7 @@ async fn a_link_leads_to_the_portal_with_its_token_in_the_fragment_and_is_shown_
         json!({ "name": "Bakery", "logo_url": "https://cdn.bakery.example/logo.svg", "accent": "#1a73e8" });
     assert_eq!((&made["theme"], &made["read_only"]), (&shown, &json!(false)));
     let session = customer.api.get("/v1/session").await.is(200);
-    assert_eq!(session["app"], json!({ "id": app.id, "name": "An app" }));
+    assert_eq!(session["app"], json!({ "id": app.id, "name": "An app", "livemode": false }));
     assert_eq!((&session["scope"], &session["theme"]), (&json!("portal"), &shown));
     assert_eq!(session["expires_at"], made["expires_at"]);
     let (plain, _) = linked(&world, &app, json!({})).await;
@@ -133,9 +133,9 @@ async fn a_customer_sets_nothing_that_is_the_app_s_or_the_operator_s() {
     customer.post("/portal-links", &json!({})).await.refused(403, "forbidden");
     assert_eq!(app.all("/endpoints").await[0]["metadata"], json!({ "note": "ours" }));
     assert!(!customer.get("/endpoints").await.text().contains("ours"));
-    customer.api.get("/v1/contracts/standard").await.is(200);
-    customer.api.get("/v1/contracts/zerofee").await.refused(404, "not_found");
-    customer.api.get("/v1/contracts").await.refused(403, "forbidden");
+    for closed in ["/v1/contracts/standard", "/v1/contracts"] {
+        customer.api.get(closed).await.refused(403, "forbidden");
+    }
     let event_type =
         json!({ "name": "x", "sample": 1, "versions": [{ "name": "v1", "function": "data => data + 1" }] });
     world.admin.post("/v1/event-types", &event_type).await.is(201);
@@ -174,7 +174,7 @@ async fn every_operation_that_is_not_opened_to_customers_is_closed_to_them() {
             }
         }
     }
-    assert_eq!((open, looks), (39, 19), "say in api/scope.rs what a customer needs");
+    assert_eq!((open, looks), (41, 21), "say in api/scope.rs what a customer needs");
 }
 
 #[tokio::test]
@@ -213,4 +213,48 @@ async fn a_link_that_expired_says_so() {
     wait_until("it expires", limit, async || customer.get("/endpoints").await.status == 401).await;
     let refused = customer.get("/endpoints").await.refused(401, "unauthorized");
     assert_eq!(refused.detail, format!("This key expired at {}.", text(&made["expires_at"])));
+}
+
+#[tokio::test]
+async fn a_customer_sees_the_contract_as_it_holds_for_an_endpoint() {
+    let world = World::start().await;
+    let app = world.app().await;
+    let overrides = json!({ "timeout": "7s" });
+    world.admin.patch(&app.path(""), &json!({ "contract": "zerofee", "overrides": overrides })).await.is(200);
+    app.endpoint("http://127.0.0.1:9/", json!({ "id": "e" })).await;
+    let (_, customer) = linked(&world, &app, json!({})).await;
+    let reader = world.admin.post("/v1/keys", &json!({ "scope": "read", "app_id": app.id })).await.is(201);
+    let reader = App { id: app.id.clone(), api: world.with_key(text(&reader["key"])) };
+    for who in [&customer, &reader, &app] {
+        let holds = who.get("/endpoints/e/contract").await.is(200);
+        assert_eq!((&holds["name"], &holds["document"]["timeout"]), (&json!("zerofee"), &json!("7s")));
+    }
+    customer.get("/endpoints/nobody/contract").await.refused(404, "not_found");
+}
+
+#[tokio::test]
+async fn stored_headers_do_not_follow_a_customer_to_another_address() {
+    let world = World::start().await;
+    let app = world.app().await;
+    let (url, other) = ("http://127.0.0.1:9/", json!({ "url": "http://127.0.0.1:9/mine" }));
+    app.endpoint(url, json!({ "id": "e", "headers": { "authorization": "Bearer ours" } })).await;
+    let (_, customer) = linked(&world, &app, json!({})).await;
+    assert_eq!(customer.patch("/endpoints/e", &other).await.invalid_field(), "headers");
+    customer.patch("/endpoints/e", &json!({ "url": url, "description": "the same place" })).await.is(200);
+    let without = json!({ "url": other["url"], "headers": null });
+    assert_eq!(customer.patch("/endpoints/e", &without).await.is(200)["headers"], json!({}));
+    app.patch("/endpoints/e", &json!({ "headers": { "authorization": "Bearer ours" } })).await.is(200);
+    app.patch("/endpoints/e", &json!({ "url": url })).await.is(200);
+}
+
+#[tokio::test]
+async fn a_customer_does_not_see_who_switched_something_off() {
+    let world = World::start().await;
+    let app = world.app().await;
+    app.endpoint("http://127.0.0.1:9/", json!({ "id": "e" })).await;
+    let (_, customer) = linked(&world, &app, json!({})).await;
+    let by_app = world.by_its_key(&app).await;
+    let shown = by_app.act("/endpoints/e/disable").await.is(200);
+    assert!(text(&shown["disabled_by"]).starts_with("key_"), "{shown}");
+    assert_eq!(customer.get("/endpoints/e").await.is(200)["disabled_by"], Value::Null);
 }

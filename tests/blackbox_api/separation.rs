@@ -34,6 +34,7 @@ impl Ids {
             .replace("{notice}", &self.notice)
             .replace("{key}", &self.key)
             .replace("{link}", &self.link)
+            .replace("{id}", &self.delivery)
             .replace("{type}", "x");
         assert!(!path.contains('{'), "{template} has a name that this test does not know");
         path
@@ -115,7 +116,8 @@ fn outside_of_apps(method: &str, path: &str) -> Option<u16> {
             | "/v1/event-types"
             | "/v1/contracts"
             | "/v1/contracts/{contract}"
-            | "/v1/session",
+            | "/v1/session"
+            | "/v1/find/{id}",
         ) => Some(200),
         (
             "post",

@@ -133,6 +133,16 @@ async fn retries_wishes_endpoints_and_replays_are_told() {
     let replay = text(&app.post("/replays", &json!({ "event_type": "a" })).await.is(201)["id"]);
     tail.hint(json!({ "kind": "replay", "replay_id": replay, "state": "running" })).await;
     tail.hint(json!({ "kind": "replay", "replay_id": replay, "state": "finished" })).await;
+    let held = text(&app.publish("b").await["deliveries"][0]["id"]);
+    tail.hint(json!({ "kind": "attempt", "delivery_id": held, "state": "retrying" })).await;
+    app.act("/endpoints/waits/disable").await.is(200);
+    let is_about_several = |hint: &Value| hint["kind"] == "delivery" && hint.get("delivery_id").is_none();
+    wait_for("what was held is told", WITHIN, async || {
+        timeout(Duration::from_millis(50), tail.read()).await.ok();
+        tail.hints().into_iter().find(|hint| is_about_several(hint) && hint["endpoint_id"] == "waits")
+    })
+    .await;
+    assert_eq!(app.delivery(&held).await["status"], "held", "whoever looks finds it so");
     let before = tail.hints().len();
     app.delete("/endpoints/waits").await.is(204);
     wait_for("its end is told", WITHIN, async || {

@@ -1,15 +1,15 @@
 //! Finding one event or delivery, and what is shown of it.
 
-use crate::stage::{NOW, Stage, attempt, retry_at};
+use crate::stage::{NOW, Stage, after, attempt, dead, retry_at};
 use posthaste::{
     domain::{
         delivery::State,
         event::{DedupSpace, Event},
         id::{DeliveryId, EventId},
         outcome::{Attempt, Class, Outcome},
-        verdict::Verdict,
+        verdict::{DeadReason, Verdict},
     },
-    store::browse::LastError,
+    store::browse::{LastError, Owner, Thing},
 };
 use std::sync::Arc;
 
@@ -102,4 +102,38 @@ pub(crate) async fn what_waits_is_counted(mut stage: Stage) {
         stage.one_in(state).await;
     }
     assert_eq!(stage.store().waiting_count().await.unwrap(), 2, "pending and retrying");
+}
+
+pub(crate) async fn the_latest_attempts_are_found_wherever_their_deliveries_are(mut stage: Stage) {
+    let at = |seconds| Attempt { started_at: after(seconds), ..attempt(Class::Http, 500) };
+    let retried = stage.concluded(retry_at(after(1)), at(0)).await;
+    let dead = stage.concluded(dead(DeadReason::Exhausted), at(5)).await;
+    // Tried again long after, while newer ones came.
+    let carried = stage.claim(retried, after(1)).await;
+    stage.record(carried, retry_at(after(100)), vec![at(10)]).await;
+    let waiting = stage.waiting().await;
+    let own = stage.endpoint;
+    stage.endpoint = stage.new_endpoint(stage.app).await;
+    stage.concluded(retry_at(after(1)), at(7)).await;
+    let latest = |most| stage.store().recent_attempts(stage.app, own, most);
+    let seen = latest(10).await.unwrap();
+    let places: Vec<_> = seen.iter().map(|(delivery, past)| (*delivery, past.position)).collect();
+    assert_eq!(places, [(retried, 2), (dead, 1), (retried, 1)]);
+    assert!(places.iter().all(|(delivery, _)| *delivery != waiting));
+    assert_eq!(latest(1).await.unwrap().len(), 1);
+}
+
+pub(crate) async fn whose_something_is_is_known_by_its_id(mut stage: Stage) {
+    let mut new = stage.one();
+    new.dedup =
+        vec![stage.dedup(DedupSpace::EventId, "order-1"), stage.dedup(DedupSpace::IdempotencyKey, "k")];
+    let event = new.event.id;
+    let delivery = stage.publish(new).await;
+    let owner = async |thing| stage.store().owner(thing).await.unwrap();
+    assert_eq!(owner(Thing::Event(event)).await, Some(Owner(Some(stage.app))));
+    assert_eq!(owner(Thing::Delivery(delivery)).await, Some(Owner(Some(stage.app))));
+    assert_eq!(owner(Thing::Delivery(DeliveryId::from_i64(1))).await, None);
+    let keys = ["order-1", "order-2"].map(|id| stage.dedup(DedupSpace::EventId, id));
+    let named = stage.store().events_named(keys.to_vec()).await.unwrap();
+    assert_eq!(named, [(event, stage.app)]);
 }

@@ -26,7 +26,7 @@ use std::{sync::Arc, time::Duration};
 const CLOCK: Duration = Duration::from_secs(1000);
 
 /// `standard` with these rules.
-fn contract(rules: &Value) -> Arc<Contract> {
+pub(crate) fn contract(rules: &Value) -> Arc<Contract> {
     let standard = Contract::builtin().unwrap().swap_remove(0);
     Arc::new(standard.with_overrides(&json!({ "health": rules }), Setter::Operator).unwrap())
 }
@@ -67,7 +67,7 @@ pub(crate) async fn roll_up(stage: &Stage, now: Timestamp) -> Vec<EndpointId> {
     rolled.suspects
 }
 
-async fn judge(stage: &Stage, contract: &Arc<Contract>, now: Timestamp) {
+pub(crate) async fn judge(stage: &Stage, contract: &Arc<Contract>, now: Timestamp) {
     let suspect = Suspect { app: stage.app, endpoint: stage.endpoint, contract: contract.clone() };
     stage.store().judge(vec![suspect], now).await.unwrap();
     stage.quiet().await;
@@ -87,7 +87,7 @@ pub(crate) async fn what_counts_is_in_the_windows_after_a_roll_up_and_nothing_el
     for _ in 0..2 {
         let report = report(&stage, after(2)).await;
         for sums in [&report.hour, &report.day, &report.three_days] {
-            assert_eq!((sums.ok, sums.failed, sums.delivered, sums.dead), (2, 2, 2, 1));
+            assert_eq!((sums.ok, sums.failed, sums.delivered, sums.blamed()), (2, 2, 2, 1));
             assert_eq!(sums.latency.values().sum::<u64>(), 4);
         }
         assert_eq!(report.last_success_at, Some(after(1)));
@@ -279,7 +279,13 @@ pub(crate) async fn windows_call_an_endpoint_degraded_and_well_again(mut stage: 
 }
 
 /// So many verdicts, all at this time, in the statistics.
-async fn some(stage: &mut Stage, count: u32, verdict: Verdict, contract: &Arc<Contract>, at: Timestamp) {
+pub(crate) async fn some(
+    stage: &mut Stage,
+    count: u32,
+    verdict: Verdict,
+    contract: &Arc<Contract>,
+    at: Timestamp,
+) {
     for _ in 0..count {
         let carried = stage.carried().await;
         stage.store().record(counted(carried, verdict, contract, at));
@@ -317,7 +323,7 @@ pub(crate) async fn an_end_after_an_attempt_that_was_our_fault_counts_against_no
     assert_eq!(stage.delivery(id).await.state, State::Dead);
     assert!(roll_up(&stage, after(61)).await.is_empty());
     let report = report(&stage, after(61)).await;
-    assert_eq!((report.health.failed_events, report.hour.dead), (0, 0));
+    assert_eq!((report.health.failed_events, report.hour.blamed(), report.hour.dead), (0, 0, 1));
     judge(&stage, &one, after(61)).await;
     assert!(stage.recorder.take_switched_off().is_empty());
 }

@@ -12,6 +12,7 @@ mod browse;
 mod cluster;
 mod hand_back;
 mod health;
+mod hints;
 mod inspections;
 mod lists;
 mod notices;
@@ -187,6 +188,8 @@ macro_rules! conformance {
                     a_delivery_is_shown_with_its_event_and_its_history_oldest_first,
                     the_last_error_is_that_of_the_last_attempt,
                     the_deliveries_of_an_event_are_its_own,
+                    the_latest_attempts_are_found_wherever_their_deliveries_are,
+                    whose_something_is_is_known_by_its_id,
                     what_waits_is_counted,
                 ]
                 lists: [
@@ -291,10 +294,17 @@ macro_rules! conformance {
                 ]
                 statistics: [
                     what_happened_is_told_by_app_endpoint_and_event_type,
+                    every_end_is_counted_once_whoever_is_to_blame,
                     a_long_window_is_the_sum_of_its_days_and_of_the_hours_at_its_ends,
                     event_types_beyond_what_there_is_room_for_are_counted_together,
                     what_is_gone_is_not_told_and_still_counts_for_all,
                     what_is_held_and_what_waits_is_counted_as_it_is_now,
+                ]
+                hints: [
+                    deliveries_that_end_in_their_lane_are_hinted,
+                    what_is_settled_is_hinted_also_of_an_endpoint_that_is_gone,
+                    what_is_brought_forward_or_handed_back_is_hinted,
+                    health_that_is_called_another_is_hinted_once,
                 ]
                 cluster: [
                     what_was_in_flight_is_due_again_with_an_attempt_of_unknown_outcome,

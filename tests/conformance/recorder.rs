@@ -3,6 +3,7 @@
 
 use posthaste::domain::{
     endpoint::SwitchedOff,
+    hint::Hint,
     id::EndpointId,
     port::{Carried, Hand, HandHolder, Handover},
     time::Timestamp,
@@ -68,10 +69,15 @@ pub(crate) struct Recorder {
     switched_off: Mutex<Vec<(EndpointId, SwitchedOff, u32)>>,
     inspections_wait: AtomicUsize,
     notices_wait: AtomicUsize,
+    hints: Mutex<Vec<Hint>>,
     pub(crate) gate: Gate,
 }
 
 impl Recorder {
+    pub(crate) fn take_hints(&self) -> Vec<Hint> {
+        std::mem::take(&mut self.hints.lock().unwrap())
+    }
+
     pub(crate) fn take_carried(&self) -> Vec<Carried> {
         std::mem::take(&mut self.carried.lock().unwrap())
     }
@@ -116,6 +122,10 @@ impl Handover for Recorder {
 
     fn notices_wait(&self) {
         self.notices_wait.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn changed(&self, hint: Hint) {
+        self.hints.lock().unwrap().push(hint);
     }
 }
 

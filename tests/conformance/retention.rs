@@ -1,12 +1,16 @@
 //! Retention: what is kept no longer goes, in bounded steps, decided on what is there at that moment; nothing else does,
 //! and nothing goes that has not ended on record.
 
-use crate::stage::{NOW, Stage, after, attempt, dead};
+use crate::{
+    health::roll_up,
+    stage::{NOW, Stage, after, attempt, dead},
+};
 use posthaste::{
     domain::{
         contract::{Contract, Keep, Retention},
         delivery::{Reason, State},
         event::{DedupKey, DedupSpace},
+        hint::Hint,
         id::{AppId, DeliveryId, EndpointId, EventId, first_id_at},
         outcome::Class,
         retention::Keeps,
@@ -119,12 +123,16 @@ pub(crate) async fn what_still_waits_ends_on_record_first(mut stage: Stage) {
     let mut ended: Vec<_> = done.ended.iter().map(|(id, _)| *id).collect();
     ended.sort();
     assert_eq!(ended, [pending, retrying, held]);
+    assert_eq!(stage.recorder.take_hints(), [Hint::deliveries(stage.app, stage.endpoint)]);
     assert_eq!((done.events, done.deliveries, done.payloads), (0, 0, 3));
     for id in [pending, retrying, held] {
         let delivery = stage.delivery(id).await;
         assert_eq!((delivery.state, delivery.reason), (State::Expired, Some(Reason::Retention)));
         assert_eq!(delivery.finished_at, Some(after(HOUR)));
     }
+    roll_up(&stage, after(HOUR)).await;
+    let report = stage.store().health(stage.app, stage.endpoint, after(HOUR)).await.unwrap();
+    assert_eq!((report.hour.expired, report.hour.judged()), (3, 0), "counted, and held against nobody");
     assert_eq!(stage.delivery(carried.delivery.id).await.state, State::InFlight, "left alone");
     assert_eq!(stage.store().find_lanes().await.unwrap(), []);
 

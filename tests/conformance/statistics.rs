@@ -2,16 +2,21 @@
 
 use crate::{
     health::{EXHAUSTED, counted, plain, roll_up, see},
-    stage::{NOW, Stage, after, retry_at},
+    stage::{NOW, Stage, after, attempt, dead, retry_at},
 };
 use posthaste::{
     domain::{
+        delivery::State,
         id::{AppId, EndpointId},
+        outcome::Class,
         statistics::{Span, Sums},
         time::Timestamp,
-        verdict::Verdict,
+        verdict::{AtDue, DeadReason, Verdict},
     },
-    store::statistics::{Of, Statistics, StatisticsSearch},
+    store::{
+        ledger::Ask,
+        statistics::{Of, Statistics, StatisticsSearch},
+    },
 };
 use std::time::Duration;
 
@@ -78,6 +83,30 @@ pub(crate) async fn what_happened_is_told_by_app_endpoint_and_event_type(mut sta
     let other = stage.new_app().await;
     let nothing = last_hour(&stage, Some(other), Of::Everything).await;
     assert_eq!((total(&nothing), nothing.event_types.len()), (Sums::default(), 0));
+}
+
+pub(crate) async fn every_end_is_counted_once_whoever_is_to_blame(mut stage: Stage) {
+    let local = || attempt(Class::Local, 0);
+    let unmade = stage.concluded(dead(DeadReason::SerialisationFailed), local()).await;
+    stage.concluded(dead(DeadReason::SigningFailed), local()).await;
+    for then in [AtDue::Exhaust, AtDue::ExhaustUnblamed, AtDue::Expire] {
+        stage.concluded(Verdict::Retry { due: after(30), then }, attempt(Class::Http, 500)).await;
+    }
+    stage.refill(stage.endpoint, 10, after(30)).await;
+    stage.one_in(State::Cancelled).await;
+    let counted = async |stage: &Stage| {
+        roll_up(stage, after(40)).await;
+        let told = last_hour(stage, Some(stage.app), Of::Everything).await;
+        assert_eq!(told.endpoints[0].1.dead, total(&told).dead, "by endpoint too");
+        let Sums { dead, unblamed, expired, failed, .. } = total(&told);
+        (dead, unblamed, expired, failed)
+    };
+    assert_eq!(counted(&stage).await, (4, 3, 1, 0));
+    // An extra attempt that fails leaves it as it had ended.
+    stage.ask(unmade, Ask::Retry).await;
+    let again = stage.claim(unmade, after(30)).await;
+    stage.record(again, dead(DeadReason::SerialisationFailed), vec![local()]).await;
+    assert_eq!((stage.delivery(unmade).await.state, counted(&stage).await), (State::Dead, (4, 3, 1, 0)));
 }
 
 pub(crate) async fn a_long_window_is_the_sum_of_its_days_and_of_the_hours_at_its_ends(mut stage: Stage) {

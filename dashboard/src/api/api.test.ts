@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { layOver } from "./pages";
-import { refusalOf, whatToDo } from "./problem";
+import { Refusal, ifThere, refusalOf, whatToDo } from "./problem";
 import { EventReader } from "./sse";
 
 describe("server-sent events", () => {
@@ -23,24 +22,6 @@ describe("server-sent events", () => {
   });
 });
 
-describe("a fresh first page", () => {
-  const rows = (...ids: string[]) => ids.map((id) => ({ id }));
-  const over = (fresh: string[], before: string[]) =>
-    layOver(rows(...fresh), rows(...before), (row) => row.id).map((row) => row.id);
-
-  it("goes before what was read further back", () => {
-    expect(over(["5", "4", "3"], ["4", "3", "2", "1"])).toEqual(["5", "4", "3", "2", "1"]);
-  });
-
-  it("takes away what was deleted within its reach", () => {
-    expect(over(["5", "3", "2"], ["5", "4", "3", "2", "1"])).toEqual(["5", "3", "2", "1"]);
-  });
-
-  it("keeps everything when so much is new that they do not meet", () => {
-    expect(over(["9", "8"], ["3", "2"])).toEqual(["9", "8", "3", "2"]);
-  });
-});
-
 describe("a refusal", () => {
   it("says what the API says, by field", () => {
     const refusal = refusalOf(422, { code: "invalid", detail: "url: must be https", field: "url", status: 422, title: "" });
@@ -49,5 +30,17 @@ describe("a refusal", () => {
 
   it("makes do with an answer that is none of the API's", () => {
     expect(refusalOf(502, "<html>").message).toContain("502");
+  });
+
+  it("is nothing only where it says that there is no such thing", async () => {
+    const refused = (status: number) => ifThere(Promise.reject(new Refusal(status, "some", "why")));
+    expect(await refused(404)).toBeNull();
+    for (const status of [0, 403, 429, 500]) await expect(refused(status)).rejects.toThrow("why");
+    expect(await ifThere(Promise.resolve("thing"))).toBe("thing");
+  });
+
+  it("is passing where it says nothing about the thing", () => {
+    const passing = [0, 401, 403, 404, 409, 410, 422, 429, 500, 503, 507].filter((status) => refusalOf(status, null).isPassing);
+    expect(passing).toEqual([0, 429, 500, 503, 507]);
   });
 });

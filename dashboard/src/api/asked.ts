@@ -1,6 +1,7 @@
 // What a view shows: asked for when its name changes, asked again after hints, kept on show meanwhile.
-import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { type Topic, onHints } from "./hints";
+import { InTurn } from "./in-turn";
 import { type Refusal, asRefusal } from "./problem";
 
 export interface Asked<T> {
@@ -9,36 +10,63 @@ export interface Asked<T> {
   again: () => void;
 }
 
-type State<T> = { name: string; data: T | undefined; refusal: Refusal | null };
+export interface Known<T> {
+  name: string;
+  data: T | undefined;
+  refusal: Refusal | null;
+}
 
-/** `name` stands for everything that `ask` depends on. An answer that comes after the name changed is dropped.
- *  Hints lead to a question at most once in `pauseMs`. */
+/** `name` stands for everything that `ask` depends on. */
+interface Question<T> {
+  name: string;
+  ask: () => Promise<T>;
+}
+
+/** The asking, without a page. */
+export class Asking<T> {
+  #line = new InTurn();
+  #known: Known<T> = { name: "", data: undefined, refusal: null };
+
+  constructor(
+    readonly question: () => Question<T>,
+    readonly show: (known: Known<T>) => void,
+  ) {}
+
+  again = (): void => {
+    this.#line.ask("again", async (isStale) => {
+      const { name, ask } = this.question();
+      const known = await ask().then(
+        (data) => ({ name, data, refusal: null }),
+        (error: unknown) => this.#refused(name, asRefusal(error)),
+      );
+      if (isStale()) return;
+      this.#known = known;
+      this.show(known);
+    });
+  };
+
+  stop = (): void => this.#line.clear();
+
+  /** What is on show stays there while it cannot be had; what was deleted does not. */
+  #refused(name: string, refusal: Refusal): Known<T> {
+    const isKept = this.#known.name === name && refusal.isPassing;
+    return { name, data: isKept ? this.#known.data : undefined, refusal };
+  }
+}
+
+/** An answer that comes after the name changed is dropped. Hints lead to a question at most once in `pauseMs`, and not before
+ *  the last one was answered. */
 export function useAsked<T>(name: string, ask: () => Promise<T>, topics: readonly Topic[] = [], pauseMs = 500): Asked<T> {
-  const [state, setState] = useState<State<T>>({ name, data: undefined, refusal: null });
-  const latest = useRef({ name, ask, turn: 0 });
-  latest.current.name = name;
-  latest.current.ask = ask;
+  const latest = useRef({ name, ask });
+  latest.current = { name, ask };
+  const [known, show] = useState<Known<T>>({ name, data: undefined, refusal: null });
+  const [asking] = useState(() => new Asking(() => latest.current, show));
+  const { again, stop } = asking;
 
-  const again = useCallback(() => {
-    const turn = ++latest.current.turn;
-    const asked = latest.current.name;
-    const isStale = () => latest.current.turn !== turn || latest.current.name !== asked;
-    latest.current.ask().then(
-      (data) => isStale() || setState({ name: asked, data, refusal: null }),
-      (error: unknown) => {
-        if (isStale()) return;
-        const refusal = asRefusal(error);
-        setState((before) => {
-          // What is on show stays there while the server is away; what was deleted does not.
-          const kept = before.name === asked && refusal.status === 0 ? before.data : undefined;
-          return { name: asked, data: kept, refusal };
-        });
-      },
-    );
-  }, []);
-
-  useEffect(again, [name]);
+  useEffect(() => {
+    again();
+    return stop;
+  }, [name]);
   useEffect(() => (topics.length > 0 ? onHints(topics, again, pauseMs) : undefined), [topics.join()]);
-  useEffect(() => () => void latest.current.turn++, []);
-  return state.name === name ? { ...state, again } : { data: undefined, refusal: null, again };
+  return known.name === name ? { ...known, again } : { data: undefined, refusal: null, again };
 }

@@ -1,7 +1,7 @@
 // The only door to the server: the generated client, with the key in a header and every failure as a `Refusal`.
 import createClient from "openapi-fetch";
 import { connectionIsLost, connectionIsUp } from "./connection";
-import { NO_ANSWER, refusalOf } from "./problem";
+import { NO_ANSWER, ifThere, refusalOf } from "./problem";
 import type { paths } from "./schema.gen";
 
 let key: string | null = null;
@@ -44,7 +44,15 @@ export async function talk(request: Request): Promise<Response> {
   return response;
 }
 
-export const api = createClient<paths>({ baseUrl: window.location.origin, fetch: talk });
+/** A view asks one question at a time: one that is never answered must not be the last. Actions may take their time. */
+const READ_WITHIN_MS = 30_000;
+
+function talkInTime(request: Request): Promise<Response> {
+  if (request.method !== "GET") return talk(request);
+  return talk(new Request(request, { signal: AbortSignal.timeout(READ_WITHIN_MS) }));
+}
+
+export const api = createClient<paths>({ baseUrl: window.location.origin, fetch: talkInTime });
 
 type Asked<T> = { data?: T; error?: unknown; response: Response };
 
@@ -56,9 +64,6 @@ export async function ask<T>(asked: Promise<Asked<T>>): Promise<T> {
 }
 
 /** What was asked for, or null where there is no such thing. */
-export async function askIfThere<T>(asked: Promise<Asked<T>>): Promise<T | null> {
-  const { data, error, response } = await asked;
-  if (response.status === 404) return null;
-  if (!response.ok) throw refusalOf(response.status, error);
-  return data as T;
+export function askIfThere<T>(asked: Promise<Asked<T>>): Promise<T | null> {
+  return ifThere(ask(asked));
 }

@@ -22,6 +22,11 @@ export class Refusal extends Error {
   get isAbsent(): boolean {
     return this.status === 404;
   }
+
+  /** It says nothing about the thing itself: what was known of it may stay on show. */
+  get isPassing(): boolean {
+    return this.status === 0 || this.status === 429 || this.status >= 500;
+  }
 }
 
 /** Status 0: no answer came. */
@@ -58,4 +63,12 @@ export function whatToDo(refusal: Refusal): string | null {
 export function asRefusal(error: unknown): Refusal {
   if (error instanceof Refusal) return error;
   return new Refusal(0, "fault", error instanceof Error ? error.message : String(error));
+}
+
+/** What comes, or null where there is no such thing; any other refusal stays one. */
+export async function ifThere<T>(asked: Promise<T>): Promise<T | null> {
+  return asked.catch((error: unknown) => {
+    if (asRefusal(error).isAbsent) return null;
+    throw error;
+  });
 }

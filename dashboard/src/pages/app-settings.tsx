@@ -4,12 +4,14 @@ import { hint } from "../api/hints";
 import { type Refusal, asRefusal } from "../api/problem";
 import type { App } from "../api/schema";
 import { Action } from "../parts/action";
+import { Overtaken, useDraft } from "../parts/draft";
 import { Shown, Trouble } from "../parts/feedback";
 import { Check, Field } from "../parts/field";
 import { Card, Head } from "../parts/page";
 import { say } from "../parts/toast";
 import { paths } from "../route/paths";
 import { go } from "../route/router";
+import { appChangesOf, appDraftOf } from "./app-draft";
 import { ContractChoice } from "./apps";
 import { useApp } from "./ask-app";
 
@@ -18,18 +20,14 @@ export function AppSettings({ app }: { app: string }) {
   return (
     <>
       <Head title="Settings" trail={[{ label: asked.data?.name ?? app, href: paths.app(app) }]} />
-      <Shown asked={asked}>{(data) => <Settings key={data.updated_at} app={data} />}</Shown>
+      <Shown asked={asked}>{(data) => <Settings app={data} />}</Shown>
     </>
   );
 }
 
 function Settings({ app }: { app: App }) {
-  const [name, setName] = useState(app.name);
-  const [email, setEmail] = useState(app.contact_email ?? "");
-  const [contract, setContract] = useState(app.contract ?? "");
-  const [isLive, setLive] = useState(app.livemode);
-  const [events, setEvents] = useState(app.quota?.events_per_second?.toString() ?? "");
-  const [bytes, setBytes] = useState(app.quota?.bytes_per_second?.toString() ?? "");
+  const edited = useDraft(appDraftOf(app), app.updated_at);
+  const { base, draft, change } = edited;
   const [refusal, setRefusal] = useState<Refusal | null>(null);
   const path = { app: app.id };
   const problem = (field: string) => (refusal?.field?.startsWith(field) ? refusal.text : null);
@@ -37,19 +35,10 @@ function Settings({ app }: { app: App }) {
   const save = async (event: Event) => {
     event.preventDefault();
     setRefusal(null);
-    const quota = {
-      ...(events ? { events_per_second: Number(events) } : {}),
-      ...(bytes ? { bytes_per_second: Number(bytes) } : {}),
-    };
-    const body = {
-      name: name.trim(),
-      contact_email: email.trim() || null,
-      contract: contract || null,
-      livemode: isLive,
-      quota: Object.keys(quota).length > 0 ? quota : null,
-    };
     try {
-      await ask(api.PATCH("/v1/apps/{app}", { params: { path }, body }));
+      const body = appChangesOf(base, draft);
+      const now = await ask(api.PATCH("/v1/apps/{app}", { params: { path }, body }));
+      edited.keep(draft, appDraftOf(now), now.updated_at);
       hint("apps");
       say("Saved.");
     } catch (error) {
@@ -61,31 +50,42 @@ function Settings({ app }: { app: App }) {
     <div class="stack">
       <Card title="The app">
         <form class="form" onSubmit={(event) => void save(event)}>
-          <Field label="Name" value={name} onInput={setName} isRequired problem={problem("name")} />
+          <Field label="Name" value={draft.name} onInput={(name) => change({ name })} isRequired problem={problem("name")} />
           <Field
             label="Contact e-mail"
             type="email"
-            value={email}
-            onInput={setEmail}
+            value={draft.email}
+            onInput={(email) => change({ email })}
             problem={problem("contact_email")}
             hint="Who hears of endpoints in trouble."
           />
-          <ContractChoice value={contract} onChange={setContract} />
+          <ContractChoice value={draft.contract} onChange={(contract) => change({ contract })} />
           <div class="pair">
             <Field
               label="Events a second, at most"
               type="number"
-              value={events}
-              onInput={setEvents}
+              value={draft.events}
+              onInput={(events) => change({ events })}
               placeholder="no quota"
               problem={problem("quota")}
             />
-            <Field label="Bytes a second, at most" type="number" value={bytes} onInput={setBytes} placeholder="no quota" />
+            <Field
+              label="Bytes a second, at most"
+              type="number"
+              value={draft.bytes}
+              onInput={(bytes) => change({ bytes })}
+              placeholder="no quota"
+            />
           </div>
-          <Check label="Live mode (some contracts tell receivers)" isOn={isLive} onChange={setLive} />
+          <Check
+            label="Live mode (some contracts tell receivers)"
+            isOn={draft.isLive}
+            onChange={(isLive) => change({ isLive })}
+          />
+          <Overtaken by={edited} />
           {refusal && <Trouble refusal={refusal} />}
           <div class="buttons end">
-            <button type="submit" class="primary" disabled={name.trim() === ""}>
+            <button type="submit" class="primary" disabled={draft.name.trim() === ""}>
               Save
             </button>
           </div>

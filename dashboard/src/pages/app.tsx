@@ -2,14 +2,16 @@ import { type Asked, useAsked } from "../api/asked";
 import { api, ask } from "../api/client";
 import type { Delivery, Endpoint } from "../api/schema";
 import { Copyable } from "../parts/copy";
-import { Empty, Shown, Skeleton } from "../parts/feedback";
+import { Empty, Shown } from "../parts/feedback";
 import { Card, Head } from "../parts/page";
 import { Table } from "../parts/table";
 import { paths } from "../route/paths";
-import { mayActForProduct, session } from "../session/session";
+import { may, mayActForProduct, session } from "../session/session";
+import { beforeDeliveries } from "../words/next-steps";
 import { useStats } from "./ask-stats";
 import { Strip, deliveryColumns } from "./delivery-rows";
 import { endpointColumns } from "./endpoints";
+import { FirstSteps } from "./first-steps";
 import { PublishButton } from "./publish";
 import { StatsView } from "./stats-view";
 
@@ -34,7 +36,7 @@ export function AppPage({ app }: { app: string }) {
       <Shown asked={asked}>
         {() => (
           <div class="stack">
-            {isNew && <FirstSteps app={app} />}
+            {isNew && <FirstSteps app={app} may={may.value} />}
             {(!isNew || (stats.data?.totals.events ?? 0) > 0) && (
               <Shown asked={stats} lines={24}>
                 {(data) => <StatsView stats={data} isOfAll={false} />}
@@ -54,7 +56,6 @@ function NowInApp({ app, endpoints }: { app: string; endpoints: Asked<{ data: En
     ask(api.GET("/v1/apps/{app}/deliveries", { params: { path: { app }, query } }));
   const recent = useAsked(`recent ${app}`, list({ limit: 80 }), ["deliveries"]);
   const troubled = useAsked(`troubled ${app}`, list({ status: "retrying,dead,held", limit: 8 }), ["deliveries"]);
-  const all = endpoints.data?.data ?? [];
   return (
     <>
       <Card title="Latest deliveries" beside={<a href={paths.deliveries(app)}>All of them</a>}>
@@ -63,24 +64,24 @@ function NowInApp({ app, endpoints }: { app: string; endpoints: Asked<{ data: En
             data.length > 0 ? (
               <Strip app={app} deliveries={data} />
             ) : (
-              <Empty title="No deliveries yet">Publish an event, or send an endpoint a test.</Empty>
+              <Empty title="No deliveries yet">{beforeDeliveries(may.value)}</Empty>
             )
           }
         </Shown>
       </Card>
-      <Troubled app={app} rows={troubled.data?.data} endpoints={all} />
+      <Troubled app={app} asked={troubled} endpoints={endpoints.data?.data ?? []} />
       <Card title="Endpoints" beside={<a href={paths.endpoints(app)}>All of them</a>}>
-        {endpoints.data ? (
-          <Table
-            caption="Endpoints"
-            columns={endpointColumns(app)}
-            rows={offFirst(all).slice(0, 10)}
-            idOf={(row) => row.id}
-            hrefOf={(row) => paths.endpoint(app, row.id)}
-          />
-        ) : (
-          <Skeleton lines={3} />
-        )}
+        <Shown asked={endpoints} lines={3}>
+          {({ data }) => (
+            <Table
+              caption="Endpoints"
+              columns={endpointColumns(app)}
+              rows={offFirst(data).slice(0, 10)}
+              idOf={(row) => row.id}
+              hrefOf={(row) => paths.endpoint(app, row.id)}
+            />
+          )}
+        </Shown>
       </Card>
     </>
   );
@@ -90,32 +91,24 @@ function offFirst(endpoints: Endpoint[]): Endpoint[] {
   return [...endpoints].sort((one, other) => Number(one.status === "active") - Number(other.status === "active"));
 }
 
-function Troubled({ app, rows, endpoints }: { app: string; rows: Delivery[] | undefined; endpoints: Endpoint[] }) {
+function Troubled({ app, asked, endpoints }: { app: string; asked: Asked<{ data: Delivery[] }>; endpoints: Endpoint[] }) {
   return (
     <Card title="In trouble" beside={<a href={paths.deliveries(app, { status: "retrying,dead,held" })}>All of them</a>}>
-      {rows === undefined ? (
-        <Skeleton lines={3} />
-      ) : rows.length === 0 ? (
-        <p class="muted">Nothing: no delivery is being retried, held or dead.</p>
-      ) : (
-        <Table
-          caption="Deliveries in trouble"
-          columns={deliveryColumns(app, endpoints)}
-          rows={rows}
-          idOf={(row) => row.id}
-          hrefOf={(row) => paths.delivery(app, row.id)}
-        />
-      )}
+      <Shown asked={asked} lines={3}>
+        {({ data: rows }) =>
+          rows.length === 0 ? (
+            <p class="muted">Nothing: no delivery is being retried, held or dead.</p>
+          ) : (
+            <Table
+              caption="Deliveries in trouble"
+              columns={deliveryColumns(app, endpoints)}
+              rows={rows}
+              idOf={(row) => row.id}
+              hrefOf={(row) => paths.delivery(app, row.id)}
+            />
+          )
+        }
+      </Shown>
     </Card>
-  );
-}
-
-function FirstSteps({ app }: { app: string }) {
-  return (
-    <Empty title="Nothing goes out yet">
-      First <a href={paths.endpoints(app)}>add an endpoint</a>: the address of a receiver, and which event types it wants. Then
-      publish an event with the button above. <code>posthaste listen --app {app}</code> makes an endpoint that leads to your own
-      machine.
-    </Empty>
   );
 }

@@ -2,8 +2,8 @@
 import { type Asked, useAsked } from "../api/asked";
 import { api, ask, askIfThere } from "../api/client";
 import type { App, Endpoint } from "../api/schema";
-import { isPortal } from "../session/session";
-import { type ContractDocument, withOverrides } from "../words/contract";
+import { session } from "../session/session";
+import type { ContractDocument } from "../words/contract";
 
 export function useApp(app: string): Asked<App> {
   return useAsked(`app ${app}`, () => ask(api.GET("/v1/apps/{app}", { params: { path: { app } } })), ["apps"]);
@@ -35,19 +35,16 @@ export interface Holding {
 
 /** The contract that holds for an endpoint. Undefined: the endpoint is still on its way; null: it was deleted. */
 export function useContractOf(app: string, endpoint: Endpoint | null | undefined): Holding {
-  const asked = useAsked(
-    endpoint === undefined ? "" : `contract ${app} ${endpoint?.contract ?? ""} ${endpoint?.id ?? ""}`,
-    async () => {
-      if (endpoint === undefined) return null;
-      // A portal link does not show the app: then the endpoint's own contract, or the default, is all there is to go by.
-      const owner = isPortal.value ? null : await ask(api.GET("/v1/apps/{app}", { params: { path: { app } } }));
-      const contract = endpoint?.contract ?? owner?.contract ?? "standard";
-      const found = await askIfThere(api.GET("/v1/contracts/{contract}", { params: { path: { contract } } }));
-      const document = found && withOverrides(found.document, owner?.overrides, endpoint?.overrides);
-      return { document, isLive: owner?.livemode ?? true };
-    },
-  );
-  const isLive = asked.data?.isLive ?? true;
-  if (asked.refusal !== null) return { contract: null, isLive };
-  return { contract: asked.data?.document, isLive };
+  const path = { app, endpoint: endpoint?.id ?? "" };
+  const asked = useAsked(endpoint ? `contract ${app} ${endpoint.id} ${endpoint.updated_at}` : "", async () => {
+    if (!endpoint) return null;
+    const found = await askIfThere(api.GET("/v1/apps/{app}/endpoints/{endpoint}/contract", { params: { path } }));
+    return found && (found.document as unknown as ContractDocument);
+  });
+  const owner = useAsked(`livemode ${app}`, () => {
+    const own = session.value?.app;
+    return own ? Promise.resolve(own) : ask(api.GET("/v1/apps/{app}", { params: { path: { app } } }));
+  });
+  const isLive = owner.data?.livemode ?? true;
+  return { contract: endpoint === null || asked.refusal !== null ? null : endpoint && asked.data, isLive };
 }

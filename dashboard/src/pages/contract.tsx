@@ -8,7 +8,7 @@ import { Card, Facts, Head } from "../parts/page";
 import { Table } from "../parts/table";
 import { paths } from "../route/paths";
 import { isPortal } from "../session/session";
-import { type ContractDocument, branded, headerTemplates, withOverrides } from "../words/contract";
+import { type ContractDocument, branded, headerTemplates } from "../words/contract";
 import { ContractTrack, endInWords } from "./contracts";
 import { SnippetCard } from "./snippet-card";
 
@@ -29,7 +29,7 @@ export function ContractPage({ name }: { name: string }) {
 }
 
 function Whole({ contract }: { contract: Contract }) {
-  const document = withOverrides(contract.document);
+  const document = contract.document as unknown as ContractDocument;
   return (
     <div class="stack">
       <p>{contract.description}</p>

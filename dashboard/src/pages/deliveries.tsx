@@ -8,6 +8,8 @@ import { Head } from "../parts/page";
 import { changed, picked } from "../route/query";
 import { paths } from "../route/paths";
 import { currentQuery, filter } from "../route/router";
+import { may } from "../session/session";
+import { beforeDeliveries } from "../words/next-steps";
 import { DELIVERY_STATES, spoken } from "../words/states";
 import { fromField, toField } from "../words/times";
 import { useEndpoints } from "./ask-app";
@@ -80,8 +82,8 @@ export function Deliveries({ app }: { app: string }) {
         isFiltered={isFiltered}
         empty={
           <Empty title="No deliveries yet">
-            A delivery is made for every endpoint that wants a published event. <a href={paths.endpoints(app)}>Add an endpoint</a>
-            , then publish an event or send a test.
+            A delivery is made for every <a href={paths.endpoints(app)}>endpoint</a> that wants a published event.{" "}
+            {beforeDeliveries(may.value)}
           </Empty>
         }
       />

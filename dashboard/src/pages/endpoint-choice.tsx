@@ -8,8 +8,14 @@ interface Props {
 }
 
 export function EndpointChoice({ endpoints, value, onChange }: Props) {
-  const options = endpoints.map((each) => ({ value: each.id, label: each.description || each.url }));
-  return (
-    <Choice label="Endpoint" value={value} options={[{ value: "", label: "Every endpoint" }, ...options]} onChange={onChange} />
-  );
+  return <Choice label="Endpoint" value={value} options={endpointOptions(endpoints, value)} onChange={onChange} />;
+}
+
+/** The one that is chosen is always among them, also if it was deleted or there are too many to list. */
+export function endpointOptions(endpoints: readonly Endpoint[], value: string): { value: string; label: string }[] {
+  const options = [
+    { value: "", label: "Every endpoint" },
+    ...endpoints.map((each) => ({ value: each.id, label: each.description || each.url })),
+  ];
+  return options.some((each) => each.value === value) ? options : [...options, { value, label: value }];
 }

@@ -15,12 +15,14 @@ import type { Column } from "../parts/table";
 import { Time } from "../parts/time";
 import { paths } from "../route/paths";
 import { go } from "../route/router";
-import { mayChange } from "../session/session";
+import { may, mayChange } from "../session/session";
 import { BUCKET_STATES, stateOf } from "../words/health";
+import { beforeEndpoints } from "../words/next-steps";
 import { count, counted, share } from "../words/numbers";
-import { readPatterns } from "../words/subscriptions";
+import { LISTED_MAX, successOf } from "../words/success";
 import { STATS_PAUSE_MS } from "./ask-stats";
-import { EMPTY_DRAFT, EndpointFields, isDraftReady, rateOf } from "./endpoint/form";
+import { EMPTY_DRAFT, isDraftReady, newOf } from "./endpoint/draft";
+import { EndpointFields } from "./endpoint/form";
 
 export function Endpoints({ app }: { app: string }) {
   const [isOpen, setOpen] = useState(false);
@@ -46,11 +48,7 @@ export function Endpoints({ app }: { app: string }) {
         columns={[...endpointColumns(app), success]}
         idOf={(row) => row.id}
         hrefOf={(row) => paths.endpoint(app, row.id)}
-        empty={
-          <Empty title="No endpoints yet">
-            An endpoint is an address that events are sent to. Add one, give its secret to the receiver, and send it a test.
-          </Empty>
-        }
+        empty={<Empty title="No endpoints yet">{beforeEndpoints(may.value)}</Empty>}
       />
       {isOpen && <NewEndpoint app={app} onClose={() => setOpen(false)} />}
     </>
@@ -84,10 +82,10 @@ function useSuccess(app: string): Column<Endpoint> {
     ["stats", "deliveries"],
     STATS_PAUSE_MS,
   );
-  const counts = new Map(asked.data?.endpoints.map((each) => [each.endpoint_id, each]));
   const cell = ({ id }: Endpoint) => {
-    const found = counts.get(id);
-    if (!found || found.attempts === 0) return <span class="muted">–</span>;
+    const found = asked.data ? successOf(asked.data.endpoints, id) : "nothing sent";
+    if (found === "nothing sent") return <span class="muted">–</span>;
+    if (found === "not listed") return <span class="muted about">not among the {LISTED_MAX} that fail most</span>;
     const tone = BUCKET_STATES[stateOf(found, false)].tone;
     return (
       <span class={`answer ${tone}`} title={`${count(found.failed)} of ${counted(found.attempts, "attempt")} failed`}>
@@ -117,21 +115,8 @@ function NewEndpoint({ app, onClose }: { app: string; onClose: () => void }) {
   const [made, setMade] = useState<Endpoint | null>(null);
   const make = async () => {
     setRefusal(null);
-    const { patterns } = readPatterns(draft.types);
-    const body = {
-      url: draft.url.trim(),
-      event_types: patterns,
-      ...(draft.description.trim() ? { description: draft.description.trim() } : {}),
-      ...(draft.contract ? { contract: draft.contract } : {}),
-      ...(draft.healthUrl.trim() ? { health_url: draft.healthUrl.trim() } : {}),
-      ...(draft.inFlight ? { max_in_flight: Number(draft.inFlight) } : {}),
-      ...(draft.ordered !== "none" ? { ordered: draft.ordered } : {}),
-      ...(draft.onDead ? { on_dead: draft.onDead } : {}),
-      ...(draft.perSecond ? { rate_limit: rateOf(draft.perSecond) } : {}),
-      ...(draft.version.trim() ? { payload_version: draft.version.trim() } : {}),
-    };
     try {
-      setMade(await ask(api.POST("/v1/apps/{app}/endpoints", { params: { path: { app } }, body })));
+      setMade(await ask(api.POST("/v1/apps/{app}/endpoints", { params: { path: { app } }, body: newOf(draft) })));
       hint("endpoints");
     } catch (error) {
       setRefusal(asRefusal(error));

@@ -11,7 +11,8 @@ import { Time } from "../parts/time";
 import { paths } from "../route/paths";
 import { changed, picked } from "../route/query";
 import { currentQuery } from "../route/router";
-import { mayActForProduct } from "../session/session";
+import { may, mayActForProduct } from "../session/session";
+import { beforeEvents } from "../words/next-steps";
 import { reasonInWords } from "../words/states";
 import { TimeFilter } from "./deliveries";
 import { PublishButton } from "./publish";
@@ -44,7 +45,7 @@ export function Events({ app }: { app: string }) {
         isFiltered={Object.keys(query).length > 0}
         empty={
           <Empty title="No events yet">
-            Publish one here, or with <code>POST /v1/apps/{app}/events</code>.
+            {beforeEvents(may.value)} {may.value.publish && <code>POST /v1/apps/{app}/events</code>}
           </Empty>
         }
       />

@@ -12,7 +12,7 @@ import { paths } from "../route/paths";
 import { mayChange } from "../session/session";
 import { count } from "../words/numbers";
 import { useEndpoints } from "./ask-app";
-import { Progress, replayInWords } from "./replays";
+import { Progress, replayInWords, wanted } from "./replays";
 
 export function ReplayPage({ app, id }: { app: string; id: string }) {
   const path = { app, replay: id };
@@ -36,7 +36,7 @@ export function ReplayPage({ app, id }: { app: string; id: string }) {
               <Progress replay={replay} />
             </Card>
             <div class="figures">
-              <Figure name="To send again" value={count(replay.total)} />
+              <Figure name="To send again" value={count(wanted(replay))} />
               <Figure name="Sent again" value={count(replay.replayed)} />
               <Figure
                 name="Could not be"

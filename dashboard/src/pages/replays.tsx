@@ -58,7 +58,7 @@ function columns(app: string, endpoints: Endpoint[]): Column<Replay>[] {
     {
       name: "Sent again",
       isNumber: true,
-      cell: (row) => `${count(row.replayed)} of ${count(Math.max(row.total, row.replayed))}`,
+      cell: (row) => `${count(row.replayed)} of ${count(wanted(row))}`,
     },
     { name: "Begun", cell: (row) => <Time at={row.created_at} /> },
   ];
@@ -71,6 +71,11 @@ export function Progress({ replay }: { replay: Replay }) {
       <progress max={1} value={replay.progress} aria-label={`${percent} % done`} /> <span class="number">{percent} %</span>
     </span>
   );
+}
+
+/** How many are to be sent again. More may have ended between the count and the walk, and are sent as well. */
+export function wanted(replay: Replay): number {
+  return Math.max(replay.total, replay.replayed + replay.refused);
 }
 
 export function replayInWords(replay: Replay, endpoints: Endpoint[]): string {

@@ -4,20 +4,24 @@ import { Empty } from "../parts/feedback";
 import { Code } from "../parts/json";
 import { Card } from "../parts/page";
 import type { ContractDocument } from "../words/contract";
+import type { KeyKind } from "../words/signing";
 import { LANGUAGES, type Language, snippet } from "../words/snippets";
 
 /** How to verify what a contract signs, in the language of choice. */
 export function SnippetCard({
   contract,
+  kind = "shared",
   title,
   children,
 }: {
   contract: ContractDocument;
+  kind?: KeyKind;
   title: string;
   children?: ComponentChildren;
 }) {
   const [language, setLanguage] = useState<Language>("Python");
-  const text = snippet(contract, language);
+  const text = snippet(contract, language, kind);
+  const isAnywhere = LANGUAGES.some(({ name }) => snippet(contract, name, kind) !== null);
   const choice = (
     <div class="segments" role="group" aria-label="Language">
       {LANGUAGES.map(({ name }) => (
@@ -28,9 +32,11 @@ export function SnippetCard({
     </div>
   );
   return (
-    <Card title={title} beside={text !== null && choice}>
+    <Card title={title} beside={isAnywhere && choice}>
       {text === null ? (
-        <Empty title="No snippet for this signature">It has a form of its own. The contract says what is signed, and how.</Empty>
+        <Empty title={isAnywhere ? `No snippet in ${language} for this signature` : "No snippet for this signature"}>
+          It has a form of its own. The contract says what is signed, and how.
+        </Empty>
       ) : (
         <>
           <Code text={text} label={`Verification in ${language}`} />

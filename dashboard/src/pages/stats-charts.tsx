@@ -59,6 +59,7 @@ export function EventsChart({ stats }: { stats: Stats }) {
     { label: "Events", colour: "--accent", isFilled: true, values: stats.series.map((bucket) => bucket.events ?? 0) },
     { label: "Delivered", colour: "--good", values: stats.series.map((bucket) => bucket.delivered) },
     { label: "Dead", colour: "--bad", values: stats.series.map((bucket) => bucket.dead) },
+    { label: "Expired", colour: "--warn", values: stats.series.map((bucket) => bucket.expired) },
   ];
   const summary = `Events and deliveries over time: ${count(stats.totals.events ?? 0)} events`;
   return <Chart summary={summary} times={timesOf(stats)} lines={lines} format={count} isWhole />;

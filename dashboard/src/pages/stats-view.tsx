@@ -44,7 +44,12 @@ export function StatsView({ stats, isOfAll }: { stats: Stats; isOfAll: boolean }
             )
           }
         />
-        <Figure name="Dead" value={count(totals.dead)} {...(totals.dead > 0 ? { tone: "bad" } : {})} />
+        <Figure
+          name="Dead"
+          value={count(totals.dead)}
+          note={`${count(totals.expired)} expired`}
+          {...(totals.dead > 0 ? { tone: "bad" } : {})}
+        />
       </div>
       <Card title="Events and deliveries" beside={<WindowChoice />}>
         <EventsChart stats={stats} />

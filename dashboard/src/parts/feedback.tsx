@@ -38,14 +38,22 @@ export function Trouble({ refusal, again }: { refusal: Refusal; again?: (() => v
   );
 }
 
-/** The three states of something that was asked for, in one place. */
+/** The states of something that was asked for, in one place. What was had before stays, under why it could not be had anew;
+ *  that nothing answers at all is said above the page. */
 export function Shown<T>(props: {
   asked: { data: T | undefined; refusal: Refusal | null; again: () => void };
   lines?: number;
   children: (data: T) => ComponentChildren;
 }) {
   const { data, refusal, again } = props.asked;
-  if (data !== undefined) return <>{props.children(data)}</>;
+  if (data !== undefined) {
+    return (
+      <>
+        {refusal !== null && refusal.status !== 0 && <Trouble refusal={refusal} again={again} />}
+        {props.children(data)}
+      </>
+    );
+  }
   if (refusal !== null) return <Trouble refusal={refusal} again={again} />;
   return <Skeleton lines={props.lines ?? 6} />;
 }

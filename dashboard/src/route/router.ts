@@ -1,10 +1,11 @@
 // Where we are: the path and the query of the address bar, as signals. Small enough to be its own: the libraries for it treat
 // the query as a string, and here the filters of every list live in it.
 import { batch, computed, signal } from "@preact/signals";
+import { portalBaseOf } from "./base";
 import { type Changes, changed } from "./query";
 
-/** A portal's pages stay below the address that it was opened by: only those may be shown in a frame. */
-const base = /^\/portal\/[^/]+/.exec(window.location.pathname)?.[0] ?? "";
+const base = portalBaseOf(window.location.pathname);
+export const isPortalAddress = base !== "";
 
 function pathHere(): string {
   return window.location.pathname.slice(base.length) || "/";
@@ -31,6 +32,11 @@ export function go(to: string, options: { replace?: boolean } = {}): void {
   if (isOtherPage) window.scrollTo(0, 0);
 }
 
+/** In another tab. */
+export function openApart(to: string): void {
+  window.open(base + to, "_blank", "noopener");
+}
+
 /** Changes the query and stays on the page; the way back leads out of it, not through every filter. */
 export function filter(changes: Changes): void {
   const query = changed(currentQuery.value, changes);
@@ -40,11 +46,20 @@ export function filter(changes: Changes): void {
 /** Lets plain links be followed without loading the page anew. */
 export function followLinks(): void {
   window.addEventListener("popstate", read);
-  document.addEventListener("click", (event) => {
-    if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
-    const link = event.target instanceof Element ? event.target.closest("a") : null;
-    if (link === null || link.target !== "" || link.hasAttribute("download") || link.origin !== window.location.origin) return;
-    event.preventDefault();
-    go(link.pathname + link.search);
-  });
+  document.addEventListener("click", followLink);
+  // The middle button.
+  document.addEventListener("auxclick", followLink);
+}
+
+function followLink(event: MouseEvent): void {
+  if (event.defaultPrevented || event.button > 1 || event.altKey) return;
+  const isApart = event.button === 1 || event.metaKey || event.ctrlKey || event.shiftKey;
+  // Links do not name a portal's address: the browser would open another one.
+  if (isApart && !isPortalAddress) return;
+  const link = event.target instanceof Element ? event.target.closest("a") : null;
+  if (link === null || link.target !== "" || link.hasAttribute("download") || link.origin !== window.location.origin) return;
+  event.preventDefault();
+  const to = link.pathname + link.search;
+  if (isApart) openApart(to);
+  else go(to);
 }

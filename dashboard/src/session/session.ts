@@ -3,6 +3,7 @@ import { computed, signal } from "@preact/signals";
 import { api, ask, holdKey, whenUnauthorized } from "../api/client";
 import { Refusal } from "../api/problem";
 import type { PortalTheme, Session as SessionView } from "../api/schema";
+import type { May } from "../words/next-steps";
 
 export interface Session {
   isAdmin: boolean;
@@ -11,13 +12,11 @@ export interface Session {
   /** It came by a portal link: a customer's, who sees less than a key of the app. */
   isPortal: boolean;
   /** The one app that it is for; null for an admin key. */
-  app: { id: string; name: string } | null;
+  app: { id: string; name: string; livemode: boolean } | null;
   theme: PortalTheme | null;
 }
 
 export const session = signal<Session | null>(null);
-/** Whether the last session was a portal's: whoever had it has no key to sign in with. */
-export const wasPortal = signal(false);
 /** Why the last session ended, for the sign-in page. */
 export const farewell = signal<string | null>(null);
 
@@ -26,6 +25,7 @@ export const isPortal = computed(() => session.value?.isPortal === true);
 export const mayChange = computed(() => session.value?.isReadOnly === false);
 /** What is published, and erased for good, is the product's business and not its customers'. */
 export const mayActForProduct = computed(() => mayChange.value && !isPortal.value);
+export const may = computed<May>(() => ({ change: mayChange.value, publish: mayActForProduct.value }));
 
 export async function signIn(key: string): Promise<void> {
   farewell.value = null;
@@ -40,7 +40,6 @@ export async function signIn(key: string): Promise<void> {
 
 export function signOut(why: string | null): void {
   holdKey(null);
-  wasPortal.value = isPortal.value;
   session.value = null;
   farewell.value = why;
 }

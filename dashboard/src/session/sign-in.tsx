@@ -2,7 +2,9 @@ import { useEffect, useState } from "preact/hooks";
 import { type Refusal, asRefusal } from "../api/problem";
 import { Trouble } from "../parts/feedback";
 import { Field } from "../parts/field";
-import { farewell, signIn, wasPortal } from "./session";
+import { isPortalAddress } from "../route/router";
+import { PortalDoor } from "./portal-door";
+import { farewell, signIn } from "./session";
 
 export function SignIn({ firstKey }: { firstKey: string | null }) {
   const [key, setKey] = useState(firstKey ?? "");
@@ -20,11 +22,13 @@ export function SignIn({ firstKey }: { firstKey: string | null }) {
     }
   };
   useEffect(() => {
-    document.title = "Sign in · Posthaste";
+    document.title = isPortalAddress ? "Signed out" : "Sign in · Posthaste";
     if (firstKey !== null) void enter();
   }, []);
 
-  if (wasPortal.value) return <PortalEnded />;
+  if (isPortalAddress) {
+    return <PortalDoor isOpening={isTrying} refusal={refusal} farewell={farewell.value} again={() => void enter()} />;
+  }
   return (
     <main class="sign-in">
       <form
@@ -60,17 +64,6 @@ export function SignIn({ firstKey }: { firstKey: string | null }) {
           beside the store.
         </p>
       </form>
-    </main>
-  );
-}
-
-function PortalEnded() {
-  return (
-    <main class="sign-in">
-      <div class="empty">
-        <h1>You are signed out</h1>
-        <p>{farewell.value} A link to these pages lasts only for a while. Open them again from where you came.</p>
-      </div>
     </main>
   );
 }

@@ -1,12 +1,11 @@
 // Light, dark, or as the device says; and a portal's accent colour in a shade that is readable on either.
 import { effect, signal } from "@preact/signals";
-import { readableOn } from "../words/colour";
+import { type Grounds, readableOn } from "../words/colour";
 import { session } from "./session";
 
 export type Theme = "device" | "light" | "dark";
 
 const STORED_AS = "posthaste-theme";
-const SURFACES = { light: "#ffffff", dark: "#161a21" };
 const device = window.matchMedia("(prefers-color-scheme: dark)");
 
 export const theme = signal<Theme>(stored());
@@ -40,15 +39,22 @@ export function applyTheme(): void {
     const shown = theme.value === "device" ? (isDeviceDark.value ? "dark" : "light") : theme.value;
     const style = document.documentElement.style;
     document.documentElement.dataset["theme"] = shown;
-    const accent = session.value?.theme?.accent;
-    const shade = accent ? readableOn(accent, SURFACES[shown]) : null;
-    if (shade === null) {
+    const given = session.value?.theme?.accent;
+    const shades = given ? readableOn(given, groundsOnShow()) : null;
+    if (shades === null) {
       for (const name of ["--accent", "--on-accent", "--accent-soft"]) style.removeProperty(name);
     } else {
-      style.setProperty("--accent", shade);
-      style.setProperty("--on-accent", SURFACES[shown]);
-      style.setProperty("--accent-soft", `color-mix(in srgb, ${shade} 12%, ${SURFACES[shown]})`);
+      style.setProperty("--accent", shades.accent);
+      style.setProperty("--on-accent", "var(--surface)");
+      style.setProperty("--accent-soft", shades.soft);
     }
     shownTheme.value = shown;
   });
+}
+
+/** What the style sheet says of the theme that the document has now. */
+function groundsOnShow(): Grounds {
+  const style = getComputedStyle(document.documentElement);
+  const ground = (name: string) => style.getPropertyValue(name).trim();
+  return { surface: ground("--surface"), others: [ground("--page"), ground("--sunken")] };
 }

@@ -1,11 +1,10 @@
 // What is around every page: navigation, search, whether we are connected.
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { isConnected } from "../api/connection";
-import { liveness } from "../api/live";
 import { currentPath } from "../route/router";
 import { session, signOut } from "../session/session";
 import { type Theme, choose, theme } from "../session/theme";
+import { Live, Lost } from "./live";
 import { Navigation } from "./navigation";
 import { Search } from "./search";
 
@@ -63,34 +62,11 @@ export function Shell({ app, children }: { app: string | null; children: Compone
             </button>
           </div>
         </header>
-        {!isConnected.value && (
-          <div class="lost" role="alert">
-            The server cannot be reached. What you see may be old; it is asked again every two seconds.
-          </div>
-        )}
+        <Lost />
         <main ref={main} tabIndex={-1}>
           {children}
         </main>
       </div>
     </div>
-  );
-}
-
-function Live() {
-  if (!isConnected.value || liveness.value === "lost") {
-    return (
-      <span class="live is-lost" title="The connection for live updates broke; it is being opened again.">
-        <span>Disconnected</span>
-      </span>
-    );
-  }
-  const isLive = liveness.value === "live";
-  return (
-    <span
-      class={isLive ? "live is-live" : "live"}
-      title={isLive ? "Changes appear as they happen." : "This page asks for changes every five seconds."}
-    >
-      <span>{isLive ? "Live" : "Every 5 s"}</span>
-    </span>
   );
 }

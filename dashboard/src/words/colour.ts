@@ -1,9 +1,22 @@
-// A portal's accent colour, made readable: moved towards black or white until text in it stands out from the page.
+// A portal's accent colour, made readable: moved towards black or white until text in it stands out from every ground.
 
 type Rgb = [number, number, number];
 
+const BLACK: Rgb = [0, 0, 0];
+const WHITE: Rgb = [255, 255, 255];
+const STEPS = 40;
 const HEX = /^#([0-9a-f]{6})$/i;
+/** What a style sheet makes of `#ffffff` when it is packed. */
+const SHORT = /^#([0-9a-f])([0-9a-f])([0-9a-f])$/i;
 const READABLE = 4.5;
+/** How much of the accent is in its soft ground. */
+const SOFT = 0.12;
+
+export interface Grounds {
+  /** What cards are made of; text on the accent itself has this colour. */
+  surface: string;
+  others: string[];
+}
 
 export function parseHex(text: string): Rgb | null {
   const digits = HEX.exec(text)?.[1];
@@ -25,16 +38,25 @@ export function contrast(one: Rgb, other: Rgb): number {
   return (light + 0.05) / (dark + 0.05);
 }
 
-/** The nearest shade of a colour that is readable on `page`; null if it is no colour. */
-export function readableOn(hex: string, page: string): string | null {
-  const [colour, ground] = [parseHex(hex), parseHex(page)];
-  if (colour === null || ground === null) return null;
-  const target = luminance(ground) > 0.4 ? 0 : 255;
-  for (let step = 0; step <= 20; step += 1) {
-    const shade = colour.map((value) => Math.round(value + ((target - value) * step) / 20)) as Rgb;
-    if (contrast(shade, ground) >= READABLE) return toHex(shade);
+/** The nearest shade of a colour that is readable on all grounds and on its own soft one; null if it is no colour. */
+export function readableOn(hex: string, grounds: Grounds): { accent: string; soft: string } | null {
+  const colour = parseHex(hex);
+  const all = [grounds.surface, ...grounds.others].map((each) => parseHex(each.replace(SHORT, "#$1$1$2$2$3$3")));
+  const known = all.filter((each) => each !== null);
+  const surface = known[0];
+  if (colour === null || surface === undefined || known.length < all.length) return null;
+  const target = luminance(surface) > 0.4 ? BLACK : WHITE;
+  for (let step = 0; ; step += 1) {
+    const accent = mixed(colour, target, step / STEPS);
+    const soft = mixed(surface, accent, SOFT);
+    if (step === STEPS || [soft, ...known].every((ground) => contrast(accent, ground) >= READABLE)) {
+      return { accent: toHex(accent), soft: toHex(soft) };
+    }
   }
-  return toHex([target, target, target]);
+}
+
+function mixed(one: Rgb, other: Rgb, part: number): Rgb {
+  return one.map((value, at) => Math.round(value + (other[at]! - value) * part)) as Rgb;
 }
 
 function toHex(colour: Rgb): string {

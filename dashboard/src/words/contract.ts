@@ -1,4 +1,4 @@
-// A contract's document, typed as far as pages read it, with an endpoint's overrides laid over it.
+// A contract's document, typed as far as pages read it.
 
 export interface ContractDocument {
   name: string;
@@ -19,25 +19,6 @@ export interface ContractDocument {
   retry: { waits: string[]; jitter: string; final_wait: string | null; give_up_after: string | null };
   off: { waiting: string; published: string };
   [section: string]: unknown;
-}
-
-type Json = Record<string, unknown>;
-
-function isObject(value: unknown): value is Json {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-/** Objects are merged field by field, everything else is replaced whole, as the API does it. */
-export function withOverrides(document: unknown, ...overrides: unknown[]): ContractDocument {
-  const merged = overrides.reduce((under, over) => (isObject(over) ? merge(under, over) : under), document);
-  return merged as ContractDocument;
-}
-
-function merge(under: unknown, over: unknown): unknown {
-  if (!isObject(under) || !isObject(over)) return over;
-  const merged: Json = { ...under };
-  for (const [name, value] of Object.entries(over)) merged[name] = merge(under[name], value);
-  return merged;
 }
 
 /** `X-{brand}-Event` → `X-ZeroFee-Event`. */

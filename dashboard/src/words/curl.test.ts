@@ -5,6 +5,7 @@ import { describe, expect, it } from "vitest";
 import type { ContractDocument } from "./contract";
 import fixture from "./contracts.fixture.json";
 import { curlText, quoted } from "./curl";
+import { decideVersion, dependsOnVersions } from "./payload";
 import { type Facts, requestBody, requestHeaders } from "./request";
 import { signingOf } from "./signing";
 
@@ -12,13 +13,13 @@ const documents = new Map(fixture.data.map((each) => [each.name, each.document a
 const facts: Facts = {
   appId: "shop",
   isLive: true,
+  keyKind: "shared",
   eventId: "evt_0asnqhh8qr000",
   eventType: "payment.completed",
   createdAt: "2026-11-15T09:30:00.123Z",
-  data: `{"order": 1001, "amount": "12.50", "shop": "Café's \\"$(date)"}`,
   deliveryId: "dlv_0asnqhh8qr001",
-  payloadVersion: null,
 };
+const payload = { data: `{"order": 1001, "amount": "12.50", "shop": "Café's \\"$(date)"}`, version: "2026-01" };
 const attempt = { attemptId: "del_0asnqhh8qr0011", number: 1, startedAt: "2026-11-15T09:30:02.5Z" };
 const SECRET = "whsec_c2FtcGxlLXNlY3JldC1vZi10aGUtZG9jcyE=";
 
@@ -38,8 +39,8 @@ describe("a delivery as curl", () => {
   it.each([...documents.keys()])("is signed as %s signs", (name) => {
     const contract = documents.get(name)!;
     const signing = signingOf(contract)!;
-    const { headers, body } = run(curlText(contract, facts, attempt, "https://example.com/it's")!);
-    expect(body).toBe(requestBody(contract, facts));
+    const { headers, body } = run(curlText(contract, facts, payload, attempt, "https://example.com/it's")!);
+    expect(body).toBe(requestBody(contract, facts, payload));
     const given = headers.get(signing.header)!;
     const t = signing.form.hasTime ? /^t=(\d+),/.exec(given)![1]! : (headers.get(signing.timeHeader ?? "") ?? "");
     const signed = signing.parts
@@ -51,6 +52,12 @@ describe("a delivery as curl", () => {
     expect(headers.get("content-type")).toBe("application/json");
   });
 
+  it("is none for an ed25519 key, which no shell signs with", () => {
+    expect(
+      curlText(documents.get("standard")!, { ...facts, keyKind: "ed25519" }, payload, attempt, "https://x.test/"),
+    ).toBeNull();
+  });
+
   it("leaves what a shell would run alone", () => {
     const nasty = `a'b $(id) \`id\` \\ "`;
     expect(execFileSync("bash", ["-c", `printf '%s' ${quoted(nasty)}`], { encoding: "utf8" })).toBe(nasty);
@@ -59,14 +66,19 @@ describe("a delivery as curl", () => {
 
 describe("a request made again", () => {
   it("has the bytes of docs/contracts.md", () => {
-    const plain = { ...facts, data: '{"order": 1001, "amount": "12.50", "shop": "Café"}' };
-    expect(requestBody(documents.get("standard")!, plain)).toBe(
+    const plain = { data: '{"order": 1001, "amount": "12.50", "shop": "Café"}', version: "1" };
+    expect(requestBody(documents.get("standard")!, facts, plain)).toBe(
       '{"id":"evt_0asnqhh8qr000","type":"payment.completed","timestamp":"2026-11-15T09:30:00.123Z","data":{"order": 1001, "amount": "12.50", "shop": "Café"}}',
     );
-    expect(requestBody(documents.get("zerofee")!, plain)).toBe(
+    expect(requestBody(documents.get("zerofee")!, facts, plain)).toBe(
       '{"created_at":"2026-11-15T09:30:00Z","data":{"amount":"12.50","order":1001,"shop":"Caf\\u00e9"},"id":"evt_0asnqhh8qr000","type":"payment.completed"}',
     );
-    expect(requestBody(documents.get("orientedos")!, { ...plain, data: '{"event": 1}' })).toBeNull();
+    expect(requestBody(documents.get("orientedos")!, facts, { ...plain, data: '{"event": 1}' })).toBeNull();
+  });
+
+  it("has the version that its payload is", () => {
+    const body = JSON.parse(requestBody(documents.get("simpaisa")!, facts, payload)!) as { version: string };
+    expect(body.version).toBe("2026-01");
   });
 
   it("has the contract's headers, with the signature left open", () => {
@@ -74,5 +86,40 @@ describe("a request made again", () => {
     expect(headers.get("x-zerofee-delivery")).toBe("del_0asnqhh8qr0011");
     expect(headers.get("x-zerofee-signature")).toBe("t=1794735002,v1={signature}");
     expect(headers.get("user-agent")).toBe("ZeroFee-Webhook/1.0");
+    const signature = (keyKind: Facts["keyKind"]) =>
+      new Map(requestHeaders(documents.get("standard")!, { ...facts, keyKind }, attempt)).get("webhook-signature");
+    expect([signature("shared"), signature("ed25519")]).toEqual(["v1,{signature}", "v1a,{signature}"]);
+  });
+});
+
+describe("the version of a payload", () => {
+  const versions = [
+    { name: "2024-01", function: "data => data.old" },
+    { name: "2025-01", function: null },
+  ];
+
+  it("is the newest's name where none is pinned, with the data as published", () => {
+    expect(decideVersion(null, "order.paid", versions, true)).toEqual({ name: "2025-01", isMade: false });
+    expect(decideVersion(null, "order.paid", [], true)).toEqual({ name: "1", isMade: false });
+    expect(decideVersion(null, "order.paid", null, true)).toBeNull();
+  });
+
+  it("is made by its function where the endpoint is pinned to one", () => {
+    expect(decideVersion("2024-01", "order.paid", versions, true)).toEqual({ name: "2024-01", isMade: true });
+    expect(decideVersion("2025-01", "order.paid", versions, true)).toEqual({ name: "2025-01", isMade: false });
+    expect(decideVersion("1", "order.paid", [], true)).toEqual({ name: "1", isMade: false });
+    expect(decideVersion("2024-01", "webhook.test", null, true)).toEqual({ name: "2024-01", isMade: false });
+  });
+
+  it("cannot be told where functions are not shown, or there is no such version", () => {
+    expect(decideVersion("2025-01", "order.paid", versions, false)).toBeNull();
+    expect(decideVersion("2023-01", "order.paid", versions, true)).toBeNull();
+    expect(decideVersion("2024-01", "order.paid", [], true)).toBeNull();
+  });
+
+  it("matters where the endpoint is pinned, or the contract's body names it", () => {
+    const matters = [...documents].filter(([, document]) => dependsOnVersions(document, null)).map(([name]) => name);
+    expect(matters).toEqual(["simpaisa"]);
+    expect(dependsOnVersions(documents.get("standard")!, "2024-01")).toBe(true);
   });
 });

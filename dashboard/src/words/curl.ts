@@ -1,13 +1,21 @@
 // A delivery as a shell command. It signs afresh when it runs, because a receiver refuses an old timestamp; the secret comes
 // from a variable, so that it is in no clipboard and no history.
 import type { ContractDocument } from "./contract";
+import type { Payload } from "./payload";
 import { type AttemptFacts, type Facts, requestBody, requestHeaders } from "./request";
 import { type Signing, signingOf, signsTime } from "./signing";
 
-/** Null where the contract's signature or body cannot be made by a shell. */
-export function curlText(contract: ContractDocument, facts: Facts, attempt: AttemptFacts, url: string): string | null {
-  const signing = signingOf(contract);
-  const body = requestBody(contract, facts);
+/** Null where the endpoint's signature or body cannot be made by a shell. */
+export function curlText(
+  contract: ContractDocument,
+  facts: Facts,
+  payload: Payload,
+  attempt: AttemptFacts,
+  url: string,
+): string | null {
+  // No shell has an ed25519 at hand, and the private key is not the receiver's to have.
+  const signing = facts.keyKind === "shared" ? signingOf(contract) : null;
+  const body = requestBody(contract, facts, payload);
   if (signing === null || body === null) return null;
   const headers = requestHeaders(contract, facts, attempt)
     .filter(([name]) => name !== signing.header && name !== "user-agent")

@@ -11,7 +11,7 @@ const change = (turn: Turn, hours: number): Change => ({ atMs: START + hours * H
 function stats(counts: string) {
   const series = counts.split(" ").map((each, hour) => {
     const [attempts = 0, failed = 0] = each.split("/").map(Number);
-    return { at: at(hour), attempts, failed, dead: 0, delivered: attempts - failed, latency_ms: {} };
+    return { at: at(hour), attempts, failed, dead: 0, expired: 0, delivered: attempts - failed, latency_ms: {} };
   });
   return { series, step_seconds: 3600 };
 }

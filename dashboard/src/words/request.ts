@@ -1,19 +1,19 @@
 // What an attempt sent, made again from the contract: headers and body. The secret is never here, so the signature is not.
 import { type ContractDocument, branded, headerTemplates } from "./contract";
 import { members } from "./json-text";
+import type { Payload } from "./payload";
+import { type KeyKind, signatureTemplate } from "./signing";
 import { sorted } from "./sorted-json";
 
 export interface Facts {
   appId: string;
   isLive: boolean;
+  keyKind: KeyKind;
   eventId: string;
   eventType: string;
   createdAt: string;
-  /** As it was published. */
-  data: string;
   /** Of the root, where it is a replay. */
   deliveryId: string;
-  payloadVersion: string | null;
 }
 
 export interface AttemptFacts {
@@ -37,23 +37,22 @@ export function requestHeaders(contract: ContractDocument, facts: Facts, attempt
     version: "…",
   };
   const fill = (text: string) => text.replace(/\{(\w+)\}/g, (whole, name: string) => values[name] ?? whole);
-  const { signature } = contract;
-  const form = signature.hmac_sha256 ?? signature.ed25519 ?? "{signature}";
+  const form = signatureTemplate(contract, facts.keyKind) ?? "{signature}";
   return [
     ["content-type", "application/json"],
     ["user-agent", fill(branded(contract.user_agent, contract))],
     ...headerTemplates(contract).map(([name, value]): [string, string] => [name.toLowerCase(), fill(value)]),
-    [branded(signature.header, contract).toLowerCase(), fill(form)],
+    [branded(contract.signature.header, contract).toLowerCase(), fill(form)],
   ];
 }
 
 /** The body, byte for byte as the contract puts it; null where the data cannot be put so. */
-export function requestBody(contract: ContractDocument, facts: Facts): string | null {
+export function requestBody(contract: ContractDocument, facts: Facts, payload: Payload): string | null {
   const { body } = contract;
-  const own = body.fields.map((field): [string, string] => [field.name, bodyValue(field.from, contract, facts)]);
+  const own = body.fields.map((field): [string, string] => [field.name, bodyValue(field.from, contract, facts, payload)]);
   let all = own;
   if (body.form === "flat") {
-    const inside = members(facts.data);
+    const inside = members(payload.data);
     if (inside === null || inside.some(([name]) => own.some(([taken]) => taken === name))) return null;
     all = [...own, ...inside];
   }
@@ -61,7 +60,7 @@ export function requestBody(contract: ContractDocument, facts: Facts): string | 
   return body.json === "sorted" ? sorted(text) : text;
 }
 
-function bodyValue(from: string, contract: ContractDocument, facts: Facts): string {
+function bodyValue(from: string, contract: ContractDocument, facts: Facts, payload: Payload): string {
   switch (from) {
     case "event_id":
       return JSON.stringify(facts.eventId);
@@ -76,9 +75,9 @@ function bodyValue(from: string, contract: ContractDocument, facts: Facts): stri
     case "app_id":
       return JSON.stringify(facts.appId);
     case "payload_version":
-      return JSON.stringify(facts.payloadVersion ?? "1");
+      return JSON.stringify(payload.version);
     case "data":
-      return facts.data;
+      return payload.data;
     default:
       return "null";
   }

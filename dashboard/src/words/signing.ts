@@ -1,9 +1,13 @@
 // How a receiver checks a contract's signature, worked out of its templates; snippets and `curl` are written from it.
 import { type ContractDocument, branded, headerTemplates } from "./contract";
 
+/** Who holds what: the same secret on both sides, or a private key here and a public one there. */
+export type KeyKind = "shared" | "ed25519";
+
 export type Part = { kind: "id" | "t" | "body" } | { kind: "text"; text: string };
 
 export interface Signing {
+  kind: KeyKind;
   /** Lower case. */
   header: string;
   /** What is signed, piece by piece. */
@@ -15,15 +19,30 @@ export interface Signing {
   timeHeader: string | null;
   idHeader: string | null;
   encoding: "hex" | "base64";
-  /** What precedes the base64 of the key; null if the secret is the key as it is. */
+  /** What precedes the base64 of the receiver's key; null if the secret is the key as it is. */
   decodeAfter: string | null;
 }
 
-/** Null where there is no HMAC signature, or it has a form that these pages do not know. */
-export function signingOf(contract: ContractDocument): Signing | null {
+/** Stands before a public key, whatever the contract. */
+const PUBLIC_PREFIX = "whpk_";
+
+/** What kind of secret an endpoint has; one that does not say has a shared one. */
+export function keyKindOf(endpoint: { id: string; key_kind?: string | null }): KeyKind {
+  return endpoint.key_kind === "ed25519" ? "ed25519" : "shared";
+}
+
+/** A signature's value in its header, as a template. */
+export function signatureTemplate({ signature }: ContractDocument, kind: KeyKind): string | null {
+  return kind === "ed25519" ? signature.ed25519 : signature.hmac_sha256;
+}
+
+/** Null where there is no signature of this kind, or it has a form that these pages do not know. */
+export function signingOf(contract: ContractDocument, kind: KeyKind = "shared"): Signing | null {
   const { signature, secret } = contract;
-  if (signature.hmac_sha256 === null || (signature.encoding !== "hex" && signature.encoding !== "base64")) return null;
-  const form = /^([^{}]*)(?:\{t\}([^{}]*))?\{signature\}$/.exec(signature.hmac_sha256);
+  const known = kind === "ed25519" ? ["base64"] : ["base64", "hex"];
+  const template = signatureTemplate(contract, kind);
+  if (template === null || !known.includes(signature.encoding)) return null;
+  const form = /^([^{}]*)(?:\{t\}([^{}]*))?\{signature\}$/.exec(template);
   if (form === null) return null;
   const [, first = "", second] = form;
   const hasTime = second !== undefined;
@@ -35,6 +54,7 @@ export function signingOf(contract: ContractDocument): Signing | null {
   const timeHeader = signs("t") && !hasTime ? headerOf("{t}") : null;
   if ((signs("id") && idHeader === null) || (signs("t") && !hasTime && timeHeader === null)) return null;
   return {
+    kind,
     header: branded(signature.header, contract).toLowerCase(),
     parts,
     form: hasTime ? { beforeTime: first, hasTime, beforeSignature: second } : { beforeTime: "", hasTime, beforeSignature: first },
@@ -42,8 +62,8 @@ export function signingOf(contract: ContractDocument): Signing | null {
     separator: secret.rotation === "both" || idHeader !== null ? signature.separator : null,
     timeHeader,
     idHeader,
-    encoding: signature.encoding,
-    decodeAfter: secret.key === "base64" ? (secret.prefix ?? "") : null,
+    encoding: signature.encoding as Signing["encoding"],
+    decodeAfter: kind === "ed25519" ? PUBLIC_PREFIX : secret.key === "base64" ? (secret.prefix ?? "") : null,
   };
 }
 

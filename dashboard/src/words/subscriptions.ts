@@ -1,8 +1,11 @@
 // Which event types a subscription takes, as the API matches them: exact ones, `prefix.*`, or `*`.
 
+/** Of what is said about endpoints and deliveries. Only who names these types gets them: `*` is every type of the product's. */
+const OPERATIONAL_PREFIX = "posthaste.";
+
 export function takes(patterns: readonly string[], type: string): boolean {
   return patterns.some((pattern) => {
-    if (pattern === "*") return true;
+    if (pattern === "*") return !type.startsWith(OPERATIONAL_PREFIX);
     if (pattern.endsWith(".*")) return type.startsWith(pattern.slice(0, -1));
     return pattern === type;
   });

@@ -1,9 +1,9 @@
+import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { attemptInWords } from "./attempts";
 import { contrast, parseHex, readableOn } from "./colour";
-import { type ContractDocument, withOverrides } from "./contract";
+import type { ContractDocument } from "./contract";
 import fixture from "./contracts.fixture.json";
-import { deliveryOf, kindsOf } from "./ids";
 import { readHeaders } from "./headers";
 import { phasesOf } from "./phases";
 import { member, members, pretty } from "./json-text";
@@ -11,6 +11,7 @@ import { bytes, share } from "./numbers";
 import { sorted } from "./sorted-json";
 import { actionsFor } from "./states";
 import { readPatterns, takes } from "./subscriptions";
+import { LISTED_MAX, successOf } from "./success";
 import { jitterBounds, momentInWords, place, scheduleOf, ticks } from "./timeline";
 import { durationMs, fromField, relative, span, toField, took, utc } from "./times";
 
@@ -173,6 +174,13 @@ describe("a subscription", () => {
     expect(takes(["*"], "anything")).toBe(true);
   });
 
+  it("to every type takes no operational ones, which are named or not wanted", () => {
+    const disabled = "posthaste.endpoint.disabled";
+    expect(takes(["*", "endpoint.*", "posthaste.delivery.*"], disabled)).toBe(false);
+    for (const pattern of [disabled, "posthaste.*", "posthaste.endpoint.*"]) expect(takes(["*", pattern], disabled)).toBe(true);
+    expect(takes(["*"], "posthastes.x")).toBe(true);
+  });
+
   it("is read from what a person types", () => {
     expect(readPatterns("order.*, user.made\norder.*")).toEqual({ patterns: ["order.*", "user.made"], wrong: [] });
     expect(readPatterns("or*der")).toEqual({ patterns: [], wrong: ["or*der"] });
@@ -189,23 +197,43 @@ describe("other words", () => {
     expect([bytes(512), bytes(1536), bytes(29_204_774_912)]).toEqual(["512 B", "1.5 KiB", "27.2 GiB"]);
   });
 
-  it("find the delivery in an attempt's id", () => {
-    expect(deliveryOf("del_0aj18at6m000112")).toBe("dlv_0aj18at6m0001");
-    expect(kindsOf("rpl_0aj18at6m0001")).toEqual(["replay"]);
-    expect(kindsOf("order-1001")[0]).toBe("event");
-  });
-
-  it("lay overrides over a contract, lists replaced whole", () => {
-    const document = withOverrides({ retry: { waits: ["1m", "5m"], jitter: "none" } }, { retry: { waits: ["1s"] } }, null);
-    expect(document.retry).toEqual({ waits: ["1s"], jitter: "none" });
-  });
-
-  it("make any accent readable", () => {
-    for (const hex of ["#ffff00", "#000000", "#ffffff", "#3b5bdb", "#ff0000"]) {
-      for (const page of ["#ffffff", "#171b21"]) {
-        expect(contrast(parseHex(readableOn(hex, page)!)!, parseHex(page)!)).toBeGreaterThanOrEqual(4.5);
+  it("make any accent readable, on every ground that text in it stands on", () => {
+    const [light = "", dark = ""] = readFileSync("src/style/tokens.css", "utf8").split('[data-theme="dark"]');
+    for (const css of [light, dark]) {
+      const token = (name: string) => new RegExp(`--${name}: (#\\w+);`).exec(css)![1]!;
+      const grounds = { surface: token("surface"), others: [token("page"), token("sunken")] };
+      for (const hex of ["#1a73e8", "#ffff00", "#000000", "#ffffff", "#3b5bdb", "#ff0000", "#808080"]) {
+        const { accent, soft } = readableOn(hex, grounds)!;
+        for (const ground of [grounds.surface, soft, ...grounds.others]) {
+          expect(contrast(parseHex(accent)!, parseHex(ground)!), `${hex} on ${ground}`).toBeGreaterThanOrEqual(4.5);
+        }
       }
+      expect(readableOn("red", grounds)).toBeNull();
     }
-    expect(readableOn("red", "#ffffff")).toBeNull();
+  });
+
+  it("leave an accent alone that is readable as it is", () => {
+    const grounds = { surface: "#ffffff", others: ["#f5f6f8"] };
+    const alone = { accent: "#3450c4", soft: "#e7eaf8" };
+    expect(readableOn("#3450c4", grounds)).toEqual(alone);
+    expect(readableOn("#3450c4", { ...grounds, surface: "#fff" })).toEqual(alone);
+  });
+});
+
+describe("an endpoint's success", () => {
+  const listed = (length: number) => Array.from({ length }, (_, at) => ({ endpoint_id: `ep_${at}`, attempts: at }));
+
+  it("is known of those that are listed", () => {
+    expect([successOf(listed(3), "ep_2"), successOf(listed(3), "ep_0")]).toEqual([
+      { endpoint_id: "ep_2", attempts: 2 },
+      "nothing sent",
+    ]);
+  });
+
+  it("is not known of others where the list is full", () => {
+    expect([successOf(listed(LISTED_MAX - 1), "ep_x"), successOf(listed(LISTED_MAX), "ep_x")]).toEqual([
+      "nothing sent",
+      "not listed",
+    ]);
   });
 });

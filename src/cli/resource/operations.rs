@@ -14,7 +14,7 @@ pub(super) const GROUPS: &[(&str, &str)] = &[
     ("keys", "Who may do what"),
     ("portal-links", "A customer's own way into one app, for a while"),
     ("audit", "Who changed what, when"),
-    ("system", "What the server itself runs with"),
+    ("system", "What the server itself runs with, and what has an id"),
 ];
 
 /// What is done after the answer.
@@ -106,6 +106,8 @@ pub(super) const OPERATIONS: &[Operation] = &[
     op("endpoints", "enable", "POST", "/v1/apps/{app}/endpoints/{endpoint}/enable", "Switch an endpoint on", "shop --replay true"),
     op("endpoints", "disable", "POST", "/v1/apps/{app}/endpoints/{endpoint}/disable", "Switch an endpoint off", "shop"),
     op("endpoints", "health", "GET", "/v1/apps/{app}/endpoints/{endpoint}/health", "Show how an endpoint is, and why", "shop"),
+    op("endpoints", "attempts", "GET", "/v1/apps/{app}/endpoints/{endpoint}/attempts", "List the latest attempts at an endpoint", "shop"),
+    op("endpoints", "contract", "GET", "/v1/apps/{app}/endpoints/{endpoint}/contract", "Show the contract that holds for an endpoint, overrides included", "shop --json"),
     op("endpoints", "test", "POST", "/v1/apps/{app}/endpoints/{endpoint}/test", "Send a test event to an endpoint, even if it is off", "shop --wait")
         .then(Follow::Delivery),
     op("endpoints", "ping", "POST", "/v1/apps/{app}/endpoints/{endpoint}/ping", "Ask the endpoint's health address", "shop")
@@ -169,4 +171,5 @@ pub(super) const OPERATIONS: &[Operation] = &[
     op("audit", "list", "GET", "/v1/apps/{app}/audit", "List who changed what, the newest first: in the app, or everywhere if none is meant", "--every-app --action app.changed --from 7d"),
 
     op("system", "show", "GET", "/v1/system", "Show the server's version, store, encryption keys and way out", ""),
+    op("system", "find", "GET", "/v1/find/{id}", "Find out what an id is the id of", "dlv_01jd2s3c8g001"),
 ];

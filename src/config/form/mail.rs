@@ -61,10 +61,10 @@ pub(in crate::config) const MAILS: Form<u32> = Form::new("a whole number from 1 
     count(text, 1..=6_000).and_then(|count| u32::try_from(count).ok())
 });
 
-pub(in crate::config) const PUBLIC_URL: Form<Option<String>> =
-    Form::new("an http or https URL without a query, for example https://hooks.example.com", |text| {
-        optional(text, public_url)
-    });
+pub(in crate::config) const PUBLIC_URL: Form<Option<String>> = Form::new(
+    "an http or https URL without a path or query, for example https://hooks.example.com",
+    |text| optional(text, public_url),
+);
 
 pub(in crate::config) const APP_ID: Form<Option<String>> =
     Form::new(GIVEN_ID_FORM, |text| optional(text, |text| is_given_id(text).then(|| text.to_owned())));
@@ -90,7 +90,10 @@ fn is_login(text: &str) -> bool {
 
 fn public_url(text: &str) -> Option<String> {
     let url = url::Url::parse(text).ok()?;
-    let plain = matches!(url.scheme(), "http" | "https") && url.has_host() && url.query().is_none();
+    let plain = matches!(url.scheme(), "http" | "https")
+        && url.has_host()
+        && url.path() == "/"
+        && url.query().is_none();
     let nobody = url.username().is_empty() && url.password().is_none() && url.fragment().is_none();
     (plain && nobody).then(|| url.as_str().trim_end_matches('/').to_owned())
 }
@@ -117,7 +120,7 @@ mod tests {
     fn a_public_url_has_neither_query_nor_password_and_loses_its_last_slash() {
         let read = |text| (PUBLIC_URL.read)(text);
         assert_eq!(read("https://hooks.example.com/"), Some(Some("https://hooks.example.com".into())));
-        assert_eq!(read("http://10.0.0.1:8080/ph/"), Some(Some("http://10.0.0.1:8080/ph".into())));
+        assert_eq!(read("http://10.0.0.1:8080/"), Some(Some("http://10.0.0.1:8080".into())));
         for bad in ["hooks.example.com", "ftp://a.b", "https://a.b/?x", "https://u:p@a.b", "https://a.b/#x"] {
             assert_eq!(read(bad), None, "{bad:?}");
         }

@@ -139,6 +139,13 @@ pub struct SecretRule {
     pub ed25519_prefix: Option<String>,
 }
 
+impl SecretRule {
+    /// Whether the secret is a private key of a pair, rather than one that both sides know.
+    pub fn is_ed25519(&self, secret: &str) -> bool {
+        self.ed25519_prefix.as_deref().is_some_and(|prefix| secret.starts_with(prefix))
+    }
+}
+
 /// What stands before the `_` of ids that this product makes up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdPrefixes {

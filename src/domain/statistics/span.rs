@@ -46,18 +46,19 @@ impl Span {
         }
     }
 
-    /// The same time in fewer rows, for sums over all of it: whole days, and what is left at both ends.
+    /// The same time in fewer rows, for sums over all of it: whole hours or days, and what is left at both ends.
     pub fn pieces(&self) -> Vec<Self> {
-        let day = Width::Day.seconds() * 1000;
-        let first = -(-self.from.as_millis()).div_euclid(day) * day;
-        let last = self.to.as_millis().div_euclid(day) * day;
-        if self.width != Width::Hour || first >= last {
+        let width = match self.width {
+            Width::Minute => Width::Hour,
+            Width::Hour | Width::Day => Width::Day,
+        };
+        let (first, last) = (width.first_after(self.from), width.start(self.to));
+        if self.width == width || first >= last {
             return vec![*self];
         }
-        let (first, last) = (Timestamp::from_millis(first), Timestamp::from_millis(last));
         let pieces = [
             Self { to: first, ..*self },
-            Self { width: Width::Day, from: first, to: last, ..*self },
+            Self { width, from: first, to: last, ..*self },
             Self { from: last, ..*self },
         ];
         pieces.into_iter().filter(|piece| piece.from < piece.to).collect()
@@ -122,9 +123,11 @@ mod tests {
         }
 
         #[test]
-        fn the_pieces_of_a_window_are_the_window(hours in 1_i64..30 * 24, ago in 0_i64..100) {
+        fn the_pieces_of_a_window_are_the_window_in_few_rows(
+            minutes in prop_oneof![1_i64..180, 1_i64..30 * 24 * 60], ago in 0_i64..100,
+        ) {
             let to = Timestamp::from_millis(NOW.as_millis() - ago * HOUR);
-            let span = Span::of(Timestamp::from_millis(to.as_millis() - hours * HOUR), to, NOW);
+            let span = Span::of(Timestamp::from_millis(to.as_millis() - minutes * 60_000), to, NOW);
             let pieces = span.pieces();
             let mut at = span.from;
             for piece in &pieces {
@@ -134,7 +137,8 @@ mod tests {
             }
             prop_assert_eq!(at, span.to);
             let rows: i64 = pieces.iter().map(|p| (p.to.as_millis() - p.from.as_millis()) / 1000 / p.width.seconds()).sum();
-            prop_assert!(rows <= 185, "{}", rows);
+            // Up to an hour less one of minutes at each end, and as many whole hours as minutes are kept for.
+            prop_assert!(rows <= 59 + 3 + 59, "{}", rows);
         }
     }
 }

@@ -100,12 +100,23 @@ pub(super) fn last_error(connection: &dyn Sql, delivery: DeliveryId) -> Result<O
         .map(Option::flatten)
 }
 
+/// The columns that `past_attempt` reads, in its order.
+const COLUMNS: &str = "position, number, started_at, total_us, dns_us, connect_us, tls_us, first_byte_us, address, status, class, \
+     error, contract, revision, response_headers, response_body, url, note";
+
 pub(super) fn list(connection: &dyn Sql, delivery: DeliveryId) -> Result<Vec<PastAttempt>> {
     connection.all(
-        "SELECT position, number, started_at, total_us, dns_us, connect_us, tls_us, first_byte_us, address, status, class,
-             error, contract, revision, response_headers, response_body, url, note
-         FROM attempts WHERE delivery = ?1 ORDER BY position",
+        &format!("SELECT {COLUMNS} FROM attempts WHERE delivery = ?1 ORDER BY position"),
         params![delivery],
+        |row| past_attempt(row, delivery),
+    )
+}
+
+/// The last ones, newest first.
+pub(super) fn latest(connection: &dyn Sql, delivery: DeliveryId, most: i64) -> Result<Vec<PastAttempt>> {
+    connection.all(
+        &format!("SELECT {COLUMNS} FROM attempts WHERE delivery = ?1 ORDER BY position DESC LIMIT ?2"),
+        params![delivery, most],
         |row| past_attempt(row, delivery),
     )
 }

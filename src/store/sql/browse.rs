@@ -14,7 +14,8 @@ use crate::{
         time::Timestamp,
     },
     store::browse::{
-        Cursor, DeliveryFilter, EventFilter, LastError, Listed, Page, PastAttempt, ROWS_EXAMINED_MAX,
+        Cursor, DeliveryFilter, EventFilter, LastError, Listed, Owner, Page, PastAttempt, ROWS_EXAMINED_MAX,
+        Thing,
     },
 };
 use std::{collections::BTreeSet, ops::ControlFlow};
@@ -33,6 +34,27 @@ pub(super) fn find_event(
         params![id, app],
         |row| row::event(row, 0),
     )
+}
+
+pub(super) fn owner(connection: &dyn Sql, thing: Thing) -> Result<Option<Owner>> {
+    let (table, id) = match thing {
+        Thing::Event(id) => ("events", id.as_i64()),
+        Thing::Delivery(id) => ("deliveries", id.as_i64()),
+        Thing::Replay(id) => ("replays", id.as_i64()),
+        Thing::Inspection(id) => ("inspections", id.as_i64()),
+        Thing::Notice(id) => ("notices", id.as_i64()),
+        Thing::Audit(id) => ("audit", id.as_i64()),
+    };
+    connection.one(&format!("SELECT app FROM {table} WHERE id = ?1"), params![id], |row| row.get(0).map(Owner))
+}
+
+pub(super) fn events_named(connection: &dyn Sql, keys: &[DedupKey]) -> Result<Vec<(EventId, AppId)>> {
+    let sql = "SELECT e.id, e.app FROM dedup k JOIN events e ON e.id = k.event WHERE k.key = ?1";
+    let mut found = Vec::new();
+    for key in keys {
+        found.extend(connection.one(sql, params![key.0], |row| Ok((row.get(0)?, row.get(1)?)))?);
+    }
+    Ok(found)
 }
 
 /// The range of ids that a page looks at: time filters are id ranges, and the cursor is the last id examined.

@@ -3,13 +3,14 @@
 use super::{
     Aftermath, Error, Result, Sql, Work, health,
     ledger::{self, Recorded},
-    refill::{self, Due, Found},
+    refill::{self, Due, Ended, Found},
 };
 use crate::{
     domain::{
         delivery::{Delivery, State},
         event::TEST_EVENT_TYPE,
-        id::EndpointId,
+        hint::Hint,
+        id::{AppId, EndpointId},
         port::{Carried, Hand},
         statistics::Batch,
         time::Timestamp,
@@ -19,7 +20,7 @@ use crate::{
         ledger::{Accepted, NewEvent, Record, Refilled, Want},
     },
 };
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 use tokio::sync::oneshot;
 
 pub(super) struct Accept {
@@ -72,6 +73,11 @@ impl Work for Accept {
     }
 }
 
+/// That deliveries of the endpoint changed, this one among them.
+fn hint_of(delivery: &Delivery) -> Hint {
+    Hint::deliveries(delivery.app, delivery.endpoint)
+}
+
 /// Tells the engine about a delivery that waits in the store now.
 fn note(delivery: &Delivery, after: &mut Aftermath) {
     if delivery.state.is_waiting()
@@ -94,20 +100,28 @@ impl Work for Recording {
     }
 
     fn count(&self, sums: &mut Batch) {
-        let Record { attempts, ended_at, sighting: Some(_), .. } = &self.record else { return };
-        let (Some(Recorded { delivery, .. }), Some(attempt)) = (&self.recorded, attempts.last()) else {
+        let Record { carried, attempts, verdict, sighting, ended_at, .. } = &self.record;
+        let Some(Recorded { delivery, .. }) = &self.recorded else { return };
+        // An extra attempt by hand that failed left it as it had ended.
+        let has_ended = delivery.state.is_terminal() && !carried.delivery.goes_back(verdict);
+        let attempt = attempts.last().filter(|_| sighting.is_some());
+        let event_type = &carried.event.event_type;
+        if event_type == TEST_EVENT_TYPE || !(has_ended || attempt.is_some()) {
             return;
-        };
-        let event_type = &self.record.carried.event.event_type;
+        }
         let sums = sums.of(delivery.app, Some(delivery.endpoint), event_type, *ended_at);
-        sums.attempt(&attempt.outcome, *ended_at);
-        sums.delivered += u64::from(delivery.state == State::Delivered);
-        sums.dead += u64::from(health::ends_failed(&self.record));
+        if let Some(attempt) = attempt {
+            sums.attempt(&attempt.outcome, *ended_at);
+        }
+        if has_ended {
+            sums.end(delivery.state, attempt.is_some() && health::ends_failed(&self.record));
+        }
     }
 
     fn committed(self: Box<Self>, after: &mut Aftermath) {
-        if let Some(Recorded { delivery, went_off, woken }) = self.recorded {
+        if let Some(Recorded { delivery, went_off, woken, is_turn }) = self.recorded {
             note(&delivery, after);
+            after.hints.extend(is_turn.then(|| Hint::endpoint(delivery.app, delivery.endpoint)));
             after.waiting.extend(woken);
             after.switched_off.extend(went_off.map(|(off, revision)| (delivery.endpoint, off, revision)));
         }
@@ -156,6 +170,15 @@ impl Work for Refill {
         Ok(())
     }
 
+    fn count(&self, sums: &mut Batch) {
+        for Ended { delivery, event_type, is_blamed } in self.found.iter().flat_map(|found| &found.ended) {
+            if event_type != TEST_EVENT_TYPE {
+                sums.of(delivery.app, Some(delivery.endpoint), event_type, self.now)
+                    .end(delivery.state, *is_blamed);
+            }
+        }
+    }
+
     fn committed(self: Box<Self>, after: &mut Aftermath) {
         let mut refilled = Vec::with_capacity(self.wants.len());
         for (want, found) in self.wants.into_iter().zip(self.found) {
@@ -170,6 +193,7 @@ impl Work for Refill {
                 hand.weigh(event.data.len());
                 Carried { delivery, event: Arc::new(event), due, hand }
             };
+            after.hints.extend(found.ended.first().map(|ended| hint_of(&ended.delivery)));
             let by_hand = found.by_hand.into_iter().zip(want.by_hand);
             let oldest = found.oldest.into_iter().zip(want.hands);
             let fresh = found.fresh.into_iter().zip(want.fresh);
@@ -188,6 +212,7 @@ pub(super) struct HandBack {
     pub(super) carried: Vec<Carried>,
     pub(super) now: Timestamp,
     pub(super) waiting: Vec<(EndpointId, Timestamp)>,
+    pub(super) changed: BTreeSet<(AppId, EndpointId)>,
     pub(super) reply: oneshot::Sender<Result<(), StoreError>>,
 }
 
@@ -196,6 +221,7 @@ impl Work for HandBack {
         self.waiting.clear();
         for carried in &self.carried {
             let became = ledger::hand_back(tx, carried, self.now, &mut self.waiting)?;
+            self.changed.extend(became.as_ref().map(|delivery| (delivery.app, delivery.endpoint)));
             self.waiting.extend(became.and_then(|delivery| {
                 delivery.due.filter(|_| delivery.state.is_waiting()).map(|due| (delivery.endpoint, due))
             }));
@@ -205,6 +231,7 @@ impl Work for HandBack {
 
     fn committed(self: Box<Self>, after: &mut Aftermath) {
         after.waiting.extend(self.waiting);
+        after.hints.extend(self.changed.into_iter().map(|(app, endpoint)| Hint::deliveries(app, endpoint)));
         let _ = self.reply.send(Ok(()));
     }
 

@@ -4,7 +4,7 @@
 use super::{
     Result, Row, Sql,
     ledger::{switch_endpoint_off, switch_of},
-    notices, params, rollup, statistics,
+    notices, params, statistics,
 };
 use crate::{
     domain::{
@@ -13,10 +13,10 @@ use crate::{
         delivery::{Delivery, Switch},
         endpoint::SwitchedOff,
         event::{Event, TEST_EVENT_TYPE},
-        health::{About, FAILING_AFTER, Failure, Health, Moment, News, Told, Windows},
+        health::{About, FAILING_AFTER, Failure, Health, Moment, News, State, Told, Windows},
         id::{AppId, EndpointId},
         outcome::Class,
-        statistics::{Batch, Sums, Width},
+        statistics::{Sums, Width},
         time::Timestamp,
         verdict::{DeadReason, Verdict},
     },
@@ -138,6 +138,7 @@ pub(super) fn ends_failed(record: &Record) -> bool {
 pub(super) struct Seen<'a> {
     record: &'a Record,
     contract: &'a Contract,
+    was: State,
     health: Health,
     news: Vec<News>,
 }
@@ -154,10 +155,12 @@ pub(super) fn see<'a>(tx: &dyn Sql, record: &'a Record, switch: Switch) -> Resul
         if switch_of(tx, carried.delivery.endpoint)? != Switch::On {
             return Ok(None);
         }
+        let was = health.state();
         let news = health.succeeded(*ended_at).into_iter().collect();
-        return Ok(Some(Seen { record, contract, health, news }));
+        return Ok(Some(Seen { record, contract, was, health, news }));
     }
     let mut health = known.unwrap_or_default();
+    let was = health.state();
     let failure = Failure {
         at: *ended_at,
         clock: sighting.clock,
@@ -175,7 +178,7 @@ pub(super) fn see<'a>(tx: &dyn Sql, record: &'a Record, switch: Switch) -> Resul
         // Warned is who was sent the warning.
         news.clear();
     }
-    Ok(Some(Seen { record, contract, health, news }))
+    Ok(Some(Seen { record, contract, was, health, news }))
 }
 
 impl Seen<'_> {
@@ -184,7 +187,8 @@ impl Seen<'_> {
         self.news.iter().find_map(|news| news.off(self.contract, self.record.ended_at))
     }
 
-    pub(super) fn write(self, tx: &dyn Sql) -> Result<()> {
+    /// Answers whether the endpoint's health is called another now.
+    pub(super) fn write(self, tx: &dyn Sql) -> Result<bool> {
         let Delivery { app, endpoint, .. } = self.record.carried.delivery;
         write(tx, app, endpoint, &self.health)?;
         let about = About {
@@ -194,31 +198,34 @@ impl Seen<'_> {
             at: self.record.ended_at,
             last_error: self.health.last_error.as_deref(),
         };
-        self.news.iter().try_for_each(|news| notices::put(tx, &news.notice(&about)))
+        self.news.iter().try_for_each(|news| notices::put(tx, &news.notice(&about)))?;
+        Ok(self.health.state() != self.was)
     }
 }
 
-/// A delivery ended in its lane, when its final wait was over; `Cluster::judge` will hear of it by the statistics.
-pub(super) fn event_failed(tx: &dyn Sql, delivery: &Delivery, event: &Event, now: Timestamp) -> Result<()> {
-    if event.event_type == TEST_EVENT_TYPE {
+/// A delivery died in its lane by the receiver's fault, when its final wait was over; `Cluster::judge` will hear of it by the
+/// statistics.
+pub(super) fn event_failed(tx: &dyn Sql, delivery: &Delivery, event: &Event) -> Result<()> {
+    if event.event_type == TEST_EVENT_TYPE || delivery.restarted_at.is_some() {
         return Ok(());
     }
-    if delivery.restarted_at.is_none() {
-        tx.lock_health(delivery.endpoint)?;
-        let mut health = read(tx, delivery.endpoint)?.unwrap_or_default();
-        health.event_failed();
-        write(tx, delivery.app, delivery.endpoint, &health)?;
-    }
-    let mut batch = Batch::default();
-    batch.of(delivery.app, Some(delivery.endpoint), &event.event_type, now).dead += 1;
-    rollup::log(tx, &batch)
+    tx.lock_health(delivery.endpoint)?;
+    let mut health = read(tx, delivery.endpoint)?.unwrap_or_default();
+    health.event_failed();
+    write(tx, delivery.app, delivery.endpoint, &health)
 }
 
-/// An endpoint that was switched off while it was judged, how, and its revision now.
-pub(super) type WentOff = (EndpointId, SwitchedOff, u32);
+/// What came of judging.
+#[derive(Default)]
+pub(super) struct Judged {
+    /// Endpoints that were switched off, how, and their revision now.
+    pub(super) went_off: Vec<(EndpointId, SwitchedOff, u32)>,
+    /// Those whose health is called another now.
+    pub(super) turned: Vec<(AppId, EndpointId)>,
+}
 
-pub(super) fn judge(tx: &dyn Sql, suspects: &[Suspect], now: Timestamp) -> Result<Vec<WentOff>> {
-    let mut went_off = Vec::new();
+pub(super) fn judge(tx: &dyn Sql, suspects: &[Suspect], now: Timestamp) -> Result<Judged> {
+    let mut judged = Judged::default();
     for Suspect { app, endpoint, contract } in suspects {
         let whose = (*app, *endpoint);
         tx.lock_health(*endpoint)?;
@@ -238,10 +245,13 @@ pub(super) fn judge(tx: &dyn Sql, suspects: &[Suspect], now: Timestamp) -> Resul
         let news = health.judge(&windows, contract, now);
         if let Some(off) = news.and_then(|news| news.off(contract, now)) {
             let Some(revision) = switch_endpoint_off(tx, *endpoint, &off)? else { continue };
-            went_off.push((*endpoint, off, revision));
+            judged.went_off.push((*endpoint, off, revision));
         }
         if known.as_ref() != Some(&health) && health != Health::default() {
             write(tx, *app, *endpoint, &health)?;
+        }
+        if known.map_or(State::Healthy, |known| known.state()) != health.state() {
+            judged.turned.push(whose);
         }
         if let Some(news) = news {
             let last_error = health.last_error.as_deref();
@@ -249,7 +259,7 @@ pub(super) fn judge(tx: &dyn Sql, suspects: &[Suspect], now: Timestamp) -> Resul
             notices::put(tx, &news.notice(&about))?;
         }
     }
-    Ok(went_off)
+    Ok(judged)
 }
 
 pub(super) fn standing(connection: &dyn Sql, now: Timestamp) -> Result<Standing> {

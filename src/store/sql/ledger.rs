@@ -85,6 +85,8 @@ pub(super) struct Recorded {
     pub(super) delivery: Delivery,
     pub(super) went_off: Option<(SwitchedOff, u32)>,
     pub(super) woken: Woken,
+    /// The endpoint's health is called another.
+    pub(super) is_turn: bool,
 }
 
 /// Writes what was found out about a carried delivery, or nothing at all if it was no longer carried.
@@ -117,16 +119,14 @@ pub(super) fn record(tx: &dyn Sql, record: &Record) -> Result<Option<Recorded>> 
         return Ok(None);
     }
     attempts::insert(tx, delivery.id, position, uses_slot.then_some(number), &record.attempts)?;
-    if let Some(seen) = seen {
-        seen.write(tx)?;
-    }
+    let is_turn = seen.map_or(Ok(false), |seen| seen.write(tx))?;
     // An extra attempt by hand that failed leaves dead what was dead before: that was told then.
     let has_died = delivery.state == State::Dead && !record.carried.delivery.goes_back(&record.verdict);
     if let Some(contract) = record.contract.as_ref().filter(|_| has_died) {
         let error = record.attempts.last().and_then(|last| last.outcome.error.as_deref());
         tell_of_dead(tx, contract, &delivery, &record.carried.event, error)?;
     }
-    Ok(Some(Recorded { delivery, went_off, woken }))
+    Ok(Some(Recorded { delivery, went_off, woken, is_turn }))
 }
 
 /// Writes the notice that the contract wants of a delivery that died.
@@ -265,17 +265,26 @@ pub(super) fn replay(
     Ok(Asked::Done(delivery))
 }
 
-/// Settles up to `most` deliveries of a switched endpoint; answers how many, and whether anything is due now because of it.
+/// What came of settling.
+pub(super) struct Settled {
+    pub(super) count: usize,
+    /// Something is due now because of it.
+    pub(super) is_released: bool,
+    /// Whose deliveries they were, if there were any.
+    pub(super) app: Option<AppId>,
+}
+
+/// Settles up to `most` deliveries of a switched endpoint.
 pub(super) fn settle(
     tx: &dyn Sql,
     endpoint: EndpointId,
     settle: Settle,
     most: usize,
     now: Timestamp,
-) -> Result<(usize, bool)> {
+) -> Result<Settled> {
     // Whoever asks may be late: somebody else may have switched it since.
     if (switch_of(tx, endpoint)? == Switch::On) != matches!(settle, Settle::On { .. }) {
-        return Ok((0, false));
+        return Ok(Settled { count: 0, is_released: false, app: None });
     }
     let held = "SELECT {} FROM deliveries d WHERE d.state = 3 AND d.endpoint = ?1 ORDER BY d.id LIMIT ?2";
     let waiting = "SELECT {} FROM deliveries d WHERE d.lane = ?1 LIMIT ?2";
@@ -290,7 +299,7 @@ pub(super) fn settle(
     if matches!(settle, Settle::Off(Switch::Deleted)) && found.len() < most {
         found.extend(both(held)?.into_iter().take(most - found.len()));
     }
-    let (mut released, mut woken) = (false, Woken::new());
+    let (mut is_released, mut woken) = (false, Woken::new());
     for mut delivery in found.iter().cloned() {
         let from = delivery.state;
         let done = match settle {
@@ -299,13 +308,14 @@ pub(super) fn settle(
         };
         if done.is_ok() {
             update_delivery(tx, from, &mut delivery, now, &mut woken)?;
-            released |= delivery.state.is_waiting();
+            is_released |= delivery.state.is_waiting();
         }
     }
     let skipped = order::skip_dead(tx, endpoint, most - found.len(), now, &mut woken)?;
     // What stepped up in a lane that is off is settled by whoever goes on with this.
-    released |= matches!(settle, Settle::On { .. }) && !woken.is_empty();
-    Ok((found.len() + skipped, released))
+    is_released |= matches!(settle, Settle::On { .. }) && !woken.is_empty();
+    let app = found.first().map(|delivery| delivery.app);
+    Ok(Settled { count: found.len() + skipped, is_released, app })
 }
 
 pub(super) fn erase_data(tx: &dyn Sql, app: AppId, event: EventId) -> Result<bool> {

@@ -21,6 +21,7 @@ mod notices;
 mod order;
 mod outbox;
 mod queue;
+mod recent;
 mod refill;
 mod registry;
 mod replays;

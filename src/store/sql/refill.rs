@@ -13,7 +13,7 @@ use crate::{
     domain::{
         delivery::{Claimed, Delivery, State},
         event::Event,
-        id::{DeliveryId, EndpointId},
+        id::{AppId, DeliveryId, EndpointId},
         time::Timestamp,
         verdict::AtDue,
     },
@@ -34,6 +34,14 @@ pub(super) struct Found {
     pub(super) has_more_by_hand: bool,
     pub(super) has_more_fresh: bool,
     pub(super) next_due: Option<Timestamp>,
+    pub(super) ended: Vec<Ended>,
+}
+
+/// A delivery that ended in its lane, without another attempt.
+pub(super) struct Ended {
+    pub(super) delivery: Delivery,
+    pub(super) event_type: String,
+    pub(super) is_blamed: bool,
 }
 
 /// A person waits for these; their index has the same condition.
@@ -78,12 +86,13 @@ fn due_of(tx: &dyn Sql, endpoint: EndpointId, part: &Part) -> Result<Vec<(Delive
 /// Deliveries that one refill lets end without an attempt, over all its lanes.
 pub(super) const ENDED_MAX: usize = 1000;
 
-/// Those of a part that are in flight now, and whether there were as many as asked for. At most `may_end` may end here.
+/// Those of a part that are in flight now, and whether there were as many as asked for. At most `may_end` may end here, and
+/// join those that `ended`.
 fn claim(
     tx: &dyn Sql,
     want: &Want,
     part: &Part,
-    may_end: &mut usize,
+    (ended, may_end): (&mut Vec<Ended>, &mut usize),
     now: Timestamp,
 ) -> Result<(Vec<Due>, bool)> {
     // What steps up here is found below: the first of its lane may be due by now.
@@ -97,7 +106,7 @@ fn claim(
         let is_full = found.len() == part.most;
         for (mut delivery, event) in found {
             let (from, due) = (delivery.state, delivery.due.unwrap_or(now));
-            let blames = delivery.at_due == AtDue::Exhaust;
+            let is_blamed = delivery.at_due == AtDue::Exhaust;
             let claimed = delivery.claim(now);
             if claimed == Ok(Claimed::Ended) && *may_end == 0 {
                 return Ok((carried, is_full));
@@ -111,11 +120,12 @@ fn claim(
             }
             *may_end -= 1;
             if delivery.state == State::Dead {
-                if blames {
-                    health::event_failed(tx, &delivery, &event, now)?;
+                if is_blamed {
+                    health::event_failed(tx, &delivery, &event)?;
                 }
                 tell_of_end(tx, want, &delivery, &event)?;
             }
+            ended.push(Ended { delivery, event_type: event.event_type, is_blamed });
         }
         // Where one ended, the next may be as old: a lane of such must not take a commit for each.
         if !carried.is_empty() || *may_end == may_end_before {
@@ -157,23 +167,28 @@ pub(super) fn refill(tx: &dyn Sql, want: &Want, may_end: &mut usize, now: Timest
     let all = Part { kind, after: begin, until: backlog_until, most: want.hands.len(), bytes_max };
     let by_hand = Part { kind: BY_HAND, until: now, most: want.by_hand.len(), ..all };
     let fresh = Part { after: backlog_until, until: now, most: want.fresh.len(), ..all };
-    let (by_hand, has_more_by_hand) = claim(tx, want, &by_hand, may_end, now)?;
-    let (mut oldest, _) = claim(tx, want, &all, may_end, now)?;
+    let mut ended = Vec::new();
+    let (by_hand, has_more_by_hand) = claim(tx, want, &by_hand, (&mut ended, may_end), now)?;
+    let (mut oldest, _) = claim(tx, want, &all, (&mut ended, may_end), now)?;
     if want.is_probe && oldest.is_empty() {
         oldest.extend(probe(tx, endpoint, now)?);
     }
-    let (fresh, has_more_fresh) = claim(tx, want, &fresh, may_end, now)?;
+    let (fresh, has_more_fresh) = claim(tx, want, &fresh, (&mut ended, may_end), now)?;
     let next_due = tx
         .one("SELECT due FROM deliveries WHERE lane = ?1 ORDER BY due LIMIT 1", params![endpoint], |row| {
             row.get(0)
         })?
         .filter(|due| *due < Timestamp::NEVER);
-    Ok(Found { by_hand, oldest, fresh, has_more_by_hand, has_more_fresh, next_due })
+    Ok(Found { by_hand, oldest, fresh, has_more_by_hand, has_more_fresh, next_due, ended })
 }
 
 /// One page of retries that wait longer than the endpoint is in trouble; by due time, so that what is brought forward is
-/// behind the page that follows.
-pub(super) fn bring_forward(tx: &dyn Sql, recovery: &Recovery, now: Timestamp) -> Result<BroughtForward> {
+/// behind the page that follows. With whose they are, if any was brought forward.
+pub(super) fn bring_forward(
+    tx: &dyn Sql,
+    recovery: &Recovery,
+    now: Timestamp,
+) -> Result<(BroughtForward, Option<AppId>)> {
     let Recovery { endpoint, recovered_at, after: (due, id), most } = *recovery;
     let found: Vec<(Delivery, bool)> = tx.all(
         &format!(
@@ -189,14 +204,18 @@ pub(super) fn bring_forward(tx: &dyn Sql, recovery: &Recovery, now: Timestamp) -
     let last = found.last().and_then(|(last, _)| Some((last.due?, last.id)));
     let is_last = found.len() < most;
     // A retry stays the first of its line: nobody steps up.
-    let (mut count, mut woken) = (0, Woken::new());
+    let (mut count, mut app, mut woken) = (0, None, Woken::new());
     for (mut delivery, was_tried_before) in found {
         let waited_for = delivery.due;
         let is_retry = was_tried_before && delivery.state == State::Retrying;
-        if is_retry && delivery.bring_forward(now).is_ok() && delivery.due != waited_for {
-            count += usize::from(update_delivery(tx, State::Retrying, &mut delivery, now, &mut woken)?);
+        if is_retry
+            && delivery.bring_forward(now).is_ok()
+            && delivery.due != waited_for
+            && update_delivery(tx, State::Retrying, &mut delivery, now, &mut woken)?
+        {
+            (count, app) = (count + 1, Some(delivery.app));
         }
     }
     let next: Option<(Timestamp, DeliveryId)> = last.filter(|_| !is_last);
-    Ok(BroughtForward { count, next })
+    Ok((BroughtForward { count, next }, app))
 }

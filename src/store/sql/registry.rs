@@ -24,6 +24,8 @@ const KEY: &str =
 
 /// How long a portal link that expired is still listed.
 const EXPIRED_LINK_KEPT: Duration = Duration::from_hours(24);
+/// Old links that go with each new one, so that there are soon no more of them.
+const LINKS_FORGOTTEN_MAX: i64 = 100;
 
 pub(super) fn everything(connection: &dyn Sql) -> Result<Everything> {
     let apps =
@@ -322,8 +324,10 @@ fn forget_links(tx: &dyn Sql, new: &Key) -> Result<Vec<KeyId>> {
     let kept_ms = EXPIRED_LINK_KEPT.as_millis() as i64;
     let before = Timestamp::from_millis(new.created_at.as_millis().saturating_sub(kept_ms));
     tx.all(
-        "DELETE FROM keys WHERE scope IN ('portal', 'portal_read') AND app = ?1 AND expires_at < ?2 RETURNING id",
-        params![new.scope.app(), before],
+        "DELETE FROM keys WHERE id IN (SELECT id FROM keys
+             WHERE scope IN ('portal', 'portal_read') AND app = ?1 AND expires_at < ?2 ORDER BY expires_at LIMIT ?3)
+         RETURNING id",
+        params![new.scope.app(), before, LINKS_FORGOTTEN_MAX],
         |row| row.get(0),
     )
 }

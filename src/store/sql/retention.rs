@@ -8,19 +8,24 @@ use super::{
     deliveries::{read_delivery, update_delivery},
     ledger::NO_DATA,
     order::{self, Woken},
-    params, row,
+    params, rollup, row,
 };
 use crate::{
     domain::{
         contract::{Contract, Keep},
         delivery::{Delivery, Reason, Refusal, ReturnTo, State},
-        id::{DeliveryId, EndpointId, EventId, made_at},
+        event::TEST_EVENT_TYPE,
+        id::{AppId, DeliveryId, EndpointId, EventId, made_at},
         retention::{DeliveryFacts, DeliveryFate, EventFacts, EventFate, Fate, Keeps, decide},
+        statistics::Batch,
         time::Timestamp,
     },
     store::retention::{Expired, Overdue, OverdueSearch},
 };
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{BTreeSet, HashMap},
+    time::Duration,
+};
 
 /// Rows that one step changes before it lets the others have their turn: a few milliseconds.
 const STEP_ROWS: usize = 1000;
@@ -42,7 +47,6 @@ struct Found {
 
 struct FoundDelivery {
     id: DeliveryId,
-    endpoint: EndpointId,
     facts: DeliveryFacts,
 }
 
@@ -113,15 +117,27 @@ fn has_work(connection: &dyn Sql, found: &Found, fate: &Fate) -> Result<bool> {
     Ok(false)
 }
 
+/// Endpoints of which deliveries ended.
+pub(super) type Changed = BTreeSet<(AppId, EndpointId)>;
+
 pub(super) fn expire(
     tx: &dyn Sql,
     ranges: &[(i64, i64)],
     keeps: &dyn Keeps,
     now: Timestamp,
-) -> Result<(Expired, Woken)> {
+) -> Result<(Expired, (Woken, Changed))> {
     cluster::remember_newest_id(tx)?;
     let mut reader = Reader { connection: tx, keeps, dead_letters: HashMap::new() };
-    let (mut step, mut rows) = (Step { expired: Expired::default(), woken: Woken::new(), now }, 0);
+    let (mut step, mut rows) = (
+        Step {
+            expired: Expired::default(),
+            woken: Woken::new(),
+            changed: Changed::new(),
+            counted: Batch::default(),
+            now,
+        },
+        0,
+    );
     for (place, &(first, last)) in ranges.iter().enumerate() {
         // The next range may be as large as a step.
         if rows > STEP_ROWS / 2 {
@@ -135,13 +151,16 @@ pub(super) fn expire(
             }
         }
     }
-    Ok((step.expired, step.woken))
+    rollup::log(tx, &step.counted)?;
+    Ok((step.expired, (step.woken, step.changed)))
 }
 
 /// What a step has done so far.
 struct Step {
     expired: Expired,
     woken: Woken,
+    changed: Changed,
+    counted: Batch,
     now: Timestamp,
 }
 
@@ -167,8 +186,10 @@ impl Step {
                 }
                 DeliveryFate::Ends => {
                     let now = self.now;
-                    if self.change(tx, delivery.id, |delivery| delivery.outlive(now))? {
-                        self.expired.ended.push((delivery.id, delivery.endpoint));
+                    if let Some(ended) = self.change(tx, delivery.id, |delivery| delivery.outlive(now))? {
+                        self.expired.ended.push((ended.id, ended.endpoint));
+                        self.changed.insert((ended.app, ended.endpoint));
+                        self.count(tx, &ended)?;
                     }
                 }
             }
@@ -185,11 +206,28 @@ impl Step {
         tx: &dyn Sql,
         id: DeliveryId,
         change: impl FnOnce(&mut Delivery) -> Result<(), Refusal>,
-    ) -> Result<bool> {
-        let Some(mut delivery) = read_delivery(tx, id)? else { return Ok(false) };
+    ) -> Result<Option<Delivery>> {
+        let Some(mut delivery) = read_delivery(tx, id)? else { return Ok(None) };
         let from = delivery.state;
-        Ok(change(&mut delivery).is_ok()
-            && update_delivery(tx, from, &mut delivery, self.now, &mut self.woken)?)
+        let is_done = change(&mut delivery).is_ok()
+            && update_delivery(tx, from, &mut delivery, self.now, &mut self.woken)?;
+        Ok(is_done.then_some(delivery))
+    }
+
+    /// One that had ended before somebody asked for an extra attempt was counted then.
+    fn count(&mut self, tx: &dyn Sql, ended: &Delivery) -> Result<()> {
+        if ended.reason != Some(Reason::Retention) {
+            return Ok(());
+        }
+        tx.each("SELECT type FROM events WHERE id = ?1", params![ended.event], |row| {
+            let event_type: &str = row.get(0)?;
+            if event_type != TEST_EVENT_TYPE {
+                self.counted
+                    .of(ended.app, Some(ended.endpoint), event_type, self.now)
+                    .end(ended.state, false);
+            }
+            Ok(())
+        })
     }
 
     /// The event goes last: as long as it is there, so is one of its deliveries, which says how long it was to be kept.
@@ -313,7 +351,7 @@ impl Reader<'_> {
             has_history: row.get::<u32>(5)? > 0,
             keep,
         };
-        Ok(FoundDelivery { id, endpoint, facts })
+        Ok(FoundDelivery { id, facts })
     }
 
     /// How long a dead letter is kept was settled by the contract of its last attempt, if there was one.

@@ -30,8 +30,8 @@ const TYPES_PER_DAY_MAX: usize = 200;
 const OTHER_TYPES: &str = "*";
 
 /// A line of the log: app, endpoint, event type, start in minutes, what was counted (events, ok, failed, delivered, dead,
-/// total_us), the last success in milliseconds after the start, latency, endings.
-type Logged = (i64, Option<i64>, String, i64, [u64; 6], Option<i64>, Vec<(u8, u64)>, Vec<(Ending, u64)>);
+/// unblamed, expired, total_us), the last success in milliseconds after the start, latency, endings.
+type Logged = (i64, Option<i64>, String, i64, [u64; 8], Option<i64>, Vec<(u8, u64)>, Vec<(Ending, u64)>);
 
 pub(in crate::store) fn log(tx: &dyn Sql, batch: &Batch) -> Result<()> {
     if batch.is_empty() {
@@ -51,7 +51,16 @@ fn logged(line: &Line<'_>) -> Logged {
         endpoint.map(EndpointId::as_i64),
         (*event_type).to_owned(),
         minute.as_millis() / 60_000,
-        [sums.events, sums.ok, sums.failed, sums.delivered, sums.dead, sums.total_us],
+        [
+            sums.events,
+            sums.ok,
+            sums.failed,
+            sums.delivered,
+            sums.dead,
+            sums.unblamed,
+            sums.expired,
+            sums.total_us,
+        ],
         sums.last_ok_at.map(|at| at.as_millis() - minute.as_millis()),
         sums.latency.iter().map(|(bucket, count)| (*bucket, *count)).collect(),
         sums.endings.iter().map(|(ending, count)| (*ending, *count)).collect(),
@@ -66,13 +75,15 @@ impl Minutes {
     fn add(&mut self, line: Logged) {
         let (app, endpoint, event_type, minute, counts, last_ok, latency, endings) = line;
         let minute = Timestamp::from_millis(minute * 60_000);
-        let [events, ok, failed, delivered, dead, total_us] = counts;
+        let [events, ok, failed, delivered, dead, unblamed, expired, total_us] = counts;
         let sums = Sums {
             events,
             ok,
             failed,
             delivered,
             dead,
+            unblamed,
+            expired,
             total_us,
             latency: latency.into_iter().collect(),
             endings: endings.into_iter().collect(),
@@ -122,7 +133,7 @@ impl Added {
             if !there(tx, &mut is_there, app)? || !is_counted(tx, endpoint)? {
                 continue;
             }
-            let fails = sums.failed + sums.dead > 0;
+            let fails = sums.failed + sums.blamed() > 0;
             if endpoint != EVERY_ENDPOINT && (fails || health::is_degraded(tx, endpoint)?) {
                 suspects.insert(endpoint);
             }

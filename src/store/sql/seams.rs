@@ -17,6 +17,7 @@ use crate::{
         delivery::State,
         endpoint::EndpointRecord,
         event_type::EventTypeRecord,
+        hint::Hint,
         id::{AppId, DeliveryId, EndpointId, EventId, EventTypeId, InspectionId, KeyId, NoticeId, ReplayId},
         inspection::{Inspection, Report},
         key::Key,
@@ -36,7 +37,7 @@ use crate::{
         retention::{Expired, Ranges},
     },
 };
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 use tokio::sync::oneshot;
 
 impl<D: Desk> Ledger for D {
@@ -59,7 +60,13 @@ impl<D: Desk> Ledger for D {
 
     fn hand_back(&self, carried: Vec<Carried>, now: Timestamp) -> Reply<'_, ()> {
         let (reply, answer) = oneshot::channel();
-        self.commands().push(Box::new(HandBack { carried, now, waiting: Vec::new(), reply }));
+        self.commands().push(Box::new(HandBack {
+            carried,
+            now,
+            waiting: Vec::new(),
+            changed: BTreeSet::new(),
+            reply,
+        }));
         answered(answer)
     }
 
@@ -91,26 +98,29 @@ impl<D: Desk> Ledger for D {
     }
 
     fn bring_forward(&self, recovery: Recovery, now: Timestamp) -> Reply<'_, BroughtForward> {
-        self.call_then(
+        let reply = self.call_then(
             move |tx| refill::bring_forward(tx, &recovery, now),
-            move |brought, after| {
-                if brought.count > 0 {
+            move |(_, app), after| {
+                if let Some(app) = *app {
                     after.waiting.push((recovery.endpoint, now));
+                    after.hints.push(Hint::deliveries(app, recovery.endpoint));
                 }
             },
-        )
+        );
+        Box::pin(async move { reply.await.map(|(brought, _)| brought) })
     }
 
     fn settle(&self, endpoint: EndpointId, settle: Settle, most: usize, now: Timestamp) -> Reply<'_, usize> {
         let reply = self.call_then(
             move |tx| ledger::settle(tx, endpoint, settle, most, now),
-            move |(_, released), after| {
-                if *released {
+            move |settled, after| {
+                if settled.is_released {
                     after.waiting.push((endpoint, now));
                 }
+                after.hints.extend(settled.app.map(|app| Hint::deliveries(app, endpoint)));
             },
         );
-        Box::pin(async move { reply.await.map(|(settled, _)| settled) })
+        Box::pin(async move { reply.await.map(|settled| settled.count) })
     }
 
     fn erase_data(&self, app: AppId, event: EventId, entry: Option<Entry>) -> Reply<'_, bool> {
@@ -120,7 +130,10 @@ impl<D: Desk> Ledger for D {
     fn expire(&self, ranges: Ranges, keeps: Arc<dyn Keeps>, now: Timestamp) -> Reply<'_, Expired> {
         let reply = self.call_then(
             move |tx| retention::expire(tx, &ranges, &*keeps, now),
-            |(_, woken), after| after.waiting.extend(woken),
+            |(_, (woken, changed)), after| {
+                after.waiting.extend(woken);
+                after.hints.extend(changed.iter().map(|(app, endpoint)| Hint::deliveries(*app, *endpoint)));
+            },
         );
         Box::pin(async move { reply.await.map(|(expired, _)| expired) })
     }
@@ -132,7 +145,13 @@ impl<D: Desk> Ledger for D {
     fn proceed(&self, page: ReplayPage, now: Timestamp) -> Reply<'_, Option<Replay>> {
         let reply = self.call_then(
             move |tx| replays::proceed(tx, &page, now),
-            |(_, waiting), after| after.waiting.extend(waiting),
+            |(replay, waiting), after| {
+                let endpoints: BTreeSet<EndpointId> = waiting.iter().map(|(endpoint, _)| *endpoint).collect();
+                for app in replay.iter().map(|replay| replay.app) {
+                    after.hints.extend(endpoints.iter().map(|endpoint| Hint::deliveries(app, *endpoint)));
+                }
+                after.waiting.extend(waiting);
+            },
         );
         Box::pin(async move { reply.await.map(|(replay, _)| replay) })
     }

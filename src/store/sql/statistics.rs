@@ -47,12 +47,12 @@ pub(super) fn add(
     let write = match before {
         None => format!(
             "INSERT INTO {name} (app, {of}, width, start, {SUMS})
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)"
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)"
         ),
         Some(before) => {
             sums.add(&before);
             format!(
-                "UPDATE {name} SET ({SUMS}) = (?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
+                "UPDATE {name} SET ({SUMS}) = (?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
                  WHERE app = ?1 AND {of} = ?2 AND width = ?3 AND start = ?4"
             )
         }
@@ -69,6 +69,8 @@ pub(super) fn add(
             sums.failed as i64,
             sums.delivered as i64,
             sums.dead as i64,
+            sums.unblamed as i64,
+            sums.expired as i64,
             sums.total_us as i64,
             to_json(&sums.latency)?,
             to_json(&sums.endings)?,
@@ -79,7 +81,10 @@ pub(super) fn add(
 }
 
 /// The columns that `read` reads, in its order.
-pub(super) const SUMS: &str = "events, ok, failed, delivered, dead, total_us, latency, endings, last_ok_at";
+pub(super) const SUMS: &str =
+    "events, ok, failed, delivered, dead, unblamed, expired, total_us, latency, endings, last_ok_at";
+/// How many they are.
+pub(super) const SUMS_COLUMNS: usize = 11;
 
 pub(super) fn read(row: &Row<'_>) -> Result<Sums> {
     let number = |column| row.get::<i64>(column).map(i64::unsigned_abs);
@@ -89,10 +94,12 @@ pub(super) fn read(row: &Row<'_>) -> Result<Sums> {
         failed: number(2)?,
         delivered: number(3)?,
         dead: number(4)?,
-        total_us: number(5)?,
-        latency: json(row, 6)?,
-        endings: json(row, 7)?,
-        last_ok_at: row.get(8)?,
+        unblamed: number(5)?,
+        expired: number(6)?,
+        total_us: number(7)?,
+        latency: json(row, 8)?,
+        endings: json(row, 9)?,
+        last_ok_at: row.get(10)?,
     })
 }
 

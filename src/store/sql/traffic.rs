@@ -5,7 +5,7 @@ use super::{
     Result, Row, Sql,
     cluster::find_lanes,
     params,
-    statistics::{EVERY_APP, EVERY_ENDPOINT, SUMS, read},
+    statistics::{EVERY_APP, EVERY_ENDPOINT, SUMS, SUMS_COLUMNS, read},
 };
 use crate::{
     domain::{
@@ -25,6 +25,11 @@ use std::{
 /// Between two starts: the rows of an app or of one endpoint,
 const OF_ENDPOINT: &str =
     "FROM statistics WHERE app = ?1 AND endpoint = ?2 AND width = ?3 AND start >= ?4 AND start < ?5";
+/// those of one event type, each found by its key, which begins with the time,
+const STARTS: &str =
+    "WITH RECURSIVE starts(at) AS (SELECT CAST(?3 AS bigint) UNION ALL SELECT at + ?6 FROM starts WHERE at + ?6 < ?4)";
+const OF_TYPE: &str = "FROM starts CROSS JOIN statistics_by_type
+     WHERE app = ?1 AND width = ?2 AND start = at AND type = ?5";
 /// and those of all event types of an app.
 const OF_TYPES: &str = "FROM statistics_by_type WHERE app = ?1 AND width = ?2 AND start >= ?3 AND start < ?4";
 
@@ -70,25 +75,27 @@ fn of_endpoint(
 }
 
 fn of_type(connection: &dyn Sql, app: AppId, name: &str, span: &Span) -> Result<Vec<(Timestamp, Sums)>> {
+    let seconds = span.width.seconds();
     connection.all(
-        &format!("SELECT {SUMS}, start {OF_TYPES} AND type = ?5"),
-        params![app, span.width.seconds(), span.from, span.to, name],
+        &format!("{STARTS} SELECT {SUMS}, start {OF_TYPE}"),
+        params![app, seconds, span.from, span.to, name, seconds * 1000],
         at_its_start,
     )
 }
 
 fn at_its_start(row: &Row<'_>) -> Result<(Timestamp, Sums)> {
-    Ok((row.get(9)?, read(row)?))
+    Ok((row.get(SUMS_COLUMNS)?, read(row)?))
 }
 
-/// Those that fail most, then the busiest. All are compared by plain numbers; only what is told is read whole.
+/// Those that fail most, also without an attempt, then the busiest. All are compared by plain numbers; only what is told is read whole.
 fn by_endpoint(
     connection: &dyn Sql,
     endpoints: &[(AppId, EndpointId)],
     pieces: &[Span],
 ) -> Result<Vec<(EndpointId, Sums)>> {
     let sql = format!(
-        "SELECT CAST(coalesce(sum(failed), 0) AS bigint), CAST(coalesce(sum(ok), 0) AS bigint) {OF_ENDPOINT}"
+        "SELECT CAST(coalesce(sum(failed + unblamed + expired), 0) AS bigint), CAST(coalesce(sum(ok), 0) AS bigint)
+         {OF_ENDPOINT}"
     );
     let mut ranked = Vec::new();
     for (app, endpoint) in endpoints.iter().take(ENDPOINTS_EXAMINED_MAX) {
@@ -124,7 +131,7 @@ fn by_type(connection: &dyn Sql, app: AppId, pieces: &[Span]) -> Result<Vec<(Str
     let sql = format!("SELECT {SUMS}, type {OF_TYPES}");
     for piece in pieces {
         connection.each(&sql, params![app, piece.width.seconds(), piece.from, piece.to], |row| {
-            if let Some(place) = places.get(row.get::<&str>(9)?) {
+            if let Some(place) = places.get(row.get::<&str>(SUMS_COLUMNS)?) {
                 told[*place].1.add(&read(row)?);
             }
             Ok(())
@@ -134,8 +141,9 @@ fn by_type(connection: &dyn Sql, app: AppId, pieces: &[Span]) -> Result<Vec<(Str
 }
 
 fn busiest_types(connection: &dyn Sql, app: AppId, pieces: &[Span]) -> Result<Vec<String>> {
-    let sql =
-        format!("SELECT type, CAST(sum(events + ok + failed + dead) AS bigint) {OF_TYPES} GROUP BY type");
+    let sql = format!(
+        "SELECT type, CAST(sum(events + ok + failed + dead + expired) AS bigint) {OF_TYPES} GROUP BY type"
+    );
     let mut by_type: BTreeMap<String, i64> = BTreeMap::new();
     for piece in pieces {
         connection.each(&sql, params![app, piece.width.seconds(), piece.from, piece.to], |row| {

@@ -4,6 +4,7 @@ use super::{Result, Sql};
 use crate::{
     domain::{
         endpoint::SwitchedOff,
+        hint::Hint,
         id::EndpointId,
         port::{Carried, Handover},
         statistics::Batch,
@@ -38,6 +39,8 @@ pub(in crate::store) struct Aftermath {
     pub(super) switched_off: Vec<(EndpointId, SwitchedOff, u32)>,
     pub(super) inspections_wait: bool,
     pub(in crate::store) notices_wait: bool,
+    /// What nobody else tells those who watch.
+    pub(super) hints: Vec<Hint>,
 }
 
 impl Aftermath {
@@ -59,6 +62,9 @@ impl Aftermath {
         }
         if self.notices_wait {
             handover.notices_wait();
+        }
+        for hint in self.hints {
+            handover.changed(hint);
         }
     }
 }

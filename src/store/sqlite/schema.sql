@@ -284,7 +284,7 @@ CREATE INDEX health_in_trouble ON health (app) WHERE degraded_since IS NOT NULL 
 CREATE INDEX health_failed ON health (endpoint) WHERE first_failed_at IS NOT NULL;
 CREATE INDEX health_degraded ON health (endpoint) WHERE degraded_since IS NOT NULL;
 
--- Sums of attempts by endpoint, in rows of a minute (`width` 60), an hour (3600) and a day (86400). Endpoint 0 is all of an app,
+-- Sums of attempts and of how deliveries ended by endpoint, in rows of a minute (`width` 60), an hour (3600) and a day (86400). Endpoint 0 is all of an app,
 -- app 0 all of them. `latency` counts attempts by bucket n, up to 2^n microseconds, and `endings` by status or class, negative
 -- where that is a failure.
 CREATE TABLE statistics (
@@ -301,6 +301,8 @@ CREATE TABLE statistics (
     last_ok_at INTEGER,
     events INTEGER NOT NULL,
     endings TEXT NOT NULL,
+    unblamed INTEGER NOT NULL,
+    expired INTEGER NOT NULL,
     PRIMARY KEY (app, endpoint, width, start)
 ) STRICT, WITHOUT ROWID;
 
@@ -321,6 +323,8 @@ CREATE TABLE statistics_by_type (
     last_ok_at INTEGER,
     events INTEGER NOT NULL,
     endings TEXT NOT NULL,
+    unblamed INTEGER NOT NULL,
+    expired INTEGER NOT NULL,
     PRIMARY KEY (app, width, start, type)
 ) STRICT, WITHOUT ROWID;
 

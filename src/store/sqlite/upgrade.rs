@@ -10,14 +10,16 @@ const FILLED: &[(&str, &str, &str, &str)] = &[
     ("keys", "scope", "TEXT NOT NULL DEFAULT 'admin'", "UPDATE keys SET scope = 'app' WHERE app IS NOT NULL"),
     ("replays", "ran_ms", "INTEGER NOT NULL DEFAULT 0", ""),
     ("statistics", "events", "INTEGER NOT NULL DEFAULT 0", ""),
+    ("statistics", "unblamed", "INTEGER NOT NULL DEFAULT 0", ""),
+    ("statistics", "expired", "INTEGER NOT NULL DEFAULT 0", ""),
     ("statistics", "endings", "TEXT NOT NULL DEFAULT '{}'", WITH_APP_AND_TYPE),
 ];
 
-/// Lines of the log used to name neither app nor event type, and counted neither events nor endings.
+/// Lines of the log used to name neither app nor event type, and counted neither events nor endings nor all that ended.
 const WITH_APP_AND_TYPE: &str = "UPDATE statistics_log SET document =
     (SELECT json_group_array(json_array(
          e.app, e.id, '*', old.value -> 1,
-         json_array(0, old.value -> 2, old.value -> 3, old.value -> 4, old.value -> 5, old.value -> 6),
+         json_array(0, old.value -> 2, old.value -> 3, old.value -> 4, old.value -> 5, 0, 0, old.value -> 6),
          old.value -> 7, old.value -> 8, json('[]')))
      FROM json_each(document) old JOIN endpoints e ON e.id = old.value ->> 0)";
 
@@ -135,6 +137,7 @@ mod tests {
         store
             .execute_batch(
                 "ALTER TABLE statistics DROP COLUMN events; ALTER TABLE statistics DROP COLUMN endings;
+                 ALTER TABLE statistics DROP COLUMN unblamed; ALTER TABLE statistics DROP COLUMN expired;
                  INSERT INTO apps (id, uid, settings, created_at, updated_at) VALUES (7, 'a', '{}', 0, 0);
                  INSERT INTO endpoints (id, app, uid, settings, revision, created_at, updated_at)
                      VALUES (9, 7, 'e', '{}', 1, 0, 0);

@@ -9,9 +9,11 @@ import { curlText } from "../../words/curl";
 import { actionsFor } from "../../words/states";
 import type { StoryParts } from "./delivery";
 import { attemptFactsOf, factsOf } from "./facts";
+import { usePayload } from "./payload";
 
 export function DeliveryButtons({ parts, again }: { parts: StoryParts; again: () => void }) {
-  const { app, delivery, contract, endpoint, event } = parts;
+  const { app, delivery, contract, endpoint } = parts;
+  const payload = usePayload(parts);
   const params = { params: { path: { app, delivery: delivery.id } } };
   const may = actionsFor(delivery.status, delivery.reason ?? null);
   const after = () => {
@@ -19,8 +21,8 @@ export function DeliveryButtons({ parts, again }: { parts: StoryParts; again: ()
     again();
   };
   const curl =
-    contract && endpoint && event && !event.event.data_erased
-      ? curlText(contract, factsOf(parts), attemptFactsOf(delivery.attempts.at(-1)), endpoint.url)
+    contract && endpoint && payload
+      ? curlText(contract, factsOf(parts), payload, attemptFactsOf(delivery.attempts.at(-1)), endpoint.url)
       : null;
   return (
     <>

@@ -1,10 +1,11 @@
-import { useAsked } from "../../api/asked";
+import { type Asked, useAsked } from "../../api/asked";
 import { api, ask, askIfThere } from "../../api/client";
+import { ifThere } from "../../api/problem";
 import type { DeliveryDetail, Endpoint } from "../../api/schema";
 import { Badge } from "../../parts/badge";
 import { now } from "../../parts/clock";
 import { Copyable } from "../../parts/copy";
-import { Empty, Shown, Skeleton } from "../../parts/feedback";
+import { Empty, Shown } from "../../parts/feedback";
 import { Json } from "../../parts/json";
 import { Card, Facts, Head } from "../../parts/page";
 import { LongTime, Time } from "../../parts/time";
@@ -25,8 +26,10 @@ export function DeliveryPage({ app, id }: { app: string; id: string }) {
     ["deliveries"],
   );
   const delivery = asked.data;
-  const event = useAsked(`event of ${delivery?.event_id ?? ""}`, async () =>
-    delivery ? readEventIfThere(app, delivery.event_id) : undefined,
+  const event = useAsked(
+    `event of ${delivery?.event_id ?? ""}`,
+    async () => (delivery ? ifThere(readEvent(app, delivery.event_id)) : undefined),
+    ["events"],
   );
   const endpoint = useAsked(
     `endpoint of ${delivery?.endpoint_id ?? ""}`,
@@ -52,29 +55,25 @@ export function DeliveryPage({ app, id }: { app: string; id: string }) {
         {parts && <DeliveryButtons parts={parts} again={asked.again} />}
       </Head>
       <Shown asked={asked} lines={12}>
-        {() => parts && <WholeStory parts={parts} />}
+        {() => parts && <WholeStory parts={parts} payload={event} />}
       </Shown>
     </>
   );
-}
-
-async function readEventIfThere(app: string, id: string): Promise<ReadEvent | null> {
-  return readEvent(app, id).catch(() => null);
 }
 
 /** All that a delivery's story is told from; what is kept no longer is null. */
 export interface StoryParts {
   app: string;
   delivery: DeliveryDetail;
-  /** Undefined while it is on its way. */
+  /** Undefined while it is on its way, or cannot be had. */
   event: ReadEvent | null | undefined;
   endpoint: Endpoint | null;
   contract: ContractDocument | null;
   isLive: boolean;
 }
 
-function WholeStory({ parts }: { parts: StoryParts }) {
-  const { app, delivery, event, endpoint } = parts;
+function WholeStory({ parts, payload }: { parts: StoryParts; payload: Asked<ReadEvent | null | undefined> }) {
+  const { app, delivery, endpoint } = parts;
   const story = storyOf(delivery, parts.contract, now.value);
   return (
     <div class="stack">
@@ -123,13 +122,15 @@ function WholeStory({ parts }: { parts: StoryParts }) {
             />
           </Card>
           <Card title="Payload">
-            {event === undefined ? (
-              <Skeleton lines={3} />
-            ) : event === null || event.event.data_erased ? (
-              <Empty title={event ? "Its data was erased" : "Its event is kept no longer"} />
-            ) : (
-              <Json text={event.data} label="payload" />
-            )}
+            <Shown asked={payload} lines={3}>
+              {(event) =>
+                !event || event.event.data_erased ? (
+                  <Empty title={event ? "Its data was erased" : "Its event is kept no longer"} />
+                ) : (
+                  <Json text={event.data} label="payload" />
+                )
+              }
+            </Shown>
           </Card>
         </div>
       </div>

@@ -1,6 +1,7 @@
 // What a request is made again from, for the page that shows it and for `curl`.
 import type { Attempt } from "../../api/schema";
 import type { AttemptFacts, Facts } from "../../words/request";
+import { keyKindOf } from "../../words/signing";
 import type { StoryParts } from "./delivery";
 
 export function factsOf(parts: StoryParts): Facts {
@@ -8,12 +9,11 @@ export function factsOf(parts: StoryParts): Facts {
   return {
     appId: app,
     isLive,
+    keyKind: endpoint ? keyKindOf(endpoint) : "shared",
     eventId: delivery.event_id,
     eventType: delivery.event_type,
     createdAt: event?.event.created_at ?? delivery.created_at,
-    data: event?.data ?? "null",
     deliveryId: delivery.replay_of ?? delivery.id,
-    payloadVersion: endpoint?.payload_version ?? null,
   };
 }
 

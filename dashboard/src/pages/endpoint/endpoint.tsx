@@ -56,9 +56,9 @@ export function EndpointPage({ app, id, tab }: { app: string; id: string; tab: s
           ) : tab === "verify" ? (
             <VerifyTab app={app} endpoint={shown} />
           ) : tab === "settings" ? (
-            <EndpointSettings key={shown.updated_at} app={app} endpoint={shown} />
+            <EndpointSettings app={app} endpoint={shown} />
           ) : (
-            <EndpointOverview app={app} endpoint={shown} health={health.data ?? null} />
+            <EndpointOverview app={app} endpoint={shown} health={health} />
           )
         }
       </Shown>

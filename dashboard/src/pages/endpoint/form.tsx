@@ -5,33 +5,8 @@ import type { Refusal } from "../../api/problem";
 import { Choice, Field } from "../../parts/field";
 import { isPortal } from "../../session/session";
 import { readPatterns } from "../../words/subscriptions";
+import type { Draft } from "./draft";
 import { MatchCount } from "./match-count";
-
-export interface Draft {
-  url: string;
-  description: string;
-  types: string;
-  contract: string;
-  healthUrl: string;
-  inFlight: string;
-  version: string;
-  ordered: string;
-  onDead: string;
-  perSecond: string;
-}
-
-export const EMPTY_DRAFT: Draft = {
-  url: "",
-  description: "",
-  types: "",
-  contract: "",
-  healthUrl: "",
-  inFlight: "",
-  version: "",
-  ordered: "none",
-  onDead: "",
-  perSecond: "",
-};
 
 interface Props {
   app: string;
@@ -136,9 +111,22 @@ function Pacing({ draft, change, problem }: PacingProps) {
           value={draft.perSecond}
           onInput={(perSecond) => change({ perSecond })}
           placeholder="no limit"
-          problem={problem("rate_limit")}
+          problem={problem("rate_limit.per_second")}
         />
       </div>
+      {draft.perSecond !== "" && (
+        <div class="pair">
+          <Field
+            label="Burst"
+            type="number"
+            value={draft.burst}
+            onInput={(burst) => change({ burst })}
+            placeholder={draft.perSecond}
+            problem={problem("rate_limit.burst")}
+            hint="How many at once after a while without any; a second’s worth if empty."
+          />
+        </div>
+      )}
       <div class="pair">
         <Choice
           label="Order"
@@ -166,13 +154,4 @@ function Pacing({ draft, change, problem }: PacingProps) {
       </div>
     </>
   );
-}
-
-export function isDraftReady(draft: Draft): boolean {
-  return draft.url.trim() !== "" && readPatterns(draft.types).wrong.length === 0;
-}
-
-/** Nothing is no limit. */
-export function rateOf(perSecond: string): { per_second: number } | null {
-  return perSecond === "" ? null : { per_second: Number(perSecond) };
 }

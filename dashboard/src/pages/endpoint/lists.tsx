@@ -5,6 +5,8 @@ import { Empty } from "../../parts/feedback";
 import { Check } from "../../parts/field";
 import { List } from "../../parts/list";
 import { paths } from "../../route/paths";
+import { may } from "../../session/session";
+import { beforeTests } from "../../words/next-steps";
 import { DeadLetterList } from "../dead-letters";
 import { deliveryColumns } from "../delivery-rows";
 
@@ -31,7 +33,7 @@ export function EndpointDeliveries({ app, id }: { app: string; id: string }) {
         columns={deliveryColumns(app, [], "endpoint")}
         idOf={(row) => row.id}
         hrefOf={(row) => paths.delivery(app, row.id)}
-        empty={<Empty title="Nothing was sent here yet">Send a test event to see a delivery from end to end.</Empty>}
+        empty={<Empty title="Nothing was sent here yet">{beforeTests(may.value)}</Empty>}
       />
     </>
   );

@@ -5,8 +5,10 @@ import { takes } from "../../words/subscriptions";
 
 /** How many of the latest events a subscription would have taken, counted while it is typed. */
 export function MatchCount({ app, patterns }: { app: string; patterns: string[] }) {
-  const asked = useAsked(`latest events ${app}`, () =>
-    ask(api.GET("/v1/apps/{app}/events", { params: { path: { app }, query: { limit: 250 } } })),
+  const asked = useAsked(
+    `latest events ${app}`,
+    () => ask(api.GET("/v1/apps/{app}/events", { params: { path: { app }, query: { limit: 250 } } })),
+    ["events"],
   );
   const types = asked.data?.data.map((each) => each.type).filter((type) => !type.startsWith("webhook."));
   if (types === undefined || types.length === 0) return null;

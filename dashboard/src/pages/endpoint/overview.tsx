@@ -1,58 +1,50 @@
-import { useAsked } from "../../api/asked";
+import { type Asked, useAsked } from "../../api/asked";
 import { api, ask } from "../../api/client";
 import type { Endpoint, EndpointHealth } from "../../api/schema";
 import { Copyable } from "../../parts/copy";
-import { Empty, Skeleton } from "../../parts/feedback";
+import { Empty, Shown } from "../../parts/feedback";
 import { Card, Facts } from "../../parts/page";
 import { Table } from "../../parts/table";
 import { LongTime } from "../../parts/time";
 import { paths } from "../../route/paths";
+import { may } from "../../session/session";
+import { beforeTests } from "../../words/next-steps";
 import { count, share } from "../../words/numbers";
 import { took } from "../../words/times";
-import { Strip, deliveryColumns } from "../delivery-rows";
+import { LatestAttempts } from "./latest-attempts";
 import { Traffic } from "./traffic";
 
 interface Props {
   app: string;
   endpoint: Endpoint;
-  health: EndpointHealth | null;
+  health: Asked<EndpointHealth>;
 }
 
 export function EndpointOverview({ app, endpoint, health }: Props) {
-  const query = { endpoint_id: endpoint.id, limit: 60 };
-  const recent = useAsked(
-    `recent ${app} ${endpoint.id}`,
-    () => ask(api.GET("/v1/apps/{app}/deliveries", { params: { path: { app }, query } })),
+  const path = { app, endpoint: endpoint.id };
+  const latest = useAsked(
+    `attempts ${app} ${endpoint.id}`,
+    () => ask(api.GET("/v1/apps/{app}/endpoints/{endpoint}/attempts", { params: { path } })),
     ["deliveries"],
   );
-  const rows = recent.data?.data;
   return (
     <div class="stack">
-      <Traffic app={app} endpoint={endpoint} health={health} />
-      {health ? (
-        <Health health={health} />
-      ) : (
-        <Card title="Health">
-          <Skeleton lines={8} />
-        </Card>
-      )}
-      <Card title="Recent deliveries" beside={<a href={paths.endpoint(app, endpoint.id, "deliveries")}>All of them</a>}>
-        {rows === undefined ? (
-          <Skeleton lines={3} />
-        ) : rows.length === 0 ? (
-          <Empty title="Nothing was sent here yet">Send a test event to see a delivery from end to end.</Empty>
-        ) : (
-          <div class="stack">
-            <Strip app={app} deliveries={rows} />
-            <Table
-              caption="Recent deliveries"
-              columns={deliveryColumns(app, [], "endpoint")}
-              rows={rows.slice(0, 8)}
-              idOf={(row) => row.id}
-              hrefOf={(row) => paths.delivery(app, row.id)}
-            />
-          </div>
-        )}
+      <Traffic app={app} endpoint={endpoint} health={health.data ?? null} />
+      <Card title="Health">
+        <Shown asked={health} lines={8}>
+          {(data) => <Health health={data} />}
+        </Shown>
+      </Card>
+      <Card title="Recent attempts" beside={<a href={paths.endpoint(app, endpoint.id, "deliveries")}>All deliveries</a>}>
+        <Shown asked={latest} lines={3}>
+          {({ data: attempts }) =>
+            attempts.length === 0 ? (
+              <Empty title="Nothing was sent here yet">{beforeTests(may.value)}</Empty>
+            ) : (
+              <LatestAttempts app={app} attempts={attempts} />
+            )
+          }
+        </Shown>
       </Card>
       <Card title="About">
         <Facts
@@ -115,39 +107,37 @@ export function EndpointOverview({ app, endpoint, health }: Props) {
 
 function Health({ health }: { health: EndpointHealth }) {
   return (
-    <Card title="Health">
-      <div class="stack">
-        {health.off_at && (
-          <p class="note warn">
-            It will be switched off <LongTime at={health.off_at} /> unless something succeeds before.
-          </p>
-        )}
-        <Facts
-          facts={[
-            ["State since", <LongTime at={health.since} />],
-            ["Failed attempts in a row", count(health.consecutive_failures)],
-            ["Undelivered events in a row", count(health.failed_events_in_a_row)],
-            ["Last error", health.last_error],
-            ["First failure since the last success", health.first_failure_at && <LongTime at={health.first_failure_at} />],
-            ["Last success", health.last_success_at && <LongTime at={health.last_success_at} />],
-          ]}
-        />
-        <Table
-          caption="Health by window"
-          rows={Object.entries(health.windows).map(([window, tally]) => ({ window, ...tally }))}
-          idOf={(row) => row.window}
-          columns={[
-            { name: "Last", isMain: true, cell: (row) => row.window },
-            { name: "Attempts", isNumber: true, cell: (row) => count(row.attempts) },
-            { name: "Failed", isNumber: true, cell: (row) => count(row.failed) },
-            { name: "Success", isNumber: true, cell: (row) => share(row.success_rate) },
-            { name: "p50", isNumber: true, cell: (row) => milliseconds(row.latency_ms.p50) },
-            { name: "p90", isNumber: true, cell: (row) => milliseconds(row.latency_ms.p90) },
-            { name: "p99", isNumber: true, cell: (row) => milliseconds(row.latency_ms.p99) },
-          ]}
-        />
-      </div>
-    </Card>
+    <div class="stack">
+      {health.off_at && (
+        <p class="note warn">
+          It will be switched off <LongTime at={health.off_at} /> unless something succeeds before.
+        </p>
+      )}
+      <Facts
+        facts={[
+          ["State since", <LongTime at={health.since} />],
+          ["Failed attempts in a row", count(health.consecutive_failures)],
+          ["Undelivered events in a row", count(health.failed_events_in_a_row)],
+          ["Last error", health.last_error],
+          ["First failure since the last success", health.first_failure_at && <LongTime at={health.first_failure_at} />],
+          ["Last success", health.last_success_at && <LongTime at={health.last_success_at} />],
+        ]}
+      />
+      <Table
+        caption="Health by window"
+        rows={Object.entries(health.windows).map(([window, tally]) => ({ window, ...tally }))}
+        idOf={(row) => row.window}
+        columns={[
+          { name: "Last", isMain: true, cell: (row) => row.window },
+          { name: "Attempts", isNumber: true, cell: (row) => count(row.attempts) },
+          { name: "Failed", isNumber: true, cell: (row) => count(row.failed) },
+          { name: "Success", isNumber: true, cell: (row) => share(row.success_rate) },
+          { name: "p50", isNumber: true, cell: (row) => milliseconds(row.latency_ms.p50) },
+          { name: "p90", isNumber: true, cell: (row) => milliseconds(row.latency_ms.p90) },
+          { name: "p99", isNumber: true, cell: (row) => milliseconds(row.latency_ms.p99) },
+        ]}
+      />
+    </div>
   );
 }
 

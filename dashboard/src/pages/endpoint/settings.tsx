@@ -4,6 +4,7 @@ import { hint } from "../../api/hints";
 import { type Refusal, asRefusal } from "../../api/problem";
 import type { Endpoint } from "../../api/schema";
 import { Action } from "../../parts/action";
+import { Overtaken, useDraft } from "../../parts/draft";
 import { Trouble } from "../../parts/feedback";
 import { Check, Field } from "../../parts/field";
 import { Card } from "../../parts/page";
@@ -12,55 +13,19 @@ import { paths } from "../../route/paths";
 import { go } from "../../route/router";
 import { isPortal } from "../../session/session";
 import { readHeaders } from "../../words/headers";
-import { readPatterns } from "../../words/subscriptions";
 import { jsonProblem } from "../publish";
 import { BackfillCard } from "./backfill";
-import { type Draft, EndpointFields, isDraftReady, rateOf } from "./form";
-
-function draftOf(endpoint: Endpoint): Draft {
-  return {
-    url: endpoint.url,
-    description: endpoint.description ?? "",
-    types: endpoint.event_types.join(" "),
-    contract: endpoint.contract ?? "",
-    healthUrl: endpoint.health_url ?? "",
-    inFlight: endpoint.max_in_flight?.toString() ?? "",
-    version: endpoint.payload_version ?? "",
-    ordered: endpoint.ordered,
-    onDead: endpoint.on_dead ?? "",
-    perSecond: endpoint.rate_limit?.per_second.toString() ?? "",
-  };
-}
-
-function overridesOf(endpoint: Endpoint): string {
-  return endpoint.overrides ? JSON.stringify(endpoint.overrides, null, 2) : "";
-}
-
-/** Only what was changed: the audit log names it, and some fields are not for every key. */
-function changesOf(before: Draft, after: Draft) {
-  const isChanged = (name: keyof Draft) => before[name] !== after[name];
-  return {
-    ...(isChanged("url") ? { url: after.url.trim() } : {}),
-    ...(isChanged("description") ? { description: after.description.trim() || null } : {}),
-    ...(isChanged("types") ? { event_types: readPatterns(after.types).patterns } : {}),
-    ...(isChanged("contract") ? { contract: after.contract || null } : {}),
-    ...(isChanged("healthUrl") ? { health_url: after.healthUrl.trim() || null } : {}),
-    ...(isChanged("inFlight") ? { max_in_flight: after.inFlight === "" ? null : Number(after.inFlight) } : {}),
-    ...(isChanged("version") ? { payload_version: after.version.trim() || null } : {}),
-    ...(isChanged("ordered") ? { ordered: after.ordered } : {}),
-    ...(isChanged("onDead") && after.onDead !== "" ? { on_dead: after.onDead } : {}),
-    ...(isChanged("perSecond") ? { rate_limit: rateOf(after.perSecond) } : {}),
-  };
-}
+import { changesOf, draftOf, isDraftReady } from "./draft";
+import { EndpointFields } from "./form";
 
 export function EndpointSettings({ app, endpoint }: { app: string; endpoint: Endpoint }) {
-  const [draft, setDraft] = useState(() => draftOf(endpoint));
-  const [overrides, setOverrides] = useState(overridesOf(endpoint));
+  const edited = useDraft(draftOf(endpoint), endpoint.updated_at);
+  const { base, draft, change } = edited;
   const [headers, setHeaders] = useState("");
   const [isReplacing, setReplacing] = useState(false);
   const [refusal, setRefusal] = useState<Refusal | null>(null);
   const path = { app, endpoint: endpoint.id };
-  const overridesProblem = overrides.trim() === "" ? null : jsonProblem(overrides);
+  const overridesProblem = draft.overrides.trim() === "" ? null : jsonProblem(draft.overrides);
   const read = readHeaders(headers);
   const isReady = isDraftReady(draft) && overridesProblem === null && (!isReplacing || read.wrong === null);
 
@@ -68,14 +33,14 @@ export function EndpointSettings({ app, endpoint }: { app: string; endpoint: End
     event.preventDefault();
     setRefusal(null);
     const body = {
-      ...changesOf(draftOf(endpoint), draft),
-      ...(overrides === overridesOf(endpoint)
-        ? {}
-        : { overrides: overrides.trim() === "" ? null : (JSON.parse(overrides) as Record<string, never>) }),
+      ...changesOf(base, draft),
       ...(isReplacing ? { headers: read.headers as Record<string, never> } : {}),
     };
     try {
-      await ask(api.PATCH("/v1/apps/{app}/endpoints/{endpoint}", { params: { path }, body }));
+      const now = await ask(api.PATCH("/v1/apps/{app}/endpoints/{endpoint}", { params: { path }, body }));
+      edited.keep(draft, draftOf(now), now.updated_at);
+      setHeaders("");
+      setReplacing(false);
       hint("endpoints");
       say("Saved.");
     } catch (error) {
@@ -88,13 +53,13 @@ export function EndpointSettings({ app, endpoint }: { app: string; endpoint: End
     <div class="stack">
       <Card title="Settings">
         <form onSubmit={(event) => void save(event)}>
-          <EndpointFields app={app} draft={draft} change={(changes) => setDraft({ ...draft, ...changes })} refusal={refusal} />
+          <EndpointFields app={app} draft={draft} change={change} refusal={refusal} />
           <div class="form">
             {!isPortal.value && (
               <Field
                 label="Overrides of the contract"
-                value={overrides}
-                onInput={setOverrides}
+                value={draft.overrides}
+                onInput={(overrides) => change({ overrides })}
                 rows={3}
                 isCode
                 problem={overridesProblem}
@@ -118,6 +83,7 @@ export function EndpointSettings({ app, endpoint }: { app: string; endpoint: End
                 hint="One a line, Name: value. Stored encrypted, never shown again."
               />
             )}
+            <Overtaken by={edited} />
             {refusal && <Trouble refusal={refusal} />}
             <div class="buttons end">
               <button type="submit" class="primary" disabled={!isReady}>

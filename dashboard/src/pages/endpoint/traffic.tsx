@@ -3,7 +3,7 @@ import { useMemo } from "preact/hooks";
 import { useAsked } from "../../api/asked";
 import { api, ask } from "../../api/client";
 import type { Endpoint, EndpointHealth, Stats } from "../../api/schema";
-import { Skeleton, Trouble } from "../../parts/feedback";
+import { Shown } from "../../parts/feedback";
 import { HealthStrip } from "../../parts/health-strip";
 import { Card } from "../../parts/page";
 import { LongTime } from "../../parts/time";
@@ -24,20 +24,26 @@ interface Props {
 
 export function Traffic({ app, endpoint, health }: Props) {
   const stats = useStats({ app, endpoint: endpoint.id, window: WINDOW });
+  // Why they could not be had anew is said once.
+  const charted = stats.data ? { ...stats, refusal: null } : stats;
   return (
     <>
       <Card title="Health over time" beside={<WindowChoice standard={WINDOW} />}>
-        {stats.data ? (
-          <Timeline app={app} endpoint={endpoint} health={health} stats={stats.data} />
-        ) : stats.refusal ? (
-          <Trouble refusal={stats.refusal} again={stats.again} />
-        ) : (
-          <Skeleton lines={4} />
-        )}
+        <Shown asked={stats} lines={4}>
+          {(data) => <Timeline app={app} endpoint={endpoint} health={health} stats={data} />}
+        </Shown>
       </Card>
       <div class="two">
-        <Card title="Attempts">{stats.data ? <AttemptsChart stats={stats.data} /> : <Skeleton lines={8} />}</Card>
-        <Card title="Latency">{stats.data ? <LatencyChart stats={stats.data} /> : <Skeleton lines={8} />}</Card>
+        <Card title="Attempts">
+          <Shown asked={charted} lines={8}>
+            {(data) => <AttemptsChart stats={data} />}
+          </Shown>
+        </Card>
+        <Card title="Latency">
+          <Shown asked={charted} lines={8}>
+            {(data) => <LatencyChart stats={data} />}
+          </Shown>
+        </Card>
       </div>
     </>
   );

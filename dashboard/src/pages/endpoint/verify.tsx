@@ -11,7 +11,7 @@ import { Card } from "../../parts/page";
 import { LongTime } from "../../parts/time";
 import { mayChange } from "../../session/session";
 import type { ContractDocument } from "../../words/contract";
-import { deduplicateBy, signingOf, signsTime } from "../../words/signing";
+import { type KeyKind, deduplicateBy, keyKindOf, signingOf, signsTime } from "../../words/signing";
 import { fromField } from "../../words/times";
 import { SnippetCard } from "../snippet-card";
 
@@ -33,18 +33,23 @@ export function Verify({ app, endpoint, contract }: Props) {
           Ask whoever gave it to you which contract the endpoint has.
         </Empty>
       ) : (
-        <Snippets contract={contract} />
+        <Snippets contract={contract} kind={keyKindOf(endpoint)} />
       )}
     </div>
   );
 }
 
-function Snippets({ contract }: { contract: ContractDocument }) {
-  const signing = signingOf(contract);
+function Snippets({ contract, kind }: { contract: ContractDocument; kind: KeyKind }) {
+  const signing = signingOf(contract, kind);
   const deduplicate = deduplicateBy(contract);
   return (
-    <SnippetCard contract={contract} title={`Verify what comes, as ${contract.name} signs it`}>
+    <SnippetCard contract={contract} kind={kind} title={`Verify what comes, as ${contract.name} signs it`}>
       <ul>
+        {kind === "ed25519" && (
+          <li>
+            <code>WEBHOOK_PUBLIC_KEY</code> is the public key that stands beside the secret: <code>whpk_</code> and so on.
+          </li>
+        )}
         <li>Answer 2xx within 5 seconds, before the work is done; 4xx to what does not verify.</li>
         {deduplicate && <li>Deduplicate by {deduplicate}: at least once means now and then twice.</li>}
         {signing && !signsTime(signing) && <li>This contract does not sign the time, so nothing tells how old a request is.</li>}
@@ -79,7 +84,12 @@ function SecretCard({ app, endpoint, contract }: { app: string; endpoint: Endpoi
       }
     >
       {secrets === null ? (
-        <p class="muted">It signs every request to this endpoint. Its receiver needs it, and nobody else.</p>
+        <p class="muted">
+          It signs every request to this endpoint.{" "}
+          {keyKindOf(endpoint) === "ed25519"
+            ? "Its receiver needs the public key that goes with it, and nobody the secret."
+            : "Its receiver needs it, and nobody else."}
+        </p>
       ) : (
         <ul class="feed">
           {secrets.secrets.map((each) => (

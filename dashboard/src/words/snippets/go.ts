@@ -1,11 +1,13 @@
 import type { Signing } from "../signing";
 
+const text = (value: string) => JSON.stringify(value);
+
 export function go(signing: Signing, tolerance: number): string {
   const { form } = signing;
-  const text = (value: string) => JSON.stringify(value);
+  const isShared = signing.kind === "shared";
   const hasTime = form.hasTime || signing.timeHeader !== null;
   const isBase64 = signing.encoding === "base64" || signing.decodeAfter !== null;
-  const imports = ["crypto/hmac", "crypto/sha256"];
+  const imports = isShared ? ["crypto/hmac", "crypto/sha256"] : ["crypto/ed25519"];
   if (isBase64) imports.push("encoding/base64");
   if (signing.encoding === "hex") imports.push("encoding/hex");
   imports.push("net/http", "os");
@@ -16,12 +18,13 @@ export function go(signing: Signing, tolerance: number): string {
   lines.push(
     "// Verify takes the body as it came, before any parser.",
     "func Verify(header http.Header, body []byte) bool {",
-    '\tsecret := os.Getenv("WEBHOOK_SECRET")',
+    `\tsecret := os.Getenv("${isShared ? "WEBHOOK_SECRET" : "WEBHOOK_PUBLIC_KEY"}")`,
   );
   if (signing.decodeAfter === null) lines.push("\tkey := []byte(secret)");
   else {
     lines.push(`\tkey, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, ${text(signing.decodeAfter)}))`);
-    lines.push("\tif err != nil {", "\t\treturn false", "\t}");
+    const isBad = isShared ? "err != nil" : "err != nil || len(key) != ed25519.PublicKeySize";
+    lines.push(`\tif ${isBad} {`, "\t\treturn false", "\t}");
   }
   lines.push(`\t${form.hasTime ? "signature" : "given"} := header.Get(${text(signing.header)})`);
   if (form.hasTime) {
@@ -39,18 +42,37 @@ export function go(signing: Signing, tolerance: number): string {
       "\t}",
     );
   }
-  lines.push("\tmac := hmac.New(sha256.New, key)");
+  const prefix = form.hasTime ? "" : form.beforeSignature;
+  lines.push(...(isShared ? hmacLines(signing, prefix) : ed25519Lines(signing, prefix)), "}");
+  return lines.join("\n");
+}
+
+function hmacLines(signing: Signing, prefix: string): string[] {
+  const lines = ["\tmac := hmac.New(sha256.New, key)"];
   for (const part of merged(signing)) lines.push(`\tmac.Write(${part})`);
   const encoded = signing.encoding === "hex" ? "hex.EncodeToString" : "base64.StdEncoding.EncodeToString";
-  const prefix = form.hasTime ? "" : form.beforeSignature;
   lines.push(`\texpected := []byte(${prefix === "" ? "" : `${text(prefix)} + `}${encoded}(mac.Sum(nil)))`);
-  if (signing.separator === null) lines.push("\treturn hmac.Equal([]byte(given), expected)");
-  else {
-    lines.push(`\tfor _, each := range strings.Split(given, ${text(signing.separator)}) {`);
-    lines.push("\t\tif hmac.Equal([]byte(each), expected) {", "\t\t\treturn true", "\t\t}", "\t}", "\treturn false");
-  }
-  lines.push("}");
-  return lines.join("\n");
+  if (signing.separator === null) return [...lines, "\treturn hmac.Equal([]byte(given), expected)"];
+  lines.push(`\tfor _, each := range strings.Split(given, ${text(signing.separator)}) {`);
+  lines.push("\t\tif hmac.Equal([]byte(each), expected) {", "\t\t\treturn true", "\t\t}", "\t}", "\treturn false");
+  return lines;
+}
+
+function ed25519Lines(signing: Signing, prefix: string): string[] {
+  const parts = signing.parts.map((part) =>
+    part.kind === "text" ? text(part.text) : part.kind === "body" ? "string(body)" : part.kind,
+  );
+  const all = signing.separator === null ? "[]string{given}" : `strings.Split(given, ${text(signing.separator)})`;
+  return [
+    `\tsigned := []byte(${parts.join(" + ")})`,
+    `\tfor _, each := range ${all} {`,
+    `\t\tsignature, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(each, ${text(prefix)}))`,
+    "\t\tif err == nil && ed25519.Verify(key, signed, signature) {",
+    "\t\t\treturn true",
+    "\t\t}",
+    "\t}",
+    "\treturn false",
+  ];
 }
 
 /** What goes into the digest: text before the body in one piece. */

@@ -1,6 +1,6 @@
 // Verification snippets: one self-contained function in each of five languages, written for one contract.
 import type { ContractDocument } from "../contract";
-import { signingOf } from "../signing";
+import { type KeyKind, signingOf } from "../signing";
 import { go } from "./go";
 import { node } from "./node";
 import { php } from "./php";
@@ -19,9 +19,9 @@ export const LANGUAGES = [
 
 export type Language = (typeof LANGUAGES)[number]["name"];
 
-/** Null where the contract's signature has a form that these pages do not know. */
-export function snippet(contract: ContractDocument, language: Language): string | null {
-  const signing = signingOf(contract);
+/** Null where the signature has a form that these pages do not know, or the language cannot check it. */
+export function snippet(contract: ContractDocument, language: Language, kind: KeyKind = "shared"): string | null {
+  const signing = signingOf(contract, kind);
   const writer = LANGUAGES.find((each) => each.name === language);
   return signing === null || writer === undefined ? null : writer.write(signing, TOLERANCE_SECONDS);
 }

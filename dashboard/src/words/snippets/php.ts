@@ -1,15 +1,16 @@
 import type { Signing } from "../signing";
 
+const text = (value: string) => `'${value.replace(/['\\]/g, "\\$&")}'`;
+
 export function php(signing: Signing, tolerance: number): string {
   const { form } = signing;
-  const text = (value: string) => `'${value.replace(/['\\]/g, "\\$&")}'`;
   const hasTime = form.hasTime || signing.timeHeader !== null;
   const lines = [
     "<?php",
     "/** Header names in lower case; the body is file_get_contents('php://input'). */",
     "function verify(array $headers, string $body): bool",
     "{",
-    "    $secret = getenv('WEBHOOK_SECRET');",
+    `    $secret = getenv('${signing.kind === "shared" ? "WEBHOOK_SECRET" : "WEBHOOK_PUBLIC_KEY"}');`,
     signing.decodeAfter === null
       ? "    $key = $secret;"
       : `    $key = base64_decode(substr($secret, strlen(${text(signing.decodeAfter)})));`,
@@ -23,24 +24,45 @@ export function php(signing: Signing, tolerance: number): string {
   if (signing.idHeader) lines.push(`    $id = $headers[${text(signing.idHeader)}] ?? '';`);
   if (hasTime)
     lines.push(`    if (!ctype_digit($t) || abs(time() - (int) $t) > ${tolerance}) {`, "        return false;", "    }");
-  const signed = signing.parts.map((part) => (part.kind === "text" ? text(part.text) : `$${part.kind}`)).join(" . ");
+  const prefix = form.hasTime ? "" : form.beforeSignature;
+  lines.push(...(signing.kind === "shared" ? hmacLines(signing, prefix) : ed25519Lines(signing, prefix)), "}");
+  return lines.join("\n");
+}
+
+function signedText(signing: Signing): string {
+  return signing.parts.map((part) => (part.kind === "text" ? text(part.text) : `$${part.kind}`)).join(" . ");
+}
+
+function hmacLines(signing: Signing, prefix: string): string[] {
+  const signed = signedText(signing);
   const digest =
     signing.encoding === "hex"
       ? `hash_hmac('sha256', ${signed}, $key)`
       : `base64_encode(hash_hmac('sha256', ${signed}, $key, true))`;
-  const prefix = form.hasTime ? "" : form.beforeSignature;
-  lines.push(`    $expected = ${prefix === "" ? "" : `${text(prefix)} . `}${digest};`);
-  if (signing.separator === null) lines.push("    return hash_equals($expected, $given);");
-  else {
-    lines.push(`    foreach (explode(${text(signing.separator)}, $given) as $each) {`);
-    lines.push(
-      "        if (hash_equals($expected, $each)) {",
-      "            return true;",
-      "        }",
-      "    }",
-      "    return false;",
-    );
-  }
-  lines.push("}");
-  return lines.join("\n");
+  const expected = `    $expected = ${prefix === "" ? "" : `${text(prefix)} . `}${digest};`;
+  if (signing.separator === null) return [expected, "    return hash_equals($expected, $given);"];
+  return [
+    expected,
+    `    foreach (explode(${text(signing.separator)}, $given) as $each) {`,
+    "        if (hash_equals($expected, $each)) {",
+    "            return true;",
+    "        }",
+    "    }",
+    "    return false;",
+  ];
+}
+
+/** With the extension sodium, which comes with PHP; it throws where lengths are wrong. */
+function ed25519Lines(signing: Signing, prefix: string): string[] {
+  const all = signing.separator === null ? "[$given]" : `explode(${text(signing.separator)}, $given)`;
+  return [
+    `    $signed = ${signedText(signing)};`,
+    `    foreach (${all} as $each) {`,
+    `        $signature = str_starts_with($each, ${text(prefix)}) ? base64_decode(substr($each, strlen(${text(prefix)}))) : '';`,
+    "        if (strlen($signature) === 64 && sodium_crypto_sign_verify_detached($signature, $signed, $key)) {",
+    "            return true;",
+    "        }",
+    "    }",
+    "    return false;",
+  ];
 }

@@ -1,6 +1,8 @@
 import type { Signing } from "../signing";
+import { pythonByKit } from "./kit";
 
-export function python(signing: Signing, tolerance: number): string {
+export function python(signing: Signing, tolerance: number): string | null {
+  if (signing.kind === "ed25519") return pythonByKit(signing, tolerance);
   const { form } = signing;
   const text = (value: string) => JSON.stringify(value);
   const lines = ["import base64, hashlib, hmac, os, time".replace("base64, ", usesBase64(signing) ? "base64, " : "")];

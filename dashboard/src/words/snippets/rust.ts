@@ -1,11 +1,13 @@
 import type { Signing } from "../signing";
+import { rustByKit } from "./kit";
 
-export function rust(signing: Signing, tolerance: number): string {
+export function rust(signing: Signing, tolerance: number): string | null {
+  if (signing.kind === "ed25519") return rustByKit(signing, tolerance);
   const { form } = signing;
   const text = (value: string) => JSON.stringify(value);
   const hasTime = form.hasTime || signing.timeHeader !== null;
   const isBase64 = signing.encoding === "base64" || signing.decodeAfter !== null;
-  const crates = `// Cargo.toml: aws-lc-rs = "1"${isBase64 ? ', base64 = "0.22"' : ""}, http = "1"`;
+  const crates = `// Cargo.toml: aws-lc-rs = "1"${isBase64 ? ', base64 = "0.23"' : ""}, http = "1"`;
   const lines = [crates, "use aws_lc_rs::hmac;"];
   if (isBase64) lines.push("use base64::{Engine, prelude::BASE64_STANDARD};");
   lines.push("use http::HeaderMap;");

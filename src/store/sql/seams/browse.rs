@@ -1,6 +1,8 @@
 //! What people look at: every method is handed to a reader.
 
-use crate::store::sql::{Desk, audit, browse, dedup, health, inspections, notices, outbox, replays, traffic};
+use crate::store::sql::{
+    Desk, audit, browse, dedup, health, inspections, notices, outbox, recent, replays, traffic,
+};
 use crate::{
     domain::{
         audit::Entry,
@@ -14,7 +16,9 @@ use crate::{
     store::{
         Browse, Reply,
         audit::AuditFilter,
-        browse::{Cursor, DeliveryFilter, EventFilter, HealthReport, Listed, Page, PastAttempt},
+        browse::{
+            Cursor, DeliveryFilter, EventFilter, HealthReport, Listed, Owner, Page, PastAttempt, Thing,
+        },
         ledger::Accepted,
         notices::{NoticeFilter, NoticesWaiting, Outgoing},
         replays::{SourceSearch, Sources},
@@ -57,6 +61,23 @@ impl<D: Desk> Browse for D {
         limit: u32,
     ) -> Reply<'_, Page<Listed>> {
         self.read(move |connection| browse::deliveries(connection, app, &filter, after, limit))
+    }
+
+    fn recent_attempts(
+        &self,
+        app: AppId,
+        endpoint: EndpointId,
+        most: usize,
+    ) -> Reply<'_, Vec<(DeliveryId, PastAttempt)>> {
+        self.read(move |connection| recent::attempts(connection, app, endpoint, most))
+    }
+
+    fn owner(&self, thing: Thing) -> Reply<'_, Option<Owner>> {
+        self.read(move |connection| browse::owner(connection, thing))
+    }
+
+    fn events_named(&self, keys: Vec<DedupKey>) -> Reply<'_, Vec<(EventId, AppId)>> {
+        self.read(move |connection| browse::events_named(connection, &keys))
     }
 
     fn queue(&self, lanes: Vec<EndpointId>, after: Option<Cursor>, limit: u32) -> Reply<'_, Page<Listed>> {

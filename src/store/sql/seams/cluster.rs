@@ -3,6 +3,7 @@
 use crate::store::sql::{Desk, cluster, health, inspections, replays, retention, rollup, upkeep};
 use crate::{
     domain::{
+        hint::Hint,
         id::{EndpointId, KeyId},
         replay::Replay,
         retention::Keeps,
@@ -73,7 +74,12 @@ impl<D: Desk> Cluster for D {
     fn judge(&self, suspects: Vec<Suspect>, now: Timestamp) -> Reply<'_, ()> {
         let reply = self.call_then(
             move |tx| health::judge(tx, &suspects, now),
-            |went_off, after| after.switched_off.extend(went_off.iter().cloned()),
+            |judged, after| {
+                after.switched_off.extend(judged.went_off.iter().cloned());
+                after
+                    .hints
+                    .extend(judged.turned.iter().map(|(app, endpoint)| Hint::endpoint(*app, *endpoint)));
+            },
         );
         Box::pin(async move { reply.await.map(drop) })
     }

@@ -1,0 +1,167 @@
+// An app in which every page has something to show, and everything that came from outside is hostile: each string of the corpus
+// stands in every field that takes it. `shows` is what a page must have among its text.
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { hostile } from "./hostile.mjs";
+import { until } from "./stage.mjs";
+
+const strings = hostile();
+const app = "/v1/apps/shop";
+/** Its pages are those that are looked at, because no line has room for it. */
+const LONGEST = strings.findIndex((each) => each.length >= 500);
+
+/** A line of at most so many bytes, without the control characters that the API takes in data and answers only. */
+function line(value, bytes = 200) {
+  let text = value.replace(/\p{Cc}/gu, " ");
+  while (Buffer.byteLength(text) > bytes) text = [...text].slice(0, -1).join("");
+  return text;
+}
+const graphic = (value) => value.replace(/[^\x21-\x7e]/g, "_").slice(0, 256);
+const printable = (value) => value.replace(/[^\x20-\x7e]/g, "?").slice(0, 200);
+const inJson = (value) => JSON.stringify(value);
+/** Every sixth string, from a place of its own: for pages and things of which there cannot be hundreds. */
+const sixth = (from) => strings.filter((_, at) => at % 6 === from);
+
+/** Contracts of the operator's own, in a folder for the setting `contracts_dir`. */
+export function ownContracts() {
+  const folder = mkdtempSync(join(tmpdir(), "journey-contracts-"));
+  for (const [at, value] of sixth(0).entries()) {
+    const text = `name = "own-${at}"\nbased_on = "standard"\ndescription = ${inJson(line(value))}\n`;
+    writeFileSync(join(folder, `own-${at}.toml`), text);
+  }
+  return { folder, remove: () => rmSync(folder, { recursive: true }) };
+}
+
+/** What pages show that are not about one string: lists with all of them, and everything else there is. */
+export async function furnish(on) {
+  await on.api("POST", "/v1/apps", {
+    id: "shop",
+    name: line(strings[0]),
+    metadata: { note: strings[1] },
+    contact_email: "o'{{7*7}}&`${1}|~@example.com",
+  });
+  await makeEndpoints(on);
+  await makeTypes(on);
+  const events = strings.map((value, at) => ({
+    type: `type.${at}`,
+    key: graphic(value),
+    data: { [value]: value, list: [value] },
+  }));
+  await on.api("POST", `${app}/events/batch`, { events });
+  for (const [at, value] of strings.entries()) {
+    const { key } = await on.api("POST", "/v1/keys", { scope: "app", app_id: "shop", name: line(value) });
+    // For the audit log, which says by the name of which key.
+    if (at % 6 === 4) await on.api("PATCH", `${app}/endpoints/ep-${at}`, { max_in_flight: 8 }, key);
+    if (at % 6 === 1) await on.api("POST", `${app}/portal-links`, { theme: { name: line(value, 100) } });
+    if (at % 6 === 2) await on.api("POST", "/v1/apps", { id: `app-${at}`, name: line(value) });
+  }
+  await on.api("POST", `${app}/replays`, { status: ["dead"], dry_run: false });
+  await until(
+    "all are dead",
+    async () => (await on.api("GET", `${app}/deliveries?status=dead&limit=250`)).data.length >= strings.length,
+    30_000,
+  );
+  // A notice with an address that no line has room for.
+  await on.api("POST", `${app}/endpoints/ep-${LONGEST}/disable`);
+  const deliveries = (await on.api("GET", `${app}/deliveries?limit=250`)).data;
+  const replay = (await on.api("GET", `${app}/replays`)).data[0].id;
+  return {
+    every: everyPage(
+      deliveries.find((each) => each.endpoint_id === `ep-${LONGEST}`),
+      replay,
+    ),
+    lists: lists(),
+    things: things(deliveries),
+    asked: asked(),
+    themeName: line(strings[2], 100),
+  };
+}
+
+async function makeEndpoints(on) {
+  for (const [at, value] of strings.entries()) {
+    const url = `${on.receiver.url}/${at}?q=${encodeURIComponent(value)}`;
+    await on.api("POST", `${app}/endpoints`, {
+      id: `ep-${at}`,
+      url,
+      health_url: url,
+      description: line(value, 1000),
+      headers: { "x-!#$%&'*+.^_`|~": value.replace(/[^\x21-\x7e]/g, "?") },
+      event_types: [`type.${at}`],
+      overrides: { retry: { waits: ["10ms"], jitter: "none" } },
+    });
+    on.receiver.answers.set(`/${at}`, { status: 500, headers: { "x-odd": printable(value) }, body: value });
+  }
+}
+
+async function makeTypes(on) {
+  const types = strings.map((value, at) => ({
+    name: `type.${at}`,
+    description: value,
+    sample: { [value]: value },
+    versions: [{ name: "1", description: value, schema: { title: value }, function: `data => ({ made: ${inJson(value)} })` }],
+  }));
+  await on.api("POST", "/v1/event-types/import", { event_types: types });
+}
+
+function everyPage(delivery, replay) {
+  const operators = [
+    "/",
+    "/apps",
+    "/contracts",
+    "/contracts/standard",
+    "/contracts/own-0",
+    "/event-types",
+    `/event-types/type.${LONGEST}`,
+  ];
+  operators.push("/keys", "/audit", "/notices", "/system", "/nowhere");
+  const ofApp = ["", "/settings", "/audit", "/notices", "/portal", "/endpoints", "/events", "/deliveries", "/dead-letters"];
+  ofApp.push("/replays", `/replays/${replay}`, `/events/${delivery.event_id}`, `/deliveries/${delivery.id}`);
+  for (const tab of ["", "/deliveries", "/dead-letters", "/inspect", "/verify", "/settings"])
+    ofApp.push(`/endpoints/ep-${LONGEST}${tab}`);
+  return [...operators, ...ofApp.map((each) => `/apps/shop${each}`)];
+}
+
+/** Every row of each has to be read, however many pages that takes. */
+function lists() {
+  return [
+    { path: "/apps", shows: sixth(2).map((each) => line(each)) },
+    { path: "/contracts", shows: sixth(0).map((each) => line(each)) },
+    { path: "/event-types", shows: strings },
+    { path: "/keys", shows: strings.map((each) => line(each)) },
+    { path: "/apps/shop/audit", shows: sixth(4).map((each) => line(each)) },
+    { path: "/apps/shop/endpoints", shows: strings.map((each) => line(each, 1000)) },
+    { path: "/apps/shop/events", shows: strings.map(graphic) },
+    { path: "/apps/shop/portal", shows: sixth(1).map((each) => line(each, 100)) },
+  ];
+}
+
+/** For each string its delivery's page, and one of those of the other things that have it, in turn. */
+function things(deliveries) {
+  const byEndpoint = new Map(deliveries.map((each) => [each.endpoint_id, each]));
+  return strings.flatMap((value, at) => {
+    const { id, event_id } = byEndpoint.get(`ep-${at}`);
+    const endpoint = `/apps/shop/endpoints/ep-${at}`;
+    const other = [
+      { path: `/contracts/own-${Math.floor(at / 6)}`, shows: [line(value)] },
+      { path: endpoint, shows: [line(value, 1000)] },
+      { path: `/apps/app-${at}/settings`, shows: [line(value)] },
+      { path: `/apps/shop/events/${event_id}`, shows: [graphic(value), inJson(value)] },
+      { path: `/event-types/type.${at}`, shows: [value, inJson(value), `data => ({ made: ${inJson(value)} })`] },
+      { path: `${endpoint}/settings`, shows: [line(value, 1000)] },
+    ];
+    return [{ path: `/apps/shop/deliveries/${id}`, shows: [inJson(value), printable(value)] }, other[at % 6]];
+  });
+}
+
+/** Strings that come by the address bar: as filters, which stand in fields, and as ids, which a refusal may repeat. */
+function asked() {
+  return sixth(3).flatMap((value) => {
+    const text = encodeURIComponent(line(value));
+    return [
+      { path: `/apps/shop/deliveries?event_type=${text}&endpoint_id=${text}`, shows: [line(value)] },
+      { path: `/apps/shop/deliveries?status=${text}&from=${text}&order=${text}`, shows: [] },
+      { path: `/apps/${text}/events/${text}`, shows: [] },
+    ];
+  });
+}

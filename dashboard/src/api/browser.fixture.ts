@@ -1,0 +1,15 @@
+// As much of a browser as our modules look for when they are loaded, for tests that have none. Import what needs it afterwards.
+import { vi } from "vitest";
+
+export function standInForBrowser(path = "/") {
+  const document = Object.assign(new EventTarget(), { hidden: false, title: "" });
+  const window = Object.assign(new EventTarget(), {
+    location: { origin: "http://posthaste.test", href: `http://posthaste.test${path}`, pathname: path, search: "", hash: "" },
+    history: { pushState: vi.fn(), replaceState: vi.fn() },
+    open: vi.fn(),
+    scrollTo: vi.fn(),
+  });
+  vi.stubGlobal("document", document);
+  vi.stubGlobal("window", window);
+  return { document, window };
+}

@@ -1,0 +1,45 @@
+// The payload that a delivery's body holds: the data as published, or what its endpoint's version makes of it.
+import { useAsked } from "../../api/asked";
+import { api, ask, askIfThere } from "../../api/client";
+import { isPortal } from "../../session/session";
+import { member } from "../../words/json-text";
+import { type Payload, type Version, decideVersion, dependsOnVersions } from "../../words/payload";
+import type { StoryParts } from "./delivery";
+
+/** Null while it is on its way, and where this key cannot tell. */
+export function usePayload({ delivery, endpoint, event, contract }: StoryParts): Payload | null {
+  const isKnown = endpoint !== null && contract !== null && event != null && !event.event.data_erased;
+  const pinned = endpoint?.payload_version ?? null;
+  const asked = useAsked(isKnown ? `payload ${delivery.id} ${contract.name} ${pinned ?? ""}` : "", async () => {
+    if (!isKnown) return null;
+    const type = event.event.type;
+    const versions = dependsOnVersions(contract, pinned) ? await versionsOf(type) : [];
+    const decided = decideVersion(pinned, type, versions, !isPortal.value);
+    if (decided === null) return null;
+    const data = decided.isMade ? await made(type, decided.name, event.data) : event.data;
+    return data === null ? null : { data, version: decided.name };
+  });
+  return asked.data ?? null;
+}
+
+/** A portal link sees the list only. A key that sees neither is refused, which leaves the payload untold. */
+async function versionsOf(type: string): Promise<readonly Version[] | null> {
+  if (!isPortal.value) {
+    const found = await askIfThere(api.GET("/v1/event-types/{type}", { params: { path: { type } } }));
+    return found?.versions ?? [];
+  }
+  const page = await ask(api.GET("/v1/event-types", { params: { query: { limit: 250, archived: true } } }));
+  const found = page.data.find((each) => each.name === type);
+  return found?.versions ?? (page.next_cursor ? null : []);
+}
+
+/** Sent and read as text, so that no number is rounded on its way. */
+async function made(type: string, version: string, data: string): Promise<string | null> {
+  const asked = api.POST("/v1/event-types/{type}/try", {
+    params: { path: { type } },
+    body: {},
+    bodySerializer: () => `{"version":${JSON.stringify(version)},"data":${data}}`,
+    parseAs: "text",
+  });
+  return member((await ask(asked)) as unknown as string, "data");
+}

@@ -1,0 +1,100 @@
+// What is typed about an endpoint, and what of it is sent.
+import type { Endpoint } from "../../api/schema";
+import { readPatterns } from "../../words/subscriptions";
+
+export interface Draft {
+  url: string;
+  description: string;
+  types: string;
+  contract: string;
+  healthUrl: string;
+  inFlight: string;
+  version: string;
+  ordered: string;
+  onDead: string;
+  perSecond: string;
+  burst: string;
+}
+
+export const EMPTY_DRAFT: Draft = {
+  url: "",
+  description: "",
+  types: "",
+  contract: "",
+  healthUrl: "",
+  inFlight: "",
+  version: "",
+  ordered: "none",
+  onDead: "",
+  perSecond: "",
+  burst: "",
+};
+
+/** With what only an endpoint that is there has. */
+export interface SettingsDraft extends Draft {
+  overrides: string;
+}
+
+export function draftOf(endpoint: Endpoint): SettingsDraft {
+  return {
+    url: endpoint.url,
+    description: endpoint.description ?? "",
+    types: endpoint.event_types.join(" "),
+    contract: endpoint.contract ?? "",
+    healthUrl: endpoint.health_url ?? "",
+    inFlight: endpoint.max_in_flight?.toString() ?? "",
+    version: endpoint.payload_version ?? "",
+    ordered: endpoint.ordered,
+    onDead: endpoint.on_dead ?? "",
+    perSecond: endpoint.rate_limit?.per_second.toString() ?? "",
+    burst: endpoint.rate_limit?.burst?.toString() ?? "",
+    overrides: endpoint.overrides ? JSON.stringify(endpoint.overrides, null, 2) : "",
+  };
+}
+
+/** What makes a new one. */
+export function newOf(draft: Draft) {
+  return {
+    url: draft.url.trim(),
+    event_types: readPatterns(draft.types).patterns,
+    ...(draft.description.trim() ? { description: draft.description.trim() } : {}),
+    ...(draft.contract ? { contract: draft.contract } : {}),
+    ...(draft.healthUrl.trim() ? { health_url: draft.healthUrl.trim() } : {}),
+    ...(draft.inFlight ? { max_in_flight: Number(draft.inFlight) } : {}),
+    ...(draft.ordered !== "none" ? { ordered: draft.ordered } : {}),
+    ...(draft.onDead ? { on_dead: draft.onDead } : {}),
+    ...(draft.perSecond ? { rate_limit: rateOf(draft) } : {}),
+    ...(draft.version.trim() ? { payload_version: draft.version.trim() } : {}),
+  };
+}
+
+/** Only what was changed: the audit log names it, and some fields are not for every key. */
+export function changesOf(before: SettingsDraft, after: SettingsDraft) {
+  const isChanged = (name: keyof SettingsDraft) => before[name] !== after[name];
+  const { overrides } = after;
+  return {
+    ...(isChanged("url") ? { url: after.url.trim() } : {}),
+    ...(isChanged("description") ? { description: after.description.trim() || null } : {}),
+    ...(isChanged("types") ? { event_types: readPatterns(after.types).patterns } : {}),
+    ...(isChanged("contract") ? { contract: after.contract || null } : {}),
+    ...(isChanged("healthUrl") ? { health_url: after.healthUrl.trim() || null } : {}),
+    ...(isChanged("inFlight") ? { max_in_flight: after.inFlight === "" ? null : Number(after.inFlight) } : {}),
+    ...(isChanged("version") ? { payload_version: after.version.trim() || null } : {}),
+    ...(isChanged("ordered") ? { ordered: after.ordered } : {}),
+    ...(isChanged("onDead") && after.onDead !== "" ? { on_dead: after.onDead } : {}),
+    ...(isChanged("perSecond") || isChanged("burst") ? { rate_limit: rateOf(after) } : {}),
+    ...(isChanged("overrides")
+      ? { overrides: overrides.trim() === "" ? null : (JSON.parse(overrides) as Record<string, never>) }
+      : {}),
+  };
+}
+
+export function isDraftReady(draft: Draft): boolean {
+  return draft.url.trim() !== "" && readPatterns(draft.types).wrong.length === 0;
+}
+
+/** Nothing is no limit. A rate is replaced whole: without the burst that it had it would get another. */
+function rateOf({ perSecond, burst }: Draft): { per_second: number; burst?: number } | null {
+  if (perSecond === "") return null;
+  return { per_second: Number(perSecond), ...(burst === "" ? {} : { burst: Number(burst) }) };
+}

@@ -1,0 +1,53 @@
+// The latest attempts at an endpoint, whatever deliveries they were for: a mark each, and the newest in words.
+import type { EndpointAttempt } from "../../api/schema";
+import { Answer } from "../../parts/badge";
+import { type Column, Table } from "../../parts/table";
+import { Time } from "../../parts/time";
+import { paths } from "../../route/paths";
+import { attemptInWords } from "../../words/attempts";
+import { took } from "../../words/times";
+
+const IN_WORDS_MAX = 8;
+
+export function LatestAttempts({ app, attempts }: { app: string; attempts: EndpointAttempt[] }) {
+  return (
+    <div class="stack">
+      <div class="strip">
+        {[...attempts].reverse().map((each) => (
+          <a
+            key={each.id}
+            href={paths.delivery(app, each.delivery_id)}
+            class={each.success ? "good" : each.number == null ? "" : "bad"}
+            title={attemptInWords(each).what}
+            aria-label={attemptInWords(each).what}
+          />
+        ))}
+      </div>
+      <Table
+        caption="Recent attempts"
+        columns={columns(app)}
+        rows={attempts.slice(0, IN_WORDS_MAX)}
+        idOf={(row) => row.id}
+        hrefOf={(row) => paths.delivery(app, row.delivery_id)}
+      />
+    </div>
+  );
+}
+
+function columns(app: string): Column<EndpointAttempt>[] {
+  return [
+    { name: "Answer", isMain: true, cell: (row) => <Answer code={row.status_code} kind={row.class} success={row.success} /> },
+    { name: "What happened", cell: (row) => attemptInWords(row).what },
+    { name: "Took", isNumber: true, cell: (row) => took(row.duration_ms) },
+    { name: "Attempt", isNumber: true, cell: (row) => row.number ?? "–" },
+    {
+      name: "Delivery",
+      cell: (row) => (
+        <a href={paths.delivery(app, row.delivery_id)} class="clip">
+          {row.delivery_id}
+        </a>
+      ),
+    },
+    { name: "When", cell: (row) => <Time at={row.started_at} /> },
+  ];
+}

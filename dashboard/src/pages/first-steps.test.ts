@@ -1,0 +1,25 @@
+import { expect, it } from "vitest";
+import { readOut } from "../parts/read-out.fixture";
+import { type May, beforeDeliveries, beforeEndpoints, beforeEvents, beforeTests } from "../words/next-steps";
+import { FirstSteps } from "./first-steps";
+
+const said = (may: May) =>
+  [
+    readOut(FirstSteps({ app: "shop", may })),
+    beforeEndpoints(may),
+    beforeEvents(may),
+    beforeDeliveries(may),
+    beforeTests(may),
+  ].join("\n");
+
+it("nobody is told to do what they may not", () => {
+  const [reader, customer, product] = [
+    said({ change: false, publish: false }),
+    said({ change: true, publish: false }),
+    said({ change: true, publish: true }),
+  ];
+  expect(reader).not.toMatch(/\b(add one|add an|publish an?|publish one|send|button|posthaste listen)\b/i);
+  expect(customer).not.toMatch(/\b(publish an?|publish one|button|posthaste listen)\b/i);
+  expect(customer).toMatch(/add an endpoint.*send it a test/is);
+  expect(product).toMatch(/add an endpoint.*button above.*posthaste listen --app shop/is);
+});

@@ -1,0 +1,23 @@
+import { Empty } from "../parts/feedback";
+import { paths } from "../route/paths";
+import type { May } from "../words/next-steps";
+
+/** Of an app without endpoints. */
+export function FirstSteps({ app, may }: { app: string; may: May }) {
+  if (!may.change) {
+    return <Empty title="Nothing goes out yet">No endpoint was added. Whoever may change things here adds the first.</Empty>;
+  }
+  return (
+    <Empty title="Nothing goes out yet">
+      First <a href={paths.endpoints(app)}>add an endpoint</a>: the address of a receiver, and which event types it wants.{" "}
+      {may.publish ? (
+        <>
+          Then publish an event with the button above. <code>posthaste listen --app {app}</code> makes an endpoint that leads to
+          your own machine.
+        </>
+      ) : (
+        "Then send it a test."
+      )}
+    </Empty>
+  );
+}

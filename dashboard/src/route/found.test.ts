@@ -1,0 +1,33 @@
+import { expect, test } from "vitest";
+import type { Found } from "../api/schema";
+import { leadsTo } from "./found";
+
+function found(kind: string, app: string | null, endpoint: string | null = null): Found {
+  return { kind, id: "a b", app_id: app, endpoint_id: endpoint };
+}
+
+test("every kind of thing has a page", () => {
+  const pages: [string, string][] = [
+    ["app", "/apps/shop"],
+    ["endpoint", "/apps/shop/endpoints/a%20b"],
+    ["event", "/apps/shop/events/a%20b"],
+    ["delivery", "/apps/shop/deliveries/a%20b"],
+    ["replay", "/apps/shop/replays/a%20b"],
+    ["inspection", "/apps/shop/endpoints/ep-1/inspect"],
+    ["notice", "/apps/shop/notices"],
+    ["portal_link", "/apps/shop/portal"],
+    ["audit_entry", "/apps/shop/audit"],
+    ["key", "/keys"],
+    ["event_type", "/event-types/a%20b"],
+    ["contract", "/contracts/a%20b"],
+  ];
+  for (const [kind, page] of pages) expect(leadsTo([found(kind, "shop", "ep-1")], null)).toBe(page);
+  expect(leadsTo([found("audit_entry", null)], null)).toBe("/audit");
+});
+
+test("what is in the app on show comes first, and nothing leads nowhere", () => {
+  const both = [found("event", "other"), found("event", "shop")];
+  expect(leadsTo(both, "shop")).toBe("/apps/shop/events/a%20b");
+  expect(leadsTo(both, "third")).toBe("/apps/other/events/a%20b");
+  expect(leadsTo([], "shop")).toBeNull();
+});

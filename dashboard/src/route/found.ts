@@ -1,0 +1,26 @@
+// Where the page is of something that was found by its id.
+import type { Found } from "../api/schema";
+import { paths } from "./paths";
+
+/** What is in the app on show comes first. */
+export function leadsTo(found: Found[], here: string | null): string | null {
+  const nearest = found.find((each) => here !== null && each.app_id === here) ?? found[0];
+  return nearest ? pageOf(nearest) : null;
+}
+
+function pageOf({ kind, id, app_id: app, endpoint_id: endpoint }: Found): string | null {
+  if (kind === "key") return paths.keys();
+  if (kind === "event_type") return paths.eventType(id);
+  if (kind === "contract") return paths.contract(id);
+  if (kind === "audit_entry") return app ? paths.appAudit(app) : paths.audit();
+  if (!app) return null;
+  if (kind === "app") return paths.app(app);
+  if (kind === "endpoint") return paths.endpoint(app, id);
+  if (kind === "event") return paths.event(app, id);
+  if (kind === "delivery") return paths.delivery(app, id);
+  if (kind === "replay") return paths.replay(app, id);
+  if (kind === "inspection" && endpoint) return paths.endpoint(app, endpoint, "inspect");
+  if (kind === "notice") return paths.appNotices(app);
+  if (kind === "portal_link") return paths.appLinks(app);
+  return null;
+}

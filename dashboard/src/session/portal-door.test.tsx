@@ -1,0 +1,39 @@
+import { describe, expect, it } from "vitest";
+import { Refusal } from "../api/problem";
+import { readOut } from "../parts/read-out.fixture";
+import { portalBaseOf } from "../route/base";
+import { PortalDoor } from "./portal-door";
+
+describe("a portal's address without a session", () => {
+  const door = (given: { isOpening?: boolean; refusal?: Refusal; farewell?: string }) =>
+    readOut(PortalDoor({ isOpening: false, refusal: null, farewell: null, again: () => undefined, ...given }));
+  const refused = (status: number, detail: string) => new Refusal(status, "some", detail);
+
+  it("asks nobody for a key", () => {
+    const seen = [door({}), door({ isOpening: true }), door({ refusal: refused(401, "unknown key") })];
+    for (const text of seen) expect(text).not.toMatch(/admin|posthaste dev|Sign in/i);
+  });
+
+  it("says why the link was refused, and where to go", () => {
+    expect(door({ refusal: refused(401, "The link was revoked.") })).toMatch(
+      /does not open.*The link was revoked\..*from where you came/,
+    );
+  });
+
+  it("says after a reload, or when a session ended, how to come back", () => {
+    expect(door({})).toMatch(/signed out.*from where you came/);
+    expect(door({ farewell: "The link has expired." })).toContain("The link has expired.");
+  });
+
+  it("offers to try again only where that may help", () => {
+    for (const status of [0, 429, 503]) expect(door({ refusal: refused(status, "why") })).toMatch(/right now.*why.*Try again$/);
+    for (const status of [401, 403]) expect(door({ refusal: refused(status, "why") })).not.toContain("Try again");
+  });
+});
+
+describe("the base of an address", () => {
+  it("is that of a portal's, and nothing elsewhere", () => {
+    expect(["/portal/key_1", "/portal/key_1/apps/shop"].map(portalBaseOf)).toEqual(["/portal/key_1", "/portal/key_1"]);
+    expect(["/", "/portal", "/portal/", "/portals/x", "/apps/portal/x", "/x/portal/key_1"].map(portalBaseOf).join("")).toBe("");
+  });
+});

@@ -1,0 +1,171 @@
+//! Any id leads somewhere: what it is the id of, and in which app. Callers give ids of their own, so that one may be several.
+
+use super::{Caller, Error, Service, listing::own_event_id};
+use crate::{
+    domain::{
+        directory::AppEntry,
+        event::{DedupKey, DedupSpace},
+        id::{AppId, AttemptId, AuditId, DeliveryId, EventId, InspectionId, KeyId, NoticeId, ReplayId},
+    },
+    store::browse::{Owner, Thing},
+};
+use std::{collections::HashSet, sync::Arc};
+
+/// What people look for has one place, or a few.
+const FOUND_MAX: usize = 20;
+/// Beyond these many apps a producer's id is looked for in the oldest.
+const APPS_MAX: usize = 10_000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FoundKind {
+    App,
+    Endpoint,
+    Event,
+    Delivery,
+    Replay,
+    Inspection,
+    Notice,
+    Key,
+    PortalLink,
+    EventType,
+    Contract,
+    AuditEntry,
+}
+
+impl FoundKind {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::App => "app",
+            Self::Endpoint => "endpoint",
+            Self::Event => "event",
+            Self::Delivery => "delivery",
+            Self::Replay => "replay",
+            Self::Inspection => "inspection",
+            Self::Notice => "notice",
+            Self::Key => "key",
+            Self::PortalLink => "portal_link",
+            Self::EventType => "event_type",
+            Self::Contract => "contract",
+            Self::AuditEntry => "audit_entry",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    pub kind: FoundKind,
+    /// As the API takes it.
+    pub id: String,
+    /// How callers know the app that it is in.
+    pub app: Option<String>,
+    /// Of an inspection: where it was made.
+    pub endpoint: Option<String>,
+}
+
+impl Found {
+    fn outside(kind: FoundKind, id: &str) -> Self {
+        Self { kind, id: id.to_owned(), app: None, endpoint: None }
+    }
+
+    fn inside(kind: FoundKind, id: impl Into<String>, app: &AppEntry) -> Self {
+        Self { kind, id: id.into(), app: Some(app.app().uid.clone()), endpoint: None }
+    }
+}
+
+impl Service {
+    /// Everything that this id may be, as far as the caller sees it; a customer sees no more than the portal shows.
+    pub async fn find(&self, caller: Caller, id: &str) -> Result<Vec<Found>, Error> {
+        let apps = self.apps_seen_by(caller);
+        let mut found: Vec<Found> = self.find_by_number(caller, id).await?.into_iter().collect();
+        found.extend(self.find_outside(caller, id).await?);
+        for entry in &apps {
+            if !caller.scope.is_portal() && entry.app().uid == id {
+                found.push(Found::inside(FoundKind::App, id, entry));
+            }
+            if entry.endpoint(id).is_some() {
+                found.push(Found::inside(FoundKind::Endpoint, id, entry));
+            }
+        }
+        found.extend(self.find_events(&apps, id).await?);
+        found.truncate(FOUND_MAX);
+        Ok(found)
+    }
+
+    fn apps_seen_by(&self, caller: Caller) -> Vec<Arc<AppEntry>> {
+        let ids: Vec<AppId> = match caller.scope.app() {
+            Some(own) => vec![own],
+            None => self.directory.apps().iter().take(APPS_MAX).map(|app| app.id).collect(),
+        };
+        ids.into_iter().filter_map(|id| self.directory.app_by_id(id)).collect()
+    }
+
+    /// By an id that we made: it says itself what it is of.
+    async fn find_by_number(&self, caller: Caller, id: &str) -> Result<Option<Found>, Error> {
+        let delivery = DeliveryId::parse(id).or_else(|| AttemptId::parse(id).map(|attempt| attempt.delivery));
+        let (thing, kind) = if let Some(delivery) = delivery {
+            (Thing::Delivery(delivery), FoundKind::Delivery)
+        } else if let Some(replay) = ReplayId::parse(id) {
+            (Thing::Replay(replay), FoundKind::Replay)
+        } else if let Some(inspection) = InspectionId::parse(id) {
+            (Thing::Inspection(inspection), FoundKind::Inspection)
+        } else if let Some(notice) = NoticeId::parse(id) {
+            (Thing::Notice(notice), FoundKind::Notice)
+        } else if let Some(entry) = AuditId::parse(id).filter(|_| !caller.scope.is_portal()) {
+            (Thing::Audit(entry), FoundKind::AuditEntry)
+        } else {
+            return Ok(None);
+        };
+        let Some(Owner(owner)) = self.browse.owner(thing).await? else { return Ok(None) };
+        if caller.scope.app().is_some_and(|own| owner != Some(own)) {
+            return Ok(None);
+        }
+        let Some(app) = owner else { return Ok(Some(Found::outside(kind, id))) };
+        // What a deleted app left is nobody's any more.
+        let Some(entry) = self.directory.app_by_id(app) else { return Ok(None) };
+        let shown = delivery.map_or_else(|| id.to_owned(), |delivery| delivery.to_string());
+        let endpoint = match kind {
+            FoundKind::Inspection => Some(self.inspection(&entry, id).await?.endpoint),
+            _ => None,
+        };
+        Ok(Some(Found { endpoint, ..Found::inside(kind, shown, &entry) }))
+    }
+
+    /// Keys, event types and contracts.
+    async fn find_outside(&self, caller: Caller, id: &str) -> Result<Vec<Found>, Error> {
+        let mut found = Vec::new();
+        if let Some(key) = KeyId::parse(id).filter(|_| Self::must_be_admin(caller).is_ok()) {
+            let live = self.directory.key_by_id(key).map(|live| live.shown());
+            let known = match live {
+                Some(known) => Some(known),
+                None => self.registry.key(key).await?,
+            };
+            found.extend(known.map(|key| Found {
+                kind: if key.scope.is_portal() { FoundKind::PortalLink } else { FoundKind::Key },
+                app: self.app_uid_of(&key),
+                ..Found::outside(FoundKind::Key, id)
+            }));
+        }
+        if !caller.scope.is_portal() {
+            let is_type = self.directory.catalogue().get(id).is_some();
+            found.extend(is_type.then(|| Found::outside(FoundKind::EventType, id)));
+            let is_contract = self.contract(id).is_ok();
+            found.extend(is_contract.then(|| Found::outside(FoundKind::Contract, id)));
+        }
+        Ok(found)
+    }
+
+    /// By the producer's id, in each of these apps, or by ours.
+    async fn find_events(&self, apps: &[Arc<AppEntry>], id: &str) -> Result<Vec<Found>, Error> {
+        let keys = apps.iter().map(|entry| DedupKey::new(entry.app().id, DedupSpace::EventId, id)).collect();
+        let mut in_apps: HashSet<AppId> =
+            self.browse.events_named(keys).await?.into_iter().map(|(_, app)| app).collect();
+        let own: HashSet<EventId> = apps.iter().filter_map(|entry| own_event_id(&entry.app(), id)).collect();
+        for event in own {
+            if let Some(Owner(Some(app))) = self.browse.owner(Thing::Event(event)).await? {
+                in_apps.insert(app);
+            }
+        }
+        let is_in = |entry: &&Arc<AppEntry>| in_apps.contains(&entry.app().id);
+        Ok(apps.iter().filter(is_in).map(|entry| Found::inside(FoundKind::Event, id, entry)).collect())
+    }
+}

@@ -1,0 +1,87 @@
+//! What the store says for those who watch: whatever comes into another state and is told by nobody else.
+
+use crate::{
+    health::{EXHAUSTED, contract, judge, plain, see, some},
+    stage::{NOW, Stage, after, attempt, retry_at},
+};
+use posthaste::{
+    domain::{
+        contract::WaitingWhenOff,
+        delivery::Switch,
+        hint::Hint,
+        id::DeliveryId,
+        outcome::Class,
+        verdict::{AtDue, Verdict},
+    },
+    store::ledger::{Recovery, Settle},
+};
+use serde_json::json;
+
+fn deliveries(stage: &Stage) -> [Hint; 1] {
+    [Hint::deliveries(stage.app, stage.endpoint)]
+}
+
+pub(crate) async fn deliveries_that_end_in_their_lane_are_hinted(mut stage: Stage) {
+    for then in [AtDue::Exhaust, AtDue::Expire] {
+        stage.concluded(Verdict::Retry { due: after(60), then }, attempt(Class::Http, 500)).await;
+    }
+    stage.refill(stage.endpoint, 9, after(59)).await;
+    assert_eq!(stage.recorder.take_hints(), [], "nothing ended");
+    stage.refill(stage.endpoint, 9, after(60)).await;
+    assert_eq!(stage.recorder.take_hints(), deliveries(&stage));
+}
+
+pub(crate) async fn what_is_settled_is_hinted_also_of_an_endpoint_that_is_gone(mut stage: Stage) {
+    stage.waiting().await;
+    let (off, on) = (Settle::Off(Switch::OffHolding), Settle::On { gives_up_while_held: false });
+    for (switch, settle) in [(Some(WaitingWhenOff::Held), off), (None, on)] {
+        stage.switch(stage.endpoint, switch).await;
+        for expected in [&deliveries(&stage)[..], &[]] {
+            stage.store().settle(stage.endpoint, settle, 9, after(9)).await.unwrap();
+            stage.quiet().await;
+            assert_eq!(stage.recorder.take_hints(), expected);
+        }
+    }
+    assert!(stage.store().remove_endpoint(stage.endpoint, after(9), None).await.unwrap());
+    stage.store().settle(stage.endpoint, Settle::Off(Switch::Deleted), 9, after(9)).await.unwrap();
+    stage.quiet().await;
+    assert_eq!(stage.recorder.take_hints(), deliveries(&stage));
+}
+
+pub(crate) async fn what_is_brought_forward_or_handed_back_is_hinted(mut stage: Stage) {
+    let id = stage.concluded(retry_at(after(300)), attempt(Class::Http, 500)).await;
+    let first = (NOW, DeliveryId::from_i64(0));
+    let recovery = Recovery { endpoint: stage.endpoint, recovered_at: after(10), after: first, most: 9 };
+    for expected in [&deliveries(&stage)[..], &[]] {
+        stage.store().bring_forward(recovery, after(11)).await.unwrap();
+        stage.quiet().await;
+        assert_eq!(stage.recorder.take_hints(), expected);
+    }
+    let carried = stage.claim(id, after(11)).await;
+    stage.store().hand_back(vec![carried], after(12)).await.unwrap();
+    stage.quiet().await;
+    assert_eq!(stage.recorder.take_hints(), deliveries(&stage));
+}
+
+pub(crate) async fn health_that_is_called_another_is_hinted_once(mut stage: Stage) {
+    let endpoint = [Hint::endpoint(stage.app, stage.endpoint)];
+    let own = contract(&json!({ "degraded_above": "80%", "degraded_window": "24h" }));
+    for failed in 1..=10 {
+        see(&mut stage, retry_at(after(60)), &plain()).await;
+        let expected = if failed == 10 { &endpoint[..] } else { &[] };
+        assert_eq!(stage.recorder.take_hints(), expected, "failing after ten, and this is {failed}");
+    }
+    for _ in 0..3 {
+        see(&mut stage, Verdict::Delivered, &plain()).await;
+    }
+    assert_eq!(stage.recorder.take_hints(), endpoint, "well again");
+    // Never ten in a row.
+    for (count, verdict) in [(9, EXHAUSTED), (1, Verdict::Delivered), (9, EXHAUSTED)] {
+        some(&mut stage, count, verdict, &own, after(120)).await;
+    }
+    assert_eq!(stage.recorder.take_hints(), []);
+    for expected in [&endpoint[..], &[]] {
+        judge(&stage, &own, after(122)).await;
+        assert_eq!(stage.recorder.take_hints(), expected);
+    }
+}
