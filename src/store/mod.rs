@@ -9,6 +9,7 @@ pub mod browse;
 pub mod cluster;
 pub mod ledger;
 pub mod notices;
+pub mod postgres;
 pub mod registry;
 pub mod replays;
 pub mod retention;

@@ -18,6 +18,7 @@ mod lists;
 mod notices;
 mod order;
 mod pacing;
+mod postgres;
 mod queue;
 mod record;
 mod recorder;
@@ -325,3 +326,4 @@ macro_rules! conformance {
 }
 
 conformance!(sqlite_file, crate::sqlite::SqliteFile::new_place);
+conformance!(postgres_database, crate::postgres::Database::new_place);

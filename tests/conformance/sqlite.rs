@@ -47,7 +47,7 @@ impl Backend for SqliteFile {
     }
 }
 
-struct NoWatch;
+pub(crate) struct NoWatch;
 
 impl CommitWatch for NoWatch {
     fn started(&self) -> u64 {

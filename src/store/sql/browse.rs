@@ -45,7 +45,8 @@ pub(super) fn owner(connection: &dyn Sql, thing: Thing) -> Result<Option<Owner>>
         Thing::Notice(id) => ("notices", id.as_i64()),
         Thing::Audit(id) => ("audit", id.as_i64()),
     };
-    connection.one(&format!("SELECT app FROM {table} WHERE id = ?1"), params![id], |row| row.get(0).map(Owner))
+    connection
+        .one(&format!("SELECT app FROM {table} WHERE id = ?1"), params![id], |row| row.get(0).map(Owner))
 }
 
 pub(super) fn events_named(connection: &dyn Sql, keys: &[DedupKey]) -> Result<Vec<(EventId, AppId)>> {

@@ -1,4 +1,4 @@
-//! Joining and housekeeping. There is one node here: the file lock proves that every earlier one is dead.
+//! Joining and housekeeping.
 
 use super::{Result, Sql, audit, ledger, notices, order, params, statistics};
 use crate::{

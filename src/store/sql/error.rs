@@ -2,11 +2,19 @@
 
 use crate::store::StoreError;
 use rusqlite::ErrorCode;
+use tokio_postgres::error::SqlState;
 
 #[derive(Debug, thiserror::Error)]
 pub(in crate::store) enum Error {
     #[error(transparent)]
     Sqlite(#[from] rusqlite::Error),
+    #[error(transparent)]
+    Postgres(#[from] tokio_postgres::Error),
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    /// This process writes nothing more; it says why.
+    #[error("{0}")]
+    Fenced(&'static str),
     /// A row says something that cannot be.
     #[error("{0}")]
     Wrong(String),
@@ -23,16 +31,29 @@ impl From<serde_json::Error> for Error {
 
 /// Whether the whole store is in trouble, so that no other command of the batch could do better.
 pub(in crate::store) fn store_error(error: &Error) -> StoreError {
-    let code = match error {
-        Error::Sqlite(error) => error.sqlite_error_code(),
-        Error::Wrong(_) => None,
-    };
-    match code {
-        Some(ErrorCode::DiskFull) => StoreError::Unavailable("the disk is full".to_owned()),
-        None
-        | Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::ConstraintViolation) => {
-            StoreError::Corrupt(error.to_string())
-        }
-        Some(_) => StoreError::Unavailable(error.to_string()),
+    let is_full = || StoreError::Unavailable("the disk is full".to_owned());
+    let unavailable = || StoreError::Unavailable(error.to_string());
+    let corrupt = || StoreError::Corrupt(error.to_string());
+    match error {
+        Error::Sqlite(sqlite) => match sqlite.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => is_full(),
+            None
+            | Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::ConstraintViolation) => {
+                corrupt()
+            }
+            Some(_) => unavailable(),
+        },
+        Error::Postgres(postgres) => match postgres.code() {
+            Some(code) if *code == SqlState::DISK_FULL => is_full(),
+            Some(code) if is_of_the_command(code) => corrupt(),
+            _ => unavailable(),
+        },
+        Error::Io(_) | Error::Fenced(_) => unavailable(),
+        Error::Wrong(_) => corrupt(),
     }
+}
+
+/// Data that cannot be, a constraint that forbids it, a statement that is not understood, a damaged page.
+fn is_of_the_command(code: &SqlState) -> bool {
+    ["22", "23", "42", "XX"].iter().any(|class| code.code().starts_with(class))
 }

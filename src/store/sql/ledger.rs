@@ -174,7 +174,7 @@ pub(super) fn hand_back(
 /// Takes over whatever was carried when the last process ended, with an attempt "outcome unknown" each.
 pub(super) fn take_over(tx: &dyn Sql, now: Timestamp) -> Result<usize> {
     let carried: Vec<Delivery> =
-        tx.all(&format!("SELECT {DELIVERY} FROM deliveries d WHERE d.lane = 0"), &[], row::delivery)?;
+        tx.all(&format!("SELECT {DELIVERY} FROM deliveries d WHERE {}", tx.abandoned()), &[], row::delivery)?;
     // Nobody is there to be told yet: whoever starts looks at every lane.
     let mut woken = Woken::new();
     for mut delivery in carried.iter().cloned() {

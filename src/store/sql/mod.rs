@@ -21,6 +21,7 @@ mod notices;
 mod order;
 mod outbox;
 mod queue;
+mod readers;
 mod recent;
 mod refill;
 mod registry;
@@ -30,23 +31,27 @@ mod rollup;
 mod row;
 mod seams;
 mod statistics;
+mod thread;
 mod traffic;
+mod turns;
 mod upkeep;
 mod value;
 mod work;
 
 pub use queue::QueueLimits;
+pub use turns::Turn;
 
 pub(super) use deliveries::lane;
 pub(super) use desk::Desk;
 pub(super) use error::{Error, Result, store_error};
-pub(super) use notices::newest as newest_notice;
 pub(super) use queue::Queue;
-pub(super) use rollup::log as log_statistics;
+pub(super) use readers::{Reader, Readers};
 #[cfg(test)]
 pub(super) use rollup::roll_up;
 pub(super) use row::write_return_to;
-pub(super) use value::{Columns, Row, ToValue, Value, params};
+pub(super) use thread::WriterThread;
+pub(super) use turns::{Commit, PAUSE_AFTER_FAILURE, TRIES_WHILE_CLOSING, Turns, apply_all};
+pub(super) use value::{Columns, Row, ToValue, Value, WrongValue, params};
 pub(super) use work::{Aftermath, Work};
 
 use crate::domain::{
@@ -90,6 +95,9 @@ pub(super) trait Sql {
 
     /// The same for the endpoint's health, called before that is read to be changed.
     fn lock_health(&self, endpoint: EndpointId) -> Result<()>;
+
+    /// What is true of a delivery `d` that nobody carries any more who was carrying it: a condition.
+    fn abandoned(&self) -> &'static str;
 }
 
 impl dyn Sql + '_ {

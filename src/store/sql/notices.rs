@@ -191,6 +191,6 @@ pub(super) fn purge(tx: &dyn Sql, app: AppId, most: i64) -> Result<usize> {
 }
 
 /// The number of the newest notice: grows when one is written, and not when a digest counts one.
-pub(in crate::store) fn newest(connection: &dyn Sql) -> Result<i64> {
+pub(super) fn newest(connection: &dyn Sql) -> Result<i64> {
     connection.number("SELECT max(id) FROM notices", &[])
 }

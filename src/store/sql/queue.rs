@@ -89,6 +89,11 @@ impl Queue {
         self.lock().is_closed
     }
 
+    /// Nothing came since the writer found nothing.
+    pub(in crate::store) fn is_idle(&self) -> bool {
+        self.is_idle.load(Ordering::Acquire)
+    }
+
     /// Closed, and nothing is left to be written.
     pub(in crate::store) fn is_done(&self) -> bool {
         let waiting = self.lock();

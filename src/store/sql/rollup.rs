@@ -33,7 +33,7 @@ const OTHER_TYPES: &str = "*";
 /// unblamed, expired, total_us), the last success in milliseconds after the start, latency, endings.
 type Logged = (i64, Option<i64>, String, i64, [u64; 8], Option<i64>, Vec<(u8, u64)>, Vec<(Ending, u64)>);
 
-pub(in crate::store) fn log(tx: &dyn Sql, batch: &Batch) -> Result<()> {
+pub(super) fn log(tx: &dyn Sql, batch: &Batch) -> Result<()> {
     if batch.is_empty() {
         return Ok(());
     }
@@ -229,7 +229,8 @@ struct Part {
 /// The oldest of the log, until there is enough of it.
 fn read_log(tx: &dyn Sql) -> Result<Part> {
     let mut part = Part { minutes: Minutes::default(), read: Vec::new(), has_more: false };
-    tx.query("SELECT id, document FROM statistics_log ORDER BY id", &[], &mut |row| {
+    let sql = "SELECT id, document FROM statistics_log ORDER BY id LIMIT ?1";
+    tx.query(sql, params![LOGGED_PER_STEP as i64 + 1], &mut |row| {
         if part.minutes.0.len() >= LINES_PER_STEP || part.read.len() == LOGGED_PER_STEP {
             part.has_more = true;
             return Ok(ControlFlow::Break(()));

@@ -75,7 +75,7 @@ integer_column! {
 pub(super) fn named<T>(row: impl Display, read: Result<T>) -> Result<T> {
     read.map_err(|error| match error {
         Error::Wrong(what) => Error::Wrong(format!("{row}: {what}")),
-        other @ Error::Sqlite(_) => other,
+        other => other,
     })
 }
 

@@ -26,8 +26,7 @@ use std::{
 const OF_ENDPOINT: &str =
     "FROM statistics WHERE app = ?1 AND endpoint = ?2 AND width = ?3 AND start >= ?4 AND start < ?5";
 /// those of one event type, each found by its key, which begins with the time,
-const STARTS: &str =
-    "WITH RECURSIVE starts(at) AS (SELECT CAST(?3 AS bigint) UNION ALL SELECT at + ?6 FROM starts WHERE at + ?6 < ?4)";
+const STARTS: &str = "WITH RECURSIVE starts(at) AS (SELECT CAST(?3 AS bigint) UNION ALL SELECT at + ?6 FROM starts WHERE at + ?6 < ?4)";
 const OF_TYPE: &str = "FROM starts CROSS JOIN statistics_by_type
      WHERE app = ?1 AND width = ?2 AND start = at AND type = ?5";
 /// and those of all event types of an app.

@@ -33,7 +33,7 @@ pub(in crate::store) enum WrongValue {
 }
 
 impl Value<'_> {
-    fn instead_of(self, wanted: &'static str) -> WrongValue {
+    pub(in crate::store) fn instead_of(self, wanted: &'static str) -> WrongValue {
         let found = match self {
             Self::Null => "nothing",
             Self::Integer(_) => "a number",

@@ -38,7 +38,7 @@ pub(in crate::store) struct Aftermath {
     pub(super) asked: Vec<(EndpointId, Timestamp)>,
     pub(super) switched_off: Vec<(EndpointId, SwitchedOff, u32)>,
     pub(super) inspections_wait: bool,
-    pub(in crate::store) notices_wait: bool,
+    pub(super) notices_wait: bool,
     /// What nobody else tells those who watch.
     pub(super) hints: Vec<Hint>,
 }

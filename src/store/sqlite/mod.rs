@@ -10,35 +10,34 @@ mod upgrade;
 mod usage;
 mod writer;
 
-pub use super::sql::QueueLimits;
+pub use super::sql::{QueueLimits, Turn};
 pub use backup::{BackupError, Inventory, back_up, restore};
 pub use look::{Look, look, sealed_in, user_of};
 pub use open::OpenError;
-pub use writer::{Turn, Writer};
+pub use writer::Writer;
 
 use super::{
     CommitWatch, Reply,
-    sql::{Desk, Queue, Result, Sql},
+    sql::{Desk, Queue, Readers, Result, Sql, WriterThread},
 };
 use crate::domain::{port::Handover, storage::StorageUsage};
 use checkpointer::{Bell, Checkpointer};
-use readers::Readers;
 use rusqlite::Connection;
 use std::{
     fs::File,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, OnceLock, PoisonError},
-    thread::JoinHandle,
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 /// Implements the four seams on one file.
 pub struct SqliteStore {
     queue: Arc<Queue>,
-    readers: Readers,
+    /// `None` in memory, where there is only the writer's connection.
+    readers: Option<Readers<Connection>>,
     /// The engine's own, so that it never waits behind people's lists.
-    engine_readers: Readers,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    engine_readers: Option<Readers<Connection>>,
+    thread: WriterThread,
     checkpointer: Mutex<Option<Checkpointer>>,
     /// `None` in memory.
     path: Option<PathBuf>,
@@ -56,32 +55,16 @@ impl SqliteStore {
         window: Duration,
     ) -> Result<Self, OpenError> {
         let opened = open::open(path)?;
-        let thread: Arc<OnceLock<std::thread::Thread>> = Arc::default();
-        let wake = {
-            let thread = thread.clone();
-            Box::new(move || {
-                if let Some(thread) = thread.get() {
-                    thread.unpark();
-                }
-            })
-        };
-        let queue = Arc::new(Queue::new(limits, wake));
         let bell: Arc<Bell> = Arc::default();
         let io = |error| OpenError::Io { path: path.to_owned(), error };
         let checkpointer = Checkpointer::start(path, bell.clone()).map_err(io)?;
-        let writer = Writer::new(opened.connection, queue.clone(), handover, watch, bell);
-        let started = std::thread::Builder::new()
-            .name("ledger".to_owned())
-            .spawn(move || writer.run(window))
-            .map_err(io)?;
-        let _ = thread.set(started.thread().clone());
-        // Whatever was pushed before the thread was known rang nobody.
-        started.thread().unpark();
+        let write = move |queue| Writer::new(opened.connection, queue, handover, watch, bell).run(window);
+        let (queue, thread) = WriterThread::start(limits, write).map_err(io)?;
         Ok(Self {
             queue,
-            readers: Readers::on_file(path),
-            engine_readers: Readers::on_file(path),
-            thread: Mutex::new(Some(started)),
+            readers: Some(readers::on_file(path)),
+            engine_readers: Some(readers::on_file(path)),
+            thread,
             checkpointer: Mutex::new(Some(checkpointer)),
             path: Some(path.to_owned()),
             _lock: Some(opened.lock),
@@ -101,9 +84,9 @@ impl SqliteStore {
         let writer = Writer::new(connection, queue.clone(), handover, watch, Arc::default());
         let store = Self {
             queue,
-            readers: Readers::through_the_writer(),
-            engine_readers: Readers::through_the_writer(),
-            thread: Mutex::new(None),
+            readers: None,
+            engine_readers: None,
+            thread: WriterThread::none(),
             checkpointer: Mutex::new(None),
             path: None,
             _lock: None,
@@ -118,18 +101,15 @@ impl SqliteStore {
         if let Some(checkpointer) = checkpointer {
             checkpointer.close();
         }
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(Err(_)) = thread.map(JoinHandle::join) {
-            tracing::error!("the writer ended with a panic");
-        }
+        self.thread.join();
     }
 
     fn read_by<T: Send + 'static>(
         &self,
-        readers: &Readers,
+        readers: Option<&Readers<Connection>>,
         run: impl FnMut(&dyn Sql) -> Result<T> + Send + 'static,
     ) -> Reply<'static, T> {
-        match readers.file() {
+        match readers {
             Some(readers) => readers.read(run),
             None => self.call(run),
         }
@@ -145,14 +125,14 @@ impl Desk for SqliteStore {
         &self,
         run: impl FnMut(&dyn Sql) -> Result<T> + Send + 'static,
     ) -> Reply<'static, T> {
-        self.read_by(&self.readers, run)
+        self.read_by(self.readers.as_ref(), run)
     }
 
     fn read_for_engine<T: Send + 'static>(
         &self,
         run: impl FnMut(&dyn Sql) -> Result<T> + Send + 'static,
     ) -> Reply<'static, T> {
-        self.read_by(&self.engine_readers, run)
+        self.read_by(self.engine_readers.as_ref(), run)
     }
 
     fn measure(&self) -> Reply<'_, StorageUsage> {

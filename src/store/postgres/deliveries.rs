@@ -1,0 +1,112 @@
+//! The rows of deliveries: `live` has what is not over, and the dead that others wait behind; `done` has the rest. Both have
+//! the same columns, and a row is in one of them.
+
+use super::sql::Transaction;
+use crate::{
+    domain::delivery::{Delivery, State},
+    store::sql::{Result, Sql, ToValue, lane, params, write_return_to},
+};
+
+macro_rules! columns {
+    () => {
+        "id, app, event, endpoint, state, reason, place, attempt_count, history_len, lane, due, at_due, give_up_at, finished_at,
+         held_at, root, replay_of, return_to, restarted_at, okey, asked, skipped_at, owner"
+    };
+}
+
+macro_rules! values {
+    () => {
+        "?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23"
+    };
+}
+
+/// The statements that put a row into a table. `?24` is the state it must still be in.
+struct Table {
+    insert: &'static str,
+    update: &'static str,
+    /// Out of the other table.
+    fetch: &'static str,
+}
+
+macro_rules! table {
+    ($name:literal, $other:literal) => {
+        Table {
+            insert: concat!("INSERT INTO ", $name, " (", columns!(), ") VALUES (", values!(), ")"),
+            update: concat!(
+                "UPDATE ",
+                $name,
+                " SET (",
+                columns!(),
+                ") = (",
+                values!(),
+                ") WHERE id = ?1 AND state = ?24"
+            ),
+            fetch: concat!(
+                "WITH gone AS (DELETE FROM ",
+                $other,
+                " WHERE id = ?1 AND state = ?24 RETURNING id) ",
+                "INSERT INTO ",
+                $name,
+                " (",
+                columns!(),
+                ") SELECT ",
+                values!(),
+                " FROM gone"
+            ),
+        }
+    };
+}
+
+const LIVE: Table = table!("live", "done");
+const DONE: Table = table!("done", "live");
+
+fn is_live(delivery: &Delivery) -> bool {
+    !delivery.state.is_terminal() || delivery.okey.is_some()
+}
+
+pub(super) fn insert(tx: &Transaction<'_>, delivery: &Delivery) -> Result<()> {
+    let table = if is_live(delivery) { LIVE } else { DONE };
+    write(tx, table.insert, delivery, None).map(drop)
+}
+
+/// What has not ended is in `live`; what has may be in either.
+pub(super) fn replace(tx: &Transaction<'_>, from: State, delivery: &Delivery) -> Result<bool> {
+    let run = |sql: &str| write(tx, sql, delivery, Some(from));
+    match (from.is_terminal(), is_live(delivery)) {
+        (false, true) => run(LIVE.update),
+        (false, false) => run(DONE.fetch),
+        (true, true) => Ok(run(LIVE.update)? || run(LIVE.fetch)?),
+        (true, false) => Ok(run(DONE.update)? || run(DONE.fetch)?),
+    }
+}
+
+fn write(tx: &Transaction<'_>, sql: &str, delivery: &Delivery, from: Option<State>) -> Result<bool> {
+    let row = params![
+        delivery.id,
+        delivery.app,
+        delivery.event,
+        delivery.endpoint,
+        delivery.state,
+        delivery.reason,
+        delivery.place,
+        delivery.attempt_count,
+        delivery.history_len,
+        lane(delivery),
+        delivery.due,
+        delivery.at_due,
+        delivery.give_up_at,
+        delivery.finished_at,
+        delivery.held_at,
+        (delivery.root != delivery.id).then_some(delivery.root),
+        delivery.replay_of,
+        delivery.return_to.as_ref().map(write_return_to),
+        delivery.restarted_at,
+        delivery.okey,
+        delivery.is_asked.then_some(true),
+        delivery.skipped_at,
+        (delivery.state == State::InFlight).then_some(tx.epoch.as_i64()),
+    ];
+    let mut row = row.to_vec();
+    row.extend(from.as_ref().map(|from| from as &dyn ToValue));
+    Ok(tx.execute(sql, &row)? == 1)
+}

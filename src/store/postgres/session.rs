@@ -1,0 +1,150 @@
+//! One connection with what drives it. Statements come as both stores understand them; each is prepared once.
+
+use crate::store::sql::{Error, Result, ToValue, Value, WrongValue};
+use bytes::{BufMut, BytesMut};
+use std::{cell::RefCell, collections::HashMap, error::Error as Cause, future::Future};
+use tokio::runtime::{Builder, Runtime};
+use tokio_postgres::{
+    Client, Config, NoTls, Row, SimpleQueryMessage, Statement,
+    types::{IsNull, ToSql, Type, to_sql_checked},
+};
+
+pub(super) struct Session {
+    client: Client,
+    statements: RefCell<HashMap<String, Statement>>,
+    /// Its own: whoever asks for something drives the connection meanwhile, and no other thread has to be woken. `None` only
+    /// while it is dropped.
+    runtime: Option<Runtime>,
+}
+
+impl Session {
+    pub(super) fn connect(config: &Config) -> Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let (client, connection) = runtime.block_on(config.connect(NoTls))?;
+        runtime.spawn(async move {
+            // Whoever asks next is told that the connection is closed.
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "a connection to the database ended");
+            }
+        });
+        Ok(Self { client, statements: RefCell::default(), runtime: Some(runtime) })
+    }
+
+    /// Nothing can be asked on it any more.
+    pub(super) fn is_closed(&self) -> bool {
+        self.client.is_closed()
+    }
+
+    /// Several statements without parameters in one round trip; how many rows they gave.
+    pub(super) fn run(&self, sql: &str) -> Result<usize> {
+        let messages = self.wait(self.client.simple_query(sql))?;
+        Ok(messages.iter().filter(|message| matches!(message, SimpleQueryMessage::Row(_))).count())
+    }
+
+    pub(super) fn execute(&self, sql: &str, params: &[&dyn ToValue]) -> Result<usize> {
+        let statement = self.statement(sql)?;
+        let bound: Vec<_> = params.iter().map(|param| Bound(param.value())).collect();
+        Ok(self.wait(self.client.execute(&statement, &as_params(&bound)))? as usize)
+    }
+
+    /// All rows at once, so that other statements can be run while they are looked at.
+    pub(super) fn query(&self, sql: &str, params: &[&dyn ToValue]) -> Result<Vec<Row>> {
+        let statement = self.statement(sql)?;
+        let bound: Vec<_> = params.iter().map(|param| Bound(param.value())).collect();
+        self.wait(self.client.query(&statement, &as_params(&bound)))
+    }
+
+    fn statement(&self, sql: &str) -> Result<Statement> {
+        if let Some(known) = self.statements.borrow().get(sql) {
+            return Ok(known.clone());
+        }
+        let statement = self.wait(self.client.prepare(&in_this_dialect(sql)))?;
+        self.statements.borrow_mut().insert(sql.to_owned(), statement.clone());
+        Ok(statement)
+    }
+
+    fn wait<T>(&self, asked: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Result<T> {
+        let runtime = self.runtime.as_ref().ok_or(Error::Fenced("the session is over"))?;
+        runtime.block_on(asked).map_err(|error| {
+            let is_wrong = error.source().is_some_and(<dyn Cause>::is::<WrongValue>);
+            if is_wrong { Error::Wrong(error.to_string()) } else { Error::Postgres(error) }
+        })
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // Stores are dropped where futures are driven, and there a runtime must not wait for its own.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Bound<'a>(Value<'a>);
+
+fn as_params<'a>(bound: &'a [Bound<'a>]) -> Vec<&'a (dyn ToSql + Sync)> {
+    bound.iter().map(|bound| bound as &(dyn ToSql + Sync)).collect()
+}
+
+impl ToSql for Bound<'_> {
+    fn to_sql(&self, wanted: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Cause + Sync + Send>> {
+        match (self.0, wanted) {
+            (Value::Null, _) => return Ok(IsNull::Yes),
+            (Value::Integer(number), &Type::INT8) => out.put_i64(number),
+            (Value::Integer(number), &Type::INT4) => {
+                out.put_i32(i32::try_from(number).map_err(|_| WrongValue::Number(number))?);
+            }
+            (Value::Integer(number), &Type::INT2) => {
+                out.put_i16(i16::try_from(number).map_err(|_| WrongValue::Number(number))?);
+            }
+            (Value::Integer(number @ (0 | 1)), &Type::BOOL) => out.put_u8(number as u8),
+            (Value::Text(text), &Type::TEXT | &Type::VARCHAR) => out.put_slice(text.as_bytes()),
+            (Value::Blob(bytes), &Type::BYTEA) => out.put_slice(bytes),
+            (value, _) => return Err(value.instead_of("what the statement takes").into()),
+        }
+        Ok(IsNull::No)
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    to_sql_checked!();
+}
+
+/// `?1` becomes `$1`, and promises to the other store about its indexes are left out.
+fn in_this_dialect(sql: &str) -> String {
+    const PROMISE: &str = "INDEXED BY ";
+    let mut said = String::with_capacity(sql.len());
+    let (mut is_quoted, mut letters) = (false, sql.chars().peekable());
+    while let Some(letter) = letters.next() {
+        is_quoted ^= letter == '\'';
+        let is_param = letter == '?' && !is_quoted && letters.peek().is_some_and(char::is_ascii_digit);
+        said.push(if is_param { '$' } else { letter });
+    }
+    while let Some(start) = said.find(PROMISE) {
+        let name = &said[start + PROMISE.len()..];
+        let length = name.find(|letter: char| letter != '_' && !letter.is_ascii_alphanumeric());
+        said.replace_range(start..start + PROMISE.len() + length.unwrap_or(name.len()), "");
+    }
+    said
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statements_are_said_in_this_dialect() {
+        for (shared, here) in [
+            ("SELECT 1 WHERE a = ?1 AND b = ?12", "SELECT 1 WHERE a = $1 AND b = $12"),
+            ("SELECT '?1', 'it''s ?2', ?3", "SELECT '?1', 'it''s ?2', $3"),
+            ("FROM d INDEXED BY d_a WHERE b", "FROM d  WHERE b"),
+            ("FROM d INDEXED BY d_a\nJOIN c INDEXED BY c_1", "FROM d \nJOIN c "),
+        ] {
+            assert_eq!(in_this_dialect(shared), here);
+        }
+    }
+}

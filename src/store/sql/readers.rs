@@ -1,0 +1,74 @@
+//! A few connections for browsing, opened when first needed and kept.
+
+use super::{Result, Sql, store_error};
+use crate::store::{Reply, StoreError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Semaphore;
+
+/// How many lists may be read at the same time; more wait their turn.
+const READERS: usize = 4;
+
+/// A connection that only reads.
+pub(in crate::store) trait Reader: Send + 'static {
+    /// One instant for all of it: a delivery and its attempts must not be of different commits.
+    fn read<T>(&self, run: &mut impl FnMut(&dyn Sql) -> Result<T>) -> Result<T>;
+
+    /// Nothing can be read on it any more, whatever it last answered.
+    fn is_broken(&self) -> bool {
+        false
+    }
+}
+
+pub(in crate::store) struct Readers<R>(Arc<Shared<R>>);
+
+struct Shared<R> {
+    open: Box<dyn Fn() -> Result<R> + Send + Sync>,
+    idle: Mutex<Vec<R>>,
+    turns: Arc<Semaphore>,
+}
+
+impl<R: Reader> Readers<R> {
+    pub(in crate::store) fn new(open: impl Fn() -> Result<R> + Send + Sync + 'static) -> Self {
+        let (idle, turns) = (Mutex::default(), Arc::new(Semaphore::new(READERS)));
+        Self(Arc::new(Shared { open: Box::new(open), idle, turns }))
+    }
+
+    pub(in crate::store) fn read<T: Send + 'static>(
+        &self,
+        mut run: impl FnMut(&dyn Sql) -> Result<T> + Send + 'static,
+    ) -> Reply<'static, T> {
+        let shared = self.0.clone();
+        Box::pin(async move {
+            let turn = shared.turns.clone().acquire_owned().await.map_err(|_| StoreError::Closed)?;
+            let read = tokio::task::spawn_blocking(move || {
+                let _turn = turn;
+                shared.read(&mut run)
+            });
+            let result = read.await.map_err(|_| StoreError::Closed)?;
+            result.map_err(|error| store_error(&error))
+        })
+    }
+}
+
+impl<R: Reader> Shared<R> {
+    /// One that was kept may have broken since: the next is tried, and then a new one.
+    fn read<T>(&self, run: &mut impl FnMut(&dyn Sql) -> Result<T>) -> Result<T> {
+        loop {
+            let idle = self.lock().pop();
+            let is_new = idle.is_none();
+            let reader = idle.map_or_else(&self.open, Ok)?;
+            let result = reader.read(run);
+            let is_broken = reader.is_broken();
+            if !is_broken {
+                self.lock().push(reader);
+            }
+            if is_new || !is_broken || result.is_ok() {
+                return result;
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<R>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

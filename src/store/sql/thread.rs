@@ -1,0 +1,47 @@
+//! The thread that writes: it takes from its queue, and sleeps until that rings.
+
+use super::{Queue, QueueLimits};
+use std::{
+    io,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+    thread::{Builder, JoinHandle, Thread},
+};
+
+/// `None` once it ended, or where others drive the writer.
+pub(in crate::store) struct WriterThread(Mutex<Option<JoinHandle<()>>>);
+
+impl WriterThread {
+    pub(in crate::store) fn start(
+        limits: QueueLimits,
+        write: impl FnOnce(Arc<Queue>) + Send + 'static,
+    ) -> io::Result<(Arc<Queue>, Self)> {
+        let thread: Arc<OnceLock<Thread>> = Arc::default();
+        let wake = {
+            let thread = thread.clone();
+            Box::new(move || {
+                if let Some(thread) = thread.get() {
+                    thread.unpark();
+                }
+            })
+        };
+        let queue = Arc::new(Queue::new(limits, wake));
+        let to_write = queue.clone();
+        let started = Builder::new().name("ledger".to_owned()).spawn(move || write(to_write))?;
+        let _ = thread.set(started.thread().clone());
+        // Whatever was pushed before the thread was known rang nobody.
+        started.thread().unpark();
+        Ok((queue, Self(Mutex::new(Some(started)))))
+    }
+
+    pub(in crate::store) fn none() -> Self {
+        Self(Mutex::new(None))
+    }
+
+    /// Until it ends, which it does when its queue is closed and empty.
+    pub(in crate::store) fn join(&self) {
+        let thread = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(Err(_)) = thread.map(JoinHandle::join) {
+            tracing::error!("the writer ended with a panic");
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! What every writer does beside writing: takes a batch, answers it once it is durable or gives it back, and rests where
+//! nothing waits.
+//!
+//! While one commit is on its way the next batch collects, so a lone event waits for nothing. Results come before accepts.
+
+use super::{Aftermath, Queue, Result, Sql, Work, notices, rollup, store_error};
+use crate::{
+    domain::{port::Handover, statistics::Batch},
+    store::{CommitWatch, StoreError},
+};
+use std::{sync::Arc, time::Duration};
+
+pub(in crate::store) const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(100);
+/// How often a closing store is asked to take what is left, before it is left for the next start to take over.
+pub(in crate::store) const TRIES_WHILE_CLOSING: usize = 10;
+
+/// What came of one turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    Committed(usize),
+    /// The store took nothing; what must not be lost waits for the next turn.
+    Failed,
+    Nothing,
+}
+
+/// How a store writes.
+pub(in crate::store) trait Commit {
+    /// Writes a batch in one transaction and makes it durable; answers which notice is the newest now. After an error nothing
+    /// of it is stored.
+    fn commit(&mut self, batch: &mut [Box<dyn Work>]) -> Result<i64>;
+
+    /// Until the thread is unparked; it may also look around now and then.
+    fn rest(&mut self) {
+        std::thread::park();
+    }
+
+    /// Nothing more will be written.
+    fn end(&mut self) {}
+}
+
+/// Applies every command of a batch, with what they add to the statistics; answers which notice is the newest now.
+pub(in crate::store) fn apply_all(tx: &dyn Sql, batch: &mut [Box<dyn Work>]) -> Result<i64> {
+    for work in batch.iter_mut() {
+        work.apply(tx)?;
+    }
+    let mut sums = Batch::default();
+    for work in batch.iter() {
+        work.count(&mut sums);
+    }
+    rollup::log(tx, &sums)?;
+    notices::newest(tx)
+}
+
+pub(in crate::store) struct Turns<S> {
+    pub(in crate::store) store: S,
+    pub(in crate::store) queue: Arc<Queue>,
+    handover: Arc<dyn Handover>,
+    watch: Arc<dyn CommitWatch>,
+    /// The newest notice that was told of.
+    newest_notice: i64,
+}
+
+impl<S: Commit> Turns<S> {
+    pub(in crate::store) fn new(
+        store: S,
+        queue: Arc<Queue>,
+        handover: Arc<dyn Handover>,
+        watch: Arc<dyn CommitWatch>,
+    ) -> Self {
+        Self { store, queue, handover, watch, newest_notice: 0 }
+    }
+
+    /// Writes one batch of what waits now. After `Nothing` the next command rings.
+    pub(in crate::store) fn next(&mut self) -> Turn {
+        let batch = self.queue.next_batch();
+        if batch.is_empty() {
+            return Turn::Nothing;
+        }
+        let size = batch.len();
+        let started = self.watch.started();
+        if self.commit(batch) {
+            self.watch.committed(started, size);
+            Turn::Committed(size)
+        } else {
+            Turn::Failed
+        }
+    }
+
+    fn commit(&mut self, mut batch: Vec<Box<dyn Work>>) -> bool {
+        let error = match self.store.commit(&mut batch) {
+            Ok(newest_notice) => {
+                self.tell(batch, newest_notice);
+                return true;
+            }
+            Err(error) => store_error(&error),
+        };
+        if matches!(error, StoreError::Corrupt(_)) && batch.len() > 1 {
+            // One command met something that cannot be: the others must not suffer for it.
+            let mut all = true;
+            for work in batch {
+                all &= self.commit(vec![work]);
+            }
+            return all;
+        }
+        tracing::error!(%error, commands = batch.len(), "a commit failed");
+        self.queue.put_back(batch.into_iter().filter_map(|work| work.failed(&error)).collect());
+        false
+    }
+
+    /// A notice may have been written by whatever command: none of them has to say so itself.
+    fn tell(&mut self, batch: Vec<Box<dyn Work>>, newest_notice: i64) {
+        let mut after = Aftermath::default();
+        for work in batch {
+            work.committed(&mut after);
+        }
+        after.notices_wait = newest_notice > std::mem::replace(&mut self.newest_notice, newest_notice);
+        after.tell(&*self.handover);
+    }
+
+    /// Until the queue is closed and empty. `window` is waited before a batch when the last one was busy.
+    pub(in crate::store) fn run(mut self, window: Duration) {
+        let mut was_busy = false;
+        let mut tries_left = TRIES_WHILE_CLOSING;
+        loop {
+            if was_busy && !window.is_zero() {
+                std::thread::sleep(window);
+            }
+            match self.next() {
+                Turn::Committed(size) => was_busy = size > 4,
+                Turn::Failed => {
+                    was_busy = false;
+                    tries_left -= usize::from(self.queue.is_closed());
+                    if tries_left == 0 {
+                        tracing::error!(
+                            "the store takes nothing: what was in flight is taken over at the next start"
+                        );
+                        break;
+                    }
+                    std::thread::sleep(PAUSE_AFTER_FAILURE);
+                }
+                Turn::Nothing if self.queue.is_done() => break,
+                Turn::Nothing => {
+                    was_busy = false;
+                    self.store.rest();
+                }
+            }
+        }
+        self.store.end();
+    }
+}
