@@ -5,6 +5,7 @@ use crate::{
     recorder::Recorder,
     sqlite::{NoWatch, block_on},
     stage::{Backend, Store, draft},
+    wire::Wire,
 };
 use posthaste::{
     domain::{
@@ -12,7 +13,7 @@ use posthaste::{
         port::Handover,
     },
     store::{
-        Browse, Ledger, StoreError,
+        Browse, Cluster, Ledger, StoreError,
         ledger::Accepted,
         postgres::{OpenError, PostgresStore, QueueLimits},
     },
@@ -219,6 +220,46 @@ fn a_connection_that_broke_is_made_again_and_nobody_notices() {
         assert_eq!(database.run(cut), "2", "the writer's and a reader's");
     }
     assert_eq!(database.run("SELECT count(*) FROM posthaste.events"), "3");
+}
+
+#[test]
+fn a_batch_whose_connection_broke_at_its_commit_is_written_again() {
+    let database = Database::new();
+    database.run(
+        "CREATE SEQUENCE posthaste.commits;
+         CREATE FUNCTION posthaste.break_once() RETURNS trigger LANGUAGE plpgsql AS
+             'BEGIN IF nextval(''posthaste.commits'') = 1 THEN PERFORM pg_terminate_backend(pg_backend_pid()); END IF; RETURN NULL; END';
+         CREATE CONSTRAINT TRIGGER break_once AFTER INSERT ON posthaste.events DEFERRABLE INITIALLY DEFERRED
+             FOR EACH ROW EXECUTE FUNCTION posthaste.break_once()",
+    );
+    let store = database.open().unwrap();
+    assert!(matches!(publish(&store, 3).unwrap()[..], [Accepted::New]));
+    assert_eq!(database.run("SELECT last_value FROM posthaste.commits"), "2", "it broke");
+    assert_eq!(database.run("SELECT count(*) FROM posthaste.events"), "1");
+}
+
+#[test]
+fn a_commit_whose_answer_was_lost_is_not_repeated() {
+    let database = Database::new();
+    let wire = Wire::new(&SERVER.folder);
+    let store = open(&format!("host={} user=posthaste dbname={}", wire.folder(), database.0)).unwrap();
+    publish(&store, 3).unwrap();
+    wire.lose_the_next_answer_to_a_commit();
+    assert!(matches!(publish(&store, 10).unwrap()[..], [Accepted::New]));
+    assert!(wire.has_lost_it());
+    publish(&store, 20).unwrap();
+    assert_eq!(database.run("SELECT count(*) FROM posthaste.events"), "3");
+    assert_eq!(database.run("SELECT max(batch) FROM posthaste.ledger"), "3");
+}
+
+#[test]
+fn how_large_the_tables_are_is_known() {
+    let database = Database::new();
+    let store = database.open().unwrap();
+    let before = block_on(store.usage()).unwrap();
+    (0..100).for_each(|n| drop(publish(&store, 3 + 10 * n).unwrap()));
+    let usage = block_on(store.usage()).unwrap();
+    assert!(usage.used_bytes > before.used_bytes && usage.disk_free_bytes.is_none(), "{before:?} {usage:?}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::{
     recorder::Recorder,
-    stage::{Backend, NOW, Store, draft},
+    stage::{Backend, NOW, Store, draft, perform},
 };
 use posthaste::{
     domain::{
@@ -114,6 +114,11 @@ fn a_store_in_use_is_refused_and_free_again_once_closed() {
     block_on(first.flush()).unwrap();
     drop(first);
     open(&path).unwrap();
+}
+
+#[test]
+fn the_room_of_what_went_is_used_again() {
+    perform(SqliteFile::new_place, crate::retention::the_room_of_what_went_is_used_again);
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod readers;
 mod session;
 mod sql;
 mod usage;
+mod value;
 mod writer;
 
 pub use super::sql::QueueLimits;

@@ -1,13 +1,10 @@
 //! One connection with what drives it. Statements come as both stores understand them; each is prepared once.
 
-use crate::store::sql::{Error, Result, ToValue, Value, WrongValue};
-use bytes::{BufMut, BytesMut};
+use super::value::{Bound, Fetched};
+use crate::store::sql::{Error, Result, ToValue, WrongValue};
 use std::{cell::RefCell, collections::HashMap, error::Error as Cause, future::Future};
 use tokio::runtime::{Builder, Runtime};
-use tokio_postgres::{
-    Client, Config, NoTls, Row, SimpleQueryMessage, Statement,
-    types::{IsNull, ToSql, Type, to_sql_checked},
-};
+use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage, Statement, types::ToSql};
 
 pub(super) struct Session {
     client: Client,
@@ -43,15 +40,15 @@ impl Session {
 
     pub(super) fn execute(&self, sql: &str, params: &[&dyn ToValue]) -> Result<usize> {
         let statement = self.statement(sql)?;
-        let bound: Vec<_> = params.iter().map(|param| Bound(param.value())).collect();
-        Ok(self.wait(self.client.execute(&statement, &as_params(&bound)))? as usize)
+        self.wait(with(params, async |bound| self.client.execute(&statement, bound).await))
+            .map(|changed| changed as usize)
     }
 
     /// All rows at once, so that other statements can be run while they are looked at.
-    pub(super) fn query(&self, sql: &str, params: &[&dyn ToValue]) -> Result<Vec<Row>> {
+    pub(super) fn query(&self, sql: &str, params: &[&dyn ToValue]) -> Result<Vec<Fetched>> {
         let statement = self.statement(sql)?;
-        let bound: Vec<_> = params.iter().map(|param| Bound(param.value())).collect();
-        self.wait(self.client.query(&statement, &as_params(&bound)))
+        let rows = self.wait(with(params, async |bound| self.client.query(&statement, bound).await))?;
+        Ok(rows.into_iter().map(Fetched::new).collect())
     }
 
     fn statement(&self, sql: &str) -> Result<Statement> {
@@ -81,37 +78,11 @@ impl Drop for Session {
     }
 }
 
-#[derive(Debug)]
-struct Bound<'a>(Value<'a>);
-
-fn as_params<'a>(bound: &'a [Bound<'a>]) -> Vec<&'a (dyn ToSql + Sync)> {
-    bound.iter().map(|bound| bound as &(dyn ToSql + Sync)).collect()
-}
-
-impl ToSql for Bound<'_> {
-    fn to_sql(&self, wanted: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Cause + Sync + Send>> {
-        match (self.0, wanted) {
-            (Value::Null, _) => return Ok(IsNull::Yes),
-            (Value::Integer(number), &Type::INT8) => out.put_i64(number),
-            (Value::Integer(number), &Type::INT4) => {
-                out.put_i32(i32::try_from(number).map_err(|_| WrongValue::Number(number))?);
-            }
-            (Value::Integer(number), &Type::INT2) => {
-                out.put_i16(i16::try_from(number).map_err(|_| WrongValue::Number(number))?);
-            }
-            (Value::Integer(number @ (0 | 1)), &Type::BOOL) => out.put_u8(number as u8),
-            (Value::Text(text), &Type::TEXT | &Type::VARCHAR) => out.put_slice(text.as_bytes()),
-            (Value::Blob(bytes), &Type::BYTEA) => out.put_slice(bytes),
-            (value, _) => return Err(value.instead_of("what the statement takes").into()),
-        }
-        Ok(IsNull::No)
-    }
-
-    fn accepts(_: &Type) -> bool {
-        true
-    }
-
-    to_sql_checked!();
+/// Runs a statement with these.
+async fn with<T>(params: &[&dyn ToValue], run: impl AsyncFnOnce(&[&(dyn ToSql + Sync)]) -> T) -> T {
+    let bound: Vec<_> = params.iter().map(|param| Bound(param.value())).collect();
+    let bound: Vec<_> = bound.iter().map(|bound| bound as &(dyn ToSql + Sync)).collect();
+    run(&bound).await
 }
 
 /// `?1` becomes `$1`, and promises to the other store about its indexes are left out.

@@ -8,10 +8,9 @@ use crate::{
         order::OrderKey,
         time::Timestamp,
     },
-    store::sql::{Columns, Error, Result, Row, Sql, ToValue, Value, params},
+    store::sql::{Error, Result, Row, Sql, ToValue, params},
 };
-use std::{cell::Cell, error::Error as Cause, ops::ControlFlow};
-use tokio_postgres::types::{FromSql, Type};
+use std::{cell::Cell, ops::ControlFlow};
 
 /// What every transaction begins with: nothing stays with a connection, which a pooler may have lent.
 const SETTINGS: &str =
@@ -146,37 +145,5 @@ impl Sql for Transaction<'_> {
     /// The dead write nothing more, so that whatever is theirs stays as it is until somebody takes it over.
     fn abandoned(&self) -> &'static str {
         "d.id IN (SELECT l.id FROM live l JOIN nodes n ON n.epoch = l.owner WHERE l.lane = 0 AND n.dead)"
-    }
-}
-
-impl Columns for tokio_postgres::Row {
-    fn value(&self, column: usize) -> Result<Value<'_>> {
-        let found = self.try_get::<_, Found<'_>>(column);
-        found.map(|Found(value)| value).map_err(|error| Error::Wrong(format!("column {column}: {error}")))
-    }
-}
-
-/// A column as it came.
-struct Found<'a>(Value<'a>);
-
-impl<'a> FromSql<'a> for Found<'a> {
-    fn from_sql(kind: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn Cause + Sync + Send>> {
-        Ok(Self(match *kind {
-            Type::INT8 => Value::Integer(i64::from_be_bytes(raw.try_into()?)),
-            Type::INT4 => Value::Integer(i32::from_be_bytes(raw.try_into()?).into()),
-            Type::INT2 => Value::Integer(i16::from_be_bytes(raw.try_into()?).into()),
-            Type::BOOL => Value::Integer(i64::from(raw != [0])),
-            Type::TEXT | Type::VARCHAR | Type::NAME => Value::Text(std::str::from_utf8(raw)?),
-            Type::BYTEA => Value::Blob(raw),
-            _ => return Err(format!("a {kind}").into()),
-        }))
-    }
-
-    fn from_sql_null(_: &Type) -> Result<Self, Box<dyn Cause + Sync + Send>> {
-        Ok(Self(Value::Null))
-    }
-
-    fn accepts(_: &Type) -> bool {
-        true
     }
 }

@@ -47,7 +47,8 @@ pub(super) fn everything(connection: &dyn Sql) -> Result<Everything> {
         &[],
         |row| endpoint(row, &mut secrets),
     )?;
-    let keys = connection.all(&format!("SELECT {KEY} FROM keys WHERE revoked_at IS NULL"), &[], key)?;
+    let keys =
+        connection.all(&format!("SELECT {KEY} FROM keys WHERE revoked_at IS NULL ORDER BY id"), &[], key)?;
     let event_types = event_types::all(connection)?;
     Ok(Everything { apps, endpoints, keys, event_types })
 }

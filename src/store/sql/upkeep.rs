@@ -25,12 +25,13 @@ pub(super) fn forget(tx: &dyn Sql, before: Timestamp) -> Result<Forgotten> {
         most = most.max(tx.execute(sql, params![before, FORGET_STEP, first_id_at(before)])?);
     }
     most = most.max(notices::forget(tx, before, FORGET_STEP)?);
-    let keys: Vec<KeyId> = tx.all(
+    let mut keys: Vec<KeyId> = tx.all(
         "DELETE FROM keys WHERE id IN (SELECT id FROM keys
              WHERE id < ?3 AND (revoked_at < ?1 OR expires_at < ?1) ORDER BY id LIMIT ?2) RETURNING id",
         params![before, FORGET_STEP, first_id_at(before)],
         |row| row.get(0),
     )?;
+    keys.sort_unstable();
     let has_more = most.max(keys.len()) as i64 == FORGET_STEP;
     Ok(Forgotten { keys, has_more })
 }
