@@ -34,12 +34,12 @@ pub enum OpenError {
 }
 
 /// The file with its lock; the lock lives as long as this does.
-pub(super) struct Opened {
-    pub(super) connection: Connection,
+pub(in crate::store) struct Opened {
+    pub(in crate::store) connection: Connection,
     pub(super) lock: File,
 }
 
-pub(super) fn open(path: &Path) -> Result<Opened, OpenError> {
+pub(in crate::store) fn open(path: &Path) -> Result<Opened, OpenError> {
     let io = |error| OpenError::Io { path: path.to_owned(), error };
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         std::fs::create_dir_all(folder).map_err(io)?;
@@ -69,7 +69,7 @@ pub(in crate::store) fn open_in_memory() -> rusqlite::Result<Connection> {
 }
 
 /// A connection for browsing: it cannot write, and waits a moment where a checkpoint is in the way.
-pub(super) fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
+pub(in crate::store) fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(Duration::from_secs(2))?;
