@@ -16,6 +16,7 @@ use crate::{
 use axum::extract::State;
 use http::Uri;
 use serde::Serialize;
+use serde_json::{Value, json};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// One HTTP request.
@@ -50,7 +51,7 @@ pub(super) struct AttemptView {
 
 /// An attempt with the delivery that it was made for.
 #[derive(Serialize, utoipa::ToSchema)]
-#[schema(as = EndpointAttempt)]
+#[schema(as = EndpointAttempt, example = json!(endpoint_example()))]
 pub(super) struct EndpointAttemptView {
     delivery_id: String,
     #[serde(flatten)]
@@ -122,6 +123,22 @@ pub(super) async fn list_endpoint_attempts(
     answer::ok(&query.answer(&api.service, page, view))
 }
 
+pub(super) fn example() -> Value {
+    json!({
+        "id": "del_01jd2s3c8g0011", "number": 1, "started_at": "2026-11-15T09:30:00.004Z", "duration_ms": 87,
+        "timings": { "dns_ms": 2.1, "connect_ms": 11.4, "tls_ms": 24.9, "first_byte_ms": 86.0, "total_ms": 86.7 },
+        "status_code": 500, "success": false, "class": "http", "error": "HTTP 500", "note": null,
+        "url": "https://hooks.bakery.example/in",
+        "response_headers": { "content-type": "text/plain" }, "response_body": "try later",
+    })
+}
+
+fn endpoint_example() -> Value {
+    let mut attempt = example();
+    attempt["delivery_id"] = json!("dlv_01jd2s3c8g001");
+    attempt
+}
+
 impl TimingsView {
     fn of(timings: Timings) -> Self {
         let ms = |us: u32| f64::from(us) / 1000.0;
@@ -144,7 +161,6 @@ mod tests {
         time::Timestamp,
     };
     use bytes::Bytes;
-    use serde_json::{Value, json};
 
     #[test]
     fn whatever_a_receiver_answers_is_shown_as_text() {

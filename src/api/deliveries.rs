@@ -3,7 +3,7 @@
 use super::{
     Api,
     answer::{self, Answer},
-    attempt_view::AttemptView,
+    attempt_view::{self, AttemptView},
     auth::InApp,
     problem::Problem,
     query::{PageParameters, PageView, Query},
@@ -266,12 +266,6 @@ fn detail_example() -> Value {
     detail["advice"] = Value::Null;
     detail["waits_because"] = Value::Null;
     detail["attempts_expired"] = Value::Bool(false);
-    detail["attempts"] = json!([{
-        "id": "del_01jd2s3c8g0011", "number": 1, "started_at": "2026-11-15T09:30:00.004Z", "duration_ms": 87,
-        "timings": { "dns_ms": 2.1, "connect_ms": 11.4, "tls_ms": 24.9, "first_byte_ms": 86.0, "total_ms": 86.7 },
-        "status_code": 500, "success": false, "class": "http", "error": "HTTP 500", "note": null,
-        "url": "https://hooks.bakery.example/in",
-        "response_headers": { "content-type": "text/plain" }, "response_body": "try later",
-    }]);
+    detail["attempts"] = json!([attempt_view::example()]);
     detail
 }

@@ -97,13 +97,11 @@ impl Keys {
     }
 
     fn retire(&mut self, gone: impl Fn(&Key) -> bool) {
-        self.by_hash.retain(|_, live| !gone(live.key()));
-        self.links.retain(|_, links| {
-            links.retain(|_, live| !gone(live.key()));
-            !links.is_empty()
-        });
-        let leaving = self.by_id.extract_if(|_, live| gone(live.key())).map(|(_, live)| live);
-        self.retired.extend(leaving.filter(|live| live.unwritten_use().is_some()));
+        let leaving: Vec<KeyId> =
+            self.by_id.values().filter(|live| gone(live.key())).map(|live| live.key().id).collect();
+        for id in leaving {
+            self.retire_one(id);
+        }
     }
 }
 

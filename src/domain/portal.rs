@@ -3,8 +3,12 @@
 
 use super::{address::AddressPolicy, field::FieldError, target::Target};
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 const NAME_BYTES_MAX: usize = 100;
+
+/// How long a link that expired is kept and listed.
+pub const EXPIRED_LINK_KEPT: Duration = Duration::from_hours(24);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Theme {

@@ -13,7 +13,7 @@ use std::{collections::HashSet, sync::Arc};
 
 /// What people look for has one place, or a few.
 const FOUND_MAX: usize = 20;
-/// Beyond these many apps a producer's id is looked for in the oldest.
+/// Beyond so many apps, endpoints and events are looked for in the oldest only.
 const APPS_MAX: usize = 10_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,14 +78,11 @@ impl Service {
         let apps = self.apps_seen_by(caller);
         let mut found: Vec<Found> = self.find_by_number(caller, id).await?.into_iter().collect();
         found.extend(self.find_outside(caller, id).await?);
-        for entry in &apps {
-            if !caller.scope.is_portal() && entry.app().uid == id {
-                found.push(Found::inside(FoundKind::App, id, entry));
-            }
-            if entry.endpoint(id).is_some() {
-                found.push(Found::inside(FoundKind::Endpoint, id, entry));
-            }
-        }
+        let seen = |entry: &Arc<AppEntry>| caller.scope.app().is_none_or(|own| own == entry.app().id);
+        let named = self.directory.app(id).filter(|entry| !caller.scope.is_portal() && seen(entry));
+        found.extend(named.map(|entry| Found::inside(FoundKind::App, id, &entry)));
+        let having = apps.iter().filter(|entry| entry.endpoint(id).is_some());
+        found.extend(having.map(|entry| Found::inside(FoundKind::Endpoint, id, entry)));
         found.extend(self.find_events(&apps, id).await?);
         found.truncate(FOUND_MAX);
         Ok(found)

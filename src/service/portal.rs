@@ -12,7 +12,7 @@ use crate::domain::{
     directory::AppEntry,
     id::KeyId,
     key::{Key, KeyHash, Scope},
-    portal::Theme,
+    portal::{EXPIRED_LINK_KEPT, Theme},
     time::Timestamp,
 };
 use serde_json::json;
@@ -22,8 +22,6 @@ const PREFIX: &str = "pht_";
 const EXPIRES_IN_DEFAULT: Duration = Duration::from_hours(1);
 const EXPIRES_IN_MIN: Duration = Duration::from_mins(1);
 const EXPIRES_IN_MAX: Duration = Duration::from_hours(7 * 24);
-/// An expired link is listed for this long.
-const SHOWN_AFTER_END: Duration = Duration::from_hours(24);
 /// Of one app, those that work.
 const LINKS_MAX: usize = 10_000;
 
@@ -91,7 +89,7 @@ impl Service {
     pub fn portal_links(&self, entry: &AppEntry, after: Option<Cursor>, limit: u32) -> Page<Key> {
         let mut links = self.directory.portal_links(entry.app().id);
         let now = self.clock.now();
-        links.retain(|live| live.key().expires_at.is_none_or(|at| now < at.plus(SHOWN_AFTER_END)));
+        links.retain(|live| live.key().expires_at.is_none_or(|at| now < at.plus(EXPIRED_LINK_KEPT)));
         let page = page_by_id(links, |live| live.key().id.as_i64(), after, limit);
         Page { rows: page.rows.iter().map(|live| live.shown()).collect(), next: page.next }
     }

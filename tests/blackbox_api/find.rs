@@ -2,7 +2,7 @@
 
 use crate::{
     harness::wait_until,
-    world::{App, HOOK, WITHIN, World, quick, receiver, text},
+    world::{App, HOOK, WITHIN, World, receiver, text},
 };
 use serde_json::{Value, json};
 
@@ -18,14 +18,14 @@ async fn any_id_is_found_by_whoever_may_look_at_it_and_by_nobody_else() {
     let world = World::start().await;
     let receiver = receiver(500).await;
     let (app, other) = (world.app().await, world.app().await);
-    let endpoint = app.endpoint(&receiver.url(HOOK), json!({ "overrides": quick() })).await;
+    let endpoint = app.endpoint(&receiver.url(HOOK), json!({})).await;
     app.endpoint(&receiver.url(HOOK), json!({ "id": "shop", "event_types": ["none"] })).await;
     let event = json!({ "id": "order-1", "type": "x", "data": 1 });
     let published = app.post("/events", &event).await.is(202);
     let delivery = text(&published["deliveries"][0]["id"]);
     let dead = app.until_is(&delivery, "dead").await;
     let attempt = text(&dead["attempts"][0]["id"]);
-    let replay = app.post("/replays", &json!({ "endpoint_id": endpoint })).await.is(202);
+    let replay = app.post("/replays", &json!({ "endpoint_id": endpoint })).await.is(201);
     let inspection = app.act("/endpoints/shop/inspect").await.is(202);
     wait_until("a notice", WITHIN, async || !app.all("/notices").await.is_empty()).await;
     let notice = text(&app.all("/notices").await[0]["id"]);
@@ -94,8 +94,8 @@ async fn the_latest_attempts_at_an_endpoint_are_its_own_newest_first() {
     let world = World::start().await;
     let receiver = receiver(500).await;
     let app = world.app().await;
-    app.endpoint(&receiver.url(HOOK), json!({ "id": "shop", "overrides": quick() })).await;
-    app.endpoint(&receiver.url("/other"), json!({ "id": "other", "overrides": quick() })).await;
+    app.endpoint(&receiver.url(HOOK), json!({ "id": "shop" })).await;
+    app.endpoint(&receiver.url(HOOK), json!({ "id": "other" })).await;
     let published = app.publish("x").await;
     for delivery in published["deliveries"].as_array().unwrap() {
         app.until_is(&text(&delivery["id"]), "dead").await;

@@ -1,6 +1,9 @@
 //! Limits on what is sent: set and shown, refused by the field, kept by the node, and told in words.
 
-use crate::world::{App, HOOK, World, receiver, reply, text};
+use crate::{
+    harness::wait_until,
+    world::{App, HOOK, WITHIN, World, receiver, reply, text},
+};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -67,6 +70,8 @@ async fn what_waits_for_a_token_or_for_a_pause_says_so() {
     assert_eq!(sent["waits_because"], Value::Null);
     let note = text(&sent["attempts"][0]["note"]);
     assert!(note.starts_with("waited ") && note.ends_with("for the rate limit of 1 per second"), "{note}");
+    // Which of the two that wait goes first is nobody's promise.
+    wait_until("all were sent", WITHIN, async || receiver.receipts_at(HOOK).len() == 3).await;
     let times: Vec<_> = receiver.receipts_at(HOOK).iter().map(|receipt| receipt.at).collect();
     assert!(times[2] - times[0] >= Duration::from_millis(1900), "{times:?}");
 

@@ -27,7 +27,7 @@ async fn a_link_leads_to_the_portal_with_its_token_in_the_fragment_and_is_shown_
         json!({ "name": "Bakery", "logo_url": "https://cdn.bakery.example/logo.svg", "accent": "#1a73e8" });
     assert_eq!((&made["theme"], &made["read_only"]), (&shown, &json!(false)));
     let session = customer.api.get("/v1/session").await.is(200);
-    assert_eq!(session["app"], json!({ "id": app.id, "name": "An app", "livemode": false }));
+    assert_eq!(session["app"], json!({ "id": app.id, "name": "An app", "livemode": true }));
     assert_eq!((&session["scope"], &session["theme"]), (&json!("portal"), &shown));
     assert_eq!(session["expires_at"], made["expires_at"]);
     let (plain, _) = linked(&world, &app, json!({})).await;
@@ -221,7 +221,7 @@ async fn a_customer_sees_the_contract_as_it_holds_for_an_endpoint() {
     let app = world.app().await;
     let overrides = json!({ "timeout": "7s" });
     world.admin.patch(&app.path(""), &json!({ "contract": "zerofee", "overrides": overrides })).await.is(200);
-    app.endpoint("http://127.0.0.1:9/", json!({ "id": "e" })).await;
+    app.post("/endpoints", &json!({ "id": "e", "url": "http://127.0.0.1:9/" })).await.is(201);
     let (_, customer) = linked(&world, &app, json!({})).await;
     let reader = world.admin.post("/v1/keys", &json!({ "scope": "read", "app_id": app.id })).await.is(201);
     let reader = App { id: app.id.clone(), api: world.with_key(text(&reader["key"])) };

@@ -123,6 +123,7 @@ pub(crate) async fn what_still_waits_ends_on_record_first(mut stage: Stage) {
     let mut ended: Vec<_> = done.ended.iter().map(|(id, _)| *id).collect();
     ended.sort();
     assert_eq!(ended, [pending, retrying, held]);
+    stage.quiet().await;
     assert_eq!(stage.recorder.take_hints(), [Hint::deliveries(stage.app, stage.endpoint)]);
     assert_eq!((done.events, done.deliveries, done.payloads), (0, 0, 3));
     for id in [pending, retrying, held] {

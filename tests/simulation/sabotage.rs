@@ -287,7 +287,8 @@ impl BentLedger {
         record.sighting.take_if(|_| self.is_lenient && record.verdict != Verdict::Delivered);
         match &mut record.verdict {
             Verdict::Retry { due, .. } => *due = Timestamp::from_millis(due.as_millis() + self.shift_ms),
-            Verdict::Delivered if self.forgets && record.carried.delivery.attempt_count == 0 => {
+            // Once: what comes again has no number, but it is in the history.
+            Verdict::Delivered if self.forgets && record.carried.delivery.history_len == 0 => {
                 record.verdict = Verdict::Again { due: record.ended_at };
             }
             _ => {}

@@ -23,11 +23,10 @@ export function Shell({ app, children }: { app: string | null; children: Compone
     else main.current?.focus({ preventScroll: true });
   }, [path]);
   useEffect(() => {
-    if (!isOpen) return undefined;
     const shut = (event: KeyboardEvent) => event.key === "Escape" && setOpen(false);
     document.addEventListener("keydown", shut);
     return () => document.removeEventListener("keydown", shut);
-  }, [isOpen]);
+  }, []);
   const look = session.value?.theme;
   return (
     <div class={isOpen ? "shell is-open" : "shell"}>

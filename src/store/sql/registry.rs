@@ -11,19 +11,17 @@ use crate::{
         health::disabled_by_hand,
         id::{AppId, EndpointId, KeyId},
         key::{Key, KeyHash, Scope},
-        portal::Theme,
+        portal::{EXPIRED_LINK_KEPT, Theme},
         time::Timestamp,
     },
     store::registry::{Added, EndpointName, Everything},
 };
-use std::{collections::HashMap, time::Duration};
+use std::collections::HashMap;
 
 /// The columns that `key` reads, in its order.
 const KEY: &str =
     "id, hash, shown, scope, app, name, created_at, expires_at, last_used_at, revoked_at, theme";
 
-/// How long a portal link that expired is still listed.
-const EXPIRED_LINK_KEPT: Duration = Duration::from_hours(24);
 /// Old links that go with each new one, so that there are soon no more of them.
 const LINKS_FORGOTTEN_MAX: i64 = 100;
 

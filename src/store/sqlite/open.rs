@@ -12,6 +12,8 @@ use std::{
 const SCHEMA: &str = include_str!("schema.sql");
 /// Raised with every change of `schema.sql`; `upgrade` brings older stores here.
 const SCHEMA_VERSION: i64 = 4;
+/// More than there are: the least used would be prepared again and again, which costs more than running them.
+const STATEMENTS_KEPT: usize = 512;
 /// "phst": other programs' files are not ours to touch.
 const APPLICATION_ID: i64 = 0x7068_7374;
 
@@ -63,7 +65,7 @@ pub(in crate::store) fn open(path: &Path) -> Result<Opened, OpenError> {
 
 pub(in crate::store) fn open_in_memory() -> rusqlite::Result<Connection> {
     let connection = Connection::open_in_memory()?;
-    connection.set_prepared_statement_cache_capacity(128);
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
     connection.execute_batch(SCHEMA)?;
     Ok(connection)
 }
@@ -91,7 +93,7 @@ pub(super) fn open_checkpointer(path: &Path) -> rusqlite::Result<Connection> {
 fn prepare(connection: &mut Connection, path: &Path) -> Result<(), OpenError> {
     let not_a_store =
         |error: rusqlite::Error| OpenError::NotAStore { path: path.to_owned(), detail: error.to_string() };
-    connection.set_prepared_statement_cache_capacity(128);
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
     connection.busy_timeout(Duration::from_secs(5)).map_err(not_a_store)?;
     // Until it is known to be ours, even the log that a killed process left beside it stays as it is.
     leave_log(connection, true).map_err(not_a_store)?;

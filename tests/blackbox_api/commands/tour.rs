@@ -128,6 +128,8 @@ async fn endpoints(desk: &Desk, receiver: &Receiver) {
     desk.tells("endpoints disable spare").await;
     assert_eq!(desk.json("endpoints enable spare --replay true").await["replays"][0]["kind"], "replay");
     desk.both("endpoints health spare", "state                   healthy\n").await;
+    assert_eq!(desk.both("endpoints contract spare", "standard").await["name"], "standard");
+    assert_eq!(desk.both("endpoints attempts spare", "").await["data"], json!([]));
     assert!(desk.tells("endpoints test shop").await.contains("webhook.test"));
     assert_eq!(desk.json("endpoints test shop --wait").await["status"], "delivered");
     assert!(desk.tells("endpoints ping shop").await.ends_with("protections: 1 of 1\n"));
@@ -333,6 +335,7 @@ async fn keys_and_audit(desk: &Desk) {
     let everywhere = desk.json("audit list --every-app --action app.deleted").await;
     assert_eq!(everywhere["data"].as_array().unwrap().len(), 2, "{everywhere}");
     assert_eq!(desk.both("system show", "sqlite").await["store"]["kind"], "sqlite");
+    assert_eq!(desk.both("system find bakery", "app").await["data"][0]["kind"], "app");
 }
 
 async fn profiles_and_completions(desk: &mut Desk) {
