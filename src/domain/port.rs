@@ -84,6 +84,8 @@ pub struct Carried {
     /// Since when it could have been sent.
     pub due: Timestamp,
     pub hand: Hand,
+    /// Under which this process carries it. Whatever comes of it is written only while the store says the same.
+    pub epoch: i64,
 }
 
 /// What the ledger tells the engine after a commit. None of these may wait.
@@ -103,6 +105,14 @@ pub trait Handover: Send + Sync {
     fn inspections_wait(&self);
     /// A notice waits in the store.
     fn notices_wait(&self);
+    /// Another node began a replay or changed one: the store knows which.
+    fn replays_wait(&self) {}
+    /// Another node changed apps, endpoints, keys or event types.
+    fn configuration_waits(&self) {}
+    /// Whether another node looks after this lane: then the store tells that one as well of what waits there.
+    fn is_elsewhere(&self, _: EndpointId) -> bool {
+        false
+    }
     /// For those who watch, where nothing else says it: nobody has to do anything.
     fn changed(&self, _: Hint) {}
 }

@@ -174,6 +174,12 @@ impl Registry for Closed {
     fn remove_endpoint(&self, _: EndpointId, _: Timestamp, _: Option<Entry>) -> Reply<'_, bool> {
         closed()
     }
+    fn app(&self, _: AppId) -> Reply<'_, Option<App>> {
+        closed()
+    }
+    fn event_type(&self, _: EventTypeId) -> Reply<'_, Option<EventTypeRecord>> {
+        closed()
+    }
     fn endpoint(&self, _: EndpointId) -> Reply<'_, Option<EndpointRecord>> {
         closed()
     }

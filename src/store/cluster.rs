@@ -1,6 +1,7 @@
 //! Who carries what: joining, taking over from those who died, finding lanes with work.
 //!
-//! With an embedded store there is one node, and crash recovery is the takeover of everything an earlier one carried.
+//! Every start of a node has an epoch, under which it carries; whoever is taken over writes nothing more. With an embedded
+//! store there is one node, whose epoch is 0, and crash recovery is the takeover of everything an earlier one carried.
 
 use super::{
     Reply,
@@ -9,7 +10,7 @@ use super::{
 use crate::domain::{
     circuit::PausedUntil,
     contract::Contract,
-    id::{AppId, EndpointId, KeyId},
+    id::{AppId, EndpointId, EventTypeId, KeyId},
     replay::Replay,
     retention::Keeps,
     storage::StorageUsage,
@@ -17,15 +18,75 @@ use crate::domain::{
 };
 use std::{sync::Arc, time::Duration};
 
+/// In how many parts endpoints are divided among nodes.
+pub const SHARDS: usize = 256;
+
 /// What a node needs to know when it joins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Joined {
     /// The slot its ids carry.
     pub slot: u8,
+    /// Under which it carries from now on.
+    pub epoch: i64,
+    /// There can be no other node: nothing has to be shared, and nobody takes over while this one lives.
+    pub is_alone: bool,
     /// The newest id in the store: new ones must be larger.
     pub newest_id: i64,
     /// Deliveries that an earlier node carried when it died; each has an attempt "outcome unknown" now.
     pub taken_over: usize,
+}
+
+/// What a node says of itself once a second.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Beat {
+    /// Up to which version it follows the configuration.
+    pub seen: i64,
+    pub free_hands: u32,
+    /// Lanes in which more waits than it can carry.
+    pub help: Vec<EndpointId>,
+}
+
+/// A node as the others see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    pub epoch: i64,
+    pub slot: u8,
+    /// The name of its machine.
+    pub name: String,
+    /// Of the program.
+    pub version: String,
+    /// It left, or its lease is over: what it carried is to be taken over.
+    pub is_expired: bool,
+    pub seen: i64,
+    pub free_hands: u32,
+    pub help: Vec<EndpointId>,
+    pub joined_at: Timestamp,
+}
+
+/// How things stand, as of one beat.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct View {
+    /// All of them, this one too.
+    pub nodes: Vec<Node>,
+    /// The epoch at which each shard is at home; 0 if it is free.
+    pub shards: Vec<i64>,
+    /// Of the configuration.
+    pub version: i64,
+    /// This node's lease has not lapsed lately, so that it may judge others.
+    pub is_steady: bool,
+}
+
+/// What of the configuration was added, changed or removed behind a version.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// As of now.
+    pub version: i64,
+    pub apps: Vec<AppId>,
+    pub endpoints: Vec<EndpointId>,
+    pub keys: Vec<KeyId>,
+    pub event_types: Vec<EventTypeId>,
+    /// It is not known any more: everything is to be read anew.
+    pub is_all: bool,
 }
 
 /// What was removed of what people did.
@@ -67,9 +128,31 @@ pub struct Suspect {
 }
 
 pub trait Cluster: Send + Sync {
-    /// Joins, and takes over whatever dead nodes carried. Inspections that they ran are interrupted; the engine is told if
-    /// others wait.
+    /// Joins, and takes over whatever nodes carried that are known to be dead. Inspections that they ran are interrupted; the
+    /// engine is told if others wait. Called again by a node that was taken over, it begins under a new epoch, and what was
+    /// recorded or handed back under the old one changes nothing any more.
     fn join(&self, now: Timestamp) -> Reply<'_, Joined>;
+
+    /// Says that this node lives, for another ten seconds from when it was said. `None` if it was taken over: it joins again.
+    fn beat(&self, beat: Beat) -> Reply<'_, Option<View>>;
+
+    /// Takes over what this node carried, if its lease is over and this one is steady, and frees its shards; how many deliveries
+    /// that were. `None` if it lives or this one is not steady. Whatever an interrupted takeover left is done by the next.
+    fn take_over(&self, epoch: i64, now: Timestamp) -> Reply<'_, Option<usize>>;
+
+    /// Makes this node the home of up to `most` shards that are free; which.
+    fn claim_shards(&self, most: usize) -> Reply<'_, Vec<u8>>;
+
+    /// Frees those of these shards that are at home here.
+    fn release_shards(&self, shards: Vec<u8>) -> Reply<'_, ()>;
+
+    /// Those of these endpoints of which another node carries something.
+    fn carried_elsewhere(&self, endpoints: Vec<EndpointId>) -> Reply<'_, Vec<EndpointId>>;
+
+    fn changes(&self, after: i64) -> Reply<'_, Changes>;
+
+    /// Every node there is; none where there can be only one.
+    fn nodes(&self) -> Reply<'_, Vec<Node>>;
 
     /// Every lane in which something is due at some time, and when its first is. Costs a look-up per lane, not per delivery.
     fn find_lanes(&self) -> Reply<'_, Vec<(EndpointId, Timestamp)>>;

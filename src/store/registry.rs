@@ -69,6 +69,12 @@ pub trait Registry: Send + Sync {
     /// Marks it deleted: its history stays, whatever of it is sealed goes, an inspection that waits or runs is cancelled.
     fn remove_endpoint(&self, endpoint: EndpointId, now: Timestamp, entry: Option<Entry>) -> Reply<'_, bool>;
 
+    /// One app as it is stored now; `None` if it is gone.
+    fn app(&self, app: AppId) -> Reply<'_, Option<App>>;
+
+    /// One event type as it is stored now; `None` if it is gone.
+    fn event_type(&self, event_type: EventTypeId) -> Reply<'_, Option<EventTypeRecord>>;
+
     /// One endpoint as it is stored now; `None` if it is gone.
     fn endpoint(&self, endpoint: EndpointId) -> Reply<'_, Option<EndpointRecord>>;
 

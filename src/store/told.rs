@@ -247,6 +247,18 @@ impl Handover for ToldHandover {
         self.handover.notices_wait();
     }
 
+    fn replays_wait(&self) {
+        self.handover.replays_wait();
+    }
+
+    fn configuration_waits(&self) {
+        self.handover.configuration_waits();
+    }
+
+    fn is_elsewhere(&self, endpoint: EndpointId) -> bool {
+        self.handover.is_elsewhere(endpoint)
+    }
+
     fn changed(&self, hint: Hint) {
         self.watchers.tell(hint);
     }

@@ -67,7 +67,8 @@ pub(crate) async fn what_is_handed_back_heeds_an_endpoint_that_is_off(mut stage:
 pub(crate) async fn what_is_no_longer_in_flight_cannot_be_handed_back(mut stage: Stage) {
     let carried = stage.carried().await;
     let (id, event, hand) = (carried.delivery.id, carried.event.clone(), stage.hands.take());
-    let twin = Carried { delivery: carried.delivery.clone(), event, due: carried.due, hand };
+    let (delivery, due, epoch) = (carried.delivery.clone(), carried.due, carried.epoch);
+    let twin = Carried { delivery, event, due, hand, epoch };
     stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
     let before = stage.delivery(id).await;
     hand_back(&stage, twin).await;

@@ -183,6 +183,7 @@ pub(crate) async fn a_verdict_that_comes_too_late_says_nothing_about_the_endpoin
         event: carried.event.clone(),
         due: carried.due,
         hand: stage.hands.take(),
+        epoch: carried.epoch,
     };
     stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
     stage.store().record(counted(twin, EXHAUSTED, &one, after(2)));

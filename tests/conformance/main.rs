@@ -15,9 +15,11 @@ mod health;
 mod hints;
 mod inspections;
 mod lists;
+mod nodes;
 mod notices;
 mod order;
 mod pacing;
+mod pair;
 mod postgres;
 mod queue;
 mod record;
@@ -27,6 +29,7 @@ mod registry;
 mod replays;
 mod retention;
 mod settle;
+mod side_by_side;
 mod sqlite;
 mod stage;
 mod statistics;
@@ -83,6 +86,7 @@ macro_rules! conformance {
                     a_success_keeps_the_answer_but_not_its_headers,
                     a_hand_is_free_only_after_the_verdict_is_stored,
                     a_delivery_that_is_no_longer_in_flight_is_left_alone,
+                    what_is_carried_under_another_epoch_is_left_alone,
                     a_410_switches_the_endpoint_off_with_its_verdict,
                     a_410_of_a_delivery_no_longer_in_flight_switches_nothing_off,
                     a_410_leaves_an_endpoint_alone_that_is_off_already,

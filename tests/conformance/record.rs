@@ -23,7 +23,7 @@ const GONE: SwitchedOff =
 /// The same delivery in another hand, as a confused node might have it.
 fn twin(stage: &Stage, carried: &Carried) -> Carried {
     let (delivery, event) = (carried.delivery.clone(), carried.event.clone());
-    Carried { delivery, event, due: carried.due, hand: stage.hands.take() }
+    Carried { delivery, event, due: carried.due, hand: stage.hands.take(), epoch: carried.epoch }
 }
 
 /// The receiver answered that it is gone.
@@ -210,6 +210,20 @@ pub(crate) async fn a_delivery_that_is_no_longer_in_flight_is_left_alone(mut sta
     }
     assert_eq!(stage.hands.out(), 0, "its hand is free all the same");
     assert!(stage.recorder.take_waiting().is_empty());
+}
+
+pub(crate) async fn what_is_carried_under_another_epoch_is_left_alone(mut stage: Stage) {
+    let carried = stage.carried().await;
+    let (id, before) = (carried.delivery.id, stage.delivery(carried.delivery.id).await);
+    let foreign = |stage: &Stage| Carried { epoch: carried.epoch + 1, ..twin(stage, &carried) };
+    stage.record(foreign(&stage), Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
+    record_410(&stage, foreign(&stage), GONE).await;
+    stage.store().hand_back(vec![foreign(&stage)], after(1)).await.unwrap();
+    assert_eq!((stage.delivery(id).await, stage.history(id).await.len()), (before, 0));
+    assert_eq!(stage.store().endpoint(stage.endpoint).await.unwrap().unwrap().off, None);
+    assert_eq!(stage.hands.out(), 1, "the hands of others are free all the same");
+    stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
+    assert_eq!(stage.delivery(id).await.state, State::Delivered);
 }
 
 pub(crate) async fn a_410_switches_the_endpoint_off_with_its_verdict(mut stage: Stage) {

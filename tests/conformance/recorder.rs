@@ -11,7 +11,7 @@ use posthaste::domain::{
 use std::{
     sync::{
         Arc, Condvar, Mutex,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -69,6 +69,10 @@ pub(crate) struct Recorder {
     switched_off: Mutex<Vec<(EndpointId, SwitchedOff, u32)>>,
     inspections_wait: AtomicUsize,
     notices_wait: AtomicUsize,
+    replays_wait: AtomicUsize,
+    configuration_waits: AtomicUsize,
+    /// Every lane is looked after by another node.
+    pub(crate) is_never_home: AtomicBool,
     hints: Mutex<Vec<Hint>>,
     pub(crate) gate: Gate,
 }
@@ -94,6 +98,14 @@ impl Recorder {
     /// How often it was told that notices wait, since it was last asked.
     pub(crate) fn take_notices_wait(&self) -> usize {
         self.notices_wait.swap(0, Ordering::SeqCst)
+    }
+
+    pub(crate) fn take_replays_wait(&self) -> usize {
+        self.replays_wait.swap(0, Ordering::SeqCst)
+    }
+
+    pub(crate) fn take_configuration_waits(&self) -> usize {
+        self.configuration_waits.swap(0, Ordering::SeqCst)
     }
 
     pub(crate) fn take_switched_off(&self) -> Vec<(EndpointId, SwitchedOff, u32)> {
@@ -122,6 +134,18 @@ impl Handover for Recorder {
 
     fn notices_wait(&self) {
         self.notices_wait.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn replays_wait(&self) {
+        self.replays_wait.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn configuration_waits(&self) {
+        self.configuration_waits.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn is_elsewhere(&self, _: EndpointId) -> bool {
+        self.is_never_home.load(Ordering::SeqCst)
     }
 
     fn changed(&self, hint: Hint) {

@@ -61,7 +61,7 @@ pub(crate) fn perform<F: Future<Output = ()>>(make: fn() -> Box<dyn Backend>, ca
 }
 
 impl Stage {
-    async fn new(backend: Box<dyn Backend>) -> Self {
+    pub(crate) async fn new(backend: Box<dyn Backend>) -> Self {
         let recorder = Arc::new(Recorder::default());
         let store = backend.open(recorder.clone(), 10_000, 64 << 20);
         let ids = IdSource::new(0, 0);
@@ -72,6 +72,11 @@ impl Stage {
         stage.app = stage.new_app().await;
         stage.endpoint = stage.new_endpoint(stage.app).await;
         stage
+    }
+
+    /// Another process on the same place, where there can be one.
+    pub(crate) fn open_beside(&self, recorder: Arc<Recorder>) -> Arc<dyn Store> {
+        self.backend.open(recorder, 10_000, 64 << 20)
     }
 
     pub(crate) fn store(&self) -> &dyn Store {

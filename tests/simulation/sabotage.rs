@@ -165,7 +165,7 @@ impl Sabotage {
         let newest = "SELECT max(ifnull((SELECT max(id) FROM events), 0), ifnull((SELECT max(id) FROM deliveries), 0),
                              ifnull((SELECT max(id) FROM endpoints), 0), ifnull((SELECT max(id) FROM apps), 0))";
         let newest_id = process.with_disk(|disk| disk.query_row(newest, [], |row| row.get(0)).unwrap())?;
-        Some(Joined { slot: 0, newest_id, taken_over: 0 })
+        Some(Joined { slot: 0, epoch: 0, is_alone: true, newest_id, taken_over: 0 })
     }
 
     pub(crate) fn ledger(&self, store: Arc<SqliteStore>) -> Arc<dyn Ledger> {

@@ -1,92 +1,180 @@
-//! Which processes work here. Each start of one has an epoch; whoever is dead writes nothing more, and what it carried is taken
-//! over by the next that joins. For now there is one at a time.
+//! This process's place among the nodes of a database: under which epoch it works, and how it takes over from others. Each step
+//! of a takeover is fenced by this node's own row in `ledger`, as writer 1.
 
-use super::{open::OpenError, session::Session, sql::Transaction};
-use crate::store::sql::{Result, Row, Sql, params};
-use std::fmt;
+use super::{session::Session, sql::Transaction, writer::may_pass};
+use crate::{
+    domain::time::Timestamp,
+    store::{
+        Reply, StoreError,
+        cluster::Joined,
+        sql::{
+            Error, Newcomer, Result, Sql, nodes, store_error,
+            takeover::{self, Steps, TakenOver},
+            what_is_there,
+        },
+    },
+};
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicBool, AtomicI64, Ordering::SeqCst},
+};
+use tokio_postgres::Config;
 
-/// A start of a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Epoch(i64);
+/// One at a time finds itself a slot.
+const ENTER: &str = "SELECT pg_advisory_xact_lock(8102099357864587378)";
+/// How often a step is tried that met a batch of another node.
+const TRIES: usize = 5;
 
-impl Epoch {
-    /// Of a transaction that only reads.
-    pub(super) const NONE: Self = Self(0);
+pub(super) struct Place {
+    config: Arc<Config>,
+    epoch: AtomicI64,
+    /// The database has not got what it confirmed under this epoch.
+    is_lost: AtomicBool,
+    session: Mutex<Option<Session>>,
+}
 
-    pub(super) fn as_i64(self) -> i64 {
-        self.0
+impl Place {
+    pub(super) fn new(config: Arc<Config>, epoch: i64) -> Self {
+        Self {
+            config,
+            epoch: AtomicI64::new(epoch),
+            is_lost: AtomicBool::new(false),
+            session: Mutex::new(None),
+        }
+    }
+
+    pub(super) fn epoch(&self) -> i64 {
+        self.epoch.load(SeqCst)
+    }
+
+    /// Nothing more can be written under this epoch.
+    pub(super) fn lose(&self) {
+        self.is_lost.store(true, SeqCst);
+    }
+
+    pub(super) fn is_lost(&self) -> bool {
+        self.is_lost.load(SeqCst)
+    }
+
+    /// Enters anew if this epoch is no more; its slot, and others that are known to be dead. Blocks.
+    fn enter(&self) -> Result<(u8, Vec<i64>)> {
+        self.with_session(|session| {
+            let before = self.epoch();
+            let known = Transaction::run(session, before, |tx| nodes::slot(tx))?.filter(|_| !self.is_lost());
+            let slot = match known {
+                Some(slot) => slot,
+                None => {
+                    let (epoch, slot) = enter(session)?;
+                    self.epoch.store(epoch, SeqCst);
+                    self.is_lost.store(false, SeqCst);
+                    tracing::info!(epoch, "this node goes on under a new epoch");
+                    slot
+                }
+            };
+            let host = host();
+            let is_gone = |of: &str, pid: u32| !host.is_empty() && of == host && !is_running(pid);
+            let epoch = self.epoch();
+            let mut dead = Transaction::run(session, epoch, |tx| nodes::dead(tx, is_gone))?;
+            if before != epoch && !dead.contains(&before) {
+                dead.push(before);
+            }
+            Ok((slot, dead))
+        })
+    }
+
+    /// This process writes nothing more; what it still carries may be taken over at once, and otherwise nothing is left of it.
+    pub(super) fn leave(&self, session: &Session) -> Result<()> {
+        let epoch = self.epoch();
+        Transaction::run(session, epoch, |tx| takeover::leave(tx, tx.clock()?))?;
+        Transaction::run(session, epoch, |tx| takeover::be_forgotten(tx, tx.clock()?))
+    }
+
+    /// Runs a step in a transaction that counts this node's second row in `ledger` up; again if it met another. Blocks.
+    fn fenced<T>(&self, run: &mut impl FnMut(&dyn Sql, Timestamp) -> Result<T>) -> Result<T> {
+        let epoch = self.epoch();
+        let fence =
+            format!("UPDATE ledger SET batch = batch + 1 WHERE epoch = {epoch} AND writer = 1 RETURNING 1");
+        let mut attempt = || {
+            self.with_session(|session| {
+                let (tx, counted) = Transaction::begin(session, epoch, &fence)?;
+                if counted == 0 {
+                    return Err(Error::Fenced(
+                        "another node took over from this one, which takes over nothing",
+                    ));
+                }
+                let done = run(&tx, tx.clock()?)?;
+                tx.commit()?;
+                Ok(done)
+            })
+        };
+        let mut tries_left = TRIES;
+        loop {
+            tries_left -= 1;
+            match attempt() {
+                Err(error) if tries_left > 0 && may_pass(&error) => {}
+                result => return result,
+            }
+        }
+    }
+
+    fn with_session<T>(&self, run: impl FnOnce(&Session) -> Result<T>) -> Result<T> {
+        let mut kept = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        let session = match kept.take().filter(|session| !session.is_closed()) {
+            Some(session) => session,
+            None => Session::connect(&self.config)?,
+        };
+        run(kept.insert(session))
     }
 }
 
-impl fmt::Display for Epoch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+/// Beside the writer, on threads that may block.
+pub(super) struct Aside(pub(super) Arc<Place>);
+
+impl Aside {
+    async fn run<T: Send + 'static>(
+        &self,
+        run: impl FnOnce(&Place) -> Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let place = self.0.clone();
+        let done = tokio::task::spawn_blocking(move || run(&place)).await;
+        done.map_err(|_| StoreError::Closed)?.map_err(|error| store_error(&error))
+    }
+
+    /// Joins, under another epoch if this one is no more. Answers also what was taken over, and whether inspections wait.
+    pub(super) async fn join(&self, now: Timestamp) -> Result<(Joined, TakenOver, bool), StoreError> {
+        let (slot, dead) = self.run(Place::enter).await?;
+        let mut taken = TakenOver::default();
+        for other in dead {
+            takeover::succeed(self, other, now, &mut taken).await?;
+        }
+        let (newest_id, inspections_wait) = self.step(|tx, _| what_is_there(tx)).await?;
+        let epoch = self.0.epoch();
+        let joined = Joined { slot, epoch, is_alone: false, newest_id, taken_over: taken.count };
+        Ok((joined, taken, inspections_wait))
     }
 }
 
-/// Another one that is not known to be dead.
-struct Other {
-    epoch: i64,
-    host: String,
-    pid: u32,
-    is_lease_over: bool,
-}
-
-impl Other {
-    fn read(row: &Row<'_>) -> Result<Self> {
-        Ok(Self { epoch: row.get(0)?, host: row.get(1)?, pid: row.get(2)?, is_lease_over: row.get(3)? })
+impl Steps for Aside {
+    fn step<T: Send + 'static>(
+        &self,
+        mut run: impl FnMut(&dyn Sql, Timestamp) -> Result<T> + Send + 'static,
+    ) -> Reply<'static, T> {
+        let aside = Self(self.0.clone());
+        Box::pin(async move { aside.run(move |place| place.fenced(&mut run)).await })
     }
 }
 
-/// Gives this process an epoch, once no other one lives. What was carried is taken over by `Cluster::join`.
-pub(super) fn enter(session: &Session) -> Result<Epoch, OpenError> {
-    let host = host();
-    bury(session, &host)?;
-    // Apart from it, so that it waits for a batch that such a process is writing, and sees the end of it.
-    let (tx, _) = Transaction::begin(session, Epoch::NONE, "LOCK TABLE nodes IN SHARE ROW EXCLUSIVE MODE")?;
-    tx.execute("DELETE FROM ledger WHERE epoch IN (SELECT epoch FROM nodes WHERE dead)", &[])?;
+/// Gives this process an epoch of its own, and a slot.
+pub(super) fn enter(session: &Session) -> Result<(i64, u8)> {
+    let (tx, _) = Transaction::begin(session, 0, ENTER)?;
     // The server's chance: 59 bits of it, and never 0.
     let random = "SELECT CAST(CAST('x' || replace(CAST(gen_random_uuid() AS text), '-', '') AS bit(64)) AS bigint) & 9223372036854775807";
-    let epoch = Epoch((&tx as &dyn Sql).number(random, &[])?);
-    let node = "INSERT INTO nodes (epoch, host, pid, lease_until) VALUES (?1, ?2, ?3, clock_timestamp() + interval '10 s')";
-    tx.execute(node, params![epoch.0, host, std::process::id()])?;
-    tx.execute("INSERT INTO ledger (epoch, writer, batch) VALUES (?1, 0, 0)", params![epoch.0])?;
+    let epoch = (&tx as &dyn Sql).number(random, &[])?;
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let new = Newcomer { epoch, name: name.trim().to_owned(), host: host(), pid: std::process::id() };
+    let slot = nodes::enter(&tx, &new, tx.clock()?)?;
     tx.commit()?;
-    Ok(epoch)
-}
-
-/// Declares those dead that are, and forgets those of which nothing is left to take over.
-fn bury(session: &Session, host: &str) -> Result<(), OpenError> {
-    let (tx, _) = Transaction::begin(session, Epoch::NONE, "LOCK TABLE nodes IN SHARE ROW EXCLUSIVE MODE")?;
-    let forget = "DELETE FROM nodes n WHERE n.dead AND NOT EXISTS (SELECT 1 FROM live l WHERE l.lane = 0 AND l.owner = n.epoch)";
-    tx.execute(forget, &[])?;
-    let others = "SELECT epoch, host, pid, lease_until < clock_timestamp() FROM nodes WHERE NOT dead";
-    for other in (&tx as &dyn Sql).all(others, &[], Other::read)? {
-        let is_gone = !host.is_empty() && other.host == host && !is_running(other.pid);
-        if !other.is_lease_over && !is_gone {
-            return Err(OpenError::InUse { host: other.host, pid: other.pid });
-        }
-        tx.execute("UPDATE nodes SET dead = true WHERE epoch = ?1", params![other.epoch])?;
-    }
-    tx.commit()?;
-    Ok(())
-}
-
-/// Says that this process lives, unless it said so within the last second.
-pub(super) fn beat(epoch: Epoch) -> String {
-    format!(
-        "UPDATE posthaste.nodes SET lease_until = clock_timestamp() + interval '10 s'
-         WHERE epoch = {epoch} AND lease_until < clock_timestamp() + interval '9 s'"
-    )
-}
-
-/// This process writes nothing more; what it carries may be taken over at once.
-pub(super) fn leave(session: &Session, epoch: Epoch) -> Result<()> {
-    let sql = format!(
-        "BEGIN; UPDATE posthaste.nodes SET dead = true WHERE epoch = {epoch};
-         DELETE FROM posthaste.ledger WHERE epoch = {epoch}; COMMIT"
-    );
-    session.run(&sql).map(drop)
+    Ok((epoch, slot))
 }
 
 /// Where this process runs: others there can see whether it still does. Containers have processes of their own. Empty where

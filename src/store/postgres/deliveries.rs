@@ -3,24 +3,24 @@
 
 use super::sql::Transaction;
 use crate::{
-    domain::delivery::{Delivery, State},
-    store::sql::{Result, Sql, ToValue, lane, params, write_return_to},
+    domain::delivery::Delivery,
+    store::sql::{Result, Sql, ToValue, Was, lane, params, write_return_to},
 };
 
 macro_rules! columns {
     () => {
         "id, app, event, endpoint, state, reason, place, attempt_count, history_len, lane, due, at_due, give_up_at, finished_at,
-         held_at, root, replay_of, return_to, restarted_at, okey, asked, skipped_at, owner"
+         held_at, root, replay_of, return_to, restarted_at, okey, asked, skipped_at"
     };
 }
 
 macro_rules! values {
     () => {
-        "?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23"
+        "?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22"
     };
 }
 
-/// The statements that put a row into a table. `?24` is the state it must still be in.
+/// The statements that put a row into a table. `?23` is the state it must still be in, and `?24` the lane if that is in flight.
 struct Table {
     insert: &'static str,
     update: &'static str,
@@ -39,12 +39,12 @@ macro_rules! table {
                 columns!(),
                 ") = (",
                 values!(),
-                ") WHERE id = ?1 AND state = ?24"
+                ") WHERE id = ?1 AND state = ?23 AND (state <> 2 OR lane = ?24)"
             ),
             fetch: concat!(
                 "WITH gone AS (DELETE FROM ",
                 $other,
-                " WHERE id = ?1 AND state = ?24 RETURNING id) ",
+                " WHERE id = ?1 AND state = ?23 AND (state <> 2 OR lane = ?24) RETURNING id) ",
                 "INSERT INTO ",
                 $name,
                 " (",
@@ -70,9 +70,9 @@ pub(super) fn insert(tx: &Transaction<'_>, delivery: &Delivery) -> Result<()> {
 }
 
 /// What has not ended is in `live`; what has may be in either.
-pub(super) fn replace(tx: &Transaction<'_>, from: State, delivery: &Delivery) -> Result<bool> {
-    let run = |sql: &str| write(tx, sql, delivery, Some(from));
-    match (from.is_terminal(), is_live(delivery)) {
+pub(super) fn replace(tx: &Transaction<'_>, was: Was, delivery: &Delivery) -> Result<bool> {
+    let run = |sql: &str| write(tx, sql, delivery, Some(was));
+    match (was.state().is_terminal(), is_live(delivery)) {
         (false, true) => run(LIVE.update),
         (false, false) => run(DONE.fetch),
         (true, true) => Ok(run(LIVE.update)? || run(LIVE.fetch)?),
@@ -80,7 +80,8 @@ pub(super) fn replace(tx: &Transaction<'_>, from: State, delivery: &Delivery) ->
     }
 }
 
-fn write(tx: &Transaction<'_>, sql: &str, delivery: &Delivery, from: Option<State>) -> Result<bool> {
+fn write(tx: &Transaction<'_>, sql: &str, delivery: &Delivery, was: Option<Was>) -> Result<bool> {
+    let was = was.map(|was| (was.state(), was.lane()));
     let row = params![
         delivery.id,
         delivery.app,
@@ -91,7 +92,7 @@ fn write(tx: &Transaction<'_>, sql: &str, delivery: &Delivery, from: Option<Stat
         delivery.place,
         delivery.attempt_count,
         delivery.history_len,
-        lane(delivery),
+        lane(delivery, tx.epoch()),
         delivery.due,
         delivery.at_due,
         delivery.give_up_at,
@@ -104,9 +105,10 @@ fn write(tx: &Transaction<'_>, sql: &str, delivery: &Delivery, from: Option<Stat
         delivery.okey,
         delivery.is_asked.then_some(true),
         delivery.skipped_at,
-        (delivery.state == State::InFlight).then_some(tx.epoch.as_i64()),
     ];
     let mut row = row.to_vec();
-    row.extend(from.as_ref().map(|from| from as &dyn ToValue));
+    if let Some((state, lane)) = &was {
+        row.extend([state as &dyn ToValue, lane]);
+    }
     Ok(tx.execute(sql, &row)? == 1)
 }

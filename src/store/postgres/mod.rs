@@ -1,6 +1,8 @@
-//! The store on a PostgreSQL server: one writer that commits in batches, a few connections that only read. Everything is in the
-//! schema `posthaste` of the database.
+//! The store on a PostgreSQL server, for as many nodes as there are: each has a writer that commits in batches, a heart, and a
+//! few connections that only read. Everything is in the schema `posthaste` of the database.
 
+mod beat;
+mod bell;
 mod cluster;
 mod deliveries;
 mod open;
@@ -16,12 +18,19 @@ pub use open::OpenError;
 
 use super::{
     CommitWatch, Reply,
-    sql::{Desk, Queue, Readers, Result, Sql, Turns, WriterThread},
+    cluster::{Beat, Joined, Node, View},
+    sql::{
+        Aftermath, Desk, Membership, Queue, Readers, Result, Sql, Turns, WriterThread,
+        takeover::{self, TakenOver},
+    },
 };
-use crate::domain::{port::Handover, storage::StorageUsage};
+use crate::domain::{port::Handover, storage::StorageUsage, time::Timestamp};
+use beat::{Heart, Ringer};
+use bell::Bell;
+use cluster::{Aside, Place};
 use session::Session;
 use std::{
-    sync::{Arc, mpsc},
+    sync::{Arc, Mutex, PoisonError, mpsc},
     time::Duration,
 };
 use writer::Writer;
@@ -33,10 +42,15 @@ pub struct PostgresStore {
     /// The engine's own, so that it never waits behind people's lists.
     engine_readers: Readers<Session>,
     thread: WriterThread,
+    place: Arc<Place>,
+    heart: Heart,
+    handover: Arc<dyn Handover>,
+    /// `None` once it is closed: then nobody is rung for any more.
+    ringer: Mutex<Option<Ringer>>,
 }
 
 impl PostgresStore {
-    /// Connects, brings the schema up to date and starts the writer. Refuses a database that another process uses, that could
+    /// Connects, brings the schema up to date, enters beside the other nodes and starts the writer. Refuses a database that could
     /// lose what it confirmed, or that a newer version prepared, without touching it.
     pub fn open(
         url: &str,
@@ -48,11 +62,19 @@ impl PostgresStore {
         let config = Arc::new(open::config(url)?);
         let (opened, is_open) = mpsc::channel();
         // All that waits for the server does so on the writer's thread: whoever opens a store may be driving futures.
-        let to_write = config.clone();
-        let write = move |queue: Arc<Queue>| match open::open(&to_write) {
-            Ok((session, epoch)) => {
-                let writer = Writer::new(to_write, session, epoch, queue.clone());
-                let _ = opened.send(Ok(()));
+        let (to_write, to_tell) = (config.clone(), handover.clone());
+        let begin = move || -> Result<_, OpenError> {
+            let (session, epoch) = open::open(&to_write)?;
+            let place = Arc::new(Place::new(to_write.clone(), epoch));
+            let heart = Heart::start(to_write.clone(), place.clone(), to_tell.clone());
+            let (heart, ringer) = heart.map_err(|error| OpenError::NotPrepared(error.to_string()))?;
+            Ok((to_write, session, place, heart, ringer, to_tell))
+        };
+        let write = move |queue: Arc<Queue>| match begin() {
+            Ok((config, session, place, heart, ringer, handover)) => {
+                let _ = opened.send(Ok((place.clone(), heart, ringer.clone())));
+                let to_write = handover.clone();
+                let writer = Writer::new(config, session, place, queue.clone(), ringer, to_write);
                 Turns::new(writer, queue, handover, watch).run(window);
             }
             Err(error) => {
@@ -62,15 +84,64 @@ impl PostgresStore {
         let not_prepared = |why: String| OpenError::NotPrepared(why);
         let (queue, thread) =
             WriterThread::start(limits, write).map_err(|error| not_prepared(error.to_string()))?;
-        is_open.recv().unwrap_or_else(|_| Err(not_prepared("its writer ended".to_owned())))?;
+        let (place, heart, ringer) =
+            is_open.recv().unwrap_or_else(|_| Err(not_prepared("its writer ended".to_owned())))?;
         let (readers, engine_readers) = (readers::on(&config), readers::on(&config));
-        Ok(Self { queue, readers, engine_readers, thread })
+        let ringer = Mutex::new(Some(ringer));
+        Ok(Self { queue, readers, engine_readers, thread, place, heart, handover, ringer })
     }
 
     /// Takes nothing more, writes what was taken, and lets another process take over. Blocks until that is done.
     pub fn close(&self) {
         self.queue.close();
         self.thread.join();
+        self.ringer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.heart.stop();
+    }
+
+    /// What tells of deliveries that were taken over, here and to others.
+    fn teller(&self) -> impl FnOnce(TakenOver) -> usize + Send + 'static {
+        let handover = self.handover.clone();
+        let ringer = self.ringer.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        move |taken| {
+            let after = Aftermath::of_lanes(taken.woken);
+            if let Some(ringer) = ringer {
+                ringer.ring(Bell::of(&after, false, &*handover));
+            }
+            after.tell(&*handover);
+            taken.count
+        }
+    }
+}
+
+impl Membership for PostgresStore {
+    fn join(&self, now: Timestamp) -> Reply<'static, Joined> {
+        let (aside, tell, handover) = (Aside(self.place.clone()), self.teller(), self.handover.clone());
+        Box::pin(async move {
+            let (joined, taken, inspections_wait) = aside.join(now).await?;
+            tell(taken);
+            if inspections_wait {
+                handover.inspections_wait();
+            }
+            Ok(joined)
+        })
+    }
+
+    fn beat(&self, beat: Beat) -> Reply<'static, Option<View>> {
+        self.heart.beat(beat)
+    }
+
+    fn take_over(&self, epoch: i64, now: Timestamp) -> Reply<'static, Option<usize>> {
+        let (aside, tell) = (Aside(self.place.clone()), self.teller());
+        Box::pin(async move { Ok(takeover::take_over(&aside, epoch, now).await?.map(tell)) })
+    }
+
+    fn nodes(&self) -> Reply<'static, Vec<Node>> {
+        self.heart.nodes()
+    }
+
+    fn epoch(&self) -> i64 {
+        self.place.epoch()
     }
 }
 
@@ -91,6 +162,10 @@ impl Desk for PostgresStore {
         run: impl FnMut(&dyn Sql) -> Result<T> + Send + 'static,
     ) -> Reply<'static, T> {
         self.engine_readers.read(run)
+    }
+
+    fn membership(&self) -> Option<&dyn Membership> {
+        Some(self)
     }
 
     fn measure(&self) -> Reply<'_, StorageUsage> {

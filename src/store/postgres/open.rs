@@ -1,9 +1,6 @@
 //! Opening a database: what it must promise, and bringing its schema up to date. Whatever is refused is left untouched.
 
-use super::{
-    cluster::{self, Epoch},
-    session::Session,
-};
+use super::{cluster, session::Session};
 use crate::store::sql::{Error, PAUSE_AFTER_FAILURE, Result, Row, params};
 use std::{str::FromStr, time::Duration};
 use tokio_postgres::{Config, error::SqlState};
@@ -35,10 +32,6 @@ pub enum OpenError {
         "the database was prepared by another Posthaste (migration {0} is not the one that this one knows): it was not touched"
     )]
     Foreign(i64),
-    #[error(
-        "another process already uses the database (process {pid} at {host}): stop it first, or give this one a database of its own"
-    )]
-    InUse { host: String, pid: u32 },
     #[error("the database cannot be prepared ({0}): what was in it is unchanged; mend that and start again")]
     NotPrepared(String),
 }
@@ -61,11 +54,11 @@ pub(super) fn config(url: &str) -> Result<Config, OpenError> {
 }
 
 /// A connection to a database that is ours and up to date, and this process's epoch in it.
-pub(super) fn open(config: &Config) -> Result<(Session, Epoch), OpenError> {
+pub(super) fn open(config: &Config) -> Result<(Session, i64), OpenError> {
     let session = Session::connect(config).map_err(|error| OpenError::Unreachable(error.to_string()))?;
     must_keep_promises(&session)?;
     migrate(&session)?;
-    let epoch = cluster::enter(&session)?;
+    let (epoch, _) = cluster::enter(&session)?;
     Ok((session, epoch))
 }
 

@@ -2,9 +2,17 @@
 
 use super::value::{Bound, Fetched};
 use crate::store::sql::{Error, Result, ToValue, WrongValue};
-use std::{cell::RefCell, collections::HashMap, error::Error as Cause, future::Future};
-use tokio::runtime::{Builder, Runtime};
-use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage, Statement, types::ToSql};
+use std::{
+    cell::RefCell,
+    collections::HashMap,
+    error::Error as Cause,
+    future::{Future, poll_fn},
+};
+use tokio::{
+    runtime::{Builder, Runtime},
+    sync::mpsc::UnboundedSender,
+};
+use tokio_postgres::{AsyncMessage, Client, Config, NoTls, SimpleQueryMessage, Statement, types::ToSql};
 
 pub(super) struct Session {
     client: Client,
@@ -16,12 +24,27 @@ pub(super) struct Session {
 
 impl Session {
     pub(super) fn connect(config: &Config) -> Result<Self> {
+        Self::hearing(config, None)
+    }
+
+    /// Passes on what notifications say that come on it.
+    pub(super) fn hearing(config: &Config, heard: Option<UnboundedSender<String>>) -> Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        let (client, connection) = runtime.block_on(config.connect(NoTls))?;
+        let (client, mut connection) = runtime.block_on(config.connect(NoTls))?;
         runtime.spawn(async move {
-            // Whoever asks next is told that the connection is closed.
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "a connection to the database ended");
+            loop {
+                match (poll_fn(|context| connection.poll_message(context)).await, &heard) {
+                    (Some(Ok(AsyncMessage::Notification(said))), Some(heard)) => {
+                        let _ = heard.send(said.payload().to_owned());
+                    }
+                    (Some(Ok(_)), _) => {}
+                    // Whoever asks next is told that the connection is closed.
+                    (Some(Err(error)), _) => {
+                        tracing::debug!(%error, "a connection to the database ended");
+                        return;
+                    }
+                    (None, _) => return,
+                }
             }
         });
         Ok(Self { client, statements: RefCell::default(), runtime: Some(runtime) })
@@ -60,9 +83,14 @@ impl Session {
         Ok(statement)
     }
 
-    fn wait<T>(&self, asked: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Result<T> {
+    /// Until the future has ended; whatever comes on the connection is taken in meanwhile.
+    pub(super) fn drive<T>(&self, future: impl Future<Output = T>) -> Result<T> {
         let runtime = self.runtime.as_ref().ok_or(Error::Fenced("the session is over"))?;
-        runtime.block_on(asked).map_err(|error| {
+        Ok(runtime.block_on(future))
+    }
+
+    fn wait<T>(&self, asked: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Result<T> {
+        self.drive(asked)?.map_err(|error| {
             let is_wrong = error.source().is_some_and(<dyn Cause>::is::<WrongValue>);
             if is_wrong { Error::Wrong(error.to_string()) } else { Error::Postgres(error) }
         })

@@ -1,30 +1,86 @@
 //! How the shared statements are run in a transaction of this store.
 
-use super::{cluster::Epoch, deliveries, session::Session};
+use super::{deliveries, session::Session};
 use crate::{
     domain::{
-        delivery::{Delivery, State},
+        delivery::Delivery,
         id::{AppId, DeliveryId, EndpointId},
         order::OrderKey,
         time::Timestamp,
     },
-    store::sql::{Error, Result, Row, Sql, ToValue, params},
+    store::sql::{Change, Error, Locks, Result, Row, Sql, ToValue, Was, begin_version, log_change, params},
 };
-use std::{cell::Cell, ops::ControlFlow};
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashSet,
+    ops::ControlFlow,
+};
 
 /// What every transaction begins with: nothing stays with a connection, which a pooler may have lent.
 const SETTINGS: &str =
     "SET LOCAL search_path = posthaste, pg_temp; SET LOCAL idle_in_transaction_session_timeout = '5s'";
 
+/// What the server's clock shows, in milliseconds.
+const CLOCK: &str = "SELECT CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS bigint)";
+
 /// Kinds of rows in `locks`.
 const LINES: i64 = 0;
 const HEALTH: i64 = 1;
+const DIGESTS: i64 = 2;
+
+/// One parameter for many numbers.
+macro_rules! numbers {
+    ($param:literal) => {
+        concat!("unnest(CAST(string_to_array(", $param, ", ' ') AS bigint[]))")
+    };
+}
+
+/// The rows that a batch is going to lock; those of health that is not well are in the way of successes as well.
+macro_rules! wanted {
+    () => {
+        concat!(
+            "SELECT 0 AS kind, lane AS endpoint FROM ",
+            numbers!("?1"),
+            " AS lane
+             UNION SELECT 1, failed FROM ",
+            numbers!("?2"),
+            " AS failed
+             UNION SELECT 1, h.endpoint FROM ",
+            numbers!("?3"),
+            " AS ok JOIN health h ON h.endpoint = ok
+                 WHERE h.consecutive_failures > 0 OR h.failed_events > 0 OR h.failing_since IS NOT NULL
+                     OR h.degraded_since IS NOT NULL OR h.told_by IS NOT NULL
+             UNION SELECT 2, app FROM ",
+            numbers!("?4"),
+            " AS app"
+        )
+    };
+}
+
+const MAKE_LOCKS: &str = concat!(
+    "INSERT INTO locks (kind, endpoint) SELECT w.kind, w.endpoint FROM (",
+    wanted!(),
+    ") AS w
+         WHERE NOT EXISTS (SELECT 1 FROM locks l WHERE l.kind = w.kind AND l.endpoint = w.endpoint)
+         ORDER BY 1, 2 ON CONFLICT DO NOTHING"
+);
+const TAKE_LOCKS: &str = concat!(
+    "SELECT l.kind, l.endpoint FROM locks l JOIN (",
+    wanted!(),
+    ") AS w ON w.kind = l.kind AND w.endpoint = l.endpoint
+     ORDER BY 1, 2 FOR UPDATE OF l"
+);
 
 /// Ends with `commit`, or is taken back.
 pub(super) struct Transaction<'a> {
     session: &'a Session,
-    /// Under which deliveries are carried.
-    pub(super) epoch: Epoch,
+    /// Under which deliveries are carried; 0 where nothing is.
+    epoch: i64,
+    /// Rows of `locks` that it has: those from its start, and those that a command came upon.
+    held: RefCell<HashSet<(i64, i64)>>,
+    late: RefCell<HashSet<(i64, i64)>>,
+    /// Of the configuration, once this changes it, and when that was.
+    version: Cell<Option<(i64, Timestamp)>>,
     /// The server refuses everything until something is taken back.
     has_failed: Cell<bool>,
     is_over: bool,
@@ -32,16 +88,61 @@ pub(super) struct Transaction<'a> {
 
 impl<'a> Transaction<'a> {
     /// To write. What begins it comes in the same round trip; answers how many rows that gave.
-    pub(super) fn begin(session: &'a Session, epoch: Epoch, first: &str) -> Result<(Self, usize)> {
-        let tx = Self { session, epoch, has_failed: Cell::new(false), is_over: false };
+    pub(super) fn begin(session: &'a Session, epoch: i64, first: &str) -> Result<(Self, usize)> {
+        let tx = Self::new(session, epoch);
         let rows = session.run(&format!("BEGIN; {SETTINGS}; {first}"))?;
         Ok((tx, rows))
+    }
+
+    /// All of a transaction that only does this.
+    pub(super) fn run<T>(
+        session: &'a Session,
+        epoch: i64,
+        run: impl FnOnce(&Self) -> Result<T>,
+    ) -> Result<T> {
+        let (tx, _) = Self::begin(session, epoch, "")?;
+        let done = run(&tx)?;
+        tx.commit()?;
+        Ok(done)
     }
 
     /// To read one instant.
     pub(super) fn snapshot(session: &'a Session) -> Result<Self> {
         session.run(&format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {SETTINGS}"))?;
-        Ok(Self { session, epoch: Epoch::NONE, has_failed: Cell::new(false), is_over: false })
+        Ok(Self::new(session, 0))
+    }
+
+    fn new(session: &'a Session, epoch: i64) -> Self {
+        let (held, late, version) = (RefCell::default(), RefCell::default(), Cell::new(None));
+        Self { session, epoch, held, late, version, has_failed: Cell::new(false), is_over: false }
+    }
+
+    pub(super) fn clock(&self) -> Result<Timestamp> {
+        Ok(Timestamp::from_millis((self as &dyn Sql).number(CLOCK, &[])?))
+    }
+
+    /// Whether others have to follow a change of the configuration.
+    pub(super) fn has_changes(&self) -> bool {
+        self.version.get().is_some()
+    }
+
+    /// All of these at once, in the one order that everybody keeps.
+    pub(super) fn lock_all(&self, locks: &Locks) -> Result<()> {
+        fn numbers<T: Copy>(ids: impl IntoIterator<Item = T>, number: fn(T) -> i64) -> String {
+            ids.into_iter().map(|id| number(id).to_string()).collect::<Vec<_>>().join(" ")
+        }
+        let Locks { lanes, health, health_if_unwell, digests } = locks;
+        if lanes.is_empty() && health.is_empty() && health_if_unwell.is_empty() && digests.is_empty() {
+            return Ok(());
+        }
+        let [lanes, health, unwell] =
+            [lanes, health, health_if_unwell].map(|ids| numbers(ids.iter().copied(), EndpointId::as_i64));
+        let digests = numbers(digests.iter().copied(), AppId::as_i64);
+        let wanted = params![lanes, health, unwell, digests];
+        self.execute(MAKE_LOCKS, wanted)?;
+        let taken = (self as &dyn Sql).all(TAKE_LOCKS, wanted, |row| Ok((row.get(0)?, row.get(1)?)))?;
+        self.held.borrow_mut().extend(taken);
+        Ok(())
     }
 
     pub(super) fn commit(mut self) -> Result<()> {
@@ -60,10 +161,13 @@ impl<'a> Transaction<'a> {
         result
     }
 
-    fn lock(&self, kind: i64, endpoint: EndpointId) -> Result<()> {
+    fn lock(&self, kind: i64, of: i64) -> Result<()> {
+        if self.held.borrow().contains(&(kind, of)) || !self.late.borrow_mut().insert((kind, of)) {
+            return Ok(());
+        }
         let lock = "SELECT 1 FROM locks WHERE kind = ?1 AND endpoint = ?2 FOR UPDATE";
         let make = "INSERT INTO locks (kind, endpoint) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
-        let row = params![kind, endpoint];
+        let row = params![kind, of];
         // Whoever makes the row has it.
         if self.execute(lock, row)? == 0 && self.execute(make, row)? == 0 {
             self.execute(lock, row)?;
@@ -86,6 +190,9 @@ impl Sql for Transaction<'_> {
         let changed = self.heeded(self.session.execute(sql, params))?;
         if sql.starts_with("ROLLBACK TO ") {
             self.has_failed.set(false);
+            // Locks go with what took them.
+            self.late.borrow_mut().clear();
+            self.version.set(None);
         }
         Ok(changed)
     }
@@ -108,8 +215,8 @@ impl Sql for Transaction<'_> {
         deliveries::insert(self, delivery)
     }
 
-    fn replace_delivery(&self, from: State, delivery: &Delivery) -> Result<bool> {
-        deliveries::replace(self, from, delivery)
+    fn replace_delivery(&self, was: Was, delivery: &Delivery) -> Result<bool> {
+        deliveries::replace(self, was, delivery)
     }
 
     fn set_due(&self, delivery: DeliveryId, due: Option<Timestamp>) -> Result<()> {
@@ -135,15 +242,42 @@ impl Sql for Transaction<'_> {
     }
 
     fn lock_lane(&self, endpoint: EndpointId) -> Result<()> {
-        self.lock(LINES, endpoint)
+        self.lock(LINES, endpoint.as_i64())
     }
 
     fn lock_health(&self, endpoint: EndpointId) -> Result<()> {
-        self.lock(HEALTH, endpoint)
+        self.lock(HEALTH, endpoint.as_i64())
     }
 
-    /// The dead write nothing more, so that whatever is theirs stays as it is until somebody takes it over.
-    fn abandoned(&self) -> &'static str {
-        "d.id IN (SELECT l.id FROM live l JOIN nodes n ON n.epoch = l.owner WHERE l.lane = 0 AND n.dead)"
+    fn lock_digests(&self, app: AppId) -> Result<()> {
+        self.lock(DIGESTS, app.as_i64())
+    }
+
+    fn lock_delivery(&self, delivery: DeliveryId) -> Result<()> {
+        // Only what passes through here goes back from `done` to `live`, and that is done by one node at a time.
+        if self.execute("SELECT 1 FROM live WHERE id = ?1 FOR UPDATE", params![delivery])? == 0 {
+            self.execute("SELECT 1 FROM done WHERE id = ?1 FOR UPDATE", params![delivery])?;
+        }
+        Ok(())
+    }
+
+    fn to_change(&self) -> (&'static str, &'static str) {
+        ("live", "FOR UPDATE OF d SKIP LOCKED")
+    }
+
+    fn epoch(&self) -> i64 {
+        self.epoch
+    }
+
+    fn changed(&self, change: Change) -> Result<()> {
+        let (version, at) = match self.version.get() {
+            Some(begun) => begun,
+            None => {
+                let at = self.clock()?;
+                (begin_version(self, at)?, at)
+            }
+        };
+        self.version.set(Some((version, at)));
+        log_change(self, version, change, at)
     }
 }

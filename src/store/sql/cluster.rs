@@ -1,6 +1,6 @@
 //! Joining and housekeeping.
 
-use super::{Result, Sql, audit, ledger, notices, order, params, statistics};
+use super::{Result, Sql, audit, inspections, notices, order, params, statistics, takeover};
 use crate::{
     domain::{
         id::{AppId, EndpointId, KeyId},
@@ -13,9 +13,15 @@ use crate::{
 /// Rows that one step of a purge looks at.
 const PURGE_STEP: i64 = 2000;
 
-pub(super) fn join(tx: &dyn Sql, now: Timestamp) -> Result<Joined> {
-    let taken_over = ledger::take_over(tx, now)?;
-    Ok(Joined { slot: 0, newest_id: newest_id(tx)?, taken_over })
+/// Of the one process that there can be: whatever is carried was carried by an earlier one, which is dead.
+pub(super) fn join_alone(tx: &dyn Sql, now: Timestamp) -> Result<Joined> {
+    let taken_over = takeover::take_over_all(tx, now)?;
+    Ok(Joined { slot: 0, epoch: tx.epoch(), is_alone: true, newest_id: newest_id(tx)?, taken_over })
+}
+
+/// The newest id, and whether an inspection waits: what whoever joins has to know.
+pub(in crate::store) fn what_is_there(tx: &dyn Sql) -> Result<(i64, bool)> {
+    Ok((newest_id(tx)?, inspections::waits(tx)?))
 }
 
 fn newest_id(tx: &dyn Sql) -> Result<i64> {

@@ -1,7 +1,7 @@
 //! The commands of the hot path: accept, record, refill and hand back, as work for a batch.
 
 use super::{
-    Aftermath, Error, Result, Sql, Work, health,
+    Aftermath, Error, Locks, Result, Sql, Work, health,
     ledger::{self, Recorded},
     refill::{self, Due, Ended, Found},
 };
@@ -11,9 +11,11 @@ use crate::{
         event::TEST_EVENT_TYPE,
         hint::Hint,
         id::{AppId, EndpointId},
+        outcome::Class,
         port::{Carried, Hand},
         statistics::Batch,
         time::Timestamp,
+        verdict::Verdict,
     },
     store::{
         StoreError,
@@ -26,14 +28,26 @@ use tokio::sync::oneshot;
 pub(super) struct Accept {
     pub(super) events: Vec<NewEvent>,
     pub(super) results: Vec<Accepted>,
+    pub(super) epoch: i64,
     pub(super) reply: oneshot::Sender<Result<Vec<Accepted>, StoreError>>,
 }
 
 impl Work for Accept {
     fn apply(&mut self, tx: &dyn Sql) -> Result<()> {
+        self.epoch = tx.epoch();
         self.results =
             self.events.iter_mut().map(|event| ledger::accept(tx, event)).collect::<Result<_, _>>()?;
         Ok(())
+    }
+
+    fn is_hot(&self) -> bool {
+        true
+    }
+
+    fn locks(&self, locks: &mut Locks) {
+        let births = self.events.iter().flat_map(|new| &new.births).map(|birth| &birth.delivery);
+        let decided = births.filter(|delivery| delivery.okey.is_some() || delivery.state == State::Held);
+        locks.lanes.extend(decided.map(|delivery| delivery.endpoint));
     }
 
     fn count(&self, sums: &mut Batch) {
@@ -57,7 +71,8 @@ impl Work for Accept {
                     Some(hand) => {
                         let event = new.event.clone();
                         let due = event.deliver_at.map_or(event.accepted_at, |at| at.max(event.accepted_at));
-                        let carried = Carried { delivery: birth.delivery, event, due, hand };
+                        let carried =
+                            Carried { delivery: birth.delivery, event, due, hand, epoch: self.epoch };
                         after.carried.push(carried);
                     }
                     None => note(&birth.delivery, after),
@@ -97,6 +112,24 @@ impl Work for Recording {
     fn apply(&mut self, tx: &dyn Sql) -> Result<()> {
         self.recorded = ledger::record(tx, &self.record)?;
         Ok(())
+    }
+
+    fn is_hot(&self) -> bool {
+        true
+    }
+
+    fn locks(&self, locks: &mut Locks) {
+        let Record { carried, attempts, verdict, sighting, contract, .. } = &self.record;
+        let Delivery { app, endpoint, okey, .. } = carried.delivery;
+        locks.lanes.extend(okey.map(|_| endpoint));
+        let is_dead = matches!(verdict, Verdict::Dead { .. }) && contract.is_some();
+        locks.digests.extend(is_dead.then_some(app));
+        let (true, Some(last)) = (sighting.is_some() && contract.is_some(), attempts.last()) else { return };
+        if last.outcome.class == Class::Ok {
+            locks.health_if_unwell.insert(endpoint);
+        } else {
+            locks.health.insert(endpoint);
+        }
     }
 
     fn count(&self, sums: &mut Batch) {
@@ -145,11 +178,13 @@ pub(super) struct Refill {
     pub(super) wants: Vec<Want>,
     pub(super) now: Timestamp,
     pub(super) found: Vec<Found>,
+    pub(super) epoch: i64,
     pub(super) reply: oneshot::Sender<Result<Vec<Refilled>, StoreError>>,
 }
 
 impl Work for Refill {
     fn apply(&mut self, tx: &dyn Sql) -> Result<()> {
+        self.epoch = tx.epoch();
         // A row that cannot be read costs its own lane, not those that happened to be asked for together.
         let mut may_end = refill::ENDED_MAX;
         let fill = |want: &Want| {
@@ -170,6 +205,10 @@ impl Work for Refill {
         Ok(())
     }
 
+    fn is_hot(&self) -> bool {
+        true
+    }
+
     fn count(&self, sums: &mut Batch) {
         for Ended { delivery, event_type, is_blamed } in self.found.iter().flat_map(|found| &found.ended) {
             if event_type != TEST_EVENT_TYPE {
@@ -180,7 +219,7 @@ impl Work for Refill {
     }
 
     fn committed(self: Box<Self>, after: &mut Aftermath) {
-        let mut refilled = Vec::with_capacity(self.wants.len());
+        let (mut refilled, epoch) = (Vec::with_capacity(self.wants.len()), self.epoch);
         for (want, found) in self.wants.into_iter().zip(self.found) {
             refilled.push(Refilled {
                 endpoint: want.endpoint,
@@ -191,7 +230,7 @@ impl Work for Refill {
             });
             let carry = |((delivery, event, due), mut hand): (Due, Hand)| {
                 hand.weigh(event.data.len());
-                Carried { delivery, event: Arc::new(event), due, hand }
+                Carried { delivery, event: Arc::new(event), due, hand, epoch }
             };
             after.hints.extend(found.ended.first().map(|ended| hint_of(&ended.delivery)));
             let by_hand = found.by_hand.into_iter().zip(want.by_hand);
@@ -227,6 +266,10 @@ impl Work for HandBack {
             }));
         }
         Ok(())
+    }
+
+    fn is_hot(&self) -> bool {
+        true
     }
 
     fn committed(self: Box<Self>, after: &mut Aftermath) {

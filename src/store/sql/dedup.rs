@@ -38,6 +38,25 @@ fn find_dedup(tx: &dyn Sql, keys: &[DedupKey]) -> Result<Option<(EventId, Finger
     Ok(None)
 }
 
+/// Stores all of these keys for an event, or none of them if somebody has one by now. Waits for whoever is just storing one.
+pub(super) fn claim(
+    tx: &dyn Sql,
+    keys: &[DedupKey],
+    fingerprint: Fingerprint,
+    event: EventId,
+) -> Result<bool> {
+    let sql = "INSERT INTO dedup (key, event, fingerprint) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
+    for (place, key) in keys.iter().enumerate() {
+        if tx.execute(sql, params![key.0, event, fingerprint.0])? == 0 {
+            for mine in &keys[..place] {
+                tx.execute("DELETE FROM dedup WHERE key = ?1", params![mine.0])?;
+            }
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 fn repeated(tx: &dyn Sql, event: EventId) -> Result<Accepted> {
     let sql = format!("SELECT {EVENT} FROM events e WHERE e.id = ?1");
     let stored = tx.one(&sql, params![event], |row| row::event(row, 0))?;

@@ -1,6 +1,6 @@
 //! Where the four seams hand in what is to be done. A store that has one has all four of them.
 
-use super::{Aftermath, Queue, Result, Sql, work::Call};
+use super::{Aftermath, Membership, Queue, Result, Sql, work::Call};
 use crate::{domain::storage::StorageUsage, store::Reply};
 
 pub(in crate::store) trait Desk: Send + Sync {
@@ -18,6 +18,11 @@ pub(in crate::store) trait Desk: Send + Sync {
         &self,
         run: impl FnMut(&dyn Sql) -> Result<T> + Send + 'static,
     ) -> Reply<'static, T>;
+
+    /// How this node lives beside others; `None` where there can be no other.
+    fn membership(&self) -> Option<&dyn Membership> {
+        None
+    }
 
     /// How much room the store takes and has left.
     fn measure(&self) -> Reply<'_, StorageUsage>;

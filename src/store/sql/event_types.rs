@@ -2,7 +2,7 @@
 
 use super::{
     Result, Row, Sql, audit, cluster, params,
-    registry::{json, to_json},
+    registry::{json, noted, to_json},
     row::named,
 };
 use crate::domain::{audit::Entry, event_type::EventTypeRecord, id::EventTypeId};
@@ -13,6 +13,11 @@ pub(super) fn all(connection: &dyn Sql) -> Result<Vec<EventTypeRecord>> {
         &[],
         event_type,
     )
+}
+
+pub(super) fn one(connection: &dyn Sql, id: EventTypeId) -> Result<Option<EventTypeRecord>> {
+    let sql = "SELECT id, name, document, revision, created_at, updated_at FROM event_types WHERE id = ?1";
+    connection.one(sql, params![id], event_type)
 }
 
 fn event_type(row: &Row<'_>) -> Result<EventTypeRecord> {
@@ -60,10 +65,11 @@ fn put(tx: &dyn Sql, new: &EventTypeRecord) -> Result<()> {
          VALUES (?1, ?2, ?3, ?4, ?5, ?6)
          ON CONFLICT (id) DO UPDATE SET document = ?3, revision = ?4, updated_at = ?6";
     let values = params![new.id, new.name, document, new.revision, new.created_at, new.updated_at];
-    tx.execute(sql, values).map(|_| ())
+    tx.execute(sql, values)?;
+    tx.changed(new.id.into())
 }
 
 pub(super) fn remove(tx: &dyn Sql, id: EventTypeId) -> Result<bool> {
     cluster::remember_newest_id(tx)?;
-    Ok(tx.execute("DELETE FROM event_types WHERE id = ?1", params![id])? == 1)
+    noted(tx, tx.execute("DELETE FROM event_types WHERE id = ?1", params![id])?, id)
 }

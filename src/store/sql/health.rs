@@ -112,6 +112,7 @@ pub(super) fn start_afresh(tx: &dyn Sql, app: AppId, endpoint: EndpointId, at: T
 }
 
 pub(super) fn forget(tx: &dyn Sql, endpoint: EndpointId) -> Result<()> {
+    tx.lock_health(endpoint)?;
     tx.execute("DELETE FROM health WHERE endpoint = ?1", params![endpoint])?;
     Ok(())
 }
@@ -148,9 +149,14 @@ pub(super) fn see<'a>(tx: &dyn Sql, record: &'a Record, switch: Switch) -> Resul
     let Record { carried, attempts, ended_at, .. } = record;
     let (Some(sighting), Some(contract)) = (&record.sighting, &record.contract) else { return Ok(None) };
     let Some(last) = attempts.last().filter(|_| switch == Switch::On) else { return Ok(None) };
-    tx.lock_health(carried.delivery.endpoint)?;
-    let known = read(tx, carried.delivery.endpoint)?;
+    let endpoint = carried.delivery.endpoint;
     if last.outcome.class == Class::Ok {
+        // Of most there is nothing to change, and nothing is locked for them.
+        if read(tx, endpoint)?.is_none_or(|health| health.is_clean()) {
+            return Ok(None);
+        }
+        tx.lock_health(endpoint)?;
+        let known = read(tx, endpoint)?;
         let Some(mut health) = known.filter(|health| !health.is_clean()) else { return Ok(None) };
         if switch_of(tx, carried.delivery.endpoint)? != Switch::On {
             return Ok(None);
@@ -159,7 +165,8 @@ pub(super) fn see<'a>(tx: &dyn Sql, record: &'a Record, switch: Switch) -> Resul
         let news = health.succeeded(*ended_at).into_iter().collect();
         return Ok(Some(Seen { record, contract, was, health, news }));
     }
-    let mut health = known.unwrap_or_default();
+    tx.lock_health(endpoint)?;
+    let mut health = read(tx, endpoint)?.unwrap_or_default();
     let was = health.state();
     let failure = Failure {
         at: *ended_at,

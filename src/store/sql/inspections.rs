@@ -51,13 +51,13 @@ pub(super) fn order(tx: &dyn Sql, new: &Inspection) -> Result<Ordered> {
 pub(super) fn take(tx: &dyn Sql, per_app_max: u32) -> Result<Option<Inspection>> {
     // The first condition is that of the small index of open ones.
     let sql = format!(
-        "UPDATE inspections SET state = 1 WHERE id =
+        "UPDATE inspections SET state = 1, epoch = ?2 WHERE id =
              (SELECT w.id FROM inspections w WHERE w.state < 2 AND w.state = 0
                   AND (SELECT count(*) FROM inspections r WHERE r.state < 2 AND r.state = 1 AND r.app = w.app) < ?1
               ORDER BY w.id LIMIT 1)
          RETURNING {COLUMNS}"
     );
-    tx.one(&sql, params![per_app_max], inspection)
+    tx.one(&sql, params![per_app_max, tx.epoch()], inspection)
 }
 
 pub(super) fn end(tx: &dyn Sql, id: InspectionId, report: Option<&Report>, now: Timestamp) -> Result<bool> {
@@ -78,10 +78,16 @@ pub(super) fn end(tx: &dyn Sql, id: InspectionId, report: Option<&Report>, now: 
     Ok(true)
 }
 
-/// Interrupts what a dead node ran; whether others wait.
-pub(super) fn interrupt(tx: &dyn Sql, now: Timestamp) -> Result<bool> {
-    let sql = "UPDATE inspections SET state = 3, finished_at = ?1 WHERE state < 2 AND state = 1";
-    tx.execute(sql, params![now])?;
+/// Interrupts what a dead node ran.
+pub(super) fn interrupt(tx: &dyn Sql, epoch: i64, now: Timestamp) -> Result<()> {
+    let sql = "UPDATE inspections SET state = 3, finished_at = ?1
+         WHERE state < 2 AND state = 1 AND coalesce(epoch, 0) = ?2";
+    tx.execute(sql, params![now, epoch])?;
+    Ok(())
+}
+
+/// Whether one waits to be taken.
+pub(super) fn waits(tx: &dyn Sql) -> Result<bool> {
     tx.exists("SELECT EXISTS (SELECT 1 FROM inspections WHERE state < 2)", &[])
 }
 

@@ -2,7 +2,7 @@
 
 use super::{
     Result, Row, Sql, attempts, cluster, dedup,
-    deliveries::{read_delivery, update_delivery},
+    deliveries::{is_carried, read_delivery, update_carried, update_delivery},
     health, notices,
     order::{self, Woken},
     params,
@@ -10,7 +10,6 @@ use super::{
 };
 use crate::{
     domain::{
-        circuit::PROBE_AHEAD,
         contract::Contract,
         delivery::{Delivery, Refusal, State, Switch},
         endpoint::{self, SwitchedOff},
@@ -29,24 +28,27 @@ use crate::{
 pub(super) const NO_DATA: &[u8] = &[];
 
 pub(super) fn accept(tx: &dyn Sql, new: &mut NewEvent) -> Result<Accepted> {
-    let before = dedup::published_before(tx, &new.dedup, new.fingerprint)?;
-    if before != Accepted::New {
-        return Ok(before);
+    loop {
+        let before = dedup::published_before(tx, &new.dedup, new.fingerprint)?;
+        if before != Accepted::New {
+            return Ok(before);
+        }
+        // Another node may be faster with the same.
+        if dedup::claim(tx, &new.dedup, new.fingerprint, new.event.id)? {
+            break;
+        }
     }
     insert_event(tx, &new.event, &new.dedup)?;
     for Birth { delivery, .. } in &mut new.births {
         // Whoever published may have seen the endpoint off when it was just coming on: nobody would release this one.
-        if delivery.state == State::Held && switch_of(tx, delivery.endpoint)? == Switch::On {
-            let _ = delivery.release(false, new.event.accepted_at);
+        if delivery.state == State::Held {
+            tx.lock_lane(delivery.endpoint)?;
+            if switch_of(tx, delivery.endpoint)? == Switch::On {
+                let _ = delivery.release(false, new.event.accepted_at);
+            }
         }
         order::join(tx, delivery, &new.event)?;
         tx.insert_delivery(delivery)?;
-    }
-    for key in &new.dedup {
-        tx.execute(
-            "INSERT INTO dedup (key, event, fingerprint) VALUES (?1, ?2, ?3)",
-            params![key.0, new.event.id, new.fingerprint.0],
-        )?;
     }
     Ok(Accepted::New)
 }
@@ -89,9 +91,12 @@ pub(super) struct Recorded {
     pub(super) is_turn: bool,
 }
 
-/// Writes what was found out about a carried delivery, or nothing at all if it was no longer carried.
+/// Writes what was found out about a carried delivery, or nothing at all if it was no longer carried, or under another epoch.
 pub(super) fn record(tx: &dyn Sql, record: &Record) -> Result<Option<Recorded>> {
-    let mut delivery = record.carried.delivery.clone();
+    let (mut delivery, epoch) = (record.carried.delivery.clone(), record.carried.epoch);
+    if epoch != tx.epoch() {
+        return Ok(None);
+    }
     // What uses no slot of the schedule has no number, whatever it looked like.
     let uses_slot = !matches!(record.verdict, Verdict::Again { .. });
     let is_numbered = |attempt: &&Attempt| uses_slot && attempt.outcome.class.is_numbered();
@@ -106,7 +111,7 @@ pub(super) fn record(tx: &dyn Sql, record: &Record) -> Result<Option<Recorded>> 
     let seen = health::see(tx, record, switch)?;
     let (mut went_off, mut woken) = (None, Woken::new());
     if let Some(off) = record.switch_off.clone().or_else(|| seen.as_ref().and_then(health::Seen::off)) {
-        if read_delivery(tx, delivery.id)?.is_none_or(|stored| stored.state != State::InFlight) {
+        if !is_carried(tx, delivery.id, epoch)? {
             return Ok(None);
         }
         let revision = switch_endpoint_off(tx, delivery.endpoint, &off)?;
@@ -114,7 +119,7 @@ pub(super) fn record(tx: &dyn Sql, record: &Record) -> Result<Option<Recorded>> 
         switch = switch_of(tx, delivery.endpoint)?;
     }
     if delivery.conclude(&record.verdict, (rows, numbered), switch, record.ended_at).is_err()
-        || !update_delivery(tx, State::InFlight, &mut delivery, record.ended_at, &mut woken)?
+        || !update_carried(tx, epoch, &mut delivery, record.ended_at, &mut woken)?
     {
         return Ok(None);
     }
@@ -149,15 +154,19 @@ pub(super) fn switch_endpoint_off(
     endpoint: EndpointId,
     off: &SwitchedOff,
 ) -> Result<Option<u32>> {
-    tx.one(
+    let revision = tx.one(
         "UPDATE endpoints SET off = ?2, revision = revision + 1, updated_at = ?3
          WHERE id = ?1 AND off IS NULL AND deleted_at IS NULL RETURNING revision",
         params![endpoint, super::registry::write_off(off)?, off.at],
         |row| row.get(0),
-    )
+    )?;
+    if revision.is_some() {
+        tx.changed(endpoint.into())?;
+    }
+    Ok(revision)
 }
 
-/// Gives one back unattempted; answers what it became.
+/// Gives one back unattempted; answers what it became, if it was still carried under its epoch.
 pub(super) fn hand_back(
     tx: &dyn Sql,
     carried: &Carried,
@@ -165,28 +174,13 @@ pub(super) fn hand_back(
     woken: &mut Woken,
 ) -> Result<Option<Delivery>> {
     let mut delivery = carried.delivery.clone();
+    if carried.epoch != tx.epoch() {
+        return Ok(None);
+    }
     let switch = switch_of(tx, delivery.endpoint)?;
     let done = delivery.hand_back(switch, carried.due, now).is_ok()
-        && update_delivery(tx, State::InFlight, &mut delivery, now, woken)?;
+        && update_carried(tx, carried.epoch, &mut delivery, now, woken)?;
     Ok(done.then_some(delivery))
-}
-
-/// Takes over whatever was carried when the last process ended, with an attempt "outcome unknown" each.
-pub(super) fn take_over(tx: &dyn Sql, now: Timestamp) -> Result<usize> {
-    let carried: Vec<Delivery> =
-        tx.all(&format!("SELECT {DELIVERY} FROM deliveries d WHERE {}", tx.abandoned()), &[], row::delivery)?;
-    // Nobody is there to be told yet: whoever starts looks at every lane.
-    let mut woken = Woken::new();
-    for mut delivery in carried.iter().cloned() {
-        let switch = switch_of(tx, delivery.endpoint)?;
-        let note = delivery.is_ahead().then_some(PROBE_AHEAD);
-        if delivery.take_over(switch, now).is_ok()
-            && update_delivery(tx, State::InFlight, &mut delivery, now, &mut woken)?
-        {
-            attempts::insert_unknown(tx, delivery.id, delivery.history_len, note, now)?;
-        }
-    }
-    Ok(carried.len())
 }
 
 pub(super) fn ask(
@@ -286,18 +280,20 @@ pub(super) fn settle(
     if (switch_of(tx, endpoint)? == Switch::On) != matches!(settle, Settle::On { .. }) {
         return Ok(Settled { count: 0, is_released: false, app: None });
     }
-    let held = "SELECT {} FROM deliveries d WHERE d.state = 3 AND d.endpoint = ?1 ORDER BY d.id LIMIT ?2";
-    let waiting = "SELECT {} FROM deliveries d WHERE d.lane = ?1 LIMIT ?2";
-    let both = |sql: &str| -> Result<Vec<Delivery>> {
-        tx.all(&sql.replace("{}", DELIVERY), params![endpoint, most as i64], row::delivery)
+    tx.lock_lane(endpoint)?;
+    let (table, lock) = tx.to_change();
+    let of = |condition: &str| -> Result<Vec<Delivery>> {
+        let sql = format!("SELECT {DELIVERY} FROM {table} d WHERE {condition} LIMIT ?2 {lock}");
+        tx.all(&sql, params![endpoint, most as i64], row::delivery)
     };
+    let (held, waiting) = ("d.state = 3 AND d.endpoint = ?1 ORDER BY d.id", "d.lane = ?1");
     let mut found = match settle {
-        Settle::On { .. } => both(held)?,
-        Settle::Off(_) => both(waiting)?,
+        Settle::On { .. } => of(held)?,
+        Settle::Off(_) => of(waiting)?,
     };
     // A deleted endpoint leaves nothing held either.
     if matches!(settle, Settle::Off(Switch::Deleted)) && found.len() < most {
-        found.extend(both(held)?.into_iter().take(most - found.len()));
+        found.extend(of(held)?.into_iter().take(most - found.len()));
     }
     let (mut is_released, mut woken) = (false, Woken::new());
     for mut delivery in found.iter().cloned() {

@@ -7,6 +7,7 @@
 mod attempts;
 mod audit;
 mod browse;
+mod changes;
 mod cluster;
 mod commands;
 mod dedup;
@@ -17,6 +18,8 @@ mod event_types;
 mod health;
 mod inspections;
 mod ledger;
+mod membership;
+pub(super) mod nodes;
 mod notices;
 mod order;
 mod outbox;
@@ -30,7 +33,9 @@ mod retention;
 mod rollup;
 mod row;
 mod seams;
+mod shards;
 mod statistics;
+pub(super) mod takeover;
 mod thread;
 mod traffic;
 mod turns;
@@ -41,9 +46,13 @@ mod work;
 pub use queue::QueueLimits;
 pub use turns::Turn;
 
-pub(super) use deliveries::lane;
+pub(super) use changes::{Change, begin as begin_version, log as log_change};
+pub(super) use cluster::what_is_there;
+pub(super) use deliveries::{Was, lane};
 pub(super) use desk::Desk;
 pub(super) use error::{Error, Result, store_error};
+pub(super) use membership::Membership;
+pub(super) use nodes::Newcomer;
 pub(super) use queue::Queue;
 pub(super) use readers::{Reader, Readers};
 #[cfg(test)]
@@ -52,10 +61,10 @@ pub(super) use row::write_return_to;
 pub(super) use thread::WriterThread;
 pub(super) use turns::{Commit, PAUSE_AFTER_FAILURE, TRIES_WHILE_CLOSING, Turns, apply_all};
 pub(super) use value::{Columns, Row, ToValue, Value, WrongValue, params};
-pub(super) use work::{Aftermath, Work};
+pub(super) use work::{Aftermath, Locks, Work, answered};
 
 use crate::domain::{
-    delivery::{Delivery, State},
+    delivery::Delivery,
     id::{AppId, DeliveryId, EndpointId},
     order::OrderKey,
     time::Timestamp,
@@ -77,8 +86,8 @@ pub(super) trait Sql {
 
     fn insert_delivery(&self, delivery: &Delivery) -> Result<()>;
 
-    /// Writes a delivery over its row if that is still in this state; whether it was.
-    fn replace_delivery(&self, from: State, delivery: &Delivery) -> Result<bool>;
+    /// Writes a delivery over its row if that is still what it was; whether it is.
+    fn replace_delivery(&self, was: Was, delivery: &Delivery) -> Result<bool>;
 
     /// Of one that waits or is held.
     fn set_due(&self, delivery: DeliveryId, due: Option<Timestamp>) -> Result<()>;
@@ -96,8 +105,21 @@ pub(super) trait Sql {
     /// The same for the endpoint's health, called before that is read to be changed.
     fn lock_health(&self, endpoint: EndpointId) -> Result<()>;
 
-    /// What is true of a delivery `d` that nobody carries any more who was carrying it: a condition.
-    fn abandoned(&self) -> &'static str;
+    /// The same for the digests of the app that are open.
+    fn lock_digests(&self, app: AppId) -> Result<()>;
+
+    /// Nobody else changes this delivery until this transaction ends.
+    fn lock_delivery(&self, delivery: DeliveryId) -> Result<()>;
+
+    /// For a statement that reads deliveries `d` which are not over, to change them: where they are, and how it ends so that
+    /// others leave them alone and it passes over those that others are changing.
+    fn to_change(&self) -> (&'static str, &'static str);
+
+    /// Under which this process carries what it is given; 0 where there is no other.
+    fn epoch(&self) -> i64;
+
+    /// Notes for other nodes that this transaction changes the configuration.
+    fn changed(&self, change: Change) -> Result<()>;
 }
 
 impl dyn Sql + '_ {

@@ -47,6 +47,7 @@ pub(super) fn put_about(tx: &dyn Sql, notice: &NewNotice, event: Option<&AboutEv
     };
     let (mut until, mut digest) = (None, None);
     if let Some(window) = notice.digest {
+        tx.lock_digests(notice.app)?;
         if count_in(tx, notice, event, mail)? {
             return Ok(());
         }
@@ -89,9 +90,10 @@ fn count_in(tx: &dyn Sql, notice: &NewNotice, event: Option<&AboutEvent>, mail: 
     digest.add(notice, event);
     let count = open.count.saturating_add(1);
     let facts = notice.in_digest_since(&open.facts, count);
-    tx.execute(
+    let counted = tx.execute(
         "UPDATE notices SET count = ?2, endpoint = ?3, delivery = ?4, facts = ?5, event = ?6, digest = ?7,
-             mail = CASE WHEN mail > ?8 THEN mail ELSE ?8 END WHERE id = ?1",
+             mail = CASE WHEN mail > ?8 THEN mail ELSE ?8 END
+         WHERE id = ?1 AND open_until IS NOT NULL AND letter IS NULL AND hook = 1",
         params![
             open.id,
             count,
@@ -103,7 +105,8 @@ fn count_in(tx: &dyn Sql, notice: &NewNotice, event: Option<&AboutEvent>, mail: 
             mail,
         ],
     )?;
-    Ok(true)
+    // It may have closed while it was looked at.
+    Ok(counted == 1)
 }
 
 pub(super) fn read(row: &Row<'_>) -> Result<Notice> {

@@ -12,7 +12,8 @@ use std::{cmp::Reverse, collections::BTreeSet};
 const NEWEST: &str = "SELECT id FROM
          (SELECT id, endpoint, history_len FROM deliveries WHERE id > ?3 ORDER BY id DESC LIMIT ?4) AS newest
      WHERE endpoint = ?1 AND history_len > 0 ORDER BY id DESC LIMIT ?2";
-const IN_FLIGHT: &str = "SELECT id FROM deliveries WHERE lane = 0 AND endpoint = ?1 AND history_len > 0 ORDER BY id DESC LIMIT ?2";
+const IN_FLIGHT: &str = "SELECT id FROM deliveries INDEXED BY deliveries_by_lane
+     WHERE lane <= 0 AND endpoint = ?1 AND history_len > 0 ORDER BY id DESC LIMIT ?2";
 /// Of those that wait for another attempt the first and the last: a probe may be at either end.
 const RETRYING: [&str; 2] = [
     "SELECT id FROM deliveries INDEXED BY deliveries_retrying

@@ -66,10 +66,10 @@ struct Part {
 /// The first of a part: at most `most`, and of their bodies at most `bytes_max`, but for the first. No more is read than is
 /// kept.
 fn due_of(tx: &dyn Sql, endpoint: EndpointId, part: &Part) -> Result<Vec<(Delivery, Event)>> {
-    let Kind { index, condition } = part.kind;
+    let (Kind { index, condition }, (table, lock)) = (part.kind, tx.to_change());
     let sql = format!(
-        "SELECT {DELIVERY}, {EVENT}, length(e.data) FROM deliveries d {index} JOIN events e ON e.id = d.event
-         WHERE d.lane = ?1 AND d.due > ?2 AND d.due <= ?3 {condition} ORDER BY d.due, d.id LIMIT ?4"
+        "SELECT {DELIVERY}, {EVENT}, length(e.data) FROM {table} d {index} JOIN events e ON e.id = d.event
+         WHERE d.lane = ?1 AND d.due > ?2 AND d.due <= ?3 {condition} ORDER BY d.due, d.id LIMIT ?4 {lock}"
     );
     let (mut due, mut bytes) = (Vec::new(), 0);
     tx.query(&sql, params![endpoint, part.after, part.until, part.most as i64], &mut |row| {
@@ -136,10 +136,11 @@ fn claim(
 
 /// The first that waits for its next attempt, in flight before its time.
 fn probe(tx: &dyn Sql, endpoint: EndpointId, now: Timestamp) -> Result<Option<Due>> {
+    let (table, lock) = tx.to_change();
     let found = tx.one(
         &format!(
-            "SELECT {DELIVERY}, {EVENT} FROM deliveries d INDEXED BY deliveries_retrying JOIN events e ON e.id = d.event
-             WHERE d.lane = ?1 AND d.due > ?2 AND d.state = 1 AND d.at_due = 0 ORDER BY d.due, d.id LIMIT 1"
+            "SELECT {DELIVERY}, {EVENT} FROM {table} d INDEXED BY deliveries_retrying JOIN events e ON e.id = d.event
+             WHERE d.lane = ?1 AND d.due > ?2 AND d.state = 1 AND d.at_due = 0 ORDER BY d.due, d.id LIMIT 1 {lock}"
         ),
         params![endpoint, now],
         |row| Ok((row::delivery(row)?, row::event(row, DELIVERY_COLUMNS)?)),
@@ -190,11 +191,12 @@ pub(super) fn bring_forward(
     now: Timestamp,
 ) -> Result<(BroughtForward, Option<AppId>)> {
     let Recovery { endpoint, recovered_at, after: (due, id), most } = *recovery;
+    let (table, lock) = tx.to_change();
     let found: Vec<(Delivery, bool)> = tx.all(
         &format!(
             "SELECT {DELIVERY}, coalesce((SELECT a.started_at FROM attempts a WHERE a.delivery = d.id AND a.position = d.history_len), 0) < ?5
-                 FROM deliveries d WHERE d.lane = ?1 AND (d.due, d.id) > (?2, ?3) AND d.due > ?4 AND d.due < ?7
-                 ORDER BY d.due, d.id LIMIT ?6"
+                 FROM {table} d WHERE d.lane = ?1 AND (d.due, d.id) > (?2, ?3) AND d.due > ?4 AND d.due < ?7
+                 ORDER BY d.due, d.id LIMIT ?6 {lock}"
         ),
         params![endpoint, due, id, now, recovered_at, most as i64, Timestamp::NEVER],
         |row| {

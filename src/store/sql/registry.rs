@@ -1,7 +1,7 @@
 //! Apps, endpoints, keys and contracts: small tables, read whole at start.
 
 use super::{
-    Error, Result, Row, Sql, cluster, event_types, health, inspections, notices, params, row::named,
+    Change, Error, Result, Row, Sql, cluster, event_types, health, inspections, notices, params, row::named,
 };
 use crate::{
     domain::{
@@ -132,13 +132,25 @@ pub(super) fn write_off(off: &SwitchedOff) -> Result<String> {
     to_json(off)
 }
 
+/// Whether there was such a row, which others are to read anew.
+pub(super) fn noted(tx: &dyn Sql, changed: usize, what: impl Into<Change>) -> Result<bool> {
+    if changed == 1 {
+        tx.changed(what.into())?;
+    }
+    Ok(changed == 1)
+}
+
 pub(super) fn add_app(tx: &dyn Sql, app: &App) -> Result<Added> {
     let added = tx.execute(
         "INSERT INTO apps (id, uid, settings, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?5)
              ON CONFLICT DO NOTHING",
         params![app.id, app.uid, to_json(&app.settings)?, app.created_at, app.updated_at],
     )?;
-    Ok(if added == 1 { Added::Added } else { Added::Taken })
+    if added == 0 {
+        return Ok(Added::Taken);
+    }
+    tx.changed(app.id.into())?;
+    Ok(Added::Added)
 }
 
 pub(super) fn change_app(tx: &dyn Sql, app: &App) -> Result<bool> {
@@ -146,7 +158,7 @@ pub(super) fn change_app(tx: &dyn Sql, app: &App) -> Result<bool> {
         "UPDATE apps SET settings = ?2, updated_at = ?3 WHERE id = ?1",
         params![app.id, to_json(&app.settings)?, app.updated_at],
     )?;
-    Ok(changed == 1)
+    noted(tx, changed, app.id)
 }
 
 pub(super) fn remove_app(tx: &dyn Sql, app: AppId) -> Result<bool> {
@@ -170,6 +182,7 @@ pub(super) fn remove_app(tx: &dyn Sql, app: AppId) -> Result<bool> {
     tx.execute("DELETE FROM keys WHERE app = ?1", params![app])?;
     tx.execute("DELETE FROM replays WHERE app = ?1", params![app])?;
     tx.execute("INSERT INTO purges (app, done) VALUES (?1, 0)", params![app])?;
+    tx.changed(app.into())?;
     Ok(true)
 }
 
@@ -194,6 +207,7 @@ pub(super) fn add_endpoint(tx: &dyn Sql, endpoint: &EndpointRecord) -> Result<Ad
         return Ok(Added::Taken);
     }
     write_secrets(tx, endpoint)?;
+    tx.changed(endpoint.id.into())?;
     Ok(Added::Added)
 }
 
@@ -209,6 +223,8 @@ fn write_secrets(tx: &dyn Sql, endpoint: &EndpointRecord) -> Result<()> {
 }
 
 pub(super) fn change_endpoint(tx: &dyn Sql, endpoint: &EndpointRecord) -> Result<bool> {
+    // Whoever is born held meanwhile sees which way it went.
+    tx.lock_lane(endpoint.id)?;
     let before = "SELECT off IS NOT NULL, settings FROM endpoints WHERE id = ?1";
     let before = tx.one(before, params![endpoint.id], |row| {
         let settings: EndpointSettings = named(endpoint.id, json(row, 1))?;
@@ -232,6 +248,7 @@ pub(super) fn change_endpoint(tx: &dyn Sql, endpoint: &EndpointRecord) -> Result
         return Ok(false);
     }
     write_secrets(tx, endpoint)?;
+    tx.changed(endpoint.id.into())?;
     match (was_off, &endpoint.off) {
         (Some(false), Some(off)) => notices::put(tx, &disabled_by_hand(endpoint.app, endpoint.id, off))?,
         (Some(true), None) => health::start_afresh(tx, endpoint.app, endpoint.id, endpoint.updated_at)?,
@@ -253,7 +270,7 @@ pub(super) fn remove_endpoint(tx: &dyn Sql, endpoint: EndpointId, now: Timestamp
         "UPDATE endpoints SET deleted_at = ?2, headers = NULL, tls = NULL WHERE id = ?1 AND deleted_at IS NULL",
         params![endpoint, now],
     )?;
-    Ok(changed == 1)
+    noted(tx, changed, endpoint)
 }
 
 /// The current switch of one endpoint, for the engine after a receiver said that it is gone.
@@ -269,6 +286,11 @@ pub(super) fn endpoint_record(connection: &dyn Sql, id: EndpointId) -> Result<Op
         params![id],
         |row| endpoint(row, &mut HashMap::from([(id, secrets.clone())])),
     )
+}
+
+pub(super) fn one_app(connection: &dyn Sql, id: AppId) -> Result<Option<App>> {
+    let sql = "SELECT id, uid, settings, created_at, updated_at FROM apps WHERE id = ?1";
+    connection.one(sql, params![id], app)
 }
 
 pub(super) fn endpoint_names(connection: &dyn Sql, endpoints: &[EndpointId]) -> Result<Vec<EndpointName>> {
@@ -314,6 +336,7 @@ pub(super) fn add_key(tx: &dyn Sql, key: &Key) -> Result<Vec<KeyId>> {
             key.theme.as_ref().map(to_json).transpose()?,
         ],
     )?;
+    forgotten.iter().chain([&key.id]).try_for_each(|key| tx.changed((*key).into()))?;
     Ok(forgotten)
 }
 
@@ -333,7 +356,7 @@ fn forget_links(tx: &dyn Sql, new: &Key) -> Result<Vec<KeyId>> {
 
 pub(super) fn revoke_key(tx: &dyn Sql, key: KeyId, now: Timestamp) -> Result<bool> {
     let sql = "UPDATE keys SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL";
-    Ok(tx.execute(sql, params![key, now])? == 1)
+    noted(tx, tx.execute(sql, params![key, now])?, key)
 }
 
 pub(super) fn keep_contract(tx: &dyn Sql, hash: ContractHash, document: &str) -> Result<()> {

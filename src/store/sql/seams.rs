@@ -4,10 +4,10 @@ mod browse;
 mod cluster;
 
 use super::{
-    Desk, audit,
+    Desk, Sql, audit,
     commands::{Accept, HandBack, Recording, Refill},
     event_types, inspections, ledger, outbox, refill, registry, replays, retention,
-    work::{Call, answered},
+    work::{answered, nothing},
 };
 use crate::{
     domain::{
@@ -44,7 +44,11 @@ impl<D: Desk> Ledger for D {
     fn accept(&self, events: Vec<NewEvent>) -> Reply<'_, Vec<Accepted>> {
         let (reply, answer) = oneshot::channel();
         let (count, bytes) = (events.len(), events.iter().map(|new| new.event.data.len()).sum());
-        self.commands().push_accept(Box::new(Accept { events, results: Vec::new(), reply }), count, bytes);
+        self.commands().push_accept(
+            Box::new(Accept { events, results: Vec::new(), epoch: 0, reply }),
+            count,
+            bytes,
+        );
         answered(answer)
     }
 
@@ -54,7 +58,7 @@ impl<D: Desk> Ledger for D {
 
     fn refill(&self, wants: Vec<Want>, now: Timestamp) -> Reply<'_, Vec<Refilled>> {
         let (reply, answer) = oneshot::channel();
-        self.commands().push(Box::new(Refill { wants, now, found: Vec::new(), reply }));
+        self.commands().push(Box::new(Refill { wants, now, found: Vec::new(), epoch: 0, reply }));
         answered(answer)
     }
 
@@ -139,7 +143,10 @@ impl<D: Desk> Ledger for D {
     }
 
     fn begin_replay(&self, replay: Replay, entry: Option<Entry>) -> Reply<'_, ()> {
-        self.call(move |tx| audit::note(tx, entry.as_ref(), replays::begin(tx, &replay)?))
+        self.call_then(
+            move |tx| audit::note(tx, entry.as_ref(), replays::begin(tx, &replay)?),
+            |(), after| after.replays_wait = true,
+        )
     }
 
     fn proceed(&self, page: ReplayPage, now: Timestamp) -> Reply<'_, Option<Replay>> {
@@ -164,7 +171,10 @@ impl<D: Desk> Ledger for D {
         now: Timestamp,
         entry: Option<Entry>,
     ) -> Reply<'_, ReplayChanged> {
-        self.call(move |tx| audit::note(tx, entry.as_ref(), replays::change(tx, app, replay, to, now)?))
+        self.call_then(
+            move |tx| audit::note(tx, entry.as_ref(), replays::change(tx, app, replay, to, now)?),
+            |_, after| after.replays_wait = true,
+        )
     }
     fn order_inspection(&self, inspection: Inspection) -> Reply<'_, Ordered> {
         self.call_then(
@@ -200,7 +210,7 @@ impl<D: Desk> Ledger for D {
 
     fn flush(&self) -> Reply<'_, ()> {
         // In the queue of the accepts, which is the one that others overtake.
-        let (work, reply) = Call::prepare(|_| Ok(()), |(), _| ());
+        let (work, reply) = nothing();
         self.commands().push_accept(work, 0, 0);
         reply
     }
@@ -237,17 +247,26 @@ impl<D: Desk> Registry for D {
         entry: Entry,
         replays: Vec<(Replay, Entry)>,
     ) -> Reply<'_, bool> {
-        self.call(move |tx| {
+        let change = move |tx: &dyn Sql| {
             let is_changed = audit::note(tx, Some(&entry), registry::change_endpoint(tx, &endpoint)?)?;
             for (replay, entry) in replays.iter().filter(|_| is_changed) {
                 audit::note(tx, Some(entry), replays::begin(tx, replay)?)?;
             }
             Ok(is_changed)
-        })
+        };
+        self.call_then(change, |is_changed, after| after.replays_wait |= *is_changed)
     }
 
     fn remove_endpoint(&self, endpoint: EndpointId, now: Timestamp, entry: Option<Entry>) -> Reply<'_, bool> {
         self.call(move |tx| audit::note(tx, entry.as_ref(), registry::remove_endpoint(tx, endpoint, now)?))
+    }
+
+    fn app(&self, app: AppId) -> Reply<'_, Option<App>> {
+        self.read(move |connection| registry::one_app(connection, app))
+    }
+
+    fn event_type(&self, event_type: EventTypeId) -> Reply<'_, Option<EventTypeRecord>> {
+        self.read(move |connection| event_types::one(connection, event_type))
     }
 
     fn endpoint(&self, endpoint: EndpointId) -> Reply<'_, Option<EndpointRecord>> {

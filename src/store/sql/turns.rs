@@ -29,6 +29,9 @@ pub(in crate::store) trait Commit {
     /// of it is stored.
     fn commit(&mut self, batch: &mut [Box<dyn Work>]) -> Result<i64>;
 
+    /// What is told now of a batch that is durable: other nodes may have to know of it as well.
+    fn told(&mut self, _after: &Aftermath) {}
+
     /// Until the thread is unparked; it may also look around now and then.
     fn rest(&mut self) {
         std::thread::park();
@@ -114,6 +117,7 @@ impl<S: Commit> Turns<S> {
             work.committed(&mut after);
         }
         after.notices_wait = newest_notice > std::mem::replace(&mut self.newest_notice, newest_notice);
+        self.store.told(&after);
         after.tell(&*self.handover);
     }
 

@@ -32,6 +32,7 @@ pub(super) fn forget(tx: &dyn Sql, before: Timestamp) -> Result<Forgotten> {
         |row| row.get(0),
     )?;
     keys.sort_unstable();
+    keys.iter().try_for_each(|key| tx.changed((*key).into()))?;
     let has_more = most.max(keys.len()) as i64 == FORGET_STEP;
     Ok(Forgotten { keys, has_more })
 }

@@ -5,19 +5,28 @@ use crate::{
     domain::{
         endpoint::SwitchedOff,
         hint::Hint,
-        id::EndpointId,
+        id::{AppId, EndpointId},
         port::{Carried, Handover},
         statistics::Batch,
         time::Timestamp,
     },
     store::{Reply, StoreError},
 };
+use std::collections::BTreeSet;
 use tokio::sync::oneshot;
 
 /// A command waiting for its batch. `apply` runs inside the transaction and may run again after a rollback, so it must
 /// not use itself up; `committed` and `failed` do.
 pub(in crate::store) trait Work: Send {
     fn apply(&mut self, tx: &dyn Sql) -> Result<()>;
+
+    /// Whatever it reads to change has a lock of its own, so that it runs beside commands of other nodes.
+    fn is_hot(&self) -> bool {
+        false
+    }
+
+    /// Which locks it is going to take, as far as it knows.
+    fn locks(&self, _locks: &mut Locks) {}
 
     /// What the events and attempts that it wrote add to the statistics; asked after everything of the batch was applied.
     fn count(&self, _sums: &mut Batch) {}
@@ -29,21 +38,39 @@ pub(in crate::store) trait Work: Send {
     fn failed(self: Box<Self>, error: &StoreError) -> Option<Box<dyn Work>>;
 }
 
+/// What a batch is going to lock. All of it is locked at the start and in one order, so that two batches of two nodes do not
+/// wait for each other; what a command finds out later it locks then.
+#[derive(Default)]
+pub(in crate::store) struct Locks {
+    pub(in crate::store) lanes: BTreeSet<EndpointId>,
+    pub(in crate::store) health: BTreeSet<EndpointId>,
+    /// The same if it is not well.
+    pub(in crate::store) health_if_unwell: BTreeSet<EndpointId>,
+    pub(in crate::store) digests: BTreeSet<AppId>,
+}
+
 /// What the engine is told once the batch is durable.
 #[derive(Default)]
 pub(in crate::store) struct Aftermath {
     pub(super) carried: Vec<Carried>,
-    pub(super) waiting: Vec<(EndpointId, Timestamp)>,
+    pub(in crate::store) waiting: Vec<(EndpointId, Timestamp)>,
     /// Waiting as well, and somebody asked for it.
-    pub(super) asked: Vec<(EndpointId, Timestamp)>,
+    pub(in crate::store) asked: Vec<(EndpointId, Timestamp)>,
     pub(super) switched_off: Vec<(EndpointId, SwitchedOff, u32)>,
-    pub(super) inspections_wait: bool,
-    pub(super) notices_wait: bool,
+    pub(in crate::store) inspections_wait: bool,
+    pub(in crate::store) notices_wait: bool,
+    /// Only other nodes have to be told: whoever asks for it here tells the engine.
+    pub(in crate::store) replays_wait: bool,
     /// What nobody else tells those who watch.
     pub(super) hints: Vec<Hint>,
 }
 
 impl Aftermath {
+    /// Of a takeover: lanes in which something waits now.
+    pub(in crate::store) fn of_lanes(waiting: impl IntoIterator<Item = (EndpointId, Timestamp)>) -> Self {
+        Self { waiting: waiting.into_iter().collect(), ..Self::default() }
+    }
+
     pub(in crate::store) fn tell(self, handover: &dyn Handover) {
         for (endpoint, off, revision) in self.switched_off {
             handover.switched_off(endpoint, off, revision);
@@ -71,6 +98,7 @@ impl Aftermath {
 
 /// Any command that is no more than a function of the connection and an answer.
 pub(super) struct Call<T, F, A> {
+    is_hot: bool,
     run: F,
     after: A,
     result: Option<T>,
@@ -86,8 +114,15 @@ where
     /// The work, and where its answer comes.
     pub(super) fn prepare(run: F, after: A) -> (Box<dyn Work>, Reply<'static, T>) {
         let (reply, answer) = oneshot::channel();
-        (Box::new(Self { run, after, result: None, reply }), answered(answer))
+        (Box::new(Self { is_hot: false, run, after, result: None, reply }), answered(answer))
     }
+}
+
+/// Work that does nothing: answered when everything before it is done.
+pub(super) fn nothing() -> (Box<dyn Work>, Reply<'static, ()>) {
+    let (reply, answer) = oneshot::channel();
+    let (run, after) = (|_: &dyn Sql| Ok(()), |&(): &(), _: &mut Aftermath| ());
+    (Box::new(Call { is_hot: true, run, after, result: None, reply }), answered(answer))
 }
 
 impl<T, F, A> Work for Call<T, F, A>
@@ -99,6 +134,10 @@ where
     fn apply(&mut self, tx: &dyn Sql) -> Result<()> {
         self.result = Some((self.run)(tx)?);
         Ok(())
+    }
+
+    fn is_hot(&self) -> bool {
+        self.is_hot
     }
 
     fn committed(self: Box<Self>, after: &mut Aftermath) {
@@ -117,7 +156,7 @@ where
 }
 
 /// The other end of an answer; a writer that went away answers `Closed`.
-pub(super) fn answered<T: Send + 'static>(
+pub(in crate::store) fn answered<T: Send + 'static>(
     answer: oneshot::Receiver<Result<T, StoreError>>,
 ) -> Reply<'static, T> {
     Box::pin(async move { answer.await.unwrap_or(Err(StoreError::Closed)) })

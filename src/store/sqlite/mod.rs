@@ -3,6 +3,7 @@
 mod backup;
 mod checkpointer;
 mod look;
+mod member;
 pub(super) mod open;
 mod readers;
 mod sql;
@@ -13,6 +14,7 @@ mod writer;
 pub use super::sql::{QueueLimits, Turn};
 pub use backup::{BackupError, Inventory, back_up, restore};
 pub use look::{Look, look, sealed_in, user_of};
+pub use member::{NodeWriter, SharedFile, SqliteNode, StoreClock};
 pub use open::OpenError;
 pub use writer::Writer;
 

@@ -1,5 +1,6 @@
 -- Everything the embedded store keeps. Ids are time-ordered integers, so tables grow at their right edge and need no
--- index on time. `lane` is the queue: 0 while carried, the endpoint's id while waiting, NULL otherwise.
+-- index on time. `lane` is the queue: the endpoint's id while waiting, while carried the epoch of whoever does so, negated (0
+-- where there is one process), NULL otherwise.
 
 CREATE TABLE apps (
     id INTEGER PRIMARY KEY,
@@ -117,7 +118,7 @@ CREATE TABLE deliveries (
     CHECK ((state >= 5) = (reason IS NOT NULL)),
     CHECK ((state = 3) = (held_at IS NOT NULL)),
     -- IS, because a CHECK lets an unknown pass: what waits in no lane would never be found again.
-    CHECK (CASE WHEN state <= 1 THEN lane IS endpoint AND due IS NOT NULL WHEN state = 2 THEN lane IS 0 ELSE lane IS NULL END),
+    CHECK (CASE WHEN state <= 1 THEN lane IS endpoint AND due IS NOT NULL WHEN state = 2 THEN lane IS NOT NULL AND lane <= 0 ELSE lane IS NULL END),
     CHECK (return_to IS NULL OR state IN (0, 2, 3) AND return_to GLOB '[1567],*'),
     CHECK (okey IS NULL OR state <= 3 OR state = 5),
     CHECK (due IS NOT 253402300799000 OR okey IS NOT NULL AND state IN (0, 3))
@@ -205,6 +206,7 @@ CREATE TABLE inspections (
     created_at INTEGER NOT NULL,
     finished_at INTEGER,
     report TEXT,
+    epoch INTEGER,
     CHECK (state BETWEEN 0 AND 4),
     CHECK ((state >= 2) = (finished_at IS NOT NULL)),
     CHECK ((state = 2) = (report IS NOT NULL))
@@ -342,3 +344,53 @@ CREATE TABLE accountable (
     clock INTEGER NOT NULL,
     at INTEGER NOT NULL
 ) STRICT;
+
+-- Nodes that share the store, each start of one under an epoch of its own. A file has one process, which needs none of these; the
+-- simulation of many nodes is played on one.
+CREATE TABLE nodes (
+    epoch INTEGER PRIMARY KEY CHECK (epoch > 0),
+    slot INTEGER NOT NULL UNIQUE,
+    name TEXT NOT NULL,
+    version TEXT NOT NULL,
+    host TEXT NOT NULL,
+    pid INTEGER NOT NULL,
+    joined_at INTEGER NOT NULL,
+    lease_until INTEGER NOT NULL,
+    steady_since INTEGER NOT NULL,
+    dead INTEGER NOT NULL CHECK (dead IN (0, 1)),
+    seen INTEGER NOT NULL,
+    free_hands INTEGER NOT NULL,
+    help TEXT NOT NULL
+) STRICT;
+
+-- The number of the last batch that each writer committed; below 0 is a writer that was fenced.
+CREATE TABLE ledger (
+    epoch INTEGER NOT NULL,
+    writer INTEGER NOT NULL,
+    batch INTEGER NOT NULL,
+    fenced_at INTEGER,
+    PRIMARY KEY (epoch, writer),
+    CHECK ((writer < 0) = (fenced_at IS NOT NULL))
+) STRICT, WITHOUT ROWID;
+
+-- The epoch at which each shard of the endpoints is at home; 0 if it is free.
+CREATE TABLE shards (
+    shard INTEGER PRIMARY KEY CHECK (shard BETWEEN 0 AND 255),
+    epoch INTEGER NOT NULL
+) STRICT;
+
+-- The version of the configuration, and up to which it is not known any more what changed.
+CREATE TABLE clock (
+    only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
+    version INTEGER NOT NULL,
+    forgotten INTEGER NOT NULL
+) STRICT;
+
+-- What each version changed: an app (kind 0), an endpoint (1), a key (2) or an event type (3).
+CREATE TABLE changes (
+    version INTEGER NOT NULL,
+    kind INTEGER NOT NULL,
+    id INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    PRIMARY KEY (version, kind, id)
+) STRICT, WITHOUT ROWID;

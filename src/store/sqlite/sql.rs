@@ -3,12 +3,14 @@
 
 use crate::{
     domain::{
-        delivery::{Delivery, State},
+        delivery::Delivery,
         id::{AppId, DeliveryId, EndpointId},
         order::OrderKey,
         time::Timestamp,
     },
-    store::sql::{Columns, Error, Result, Row, Sql, ToValue, Value, lane, params, write_return_to},
+    store::sql::{
+        Change, Columns, Error, Result, Row, Sql, ToValue, Value, Was, lane, params, write_return_to,
+    },
 };
 use rusqlite::{
     Connection, Params, ToSql, params_from_iter,
@@ -70,65 +72,11 @@ impl Sql for Connection {
     }
 
     fn insert_delivery(&self, delivery: &Delivery) -> Result<()> {
-        Sql::execute(
-            self,
-            "INSERT INTO deliveries (id, app, event, endpoint, state, reason, place, attempt_count, history_len, lane, due,
-                 at_due, give_up_at, finished_at, root, replay_of, held_at, okey, asked)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)",
-            params![
-                delivery.id,
-                delivery.app,
-                delivery.event,
-                delivery.endpoint,
-                delivery.state,
-                delivery.reason,
-                delivery.place,
-                delivery.attempt_count,
-                delivery.history_len,
-                lane(delivery),
-                delivery.due,
-                delivery.at_due,
-                delivery.give_up_at,
-                delivery.finished_at,
-                (delivery.root != delivery.id).then_some(delivery.root),
-                delivery.replay_of,
-                delivery.held_at,
-                delivery.okey,
-                delivery.is_asked.then_some(true),
-            ],
-        )?;
-        Ok(())
+        insert_delivery(self, delivery, 0)
     }
 
-    fn replace_delivery(&self, from: State, delivery: &Delivery) -> Result<bool> {
-        let replaced = Sql::execute(
-            self,
-            "UPDATE deliveries SET state = ?3, reason = ?4, place = ?5, attempt_count = ?6, history_len = ?7, lane = ?8,
-                 due = ?9, at_due = ?10, give_up_at = ?11, finished_at = ?12, return_to = ?13, held_at = ?14, restarted_at = ?15,
-                 okey = ?16, asked = ?17, skipped_at = ?18
-             WHERE id = ?1 AND state = ?2",
-            params![
-                delivery.id,
-                from,
-                delivery.state,
-                delivery.reason,
-                delivery.place,
-                delivery.attempt_count,
-                delivery.history_len,
-                lane(delivery),
-                delivery.due,
-                delivery.at_due,
-                delivery.give_up_at,
-                delivery.finished_at,
-                delivery.return_to.as_ref().map(write_return_to),
-                delivery.held_at,
-                delivery.restarted_at,
-                delivery.okey,
-                delivery.is_asked.then_some(true),
-                delivery.skipped_at,
-            ],
-        )?;
-        Ok(replaced == 1)
+    fn replace_delivery(&self, was: Was, delivery: &Delivery) -> Result<bool> {
+        replace_delivery(self, was, delivery, 0)
     }
 
     fn set_due(&self, delivery: DeliveryId, due: Option<Timestamp>) -> Result<()> {
@@ -155,10 +103,94 @@ impl Sql for Connection {
         Ok(())
     }
 
-    /// The lock of the file proves that every earlier process is dead.
-    fn abandoned(&self) -> &'static str {
-        "d.lane = 0"
+    fn lock_digests(&self, _: AppId) -> Result<()> {
+        Ok(())
     }
+
+    fn lock_delivery(&self, _: DeliveryId) -> Result<()> {
+        Ok(())
+    }
+
+    fn to_change(&self) -> (&'static str, &'static str) {
+        ("deliveries", "")
+    }
+
+    fn epoch(&self) -> i64 {
+        0
+    }
+
+    fn changed(&self, _: Change) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Carried under this epoch, if it is.
+pub(super) fn insert_delivery(store: &Connection, delivery: &Delivery, epoch: i64) -> Result<()> {
+    Sql::execute(
+        store,
+        "INSERT INTO deliveries (id, app, event, endpoint, state, reason, place, attempt_count, history_len, lane, due,
+             at_due, give_up_at, finished_at, root, replay_of, held_at, okey, asked)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)",
+        params![
+            delivery.id,
+            delivery.app,
+            delivery.event,
+            delivery.endpoint,
+            delivery.state,
+            delivery.reason,
+            delivery.place,
+            delivery.attempt_count,
+            delivery.history_len,
+            lane(delivery, epoch),
+            delivery.due,
+            delivery.at_due,
+            delivery.give_up_at,
+            delivery.finished_at,
+            (delivery.root != delivery.id).then_some(delivery.root),
+            delivery.replay_of,
+            delivery.held_at,
+            delivery.okey,
+            delivery.is_asked.then_some(true),
+        ],
+    )?;
+    Ok(())
+}
+
+pub(super) fn replace_delivery(
+    store: &Connection,
+    was: Was,
+    delivery: &Delivery,
+    epoch: i64,
+) -> Result<bool> {
+    let replaced = Sql::execute(
+        store,
+        "UPDATE deliveries SET state = ?3, reason = ?4, place = ?5, attempt_count = ?6, history_len = ?7, lane = ?8,
+             due = ?9, at_due = ?10, give_up_at = ?11, finished_at = ?12, return_to = ?13, held_at = ?14, restarted_at = ?15,
+             okey = ?16, asked = ?17, skipped_at = ?18
+         WHERE id = ?1 AND state = ?2 AND (state <> 2 OR lane = ?19)",
+        params![
+            delivery.id,
+            was.state(),
+            delivery.state,
+            delivery.reason,
+            delivery.place,
+            delivery.attempt_count,
+            delivery.history_len,
+            lane(delivery, epoch),
+            delivery.due,
+            delivery.at_due,
+            delivery.give_up_at,
+            delivery.finished_at,
+            delivery.return_to.as_ref().map(write_return_to),
+            delivery.held_at,
+            delivery.restarted_at,
+            delivery.okey,
+            delivery.is_asked.then_some(true),
+            delivery.skipped_at,
+            was.lane(),
+        ],
+    )?;
+    Ok(replaced == 1)
 }
 
 #[cfg(test)]

@@ -1,29 +1,61 @@
 -- Everything that is kept here. Ids are time-ordered integers, so tables grow at their right edge and need no index on time.
 -- The names are those of the embedded store, whose statements these tables answer; text is compared byte by byte, as there.
 
--- Processes that work here, each start of one under an epoch of its own, which is never used again. A dead one writes nothing
--- more, because its rows in `ledger` are gone; its row here goes when nothing is left of what it carried. `host` says which
--- processes can see each other.
+-- Nodes that work here, each start of one under an epoch of its own, which is never used again. A dead one writes nothing more,
+-- because its rows in `ledger` are fenced; its row here goes when nothing is left of what it carried. `host` says which
+-- processes can see each other. Times are milliseconds of this server's clock.
 CREATE TABLE nodes (
     epoch bigint PRIMARY KEY CHECK (epoch > 0),
+    slot bigint NOT NULL UNIQUE,
+    name text NOT NULL,
+    version text NOT NULL,
     host text NOT NULL,
     pid bigint NOT NULL,
-    lease_until timestamptz NOT NULL,
-    dead boolean NOT NULL DEFAULT false
+    joined_at bigint NOT NULL,
+    lease_until bigint NOT NULL,
+    steady_since bigint NOT NULL,
+    dead bigint NOT NULL CHECK (dead IN (0, 1)),
+    seen bigint NOT NULL,
+    free_hands bigint NOT NULL,
+    help text NOT NULL
 ) WITH (fillfactor = 50);
 
 -- The number of the last batch that each writer committed. Every batch begins by counting it up: one that came twice, or whose
--- writer was taken over, finds no row to count.
+-- writer was fenced, which is below 0 then, finds no row to count.
 CREATE TABLE ledger (
     epoch bigint NOT NULL,
-    writer smallint NOT NULL,
+    writer bigint NOT NULL,
     batch bigint NOT NULL,
-    PRIMARY KEY (epoch, writer)
+    fenced_at bigint,
+    PRIMARY KEY (epoch, writer),
+    CHECK ((writer < 0) = (fenced_at IS NOT NULL))
 ) WITH (fillfactor = 25);
+
+-- The epoch at which each shard of the endpoints is at home; 0 if it is free.
+CREATE TABLE shards (
+    shard bigint PRIMARY KEY CHECK (shard BETWEEN 0 AND 255),
+    epoch bigint NOT NULL
+);
+
+-- The version of the configuration, and up to which it is not known any more what changed.
+CREATE TABLE clock (
+    only_row bigint PRIMARY KEY CHECK (only_row = 1),
+    version bigint NOT NULL,
+    forgotten bigint NOT NULL
+);
+
+-- What each version changed: an app (kind 0), an endpoint (1), a key (2) or an event type (3).
+CREATE TABLE changes (
+    version bigint NOT NULL,
+    kind bigint NOT NULL,
+    id bigint NOT NULL,
+    at bigint NOT NULL,
+    PRIMARY KEY (version, kind, id)
+);
 
 -- Rows that exist to be locked: one for each endpoint whose lines (kind 0) or health (kind 1) somebody decided about.
 CREATE TABLE locks (
-    kind smallint NOT NULL,
+    kind bigint NOT NULL,
     endpoint bigint NOT NULL,
     PRIMARY KEY (kind, endpoint)
 );
@@ -117,8 +149,8 @@ CREATE TABLE events (
 );
 
 -- Deliveries are two tables, and `deliveries` is both: what is not over, with the dead that others wait behind, stays small
--- however much was delivered. `lane` is the queue: 0 while carried, the endpoint's id while waiting, NULL otherwise. `owner` is
--- the epoch that carries it.
+-- however much was delivered. `lane` is the queue: the endpoint's id while waiting, while carried the epoch of the node that does
+-- so, negated, NULL otherwise.
 CREATE TABLE live (
     id bigint PRIMARY KEY,
     app bigint NOT NULL,
@@ -142,15 +174,13 @@ CREATE TABLE live (
     okey bigint,
     asked bigint,
     skipped_at bigint,
-    owner bigint,
     CHECK (state BETWEEN 0 AND 3 OR state = 5 AND okey IS NOT NULL),
     CHECK ((state = 5) = (finished_at IS NOT NULL)),
     CHECK ((state = 5) = (reason IS NOT NULL)),
     CHECK ((state = 3) = (held_at IS NOT NULL)),
-    CHECK ((state = 2) = (owner IS NOT NULL)),
     -- IS, because a CHECK lets an unknown pass: what waits in no lane would never be found again.
     CHECK (CASE WHEN state <= 1 THEN lane IS NOT DISTINCT FROM endpoint AND due IS NOT NULL
-                WHEN state = 2 THEN lane IS NOT DISTINCT FROM 0 ELSE lane IS NULL END),
+                WHEN state = 2 THEN lane IS NOT NULL AND lane < 0 ELSE lane IS NULL END),
     CHECK (return_to IS NULL OR state IN (0, 2, 3) AND return_to ~ '^[1567],'),
     CHECK (due IS DISTINCT FROM 253402300799000 OR okey IS NOT NULL AND state IN (0, 3))
 );
@@ -194,10 +224,9 @@ CREATE TABLE done (
     okey bigint,
     asked bigint,
     skipped_at bigint,
-    owner bigint,
     CHECK (state BETWEEN 4 AND 7),
     CHECK ((state >= 5) = (reason IS NOT NULL)),
-    CHECK (num_nonnulls(lane, due, held_at, return_to, okey, owner) = 0)
+    CHECK (num_nonnulls(lane, due, held_at, return_to, okey) = 0)
 );
 
 CREATE INDEX done_dead ON done (app, finished_at) WHERE state = 5;
@@ -277,6 +306,7 @@ CREATE TABLE inspections (
     created_at bigint NOT NULL,
     finished_at bigint,
     report text,
+    epoch bigint,
     CHECK (state BETWEEN 0 AND 4),
     CHECK ((state >= 2) = (finished_at IS NOT NULL)),
     CHECK ((state = 2) = (report IS NOT NULL))

@@ -1,6 +1,9 @@
 //! What a node does for the others and for itself.
 
-use crate::store::sql::{Desk, cluster, health, inspections, replays, retention, rollup, upkeep};
+use crate::store::sql::{
+    Desk, Membership, changes, cluster, health, inspections, nodes, replays, retention, rollup, shards,
+    upkeep,
+};
 use crate::{
     domain::{
         hint::Hint,
@@ -12,19 +15,78 @@ use crate::{
     },
     store::{
         Cluster, Reply,
-        cluster::{Forgotten, Joined, RolledUp, Standing, Suspect},
+        cluster::{Beat, Changes, Forgotten, Joined, Node, RolledUp, SHARDS, Standing, Suspect, View},
         retention::{Overdue, OverdueSearch},
     },
 };
 use std::{sync::Arc, time::Duration};
 
+fn answer<T: Send + 'static>(known: T) -> Reply<'static, T> {
+    Box::pin(std::future::ready(Ok(known)))
+}
+
 impl<D: Desk> Cluster for D {
     fn join(&self, now: Timestamp) -> Reply<'_, Joined> {
+        if let Some(membership) = self.membership() {
+            return membership.join(now);
+        }
         let reply = self.call_then(
-            move |tx| Ok((cluster::join(tx, now)?, inspections::interrupt(tx, now)?)),
+            move |tx| {
+                inspections::interrupt(tx, tx.epoch(), now)?;
+                Ok((cluster::join_alone(tx, now)?, inspections::waits(tx)?))
+            },
             |(_, inspections_wait), after| after.inspections_wait |= *inspections_wait,
         );
         Box::pin(async move { reply.await.map(|(joined, _)| joined) })
+    }
+
+    fn beat(&self, beat: Beat) -> Reply<'_, Option<View>> {
+        match self.membership() {
+            Some(membership) => membership.beat(beat),
+            None => {
+                answer(Some(View { nodes: Vec::new(), shards: vec![0; SHARDS], version: 0, is_steady: true }))
+            }
+        }
+    }
+
+    fn take_over(&self, epoch: i64, now: Timestamp) -> Reply<'_, Option<usize>> {
+        match self.membership() {
+            Some(membership) => membership.take_over(epoch, now),
+            None => answer(None),
+        }
+    }
+
+    fn claim_shards(&self, most: usize) -> Reply<'_, Vec<u8>> {
+        match self.membership() {
+            Some(_) => self.call(move |tx| shards::claim(tx, most)),
+            None => answer(Vec::new()),
+        }
+    }
+
+    fn release_shards(&self, shards: Vec<u8>) -> Reply<'_, ()> {
+        match self.membership() {
+            Some(_) => self.call(move |tx| shards::release(tx, &shards)),
+            None => answer(()),
+        }
+    }
+
+    fn carried_elsewhere(&self, endpoints: Vec<EndpointId>) -> Reply<'_, Vec<EndpointId>> {
+        match self.membership().map(<dyn Membership>::epoch) {
+            Some(epoch) => self
+                .read_for_engine(move |connection| nodes::carried_elsewhere(connection, epoch, &endpoints)),
+            None => answer(Vec::new()),
+        }
+    }
+
+    fn changes(&self, after: i64) -> Reply<'_, Changes> {
+        match self.membership() {
+            Some(_) => self.read_for_engine(move |connection| changes::since(connection, after)),
+            None => answer(Changes { version: after, ..Changes::default() }),
+        }
+    }
+
+    fn nodes(&self) -> Reply<'_, Vec<Node>> {
+        self.membership().map_or_else(|| answer(Vec::new()), <dyn Membership>::nodes)
     }
 
     fn find_lanes(&self) -> Reply<'_, Vec<(EndpointId, Timestamp)>> {

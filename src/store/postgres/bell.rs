@@ -1,0 +1,175 @@
+//! What a node rings for: something waits that another one looks after. A bell only makes it quicker; whoever misses one finds
+//! the same in the database a little later.
+
+use crate::{
+    domain::{id::EndpointId, port::Handover, time::Timestamp},
+    store::sql::Aftermath,
+};
+use std::{collections::BTreeMap, fmt::Write};
+
+/// The server takes no more than 8,000 bytes. What does not fit is found without a bell.
+const WORDS_BYTES_MAX: usize = 7_900;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Bell {
+    /// Lanes, and when their first is due.
+    waiting: BTreeMap<EndpointId, Timestamp>,
+    asked: BTreeMap<EndpointId, Timestamp>,
+    inspections: bool,
+    notices: bool,
+    replays: bool,
+    configuration: bool,
+}
+
+fn add(lanes: &mut BTreeMap<EndpointId, Timestamp>, more: impl IntoIterator<Item = (EndpointId, Timestamp)>) {
+    for (lane, due) in more {
+        let first = lanes.entry(lane).or_insert(due);
+        *first = due.min(*first);
+    }
+}
+
+impl Bell {
+    pub(super) fn of(after: &Aftermath, has_changes: bool, handover: &dyn Handover) -> Self {
+        let elsewhere = |lanes: &[(EndpointId, Timestamp)]| {
+            let mut found = BTreeMap::new();
+            add(&mut found, lanes.iter().copied().filter(|(lane, _)| handover.is_elsewhere(*lane)));
+            found
+        };
+        Self {
+            waiting: elsewhere(&after.waiting),
+            asked: elsewhere(&after.asked),
+            inspections: after.inspections_wait,
+            notices: after.notices_wait,
+            replays: after.replays_wait,
+            configuration: has_changes,
+        }
+    }
+
+    pub(super) fn is_silent(&self) -> bool {
+        *self == Self::default()
+    }
+
+    pub(super) fn add(&mut self, other: Self) {
+        add(&mut self.waiting, other.waiting);
+        add(&mut self.asked, other.asked);
+        self.inspections |= other.inspections;
+        self.notices |= other.notices;
+        self.replays |= other.replays;
+        self.configuration |= other.configuration;
+    }
+
+    /// Who rings, and then a word for each thing.
+    pub(super) fn words(&self, epoch: i64) -> String {
+        let mut words = epoch.to_string();
+        let flags = [
+            (self.inspections, " i"),
+            (self.notices, " n"),
+            (self.replays, " r"),
+            (self.configuration, " c"),
+        ];
+        words.extend(flags.into_iter().filter_map(|(is_so, word)| is_so.then_some(word)));
+        let asked = self.asked.iter().map(|lane| ('a', lane));
+        for (kind, (lane, due)) in asked.chain(self.waiting.iter().map(|lane| ('w', lane))) {
+            let before = words.len();
+            let _ = write!(words, " {kind}{},{}", lane.as_i64(), due.as_millis());
+            if words.len() > WORDS_BYTES_MAX {
+                words.truncate(before);
+                break;
+            }
+        }
+        words
+    }
+
+    /// What another node says; what a newer one may say besides is passed over.
+    pub(super) fn heard(words: &str, own_epoch: i64) -> Option<Self> {
+        let mut words = words.split(' ');
+        let epoch: i64 = words.next()?.parse().ok()?;
+        if epoch == own_epoch {
+            return None;
+        }
+        let mut bell = Self::default();
+        for word in words {
+            match word {
+                "i" => bell.inspections = true,
+                "n" => bell.notices = true,
+                "r" => bell.replays = true,
+                "c" => bell.configuration = true,
+                _ => bell.hear_of_lane(word),
+            }
+        }
+        Some(bell)
+    }
+
+    fn hear_of_lane(&mut self, word: &str) {
+        let lanes = match word.as_bytes().first() {
+            Some(b'w') => &mut self.waiting,
+            Some(b'a') => &mut self.asked,
+            _ => return,
+        };
+        let numbers =
+            word[1..].split_once(',').and_then(|(lane, due)| lane.parse().ok().zip(due.parse().ok()));
+        add(lanes, numbers.map(|(lane, due)| (EndpointId::from_i64(lane), Timestamp::from_millis(due))));
+    }
+
+    pub(super) fn tell(self, handover: &dyn Handover) {
+        self.waiting.into_iter().for_each(|(lane, due)| handover.waiting(lane, due));
+        self.asked.into_iter().for_each(|(lane, due)| handover.asked(lane, due));
+        if self.inspections {
+            handover.inspections_wait();
+        }
+        if self.notices {
+            handover.notices_wait();
+        }
+        if self.replays {
+            handover.replays_wait();
+        }
+        if self.configuration {
+            handover.configuration_waits();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lanes(count: i64) -> BTreeMap<EndpointId, Timestamp> {
+        let due = Timestamp::from_millis;
+        (1..=count)
+            .map(|lane| (EndpointId::from_i64(i64::MAX - lane), due(1_800_000_000_000 + lane)))
+            .collect()
+    }
+
+    #[test]
+    fn a_bell_is_heard_by_others_as_it_was_rung() {
+        for bell in [
+            Bell { waiting: lanes(3), asked: lanes(1), configuration: true, ..Bell::default() },
+            Bell { inspections: true, notices: true, replays: true, ..Bell::default() },
+        ] {
+            assert_eq!(Bell::heard(&bell.words(7), 8), Some(bell.clone()));
+            assert_eq!(Bell::heard(&bell.words(7), 7), None, "by others");
+        }
+        assert_eq!(Bell::heard("7 w1 wx,y z9,9 c", 8), Some(Bell { configuration: true, ..Bell::default() }));
+        assert_eq!(Bell::heard("", 8), None);
+    }
+
+    #[test]
+    fn a_bell_is_never_longer_than_the_server_takes() {
+        let bell = Bell { waiting: lanes(1000), notices: true, ..Bell::default() };
+        let words = bell.words(i64::MAX);
+        assert!(words.len() <= 8000 && words.len() > 7800);
+        let heard = Bell::heard(&words, 1).unwrap();
+        assert!(
+            heard.notices
+                && heard.waiting.iter().all(|lane| bell.waiting.get_key_value(lane.0) == Some(lane))
+        );
+    }
+
+    #[test]
+    fn what_was_rung_for_twice_is_rung_for_once_with_the_earlier_time() {
+        let at = |due| BTreeMap::from([(EndpointId::from_i64(5), Timestamp::from_millis(due))]);
+        let mut bell = Bell { waiting: at(9), ..Bell::default() };
+        bell.add(Bell { waiting: at(4), replays: true, ..Bell::default() });
+        assert_eq!(bell, Bell { waiting: at(4), replays: true, ..Bell::default() });
+    }
+}

@@ -1,0 +1,111 @@
+//! What of the configuration changed, for other nodes to follow. The one row of `clock` is counted up by every transaction
+//! that changes something and stays locked until its end, so that versions come in the order of commits.
+
+use super::{Result, Sql, params};
+use crate::{
+    domain::{
+        id::{AppId, EndpointId, EventTypeId, KeyId},
+        time::Timestamp,
+    },
+    store::cluster::Changes,
+};
+use std::time::Duration;
+
+/// Whoever is further behind reads everything anew.
+const KEPT: Duration = Duration::from_hours(1);
+/// Old entries are looked for once in so many versions.
+const FORGET_EVERY: i64 = 64;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::store) enum Kind {
+    App = 0,
+    Endpoint = 1,
+    Key = 2,
+    EventType = 3,
+}
+
+/// Something that was added, changed or removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::store) struct Change {
+    kind: Kind,
+    id: i64,
+}
+
+impl From<AppId> for Change {
+    fn from(id: AppId) -> Self {
+        Self { kind: Kind::App, id: id.as_i64() }
+    }
+}
+
+impl From<EndpointId> for Change {
+    fn from(id: EndpointId) -> Self {
+        Self { kind: Kind::Endpoint, id: id.as_i64() }
+    }
+}
+
+impl From<KeyId> for Change {
+    fn from(id: KeyId) -> Self {
+        Self { kind: Kind::Key, id: id.as_i64() }
+    }
+}
+
+impl From<EventTypeId> for Change {
+    fn from(id: EventTypeId) -> Self {
+        Self { kind: Kind::EventType, id: id.as_i64() }
+    }
+}
+
+/// Makes the row of the clock where it is missing.
+pub(super) fn prepare(tx: &dyn Sql) -> Result<()> {
+    let sql = "INSERT INTO clock (only_row, version, forgotten) VALUES (1, 0, 0) ON CONFLICT DO NOTHING";
+    tx.execute(sql, &[])?;
+    Ok(())
+}
+
+/// Begins a version: once in a transaction.
+pub(in crate::store) fn begin(tx: &dyn Sql, now: Timestamp) -> Result<i64> {
+    let version =
+        tx.number("UPDATE clock SET version = version + 1 WHERE only_row = 1 RETURNING version", &[])?;
+    if version % FORGET_EVERY == 0 {
+        let before = now.as_millis().saturating_sub(KEPT.as_millis() as i64);
+        let old = "SELECT max(version) FROM changes WHERE at < ?1";
+        let forgotten = tx.number(old, params![before])?;
+        tx.execute("DELETE FROM changes WHERE version <= ?1", params![forgotten])?;
+        let note = "UPDATE clock SET forgotten = ?1 WHERE only_row = 1 AND forgotten < ?1";
+        tx.execute(note, params![forgotten])?;
+    }
+    Ok(version)
+}
+
+pub(in crate::store) fn log(tx: &dyn Sql, version: i64, change: Change, now: Timestamp) -> Result<()> {
+    let sql = "INSERT INTO changes (version, kind, id, at) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
+    tx.execute(sql, params![version, change.kind as i64, change.id, now])?;
+    Ok(())
+}
+
+pub(super) fn version(connection: &dyn Sql) -> Result<i64> {
+    connection.number("SELECT version FROM clock WHERE only_row = 1", &[])
+}
+
+/// Also of a version that is not there yet: the database may have lost what it confirmed.
+pub(super) fn since(connection: &dyn Sql, after: i64) -> Result<Changes> {
+    let forgotten = connection.number("SELECT forgotten FROM clock WHERE only_row = 1", &[])?;
+    let mut changes = Changes { version: version(connection)?, ..Changes::default() };
+    if after < forgotten || after > changes.version {
+        return Ok(Changes { is_all: true, ..changes });
+    }
+    let sql = "SELECT DISTINCT kind, id FROM changes WHERE version > ?1 ORDER BY kind, id";
+    connection.each(sql, params![after], |row| {
+        let id: i64 = row.get(1)?;
+        match row.get::<i64>(0)? {
+            0 => changes.apps.push(AppId::from_i64(id)),
+            1 => changes.endpoints.push(EndpointId::from_i64(id)),
+            2 => changes.keys.push(KeyId::from_i64(id)),
+            3 => changes.event_types.push(EventTypeId::from_i64(id)),
+            // A newer version may know of more: whoever does not reads all that it knows.
+            _ => changes.is_all = true,
+        }
+        Ok(())
+    })?;
+    Ok(changes)
+}

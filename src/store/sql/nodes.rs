@@ -1,0 +1,140 @@
+//! The nodes that share a store, and for how long each of them must be left alone. `now` is always the store's own clock,
+//! which is the same for all of them.
+
+use super::{Error, Result, Row, Sql, changes, params, shards};
+use crate::{
+    domain::{
+        id::{EndpointId, SLOTS},
+        time::Timestamp,
+    },
+    store::cluster::{Beat, Node, View},
+};
+use std::{collections::BTreeSet, time::Duration};
+
+/// How long a node is left alone after it said that it lives.
+const LEASE: Duration = Duration::from_secs(10);
+/// How long a node's own lease must not have lapsed before it judges others: when a store comes back that nobody could
+/// reach, everybody has that long to say that he lives.
+const GRACE: Duration = Duration::from_secs(3);
+/// How long it is known which batch was the last of a node that was taken over.
+const LEDGER_KEPT: Duration = Duration::from_hours(24);
+
+const COLUMNS: &str =
+    "epoch, slot, name, version, dead = 1 OR lease_until < ?1, seen, free_hands, help, joined_at";
+
+/// A process as it presents itself.
+pub(in crate::store) struct Newcomer {
+    pub(in crate::store) epoch: i64,
+    /// The name of its machine.
+    pub(in crate::store) name: String,
+    /// Who can see each other's processes; empty if that is not known.
+    pub(in crate::store) host: String,
+    pub(in crate::store) pid: u32,
+}
+
+/// Enters a node under its epoch, with a slot that nobody has. One at a time: whoever calls sees to that.
+pub(in crate::store) fn enter(tx: &dyn Sql, new: &Newcomer, now: Timestamp) -> Result<u8> {
+    let free = "WITH RECURSIVE every (slot) AS (SELECT CAST(0 AS bigint) UNION ALL SELECT slot + 1 FROM every WHERE slot < ?1)
+         SELECT min(slot) FROM every WHERE slot NOT IN (SELECT slot FROM nodes)";
+    let slot: Option<u8> = tx.one(free, params![SLOTS - 1], |row| row.get(0))?.flatten();
+    let slot =
+        slot.ok_or_else(|| Error::Wrong(format!("there are {SLOTS} nodes already, and no room for more")))?;
+    shards::prepare(tx)?;
+    changes::prepare(tx)?;
+    tx.execute(
+        "INSERT INTO nodes (epoch, slot, name, version, host, pid, joined_at, lease_until, steady_since, dead, seen, free_hands, help)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?7, 0, 0, 0, '')",
+        params![
+            new.epoch,
+            slot,
+            new.name,
+            env!("CARGO_PKG_VERSION"),
+            new.host,
+            new.pid,
+            now,
+            now.plus(LEASE)
+        ],
+    )?;
+    for writer in [0_i64, 1] {
+        let sql = "INSERT INTO ledger (epoch, writer, batch) VALUES (?1, ?2, 0)";
+        tx.execute(sql, params![new.epoch, writer])?;
+    }
+    let long_ago = Timestamp::from_millis(now.as_millis() - LEDGER_KEPT.as_millis() as i64);
+    tx.execute("DELETE FROM ledger WHERE writer < 0 AND fenced_at < ?1", params![long_ago])?;
+    Ok(slot)
+}
+
+/// The slot of this process, if it was not taken over.
+pub(in crate::store) fn slot(tx: &dyn Sql) -> Result<Option<u8>> {
+    tx.one("SELECT slot FROM nodes WHERE epoch = ?1 AND dead = 0", params![tx.epoch()], |row| row.get(0))
+}
+
+/// `None` if this node was taken over.
+pub(in crate::store) fn beat(tx: &dyn Sql, beat: &Beat, now: Timestamp) -> Result<Option<View>> {
+    let help: Vec<String> = beat.help.iter().map(|lane| lane.as_i64().to_string()).collect();
+    let lives = tx.execute(
+        "UPDATE nodes SET lease_until = ?2, seen = ?3, free_hands = ?4, help = ?5,
+             steady_since = CASE WHEN lease_until < ?6 THEN ?6 ELSE steady_since END
+         WHERE epoch = ?1 AND dead = 0",
+        params![tx.epoch(), now.plus(LEASE), beat.seen, beat.free_hands, help.join(" "), now],
+    )?;
+    if lives == 0 {
+        return Ok(None);
+    }
+    let is_steady = is_steady(tx, now)?;
+    let (nodes, shards) = (all(tx, now)?, shards::all(tx)?);
+    Ok(Some(View { nodes, shards, version: changes::version(tx)?, is_steady }))
+}
+
+/// Whether this one may judge others.
+pub(super) fn is_steady(tx: &dyn Sql, now: Timestamp) -> Result<bool> {
+    let since = Timestamp::from_millis(now.as_millis() - GRACE.as_millis() as i64);
+    tx.exists(
+        "SELECT EXISTS (SELECT 1 FROM nodes WHERE epoch = ?1 AND dead = 0 AND lease_until >= ?2 AND steady_since < ?3)",
+        params![tx.epoch(), now, since],
+    )
+}
+
+pub(in crate::store) fn all(connection: &dyn Sql, now: Timestamp) -> Result<Vec<Node>> {
+    connection.all(&format!("SELECT {COLUMNS} FROM nodes ORDER BY slot"), params![now], node)
+}
+
+fn node(row: &Row<'_>) -> Result<Node> {
+    let help: &str = row.get(7)?;
+    Ok(Node {
+        epoch: row.get(0)?,
+        slot: row.get(1)?,
+        name: row.get(2)?,
+        version: row.get(3)?,
+        is_expired: row.get(4)?,
+        seen: row.get(5)?,
+        free_hands: row.get(6)?,
+        help: help.split_whitespace().filter_map(|id| id.parse().ok()).map(EndpointId::from_i64).collect(),
+        joined_at: row.get(8)?,
+    })
+}
+
+/// Others that are dead already, and those that may be because `is_gone` says so of their machine and process.
+pub(in crate::store) fn dead(tx: &dyn Sql, is_gone: impl Fn(&str, u32) -> bool) -> Result<Vec<i64>> {
+    let mut dead = Vec::new();
+    let sql = "SELECT epoch, dead, host, pid FROM nodes WHERE epoch <> ?1 ORDER BY epoch";
+    tx.each(sql, params![tx.epoch()], |row| {
+        if row.get(1)? || is_gone(row.get(2)?, row.get(3)?) {
+            dead.push(row.get(0)?);
+        }
+        Ok(())
+    })?;
+    Ok(dead)
+}
+
+/// Those of these endpoints of which another node carries something.
+pub(super) fn carried_elsewhere(
+    connection: &dyn Sql,
+    epoch: i64,
+    endpoints: &[EndpointId],
+) -> Result<Vec<EndpointId>> {
+    let sql = "SELECT DISTINCT endpoint FROM deliveries INDEXED BY deliveries_by_lane WHERE lane < 0 AND lane <> ?1";
+    let carried: BTreeSet<EndpointId> =
+        connection.all(sql, params![-epoch], |row| row.get(0))?.into_iter().collect();
+    Ok(endpoints.iter().copied().filter(|endpoint| carried.contains(endpoint)).collect())
+}

@@ -1,0 +1,47 @@
+//! At which node each shard of the endpoints is at home.
+
+use super::{Result, Sql, params};
+use crate::store::cluster::SHARDS;
+
+/// Makes the rows where they are missing.
+pub(super) fn prepare(tx: &dyn Sql) -> Result<()> {
+    let sql = "INSERT INTO shards (shard, epoch)
+         WITH RECURSIVE every (shard) AS (SELECT CAST(0 AS bigint) UNION ALL SELECT shard + 1 FROM every WHERE shard < ?1)
+         SELECT shard, 0 FROM every WHERE shard NOT IN (SELECT shard FROM shards)";
+    tx.execute(sql, params![SHARDS as i64 - 1])?;
+    Ok(())
+}
+
+/// Up to `most` that nobody has; also those of a node that is nowhere any more.
+pub(super) fn claim(tx: &dyn Sql, most: usize) -> Result<Vec<u8>> {
+    let sql = "UPDATE shards SET epoch = ?1 WHERE shard IN
+             (SELECT shard FROM shards WHERE epoch = 0 OR epoch NOT IN (SELECT epoch FROM nodes) ORDER BY shard LIMIT ?2)
+         RETURNING shard";
+    let mut claimed: Vec<u8> = tx.all(sql, params![tx.epoch(), most as i64], |row| row.get(0))?;
+    claimed.sort_unstable();
+    Ok(claimed)
+}
+
+pub(super) fn release(tx: &dyn Sql, shards: &[u8]) -> Result<()> {
+    for shard in shards {
+        let sql = "UPDATE shards SET epoch = 0 WHERE shard = ?1 AND epoch = ?2";
+        tx.execute(sql, params![shard, tx.epoch()])?;
+    }
+    Ok(())
+}
+
+/// All of a node that is no more.
+pub(super) fn free(tx: &dyn Sql, epoch: i64) -> Result<()> {
+    tx.execute("UPDATE shards SET epoch = 0 WHERE epoch = ?1", params![epoch])?;
+    Ok(())
+}
+
+/// The epoch of each.
+pub(super) fn all(connection: &dyn Sql) -> Result<Vec<i64>> {
+    let mut shards = vec![0; SHARDS];
+    connection.each("SELECT shard, epoch FROM shards", &[], |row| {
+        shards[usize::from(row.get::<u8>(0)?)] = row.get(1)?;
+        Ok(())
+    })?;
+    Ok(shards)
+}

@@ -1,0 +1,369 @@
+//! Several nodes on one file in memory, each with a queue and a writer of its own: how many nodes are simulated without a
+//! server. The caller's clock stands for the server's, and nobody rings.
+
+use super::{
+    open,
+    sql::{insert_delivery, replace_delivery},
+};
+use crate::{
+    domain::{
+        delivery::Delivery,
+        id::{AppId, DeliveryId, EndpointId},
+        order::OrderKey,
+        port::Handover,
+        storage::StorageUsage,
+        time::Timestamp,
+    },
+    store::{
+        CommitWatch, Reply,
+        cluster::{Beat, Joined, Node, View},
+        sql::{
+            Aftermath, Change, Commit, Desk, Error, Membership, Newcomer, Queue, QueueLimits, Result, Row,
+            Sql, ToValue, Turn, Turns, Was, Work, WriterThread, apply_all, begin_version, log_change, nodes,
+            params, store_error,
+            takeover::{self, Steps, TakenOver},
+            what_is_there,
+        },
+    },
+};
+use rusqlite::{Connection, TransactionBehavior};
+use std::{
+    cell::Cell,
+    ops::ControlFlow,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicI64, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+/// What a server's clock would show.
+pub type StoreClock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// The file that they share.
+pub struct SharedFile {
+    connection: Mutex<Connection>,
+    clock: StoreClock,
+    /// Epochs that were given out.
+    entered: AtomicI64,
+}
+
+impl SharedFile {
+    pub fn new(clock: StoreClock) -> rusqlite::Result<Arc<Self>> {
+        let connection = Mutex::new(open::open_in_memory()?);
+        Ok(Arc::new(Self { connection, clock, entered: AtomicI64::new(0) }))
+    }
+
+    /// To look into it, or to change it behind everybody's back.
+    pub fn connection(&self) -> MutexGuard<'_, Connection> {
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All of a transaction.
+    fn run<T>(&self, epoch: i64, run: impl FnOnce(&Member<'_>) -> Result<T>) -> Result<T> {
+        let mut connection = self.connection();
+        let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let done = run(&Member { store: &tx, epoch, now: (self.clock)(), version: Cell::new(None) })?;
+        tx.commit()?;
+        Ok(done)
+    }
+
+    fn enter(&self) -> Result<i64> {
+        let epoch = self.entered.fetch_add(1, SeqCst) + 1;
+        let new = Newcomer { epoch, name: format!("node {epoch}"), host: String::new(), pid: 0 };
+        self.run(epoch, |tx| nodes::enter(tx, &new, tx.now)).map(|_| epoch)
+    }
+}
+
+/// Implements the four seams for one of the nodes.
+#[derive(Clone)]
+pub struct SqliteNode {
+    queue: Arc<Queue>,
+    file: Arc<SharedFile>,
+    epoch: Arc<AtomicI64>,
+    handover: Arc<dyn Handover>,
+    /// It ends with the last that knows of it.
+    thread: Arc<Closing>,
+}
+
+struct Closing(Arc<Queue>, WriterThread);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.close();
+        self.1.join();
+    }
+}
+
+/// Writes what waits at one node.
+pub struct NodeWriter(Turns<Pen>);
+
+struct Pen {
+    file: Arc<SharedFile>,
+    place: Arc<AtomicI64>,
+    epoch: i64,
+    last: i64,
+}
+
+impl SqliteNode {
+    /// Enters beside the others; the caller drives the writer, `wake` is called when something waits for it.
+    pub fn enter(
+        file: &Arc<SharedFile>,
+        handover: Arc<dyn Handover>,
+        watch: Arc<dyn CommitWatch>,
+        limits: QueueLimits,
+        wake: Box<dyn Fn() + Send + Sync>,
+    ) -> rusqlite::Result<(Self, NodeWriter)> {
+        let epoch = file.enter().map_err(|_| rusqlite::Error::InvalidQuery)?;
+        let (queue, place) = (Arc::new(Queue::new(limits, wake)), Arc::new(AtomicI64::new(epoch)));
+        let pen = Pen { file: file.clone(), place: place.clone(), epoch, last: 0 };
+        let writer = NodeWriter(Turns::new(pen, queue.clone(), handover.clone(), watch));
+        let thread = Arc::new(Closing(queue.clone(), WriterThread::none()));
+        Ok((Self { queue, file: file.clone(), epoch: place, handover, thread }, writer))
+    }
+
+    /// The same with a thread that writes.
+    pub fn start(
+        file: &Arc<SharedFile>,
+        handover: Arc<dyn Handover>,
+        watch: Arc<dyn CommitWatch>,
+        limits: QueueLimits,
+    ) -> std::io::Result<Self> {
+        let epoch = file.enter().map_err(std::io::Error::other)?;
+        let place = Arc::new(AtomicI64::new(epoch));
+        let pen = Pen { file: file.clone(), place: place.clone(), epoch, last: 0 };
+        let told = handover.clone();
+        let write = move |queue| Turns::new(pen, queue, told, watch).run(Duration::ZERO);
+        let (queue, thread) = WriterThread::start(limits, write)?;
+        let thread = Arc::new(Closing(queue.clone(), thread));
+        Ok(Self { queue, file: file.clone(), epoch: place, handover, thread })
+    }
+
+    /// Takes nothing more, writes what was taken, and leaves. Blocks until that is done.
+    pub fn close(&self) {
+        self.queue.close();
+        self.thread.1.join();
+    }
+
+    fn at_once<T: Send + 'static>(
+        &self,
+        epoch: i64,
+        run: impl FnOnce(&Member<'_>) -> Result<T>,
+    ) -> Reply<'static, T> {
+        let answer = self.file.run(epoch, run).map_err(|error| store_error(&error));
+        Box::pin(std::future::ready(answer))
+    }
+
+    fn tell(&self, taken: TakenOver) -> usize {
+        Aftermath::of_lanes(taken.woken).tell(&*self.handover);
+        taken.count
+    }
+}
+
+impl NodeWriter {
+    /// Writes one batch of what waits now. After `Nothing` the next command rings.
+    pub fn commit_next(&mut self) -> Turn {
+        self.0.next()
+    }
+
+    /// Dies: what waits is forgotten, and nothing more is taken.
+    pub fn forget(self) {
+        self.0.queue.forget();
+    }
+
+    /// Ends as a process does that is stopped.
+    pub fn end(mut self) {
+        self.0.queue.close();
+        while self.0.next() != Turn::Nothing {}
+        self.0.store.end();
+    }
+}
+
+impl Commit for Pen {
+    fn commit(&mut self, batch: &mut [Box<dyn Work>]) -> Result<i64> {
+        let epoch = self.place.load(SeqCst);
+        if epoch != self.epoch {
+            (self.epoch, self.last) = (epoch, 0);
+        }
+        let last = self.last;
+        let newest_notice = self.file.run(epoch, |tx| {
+            let fence = "UPDATE ledger SET batch = ?2 + 1 WHERE epoch = ?1 AND writer = 0 AND batch = ?2";
+            if tx.execute(fence, params![epoch, last])? == 0 {
+                return Err(Error::Fenced("another node took over from this one"));
+            }
+            apply_all(tx, batch)
+        })?;
+        self.last += 1;
+        Ok(newest_notice)
+    }
+
+    fn end(&mut self) {
+        let left = self.file.run(self.epoch, |tx| {
+            takeover::leave(tx, tx.now)?;
+            takeover::be_forgotten(tx, tx.now)
+        });
+        if let Err(error) = left {
+            tracing::warn!(%error, "the file was not told that this node ends");
+        }
+    }
+}
+
+impl Desk for SqliteNode {
+    fn commands(&self) -> &Queue {
+        &self.queue
+    }
+
+    fn read<T: Send + 'static>(
+        &self,
+        mut run: impl FnMut(&dyn Sql) -> Result<T> + Send + 'static,
+    ) -> Reply<'static, T> {
+        self.at_once(0, |tx| run(tx))
+    }
+
+    fn read_for_engine<T: Send + 'static>(
+        &self,
+        run: impl FnMut(&dyn Sql) -> Result<T> + Send + 'static,
+    ) -> Reply<'static, T> {
+        self.read(run)
+    }
+
+    fn membership(&self) -> Option<&dyn Membership> {
+        Some(self)
+    }
+
+    fn measure(&self) -> Reply<'_, StorageUsage> {
+        Box::pin(std::future::ready(Ok(StorageUsage::default())))
+    }
+}
+
+/// In the writer's batches, so that a node can die between two of them.
+impl Steps for SqliteNode {
+    fn step<T: Send + 'static>(
+        &self,
+        mut run: impl FnMut(&dyn Sql, Timestamp) -> Result<T> + Send + 'static,
+    ) -> Reply<'static, T> {
+        let clock = self.file.clock.clone();
+        self.call(move |tx| run(tx, clock()))
+    }
+}
+
+impl Membership for SqliteNode {
+    fn join(&self, now: Timestamp) -> Reply<'static, Joined> {
+        let node = self.clone();
+        Box::pin(async move {
+            let place = |epoch| node.at_once(epoch, |tx| nodes::slot(tx));
+            let before = node.epoch.load(SeqCst);
+            if place(before).await?.is_none() {
+                node.epoch.store(node.file.enter().map_err(|error| store_error(&error))?, SeqCst);
+            }
+            let epoch = node.epoch.load(SeqCst);
+            let dead = node.at_once(epoch, |tx| nodes::dead(tx, |_, _| false)).await?;
+            let mut taken = TakenOver::default();
+            for other in dead {
+                takeover::succeed(&node, other, now, &mut taken).await?;
+            }
+            let slot = place(epoch).await?.unwrap_or_default();
+            let (newest_id, inspections_wait) = node.step(|tx, _| what_is_there(tx)).await?;
+            if inspections_wait {
+                node.handover.inspections_wait();
+            }
+            Ok(Joined { slot, epoch, is_alone: false, newest_id, taken_over: node.tell(taken) })
+        })
+    }
+
+    fn beat(&self, beat: Beat) -> Reply<'static, Option<View>> {
+        self.at_once(self.epoch(), |tx| nodes::beat(tx, &beat, tx.now))
+    }
+
+    fn take_over(&self, epoch: i64, now: Timestamp) -> Reply<'static, Option<usize>> {
+        let node = self.clone();
+        Box::pin(
+            async move { Ok(takeover::take_over(&node, epoch, now).await?.map(|taken| node.tell(taken))) },
+        )
+    }
+
+    fn nodes(&self) -> Reply<'static, Vec<Node>> {
+        self.at_once(0, |tx| nodes::all(tx, tx.now))
+    }
+
+    fn epoch(&self) -> i64 {
+        self.epoch.load(SeqCst)
+    }
+}
+
+/// A transaction of one of them.
+struct Member<'a> {
+    store: &'a Connection,
+    epoch: i64,
+    now: Timestamp,
+    /// Of the configuration, once this changes it.
+    version: Cell<Option<i64>>,
+}
+
+impl Sql for Member<'_> {
+    fn execute(&self, sql: &str, params: &[&dyn ToValue]) -> Result<usize> {
+        Sql::execute(self.store, sql, params)
+    }
+
+    fn query(
+        &self,
+        sql: &str,
+        params: &[&dyn ToValue],
+        each: &mut dyn FnMut(&Row<'_>) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
+        Sql::query(self.store, sql, params, each)
+    }
+
+    fn insert_delivery(&self, delivery: &Delivery) -> Result<()> {
+        insert_delivery(self.store, delivery, self.epoch)
+    }
+
+    fn replace_delivery(&self, was: Was, delivery: &Delivery) -> Result<bool> {
+        replace_delivery(self.store, was, delivery, self.epoch)
+    }
+
+    fn set_due(&self, delivery: DeliveryId, due: Option<Timestamp>) -> Result<()> {
+        self.store.set_due(delivery, due)
+    }
+
+    fn delete_delivery(&self, delivery: DeliveryId) -> Result<Option<(EndpointId, Option<OrderKey>)>> {
+        self.store.delete_delivery(delivery)
+    }
+
+    fn delete_deliveries(&self, app: AppId, after: i64, upto: i64) -> Result<()> {
+        self.store.delete_deliveries(app, after, upto)
+    }
+
+    fn lock_lane(&self, endpoint: EndpointId) -> Result<()> {
+        self.store.lock_lane(endpoint)
+    }
+
+    fn lock_health(&self, endpoint: EndpointId) -> Result<()> {
+        self.store.lock_health(endpoint)
+    }
+
+    fn lock_digests(&self, app: AppId) -> Result<()> {
+        self.store.lock_digests(app)
+    }
+
+    fn lock_delivery(&self, delivery: DeliveryId) -> Result<()> {
+        self.store.lock_delivery(delivery)
+    }
+
+    fn to_change(&self) -> (&'static str, &'static str) {
+        self.store.to_change()
+    }
+
+    fn epoch(&self) -> i64 {
+        self.epoch
+    }
+
+    fn changed(&self, change: Change) -> Result<()> {
+        let version = match self.version.get() {
+            Some(begun) => begun,
+            None => begin_version(self, self.now)?,
+        };
+        self.version.set(Some(version));
+        log_change(self, version, change, self.now)
+    }
+}

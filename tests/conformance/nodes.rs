@@ -1,0 +1,294 @@
+//! Several nodes on one database: who lives, who is taken over, what is at home where, and what they tell each other.
+
+use crate::{
+    pair::{Node, Pair, play, wait_until},
+    stage::{NOW, after, attempt},
+};
+use posthaste::{
+    domain::{
+        contract::WaitingWhenOff,
+        delivery::State,
+        endpoint::{OffReason, SwitchedOff},
+        outcome::Class,
+        port::Carried,
+        verdict::{DeadReason, Verdict},
+    },
+    store::{
+        StoreError,
+        cluster::{Beat, SHARDS},
+        ledger::{Accepted, Record},
+    },
+};
+use std::sync::atomic::Ordering;
+
+/// The verdict that a request was answered with 200.
+fn delivered(carried: Carried) -> Record {
+    let (attempts, verdict) = (vec![attempt(Class::Ok, 200)], Verdict::Delivered);
+    let (switch_off, sighting, contract) = (None, None, None);
+    Record { carried, attempts, verdict, switch_off, sighting, ended_at: after(1), contract }
+}
+
+async fn a_node_is_taken_over_only_when_its_lease_is_over_and_by_one_that_is_steady(mut pair: Pair) {
+    let carried = pair.other.carries(pair.stage.one_in_hand()).await;
+    assert_eq!(pair.other.store.claim_shards(100).await.unwrap().len(), 100);
+    pair.be_steady();
+    assert_eq!(pair.take_over().await, None, "it lives");
+    pair.end_lease();
+    pair.set("steady_since = lease_until", pair.epoch);
+    assert_eq!(pair.take_over().await, None, "who was away himself does not judge");
+    let view = pair.view().await;
+    assert_eq!(view.nodes.iter().map(|node| node.is_expired).collect::<Vec<_>>(), [false, true]);
+    assert!(!view.is_steady);
+    pair.be_steady();
+    assert!(pair.view().await.is_steady);
+    pair.stage.recorder.take_waiting();
+    assert_eq!(pair.take_over().await, Some(1));
+    let delivery = pair.stage.delivery(carried.delivery.id).await;
+    assert_eq!((delivery.state, delivery.due, delivery.history_len), (State::Pending, Some(NOW), 1));
+    assert_eq!(pair.stage.history(delivery.id).await[0].attempt.outcome.class, Class::Unknown);
+    assert_eq!(pair.stage.recorder.take_waiting(), [(pair.stage.endpoint, NOW)]);
+    let view = pair.view().await;
+    assert_eq!(view.nodes.iter().map(|node| node.epoch).collect::<Vec<_>>(), [pair.epoch]);
+    assert_eq!(view.shards, vec![0; SHARDS]);
+    assert_eq!(pair.take_over().await, Some(0), "and once");
+}
+
+async fn who_was_taken_over_writes_nothing_before_it_joins_again(mut pair: Pair) {
+    let late = pair.other.carries(pair.stage.one_in_hand()).await;
+    let (id, old) = (late.delivery.id, pair.other.epoch);
+    let twin = Carried {
+        delivery: late.delivery.clone(),
+        event: late.event.clone(),
+        hand: pair.stage.hands.take(),
+        ..late
+    };
+    pair.be_steady();
+    pair.end_lease();
+    assert_eq!(pair.take_over().await, Some(1));
+    let error = pair.other.store.accept(vec![pair.stage.one()]).await.unwrap_err();
+    assert!(matches!(&error, StoreError::Unavailable(why) if why.contains("took over")), "{error}");
+    assert_eq!(pair.other.store.beat(Beat::default()).await.unwrap(), None);
+    assert!(pair.other.store.claim_shards(1).await.is_err());
+    pair.other.store.record(delivered(late));
+    let joined = pair.other.store.join(after(1)).await.unwrap();
+    assert!(joined.epoch != old && joined.slot == 1 && joined.taken_over == 0);
+    pair.other.quiet().await;
+    assert_eq!(
+        pair.stage.delivery(id).await.state,
+        State::Pending,
+        "what was recorded before is not believed"
+    );
+    let want = pair.stage.want(pair.stage.endpoint, 1);
+    pair.other.store.refill(vec![want], after(2)).await.unwrap();
+    pair.other.quiet().await;
+    let again = pair.other.recorder.take_carried().remove(0);
+    assert_eq!((again.delivery.id, again.epoch), (id, joined.epoch));
+    pair.other.store.record(delivered(twin));
+    pair.other.quiet().await;
+    assert_eq!(pair.stage.delivery(id).await.state, State::InFlight);
+    pair.other.store.record(delivered(again));
+    pair.other.quiet().await;
+    assert_eq!(pair.stage.delivery(id).await.state, State::Delivered);
+    assert_eq!(pair.stage.history(id).await.len(), 2);
+    assert_eq!(pair.stage.hands.out(), 0);
+}
+
+async fn what_another_node_carries_cannot_be_recorded_here(mut pair: Pair) {
+    let carried = pair.other.carries(pair.stage.one_in_hand()).await;
+    let id = carried.delivery.id;
+    pair.stage.store().record(delivered(Carried { epoch: pair.epoch, ..carried }));
+    pair.stage.quiet().await;
+    assert_eq!(
+        (pair.stage.delivery(id).await.state, pair.stage.history(id).await.len()),
+        (State::InFlight, 0)
+    );
+}
+
+async fn a_batch_that_the_dead_node_was_committing_is_waited_for_and_swept(mut pair: Pair) {
+    let (held, new) = (pair.hold().await, pair.stage.one_in_hand());
+    let (id, other) = (new.births[0].delivery.id, pair.other.store.clone());
+    let accepting = tokio::spawn(async move { other.accept(vec![new]).await });
+    held.until_waiting(1).await;
+    pair.be_steady();
+    pair.end_lease();
+    let (store, epoch) = (pair.stage.shared(), pair.other.epoch);
+    let taking = tokio::spawn(async move { store.take_over(epoch, after(5)).await });
+    held.until_waiting(2).await;
+    held.let_go().await;
+    assert_eq!(accepting.await.unwrap().unwrap(), [Accepted::New]);
+    assert_eq!(taking.await.unwrap().unwrap(), Some(1));
+    let delivery = pair.stage.delivery(id).await;
+    assert_eq!((delivery.state, delivery.due), (State::Pending, Some(after(5))));
+}
+
+async fn a_takeover_that_was_interrupted_before_it_fenced_goes_on(pair: Pair) {
+    interrupted(pair, None).await;
+}
+
+async fn a_takeover_that_was_interrupted_before_it_swept_goes_on(pair: Pair) {
+    let fence = "UPDATE ledger SET writer = -1 - writer, fenced_at = 0 WHERE writer >= 0 AND epoch = ";
+    interrupted(pair, Some(fence)).await;
+}
+
+/// Declared dead, and perhaps fenced, by a node that then died itself.
+async fn interrupted(mut pair: Pair, fence: Option<&str>) {
+    let ids = [pair.stage.one_in_hand(), pair.stage.one_in_hand()];
+    let mut carried = vec![];
+    for new in ids {
+        carried.push(pair.other.carries(new).await.delivery.id);
+    }
+    pair.other.store.claim_shards(3).await.unwrap();
+    pair.set("dead = 1", pair.other.epoch);
+    if let Some(fence) = fence {
+        pair.shared.run(&format!("{fence}{}", pair.other.epoch));
+    }
+    assert!(pair.view().await.nodes[1].is_expired);
+    assert_eq!(pair.take_over().await, Some(2), "nobody has to be steady for that");
+    for id in carried {
+        assert_eq!(pair.stage.delivery(id).await.state, State::Pending);
+    }
+    let view = pair.view().await;
+    assert_eq!((view.nodes.len(), view.shards), (1, vec![0; SHARDS]));
+}
+
+async fn shards_are_divided_between_nodes_and_handed_over(pair: Pair) {
+    let (store, other) = (pair.stage.store(), &pair.other.store);
+    assert_eq!(store.claim_shards(SHARDS).await.unwrap().len(), SHARDS);
+    assert_eq!(other.claim_shards(SHARDS).await.unwrap(), Vec::<u8>::new());
+    other.release_shards(vec![0, 1]).await.unwrap();
+    assert_eq!(other.claim_shards(SHARDS).await.unwrap(), Vec::<u8>::new(), "they were not its own");
+    store.release_shards(vec![7, 200, 9]).await.unwrap();
+    assert_eq!(other.claim_shards(2).await.unwrap(), [7, 9]);
+    assert_eq!(other.claim_shards(2).await.unwrap(), [200]);
+    let shards = pair.view().await.shards;
+    assert_eq!((shards[7], shards[200], shards[0]), (pair.other.epoch, pair.other.epoch, pair.epoch));
+    assert_eq!(shards, pair.other.view().await.shards);
+    other.close();
+    let view = pair.view().await;
+    assert_eq!((view.nodes.len(), view.shards[7]), (1, 0), "who leaves with nothing in hand is gone at once");
+    assert_eq!(store.claim_shards(SHARDS).await.unwrap(), [7, 9, 200]);
+}
+
+async fn who_leaves_something_behind_is_taken_over_without_waiting_for_its_lease(mut pair: Pair) {
+    let id = pair.other.carries(pair.stage.one_in_hand()).await.delivery.id;
+    pair.other.store.claim_shards(1).await.unwrap();
+    pair.other.store.close();
+    let view = pair.view().await;
+    assert!(view.nodes[1].is_expired && view.shards[0] == pair.other.epoch, "not before it is swept");
+    assert_eq!(pair.take_over().await, Some(1));
+    assert_eq!(pair.stage.delivery(id).await.state, State::Pending);
+    assert_eq!(pair.view().await.shards[0], 0);
+}
+
+async fn a_process_of_the_same_machine_that_is_gone_is_swept_by_whoever_joins(mut pair: Pair) {
+    let id = pair.other.carries(pair.stage.one_in_hand()).await.delivery.id;
+    pair.set("pid = 2147483646", pair.other.epoch);
+    let third = Node::beside(&pair.stage).await;
+    assert_eq!(pair.stage.delivery(id).await.state, State::Pending);
+    let slots: Vec<_> = third.view().await.nodes.iter().map(|node| (node.slot, node.epoch)).collect();
+    assert_eq!(slots, [(0, pair.epoch), (2, third.epoch)]);
+    let fourth = Node::beside(&pair.stage).await;
+    assert_eq!(fourth.view().await.nodes[1].slot, 1, "a slot that is free is given again");
+    assert_eq!(pair.other.store.beat(Beat::default()).await.unwrap(), None);
+}
+
+async fn nodes_know_of_each_other_what_they_said_last(pair: Pair) {
+    let help = vec![pair.stage.endpoint];
+    let said = Beat { seen: 5, free_hands: 64, help: help.clone() };
+    pair.other.store.beat(said).await.unwrap();
+    let nodes = pair.stage.store().nodes().await.unwrap();
+    assert_eq!(nodes, pair.view().await.nodes);
+    let (mine, other) = (&nodes[0], &nodes[1]);
+    assert_eq!((mine.epoch, mine.slot, mine.free_hands, mine.is_expired), (pair.epoch, 0, 0, false));
+    assert_eq!((other.epoch, other.slot, other.seen, other.free_hands), (pair.other.epoch, 1, 5, 64));
+    assert_eq!((&other.help, &*other.version), (&help, env!("CARGO_PKG_VERSION")));
+}
+
+async fn what_others_carry_is_known_by_endpoint(mut pair: Pair) {
+    let (first, second) = (pair.stage.endpoint, pair.stage.new_endpoint(pair.stage.app).await);
+    let both = vec![first, second];
+    let here = pair.stage.carried().await;
+    let carried = pair.other.carries(pair.stage.one_in_hand()).await;
+    let elsewhere = |store: &dyn crate::stage::Store| store.carried_elsewhere(both.clone());
+    assert_eq!(elsewhere(pair.stage.store()).await.unwrap(), [first]);
+    assert_eq!(elsewhere(&*pair.other.store).await.unwrap(), [first]);
+    pair.other.store.record(delivered(carried));
+    pair.other.quiet().await;
+    assert_eq!(elsewhere(pair.stage.store()).await.unwrap(), []);
+    assert_eq!(elsewhere(&*pair.other.store).await.unwrap(), [first]);
+    pair.stage.store().record(delivered(here));
+    pair.stage.quiet().await;
+    assert_eq!(elsewhere(&*pair.other.store).await.unwrap(), []);
+}
+
+async fn what_one_node_changes_the_others_follow(mut pair: Pair) {
+    let (app, endpoint) = (pair.stage.app, pair.stage.endpoint);
+    let all = pair.other.store.changes(0).await.unwrap();
+    assert_eq!((all.apps, all.endpoints, all.keys.len(), all.is_all), (vec![app], vec![endpoint], 0, false));
+    let seen = pair.view().await.version;
+    assert_eq!(all.version, seen);
+    assert_eq!(pair.other.store.app(app).await.unwrap().unwrap().id, app);
+    pair.stage.switch(endpoint, Some(WaitingWhenOff::Held)).await;
+    let changes = pair.other.store.changes(seen).await.unwrap();
+    assert_eq!((&*changes.endpoints, changes.apps.len(), changes.version > seen), (&[endpoint][..], 0, true));
+    let seen = changes.version;
+    assert_eq!(pair.other.store.changes(seen).await.unwrap().endpoints, []);
+    pair.stage.switch(endpoint, None).await;
+    let carried = pair.stage.carried().await;
+    let off = SwitchedOff { reason: OffReason::Gone, at: NOW, waiting: WaitingWhenOff::Held, by: None };
+    let verdict = Verdict::Dead { reason: DeadReason::RefusedByReceiver, switch_off: true };
+    pair.stage.store().record(Record { verdict, switch_off: Some(off), ..delivered(carried) });
+    pair.stage.quiet().await;
+    let changes = pair.other.store.changes(seen + 1).await.unwrap();
+    assert_eq!(changes.endpoints, [endpoint], "also what a receiver changed");
+    pair.stage.store().remove_app(app, None).await.unwrap();
+    assert_eq!(pair.other.store.changes(changes.version).await.unwrap().apps, [app]);
+    assert_eq!(pair.other.store.app(app).await.unwrap(), None);
+    assert!(
+        pair.other.store.changes(changes.version + 9).await.unwrap().is_all,
+        "from a database that lost some"
+    );
+    pair.shared.run("UPDATE clock SET forgotten = version");
+    assert!(pair.other.store.changes(0).await.unwrap().is_all);
+}
+
+async fn what_one_node_changes_is_rung_for(pair: Pair) {
+    pair.other.quiet().await;
+    pair.stage.switch(pair.stage.endpoint, Some(WaitingWhenOff::Held)).await;
+    wait_until("rung", async || pair.other.recorder.take_configuration_waits() > 0).await;
+    assert_eq!(pair.stage.recorder.take_configuration_waits(), 0, "not by its own bell");
+}
+
+async fn who_looks_after_a_lane_is_rung_for_what_waits_there(mut pair: Pair) {
+    pair.stage.recorder.is_never_home.store(true, Ordering::SeqCst);
+    pair.stage.waiting().await;
+    wait_until("rung", async || pair.other.recorder.take_waiting() == [(pair.stage.endpoint, NOW)]).await;
+    let here = pair.stage.recorder.take_waiting();
+    assert_eq!(here, [(pair.stage.endpoint, NOW)], "once, and not by its own bell");
+}
+
+macro_rules! play_on_both {
+    ($($case:ident,)+; only on a database: $($bell:ident,)+) => {
+        play! { database: $($case,)+ $($bell,)+ }
+        play! { file: $($case,)+ }
+    };
+}
+
+play_on_both! {
+    a_node_is_taken_over_only_when_its_lease_is_over_and_by_one_that_is_steady,
+    who_was_taken_over_writes_nothing_before_it_joins_again,
+    what_another_node_carries_cannot_be_recorded_here,
+    a_takeover_that_was_interrupted_before_it_fenced_goes_on,
+    a_takeover_that_was_interrupted_before_it_swept_goes_on,
+    shards_are_divided_between_nodes_and_handed_over,
+    who_leaves_something_behind_is_taken_over_without_waiting_for_its_lease,
+    nodes_know_of_each_other_what_they_said_last,
+    what_others_carry_is_known_by_endpoint,
+    what_one_node_changes_the_others_follow,
+    ;
+    only on a database:
+    a_batch_that_the_dead_node_was_committing_is_waited_for_and_swept,
+    a_process_of_the_same_machine_that_is_gone_is_swept_by_whoever_joins,
+    what_one_node_changes_is_rung_for,
+    who_looks_after_a_lane_is_rung_for_what_waits_there,
+}

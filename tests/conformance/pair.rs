@@ -1,0 +1,212 @@
+//! Two nodes on one database: a stage, and another node beside it. Leases are ended by hand, so that nobody waits for one.
+//! The same is played on a file in memory, which is how many nodes are simulated.
+
+use crate::{
+    postgres::Database,
+    recorder::Recorder,
+    sqlite::NoWatch,
+    stage::{Backend, NOW, Stage, Store},
+};
+use posthaste::{
+    domain::{
+        port::{Carried, Handover},
+        time::Timestamp,
+    },
+    store::{
+        cluster::{Beat, View},
+        ledger::{Accepted, NewEvent},
+        sqlite::{QueueLimits, SharedFile, SqliteNode},
+    },
+};
+use std::{future::Future, sync::Arc, time::Duration};
+use tokio_postgres::{Client, NoTls};
+
+pub(crate) struct Pair {
+    pub(crate) stage: Stage,
+    /// Of the stage's node.
+    pub(crate) epoch: i64,
+    pub(crate) other: Node,
+    pub(crate) shared: Shared,
+}
+
+/// What they share.
+#[derive(Clone)]
+pub(crate) enum Shared {
+    Database(Arc<Database>),
+    File(Arc<SharedFile>),
+}
+
+impl Shared {
+    pub(crate) fn database() -> Self {
+        Self::Database(Arc::new(Database::new()))
+    }
+
+    pub(crate) fn file() -> Self {
+        // A server's clock runs by itself; here somebody would have to push it.
+        Self::File(SharedFile::new(Arc::new(|| Timestamp::from_millis(1_800_000_000_000))).unwrap())
+    }
+
+    /// Runs a statement behind everybody's back.
+    pub(crate) fn run(&self, sql: &str) -> String {
+        match self {
+            Self::Database(database) => database.run(&format!("SET search_path = posthaste; {sql}")),
+            Self::File(file) if sql.starts_with("SELECT") => {
+                file.connection().query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap().to_string()
+            }
+            Self::File(file) => file.connection().execute(sql, []).unwrap().to_string(),
+        }
+    }
+
+    fn the_database(&self) -> &Database {
+        match self {
+            Self::Database(database) => database,
+            Self::File(_) => panic!("only a server can do that"),
+        }
+    }
+}
+
+impl Backend for Shared {
+    fn open(&self, handover: Arc<dyn Handover>, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
+        match self {
+            Self::Database(database) => database.open(handover, events_max, bytes_max),
+            Self::File(file) => {
+                let limits = QueueLimits { events_max, bytes_max };
+                Arc::new(SqliteNode::start(file, handover, Arc::new(NoWatch), limits).unwrap())
+            }
+        }
+    }
+}
+
+impl Store for SqliteNode {
+    fn close(&self) {
+        SqliteNode::close(self);
+    }
+}
+
+pub(crate) struct Node {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) recorder: Arc<Recorder>,
+    pub(crate) epoch: i64,
+}
+
+impl Node {
+    pub(crate) async fn beside(stage: &Stage) -> Self {
+        let recorder = Arc::new(Recorder::default());
+        let store = stage.open_beside(recorder.clone());
+        let epoch = store.join(NOW).await.unwrap().epoch;
+        Self { store, recorder, epoch }
+    }
+
+    pub(crate) async fn quiet(&self) {
+        self.store.flush().await.unwrap();
+        self.store.flush().await.unwrap();
+    }
+
+    pub(crate) async fn view(&self) -> View {
+        self.store.beat(Beat::default()).await.unwrap().expect("a node that lives")
+    }
+
+    pub(crate) async fn accept(&self, new: NewEvent) -> Accepted {
+        self.store.accept(vec![new]).await.unwrap().remove(0)
+    }
+
+    /// What it was given, if that is one delivery.
+    pub(crate) async fn carries(&self, new: NewEvent) -> Carried {
+        assert_eq!(self.accept(new).await, Accepted::New);
+        self.quiet().await;
+        self.recorder.take_carried().remove(0)
+    }
+}
+
+/// Plays one case.
+pub(crate) fn perform<F: Future<Output = ()>>(shared: Shared, case: impl FnOnce(Pair) -> F) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let stage = Stage::new(Box::new(shared.clone())).await;
+        let epoch = stage.store().join(NOW).await.unwrap().epoch;
+        let other = Node::beside(&stage).await;
+        let played = case(Pair { stage, epoch, other, shared });
+        tokio::time::timeout(Duration::from_mins(1), played).await.expect("a store that never answers");
+    });
+}
+
+impl Pair {
+    /// The lease of the other node is over.
+    pub(crate) fn end_lease(&self) {
+        self.set("lease_until = 0", self.other.epoch);
+    }
+
+    /// The stage's node has lived long enough to judge others.
+    pub(crate) fn be_steady(&self) {
+        self.set("steady_since = 0", self.epoch);
+    }
+
+    pub(crate) fn set(&self, what: &str, epoch: i64) {
+        self.shared.run(&format!("UPDATE nodes SET {what} WHERE epoch = {epoch}"));
+    }
+
+    /// The stage's node takes over from the other; how many deliveries.
+    pub(crate) async fn take_over(&self) -> Option<usize> {
+        self.stage.store().take_over(self.other.epoch, NOW).await.unwrap()
+    }
+
+    pub(crate) async fn view(&self) -> View {
+        self.stage.store().beat(Beat::default()).await.unwrap().expect("a node that lives")
+    }
+
+    /// Whatever stores an event from now on stays at that until it is let go.
+    pub(crate) async fn hold(&self) -> Held {
+        self.shared.run(
+            "CREATE FUNCTION posthaste.hold() RETURNS trigger LANGUAGE plpgsql AS
+                 'BEGIN PERFORM pg_advisory_xact_lock_shared(7); RETURN NEW; END';
+             CREATE TRIGGER hold AFTER INSERT ON posthaste.events FOR EACH ROW EXECUTE FUNCTION posthaste.hold()",
+        );
+        let (client, connection) =
+            tokio_postgres::connect(&self.shared.the_database().address(), NoTls).await.unwrap();
+        tokio::spawn(connection);
+        client.batch_execute("SELECT pg_advisory_lock(7)").await.unwrap();
+        Held(client)
+    }
+}
+
+pub(crate) struct Held(Client);
+
+impl Held {
+    /// Until so many transactions wait for others.
+    pub(crate) async fn until_waiting(&self, count: i64) {
+        let sql = "SELECT count(*) FROM pg_stat_activity
+             WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        wait_until("transactions wait", async || {
+            self.0.query_one(sql, &[]).await.unwrap().get::<_, i64>(0) >= count
+        })
+        .await;
+    }
+
+    pub(crate) async fn let_go(&self) {
+        self.0.batch_execute("SELECT pg_advisory_unlock(7)").await.unwrap();
+    }
+}
+
+pub(crate) async fn wait_until(what: &str, is_so: impl AsyncFn() -> bool) {
+    for _ in 0..4000 {
+        if is_so().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("never: {what}");
+}
+
+/// Plays cases on what they share, a test for each.
+macro_rules! play {
+    ($shared:ident: $($case:ident,)+) => {
+        mod $shared {
+            $(#[test]
+            fn $case() {
+                crate::pair::perform(crate::pair::Shared::$shared(), super::$case);
+            })+
+        }
+    };
+}
+
+pub(crate) use play;

@@ -1,0 +1,164 @@
+//! Two nodes that write at the same moment: what both accept, carry or record is done once and in order.
+
+use crate::{
+    pair::{Pair, play},
+    stage::{after, attempt, retry_at},
+};
+use posthaste::{
+    domain::{
+        event::{DedupSpace, Fingerprint},
+        health::Sighting,
+        id::{DeliveryId, EndpointId},
+        order::Order,
+        outcome::Class,
+        port::Carried,
+        verdict::Verdict,
+    },
+    store::ledger::{Accepted, NewEvent, Record},
+};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+fn keyed(pair: &mut Pair, key: &str) -> NewEvent {
+    let mut new = pair.stage.one();
+    new.dedup =
+        vec![pair.stage.dedup(DedupSpace::EventId, key), pair.stage.dedup(DedupSpace::IdempotencyKey, key)];
+    new.fingerprint = Fingerprint([3; 16]);
+    new
+}
+
+async fn what_is_published_at_two_nodes_under_one_key_is_one_event(mut pair: Pair) {
+    let held = pair.hold().await;
+    let (first, second) = (keyed(&mut pair, "a"), keyed(&mut pair, "a"));
+    let (id, other) = (first.event.id, pair.other.store.clone());
+    let accepting = tokio::spawn(async move { other.accept(vec![first]).await });
+    held.until_waiting(1).await;
+    let store = pair.stage.shared();
+    let repeating = tokio::spawn(async move { store.accept(vec![second]).await });
+    held.until_waiting(2).await;
+    held.let_go().await;
+    assert_eq!(accepting.await.unwrap().unwrap(), [Accepted::New]);
+    let repeated = repeating.await.unwrap().unwrap();
+    assert!(matches!(&repeated[..], [Accepted::Repeated { event, .. }] if event.id == id), "{repeated:?}");
+    assert_eq!(pair.shared.run("SELECT count(*) FROM events"), "1");
+    assert_eq!(pair.shared.run("SELECT count(*) FROM dedup"), "2");
+}
+
+/// Both nodes take from the lane at the same moment.
+async fn refill_both(pair: &Pair, hands: usize) -> [Vec<Carried>; 2] {
+    let [one, two] = [0, 1].map(|_| pair.stage.want(pair.stage.endpoint, hands));
+    let (here, there) = tokio::join!(
+        pair.stage.store().refill(vec![one], after(10)),
+        pair.other.store.refill(vec![two], after(10))
+    );
+    here.unwrap();
+    there.unwrap();
+    pair.stage.quiet().await;
+    pair.other.quiet().await;
+    [pair.stage.recorder.take_carried(), pair.other.recorder.take_carried()]
+}
+
+async fn a_lane_that_two_nodes_take_from_gives_each_delivery_once(mut pair: Pair) {
+    for _ in 0..10 {
+        let drafts: Vec<_> = (0..40).map(|_| pair.stage.one()).collect();
+        let published: BTreeSet<DeliveryId> = drafts.iter().map(|new| new.births[0].delivery.id).collect();
+        pair.stage.store().accept(drafts).await.unwrap();
+        let [here, there] = refill_both(&pair, 40).await;
+        let mut carried: Vec<_> = here.iter().chain(&there).map(|carried| carried.delivery.id).collect();
+        // What one had locked the other passed over; nothing is left when both have ended.
+        let [more, again] = refill_both(&pair, 40).await;
+        carried.extend(more.iter().chain(&again).map(|carried| carried.delivery.id));
+        assert_eq!(carried.len(), 40);
+        assert_eq!(carried.into_iter().collect::<BTreeSet<_>>(), published);
+    }
+}
+
+async fn the_order_of_a_line_holds_across_two_nodes(mut pair: Pair) {
+    let mut record = pair.stage.store().endpoint(pair.stage.endpoint).await.unwrap().unwrap();
+    (record.settings.ordered, record.revision) = (Order::Endpoint, 2);
+    assert!(pair.stage.store().change_endpoint(record, None).await.unwrap());
+    let mut publishing = vec![];
+    for place in 0..30 {
+        let mut new = pair.stage.one();
+        new.births[0].delivery.okey = Order::Endpoint.line_of(None);
+        let store = if place % 2 == 0 { pair.stage.shared() } else { pair.other.store.clone() };
+        publishing.push(tokio::spawn(async move { store.accept(vec![new]).await }));
+    }
+    for accepted in publishing {
+        assert_eq!(accepted.await.unwrap().unwrap(), [Accepted::New]);
+    }
+    for done in 0..30 {
+        let [here, there] = refill_both(&pair, 5).await;
+        let turn = (here.len(), there.len());
+        assert!(turn == (1, 0) || turn == (0, 1), "{turn:?} after {done}");
+        for (carried, store) in here
+            .into_iter()
+            .map(|one| (one, pair.stage.shared()))
+            .chain(there.into_iter().map(|one| (one, pair.other.store.clone())))
+        {
+            store.record(record_of(carried, Class::Ok, Verdict::Delivered, None));
+            store.flush().await.unwrap();
+        }
+    }
+    assert_eq!(pair.shared.run("SELECT count(*) FROM live"), "0");
+}
+
+fn record_of(carried: Carried, class: Class, verdict: Verdict, sighting: Option<Sighting>) -> Record {
+    let attempts = vec![attempt(class, if class == Class::Ok { 200 } else { 500 })];
+    let contract = sighting
+        .is_some()
+        .then(|| Arc::new(posthaste::domain::contract::Contract::builtin().unwrap()[0].clone()));
+    Record { carried, attempts, verdict, switch_off: None, sighting, ended_at: after(11), contract }
+}
+
+async fn two_nodes_that_record_failures_of_the_same_endpoints_count_all_and_never_wait_in_a_circle(
+    mut pair: Pair,
+) {
+    let mut endpoints = vec![pair.stage.endpoint];
+    for _ in 1..20 {
+        endpoints.push(pair.stage.new_endpoint(pair.stage.app).await);
+    }
+    for _ in 0..10 {
+        let backwards: Vec<EndpointId> = endpoints.iter().rev().copied().collect();
+        let nodes = [
+            (pair.stage.shared(), pair.stage.recorder.clone(), &endpoints),
+            (pair.other.store.clone(), pair.other.recorder.clone(), &backwards),
+        ];
+        for (store, _, order) in &nodes {
+            let drafts = order.iter().map(|endpoint| {
+                let mut new = pair.stage.draft(&[*endpoint]);
+                new.births[0].delivery.carry_from_birth();
+                new.births[0].hand = Some(pair.stage.hands.take());
+                new
+            });
+            let drafts = drafts.collect();
+            store.accept(drafts).await.unwrap();
+            store.flush().await.unwrap();
+            store.flush().await.unwrap();
+        }
+        let failing = nodes.map(|(store, recorder, _)| {
+            let sighting = || Some(Sighting { clock: Duration::from_secs(1), paused: None });
+            for carried in recorder.take_carried() {
+                store.record(record_of(carried, Class::Http, retry_at(after(600)), sighting()));
+            }
+            store
+        });
+        let [here, there] = failing;
+        let (one, two) = tokio::join!(here.flush(), there.flush());
+        one.unwrap();
+        two.unwrap();
+    }
+    let counted =
+        "SELECT min(consecutive_failures) || ' ' || max(consecutive_failures) || ' ' || count(*) FROM health";
+    assert_eq!(pair.shared.run(counted), "20 20 20");
+    assert_eq!(pair.shared.run("SELECT count(*) FROM live WHERE state = 1"), "400");
+    let circles = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()";
+    assert_eq!(pair.shared.run(circles), "0");
+}
+
+play! {
+    database:
+    what_is_published_at_two_nodes_under_one_key_is_one_event,
+    a_lane_that_two_nodes_take_from_gives_each_delivery_once,
+    the_order_of_a_line_holds_across_two_nodes,
+    two_nodes_that_record_failures_of_the_same_endpoints_count_all_and_never_wait_in_a_circle,
+}
