@@ -10,6 +10,9 @@ mod ask;
 mod audit;
 mod browse;
 mod cluster;
+#[expect(dead_code, reason = "the faults use other parts of it")]
+#[path = "../harness/database.rs"]
+mod database;
 mod hand_back;
 mod health;
 mod hints;
@@ -31,6 +34,7 @@ mod sqlite;
 mod stage;
 mod statistics;
 mod upgrade;
+#[path = "../harness/wire.rs"]
 mod wire;
 
 /// Makes every case a test of its own, under the name of the backend.
@@ -328,3 +332,4 @@ macro_rules! conformance {
 
 conformance!(sqlite_file, crate::sqlite::SqliteFile::new_place);
 conformance!(postgres_database, crate::postgres::Database::new_place);
+conformance!(postgres_pooled, crate::postgres::Pooled::new_place);
