@@ -31,7 +31,7 @@ use crate::{
     outbound::{Client, Options, SystemResolver},
     service::{self, Service, Surroundings, stream::Streams},
     store::{
-        Cluster, Store,
+        Store,
         told::{ToldHandover, ToldLedger},
     },
     world::{Clock, Entropy, Shutdown, ShutdownHandle, SystemClock, SystemEntropy},

@@ -54,7 +54,9 @@ fn must_have_keys(settings: &Settings) -> anyhow::Result<()> {
 }
 
 pub(super) fn no_key(name: &str) -> anyhow::Error {
-    anyhow!("{name}: must be set where the store is a PostgreSQL database, which has no file beside it to keep one in")
+    anyhow!(
+        "{name}: must be set where the store is a PostgreSQL database, which has no file beside it to keep one in"
+    )
 }
 
 /// The file of an embedded store, for what only a file can do.
@@ -62,7 +64,9 @@ pub(super) fn file<'a>(settings: &'a Settings, what: &str, instead: &str) -> any
     match &settings.store {
         StoreLocation::Sqlite(path) => Ok(path),
         StoreLocation::Postgres(address) => {
-            bail!("store: {what} is for a store in a file (sqlite:PATH), and this one is the database {address}: {instead}")
+            bail!(
+                "store: {what} is for a store in a file (sqlite:PATH), and this one is the database {address}: {instead}"
+            )
         }
     }
 }

@@ -363,7 +363,8 @@ mod tests {
     fn a_path_after_sqlite_or_the_address_of_a_database_is_a_store() {
         assert_eq!((STORE.read)("sqlite:a.db"), Some(StoreLocation::Sqlite("a.db".into())));
         assert!(matches!((STORE.read)("postgres://user:pw@db/x"), Some(StoreLocation::Postgres(_))));
-        for bad in ["", "sqlite:", "sqlite://host/a.db", "a.db", "postgres://db/x?sslmode=perhaps", "mysql:x"] {
+        for bad in ["", "sqlite:", "sqlite://host/a.db", "a.db", "postgres://db/x?sslmode=perhaps", "mysql:x"]
+        {
             assert_eq!((STORE.read)(bad), None, "{bad:?}");
         }
     }

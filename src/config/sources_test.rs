@@ -160,7 +160,10 @@ fn the_password_of_a_database_is_never_repeated() {
     let variables = |address: &str| vec![variable("POSTHASTE_STORE", address)];
     let bad = variables("postgres://ph:hunter2@db/ph?sslmode=perhaps");
     let refused = refusals(resolve(Mode::Serve, None, bad, vec![])).join("\n");
-    assert!(refused.starts_with("store (variable POSTHASTE_STORE): the value is not allowed; give "), "{refused}");
+    assert!(
+        refused.starts_with("store (variable POSTHASTE_STORE): the value is not allowed; give "),
+        "{refused}"
+    );
     assert!(refused.contains("sqlite:") && refused.contains("verify-full"), "{refused}");
     assert!(!refused.contains("hunter2"), "{refused}");
     let good = resolve(Mode::Serve, None, variables("postgres://ph:hunter2@db/ph"), vec![]).unwrap();

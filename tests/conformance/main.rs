@@ -9,6 +9,9 @@ mod accept;
 mod ask;
 mod audit;
 mod browse;
+#[expect(dead_code, reason = "what receives uses other parts of it")]
+#[path = "../harness/certificates.rs"]
+mod certificates;
 mod cluster;
 #[expect(dead_code, reason = "the faults use other parts of it")]
 #[path = "../harness/database.rs"]
@@ -22,6 +25,7 @@ mod notices;
 mod order;
 mod pacing;
 mod postgres;
+mod postgres_tls;
 mod queue;
 mod record;
 mod recorder;

@@ -1,8 +1,9 @@
 //! A throw-away PostgreSQL server in a folder of its own, which is removed with it when whoever started it is gone, however that
-//! ended. It listens on a socket in the folder and nowhere else.
+//! ended. It listens on a socket in the folder and nowhere else, unless it is to speak TLS.
 
 use std::{
     io::{BufRead, BufReader, Write},
+    net::TcpListener,
     path::PathBuf,
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
     sync::Mutex,
@@ -11,7 +12,7 @@ use std::{
 /// Says where the server is, then does what it is told on its input until that ends.
 const SERVE: &str = r#"
 trap '' INT TERM HUP
-programs=$1 options=$2
+programs=$1 options=$2 identity=$3
 folder=$(mktemp -d "${TMPDIR:-/tmp}/posthaste-postgres.XXXXXX") || exit 1
 start() {
     "$programs/pg_ctl" -D "$folder/data" -l "$folder/log" -w \
@@ -20,6 +21,10 @@ start() {
 stop() {
     "$programs/pg_ctl" -D "$folder/data" -m immediate stop >/dev/null 2>&1
 }
+if [ -n "$identity" ]; then
+    (umask 077 && printf '%s\n' "$identity" >"$folder/identity.pem")
+    options="$options -c ssl=on -c ssl_cert_file=$folder/identity.pem -c ssl_key_file=$folder/identity.pem"
+fi
 "$programs/initdb" -D "$folder/data" -A trust -U posthaste --no-locale -E UTF8 --no-sync >"$folder/log" 2>&1 &&
     start && echo "$folder" || { cat "$folder/log" >&2; rm -rf "$folder"; exit 1; }
 while read -r word; do
@@ -31,6 +36,7 @@ rm -rf "$folder"
 
 pub(crate) struct Server {
     pub(crate) folder: String,
+    pub(crate) port: u16,
     programs: PathBuf,
     /// What it is told, and what it answers; the input closes with this process.
     told: Mutex<(ChildStdin, BufReader<ChildStdout>)>,
@@ -44,6 +50,18 @@ impl Server {
 
     /// With options for the server, such as `-c fsync=off`.
     pub(crate) fn with(options: &str) -> Self {
+        Self::make(5432, options, "")
+    }
+
+    /// Listens on loopback too, and speaks TLS there with this certificate and key, in PEM.
+    pub(crate) fn encrypted(identity: &str) -> Self {
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = free.local_addr().unwrap().port();
+        drop(free);
+        Self::make(port, &format!("-c listen_addresses=127.0.0.1 -c port={port}"), identity)
+    }
+
+    fn make(port: u16, options: &str, identity: &str) -> Self {
         let programs = programs();
         let is_root = Command::new("id").arg("-u").output().unwrap().stdout.starts_with(b"0\n");
         let mut command = if is_root {
@@ -54,14 +72,14 @@ impl Server {
         } else {
             Command::new("sh")
         };
-        command.args(["-c", SERVE, "sh"]).arg(&programs).arg(options).current_dir("/");
+        command.args(["-c", SERVE, "sh"]).arg(&programs).args([options, identity]).current_dir("/");
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut answers = BufReader::new(child.stdout.take().unwrap());
         let mut folder = String::new();
         answers.read_line(&mut folder).unwrap();
         assert!(!folder.is_empty(), "the server did not start");
         let told = Mutex::new((child.stdin.take().unwrap(), answers));
-        Self { folder: folder.trim().to_owned(), programs, told, _child: child }
+        Self { folder: folder.trim().to_owned(), port, programs, told, _child: child }
     }
 
     /// As if its machine had failed; comes back when it is gone.
@@ -89,7 +107,18 @@ impl Server {
     /// Runs statements beside whoever else is there.
     pub(crate) fn run(&self, database: &str, sql: &str) -> Result<String, String> {
         let mut psql = Command::new(self.programs.join("psql"));
-        psql.args(["-h", &self.folder, "-U", "posthaste", "-d", database, "-XAtqc", sql]);
+        psql.args([
+            "-h",
+            &self.folder,
+            "-p",
+            &self.port.to_string(),
+            "-U",
+            "posthaste",
+            "-d",
+            database,
+            "-XAtqc",
+            sql,
+        ]);
         let output = psql.output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
         let said = || format!("{sql}: {}", text(&output.stderr));

@@ -13,7 +13,9 @@ pub(super) async fn look(address: &Address) -> Line {
     std::thread::spawn(move || drop(done.send(postgres::look(&asked))));
     let said = |words: &str| format!("{address}: {words}");
     match is_done.await {
-        Ok(Ok((0, _))) => Line::ok(NAME, said("it keeps what it confirms, and is prepared at the first start")),
+        Ok(Ok((0, _))) => {
+            Line::ok(NAME, said("it keeps what it confirms, and is prepared at the first start"))
+        }
         Ok(Ok((prepared, known))) if prepared < known => {
             Line::ok(NAME, said("it keeps what it confirms, and is brought up to date at the next start"))
         }
@@ -31,7 +33,11 @@ fn advice(error: &OpenError) -> &'static str {
         OpenError::Certificates(_) => "Give a PEM file of certificate authorities as sslrootcert, or none.",
         OpenError::TooOld { .. } => "Upgrade the server to PostgreSQL 14 or later.",
         OpenError::Unsafe { .. } => "Change that setting: a 202 must survive a power cut.",
-        OpenError::TooNew { .. } | OpenError::Foreign(_) => "Name another database, or start the version that prepared it.",
-        OpenError::InUse { .. } | OpenError::NotPrepared(_) => "Let the user read and change the schema posthaste.",
+        OpenError::TooNew { .. } | OpenError::Foreign(_) => {
+            "Name another database, or start the version that prepared it."
+        }
+        OpenError::InUse { .. } | OpenError::NotPrepared(_) => {
+            "Let the user read and change the schema posthaste."
+        }
     }
 }

@@ -57,7 +57,11 @@ pub(super) fn enter(session: &Session) -> Result<Epoch, OpenError> {
                 return Err(OpenError::InUse { host: other.host, pid: other.pid });
             }
             Some(_) => {}
-            None => tracing::info!(pid = other.pid, host = other.host, "waiting to see whether another process lives"),
+            None => tracing::info!(
+                pid = other.pid,
+                host = other.host,
+                "waiting to see whether another process lives"
+            ),
         }
         seen = Some(other);
         std::thread::sleep(LOOK_AGAIN_AFTER);
@@ -112,7 +116,8 @@ pub(super) enum Stored {
 /// Waits for a batch that is being committed.
 pub(super) fn stored(tx: &Transaction<'_>) -> Result<Stored> {
     let sql = "SELECT batch, writer >= 0 FROM ledger WHERE epoch = ?1 AND writer IN (0, -1) FOR UPDATE";
-    let found = (tx as &dyn Sql).one(sql, params![tx.epoch.as_i64()], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let found =
+        (tx as &dyn Sql).one(sql, params![tx.epoch.as_i64()], |row| Ok((row.get(0)?, row.get(1)?)))?;
     Ok(match found {
         Some((batch, true)) => Stored::Upto(batch),
         Some((batch, false)) => Stored::UptoItsEnd(batch),

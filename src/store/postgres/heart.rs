@@ -9,10 +9,10 @@ use crate::store::{CommitWatch, sql::Result};
 use std::{
     io,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
-    thread::{Builder, JoinHandle},
+    thread::{Builder, Thread},
     time::Duration,
 };
 
@@ -62,51 +62,52 @@ fn as_us(duration: Duration) -> u64 {
 }
 
 pub(super) struct Heart {
-    stop: Arc<AtomicBool>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    stops: Arc<AtomicBool>,
+    thread: Thread,
 }
 
 impl Heart {
     pub(super) fn start(server: Arc<Server>, epoch: Epoch, pulse: Arc<Pulse>) -> io::Result<Self> {
-        let stop = Arc::<AtomicBool>::default();
-        let stops = stop.clone();
-        let thread = Builder::new().name("heart".to_owned()).spawn(move || {
-            let mut session = None;
-            let mut was_well = true;
-            while !stops.load(Relaxed) {
+        let stops = Arc::<AtomicBool>::default();
+        let told = stops.clone();
+        let run = move || {
+            let (mut session, mut was_well) = (None, true);
+            while !told.load(Relaxed) {
                 let sent_us = pulse.watch.started();
-                let until_us = match beat(&server, &mut session, epoch) {
+                let beat = beat(&server, &mut session, epoch);
+                let is_news =
+                    std::mem::replace(&mut was_well, matches!(beat, Ok(true))) && !told.load(Relaxed);
+                let until_us = match beat {
                     Ok(true) => sent_us + as_us(LEASE),
                     Ok(false) => {
-                        if was_well {
-                            tracing::error!("another process took over from this one, which sends nothing more");
+                        if is_news {
+                            tracing::error!(
+                                "another process took over from this one, which sends nothing more"
+                            );
                         }
                         pulse.fence();
                         0
                     }
                     Err(error) => {
-                        if was_well {
+                        if is_news {
                             tracing::warn!(%error, "the database was not told that this process lives");
                         }
                         session = None;
                         0
                     }
                 };
-                was_well = until_us > 0;
                 pulse.until_us.store(until_us, Relaxed);
                 std::thread::park_timeout(EVERY);
             }
-        })?;
-        Ok(Self { stop, thread: Mutex::new(Some(thread)) })
+        };
+        let thread = Builder::new().name("heart".to_owned()).spawn(run)?;
+        Ok(Self { stops, thread: thread.thread().clone() })
     }
 
+    /// Waits for nothing: the server may have fallen silent.
     pub(super) fn stop(&self) {
-        self.stop.store(true, Relaxed);
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(thread) = thread {
-            thread.thread().unpark();
-            let _ = thread.join();
-        }
+        self.stops.store(true, Relaxed);
+        self.thread.unpark();
     }
 }
 

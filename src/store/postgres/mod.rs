@@ -87,8 +87,9 @@ impl PostgresStore {
 impl Store for PostgresStore {
     fn close(&self) {
         self.queue.close();
-        self.thread.join();
+        // Its lease outlasts what is left to write.
         self.heart.stop();
+        self.thread.join();
     }
 }
 

@@ -58,8 +58,9 @@ impl Session {
     pub(super) fn connect(server: &Server, patience: Duration) -> Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let connecting = server.config.connect(server.tls.clone());
-        let (client, connection) =
-            runtime.block_on(async { timeout(CONNECTED_WITHIN, connecting).await }).map_err(|_| silent())??;
+        let (client, connection) = runtime
+            .block_on(async { timeout(CONNECTED_WITHIN, connecting).await })
+            .map_err(|_| silent())??;
         runtime.spawn(async move {
             // Whoever asks next is told that the connection is closed.
             if let Err(error) = connection.await {

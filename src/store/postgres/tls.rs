@@ -66,9 +66,7 @@ impl Connector {
             .with_safe_default_protocol_versions()
             .map_err(|error| unusable(&error))?;
         let builder = match &address.security {
-            Security::Verified(authorities) => {
-                builder.with_root_certificates(roots(authorities.as_deref())?)
-            }
+            Security::Verified(authorities) => builder.with_root_certificates(roots(authorities.as_deref())?),
             Security::Plain | Security::IfOffered | Security::Encrypted => {
                 builder.dangerous().with_custom_certificate_verifier(Arc::new(Whoever(provider)))
             }

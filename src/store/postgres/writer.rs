@@ -100,7 +100,9 @@ impl Writer {
                     return Ok(last == batch);
                 }
                 Ok(Stored::Unknown) => {
-                    return Err(Error::Fenced("it is not known what became of the last batch of this process"));
+                    return Err(Error::Fenced(
+                        "it is not known what became of the last batch of this process",
+                    ));
                 }
                 Err(error) => error,
             };
