@@ -57,7 +57,7 @@ impl<T> Form<T> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreLocation {
     Sqlite(PathBuf),
-    Postgres(Address),
+    Postgres(Box<Address>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +86,7 @@ pub(super) const STORE: Form<StoreLocation> = Form::new(STORE_ALLOWED, |text| {
     let path = text.strip_prefix("sqlite:").filter(|path| !path.is_empty() && !path.starts_with("//"));
     match path {
         Some(path) => Some(StoreLocation::Sqlite(path.into())),
-        None => Address::parse(text).map(StoreLocation::Postgres),
+        None => Address::parse(text).map(|address| StoreLocation::Postgres(Box::new(address))),
     }
 })
 .hidden();

@@ -38,6 +38,7 @@ mod sqlite;
 mod stage;
 mod statistics;
 mod upgrade;
+#[expect(dead_code, reason = "the faults use other parts of it")]
 #[path = "../harness/wire.rs"]
 mod wire;
 

@@ -16,7 +16,7 @@ use posthaste::{
         verdict::{AtDue, DeadReason, Verdict},
     },
     store::{
-        Browse, Cluster, Ledger, Registry, Store,
+        Store,
         browse::{Listed, PastAttempt},
         ledger::{Accepted, Ask, Asked, Birth, NewEvent, Record, Refilled, Want},
     },

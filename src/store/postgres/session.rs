@@ -83,28 +83,22 @@ impl Session {
     }
 
     pub(super) fn execute(&self, sql: &str, params: &[&dyn ToValue]) -> Result<usize> {
-        let changed = match self.statement(sql)? {
-            Some(statement) => {
-                self.wait(with(params, async |bound| self.client.execute(&statement, bound).await))?
-            }
-            None => {
-                let sql = in_this_dialect(sql);
-                self.wait(with_types(params, async |bound| self.client.execute_typed(&sql, bound).await))?
-            }
+        let changed = if let Some(statement) = self.statement(sql)? {
+            self.wait(with(params, async |bound| self.client.execute(&statement, bound).await))?
+        } else {
+            let sql = in_this_dialect(sql);
+            self.wait(with_types(params, async |bound| self.client.execute_typed(&sql, bound).await))?
         };
         Ok(changed as usize)
     }
 
     /// All rows at once, so that other statements can be run while they are looked at.
     pub(super) fn query(&self, sql: &str, params: &[&dyn ToValue]) -> Result<Vec<Fetched>> {
-        let rows = match self.statement(sql)? {
-            Some(statement) => {
-                self.wait(with(params, async |bound| self.client.query(&statement, bound).await))?
-            }
-            None => {
-                let sql = in_this_dialect(sql);
-                self.wait(with_types(params, async |bound| self.client.query_typed(&sql, bound).await))?
-            }
+        let rows = if let Some(statement) = self.statement(sql)? {
+            self.wait(with(params, async |bound| self.client.query(&statement, bound).await))?
+        } else {
+            let sql = in_this_dialect(sql);
+            self.wait(with_types(params, async |bound| self.client.query_typed(&sql, bound).await))?
         };
         Ok(rows.into_iter().map(Fetched::new).collect())
     }

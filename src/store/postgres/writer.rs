@@ -116,7 +116,9 @@ impl Writer {
             }
             self.pulse.writes(false);
             let unavailable = StoreError::Unavailable(error.to_string());
-            works.iter_mut().for_each(|work| work.in_doubt(&unavailable));
+            for work in works.iter_mut() {
+                work.in_doubt(&unavailable);
+            }
             self.queue.refuse(&unavailable);
             std::thread::sleep(PAUSE_AFTER_FAILURE);
         }
@@ -136,13 +138,10 @@ impl Writer {
         if matches!(error, Error::Fenced(_)) {
             self.pulse.fence();
         }
-        let is_read_only = matches!(error, Error::Postgres(error) if error.code() == Some(&SqlState::READ_ONLY_SQL_TRANSACTION));
-        if is_read_only {
-            // It became a standby: another of its hosts may have taken its place.
-            self.session = None;
-        }
         if matches!(store_error(error), StoreError::Unavailable(_)) {
             self.pulse.writes(false);
+            // A new one may do better, for example where this one leads to what has become a standby.
+            self.session = None;
         }
     }
 }

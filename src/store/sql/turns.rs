@@ -106,7 +106,7 @@ impl<S: Commit> Turns<S> {
             return all;
         }
         if !std::mem::replace(&mut self.is_failing, true) {
-            tracing::error!(%error, commands = batch.len(), "a commit failed; until one works again no other is told of");
+            tracing::error!(%error, commands = batch.len(), "a commit failed; no other is told of until one works again");
         }
         self.queue.put_back(batch.into_iter().filter_map(|work| work.failed(&error)).collect());
         false
