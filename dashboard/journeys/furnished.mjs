@@ -54,7 +54,7 @@ export async function furnish(on) {
     // For the audit log, which says by the name of which key.
     if (at % 6 === 4) await on.api("PATCH", `${app}/endpoints/ep-${at}`, { max_in_flight: 8 }, key);
     if (at % 6 === 1) await on.api("POST", `${app}/portal-links`, { theme: { name: line(value, 100) } });
-    if (at % 6 === 2) await on.api("POST", "/v1/apps", { id: `app-${at}`, name: line(value) });
+    if (at % 6 === 2) await on.api("POST", "/v1/apps", { id: `app-${at}`, name: line(value), metadata: { note: value } });
   }
   await on.api("POST", `${app}/replays`, { status: ["dead"], dry_run: false });
   await until(
@@ -86,6 +86,7 @@ async function makeEndpoints(on) {
       url,
       health_url: url,
       description: line(value, 1000),
+      metadata: { note: value },
       headers: { "x-!#$%&'*+.^_`|~": value.replace(/[^\x21-\x7e]/g, "?") },
       event_types: [`type.${at}`],
       overrides: { retry: { waits: ["10ms"], jitter: "none" } },
@@ -144,8 +145,8 @@ function things(deliveries) {
     const endpoint = `/apps/shop/endpoints/ep-${at}`;
     const other = [
       { path: `/contracts/own-${Math.floor(at / 6)}`, shows: [line(value)] },
-      { path: endpoint, shows: [line(value, 1000)] },
-      { path: `/apps/app-${at}/settings`, shows: [line(value)] },
+      { path: endpoint, shows: [line(value, 1000), inJson(value)] },
+      { path: `/apps/app-${at}/settings`, shows: [line(value), inJson(value)] },
       { path: `/apps/shop/events/${event_id}`, shows: [graphic(value), inJson(value)] },
       { path: `/event-types/type.${at}`, shows: [value, inJson(value), `data => ({ made: ${inJson(value)} })`] },
       { path: `${endpoint}/settings`, shows: [line(value, 1000)] },

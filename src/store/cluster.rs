@@ -44,6 +44,8 @@ pub struct Beat {
     pub free_hands: u32,
     /// Lanes in which more waits than it can carry.
     pub help: Vec<EndpointId>,
+    /// It ends what it has, and takes nothing new.
+    pub is_stopping: bool,
 }
 
 /// A node as the others see it.
@@ -60,7 +62,11 @@ pub struct Node {
     pub seen: i64,
     pub free_hands: u32,
     pub help: Vec<EndpointId>,
+    /// Nothing is to be given to it any more.
+    pub is_stopping: bool,
     pub joined_at: Timestamp,
+    /// How long others wait for it to be heard of again; negative: no longer.
+    pub lease_ms: i64,
 }
 
 /// How things stand, as of one beat.
@@ -151,8 +157,8 @@ pub trait Cluster: Send + Sync {
 
     fn changes(&self, after: i64) -> Reply<'_, Changes>;
 
-    /// Every node there is; none where there can be only one.
-    fn nodes(&self) -> Reply<'_, Vec<Node>>;
+    /// How things stand, for people to see; no nodes where there can be only one.
+    fn nodes(&self) -> Reply<'_, View>;
 
     /// Every lane in which something is due at some time, and when its first is. Costs a look-up per lane, not per delivery.
     fn find_lanes(&self) -> Reply<'_, Vec<(EndpointId, Timestamp)>>;

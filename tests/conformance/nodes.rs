@@ -2,6 +2,7 @@
 
 use crate::{
     pair::{Node, Pair, play, wait_until},
+    replays::{begin, deliveries},
     stage::{NOW, after, attempt},
 };
 use posthaste::{
@@ -14,7 +15,7 @@ use posthaste::{
         verdict::{DeadReason, Verdict},
     },
     store::{
-        StoreError,
+        Store, StoreError,
         cluster::{Beat, SHARDS},
         ledger::{Accepted, Record},
     },
@@ -91,6 +92,16 @@ async fn who_was_taken_over_writes_nothing_before_it_joins_again(mut pair: Pair)
     assert_eq!(pair.stage.delivery(id).await.state, State::Delivered);
     assert_eq!(pair.stage.history(id).await.len(), 2);
     assert_eq!(pair.stage.hands.out(), 0);
+}
+
+/// The control: it is this row that keeps it from writing.
+async fn who_was_taken_over_would_write_on_if_it_were_not_fenced(mut pair: Pair) {
+    pair.be_steady();
+    pair.end_lease();
+    assert_eq!(pair.take_over().await, Some(0));
+    assert!(pair.other.store.accept(vec![pair.stage.one()]).await.is_err());
+    pair.shared.run("UPDATE ledger SET writer = 0, fenced_at = NULL WHERE writer = -1");
+    assert_eq!(pair.other.accept(pair.stage.one()).await, Accepted::New);
 }
 
 async fn what_another_node_carries_cannot_be_recorded_here(mut pair: Pair) {
@@ -194,14 +205,16 @@ async fn a_process_of_the_same_machine_that_is_gone_is_swept_by_whoever_joins(mu
 
 async fn nodes_know_of_each_other_what_they_said_last(pair: Pair) {
     let help = vec![pair.stage.endpoint];
-    let said = Beat { seen: 5, free_hands: 64, help: help.clone() };
+    let said = Beat { seen: 5, free_hands: 64, help: help.clone(), is_stopping: true };
     pair.other.store.beat(said).await.unwrap();
-    let nodes = pair.stage.store().nodes().await.unwrap();
-    assert_eq!(nodes, pair.view().await.nodes);
+    let nodes = pair.stage.store().nodes().await.unwrap().nodes;
+    assert_eq!(nodes.len(), 2);
     let (mine, other) = (&nodes[0], &nodes[1]);
     assert_eq!((mine.epoch, mine.slot, mine.free_hands, mine.is_expired), (pair.epoch, 0, 0, false));
     assert_eq!((other.epoch, other.slot, other.seen, other.free_hands), (pair.other.epoch, 1, 5, 64));
     assert_eq!((&other.help, &*other.version), (&help, env!("CARGO_PKG_VERSION")));
+    assert!(other.is_stopping && !mine.is_stopping);
+    assert!((5_000..=10_000).contains(&other.lease_ms), "{}", other.lease_ms);
 }
 
 async fn what_others_carry_is_known_by_endpoint(mut pair: Pair) {
@@ -209,7 +222,7 @@ async fn what_others_carry_is_known_by_endpoint(mut pair: Pair) {
     let both = vec![first, second];
     let here = pair.stage.carried().await;
     let carried = pair.other.carries(pair.stage.one_in_hand()).await;
-    let elsewhere = |store: &dyn crate::stage::Store| store.carried_elsewhere(both.clone());
+    let elsewhere = async |store: &dyn Store| store.carried_elsewhere(both.clone()).await;
     assert_eq!(elsewhere(pair.stage.store()).await.unwrap(), [first]);
     assert_eq!(elsewhere(&*pair.other.store).await.unwrap(), [first]);
     pair.other.store.record(delivered(carried));
@@ -259,6 +272,11 @@ async fn what_one_node_changes_is_rung_for(pair: Pair) {
     assert_eq!(pair.stage.recorder.take_configuration_waits(), 0, "not by its own bell");
 }
 
+async fn a_replay_that_another_node_may_have_to_run_is_rung_for(mut pair: Pair) {
+    begin(&mut pair.stage, deliveries(None, None, &[State::Dead])).await;
+    wait_until("rung", async || pair.other.recorder.take_replays_wait() > 0).await;
+}
+
 async fn who_looks_after_a_lane_is_rung_for_what_waits_there(mut pair: Pair) {
     pair.stage.recorder.is_never_home.store(true, Ordering::SeqCst);
     pair.stage.waiting().await;
@@ -277,6 +295,7 @@ macro_rules! play_on_both {
 play_on_both! {
     a_node_is_taken_over_only_when_its_lease_is_over_and_by_one_that_is_steady,
     who_was_taken_over_writes_nothing_before_it_joins_again,
+    who_was_taken_over_would_write_on_if_it_were_not_fenced,
     what_another_node_carries_cannot_be_recorded_here,
     a_takeover_that_was_interrupted_before_it_fenced_goes_on,
     a_takeover_that_was_interrupted_before_it_swept_goes_on,
@@ -290,5 +309,6 @@ play_on_both! {
     a_batch_that_the_dead_node_was_committing_is_waited_for_and_swept,
     a_process_of_the_same_machine_that_is_gone_is_swept_by_whoever_joins,
     what_one_node_changes_is_rung_for,
+    a_replay_that_another_node_may_have_to_run_is_rung_for,
     who_looks_after_a_lane_is_rung_for_what_waits_there,
 }

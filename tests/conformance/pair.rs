@@ -5,7 +5,7 @@ use crate::{
     postgres::Database,
     recorder::Recorder,
     sqlite::NoWatch,
-    stage::{Backend, NOW, Stage, Store},
+    stage::{Backend, NOW, Stage},
 };
 use posthaste::{
     domain::{
@@ -13,6 +13,7 @@ use posthaste::{
         time::Timestamp,
     },
     store::{
+        Store,
         cluster::{Beat, View},
         ledger::{Accepted, NewEvent},
         sqlite::{QueueLimits, SharedFile, SqliteNode},
@@ -77,12 +78,6 @@ impl Backend for Shared {
     }
 }
 
-impl Store for SqliteNode {
-    fn close(&self) {
-        SqliteNode::close(self);
-    }
-}
-
 pub(crate) struct Node {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) recorder: Arc<Recorder>,
@@ -94,7 +89,10 @@ impl Node {
         let recorder = Arc::new(Recorder::default());
         let store = stage.open_beside(recorder.clone());
         let epoch = store.join(NOW).await.unwrap().epoch;
-        Self { store, recorder, epoch }
+        let node = Self { store, recorder, epoch };
+        // From now on it is said here when it lives, and by nobody else.
+        node.view().await;
+        node
     }
 
     pub(crate) async fn quiet(&self) {
@@ -124,6 +122,7 @@ pub(crate) fn perform<F: Future<Output = ()>>(shared: Shared, case: impl FnOnce(
     runtime.block_on(async {
         let stage = Stage::new(Box::new(shared.clone())).await;
         let epoch = stage.store().join(NOW).await.unwrap().epoch;
+        stage.store().beat(Beat::default()).await.unwrap();
         let other = Node::beside(&stage).await;
         let played = case(Pair { stage, epoch, other, shared });
         tokio::time::timeout(Duration::from_mins(1), played).await.expect("a store that never answers");

@@ -4,10 +4,12 @@ import { hint } from "../api/hints";
 import { type Refusal, asRefusal } from "../api/problem";
 import type { App } from "../api/schema";
 import { Action } from "../parts/action";
+import { Copyable } from "../parts/copy";
 import { Overtaken, useDraft } from "../parts/draft";
 import { Shown, Trouble } from "../parts/feedback";
 import { Check, Field } from "../parts/field";
-import { Card, Head } from "../parts/page";
+import { Card, Facts, Head } from "../parts/page";
+import { LongTime } from "../parts/time";
 import { say } from "../parts/toast";
 import { paths } from "../route/paths";
 import { go } from "../route/router";
@@ -90,6 +92,16 @@ function Settings({ app }: { app: App }) {
             </button>
           </div>
         </form>
+      </Card>
+      <Card title="About">
+        <Facts
+          facts={[
+            ["Id", <Copyable text={app.id} />],
+            ["Overrides", app.overrides && <code>{JSON.stringify(app.overrides)}</code>],
+            ["Metadata", app.metadata && <code>{JSON.stringify(app.metadata)}</code>],
+            ["Created", <LongTime at={app.created_at} />],
+          ]}
+        />
       </Card>
       <Card title="Delete the app">
         <p>

@@ -4,12 +4,13 @@ import type { Delivery, Endpoint } from "../api/schema";
 import { Copyable } from "../parts/copy";
 import { Empty, Shown } from "../parts/feedback";
 import { Card, Head } from "../parts/page";
+import { Strip } from "../parts/strip";
 import { Table } from "../parts/table";
 import { paths } from "../route/paths";
 import { may, mayActForProduct, session } from "../session/session";
 import { beforeDeliveries } from "../words/next-steps";
 import { useStats } from "./ask-stats";
-import { Strip, deliveryColumns } from "./delivery-rows";
+import { deliveryColumns, markOf } from "./delivery-rows";
 import { endpointColumns } from "./endpoints";
 import { FirstSteps } from "./first-steps";
 import { PublishButton } from "./publish";
@@ -62,7 +63,7 @@ function NowInApp({ app, endpoints }: { app: string; endpoints: Asked<{ data: En
         <Shown asked={recent} lines={2}>
           {({ data }) =>
             data.length > 0 ? (
-              <Strip app={app} deliveries={data} />
+              <Strip marks={data.map((each) => markOf(app, each))} />
             ) : (
               <Empty title="No deliveries yet">{beforeDeliveries(may.value)}</Empty>
             )

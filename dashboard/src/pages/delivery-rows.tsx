@@ -2,6 +2,7 @@
 import type { Delivery, Endpoint } from "../api/schema";
 import { Badge } from "../parts/badge";
 import { now } from "../parts/clock";
+import type { Mark } from "../parts/strip";
 import type { Column } from "../parts/table";
 import { Time } from "../parts/time";
 import { paths } from "../route/paths";
@@ -48,19 +49,8 @@ function Next({ row }: { row: Delivery }) {
   return <span class="muted">{row.reason ? reasonInWords(row.reason) : "–"}</span>;
 }
 
-/** One mark a delivery, the newest last: how an endpoint has been doing, at a glance. */
-export function Strip({ app, deliveries }: { app: string; deliveries: Delivery[] }) {
-  return (
-    <div class="strip">
-      {[...deliveries].reverse().map((each) => (
-        <a
-          key={each.id}
-          href={paths.delivery(app, each.id)}
-          class={toneOf(each.status)}
-          title={`${each.event_type}: ${each.status}${each.last_error ? `, ${each.last_error}` : ""}`}
-          aria-label={`${each.event_type}: ${each.status}`}
-        />
-      ))}
-    </div>
-  );
+export function markOf(app: string, delivery: Delivery): Mark {
+  const label = `${delivery.event_type}: ${delivery.status}`;
+  const title = delivery.last_error ? `${label}, ${delivery.last_error}` : label;
+  return { id: delivery.id, href: paths.delivery(app, delivery.id), tone: toneOf(delivery.status), label, title };
 }

@@ -1,12 +1,17 @@
 //! The heart of a node, on a thread and a connection of its own so that it waits for nothing else: says that the node lives,
-//! rings for others, and hears them ring.
+//! rings for others, and hears them ring. Until the engine begins to say it, it says so by itself.
 
-use super::{bell::Bell, cluster::Place, session::Session, sql::Transaction};
+use super::{
+    bell::Bell,
+    cluster::Place,
+    session::{Server, Session},
+    sql::Transaction,
+};
 use crate::{
     domain::port::Handover,
     store::{
         Reply, StoreError,
-        cluster::{Beat, Node, View},
+        cluster::{Beat, View},
         sql::{Result, answered, nodes, params, store_error},
     },
 };
@@ -14,19 +19,22 @@ use std::{
     io,
     pin::Pin,
     sync::{Arc, Mutex, PoisonError},
-    thread::{Builder, JoinHandle},
+    thread::Builder,
     time::Duration,
 };
 use tokio::{
+    runtime::{self, Runtime},
     sync::{
         mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
         oneshot,
     },
-    time::{Sleep, sleep},
+    time::{Sleep, sleep, timeout},
 };
-use tokio_postgres::Config;
 
 const CHANNEL: &str = "posthaste";
+const EVERY: Duration = Duration::from_secs(1);
+/// An answer that takes longer comes too late for the lease.
+const PATIENCE: Duration = Duration::from_secs(8);
 /// Between two rings: what comes meanwhile goes with the next.
 const RING_EVERY: Duration = Duration::from_millis(10);
 
@@ -34,7 +42,7 @@ type Answer<T> = oneshot::Sender<Result<T, StoreError>>;
 
 enum Order {
     Beat(Beat, Answer<Option<View>>),
-    Nodes(Answer<Vec<Node>>),
+    View(Answer<View>),
     Ring(Bell),
 }
 
@@ -51,48 +59,51 @@ impl Ringer {
     }
 }
 
-pub(super) struct Heart {
-    /// `None` once it is to stop.
-    orders: Mutex<Option<UnboundedSender<Order>>>,
-    thread: Mutex<Option<JoinHandle<()>>>,
-}
+/// It beats until nobody can order anything of it any more.
+pub(super) struct Heart(Mutex<Option<UnboundedSender<Order>>>);
 
 impl Heart {
     pub(super) fn start(
-        config: Arc<Config>,
+        server: Arc<Server>,
         place: Arc<Place>,
         handover: Arc<dyn Handover>,
     ) -> io::Result<(Self, Ringer)> {
         let (orders, taken) = unbounded_channel();
-        let heart = Beating { config, place, handover, orders: taken, ear: None, bell: Bell::default() };
-        let thread = Builder::new().name("heart".to_owned()).spawn(move || heart.run())?;
-        let ringer = Ringer(orders.clone());
-        Ok((Self { orders: Mutex::new(Some(orders)), thread: Mutex::new(Some(thread)) }, ringer))
+        let alone = runtime::Builder::new_current_thread().enable_time().build()?;
+        let beating = Beating {
+            server,
+            place,
+            handover,
+            orders: taken,
+            ear: None,
+            alone,
+            bell: Bell::default(),
+            is_led: false,
+            is_well: true,
+        };
+        Builder::new().name("heart".to_owned()).spawn(move || beating.run())?;
+        Ok((Self(Mutex::new(Some(orders.clone()))), Ringer(orders)))
     }
 
     pub(super) fn beat(&self, beat: Beat) -> Reply<'static, Option<View>> {
         self.order(|answer| Order::Beat(beat, answer))
     }
 
-    pub(super) fn nodes(&self) -> Reply<'static, Vec<Node>> {
-        self.order(Order::Nodes)
+    pub(super) fn view(&self) -> Reply<'static, View> {
+        self.order(Order::View)
     }
 
     fn order<T: Send + 'static>(&self, order: impl FnOnce(Answer<T>) -> Order) -> Reply<'static, T> {
         let (answer, comes) = oneshot::channel();
-        if let Some(orders) = &*self.orders.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(orders) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             let _ = orders.send(order(answer));
         }
         answered(comes)
     }
 
-    /// Once nobody else can ring any more.
+    /// Waits for nothing: the server may have fallen silent.
     pub(super) fn stop(&self) {
-        self.orders.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(Err(_)) = thread.map(JoinHandle::join) {
-            tracing::error!("the heart ended with a panic");
-        }
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 }
 
@@ -102,47 +113,51 @@ struct Ear {
     heard: UnboundedReceiver<String>,
     /// Until it may ring again.
     pause: Option<Pin<Box<Sleep>>>,
+    /// Until it says by itself that the node lives.
+    rest: Pin<Box<Sleep>>,
 }
 
 enum Next {
+    /// `None`: there will be none any more.
     Order(Option<Order>),
+    /// `None`: the connection broke.
     Heard(Option<String>),
     Paused,
+    Rested,
 }
 
 struct Beating {
-    config: Arc<Config>,
+    server: Arc<Server>,
     place: Arc<Place>,
     handover: Arc<dyn Handover>,
     orders: UnboundedReceiver<Order>,
     /// `None` while there is no connection.
     ear: Option<Ear>,
+    /// To wait on meanwhile.
+    alone: Runtime,
     /// What is to be rung for.
     bell: Bell,
+    /// The engine says that the node lives.
+    is_led: bool,
+    is_well: bool,
 }
 
 impl Beating {
-    /// Until nobody can order anything any more.
     fn run(mut self) {
+        self.beat(&Beat::default());
         loop {
-            let next = match self.ear() {
-                Ok(_) => self.wait(),
-                Err(error) => {
-                    tracing::debug!(%error, "the heart has no connection");
-                    Ok(Next::Order(self.orders.blocking_recv()))
-                }
-            };
-            match next {
-                Ok(Next::Order(Some(order))) => self.follow(order),
-                Ok(Next::Order(None)) => return,
-                Ok(Next::Heard(Some(words))) => self.hear(&words),
-                Ok(Next::Paused) => self.ring(),
-                // It broke: the next order makes another one.
-                Ok(Next::Heard(None)) | Err(_) => {
-                    self.ear = None;
-                    match self.orders.blocking_recv() {
-                        Some(order) => self.follow(order),
-                        None => return,
+            match self.next() {
+                Next::Order(Some(order)) => self.follow(order),
+                Next::Order(None) => return,
+                Next::Heard(Some(words)) => self.hear(&words),
+                Next::Heard(None) => self.ear = None,
+                Next::Paused => self.ring(),
+                Next::Rested => {
+                    if let Err(error) = self.rest_again() {
+                        tracing::debug!(%error, "the heart has no connection");
+                    }
+                    if !self.is_led {
+                        self.beat(&Beat::default());
                     }
                 }
             }
@@ -154,20 +169,30 @@ impl Beating {
             Some(ear) => ear,
             None => {
                 let (heard, hears) = unbounded_channel();
-                let session = Session::hearing(&self.config, Some(heard))?;
-                session.run(&format!("LISTEN {CHANNEL}"))?;
-                Ear { session, heard: hears, pause: None }
+                let session = Session::hearing(&self.server, PATIENCE, Some(heard))?;
+                if !self.server.is_pooled() {
+                    session.run(&format!("LISTEN {CHANNEL}"))?;
+                }
+                let rest = session.drive(async { Box::pin(sleep(EVERY)) })?;
+                Ear { session, heard: hears, pause: None, rest }
             }
         };
         Ok(self.ear.insert(ear))
     }
 
-    fn wait(&mut self) -> Result<Next> {
-        let Self { ear: Some(Ear { session, heard, pause }), orders, .. } = self else {
-            return Ok(Next::Heard(None));
+    fn rest_again(&mut self) -> Result<()> {
+        let ear = self.ear()?;
+        ear.rest = ear.session.drive(async { Box::pin(sleep(EVERY)) })?;
+        Ok(())
+    }
+
+    fn next(&mut self) -> Next {
+        let Self { ear: Some(Ear { session, heard, pause, rest }), orders, .. } = self else {
+            let order = self.alone.block_on(async { timeout(EVERY, self.orders.recv()).await });
+            return order.map_or(Next::Rested, Next::Order);
         };
-        session.drive(async {
-            let pausing = pause.is_some();
+        let waited = session.drive(async {
+            let is_pausing = pause.is_some();
             let paused = async {
                 if let Some(pause) = pause {
                     pause.as_mut().await;
@@ -177,24 +202,24 @@ impl Beating {
                 biased;
                 order = orders.recv() => Next::Order(order),
                 words = heard.recv() => Next::Heard(words),
-                () = paused, if pausing => Next::Paused,
+                () = paused, if is_pausing => Next::Paused,
+                () = rest.as_mut() => Next::Rested,
             }
-        })
+        });
+        waited.unwrap_or(Next::Heard(None))
     }
 
     fn follow(&mut self, order: Order) {
         match order {
+            // Whoever asked has given up, and asked again since.
+            Order::Beat(_, answer) if answer.is_closed() => {}
             Order::Beat(said, answer) => {
-                let epoch = self.place.epoch();
-                let view = if self.place.is_lost() {
-                    Ok(None)
-                } else {
-                    self.run_on(epoch, |tx| nodes::beat(tx, &said, tx.clock()?))
-                };
-                let _ = answer.send(view);
+                self.is_led = true;
+                let _ = answer.send(self.beat(&said));
             }
-            Order::Nodes(answer) => {
-                let _ = answer.send(self.run_on(0, |tx| nodes::all(tx, tx.clock()?)));
+            Order::View(answer) => {
+                let view = self.look(|tx| nodes::view(tx, tx.clock()?));
+                let _ = answer.send(view.map_err(|error| store_error(&error)));
             }
             Order::Ring(bell) => {
                 self.bell.add(bell);
@@ -205,13 +230,33 @@ impl Beating {
         }
     }
 
-    fn run_on<T>(
-        &mut self,
-        epoch: i64,
-        run: impl FnOnce(&Transaction<'_>) -> Result<T>,
-    ) -> Result<T, StoreError> {
+    fn beat(&mut self, beat: &Beat) -> Result<Option<View>, StoreError> {
+        let sent_us = self.place.pulse.now_us();
+        let view =
+            if self.place.is_lost() { Ok(None) } else { self.look(|tx| nodes::beat(tx, beat, tx.clock()?)) };
+        self.place.pulse.beat(sent_us, matches!(view, Ok(Some(_))));
+        if matches!(view, Ok(None)) {
+            self.place.pulse.fence();
+        }
+        let was_well = std::mem::replace(&mut self.is_well, matches!(view, Ok(Some(_))));
+        if was_well && !self.orders.is_closed() {
+            match &view {
+                Ok(Some(_)) => {}
+                Ok(None) => tracing::error!("another node took over from this one, which has to join again"),
+                Err(error) => tracing::warn!(%error, "the database was not told that this process lives"),
+            }
+        }
+        view.map_err(|error| store_error(&error))
+    }
+
+    fn look<T>(&mut self, run: impl FnOnce(&Transaction<'_>) -> Result<T>) -> Result<T> {
+        let epoch = self.place.epoch();
         let found = self.ear().and_then(|ear| Transaction::run(&ear.session, epoch, run));
-        found.map_err(|error| store_error(&error))
+        if found.is_err() {
+            // Another connection may do better.
+            self.ear = None;
+        }
+        found
     }
 
     fn ring(&mut self) {

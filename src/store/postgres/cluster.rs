@@ -1,14 +1,19 @@
 //! This process's place among the nodes of a database: under which epoch it works, and how it takes over from others. Each step
 //! of a takeover is fenced by this node's own row in `ledger`, as writer 1.
 
-use super::{session::Session, sql::Transaction, writer::may_pass};
+use super::{
+    pulse::Pulse,
+    session::{Server, Session},
+    sql::Transaction,
+    writer::{PATIENCE, may_pass},
+};
 use crate::{
     domain::time::Timestamp,
     store::{
         Reply, StoreError,
         cluster::Joined,
         sql::{
-            Error, Newcomer, Result, Sql, nodes, store_error,
+            Error, Newcomer, Result, Sql, nodes, params, store_error,
             takeover::{self, Steps, TakenOver},
             what_is_there,
         },
@@ -18,7 +23,6 @@ use std::sync::{
     Arc, Mutex, PoisonError,
     atomic::{AtomicBool, AtomicI64, Ordering::SeqCst},
 };
-use tokio_postgres::Config;
 
 /// One at a time finds itself a slot.
 const ENTER: &str = "SELECT pg_advisory_xact_lock(8102099357864587378)";
@@ -26,21 +30,18 @@ const ENTER: &str = "SELECT pg_advisory_xact_lock(8102099357864587378)";
 const TRIES: usize = 5;
 
 pub(super) struct Place {
-    config: Arc<Config>,
+    server: Arc<Server>,
     epoch: AtomicI64,
     /// The database has not got what it confirmed under this epoch.
     is_lost: AtomicBool,
+    pub(super) pulse: Arc<Pulse>,
     session: Mutex<Option<Session>>,
 }
 
 impl Place {
-    pub(super) fn new(config: Arc<Config>, epoch: i64) -> Self {
-        Self {
-            config,
-            epoch: AtomicI64::new(epoch),
-            is_lost: AtomicBool::new(false),
-            session: Mutex::new(None),
-        }
+    pub(super) fn new(server: Arc<Server>, epoch: i64, pulse: Arc<Pulse>) -> Self {
+        let (epoch, is_lost, session) = (AtomicI64::new(epoch), AtomicBool::new(false), Mutex::new(None));
+        Self { server, epoch, is_lost, pulse, session }
     }
 
     pub(super) fn epoch(&self) -> i64 {
@@ -64,9 +65,11 @@ impl Place {
             let slot = match known {
                 Some(slot) => slot,
                 None => {
+                    let asked_us = self.pulse.now_us();
                     let (epoch, slot) = enter(session)?;
                     self.epoch.store(epoch, SeqCst);
                     self.is_lost.store(false, SeqCst);
+                    self.pulse.joined(asked_us);
                     tracing::info!(epoch, "this node goes on under a new epoch");
                     slot
                 }
@@ -121,7 +124,7 @@ impl Place {
         let mut kept = self.session.lock().unwrap_or_else(PoisonError::into_inner);
         let session = match kept.take().filter(|session| !session.is_closed()) {
             Some(session) => session,
-            None => Session::connect(&self.config)?,
+            None => Session::connect(&self.server, PATIENCE)?,
         };
         run(kept.insert(session))
     }
@@ -162,6 +165,26 @@ impl Steps for Aside {
         let aside = Self(self.0.clone());
         Box::pin(async move { aside.run(move |place| place.fenced(&mut run)).await })
     }
+}
+
+/// What is known of the batches of an epoch.
+pub(super) enum Stored {
+    /// This was the last so far.
+    Upto(i64),
+    /// This was the last, and there will be no more: another node took over.
+    UptoItsEnd(i64),
+    Unknown,
+}
+
+/// Waits for a batch that is being committed.
+pub(super) fn stored(tx: &Transaction<'_>) -> Result<Stored> {
+    let sql = "SELECT batch, writer >= 0 FROM ledger WHERE epoch = ?1 AND writer IN (0, -1) FOR UPDATE";
+    let found = (tx as &dyn Sql).one(sql, params![tx.epoch()], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(match found {
+        Some((batch, true)) => Stored::Upto(batch),
+        Some((batch, false)) => Stored::UptoItsEnd(batch),
+        None => Stored::Unknown,
+    })
 }
 
 /// Gives this process an epoch of its own, and a slot.

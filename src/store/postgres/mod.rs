@@ -1,24 +1,28 @@
 //! The store on a PostgreSQL server, for as many nodes as there are: each has a writer that commits in batches, a heart, and a
 //! few connections that only read. Everything is in the schema `posthaste` of the database.
 
+mod address;
 mod beat;
 mod bell;
 mod cluster;
 mod deliveries;
 mod open;
+mod pulse;
 mod readers;
 mod session;
 mod sql;
+mod tls;
 mod usage;
 mod value;
 mod writer;
 
 pub use super::sql::QueueLimits;
+pub use address::Address;
 pub use open::OpenError;
 
 use super::{
-    CommitWatch, Reply,
-    cluster::{Beat, Joined, Node, View},
+    CommitWatch, Reply, Store,
+    cluster::{Beat, Joined, View},
     sql::{
         Aftermath, Desk, Membership, Queue, Readers, Result, Sql, Turns, WriterThread,
         takeover::{self, TakenOver},
@@ -28,7 +32,8 @@ use crate::domain::{port::Handover, storage::StorageUsage, time::Timestamp};
 use beat::{Heart, Ringer};
 use bell::Bell;
 use cluster::{Aside, Place};
-use session::Session;
+use pulse::Pulse;
+use session::{Server, Session};
 use std::{
     sync::{Arc, Mutex, PoisonError, mpsc},
     time::Duration,
@@ -49,33 +54,53 @@ pub struct PostgresStore {
     ringer: Mutex<Option<Ringer>>,
 }
 
+/// How far a database is prepared, out of how many steps that this version knows, without changing it.
+pub fn look(address: &Address) -> Result<(i64, i64), OpenError> {
+    open::look(&Server::at(address)?)
+}
+
+/// What the writer begins with.
+struct Begun {
+    session: Session,
+    place: Arc<Place>,
+    heart: Heart,
+    ringer: Ringer,
+}
+
+fn begin(
+    server: &Arc<Server>,
+    watch: Arc<dyn CommitWatch>,
+    handover: Arc<dyn Handover>,
+) -> Result<Begun, OpenError> {
+    let pulse = Arc::new(Pulse::new(watch));
+    let (session, epoch) = open::open(server)?;
+    pulse.joined(pulse.now_us());
+    let place = Arc::new(Place::new(server.clone(), epoch, pulse));
+    let heart = Heart::start(server.clone(), place.clone(), handover);
+    let (heart, ringer) = heart.map_err(|error| OpenError::NotPrepared(error.to_string()))?;
+    Ok(Begun { session, place, heart, ringer })
+}
+
 impl PostgresStore {
-    /// Connects, brings the schema up to date, enters beside the other nodes and starts the writer. Refuses a database that could
-    /// lose what it confirmed, or that a newer version prepared, without touching it.
+    /// Connects, brings the schema up to date, enters beside the other nodes and starts the writer. Waits for a server that is
+    /// away. Refuses a database that could lose what it confirmed, or that a newer version prepared, without touching it. Blocks
+    /// until all of that is done.
     pub fn open(
-        url: &str,
+        address: &Address,
         handover: Arc<dyn Handover>,
         watch: Arc<dyn CommitWatch>,
         limits: QueueLimits,
         window: Duration,
     ) -> Result<Self, OpenError> {
-        let config = Arc::new(open::config(url)?);
+        let server = Arc::new(Server::at(address)?);
         let (opened, is_open) = mpsc::channel();
         // All that waits for the server does so on the writer's thread: whoever opens a store may be driving futures.
-        let (to_write, to_tell) = (config.clone(), handover.clone());
-        let begin = move || -> Result<_, OpenError> {
-            let (session, epoch) = open::open(&to_write)?;
-            let place = Arc::new(Place::new(to_write.clone(), epoch));
-            let heart = Heart::start(to_write.clone(), place.clone(), to_tell.clone());
-            let (heart, ringer) = heart.map_err(|error| OpenError::NotPrepared(error.to_string()))?;
-            Ok((to_write, session, place, heart, ringer, to_tell))
-        };
-        let write = move |queue: Arc<Queue>| match begin() {
-            Ok((config, session, place, heart, ringer, handover)) => {
+        let (to_write, told) = (server.clone(), handover.clone());
+        let write = move |queue: Arc<Queue>| match begin(&to_write, watch.clone(), told.clone()) {
+            Ok(Begun { session, place, heart, ringer }) => {
                 let _ = opened.send(Ok((place.clone(), heart, ringer.clone())));
-                let to_write = handover.clone();
-                let writer = Writer::new(config, session, place, queue.clone(), ringer, to_write);
-                Turns::new(writer, queue, handover, watch).run(window);
+                let writer = Writer::new(to_write, session, place, queue.clone(), ringer, told.clone());
+                Turns::new(writer, queue, told, watch).run(window);
             }
             Err(error) => {
                 let _ = opened.send(Err(error));
@@ -86,17 +111,9 @@ impl PostgresStore {
             WriterThread::start(limits, write).map_err(|error| not_prepared(error.to_string()))?;
         let (place, heart, ringer) =
             is_open.recv().unwrap_or_else(|_| Err(not_prepared("its writer ended".to_owned())))?;
-        let (readers, engine_readers) = (readers::on(&config), readers::on(&config));
+        let (readers, engine_readers) = (readers::on(&server), readers::on(&server));
         let ringer = Mutex::new(Some(ringer));
         Ok(Self { queue, readers, engine_readers, thread, place, heart, handover, ringer })
-    }
-
-    /// Takes nothing more, writes what was taken, and lets another process take over. Blocks until that is done.
-    pub fn close(&self) {
-        self.queue.close();
-        self.thread.join();
-        self.ringer.lock().unwrap_or_else(PoisonError::into_inner).take();
-        self.heart.stop();
     }
 
     /// What tells of deliveries that were taken over, here and to others.
@@ -111,6 +128,16 @@ impl PostgresStore {
             after.tell(&*handover);
             taken.count
         }
+    }
+}
+
+impl Store for PostgresStore {
+    fn close(&self) {
+        self.queue.close();
+        // The heart goes on until the writer has ended.
+        self.ringer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.heart.stop();
+        self.thread.join();
     }
 }
 
@@ -136,8 +163,8 @@ impl Membership for PostgresStore {
         Box::pin(async move { Ok(takeover::take_over(&aside, epoch, now).await?.map(tell)) })
     }
 
-    fn nodes(&self) -> Reply<'static, Vec<Node>> {
-        self.heart.nodes()
+    fn nodes(&self) -> Reply<'static, View> {
+        self.heart.view()
     }
 
     fn epoch(&self) -> i64 {
@@ -162,6 +189,10 @@ impl Desk for PostgresStore {
         run: impl FnMut(&dyn Sql) -> Result<T> + Send + 'static,
     ) -> Reply<'static, T> {
         self.engine_readers.read(run)
+    }
+
+    fn can_record(&self) -> bool {
+        self.place.pulse.can_record()
     }
 
     fn membership(&self) -> Option<&dyn Membership> {

@@ -1,24 +1,38 @@
 //! The one writer of a process: writes what waits in one transaction, which begins by counting its row in `ledger` up. So a
 //! batch is stored once, whatever became of the answer to its COMMIT, and never after another process took over.
 
-use super::{beat::Ringer, bell::Bell, cluster::Place, session::Session, sql::Transaction};
+use super::{
+    beat::Ringer,
+    bell::Bell,
+    cluster::{self, Place, Stored},
+    pulse::Pulse,
+    session::{Server, Session},
+    sql::Transaction,
+};
 use crate::{
     domain::port::Handover,
-    store::sql::{
-        Aftermath, Commit, Error, Locks, PAUSE_AFTER_FAILURE, Queue, Result, Sql, TRIES_WHILE_CLOSING, Work,
-        apply_all, params,
+    store::{
+        StoreError,
+        sql::{
+            Aftermath, Commit, Error, Locks, PAUSE_AFTER_FAILURE, Queue, Result, TRIES_WHILE_CLOSING, Work,
+            apply_all, store_error,
+        },
     },
 };
-use std::sync::Arc;
-use tokio_postgres::{Config, error::SqlState};
+use std::{sync::Arc, time::Duration};
+use tokio_postgres::error::SqlState;
 
 /// How often a batch is tried that met another one, or whose connection broke before it was complete.
 const TRIES: usize = 5;
+/// How often a writer with nothing to write looks whether it could again.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(250);
+/// For any one answer. After that the connection is given up, and with it what was not committed.
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 /// What is read to be changed has no locks of its own but in the commands of the hot path: one batch of others at a time.
 const ONE_AT_A_TIME: &str = "pg_advisory_xact_lock(8102099357864587376)";
 
 pub(super) struct Writer {
-    config: Arc<Config>,
+    server: Arc<Server>,
     /// `None` while there is no connection.
     session: Option<Session>,
     place: Arc<Place>,
@@ -28,27 +42,28 @@ pub(super) struct Writer {
     /// That batch changed the configuration.
     has_changes: bool,
     queue: Arc<Queue>,
+    pulse: Arc<Pulse>,
     ringer: Ringer,
     handover: Arc<dyn Handover>,
 }
 
 impl Writer {
     pub(super) fn new(
-        config: Arc<Config>,
+        server: Arc<Server>,
         session: Session,
         place: Arc<Place>,
         queue: Arc<Queue>,
         ringer: Ringer,
         handover: Arc<dyn Handover>,
     ) -> Self {
-        let (session, epoch) = (Some(session), place.epoch());
-        Self { config, session, place, epoch, last: 0, has_changes: false, queue, ringer, handover }
+        let (session, epoch, pulse) = (Some(session), place.epoch(), place.pulse.clone());
+        Self { server, session, place, epoch, last: 0, has_changes: false, queue, pulse, ringer, handover }
     }
 
     fn session(&mut self) -> Result<&Session> {
         let session = match self.session.take().filter(|session| !session.is_closed()) {
             Some(session) => session,
-            None => Session::connect(&self.config)?,
+            None => Session::connect(&self.server, PATIENCE)?,
         };
         Ok(self.session.insert(session))
     }
@@ -66,9 +81,9 @@ impl Writer {
         );
         let (tx, counted) = Transaction::begin(self.session()?, epoch, &fence)?;
         if counted == 0 {
-            let found = stored(&tx)?;
+            let found = cluster::stored(&tx)?;
             drop(tx);
-            return Err(self.fenced(found));
+            return Err(self.fenced(&found));
         }
         let mut locks = Locks::default();
         batch.iter().for_each(|work| work.locks(&mut locks));
@@ -76,7 +91,7 @@ impl Writer {
         let newest_notice = apply_all(&tx, batch)?;
         let has_changes = tx.has_changes();
         if let Err(error) = tx.commit()
-            && !self.is_stored(next)?
+            && !self.is_stored(next, batch)?
         {
             return Err(error);
         }
@@ -85,38 +100,59 @@ impl Writer {
     }
 
     /// Why its row could not be counted up, if this is what it says.
-    fn fenced(&self, found: Option<(i64, bool)>) -> Error {
-        let Some((_, false)) = found else {
-            return Error::Fenced(
+    fn fenced(&self, found: &Stored) -> Error {
+        match found {
+            Stored::Upto(_) => {
+                self.place.lose();
+                Error::Fenced(
+                    "the database and this process count batches differently: it lost some that it had confirmed",
+                )
+            }
+            Stored::UptoItsEnd(_) | Stored::Unknown => Error::Fenced(
                 "another node took over from this one, which writes nothing more before it joins again",
-            );
-        };
-        self.place.lose();
-        Error::Fenced(
-            "the database and this process count batches differently: it lost some that it had confirmed",
-        )
+            ),
+        }
     }
 
-    /// Whether a batch is in the database of which the COMMIT failed or was not answered. Nothing goes on before that is known.
-    fn is_stored(&mut self, batch: i64) -> Result<bool> {
+    /// Whether a batch is in the database of which the COMMIT failed or was not answered. Nothing goes on before that is known:
+    /// meanwhile whoever waits for an answer is told that there is none.
+    fn is_stored(&mut self, batch: i64, works: &mut [Box<dyn Work>]) -> Result<bool> {
         let mut tries_left = TRIES_WHILE_CLOSING;
+        let mut was_told = false;
         loop {
             let epoch = self.epoch;
             let found = self.session().and_then(|session| {
                 let (tx, _) = Transaction::begin(session, epoch, "")?;
-                stored(&tx)
+                cluster::stored(&tx)
             });
-            match found {
-                Ok(found) => return Ok(found.is_some_and(|(last, _)| last == batch)),
-                Err(error) => {
-                    tries_left -= usize::from(self.queue.is_closed());
-                    if tries_left == 0 {
-                        return Err(error);
-                    }
-                    tracing::warn!(%error, "whether a batch was stored is not known yet");
-                    std::thread::sleep(PAUSE_AFTER_FAILURE);
+            let error = match found {
+                Ok(Stored::Upto(last)) => return Ok(last == batch),
+                Ok(Stored::UptoItsEnd(last)) => {
+                    self.pulse.fence();
+                    return Ok(last == batch);
                 }
+                Ok(Stored::Unknown) => {
+                    return Err(Error::Fenced(
+                        "it is not known what became of the last batch of this process",
+                    ));
+                }
+                Err(error) => error,
+            };
+            tries_left -= usize::from(self.queue.is_closed());
+            if tries_left == 0 {
+                return Err(error);
             }
+            if !was_told {
+                tracing::warn!(%error, "whether a batch was stored is not known yet");
+                was_told = true;
+            }
+            self.pulse.writes(false);
+            let unavailable = StoreError::Unavailable(error.to_string());
+            for work in works.iter_mut() {
+                work.in_doubt(&unavailable);
+            }
+            self.queue.refuse(&unavailable);
+            std::thread::sleep(PAUSE_AFTER_FAILURE);
         }
     }
 
@@ -124,6 +160,17 @@ impl Writer {
     fn may_try_again(&self, error: &Error) -> bool {
         may_pass(error)
             || matches!(error, Error::Postgres(_)) && self.session.as_ref().is_some_and(Session::is_closed)
+    }
+
+    fn note(&mut self, error: &Error) {
+        if matches!(error, Error::Fenced(_)) {
+            self.pulse.fence();
+        }
+        if matches!(store_error(error), StoreError::Unavailable(_)) {
+            self.pulse.writes(false);
+            // A new one may do better, for example where this one leads to what has become a standby.
+            self.session = None;
+        }
     }
 }
 
@@ -136,12 +183,6 @@ pub(super) fn may_pass(error: &Error) -> bool {
     matches!(error, Error::Postgres(error) if error.code().is_some_and(passes))
 }
 
-/// The last batch of this epoch that is stored, also if it was fenced since; waits for one that is being committed.
-fn stored(tx: &Transaction<'_>) -> Result<Option<(i64, bool)>> {
-    let sql = "SELECT batch, writer < 0 FROM ledger WHERE epoch = ?1 AND writer IN (0, -1) FOR UPDATE";
-    (tx as &dyn Sql).one(sql, params![tx.epoch()], |row| Ok((row.get(0)?, row.get(1)?)))
-}
-
 impl Commit for Writer {
     fn commit(&mut self, batch: &mut [Box<dyn Work>]) -> Result<i64> {
         let mut tries_left = TRIES;
@@ -151,14 +192,30 @@ impl Commit for Writer {
             match &result {
                 Err(error) if tries_left > 0 && self.may_try_again(error) => {
                     tracing::info!(%error, "a batch is tried again");
+                    continue;
                 }
-                _ => return result,
+                Err(error) => self.note(error),
+                Ok(_) => self.pulse.writes(true),
             }
+            return result;
         }
     }
 
     fn told(&mut self, after: &Aftermath) {
         self.ringer.ring(Bell::of(after, self.has_changes, &*self.handover));
+    }
+
+    fn rest(&mut self) {
+        if self.pulse.is_writing() {
+            std::thread::park();
+            return;
+        }
+        std::thread::park_timeout(LOOK_AGAIN_AFTER);
+        // Nobody gives it anything to write before it says that it can.
+        let answered = self.session().and_then(|session| session.run("SELECT 1"));
+        if self.queue.is_idle() && answered.is_ok() {
+            self.pulse.writes(true);
+        }
     }
 
     fn end(&mut self) {

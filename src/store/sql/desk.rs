@@ -24,6 +24,11 @@ pub(in crate::store) trait Desk: Send + Sync {
         None
     }
 
+    /// What the ledger says of itself.
+    fn can_record(&self) -> bool {
+        true
+    }
+
     /// How much room the store takes and has left.
     fn measure(&self) -> Reply<'_, StorageUsage>;
 

@@ -4,7 +4,7 @@ use crate::{
     domain::time::Timestamp,
     store::{
         Reply,
-        cluster::{Beat, Joined, Node, View},
+        cluster::{Beat, Joined, View},
     },
 };
 
@@ -16,7 +16,7 @@ pub(in crate::store) trait Membership: Send + Sync {
 
     fn take_over(&self, epoch: i64, now: Timestamp) -> Reply<'static, Option<usize>>;
 
-    fn nodes(&self) -> Reply<'static, Vec<Node>>;
+    fn nodes(&self) -> Reply<'static, View>;
 
     /// Under which this process carries at this moment.
     fn epoch(&self) -> i64;

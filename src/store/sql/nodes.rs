@@ -19,8 +19,7 @@ const GRACE: Duration = Duration::from_secs(3);
 /// How long it is known which batch was the last of a node that was taken over.
 const LEDGER_KEPT: Duration = Duration::from_hours(24);
 
-const COLUMNS: &str =
-    "epoch, slot, name, version, dead = 1 OR lease_until < ?1, seen, free_hands, help, joined_at";
+const COLUMNS: &str = "epoch, slot, name, version, dead = 1 OR lease_until < ?1, seen, free_hands, help, joined_at, stopping, lease_until";
 
 /// A process as it presents itself.
 pub(in crate::store) struct Newcomer {
@@ -42,8 +41,8 @@ pub(in crate::store) fn enter(tx: &dyn Sql, new: &Newcomer, now: Timestamp) -> R
     shards::prepare(tx)?;
     changes::prepare(tx)?;
     tx.execute(
-        "INSERT INTO nodes (epoch, slot, name, version, host, pid, joined_at, lease_until, steady_since, dead, seen, free_hands, help)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?7, 0, 0, 0, '')",
+        "INSERT INTO nodes (epoch, slot, name, version, host, pid, joined_at, lease_until, steady_since, dead, seen, free_hands, stopping, help)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?7, 0, 0, 0, 0, '')",
         params![
             new.epoch,
             slot,
@@ -73,17 +72,31 @@ pub(in crate::store) fn slot(tx: &dyn Sql) -> Result<Option<u8>> {
 pub(in crate::store) fn beat(tx: &dyn Sql, beat: &Beat, now: Timestamp) -> Result<Option<View>> {
     let help: Vec<String> = beat.help.iter().map(|lane| lane.as_i64().to_string()).collect();
     let lives = tx.execute(
-        "UPDATE nodes SET lease_until = ?2, seen = ?3, free_hands = ?4, help = ?5,
+        "UPDATE nodes SET lease_until = ?2, seen = ?3, free_hands = ?4, help = ?5, stopping = ?7,
              steady_since = CASE WHEN lease_until < ?6 THEN ?6 ELSE steady_since END
          WHERE epoch = ?1 AND dead = 0",
-        params![tx.epoch(), now.plus(LEASE), beat.seen, beat.free_hands, help.join(" "), now],
+        params![
+            tx.epoch(),
+            now.plus(LEASE),
+            beat.seen,
+            beat.free_hands,
+            help.join(" "),
+            now,
+            beat.is_stopping
+        ],
     )?;
     if lives == 0 {
         return Ok(None);
     }
-    let is_steady = is_steady(tx, now)?;
-    let (nodes, shards) = (all(tx, now)?, shards::all(tx)?);
-    Ok(Some(View { nodes, shards, version: changes::version(tx)?, is_steady }))
+    view(tx, now).map(Some)
+}
+
+/// How things stand for this node.
+pub(in crate::store) fn view(tx: &dyn Sql, now: Timestamp) -> Result<View> {
+    let nodes =
+        tx.all(&format!("SELECT {COLUMNS} FROM nodes ORDER BY slot"), params![now], |row| node(row, now))?;
+    let (shards, version) = (shards::all(tx)?, changes::version(tx)?);
+    Ok(View { nodes, shards, version, is_steady: is_steady(tx, now)? })
 }
 
 /// Whether this one may judge others.
@@ -95,11 +108,7 @@ pub(super) fn is_steady(tx: &dyn Sql, now: Timestamp) -> Result<bool> {
     )
 }
 
-pub(in crate::store) fn all(connection: &dyn Sql, now: Timestamp) -> Result<Vec<Node>> {
-    connection.all(&format!("SELECT {COLUMNS} FROM nodes ORDER BY slot"), params![now], node)
-}
-
-fn node(row: &Row<'_>) -> Result<Node> {
+fn node(row: &Row<'_>, now: Timestamp) -> Result<Node> {
     let help: &str = row.get(7)?;
     Ok(Node {
         epoch: row.get(0)?,
@@ -111,6 +120,8 @@ fn node(row: &Row<'_>) -> Result<Node> {
         free_hands: row.get(6)?,
         help: help.split_whitespace().filter_map(|id| id.parse().ok()).map(EndpointId::from_i64).collect(),
         joined_at: row.get(8)?,
+        is_stopping: row.get(9)?,
+        lease_ms: row.get::<i64>(10)? - now.as_millis(),
     })
 }
 

@@ -15,8 +15,8 @@ use crate::{
         time::Timestamp,
     },
     store::{
-        CommitWatch, Reply,
-        cluster::{Beat, Joined, Node, View},
+        CommitWatch, Reply, Store,
+        cluster::{Beat, Joined, View},
         sql::{
             Aftermath, Change, Commit, Desk, Error, Membership, Newcomer, Queue, QueueLimits, Result, Row,
             Sql, ToValue, Turn, Turns, Was, Work, WriterThread, apply_all, begin_version, log_change, nodes,
@@ -139,12 +139,6 @@ impl SqliteNode {
         Ok(Self { queue, file: file.clone(), epoch: place, handover, thread })
     }
 
-    /// Takes nothing more, writes what was taken, and leaves. Blocks until that is done.
-    pub fn close(&self) {
-        self.queue.close();
-        self.thread.1.join();
-    }
-
     fn at_once<T: Send + 'static>(
         &self,
         epoch: i64,
@@ -205,6 +199,13 @@ impl Commit for Pen {
         if let Err(error) = left {
             tracing::warn!(%error, "the file was not told that this node ends");
         }
+    }
+}
+
+impl Store for SqliteNode {
+    fn close(&self) {
+        self.queue.close();
+        self.thread.1.join();
     }
 }
 
@@ -282,8 +283,8 @@ impl Membership for SqliteNode {
         )
     }
 
-    fn nodes(&self) -> Reply<'static, Vec<Node>> {
-        self.at_once(0, |tx| nodes::all(tx, tx.now))
+    fn nodes(&self) -> Reply<'static, View> {
+        self.at_once(self.epoch(), |tx| nodes::view(tx, tx.now))
     }
 
     fn epoch(&self) -> i64 {

@@ -360,6 +360,7 @@ CREATE TABLE nodes (
     dead INTEGER NOT NULL CHECK (dead IN (0, 1)),
     seen INTEGER NOT NULL,
     free_hands INTEGER NOT NULL,
+    stopping INTEGER NOT NULL,
     help TEXT NOT NULL
 ) STRICT;
 

@@ -1,6 +1,7 @@
 // The latest attempts at an endpoint, whatever deliveries they were for: a mark each, and the newest in words.
 import type { EndpointAttempt } from "../../api/schema";
 import { Answer } from "../../parts/badge";
+import { type Mark, Strip } from "../../parts/strip";
 import { type Column, Table } from "../../parts/table";
 import { Time } from "../../parts/time";
 import { paths } from "../../route/paths";
@@ -12,17 +13,7 @@ const IN_WORDS_MAX = 8;
 export function LatestAttempts({ app, attempts }: { app: string; attempts: EndpointAttempt[] }) {
   return (
     <div class="stack">
-      <div class="strip">
-        {[...attempts].reverse().map((each) => (
-          <a
-            key={each.id}
-            href={paths.delivery(app, each.delivery_id)}
-            class={each.success ? "good" : each.number == null ? "" : "bad"}
-            title={attemptInWords(each).what}
-            aria-label={attemptInWords(each).what}
-          />
-        ))}
-      </div>
+      <Strip marks={attempts.map((each) => markOf(app, each))} />
       <Table
         caption="Recent attempts"
         columns={columns(app)}
@@ -32,6 +23,11 @@ export function LatestAttempts({ app, attempts }: { app: string; attempts: Endpo
       />
     </div>
   );
+}
+
+function markOf(app: string, attempt: EndpointAttempt): Mark {
+  const tone = attempt.success ? "good" : attempt.number == null ? "" : "bad";
+  return { id: attempt.id, href: paths.delivery(app, attempt.delivery_id), tone, label: attemptInWords(attempt).what };
 }
 
 function columns(app: string): Column<EndpointAttempt>[] {

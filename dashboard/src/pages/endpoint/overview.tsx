@@ -97,6 +97,7 @@ export function EndpointOverview({ app, endpoint, health }: Props) {
                 </>
               ),
             ],
+            ["Metadata", endpoint.metadata && <code>{JSON.stringify(endpoint.metadata)}</code>],
             ["Created", <LongTime at={endpoint.created_at} />],
           ]}
         />

@@ -17,6 +17,7 @@ CREATE TABLE nodes (
     dead bigint NOT NULL CHECK (dead IN (0, 1)),
     seen bigint NOT NULL,
     free_hands bigint NOT NULL,
+    stopping bigint NOT NULL,
     help text NOT NULL
 ) WITH (fillfactor = 50);
 

@@ -15,7 +15,7 @@ use crate::{
     },
     store::{
         Cluster, Reply,
-        cluster::{Beat, Changes, Forgotten, Joined, Node, RolledUp, SHARDS, Standing, Suspect, View},
+        cluster::{Beat, Changes, Forgotten, Joined, RolledUp, SHARDS, Standing, Suspect, View},
         retention::{Overdue, OverdueSearch},
     },
 };
@@ -23,6 +23,11 @@ use std::{sync::Arc, time::Duration};
 
 fn answer<T: Send + 'static>(known: T) -> Reply<'static, T> {
     Box::pin(std::future::ready(Ok(known)))
+}
+
+/// What there is to see where there can be only one.
+fn alone() -> View {
+    View { nodes: Vec::new(), shards: vec![0; SHARDS], version: 0, is_steady: true }
 }
 
 impl<D: Desk> Cluster for D {
@@ -41,12 +46,7 @@ impl<D: Desk> Cluster for D {
     }
 
     fn beat(&self, beat: Beat) -> Reply<'_, Option<View>> {
-        match self.membership() {
-            Some(membership) => membership.beat(beat),
-            None => {
-                answer(Some(View { nodes: Vec::new(), shards: vec![0; SHARDS], version: 0, is_steady: true }))
-            }
-        }
+        self.membership().map_or_else(|| answer(Some(alone())), |membership| membership.beat(beat))
     }
 
     fn take_over(&self, epoch: i64, now: Timestamp) -> Reply<'_, Option<usize>> {
@@ -85,8 +85,8 @@ impl<D: Desk> Cluster for D {
         }
     }
 
-    fn nodes(&self) -> Reply<'_, Vec<Node>> {
-        self.membership().map_or_else(|| answer(Vec::new()), <dyn Membership>::nodes)
+    fn nodes(&self) -> Reply<'_, View> {
+        self.membership().map_or_else(|| answer(alone()), <dyn Membership>::nodes)
     }
 
     fn find_lanes(&self) -> Reply<'_, Vec<(EndpointId, Timestamp)>> {
