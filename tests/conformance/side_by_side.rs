@@ -47,8 +47,8 @@ async fn what_is_published_at_two_nodes_under_one_key_is_one_event(mut pair: Pai
 async fn refill_both(pair: &Pair, hands: usize) -> [Vec<Carried>; 2] {
     let [one, two] = [0, 1].map(|_| pair.stage.want(pair.stage.endpoint, hands));
     let (here, there) = tokio::join!(
-        pair.stage.store().refill(vec![one], after(10)),
-        pair.other.store.refill(vec![two], after(10))
+        pair.stage.store().refill(vec![one], after(20)),
+        pair.other.store.refill(vec![two], after(20))
     );
     here.unwrap();
     there.unwrap();

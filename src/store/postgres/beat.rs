@@ -144,7 +144,7 @@ struct Beating {
 
 impl Beating {
     fn run(mut self) {
-        self.beat(&Beat::default());
+        let _ = self.beat(&Beat::default());
         loop {
             match self.next() {
                 Next::Order(Some(order)) => self.follow(order),
@@ -157,7 +157,7 @@ impl Beating {
                         tracing::debug!(%error, "the heart has no connection");
                     }
                     if !self.is_led {
-                        self.beat(&Beat::default());
+                        let _ = self.beat(&Beat::default());
                     }
                 }
             }
@@ -188,7 +188,8 @@ impl Beating {
 
     fn next(&mut self) -> Next {
         let Self { ear: Some(Ear { session, heard, pause, rest }), orders, .. } = self else {
-            let order = self.alone.block_on(async { timeout(EVERY, self.orders.recv()).await });
+            let Self { alone, orders, .. } = self;
+            let order = alone.block_on(async { timeout(EVERY, orders.recv()).await });
             return order.map_or(Next::Rested, Next::Order);
         };
         let waited = session.drive(async {

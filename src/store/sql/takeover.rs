@@ -167,10 +167,11 @@ pub(in crate::store) fn leave(tx: &dyn Sql, now: Timestamp) -> Result<()> {
     fence(tx, tx.epoch(), now)
 }
 
-/// Nothing is left of this process, unless it still carries something.
+/// Nothing is left of this process, unless it still carries or inspects something.
 pub(in crate::store) fn be_forgotten(tx: &dyn Sql, now: Timestamp) -> Result<()> {
-    let carries = "SELECT EXISTS (SELECT 1 FROM deliveries WHERE lane = ?1)";
-    if tx.exists(carries, params![-tx.epoch()])? { Ok(()) } else { bury(tx, tx.epoch(), now) }
+    let is_busy = "SELECT EXISTS (SELECT 1 FROM deliveries WHERE lane = ?1)
+         OR EXISTS (SELECT 1 FROM inspections WHERE state < 2 AND state = 1 AND epoch = ?2)";
+    if tx.exists(is_busy, params![-tx.epoch(), tx.epoch()])? { Ok(()) } else { bury(tx, tx.epoch(), now) }
 }
 
 /// Everything that an earlier process carried, where that is known to be dead before this one begins.
