@@ -116,7 +116,7 @@ async fn what_another_node_carries_cannot_be_recorded_here(mut pair: Pair) {
 }
 
 async fn a_batch_that_the_dead_node_was_committing_is_waited_for_and_swept(mut pair: Pair) {
-    let (held, new) = (pair.hold().await, pair.stage.one_in_hand());
+    let (held, new) = (pair.hold("INSERT ON events").await, pair.stage.one_in_hand());
     let (id, other) = (new.births[0].delivery.id, pair.other.store.clone());
     let accepting = tokio::spawn(async move { other.accept(vec![new]).await });
     held.until_waiting(1).await;
@@ -201,6 +201,14 @@ async fn a_process_of_the_same_machine_that_is_gone_is_swept_by_whoever_joins(mu
     let fourth = Node::beside(&pair.stage).await;
     assert_eq!(fourth.view().await.nodes[1].slot, 1, "a slot that is free is given again");
     assert_eq!(pair.other.store.beat(Beat::default()).await.unwrap(), None);
+}
+
+async fn what_is_carried_by_a_node_that_nobody_knows_is_swept_by_whoever_joins(mut pair: Pair) {
+    let id = pair.other.carries(pair.stage.one_in_hand()).await.delivery.id;
+    pair.shared.run(&format!("DELETE FROM nodes WHERE epoch = {}", pair.other.epoch));
+    assert_eq!(pair.stage.store().join(after(3)).await.unwrap().taken_over, 1);
+    assert_eq!(pair.stage.delivery(id).await.state, State::Pending);
+    assert!(pair.other.store.accept(vec![pair.stage.one()]).await.is_err());
 }
 
 async fn nodes_know_of_each_other_what_they_said_last(pair: Pair) {
@@ -301,6 +309,7 @@ play_on_both! {
     a_takeover_that_was_interrupted_before_it_swept_goes_on,
     shards_are_divided_between_nodes_and_handed_over,
     who_leaves_something_behind_is_taken_over_without_waiting_for_its_lease,
+    what_is_carried_by_a_node_that_nobody_knows_is_swept_by_whoever_joins,
     nodes_know_of_each_other_what_they_said_last,
     what_others_carry_is_known_by_endpoint,
     what_one_node_changes_the_others_follow,

@@ -153,13 +153,13 @@ impl Pair {
         self.stage.store().beat(Beat::default()).await.unwrap().expect("a node that lives")
     }
 
-    /// Whatever stores an event from now on stays at that until it is let go.
-    pub(crate) async fn hold(&self) -> Held {
-        self.shared.run(
-            "CREATE FUNCTION posthaste.hold() RETURNS trigger LANGUAGE plpgsql AS
+    /// Whatever does this from now on, such as `INSERT ON events`, stays at that until it is let go.
+    pub(crate) async fn hold(&self, what: &str) -> Held {
+        self.shared.run(&format!(
+            "CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS
                  'BEGIN PERFORM pg_advisory_xact_lock_shared(7); RETURN NEW; END';
-             CREATE TRIGGER hold AFTER INSERT ON posthaste.events FOR EACH ROW EXECUTE FUNCTION posthaste.hold()",
-        );
+             CREATE TRIGGER hold AFTER {what} FOR EACH ROW EXECUTE FUNCTION hold()"
+        ));
         let (client, connection) =
             tokio_postgres::connect(&self.shared.the_database().address(), NoTls).await.unwrap();
         tokio::spawn(connection);

@@ -6,6 +6,7 @@ use crate::{
 };
 use posthaste::{
     domain::{
+        delivery::State,
         event::{DedupSpace, Fingerprint},
         health::Sighting,
         id::{DeliveryId, EndpointId},
@@ -14,7 +15,7 @@ use posthaste::{
         port::Carried,
         verdict::Verdict,
     },
-    store::ledger::{Accepted, NewEvent, Record},
+    store::ledger::{Accepted, Ask, Asked, NewEvent, Record},
 };
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -27,7 +28,7 @@ fn keyed(pair: &mut Pair, key: &str) -> NewEvent {
 }
 
 async fn what_is_published_at_two_nodes_under_one_key_is_one_event(mut pair: Pair) {
-    let held = pair.hold().await;
+    let held = pair.hold("INSERT ON events").await;
     let (first, second) = (keyed(&mut pair, "a"), keyed(&mut pair, "a"));
     let (id, other) = (first.event.id, pair.other.store.clone());
     let accepting = tokio::spawn(async move { other.accept(vec![first]).await });
@@ -41,6 +42,24 @@ async fn what_is_published_at_two_nodes_under_one_key_is_one_event(mut pair: Pai
     assert!(matches!(&repeated[..], [Accepted::Repeated { event, .. }] if event.id == id), "{repeated:?}");
     assert_eq!(pair.shared.run("SELECT count(*) FROM events"), "1");
     assert_eq!(pair.shared.run("SELECT count(*) FROM dedup"), "2");
+}
+
+async fn what_another_node_is_just_taking_cannot_be_cancelled_any_more(mut pair: Pair) {
+    let id = pair.stage.waiting().await;
+    let held = pair.hold("UPDATE ON live").await;
+    let (other, want) = (pair.other.store.clone(), pair.stage.want(pair.stage.endpoint, 1));
+    let taking = tokio::spawn(async move { other.refill(vec![want], after(1)).await });
+    held.until_waiting(1).await;
+    let (store, app) = (pair.stage.shared(), pair.stage.app);
+    let cancelling = tokio::spawn(async move { store.ask(app, id, Ask::Cancel, after(1), None).await });
+    held.until_waiting(2).await;
+    held.let_go().await;
+    taking.await.unwrap().unwrap();
+    let asked = cancelling.await.unwrap().unwrap();
+    assert!(matches!(asked, Asked::Refused(_)), "{asked:?}");
+    pair.other.quiet().await;
+    assert_eq!(pair.other.recorder.take_carried().len(), 1);
+    assert_eq!(pair.stage.delivery(id).await.state, State::InFlight);
 }
 
 /// Both nodes take from the lane at the same moment.
@@ -158,6 +177,7 @@ async fn two_nodes_that_record_failures_of_the_same_endpoints_count_all_and_neve
 play! {
     database:
     what_is_published_at_two_nodes_under_one_key_is_one_event,
+    what_another_node_is_just_taking_cannot_be_cancelled_any_more,
     a_lane_that_two_nodes_take_from_gives_each_delivery_once,
     the_order_of_a_line_holds_across_two_nodes,
     two_nodes_that_record_failures_of_the_same_endpoints_count_all_and_never_wait_in_a_circle,

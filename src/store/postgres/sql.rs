@@ -132,14 +132,18 @@ impl<'a> Transaction<'a> {
             ids.into_iter().map(|id| number(id).to_string()).collect::<Vec<_>>().join(" ")
         }
         let Locks { lanes, health, health_if_unwell, digests } = locks;
-        if lanes.is_empty() && health.is_empty() && health_if_unwell.is_empty() && digests.is_empty() {
+        let has_all_rows = lanes.is_empty() && health.is_empty() && digests.is_empty();
+        if has_all_rows && health_if_unwell.is_empty() {
             return Ok(());
         }
         let [lanes, health, unwell] =
             [lanes, health, health_if_unwell].map(|ids| numbers(ids.iter().copied(), EndpointId::as_i64));
         let digests = numbers(digests.iter().copied(), AppId::as_i64);
         let wanted = params![lanes, health, unwell, digests];
-        self.execute(MAKE_LOCKS, wanted)?;
+        // Whoever is unwell was locked when it failed.
+        if !has_all_rows {
+            self.execute(MAKE_LOCKS, wanted)?;
+        }
         let taken = (self as &dyn Sql).all(TAKE_LOCKS, wanted, |row| Ok((row.get(0)?, row.get(1)?)))?;
         self.held.borrow_mut().extend(taken);
         Ok(())

@@ -125,7 +125,8 @@ fn node(row: &Row<'_>, now: Timestamp) -> Result<Node> {
     })
 }
 
-/// Others that are dead already, and those that may be because `is_gone` says so of their machine and process.
+/// Others that are dead already, those that may be because `is_gone` says so of their machine and process, and those of which
+/// nobody knows any more although something is carried by them.
 pub(in crate::store) fn dead(tx: &dyn Sql, is_gone: impl Fn(&str, u32) -> bool) -> Result<Vec<i64>> {
     let mut dead = Vec::new();
     let sql = "SELECT epoch, dead, host, pid FROM nodes WHERE epoch <> ?1 ORDER BY epoch";
@@ -135,6 +136,9 @@ pub(in crate::store) fn dead(tx: &dyn Sql, is_gone: impl Fn(&str, u32) -> bool) 
         }
         Ok(())
     })?;
+    let unknown =
+        "SELECT DISTINCT -lane FROM deliveries WHERE lane < 0 AND -lane NOT IN (SELECT epoch FROM nodes)";
+    dead.extend(tx.all(unknown, &[], |row| row.get::<i64>(0))?);
     Ok(dead)
 }
 

@@ -1,7 +1,8 @@
 //! Taking over from a node that is dead, in steps that are transactions of their own: it is declared dead, its writers are
 //! fenced, what it carried is swept, its shards are freed and its row goes. Whoever comes next goes on where one ended.
 //!
-//! In one transaction it would miss a batch that the dead node was just committing. The steps wait for that, and begin anew.
+//! In one statement it would miss a batch that the dead node was just committing: what is swept is looked for only after the
+//! fence has waited for that.
 
 use super::{
     Result, Sql, attempts,

@@ -113,8 +113,8 @@ impl SqliteNode {
         watch: Arc<dyn CommitWatch>,
         limits: QueueLimits,
         wake: Box<dyn Fn() + Send + Sync>,
-    ) -> rusqlite::Result<(Self, NodeWriter)> {
-        let epoch = file.enter().map_err(|_| rusqlite::Error::InvalidQuery)?;
+    ) -> std::io::Result<(Self, NodeWriter)> {
+        let epoch = file.enter().map_err(std::io::Error::other)?;
         let (queue, place) = (Arc::new(Queue::new(limits, wake)), Arc::new(AtomicI64::new(epoch)));
         let pen = Pen { file: file.clone(), place: place.clone(), epoch, last: 0 };
         let writer = NodeWriter(Turns::new(pen, queue.clone(), handover.clone(), watch));
