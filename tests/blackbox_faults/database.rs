@@ -11,6 +11,7 @@ use crate::{
     },
     producer::Producers,
 };
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -224,11 +225,13 @@ async fn a_slow_wire_makes_it_slow_and_nothing_worse() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn control_of_the_restarts_a_server_that_does_not_flush_loses_what_it_confirmed() {
-    let world = World::new("-c wal_writer_delay=10s").await;
+    let world = World::new("-c bgwriter_lru_maxpages=0").await;
     let mut node = world.start().await;
     // Behind the back of the node, which would have refused it.
     world.run("ALTER SYSTEM SET synchronous_commit = off");
     world.run("SELECT pg_reload_conf()");
+    let flusher = world.run("SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'");
+    kill_process(Pid::from_raw(flusher.parse().unwrap()).unwrap(), Signal::STOP).unwrap();
     let running = world.producers.start(4, Duration::from_millis(8));
     world.some_are_accepted().await;
     world.server.crash();
@@ -258,10 +261,7 @@ async fn a_node_waits_for_its_database_and_refuses_one_that_breaks_its_promise()
 
     let secret = "hunter2";
     world.server = Server::start();
-    let address = world
-        .server
-        .address("nobody_made_this")
-        .replace("posthaste", &format!("posthaste&password={secret}"));
+    let address = format!("{}&password={secret}", world.server.address("nobody_made_this"));
     world.home.set("STORE", &address);
     let mut node = world.home.spawn(&[], &["serve"]);
     assert_eq!(node.exited().await.code(), Some(1));

@@ -197,7 +197,7 @@ fn a_database_that_lost_what_it_confirmed_is_not_written_to() {
     assert_eq!(database.run("SELECT count(*) FROM posthaste.events"), "1");
     assert!(block_on(store.beat(Beat::default())).unwrap().is_none() && !store.can_record());
     block_on(store.join(Timestamp::from_millis(0))).unwrap();
-    assert!(store.can_record());
+    wait_until("it goes on", || store.can_record());
     publish(&store, 20).unwrap();
     assert_eq!(database.run("SELECT string_agg(id::text, ' ' ORDER BY id) FROM posthaste.events"), "3 20");
 }

@@ -90,10 +90,13 @@ impl Writer {
         tx.lock_all(&locks)?;
         let newest_notice = apply_all(&tx, batch)?;
         let has_changes = tx.has_changes();
-        if let Err(error) = tx.commit()
-            && !self.is_stored(next, batch)?
-        {
-            return Err(error);
+        if let Err(error) = tx.commit() {
+            // Whatever becomes of this connection, another one answers.
+            self.session = None;
+            if !self.is_stored(next, batch)? {
+                self.session = None;
+                return Err(error);
+            }
         }
         (self.last, self.has_changes) = (next, has_changes);
         Ok(newest_notice)
@@ -159,7 +162,7 @@ impl Writer {
     /// Another try may do better: it met another transaction, or the server went away under it.
     fn may_try_again(&self, error: &Error) -> bool {
         may_pass(error)
-            || matches!(error, Error::Postgres(_)) && self.session.as_ref().is_some_and(Session::is_closed)
+            || matches!(error, Error::Postgres(_)) && self.session.as_ref().is_none_or(Session::is_closed)
     }
 
     fn note(&mut self, error: &Error) {
@@ -176,11 +179,13 @@ impl Writer {
 
 /// What a transaction met may be gone when it is tried again.
 pub(super) fn may_pass(error: &Error) -> bool {
-    let passes = |code: &SqlState| {
-        [&SqlState::T_R_SERIALIZATION_FAILURE, &SqlState::T_R_DEADLOCK_DETECTED].contains(&code)
-            || code.code().starts_with("57P")
-    };
-    matches!(error, Error::Postgres(error) if error.code().is_some_and(passes))
+    let passes = [
+        SqlState::T_R_SERIALIZATION_FAILURE,
+        SqlState::T_R_DEADLOCK_DETECTED,
+        SqlState::ADMIN_SHUTDOWN,
+        SqlState::CRASH_SHUTDOWN,
+    ];
+    matches!(error, Error::Postgres(error) if error.code().is_some_and(|code| passes.contains(code)))
 }
 
 impl Commit for Writer {

@@ -56,7 +56,7 @@ pub(super) use nodes::Newcomer;
 pub(super) use queue::Queue;
 pub(super) use readers::{Reader, Readers};
 #[cfg(test)]
-pub(super) use rollup::roll_up;
+pub(super) use rollup::tests::roll_up_all;
 pub(super) use row::write_return_to;
 pub(super) use thread::WriterThread;
 pub(super) use turns::{Commit, PAUSE_AFTER_FAILURE, TRIES_WHILE_CLOSING, Turns, apply_all};
