@@ -35,6 +35,7 @@ struct SystemView {
 #[derive(Serialize, utoipa::ToSchema)]
 #[schema(as = SystemStore)]
 struct StoreView {
+    /// `sqlite` or `postgres`.
     kind: &'static str,
     /// Taken up by what is stored.
     used_bytes: u64,

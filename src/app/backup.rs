@@ -1,19 +1,20 @@
 //! Backing up and restoring the store that the settings name.
 
+use super::store;
 use crate::{
-    config::{Settings, StoreLocation},
+    config::Settings,
     store::sqlite::{self, Inventory},
 };
 use std::path::Path;
 
 /// Copies the store to a new file; the server may be running.
 pub fn back_up(settings: &Settings, to: &Path) -> anyhow::Result<Inventory> {
-    let StoreLocation::Sqlite(store) = &settings.store;
+    let store = store::file(settings, "backup", "back it up with pg_dump, or as your other databases")?;
     Ok(sqlite::back_up(store, to)?)
 }
 
 /// Makes the store out of a backup; there must be none yet.
 pub fn restore(from: &Path, settings: &Settings) -> anyhow::Result<Inventory> {
-    let StoreLocation::Sqlite(store) = &settings.store;
+    let store = store::file(settings, "restore", "restore it with pg_restore, or as your other databases")?;
     Ok(sqlite::restore(from, store)?)
 }

@@ -1,6 +1,6 @@
 //! `posthaste dev`: the server with a sample app and a sample receiver, and what to paste next. The first minute.
 
-use super::{Node, dashboard_at, sample, until_told_twice};
+use super::{Node, dashboard_at, sample, store, until_told_twice};
 use crate::{
     api::HAS_DASHBOARD,
     config::{self, Settings},
@@ -22,6 +22,7 @@ pub async fn dev(settings: Settings) -> anyhow::Result<()> {
 }
 
 async fn run_samples(settings: &Settings, handle: ShutdownHandle, stop: Shutdown) -> anyhow::Result<()> {
+    store::file(settings, "dev", "give a file, or use serve")?;
     let node = Node::start(settings, true).await?;
     let service = node.service.clone();
     let receiver = sample::start(Box::new(move || secrets(&service)));

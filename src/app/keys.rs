@@ -1,6 +1,11 @@
 //! Keys that were not given: made once, kept in files beside the store that only the owner may read.
 
-use crate::{config::Settings, domain::seal::Keyring, world::Entropy};
+use super::store;
+use crate::{
+    config::{Settings, StoreLocation},
+    domain::seal::Keyring,
+    world::Entropy,
+};
 use anyhow::Context;
 use base64::{Engine, engine::general_purpose::STANDARD, engine::general_purpose::URL_SAFE_NO_PAD};
 use std::{
@@ -17,14 +22,12 @@ pub(super) struct AdminKey {
 }
 
 /// The key of the settings, or the one in the file beside the store, which is made if it is missing.
-pub(super) fn admin_key(
-    settings: &Settings,
-    store: &Path,
-    entropy: &dyn Entropy,
-) -> anyhow::Result<AdminKey> {
-    if let Some(key) = &settings.admin_key {
-        return Ok(AdminKey { key: key.reveal().to_owned(), made_at: None });
-    }
+pub(super) fn admin_key(settings: &Settings, entropy: &dyn Entropy) -> anyhow::Result<AdminKey> {
+    let store = match (&settings.admin_key, &settings.store) {
+        (Some(key), _) => return Ok(AdminKey { key: key.reveal().to_owned(), made_at: None }),
+        (None, StoreLocation::Sqlite(path)) => path,
+        (None, StoreLocation::Postgres(_)) => return Err(store::no_key("admin_key")),
+    };
     let path = beside(store, "admin-key");
     let (key, made) = read_or_make(&path, || format!("phk_{}", URL_SAFE_NO_PAD.encode(random(entropy))))?;
     Ok(AdminKey { key, made_at: made.then_some(path) })
@@ -42,7 +45,8 @@ pub(super) fn encryption_key_file(store: &Path, entropy: &dyn Entropy) -> anyhow
 }
 
 /// A key that is missing may be the one in the file, which is not read once the settings give one.
-pub(super) fn with_hint(error: anyhow::Error, settings: &Settings, store: &Path) -> anyhow::Error {
+pub(super) fn with_hint(error: anyhow::Error, settings: &Settings) -> anyhow::Error {
+    let StoreLocation::Sqlite(store) = &settings.store else { return error };
     let path = beside(store, "encryption-key");
     let unread = settings.encryption_key.as_ref().and_then(|_| std::fs::read_to_string(&path).ok());
     let keyring = unread.and_then(|text| Keyring::parse(text.trim()).ok());

@@ -7,6 +7,7 @@ mod keys;
 mod machine;
 mod mail;
 mod sample;
+mod store;
 
 pub use backup::{back_up, restore};
 pub use contracts::contracts;
@@ -21,7 +22,6 @@ use crate::{
         address::AddressPolicy,
         directory::Directory,
         id::Ids,
-        port::Handover,
         rate::RateLimit,
         seal::Keyring,
         storage::{Storage, StorageLimits},
@@ -31,14 +31,12 @@ use crate::{
     outbound::{Client, Options, SystemResolver},
     service::{self, Service, Surroundings, stream::Streams},
     store::{
-        Cluster,
-        sqlite::{QueueLimits, SqliteStore},
+        Store,
         told::{ToldHandover, ToldLedger},
     },
     world::{Clock, Entropy, Shutdown, ShutdownHandle, SystemClock, SystemEntropy},
 };
 use anyhow::{Context, bail};
-use machine::CommitStopwatch;
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     path::Path,
@@ -69,7 +67,12 @@ async fn until_told_twice(
 }
 
 async fn run_server(settings: &Settings, handle: ShutdownHandle, stop: Shutdown) -> anyhow::Result<()> {
-    let node = Node::start(settings, false).await?;
+    let node = tokio::select! {
+        biased;
+        // A database that is away is waited for.
+        () = stop.soft() => return Ok(()),
+        node = Node::start(settings, false) => node?,
+    };
     if let Some(path) = &node.admin_key_file {
         tracing::info!(path = %path.display(), "made an admin key; it is in this file and nowhere else");
     }
@@ -87,14 +90,13 @@ struct Node {
     admin_key: Option<String>,
     listener: TcpListener,
     service: Arc<Service>,
-    store: Arc<SqliteStore>,
+    store: Arc<dyn Store>,
     engine: Engine,
 }
 
 impl Node {
     async fn start(settings: &Settings, is_dev: bool) -> anyhow::Result<Self> {
         machine::raise_file_limit(settings.hands);
-        let StoreLocation::Sqlite(path) = &settings.store;
         let listener = TcpListener::bind(settings.listen)
             .await
             .with_context(|| format!("cannot listen on {}", settings.listen))?;
@@ -105,7 +107,7 @@ impl Node {
         let (lanes, events) = Lanes::new(engine_limits(settings), directory.clone());
         let streams = Arc::new(Streams::default());
         let handover = ToldHandover::new(lanes.clone(), streams.clone(), directory.clone());
-        let store = Arc::new(open_store(settings, path, Arc::new(handover), &tally)?);
+        let store = store::open(settings, Arc::new(handover), &tally).await?;
         let ledger = Arc::new(ToldLedger::new(store.clone(), streams.clone()));
         let joined = store.join(clock.now()).await.context("cannot take over the store")?;
         if joined.taken_over > 0 {
@@ -136,7 +138,7 @@ impl Node {
             entropy: entropy.clone(),
             ids: ids.clone(),
             contracts: contracts(settings)?,
-            keyring: keyring(settings, path, &*entropy)?,
+            keyring: keyring(settings, &*entropy)?,
             addresses,
             limits: service::Limits {
                 body_bytes_max: settings.body_bytes_max,
@@ -149,9 +151,9 @@ impl Node {
             storage: storage.clone(),
             streams,
         }));
-        let admin = keys::admin_key(settings, path, &*entropy)?;
+        let admin = keys::admin_key(settings, &*entropy)?;
         let loaded = service.load(Some(&admin.key)).await;
-        let loaded = loaded.map_err(|error| keys::with_hint(anyhow::Error::new(error), settings, path))?;
+        let loaded = loaded.map_err(|error| keys::with_hint(anyhow::Error::new(error), settings))?;
         tracing::info!(?loaded, "loaded");
         let engine = Engine {
             lanes,
@@ -239,20 +241,9 @@ fn engine_limits(settings: &Settings) -> EngineLimits {
     }
 }
 
-fn open_store(
-    settings: &Settings,
-    path: &Path,
-    handover: Arc<dyn Handover>,
-    tally: &Arc<Tally>,
-) -> anyhow::Result<SqliteStore> {
-    let limits = QueueLimits { events_max: settings.accept_queue_max, bytes_max: settings.queued_bytes_max };
-    let watch = Arc::new(CommitStopwatch::new(tally.clone()));
-    Ok(SqliteStore::open(path, handover, watch, limits, settings.commit_window)?)
-}
-
 fn surroundings(settings: &Settings, address: SocketAddr) -> Surroundings {
     Surroundings {
-        store: "sqlite",
+        store: store::name(settings),
         proxy: settings.proxy.as_ref().map(ToString::to_string),
         proxy_resolves: settings.proxy_resolves,
         public_url: settings.public_url.clone().unwrap_or_else(|| dashboard_at(address)),
@@ -290,10 +281,11 @@ fn outbound_options(settings: &Settings, addresses: &AddressPolicy) -> anyhow::R
     })
 }
 
-fn keyring(settings: &Settings, store: &Path, entropy: &dyn Entropy) -> anyhow::Result<Keyring> {
-    let text = match &settings.encryption_key {
-        Some(key) => key.reveal().to_owned(),
-        None => keys::encryption_key_file(store, entropy)?,
+fn keyring(settings: &Settings, entropy: &dyn Entropy) -> anyhow::Result<Keyring> {
+    let text = match (&settings.encryption_key, &settings.store) {
+        (Some(key), _) => key.reveal().to_owned(),
+        (None, StoreLocation::Sqlite(path)) => keys::encryption_key_file(path, entropy)?,
+        (None, StoreLocation::Postgres(_)) => return Err(store::no_key("encryption_key")),
     };
     Keyring::parse(&text).context("encryption_key")
 }

@@ -1,6 +1,7 @@
 //! `posthaste check`: everything that could be in the way, looked at before going live. It changes nothing, sends nothing but
 //! a test mail if asked for one, and may run beside the server. Exit codes: 0 nothing failed, 1 something did.
 
+mod database;
 mod machine;
 mod mail;
 mod settings;
@@ -101,11 +102,20 @@ async fn look(args: CheckArgs) -> Vec<Line> {
             return problems.lines().map(|line| Line::failed("configuration", line, advice)).collect();
         }
     };
-    let StoreLocation::Sqlite(path) = &settings.store;
-    let mut lines = settings::look(&settings, path);
-    let (seen, of_store) = store::look(path, settings.disk_free_min as u64);
-    lines.extend(of_store);
-    lines.extend(store::keys(&settings, path));
+    let (mut lines, seen) = match &settings.store {
+        StoreLocation::Sqlite(path) => {
+            let mut lines = settings::look(&settings, Some(path));
+            let (seen, of_store) = store::look(path, settings.disk_free_min as u64);
+            lines.extend(of_store);
+            lines.extend(store::keys(&settings, path));
+            (lines, seen)
+        }
+        StoreLocation::Postgres(address) => {
+            let mut lines = settings::look(&settings, None);
+            lines.push(database::look(address).await);
+            (lines, store::Seen::default())
+        }
+    };
     lines.push(machine::port(&settings, seen.user));
     lines.extend(machine::clock(seen.newest_at));
     if let Some(server) = &args.server {

@@ -11,14 +11,17 @@ pub(super) use mail::{
 pub use mail::{SmtpSecurity, SmtpServer};
 
 use super::secret::Secret;
-use crate::domain::{
-    contract::Keep,
-    proxy::{PROXY_FORM, Proxy},
-    rate,
-    seal::Keyring,
-    static_headers,
-    target::Target,
-    time::parse_duration,
+use crate::{
+    domain::{
+        contract::Keep,
+        proxy::{PROXY_FORM, Proxy},
+        rate,
+        seal::Keyring,
+        static_headers,
+        target::Target,
+        time::parse_duration,
+    },
+    store::postgres::Address,
 };
 use ipnet::IpNet;
 use std::{
@@ -54,6 +57,7 @@ impl<T> Form<T> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreLocation {
     Sqlite(PathBuf),
+    Postgres(Box<Address>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,15 +82,18 @@ pub(super) const ADDRESS: Form<SocketAddr> =
     Form::new("an address with a port, for example 127.0.0.1:8080 or [::]:8080", |text| text.parse().ok());
 
 // A database URL can hold a password, so values of this form are not repeated.
-pub(super) const STORE: Form<StoreLocation> = Form::new(
-    "sqlite: and the path of a file, for example sqlite:/var/lib/posthaste/posthaste.db \
-     (this build has no PostgreSQL store, so a postgres:// URL is refused)",
-    |text| {
-        let path = text.strip_prefix("sqlite:").filter(|path| !path.is_empty() && !path.starts_with("//"))?;
-        Some(StoreLocation::Sqlite(path.into()))
-    },
-)
+pub(super) const STORE: Form<StoreLocation> = Form::new(STORE_ALLOWED, |text| {
+    let path = text.strip_prefix("sqlite:").filter(|path| !path.is_empty() && !path.starts_with("//"));
+    match path {
+        Some(path) => Some(StoreLocation::Sqlite(path.into())),
+        None => Address::parse(text).map(|address| StoreLocation::Postgres(Box::new(address))),
+    }
+})
 .hidden();
+
+const STORE_ALLOWED: &str = "sqlite: and the path of a file, for example sqlite:/var/lib/posthaste/posthaste.db, or a database as \
+     postgres://user:password@host:5432/name, after a ? with sslmode (disable, prefer, require, verify-full), sslrootcert (a \
+     path, for verify-full), pooler (true, false) and what else libpq knows, separated by &";
 
 pub(super) const ADMIN_KEY: Form<Option<Secret>> =
     Form::new("1 to 256 visible ASCII characters without spaces", |text| {
@@ -353,9 +360,11 @@ mod tests {
     }
 
     #[test]
-    fn only_a_path_after_sqlite_is_a_store() {
+    fn a_path_after_sqlite_or_the_address_of_a_database_is_a_store() {
         assert_eq!((STORE.read)("sqlite:a.db"), Some(StoreLocation::Sqlite("a.db".into())));
-        for bad in ["", "sqlite:", "sqlite://host/a.db", "a.db", "postgres://user:pw@db/x", "mysql:x"] {
+        assert!(matches!((STORE.read)("postgres://user:pw@db/x"), Some(StoreLocation::Postgres(_))));
+        for bad in ["", "sqlite:", "sqlite://host/a.db", "a.db", "postgres://db/x?sslmode=perhaps", "mysql:x"]
+        {
             assert_eq!((STORE.read)(bad), None, "{bad:?}");
         }
     }

@@ -104,19 +104,19 @@ settings! {
         reader: "api",
     }
     store: StoreLocation {
-        meaning: "Where everything is kept. The file and its folder are made if they are missing; one process at a time may use it.",
+        meaning: "Where everything is kept: a file, or a PostgreSQL database, which keeps it in the schema posthaste. The file and its folder are made if they are missing; one process at a time may use it. Use the variable rather than the flag if the address of a database has a password. docs/operating.md says more of databases.",
         form: form::STORE,
         default: "sqlite:./posthaste-data/posthaste.db",
         reader: "store",
     }
     admin_key: Option<Secret> {
-        meaning: "The key that may do everything. Use at least 32 random characters, and the variable rather than the flag: other users of the machine can see flags. Not set: one is made at the first start and kept in a file beside the store that only its owner may read.",
+        meaning: "The key that may do everything. Use at least 32 random characters, and the variable rather than the flag: other users of the machine can see flags. Not set: one is made at the first start and kept in a file beside the store that only its owner may read. Must be set where the store is a database.",
         form: form::ADMIN_KEY,
         default: "",
         reader: "service",
     }
     encryption_key: Option<Secret> {
-        meaning: "Encrypts endpoint secrets at rest: 32 bytes in base64, with an id before a colon if you like. Several, separated by commas, for a rotation: the first encrypts, all decrypt. Not set: one is made beside the store, which protects copies of the store alone and not of the whole folder.",
+        meaning: "Encrypts endpoint secrets at rest: 32 bytes in base64, with an id before a colon if you like. Several, separated by commas, for a rotation: the first encrypts, all decrypt. Not set: one is made beside the store, which protects copies of the store alone and not of the whole folder. Must be set where the store is a database.",
         form: form::ENCRYPTION_KEY,
         default: "",
         reader: "service",
@@ -232,7 +232,7 @@ settings! {
         reader: "service",
     }
     disk_free_min: usize {
-        meaning: "How much must be free on the store's disk. With less, new events are answered 507 while deliveries go on. What is free inside the store's file counts, but a quarter must be free on the disk itself, for the log.",
+        meaning: "How much must be free on the store's disk. With less, new events are answered 507 while deliveries go on. What is free inside the store's file counts, but a quarter must be free on the disk itself, for the log. The disk of a database is not known.",
         form: form::FREE_BYTES,
         default: "256MiB",
         reader: "service",

@@ -56,7 +56,12 @@ impl Courier {
             return None;
         }
         let begun_at = self.clock.now();
-        let delivered = match self.pack(carried, &endpoint).await {
+        let packed = self.pack(carried, &endpoint).await;
+        // Nothing is begun of which no result could be kept.
+        if !self.ledger.can_record() {
+            return None;
+        }
+        let delivered = match packed {
             Ok(parcel) => self.deliver(&mut custody, &parcel, lane, leave).await,
             Err(fault) => Err(fault),
         };
@@ -129,7 +134,8 @@ impl Courier {
             counts = self.blame.counts(record.app, target.host(), &outcome, self.clock.now());
             let is_stale = outcome.class == Class::StaleConnection;
             custody.came_back(attempt(&parcel.endpoint, started_at, outcome));
-            if !is_stale || fresh || !lane.may_repeat(leave, self.clock.now()) {
+            let may_repeat = || self.ledger.can_record() && lane.may_repeat(leave, self.clock.now());
+            if !is_stale || fresh || !may_repeat() {
                 break;
             }
         }

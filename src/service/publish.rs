@@ -217,7 +217,8 @@ impl Service {
     }
 
     pub(super) fn must_accept(&self) -> Result<(), Error> {
-        self.readiness.refusal().map_or(Ok(()), |reason| Err(Error::Unavailable(reason.detail)))
+        let refusal = self.readiness.refusal().or_else(|| self.cannot_record());
+        refusal.map_or(Ok(()), |reason| Err(Error::Unavailable(reason.detail)))
     }
 
     async fn accept(&self, app: &App, composed: Composed, begun: Instant) -> Result<Published, Error> {

@@ -12,6 +12,9 @@ use std::{
     time::Duration,
 };
 
+/// The code of whatever is the store's.
+pub(super) const STORE: &str = "store";
+
 const STARTING: u8 = 0;
 const ACCEPTING: u8 = 1;
 const STOPPING: u8 = 2;
@@ -84,7 +87,7 @@ impl Readiness {
         let failing = failed_at.as_millis() != WORKS && now.since(failed_at) < ANOTHER_CHANCE_AFTER;
         let store = failing.then(|| {
             let error = self.store_error.lock().unwrap_or_else(PoisonError::into_inner);
-            NotReady { code: "store", detail: format!("The store cannot write: {error}") }
+            NotReady { code: STORE, detail: format!("The store cannot write: {error}") }
         });
         self.refusal().into_iter().chain(store).collect()
     }

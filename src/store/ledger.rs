@@ -183,6 +183,12 @@ pub trait Ledger: Send + Sync {
     /// A duplicate inside the call or the batch resolves to the first. Refuses with `Overloaded` before memory grows.
     fn accept(&self, events: Vec<NewEvent>) -> Reply<'_, Vec<Accepted>>;
 
+    /// Whether what is begun now can be recorded, as far as that is known. While it cannot, nothing is taken and nothing is sent.
+    /// A store in a file finds out by trying.
+    fn can_record(&self) -> bool {
+        true
+    }
+
     /// Writes the attempts, the verdict and what people are to be told of it, and frees the hand once they are durable. Never refused and never lost while
     /// the process lives: it is tried again until the store takes it. A delivery that is no longer in flight is left alone.
     /// With a sighting, the endpoint's health, what people are told of it and the switch of its contract's rules are part of it.

@@ -34,7 +34,8 @@ pub enum StoreError {
     /// Too much waits already; nothing was taken.
     #[error("the store's queue is full")]
     Overloaded,
-    /// The disk or the database cannot take writes at the moment; nothing was taken.
+    /// The disk or the database cannot take writes at the moment; nothing was taken. Only if the database went away at the very
+    /// end of its work, it may have been: whoever asks again under the same id finds out.
     #[error("the store cannot write: {0}")]
     Unavailable(String),
     /// Stopping: nothing more is taken.
@@ -45,9 +46,16 @@ pub enum StoreError {
     Corrupt(String),
 }
 
+/// All four seams on one place.
+pub trait Store: Ledger + Registry + Browse + Cluster {
+    /// Takes nothing more, writes what was taken, and lets another process take over. Blocks until that is done.
+    fn close(&self);
+}
+
 /// Told about each commit, for the metrics.
 pub trait CommitWatch: Send + Sync {
-    /// A batch of this many commands is about to be written; the answer is handed to `committed`.
+    /// What it shows now, in microseconds: it only ever runs on. Whatever it was at the start of a commit is handed to
+    /// `committed`.
     fn started(&self) -> u64;
     fn committed(&self, started: u64, commands: usize);
 }

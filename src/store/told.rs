@@ -125,6 +125,10 @@ macro_rules! pass_on {
 }
 
 impl Ledger for ToldLedger {
+    fn can_record(&self) -> bool {
+        self.shared.ledger.can_record()
+    }
+
     fn accept(&self, events: Vec<NewEvent>) -> Reply<'_, Vec<Accepted>> {
         if !self.shared.watchers.any() {
             return self.shared.ledger.accept(events);

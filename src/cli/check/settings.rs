@@ -14,7 +14,8 @@ const ADMIN_KEY_CHARS: usize = 32;
 /// Where clouds keep the credentials of a machine.
 const METADATA: [&str; 2] = ["169.254.169.254", "fd00:ec2::254"];
 
-pub(super) fn look(settings: &Settings, store: &Path) -> Vec<Line> {
+/// `store` is the file, where it is one.
+pub(super) fn look(settings: &Settings, store: Option<&Path>) -> Vec<Line> {
     let mut lines = vec![Line::ok(NAME, "it loads")];
     lines.extend(addresses(settings));
     if !settings.listen.ip().is_loopback() {
@@ -65,12 +66,19 @@ fn addresses(settings: &Settings) -> Vec<Line> {
     lines
 }
 
-fn keys(settings: &Settings, store: &Path) -> Vec<Line> {
+fn keys(settings: &Settings, store: Option<&Path>) -> Vec<Line> {
     let mut lines = Vec::new();
+    let not_set = |name: &str, kept: &str, advice: &str| match store {
+        Some(store) => {
+            let said = format!("{name} is not set: one is kept in {}.{kept}", store.display());
+            Line::warning("keys", said, advice)
+        }
+        None => Line::failed("keys", format!("{name} is not set: with a database it must be"), advice),
+    };
     match &settings.admin_key {
         None => {
-            let said = format!("admin_key is not set: one is kept in {}.admin-key", store.display());
-            lines.push(Line::warning("keys", said, "Set POSTHASTE_ADMIN_KEY from where you keep secrets."));
+            let advice = "Set POSTHASTE_ADMIN_KEY from where you keep secrets.";
+            lines.push(not_set("admin_key", "admin-key", advice));
         }
         Some(key) if key.reveal().len() < ADMIN_KEY_CHARS => {
             let said = format!("admin_key has fewer than {ADMIN_KEY_CHARS} characters");
@@ -79,17 +87,11 @@ fn keys(settings: &Settings, store: &Path) -> Vec<Line> {
         Some(_) => lines.push(Line::ok("keys", "admin_key is set")),
     }
     lines.push(match &settings.encryption_key {
-        None => {
-            let said = format!(
-                "encryption_key is not set: one is kept in {}.encryption-key, beside what it protects",
-                store.display()
-            );
-            Line::warning(
-                "keys",
-                said,
-                "Set POSTHASTE_ENCRYPTION_KEY, and keep it apart from backups of the store.",
-            )
-        }
+        None => not_set(
+            "encryption_key",
+            "encryption-key, beside what it protects",
+            "Set POSTHASTE_ENCRYPTION_KEY, and keep it apart from backups of the store.",
+        ),
         Some(_) => Line::ok("keys", "encryption_key is set"),
     });
     lines

@@ -3,7 +3,10 @@
 
 use super::{open::OpenError, session::Session, sql::Transaction};
 use crate::store::sql::{Result, Row, Sql, params};
-use std::fmt;
+use std::{fmt, time::Duration};
+
+/// Between two looks at another process that may be dead.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(250);
 
 /// A start of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,21 +33,45 @@ struct Other {
     host: String,
     pid: u32,
     is_lease_over: bool,
+    lease_until: String,
 }
 
 impl Other {
     fn read(row: &Row<'_>) -> Result<Self> {
-        Ok(Self { epoch: row.get(0)?, host: row.get(1)?, pid: row.get(2)?, is_lease_over: row.get(3)? })
+        let (epoch, host, pid) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        Ok(Self { epoch, host, pid, is_lease_over: row.get(3)?, lease_until: row.get(4)? })
+    }
+
+    fn lives_on(&self, before: &Self) -> bool {
+        self.epoch == before.epoch && self.lease_until != before.lease_until
     }
 }
 
 /// Gives this process an epoch, once no other one lives. What was carried is taken over by `Cluster::join`.
 pub(super) fn enter(session: &Session) -> Result<Epoch, OpenError> {
     let host = host();
-    bury(session, &host)?;
-    // Apart from it, so that it waits for a batch that such a process is writing, and sees the end of it.
+    let mut seen: Option<Other> = None;
+    while let Some(other) = bury(session, &host)? {
+        match seen {
+            Some(before) if other.lives_on(&before) => {
+                return Err(OpenError::InUse { host: other.host, pid: other.pid });
+            }
+            Some(_) => {}
+            None => tracing::info!(
+                pid = other.pid,
+                host = other.host,
+                "waiting to see whether another process lives"
+            ),
+        }
+        seen = Some(other);
+        std::thread::sleep(LOOK_AGAIN_AFTER);
+    }
+    // Apart from it, so that it waits for a batch that such a process is writing, and sees the end of it. Its number stays, for
+    // a process that does not know what became of its last.
     let (tx, _) = Transaction::begin(session, Epoch::NONE, "LOCK TABLE nodes IN SHARE ROW EXCLUSIVE MODE")?;
-    tx.execute("DELETE FROM ledger WHERE epoch IN (SELECT epoch FROM nodes WHERE dead)", &[])?;
+    let fence = "UPDATE ledger SET writer = -1 - writer
+         WHERE writer >= 0 AND epoch IN (SELECT epoch FROM nodes WHERE dead)";
+    tx.execute(fence, &[])?;
     // The server's chance: 59 bits of it, and never 0.
     let random = "SELECT CAST(CAST('x' || replace(CAST(gen_random_uuid() AS text), '-', '') AS bit(64)) AS bigint) & 9223372036854775807";
     let epoch = Epoch((&tx as &dyn Sql).number(random, &[])?);
@@ -55,29 +82,47 @@ pub(super) fn enter(session: &Session) -> Result<Epoch, OpenError> {
     Ok(epoch)
 }
 
-/// Declares those dead that are, and forgets those of which nothing is left to take over.
-fn bury(session: &Session, host: &str) -> Result<(), OpenError> {
+/// Declares those dead that are, and answers one that may not be. Forgets those that died long ago and left nothing.
+fn bury(session: &Session, host: &str) -> Result<Option<Other>, OpenError> {
     let (tx, _) = Transaction::begin(session, Epoch::NONE, "LOCK TABLE nodes IN SHARE ROW EXCLUSIVE MODE")?;
-    let forget = "DELETE FROM nodes n WHERE n.dead AND NOT EXISTS (SELECT 1 FROM live l WHERE l.lane = 0 AND l.owner = n.epoch)";
+    let forget = "DELETE FROM nodes n WHERE n.dead AND n.lease_until < clock_timestamp() - interval '1 day'
+         AND NOT EXISTS (SELECT 1 FROM live l WHERE l.lane = 0 AND l.owner = n.epoch)";
     tx.execute(forget, &[])?;
-    let others = "SELECT epoch, host, pid, lease_until < clock_timestamp() FROM nodes WHERE NOT dead";
+    tx.execute("DELETE FROM ledger WHERE writer < 0 AND epoch NOT IN (SELECT epoch FROM nodes)", &[])?;
+    let others = "SELECT epoch, host, pid, lease_until < clock_timestamp(), CAST(lease_until AS text)
+         FROM nodes WHERE NOT dead";
+    let mut alive = None;
     for other in (&tx as &dyn Sql).all(others, &[], Other::read)? {
         let is_gone = !host.is_empty() && other.host == host && !is_running(other.pid);
-        if !other.is_lease_over && !is_gone {
-            return Err(OpenError::InUse { host: other.host, pid: other.pid });
+        if other.is_lease_over || is_gone {
+            tx.execute("UPDATE nodes SET dead = true WHERE epoch = ?1", params![other.epoch])?;
+        } else {
+            alive = Some(other);
         }
-        tx.execute("UPDATE nodes SET dead = true WHERE epoch = ?1", params![other.epoch])?;
     }
     tx.commit()?;
-    Ok(())
+    Ok(alive)
 }
 
-/// Says that this process lives, unless it said so within the last second.
-pub(super) fn beat(epoch: Epoch) -> String {
-    format!(
-        "UPDATE posthaste.nodes SET lease_until = clock_timestamp() + interval '10 s'
-         WHERE epoch = {epoch} AND lease_until < clock_timestamp() + interval '9 s'"
-    )
+/// What is known of the batches of an epoch.
+pub(super) enum Stored {
+    /// This was the last so far.
+    Upto(i64),
+    /// This was the last, and there will be no more: another process took over.
+    UptoItsEnd(i64),
+    Unknown,
+}
+
+/// Waits for a batch that is being committed.
+pub(super) fn stored(tx: &Transaction<'_>) -> Result<Stored> {
+    let sql = "SELECT batch, writer >= 0 FROM ledger WHERE epoch = ?1 AND writer IN (0, -1) FOR UPDATE";
+    let found =
+        (tx as &dyn Sql).one(sql, params![tx.epoch.as_i64()], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(match found {
+        Some((batch, true)) => Stored::Upto(batch),
+        Some((batch, false)) => Stored::UptoItsEnd(batch),
+        None => Stored::Unknown,
+    })
 }
 
 /// This process writes nothing more; what it carries may be taken over at once.

@@ -2,26 +2,29 @@
 
 use super::{
     cluster::{self, Epoch},
-    session::Session,
+    session::{Server, Session},
+    writer::PATIENCE,
 };
 use crate::store::sql::{Error, PAUSE_AFTER_FAILURE, Result, Row, params};
-use std::{str::FromStr, time::Duration};
-use tokio_postgres::{Config, error::SqlState};
+use std::{error::Error as _, io, time::Duration};
+use tokio_postgres::error::SqlState;
 
 /// Forward only: a file that was ever released is never changed, and the next change is another file.
 const MIGRATIONS: [(i64, &str); 1] = [(1, include_str!("migrations/0001_tables.sql"))];
 const NEWEST: i64 = MIGRATIONS.len() as i64;
 /// The oldest server: what is used here came with it.
 const SERVER_MIN: i64 = 140_000;
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// For any one statement of a migration, which may have a large table to go through.
+const PREPARED_WITHIN: Duration = Duration::from_hours(6);
+const PAUSE_WHILE_AWAY: Duration = Duration::from_secs(1);
 /// A migration waits for locks two seconds at a time, because whatever comes after it waits as well.
 const TRIES: usize = 15;
 
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    #[error("that is not the address of a database ({0}): write postgres://user:password@host:5432/name")]
-    Address(String),
-    #[error("the database cannot be reached ({0})")]
+    #[error("the authorities that the database's certificate is verified by cannot be used ({0})")]
+    Certificates(String),
+    #[error("the database cannot be used ({0})")]
     Unreachable(String),
     #[error("the database server is version {found}; at least 14 is needed")]
     TooOld { found: String },
@@ -49,24 +52,56 @@ impl From<Error> for OpenError {
     }
 }
 
-pub(super) fn config(url: &str) -> Result<Config, OpenError> {
-    let mut config = Config::from_str(url).map_err(|error| OpenError::Address(error.to_string()))?;
-    if config.get_connect_timeout().is_none() {
-        config.connect_timeout(CONNECT_TIMEOUT);
-    }
-    if config.get_application_name().is_none() {
-        config.application_name("posthaste");
-    }
-    Ok(config)
-}
-
 /// A connection to a database that is ours and up to date, and this process's epoch in it.
-pub(super) fn open(config: &Config) -> Result<(Session, Epoch), OpenError> {
-    let session = Session::connect(config).map_err(|error| OpenError::Unreachable(error.to_string()))?;
+pub(super) fn open(server: &Server) -> Result<(Session, Epoch), OpenError> {
+    let session = connect(server)?;
     must_keep_promises(&session)?;
     migrate(&session)?;
     let epoch = cluster::enter(&session)?;
-    Ok((session, epoch))
+    drop(session);
+    Ok((Session::connect(server, PATIENCE)?, epoch))
+}
+
+/// What is there, without changing anything: how far it is prepared, out of how much.
+pub(super) fn look(server: &Server) -> Result<(i64, i64), OpenError> {
+    let session = Session::connect(server, PREPARED_WITHIN).map_err(|error| refused(&error))?;
+    must_keep_promises(&session)?;
+    Ok((applied(&session)?, NEWEST))
+}
+
+/// Waits for a server that is not there yet; refuses one that will not have us.
+fn connect(server: &Server) -> Result<Session, OpenError> {
+    let mut was_told = false;
+    loop {
+        match Session::connect(server, PREPARED_WITHIN) {
+            Ok(session) => return Ok(session),
+            Err(error) if !is_away(&error) => return Err(refused(&error)),
+            Err(error) => {
+                if !was_told {
+                    tracing::warn!(%error, "the database cannot be reached; it is tried until it can");
+                    was_told = true;
+                }
+                std::thread::sleep(PAUSE_WHILE_AWAY);
+            }
+        }
+    }
+}
+
+fn refused(error: &Error) -> OpenError {
+    OpenError::Unreachable(error.to_string())
+}
+
+/// It may be back soon: nobody answers, or it is starting, stopping or has no room for another connection.
+fn is_away(error: &Error) -> bool {
+    match error {
+        Error::Io(_) => true,
+        Error::Postgres(error) => match (error.code(), error.source()) {
+            (Some(code), _) => ["53", "57"].iter().any(|class| code.code().starts_with(class)),
+            (None, Some(cause)) => cause.is::<io::Error>(),
+            (None, None) => true,
+        },
+        _ => false,
+    }
 }
 
 fn number(session: &Session, sql: &str) -> Result<i64> {

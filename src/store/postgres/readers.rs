@@ -1,13 +1,18 @@
 //! Connections for browsing the database.
 
-use super::{session::Session, sql::Transaction};
+use super::{
+    session::{Server, Session},
+    sql::Transaction,
+};
 use crate::store::sql::{Reader, Readers, Result, Sql};
-use std::sync::Arc;
-use tokio_postgres::Config;
+use std::{sync::Arc, time::Duration};
 
-pub(super) fn on(config: &Arc<Config>) -> Readers<Session> {
-    let config = config.clone();
-    Readers::new(move || Session::connect(&config))
+/// For any one answer: a list may be long.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(super) fn on(server: &Arc<Server>) -> Readers<Session> {
+    let server = server.clone();
+    Readers::new(move || Session::connect(&server, PATIENCE))
 }
 
 impl Reader for Session {

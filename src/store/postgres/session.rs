@@ -1,35 +1,79 @@
-//! One connection with what drives it. Statements come as both stores understand them; each is prepared once.
+//! One connection with what drives it. Statements come as both stores understand them; each is prepared once, unless the
+//! connection is lent by a pooler: then each is sent whole, with the types of its parameters.
 
-use super::value::{Bound, Fetched};
+use super::{
+    address::Address,
+    open::OpenError,
+    tls::Connector,
+    value::{Bound, Fetched},
+};
 use crate::store::sql::{Error, Result, ToValue, WrongValue};
-use std::{cell::RefCell, collections::HashMap, error::Error as Cause, future::Future};
-use tokio::runtime::{Builder, Runtime};
-use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage, Statement, types::ToSql};
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashMap,
+    error::Error as Cause,
+    future::Future,
+    io,
+    time::Duration,
+};
+use tokio::{
+    runtime::{Builder, Runtime},
+    time::timeout,
+};
+use tokio_postgres::{
+    Client, Config, SimpleQueryMessage, Statement,
+    types::{ToSql, Type},
+};
+
+/// For all that it takes to connect, encryption and logging in included.
+const CONNECTED_WITHIN: Duration = Duration::from_secs(20);
+
+/// What it takes to connect.
+pub(super) struct Server {
+    config: Config,
+    tls: Connector,
+    is_pooled: bool,
+}
+
+impl Server {
+    pub(super) fn at(address: &Address) -> Result<Self, OpenError> {
+        let (config, is_pooled) = (address.config.clone(), address.is_pooled);
+        Ok(Self { config, tls: Connector::of(address)?, is_pooled })
+    }
+}
 
 pub(super) struct Session {
     client: Client,
-    statements: RefCell<HashMap<String, Statement>>,
+    /// As the server knows them, by what the shared code says; `None` where nothing may stay with the connection.
+    statements: Option<RefCell<HashMap<String, Statement>>>,
+    /// How long it waits for any one answer.
+    patience: Duration,
+    has_given_up: Cell<bool>,
     /// Its own: whoever asks for something drives the connection meanwhile, and no other thread has to be woken. `None` only
     /// while it is dropped.
     runtime: Option<Runtime>,
 }
 
 impl Session {
-    pub(super) fn connect(config: &Config) -> Result<Self> {
+    pub(super) fn connect(server: &Server, patience: Duration) -> Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        let (client, connection) = runtime.block_on(config.connect(NoTls))?;
+        let connecting = server.config.connect(server.tls.clone());
+        let (client, connection) = runtime
+            .block_on(async { timeout(CONNECTED_WITHIN, connecting).await })
+            .map_err(|_| silent())??;
         runtime.spawn(async move {
             // Whoever asks next is told that the connection is closed.
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "a connection to the database ended");
             }
         });
-        Ok(Self { client, statements: RefCell::default(), runtime: Some(runtime) })
+        let statements = (!server.is_pooled).then(RefCell::default);
+        Ok(Self { client, statements, patience, has_given_up: Cell::new(false), runtime: Some(runtime) })
     }
 
     /// Nothing can be asked on it any more.
     pub(super) fn is_closed(&self) -> bool {
-        self.client.is_closed()
+        self.has_given_up.get() || self.client.is_closed()
     }
 
     /// Several statements without parameters in one round trip; how many rows they gave.
@@ -39,34 +83,53 @@ impl Session {
     }
 
     pub(super) fn execute(&self, sql: &str, params: &[&dyn ToValue]) -> Result<usize> {
-        let statement = self.statement(sql)?;
-        self.wait(with(params, async |bound| self.client.execute(&statement, bound).await))
-            .map(|changed| changed as usize)
+        let changed = if let Some(statement) = self.statement(sql)? {
+            self.wait(with(params, async |bound| self.client.execute(&statement, bound).await))?
+        } else {
+            let sql = in_this_dialect(sql);
+            self.wait(with_types(params, async |bound| self.client.execute_typed(&sql, bound).await))?
+        };
+        Ok(changed as usize)
     }
 
     /// All rows at once, so that other statements can be run while they are looked at.
     pub(super) fn query(&self, sql: &str, params: &[&dyn ToValue]) -> Result<Vec<Fetched>> {
-        let statement = self.statement(sql)?;
-        let rows = self.wait(with(params, async |bound| self.client.query(&statement, bound).await))?;
+        let rows = if let Some(statement) = self.statement(sql)? {
+            self.wait(with(params, async |bound| self.client.query(&statement, bound).await))?
+        } else {
+            let sql = in_this_dialect(sql);
+            self.wait(with_types(params, async |bound| self.client.query_typed(&sql, bound).await))?
+        };
         Ok(rows.into_iter().map(Fetched::new).collect())
     }
 
-    fn statement(&self, sql: &str) -> Result<Statement> {
-        if let Some(known) = self.statements.borrow().get(sql) {
-            return Ok(known.clone());
+    /// `None` if none may be kept.
+    fn statement(&self, sql: &str) -> Result<Option<Statement>> {
+        let Some(statements) = &self.statements else { return Ok(None) };
+        if let Some(known) = statements.borrow().get(sql) {
+            return Ok(Some(known.clone()));
         }
         let statement = self.wait(self.client.prepare(&in_this_dialect(sql)))?;
-        self.statements.borrow_mut().insert(sql.to_owned(), statement.clone());
-        Ok(statement)
+        statements.borrow_mut().insert(sql.to_owned(), statement.clone());
+        Ok(Some(statement))
     }
 
     fn wait<T>(&self, asked: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Result<T> {
         let runtime = self.runtime.as_ref().ok_or(Error::Fenced("the session is over"))?;
-        runtime.block_on(asked).map_err(|error| {
+        let Ok(answer) = runtime.block_on(async { timeout(self.patience, asked).await }) else {
+            // What it answers later would be taken for the answer to something else.
+            self.has_given_up.set(true);
+            return Err(silent());
+        };
+        answer.map_err(|error| {
             let is_wrong = error.source().is_some_and(<dyn Cause>::is::<WrongValue>);
             if is_wrong { Error::Wrong(error.to_string()) } else { Error::Postgres(error) }
         })
     }
+}
+
+fn silent() -> Error {
+    io::Error::new(io::ErrorKind::TimedOut, "the server did not answer in time").into()
 }
 
 impl Drop for Session {
@@ -82,6 +145,16 @@ impl Drop for Session {
 async fn with<T>(params: &[&dyn ToValue], run: impl AsyncFnOnce(&[&(dyn ToSql + Sync)]) -> T) -> T {
     let bound: Vec<_> = params.iter().map(|param| Bound(param.value())).collect();
     let bound: Vec<_> = bound.iter().map(|bound| bound as &(dyn ToSql + Sync)).collect();
+    run(&bound).await
+}
+
+/// The same with what each of them is; of an empty one that is for the server to see.
+async fn with_types<T>(
+    params: &[&dyn ToValue],
+    run: impl AsyncFnOnce(&[(&(dyn ToSql + Sync), Type)]) -> T,
+) -> T {
+    let bound: Vec<_> = params.iter().map(|param| Bound(param.value())).collect();
+    let bound: Vec<_> = bound.iter().map(|bound| (bound as &(dyn ToSql + Sync), bound.kind())).collect();
     run(&bound).await
 }
 

@@ -32,6 +32,17 @@ type Failed = Box<dyn Cause + Sync + Send>;
 #[derive(Debug)]
 pub(super) struct Bound<'a>(pub(super) Value<'a>);
 
+impl Bound<'_> {
+    pub(super) fn kind(&self) -> Type {
+        match self.0 {
+            Value::Null => Type::UNKNOWN,
+            Value::Integer(_) => Type::INT8,
+            Value::Text(_) => Type::TEXT,
+            Value::Blob(_) => Type::BYTEA,
+        }
+    }
+}
+
 impl ToSql for Bound<'_> {
     fn to_sql(&self, wanted: &Type, out: &mut BytesMut) -> Result<IsNull, Failed> {
         match (self.0, wanted) {

@@ -2,42 +2,55 @@
 //! batch is stored once, whatever became of the answer to its COMMIT, and never after another process took over.
 
 use super::{
-    cluster::{self, Epoch},
-    session::Session,
+    cluster::{self, Epoch, Stored},
+    heart::Pulse,
+    session::{Server, Session},
     sql::Transaction,
 };
-use crate::store::sql::{
-    Commit, Error, PAUSE_AFTER_FAILURE, Queue, Result, Sql, TRIES_WHILE_CLOSING, Work, apply_all, params,
+use crate::store::{
+    StoreError,
+    sql::{
+        Commit, Error, PAUSE_AFTER_FAILURE, Queue, Result, TRIES_WHILE_CLOSING, Work, apply_all, store_error,
+    },
 };
 use std::{sync::Arc, time::Duration};
-use tokio_postgres::{Config, error::SqlState};
+use tokio_postgres::error::SqlState;
 
 /// How often a batch is tried that met another one, or whose connection broke before it was complete.
 const TRIES: usize = 5;
-/// How long a writer rests before it says again that it lives.
-const REST_MAX: Duration = Duration::from_secs(1);
+/// How often a writer with nothing to write looks whether it could again.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(250);
+/// For any one answer. After that the connection is given up, and with it what was not committed.
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 /// What is read to be changed has no locks of its own everywhere: one batch at a time.
 const ONE_AT_A_TIME: &str = "pg_advisory_xact_lock(8102099357864587376)";
 
 pub(super) struct Writer {
-    config: Arc<Config>,
+    server: Arc<Server>,
     /// `None` while there is no connection.
     session: Option<Session>,
     epoch: Epoch,
     /// The number of the last batch that is stored.
     last: i64,
     queue: Arc<Queue>,
+    pulse: Arc<Pulse>,
 }
 
 impl Writer {
-    pub(super) fn new(config: Arc<Config>, session: Session, epoch: Epoch, queue: Arc<Queue>) -> Self {
-        Self { config, session: Some(session), epoch, last: 0, queue }
+    pub(super) fn new(
+        server: Arc<Server>,
+        session: Session,
+        epoch: Epoch,
+        queue: Arc<Queue>,
+        pulse: Arc<Pulse>,
+    ) -> Self {
+        Self { server, session: Some(session), epoch, last: 0, queue, pulse }
     }
 
     fn session(&mut self) -> Result<&Session> {
         let session = match self.session.take().filter(|session| !session.is_closed()) {
             Some(session) => session,
-            None => Session::connect(&self.config)?,
+            None => Session::connect(&self.server, PATIENCE)?,
         };
         Ok(self.session.insert(session))
     }
@@ -46,22 +59,22 @@ impl Writer {
         let (epoch, last) = (self.epoch, self.last);
         let next = last + 1;
         let fence = format!(
-            "UPDATE ledger SET batch = {next} WHERE epoch = {epoch} AND writer = 0 AND batch = {last} RETURNING {ONE_AT_A_TIME};
-             {}",
-            cluster::beat(epoch)
+            "UPDATE ledger SET batch = {next} WHERE epoch = {epoch} AND writer = 0 AND batch = {last} RETURNING {ONE_AT_A_TIME}"
         );
         let (tx, counted) = Transaction::begin(self.session()?, epoch, &fence)?;
         if counted == 0 {
-            return Err(match stored(&tx)? {
-                None => Error::Fenced("another process took over from this one, which writes nothing more"),
-                Some(_) => Error::Fenced(
+            return Err(match cluster::stored(&tx)? {
+                Stored::Upto(_) => Error::Fenced(
                     "the database and this process count batches differently: it lost some that it had confirmed",
                 ),
+                Stored::UptoItsEnd(_) | Stored::Unknown => {
+                    Error::Fenced("another process took over from this one, which writes nothing more")
+                }
             });
         }
         let newest_notice = apply_all(&tx, batch)?;
         if let Err(error) = tx.commit()
-            && !self.is_stored(next)?
+            && !self.is_stored(next, batch)?
         {
             return Err(error);
         }
@@ -69,44 +82,71 @@ impl Writer {
         Ok(newest_notice)
     }
 
-    /// Whether a batch is in the database of which the COMMIT failed or was not answered. Nothing goes on before that is known.
-    fn is_stored(&mut self, batch: i64) -> Result<bool> {
+    /// Whether a batch is in the database of which the COMMIT failed or was not answered. Nothing goes on before that is known:
+    /// meanwhile whoever waits for an answer is told that there is none.
+    fn is_stored(&mut self, batch: i64, works: &mut [Box<dyn Work>]) -> Result<bool> {
         let mut tries_left = TRIES_WHILE_CLOSING;
+        let mut was_told = false;
         loop {
             let epoch = self.epoch;
             let found = self.session().and_then(|session| {
                 let (tx, _) = Transaction::begin(session, epoch, "")?;
-                stored(&tx)
+                cluster::stored(&tx)
             });
-            match found {
-                Ok(found) => return Ok(found == Some(batch)),
-                Err(error) => {
-                    tries_left -= usize::from(self.queue.is_closed());
-                    if tries_left == 0 {
-                        return Err(error);
-                    }
-                    tracing::warn!(%error, "whether a batch was stored is not known yet");
-                    std::thread::sleep(PAUSE_AFTER_FAILURE);
+            let error = match found {
+                Ok(Stored::Upto(last)) => return Ok(last == batch),
+                Ok(Stored::UptoItsEnd(last)) => {
+                    self.pulse.fence();
+                    return Ok(last == batch);
                 }
+                Ok(Stored::Unknown) => {
+                    return Err(Error::Fenced(
+                        "it is not known what became of the last batch of this process",
+                    ));
+                }
+                Err(error) => error,
+            };
+            tries_left -= usize::from(self.queue.is_closed());
+            if tries_left == 0 {
+                return Err(error);
             }
+            if !was_told {
+                tracing::warn!(%error, "whether a batch was stored is not known yet");
+                was_told = true;
+            }
+            self.pulse.writes(false);
+            let unavailable = StoreError::Unavailable(error.to_string());
+            for work in works.iter_mut() {
+                work.in_doubt(&unavailable);
+            }
+            self.queue.refuse(&unavailable);
+            std::thread::sleep(PAUSE_AFTER_FAILURE);
         }
     }
 
     /// Another try may do better: it met another transaction, or the server went away under it.
     fn may_try_again(&self, error: &Error) -> bool {
         let Error::Postgres(error) = error else { return false };
-        let passes = |code: &SqlState| {
-            [&SqlState::T_R_SERIALIZATION_FAILURE, &SqlState::T_R_DEADLOCK_DETECTED].contains(&code)
-                || code.code().starts_with("57P")
-        };
-        error.code().is_some_and(passes) || self.session.as_ref().is_some_and(Session::is_closed)
+        let passes = [
+            SqlState::T_R_SERIALIZATION_FAILURE,
+            SqlState::T_R_DEADLOCK_DETECTED,
+            SqlState::ADMIN_SHUTDOWN,
+            SqlState::CRASH_SHUTDOWN,
+        ];
+        error.code().is_some_and(|code| passes.contains(code))
+            || self.session.as_ref().is_some_and(Session::is_closed)
     }
-}
 
-/// The last batch of this epoch that is stored; waits for one that is being committed.
-fn stored(tx: &Transaction<'_>) -> Result<Option<i64>> {
-    let sql = "SELECT batch FROM ledger WHERE epoch = ?1 AND writer = 0 FOR UPDATE";
-    (tx as &dyn Sql).one(sql, params![tx.epoch.as_i64()], |row| row.get(0))
+    fn note(&mut self, error: &Error) {
+        if matches!(error, Error::Fenced(_)) {
+            self.pulse.fence();
+        }
+        if matches!(store_error(error), StoreError::Unavailable(_)) {
+            self.pulse.writes(false);
+            // A new one may do better, for example where this one leads to what has become a standby.
+            self.session = None;
+        }
+    }
 }
 
 impl Commit for Writer {
@@ -118,21 +158,25 @@ impl Commit for Writer {
             match &result {
                 Err(error) if tries_left > 0 && self.may_try_again(error) => {
                     tracing::info!(%error, "a batch is tried again");
+                    continue;
                 }
-                _ => return result,
+                Err(error) => self.note(error),
+                Ok(_) => self.pulse.writes(true),
             }
+            return result;
         }
     }
 
     fn rest(&mut self) {
-        std::thread::park_timeout(REST_MAX);
-        // Every batch says so as well.
-        if self.queue.is_idle() {
-            let epoch = self.epoch;
-            let said = self.session().and_then(|session| session.run(&cluster::beat(epoch)));
-            if let Err(error) = said {
-                tracing::warn!(%error, "the database was not told that this process lives");
-            }
+        if self.pulse.is_writing() {
+            std::thread::park();
+            return;
+        }
+        std::thread::park_timeout(LOOK_AGAIN_AFTER);
+        // Nobody gives it anything to write before it says that it can.
+        let answered = self.session().and_then(|session| session.run("SELECT 1"));
+        if self.queue.is_idle() && answered.is_ok() {
+            self.pulse.writes(true);
         }
     }
 

@@ -26,7 +26,8 @@ use tokio::sync::oneshot;
 pub(super) struct Accept {
     pub(super) events: Vec<NewEvent>,
     pub(super) results: Vec<Accepted>,
-    pub(super) reply: oneshot::Sender<Result<Vec<Accepted>, StoreError>>,
+    /// Until it was answered.
+    pub(super) reply: Option<oneshot::Sender<Result<Vec<Accepted>, StoreError>>>,
 }
 
 impl Work for Accept {
@@ -64,11 +65,19 @@ impl Work for Accept {
                 }
             }
         }
-        let _ = self.reply.send(Ok(self.results));
+        if let Some(reply) = self.reply {
+            let _ = reply.send(Ok(self.results));
+        }
     }
 
-    fn failed(self: Box<Self>, error: &StoreError) -> Option<Box<dyn Work>> {
-        let _ = self.reply.send(Err(error.clone()));
+    fn in_doubt(&mut self, error: &StoreError) {
+        if let Some(reply) = self.reply.take() {
+            let _ = reply.send(Err(error.clone()));
+        }
+    }
+
+    fn failed(mut self: Box<Self>, error: &StoreError) -> Option<Box<dyn Work>> {
+        self.in_doubt(error);
         None
     }
 }

@@ -19,6 +19,11 @@ pub(in crate::store) trait Desk: Send + Sync {
         run: impl FnMut(&dyn Sql) -> Result<T> + Send + 'static,
     ) -> Reply<'static, T>;
 
+    /// What the ledger says of itself.
+    fn can_record(&self) -> bool {
+        true
+    }
+
     /// How much room the store takes and has left.
     fn measure(&self) -> Reply<'_, StorageUsage>;
 

@@ -2,13 +2,14 @@
 
 use crate::store::StoreError;
 use rusqlite::ErrorCode;
+use std::error::Error as _;
 use tokio_postgres::error::SqlState;
 
 #[derive(Debug, thiserror::Error)]
 pub(in crate::store) enum Error {
     #[error(transparent)]
     Sqlite(#[from] rusqlite::Error),
-    #[error(transparent)]
+    #[error("{}", in_words(.0))]
     Postgres(#[from] tokio_postgres::Error),
     #[error(transparent)]
     Io(#[from] std::io::Error),
@@ -45,11 +46,21 @@ pub(in crate::store) fn store_error(error: &Error) -> StoreError {
         },
         Error::Postgres(postgres) => match postgres.code() {
             Some(code) if *code == SqlState::DISK_FULL => is_full(),
+            Some(code) if *code == SqlState::INSUFFICIENT_PRIVILEGE => unavailable(),
             Some(code) if is_of_the_command(code) => corrupt(),
             _ => unavailable(),
         },
         Error::Io(_) | Error::Fenced(_) => unavailable(),
         Error::Wrong(_) => corrupt(),
+    }
+}
+
+/// What the server said, or why it said nothing. Never its detail, which repeats what is in rows.
+fn in_words(error: &tokio_postgres::Error) -> String {
+    match (error.as_db_error(), error.source()) {
+        (Some(said), _) => format!("{} ({})", said.message(), said.code().code()),
+        (None, Some(cause)) => format!("{error}: {cause}"),
+        (None, None) => error.to_string(),
     }
 }
 

@@ -79,6 +79,11 @@ impl Queue {
         self.lock().first.extend(again);
     }
 
+    /// Answers what waits with the error. What must not be lost waits on.
+    pub(in crate::store) fn refuse(&self, error: &StoreError) {
+        self.put_back(self.take().into_iter().filter_map(|work| work.failed(error)).collect());
+    }
+
     /// Nothing more is taken; the writer finishes what is there and ends.
     pub(in crate::store) fn close(&self) {
         self.lock().is_closed = true;

@@ -44,8 +44,13 @@ impl<D: Desk> Ledger for D {
     fn accept(&self, events: Vec<NewEvent>) -> Reply<'_, Vec<Accepted>> {
         let (reply, answer) = oneshot::channel();
         let (count, bytes) = (events.len(), events.iter().map(|new| new.event.data.len()).sum());
-        self.commands().push_accept(Box::new(Accept { events, results: Vec::new(), reply }), count, bytes);
+        let accept = Accept { events, results: Vec::new(), reply: Some(reply) };
+        self.commands().push_accept(Box::new(accept), count, bytes);
         answered(answer)
+    }
+
+    fn can_record(&self) -> bool {
+        Desk::can_record(self)
     }
 
     fn record(&self, record: Record) {

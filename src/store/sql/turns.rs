@@ -58,6 +58,8 @@ pub(in crate::store) struct Turns<S> {
     watch: Arc<dyn CommitWatch>,
     /// The newest notice that was told of.
     newest_notice: i64,
+    /// The last commit failed, which was said.
+    is_failing: bool,
 }
 
 impl<S: Commit> Turns<S> {
@@ -67,7 +69,7 @@ impl<S: Commit> Turns<S> {
         handover: Arc<dyn Handover>,
         watch: Arc<dyn CommitWatch>,
     ) -> Self {
-        Self { store, queue, handover, watch, newest_notice: 0 }
+        Self { store, queue, handover, watch, newest_notice: 0, is_failing: false }
     }
 
     /// Writes one batch of what waits now. After `Nothing` the next command rings.
@@ -89,6 +91,7 @@ impl<S: Commit> Turns<S> {
     fn commit(&mut self, mut batch: Vec<Box<dyn Work>>) -> bool {
         let error = match self.store.commit(&mut batch) {
             Ok(newest_notice) => {
+                self.is_failing = false;
                 self.tell(batch, newest_notice);
                 return true;
             }
@@ -102,7 +105,9 @@ impl<S: Commit> Turns<S> {
             }
             return all;
         }
-        tracing::error!(%error, commands = batch.len(), "a commit failed");
+        if !std::mem::replace(&mut self.is_failing, true) {
+            tracing::error!(%error, commands = batch.len(), "a commit failed; no other is told of until one works again");
+        }
         self.queue.put_back(batch.into_iter().filter_map(|work| work.failed(&error)).collect());
         false
     }

@@ -22,6 +22,10 @@ pub(in crate::store) trait Work: Send {
     /// What the events and attempts that it wrote add to the statistics; asked after everything of the batch was applied.
     fn count(&self, _sums: &mut Batch) {}
 
+    /// It is not known whether the transaction is durable, and will not be soon: whoever waits is told so now. One of the two
+    /// below follows all the same.
+    fn in_doubt(&mut self, _error: &StoreError) {}
+
     /// The transaction is durable.
     fn committed(self: Box<Self>, after: &mut Aftermath);
 

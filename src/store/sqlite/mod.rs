@@ -17,7 +17,7 @@ pub use open::OpenError;
 pub use writer::Writer;
 
 use super::{
-    CommitWatch, Reply,
+    CommitWatch, Reply, Store,
     sql::{Desk, Queue, Readers, Result, Sql, WriterThread},
 };
 use crate::domain::{port::Handover, storage::StorageUsage};
@@ -94,16 +94,6 @@ impl SqliteStore {
         Ok((store, writer))
     }
 
-    /// Takes nothing more, writes what was taken, closes the file. Blocks until that is done.
-    pub fn close(&self) {
-        self.queue.close();
-        let checkpointer = self.checkpointer.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(checkpointer) = checkpointer {
-            checkpointer.close();
-        }
-        self.thread.join();
-    }
-
     fn read_by<T: Send + 'static>(
         &self,
         readers: Option<&Readers<Connection>>,
@@ -113,6 +103,17 @@ impl SqliteStore {
             Some(readers) => readers.read(run),
             None => self.call(run),
         }
+    }
+}
+
+impl Store for SqliteStore {
+    fn close(&self) {
+        self.queue.close();
+        let checkpointer = self.checkpointer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(checkpointer) = checkpointer {
+            checkpointer.close();
+        }
+        self.thread.join();
     }
 }
 

@@ -1,0 +1,80 @@
+//! Opens the store that the settings name. What is kept in a file beside an embedded one has to be given for a database.
+
+use super::machine::CommitStopwatch;
+use crate::{
+    config::{Settings, StoreLocation},
+    domain::{port::Handover, tally::Tally},
+    store::{
+        Store,
+        postgres::PostgresStore,
+        sqlite::{QueueLimits, SqliteStore},
+    },
+};
+use anyhow::{Context, anyhow, bail};
+use std::{path::Path, sync::Arc};
+use tokio::sync::oneshot;
+
+pub(super) async fn open(
+    settings: &Settings,
+    handover: Arc<dyn Handover>,
+    tally: &Arc<Tally>,
+) -> anyhow::Result<Arc<dyn Store>> {
+    let limits = QueueLimits { events_max: settings.accept_queue_max, bytes_max: settings.queued_bytes_max };
+    let watch = Arc::new(CommitStopwatch::new(tally.clone()));
+    let window = settings.commit_window;
+    match &settings.store {
+        StoreLocation::Sqlite(path) => {
+            Ok(Arc::new(SqliteStore::open(path, handover, watch, limits, window)?))
+        }
+        StoreLocation::Postgres(address) => {
+            must_have_keys(settings)?;
+            let address = address.clone();
+            let open = move || PostgresStore::open(&address, handover, watch, limits, window);
+            Ok(Arc::new(apart(open).await??))
+        }
+    }
+}
+
+/// On a thread that nobody waits for: it may take until a server is there, and whoever stops meanwhile must not be kept.
+async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> anyhow::Result<T> {
+    let (done, is_done) = oneshot::channel();
+    let run = move || drop(done.send(work()));
+    std::thread::Builder::new().name("opener".to_owned()).spawn(run)?;
+    is_done.await.context("the store could not be opened")
+}
+
+/// Every process on a database must have the same, and none of them can keep one beside it.
+fn must_have_keys(settings: &Settings) -> anyhow::Result<()> {
+    for (name, key) in [("admin_key", &settings.admin_key), ("encryption_key", &settings.encryption_key)] {
+        if key.is_none() {
+            return Err(no_key(name));
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn no_key(name: &str) -> anyhow::Error {
+    anyhow!(
+        "{name}: must be set where the store is a PostgreSQL database, which has no file beside it to keep one in"
+    )
+}
+
+/// The file of an embedded store, for what only a file can do.
+pub(super) fn file<'a>(settings: &'a Settings, what: &str, instead: &str) -> anyhow::Result<&'a Path> {
+    match &settings.store {
+        StoreLocation::Sqlite(path) => Ok(path),
+        StoreLocation::Postgres(address) => {
+            bail!(
+                "store: {what} is for a store in a file (sqlite:PATH), and this one is the database {address}: {instead}"
+            )
+        }
+    }
+}
+
+/// How the store is called in `GET /v1/system`.
+pub(super) fn name(settings: &Settings) -> &'static str {
+    match settings.store {
+        StoreLocation::Sqlite(_) => "sqlite",
+        StoreLocation::Postgres(_) => "postgres",
+    }
+}
