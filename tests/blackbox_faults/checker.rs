@@ -22,6 +22,21 @@ pub(crate) struct Row {
     unknown: usize,
 }
 
+impl Row {
+    /// Out of a line of `psql`.
+    pub(crate) fn read(line: &str) -> Self {
+        let [event, endpoint, state, attempts, unknown] =
+            line.split('|').collect::<Vec<_>>().try_into().unwrap();
+        Self {
+            event: event.to_owned(),
+            endpoint: endpoint.to_owned(),
+            state: state.parse().unwrap(),
+            attempts: attempts.parse().unwrap(),
+            unknown: unknown.parse().unwrap(),
+        }
+    }
+}
+
 /// Reads a copy of a store that nobody writes to, so that looking changes nothing.
 pub(crate) fn dump(store: &Path) -> Vec<Row> {
     let copy = tempfile::tempdir().unwrap();

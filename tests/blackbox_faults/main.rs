@@ -13,6 +13,7 @@ mod certificates;
 mod checker;
 mod control;
 mod crash;
+mod database;
 mod disk;
 mod durable;
 mod egress;

@@ -9,7 +9,13 @@ mod accept;
 mod ask;
 mod audit;
 mod browse;
+#[expect(dead_code, reason = "what receives uses other parts of it")]
+#[path = "../harness/certificates.rs"]
+mod certificates;
 mod cluster;
+#[expect(dead_code, reason = "the faults use other parts of it")]
+#[path = "../harness/database.rs"]
+mod database;
 mod hand_back;
 mod health;
 mod hints;
@@ -19,6 +25,7 @@ mod notices;
 mod order;
 mod pacing;
 mod postgres;
+mod postgres_tls;
 mod queue;
 mod record;
 mod recorder;
@@ -31,6 +38,8 @@ mod sqlite;
 mod stage;
 mod statistics;
 mod upgrade;
+#[expect(dead_code, reason = "the faults use other parts of it")]
+#[path = "../harness/wire.rs"]
 mod wire;
 
 /// Makes every case a test of its own, under the name of the backend.
@@ -328,3 +337,4 @@ macro_rules! conformance {
 
 conformance!(sqlite_file, crate::sqlite::SqliteFile::new_place);
 conformance!(postgres_database, crate::postgres::Database::new_place);
+conformance!(postgres_pooled, crate::postgres::Pooled::new_place);

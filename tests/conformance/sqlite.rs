@@ -2,7 +2,7 @@
 
 use crate::{
     recorder::Recorder,
-    stage::{Backend, NOW, Store, draft, perform},
+    stage::{Backend, NOW, draft, perform},
 };
 use posthaste::{
     domain::{
@@ -11,7 +11,7 @@ use posthaste::{
         port::Handover,
     },
     store::{
-        Browse, Cluster, CommitWatch, Ledger, Registry, StoreError,
+        Browse, Cluster, CommitWatch, Ledger, Registry, Store, StoreError,
         sqlite::{OpenError, QueueLimits, SqliteStore},
     },
 };
@@ -23,12 +23,6 @@ use std::{
     time::Duration,
 };
 use tempfile::TempDir;
-
-impl Store for SqliteStore {
-    fn close(&self) {
-        SqliteStore::close(self);
-    }
-}
 
 /// A store in a folder of its own.
 pub(crate) struct SqliteFile(TempDir);

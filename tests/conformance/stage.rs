@@ -16,7 +16,7 @@ use posthaste::{
         verdict::{AtDue, DeadReason, Verdict},
     },
     store::{
-        Browse, Cluster, Ledger, Registry,
+        Store,
         browse::{Listed, PastAttempt},
         ledger::{Accepted, Ask, Asked, Birth, NewEvent, Record, Refilled, Want},
     },
@@ -27,12 +27,6 @@ pub(crate) const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
 
 pub(crate) fn after(seconds: u64) -> Timestamp {
     NOW.plus(Duration::from_secs(seconds))
-}
-
-/// The four seams of one store.
-pub(crate) trait Store: Ledger + Registry + Browse + Cluster {
-    /// Takes nothing more, writes what was taken.
-    fn close(&self);
 }
 
 /// A kind of store, with a place of its own for the data.

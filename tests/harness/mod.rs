@@ -4,12 +4,14 @@
 
 mod api;
 pub(crate) mod certificates;
+pub(crate) mod database;
 mod http;
 mod namespace;
 mod node;
 mod peer;
 mod receiver;
 mod tunnel;
+pub(crate) mod wire;
 
 pub(crate) use api::classes;
 pub(crate) use http::{Answer, Client};

@@ -1,0 +1,305 @@
+//! One node on a PostgreSQL server, and what happens to either: kills, restarts, absence, a wire that is cut or slow. The control
+//! shows that the checker would see what a server that does not flush loses.
+
+use crate::{
+    checker::{Figures, Row},
+    harness::{
+        Behaviour, Home, Node, Receiver,
+        database::{Server, address},
+        wait_until,
+        wire::Wire,
+    },
+    producer::Producers,
+};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+use std::time::Duration;
+use tokio::time::Instant;
+
+const LIMIT: Duration = Duration::from_mins(1);
+const BACK_WITHIN: Duration = Duration::from_secs(5);
+const ENDPOINTS: [&str; 3] = ["one", "two", "shaky"];
+
+/// A server, a node on it, somebody who publishes and somebody who receives.
+struct World {
+    server: Server,
+    home: Home,
+    receiver: Receiver,
+    producers: Producers,
+}
+
+impl World {
+    async fn new(options: &str) -> Self {
+        let server = Server::with(options);
+        let mut home = Home::new();
+        home.set("STORE", &server.address("postgres"));
+        let receiver = Receiver::start().await;
+        receiver.behave("/shaky", Behaviour::FailEvery(5));
+        Self { server, home, receiver, producers: Producers::default() }
+    }
+
+    /// Starts the node for the first time.
+    async fn start(&self) -> Node {
+        let node = self.home.start().await;
+        node.client.make_app("a").await;
+        let waits = ["50ms", "100ms", "200ms", "400ms", "800ms", "1s", "1s", "1s", "1s"];
+        let overrides = json!({ "overrides": { "retry": { "waits": waits, "jitter": "none" } } });
+        for endpoint in ENDPOINTS {
+            let url = self.receiver.url(&format!("/{endpoint}"));
+            node.client.make_endpoint("a", endpoint, &url, overrides.clone()).await;
+        }
+        self.producers.follow(&node.client);
+        node
+    }
+
+    fn run(&self, sql: &str) -> String {
+        self.server.run("postgres", sql).unwrap()
+    }
+
+    async fn some_are_accepted(&self) {
+        let before = self.producers.sent().accepted.len();
+        let more = async || self.producers.sent().accepted.len() > before + 50;
+        wait_until("some are accepted", LIMIT, more).await;
+    }
+
+    /// How long it took from now until something was accepted again.
+    async fn back(&self) -> Duration {
+        let (begun, before) = (Instant::now(), self.producers.sent().accepted.len());
+        wait_until("it accepts again", LIMIT, async || self.producers.sent().accepted.len() > before).await;
+        begun.elapsed()
+    }
+
+    async fn settle(&self, node: &mut Node) -> Figures {
+        wait_until("every delivery has ended", LIMIT, async || {
+            node.client.list("/v1/apps/a/deliveries?status=pending,retrying,in_flight").await.is_empty()
+        })
+        .await;
+        assert_eq!(node.stop().await, Some(0), "{}", node.log());
+        self.figures()
+    }
+
+    fn figures(&self) -> Figures {
+        let rows = self.run(
+            "SELECT e.given_id, p.uid, d.state, count(a.delivery), count(a.delivery) FILTER (WHERE a.class = 9)
+             FROM posthaste.deliveries d JOIN posthaste.events e ON e.id = d.event
+             JOIN posthaste.endpoints p ON p.id = d.endpoint LEFT JOIN posthaste.attempts a ON a.delivery = d.id
+             GROUP BY d.id, e.given_id, p.uid, d.state",
+        );
+        let rows: Vec<Row> = rows.lines().map(Row::read).collect();
+        Figures::of(&self.producers.sent(), &self.receiver.receipts(), &rows)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kills_of_a_node_on_a_database_lose_nothing_and_repeat_only_what_was_in_flight() {
+    let world = World::new("").await;
+    let mut node = world.start().await;
+    let running = world.producers.start(4, Duration::from_millis(8));
+    let (mut carried, mut slowest) = (0, Duration::ZERO);
+    for _ in 0..8 {
+        world.some_are_accepted().await;
+        node.kill().await;
+        // What it had sent is committed or taken back before the next one joins.
+        node = world.home.start().await;
+        let unknown = world.run("SELECT count(*) FROM posthaste.attempts WHERE class = 9");
+        carried = unknown.parse().unwrap();
+        world.producers.follow(&node.client);
+        slowest = slowest.max(node.ready_after);
+    }
+    world.producers.finish(running).await;
+    let figures = world.settle(&mut node).await;
+    println!("{figures} slowest_start={slowest:?}");
+    figures.assert_faultless();
+    assert_eq!(figures.unknown, carried, "none but at a start");
+    assert!(carried > 0, "no kill met anything in flight");
+    assert!(slowest < BACK_WITHIN, "{slowest:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn restarts_of_the_database_lose_nothing_and_repeat_nothing() {
+    let world = World::new("").await;
+    let mut node = world.start().await;
+    let running = world.producers.start(4, Duration::from_millis(8));
+    let mut slowest = Duration::ZERO;
+    for _ in 0..4 {
+        world.some_are_accepted().await;
+        world.server.crash();
+        world.server.start_again();
+        slowest = slowest.max(world.back().await);
+    }
+    world.producers.finish(running).await;
+    let figures = world.settle(&mut node).await;
+    println!("{figures} slowest_return={slowest:?} refused={:?}", world.producers.sent().refused);
+    figures.assert_faultless();
+    assert_eq!((figures.duplicates, figures.unknown), (0, 0), "{figures}");
+    assert!(slowest < BACK_WITHIN, "{slowest:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_the_database_is_away_nothing_is_promised_and_nothing_is_sent() {
+    let world = World::new("").await;
+    let mut node = world.start().await;
+    // Of what it gets a good part is in memory, waiting to be sent.
+    let paced = json!({ "rate_limit": { "per_second": 10, "burst": 1 } });
+    node.client.make_endpoint("a", "paced", &world.receiver.url("/paced"), paced).await;
+    let running = world.producers.start(4, Duration::from_millis(8));
+    world.some_are_accepted().await;
+    world.some_are_accepted().await;
+    world.server.crash();
+    let gone_at = Instant::now();
+    wait_until("publishing is refused", LIMIT, async || world.producers.sent().refused.contains_key(&503))
+        .await;
+    let ready = node.client.get("/readyz").await;
+    assert_eq!(ready.status, 503, "{}", ready.text());
+    assert_eq!(ready.json()["reasons"][0]["code"], "store");
+    let refused = node.client.try_publish("a", &json!({ "type": "t", "data": 1 })).await.unwrap();
+    assert_eq!(refused.expect(503)["code"], "unavailable");
+    assert!(refused.header("retry-after").parse::<u32>().is_ok(), "{refused:?}");
+    // Those that were on their way when it went.
+    let in_flight = async || world.receiver.receipts().iter().all(|receipt| receipt.answered.is_some());
+    wait_until("nothing is in flight", LIMIT, in_flight).await;
+    tokio::time::sleep(Duration::from_secs(2).saturating_sub(gone_at.elapsed())).await;
+    let sent_so_far = world.receiver.receipts().len();
+    tokio::time::sleep(Duration::from_secs(20).saturating_sub(gone_at.elapsed())).await;
+    assert_eq!(world.receiver.receipts().len(), sent_so_far, "nothing whose result could not be recorded");
+    assert_eq!(node.client.get("/livez").await.status, 200);
+    world.server.start_again();
+    let back = world.back().await;
+    world.producers.finish(running).await;
+    let sent = world.producers.sent().refused.clone();
+    let log = node.log();
+    let figures = world.settle(&mut node).await;
+    println!("{figures} back after {back:?}, refused={sent:?}, {} lines of log", log.lines().count());
+    figures.assert_faultless();
+    assert_eq!((figures.duplicates, figures.unknown), (0, 0), "{figures}");
+    assert_eq!(sent.keys().collect::<Vec<_>>(), [&503], "nothing but 503 was said");
+    assert!(back < BACK_WITHIN, "{back:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commits_whose_answers_are_lost_are_neither_repeated_nor_forgotten() {
+    let mut world = World::new("").await;
+    let wire = Wire::new(&world.server.folder);
+    world.home.set("STORE", &address(&wire.folder(), "postgres"));
+    let mut node = world.start().await;
+    let running = world.producers.start(4, Duration::from_millis(8));
+    for _ in 0..20 {
+        world.some_are_accepted().await;
+        wire.lose_the_next_answer_to_a_commit();
+        wait_until("it is lost", LIMIT, async || wire.has_lost_it()).await;
+    }
+    // And with the server out of reach for a while after it.
+    wire.stay_cut();
+    wire.lose_the_next_answer_to_a_commit();
+    wait_until("publishing is refused", LIMIT, async || world.producers.sent().refused.contains_key(&503))
+        .await;
+    wire.mend();
+    let back = world.back().await;
+    world.producers.finish(running).await;
+    let figures = world.settle(&mut node).await;
+    println!("{figures} back after {back:?}");
+    figures.assert_faultless();
+    assert_eq!((figures.duplicates, figures.unknown), (0, 0), "{figures}");
+    assert!(back < BACK_WITHIN, "{back:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slow_wire_makes_it_slow_and_nothing_worse() {
+    let mut world = World::new("").await;
+    let wire = Wire::new(&world.server.folder);
+    world.home.set("STORE", &address(&wire.folder(), "postgres"));
+    let mut node = world.start().await;
+    world.producers.publish("before").await;
+    wire.delay(Duration::from_secs(2));
+    let running = world.producers.start(1, Duration::from_millis(8));
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert_eq!(node.client.get("/livez").await.status, 200);
+    wire.delay(Duration::ZERO);
+    let back = world.back().await;
+    world.producers.finish(running).await;
+    let figures = world.settle(&mut node).await;
+    println!("{figures} back after {back:?}");
+    figures.assert_faultless();
+    assert!(back < BACK_WITHIN, "{back:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn control_of_the_restarts_a_server_that_does_not_flush_loses_what_it_confirmed() {
+    let world = World::new("-c bgwriter_lru_maxpages=0").await;
+    let mut node = world.start().await;
+    // Behind the back of the node, which would have refused it.
+    world.run("ALTER SYSTEM SET synchronous_commit = off");
+    world.run("SELECT pg_reload_conf()");
+    let flusher = world.run("SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'");
+    kill_process(Pid::from_raw(flusher.parse().unwrap()).unwrap(), Signal::STOP).unwrap();
+    let running = world.producers.start(4, Duration::from_millis(8));
+    world.some_are_accepted().await;
+    world.server.crash();
+    world.server.start_again();
+    let lost = "it lost some that it had confirmed";
+    wait_until("the node says so", LIMIT, async || node.log().contains(lost)).await;
+    assert_eq!(node.client.get("/readyz").await.status, 503, "it promises nothing more");
+    node.kill().await;
+    let refused = world.home.spawn(&[], &["serve"]).exited().await;
+    assert_eq!(refused.code(), Some(1), "and such a server is refused");
+    world.run("ALTER SYSTEM RESET synchronous_commit");
+    world.run("SELECT pg_reload_conf()");
+    let mut node = world.home.start().await;
+    world.producers.follow(&node.client);
+    world.producers.finish(running).await;
+    let figures = world.settle(&mut node).await;
+    println!("{figures}");
+    assert!(figures.lost + figures.changed + figures.unrecorded > 0, "{figures}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_waits_for_its_database_and_refuses_one_that_breaks_its_promise() {
+    let mut world = World::new("-c fsync=off").await;
+    let mut node = world.home.spawn(&[], &["serve"]);
+    assert_eq!(node.exited().await.code(), Some(1));
+    assert!(node.log().contains("fsync = off"), "{}", node.log());
+
+    let secret = "hunter2";
+    world.server = Server::start();
+    let address = format!("{}&password={secret}", world.server.address("nobody_made_this"));
+    world.home.set("STORE", &address);
+    let mut node = world.home.spawn(&[], &["serve"]);
+    assert_eq!(node.exited().await.code(), Some(1));
+    assert!(node.log().contains("does not exist") && !node.log().contains(secret), "{}", node.log());
+
+    world.home.set("STORE", &world.server.address("postgres"));
+    world.home.unset("ENCRYPTION_KEY");
+    let mut node = world.home.spawn(&[], &["serve"]);
+    assert_eq!(node.exited().await.code(), Some(1));
+    assert!(node.log().contains("encryption_key: must be set"), "{}", node.log());
+
+    world.home.set("ENCRYPTION_KEY", crate::harness::ENCRYPTION_KEY);
+    world.server.crash();
+    let mut node = world.home.spawn(&[], &["serve"]);
+    wait_until("it waits", LIMIT, async || node.log().contains("cannot be reached")).await;
+    assert_eq!(node.stop().await, Some(0), "whoever waits can be stopped");
+    let mut node = world.home.spawn(&[], &["serve"]);
+    wait_until("it waits", LIMIT, async || node.log().contains("cannot be reached")).await;
+    world.server.start_again();
+    wait_until("it is ready", LIMIT, async || node.log().contains("posthaste is ready")).await;
+    assert_eq!(node.stop().await, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_for_a_file_says_so_of_a_database() {
+    let world = World::new("").await;
+    let copy = world.home.folder().join("copy.db").display().to_string();
+    for (args, instead) in [
+        (["backup", copy.as_str()].as_slice(), "pg_dump"),
+        (&["restore", &copy], "pg_restore"),
+        (&["dev"], "use serve"),
+    ] {
+        let mut command = world.home.spawn(&[], args);
+        assert_eq!(command.exited().await.code(), Some(1), "{args:?}");
+        let said = command.log();
+        assert!(said.contains("is for a store in a file") && said.contains(instead), "{said}");
+    }
+    let mut check = world.home.spawn(&[], &["check"]);
+    check.exited().await;
+    assert!(check.log().contains("is prepared at the first start"), "{}", check.log());
+}

@@ -1,0 +1,120 @@
+//! A wire to the PostgreSQL server that can be cut when it hurts most, after a COMMIT was done and before that was answered, and
+//! that can be made slow.
+
+use std::{
+    io::{Read, Write},
+    net::Shutdown,
+    os::unix::net::{UnixListener, UnixStream},
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::SeqCst},
+    },
+    thread,
+    time::Duration,
+};
+use tempfile::TempDir;
+
+const SOCKET: &str = ".s.PGSQL.5432";
+
+/// What becomes of the next COMMIT, unless it is answered.
+const TO_BE_LOST: u8 = 1;
+const SENT: u8 = 2;
+const LOST: u8 = 3;
+
+pub(crate) struct Wire {
+    folder: TempDir,
+    state: Arc<State>,
+}
+
+#[derive(Default)]
+struct State {
+    fate: AtomicU8,
+    /// Nothing goes through any more once the answer is lost.
+    stays_cut: AtomicBool,
+    /// Before each answer.
+    delay_ms: AtomicU64,
+}
+
+impl State {
+    fn is_cut(&self) -> bool {
+        self.stays_cut.load(SeqCst) && self.fate.load(SeqCst) == LOST
+    }
+}
+
+impl Wire {
+    /// Beside a server whose socket is in this folder.
+    pub(crate) fn new(server: &str) -> Self {
+        let folder = TempDir::new().unwrap();
+        let listener = UnixListener::bind(folder.path().join(SOCKET)).unwrap();
+        let state: Arc<State> = Arc::default();
+        let (server, shared) = (Path::new(server).join(SOCKET), state.clone());
+        thread::spawn(move || {
+            for client in listener.incoming() {
+                carry(client.unwrap(), &server, &shared);
+            }
+        });
+        Self { folder, state }
+    }
+
+    pub(crate) fn folder(&self) -> String {
+        self.folder.path().display().to_string()
+    }
+
+    pub(crate) fn lose_the_next_answer_to_a_commit(&self) {
+        self.state.fate.store(TO_BE_LOST, SeqCst);
+    }
+
+    pub(crate) fn has_lost_it(&self) -> bool {
+        self.state.fate.load(SeqCst) == LOST
+    }
+
+    /// From the lost answer on nothing goes through, until it is mended.
+    pub(crate) fn stay_cut(&self) {
+        self.state.stays_cut.store(true, SeqCst);
+    }
+
+    pub(crate) fn mend(&self) {
+        self.state.stays_cut.store(false, SeqCst);
+    }
+
+    pub(crate) fn delay(&self, by: Duration) {
+        self.state.delay_ms.store(by.as_millis() as u64, SeqCst);
+    }
+}
+
+fn carry(client: UnixStream, server: &PathBuf, state: &Arc<State>) {
+    let server = UnixStream::connect(server).ok().filter(|_| !state.is_cut());
+    let Some(server) = server else { return };
+    let (from_client, to_server) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+    let sending = state.clone();
+    pump(from_client, to_server, move |bytes| {
+        if bytes.windows(7).any(|word| word == b"COMMIT\0") {
+            let _ = sending.fate.compare_exchange(TO_BE_LOST, SENT, SeqCst, SeqCst);
+        }
+        !sending.is_cut()
+    });
+    let answering = state.clone();
+    pump(server, client, move |_| {
+        thread::sleep(Duration::from_millis(answering.delay_ms.load(SeqCst)));
+        let is_lost = answering.fate.compare_exchange(SENT, LOST, SeqCst, SeqCst).is_ok();
+        !is_lost && !answering.is_cut()
+    });
+}
+
+/// Passes on what comes, until one side ends or something is not `let_through`.
+fn pump(
+    mut from: UnixStream,
+    mut to: UnixStream,
+    mut let_through: impl FnMut(&[u8]) -> bool + Send + 'static,
+) {
+    thread::spawn(move || {
+        let mut bytes = [0; 8192];
+        while let Ok(length @ 1..) = from.read(&mut bytes) {
+            if !let_through(&bytes[..length]) || to.write_all(&bytes[..length]).is_err() {
+                break;
+            }
+        }
+        let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
+    });
+}
