@@ -20,10 +20,11 @@ use std::{
     time::Duration,
 };
 
-/// Rows of the log that one step reads at most, and lines of it after which it reads no more: each becomes several rows.
-const LOGGED_PER_STEP: usize = 500;
+/// Lines of the log that are added up at once at most. That holds nobody up: it is read beside the writer.
+const LINES_READ_PER_STEP: usize = 1_000_000;
+/// Lines that one step writes down: each becomes several rows.
 const LINES_PER_STEP: usize = 250;
-/// Lines in one row of the log: a commit that has to do with thousands of endpoints is rolled up in parts.
+/// Lines in one row of the log: what has to do with thousands of endpoints is rolled up in parts.
 const LINES_PER_ROW: usize = 125;
 /// Event types of an app beyond these have a row together.
 const TYPES_PER_DAY_MAX: usize = 200;
@@ -41,6 +42,16 @@ pub(super) fn log(tx: &Connection, batch: &Batch) -> rusqlite::Result<()> {
     let mut insert = tx.prepare_cached("INSERT INTO statistics_log (document) VALUES (?1)")?;
     for part in logged.chunks(LINES_PER_ROW) {
         insert.execute([to_json(&part)?])?;
+    }
+    Ok(())
+}
+
+/// Puts a part of the log back, added up, to be written down in parts: under ids below zero, which are read first.
+fn put_aside(tx: &Connection, minutes: &Minutes) -> rusqlite::Result<()> {
+    let logged: Vec<Logged> = minutes.lines().map(|line| logged(&line)).collect();
+    let mut insert = tx.prepare_cached("INSERT INTO statistics_log (id, document) VALUES (?1, ?2)")?;
+    for (id, part) in (1_i64..).zip(logged.chunks(LINES_PER_ROW)) {
+        insert.execute(params![-id, to_json(&part)?])?;
     }
     Ok(())
 }
@@ -96,6 +107,16 @@ impl Minutes {
             Entry::Occupied(mut known) => known.get_mut().add(&sums),
         }
     }
+
+    fn lines(&self) -> impl Iterator<Item = Line<'_>> {
+        self.0.iter().map(|((app, endpoint, event_type, minute), sums)| Line {
+            app: *app,
+            endpoint: *endpoint,
+            minute: *minute,
+            event_type,
+            sums,
+        })
+    }
 }
 
 /// The same by the rows that they go into.
@@ -106,48 +127,54 @@ struct Added {
 }
 
 impl Added {
-    fn of(minutes: Minutes) -> Self {
+    fn of(minutes: &Minutes) -> Self {
         let mut added = Self::default();
-        for ((app, endpoint, event_type, minute), sums) in minutes.0 {
+        for Line { app, endpoint, event_type, minute, sums } in minutes.lines() {
             for width in Width::ALL {
                 let start = width.start(minute);
                 let mut add =
-                    |app, endpoint| added.rows.entry((app, endpoint, width, start)).or_default().add(&sums);
+                    |app, endpoint| added.rows.entry((app, endpoint, width, start)).or_default().add(sums);
                 if let Some(endpoint) = endpoint {
                     add(app, endpoint);
                 }
                 add(app, EVERY_ENDPOINT);
                 add(EVERY_APP, EVERY_ENDPOINT);
                 for app in [app, EVERY_APP] {
-                    added.by_type.entry((app, event_type.clone(), width, start)).or_default().add(&sums);
+                    added.by_type.entry((app, event_type.to_owned(), width, start)).or_default().add(sums);
                 }
             }
         }
         added
     }
 
-    /// Answers the endpoints of which something failed. Nobody asks about what is gone.
-    fn write(self, tx: &Connection) -> rusqlite::Result<BTreeSet<EndpointId>> {
-        let mut suspects = BTreeSet::new();
+    /// Answers how many rows that took, and the endpoints of which something failed. Nobody asks about what is gone.
+    fn write(self, tx: &Connection) -> rusqlite::Result<(usize, BTreeSet<EndpointId>)> {
+        let (mut rows, mut suspects) = (0, BTreeSet::new());
         let mut is_there: BTreeMap<AppId, bool> = [(EVERY_APP, true)].into();
+        let mut last = (EVERY_ENDPOINT, Counted::Well);
         for ((app, endpoint, width, start), sums) in self.rows {
-            if !there(tx, &mut is_there, app)? || !is_counted(tx, endpoint)? {
+            if endpoint != last.0 {
+                last = (endpoint, counted(tx, endpoint)?);
+            }
+            if last.1 == Counted::No || !there(tx, &mut is_there, app)? {
                 continue;
             }
             let fails = sums.failed + sums.blamed() > 0;
-            if endpoint != EVERY_ENDPOINT && (fails || health::is_degraded(tx, endpoint)?) {
+            if endpoint != EVERY_ENDPOINT && (fails || last.1 == Counted::Degraded) {
                 suspects.insert(endpoint);
             }
             add(tx, &OF_ENDPOINTS, (app, &endpoint), width, start, sums)?;
+            rows += 1;
         }
         let mut names = TypeNames::default();
         for ((app, event_type, width, start), sums) in self.by_type {
             if there(tx, &mut is_there, app)? {
                 let name = names.name(tx, app, event_type, Width::Day.start(start))?;
                 add(tx, &OF_TYPES, (app, &name), width, start, sums)?;
+                rows += 1;
             }
         }
-        Ok(suspects)
+        Ok((rows, suspects))
     }
 }
 
@@ -215,90 +242,107 @@ fn there(tx: &Connection, known: &mut BTreeMap<AppId, bool>, app: AppId) -> rusq
     Ok(is_there)
 }
 
-fn is_counted(tx: &Connection, endpoint: EndpointId) -> rusqlite::Result<bool> {
-    Ok(endpoint == EVERY_ENDPOINT
-        || tx
-            .prepare_cached("SELECT 1 FROM endpoints WHERE id = ?1 AND deleted_at IS NULL")?
-            .exists([endpoint])?)
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Counted {
+    /// The endpoint is gone.
+    No,
+    Well,
+    Degraded,
 }
 
-/// Moves a part of the log into the rows, removes a few old rows, keeps the clock.
-pub(super) fn roll_up(tx: &Connection, clock: Duration, now: Timestamp) -> rusqlite::Result<RolledUp> {
-    let Part { minutes, read_to, has_more } = read_log(tx)?;
-    if let Some(last) = read_to {
-        tx.prepare_cached("DELETE FROM statistics_log WHERE id <= ?1")?.execute([last])?;
-    }
-    let suspects = Added::of(minutes).write(tx)?;
-    trim(tx, now)?;
-    keep_clock(tx, clock, now, read_to.is_some())?;
-    Ok(RolledUp { suspects: suspects.into_iter().collect(), has_more })
+fn counted(tx: &Connection, endpoint: EndpointId) -> rusqlite::Result<Counted> {
+    let mut is_known = tx.prepare_cached("SELECT 1 FROM endpoints WHERE id = ?1 AND deleted_at IS NULL")?;
+    Ok(match endpoint {
+        EVERY_ENDPOINT => Counted::Well,
+        _ if !is_known.exists([endpoint])? => Counted::No,
+        _ if health::is_degraded(tx, endpoint)? => Counted::Degraded,
+        _ => Counted::Well,
+    })
 }
 
-/// What is rolled up in one step.
-struct Part {
+/// A part of the log, added up.
+#[derive(Default)]
+pub(super) struct Part {
     minutes: Minutes,
-    read_to: Option<i64>,
+    /// The rows of the log that it is.
+    first: i64,
+    last: i64,
+    count: usize,
+    /// It was put aside to be written down.
+    is_aside: bool,
     has_more: bool,
 }
 
-/// The oldest of the log, until there is enough of it.
-fn read_log(tx: &Connection) -> rusqlite::Result<Part> {
-    let mut part = Part { minutes: Minutes::default(), read_to: None, has_more: false };
-    let mut statement = tx.prepare_cached("SELECT id, document FROM statistics_log ORDER BY id")?;
+/// What is to be rolled up next: what was put aside, else all of the log.
+pub(super) fn next_part(connection: &Connection) -> rusqlite::Result<Part> {
+    let aside = read_log(connection, "id < 0", LINES_PER_STEP)?;
+    if aside.count > 0 {
+        return Ok(Part { is_aside: true, ..aside });
+    }
+    read_log(connection, "id > 0", LINES_READ_PER_STEP)
+}
+
+/// The oldest of these rows, until there are so many lines.
+fn read_log(connection: &Connection, which: &str, lines_max: usize) -> rusqlite::Result<Part> {
+    let mut part = Part::default();
+    let sql = format!("SELECT id, document FROM statistics_log WHERE {which} ORDER BY id");
+    let mut statement = connection.prepare_cached(&sql)?;
     let mut rows = statement.query([])?;
-    let mut count = 0;
+    let mut lines = 0;
     while let Some(row) = rows.next()? {
-        if part.minutes.0.len() >= LINES_PER_STEP || count == LOGGED_PER_STEP {
+        if lines >= lines_max {
             part.has_more = true;
             break;
         }
-        count += 1;
-        part.read_to = Some(row.get(0)?);
-        parsed::<Vec<Logged>>(&row.get::<_, String>(1)?, 1)?
-            .into_iter()
-            .for_each(|line| part.minutes.add(line));
+        part.last = row.get(0)?;
+        if part.count == 0 {
+            part.first = part.last;
+        }
+        part.count += 1;
+        for line in parsed::<Vec<Logged>>(&row.get::<_, String>(1)?, 1)? {
+            lines += 1;
+            part.minutes.add(line);
+        }
     }
     Ok(part)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{
-        domain::outcome::{Class, Outcome},
-        store::sqlite::open::open_in_memory,
-    };
-
-    #[test]
-    fn a_commit_that_has_to_do_with_thousands_of_endpoints_is_rolled_up_in_parts() {
-        let (store, now) = (open_in_memory().unwrap(), Timestamp::from_millis(1_800_000_000_000));
-        let app = AppId::from_i64(1);
-        let insert =
-            "INSERT INTO apps (id, uid, settings, created_at, updated_at) VALUES (1, 'a', '{}', 0, 0)";
-        store.execute(insert, []).unwrap();
-        let mut batch = Batch::default();
-        for number in 1..=2000 {
-            let insert = "INSERT INTO endpoints (id, app, uid, settings, revision, created_at, updated_at)
-                 VALUES (?1, 1, ?1, '{}', 1, 0, 0)";
-            store.execute(insert, [number]).unwrap();
-            let endpoint = Some(EndpointId::from_i64(number));
-            batch.of(app, endpoint, "payment.paid", now).attempt(&Outcome::failed(Class::Http, ""), now);
-        }
-        log(&store, &batch).unwrap();
-        let count = |sql: &str| store.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
-        let (mut before, mut has_more) = (0, true);
-        while has_more {
-            has_more = roll_up(&store, Duration::ZERO, now).unwrap().has_more;
-            let rows = count("SELECT count(*) FROM statistics");
-            let in_one_step = (rows - before) as usize;
-            assert!(
-                in_one_step <= Width::ALL.len() * (LINES_PER_STEP + LINES_PER_ROW + 2),
-                "{in_one_step} at once"
-            );
-            before = rows;
-        }
-        let of_endpoints = "SELECT sum(failed) FROM statistics WHERE width = 60 AND endpoint > 0";
-        assert_eq!(count(of_endpoints), 2000);
-        assert_eq!(count("SELECT count(*) FROM statistics_log"), 0);
+/// Moves a part of the log into the rows, removes a few old rows, keeps the clock.
+///
+/// What many commits had to do with was added up before, so that each of its rows is written once; if that is much, it goes
+/// back into the log and is written by the steps that follow.
+pub(super) fn roll_up(
+    tx: &Connection,
+    part: &Part,
+    clock: Duration,
+    now: Timestamp,
+) -> rusqlite::Result<RolledUp> {
+    let mut rolled_up = RolledUp { has_more: part.has_more, ..RolledUp::default() };
+    if !take(tx, part)? {
+        rolled_up.has_more = true;
+    } else if !part.is_aside && part.minutes.0.len() > LINES_PER_STEP {
+        put_aside(tx, &part.minutes)?;
+        rolled_up.has_more = true;
+    } else {
+        let (rows, suspects) = Added::of(&part.minutes).write(tx)?;
+        (rolled_up.rows, rolled_up.suspects) = (rows, suspects.into_iter().collect());
     }
+    trim(tx, now)?;
+    keep_clock(tx, clock, now, part.count > 0)?;
+    Ok(rolled_up)
 }
+
+/// Takes a part out of the log; `false` if some of it is gone since it was read, because another call came first.
+fn take(tx: &Connection, part: &Part) -> rusqlite::Result<bool> {
+    let range = [part.first, part.last];
+    let count = "SELECT count(*) FROM statistics_log WHERE id BETWEEN ?1 AND ?2";
+    let is_there = part.count
+        == tx.prepare_cached(count)?.query_row(range, |row| row.get::<_, i64>(0))?.unsigned_abs() as usize;
+    if is_there && part.count > 0 {
+        tx.prepare_cached("DELETE FROM statistics_log WHERE id BETWEEN ?1 AND ?2")?.execute(range)?;
+    }
+    Ok(is_there)
+}
+
+#[cfg(test)]
+pub(super) mod tests;
