@@ -145,7 +145,7 @@ function things(deliveries) {
     const endpoint = `/apps/shop/endpoints/ep-${at}`;
     const other = [
       { path: `/contracts/own-${Math.floor(at / 6)}`, shows: [line(value)] },
-      { path: endpoint, shows: [line(value, 1000), inJson(value)] },
+      { path: endpoint, shows: [line(value, 1000)], operators: [inJson(value)] },
       { path: `/apps/app-${at}/settings`, shows: [line(value), inJson(value)] },
       { path: `/apps/shop/events/${event_id}`, shows: [graphic(value), inJson(value)] },
       { path: `/event-types/type.${at}`, shows: [value, inJson(value), `data => ({ made: ${inJson(value)} })`] },

@@ -18,6 +18,11 @@ use std::{
 
 /// Endpoints that are judged in one transaction.
 const SUSPECTS_PER_STEP: usize = 50;
+/// How long nothing is rolled up for each row that was: about twenty times what it takes, so that with however many endpoints
+/// statistics cost a twentieth of a processor.
+const REST_PER_ROW: Duration = Duration::from_micros(400);
+/// And at most so long: people look at it, and accountable time is read with it.
+const REST_MAX: Duration = Duration::from_secs(30);
 /// Before the same endpoint is judged again: windows are long, and looking at them costs a hundred rows.
 const BETWEEN: Duration = Duration::from_secs(5);
 /// How often those are judged that are degraded and had nothing new: time alone may make them well.
@@ -79,7 +84,7 @@ impl HealthRound {
         }
         // The time up to here counts; the rest of the log waits for the next process.
         match tokio::time::timeout(LAST_WRITE_WITHIN, self.roll_up()).await {
-            Ok(Ok(())) => {}
+            Ok(Ok(_)) => {}
             Ok(Err(error)) => tracing::warn!(%error, "could not write statistics"),
             Err(_) => tracing::warn!("the store takes no statistics; the next start rolls them up"),
         }
@@ -94,24 +99,29 @@ impl HealthRound {
 
     /// Rolls up what there is and judges those who may be judged; says when to come back.
     pub(super) async fn step(&mut self) -> Timestamp {
-        let done = match self.roll_up().await {
-            Ok(()) => self.judge().await,
+        let rolled_up = self.roll_up().await;
+        let rest = rolled_up.as_ref().map_or(Duration::ZERO, |rows| rest_after(*rows));
+        let done = match rolled_up {
+            Ok(_) => self.judge().await,
             Err(error) => Err(error),
         };
         if let Err(error) = done {
             tracing::warn!(%error, "could not look after endpoints' health");
         }
-        self.clock.now().plus(self.every)
+        self.clock.now().plus(self.every.max(rest))
     }
 
-    async fn roll_up(&mut self) -> Result<(), StoreError> {
+    /// Answers how many rows that took.
+    async fn roll_up(&mut self) -> Result<usize, StoreError> {
+        let mut all = 0;
         loop {
             let now = self.clock.now();
-            let RolledUp { suspects, has_more } =
+            let RolledUp { suspects, rows, has_more } =
                 self.cluster.roll_up(self.blame.accountable(now), now).await?;
             self.suspects.extend(suspects);
+            all += rows;
             if !has_more {
-                return Ok(());
+                return Ok(all);
             }
         }
     }
@@ -143,5 +153,22 @@ impl HealthRound {
     fn suspect(&self, id: EndpointId) -> Option<Suspect> {
         let endpoint = self.directory.endpoint(id).filter(|endpoint| endpoint.record.off.is_none())?;
         Some(Suspect { app: endpoint.record.app, endpoint: id, contract: endpoint.contract.clone() })
+    }
+}
+
+fn rest_after(rows: usize) -> Duration {
+    REST_PER_ROW.saturating_mul(u32::try_from(rows).unwrap_or(u32::MAX)).min(REST_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_more_was_rolled_up_the_longer_is_the_rest_but_never_so_long_that_time_is_lost() {
+        assert_eq!(rest_after(0), Duration::ZERO);
+        assert_eq!(rest_after(2500), Duration::from_secs(1));
+        assert_eq!(rest_after(usize::MAX), REST_MAX);
+        assert!(REST_MAX < Duration::from_secs(1) * ROUNDS_MISSED_MAX);
     }
 }

@@ -54,7 +54,9 @@ pub struct Standing {
 pub struct RolledUp {
     /// Endpoints whose windows may say something new: something failed, or something happened although they are degraded.
     pub suspects: Vec<EndpointId>,
-    /// The log holds more.
+    /// How many rows that took.
+    pub rows: usize,
+    /// The log holds more that is to be rolled up at once.
     pub has_more: bool,
 }
 

@@ -39,7 +39,7 @@ function Whole({ system: { version, started_at, store, encryption, egress } }: {
         <Figure
           name="Free on its disk"
           value={store.disk_free_bytes == null ? "–" : bytes(store.disk_free_bytes)}
-          note={`at least ${bytes(store.disk_free_min)} must be`}
+          note={`at least ${bytes(store.disk_free_min)} must stay free`}
           {...(store.disk_free_bytes != null && store.disk_free_bytes < store.disk_free_min * 2 ? { tone: "warn" } : {})}
         />
         <Figure

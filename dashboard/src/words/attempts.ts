@@ -103,7 +103,7 @@ const CLASSES: Record<string, InWords> = {
     advice: "Check the spelling of the host in the URL, and its DNS records.",
   },
   connect: {
-    what: "No connection, or it broke before an answer came, after {time}.",
+    what: "No connection, or it broke before an answer came.",
     advice: "Is the receiver running and reachable from outside, on the port of the URL?",
   },
   tls: {

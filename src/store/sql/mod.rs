@@ -47,7 +47,7 @@ pub(super) use error::{Error, Result, store_error};
 pub(super) use queue::Queue;
 pub(super) use readers::{Reader, Readers};
 #[cfg(test)]
-pub(super) use rollup::roll_up;
+pub(super) use rollup::tests::roll_up_all;
 pub(super) use row::write_return_to;
 pub(super) use thread::WriterThread;
 pub(super) use turns::{Commit, PAUSE_AFTER_FAILURE, TRIES_WHILE_CLOSING, Turns, apply_all};

@@ -2,7 +2,7 @@
 //! and days. What a crash leaves in the log is rolled up by the next process, so nothing is lost and nothing is counted twice.
 
 use super::{
-    Result, Sql, health, params,
+    Error, Result, Sql, health, params,
     registry::{json, to_json},
     statistics::{EVERY_APP, EVERY_ENDPOINT, OF_ENDPOINTS, OF_TYPES, add, keep_clock, trim},
 };
@@ -20,10 +20,11 @@ use std::{
     time::Duration,
 };
 
-/// Rows of the log that one step reads at most, and lines of it after which it reads no more: each becomes several rows.
-const LOGGED_PER_STEP: usize = 500;
+/// Lines of the log that are added up at once at most. That holds nobody up: it is read beside the writer.
+const LINES_READ_PER_STEP: usize = 1_000_000;
+/// Lines that one step writes down: each becomes several rows.
 const LINES_PER_STEP: usize = 250;
-/// Lines in one row of the log: a commit that has to do with thousands of endpoints is rolled up in parts.
+/// Lines in one row of the log: what has to do with thousands of endpoints is rolled up in parts.
 const LINES_PER_ROW: usize = 125;
 /// Event types of an app beyond these have a row together.
 const TYPES_PER_DAY_MAX: usize = 200;
@@ -40,6 +41,16 @@ pub(super) fn log(tx: &dyn Sql, batch: &Batch) -> Result<()> {
     let logged: Vec<Logged> = batch.lines().map(|line| logged(&line)).collect();
     for part in logged.chunks(LINES_PER_ROW) {
         tx.execute("INSERT INTO statistics_log (document) VALUES (?1)", params![to_json(&part)?])?;
+    }
+    Ok(())
+}
+
+/// Puts a part of the log back, added up, to be written down in parts: under ids below zero, which are read first.
+fn put_aside(tx: &dyn Sql, minutes: &Minutes) -> Result<()> {
+    let logged: Vec<Logged> = minutes.lines().map(|line| logged(&line)).collect();
+    for (id, part) in (1_i64..).zip(logged.chunks(LINES_PER_ROW)) {
+        let insert = "INSERT INTO statistics_log (id, document) VALUES (?1, ?2)";
+        tx.execute(insert, params![-id, to_json(&part)?])?;
     }
     Ok(())
 }
@@ -95,6 +106,16 @@ impl Minutes {
             Entry::Occupied(mut known) => known.get_mut().add(&sums),
         }
     }
+
+    fn lines(&self) -> impl Iterator<Item = Line<'_>> {
+        self.0.iter().map(|((app, endpoint, event_type, minute), sums)| Line {
+            app: *app,
+            endpoint: *endpoint,
+            minute: *minute,
+            event_type,
+            sums,
+        })
+    }
 }
 
 /// The same by the rows that they go into.
@@ -105,48 +126,54 @@ struct Added {
 }
 
 impl Added {
-    fn of(minutes: Minutes) -> Self {
+    fn of(minutes: &Minutes) -> Self {
         let mut added = Self::default();
-        for ((app, endpoint, event_type, minute), sums) in minutes.0 {
+        for Line { app, endpoint, event_type, minute, sums } in minutes.lines() {
             for width in Width::ALL {
                 let start = width.start(minute);
                 let mut add =
-                    |app, endpoint| added.rows.entry((app, endpoint, width, start)).or_default().add(&sums);
+                    |app, endpoint| added.rows.entry((app, endpoint, width, start)).or_default().add(sums);
                 if let Some(endpoint) = endpoint {
                     add(app, endpoint);
                 }
                 add(app, EVERY_ENDPOINT);
                 add(EVERY_APP, EVERY_ENDPOINT);
                 for app in [app, EVERY_APP] {
-                    added.by_type.entry((app, event_type.clone(), width, start)).or_default().add(&sums);
+                    added.by_type.entry((app, event_type.to_owned(), width, start)).or_default().add(sums);
                 }
             }
         }
         added
     }
 
-    /// Answers the endpoints of which something failed. Nobody asks about what is gone.
-    fn write(self, tx: &dyn Sql) -> Result<BTreeSet<EndpointId>> {
-        let mut suspects = BTreeSet::new();
+    /// Answers how many rows that took, and the endpoints of which something failed. Nobody asks about what is gone.
+    fn write(self, tx: &dyn Sql) -> Result<(usize, BTreeSet<EndpointId>)> {
+        let (mut rows, mut suspects) = (0, BTreeSet::new());
         let mut is_there: BTreeMap<AppId, bool> = [(EVERY_APP, true)].into();
+        let mut last = (EVERY_ENDPOINT, Counted::Well);
         for ((app, endpoint, width, start), sums) in self.rows {
-            if !there(tx, &mut is_there, app)? || !is_counted(tx, endpoint)? {
+            if endpoint != last.0 {
+                last = (endpoint, counted(tx, endpoint)?);
+            }
+            if last.1 == Counted::No || !there(tx, &mut is_there, app)? {
                 continue;
             }
             let fails = sums.failed + sums.blamed() > 0;
-            if endpoint != EVERY_ENDPOINT && (fails || health::is_degraded(tx, endpoint)?) {
+            if endpoint != EVERY_ENDPOINT && (fails || last.1 == Counted::Degraded) {
                 suspects.insert(endpoint);
             }
             add(tx, &OF_ENDPOINTS, (app, &endpoint), width, start, sums)?;
+            rows += 1;
         }
         let mut names = TypeNames::default();
         for ((app, event_type, width, start), sums) in self.by_type {
             if there(tx, &mut is_there, app)? {
                 let name = names.name(tx, app, event_type, Width::Day.start(start))?;
                 add(tx, &OF_TYPES, (app, &name), width, start, sums)?;
+                rows += 1;
             }
         }
-        Ok(suspects)
+        Ok((rows, suspects))
     }
 }
 
@@ -198,88 +225,108 @@ fn there(tx: &dyn Sql, known: &mut BTreeMap<AppId, bool>, app: AppId) -> Result<
     Ok(is_there)
 }
 
-fn is_counted(tx: &dyn Sql, endpoint: EndpointId) -> Result<bool> {
-    Ok(endpoint == EVERY_ENDPOINT
-        || tx.exists(
-            "SELECT EXISTS (SELECT 1 FROM endpoints WHERE id = ?1 AND deleted_at IS NULL)",
-            params![endpoint],
-        )?)
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Counted {
+    /// The endpoint is gone.
+    No,
+    Well,
+    Degraded,
 }
 
-/// Moves a part of the log into the rows, removes a few old rows, keeps the clock.
-pub(in crate::store) fn roll_up(tx: &dyn Sql, clock: Duration, now: Timestamp) -> Result<RolledUp> {
-    let Part { minutes, read, has_more } = read_log(tx)?;
-    // Not whatever has a smaller number than the last: several writers do not commit in the order of their numbers.
-    for row in &read {
-        tx.execute("DELETE FROM statistics_log WHERE id = ?1", params![row])?;
-    }
-    let suspects = Added::of(minutes).write(tx)?;
-    trim(tx, now)?;
-    keep_clock(tx, clock, now, !read.is_empty())?;
-    Ok(RolledUp { suspects: suspects.into_iter().collect(), has_more })
+fn counted(tx: &dyn Sql, endpoint: EndpointId) -> Result<Counted> {
+    let is_known = "SELECT EXISTS (SELECT 1 FROM endpoints WHERE id = ?1 AND deleted_at IS NULL)";
+    Ok(match endpoint {
+        EVERY_ENDPOINT => Counted::Well,
+        _ if !tx.exists(is_known, params![endpoint])? => Counted::No,
+        _ if health::is_degraded(tx, endpoint)? => Counted::Degraded,
+        _ => Counted::Well,
+    })
 }
 
-/// What is rolled up in one step.
-struct Part {
+/// A part of the log, added up.
+#[derive(Default)]
+pub(super) struct Part {
     minutes: Minutes,
-    read: Vec<i64>,
+    /// The rows of the log that it is.
+    first: i64,
+    last: i64,
+    count: usize,
+    /// It was put aside to be written down.
+    is_aside: bool,
     has_more: bool,
 }
 
-/// The oldest of the log, until there is enough of it.
-fn read_log(tx: &dyn Sql) -> Result<Part> {
-    let mut part = Part { minutes: Minutes::default(), read: Vec::new(), has_more: false };
-    let sql = "SELECT id, document FROM statistics_log ORDER BY id LIMIT ?1";
-    tx.query(sql, params![LOGGED_PER_STEP as i64 + 1], &mut |row| {
-        if part.minutes.0.len() >= LINES_PER_STEP || part.read.len() == LOGGED_PER_STEP {
+/// What is to be rolled up next: what was put aside, else all of the log.
+pub(super) fn next_part(connection: &dyn Sql) -> Result<Part> {
+    let aside = "SELECT id, document FROM statistics_log WHERE id < 0 ORDER BY id LIMIT ?1";
+    let aside = read_log(connection, aside, LINES_PER_STEP)?;
+    if aside.count > 0 {
+        return Ok(Part { is_aside: true, ..aside });
+    }
+    let logged = "SELECT id, document FROM statistics_log WHERE id > 0 ORDER BY id LIMIT ?1";
+    read_log(connection, logged, LINES_READ_PER_STEP)
+}
+
+/// The oldest of these rows, until there are so many lines. Each row has at least one.
+fn read_log(connection: &dyn Sql, sql: &str, lines_max: usize) -> Result<Part> {
+    let (mut part, mut lines) = (Part::default(), 0);
+    connection.query(sql, params![lines_max as i64 + 1], &mut |row| {
+        if lines >= lines_max {
             part.has_more = true;
             return Ok(ControlFlow::Break(()));
         }
-        part.read.push(row.get(0)?);
-        json::<Vec<Logged>>(row, 1)?.into_iter().for_each(|line| part.minutes.add(line));
+        part.last = row.get(0)?;
+        if part.count == 0 {
+            part.first = part.last;
+        }
+        part.count += 1;
+        for line in json::<Vec<Logged>>(row, 1)? {
+            lines += 1;
+            part.minutes.add(line);
+        }
         Ok(ControlFlow::Continue(()))
     })?;
     Ok(part)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{
-        domain::outcome::{Class, Outcome},
-        store::sqlite::open::open_in_memory,
-    };
+/// Moves a part of the log into the rows, removes a few old rows, keeps the clock.
+///
+/// What many commits had to do with was added up before, so that each of its rows is written once; if that is much, it goes
+/// back into the log and is written by the steps that follow.
+pub(super) fn roll_up(tx: &dyn Sql, part: &Part, clock: Duration, now: Timestamp) -> Result<RolledUp> {
+    let mut rolled_up = RolledUp { has_more: part.has_more, ..RolledUp::default() };
+    if !take(tx, part)? {
+        rolled_up.has_more = true;
+    } else if !part.is_aside && part.minutes.0.len() > LINES_PER_STEP {
+        put_aside(tx, &part.minutes)?;
+        rolled_up.has_more = true;
+    } else {
+        let (rows, suspects) = Added::of(&part.minutes).write(tx)?;
+        (rolled_up.rows, rolled_up.suspects) = (rows, suspects.into_iter().collect());
+    }
+    trim(tx, now)?;
+    keep_clock(tx, clock, now, part.count > 0)?;
+    Ok(rolled_up)
+}
 
-    #[test]
-    fn a_commit_that_has_to_do_with_thousands_of_endpoints_is_rolled_up_in_parts() {
-        let (store, now) = (open_in_memory().unwrap(), Timestamp::from_millis(1_800_000_000_000));
-        let app = AppId::from_i64(1);
-        let insert =
-            "INSERT INTO apps (id, uid, settings, created_at, updated_at) VALUES (1, 'a', '{}', 0, 0)";
-        store.execute(insert, []).unwrap();
-        let mut batch = Batch::default();
-        for number in 1..=2000 {
-            let insert = "INSERT INTO endpoints (id, app, uid, settings, revision, created_at, updated_at)
-                 VALUES (?1, 1, ?1, '{}', 1, 0, 0)";
-            store.execute(insert, [number]).unwrap();
-            let endpoint = Some(EndpointId::from_i64(number));
-            batch.of(app, endpoint, "payment.paid", now).attempt(&Outcome::failed(Class::Http, ""), now);
-        }
-        log(&store, &batch).unwrap();
-        let count = |sql: &str| store.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
-        let (mut before, mut has_more) = (0, true);
-        while has_more {
-            has_more = roll_up(&store, Duration::ZERO, now).unwrap().has_more;
-            let rows = count("SELECT count(*) FROM statistics");
-            let in_one_step = (rows - before) as usize;
-            assert!(
-                in_one_step <= Width::ALL.len() * (LINES_PER_STEP + LINES_PER_ROW + 2),
-                "{in_one_step} at once"
-            );
-            before = rows;
-        }
-        let of_endpoints = "SELECT sum(failed) FROM statistics WHERE width = 60 AND endpoint > 0";
-        assert_eq!(count(of_endpoints), 2000);
-        assert_eq!(count("SELECT count(*) FROM statistics_log"), 0);
+/// Takes a part out of the log; `false` if it is not what was read any more, because another call came first or another
+/// writer was late with a smaller number.
+fn take(tx: &dyn Sql, part: &Part) -> Result<bool> {
+    if part.count == 0 {
+        return Ok(true);
+    }
+    let range = params![part.first, part.last];
+    let there = tx.number("SELECT count(*) FROM statistics_log WHERE id BETWEEN ?1 AND ?2", range)?;
+    if there.unsigned_abs() as usize != part.count {
+        return Ok(false);
+    }
+    let gone = tx.execute("DELETE FROM statistics_log WHERE id BETWEEN ?1 AND ?2", range)?;
+    if gone == part.count {
+        Ok(true)
+    } else {
+        Err(Error::Wrong("the log of statistics changed while it was rolled up".to_owned()))
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -65,9 +65,9 @@ mod tests {
     use super::*;
     use crate::{
         domain::time::Timestamp,
-        store::{sql::roll_up, sqlite::open::open_in_memory},
+        store::{sql::roll_up_all, sqlite::open::open_in_memory},
     };
-    use std::{collections::BTreeSet, time::Duration};
+    use std::collections::BTreeSet;
 
     /// The schema of the first version that was in use.
     const FIRST: &str = include_str!("upgrade/first.sql");
@@ -148,7 +148,7 @@ mod tests {
             )
             .unwrap();
         upgrade(&store, &new).unwrap();
-        roll_up(&store, Duration::ZERO, Timestamp::from_millis(1_800_000_010_000)).unwrap();
+        roll_up_all(&store, Timestamp::from_millis(1_800_000_010_000));
         let counted = |endpoint: i64| {
             let sums = "SELECT ok, failed, latency, endings FROM statistics WHERE app = 7 AND endpoint = ?1 AND width = 60";
             store

@@ -64,7 +64,10 @@ impl<D: Desk> Cluster for D {
     }
 
     fn roll_up(&self, accountable: Duration, now: Timestamp) -> Reply<'_, RolledUp> {
-        self.call(move |tx| rollup::roll_up(tx, accountable, now))
+        Box::pin(async move {
+            let part = self.read_for_engine(rollup::next_part).await?;
+            self.call(move |tx| rollup::roll_up(tx, &part, accountable, now)).await
+        })
     }
 
     fn degraded(&self) -> Reply<'_, Vec<EndpointId>> {

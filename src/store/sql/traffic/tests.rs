@@ -52,7 +52,7 @@ fn a_busy_month(file: &Path, per_hour: u32) -> (Connection, StatisticsSearch) {
             (0..per_hour).for_each(|n| sums.attempt(&outcome(n), ago(hour)));
         }
         rollup::log(&*tx, &batch).unwrap();
-        while rollup::roll_up(&*tx, Duration::ZERO, NOW).unwrap().has_more {}
+        rollup::tests::roll_up_all(&tx, NOW);
         tx.commit().unwrap();
     }
     for sql in [DELIVERIES, ATTEMPTS] {

@@ -1,0 +1,97 @@
+//! Statistics of many commits are added up before they are written, and written in parts.
+
+use super::*;
+use crate::{
+    domain::outcome::{Class, Outcome},
+    store::sqlite::open::open_in_memory,
+};
+use rusqlite::Connection;
+
+const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
+
+fn store_with(endpoints: i64) -> Connection {
+    let store = open_in_memory().unwrap();
+    let insert = "INSERT INTO apps (id, uid, settings, created_at, updated_at) VALUES (1, 'a', '{}', 0, 0)";
+    store.execute(insert, []).unwrap();
+    for number in 1..=endpoints {
+        let insert = "INSERT INTO endpoints (id, app, uid, settings, revision, created_at, updated_at)
+             VALUES (?1, 1, ?1, '{}', 1, 0, 0)";
+        store.execute(insert, [number]).unwrap();
+    }
+    store
+}
+
+/// A commit of an attempt that failed at each of these endpoints.
+fn fail_at(store: &Connection, endpoints: std::ops::RangeInclusive<i64>) {
+    let mut batch = Batch::default();
+    for number in endpoints {
+        let endpoint = Some(EndpointId::from_i64(number));
+        let sums = batch.of(AppId::from_i64(1), endpoint, "payment.paid", NOW);
+        sums.attempt(&Outcome::failed(Class::Http, ""), NOW);
+    }
+    log(store, &batch).unwrap();
+}
+
+fn count(store: &Connection, sql: &str) -> i64 {
+    store.query_row(sql, [], |row| row.get(0)).unwrap()
+}
+
+const FAILED: &str = "SELECT sum(failed) FROM statistics WHERE width = 60 AND endpoint > 0";
+const LOGGED: &str = "SELECT count(*) FROM statistics_log";
+
+fn step(store: &Connection, now: Timestamp) -> RolledUp {
+    roll_up(store, &next_part(store).unwrap(), Duration::ZERO, now).unwrap()
+}
+
+/// Answers how many rows each step took.
+pub(in crate::store) fn roll_up_all(store: &Connection, now: Timestamp) -> Vec<usize> {
+    let mut steps = Vec::new();
+    loop {
+        let rolled_up = step(store, now);
+        steps.push(rolled_up.rows);
+        if !rolled_up.has_more {
+            return steps;
+        }
+    }
+}
+
+/// Rows that a step writes beside those of endpoints: of the app and of all apps, and of the type in both.
+const BESIDE: usize = 4;
+
+#[test]
+fn a_commit_that_has_to_do_with_thousands_of_endpoints_is_rolled_up_in_parts() {
+    let store = store_with(2000);
+    fail_at(&store, 1..=2000);
+    let steps = roll_up_all(&store, NOW);
+    assert_eq!((steps[0], steps.len()), (0, 1 + 2000 / LINES_PER_STEP));
+    assert!(steps.iter().all(|rows| *rows <= Width::ALL.len() * (LINES_PER_STEP + BESIDE)), "{steps:?}");
+    assert_eq!((count(&store, FAILED), count(&store, LOGGED)), (2000, 0));
+}
+
+#[test]
+fn what_many_commits_had_to_do_with_is_written_once() {
+    for (endpoints, writing) in [(200, 1), (500, 2)] {
+        let store = store_with(endpoints);
+        for _ in 0..40 {
+            fail_at(&store, 1..=endpoints);
+        }
+        let written: usize = roll_up_all(&store, NOW).iter().sum();
+        assert_eq!(written, Width::ALL.len() * (endpoints as usize + BESIDE * writing));
+        assert_eq!((count(&store, FAILED), count(&store, LOGGED)), (40 * endpoints, 0));
+    }
+}
+
+#[test]
+fn what_two_have_read_is_counted_once() {
+    let store = store_with(1);
+    fail_at(&store, 1..=1);
+    let first = next_part(&store).unwrap();
+    fail_at(&store, 1..=1);
+    let second = next_part(&store).unwrap();
+    for part in [first, second] {
+        roll_up(&store, &part, Duration::ZERO, NOW).unwrap();
+    }
+    assert_eq!((count(&store, FAILED), count(&store, LOGGED)), (1, 1));
+    assert!(!step(&store, NOW).has_more);
+    assert_eq!((count(&store, FAILED), count(&store, LOGGED)), (2, 0));
+}
