@@ -94,6 +94,7 @@ impl Writer {
             // Whatever becomes of this connection, another one answers.
             self.session = None;
             if !self.is_stored(next, batch)? {
+                // As if it had broken before: that may be tried again.
                 self.session = None;
                 return Err(error);
             }
