@@ -232,12 +232,15 @@ impl Beating {
     }
 
     fn beat(&mut self, beat: &Beat) -> Result<Option<View>, StoreError> {
-        let sent_us = self.place.pulse.now_us();
+        let (sent_us, epoch) = (self.place.pulse.now_us(), self.place.epoch());
         let view =
             if self.place.is_lost() { Ok(None) } else { self.look(|tx| nodes::beat(tx, beat, tx.clock()?)) };
-        self.place.pulse.beat(sent_us, matches!(view, Ok(Some(_))));
-        if matches!(view, Ok(None)) {
-            self.place.pulse.fence();
+        // Unless it joined again since.
+        if epoch == self.place.epoch() {
+            self.place.pulse.beat(sent_us, matches!(view, Ok(Some(_))));
+            if matches!(view, Ok(None)) {
+                self.place.pulse.fence();
+            }
         }
         let was_well = std::mem::replace(&mut self.is_well, matches!(view, Ok(Some(_))));
         if was_well && !self.orders.is_closed() {

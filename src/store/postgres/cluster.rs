@@ -21,7 +21,7 @@ use crate::{
 };
 use std::sync::{
     Arc, Mutex, PoisonError,
-    atomic::{AtomicBool, AtomicI64, Ordering::SeqCst},
+    atomic::{AtomicI64, Ordering::SeqCst},
 };
 
 /// One at a time finds itself a slot.
@@ -32,16 +32,16 @@ const TRIES: usize = 5;
 pub(super) struct Place {
     server: Arc<Server>,
     epoch: AtomicI64,
-    /// The database has not got what it confirmed under this epoch.
-    is_lost: AtomicBool,
+    /// The epoch under which the database has not got what it confirmed; 0 if there is none.
+    lost: AtomicI64,
     pub(super) pulse: Arc<Pulse>,
     session: Mutex<Option<Session>>,
 }
 
 impl Place {
     pub(super) fn new(server: Arc<Server>, epoch: i64, pulse: Arc<Pulse>) -> Self {
-        let (epoch, is_lost, session) = (AtomicI64::new(epoch), AtomicBool::new(false), Mutex::new(None));
-        Self { server, epoch, is_lost, pulse, session }
+        let (epoch, lost, session) = (AtomicI64::new(epoch), AtomicI64::new(0), Mutex::new(None));
+        Self { server, epoch, lost, pulse, session }
     }
 
     pub(super) fn epoch(&self) -> i64 {
@@ -49,12 +49,12 @@ impl Place {
     }
 
     /// Nothing more can be written under this epoch.
-    pub(super) fn lose(&self) {
-        self.is_lost.store(true, SeqCst);
+    pub(super) fn lose(&self, epoch: i64) {
+        self.lost.store(epoch, SeqCst);
     }
 
     pub(super) fn is_lost(&self) -> bool {
-        self.is_lost.load(SeqCst)
+        self.lost.load(SeqCst) == self.epoch()
     }
 
     /// Enters anew if this epoch is no more; its slot, and others that are known to be dead. Blocks.
@@ -68,7 +68,6 @@ impl Place {
                     let asked_us = self.pulse.now_us();
                     let (epoch, slot) = enter(session)?;
                     self.epoch.store(epoch, SeqCst);
-                    self.is_lost.store(false, SeqCst);
                     self.pulse.joined(asked_us);
                     tracing::info!(epoch, "this node goes on under a new epoch");
                     slot

@@ -107,7 +107,7 @@ impl Writer {
     fn fenced(&self, found: &Stored) -> Error {
         match found {
             Stored::Upto(_) => {
-                self.place.lose();
+                self.place.lose(self.epoch);
                 Error::Fenced(
                     "the database and this process count batches differently: it lost some that it had confirmed",
                 )
@@ -132,7 +132,7 @@ impl Writer {
             let error = match found {
                 Ok(Stored::Upto(last)) => return Ok(last == batch),
                 Ok(Stored::UptoItsEnd(last)) => {
-                    self.pulse.fence();
+                    self.be_fenced();
                     return Ok(last == batch);
                 }
                 Ok(Stored::Unknown) => {
@@ -166,9 +166,16 @@ impl Writer {
             || matches!(error, Error::Postgres(_)) && self.session.as_ref().is_none_or(Session::is_closed)
     }
 
+    /// Nothing more is begun, unless it joined again since.
+    fn be_fenced(&self) {
+        if self.place.epoch() == self.epoch {
+            self.pulse.fence();
+        }
+    }
+
     fn note(&mut self, error: &Error) {
         if matches!(error, Error::Fenced(_)) {
-            self.pulse.fence();
+            self.be_fenced();
         }
         if matches!(store_error(error), StoreError::Unavailable(_)) {
             self.pulse.writes(false);
