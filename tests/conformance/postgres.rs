@@ -105,6 +105,14 @@ pub(crate) fn open(address: &str) -> Result<PostgresStore, OpenError> {
     PostgresStore::open(&address, Arc::new(Recorder::default()), Arc::new(NoWatch), limits, Duration::ZERO)
 }
 
+/// By this wire, on which nothing is committed from now on but what the test publishes: a heart that was led once beats only
+/// when it is told to.
+fn open_quietly(wire: &Wire, database: &Database) -> PostgresStore {
+    let store = open(&address(&wire.folder(), &database.0)).unwrap();
+    block_on(store.beat(Beat::default())).unwrap();
+    store
+}
+
 pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     for _ in 0..2000 {
         if is_so() {
@@ -140,7 +148,7 @@ fn whoever_was_taken_over_begins_nothing_more() {
 fn what_was_stored_before_a_takeover_is_not_called_lost() {
     let database = Database::new();
     let wire = Wire::new(&SERVER.folder);
-    let first = Arc::new(open(&address(&wire.folder(), &database.0)).unwrap());
+    let first = Arc::new(open_quietly(&wire, &database));
     publish(&first, 3).unwrap();
     wire.lose_the_next_answer_to_a_commit();
     wire.stay_cut();
@@ -240,7 +248,7 @@ fn a_batch_whose_connection_broke_at_its_commit_is_written_again() {
 fn a_commit_whose_answer_was_lost_is_not_repeated() {
     let database = Database::new();
     let wire = Wire::new(&SERVER.folder);
-    let store = open(&address(&wire.folder(), &database.0)).unwrap();
+    let store = open_quietly(&wire, &database);
     publish(&store, 3).unwrap();
     wire.lose_the_next_answer_to_a_commit();
     assert!(matches!(publish(&store, 10).unwrap()[..], [Accepted::New]));
