@@ -28,7 +28,7 @@ use tokio::{
         mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
         oneshot,
     },
-    time::{Sleep, sleep, timeout},
+    time::{Sleep, timeout},
 };
 
 const CHANNEL: &str = "posthaste";
@@ -165,24 +165,23 @@ impl Beating {
     }
 
     fn ear(&mut self) -> Result<&mut Ear> {
-        let ear = match self.ear.take().filter(|ear| !ear.session.is_closed()) {
-            Some(ear) => ear,
-            None => {
-                let (heard, hears) = unbounded_channel();
-                let session = Session::hearing(&self.server, PATIENCE, Some(heard))?;
-                if !self.server.is_pooled() {
-                    session.run(&format!("LISTEN {CHANNEL}"))?;
-                }
-                let rest = session.drive(async { Box::pin(sleep(EVERY)) })?;
-                Ear { session, heard: hears, pause: None, rest }
+        let ear = if let Some(ear) = self.ear.take().filter(|ear| !ear.session.is_closed()) {
+            ear
+        } else {
+            let (heard, hears) = unbounded_channel();
+            let session = Session::hearing(&self.server, PATIENCE, Some(heard))?;
+            if !self.server.is_pooled() {
+                session.run(&format!("LISTEN {CHANNEL}"))?;
             }
+            let rest = session.timer(EVERY)?;
+            Ear { session, heard: hears, pause: None, rest }
         };
         Ok(self.ear.insert(ear))
     }
 
     fn rest_again(&mut self) -> Result<()> {
         let ear = self.ear()?;
-        ear.rest = ear.session.drive(async { Box::pin(sleep(EVERY)) })?;
+        ear.rest = ear.session.timer(EVERY)?;
         Ok(())
     }
 
@@ -270,7 +269,7 @@ impl Beating {
             if !bell.is_silent() {
                 let words = bell.words(epoch);
                 ear.session.query("SELECT CAST(pg_notify(?1, ?2) AS text)", params![CHANNEL, words])?;
-                ear.pause = Some(ear.session.drive(async { Box::pin(sleep(RING_EVERY)) })?);
+                ear.pause = Some(ear.session.timer(RING_EVERY)?);
             }
             Ok(())
         });

@@ -11,6 +11,7 @@ use std::{collections::BTreeMap, fmt::Write};
 const WORDS_BYTES_MAX: usize = 7_900;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is something of its own that may wait")]
 pub(super) struct Bell {
     /// Lanes, and when their first is due.
     waiting: BTreeMap<EndpointId, Timestamp>,

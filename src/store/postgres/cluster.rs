@@ -62,16 +62,15 @@ impl Place {
         self.with_session(|session| {
             let before = self.epoch();
             let known = Transaction::run(session, before, |tx| nodes::slot(tx))?.filter(|_| !self.is_lost());
-            let slot = match known {
-                Some(slot) => slot,
-                None => {
-                    let asked_us = self.pulse.now_us();
-                    let (epoch, slot) = enter(session)?;
-                    self.epoch.store(epoch, SeqCst);
-                    self.pulse.joined(asked_us);
-                    tracing::info!(epoch, "this node goes on under a new epoch");
-                    slot
-                }
+            let slot = if let Some(slot) = known {
+                slot
+            } else {
+                let asked_us = self.pulse.now_us();
+                let (epoch, slot) = enter(session)?;
+                self.epoch.store(epoch, SeqCst);
+                self.pulse.joined(asked_us);
+                tracing::info!(epoch, "this node goes on under a new epoch");
+                slot
             };
             let host = host();
             let is_gone = |of: &str, pid: u32| !host.is_empty() && of == host && !is_running(pid);

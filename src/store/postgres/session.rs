@@ -14,12 +14,13 @@ use std::{
     error::Error as Cause,
     future::{Future, poll_fn},
     io,
+    pin::Pin,
     time::Duration,
 };
 use tokio::{
     runtime::{Builder, Runtime},
     sync::mpsc::UnboundedSender,
-    time::timeout,
+    time::{Sleep, sleep, timeout},
 };
 use tokio_postgres::{
     AsyncMessage, Client, Config, SimpleQueryMessage, Statement,
@@ -143,6 +144,13 @@ impl Session {
     pub(super) fn drive<T>(&self, future: impl Future<Output = T>) -> Result<T> {
         let runtime = self.runtime.as_ref().ok_or(Error::Fenced("the session is over"))?;
         Ok(runtime.block_on(future))
+    }
+
+    /// One that runs while this is driven.
+    pub(super) fn timer(&self, duration: Duration) -> Result<Pin<Box<Sleep>>> {
+        let runtime = self.runtime.as_ref().ok_or(Error::Fenced("the session is over"))?;
+        let _inside = runtime.enter();
+        Ok(Box::pin(sleep(duration)))
     }
 
     fn wait<T>(&self, asked: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Result<T> {

@@ -274,12 +274,11 @@ impl Sql for Transaction<'_> {
     }
 
     fn changed(&self, change: Change) -> Result<()> {
-        let (version, at) = match self.version.get() {
-            Some(begun) => begun,
-            None => {
-                let at = self.clock()?;
-                (begin_version(self, at)?, at)
-            }
+        let (version, at) = if let Some(begun) = self.version.get() {
+            begun
+        } else {
+            let at = self.clock()?;
+            (begin_version(self, at)?, at)
         };
         self.version.set(Some((version, at)));
         log_change(self, version, change, at)

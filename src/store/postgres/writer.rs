@@ -86,7 +86,9 @@ impl Writer {
             return Err(self.fenced(&found));
         }
         let mut locks = Locks::default();
-        batch.iter().for_each(|work| work.locks(&mut locks));
+        for work in batch.iter() {
+            work.locks(&mut locks);
+        }
         tx.lock_all(&locks)?;
         let newest_notice = apply_all(&tx, batch)?;
         let has_changes = tx.has_changes();
