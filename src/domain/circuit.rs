@@ -256,6 +256,13 @@ impl Circuit {
         }
     }
 
+    /// Another node probes it: when it would be time for that here, one request at a time may go out again.
+    pub fn lapse(&mut self, now: Timestamp) {
+        if self.is_open() && self.opens_at().is_some_and(|at| at <= now) {
+            self.begin_ramp(now, After::Open);
+        }
+    }
+
     /// Whether one is being fetched and not out yet.
     pub fn is_fetching(&self) -> bool {
         matches!(&self.state, State::Open(Open { probe: Probe::Fetched, .. }))

@@ -3,6 +3,9 @@
 //! `EndpointRecord` is the row; `Endpoint` is the row with its contract resolved, its address parsed and its secrets
 //! opened, made once per change so that a delivery looks nothing up.
 
+#[cfg(test)]
+pub(crate) mod fixtures;
+
 use super::{
     contract::{Contract, ContractHash, WaitingWhenOff},
     delivery::Switch,

@@ -190,6 +190,12 @@ impl Ids {
     pub fn take(&self, now: Timestamp, count: u32) -> i64 {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take(now, count)
     }
+
+    /// Goes on in another slot, behind everything that was made so far.
+    pub fn move_to(&self, slot: u8, after: i64) {
+        let mut source = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *source = IdSource::new(slot, after.max(source.last));
+    }
 }
 
 #[cfg(test)]

@@ -48,6 +48,7 @@ pub mod storage;
 pub mod subscription;
 pub mod tally;
 pub mod target;
+pub mod tenure;
 pub mod time;
 pub mod tls;
 pub mod verdict;

@@ -1,6 +1,7 @@
-//! The ports that rooms meet at: hands, taken before an event is stored, and the handover after the commit.
+//! The ports that rooms meet at: hands, taken before an event is stored, the handover after the commit, and the gate before
+//! every request.
 //!
-//! The store knows these two traits and nothing of the engine; the engine's lanes implement them.
+//! The store knows the first two and nothing of the engine; the engine's lanes implement them.
 
 use super::{
     circuit::Pace,
@@ -36,6 +37,22 @@ pub trait Hands: Send + Sync {
 
     /// A replay was begun, resumed, paused or cancelled: the store knows which.
     fn replays_changed(&self);
+
+    /// Whether another node is to send what this endpoint gets: what is for it waits in the store.
+    fn is_sent_elsewhere(&self, _: EndpointId) -> bool {
+        false
+    }
+
+    /// How many deliveries more this node could carry.
+    fn free(&self) -> usize {
+        0
+    }
+}
+
+/// Asked before anything is sent to a receiver.
+pub trait DialGate: Send + Sync {
+    /// Whether this node may begin a request now: it is certain that nobody else took its work over.
+    fn is_open(&self) -> bool;
 }
 
 /// Where a hand goes back to.

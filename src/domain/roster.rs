@@ -79,45 +79,8 @@ impl Deref for Roster {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{
-        contract::Contract,
-        endpoint::{EndpointRecord, EndpointSettings},
-        id::{AppId, EndpointId},
-        subscription::Patterns,
-        target::Target,
-        time::Timestamp,
-    };
+    use crate::domain::endpoint::{EndpointSettings, fixtures::endpoint};
     use proptest::prelude::*;
-
-    fn endpoint(number: i64, event_types: &[String]) -> Arc<Endpoint> {
-        let contract = Arc::new(Contract::builtin().unwrap().remove(0));
-        let now = Timestamp::from_millis(0);
-        Arc::new(Endpoint {
-            record: EndpointRecord {
-                id: EndpointId::from_i64(number),
-                app: AppId::from_i64(1),
-                uid: number.to_string(),
-                settings: EndpointSettings::default(),
-                off: None,
-                sealed_headers: None,
-                sealed_tls: None,
-                secrets: Vec::new(),
-                revision: 1,
-                created_at: now,
-                updated_at: now,
-            },
-            target: Target::stored("https://example.com/").unwrap(),
-            health: None,
-            patterns: Patterns::parse(event_types).unwrap(),
-            contract_hash: contract.hash(),
-            contract,
-            secrets: Vec::new(),
-            signer: None,
-            headers: Arc::new([]),
-            tls: None,
-            https_only: true,
-        })
-    }
 
     proptest! {
         #[test]
@@ -133,7 +96,10 @@ mod tests {
         ) {
             let endpoints: Vec<_> = (0..)
                 .zip(&lists)
-                .map(|(n, list)| endpoint(n, &list.iter().map(ToString::to_string).collect::<Vec<_>>()))
+                .map(|(n, list)| {
+                    let event_types = list.iter().map(ToString::to_string).collect();
+                    endpoint(n, EndpointSettings { event_types, ..EndpointSettings::default() })
+                })
                 .collect();
             let expected: Vec<_> =
                 endpoints.iter().filter(|e| e.patterns.matches(event_type)).map(|e| e.id()).collect();

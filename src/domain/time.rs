@@ -64,6 +64,31 @@ impl fmt::Display for Timestamp {
     }
 }
 
+/// An instant of a clock that only goes forward, at the same pace whatever is set, and also while the machine sleeps, in
+/// milliseconds since some start. It means nothing on another machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Steady(i64);
+
+impl Steady {
+    pub const fn from_millis(millis: i64) -> Self {
+        Self(millis)
+    }
+
+    pub const fn as_millis(self) -> i64 {
+        self.0
+    }
+
+    #[must_use]
+    pub fn plus(self, wait: Duration) -> Self {
+        Self(self.0.saturating_add(i64::try_from(wait.as_millis()).unwrap_or(i64::MAX)))
+    }
+
+    /// How long after `earlier` this is; zero if it is not after it.
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
+    }
+}
+
 /// What a duration may look like, for error messages.
 pub const DURATION_FORM: &str =
     "a whole number followed by ms, s, m, h or d, at least 10ms, for example \"5m\"";

@@ -3,6 +3,8 @@
 //! Every start of a node has an epoch, under which it carries; whoever is taken over writes nothing more. With an embedded
 //! store there is one node, whose epoch is 0, and crash recovery is the takeover of everything an earlier one carried.
 
+pub use crate::domain::tenure::SHARDS;
+
 use super::{
     Reply,
     retention::{Overdue, OverdueSearch},
@@ -17,9 +19,6 @@ use crate::domain::{
     time::Timestamp,
 };
 use std::{sync::Arc, time::Duration};
-
-/// In how many parts endpoints are divided among nodes.
-pub const SHARDS: usize = 256;
 
 /// What a node needs to know when it joins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,9 @@
 //! What time it is. Due times are on the wall clock, which may be stepped; deadlines of running requests are on
 //! tokio's monotonic clock, which may not. `sleep_until` joins the two: it sleeps on the monotonic one and believes the other.
+//! What nodes promise one another is on a third, which goes on while the machine sleeps.
 
-use crate::domain::time::Timestamp;
+use crate::domain::time::{Steady, Timestamp};
+use rustix::time::{ClockId, clock_gettime};
 use std::{
     future::Future,
     pin::Pin,
@@ -19,6 +21,14 @@ pub trait Clock: Send + Sync {
 
     /// Returns once `now()` has reached `at`, also when the wall clock was stepped meanwhile; cancelled by dropping it.
     fn sleep_until(&self, at: Timestamp) -> Sleep<'_>;
+
+    /// A clock that nobody sets, and that goes on while the machine sleeps.
+    fn steady(&self) -> Steady;
+
+    /// Sleeps for so long, whatever happens to the wall clock; longer if the machine sleeps meanwhile.
+    fn sleep_for(&self, time: Duration) -> Sleep<'_> {
+        Box::pin(tokio::time::sleep(time))
+    }
 }
 
 /// The machine's clock.
@@ -40,6 +50,11 @@ impl Clock for SystemClock {
 
     fn sleep_until(&self, at: Timestamp) -> Sleep<'_> {
         Box::pin(naps_until(at, || self.now()))
+    }
+
+    fn steady(&self) -> Steady {
+        let since_boot = clock_gettime(ClockId::Boottime);
+        Steady::from_millis(since_boot.tv_sec * 1000 + since_boot.tv_nsec / 1_000_000)
     }
 }
 
@@ -96,6 +111,11 @@ impl Clock for VirtualClock {
                 }
             }
         })
+    }
+
+    /// A step of the wall clock does not move it.
+    fn steady(&self) -> Steady {
+        Steady::default().plus(self.started.elapsed())
     }
 }
 
@@ -155,6 +175,24 @@ mod tests {
         tokio::join!(sleeper, stepper);
         let took = begun.elapsed();
         assert!(took >= Duration::from_mins(1) && took <= Duration::from_secs(65), "{took:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_step_of_the_wall_clock_leaves_the_steady_one_and_its_sleepers_alone() {
+        let clock = VirtualClock::starting_at(Timestamp::from_millis(0));
+        let begun = clock.steady();
+        clock.step(-HOUR_MS);
+        clock.sleep_for(Duration::from_secs(2)).await;
+        clock.step(3 * HOUR_MS);
+        assert_eq!(clock.steady().since(begun), Duration::from_secs(2));
+    }
+
+    #[tokio::test]
+    async fn the_machines_steady_clock_goes_forward_at_the_pace_of_its_sleepers() {
+        let begun = SystemClock.steady();
+        SystemClock.sleep_for(Duration::from_millis(30)).await;
+        let passed = SystemClock.steady().since(begun);
+        assert!(passed >= Duration::from_millis(29) && passed < Duration::from_secs(20), "{passed:?}");
     }
 
     #[tokio::test]

@@ -1,0 +1,42 @@
+//! An endpoint that nobody had to store, for tests.
+
+use super::{Endpoint, EndpointRecord, EndpointSettings};
+use crate::domain::{
+    contract::Contract,
+    id::{AppId, EndpointId},
+    subscription::Patterns,
+    target::Target,
+    time::Timestamp,
+};
+use std::sync::Arc;
+
+/// Of the app number 1, under the first of the built-in contracts.
+pub(crate) fn endpoint(number: i64, settings: EndpointSettings) -> Arc<Endpoint> {
+    let contract = Arc::new(Contract::builtin().unwrap().remove(0));
+    let now = Timestamp::from_millis(0);
+    Arc::new(Endpoint {
+        patterns: Patterns::parse(&settings.event_types).unwrap(),
+        record: EndpointRecord {
+            id: EndpointId::from_i64(number),
+            app: AppId::from_i64(1),
+            uid: number.to_string(),
+            settings,
+            off: None,
+            sealed_headers: None,
+            sealed_tls: None,
+            secrets: Vec::new(),
+            revision: 1,
+            created_at: now,
+            updated_at: now,
+        },
+        target: Target::stored("https://example.com/").unwrap(),
+        health: None,
+        contract_hash: contract.hash(),
+        contract,
+        secrets: Vec::new(),
+        signer: None,
+        headers: Arc::new([]),
+        tls: None,
+        https_only: true,
+    })
+}
