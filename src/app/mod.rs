@@ -26,8 +26,9 @@ use crate::{
         seal::Keyring,
         storage::{Storage, StorageLimits},
         tally::Tally,
+        tenure::Tenure,
     },
-    engine::{Ceilings, Courier, Engine, EngineLimits, Lanes, Renderer, Rounds},
+    engine::{Ceilings, Courier, Dialling, Engine, EngineLimits, Lanes, Renderer, Rounds},
     outbound::{Client, Options, SystemResolver},
     service::{self, Service, Surroundings, stream::Streams},
     store::{
@@ -43,7 +44,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, sync::Notify};
 
 /// Requests of clients that are under way when the node stops have this long to finish.
 const REQUESTS_GRACE: Duration = Duration::from_secs(5);
@@ -92,6 +93,8 @@ struct Node {
     service: Arc<Service>,
     store: Arc<dyn Store>,
     engine: Engine,
+    /// Rung when another node changed the configuration; absent where there is none.
+    configuration_bell: Option<Arc<Notify>>,
 }
 
 impl Node {
@@ -104,12 +107,16 @@ impl Node {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
         let (directory, tally) = (Arc::new(Directory::default()), Arc::new(Tally::default()));
-        let (lanes, events) = Lanes::new(engine_limits(settings), directory.clone());
+        let tenure = Arc::new(tenure(&settings.store));
+        let (lanes, events) = Lanes::new(engine_limits(settings), directory.clone(), tenure.clone());
         let streams = Arc::new(Streams::default());
         let handover = ToldHandover::new(lanes.clone(), streams.clone(), directory.clone());
         let store = store::open(settings, Arc::new(handover), &tally).await?;
         let ledger = Arc::new(ToldLedger::new(store.clone(), streams.clone()));
         let joined = store.join(clock.now()).await.context("cannot take over the store")?;
+        if !joined.is_alone {
+            tenure.enter(joined.epoch);
+        }
         if joined.taken_over > 0 {
             tracing::warn!(deliveries = joined.taken_over, "took over what an earlier process was carrying");
         }
@@ -124,15 +131,14 @@ impl Node {
             own: machine::own_addresses(),
             dev: is_dev,
         };
-        let client = Arc::new(Client::new(
-            outbound_options(settings, &addresses)?,
-            Arc::new(SystemResolver::default()),
-        )?);
+        let client = client(settings, &addresses, Dialling { tenure: tenure.clone(), clock: clock.clone() })?;
         let service = Arc::new(Service::new(service::Parts {
             directory: directory.clone(),
             ledger: ledger.clone(),
             registry: store.clone(),
             browse: store.clone(),
+            cluster: store.clone(),
+            tenure: tenure.clone(),
             hands: lanes.clone(),
             clock: clock.clone(),
             entropy: entropy.clone(),
@@ -155,6 +161,8 @@ impl Node {
         let loaded = service.load(Some(&admin.key)).await;
         let loaded = loaded.map_err(|error| keys::with_hint(anyhow::Error::new(error), settings))?;
         tracing::info!(?loaded, "loaded");
+        // Alone there is nobody to follow.
+        let configuration_bell = (!joined.is_alone).then(|| lanes.configuration_bell());
         let engine = Engine {
             lanes,
             events,
@@ -187,13 +195,14 @@ impl Node {
             service,
             store,
             engine,
+            configuration_bell,
         })
     }
 
     /// Serves and delivers until told to stop: then takes nothing new, finishes what is in flight within the grace period,
     /// hands back the rest, and closes the store.
     async fn run(self, handle: ShutdownHandle, stop: Shutdown, grace: Duration) -> anyhow::Result<()> {
-        let Self { listener, service, store, engine, .. } = self;
+        let Self { listener, service, store, engine, configuration_bell, .. } = self;
         service.readiness().accept();
         let router = api::router(service.clone());
         // Clients are served until the engine has let go: whoever asks meanwhile is told, not cut off.
@@ -204,6 +213,10 @@ impl Node {
         });
         let (sealing, told) = (service.clone(), stop.clone());
         let resealing = tokio::spawn(async move { sealing.run_resealing(told).await });
+        let following = configuration_bell.map(|bell| {
+            let service = service.clone();
+            tokio::spawn(async move { service.follow(&bell).await })
+        });
         let mut working = tokio::spawn(engine.run(stop.clone()));
         let worked = tokio::select! {
             () = stop.soft() => {
@@ -213,6 +226,9 @@ impl Node {
             }
             worked = &mut working => worked,
         };
+        if let Some(following) = following {
+            following.abort();
+        }
         handle.stop_softly();
         service.end_streams();
         hang_up.stop_softly();
@@ -226,6 +242,20 @@ impl Node {
         tracing::info!("stopped");
         Ok(())
     }
+}
+
+/// A file has one node at a time; who else works on a database is found out there.
+fn tenure(store: &StoreLocation) -> Tenure {
+    match store {
+        StoreLocation::Sqlite(_) => Tenure::alone(),
+        StoreLocation::Postgres(_) => Tenure::default(),
+    }
+}
+
+fn client(settings: &Settings, addresses: &AddressPolicy, gate: Dialling) -> anyhow::Result<Arc<Client>> {
+    let options = outbound_options(settings, addresses)?;
+    let client = Client::new(options, Arc::new(SystemResolver::default()))?;
+    Ok(Arc::new(client.behind(Arc::new(gate))))
 }
 
 fn engine_limits(settings: &Settings) -> EngineLimits {

@@ -23,7 +23,7 @@ use crate::{
         time::Timestamp,
         verdict::{self, Standing, Verdict},
     },
-    outbound::Carrier,
+    outbound::{Carrier, Request},
     store::Ledger,
     world::{Clock, Entropy},
 };
@@ -32,6 +32,19 @@ use std::sync::Arc;
 /// What the history says of an attempt that failed with most others.
 const OUTAGE: &str = "most receivers fell silent at once: not held against this one";
 const OUTAGE_WAITED_OUT: &str = "most receivers fell silent at once: waited out, outside the schedule";
+
+/// Why there is nothing to decide on.
+enum Hindrance {
+    Fault(Fault),
+    /// It may not be sent, or not be waited for any longer: whoever has custody of it knows what is left to do.
+    LetGo,
+}
+
+impl From<Fault> for Hindrance {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
 
 pub struct Courier {
     pub directory: Arc<Directory>,
@@ -63,12 +76,13 @@ impl Courier {
         }
         let delivered = match packed {
             Ok(parcel) => self.deliver(&mut custody, &parcel, lane, leave).await,
-            Err(fault) => Err(fault),
+            Err(fault) => Err(fault.into()),
         };
         let report = self.report(&custody, &endpoint, matches!(delivered, Ok(true)));
         match delivered {
             Ok(counts) => self.conclude(custody, &endpoint, counts),
-            Err(fault) => self.not_sent(custody, &endpoint, begun_at, fault),
+            Err(Hindrance::Fault(fault)) => self.not_sent(custody, &endpoint, begun_at, fault),
+            Err(Hindrance::LetGo) => return None,
         }
         report
     }
@@ -116,7 +130,7 @@ impl Courier {
         parcel: &Parcel,
         lane: &Lane,
         leave: &Leave,
-    ) -> Result<bool, Fault> {
+    ) -> Result<bool, Hindrance> {
         let had_bad_luck = |carried: &Carried| carried.delivery.history_len > carried.delivery.attempt_count;
         let starts_fresh = leave.is_limited() && custody.carried().is_some_and(had_bad_luck);
         let mut counts = false;
@@ -127,7 +141,7 @@ impl Courier {
             let request = parcel.request(carried, position, started_at, fresh)?;
             lane.go_out(leave, started_at);
             custody.dial(started_at);
-            let mut outcome = self.carrier.post(request).await;
+            let mut outcome = self.post(request, custody, lane, leave).await?;
             verdict::classify(&mut outcome, &parcel.endpoint.contract);
             self.tally.attempt(outcome.class);
             let Endpoint { record, target, .. } = &*parcel.endpoint;
@@ -140,6 +154,32 @@ impl Courier {
             }
         }
         Ok(counts)
+    }
+
+    /// For an exclusive lane not a moment longer than nobody else may send for it.
+    async fn post(
+        &self,
+        request: Request,
+        custody: &mut Custody,
+        lane: &Lane,
+        leave: &Leave,
+    ) -> Result<Outcome, Hindrance> {
+        let posting = self.carrier.post(request);
+        let posted = if leave.is_exclusive() {
+            tokio::select! {
+                biased;
+                () = lane.around.cut.notified() => return Err(Hindrance::LetGo),
+                posted = posting => posted,
+            }
+        } else {
+            posting.await
+        };
+        posted.map_err(|_| {
+            // It waits in the store, and its lane until the gate is open again.
+            lane.around.pool.close_gate();
+            custody.was_not_sent();
+            Hindrance::LetGo
+        })
     }
 
     /// How long the receiver wants to be left alone, unless it was another that was asked.

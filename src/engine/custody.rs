@@ -46,6 +46,11 @@ impl Custody {
         self.dialled_at = Some(at);
     }
 
+    /// The request was not made after all.
+    pub(super) fn was_not_sent(&mut self) {
+        self.dialled_at = None;
+    }
+
     /// The request is over; one row of history.
     pub(super) fn came_back(&mut self, attempt: Attempt) {
         self.dialled_at = None;

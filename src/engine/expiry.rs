@@ -4,6 +4,7 @@
 //! follows that age. What was not due yet when a walk came by, because it ended late or a contract was changed, is found
 //! when the walk starts over from the oldest event; that is soon where little is kept, and once a day at the latest.
 
+use super::steward::Steward;
 use crate::{
     domain::{
         directory::Directory,
@@ -41,6 +42,7 @@ pub(super) struct Expiry {
     /// How often it looks when there is nothing to do.
     pub(super) every: Duration,
     pub(super) walks: Vec<Walk>,
+    pub(super) steward: Steward,
 }
 
 /// The way of one age through the events.
@@ -108,6 +110,7 @@ impl Expiry {
     /// Until it has caught up with its age.
     async fn walk(&mut self, place: usize) -> Result<(), StoreError> {
         loop {
+            let turn = self.steward.turn().await;
             let now = self.clock.now();
             let walk = &mut self.walks[place];
             // A clock that was set back must not keep it waiting until it is as late again.
@@ -125,6 +128,7 @@ impl Expiry {
                 walk.reached = if overdue.is_last { to_id - 1 } else { overdue.reached };
                 if !overdue.is_last {
                     let took = self.clock.now().since(now);
+                    drop(turn);
                     self.sleep(took.max(BREATH)).await;
                     continue;
                 }

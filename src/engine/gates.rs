@@ -143,6 +143,13 @@ impl Gates {
         self.forget(app);
     }
 
+    /// Another node may have sent for this app until now: nothing is saved up.
+    pub(super) fn begin_anew(&mut self, app: AppId, now: Timestamp) {
+        if let Some(own) = self.apps.get_mut(&app) {
+            own.gate.tokens.begin_anew(Some(now));
+        }
+    }
+
     /// Whether the lane may send one now, and who else may. If it may not, it waits in line until it is among those served.
     pub(super) fn enter(&mut self, app: AppId, lane: EndpointId, now: Timestamp) -> (bool, Served) {
         let own = self.apps.entry(app).or_default();

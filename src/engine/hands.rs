@@ -4,10 +4,14 @@
 //! app to a multiple of what is free: any number of hanging endpoints leaves hands for the others, and an app with any
 //! number of them leaves hands for other apps.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering::Relaxed};
 
 /// How many times as many hands as are free one app may hold when they are scarce. Alone it may have seven of eight.
 const APP_PER_FREE: usize = 7;
+
+/// Why no hands are given out: the engine stops; this node may not call out.
+const STOPPING: u8 = 1;
+const GATED: u8 = 2;
 
 /// What one app holds.
 #[derive(Debug, Default)]
@@ -22,8 +26,8 @@ pub(super) struct HandPool {
     busy_lanes: AtomicUsize,
     /// Some lane wanted hands for a refill and got none.
     is_wanted: AtomicBool,
-    /// The engine stops: no more are given out.
-    is_closed: AtomicBool,
+    /// What keeps all hands from being given out, if anything does.
+    shut: AtomicU8,
 }
 
 impl HandPool {
@@ -35,13 +39,13 @@ impl HandPool {
             bytes: AtomicUsize::new(0),
             busy_lanes: AtomicUsize::new(0),
             is_wanted: AtomicBool::new(false),
-            is_closed: AtomicBool::new(false),
+            shut: AtomicU8::new(0),
         }
     }
 
     /// Whether a lane that holds `held` hands may have another one for this many bytes; takes it if so.
     pub(super) fn take(&self, app: &AppShare, held: usize, bytes: usize) -> bool {
-        if self.is_closed.load(Relaxed) || !self.is_fair(app, held) {
+        if self.shut.load(Relaxed) != 0 || !self.is_fair(app, held) {
             return false;
         }
         let fits =
@@ -67,13 +71,37 @@ impl HandPool {
 
     /// From now on there are none, so that those that are out can be waited for.
     pub(super) fn close(&self) {
-        self.is_closed.store(true, Relaxed);
+        self.shut.fetch_or(STOPPING, Relaxed);
+    }
+
+    /// None, until the gate is open again; says whether it was.
+    pub(super) fn close_gate(&self) -> bool {
+        self.shut.fetch_or(GATED, Relaxed) & GATED == 0
+    }
+
+    /// Says whether it was closed.
+    pub(super) fn open_gate(&self) -> bool {
+        self.shut.fetch_and(!GATED, Relaxed) & GATED != 0
+    }
+
+    /// Whether nothing may go out.
+    pub(super) fn is_gated(&self) -> bool {
+        self.shut.load(Relaxed) & GATED != 0
+    }
+
+    pub(super) fn free(&self) -> usize {
+        if self.shut.load(Relaxed) == 0 { self.total.saturating_sub(self.taken()) } else { 0 }
+    }
+
+    /// Whether more than half are free: enough to help others.
+    pub(super) fn has_plenty(&self) -> bool {
+        self.free() * 2 > self.total
     }
 
     /// Whether `take` would give a lane that holds `held` hands another one.
     pub(super) fn has_one_for(&self, app: &AppShare, held: usize) -> bool {
         let (taken, bytes) = (self.taken.load(Relaxed), self.bytes.load(Relaxed));
-        !self.is_closed.load(Relaxed)
+        self.shut.load(Relaxed) == 0
             && self.is_fair(app, held)
             && taken < self.total
             && (bytes <= self.bytes_max || taken == 0)

@@ -1,7 +1,7 @@
 //! Looks after endpoints' health: rolls statistics up, judges endpoints by their windows, writes down accountable time. What an
 //! attempt does to its endpoint is decided in the ledger, with the attempt.
 
-use super::{Courier, LAST_WRITE_WITHIN, Lanes};
+use super::{Courier, LAST_WRITE_WITHIN, Lanes, steward::Steward};
 use crate::{
     domain::{blame::Blame, directory::Directory, id::EndpointId, time::Timestamp},
     store::{
@@ -41,6 +41,7 @@ pub(super) struct HealthRound {
     judged: BTreeMap<EndpointId, Timestamp>,
     /// When all that are degraded are judged next.
     all_at: Timestamp,
+    steward: Steward,
 }
 
 impl HealthRound {
@@ -73,6 +74,7 @@ impl HealthRound {
             suspects: BTreeSet::new(),
             judged: BTreeMap::new(),
             all_at: now,
+            steward: Steward { tenure: lanes.tenure().clone(), clock: clock.clone() },
         })
     }
 
@@ -82,6 +84,7 @@ impl HealthRound {
             () = stop.soft() => {}
             () = self.work() => {}
         }
+        let Some(_turn) = self.steward.try_turn() else { return };
         // The time up to here counts; the rest of the log waits for the next process.
         match tokio::time::timeout(LAST_WRITE_WITHIN, self.roll_up()).await {
             Ok(Ok(_)) => {}
@@ -92,7 +95,9 @@ impl HealthRound {
 
     async fn work(&mut self) {
         loop {
+            let turn = self.steward.turn().await;
             let come_back = self.step().await;
+            drop(turn);
             self.clock.sleep_until(come_back).await;
         }
     }

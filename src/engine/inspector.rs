@@ -13,7 +13,7 @@ use crate::{
         request::Header,
         target::Target,
     },
-    outbound::Request,
+    outbound::{NotSent, Request},
     store::StoreError,
     world::Shutdown,
 };
@@ -29,11 +29,14 @@ const AT_ONCE_MAX: usize = 8;
 /// Of one app, so that an app whose receivers hang leaves room for the others.
 const PER_APP_MAX: u32 = 2;
 const PAUSE_AFTER_ERROR: Duration = Duration::from_secs(1);
+/// How often it looks for such as another node was told of and could not take, where there are several.
+const LOOKS_EVERY: Duration = Duration::from_secs(5);
 
 #[derive(Clone)]
 pub(super) struct Inspector {
     pub(super) bell: Arc<Notify>,
     pub(super) courier: Arc<Courier>,
+    pub(super) is_alone: bool,
 }
 
 impl Inspector {
@@ -59,6 +62,7 @@ impl Inspector {
             tokio::select! {
                 () = rung => {}
                 () = self.pause(), if looked.is_err() => {}
+                () = self.courier.clock.sleep_for(LOOKS_EVERY), if !self.is_alone => {}
                 Some(ended) = running.tasks.join_next_with_id(), if !running.tasks.is_empty() => {
                     let task = ended.as_ref().map_or_else(tokio::task::JoinError::id, |(task, ())| *task);
                     let inspection = running.inspections.remove(&task);
@@ -152,16 +156,22 @@ impl Inspector {
             extra_headers: endpoint.headers.clone(),
             ..request(endpoint, endpoint.target.clone(), headers)
         };
-        let outcome = self.courier.carrier.post(request.clone()).await;
+        let outcome = told(self.courier.carrier.post(request.clone()).await);
         if outcome.class != Class::StaleConnection {
             return outcome;
         }
-        self.courier.carrier.post(Request { fresh: true, ..request }).await
+        told(self.courier.carrier.post(Request { fresh: true, ..request }).await)
     }
 
     async fn health(&self, endpoint: &Endpoint, target: &Target, id: InspectionId) -> Outcome {
-        self.courier.carrier.get(request(endpoint, target.clone(), health_headers(id))).await
+        told(self.courier.carrier.get(request(endpoint, target.clone(), health_headers(id))).await)
     }
+}
+
+fn told(posted: Result<Outcome, NotSent>) -> Outcome {
+    posted.unwrap_or_else(|NotSent| {
+        Outcome::failed(Class::Local, "this node may not send: it has lost touch with its store")
+    })
 }
 
 /// What is under way; a task that panics is known by its id alone.

@@ -1,7 +1,7 @@
 //! Housekeeping in small steps: settles what switched endpoints left behind, removes what deleted apps left behind and old
 //! records, keeps the gauges, measures the store, closes connections that nobody uses, writes down when keys were last used.
 
-use super::{Rounds, lanes::Lanes};
+use super::{Rounds, lanes::Lanes, steward::Steward};
 use crate::{
     domain::{
         contract::Keep, delivery::Switch, directory::Directory, id::EndpointId, storage::Storage,
@@ -37,6 +37,7 @@ pub(super) struct Janitor {
     pub(super) forget_at: Timestamp,
     pub(super) storage: Arc<Storage>,
     pub(super) audit_retention: Keep,
+    pub(super) steward: Steward,
 }
 
 impl Janitor {
@@ -52,6 +53,7 @@ impl Janitor {
 
     async fn keep_house(&mut self) {
         self.settle_what_was_left().await;
+        let arrived = self.lanes.arrived.clone();
         loop {
             let come_back = self.step().await;
             tokio::select! {
@@ -60,6 +62,7 @@ impl Janitor {
                     Some(endpoint) => self.settle(endpoint).await,
                     None => return,
                 },
+                () = arrived.notified() => self.settle_what_was_left().await,
                 () = self.clock.sleep_until(come_back) => {}
             }
         }
@@ -91,22 +94,33 @@ impl Janitor {
         }
         if self.purge_at <= now {
             self.purge_at = now.plus(self.rounds.purge);
-            match self.cluster.purge().await {
-                // More to do: one step now and then, so that deliveries never wait behind it.
-                Ok(true) => self.purge_at = now.plus(PURGE_PAUSE),
-                Ok(false) => self.lanes.forget_deleted(),
-                Err(error) => tracing::warn!(%error, "could not purge"),
-            }
+            self.purge(now).await;
         }
         if self.key_uses_at <= now {
             self.key_uses_at = now.plus(self.rounds.key_uses);
             self.write_key_uses().await;
         }
-        if self.forget_at <= now {
+        if self.forget_at <= now
+            && let Some(_turn) = self.steward.try_turn()
+        {
             self.forget_at = now.plus(self.rounds.forget);
             self.forget(now).await;
         }
         now.plus(self.rounds.gauges).min(self.purge_at)
+    }
+
+    /// One step for what deleted apps left behind.
+    async fn purge(&mut self, now: Timestamp) {
+        let purged = match self.steward.try_turn() {
+            Some(_turn) => self.cluster.purge().await,
+            None => Ok(false),
+        };
+        match purged {
+            // More to do: one step now and then, so that deliveries never wait behind it.
+            Ok(true) => self.purge_at = now.plus(PURGE_PAUSE),
+            Ok(false) => self.lanes.forget_deleted(),
+            Err(error) => tracing::warn!(%error, "could not purge"),
+        }
     }
 
     /// One step for old records of what people did.
@@ -148,9 +162,10 @@ impl Janitor {
         }
     }
 
-    /// Page by page, each in a commit of its own, until nothing is left; what is wanted is read afresh each time.
+    /// Page by page, each in a commit of its own, until nothing is left; what is wanted is read afresh each time. What is
+    /// looked after elsewhere is settled there.
     async fn settle(&self, endpoint: EndpointId) {
-        loop {
+        while self.lanes.is_at_home(endpoint) {
             let settle = match self.directory.endpoint(endpoint) {
                 None => Settle::Off(Switch::Deleted),
                 Some(endpoint) => match endpoint.record.switch() {

@@ -13,9 +13,11 @@ use crate::domain::{
     id::{AppId, EndpointId},
     port::{Carried, Hand, HandHolder},
     rate::Tokens,
+    tenure::Tenure,
     time::Timestamp,
 };
 use std::{
+    collections::BTreeSet,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -33,6 +35,13 @@ pub(super) struct Around {
     pub(super) scheduler: Arc<Notify>,
     pub(super) alarm: Alarm,
     pub(super) gates: Mutex<Gates>,
+    pub(super) tenure: Arc<Tenure>,
+    /// Lanes that only this node may send for, if no other does: the membership finds out.
+    pub(super) doubts: Mutex<BTreeSet<EndpointId>>,
+    /// Rings the membership.
+    pub(super) membership: Notify,
+    /// Rings couriers of exclusive lanes: whoever takes over must not meet them.
+    pub(super) cut: Notify,
 }
 
 pub(super) struct Lane {
@@ -91,7 +100,7 @@ impl Lane {
     /// A hand for a newborn. While a backlog drains only some are left for them; none while the endpoint is left alone.
     pub(super) fn take(self: &Arc<Self>, bytes: usize) -> Option<Hand> {
         let mut state = self.lock();
-        if state.settings.is_off || state.circuit.is_closed() {
+        if state.settings.is_off || state.circuit.is_closed() || self.is_barred(&state) {
             return None;
         }
         if state.backlog_until.is_none() {
@@ -105,14 +114,15 @@ impl Lane {
 
     /// A hand for a test: also while the lane is off or the endpoint is left alone, and a few beyond its room.
     pub(super) fn take_for_test(self: &Arc<Self>, bytes: usize) -> Option<Hand> {
-        self.take_by_hand(&mut self.lock(), bytes)
+        let mut state = self.lock();
+        if self.is_barred(&state) { None } else { self.take_by_hand(&mut state, bytes) }
     }
 
     /// Hands for what is due in the store: as many as there is room for, at most `most`.
     pub(super) fn take_for_refill(self: &Arc<Self>, most: usize, now: Timestamp) -> Refillable {
         let mut state = self.lock();
         // Without a due time it was found twice: nothing waits that is not on its way.
-        if state.settings.is_off || state.next_due.is_none() {
+        if state.settings.is_off || state.next_due.is_none() || self.is_anothers(&mut state) {
             return Refillable::Closed(None);
         }
         let may = state.may(now);
@@ -281,6 +291,7 @@ impl Lane {
         if state.settings.is_off {
             (state.backlog_until, state.is_behind) = (None, false);
         }
+        self.settle_in(&mut state, &before);
         state.look_at().filter(|_| !state.is_blocked)
     }
 

@@ -14,6 +14,7 @@ const QUEUE_MAX: usize = 256;
 
 /// What the endpoint, its app and its contract say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting, and all combine")]
 pub(super) struct LaneSettings {
     pub(super) in_flight_max: usize,
     pub(super) is_off: bool,
@@ -25,6 +26,10 @@ pub(super) struct LaneSettings {
     pub(super) url: u64,
     /// Whether its app or the node has a ceiling.
     pub(super) is_gated: bool,
+    /// Who looks after it, where there are several nodes.
+    pub(super) shard: u8,
+    /// Whether it has limits or an order, which only one of several nodes can keep. Never of a node that is alone.
+    pub(super) is_exclusive: bool,
 }
 
 pub(super) fn hash_of(url: &str) -> u64 {
@@ -64,6 +69,10 @@ pub(super) struct LaneState {
     pub(super) is_blocked: bool,
     /// When the first in the store is due, as far as is known.
     pub(super) next_due: Option<Timestamp>,
+    /// No other node has anything of it in flight or will have. Only asked where it is exclusive.
+    pub(super) is_sole: bool,
+    /// The node that looks after it cannot carry all of it, and this one helps.
+    pub(super) is_helping: bool,
 }
 
 impl LaneState {
@@ -86,6 +95,8 @@ impl LaneState {
             has_none_to_probe: false,
             is_blocked: false,
             next_due: None,
+            is_sole: false,
+            is_helping: false,
         }
     }
 

@@ -8,20 +8,18 @@ use super::{
     lane_state::{LaneSettings, hash_of},
 };
 use crate::domain::{
-    circuit::Pace,
     contract::Pacing,
-    delivery::Delivery,
     directory::Directory,
-    endpoint::{Endpoint, EndpointRecord, SwitchedOff},
+    endpoint::{Endpoint, EndpointSettings},
     id::{AppId, EndpointId},
     order::Order,
-    port::{Carried, Hand, Handover, Hands},
-    rate::{RateLimit, Tokens},
+    rate::{AppLimits, RateLimit, Tokens},
+    tenure::{Tenure, shard_of, shard_of_app},
     time::Timestamp,
 };
 use std::{
     collections::{BTreeSet, HashMap},
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, atomic::AtomicBool},
 };
 use tokio::sync::{Notify, mpsc};
 
@@ -48,13 +46,13 @@ pub struct Ceilings {
 }
 
 pub struct Lanes {
-    by_endpoint: RwLock<HashMap<EndpointId, Arc<Lane>>>,
+    pub(super) by_endpoint: RwLock<HashMap<EndpointId, Arc<Lane>>>,
     /// Lanes that are neither blocked nor off, by when they are due.
     due: Mutex<BTreeSet<(Timestamp, EndpointId)>>,
-    blocked: Mutex<Vec<Arc<Lane>>>,
+    pub(super) blocked: Mutex<Vec<Arc<Lane>>>,
     shares: Mutex<HashMap<AppId, Arc<AppShare>>>,
     limits: EngineLimits,
-    directory: Arc<Directory>,
+    pub(super) directory: Arc<Directory>,
     pub(super) around: Arc<Around>,
     /// Rings the scheduler.
     pub(super) scheduler: Arc<Notify>,
@@ -71,6 +69,12 @@ pub struct Lanes {
     /// Ring those who send notices: as mails, and as events.
     pub(super) postman: Arc<Notify>,
     pub(super) notifier: Arc<Notify>,
+    /// Rings whoever follows what other nodes change.
+    pub(super) configuration: Arc<Notify>,
+    /// The scheduler is to ask the store for lanes now.
+    pub(super) wants_recheck: AtomicBool,
+    /// Rings the janitor: more endpoints are looked after here.
+    pub(super) arrived: Arc<Notify>,
     started_at: OnceLock<Timestamp>,
 }
 
@@ -82,7 +86,11 @@ pub struct LaneEvents {
 }
 
 impl Lanes {
-    pub fn new(limits: EngineLimits, directory: Arc<Directory>) -> (Arc<Self>, LaneEvents) {
+    pub fn new(
+        limits: EngineLimits,
+        directory: Arc<Directory>,
+        tenure: Arc<Tenure>,
+    ) -> (Arc<Self>, LaneEvents) {
         let (ready_sender, ready) = mpsc::unbounded_channel();
         let (changed_sender, changed) = mpsc::unbounded_channel();
         let (recovered_sender, recovered) = mpsc::unbounded_channel();
@@ -93,6 +101,10 @@ impl Lanes {
             scheduler: scheduler.clone(),
             alarm: Alarm::default(),
             gates: Mutex::new(Gates::new(node)),
+            tenure,
+            doubts: Mutex::default(),
+            membership: Notify::new(),
+            cut: Notify::new(),
         };
         let lanes = Self {
             by_endpoint: RwLock::default(),
@@ -110,6 +122,9 @@ impl Lanes {
             replays: Arc::default(),
             postman: Arc::default(),
             notifier: Arc::default(),
+            configuration: Arc::default(),
+            arrived: Arc::default(),
+            wants_recheck: AtomicBool::new(false),
             started_at: OnceLock::new(),
         };
         (Arc::new(lanes), LaneEvents { ready, changed, recovered })
@@ -120,6 +135,11 @@ impl Lanes {
         let _ = self.started_at.set(now);
         self.gates().start(now);
         self.all().iter().for_each(|lane| lane.start(now));
+    }
+
+    /// Rung when another node changed the configuration.
+    pub fn configuration_bell(&self) -> Arc<Notify> {
+        self.configuration.clone()
     }
 
     /// Deliveries in memory: queued, in flight or not yet recorded.
@@ -161,7 +181,7 @@ impl Lanes {
     }
 
     /// A deleted endpoint is off: what waits for it is settled, not sent.
-    fn settings(&self, endpoint: EndpointId) -> LaneSettings {
+    pub(super) fn settings(&self, endpoint: EndpointId) -> LaneSettings {
         let found = self.directory.endpoint(endpoint);
         let settings = found.as_ref().map(|endpoint| &endpoint.record.settings);
         let limit = settings.and_then(|settings| settings.max_in_flight);
@@ -169,7 +189,17 @@ impl Lanes {
             let Ceilings { in_flight, rate, .. } = self.limits.ceilings;
             in_flight.is_some() || rate.is_some() || !self.ceiling_of(endpoint.record.app).is_none()
         };
+        let limited_app =
+            found.as_ref().map(|found| found.record.app).filter(|app| self.limits_of(*app).is_some());
+        let is_limited = |settings: &EndpointSettings| {
+            settings.ordered != Order::None
+                || settings.rate_limit.is_some()
+                || settings.max_in_flight.is_some()
+        };
         LaneSettings {
+            shard: limited_app.map_or_else(|| shard_of(endpoint), shard_of_app),
+            is_exclusive: !self.around.tenure.is_alone()
+                && (limited_app.is_some() || settings.is_some_and(is_limited)),
             in_flight_max: limit.map_or(self.limits.in_flight_per_endpoint, |limit| limit.max(1) as usize),
             rate: settings.and_then(|settings| settings.rate_limit),
             is_adaptive: found.as_ref().is_some_and(|found| found.contract.pacing == Pacing::Adaptive),
@@ -180,8 +210,12 @@ impl Lanes {
         }
     }
 
+    fn limits_of(&self, app: AppId) -> Option<AppLimits> {
+        self.directory.app_by_id(app).and_then(|entry| entry.app().settings.limits)
+    }
+
     fn ceiling_of(&self, app: AppId) -> Ceiling {
-        let limits = self.directory.app_by_id(app).and_then(|entry| entry.app().settings.limits);
+        let limits = self.limits_of(app);
         let in_flight = limits.and_then(|limits| limits.max_in_flight).map(|most| most as usize);
         Ceiling {
             in_flight: in_flight.or(self.limits.ceilings.in_flight_per_app),
@@ -189,7 +223,7 @@ impl Lanes {
         }
     }
 
-    fn limit_app(&self, app: AppId) {
+    pub(super) fn limit_app(&self, app: AppId) {
         let ceiling = self.ceiling_of(app);
         self.gates().limit(app, ceiling);
     }
@@ -198,7 +232,7 @@ impl Lanes {
         self.around.gates.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn follow(&self, lane: &Arc<Lane>) {
+    pub(super) fn follow(&self, lane: &Arc<Lane>) {
         if let Some(due) = lane.follow(|| self.settings(lane.endpoint)) {
             self.put_due(lane, due);
             self.scheduler.notify_one();
@@ -233,7 +267,7 @@ impl Lanes {
 
     /// The store says that this lane's first is due then, whatever was known before.
     pub(super) fn recheck(&self, endpoint: EndpointId, due: Timestamp) {
-        let lane = self.lane(endpoint);
+        let Some(lane) = self.own_lane(endpoint) else { return };
         if lane.is_off() {
             self.settle_later(endpoint);
         }
@@ -285,109 +319,11 @@ impl Lanes {
     }
 
     /// Tells the janitor; if it has ended already, the next start settles what is left.
-    fn settle_later(&self, endpoint: EndpointId) {
+    pub(super) fn settle_later(&self, endpoint: EndpointId) {
         let _ = self.changed.send(endpoint);
     }
 
-    fn due(&self) -> MutexGuard<'_, BTreeSet<(Timestamp, EndpointId)>> {
+    pub(super) fn due(&self) -> MutexGuard<'_, BTreeSet<(Timestamp, EndpointId)>> {
         self.due.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Hands for Lanes {
-    fn take(&self, endpoint: EndpointId, bytes: usize) -> Option<Hand> {
-        self.lane(endpoint).take(bytes)
-    }
-
-    fn take_for_test(&self, endpoint: EndpointId, bytes: usize) -> Option<Hand> {
-        self.lane(endpoint).take_for_test(bytes)
-    }
-
-    fn replays_changed(&self) {
-        self.replays.notify_one();
-    }
-
-    fn endpoint_changed(&self, endpoint: EndpointId) {
-        self.follow(&self.lane(endpoint));
-        self.settle_later(endpoint);
-    }
-
-    fn app_changed(&self, app: AppId) {
-        self.limit_app(app);
-        for lane in self.all().into_iter().filter(|lane| lane.app == app) {
-            self.follow(&lane);
-        }
-    }
-
-    fn pace(&self, delivery: &Delivery, now: Timestamp) -> Option<Pace> {
-        let lanes = self.by_endpoint.read().unwrap_or_else(PoisonError::into_inner);
-        let lane = lanes.get(&delivery.endpoint).cloned()?;
-        drop(lanes);
-        lane.pace(delivery, now)
-    }
-}
-
-impl Handover for Lanes {
-    fn carry(&self, carried: Vec<Carried>) {
-        let mut last: Option<Arc<Lane>> = None;
-        for carried in carried {
-            let endpoint = carried.delivery.endpoint;
-            let same = last.as_ref().is_some_and(|lane| lane.endpoint == endpoint);
-            if !same && let Some(lane) = last.replace(self.lane(endpoint)) {
-                let _ = self.ready.send(lane);
-            }
-            if let Some(lane) = &last {
-                lane.push(carried);
-            }
-        }
-        if let Some(lane) = last {
-            let _ = self.ready.send(lane);
-        }
-    }
-
-    fn waiting(&self, endpoint: EndpointId, due: Timestamp) {
-        let lane = self.lane(endpoint);
-        if lane.is_off() {
-            // Published before the endpoint went off, stored after what waited was settled: somebody has to look again.
-            self.settle_later(endpoint);
-        }
-        let Some(due) = lane.note_due(due) else { return };
-        let mut queue = self.due();
-        let is_first = queue.first().is_none_or(|(first, _)| due < *first);
-        queue.insert((due, endpoint));
-        drop(queue);
-        if is_first {
-            self.scheduler.notify_one();
-        }
-    }
-
-    fn asked(&self, endpoint: EndpointId, due: Timestamp) {
-        let lane = self.lane(endpoint);
-        if lane.is_off() {
-            self.settle_later(endpoint);
-        }
-        if let Some(due) = lane.note_asked(due) {
-            self.put_due(&lane, due);
-            self.scheduler.notify_one();
-        }
-    }
-
-    fn switched_off(&self, endpoint: EndpointId, off: SwitchedOff, revision: u32) {
-        // A change that was committed before may not have arrived here: whoever brings it finds a newer revision.
-        if let Some(known) = self.directory.endpoint(endpoint) {
-            let updated_at = off.at;
-            let record = EndpointRecord { off: Some(off), revision, updated_at, ..known.record.clone() };
-            self.directory.put_endpoint(Arc::new(Endpoint { record, ..(*known).clone() }));
-        }
-        self.endpoint_changed(endpoint);
-    }
-
-    fn inspections_wait(&self) {
-        self.inspector.notify_one();
-    }
-
-    fn notices_wait(&self) {
-        self.postman.notify_one();
-        self.notifier.notify_one();
     }
 }

@@ -4,22 +4,27 @@
 //! payload, `courier` brings it to a verdict. What waits in the store is brought in by `scheduler`; `recovery` lets retries go
 //! early when their endpoint answers again; `replayer` brings replays forward; `inspector` tries receivers out; `health` keeps
 //! statistics and judges endpoints; `expiry` removes what is kept no longer; `janitor` keeps house. People are told by `postman`
-//! (mails) and `notifier` (operational webhooks).
+//! (mails) and `notifier` (operational webhooks). Where there are several nodes, `membership` says which of them does what,
+//! `home` what that means for a lane, `steward` who does what is done once for all, and `dialling` who may still call out.
 
 mod alarm;
 mod courier;
 mod custody;
+mod dialling;
 mod dispatch;
 mod expiry;
 mod fault;
 mod gates;
+mod handover;
 mod hands;
 mod health;
+mod home;
 mod inspector;
 mod janitor;
 mod lane;
 mod lane_state;
 mod lanes;
+mod membership;
 mod notifier;
 mod parcel;
 mod places;
@@ -30,11 +35,13 @@ mod renderer;
 mod replayer;
 mod scheduler;
 mod sending;
+mod steward;
 mod traffic;
 mod trial;
 mod turn;
 
 pub use courier::Courier;
+pub use dialling::Dialling;
 pub use lanes::{Ceilings, EngineLimits, LaneEvents, Lanes};
 pub use postman::Post;
 pub use renderer::Renderer;
@@ -114,6 +121,24 @@ impl Engine {
     /// Works until told to stop, then lets go of everything it carries and returns. The caller has joined the cluster
     /// before: nothing is carried by anyone else.
     pub async fn run(self, stop: Shutdown) -> Result<(), StoreError> {
+        if self.lanes.tenure().is_alone() {
+            return self.work(stop).await;
+        }
+        let membership = membership::Membership {
+            lanes: self.lanes.clone(),
+            cluster: self.cluster.clone(),
+            clock: self.courier.clock.clone(),
+            ids: self.ids.clone(),
+        };
+        // Until nothing is carried any more: whoever stops saying that it lives is taken over.
+        tokio::select! {
+            biased;
+            worked = self.work(stop.clone()) => worked,
+            ended = membership.run(stop) => ended,
+        }
+    }
+
+    async fn work(self, stop: Shutdown) -> Result<(), StoreError> {
         self.lanes.start(self.courier.clock.now());
         for (endpoint, due) in self.cluster.find_lanes().await? {
             self.lanes.waiting(endpoint, due);
@@ -122,41 +147,18 @@ impl Engine {
             health::HealthRound::begin(&self.courier, &self.lanes, self.cluster.clone(), self.rounds.health)
                 .await?;
         let start = Timestamp::from_millis(0);
+        let steward =
+            steward::Steward { tenure: self.lanes.tenure().clone(), clock: self.courier.clock.clone() };
+        let (scheduler, replayer, notifier) =
+            (self.scheduler(), self.replayer(steward.clone()), self.notifier(steward.clone()));
         let (courier, lanes) = (Arc::new(self.courier), self.lanes);
-        let scheduler = scheduler::Scheduler {
-            lanes: lanes.clone(),
-            directory: courier.directory.clone(),
-            ledger: courier.ledger.clone(),
-            cluster: self.cluster.clone(),
-            clock: courier.clock.clone(),
-            recheck_every: self.rounds.recheck,
-            recheck_at: courier.clock.now().plus(self.rounds.recheck),
-        };
-        let replayer = replayer::Replayer {
-            lanes: lanes.clone(),
-            directory: courier.directory.clone(),
-            ledger: courier.ledger.clone(),
-            browse: self.browse.clone(),
-            cluster: self.cluster.clone(),
-            clock: courier.clock.clone(),
-            ids: self.ids.clone(),
-            asked: lanes.replays.clone(),
-            storage: self.storage.clone(),
-            under_way: Vec::new(),
-        };
-        let postman = postman::Postman::new(&courier, lanes.postman.clone(), self.post, self.rounds.notices);
-        let notifier = notifier::Notifier {
-            lanes: lanes.clone(),
-            directory: courier.directory.clone(),
-            ledger: courier.ledger.clone(),
-            browse: self.browse.clone(),
-            clock: courier.clock.clone(),
-            ids: self.ids,
-            storage: self.storage.clone(),
-            bell: lanes.notifier.clone(),
-            operator_app: self.operator_app,
-            every: self.rounds.notices,
-        };
+        let postman = postman::Postman::new(
+            &courier,
+            lanes.postman.clone(),
+            self.post,
+            self.rounds.notices,
+            steward.clone(),
+        );
         let expiry = expiry::Expiry {
             directory: courier.directory.clone(),
             ledger: courier.ledger.clone(),
@@ -165,6 +167,7 @@ impl Engine {
             tally: courier.tally.clone(),
             every: self.rounds.expire,
             walks: Vec::new(),
+            steward: steward.clone(),
         };
         let recovery = recovery::Recovery {
             recovered: self.events.recovered,
@@ -189,8 +192,11 @@ impl Engine {
             forget_at: start,
             storage: self.storage,
             audit_retention: self.audit_retention,
+            steward,
         };
-        let inspector = inspector::Inspector { bell: lanes.inspector.clone(), courier: courier.clone() };
+        let is_alone = lanes.tenure().is_alone();
+        let inspector =
+            inspector::Inspector { bell: lanes.inspector.clone(), courier: courier.clone(), is_alone };
         let mut dispatch = dispatch::Dispatch {
             lanes,
             ready: self.events.ready,
@@ -210,6 +216,50 @@ impl Engine {
             dispatch.run(stop)
         );
         let_go(&courier, &dispatch).await
+    }
+
+    fn scheduler(&self) -> scheduler::Scheduler {
+        scheduler::Scheduler {
+            lanes: self.lanes.clone(),
+            directory: self.courier.directory.clone(),
+            ledger: self.courier.ledger.clone(),
+            cluster: self.cluster.clone(),
+            clock: self.courier.clock.clone(),
+            recheck_every: self.rounds.recheck,
+            recheck_at: self.courier.clock.now().plus(self.rounds.recheck),
+        }
+    }
+
+    fn replayer(&self, steward: steward::Steward) -> replayer::Replayer {
+        replayer::Replayer {
+            lanes: self.lanes.clone(),
+            directory: self.courier.directory.clone(),
+            ledger: self.courier.ledger.clone(),
+            browse: self.browse.clone(),
+            cluster: self.cluster.clone(),
+            clock: self.courier.clock.clone(),
+            ids: self.ids.clone(),
+            asked: self.lanes.replays.clone(),
+            storage: self.storage.clone(),
+            under_way: Vec::new(),
+            steward,
+        }
+    }
+
+    fn notifier(&self, steward: steward::Steward) -> notifier::Notifier {
+        notifier::Notifier {
+            lanes: self.lanes.clone(),
+            directory: self.courier.directory.clone(),
+            ledger: self.courier.ledger.clone(),
+            browse: self.browse.clone(),
+            clock: self.courier.clock.clone(),
+            ids: self.ids.clone(),
+            storage: self.storage.clone(),
+            bell: self.lanes.notifier.clone(),
+            operator_app: self.operator_app.clone(),
+            every: self.rounds.notices,
+            steward,
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 //! At least once becomes exactly once by the notice's own key: an event that was published before is not published again.
 //! A notice about an endpoint is never sent to that endpoint.
 
-use super::lanes::Lanes;
+use super::{lanes::Lanes, steward::Steward};
 use crate::{
     domain::{
         directory::{AppEntry, Directory},
@@ -44,6 +44,7 @@ pub(super) struct Notifier {
     pub(super) operator_app: Option<String>,
     /// How often it looks without having been rung.
     pub(super) every: Duration,
+    pub(super) steward: Steward,
 }
 
 impl Notifier {
@@ -60,7 +61,9 @@ impl Notifier {
         loop {
             // Registered before looking, so that no ring is missed.
             let rung = self.bell.notified();
-            let come_back = self.step().await;
+            let turn = self.steward.turn().await;
+            let come_back = self.steward.look_again(self.step().await);
+            drop(turn);
             tokio::select! {
                 biased;
                 () = rung => {}

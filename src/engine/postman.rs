@@ -3,13 +3,14 @@
 //! The one thing to know: while the server is down there is one try for all that waits, after pauses that grow; nothing is
 //! lost, and when it is back everything goes out at the usual pace.
 
-use super::courier::Courier;
+use super::{courier::Courier, steward::Steward};
 use crate::{
     domain::{
         directory::Directory,
         id::AppId,
         notice::{Desk, Letter, Notice},
         tally::{Mails, Tally},
+        tenure::Stewarding,
         time::Timestamp,
     },
     outbound::{Mailed, Mailer},
@@ -55,6 +56,7 @@ pub(super) struct Postman {
     /// How often it looks without having been rung.
     every: Duration,
     round: Round,
+    steward: Steward,
 }
 
 /// Where the postman is.
@@ -77,7 +79,13 @@ impl Default for Round {
 }
 
 impl Postman {
-    pub(super) fn new(courier: &Courier, bell: Arc<Notify>, post: Option<Post>, every: Duration) -> Self {
+    pub(super) fn new(
+        courier: &Courier,
+        bell: Arc<Notify>,
+        post: Option<Post>,
+        every: Duration,
+        steward: Steward,
+    ) -> Self {
         Self {
             directory: courier.directory.clone(),
             ledger: courier.ledger.clone(),
@@ -87,6 +95,7 @@ impl Postman {
             post,
             every,
             round: Round::default(),
+            steward,
         }
     }
 
@@ -108,13 +117,25 @@ impl Postman {
             let bell = self.bell.clone();
             // Registered before looking, so that no ring is missed.
             let rung = bell.notified();
+            let Some(turn) = self.turn(stop).await else { return };
             let come_back = self.step().await;
+            let come_back = self.steward.look_again(come_back);
+            drop(turn);
             tokio::select! {
                 biased;
                 () = stop.soft() => {}
                 () = rung => {}
                 () = self.clock.sleep_until(come_back) => {}
             }
+        }
+    }
+
+    /// `None` if it is told to stop before.
+    async fn turn(&self, stop: &Shutdown) -> Option<Stewarding> {
+        tokio::select! {
+            biased;
+            () = stop.soft() => None,
+            turn = self.steward.turn() => Some(turn),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Brings replays forward: a page now and then, as fast as each may go, and never more than half of what a lane can carry,
 //! so that fresh events keep finding free hands.
 
-use super::lanes::Lanes;
+use super::{lanes::Lanes, steward::Steward};
 use crate::{
     domain::{
         contract::Channel,
@@ -42,6 +42,7 @@ pub(super) struct Replayer {
     pub(super) asked: Arc<Notify>,
     pub(super) storage: Arc<Storage>,
     pub(super) under_way: Vec<UnderWay>,
+    pub(super) steward: Steward,
 }
 
 /// A replay that proceeds, and when its next page may go.
@@ -65,16 +66,25 @@ impl Replayer {
     async fn work(&mut self) {
         let mut is_stale = true;
         loop {
+            let turn = if let Some(turn) = self.steward.try_turn() {
+                turn
+            } else {
+                is_stale = true;
+                self.steward.turn().await
+            };
             if is_stale && let Err(error) = self.look_again().await {
                 tracing::warn!(%error, "could not look for replays");
+                drop(turn);
                 self.clock.sleep_until(self.clock.now().plus(PAUSE)).await;
                 continue;
             }
             let come_back = self.step().await;
+            drop(turn);
             is_stale = tokio::select! {
                 biased;
                 () = self.asked.notified() => true,
                 () = self.sleep_until(come_back) => false,
+                () = self.steward.asked_elsewhere() => true,
             };
         }
     }

@@ -12,12 +12,19 @@ use crate::{
     },
     world::{Clock, Shutdown},
 };
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{
+    collections::HashSet,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
 
 /// Lanes looked at in one refill, and deliveries taken for each: large enough for a batch, small enough to be fair.
 const LANES_PER_STEP: usize = 64;
 const HANDS_PER_LANE: usize = 64;
 const PAUSE_AFTER_ERROR: Duration = Duration::from_secs(1);
+/// Where there are several nodes bells may be lost: the store is asked this often, and rests so many times as long as that took.
+const RECHECK_AMONG_OTHERS: Duration = Duration::from_secs(2);
+const REST_PER_RECHECK: u32 = 20;
 
 pub(super) struct Scheduler {
     pub(super) lanes: Arc<Lanes>,
@@ -48,7 +55,7 @@ impl Scheduler {
     /// Brings in what is due now, and says when to come back.
     pub(super) async fn step(&mut self) -> Timestamp {
         let now = self.clock.now();
-        if self.recheck_at <= now {
+        if self.lanes.wants_recheck.swap(false, Relaxed) || self.recheck_at <= now {
             self.recheck(now).await;
         }
         self.lanes.unblock();
@@ -130,7 +137,7 @@ impl Scheduler {
 
     /// Hints may be lost; the store is the truth.
     async fn recheck(&mut self, now: Timestamp) {
-        self.recheck_at = now.plus(self.recheck_every);
+        let begun = self.clock.steady();
         match self.cluster.find_lanes().await {
             Ok(found) => {
                 for (endpoint, due) in found {
@@ -139,5 +146,12 @@ impl Scheduler {
             }
             Err(error) => tracing::warn!(%error, "could not look for lanes"),
         }
+        let every = if self.lanes.tenure().is_alone() {
+            self.recheck_every
+        } else {
+            let took = self.clock.steady().since(begun);
+            self.recheck_every.min(RECHECK_AMONG_OTHERS).max(took * REST_PER_RECHECK)
+        };
+        self.recheck_at = now.plus(every);
     }
 }

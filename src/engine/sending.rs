@@ -42,6 +42,8 @@ pub(super) struct Leave {
     is_gated: bool,
     /// There are tokens that it took.
     is_limited: bool,
+    /// Only this node may send for its endpoint.
+    is_exclusive: bool,
     /// And used.
     has_gone_out: AtomicBool,
 }
@@ -52,6 +54,11 @@ impl Leave {
     /// Whether every request of it takes tokens.
     pub(super) fn is_limited(&self) -> bool {
         self.is_limited
+    }
+
+    /// Whether it must not be on its way any more when another node may send for its endpoint.
+    pub(super) fn is_exclusive(&self) -> bool {
+        self.is_exclusive
     }
 }
 
@@ -68,6 +75,9 @@ impl Lane {
     /// The next delivery to go out, if one may; its courier is counted in. Says who else was let through at the gates.
     pub(super) fn next(&self, now: Timestamp) -> (Option<Next>, Served) {
         let mut state = self.lock();
+        if self.around.pool.is_gated() || self.is_barred(&state) {
+            return (None, Served::default());
+        }
         let Some(is_probe) = state.choose(now) else {
             state.starved_since = state.starved_since.filter(|_| !state.queue.is_empty());
             return (None, Served::default());
@@ -178,9 +188,12 @@ impl Lane {
         may
     }
 
-    /// What is in memory and may not be sent while the endpoint is left alone: it waits in the store instead.
+    /// What is in memory and may not be sent, by this node or while the endpoint is left alone: it waits in the store instead.
     pub(super) fn take_misplaced(&self, now: Timestamp) -> Vec<Carried> {
         let mut state = self.lock();
+        if self.is_barred(&state) {
+            return state.queue.take_all();
+        }
         if !state.queue.has_automatic() {
             return Vec::new();
         }
@@ -300,8 +313,9 @@ impl LaneState {
         }
         self.couriers += 1;
         let (delivery, url, is_test) = (carried.delivery.id, self.settings.url, is_test(&carried));
-        let has_gone_out = AtomicBool::new(false);
-        let leave = Leave { delivery, url, is_test, is_probe, is_gated, is_limited, has_gone_out };
+        let (has_gone_out, is_exclusive) = (AtomicBool::new(false), self.settings.is_exclusive);
+        let leave =
+            Leave { delivery, url, is_test, is_probe, is_gated, is_limited, is_exclusive, has_gone_out };
         Some((Sending { carried, note }, leave))
     }
 

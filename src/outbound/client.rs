@@ -1,7 +1,7 @@
 //! The real carrier: reuses a connection of the lane or opens one, exchanges, and tells what happened.
 
 use super::{
-    Carrier, Posting, Request,
+    Carrier, NotSent, Posting, Request,
     connection::{Connection, Lost},
     dial::Dialer,
     fault::Fault,
@@ -11,10 +11,12 @@ use super::{
     proxy::Gateway,
     resolve::Resolve,
     tls::{self, TlsError},
+    wire::Gate,
 };
 use crate::domain::{
     address::AddressPolicy,
     outcome::{Class, Outcome},
+    port::DialGate,
     proxy::Proxy,
 };
 use http::Method;
@@ -68,6 +70,20 @@ pub struct Client {
     dialer: Dialer,
     pool: Pool,
     source_headers: Vec<(String, String)>,
+    /// Where there is none, everything may go out.
+    gate: Gate,
+}
+
+/// Why an attempt brought no complete answer.
+enum Ended {
+    NotSent,
+    Failed(Fault),
+}
+
+impl From<Fault> for Ended {
+    fn from(fault: Fault) -> Self {
+        Self::Failed(fault)
+    }
 }
 
 impl Client {
@@ -80,7 +96,14 @@ impl Client {
             dialer: Dialer { resolver, tls, roots, gateway },
             source_headers: options.source_headers,
             pool: Pool::new(options.idle_per_lane_max, options.idle_max, options.idle_for_max),
+            gate: None,
         })
+    }
+
+    /// Behind a gate: nothing goes out while that is closed.
+    #[must_use]
+    pub fn behind(self, gate: Arc<dyn DialGate>) -> Self {
+        Self { gate: Some(gate), ..self }
     }
 
     /// From now on these rules hold, also for connections that are open already.
@@ -93,14 +116,22 @@ impl Client {
         self.pool.idle()
     }
 
-    async fn carry(&self, method: Method, mut request: Request) -> Outcome {
+    async fn carry(&self, method: Method, mut request: Request) -> Result<Outcome, NotSent> {
         let timeout = request.timeout.min(TIMEOUT_MAX);
         let started = Instant::now();
         let mut progress = Progress::new(started);
         let attempt = self.attempt(&method, &mut request, started + timeout, &mut progress);
         let ended = timeout_at(started + timeout, attempt).await;
-        let ended = ended.unwrap_or_else(|_| Err(progress.timed_out(timeout)));
-        progress.outcome(ended)
+        match ended.unwrap_or_else(|_| Err(progress.timed_out(timeout).into())) {
+            Ok(()) => Ok(progress.outcome(Ok(()))),
+            Err(Ended::Failed(fault)) => Ok(progress.outcome(Err(fault))),
+            Err(Ended::NotSent) => Err(NotSent),
+        }
+    }
+
+    /// Asked again where the first byte goes out: connecting takes time.
+    fn must_be_open(&self) -> Result<(), Ended> {
+        if self.gate.as_ref().is_none_or(|gate| gate.is_open()) { Ok(()) } else { Err(Ended::NotSent) }
     }
 
     async fn attempt(
@@ -109,9 +140,10 @@ impl Client {
         request: &mut Request,
         deadline: Instant,
         progress: &mut Progress,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), Ended> {
+        self.must_be_open()?;
         if request.https_only && !request.target.is_https() {
-            return Err(Fault::new(Class::AddressRefused, "https required"));
+            return Err(Fault::new(Class::AddressRefused, "https required").into());
         }
         let mut unsent = None;
         while let Some(connection) = self.rested(request, progress.started()) {
@@ -123,7 +155,8 @@ impl Client {
                 Ok(()) => return Ok(()),
                 // Closed while it rested, and nothing was written to it: no attempt was made yet.
                 Err(Lost::Unsent(message)) => unsent = Some(*message),
-                Err(Lost::Failed(fault)) => return Err(fault),
+                Err(Lost::NotSent) => return Err(Ended::NotSent),
+                Err(Lost::Failed(fault)) => return Err(fault.into()),
             }
         }
         // Boxed: connecting is rare and its future large, while this one is made for every request.
@@ -133,8 +166,9 @@ impl Client {
             None => connection.route().message(method, request, &self.source_headers)?,
         };
         self.exchange(request, connection, message, progress).await.map_err(|lost| match lost {
-            Lost::Failed(fault) => fault,
-            Lost::Unsent(_) => Fault::new(Class::Connect, "the server closed the connection at once"),
+            Lost::NotSent => Ended::NotSent,
+            Lost::Failed(fault) => fault.into(),
+            Lost::Unsent(_) => Fault::new(Class::Connect, "the server closed the connection at once").into(),
         })
     }
 
@@ -173,7 +207,7 @@ impl Client {
         progress: &mut Progress,
     ) -> Result<Box<Connection>, Fault> {
         let route = Arc::new(Route::new(request.target.clone(), request.tls.clone())?);
-        self.dialer.dial(&self.policy(), route, deadline, progress).await
+        self.dialer.dial(&self.policy(), route, deadline, progress, self.gate.clone()).await
     }
 
     fn policy(&self) -> Arc<AddressPolicy> {

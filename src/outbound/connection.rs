@@ -10,7 +10,7 @@ use super::{
     layered::Stream,
     message::{Message, Route},
     progress::{Phase, Progress, micros},
-    wire::{Meter, Wire},
+    wire::{Gate, Meter, Wire},
 };
 use crate::domain::outcome::Class;
 use bytes::Bytes;
@@ -53,6 +53,8 @@ pub(super) struct Connection {
 pub(super) enum Lost {
     /// Not a byte of it was written: it may go out on another connection.
     Unsent(Box<Message>),
+    /// Not a byte of it was written, and none may be.
+    NotSent,
     Failed(Fault),
 }
 
@@ -61,9 +63,10 @@ impl Connection {
         stream: Stream,
         peer: Option<SocketAddr>,
         route: Arc<Route>,
+        gate: Gate,
     ) -> Result<Box<Self>, Fault> {
         let meter = Arc::new(Meter::default());
-        let wire = TokioIo::new(Wire::new(stream, Arc::clone(&meter)));
+        let wire = TokioIo::new(Wire::new(stream, Arc::clone(&meter), gate));
         let (sender, driver) = http1::Builder::new()
             .max_buf_size(BUFFER_BYTES_MAX)
             .handshake(wire)
@@ -140,6 +143,9 @@ impl Connection {
     }
 
     fn lost(&self, mut error: TrySendError<Message>) -> Lost {
+        if self.meter.was_refused() {
+            return Lost::NotSent;
+        }
         if let Some(message) = error.take_message() {
             return Lost::Unsent(Box::new(message));
         }

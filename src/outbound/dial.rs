@@ -12,6 +12,7 @@ use super::{
     proxy::{Gateway, Goal},
     resolve::{Resolve, ResolveError},
     tls,
+    wire::Gate,
 };
 use crate::domain::{
     address::{AddressPolicy, Refused, Vetted},
@@ -48,9 +49,10 @@ impl Dialer {
         route: Arc<Route>,
         deadline: Instant,
         progress: &mut Progress,
+        gate: Gate,
     ) -> Result<Box<Connection>, Fault> {
         let (stream, peer) = self.reach(policy, &route, deadline, progress).await?;
-        Connection::open(stream, peer, route).await
+        Connection::open(stream, peer, route, gate).await
     }
 
     /// A stream to the target, secured where its scheme says so, and its address if that is known here.

@@ -91,7 +91,7 @@ impl Runner {
         let request = request(&errand, &route);
         let (stream, _) = self.dialer.reach(&self.policy, &route, deadline, progress).await?;
         let meter = Arc::new(Meter::reading_at_most(ANSWER_BYTES_MAX));
-        let wire = TokioIo::new(Wire::new(stream, meter.clone()));
+        let wire = TokioIo::new(Wire::new(stream, meter.clone(), None));
         let (mut sender, connection) =
             http1::handshake(wire).await.map_err(|error| Fault::exchange(&error))?;
         progress.phase = Phase::Awaiting;

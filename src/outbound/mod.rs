@@ -2,7 +2,8 @@
 //!
 //! The way of a request: `client` takes a kept-alive connection from `pool` or has `dial` open one, `message` renders
 //! the request, `connection` exchanges it for an answer, `answer` keeps what may be kept of it. Where the operator has set
-//! one, `proxy` is the only way out. Mails (`mail`) go to the operator's own server, and by no proxy.
+//! one, `proxy` is the only way out. Mails (`mail`) go to the operator's own server, and by no proxy. A gate is asked before a
+//! connection is opened and before the first byte of a request: behind a closed one nothing goes out.
 
 mod answer;
 mod client;
@@ -35,7 +36,8 @@ use tokio::time::Instant;
 
 /// Carries requests to receivers. The engine knows only this, so that a simulation can be the whole network.
 pub trait Carrier: Send + Sync {
-    /// Makes one POST and says what came of it; never fails otherwise, and ends within `request.timeout`.
+    /// Makes one POST and says what came of it; never fails otherwise, and ends within `request.timeout`. `NotSent` if this
+    /// node may not send: then not a byte of it went out.
     ///
     /// `Class::StaleConnection` means: a kept-alive connection was lost before any byte of an answer. It is the
     /// caller who posts again, with `fresh` set, and who records both.
@@ -51,7 +53,11 @@ pub trait Carrier: Send + Sync {
     }
 }
 
-pub type Posting<'a> = Pin<Box<dyn Future<Output = Outcome> + Send + 'a>>;
+pub type Posting<'a> = Pin<Box<dyn Future<Output = Result<Outcome, NotSent>> + Send + 'a>>;
+
+/// The gate was closed. No request was made, so there is nothing to tell of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotSent;
 
 /// One request, as the contract rendered it.
 #[derive(Clone)]

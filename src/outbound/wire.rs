@@ -1,9 +1,11 @@
 //! The socket below the HTTP library, with a meter that the exchange reads.
 //!
 //! The meter bounds what one answer may make us read, whatever the library above would take, and makes sure that
-//! nothing arrived on an idle connection before it is used again.
+//! nothing arrived on an idle connection before it is used again. Here is also where the first byte of a request goes out, and
+//! so where the gate is asked.
 
 use super::layered::{Socket, Stream};
+use crate::domain::port::DialGate;
 use std::{
     io,
     pin::Pin,
@@ -22,6 +24,9 @@ pub(super) struct Meter {
     read_bytes: AtomicU32,
     interim_answers: AtomicU32,
     must_be_silent: AtomicBool,
+    /// No byte of the request has been written.
+    is_unsent: AtomicBool,
+    was_refused: AtomicBool,
 }
 
 impl Default for Meter {
@@ -37,6 +42,8 @@ impl Meter {
             read_bytes: AtomicU32::new(0),
             interim_answers: AtomicU32::new(0),
             must_be_silent: AtomicBool::new(false),
+            is_unsent: AtomicBool::new(true),
+            was_refused: AtomicBool::new(false),
         }
     }
 
@@ -45,6 +52,12 @@ impl Meter {
         self.read_bytes.store(0, Relaxed);
         self.interim_answers.store(0, Relaxed);
         self.must_be_silent.store(is_reused, Relaxed);
+        self.is_unsent.store(true, Relaxed);
+    }
+
+    /// Whether the gate was closed when the first byte was to go out.
+    pub(super) fn was_refused(&self) -> bool {
+        self.was_refused.load(Relaxed)
     }
 
     /// Whether any byte of an answer has come since `begin`.
@@ -65,14 +78,32 @@ impl Meter {
     }
 }
 
+pub(super) type Gate = Option<Arc<dyn DialGate>>;
+
 pub(super) struct Wire {
     stream: Stream,
     meter: Arc<Meter>,
+    gate: Gate,
 }
 
 impl Wire {
-    pub(super) fn new(stream: Stream, meter: Arc<Meter>) -> Self {
-        Self { stream, meter }
+    pub(super) fn new(stream: Stream, meter: Arc<Meter>, gate: Gate) -> Self {
+        Self { stream, meter, gate }
+    }
+
+    /// Before the first byte of a request; what is under way may end.
+    fn may_begin(&self) -> io::Result<()> {
+        if !self.meter.is_unsent.load(Relaxed) || self.gate.as_ref().is_none_or(|gate| gate.is_open()) {
+            return Ok(());
+        }
+        self.meter.was_refused.store(true, Relaxed);
+        Err(io::Error::new(io::ErrorKind::PermissionDenied, "the gate is closed"))
+    }
+
+    fn note_written(&self, polled: &Poll<io::Result<usize>>) {
+        if matches!(polled, Poll::Ready(Ok(written)) if *written > 0) {
+            self.meter.is_unsent.store(false, Relaxed);
+        }
     }
 }
 
@@ -103,7 +134,10 @@ impl AsyncRead for Wire {
 
 impl AsyncWrite for Wire {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, data)
+        self.may_begin()?;
+        let polled = Pin::new(&mut self.stream).poll_write(cx, data);
+        self.note_written(&polled);
+        polled
     }
 
     fn poll_write_vectored(
@@ -111,7 +145,10 @@ impl AsyncWrite for Wire {
         cx: &mut Context<'_>,
         data: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, data)
+        self.may_begin()?;
+        let polled = Pin::new(&mut self.stream).poll_write_vectored(cx, data);
+        self.note_written(&polled);
+        polled
     }
 
     fn is_write_vectored(&self) -> bool {

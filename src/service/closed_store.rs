@@ -20,26 +20,29 @@ use crate::{
         replay::{Replay, ReplayState},
         retention::Keeps,
         seal::Keyring,
+        storage::StorageUsage,
+        tenure::Tenure,
         time::Timestamp,
     },
     store::{
-        Browse, Ledger, Registry, Reply, StoreError,
+        Browse, Cluster, Ledger, Registry, Reply, StoreError,
         audit::AuditFilter,
         browse::{
             Cursor, DeliveryFilter, EventFilter, HealthReport, Listed, Owner, Page, PastAttempt, Thing,
         },
+        cluster::{Beat, Changes, Forgotten, Joined, RolledUp, Standing, Suspect, View},
         ledger::{
             Accepted, Ask, Asked, BroughtForward, NewEvent, Ordered, Record, Recovery, Refilled, Settle, Want,
         },
         notices::{MailEnd, MailTurn, NoticeFilter, NoticesWaiting, Outgoing},
         registry::{Added, EndpointName, Everything},
         replays::{ReplayChanged, ReplayPage, SourceSearch, Sources},
-        retention::{Expired, Ranges},
+        retention::{Expired, Overdue, OverdueSearch, Ranges},
         statistics::{Statistics, StatisticsSearch},
     },
     world::{SeededEntropy, SystemClock},
 };
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 pub(crate) const ADMIN_KEY: &str = "an admin key for tests";
 
@@ -50,6 +53,8 @@ pub(crate) fn service() -> Service {
         ledger: Arc::new(Closed),
         registry: Arc::new(Closed),
         browse: Arc::new(Closed),
+        cluster: Arc::new(Closed),
+        tenure: Arc::new(Tenure::alone()),
         hands: Arc::new(Closed),
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SeededEntropy::new(1)),
@@ -71,6 +76,40 @@ struct Closed;
 
 fn closed<'a, T: Send + 'a>() -> Reply<'a, T> {
     Box::pin(async { Err(StoreError::Closed) })
+}
+
+/// What a closed store answers to everything.
+macro_rules! all_closed {
+    ($(fn $name:ident($($kind:ty),*) -> $answer:ty;)+) => {
+        $(fn $name(&self, $(_: $kind),*) -> Reply<'_, $answer> {
+            closed()
+        })+
+    };
+}
+
+impl Cluster for Closed {
+    all_closed! {
+        fn join(Timestamp) -> Joined;
+        fn beat(Beat) -> Option<View>;
+        fn take_over(i64, Timestamp) -> Option<usize>;
+        fn claim_shards(usize) -> Vec<u8>;
+        fn release_shards(Vec<u8>) -> ();
+        fn carried_elsewhere(Vec<EndpointId>) -> Vec<EndpointId>;
+        fn changes(i64) -> Changes;
+        fn nodes() -> View;
+        fn find_lanes() -> Vec<(EndpointId, Timestamp)>;
+        fn purge() -> bool;
+        fn overdue(OverdueSearch, Arc<dyn Keeps>, Timestamp) -> Overdue;
+        fn forget(Timestamp) -> Forgotten;
+        fn usage() -> StorageUsage;
+        fn keys_used(Vec<(KeyId, Timestamp)>) -> ();
+        fn running_replays() -> Vec<Replay>;
+        fn unsettled() -> Vec<EndpointId>;
+        fn standing(Timestamp) -> Standing;
+        fn roll_up(Duration, Timestamp) -> RolledUp;
+        fn degraded() -> Vec<EndpointId>;
+        fn judge(Vec<Suspect>, Timestamp) -> ();
+    }
 }
 
 impl Hands for Closed {

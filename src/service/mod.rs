@@ -15,6 +15,7 @@ pub mod error;
 pub mod event_types;
 pub mod events;
 pub mod find;
+mod follow;
 pub mod health;
 pub mod imports;
 pub mod inspections;
@@ -58,9 +59,10 @@ use crate::{
         seal::Keyring,
         storage::Storage,
         tally::Tally,
+        tenure::Tenure,
         time::Timestamp,
     },
-    store::{Browse, Ledger, Registry},
+    store::{Browse, Cluster, Ledger, Registry},
     world::{Clock, Entropy},
 };
 use contracts::Contracts;
@@ -99,6 +101,8 @@ pub struct Parts {
     pub ledger: Arc<dyn Ledger>,
     pub registry: Arc<dyn Registry>,
     pub browse: Arc<dyn Browse>,
+    pub cluster: Arc<dyn Cluster>,
+    pub tenure: Arc<Tenure>,
     pub hands: Arc<dyn Hands>,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
@@ -119,6 +123,8 @@ pub struct Service {
     ledger: Arc<dyn Ledger>,
     registry: Arc<dyn Registry>,
     browse: Arc<dyn Browse>,
+    cluster: Arc<dyn Cluster>,
+    tenure: Arc<Tenure>,
     hands: Arc<dyn Hands>,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
@@ -164,6 +170,8 @@ impl Service {
             ledger: parts.ledger,
             registry: parts.registry,
             browse: parts.browse,
+            cluster: parts.cluster,
+            tenure: parts.tenure,
             hands: parts.hands,
             clock: parts.clock,
             entropy: parts.entropy,

@@ -26,6 +26,8 @@ impl Service {
     /// Fills the directory. Fails, naming the endpoint, if one of them cannot be made ready: to start without it
     /// would lose its deliveries silently; and naming the encryption keys, if some that are still needed were not given.
     pub async fn load(&self, admin_key: Option<&str>) -> Result<Loaded, Error> {
+        // Before reading: what changes meanwhile is followed once more.
+        let version = self.cluster.changes(0).await?.version;
         let everything = self.registry.everything().await?;
         let loaded = Loaded {
             apps: everything.apps.len(),
@@ -70,6 +72,7 @@ impl Service {
         if let Some(text) = admin_key {
             self.directory.put_key(self.key_of_settings(text));
         }
+        self.tenure.has_seen(version);
         Ok(loaded)
     }
 

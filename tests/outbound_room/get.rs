@@ -23,7 +23,7 @@ async fn a_get_asks_for_its_path_and_sends_no_body() {
         }
     })
     .await;
-    assert_answered(&client().get(request(&receiver.url())).await, 204);
+    assert_answered(&client().get(request(&receiver.url())).await.unwrap(), 204);
     let text = requests.recv().await.unwrap();
     assert!(text.starts_with("GET /hook HTTP/1.1\r\n") && text.ends_with("\r\n\r\n"), "{text}");
     assert!(!text.contains("content-length") && !text.contains("transfer-encoding"), "{text}");
@@ -36,13 +36,17 @@ async fn a_get_goes_only_where_a_post_may_go_and_follows_nothing() {
     let guarded = client_with(Options::default(), &[("hooks.example.com", &[&["127.0.0.1"]])]);
     let by_name = format!("http://hooks.example.com:{}/", canary.address.port());
     for url in [canary.url(), by_name] {
-        assert_failed(&guarded.get(request(&url)).await, Class::AddressRefused, "address not allowed");
+        assert_failed(
+            &guarded.get(request(&url)).await.unwrap(),
+            Class::AddressRefused,
+            "address not allowed",
+        );
     }
     let https_only = Request { https_only: true, ..request(&canary.url()) };
-    assert_failed(&client().get(https_only).await, Class::AddressRefused, "https required");
+    assert_failed(&client().get(https_only).await.unwrap(), Class::AddressRefused, "https required");
     let location = format!("HTTP/1.1 302 Found\r\nlocation: {}\r\ncontent-length: 0\r\n\r\n", canary.url());
     let mover = Receiver::answering(location.leak().as_bytes()).await;
-    assert_answered(&client().get(request(&mover.url())).await, 302);
+    assert_answered(&client().get(request(&mover.url())).await.unwrap(), 302);
     assert_eq!(canary.accepted(), 0);
 }
 
@@ -54,14 +58,14 @@ async fn a_get_that_hangs_or_never_ends_is_bounded() {
     })
     .await;
     let brief = Request { timeout: Duration::from_millis(100), ..request(&silent.url()) };
-    assert_failed(&client().get(brief).await, Class::Timeout, "while waiting for the answer");
+    assert_failed(&client().get(brief).await.unwrap(), Class::Timeout, "while waiting for the answer");
     let endless = Receiver::start(|_, mut peer| async move {
         peer.request().await;
         peer.send(b"HTTP/1.1 200 OK\r\ncontent-length: 10000000000\r\n\r\n").await;
         while peer.send(&[b'x'; 8192]).await {}
     })
     .await;
-    assert_answered(&client().get(request(&endless.url())).await, 200);
+    assert_answered(&client().get(request(&endless.url())).await.unwrap(), 200);
 }
 
 #[tokio::test]
@@ -70,8 +74,8 @@ async fn a_get_neither_uses_nor_closes_the_connections_of_its_lane() {
     let health = Receiver::answering(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
     let client = client_with(Options { policy: loopback(), ..Options::default() }, &[]);
     assert_answered(&post(&client, &receiver.url()).await, 200);
-    assert_answered(&client.get(Request { lane: LANE, ..request(&health.url()) }).await, 200);
-    assert_answered(&client.get(Request { lane: LANE, ..request(&receiver.url()) }).await, 200);
+    assert_answered(&client.get(Request { lane: LANE, ..request(&health.url()) }).await.unwrap(), 200);
+    assert_answered(&client.get(Request { lane: LANE, ..request(&receiver.url()) }).await.unwrap(), 200);
     assert_eq!((client.idle(), receiver.accepted()), (1, 2), "the lane still has its one connection");
     assert_answered(&post(&client, &receiver.url()).await, 200);
     assert_eq!(receiver.accepted(), 2, "and uses it again");

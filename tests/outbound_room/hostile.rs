@@ -40,7 +40,7 @@ async fn a_request_arrives_whole_with_its_headers_and_the_answer_is_told() {
     })
     .await;
     let extra: Arc<[_]> = Arc::new([("authorization".to_owned(), "Bearer t".to_owned())]);
-    let outcome = client().post(Request { extra_headers: extra, ..request(&receiver.url()) }).await;
+    let outcome = client().post(Request { extra_headers: extra, ..request(&receiver.url()) }).await.unwrap();
     assert_answered(&outcome, 503);
     assert_eq!((outcome.retry_after.as_deref(), &outcome.response_body[..]), (Some("120"), &b"busy"[..]));
     assert!(outcome.response_headers.contains(&("x-why".to_owned(), "later".into())), "{outcome:?}");
@@ -250,7 +250,7 @@ async fn an_upgrade_that_nobody_asked_for_leads_nowhere() {
 #[tokio::test]
 async fn plain_http_is_refused_where_https_is_required() {
     let canary = Receiver::answering(OK).await;
-    let outcome = client().post(Request { https_only: true, ..request(&canary.url()) }).await;
+    let outcome = client().post(Request { https_only: true, ..request(&canary.url()) }).await.unwrap();
     assert_failed(&outcome, Class::AddressRefused, "https required");
     assert_eq!(canary.accepted(), 0);
 }
@@ -266,6 +266,6 @@ async fn an_early_answer_to_a_large_request_counts_and_the_connection_is_not_kep
     .await;
     let client = client();
     let large = Request { body: vec![b'x'; 32 << 20].into(), ..request(&receiver.url()) };
-    assert_answered(&client.post(large).await, 413);
+    assert_answered(&client.post(large).await.unwrap(), 413);
     assert_eq!(client.idle(), 0);
 }

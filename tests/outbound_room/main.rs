@@ -5,6 +5,7 @@
 #[path = "../harness/certificates.rs"]
 mod certificates;
 mod errand;
+mod gate;
 mod gateway;
 mod get;
 mod hostile;

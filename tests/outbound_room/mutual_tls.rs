@@ -67,7 +67,7 @@ fn ready(document: &TlsDocument) -> Arc<EndpointTls> {
 
 async fn post(client: &Client, receiver: &Receiver, tls: impl Into<Option<Arc<EndpointTls>>>) -> Outcome {
     let url = format!("https://{NAME}:{}/", receiver.address.port());
-    client.post(Request { tls: tls.into(), ..request(&url) }).await
+    client.post(Request { tls: tls.into(), ..request(&url) }).await.unwrap()
 }
 
 #[tokio::test]
@@ -132,7 +132,7 @@ async fn a_health_check_shows_the_same_certificate() {
     let (receiver, seen) = receiver(&servers, Some(&clients)).await;
     let url = format!("https://{NAME}:{}/health", receiver.address.port());
     let tls = ready(&ours(Some(&clients), |_| {}));
-    let outcome = client(Some(&servers)).get(Request { tls: Some(tls), ..request(&url) }).await;
+    let outcome = client(Some(&servers)).get(Request { tls: Some(tls), ..request(&url) }).await.unwrap();
     assert_answered(&outcome, 200);
     assert!(matches!(seen.lock().unwrap()[..], [length] if length > 0));
 }

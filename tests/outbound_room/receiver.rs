@@ -102,6 +102,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
         }
     }
 
+    /// What came and was no whole request.
+    pub(crate) fn unread(&self) -> &[u8] {
+        &self.unread
+    }
+
     /// Sends bytes; false once the other side is gone.
     pub(crate) async fn send(&mut self, bytes: &[u8]) -> bool {
         self.stream.write_all(bytes).await.is_ok()
@@ -172,11 +177,11 @@ pub(crate) fn request(url: &str) -> Request {
 }
 
 pub(crate) async fn post(client: &Client, url: &str) -> Outcome {
-    client.post(request(url)).await
+    client.post(request(url)).await.unwrap()
 }
 
 pub(crate) async fn post_within(client: &Client, url: &str, timeout_ms: u64) -> Outcome {
-    client.post(Request { timeout: Duration::from_millis(timeout_ms), ..request(url) }).await
+    client.post(Request { timeout: Duration::from_millis(timeout_ms), ..request(url) }).await.unwrap()
 }
 
 #[track_caller]

@@ -60,10 +60,13 @@ async fn lanes_do_not_share_connections_and_fresh_means_fresh() {
     let receiver = Receiver::answering(OK).await;
     let client = client();
     for lane in [1, 2, 1, 2] {
-        client.post(Request { lane: EndpointId::from_i64(lane), ..request(&receiver.url()) }).await;
+        client.post(Request { lane: EndpointId::from_i64(lane), ..request(&receiver.url()) }).await.unwrap();
     }
     assert_eq!((receiver.accepted(), client.idle()), (2, 2));
-    client.post(Request { fresh: true, lane: EndpointId::from_i64(1), ..request(&receiver.url()) }).await;
+    client
+        .post(Request { fresh: true, lane: EndpointId::from_i64(1), ..request(&receiver.url()) })
+        .await
+        .unwrap();
     assert_eq!(receiver.accepted(), 3);
 }
 
@@ -141,7 +144,10 @@ async fn a_reused_connection_lost_before_any_byte_is_stale_and_is_not_sent_again
             "the kept-alive connection was closed before an answer came",
         );
         assert_eq!(receiver.accepted(), 1);
-        assert_answered(&client.post(Request { fresh: true, ..request(&receiver.url()) }).await, 200);
+        assert_answered(
+            &client.post(Request { fresh: true, ..request(&receiver.url()) }).await.unwrap(),
+            200,
+        );
         assert_eq!(receiver.accepted(), 2);
     }
 }
@@ -278,7 +284,7 @@ async fn a_name_is_looked_up_at_every_connect_and_not_for_a_resting_connection()
         assert_answered(&post(&client, &url).await, 200);
     }
     assert_eq!(script.lookups.load(Ordering::SeqCst), 1);
-    let fresh = client.post(Request { fresh: true, lane: LANE, ..request(&url) }).await;
+    let fresh = client.post(Request { fresh: true, lane: LANE, ..request(&url) }).await.unwrap();
     assert_failed(&fresh, Class::AddressRefused, "address not allowed");
     assert_eq!(receiver.accepted(), 1);
 }
@@ -304,7 +310,7 @@ async fn every_answer_belongs_to_its_own_request() {
                     let number = (carrier * 1000 + n).to_string();
                     let headers = vec![("x-number".into(), number.clone())];
                     let lane = EndpointId::from_i64(carrier % 4);
-                    let outcome = client.post(Request { headers, lane, ..request(&url) }).await;
+                    let outcome = client.post(Request { headers, lane, ..request(&url) }).await.unwrap();
                     assert_answered(&outcome, 200);
                     assert_eq!(outcome.response_body, number);
                 }

@@ -92,13 +92,13 @@ impl Carrier for Line {
                 // A dead process sends nothing, however its remains are cleared away.
                 std::future::pending::<()>().await;
             }
-            self.carry(request).await
+            Ok(self.carry(request).await)
         })
     }
 
     /// Nobody here has a health address.
     fn get(&self, _: Request) -> Posting<'_> {
-        Box::pin(std::future::ready(Outcome::failed(Class::Connect, "connection refused")))
+        Box::pin(std::future::ready(Ok(Outcome::failed(Class::Connect, "connection refused"))))
     }
 }
 

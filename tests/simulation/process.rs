@@ -16,6 +16,7 @@ use posthaste::{
         id::{EndpointId, Ids},
         seal::Keyring,
         tally::Tally,
+        tenure::Tenure,
     },
     engine::{Courier, Engine, EngineLimits, Lanes, Renderer, Rounds},
     service::{Limits, Parts, Service, Surroundings},
@@ -103,7 +104,7 @@ impl Process {
             in_flight_per_endpoint: 64,
             ceilings: world.sabotage.ceilings(plan.limits.node),
         };
-        let (lanes, events) = Lanes::new(limits, directory.clone());
+        let (lanes, events) = Lanes::new(limits, directory.clone(), Arc::new(Tenure::alone()));
         let rung = Arc::new(Notify::new());
         let wake = {
             let rung = rung.clone();
@@ -269,6 +270,8 @@ impl Boot {
             ledger: store.clone(),
             registry: store.clone(),
             browse: store.clone(),
+            cluster: store.clone(),
+            tenure: Arc::new(Tenure::alone()),
             hands: self.lanes.clone(),
             clock: world.clock.clone(),
             entropy: world.entropy.clone(),

@@ -204,7 +204,7 @@ struct Echo(Arc<Line>);
 impl Carrier for Echo {
     fn post(&self, request: Request) -> Posting<'_> {
         Box::pin(async move {
-            self.0.post(request.clone()).await;
+            let _ = self.0.post(request.clone()).await;
             self.0.post(request).await
         })
     }

@@ -5,10 +5,14 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up should fail where it stands")]
 
 mod answers;
+mod desk;
 mod ends;
+mod following;
 mod health;
 mod jitter;
 mod mails;
+mod nodes;
+mod not_sent;
 mod pacing;
 mod post;
 mod probing;

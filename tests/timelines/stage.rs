@@ -1,29 +1,26 @@
 //! One process in virtual time with a receiver that answers as the test says. Weeks pass as soon as nobody has anything to do.
 
+use crate::desk::{Desk, LIMITS, NoWatch, QUEUE};
 use bytes::Bytes;
 use posthaste::{
     domain::{
-        address::AddressPolicy,
-        contract::{Contract, Keep},
         delivery::Delivery,
         directory::{AppEntry, Directory},
         id::Ids,
         outcome::{Class, Outcome, Timings},
-        seal::Keyring,
-        tally::Tally,
+        tenure::Tenure,
         time::Timestamp,
     },
-    engine::{Ceilings, Courier, Engine, EngineLimits, Lanes, Post, Renderer, Rounds},
-    outbound::{Carrier, Posting, Request},
+    engine::{Engine, Lanes, Post},
+    outbound::{Carrier, NotSent, Posting, Request},
     service::{
-        Caller, Limits, Parts, Service, Surroundings, apps::NewApp, deliveries::DeliveryQuery,
-        endpoints::NewEndpoint, publish::Publish,
+        Caller, Service, apps::NewApp, deliveries::DeliveryQuery, endpoints::NewEndpoint, publish::Publish,
     },
     store::{
-        Cluster, CommitWatch,
-        sqlite::{QueueLimits, SqliteStore, Turn, Writer},
+        Cluster,
+        sqlite::{SqliteStore, Turn, Writer},
     },
-    world::{Clock, SeededEntropy, Shutdown, ShutdownHandle, VirtualClock},
+    world::{Clock, Shutdown, ShutdownHandle, VirtualClock},
 };
 use rusqlite::Connection;
 use std::{
@@ -33,7 +30,6 @@ use std::{
 use tokio::{sync::Notify, task::AbortHandle};
 
 pub(crate) const ADMIN: Caller = Caller::OPERATOR;
-const ENCRYPTION_KEY: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
 
 /// How long every request takes: waits count from its end, not from its start.
 pub(crate) const TAKES: Duration = Duration::from_millis(250);
@@ -45,6 +41,8 @@ pub(crate) enum Does {
     /// An answer with `Retry-After`, in seconds.
     AnswerLater(u16, u32),
     Fail(Class),
+    /// This node may not send.
+    NotSent,
 }
 
 pub(crate) struct Stage {
@@ -86,8 +84,11 @@ impl Carrier for Receiver {
     fn post(&self, request: Request) -> Posting<'_> {
         Box::pin(async move {
             self.seen.lock().unwrap().push(Seen { at: self.clock.now(), body: request.body });
+            if matches!(*self.does.lock().unwrap(), Does::NotSent) {
+                return Err(NotSent);
+            }
             tokio::time::sleep(TAKES).await;
-            outcome(*self.does.lock().unwrap())
+            Ok(outcome(*self.does.lock().unwrap()))
         })
     }
 
@@ -101,6 +102,7 @@ fn outcome(does: Does) -> Outcome {
         Does::Answer(status) => (Class::Http, Some(status), None),
         Does::AnswerLater(status, seconds) => (Class::Http, Some(status), Some(seconds.to_string())),
         Does::Fail(class) => (class, None, None),
+        Does::NotSent => unreachable!("nothing came of what was not sent"),
     };
     Outcome {
         class,
@@ -112,16 +114,6 @@ fn outcome(does: Does) -> Outcome {
         response_headers: Vec::new(),
         response_body: Bytes::new(),
     }
-}
-
-struct NoWatch;
-
-impl CommitWatch for NoWatch {
-    fn started(&self) -> u64 {
-        0
-    }
-
-    fn committed(&self, _: u64, _: usize) {}
 }
 
 impl Stage {
@@ -247,72 +239,17 @@ async fn start(
     receiver: Arc<Receiver>,
     post: Option<Post>,
 ) -> Started {
-    let entropy = Arc::new(SeededEntropy::new(1));
     let directory = Arc::new(Directory::default());
-    let limits = EngineLimits {
-        hands: 1000,
-        bytes_max: 1 << 20,
-        in_flight_per_endpoint: 1000,
-        ceilings: Ceilings::default(),
-    };
-    let (lanes, events) = Lanes::new(limits, directory.clone());
+    let tenure = Arc::new(Tenure::alone());
+    let (lanes, events) = Lanes::new(LIMITS, directory.clone(), tenure.clone());
     let (store, writer) = store(disk, lanes.clone());
     let joined = store.join(clock.now()).await.unwrap();
     let ids = Ids::new(joined.slot, joined.newest_id);
-    let service = Arc::new(Service::new(Parts {
-        directory: directory.clone(),
-        ledger: store.clone(),
-        registry: store.clone(),
-        browse: store.clone(),
-        hands: lanes.clone(),
-        clock: clock.clone(),
-        entropy: entropy.clone(),
-        ids: ids.clone(),
-        contracts: Contract::builtin().unwrap(),
-        keyring: Keyring::parse(ENCRYPTION_KEY).unwrap(),
-        addresses: AddressPolicy::default(),
-        limits: Limits::default(),
-        surroundings: Surroundings::default(),
-        tally: Arc::new(Tally::default()),
-        storage: Arc::default(),
-        streams: Arc::default(),
-    }));
+    let desk = Desk { directory, store: store.clone(), cluster: store.clone(), tenure, clock, ids };
+    let service = desk.service(lanes.clone());
     service.load(None).await.unwrap();
     service.readiness().accept();
-    let long = Duration::from_hours(24);
-    let engine = Engine {
-        lanes: lanes.clone(),
-        events,
-        courier: Courier {
-            directory,
-            ledger: store.clone(),
-            carrier: receiver,
-            clock,
-            entropy,
-            tally: Arc::new(Tally::default()),
-            blame: Arc::default(),
-            renderer: Renderer::default(),
-        },
-        cluster: store.clone(),
-        browse: store.clone(),
-        ids,
-        grace: Duration::from_secs(25),
-        storage: Arc::default(),
-        audit_retention: Keep::Forever,
-        post,
-        operator_app: None,
-        rounds: Rounds {
-            gauges: long,
-            count: long,
-            purge: long,
-            recheck: long,
-            key_uses: long,
-            expire: Duration::from_hours(6),
-            forget: long,
-            health: Duration::from_mins(30),
-            notices: long,
-        },
-    };
+    let engine = Engine { post, ..desk.engine(lanes.clone(), events, receiver) };
     let (stop, told) = Shutdown::by_hand();
     let engine = tokio::spawn(engine.run(told)).abort_handle();
     Started { service, store, lanes, engine, stop, writer }
@@ -325,8 +262,7 @@ fn store(disk: Option<Connection>, lanes: Arc<Lanes>) -> (Arc<SqliteStore>, Shar
         let rung = rung.clone();
         Box::new(move || rung.notify_one())
     };
-    let queue = QueueLimits { events_max: 1000, bytes_max: 1 << 20 };
-    let (store, writer) = SqliteStore::in_memory(disk, lanes, Arc::new(NoWatch), queue, wake).unwrap();
+    let (store, writer) = SqliteStore::in_memory(disk, lanes, Arc::new(NoWatch), QUEUE, wake).unwrap();
     let writer = Arc::new(Mutex::new(Some(writer)));
     tokio::spawn(commit_all(writer.clone(), rung));
     (Arc::new(store), writer)

@@ -1,0 +1,18 @@
+//! The gate before every request: open for as long as this node can be certain that nobody took its work over.
+
+use crate::{
+    domain::{port::DialGate, tenure::Tenure},
+    world::Clock,
+};
+use std::sync::Arc;
+
+pub struct Dialling {
+    pub tenure: Arc<Tenure>,
+    pub clock: Arc<dyn Clock>,
+}
+
+impl DialGate for Dialling {
+    fn is_open(&self) -> bool {
+        self.tenure.may_dial(|| self.clock.steady())
+    }
+}

@@ -1,0 +1,133 @@
+//! The lanes as the other rooms know them: where the service takes hands, and where the ledger hands over after a commit.
+
+use super::{lane::Lane, lanes::Lanes};
+use crate::domain::{
+    circuit::Pace,
+    delivery::Delivery,
+    endpoint::{Endpoint, EndpointRecord, SwitchedOff},
+    id::{AppId, EndpointId},
+    port::{Carried, Hand, Handover, Hands},
+    time::Timestamp,
+};
+use std::sync::{Arc, PoisonError};
+
+impl Hands for Lanes {
+    fn take(&self, endpoint: EndpointId, bytes: usize) -> Option<Hand> {
+        self.lane(endpoint).take(bytes)
+    }
+
+    fn take_for_test(&self, endpoint: EndpointId, bytes: usize) -> Option<Hand> {
+        self.lane(endpoint).take_for_test(bytes)
+    }
+
+    fn replays_changed(&self) {
+        self.replays.notify_one();
+    }
+
+    fn is_sent_elsewhere(&self, endpoint: EndpointId) -> bool {
+        self.lane(endpoint).is_sent_elsewhere()
+    }
+
+    fn free(&self) -> usize {
+        self.around.pool.free()
+    }
+
+    fn endpoint_changed(&self, endpoint: EndpointId) {
+        self.follow(&self.lane(endpoint));
+        self.settle_later(endpoint);
+        // Others may wait to hear that this node has seen it.
+        self.around.membership.notify_one();
+    }
+
+    fn app_changed(&self, app: AppId) {
+        self.limit_app(app);
+        for lane in self.all().into_iter().filter(|lane| lane.app == app) {
+            self.follow(&lane);
+        }
+    }
+
+    fn pace(&self, delivery: &Delivery, now: Timestamp) -> Option<Pace> {
+        let lanes = self.by_endpoint.read().unwrap_or_else(PoisonError::into_inner);
+        let lane = lanes.get(&delivery.endpoint).cloned()?;
+        drop(lanes);
+        lane.pace(delivery, now)
+    }
+}
+
+impl Handover for Lanes {
+    fn carry(&self, carried: Vec<Carried>) {
+        let (mut last, epoch): (Option<Arc<Lane>>, i64) = (None, self.around.tenure.epoch());
+        // What was handed over before this node joined again is another's by now.
+        for carried in carried.into_iter().filter(|carried| carried.epoch == epoch) {
+            let endpoint = carried.delivery.endpoint;
+            let same = last.as_ref().is_some_and(|lane| lane.endpoint == endpoint);
+            if !same && let Some(lane) = last.replace(self.lane(endpoint)) {
+                let _ = self.ready.send(lane);
+            }
+            if let Some(lane) = &last {
+                lane.push(carried);
+            }
+        }
+        if let Some(lane) = last {
+            let _ = self.ready.send(lane);
+        }
+    }
+
+    fn waiting(&self, endpoint: EndpointId, due: Timestamp) {
+        let Some(lane) = self.own_lane(endpoint) else { return };
+        if lane.is_off() {
+            // Published before the endpoint went off, stored after what waited was settled: somebody has to look again.
+            self.settle_later(endpoint);
+        }
+        let Some(due) = lane.note_due(due) else { return };
+        let mut queue = self.due();
+        let is_first = queue.first().is_none_or(|(first, _)| due < *first);
+        queue.insert((due, endpoint));
+        drop(queue);
+        if is_first {
+            self.scheduler.notify_one();
+        }
+    }
+
+    fn asked(&self, endpoint: EndpointId, due: Timestamp) {
+        let Some(lane) = self.own_lane(endpoint) else { return };
+        if lane.is_off() {
+            self.settle_later(endpoint);
+        }
+        if let Some(due) = lane.note_asked(due) {
+            self.put_due(&lane, due);
+            self.scheduler.notify_one();
+        }
+    }
+
+    fn switched_off(&self, endpoint: EndpointId, off: SwitchedOff, revision: u32) {
+        // A change that was committed before may not have arrived here: whoever brings it finds a newer revision.
+        if let Some(known) = self.directory.endpoint(endpoint) {
+            let updated_at = off.at;
+            let record = EndpointRecord { off: Some(off), revision, updated_at, ..known.record.clone() };
+            self.directory.put_endpoint(Arc::new(Endpoint { record, ..(*known).clone() }));
+        }
+        self.endpoint_changed(endpoint);
+    }
+
+    fn inspections_wait(&self) {
+        self.inspector.notify_one();
+    }
+
+    fn notices_wait(&self) {
+        self.postman.notify_one();
+        self.notifier.notify_one();
+    }
+
+    fn replays_wait(&self) {
+        self.replays.notify_one();
+    }
+
+    fn configuration_waits(&self) {
+        self.configuration.notify_one();
+    }
+
+    fn is_elsewhere(&self, endpoint: EndpointId) -> bool {
+        !self.is_at_home(endpoint)
+    }
+}

@@ -1,0 +1,181 @@
+//! Lanes of a node among others, whose shards the tests hand out.
+
+use super::*;
+use crate::{
+    domain::{
+        app::{App, AppRules, AppSettings},
+        delivery::Delivery,
+        directory::Directory,
+        endpoint::{Endpoint, EndpointRecord, EndpointSettings, fixtures::endpoint},
+        event::{Event, RenderedBodies},
+        id::{AppId, DeliveryId, EventId},
+        port::{Handover, Hands},
+        rate::{AppLimits, RateLimit},
+        tenure::{shard_of, shard_of_app},
+    },
+    engine::{Ceilings, EngineLimits, LaneEvents, lane::Refillable},
+};
+use std::time::Duration;
+
+pub(in crate::engine) const RATE: RateLimit = RateLimit { per_second: 10, burst: 10 };
+const APP: AppId = AppId::from_i64(1);
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_millis(1_794_700_800_000 + seconds * 1000)
+}
+
+/// With one app and no endpoints.
+pub(in crate::engine) fn lanes_of(tenure: Arc<Tenure>) -> (Arc<Lanes>, LaneEvents) {
+    let directory = Arc::<Directory>::default();
+    directory.put_app(app(None), AppRules::UNKNOWN);
+    let limits = EngineLimits {
+        hands: 100,
+        bytes_max: 1 << 20,
+        in_flight_per_endpoint: 10,
+        ceilings: Ceilings::default(),
+    };
+    Lanes::new(limits, directory, tenure)
+}
+
+fn app(limits: Option<AppLimits>) -> App {
+    let settings = AppSettings { limits, ..AppSettings::default() };
+    App { id: APP, uid: "a".into(), settings, created_at: at(0), updated_at: at(0) }
+}
+
+/// An endpoint in this shard.
+pub(in crate::engine) fn in_shard(shard: u8, rate_limit: Option<RateLimit>) -> Arc<Endpoint> {
+    let number = (1..100_000).find(|number| shard_of(EndpointId::from_i64(*number)) == shard).unwrap();
+    let event_types = vec!["*".to_owned()];
+    endpoint(number, EndpointSettings { event_types, rate_limit, ..EndpointSettings::default() })
+}
+
+/// The same endpoint with a limit.
+pub(in crate::engine) fn limited(endpoint: &Endpoint) -> Arc<Endpoint> {
+    let settings = EndpointSettings { rate_limit: Some(RATE), ..endpoint.record.settings.clone() };
+    let record =
+        EndpointRecord { settings, revision: endpoint.record.revision + 1, ..endpoint.record.clone() };
+    Arc::new(Endpoint { record, ..endpoint.clone() })
+}
+
+pub(in crate::engine) fn put(lanes: &Lanes, endpoint: &Arc<Endpoint>) {
+    assert!(lanes.directory.put_endpoint(endpoint.clone()));
+    lanes.endpoint_changed(endpoint.id());
+}
+
+/// A delivery in hand, as the store hands it over.
+pub(in crate::engine) fn carried(lanes: &Lanes, endpoint: &Endpoint, epoch: i64) -> Carried {
+    let event = Event {
+        id: EventId::from_i64(1),
+        app: APP,
+        given_id: None,
+        event_type: "a".into(),
+        created_at: at(0),
+        accepted_at: at(0),
+        data: "{}".into(),
+        key: None,
+        deliver_at: None,
+        is_skipped: false,
+        bodies: RenderedBodies::default(),
+    };
+    let hand = lanes.take(endpoint.id(), 1).unwrap();
+    let delivery = Delivery::born(DeliveryId::from_i64(2), APP, event.id, endpoint.id(), at(0), None);
+    Carried { delivery, event: Arc::new(event), due: at(0), hand, epoch }
+}
+
+fn node() -> (Arc<Lanes>, LaneEvents) {
+    let tenure = Tenure::default();
+    tenure.enter(7);
+    lanes_of(Arc::new(tenure))
+}
+
+#[test]
+fn alone_nothing_is_exclusive_and_everything_is_at_home() {
+    let (lanes, _events) = lanes_of(Arc::new(Tenure::alone()));
+    let limited = in_shard(9, Some(RATE));
+    put(&lanes, &limited);
+    assert!(lanes.take(limited.id(), 1).is_some() && lanes.is_at_home(limited.id()));
+    assert!(lanes.take_doubts().is_empty());
+}
+
+#[test]
+fn endpoints_of_an_app_with_limits_are_in_one_shard_and_exclusive() {
+    let (lanes, _events) = node();
+    let (one, other) = (in_shard(1, None), in_shard(2, None));
+    for endpoint in [&one, &other] {
+        put(&lanes, endpoint);
+    }
+    let shards =
+        || [&one, &other].map(|endpoint| lanes.settings(endpoint.id())).map(|is| (is.shard, is.is_exclusive));
+    assert_eq!(shards(), [(1, false), (2, false)]);
+    let limits = AppLimits { max_in_flight: Some(3), rate_limit: None };
+    lanes.directory.put_app(app(Some(limits)), AppRules::UNKNOWN);
+    lanes.app_changed(APP);
+    assert_eq!(shards(), [(shard_of_app(APP), true); 2]);
+    assert!(lanes.take(one.id(), 1).is_none() && lanes.is_sent_elsewhere(one.id()));
+}
+
+#[test]
+fn what_is_in_memory_goes_back_when_only_another_node_may_send_it() {
+    let (lanes, _events) = node();
+    let shared = in_shard(5, None);
+    put(&lanes, &shared);
+    lanes.carry(vec![carried(&lanes, &shared, 7)]);
+    let lane = lanes.lane(shared.id());
+    assert!(lane.take_misplaced(at(1)).is_empty());
+    put(&lanes, &limited(&shared));
+    assert!(lane.next(at(1)).0.is_none());
+    assert_eq!(lane.take_misplaced(at(1)).len(), 1);
+    // At home it goes back too, until it is certain that nobody else sends.
+    lanes.tenure().set_home(5, Home::Here);
+    lane.be_sole(at(1));
+    lanes.carry(vec![carried(&lanes, &shared, 7)]);
+    assert!(lane.take_misplaced(at(2)).is_empty() && lane.next(at(3)).0.is_some());
+}
+
+#[test]
+fn what_waits_is_fetched_at_home_alone_and_an_exclusive_lane_only_when_it_is_certain() {
+    let (lanes, _events) = node();
+    let (shared, limited) = (in_shard(5, None), in_shard(6, Some(RATE)));
+    let asks = |endpoint: &Endpoint| {
+        let lane = lanes.lane(endpoint.id());
+        lane.note_due(at(0));
+        matches!(lane.take_for_refill(1, at(1)), Refillable::Ask(_))
+    };
+    for endpoint in [&shared, &limited] {
+        put(&lanes, endpoint);
+    }
+    assert!(!asks(&shared) && !asks(&limited));
+    for shard in [5, 6] {
+        lanes.tenure().set_home(shard, Home::Here);
+    }
+    lanes.take_doubts();
+    assert!(asks(&shared) && !asks(&limited));
+    assert_eq!(lanes.take_doubts().into_iter().collect::<Vec<_>>(), [limited.id()], "somebody finds out");
+    lanes.be_sole(limited.id(), at(1));
+    assert!(asks(&limited));
+    for shard in [5, 6] {
+        lanes.tenure().set_home(shard, Home::Leaving);
+    }
+    assert!(asks(&shared) && !asks(&limited), "what leaves begins nothing that its next home could meet");
+}
+
+#[test]
+fn away_from_home_an_open_circuit_means_no_hands_until_its_time_is_over_and_then_one_at_a_time() {
+    let (lanes, _events) = node();
+    let shared = in_shard(5, None);
+    put(&lanes, &shared);
+    lanes.distrust(shared.id(), at(0));
+    let lane = lanes.lane(shared.id());
+    assert!(lanes.take(shared.id(), 1).is_none());
+    lane.help(true);
+    lane.note_due(at(0));
+    assert!(matches!(lane.take_for_refill(1, at(1)), Refillable::Closed(_)), "home probes");
+    lanes.survey(at(1));
+    assert!(lanes.take(shared.id(), 1).is_some());
+    assert_eq!(lane.lock().width(), 1);
+    // At home only a probe can close it.
+    lanes.tenure().set_home(5, Home::Here);
+    lanes.distrust(shared.id(), at(1));
+    lanes.survey(at(1).plus(Duration::from_hours(1)));
+    assert!(lanes.take(shared.id(), 1).is_none());
+}

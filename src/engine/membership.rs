@@ -1,0 +1,257 @@
+//! This node among others: says once a second that it lives, closes the gate when nobody answers, shares shards with the rest,
+//! and takes over what dead nodes carried. Not run by a node that is alone.
+//!
+//! The one thing to know: whoever may take this node over waits for the end of its lease, which runs from when its last beat
+//! was executed. So it sends nothing later than a lease after that beat was *sent*, less a margin, on a clock that nobody sets.
+
+mod house;
+#[cfg(test)]
+mod tests;
+
+use super::lanes::Lanes;
+use crate::{
+    domain::{
+        id::{EndpointId, Ids},
+        tenure::{Home, Tenure},
+        time::Steady,
+    },
+    store::{
+        Cluster, StoreError,
+        cluster::{Beat, Joined, View},
+    },
+    world::{Clock, Shutdown},
+};
+use house::House;
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicI64, AtomicU64, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+use tokio::sync::watch;
+
+const BEAT_EVERY: Duration = Duration::from_secs(1);
+const BEAT_IN_DOUBT: Duration = Duration::from_millis(250);
+/// Rung for, a beat comes sooner, but not at once: what rang may ring again.
+const BEAT_SOON: Duration = Duration::from_millis(50);
+/// A beat that is not answered by then is given up and another one sent.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// How long a beat holds, by the clock of the store.
+const LEASE: Duration = Duration::from_secs(10);
+/// Clocks drift, and between the last look at this one and the first byte on the wire is a moment.
+const MARGIN: Duration = Duration::from_secs(1);
+/// Without an answer for so long nothing new is sent: what comes of it could perhaps not be recorded.
+const SILENCE_MAX: Duration = Duration::from_secs(5);
+/// The longest that a machine that slept goes unnoticed.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(250);
+const PAUSE_AFTER_ERROR: Duration = Duration::from_secs(1);
+
+pub(super) struct Membership {
+    pub(super) lanes: Arc<Lanes>,
+    pub(super) cluster: Arc<dyn Cluster>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) ids: Ids,
+}
+
+/// What the parts of it tell each other.
+struct Shared {
+    lanes: Arc<Lanes>,
+    cluster: Arc<dyn Cluster>,
+    clock: Arc<dyn Clock>,
+    ids: Ids,
+    lease: Lease,
+    stop: Shutdown,
+    /// Counts claims and releases of shards: what was seen before one says nothing about shards.
+    moves: AtomicU64,
+    /// Lanes that may be this node's alone, and which version of the configuration all others have to know before.
+    doubts: Mutex<BTreeMap<EndpointId, i64>>,
+    /// The last answer to a beat.
+    heard: watch::Sender<Option<Arc<Heard>>>,
+}
+
+/// On the steady clock, in milliseconds.
+#[derive(Default)]
+struct Lease {
+    heard_at: AtomicI64,
+    /// When somebody else may take over.
+    ends_at: AtomicI64,
+}
+
+/// An answer to a beat, and how things stood here when that was sent.
+pub(super) struct Heard {
+    view: View,
+    moves: u64,
+}
+
+impl Membership {
+    /// For as long as the store takes beats; the caller ends it when nothing is carried any more.
+    pub(super) async fn run(self, stop: Shutdown) -> Result<(), StoreError> {
+        let Self { lanes, cluster, clock, ids } = self;
+        let lease = Lease::default();
+        let shared = Shared {
+            lanes,
+            cluster,
+            clock,
+            ids,
+            lease,
+            stop,
+            moves: AtomicU64::new(0),
+            doubts: Mutex::default(),
+            heard: watch::Sender::new(None),
+        };
+        shared.begin();
+        let house = House::new(&shared);
+        tokio::select! {
+            biased;
+            ended = shared.beat_on() => ended,
+            () = shared.watch_the_gate() => Ok(()),
+            () = house.run() => Ok(()),
+        }
+    }
+}
+
+impl Shared {
+    fn tenure(&self) -> &Arc<Tenure> {
+        self.lanes.tenure()
+    }
+
+    /// Nothing is sent before a beat was answered.
+    fn begin(&self) {
+        self.lanes.close_gate();
+        let now = self.clock.steady();
+        self.lease.heard_at.store(now.as_millis(), SeqCst);
+        self.lease.ends_at.store(now.plus(LEASE).as_millis(), SeqCst);
+    }
+
+    async fn beat_on(&self) -> Result<(), StoreError> {
+        loop {
+            self.beat().await?;
+            tokio::select! {
+                biased;
+                () = self.lanes.around.membership.notified() => self.clock.sleep_for(BEAT_SOON).await,
+                () = self.clock.sleep_for(self.pause()) => {}
+            }
+        }
+    }
+
+    /// Shorter while others are waited for.
+    fn pause(&self) -> Duration {
+        if self.doubts().is_empty() { BEAT_EVERY } else { BEAT_IN_DOUBT }
+    }
+
+    async fn beat(&self) -> Result<(), StoreError> {
+        let (sent, moves) = (self.clock.steady(), self.moves.load(SeqCst));
+        // Whatever led to them was committed before, so the version that is answered is not older.
+        let doubts = self.lanes.take_doubts();
+        self.doubts().extend(doubts.iter().map(|endpoint| (*endpoint, i64::MAX)));
+        let answered = self.send_beat().await;
+        match &answered {
+            Ok(Some(view)) => {
+                self.hold_until(sent.plus(LEASE.saturating_sub(MARGIN)));
+                self.doubts().extend(doubts.into_iter().map(|endpoint| (endpoint, view.version)));
+            }
+            _ => self.lanes.doubt_again(doubts),
+        }
+        match answered {
+            Ok(Some(view)) => {
+                self.heard.send_replace(Some(Arc::new(Heard { view, moves })));
+                Ok(())
+            }
+            Ok(None) => self.join_again().await,
+            Err(StoreError::Closed) => Err(StoreError::Closed),
+            Err(error) => {
+                tracing::warn!(%error, "the store does not hear this node; nothing is sent if that goes on");
+                Ok(())
+            }
+        }
+    }
+
+    async fn send_beat(&self) -> Result<Option<View>, StoreError> {
+        tokio::select! {
+            biased;
+            answer = self.cluster.beat(self.words()) => answer,
+            () = self.clock.sleep_for(PATIENCE) => Err(StoreError::Unavailable("no answer to a beat".into())),
+        }
+    }
+
+    fn words(&self) -> Beat {
+        let survey = self.lanes.survey(self.clock.now());
+        Beat {
+            seen: self.tenure().seen(),
+            free_hands: u32::try_from(self.lanes.around.pool.free()).unwrap_or(u32::MAX),
+            help: survey.help,
+            is_stopping: self.stop.is_soft(),
+        }
+    }
+
+    /// The beat was answered: requests may begin until then.
+    fn hold_until(&self, until: Steady) {
+        let now = self.clock.steady();
+        self.lease.heard_at.store(now.as_millis(), SeqCst);
+        self.lease.ends_at.fetch_max(until.as_millis(), SeqCst);
+        if until > now {
+            self.tenure().may_dial_until(until);
+            if self.lanes.open_gate() {
+                tracing::info!("the store answers: deliveries go out");
+            }
+        }
+    }
+
+    /// Closes the gate in time, and lets go of what must not be on its way when another node takes over.
+    async fn watch_the_gate(&self) {
+        let mut was_cut_at = None;
+        loop {
+            let now = self.clock.steady();
+            let silent_at = Steady::from_millis(self.lease.heard_at.load(SeqCst)).plus(SILENCE_MAX);
+            let ends_at = Steady::from_millis(self.lease.ends_at.load(SeqCst));
+            let closes_at = silent_at.min(self.tenure().dial_until());
+            if closes_at <= now && self.lanes.close_gate() {
+                self.tenure().may_dial_until(now.min(self.tenure().dial_until()));
+                tracing::warn!("the store does not answer: nothing is sent until it does");
+            }
+            if ends_at <= now && was_cut_at != Some(ends_at) {
+                was_cut_at = Some(ends_at);
+                self.lanes.cut_exclusive();
+            }
+            let next = [closes_at, ends_at].into_iter().filter(|at| *at > now).min();
+            let wait = next.map_or(LOOK_AGAIN_AFTER, |at| at.since(now).min(LOOK_AGAIN_AFTER));
+            self.clock.sleep_for(wait).await;
+        }
+    }
+
+    /// Somebody else carries what this node did: it begins anew, under another epoch and with nothing of its own.
+    async fn join_again(&self) -> Result<(), StoreError> {
+        tracing::warn!("this node was taken over, because the store did not hear from it; it joins again");
+        self.lanes.close_gate();
+        self.tenure().may_dial_until(Steady::from_millis(i64::MIN));
+        self.lanes.cut_exclusive();
+        let joined = loop {
+            match self.cluster.join(self.clock.now()).await {
+                Ok(joined) => break joined,
+                Err(StoreError::Closed) => return Err(StoreError::Closed),
+                Err(error) => tracing::warn!(%error, "could not join again"),
+            }
+            self.clock.sleep_for(PAUSE_AFTER_ERROR).await;
+        };
+        let Joined { slot, epoch, newest_id, .. } = joined;
+        self.ids.move_to(slot, newest_id);
+        self.moves.fetch_add(1, SeqCst);
+        self.tenure().enter(epoch);
+        self.lanes.abandon();
+        self.doubts().clear();
+        self.begin();
+        Ok(())
+    }
+
+    fn doubts(&self) -> MutexGuard<'_, BTreeMap<EndpointId, i64>> {
+        self.doubts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set_homes(&self, shards: &[u8], home: Home) {
+        for shard in shards {
+            self.tenure().set_home(*shard, home);
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! What a node does about what it hears of the others: takes over from the dead, shares shards with the living, finds out
+//! which lanes are its own alone, and helps where others have too much to carry.
+
+use super::{Heard, Shared};
+use crate::{
+    domain::{
+        id::EndpointId,
+        tenure::{Home, SHARDS},
+    },
+    store::{
+        StoreError,
+        cluster::{Node, View},
+    },
+};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, atomic::Ordering::SeqCst},
+};
+use tokio::sync::watch;
+
+/// Lanes that the store is asked about at once.
+const ASKED_MAX: usize = 1000;
+
+pub(super) struct House<'a> {
+    shared: &'a Shared,
+    heard: watch::Receiver<Option<Arc<Heard>>>,
+    /// Lanes of other nodes that this one fetches for.
+    helped: BTreeSet<EndpointId>,
+}
+
+impl<'a> House<'a> {
+    pub(super) fn new(shared: &'a Shared) -> Self {
+        Self { shared, heard: shared.heard.subscribe(), helped: BTreeSet::new() }
+    }
+
+    pub(super) async fn run(mut self) {
+        while self.heard.changed().await.is_ok() {
+            let heard = self.heard.borrow_and_update().clone();
+            if let Some(heard) = heard
+                && let Err(error) = self.look_after(&heard).await
+            {
+                tracing::warn!(%error, "could not settle with other nodes who does what");
+            }
+        }
+    }
+
+    async fn look_after(&mut self, heard: &Heard) -> Result<(), StoreError> {
+        self.help(&heard.view);
+        self.settle_doubts(&heard.view).await?;
+        self.share(heard).await?;
+        self.take_over_from_the_dead(&heard.view).await
+    }
+
+    /// Whoever has hands to spare fetches for lanes that their home cannot keep up with.
+    fn help(&mut self, view: &View) {
+        let lanes = &self.shared.lanes;
+        let mut wanted = BTreeSet::new();
+        if lanes.around.pool.has_plenty() {
+            wanted.extend(self.others(view).filter(|node| !node.is_expired).flat_map(|node| &node.help));
+            wanted.retain(|endpoint| lanes.directory.endpoint(*endpoint).is_some());
+        }
+        lanes.help(&self.helped, &wanted, self.shared.clock.now());
+        self.helped = wanted;
+    }
+
+    fn others<'v>(&self, view: &'v View) -> impl Iterator<Item = &'v Node> {
+        let own = self.shared.tenure().epoch();
+        view.nodes.iter().filter(move |node| node.epoch != own)
+    }
+
+    /// A lane is this node's alone once every other one knows that it is to be, and has nothing of it in flight. One whose
+    /// lease is over is asked too, as long as nobody has taken it over: it may come back.
+    async fn settle_doubts(&mut self, view: &View) -> Result<(), StoreError> {
+        let shared = self.shared;
+        let known_to_all = self.others(view).map(|node| node.seen).min().unwrap_or(i64::MAX);
+        let asked: Vec<EndpointId> = {
+            let doubts = shared.doubts();
+            let settled = doubts.iter().filter(|(_, version)| **version <= known_to_all);
+            settled.map(|(endpoint, _)| *endpoint).collect()
+        };
+        let epoch = shared.tenure().epoch();
+        for some in asked.chunks(ASKED_MAX) {
+            let elsewhere = shared.cluster.carried_elsewhere(some.to_vec()).await?;
+            if shared.tenure().epoch() != epoch {
+                return Ok(());
+            }
+            let now = shared.clock.now();
+            let is_settled = |endpoint: &&EndpointId| {
+                !elsewhere.contains(endpoint) && !shared.lanes.is_doubted(**endpoint)
+            };
+            for endpoint in some.iter().filter(is_settled) {
+                shared.doubts().remove(endpoint);
+                shared.lanes.be_sole(*endpoint, now);
+            }
+        }
+        Ok(())
+    }
+
+    /// Towards the fair share of shards. Whoever stops wants none.
+    async fn share(&mut self, heard: &Heard) -> Result<(), StoreError> {
+        let shared = self.shared;
+        if heard.moves != shared.moves.load(SeqCst) {
+            return Ok(());
+        }
+        self.reconcile(&heard.view).await?;
+        let is_staying = |node: &&Node| !node.is_expired && !node.is_stopping;
+        let staying = heard.view.nodes.iter().filter(is_staying).count().max(1);
+        let fair = if shared.stop.is_soft() { 0 } else { SHARDS.div_ceil(staying) };
+        let here: Vec<u8> = shared.tenure().shards(Home::Here).collect();
+        if here.len() > fair {
+            shared.set_homes(&here[fair..], Home::Leaving);
+            shared.lanes.begin_leaving();
+        } else if here.len() < fair {
+            self.gain(&heard.view, fair - here.len()).await?;
+        }
+        self.release_what_is_idle().await
+    }
+
+    /// What the store says of shards and this node did not know: an answer may have been lost on its way.
+    async fn reconcile(&mut self, view: &View) -> Result<(), StoreError> {
+        let (mut found, mut lost) = (Vec::new(), Vec::new());
+        let tenure = self.shared.tenure();
+        for (shard, owner) in (0..=u8::MAX).zip(&view.shards) {
+            match (*owner == tenure.epoch(), tenure.home(shard)) {
+                (true, Home::Elsewhere) => found.push(shard),
+                (false, Home::Here | Home::Leaving) => lost.push(shard),
+                _ => {}
+            }
+        }
+        if !lost.is_empty() {
+            self.shared.set_homes(&lost, Home::Elsewhere);
+            self.shared.lanes.depart(&lost);
+        }
+        self.arrive(found).await
+    }
+
+    /// First those that were about to leave, then such as nobody has.
+    async fn gain(&mut self, view: &View, wanted: usize) -> Result<(), StoreError> {
+        let shared = self.shared;
+        let staying: Vec<u8> = shared.tenure().shards(Home::Leaving).take(wanted).collect();
+        let free = view.shards.iter().filter(|owner| **owner == 0).count();
+        let most = free.min(wanted - staying.len());
+        self.arrive(staying).await?;
+        if most == 0 {
+            return Ok(());
+        }
+        let epoch = shared.tenure().epoch();
+        shared.moves.fetch_add(1, SeqCst);
+        let claimed = shared.cluster.claim_shards(most).await?;
+        shared.moves.fetch_add(1, SeqCst);
+        if shared.tenure().epoch() == epoch { self.arrive(claimed).await } else { Ok(()) }
+    }
+
+    /// Looked after here from now on: what waits in them is found, and what is known of their endpoints' health.
+    async fn arrive(&mut self, shards: Vec<u8>) -> Result<(), StoreError> {
+        if shards.is_empty() {
+            return Ok(());
+        }
+        let (shared, lanes) = (self.shared, &self.shared.lanes);
+        shared.set_homes(&shards, Home::Here);
+        lanes.arrive(&shards);
+        let now = shared.clock.now();
+        let standing = shared.cluster.standing(now).await?;
+        let has_arrived = |endpoint: &EndpointId| {
+            let is_known = lanes.directory.endpoint(*endpoint).is_some();
+            is_known && shards.contains(&lanes.settings(*endpoint).shard)
+        };
+        for endpoint in standing.failing.into_iter().filter(has_arrived) {
+            lanes.distrust(endpoint, now);
+        }
+        for (endpoint, paused) in standing.paused.into_iter().filter(|(endpoint, _)| has_arrived(endpoint)) {
+            lanes.resume_pause(endpoint, paused, now);
+        }
+        Ok(())
+    }
+
+    /// Those that are to leave, once nothing is under way in them that their next home must not meet.
+    async fn release_what_is_idle(&mut self) -> Result<(), StoreError> {
+        let shared = self.shared;
+        let tenure = shared.tenure();
+        if tenure.shards(Home::Leaving).next().is_none() {
+            return Ok(());
+        }
+        let busy = shared.lanes.survey(shared.clock.now()).busy;
+        let is_idle = |shard: &u8| !busy.contains(shard) && !tenure.is_stewarding(*shard);
+        let idle: Vec<u8> = tenure.shards(Home::Leaving).filter(is_idle).collect();
+        if idle.is_empty() {
+            return Ok(());
+        }
+        shared.moves.fetch_add(1, SeqCst);
+        shared.set_homes(&idle, Home::Elsewhere);
+        shared.lanes.depart(&idle);
+        let released = shared.cluster.release_shards(idle).await;
+        shared.moves.fetch_add(1, SeqCst);
+        released
+    }
+
+    async fn take_over_from_the_dead(&self, view: &View) -> Result<(), StoreError> {
+        let expired = self.others(view).filter(|node| node.is_expired && view.is_steady);
+        for Node { epoch, name, .. } in expired {
+            let taken = self.shared.cluster.take_over(*epoch, self.shared.clock.now()).await?;
+            if let Some(deliveries) = taken {
+                tracing::warn!(%name, epoch, deliveries, "took over what a node that is gone was carrying");
+            }
+        }
+        Ok(())
+    }
+}

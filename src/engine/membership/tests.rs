@@ -1,0 +1,294 @@
+//! Several nodes in one town, in virtual time: who may send, whose shards are whose, and what becomes of those who fall silent.
+
+mod town;
+
+use super::*;
+use crate::{
+    domain::{
+        endpoint::Endpoint,
+        port::{Handover, Hands},
+        tenure::SHARDS,
+    },
+    engine::{
+        LaneEvents,
+        home::tests::{RATE, carried, in_shard, lanes_of, limited, put},
+    },
+    world::ShutdownHandle,
+};
+use tokio::{task::AbortHandle, time::sleep};
+use town::{Door, Town};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+struct Member {
+    lanes: Arc<Lanes>,
+    door: Arc<Door>,
+    ids: Ids,
+    stop: ShutdownHandle,
+    running: AbortHandle,
+    _events: LaneEvents,
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        self.running.abort();
+    }
+}
+
+impl Member {
+    /// Joins, with one app in its directory.
+    async fn join(town: &Arc<Town>) -> Self {
+        let tenure = Arc::<Tenure>::default();
+        let (lanes, events) = lanes_of(tenure.clone());
+        let door = Door::to(town);
+        let joined = door.join(town.clock.now()).await.unwrap();
+        tenure.enter(joined.epoch);
+        let ids = Ids::new(joined.slot, joined.newest_id);
+        let membership = Membership {
+            lanes: lanes.clone(),
+            cluster: door.clone(),
+            clock: town.clock.clone(),
+            ids: ids.clone(),
+        };
+        let (stop, told) = Shutdown::by_hand();
+        let running = tokio::spawn(membership.run(told)).abort_handle();
+        Self { lanes, door, ids, stop, running, _events: events }
+    }
+
+    /// Two of them; the first is the home of the first shard, the second that of the last.
+    async fn two(town: &Arc<Town>) -> (Self, Self) {
+        let first = Self::join(town).await;
+        sleep(3 * SECOND).await;
+        let second = Self::join(town).await;
+        sleep(5 * SECOND).await;
+        (first, second)
+    }
+
+    fn tenure(&self) -> &Tenure {
+        self.lanes.tenure()
+    }
+
+    fn may_dial(&self, town: &Town) -> bool {
+        self.tenure().may_dial(|| town.clock.steady())
+    }
+
+    fn put(&self, endpoint: &Arc<Endpoint>) {
+        put(&self.lanes, endpoint);
+    }
+
+    fn may_take(&self, endpoint: &Endpoint) -> bool {
+        self.lanes.take(endpoint.id(), 1).is_some()
+    }
+
+    fn here(&self) -> usize {
+        self.tenure().shards(Home::Here).count()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_beat_holds_from_when_it_was_sent_and_silence_closes_the_gate_sooner() {
+    let town = Town::new();
+    let node = Member::join(&town).await;
+    assert!(!node.may_dial(&town), "nothing is sent before a beat was answered");
+    node.door.delay_ms.store(2000, SeqCst);
+    sleep(Duration::from_millis(4500)).await;
+    // Sent at 0 s, 3 s, …, answered 2 s later.
+    assert!(node.may_dial(&town));
+    assert_eq!(node.tenure().dial_until().since(town.clock.steady()), Duration::from_millis(9000 - 4500));
+    node.door.delay_ms.store(0, SeqCst);
+    sleep(Duration::from_millis(5500)).await;
+    node.door.is_cut.store(true, SeqCst);
+    let cut = node.lanes.around.cut.notified();
+    let cut_at = town.clock.steady();
+    sleep(Duration::from_millis(3900)).await;
+    assert!(node.may_dial(&town) && !node.lanes.around.pool.is_gated());
+    sleep(Duration::from_millis(1200)).await;
+    assert!(!node.may_dial(&town), "five seconds after the last answer");
+    assert!(node.lanes.around.pool.is_gated() && node.lanes.take(EndpointId::from_i64(5), 1).is_none());
+    tokio::time::timeout(20 * SECOND, cut).await.unwrap();
+    let waited = town.clock.steady().since(cut_at);
+    assert!((Duration::from_secs(8)..=Duration::from_secs(9)).contains(&waited), "{waited:?}");
+    node.door.is_cut.store(false, SeqCst);
+    sleep(Duration::from_secs(5)).await;
+    assert!(node.may_dial(&town) && !node.lanes.around.pool.is_gated(), "it opens by itself");
+    assert_eq!(node.tenure().epoch(), 1, "nobody was there to take over");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_comes_too_late_opens_nothing() {
+    let town = Town::new();
+    let node = Member::join(&town).await;
+    node.door.delay_ms.store(2900, SeqCst);
+    sleep(Duration::from_millis(2950)).await;
+    assert!(node.may_dial(&town));
+    // Longer than anybody waits for an answer: none of them counts.
+    node.door.delay_ms.store(9500, SeqCst);
+    for _ in 0..30 {
+        sleep(SECOND).await;
+        assert!(
+            node.tenure().dial_until() <= Steady::from_millis(9000 + 3900),
+            "{:?}",
+            node.tenure().dial_until()
+        );
+    }
+    assert!(!node.may_dial(&town));
+}
+
+#[tokio::test(start_paused = true)]
+async fn shards_come_to_a_fair_share_within_a_few_beats_of_every_coming_and_going() {
+    let town = Town::new();
+    let first = Member::join(&town).await;
+    sleep(3 * SECOND).await;
+    assert_eq!(first.here(), SHARDS);
+    let (second, third) = (Member::join(&town).await, Member::join(&town).await);
+    sleep(6 * SECOND).await;
+    let shares = [&first, &second, &third].map(Member::here);
+    assert_eq!(shares.iter().sum::<usize>(), SHARDS, "{shares:?}");
+    assert!(shares.iter().all(|share| (84..=86).contains(share)), "{shares:?}");
+    for node in [&first, &second, &third] {
+        let epoch = node.tenure().epoch();
+        assert_eq!(town.shards_of(epoch), node.here(), "the store and the node see the same");
+    }
+    assert_eq!(first.tenure().home(0), Home::Here, "who has the first shard keeps it");
+    // One stops and gives everything away; one dies and is taken over.
+    third.stop.stop_softly();
+    sleep(6 * SECOND).await;
+    assert_eq!((first.here(), second.here(), third.here()), (SHARDS / 2, SHARDS / 2, 0));
+    drop(second);
+    sleep(15 * SECOND).await;
+    assert_eq!((first.here(), third.here()), (SHARDS, 0), "the one that stops still lives");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shard_leaves_only_when_nothing_of_its_exclusive_lanes_is_held() {
+    let town = Town::new();
+    let (first, last) = (Member::join(&town).await, in_shard(255, Some(RATE)));
+    first.put(&last);
+    sleep(3 * SECOND).await;
+    let hand = first.lanes.take(last.id(), 1).unwrap();
+    let second = Member::join(&town).await;
+    second.put(&last);
+    sleep(5 * SECOND).await;
+    assert_eq!(first.tenure().home(255), Home::Leaving);
+    assert_eq!((first.here(), second.here()), (SHARDS / 2, SHARDS / 2 - 1), "the others have gone");
+    assert!(!first.may_take(&last) && !second.may_take(&last), "neither has hands for it meanwhile");
+    drop(hand);
+    sleep(4 * SECOND).await;
+    assert_eq!((first.tenure().home(255), second.tenure().home(255)), (Home::Elsewhere, Home::Here));
+    assert!(!first.may_take(&last) && second.may_take(&last));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_steward_s_work_keeps_its_shard() {
+    let town = Town::new();
+    let first = Member::join(&town).await;
+    sleep(3 * SECOND).await;
+    let at_work = first.tenure().shards(Home::Here).next().map(|_| {
+        let tenure = first.lanes.tenure();
+        tenure.steward(|| town.clock.steady()).unwrap()
+    });
+    first.stop.stop_softly();
+    sleep(3 * SECOND).await;
+    assert_eq!((town.shards_of(1), first.tenure().home(0)), (1, Home::Leaving));
+    drop(at_work);
+    sleep(2 * SECOND).await;
+    assert_eq!(town.shards_of(1), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lane_that_becomes_exclusive_waits_until_all_have_seen_it_and_nobody_else_carries_any() {
+    let town = Town::new();
+    let (home, other) = Member::two(&town).await;
+    let shared = in_shard(0, None);
+    for node in [&home, &other] {
+        node.put(&shared);
+        assert!(node.may_take(&shared), "shared, everybody sends");
+    }
+    let now_limited = limited(&shared);
+    town.state().version = 5;
+    home.put(&now_limited);
+    home.tenure().has_seen(5);
+    sleep(3 * SECOND).await;
+    assert!(!home.may_take(&shared), "the other does not know yet");
+    assert!(other.may_take(&shared));
+    town.state().carried.insert((other.tenure().epoch(), shared.id()));
+    other.put(&now_limited);
+    other.tenure().has_seen(5);
+    sleep(3 * SECOND).await;
+    assert!(!home.may_take(&shared), "the other still has one in flight");
+    assert!(!other.may_take(&shared) && other.lanes.is_sent_elsewhere(shared.id()));
+    town.state().carried.clear();
+    sleep(Duration::from_millis(600)).await;
+    assert!(home.may_take(&shared) && !home.lanes.is_sent_elsewhere(shared.id()));
+    sleep(2 * SECOND).await;
+    assert!(!other.may_take(&shared));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_limit_had_saved_up_is_gone_when_a_lane_changes_hands() {
+    let town = Town::new();
+    let (home, limited) = (Member::join(&town).await, in_shard(0, Some(RATE)));
+    home.put(&limited);
+    sleep(3 * SECOND).await;
+    let lane = home.lanes.lane(limited.id());
+    let has_token = || lane.lock().tokens.look(RATE, town.clock.now()).is_ok();
+    assert!(lane.lock().is_sole && has_token());
+    home.lanes.depart(&[0]);
+    home.lanes.arrive(&[0]);
+    while !lane.lock().is_sole {
+        assert!(!home.may_take(&limited));
+        sleep(Duration::from_millis(10)).await;
+    }
+    assert!(!has_token(), "what the last home sent a moment ago counts");
+    sleep(Duration::from_millis(100)).await;
+    assert!(has_token());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_was_taken_over_lets_go_of_everything_and_joins_again() {
+    let town = Town::new();
+    let (silent, other) = Member::two(&town).await;
+    let shared = in_shard(0, None);
+    silent.put(&shared);
+    let before = silent.tenure().epoch();
+    let carried = |epoch| carried(&silent.lanes, &shared, epoch);
+    silent.lanes.carry(vec![carried(before)]);
+    assert_eq!(silent.lanes.in_hand(), 1);
+    silent.door.is_cut.store(true, SeqCst);
+    sleep(14 * SECOND).await;
+    assert_eq!(town.shards_of(other.tenure().epoch()), SHARDS, "the other has taken over");
+    assert!(!silent.may_dial(&town));
+    silent.door.is_cut.store(false, SeqCst);
+    sleep(8 * SECOND).await;
+    let after = silent.tenure().epoch();
+    assert_ne!(after, before);
+    assert_eq!(silent.lanes.in_hand(), 0, "what was queued is another's now");
+    assert_eq!((silent.here(), other.here()), (SHARDS / 2, SHARDS / 2));
+    assert!(silent.may_dial(&town) && silent.may_take(&shared));
+    assert_eq!(silent.ids.take(town.clock.now(), 1) >> 16 & 0x3f, after, "its ids are of its new slot");
+    // What was committed before it was taken over and is handed over only now.
+    silent.lanes.carry(vec![carried(before)]);
+    assert_eq!(silent.lanes.in_hand(), 0);
+    silent.lanes.carry(vec![carried(after)]);
+    assert_eq!(silent.lanes.in_hand(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_has_hands_to_spare_fetches_for_a_shared_lane_that_its_home_cannot_keep_up_with() {
+    let town = Town::new();
+    let (home, other) = Member::two(&town).await;
+    let shared = in_shard(0, None);
+    for node in [&home, &other] {
+        node.put(&shared);
+    }
+    other.lanes.waiting(shared.id(), town.clock.now());
+    assert_eq!(other.lanes.first_due(), None, "home looks after it");
+    home.lanes.lane(shared.id()).lock().is_behind = true;
+    sleep(3 * SECOND).await;
+    assert!(other.lanes.take_due(town.clock.now(), 9).iter().any(|lane| lane.endpoint == shared.id()));
+    home.lanes.lane(shared.id()).lock().is_behind = false;
+    sleep(3 * SECOND).await;
+    other.lanes.take_due(town.clock.now(), 9);
+    other.lanes.waiting(shared.id(), town.clock.now());
+    assert_eq!(other.lanes.first_due(), None, "and again");
+}

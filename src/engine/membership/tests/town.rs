@@ -1,0 +1,212 @@
+//! A store that several nodes share, as far as they tell each other who lives and who does what; in memory, in virtual time.
+
+use super::super::LEASE;
+use crate::{
+    domain::{
+        id::{EndpointId, KeyId},
+        replay::Replay,
+        retention::Keeps,
+        storage::StorageUsage,
+        tenure::SHARDS,
+        time::{Steady, Timestamp},
+    },
+    store::{
+        Cluster, Reply, StoreError,
+        cluster::{Beat, Changes, Forgotten, Joined, Node, RolledUp, Standing, Suspect, View},
+        retention::{Overdue, OverdueSearch},
+    },
+    world::{Clock, VirtualClock},
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+pub(super) struct Town {
+    pub(super) clock: Arc<VirtualClock>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    nodes: BTreeMap<i64, Row>,
+    pub(super) shards: Vec<i64>,
+    /// Of the configuration.
+    pub(super) version: i64,
+    /// What is in flight: under which epoch, and for whom.
+    pub(super) carried: BTreeSet<(i64, EndpointId)>,
+    last_epoch: i64,
+}
+
+struct Row {
+    lease_until: Steady,
+    beat: Beat,
+}
+
+impl Town {
+    pub(super) fn new() -> Arc<Self> {
+        let clock = Arc::new(VirtualClock::starting_at(Timestamp::from_millis(1_794_700_800_000)));
+        let state = State { shards: vec![0; SHARDS], ..State::default() };
+        Arc::new(Self { clock, state: Mutex::new(state) })
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    pub(super) fn shards_of(&self, epoch: i64) -> usize {
+        self.state().shards.iter().filter(|owner| **owner == epoch).count()
+    }
+
+    fn view(&self) -> View {
+        let (state, now) = (self.state(), self.clock.steady());
+        let node = |(epoch, row): (&i64, &Row)| Node {
+            epoch: *epoch,
+            slot: *epoch as u8,
+            name: format!("node {epoch}"),
+            version: String::new(),
+            is_expired: row.lease_until <= now,
+            seen: row.beat.seen,
+            free_hands: row.beat.free_hands,
+            help: row.beat.help.clone(),
+            joined_at: Timestamp::from_millis(0),
+            lease_ms: row.lease_until.as_millis() - now.as_millis(),
+            is_stopping: row.beat.is_stopping,
+        };
+        View {
+            nodes: state.nodes.iter().map(node).collect(),
+            shards: state.shards.clone(),
+            version: state.version,
+            is_steady: true,
+        }
+    }
+}
+
+/// The store as one node reaches it.
+pub(super) struct Door {
+    town: Arc<Town>,
+    epoch: AtomicI64,
+    /// Nothing comes through in either direction.
+    pub(super) is_cut: AtomicBool,
+    /// How long answers are on their way.
+    pub(super) delay_ms: AtomicU64,
+}
+
+impl Door {
+    pub(super) fn to(town: &Arc<Town>) -> Arc<Self> {
+        let (is_cut, delay_ms) = (AtomicBool::new(false), AtomicU64::new(0));
+        Arc::new(Self { town: town.clone(), epoch: AtomicI64::new(0), is_cut, delay_ms })
+    }
+
+    fn answer<'a, T: Send + 'a>(
+        &'a self,
+        work: impl FnOnce(&mut State, i64) -> T + Send + 'a,
+    ) -> Reply<'a, T> {
+        Box::pin(async move {
+            if self.is_cut.load(SeqCst) {
+                std::future::pending::<()>().await;
+            }
+            let done = work(&mut self.town.state(), self.epoch.load(SeqCst));
+            let delay = self.delay_ms.load(SeqCst);
+            if delay > 0 {
+                tokio::time::sleep(Duration::from_millis(delay)).await;
+            }
+            Ok(done)
+        })
+    }
+}
+
+/// What no membership asks.
+macro_rules! never {
+    ($(fn $name:ident($($kind:ty),*) -> $answer:ty;)+) => {
+        $(fn $name(&self, $(_: $kind),*) -> Reply<'_, $answer> {
+            Box::pin(async { Err(StoreError::Closed) })
+        })+
+    };
+}
+
+impl Cluster for Door {
+    fn join(&self, _: Timestamp) -> Reply<'_, Joined> {
+        self.answer(|state, _| {
+            state.last_epoch += 1;
+            let (epoch, lease_until) = (state.last_epoch, self.town.clock.steady().plus(LEASE));
+            state.nodes.insert(epoch, Row { lease_until, beat: Beat::default() });
+            self.epoch.store(epoch, SeqCst);
+            Joined { slot: epoch as u8, epoch, is_alone: false, newest_id: 0, taken_over: 0 }
+        })
+    }
+
+    fn beat(&self, beat: Beat) -> Reply<'_, Option<View>> {
+        let heard = self.answer(move |state, epoch| {
+            let row = state.nodes.get_mut(&epoch)?;
+            *row = Row { lease_until: self.town.clock.steady().plus(LEASE), beat };
+            Some(())
+        });
+        Box::pin(async move { heard.await.map(|heard| heard.map(|()| self.town.view())) })
+    }
+
+    fn take_over(&self, epoch: i64, _: Timestamp) -> Reply<'_, Option<usize>> {
+        self.answer(move |state, _| {
+            let is_over = state.nodes.get(&epoch)?.lease_until <= self.town.clock.steady();
+            is_over.then(|| {
+                let before = state.carried.len();
+                state.carried.retain(|(owner, _)| *owner != epoch);
+                state.shards.iter_mut().filter(|owner| **owner == epoch).for_each(|owner| *owner = 0);
+                state.nodes.remove(&epoch);
+                before - state.carried.len()
+            })
+        })
+    }
+
+    fn claim_shards(&self, most: usize) -> Reply<'_, Vec<u8>> {
+        self.answer(move |state, epoch| {
+            let free = (0..=u8::MAX).zip(&mut state.shards).filter(|(_, owner)| **owner == 0).take(most);
+            free.map(|(shard, owner)| {
+                *owner = epoch;
+                shard
+            })
+            .collect()
+        })
+    }
+
+    fn release_shards(&self, shards: Vec<u8>) -> Reply<'_, ()> {
+        self.answer(move |state, epoch| {
+            for shard in shards {
+                let owner = &mut state.shards[usize::from(shard)];
+                assert_eq!(*owner, epoch, "only what is one's own can be given up");
+                *owner = 0;
+            }
+        })
+    }
+
+    fn carried_elsewhere(&self, endpoints: Vec<EndpointId>) -> Reply<'_, Vec<EndpointId>> {
+        self.answer(move |state, epoch| {
+            let elsewhere = state.carried.iter().filter(|(owner, _)| *owner != epoch).map(|(_, of)| *of);
+            elsewhere.filter(|endpoint| endpoints.contains(endpoint)).collect()
+        })
+    }
+
+    fn standing(&self, _: Timestamp) -> Reply<'_, Standing> {
+        self.answer(|_, _| Standing::default())
+    }
+
+    never! {
+        fn changes(i64) -> Changes;
+        fn nodes() -> View;
+        fn find_lanes() -> Vec<(EndpointId, Timestamp)>;
+        fn purge() -> bool;
+        fn overdue(OverdueSearch, Arc<dyn Keeps>, Timestamp) -> Overdue;
+        fn forget(Timestamp) -> Forgotten;
+        fn usage() -> StorageUsage;
+        fn keys_used(Vec<(KeyId, Timestamp)>) -> ();
+        fn running_replays() -> Vec<Replay>;
+        fn unsettled() -> Vec<EndpointId>;
+        fn roll_up(Duration, Timestamp) -> RolledUp;
+        fn degraded() -> Vec<EndpointId>;
+        fn judge(Vec<Suspect>, Timestamp) -> ();
+    }
+}

@@ -1,0 +1,191 @@
+//! Follows what other nodes change: apps, endpoints, keys and event types come into the directory as if they had been changed
+//! here. What this node changed itself comes by too, and is known already.
+
+use super::{Error, Service};
+use crate::{
+    domain::{
+        app::{App, AppRules},
+        endpoint::Endpoint,
+        event_type::EventType,
+        id::{AppId, EndpointId, EventTypeId, KeyId},
+        key::KEY_OF_SETTINGS,
+    },
+    store::cluster::Changes,
+};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use tokio::sync::Notify;
+
+/// How often it looks without having been rung.
+const LOOKS_EVERY: Duration = Duration::from_millis(250);
+/// After a store error.
+const PAUSE: Duration = Duration::from_secs(1);
+
+impl Service {
+    /// For ever; whoever rings the bell says that there is something new. Not for a node that is alone.
+    pub async fn follow(&self, bell: &Notify) {
+        loop {
+            // Registered before looking, so that no ring is missed.
+            let rung = bell.notified();
+            let pause = match self.catch_up().await {
+                Ok(()) => LOOKS_EVERY,
+                Err(error) => {
+                    tracing::warn!(%error, "could not follow what other nodes change");
+                    PAUSE
+                }
+            };
+            tokio::select! {
+                biased;
+                () = rung => {}
+                () = self.clock.sleep_for(pause) => {}
+            }
+        }
+    }
+
+    /// Everything that was changed until now is in the directory afterwards, and the other nodes may rely on that.
+    pub(super) async fn catch_up(&self) -> Result<(), Error> {
+        let seen = self.tenure.seen();
+        let mut changes = self.cluster.changes(seen).await?;
+        if changes.version == seen {
+            return Ok(());
+        }
+        if changes.is_all {
+            self.extend_to_everything(&mut changes).await?;
+        }
+        for app in &changes.apps {
+            self.follow_app(*app).await?;
+        }
+        for endpoint in &changes.endpoints {
+            self.follow_endpoint(*endpoint).await?;
+        }
+        for key in &changes.keys {
+            self.follow_key(*key).await?;
+        }
+        for event_type in &changes.event_types {
+            self.follow_event_type(*event_type).await?;
+        }
+        // What took a hand before is stored by then, for whoever looks what this node carries.
+        self.ledger.flush().await?;
+        self.tenure.has_seen(changes.version);
+        Ok(())
+    }
+
+    /// It is not known any more what was changed: whatever is stored or known here may have been.
+    async fn extend_to_everything(&self, changes: &mut Changes) -> Result<(), Error> {
+        let everything = self.registry.everything().await?;
+        let mut apps: BTreeSet<AppId> = everything.apps.iter().map(|app| app.id).collect();
+        let mut endpoints: BTreeSet<EndpointId> = everything.endpoints.iter().map(|one| one.id).collect();
+        let mut keys: BTreeSet<KeyId> = everything.keys.iter().map(|key| key.id).collect();
+        let mut event_types: BTreeSet<EventTypeId> =
+            everything.event_types.iter().map(|one| one.id).collect();
+        apps.extend(self.directory.apps().iter().map(|app| app.id));
+        self.each_endpoint(|endpoint| {
+            endpoints.insert(endpoint.id());
+        });
+        let known_keys = self.directory.keys();
+        keys.extend(known_keys.iter().map(|live| live.key().id).filter(|id| *id != KEY_OF_SETTINGS));
+        event_types.extend(self.directory.catalogue().all().iter().map(|one| one.record.id));
+        changes.apps = apps.into_iter().collect();
+        changes.endpoints = endpoints.into_iter().collect();
+        changes.keys = keys.into_iter().collect();
+        changes.event_types = event_types.into_iter().collect();
+        Ok(())
+    }
+
+    async fn follow_app(&self, id: AppId) -> Result<(), Error> {
+        let _turn = self.app_turns.take(id.as_i64()).await;
+        let Some(app) = self.registry.app(id).await? else {
+            for endpoint in self.directory.remove_app(id) {
+                self.hands.endpoint_changed(endpoint.id());
+            }
+            return Ok(());
+        };
+        let known = self.directory.app_by_id(id).map(|entry| entry.app());
+        if known.as_deref() == Some(&app) {
+            return Ok(());
+        }
+        let rules =
+            self.contract_of_app(&app).map_or(AppRules::UNKNOWN, |named| AppRules::of(&named.contract));
+        self.directory.put_app(app.clone(), rules);
+        let Some(known) = known else { return Ok(()) };
+        if known.settings.limits != app.settings.limits {
+            self.hands.app_changed(id);
+        }
+        let contract = |app: &App| (app.settings.contract.clone(), app.settings.overrides.clone());
+        if contract(&known) != contract(&app)
+            && let Some(entry) = self.directory.app_by_id(id)
+        {
+            for endpoint in entry.endpoints().iter() {
+                let _turn = self.endpoint_turns.take(endpoint.id().as_i64()).await;
+                self.take_on(&app, endpoint.id()).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Before it is changed as a whole: another node may have changed it a moment ago.
+    pub(super) async fn look_again_at_app(&self, id: AppId) -> Result<(), Error> {
+        if self.tenure.is_alone() { Ok(()) } else { self.follow_app(id).await }
+    }
+
+    async fn follow_endpoint(&self, id: EndpointId) -> Result<(), Error> {
+        let _turn = self.endpoint_turns.take(id.as_i64()).await;
+        let known = self.directory.endpoint(id).map(|known| known.record.revision);
+        let Some(record) = self.registry.endpoint(id).await? else {
+            if known.is_some() {
+                self.directory.remove_endpoint(id);
+                self.hands.endpoint_changed(id);
+            }
+            return Ok(());
+        };
+        let is_news = known.is_none_or(|known| known < record.revision);
+        match self.directory.app_by_id(record.app).filter(|_| is_news) {
+            Some(entry) => self.take_on(&entry.app(), id).await,
+            None => Ok(()),
+        }
+    }
+
+    /// One that cannot be made ready here stays as it was: its other deliveries must not suffer for it, nor other endpoints.
+    async fn take_on(&self, app: &App, id: EndpointId) -> Result<(), Error> {
+        let Some(record) = self.registry.endpoint(id).await? else { return Ok(()) };
+        let uid = record.uid.clone();
+        let endpoint: Arc<Endpoint> = match self.ready(app, record) {
+            Ok(endpoint) => Arc::new(endpoint),
+            Err(error) => {
+                tracing::error!(%error, endpoint = uid, app = app.uid, "another node changed an endpoint in a way that cannot be used here");
+                return Ok(());
+            }
+        };
+        match self.put_in_force(app, endpoint).await {
+            Ok(_) | Err(Error::NotFound(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn follow_key(&self, id: KeyId) -> Result<(), Error> {
+        match self.registry.key(id).await?.filter(|key| key.revoked_at.is_none()) {
+            None => self.directory.remove_key(id),
+            Some(_) if self.directory.key_by_id(id).is_some() => {}
+            Some(key) => self.directory.put_key(key),
+        }
+        Ok(())
+    }
+
+    async fn follow_event_type(&self, id: EventTypeId) -> Result<(), Error> {
+        let _turn = self.catalogue_turn.lock().await;
+        let Some(record) = self.registry.event_type(id).await? else {
+            let known = self.directory.catalogue().all();
+            if let Some(gone) = known.iter().find(|one| one.record.id == id) {
+                self.directory.remove_event_type(&gone.record.name);
+            }
+            return Ok(());
+        };
+        let name = record.name.clone();
+        match EventType::compile(record) {
+            Ok(event_type) => self.directory.put_event_types(&[Arc::new(event_type)]),
+            Err(error) => {
+                tracing::error!(%error, event_type = name, "another node changed an event type in a way that cannot be used here");
+            }
+        }
+        Ok(())
+    }
+}

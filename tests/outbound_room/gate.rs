@@ -1,0 +1,106 @@
+//! The gate before every request: behind a closed one not a byte goes out, on whatever connection and however late it closed.
+
+use crate::receiver::{LANE, OK, Receiver, client, request};
+use posthaste::{
+    domain::port::DialGate,
+    outbound::{Carrier, Client, NotSent, Request},
+};
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicUsize, Ordering::SeqCst},
+};
+use tokio::sync::mpsc;
+
+/// Open for so many looks; counts them.
+struct Gate {
+    open_for: AtomicUsize,
+    looks: AtomicUsize,
+}
+
+impl Gate {
+    fn open_for(looks: usize) -> Arc<Self> {
+        Arc::new(Self { open_for: AtomicUsize::new(looks), looks: AtomicUsize::new(0) })
+    }
+
+    fn looks(&self) -> usize {
+        self.looks.load(SeqCst)
+    }
+}
+
+impl DialGate for Gate {
+    fn is_open(&self) -> bool {
+        self.looks.fetch_add(1, SeqCst) < self.open_for.load(SeqCst)
+    }
+}
+
+/// A receiver that answers, writes down what it hears, and says when somebody hangs up.
+async fn listening() -> (Receiver, Arc<Mutex<Vec<u8>>>, mpsc::UnboundedReceiver<()>) {
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let (hung_up, ends) = mpsc::unbounded_channel();
+    let notes = heard.clone();
+    let receiver = Receiver::start(move |_, mut peer| {
+        let (notes, hung_up) = (notes.clone(), hung_up.clone());
+        async move {
+            while let Some(request) = peer.request().await {
+                notes.lock().unwrap().extend(request.bytes());
+                peer.send(OK).await;
+            }
+            notes.lock().unwrap().extend(peer.unread());
+            hung_up.send(()).unwrap();
+        }
+    })
+    .await;
+    (receiver, heard, ends)
+}
+
+fn behind(gate: &Arc<Gate>) -> Client {
+    client().behind(gate.clone())
+}
+
+#[tokio::test]
+async fn behind_a_closed_gate_nothing_is_dialled() {
+    let (receiver, _, _ends) = listening().await;
+    let gate = Gate::open_for(0);
+    assert_eq!(behind(&gate).post(request(&receiver.url())).await, Err(NotSent));
+    assert_eq!(behind(&gate).get(request(&receiver.url())).await, Err(NotSent));
+    assert_eq!(receiver.accepted(), 0);
+}
+
+#[tokio::test]
+async fn a_gate_that_closes_between_connecting_and_the_first_byte_lets_no_byte_out() {
+    let (receiver, heard, mut ends) = listening().await;
+    let gate = Gate::open_for(1);
+    assert_eq!(behind(&gate).post(request(&receiver.url())).await, Err(NotSent));
+    ends.recv().await.unwrap();
+    assert_eq!((receiver.accepted(), heard.lock().unwrap().len()), (1, 0), "connected, and nothing said");
+}
+
+#[tokio::test]
+async fn a_kept_alive_connection_is_no_way_round_the_gate() {
+    let (receiver, heard, mut ends) = listening().await;
+    let gate = Gate::open_for(usize::MAX);
+    let client = behind(&gate);
+    assert_eq!(client.post(request(&receiver.url())).await.unwrap().status, Some(200));
+    let said = heard.lock().unwrap().len();
+    // Open when the request begins, and closed when its first byte is to go out.
+    gate.open_for.store(gate.looks() + 1, SeqCst);
+    assert_eq!(client.post(request(&receiver.url())).await, Err(NotSent));
+    ends.recv().await.unwrap();
+    assert_eq!((receiver.accepted(), heard.lock().unwrap().len()), (1, said));
+    // The connection is gone, and a gate that opens again is open.
+    gate.open_for.store(usize::MAX, SeqCst);
+    assert_eq!(client.post(request(&receiver.url())).await.unwrap().status, Some(200));
+    assert_eq!(receiver.accepted(), 2);
+}
+
+#[tokio::test]
+async fn what_has_begun_may_end_though_the_gate_closes() {
+    let (receiver, heard, _ends) = listening().await;
+    let gate = Gate::open_for(2);
+    // More than a socket takes at once: the rest of it is written after the gate has closed.
+    let body = vec![b'x'; 4 << 20].into();
+    let outcome = behind(&gate).post(Request { lane: LANE, body, ..request(&receiver.url()) }).await.unwrap();
+    assert_eq!(outcome.status, Some(200), "{outcome:?}");
+    assert!(heard.lock().unwrap().len() > 4 << 20);
+    assert_eq!(gate.looks(), 2, "asked before connecting and before the first byte");
+}

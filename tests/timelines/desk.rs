@@ -1,0 +1,112 @@
+//! What a process is made of, whatever store it is on and whoever is beside it.
+
+use posthaste::{
+    domain::{
+        address::AddressPolicy,
+        contract::{Contract, Keep},
+        directory::Directory,
+        id::Ids,
+        port::Hands,
+        seal::Keyring,
+        tally::Tally,
+        tenure::Tenure,
+    },
+    engine::{Ceilings, Courier, Engine, EngineLimits, LaneEvents, Lanes, Renderer, Rounds},
+    outbound::Carrier,
+    service::{Limits, Parts, Service, Surroundings},
+    store::{Cluster, CommitWatch, Store, sqlite::QueueLimits},
+    world::{SeededEntropy, VirtualClock},
+};
+use std::{sync::Arc, time::Duration};
+
+const ENCRYPTION_KEY: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
+
+pub(crate) const LIMITS: EngineLimits = EngineLimits {
+    hands: 1000,
+    bytes_max: 1 << 20,
+    in_flight_per_endpoint: 1000,
+    ceilings: Ceilings { in_flight_per_app: None, in_flight: None, rate: None },
+};
+pub(crate) const QUEUE: QueueLimits = QueueLimits { events_max: 1000, bytes_max: 1 << 20 };
+
+pub(crate) struct NoWatch;
+
+impl CommitWatch for NoWatch {
+    fn started(&self) -> u64 {
+        0
+    }
+
+    fn committed(&self, _: u64, _: usize) {}
+}
+
+pub(crate) struct Desk {
+    pub(crate) directory: Arc<Directory>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) cluster: Arc<dyn Cluster>,
+    pub(crate) tenure: Arc<Tenure>,
+    pub(crate) clock: Arc<VirtualClock>,
+    pub(crate) ids: Ids,
+}
+
+impl Desk {
+    pub(crate) fn service(&self, hands: Arc<dyn Hands>) -> Arc<Service> {
+        Arc::new(Service::new(Parts {
+            directory: self.directory.clone(),
+            ledger: self.store.clone(),
+            registry: self.store.clone(),
+            browse: self.store.clone(),
+            cluster: self.cluster.clone(),
+            tenure: self.tenure.clone(),
+            hands,
+            clock: self.clock.clone(),
+            entropy: Arc::new(SeededEntropy::new(1)),
+            ids: self.ids.clone(),
+            contracts: Contract::builtin().unwrap(),
+            keyring: Keyring::parse(ENCRYPTION_KEY).unwrap(),
+            addresses: AddressPolicy::default(),
+            limits: Limits::default(),
+            surroundings: Surroundings::default(),
+            tally: Arc::new(Tally::default()),
+            storage: Arc::default(),
+            streams: Arc::default(),
+        }))
+    }
+
+    /// One that looks around seldom: weeks may pass. It sends no mails.
+    pub(crate) fn engine(self, lanes: Arc<Lanes>, events: LaneEvents, carrier: Arc<dyn Carrier>) -> Engine {
+        let long = Duration::from_hours(24);
+        Engine {
+            lanes,
+            events,
+            courier: Courier {
+                directory: self.directory,
+                ledger: self.store.clone(),
+                carrier,
+                clock: self.clock,
+                entropy: Arc::new(SeededEntropy::new(1)),
+                tally: Arc::new(Tally::default()),
+                blame: Arc::default(),
+                renderer: Renderer::default(),
+            },
+            cluster: self.cluster,
+            browse: self.store,
+            ids: self.ids,
+            grace: Duration::from_secs(25),
+            storage: Arc::default(),
+            audit_retention: Keep::Forever,
+            post: None,
+            operator_app: None,
+            rounds: Rounds {
+                gauges: long,
+                count: long,
+                purge: long,
+                recheck: long,
+                key_uses: long,
+                expire: Duration::from_hours(6),
+                forget: long,
+                health: Duration::from_mins(30),
+                notices: long,
+            },
+        }
+    }
+}

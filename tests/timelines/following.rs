@@ -1,0 +1,227 @@
+//! A second node on the same store: what is changed at the first comes into its directory within a second, and it says so.
+
+use crate::{
+    desk::Desk,
+    stage::{ADMIN, Does, Stage},
+};
+use posthaste::{
+    domain::{
+        directory::Directory,
+        id::{EndpointId, Ids, KeyId},
+        key::KEY_OF_SETTINGS,
+        port::{Hand, Hands},
+        replay::Replay,
+        retention::Keeps,
+        storage::StorageUsage,
+        tenure::Tenure,
+        time::Timestamp,
+    },
+    service::{
+        Patch, Service,
+        apps::AppPatch,
+        endpoints::{EndpointPatch, NewEndpoint},
+        keys::NewKey,
+    },
+    store::{
+        Cluster, Reply,
+        cluster::{Beat, Changes, Forgotten, Joined, RolledUp, Standing, Suspect, View},
+        retention::{Overdue, OverdueSearch},
+        sqlite::SqliteStore,
+    },
+};
+use serde_json::json;
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+use tokio::{sync::Notify, task::AbortHandle};
+
+/// The store, and what it would say of changes if others could make some.
+struct Told {
+    store: Arc<SqliteStore>,
+    changes: Mutex<Changes>,
+}
+
+macro_rules! pass_on {
+    ($(fn $name:ident($($argument:ident: $kind:ty),*) -> $answer:ty;)+) => {
+        $(fn $name(&self, $($argument: $kind),*) -> Reply<'_, $answer> {
+            self.store.$name($($argument),*)
+        })+
+    };
+}
+
+impl Cluster for Told {
+    fn changes(&self, after: i64) -> Reply<'_, Changes> {
+        let changes = self.changes.lock().unwrap().clone();
+        let is_news = changes.version > after;
+        let known = Changes { version: changes.version, ..Changes::default() };
+        Box::pin(std::future::ready(Ok(if is_news { changes } else { known })))
+    }
+
+    pass_on! {
+        fn join(now: Timestamp) -> Joined;
+        fn beat(beat: Beat) -> Option<View>;
+        fn take_over(epoch: i64, now: Timestamp) -> Option<usize>;
+        fn claim_shards(most: usize) -> Vec<u8>;
+        fn release_shards(shards: Vec<u8>) -> ();
+        fn carried_elsewhere(endpoints: Vec<EndpointId>) -> Vec<EndpointId>;
+        fn nodes() -> View;
+        fn find_lanes() -> Vec<(EndpointId, Timestamp)>;
+        fn purge() -> bool;
+        fn overdue(search: OverdueSearch, keeps: Arc<dyn Keeps>, now: Timestamp) -> Overdue;
+        fn forget(before: Timestamp) -> Forgotten;
+        fn usage() -> StorageUsage;
+        fn keys_used(uses: Vec<(KeyId, Timestamp)>) -> ();
+        fn running_replays() -> Vec<Replay>;
+        fn unsettled() -> Vec<EndpointId>;
+        fn standing(now: Timestamp) -> Standing;
+        fn roll_up(accountable: Duration, now: Timestamp) -> RolledUp;
+        fn degraded() -> Vec<EndpointId>;
+        fn judge(suspects: Vec<Suspect>, now: Timestamp) -> ();
+    }
+}
+
+/// Writes down what it is told of.
+#[derive(Default)]
+struct Listening {
+    changed: Mutex<Vec<EndpointId>>,
+}
+
+impl Hands for Listening {
+    fn take(&self, _: EndpointId, _: usize) -> Option<Hand> {
+        None
+    }
+    fn take_for_test(&self, _: EndpointId, _: usize) -> Option<Hand> {
+        None
+    }
+    fn endpoint_changed(&self, endpoint: EndpointId) {
+        self.changed.lock().unwrap().push(endpoint);
+    }
+    fn replays_changed(&self) {}
+}
+
+struct Second {
+    service: Arc<Service>,
+    told: Arc<Told>,
+    tenure: Arc<Tenure>,
+    hands: Arc<Listening>,
+    following: AbortHandle,
+}
+
+impl Drop for Second {
+    fn drop(&mut self) {
+        self.following.abort();
+    }
+}
+
+impl Second {
+    async fn start(stage: &Stage) -> Self {
+        let tenure = Arc::<Tenure>::default();
+        let told = Arc::new(Told { store: stage.store.clone(), changes: Mutex::default() });
+        let desk = Desk {
+            directory: Arc::<Directory>::default(),
+            store: stage.store.clone(),
+            cluster: told.clone(),
+            tenure: tenure.clone(),
+            clock: stage.clock.clone(),
+            ids: Ids::new(1, 0),
+        };
+        let hands = Arc::<Listening>::default();
+        let service = desk.service(hands.clone());
+        service.load(Some("the key of the settings")).await.unwrap();
+        let following = service.clone();
+        let following = tokio::spawn(async move { following.follow(&Notify::new()).await }).abort_handle();
+        Self { service, told, tenure, hands, following }
+    }
+
+    /// Something was changed; it is followed within a second.
+    async fn hears(&self, stage: &Stage, changes: Changes) {
+        let version = self.told.changes.lock().unwrap().version + 1;
+        *self.told.changes.lock().unwrap() = Changes { version, ..changes };
+        stage.pass(Duration::from_millis(500)).await;
+        assert_eq!(self.tenure.seen(), version, "others may rely on it");
+    }
+
+    fn url(&self, uid: &str) -> Option<String> {
+        let entry = self.service.app(ADMIN, "a").ok()?;
+        entry.endpoint(uid).map(|endpoint| endpoint.record.settings.url.clone())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn endpoints_come_change_and_go_with_their_secrets_and_the_lanes_are_told() {
+    let stage = Stage::new("standard", Does::Answer(200)).await;
+    let second = Second::start(&stage).await;
+    assert!(second.url("ep").is_some());
+    let new =
+        NewEndpoint { uid: Some("new".into()), url: "https://new.example/".into(), ..NewEndpoint::default() };
+    let added = stage.service.add_endpoint(ADMIN, &stage.entry, new).await.unwrap();
+    let endpoints = vec![added.id()];
+    second.hears(&stage, Changes { endpoints: endpoints.clone(), ..Changes::default() }).await;
+    let entry = second.service.app(ADMIN, "a").unwrap();
+    assert_eq!(entry.endpoint("new").unwrap().secrets[0].text, added.secrets[0].text);
+    assert_eq!(*second.hands.changed.lock().unwrap(), endpoints);
+    // The same once more, as a node hears of what it changed itself.
+    second.hears(&stage, Changes { endpoints: endpoints.clone(), ..Changes::default() }).await;
+    assert_eq!(second.hands.changed.lock().unwrap().len(), 1, "which is no news");
+    let patch = EndpointPatch { url: Some("https://other.example/".into()), ..EndpointPatch::default() };
+    stage.service.change_endpoint(ADMIN, &stage.entry, "new", patch).await.unwrap();
+    second.hears(&stage, Changes { endpoints: endpoints.clone(), ..Changes::default() }).await;
+    assert_eq!(second.url("new").as_deref(), Some("https://other.example/"));
+    stage.service.remove_endpoint(ADMIN, &stage.entry, "new").await.unwrap();
+    second.hears(&stage, Changes { endpoints, ..Changes::default() }).await;
+    assert_eq!(second.url("new"), None);
+    assert_eq!(second.hands.changed.lock().unwrap().len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_contract_of_an_app_holds_for_its_endpoints_there_too() {
+    let stage = Stage::new("standard", Does::Answer(200)).await;
+    let second = Second::start(&stage).await;
+    let overrides = json!({ "timeout": "7s" });
+    let patch = AppPatch { overrides: Patch::Value(overrides), ..AppPatch::default() };
+    stage.service.change_app(ADMIN, "a", patch).await.unwrap();
+    second.hears(&stage, Changes { apps: vec![stage.entry.app().id], ..Changes::default() }).await;
+    let entry = second.service.app(ADMIN, "a").unwrap();
+    assert_eq!(entry.endpoint("ep").unwrap().contract.timeout, Duration::from_secs(7));
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_and_event_types_come_and_go() {
+    let stage = Stage::new("standard", Does::Answer(200)).await;
+    let second = Second::start(&stage).await;
+    let new = NewKey { scope: "app".into(), app: Some("a".into()), name: None, expires_at: None };
+    let (key, _) = stage.service.add_key(ADMIN, new).await.unwrap();
+    let kind =
+        stage.service.add_event_type(ADMIN, "order.paid".into(), serde_json::from_value(json!({})).unwrap());
+    // It is tried out on a thread of its own, which takes real time.
+    tokio::time::resume();
+    let event_types = vec![kind.await.unwrap().record.id];
+    tokio::time::pause();
+    let changes = Changes { keys: vec![key.id], event_types, ..Changes::default() };
+    second.hears(&stage, changes.clone()).await;
+    let works = async |id| {
+        second.service.keys(ADMIN, false, None, 100).await.unwrap().rows.iter().any(|key| key.id == id)
+    };
+    assert!(works(key.id).await && second.service.event_type("order.paid").is_ok());
+    stage.service.revoke_key(ADMIN, &key.id.to_string()).await.unwrap();
+    stage.service.remove_event_type(ADMIN, "order.paid").await.unwrap();
+    second.hears(&stage, changes).await;
+    assert!(!works(key.id).await && second.service.event_type("order.paid").is_err());
+    assert!(works(KEY_OF_SETTINGS).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_too_far_behind_reads_everything_anew() {
+    let stage = Stage::new("standard", Does::Answer(200)).await;
+    let second = Second::start(&stage).await;
+    stage.add_endpoint("new", None).await;
+    stage.service.remove_endpoint(ADMIN, &stage.entry, "ep").await.unwrap();
+    second.hears(&stage, Changes { is_all: true, ..Changes::default() }).await;
+    assert!(second.url("new").is_some() && second.url("ep").is_none());
+    stage.service.remove_app(ADMIN, "a").await.unwrap();
+    second.hears(&stage, Changes { is_all: true, ..Changes::default() }).await;
+    assert!(second.service.app(ADMIN, "a").is_err());
+    let keys = second.service.keys(ADMIN, false, None, 100).await.unwrap();
+    assert!(keys.rows.iter().any(|key| key.id == KEY_OF_SETTINGS), "it is nobody's to take away");
+}

@@ -1,0 +1,266 @@
+//! Several nodes on one store in virtual time, with a gate, a lease and a follower each, and no bells between them: what waits
+//! for another node is found by looking.
+
+use crate::{
+    desk::{Desk, LIMITS, NoWatch, QUEUE},
+    stage::ADMIN,
+};
+use bytes::Bytes;
+use posthaste::{
+    domain::{
+        delivery::State,
+        directory::Directory,
+        id::Ids,
+        outcome::{Class, Outcome},
+        port::DialGate,
+        tenure::{Home, Tenure},
+        time::Timestamp,
+    },
+    engine::{Dialling, Lanes},
+    outbound::{Carrier, NotSent, Posting, Request},
+    service::{Service, apps::NewApp, deliveries::DeliveryQuery, endpoints::NewEndpoint, publish::Publish},
+    store::{
+        Cluster,
+        sqlite::{NodeWriter, SharedFile, SqliteNode, Turn},
+    },
+    world::{Clock, Shutdown, ShutdownHandle, VirtualClock},
+};
+use serde_json::json;
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+use tokio::{sync::Notify, task::AbortHandle};
+
+const SECOND: Duration = Duration::from_secs(1);
+const TAKES: Duration = Duration::from_millis(100);
+
+/// The receivers, and who sent what.
+struct Net {
+    clock: Arc<VirtualClock>,
+    seen: Mutex<Vec<(i64, Timestamp)>>,
+    hangs: AtomicBool,
+}
+
+/// The way out of one node.
+struct Line {
+    net: Arc<Net>,
+    tenure: Arc<Tenure>,
+    gate: Dialling,
+}
+
+impl Carrier for Line {
+    fn post(&self, _: Request) -> Posting<'_> {
+        Box::pin(async move {
+            if !self.gate.is_open() {
+                return Err(NotSent);
+            }
+            self.net.seen.lock().unwrap().push((self.tenure.epoch(), self.net.clock.now()));
+            tokio::time::sleep(TAKES).await;
+            if self.net.hangs.load(SeqCst) {
+                std::future::pending::<()>().await;
+            }
+            Ok(Outcome { status: Some(200), error: None, ..Outcome::failed(Class::Http, "") })
+        })
+    }
+
+    fn get(&self, request: Request) -> Posting<'_> {
+        self.post(request)
+    }
+}
+
+struct Town {
+    clock: Arc<VirtualClock>,
+    file: Arc<SharedFile>,
+    net: Arc<Net>,
+}
+
+struct Node {
+    service: Arc<Service>,
+    tenure: Arc<Tenure>,
+    writer: Arc<Mutex<Option<NodeWriter>>>,
+    stop: ShutdownHandle,
+    tasks: Vec<AbortHandle>,
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(AbortHandle::abort);
+        self.writer.lock().unwrap().take();
+    }
+}
+
+impl Town {
+    fn new() -> Self {
+        let clock = Arc::new(VirtualClock::starting_at(Timestamp::from_millis(1_794_700_800_000)));
+        let server = clock.clone();
+        let file = SharedFile::new(Arc::new(move || server.now())).unwrap();
+        let net = Net { clock: clock.clone(), seen: Mutex::default(), hangs: AtomicBool::new(false) };
+        Self { clock, file, net: Arc::new(net) }
+    }
+
+    async fn node(&self) -> Node {
+        let (directory, tenure) = (Arc::<Directory>::default(), Arc::<Tenure>::default());
+        let (lanes, events) = Lanes::new(LIMITS, directory.clone(), tenure.clone());
+        let rung = Arc::new(Notify::new());
+        let bell = rung.clone();
+        let wake = Box::new(move || bell.notify_one());
+        let entered = SqliteNode::enter(&self.file, lanes.clone(), Arc::new(NoWatch), QUEUE, wake);
+        let (store, writer) = entered.unwrap();
+        let (store, writer) = (Arc::new(store), Arc::new(Mutex::new(Some(writer))));
+        let writing = tokio::spawn(commit_all(writer.clone(), rung)).abort_handle();
+        let joined = store.join(self.clock.now()).await.unwrap();
+        tenure.enter(joined.epoch);
+        let desk = Desk {
+            directory,
+            store: store.clone(),
+            cluster: store,
+            tenure: tenure.clone(),
+            clock: self.clock.clone(),
+            ids: Ids::new(joined.slot, joined.newest_id),
+        };
+        let service = desk.service(lanes.clone());
+        service.load(None).await.unwrap();
+        service.readiness().accept();
+        let gate = Dialling { tenure: tenure.clone(), clock: self.clock.clone() };
+        let line = Line { net: self.net.clone(), tenure: tenure.clone(), gate };
+        let (stop, told) = Shutdown::by_hand();
+        let engine = tokio::spawn(desk.engine(lanes, events, Arc::new(line)).run(told)).abort_handle();
+        let follower = service.clone();
+        let following = tokio::spawn(async move { follower.follow(&Notify::new()).await }).abort_handle();
+        Node { service, tenure, writer, stop, tasks: vec![writing, engine, following] }
+    }
+
+    /// Two of them, and an app with an endpoint that both know.
+    async fn two(&self, settings: NewEndpoint) -> (Node, Node) {
+        let first = self.node().await;
+        self.pass(3 * SECOND).await;
+        let second = self.node().await;
+        let app = NewApp { uid: Some("a".into()), name: "A".into(), ..NewApp::default() };
+        first.service.add_app(ADMIN, app).await.unwrap();
+        let entry = first.service.app(ADMIN, "a").unwrap();
+        let url = "https://receiver.example/hook".into();
+        let endpoint = NewEndpoint { uid: Some("ep".into()), url, ..settings };
+        first.service.add_endpoint(ADMIN, &entry, endpoint).await.unwrap();
+        self.pass(8 * SECOND).await;
+        (first, second)
+    }
+
+    async fn pass(&self, time: Duration) {
+        self.clock.sleep_for(time).await;
+    }
+
+    fn seen(&self) -> Vec<(i64, Timestamp)> {
+        self.net.seen.lock().unwrap().clone()
+    }
+}
+
+impl Node {
+    async fn publish(&self, count: usize) {
+        let entry = self.service.app(ADMIN, "a").unwrap();
+        for _ in 0..count {
+            let publish = Publish {
+                id: None,
+                event_type: "payment.created",
+                data: Bytes::from_static(b"{}"),
+                created_at: None,
+                key: None,
+                deliver_at: None,
+                idempotency_key: None,
+            };
+            self.service.publish(&entry, publish).await.unwrap();
+        }
+    }
+
+    async fn states(&self) -> Vec<State> {
+        let entry = self.service.app(ADMIN, "a").unwrap();
+        let page = self.service.deliveries(&entry, DeliveryQuery::default(), None, 1000).await.unwrap();
+        page.rows.into_iter().map(|shown| shown.delivery.state).collect()
+    }
+
+    fn shards(&self) -> usize {
+        self.tenure.shards(Home::Here).count()
+    }
+}
+
+async fn commit_all(writer: Arc<Mutex<Option<NodeWriter>>>, rung: Arc<Notify>) {
+    let commit = || writer.lock().unwrap().as_mut().map(NodeWriter::commit_next);
+    loop {
+        rung.notified().await;
+        loop {
+            match commit() {
+                None => return,
+                Some(Turn::Committed(_)) => tokio::task::yield_now().await,
+                Some(_) => break,
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_is_published_to_sends_and_each_has_half_of_the_shards() {
+    let town = Town::new();
+    let (first, second) = town.two(NewEndpoint::default()).await;
+    assert_eq!((first.shards(), second.shards()), (128, 128));
+    first.publish(5).await;
+    second.publish(5).await;
+    town.pass(SECOND).await;
+    let by = |node: &Node| town.seen().iter().filter(|(epoch, _)| *epoch == node.tenure.epoch()).count();
+    assert_eq!((by(&first), by(&second)), (5, 5));
+    assert_eq!(second.states().await, [State::Delivered; 10]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rate_holds_over_both_and_what_is_published_elsewhere_is_found_without_a_bell() {
+    let town = Town::new();
+    let rate_limit = json!({ "per_second": 5, "burst": 5 }).as_object().cloned();
+    let (first, second) = town.two(NewEndpoint { rate_limit, ..NewEndpoint::default() }).await;
+    first.publish(20).await;
+    second.publish(20).await;
+    town.pass(15 * SECOND).await;
+    assert_eq!(first.states().await, [State::Delivered; 40]);
+    let seen = town.seen();
+    assert_eq!(seen.len(), 40);
+    assert!(seen.iter().all(|(epoch, _)| *epoch == seen[0].0), "one of them sent all of it");
+    for (number, (_, from)) in seen.iter().enumerate() {
+        let in_a_second = seen[number..].iter().filter(|(_, at)| at.since(*from) < SECOND).count();
+        assert!(in_a_second <= 10, "a burst of 5 and a second's worth, but {in_a_second}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_dies_is_taken_over_within_fifteen_seconds_and_what_it_had_on_its_way_is_sent_again() {
+    let town = Town::new();
+    let (first, second) = town.two(NewEndpoint::default()).await;
+    town.net.hangs.store(true, SeqCst);
+    first.publish(3).await;
+    town.pass(SECOND).await;
+    assert_eq!(town.seen().len(), 3);
+    town.net.hangs.store(false, SeqCst);
+    drop(first);
+    town.pass(15 * SECOND).await;
+    assert_eq!(second.states().await, [State::Delivered; 3]);
+    assert_eq!((town.seen().len(), second.shards()), (6, 256));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_stops_hands_everything_over_at_once() {
+    let town = Town::new();
+    let rate_limit = json!({ "per_second": 1, "burst": 1 }).as_object().cloned();
+    let (first, second) = town.two(NewEndpoint { rate_limit, ..NewEndpoint::default() }).await;
+    first.publish(6).await;
+    second.publish(6).await;
+    town.pass(3 * SECOND).await;
+    first.stop.stop_softly();
+    town.pass(SECOND).await;
+    let writer = first.writer.lock().unwrap().take();
+    writer.unwrap().end();
+    town.pass(4 * SECOND).await;
+    assert_eq!(second.shards(), 256);
+    town.pass(20 * SECOND).await;
+    assert_eq!(second.states().await, [State::Delivered; 12]);
+    assert_eq!(town.seen().len(), 12, "nothing was sent twice");
+}
