@@ -5,7 +5,10 @@ use super::{
     answer::{self, Answer},
     auth::Known,
 };
-use crate::service::{room::StoreUsage, system::System};
+use crate::service::{
+    room::StoreUsage,
+    system::{NodeState, OldestOverdue, System},
+};
 use axum::extract::State;
 use serde::Serialize;
 use std::sync::Arc;
@@ -22,6 +25,13 @@ use std::sync::Arc;
         "key": "2026-11", "sealed": [{ "key": "2026-11", "count": 40 }, { "key": "2025-11", "count": 2 }], "rotating": true,
     },
     "egress": { "proxy": "socks5://proxy.internal:1080", "proxy_resolves": false },
+    "nodes": [{
+        "name": "app-1", "this": true, "epoch": "4611686018427387904", "slot": 0, "version": "0.1.0",
+        "joined_at": "2026-11-15T09:30:00.000Z", "lease_ms": 9400, "shards": 128, "free_hands": 2048, "lag": 0,
+    }],
+    "oldest_overdue": {
+        "app_id": "acme", "endpoint_id": "ep_1", "due_at": "2026-11-15T09:31:00.000Z", "overdue_ms": 1200,
+    },
 }))]
 struct SystemView {
     version: &'static str,
@@ -30,6 +40,72 @@ struct SystemView {
     store: StoreView,
     encryption: EncryptionView,
     egress: EgressView,
+    /// All nodes that work on this store; an embedded store has one.
+    nodes: Vec<NodeView>,
+    /// The delivery that could have been sent longest ago and was not; endpoints that are off do not count. Null: none.
+    oldest_overdue: Option<OverdueView>,
+}
+
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = SystemNode)]
+struct NodeView {
+    /// What its machine is called.
+    name: String,
+    /// Whether it is the one that answers.
+    this: bool,
+    /// Names this start of its process.
+    epoch: String,
+    /// Part of the ids that it makes.
+    slot: u8,
+    version: String,
+    #[schema(format = DateTime)]
+    joined_at: String,
+    /// How long it may go on without being heard of before others take over; null: there are no others.
+    lease_ms: Option<u64>,
+    /// How many of the 256 shards of endpoints it looks after.
+    shards: usize,
+    /// Deliveries that it could take up now.
+    free_hands: u32,
+    /// Changes of the configuration that it has not seen yet.
+    lag: i64,
+}
+
+impl NodeView {
+    fn of(node: NodeState) -> Self {
+        Self {
+            name: node.name,
+            this: node.is_this,
+            epoch: node.epoch.to_string(),
+            slot: node.slot,
+            version: node.version,
+            joined_at: node.joined_at.rfc3339_millis(),
+            lease_ms: node.lease.map(|lease| lease.as_millis() as u64),
+            shards: node.shards,
+            free_hands: node.free_hands,
+            lag: node.lag,
+        }
+    }
+}
+
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = SystemOverdue)]
+struct OverdueView {
+    app_id: String,
+    endpoint_id: String,
+    #[schema(format = DateTime)]
+    due_at: String,
+    overdue_ms: u64,
+}
+
+impl OverdueView {
+    fn of(oldest: OldestOverdue) -> Self {
+        Self {
+            app_id: oldest.app,
+            endpoint_id: oldest.endpoint,
+            due_at: oldest.due.rfc3339_millis(),
+            overdue_ms: oldest.overdue.as_millis() as u64,
+        }
+    }
 }
 
 #[derive(Serialize, utoipa::ToSchema)]
@@ -108,11 +184,13 @@ impl SystemView {
                 proxy: system.surroundings.proxy,
                 proxy_resolves: system.surroundings.proxy_resolves,
             },
+            nodes: system.nodes.into_iter().map(NodeView::of).collect(),
+            oldest_overdue: system.oldest_overdue.map(OverdueView::of),
         }
     }
 }
 
-/// Look at the process
+/// Look at the process and its fellow nodes
 ///
 /// Needs an admin key.
 #[utoipa::path(
@@ -123,5 +201,5 @@ impl SystemView {
     ),
 )]
 pub(super) async fn get_system(State(api): State<Arc<Api>>, Known(caller): Known) -> Answer {
-    answer::ok(&SystemView::of(api.service.system(caller)?))
+    answer::ok(&SystemView::of(api.service.system(caller).await?))
 }

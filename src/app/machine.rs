@@ -41,6 +41,12 @@ pub(super) fn own_addresses() -> Vec<IpAddr> {
     }
 }
 
+/// What this machine is called; empty where the system does not say.
+pub(super) fn name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim().to_owned()
+}
+
 /// Times commits on the monotonic clock.
 pub(super) struct CommitStopwatch {
     start: Instant,

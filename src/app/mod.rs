@@ -273,6 +273,7 @@ fn engine_limits(settings: &Settings) -> EngineLimits {
 
 fn surroundings(settings: &Settings, address: SocketAddr) -> Surroundings {
     Surroundings {
+        node: machine::name(),
         store: store::name(settings),
         proxy: settings.proxy.as_ref().map(ToString::to_string),
         proxy_resolves: settings.proxy_resolves,

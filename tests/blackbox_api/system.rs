@@ -16,6 +16,14 @@ async fn an_operator_sees_what_the_process_runs_with_and_nobody_else_does() {
     assert_eq!((&store["kind"], &store["full"]), (&json!("sqlite"), &Value::Null));
     assert!(store["used_bytes"].as_u64() > Some(0) && store["disk_free_bytes"].is_u64(), "{store}");
     assert_eq!(system["egress"], json!({ "proxy": null, "proxy_resolves": false }));
+    let [node] = system["nodes"].as_array().unwrap().as_slice() else { panic!("{}", system["nodes"]) };
+    assert_eq!(
+        (&node["this"], &node["shards"], &node["lag"]),
+        (&json!(true), &json!(256), &json!(0)),
+        "{node}"
+    );
+    assert_eq!((&node["lease_ms"], &node["version"]), (&Value::Null, &system["version"]));
+    assert!(node["free_hands"].as_u64() > Some(0) && node["joined_at"] == system["started_at"], "{node}");
     let encryption = &system["encryption"];
     assert_eq!(encryption["rotating"], false);
     assert_eq!(

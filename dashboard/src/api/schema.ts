@@ -21,6 +21,7 @@ export type AuditEntry = Schemas["AuditEntry"];
 export type Inspection = Schemas["Inspection"];
 export type InspectionCheck = Schemas["InspectionCheck"];
 export type System = Schemas["System"];
+export type SystemNode = Schemas["SystemNode"];
 export type Secrets = Schemas["Secrets"];
 export type Session = Schemas["Session"];
 export type PortalTheme = Schemas["PortalTheme"];

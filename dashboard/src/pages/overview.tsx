@@ -8,6 +8,7 @@ import { Time } from "../parts/time";
 import { paths } from "../route/paths";
 import { bytes } from "../words/numbers";
 import { STATS_PAUSE_MS, useStats } from "./ask-stats";
+import { NodeName } from "./nodes";
 import { StatsView } from "./stats-view";
 
 export function Overview() {
@@ -36,19 +37,17 @@ function Nodes() {
   return (
     <Card title="Nodes" beside={<a href={paths.system()}>System</a>}>
       <Shown asked={asked} lines={2}>
-        {(system) => (
+        {({ nodes, store }) => (
           <Table
             caption="Nodes"
-            rows={[system]}
-            idOf={(row) => row.started_at}
+            rows={nodes}
+            idOf={(row) => row.epoch}
             columns={[
-              { name: "Version", isMain: true, cell: (row) => row.version },
-              {
-                name: "Events",
-                cell: (row) => (row.store.full ? `refused: ${row.store.full}` : "accepted"),
-              },
-              { name: "Store", isNumber: true, cell: (row) => bytes(row.store.used_bytes) },
-              { name: "Running since", cell: (row) => <Time at={row.started_at} /> },
+              { name: "Node", isMain: true, cell: (row) => <NodeName node={row} /> },
+              { name: "Version", cell: (row) => row.version },
+              { name: "Events", cell: () => (store.full ? `refused: ${store.full}` : "accepted") },
+              { name: "Store", isNumber: true, cell: () => bytes(store.used_bytes) },
+              { name: "Running since", cell: (row) => <Time at={row.joined_at} /> },
             ]}
           />
         )}

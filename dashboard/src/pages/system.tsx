@@ -5,6 +5,7 @@ import { Shown } from "../parts/feedback";
 import { Card, Facts, Figure, Head } from "../parts/page";
 import { LongTime } from "../parts/time";
 import { bytes, counted } from "../words/numbers";
+import { NodesCard } from "./nodes";
 
 export function SystemPage() {
   const asked = useAsked("system", () => ask(api.GET("/v1/system")), ["stats"]);
@@ -16,7 +17,8 @@ export function SystemPage() {
   );
 }
 
-function Whole({ system: { version, started_at, store, encryption, egress } }: { system: System }) {
+function Whole({ system }: { system: System }) {
+  const { version, started_at, store, encryption, egress } = system;
   const limit = store.store_bytes_max ?? null;
   return (
     <div class="stack">
@@ -48,6 +50,7 @@ function Whole({ system: { version, started_at, store, encryption, egress } }: {
           note={`${bytes(store.reusable_bytes)} of the store can be used again`}
         />
       </div>
+      <NodesCard nodes={system.nodes} oldest_overdue={system.oldest_overdue ?? null} />
       {limit && (
         <Card title="Store">
           <progress max={limit} value={store.used_bytes} aria-label="Store in use" />

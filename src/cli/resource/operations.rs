@@ -170,6 +170,6 @@ pub(super) const OPERATIONS: &[Operation] = &[
 
     op("audit", "list", "GET", "/v1/apps/{app}/audit", "List who changed what, the newest first: in the app, or everywhere if none is meant", "--every-app --action app.changed --from 7d"),
 
-    op("system", "show", "GET", "/v1/system", "Show the server's version, store, encryption keys and way out", ""),
+    op("system", "show", "GET", "/v1/system", "Show the server's version, nodes, store, encryption keys and way out", ""),
     op("system", "find", "GET", "/v1/find/{id}", "Find out what an id is the id of", "dlv_01jd2s3c8g001"),
 ];

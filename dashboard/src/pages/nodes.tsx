@@ -1,0 +1,45 @@
+// The nodes that share the work: what each of them is doing, and whether the others still hear of it.
+import type { System, SystemNode } from "../api/schema";
+import { Card } from "../parts/page";
+import { Table } from "../parts/table";
+import { Time } from "../parts/time";
+import { leaseInWords } from "../words/leases";
+import { count, counted } from "../words/numbers";
+import { took } from "../words/times";
+
+export function NodeName({ node }: { node: SystemNode }) {
+  return (
+    <>
+      {node.name || "unnamed"}
+      {node.this && <span class="muted"> (this one)</span>}
+    </>
+  );
+}
+
+export function NodesCard({ nodes, oldest_overdue: oldest }: Pick<System, "nodes" | "oldest_overdue">) {
+  return (
+    <Card title="Nodes">
+      <Table
+        caption="Nodes"
+        rows={nodes}
+        idOf={(row) => row.epoch}
+        columns={[
+          { name: "Node", isMain: true, cell: (row) => <NodeName node={row} /> },
+          { name: "Version", cell: (row) => row.version },
+          { name: "Since", cell: (row) => <Time at={row.joined_at} /> },
+          { name: "Lease", cell: leaseInWords },
+          { name: "Shards", isNumber: true, cell: (row) => `${count(row.shards)} of 256` },
+          { name: "Free hands", isNumber: true, cell: (row) => count(row.free_hands) },
+          { name: "Configuration", cell: (row) => (row.lag === 0 ? "seen" : `${counted(row.lag, "change")} behind`) },
+          { name: "Slot", isNumber: true, cell: (row) => row.slot },
+          { name: "Epoch", cell: (row) => <code>{row.epoch}</code> },
+        ]}
+      />
+      <p class="muted">
+        {oldest
+          ? `The oldest delivery that is due has waited for ${took(oldest.overdue_ms)}: to ${oldest.endpoint_id} of ${oldest.app_id}.`
+          : "Nothing that is due waits."}
+      </p>
+    </Card>
+  );
+}
