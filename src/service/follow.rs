@@ -4,7 +4,7 @@
 use super::{Error, Service};
 use crate::{
     domain::{
-        app::{App, AppRules},
+        app::App,
         endpoint::Endpoint,
         event_type::EventType,
         id::{AppId, EndpointId, EventTypeId, KeyId},
@@ -103,9 +103,7 @@ impl Service {
         if known.as_deref() == Some(&app) {
             return Ok(());
         }
-        let rules =
-            self.contract_of_app(&app).map_or(AppRules::UNKNOWN, |named| AppRules::of(&named.contract));
-        self.directory.put_app(app.clone(), rules);
+        self.directory.put_app(app.clone(), self.rules_of(&app));
         let Some(known) = known else { return Ok(()) };
         if known.settings.limits != app.settings.limits {
             self.hands.app_changed(id);

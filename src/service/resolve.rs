@@ -6,7 +6,7 @@ use super::{
     endpoint_rules::check_headers,
 };
 use crate::domain::{
-    app::App,
+    app::{App, AppRules},
     directory::AppEntry,
     endpoint::{Endpoint, EndpointRecord, EndpointSettings},
     seal::SealError,
@@ -37,6 +37,11 @@ impl Service {
     pub(super) fn contract_of_app(&self, app: &App) -> Result<Resolved, Error> {
         let name = app.settings.contract.as_deref().unwrap_or(DEFAULT);
         self.contracts.resolve(name, Layers { app: app.settings.overrides.as_ref(), endpoint: None })
+    }
+
+    /// What an app's own contract says; of one that is not known here, as little as possible.
+    pub(super) fn rules_of(&self, app: &App) -> AppRules {
+        self.contract_of_app(app).map_or(AppRules::UNKNOWN, |named| AppRules::of(&named.contract))
     }
 
     /// Makes a stored endpoint ready. Fails if its contract is gone or no encryption key opens its secrets.

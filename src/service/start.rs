@@ -2,7 +2,6 @@
 
 use super::{Error, Service};
 use crate::domain::{
-    app::AppRules,
     endpoint::Endpoint,
     event_type::{EventType, EventTypeRecord},
     id::AppId,
@@ -37,8 +36,7 @@ impl Service {
         };
         self.check_keys_are_given(&everything.endpoints)?;
         for app in everything.apps {
-            let rules =
-                self.contract_of_app(&app).map_or(AppRules::UNKNOWN, |named| AppRules::of(&named.contract));
+            let rules = self.rules_of(&app);
             self.directory.put_app(app, rules);
         }
         let mut kept = HashSet::new();
