@@ -127,8 +127,9 @@ mod tests {
         };
         let hour = KEPT.as_millis() as i64;
         for at in [0, hour + 1] {
-            (1..FORGET_EVERY).for_each(|_| drop(change(at)));
-            change(at);
+            for _ in 0..FORGET_EVERY {
+                change(at);
+            }
         }
         assert!(since(&store, FORGET_EVERY - 1).unwrap().is_all);
         let changes = since(&store, FORGET_EVERY).unwrap();
