@@ -109,3 +109,32 @@ pub(super) fn since(connection: &dyn Sql, after: i64) -> Result<Changes> {
     })?;
     Ok(changes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::sqlite::open::open_in_memory;
+
+    #[test]
+    fn what_changed_is_known_for_an_hour_and_who_is_further_behind_reads_everything() {
+        let store = open_in_memory().unwrap();
+        prepare(&store).unwrap();
+        let key = |number| KeyId::from_i64(number);
+        let change = |at: i64| {
+            let version = begin(&store, Timestamp::from_millis(at)).unwrap();
+            log(&store, version, key(version).into(), Timestamp::from_millis(at)).unwrap();
+            version
+        };
+        let hour = KEPT.as_millis() as i64;
+        for at in [0, hour + 1] {
+            for _ in 0..FORGET_EVERY {
+                change(at);
+            }
+        }
+        assert!(since(&store, FORGET_EVERY - 1).unwrap().is_all);
+        let changes = since(&store, FORGET_EVERY).unwrap();
+        assert_eq!((changes.is_all, changes.version), (false, 2 * FORGET_EVERY));
+        assert_eq!(changes.keys, (FORGET_EVERY + 1..=2 * FORGET_EVERY).map(key).collect::<Vec<_>>());
+        assert_eq!(since(&store, changes.version).unwrap(), Changes { keys: vec![], ..changes });
+    }
+}

@@ -153,3 +153,24 @@ pub(super) fn carried_elsewhere(
         connection.all(sql, params![-epoch], |row| row.get(0))?.into_iter().collect();
     Ok(endpoints.iter().copied().filter(|endpoint| carried.contains(endpoint)).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::sqlite::open::open_in_memory;
+
+    #[test]
+    fn there_is_room_for_as_many_nodes_as_there_are_slots() {
+        let store = open_in_memory().unwrap();
+        let enter = |epoch| {
+            let new = Newcomer { epoch, name: String::new(), host: String::new(), pid: 1 };
+            enter(&store, &new, Timestamp::from_millis(0))
+        };
+        for slot in 0..SLOTS {
+            assert_eq!(enter(i64::from(slot) + 1).unwrap(), slot);
+        }
+        assert!(enter(100).unwrap_err().to_string().contains("64 nodes"));
+        Sql::execute(&store, "DELETE FROM nodes WHERE slot = 7", &[]).unwrap();
+        assert_eq!(enter(100).unwrap(), 7);
+    }
+}
