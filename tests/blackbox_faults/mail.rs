@@ -122,6 +122,11 @@ async fn a_server_that_is_down_and_up_again_gets_everything_once_and_in_order() 
     let mut deliveries = Vec::new();
     for _ in 0..5 {
         deliveries.push(die(&node.client, "a").await);
+        // One after another: what dies at the same time may be told in any order.
+        wait_until("it is told of", LIMIT, async || {
+            mail_states(&node.client, "a").await.len() == deliveries.len()
+        })
+        .await;
     }
     wait_until("two tries failed", LIMIT, async || {
         node.client.metric("posthaste_mails_total{outcome=\"failed\"}").await >= 2.0

@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { asRefusal } from "../api/problem";
 import { go } from "../route/router";
 import { find } from "./find";
@@ -9,7 +9,8 @@ export function Search({ app }: { app: string | null }) {
   const [said, setSaid] = useState<string | null>(null);
   const field = useRef<HTMLInputElement>(null);
 
-  useEffect(() => {
+  // With the box itself: an effect after painting would miss a key that is pressed as soon as the box is seen.
+  useLayoutEffect(() => {
     const focus = (event: KeyboardEvent) => {
       const isTyping = event.target instanceof Element && event.target.closest("input, textarea, select, dialog");
       if (event.key !== "/" || isTyping || event.ctrlKey || event.metaKey) return;
@@ -21,7 +22,7 @@ export function Search({ app }: { app: string | null }) {
   }, []);
 
   const look = async () => {
-    const id = typed.trim();
+    const id = (field.current?.value ?? typed).trim();
     if (id === "") return;
     setSaid("Looking…");
     try {

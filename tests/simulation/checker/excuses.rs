@@ -21,7 +21,10 @@ const LEFT_ALONE_MAX: i64 = 5 * MINUTE;
 impl Excuses {
     pub(crate) fn of(plan: &Plan, journal: &Journal, receiver: usize, contract: &Contract) -> Self {
         let mut spans = Vec::new();
-        let token_wait = plan.limits.token_wait(receiver);
+        let is_shared = plan.hands < 1000 || plan.limits.is_shared();
+        // A lane holds a hand while it waits for a token: where hands are few, all wait with it.
+        let lanes = if is_shared { 0..plan.endpoints.len() } else { receiver..receiver + 1 };
+        let token_wait = lanes.map(|lane| plan.limits.token_wait(lane)).max().unwrap_or(0);
         for (number, life) in journal.lives.iter().enumerate() {
             let Some(leaving) = life.leaving_at else { continue };
             let ready = journal.lives[number + 1..].iter().find_map(|next| next.ready_at);
@@ -31,7 +34,6 @@ impl Excuses {
         for trouble in &journal.troubles {
             spans.push((trouble.from.as_millis() - TOLERANCE, trouble.until.as_millis() + AFTER_TROUBLE));
         }
-        let is_shared = plan.hands < 1000 || plan.limits.is_shared();
         let is_narrow = plan.endpoints[receiver].max_in_flight.is_some() || token_wait > 0;
         let is_adaptive = contract.pacing == Pacing::Adaptive;
         let lane = journal.endpoints[receiver];
