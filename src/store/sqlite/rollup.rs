@@ -268,18 +268,20 @@ pub(super) struct Part {
     first: i64,
     last: i64,
     count: usize,
-    /// It was put aside to be written down.
-    is_aside: bool,
     has_more: bool,
+}
+
+impl Part {
+    /// It was put aside to be written down.
+    fn is_aside(&self) -> bool {
+        self.first < 0
+    }
 }
 
 /// What is to be rolled up next: what was put aside, else all of the log.
 pub(super) fn next_part(connection: &Connection) -> rusqlite::Result<Part> {
     let aside = read_log(connection, "id < 0", LINES_PER_STEP)?;
-    if aside.count > 0 {
-        return Ok(Part { is_aside: true, ..aside });
-    }
-    read_log(connection, "id > 0", LINES_READ_PER_STEP)
+    if aside.count > 0 { Ok(aside) } else { read_log(connection, "id > 0", LINES_READ_PER_STEP) }
 }
 
 /// The oldest of these rows, until there are so many lines.
@@ -320,7 +322,7 @@ pub(super) fn roll_up(
     let mut rolled_up = RolledUp { has_more: part.has_more, ..RolledUp::default() };
     if !take(tx, part)? {
         rolled_up.has_more = true;
-    } else if !part.is_aside && part.minutes.0.len() > LINES_PER_STEP {
+    } else if !part.is_aside() && part.minutes.0.len() > LINES_PER_STEP {
         put_aside(tx, &part.minutes)?;
         rolled_up.has_more = true;
     } else {
