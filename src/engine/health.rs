@@ -18,8 +18,8 @@ use std::{
 
 /// Endpoints that are judged in one transaction.
 const SUSPECTS_PER_STEP: usize = 50;
-/// How long nothing is rolled up for each row that was: about twenty times what it takes, so that with however many endpoints
-/// statistics cost a twentieth of a processor.
+/// How long nothing is rolled up for each row that was: twenty times what it takes, or more, so that statistics cost at most a
+/// twentieth of a processor, as long as the longest rest is enough for that.
 const REST_PER_ROW: Duration = Duration::from_micros(400);
 /// And at most so long: people look at it, and accountable time is read with it.
 const REST_MAX: Duration = Duration::from_secs(30);
@@ -104,11 +104,9 @@ impl HealthRound {
 
     /// Rolls up what there is and judges those who may be judged; says when to come back.
     pub(super) async fn step(&mut self) -> Timestamp {
-        let rolled_up = self.roll_up().await;
-        let rest = rolled_up.as_ref().map_or(Duration::ZERO, |rows| rest_after(*rows));
-        let done = match rolled_up {
-            Ok(_) => self.judge().await,
-            Err(error) => Err(error),
+        let (rest, done) = match self.roll_up().await {
+            Ok(rows) => (rest_after(rows), self.judge().await),
+            Err(error) => (Duration::ZERO, Err(error)),
         };
         if let Err(error) = done {
             tracing::warn!(%error, "could not look after endpoints' health");

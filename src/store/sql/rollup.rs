@@ -251,9 +251,14 @@ pub(super) struct Part {
     first: i64,
     last: i64,
     count: usize,
-    /// It was put aside to be written down.
-    is_aside: bool,
     has_more: bool,
+}
+
+impl Part {
+    /// It was put aside to be written down.
+    fn is_aside(&self) -> bool {
+        self.first < 0
+    }
 }
 
 /// What is to be rolled up next: what was put aside, else all of the log.
@@ -261,7 +266,7 @@ pub(super) fn next_part(connection: &dyn Sql) -> Result<Part> {
     let aside = "SELECT id, document FROM statistics_log WHERE id < 0 ORDER BY id LIMIT ?1";
     let aside = read_log(connection, aside, LINES_PER_STEP)?;
     if aside.count > 0 {
-        return Ok(Part { is_aside: true, ..aside });
+        return Ok(aside);
     }
     let logged = "SELECT id, document FROM statistics_log WHERE id > 0 ORDER BY id LIMIT ?1";
     read_log(connection, logged, LINES_READ_PER_STEP)
@@ -297,7 +302,7 @@ pub(super) fn roll_up(tx: &dyn Sql, part: &Part, clock: Duration, now: Timestamp
     let mut rolled_up = RolledUp { has_more: part.has_more, ..RolledUp::default() };
     if !take(tx, part)? {
         rolled_up.has_more = true;
-    } else if !part.is_aside && part.minutes.0.len() > LINES_PER_STEP {
+    } else if !part.is_aside() && part.minutes.0.len() > LINES_PER_STEP {
         put_aside(tx, &part.minutes)?;
         rolled_up.has_more = true;
     } else {
