@@ -1,9 +1,9 @@
 //! How the shared statements are run in a transaction of this store.
 
-use super::{deliveries, session::Session};
+use super::{columns::Rows, deliveries, session::Session};
 use crate::{
     domain::{
-        delivery::Delivery,
+        delivery::{Delivery, State},
         id::{AppId, DeliveryId, EndpointId},
         order::OrderKey,
         time::Timestamp,
@@ -158,6 +158,29 @@ impl<'a> Transaction<'a> {
         self.session.run("COMMIT").map(drop)
     }
 
+    /// Whether this transaction has the endpoint's health locked: then that may not be well, or is being changed.
+    pub(super) fn has_health(&self, endpoint: EndpointId) -> bool {
+        let row = (HEALTH, endpoint.as_i64());
+        self.held.borrow().contains(&row) || self.late.borrow().contains(&row)
+    }
+
+    /// Runs a statement that takes many rows; how many it changed.
+    pub(super) fn write_rows(&self, sql: &str, params: &[&dyn ToValue], rows: &[&Rows]) -> Result<usize> {
+        self.heeded(self.session.execute_rows(sql, params, rows))
+    }
+
+    /// The same for one that answers with rows.
+    pub(super) fn read_rows<T, C: FromIterator<T>>(
+        &self,
+        sql: &str,
+        params: &[&dyn ToValue],
+        rows: &[&Rows],
+        mut read: impl FnMut(&Row<'_>) -> Result<T>,
+    ) -> Result<C> {
+        let found = self.heeded(self.session.query_rows(sql, params, rows))?;
+        found.iter().map(|row| read(&Row::new(row))).collect()
+    }
+
     fn heeded<T>(&self, result: Result<T>) -> Result<T> {
         if result.is_err() {
             self.has_failed.set(true);
@@ -221,6 +244,10 @@ impl Sql for Transaction<'_> {
 
     fn replace_delivery(&self, was: Was, delivery: &Delivery) -> Result<bool> {
         deliveries::replace(self, was, delivery)
+    }
+
+    fn carry_all(&self, taken: &[(State, &Delivery)]) -> Result<Vec<bool>> {
+        deliveries::carry_all(self, taken)
     }
 
     fn set_due(&self, delivery: DeliveryId, due: Option<Timestamp>) -> Result<()> {
