@@ -3,14 +3,15 @@
 
 use crate::{
     pair::Shared,
+    postgres::{Database, Pooled},
     sqlite::block_on,
-    stage::{Stage, after, attempt, dead, retry_at},
+    stage::{Stage, after, attempt, dead, perform, retry_at},
 };
 use posthaste::{
     domain::{
         contract::Contract,
-        delivery::Switch,
-        event::{DedupSpace, Fingerprint},
+        delivery::{Refusal, State, Switch},
+        event::{DedupKey, DedupSpace, Fingerprint},
         health::Sighting,
         id::{DeliveryId, EndpointId},
         order::Order,
@@ -18,7 +19,7 @@ use posthaste::{
         port::Carried,
         verdict::{DeadReason, Verdict},
     },
-    store::ledger::{Ask, NewEvent, Record},
+    store::ledger::{Accepted, Ask, Asked, NewEvent, Record},
 };
 use proptest::{collection::vec, prelude::*};
 use std::{sync::Arc, time::Duration};
@@ -217,6 +218,60 @@ async fn play(shared: &Shared, first: &[Draw], accepts: &[Draw], is_batch: bool)
     let mut waiting = play.stage.recorder.take_waiting();
     waiting.sort();
     [said, format!("{carried:#?} {waiting:#?}"), rows(shared)]
+}
+
+/// Gives the store all that `ask` asks for while it is held at an earlier commit, so that it is one batch.
+async fn in_one_batch<T>(stage: &mut Stage, ask: impl FnOnce(&mut Stage) -> T) -> T {
+    stage.recorder.gate.shut();
+    let (store, before) = (stage.shared(), stage.one());
+    let blocking = store.accept(vec![before]);
+    stage.recorder.gate.wait_for_the_store();
+    let asked = ask(stage);
+    stage.recorder.gate.open();
+    blocking.await.unwrap();
+    asked
+}
+
+async fn what_is_asked_of_a_delivery_that_ends_in_the_same_batch_finds_it_ended(mut stage: Stage) {
+    let [first, second] = [stage.carried().await, stage.carried().await];
+    let (ended, store) = (first.delivery.id, stage.shared());
+    let asked = in_one_batch(&mut stage, |stage| {
+        for carried in [first, second] {
+            let (attempts, verdict) = (vec![attempt(Class::Ok, 200)], Verdict::Delivered);
+            let (switch_off, sighting, contract, ended_at) = (None, None, None, after(1));
+            let record = Record { carried, attempts, verdict, switch_off, sighting, ended_at, contract };
+            stage.store().record(record);
+        }
+        store.ask(stage.app, ended, Ask::Cancel, after(2), None)
+    });
+    let asked = asked.await.await.unwrap();
+    let refused = Refusal::WrongState { state: State::Delivered, verb: "cancelled" };
+    assert_eq!(asked, Asked::Refused(refused));
+    assert_eq!(stage.history(ended).await.len(), 1);
+}
+
+async fn one_that_was_published_before_takes_no_key_and_holds_up_no_other(mut stage: Stage) {
+    let [known, new, other] = ["known", "new", "other"].map(|key| stage.dedup(DedupSpace::EventId, key));
+    let mut keyed = |keys: &[DedupKey]| NewEvent { dedup: keys.to_vec(), ..stage.one() };
+    let (stored, again, beside, later) =
+        (keyed(&[known]), keyed(&[new, known]), keyed(&[other]), keyed(&[new]));
+    let id = stored.event.id;
+    assert_eq!(stage.accept(stored).await, Accepted::New);
+    let store = stage.shared();
+    let both = in_one_batch(&mut stage, |_| [store.accept(vec![again]), store.accept(vec![beside])]);
+    let [again, beside] = both.await;
+    let again = again.await.unwrap();
+    assert!(matches!(&again[..], [Accepted::Repeated { event, .. }] if event.id == id), "{again:?}");
+    assert_eq!(beside.await.unwrap(), [Accepted::New]);
+    assert_eq!(stage.accept(later).await, Accepted::New, "its key was left to others");
+}
+
+#[test]
+fn commands_of_one_batch_see_what_came_before_them() {
+    for make in [Database::new_place, Pooled::new_place] {
+        perform(make, what_is_asked_of_a_delivery_that_ends_in_the_same_batch_finds_it_ended);
+        perform(make, one_that_was_published_before_takes_no_key_and_holds_up_no_other);
+    }
 }
 
 proptest! {
