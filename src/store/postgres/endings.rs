@@ -19,14 +19,15 @@ use std::{
 /// An attempt, and what its delivery has become.
 const ENDINGS: Shape = Shape("nnnnnnnnntnntbnbbttnnnn");
 
-/// What is not said here of a delivery is as it was. Its lane is written so that no index is taken for it: all that is in flight
-/// has the same.
+/// What is not said here of a delivery is as it was. Whether it is still carried is asked so that no index is taken for that: all
+/// that is in flight has the same lane, and the server would go through it for each of these rows.
 static RECORD: LazyLock<String> = LazyLock::new(|| {
     format!(
         "WITH ended AS MATERIALIZED (
              SELECT * FROM {rows} AS r ({ATTEMPT}, place, attempt_count, history_len, finished_at)),
          gone AS (
-             DELETE FROM live l USING ended r WHERE l.id = r.delivery AND l.state = 2 AND l.lane + 0 = ?1
+             DELETE FROM live l USING ended r WHERE l.id = r.delivery
+                 AND CASE WHEN l.state = 2 THEN l.lane = ?1 ELSE false END
              RETURNING l.app, l.event, l.endpoint, l.give_up_at, l.root, l.replay_of, l.restarted_at, r.*),
          over AS (
              INSERT INTO done (id, app, event, endpoint, state, place, attempt_count, history_len, at_due, give_up_at,
