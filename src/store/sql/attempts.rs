@@ -10,14 +10,21 @@ use crate::domain::{
 use crate::store::browse::PastAttempt;
 use bytes::Bytes;
 
-/// What `rows` gives, in its order.
-pub(in crate::store) const COLUMNS_WRITTEN: &str = "delivery, position, number, started_at, total_us, dns_us, connect_us, tls_us, \
-     first_byte_us, address, status, class, error, contract, revision, response_headers, response_body, url, note";
+macro_rules! columns {
+    () => {
+        "delivery, position, number, started_at, total_us, dns_us, connect_us, tls_us, first_byte_us, address, status, class,
+         error, contract, revision, response_headers, response_body, url, note"
+    };
+}
 
-const INSERT: &str =
-    "INSERT INTO attempts (delivery, position, number, started_at, total_us, dns_us, connect_us, tls_us,
-     first_byte_us, address, status, class, error, contract, revision, response_headers, response_body, url, note)
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)";
+/// What `rows` gives, in its order.
+pub(in crate::store) const COLUMNS_WRITTEN: &str = columns!();
+
+const INSERT: &str = concat!(
+    "INSERT INTO attempts (",
+    columns!(),
+    ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)"
+);
 
 /// Adds attempts from `position` on; those that use a slot of the schedule are numbered from `number` on, if any does.
 pub(super) fn insert(

@@ -53,16 +53,23 @@ pub(super) fn accept(tx: &dyn Sql, new: &mut NewEvent) -> Result<Accepted> {
     Ok(Accepted::New)
 }
 
+macro_rules! event_columns {
+    () => {
+        "id, app, type, given_id, created_at, accepted_at, key, deliver_at, skipped, dedup, data"
+    };
+}
+
 /// What `event_row` gives, in its order.
-pub(in crate::store) const EVENT_COLUMNS_WRITTEN: &str =
-    "id, app, type, given_id, created_at, accepted_at, key, deliver_at, skipped, dedup, data";
+pub(in crate::store) const EVENT_COLUMNS_WRITTEN: &str = event_columns!();
+
+const INSERT_EVENT: &str = concat!(
+    "INSERT INTO events (",
+    event_columns!(),
+    ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)"
+);
 
 fn insert_event(tx: &dyn Sql, event: &Event, dedup: &[DedupKey]) -> Result<()> {
-    event_row(event, dedup, &mut |row| {
-        let sql = "INSERT INTO events (id, app, type, given_id, created_at, accepted_at, key, deliver_at, skipped, dedup, data)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
-        tx.execute(sql, row).map(drop)
-    })
+    event_row(event, dedup, &mut |row| tx.execute(INSERT_EVENT, row).map(drop))
 }
 
 pub(in crate::store) fn event_row(
