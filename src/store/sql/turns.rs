@@ -52,7 +52,7 @@ pub(in crate::store) fn apply_all(tx: &dyn Sql, batch: &mut [Box<dyn Work>]) -> 
 /// What a batch ends with, once every command was applied.
 pub(in crate::store) fn conclude(tx: &dyn Sql, batch: &[Box<dyn Work>]) -> Result<i64> {
     let mut sums = Batch::default();
-    for work in batch.iter() {
+    for work in batch {
         work.count(&mut sums);
     }
     rollup::log(tx, &sums)?;
