@@ -9,6 +9,7 @@ mod accept;
 mod ask;
 mod audit;
 mod browse;
+mod bulk;
 #[expect(dead_code, reason = "what receives uses other parts of it")]
 #[path = "../harness/certificates.rs"]
 mod certificates;

@@ -58,6 +58,22 @@ impl Shared {
         }
     }
 
+    /// These columns of a table, a line for each row.
+    pub(crate) fn rows(&self, columns: &str, table: &str) -> String {
+        let texts: Vec<_> =
+            columns.split(", ").map(|column| format!("coalesce(CAST({column} AS text), '-')")).collect();
+        let sql = format!("SELECT {} FROM {table} ORDER BY 1", texts.join(" || ' ' || "));
+        match self {
+            Self::Database(_) => self.run(&sql),
+            Self::File(file) => {
+                let connection = file.connection();
+                let mut statement = connection.prepare(&sql).unwrap();
+                let rows = statement.query_map([], |row| row.get::<_, String>(0)).unwrap();
+                rows.collect::<Result<Vec<_>, _>>().unwrap().join("\n")
+            }
+        }
+    }
+
     fn the_database(&self) -> &Database {
         match self {
             Self::Database(database) => database,

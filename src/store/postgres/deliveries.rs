@@ -1,11 +1,18 @@
 //! The rows of deliveries: `live` has what is not over, and the dead that others wait behind; `done` has the rest. Both have
 //! the same columns, and a row is in one of them.
 
-use super::sql::Transaction;
+use super::{
+    columns::{Rows, Shape},
+    sql::Transaction,
+};
 use crate::{
-    domain::delivery::Delivery,
+    domain::{
+        delivery::{Delivery, State},
+        id::DeliveryId,
+    },
     store::sql::{Result, Sql, ToValue, Was, lane, params, write_return_to},
 };
+use std::{collections::HashSet, sync::LazyLock};
 
 macro_rules! columns {
     () => {
@@ -78,6 +85,25 @@ pub(super) fn replace(tx: &Transaction<'_>, was: Was, delivery: &Delivery) -> Re
         (true, true) => Ok(run(LIVE.update)? || run(LIVE.fetch)?),
         (true, false) => Ok(run(DONE.update)? || run(DONE.fetch)?),
     }
+}
+
+const TAKEN: Shape = Shape("nn");
+
+static CARRY: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "UPDATE live l SET state = ?1, lane = ?2, due = NULL FROM {} AS taken (id, state)
+         WHERE l.id = taken.id AND l.state = taken.state RETURNING l.id",
+        TAKEN.unnest(3)
+    )
+});
+
+/// Of what waited in these states: it is in flight now.
+pub(super) fn carry_all(tx: &Transaction<'_>, taken: &[(State, &Delivery)]) -> Result<Vec<bool>> {
+    let mut rows = Rows::new(TAKEN);
+    taken.iter().try_for_each(|(from, delivery)| rows.push(params![delivery.id, from]))?;
+    let first = params![State::InFlight, Was::CarriedBy(tx.epoch()).lane()];
+    let carried: HashSet<DeliveryId> = tx.read_rows(&CARRY, first, &[&rows], |row| row.get(0))?;
+    Ok(taken.iter().map(|(_, delivery)| carried.contains(&delivery.id)).collect())
 }
 
 fn write(tx: &Transaction<'_>, sql: &str, delivery: &Delivery, was: Option<Was>) -> Result<bool> {

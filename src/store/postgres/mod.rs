@@ -4,8 +4,12 @@
 mod address;
 mod beat;
 mod bell;
+mod births;
+mod bulk;
 mod cluster;
+mod columns;
 mod deliveries;
+mod endings;
 mod open;
 mod pulse;
 mod readers;

@@ -3,6 +3,7 @@
 
 use super::{
     address::Address,
+    columns::Rows,
     open::OpenError,
     tls::Connector,
     value::{Bound, Fetched},
@@ -109,22 +110,36 @@ impl Session {
     }
 
     pub(super) fn execute(&self, sql: &str, params: &[&dyn ToValue]) -> Result<usize> {
+        self.execute_rows(sql, params, &[])
+    }
+
+    /// The columns of these rows are the parameters behind the others.
+    pub(super) fn execute_rows(&self, sql: &str, params: &[&dyn ToValue], rows: &[&Rows]) -> Result<usize> {
         let changed = if let Some(statement) = self.statement(sql)? {
-            self.wait(with(params, async |bound| self.client.execute(&statement, bound).await))?
+            self.wait(with(params, rows, async |bound| self.client.execute(&statement, bound).await))?
         } else {
             let sql = in_this_dialect(sql);
-            self.wait(with_types(params, async |bound| self.client.execute_typed(&sql, bound).await))?
+            self.wait(with_types(params, rows, async |bound| self.client.execute_typed(&sql, bound).await))?
         };
         Ok(changed as usize)
     }
 
-    /// All rows at once, so that other statements can be run while they are looked at.
     pub(super) fn query(&self, sql: &str, params: &[&dyn ToValue]) -> Result<Vec<Fetched>> {
+        self.query_rows(sql, params, &[])
+    }
+
+    /// All rows at once, so that other statements can be run while they are looked at.
+    pub(super) fn query_rows(
+        &self,
+        sql: &str,
+        params: &[&dyn ToValue],
+        rows: &[&Rows],
+    ) -> Result<Vec<Fetched>> {
         let rows = if let Some(statement) = self.statement(sql)? {
-            self.wait(with(params, async |bound| self.client.query(&statement, bound).await))?
+            self.wait(with(params, rows, async |bound| self.client.query(&statement, bound).await))?
         } else {
             let sql = in_this_dialect(sql);
-            self.wait(with_types(params, async |bound| self.client.query_typed(&sql, bound).await))?
+            self.wait(with_types(params, rows, async |bound| self.client.query_typed(&sql, bound).await))?
         };
         Ok(rows.into_iter().map(Fetched::new).collect())
     }
@@ -180,20 +195,29 @@ impl Drop for Session {
 }
 
 /// Runs a statement with these.
-async fn with<T>(params: &[&dyn ToValue], run: impl AsyncFnOnce(&[&(dyn ToSql + Sync)]) -> T) -> T {
+async fn with<T>(
+    params: &[&dyn ToValue],
+    rows: &[&Rows],
+    run: impl AsyncFnOnce(&[&(dyn ToSql + Sync)]) -> T,
+) -> T {
     let bound: Vec<_> = params.iter().map(|param| Bound(param.value())).collect();
-    let bound: Vec<_> = bound.iter().map(|bound| bound as &(dyn ToSql + Sync)).collect();
-    run(&bound).await
+    let columns = rows.iter().flat_map(|rows| rows.columns()).map(|column| column as &(dyn ToSql + Sync));
+    let all: Vec<_> = bound.iter().map(|bound| bound as &(dyn ToSql + Sync)).chain(columns).collect();
+    run(&all).await
 }
 
 /// The same with what each of them is; of an empty one that is for the server to see.
 async fn with_types<T>(
     params: &[&dyn ToValue],
+    rows: &[&Rows],
     run: impl AsyncFnOnce(&[(&(dyn ToSql + Sync), Type)]) -> T,
 ) -> T {
     let bound: Vec<_> = params.iter().map(|param| Bound(param.value())).collect();
-    let bound: Vec<_> = bound.iter().map(|bound| (bound as &(dyn ToSql + Sync), bound.kind())).collect();
-    run(&bound).await
+    let typed = bound.iter().map(|bound| (bound as &(dyn ToSql + Sync), bound.kind()));
+    let columns = rows.iter().flat_map(|rows| rows.columns());
+    let all: Vec<_> =
+        typed.chain(columns.map(|column| (column as &(dyn ToSql + Sync), column.kind()))).collect();
+    run(&all).await
 }
 
 /// `?1` becomes `$1`, and promises to the other store about its indexes are left out.

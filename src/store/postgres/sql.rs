@@ -1,9 +1,9 @@
 //! How the shared statements are run in a transaction of this store.
 
-use super::{deliveries, session::Session};
+use super::{columns::Rows, deliveries, session::Session};
 use crate::{
     domain::{
-        delivery::Delivery,
+        delivery::{Delivery, State},
         id::{AppId, DeliveryId, EndpointId},
         order::OrderKey,
         time::Timestamp,
@@ -19,6 +19,11 @@ use std::{
 /// What every transaction begins with: nothing stays with a connection, which a pooler may have lent.
 const SETTINGS: &str =
     "SET LOCAL search_path = posthaste, pg_temp; SET LOCAL idle_in_transaction_session_timeout = '5s'";
+
+/// The same to write. Whatever is written is found by an index, row by row: the other ways to join read a whole table, which
+/// looks small to a server that has not counted it yet, and is full of rows that are no more.
+const SETTINGS_TO_WRITE: &str =
+    "SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; SET LOCAL enable_seqscan = off";
 
 /// What the server's clock shows, in milliseconds.
 const CLOCK: &str = "SELECT CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS bigint)";
@@ -90,7 +95,7 @@ impl<'a> Transaction<'a> {
     /// To write. What begins it comes in the same round trip; answers how many rows that gave.
     pub(super) fn begin(session: &'a Session, epoch: i64, first: &str) -> Result<(Self, usize)> {
         let tx = Self::new(session, epoch);
-        let rows = session.run(&format!("BEGIN; {SETTINGS}; {first}"))?;
+        let rows = session.run(&format!("BEGIN; {SETTINGS}; {SETTINGS_TO_WRITE}; {first}"))?;
         Ok((tx, rows))
     }
 
@@ -158,6 +163,29 @@ impl<'a> Transaction<'a> {
         self.session.run("COMMIT").map(drop)
     }
 
+    /// Whether this transaction has the endpoint's health locked: then that may not be well, or is being changed.
+    pub(super) fn has_health(&self, endpoint: EndpointId) -> bool {
+        let row = (HEALTH, endpoint.as_i64());
+        self.held.borrow().contains(&row) || self.late.borrow().contains(&row)
+    }
+
+    /// Runs a statement that takes many rows; how many it changed.
+    pub(super) fn write_rows(&self, sql: &str, params: &[&dyn ToValue], rows: &[&Rows]) -> Result<usize> {
+        self.heeded(self.session.execute_rows(sql, params, rows))
+    }
+
+    /// The same for one that answers with rows.
+    pub(super) fn read_rows<T, C: FromIterator<T>>(
+        &self,
+        sql: &str,
+        params: &[&dyn ToValue],
+        rows: &[&Rows],
+        mut read: impl FnMut(&Row<'_>) -> Result<T>,
+    ) -> Result<C> {
+        let found = self.heeded(self.session.query_rows(sql, params, rows))?;
+        found.iter().map(|row| read(&Row::new(row))).collect()
+    }
+
     fn heeded<T>(&self, result: Result<T>) -> Result<T> {
         if result.is_err() {
             self.has_failed.set(true);
@@ -221,6 +249,10 @@ impl Sql for Transaction<'_> {
 
     fn replace_delivery(&self, was: Was, delivery: &Delivery) -> Result<bool> {
         deliveries::replace(self, was, delivery)
+    }
+
+    fn carry_all(&self, taken: &[(State, &Delivery)]) -> Result<Vec<bool>> {
+        deliveries::carry_all(self, taken)
     }
 
     fn set_due(&self, delivery: DeliveryId, due: Option<Timestamp>) -> Result<()> {

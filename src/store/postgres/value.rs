@@ -14,7 +14,7 @@ const ESCAPE: char = '\u{10ffff}';
 const NUL: &str = "\u{10ffff}0";
 const ITSELF: &str = "\u{10ffff}1";
 
-fn escaped(text: &str) -> Cow<'_, str> {
+pub(super) fn escaped(text: &str) -> Cow<'_, str> {
     if text.contains(['\0', ESCAPE]) {
         text.replace(ESCAPE, ITSELF).replace('\0', NUL).into()
     } else {

@@ -4,6 +4,7 @@
 use super::{
     beat::Ringer,
     bell::Bell,
+    bulk,
     cluster::{self, Place, Stored},
     pulse::Pulse,
     session::{Server, Session},
@@ -15,7 +16,7 @@ use crate::{
         StoreError,
         sql::{
             Aftermath, Commit, Error, Locks, PAUSE_AFTER_FAILURE, Queue, Result, TRIES_WHILE_CLOSING, Work,
-            apply_all, store_error,
+            store_error,
         },
     },
 };
@@ -90,7 +91,7 @@ impl Writer {
             work.locks(&mut locks);
         }
         tx.lock_all(&locks)?;
-        let newest_notice = apply_all(&tx, batch)?;
+        let newest_notice = bulk::apply_all(&tx, batch)?;
         let has_changes = tx.has_changes();
         if let Err(error) = tx.commit() {
             // Whatever becomes of this connection, another one answers.

@@ -1,6 +1,6 @@
 //! The history: one lean row for each request. Headers of the answer are kept only when it failed.
 
-use super::{Error, Result, Row, Sql, params, row::named};
+use super::{Error, Result, Row, Sql, ToValue, params, row::named};
 use crate::domain::{
     contract::ContractHash,
     id::{AttemptId, DeliveryId},
@@ -10,25 +10,47 @@ use crate::domain::{
 use crate::store::browse::PastAttempt;
 use bytes::Bytes;
 
-const INSERT: &str =
-    "INSERT INTO attempts (delivery, position, number, started_at, total_us, dns_us, connect_us, tls_us,
-     first_byte_us, address, status, class, error, contract, revision, response_headers, response_body, url, note)
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)";
+macro_rules! columns {
+    () => {
+        "delivery, position, number, started_at, total_us, dns_us, connect_us, tls_us, first_byte_us, address, status, class,
+         error, contract, revision, response_headers, response_body, url, note"
+    };
+}
+
+/// What `rows` gives, in its order.
+pub(in crate::store) const COLUMNS_WRITTEN: &str = columns!();
+
+const INSERT: &str = concat!(
+    "INSERT INTO attempts (",
+    columns!(),
+    ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)"
+);
 
 /// Adds attempts from `position` on; those that use a slot of the schedule are numbered from `number` on, if any does.
 pub(super) fn insert(
     tx: &dyn Sql,
     delivery: DeliveryId,
     position: u32,
+    number: Option<u32>,
+    attempts: &[Attempt],
+) -> Result<()> {
+    rows(delivery, position, number, attempts, &mut |row| tx.execute(INSERT, row).map(drop))
+}
+
+/// The rows that these become.
+pub(super) fn rows(
+    delivery: DeliveryId,
+    position: u32,
     mut number: Option<u32>,
     attempts: &[Attempt],
+    write: &mut dyn FnMut(&[&dyn ToValue]) -> Result<()>,
 ) -> Result<()> {
     for (place, attempt) in (position..).zip(attempts) {
         let Attempt { outcome, .. } = attempt;
         let numbered = number.filter(|_| outcome.class.is_numbered());
         number = numbered.map(|number| number + 1).or(number);
         let failed = outcome.class != Class::Ok && !outcome.response_headers.is_empty();
-        let params = params![
+        write(params![
             delivery,
             place,
             numbered,
@@ -48,8 +70,7 @@ pub(super) fn insert(
             (!outcome.response_body.is_empty()).then_some(&outcome.response_body[..]),
             attempt.url,
             attempt.note,
-        ];
-        tx.execute(INSERT, params)?;
+        ])?;
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! The commands of the hot path: accept, record, refill and hand back, as work for a batch.
 
 use super::{
-    Aftermath, Error, Locks, Result, Sql, Work, health,
+    Aftermath, Error, Hot, Locks, Result, Sql, Work, health,
     ledger::{self, Recorded},
     refill::{self, Due, Ended, Found},
 };
@@ -25,7 +25,7 @@ use crate::{
 use std::{collections::BTreeSet, sync::Arc};
 use tokio::sync::oneshot;
 
-pub(super) struct Accept {
+pub(in crate::store) struct Accept {
     pub(super) events: Vec<NewEvent>,
     pub(super) results: Vec<Accepted>,
     pub(super) epoch: i64,
@@ -43,6 +43,10 @@ impl Work for Accept {
 
     fn is_hot(&self) -> bool {
         true
+    }
+
+    fn hot(&mut self) -> Hot<'_> {
+        Hot::Accept(self)
     }
 
     fn locks(&self, locks: &mut Locks) {
@@ -112,7 +116,7 @@ fn note(delivery: &Delivery, after: &mut Aftermath) {
     }
 }
 
-pub(super) struct Recording {
+pub(in crate::store) struct Recording {
     pub(super) record: Record,
     pub(super) recorded: Option<Recorded>,
 }
@@ -125,6 +129,10 @@ impl Work for Recording {
 
     fn is_hot(&self) -> bool {
         true
+    }
+
+    fn hot(&mut self) -> Hot<'_> {
+        Hot::Record(self)
     }
 
     fn locks(&self, locks: &mut Locks) {

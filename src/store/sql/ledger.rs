@@ -1,7 +1,7 @@
 //! The ledger's statements: accept, record, hand back, ask, settle. Each runs inside the writer's batch.
 
 use super::{
-    Result, Row, Sql, attempts, cluster, dedup,
+    Result, Row, Sql, ToValue, attempts, cluster, dedup,
     deliveries::{is_carried, read_delivery, update_carried, update_delivery},
     health, notices,
     order::{self, Woken},
@@ -53,11 +53,31 @@ pub(super) fn accept(tx: &dyn Sql, new: &mut NewEvent) -> Result<Accepted> {
     Ok(Accepted::New)
 }
 
+macro_rules! event_columns {
+    () => {
+        "id, app, type, given_id, created_at, accepted_at, key, deliver_at, skipped, dedup, data"
+    };
+}
+
+/// What `event_row` gives, in its order.
+pub(in crate::store) const EVENT_COLUMNS_WRITTEN: &str = event_columns!();
+
+const INSERT_EVENT: &str = concat!(
+    "INSERT INTO events (",
+    event_columns!(),
+    ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)"
+);
+
 fn insert_event(tx: &dyn Sql, event: &Event, dedup: &[DedupKey]) -> Result<()> {
-    tx.execute(
-        "INSERT INTO events (id, app, type, given_id, created_at, accepted_at, key, deliver_at, skipped, dedup, data)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
-        params![
+    event_row(event, dedup, &mut |row| tx.execute(INSERT_EVENT, row).map(drop))
+}
+
+pub(in crate::store) fn event_row(
+    event: &Event,
+    dedup: &[DedupKey],
+    write: &mut dyn FnMut(&[&dyn ToValue]) -> Result<()>,
+) -> Result<()> {
+    write(params![
         event.id,
         event.app,
         event.event_type,
@@ -69,9 +89,7 @@ fn insert_event(tx: &dyn Sql, event: &Event, dedup: &[DedupKey]) -> Result<()> {
         event.is_skipped,
         (!dedup.is_empty()).then(|| dedup.iter().flat_map(|key| key.0).collect::<Vec<u8>>()),
         &event.data[..],
-    ],
-    )?;
-    Ok(())
+    ])
 }
 
 /// Whether the endpoint takes deliveries now, as this transaction sees it.
@@ -91,18 +109,29 @@ pub(super) struct Recorded {
     pub(super) is_turn: bool,
 }
 
+/// What uses no slot of the schedule has no number, whatever it looked like.
+const fn uses_slot(record: &Record) -> bool {
+    !matches!(record.verdict, Verdict::Again { .. })
+}
+
+/// How many attempts a record adds to the history, and how many of them have a number.
+pub(super) fn slots(record: &Record) -> (u32, u32) {
+    let is_numbered = |attempt: &&Attempt| uses_slot(record) && attempt.outcome.class.is_numbered();
+    (record.attempts.len() as u32, record.attempts.iter().filter(is_numbered).count() as u32)
+}
+
+/// Where its attempts begin in the history, and their numbers if they have any.
+pub(super) fn next_places(record: &Record) -> (u32, Option<u32>) {
+    let Delivery { history_len, attempt_count, .. } = record.carried.delivery;
+    (history_len + 1, uses_slot(record).then_some(attempt_count + 1))
+}
+
 /// Writes what was found out about a carried delivery, or nothing at all if it was no longer carried, or under another epoch.
 pub(super) fn record(tx: &dyn Sql, record: &Record) -> Result<Option<Recorded>> {
     let (mut delivery, epoch) = (record.carried.delivery.clone(), record.carried.epoch);
     if epoch != tx.epoch() {
         return Ok(None);
     }
-    // What uses no slot of the schedule has no number, whatever it looked like.
-    let uses_slot = !matches!(record.verdict, Verdict::Again { .. });
-    let is_numbered = |attempt: &&Attempt| uses_slot && attempt.outcome.class.is_numbered();
-    let numbered = record.attempts.iter().filter(is_numbered).count() as u32;
-    let rows = record.attempts.len() as u32;
-    let (position, number) = (delivery.history_len + 1, delivery.attempt_count + 1);
     // Only what goes on waiting has to know whether its endpoint is still there: the happy path reads its health and no more.
     let mut switch = match record.verdict {
         Verdict::Delivered => Switch::On,
@@ -118,12 +147,13 @@ pub(super) fn record(tx: &dyn Sql, record: &Record) -> Result<Option<Recorded>> 
         went_off = revision.map(|revision| (off, revision));
         switch = switch_of(tx, delivery.endpoint)?;
     }
-    if delivery.conclude(&record.verdict, (rows, numbered), switch, record.ended_at).is_err()
+    if delivery.conclude(&record.verdict, slots(record), switch, record.ended_at).is_err()
         || !update_carried(tx, epoch, &mut delivery, record.ended_at, &mut woken)?
     {
         return Ok(None);
     }
-    attempts::insert(tx, delivery.id, position, uses_slot.then_some(number), &record.attempts)?;
+    let (position, number) = next_places(record);
+    attempts::insert(tx, delivery.id, position, number, &record.attempts)?;
     let is_turn = seen.map_or(Ok(false), |seen| seen.write(tx))?;
     // An extra attempt by hand that failed leaves dead what was dead before: that was told then.
     let has_died = delivery.state == State::Dead && !record.carried.delivery.goes_back(&record.verdict);

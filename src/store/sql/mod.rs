@@ -16,6 +16,7 @@ mod desk;
 mod error;
 mod event_types;
 mod health;
+mod hot;
 mod inspections;
 mod ledger;
 mod membership;
@@ -46,11 +47,15 @@ mod work;
 pub use queue::QueueLimits;
 pub use turns::Turn;
 
+pub(super) use attempts::COLUMNS_WRITTEN as ATTEMPT;
 pub(super) use changes::{Change, begin as begin_version, log as log_change};
 pub(super) use cluster::what_is_there;
+pub(super) use commands::Recording;
 pub(super) use deliveries::{Was, lane};
 pub(super) use desk::Desk;
 pub(super) use error::{Error, Result, store_error};
+pub(super) use hot::Hot;
+pub(super) use ledger::{EVENT_COLUMNS_WRITTEN as EVENT, event_row};
 pub(super) use membership::Membership;
 pub(super) use nodes::Newcomer;
 pub(super) use queue::Queue;
@@ -59,12 +64,12 @@ pub(super) use readers::{Reader, Readers};
 pub(super) use rollup::tests::roll_up_all;
 pub(super) use row::write_return_to;
 pub(super) use thread::WriterThread;
-pub(super) use turns::{Commit, PAUSE_AFTER_FAILURE, TRIES_WHILE_CLOSING, Turns, apply_all};
+pub(super) use turns::{Commit, PAUSE_AFTER_FAILURE, TRIES_WHILE_CLOSING, Turns, apply_all, conclude};
 pub(super) use value::{Columns, Row, ToValue, Value, WrongValue, params};
 pub(super) use work::{Aftermath, Locks, Work, answered};
 
 use crate::domain::{
-    delivery::Delivery,
+    delivery::{Delivery, State},
     id::{AppId, DeliveryId, EndpointId},
     order::OrderKey,
     time::Timestamp,
@@ -88,6 +93,11 @@ pub(super) trait Sql {
 
     /// Writes a delivery over its row if that is still what it was; whether it is.
     fn replace_delivery(&self, was: Was, delivery: &Delivery) -> Result<bool>;
+
+    /// The same for deliveries that waited and are in flight now, which is all that changed of them.
+    fn carry_all(&self, taken: &[(State, &Delivery)]) -> Result<Vec<bool>> {
+        taken.iter().map(|(from, delivery)| self.replace_delivery(Was::In(*from), delivery)).collect()
+    }
 
     /// Of one that waits or is held.
     fn set_due(&self, delivery: DeliveryId, due: Option<Timestamp>) -> Result<()>;

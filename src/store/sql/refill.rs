@@ -104,18 +104,21 @@ fn claim(
         let may_end_before = *may_end;
         let found = due_of(tx, want.endpoint, part)?;
         let is_full = found.len() == part.most;
+        let (mut taken, mut may_go_on) = (Vec::new(), true);
         for (mut delivery, event) in found {
             let (from, due) = (delivery.state, delivery.due.unwrap_or(now));
             let is_blamed = delivery.at_due == AtDue::Exhaust;
             let claimed = delivery.claim(now);
-            if claimed == Ok(Claimed::Ended) && *may_end == 0 {
-                return Ok((carried, is_full));
-            }
-            if !update_delivery(tx, from, &mut delivery, now, &mut woken)? {
+            if claimed == Ok(Claimed::Carry) {
+                // It stays where it is in its line.
+                taken.push((from, (delivery, event, due)));
                 continue;
             }
-            if claimed == Ok(Claimed::Carry) {
-                carried.push((delivery, event, due));
+            if *may_end == 0 {
+                may_go_on = false;
+                break;
+            }
+            if !update_delivery(tx, from, &mut delivery, now, &mut woken)? {
                 continue;
             }
             *may_end -= 1;
@@ -127,8 +130,12 @@ fn claim(
             }
             ended.push(Ended { delivery, event_type: event.event_type, is_blamed });
         }
+        let rows: Vec<_> = taken.iter().map(|(from, (delivery, ..))| (*from, delivery)).collect();
+        let is_carried = if rows.is_empty() { Vec::new() } else { tx.carry_all(&rows)? };
+        let kept = taken.into_iter().zip(is_carried).filter(|(_, is_carried)| *is_carried);
+        carried.extend(kept.map(|((_, due), _)| due));
         // Where one ended, the next may be as old: a lane of such must not take a commit for each.
-        if !carried.is_empty() || *may_end == may_end_before {
+        if !carried.is_empty() || !may_go_on || *may_end == may_end_before {
             return Ok((carried, is_full));
         }
     }

@@ -46,8 +46,13 @@ pub(in crate::store) fn apply_all(tx: &dyn Sql, batch: &mut [Box<dyn Work>]) -> 
     for work in batch.iter_mut() {
         work.apply(tx)?;
     }
+    conclude(tx, batch)
+}
+
+/// What a batch ends with, once every command was applied.
+pub(in crate::store) fn conclude(tx: &dyn Sql, batch: &[Box<dyn Work>]) -> Result<i64> {
     let mut sums = Batch::default();
-    for work in batch.iter() {
+    for work in batch {
         work.count(&mut sums);
     }
     rollup::log(tx, &sums)?;

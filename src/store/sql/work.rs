@@ -1,6 +1,6 @@
 //! One command of a batch, and what a batch leaves to be told after its commit.
 
-use super::{Result, Sql};
+use super::{Hot, Result, Sql};
 use crate::{
     domain::{
         endpoint::SwitchedOff,
@@ -23,6 +23,11 @@ pub(in crate::store) trait Work: Send {
     /// Whatever it reads to change has a lock of its own, so that it runs beside commands of other nodes.
     fn is_hot(&self) -> bool {
         false
+    }
+
+    /// What it is to a store that writes many commands at once. Whatever it writes itself is what `apply` would have written.
+    fn hot(&mut self) -> Hot<'_> {
+        Hot::No
     }
 
     /// Which locks it is going to take, as far as it knows.

@@ -1,0 +1,108 @@
+//! Which commands a store may write many of at once. Such a one needs no look at any row but its own, so that whoever writes it
+//! knows beforehand what becomes of it; everything else goes command by command.
+
+use super::{
+    attempts,
+    commands::{Accept, Recording},
+    ledger::{self, Recorded},
+};
+use crate::{
+    domain::{
+        delivery::{Delivery, State, Switch},
+        id::{DeliveryId, EndpointId},
+        outcome::Class,
+        verdict::Verdict,
+    },
+    store::{
+        ledger::{Accepted, NewEvent, Record},
+        sql::{Result, Sql, ToValue},
+    },
+};
+
+/// What a command is to a store that writes many at once.
+pub(in crate::store) enum Hot<'a> {
+    Accept(&'a mut Accept),
+    Record(&'a mut Recording),
+    /// Not of the hot path, or not written with others.
+    No,
+}
+
+impl Accept {
+    /// What is published, to be looked at one by one. All of it counts as new but what `apply_one` finds otherwise.
+    pub(in crate::store) fn begin(&mut self, epoch: i64) -> &[NewEvent] {
+        self.epoch = epoch;
+        self.results = vec![Accepted::New; self.events.len()];
+        &self.events
+    }
+
+    pub(in crate::store) fn event(&self, place: usize) -> &NewEvent {
+        &self.events[place]
+    }
+
+    /// Writes one by itself.
+    pub(in crate::store) fn apply_one(&mut self, tx: &dyn Sql, place: usize) -> Result<()> {
+        self.results[place] = ledger::accept(tx, &mut self.events[place])?;
+        Ok(())
+    }
+}
+
+impl NewEvent {
+    /// None of its deliveries has to be given a place, or depends on whether its endpoint is on.
+    pub(in crate::store) fn is_plain(&self) -> bool {
+        self.births.iter().all(|birth| {
+            let Delivery { id, app, event, endpoint, state, due, give_up_at, .. } = birth.delivery;
+            let newborn = Delivery::born(id, app, event, endpoint, self.event.accepted_at, give_up_at);
+            let is_taken = match state {
+                State::Pending => due.is_some(),
+                State::InFlight => due.is_none(),
+                _ => false,
+            };
+            is_taken && birth.delivery == Delivery { state, due, ..newborn }
+        })
+    }
+}
+
+impl Recording {
+    pub(in crate::store) fn delivery(&self) -> DeliveryId {
+        self.record.carried.delivery.id
+    }
+
+    /// The delivery as it ends, if it was delivered, was carried under this epoch and stands in no line, and if nothing is
+    /// changed by that of the endpoint's health: `is_well` says so of one that nobody has to be asked about.
+    pub(in crate::store) fn plainly(
+        &self,
+        epoch: i64,
+        is_well: impl FnOnce(EndpointId) -> bool,
+    ) -> Option<Delivery> {
+        let Record { carried, attempts, verdict, switch_off, sighting, ended_at, contract } = &self.record;
+        let mut delivery = carried.delivery.clone();
+        let [attempt] = &attempts[..] else { return None };
+        let is_ok = attempt.outcome.class == Class::Ok;
+        let says_nothing = sighting.is_none() || contract.is_none();
+        let is_plain = *verdict == Verdict::Delivered
+            && carried.epoch == epoch
+            && switch_off.is_none()
+            && delivery.okey.is_none()
+            && delivery.skipped_at.is_none()
+            && (says_nothing || is_ok && is_well(delivery.endpoint));
+        let slots = ledger::slots(&self.record);
+        let is_concluded = is_plain && delivery.conclude(verdict, slots, Switch::On, *ended_at).is_ok();
+        is_concluded.then_some(delivery)
+    }
+
+    /// The rows of its attempts, as `attempts::COLUMNS_WRITTEN` says.
+    pub(in crate::store) fn history(
+        &self,
+        each: &mut dyn FnMut(&[&dyn ToValue]) -> Result<()>,
+    ) -> Result<()> {
+        let Record { carried, attempts, .. } = &self.record;
+        let (position, number) = ledger::next_places(&self.record);
+        attempts::rows(carried.delivery.id, position, number, attempts, each)
+    }
+
+    /// What came of it: nothing where it was not carried any more.
+    pub(in crate::store) fn became(&mut self, delivery: Option<Delivery>) {
+        let plainly = |delivery| Recorded { delivery, went_off: None, woken: Vec::new(), is_turn: false };
+        self.recorded = delivery.map(plainly);
+    }
+}

@@ -1,0 +1,290 @@
+//! A batch that a server is given in a few statements leaves the rows, and answers and tells, what the same commands leave one by
+//! one in a file, where each is a few statements of its own.
+
+use crate::{
+    pair::Shared,
+    postgres::{Database, Pooled},
+    sqlite::block_on,
+    stage::{Stage, after, attempt, dead, perform, retry_at},
+};
+use posthaste::{
+    domain::{
+        contract::Contract,
+        delivery::{Refusal, State, Switch},
+        event::{DedupKey, DedupSpace, Fingerprint},
+        health::Sighting,
+        id::{DeliveryId, EndpointId},
+        order::Order,
+        outcome::Class,
+        port::Carried,
+        verdict::{DeadReason, Verdict},
+    },
+    store::ledger::{Accepted, Ask, Asked, NewEvent, Record},
+};
+use proptest::{collection::vec, prelude::*};
+use std::{sync::Arc, time::Duration};
+
+/// How a case draws one command: what it is, about which, and how.
+type Draw = (u8, u8, u8);
+
+const ENDPOINTS: usize = 3;
+const CARRIED: u8 = 24;
+
+/// The rows of everything that commands of the hot path write; of what is carried only that it is.
+const ROWS: &[(&str, &str)] = &[
+    (
+        "events",
+        "id, app, type, given_id, created_at, accepted_at, key, deliver_at, skipped, length(dedup), length(data)",
+    ),
+    (
+        "deliveries",
+        "id, app, event, endpoint, state, reason, place, attempt_count, history_len, sign(lane), due, at_due, \
+         give_up_at, finished_at, held_at, root, replay_of, return_to, restarted_at, okey, asked, skipped_at",
+    ),
+    (
+        "attempts",
+        "delivery, position, number, started_at, total_us, dns_us, connect_us, tls_us, first_byte_us, address, status, class, \
+         error, length(contract), revision, length(response_headers), length(response_body), url, note",
+    ),
+    ("dedup", "event, length(key), length(fingerprint)"),
+    (
+        "health",
+        "endpoint, app, consecutive_failures, failed_events, first_failed_at, first_failed_clock, last_error, warned_at, \
+         warned_clock, successes, degraded_since, failing_since, healthy_since, told_by, told_since, paused_until",
+    ),
+    ("endpoints", "id, off, revision"),
+    (
+        "statistics",
+        "app, endpoint, width, start, ok, failed, delivered, dead, total_us, latency, last_ok_at, events, endings",
+    ),
+    ("notices", "app, kind, endpoint, delivery, at, count"),
+];
+
+fn rows(shared: &Shared) -> String {
+    let mut all = String::new();
+    for (table, columns) in ROWS {
+        all.push_str(&format!("{table}\n{}\n", shared.rows(columns, table)));
+    }
+    all
+}
+
+fn contract() -> Option<Arc<Contract>> {
+    Some(Arc::new(Contract::builtin().unwrap()[0].clone()))
+}
+
+/// Where a case is played, with the same ids wherever that is; the last endpoint keeps its order.
+struct Play {
+    stage: Stage,
+    endpoints: Vec<EndpointId>,
+    carried: Vec<Option<Carried>>,
+    deliveries: Vec<DeliveryId>,
+}
+
+impl Play {
+    async fn new(shared: &Shared) -> Self {
+        let mut stage = Stage::new(Box::new(shared.clone())).await;
+        let mut endpoints = vec![stage.endpoint];
+        for _ in 1..ENDPOINTS {
+            endpoints.push(stage.new_endpoint(stage.app).await);
+        }
+        let mut record = stage.store().endpoint(endpoints[ENDPOINTS - 1]).await.unwrap().unwrap();
+        (record.settings.ordered, record.revision) = (Order::Key, 2);
+        assert!(stage.store().change_endpoint(record, None).await.unwrap());
+        let mut play = Self { stage, endpoints, carried: vec![], deliveries: vec![] };
+        for number in 0..CARRIED {
+            let new = play.event((0, number, 0));
+            play.stage.accept(new).await;
+        }
+        let mut carried = play.stage.recorder.take_carried();
+        carried.sort_by_key(|carried| carried.delivery.id);
+        play.deliveries = carried.iter().map(|carried| carried.delivery.id).collect();
+        play.carried = carried.into_iter().map(Some).collect();
+        play.stage.recorder.take_waiting();
+        play
+    }
+
+    fn event(&mut self, (what, which, how): Draw) -> NewEvent {
+        let place = usize::from(which) % ENDPOINTS;
+        let mut new = self.stage.draft(&[self.endpoints[place]]);
+        if what & 1 == 1 {
+            new.dedup.push(self.stage.dedup(DedupSpace::EventId, &(which % 5).to_string()));
+        }
+        if what & 2 == 2 {
+            new.dedup.push(self.stage.dedup(DedupSpace::IdempotencyKey, &(how % 7).to_string()));
+        }
+        if !new.dedup.is_empty() {
+            new.fingerprint = Fingerprint([how % 3 / 2; 16]);
+        }
+        let birth = &mut new.births[0];
+        if place == ENDPOINTS - 1 {
+            birth.delivery.okey = Order::Key.line_of(Some(&(how % 2).to_string()));
+        }
+        match how % 4 {
+            0 | 1 => {
+                birth.delivery.carry_from_birth();
+                birth.hand = Some(self.stage.hands.take());
+            }
+            2 if what & 4 == 4 => birth.delivery.heed(Switch::OffHolding, after(0)),
+            3 if what & 4 == 4 => birth.delivery.heed(Switch::OffCancelling, after(0)),
+            _ => {}
+        }
+        new
+    }
+
+    fn take(&mut self, which: u8) -> Option<Carried> {
+        let place = usize::from(which) % self.carried.len();
+        self.carried[place].take()
+    }
+
+    fn record(&mut self, (what, which, how): Draw) {
+        let Some(carried) = self.take(which) else { return };
+        let (class, verdict) = match how % 8 {
+            0 => (Class::Http, retry_at(after(60))),
+            1 => (Class::Http, dead(DeadReason::Exhausted)),
+            2 => (Class::Http, Verdict::Again { due: after(30) }),
+            _ => (Class::Ok, Verdict::Delivered),
+        };
+        let mut attempts = vec![attempt(class, if class == Class::Ok { 200 } else { 500 })];
+        if how & 48 == 48 {
+            attempts.insert(0, attempt(Class::StaleConnection, 0));
+        }
+        let sighting = (what & 8 == 8).then_some(Sighting { clock: Duration::from_secs(5), paused: None });
+        let (switch_off, contract, ended_at) = (None, contract(), after(u64::from(how)));
+        let record = Record { carried, attempts, verdict, switch_off, sighting, ended_at, contract };
+        self.stage.store().record(record);
+    }
+}
+
+/// Plays it and tells what came of it: answers, what was told, and the rows. At once, or one after the other.
+async fn play(shared: &Shared, first: &[Draw], accepts: &[Draw], is_batch: bool) -> [String; 3] {
+    let mut play = Play::new(shared).await;
+    let store = play.stage.shared();
+    if is_batch {
+        play.stage.recorder.gate.shut();
+    }
+    let before = play.stage.one();
+    let blocking = store.accept(vec![before]);
+    if is_batch {
+        play.stage.recorder.gate.wait_for_the_store();
+    } else {
+        store.flush().await.unwrap();
+    }
+    let (mut answers, mut asked, mut filled, mut back) = (vec![], vec![], vec![], vec![]);
+    for draw in first.iter().copied() {
+        let (what, which, how) = draw;
+        let place = usize::from(which) % play.deliveries.len();
+        match what % 8 {
+            5 => asked.push(store.ask(play.stage.app, play.deliveries[place], Ask::Cancel, after(90), None)),
+            6 => {
+                let want = play.stage.want(play.endpoints[place % ENDPOINTS], usize::from(how % 4));
+                filled.push(store.refill(vec![want], after(100)));
+            }
+            7 => back.extend(play.take(which).map(|carried| store.hand_back(vec![carried], after(80)))),
+            _ => play.record(draw),
+        }
+        if !is_batch {
+            store.flush().await.unwrap();
+        }
+    }
+    for draw in accepts {
+        let new = play.event(*draw);
+        answers.push(store.accept(vec![new]));
+        if !is_batch {
+            store.flush().await.unwrap();
+        }
+    }
+    play.stage.recorder.gate.open();
+    blocking.await.unwrap();
+    let mut said = String::new();
+    for answer in answers {
+        said += &format!("{:?}\n", answer.await.unwrap());
+    }
+    for answer in asked {
+        said += &format!("{:?}\n", answer.await.unwrap());
+    }
+    for answer in filled {
+        said += &format!("{:?}\n", answer.await.unwrap());
+    }
+    for answer in back {
+        answer.await.unwrap();
+    }
+    play.stage.quiet().await;
+    for _ in 0..5 {
+        store.roll_up(Duration::from_secs(5), after(1000)).await.unwrap();
+    }
+    let mut carried: Vec<_> =
+        play.stage.recorder.take_carried().into_iter().map(|one| (one.delivery, one.due)).collect();
+    carried.sort_by_key(|(delivery, _)| delivery.id);
+    let mut waiting = play.stage.recorder.take_waiting();
+    waiting.sort();
+    [said, format!("{carried:#?} {waiting:#?}"), rows(shared)]
+}
+
+/// Gives the store all that `ask` asks for while it is held at an earlier commit, so that it is one batch.
+async fn in_one_batch<T>(stage: &mut Stage, ask: impl FnOnce(&mut Stage) -> T) -> T {
+    stage.recorder.gate.shut();
+    let (store, before) = (stage.shared(), stage.one());
+    let blocking = store.accept(vec![before]);
+    stage.recorder.gate.wait_for_the_store();
+    let asked = ask(stage);
+    stage.recorder.gate.open();
+    blocking.await.unwrap();
+    asked
+}
+
+async fn what_is_asked_of_a_delivery_that_ends_in_the_same_batch_finds_it_ended(mut stage: Stage) {
+    let [first, second] = [stage.carried().await, stage.carried().await];
+    let (ended, store) = (first.delivery.id, stage.shared());
+    let asked = in_one_batch(&mut stage, |stage| {
+        for carried in [first, second] {
+            let (attempts, verdict) = (vec![attempt(Class::Ok, 200)], Verdict::Delivered);
+            let (switch_off, sighting, contract, ended_at) = (None, None, None, after(1));
+            let record = Record { carried, attempts, verdict, switch_off, sighting, ended_at, contract };
+            stage.store().record(record);
+        }
+        store.ask(stage.app, ended, Ask::Cancel, after(2), None)
+    });
+    let asked = asked.await.await.unwrap();
+    let refused = Refusal::WrongState { state: State::Delivered, verb: "cancelled" };
+    assert_eq!(asked, Asked::Refused(refused));
+    assert_eq!(stage.history(ended).await.len(), 1);
+}
+
+async fn one_that_was_published_before_takes_no_key_and_holds_up_no_other(mut stage: Stage) {
+    let [known, new, other] = ["known", "new", "other"].map(|key| stage.dedup(DedupSpace::EventId, key));
+    let mut keyed = |keys: &[DedupKey]| NewEvent { dedup: keys.to_vec(), ..stage.one() };
+    let (stored, again, beside, later) =
+        (keyed(&[known]), keyed(&[new, known]), keyed(&[other]), keyed(&[new]));
+    let id = stored.event.id;
+    assert_eq!(stage.accept(stored).await, Accepted::New);
+    let store = stage.shared();
+    let both = in_one_batch(&mut stage, |_| [store.accept(vec![again]), store.accept(vec![beside])]);
+    let [again, beside] = both.await;
+    let again = again.await.unwrap();
+    assert!(matches!(&again[..], [Accepted::Repeated { event, .. }] if event.id == id), "{again:?}");
+    assert_eq!(beside.await.unwrap(), [Accepted::New]);
+    assert_eq!(stage.accept(later).await, Accepted::New, "its key was left to others");
+}
+
+#[test]
+fn commands_of_one_batch_see_what_came_before_them() {
+    for make in [Database::new_place, Pooled::new_place] {
+        perform(make, what_is_asked_of_a_delivery_that_ends_in_the_same_batch_finds_it_ended);
+        perform(make, one_that_was_published_before_takes_no_key_and_holds_up_no_other);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, max_shrink_iters: 60, ..ProptestConfig::default() })]
+    #[test]
+    fn a_batch_in_bulk_ends_as_its_commands_do_one_by_one(
+        first in vec(any::<Draw>(), 0..60),
+        accepts in vec(any::<Draw>(), 0..40),
+    ) {
+        let run = |shared: Shared, is_batch| block_on(play(&shared, &first, &accepts, is_batch));
+        let (in_bulk, one_by_one) = (run(Shared::database(), true), run(Shared::file(), false));
+        for (in_bulk, one_by_one) in in_bulk.iter().zip(&one_by_one) {
+            prop_assert_eq!(in_bulk, one_by_one);
+        }
+    }
+}
