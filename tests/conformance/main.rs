@@ -26,6 +26,7 @@ mod notices;
 mod order;
 mod pacing;
 mod pair;
+mod partitions;
 mod postgres;
 mod postgres_tls;
 mod queue;
