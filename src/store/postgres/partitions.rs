@@ -133,7 +133,7 @@ fn range(day: i64) -> (i64, i64) {
 fn is_little(tx: &Transaction<'_>, table: &Table, rows: &str) -> Result<bool> {
     let sql = format!(
         "SELECT count(*) <= {MOVED_ROWS} AND coalesce(sum(bytes), 0) <= {MOVED_BYTES}
-         FROM (SELECT {} AS bytes FROM {rows} LIMIT {MOVED_ROWS} + 1) AS some",
+         FROM (SELECT {} AS bytes FROM {rows} LIMIT {MOVED_ROWS} + 1) AS page",
         table.bytes
     );
     (tx as &dyn Sql).exists(&sql, &[])
