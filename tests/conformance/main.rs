@@ -27,6 +27,8 @@ mod notices;
 mod order;
 mod pacing;
 mod pair;
+mod partitions;
+mod plans;
 mod postgres;
 mod postgres_tls;
 mod queue;

@@ -2,6 +2,7 @@
 //! of a takeover is fenced by this node's own row in `ledger`, as writer 1.
 
 use super::{
+    partitions,
     pulse::Pulse,
     session::{Server, Session},
     sql::Transaction,
@@ -152,6 +153,11 @@ impl Aside {
         let epoch = self.0.epoch();
         let joined = Joined { slot, epoch, is_alone: false, newest_id, taken_over: taken.count };
         Ok((joined, taken, inspections_wait))
+    }
+
+    /// What changes nothing that anybody sees needs no fence.
+    pub(super) async fn tend(&self) -> Result<(), StoreError> {
+        self.run(|place| place.with_session(partitions::tend)).await
     }
 }
 

@@ -11,6 +11,7 @@ mod columns;
 mod deliveries;
 mod endings;
 mod open;
+mod partitions;
 mod pulse;
 mod readers;
 mod session;
@@ -169,6 +170,17 @@ impl Membership for PostgresStore {
 
     fn nodes(&self) -> Reply<'static, View> {
         self.heart.view()
+    }
+
+    fn tend(&self) -> Reply<'static, ()> {
+        let aside = Aside(self.place.clone());
+        Box::pin(async move {
+            // Nothing waits for it: what has no partition stands in the rest.
+            if let Err(error) = aside.tend().await {
+                tracing::warn!(%error, "the partitions could not be kept in order");
+            }
+            Ok(())
+        })
     }
 
     fn epoch(&self) -> i64 {

@@ -1,7 +1,7 @@
 //! Opening a database: what it must promise, and bringing its schema up to date. Whatever is refused is left untouched.
 
 use super::{
-    cluster,
+    cluster, partitions,
     session::{Server, Session},
     writer::PATIENCE,
 };
@@ -53,6 +53,10 @@ pub(super) fn open(server: &Server) -> Result<(Session, i64), OpenError> {
     let session = connect(server)?;
     must_keep_promises(&session)?;
     migrate(&session)?;
+    // What finds no day to stand in stands in the rest until there is one.
+    if let Err(error) = partitions::make_ahead(&session) {
+        tracing::warn!(%error, "no partitions were made for the days to come");
+    }
     let (epoch, _) = cluster::enter(&session)?;
     drop(session);
     Ok((Session::connect(server, PATIENCE)?, epoch))

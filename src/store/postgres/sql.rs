@@ -122,6 +122,11 @@ impl<'a> Transaction<'a> {
         Self { session, epoch, held, late, version, has_failed: Cell::new(false), is_over: false }
     }
 
+    /// Statements that are not worth keeping prepared.
+    pub(super) fn once(&self, sql: &str) -> Result<()> {
+        self.heeded(self.session.run(sql)).map(drop)
+    }
+
     pub(super) fn clock(&self) -> Result<Timestamp> {
         Ok(Timestamp::from_millis((self as &dyn Sql).number(CLOCK, &[])?))
     }

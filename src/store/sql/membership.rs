@@ -18,6 +18,12 @@ pub(in crate::store) trait Membership: Send + Sync {
 
     fn nodes(&self) -> Reply<'static, View>;
 
+    /// Keeps the tables in order: makes room ahead for what is to come, and gives back what little is left in. What meets others is left
+    /// for the next time.
+    fn tend(&self) -> Reply<'static, ()> {
+        Box::pin(async { Ok(()) })
+    }
+
     /// Under which this process carries at this moment.
     fn epoch(&self) -> i64;
 }

@@ -135,6 +135,8 @@ CREATE TABLE newest (
     id bigint NOT NULL
 );
 
+-- Events, deliveries that are over and attempts are kept by the day that their ids were made in; the program makes the days ahead
+-- and lets go of those of which little is left. What belongs to no day that there is stands in the rest.
 CREATE TABLE events (
     id bigint PRIMARY KEY,
     app bigint NOT NULL,
@@ -147,7 +149,9 @@ CREATE TABLE events (
     skipped bigint NOT NULL,
     dedup bytea,
     data bytea NOT NULL
-);
+) PARTITION BY RANGE (id);
+
+CREATE TABLE events_rest PARTITION OF events DEFAULT;
 
 -- Deliveries are two tables, and `deliveries` is both: what is not over, with the dead that others wait behind, stays small
 -- however much was delivered. `lane` is the queue: the endpoint's id while waiting, while carried the epoch of the node that does
@@ -228,7 +232,9 @@ CREATE TABLE done (
     CHECK (state BETWEEN 4 AND 7),
     CHECK ((state >= 5) = (reason IS NOT NULL)),
     CHECK (num_nonnulls(lane, due, held_at, return_to, okey) = 0)
-);
+) PARTITION BY RANGE (id);
+
+CREATE TABLE done_rest PARTITION OF done DEFAULT;
 
 CREATE INDEX done_dead ON done (app, finished_at) WHERE state = 5;
 CREATE INDEX done_later ON done (event) WHERE id > event + 65535;
@@ -263,7 +269,9 @@ CREATE TABLE attempts (
     url text,
     note text,
     PRIMARY KEY (delivery, position)
-);
+) PARTITION BY RANGE (delivery);
+
+CREATE TABLE attempts_rest PARTITION OF attempts DEFAULT;
 
 -- The producer's event ids and Idempotency-Keys, hashed with their app. An event's own keys stand in `events.dedup`, 16 bytes
 -- each, so that they can go when the event goes.

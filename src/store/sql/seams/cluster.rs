@@ -94,7 +94,12 @@ impl<D: Desk> Cluster for D {
     }
 
     fn purge(&self) -> Reply<'_, bool> {
-        self.call(cluster::purge)
+        Box::pin(async {
+            if let Some(membership) = self.membership() {
+                membership.tend().await?;
+            }
+            self.call(cluster::purge).await
+        })
     }
 
     fn overdue(&self, search: OverdueSearch, keeps: Arc<dyn Keeps>, now: Timestamp) -> Reply<'_, Overdue> {

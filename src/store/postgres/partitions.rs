@@ -1,0 +1,173 @@
+//! The large tables by days: a partition is a day of ids, made ahead, and let go of when retention has left little in it.
+//!
+//! What is to go is decided row by row, as in every store; here rows are only moved. Each move is one transaction with what it is
+//! for, so that whoever is killed leaves a partition as it was or not at all.
+
+use super::{session::Session, sql::Transaction};
+use crate::{
+    domain::{id::first_id_at, time::Timestamp},
+    store::sql::{Error, Result, Sql, params},
+};
+use std::collections::BTreeSet;
+use tokio_postgres::error::SqlState;
+
+const DAY_MS: i64 = 24 * 60 * 60 * 1000;
+/// Days beyond today that are there.
+const AHEAD: i64 = 2;
+/// Days before today that are left alone: what is stored late is of these.
+const BEHIND: i64 = 1;
+/// What one transaction moves at most; everybody waits meanwhile.
+const MOVED_ROWS: i64 = 10_000;
+const MOVED_BYTES: i64 = 64 << 20;
+
+/// Everybody waits behind whoever waits for a table, so that is not for long; and one at a time is enough.
+const BEGIN: &str = "SET LOCAL lock_timeout = '200ms'";
+const TURN: &str = "SELECT pg_try_advisory_xact_lock(8102099357864587379)";
+
+struct Table {
+    name: &'static str,
+    /// Whose range a partition is.
+    key: &'static str,
+    /// About how large a row is.
+    bytes: &'static str,
+}
+
+const TABLES: [Table; 3] = [
+    Table { name: "events", key: "id", bytes: "octet_length(data)" },
+    Table { name: "done", key: "id", bytes: "0" },
+    Table { name: "attempts", key: "delivery", bytes: "coalesce(octet_length(response_body), 0)" },
+];
+
+/// A partition that there is: its day, and whether so little may be left in it that it can go.
+struct Partition {
+    day: i64,
+    may_be_small: bool,
+}
+
+/// Makes the days ahead, and lets go of old ones. Blocks.
+pub(super) fn tend(session: &Session) -> Result<()> {
+    let today = make_ahead(session)?;
+    for table in &TABLES {
+        let old = partitions(session, table)?.into_iter().filter(|one| one.day < today - BEHIND);
+        for partition in old.filter(|one| one.may_be_small) {
+            if step(session, |tx| let_go(tx, table, partition.day))? == Some(true) {
+                tracing::info!(table = table.name, day = name(partition.day), "a partition was given back");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Today and the next days, as far as they are missing; today. Blocks.
+pub(super) fn make_ahead(session: &Session) -> Result<i64> {
+    let today = Transaction::run(session, 0, Transaction::clock)?.as_millis().div_euclid(DAY_MS);
+    for table in &TABLES {
+        let there: BTreeSet<i64> = partitions(session, table)?.iter().map(|one| one.day).collect();
+        for day in (today..=today + AHEAD).filter(|day| !there.contains(day)) {
+            if step(session, |tx| make(tx, table, day))? == Some(false) {
+                tracing::warn!(
+                    table = table.name,
+                    day = name(day),
+                    "too much of this day is in the rest already"
+                );
+            }
+        }
+    }
+    Ok(today)
+}
+
+/// A transaction of its own. `None` if others were in the way, or are at it.
+fn step(session: &Session, run: impl FnOnce(&Transaction<'_>) -> Result<bool>) -> Result<Option<bool>> {
+    let attempt = || -> Result<Option<bool>> {
+        let (tx, _) = Transaction::begin(session, 0, BEGIN)?;
+        if !(&tx as &dyn Sql).exists(TURN, &[])? {
+            return Ok(None);
+        }
+        let is_done = run(&tx)?;
+        if is_done {
+            tx.commit()?;
+        }
+        Ok(Some(is_done))
+    };
+    match attempt() {
+        Err(Error::Postgres(error)) if is_met(error.code()) => {
+            tracing::debug!(%error, "a partition is left for the next time");
+            Ok(None)
+        }
+        result => result,
+    }
+}
+
+/// Somebody else had the table, or has just made the same.
+fn is_met(code: Option<&SqlState>) -> bool {
+    let met = [SqlState::LOCK_NOT_AVAILABLE, SqlState::T_R_DEADLOCK_DETECTED, SqlState::DUPLICATE_TABLE];
+    code.is_some_and(|code| met.contains(code))
+}
+
+/// In order of their days. How much is in one is known from when it was last looked through, or not at all.
+fn partitions(session: &Session, table: &Table) -> Result<Vec<Partition>> {
+    let sql = "SELECT CAST(to_date(right(c.relname, 8), 'YYYYMMDD') - DATE '1970-01-01' AS bigint),
+                 c.reltuples <= CAST(?2 AS bigint)
+             FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+             WHERE i.inhparent = to_regclass(?1) AND c.relname NOT LIKE '%rest' ORDER BY 1";
+    Transaction::run(session, 0, |tx| {
+        (tx as &dyn Sql).all(sql, params![table.name, 2 * MOVED_ROWS], |row| {
+            Ok(Partition { day: row.get(0)?, may_be_small: row.get(1)? })
+        })
+    })
+}
+
+/// As its partitions are called: 20270115.
+fn name(day: i64) -> String {
+    let date = Timestamp::from_millis(day * DAY_MS).rfc3339_millis();
+    date.chars().take(10).filter(char::is_ascii_digit).collect()
+}
+
+/// The ids that are made in a day: the first, and the first after it.
+fn range(day: i64) -> (i64, i64) {
+    let first = |day| first_id_at(Timestamp::from_millis(day * DAY_MS));
+    (first(day), first(day + 1))
+}
+
+/// Whether all that these rows are can be moved at once.
+fn is_little(tx: &Transaction<'_>, table: &Table, rows: &str) -> Result<bool> {
+    let sql = format!(
+        "SELECT count(*) <= {MOVED_ROWS} AND coalesce(sum(bytes), 0) <= {MOVED_BYTES}
+         FROM (SELECT {} AS bytes FROM {rows} LIMIT {MOVED_ROWS} + 1) AS page",
+        table.bytes
+    );
+    (tx as &dyn Sql).exists(&sql, &[])
+}
+
+/// Rows of that day which are in the rest, because a clock was ahead or nobody made it in time, come along.
+fn make(tx: &Transaction<'_>, table: &Table, day: i64) -> Result<bool> {
+    let Table { name: of, key, .. } = table;
+    let (partition, (low, high)) = (format!("{of}_{}", name(day)), range(day));
+    tx.once(&format!("LOCK TABLE {of}_rest IN ACCESS EXCLUSIVE MODE"))?;
+    let early = format!("{of}_rest WHERE {key} >= {low} AND {key} < {high}");
+    if low == high || !is_little(tx, table, &early)? {
+        return Ok(false);
+    }
+    tx.once(&format!(
+        "CREATE TABLE {partition} (LIKE {of} INCLUDING ALL);
+         WITH early AS (DELETE FROM {early} RETURNING *) INSERT INTO {partition} SELECT * FROM early;
+         ALTER TABLE {of} ATTACH PARTITION {partition} FOR VALUES FROM ({low}) TO ({high})"
+    ))?;
+    Ok(true)
+}
+
+/// Moves what is left of a day to the rest, where retention goes on to find it, and gives back the room that the day took.
+fn let_go(tx: &Transaction<'_>, table: &Table, day: i64) -> Result<bool> {
+    let of = table.name;
+    let partition = format!("{of}_{}", name(day));
+    // Nobody is kept waiting for the answer: it is asked again when nobody can write there any more.
+    if !is_little(tx, table, &partition)? {
+        return Ok(false);
+    }
+    tx.once(&format!("ALTER TABLE {of} DETACH PARTITION {partition}"))?;
+    if !is_little(tx, table, &partition)? {
+        return Ok(false);
+    }
+    tx.once(&format!("INSERT INTO {of} SELECT * FROM {partition}; DROP TABLE {partition}"))?;
+    Ok(true)
+}

@@ -1,0 +1,228 @@
+//! The large tables of the store on PostgreSQL are kept by days: made ahead, and given back when little is left in one, of which
+//! nobody notices anything.
+
+use crate::{
+    postgres::Database,
+    sqlite::block_on,
+    stage::{Backend, NOW, Stage, attempt, dead, draft},
+};
+use posthaste::{
+    domain::{
+        id::{DeliveryId, EventId, first_id_at},
+        outcome::Class,
+        port::Handover,
+        time::Timestamp,
+        verdict::DeadReason,
+    },
+    store::{
+        Store,
+        browse::{DeliveryFilter, EventFilter},
+    },
+};
+use std::{sync::Arc, thread, time::Duration};
+
+const DAY_MS: i64 = 24 * 60 * 60 * 1000;
+/// The first of February 2024.
+const OLD_DAY: i64 = 19_754;
+const TABLES: [&str; 3] = ["events", "done", "attempts"];
+
+impl Backend for Arc<Database> {
+    fn open(&self, handover: Arc<dyn Handover>, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
+        (**self).open(handover, events_max, bytes_max)
+    }
+}
+
+fn first_of(day: i64) -> i64 {
+    first_id_at(Timestamp::from_millis(day * DAY_MS))
+}
+
+/// A stage, and its database to look at.
+async fn stage() -> (Arc<Database>, Stage) {
+    let database = Arc::new(Database::new());
+    let stage = Stage::new(Box::new(database.clone())).await;
+    (database, stage)
+}
+
+fn partitions(database: &Database) -> String {
+    database.run(
+        "SELECT string_agg(CAST(inhrelid AS regclass)::text, ' ' ORDER BY inhrelid::regclass::text) FROM pg_inherits
+         WHERE inhparent IN ('posthaste.events'::regclass, 'posthaste.done'::regclass, 'posthaste.attempts'::regclass)",
+    )
+}
+
+/// As if it had been made long ago.
+fn make_old_day(database: &Database) {
+    let (low, high) = (first_of(OLD_DAY), first_of(OLD_DAY + 1));
+    for table in TABLES {
+        database.run(&format!(
+            "CREATE TABLE posthaste.{table}_20240201 PARTITION OF posthaste.{table} FOR VALUES FROM ({low}) TO ({high})"
+        ));
+    }
+}
+
+/// A dead letter of that day with its attempt.
+async fn dead_letter(stage: &Stage, event: i64) -> DeliveryId {
+    let id = stage.publish(draft(stage.app, &[stage.endpoint], event)).await;
+    let carried = stage.claim(id, NOW).await;
+    stage.record(carried, dead(DeadReason::Exhausted), vec![attempt(Class::Http, 500)]).await;
+    id
+}
+
+async fn must_be_there(stage: &Stage, event: i64, delivery: DeliveryId) {
+    let store = stage.store();
+    let own = EventId::from_i64(event);
+    assert!(store.find_event(stage.app, String::new(), Some(own)).await.unwrap().is_some());
+    assert_eq!(stage.history(delivery).await.len(), 1);
+    let events = store.events(stage.app, EventFilter::default(), None, 10).await.unwrap();
+    assert_eq!(events.rows.iter().map(|event| event.id).collect::<Vec<_>>(), [own]);
+    let all = store.deliveries(stage.app, DeliveryFilter::default(), None, 10).await.unwrap();
+    let dead = store.dead_letters(stage.app, None, false, None, 10).await.unwrap();
+    for page in [all, dead] {
+        assert_eq!(page.rows.iter().map(|listed| listed.delivery.id).collect::<Vec<_>>(), [delivery]);
+    }
+    assert_eq!(store.deliveries_of(own).await.unwrap().len(), 1);
+}
+
+#[test]
+fn days_are_there_before_they_come() {
+    block_on(async {
+        let (database, stage) = stage().await;
+        let before = partitions(&database);
+        assert_eq!(before.split(' ').count(), 3 * 4, "today, two more and the rest: {before}");
+        let today = database.run("SELECT CAST(floor(extract(epoch FROM now()) / 86400) AS bigint)");
+        let day = database.run("SELECT to_char((now() AT TIME ZONE 'UTC') + '2 days', 'YYYYMMDD')");
+        database.run(&format!("DROP TABLE posthaste.events_{day}"));
+        // Nobody made it in time: what was stored meanwhile comes along.
+        let today = today.parse::<i64>().unwrap();
+        let late = [first_of(today + 1), first_of(today + 2), first_of(today + 2) + 100, first_of(today + 3)];
+        for id in late {
+            stage.publish(draft(stage.app, &[stage.endpoint], id)).await;
+        }
+        stage.store().purge().await.unwrap();
+        assert_eq!(partitions(&database), before);
+        for id in late {
+            let found = stage.store().find_event(stage.app, String::new(), Some(EventId::from_i64(id))).await;
+            assert!(found.unwrap().is_some());
+        }
+        let counted = database.run(&format!("SELECT count(*) FROM posthaste.events_{day}"));
+        assert_eq!(counted, "2");
+    });
+}
+
+#[test]
+fn what_belongs_to_no_day_is_stored_all_the_same() {
+    block_on(async {
+        let (database, stage) = stage().await;
+        for id in [3, first_of(OLD_DAY), first_of(30_000), i64::MAX - 70_000] {
+            let delivery = dead_letter(&stage, id).await;
+            let found = stage.store().find_event(stage.app, String::new(), Some(EventId::from_i64(id))).await;
+            assert!(found.unwrap().is_some());
+            assert_eq!(stage.history(delivery).await.len(), 1);
+        }
+        for table in TABLES {
+            assert_eq!(database.run(&format!("SELECT count(*) FROM posthaste.{table}_rest")), "4", "{table}");
+        }
+    });
+}
+
+#[test]
+fn what_is_left_of_an_old_day_is_still_found_when_the_day_is_given_back() {
+    block_on(async {
+        let (database, stage) = stage().await;
+        make_old_day(&database);
+        let event = first_of(OLD_DAY) + 65_536;
+        let delivery = dead_letter(&stage, event).await;
+        for table in TABLES {
+            assert_eq!(
+                database.run(&format!("SELECT count(*) FROM posthaste.{table}_20240201")),
+                "1",
+                "{table}"
+            );
+        }
+        stage.store().purge().await.unwrap();
+        assert!(!partitions(&database).contains("20240201"));
+        must_be_there(&stage, event, delivery).await;
+        crate::retention::keep_nothing_but(&stage, |keep| &mut keep.attempts).await;
+        stage.quiet().await;
+        assert_eq!(
+            database.run("SELECT count(*) FROM posthaste.events"),
+            "0",
+            "retention goes on to find it"
+        );
+    });
+}
+
+#[test]
+fn a_day_of_which_much_is_left_stays() {
+    block_on(async {
+        let (database, stage) = stage().await;
+        make_old_day(&database);
+        let first = first_of(OLD_DAY);
+        database.run(&format!(
+            "INSERT INTO posthaste.attempts (delivery, position, started_at, total_us, class)
+             SELECT {first} + n, 1, 0, 0, 0 FROM generate_series(0, 10000) AS n"
+        ));
+        stage.store().purge().await.unwrap();
+        assert!(partitions(&database).contains("attempts_20240201"));
+        database.run(&format!("DELETE FROM posthaste.attempts WHERE delivery = {first}"));
+        stage.store().purge().await.unwrap();
+        assert!(!partitions(&database).contains("20240201"));
+        assert_eq!(database.run("SELECT count(*) FROM posthaste.attempts"), "10000");
+    });
+}
+
+#[test]
+fn whoever_ends_between_moving_and_dropping_has_done_nothing() {
+    block_on(async {
+        let (database, stage) = stage().await;
+        make_old_day(&database);
+        let event = first_of(OLD_DAY) + 65_536;
+        let delivery = dead_letter(&stage, event).await;
+        let before = partitions(&database);
+        // The last step of three cannot be done.
+        for table in TABLES {
+            database.run(&format!("CREATE VIEW on_{table} AS SELECT * FROM posthaste.{table}_20240201"));
+        }
+        stage.store().purge().await.unwrap();
+        assert_eq!(partitions(&database), before);
+        must_be_there(&stage, event, delivery).await;
+        database.run("DROP VIEW on_events, on_done, on_attempts");
+        stage.store().purge().await.unwrap();
+        assert!(!partitions(&database).contains("20240201"));
+        must_be_there(&stage, event, delivery).await;
+    });
+}
+
+#[test]
+fn a_day_that_somebody_looks_at_is_left_for_the_next_time() {
+    block_on(async {
+        let (database, stage) = stage().await;
+        make_old_day(&database);
+        let event = first_of(OLD_DAY) + 65_536;
+        let delivery = dead_letter(&stage, event).await;
+        let looking = thread::spawn({
+            let database = database.clone();
+            move || {
+                database.run(
+                    "BEGIN; LOCK TABLE posthaste.events, posthaste.done, posthaste.attempts IN ACCESS SHARE MODE;
+                     SELECT pg_advisory_lock(1); SELECT pg_sleep(4); COMMIT",
+                )
+            }
+        });
+        crate::postgres::wait_until("somebody looks", || {
+            database
+                .run("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 1 AND granted")
+                == "1"
+        });
+        tokio::time::timeout(Duration::from_secs(3), stage.store().purge())
+            .await
+            .expect("no waiting")
+            .unwrap();
+        assert!(partitions(&database).contains("events_20240201"));
+        must_be_there(&stage, event, delivery).await;
+        looking.join().unwrap();
+        stage.store().purge().await.unwrap();
+        assert!(!partitions(&database).contains("20240201"));
+        must_be_there(&stage, event, delivery).await;
+    });
+}
