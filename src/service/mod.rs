@@ -17,6 +17,7 @@ pub mod events;
 pub mod find;
 pub mod health;
 pub mod imports;
+mod inbox;
 pub mod inspections;
 pub mod keys;
 pub mod listing;

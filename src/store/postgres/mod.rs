@@ -6,6 +6,7 @@ mod beat;
 mod bell;
 mod cluster;
 mod deliveries;
+mod inbox;
 mod open;
 mod pulse;
 mod readers;
@@ -23,6 +24,7 @@ pub use open::OpenError;
 use super::{
     CommitWatch, Reply, Store,
     cluster::{Beat, Joined, View},
+    inbox::Submission,
     sql::{
         Aftermath, Desk, Membership, Queue, Readers, Result, Sql, Turns, WriterThread,
         takeover::{self, TakenOver},
@@ -189,6 +191,10 @@ impl Desk for PostgresStore {
         run: impl FnMut(&dyn Sql) -> Result<T> + Send + 'static,
     ) -> Reply<'static, T> {
         self.engine_readers.read(run)
+    }
+
+    fn submitted(&self) -> Option<Reply<'static, Vec<Submission>>> {
+        Some(self.read_for_engine(inbox::waiting))
     }
 
     fn can_record(&self) -> bool {

@@ -10,7 +10,8 @@ use std::{error::Error as _, io, time::Duration};
 use tokio_postgres::error::SqlState;
 
 /// Forward only: a file that was ever released is never changed, and the next change is another file.
-const MIGRATIONS: [(i64, &str); 1] = [(1, include_str!("migrations/0001_tables.sql"))];
+const MIGRATIONS: [(i64, &str); 2] =
+    [(1, include_str!("migrations/0001_tables.sql")), (2, include_str!("migrations/0002_inbox.sql"))];
 const NEWEST: i64 = MIGRATIONS.len() as i64;
 /// The oldest server: what is used here came with it.
 const SERVER_MIN: i64 = 140_000;

@@ -16,6 +16,7 @@ mod desk;
 mod error;
 mod event_types;
 mod health;
+mod inbox;
 mod inspections;
 mod ledger;
 mod membership;
