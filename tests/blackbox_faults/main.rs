@@ -19,6 +19,7 @@ mod durable;
 mod egress;
 mod first_minute;
 mod hostile;
+mod inbox;
 mod isolation;
 mod kills;
 mod mail;

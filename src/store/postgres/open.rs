@@ -12,6 +12,8 @@ use tokio_postgres::error::SqlState;
 /// Forward only: a file that was ever released is never changed, and the next change is another file.
 const MIGRATIONS: [(i64, &str); 2] =
     [(1, include_str!("migrations/0001_tables.sql")), (2, include_str!("migrations/0002_inbox.sql"))];
+/// The one that made the inbox.
+const WITH_INBOX: i64 = 2;
 const NEWEST: i64 = MIGRATIONS.len() as i64;
 /// The oldest server: what is used here came with it.
 const SERVER_MIN: i64 = 140_000;
@@ -59,11 +61,24 @@ pub(super) fn open(server: &Server) -> Result<(Session, i64), OpenError> {
     Ok((Session::connect(server, PATIENCE)?, epoch))
 }
 
-/// What is there, without changing anything: how far it is prepared, out of how much.
-pub(super) fn look(server: &Server) -> Result<(i64, i64), OpenError> {
+/// A database as it is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// How many steps of preparing it were done, and how many this version knows.
+    pub prepared: i64,
+    pub known: i64,
+    /// Events in the inbox that can never be taken in.
+    pub refused: i64,
+}
+
+/// Changes nothing.
+pub(super) fn look(server: &Server) -> Result<Found, OpenError> {
     let session = Session::connect(server, PREPARED_WITHIN).map_err(|error| refused(&error))?;
     must_keep_promises(&session)?;
-    Ok((applied(&session)?, NEWEST))
+    let prepared = applied(&session)?;
+    let refused = "SELECT count(*) FROM posthaste.inbox WHERE error IS NOT NULL";
+    let refused = if prepared < WITH_INBOX { 0 } else { number(&session, refused)? };
+    Ok(Found { prepared, known: NEWEST, refused })
 }
 
 /// Waits for a server that is not there yet; refuses one that will not have us.
