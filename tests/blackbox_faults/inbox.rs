@@ -195,7 +195,10 @@ async fn what_can_never_be_taken_stays_with_its_reason_and_is_in_nobodys_way() {
     let refused = shop.run("SELECT event_id || ' ' || error FROM posthaste.inbox ORDER BY id");
     let refused: Vec<&str> = refused.lines().collect();
     assert_eq!(refused.len(), 3, "{refused:?}");
-    assert!(refused[0].starts_with("misfit data: at /: \"id\" is a required property"), "{refused:?}");
+    assert!(
+        refused[0].starts_with("misfit data: does not fit the schema at /: \"id\" is a required property"),
+        "{refused:?}"
+    );
     assert!(
         refused[1].starts_with("taken id: something else was published under it, as evt_"),
         "{refused:?}"

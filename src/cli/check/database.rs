@@ -41,6 +41,7 @@ fn advice(error: &OpenError) -> &'static str {
         OpenError::TooNew { .. } | OpenError::Foreign(_) => {
             "Name another database, or start the version that prepared it."
         }
+        OpenError::HalfMoved => "Run posthaste migrate again: it goes on where it was interrupted.",
         OpenError::NotPrepared(_) => "Let the user read and change the schema posthaste.",
     }
 }

@@ -7,6 +7,7 @@ mod bell;
 mod cluster;
 mod deliveries;
 mod inbox;
+mod moving;
 mod open;
 mod pulse;
 mod readers;
@@ -19,6 +20,7 @@ mod writer;
 
 pub use super::sql::QueueLimits;
 pub use address::Address;
+pub use moving::{MoveError, move_up};
 pub use open::{Found, OpenError};
 
 use super::{

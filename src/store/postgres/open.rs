@@ -41,6 +41,10 @@ pub enum OpenError {
         "the database was prepared by another Posthaste (migration {0} is not the one that this one knows): it was not touched"
     )]
     Foreign(i64),
+    #[error(
+        "a store is being moved into the database, and is not all there: let posthaste migrate come to its end"
+    )]
+    HalfMoved,
     #[error("the database cannot be prepared ({0}): what was in it is unchanged; mend that and start again")]
     NotPrepared(String),
 }
@@ -53,12 +57,21 @@ impl From<Error> for OpenError {
 
 /// A connection to a database that is ours and up to date, and this process's epoch in it.
 pub(super) fn open(server: &Server) -> Result<(Session, i64), OpenError> {
-    let session = connect(server)?;
-    must_keep_promises(&session)?;
-    migrate(&session)?;
+    let session = prepared(server)?;
+    if number(&session, "SELECT count(*) FROM posthaste.moving WHERE done = 0")? > 0 {
+        return Err(OpenError::HalfMoved);
+    }
     let (epoch, _) = cluster::enter(&session)?;
     drop(session);
     Ok((Session::connect(server, PATIENCE)?, epoch))
+}
+
+/// One to a database that is up to date, which may be anybody's yet.
+pub(super) fn prepared(server: &Server) -> Result<Session, OpenError> {
+    let session = connect(server)?;
+    must_keep_promises(&session)?;
+    migrate(&session)?;
+    Ok(session)
 }
 
 /// A database as it is found.

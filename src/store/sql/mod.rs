@@ -48,7 +48,7 @@ pub use queue::QueueLimits;
 pub use turns::Turn;
 
 pub(super) use changes::{Change, begin as begin_version, log as log_change};
-pub(super) use cluster::what_is_there;
+pub(super) use cluster::{join_alone, what_is_there};
 pub(super) use deliveries::{Was, lane};
 pub(super) use desk::Desk;
 pub(super) use error::{Error, Result, store_error};

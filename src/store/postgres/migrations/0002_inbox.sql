@@ -65,6 +65,13 @@ $forget$;
 
 CREATE TRIGGER forget_inbox AFTER DELETE ON apps FOR EACH ROW EXECUTE FUNCTION forget_inbox();
 
+-- Whose copy this database is, if a store in a file was moved into it, and whether all of it is there.
+CREATE TABLE moving (
+    only_row bigint PRIMARY KEY CHECK (only_row = 1),
+    origin text NOT NULL,
+    done bigint NOT NULL CHECK (done IN (0, 1))
+);
+
 -- Who may call it and nothing else. Roles are of the whole server: another database may have made it, at the same moment even, and
 -- whoever runs this may not be allowed to. Then somebody who is makes it and grants it the same two things.
 DO $role$
