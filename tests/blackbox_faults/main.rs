@@ -23,6 +23,7 @@ mod inbox;
 mod isolation;
 mod kills;
 mod mail;
+mod moving;
 mod ordering;
 mod pacing;
 mod producer;
