@@ -46,15 +46,14 @@ impl Service {
         }
     }
 
-    /// Whether this is the node that does.
+    /// Whether this node takes in now. Without room, too, it waits: that it was published is settled.
     fn looks_after_inbox(&self) -> bool {
-        true
+        self.must_accept().is_ok() && self.must_have_room().is_ok()
     }
 
     /// One look; how many of what it found wait no longer. `None` if there is no inbox.
     async fn take_in(&self) -> Result<Option<usize>, Error> {
-        // Without room, too, it waits: that it was published is settled.
-        if !self.looks_after_inbox() || self.must_accept().is_err() || self.must_have_room().is_err() {
+        if !self.looks_after_inbox() {
             return Ok(Some(0));
         }
         let Some(submitted) = self.browse.submitted().await? else { return Ok(None) };

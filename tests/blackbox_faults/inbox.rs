@@ -2,6 +2,7 @@
 //! not, and once whatever happens to the node between the two.
 
 use crate::harness::{Behaviour, Home, Node, Receiver, database::Server, wait_until};
+use http::Method;
 use serde_json::json;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -208,8 +209,9 @@ async fn what_can_never_be_taken_stays_with_its_reason_and_is_in_nobodys_way() {
     check.exited().await;
     assert!(check.log().contains("3 events that were published in SQL were refused"), "{}", check.log());
 
-    let lax = json!({ "enforce_schema": false });
-    node.client.patch("/v1/event-types/strict", &lax).await.expect(200);
+    let lax = json!({ "enforce_schema": false }).to_string();
+    let put = node.client.send(Method::PUT, "/v1/event-types/strict", &[], lax).await;
+    put.unwrap().expect(200);
     shop.run("UPDATE posthaste.inbox SET error = NULL");
     shop.receives("misfit").await;
     shop.is_empty().await;

@@ -14,11 +14,16 @@ async fn furnish(home: &Home, receiver: &Receiver) -> Vec<Value> {
     receiver.behave("/hang", Behaviour::Hang);
     let mut node = home.start().await;
     node.client.make_app("shop").await;
-    let soon = json!({ "overrides": { "retry": { "waits": ["10ms"], "jitter": "none" } } });
+    let soon =
+        json!({ "overrides": { "retry": { "waits": ["10ms"], "jitter": "none" } }, "event_types": ["rare"] });
     node.client.make_endpoint("shop", "ok", &receiver.url("/ok"), json!({})).await;
     node.client.make_endpoint("shop", "dead", &receiver.url("/dead"), soon).await;
     for batch in 0..BATCHES {
-        let event = |n| json!({ "id": format!("b{batch}n{n}"), "type": "t", "key": "k", "data": { "n": n, "text": "a\u{0}b\u{10ffff}" } });
+        let event = |n| {
+            let event_type = if n == 250 && batch < 2 { "rare" } else { "t" };
+            let data = json!({ "n": n, "text": "a\u{0}b\u{10ffff}" });
+            json!({ "id": format!("b{batch}n{n}"), "type": event_type, "key": "k", "data": data })
+        };
         let events: Vec<Value> = (0..500).map(event).collect();
         node.client.post("/v1/apps/shop/events/batch", &json!({ "events": events })).await.expect(200);
     }

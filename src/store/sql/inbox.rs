@@ -28,7 +28,9 @@ impl Work for TakeIn {
                     return Err(Error::Wrong(format!("inbox {number} is gone while it was taken in")));
                 }
                 Accepted::New => {}
-                Accepted::Repeated { .. } => drop(remove(tx, *number)?),
+                Accepted::Repeated { .. } => {
+                    remove(tx, *number)?;
+                }
             }
         }
         for number in &self.settled {
