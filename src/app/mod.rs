@@ -217,6 +217,8 @@ impl Node {
             let service = service.clone();
             tokio::spawn(async move { service.follow(&bell).await })
         });
+        let (taking_in, told) = (service.clone(), stop.clone());
+        let taking_in = tokio::spawn(async move { taking_in.run_inbox(told).await });
         let mut working = tokio::spawn(engine.run(stop.clone()));
         let worked = tokio::select! {
             () = stop.soft() => {
@@ -233,7 +235,7 @@ impl Node {
         service.end_streams();
         hang_up.stop_softly();
         // It waits for the store, which must not be closed under it.
-        let _ = resealing.await;
+        let _ = tokio::join!(resealing, taking_in);
         let _ = tokio::time::timeout(REQUESTS_GRACE, serving).await;
         tokio::task::spawn_blocking(move || store.close()).await?;
         worked

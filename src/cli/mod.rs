@@ -12,6 +12,7 @@ mod flags;
 mod inspect;
 mod listen;
 mod logs;
+mod migrate;
 mod profile;
 mod publish;
 mod reference;
@@ -76,6 +77,8 @@ enum Command {
     Backup(backup::BackupArgs),
     /// Make a store out of a backup
     Restore(backup::RestoreArgs),
+    /// Copy a stopped embedded store into a PostgreSQL database, and check the copy
+    Migrate(migrate::MigrateArgs),
     /// Publish an event, or a file of them
     Publish(Box<publish::PublishArgs>),
     #[command(flatten)]
@@ -130,6 +133,7 @@ fn obey(command: Command) -> ExitCode {
         Command::Dev(flags) => start(Mode::Dev, flags.0),
         Command::Backup(args) => backup::back_up(args),
         Command::Restore(args) => backup::restore(args),
+        Command::Migrate(args) => migrate::run(&args),
         Command::Publish(args) => on_runtime(publish::run(*args)),
         Command::Resource(command) => command.run(),
         Command::EventTypes(args) => event_types::run(args),

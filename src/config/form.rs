@@ -60,6 +60,13 @@ pub enum StoreLocation {
     Postgres(Box<Address>),
 }
 
+impl StoreLocation {
+    /// As the setting `store` is written.
+    pub fn parse(text: &str) -> Option<Self> {
+        (STORE.read)(text)
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
     Auto,

@@ -31,6 +31,7 @@ use crate::{
             Cursor, DeliveryFilter, EventFilter, HealthReport, Listed, Owner, Page, PastAttempt, Thing,
         },
         cluster::{Beat, Changes, Forgotten, Joined, RolledUp, Standing, Suspect, View},
+        inbox::{Intake, Submission},
         ledger::{
             Accepted, Ask, Asked, BroughtForward, NewEvent, Ordered, Record, Recovery, Refilled, Settle, Want,
         },
@@ -125,6 +126,9 @@ impl Hands for Closed {
 
 impl Ledger for Closed {
     fn accept(&self, _: Vec<NewEvent>) -> Reply<'_, Vec<Accepted>> {
+        closed()
+    }
+    fn take_in(&self, _: Intake) -> Reply<'_, Vec<Accepted>> {
         closed()
     }
     fn record(&self, _: Record) {}
@@ -256,6 +260,9 @@ impl Browse for Closed {
         closed()
     }
     fn published_before(&self, _: Vec<DedupKey>, _: Fingerprint) -> Reply<'_, Accepted> {
+        closed()
+    }
+    fn submitted(&self) -> Reply<'_, Option<Vec<Submission>>> {
         closed()
     }
     fn events(&self, _: AppId, _: EventFilter, _: Option<Cursor>, _: u32) -> Reply<'_, Page<Event>> {

@@ -18,6 +18,7 @@ pub mod find;
 mod follow;
 pub mod health;
 pub mod imports;
+mod inbox;
 pub mod inspections;
 pub mod keys;
 pub mod listing;

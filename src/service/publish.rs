@@ -6,6 +6,7 @@
 mod compose;
 mod form;
 mod rules;
+mod submitted;
 
 use super::{Error, Service};
 use crate::{

@@ -6,6 +6,7 @@
 use super::{
     Reply,
     audit::AuditFilter,
+    inbox::Submission,
     ledger::Accepted,
     notices::{NoticeFilter, NoticesWaiting, Outgoing},
     replays::{SourceSearch, Sources},
@@ -122,6 +123,9 @@ pub trait Browse: Send + Sync {
 
     /// What accepting an event under these keys would come to, without accepting it: `New` if nothing is stored under them.
     fn published_before(&self, keys: Vec<DedupKey>, fingerprint: Fingerprint) -> Reply<'_, Accepted>;
+
+    /// Some of what waits in the inbox, the oldest first. `None` if this store has none.
+    fn submitted(&self) -> Reply<'_, Option<Vec<Submission>>>;
 
     fn events(
         &self,

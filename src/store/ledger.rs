@@ -5,6 +5,7 @@
 
 use super::{
     Reply,
+    inbox::Intake,
     notices::{MailEnd, MailTurn, Outgoing},
     replays::{ReplayChanged, ReplayPage},
     retention::{Expired, Ranges},
@@ -182,6 +183,10 @@ pub trait Ledger: Send + Sync {
     /// that, and gives a hand back.
     /// A duplicate inside the call or the batch resolves to the first. Refuses with `Overloaded` before memory grows.
     fn accept(&self, events: Vec<NewEvent>) -> Reply<'_, Vec<Accepted>>;
+
+    /// Accepts events out of the inbox as above, and takes them and what is settled out of it in the same transaction; what is refused,
+    /// or found to be a conflict, stays there with the reason. Answers for the events, in the same order.
+    fn take_in(&self, intake: Intake) -> Reply<'_, Vec<Accepted>>;
 
     /// Whether what is begun now can be recorded, as far as that is known. While it cannot, nothing is taken and nothing is sent.
     /// A store in a file finds out by trying.

@@ -5,6 +5,7 @@
 
 use super::{
     Ledger, Reply,
+    inbox::Intake,
     ledger::{
         Accepted, Ask, Asked, BroughtForward, NewEvent, Ordered, Record, Recovery, Refilled, Settle, Want,
     },
@@ -42,6 +43,11 @@ struct Shared {
 impl ToldLedger {
     pub fn new(ledger: Arc<dyn Ledger>, watchers: Arc<dyn Watchers>) -> Self {
         Self { shared: Arc::new(Shared { ledger, watchers, recorded: Mutex::default() }) }
+    }
+
+    /// What would be told of each of these if it is new.
+    fn born<'a>(&self, events: impl IntoIterator<Item = &'a NewEvent>) -> Vec<Vec<Hint>> {
+        if self.shared.watchers.any() { events.into_iter().map(of_new).collect() } else { Vec::new() }
     }
 
     /// The answer as it comes, and afterwards the hints that it leads to.
@@ -115,6 +121,11 @@ fn of_new(new: &NewEvent) -> Vec<Hint> {
     [event].into_iter().chain(waiting.map(|birth| Hint::delivery(&birth.delivery))).collect()
 }
 
+fn of_accepted(born: Vec<Vec<Hint>>, accepted: &[Accepted]) -> Vec<Hint> {
+    let new = born.into_iter().zip(accepted).filter(|(_, accepted)| **accepted == Accepted::New);
+    new.flat_map(|(hints, _)| hints).collect()
+}
+
 /// What is only passed on.
 macro_rules! pass_on {
     ($(fn $name:ident($($argument:ident: $kind:ty),*) -> $answer:ty;)+) => {
@@ -130,14 +141,13 @@ impl Ledger for ToldLedger {
     }
 
     fn accept(&self, events: Vec<NewEvent>) -> Reply<'_, Vec<Accepted>> {
-        if !self.shared.watchers.any() {
-            return self.shared.ledger.accept(events);
-        }
-        let born: Vec<Vec<Hint>> = events.iter().map(of_new).collect();
-        self.telling(self.shared.ledger.accept(events), move |accepted| {
-            let new = born.into_iter().zip(accepted).filter(|(_, accepted)| **accepted == Accepted::New);
-            new.flat_map(|(hints, _)| hints).collect()
-        })
+        let born = self.born(&events);
+        self.telling(self.shared.ledger.accept(events), move |accepted| of_accepted(born, accepted))
+    }
+
+    fn take_in(&self, intake: Intake) -> Reply<'_, Vec<Accepted>> {
+        let born = self.born(intake.events.iter().map(|(_, new)| new));
+        self.telling(self.shared.ledger.take_in(intake), move |accepted| of_accepted(born, accepted))
     }
 
     fn record(&self, record: Record) {

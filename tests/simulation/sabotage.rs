@@ -18,6 +18,7 @@ use posthaste::{
     store::{
         Ledger, Reply, StoreError,
         cluster::Joined,
+        inbox::Intake,
         ledger::{
             Accepted, Ask, Asked, BroughtForward, NewEvent, Ordered, Record, Recovery, Refilled, Settle, Want,
         },
@@ -299,6 +300,10 @@ impl BentLedger {
 impl Ledger for BentLedger {
     fn accept(&self, events: Vec<NewEvent>) -> Reply<'_, Vec<Accepted>> {
         self.store.accept(events)
+    }
+
+    fn take_in(&self, intake: Intake) -> Reply<'_, Vec<Accepted>> {
+        self.store.take_in(intake)
     }
 
     fn record(&self, mut record: Record) {

@@ -2,7 +2,7 @@
 //! at.
 
 use super::Line;
-use crate::store::postgres::{self, Address, OpenError};
+use crate::store::postgres::{self, Address, Found, OpenError};
 use tokio::sync::oneshot;
 
 const NAME: &str = "store";
@@ -13,12 +13,17 @@ pub(super) async fn look(address: &Address) -> Line {
     std::thread::spawn(move || drop(done.send(postgres::look(&asked))));
     let said = |words: &str| format!("{address}: {words}");
     match is_done.await {
-        Ok(Ok((0, _))) => {
+        Ok(Ok(Found { prepared: 0, .. })) => {
             Line::ok(NAME, said("it keeps what it confirms, and is prepared at the first start"))
         }
-        Ok(Ok((prepared, known))) if prepared < known => {
+        Ok(Ok(Found { prepared, known, .. })) if prepared < known => {
             Line::ok(NAME, said("it keeps what it confirms, and is brought up to date at the next start"))
         }
+        Ok(Ok(Found { refused: refused @ 1.., .. })) => Line::warning(
+            NAME,
+            said(&format!("{refused} events that were published in SQL were refused")),
+            "Look at posthaste.inbox, column error; docs/transactional-publish.md says what to do with them.",
+        ),
         Ok(Ok(_)) => Line::ok(NAME, said("it keeps what it confirms, and is up to date")),
         Ok(Err(error)) => Line::failed(NAME, said(&error.to_string()), advice(&error)),
         Err(_) => Line::failed(NAME, said("it could not be looked at"), "Look at the log above."),
@@ -36,6 +41,7 @@ fn advice(error: &OpenError) -> &'static str {
         OpenError::TooNew { .. } | OpenError::Foreign(_) => {
             "Name another database, or start the version that prepared it."
         }
+        OpenError::HalfMoved => "Run posthaste migrate again: it goes on where it was interrupted.",
         OpenError::NotPrepared(_) => "Let the user read and change the schema posthaste.",
     }
 }

@@ -26,7 +26,7 @@ use std::sync::{
 };
 
 /// One at a time finds itself a slot.
-const ENTER: &str = "SELECT pg_advisory_xact_lock(8102099357864587378)";
+pub(super) const ENTER: &str = "SELECT pg_advisory_xact_lock(8102099357864587378)";
 /// How often a step is tried that met a batch of another node.
 const TRIES: usize = 5;
 

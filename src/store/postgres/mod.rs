@@ -10,6 +10,8 @@ mod cluster;
 mod columns;
 mod deliveries;
 mod endings;
+mod inbox;
+mod moving;
 mod open;
 mod partitions;
 mod pulse;
@@ -23,11 +25,13 @@ mod writer;
 
 pub use super::sql::QueueLimits;
 pub use address::Address;
-pub use open::OpenError;
+pub use moving::{MoveError, move_up};
+pub use open::{Found, OpenError};
 
 use super::{
     CommitWatch, Reply, Store,
     cluster::{Beat, Joined, View},
+    inbox::Submission,
     sql::{
         Aftermath, Desk, Membership, Queue, Readers, Result, Sql, Turns, WriterThread,
         takeover::{self, TakenOver},
@@ -59,8 +63,8 @@ pub struct PostgresStore {
     ringer: Mutex<Option<Ringer>>,
 }
 
-/// How far a database is prepared, out of how many steps that this version knows, without changing it.
-pub fn look(address: &Address) -> Result<(i64, i64), OpenError> {
+/// How a database is, without changing it.
+pub fn look(address: &Address) -> Result<Found, OpenError> {
     open::look(&Server::at(address)?)
 }
 
@@ -121,8 +125,8 @@ impl PostgresStore {
         Ok(Self { queue, readers, engine_readers, thread, place, heart, handover, ringer })
     }
 
-    /// What tells of deliveries that were taken over, here and to others.
-    fn teller(&self) -> impl FnOnce(TakenOver) -> usize + Send + 'static {
+    /// What tells others of deliveries that were taken over, and the engine here if it is to know.
+    fn teller(&self, is_told_here: bool) -> impl FnOnce(TakenOver) -> usize + Send + 'static {
         let handover = self.handover.clone();
         let ringer = self.ringer.lock().unwrap_or_else(PoisonError::into_inner).clone();
         move |taken| {
@@ -130,7 +134,9 @@ impl PostgresStore {
             if let Some(ringer) = ringer {
                 ringer.ring(Bell::of(&after, false, &*handover));
             }
-            after.tell(&*handover);
+            if is_told_here {
+                after.tell(&*handover);
+            }
             taken.count
         }
     }
@@ -148,7 +154,8 @@ impl Store for PostgresStore {
 
 impl Membership for PostgresStore {
     fn join(&self, now: Timestamp) -> Reply<'static, Joined> {
-        let (aside, tell, handover) = (Aside(self.place.clone()), self.teller(), self.handover.clone());
+        // The engine looks through all lanes when it begins. Until then no endpoint is known, and a lane of none is never served.
+        let (aside, tell, handover) = (Aside(self.place.clone()), self.teller(false), self.handover.clone());
         Box::pin(async move {
             let (joined, taken, inspections_wait) = aside.join(now).await?;
             tell(taken);
@@ -164,7 +171,7 @@ impl Membership for PostgresStore {
     }
 
     fn take_over(&self, epoch: i64, now: Timestamp) -> Reply<'static, Option<usize>> {
-        let (aside, tell) = (Aside(self.place.clone()), self.teller());
+        let (aside, tell) = (Aside(self.place.clone()), self.teller(true));
         Box::pin(async move { Ok(takeover::take_over(&aside, epoch, now).await?.map(tell)) })
     }
 
@@ -205,6 +212,10 @@ impl Desk for PostgresStore {
         run: impl FnMut(&dyn Sql) -> Result<T> + Send + 'static,
     ) -> Reply<'static, T> {
         self.engine_readers.read(run)
+    }
+
+    fn submitted(&self) -> Option<Reply<'static, Vec<Submission>>> {
+        Some(self.read_for_engine(inbox::waiting))
     }
 
     fn can_record(&self) -> bool {

@@ -10,7 +10,10 @@ use std::{error::Error as _, io, time::Duration};
 use tokio_postgres::error::SqlState;
 
 /// Forward only: a file that was ever released is never changed, and the next change is another file.
-const MIGRATIONS: [(i64, &str); 1] = [(1, include_str!("migrations/0001_tables.sql"))];
+const MIGRATIONS: [(i64, &str); 2] =
+    [(1, include_str!("migrations/0001_tables.sql")), (2, include_str!("migrations/0002_inbox.sql"))];
+/// The one that made the inbox.
+const WITH_INBOX: i64 = 2;
 const NEWEST: i64 = MIGRATIONS.len() as i64;
 /// The oldest server: what is used here came with it.
 const SERVER_MIN: i64 = 140_000;
@@ -38,6 +41,10 @@ pub enum OpenError {
         "the database was prepared by another Posthaste (migration {0} is not the one that this one knows): it was not touched"
     )]
     Foreign(i64),
+    #[error(
+        "a store is being moved into the database, and is not all there: let posthaste migrate come to its end"
+    )]
+    HalfMoved,
     #[error("the database cannot be prepared ({0}): what was in it is unchanged; mend that and start again")]
     NotPrepared(String),
 }
@@ -50,9 +57,10 @@ impl From<Error> for OpenError {
 
 /// A connection to a database that is ours and up to date, and this process's epoch in it.
 pub(super) fn open(server: &Server) -> Result<(Session, i64), OpenError> {
-    let session = connect(server)?;
-    must_keep_promises(&session)?;
-    migrate(&session)?;
+    let session = prepared(server)?;
+    if number(&session, "SELECT count(*) FROM posthaste.moving WHERE done = 0")? > 0 {
+        return Err(OpenError::HalfMoved);
+    }
     // What finds no day to stand in stands in the rest until there is one.
     if let Err(error) = partitions::make_ahead(&session) {
         tracing::warn!(%error, "no partitions were made for the days to come");
@@ -62,11 +70,32 @@ pub(super) fn open(server: &Server) -> Result<(Session, i64), OpenError> {
     Ok((Session::connect(server, PATIENCE)?, epoch))
 }
 
-/// What is there, without changing anything: how far it is prepared, out of how much.
-pub(super) fn look(server: &Server) -> Result<(i64, i64), OpenError> {
+/// One to a database that is up to date, which may be anybody's yet.
+pub(super) fn prepared(server: &Server) -> Result<Session, OpenError> {
+    let session = connect(server)?;
+    must_keep_promises(&session)?;
+    migrate(&session)?;
+    Ok(session)
+}
+
+/// A database as it is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// How many steps of preparing it were done, and how many this version knows.
+    pub prepared: i64,
+    pub known: i64,
+    /// Events in the inbox that can never be taken in.
+    pub refused: i64,
+}
+
+/// Changes nothing.
+pub(super) fn look(server: &Server) -> Result<Found, OpenError> {
     let session = Session::connect(server, PREPARED_WITHIN).map_err(|error| refused(&error))?;
     must_keep_promises(&session)?;
-    Ok((applied(&session)?, NEWEST))
+    let prepared = applied(&session)?;
+    let refused = "SELECT count(*) FROM posthaste.inbox WHERE error IS NOT NULL";
+    let refused = if prepared < WITH_INBOX { 0 } else { number(&session, refused)? };
+    Ok(Found { prepared, known: NEWEST, refused })
 }
 
 /// Waits for a server that is not there yet; refuses one that will not have us.

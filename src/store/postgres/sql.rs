@@ -26,7 +26,7 @@ const SETTINGS_TO_WRITE: &str =
     "SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; SET LOCAL enable_seqscan = off";
 
 /// What the server's clock shows, in milliseconds.
-const CLOCK: &str = "SELECT CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS bigint)";
+pub(super) const CLOCK: &str = "SELECT CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS bigint)";
 
 /// Kinds of rows in `locks`.
 const LINES: i64 = 0;

@@ -14,7 +14,8 @@ use crate::{
 const PURGE_STEP: i64 = 2000;
 
 /// Of the one process that there can be: whatever is carried was carried by an earlier one, which is dead.
-pub(super) fn join_alone(tx: &dyn Sql, now: Timestamp) -> Result<Joined> {
+pub(in crate::store) fn join_alone(tx: &dyn Sql, now: Timestamp) -> Result<Joined> {
+    inspections::interrupt(tx, tx.epoch(), now)?;
     let taken_over = takeover::take_over_all(tx, now)?;
     Ok(Joined { slot: 0, epoch: tx.epoch(), is_alone: true, newest_id: newest_id(tx)?, taken_over })
 }

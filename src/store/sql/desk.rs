@@ -1,7 +1,10 @@
 //! Where the four seams hand in what is to be done. A store that has one has all four of them.
 
 use super::{Aftermath, Membership, Queue, Result, Sql, work::Call};
-use crate::{domain::storage::StorageUsage, store::Reply};
+use crate::{
+    domain::storage::StorageUsage,
+    store::{Reply, inbox::Submission},
+};
 
 pub(in crate::store) trait Desk: Send + Sync {
     /// What waits for the writer's next batch.
@@ -21,6 +24,11 @@ pub(in crate::store) trait Desk: Send + Sync {
 
     /// How this node lives beside others; `None` where there can be no other.
     fn membership(&self) -> Option<&dyn Membership> {
+        None
+    }
+
+    /// What others wrote into its inbox; `None` where there is none.
+    fn submitted(&self) -> Option<Reply<'static, Vec<Submission>>> {
         None
     }
 

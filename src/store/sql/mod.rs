@@ -17,6 +17,7 @@ mod error;
 mod event_types;
 mod health;
 mod hot;
+mod inbox;
 mod inspections;
 mod ledger;
 mod membership;
@@ -49,7 +50,7 @@ pub use turns::Turn;
 
 pub(super) use attempts::COLUMNS_WRITTEN as ATTEMPT;
 pub(super) use changes::{Change, begin as begin_version, log as log_change};
-pub(super) use cluster::what_is_there;
+pub(super) use cluster::{join_alone, what_is_there};
 pub(super) use commands::Recording;
 pub(super) use deliveries::{Was, lane};
 pub(super) use desk::Desk;

@@ -6,7 +6,9 @@ mod cluster;
 use super::{
     Desk, Sql, audit,
     commands::{Accept, HandBack, Recording, Refill},
-    event_types, inspections, ledger, outbox, refill, registry, replays, retention,
+    event_types,
+    inbox::TakeIn,
+    inspections, ledger, outbox, refill, registry, replays, retention,
     work::{answered, nothing},
 };
 use crate::{
@@ -28,6 +30,7 @@ use crate::{
     },
     store::{
         Ledger, Registry, Reply,
+        inbox::Intake,
         ledger::{
             Accepted, Ask, Asked, BroughtForward, NewEvent, Ordered, Record, Recovery, Refilled, Settle, Want,
         },
@@ -40,12 +43,27 @@ use crate::{
 use std::{collections::BTreeSet, sync::Arc};
 use tokio::sync::oneshot;
 
+/// How many they are, and how many bytes they hold.
+fn weight(events: &[NewEvent]) -> (usize, usize) {
+    (events.len(), events.iter().map(|new| new.event.data.len()).sum())
+}
+
 impl<D: Desk> Ledger for D {
     fn accept(&self, events: Vec<NewEvent>) -> Reply<'_, Vec<Accepted>> {
         let (reply, answer) = oneshot::channel();
-        let (count, bytes) = (events.len(), events.iter().map(|new| new.event.data.len()).sum());
+        let (count, bytes) = weight(&events);
         let accept = Accept { events, results: Vec::new(), epoch: 0, reply: Some(reply) };
         self.commands().push_accept(Box::new(accept), count, bytes);
+        answered(answer)
+    }
+
+    fn take_in(&self, intake: Intake) -> Reply<'_, Vec<Accepted>> {
+        let (reply, answer) = oneshot::channel();
+        let Intake { events, refused, settled } = intake;
+        let (numbers, events): (Vec<_>, Vec<_>) = events.into_iter().unzip();
+        let (count, bytes) = weight(&events);
+        let accept = Accept { events, results: Vec::new(), epoch: 0, reply: Some(reply) };
+        self.commands().push_accept(Box::new(TakeIn { accept, numbers, refused, settled }), count, bytes);
         answered(answer)
     }
 

@@ -62,6 +62,11 @@ impl<'a> Row<'a> {
             .map_err(|wrong| Error::Wrong(format!("column {column}: {wrong}")))
     }
 
+    /// As it is.
+    pub(in crate::store) fn value(&self, column: usize) -> Result<Value<'a>> {
+        self.0.value(column)
+    }
+
     /// Whether a column holds this; anything that cannot be is not this.
     pub(in crate::store) fn is<T: FromValue<'a> + PartialEq>(&self, column: usize, wanted: &T) -> bool {
         self.get::<T>(column).is_ok_and(|found| found == *wanted)

@@ -19,6 +19,7 @@ use crate::{
         browse::{
             Cursor, DeliveryFilter, EventFilter, HealthReport, Listed, Owner, Page, PastAttempt, Thing,
         },
+        inbox::Submission,
         ledger::Accepted,
         notices::{NoticeFilter, NoticesWaiting, Outgoing},
         replays::{SourceSearch, Sources},
@@ -33,6 +34,16 @@ impl<D: Desk> Browse for D {
 
     fn published_before(&self, keys: Vec<DedupKey>, fingerprint: Fingerprint) -> Reply<'_, Accepted> {
         self.read(move |connection| dedup::published_before(connection, &keys, fingerprint))
+    }
+
+    fn submitted(&self) -> Reply<'_, Option<Vec<Submission>>> {
+        let submitted = Desk::submitted(self);
+        Box::pin(async move {
+            match submitted {
+                Some(submitted) => submitted.await.map(Some),
+                None => Ok(None),
+            }
+        })
     }
 
     fn events(

@@ -36,10 +36,7 @@ impl<D: Desk> Cluster for D {
             return membership.join(now);
         }
         let reply = self.call_then(
-            move |tx| {
-                inspections::interrupt(tx, tx.epoch(), now)?;
-                Ok((cluster::join_alone(tx, now)?, inspections::waits(tx)?))
-            },
+            move |tx| Ok((cluster::join_alone(tx, now)?, inspections::waits(tx)?)),
             |(_, inspections_wait), after| after.inspections_wait |= *inspections_wait,
         );
         Box::pin(async move { reply.await.map(|(joined, _)| joined) })

@@ -1,0 +1,96 @@
+//! Takes in what products published inside their own database transactions, as if it had come over HTTP. One node does so
+//! at a time; if for a moment two do, an event's id keeps it from being stored twice.
+
+use super::{Error, Service};
+use crate::{
+    domain::{id::AppId, tenure::Stewarding},
+    store::{
+        inbox::{Intake, Submission},
+        ledger::Accepted,
+    },
+    world::Shutdown,
+};
+use std::{collections::BTreeMap, time::Duration};
+use tokio::time::Instant;
+
+/// A product may rely on a second.
+const EVERY: Duration = Duration::from_millis(200);
+const PAUSE_AFTER_ERROR: Duration = Duration::from_secs(1);
+
+impl Service {
+    /// Until told to stop, or at once if this store has no inbox.
+    pub async fn run_inbox(&self, stop: Shutdown) {
+        tokio::select! {
+            biased;
+            () = stop.soft() => {}
+            () = self.follow_inbox() => {}
+        }
+    }
+
+    async fn follow_inbox(&self) {
+        let mut was_well = true;
+        loop {
+            let taken = self.take_in().await;
+            if let (Err(error), true) = (&taken, was_well) {
+                tracing::warn!(%error, "the inbox cannot be taken in; it is tried until it can");
+            }
+            was_well = taken.is_ok();
+            let pause = match taken {
+                Ok(Some(0)) => EVERY,
+                // There may be more, which waits already.
+                Ok(Some(_)) => Duration::ZERO,
+                Ok(None) => return,
+                Err(_) => PAUSE_AFTER_ERROR,
+            };
+            self.clock.sleep_until(self.clock.now().plus(pause)).await;
+        }
+    }
+
+    /// Whether this node takes in now. Without room, too, it waits: that it was published is settled.
+    fn looks_after_inbox(&self) -> Option<Stewarding> {
+        let has_room = self.must_accept().is_ok() && self.must_have_room().is_ok();
+        if has_room { self.tenure.steward(|| self.clock.steady()) } else { None }
+    }
+
+    /// One look; how many of what it found wait no longer. `None` if there is no inbox.
+    async fn take_in(&self) -> Result<Option<usize>, Error> {
+        let Some(_at_work) = self.looks_after_inbox() else { return Ok(Some(0)) };
+        let Some(submitted) = self.browse.submitted().await? else { return Ok(None) };
+        let mut by_app: BTreeMap<AppId, Vec<Submission>> = BTreeMap::new();
+        for submission in submitted {
+            by_app.entry(submission.app).or_default().push(submission);
+        }
+        let (begun, mut intake) = (Instant::now(), Intake::default());
+        for (app, submissions) in by_app {
+            if let Some(entry) = self.directory.app_by_id(app) {
+                self.compose_submitted(&entry, &submissions, &mut intake).await;
+            } else if self.registry.app(app).await?.is_none() {
+                intake.settled.extend(submissions.iter().map(|submission| submission.number));
+            }
+            // An app that another node just made is known here in a moment.
+        }
+        if intake.is_empty() {
+            return Ok(Some(0));
+        }
+        let count = intake.events.len() + intake.refused.len() + intake.settled.len();
+        for (number, error) in &intake.refused {
+            tracing::warn!(number, error, "an event in the inbox is refused");
+        }
+        let sizes: Vec<_> =
+            intake.events.iter().map(|(_, new)| (new.event.data.len(), new.births.len())).collect();
+        let accepted = self.note_accept(begun, self.ledger.take_in(intake).await)?;
+        for ((bytes, deliveries), accepted) in sizes.into_iter().zip(accepted) {
+            match accepted {
+                Accepted::New => {
+                    self.tally.accepted(1);
+                    self.storage.took(bytes, deliveries);
+                }
+                Accepted::Repeated { .. } => {}
+                Accepted::Conflict { event } => {
+                    tracing::warn!(%event, "an event in the inbox is refused: another one has its id");
+                }
+            }
+        }
+        Ok(Some(count))
+    }
+}

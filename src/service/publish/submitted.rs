@@ -1,0 +1,70 @@
+//! Events out of the inbox: the same checks, rules and deliveries as over HTTP, but for the quota. Whoever published them has
+//! committed and cannot be told to wait.
+
+use super::{Publish, form::check};
+use crate::{
+    domain::{directory::AppEntry, json},
+    service::{Error, Service},
+    store::inbox::{Intake, Submission},
+};
+use std::sync::Arc;
+
+impl Service {
+    /// Adds what is to become of these, all of one app. After one that cannot be judged at the moment the rest waits with it,
+    /// so that nothing overtakes.
+    pub(in crate::service) async fn compose_submitted(
+        &self,
+        entry: &AppEntry,
+        submissions: &[Submission],
+        intake: &mut Intake,
+    ) {
+        let (app, endpoints) = (entry.app(), entry.endpoints());
+        let examined: Vec<_> =
+            submissions.iter().map(|submission| self.examine_submitted(submission)).collect();
+        let broken = self.broken_rules(app.id, &examined).await;
+        for ((submission, publish), broken) in submissions.iter().zip(examined).zip(broken) {
+            let known = match (publish, broken) {
+                (Ok(publish), None) => {
+                    let mut new = self.compose(&app, &endpoints, publish).new;
+                    if let Some(event) = Arc::get_mut(&mut new.event) {
+                        // Beside its fingerprint, which knows only what the producer gave.
+                        event.created_at = submission.at;
+                    }
+                    intake.events.push((submission.number, new));
+                    continue;
+                }
+                (Ok(publish), Some(broken)) => self.unless_published_before(&app, &publish, broken).await,
+                (Err(error), _) => Err(error),
+            };
+            match known {
+                Ok(_) => intake.settled.push(submission.number),
+                Err(error) if is_for_good(&error) => {
+                    intake.refused.push((submission.number, error.to_string()));
+                }
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn examine_submitted<'a>(&self, submission: &'a Submission) -> Result<Publish<'a>, Error> {
+        let publish = Publish {
+            id: Some(&submission.id),
+            event_type: &submission.event_type,
+            data: submission.data.clone(),
+            created_at: None,
+            key: submission.key.as_deref(),
+            deliver_at: None,
+            idempotency_key: None,
+        };
+        check(&publish, self.clock.now())?;
+        if json::is_too_deep(&publish.data) {
+            return Err(Error::field("data", "is nested deeper than 128"));
+        }
+        Ok(publish)
+    }
+}
+
+/// Trying again would come to the same.
+fn is_for_good(error: &Error) -> bool {
+    matches!(error, Error::Field(_) | Error::AgainstRule { .. } | Error::PublishedBefore { .. })
+}

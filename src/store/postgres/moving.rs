@@ -1,0 +1,277 @@
+//! Moving up: a stopped embedded store is copied into a database, table by table in the order of its keys. Each page is a
+//! transaction, and the largest key that is there says how far it came, so that a kill costs a page. No node starts on half a copy.
+
+use super::{
+    Address,
+    open::{self, OpenError},
+    session::{Server, Session},
+    sql::Transaction,
+};
+use crate::{
+    domain::time::Timestamp,
+    store::{
+        sql::{Error, Result, Row, Sql, ToValue, Value, join_alone, nodes, params},
+        sqlite,
+    },
+};
+use rusqlite::Connection;
+use std::path::Path;
+
+const PAGE: i64 = 500;
+
+/// Every table with what is kept, and by which columns its rows are told apart.
+const TABLES: [(&str, &[&str]); 21] = [
+    ("apps", &["id"]),
+    ("endpoints", &["id"]),
+    ("secrets", &["endpoint", "position"]),
+    ("keys", &["id"]),
+    ("contracts", &["hash"]),
+    ("event_types", &["id"]),
+    ("purges", &["app"]),
+    ("newest", &["only_row"]),
+    ("events", &["id"]),
+    (DELIVERIES, &["id"]),
+    ("attempts", &["delivery", "position"]),
+    ("dedup", &["key"]),
+    ("replays", &["id"]),
+    ("inspections", &["id"]),
+    ("audit", &["id"]),
+    ("notices", &["id"]),
+    ("health", &["endpoint"]),
+    ("statistics", &["app", "endpoint", "width", "start"]),
+    ("statistics_by_type", &["app", "width", "start", "type"]),
+    ("statistics_log", &["id"]),
+    ("accountable", &["only_row"]),
+];
+/// Two tables there.
+const DELIVERIES: &str = "deliveries";
+/// Those that give out numbers.
+const NUMBERED: [&str; 2] = ["notices", "statistics_log"];
+
+#[derive(Debug, thiserror::Error)]
+pub enum MoveError {
+    #[error(transparent)]
+    From(#[from] sqlite::OpenError),
+    #[error(transparent)]
+    To(#[from] OpenError),
+    #[error("there is no store at {0}")]
+    NoStore(String),
+    #[error("the database is in use by {0} nodes: stop them first")]
+    InUse(usize),
+    #[error("the database has data of its own, which a copy would mix with: name an empty one")]
+    NotEmpty,
+    #[error(
+        "the database has a copy of {0}, begun or done: name an empty one, or go on with that store as it was then"
+    )]
+    OfAnother(String),
+    #[error("the store was moved into this database before, all of it")]
+    Done,
+    #[error(
+        "{table} has {copied} rows in the database and {there} in the store, counted as {what}: it is not to be used"
+    )]
+    Differs { table: &'static str, what: String, copied: i64, there: i64 },
+    #[error("the copy was interrupted ({0}): run it again, and it goes on")]
+    Interrupted(String),
+}
+
+impl From<Error> for MoveError {
+    fn from(error: Error) -> Self {
+        Self::Interrupted(error.to_string())
+    }
+}
+
+impl From<rusqlite::Error> for MoveError {
+    fn from(error: rusqlite::Error) -> Self {
+        Error::from(error).into()
+    }
+}
+
+/// Copies, goes on with an interrupted copy, and verifies. `told` hears of each table how many rows of how many are there.
+/// Whatever a killed process carried in the store ends as at any start. Blocks.
+pub fn move_up(
+    from: &Path,
+    to: &Address,
+    now: Timestamp,
+    told: &mut dyn FnMut(&'static str, i64, i64),
+) -> Result<Vec<(&'static str, i64)>, MoveError> {
+    if !from.exists() {
+        return Err(MoveError::NoStore(from.display().to_string()));
+    }
+    let opened = sqlite::open::open(from)?;
+    let source = &opened.connection;
+    let transaction = source.unchecked_transaction()?;
+    let newest = join_alone(source, now)?.newest_id;
+    transaction.commit()?;
+    let session = open::prepared(&Server::at(to)?)?;
+    let path = from.canonicalize().unwrap_or_else(|_| from.to_owned());
+    begin(&session, &format!("{} up to {newest}", path.display()))?;
+    for (table, keys) in TABLES {
+        copy(source, &session, table, keys, told)?;
+    }
+    let counts = verify(source, &session)?;
+    Transaction::run(&session, 0, |tx| {
+        for table in NUMBERED {
+            let sequence = format!(
+                "SELECT setval(pg_get_serial_sequence('{table}', 'id'), max(id)) FROM {table} HAVING max(id) IS NOT NULL"
+            );
+            tx.execute(&sequence, &[])?;
+        }
+        tx.execute("UPDATE moving SET done = 1", &[])
+    })?;
+    Ok(counts)
+}
+
+/// Refuses a database that is not this copy's. Nodes are kept out from here on.
+fn begin(session: &Session, origin: &str) -> Result<(), MoveError> {
+    let refused = Transaction::run(session, 0, |tx| {
+        tx.execute(super::cluster::ENTER, &[])?;
+        let tx: &dyn Sql = tx;
+        let alive = nodes::view(tx, now_of(tx)?)?.nodes.iter().filter(|node| !node.is_expired).count();
+        if alive > 0 {
+            return Ok(Some(MoveError::InUse(alive)));
+        }
+        let begun = "SELECT origin, done FROM moving";
+        if let Some((known, done)) = tx.one(begun, &[], |row| Ok((row.get::<String>(0)?, row.get(1)?)))? {
+            return Ok(match done {
+                _ if known != origin => Some(MoveError::OfAnother(known)),
+                1_i64 => Some(MoveError::Done),
+                _ => None,
+            });
+        }
+        for (table, _) in TABLES {
+            if tx.exists(&format!("SELECT EXISTS (SELECT 1 FROM {table})"), &[])? {
+                return Ok(Some(MoveError::NotEmpty));
+            }
+        }
+        tx.execute("INSERT INTO moving (only_row, origin, done) VALUES (1, ?1, 0)", params![origin])?;
+        Ok(None)
+    })?;
+    refused.map_or(Ok(()), Err)
+}
+
+fn now_of(tx: &dyn Sql) -> Result<Timestamp> {
+    Ok(Timestamp::from_millis(tx.number(super::sql::CLOCK, &[])?))
+}
+
+/// A value out of a row that is gone.
+#[derive(Clone, Debug)]
+enum Kept {
+    Null,
+    Integer(i64),
+    Text(String),
+    Blob(Vec<u8>),
+}
+
+impl Kept {
+    fn of(row: &Row<'_>, column: usize) -> Result<Self> {
+        Ok(match row.value(column)? {
+            Value::Null => Self::Null,
+            Value::Integer(number) => Self::Integer(number),
+            Value::Text(text) => Self::Text(text.to_owned()),
+            Value::Blob(bytes) => Self::Blob(bytes.to_owned()),
+        })
+    }
+}
+
+impl ToValue for Kept {
+    fn value(&self) -> Value<'_> {
+        match self {
+            Self::Null => Value::Null,
+            Self::Integer(number) => Value::Integer(*number),
+            Self::Text(text) => Value::Text(text),
+            Self::Blob(bytes) => Value::Blob(bytes),
+        }
+    }
+}
+
+fn all(row: &Row<'_>, count: usize) -> Result<Vec<Kept>> {
+    (0..count).map(|column| Kept::of(row, column)).collect()
+}
+
+fn borrowed(values: &[Kept]) -> Vec<&dyn ToValue> {
+    values.iter().map(|value| value as &dyn ToValue).collect()
+}
+
+fn numbered(from: usize, count: usize) -> String {
+    (from..from + count).map(|number| format!("?{number}")).collect::<Vec<_>>().join(", ")
+}
+
+fn count(sql: &dyn Sql, table: &str) -> Result<i64> {
+    sql.number(&format!("SELECT count(*) FROM {table}"), &[])
+}
+
+fn copy(
+    source: &Connection,
+    session: &Session,
+    table: &'static str,
+    keys: &[&str],
+    told: &mut dyn FnMut(&'static str, i64, i64),
+) -> Result<(), MoveError> {
+    let from: &dyn Sql = source;
+    let columns =
+        from.all("SELECT name FROM pragma_table_info(?1)", params![table], |row| row.get::<String>(0))?;
+    let place = |name: &str| columns.iter().position(|column| column == name);
+    let key_places: Vec<usize> = keys.iter().filter_map(|key| place(key)).collect();
+    let (listed, key) = (columns.join(", "), keys.join(", "));
+    let insert =
+        |into: &str| format!("INSERT INTO {into} ({listed}) VALUES ({})", numbered(1, columns.len()));
+    let (insert, insert_live, insert_done) = (insert(table), insert("live"), insert("done"));
+    let (state, okey) = (place("state"), place("okey"));
+    let total = count(from, table)?;
+    let (mut last, mut there) = Transaction::run(session, 0, |tx| {
+        let tx: &dyn Sql = tx;
+        let largest = format!("SELECT {key} FROM {table} ORDER BY {} DESC LIMIT 1", keys.join(" DESC, "));
+        Ok((tx.one(&largest, &[], |row| all(row, keys.len()))?, count(tx, table)?))
+    })?;
+    let rest = format!("WHERE ({key}) > ({})", numbered(2, keys.len()));
+    told(table, there, total);
+    while there < total {
+        let rest = if last.is_some() { rest.as_str() } else { "" };
+        let page = format!("SELECT {listed} FROM {table} {rest} ORDER BY {key} LIMIT ?1");
+        let mut params: Vec<&dyn ToValue> = vec![&PAGE];
+        params.extend(last.iter().flatten().map(|value| value as &dyn ToValue));
+        let (copied, reached) = Transaction::run(session, 0, |tx| {
+            let (mut copied, mut reached) = (0, None);
+            from.each(&page, &params, |row| {
+                let values = all(row, columns.len())?;
+                let is_live = |(state, okey): (usize, usize)| {
+                    matches!(values[state], Kept::Integer(..=3)) || !matches!(values[okey], Kept::Null)
+                };
+                let insert = match state.zip(okey).filter(|_| table == DELIVERIES) {
+                    Some(places) if is_live(places) => &insert_live,
+                    Some(_) => &insert_done,
+                    None => &insert,
+                };
+                tx.execute(insert, &borrowed(&values))?;
+                copied += 1;
+                reached = Some(key_places.iter().map(|place| values[*place].clone()).collect());
+                Ok(())
+            })?;
+            Ok((copied, reached))
+        })?;
+        if copied == 0 {
+            break;
+        }
+        (last, there) = (reached, there + copied);
+        told(table, there, total);
+    }
+    Ok(())
+}
+
+/// The rows of every table, and of deliveries and events in each state.
+fn verify(source: &Connection, session: &Session) -> Result<Vec<(&'static str, i64)>, MoveError> {
+    let by = [(DELIVERIES, "state"), (DELIVERIES, "endpoint"), ("events", "app"), ("attempts", "class")];
+    let whole = TABLES.iter().map(|(table, _)| (*table, "1"));
+    for (table, what) in whole.clone().chain(by) {
+        let sql = format!("SELECT {what} AS what, count(*) FROM {table} GROUP BY {what} ORDER BY 1");
+        let read = |tx: &dyn Sql| tx.all(&sql, &[], |row| Ok((row.get(0)?, row.get(1)?)));
+        let there: Vec<(i64, i64)> = read(source)?;
+        let copied = Transaction::run(session, 0, |tx| read(tx))?;
+        if there != copied {
+            let sum = |rows: &[(i64, i64)]| rows.iter().map(|(_, count)| count).sum();
+            let what = if what == "1" { "a whole".to_owned() } else { format!("rows of each {what}") };
+            return Err(MoveError::Differs { table, what, copied: sum(&copied), there: sum(&there) });
+        }
+    }
+    whole.map(|(table, _)| Ok((table, count(source, table)?))).collect()
+}

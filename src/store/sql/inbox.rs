@@ -1,0 +1,75 @@
+//! Taking in what waits in the inbox: the event is stored and its row goes in one transaction, so that whatever happens in
+//! between neither loses it nor stores it twice.
+
+use super::{Aftermath, Error, Locks, Result, Sql, Work, commands::Accept, params};
+use crate::{
+    domain::statistics::Batch,
+    store::{StoreError, ledger::Accepted},
+};
+
+pub(super) struct TakeIn {
+    pub(super) accept: Accept,
+    /// Of its events, in the same order.
+    pub(super) numbers: Vec<i64>,
+    pub(super) refused: Vec<(i64, String)>,
+    pub(super) settled: Vec<i64>,
+}
+
+impl Work for TakeIn {
+    fn apply(&mut self, tx: &dyn Sql) -> Result<()> {
+        self.accept.apply(tx)?;
+        for (number, result) in self.numbers.iter().zip(&self.accept.results) {
+            match result {
+                Accepted::Conflict { event } => {
+                    refuse(tx, *number, &format!("id: something else was published under it, as {event}"))?;
+                }
+                // Whoever removed it while it was taken in wanted it not to be published: it is looked at again.
+                Accepted::New if !remove(tx, *number)? => {
+                    return Err(Error::Wrong(format!("inbox {number} is gone while it was taken in")));
+                }
+                Accepted::New => {}
+                Accepted::Repeated { .. } => {
+                    remove(tx, *number)?;
+                }
+            }
+        }
+        for number in &self.settled {
+            remove(tx, *number)?;
+        }
+        self.refused.iter().try_for_each(|(number, error)| refuse(tx, *number, error))
+    }
+
+    /// Whoever takes in the same waits at the event's id, and is told that it was published before.
+    fn is_hot(&self) -> bool {
+        true
+    }
+
+    fn locks(&self, locks: &mut Locks) {
+        self.accept.locks(locks);
+    }
+
+    fn count(&self, sums: &mut Batch) {
+        self.accept.count(sums);
+    }
+
+    fn in_doubt(&mut self, error: &StoreError) {
+        self.accept.in_doubt(error);
+    }
+
+    fn committed(self: Box<Self>, after: &mut Aftermath) {
+        Box::new(self.accept).committed(after);
+    }
+
+    fn failed(self: Box<Self>, error: &StoreError) -> Option<Box<dyn Work>> {
+        Box::new(self.accept).failed(error)
+    }
+}
+
+fn remove(tx: &dyn Sql, number: i64) -> Result<bool> {
+    Ok(tx.execute("DELETE FROM inbox WHERE id = ?1", params![number])? == 1)
+}
+
+fn refuse(tx: &dyn Sql, number: i64, error: &str) -> Result<()> {
+    tx.execute("UPDATE inbox SET error = ?2 WHERE id = ?1", params![number, error])?;
+    Ok(())
+}

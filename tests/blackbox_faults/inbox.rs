@@ -1,0 +1,289 @@
+//! Events that a product publishes inside its own transactions, on a real server: delivered once these commit, never if they do
+//! not, and once whatever happens to the node between the two.
+
+use crate::harness::{Behaviour, Home, Node, Receiver, database::Server, wait_until};
+use http::Method;
+use serde_json::json;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+use tokio::time::Instant;
+
+const LIMIT: Duration = Duration::from_secs(30);
+/// Picked up within a second, and sent; the rest is for machines that do much else.
+const SOON: Duration = Duration::from_secs(2);
+
+/// A product and a node on one database, and somebody who receives.
+struct Shop {
+    server: Arc<Server>,
+    home: Home,
+    receiver: Receiver,
+}
+
+impl Shop {
+    async fn open() -> (Self, Node) {
+        let server = Arc::new(Server::start());
+        let mut home = Home::new();
+        home.set("STORE", &server.address("postgres"));
+        let receiver = Receiver::start().await;
+        let node = home.start().await;
+        node.client.make_app("shop").await;
+        let contract = json!({ "overrides": { "retry": { "waits": ["100ms", "1s"], "jitter": "none" } } });
+        node.client.make_endpoint("shop", "hook", &receiver.url("/hook"), contract).await;
+        let shop = Self { server, home, receiver };
+        shop.run("CREATE TABLE orders (id bigint PRIMARY KEY)");
+        (shop, node)
+    }
+
+    fn run(&self, sql: &str) -> String {
+        self.server.run("postgres", sql).unwrap()
+    }
+
+    fn refusal(&self, sql: &str) -> String {
+        self.server.run("postgres", sql).unwrap_err()
+    }
+
+    /// A transaction that takes its time.
+    fn beside(&self, sql: String) -> tokio::task::JoinHandle<String> {
+        let server = self.server.clone();
+        tokio::task::spawn_blocking(move || server.run("postgres", &sql).unwrap())
+    }
+
+    /// Waits until such a one has come to its pause.
+    async fn sleeps(&self) {
+        let sleeps = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
+        wait_until("it pauses", LIMIT, async || self.run(sleeps) == "1").await;
+    }
+
+    /// How often each event came.
+    fn received(&self) -> BTreeMap<String, usize> {
+        let mut received = BTreeMap::new();
+        for receipt in self.receiver.receipts_at("/hook") {
+            *received.entry(receipt.id().to_owned()).or_default() += 1;
+        }
+        received
+    }
+
+    async fn receives(&self, id: &str) {
+        wait_until("it is received", LIMIT, async || self.received().contains_key(id)).await;
+    }
+
+    async fn is_empty(&self) {
+        let count = "SELECT count(*) FROM posthaste.inbox WHERE error IS NULL";
+        wait_until("nothing waits", LIMIT, async || self.run(count) == "0").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_published_in_a_transaction_is_delivered_if_that_commits_and_only_then() {
+    let (shop, mut node) = Shop::open().await;
+    let data = r#"{ "b" : 1.10 , "a":"\u00e9", "a":2, "big": 12345678901234567890.10 }"#;
+    let begun = Instant::now();
+    let id = shop.run(&format!(
+        "BEGIN; INSERT INTO orders VALUES (1);
+         SELECT posthaste.publish('shop', 'order.paid', '  {data} '); COMMIT"
+    ));
+    assert!(id.starts_with("evt_"), "{id}");
+    shop.receives(&id).await;
+    let took = begun.elapsed();
+    println!("delivered {took:?} after the transaction was begun");
+    assert!(took < SOON, "{took:?}");
+    let receipt = shop.receiver.receipts_at("/hook").remove(0);
+    let body = String::from_utf8(receipt.body.to_vec()).unwrap();
+    assert!(body.contains(&format!("\"data\":{data}}}")), "byte for byte: {body}");
+    let event = node.client.get(&format!("/v1/apps/shop/events/{id}")).await.expect(200);
+    assert_eq!((&event["type"], &event["id"]), (&json!("order.paid"), &json!(id)));
+
+    shop.run("BEGIN; SELECT posthaste.publish('shop', 't', '1', 'never'); ROLLBACK");
+    // The first to be published is the last to commit.
+    let slow = "BEGIN; SELECT posthaste.publish('shop', 't', '1', 'first'); SELECT pg_sleep(2); COMMIT";
+    let slow = shop.beside(slow.to_owned());
+    shop.sleeps().await;
+    shop.run("SELECT posthaste.publish('shop', 't', '2', 'second')");
+    shop.receives("second").await;
+    assert!(!shop.received().contains_key("first"), "it was not committed yet");
+    slow.await.unwrap();
+    shop.receives("first").await;
+    // Whoever is not sure whether it committed does it again.
+    assert_eq!(shop.run("SELECT posthaste.publish('shop', 't', '2', 'second')"), "second");
+    shop.is_empty().await;
+    assert_eq!(node.stop().await, Some(0), "{}", node.log());
+    let expected = [id.as_str(), "first", "second"].map(|id| (id.to_owned(), 1));
+    assert_eq!(shop.received(), BTreeMap::from(expected));
+    assert_eq!(shop.run("SELECT count(*) FROM posthaste.inbox"), "0");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn arguments_outside_their_form_are_refused_in_words_and_the_role_may_publish_and_nothing_else() {
+    let (shop, mut node) = Shop::open().await;
+    for (arguments, said) in [
+        ("NULL, 't', '1'", "app: is missing"),
+        ("'nobody', 't', '1'", "app: there is no app \"nobody\""),
+        ("'shop', NULL, '1'", "type: is missing"),
+        ("'shop', 'a b', '1'", "type: must be 1 to 128 characters out of"),
+        ("'shop', E'a\\n', '1'", "type: must be 1 to 128 characters out of"),
+        ("'shop', 'webhook.test', '1'", "type: must not start with \"webhook.\""),
+        ("'shop', 'posthaste.x', '1'", "type: must not start with \"posthaste.\""),
+        ("'shop', 't', NULL", "data: is missing"),
+        ("'shop', 't', '{'", "invalid input syntax for type json"),
+        ("'shop', 't', to_json(repeat('x', 1048575))", "data: must be at most 1 MiB"),
+        ("'shop', 't', '1', 'a b'", "id: must be 1 to 128 characters out of"),
+        ("'shop', 't', '1', ''", "id: must be 1 to 128 characters out of"),
+        ("'shop', 't', '1', key => ''", "key: must be 1 to 256 bytes"),
+        ("'shop', 't', '1', key => repeat('é', 129)", "key: must be 1 to 256 bytes"),
+        ("'shop', 't', '1', key => E'a\\tb'", "key: must be 1 to 256 bytes"),
+        ("'shop', 't', '1', key => U&'a\\0085b'", "key: must be 1 to 256 bytes"),
+    ] {
+        let refusal = shop.refusal(&format!("SELECT posthaste.publish({arguments})"));
+        assert!(refusal.contains(said), "{arguments}: {refusal}");
+    }
+    assert_eq!(shop.run("SELECT count(*) FROM posthaste.inbox"), "0");
+    let longest = "'shop', 't', to_json(repeat('x', 1048574)), repeat('i', 128), repeat('k', 256)";
+    shop.run(&format!("SELECT posthaste.publish({longest})"));
+
+    shop.run("CREATE ROLE product LOGIN; GRANT posthaste_publisher TO product; CREATE ROLE other LOGIN");
+    let id = shop.run("SET ROLE product; SELECT posthaste.publish('shop', 't', '1', key => 'süd 7')");
+    shop.receives(&id).await;
+    let tables = shop.run(
+        "SELECT string_agg(relname, ' ') FROM pg_class
+        WHERE relnamespace = 'posthaste'::regnamespace AND relkind IN ('r', 'v', 'p')",
+    );
+    assert!(tables.contains("inbox") && tables.contains("secrets"), "{tables}");
+    for table in tables.split(' ') {
+        for forbidden in
+            ["SELECT * FROM posthaste.{}", "LOCK posthaste.{}", "GRANT SELECT ON posthaste.{} TO other"]
+        {
+            let forbidden = forbidden.replace("{}", table);
+            let refusal = shop.refusal(&format!("SET ROLE product; {forbidden}"));
+            assert!(refusal.contains("permission denied"), "{forbidden}: {refusal}");
+        }
+    }
+    for forbidden in [
+        "CREATE TABLE posthaste.mine (id int)",
+        "DELETE FROM posthaste.inbox",
+        "INSERT INTO posthaste.inbox (app, type, data, event_id) VALUES (1, 't', '1', 'x')",
+    ] {
+        assert!(shop.refusal(&format!("SET ROLE product; {forbidden}")).contains("permission denied"));
+    }
+    // What it has of its own under the same names is not what the function sees.
+    shop.run(
+        "SET ROLE product; CREATE TEMP TABLE apps (id bigint, uid text, settings text);
+         CREATE TEMP TABLE inbox (LIKE pg_class); SELECT posthaste.publish('shop', 't', '1', 'mine')",
+    );
+    shop.receives("mine").await;
+    let refusal = shop.refusal("SET ROLE other; SELECT posthaste.publish('shop', 't', '1')");
+    assert!(refusal.contains("permission denied"), "{refusal}");
+    assert_eq!(node.stop().await, Some(0), "{}", node.log());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_can_never_be_taken_stays_with_its_reason_and_is_in_nobodys_way() {
+    let (shop, mut node) = Shop::open().await;
+    let version = json!({ "name": "1", "schema": { "type": "object", "required": ["id"] } });
+    let strict = json!({ "name": "strict", "enforce_schema": true, "versions": [version] });
+    node.client.post("/v1/event-types", &strict).await.expect(201);
+    node.client.make_app("gone").await;
+    node.client.publish("shop", &json!({ "id": "taken", "type": "t", "data": 1 })).await;
+    shop.run("BEGIN; SELECT posthaste.publish('shop', 'strict', '{}', 'misfit');
+         SELECT posthaste.publish('shop', 't', '2', 'taken');
+         SELECT posthaste.publish('shop', 't', CAST(repeat('[', 200) || repeat(']', 200) AS json), 'deep');
+         SELECT posthaste.publish('shop', 'strict', '{\"id\":1}', 'fits'); SELECT posthaste.publish('shop', 't', '1', 'taken');
+         COMMIT");
+    shop.receives("fits").await;
+    shop.is_empty().await;
+    let refused = shop.run("SELECT event_id || ' ' || error FROM posthaste.inbox ORDER BY id");
+    let refused: Vec<&str> = refused.lines().collect();
+    assert_eq!(refused.len(), 3, "{refused:?}");
+    assert!(
+        refused[0].starts_with("misfit data: does not fit the schema at /: \"id\" is a required property"),
+        "{refused:?}"
+    );
+    assert!(
+        refused[1].starts_with("taken id: something else was published under it, as evt_"),
+        "{refused:?}"
+    );
+    assert_eq!(refused[2], "deep data: is nested deeper than 128");
+    let mut check = shop.home.spawn(&[], &["check"]);
+    check.exited().await;
+    assert!(check.log().contains("3 events that were published in SQL were refused"), "{}", check.log());
+
+    let lax = json!({ "enforce_schema": false }).to_string();
+    let put = node.client.send(Method::PUT, "/v1/event-types/strict", &[], lax).await;
+    put.unwrap().expect(200);
+    shop.run("UPDATE posthaste.inbox SET error = NULL");
+    shop.receives("misfit").await;
+    shop.is_empty().await;
+    assert_eq!(shop.run("SELECT count(*) FROM posthaste.inbox"), "2", "those two are as they were");
+
+    // One that is committed when its app is there no more.
+    let late = "BEGIN; SELECT posthaste.publish('gone', 't', '1', 'late'); SELECT pg_sleep(1); COMMIT";
+    let late = shop.beside(late.to_owned());
+    shop.sleeps().await;
+    node.client.delete("/v1/apps/gone").await;
+    late.await.unwrap();
+    shop.is_empty().await;
+    node.client.delete("/v1/apps/shop").await;
+    wait_until("the rest goes with its app", LIMIT, async || {
+        shop.run("SELECT count(*) FROM posthaste.inbox") == "0"
+    })
+    .await;
+    assert_eq!(node.stop().await, Some(0), "{}", node.log());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kill_between_looking_and_committing_neither_loses_nor_doubles() {
+    let (shop, mut node) = Shop::open().await;
+    // Whoever takes in gets as far as the first event, and no further.
+    let lock = "BEGIN; LOCK posthaste.events IN SHARE MODE; SELECT pg_sleep(4); COMMIT";
+    let lock = shop.beside(lock.to_owned());
+    shop.sleeps().await;
+    shop.run("SELECT posthaste.publish('shop', 't', to_json(n), 'e' || n) FROM generate_series(1, 20) AS n");
+    let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'INSERT INTO events%'";
+    wait_until("it is being taken in", LIMIT, async || shop.run(waits) == "1").await;
+    node.kill().await;
+    assert_eq!(shop.run("SELECT count(*) FROM posthaste.inbox"), "20");
+    lock.await.unwrap();
+    let mut node = shop.home.start().await;
+    wait_until("all are received", LIMIT, async || shop.received().len() == 20).await;
+    shop.is_empty().await;
+    assert_eq!(node.stop().await, Some(0), "{}", node.log());
+    assert!(shop.received().values().all(|times| *times == 1), "{:?}", shop.received());
+    assert_eq!(shop.run("SELECT count(*) || ' ' || count(DISTINCT given_id) FROM posthaste.events"), "20 20");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kills_while_products_publish_lose_nothing_and_repeat_only_what_was_in_flight() {
+    let (shop, mut node) = Shop::open().await;
+    shop.receiver.behave("/hook", Behaviour::Slow(Duration::from_millis(20)));
+    let (mut expected, mut carried) = (BTreeSet::new(), 0);
+    for round in 0..6 {
+        // Many transactions, every third of which is rolled back.
+        let mut sql = String::new();
+        for n in 0..60 {
+            let (id, end) = (format!("r{round}n{n}"), if n % 3 == 0 { "ROLLBACK" } else { "COMMIT" });
+            sql += &format!("BEGIN; SELECT posthaste.publish('shop', 't', '{n}', '{id}'); {end};");
+            if n % 3 != 0 {
+                expected.insert(id);
+            }
+        }
+        let before = shop.received().len();
+        let publishing = shop.beside(sql);
+        wait_until("some arrive", LIMIT, async || shop.received().len() > before).await;
+        node.kill().await;
+        publishing.await.unwrap();
+        node = shop.home.start().await;
+        carried = shop.run("SELECT count(*) FROM posthaste.attempts WHERE class = 9").parse().unwrap();
+    }
+    wait_until("all are received", LIMIT, async || shop.received().len() == expected.len()).await;
+    shop.is_empty().await;
+    assert_eq!(node.stop().await, Some(0), "{}", node.log());
+    let received = shop.received();
+    assert_eq!(received.keys().cloned().collect::<BTreeSet<_>>(), expected);
+    let again: usize = received.values().map(|times| times - 1).sum();
+    println!("{} events, {again} came again, {carried} were in flight at a kill", received.len());
+    assert!(again <= carried, "{again} came again, {carried} were in flight");
+    let stored = shop.run("SELECT count(*) || ' ' || count(DISTINCT given_id) FROM posthaste.events");
+    assert_eq!(stored, format!("{0} {0}", expected.len()));
+}
