@@ -49,9 +49,11 @@ impl Place {
         self.epoch.load(SeqCst)
     }
 
-    /// Nothing more can be written under this epoch.
-    pub(super) fn lose(&self, epoch: i64) {
-        self.lost.store(epoch, SeqCst);
+    /// Nothing more can be written under this epoch. Said at once, whatever else was in the log a moment ago.
+    pub(super) fn lose(&self, epoch: i64, why: &str) {
+        if self.lost.swap(epoch, SeqCst) != epoch {
+            tracing::error!(epoch, "{why}");
+        }
     }
 
     pub(super) fn is_lost(&self) -> bool {

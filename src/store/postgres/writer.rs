@@ -110,10 +110,9 @@ impl Writer {
     fn fenced(&self, found: &Stored) -> Error {
         match found {
             Stored::Upto(_) => {
-                self.place.lose(self.epoch);
-                Error::Fenced(
-                    "the database and this process count batches differently: it lost some that it had confirmed",
-                )
+                let why = "the database and this process count batches differently: it lost some that it had confirmed";
+                self.place.lose(self.epoch, why);
+                Error::Fenced(why)
             }
             Stored::UptoItsEnd(_) | Stored::Unknown => Error::Fenced(
                 "another node took over from this one, which writes nothing more before it joins again",
