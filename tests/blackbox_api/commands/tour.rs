@@ -16,6 +16,7 @@ const ELSEWHERE: &[&str] = &[
     "dev",
     "backup",
     "restore",
+    "migrate",
     "inspect",
     "openapi",
     "contracts",
