@@ -3,7 +3,7 @@
 
 -- Nodes that work here, each start of one under an epoch of its own, which is never used again. A dead one writes nothing more,
 -- because its rows in `ledger` are fenced; its row here goes when nothing is left of what it carried. `host` says which
--- processes can see each other. Times are milliseconds of this server's clock.
+-- processes can see each other, `knows` the newest migration that it was built with. Times are milliseconds of this server's clock.
 CREATE TABLE nodes (
     epoch bigint PRIMARY KEY CHECK (epoch > 0),
     slot bigint NOT NULL UNIQUE,
@@ -18,7 +18,8 @@ CREATE TABLE nodes (
     seen bigint NOT NULL,
     free_hands bigint NOT NULL,
     stopping bigint NOT NULL,
-    help text NOT NULL
+    help text NOT NULL,
+    knows bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 50);
 
 -- The number of the last batch that each writer committed. Every batch begins by counting it up: one that came twice, or whose
