@@ -1,6 +1,9 @@
 //! What a process says about itself, to its operator alone.
 
-use crate::world::World;
+use crate::{
+    harness::{Behaviour, wait_until},
+    world::{HOOK, WITHIN, World, receiver, text},
+};
 use serde_json::{Value, json};
 
 #[tokio::test]
@@ -42,4 +45,21 @@ async fn the_proxy_is_shown_without_its_credentials() {
     assert_eq!(system.is(200)["egress"], shown);
     assert!(!system.text().contains("marker"));
     assert_ne!(system.is(200)["started_at"], Value::Null);
+}
+
+#[tokio::test]
+async fn the_delivery_that_is_overdue_longest_is_shown_with_whose_it_is() {
+    let (world, receiver) = (World::start().await, receiver(200).await);
+    let app = world.app().await;
+    let endpoint = app.endpoint(&receiver.url(HOOK), json!({ "max_in_flight": 1 })).await;
+    assert_eq!(world.admin.get("/v1/system").await.is(200)["oldest_overdue"], Value::Null);
+    receiver.behave(HOOK, Behaviour::Hang);
+    app.publish("a").await;
+    wait_until("it is on its way", WITHIN, async || receiver.open_at(HOOK) == 1).await;
+    let waits = text(&app.publish("a").await["deliveries"][0]["id"]);
+    app.publish("a").await;
+    let due = app.delivery(&waits).await["next_attempt_at"].clone();
+    let oldest = world.admin.get("/v1/system").await.is(200)["oldest_overdue"].clone();
+    assert_eq!((&oldest["delivery_id"], &oldest["endpoint_id"]), (&json!(waits), &json!(endpoint)));
+    assert_eq!((&oldest["due_at"], oldest["overdue_ms"].is_u64()), (&due, true), "{oldest}");
 }

@@ -15,8 +15,8 @@ use tokio_postgres::error::SqlState;
 #[derive(Clone, Copy)]
 pub(super) struct Migration {
     number: i64,
-    /// Nodes that know this step and none after it can work on what this one makes. As large as `number` where it takes
-    /// something away, or changes what there was.
+    /// Whoever knows the steps up to this one can work on what `number` makes: the version before where it only adds, and later
+    /// ones where it takes away what that needs.
     oldest: i64,
     sql: &'static str,
 }
@@ -146,7 +146,8 @@ fn attempt(session: &Session, migration: &Migration) -> Result<Tried> {
         session.run("COMMIT")?;
         return Ok(Tried::TakenByAnother);
     }
-    if *number > 1 && number == oldest {
+    let asks_for_more = "SELECT 1 FROM posthaste.migrations WHERE number < ?1 HAVING max(oldest) < ?2";
+    if !session.query(asks_for_more, params![*number, *oldest])?.is_empty() {
         let living = fence_older(session, *oldest)?;
         if living > 0 {
             return Ok(Tried::Needed(living));

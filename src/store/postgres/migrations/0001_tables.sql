@@ -55,7 +55,8 @@ CREATE TABLE changes (
     PRIMARY KEY (version, kind, id)
 );
 
--- Rows that exist to be locked: one for each endpoint whose lines (kind 0) or health (kind 1) somebody decided about.
+-- Rows that exist to be locked: one for each endpoint whose lines (kind 0) or health (kind 1) somebody decided about, and for each app
+-- whose digests (kind 2). They go with what they are of; whoever waits for one then makes it anew.
 CREATE TABLE locks (
     kind bigint NOT NULL,
     endpoint bigint NOT NULL,
@@ -84,6 +85,17 @@ CREATE TABLE endpoints (
     deleted_at bigint,
     UNIQUE (app, uid)
 );
+
+CREATE FUNCTION forget_locks() RETURNS trigger
+LANGUAGE plpgsql SET search_path = posthaste, pg_temp AS $forget$
+BEGIN
+    DELETE FROM locks l WHERE l.endpoint = OLD.id AND l.kind = ANY (CAST(TG_ARGV[0] AS bigint[]));
+    RETURN NULL;
+END
+$forget$;
+
+CREATE TRIGGER forget_locks AFTER DELETE ON endpoints FOR EACH ROW EXECUTE FUNCTION forget_locks('{0,1}');
+CREATE TRIGGER forget_locks AFTER DELETE ON apps FOR EACH ROW EXECUTE FUNCTION forget_locks('{2}');
 
 CREATE TABLE secrets (
     endpoint bigint NOT NULL,

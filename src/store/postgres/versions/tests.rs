@@ -18,7 +18,7 @@ fn known(to_come: &[Migration]) -> Vec<Migration> {
 
 const ADDS: Migration = Migration { number: 3, oldest: 2, sql: "ALTER TABLE apps ADD COLUMN colour text" };
 const TAKES_AWAY: Migration =
-    Migration { number: 4, oldest: 4, sql: "ALTER TABLE apps DROP COLUMN settings" };
+    Migration { number: 4, oldest: 3, sql: "ALTER TABLE apps DROP COLUMN settings" };
 
 struct Stage {
     server: database::Server,
