@@ -25,10 +25,10 @@ fn here(path: &str) -> PathBuf {
 async fn the_examples_of_the_documentation_publish_what_they_say() {
     let (shop, mut node) = Shop::open().await;
     shop.run(
-        "DROP TABLE orders; CREATE TABLE orders (id bigint PRIMARY KEY, amount text, paid_at timestamptz)",
+        "DROP TABLE orders; CREATE TABLE public.orders (id bigint PRIMARY KEY, amount text, paid_at timestamptz)",
     );
     shop.run("INSERT INTO orders (id, amount) VALUES (1001, '12.50'), (1002, '3')");
-    shop.run("CREATE ROLE product LOGIN; GRANT SELECT, UPDATE ON orders TO product");
+    shop.run("CREATE ROLE product LOGIN; GRANT SELECT, UPDATE ON public.orders TO product");
     shop.run(&example("Who may", "sql"));
 
     let said = shop.run(&format!("SET ROLE product; {}", example("psql", "sql")));

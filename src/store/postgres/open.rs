@@ -71,7 +71,7 @@ pub(super) fn open(server: &Server) -> Result<(Session, i64), OpenError> {
 
 /// Two to a database that is up to date, which may be anybody's yet: a patient one, and one to work with.
 pub(super) fn prepared(server: &Server) -> Result<(Session, Session), OpenError> {
-    let (session, to_work) = (connect(server, PREPARED_WITHIN)?, connect(server, PATIENCE)?);
+    let (to_work, session) = (connect(server, PATIENCE)?, connect(server, PREPARED_WITHIN)?);
     must_not_be_lent(server, &session, &to_work)?;
     must_keep_promises(&session)?;
     versions::bring_up_to_date(&session, MIGRATIONS)?;
@@ -104,7 +104,9 @@ pub(super) fn look(server: &Server) -> Result<Found, OpenError> {
 fn connect(server: &Server, patience: Duration) -> Result<Session, OpenError> {
     let mut was_told = false;
     loop {
-        match Session::connect(server, patience) {
+        // A pooler lets in whoever comes, and keeps silent as long as nobody is behind it.
+        let answers = |session: Session| session.process().map(|_| session);
+        match Session::connect(server, patience).and_then(answers) {
             Ok(session) => return Ok(session),
             Err(error) if !is_away(&error) => return Err(refused(&error)),
             Err(error) => {
