@@ -30,7 +30,7 @@ use std::sync::Arc;
         "joined_at": "2026-11-15T09:30:00.000Z", "lease_ms": 9400, "shards": 128, "free_hands": 2048, "lag": 0,
     }],
     "oldest_overdue": {
-        "app_id": "acme", "endpoint_id": "ep_1", "due_at": "2026-11-15T09:31:00.000Z", "overdue_ms": 1200,
+        "app_id": "acme", "endpoint_id": "ep_1", "delivery_id": "dlv_01jd2s3c8g001", "due_at": "2026-11-15T09:31:00.000Z", "overdue_ms": 1200,
     },
 }))]
 struct SystemView {
@@ -92,6 +92,8 @@ impl NodeView {
 struct OverdueView {
     app_id: String,
     endpoint_id: String,
+    /// Null if it was taken up just now.
+    delivery_id: Option<String>,
     #[schema(format = DateTime)]
     due_at: String,
     overdue_ms: u64,
@@ -102,6 +104,7 @@ impl OverdueView {
         Self {
             app_id: oldest.app,
             endpoint_id: oldest.endpoint,
+            delivery_id: oldest.delivery.map(|id| id.to_string()),
             due_at: oldest.due.rfc3339_millis(),
             overdue_ms: oldest.overdue.as_millis() as u64,
         }

@@ -1,9 +1,8 @@
 //! What the composition asks of the machine: file handles, its own addresses, a stopwatch.
 
-use crate::{domain::tally::Tally, store::CommitWatch};
+use crate::{domain::tally::Tally, store::CommitWatch, world::SystemClock};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use std::{net::IpAddr, sync::Arc};
-use tokio::time::Instant;
 
 /// Handles besides deliveries in flight: clients, the store, spare ones.
 const OTHER_HANDLES: u64 = 4096;
@@ -47,28 +46,15 @@ pub(super) fn name() -> String {
     name.trim().to_owned()
 }
 
-/// Times commits on the monotonic clock.
-pub(super) struct CommitStopwatch {
-    start: Instant,
-    tally: Arc<Tally>,
-}
-
-impl CommitStopwatch {
-    pub(super) fn new(tally: Arc<Tally>) -> Self {
-        Self { start: Instant::now(), tally }
-    }
-
-    fn elapsed_us(&self) -> u64 {
-        u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX)
-    }
-}
+/// Times commits on the steady clock.
+pub(super) struct CommitStopwatch(pub(super) Arc<Tally>);
 
 impl CommitWatch for CommitStopwatch {
     fn started(&self) -> u64 {
-        self.elapsed_us()
+        u64::try_from(SystemClock.steady_us()).unwrap_or(0)
     }
 
     fn committed(&self, started: u64, commands: usize) {
-        self.tally.commit(commands as u64, self.elapsed_us().saturating_sub(started));
+        self.0.commit(commands as u64, self.started().saturating_sub(started));
     }
 }

@@ -20,7 +20,7 @@ pub(super) async fn open(
     tally: &Arc<Tally>,
 ) -> anyhow::Result<Arc<dyn Store>> {
     let limits = QueueLimits { events_max: settings.accept_queue_max, bytes_max: settings.queued_bytes_max };
-    let watch = Arc::new(CommitStopwatch::new(tally.clone()));
+    let watch = Arc::new(CommitStopwatch(tally.clone()));
     let window = settings.commit_window;
     match &settings.store {
         StoreLocation::Sqlite(path) => {

@@ -2,7 +2,7 @@
 
 use super::{Caller, Error, Service, room::StoreUsage};
 use crate::{
-    domain::{tenure::SHARDS, time::Timestamp},
+    domain::{id::DeliveryId, tenure::SHARDS, time::Timestamp},
     store::cluster::{Node, View},
 };
 use std::time::Duration;
@@ -59,6 +59,8 @@ pub struct NodeState {
 pub struct OldestOverdue {
     pub app: String,
     pub endpoint: String,
+    /// `None` if it was taken up while this was looked for.
+    pub delivery: Option<DeliveryId>,
     pub due: Timestamp,
     pub overdue: Duration,
 }
@@ -134,11 +136,13 @@ impl Service {
             let endpoint = self.directory.endpoint(endpoint).filter(|found| found.record.off.is_none())?;
             Some((due, endpoint))
         });
-        Ok(known.min_by_key(|(due, _)| *due).and_then(|(due, endpoint)| {
-            let app = self.uid_of(endpoint.record.app)?;
-            let endpoint = endpoint.record.uid.clone();
-            Some(OldestOverdue { app, endpoint, due, overdue: now.since(due) })
-        }))
+        let Some((due, endpoint)) = known.min_by_key(|(due, _)| *due) else { return Ok(None) };
+        let Some(app) = self.uid_of(endpoint.record.app) else { return Ok(None) };
+        let first = self.browse.queue(vec![endpoint.id()], None, 1).await?.rows.pop();
+        let delivery = first.map(|listed| listed.delivery).filter(|delivery| delivery.due == Some(due));
+        let delivery = delivery.map(|delivery| delivery.id);
+        let endpoint = endpoint.record.uid.clone();
+        Ok(Some(OldestOverdue { app, endpoint, delivery, due, overdue: now.since(due) }))
     }
 
     fn encryption(&self) -> Encryption {

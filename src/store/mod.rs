@@ -55,8 +55,8 @@ pub trait Store: Ledger + Registry + Browse + Cluster {
 
 /// Told about each commit, for the metrics.
 pub trait CommitWatch: Send + Sync {
-    /// What it shows now, in microseconds: it only ever runs on. Whatever it was at the start of a commit is handed to
-    /// `committed`.
+    /// What it shows now, in microseconds: it only ever runs on, also while the machine sleeps, because leases do. Whatever it was
+    /// at the start of a commit is handed to `committed`.
     fn started(&self) -> u64;
     fn committed(&self, started: u64, commands: usize);
 }

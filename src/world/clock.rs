@@ -53,8 +53,15 @@ impl Clock for SystemClock {
     }
 
     fn steady(&self) -> Steady {
+        Steady::from_millis(self.steady_us() / 1000)
+    }
+}
+
+impl SystemClock {
+    /// What `steady` shows, in microseconds.
+    pub fn steady_us(self) -> i64 {
         let since_boot = clock_gettime(ClockId::Boottime);
-        Steady::from_millis(since_boot.tv_sec * 1000 + since_boot.tv_nsec / 1_000_000)
+        since_boot.tv_sec * 1_000_000 + since_boot.tv_nsec / 1000
     }
 }
 

@@ -1,6 +1,9 @@
 //! What a process says about itself, to its operator alone.
 
-use crate::world::World;
+use crate::{
+    harness::{Behaviour, wait_until},
+    world::{HOOK, WITHIN, World, receiver, text},
+};
 use serde_json::{Value, json};
 
 #[tokio::test]
@@ -42,4 +45,20 @@ async fn the_proxy_is_shown_without_its_credentials() {
     assert_eq!(system.is(200)["egress"], shown);
     assert!(!system.text().contains("marker"));
     assert_ne!(system.is(200)["started_at"], Value::Null);
+}
+
+#[tokio::test]
+async fn the_delivery_that_is_overdue_longest_is_shown_with_whose_it_is() {
+    let (world, receiver) = (World::start().await, receiver(200).await);
+    let app = world.app().await;
+    let endpoint = app.endpoint(&receiver.url(HOOK), json!({ "max_in_flight": 1 })).await;
+    assert_eq!(world.admin.get("/v1/system").await.is(200)["oldest_overdue"], Value::Null);
+    receiver.behave(HOOK, Behaviour::Hang);
+    let events: Vec<Value> = (0..200).map(|n| json!({ "type": "a", "data": n })).collect();
+    app.post("/events/batch", &json!({ "events": events })).await.is(200);
+    wait_until("one is on its way", WITHIN, async || receiver.open_at(HOOK) == 1).await;
+    let oldest = world.admin.get("/v1/system").await.is(200)["oldest_overdue"].clone();
+    assert_eq!((&oldest["endpoint_id"], oldest["overdue_ms"].is_u64()), (&json!(endpoint), true), "{oldest}");
+    let delivery = app.delivery(&text(&oldest["delivery_id"])).await;
+    assert_eq!((&delivery["status"], &delivery["next_attempt_at"]), (&json!("pending"), &oldest["due_at"]));
 }

@@ -16,20 +16,20 @@ use serde_json::json;
 use std::time::Duration;
 use tokio::time::Instant;
 
-const LIMIT: Duration = Duration::from_mins(1);
-const BACK_WITHIN: Duration = Duration::from_secs(5);
+pub(crate) const LIMIT: Duration = Duration::from_mins(1);
+pub(crate) const BACK_WITHIN: Duration = Duration::from_secs(5);
 const ENDPOINTS: [&str; 3] = ["one", "two", "shaky"];
 
 /// A server, a node on it, somebody who publishes and somebody who receives.
-struct World {
-    server: Server,
-    home: Home,
-    receiver: Receiver,
-    producers: Producers,
+pub(crate) struct World {
+    pub(crate) server: Server,
+    pub(crate) home: Home,
+    pub(crate) receiver: Receiver,
+    pub(crate) producers: Producers,
 }
 
 impl World {
-    async fn new(options: &str) -> Self {
+    pub(crate) async fn new(options: &str) -> Self {
         let server = Server::with(options);
         let mut home = Home::new();
         home.set("STORE", &server.address("postgres"));
@@ -39,7 +39,7 @@ impl World {
     }
 
     /// Starts the node for the first time.
-    async fn start(&self) -> Node {
+    pub(crate) async fn start(&self) -> Node {
         let node = self.home.start().await;
         node.client.make_app("a").await;
         let waits = ["50ms", "100ms", "200ms", "400ms", "800ms", "1s", "1s", "1s", "1s"];
@@ -52,24 +52,24 @@ impl World {
         node
     }
 
-    fn run(&self, sql: &str) -> String {
+    pub(crate) fn run(&self, sql: &str) -> String {
         self.server.run("postgres", sql).unwrap()
     }
 
-    async fn some_are_accepted(&self) {
+    pub(crate) async fn some_are_accepted(&self) {
         let before = self.producers.sent().accepted.len();
         let more = async || self.producers.sent().accepted.len() > before + 50;
         wait_until("some are accepted", LIMIT, more).await;
     }
 
     /// How long it took from now until something was accepted again.
-    async fn back(&self) -> Duration {
+    pub(crate) async fn back(&self) -> Duration {
         let (begun, before) = (Instant::now(), self.producers.sent().accepted.len());
         wait_until("it accepts again", LIMIT, async || self.producers.sent().accepted.len() > before).await;
         begun.elapsed()
     }
 
-    async fn settle(&self, node: &mut Node) -> Figures {
+    pub(crate) async fn settle(&self, node: &mut Node) -> Figures {
         wait_until("every delivery has ended", LIMIT, async || {
             node.client.list("/v1/apps/a/deliveries?status=pending,retrying,in_flight").await.is_empty()
         })

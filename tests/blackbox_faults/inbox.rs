@@ -16,14 +16,14 @@ const LIMIT: Duration = Duration::from_secs(30);
 const SOON: Duration = Duration::from_secs(2);
 
 /// A product and a node on one database, and somebody who receives.
-struct Shop {
-    server: Arc<Server>,
+pub(crate) struct Shop {
+    pub(crate) server: Arc<Server>,
     home: Home,
-    receiver: Receiver,
+    pub(crate) receiver: Receiver,
 }
 
 impl Shop {
-    async fn open() -> (Self, Node) {
+    pub(crate) async fn open() -> (Self, Node) {
         let server = Arc::new(Server::start());
         let mut home = Home::new();
         home.set("STORE", &server.address("postgres"));
@@ -37,7 +37,7 @@ impl Shop {
         (shop, node)
     }
 
-    fn run(&self, sql: &str) -> String {
+    pub(crate) fn run(&self, sql: &str) -> String {
         self.server.run("postgres", sql).unwrap()
     }
 
@@ -66,11 +66,11 @@ impl Shop {
         received
     }
 
-    async fn receives(&self, id: &str) {
+    pub(crate) async fn receives(&self, id: &str) {
         wait_until("it is received", LIMIT, async || self.received().contains_key(id)).await;
     }
 
-    async fn is_empty(&self) {
+    pub(crate) async fn is_empty(&self) {
         let count = "SELECT count(*) FROM posthaste.inbox WHERE error IS NULL";
         wait_until("nothing waits", LIMIT, async || self.run(count) == "0").await;
     }
@@ -286,4 +286,34 @@ async fn kills_while_products_publish_lose_nothing_and_repeat_only_what_was_in_f
     assert!(again <= carried, "{again} came again, {carried} were in flight");
     let stored = shop.run("SELECT count(*) || ' ' || count(DISTINCT given_id) FROM posthaste.events");
     assert_eq!(stored, format!("{0} {0}", expected.len()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_nodes_one_takes_in_and_the_other_when_that_is_killed() {
+    let (shop, one) = Shop::open().await;
+    let two = shop.home.start().await;
+    let divided = "SELECT string_agg(n, ' ') FROM (SELECT count(*)::text AS n FROM posthaste.shards GROUP BY epoch) AS of_each";
+    wait_until("they divide the shards", LIMIT, async || shop.run(divided) == "128 128").await;
+    let soon = async |id: &str| {
+        let begun = Instant::now();
+        shop.run(&format!("SELECT posthaste.publish('shop', 't', '1', '{id}')"));
+        shop.receives(id).await;
+        begun.elapsed()
+    };
+    let mut slowest = Duration::ZERO;
+    for n in 0..20 {
+        slowest = slowest.max(soon(&format!("both-{n}")).await);
+    }
+    let taker =
+        shop.run("SELECT pid FROM posthaste.nodes JOIN posthaste.shards USING (epoch) WHERE shard = 0");
+    let (mut taker, mut other) = if one.pid().to_string() == taker { (one, two) } else { (two, one) };
+    taker.kill().await;
+    let first = soon("first-after").await;
+    let next = soon("next-after").await;
+    println!("slowest of two {slowest:?}, the first after the kill {first:?}, the next {next:?}");
+    assert!(slowest < SOON && first < Duration::from_secs(15) && next < SOON);
+    assert_eq!(other.stop().await, Some(0), "{}", other.log());
+    let received = shop.received();
+    assert_eq!(received.len(), 22);
+    assert!(received.values().all(|times| *times == 1), "{received:?}");
 }

@@ -21,6 +21,8 @@ mod hand_back;
 mod health;
 mod hints;
 mod inspections;
+#[path = "../harness/keeper.rs"]
+mod keeper;
 mod lists;
 mod nodes;
 mod notices;
@@ -29,6 +31,9 @@ mod pacing;
 mod pair;
 mod partitions;
 mod plans;
+#[expect(dead_code, reason = "the faults use other parts of it")]
+#[path = "../harness/pooler.rs"]
+mod pooler;
 mod postgres;
 mod postgres_tls;
 mod queue;

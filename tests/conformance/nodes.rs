@@ -1,7 +1,7 @@
 //! Several nodes on one database: who lives, who is taken over, what is at home where, and what they tell each other.
 
 use crate::{
-    pair::{Node, Pair, play, wait_until},
+    pair::{Node, Pair, Shared, play, wait_until},
     replays::{begin, deliveries},
     stage::{NOW, after, attempt},
 };
@@ -273,6 +273,39 @@ async fn what_one_node_changes_the_others_follow(mut pair: Pair) {
     assert!(pair.other.store.changes(0).await.unwrap().is_all);
 }
 
+async fn what_a_deleted_app_left_is_purged_once_every_node_knows_that_it_is_gone(mut pair: Pair) {
+    let (app, endpoint, store) = (pair.stage.app, pair.stage.endpoint, pair.stage.shared());
+    pair.stage.waiting().await;
+    let is_database = matches!(pair.shared, Shared::Database(_));
+    if is_database {
+        let (app, endpoint) = (app.as_i64(), endpoint.as_i64());
+        let locks = format!("(0, {endpoint}), (1, {endpoint}), (2, {app}), (0, {app}), (2, {endpoint})");
+        pair.shared.run(&format!("DELETE FROM locks; INSERT INTO locks (kind, endpoint) VALUES {locks}"));
+    }
+    store.remove_app(app, None).await.unwrap();
+    if is_database {
+        assert_eq!(
+            pair.shared.run("SELECT count(*) FROM locks"),
+            "2",
+            "those of the app and its endpoint went"
+        );
+    }
+    assert!(!store.purge().await.unwrap(), "the other node does not know yet");
+    assert_eq!(pair.other.accept(pair.stage.one()).await, Accepted::New, "and takes one more");
+    pair.shared.run(&format!(
+        "INSERT INTO health (endpoint, app, consecutive_failures, failed_events, successes) VALUES (5, {}, 1, 0, 0)",
+        app.as_i64()
+    ));
+    let seen = pair.view().await.version;
+    pair.other.store.beat(Beat { seen: seen - 1, ..Beat::default() }).await.unwrap();
+    assert!(!store.purge().await.unwrap());
+    pair.other.store.beat(Beat { seen, ..Beat::default() }).await.unwrap();
+    while store.purge().await.unwrap() {}
+    for table in ["events", "deliveries", "health", "purges"] {
+        assert_eq!(pair.shared.run(&format!("SELECT count(*) FROM {table}")), "0", "{table}");
+    }
+}
+
 async fn what_one_node_changes_is_rung_for(pair: Pair) {
     pair.other.quiet().await;
     pair.stage.switch(pair.stage.endpoint, Some(WaitingWhenOff::Held)).await;
@@ -313,6 +346,7 @@ play_on_both! {
     nodes_know_of_each_other_what_they_said_last,
     what_others_carry_is_known_by_endpoint,
     what_one_node_changes_the_others_follow,
+    what_a_deleted_app_left_is_purged_once_every_node_knows_that_it_is_gone,
     ;
     only on a database:
     a_batch_that_the_dead_node_was_committing_is_waited_for_and_swept,

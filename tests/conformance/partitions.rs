@@ -194,6 +194,23 @@ fn whoever_ends_between_moving_and_dropping_has_done_nothing() {
 }
 
 #[test]
+fn what_keeps_one_table_s_day_keeps_no_other_s() {
+    block_on(async {
+        let (database, stage) = stage().await;
+        make_old_day(&database);
+        database.run("CREATE VIEW of_theirs AS SELECT * FROM posthaste.events_20240201");
+        let (low, high) = (first_of(OLD_DAY + 1), first_of(OLD_DAY + 2));
+        database.run(&format!(
+            "CREATE TABLE posthaste.events_20240202 PARTITION OF posthaste.events FOR VALUES FROM ({low}) TO ({high})"
+        ));
+        stage.store().purge().await.unwrap();
+        let left = partitions(&database);
+        let old: Vec<_> = left.split(' ').filter(|name| name.contains("2024")).collect();
+        assert_eq!(old, ["events_20240201"]);
+    });
+}
+
+#[test]
 fn a_day_that_somebody_looks_at_is_left_for_the_next_time() {
     block_on(async {
         let (database, stage) = stage().await;

@@ -3,6 +3,7 @@
 
 use crate::{
     database::{Server, address},
+    pooler::Pooler,
     recorder::Recorder,
     sqlite::{NoWatch, block_on},
     stage::{Backend, draft},
@@ -65,6 +66,16 @@ impl Database {
     pub(crate) fn run(&self, sql: &str) -> String {
         SERVER.run(&self.0, sql).unwrap()
     }
+
+    /// Whatever is in it: what was made there, and how often each table was written to.
+    fn contents(&self) -> String {
+        self.run(
+            "SELECT string_agg(c.oid || ' ' || c.relname || ' ' || c.xmin, E'\n' ORDER BY c.oid) FROM pg_class c
+                 WHERE c.relnamespace = 'posthaste'::regnamespace;
+             SELECT string_agg(number || ' ' || xmin, ' ' ORDER BY number) FROM posthaste.migrations;
+             SELECT count(*) FROM posthaste.nodes",
+        )
+    }
 }
 
 impl Drop for Database {
@@ -82,7 +93,10 @@ impl Backend for Database {
     }
 }
 
-/// The same, as through a pooler: nothing stays with a connection.
+/// One before that server, which lends connections for a transaction at a time.
+static POOLER: LazyLock<Pooler> = LazyLock::new(|| Pooler::before(&SERVER.folder));
+
+/// The same through a pooler: nothing stays with a connection.
 pub(crate) struct Pooled(Database);
 
 impl Pooled {
@@ -94,7 +108,7 @@ impl Pooled {
 impl Backend for Pooled {
     fn open(&self, handover: Arc<dyn Handover>, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
         let limits = QueueLimits { events_max, bytes_max };
-        let address = Address::parse(&format!("{}&pooler=true", SERVER.address(&self.0.0))).unwrap();
+        let address = Address::parse(&POOLER.address(&self.0.0)).unwrap();
         Arc::new(PostgresStore::open(&address, handover, Arc::new(NoWatch), limits, Duration::ZERO).unwrap())
     }
 }
@@ -271,11 +285,15 @@ fn how_large_the_tables_are_is_known() {
 #[test]
 fn a_database_that_a_newer_version_prepared_is_left_alone() {
     let database = Database::new();
-    database.run("INSERT INTO posthaste.migrations (number, checksum) VALUES (1000, '')");
+    let future =
+        "INSERT INTO posthaste.migrations (number, oldest, checksum) VALUES (999, 2, ''), (1000, 1000, '')";
+    database.run(future);
+    let before = database.contents();
     let error = refusal(database.open());
+    assert_eq!(database.contents(), before, "not a row, nor a table");
     assert!(matches!(error, OpenError::TooNew { found: 1000 }), "{error}");
     database.run(
-        "DELETE FROM posthaste.migrations WHERE number = 1000; UPDATE posthaste.migrations SET checksum = ''",
+        "DELETE FROM posthaste.migrations WHERE number > 2; UPDATE posthaste.migrations SET checksum = ''",
     );
     let error = refusal(database.open());
     assert!(matches!(error, OpenError::Foreign(1)), "{error}");

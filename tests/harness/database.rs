@@ -1,13 +1,8 @@
 //! A throw-away PostgreSQL server in a folder of its own, which is removed with it when whoever started it is gone, however that
 //! ended. It listens on a socket in the folder and nowhere else, unless it is to speak TLS.
 
-use std::{
-    io::{BufRead, BufReader, Write},
-    net::TcpListener,
-    path::PathBuf,
-    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
-    sync::Mutex,
-};
+use super::keeper::Keeper;
+use std::{net::TcpListener, path::PathBuf, process::Command};
 
 /// Says where the server is, then does what it is told on its input until that ends.
 const SERVE: &str = r#"
@@ -41,9 +36,7 @@ pub(crate) struct Server {
     pub(crate) folder: String,
     pub(crate) port: u16,
     programs: PathBuf,
-    /// What it is told, and what it answers; the input closes with this process.
-    told: Mutex<(ChildStdin, BufReader<ChildStdout>)>,
-    _child: Child,
+    keeper: Keeper,
 }
 
 impl Server {
@@ -66,41 +59,18 @@ impl Server {
 
     fn make(port: u16, options: &str, identity: &str) -> Self {
         let programs = programs();
-        let is_root = Command::new("id").arg("-u").output().unwrap().stdout.starts_with(b"0\n");
-        let mut command = if is_root {
-            // The server refuses to run as root.
-            let mut command = Command::new("runuser");
-            command.args(["-u", "nobody", "--", "sh"]);
-            command
-        } else {
-            Command::new("sh")
-        };
-        command.args(["-c", SERVE, "sh"]).arg(&programs).args([options, identity]).current_dir("/");
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut answers = BufReader::new(child.stdout.take().unwrap());
-        let mut folder = String::new();
-        answers.read_line(&mut folder).unwrap();
-        assert!(!folder.is_empty(), "the server did not start");
-        let told = Mutex::new((child.stdin.take().unwrap(), answers));
-        Self { folder: folder.trim().to_owned(), port, programs, told, _child: child }
+        let keeper = Keeper::start(SERVE, &[&programs.display().to_string(), options, identity]);
+        Self { folder: keeper.folder.clone(), port, programs, keeper }
     }
 
     /// As if its machine had failed; comes back when it is gone.
     pub(crate) fn crash(&self) {
-        self.tell("stop");
+        self.keeper.tell("stop");
     }
 
     /// After a crash; comes back when it answers.
     pub(crate) fn start_again(&self) {
-        self.tell("start");
-    }
-
-    fn tell(&self, word: &str) {
-        let (input, answers) = &mut *self.told.lock().unwrap();
-        writeln!(input, "{word}").unwrap();
-        let mut answer = String::new();
-        answers.read_line(&mut answer).unwrap();
-        assert_eq!(answer.trim(), word);
+        self.keeper.tell("start");
     }
 
     pub(crate) fn address(&self, database: &str) -> String {

@@ -37,7 +37,7 @@ export function NodesCard({ nodes, oldest_overdue: oldest }: Pick<System, "nodes
       />
       <p class="muted">
         {oldest
-          ? `The oldest delivery that is due has waited for ${took(oldest.overdue_ms)}: to ${oldest.endpoint_id} of ${oldest.app_id}.`
+          ? `The oldest delivery that is due has waited for ${took(oldest.overdue_ms)}: ${oldest.delivery_id ?? "one"} to ${oldest.endpoint_id} of ${oldest.app_id}.`
           : "Nothing that is due waits."}
       </p>
     </Card>

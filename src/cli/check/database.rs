@@ -36,11 +36,13 @@ fn advice(error: &OpenError) -> &'static str {
             "Look whether it runs, and whether host, port, name, password and sslmode are right."
         }
         OpenError::Certificates(_) => "Give a PEM file of certificate authorities as sslrootcert, or none.",
+        OpenError::Pooled => "Write pooler=true behind the ? of the address, or name the server itself.",
         OpenError::TooOld { .. } => "Upgrade the server to PostgreSQL 14 or later.",
         OpenError::Unsafe { .. } => "Change that setting: a 202 must survive a power cut.",
         OpenError::TooNew { .. } | OpenError::Foreign(_) => {
             "Name another database, or start the version that prepared it."
         }
+        OpenError::Needed { .. } => "Stop the nodes of the older version, then start this one.",
         OpenError::HalfMoved => "Run posthaste migrate again: it goes on where it was interrupted.",
         OpenError::NotPrepared(_) => "Let the user read and change the schema posthaste.",
     }

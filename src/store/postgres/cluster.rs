@@ -6,6 +6,7 @@ use super::{
     pulse::Pulse,
     session::{Server, Session},
     sql::Transaction,
+    versions,
     writer::{PATIENCE, may_pass},
 };
 use crate::{
@@ -202,6 +203,7 @@ pub(super) fn enter(session: &Session) -> Result<(i64, u8)> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let new = Newcomer { epoch, name: name.trim().to_owned(), host: host(), pid: std::process::id() };
     let slot = nodes::enter(&tx, &new, tx.clock()?)?;
+    versions::present(&tx, epoch, versions::NEWEST)?;
     tx.commit()?;
     Ok((epoch, slot))
 }

@@ -21,6 +21,7 @@ mod sql;
 mod tls;
 mod usage;
 mod value;
+mod versions;
 mod writer;
 
 pub use super::sql::QueueLimits;

@@ -102,7 +102,7 @@ pub fn move_up(
     let transaction = source.unchecked_transaction()?;
     let newest = join_alone(source, now)?.newest_id;
     transaction.commit()?;
-    let session = open::prepared(&Server::at(to)?)?;
+    let (session, _) = open::prepared(&Server::at(to)?)?;
     let path = from.canonicalize().unwrap_or_else(|_| from.to_owned());
     begin(&session, &format!("{} up to {newest}", path.display()))?;
     for (table, keys) in TABLES {

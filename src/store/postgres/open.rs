@@ -3,25 +3,17 @@
 use super::{
     cluster, partitions,
     session::{Server, Session},
+    versions::{self, MIGRATIONS, NEWEST, WITH_INBOX},
     writer::PATIENCE,
 };
-use crate::store::sql::{Error, PAUSE_AFTER_FAILURE, Result, Row, params};
+use crate::store::sql::{Error, Result, Row, params};
 use std::{error::Error as _, io, time::Duration};
-use tokio_postgres::error::SqlState;
 
-/// Forward only: a file that was ever released is never changed, and the next change is another file.
-const MIGRATIONS: [(i64, &str); 2] =
-    [(1, include_str!("migrations/0001_tables.sql")), (2, include_str!("migrations/0002_inbox.sql"))];
-/// The one that made the inbox.
-const WITH_INBOX: i64 = 2;
-const NEWEST: i64 = MIGRATIONS.len() as i64;
 /// The oldest server: what is used here came with it.
 const SERVER_MIN: i64 = 140_000;
 /// For any one statement of a migration, which may have a large table to go through.
 const PREPARED_WITHIN: Duration = Duration::from_hours(6);
 const PAUSE_WHILE_AWAY: Duration = Duration::from_secs(1);
-/// A migration waits for locks two seconds at a time, because whatever comes after it waits as well.
-const TRIES: usize = 15;
 
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
@@ -29,6 +21,10 @@ pub enum OpenError {
     Certificates(String),
     #[error("the database cannot be used ({0})")]
     Unreachable(String),
+    #[error(
+        "the connections are lent by a pooler, for a transaction at a time: add pooler=true to the database's address"
+    )]
+    Pooled,
     #[error("the database server is version {found}; at least 14 is needed")]
     TooOld { found: String },
     #[error("the database has {setting} = {value}: {why}; set {setting} = on and start again")]
@@ -37,6 +33,10 @@ pub enum OpenError {
         "the database was prepared by a newer Posthaste (migration {found}, this one knows {NEWEST}): it was not touched; start that version"
     )]
     TooNew { found: i64 },
+    #[error(
+        "{nodes} nodes of an older version work on the database, which could not go on with this one: it was not touched; stop them first"
+    )]
+    Needed { nodes: i64 },
     #[error(
         "the database was prepared by another Posthaste (migration {0} is not the one that this one knows): it was not touched"
     )]
@@ -57,7 +57,7 @@ impl From<Error> for OpenError {
 
 /// A connection to a database that is ours and up to date, and this process's epoch in it.
 pub(super) fn open(server: &Server) -> Result<(Session, i64), OpenError> {
-    let session = prepared(server)?;
+    let (session, to_work) = prepared(server)?;
     if number(&session, "SELECT count(*) FROM posthaste.moving WHERE done = 0")? > 0 {
         return Err(OpenError::HalfMoved);
     }
@@ -66,16 +66,16 @@ pub(super) fn open(server: &Server) -> Result<(Session, i64), OpenError> {
         tracing::warn!(%error, "no partitions were made for the days to come");
     }
     let (epoch, _) = cluster::enter(&session)?;
-    drop(session);
-    Ok((Session::connect(server, PATIENCE)?, epoch))
+    Ok((to_work, epoch))
 }
 
-/// One to a database that is up to date, which may be anybody's yet.
-pub(super) fn prepared(server: &Server) -> Result<Session, OpenError> {
-    let session = connect(server)?;
+/// Two to a database that is up to date, which may be anybody's yet: a patient one, and one to work with.
+pub(super) fn prepared(server: &Server) -> Result<(Session, Session), OpenError> {
+    let (to_work, session) = (connect(server, PATIENCE)?, connect(server, PREPARED_WITHIN)?);
+    must_not_be_lent(server, &session, &to_work)?;
     must_keep_promises(&session)?;
-    migrate(&session)?;
-    Ok(session)
+    versions::bring_up_to_date(&session, MIGRATIONS)?;
+    Ok((session, to_work))
 }
 
 /// A database as it is found.
@@ -90,19 +90,23 @@ pub struct Found {
 
 /// Changes nothing.
 pub(super) fn look(server: &Server) -> Result<Found, OpenError> {
-    let session = Session::connect(server, PREPARED_WITHIN).map_err(|error| refused(&error))?;
+    let connect = || Session::connect(server, PREPARED_WITHIN).map_err(|error| refused(&error));
+    let session = connect()?;
+    must_not_be_lent(server, &session, &connect()?)?;
     must_keep_promises(&session)?;
-    let prepared = applied(&session)?;
+    let prepared = versions::applied(&session, MIGRATIONS)?;
     let refused = "SELECT count(*) FROM posthaste.inbox WHERE error IS NOT NULL";
     let refused = if prepared < WITH_INBOX { 0 } else { number(&session, refused)? };
     Ok(Found { prepared, known: NEWEST, refused })
 }
 
 /// Waits for a server that is not there yet; refuses one that will not have us.
-fn connect(server: &Server) -> Result<Session, OpenError> {
+fn connect(server: &Server, patience: Duration) -> Result<Session, OpenError> {
     let mut was_told = false;
     loop {
-        match Session::connect(server, PREPARED_WITHIN) {
+        // A pooler lets in whoever comes, and keeps silent as long as nobody is behind it.
+        let answers = |session: Session| session.process().map(|_| session);
+        match Session::connect(server, patience).and_then(answers) {
             Ok(session) => return Ok(session),
             Err(error) if !is_away(&error) => return Err(refused(&error)),
             Err(error) => {
@@ -120,12 +124,23 @@ fn refused(error: &Error) -> OpenError {
     OpenError::Unreachable(error.to_string())
 }
 
-/// It may be back soon: nobody answers, or it is starting, stopping or has no room for another connection.
+/// Where no pooler lends them, each of two connections has a process of the server to itself.
+fn must_not_be_lent(server: &Server, one: &Session, other: &Session) -> Result<(), OpenError> {
+    if server.is_pooled() {
+        return Ok(());
+    }
+    let before = one.process()?;
+    let is_lent = before == other.process()? || before != one.process()?;
+    if is_lent { Err(OpenError::Pooled) } else { Ok(()) }
+}
+
+/// It may be back soon: nobody answers, or it is starting, stopping or has no room for another connection. A pooler says of all that
+/// is behind it that the connection failed.
 fn is_away(error: &Error) -> bool {
     match error {
         Error::Io(_) => true,
         Error::Postgres(error) => match (error.code(), error.source()) {
-            (Some(code), _) => ["53", "57"].iter().any(|class| code.code().starts_with(class)),
+            (Some(code), _) => ["08", "53", "57"].iter().any(|class| code.code().starts_with(class)),
             (None, Some(cause)) => cause.is::<io::Error>(),
             (None, None) => true,
         },
@@ -161,72 +176,4 @@ fn must_keep_promises(session: &Session) -> Result<(), OpenError> {
         return Err(OpenError::Unsafe { setting: "synchronous_commit", value, why });
     }
     Ok(())
-}
-
-/// Runs what is missing, one process at a time, each migration in a transaction of its own: a kill in between leaves some of
-/// them done, and the next start goes on.
-fn migrate(session: &Session) -> Result<(), OpenError> {
-    let mut done = applied(session)?;
-    for (number, sql) in MIGRATIONS {
-        while done < number {
-            run_migration(session, number, sql)?;
-            done = applied(session)?;
-        }
-    }
-    Ok(())
-}
-
-/// The newest migration that was run; refuses a database that is not of this version's making.
-fn applied(session: &Session) -> Result<i64, OpenError> {
-    if number(
-        session,
-        "SELECT count(*) FROM pg_tables WHERE schemaname = 'posthaste' AND tablename = 'migrations'",
-    )? == 0
-    {
-        return Ok(0);
-    }
-    let found = number(session, "SELECT coalesce(max(number), 0) FROM posthaste.migrations")?;
-    if found > NEWEST {
-        return Err(OpenError::TooNew { found });
-    }
-    let same = "SELECT count(*) FROM posthaste.migrations WHERE number = ?1 AND checksum = sha256(?2)";
-    for (number, sql) in MIGRATIONS.into_iter().take_while(|(number, _)| *number <= found) {
-        let rows = session.query(same, params![number, sql.as_bytes()])?;
-        if !rows.first().is_some_and(|row| Row::new(row).is(0, &1_i64)) {
-            return Err(OpenError::Foreign(number));
-        }
-    }
-    Ok(found)
-}
-
-fn run_migration(session: &Session, number: i64, sql: &str) -> Result<(), OpenError> {
-    let begin = "BEGIN; SET LOCAL lock_timeout = '2s'; SELECT pg_advisory_xact_lock(8102099357864587377);
-         CREATE SCHEMA IF NOT EXISTS posthaste; SET LOCAL search_path = posthaste, pg_temp;
-         CREATE TABLE IF NOT EXISTS migrations (
-             number bigint PRIMARY KEY, checksum bytea NOT NULL, at timestamptz NOT NULL DEFAULT clock_timestamp())";
-    let note = "INSERT INTO posthaste.migrations (number, checksum) VALUES (?1, sha256(?2))
-         ON CONFLICT (number) DO NOTHING";
-    let attempt = || -> Result<()> {
-        session.run(begin)?;
-        // Whoever waited for the lock may find it done.
-        if session.execute(note, params![number, sql.as_bytes()])? == 1 {
-            session.run(sql)?;
-        }
-        session.run("COMMIT").map(drop)
-    };
-    let mut tries_left = TRIES;
-    loop {
-        let Err(error) = attempt() else {
-            tracing::info!(number, "the database was brought up to date");
-            return Ok(());
-        };
-        session.run("ROLLBACK")?;
-        tries_left -= 1;
-        let is_busy =
-            matches!(&error, Error::Postgres(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE));
-        if tries_left == 0 || !is_busy {
-            return Err(error.into());
-        }
-        std::thread::sleep(PAUSE_AFTER_FAILURE);
-    }
 }

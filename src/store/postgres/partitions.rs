@@ -46,34 +46,56 @@ struct Partition {
 
 /// Makes the days ahead, and lets go of old ones. Blocks.
 pub(super) fn tend(session: &Session) -> Result<()> {
-    let today = make_ahead(session)?;
-    for table in &TABLES {
-        let old = partitions(session, table)?.into_iter().filter(|one| one.day < today - BEHIND);
-        for partition in old.filter(|one| one.may_be_small) {
-            if step(session, |tx| let_go(tx, table, partition.day))? == Some(true) {
-                tracing::info!(table = table.name, day = name(partition.day), "a partition was given back");
-            }
-        }
-    }
-    Ok(())
+    let today = today(session)?;
+    let made = each(&TABLES, |table| make_days(session, table, today));
+    let given_back = each(&TABLES, |table| give_back(session, table, today));
+    made.and(given_back)
 }
 
-/// Today and the next days, as far as they are missing; today. Blocks.
-pub(super) fn make_ahead(session: &Session) -> Result<i64> {
-    let today = Transaction::run(session, 0, Transaction::clock)?.as_millis().div_euclid(DAY_MS);
-    for table in &TABLES {
-        let there: BTreeSet<i64> = partitions(session, table)?.iter().map(|one| one.day).collect();
-        for day in (today..=today + AHEAD).filter(|day| !there.contains(day)) {
-            if step(session, |tx| make(tx, table, day))? == Some(false) {
-                tracing::warn!(
-                    table = table.name,
-                    day = name(day),
-                    "too much of this day is in the rest already"
-                );
-            }
+/// Today and the next days, as far as they are missing. Blocks.
+pub(super) fn make_ahead(session: &Session) -> Result<()> {
+    let today = today(session)?;
+    each(&TABLES, |table| make_days(session, table, today))
+}
+
+fn today(session: &Session) -> Result<i64> {
+    Ok(Transaction::run(session, 0, Transaction::clock)?.as_millis().div_euclid(DAY_MS))
+}
+
+/// What is wrong with one is no reason to leave the others; the first trouble is answered, and the rest is in the log.
+fn each<T>(all: &[T], mut run: impl FnMut(&T) -> Result<()>) -> Result<()> {
+    let mut first = Ok(());
+    for one in all {
+        match (run(one), &first) {
+            (Err(error), Err(_)) => tracing::warn!(%error, "another partition could not be kept in order"),
+            (result, Ok(())) => first = result,
+            (Ok(()), Err(_)) => {}
         }
     }
-    Ok(today)
+    first
+}
+
+fn make_days(session: &Session, table: &Table, today: i64) -> Result<()> {
+    let there: BTreeSet<i64> = partitions(session, table)?.iter().map(|one| one.day).collect();
+    let missing: Vec<i64> = (today..=today + AHEAD).filter(|day| !there.contains(day)).collect();
+    each(&missing, |day| {
+        if step(session, |tx| make(tx, table, *day))? == Some(false) {
+            let day = name(*day);
+            tracing::warn!(table = table.name, day, "too much of this day is in the rest already");
+        }
+        Ok(())
+    })
+}
+
+fn give_back(session: &Session, table: &Table, today: i64) -> Result<()> {
+    let mut old = partitions(session, table)?;
+    old.retain(|one| one.day < today - BEHIND && one.may_be_small);
+    each(&old, |partition| {
+        if step(session, |tx| let_go(tx, table, partition.day))? == Some(true) {
+            tracing::info!(table = table.name, day = name(partition.day), "a partition was given back");
+        }
+        Ok(())
+    })
 }
 
 /// A transaction of its own. `None` if others were in the way, or are at it.

@@ -109,6 +109,15 @@ impl Session {
         Ok(messages.iter().filter(|message| matches!(message, SimpleQueryMessage::Row(_))).count())
     }
 
+    /// Which process of the server answers.
+    pub(super) fn process(&self) -> Result<Option<String>> {
+        let messages = self.wait(self.client.simple_query("SELECT pg_backend_pid()"))?;
+        Ok(messages.iter().find_map(|message| match message {
+            SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+            _ => None,
+        }))
+    }
+
     pub(super) fn execute(&self, sql: &str, params: &[&dyn ToValue]) -> Result<usize> {
         self.execute_rows(sql, params, &[])
     }

@@ -1,6 +1,6 @@
 //! Joining and housekeeping.
 
-use super::{Result, Sql, audit, inspections, notices, order, params, statistics, takeover};
+use super::{Result, Row, Sql, audit, inspections, notices, order, params, statistics, takeover};
 use crate::{
     domain::{
         id::{AppId, EndpointId, KeyId},
@@ -96,10 +96,17 @@ pub(super) fn unsettled(connection: &dyn Sql) -> Result<Vec<EndpointId>> {
     Ok(unsettled)
 }
 
+/// A node that has not seen yet that an app is gone may still take events for it, so nothing is removed before all have seen it. One
+/// that follows nobody, as this one may, takes none.
+const NEXT_TO_PURGE: &str = "SELECT app, done FROM purges p WHERE NOT EXISTS (
+         SELECT 1 FROM changes c JOIN nodes n ON n.seen < c.version
+         WHERE c.kind = 0 AND c.id = p.app AND n.dead = 0 AND NOT (n.epoch = ?1 AND n.seen = 0))
+     ORDER BY app LIMIT 1";
+
 /// One step for one deleted app: first its audit log, its notices and statistics, then its events in id order.
 pub(super) fn purge(tx: &dyn Sql) -> Result<bool> {
-    let next = "SELECT app, done FROM purges ORDER BY app LIMIT 1";
-    let Some((app, done)) = tx.one(next, &[], |row| Ok((row.get::<i64>(0)?, row.get::<i64>(1)?)))? else {
+    let next = |row: &Row<'_>| Ok((row.get::<i64>(0)?, row.get::<i64>(1)?));
+    let Some((app, done)) = tx.one(NEXT_TO_PURGE, params![tx.epoch()], next)? else {
         return Ok(false);
     };
     remember_newest_id(tx)?;
@@ -130,6 +137,8 @@ pub(super) fn purge(tx: &dyn Sql) -> Result<bool> {
     tx.delete_deliveries(of, after, upto)?;
     tx.execute("DELETE FROM events WHERE app = ?1 AND id > ?2 AND id <= ?3", range)?;
     if end.is_none() {
+        // What was recorded while the app was being removed.
+        tx.execute("DELETE FROM health WHERE app = ?1", params![app])?;
         tx.execute("DELETE FROM purges WHERE app = ?1", params![app])?;
     } else {
         tx.execute("UPDATE purges SET done = ?2 WHERE app = ?1", params![app, upto])?;

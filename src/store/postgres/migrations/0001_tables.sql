@@ -3,7 +3,7 @@
 
 -- Nodes that work here, each start of one under an epoch of its own, which is never used again. A dead one writes nothing more,
 -- because its rows in `ledger` are fenced; its row here goes when nothing is left of what it carried. `host` says which
--- processes can see each other. Times are milliseconds of this server's clock.
+-- processes can see each other, `knows` the newest migration that it was built with. Times are milliseconds of this server's clock.
 CREATE TABLE nodes (
     epoch bigint PRIMARY KEY CHECK (epoch > 0),
     slot bigint NOT NULL UNIQUE,
@@ -18,7 +18,8 @@ CREATE TABLE nodes (
     seen bigint NOT NULL,
     free_hands bigint NOT NULL,
     stopping bigint NOT NULL,
-    help text NOT NULL
+    help text NOT NULL,
+    knows bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 50);
 
 -- The number of the last batch that each writer committed. Every batch begins by counting it up: one that came twice, or whose
@@ -54,7 +55,8 @@ CREATE TABLE changes (
     PRIMARY KEY (version, kind, id)
 );
 
--- Rows that exist to be locked: one for each endpoint whose lines (kind 0) or health (kind 1) somebody decided about.
+-- Rows that exist to be locked: one for each endpoint whose lines (kind 0) or health (kind 1) somebody decided about, and for each app
+-- whose digests (kind 2). They go with what they are of; whoever waits for one then makes it anew.
 CREATE TABLE locks (
     kind bigint NOT NULL,
     endpoint bigint NOT NULL,
@@ -83,6 +85,17 @@ CREATE TABLE endpoints (
     deleted_at bigint,
     UNIQUE (app, uid)
 );
+
+CREATE FUNCTION forget_locks() RETURNS trigger
+LANGUAGE plpgsql SET search_path = posthaste, pg_temp AS $forget$
+BEGIN
+    DELETE FROM locks l WHERE l.endpoint = OLD.id AND l.kind = ANY (CAST(TG_ARGV[0] AS bigint[]));
+    RETURN NULL;
+END
+$forget$;
+
+CREATE TRIGGER forget_locks AFTER DELETE ON endpoints FOR EACH ROW EXECUTE FUNCTION forget_locks('{0,1}');
+CREATE TRIGGER forget_locks AFTER DELETE ON apps FOR EACH ROW EXECUTE FUNCTION forget_locks('{2}');
 
 CREATE TABLE secrets (
     endpoint bigint NOT NULL,

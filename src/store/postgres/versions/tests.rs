@@ -1,0 +1,87 @@
+//! Steps that this version does not have: those to come, beside nodes that know nothing of them.
+
+#[expect(dead_code, reason = "the faults use other parts of it")]
+#[path = "../../../../tests/harness/database.rs"]
+mod database;
+#[path = "../../../../tests/harness/keeper.rs"]
+mod keeper;
+
+use super::{
+    super::{address::Address, cluster::enter, open, session::Server},
+    *,
+};
+
+/// With steps behind those that there are.
+fn known(to_come: &[Migration]) -> Vec<Migration> {
+    [MIGRATIONS, to_come].concat()
+}
+
+const ADDS: Migration = Migration { number: 3, oldest: 2, sql: "ALTER TABLE apps ADD COLUMN colour text" };
+const TAKES_AWAY: Migration =
+    Migration { number: 4, oldest: 3, sql: "ALTER TABLE apps DROP COLUMN settings" };
+
+struct Stage {
+    server: database::Server,
+    session: Session,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let server = database::Server::start();
+        let address = Address::parse(&server.address("postgres")).unwrap();
+        let (session, _) = open::prepared(&Server::at(&address).unwrap()).unwrap();
+        Self { server, session }
+    }
+
+    fn run(&self, sql: &str) -> String {
+        self.server.run("postgres", sql).unwrap()
+    }
+}
+
+#[test]
+fn a_step_that_adds_is_taken_beside_older_nodes_and_one_that_takes_away_only_without_them() {
+    let stage = Stage::new();
+    let (first, _) = enter(&stage.session).unwrap();
+    bring_up_to_date(&stage.session, &known(&[ADDS])).unwrap();
+    assert_eq!(applied(&stage.session, MIGRATIONS).unwrap(), 3, "an older node may start on it");
+    let (second, _) = enter(&stage.session).unwrap();
+
+    let newer = known(&[ADDS, TAKES_AWAY]);
+    let refused = bring_up_to_date(&stage.session, &newer).unwrap_err();
+    assert!(matches!(refused, OpenError::Needed { nodes: 2 }), "{refused}");
+    assert_eq!(stage.run("SELECT max(number) FROM posthaste.migrations"), "3");
+    stage.run(&format!("UPDATE posthaste.nodes SET lease_until = 0 WHERE epoch = {first}"));
+    let refused = bring_up_to_date(&stage.session, &newer).unwrap_err();
+    assert!(matches!(refused, OpenError::Needed { nodes: 1 }), "{refused}");
+    let unfenced = "SELECT count(*) FROM posthaste.ledger WHERE writer >= 0";
+    assert_eq!(stage.run(unfenced), "4", "what is refused changed nothing");
+
+    // One left, and one is not heard of any more.
+    stage.run(&format!("DELETE FROM posthaste.nodes WHERE epoch = {second}"));
+    bring_up_to_date(&stage.session, &newer).unwrap();
+    let dead = stage.run(&format!("SELECT dead FROM posthaste.nodes WHERE epoch = {first}"));
+    assert_eq!(
+        (dead.as_str(), stage.run(unfenced).as_str()),
+        ("1", "2"),
+        "it writes nothing more when it is back"
+    );
+    let refused = applied(&stage.session, MIGRATIONS).unwrap_err();
+    assert!(matches!(refused, OpenError::TooNew { found: 4 }), "{refused}");
+    let refused = enter(&stage.session).unwrap_err();
+    assert!(refused.to_string().contains("a newer version prepared"), "{refused}");
+    assert_eq!(stage.run("SELECT count(*) FROM posthaste.nodes"), "1", "nor does it enter again");
+}
+
+#[test]
+fn a_step_that_fails_leaves_nothing_and_is_taken_again_when_it_can_be() {
+    let stage = Stage::new();
+    let step = |sql| Migration { number: 3, oldest: 3, sql };
+    let fails = step("CREATE TABLE half (id bigint); SELECT 1 / 0");
+    let error = bring_up_to_date(&stage.session, &known(&[fails])).unwrap_err();
+    assert!(matches!(&error, OpenError::NotPrepared(why) if why.contains("division by zero")), "{error}");
+    assert_eq!(stage.run("SELECT count(*) FROM posthaste.migrations"), "2");
+    assert_eq!(stage.run("SELECT to_regclass('posthaste.half') IS NULL"), "t");
+    bring_up_to_date(&stage.session, &known(&[step("CREATE TABLE half (id bigint)")])).unwrap();
+    bring_up_to_date(&stage.session, &known(&[step("CREATE TABLE half (id bigint)")])).unwrap();
+    assert_eq!(applied(&stage.session, &known(&[step("CREATE TABLE half (id bigint)")])).unwrap(), 3);
+}

@@ -1,0 +1,65 @@
+//! The examples of docs/transactional-publish.md do what they say, as the role that may do nothing else: in psql, and in Python with
+//! SQLAlchemy, which `./check` installs.
+
+use crate::inbox::Shop;
+use std::{
+    io::Write,
+    path::PathBuf,
+    process::{Command, Stdio},
+};
+
+const DOCUMENT: &str = include_str!("../../docs/transactional-publish.md");
+
+/// The first block of code behind this heading.
+fn example(heading: &str, language: &str) -> String {
+    let (_, chapter) = DOCUMENT.split_once(&format!("\n## {heading}\n")).unwrap();
+    let (_, code) = chapter.split_once(&format!("```{language}\n")).unwrap();
+    code.split_once("```").unwrap().0.to_owned()
+}
+
+fn here(path: &str) -> PathBuf {
+    [env!("CARGO_MANIFEST_DIR"), path].iter().collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_examples_of_the_documentation_publish_what_they_say() {
+    let (shop, mut node) = Shop::open().await;
+    shop.run(
+        "DROP TABLE orders; CREATE TABLE public.orders (id bigint PRIMARY KEY, amount text, paid_at timestamptz)",
+    );
+    shop.run("INSERT INTO orders (id, amount) VALUES (1001, '12.50'), (1002, '3')");
+    shop.run("CREATE ROLE product LOGIN; GRANT SELECT, UPDATE ON public.orders TO product");
+    shop.run(&example("Who may", "sql"));
+
+    let said = shop.run(&format!("SET ROLE product; {}", example("psql", "sql")));
+    assert_eq!(said, "order-1001-paid");
+    shop.receives("order-1001-paid").await;
+    let many = "SET ROLE product; SELECT posthaste.publish('shop', 'order.paid',
+        json_build_object('order', o.id, 'amount', o.amount)) FROM orders o WHERE o.id > 1001";
+    assert!(DOCUMENT.contains("json_build_object('order', o.id, 'amount', o.amount)"));
+    shop.receives(&shop.run(many)).await;
+
+    shop.run("UPDATE orders SET paid_at = NULL");
+    let python = here("target/check/publish/venv/bin/python");
+    assert!(python.exists(), "SQLAlchemy for the tests: run ./check once");
+    let address = format!("postgresql+psycopg://product@/postgres?host={}", shop.server.folder);
+    let mut product = Command::new(python);
+    product.arg(here("tests/publish/shop.py")).arg(address).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut product = product.spawn().unwrap();
+    let code = example("Python, SQLAlchemy", "python").replace("order-1001-paid", "from-python");
+    product.stdin.take().unwrap().write_all(code.as_bytes()).unwrap();
+    let output = product.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap().trim(), "from-python");
+    shop.receives("from-python").await;
+    assert_eq!(shop.run("SELECT count(*) FROM orders WHERE paid_at IS NOT NULL"), "1");
+
+    let receipts = shop.receiver.receipts_at("/hook");
+    let body = |id: &str| {
+        let receipt = receipts.iter().find(|receipt| receipt.id() == id).unwrap();
+        String::from_utf8(receipt.body.to_vec()).unwrap()
+    };
+    assert!(body("order-1001-paid").contains(r#""data":{"order":1001,"amount":"12.50"}}"#));
+    assert!(body("from-python").contains(r#""data":{"order": 1001, "amount": "12.50"}}"#));
+    shop.is_empty().await;
+    assert_eq!(node.stop().await, Some(0), "{}", node.log());
+}

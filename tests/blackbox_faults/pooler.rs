@@ -1,0 +1,84 @@
+//! Nodes that reach their database through a real PgBouncer, which lends connections for a transaction at a time. They share the work
+//! although none hears another's bell, and survive its restarts; one that was not told of it says so.
+
+use crate::{
+    database::{BACK_WITHIN, LIMIT, World},
+    harness::{Behaviour, Node, pooler::Pooler, wait_until},
+};
+use serde_json::json;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// A second is promised; the rest is for machines that do much else.
+const KNOWN_WITHIN: Duration = Duration::from_secs(2);
+const TAKEN_OVER_WITHIN: Duration = Duration::from_secs(15);
+
+/// How many shards each node has, as this one sees it.
+async fn shards(node: &Node) -> Vec<u64> {
+    let system = node.client.get("/v1/system").await.expect(200);
+    system["nodes"].as_array().unwrap().iter().map(|node| node["shards"].as_u64().unwrap()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_nodes_through_a_pooler_share_their_work_and_survive_its_restarts() {
+    let mut world = World::new("").await;
+    let pooler = Pooler::before(&world.server.folder);
+    world.home.set("STORE", &pooler.address("postgres"));
+    let mut one = world.start().await;
+    let mut two = world.home.start().await;
+    wait_until("they divide the shards", LIMIT, async || shards(&one).await == [128, 128]).await;
+
+    // Sent to by one of both, whoever it was published to.
+    world.receiver.behave("/narrow", Behaviour::Slow(Duration::from_millis(2)));
+    let narrow = json!({ "max_in_flight": 1 });
+    let begun = Instant::now();
+    two.client.make_endpoint("a", "narrow", &world.receiver.url("/narrow"), narrow).await;
+    let is_known = async || one.client.get("/v1/apps/a/endpoints/narrow").await.status == 200;
+    wait_until("the other node knows it", LIMIT, is_known).await;
+    let known = begun.elapsed();
+
+    let running = world.producers.start(2, Duration::from_millis(30));
+    let mut slowest = Duration::ZERO;
+    for client in [&one.client, &two.client, &one.client] {
+        world.producers.follow(client);
+        world.some_are_accepted().await;
+        pooler.kill();
+        pooler.start_again();
+        slowest = slowest.max(world.back().await);
+    }
+    let unknown = "SELECT count(*) FROM posthaste.attempts WHERE class = 9";
+    assert_eq!(world.run(unknown), "0", "a restart of the pooler costs nobody his epoch");
+    world.some_are_accepted().await;
+    let begun = Instant::now();
+    two.kill().await;
+    wait_until("it is taken over", LIMIT, async || shards(&one).await == [256]).await;
+    let taken_over = begun.elapsed();
+    world.producers.finish(running).await;
+    let figures = world.settle(&mut one).await;
+    println!("{figures} known after {known:?}, slowest return {slowest:?}, taken over after {taken_over:?}");
+    figures.assert_faultless();
+    assert_eq!(world.receiver.open_most_at("/narrow"), 1);
+    assert!(world.receiver.count_at("/narrow") > 100 && world.receiver.count_at("/shaky") > 100);
+    assert!(known < KNOWN_WITHIN && slowest < BACK_WITHIN && taken_over < TAKEN_OVER_WITHIN);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pooler_that_was_not_named_is_noticed_and_one_without_its_database_is_waited_for() {
+    let mut world = World::new("").await;
+    let pooler = Pooler::before(&world.server.folder);
+    world.home.set("STORE", &pooler.unsaid("postgres"));
+    for command in ["serve", "check"] {
+        let mut node = world.home.spawn(&[], &[command]);
+        assert_eq!(node.exited().await.code(), Some(1), "{command}");
+        assert!(node.log().contains("add pooler=true"), "{}", node.log());
+    }
+    assert_eq!(world.run("SELECT to_regnamespace('posthaste') IS NULL"), "t", "it was left as it was");
+
+    world.home.set("STORE", &pooler.address("postgres"));
+    world.server.crash();
+    let mut node = world.home.spawn(&[], &["serve"]);
+    wait_until("it waits", LIMIT, async || node.log().contains("cannot be reached")).await;
+    world.server.start_again();
+    wait_until("it is ready", LIMIT, async || node.log().contains("posthaste is ready")).await;
+    assert_eq!(node.stop().await, Some(0), "{}", node.log());
+}

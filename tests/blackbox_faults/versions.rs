@@ -1,0 +1,116 @@
+//! Nodes that bring a database up to date, at once, beside others who use it, and killed in the middle; and nodes of two versions on one
+//! database. What the next version does is done here by hand.
+
+use crate::harness::{Home, Receiver, database::Server, wait_until};
+use serde_json::json;
+use std::{sync::Arc, time::Duration};
+
+const LIMIT: Duration = Duration::from_mins(1);
+
+struct World {
+    server: Arc<Server>,
+    home: Home,
+    receiver: Receiver,
+}
+
+impl World {
+    async fn new() -> Self {
+        let server = Arc::new(Server::start());
+        let mut home = Home::new();
+        home.set("STORE", &server.address("postgres"));
+        Self { server, home, receiver: Receiver::start().await }
+    }
+
+    fn run(&self, sql: &str) -> String {
+        self.server.run("postgres", sql).unwrap()
+    }
+
+    async fn shows(&self, what: &str, sql: &str, expected: &str) {
+        wait_until(what, LIMIT, async || self.run(sql) == expected).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kill_while_the_database_is_prepared_leaves_nothing_and_of_many_nodes_one_prepares_it() {
+    let world = World::new().await;
+    world.run("CREATE SCHEMA posthaste");
+    // Somebody makes a table of this name too, and has not said yet whether it is to be: in the middle of the first step.
+    let server = world.server.clone();
+    let in_the_way = tokio::task::spawn_blocking(move || {
+        server.run("postgres", "BEGIN; CREATE TABLE posthaste.replays (id bigint); SELECT pg_sleep(600)")
+    });
+    let sleeps = "FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
+    world.shows("somebody is in the way", &format!("SELECT count(*) {sleeps}"), "1").await;
+    let waits = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'posthaste' AND wait_event_type = 'Lock'";
+    let mut killed = world.home.spawn(&[], &["serve"]);
+    world.shows("it is in the middle", waits, "1").await;
+    killed.kill().await;
+    let left = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'posthaste'";
+    world.shows("the server has noticed", left, "0").await;
+    assert_eq!(world.run("SELECT count(*) FROM pg_tables WHERE schemaname = 'posthaste'"), "0");
+
+    let mut nodes: Vec<_> = (0..3).map(|_| world.home.spawn(&[], &["serve"])).collect();
+    let tried_again =
+        async || nodes.iter().any(|node| node.log().contains("others use what is to be brought up to date"));
+    wait_until("one gives way, and tries again", LIMIT, tried_again).await;
+    world.run(&format!("SELECT pg_terminate_backend(pid) {sleeps}"));
+    in_the_way.await.unwrap().unwrap_err();
+    for node in &nodes {
+        wait_until("it is ready", LIMIT, async || node.log().contains("posthaste is ready")).await;
+    }
+    let steps = nodes.iter().map(|node| node.log().matches("the database was brought up to date").count());
+    assert_eq!(steps.sum::<usize>(), 2, "each of two steps was taken once");
+    assert_eq!(world.run("SELECT string_agg(number::text, ' ') FROM posthaste.migrations"), "1 2");
+    assert_eq!(world.run("SELECT count(*) FROM posthaste.nodes WHERE knows = 2 AND dead = 0"), "3");
+    for node in &mut nodes {
+        assert_eq!(node.stop().await, Some(0), "{}", node.log());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_go_on_and_start_beside_the_next_version_as_long_as_that_only_added() {
+    let world = World::new().await;
+    let mut running = world.home.start().await;
+    running.client.make_app("a").await;
+    let retries = json!({ "overrides": { "retry": { "waits": ["10ms"], "jitter": "none" } } });
+    running.client.make_endpoint("a", "hook", &world.receiver.url("/hook"), retries).await;
+    let publish = async |node: &crate::harness::Node, id: &str| {
+        node.client.publish("a", &json!({ "id": id, "type": "t", "data": 1 })).await;
+        let is_there = async || world.receiver.receipts().iter().any(|receipt| receipt.id() == id);
+        wait_until("it is delivered", LIMIT, is_there).await;
+    };
+    publish(&running, "before").await;
+
+    // What tables have more of says what it is without being told.
+    let tables = world.run(
+        "SELECT string_agg(relname, ' ') FROM pg_class WHERE relnamespace = 'posthaste'::regnamespace
+             AND relkind IN ('r', 'p') AND NOT relispartition AND relname <> 'migrations'",
+    );
+    assert!(tables.contains("nodes") && tables.contains("live"), "{tables}");
+    for table in tables.split(' ') {
+        world.run(&format!("ALTER TABLE posthaste.{table} ADD COLUMN colour text NOT NULL DEFAULT 'red'"));
+    }
+    world.run("CREATE TABLE posthaste.paint (id bigint)");
+    world.run("INSERT INTO posthaste.migrations (number, oldest, checksum) VALUES (3, 2, sha256('paint'))");
+    publish(&running, "beside").await;
+    running.client.make_endpoint("a", "late", &world.receiver.url("/late"), json!({})).await;
+    let mut started = world.home.start().await;
+    assert!(started.log().contains("beside which this one can work"), "{}", started.log());
+    publish(&started, "after").await;
+    publish(&running, "last").await;
+    assert_eq!(running.stop().await, Some(0), "{}", running.log());
+    let mut check = world.home.spawn(&[], &["check"]);
+    check.exited().await;
+    assert!(check.log().contains("is up to date"), "{}", check.log());
+
+    // The next but one takes something away that this one needs. Nobody of this version was to be left by then.
+    assert_eq!(started.stop().await, Some(0), "{}", started.log());
+    world.run(
+        "INSERT INTO posthaste.migrations (number, oldest, checksum) VALUES (4, 4, sha256('no colour'))",
+    );
+    let mut refused = world.home.spawn(&[], &["serve"]);
+    assert_eq!(refused.exited().await.code(), Some(1));
+    let said = refused.log();
+    assert!(said.contains("prepared by a newer Posthaste (migration 4, this one knows 2)"), "{said}");
+    assert_eq!(world.run("SELECT count(*) FROM posthaste.nodes"), "0");
+}

@@ -1,0 +1,46 @@
+//! A shell that keeps a server for a test: it says where that is, then does what it is told until whoever started it is gone,
+//! however that ended. Servers refuse to run as root, so for root it is nobody's.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    sync::Mutex,
+};
+
+pub(crate) struct Keeper {
+    pub(crate) folder: String,
+    /// What it is told, and what it answers; the input closes with this process.
+    told: Mutex<(ChildStdin, BufReader<ChildStdout>)>,
+    _child: Child,
+}
+
+impl Keeper {
+    /// The script says in its first line which folder is the server's, and each word that it was told when that is done.
+    pub(crate) fn start(script: &str, args: &[&str]) -> Self {
+        let is_root = Command::new("id").arg("-u").output().unwrap().stdout.starts_with(b"0\n");
+        let mut command = if is_root {
+            let mut command = Command::new("runuser");
+            command.args(["-u", "nobody", "--", "sh"]);
+            command
+        } else {
+            Command::new("sh")
+        };
+        command.args(["-c", script, "sh"]).args(args).current_dir("/");
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut answers = BufReader::new(child.stdout.take().unwrap());
+        let mut folder = String::new();
+        answers.read_line(&mut folder).unwrap();
+        assert!(!folder.is_empty(), "the server did not start");
+        let told = Mutex::new((child.stdin.take().unwrap(), answers));
+        Self { folder: folder.trim().to_owned(), told, _child: child }
+    }
+
+    /// Comes back when that is done.
+    pub(crate) fn tell(&self, word: &str) {
+        let (input, answers) = &mut *self.told.lock().unwrap();
+        writeln!(input, "{word}").unwrap();
+        let mut answer = String::new();
+        answers.read_line(&mut answer).unwrap();
+        assert_eq!(answer.trim(), word);
+    }
+}

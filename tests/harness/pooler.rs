@@ -1,0 +1,69 @@
+//! A throw-away PgBouncer in front of a throw-away server, which lends connections for a transaction at a time. It listens on a
+//! socket in a folder of its own, and is removed with whoever started it.
+
+use super::{database::address, keeper::Keeper};
+
+const SERVE: &str = r#"
+trap '' INT TERM HUP
+server=$1
+folder=$(mktemp -d "${TMPDIR:-/tmp}/posthaste-pooler.XXXXXX") || exit 1
+cat >"$folder/pooler.ini" <<END
+[databases]
+* = host=$server port=5432 user=posthaste
+[pgbouncer]
+pool_mode = transaction
+default_pool_size = 4
+max_client_conn = 1000
+server_login_retry = 1
+listen_addr =
+listen_port = 5432
+unix_socket_dir = $folder
+auth_type = any
+logfile = $folder/log
+END
+start() {
+    PATH=$PATH:/usr/sbin pgbouncer -q "$folder/pooler.ini" </dev/null >/dev/null 2>>"$folder/log" &
+    pooler=$!
+    until [ -S "$folder/.s.PGSQL.5432" ]; do
+        kill -0 "$pooler" 2>/dev/null || return 1
+        sleep 0.02
+    done
+}
+stop() {
+    kill -KILL "$pooler" && wait "$pooler"
+    rm -f "$folder/.s.PGSQL.5432"
+}
+start && echo "$folder" || { cat "$folder/log" >&2; rm -rf "$folder"; exit 1; }
+while read -r word; do
+    "$word" && echo "$word"
+done
+stop
+rm -rf "$folder"
+"#;
+
+pub(crate) struct Pooler(Keeper);
+
+impl Pooler {
+    /// Before a server whose socket is in this folder.
+    pub(crate) fn before(server: &str) -> Self {
+        Self(Keeper::start(SERVE, &[server]))
+    }
+
+    /// Its connections go with it.
+    pub(crate) fn kill(&self) {
+        self.0.tell("stop");
+    }
+
+    pub(crate) fn start_again(&self) {
+        self.0.tell("start");
+    }
+
+    /// As of a server, without a word of who answers there.
+    pub(crate) fn unsaid(&self, database: &str) -> String {
+        address(&self.0.folder, database)
+    }
+
+    pub(crate) fn address(&self, database: &str) -> String {
+        format!("{}&pooler=true", self.unsaid(database))
+    }
+}
