@@ -24,6 +24,7 @@ mod isolation;
 mod kills;
 mod mail;
 mod moving;
+mod nodes;
 mod ordering;
 mod pacing;
 mod producer;
