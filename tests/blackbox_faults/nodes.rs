@@ -3,7 +3,10 @@
 //!
 //! Controls bend the database or the wire under the nodes, never the nodes: the program has no setting that breaks its promises.
 
+mod absence;
 mod control;
 mod faults;
 mod stage;
+mod standby;
+mod together;
 mod verdict;

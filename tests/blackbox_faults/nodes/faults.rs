@@ -4,7 +4,7 @@ use super::{
     stage::{LIMIT, Stage},
     verdict::Verdict,
 };
-use crate::harness::wait_until;
+use crate::harness::{database::Server, wait_until};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 const FROZEN: Duration = Duration::from_secs(15);
 /// How long the database is slow to a node that wakes: whoever sent first and asked then would be found out.
 const SLOW: Duration = Duration::from_secs(1);
-const BACK_WITHIN: Duration = Duration::from_secs(5);
+pub(super) const BACK_WITHIN: Duration = Duration::from_secs(5);
 /// For whatever is to happen "within seconds", on machines that do much else.
 const SECONDS: Duration = Duration::from_secs(8);
 
@@ -63,8 +63,8 @@ pub(super) async fn frozen(stage: &mut Stage, frozen_for: Duration, is_lease_kep
     let load = stage.load().await;
     let zombie = stage.home_of("paced").await;
     let (epoch, other) = (stage.epoch(zombie).await, (zombie + 1) % 3);
+    stage.freeze_at_rest(zombie).await;
     let begun = Instant::now();
-    stage.members[zombie].node.freeze();
     if !is_lease_kept {
         stage.ask(&format!("UPDATE posthaste.nodes SET lease_until = 0 WHERE epoch = {epoch}")).await;
     }
@@ -113,12 +113,8 @@ async fn restarted(stage: &mut Stage) {
     let (mut slowest, mut in_flight) = (Duration::ZERO, 0);
     for _ in 0..2 {
         in_flight += stage.carried().await;
-        let server = stage.server.clone();
-        let restart = move || {
-            server.crash();
-            server.start_again();
-        };
-        tokio::task::spawn_blocking(restart).await.unwrap();
+        stage.tell(Server::crash).await;
+        stage.tell(Server::start_again).await;
         slowest = slowest.max(stage.all_are_back().await);
         stage.some_are_accepted(30).await;
     }

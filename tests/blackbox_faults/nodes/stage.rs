@@ -33,9 +33,9 @@ pub(super) struct Member {
 }
 
 impl Member {
-    async fn start(store: &str) -> Self {
+    async fn start(number: usize, store: &str) -> Self {
         let mut home = Home::new();
-        home.set("STORE", store);
+        home.set("STORE", &format!("{store}&application_name=node-{number}"));
         let node = home.start().await;
         Self { home, node }
     }
@@ -64,17 +64,17 @@ impl Stage {
         let server = Server::with(&format!("{OPTIONS} {options}"));
         let wires = [(); 3].map(|()| Wire::new(&server.folder));
         let stores = wires.each_ref().map(|wire| address(&wire.folder(), "postgres"));
-        Self::on(server, stores, Vec::from(wires)).await
+        Self::on(Arc::new(server), stores, Vec::from(wires)).await
     }
 
-    /// A node for each of these addresses of the server.
-    pub(super) async fn on(server: Server, stores: [String; 3], wires: Vec<Wire>) -> Self {
+    /// A node for each of these addresses of the server, which knows its connections by the node's number.
+    pub(super) async fn on(server: Arc<Server>, stores: [String; 3], wires: Vec<Wire>) -> Self {
         // All at once: one of them prepares the database, the others wait for it.
         let [one, two, three] = &stores;
-        let started = tokio::join!(Member::start(one), Member::start(two), Member::start(three));
+        let started = tokio::join!(Member::start(0, one), Member::start(1, two), Member::start(2, three));
         let members = vec![started.0, started.1, started.2];
-        let producers = Producers::patient(Duration::from_secs(1), Duration::from_millis(50));
-        let (server, receiver) = (Arc::new(server), Receiver::start().await);
+        let producers = Producers::patient(Duration::from_secs(1), Duration::from_millis(200));
+        let receiver = Receiver::start().await;
         let stage = Self { server, receiver, producers, wires, members, before: Figures::default() };
         stage.furnish().await;
         stage.follow_all();
@@ -160,8 +160,31 @@ impl Stage {
         ask(&self.server, sql).await
     }
 
+    /// Has the server do something that takes its time.
+    pub(super) async fn tell(&self, what: fn(&Server)) {
+        let server = self.server.clone();
+        tokio::task::spawn_blocking(move || what(&server)).await.unwrap();
+    }
+
     pub(super) async fn count(&self, rows: &str) -> usize {
         self.ask(&format!("SELECT count(*) FROM posthaste.{rows}")).await.parse().unwrap()
+    }
+
+    /// SIGSTOP at a moment at which it has nothing begun in the database.
+    pub(super) async fn freeze_at_rest(&self, member: usize) {
+        let busy = format!(
+            "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'node-{member}' AND state <> 'idle'"
+        );
+        let node = &self.members[member].node;
+        wait_until("it freezes at rest", LIMIT, async || {
+            node.freeze();
+            let is_at_rest = self.ask(&busy).await == "0";
+            if !is_at_rest {
+                node.thaw();
+            }
+            is_at_rest
+        })
+        .await;
     }
 
     pub(super) async fn epoch(&self, member: usize) -> i64 {
