@@ -7,6 +7,7 @@ use crate::{
         app::App,
         endpoint::Endpoint,
         event_type::EventType,
+        hint::Watchers,
         id::{AppId, EndpointId, EventTypeId, KeyId},
         key::KEY_OF_SETTINGS,
     },
@@ -17,6 +18,8 @@ use tokio::sync::Notify;
 
 /// How often it looks without having been rung.
 const LOOKS_EVERY: Duration = Duration::from_millis(250);
+/// While somebody watches.
+const LOOKS_AT_OTHERS_EVERY: Duration = Duration::from_secs(1);
 /// After a store error.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -37,6 +40,22 @@ impl Service {
                 biased;
                 () = rung => {}
                 () = self.clock.sleep_for(pause) => {}
+            }
+        }
+    }
+
+    /// For ever: hints are told of what this node does, so whoever watches here is told to look again when another one did
+    /// something. Not for a node that is alone.
+    pub async fn watch_others(&self) {
+        let mut known = None;
+        loop {
+            self.clock.sleep_for(LOOKS_AT_OTHERS_EVERY).await;
+            if !self.streams.any() {
+                known = None;
+            } else if let Ok(view) = self.cluster.nodes().await
+                && known.replace(view.written) != Some(view.written)
+            {
+                self.streams.tell_of_others();
             }
         }
     }

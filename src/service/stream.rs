@@ -14,7 +14,10 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
 };
-use tokio::sync::broadcast::{self, error::RecvError, error::TryRecvError};
+use tokio::sync::{
+    broadcast::{self, error::RecvError, error::TryRecvError},
+    watch,
+};
 
 const STREAMS_MAX: usize = 512;
 const STREAMS_PER_APP_MAX: usize = 32;
@@ -28,6 +31,8 @@ const RING: usize = 256;
 pub struct Streams {
     open: AtomicUsize,
     rings: Mutex<Rings>,
+    /// Changes when another node did something, of which there are no hints here.
+    others: watch::Sender<()>,
 }
 
 #[derive(Default)]
@@ -41,6 +46,7 @@ struct Rings {
 pub struct Watch {
     app: Option<AppId>,
     hints: broadcast::Receiver<Hint>,
+    others: watch::Receiver<()>,
     streams: Arc<Streams>,
 }
 
@@ -49,7 +55,7 @@ pub struct Watch {
 pub enum Seen {
     /// In the order in which they were told.
     Hints(Vec<Hint>),
-    /// Some were missed.
+    /// Some were missed, or are of another node.
     Lagged,
     /// There is no more: the node stops.
     Ended,
@@ -100,7 +106,12 @@ impl Streams {
         let ring = rings.by_app.entry(app).or_insert_with(|| broadcast::channel(RING).0);
         let hints = ring.subscribe();
         self.open.fetch_add(1, Ordering::Relaxed);
-        Ok(Watch { app, hints, streams: self.clone() })
+        Ok(Watch { app, hints, others: self.others.subscribe(), streams: self.clone() })
+    }
+
+    /// Everybody who watches has to look again.
+    pub(super) fn tell_of_others(&self) {
+        self.others.send_replace(());
     }
 }
 
@@ -124,7 +135,12 @@ impl Watchers for Streams {
 impl Watch {
     /// The next hint with whatever else is there already.
     pub async fn next(&mut self) -> Seen {
-        let mut seen = match self.hints.recv().await {
+        let first = tokio::select! {
+            biased;
+            first = self.hints.recv() => first,
+            Ok(()) = self.others.changed() => return Seen::Lagged,
+        };
+        let mut seen = match first {
             Ok(hint) => vec![hint],
             Err(RecvError::Lagged(_)) => return Seen::Lagged,
             Err(RecvError::Closed) => return Seen::Ended,
@@ -265,6 +281,19 @@ mod tests {
         assert_eq!(slow.next().await, Seen::Lagged);
         let Seen::Hints(rest) = slow.next().await else { panic!() };
         assert_eq!((rest.len(), rest.last()), (RING, Some(&event(ONE, told))));
+    }
+
+    #[tokio::test]
+    async fn whoever_watches_is_told_to_look_again_when_another_node_did_something() {
+        let streams = streams();
+        streams.tell_of_others();
+        let (mut own, mut all) = (streams.watch(Some(ONE)).unwrap(), streams.watch(None).unwrap());
+        streams.tell(event(ONE, 1));
+        assert_eq!(own.next().await, Seen::Hints(vec![event(ONE, 1)]), "what was before is not told");
+        streams.tell_of_others();
+        assert_eq!(own.next().await, Seen::Lagged);
+        assert_eq!(all.next().await, Seen::Hints(vec![event(ONE, 1)]));
+        assert_eq!(all.next().await, Seen::Lagged);
     }
 
     #[test]

@@ -77,6 +77,8 @@ pub struct View {
     pub shards: Vec<i64>,
     /// Of the configuration.
     pub version: i64,
+    /// Another number than before if any other node has written something since.
+    pub written: i64,
     /// This node's lease has not lapsed lately, so that it may judge others.
     pub is_steady: bool,
 }

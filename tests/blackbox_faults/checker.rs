@@ -2,7 +2,10 @@
 //!
 //! The same checker judges every experiment; `control.rs` shows that it can say no.
 
-use crate::{harness::Receipt, producer::Sent};
+use crate::{
+    harness::{Receipt, database::Server},
+    producer::Sent,
+};
 use rusqlite::{Connection, OpenFlags};
 use std::{
     collections::{HashMap, HashSet},
@@ -24,7 +27,7 @@ pub(crate) struct Row {
 
 impl Row {
     /// Out of a line of `psql`.
-    pub(crate) fn read(line: &str) -> Self {
+    fn read(line: &str) -> Self {
         let [event, endpoint, state, attempts, unknown] =
             line.split('|').collect::<Vec<_>>().try_into().unwrap();
         Self {
@@ -62,6 +65,18 @@ pub(crate) fn dump(store: &Path) -> Vec<Row> {
         })
     });
     rows.unwrap().collect::<rusqlite::Result<_>>().unwrap()
+}
+
+/// What a database has, whoever works on it meanwhile.
+pub(crate) fn dump_database(server: &Server) -> Vec<Row> {
+    let rows = server.run(
+        "postgres",
+        "SELECT e.given_id, p.uid, d.state, count(a.delivery), count(a.delivery) FILTER (WHERE a.class = 9)
+         FROM posthaste.deliveries d JOIN posthaste.events e ON e.id = d.event
+         JOIN posthaste.endpoints p ON p.id = d.endpoint LEFT JOIN posthaste.attempts a ON a.delivery = d.id
+         GROUP BY d.id, e.given_id, p.uid, d.state",
+    );
+    rows.unwrap().lines().map(Row::read).collect()
 }
 
 /// A store is its file and its write-ahead log.

@@ -2,16 +2,15 @@
 //! shows that the checker would see what a server that does not flush loses.
 
 use crate::{
-    checker::{Figures, Row},
+    checker::{Figures, dump_database},
     harness::{
         Behaviour, Home, Node, Receiver,
-        database::{Server, address},
+        database::{NOT_WRITTEN_EARLY, Server, address},
         wait_until,
         wire::Wire,
     },
     producer::Producers,
 };
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -79,14 +78,7 @@ impl World {
     }
 
     fn figures(&self) -> Figures {
-        let rows = self.run(
-            "SELECT e.given_id, p.uid, d.state, count(a.delivery), count(a.delivery) FILTER (WHERE a.class = 9)
-             FROM posthaste.deliveries d JOIN posthaste.events e ON e.id = d.event
-             JOIN posthaste.endpoints p ON p.id = d.endpoint LEFT JOIN posthaste.attempts a ON a.delivery = d.id
-             GROUP BY d.id, e.given_id, p.uid, d.state",
-        );
-        let rows: Vec<Row> = rows.lines().map(Row::read).collect();
-        Figures::of(&self.producers.sent(), &self.receiver.receipts(), &rows)
+        Figures::of(&self.producers.sent(), &self.receiver.receipts(), &dump_database(&self.server))
     }
 }
 
@@ -225,13 +217,10 @@ async fn a_slow_wire_makes_it_slow_and_nothing_worse() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn control_of_the_restarts_a_server_that_does_not_flush_loses_what_it_confirmed() {
-    let world = World::new("-c bgwriter_lru_maxpages=0").await;
+    let world = World::new(NOT_WRITTEN_EARLY).await;
     let mut node = world.start().await;
     // Behind the back of the node, which would have refused it.
-    world.run("ALTER SYSTEM SET synchronous_commit = off");
-    world.run("SELECT pg_reload_conf()");
-    let flusher = world.run("SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'");
-    kill_process(Pid::from_raw(flusher.parse().unwrap()).unwrap(), Signal::STOP).unwrap();
+    world.server.stop_flushing();
     let running = world.producers.start(4, Duration::from_millis(8));
     world.some_are_accepted().await;
     world.server.crash();
@@ -242,8 +231,7 @@ async fn control_of_the_restarts_a_server_that_does_not_flush_loses_what_it_conf
     node.kill().await;
     let refused = world.home.spawn(&[], &["serve"]).exited().await;
     assert_eq!(refused.code(), Some(1), "and such a server is refused");
-    world.run("ALTER SYSTEM RESET synchronous_commit");
-    world.run("SELECT pg_reload_conf()");
+    world.server.flush_again();
     let mut node = world.home.start().await;
     world.producers.follow(&node.client);
     world.producers.finish(running).await;

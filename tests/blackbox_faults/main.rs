@@ -25,6 +25,7 @@ mod isolation;
 mod kills;
 mod mail;
 mod moving;
+mod nodes;
 mod ordering;
 mod pacing;
 mod pooler;

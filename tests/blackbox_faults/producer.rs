@@ -1,5 +1,5 @@
 //! Producers that publish under their own ids until told to stop, and never give an id up: an unknown outcome is tried
-//! again under the same id, on whatever node runs by then.
+//! again under the same id, on whatever node runs by then, and with several nodes on the next one.
 
 use crate::harness::{Answer, Client};
 use serde_json::{Value, json};
@@ -8,13 +8,14 @@ use std::{
     io,
     sync::{
         Arc, Mutex, MutexGuard,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 use tokio::task::JoinSet;
 
 const BEFORE_ANOTHER_TRY: Duration = Duration::from_millis(10);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What producers know: which ids they tried, and what was answered 2xx.
 #[derive(Default)]
@@ -30,36 +31,72 @@ pub(crate) struct Sent {
     pub(crate) refused: HashMap<u16, usize>,
 }
 
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct Producers {
     sent: Arc<Mutex<Sent>>,
-    node: Arc<Mutex<Option<Client>>>,
+    nodes: Arc<Mutex<Vec<Client>>>,
+    /// Counts tries, which go to one node after the other.
+    tries: Arc<AtomicUsize>,
+    rounds: Arc<AtomicUsize>,
     is_over: Arc<AtomicBool>,
+    patience: Duration,
+    before_another_try: Duration,
+}
+
+impl Default for Producers {
+    fn default() -> Self {
+        Self::patient(PATIENCE, BEFORE_ANOTHER_TRY)
+    }
 }
 
 impl Producers {
+    /// Those who wait so long for an answer, and so long before they try again.
+    pub(crate) fn patient(patience: Duration, before_another_try: Duration) -> Self {
+        Self {
+            sent: Arc::default(),
+            nodes: Arc::default(),
+            tries: Arc::default(),
+            rounds: Arc::default(),
+            is_over: Arc::default(),
+            patience,
+            before_another_try,
+        }
+    }
+
     /// Where to publish from now on.
     pub(crate) fn follow(&self, client: &Client) {
-        *self.node.lock().unwrap() = Some(client.clone());
+        self.follow_all(vec![client.clone()]);
+    }
+
+    /// The same where there are several, which take turns.
+    pub(crate) fn follow_all(&self, clients: Vec<Client>) {
+        *self.nodes.lock().unwrap() = clients;
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
     }
 
     pub(crate) fn sent(&self) -> MutexGuard<'_, Sent> {
         self.sent.lock().unwrap()
     }
 
-    /// Starts so many producers, each with `pause` between its events.
+    /// Starts so many producers, each with `pause` between its events. Each has a line of its own: ids that end in a number,
+    /// published one after the other under one key.
     pub(crate) fn start(&self, count: usize, pause: Duration) -> JoinSet<()> {
+        self.is_over.store(false, Ordering::Relaxed);
+        let round = self.rounds.fetch_add(1, Ordering::Relaxed);
         let mut running = JoinSet::new();
         for number in 0..count {
             let producer = self.clone();
             running.spawn(async move {
                 let mut sequence = 0;
-                while !producer.is_over.load(Ordering::Relaxed) {
-                    let id = format!("run-{number}-{sequence}");
-                    producer.publish(&id).await;
+                while !producer.is_over() {
+                    let id = |sequence: usize| format!("run{round}-{number}-{sequence}");
+                    producer.publish(&id(sequence)).await;
                     // Now and then an id that is long settled: the same event must come back.
                     if sequence % 10 == 9 {
-                        producer.publish(&format!("run-{number}-{}", sequence / 2)).await;
+                        producer.publish(&id(sequence / 2)).await;
                     }
                     sequence += 1;
                     tokio::time::sleep(pause).await;
@@ -77,18 +114,27 @@ impl Producers {
 
     /// Tries until the event is accepted.
     pub(crate) async fn publish(&self, id: &str) {
+        self.publish_as(id, "thing.happened").await;
+    }
+
+    pub(crate) async fn publish_as(&self, id: &str, event_type: &str) {
         self.sent().tried.insert(id.to_owned());
-        let event =
-            json!({ "id": id, "type": "thing.happened", "data": { "about": id, "filler": "x".repeat(200) } });
+        let line = id.rsplit_once('-').map_or(id, |(line, _)| line);
+        let data = json!({ "about": id, "filler": "x".repeat(200) });
+        let event = json!({ "id": id, "type": event_type, "key": line, "data": data });
         loop {
-            let node = self.node.lock().unwrap().clone();
-            let Some(client) = node else { continue };
-            let answered = client.try_publish("a", &event).await;
-            if self.sent().note(id, answered) {
+            let client = self.next_node();
+            let answered = tokio::time::timeout(self.patience, client.try_publish("a", &event)).await;
+            if self.sent().note(id, answered.unwrap_or_else(|late| Err(late.into()))) {
                 return;
             }
-            tokio::time::sleep(BEFORE_ANOTHER_TRY).await;
+            tokio::time::sleep(self.before_another_try).await;
         }
+    }
+
+    fn next_node(&self) -> Client {
+        let nodes = self.nodes.lock().unwrap();
+        nodes[self.tries.fetch_add(1, Ordering::Relaxed) % nodes.len()].clone()
     }
 }
 

@@ -2,12 +2,13 @@
 //! ended. It listens on a socket in the folder and nowhere else, unless it is to speak TLS.
 
 use super::keeper::Keeper;
+use rustix::process::{Pid, Signal, kill_process};
 use std::{net::TcpListener, path::PathBuf, process::Command};
 
 /// Says where the server is, then does what it is told on its input until that ends.
 const SERVE: &str = r#"
 trap '' INT TERM HUP
-programs=$1 options=$2 identity=$3
+programs=$1 options=$2 identity=$3 primary=$4
 # No test of these outlives the machine: in its memory, if there is room, many databases are made and dropped quickly.
 in=${TMPDIR:-/tmp}
 [ -w /dev/shm ] && [ "$(df -kP /dev/shm | awk 'NR == 2 { print $4 }')" -gt 6000000 ] && in=/dev/shm
@@ -23,14 +24,20 @@ if [ -n "$identity" ]; then
     (umask 077 && printf '%s\n' "$identity" >"$folder/identity.pem")
     options="$options -c ssl=on -c ssl_cert_file=$folder/identity.pem -c ssl_key_file=$folder/identity.pem"
 fi
-"$programs/initdb" -D "$folder/data" -A trust -U posthaste --no-locale -E UTF8 --no-sync >"$folder/log" 2>&1 &&
-    start && echo "$folder" || { cat "$folder/log" >&2; rm -rf "$folder"; exit 1; }
+if [ -n "$primary" ]; then
+    "$programs/pg_basebackup" -D "$folder/data" -h "$primary" -U posthaste -R -c fast --no-sync >"$folder/log" 2>&1
+else
+    "$programs/initdb" -D "$folder/data" -A trust -U posthaste --no-locale -E UTF8 --no-sync >"$folder/log" 2>&1
+fi && start && echo "$folder" || { cat "$folder/log" >&2; rm -rf "$folder"; exit 1; }
 while read -r word; do
     "$word" && echo "$word"
 done
 stop
 rm -rf "$folder"
 "#;
+
+/// An option with which nothing is written to the disk but by whoever commits, and by a process that can be stopped.
+pub(crate) const NOT_WRITTEN_EARLY: &str = "-c bgwriter_lru_maxpages=0";
 
 pub(crate) struct Server {
     pub(crate) folder: String,
@@ -46,7 +53,12 @@ impl Server {
 
     /// With options for the server, such as `-c fsync=off`.
     pub(crate) fn with(options: &str) -> Self {
-        Self::make(5432, options, "")
+        Self::make(5432, options, "", "")
+    }
+
+    /// A standby that follows this one, stream by stream, with the same options.
+    pub(crate) fn standby(&self, options: &str) -> Self {
+        Self::make(5432, options, "", &self.folder)
     }
 
     /// Listens on loopback too, and speaks TLS there with this certificate and key, in PEM.
@@ -54,12 +66,12 @@ impl Server {
         let free = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = free.local_addr().unwrap().port();
         drop(free);
-        Self::make(port, &format!("-c listen_addresses=127.0.0.1 -c port={port}"), identity)
+        Self::make(port, &format!("-c listen_addresses=127.0.0.1 -c port={port}"), identity, "")
     }
 
-    fn make(port: u16, options: &str, identity: &str) -> Self {
+    fn make(port: u16, options: &str, identity: &str, primary: &str) -> Self {
         let programs = programs();
-        let keeper = Keeper::start(SERVE, &[&programs.display().to_string(), options, identity]);
+        let keeper = Keeper::start(SERVE, &[&programs.display().to_string(), options, identity, primary]);
         Self { folder: keeper.folder.clone(), port, programs, keeper }
     }
 
@@ -71,6 +83,22 @@ impl Server {
     /// After a crash; comes back when it answers.
     pub(crate) fn start_again(&self) {
         self.keeper.tell("start");
+    }
+
+    /// From now on it confirms what is in memory only, behind the back of whoever looked at its settings; a crash loses that.
+    /// Wants to have been started with [`NOT_WRITTEN_EARLY`].
+    pub(crate) fn stop_flushing(&self) {
+        let ask = |sql| self.run("postgres", sql).unwrap();
+        ask("ALTER SYSTEM SET synchronous_commit = off");
+        ask("SELECT pg_reload_conf()");
+        let flusher = ask("SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'");
+        kill_process(Pid::from_raw(flusher.parse().unwrap()).unwrap(), Signal::STOP).unwrap();
+    }
+
+    pub(crate) fn flush_again(&self) {
+        for sql in ["ALTER SYSTEM RESET synchronous_commit", "SELECT pg_reload_conf()"] {
+            self.run("postgres", sql).unwrap();
+        }
     }
 
     pub(crate) fn address(&self, database: &str) -> String {

@@ -164,6 +164,16 @@ impl Node {
         self.signal(Signal::TERM);
     }
 
+    /// SIGSTOP: from now on it does nothing, and does not know it.
+    pub(crate) fn freeze(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// SIGCONT.
+    pub(crate) fn thaw(&self) {
+        self.signal(Signal::CONT);
+    }
+
     /// SIGKILL, and waits until the process is gone.
     pub(crate) async fn kill(&mut self) {
         self.signal(Signal::KILL);

@@ -1,5 +1,5 @@
-//! A wire to the PostgreSQL server that can be cut when it hurts most, after a COMMIT was done and before that was answered, and
-//! that can be made slow.
+//! A wire to the PostgreSQL server that can be cut when it hurts most, after a COMMIT was done and before that was answered, that
+//! can be made slow, and that can lie about a COMMIT.
 
 use std::{
     io::{Read, Write},
@@ -21,6 +21,11 @@ const SOCKET: &str = ".s.PGSQL.5432";
 const TO_BE_LOST: u8 = 1;
 const SENT: u8 = 2;
 const LOST: u8 = 3;
+const TO_BE_UNDONE: u8 = 4;
+const UNDONE: u8 = 5;
+/// As a server knows it, and what it does instead when it is lied about, which has to be as long.
+const COMMIT: &[u8] = b"COMMIT\0";
+const UNDO: &[u8] = b"ABORT \0";
 
 pub(crate) struct Wire {
     folder: TempDir,
@@ -69,6 +74,15 @@ impl Wire {
         self.state.fate.load(SeqCst) == LOST
     }
 
+    /// The next is undone, and whoever asked for it is told that it was done.
+    pub(crate) fn undo_the_next_commit(&self) {
+        self.state.fate.store(TO_BE_UNDONE, SeqCst);
+    }
+
+    pub(crate) fn has_undone_it(&self) -> bool {
+        self.state.fate.load(SeqCst) == UNDONE
+    }
+
     /// From the lost answer on nothing goes through, until it is mended.
     pub(crate) fn stay_cut(&self) {
         self.state.stays_cut.store(true, SeqCst);
@@ -89,8 +103,11 @@ fn carry(client: UnixStream, server: &PathBuf, state: &Arc<State>) {
     let (from_client, to_server) = (client.try_clone().unwrap(), server.try_clone().unwrap());
     let sending = state.clone();
     pump(from_client, to_server, move |bytes| {
-        if bytes.windows(7).any(|word| word == b"COMMIT\0") {
+        if let Some(at) = bytes.windows(COMMIT.len()).position(|word| word == COMMIT) {
             let _ = sending.fate.compare_exchange(TO_BE_LOST, SENT, SeqCst, SeqCst);
+            if sending.fate.compare_exchange(TO_BE_UNDONE, UNDONE, SeqCst, SeqCst).is_ok() {
+                bytes[at..at + UNDO.len()].copy_from_slice(UNDO);
+            }
         }
         !sending.is_cut()
     });
@@ -106,12 +123,12 @@ fn carry(client: UnixStream, server: &PathBuf, state: &Arc<State>) {
 fn pump(
     mut from: UnixStream,
     mut to: UnixStream,
-    mut let_through: impl FnMut(&[u8]) -> bool + Send + 'static,
+    mut let_through: impl FnMut(&mut [u8]) -> bool + Send + 'static,
 ) {
     thread::spawn(move || {
         let mut bytes = [0; 8192];
         while let Ok(length @ 1..) = from.read(&mut bytes) {
-            if !let_through(&bytes[..length]) || to.write_all(&bytes[..length]).is_err() {
+            if !let_through(&mut bytes[..length]) || to.write_all(&bytes[..length]).is_err() {
                 break;
             }
         }

@@ -206,7 +206,10 @@ impl Commit for Writer {
             tries_left -= 1;
             match &result {
                 Err(error) if tries_left > 0 && self.may_try_again(error) => {
-                    tracing::info!(%error, "a batch is tried again");
+                    // While the server is away it would be said many times a second.
+                    if self.pulse.is_writing() {
+                        tracing::info!(%error, "a batch is tried again");
+                    }
                     continue;
                 }
                 Err(error) => self.note(error),

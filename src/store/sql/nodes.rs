@@ -95,8 +95,11 @@ pub(in crate::store) fn beat(tx: &dyn Sql, beat: &Beat, now: Timestamp) -> Resul
 pub(in crate::store) fn view(tx: &dyn Sql, now: Timestamp) -> Result<View> {
     let nodes =
         tx.all(&format!("SELECT {COLUMNS} FROM nodes ORDER BY slot"), params![now], |row| node(row, now))?;
+    let written =
+        "SELECT CAST(coalesce(sum(batch), 0) AS bigint) FROM ledger WHERE writer IN (0, -1) AND epoch <> ?1";
+    let written = tx.number(written, params![tx.epoch()])?;
     let (shards, version) = (shards::all(tx)?, changes::version(tx)?);
-    Ok(View { nodes, shards, version, is_steady: is_steady(tx, now)? })
+    Ok(View { nodes, shards, version, written, is_steady: is_steady(tx, now)? })
 }
 
 /// Whether this one may judge others.

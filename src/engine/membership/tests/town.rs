@@ -81,6 +81,7 @@ impl Town {
             nodes: state.nodes.iter().map(node).collect(),
             shards: state.shards.clone(),
             version: state.version,
+            written: 0,
             is_steady: true,
         }
     }

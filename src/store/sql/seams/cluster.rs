@@ -27,7 +27,7 @@ fn answer<T: Send + 'static>(known: T) -> Reply<'static, T> {
 
 /// What there is to see where there can be only one.
 fn alone() -> View {
-    View { nodes: Vec::new(), shards: vec![0; SHARDS], version: 0, is_steady: true }
+    View { nodes: Vec::new(), shards: vec![0; SHARDS], version: 0, written: 0, is_steady: true }
 }
 
 impl<D: Desk> Cluster for D {

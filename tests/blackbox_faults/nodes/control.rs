@@ -1,0 +1,85 @@
+//! Shows that the judge of three nodes can say no: the same faults with a database, a wire or a process that does not keep its part.
+
+use super::{
+    faults::{die, frozen},
+    stage::{LIMIT, Stage},
+    verdict::TAKEN_OVER_WITHIN,
+};
+use crate::harness::{
+    database::{NOT_WRITTEN_EARLY, Server},
+    wait_until,
+};
+use std::time::Duration;
+
+/// Whoever is declared dead lives on.
+const NOBODY_DIES: &str = "CREATE FUNCTION posthaste.nobody_dies() RETURNS trigger LANGUAGE plpgsql AS
+    'BEGIN NEW.dead := 0; RETURN NEW; END';
+    CREATE TRIGGER nobody_dies BEFORE UPDATE ON posthaste.nodes FOR EACH ROW EXECUTE FUNCTION posthaste.nobody_dies()";
+/// Whoever is taken over goes on writing.
+const FENCE_OFF: &str = "CREATE FUNCTION posthaste.fence_off() RETURNS trigger LANGUAGE plpgsql AS
+    'BEGIN RETURN NULL; END';
+    CREATE TRIGGER fence_off BEFORE UPDATE OF writer ON posthaste.ledger
+    FOR EACH ROW WHEN (NEW.writer < 0) EXECUTE FUNCTION posthaste.fence_off()";
+/// Less than it takes a node to notice by itself that it heard nothing.
+const FROZEN: Duration = Duration::from_millis(3500);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn controls_of_what_happens_to_nodes_no_takeover_no_fence_no_time_to_stop() {
+    let mut stage = Stage::set("").await;
+    let load = stage.load().await;
+    stage.ask(NOBODY_DIES).await;
+    let death = die(&mut stage).await;
+    stage.ask("DROP TRIGGER nobody_dies ON posthaste.nodes").await;
+    stage.start_again(death.of).await;
+    let verdict = stage.judge("kill -9", load).await;
+    verdict.in_flight(death.in_flight).taken_over(death.takeover).must_be_broken();
+    assert!(death.takeover > TAKEN_OVER_WITHIN);
+
+    let load = stage.load().await;
+    stage.members[0].node.term();
+    stage.members[0].node.term();
+    assert_eq!(stage.members[0].node.exited().await.code(), Some(1));
+    stage.start_again(0).await;
+    let verdict = stage.judge("SIGTERM", load).await;
+    println!("control: {verdict}");
+    assert!(verdict.unknown > 0, "{verdict}");
+
+    stage.ask(FENCE_OFF).await;
+    let verdict = frozen(&mut stage, FROZEN, false).await;
+    verdict.must_be_broken();
+    assert!(verdict.totals.after_success > 0, "{verdict}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn controls_of_what_happens_to_the_database_commits_that_are_not_done_or_not_flushed() {
+    let mut stage = Stage::set(NOT_WRITTEN_EARLY).await;
+    let load = stage.load().await;
+    for _ in 0..3 {
+        for wire in &stage.wires {
+            wire.undo_the_next_commit();
+        }
+        let all_undone = async || stage.wires.iter().all(|wire| wire.has_undone_it());
+        wait_until("a commit of every node is undone", LIMIT, all_undone).await;
+        stage.some_are_accepted(20).await;
+    }
+    let verdict = stage.judge("cut after COMMIT", load).await;
+    verdict.must_be_broken();
+    let (lost, wrong) = (verdict.lost, verdict.wrong);
+
+    let load = stage.load().await;
+    // Behind the back of the nodes, which would have refused it.
+    stage.tell(Server::stop_flushing).await;
+    stage.some_are_accepted(60).await;
+    stage.tell(Server::crash).await;
+    stage.tell(Server::start_again).await;
+    stage.tell(Server::flush_again).await;
+    for member in 0..3 {
+        stage.members[member].node.kill().await;
+    }
+    for member in 0..3 {
+        stage.start_again(member).await;
+    }
+    let verdict = stage.judge("restart -m immediate", load).await;
+    verdict.must_be_broken();
+    assert!(verdict.lost + verdict.wrong > lost + wrong, "{verdict}");
+}

@@ -1,0 +1,143 @@
+//! One fault after the other put to the same three nodes, each under a load of its own that goes on until it is over.
+
+use super::{
+    stage::{LIMIT, Stage},
+    verdict::Verdict,
+};
+use crate::harness::{database::Server, wait_until};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Longer than a lease, and than it takes to be taken over.
+const FROZEN: Duration = Duration::from_secs(15);
+/// How long the database is slow to a node that wakes: whoever sent first and asked then would be found out.
+const SLOW: Duration = Duration::from_secs(1);
+pub(super) const BACK_WITHIN: Duration = Duration::from_secs(5);
+/// For whatever is to happen "within seconds", on machines that do much else.
+const SECONDS: Duration = Duration::from_secs(8);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_nodes_lose_nothing_whatever_happens_to_one_of_them_or_to_their_database() {
+    let mut stage = Stage::set("").await;
+    killed(&mut stage).await;
+    frozen(&mut stage, FROZEN, true).await.must_be_kept();
+    stopped_one_by_one(&mut stage).await;
+    restarted(&mut stage).await;
+    cut_after_commit(&mut stage).await;
+    for member in &mut stage.members {
+        assert_eq!(member.node.stop().await, Some(0), "{}", member.node.log());
+    }
+}
+
+/// Another node starts when it was taken over.
+async fn killed(stage: &mut Stage) {
+    let load = stage.load().await;
+    let death = die(stage).await;
+    stage.start_again(death.of).await;
+    let back = stage.is_shared_evenly(&[0, 1, 2]).await;
+    let verdict = stage.judge("kill -9", load).await;
+    verdict.in_flight(death.in_flight).taken_over(death.takeover).back(back).must_be_kept();
+    assert!(back < SECONDS, "a node that joins takes its part: {back:?}");
+}
+
+pub(super) struct Death {
+    pub(super) of: usize,
+    pub(super) in_flight: usize,
+    pub(super) takeover: Duration,
+}
+
+/// `kill -9` of the node that paces, so that something waits in its memory.
+pub(super) async fn die(stage: &mut Stage) -> Death {
+    let dead = stage.home_of("paced").await;
+    let (epoch, other) = (stage.epoch(dead).await, (dead + 1) % 3);
+    let begun = Instant::now();
+    stage.members[dead].node.kill().await;
+    let in_flight = stage.carried_by(epoch).await;
+    let takeover = stage.taken_over(epoch, other, begun).await;
+    assert!(in_flight > 0, "the kill met nothing in flight");
+    Death { of: dead, in_flight, takeover }
+}
+
+/// SIGSTOP of the node that paces, then SIGCONT. Its lease may be cut short, without its knowing.
+pub(super) async fn frozen(stage: &mut Stage, frozen_for: Duration, is_lease_kept: bool) -> Verdict {
+    let load = stage.load().await;
+    let zombie = stage.home_of("paced").await;
+    let (epoch, other) = (stage.epoch(zombie).await, (zombie + 1) % 3);
+    stage.freeze_at_rest(zombie).await;
+    let begun = Instant::now();
+    if !is_lease_kept {
+        stage.ask(&format!("UPDATE posthaste.nodes SET lease_until = 0 WHERE epoch = {epoch}")).await;
+    }
+    let in_flight = stage.carried_by(epoch).await;
+    let takeover = stage.taken_over(epoch, other, begun).await;
+    tokio::time::sleep(frozen_for.saturating_sub(begun.elapsed())).await;
+    stage.wires[zombie].delay(SLOW);
+    stage.members[zombie].node.thaw();
+    tokio::time::sleep(SLOW * 2).await;
+    stage.wires[zombie].delay(Duration::ZERO);
+    stage.all_are_back().await;
+    let back = stage.is_shared_evenly(&[0, 1, 2]).await;
+    assert!(in_flight > 0, "nothing was in flight when it froze");
+    assert_ne!(stage.epoch(zombie).await, epoch, "it joined again");
+    stage.judge("SIGSTOP, SIGCONT", load).await.in_flight(in_flight).taken_over(takeover).back(back)
+}
+
+/// SIGTERM to each in turn; another one starts in its place.
+async fn stopped_one_by_one(stage: &mut Stage) {
+    let load = stage.load().await;
+    let (mut slowest, mut in_flight) = (Duration::ZERO, 0);
+    for leaving in 0..3 {
+        let epoch = stage.epoch(leaving).await;
+        in_flight += stage.carried_by(epoch).await;
+        assert_eq!(
+            stage.members[leaving].node.stop().await,
+            Some(0),
+            "{}",
+            stage.members[leaving].node.log()
+        );
+        assert_eq!(stage.carried_by(epoch).await, 0, "what it had not tried was handed back");
+        let others = [(leaving + 1) % 3, (leaving + 2) % 3];
+        slowest = slowest.max(stage.is_shared_evenly(&others).await);
+        stage.some_are_accepted(20).await;
+        stage.start_again(leaving).await;
+        slowest = slowest.max(stage.is_shared_evenly(&[0, 1, 2]).await);
+    }
+    assert!(slowest < SECONDS, "shards change hands within seconds: {slowest:?}");
+    let verdict = stage.judge("SIGTERM one by one", load).await;
+    verdict.in_flight(in_flight).back(slowest).must_be_kept_and_repeat_nothing();
+}
+
+/// Of the database: `restart -m immediate`, twice.
+async fn restarted(stage: &mut Stage) {
+    let load = stage.load().await;
+    let (mut slowest, mut in_flight) = (Duration::ZERO, 0);
+    for _ in 0..2 {
+        in_flight += stage.carried().await;
+        stage.tell(Server::crash).await;
+        stage.tell(Server::start_again).await;
+        slowest = slowest.max(stage.all_are_back().await);
+        stage.some_are_accepted(30).await;
+    }
+    let verdict = stage.judge("restart -m immediate", load).await;
+    verdict.in_flight(in_flight).back(slowest).must_be_kept_and_repeat_nothing();
+    assert!(slowest < BACK_WITHIN, "{slowest:?}");
+}
+
+/// Each node's connection is cut after a COMMIT was done and before that was answered, three times.
+async fn cut_after_commit(stage: &mut Stage) {
+    let load = stage.load().await;
+    let mut in_flight = 0;
+    for _ in 0..3 {
+        in_flight += stage.carried().await;
+        for wire in &stage.wires {
+            wire.lose_the_next_answer_to_a_commit();
+        }
+        let all_lost = async || stage.wires.iter().all(|wire| wire.has_lost_it());
+        wait_until("every node has lost an answer", LIMIT, all_lost).await;
+        stage.some_are_accepted(20).await;
+    }
+    let back = stage.all_are_back().await;
+    let verdict = stage.judge("cut after COMMIT", load).await;
+    verdict.in_flight(in_flight).back(back).must_be_kept_and_repeat_nothing();
+    assert!(back < BACK_WITHIN, "{back:?}");
+}

@@ -1,0 +1,70 @@
+//! A primary that fails, and its standby, promoted: nodes that know both go on there. If the standby confirmed every commit nothing
+//! is lost; the control has one that had stopped following.
+
+use super::{
+    faults::BACK_WITHIN,
+    stage::{LIMIT, OPTIONS, Stage},
+    verdict::Verdict,
+};
+use crate::harness::{database::Server, wait_until};
+use std::{sync::Arc, time::Duration};
+use tokio::time::Instant;
+
+/// Promoting included.
+const FAILED_OVER_WITHIN: Duration = Duration::from_secs(10);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_promoted_standby_has_everything_and_three_nodes_find_it_by_themselves() {
+    let verdict = fail_over(true).await;
+    verdict.must_be_kept_and_repeat_nothing();
+    assert!(verdict.back.unwrap() < FAILED_OVER_WITHIN + BACK_WITHIN, "{verdict}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn control_of_the_standby_one_that_lagged_behind_loses_what_was_confirmed() {
+    let verdict = fail_over(false).await;
+    verdict.must_be_broken();
+    assert!(verdict.lost > 0, "{verdict}");
+}
+
+async fn fail_over(is_followed: bool) -> Verdict {
+    let primary = Arc::new(Server::with(OPTIONS));
+    let standby = Arc::new(primary.standby(OPTIONS));
+    if is_followed {
+        configure(&primary, "synchronous_standby_names = '*'");
+    }
+    let state = if is_followed { "sync" } else { "async" };
+    let streams = format!("SELECT count(*) FROM pg_stat_replication WHERE sync_state = '{state}'");
+    let is_streaming = async |count: &str| primary.run("postgres", &streams).unwrap() == count;
+    wait_until("the standby follows", LIMIT, async || is_streaming("1").await).await;
+    let both = format!(
+        "postgres:///postgres?host={}&host={}&user=posthaste&target_session_attrs=read-write",
+        primary.folder, standby.folder
+    );
+    let mut stage = Stage::on(primary.clone(), [(); 3].map(|()| both.clone()), Vec::new()).await;
+    let load = stage.load().await;
+    if !is_followed {
+        configure(&standby, "primary_conninfo = ''");
+        wait_until("the standby follows no more", LIMIT, async || is_streaming("0").await).await;
+        stage.some_are_accepted(60).await;
+    }
+    let in_flight = stage.carried().await;
+    stage.tell(Server::crash).await;
+    let gone_at = Instant::now();
+    stage.server = standby;
+    stage.ask("SELECT pg_promote()").await;
+    stage.all_are_back().await;
+    let back = gone_at.elapsed();
+    stage.some_are_accepted(60).await;
+    for member in &stage.members {
+        let has_said_so = member.node.log().contains("it lost some that it had confirmed");
+        assert!(!(has_said_so && is_followed), "{}", member.node.log());
+    }
+    stage.judge("a promoted standby", load).await.in_flight(in_flight).back(back)
+}
+
+fn configure(server: &Server, setting: &str) {
+    for sql in [&format!("ALTER SYSTEM SET {setting}"), "SELECT pg_reload_conf()"] {
+        server.run("postgres", sql).unwrap();
+    }
+}

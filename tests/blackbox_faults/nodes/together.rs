@@ -1,0 +1,205 @@
+//! What three nodes do as one: what is changed at one is known to all, what is published to all is one event, what is asked of one
+//! is done once, and whoever joins or leaves has its part or gives it back.
+
+use super::stage::{LIMIT, Stage};
+use crate::harness::{ADMIN_KEY, Client, wait_for, wait_until};
+use serde_json::{Value, json};
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    task::JoinSet,
+    time::{Instant, timeout},
+};
+
+const KNOWN_WITHIN: Duration = Duration::from_secs(1);
+const EVENTS: usize = 40;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_nodes_are_one_to_whoever_asks_any_of_them() {
+    let mut stage = Stage::set("").await;
+    every_node_shows_all(&stage).await;
+    let slowest = changes_are_known_to_all(&stage).await;
+    println!("the slowest change was known to all after {slowest:?}");
+    assert!(slowest < KNOWN_WITHIN, "{slowest:?}");
+    what_one_does_is_told_at_another(&stage).await;
+    one_id_is_one_event(&stage).await;
+    a_replay_runs_once(&stage).await;
+    who_leaves_hands_back(&mut stage).await;
+}
+
+async fn every_node_shows_all(stage: &Stage) {
+    stage.is_shared_evenly(&[0, 1, 2]).await;
+    for member in 0..3 {
+        let (own, client) = (stage.epoch(member).await.to_string(), stage.client(member));
+        let system = wait_for("all have seen the same configuration", LIMIT, async || {
+            let system = client.get("/v1/system").await.expect(200);
+            system["nodes"].as_array().unwrap().iter().all(|node| node["lag"] == 0).then_some(system)
+        })
+        .await;
+        let nodes = system["nodes"].as_array().unwrap();
+        assert_eq!(nodes.len(), 3, "{system:#}");
+        let this: Vec<&Value> = nodes.iter().filter(|node| node["this"] == true).collect();
+        assert!(this.len() == 1 && this[0]["epoch"] == own, "{system:#}");
+        for node in nodes {
+            assert!(node["lease_ms"].as_u64().unwrap() > 5000, "{node:#}");
+            assert!(node["free_hands"].as_u64().unwrap() > 0, "{node:#}");
+        }
+    }
+}
+
+/// How long until all of these say so, the slowest of them.
+async fn known(clients: &[Client], is_known: impl AsyncFn(&Client) -> bool) -> Duration {
+    let begun = Instant::now();
+    for client in clients {
+        wait_until("another node knows", LIMIT, async || is_known(client).await).await;
+    }
+    begun.elapsed()
+}
+
+/// An endpoint that is made, changed and removed, a key that is made and revoked, each at another node; the slowest of these.
+async fn changes_are_known_to_all(stage: &Stage) -> Duration {
+    let clients: Vec<Client> = (0..3).map(|member| stage.client(member)).collect();
+    let none = json!({ "event_types": ["nothing.of_this"] });
+    let mut slowest = Duration::ZERO;
+    for round in 0..5 {
+        let at = |turn: usize| &clients[(round + turn) % 3];
+        let id = format!("late-{round}");
+        let path = format!("/v1/apps/a/endpoints/{id}");
+        let status = async |client: &Client| client.get(&path).await.status;
+        at(0).make_endpoint("a", &id, &stage.receiver.url("/late"), none.clone()).await;
+        slowest = slowest.max(known(&clients, async |client| status(client).await == 200).await);
+        at(1).patch(&path, &json!({ "event_types": ["something.else"] })).await.expect(200);
+        let is_changed =
+            async |client: &Client| client.get(&path).await.json()["event_types"][0] == "something.else";
+        slowest = slowest.max(known(&clients, is_changed).await);
+        let key = at(2).post("/v1/keys", &json!({ "scope": "app", "app_id": "a" })).await.expect(201);
+        let text = key["key"].as_str().unwrap();
+        let with_key: Vec<Client> = clients.iter().map(|client| client.with_key(text)).collect();
+        slowest = slowest.max(known(&with_key, async |client| status(client).await == 200).await);
+        at(0).delete(&format!("/v1/keys/{}", key["id"].as_str().unwrap())).await.expect(204);
+        slowest = slowest.max(known(&with_key, async |client| status(client).await == 401).await);
+        at(1).delete(&path).await.expect(204);
+        slowest = slowest.max(known(&clients, async |client| status(client).await == 404).await);
+    }
+    slowest
+}
+
+/// Whoever watches at one node is told to look again when another one took an event.
+async fn what_one_does_is_told_at_another(stage: &Stage) {
+    let mut watching = Tail::open(&stage.client(0), "/v1/apps/a/stream").await;
+    // What was done before it watched may be told as well.
+    watching.falls_silent().await;
+    let begun = Instant::now();
+    stage.client(1).publish("a", &json!({ "type": "nothing.of_this", "data": 1 })).await;
+    watching.hears("event: lagged").await;
+    println!("told at another node after {:?}", begun.elapsed());
+}
+
+/// Somebody who watches.
+struct Tail(TcpStream);
+
+impl Tail {
+    async fn open(client: &Client, path: &str) -> Self {
+        let mut stream = TcpStream::connect(client.address()).await.unwrap();
+        let head = format!("GET {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {ADMIN_KEY}\r\n\r\n");
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut tail = Self(stream);
+        tail.hears("\n:\n\n").await;
+        tail
+    }
+
+    /// The next that it is told; empty if that is nothing for so long.
+    async fn next(&mut self, within: Duration) -> String {
+        let mut bytes = vec![0; 16 * 1024];
+        let read = timeout(within, self.0.read(&mut bytes)).await;
+        let read = read.map_or(0, Result::unwrap);
+        String::from_utf8_lossy(&bytes[..read]).into_owned()
+    }
+
+    async fn hears(&mut self, words: &str) {
+        let mut told = String::new();
+        wait_until("it is told", LIMIT, async || {
+            told += &self.next(LIMIT).await;
+            told.contains(words)
+        })
+        .await;
+    }
+
+    async fn falls_silent(&mut self) {
+        wait_until("nothing more is told", LIMIT, async || self.next(KNOWN_WITHIN * 3).await.is_empty())
+            .await;
+    }
+}
+
+/// The same id at all nodes at the same moment.
+async fn one_id_is_one_event(stage: &Stage) {
+    for n in 0..EVENTS {
+        let event = json!({ "id": format!("same-{n}"), "key": "same", "type": "thing.happened", "data": n });
+        let mut publishing = JoinSet::new();
+        for member in 0..3 {
+            let (client, event) = (stage.client(member), event.clone());
+            publishing.spawn(async move { client.try_publish("a", &event).await.unwrap() });
+        }
+        let answers = publishing.join_all().await;
+        let mut statuses: Vec<u16> = answers.iter().map(|answer| answer.status).collect();
+        statuses.sort_unstable();
+        assert_eq!(statuses, [200, 200, 202], "{answers:?}");
+        let deliveries = answers.iter().map(|answer| answer.json()["deliveries"].clone());
+        assert_eq!(deliveries.collect::<HashSet<_>>().len(), 1, "{answers:?}");
+    }
+    let stored = stage.count("events WHERE given_id LIKE 'same-%'").await;
+    assert_eq!(stored, EVENTS);
+    let received = async || stage.receiver.receipts_at("/narrow").len() == EVENTS;
+    wait_until("each is received once", LIMIT, received).await;
+}
+
+async fn a_replay_runs_once(stage: &Stage) {
+    let pending = async || stage.count("live WHERE state < 4").await == 0;
+    wait_until("everything is delivered", LIMIT, pending).await;
+    let asked = json!({ "endpoint_id": "narrow", "status": ["delivered"], "per_second": 1000 });
+    let replay = stage.client(2).post("/v1/apps/a/replays", &asked).await.expect(201);
+    let path = format!("/v1/apps/a/replays/{}", replay["id"].as_str().unwrap());
+    for member in 0..3 {
+        let client = stage.client(member);
+        let done = wait_for("the replay is finished", LIMIT, async || {
+            let replay = client.get(&path).await.expect(200);
+            (replay["state"] == "finished").then_some(replay)
+        });
+        assert_eq!(done.await["replayed"], EVENTS);
+    }
+    wait_until("everything is delivered", LIMIT, pending).await;
+    let mut times: HashMap<String, usize> = HashMap::new();
+    for receipt in stage.receiver.receipts_at("/narrow") {
+        *times.entry(receipt.id().to_owned()).or_default() += 1;
+    }
+    assert!(times.len() == EVENTS && times.values().all(|times| *times == 2), "{times:?}");
+}
+
+/// With nothing but what waits for its turn: all of it comes once, from others, and has no attempt of the one that left.
+async fn who_leaves_hands_back(stage: &mut Stage) {
+    for n in 0..EVENTS {
+        let event = json!({ "id": format!("turn-{n}"), "key": "turn", "type": "thing.paced", "data": n });
+        stage.client(n % 3).publish("a", &event).await;
+    }
+    let leaves = stage.home_of("paced").await;
+    let epoch = stage.epoch(leaves).await;
+    let had = stage.carried_by(epoch).await;
+    assert_eq!(stage.members[leaves].node.stop().await, Some(0));
+    assert_eq!(stage.carried_by(epoch).await, 0);
+    let left = EVENTS - stage.receiver.receipts_at("/paced").len();
+    println!("a node that had {had} left when {left} were still to be sent");
+    assert!(left > 0, "it left nothing to be sent");
+    let others = [(leaves + 1) % 3, (leaves + 2) % 3];
+    let taken = stage.is_shared_evenly(&others).await;
+    let received = async || stage.receiver.receipts_at("/paced").len() >= EVENTS;
+    wait_until("all are received", LIMIT, received).await;
+    let pending = async || stage.count("live WHERE state < 4").await == 0;
+    wait_until("everything is delivered", LIMIT, pending).await;
+    let unknown = stage.count("attempts WHERE class = 9").await;
+    println!("its shards were taken after {taken:?}");
+    assert_eq!((stage.receiver.receipts_at("/paced").len(), unknown), (EVENTS, 0));
+}

@@ -1,0 +1,217 @@
+//! What became of a load during a fault, in one line: what was lost and what came twice, and what has to hold over all nodes
+//! together whoever sends: order, rates, how many are in flight, and that nothing is sent once its success is recorded.
+
+use crate::{
+    checker::Figures,
+    harness::{Receipt, Receiver, database::Server},
+};
+use std::{collections::HashMap, fmt, time::Duration};
+use tokio::time::Instant;
+
+pub(super) const TAKEN_OVER_WITHIN: Duration = Duration::from_secs(15);
+
+/// What may be sent at most to the endpoints that have limits.
+pub(super) struct Pace {
+    pub(super) per_second: u32,
+    pub(super) burst: u32,
+    pub(super) in_flight: usize,
+}
+
+pub(super) const PACE: Pace = Pace { per_second: 12, burst: 3, in_flight: 2 };
+
+/// Requests are noted a little later than they were sent, some later than others, and the clocks of two programs are read.
+const UNEVEN: Duration = Duration::from_millis(500);
+
+/// What holds over all nodes together, since the beginning.
+#[derive(Debug, Default)]
+pub(super) struct Totals {
+    /// Requests that came when their success had been committed.
+    pub(super) after_success: usize,
+    /// Requests that came behind a later one of their line.
+    inversions: usize,
+    /// The most requests by which the rate was exceeded.
+    over_rate: usize,
+    most_in_flight: usize,
+}
+
+impl Totals {
+    pub(super) fn of(receiver: &Receiver, server: &Server) -> Self {
+        Self {
+            after_success: after_success(&receiver.receipts(), server),
+            inversions: inversions(&receiver.receipts_at("/ordered")),
+            over_rate: over_rate(&receiver.receipts_at("/paced")),
+            most_in_flight: receiver.open_most_at("/narrow"),
+        }
+    }
+}
+
+/// By when the server committed the attempt that says so.
+fn after_success(receipts: &[Receipt], server: &Server) -> usize {
+    let known = server.run(
+        "postgres",
+        "SELECT e.given_id, p.uid, min(extract(epoch FROM pg_xact_commit_timestamp(a.xmin)) * 1000)::bigint
+         FROM posthaste.attempts a JOIN posthaste.done d ON d.id = a.delivery JOIN posthaste.events e ON e.id = d.event
+         JOIN posthaste.endpoints p ON p.id = d.endpoint WHERE a.class = 0 AND e.given_id IS NOT NULL GROUP BY e.given_id, p.uid",
+    );
+    let known = known.unwrap();
+    let recorded: HashMap<(&str, &str), i64> = known
+        .lines()
+        .map(|line| {
+            let [event, endpoint, at] = line.split('|').collect::<Vec<_>>().try_into().unwrap();
+            ((event, endpoint), at.parse().unwrap())
+        })
+        .collect();
+    let (now, now_ms) = now();
+    let is_late = |receipt: &&Receipt| {
+        let came_ms = now_ms - (now - receipt.at).as_millis() as i64;
+        let recorded = recorded.get(&(receipt.id(), receipt.path.trim_start_matches('/')));
+        recorded.is_some_and(|at| came_ms > at + UNEVEN.as_millis() as i64)
+    };
+    receipts.iter().filter(is_late).count()
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the server has the real clock, so must whoever compares with it"
+)]
+fn now() -> (Instant, i64) {
+    (Instant::now(), jiff::Timestamp::now().as_millisecond())
+}
+
+/// Of each line nothing comes behind what was published after it; the same may come again.
+fn inversions(receipts: &[Receipt]) -> usize {
+    let mut newest: HashMap<&str, usize> = HashMap::new();
+    let mut inversions = 0;
+    for receipt in receipts {
+        let (line, number) = receipt.id().rsplit_once('-').unwrap();
+        let number = number.parse().unwrap();
+        let newest = newest.entry(line).or_insert(number);
+        inversions += usize::from(number < *newest);
+        *newest = number.max(*newest);
+    }
+    inversions
+}
+
+fn over_rate(receipts: &[Receipt]) -> usize {
+    let mut most = 0;
+    for (first, from) in receipts.iter().enumerate() {
+        for (until, count) in receipts[first..].iter().zip(1_u32..) {
+            let while_s = (until.at - from.at + UNEVEN).as_secs_f64();
+            let allowed = f64::from(PACE.burst) + f64::from(PACE.per_second) * while_s;
+            most = most.max(count.saturating_sub(allowed as u32) as usize);
+        }
+    }
+    most
+}
+
+/// About one fault; what is not a difference holds since the beginning.
+#[derive(Debug)]
+pub(super) struct Verdict {
+    fault: &'static str,
+    pub(super) figures: String,
+    pub(super) lost: usize,
+    pub(super) stuck: usize,
+    pub(super) wrong: usize,
+    pub(super) duplicates: usize,
+    pub(super) unknown: usize,
+    pub(super) in_flight: usize,
+    pub(super) totals: Totals,
+    /// How long until everything had ended, after nothing was published any more.
+    settled: Duration,
+    /// How long until others had what the dead one carried.
+    pub(super) takeover: Option<Duration>,
+    /// How long until everybody did their part again.
+    pub(super) back: Option<Duration>,
+}
+
+impl Verdict {
+    pub(super) fn new(
+        fault: &'static str,
+        before: &Figures,
+        figures: &Figures,
+        totals: Totals,
+        settled: Duration,
+    ) -> Self {
+        let Figures { lost, stuck, phantom, unexplained, unrecorded, changed, .. } = *figures;
+        Self {
+            fault,
+            figures: figures.to_string(),
+            lost,
+            stuck,
+            wrong: phantom + unexplained + unrecorded + changed,
+            duplicates: figures.duplicates.saturating_sub(before.duplicates),
+            unknown: figures.unknown.saturating_sub(before.unknown),
+            in_flight: 0,
+            totals,
+            settled,
+            takeover: None,
+            back: None,
+        }
+    }
+
+    /// With so many in flight when it happened.
+    pub(super) fn in_flight(mut self, in_flight: usize) -> Self {
+        self.in_flight = in_flight;
+        self
+    }
+
+    pub(super) fn taken_over(mut self, takeover: Duration) -> Self {
+        self.takeover = Some(takeover);
+        self
+    }
+
+    pub(super) fn back(mut self, back: Duration) -> Self {
+        self.back = Some(back);
+        self
+    }
+
+    /// It was such that nothing need come twice, whatever was in flight.
+    #[track_caller]
+    pub(super) fn must_be_kept_and_repeat_nothing(&self) {
+        self.must_be_kept();
+        assert_eq!((self.duplicates, self.unknown), (0, 0), "{self}");
+    }
+
+    /// Whether everything was kept that is promised for any fault.
+    pub(super) fn is_kept(&self) -> bool {
+        let Totals { after_success, inversions, over_rate, most_in_flight } = self.totals;
+        [self.lost, self.stuck, self.wrong, after_success, inversions, over_rate] == [0; 6]
+            && most_in_flight <= PACE.in_flight
+            && self.duplicates <= self.in_flight
+            && self.unknown <= self.in_flight
+            && self.takeover.is_none_or(|takeover| takeover <= TAKEN_OVER_WITHIN)
+    }
+
+    #[track_caller]
+    pub(super) fn must_be_kept(&self) {
+        println!("{self}");
+        assert!(self.is_kept(), "{self}");
+    }
+
+    /// Of a control: the same check says no.
+    #[track_caller]
+    pub(super) fn must_be_broken(&self) {
+        println!("control: {self}");
+        assert!(!self.is_kept(), "nothing was noticed: {self}");
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { fault, lost, stuck, duplicates, unknown, in_flight, .. } = self;
+        let Totals { after_success, inversions, over_rate, most_in_flight } = self.totals;
+        write!(out, "{fault}: lost={lost} stuck={stuck} after_success={after_success} dup={duplicates} ")?;
+        write!(
+            out,
+            "in_flight={in_flight} unknown={unknown} inversions={inversions} over_rate={over_rate} "
+        )?;
+        write!(out, "most_in_flight={most_in_flight}")?;
+        let settled = Some(self.settled);
+        for (name, took) in [("takeover", self.takeover), ("back", self.back), ("settled", settled)] {
+            if let Some(took) = took {
+                write!(out, " {name}={:.1}s", took.as_secs_f64())?;
+            }
+        }
+        write!(out, " ({})", self.figures)
+    }
+}
