@@ -55,8 +55,13 @@ const ROWS: &[(&str, &str)] = &[
     ("endpoints", "id, off, revision"),
     (
         "statistics",
-        "app, endpoint, width, start, ok, failed, delivered, dead, total_us, latency, last_ok_at, events, endings",
+        "app, endpoint, width, start, ok, failed, delivered, dead, total_us, latency, last_ok_at, events, endings, unblamed, expired",
     ),
+    (
+        "statistics_by_type",
+        "app, type, width, start, ok, failed, delivered, dead, total_us, latency, last_ok_at, events, endings, unblamed, expired",
+    ),
+    ("statistics_log", "id"),
     ("notices", "app, kind, endpoint, delivery, at, count"),
 ];
 
@@ -106,6 +111,7 @@ impl Play {
     fn event(&mut self, (what, which, how): Draw) -> NewEvent {
         let place = usize::from(which) % ENDPOINTS;
         let mut new = self.stage.draft(&[self.endpoints[place]]);
+        Arc::get_mut(&mut new.event).unwrap().event_type = format!("payment.{}", how % 3);
         if what & 1 == 1 {
             new.dedup.push(self.stage.dedup(DedupSpace::EventId, &(which % 5).to_string()));
         }
@@ -152,6 +158,18 @@ impl Play {
         let (switch_off, contract, ended_at) = (None, contract(), after(u64::from(how)));
         let record = Record { carried, attempts, verdict, switch_off, sighting, ended_at, contract };
         self.stage.store().record(record);
+    }
+}
+
+/// All that was counted; tells whom it makes suspect.
+async fn roll_up(stage: &Stage) -> String {
+    let mut suspects = vec![];
+    loop {
+        let rolled_up = stage.store().roll_up(Duration::from_secs(5), after(1000)).await.unwrap();
+        suspects.extend(rolled_up.suspects);
+        if !rolled_up.has_more {
+            return format!("{suspects:?}\n");
+        }
     }
 }
 
@@ -209,9 +227,13 @@ async fn play(shared: &Shared, first: &[Draw], accepts: &[Draw], is_batch: bool)
         answer.await.unwrap();
     }
     play.stage.quiet().await;
-    for _ in 0..5 {
-        store.roll_up(Duration::from_secs(5), after(1000)).await.unwrap();
+    said += &roll_up(&play.stage).await;
+    // What is still carried adds to rows that are there by now.
+    for which in 0..CARRIED {
+        play.record((8, which, which));
     }
+    play.stage.quiet().await;
+    said += &roll_up(&play.stage).await;
     let mut carried: Vec<_> =
         play.stage.recorder.take_carried().into_iter().map(|one| (one.delivery, one.due)).collect();
     carried.sort_by_key(|(delivery, _)| delivery.id);

@@ -134,3 +134,27 @@ fn the_statements_that_matter_use_an_index_beside_a_million_rows() {
 fn the_statements_that_matter_use_an_index_beside_ten_million_rows() {
     block_on(look_at_plans(10_000_000));
 }
+
+#[test]
+fn a_row_of_statistics_is_found_by_its_key_whatever_the_server_has_counted() {
+    block_on(async {
+        let server = Explained(Arc::new(Server::with(OPTIONS)));
+        let mut stage = Stage::new(Box::new(server.clone())).await;
+        for counted in ["SELECT 1", "ANALYZE statistics; ANALYZE statistics_by_type"] {
+            server.run(counted);
+            // More often than it takes the server to settle for one plan.
+            for _ in 0..7 {
+                let (seen, new) = (server.log().len(), stage.one());
+                stage.accept(new).await;
+                stage.store().roll_up(Duration::ZERO, after(1)).await.unwrap();
+                let log = server.log();
+                let is_it = |said: &&str| said.contains("given.place FROM");
+                let plans: Vec<_> = log[seen..].split("LOG:  duration").filter(is_it).collect();
+                assert_eq!(plans.len(), 2, "of endpoints and of event types");
+                for plan in plans {
+                    assert!(plan.contains("_pkey") && !plan.contains("_by_age"), "{plan}");
+                }
+            }
+        }
+    });
+}

@@ -1,6 +1,10 @@
 //! How the shared statements are run in a transaction of this store.
 
-use super::{columns::Rows, deliveries, session::Session};
+use super::{
+    columns::{Rows, Shape},
+    deliveries,
+    session::Session,
+};
 use crate::{
     domain::{
         delivery::{Delivery, State},
@@ -8,7 +12,9 @@ use crate::{
         order::OrderKey,
         time::Timestamp,
     },
-    store::sql::{Change, Error, Locks, Result, Row, Sql, ToValue, Was, begin_version, log_change, params},
+    store::sql::{
+        Change, Error, Give, Locks, Over, Result, Row, Sql, ToValue, Was, begin_version, log_change, params,
+    },
 };
 use std::{
     cell::{Cell, RefCell},
@@ -21,9 +27,10 @@ const SETTINGS: &str =
     "SET LOCAL search_path = posthaste, pg_temp; SET LOCAL idle_in_transaction_session_timeout = '5s'";
 
 /// The same to write. Whatever is written is found by an index, row by row: the other ways to join read a whole table, which
-/// looks small to a server that has not counted it yet, and is full of rows that are no more.
-const SETTINGS_TO_WRITE: &str =
-    "SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; SET LOCAL enable_seqscan = off";
+/// looks small to a server that has not counted it yet, and is full of rows that are no more. A table that can be read in no other
+/// way looks very dear then, which is no reason to compile the statement first.
+const SETTINGS_TO_WRITE: &str = "SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; SET LOCAL enable_seqscan = off; \
+     SET LOCAL jit = off";
 
 /// What the server's clock shows, in milliseconds.
 pub(super) const CLOCK: &str = "SELECT CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS bigint)";
@@ -246,6 +253,22 @@ impl Sql for Transaction<'_> {
             }
         }
         Ok(())
+    }
+
+    fn over(
+        &self,
+        over: &Over<'_>,
+        give: &mut dyn FnMut(&mut Give<'_>) -> Result<()>,
+        each: &mut dyn FnMut(&Row<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let shape = Shape(over.shape);
+        let mut rows = Rows::new(shape);
+        give(&mut |row| rows.push(row))?;
+        if rows.len() == 0 {
+            return Ok(());
+        }
+        let found = self.heeded(self.session.query_rows(&over.all_rows(&shape.unnest(1)), &[], &[&rows]))?;
+        found.iter().try_for_each(|row| each(&Row::new(row)))
     }
 
     fn insert_delivery(&self, delivery: &Delivery) -> Result<()> {

@@ -324,14 +324,6 @@ pub(super) fn in_trouble(connection: &dyn Sql, app: AppId) -> Result<Vec<Endpoin
     )
 }
 
-/// Whether the windows called it degraded and nothing has ended that yet.
-pub(super) fn is_degraded(tx: &dyn Sql, endpoint: EndpointId) -> Result<bool> {
-    tx.exists(
-        "SELECT EXISTS (SELECT 1 FROM health WHERE endpoint = ?1 AND degraded_since IS NOT NULL)",
-        params![endpoint],
-    )
-}
-
 pub(super) fn degraded(connection: &dyn Sql) -> Result<Vec<EndpointId>> {
     connection.all("SELECT endpoint FROM health WHERE degraded_since IS NOT NULL", &[], |row| row.get(0))
 }

@@ -15,6 +15,7 @@ mod deliveries;
 mod desk;
 mod error;
 mod event_types;
+mod given;
 mod health;
 mod hot;
 mod inbox;
@@ -55,6 +56,7 @@ pub(super) use commands::Recording;
 pub(super) use deliveries::{Was, lane};
 pub(super) use desk::Desk;
 pub(super) use error::{Error, Result, store_error};
+pub(super) use given::{Give, Over};
 pub(super) use hot::Hot;
 pub(super) use ledger::{EVENT_COLUMNS_WRITTEN as EVENT, event_row};
 pub(super) use membership::Membership;
@@ -89,6 +91,17 @@ pub(super) trait Sql {
         params: &[&dyn ToValue],
         each: &mut dyn FnMut(&Row<'_>) -> Result<ControlFlow<()>>,
     ) -> Result<()>;
+
+    /// Runs a statement over all the rows that `give` gives, and hands over what it answers.
+    fn over(
+        &self,
+        over: &Over<'_>,
+        give: &mut dyn FnMut(&mut Give<'_>) -> Result<()>,
+        each: &mut dyn FnMut(&Row<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let sql = over.one_row();
+        give(&mut |row| self.query(&sql, row, &mut |found| each(found).map(ControlFlow::Continue)))
+    }
 
     fn insert_delivery(&self, delivery: &Delivery) -> Result<()>;
 

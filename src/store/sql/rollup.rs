@@ -1,21 +1,24 @@
 //! How statistics come about: each commit logs what it adds, and once in a while that is rolled up into rows of minutes, hours
 //! and days. What a crash leaves in the log is rolled up by the next process, so nothing is lost and nothing is counted twice.
 
+mod added;
+
 use super::{
-    Error, Result, Sql, health, params,
+    Error, Result, Sql, params,
     registry::{json, to_json},
-    statistics::{EVERY_APP, EVERY_ENDPOINT, OF_ENDPOINTS, OF_TYPES, add, keep_clock, trim},
+    statistics::{keep_clock, trim},
 };
 use crate::{
     domain::{
         id::{AppId, EndpointId},
-        statistics::{Batch, Ending, Line, Sums, Width},
+        statistics::{Batch, Ending, Line, Sums},
         time::Timestamp,
     },
     store::cluster::RolledUp,
 };
+use added::Added;
 use std::{
-    collections::{BTreeMap, BTreeSet, btree_map::Entry},
+    collections::{BTreeMap, btree_map::Entry},
     ops::ControlFlow,
     time::Duration,
 };
@@ -26,9 +29,6 @@ const LINES_READ_PER_STEP: usize = 1_000_000;
 const LINES_PER_STEP: usize = 250;
 /// Lines in one row of the log: what has to do with thousands of endpoints is rolled up in parts.
 const LINES_PER_ROW: usize = 125;
-/// Event types of an app beyond these have a row together.
-const TYPES_PER_DAY_MAX: usize = 200;
-const OTHER_TYPES: &str = "*";
 
 /// A line of the log: app, endpoint, event type, start in minutes, what was counted (events, ok, failed, delivered, dead,
 /// unblamed, expired, total_us), the last success in milliseconds after the start, latency, endings.
@@ -116,131 +116,6 @@ impl Minutes {
             sums,
         })
     }
-}
-
-/// The same by the rows that they go into.
-#[derive(Default)]
-struct Added {
-    rows: BTreeMap<(AppId, EndpointId, Width, Timestamp), Sums>,
-    by_type: BTreeMap<(AppId, String, Width, Timestamp), Sums>,
-}
-
-impl Added {
-    fn of(minutes: &Minutes) -> Self {
-        let mut added = Self::default();
-        for Line { app, endpoint, event_type, minute, sums } in minutes.lines() {
-            for width in Width::ALL {
-                let start = width.start(minute);
-                let mut add =
-                    |app, endpoint| added.rows.entry((app, endpoint, width, start)).or_default().add(sums);
-                if let Some(endpoint) = endpoint {
-                    add(app, endpoint);
-                }
-                add(app, EVERY_ENDPOINT);
-                add(EVERY_APP, EVERY_ENDPOINT);
-                for app in [app, EVERY_APP] {
-                    added.by_type.entry((app, event_type.to_owned(), width, start)).or_default().add(sums);
-                }
-            }
-        }
-        added
-    }
-
-    /// Answers how many rows that took, and the endpoints of which something failed. Nobody asks about what is gone.
-    fn write(self, tx: &dyn Sql) -> Result<(usize, BTreeSet<EndpointId>)> {
-        let (mut rows, mut suspects) = (0, BTreeSet::new());
-        let mut is_there: BTreeMap<AppId, bool> = [(EVERY_APP, true)].into();
-        let mut last = (EVERY_ENDPOINT, Counted::Well);
-        for ((app, endpoint, width, start), sums) in self.rows {
-            if endpoint != last.0 {
-                last = (endpoint, counted(tx, endpoint)?);
-            }
-            if last.1 == Counted::No || !there(tx, &mut is_there, app)? {
-                continue;
-            }
-            let fails = sums.failed + sums.blamed() > 0;
-            if endpoint != EVERY_ENDPOINT && (fails || last.1 == Counted::Degraded) {
-                suspects.insert(endpoint);
-            }
-            add(tx, &OF_ENDPOINTS, (app, &endpoint), width, start, sums)?;
-            rows += 1;
-        }
-        let mut names = TypeNames::default();
-        for ((app, event_type, width, start), sums) in self.by_type {
-            if there(tx, &mut is_there, app)? {
-                let name = names.name(tx, app, event_type, Width::Day.start(start))?;
-                add(tx, &OF_TYPES, (app, &name), width, start, sums)?;
-                rows += 1;
-            }
-        }
-        Ok((rows, suspects))
-    }
-}
-
-/// Event types that have rows of their own on a day, by app. Whoever publishes makes names up, so that there may be any number.
-#[derive(Default)]
-struct TypeNames {
-    known: BTreeMap<(AppId, Timestamp, String), bool>,
-    counts: BTreeMap<(AppId, Timestamp), usize>,
-}
-
-impl TypeNames {
-    fn name(&mut self, tx: &dyn Sql, app: AppId, name: String, day: Timestamp) -> Result<String> {
-        let key = (app, day, name);
-        let is_own = if let Some(is_own) = self.known.get(&key) {
-            *is_own
-        } else {
-            let is_own = self.gets_rows(tx, app, &key.2, day)?;
-            self.known.insert(key.clone(), is_own);
-            is_own
-        };
-        Ok(if is_own { key.2 } else { OTHER_TYPES.to_owned() })
-    }
-
-    fn gets_rows(&mut self, tx: &dyn Sql, app: AppId, name: &str, day: Timestamp) -> Result<bool> {
-        let width = Width::Day.seconds();
-        let own = "SELECT EXISTS (SELECT 1 FROM statistics_by_type
-             WHERE app = ?1 AND width = ?2 AND start = ?3 AND type = ?4)";
-        if tx.exists(own, params![app, width, day, name])? {
-            return Ok(true);
-        }
-        let count = if let Some(count) = self.counts.get(&(app, day)) {
-            *count
-        } else {
-            let sql = "SELECT count(*) FROM statistics_by_type WHERE app = ?1 AND width = ?2 AND start = ?3";
-            tx.number(sql, params![app, width, day])? as usize
-        };
-        let is_own = count < TYPES_PER_DAY_MAX;
-        self.counts.insert((app, day), count + usize::from(is_own));
-        Ok(is_own)
-    }
-}
-
-fn there(tx: &dyn Sql, known: &mut BTreeMap<AppId, bool>, app: AppId) -> Result<bool> {
-    if let Some(is_there) = known.get(&app) {
-        return Ok(*is_there);
-    }
-    let is_there = tx.exists("SELECT EXISTS (SELECT 1 FROM apps WHERE id = ?1)", params![app])?;
-    known.insert(app, is_there);
-    Ok(is_there)
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Counted {
-    /// The endpoint is gone.
-    No,
-    Well,
-    Degraded,
-}
-
-fn counted(tx: &dyn Sql, endpoint: EndpointId) -> Result<Counted> {
-    let is_known = "SELECT EXISTS (SELECT 1 FROM endpoints WHERE id = ?1 AND deleted_at IS NULL)";
-    Ok(match endpoint {
-        EVERY_ENDPOINT => Counted::Well,
-        _ if !tx.exists(is_known, params![endpoint])? => Counted::No,
-        _ if health::is_degraded(tx, endpoint)? => Counted::Degraded,
-        _ => Counted::Well,
-    })
 }
 
 /// A part of the log, added up.

@@ -2,7 +2,7 @@
 //! `traffic` what people are told of them.
 
 use super::{
-    Result, Row, Sql, ToValue, params,
+    Over, Result, Row, Sql, ToValue, params,
     registry::{json, to_json},
 };
 use crate::domain::{
@@ -21,68 +21,92 @@ const CLOCK_EVERY_MS: i64 = 60_000;
 pub(super) const EVERY_APP: AppId = AppId::from_i64(0);
 pub(super) const EVERY_ENDPOINT: EndpointId = EndpointId::from_i64(0);
 
+macro_rules! sums {
+    () => {
+        "events, ok, failed, delivered, dead, unblamed, expired, total_us, latency, endings, last_ok_at"
+    };
+}
+
 /// A table of sums with what it has them of, besides the app: an endpoint or an event type.
 pub(super) struct Table {
     name: &'static str,
     of: &'static str,
+    /// Of a key, and of a whole row, as `Over` has it.
+    key: &'static str,
+    row: &'static str,
 }
 
-pub(super) const OF_ENDPOINTS: Table = Table { name: "statistics", of: "endpoint" };
-pub(super) const OF_TYPES: Table = Table { name: "statistics_by_type", of: "type" };
+pub(super) const OF_ENDPOINTS: Table =
+    Table { name: "statistics", of: "endpoint", key: "nnnnn", row: "nnnnnnnnnnnnttn" };
+pub(super) const OF_TYPES: Table =
+    Table { name: "statistics_by_type", of: "type", key: "nntnn", row: "ntnnnnnnnnnnttn" };
 
-pub(super) fn add(
+/// What is added to the row of an app and of an endpoint or an event type of it.
+pub(super) type Sum<T> = ((AppId, T, Width, Timestamp), Sums);
+
+/// Adds to each of these rows, which are different ones.
+pub(super) fn add<T: ToValue>(
     tx: &dyn Sql,
-    Table { name, of }: &Table,
-    (app, whose): (AppId, &dyn ToValue),
-    width: Width,
-    start: Timestamp,
-    mut sums: Sums,
+    Table { name, of, key, row }: &Table,
+    sums: impl IntoIterator<Item = Sum<T>>,
 ) -> Result<()> {
-    let before = tx.one(
-        &format!("SELECT {SUMS} FROM {name} WHERE app = ?1 AND {of} = ?2 AND width = ?3 AND start = ?4"),
-        params![app, whose, width.seconds(), start],
-        read,
+    let mut sums: Vec<Sum<T>> = sums.into_iter().collect();
+    let before = format!(
+        "SELECT {SUMS}, given.place FROM {{given}} CROSS JOIN {name} s
+         WHERE s.app = given.app AND s.{of} = given.whose AND s.width = given.width AND s.start = given.start"
+    );
+    let mut found = Vec::new();
+    tx.over(
+        &Over { sql: &before, columns: "place, app, whose, width, start", shape: key },
+        &mut |give| {
+            (0_i64..).zip(&sums).try_for_each(|(place, ((app, whose, width, start), _))| {
+                give(params![place, app, whose, width.seconds(), start])
+            })
+        },
+        &mut |row| {
+            found.push((row.get::<i64>(SUMS_COLUMNS)? as usize, read(row)?));
+            Ok(())
+        },
     )?;
+    found.into_iter().for_each(|(place, before)| sums[place].1.add(&before));
     // A row that is there is changed in its place, so that its index by age need not be.
-    let write = match before {
-        None => format!(
-            "INSERT INTO {name} (app, {of}, width, start, {SUMS})
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)"
-        ),
-        Some(before) => {
-            sums.add(&before);
-            format!(
-                "UPDATE {name} SET ({SUMS}) = (?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
-                 WHERE app = ?1 AND {of} = ?2 AND width = ?3 AND start = ?4"
-            )
-        }
-    };
-    tx.execute(
-        &write,
-        params![
-            app,
-            whose,
-            width.seconds(),
-            start,
-            sums.events as i64,
-            sums.ok as i64,
-            sums.failed as i64,
-            sums.delivered as i64,
-            sums.dead as i64,
-            sums.unblamed as i64,
-            sums.expired as i64,
-            sums.total_us as i64,
-            to_json(&sums.latency)?,
-            to_json(&sums.endings)?,
-            sums.last_ok_at,
-        ],
-    )?;
-    Ok(())
+    let write = format!(
+        "INSERT INTO {name} (app, {of}, width, start, {SUMS}) SELECT app, whose, width, start, {SUMS} FROM {{given}} WHERE true
+         ON CONFLICT (app, {of}, width, start) DO UPDATE SET ({SUMS}) = ({WRITTEN})"
+    );
+    tx.over(
+        &Over { sql: &write, columns: concat!("app, whose, width, start, ", sums!()), shape: row },
+        &mut |give| {
+            sums.iter().try_for_each(|((app, whose, width, start), sums)| {
+                give(params![
+                    app,
+                    whose,
+                    width.seconds(),
+                    start,
+                    sums.events as i64,
+                    sums.ok as i64,
+                    sums.failed as i64,
+                    sums.delivered as i64,
+                    sums.dead as i64,
+                    sums.unblamed as i64,
+                    sums.expired as i64,
+                    sums.total_us as i64,
+                    to_json(&sums.latency)?,
+                    to_json(&sums.endings)?,
+                    sums.last_ok_at,
+                ])
+            })
+        },
+        &mut |_| Ok(()),
+    )
 }
 
 /// The columns that `read` reads, in its order.
-pub(super) const SUMS: &str =
-    "events, ok, failed, delivered, dead, unblamed, expired, total_us, latency, endings, last_ok_at";
+pub(super) const SUMS: &str = sums!();
+/// The same as a row brings them that is there already.
+const WRITTEN: &str =
+    "excluded.events, excluded.ok, excluded.failed, excluded.delivered, excluded.dead, excluded.unblamed,
+     excluded.expired, excluded.total_us, excluded.latency, excluded.endings, excluded.last_ok_at";
 /// How many they are.
 pub(super) const SUMS_COLUMNS: usize = 11;
 
@@ -107,11 +131,11 @@ pub(super) fn read(row: &Row<'_>) -> Result<Sums> {
 pub(super) fn trim(tx: &dyn Sql, now: Timestamp) -> Result<()> {
     for width in Width::ALL {
         let before = width.first_of(width.kept_for(), now);
-        for Table { name, of } in [OF_ENDPOINTS, OF_TYPES] {
+        for Table { name, of, .. } in [OF_ENDPOINTS, OF_TYPES] {
             tx.execute(
                 &format!(
                     "DELETE FROM {name} WHERE (app, {of}, width, start) IN
-                         (SELECT app, {of}, width, start FROM {name} WHERE width = ?1 AND start < ?2 LIMIT ?3)"
+                         (SELECT app, {of}, width, start FROM {name} WHERE width = ?1 AND start < ?2 AND app >= 0 LIMIT ?3)"
                 ),
                 params![width.seconds(), before, TRIM_STEP],
             )?;
@@ -123,7 +147,7 @@ pub(super) fn trim(tx: &dyn Sql, now: Timestamp) -> Result<()> {
 /// A few rows of a deleted app; how many.
 pub(super) fn purge(tx: &dyn Sql, app: AppId, most: i64) -> Result<usize> {
     let mut purged = 0;
-    for Table { name, of } in [OF_ENDPOINTS, OF_TYPES] {
+    for Table { name, of, .. } in [OF_ENDPOINTS, OF_TYPES] {
         purged += tx.execute(
             &format!(
                 "DELETE FROM {name} WHERE (app, {of}, width, start) IN
@@ -188,7 +212,7 @@ pub(super) fn window(
 /// Endpoints that anything was taken by since then.
 pub(super) fn well(connection: &dyn Sql, since: Timestamp) -> Result<Vec<EndpointId>> {
     connection.all(
-        "SELECT DISTINCT endpoint FROM statistics WHERE width = ?1 AND start >= ?2 AND ok > 0 AND endpoint > 0",
+        "SELECT DISTINCT endpoint FROM statistics WHERE width = ?1 AND start >= ?2 AND app >= 0 AND ok > 0 AND endpoint > 0",
         params![Width::Hour.seconds(), Width::Hour.start(since)],
         |row| row.get(0),
     )
