@@ -58,6 +58,18 @@ pub(crate) enum Promise {
     Pace,
     /// What is in memory agrees with the store, and every hand comes back.
     House,
+    /// A delivery is in one place: it waits, it has ended, or one node that others know of carries it.
+    Place,
+    /// Nothing is sent but by the node that carries it, while nobody may take over from that.
+    Dial,
+    /// Whoever was fenced writes nothing more.
+    Fence,
+    /// The shards of a dead node are free only when what it carried was swept.
+    Sweep,
+    /// Where limits or an order hold, one node sends at a time.
+    Sole,
+    /// Whatever becomes of an answer, a batch is stored once.
+    Once,
 }
 
 #[derive(Clone, Debug)]

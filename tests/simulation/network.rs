@@ -2,6 +2,7 @@
 
 use crate::{plan::Plan, world::World};
 use bytes::Bytes;
+use fastrand::Rng;
 use posthaste::{
     domain::{
         id::{AttemptId, EndpointId},
@@ -68,15 +69,15 @@ pub(crate) struct Post {
 }
 
 /// What will become of one request.
-struct Fate {
+pub(crate) struct Fate {
     /// The receiver does its work after this many milliseconds, if at all.
-    works_after: Option<i64>,
-    ends_after: i64,
+    pub(crate) works_after: Option<i64>,
+    pub(crate) ends_after: i64,
     class: Class,
     status: Option<u16>,
     retry_after: Option<u32>,
     /// Whether it arrives although its sender dies.
-    arrives_anyway: bool,
+    pub(crate) arrives_anyway: bool,
 }
 
 /// The network as one process sees it.
@@ -121,14 +122,11 @@ impl Line {
         }
         hold.end();
         drop(hold);
-        outcome(&fate)
+        fate.outcome()
     }
 
     fn begin(&self, request: &Request, fate: &Fate) -> usize {
-        let header = |name: &str| {
-            request.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
-        };
-        let attempt = header("x-attempt-id").and_then(AttemptId::parse).expect("an attempt names itself");
+        let attempt = attempt_of(request);
         let mut journal = self.world.journal();
         journal.posts.push(Post {
             life: self.life,
@@ -150,8 +148,18 @@ impl Line {
         let plan: &Plan = &self.world.plan;
         let endpoint = self.world.journal().endpoints.iter().position(|known| *known == request.lane);
         let script = &plan.endpoints[endpoint.expect("only known endpoints are called")].script;
-        let mut mode = script.at(self.world.elapsed());
-        let mut rng = self.world.network_rng();
+        let mode = script.at(self.world.elapsed());
+        Fate::of(mode, request, &mut self.world.network_rng())
+    }
+}
+
+pub(crate) fn attempt_of(request: &Request) -> AttemptId {
+    let named = request.headers.iter().find(|(name, _)| name == "x-attempt-id");
+    named.and_then(|(_, id)| AttemptId::parse(id)).expect("an attempt names itself")
+}
+
+impl Fate {
+    pub(crate) fn of(mut mode: Mode, request: &Request, rng: &mut Rng) -> Self {
         if mode == Mode::Flapping {
             mode = [Mode::Ok, Mode::Ok, Mode::Status(500), Mode::Refused, Mode::Lie][rng.usize(0..5)];
         }
@@ -160,7 +168,7 @@ impl Line {
         }
         let (way, arrives_anyway) = (rng.i64(0..40), rng.bool());
         let timeout_ms = request.timeout.as_millis() as i64;
-        let answer = |status, ends_after| Fate {
+        let answer = |status, ends_after| Self {
             works_after: (status < 300).then_some(way),
             ends_after,
             class: Class::Http,
@@ -169,42 +177,42 @@ impl Line {
             arrives_anyway,
         };
         let failed =
-            |class, ends_after| Fate { works_after: None, class, status: None, ..answer(500, ends_after) };
+            |class, ends_after| Self { works_after: None, class, status: None, ..answer(500, ends_after) };
         let mut fate = match mode {
             Mode::Ok | Mode::Flapping => answer(200, way * 2),
             Mode::Slow(ms) => answer(204, ms),
             Mode::Status(status) => answer(status, way * 2),
-            Mode::TooMany(seconds) => Fate { retry_after: Some(seconds), ..answer(429, way * 2) },
+            Mode::TooMany(seconds) => Self { retry_after: Some(seconds), ..answer(429, way * 2) },
             Mode::Hang => failed(Class::Timeout, timeout_ms),
             Mode::Refused => failed(Class::Connect, way),
             Mode::Stale => failed(Class::StaleConnection, way),
             Mode::Local => failed(Class::Local, 0),
             Mode::Dns => failed(Class::Dns, way),
-            Mode::Lie => Fate { works_after: Some(way), ..failed(Class::Connect, way * 2) },
+            Mode::Lie => Self { works_after: Some(way), ..failed(Class::Connect, way * 2) },
         };
         if fate.ends_after > timeout_ms {
-            fate = Fate { class: Class::Timeout, status: None, ends_after: timeout_ms, ..fate };
+            fate = Self { class: Class::Timeout, status: None, ends_after: timeout_ms, ..fate };
         }
         fate
     }
-}
 
-async fn sleep(ms: i64) {
-    if ms > 0 {
-        tokio::time::sleep(Duration::from_millis(ms as u64)).await;
+    pub(crate) fn outcome(&self) -> Outcome {
+        Outcome {
+            class: self.class,
+            status: self.status,
+            error: self.status.is_none().then(|| "made up".to_owned()),
+            timings: Timings { total_us: self.ends_after as u32 * 1000, ..Timings::default() },
+            address: None,
+            retry_after: self.retry_after.map(|seconds| seconds.to_string()),
+            response_headers: Vec::new(),
+            response_body: Bytes::new(),
+        }
     }
 }
 
-fn outcome(fate: &Fate) -> Outcome {
-    Outcome {
-        class: fate.class,
-        status: fate.status,
-        error: fate.status.is_none().then(|| "made up".to_owned()),
-        timings: Timings { total_us: fate.ends_after as u32 * 1000, ..Timings::default() },
-        address: None,
-        retry_after: fate.retry_after.map(|seconds| seconds.to_string()),
-        response_headers: Vec::new(),
-        response_body: Bytes::new(),
+pub(crate) async fn sleep(ms: i64) {
+    if ms > 0 {
+        tokio::time::sleep(Duration::from_millis(ms as u64)).await;
     }
 }
 

@@ -1,7 +1,8 @@
 //! One process: service, engine and store on the disk that the last one left. It can be ended at any step.
 
 use crate::{
-    archive, bulk, contracts,
+    archive, bulk,
+    desk::{Desk, NoWatch, Tools},
     journal::{Ending, Promise},
     network::Line,
     order,
@@ -10,18 +11,14 @@ use crate::{
 };
 use posthaste::{
     domain::{
-        address::AddressPolicy,
-        contract::{Contract, Keep},
         directory::Directory,
         id::{EndpointId, Ids},
-        seal::Keyring,
-        tally::Tally,
         tenure::Tenure,
     },
-    engine::{Courier, Engine, EngineLimits, Lanes, Renderer, Rounds},
-    service::{Limits, Parts, Service, Surroundings},
+    engine::{Engine, EngineLimits, LaneEvents, Lanes, Rounds},
+    service::Service,
     store::{
-        Cluster, CommitWatch,
+        Cluster,
         sqlite::{QueueLimits, SqliteStore, Turn, Writer},
     },
     world::{Clock, Shutdown, ShutdownHandle},
@@ -39,7 +36,6 @@ const TRIES_WHILE_CLOSING: usize = 10;
 const COMMITS_MAX: u32 = 20_000;
 /// How often accountable time is written down: a kill takes so much of it at most.
 pub(crate) const HEALTH_EVERY: Duration = Duration::from_hours(3);
-const ENCRYPTION_KEY: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
 
 pub(crate) struct Process {
     pub(crate) number: u32,
@@ -81,16 +77,6 @@ impl Office {
         }
         differing
     }
-}
-
-struct NoWatch;
-
-impl CommitWatch for NoWatch {
-    fn started(&self) -> u64 {
-        0
-    }
-
-    fn committed(&self, _: u64, _: usize) {}
 }
 
 impl Process {
@@ -246,80 +232,53 @@ struct Boot {
 }
 
 impl Boot {
-    async fn run(self, events: posthaste::engine::LaneEvents) {
+    async fn run(self, events: LaneEvents) {
         let (world, life) = (self.world.clone(), self.process.number);
-        match self.service().await {
-            Ok((service, ids)) => {
-                let engine = self.engine(events, ids);
-                self.open(service, engine);
+        let made = match self.desk().await {
+            Ok(desk) => {
+                let service = desk.service();
+                let loaded = service.load(None).await.map_err(|error| error.to_string());
+                loaded.map(|_| (Arc::new(service), desk.engine(events, self.tools())))
             }
+            Err(error) => Err(error),
+        };
+        match made {
+            Ok((service, engine)) => self.open(service, engine),
             // What a supervisor would start again.
             Err(_) => world.end(life, Ending::Exited, SECOND),
         }
     }
 
-    async fn service(&self) -> Result<(Arc<Service>, Ids), String> {
+    async fn desk(&self) -> Result<Desk<SqliteStore>, String> {
         let (world, store) = (&self.world, &self.store);
         let joined = match world.sabotage.join(&self.process) {
             Some(joined) => joined,
             None => store.join(world.now()).await.map_err(|error| error.to_string())?,
         };
-        let ids = Ids::new(joined.slot, joined.newest_id);
-        let service = Service::new(Parts {
+        Ok(Desk {
+            store: store.clone(),
             directory: self.directory.clone(),
-            ledger: store.clone(),
-            registry: store.clone(),
-            browse: store.clone(),
-            cluster: store.clone(),
             tenure: Arc::new(Tenure::alone()),
-            hands: self.lanes.clone(),
+            lanes: self.lanes.clone(),
             clock: world.clock.clone(),
             entropy: world.entropy.clone(),
-            ids: ids.clone(),
-            contracts: contracts::all().iter().map(Contract::clone).collect(),
-            keyring: Keyring::parse(ENCRYPTION_KEY).unwrap(),
-            addresses: AddressPolicy::default(),
-            limits: Limits::default(),
-            surroundings: Surroundings::default(),
-            tally: Arc::new(Tally::default()),
-            storage: Arc::default(),
-            streams: Arc::default(),
-        });
-        service.load(None).await.map_err(|error| error.to_string())?;
-        Ok((Arc::new(service), ids))
+            ids: Ids::new(joined.slot, joined.newest_id),
+        })
     }
 
-    fn engine(&self, events: posthaste::engine::LaneEvents, ids: Ids) -> Engine {
+    fn tools(&self) -> Tools {
         let world = &self.world;
         let long = Duration::from_hours(24);
-        let recheck = Duration::from_millis(world.plan.recheck_every as u64);
         let line = Arc::new(Line { world: world.clone(), life: self.process.number });
-        Engine {
-            lanes: self.lanes.clone(),
-            events,
-            courier: Courier {
-                directory: self.directory.clone(),
-                ledger: world.sabotage.ledger(self.store.clone()),
-                carrier: world.sabotage.carrier(line),
-                clock: world.clock.clone(),
-                entropy: world.entropy.clone(),
-                tally: Arc::new(Tally::default()),
-                blame: Arc::default(),
-                renderer: Renderer::default(),
-            },
-            cluster: self.store.clone(),
-            browse: self.store.clone(),
-            ids,
+        Tools {
+            ledger: world.sabotage.ledger(self.store.clone()),
+            carrier: world.sabotage.carrier(line),
             grace: Duration::from_millis(world.plan.grace as u64),
-            storage: Arc::default(),
-            audit_retention: Keep::Forever,
-            post: None,
-            operator_app: None,
             rounds: Rounds {
                 gauges: long,
                 count: long,
                 purge: long,
-                recheck,
+                recheck: Duration::from_millis(world.plan.recheck_every as u64),
                 key_uses: long,
                 expire: world.plan.keeps.map_or(long, |keeps| Duration::from_millis(keeps.every as u64)),
                 forget: long,

@@ -1,9 +1,12 @@
 //! The honest runs: many seeds, each a story in which no promise may be broken.
 
-use crate::{checker::Figures, director, sabotage::Sabotage};
-use std::sync::{
-    Mutex,
-    atomic::{AtomicU64, Ordering},
+use crate::{checker::Figures, director, journal::Violation, sabotage::Sabotage};
+use std::{
+    panic::RefUnwindSafe,
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 const SEEDS: u64 = 10_000;
@@ -13,52 +16,84 @@ const VIOLATIONS_SHOWN: usize = 5;
 
 /// Replays one seed if `POSTHASTE_SEED` names it, else runs them all.
 #[expect(clippy::disallowed_methods, reason = "the one setting of this test: which seed to replay")]
-fn asked_for() -> Option<u64> {
+pub(crate) fn asked_for() -> Option<u64> {
     std::env::var("POSTHASTE_SEED").ok().map(|text| text.parse().expect("POSTHASTE_SEED is a number"))
+}
+
+/// Many seeds, told by two at a time; fails with what went wrong and how to see it again.
+pub(crate) struct Stories {
+    pub(crate) first: u64,
+    pub(crate) count: u64,
+    /// The test by which one of them is replayed begins so.
+    pub(crate) name: &'static str,
+}
+
+impl Stories {
+    pub(crate) fn tell<F: Send>(
+        &self,
+        run: impl Fn(u64) -> (F, Vec<Violation>) + Sync + RefUnwindSafe,
+        add: impl FnMut(F) + Send,
+    ) {
+        let (next, add) = (AtomicU64::new(self.first), Mutex::new(add));
+        let broken = Mutex::new(Vec::new());
+        std::thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    loop {
+                        let seed = next.fetch_add(1, Ordering::Relaxed);
+                        if seed >= self.first + self.count || broken.lock().unwrap().len() >= SEEDS_SHOWN {
+                            return;
+                        }
+                        match self.tell_one(seed, &run) {
+                            Ok(figures) => (add.lock().unwrap())(figures),
+                            Err(report) => broken.lock().unwrap().push(report),
+                        }
+                    }
+                });
+            }
+        });
+        let broken = broken.into_inner().unwrap();
+        assert!(broken.is_empty(), "\n{}\n", broken.join("\n"));
+    }
+
+    /// One seed; what it was worth, or what went wrong and how to see it again.
+    fn tell_one<F>(
+        &self,
+        seed: u64,
+        run: &(impl Fn(u64) -> (F, Vec<Violation>) + RefUnwindSafe),
+    ) -> Result<F, String> {
+        let replay =
+            format!("POSTHASTE_SEED={seed} cargo test --test simulation {} -- --nocapture", self.name);
+        let told = std::panic::catch_unwind(|| run(seed));
+        let (figures, violations) =
+            told.map_err(|_| format!("seed {seed} panicked; replay it with\n  {replay}"))?;
+        if violations.is_empty() {
+            return Ok(figures);
+        }
+        let shown = violations.iter().take(VIOLATIONS_SHOWN);
+        let lines: Vec<_> =
+            shown.map(|found| format!("  {:?}: {:.2000}", found.promise, found.what)).collect();
+        let count = violations.len();
+        Err(format!(
+            "seed {seed} breaks promises in {count} places; replay it with\n  {replay}\n{}",
+            lines.join("\n")
+        ))
+    }
 }
 
 #[test]
 fn no_seed_breaks_a_promise() {
     let (first, count) = asked_for().map_or((0, SEEDS), |seed| (seed, 1));
-    let next = AtomicU64::new(first);
-    let total = Mutex::new(Figures::default());
-    let broken = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for _ in 0..THREADS {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= first + count || broken.lock().unwrap().len() >= SEEDS_SHOWN {
-                        return;
-                    }
-                    match tell(seed) {
-                        Ok(figures) => total.lock().unwrap().add(&figures),
-                        Err(report) => broken.lock().unwrap().push(report),
-                    }
-                }
-            });
-        }
-    });
-    println!("{count} seeds: {:?}", total.lock().unwrap());
-    let broken = broken.into_inner().unwrap();
-    assert!(broken.is_empty(), "\n{}\n", broken.join("\n"));
-}
-
-/// One seed; what it was worth, or what went wrong and how to see it again.
-fn tell(seed: u64) -> Result<Figures, String> {
-    let replay = format!("POSTHASTE_SEED={seed} cargo test --test simulation no_seed -- --nocapture");
-    let told = std::panic::catch_unwind(|| director::run(seed, Sabotage::None));
-    let outcome = told.map_err(|_| format!("seed {seed} panicked; replay it with\n  {replay}"))?;
-    if outcome.violations.is_empty() {
-        return Ok(outcome.figures);
-    }
-    let shown = outcome.violations.iter().take(VIOLATIONS_SHOWN);
-    let lines: Vec<_> = shown.map(|found| format!("  {:?}: {:.2000}", found.promise, found.what)).collect();
-    let count = outcome.violations.len();
-    Err(format!(
-        "seed {seed} breaks promises in {count} places; replay it with\n  {replay}\n{}",
-        lines.join("\n")
-    ))
+    let mut total = Figures::default();
+    let stories = Stories { first, count, name: "no_seed_breaks" };
+    stories.tell(
+        |seed| {
+            let outcome = director::run(seed, Sabotage::None);
+            (outcome.figures, outcome.violations)
+        },
+        |figures| total.add(&figures),
+    );
+    println!("{count} seeds: {total:?}");
 }
 
 #[test]

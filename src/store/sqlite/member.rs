@@ -1,79 +1,27 @@
 //! Several nodes on one file in memory, each with a queue and a writer of its own: how many nodes are simulated without a
 //! server. The caller's clock stands for the server's, and nobody rings.
 
-use super::{
-    open,
-    sql::{insert_delivery, replace_delivery},
-};
+use super::shared::{Member, SharedFile};
 use crate::{
-    domain::{
-        delivery::Delivery,
-        id::{AppId, DeliveryId, EndpointId},
-        order::OrderKey,
-        port::Handover,
-        storage::StorageUsage,
-        time::Timestamp,
-    },
+    domain::{port::Handover, storage::StorageUsage, time::Timestamp},
     store::{
         CommitWatch, Reply, Store,
         cluster::{Beat, Joined, View},
         sql::{
-            Aftermath, Change, Commit, Desk, Error, Membership, Newcomer, Queue, QueueLimits, Result, Row,
-            Sql, ToValue, Turn, Turns, Was, Work, WriterThread, apply_all, begin_version, log_change, nodes,
-            params, store_error,
+            Aftermath, Commit, Desk, Error, Membership, Queue, QueueLimits, Result, Sql, Turn, Turns, Work,
+            WriterThread, apply_all, nodes, params, store_error,
             takeover::{self, Steps, TakenOver},
             what_is_there,
         },
     },
 };
-use rusqlite::{Connection, TransactionBehavior};
 use std::{
-    cell::Cell,
-    ops::ControlFlow,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicI64, Ordering::SeqCst},
     },
     time::Duration,
 };
-
-/// What a server's clock would show.
-pub type StoreClock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
-
-/// The file that they share.
-pub struct SharedFile {
-    connection: Mutex<Connection>,
-    clock: StoreClock,
-    /// Epochs that were given out.
-    entered: AtomicI64,
-}
-
-impl SharedFile {
-    pub fn new(clock: StoreClock) -> rusqlite::Result<Arc<Self>> {
-        let connection = Mutex::new(open::open_in_memory()?);
-        Ok(Arc::new(Self { connection, clock, entered: AtomicI64::new(0) }))
-    }
-
-    /// To look into it, or to change it behind everybody's back.
-    pub fn connection(&self) -> MutexGuard<'_, Connection> {
-        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// All of a transaction.
-    fn run<T>(&self, epoch: i64, run: impl FnOnce(&Member<'_>) -> Result<T>) -> Result<T> {
-        let mut connection = self.connection();
-        let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let done = run(&Member { store: &tx, epoch, now: (self.clock)(), version: Cell::new(None) })?;
-        tx.commit()?;
-        Ok(done)
-    }
-
-    fn enter(&self) -> Result<i64> {
-        let epoch = self.entered.fetch_add(1, SeqCst) + 1;
-        let new = Newcomer { epoch, name: format!("node {epoch}"), host: String::new(), pid: 0 };
-        self.run(epoch, |tx| nodes::enter(tx, &new, tx.now)).map(|_| epoch)
-    }
-}
 
 /// Implements the four seams for one of the nodes.
 #[derive(Clone)]
@@ -179,14 +127,19 @@ impl Commit for Pen {
         if epoch != self.epoch {
             (self.epoch, self.last) = (epoch, 0);
         }
-        let last = self.last;
-        let newest_notice = self.file.run(epoch, |tx| {
+        let (last, mut newest_notice) = (self.last, 0);
+        let stored = self.file.run(epoch, |tx| {
             let fence = "UPDATE ledger SET batch = ?2 + 1 WHERE epoch = ?1 AND writer = 0 AND batch = ?2";
             if tx.execute(fence, params![epoch, last])? == 0 {
                 return Err(Error::Fenced("another node took over from this one"));
             }
-            apply_all(tx, batch)
-        })?;
+            newest_notice = apply_all(tx, batch)?;
+            Ok(())
+        });
+        match stored {
+            Err(Error::Io(_)) if self.file.is_stored(epoch, last + 1)? => {}
+            stored => stored?,
+        }
         self.last += 1;
         Ok(newest_notice)
     }
@@ -289,82 +242,5 @@ impl Membership for SqliteNode {
 
     fn epoch(&self) -> i64 {
         self.epoch.load(SeqCst)
-    }
-}
-
-/// A transaction of one of them.
-struct Member<'a> {
-    store: &'a Connection,
-    epoch: i64,
-    now: Timestamp,
-    /// Of the configuration, once this changes it.
-    version: Cell<Option<i64>>,
-}
-
-impl Sql for Member<'_> {
-    fn execute(&self, sql: &str, params: &[&dyn ToValue]) -> Result<usize> {
-        Sql::execute(self.store, sql, params)
-    }
-
-    fn query(
-        &self,
-        sql: &str,
-        params: &[&dyn ToValue],
-        each: &mut dyn FnMut(&Row<'_>) -> Result<ControlFlow<()>>,
-    ) -> Result<()> {
-        Sql::query(self.store, sql, params, each)
-    }
-
-    fn insert_delivery(&self, delivery: &Delivery) -> Result<()> {
-        insert_delivery(self.store, delivery, self.epoch)
-    }
-
-    fn replace_delivery(&self, was: Was, delivery: &Delivery) -> Result<bool> {
-        replace_delivery(self.store, was, delivery, self.epoch)
-    }
-
-    fn set_due(&self, delivery: DeliveryId, due: Option<Timestamp>) -> Result<()> {
-        self.store.set_due(delivery, due)
-    }
-
-    fn delete_delivery(&self, delivery: DeliveryId) -> Result<Option<(EndpointId, Option<OrderKey>)>> {
-        self.store.delete_delivery(delivery)
-    }
-
-    fn delete_deliveries(&self, app: AppId, after: i64, upto: i64) -> Result<()> {
-        self.store.delete_deliveries(app, after, upto)
-    }
-
-    fn lock_lane(&self, endpoint: EndpointId) -> Result<()> {
-        self.store.lock_lane(endpoint)
-    }
-
-    fn lock_health(&self, endpoint: EndpointId) -> Result<()> {
-        self.store.lock_health(endpoint)
-    }
-
-    fn lock_digests(&self, app: AppId) -> Result<()> {
-        self.store.lock_digests(app)
-    }
-
-    fn lock_delivery(&self, delivery: DeliveryId) -> Result<()> {
-        self.store.lock_delivery(delivery)
-    }
-
-    fn to_change(&self) -> (&'static str, &'static str) {
-        self.store.to_change()
-    }
-
-    fn epoch(&self) -> i64 {
-        self.epoch
-    }
-
-    fn changed(&self, change: Change) -> Result<()> {
-        let version = match self.version.get() {
-            Some(begun) => begun,
-            None => begin_version(self, self.now)?,
-        };
-        self.version.set(Some(version));
-        log_change(self, version, change, self.now)
     }
 }

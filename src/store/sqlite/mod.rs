@@ -6,6 +6,7 @@ mod look;
 mod member;
 pub(super) mod open;
 mod readers;
+mod shared;
 mod sql;
 mod upgrade;
 mod usage;
@@ -14,8 +15,9 @@ mod writer;
 pub use super::sql::{QueueLimits, Turn};
 pub use backup::{BackupError, Inventory, back_up, restore};
 pub use look::{Look, look, sealed_in, user_of};
-pub use member::{NodeWriter, SharedFile, SqliteNode, StoreClock};
+pub use member::{NodeWriter, SqliteNode};
 pub use open::OpenError;
+pub use shared::{Passage, SharedFile, StoreClock, StoreWire};
 pub use writer::Writer;
 
 use super::{

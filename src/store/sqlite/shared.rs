@@ -1,0 +1,173 @@
+//! A file in memory that several nodes share: the wire to it, which may be cut, and a transaction of one of them.
+
+use super::{
+    open,
+    sql::{insert_delivery, replace_delivery},
+};
+use crate::{
+    domain::{
+        delivery::Delivery,
+        id::{AppId, DeliveryId, EndpointId},
+        order::OrderKey,
+        time::Timestamp,
+    },
+    store::sql::{Change, Error, Newcomer, Result, Row, Sql, ToValue, Was, begin_version, log_change, nodes},
+};
+use rusqlite::{Connection, TransactionBehavior};
+use std::{
+    cell::Cell,
+    io::ErrorKind,
+    ops::ControlFlow,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicI64, Ordering::SeqCst},
+    },
+};
+
+/// What a server's clock would show.
+pub type StoreClock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// What becomes of a transaction on its way between a node and the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Passage {
+    Answered,
+    /// It does not arrive.
+    Cut,
+    /// It is stored, and nobody hears of it.
+    Unanswered,
+}
+
+/// Asked in every transaction before anything else, with the epoch that it is of; 0 if it only reads.
+pub type StoreWire = Arc<dyn Fn(&Connection, i64) -> Passage + Send + Sync>;
+
+/// The file that they share.
+pub struct SharedFile {
+    connection: Mutex<Connection>,
+    pub(super) clock: StoreClock,
+    wire: StoreWire,
+    /// Epochs that were given out.
+    entered: AtomicI64,
+}
+
+impl SharedFile {
+    pub fn new(clock: StoreClock) -> rusqlite::Result<Arc<Self>> {
+        Self::over(Arc::new(|_, _| Passage::Answered), clock)
+    }
+
+    /// The same over a wire that may be cut.
+    pub fn over(wire: StoreWire, clock: StoreClock) -> rusqlite::Result<Arc<Self>> {
+        let connection = Mutex::new(open::open_in_memory()?);
+        Ok(Arc::new(Self { connection, clock, wire, entered: AtomicI64::new(0) }))
+    }
+
+    /// To look into it, or to change it behind everybody's back.
+    pub fn connection(&self) -> MutexGuard<'_, Connection> {
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All of a transaction.
+    pub(super) fn run<T>(&self, epoch: i64, run: impl FnOnce(&Member<'_>) -> Result<T>) -> Result<T> {
+        let mut connection = self.connection();
+        let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let passage = (self.wire)(&tx, epoch);
+        if passage == Passage::Cut {
+            return Err(Error::Io(ErrorKind::ConnectionReset.into()));
+        }
+        let done = run(&Member { store: &tx, epoch, now: (self.clock)(), version: Cell::new(None) })?;
+        tx.commit()?;
+        match passage {
+            Passage::Unanswered => Err(Error::Io(ErrorKind::TimedOut.into())),
+            _ => Ok(done),
+        }
+    }
+
+    /// Whether a batch is stored whose answer was lost; another connection says so.
+    pub(super) fn is_stored(&self, epoch: i64, batch: i64) -> Result<bool> {
+        let sql =
+            "SELECT EXISTS (SELECT 1 FROM ledger WHERE epoch = ?1 AND writer IN (0, -1) AND batch = ?2)";
+        Ok(self.connection().query_row(sql, [epoch, batch], |row| row.get(0))?)
+    }
+
+    pub(super) fn enter(&self) -> Result<i64> {
+        let epoch = self.entered.fetch_add(1, SeqCst) + 1;
+        let new = Newcomer { epoch, name: format!("node {epoch}"), host: String::new(), pid: 0 };
+        self.run(epoch, |tx| nodes::enter(tx, &new, tx.now)).map(|_| epoch)
+    }
+}
+
+/// A transaction of one of them.
+pub(super) struct Member<'a> {
+    store: &'a Connection,
+    epoch: i64,
+    pub(super) now: Timestamp,
+    /// Of the configuration, once this changes it.
+    version: Cell<Option<i64>>,
+}
+
+impl Sql for Member<'_> {
+    fn execute(&self, sql: &str, params: &[&dyn ToValue]) -> Result<usize> {
+        Sql::execute(self.store, sql, params)
+    }
+
+    fn query(
+        &self,
+        sql: &str,
+        params: &[&dyn ToValue],
+        each: &mut dyn FnMut(&Row<'_>) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
+        Sql::query(self.store, sql, params, each)
+    }
+
+    fn insert_delivery(&self, delivery: &Delivery) -> Result<()> {
+        insert_delivery(self.store, delivery, self.epoch)
+    }
+
+    fn replace_delivery(&self, was: Was, delivery: &Delivery) -> Result<bool> {
+        replace_delivery(self.store, was, delivery, self.epoch)
+    }
+
+    fn set_due(&self, delivery: DeliveryId, due: Option<Timestamp>) -> Result<()> {
+        self.store.set_due(delivery, due)
+    }
+
+    fn delete_delivery(&self, delivery: DeliveryId) -> Result<Option<(EndpointId, Option<OrderKey>)>> {
+        self.store.delete_delivery(delivery)
+    }
+
+    fn delete_deliveries(&self, app: AppId, after: i64, upto: i64) -> Result<()> {
+        self.store.delete_deliveries(app, after, upto)
+    }
+
+    fn lock_lane(&self, endpoint: EndpointId) -> Result<()> {
+        self.store.lock_lane(endpoint)
+    }
+
+    fn lock_health(&self, endpoint: EndpointId) -> Result<()> {
+        self.store.lock_health(endpoint)
+    }
+
+    fn lock_digests(&self, app: AppId) -> Result<()> {
+        self.store.lock_digests(app)
+    }
+
+    fn lock_delivery(&self, delivery: DeliveryId) -> Result<()> {
+        self.store.lock_delivery(delivery)
+    }
+
+    fn to_change(&self) -> (&'static str, &'static str) {
+        self.store.to_change()
+    }
+
+    fn epoch(&self) -> i64 {
+        self.epoch
+    }
+
+    fn changed(&self, change: Change) -> Result<()> {
+        let version = match self.version.get() {
+            Some(begun) => begun,
+            None => begin_version(self, self.now)?,
+        };
+        self.version.set(Some(version));
+        log_change(self, version, change, self.now)
+    }
+}

@@ -1,0 +1,102 @@
+//! What a process of the simulation is made of, whatever store it is on and whoever is beside it.
+
+use crate::contracts;
+use posthaste::{
+    domain::{
+        address::AddressPolicy,
+        contract::{Contract, Keep},
+        directory::Directory,
+        id::Ids,
+        seal::Keyring,
+        tally::Tally,
+        tenure::Tenure,
+    },
+    engine::{Courier, Engine, LaneEvents, Lanes, Renderer, Rounds},
+    outbound::Carrier,
+    service::{Limits, Parts, Service, Surroundings},
+    store::{CommitWatch, Ledger, Store},
+    world::{Clock, SeededEntropy},
+};
+use std::{sync::Arc, time::Duration};
+
+const ENCRYPTION_KEY: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
+
+pub(crate) struct Desk<S> {
+    pub(crate) store: Arc<S>,
+    pub(crate) directory: Arc<Directory>,
+    pub(crate) tenure: Arc<Tenure>,
+    pub(crate) lanes: Arc<Lanes>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) entropy: Arc<SeededEntropy>,
+    pub(crate) ids: Ids,
+}
+
+/// What else an engine needs.
+pub(crate) struct Tools {
+    pub(crate) ledger: Arc<dyn Ledger>,
+    pub(crate) carrier: Arc<dyn Carrier>,
+    pub(crate) grace: Duration,
+    pub(crate) rounds: Rounds,
+}
+
+impl<S: Store + 'static> Desk<S> {
+    pub(crate) fn service(&self) -> Service {
+        let store = &self.store;
+        Service::new(Parts {
+            directory: self.directory.clone(),
+            ledger: store.clone(),
+            registry: store.clone(),
+            browse: store.clone(),
+            cluster: store.clone(),
+            tenure: self.tenure.clone(),
+            hands: self.lanes.clone(),
+            clock: self.clock.clone(),
+            entropy: self.entropy.clone(),
+            ids: self.ids.clone(),
+            contracts: contracts::all().iter().map(Contract::clone).collect(),
+            keyring: Keyring::parse(ENCRYPTION_KEY).unwrap(),
+            addresses: AddressPolicy::default(),
+            limits: Limits::default(),
+            surroundings: Surroundings::default(),
+            tally: Arc::new(Tally::default()),
+            storage: Arc::default(),
+            streams: Arc::default(),
+        })
+    }
+
+    pub(crate) fn engine(&self, events: LaneEvents, tools: Tools) -> Engine {
+        Engine {
+            lanes: self.lanes.clone(),
+            events,
+            courier: Courier {
+                directory: self.directory.clone(),
+                ledger: tools.ledger,
+                carrier: tools.carrier,
+                clock: self.clock.clone(),
+                entropy: self.entropy.clone(),
+                tally: Arc::new(Tally::default()),
+                blame: Arc::default(),
+                renderer: Renderer::default(),
+            },
+            cluster: self.store.clone(),
+            browse: self.store.clone(),
+            ids: self.ids.clone(),
+            grace: tools.grace,
+            storage: Arc::default(),
+            audit_retention: Keep::Forever,
+            post: None,
+            operator_app: None,
+            rounds: tools.rounds,
+        }
+    }
+}
+
+pub(crate) struct NoWatch;
+
+impl CommitWatch for NoWatch {
+    fn started(&self) -> u64 {
+        0
+    }
+
+    fn committed(&self, _: u64, _: usize) {}
+}

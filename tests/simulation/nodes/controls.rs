@@ -1,0 +1,57 @@
+//! Negative controls: each breaks what nodes promise one another on purpose, and the checks must notice.
+
+use super::{director, sabotage::Sabotage};
+use crate::journal::Promise;
+
+const SEEDS: u64 = 60;
+
+/// Whether it is found within a bounded number of seeds that one of these promises is broken.
+fn must_notice(promises: &[Promise], sabotage: Sabotage) {
+    let is_found = |seed| {
+        let violations = director::run(seed, sabotage).violations;
+        violations.iter().any(|found| promises.contains(&found.promise))
+    };
+    let found = (0..SEEDS).find(|seed| is_found(*seed));
+    println!("{sabotage:?} is noticed at seed {found:?}");
+    assert!(found.is_some(), "{sabotage:?} is not noticed in {SEEDS} seeds");
+}
+
+#[test]
+fn a_fence_that_does_not_hold_is_noticed() {
+    must_notice(&[Promise::Fence], Sabotage::FenceOff);
+}
+
+#[test]
+fn a_takeover_in_one_statement_is_noticed() {
+    must_notice(&[Promise::Fence, Promise::Place], Sabotage::SweepFirst);
+}
+
+#[test]
+fn shards_that_are_free_before_the_sweep_are_noticed() {
+    must_notice(&[Promise::Sweep], Sabotage::FreeShardsFirst);
+}
+
+#[test]
+fn a_lane_that_is_taken_without_waiting_for_others_is_noticed() {
+    must_notice(&[Promise::Sole], Sabotage::WaitForNobody);
+}
+
+#[test]
+fn a_dead_node_that_nobody_takes_over_from_is_noticed_as_stuck() {
+    must_notice(&[Promise::Stuck], Sabotage::NobodyTakesOver);
+}
+
+#[test]
+fn requests_without_a_margin_are_noticed() {
+    must_notice(&[Promise::Dial], Sabotage::NoMargin);
+}
+
+#[test]
+fn requests_that_no_gate_holds_back_are_noticed() {
+    must_notice(&[Promise::Dial], Sabotage::NoGate);
+}
+
+#[test]
+fn a_rate_that_nodes_exceed_is_noticed() {
+    must_notice(&[Promise::Pace], Sabotage::Haste);
+}

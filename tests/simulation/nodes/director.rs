@@ -1,0 +1,235 @@
+//! Runs one seed from its plan to the verdict: gives every node its turn, a few milliseconds at a time and in any order, lets
+//! things go wrong at their times, and waits until all is quiet.
+
+use super::{
+    node::{GRACE, Node},
+    plan::{BEGIN, Fault, FaultKind, HEAL, Plan},
+    producers::{self, Producers},
+    sabotage::Sabotage,
+    town::Town,
+    verdict::{self, Figures},
+    witness,
+};
+use crate::{
+    journal::{Promise, Violation},
+    plan::SECOND,
+};
+use fastrand::Rng;
+use std::sync::Arc;
+
+/// The longest turn of a node: how far nodes' times are apart at most.
+const TURN_MAX: i64 = 20;
+const FURNISHED_AT: i64 = 4 * SECOND;
+const STARTS_AGAIN_AFTER: i64 = SECOND;
+/// After the heal: takeovers, the longest wait of a schedule and of a circuit.
+const QUIET_WITHIN: i64 = 150 * SECOND;
+
+/// What came of a seed.
+pub(crate) struct Outcome {
+    pub(crate) violations: Vec<Violation>,
+    pub(crate) figures: Figures,
+    pub(crate) trace: u64,
+}
+
+/// A place for processes, one after another.
+#[derive(Default)]
+struct Place {
+    node: Option<Node>,
+    starts_at: i64,
+    /// It stands still until then; before that a batch arrives that was on its way.
+    frozen_until: Option<i64>,
+    late_at: Option<i64>,
+    /// It is to have ended by then, and starts again so long after.
+    stops: Option<(i64, i64)>,
+}
+
+struct Director {
+    town: Arc<Town>,
+    places: Vec<Place>,
+    producers: Producers,
+    faults: Vec<Fault>,
+    rng: Rng,
+    now: i64,
+}
+
+pub(crate) fn run(seed: u64, sabotage: Sabotage) -> Outcome {
+    let town = Town::new(Plan::of(seed), sabotage);
+    let place = |number: usize| Place { starts_at: number as i64 * 700, ..Place::default() };
+    let mut faults = town.plan.faults.clone();
+    faults.reverse();
+    let mut director = Director {
+        places: (0..town.plan.nodes).map(place).collect(),
+        producers: Producers::new(&town),
+        faults,
+        rng: Rng::with_seed(seed ^ 0x6469_7265),
+        now: 0,
+        town,
+    };
+    director.direct();
+    let Director { town, producers, .. } = director;
+    let (figures, trace) = verdict::pronounce(&town, &producers.events);
+    let violations = std::mem::take(&mut town.journal().violations);
+    Outcome { violations, figures, trace }
+}
+
+impl Director {
+    fn direct(&mut self) {
+        self.pass_until(FURNISHED_AT);
+        if let Some(node) = &self.places[0].node
+            && let Some(service) = node.office()
+        {
+            node.spawn(producers::furnish(self.town.clone(), service));
+        }
+        self.pass_until(BEGIN);
+        let (wanted, made) = (self.town.plan.endpoints.len(), self.town.journal().endpoints.len());
+        assert_eq!(wanted, made, "everything is there when it begins");
+        self.town.state().is_dangerous = true;
+        self.pass_until(HEAL);
+        self.heal();
+        if !self.rest() {
+            let what = format!("not everything came to rest: {}", verdict::remains(&self.town));
+            self.town.complain(Promise::Stuck, what);
+        }
+        self.close();
+    }
+
+    fn pass_until(&mut self, until: i64) {
+        while self.now < until {
+            self.turn();
+        }
+    }
+
+    /// Everybody's turn once.
+    fn turn(&mut self) {
+        let until = self.now + self.rng.i64(1..=TURN_MAX);
+        while let Some(fault) = self.faults.pop_if(|fault| fault.at <= self.now) {
+            self.go_wrong(fault);
+        }
+        let nodes: Vec<Option<&Node>> = self.places.iter().map(|place| place.node.as_ref()).collect();
+        self.producers.step(self.now, &nodes);
+        let mut order: Vec<usize> = (0..self.places.len()).collect();
+        self.rng.shuffle(&mut order);
+        for number in order {
+            self.turn_of(number, until);
+        }
+        self.now = until;
+        self.town.state().now = until;
+        witness::hear(&self.town);
+    }
+
+    fn turn_of(&mut self, number: usize, until: i64) {
+        let (town, now) = (&self.town, self.now);
+        let place = &mut self.places[number];
+        if place.node.is_none() && place.starts_at <= now {
+            place.node = Node::start(town, number);
+            place.starts_at = now + STARTS_AGAIN_AFTER;
+        }
+        let Some(node) = &place.node else { return };
+        if place.late_at.take_if(|at| *at <= now).is_some() {
+            node.arrives_late(town);
+        }
+        match place.frozen_until {
+            Some(thaws_at) if now < thaws_at => return,
+            Some(_) => {
+                (place.frozen_until, place.late_at) = (None, None);
+                node.thaw(now);
+            }
+            None => {}
+        }
+        node.drive(town, until);
+        let is_doomed = town.state().doomed.remove(&number);
+        let has_ended = node.has_ended();
+        let is_late = place.stops.is_some_and(|(limit, _)| limit <= now);
+        if !(is_doomed || has_ended || is_late) {
+            return;
+        }
+        let Some(node) = place.node.take() else { return };
+        let down = place.stops.take().map_or(STARTS_AGAIN_AFTER, |(_, down)| down);
+        place.starts_at = now + down;
+        if has_ended {
+            node.end(town);
+        } else {
+            node.die(town);
+        }
+        if is_late && !is_doomed && !has_ended {
+            town.complain(Promise::House, format!("node {number} did not stop within its grace"));
+        }
+    }
+
+    fn go_wrong(&mut self, Fault { node: number, kind, .. }: Fault) {
+        let (town, now) = (&self.town, self.now);
+        let place = &mut self.places[number];
+        match kind {
+            FaultKind::Away(time) => town.state().away[number] = now + time,
+            FaultKind::AllAway(time) => town.state().away.iter_mut().for_each(|away| *away = now + time),
+            FaultKind::Noise(time) => town.state().noisy[number] = now + time,
+            FaultKind::Kill(down) => {
+                if let Some(node) = place.node.take() {
+                    node.die(town);
+                    *place = Place { starts_at: now + down, ..Place::default() };
+                }
+            }
+            FaultKind::Stop(down) => {
+                if let (Some(node), None) = (&place.node, place.stops) {
+                    node.stop();
+                    // Whoever stands still or hears nothing needs longer.
+                    place.stops = Some((now + 60 * SECOND, down));
+                }
+            }
+            FaultKind::Freeze(time) => {
+                if let (Some(node), None) = (&place.node, place.frozen_until) {
+                    town.journal().lives[node.life].freezes += 1;
+                    place.frozen_until = Some(now + time);
+                    place.late_at = self.rng.bool().then(|| now + self.rng.i64(0..time));
+                }
+            }
+            FaultKind::Step(by_ms) => {
+                if let Some(node) = &place.node {
+                    node.set_clock(by_ms);
+                    town.journal().steps.push(now);
+                }
+            }
+        }
+    }
+
+    /// From now on everything works.
+    fn heal(&mut self) {
+        let mut state = self.town.state();
+        state.is_dangerous = false;
+        state.away.fill(0);
+        state.noisy.fill(0);
+        for place in &mut self.places {
+            place.frozen_until = place.frozen_until.map(|_| self.now);
+            place.starts_at = place.starts_at.min(self.now);
+        }
+    }
+
+    /// Until nobody wants anything and nothing waits or is carried.
+    fn rest(&mut self) -> bool {
+        while self.now < HEAL + QUIET_WITHIN {
+            self.pass_until(self.now + SECOND);
+            let sql = "SELECT EXISTS (SELECT 1 FROM deliveries WHERE lane IS NOT NULL)";
+            let waits: bool = self.town.file().connection().query_row(sql, [], |row| row.get(0)).unwrap();
+            let is_idle = |place: &Place| place.node.as_ref().is_some_and(|node| node.lanes.in_hand() == 0);
+            if !waits && self.producers.are_done() && self.places.iter().all(is_idle) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// All of them stop, and leave nothing behind.
+    fn close(&mut self) {
+        let limit = self.now + GRACE + 10 * SECOND;
+        for place in &mut self.places {
+            if let Some(node) = &place.node {
+                node.stop();
+                place.stops = Some((limit, 1_000_000 * SECOND));
+            }
+        }
+        while self.places.iter().any(|place| place.node.is_some()) {
+            self.turn();
+        }
+        witness::hear(&self.town);
+    }
+}

@@ -1,0 +1,197 @@
+//! The way out of one process, and who watches it: at its first byte every request is held against what the store says then.
+
+use super::{
+    plan::Kind,
+    sabotage::Gate,
+    town::{Dial, Town, at},
+};
+use crate::{
+    journal::Promise,
+    network::{Fate, attempt_of, sleep},
+};
+use posthaste::{
+    domain::{
+        id::DeliveryId,
+        outcome::{Class, Outcome},
+    },
+    outbound::{Carrier, NotSent, Posting, Request},
+};
+use rusqlite::OptionalExtension;
+use std::sync::Arc;
+
+pub(crate) struct Line {
+    pub(crate) town: Arc<Town>,
+    pub(crate) life: usize,
+    pub(crate) gate: Gate,
+}
+
+impl Carrier for Line {
+    fn post(&self, request: Request) -> Posting<'_> {
+        Box::pin(self.carry(request))
+    }
+
+    /// Nobody here has a health address.
+    fn get(&self, _: Request) -> Posting<'_> {
+        Box::pin(std::future::ready(Ok(Outcome::failed(Class::Connect, "connection refused"))))
+    }
+}
+
+impl Line {
+    async fn carry(&self, request: Request) -> Result<Outcome, NotSent> {
+        let called_at = self.town.now();
+        self.must_be_open()?;
+        let (connects, gap) = self.delays();
+        sleep(connects).await;
+        self.must_be_open()?;
+        let freezes = self.freezes();
+        // Between the last look and the wire is a moment, which may be long on a machine that has other things to do.
+        sleep(gap).await;
+        // What stood still just there cannot be held back by anybody.
+        let is_excused = self.freezes() != freezes;
+        let fate = self.fate_of(&request);
+        let number = self.begin(&request, &fate, called_at, is_excused);
+        let mut hold = OnTheWay { line: self, number, arrives_anyway: fate.arrives_anyway };
+        sleep(fate.ends_after).await;
+        hold.end();
+        Ok(fate.outcome())
+    }
+
+    fn must_be_open(&self) -> Result<(), NotSent> {
+        if self.gate.is_open() { Ok(()) } else { Err(NotSent) }
+    }
+
+    fn freezes(&self) -> usize {
+        self.town.journal().lives[self.life].freezes
+    }
+
+    fn delays(&self) -> (i64, i64) {
+        let mut state = self.town.state();
+        let rng = &mut state.rng;
+        let connects = if rng.u8(0..6) == 0 { rng.i64(0..2500) } else { rng.i64(0..30) };
+        (connects, if rng.u8(0..6) == 0 { rng.i64(0..700) } else { 0 })
+    }
+
+    fn fate_of(&self, request: &Request) -> Fate {
+        let script = &self.town.plan.endpoints[self.endpoint(request)].script;
+        let now = self.town.now();
+        Fate::of(script.at(now), request, &mut self.town.state().rng)
+    }
+
+    fn endpoint(&self, request: &Request) -> usize {
+        let known = self.town.journal().endpoints.iter().position(|known| *known == request.lane);
+        known.expect("only known endpoints are called")
+    }
+
+    fn begin(&self, request: &Request, fate: &Fate, called_at: i64, is_excused: bool) -> usize {
+        let (now, delivery) = (self.town.now(), attempt_of(request).delivery);
+        let dial = Dial {
+            life: self.life,
+            epoch: self.gate.tenure.epoch(),
+            lane: request.lane,
+            delivery,
+            called_at,
+            works_at: fate.works_after.map(|after| now + after.min(fate.ends_after)),
+            ended_at: None,
+            dropped_at: None,
+            freezes: self.freezes(),
+        };
+        if !is_excused {
+            self.must_be_owned(&dial);
+            self.must_be_sole(&dial, self.town.plan.endpoints[self.endpoint(request)].kind);
+            self.must_be_first(delivery);
+        }
+        let mut journal = self.town.journal();
+        journal.dials.push(dial);
+        journal.dials.len() - 1
+    }
+
+    /// The store says that its sender carries it, and that nobody may take over from that.
+    fn must_be_owned(&self, dial: &Dial) {
+        let sql = "SELECT d.lane, n.lease_until, n.dead FROM deliveries d LEFT JOIN nodes n ON n.epoch = -d.lane WHERE d.id = ?1";
+        type Found = (Option<i64>, Option<i64>, Option<bool>);
+        let found: Option<Found> = {
+            let file = self.town.file().connection();
+            let mut sql = file.prepare_cached(sql).unwrap();
+            let id = dial.delivery.as_i64();
+            sql.query_row([id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).optional().unwrap()
+        };
+        let now = at(self.town.state().now).as_millis();
+        let is_owned = |(lane, lease_until, dead): Found| {
+            lane == Some(-dial.epoch) && lease_until.is_some_and(|until| now <= until) && dead == Some(false)
+        };
+        if !found.is_some_and(is_owned) {
+            let what = format!("(lane, lease, dead) {found:?} at {now} of {dial:?}");
+            self.town.complain(Promise::Dial, what);
+        }
+    }
+
+    /// Nobody else is sending to an endpoint that one node sends to, unless it stands still or is dead.
+    fn must_be_sole(&self, dial: &Dial, kind: Kind) {
+        let journal = self.town.journal();
+        let is_out = |other: &&Dial| {
+            let life = &journal.lives[other.life];
+            let is_seen = life.ended_at.is_none() && life.freezes == other.freezes;
+            other.lane == dial.lane && other.ended_at.is_none() && other.dropped_at.is_none() && is_seen
+        };
+        let out: Vec<&Dial> = journal.dials.iter().filter(is_out).collect();
+        let most = match kind {
+            Kind::Shared => return,
+            Kind::Narrow(most) => most as usize,
+            Kind::Ordered(_) | Kind::Rated(_) => usize::MAX,
+        };
+        let broken = if out.iter().any(|other| other.life != dial.life) {
+            Some((Promise::Sole, format!("{dial:?} beside {out:?}")))
+        } else if out.len() >= most {
+            Some((Promise::Pace, format!("{dial:?} beside {} others", out.len())))
+        } else {
+            None
+        };
+        drop(journal);
+        if let Some((promise, what)) = broken {
+            self.town.complain(promise, what);
+        }
+    }
+
+    /// Of those that are kept in order it is the first that has not ended. Among those that wait ids decide, which are as good
+    /// as the clocks of the nodes that made them: what was stored first and has the larger id may be overtaken.
+    fn must_be_first(&self, delivery: DeliveryId) {
+        let sql = "SELECT o.delivery FROM lines l JOIN lines o ON o.endpoint = l.endpoint AND o.okey = l.okey
+                 AND o.number < l.number AND o.delivery < l.delivery
+             JOIN deliveries d ON d.id = o.delivery WHERE l.delivery = ?1 AND d.state < 4 LIMIT 1";
+        let earlier: Option<i64> = {
+            let file = self.town.file().connection();
+            let mut sql = file.prepare_cached(sql).unwrap();
+            sql.query_row([delivery.as_i64()], |row| row.get(0)).optional().unwrap()
+        };
+        if let Some(earlier) = earlier {
+            let what = format!("{delivery} goes before {}", DeliveryId::from_i64(earlier));
+            self.town.complain(Promise::Order, what);
+        }
+    }
+}
+
+/// A request on its way; if its sender lets go of it, it may arrive all the same.
+struct OnTheWay<'a> {
+    line: &'a Line,
+    number: usize,
+    arrives_anyway: bool,
+}
+
+impl OnTheWay<'_> {
+    fn end(&mut self) {
+        let now = self.line.town.now();
+        self.line.town.journal().dials[self.number].ended_at = Some(now);
+    }
+}
+
+impl Drop for OnTheWay<'_> {
+    fn drop(&mut self) {
+        let now = self.line.town.now();
+        let mut journal = self.line.town.journal();
+        let dial = &mut journal.dials[self.number];
+        if dial.ended_at.is_none() {
+            dial.dropped_at = Some(now);
+            dial.works_at = dial.works_at.filter(|works_at| *works_at <= now || self.arrives_anyway);
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! One process of several. It has a runtime of its own and therefore time of its own: whoever is not driven stands still.
+
+use super::{
+    line::Line,
+    sabotage::Gate,
+    town::{Life, Town, at},
+};
+use crate::desk::{Desk, NoWatch, Tools};
+use posthaste::{
+    domain::{directory::Directory, id::Ids, tenure::Tenure, time::Timestamp},
+    engine::{Ceilings, Dialling, EngineLimits, LaneEvents, Lanes, Rounds},
+    service::Service,
+    store::{
+        Cluster,
+        sqlite::{NodeWriter, QueueLimits, SqliteNode, Turn},
+    },
+    world::{SeededEntropy, Shutdown, ShutdownHandle, VirtualClock},
+};
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+use tokio::{
+    runtime::{Builder, Runtime},
+    sync::Notify,
+    time::Instant,
+};
+
+const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(100);
+pub(crate) const GRACE: i64 = 4000;
+
+pub(crate) struct Node {
+    pub(crate) number: usize,
+    pub(crate) life: usize,
+    runtime: Runtime,
+    pub(crate) clock: Arc<VirtualClock>,
+    pub(crate) lanes: Arc<Lanes>,
+    writer: Pen,
+    office: Arc<Mutex<Option<Arc<Service>>>>,
+    stop: ShutdownHandle,
+    has_ended: Arc<AtomicBool>,
+    /// When it was born, by the town's time and by its own, and how many of a million its clocks run too fast.
+    born: (i64, Instant, i64),
+}
+
+/// The writer of a process, for whoever commits and for whoever takes it away.
+type Pen = Arc<Mutex<Option<NodeWriter>>>;
+
+impl Node {
+    /// `None` if the store could not be reached.
+    pub(crate) fn start(town: &Arc<Town>, number: usize) -> Option<Self> {
+        let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        let entered = runtime.enter();
+        let (now, (off_ms, drift)) = (town.state().now, town.plan.clocks[number]);
+        let shown = Timestamp::from_millis(at(now).as_millis() + off_ms);
+        let clock = Arc::new(VirtualClock::starting_at(shown));
+        let (directory, tenure) = (Arc::<Directory>::default(), Arc::<Tenure>::default());
+        let limits = EngineLimits {
+            hands: town.plan.hands,
+            bytes_max: 1 << 20,
+            in_flight_per_endpoint: 64,
+            ceilings: Ceilings::default(),
+        };
+        let (lanes, events) = Lanes::new(limits, directory.clone(), tenure.clone());
+        let rung = Arc::new(Notify::new());
+        let bell = rung.clone();
+        let queue = QueueLimits { events_max: 1000, bytes_max: 1 << 20 };
+        let wake = Box::new(move || bell.notify_one());
+        town.state().running = Some((number, Instant::now()));
+        let reached = SqliteNode::enter(town.file(), lanes.clone(), Arc::new(NoWatch), queue, wake);
+        town.state().running = None;
+        let (store, writer) = reached.ok()?;
+        let life = {
+            let mut journal = town.journal();
+            journal.lives.push(Life::default());
+            journal.lives.len() - 1
+        };
+        town.state().tenures[number] = Some(tenure.clone());
+        let writer: Pen = Arc::new(Mutex::new(Some(writer)));
+        runtime.spawn(commit_loop(town.clone(), number, writer.clone(), rung));
+        let (stop, told) = Shutdown::by_hand();
+        let (office, has_ended) = (Arc::default(), Arc::<AtomicBool>::default());
+        let seed = town.plan.seed ^ (life as u64) << 32;
+        let boot = Boot {
+            line: (town.clone(), life),
+            desk: Desk {
+                store: Arc::new(store),
+                directory,
+                tenure: tenure.clone(),
+                lanes: lanes.clone(),
+                clock: clock.clone(),
+                entropy: Arc::new(SeededEntropy::new(seed)),
+                ids: Ids::new(0, 0),
+            },
+            office: Arc::clone(&office),
+            has_ended: has_ended.clone(),
+        };
+        runtime.spawn(boot.run(events, told));
+        let born = (now, Instant::now(), drift);
+        drop(entered);
+        Some(Self { number, life, runtime, clock, lanes, writer, office, stop, has_ended, born })
+    }
+
+    /// Where callers reach it.
+    pub(crate) fn office(&self) -> Option<Arc<Service>> {
+        self.office.lock().unwrap().clone()
+    }
+
+    /// Lets somebody call it.
+    pub(crate) fn spawn(&self, call: impl Future<Output = ()> + Send + 'static) {
+        self.runtime.spawn(call);
+    }
+
+    fn own_time(&self, now: i64) -> Instant {
+        let (born_at, begun, drift) = self.born;
+        let passed = now - born_at;
+        begun + Duration::from_millis((passed + passed * drift / 1_000_000) as u64)
+    }
+
+    /// It is its turn until then; the town's time is that of the beginning meanwhile.
+    pub(crate) fn drive(&self, town: &Town, until: i64) {
+        let own = self.own_time(until);
+        self.runtime.block_on(async {
+            town.state().running = Some((self.number, Instant::now()));
+            tokio::time::sleep_until(own).await;
+        });
+        town.state().running = None;
+    }
+
+    /// It stood still until now, while its clocks went on.
+    pub(crate) fn thaw(&self, now: i64) {
+        let own = self.own_time(now);
+        self.runtime.block_on(async {
+            let asleep = own.saturating_duration_since(Instant::now());
+            tokio::time::advance(asleep).await;
+        });
+    }
+
+    /// A batch that was on its way arrives, although its sender stands still.
+    pub(crate) fn arrives_late(&self, town: &Town) {
+        let _entered = self.runtime.enter();
+        town.state().running = Some((self.number, Instant::now()));
+        let _ = self.writer.lock().unwrap().as_mut().map(NodeWriter::commit_next);
+        town.state().running = None;
+    }
+
+    pub(crate) fn set_clock(&self, by_ms: i64) {
+        let _entered = self.runtime.enter();
+        self.clock.step(by_ms);
+    }
+
+    /// As the signal does it.
+    pub(crate) fn stop(&self) {
+        if let Some(service) = self.office.lock().unwrap().take() {
+            service.readiness().stop();
+        }
+        self.stop.stop_softly();
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended.load(SeqCst)
+    }
+
+    /// After it has let go of everything.
+    pub(crate) fn end(self, town: &Town) {
+        let entered = self.runtime.enter();
+        town.state().running = Some((self.number, Instant::now()));
+        if let Some(writer) = self.writer.lock().unwrap().take() {
+            writer.end();
+        }
+        town.state().running = None;
+        drop(entered);
+        self.die(town);
+    }
+
+    /// At once; nothing in memory gets anywhere.
+    pub(crate) fn die(self, town: &Town) {
+        if let Some(writer) = self.writer.lock().unwrap().take() {
+            writer.forget();
+        }
+        let now = town.state().now;
+        town.journal().lives[self.life].ended_at = Some(now);
+        town.state().tenures[self.number] = None;
+    }
+}
+
+/// Commits what waits, a little later than it was rung for.
+async fn commit_loop(town: Arc<Town>, node: usize, writer: Pen, rung: Arc<Notify>) {
+    let commit = || writer.lock().unwrap().as_mut().map(NodeWriter::commit_next);
+    loop {
+        rung.notified().await;
+        loop {
+            let delay = {
+                let rng = &mut town.state().rng;
+                if rng.bool() { 0 } else { rng.u64(0..40) }
+            };
+            tokio::time::sleep(Duration::from_millis(delay)).await;
+            match commit() {
+                None => return,
+                Some(Turn::Nothing) => break,
+                Some(Turn::Failed) => tokio::time::sleep(PAUSE_AFTER_FAILURE).await,
+                Some(Turn::Committed(_)) if town.commit_kills(node) => return,
+                // Callers get their turn between two commits.
+                Some(Turn::Committed(_)) => tokio::task::yield_now().await,
+            }
+        }
+    }
+}
+
+struct Boot {
+    line: (Arc<Town>, usize),
+    desk: Desk<SqliteNode>,
+    office: Arc<Mutex<Option<Arc<Service>>>>,
+    has_ended: Arc<AtomicBool>,
+}
+
+impl Boot {
+    /// Ends early if the store cannot be reached: whoever watches starts another one.
+    async fn run(mut self, events: LaneEvents, stop: Shutdown) {
+        let service = self.join().await;
+        if let Some(service) = service {
+            let engine = self.desk.engine(events, self.tools());
+            let following = tokio::spawn({
+                let (service, bell) = (service.clone(), self.desk.lanes.configuration_bell());
+                async move { service.follow(&bell).await }
+            });
+            service.readiness().accept();
+            if !stop.is_soft() {
+                *self.office.lock().unwrap() = Some(service);
+            }
+            let _ = engine.run(stop).await;
+            following.abort();
+        }
+        *self.office.lock().unwrap() = None;
+        self.has_ended.store(true, SeqCst);
+    }
+
+    async fn join(&mut self) -> Option<Arc<Service>> {
+        let joined = self.desk.store.join(self.desk.clock.now()).await.ok()?;
+        self.desk.tenure.enter(joined.epoch);
+        self.desk.ids = Ids::new(joined.slot, joined.newest_id);
+        let service = self.desk.service();
+        service.load(None).await.ok()?;
+        Some(Arc::new(service))
+    }
+
+    fn tools(&self) -> Tools {
+        let (town, life) = self.line.clone();
+        let (tenure, clock) = (self.desk.tenure.clone(), self.desk.clock.clone());
+        let sabotage = town.sabotage;
+        let honest = Box::new(Dialling { tenure: tenure.clone(), clock: clock.clone() });
+        let (often, seldom) = (Duration::from_secs(2), Duration::from_secs(20));
+        Tools {
+            ledger: self.desk.store.clone(),
+            carrier: Arc::new(Line { town, life, gate: Gate { honest, tenure, clock, sabotage } }),
+            grace: Duration::from_millis(GRACE as u64),
+            rounds: Rounds {
+                gauges: seldom,
+                count: seldom,
+                purge: seldom,
+                recheck: often,
+                key_uses: seldom,
+                expire: seldom,
+                forget: seldom,
+                health: often,
+                notices: seldom,
+            },
+        }
+    }
+}

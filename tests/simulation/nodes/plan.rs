@@ -1,0 +1,211 @@
+//! What a seed decides of a story with several nodes: who is published to when, who changes what, and what goes wrong.
+
+use crate::{
+    network::{Mode, Script},
+    plan::{SECOND, pick},
+};
+use fastrand::Rng;
+use posthaste::domain::{order::Order, rate::RateLimit};
+
+/// Times are milliseconds after the start.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) seed: u64,
+    pub(crate) nodes: usize,
+    pub(crate) endpoints: Vec<EndpointPlan>,
+    pub(crate) events: Vec<EventPlan>,
+    pub(crate) changes: Vec<ChangePlan>,
+    pub(crate) faults: Vec<Fault>,
+    /// Of each node: how far its wall clock is off at every start, and how many of a million its clocks run too fast.
+    pub(crate) clocks: Vec<(i64, i64)>,
+    /// Whoever takes over from another dies in the middle of it with this probability, in percent and for each commit.
+    pub(crate) takers_die: u8,
+    pub(crate) hands: usize,
+}
+
+/// When everything has begun, and the first events come.
+pub(crate) const BEGIN: i64 = 8 * SECOND;
+/// From here on everything works and everybody is well.
+pub(crate) const HEAL: i64 = 55 * SECOND;
+
+/// Who may send for it, and how much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Shared,
+    Ordered(Order),
+    Rated(RateLimit),
+    /// So many requests at a time.
+    Narrow(u32),
+}
+
+#[derive(Debug)]
+pub(crate) struct EndpointPlan {
+    pub(crate) uid: String,
+    pub(crate) kind: Kind,
+    pub(crate) script: Script,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct EventPlan {
+    pub(crate) at: i64,
+    /// Whoever is asked first.
+    pub(crate) node: usize,
+    /// Without one nobody dares to ask twice.
+    pub(crate) id: Option<String>,
+    pub(crate) key: Option<&'static str>,
+    /// Another node is asked at the same time.
+    pub(crate) has_twin: bool,
+}
+
+/// An endpoint becomes something else while it is being sent to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ChangePlan {
+    pub(crate) at: i64,
+    pub(crate) node: usize,
+    pub(crate) endpoint: usize,
+    /// So many requests at a time from now on; none: as many as there are.
+    pub(crate) narrow: Option<u32>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fault {
+    pub(crate) at: i64,
+    pub(crate) node: usize,
+    pub(crate) kind: FaultKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FaultKind {
+    /// Dead at once; another process starts after so long.
+    Kill(i64),
+    /// Told to stop; the same.
+    Stop(i64),
+    /// Nothing of it runs for so long, and what it sent to the store just before may arrive meanwhile.
+    Freeze(i64),
+    /// It cannot reach the store for so long.
+    Away(i64),
+    /// Nobody can.
+    AllAway(i64),
+    /// Answers of the store to it are lost now and then for so long, and what it sends as well.
+    Noise(i64),
+    /// Its wall clock is set.
+    Step(i64),
+}
+
+impl Plan {
+    pub(crate) fn of(seed: u64) -> Self {
+        let mut rng = Rng::with_seed(seed ^ 0x6e6f_6465);
+        let nodes = pick(&mut rng, &[2, 3, 3, 3, 4]);
+        let moments: Vec<i64> = (0..4).map(|_| rng.i64(BEGIN..HEAL - 5 * SECOND)).collect();
+        let endpoints = endpoints(&mut rng);
+        let faults = faults(&mut rng, nodes, &moments);
+        Self {
+            seed,
+            nodes,
+            events: events(&mut rng, nodes, &moments),
+            changes: changes(&mut rng, nodes, &endpoints, &moments),
+            endpoints,
+            faults,
+            clocks: (0..nodes).map(|_| (rng.i64(-300..300), rng.i64(-10_000..10_000))).collect(),
+            takers_die: pick(&mut rng, &[0, 0, 20, 60]),
+            hands: pick(&mut rng, &[6, 12, 24, 64]),
+        }
+    }
+}
+
+fn endpoints(rng: &mut Rng) -> Vec<EndpointPlan> {
+    let rate = RateLimit { per_second: pick(rng, &[4, 8, 15]), burst: pick(rng, &[1, 3, 8]) };
+    let kinds = [
+        Kind::Shared,
+        Kind::Shared,
+        Kind::Ordered(pick(rng, &[Order::Key, Order::Key, Order::Endpoint])),
+        Kind::Rated(rate),
+        Kind::Narrow(pick(rng, &[1, 2, 5])),
+    ];
+    let named = |(number, kind)| EndpointPlan {
+        uid: format!("ep{number}"),
+        kind,
+        script: Script { changes: script(rng) },
+    };
+    kinds.into_iter().enumerate().map(named).collect()
+}
+
+/// Receivers that fail are well again for a while, and from the heal on.
+fn script(rng: &mut Rng) -> Vec<(i64, Mode)> {
+    let mut changes = vec![(0, pick(rng, &[Mode::Ok, Mode::Ok, Mode::Slow(300), Mode::Slow(1500)]))];
+    let mut at = BEGIN;
+    while rng.bool() && at < HEAL - 10 * SECOND {
+        at += rng.i64(0..15 * SECOND);
+        let bad = [Mode::Status(500), Mode::Refused, Mode::Hang, Mode::Slow(900)];
+        changes.push((at, pick(rng, &bad)));
+        at += rng.i64(SECOND..8 * SECOND);
+        changes.push((at, pick(rng, &[Mode::Ok, Mode::Slow(200)])));
+    }
+    changes.push((HEAL, Mode::Ok));
+    changes
+}
+
+/// Some on their own, and many at once at the moments at which things happen.
+fn events(rng: &mut Rng, nodes: usize, moments: &[i64]) -> Vec<EventPlan> {
+    let mut at: Vec<i64> = (0..rng.usize(10..40)).map(|_| rng.i64(BEGIN..HEAL)).collect();
+    for moment in moments {
+        at.extend((0..rng.usize(0..25)).map(|_| moment + rng.i64(-700..700)));
+    }
+    at.sort_unstable();
+    let one = |(number, at): (usize, i64)| {
+        let id = (rng.u8(0..5) > 0).then(|| format!("event-{number}"));
+        EventPlan {
+            at: at.max(BEGIN),
+            node: rng.usize(0..nodes),
+            has_twin: id.is_some() && rng.u8(0..6) == 0,
+            id,
+            key: pick(rng, &[None, Some("a"), Some("a"), Some("b")]),
+        }
+    };
+    at.into_iter().enumerate().map(one).collect()
+}
+
+fn changes(rng: &mut Rng, nodes: usize, endpoints: &[EndpointPlan], moments: &[i64]) -> Vec<ChangePlan> {
+    let mut changes = Vec::new();
+    for (endpoint, _) in endpoints.iter().enumerate().filter(|(_, plan)| plan.kind == Kind::Shared) {
+        let mut at = pick(rng, moments) + rng.i64(-500..500);
+        let mut narrow = Some(pick(rng, &[1, 3]));
+        while rng.u8(0..3) > 0 && at < HEAL {
+            changes.push(ChangePlan { at: at.max(BEGIN), node: rng.usize(0..nodes), endpoint, narrow });
+            narrow = if narrow.is_some() { None } else { Some(pick(rng, &[1, 3])) };
+            at += rng.i64(SECOND..15 * SECOND);
+        }
+    }
+    changes.sort_by_key(|change| change.at);
+    changes
+}
+
+fn faults(rng: &mut Rng, nodes: usize, moments: &[i64]) -> Vec<Fault> {
+    let count = pick(rng, &[0, 1, 1, 2, 2, 3, 4, 6]);
+    let mut faults: Vec<Fault> = (0..count)
+        .map(|_| {
+            let near = pick(rng, moments) + rng.i64(-1000..1000);
+            let at = if rng.bool() { near } else { rng.i64(BEGIN..HEAL - 2 * SECOND) };
+            Fault { at: at.max(BEGIN), node: rng.usize(0..nodes), kind: fault(rng) }
+        })
+        .collect();
+    faults.sort_by_key(|fault| fault.at);
+    faults
+}
+
+fn fault(rng: &mut Rng) -> FaultKind {
+    let down = pick(rng, &[200, 2 * SECOND, 9 * SECOND, 20 * SECOND]);
+    let long = pick(rng, &[500, 3 * SECOND, 7 * SECOND, 13 * SECOND, 20 * SECOND]);
+    // Around the end of a lease, where it matters most.
+    let close = rng.i64(8 * SECOND..12 * SECOND);
+    match rng.u8(0..14) {
+        0..3 => FaultKind::Kill(down),
+        3 => FaultKind::Stop(down),
+        4..7 => FaultKind::Freeze(close),
+        7 | 8 => FaultKind::Freeze(long),
+        9 | 10 => FaultKind::Away(long),
+        11 => FaultKind::AllAway(long),
+        12 => FaultKind::Noise(long),
+        _ => FaultKind::Step(pick(rng, &[-20 * SECOND, -2 * SECOND, 2 * SECOND, 20 * SECOND])),
+    }
+}

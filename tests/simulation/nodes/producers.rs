@@ -1,0 +1,232 @@
+//! Who uses the nodes: producers that publish to whichever of them answers until they know, and an operator that changes
+//! endpoints while they are sent to.
+
+use super::{node::Node, plan::Kind, town::Town, witness};
+use crate::{
+    journal::Promise,
+    people::{ADMIN, APP},
+};
+use bytes::Bytes;
+use posthaste::{
+    domain::{directory::AppEntry, id::EventId},
+    service::{
+        Error, Patch, Service,
+        apps::NewApp,
+        endpoints::{EndpointPatch, NewEndpoint},
+        publish::Publish,
+    },
+};
+use serde_json::json;
+use std::sync::{Arc, Mutex};
+
+/// How long somebody waits for an answer before asking another node.
+const PATIENCE: i64 = 3000;
+const PAUSE: i64 = 250;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Errand {
+    /// Of the plan.
+    Publish(usize),
+    Change(usize),
+}
+
+/// Something that somebody wants until it is known to be done.
+struct Wish {
+    errand: Errand,
+    at: i64,
+    node: usize,
+    /// Since when it is waited for an answer, and of which process.
+    asked: Option<(i64, usize)>,
+    can_ask_again: bool,
+    is_done: bool,
+}
+
+/// What a node answered; for an event, which it is.
+enum Said {
+    Done(Option<EventId>),
+    NotNow,
+    Refused(String),
+}
+
+type Answers = Arc<Mutex<Vec<(usize, usize, Said)>>>;
+
+pub(crate) struct Producers {
+    town: Arc<Town>,
+    wishes: Vec<Wish>,
+    answers: Answers,
+    /// By the number of its plan, once it is known.
+    pub(crate) events: Vec<Option<EventId>>,
+}
+
+impl Producers {
+    pub(crate) fn new(town: &Arc<Town>) -> Self {
+        let plan = &town.plan;
+        let mut wishes = Vec::new();
+        let mut wish = |errand, at, node, can_ask_again| {
+            wishes.push(Wish { errand, at, node, asked: None, can_ask_again, is_done: false });
+        };
+        for (number, event) in plan.events.iter().enumerate() {
+            wish(Errand::Publish(number), event.at, event.node, event.id.is_some());
+            if event.has_twin {
+                wish(Errand::Publish(number), event.at, event.node + 1, true);
+            }
+        }
+        for (number, change) in plan.changes.iter().enumerate() {
+            wish(Errand::Change(number), change.at, change.node, true);
+        }
+        let events = vec![None; plan.events.len()];
+        Self { town: town.clone(), wishes, answers: Arc::default(), events }
+    }
+
+    pub(crate) fn are_done(&self) -> bool {
+        self.wishes.iter().all(|wish| wish.is_done)
+    }
+
+    /// Hears what was answered, and asks who is to be asked now.
+    pub(crate) fn step(&mut self, now: i64, nodes: &[Option<&Node>]) {
+        self.hear(now);
+        for number in 0..self.wishes.len() {
+            let wish = &mut self.wishes[number];
+            if wish.is_done || now < wish.at {
+                continue;
+            }
+            if let Some((since, life)) = wish.asked {
+                let is_dead = !nodes.iter().flatten().any(|node| node.life == life);
+                if !is_dead && now < since + PATIENCE {
+                    continue;
+                }
+                (wish.asked, wish.is_done) = (None, !wish.can_ask_again);
+                wish.node += 1;
+            }
+            let (errand, node) = (wish.errand, nodes[wish.node % nodes.len()]);
+            if wish.is_done {
+                continue;
+            }
+            match node.and_then(|node| Some((node, node.office()?))) {
+                Some((node, service)) => {
+                    wish.asked = Some((now, node.life));
+                    node.spawn(ask(
+                        self.town.clone(),
+                        service,
+                        errand,
+                        (number, node.life),
+                        self.answers.clone(),
+                    ));
+                }
+                None => (wish.node, wish.at) = (wish.node + 1, now + PAUSE),
+            }
+        }
+    }
+
+    fn hear(&mut self, now: i64) {
+        let heard = std::mem::take(&mut *self.answers.lock().unwrap());
+        for (number, life, said) in heard {
+            let wish = &mut self.wishes[number];
+            let is_awaited = wish.asked.is_some_and(|(_, asked)| asked == life);
+            match said {
+                Said::Done(event) => {
+                    wish.is_done = true;
+                    if let (Some(event), Errand::Publish(plan)) = (event, wish.errand) {
+                        self.note(plan, event);
+                    }
+                }
+                Said::NotNow if is_awaited => {
+                    (wish.asked, wish.node, wish.at) = (None, wish.node + 1, now + PAUSE);
+                }
+                Said::NotNow => {}
+                Said::Refused(why) => {
+                    let what = format!("{:?} was refused: {why}", wish.errand);
+                    self.town.complain(Promise::Accept, what);
+                    wish.is_done = true;
+                }
+            }
+        }
+    }
+
+    /// Whoever is asked, the same id is the same event.
+    fn note(&mut self, plan: usize, event: EventId) {
+        let known = *self.events[plan].get_or_insert(event);
+        if known != event && self.town.plan.events[plan].id.is_some() {
+            self.town.complain(Promise::Accept, format!("event {plan} is {known} and {event}"));
+        }
+    }
+}
+
+async fn ask(
+    town: Arc<Town>,
+    service: Arc<Service>,
+    errand: Errand,
+    (wish, life): (usize, usize),
+    answers: Answers,
+) {
+    let said = match service.app(ADMIN, APP) {
+        Err(_) => Said::NotNow,
+        Ok(entry) => {
+            let done = match errand {
+                Errand::Publish(number) => publish(&town, &service, &entry, number).await.map(Some),
+                Errand::Change(number) => change(&town, &service, &entry, number).await.map(|()| None),
+            };
+            match done {
+                Ok(event) => Said::Done(event),
+                Err(Error::Unavailable(_) | Error::Overloaded | Error::Conflict(_)) => Said::NotNow,
+                Err(error) => Said::Refused(error.to_string()),
+            }
+        }
+    };
+    answers.lock().unwrap().push((wish, life, said));
+}
+
+async fn publish(town: &Town, service: &Service, entry: &AppEntry, number: usize) -> Result<EventId, Error> {
+    let plan = &town.plan.events[number];
+    let publish = Publish {
+        id: plan.id.as_deref(),
+        event_type: "payment.created",
+        data: Bytes::from(format!("{{\"number\":{number}}}")),
+        created_at: None,
+        key: plan.key,
+        deliver_at: None,
+        idempotency_key: None,
+    };
+    Ok(service.publish(entry, publish).await?.event.id)
+}
+
+async fn change(town: &Town, service: &Service, entry: &AppEntry, number: usize) -> Result<(), Error> {
+    let plan = town.plan.changes[number];
+    let max_in_flight = plan.narrow.map_or(Patch::Null, Patch::Value);
+    let patch = EndpointPatch { max_in_flight, ..EndpointPatch::default() };
+    let uid = &town.plan.endpoints[plan.endpoint].uid;
+    service.change_endpoint(ADMIN, entry, uid, patch).await.map(drop)
+}
+
+/// Makes the app and its endpoints, before anything goes wrong.
+pub(crate) async fn furnish(town: Arc<Town>, service: Arc<Service>) {
+    let app = NewApp { uid: Some(APP.into()), name: "Shop".into(), ..NewApp::default() };
+    service.add_app(ADMIN, app).await.unwrap();
+    let entry = service.app(ADMIN, APP).unwrap();
+    // Patient enough for whatever happens, so that nothing has to die.
+    let waits: Vec<&str> = ["200ms", "1s", "2s", "4s"].into_iter().chain(["5s"; 28]).collect();
+    for plan in &town.plan.endpoints {
+        let mut new = NewEndpoint {
+            uid: Some(plan.uid.clone()),
+            url: format!("https://{}.example.com/in", plan.uid),
+            contract: Some("quick".into()),
+            overrides: Some(
+                json!({ "retry": { "waits": waits }, "headers": { "x-attempt-id": "{attempt_id}" } }),
+            ),
+            ..NewEndpoint::default()
+        };
+        match plan.kind {
+            Kind::Shared => {}
+            Kind::Ordered(order) => new.ordered = Some(order),
+            Kind::Narrow(most) => new.max_in_flight = Some(most),
+            Kind::Rated(rate) => {
+                let per_second = rate.per_second * town.sabotage.rate_factor();
+                let limit = json!({ "per_second": per_second, "burst": rate.burst });
+                new.rate_limit = limit.as_object().cloned();
+            }
+        }
+        let endpoint = service.add_endpoint(ADMIN, &entry, new).await.unwrap();
+        witness::note_place(&town.file().connection(), endpoint.id());
+        town.journal().endpoints.push(endpoint.id());
+    }
+}

@@ -1,0 +1,179 @@
+//! All that outlives a process where there are several: the time, the store and the wires to it, and what was seen.
+
+use super::{plan::Plan, sabotage::Sabotage, witness};
+use crate::journal::{Promise, Violation};
+use fastrand::Rng;
+use posthaste::{
+    domain::{
+        id::{DeliveryId, EndpointId},
+        tenure::Tenure,
+        time::Timestamp,
+    },
+    store::sqlite::{Passage, SharedFile},
+};
+use rusqlite::Connection;
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, MutexGuard, OnceLock},
+};
+use tokio::time::Instant;
+
+const START: i64 = 1_794_700_800_000;
+
+pub(crate) struct Town {
+    pub(crate) plan: Plan,
+    pub(crate) sabotage: Sabotage,
+    file: OnceLock<Arc<SharedFile>>,
+    state: Mutex<State>,
+    journal: Mutex<Journal>,
+}
+
+/// Times are milliseconds after the start, as nobody's clock shows them.
+pub(crate) struct State {
+    pub(crate) now: i64,
+    /// Whose turn it is, and when that began by its own timers.
+    pub(crate) running: Option<(usize, Instant)>,
+    /// Until when each node cannot reach the store, and until when its wire is noisy.
+    pub(crate) away: Vec<i64>,
+    pub(crate) noisy: Vec<i64>,
+    /// Of the processes that there are.
+    pub(crate) tenures: Vec<Option<Arc<Tenure>>>,
+    /// Nodes that die as soon as their turn is over.
+    pub(crate) doomed: BTreeSet<usize>,
+    /// Before everything has begun and after the heal nothing goes wrong.
+    pub(crate) is_dangerous: bool,
+    pub(crate) rng: Rng,
+}
+
+#[derive(Default)]
+pub(crate) struct Journal {
+    /// In the plan's order.
+    pub(crate) endpoints: Vec<EndpointId>,
+    pub(crate) dials: Vec<Dial>,
+    /// When each process ended, and how often its node stood still, by its number.
+    pub(crate) lives: Vec<Life>,
+    /// When wall clocks were set.
+    pub(crate) steps: Vec<i64>,
+    pub(crate) violations: Vec<Violation>,
+}
+
+#[derive(Default)]
+pub(crate) struct Life {
+    pub(crate) ended_at: Option<i64>,
+    pub(crate) freezes: usize,
+}
+
+/// One request, as the network saw it.
+#[derive(Clone, Debug)]
+pub(crate) struct Dial {
+    pub(crate) life: usize,
+    /// Under which its sender worked.
+    pub(crate) epoch: i64,
+    pub(crate) lane: EndpointId,
+    pub(crate) delivery: DeliveryId,
+    /// When the engine let it go; its first byte may have come later.
+    pub(crate) called_at: i64,
+    /// When the receiver does its work, if it does.
+    pub(crate) works_at: Option<i64>,
+    pub(crate) ended_at: Option<i64>,
+    /// Its sender let go of it or died before that.
+    pub(crate) dropped_at: Option<i64>,
+    /// How often its sender had stood still when it began.
+    pub(crate) freezes: usize,
+}
+
+impl Town {
+    pub(crate) fn new(plan: Plan, sabotage: Sabotage) -> Arc<Self> {
+        let state = State {
+            now: 0,
+            running: None,
+            away: vec![0; plan.nodes],
+            noisy: vec![0; plan.nodes],
+            tenures: vec![None; plan.nodes],
+            doomed: BTreeSet::new(),
+            is_dangerous: false,
+            rng: Rng::with_seed(plan.seed ^ 0x746f_776e),
+        };
+        let town = Arc::new(Self {
+            plan,
+            sabotage,
+            file: OnceLock::new(),
+            state: Mutex::new(state),
+            journal: Mutex::default(),
+        });
+        // The town has the file, so that must not have the town.
+        let (here, there) = (Arc::downgrade(&town), Arc::downgrade(&town));
+        let wire =
+            move |tx: &Connection, epoch| here.upgrade().map_or(Passage::Cut, |town| town.passage(tx, epoch));
+        let clock =
+            move || there.upgrade().map_or(Timestamp::from_millis(START), |town| at(town.state().now));
+        let file = SharedFile::over(Arc::new(wire), Arc::new(clock)).unwrap();
+        witness::post(&file.connection());
+        let _ = town.file.set(file);
+        town
+    }
+
+    pub(crate) fn file(&self) -> &Arc<SharedFile> {
+        self.file.get().expect("there is a file from the beginning")
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    pub(crate) fn journal(&self) -> MutexGuard<'_, Journal> {
+        self.journal.lock().unwrap()
+    }
+
+    pub(crate) fn complain(&self, promise: Promise, what: impl Into<String>) {
+        self.journal().violations.push(Violation { promise, what: what.into() });
+    }
+
+    /// What time it is, whatever clocks show.
+    pub(crate) fn now(&self) -> i64 {
+        let state = self.state();
+        let passed = state.running.map_or(0, |(_, since)| since.elapsed().as_millis() as i64);
+        state.now + passed
+    }
+
+    /// What becomes of a transaction of the node whose turn it is.
+    fn passage(&self, tx: &Connection, epoch: i64) -> Passage {
+        let mut state = self.state();
+        let Some((node, _)) = state.running else { return Passage::Answered };
+        if state.now < state.away[node] {
+            return Passage::Cut;
+        }
+        let is_noisy = state.now < state.noisy[node];
+        let passage = match if is_noisy { state.rng.u8(0..8) } else { 7 } {
+            0 | 1 => return Passage::Cut,
+            2 | 3 if epoch != 0 => Passage::Unanswered,
+            _ => Passage::Answered,
+        };
+        let (now, seen) = (state.now, state.tenures[node].as_ref().map_or(0, |tenure| tenure.seen()));
+        drop(state);
+        if epoch != 0 {
+            witness::note_who(tx, at(now), epoch, seen);
+            self.sabotage.begin(tx, epoch);
+        }
+        passage
+    }
+
+    /// A node has just committed something: whether it dies of it, because it was taking over from another.
+    pub(crate) fn commit_kills(&self, node: usize) -> bool {
+        let is_taking = {
+            let sql = "SELECT EXISTS (SELECT 1 FROM nodes WHERE dead = 1)";
+            self.file().connection().query_row(sql, [], |row| row.get::<_, bool>(0)).unwrap()
+        };
+        let mut state = self.state();
+        let dies = is_taking && state.is_dangerous && state.rng.u8(0..100) < self.plan.takers_die;
+        if dies {
+            state.doomed.insert(node);
+        }
+        dies
+    }
+}
+
+/// As the clock of the store shows it.
+pub(crate) fn at(ms: i64) -> Timestamp {
+    Timestamp::from_millis(START + ms)
+}

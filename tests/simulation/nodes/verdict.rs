@@ -1,0 +1,188 @@
+//! What came of a story, once everything has come to rest: nothing is lost or stuck, receivers saw twice only what was on its
+//! way when something went wrong, and no rate was exceeded by all nodes together.
+
+use super::{
+    plan::Kind,
+    town::{Dial, Town},
+};
+use crate::journal::Promise;
+use posthaste::domain::{
+    id::{DeliveryId, EventId},
+    rate::RateLimit,
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    hash::{DefaultHasher, Hash, Hasher},
+};
+
+/// How far apart the times of two nodes may be, in milliseconds and in parts of a hundred.
+const SKEW: i64 = 25;
+const DRIFT: i64 = 2;
+
+/// What a story was worth.
+#[derive(Debug, Default)]
+pub(crate) struct Figures {
+    pub(crate) dials: usize,
+    pub(crate) deliveries: usize,
+    pub(crate) twice: usize,
+    pub(crate) lives: usize,
+    pub(crate) taken_over: usize,
+}
+
+impl Figures {
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.dials += other.dials;
+        self.deliveries += other.deliveries;
+        self.twice += other.twice;
+        self.lives += other.lives;
+        self.taken_over += other.taken_over;
+    }
+}
+
+/// Checks everything that only the end shows; what the story was worth, and a number that the same story gives again.
+pub(crate) fn pronounce(town: &Town, events: &[Option<EventId>]) -> (Figures, u64) {
+    all_delivered(town, events);
+    left_behind(town);
+    let dials = town.journal().dials.clone();
+    let twice = twice(town, &dials);
+    for (number, endpoint) in town.plan.endpoints.iter().enumerate() {
+        let lane = town.journal().endpoints.get(number).copied();
+        if let Kind::Rated(rate) = endpoint.kind {
+            too_fast(town, dials.iter().filter(|dial| Some(dial.lane) == lane), rate);
+        }
+    }
+    recorded_once(town, &dials);
+    let mut hasher = DefaultHasher::new();
+    format!("{dials:?} {events:?}").hash(&mut hasher);
+    let figures = Figures {
+        dials: dials.len(),
+        deliveries: count(town, "SELECT count(*) FROM deliveries") as usize,
+        twice,
+        lives: town.journal().lives.len(),
+        taken_over: count(town, "SELECT count(*) FROM attempts WHERE class = 9") as usize,
+    };
+    (figures, hasher.finish())
+}
+
+fn count(town: &Town, sql: &str) -> i64 {
+    town.file().connection().query_row(sql, [], |row| row.get(0)).unwrap()
+}
+
+fn all<T>(town: &Town, sql: &str, read: impl Fn(&rusqlite::Row<'_>) -> rusqlite::Result<T>) -> Vec<T> {
+    let file = town.file().connection();
+    let mut rows = file.prepare(sql).unwrap();
+    rows.query_map([], read).unwrap().map(Result::unwrap).collect()
+}
+
+/// Whatever was accepted, and whatever is stored although nobody was told, is delivered to every endpoint.
+fn all_delivered(town: &Town, events: &[Option<EventId>]) {
+    let stored: BTreeMap<i64, i64> = all(
+        town,
+        "SELECT e.id, (SELECT count(*) FROM deliveries d WHERE d.event = e.id AND d.state = 4) FROM events e",
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )
+    .into_iter()
+    .collect();
+    for (number, event) in events.iter().enumerate() {
+        if let Some(event) = event
+            && !stored.contains_key(&event.as_i64())
+        {
+            town.complain(Promise::Lost, format!("event {number} was accepted and is not stored"));
+        }
+    }
+    let endpoints = town.plan.endpoints.len() as i64;
+    let undelivered: Vec<_> = stored.iter().filter(|(_, delivered)| **delivered != endpoints).collect();
+    if !undelivered.is_empty() {
+        let what = format!("not delivered to all {endpoints}: {undelivered:?}; {}", remains(town));
+        town.complain(Promise::Stuck, what);
+    }
+    let worked: BTreeSet<DeliveryId> = town
+        .journal()
+        .dials
+        .iter()
+        .filter(|dial| dial.works_at.is_some())
+        .map(|dial| dial.delivery)
+        .collect();
+    let delivered = all(town, "SELECT id FROM deliveries WHERE state = 4", |row| row.get(0));
+    for delivery in delivered.into_iter().map(DeliveryId::from_i64).filter(|id| !worked.contains(id)) {
+        town.complain(Promise::Lost, format!("{delivery} is called delivered and was not received"));
+    }
+}
+
+/// What is not over, for people.
+pub(crate) fn remains(town: &Town) -> String {
+    let nodes = all(town, "SELECT epoch, dead, lease_until FROM nodes", |row| {
+        Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
+    });
+    let sql = "SELECT id, endpoint, state, lane, due FROM deliveries WHERE state <> 4 LIMIT 5";
+    let rows = all(town, sql, |row| {
+        let (lane, due): (Option<i64>, Option<i64>) = (row.get(3)?, row.get(4)?);
+        Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?, lane, due))
+    });
+    format!("(id, endpoint, state, lane, due) {rows:?}, nodes {nodes:?}")
+}
+
+/// Whoever stopped has left, and with it everything that it had.
+fn left_behind(town: &Town) {
+    let sql = "SELECT (SELECT count(*) FROM nodes) + (SELECT count(*) FROM shards WHERE epoch <> 0)
+         + (SELECT count(*) FROM deliveries WHERE lane < 0)";
+    if count(town, sql) > 0 {
+        let what = format!("nodes that stopped left something behind: {}", remains(town));
+        town.complain(Promise::House, what);
+    }
+}
+
+/// How many deliveries were received more than once. Each had a sender that was taken over, died or let go of it.
+fn twice(town: &Town, dials: &[Dial]) -> usize {
+    let fenced: BTreeSet<i64> = all(town, "SELECT epoch FROM fenced", |row| row.get(0)).into_iter().collect();
+    let mut received: BTreeMap<DeliveryId, Vec<&Dial>> = BTreeMap::new();
+    for dial in dials.iter().filter(|dial| dial.works_at.is_some()) {
+        received.entry(dial.delivery).or_default().push(dial);
+    }
+    let again = received.values().filter(|dials| dials.len() > 1);
+    let mut count = 0;
+    for dials in again {
+        count += 1;
+        let is_excused = |dial: &&Dial| dial.dropped_at.is_some() || fenced.contains(&dial.epoch);
+        if let Some(dial) = dials[..dials.len() - 1].iter().find(|dial| !is_excused(dial)) {
+            town.complain(
+                Promise::Duplicate,
+                format!("received again although nothing went wrong: {dial:?}"),
+            );
+        }
+    }
+    count
+}
+
+/// No window of time holds more requests than the rate allows, whoever sent them. A wall clock that is set ahead fills a burst.
+fn too_fast<'a>(town: &Town, dials: impl Iterator<Item = &'a Dial>, rate: RateLimit) {
+    let mut times: Vec<i64> = dials.map(|dial| dial.called_at).collect();
+    times.sort_unstable();
+    let steps = town.journal().steps.clone();
+    for (first, from) in times.iter().enumerate() {
+        for (until, count) in times[first..].iter().zip(1i64..) {
+            let steps = steps.iter().filter(|step| (*from - 1000..=*until).contains(step)).count() as i64;
+            let time = (until - from) * (100 + DRIFT) / 100 + SKEW;
+            let allowed = i64::from(rate.burst) * (1 + steps) * 1000 + i64::from(rate.per_second) * time;
+            if count * 1000 > allowed + 1000 {
+                let what = format!("{count} requests within {} ms from {from} under {rate:?}", until - from);
+                return town.complain(Promise::Pace, what);
+            }
+        }
+    }
+}
+
+/// Every result is in the history once.
+fn recorded_once(town: &Town, dials: &[Dial]) {
+    let mut sent: BTreeMap<i64, i64> = BTreeMap::new();
+    dials.iter().for_each(|dial| *sent.entry(dial.delivery.as_i64()).or_default() += 1);
+    let sql = "SELECT delivery, count(*), count(DISTINCT started_at) FROM attempts WHERE class <> 9 GROUP BY delivery";
+    let recorded = all(town, sql, |row| Ok((row.get(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?)));
+    for (delivery, rows, different) in recorded {
+        let sent = sent.get(&delivery).copied().unwrap_or(0);
+        if rows > sent || different < rows {
+            let id = DeliveryId::from_i64(delivery);
+            town.complain(Promise::Once, format!("{id} was sent {sent} times and has {rows} results"));
+        }
+    }
+}

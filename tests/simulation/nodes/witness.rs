@@ -1,0 +1,119 @@
+//! The store as a witness: triggers in the file see every change that any node makes, and note what breaks a rule. A note is
+//! there if and only if its commit is.
+
+use super::town::Town;
+use crate::journal::Promise;
+use posthaste::domain::{
+    id::EndpointId,
+    tenure::{SHARDS, shard_of},
+    time::Timestamp,
+};
+use rusqlite::{Connection, params};
+
+/// `who` writes: its epoch, and how much of the configuration it has seen. `broken` is what was noted.
+const TABLES: &str = "
+    CREATE TABLE who (only_row INTEGER PRIMARY KEY, at INTEGER, epoch INTEGER, seen INTEGER);
+    INSERT INTO who VALUES (1, 0, 0, 0);
+    CREATE TABLE broken (rule TEXT, what TEXT);
+    CREATE TABLE fenced (epoch INTEGER PRIMARY KEY);
+    CREATE TABLE lines (number INTEGER PRIMARY KEY, delivery INTEGER UNIQUE, endpoint INTEGER, okey INTEGER);
+    CREATE TABLE places (endpoint INTEGER PRIMARY KEY, shard INTEGER);
+    -- Endpoints that one node alone may send for, and which version of the configuration says so.
+    CREATE VIEW exclusive AS SELECT e.id AS endpoint, p.shard, e.settings,
+            (SELECT ifnull(max(c.version), 0) FROM changes c WHERE c.kind = 1 AND c.id = e.id) AS version
+        FROM endpoints e JOIN places p ON p.endpoint = e.id
+        WHERE e.settings ->> 'max_in_flight' IS NOT NULL OR e.settings ->> 'rate_limit' IS NOT NULL
+            OR ifnull(e.settings ->> 'ordered', 'none') <> 'none';
+    CREATE TRIGGER is_fenced AFTER UPDATE OF writer ON ledger WHEN new.writer = -1 BEGIN
+        INSERT OR IGNORE INTO fenced VALUES (new.epoch);
+    END;
+    CREATE TRIGGER joins_line AFTER INSERT ON deliveries WHEN new.okey IS NOT NULL BEGIN
+        INSERT INTO lines (delivery, endpoint, okey) VALUES (new.id, new.endpoint, new.okey);
+    END;
+    CREATE TRIGGER counts AFTER UPDATE OF batch ON ledger WHEN new.batch <> old.batch + 1 BEGIN
+        INSERT INTO broken VALUES ('once', 'epoch ' || new.epoch || ' counted from ' || old.batch || ' to ' || new.batch);
+    END;
+    CREATE TRIGGER shard_moves AFTER UPDATE OF epoch ON shards WHEN old.epoch <> 0 AND new.epoch <> old.epoch BEGIN
+        INSERT INTO broken SELECT 'sweep', 'shard ' || new.shard || ' of ' || old.epoch || ' was freed by ' || w.epoch || ' before that was swept'
+            FROM who w WHERE w.epoch <> old.epoch
+                AND (EXISTS (SELECT 1 FROM deliveries d WHERE d.lane = -old.epoch) OR old.epoch NOT IN (SELECT epoch FROM fenced));
+        INSERT INTO broken SELECT 'sole', 'epoch ' || w.epoch || ' gave shard ' || new.shard || ' away and carries something of it'
+            FROM who w WHERE w.epoch = old.epoch AND EXISTS (SELECT 1 FROM deliveries d JOIN exclusive x ON x.endpoint = d.endpoint
+                WHERE d.lane = -old.epoch AND x.shard = new.shard AND x.version <= w.seen);
+    END;
+    CREATE TRIGGER node_goes AFTER DELETE ON nodes WHEN EXISTS (SELECT 1 FROM deliveries d WHERE d.lane = -old.epoch) BEGIN
+        INSERT INTO broken VALUES ('place', 'epoch ' || old.epoch || ' was forgotten and carries something');
+    END;";
+
+/// Who carries what: nobody for another, and of what is exclusive nothing beside another or away from home.
+const CARRIES: &str = "
+    INSERT INTO broken SELECT 'place', 'epoch ' || w.epoch || ' lets ' || -new.lane || ' carry ' || new.id
+        FROM who w WHERE new.lane <> -w.epoch;
+    INSERT INTO broken SELECT 'sole', 'epoch ' || w.epoch || ' carries ' || new.id || ' of endpoint ' || new.endpoint || ' at '
+            || w.at || ', which is ' || x.settings || ' since version ' || x.version || ', beside epoch '
+            || (SELECT group_concat(DISTINCT -d.lane) FROM deliveries d WHERE d.endpoint = new.endpoint AND d.lane < 0 AND d.lane <> new.lane)
+        FROM who w, exclusive x WHERE x.endpoint = new.endpoint AND x.version <= w.seen
+            AND EXISTS (SELECT 1 FROM deliveries d WHERE d.endpoint = new.endpoint AND d.lane < 0 AND d.lane <> new.lane);
+    INSERT INTO broken SELECT 'sole', 'epoch ' || w.epoch || ' carries ' || new.id || ' of shard ' || x.shard || ', which is at '
+            || (SELECT s.epoch FROM shards s WHERE s.shard = x.shard)
+        FROM who w, exclusive x WHERE x.endpoint = new.endpoint AND x.version <= w.seen
+            AND (SELECT s.epoch FROM shards s WHERE s.shard = x.shard) <> w.epoch;";
+
+/// Whoever was fenced changes none of these.
+const WRITES: [&str; 6] = [
+    "INSERT ON deliveries",
+    "UPDATE ON deliveries",
+    "DELETE ON deliveries",
+    "INSERT ON events",
+    "INSERT ON attempts",
+    "UPDATE OF batch ON ledger",
+];
+
+/// The file begins to watch.
+pub(crate) fn post(file: &Connection) {
+    file.execute_batch(TABLES).unwrap();
+    for (number, write) in WRITES.iter().enumerate() {
+        let sql = format!(
+            "CREATE TRIGGER fence_{number} AFTER {write} WHEN (SELECT epoch FROM who) IN (SELECT epoch FROM fenced) BEGIN
+                 INSERT INTO broken SELECT 'fence', 'epoch ' || w.epoch || ' wrote after it was fenced: {write}' FROM who w;
+             END"
+        );
+        file.execute_batch(&sql).unwrap();
+    }
+    for (name, on) in [("born", "INSERT"), ("fetched", "UPDATE OF lane")] {
+        let was = if on == "INSERT" { "" } else { "AND old.lane IS NOT new.lane" };
+        let sql = format!(
+            "CREATE TRIGGER carries_{name} AFTER {on} ON deliveries WHEN new.lane < 0 {was} BEGIN {CARRIES} END"
+        );
+        file.execute_batch(&sql).unwrap();
+    }
+}
+
+pub(crate) fn note_who(tx: &Connection, now: Timestamp, epoch: i64, seen: i64) {
+    let mut sql = tx.prepare_cached("UPDATE who SET at = ?1, epoch = ?2, seen = ?3").unwrap();
+    sql.execute(params![now.as_millis(), epoch, seen]).unwrap();
+}
+
+/// Says which shard an endpoint is in.
+pub(crate) fn note_place(file: &Connection, endpoint: EndpointId) {
+    let (id, shard) = (endpoint.as_i64(), shard_of(endpoint));
+    assert!(usize::from(shard) < SHARDS);
+    file.execute("INSERT INTO places VALUES (?1, ?2)", params![id, shard]).unwrap();
+}
+
+/// Takes down what was noted since.
+pub(crate) fn hear(town: &Town) {
+    let file = town.file().connection();
+    let mut sql = file.prepare_cached("DELETE FROM broken RETURNING rule, what").unwrap();
+    let heard = sql.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))).unwrap();
+    for (rule, what) in heard.map(Result::unwrap) {
+        let promise = match rule.as_str() {
+            "once" => Promise::Once,
+            "sweep" => Promise::Sweep,
+            "sole" => Promise::Sole,
+            "fence" => Promise::Fence,
+            _ => Promise::Place,
+        };
+        town.complain(promise, what);
+    }
+}
