@@ -260,16 +260,16 @@ async fn kills_while_products_publish_lose_nothing_and_repeat_only_what_was_in_f
     let (mut expected, mut carried) = (BTreeSet::new(), 0);
     for round in 0..6 {
         // Many transactions, every third of which is rolled back.
-        let mut sql = String::new();
+        let mut sql = Vec::new();
         for n in 0..60 {
             let (id, end) = (format!("r{round}n{n}"), if n % 3 == 0 { "ROLLBACK" } else { "COMMIT" });
-            sql += &format!("BEGIN; SELECT posthaste.publish('shop', 't', '{n}', '{id}'); {end};");
+            sql.push(format!("BEGIN; SELECT posthaste.publish('shop', 't', '{n}', '{id}'); {end};"));
             if n % 3 != 0 {
                 expected.insert(id);
             }
         }
         let before = shop.received().len();
-        let publishing = shop.beside(sql);
+        let publishing = shop.beside(sql.concat());
         wait_until("some arrive", LIMIT, async || shop.received().len() > before).await;
         node.kill().await;
         publishing.await.unwrap();

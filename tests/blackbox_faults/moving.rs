@@ -37,6 +37,7 @@ async fn furnish(home: &Home, receiver: &Receiver) -> Vec<Value> {
             .await;
     }
     wait_until("one is in flight", LIMIT, async || receiver.open_at("/hang") == 1).await;
+    wait_until("only the line waits", LIMIT, async || node.client.list(all).await.len() == 5).await;
     let before = node.client.list("/v1/apps/shop/deliveries").await;
     node.kill().await;
     before
