@@ -9,6 +9,7 @@ use crate::harness::{
     Behaviour,
     database::{NOT_WRITTEN_EARLY, Server},
     wait_until,
+    wire::Wire,
 };
 use std::time::Duration;
 
@@ -65,7 +66,7 @@ async fn controls_of_what_happens_to_the_database_commits_that_are_not_done_or_n
         for wire in &stage.wires {
             wire.undo_the_next_commit();
         }
-        let all_undone = async || stage.wires.iter().all(|wire| wire.has_undone_it());
+        let all_undone = async || stage.wires.iter().all(Wire::has_undone_it);
         wait_until("a commit of every node is undone", LIMIT, all_undone).await;
         stage.some_are_accepted(20).await;
     }

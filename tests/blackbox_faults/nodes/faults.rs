@@ -4,7 +4,7 @@ use super::{
     stage::{LIMIT, Stage},
     verdict::Verdict,
 };
-use crate::harness::{database::Server, wait_until};
+use crate::harness::{database::Server, wait_until, wire::Wire};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -133,7 +133,7 @@ async fn cut_after_commit(stage: &mut Stage) {
         for wire in &stage.wires {
             wire.lose_the_next_answer_to_a_commit();
         }
-        let all_lost = async || stage.wires.iter().all(|wire| wire.has_lost_it());
+        let all_lost = async || stage.wires.iter().all(Wire::has_lost_it);
         wait_until("every node has lost an answer", LIMIT, all_lost).await;
         stage.some_are_accepted(20).await;
     }
