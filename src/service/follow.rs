@@ -18,8 +18,8 @@ use tokio::sync::Notify;
 
 /// How often it looks without having been rung.
 const LOOKS_EVERY: Duration = Duration::from_millis(250);
-/// While somebody watches.
-const LOOKS_AT_OTHERS_EVERY: Duration = Duration::from_secs(1);
+/// While somebody watches. Views that have no stream look as often by themselves.
+const LOOKS_AT_OTHERS_EVERY: Duration = Duration::from_secs(5);
 /// After a store error.
 const PAUSE: Duration = Duration::from_secs(1);
 

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 /// By then whatever was on its way has arrived, and everybody has noticed.
 const QUIET_AFTER: Duration = Duration::from_secs(3);
 /// Lines of a log for each minute of it, at most: nobody finds anything in a log that says the same a thousand times.
-const LINES_A_MINUTE: usize = 400;
+const LINES_A_MINUTE: usize = 600;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_minute_without_their_database_costs_three_nodes_nothing() {

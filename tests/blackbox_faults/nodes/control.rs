@@ -6,8 +6,10 @@ use super::{
     verdict::TAKEN_OVER_WITHIN,
 };
 use crate::harness::{
+    Behaviour,
     database::{NOT_WRITTEN_EARLY, Server},
     wait_until,
+    wire::Wire,
 };
 use std::time::Duration;
 
@@ -36,9 +38,15 @@ async fn controls_of_what_happens_to_nodes_no_takeover_no_fence_no_time_to_stop(
     assert!(death.takeover > TAKEN_OVER_WITHIN);
 
     let load = stage.load().await;
-    stage.members[0].node.term();
-    stage.members[0].node.term();
-    assert_eq!(stage.members[0].node.exited().await.code(), Some(1));
+    stage.receiver.behave("/shared", Behaviour::Slow(Duration::from_secs(3)));
+    stage.some_are_accepted(20).await;
+    let client = stage.client(0);
+    let node = &mut stage.members[0].node;
+    node.term();
+    wait_until("it stops", LIMIT, async || client.get("/readyz").await.status == 503).await;
+    node.term();
+    assert_eq!(node.exited().await.code(), Some(1), "it had no time");
+    stage.receiver.behave("/shared", Behaviour::Ok);
     stage.start_again(0).await;
     let verdict = stage.judge("SIGTERM", load).await;
     println!("control: {verdict}");
@@ -58,7 +66,7 @@ async fn controls_of_what_happens_to_the_database_commits_that_are_not_done_or_n
         for wire in &stage.wires {
             wire.undo_the_next_commit();
         }
-        let all_undone = async || stage.wires.iter().all(|wire| wire.has_undone_it());
+        let all_undone = async || stage.wires.iter().all(Wire::has_undone_it);
         wait_until("a commit of every node is undone", LIMIT, all_undone).await;
         stage.some_are_accepted(20).await;
     }

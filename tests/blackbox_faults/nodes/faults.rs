@@ -4,7 +4,7 @@ use super::{
     stage::{LIMIT, Stage},
     verdict::Verdict,
 };
-use crate::harness::{database::Server, wait_until};
+use crate::harness::{database::Server, wait_until, wire::Wire};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -24,6 +24,7 @@ async fn three_nodes_lose_nothing_whatever_happens_to_one_of_them_or_to_their_da
     stopped_one_by_one(&mut stage).await;
     restarted(&mut stage).await;
     cut_after_commit(&mut stage).await;
+    cut_off(&mut stage).await;
     for member in &mut stage.members {
         assert_eq!(member.node.stop().await, Some(0), "{}", member.node.log());
     }
@@ -132,12 +133,33 @@ async fn cut_after_commit(stage: &mut Stage) {
         for wire in &stage.wires {
             wire.lose_the_next_answer_to_a_commit();
         }
-        let all_lost = async || stage.wires.iter().all(|wire| wire.has_lost_it());
+        let all_lost = async || stage.wires.iter().all(Wire::has_lost_it);
         wait_until("every node has lost an answer", LIMIT, all_lost).await;
         stage.some_are_accepted(20).await;
     }
     let back = stage.all_are_back().await;
     let verdict = stage.judge("cut after COMMIT", load).await;
     verdict.in_flight(in_flight).back(back).must_be_kept_and_repeat_nothing();
+    assert!(back < BACK_WITHIN, "{back:?}");
+}
+
+/// The node that paces reaches the database no more, for longer than its lease; the others do.
+async fn cut_off(stage: &mut Stage) {
+    let load = stage.load().await;
+    let alone = stage.home_of("paced").await;
+    let (epoch, other) = (stage.epoch(alone).await, (alone + 1) % 3);
+    let wire = &stage.wires[alone];
+    wire.stay_cut();
+    wire.lose_the_next_answer_to_a_commit();
+    let begun = Instant::now();
+    wait_until("it is cut off", LIMIT, async || wire.has_lost_it()).await;
+    let in_flight = stage.carried_by(epoch).await;
+    let takeover = stage.taken_over(epoch, other, begun).await;
+    stage.some_are_accepted(20).await;
+    stage.wires[alone].mend();
+    let back = stage.all_are_back().await;
+    stage.is_shared_evenly(&[0, 1, 2]).await;
+    let verdict = stage.judge("cut off from the database", load).await;
+    verdict.in_flight(in_flight).taken_over(takeover).back(back).must_be_kept();
     assert!(back < BACK_WITHIN, "{back:?}");
 }

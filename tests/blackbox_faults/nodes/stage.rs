@@ -16,6 +16,8 @@ use std::{sync::Arc, time::Duration};
 use tokio::{task::JoinSet, time::Instant};
 
 pub(super) const LIMIT: Duration = Duration::from_mins(1);
+/// What has not ended by then, after nothing was published any more, is stuck.
+const SETTLED_WITHIN: Duration = Duration::from_secs(40);
 /// Asking the server costs a process.
 const ASK_EVERY: Duration = Duration::from_millis(150);
 /// What a server needs so that it can be told when something was committed.
@@ -55,7 +57,8 @@ pub(super) struct Stage {
 /// A node as `GET /v1/system` shows it.
 pub(super) fn shards_of(system: &Value, epoch: i64) -> Option<u64> {
     let nodes = system["nodes"].as_array().unwrap();
-    nodes.iter().find(|node| node["epoch"] == epoch.to_string())?["shards"].as_u64()
+    let epoch = json!(epoch.to_string());
+    nodes.iter().find(|node| node["epoch"] == epoch)?["shards"].as_u64()
 }
 
 impl Stage {
@@ -266,7 +269,7 @@ impl Stage {
     pub(super) async fn judge(&mut self, fault: &'static str, load: JoinSet<()>) -> Verdict {
         self.producers.finish(load).await;
         let begun = Instant::now();
-        while begun.elapsed() < LIMIT && self.count("live WHERE state < 4").await > 0 {
+        while begun.elapsed() < SETTLED_WITHIN && self.count("live WHERE state < 4").await > 0 {
             tokio::time::sleep(ASK_EVERY).await;
         }
         let settled = begun.elapsed();

@@ -215,3 +215,27 @@ impl fmt::Display for Verdict {
         write!(out, " ({})", self.figures)
     }
 }
+
+#[test]
+fn the_judge_sees_what_comes_behind_its_successor_and_what_comes_too_fast() {
+    let begun = Instant::now();
+    let receipt = |id: String, after: Duration| Receipt {
+        method: "POST".to_owned(),
+        path: "/x".to_owned(),
+        headers: HashMap::from([("webhook-id".to_owned(), id)]),
+        body: bytes::Bytes::new(),
+        at: begun + after,
+        answered: Some(200),
+    };
+    let line = |numbers: &[usize]| -> Vec<Receipt> {
+        numbers.iter().map(|number| receipt(format!("a-1-{number}"), Duration::ZERO)).collect()
+    };
+    assert_eq!(inversions(&line(&[0, 1, 1, 2, 3])), 0);
+    assert_eq!(inversions(&line(&[0, 1, 0, 2, 1])), 2);
+    let paced = |times: u32| -> Vec<Receipt> {
+        let every = Duration::from_secs(1) / (PACE.per_second * times);
+        (0..60).map(|n| receipt(format!("p-{n}"), every * n)).collect()
+    };
+    assert_eq!(over_rate(&paced(1)), 0);
+    assert!(over_rate(&paced(3)) > 20, "as if each of three nodes had the rate for itself");
+}
