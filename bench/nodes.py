@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """What the nodes of one database deliver together while more waits than they can carry; prints one JSON line.
 
-usage: nodes.py KEY SINK ADDRESS...
+usage: nodes.py KEY SINKS ADDRESS...
+
+SINKS are where the endpoints lead, separated by commas: each takes only so many connections.
 """
 import http.client
 import json
@@ -9,7 +11,7 @@ import sys
 import threading
 import time
 
-KEY, SINK, ADDRESSES = sys.argv[1], sys.argv[2], sys.argv[3:]
+KEY, SINKS, ADDRESSES = sys.argv[1], sys.argv[2].split(","), sys.argv[3:]
 ENDPOINTS = 16
 # Published at once, and how much waits at least.
 BATCH, BACKLOG = 500, 4000
@@ -42,10 +44,19 @@ def make(path, body):
         raise SystemExit(f"nodes: {path} answered {status}: {text[:300]!r}")
 
 
+def attempts():
+    """How many there were, by how they ended."""
+    found = {}
+    for address in ADDRESSES:
+        for line in call(address, "GET", "/metrics")[1].decode().splitlines():
+            if line.startswith("posthaste_attempts_total{"):
+                ended = line.split('"')[1]
+                found[ended] = found.get(ended, 0) + float(line.split()[-1])
+    return found
+
+
 def delivered():
-    ok = 'posthaste_attempts_total{class="ok"} '
-    texts = (call(address, "GET", "/metrics")[1].decode() for address in ADDRESSES)
-    return sum(float(line.split()[-1]) for text in texts for line in text.splitlines() if line.startswith(ok))
+    return attempts().get("ok", 0)
 
 
 def publish(published, stop):
@@ -66,7 +77,8 @@ for address in ADDRESSES:
     wait_for(address, "/readyz")
 make("/v1/apps", {"id": "nodes", "name": "nodes"})
 for number in range(ENDPOINTS):
-    make("/v1/apps/nodes/endpoints", {"id": f"sink-{number}", "url": SINK, "event_types": [f"bench.{number}"]})
+    url = SINKS[number % len(SINKS)]
+    make("/v1/apps/nodes/endpoints", {"id": f"sink-{number}", "url": url, "event_types": [f"bench.{number}"]})
 for address in ADDRESSES:
     wait_for(address, f"/v1/apps/nodes/endpoints/sink-{ENDPOINTS - 1}")
 
@@ -79,4 +91,7 @@ time.sleep(MEASURED_S)
 after, ended = delivered(), time.monotonic()
 stop.set()
 publisher.join()
+failed = {ended: count for ended, count in attempts().items() if count and ended != "ok"}
+if failed:
+    raise SystemExit(f"nodes: some attempts failed: {failed}")
 print(json.dumps({"nodes": len(ADDRESSES), "delivered_per_s": round((after - before) / (ended - began))}))

@@ -54,16 +54,26 @@ impl Janitor {
     async fn keep_house(&mut self) {
         self.settle_what_was_left().await;
         let arrived = self.lanes.arrived.clone();
+        let mut come_back = self.step().await;
         loop {
-            let come_back = self.step().await;
-            tokio::select! {
+            let has_slept = tokio::select! {
                 biased;
                 changed = self.changed.recv() => match changed {
-                    Some(endpoint) => self.settle(endpoint).await,
+                    Some(endpoint) => {
+                        self.settle(endpoint).await;
+                        false
+                    }
                     None => return,
                 },
-                () = arrived.notified() => self.settle_what_was_left().await,
-                () = self.clock.sleep_until(come_back) => {}
+                () = arrived.notified() => {
+                    self.settle_what_was_left().await;
+                    false
+                }
+                () = self.clock.sleep_until(come_back) => true,
+            };
+            // Not after each of many that changed: a store is not measured for nothing.
+            if has_slept || come_back <= self.clock.now() {
+                come_back = self.step().await;
             }
         }
     }

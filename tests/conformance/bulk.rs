@@ -194,8 +194,11 @@ async fn play(shared: &Shared, first: &[Draw], accepts: &[Draw], is_batch: bool)
         match what % 8 {
             5 => asked.push(store.ask(play.stage.app, play.deliveries[place], Ask::Cancel, after(90), None)),
             6 => {
-                let want = play.stage.want(play.endpoints[place % ENDPOINTS], usize::from(how % 4));
-                filled.push(store.refill(vec![want], after(100)));
+                // Up to three lanes, or one of them several times.
+                let (lanes, step) = (0..=usize::from(how / 4 % 3), usize::from(how >> 6));
+                let lane = |n| play.endpoints[(place + n * step) % ENDPOINTS];
+                let wants = lanes.map(|n| play.stage.want(lane(n), usize::from(how % 4))).collect();
+                filled.push(store.refill(wants, after(100)));
             }
             7 => back.extend(play.take(which).map(|carried| store.hand_back(vec![carried], after(80)))),
             _ => play.record(draw),

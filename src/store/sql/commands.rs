@@ -202,23 +202,22 @@ pub(super) struct Refill {
 impl Work for Refill {
     fn apply(&mut self, tx: &dyn Sql) -> Result<()> {
         self.epoch = tx.epoch();
-        // A row that cannot be read costs its own lane, not those that happened to be asked for together.
         let mut may_end = refill::ENDED_MAX;
-        let fill = |want: &Want| {
-            tx.execute("SAVEPOINT lane", &[])?;
-            let found = match refill::refill(tx, want, &mut may_end, self.now) {
-                Err(error @ Error::Wrong(_)) => {
-                    tracing::error!(%error, "a lane cannot be read");
-                    // What was taken of it already would be carried by nobody.
-                    tx.execute("ROLLBACK TO lane", &[])?;
-                    Found::default()
-                }
-                found => found?,
-            };
-            tx.execute("RELEASE lane", &[])?;
-            Ok(found)
+        self.found = match in_savepoint(tx, &self.wants, &mut may_end, self.now)? {
+            Ok(found) => found,
+            Err(_) => {
+                // A row that cannot be read costs its own lane, not those that happened to be asked for together.
+                may_end = refill::ENDED_MAX;
+                let mut lane = |want| {
+                    let found = in_savepoint(tx, std::slice::from_ref(want), &mut may_end, self.now)?;
+                    Ok(found.unwrap_or_else(|error| {
+                        tracing::error!(%error, "a lane cannot be read");
+                        vec![Found::default()]
+                    }))
+                };
+                self.wants.iter().map(&mut lane).collect::<Result<Vec<_>>>()?.into_iter().flatten().collect()
+            }
         };
-        self.found = self.wants.iter().map(fill).collect::<Result<_>>()?;
         Ok(())
     }
 
@@ -262,6 +261,25 @@ impl Work for Refill {
         let _ = self.reply.send(Err(error.clone()));
         None
     }
+}
+
+/// What these lanes gave, or which row cannot be read: then nothing was taken, which nobody would carry.
+fn in_savepoint(
+    tx: &dyn Sql,
+    wants: &[Want],
+    may_end: &mut usize,
+    now: Timestamp,
+) -> Result<Result<Vec<Found>>> {
+    tx.execute("SAVEPOINT lanes", &[])?;
+    let found = match refill::refill_all(tx, wants, may_end, now) {
+        Err(error @ Error::Wrong(_)) => {
+            tx.execute("ROLLBACK TO lanes", &[])?;
+            Err(error)
+        }
+        found => Ok(found?),
+    };
+    tx.execute("RELEASE lanes", &[])?;
+    Ok(found)
 }
 
 pub(super) struct HandBack {

@@ -2,7 +2,7 @@
 //! an endpoint answers again.
 
 use super::{
-    Result, Sql, attempts,
+    Over, Result, Sql, attempts,
     deliveries::update_delivery,
     health, ledger,
     order::Woken,
@@ -19,7 +19,10 @@ use crate::{
     },
     store::ledger::{BroughtForward, Recovery, Want},
 };
-use std::ops::ControlFlow;
+use std::{
+    collections::{HashMap, HashSet},
+    ops::ControlFlow,
+};
 
 /// A delivery that is to be carried, with its event and when it was due.
 pub(super) type Due = (Delivery, Event, Timestamp);
@@ -86,7 +89,10 @@ fn due_of(tx: &dyn Sql, endpoint: EndpointId, part: &Part) -> Result<Vec<(Delive
 /// Deliveries that one refill lets end without an attempt, over all its lanes.
 pub(super) const ENDED_MAX: usize = 1000;
 
-/// Those of a part that are in flight now, and whether there were as many as asked for. At most `may_end` may end here, and
+/// One that is about to be carried, with the state it waited in.
+type Taken = (State, Due);
+
+/// Those of a part that are to be in flight, and whether there were as many as asked for. At most `may_end` may end here, and
 /// join those that `ended`.
 fn claim(
     tx: &dyn Sql,
@@ -94,17 +100,17 @@ fn claim(
     part: &Part,
     (ended, may_end): (&mut Vec<Ended>, &mut usize),
     now: Timestamp,
-) -> Result<(Vec<Due>, bool)> {
+) -> Result<(Vec<Taken>, bool)> {
     // What steps up here is found below: the first of its lane may be due by now.
-    let (mut carried, mut woken) = (Vec::new(), Woken::new());
+    let (mut taken, mut woken) = (Vec::new(), Woken::new());
     if part.most == 0 {
-        return Ok((carried, false));
+        return Ok((taken, false));
     }
     loop {
         let may_end_before = *may_end;
         let found = due_of(tx, want.endpoint, part)?;
         let is_full = found.len() == part.most;
-        let (mut taken, mut may_go_on) = (Vec::new(), true);
+        let mut may_go_on = true;
         for (mut delivery, event) in found {
             let (from, due) = (delivery.state, delivery.due.unwrap_or(now));
             let is_blamed = delivery.at_due == AtDue::Exhaust;
@@ -130,15 +136,23 @@ fn claim(
             }
             ended.push(Ended { delivery, event_type: event.event_type, is_blamed });
         }
-        let rows: Vec<_> = taken.iter().map(|(from, (delivery, ..))| (*from, delivery)).collect();
-        let is_carried = if rows.is_empty() { Vec::new() } else { tx.carry_all(&rows)? };
-        let kept = taken.into_iter().zip(is_carried).filter(|(_, is_carried)| *is_carried);
-        carried.extend(kept.map(|((_, due), _)| due));
         // Where one ended, the next may be as old: a lane of such must not take a commit for each.
-        if !carried.is_empty() || !may_go_on || *may_end == may_end_before {
-            return Ok((carried, is_full));
+        if !taken.is_empty() || !may_go_on || *may_end == may_end_before {
+            return Ok((taken, is_full));
         }
     }
+}
+
+/// Those of some parts that are in flight now.
+fn carry(tx: &dyn Sql, parts: Vec<Vec<Taken>>) -> Result<Vec<Vec<Due>>> {
+    let rows: Vec<_> = parts.iter().flatten().map(|(from, (delivery, ..))| (*from, delivery)).collect();
+    let carried = if rows.is_empty() { Vec::new() } else { tx.carry_all(&rows)? };
+    let mut carried = carried.into_iter();
+    let mut kept = |part: Vec<Taken>| -> Vec<Due> {
+        let kept = part.into_iter().zip(carried.by_ref()).filter(|(_, is_carried)| *is_carried);
+        kept.map(|((_, due), _)| due).collect()
+    };
+    Ok(parts.into_iter().map(&mut kept).collect())
 }
 
 /// The first that waits for its next attempt, in flight before its time.
@@ -166,28 +180,81 @@ fn tell_of_end(tx: &dyn Sql, want: &Want, delivery: &Delivery, event: &Event) ->
     ledger::tell_of_dead(tx, contract, delivery, event, error.as_deref())
 }
 
-/// At most as many due deliveries of a lane as there are hands, now in flight, oldest first; and when the next one is due.
-pub(super) fn refill(tx: &dyn Sql, want: &Want, may_end: &mut usize, now: Timestamp) -> Result<Found> {
-    let (endpoint, bytes_max) = (want.endpoint, want.bytes_max);
+/// At most as many due deliveries of each lane as there are hands, now in flight, oldest first; and when the next one is due.
+pub(super) fn refill_all(
+    tx: &dyn Sql,
+    wants: &[Want],
+    may_end: &mut usize,
+    now: Timestamp,
+) -> Result<Vec<Found>> {
+    let lanes: HashSet<EndpointId> = wants.iter().map(|want| want.endpoint).collect();
+    if lanes.len() < wants.len() {
+        // What one takes the next must not find.
+        let mut one = |want| refill_all(tx, std::slice::from_ref(want), may_end, now);
+        return Ok(wants.iter().map(&mut one).collect::<Result<Vec<_>>>()?.into_iter().flatten().collect());
+    }
+    let (mut all, mut parts) = (Vec::with_capacity(wants.len()), Vec::with_capacity(2 * wants.len()));
+    for want in wants {
+        let (found, taken) = refill(tx, want, may_end, now)?;
+        all.push(found);
+        parts.extend(taken);
+    }
+    let mut carried = carry(tx, parts)?.into_iter();
+    for found in &mut all {
+        found.oldest.extend(carried.next().into_iter().flatten());
+        found.fresh.extend(carried.next().into_iter().flatten());
+    }
+    let next_dues = next_dues(tx, wants)?;
+    for (found, want) in all.iter_mut().zip(wants) {
+        found.next_due = next_dues.get(&want.endpoint).copied().filter(|due| *due < Timestamp::NEVER);
+    }
+    Ok(all)
+}
+
+fn next_dues(tx: &dyn Sql, wants: &[Want]) -> Result<HashMap<EndpointId, Timestamp>> {
+    let sql = format!(
+        "SELECT given.lane, (SELECT d.due FROM {} d WHERE d.lane = given.lane ORDER BY d.due LIMIT 1) FROM {{given}}",
+        tx.to_change().0
+    );
+    let mut dues = HashMap::new();
+    tx.over(
+        &Over { sql: &sql, columns: "lane", shape: "n" },
+        &mut |give| wants.iter().try_for_each(|want| give(params![want.endpoint])),
+        &mut |row| {
+            if let Some(due) = row.get(1)? {
+                dues.insert(row.get(0)?, due);
+            }
+            Ok(())
+        },
+    )?;
+    Ok(dues)
+}
+
+/// What one lane gives, and what of it is to be carried beside that: the oldest and the fresh.
+fn refill(
+    tx: &dyn Sql,
+    want: &Want,
+    may_end: &mut usize,
+    now: Timestamp,
+) -> Result<(Found, [Vec<Taken>; 2])> {
+    let bytes_max = want.bytes_max;
     let begin = Timestamp::from_millis(i64::MIN);
     let backlog_until = want.backlog_until.map_or(now, |until| until.min(now));
     let kind = Kind::default();
     let all = Part { kind, after: begin, until: backlog_until, most: want.hands.len(), bytes_max };
     let by_hand = Part { kind: BY_HAND, until: now, most: want.by_hand.len(), ..all };
     let fresh = Part { after: backlog_until, until: now, most: want.fresh.len(), ..all };
-    let mut ended = Vec::new();
-    let (by_hand, has_more_by_hand) = claim(tx, want, &by_hand, (&mut ended, may_end), now)?;
-    let (mut oldest, _) = claim(tx, want, &all, (&mut ended, may_end), now)?;
+    let mut found = Found::default();
+    let (by_hand, has_more_by_hand) = claim(tx, want, &by_hand, (&mut found.ended, may_end), now)?;
+    // These are among the others until they are in flight.
+    found.by_hand = carry(tx, vec![by_hand])?.pop().unwrap_or_default();
+    let (oldest, _) = claim(tx, want, &all, (&mut found.ended, may_end), now)?;
     if want.is_probe && oldest.is_empty() {
-        oldest.extend(probe(tx, endpoint, now)?);
+        found.oldest.extend(probe(tx, want.endpoint, now)?);
     }
-    let (fresh, has_more_fresh) = claim(tx, want, &fresh, (&mut ended, may_end), now)?;
-    let next_due = tx
-        .one("SELECT due FROM deliveries WHERE lane = ?1 ORDER BY due LIMIT 1", params![endpoint], |row| {
-            row.get(0)
-        })?
-        .filter(|due| *due < Timestamp::NEVER);
-    Ok(Found { by_hand, oldest, fresh, has_more_by_hand, has_more_fresh, next_due, ended })
+    let (fresh, has_more_fresh) = claim(tx, want, &fresh, (&mut found.ended, may_end), now)?;
+    (found.has_more_by_hand, found.has_more_fresh) = (has_more_by_hand, has_more_fresh);
+    Ok((found, [oldest, fresh]))
 }
 
 /// One page of retries that wait longer than the endpoint is in trouble; by due time, so that what is brought forward is
