@@ -184,7 +184,7 @@ impl Lane {
             return None;
         }
         state.held += 1;
-        Some(Hand::new(self.clone(), bytes))
+        Some(Hand::under(self.around.tenure.epoch(), self.clone(), bytes))
     }
 
     fn take_by_hand(self: &Arc<Self>, state: &mut LaneState, bytes: usize) -> Option<Hand> {
@@ -199,7 +199,7 @@ impl Lane {
         }
         state.held += 1;
         state.held_fresh += 1;
-        Some(Hand::new(Arc::new(FreshHands(self.clone())), bytes))
+        Some(Hand::under(self.around.tenure.epoch(), Arc::new(FreshHands(self.clone())), bytes))
     }
 
     pub(super) fn push(&self, carried: Carried) {
