@@ -42,6 +42,8 @@ pub(super) struct Around {
     pub(super) membership: Notify,
     /// Rings couriers of exclusive lanes: whoever takes over must not meet them.
     pub(super) cut: Notify,
+    /// Rings all of them: others carry what they have.
+    pub(super) abandoned: Notify,
 }
 
 pub(super) struct Lane {
