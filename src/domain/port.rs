@@ -67,11 +67,23 @@ pub trait HandHolder: Send + Sync {
 pub struct Hand {
     holder: Arc<dyn HandHolder>,
     bytes: usize,
+    /// Under which it was taken, if that matters.
+    epoch: Option<i64>,
 }
 
 impl Hand {
     pub fn new(holder: Arc<dyn HandHolder>, bytes: usize) -> Self {
-        Self { holder, bytes }
+        Self { holder, bytes, epoch: None }
+    }
+
+    /// One that carries only what is given to it under this epoch: a node that joins again begins with none.
+    pub fn under(epoch: i64, holder: Arc<dyn HandHolder>, bytes: usize) -> Self {
+        Self { holder, bytes, epoch: Some(epoch) }
+    }
+
+    /// Whether it may carry what is stored as carried under this epoch.
+    pub fn is_of(&self, epoch: i64) -> bool {
+        self.epoch.is_none_or(|own| own == epoch)
     }
 
     /// Counts the bytes of what it carries, for a hand that was taken before they were known.

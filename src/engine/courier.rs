@@ -156,7 +156,7 @@ impl Courier {
         Ok(counts)
     }
 
-    /// For an exclusive lane not a moment longer than nobody else may send for it.
+    /// Not a moment longer than this node carries it, and for an exclusive lane than nobody else may send for it.
     async fn post(
         &self,
         request: Request,
@@ -164,15 +164,22 @@ impl Courier {
         lane: &Lane,
         leave: &Leave,
     ) -> Result<Outcome, Hindrance> {
-        let posting = self.carrier.post(request);
-        let posted = if leave.is_exclusive() {
+        let (around, posting) = (&lane.around, self.carrier.post(request));
+        let posted = if around.tenure.is_alone() {
+            posting.await
+        } else {
+            // Listened to before the epoch is looked at: whoever joins again changes that first.
+            let (cut, abandoned) = (around.cut.notified(), around.abandoned.notified());
+            if custody.carried().is_none_or(|carried| carried.epoch != around.tenure.epoch()) {
+                custody.was_not_sent();
+                return Err(Hindrance::LetGo);
+            }
             tokio::select! {
                 biased;
-                () = lane.around.cut.notified() => return Err(Hindrance::LetGo),
+                () = cut, if leave.is_exclusive() => return Err(Hindrance::LetGo),
+                () = abandoned => return Err(Hindrance::LetGo),
                 posted = posting => posted,
             }
-        } else {
-            posting.await
         };
         posted.map_err(|_| {
             // It waits in the store, and its lane until the gate is open again.

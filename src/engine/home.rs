@@ -204,8 +204,10 @@ impl Lanes {
         self.around.cut.notify_waiters();
     }
 
-    /// Whatever this node carried is others' now. Couriers that are out are left to end: nobody heeds what they record.
+    /// Whatever this node carried is others' now. Couriers that are out let go of it: what has not been sent yet is for others to
+    /// send, and nobody heeds what is recorded of the rest.
     pub(super) fn abandon(&self) {
+        self.around.abandoned.notify_waiters();
         for lane in self.all() {
             // Their hands go back to the lane, which is not locked any more.
             drop(lane.abandon());

@@ -42,6 +42,8 @@ pub(super) struct Around {
     pub(super) membership: Notify,
     /// Rings couriers of exclusive lanes: whoever takes over must not meet them.
     pub(super) cut: Notify,
+    /// Rings all of them: others carry what they have.
+    pub(super) abandoned: Notify,
 }
 
 pub(super) struct Lane {
@@ -184,7 +186,7 @@ impl Lane {
             return None;
         }
         state.held += 1;
-        Some(Hand::new(self.clone(), bytes))
+        Some(Hand::under(self.around.tenure.epoch(), self.clone(), bytes))
     }
 
     fn take_by_hand(self: &Arc<Self>, state: &mut LaneState, bytes: usize) -> Option<Hand> {
@@ -199,7 +201,7 @@ impl Lane {
         }
         state.held += 1;
         state.held_fresh += 1;
-        Some(Hand::new(Arc::new(FreshHands(self.clone())), bytes))
+        Some(Hand::under(self.around.tenure.epoch(), Arc::new(FreshHands(self.clone())), bytes))
     }
 
     pub(super) fn push(&self, carried: Carried) {

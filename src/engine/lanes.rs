@@ -105,6 +105,7 @@ impl Lanes {
             doubts: Mutex::default(),
             membership: Notify::new(),
             cut: Notify::new(),
+            abandoned: Notify::new(),
         };
         let lanes = Self {
             by_endpoint: RwLock::default(),

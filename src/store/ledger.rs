@@ -95,6 +95,13 @@ pub struct Want {
     pub contract: Option<Arc<Contract>>,
 }
 
+impl Want {
+    /// Whether all its hands may carry what is fetched under this epoch.
+    pub fn is_of(&self, epoch: i64) -> bool {
+        [&self.hands, &self.fresh, &self.by_hand].into_iter().flatten().all(|hand| hand.is_of(epoch))
+    }
+}
+
 /// What a refill found in one lane.
 #[derive(Debug)]
 pub struct Refilled {

@@ -104,6 +104,28 @@ async fn who_was_taken_over_would_write_on_if_it_were_not_fenced(mut pair: Pair)
     assert_eq!(pair.other.accept(pair.stage.one()).await, Accepted::New);
 }
 
+/// It was taken before its node joined again: whatever it was given would be carried by nobody.
+async fn a_hand_of_an_earlier_epoch_carries_nothing(mut pair: Pair) {
+    let (old, new) = (pair.other.epoch + 1, pair.other.epoch);
+    let mut born = pair.stage.one_in_hand();
+    let id = born.births[0].delivery.id;
+    born.births[0].hand = Some(pair.stage.hands.take_under(old));
+    assert_eq!(pair.other.accept(born).await, Accepted::New);
+    pair.other.quiet().await;
+    assert_eq!(pair.stage.hands.out(), 0);
+    let delivery = pair.stage.delivery(id).await;
+    assert_eq!((delivery.state, delivery.due, delivery.history_len), (State::Pending, Some(NOW), 0));
+    let told = pair.other.recorder.take_waiting();
+    assert!(told.contains(&(pair.stage.endpoint, NOW)), "{told:?}");
+    for (epoch, is_carried) in [(old, false), (new, true)] {
+        let mut want = pair.stage.want(pair.stage.endpoint, 0);
+        want.hands.push(pair.stage.hands.take_under(epoch));
+        pair.other.store.refill(vec![want], after(1)).await.unwrap();
+        pair.other.quiet().await;
+        assert_eq!(pair.other.recorder.take_carried().len(), usize::from(is_carried));
+    }
+}
+
 async fn what_another_node_carries_cannot_be_recorded_here(mut pair: Pair) {
     let carried = pair.other.carries(pair.stage.one_in_hand()).await;
     let id = carried.delivery.id;
@@ -337,6 +359,7 @@ play_on_both! {
     a_node_is_taken_over_only_when_its_lease_is_over_and_by_one_that_is_steady,
     who_was_taken_over_writes_nothing_before_it_joins_again,
     who_was_taken_over_would_write_on_if_it_were_not_fenced,
+    a_hand_of_an_earlier_epoch_carries_nothing,
     what_another_node_carries_cannot_be_recorded_here,
     a_takeover_that_was_interrupted_before_it_fenced_goes_on,
     a_takeover_that_was_interrupted_before_it_swept_goes_on,

@@ -166,6 +166,12 @@ impl HandCounter {
         Hand::new(self.clone(), 0)
     }
 
+    /// One that carries only what is given to it under this epoch.
+    pub(crate) fn take_under(self: &Arc<Self>, epoch: i64) -> Hand {
+        self.out.fetch_add(1, Ordering::SeqCst);
+        Hand::under(epoch, self.clone(), 0)
+    }
+
     pub(crate) fn out(&self) -> usize {
         self.out.load(Ordering::SeqCst)
     }

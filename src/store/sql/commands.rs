@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     domain::{
-        delivery::{Delivery, State},
+        delivery::{Delivery, State, Switch},
         event::TEST_EVENT_TYPE,
         hint::Hint,
         id::{AppId, EndpointId},
@@ -19,7 +19,7 @@ use crate::{
     },
     store::{
         StoreError,
-        ledger::{Accepted, NewEvent, Record, Refilled, Want},
+        ledger::{Accepted, Birth, NewEvent, Record, Refilled, Want},
     },
 };
 use std::{collections::BTreeSet, sync::Arc};
@@ -33,9 +33,27 @@ pub(in crate::store) struct Accept {
     pub(super) reply: Option<oneshot::Sender<Result<Vec<Accepted>, StoreError>>>,
 }
 
+impl Accept {
+    /// It is stored under this epoch. A hand that was taken under another one carries nothing: its node has joined again since,
+    /// as one that owns no lane.
+    pub(super) fn begin_under(&mut self, epoch: i64) {
+        self.epoch = epoch;
+        for new in &mut self.events {
+            let at = new.event.accepted_at;
+            let is_old = |birth: &&mut Birth| birth.hand.as_ref().is_some_and(|hand| !hand.is_of(epoch));
+            for birth in new.births.iter_mut().filter(is_old) {
+                birth.hand = None;
+                if birth.delivery.state == State::InFlight {
+                    let _ = birth.delivery.hand_back(Switch::On, at, at);
+                }
+            }
+        }
+    }
+}
+
 impl Work for Accept {
     fn apply(&mut self, tx: &dyn Sql) -> Result<()> {
-        self.epoch = tx.epoch();
+        self.begin_under(tx.epoch());
         self.results =
             self.events.iter_mut().map(|event| ledger::accept(tx, event)).collect::<Result<_, _>>()?;
         Ok(())
@@ -202,6 +220,11 @@ pub(super) struct Refill {
 impl Work for Refill {
     fn apply(&mut self, tx: &dyn Sql) -> Result<()> {
         self.epoch = tx.epoch();
+        if self.wants.iter().any(|want| !want.is_of(self.epoch)) {
+            // Asked for before this node joined again: it knows nothing of what waits now, and has no hands for it.
+            self.found = self.wants.iter().map(|_| Found::default()).collect();
+            return Ok(());
+        }
         let mut may_end = refill::ENDED_MAX;
         self.found = match in_savepoint(tx, &self.wants, &mut may_end, self.now)? {
             Ok(found) => found,

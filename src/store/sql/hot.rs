@@ -30,7 +30,7 @@ pub(in crate::store) enum Hot<'a> {
 impl Accept {
     /// What is published, to be looked at one by one. All of it counts as new but what `apply_one` finds otherwise.
     pub(in crate::store) fn begin(&mut self, epoch: i64) -> &[NewEvent] {
-        self.epoch = epoch;
+        self.begin_under(epoch);
         self.results = vec![Accepted::New; self.events.len()];
         &self.events
     }
