@@ -226,20 +226,20 @@ impl Work for Refill {
             return Ok(());
         }
         let mut may_end = refill::ENDED_MAX;
-        self.found = match in_savepoint(tx, &self.wants, &mut may_end, self.now)? {
-            Ok(found) => found,
-            Err(_) => {
-                // A row that cannot be read costs its own lane, not those that happened to be asked for together.
-                may_end = refill::ENDED_MAX;
-                let mut lane = |want| {
-                    let found = in_savepoint(tx, std::slice::from_ref(want), &mut may_end, self.now)?;
-                    Ok(found.unwrap_or_else(|error| {
-                        tracing::error!(%error, "a lane cannot be read");
-                        vec![Found::default()]
-                    }))
-                };
-                self.wants.iter().map(&mut lane).collect::<Result<Vec<_>>>()?.into_iter().flatten().collect()
-            }
+        let together = in_savepoint(tx, &self.wants, &mut may_end, self.now)?;
+        self.found = if let Ok(found) = together {
+            found
+        } else {
+            // A row that cannot be read costs its own lane, not those that happened to be asked for together.
+            may_end = refill::ENDED_MAX;
+            let mut lane = |want| {
+                let found = in_savepoint(tx, std::slice::from_ref(want), &mut may_end, self.now)?;
+                Ok(found.unwrap_or_else(|error| {
+                    tracing::error!(%error, "a lane cannot be read");
+                    vec![Found::default()]
+                }))
+            };
+            self.wants.iter().map(&mut lane).collect::<Result<Vec<_>>>()?.into_iter().flatten().collect()
         };
         Ok(())
     }

@@ -68,7 +68,9 @@ pub(super) fn add<T: ToValue>(
             Ok(())
         },
     )?;
-    found.into_iter().for_each(|(place, before)| sums[place].1.add(&before));
+    for (place, before) in found {
+        sums[place].1.add(&before);
+    }
     // A row that is there is changed in its place, so that its index by age need not be.
     let write = format!(
         "INSERT INTO {name} (app, {of}, width, start, {SUMS}) SELECT app, whose, width, start, {SUMS} FROM {{given}} WHERE true
