@@ -110,10 +110,13 @@ impl Writer {
     fn fenced(&self, found: &Stored) -> Error {
         match found {
             Stored::Upto(_) => {
+                let lost = "the database and this process count batches differently: it lost some that it had confirmed";
+                // Whatever else is told of now or not: nobody else will ever know.
+                if !self.place.is_lost() {
+                    tracing::error!(epoch = self.epoch, "{lost}");
+                }
                 self.place.lose(self.epoch);
-                Error::Fenced(
-                    "the database and this process count batches differently: it lost some that it had confirmed",
-                )
+                Error::Fenced(lost)
             }
             Stored::UptoItsEnd(_) | Stored::Unknown => Error::Fenced(
                 "another node took over from this one, which writes nothing more before it joins again",
