@@ -3,7 +3,7 @@
 use super::{director, sabotage::Sabotage};
 use crate::journal::Promise;
 
-const SEEDS: u64 = 60;
+const SEEDS: u64 = 150;
 
 /// Whether it is found within a bounded number of seeds that one of these promises is broken.
 fn must_notice(promises: &[Promise], sabotage: Sabotage) {
@@ -49,6 +49,16 @@ fn requests_without_a_margin_are_noticed() {
 #[test]
 fn requests_that_no_gate_holds_back_are_noticed() {
     must_notice(&[Promise::Dial], Sabotage::NoGate);
+}
+
+#[test]
+fn one_that_jumps_the_queue_of_several_nodes_is_noticed() {
+    must_notice(&[Promise::Order], Sabotage::JumpQueue);
+}
+
+#[test]
+fn a_batch_that_is_stored_twice_is_noticed() {
+    must_notice(&[Promise::Once], Sabotage::StoreTwice);
 }
 
 #[test]

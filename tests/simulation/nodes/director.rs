@@ -36,9 +36,11 @@ pub(crate) struct Outcome {
 struct Place {
     node: Option<Node>,
     starts_at: i64,
-    /// It stands still until then; before that a batch arrives that was on its way.
+    /// It stands still until then; before that a batch arrives that was on its way, at some time or just when another node is
+    /// taking over.
     frozen_until: Option<i64>,
     late_at: Option<i64>,
+    is_racing: bool,
     /// It is to have ended by then, and starts again so long after.
     stops: Option<(i64, i64)>,
 }
@@ -125,14 +127,16 @@ impl Director {
             place.starts_at = now + STARTS_AGAIN_AFTER;
         }
         let Some(node) = &place.node else { return };
-        if place.late_at.take_if(|at| *at <= now).is_some() {
+        let is_late = place.late_at.take_if(|at| *at <= now).is_some();
+        if is_late || place.is_racing && self.rng.bool() && node.is_being_taken_over(town) {
+            place.is_racing = false;
             node.arrives_late(town);
         }
         match place.frozen_until {
             Some(thaws_at) if now < thaws_at => return,
             Some(_) => {
-                (place.frozen_until, place.late_at) = (None, None);
-                node.thaw(now);
+                (place.frozen_until, place.late_at, place.is_racing) = (None, None, false);
+                node.thaw(town, now);
             }
             None => {}
         }
@@ -176,11 +180,16 @@ impl Director {
                     place.stops = Some((now + 60 * SECOND, down));
                 }
             }
-            FaultKind::Freeze(time) => {
+            FaultKind::Freeze(time) | FaultKind::FreezeAway(time) => {
+                if let FaultKind::FreezeAway(_) = kind {
+                    town.state().away[number] = now + time + 3 * SECOND;
+                }
                 if let (Some(node), None) = (&place.node, place.frozen_until) {
                     town.journal().lives[node.life].freezes += 1;
                     place.frozen_until = Some(now + time);
-                    place.late_at = self.rng.bool().then(|| now + self.rng.i64(0..time));
+                    place.is_racing = self.rng.bool();
+                    let arrives_at = now + self.rng.i64(0..time);
+                    place.late_at = Some(arrives_at).filter(|_| !place.is_racing && self.rng.bool());
                 }
             }
             FaultKind::Step(by_ms) => {
@@ -208,10 +217,9 @@ impl Director {
     fn rest(&mut self) -> bool {
         while self.now < HEAL + QUIET_WITHIN {
             self.pass_until(self.now + SECOND);
-            let sql = "SELECT EXISTS (SELECT 1 FROM deliveries WHERE lane IS NOT NULL)";
-            let waits: bool = self.town.file().connection().query_row(sql, [], |row| row.get(0)).unwrap();
+            let is_quiet = verdict::is_quiet(&self.town);
             let is_idle = |place: &Place| place.node.as_ref().is_some_and(|node| node.lanes.in_hand() == 0);
-            if !waits && self.producers.are_done() && self.places.iter().all(is_idle) {
+            if is_quiet && self.producers.are_done() && self.places.iter().all(is_idle) {
                 return true;
             }
         }
@@ -222,6 +230,7 @@ impl Director {
     fn close(&mut self) {
         let limit = self.now + GRACE + 10 * SECOND;
         for place in &mut self.places {
+            place.starts_at = i64::MAX;
             if let Some(node) = &place.node {
                 node.stop();
                 place.stops = Some((limit, 1_000_000 * SECOND));

@@ -19,6 +19,9 @@ use posthaste::{
 use rusqlite::OptionalExtension;
 use std::sync::Arc;
 
+/// What the store says of a delivery: its lane, and of whoever carries it how long its lease is and whether it is dead.
+type Found = (Option<i64>, Option<i64>, Option<bool>);
+
 pub(crate) struct Line {
     pub(crate) town: Arc<Town>,
     pub(crate) life: usize,
@@ -67,8 +70,12 @@ impl Line {
     fn delays(&self) -> (i64, i64) {
         let mut state = self.town.state();
         let rng = &mut state.rng;
-        let connects = if rng.u8(0..6) == 0 { rng.i64(0..2500) } else { rng.i64(0..30) };
-        (connects, if rng.u8(0..6) == 0 { rng.i64(0..700) } else { 0 })
+        let connects = match rng.u8(0..80) {
+            0 => rng.i64(0..15_000),
+            1..12 => rng.i64(0..2500),
+            _ => rng.i64(0..30),
+        };
+        (connects, if rng.u8(0..3) == 0 { rng.i64(0..700) } else { 0 })
     }
 
     fn fate_of(&self, request: &Request) -> Fate {
@@ -108,7 +115,6 @@ impl Line {
     /// The store says that its sender carries it, and that nobody may take over from that.
     fn must_be_owned(&self, dial: &Dial) {
         let sql = "SELECT d.lane, n.lease_until, n.dead FROM deliveries d LEFT JOIN nodes n ON n.epoch = -d.lane WHERE d.id = ?1";
-        type Found = (Option<i64>, Option<i64>, Option<bool>);
         let found: Option<Found> = {
             let file = self.town.file().connection();
             let mut sql = file.prepare_cached(sql).unwrap();

@@ -131,12 +131,14 @@ impl Node {
     }
 
     /// It stood still until now, while its clocks went on.
-    pub(crate) fn thaw(&self, now: i64) {
+    pub(crate) fn thaw(&self, town: &Town, now: i64) {
         let own = self.own_time(now);
+        town.state().running = Some((self.number, own));
         self.runtime.block_on(async {
             let asleep = own.saturating_duration_since(Instant::now());
             tokio::time::advance(asleep).await;
         });
+        town.state().running = None;
     }
 
     /// A batch that was on its way arrives, although its sender stands still.
@@ -145,6 +147,12 @@ impl Node {
         town.state().running = Some((self.number, Instant::now()));
         let _ = self.writer.lock().unwrap().as_mut().map(NodeWriter::commit_next);
         town.state().running = None;
+    }
+
+    pub(crate) fn is_being_taken_over(&self, town: &Town) -> bool {
+        let epoch = town.state().tenures[self.number].as_ref().map_or(0, |tenure| tenure.epoch());
+        let sql = "SELECT EXISTS (SELECT 1 FROM nodes WHERE epoch = ?1 AND dead = 1)";
+        town.file().connection().query_row(sql, [epoch], |row| row.get(0)).unwrap()
     }
 
     pub(crate) fn set_clock(&self, by_ms: i64) {
@@ -195,7 +203,11 @@ async fn commit_loop(town: Arc<Town>, node: usize, writer: Pen, rung: Arc<Notify
         loop {
             let delay = {
                 let rng = &mut town.state().rng;
-                if rng.bool() { 0 } else { rng.u64(0..40) }
+                match rng.u8(0..8) {
+                    0..4 => 0,
+                    4..7 => rng.u64(0..40),
+                    _ => rng.u64(0..500),
+                }
             };
             tokio::time::sleep(Duration::from_millis(delay)).await;
             match commit() {

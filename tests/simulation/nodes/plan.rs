@@ -82,6 +82,8 @@ pub(crate) enum FaultKind {
     Stop(i64),
     /// Nothing of it runs for so long, and what it sent to the store just before may arrive meanwhile.
     Freeze(i64),
+    /// The same, and it comes back without a wire.
+    FreezeAway(i64),
     /// It cannot reach the store for so long.
     Away(i64),
     /// Nobody can.
@@ -98,12 +100,20 @@ impl Plan {
         let nodes = pick(&mut rng, &[2, 3, 3, 3, 4]);
         let moments: Vec<i64> = (0..4).map(|_| rng.i64(BEGIN..HEAL - 5 * SECOND)).collect();
         let endpoints = endpoints(&mut rng);
-        let faults = faults(&mut rng, nodes, &moments);
+        let mut faults = faults(&mut rng, nodes, &moments);
+        let changes = changes(&mut rng, nodes, &endpoints, &moments);
+        for change in &changes {
+            // Somebody may hear of it late.
+            let (node, at) = (rng.usize(0..2 * nodes), (change.at - 500).max(BEGIN));
+            let late = Fault { at, node, kind: FaultKind::Noise(4 * SECOND) };
+            faults.extend(Some(late).filter(|late| late.node < nodes));
+        }
+        faults.sort_by_key(|fault| fault.at);
         Self {
             seed,
             nodes,
             events: events(&mut rng, nodes, &moments),
-            changes: changes(&mut rng, nodes, &endpoints, &moments),
+            changes,
             endpoints,
             faults,
             clocks: (0..nodes).map(|_| (rng.i64(-300..300), rng.i64(-10_000..10_000))).collect(),
@@ -136,7 +146,8 @@ fn script(rng: &mut Rng) -> Vec<(i64, Mode)> {
     let mut at = BEGIN;
     while rng.bool() && at < HEAL - 10 * SECOND {
         at += rng.i64(0..15 * SECOND);
-        let bad = [Mode::Status(500), Mode::Refused, Mode::Hang, Mode::Slow(900)];
+        let bad =
+            [Mode::Status(500), Mode::Refused, Mode::Refused, Mode::Hang, Mode::Slow(900), Mode::Slow(6000)];
         changes.push((at, pick(rng, &bad)));
         at += rng.i64(SECOND..8 * SECOND);
         changes.push((at, pick(rng, &[Mode::Ok, Mode::Slow(200)])));
@@ -182,30 +193,29 @@ fn changes(rng: &mut Rng, nodes: usize, endpoints: &[EndpointPlan], moments: &[i
 
 fn faults(rng: &mut Rng, nodes: usize, moments: &[i64]) -> Vec<Fault> {
     let count = pick(rng, &[0, 1, 1, 2, 2, 3, 4, 6]);
-    let mut faults: Vec<Fault> = (0..count)
-        .map(|_| {
-            let near = pick(rng, moments) + rng.i64(-1000..1000);
-            let at = if rng.bool() { near } else { rng.i64(BEGIN..HEAL - 2 * SECOND) };
-            Fault { at: at.max(BEGIN), node: rng.usize(0..nodes), kind: fault(rng) }
-        })
-        .collect();
-    faults.sort_by_key(|fault| fault.at);
-    faults
+    let one = |_| {
+        let near = pick(rng, moments) + rng.i64(-700..700);
+        let at = if rng.u8(0..3) > 0 { near } else { rng.i64(BEGIN..HEAL - 2 * SECOND) };
+        Fault { at: at.max(BEGIN), node: rng.usize(0..nodes), kind: fault(rng) }
+    };
+    (0..count).map(one).collect()
 }
 
 fn fault(rng: &mut Rng) -> FaultKind {
     let down = pick(rng, &[200, 2 * SECOND, 9 * SECOND, 20 * SECOND]);
     let long = pick(rng, &[500, 3 * SECOND, 7 * SECOND, 13 * SECOND, 20 * SECOND]);
     // Around the end of a lease, where it matters most.
-    let close = rng.i64(8 * SECOND..12 * SECOND);
+    let close = pick(rng, &[8700, 9000, 9300, 9600, 10 * SECOND, 12 * SECOND]) + rng.i64(-200..200);
     match rng.u8(0..14) {
         0..3 => FaultKind::Kill(down),
         3 => FaultKind::Stop(down),
-        4..7 => FaultKind::Freeze(close),
-        7 | 8 => FaultKind::Freeze(long),
+        4 | 5 => FaultKind::Freeze(close),
+        6 | 7 => FaultKind::FreezeAway(close),
+        8 => FaultKind::Freeze(long),
         9 | 10 => FaultKind::Away(long),
         11 => FaultKind::AllAway(long),
         12 => FaultKind::Noise(long),
-        _ => FaultKind::Step(pick(rng, &[-20 * SECOND, -2 * SECOND, 2 * SECOND, 20 * SECOND])),
+        // Not behind the making of the endpoints: before that nothing of theirs signs.
+        _ => FaultKind::Step(pick(rng, &[-3 * SECOND, -SECOND, 2 * SECOND, 20 * SECOND])),
     }
 }

@@ -211,7 +211,7 @@ pub(crate) async fn furnish(town: Arc<Town>, service: Arc<Service>) {
             url: format!("https://{}.example.com/in", plan.uid),
             contract: Some("quick".into()),
             overrides: Some(
-                json!({ "retry": { "waits": waits }, "headers": { "x-attempt-id": "{attempt_id}" } }),
+                json!({ "timeout": "20s", "retry": { "waits": waits }, "headers": { "x-attempt-id": "{attempt_id}" } }),
             ),
             ..NewEndpoint::default()
         };

@@ -28,6 +28,10 @@ pub(crate) enum Sabotage {
     NoGate,
     /// Nodes are told three times the rate that there should be.
     Haste,
+    /// One that waits behind others is let go before its turn.
+    JumpQueue,
+    /// A result is stored a second time, as if its batch had been.
+    StoreTwice,
 }
 
 const MARGIN_MS: i64 = 1000;
@@ -51,6 +55,17 @@ impl Sabotage {
             Self::WaitForNobody => run("UPDATE nodes SET seen = 1000000 WHERE epoch <> ?1"),
             Self::NobodyTakesOver => {
                 run("UPDATE nodes SET steady_since = lease_until WHERE epoch = ?1");
+            }
+            Self::JumpQueue => {
+                let sql = "UPDATE deliveries SET okey = NULL, due = (SELECT at FROM who WHERE epoch = ?1)
+                    WHERE id IN (SELECT max(id) FROM deliveries WHERE due = 253402300799000)";
+                run(sql);
+            }
+            Self::StoreTwice => {
+                let sql = "INSERT OR IGNORE INTO attempts (delivery, position, started_at, total_us, class)
+                    SELECT delivery, position + 1000, started_at, total_us, class FROM attempts
+                    WHERE position < 1000 AND class <> 9 AND ?1 > 0 LIMIT 1";
+                run(sql);
             }
             Self::None | Self::NoMargin | Self::NoGate | Self::Haste => {}
         }

@@ -93,7 +93,9 @@ fn all_delivered(town: &Town, events: &[Option<EventId>]) {
     let endpoints = town.plan.endpoints.len() as i64;
     let undelivered: Vec<_> = stored.iter().filter(|(_, delivered)| **delivered != endpoints).collect();
     if !undelivered.is_empty() {
-        let what = format!("not delivered to all {endpoints}: {undelivered:?}; {}", remains(town));
+        let (count, first) = (undelivered.len(), undelivered.first());
+        let what =
+            format!("{count} are not delivered to all {endpoints}, {first:?} first; {}", remains(town));
         town.complain(Promise::Stuck, what);
     }
     let worked: BTreeSet<DeliveryId> = town
@@ -109,17 +111,22 @@ fn all_delivered(town: &Town, events: &[Option<EventId>]) {
     }
 }
 
+/// Nothing waits or is carried, and whoever died is forgotten.
+pub(crate) fn is_quiet(town: &Town) -> bool {
+    let busy = count(town, "SELECT count(*) FROM deliveries WHERE lane IS NOT NULL");
+    busy == 0 && count(town, "SELECT count(*) FROM nodes") == town.plan.nodes as i64
+}
+
 /// What is not over, for people.
 pub(crate) fn remains(town: &Town) -> String {
     let nodes = all(town, "SELECT epoch, dead, lease_until FROM nodes", |row| {
         Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
     });
-    let sql = "SELECT id, endpoint, state, lane, due FROM deliveries WHERE state <> 4 LIMIT 5";
-    let rows = all(town, sql, |row| {
-        let (lane, due): (Option<i64>, Option<i64>) = (row.get(3)?, row.get(4)?);
-        Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?, lane, due))
-    });
-    format!("(id, endpoint, state, lane, due) {rows:?}, nodes {nodes:?}")
+    let sql = "SELECT concat_ws(' ', id, 'to', endpoint, 'state', state, 'lane', lane, 'due', due, 'reason', reason,
+            (SELECT error FROM attempts a WHERE a.delivery = d.id ORDER BY position DESC LIMIT 1))
+         FROM deliveries d WHERE state <> 4 LIMIT 5";
+    let rows: Vec<String> = all(town, sql, |row| row.get(0));
+    format!("{rows:?}, nodes (epoch, dead, lease) {nodes:?}")
 }
 
 /// Whoever stopped has left, and with it everything that it had.

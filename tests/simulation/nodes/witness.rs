@@ -19,7 +19,7 @@ const TABLES: &str = "
     CREATE TABLE lines (number INTEGER PRIMARY KEY, delivery INTEGER UNIQUE, endpoint INTEGER, okey INTEGER);
     CREATE TABLE places (endpoint INTEGER PRIMARY KEY, shard INTEGER);
     -- Endpoints that one node alone may send for, and which version of the configuration says so.
-    CREATE VIEW exclusive AS SELECT e.id AS endpoint, p.shard, e.settings,
+    CREATE VIEW exclusive AS SELECT e.id AS endpoint, p.shard,
             (SELECT ifnull(max(c.version), 0) FROM changes c WHERE c.kind = 1 AND c.id = e.id) AS version
         FROM endpoints e JOIN places p ON p.endpoint = e.id
         WHERE e.settings ->> 'max_in_flight' IS NOT NULL OR e.settings ->> 'rate_limit' IS NOT NULL
@@ -50,7 +50,7 @@ const CARRIES: &str = "
     INSERT INTO broken SELECT 'place', 'epoch ' || w.epoch || ' lets ' || -new.lane || ' carry ' || new.id
         FROM who w WHERE new.lane <> -w.epoch;
     INSERT INTO broken SELECT 'sole', 'epoch ' || w.epoch || ' carries ' || new.id || ' of endpoint ' || new.endpoint || ' at '
-            || w.at || ', which is ' || x.settings || ' since version ' || x.version || ', beside epoch '
+            || w.at || ', which is exclusive since version ' || x.version || ', beside epoch '
             || (SELECT group_concat(DISTINCT -d.lane) FROM deliveries d WHERE d.endpoint = new.endpoint AND d.lane < 0 AND d.lane <> new.lane)
         FROM who w, exclusive x WHERE x.endpoint = new.endpoint AND x.version <= w.seen
             AND EXISTS (SELECT 1 FROM deliveries d WHERE d.endpoint = new.endpoint AND d.lane < 0 AND d.lane <> new.lane);
