@@ -102,18 +102,17 @@ impl Producers {
             if wish.is_done {
                 continue;
             }
-            match node.and_then(|node| Some((node, node.office()?))) {
-                Some((node, service)) => {
-                    wish.asked = Some((now, node.life));
-                    node.spawn(ask(
-                        self.town.clone(),
-                        service,
-                        errand,
-                        (number, node.life),
-                        self.answers.clone(),
-                    ));
-                }
-                None => (wish.node, wish.at) = (wish.node + 1, now + PAUSE),
+            if let Some((node, service)) = node.and_then(|node| Some((node, node.office()?))) {
+                wish.asked = Some((now, node.life));
+                node.spawn(ask(
+                    self.town.clone(),
+                    service,
+                    errand,
+                    (number, node.life),
+                    self.answers.clone(),
+                ));
+            } else {
+                (wish.node, wish.at) = (wish.node + 1, now + PAUSE);
             }
         }
     }

@@ -2,7 +2,10 @@
 
 use super::*;
 use crate::{
-    domain::outcome::{Class, Outcome},
+    domain::{
+        outcome::{Class, Outcome},
+        statistics::Width,
+    },
     store::sqlite::open::open_in_memory,
 };
 use rusqlite::Connection;
