@@ -182,7 +182,9 @@ fn too_fast<'a>(town: &Town, dials: impl Iterator<Item = &'a Dial>, rate: RateLi
 /// Every result is in the history once.
 fn recorded_once(town: &Town, dials: &[Dial]) {
     let mut sent: BTreeMap<i64, i64> = BTreeMap::new();
-    dials.iter().for_each(|dial| *sent.entry(dial.delivery.as_i64()).or_default() += 1);
+    for dial in dials {
+        *sent.entry(dial.delivery.as_i64()).or_default() += 1;
+    }
     let sql = "SELECT delivery, count(*), count(DISTINCT started_at) FROM attempts WHERE class <> 9 GROUP BY delivery";
     let recorded = all(town, sql, |row| Ok((row.get(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?)));
     for (delivery, rows, different) in recorded {
