@@ -8,8 +8,8 @@ use crate::{
         CommitWatch, Reply, Store,
         cluster::{Beat, Joined, View},
         sql::{
-            Aftermath, Commit, Desk, Error, Membership, Queue, QueueLimits, Result, Sql, Turn, Turns, Work,
-            WriterThread, apply_all, nodes, params, store_error,
+            Aftermath, Commit, Desk, Error, Membership, Queue, QueueLimits, Result, Sql, TRIES_WHILE_CLOSING,
+            Turn, Turns, Work, WriterThread, apply_all, nodes, params, store_error,
             takeover::{self, Steps, TakenOver},
             what_is_there,
         },
@@ -116,7 +116,14 @@ impl NodeWriter {
     /// Ends as a process does that is stopped.
     pub fn end(mut self) {
         self.0.queue.close();
-        while self.0.next() != Turn::Nothing {}
+        let mut tries_left = TRIES_WHILE_CLOSING;
+        while tries_left > 0 {
+            match self.0.next() {
+                Turn::Nothing => break,
+                Turn::Committed(_) => {}
+                Turn::Failed => tries_left -= 1,
+            }
+        }
         self.0.store.end();
     }
 }

@@ -102,18 +102,13 @@ impl Producers {
             if wish.is_done {
                 continue;
             }
-            if let Some((node, service)) = node.and_then(|node| Some((node, node.office()?))) {
-                wish.asked = Some((now, node.life));
-                node.spawn(ask(
-                    self.town.clone(),
-                    service,
-                    errand,
-                    (number, node.life),
-                    self.answers.clone(),
-                ));
-            } else {
+            let Some((node, service)) = node.and_then(|node| Some((node, node.office()?))) else {
                 (wish.node, wish.at) = (wish.node + 1, now + PAUSE);
-            }
+                continue;
+            };
+            wish.asked = Some((now, node.life));
+            let (town, answers) = (self.town.clone(), self.answers.clone());
+            node.spawn(ask(town, service, errand, (number, node.life), answers));
         }
     }
 
