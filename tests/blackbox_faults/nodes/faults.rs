@@ -64,9 +64,11 @@ pub(super) async fn frozen(stage: &mut Stage, frozen_for: Duration, is_lease_kep
     let load = stage.load().await;
     let zombie = stage.home_of("paced").await;
     let (epoch, other) = (stage.epoch(zombie).await, (zombie + 1) % 3);
-    stage.freeze_at_rest(zombie).await;
     let begun = Instant::now();
-    if !is_lease_kept {
+    if is_lease_kept {
+        stage.members[zombie].node.freeze();
+    } else {
+        stage.freeze_at_rest(zombie).await;
         stage.ask(&format!("UPDATE posthaste.nodes SET lease_until = 0 WHERE epoch = {epoch}")).await;
     }
     let in_flight = stage.carried_by(epoch).await;
