@@ -22,7 +22,7 @@ use posthaste::{
     store::ledger::{Accepted, Ask, Asked, NewEvent, Record},
 };
 use proptest::{collection::vec, prelude::*};
-use std::{sync::Arc, time::Duration};
+use std::{fmt::Write, sync::Arc, time::Duration};
 
 /// How a case draws one command: what it is, about which, and how.
 type Draw = (u8, u8, u8);
@@ -66,15 +66,12 @@ const ROWS: &[(&str, &str)] = &[
 ];
 
 fn rows(shared: &Shared) -> String {
-    let mut all = String::new();
-    for (table, columns) in ROWS {
-        all.push_str(&format!("{table}\n{}\n", shared.rows(columns, table)));
-    }
-    all
+    let of = |(table, columns): &(&str, &str)| format!("{table}\n{}\n", shared.rows(columns, table));
+    ROWS.iter().map(of).collect::<Vec<_>>().concat()
 }
 
-fn contract() -> Option<Arc<Contract>> {
-    Some(Arc::new(Contract::builtin().unwrap()[0].clone()))
+fn contract() -> Arc<Contract> {
+    Arc::new(Contract::builtin().unwrap()[0].clone())
 }
 
 /// Where a case is played, with the same ids wherever that is; the last endpoint keeps its order.
@@ -151,11 +148,11 @@ impl Play {
             _ => (Class::Ok, Verdict::Delivered),
         };
         let mut attempts = vec![attempt(class, if class == Class::Ok { 200 } else { 500 })];
-        if how & 48 == 48 {
+        if how & 0x30 == 0x30 {
             attempts.insert(0, attempt(Class::StaleConnection, 0));
         }
         let sighting = (what & 8 == 8).then_some(Sighting { clock: Duration::from_secs(5), paused: None });
-        let (switch_off, contract, ended_at) = (None, contract(), after(u64::from(how)));
+        let (switch_off, contract, ended_at) = (None, Some(contract()), after(u64::from(how)));
         let record = Record { carried, attempts, verdict, switch_off, sighting, ended_at, contract };
         self.stage.store().record(record);
     }
@@ -218,13 +215,13 @@ async fn play(shared: &Shared, first: &[Draw], accepts: &[Draw], is_batch: bool)
     blocking.await.unwrap();
     let mut said = String::new();
     for answer in answers {
-        said += &format!("{:?}\n", answer.await.unwrap());
+        writeln!(said, "{:?}", answer.await.unwrap()).unwrap();
     }
     for answer in asked {
-        said += &format!("{:?}\n", answer.await.unwrap());
+        writeln!(said, "{:?}", answer.await.unwrap()).unwrap();
     }
     for answer in filled {
-        said += &format!("{:?}\n", answer.await.unwrap());
+        writeln!(said, "{:?}", answer.await.unwrap()).unwrap();
     }
     for answer in back {
         answer.await.unwrap();
