@@ -243,3 +243,30 @@ fn a_day_that_somebody_looks_at_is_left_for_the_next_time() {
         must_be_there(&stage, event, delivery).await;
     });
 }
+
+#[test]
+fn what_is_on_its_way_while_its_day_is_made_is_stored() {
+    block_on(async {
+        let (database, stage) = stage().await;
+        let making = thread::spawn({
+            let database = database.clone();
+            let (low, high) = (first_of(OLD_DAY), first_of(OLD_DAY + 1));
+            move || {
+                database.run(&format!(
+                    "BEGIN; CREATE TABLE posthaste.events_20240201 (LIKE posthaste.events INCLUDING ALL);
+                     ALTER TABLE posthaste.events ATTACH PARTITION posthaste.events_20240201
+                         FOR VALUES FROM ({low}) TO ({high});
+                     SELECT pg_advisory_lock(2); SELECT pg_sleep(1); COMMIT"
+                ))
+            }
+        });
+        crate::postgres::wait_until("the day is being made", || {
+            let made = "SELECT count(*) FROM pg_locks JOIN pg_database d ON d.oid = database
+                 WHERE locktype = 'advisory' AND objid = 2 AND granted AND datname = current_database()";
+            database.run(made) == "1"
+        });
+        dead_letter(&stage, first_of(OLD_DAY) + 65_536).await;
+        making.join().unwrap();
+        assert_eq!(database.run("SELECT count(*) FROM posthaste.events_20240201"), "1");
+    });
+}
