@@ -53,6 +53,9 @@ async fn be_away(away: Duration) {
     stage.some_are_accepted(50).await;
     let refused = stage.producers.sent().refused.clone();
     let verdict = stage.judge("the database was away", load).await.in_flight(in_flight).back(back);
+    if !verdict.is_kept() {
+        stage.show_troubles();
+    }
     verdict.must_be_kept_and_repeat_nothing();
     println!("away for {away:?}: refused {refused:?}, {said} lines of log");
     assert_eq!(refused.keys().collect::<Vec<_>>(), [&503], "nothing but 503 was said");

@@ -163,6 +163,17 @@ impl Stage {
         ask(&self.server, sql).await
     }
 
+    /// What the nodes complained of, and what has not ended, for whoever looks for the reason.
+    pub(super) fn show_troubles(&self) {
+        for (number, member) in self.members.iter().enumerate() {
+            let log = member.node.log();
+            let troubles = log.lines().filter(|line| !line.contains("INFO") && !line.contains("\"info\""));
+            println!("node {number}: {:#?}", troubles.collect::<Vec<_>>());
+        }
+        let open = "SELECT l, n FROM posthaste.live l LEFT JOIN posthaste.nodes n ON n.epoch = -l.lane";
+        println!("{}", self.server.run("postgres", open).unwrap());
+    }
+
     /// Has the server do something that takes its time.
     pub(super) async fn tell(&self, what: fn(&Server)) {
         let server = self.server.clone();
