@@ -3,9 +3,8 @@
 
 use crate::{
     desk::{Desk, LIMITS, NoWatch, QUEUE},
-    stage::ADMIN,
+    stage::{ADMIN, payment},
 };
-use bytes::Bytes;
 use posthaste::{
     domain::{
         delivery::State,
@@ -18,7 +17,7 @@ use posthaste::{
     },
     engine::{Dialling, Lanes},
     outbound::{Carrier, NotSent, Posting, Request},
-    service::{Service, apps::NewApp, deliveries::DeliveryQuery, endpoints::NewEndpoint, publish::Publish},
+    service::{Service, apps::NewApp, deliveries::DeliveryQuery, endpoints::NewEndpoint},
     store::{
         Cluster,
         sqlite::{NodeWriter, SharedFile, SqliteNode, Turn},
@@ -162,16 +161,7 @@ impl Node {
     async fn publish(&self, count: usize) {
         let entry = self.service.app(ADMIN, "a").unwrap();
         for _ in 0..count {
-            let publish = Publish {
-                id: None,
-                event_type: "payment.created",
-                data: Bytes::from_static(b"{}"),
-                created_at: None,
-                key: None,
-                deliver_at: None,
-                idempotency_key: None,
-            };
-            self.service.publish(&entry, publish).await.unwrap();
+            self.service.publish(&entry, payment()).await.unwrap();
         }
     }
 

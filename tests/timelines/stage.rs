@@ -154,16 +154,7 @@ impl Stage {
     }
 
     pub(crate) async fn publish(&self) {
-        let publish = Publish {
-            id: None,
-            event_type: "payment.created",
-            data: Bytes::from_static(b"{}"),
-            created_at: None,
-            key: None,
-            deliver_at: None,
-            idempotency_key: None,
-        };
-        self.service.publish(&self.entry, publish).await.unwrap();
+        self.service.publish(&self.entry, payment()).await.unwrap();
     }
 
     pub(crate) fn now_does(&self, does: Does) {
@@ -279,5 +270,18 @@ async fn commit_all(writer: Shared, rung: Arc<Notify>) {
                 Some(_) => break,
             }
         }
+    }
+}
+
+/// What is published where nothing about it matters.
+pub(crate) fn payment() -> Publish<'static> {
+    Publish {
+        id: None,
+        event_type: "payment.created",
+        data: Bytes::from_static(b"{}"),
+        created_at: None,
+        key: None,
+        deliver_at: None,
+        idempotency_key: None,
     }
 }
