@@ -132,8 +132,11 @@ pub(crate) fn address(folder: &str, database: &str) -> String {
     format!("postgres:///{database}?host={folder}&user=posthaste")
 }
 
-/// Where the newest PostgreSQL of this machine is.
+/// Where a PostgreSQL is: the newest of this machine, unless `POSTHASTE_TEST_POSTGRES` names the folder of another's programs.
 fn programs() -> PathBuf {
+    if let Some(chosen) = std::env::var_os("POSTHASTE_TEST_POSTGRES") {
+        return chosen.into();
+    }
     let versions =
         std::fs::read_dir("/usr/lib/postgresql").expect("PostgreSQL's server: apt install postgresql");
     let newest = versions
