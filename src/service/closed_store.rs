@@ -6,6 +6,7 @@ use crate::{
         address::AddressPolicy,
         app::App,
         audit::Entry,
+        blame::Account,
         contract::{Contract, ContractHash},
         endpoint::EndpointRecord,
         event::{DedupKey, Event, Fingerprint},
@@ -108,6 +109,7 @@ impl Cluster for Closed {
         fn unsettled() -> Vec<EndpointId>;
         fn standing(Timestamp) -> Standing;
         fn roll_up(Duration, Timestamp) -> RolledUp;
+        fn account(Account, Timestamp) -> Account;
         fn degraded() -> Vec<EndpointId>;
         fn judge(Vec<Suspect>, Timestamp) -> ();
     }

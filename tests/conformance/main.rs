@@ -24,6 +24,7 @@ mod inspections;
 #[path = "../harness/keeper.rs"]
 mod keeper;
 mod lists;
+mod meeting;
 mod nodes;
 mod notices;
 mod order;

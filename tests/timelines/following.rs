@@ -6,6 +6,7 @@ use crate::{
 };
 use posthaste::{
     domain::{
+        blame::Account,
         directory::Directory,
         id::{EndpointId, Ids, KeyId},
         key::KEY_OF_SETTINGS,
@@ -76,6 +77,7 @@ impl Cluster for Told {
         fn unsettled() -> Vec<EndpointId>;
         fn standing(now: Timestamp) -> Standing;
         fn roll_up(accountable: Duration, now: Timestamp) -> RolledUp;
+        fn account(mine: Account, now: Timestamp) -> Account;
         fn degraded() -> Vec<EndpointId>;
         fn judge(suspects: Vec<Suspect>, now: Timestamp) -> ();
     }

@@ -4,9 +4,9 @@
 mod added;
 
 use super::{
-    Error, Result, Sql, params,
+    Error, Result, Sql, accountable, params,
     registry::{json, to_json},
-    statistics::{keep_clock, trim},
+    statistics::trim,
 };
 use crate::{
     domain::{
@@ -185,7 +185,7 @@ pub(super) fn roll_up(tx: &dyn Sql, part: &Part, clock: Duration, now: Timestamp
         (rolled_up.rows, rolled_up.suspects) = (rows, suspects.into_iter().collect());
     }
     trim(tx, now)?;
-    keep_clock(tx, clock, now, part.count > 0)?;
+    accountable::keep(tx, clock, now, part.count > 0)?;
     Ok(rolled_up)
 }
 

@@ -3,6 +3,7 @@
 use super::super::LEASE;
 use crate::{
     domain::{
+        blame::Account,
         id::{EndpointId, KeyId},
         replay::Replay,
         retention::Keeps,
@@ -207,6 +208,7 @@ impl Cluster for Door {
         fn running_replays() -> Vec<Replay>;
         fn unsettled() -> Vec<EndpointId>;
         fn roll_up(Duration, Timestamp) -> RolledUp;
+        fn account(Account, Timestamp) -> Account;
         fn degraded() -> Vec<EndpointId>;
         fn judge(Vec<Suspect>, Timestamp) -> ();
     }
