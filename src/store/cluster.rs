@@ -167,6 +167,9 @@ pub trait Cluster: Send + Sync {
     /// Every lane in which something is due at some time, and when its first is. Costs a look-up per lane, not per delivery.
     fn find_lanes(&self) -> Reply<'_, Vec<(EndpointId, Timestamp)>>;
 
+    /// Those of these lanes in which something waits that is due.
+    fn lanes_behind(&self, lanes: Vec<EndpointId>, now: Timestamp) -> Reply<'_, Vec<EndpointId>>;
+
     /// Removes a bounded number of rows that deleted apps left behind; `true` while there is more to do.
     fn purge(&self) -> Reply<'_, bool>;
 

@@ -68,6 +68,7 @@ impl Cluster for Told {
         fn carried_elsewhere(endpoints: Vec<EndpointId>) -> Vec<EndpointId>;
         fn nodes() -> View;
         fn find_lanes() -> Vec<(EndpointId, Timestamp)>;
+        fn lanes_behind(lanes: Vec<EndpointId>, now: Timestamp) -> Vec<EndpointId>;
         fn purge() -> bool;
         fn overdue(search: OverdueSearch, keeps: Arc<dyn Keeps>, now: Timestamp) -> Overdue;
         fn forget(before: Timestamp) -> Forgotten;

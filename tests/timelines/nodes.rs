@@ -17,7 +17,7 @@ use posthaste::{
     },
     engine::{Dialling, Engine, Lanes, Rounds},
     outbound::{Carrier, NotSent, Posting, Request},
-    service::{Service, apps::NewApp, deliveries::DeliveryQuery, endpoints::NewEndpoint},
+    service::{Service, apps::NewApp, deliveries::DeliveryQuery, endpoints::NewEndpoint, replays::NewReplay},
     store::{
         Cluster,
         sqlite::{NodeWriter, SharedFile, SqliteNode, Turn},
@@ -296,4 +296,39 @@ async fn whoever_is_home_of_an_endpoint_that_fails_judges_it_by_the_same_time() 
     let senders: BTreeSet<i64> = town.seen().iter().map(|(epoch, _)| *epoch).collect();
     assert_eq!(senders.len(), 2, "one of them looks at the clock for other reasons as well");
     assert_eq!(are_off(), 8);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replay_to_a_lane_that_another_node_looks_after_waits_for_room_there() {
+    let town = Town::new();
+    let settings = || {
+        let rate_limit = json!({ "per_second": 5, "burst": 5 }).as_object().cloned();
+        NewEndpoint { rate_limit, ..NewEndpoint::default() }
+    };
+    let (first, second) = town.two(settings()).await;
+    let entry = first.service.app(ADMIN, "a").unwrap();
+    let uids = ["ep", "ep1", "ep2", "ep3"];
+    for uid in &uids[1..] {
+        let (uid, url) = (Some((*uid).into()), format!("https://{uid}.example/hook"));
+        first.service.add_endpoint(ADMIN, &entry, NewEndpoint { uid, url, ..settings() }).await.unwrap();
+    }
+    town.pass(5 * SECOND).await;
+    second.publish(30).await;
+    town.pass(20 * SECOND).await;
+    assert_eq!(first.states().await, [State::Delivered; 120]);
+    let senders: BTreeSet<i64> = town.seen().iter().map(|(epoch, _)| *epoch).collect();
+    assert_eq!(senders.len(), 2, "each looks after some");
+    for uid in uids {
+        let (endpoint, states) = (Some(uid.to_owned()), Some(vec!["delivered".to_owned()]));
+        let new = NewReplay { endpoint, states, per_second: Some(1000), ..NewReplay::default() };
+        let replay = second.service.replay_of(&entry, &new).unwrap();
+        second.service.begin_replay(ADMIN, &entry, replay).await.unwrap();
+    }
+    for _ in 0..4 {
+        town.pass(SECOND).await;
+        let waiting = first.states().await.into_iter().filter(|state| *state == State::Pending).count();
+        assert!(waiting <= uids.len() * 5, "a second's worth for each, but {waiting}");
+    }
+    town.pass(60 * SECOND).await;
+    assert_eq!(first.states().await, [State::Delivered; 240], "and none is left behind");
 }

@@ -200,6 +200,7 @@ impl Cluster for Door {
         fn changes(i64) -> Changes;
         fn nodes() -> View;
         fn find_lanes() -> Vec<(EndpointId, Timestamp)>;
+        fn lanes_behind(Vec<EndpointId>, Timestamp) -> Vec<EndpointId>;
         fn purge() -> bool;
         fn overdue(OverdueSearch, Arc<dyn Keeps>, Timestamp) -> Overdue;
         fn forget(Timestamp) -> Forgotten;

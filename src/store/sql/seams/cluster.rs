@@ -91,6 +91,10 @@ impl<D: Desk> Cluster for D {
         self.read_for_engine(cluster::find_lanes)
     }
 
+    fn lanes_behind(&self, lanes: Vec<EndpointId>, now: Timestamp) -> Reply<'_, Vec<EndpointId>> {
+        self.read_for_engine(move |connection| cluster::lanes_behind(connection, &lanes, now))
+    }
+
     fn purge(&self) -> Reply<'_, bool> {
         Box::pin(async {
             if let Some(membership) = self.membership() {
