@@ -4,7 +4,8 @@
 //! If most hosts that used to answer fall silent at once, and so for most of those they belong to, it is us: until that is
 //! over nothing without an answer counts against anybody, no circuit opens for it, and no failing time passes. One app's hosts
 //! may all be one server, so where several apps send, one alone proves nothing unless its hosts have many names. No time passes
-//! either while no process runs, or while our own machine cannot dial.
+//! either while no process runs, or while our own machine cannot dial. Where there are several nodes, time that passed for one of
+//! them passed for all.
 
 use super::{
     id::AppId,
@@ -32,6 +33,15 @@ const WHILE_OTHERS_ANSWER_MAX: Duration = Duration::from_hours(6);
 /// Beyond so many hosts those that were not tried for long are forgotten.
 const HOSTS_KEPT: usize = 10_000;
 
+/// What a node counted, or all of them together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Account {
+    /// How much time has passed, ever, for which receivers can be held to account.
+    pub accountable: Duration,
+    /// It is us.
+    pub is_ours: bool,
+}
+
 /// Shared by all who judge outcomes. Nothing here waits.
 #[derive(Debug, Default)]
 pub struct Blame(Mutex<State>);
@@ -49,6 +59,10 @@ struct State {
     answered_at: Option<Timestamp>,
     silent_since: HashSet<Host>,
     accountable: Duration,
+    /// Another node finds that it is us, and nothing here proves otherwise: no time passes.
+    is_in_doubt: bool,
+    /// Somebody answered since the others were last heeded.
+    has_proof: bool,
     /// Up to when time is counted; nothing is before the node begins.
     counted_to: Option<Timestamp>,
     gap_max: Duration,
@@ -117,6 +131,21 @@ impl Blame {
         state.accountable
     }
 
+    /// What the other nodes are told.
+    pub fn account(&self, now: Timestamp) -> Account {
+        Account { accountable: self.accountable(now), is_ours: self.is_ours() }
+    }
+
+    /// What all nodes together counted. Whoever sends little cannot see for itself that it is us, and goes by what others see
+    /// until it gets an answer.
+    pub fn heed(&self, all: Account, now: Timestamp) {
+        let mut state = self.state();
+        state.count_time(now);
+        state.accountable = state.accountable.max(all.accountable);
+        state.is_in_doubt = all.is_ours && !state.has_proof;
+        state.has_proof = false;
+    }
+
     /// A panic elsewhere must not stop the judging: every field stands for itself.
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -126,7 +155,7 @@ impl Blame {
 impl State {
     fn count_time(&mut self, now: Timestamp) {
         let Some(counted_to) = self.counted_to else { return };
-        if self.ours_since.is_none() && !self.is_stuck {
+        if self.ours_since.is_none() && !self.is_stuck && !self.is_in_doubt {
             self.accountable += now.since(counted_to).min(self.gap_max);
         }
         self.counted_to = Some(now);
@@ -138,6 +167,7 @@ impl State {
 
     fn answered(&mut self, app: AppId, host: &Host, now: Timestamp) {
         self.answered_at = Some(now);
+        (self.has_proof, self.is_in_doubt) = (true, false);
         self.silent_since.clear();
         let was_silent = self.note(app, host, true, now);
         let Some(since) = self.ours_since else { return };

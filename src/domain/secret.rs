@@ -25,6 +25,12 @@ impl Secret {
     }
 }
 
+/// The instant that secrets with these beginnings are judged by. While none has begun it is the beginning of the first: that is the
+/// one the receiver knows, and this clock is behind the one that it was made by.
+pub fn judged_at(begins: impl IntoIterator<Item = Timestamp>, now: Timestamp) -> Timestamp {
+    begins.into_iter().min().map_or(now, |first| first.max(now))
+}
+
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Secret")
@@ -158,6 +164,15 @@ mod tests {
         assert!(!check(&fixtures::standard().secret, &text).unwrap_err().contains("marker"));
         let secret = Secret { text, valid_from: Timestamp::from_millis(0), valid_until: None };
         assert!(!format!("{secret:?}").contains("marker"));
+    }
+
+    #[test]
+    fn a_clock_that_is_behind_all_beginnings_takes_the_first_for_begun_and_no_other() {
+        let at = Timestamp::from_millis;
+        assert_eq!(judged_at([at(30), at(20)], at(10)), at(20));
+        assert_eq!(judged_at([at(30), at(20)], at(20)), at(20));
+        assert_eq!(judged_at([at(30), at(20)], at(25)), at(25), "the other one's time will come");
+        assert_eq!(judged_at([], at(10)), at(10));
     }
 
     #[test]

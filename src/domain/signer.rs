@@ -2,7 +2,7 @@
 
 use super::{
     contract::{Contract, Rotation, SecretRule},
-    secret::{KeyBytes, Secret, key_bytes},
+    secret::{KeyBytes, Secret, judged_at, key_bytes},
     time::Timestamp,
 };
 use aws_lc_rs::{
@@ -40,6 +40,8 @@ struct TimedKey {
 pub struct Signer {
     /// The newest first.
     keys: Vec<TimedKey>,
+    /// When the first secret begins, be it one of the keys or not.
+    begins: Option<Timestamp>,
     rotation: Rotation,
 }
 
@@ -53,7 +55,8 @@ impl Signer {
             })
             .collect::<Result<Vec<_>, _>>()?;
         keys.sort_by_key(|timed| Reverse(timed.valid_from));
-        Ok(Self { keys, rotation: contract.secret.rotation })
+        let begins = secrets.iter().map(|secret| secret.valid_from).min();
+        Ok(Self { keys, begins, rotation: contract.secret.rotation })
     }
 
     /// Of secrets that do not all fit the contract, those that do: a new secret repairs an endpoint whose old one has
@@ -61,15 +64,18 @@ impl Signer {
     pub fn prepare_what_fits(contract: &Contract, secrets: &[Secret]) -> Result<Self, SigningFailed> {
         let fits = |secret: &&Secret| signing_key(&contract.secret, secret).is_ok();
         let fitting: Vec<Secret> = secrets.iter().filter(fits).cloned().collect();
-        Self::prepare(contract, if fitting.is_empty() { secrets } else { &fitting })
+        let signer = Self::prepare(contract, if fitting.is_empty() { secrets } else { &fitting })?;
+        Ok(Self { begins: secrets.iter().map(|secret| secret.valid_from).min(), ..signer })
     }
 
-    /// The keys that sign at `now`: every valid one, or only the newest where the contract says so.
+    /// The keys that sign at `now`: every valid one, or only the newest where the contract says so. The first signs also for a
+    /// node whose clock is behind its beginning.
     pub(super) fn keys_at(&self, now: Timestamp) -> impl Iterator<Item = &SigningKey> {
         let count_max = match self.rotation {
             Rotation::Both => usize::MAX,
             Rotation::Switch => 1,
         };
+        let now = judged_at(self.begins, now);
         let is_valid =
             move |key: &&TimedKey| key.valid_from <= now && key.valid_until.is_none_or(|until| now < until);
         self.keys.iter().filter(is_valid).map(|timed| &timed.key).take(count_max)

@@ -1,7 +1,7 @@
 //! Looks after endpoints' health: rolls statistics up, judges endpoints by their windows, writes down accountable time. What an
 //! attempt does to its endpoint is decided in the ledger, with the attempt.
 
-use super::{Courier, LAST_WRITE_WITHIN, Lanes, steward::Steward};
+use super::{Courier, LAST_WRITE_WITHIN, Lanes, steward::Steward, timekeeper::Timekeeper};
 use crate::{
     domain::{blame::Blame, directory::Directory, id::EndpointId, time::Timestamp},
     store::{
@@ -79,10 +79,12 @@ impl HealthRound {
     }
 
     pub(super) async fn run(mut self, stop: Shutdown) {
+        let timekeeper = self.timekeeper();
         tokio::select! {
             biased;
             () = stop.soft() => {}
             () = self.work() => {}
+            () = timekeeper.work() => {}
         }
         let Some(_turn) = self.steward.try_turn() else { return };
         // The time up to here counts; the rest of the log waits for the next process.
@@ -90,6 +92,15 @@ impl HealthRound {
             Ok(Ok(_)) => {}
             Ok(Err(error)) => tracing::warn!(%error, "could not write statistics"),
             Err(_) => tracing::warn!("the store takes no statistics; the next start rolls them up"),
+        }
+    }
+
+    fn timekeeper(&self) -> Timekeeper {
+        Timekeeper {
+            cluster: self.cluster.clone(),
+            clock: self.clock.clone(),
+            blame: self.blame.clone(),
+            tenure: self.steward.tenure.clone(),
         }
     }
 

@@ -14,7 +14,7 @@ use crate::domain::{
     id::{AppId, EndpointId},
     order::Order,
     rate::{AppLimits, RateLimit, Tokens},
-    tenure::{Tenure, shard_of, shard_of_app},
+    tenure::{Home, Tenure, shard_of, shard_of_app},
     time::Timestamp,
 };
 use std::{
@@ -169,6 +169,14 @@ impl Lanes {
     pub(super) fn room_for_replay(&self, endpoint: EndpointId, now: Timestamp) -> Option<usize> {
         let lane = self.by_endpoint.read().unwrap_or_else(PoisonError::into_inner).get(&endpoint).cloned();
         lane.map(|lane| lane.room_for_replay(now))
+    }
+
+    /// The same for one that another node looks after, as long as nothing waits there; `None` if this node does.
+    pub(super) fn room_elsewhere(&self, endpoint: EndpointId) -> Option<usize> {
+        let LaneSettings { shard, is_off, in_flight_max, rate, .. } = self.settings(endpoint);
+        let is_here = self.around.tenure.is_alone() || self.around.tenure.home(shard) != Home::Elsewhere;
+        let rated = rate.map_or(usize::MAX, |rate| rate.per_second as usize);
+        (!is_here).then(|| if is_off { usize::MAX } else { in_flight_max.min(rated).div_ceil(2) })
     }
 
     fn new_lane(&self, endpoint: EndpointId) -> Lane {

@@ -5,7 +5,8 @@
 //! early when their endpoint answers again; `replayer` brings replays forward; `inspector` tries receivers out; `health` keeps
 //! statistics and judges endpoints; `expiry` removes what is kept no longer; `janitor` keeps house. People are told by `postman`
 //! (mails) and `notifier` (operational webhooks). Where there are several nodes, `membership` says which of them does what,
-//! `home` what that means for a lane, `steward` who does what is done once for all, and `dialling` who may still call out.
+//! `home` what that means for a lane, `steward` who does what is done once for all, `timekeeper` by which clock they judge
+//! endpoints, and `dialling` who may still call out.
 
 mod alarm;
 mod courier;
@@ -36,6 +37,7 @@ mod replayer;
 mod scheduler;
 mod sending;
 mod steward;
+mod timekeeper;
 mod traffic;
 mod trial;
 mod turn;

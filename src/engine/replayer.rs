@@ -146,7 +146,7 @@ impl Replayer {
         let most = PAGE_MAX.min(replay.per_second as usize);
         let search = SourceSearch::of(replay, &self.directory);
         let mut sources = self.browse.replay_sources(search, most).await?;
-        let room = self.room_for(&sources.found, now);
+        let room = self.room_for(&sources.found, now).await?;
         let is_short = room == 0 && !sources.found.is_empty();
         if is_short && *waited < NO_ROOM_PAUSE_MAX {
             let waited = (*waited * 2).clamp(NO_ROOM_PAUSE, NO_ROOM_PAUSE_MAX);
@@ -166,15 +166,36 @@ impl Replayer {
     }
 
     /// How many of these, from the first on, their lanes can take now. Only a lane that is meant can be in the way.
-    fn room_for(&self, sources: &[(i64, EndpointId)], now: Timestamp) -> usize {
-        let mut left: HashMap<EndpointId, usize> = HashMap::new();
+    async fn room_for(&self, sources: &[(i64, EndpointId)], now: Timestamp) -> Result<usize, StoreError> {
+        let mut left = self.room_elsewhere(sources, now).await?;
         let takes = |(_, endpoint): &(i64, EndpointId)| {
             let room = || self.lanes.room_for_replay(*endpoint, now).unwrap_or(PAGE_MAX);
             let left = left.entry(*endpoint).or_insert_with(room);
             *left = left.checked_sub(1)?;
             Some(())
         };
-        sources.iter().map_while(takes).count()
+        Ok(sources.iter().map_while(takes).count())
+    }
+
+    /// Of lanes that other nodes look after. How far those are is known by the store alone: none has room while something that is
+    /// due waits there.
+    async fn room_elsewhere(
+        &self,
+        sources: &[(i64, EndpointId)],
+        now: Timestamp,
+    ) -> Result<HashMap<EndpointId, usize>, StoreError> {
+        let room =
+            |(_, endpoint): &(i64, EndpointId)| Some((*endpoint, self.lanes.room_elsewhere(*endpoint)?));
+        let mut elsewhere: HashMap<EndpointId, usize> = sources.iter().filter_map(room).collect();
+        if !elsewhere.is_empty() {
+            for behind in self.cluster.lanes_behind(elsewhere.keys().copied().collect(), now).await? {
+                // Whoever is off holds whatever comes.
+                elsewhere
+                    .entry(behind)
+                    .and_modify(|room| *room = if *room == usize::MAX { *room } else { 0 });
+            }
+        }
+        Ok(elsewhere)
     }
 
     fn page(&self, replay: &Replay, sources: Sources, now: Timestamp) -> ReplayPage {

@@ -22,6 +22,8 @@ use std::{
 const LANES_PER_STEP: usize = 64;
 const HANDS_PER_LANE: usize = 64;
 const PAUSE_AFTER_ERROR: Duration = Duration::from_secs(1);
+/// Where something is due and nothing came, another node is just taking it: that takes a commit, and to ask again a commit as well.
+const PAUSE_AFTER_OTHERS: Duration = Duration::from_millis(50);
 /// Where there are several nodes bells may be lost: the store is asked this often, and rests so many times as long as that took.
 const RECHECK_AMONG_OTHERS: Duration = Duration::from_secs(2);
 const REST_PER_RECHECK: u32 = 20;
@@ -130,8 +132,9 @@ impl Scheduler {
 
     fn settle(&self, endpoint: EndpointId, brought: Brought, now: Timestamp) {
         let lane = self.lanes.lane(endpoint);
+        let is_met = !self.lanes.tenure().is_alone() && meets_others(brought, now);
         if let Some(due) = lane.settle_due(brought, now) {
-            self.lanes.put_due(&lane, due);
+            self.lanes.put_due(&lane, if is_met { due.max(now.plus(PAUSE_AFTER_OTHERS)) } else { due });
         }
     }
 
@@ -153,5 +156,34 @@ impl Scheduler {
             self.recheck_every.min(RECHECK_AMONG_OTHERS).max(took * REST_PER_RECHECK)
         };
         self.recheck_at = now.plus(every);
+    }
+}
+
+/// Something is due, and nothing came.
+fn meets_others(brought: Brought, now: Timestamp) -> bool {
+    let Brought { has_none, has_more_fresh, has_more_by_hand, next_due } = brought;
+    has_none && !has_more_fresh && !has_more_by_hand && next_due.is_some_and(|due| due <= now)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_where_something_is_due_and_nothing_came_another_node_is_at_it() {
+        let now = Timestamp::from_millis(1000);
+        let none =
+            Brought { has_none: true, has_more_fresh: false, has_more_by_hand: false, next_due: Some(now) };
+        assert!(meets_others(none, now));
+        let later = now.plus(Duration::from_millis(1));
+        for other in [
+            Brought { has_none: false, ..none },
+            Brought { has_more_fresh: true, ..none },
+            Brought { has_more_by_hand: true, ..none },
+            Brought { next_due: Some(later), ..none },
+            Brought { next_due: None, ..none },
+        ] {
+            assert!(!meets_others(other, now));
+        }
     }
 }

@@ -6,6 +6,7 @@ use crate::{
         address::AddressPolicy,
         app::App,
         audit::Entry,
+        blame::Account,
         contract::{Contract, ContractHash},
         endpoint::EndpointRecord,
         event::{DedupKey, Event, Fingerprint},
@@ -99,6 +100,7 @@ impl Cluster for Closed {
         fn changes(i64) -> Changes;
         fn nodes() -> View;
         fn find_lanes() -> Vec<(EndpointId, Timestamp)>;
+        fn lanes_behind(Vec<EndpointId>, Timestamp) -> Vec<EndpointId>;
         fn purge() -> bool;
         fn overdue(OverdueSearch, Arc<dyn Keeps>, Timestamp) -> Overdue;
         fn forget(Timestamp) -> Forgotten;
@@ -108,6 +110,7 @@ impl Cluster for Closed {
         fn unsettled() -> Vec<EndpointId>;
         fn standing(Timestamp) -> Standing;
         fn roll_up(Duration, Timestamp) -> RolledUp;
+        fn account(Account, Timestamp) -> Account;
         fn degraded() -> Vec<EndpointId>;
         fn judge(Vec<Suspect>, Timestamp) -> ();
     }

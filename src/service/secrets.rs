@@ -48,7 +48,8 @@ impl Service {
         let text = self.new_secret(&contract, rotate.secret.clone())?;
         self.revise(caller, Action::SecretRotated, entry, uid, |endpoint, record, now| {
             let handover = handover(endpoint.contract.secret.rotation, &rotate, now)?;
-            if endpoint.secrets.iter().any(|old| old.is_valid_at(now) && old.text == text) {
+            let judged_at = secret::judged_at(endpoint.secrets.iter().map(|old| old.valid_from), now);
+            if endpoint.secrets.iter().any(|old| old.is_valid_at(judged_at) && old.text == text) {
                 return Err(Error::field("secret", "is in use already"));
             }
             let sealed = self.seal_secret(&app, record, &text, handover.new_from, None)?;
@@ -112,6 +113,11 @@ fn handover(rotation: Rotation, rotate: &Rotate, now: Timestamp) -> Result<Hando
 
 /// Adds the new secret last. Whatever signs now stops at the handover; what is over, or was only planned, goes.
 fn replace(secrets: &mut Vec<SealedSecret>, new: SealedSecret, handover: Handover, now: Timestamp) {
+    let judged_at = secret::judged_at(secrets.iter().map(|secret| secret.valid_from), now);
+    for begun in secrets.iter_mut().filter(|secret| secret.valid_from == judged_at) {
+        // It signs already, also where this clock is behind the one that it was made by.
+        begun.valid_from = judged_at.min(now);
+    }
     let planned = |secret: &SealedSecret| secret.valid_from > now;
     let first_planned = secrets.iter().filter(|secret| planned(secret)).map(|secret| secret.valid_from).min();
     secrets.retain(|secret| !planned(secret) && secret.valid_until.is_none_or(|until| now < until));
@@ -162,6 +168,14 @@ mod tests {
     fn a_planned_secret_is_replaced_and_the_current_one_signs_until_the_new_instant() {
         let before = vec![secret(1, 0, Some(300)), secret(2, 300, None)];
         assert_eq!(rotated(before, 500, 500, 100), [secret(1, 0, Some(500)), secret(9, 500, None)]);
+    }
+
+    #[test]
+    fn a_clock_behind_the_one_that_a_secret_was_made_by_takes_it_for_the_current_one() {
+        let after = rotated(vec![secret(1, 105, None)], 100, 200, 100);
+        assert_eq!(after, [secret(1, 100, Some(200)), secret(9, 100, None)]);
+        let planned = vec![secret(1, 105, Some(300)), secret(2, 300, None)];
+        assert_eq!(rotated(planned, 500, 500, 100), [secret(1, 100, Some(500)), secret(9, 500, None)]);
     }
 
     #[test]

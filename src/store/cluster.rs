@@ -10,6 +10,7 @@ use super::{
     retention::{Overdue, OverdueSearch},
 };
 use crate::domain::{
+    blame::Account,
     circuit::PausedUntil,
     contract::Contract,
     id::{AppId, EndpointId, EventTypeId, KeyId},
@@ -166,6 +167,9 @@ pub trait Cluster: Send + Sync {
     /// Every lane in which something is due at some time, and when its first is. Costs a look-up per lane, not per delivery.
     fn find_lanes(&self) -> Reply<'_, Vec<(EndpointId, Timestamp)>>;
 
+    /// Those of these lanes in which something waits that is due.
+    fn lanes_behind(&self, lanes: Vec<EndpointId>, now: Timestamp) -> Reply<'_, Vec<EndpointId>>;
+
     /// Removes a bounded number of rows that deleted apps left behind; `true` while there is more to do.
     fn purge(&self) -> Reply<'_, bool>;
 
@@ -194,6 +198,10 @@ pub trait Cluster: Send + Sync {
     /// Adds what commits logged to the statistics, a bounded part of it, removes a few rows that are kept no longer, and
     /// writes down accountable time where somebody may need it.
     fn roll_up(&self, accountable: Duration, now: Timestamp) -> Reply<'_, RolledUp>;
+
+    /// Tells the others how much accountable time this node has counted, and whether it is us; answers what all of them together
+    /// have, and whether one of them said so lately. Nothing is ever taken back of the time.
+    fn account(&self, mine: Account, now: Timestamp) -> Reply<'_, Account>;
 
     /// Every endpoint that is degraded.
     fn degraded(&self) -> Reply<'_, Vec<EndpointId>>;

@@ -51,6 +51,13 @@ async fn a_store_is_moved_whole_also_after_a_kill_in_the_middle() {
     let run = |sql: &str| server.run("postgres", sql);
     let migrate = |home: &Home| home.spawn(&[], &["migrate", "--from", &from, "--to", &to]);
 
+    // As a roll-up leaves it that was interrupted.
+    let file = Connection::open(home.store()).unwrap();
+    file.execute_batch(
+        "DELETE FROM statistics_log; INSERT INTO statistics_log (id, document) VALUES (-1, '[]')",
+    )
+    .unwrap();
+    drop(file);
     let mut killed = migrate(&home);
     let is_half = async || run("SELECT count(*) FROM posthaste.events").is_ok_and(|count| count != "0");
     wait_until("some of it is copied", LIMIT, is_half).await;
@@ -96,6 +103,11 @@ async fn a_store_is_moved_whole_also_after_a_kill_in_the_middle() {
         ["late0", "late0", "late1", "late2", "late3", "late4"],
         "in order, and only one came again"
     );
+    receiver.behave("/dead", Behaviour::Ok);
+    let health = async || node.client.get("/v1/apps/shop/endpoints/dead/health").await.expect(200);
+    assert_ne!(health().await["consecutive_failures"], 0, "it failed where it came from");
+    node.client.publish("shop", &json!({ "id": "well", "type": "rare", "data": {} })).await;
+    wait_until("it is well", LIMIT, async || health().await["consecutive_failures"] == 0).await;
     let again =
         json!({ "id": "b0n1", "type": "t", "key": "k", "data": { "n": 1, "text": "a\u{0}b\u{10ffff}" } });
     assert_eq!(node.client.try_publish("shop", &again).await.unwrap().status, 200, "it is known");

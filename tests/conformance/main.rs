@@ -24,6 +24,7 @@ mod inspections;
 #[path = "../harness/keeper.rs"]
 mod keeper;
 mod lists;
+mod meeting;
 mod nodes;
 mod notices;
 mod order;
@@ -118,6 +119,7 @@ macro_rules! conformance {
                     nothing_comes_before_it_is_due,
                     lanes_do_not_mix_and_several_fill_in_one_call,
                     bodies_beyond_the_limit_stay_but_the_first_always_comes,
+                    bodies_of_any_size_come_with_their_own_events,
                     an_empty_lane_gives_every_hand_back,
                     a_final_wait_that_is_over_ends_without_an_attempt,
                     what_is_older_than_its_age_expires_when_it_is_due,

@@ -176,11 +176,22 @@ impl Pair {
                  'BEGIN PERFORM pg_advisory_xact_lock_shared(7); RETURN NEW; END';
              CREATE TRIGGER hold AFTER {what} FOR EACH ROW EXECUTE FUNCTION hold()"
         ));
+        let client = self.client().await;
+        client.batch_execute("SELECT pg_advisory_lock(7)").await.unwrap();
+        Held(client)
+    }
+
+    /// Somebody else at the database.
+    pub(crate) async fn client(&self) -> Client {
         let (client, connection) =
             tokio_postgres::connect(&self.shared.the_database().address(), NoTls).await.unwrap();
         tokio::spawn(connection);
-        client.batch_execute("SELECT pg_advisory_lock(7)").await.unwrap();
-        Held(client)
+        client
+    }
+
+    /// Until so many transactions wait for others.
+    pub(crate) async fn until_waiting(&self, count: i64) {
+        Held(self.client().await).until_waiting(count).await;
     }
 }
 

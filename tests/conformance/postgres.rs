@@ -6,7 +6,7 @@ use crate::{
     pooler::Pooler,
     recorder::Recorder,
     sqlite::{NoWatch, block_on},
-    stage::{Backend, draft},
+    stage::{Backend, Stage, after, draft},
     wire::Wire,
 };
 use posthaste::{
@@ -18,7 +18,7 @@ use posthaste::{
     store::{
         Browse, Cluster, Ledger, Store, StoreError,
         cluster::Beat,
-        ledger::Accepted,
+        ledger::{Accepted, Want},
         postgres::{Address, OpenError, PostgresStore, QueueLimits},
     },
 };
@@ -270,6 +270,37 @@ fn a_commit_whose_answer_was_lost_is_not_repeated() {
     publish(&store, 20).unwrap();
     assert_eq!(database.run("SELECT count(*) FROM posthaste.events"), "3");
     assert_eq!(database.run("SELECT max(batch) FROM posthaste.ledger"), "3");
+}
+
+/// By a wire.
+struct Wired(Database, Arc<Wire>);
+
+impl Backend for Wired {
+    fn open(&self, handover: Arc<dyn Handover>, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
+        let limits = QueueLimits { events_max, bytes_max };
+        let address = Address::parse(&address(&self.1.folder(), &self.0.0)).unwrap();
+        Arc::new(PostgresStore::open(&address, handover, Arc::new(NoWatch), limits, Duration::ZERO).unwrap())
+    }
+}
+
+#[test]
+fn a_refill_reads_no_bodies_but_those_that_it_keeps() {
+    let wire = Arc::new(Wire::new(&SERVER.folder));
+    block_on(async {
+        let mut stage = Stage::new(Box::new(Wired(Database::new(), wire.clone()))).await;
+        for _ in 0..20 {
+            let mut new = stage.one();
+            Arc::get_mut(&mut new.event).unwrap().data = vec![b'1'; 100_000].into();
+            stage.publish(new).await;
+        }
+        let before = wire.answered_bytes();
+        let want = Want { bytes_max: 250_000, ..stage.want(stage.endpoint, 20) };
+        stage.store().refill(vec![want], after(1)).await.unwrap();
+        stage.quiet().await;
+        assert_eq!(stage.recorder.take_carried().len(), 2);
+        let read = wire.answered_bytes() - before;
+        assert!((200_000..300_000).contains(&read), "{read}");
+    });
 }
 
 #[test]

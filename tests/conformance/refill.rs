@@ -98,6 +98,30 @@ pub(crate) async fn bodies_beyond_the_limit_stay_but_the_first_always_comes(mut 
     assert_eq!(refilled[0].next_due, Some(NOW));
 }
 
+/// What is more than its share of the room is read apart from its delivery.
+pub(crate) async fn bodies_of_any_size_come_with_their_own_events(mut stage: Stage) {
+    let mut published = vec![];
+    for bytes in [10, 50_000, 0, 9_000, 20, 120_000, 30] {
+        let new = with_bytes(stage.one(), bytes);
+        published.push((new.births[0].delivery.id, bytes));
+        stage.publish(new).await;
+    }
+    let want = Want { bytes_max: 60_000, ..stage.want(stage.endpoint, 10) };
+    stage.store().refill(vec![want], NOW).await.unwrap();
+    stage.quiet().await;
+    let carried = |stage: &Stage| {
+        let carried = stage.recorder.take_carried();
+        carried.iter().map(|one| (one.delivery.id, one.event.data.len())).collect::<Vec<_>>()
+    };
+    assert_eq!(carried(&stage), published[..5]);
+    let want = Want { bytes_max: 0, ..stage.want(stage.endpoint, 10) };
+    stage.store().refill(vec![want], NOW).await.unwrap();
+    stage.quiet().await;
+    assert_eq!(carried(&stage), published[5..6], "alone, whatever its size");
+    stage.refill(stage.endpoint, 10, NOW).await;
+    assert_eq!(carried(&stage), published[6..]);
+}
+
 pub(crate) async fn an_empty_lane_gives_every_hand_back(stage: Stage) {
     let refilled = stage.refill(stage.endpoint, 7, after(1000)).await;
     assert_eq!((refilled.next_due, stage.hands.out()), (None, 0));

@@ -39,6 +39,7 @@ struct State {
     stays_cut: AtomicBool,
     /// Before each answer.
     delay_ms: AtomicU64,
+    answered_bytes: AtomicU64,
 }
 
 impl State {
@@ -92,6 +93,11 @@ impl Wire {
         self.state.stays_cut.store(false, SeqCst);
     }
 
+    /// How much the server has answered.
+    pub(crate) fn answered_bytes(&self) -> u64 {
+        self.state.answered_bytes.load(SeqCst)
+    }
+
     pub(crate) fn delay(&self, by: Duration) {
         self.state.delay_ms.store(by.as_millis() as u64, SeqCst);
     }
@@ -112,7 +118,8 @@ fn carry(client: UnixStream, server: &PathBuf, state: &Arc<State>) {
         !sending.is_cut()
     });
     let answering = state.clone();
-    pump(server, client, move |_| {
+    pump(server, client, move |bytes| {
+        answering.answered_bytes.fetch_add(bytes.len() as u64, SeqCst);
         thread::sleep(Duration::from_millis(answering.delay_ms.load(SeqCst)));
         let is_lost = answering.fate.compare_exchange(SENT, LOST, SeqCst, SeqCst).is_ok();
         !is_lost && !answering.is_cut()

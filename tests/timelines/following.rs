@@ -6,6 +6,7 @@ use crate::{
 };
 use posthaste::{
     domain::{
+        blame::Account,
         directory::Directory,
         id::{EndpointId, Ids, KeyId},
         key::KEY_OF_SETTINGS,
@@ -67,6 +68,7 @@ impl Cluster for Told {
         fn carried_elsewhere(endpoints: Vec<EndpointId>) -> Vec<EndpointId>;
         fn nodes() -> View;
         fn find_lanes() -> Vec<(EndpointId, Timestamp)>;
+        fn lanes_behind(lanes: Vec<EndpointId>, now: Timestamp) -> Vec<EndpointId>;
         fn purge() -> bool;
         fn overdue(search: OverdueSearch, keeps: Arc<dyn Keeps>, now: Timestamp) -> Overdue;
         fn forget(before: Timestamp) -> Forgotten;
@@ -76,6 +78,7 @@ impl Cluster for Told {
         fn unsettled() -> Vec<EndpointId>;
         fn standing(now: Timestamp) -> Standing;
         fn roll_up(accountable: Duration, now: Timestamp) -> RolledUp;
+        fn account(mine: Account, now: Timestamp) -> Account;
         fn degraded() -> Vec<EndpointId>;
         fn judge(suspects: Vec<Suspect>, now: Timestamp) -> ();
     }

@@ -15,9 +15,9 @@ use posthaste::{
         tenure::{Home, Tenure},
         time::Timestamp,
     },
-    engine::{Dialling, Lanes},
+    engine::{Dialling, Engine, Lanes, Rounds},
     outbound::{Carrier, NotSent, Posting, Request},
-    service::{Service, apps::NewApp, deliveries::DeliveryQuery, endpoints::NewEndpoint},
+    service::{Service, apps::NewApp, deliveries::DeliveryQuery, endpoints::NewEndpoint, replays::NewReplay},
     store::{
         Cluster,
         sqlite::{NodeWriter, SharedFile, SqliteNode, Turn},
@@ -26,9 +26,10 @@ use posthaste::{
 };
 use serde_json::json;
 use std::{
+    collections::BTreeSet,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicU16, Ordering::SeqCst},
     },
     time::Duration,
 };
@@ -42,6 +43,7 @@ struct Net {
     clock: Arc<VirtualClock>,
     seen: Mutex<Vec<(i64, Timestamp)>>,
     hangs: AtomicBool,
+    answers: AtomicU16,
 }
 
 /// The way out of one node.
@@ -62,7 +64,8 @@ impl Carrier for Line {
             if self.net.hangs.load(SeqCst) {
                 std::future::pending::<()>().await;
             }
-            Ok(Outcome { status: Some(200), error: None, ..Outcome::failed(Class::Http, "") })
+            let status = Some(self.net.answers.load(SeqCst));
+            Ok(Outcome { status, error: None, ..Outcome::failed(Class::Http, "") })
         })
     }
 
@@ -97,7 +100,12 @@ impl Town {
         let clock = Arc::new(VirtualClock::starting_at(Timestamp::from_millis(1_794_700_800_000)));
         let server = clock.clone();
         let file = SharedFile::new(Arc::new(move || server.now())).unwrap();
-        let net = Net { clock: clock.clone(), seen: Mutex::default(), hangs: AtomicBool::new(false) };
+        let net = Net {
+            clock: clock.clone(),
+            seen: Mutex::default(),
+            hangs: AtomicBool::new(false),
+            answers: AtomicU16::new(200),
+        };
         Self { clock, file, net: Arc::new(net) }
     }
 
@@ -127,7 +135,9 @@ impl Town {
         let gate = Dialling { tenure: tenure.clone(), clock: self.clock.clone() };
         let line = Line { net: self.net.clone(), tenure: tenure.clone(), gate };
         let (stop, told) = Shutdown::by_hand();
-        let engine = tokio::spawn(desk.engine(lanes, events, Arc::new(line)).run(told)).abort_handle();
+        let engine = desk.engine(lanes, events, Arc::new(line));
+        let engine = Engine { rounds: Rounds { health: SECOND, ..engine.rounds }, ..engine };
+        let engine = tokio::spawn(engine.run(told)).abort_handle();
         let follower = service.clone();
         let following = tokio::spawn(async move { follower.follow(&Notify::new()).await }).abort_handle();
         Node { service, tenure, writer, stop, tasks: vec![writing, engine, following] }
@@ -253,4 +263,72 @@ async fn a_node_that_stops_hands_everything_over_at_once() {
     town.pass(20 * SECOND).await;
     assert_eq!(second.states().await, [State::Delivered; 12]);
     assert_eq!(town.seen().len(), 12, "nothing was sent twice");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_is_home_of_an_endpoint_that_fails_judges_it_by_the_same_time() {
+    let town = Town::new();
+    town.net.answers.store(500, SeqCst);
+    let overrides = json!({
+        "pacing": "strict",
+        "retry": { "waits": vec!["10m"; 30], "jitter": "none" },
+        "health": { "off_after_failing_for": "2h", "warning_after": null },
+    });
+    let (first, second) =
+        town.two(NewEndpoint { overrides: Some(overrides.clone()), ..NewEndpoint::default() }).await;
+    let entry = first.service.app(ADMIN, "a").unwrap();
+    // As many as it takes for each of the nodes to be home of some.
+    let uids = ["ep", "ep1", "ep2", "ep3", "ep4", "ep5", "ep6", "ep7"];
+    for uid in &uids[1..] {
+        let (uid, url) = (Some((*uid).into()), format!("https://{uid}.example/hook"));
+        let endpoint = NewEndpoint { uid, url, overrides: Some(overrides.clone()), ..NewEndpoint::default() };
+        first.service.add_endpoint(ADMIN, &entry, endpoint).await.unwrap();
+    }
+    town.pass(3 * SECOND).await;
+    first.publish(1).await;
+    town.pass(Duration::from_mins(115)).await;
+    let are_off = || {
+        let entry = second.service.app(ADMIN, "a").unwrap();
+        uids.iter().filter(|uid| entry.endpoint(uid).unwrap().record.off.is_some()).count()
+    };
+    assert_eq!(are_off(), 0, "none before its time");
+    town.pass(Duration::from_mins(20)).await;
+    let senders: BTreeSet<i64> = town.seen().iter().map(|(epoch, _)| *epoch).collect();
+    assert_eq!(senders.len(), 2, "one of them looks at the clock for other reasons as well");
+    assert_eq!(are_off(), 8);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replay_to_a_lane_that_another_node_looks_after_waits_for_room_there() {
+    let town = Town::new();
+    let settings = || {
+        let rate_limit = json!({ "per_second": 5, "burst": 5 }).as_object().cloned();
+        NewEndpoint { rate_limit, ..NewEndpoint::default() }
+    };
+    let (first, second) = town.two(settings()).await;
+    let entry = first.service.app(ADMIN, "a").unwrap();
+    let uids = ["ep", "ep1", "ep2", "ep3"];
+    for uid in &uids[1..] {
+        let (uid, url) = (Some((*uid).into()), format!("https://{uid}.example/hook"));
+        first.service.add_endpoint(ADMIN, &entry, NewEndpoint { uid, url, ..settings() }).await.unwrap();
+    }
+    town.pass(5 * SECOND).await;
+    second.publish(30).await;
+    town.pass(20 * SECOND).await;
+    assert_eq!(first.states().await, [State::Delivered; 120]);
+    let senders: BTreeSet<i64> = town.seen().iter().map(|(epoch, _)| *epoch).collect();
+    assert_eq!(senders.len(), 2, "each looks after some");
+    for uid in uids {
+        let (endpoint, states) = (Some(uid.to_owned()), Some(vec!["delivered".to_owned()]));
+        let new = NewReplay { endpoint, states, per_second: Some(1000), ..NewReplay::default() };
+        let replay = second.service.replay_of(&entry, &new).unwrap();
+        second.service.begin_replay(ADMIN, &entry, replay).await.unwrap();
+    }
+    for _ in 0..4 {
+        town.pass(SECOND).await;
+        let waiting = first.states().await.into_iter().filter(|state| *state == State::Pending).count();
+        assert!(waiting <= uids.len() * 5, "a second's worth for each, but {waiting}");
+    }
+    town.pass(60 * SECOND).await;
+    assert_eq!(first.states().await, [State::Delivered; 240], "and none is left behind");
 }

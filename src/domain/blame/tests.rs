@@ -190,6 +190,32 @@ fn time_passes_only_while_nothing_is_our_fault() {
     assert_eq!(blame.accountable(after(4001)), Duration::from_secs(28) + GAP, "the clock was set back");
 }
 
+#[test]
+fn time_that_passed_for_one_node_passed_for_all_and_who_cannot_tell_goes_by_what_others_see() {
+    let heard = |seconds, is_ours| Account { accountable: Duration::from_secs(seconds), is_ours };
+    let quiet = begun();
+    quiet.heed(heard(500, false), after(10));
+    assert_eq!(quiet.account(after(20)), heard(510, false));
+    quiet.heed(heard(400, false), after(20));
+    assert_eq!(quiet.accountable(after(30)), Duration::from_secs(520), "it is ahead of them");
+    quiet.heed(heard(520, true), after(30));
+    all(&quiet, 0..1, Class::Connect, after(40));
+    assert_eq!(quiet.accountable(after(100)), Duration::from_secs(520), "it is us, as another node sees");
+    quiet.heed(heard(560, true), after(100));
+    assert_eq!(quiet.accountable(after(110)), Duration::from_secs(560), "and a third gets answers");
+    all(&quiet, 1..2, Class::Http, after(120));
+    quiet.heed(heard(560, true), after(130));
+    assert_eq!(quiet.accountable(after(140)), Duration::from_secs(580), "so does this one");
+    quiet.heed(heard(580, true), after(140));
+    assert_eq!(quiet.accountable(after(150)), Duration::from_secs(580), "but no more");
+    quiet.heed(heard(580, false), after(150));
+    assert_eq!(quiet.accountable(after(160)), Duration::from_secs(590));
+    let ours = begun();
+    all(&ours, 0..9, Class::Http, START);
+    all(&ours, 0..9, Class::Timeout, after(10));
+    assert_eq!(ours.account(after(20)), heard(10, true));
+}
+
 proptest! {
     #[test]
     fn accountable_time_never_runs_back_nor_faster_than_the_clock(

@@ -195,12 +195,24 @@ fn without_a_valid_secret_nothing_is_signed() {
     let attempt = AttemptId { delivery: DeliveryId::from_i64(3), position: 1 };
     let request =
         RequestParts { event: &event, root: attempt.delivery, attempt, number: 1, now: NOW, body: b"{}" };
-    for secrets in [vec![], vec![secret(VECTOR_SECRET, NOW.as_millis() + 1, None)]] {
+    for secrets in [vec![], vec![secret(VECTOR_SECRET, 0, Some(NOW.as_millis()))]] {
         let signer = Signer::prepare(&contract, &secrets).unwrap();
         assert_eq!(headers(&contract, &signer, &request), Err(SigningFailed::NoValidSecret));
     }
     let refusal = Signer::prepare(&contract, &[secret("whsec_marker", 0, None)]).unwrap_err();
     assert!(!refusal.to_string().contains("marker"));
+}
+
+#[test]
+fn a_clock_behind_the_first_secret_signs_with_it_and_with_none_that_is_planned() {
+    let (standard, behind) = (fixtures::standard(), NOW.as_millis() + 30_000);
+    let signature =
+        |secrets: &[Secret]| rendered(&standard, secrets, "id", b"{}")["webhook-signature"].clone();
+    let (ours, other) = (VECTOR_SECRET, format!("whsec_{}", BASE64_STANDARD.encode([7; 32])));
+    let expected = signature(&[secret(ours, 0, None)]);
+    assert_eq!(signature(&[secret(ours, behind, None)]), expected);
+    assert_eq!(signature(&[secret(&other, behind + 1, None), secret(ours, behind, None)]), expected);
+    assert_eq!(signature(&[secret(ours, 0, Some(behind)), secret(&other, behind, None)]), expected);
 }
 
 proptest! {

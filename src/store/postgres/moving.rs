@@ -45,7 +45,7 @@ const TABLES: [(&str, &[&str]); 21] = [
 ];
 /// Two tables there.
 const DELIVERIES: &str = "deliveries";
-/// Those that give out numbers.
+/// Those that give out numbers. Below 1 are those that were not given out.
 const NUMBERED: [&str; 2] = ["notices", "statistics_log"];
 
 #[derive(Debug, thiserror::Error)]
@@ -112,10 +112,11 @@ pub fn move_up(
     Transaction::run(&session, 0, |tx| {
         for table in NUMBERED {
             let sequence = format!(
-                "SELECT setval(pg_get_serial_sequence('{table}', 'id'), max(id)) FROM {table} HAVING max(id) IS NOT NULL"
+                "SELECT setval(pg_get_serial_sequence('{table}', 'id'), max(id)) FROM {table} HAVING max(id) > 0"
             );
             tx.execute(&sequence, &[])?;
         }
+        tx.execute(super::sql::LOCK_ALL_HEALTH, &[])?;
         tx.execute("UPDATE moving SET done = 1", &[])
     })?;
     Ok(counts)

@@ -83,6 +83,10 @@ const TAKE_LOCKS: &str = concat!(
      ORDER BY 1, 2 FOR UPDATE OF l"
 );
 
+/// Rows for all endpoints that are known to have failed: a batch relies on their being there.
+pub(super) const LOCK_ALL_HEALTH: &str =
+    "INSERT INTO locks (kind, endpoint) SELECT 1, endpoint FROM health ON CONFLICT DO NOTHING";
+
 /// Ends with `commit`, or is taken back.
 pub(super) struct Transaction<'a> {
     session: &'a Session,

@@ -1,6 +1,6 @@
 //! Joining and housekeeping.
 
-use super::{Result, Row, Sql, audit, inspections, notices, order, params, statistics, takeover};
+use super::{Over, Result, Row, Sql, audit, inspections, notices, order, params, statistics, takeover};
 use crate::{
     domain::{
         id::{AppId, EndpointId, KeyId},
@@ -61,6 +61,27 @@ fn all_lanes(connection: &dyn Sql) -> Result<Vec<(EndpointId, Timestamp)>> {
         &[],
         |row| Ok((row.get(0)?, row.get(1)?)),
     )
+}
+
+pub(super) fn lanes_behind(
+    connection: &dyn Sql,
+    lanes: &[EndpointId],
+    now: Timestamp,
+) -> Result<Vec<EndpointId>> {
+    let sql = format!(
+        "SELECT given.lane FROM {{given}} WHERE EXISTS (SELECT 1 FROM {} d WHERE d.lane = given.lane AND d.due <= given.due)",
+        connection.to_change().0
+    );
+    let mut behind = Vec::new();
+    connection.over(
+        &Over { sql: &sql, columns: "lane, due", shape: "nn" },
+        &mut |give| lanes.iter().try_for_each(|lane| give(params![lane, now])),
+        &mut |row| {
+            behind.push(row.get(0)?);
+            Ok(())
+        },
+    )?;
+    Ok(behind)
 }
 
 /// Lanes of endpoints that are off or gone, endpoints that are on but hold something back, and those whose dead are in the

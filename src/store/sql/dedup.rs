@@ -19,10 +19,19 @@ pub(super) fn published_before(
     keys: &[DedupKey],
     fingerprint: Fingerprint,
 ) -> Result<Accepted> {
-    match find_dedup(tx, keys)? {
-        None => Ok(Accepted::New),
-        Some((event, known)) if known != fingerprint => Ok(Accepted::Conflict { event }),
-        Some((event, _)) => repeated(tx, event),
+    let mut gone = None;
+    loop {
+        let Some((event, known)) = find_dedup(tx, keys)? else { return Ok(Accepted::New) };
+        if known != fingerprint {
+            return Ok(Accepted::Conflict { event });
+        }
+        if let Some(repeated) = repeated(tx, event)? {
+            return Ok(repeated);
+        }
+        // Another node removed it between the two looks, and its keys with it: they name nothing now, or something newer.
+        if gone.replace(event) == Some(event) {
+            return Err(Error::Wrong(format!("{event} is gone, its keys are not")));
+        }
     }
 }
 
@@ -57,15 +66,16 @@ pub(super) fn claim(
     Ok(true)
 }
 
-fn repeated(tx: &dyn Sql, event: EventId) -> Result<Accepted> {
+/// `None` if there is no such event.
+fn repeated(tx: &dyn Sql, event: EventId) -> Result<Option<Accepted>> {
     let sql = format!("SELECT {EVENT} FROM events e WHERE e.id = ?1");
     let stored = tx.one(&sql, params![event], |row| row::event(row, 0))?;
-    let stored = stored.ok_or_else(|| Error::Wrong(format!("{event} is gone, its keys are not")))?;
+    let Some(stored) = stored else { return Ok(None) };
     // The deliveries an event was born with carry the ids right after its own, and nothing else does.
     let deliveries = tx.all(
         "SELECT id, endpoint FROM deliveries WHERE id > ?1 AND id <= ?1 + 65535 AND event = ?1 AND replay_of IS NULL ORDER BY id",
         params![event],
         |row| Ok((row.get(0)?, row.get(1)?)),
     )?;
-    Ok(Accepted::Repeated { event: Arc::new(stored), deliveries })
+    Ok(Some(Accepted::Repeated { event: Arc::new(stored), deliveries }))
 }

@@ -2,7 +2,7 @@
 //! told. An endpoint that never failed has no row, and a success of one whose row is clean writes nothing.
 
 use super::{
-    Result, Row, Sql,
+    Result, Row, Sql, accountable,
     ledger::{switch_endpoint_off, switch_of},
     notices, params, statistics,
 };
@@ -32,11 +32,23 @@ const HOUR: Duration = Duration::from_hours(1);
 /// Endpoints that took something within this time are known to have answered.
 const WELL_WITHIN: Duration = Duration::from_hours(72);
 
+macro_rules! columns {
+    () => {
+        "consecutive_failures, failed_events, first_failed_at, first_failed_clock, last_error, warned_at,
+         warned_clock, successes, degraded_since, failing_since, healthy_since, told_by, told_since,
+         paused_until, paused_status"
+    };
+}
+
 /// Asked for every delivery that is recorded.
-const READ: &str =
-    "SELECT consecutive_failures, failed_events, first_failed_at, first_failed_clock, last_error, warned_at,
-     warned_clock, successes, degraded_since, failing_since, healthy_since, told_by, told_since,
-     paused_until, paused_status FROM health WHERE endpoint = ?1";
+const READ: &str = concat!("SELECT ", columns!(), " FROM health WHERE endpoint = ?1");
+/// The same with what all nodes together counted of accountable time.
+const READ_WITH_CLOCK: &str = concat!(
+    "SELECT ",
+    columns!(),
+    ", (SELECT clock FROM accountable) FROM (SELECT 1 AS one) AS one LEFT JOIN health ON endpoint = ?1"
+);
+const COLUMNS: usize = 15;
 const WRITE: &str = "INSERT INTO health (endpoint, app, consecutive_failures, failed_events, first_failed_at,
      first_failed_clock, last_error, warned_at, warned_clock, successes, degraded_since, failing_since, healthy_since, told_by,
      told_since, paused_until, paused_status)
@@ -49,7 +61,7 @@ fn read_row(row: &Row<'_>) -> Result<Health> {
     let moment = |at: usize| -> Result<Option<Moment>> {
         let clock: Option<i64> = row.get(at + 1)?;
         let at: Option<Timestamp> = row.get(at)?;
-        Ok(at.zip(clock).map(|(at, clock)| Moment { at, clock: Duration::from_millis(clock.unsigned_abs()) }))
+        Ok(at.zip(clock).map(|(at, clock)| Moment { at, clock: accountable::duration(clock) }))
     };
     let told_by: Option<Channel> = row.get(11)?;
     Ok(Health {
@@ -74,6 +86,19 @@ fn read_pause(row: &Row<'_>, first: usize) -> Result<Option<PausedUntil>> {
 
 pub(super) fn read(connection: &dyn Sql, endpoint: EndpointId) -> Result<Option<Health>> {
     connection.one(READ, params![endpoint], read_row)
+}
+
+/// With accountable time, of which this node may know less than others.
+fn read_with_clock(tx: &dyn Sql, endpoint: EndpointId, mine: Duration) -> Result<(Health, Duration)> {
+    let found = tx.one(READ_WITH_CLOCK, params![endpoint], |row| {
+        let health = match row.get::<Option<u32>>(0)? {
+            Some(_) => read_row(row)?,
+            None => Health::default(),
+        };
+        let written: Option<i64> = row.get(COLUMNS)?;
+        Ok((health, written.map_or(mine, |written| accountable::duration(written).max(mine))))
+    })?;
+    Ok(found.unwrap_or_else(|| (Health::default(), mine)))
 }
 
 fn write(tx: &dyn Sql, app: AppId, endpoint: EndpointId, health: &Health) -> Result<()> {
@@ -166,11 +191,11 @@ pub(super) fn see<'a>(tx: &dyn Sql, record: &'a Record, switch: Switch) -> Resul
         return Ok(Some(Seen { record, contract, was, health, news }));
     }
     tx.lock_health(endpoint)?;
-    let mut health = read(tx, endpoint)?.unwrap_or_default();
+    let (mut health, clock) = read_with_clock(tx, endpoint, sighting.clock)?;
     let was = health.state();
     let failure = Failure {
         at: *ended_at,
-        clock: sighting.clock,
+        clock,
         error: last.outcome.error.as_deref().unwrap_or("no answer"),
         // One event that people send again and again is still one event.
         ends_event: ends_failed(record) && carried.delivery.restarted_at.is_none(),
@@ -276,7 +301,7 @@ pub(super) fn standing(connection: &dyn Sql, now: Timestamp) -> Result<Standing>
              UNION ALL SELECT max(warned_clock) FROM health) AS written",
         &[],
     )?;
-    let written = statistics::clock(connection)?.map_or(Duration::ZERO, |(clock, _)| clock);
+    let written = accountable::clock(connection)?.map_or(Duration::ZERO, |(clock, _)| clock);
     let failing = connection.all(
         "SELECT endpoint FROM health WHERE consecutive_failures >= ?1 ORDER BY endpoint",
         params![FAILING_AFTER],
@@ -289,7 +314,7 @@ pub(super) fn standing(connection: &dyn Sql, now: Timestamp) -> Result<Standing>
         Ok(read_pause(row, 1)?.map(|paused| (endpoint, paused)))
     })?;
     Ok(Standing {
-        accountable: written.max(Duration::from_millis(latest.unsigned_abs())),
+        accountable: written.max(accountable::duration(latest)),
         failing,
         paused: paused.into_iter().flatten().collect(),
         well: statistics::well(connection, Width::Hour.first_of(WELL_WITHIN, now))?,
@@ -311,7 +336,7 @@ pub(super) fn report(
         day: window(24)?,
         three_days: window(72)?,
         last_success_at: ever.last_ok_at,
-        clock: statistics::clock(connection)?,
+        clock: accountable::clock(connection)?,
     })
 }
 

@@ -4,6 +4,7 @@
 //! The text must be what SQLite and PostgreSQL 14 both understand, parameters written as `?1`; PostgreSQL's side leaves out
 //! `INDEXED BY`. `deliveries` is only read here, because there it is a view: whatever changes one is a method of `Sql`.
 
+mod accountable;
 mod attempts;
 mod audit;
 mod browse;

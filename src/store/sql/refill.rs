@@ -2,23 +2,24 @@
 //! an endpoint answers again.
 
 use super::{
-    Over, Result, Sql, attempts,
+    Error, Over, Result, Sql, attempts,
     deliveries::update_delivery,
     health, ledger,
     order::Woken,
     params,
-    row::{self, DELIVERY, DELIVERY_COLUMNS, EVENT, EVENT_COLUMNS},
+    row::{self, DELIVERY, DELIVERY_COLUMNS, EVENT, EVENT_COLUMNS, EVENT_WITH_LITTLE_DATA},
 };
 use crate::{
     domain::{
         delivery::{Claimed, Delivery, State},
         event::Event,
-        id::{AppId, DeliveryId, EndpointId},
+        id::{AppId, DeliveryId, EndpointId, EventId},
         time::Timestamp,
         verdict::AtDue,
     },
     store::ledger::{BroughtForward, Recovery, Want},
 };
+use bytes::Bytes;
 use std::{
     collections::{HashMap, HashSet},
     ops::ControlFlow,
@@ -66,24 +67,51 @@ struct Part {
     bytes_max: usize,
 }
 
-/// The first of a part: at most `most`, and of their bodies at most `bytes_max`, but for the first. No more is read than is
-/// kept.
+/// The first of a part: at most `most`, and of their bodies at most `bytes_max`, but for the first. Nor is more read: those that
+/// are no more than their share come with their deliveries, the others once it is known that they are kept.
 fn due_of(tx: &dyn Sql, endpoint: EndpointId, part: &Part) -> Result<Vec<(Delivery, Event)>> {
     let (Kind { index, condition }, (table, lock)) = (part.kind, tx.to_change());
     let sql = format!(
-        "SELECT {DELIVERY}, {EVENT}, length(e.data) FROM {table} d {index} JOIN events e ON e.id = d.event
+        "SELECT {DELIVERY}, {EVENT_WITH_LITTLE_DATA}, length(e.data) FROM {table} d {index} JOIN events e ON e.id = d.event
          WHERE d.lane = ?1 AND d.due > ?2 AND d.due <= ?3 {condition} ORDER BY d.due, d.id LIMIT ?4 {lock}"
     );
-    let (mut due, mut bytes) = (Vec::new(), 0);
-    tx.query(&sql, params![endpoint, part.after, part.until, part.most as i64], &mut |row| {
-        bytes += row.get::<u32>(DELIVERY_COLUMNS + EVENT_COLUMNS)? as usize;
+    let (mut due, mut bytes, mut unread) = (Vec::new(), 0, Vec::new());
+    let share = (part.bytes_max / part.most) as i64;
+    let first = params![endpoint, part.after, part.until, part.most as i64, share];
+    tx.query(&sql, first, &mut |row| {
+        let length = row.get::<u32>(DELIVERY_COLUMNS + EVENT_COLUMNS)?;
+        bytes += length as usize;
         if bytes > part.bytes_max && !due.is_empty() {
             return Ok(ControlFlow::Break(()));
+        }
+        if i64::from(length) > share {
+            unread.push(due.len());
         }
         due.push((row::delivery(row)?, row::event(row, DELIVERY_COLUMNS)?));
         Ok(ControlFlow::Continue(()))
     })?;
+    read_bodies(tx, &unread, &mut due)?;
     Ok(due)
+}
+
+/// Of those at these places.
+fn read_bodies(tx: &dyn Sql, places: &[usize], due: &mut [(Delivery, Event)]) -> Result<()> {
+    if places.is_empty() {
+        return Ok(());
+    }
+    let events: Vec<(i64, EventId)> = places.iter().map(|place| (*place as i64, due[*place].1.id)).collect();
+    let sql = "SELECT given.place, e.data FROM {given} CROSS JOIN events e WHERE e.id = given.event";
+    let mut found = 0;
+    tx.over(
+        &Over { sql, columns: "place, event", shape: "nn" },
+        &mut |give| events.iter().try_for_each(|(place, event)| give(params![place, event])),
+        &mut |row| {
+            due[row.get::<i64>(0)? as usize].1.data = Bytes::from(row.get::<Vec<u8>>(1)?);
+            found += 1;
+            Ok(())
+        },
+    )?;
+    if found == places.len() { Ok(()) } else { Err(Error::Wrong("an event of a lane is gone".to_owned())) }
 }
 
 /// Deliveries that one refill lets end without an attempt, over all its lanes.

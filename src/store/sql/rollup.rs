@@ -4,9 +4,9 @@
 mod added;
 
 use super::{
-    Error, Result, Sql, params,
+    Error, Give, Over, Result, Row, Sql, accountable, params,
     registry::{json, to_json},
-    statistics::{keep_clock, trim},
+    statistics::trim,
 };
 use crate::{
     domain::{
@@ -23,8 +23,12 @@ use std::{
     time::Duration,
 };
 
-/// Lines of the log that are added up at once at most. That holds nobody up: it is read beside the writer.
-const LINES_READ_PER_STEP: usize = 1_000_000;
+/// Rows of the log that are added up at once at most, which one transaction takes out, and the sums that they may come to. Reading
+/// holds nobody up, because it is done beside the writer, but it takes room. The more is added up, the less is written.
+const ROWS_READ_PER_STEP: usize = 30_000;
+const SUMS_PER_STEP: usize = 100_000;
+/// Rows that come with one answer of the store.
+const PAGE: usize = 500;
 /// Lines that one step writes down: each becomes several rows.
 const LINES_PER_STEP: usize = 250;
 /// Lines in one row of the log: what has to do with thousands of endpoints is rolled up in parts.
@@ -122,51 +126,69 @@ impl Minutes {
 #[derive(Default)]
 pub(super) struct Part {
     minutes: Minutes,
-    /// The rows of the log that it is.
-    first: i64,
-    last: i64,
+    /// The rows of the log that it is, by the first and the last of each run: a number that was not there may be another writer's
+    /// that has not committed yet.
+    runs: Vec<(i64, i64)>,
     count: usize,
+    lines: usize,
     has_more: bool,
 }
 
 impl Part {
     /// It was put aside to be written down.
     fn is_aside(&self) -> bool {
-        self.first < 0
+        self.runs.first().is_some_and(|(first, _)| *first < 0)
+    }
+
+    fn is_full(&self, lines_max: usize) -> bool {
+        let is_much = self.count >= ROWS_READ_PER_STEP || self.minutes.0.len() >= SUMS_PER_STEP;
+        is_much || self.lines >= lines_max
+    }
+
+    fn last(&self) -> Option<i64> {
+        self.runs.last().map(|(_, last)| *last)
+    }
+
+    fn add(&mut self, id: i64, lines: Vec<Logged>) {
+        match self.runs.last_mut() {
+            Some((_, last)) if *last + 1 == id => *last = id,
+            _ => self.runs.push((id, id)),
+        }
+        self.count += 1;
+        self.lines += lines.len();
+        lines.into_iter().for_each(|line| self.minutes.add(line));
     }
 }
 
-/// What is to be rolled up next: what was put aside, else all of the log.
+/// What is to be rolled up next: what was put aside, else what else is in the log.
 pub(super) fn next_part(connection: &dyn Sql) -> Result<Part> {
-    let aside = "SELECT id, document FROM statistics_log WHERE id < 0 ORDER BY id LIMIT ?1";
-    let aside = read_log(connection, aside, LINES_PER_STEP)?;
+    let aside = read_log(connection, (i64::MIN, -1), LINES_PER_STEP)?;
     if aside.count > 0 {
         return Ok(aside);
     }
-    let logged = "SELECT id, document FROM statistics_log WHERE id > 0 ORDER BY id LIMIT ?1";
-    read_log(connection, logged, LINES_READ_PER_STEP)
+    read_log(connection, (0, i64::MAX), usize::MAX)
 }
 
-/// The oldest of these rows, until there are so many lines. Each row has at least one.
-fn read_log(connection: &dyn Sql, sql: &str, lines_max: usize) -> Result<Part> {
-    let (mut part, mut lines) = (Part::default(), 0);
-    connection.query(sql, params![lines_max as i64 + 1], &mut |row| {
-        if lines >= lines_max {
-            part.has_more = true;
-            return Ok(ControlFlow::Break(()));
+/// The oldest of the rows with these ids, until there are so many lines.
+fn read_log(connection: &dyn Sql, (first, last): (i64, i64), lines_max: usize) -> Result<Part> {
+    let sql = "SELECT id, document FROM statistics_log WHERE id >= ?1 AND id <= ?2 ORDER BY id LIMIT ?3";
+    let mut part = Part::default();
+    loop {
+        let from = part.last().map_or(first, |last| last + 1);
+        let mut found = 0;
+        connection.query(sql, params![from, last, PAGE as i64], &mut |row| {
+            if part.is_full(lines_max) {
+                part.has_more = true;
+                return Ok(ControlFlow::Break(()));
+            }
+            found += 1;
+            part.add(row.get(0)?, json(row, 1)?);
+            Ok(ControlFlow::Continue(()))
+        })?;
+        if found < PAGE {
+            return Ok(part);
         }
-        part.last = row.get(0)?;
-        if part.count == 0 {
-            part.first = part.last;
-        }
-        part.count += 1;
-        for line in json::<Vec<Logged>>(row, 1)? {
-            lines += 1;
-            part.minutes.add(line);
-        }
-        Ok(ControlFlow::Continue(()))
-    })?;
-    Ok(part)
+    }
 }
 
 /// Moves a part of the log into the rows, removes a few old rows, keeps the clock.
@@ -176,7 +198,8 @@ fn read_log(connection: &dyn Sql, sql: &str, lines_max: usize) -> Result<Part> {
 pub(super) fn roll_up(tx: &dyn Sql, part: &Part, clock: Duration, now: Timestamp) -> Result<RolledUp> {
     let mut rolled_up = RolledUp { has_more: part.has_more, ..RolledUp::default() };
     if !take(tx, part)? {
-        rolled_up.has_more = true;
+        // Whoever came first is at it: the next round sees what is left.
+        rolled_up.has_more = false;
     } else if !part.is_aside() && part.minutes.0.len() > LINES_PER_STEP {
         put_aside(tx, &part.minutes)?;
         rolled_up.has_more = true;
@@ -185,22 +208,36 @@ pub(super) fn roll_up(tx: &dyn Sql, part: &Part, clock: Duration, now: Timestamp
         (rolled_up.rows, rolled_up.suspects) = (rows, suspects.into_iter().collect());
     }
     trim(tx, now)?;
-    keep_clock(tx, clock, now, part.count > 0)?;
+    accountable::keep(tx, clock, now, part.count > 0)?;
     Ok(rolled_up)
 }
 
-/// Takes a part out of the log; `false` if it is not what was read any more, because another call came first or another
-/// writer was late with a smaller number.
+/// Takes a part out of the log; `false` if somebody else took some of it first.
 fn take(tx: &dyn Sql, part: &Part) -> Result<bool> {
     if part.count == 0 {
         return Ok(true);
     }
-    let range = params![part.first, part.last];
-    let there = tx.number("SELECT count(*) FROM statistics_log WHERE id BETWEEN ?1 AND ?2", range)?;
-    if there.unsigned_abs() as usize != part.count {
+    let of_runs = |sql: &str, each: &mut dyn FnMut(&Row<'_>) -> Result<()>| {
+        let runs = &mut |give: &mut Give<'_>| {
+            part.runs.iter().try_for_each(|(first, last)| give(params![first, last]))
+        };
+        tx.over(&Over { sql, columns: "begins, ends", shape: "nn" }, runs, each)
+    };
+    let rows = "FROM {given} CROSS JOIN statistics_log l WHERE l.id >= given.begins AND l.id <= given.ends";
+    let mut there = 0;
+    of_runs(&format!("SELECT count(*) {rows}"), &mut |row| {
+        there += row.get::<i64>(0)?.unsigned_abs() as usize;
+        Ok(())
+    })?;
+    if there != part.count {
         return Ok(false);
     }
-    let gone = tx.execute("DELETE FROM statistics_log WHERE id BETWEEN ?1 AND ?2", range)?;
+    let mut gone = 0;
+    let delete = format!("DELETE FROM statistics_log WHERE id IN (SELECT l.id {rows}) RETURNING id");
+    of_runs(&delete, &mut |_| {
+        gone += 1;
+        Ok(())
+    })?;
     if gone == part.count {
         Ok(true)
     } else {

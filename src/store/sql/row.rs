@@ -123,6 +123,11 @@ pub(super) const EVENT_COLUMNS: usize = 10;
 pub(super) const EVENT_WITHOUT_DATA: &str =
     "e.id, e.app, e.type, e.given_id, e.created_at, e.accepted_at, e.key, e.deliver_at, e.skipped, NULL";
 
+/// With `data` only if it has at most as many bytes as the fifth parameter says; otherwise that is read as empty.
+pub(super) const EVENT_WITH_LITTLE_DATA: &str =
+    "e.id, e.app, e.type, e.given_id, e.created_at, e.accepted_at, e.key, e.deliver_at, e.skipped,
+     CASE WHEN length(e.data) <= CAST(?5 AS bigint) THEN e.data END";
+
 pub(super) fn event(row: &Row<'_>, first: usize) -> Result<Event> {
     let id = row.get(first)?;
     named(id, read_event(row, first, id))

@@ -14,8 +14,6 @@ use std::time::Duration;
 
 /// Old rows of each width that one step removes.
 const TRIM_STEP: i64 = 500;
-/// While somebody fails, accountable time is written at least this often.
-const CLOCK_EVERY_MS: i64 = 60_000;
 
 /// Rows with this app are of all apps together, and those with this endpoint of all endpoints of an app.
 pub(super) const EVERY_APP: AppId = AppId::from_i64(0);
@@ -218,27 +216,4 @@ pub(super) fn well(connection: &dyn Sql, since: Timestamp) -> Result<Vec<Endpoin
         params![Width::Hour.seconds(), Width::Hour.start(since)],
         |row| row.get(0),
     )
-}
-
-/// Accountable time and when it was written.
-pub(super) fn clock(connection: &dyn Sql) -> Result<Option<(Duration, Timestamp)>> {
-    connection.one("SELECT clock, at FROM accountable", &[], |row| {
-        Ok((Duration::from_millis(row.get::<i64>(0)?.unsigned_abs()), row.get(1)?))
-    })
-}
-
-/// Written when there is something to write anyway, and now and then while somebody fails; otherwise nobody needs it.
-pub(super) fn keep_clock(tx: &dyn Sql, clock: Duration, now: Timestamp, writes: bool) -> Result<()> {
-    let ms = clock.as_millis() as i64;
-    let is_needed = || -> Result<bool> {
-        let written: Option<i64> = tx.one("SELECT clock FROM accountable", &[], |row| row.get(0))?;
-        Ok(written.is_none_or(|written| written + CLOCK_EVERY_MS <= ms)
-            && tx.exists("SELECT EXISTS (SELECT 1 FROM health WHERE first_failed_at IS NOT NULL)", &[])?)
-    };
-    if writes || is_needed()? {
-        let sql = "INSERT INTO accountable (only_row, clock, at) VALUES (1, ?1, ?2)
-             ON CONFLICT (only_row) DO UPDATE SET clock = excluded.clock, at = excluded.at";
-        tx.execute(sql, params![ms, now])?;
-    }
-    Ok(())
 }

@@ -338,11 +338,13 @@ CREATE TABLE statistics_log (
     document TEXT NOT NULL
 ) STRICT;
 
--- How much time has passed for which receivers can be held to account, and when that was written.
+-- How much time has passed for which receivers can be held to account, when that was written, and when a node last found that
+-- nothing without an answer says anything about anybody.
 CREATE TABLE accountable (
     only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
     clock INTEGER NOT NULL,
-    at INTEGER NOT NULL
+    at INTEGER NOT NULL,
+    ours_at INTEGER
 ) STRICT;
 
 -- Nodes that share the store, each start of one under an epoch of its own. A file has one process, which needs none of these; the

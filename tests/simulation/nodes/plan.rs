@@ -215,7 +215,6 @@ fn fault(rng: &mut Rng) -> FaultKind {
         9 | 10 => FaultKind::Away(long),
         11 => FaultKind::AllAway(long),
         12 => FaultKind::Noise(long),
-        // Not behind the making of the endpoints: before that nothing of theirs signs.
-        _ => FaultKind::Step(pick(rng, &[-3 * SECOND, -SECOND, 2 * SECOND, 20 * SECOND])),
+        _ => FaultKind::Step(pick(rng, &[-30 * SECOND, -3 * SECOND, 2 * SECOND, 20 * SECOND])),
     }
 }

@@ -3,6 +3,7 @@
 use super::super::LEASE;
 use crate::{
     domain::{
+        blame::Account,
         id::{EndpointId, KeyId},
         replay::Replay,
         retention::Keeps,
@@ -199,6 +200,7 @@ impl Cluster for Door {
         fn changes(i64) -> Changes;
         fn nodes() -> View;
         fn find_lanes() -> Vec<(EndpointId, Timestamp)>;
+        fn lanes_behind(Vec<EndpointId>, Timestamp) -> Vec<EndpointId>;
         fn purge() -> bool;
         fn overdue(OverdueSearch, Arc<dyn Keeps>, Timestamp) -> Overdue;
         fn forget(Timestamp) -> Forgotten;
@@ -207,6 +209,7 @@ impl Cluster for Door {
         fn running_replays() -> Vec<Replay>;
         fn unsettled() -> Vec<EndpointId>;
         fn roll_up(Duration, Timestamp) -> RolledUp;
+        fn account(Account, Timestamp) -> Account;
         fn degraded() -> Vec<EndpointId>;
         fn judge(Vec<Suspect>, Timestamp) -> ();
     }

@@ -462,9 +462,11 @@ CREATE TABLE statistics_log (
     document text NOT NULL
 );
 
--- How much time has passed for which receivers can be held to account, and when that was written.
+-- How much time has passed for which receivers can be held to account, when that was written, and when a node last found that
+-- nothing without an answer says anything about anybody.
 CREATE TABLE accountable (
     only_row bigint PRIMARY KEY CHECK (only_row = 1),
     clock bigint NOT NULL,
-    at bigint NOT NULL
+    at bigint NOT NULL,
+    ours_at bigint
 );

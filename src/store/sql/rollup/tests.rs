@@ -98,3 +98,46 @@ fn what_two_have_read_is_counted_once() {
     assert!(!step(&store, NOW).has_more);
     assert_eq!((count(&store, FAILED), count(&store, LOGGED)), (2, 0));
 }
+
+#[test]
+fn a_writer_that_is_late_with_its_number_is_rolled_up_later_and_holds_up_nobody() {
+    let store = store_with(1);
+    for _ in 0..5 {
+        fail_at(&store, 1..=1);
+    }
+    // Its transaction is under way while the others are read.
+    let late: String =
+        store.query_row("SELECT document FROM statistics_log WHERE id = 3", [], |row| row.get(0)).unwrap();
+    store.execute("DELETE FROM statistics_log WHERE id = 3", []).unwrap();
+    let part = next_part(&store).unwrap();
+    assert_eq!(part.runs, [(1, 2), (4, 5)]);
+    store.execute("INSERT INTO statistics_log (id, document) VALUES (3, ?1)", [late]).unwrap();
+    assert!(!roll_up(&store, &part, Duration::ZERO, NOW).unwrap().has_more);
+    assert_eq!((count(&store, FAILED), count(&store, LOGGED)), (4, 1));
+    roll_up_all(&store, NOW);
+    assert_eq!((count(&store, FAILED), count(&store, LOGGED)), (5, 0));
+}
+
+#[test]
+fn who_finds_that_another_came_first_comes_back_with_the_next_round() {
+    let store = store_with(1);
+    fail_at(&store, 1..=1);
+    let part = next_part(&store).unwrap();
+    roll_up_all(&store, NOW);
+    assert!(!roll_up(&store, &part, Duration::ZERO, NOW).unwrap().has_more);
+    assert_eq!(count(&store, FAILED), 1);
+}
+
+#[test]
+fn a_long_log_is_read_in_parts() {
+    let store = store_with(1);
+    store.execute_batch("BEGIN").unwrap();
+    for _ in 0..ROWS_READ_PER_STEP + 3 {
+        fail_at(&store, 1..=1);
+    }
+    store.execute_batch("COMMIT").unwrap();
+    let part = next_part(&store).unwrap();
+    assert_eq!((part.count, part.runs.len(), part.has_more), (ROWS_READ_PER_STEP, 1, true));
+    assert_eq!(roll_up_all(&store, NOW).len(), 2);
+    assert_eq!((count(&store, FAILED), count(&store, LOGGED)), (ROWS_READ_PER_STEP as i64 + 3, 0));
+}

@@ -1,11 +1,12 @@
 //! What a node does for the others and for itself.
 
 use crate::store::sql::{
-    Desk, Membership, changes, cluster, health, inspections, nodes, replays, retention, rollup, shards,
-    upkeep,
+    Desk, Membership, accountable, changes, cluster, health, inspections, nodes, replays, retention, rollup,
+    shards, upkeep,
 };
 use crate::{
     domain::{
+        blame::Account,
         hint::Hint,
         id::{EndpointId, KeyId},
         replay::Replay,
@@ -90,6 +91,10 @@ impl<D: Desk> Cluster for D {
         self.read_for_engine(cluster::find_lanes)
     }
 
+    fn lanes_behind(&self, lanes: Vec<EndpointId>, now: Timestamp) -> Reply<'_, Vec<EndpointId>> {
+        self.read_for_engine(move |connection| cluster::lanes_behind(connection, &lanes, now))
+    }
+
     fn purge(&self) -> Reply<'_, bool> {
         Box::pin(async {
             if let Some(membership) = self.membership() {
@@ -131,6 +136,19 @@ impl<D: Desk> Cluster for D {
         Box::pin(async move {
             let part = self.read_for_engine(rollup::next_part).await?;
             self.call(move |tx| rollup::roll_up(tx, &part, accountable, now)).await
+        })
+    }
+
+    fn account(&self, mine: Account, now: Timestamp) -> Reply<'_, Account> {
+        if self.membership().is_none() {
+            return answer(mine);
+        }
+        Box::pin(async move {
+            let all = self.read_for_engine(move |connection| accountable::of_all(connection, now)).await?;
+            if accountable::is_news(mine, all) {
+                self.call(move |tx| accountable::write(tx, mine, now)).await?;
+            }
+            Ok(Account { accountable: all.accountable.max(mine.accountable), is_ours: all.is_ours })
         })
     }
 

@@ -1,0 +1,40 @@
+//! Keeps accountable time together with the other nodes: a node that sends little, or stood still, judges by the same clock as all.
+
+use crate::{
+    domain::{blame::Blame, tenure::Tenure},
+    store::{Cluster, StoreError},
+    world::Clock,
+};
+use std::{sync::Arc, time::Duration};
+
+/// Often enough that no time is lost for want of a look at the clock.
+const EVERY: Duration = Duration::from_secs(5);
+
+pub(super) struct Timekeeper {
+    pub(super) cluster: Arc<dyn Cluster>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) blame: Arc<Blame>,
+    pub(super) tenure: Arc<Tenure>,
+}
+
+impl Timekeeper {
+    /// Never ends.
+    pub(super) async fn work(&self) {
+        if self.tenure.is_alone() {
+            std::future::pending::<()>().await;
+        }
+        loop {
+            if let Err(error) = self.step().await {
+                tracing::warn!(%error, "could not compare accountable time with other nodes");
+            }
+            self.clock.sleep_for(EVERY).await;
+        }
+    }
+
+    async fn step(&self) -> Result<(), StoreError> {
+        let now = self.clock.now();
+        let all = self.cluster.account(self.blame.account(now), now).await?;
+        self.blame.heed(all, self.clock.now());
+        Ok(())
+    }
+}

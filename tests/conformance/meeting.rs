@@ -1,0 +1,95 @@
+//! Where nodes meet in what they share: accountable time, lanes that the other looks after, keys of what the other removes.
+
+use crate::{
+    health::{plain, see},
+    pair::{Pair, play},
+    stage::{NOW, after, retry_at},
+};
+use posthaste::{
+    domain::{blame::Account, event::DedupSpace, verdict::Verdict},
+    store::ledger::Accepted,
+};
+use std::time::Duration;
+
+async fn time_that_one_node_counted_is_everybody_s_and_never_runs_back(mut pair: Pair) {
+    let minutes = Duration::from_mins;
+    let mine = |accountable| Account { accountable, is_ours: false };
+    let (here, there) = (pair.stage.shared(), pair.other.store.clone());
+    here.account(mine(minutes(50)), NOW).await.unwrap();
+    assert_eq!(there.account(mine(minutes(2)), NOW).await.unwrap(), mine(minutes(50)));
+    // Whoever has less than others rolls up.
+    see(&mut pair.stage, Verdict::Delivered, &plain()).await;
+    there.roll_up(minutes(3), after(1)).await.unwrap();
+    assert_eq!(here.standing(after(1)).await.unwrap().accountable, minutes(50));
+    there.account(mine(minutes(60)), after(2)).await.unwrap();
+    // And its attempts are known by everybody's time: by its own this one would have begun long ago.
+    see(&mut pair.stage, retry_at(after(60)), &plain()).await;
+    let report = here.health(pair.stage.app, pair.stage.endpoint, after(3)).await.unwrap();
+    assert_eq!(report.health.first_failure.unwrap().clock, minutes(60));
+    assert_eq!(report.clock, Some((minutes(60), after(2))));
+}
+
+async fn a_node_that_finds_that_it_is_us_is_heard_for_half_a_minute(pair: Pair) {
+    let mine = |is_ours| Account { accountable: Duration::from_mins(1), is_ours };
+    let here = pair.stage.store();
+    assert_eq!(here.account(mine(false), NOW).await.unwrap(), mine(false));
+    pair.other.store.account(mine(true), NOW).await.unwrap();
+    assert_eq!(here.account(mine(false), after(20)).await.unwrap(), mine(true));
+    assert_eq!(here.account(mine(false), after(40)).await.unwrap(), mine(false));
+}
+
+async fn it_is_known_in_which_lanes_something_is_due(mut pair: Pair) {
+    let (endpoint, other) = (pair.stage.endpoint, pair.stage.new_endpoint(pair.stage.app).await);
+    let behind = async |now| pair.other.store.lanes_behind(vec![endpoint, other], now).await.unwrap();
+    assert_eq!(behind(after(10)).await, []);
+    let mut new = pair.stage.one();
+    new.births[0].delivery.due = Some(after(5));
+    pair.stage.publish(new).await;
+    assert_eq!(behind(after(4)).await, []);
+    assert_eq!(behind(after(5)).await, [endpoint]);
+    pair.stage.refill(endpoint, 1, after(5)).await;
+    assert_eq!(behind(after(6)).await, [], "what is carried does not wait");
+}
+
+/// It is looked for by its key while another node removes it: between finding the key and finding the event it goes.
+async fn an_event_that_is_just_being_removed_is_published_anew(mut pair: Pair) {
+    let key = pair.stage.dedup(DedupSpace::EventId, "order-7");
+    let mut publish = || {
+        let mut new = pair.stage.one();
+        new.dedup.push(key);
+        new
+    };
+    let (first, again) = (publish(), publish());
+    let id = first.event.id.as_i64();
+    assert_eq!(pair.other.accept(first).await, Accepted::New);
+    let remover = pair.client().await;
+    let begin = "SET search_path = posthaste; BEGIN; LOCK TABLE events IN ACCESS EXCLUSIVE MODE";
+    remover.batch_execute(begin).await.unwrap();
+    let accepted = tokio::spawn({
+        let store = pair.other.store.clone();
+        async move { store.accept(vec![again]).await }
+    });
+    pair.until_waiting(1).await;
+    let remove = format!(
+        "DELETE FROM live WHERE event = {id}; DELETE FROM dedup WHERE event = {id}; DELETE FROM events WHERE id = {id}; COMMIT"
+    );
+    remover.batch_execute(&remove).await.unwrap();
+    assert_eq!(accepted.await.unwrap().unwrap(), [Accepted::New]);
+    assert_eq!(pair.shared.run("SELECT count(*) FROM dedup"), "1");
+    assert_eq!(pair.shared.run("SELECT count(*) FROM events"), "1");
+}
+
+play! {
+    database:
+    time_that_one_node_counted_is_everybody_s_and_never_runs_back,
+    a_node_that_finds_that_it_is_us_is_heard_for_half_a_minute,
+    it_is_known_in_which_lanes_something_is_due,
+    an_event_that_is_just_being_removed_is_published_anew,
+}
+
+play! {
+    file:
+    time_that_one_node_counted_is_everybody_s_and_never_runs_back,
+    a_node_that_finds_that_it_is_us_is_heard_for_half_a_minute,
+    it_is_known_in_which_lanes_something_is_due,
+}
