@@ -46,6 +46,7 @@ mod retention;
 mod settle;
 mod side_by_side;
 mod sqlite;
+mod slots;
 mod stage;
 mod statistics;
 mod upgrade;

@@ -66,7 +66,7 @@ impl Town {
         let (state, now) = (self.state(), self.clock.steady());
         let node = |(epoch, row): (&i64, &Row)| Node {
             epoch: *epoch,
-            slot: *epoch as u8,
+            slot: Some(*epoch as u8),
             name: format!("node {epoch}"),
             version: String::new(),
             is_expired: row.lease_until <= now,
