@@ -16,6 +16,7 @@ mod open;
 mod partitions;
 mod pulse;
 mod readers;
+mod round;
 mod session;
 mod sql;
 mod tls;

@@ -24,7 +24,7 @@ use std::{
 };
 
 /// What every transaction begins with: nothing stays with a connection, which a pooler may have lent.
-const SETTINGS: &str =
+pub(super) const SETTINGS: &str =
     "SET LOCAL search_path = posthaste, pg_temp; SET LOCAL idle_in_transaction_session_timeout = '5s'";
 
 /// The same to write. Whatever is written is found by an index, row by row: the other ways to join read a whole table, which

@@ -16,6 +16,8 @@ const KEPT: Duration = Duration::from_hours(1);
 /// Old entries are looked for once in so many versions.
 const FORGET_EVERY: i64 = 64;
 
+pub(in crate::store) const VERSION: &str = "SELECT version FROM clock WHERE only_row = 1";
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) enum Kind {
     App = 0,
@@ -84,7 +86,7 @@ pub(in crate::store) fn log(tx: &dyn Sql, version: i64, change: Change, now: Tim
 }
 
 pub(super) fn version(connection: &dyn Sql) -> Result<i64> {
-    connection.number("SELECT version FROM clock WHERE only_row = 1", &[])
+    connection.number(VERSION, &[])
 }
 
 /// Also of a version that is not there yet: the database may have lost what it confirmed.

@@ -7,7 +7,7 @@
 mod attempts;
 mod audit;
 mod browse;
-mod changes;
+pub(super) mod changes;
 mod cluster;
 mod commands;
 mod dedup;
