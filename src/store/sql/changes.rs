@@ -115,7 +115,7 @@ pub(super) fn since(connection: &dyn Sql, after: i64) -> Result<Changes> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::sqlite::open::open_in_memory;
+    use crate::{domain::tenure::Tenure, store::sqlite::open::open_in_memory};
 
     #[test]
     fn what_changed_is_known_for_an_hour_and_who_is_further_behind_reads_everything() {
@@ -127,6 +127,7 @@ mod tests {
             log(&store, version, key(version).into(), Timestamp::from_millis(at)).unwrap();
             version
         };
+        assert!(since(&store, Tenure::NOTHING).unwrap().is_all, "whoever joined again");
         let hour = KEPT.as_millis() as i64;
         for at in [0, hour + 1] {
             for _ in 0..FORGET_EVERY {

@@ -40,6 +40,8 @@ pub(super) struct State {
     /// What is in flight: under which epoch, and for whom.
     pub(super) carried: BTreeSet<(i64, EndpointId)>,
     last_epoch: i64,
+    /// Endpoints of which nothing but failures was heard for long.
+    pub(super) failing: Vec<EndpointId>,
 }
 
 struct Row {
@@ -192,7 +194,7 @@ impl Cluster for Door {
     }
 
     fn standing(&self, _: Timestamp) -> Reply<'_, Standing> {
-        self.answer(|_, _| Standing::default())
+        self.answer(|state, _| Standing { failing: state.failing.clone(), ..Standing::default() })
     }
 
     never! {
