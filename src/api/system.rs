@@ -55,8 +55,8 @@ struct NodeView {
     this: bool,
     /// Names this start of its process.
     epoch: String,
-    /// Part of the ids that it makes.
-    slot: u8,
+    /// Part of the ids that it makes; null: it makes none any more, and what it carried is being taken over.
+    slot: Option<u8>,
     version: String,
     #[schema(format = DateTime)]
     joined_at: String,

@@ -11,8 +11,10 @@ use crate::{
     },
 };
 use anyhow::{Context, anyhow, bail};
-use std::{path::Path, sync::Arc};
+use std::{fmt, path::Path, sync::Arc, time::Duration};
 use tokio::sync::oneshot;
+
+const PAUSE_WHILE_AWAY: Duration = Duration::from_secs(1);
 
 pub(super) async fn open(
     settings: &Settings,
@@ -31,6 +33,27 @@ pub(super) async fn open(
             let address = address.clone();
             let open = move || PostgresStore::open(&address, handover, watch, limits, window);
             Ok(Arc::new(apart(open).await??))
+        }
+    }
+}
+
+/// Asks until the store answers: a database that goes away when it was just opened is waited for as one that is not there yet.
+/// What an embedded store cannot do it says at once.
+pub(super) async fn patiently<T, E: fmt::Display>(
+    settings: &Settings,
+    is_away: impl Fn(&E) -> bool,
+    mut ask: impl AsyncFnMut() -> Result<T, E>,
+) -> Result<T, E> {
+    let mut was_told = false;
+    loop {
+        match ask().await {
+            Err(error) if matches!(settings.store, StoreLocation::Postgres(_)) && is_away(&error) => {
+                if !std::mem::replace(&mut was_told, true) {
+                    tracing::warn!(%error, "the database went away; it is tried until it answers");
+                }
+                tokio::time::sleep(PAUSE_WHILE_AWAY).await;
+            }
+            answered => return answered,
         }
     }
 }

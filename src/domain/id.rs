@@ -164,6 +164,11 @@ pub fn first_id_at(at: Timestamp) -> i64 {
     (at.as_millis() - EPOCH_MS).clamp(0, TIME_MAX) << TIME_SHIFT
 }
 
+/// The slot of the node that made a number.
+pub fn slot_of(number: i64) -> u8 {
+    (number >> SEQUENCE_BITS) as u8 % SLOTS
+}
+
 /// When a number was made, to the millisecond (a busy node may run a little ahead of its clock).
 pub fn made_at(number: i64) -> Timestamp {
     Timestamp::from_millis((number >> TIME_SHIFT) + EPOCH_MS)
@@ -236,7 +241,7 @@ mod tests {
                 prop_assert!(first > end);
                 end = first + i64::from(count) - 1;
                 for edge in [first, end] {
-                    prop_assert_eq!(edge >> SEQUENCE_BITS & (i64::from(SLOTS) - 1), i64::from(slot));
+                    prop_assert_eq!(slot_of(edge), slot);
                 }
             }
         }

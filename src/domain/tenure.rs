@@ -56,6 +56,9 @@ impl Default for Tenure {
 }
 
 impl Tenure {
+    /// Less than any version of the configuration: whoever has seen it reads everything anew.
+    pub const NOTHING: i64 = -1;
+
     /// Of the only node of its store.
     pub fn alone() -> Self {
         let tenure = Self::default();

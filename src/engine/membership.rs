@@ -4,6 +4,7 @@
 //! The one thing to know: whoever may take this node over waits for the end of its lease, which runs from when its last beat
 //! was executed. So it sends nothing later than a lease after that beat was *sent*, less a margin, on a clock that nobody sets.
 
+mod beats;
 mod house;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ use crate::{
     },
     world::{Clock, Shutdown},
 };
+use beats::Beats;
 use house::House;
 use std::{
     collections::BTreeMap,
@@ -36,12 +38,12 @@ const BEAT_EVERY: Duration = Duration::from_secs(1);
 const BEAT_IN_DOUBT: Duration = Duration::from_millis(250);
 /// Rung for, a beat comes sooner, but not at once: what rang may ring again.
 const BEAT_SOON: Duration = Duration::from_millis(50);
-/// A beat that is not answered by then is given up and another one sent.
-const PATIENCE: Duration = Duration::from_secs(3);
 /// How long a beat holds, by the clock of the store.
 const LEASE: Duration = Duration::from_secs(10);
 /// Clocks drift, and between the last look at this one and the first byte on the wire is a moment.
 const MARGIN: Duration = Duration::from_secs(1);
+/// An answer to a beat that takes longer opens nothing.
+const PATIENCE: Duration = LEASE.saturating_sub(MARGIN);
 /// Without an answer for so long nothing new is sent: what comes of it could perhaps not be recorded.
 const SILENCE_MAX: Duration = Duration::from_secs(5);
 /// The longest that a machine that slept goes unnoticed.
@@ -105,7 +107,7 @@ impl Membership {
         let house = House::new(&shared);
         tokio::select! {
             biased;
-            ended = shared.beat_on() => ended,
+            ended = Beats::new(&shared).run() => ended,
             () = shared.watch_the_gate() => Ok(()),
             () = house.run() => Ok(()),
         }
@@ -125,55 +127,9 @@ impl Shared {
         self.lease.ends_at.store(now.plus(LEASE).as_millis(), SeqCst);
     }
 
-    async fn beat_on(&self) -> Result<(), StoreError> {
-        loop {
-            self.beat().await?;
-            tokio::select! {
-                biased;
-                () = self.lanes.around.membership.notified() => self.clock.sleep_for(BEAT_SOON).await,
-                () = self.clock.sleep_for(self.pause()) => {}
-            }
-        }
-    }
-
     /// Shorter while others are waited for.
     fn pause(&self) -> Duration {
         if self.doubts().is_empty() { BEAT_EVERY } else { BEAT_IN_DOUBT }
-    }
-
-    async fn beat(&self) -> Result<(), StoreError> {
-        let (sent, moves) = (self.clock.steady(), self.moves.load(SeqCst));
-        // Whatever led to them was committed before, so the version that is answered is not older.
-        let doubts = self.lanes.take_doubts();
-        self.doubts().extend(doubts.iter().map(|endpoint| (*endpoint, i64::MAX)));
-        let answered = self.send_beat().await;
-        match &answered {
-            Ok(Some(view)) => {
-                self.hold_until(sent.plus(LEASE.saturating_sub(MARGIN)));
-                self.doubts().extend(doubts.into_iter().map(|endpoint| (endpoint, view.version)));
-            }
-            _ => self.lanes.doubt_again(doubts),
-        }
-        match answered {
-            Ok(Some(view)) => {
-                self.heard.send_replace(Some(Arc::new(Heard { view, moves })));
-                Ok(())
-            }
-            Ok(None) => self.join_again().await,
-            Err(StoreError::Closed) => Err(StoreError::Closed),
-            Err(error) => {
-                tracing::warn!(%error, "the store does not hear this node; nothing is sent if that goes on");
-                Ok(())
-            }
-        }
-    }
-
-    async fn send_beat(&self) -> Result<Option<View>, StoreError> {
-        tokio::select! {
-            biased;
-            answer = self.cluster.beat(self.words()) => answer,
-            () = self.clock.sleep_for(PATIENCE) => Err(StoreError::Unavailable("no answer to a beat".into())),
-        }
     }
 
     fn words(&self) -> Beat {
@@ -238,6 +194,7 @@ impl Shared {
         let Joined { slot, epoch, newest_id, .. } = joined;
         self.ids.move_to(slot, newest_id);
         self.moves.fetch_add(1, SeqCst);
+        self.tenure().has_seen(Tenure::NOTHING);
         self.tenure().enter(epoch);
         self.lanes.abandon();
         self.doubts().clear();

@@ -62,7 +62,7 @@ impl Service {
 
     /// Everything that was changed until now is in the directory afterwards, and the other nodes may rely on that.
     pub(super) async fn catch_up(&self) -> Result<(), Error> {
-        let seen = self.tenure.seen();
+        let (epoch, seen) = (self.tenure.epoch(), self.tenure.seen());
         let mut changes = self.cluster.changes(seen).await?;
         if changes.version == seen {
             return Ok(());
@@ -84,7 +84,10 @@ impl Service {
         }
         // What took a hand before is stored by then, for whoever looks what this node carries.
         self.ledger.flush().await?;
-        self.tenure.has_seen(changes.version);
+        // Unless this node joined again since: then the store may not be what it was.
+        if self.tenure.epoch() == epoch {
+            self.tenure.has_seen(changes.version);
+        }
         Ok(())
     }
 
@@ -161,15 +164,16 @@ impl Service {
         }
     }
 
-    /// One that cannot be made ready here stays as it was: its other deliveries must not suffer for it, nor other endpoints.
+    /// One that cannot be made ready here is sent to as before: its other deliveries must not suffer for it, nor other endpoints.
+    /// But whoever relies on what this node has seen relies on who may send: whether it is off, its limits and its order hold.
     async fn take_on(&self, app: &App, id: EndpointId) -> Result<(), Error> {
         let Some(record) = self.registry.endpoint(id).await? else { return Ok(()) };
-        let uid = record.uid.clone();
-        let endpoint: Arc<Endpoint> = match self.ready(app, record) {
+        let endpoint: Arc<Endpoint> = match self.ready(app, record.clone()) {
             Ok(endpoint) => Arc::new(endpoint),
             Err(error) => {
-                tracing::error!(%error, endpoint = uid, app = app.uid, "another node changed an endpoint in a way that cannot be used here");
-                return Ok(());
+                tracing::error!(%error, endpoint = record.uid, app = app.uid, "another node changed an endpoint in a way that cannot be used here");
+                let Some(known) = self.directory.endpoint(id) else { return Ok(()) };
+                Arc::new(Endpoint { record, ..Endpoint::clone(&known) })
             }
         };
         match self.put_in_force(app, endpoint).await {

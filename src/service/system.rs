@@ -41,7 +41,7 @@ pub struct NodeState {
     /// Whether it is the one that was asked.
     pub is_this: bool,
     pub epoch: i64,
-    pub slot: u8,
+    pub slot: Option<u8>,
     /// Of the program.
     pub version: String,
     pub joined_at: Timestamp,
@@ -101,7 +101,7 @@ impl Service {
             name: self.surroundings.node.clone(),
             is_this: true,
             epoch: self.tenure.epoch(),
-            slot: 0,
+            slot: Some(0),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             joined_at: self.started_at,
             lease: None,

@@ -52,7 +52,8 @@ pub struct Beat {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     pub epoch: i64,
-    pub slot: u8,
+    /// The slot its ids carry; `None` of one that writes nothing more, because it left or was fenced.
+    pub slot: Option<u8>,
     /// The name of its machine.
     pub name: String,
     /// Of the program.

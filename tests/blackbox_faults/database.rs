@@ -215,6 +215,64 @@ async fn a_slow_wire_makes_it_slow_and_nothing_worse() {
     assert!(back < BACK_WITHIN, "{back:?}");
 }
 
+/// Two seconds there and two back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_a_round_trip_takes_four_seconds_a_node_keeps_its_lease_and_delivers() {
+    let mut world = World::new("").await;
+    let wire = Wire::new(&world.server.folder);
+    world.home.set("STORE", &address(&wire.folder(), "postgres"));
+    let mut node = world.start().await;
+    world.producers.publish("near").await;
+    let has_come = |id: &str| {
+        let receipts = world.receiver.receipts();
+        ENDPOINTS.iter().all(|endpoint| {
+            let path = format!("/{endpoint}");
+            receipts.iter().any(|one| one.path == path && String::from_utf8_lossy(&one.body).contains(id))
+        })
+    };
+    wait_until("what was near has come", LIMIT, async || has_come("near")).await;
+    let epoch = world.run("SELECT epoch FROM posthaste.nodes");
+    let left = "SELECT min(lease_until) - CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint) FROM posthaste.nodes";
+    wire.delay(Duration::from_secs(4));
+    let event = json!({ "id": "far", "type": "thing.happened", "data": { "about": "far" } });
+    let (client, begun) = (node.client.clone(), Instant::now());
+    let publishing = tokio::spawn(async move { client.try_publish("a", &event).await });
+    let mut least = i64::MAX;
+    while begun.elapsed() < Duration::from_secs(30) || !has_come("far") {
+        assert!(begun.elapsed() < 2 * LIMIT, "it never comes: {}", node.log());
+        least = least.min(world.run(left).parse().unwrap());
+        tokio::time::sleep(Duration::from_millis(250)).await;
+    }
+    println!("least of the lease: {least} ms; all was there after {:?}", begun.elapsed());
+    assert_eq!(world.run("SELECT epoch FROM posthaste.nodes"), epoch, "nobody took over");
+    assert!(least > 5_000, "{least}");
+    assert!(!node.log().contains("nothing is sent until it does"), "{}", node.log());
+    wire.delay(Duration::ZERO);
+    let _ = publishing.await;
+    assert_eq!(node.stop().await, Some(0), "{}", node.log());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_goes_away_when_it_was_just_opened_is_waited_for() {
+    let mut world = World::new("").await;
+    let mut node = world.start().await;
+    world.producers.publish("before").await;
+    assert_eq!(node.stop().await, Some(0));
+    let wire = Wire::new(&world.server.folder);
+    world.home.set("STORE", &address(&wire.folder(), "postgres"));
+    // At its first commit, which is when it enters, and at some that follow.
+    for skipped in 0..6 {
+        wire.stay_cut();
+        wire.lose_the_answer_to_a_commit_after(skipped);
+        let mut node = world.home.spawn(&[], &["serve"]);
+        wait_until("it is cut", LIMIT, async || wire.has_lost_it()).await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        wire.mend();
+        node.wait_ready().await;
+        assert_eq!(node.stop().await, Some(0), "{}", node.log());
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn control_of_the_restarts_a_server_that_does_not_flush_loses_what_it_confirmed() {
     let world = World::new(NOT_WRITTEN_EARLY).await;

@@ -19,6 +19,7 @@ mod cluster;
 mod database;
 mod hand_back;
 mod health;
+mod heart;
 mod hints;
 mod inspections;
 #[path = "../harness/keeper.rs"]
@@ -46,6 +47,7 @@ mod replays;
 mod retention;
 mod settle;
 mod side_by_side;
+mod slots;
 mod sqlite;
 mod stage;
 mod statistics;

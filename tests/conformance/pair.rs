@@ -74,7 +74,7 @@ impl Shared {
         }
     }
 
-    fn the_database(&self) -> &Database {
+    pub(crate) fn the_database(&self) -> &Database {
         match self {
             Self::Database(database) => database,
             Self::File(_) => panic!("only a server can do that"),

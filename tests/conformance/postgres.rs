@@ -23,7 +23,7 @@ use posthaste::{
     },
 };
 use std::{
-    os::unix::fs::symlink,
+    os::unix::{fs::symlink, net::UnixStream},
     sync::{
         Arc, LazyLock,
         atomic::{AtomicU32, Ordering},
@@ -57,6 +57,22 @@ impl Database {
 
     pub(crate) fn address(&self) -> String {
         SERVER.address(&self.0)
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.0
+    }
+
+    /// A wire to it, and the address at its other end.
+    pub(crate) fn wired(&self) -> (Wire, String) {
+        let wire = Wire::new(&SERVER.folder);
+        let address = address(&wire.folder(), &self.0);
+        (wire, address)
+    }
+
+    /// Where its server listens.
+    pub(crate) fn socket(&self) -> UnixStream {
+        UnixStream::connect(format!("{}/.s.PGSQL.5432", SERVER.folder)).unwrap()
     }
 
     fn open(&self) -> Result<PostgresStore, OpenError> {

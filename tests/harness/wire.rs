@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::SeqCst},
     },
     thread,
     time::Duration,
@@ -35,6 +35,8 @@ pub(crate) struct Wire {
 #[derive(Default)]
 struct State {
     fate: AtomicU8,
+    /// How many are let through before.
+    skipped: AtomicU32,
     /// Nothing goes through any more once the answer is lost.
     stays_cut: AtomicBool,
     /// Before each answer.
@@ -68,6 +70,12 @@ impl Wire {
     }
 
     pub(crate) fn lose_the_next_answer_to_a_commit(&self) {
+        self.lose_the_answer_to_a_commit_after(0);
+    }
+
+    /// The same after so many that are answered.
+    pub(crate) fn lose_the_answer_to_a_commit_after(&self, skipped: u32) {
+        self.state.skipped.store(skipped, SeqCst);
         self.state.fate.store(TO_BE_LOST, SeqCst);
     }
 
@@ -110,7 +118,9 @@ fn carry(client: UnixStream, server: &PathBuf, state: &Arc<State>) {
     let sending = state.clone();
     pump(from_client, to_server, move |bytes| {
         if let Some(at) = bytes.windows(COMMIT.len()).position(|word| word == COMMIT) {
-            let _ = sending.fate.compare_exchange(TO_BE_LOST, SENT, SeqCst, SeqCst);
+            if sending.skipped.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_err() {
+                let _ = sending.fate.compare_exchange(TO_BE_LOST, SENT, SeqCst, SeqCst);
+            }
             if sending.fate.compare_exchange(TO_BE_UNDONE, UNDONE, SeqCst, SeqCst).is_ok() {
                 bytes[at..at + UNDO.len()].copy_from_slice(UNDO);
             }

@@ -24,7 +24,7 @@ use posthaste::{
         keys::NewKey,
     },
     store::{
-        Cluster, Reply,
+        Cluster, Registry, Reply,
         cluster::{Beat, Changes, Forgotten, Joined, RolledUp, Standing, Suspect, View},
         retention::{Overdue, OverdueSearch},
         sqlite::SqliteStore,
@@ -175,6 +175,24 @@ async fn endpoints_come_change_and_go_with_their_secrets_and_the_lanes_are_told(
     second.hears(&stage, Changes { endpoints, ..Changes::default() }).await;
     assert_eq!(second.url("new"), None);
     assert_eq!(second.hands.changed.lock().unwrap().len(), 3);
+}
+
+/// Others rely on it not to send more than it may, whatever else it could not make of it.
+#[tokio::test(start_paused = true)]
+async fn of_an_endpoint_that_cannot_be_made_ready_there_the_limits_hold_all_the_same() {
+    let stage = Stage::new("standard", Does::Answer(200)).await;
+    let second = Second::start(&stage).await;
+    let id = stage.entry.endpoint("ep").unwrap().id();
+    let mut record = stage.store.endpoint(id).await.unwrap().unwrap();
+    record.settings.max_in_flight = Some(1);
+    record.sealed_headers = Some(b"sealed with a key that is not known here".to_vec());
+    record.revision += 1;
+    assert!(stage.store.change_endpoint(record, None).await.unwrap());
+    second.hears(&stage, Changes { endpoints: vec![id], ..Changes::default() }).await;
+    let endpoint = second.service.app(ADMIN, "a").unwrap().endpoint("ep").unwrap();
+    assert_eq!(endpoint.record.settings.max_in_flight, Some(1));
+    assert!(endpoint.signer.is_some(), "and it is sent to as before");
+    assert_eq!(*second.hands.changed.lock().unwrap(), [id]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -31,7 +31,7 @@ export function NodesCard({ nodes, oldest_overdue: oldest }: Pick<System, "nodes
           { name: "Shards", isNumber: true, cell: (row) => `${count(row.shards)} of 256` },
           { name: "Free hands", isNumber: true, cell: (row) => count(row.free_hands) },
           { name: "Configuration", cell: (row) => (row.lag === 0 ? "seen" : `${counted(row.lag, "change")} behind`) },
-          { name: "Slot", isNumber: true, cell: (row) => row.slot },
+          { name: "Slot", isNumber: true, cell: (row) => row.slot ?? "–" },
           { name: "Epoch", cell: (row) => <code>{row.epoch}</code> },
         ]}
       />

@@ -32,7 +32,7 @@ pub(super) async fn look(address: &Address) -> Line {
 
 fn advice(error: &OpenError) -> &'static str {
     match error {
-        OpenError::Unreachable(_) => {
+        OpenError::Unreachable(_) | OpenError::Away(_) => {
             "Look whether it runs, and whether host, port, name, password and sslmode are right."
         }
         OpenError::Certificates(_) => "Give a PEM file of certificate authorities as sslrootcert, or none.",

@@ -151,16 +151,18 @@ impl<'a> House<'a> {
         if shared.tenure().epoch() == epoch { self.arrive(claimed).await } else { Ok(()) }
     }
 
-    /// Looked after here from now on: what waits in them is found, and what is known of their endpoints' health.
+    /// Looked after here from now on: what waits in them is found. Not before it is known how their endpoints are: nothing is sent
+    /// to one that asked for a pause, and whoever fails is probed first. If that cannot be asked they arrive with a later beat.
     async fn arrive(&mut self, shards: Vec<u8>) -> Result<(), StoreError> {
         if shards.is_empty() {
             return Ok(());
         }
         let (shared, lanes) = (self.shared, &self.shared.lanes);
-        shared.set_homes(&shards, Home::Here);
-        lanes.arrive(&shards);
-        let now = shared.clock.now();
+        let (now, epoch) = (shared.clock.now(), shared.tenure().epoch());
         let standing = shared.cluster.standing(now).await?;
+        if shared.tenure().epoch() != epoch {
+            return Ok(());
+        }
         let has_arrived = |endpoint: &EndpointId| {
             let is_known = lanes.directory.endpoint(*endpoint).is_some();
             is_known && shards.contains(&lanes.settings(*endpoint).shard)
@@ -171,6 +173,8 @@ impl<'a> House<'a> {
         for (endpoint, paused) in standing.paused.into_iter().filter(|(endpoint, _)| has_arrived(endpoint)) {
             lanes.resume_pause(endpoint, paused, now);
         }
+        shared.set_homes(&shards, Home::Here);
+        lanes.arrive(&shards);
         Ok(())
     }
 

@@ -1,18 +1,22 @@
 //! The heart of a node, on a thread and a connection of its own so that it waits for nothing else: says that the node lives,
-//! rings for others, and hears them ring. Until the engine begins to say it, it says so by itself.
+//! rings for others, and hears them ring. Until the engine begins to say it, and while it joins
+//! again, it says so by itself.
+//!
+//! Nothing that it sends waits for the answer to what it sent before, so that a database that is far away hears it as often as
+//! one that is near.
 
 use super::{
     bell::Bell,
     cluster::Place,
+    round,
     session::{Server, Session},
-    sql::Transaction,
 };
 use crate::{
     domain::port::Handover,
     store::{
         Reply, StoreError,
         cluster::{Beat, View},
-        sql::{Result, answered, nodes, params, store_error},
+        sql::{Result, answered, store_error},
     },
 };
 use std::{
@@ -30,6 +34,7 @@ use tokio::{
     },
     time::{Sleep, timeout},
 };
+use tokio_postgres::SimpleQueryMessage;
 
 const CHANNEL: &str = "posthaste";
 const EVERY: Duration = Duration::from_secs(1);
@@ -38,13 +43,48 @@ const PATIENCE: Duration = Duration::from_secs(8);
 /// Between two rings: what comes meanwhile goes with the next.
 const RING_EVERY: Duration = Duration::from_millis(10);
 
-type Answer<T> = oneshot::Sender<Result<T, StoreError>>;
+/// An answer that somebody waits for: he is told if there will be none.
+struct Owed<T>(Option<oneshot::Sender<Result<T, StoreError>>>);
+
+impl<T> Owed<T> {
+    fn is_waited_for(&self) -> bool {
+        self.0.as_ref().is_some_and(|answer| !answer.is_closed())
+    }
+
+    fn give(mut self, answer: Result<T, StoreError>) {
+        if let Some(waits) = self.0.take() {
+            let _ = waits.send(answer);
+        }
+    }
+}
+
+impl<T> Drop for Owed<T> {
+    fn drop(&mut self) {
+        if let Some(waits) = self.0.take() {
+            let _ =
+                waits.send(Err(StoreError::Unavailable("the connection to the database broke".to_owned())));
+        }
+    }
+}
 
 enum Order {
-    Beat(Beat, Answer<Option<View>>),
-    View(Answer<View>),
+    Beat(Beat, Owed<Option<View>>),
+    View(Owed<View>),
     Ring(Bell),
 }
+
+/// What the server was asked.
+enum Asked {
+    /// When it was sent and under which epoch; who waits for the answer, if somebody does.
+    Beat(u64, i64, Option<Owed<Option<View>>>),
+    View(Owed<View>),
+    /// To ring for others.
+    Ring,
+    /// To be told when others ring.
+    Listen,
+}
+
+type Answered = (Asked, Result<Vec<SimpleQueryMessage>>);
 
 /// Where to ring.
 #[derive(Clone)]
@@ -93,10 +133,11 @@ impl Heart {
         self.order(Order::View)
     }
 
-    fn order<T: Send + 'static>(&self, order: impl FnOnce(Answer<T>) -> Order) -> Reply<'static, T> {
+    fn order<T: Send + 'static>(&self, order: impl FnOnce(Owed<T>) -> Order) -> Reply<'static, T> {
         let (answer, comes) = oneshot::channel();
-        if let Some(orders) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
-            let _ = orders.send(order(answer));
+        match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(orders) => drop(orders.send(order(Owed(Some(answer))))),
+            None => drop(answer),
         }
         answered(comes)
     }
@@ -111,10 +152,33 @@ impl Heart {
 struct Ear {
     session: Session,
     heard: UnboundedReceiver<String>,
+    answers: UnboundedReceiver<Answered>,
+    to_answer: UnboundedSender<Answered>,
+    /// It rang, and that is not answered yet.
+    is_ringing: bool,
     /// Until it may ring again.
     pause: Option<Pin<Box<Sleep>>>,
     /// Until it says by itself that the node lives.
     rest: Pin<Box<Sleep>>,
+}
+
+impl Ear {
+    fn new(server: &Server) -> Result<Self> {
+        let (heard, hears) = unbounded_channel();
+        let (to_answer, answers) = unbounded_channel();
+        let session = Session::hearing(server, PATIENCE, Some(heard))?;
+        let rest = session.timer(EVERY)?;
+        let ear = Self { session, heard: hears, answers, to_answer, is_ringing: false, pause: None, rest };
+        if !server.is_pooled() {
+            ear.ask(Asked::Listen, format!("LISTEN {CHANNEL}"))?;
+        }
+        Ok(ear)
+    }
+
+    fn ask(&self, asked: Asked, sql: String) -> Result<()> {
+        let to_answer = self.to_answer.clone();
+        self.session.ask(sql, move |answer| drop(to_answer.send((asked, answer))))
+    }
 }
 
 enum Next {
@@ -122,6 +186,7 @@ enum Next {
     Order(Option<Order>),
     /// `None`: the connection broke.
     Heard(Option<String>),
+    Answered(Answered),
     Paused,
     Rested,
 }
@@ -144,20 +209,21 @@ struct Beating {
 
 impl Beating {
     fn run(mut self) {
-        let _ = self.beat(&Beat::default());
+        self.beat(&Beat::default(), None);
         loop {
             match self.next() {
                 Next::Order(Some(order)) => self.follow(order),
                 Next::Order(None) => return,
                 Next::Heard(Some(words)) => self.hear(&words),
                 Next::Heard(None) => self.ear = None,
+                Next::Answered((asked, answer)) => self.be_answered(asked, answer),
                 Next::Paused => self.ring(),
                 Next::Rested => {
                     if let Err(error) = self.rest_again() {
                         tracing::debug!(%error, "the heart has no connection");
                     }
-                    if !self.is_led {
-                        let _ = self.beat(&Beat::default());
+                    if !self.is_led || self.place.is_joining() {
+                        self.beat(&Beat::default(), None);
                     }
                 }
             }
@@ -165,16 +231,9 @@ impl Beating {
     }
 
     fn ear(&mut self) -> Result<&mut Ear> {
-        let ear = if let Some(ear) = self.ear.take().filter(|ear| !ear.session.is_closed()) {
-            ear
-        } else {
-            let (heard, hears) = unbounded_channel();
-            let session = Session::hearing(&self.server, PATIENCE, Some(heard))?;
-            if !self.server.is_pooled() {
-                session.run(&format!("LISTEN {CHANNEL}"))?;
-            }
-            let rest = session.timer(EVERY)?;
-            Ear { session, heard: hears, pause: None, rest }
+        let ear = match self.ear.take().filter(|ear| !ear.session.is_closed()) {
+            Some(ear) => ear,
+            None => Ear::new(&self.server)?,
         };
         Ok(self.ear.insert(ear))
     }
@@ -186,7 +245,7 @@ impl Beating {
     }
 
     fn next(&mut self) -> Next {
-        let Self { ear: Some(Ear { session, heard, pause, rest }), orders, .. } = self else {
+        let Self { ear: Some(Ear { session, heard, answers, pause, rest, .. }), orders, .. } = self else {
             let Self { alone, orders, .. } = self;
             let order = alone.block_on(async { timeout(EVERY, orders.recv()).await });
             return order.map_or(Next::Rested, Next::Order);
@@ -201,6 +260,8 @@ impl Beating {
             tokio::select! {
                 biased;
                 order = orders.recv() => Next::Order(order),
+                // There is always one who could answer.
+                Some(answered) = answers.recv() => Next::Answered(answered),
                 words = heard.recv() => Next::Heard(words),
                 () = paused, if is_pausing => Next::Paused,
                 () = rest.as_mut() => Next::Rested,
@@ -211,29 +272,72 @@ impl Beating {
 
     fn follow(&mut self, order: Order) {
         match order {
-            // Whoever asked has given up, and asked again since.
-            Order::Beat(_, answer) if answer.is_closed() => {}
-            Order::Beat(said, answer) => {
+            Order::Beat(said, owed) => {
                 self.is_led = true;
-                let _ = answer.send(self.beat(&said));
+                // Otherwise whoever asked has given up, and asked again since.
+                if owed.is_waited_for() {
+                    self.beat(&said, Some(owed));
+                }
             }
-            Order::View(answer) => {
-                let view = self.look(|tx| nodes::view(tx, tx.clock()?));
-                let _ = answer.send(view.map_err(|error| store_error(&error)));
+            Order::View(owed) => {
+                let epoch = self.place.epoch();
+                // Whoever is owed something is told if it cannot even be asked.
+                let _ = self.ask(Asked::View(owed), round::look(epoch));
             }
             Order::Ring(bell) => {
                 self.bell.add(bell);
-                if self.ear.as_ref().is_none_or(|ear| ear.pause.is_none()) {
+                if self.ear.as_ref().is_none_or(|ear| ear.pause.is_none() && !ear.is_ringing) {
                     self.ring();
                 }
             }
         }
     }
 
-    fn beat(&mut self, beat: &Beat) -> Result<Option<View>, StoreError> {
+    fn ask(&mut self, asked: Asked, sql: String) -> Result<()> {
+        self.ear()?.ask(asked, sql)
+    }
+
+    fn beat(&mut self, beat: &Beat, owed: Option<Owed<Option<View>>>) {
         let (sent_us, epoch) = (self.place.pulse.now_us(), self.place.epoch());
-        let view =
-            if self.place.is_lost() { Ok(None) } else { self.look(|tx| nodes::beat(tx, beat, tx.clock()?)) };
+        if self.place.is_lost() {
+            return self.has_beaten(sent_us, epoch, owed, Ok(None));
+        }
+        if let Err(error) = self.ear() {
+            return self.has_beaten(sent_us, epoch, owed, Err(error));
+        }
+        let _ = self.ask(Asked::Beat(sent_us, epoch, owed), round::beat(epoch, beat));
+    }
+
+    fn be_answered(&mut self, asked: Asked, answer: Result<Vec<SimpleQueryMessage>>) {
+        if answer.is_err() {
+            // Another connection may do better; whoever else waits for this one is told. Until it is known what became of the
+            // beats among that nothing is begun.
+            self.ear = None;
+            self.place.pulse.beat(0, false);
+        }
+        match asked {
+            Asked::Beat(sent_us, epoch, owed) => {
+                self.has_beaten(sent_us, epoch, owed, answer.and_then(round::heard));
+            }
+            Asked::View(owed) => {
+                owed.give(answer.and_then(round::seen).map_err(|error| store_error(&error)));
+            }
+            Asked::Ring => {
+                if let Err(error) = self.pause_after_ringing() {
+                    tracing::debug!(%error, "nobody heard the bell");
+                }
+            }
+            Asked::Listen => {}
+        }
+    }
+
+    fn has_beaten(
+        &mut self,
+        sent_us: u64,
+        epoch: i64,
+        owed: Option<Owed<Option<View>>>,
+        view: Result<Option<View>>,
+    ) {
         // Unless it joined again since.
         if epoch == self.place.epoch() {
             self.place.pulse.beat(sent_us, matches!(view, Ok(Some(_))));
@@ -249,17 +353,9 @@ impl Beating {
                 Err(error) => tracing::warn!(%error, "the database was not told that this process lives"),
             }
         }
-        view.map_err(|error| store_error(&error))
-    }
-
-    fn look<T>(&mut self, run: impl FnOnce(&Transaction<'_>) -> Result<T>) -> Result<T> {
-        let epoch = self.place.epoch();
-        let found = self.ear().and_then(|ear| Transaction::run(&ear.session, epoch, run));
-        if found.is_err() {
-            // Another connection may do better.
-            self.ear = None;
+        if let Some(owed) = owed {
+            owed.give(view.map_err(|error| store_error(&error)));
         }
-        found
     }
 
     fn ring(&mut self) {
@@ -267,15 +363,23 @@ impl Beating {
         let rung = self.ear().and_then(|ear| {
             ear.pause = None;
             if !bell.is_silent() {
-                let words = bell.words(epoch);
-                ear.session.query("SELECT CAST(pg_notify(?1, ?2) AS text)", params![CHANNEL, words])?;
-                ear.pause = Some(ear.session.timer(RING_EVERY)?);
+                ear.is_ringing = true;
+                // Words are letters, digits and signs that need no escape.
+                ear.ask(Asked::Ring, format!("SELECT pg_notify('{CHANNEL}', '{}')", bell.words(epoch)))?;
             }
             Ok(())
         });
         if let Err(error) = rung {
             tracing::debug!(%error, "nobody heard the bell");
         }
+    }
+
+    fn pause_after_ringing(&mut self) -> Result<()> {
+        if let Some(ear) = &mut self.ear {
+            ear.is_ringing = false;
+            ear.pause = Some(ear.session.timer(RING_EVERY)?);
+        }
+        Ok(())
     }
 
     fn hear(&self, words: &str) {

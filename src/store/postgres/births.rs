@@ -84,6 +84,7 @@ impl Births {
             if lost.contains(&new.event.id) {
                 return Ok(());
             }
+            tx.owns(new.event.id.as_i64())?;
             event_row(&new.event, &new.dedup, &mut |row| events.push(row))?;
             new.births.iter().map(|birth| &birth.delivery).try_for_each(|delivery| {
                 let Delivery { id, app, event, endpoint, state, due, give_up_at, .. } = delivery;

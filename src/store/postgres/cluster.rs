@@ -6,48 +6,66 @@ use super::{
     pulse::Pulse,
     session::{Server, Session},
     sql::Transaction,
-    versions,
+    versions::{self, is_busy},
     writer::{PATIENCE, may_pass},
 };
 use crate::{
-    domain::time::Timestamp,
+    domain::{id::SLOTS, time::Timestamp},
     store::{
         Reply, StoreError,
         cluster::Joined,
         sql::{
-            Error, Newcomer, Result, Sql, nodes, params, store_error,
+            Error, Newcomer, Result, Seat, Sql, nodes, params, store_error,
             takeover::{self, Steps, TakenOver},
             what_is_there,
         },
     },
 };
-use std::sync::{
-    Arc, Mutex, PoisonError,
-    atomic::{AtomicI64, Ordering::SeqCst},
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicI64, Ordering::SeqCst},
+    },
+    time::Duration,
 };
 
 /// One at a time finds itself a slot.
 pub(super) const ENTER: &str = "SELECT pg_advisory_xact_lock(8102099357864587378)";
 /// How often a step is tried that met a batch of another node.
 const TRIES: usize = 5;
+/// How long whoever takes over waits for a batch of the dead node.
+const WAIT_FOR_A_BATCH: &str = "SET LOCAL lock_timeout = '3s'";
+/// How often somebody looks again who found no slot.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(500);
 
 pub(super) struct Place {
     server: Arc<Server>,
-    epoch: AtomicI64,
+    seat: Mutex<Seat>,
     /// The epoch under which the database has not got what it confirmed; 0 if there is none.
     lost: AtomicI64,
+    /// Whoever joins may have much to take over before it says by itself that it lives.
+    is_joining: AtomicBool,
     pub(super) pulse: Arc<Pulse>,
     session: Mutex<Option<Session>>,
 }
 
 impl Place {
-    pub(super) fn new(server: Arc<Server>, epoch: i64, pulse: Arc<Pulse>) -> Self {
-        let (epoch, lost, session) = (AtomicI64::new(epoch), AtomicI64::new(0), Mutex::new(None));
-        Self { server, epoch, lost, pulse, session }
+    pub(super) fn new(server: Arc<Server>, seat: Seat, pulse: Arc<Pulse>) -> Self {
+        let (seat, lost, session) = (Mutex::new(seat), AtomicI64::new(0), Mutex::new(None));
+        Self { server, seat, lost, is_joining: AtomicBool::new(false), pulse, session }
+    }
+
+    /// What is written there and numbered there goes together.
+    pub(super) fn seat(&self) -> Seat {
+        *self.sitting()
+    }
+
+    fn sitting(&self) -> MutexGuard<'_, Seat> {
+        self.seat.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn epoch(&self) -> i64 {
-        self.epoch.load(SeqCst)
+        self.seat().epoch
     }
 
     /// Nothing more can be written under this epoch. Said at once, whatever else was in the log a moment ago.
@@ -57,34 +75,48 @@ impl Place {
         }
     }
 
+    pub(super) fn is_joining(&self) -> bool {
+        self.is_joining.load(SeqCst)
+    }
+
     pub(super) fn is_lost(&self) -> bool {
         self.lost.load(SeqCst) == self.epoch()
     }
 
-    /// Enters anew if this epoch is no more; its slot, and others that are known to be dead. Blocks.
-    fn enter(&self) -> Result<(u8, Vec<i64>)> {
+    /// Enters anew if this epoch is no more; others that are known to be dead. Blocks.
+    fn enter(&self) -> Result<Vec<i64>> {
         self.with_session(|session| {
             let before = self.epoch();
-            let known = Transaction::run(session, before, |tx| nodes::slot(tx))?.filter(|_| !self.is_lost());
-            let slot = if let Some(slot) = known {
-                slot
-            } else {
-                let asked_us = self.pulse.now_us();
+            let known = Transaction::run(session, before, |tx| nodes::slot(tx))?;
+            if known.is_none() || self.is_lost() {
                 let (epoch, slot) = enter(session)?;
-                self.epoch.store(epoch, SeqCst);
-                self.pulse.joined(asked_us);
+                let mut seat = self.sitting();
+                *seat = seat.moved(epoch, slot);
                 tracing::info!(epoch, "this node goes on under a new epoch");
-                slot
-            };
+            }
             let host = host();
             let is_gone = |of: &str, pid: u32| !host.is_empty() && of == host && !is_running(pid);
             let epoch = self.epoch();
-            let mut dead = Transaction::run(session, epoch, |tx| nodes::dead(tx, is_gone))?;
+            let look = || Transaction::run(session, epoch, |tx| nodes::fallen(tx, is_gone, tx.clock()?));
+            let mut fallen = look()?;
+            if let Some(wait) = fallen.in_doubt_for {
+                std::thread::sleep(wait);
+                fallen = look()?;
+            }
+            let mut dead = fallen.dead;
             if before != epoch && !dead.contains(&before) {
                 dead.push(before);
             }
-            Ok((slot, dead))
+            Ok(dead)
         })
+    }
+
+    /// It is known what is there: from here on it may number in its slot, which it is told.
+    fn settle(&self, newest_id: i64) -> u8 {
+        let mut seat = self.sitting();
+        *seat = seat.behind(newest_id);
+        self.pulse.joined();
+        seat.slot()
     }
 
     /// This process writes nothing more; what it still carries may be taken over at once, and otherwise nothing is left of it.
@@ -122,6 +154,27 @@ impl Place {
         }
     }
 
+    /// Waits for a batch that the dead node is committing, but not for one whose client neither reads what it is sent nor goes
+    /// away: the server's process that serves it is ended, and its batch is taken back.
+    fn fence(&self, epoch: i64) -> Result<()> {
+        let mut tries_left = TRIES;
+        loop {
+            tries_left -= 1;
+            let done = self.fenced(&mut |tx, clock| {
+                tx.execute(WAIT_FOR_A_BATCH, &[])?;
+                takeover::fence(tx, epoch, clock)
+            });
+            match done {
+                Err(error) if tries_left > 0 && is_busy(&error) => {
+                    let ended = self
+                        .with_session(|session| Transaction::run(session, epoch, end_batches_of_the_dead))?;
+                    tracing::warn!(epoch, ended, "a dead node kept a batch open, which was ended");
+                }
+                done => return done,
+            }
+        }
+    }
+
     fn with_session<T>(&self, run: impl FnOnce(&Session) -> Result<T>) -> Result<T> {
         let mut kept = self.session.lock().unwrap_or_else(PoisonError::into_inner);
         let session = match kept.take().filter(|session| !session.is_closed()) {
@@ -129,6 +182,22 @@ impl Place {
             None => Session::connect(&self.server, PATIENCE)?,
         };
         run(kept.insert(session))
+    }
+}
+
+/// While it joins.
+struct Joining<'a>(&'a Place);
+
+impl<'a> Joining<'a> {
+    fn begin(place: &'a Place) -> Self {
+        place.is_joining.store(true, SeqCst);
+        Self(place)
+    }
+}
+
+impl Drop for Joining<'_> {
+    fn drop(&mut self) {
+        self.0.is_joining.store(false, SeqCst);
     }
 }
 
@@ -147,13 +216,14 @@ impl Aside {
 
     /// Joins, under another epoch if this one is no more. Answers also what was taken over, and whether inspections wait.
     pub(super) async fn join(&self, now: Timestamp) -> Result<(Joined, TakenOver, bool), StoreError> {
-        let (slot, dead) = self.run(Place::enter).await?;
+        let _joining = Joining::begin(&self.0);
+        let dead = self.run(Place::enter).await?;
         let mut taken = TakenOver::default();
         for other in dead {
             takeover::succeed(self, other, now, &mut taken).await?;
         }
         let (newest_id, inspections_wait) = self.step(|tx, _| what_is_there(tx)).await?;
-        let epoch = self.0.epoch();
+        let (slot, epoch) = (self.0.settle(newest_id), self.0.epoch());
         let joined = Joined { slot, epoch, is_alone: false, newest_id, taken_over: taken.count };
         Ok((joined, taken, inspections_wait))
     }
@@ -171,6 +241,11 @@ impl Steps for Aside {
     ) -> Reply<'static, T> {
         let aside = Self(self.0.clone());
         Box::pin(async move { aside.run(move |place| place.fenced(&mut run)).await })
+    }
+
+    fn fence(&self, epoch: i64) -> Reply<'static, ()> {
+        let aside = Self(self.0.clone());
+        Box::pin(async move { aside.run(move |place| place.fence(epoch)).await })
     }
 }
 
@@ -194,18 +269,43 @@ pub(super) fn stored(tx: &Transaction<'_>) -> Result<Stored> {
     })
 }
 
-/// Gives this process an epoch of its own, and a slot.
+/// Ends the server's processes that are in the middle of one; how many. Whichever transaction has counted a row up and is not
+/// over stands in that row.
+fn end_batches_of_the_dead(tx: &Transaction<'_>) -> Result<i64> {
+    let sql = "SELECT count(pg_terminate_backend(a.pid)) FROM ledger l JOIN pg_stat_activity a ON a.backend_xid = l.xmax
+         WHERE l.epoch IN (SELECT epoch FROM nodes WHERE dead = 1) AND l.writer >= 0 AND a.pid <> pg_backend_pid()";
+    (tx as &dyn Sql).number(sql, &[])
+}
+
+/// Gives this process an epoch of its own, and a slot. Where there is none it waits as long as everybody has to say that he
+/// lives, and takes that of one who did not.
 pub(super) fn enter(session: &Session) -> Result<(i64, u8)> {
-    let (tx, _) = Transaction::begin(session, 0, ENTER)?;
+    let mut waits_since = None;
+    loop {
+        let (tx, _) = Transaction::begin(session, 0, ENTER)?;
+        let now = tx.clock()?;
+        let since = *waits_since.get_or_insert(now);
+        if let Some(entered) = enter_now(&tx, since, now)? {
+            tx.commit()?;
+            return Ok(entered);
+        }
+        drop(tx);
+        if since.plus(nodes::GRACE) <= now {
+            return Err(Error::Wrong(format!("there are {SLOTS} nodes already, and no room for more")));
+        }
+        std::thread::sleep(LOOK_AGAIN_AFTER);
+    }
+}
+
+fn enter_now(tx: &Transaction<'_>, waits_since: Timestamp, now: Timestamp) -> Result<Option<(i64, u8)>> {
     // The server's chance: 59 bits of it, and never 0.
     let random = "SELECT CAST(CAST('x' || replace(CAST(gen_random_uuid() AS text), '-', '') AS bit(64)) AS bigint) & 9223372036854775807";
-    let epoch = (&tx as &dyn Sql).number(random, &[])?;
+    let epoch = (tx as &dyn Sql).number(random, &[])?;
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let new = Newcomer { epoch, name: name.trim().to_owned(), host: host(), pid: std::process::id() };
-    let slot = nodes::enter(&tx, &new, tx.clock()?)?;
-    versions::present(&tx, epoch, versions::NEWEST)?;
-    tx.commit()?;
-    Ok((epoch, slot))
+    let Some(slot) = nodes::enter(tx, &new, waits_since, now)? else { return Ok(None) };
+    versions::present(tx, epoch, versions::NEWEST)?;
+    Ok(Some((epoch, slot)))
 }
 
 /// Where this process runs: others there can see whether it still does. Containers have processes of their own. Empty where

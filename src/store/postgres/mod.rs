@@ -16,6 +16,7 @@ mod open;
 mod partitions;
 mod pulse;
 mod readers;
+mod round;
 mod session;
 mod sql;
 mod tls;
@@ -83,9 +84,8 @@ fn begin(
     handover: Arc<dyn Handover>,
 ) -> Result<Begun, OpenError> {
     let pulse = Arc::new(Pulse::new(watch));
-    let (session, epoch) = open::open(server)?;
-    pulse.joined(pulse.now_us());
-    let place = Arc::new(Place::new(server.clone(), epoch, pulse));
+    let (session, seat) = open::open(server, &pulse)?;
+    let place = Arc::new(Place::new(server.clone(), seat, pulse));
     let heart = Heart::start(server.clone(), place.clone(), handover);
     let (heart, ringer) = heart.map_err(|error| OpenError::NotPrepared(error.to_string()))?;
     Ok(Begun { session, place, heart, ringer })

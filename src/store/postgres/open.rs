@@ -2,12 +2,14 @@
 
 use super::{
     cluster, partitions,
+    pulse::Pulse,
     session::{Server, Session},
     versions::{self, MIGRATIONS, NEWEST, WITH_INBOX},
     writer::PATIENCE,
 };
-use crate::store::sql::{Error, Result, Row, params};
+use crate::store::sql::{Error, Result, Row, Seat, params};
 use std::{error::Error as _, io, time::Duration};
+use tokio_postgres::error::SqlState;
 
 /// The oldest server: what is used here came with it.
 const SERVER_MIN: i64 = 140_000;
@@ -45,18 +47,32 @@ pub enum OpenError {
         "a store is being moved into the database, and is not all there: let posthaste migrate come to its end"
     )]
     HalfMoved,
+    #[error("the database went away while it was opened ({0})")]
+    Away(String),
     #[error("the database cannot be prepared ({0}): what was in it is unchanged; mend that and start again")]
     NotPrepared(String),
 }
 
 impl From<Error> for OpenError {
     fn from(error: Error) -> Self {
-        Self::NotPrepared(error.to_string())
+        if is_away(&error) { Self::Away(error.to_string()) } else { Self::NotPrepared(error.to_string()) }
     }
 }
 
-/// A connection to a database that is ours and up to date, and this process's epoch in it.
-pub(super) fn open(server: &Server) -> Result<(Session, i64), OpenError> {
+/// A connection to a database that is ours and up to date, and this process's place in it. Whenever that goes away it is waited for.
+pub(super) fn open(server: &Server, pulse: &Pulse) -> Result<(Session, Seat), OpenError> {
+    loop {
+        match try_open(server, pulse) {
+            Err(OpenError::Away(error)) => {
+                tracing::warn!(error, "the database went away while it was opened; it is tried again");
+                std::thread::sleep(PAUSE_WHILE_AWAY);
+            }
+            done => return done,
+        }
+    }
+}
+
+fn try_open(server: &Server, pulse: &Pulse) -> Result<(Session, Seat), OpenError> {
     let (session, to_work) = prepared(server)?;
     if number(&session, "SELECT count(*) FROM posthaste.moving WHERE done = 0")? > 0 {
         return Err(OpenError::HalfMoved);
@@ -65,8 +81,11 @@ pub(super) fn open(server: &Server) -> Result<(Session, i64), OpenError> {
     if let Err(error) = partitions::make_ahead(&session) {
         tracing::warn!(%error, "no partitions were made for the days to come");
     }
-    let (epoch, _) = cluster::enter(&session)?;
-    Ok((to_work, epoch))
+    let asked_us = pulse.now_us();
+    let (epoch, slot) = cluster::enter(&session)?;
+    // Entering is the first beat.
+    pulse.beat(asked_us, true);
+    Ok((to_work, Seat::first(epoch, slot)))
 }
 
 /// Two to a database that is up to date, which may be anybody's yet: a patient one, and one to work with.
@@ -140,6 +159,8 @@ fn is_away(error: &Error) -> bool {
     match error {
         Error::Io(_) => true,
         Error::Postgres(error) => match (error.code(), error.source()) {
+            // It took longer than it may, which is no reason to begin again.
+            (Some(code), _) if *code == SqlState::QUERY_CANCELED => false,
             (Some(code), _) => ["08", "53", "57"].iter().any(|class| code.code().starts_with(class)),
             (None, Some(cause)) => cause.is::<io::Error>(),
             (None, None) => true,

@@ -48,10 +48,9 @@ impl Pulse {
         self.is_fenced.store(true, Relaxed);
     }
 
-    /// It goes on under another epoch, for which it asked then.
-    pub(super) fn joined(&self, asked_us: u64) {
+    /// It has a place, perhaps under another epoch. Whether it may begin anything is for the next beat to say.
+    pub(super) fn joined(&self) {
         self.is_fenced.store(false, Relaxed);
-        self.beat(asked_us, true);
     }
 
     /// What its watch shows.

@@ -16,6 +16,7 @@ use std::{
     future::{Future, poll_fn},
     io,
     pin::Pin,
+    sync::Arc,
     time::Duration,
 };
 use tokio::{
@@ -51,7 +52,7 @@ impl Server {
 }
 
 pub(super) struct Session {
-    client: Client,
+    client: Arc<Client>,
     /// As the server knows them, by what the shared code says; `None` where nothing may stay with the connection.
     statements: Option<RefCell<HashMap<String, Statement>>>,
     /// How long it waits for any one answer.
@@ -94,7 +95,7 @@ impl Session {
                 }
             }
         });
-        let statements = (!server.is_pooled).then(RefCell::default);
+        let (client, statements) = (Arc::new(client), (!server.is_pooled).then(RefCell::default));
         Ok(Self { client, statements, patience, has_given_up: Cell::new(false), runtime: Some(runtime) })
     }
 
@@ -107,6 +108,22 @@ impl Session {
     pub(super) fn run(&self, sql: &str) -> Result<usize> {
         let messages = self.wait(self.client.simple_query(sql))?;
         Ok(messages.iter().filter(|message| matches!(message, SimpleQueryMessage::Row(_))).count())
+    }
+
+    /// The same, sent without waiting for what was asked before or for the answer: `then` is given that while this is driven, or
+    /// is dropped with it.
+    pub(super) fn ask(
+        &self,
+        sql: String,
+        then: impl FnOnce(Result<Vec<SimpleQueryMessage>>) + Send + 'static,
+    ) -> Result<()> {
+        let runtime = self.runtime.as_ref().ok_or(Error::Fenced("the session is over"))?;
+        let (client, patience) = (self.client.clone(), self.patience);
+        runtime.spawn(async move {
+            let answer = timeout(patience, client.simple_query(&sql)).await;
+            then(answer.map_or_else(|_| Err(silent()), |answer| answer.map_err(Error::Postgres)));
+        });
+        Ok(())
     }
 
     /// Which process of the server answers.
@@ -230,7 +247,7 @@ async fn with_types<T>(
 }
 
 /// `?1` becomes `$1`, and promises to the other store about its indexes are left out.
-fn in_this_dialect(sql: &str) -> String {
+pub(super) fn in_this_dialect(sql: &str) -> String {
     const PROMISE: &str = "INDEXED BY ";
     let mut said = String::with_capacity(sql.len());
     let (mut is_quoted, mut letters) = (false, sql.chars().peekable());

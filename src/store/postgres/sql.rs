@@ -13,7 +13,8 @@ use crate::{
         time::Timestamp,
     },
     store::sql::{
-        Change, Error, Give, Locks, Over, Result, Row, Sql, ToValue, Was, begin_version, log_change, params,
+        Change, Error, Give, Locks, Over, Result, Row, Seat, Sql, ToValue, Was, begin_version, log_change,
+        params,
     },
 };
 use std::{
@@ -23,7 +24,7 @@ use std::{
 };
 
 /// What every transaction begins with: nothing stays with a connection, which a pooler may have lent.
-const SETTINGS: &str =
+pub(super) const SETTINGS: &str =
     "SET LOCAL search_path = posthaste, pg_temp; SET LOCAL idle_in_transaction_session_timeout = '5s'";
 
 /// The same to write. Whatever is written is found by an index, row by row: the other ways to join read a whole table, which
@@ -92,6 +93,8 @@ pub(super) struct Transaction<'a> {
     session: &'a Session,
     /// Under which deliveries are carried; 0 where nothing is.
     epoch: i64,
+    /// Which numbers it may give; any where nobody looks.
+    seat: Option<Seat>,
     /// Rows of `locks` that it has: those from its start, and those that a command came upon.
     held: RefCell<HashSet<(i64, i64)>>,
     late: RefCell<HashSet<(i64, i64)>>,
@@ -107,6 +110,13 @@ impl<'a> Transaction<'a> {
     pub(super) fn begin(session: &'a Session, epoch: i64, first: &str) -> Result<(Self, usize)> {
         let tx = Self::new(session, epoch);
         let rows = session.run(&format!("BEGIN; {SETTINGS}; {SETTINGS_TO_WRITE}; {first}"))?;
+        Ok((tx, rows))
+    }
+
+    /// The same by whoever sits there.
+    pub(super) fn begin_at(session: &'a Session, seat: Seat, first: &str) -> Result<(Self, usize)> {
+        let (mut tx, rows) = Self::begin(session, seat.epoch, first)?;
+        tx.seat = Some(seat);
         Ok((tx, rows))
     }
 
@@ -130,7 +140,7 @@ impl<'a> Transaction<'a> {
 
     fn new(session: &'a Session, epoch: i64) -> Self {
         let (held, late, version) = (RefCell::default(), RefCell::default(), Cell::new(None));
-        Self { session, epoch, held, late, version, has_failed: Cell::new(false), is_over: false }
+        Self { session, epoch, seat: None, held, late, version, has_failed: Cell::new(false), is_over: false }
     }
 
     /// Statements that are not worth keeping prepared.
@@ -276,6 +286,7 @@ impl Sql for Transaction<'_> {
     }
 
     fn insert_delivery(&self, delivery: &Delivery) -> Result<()> {
+        self.owns(delivery.id.as_i64())?;
         deliveries::insert(self, delivery)
     }
 
@@ -335,6 +346,10 @@ impl Sql for Transaction<'_> {
 
     fn epoch(&self) -> i64 {
         self.epoch
+    }
+
+    fn owns(&self, number: i64) -> Result<()> {
+        self.seat.map_or(Ok(()), |seat| seat.owns(number))
     }
 
     fn changed(&self, change: Change) -> Result<()> {

@@ -133,7 +133,8 @@ fn take(session: &Session, migration: &Migration) -> Result<(), OpenError> {
     }
 }
 
-fn is_busy(error: &Error) -> bool {
+/// Somebody else has a lock for longer than this one waits.
+pub(super) fn is_busy(error: &Error) -> bool {
     matches!(error, Error::Postgres(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE))
 }
 
@@ -166,7 +167,7 @@ fn fence_older(session: &Session, oldest: i64) -> Result<i64> {
         "{ENTER};
          UPDATE ledger SET writer = -1 - writer, fenced_at = ({CLOCK}) WHERE writer >= 0
              AND epoch IN (SELECT epoch FROM nodes WHERE {older} AND lease_until < ({CLOCK}));
-         UPDATE nodes SET dead = 1 WHERE {older} AND lease_until < ({CLOCK})"
+         UPDATE nodes SET dead = 1, slot = -epoch WHERE {older} AND lease_until < ({CLOCK})"
     ))?;
     let rows = session.query(&format!("SELECT count(*) FROM nodes WHERE {older}"), &[])?;
     rows.first().map_or(Ok(0), |row| Row::new(row).get(0))

@@ -70,9 +70,10 @@ impl Writer {
     }
 
     fn try_commit(&mut self, batch: &mut [Box<dyn Work>]) -> Result<i64> {
-        if self.place.epoch() != self.epoch {
+        let seat = self.place.seat();
+        if seat.epoch != self.epoch {
             // It joined again. What was carried before is not carried any more.
-            (self.epoch, self.last) = (self.place.epoch(), 0);
+            (self.epoch, self.last) = (seat.epoch, 0);
         }
         let (epoch, last) = (self.epoch, self.last);
         let next = last + 1;
@@ -80,7 +81,7 @@ impl Writer {
         let fence = format!(
             "UPDATE ledger SET batch = {next} WHERE epoch = {epoch} AND writer = 0 AND batch = {last} RETURNING {alone}"
         );
-        let (tx, counted) = Transaction::begin(self.session()?, epoch, &fence)?;
+        let (tx, counted) = Transaction::begin_at(self.session()?, seat, &fence)?;
         if counted == 0 {
             let found = cluster::stored(&tx)?;
             drop(tx);
@@ -176,6 +177,9 @@ impl Writer {
     }
 
     fn note(&mut self, error: &Error) {
+        if matches!(error, Error::Stale(_)) {
+            return;
+        }
         if matches!(error, Error::Fenced(_)) {
             self.be_fenced();
         }

@@ -66,6 +66,7 @@ impl Changes for ReplayChanged {
 pub(super) fn note<T: Changes>(tx: &dyn Sql, entry: Option<&Entry>, answer: T) -> Result<T> {
     if let Some(entry) = entry.filter(|_| answer.is_change()) {
         let detail = entry.detail.as_ref().map(ToString::to_string);
+        tx.owns(entry.id.as_i64())?;
         tx.execute(
             "INSERT INTO audit (id, at, key, key_name, scope, app, action, thing, detail)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",

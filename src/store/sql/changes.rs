@@ -16,6 +16,8 @@ const KEPT: Duration = Duration::from_hours(1);
 /// Old entries are looked for once in so many versions.
 const FORGET_EVERY: i64 = 64;
 
+pub(in crate::store) const VERSION: &str = "SELECT version FROM clock WHERE only_row = 1";
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) enum Kind {
     App = 0,
@@ -84,7 +86,7 @@ pub(in crate::store) fn log(tx: &dyn Sql, version: i64, change: Change, now: Tim
 }
 
 pub(super) fn version(connection: &dyn Sql) -> Result<i64> {
-    connection.number("SELECT version FROM clock WHERE only_row = 1", &[])
+    connection.number(VERSION, &[])
 }
 
 /// Also of a version that is not there yet: the database may have lost what it confirmed.
@@ -113,7 +115,7 @@ pub(super) fn since(connection: &dyn Sql, after: i64) -> Result<Changes> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::sqlite::open::open_in_memory;
+    use crate::{domain::tenure::Tenure, store::sqlite::open::open_in_memory};
 
     #[test]
     fn what_changed_is_known_for_an_hour_and_who_is_further_behind_reads_everything() {
@@ -125,6 +127,7 @@ mod tests {
             log(&store, version, key(version).into(), Timestamp::from_millis(at)).unwrap();
             version
         };
+        assert!(since(&store, Tenure::NOTHING).unwrap().is_all, "whoever joined again");
         let hour = KEPT.as_millis() as i64;
         for at in [0, hour + 1] {
             for _ in 0..FORGET_EVERY {

@@ -16,6 +16,9 @@ pub(in crate::store) enum Error {
     /// This process writes nothing more; it says why.
     #[error("{0}")]
     Fenced(&'static str),
+    /// This command cannot be stored any more, and all others can; it says why.
+    #[error("{0}")]
+    Stale(&'static str),
     /// A row says something that cannot be.
     #[error("{0}")]
     Wrong(String),
@@ -50,7 +53,7 @@ pub(in crate::store) fn store_error(error: &Error) -> StoreError {
             Some(code) if is_of_the_command(code) => corrupt(),
             _ => unavailable(),
         },
-        Error::Io(_) | Error::Fenced(_) => unavailable(),
+        Error::Io(_) | Error::Fenced(_) | Error::Stale(_) => unavailable(),
         Error::Wrong(_) => corrupt(),
     }
 }

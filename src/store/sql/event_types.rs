@@ -61,6 +61,9 @@ fn can_be_put(tx: &dyn Sql, new: &EventTypeRecord) -> Result<bool> {
 
 fn put(tx: &dyn Sql, new: &EventTypeRecord) -> Result<()> {
     let document = to_json(&new.document)?;
+    if new.revision == 1 {
+        tx.owns(new.id.as_i64())?;
+    }
     let sql = "INSERT INTO event_types (id, name, document, revision, created_at, updated_at)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6)
          ON CONFLICT (id) DO UPDATE SET document = ?3, revision = ?4, updated_at = ?6";

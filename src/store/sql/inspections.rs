@@ -39,6 +39,7 @@ pub(super) fn order(tx: &dyn Sql, new: &Inspection) -> Result<Ordered> {
     if let Some(busy) = tx.one(open, params![new.endpoint], |row| row.get(0))? {
         return Ok(Ordered::Busy(busy));
     }
+    tx.owns(new.id.as_i64())?;
     let added = tx.execute(
         "INSERT INTO inspections (id, app, endpoint, kind, state, created_at)
          SELECT ?1, ?2, ?3, ?4, 0, ?5

@@ -69,6 +69,7 @@ const INSERT_EVENT: &str = concat!(
 );
 
 fn insert_event(tx: &dyn Sql, event: &Event, dedup: &[DedupKey]) -> Result<()> {
+    tx.owns(event.id.as_i64())?;
     event_row(event, dedup, &mut |row| tx.execute(INSERT_EVENT, row).map(drop))
 }
 

@@ -8,7 +8,7 @@ mod accountable;
 mod attempts;
 mod audit;
 mod browse;
-mod changes;
+pub(super) mod changes;
 mod cluster;
 mod commands;
 mod dedup;
@@ -37,6 +37,7 @@ mod retention;
 mod rollup;
 mod row;
 mod seams;
+mod seat;
 mod shards;
 mod statistics;
 pub(super) mod takeover;
@@ -67,6 +68,7 @@ pub(super) use readers::{Reader, Readers};
 #[cfg(test)]
 pub(super) use rollup::tests::roll_up_all;
 pub(super) use row::write_return_to;
+pub(super) use seat::Seat;
 pub(super) use thread::WriterThread;
 pub(super) use turns::{Commit, PAUSE_AFTER_FAILURE, TRIES_WHILE_CLOSING, Turns, apply_all, conclude};
 pub(super) use value::{Columns, Row, ToValue, Value, WrongValue, params};
@@ -142,6 +144,11 @@ pub(super) trait Sql {
 
     /// Under which this process carries what it is given; 0 where there is no other.
     fn epoch(&self) -> i64;
+
+    /// Asked before anything is stored under a new number: refuses one that this process must not give any more.
+    fn owns(&self, _number: i64) -> Result<()> {
+        Ok(())
+    }
 
     /// Notes for other nodes that this transaction changes the configuration.
     fn changed(&self, change: Change) -> Result<()>;

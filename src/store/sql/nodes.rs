@@ -1,7 +1,7 @@
 //! The nodes that share a store, and for how long each of them must be left alone. `now` is always the store's own clock,
 //! which is the same for all of them.
 
-use super::{Error, Result, Row, Sql, changes, params, shards};
+use super::{Result, Row, Sql, changes, params, shards, takeover};
 use crate::{
     domain::{
         id::{EndpointId, SLOTS},
@@ -12,14 +12,27 @@ use crate::{
 use std::{collections::BTreeSet, time::Duration};
 
 /// How long a node is left alone after it said that it lives.
-const LEASE: Duration = Duration::from_secs(10);
+pub(in crate::store) const LEASE: Duration = Duration::from_secs(10);
 /// How long a node's own lease must not have lapsed before it judges others: when a store comes back that nobody could
 /// reach, everybody has that long to say that he lives.
-const GRACE: Duration = Duration::from_secs(3);
+pub(in crate::store) const GRACE: Duration = Duration::from_secs(3);
+/// How long a node that looks as if it were gone must not have said that it lives: two beats, and something for their way.
+const SILENCE_OF_THE_DEAD: Duration = Duration::from_millis(2500);
 /// How long it is known which batch was the last of a node that was taken over.
 const LEDGER_KEPT: Duration = Duration::from_hours(24);
 
-const COLUMNS: &str = "epoch, slot, name, version, dead = 1 OR lease_until < ?1, seen, free_hands, help, joined_at, stopping, lease_until";
+/// What a beat is, and what a view is made of. `?1` of a beat is the epoch, `?2` the end of its lease, `?6` the time; of the
+/// others `?1` is the epoch, and of nodes `?1` is the time.
+pub(in crate::store) const BEAT: &str =
+    "UPDATE nodes SET lease_until = ?2, seen = ?3, free_hands = ?4, help = ?5, stopping = ?7,
+         steady_since = CASE WHEN lease_until < ?6 THEN ?6 ELSE steady_since END
+     WHERE epoch = ?1 AND dead = 0";
+pub(in crate::store) const NODES: &str = "SELECT epoch, slot, name, version, dead = 1 OR lease_until < ?1, seen, free_hands, help, joined_at, stopping,
+         lease_until FROM nodes ORDER BY slot < 0, slot";
+pub(in crate::store) const WRITTEN: &str =
+    "SELECT CAST(coalesce(sum(batch), 0) AS bigint) FROM ledger WHERE writer IN (0, -1) AND epoch <> ?1";
+/// Whether this one may judge others: `?2` is the time, `?3` since when its lease must not have lapsed.
+pub(in crate::store) const IS_STEADY: &str = "SELECT EXISTS (SELECT 1 FROM nodes WHERE epoch = ?1 AND dead = 0 AND lease_until >= ?2 AND steady_since < ?3)";
 
 /// A process as it presents itself.
 pub(in crate::store) struct Newcomer {
@@ -31,13 +44,21 @@ pub(in crate::store) struct Newcomer {
     pub(in crate::store) pid: u32,
 }
 
-/// Enters a node under its epoch, with a slot that nobody has. One at a time: whoever calls sees to that.
-pub(in crate::store) fn enter(tx: &dyn Sql, new: &Newcomer, now: Timestamp) -> Result<u8> {
-    let free = "WITH RECURSIVE every (slot) AS (SELECT CAST(0 AS bigint) UNION ALL SELECT slot + 1 FROM every WHERE slot < ?1)
-         SELECT min(slot) FROM every WHERE slot NOT IN (SELECT slot FROM nodes)";
-    let slot: Option<u8> = tx.one(free, params![SLOTS - 1], |row| row.get(0))?.flatten();
-    let slot =
-        slot.ok_or_else(|| Error::Wrong(format!("there are {SLOTS} nodes already, and no room for more")))?;
+/// Enters a node under its epoch, with a slot that nobody has: `None` if there is none. One at a time: whoever calls sees to
+/// that. Where all are taken, those who died fall to whoever comes; also those whose lease is over, if the newcomer has waited
+/// since then for long enough to judge them.
+pub(in crate::store) fn enter(
+    tx: &dyn Sql,
+    new: &Newcomer,
+    waits_since: Timestamp,
+    now: Timestamp,
+) -> Result<Option<u8>> {
+    let mut free = free_slot(tx)?;
+    if free.is_none() {
+        evict(tx, waits_since.plus(GRACE) <= now, now)?;
+        free = free_slot(tx)?;
+    }
+    let Some(slot) = free else { return Ok(None) };
     shards::prepare(tx)?;
     changes::prepare(tx)?;
     tx.execute(
@@ -60,7 +81,30 @@ pub(in crate::store) fn enter(tx: &dyn Sql, new: &Newcomer, now: Timestamp) -> R
     }
     let long_ago = Timestamp::from_millis(now.as_millis() - LEDGER_KEPT.as_millis() as i64);
     tx.execute("DELETE FROM ledger WHERE writer < 0 AND fenced_at < ?1", params![long_ago])?;
-    Ok(slot)
+    Ok(Some(slot))
+}
+
+fn free_slot(tx: &dyn Sql) -> Result<Option<u8>> {
+    let free = "WITH RECURSIVE every (slot) AS (SELECT CAST(0 AS bigint) UNION ALL SELECT slot + 1 FROM every WHERE slot < ?1)
+         SELECT min(slot) FROM every WHERE slot NOT IN (SELECT slot FROM nodes)";
+    Ok(tx.one(free, params![SLOTS - 1], |row| row.get(0))?.flatten())
+}
+
+/// Fences the dead that nobody has fenced yet, so that their slots are free. What they carried is for whoever takes over.
+fn evict(tx: &dyn Sql, may_judge: bool, now: Timestamp) -> Result<()> {
+    if may_judge {
+        tx.execute("UPDATE nodes SET dead = 1 WHERE dead = 0 AND lease_until < ?1", params![now])?;
+    }
+    let dead = "SELECT epoch FROM nodes WHERE dead = 1 AND slot >= 0 ORDER BY epoch";
+    let dead: Vec<i64> = tx.all(dead, &[], |row| row.get(0))?;
+    dead.into_iter().try_for_each(|epoch| takeover::fence(tx, epoch, now))
+}
+
+/// Of a node that writes nothing more: what it numbered so far is stored, or never will be, so that somebody else may go on
+/// behind that. Its row keeps a number that is nobody's.
+pub(super) fn give_slot_up(tx: &dyn Sql, epoch: i64) -> Result<()> {
+    tx.execute("UPDATE nodes SET slot = -epoch WHERE epoch = ?1 AND slot >= 0", params![epoch])?;
+    Ok(())
 }
 
 /// The slot of this process, if it was not taken over.
@@ -70,34 +114,23 @@ pub(in crate::store) fn slot(tx: &dyn Sql) -> Result<Option<u8>> {
 
 /// `None` if this node was taken over.
 pub(in crate::store) fn beat(tx: &dyn Sql, beat: &Beat, now: Timestamp) -> Result<Option<View>> {
-    let help: Vec<String> = beat.help.iter().map(|lane| lane.as_i64().to_string()).collect();
-    let lives = tx.execute(
-        "UPDATE nodes SET lease_until = ?2, seen = ?3, free_hands = ?4, help = ?5, stopping = ?7,
-             steady_since = CASE WHEN lease_until < ?6 THEN ?6 ELSE steady_since END
-         WHERE epoch = ?1 AND dead = 0",
-        params![
-            tx.epoch(),
-            now.plus(LEASE),
-            beat.seen,
-            beat.free_hands,
-            help.join(" "),
-            now,
-            beat.is_stopping
-        ],
-    )?;
-    if lives == 0 {
+    let (until, help) = (now.plus(LEASE), help_in_words(beat));
+    let words = params![tx.epoch(), until, beat.seen, beat.free_hands, help, now, beat.is_stopping];
+    if tx.execute(BEAT, words)? == 0 {
         return Ok(None);
     }
     view(tx, now).map(Some)
 }
 
+pub(in crate::store) fn help_in_words(beat: &Beat) -> String {
+    let help: Vec<String> = beat.help.iter().map(|lane| lane.as_i64().to_string()).collect();
+    help.join(" ")
+}
+
 /// How things stand for this node.
 pub(in crate::store) fn view(tx: &dyn Sql, now: Timestamp) -> Result<View> {
-    let nodes =
-        tx.all(&format!("SELECT {COLUMNS} FROM nodes ORDER BY slot"), params![now], |row| node(row, now))?;
-    let written =
-        "SELECT CAST(coalesce(sum(batch), 0) AS bigint) FROM ledger WHERE writer IN (0, -1) AND epoch <> ?1";
-    let written = tx.number(written, params![tx.epoch()])?;
+    let nodes = tx.all(NODES, params![now], |row| node(row, now))?;
+    let written = tx.number(WRITTEN, params![tx.epoch()])?;
     let (shards, version) = (shards::all(tx)?, changes::version(tx)?);
     Ok(View { nodes, shards, version, written, is_steady: is_steady(tx, now)? })
 }
@@ -105,17 +138,15 @@ pub(in crate::store) fn view(tx: &dyn Sql, now: Timestamp) -> Result<View> {
 /// Whether this one may judge others.
 pub(super) fn is_steady(tx: &dyn Sql, now: Timestamp) -> Result<bool> {
     let since = Timestamp::from_millis(now.as_millis() - GRACE.as_millis() as i64);
-    tx.exists(
-        "SELECT EXISTS (SELECT 1 FROM nodes WHERE epoch = ?1 AND dead = 0 AND lease_until >= ?2 AND steady_since < ?3)",
-        params![tx.epoch(), now, since],
-    )
+    tx.exists(IS_STEADY, params![tx.epoch(), now, since])
 }
 
-fn node(row: &Row<'_>, now: Timestamp) -> Result<Node> {
+/// As `NODES` says it.
+pub(in crate::store) fn node(row: &Row<'_>, now: Timestamp) -> Result<Node> {
     let help: &str = row.get(7)?;
     Ok(Node {
         epoch: row.get(0)?,
-        slot: row.get(1)?,
+        slot: u8::try_from(row.get::<i64>(1)?).ok(),
         name: row.get(2)?,
         version: row.get(3)?,
         is_expired: row.get(4)?,
@@ -128,21 +159,43 @@ fn node(row: &Row<'_>, now: Timestamp) -> Result<Node> {
     })
 }
 
-/// Others that are dead already, those that may be because `is_gone` says so of their machine and process, and those of which
-/// nobody knows any more although something is carried by them.
-pub(in crate::store) fn dead(tx: &dyn Sql, is_gone: impl Fn(&str, u32) -> bool) -> Result<Vec<i64>> {
-    let mut dead = Vec::new();
-    let sql = "SELECT epoch, dead, host, pid FROM nodes WHERE epoch <> ?1 ORDER BY epoch";
+/// Who may be taken over by somebody who joins.
+pub(in crate::store) struct Fallen {
+    pub(in crate::store) dead: Vec<i64>,
+    /// Others look as if they were, and were heard of a moment ago: after so long it can be told.
+    pub(in crate::store) in_doubt_for: Option<Duration>,
+}
+
+/// Others that are dead already, those that have fallen silent and of whose machine and process `is_gone` says so, and those of
+/// which nobody knows any more although something is carried by them.
+///
+/// That a process is gone is not enough: a copy of a machine that was running takes itself for that machine, and does not see
+/// what runs there.
+pub(in crate::store) fn fallen(
+    tx: &dyn Sql,
+    is_gone: impl Fn(&str, u32) -> bool,
+    now: Timestamp,
+) -> Result<Fallen> {
+    let (mut dead, mut in_doubt_for) = (Vec::new(), None);
+    let sql = "SELECT epoch, dead, host, pid, lease_until FROM nodes WHERE epoch <> ?1 ORDER BY epoch";
     tx.each(sql, params![tx.epoch()], |row| {
-        if row.get(1)? || is_gone(row.get(2)?, row.get(3)?) {
+        let heard_at = row.get::<i64>(4)? - LEASE.as_millis() as i64;
+        let silent_at = Timestamp::from_millis(heard_at).plus(SILENCE_OF_THE_DEAD);
+        if row.get(1)? {
             dead.push(row.get(0)?);
+        } else if is_gone(row.get(2)?, row.get(3)?) {
+            if silent_at <= now {
+                dead.push(row.get(0)?);
+            } else {
+                in_doubt_for = in_doubt_for.max(Some(silent_at.since(now)));
+            }
         }
         Ok(())
     })?;
     let unknown =
         "SELECT DISTINCT -lane FROM deliveries WHERE lane < 0 AND -lane NOT IN (SELECT epoch FROM nodes)";
     dead.extend(tx.all(unknown, &[], |row| row.get::<i64>(0))?);
-    Ok(dead)
+    Ok(Fallen { dead, in_doubt_for })
 }
 
 /// Those of these endpoints of which another node carries something.
@@ -167,13 +220,61 @@ mod tests {
         let store = open_in_memory().unwrap();
         let enter = |epoch| {
             let new = Newcomer { epoch, name: String::new(), host: String::new(), pid: 1 };
-            enter(&store, &new, Timestamp::from_millis(0))
+            enter(&store, &new, Timestamp::from_millis(0), Timestamp::from_millis(0)).unwrap()
         };
         for slot in 0..SLOTS {
-            assert_eq!(enter(i64::from(slot) + 1).unwrap(), slot);
+            assert_eq!(enter(i64::from(slot) + 1), Some(slot));
         }
-        assert!(enter(100).unwrap_err().to_string().contains("64 nodes"));
+        assert_eq!(enter(100), None);
         Sql::execute(&store, "DELETE FROM nodes WHERE slot = 7", &[]).unwrap();
-        assert_eq!(enter(100).unwrap(), 7);
+        assert_eq!(enter(100), Some(7));
+    }
+
+    /// Each dies in another way: declared dead, fenced, or never heard of again.
+    #[test]
+    fn however_many_die_whoever_comes_finds_a_slot() {
+        let store = open_in_memory().unwrap();
+        let mut now = 0;
+        for epoch in 1..=300 {
+            let new = Newcomer { epoch, name: String::new(), host: String::new(), pid: 1 };
+            let came = Timestamp::from_millis(now);
+            while enter(&store, &new, came, Timestamp::from_millis(now)).unwrap().is_none() {
+                now += 500;
+                assert!(now <= came.as_millis() + 4_000, "the {epoch}th waits in vain");
+            }
+            match epoch % 3 {
+                0 => takeover::fence(&store, epoch, Timestamp::from_millis(now)).unwrap(),
+                1 => give_up(&store, epoch),
+                _ => {}
+            }
+            now += 400;
+        }
+    }
+
+    fn give_up(store: &dyn Sql, epoch: i64) {
+        store.execute("UPDATE nodes SET dead = 1 WHERE epoch = ?1", params![epoch]).unwrap();
+    }
+
+    #[test]
+    fn slots_of_the_dead_fall_to_whoever_comes_and_those_of_the_silent_to_whoever_waits() {
+        let store = open_in_memory().unwrap();
+        let at = Timestamp::from_millis;
+        let enter = |epoch, waits_since, now| {
+            let new = Newcomer { epoch, name: String::new(), host: String::new(), pid: 1 };
+            enter(&store, &new, at(waits_since), at(now)).unwrap()
+        };
+        for slot in 0..SLOTS {
+            assert_eq!(enter(i64::from(slot) + 1, 0, 0), Some(slot));
+        }
+        assert_eq!(enter(100, 0, 9_000), None, "all of them live");
+        Sql::execute(&store, "UPDATE nodes SET dead = 1 WHERE slot = 7", &[]).unwrap();
+        assert_eq!(enter(101, 9_000, 9_000), Some(7));
+        let fenced = "SELECT count(*) FROM ledger WHERE epoch = 8 AND writer < 0";
+        assert_eq!((&store as &dyn Sql).number(fenced, &[]).unwrap(), 2, "it writes nothing more");
+        Sql::execute(&store, "UPDATE nodes SET lease_until = 99000 WHERE slot <> 30", &[]).unwrap();
+        assert_eq!(enter(102, 10_001, 13_000), None, "whoever came last does not judge yet");
+        assert_eq!(enter(102, 10_001, 13_001), Some(30));
+        let silent = "SELECT count(*) FROM nodes WHERE dead = 1 AND slot < 0";
+        assert_eq!((&store as &dyn Sql).number(silent, &[]).unwrap(), 2, "what they carried is known");
     }
 }

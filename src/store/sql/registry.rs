@@ -141,6 +141,7 @@ pub(super) fn noted(tx: &dyn Sql, changed: usize, what: impl Into<Change>) -> Re
 }
 
 pub(super) fn add_app(tx: &dyn Sql, app: &App) -> Result<Added> {
+    tx.owns(app.id.as_i64())?;
     let added = tx.execute(
         "INSERT INTO apps (id, uid, settings, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?5)
              ON CONFLICT DO NOTHING",
@@ -187,6 +188,7 @@ pub(super) fn remove_app(tx: &dyn Sql, app: AppId) -> Result<bool> {
 }
 
 pub(super) fn add_endpoint(tx: &dyn Sql, endpoint: &EndpointRecord) -> Result<Added> {
+    tx.owns(endpoint.id.as_i64())?;
     let added = tx.execute(
         "INSERT INTO endpoints (id, app, uid, settings, off, headers, tls, revision, created_at, updated_at)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT DO NOTHING",
@@ -319,6 +321,7 @@ pub(super) fn keys(connection: &dyn Sql, after: KeyId, most: u32) -> Result<Vec<
 }
 
 pub(super) fn add_key(tx: &dyn Sql, key: &Key) -> Result<Vec<KeyId>> {
+    tx.owns(key.id.as_i64())?;
     let forgotten = if key.scope.is_portal() { forget_links(tx, key)? } else { Vec::new() };
     tx.execute(
         &format!("INSERT INTO keys ({KEY}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)"),

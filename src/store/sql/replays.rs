@@ -52,6 +52,7 @@ fn read(row: &Row<'_>) -> Result<Replay> {
 }
 
 pub(super) fn begin(tx: &dyn Sql, replay: &Replay) -> Result<()> {
+    tx.owns(replay.id.as_i64())?;
     tx.execute(
         &format!(
             "INSERT INTO replays ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)"

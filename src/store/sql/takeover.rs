@@ -36,6 +36,12 @@ pub(in crate::store) trait Steps: Send + Sync {
         &self,
         run: impl FnMut(&dyn Sql, Timestamp) -> Result<T> + Send + 'static,
     ) -> Reply<'static, T>;
+
+    /// Nothing more is written under this epoch of a dead node. Waits for a batch that is being committed, for as long as that
+    /// can take.
+    fn fence(&self, epoch: i64) -> Reply<'static, ()> {
+        self.step(move |tx, clock| fence(tx, epoch, clock))
+    }
 }
 
 /// What was taken over.
@@ -78,7 +84,7 @@ async fn finish(
     now: Timestamp,
     taken: &mut TakenOver,
 ) -> Result<(), StoreError> {
-    steps.step(move |tx, clock| fence(tx, epoch, clock)).await?;
+    steps.fence(epoch).await?;
     let mut after = Some(DeliveryId::from_i64(i64::MIN));
     while let Some(from) = after {
         let swept = steps.step(move |tx, _| sweep(tx, epoch, from, now)).await?;
@@ -109,11 +115,12 @@ fn declare_gone(tx: &dyn Sql, epoch: i64) -> Result<()> {
     Ok(())
 }
 
-/// Its writers find no row to count up any more. Waits for a batch that one of them is committing.
-fn fence(tx: &dyn Sql, epoch: i64, now: Timestamp) -> Result<()> {
+/// Its writers find no row to count up any more, and its slot is free for others. Waits for a batch that one of them is
+/// committing.
+pub(in crate::store) fn fence(tx: &dyn Sql, epoch: i64, now: Timestamp) -> Result<()> {
     let sql = "UPDATE ledger SET writer = -1 - writer, fenced_at = ?2 WHERE epoch = ?1 AND writer >= 0";
     tx.execute(sql, params![epoch, now])?;
-    Ok(())
+    nodes::give_slot_up(tx, epoch)
 }
 
 /// What a step of a sweep came to.
@@ -164,8 +171,9 @@ fn bury(tx: &dyn Sql, epoch: i64, now: Timestamp) -> Result<()> {
 
 /// This process writes nothing more. What it still carries may be taken over at once.
 pub(in crate::store) fn leave(tx: &dyn Sql, now: Timestamp) -> Result<()> {
-    declare_gone(tx, tx.epoch())?;
-    fence(tx, tx.epoch(), now)
+    // In this order, as whoever fences another: two that do it at once must not wait in a circle.
+    fence(tx, tx.epoch(), now)?;
+    declare_gone(tx, tx.epoch())
 }
 
 /// Nothing is left of this process, unless it still carries or inspects something.

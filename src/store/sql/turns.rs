@@ -3,7 +3,7 @@
 //!
 //! While one commit is on its way the next batch collects, so a lone event waits for nothing. Results come before accepts.
 
-use super::{Aftermath, Queue, Result, Sql, Work, notices, rollup, store_error};
+use super::{Aftermath, Error, Queue, Result, Sql, Work, notices, rollup, store_error};
 use crate::{
     domain::{port::Handover, statistics::Batch},
     store::{CommitWatch, StoreError},
@@ -97,15 +97,16 @@ impl<S: Commit> Turns<S> {
     }
 
     fn commit(&mut self, mut batch: Vec<Box<dyn Work>>) -> bool {
-        let error = match self.store.commit(&mut batch) {
+        let failed = match self.store.commit(&mut batch) {
             Ok(newest_notice) => {
                 self.is_failing = false;
                 self.tell(batch, newest_notice);
                 return true;
             }
-            Err(error) => store_error(&error),
+            Err(error) => error,
         };
-        if matches!(error, StoreError::Corrupt(_)) && batch.len() > 1 {
+        let (is_stale, error) = (matches!(failed, Error::Stale(_)), store_error(&failed));
+        if (is_stale || matches!(error, StoreError::Corrupt(_))) && batch.len() > 1 {
             // One command met something that cannot be: the others must not suffer for it.
             let mut all = true;
             for work in batch {

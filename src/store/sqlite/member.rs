@@ -8,18 +8,15 @@ use crate::{
         CommitWatch, Reply, Store,
         cluster::{Beat, Joined, View},
         sql::{
-            Aftermath, Commit, Desk, Error, Membership, Queue, QueueLimits, Result, Sql, TRIES_WHILE_CLOSING,
-            Turn, Turns, Work, WriterThread, apply_all, nodes, params, store_error,
+            Aftermath, Commit, Desk, Error, Membership, Queue, QueueLimits, Result, Seat, Sql,
+            TRIES_WHILE_CLOSING, Turn, Turns, Work, WriterThread, apply_all, nodes, params, store_error,
             takeover::{self, Steps, TakenOver},
             what_is_there,
         },
     },
 };
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicI64, Ordering::SeqCst},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -28,10 +25,17 @@ use std::{
 pub struct SqliteNode {
     queue: Arc<Queue>,
     file: Arc<SharedFile>,
-    epoch: Arc<AtomicI64>,
+    seat: Place,
     handover: Arc<dyn Handover>,
     /// It ends with the last that knows of it.
     thread: Arc<Closing>,
+}
+
+/// Where it sits, for the node and its writer.
+type Place = Arc<Mutex<Seat>>;
+
+fn sits_at(place: &Place) -> MutexGuard<'_, Seat> {
+    place.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct Closing(Arc<Queue>, WriterThread);
@@ -48,7 +52,7 @@ pub struct NodeWriter(Turns<Pen>);
 
 struct Pen {
     file: Arc<SharedFile>,
-    place: Arc<AtomicI64>,
+    place: Place,
     epoch: i64,
     last: i64,
 }
@@ -62,12 +66,13 @@ impl SqliteNode {
         limits: QueueLimits,
         wake: Box<dyn Fn() + Send + Sync>,
     ) -> std::io::Result<(Self, NodeWriter)> {
-        let epoch = file.enter().map_err(std::io::Error::other)?;
-        let (queue, place) = (Arc::new(Queue::new(limits, wake)), Arc::new(AtomicI64::new(epoch)));
+        let (epoch, slot) = file.enter().map_err(std::io::Error::other)?;
+        let queue = Arc::new(Queue::new(limits, wake));
+        let place = Arc::new(Mutex::new(Seat::first(epoch, slot)));
         let pen = Pen { file: file.clone(), place: place.clone(), epoch, last: 0 };
         let writer = NodeWriter(Turns::new(pen, queue.clone(), handover.clone(), watch));
         let thread = Arc::new(Closing(queue.clone(), WriterThread::none()));
-        Ok((Self { queue, file: file.clone(), epoch: place, handover, thread }, writer))
+        Ok((Self { queue, file: file.clone(), seat: place, handover, thread }, writer))
     }
 
     /// The same with a thread that writes.
@@ -77,14 +82,14 @@ impl SqliteNode {
         watch: Arc<dyn CommitWatch>,
         limits: QueueLimits,
     ) -> std::io::Result<Self> {
-        let epoch = file.enter().map_err(std::io::Error::other)?;
-        let place = Arc::new(AtomicI64::new(epoch));
+        let (epoch, slot) = file.enter().map_err(std::io::Error::other)?;
+        let place = Arc::new(Mutex::new(Seat::first(epoch, slot)));
         let pen = Pen { file: file.clone(), place: place.clone(), epoch, last: 0 };
         let told = handover.clone();
         let write = move |queue| Turns::new(pen, queue, told, watch).run(Duration::ZERO);
         let (queue, thread) = WriterThread::start(limits, write)?;
         let thread = Arc::new(Closing(queue.clone(), thread));
-        Ok(Self { queue, file: file.clone(), epoch: place, handover, thread })
+        Ok(Self { queue, file: file.clone(), seat: place, handover, thread })
     }
 
     fn at_once<T: Send + 'static>(
@@ -130,12 +135,13 @@ impl NodeWriter {
 
 impl Commit for Pen {
     fn commit(&mut self, batch: &mut [Box<dyn Work>]) -> Result<i64> {
-        let epoch = self.place.load(SeqCst);
+        let seat = *sits_at(&self.place);
+        let epoch = seat.epoch;
         if epoch != self.epoch {
             (self.epoch, self.last) = (epoch, 0);
         }
         let (last, mut newest_notice) = (self.last, 0);
-        let stored = self.file.run(epoch, |tx| {
+        let stored = self.file.run_at(epoch, Some(seat), |tx| {
             let fence = "UPDATE ledger SET batch = ?2 + 1 WHERE epoch = ?1 AND writer = 0 AND batch = ?2";
             if tx.execute(fence, params![epoch, last])? == 0 {
                 return Err(Error::Fenced("another node took over from this one"));
@@ -212,22 +218,26 @@ impl Membership for SqliteNode {
     fn join(&self, now: Timestamp) -> Reply<'static, Joined> {
         let node = self.clone();
         Box::pin(async move {
-            let place = |epoch| node.at_once(epoch, |tx| nodes::slot(tx));
-            let before = node.epoch.load(SeqCst);
-            if place(before).await?.is_none() {
-                node.epoch.store(node.file.enter().map_err(|error| store_error(&error))?, SeqCst);
+            if node.at_once(node.epoch(), |tx| nodes::slot(tx)).await?.is_none() {
+                let (epoch, slot) = node.file.enter().map_err(|error| store_error(&error))?;
+                let mut seat = sits_at(&node.seat);
+                *seat = seat.moved(epoch, slot);
             }
-            let epoch = node.epoch.load(SeqCst);
-            let dead = node.at_once(epoch, |tx| nodes::dead(tx, |_, _| false)).await?;
+            let epoch = node.epoch();
+            let fallen = node.at_once(epoch, |tx| nodes::fallen(tx, |_, _| false, tx.now)).await?;
             let mut taken = TakenOver::default();
-            for other in dead {
+            for other in fallen.dead {
                 takeover::succeed(&node, other, now, &mut taken).await?;
             }
-            let slot = place(epoch).await?.unwrap_or_default();
             let (newest_id, inspections_wait) = node.step(|tx, _| what_is_there(tx)).await?;
             if inspections_wait {
                 node.handover.inspections_wait();
             }
+            let slot = {
+                let mut seat = sits_at(&node.seat);
+                *seat = seat.behind(newest_id);
+                seat.slot()
+            };
             Ok(Joined { slot, epoch, is_alone: false, newest_id, taken_over: node.tell(taken) })
         })
     }
@@ -248,6 +258,6 @@ impl Membership for SqliteNode {
     }
 
     fn epoch(&self) -> i64 {
-        self.epoch.load(SeqCst)
+        sits_at(&self.seat).epoch
     }
 }

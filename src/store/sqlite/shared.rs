@@ -11,7 +11,9 @@ use crate::{
         order::OrderKey,
         time::Timestamp,
     },
-    store::sql::{Change, Error, Newcomer, Result, Row, Sql, ToValue, Was, begin_version, log_change, nodes},
+    store::sql::{
+        Change, Error, Newcomer, Result, Row, Seat, Sql, ToValue, Was, begin_version, log_change, nodes,
+    },
 };
 use rusqlite::{Connection, TransactionBehavior};
 use std::{
@@ -45,8 +47,9 @@ pub struct SharedFile {
     connection: Mutex<Connection>,
     pub(super) clock: StoreClock,
     wire: StoreWire,
-    /// Epochs that were given out.
+    /// Epochs that were given out, and since when somebody waits for a slot.
     entered: AtomicI64,
+    waits_since: AtomicI64,
 }
 
 impl SharedFile {
@@ -57,7 +60,13 @@ impl SharedFile {
     /// The same over a wire that may be cut.
     pub fn over(wire: StoreWire, clock: StoreClock) -> rusqlite::Result<Arc<Self>> {
         let connection = Mutex::new(open::open_in_memory()?);
-        Ok(Arc::new(Self { connection, clock, wire, entered: AtomicI64::new(0) }))
+        Ok(Arc::new(Self {
+            connection,
+            clock,
+            wire,
+            entered: AtomicI64::new(0),
+            waits_since: AtomicI64::new(i64::MAX),
+        }))
     }
 
     /// To look into it, or to change it behind everybody's back.
@@ -67,13 +76,23 @@ impl SharedFile {
 
     /// All of a transaction.
     pub(super) fn run<T>(&self, epoch: i64, run: impl FnOnce(&Member<'_>) -> Result<T>) -> Result<T> {
+        self.run_at(epoch, None, run)
+    }
+
+    /// The same for whoever gives numbers there.
+    pub(super) fn run_at<T>(
+        &self,
+        epoch: i64,
+        seat: Option<Seat>,
+        run: impl FnOnce(&Member<'_>) -> Result<T>,
+    ) -> Result<T> {
         let mut connection = self.connection();
         let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let passage = (self.wire)(&tx, epoch);
         if passage == Passage::Cut {
             return Err(Error::Io(ErrorKind::ConnectionReset.into()));
         }
-        let done = run(&Member { store: &tx, epoch, now: (self.clock)(), version: Cell::new(None) })?;
+        let done = run(&Member { store: &tx, epoch, seat, now: (self.clock)(), version: Cell::new(None) })?;
         tx.commit()?;
         match passage {
             Passage::Unanswered => Err(Error::Io(ErrorKind::TimedOut.into())),
@@ -88,10 +107,17 @@ impl SharedFile {
         Ok(self.connection().query_row(sql, [epoch, batch], |row| row.get(0))?)
     }
 
-    pub(super) fn enter(&self) -> Result<i64> {
+    /// Fails while there is no slot for it; whoever tries for long enough gets one of a node that has fallen silent.
+    pub(super) fn enter(&self) -> Result<(i64, u8)> {
         let epoch = self.entered.fetch_add(1, SeqCst) + 1;
         let new = Newcomer { epoch, name: format!("node {epoch}"), host: String::new(), pid: 0 };
-        self.run(epoch, |tx| nodes::enter(tx, &new, tx.now)).map(|_| epoch)
+        let waits_since =
+            Timestamp::from_millis(self.waits_since.load(SeqCst).min((self.clock)().as_millis()));
+        self.waits_since.store(waits_since.as_millis(), SeqCst);
+        let slot = self.run(epoch, |tx| nodes::enter(tx, &new, waits_since, tx.now))?;
+        let slot = slot.ok_or_else(|| Error::Io(ErrorKind::ResourceBusy.into()))?;
+        self.waits_since.store(i64::MAX, SeqCst);
+        Ok((epoch, slot))
     }
 }
 
@@ -99,6 +125,7 @@ impl SharedFile {
 pub(super) struct Member<'a> {
     store: &'a Connection,
     epoch: i64,
+    seat: Option<Seat>,
     pub(super) now: Timestamp,
     /// Of the configuration, once this changes it.
     version: Cell<Option<i64>>,
@@ -119,6 +146,7 @@ impl Sql for Member<'_> {
     }
 
     fn insert_delivery(&self, delivery: &Delivery) -> Result<()> {
+        self.owns(delivery.id.as_i64())?;
         insert_delivery(self.store, delivery, self.epoch)
     }
 
@@ -160,6 +188,10 @@ impl Sql for Member<'_> {
 
     fn epoch(&self) -> i64 {
         self.epoch
+    }
+
+    fn owns(&self, number: i64) -> Result<()> {
+        self.seat.map_or(Ok(()), |seat| seat.owns(number))
     }
 
     fn changed(&self, change: Change) -> Result<()> {

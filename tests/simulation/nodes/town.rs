@@ -19,8 +19,6 @@ use std::{
 use tokio::time::Instant;
 
 const START: i64 = 1_794_700_800_000;
-/// There is room for 64 nodes, dead ones included, until somebody lives long enough to forget them.
-const TAKERS_DIE_MAX: usize = 12;
 
 pub(crate) struct Town {
     pub(crate) plan: Plan,
@@ -42,7 +40,6 @@ pub(crate) struct State {
     pub(crate) tenures: Vec<Option<Arc<Tenure>>>,
     /// Nodes that die as soon as their turn is over.
     pub(crate) doomed: BTreeSet<usize>,
-    takers_died: usize,
     /// Before everything has begun and after the heal nothing goes wrong.
     pub(crate) is_dangerous: bool,
     pub(crate) rng: Rng,
@@ -94,7 +91,6 @@ impl Town {
             noisy: vec![0; plan.nodes],
             tenures: vec![None; plan.nodes],
             doomed: BTreeSet::new(),
-            takers_died: 0,
             is_dangerous: false,
             rng: Rng::with_seed(plan.seed ^ 0x746f_776e),
         };
@@ -169,10 +165,9 @@ impl Town {
             self.file().connection().query_row(sql, [], |row| row.get::<_, bool>(0)).unwrap()
         };
         let mut state = self.state();
-        let may_die = is_taking && state.is_dangerous && state.takers_died < TAKERS_DIE_MAX;
+        let may_die = is_taking && state.is_dangerous;
         let dies = may_die && state.rng.u8(0..100) < self.plan.takers_die;
         if dies {
-            state.takers_died += 1;
             state.doomed.insert(node);
         }
         dies

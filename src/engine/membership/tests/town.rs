@@ -41,6 +41,8 @@ pub(super) struct State {
     /// What is in flight: under which epoch, and for whom.
     pub(super) carried: BTreeSet<(i64, EndpointId)>,
     last_epoch: i64,
+    /// Endpoints of which nothing but failures was heard for long.
+    pub(super) failing: Vec<EndpointId>,
 }
 
 struct Row {
@@ -67,7 +69,7 @@ impl Town {
         let (state, now) = (self.state(), self.clock.steady());
         let node = |(epoch, row): (&i64, &Row)| Node {
             epoch: *epoch,
-            slot: *epoch as u8,
+            slot: Some(*epoch as u8),
             name: format!("node {epoch}"),
             version: String::new(),
             is_expired: row.lease_until <= now,
@@ -193,7 +195,7 @@ impl Cluster for Door {
     }
 
     fn standing(&self, _: Timestamp) -> Reply<'_, Standing> {
-        self.answer(|_, _| Standing::default())
+        self.answer(|state, _| Standing { failing: state.failing.clone(), ..Standing::default() })
     }
 
     never! {

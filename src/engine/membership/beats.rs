@@ -1,0 +1,127 @@
+//! The beats of this node: sent once a second, whether earlier ones were answered or not, so that a store that answers late and
+//! steadily is as good as one that answers at once.
+
+use super::{BEAT_SOON, Heard, LEASE, MARGIN, PATIENCE, Shared};
+use crate::{
+    domain::{id::EndpointId, time::Steady},
+    store::{StoreError, cluster::View},
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    pin::pin,
+    sync::{Arc, atomic::Ordering::SeqCst},
+};
+use tokio::task::JoinSet;
+
+type Answer = Result<Option<View>, StoreError>;
+
+pub(super) struct Beats<'a> {
+    shared: &'a Shared,
+    /// By the order in which they were sent.
+    under_way: BTreeMap<u64, Sent>,
+    answers: JoinSet<(u64, Answer)>,
+    sent_so_far: u64,
+    /// The newest that was answered.
+    heard: u64,
+    is_heard: bool,
+}
+
+/// How things stood when it was sent.
+struct Sent {
+    at: Steady,
+    moves: u64,
+    doubts: BTreeSet<EndpointId>,
+}
+
+impl<'a> Beats<'a> {
+    pub(super) fn new(shared: &'a Shared) -> Self {
+        let (under_way, answers) = (BTreeMap::new(), JoinSet::new());
+        Self { shared, under_way, answers, sent_so_far: 0, heard: 0, is_heard: true }
+    }
+
+    pub(super) async fn run(mut self) -> Result<(), StoreError> {
+        let shared = self.shared;
+        loop {
+            self.send();
+            let mut next_one = pin!(async {
+                tokio::select! {
+                    biased;
+                    () = shared.lanes.around.membership.notified() => shared.clock.sleep_for(BEAT_SOON).await,
+                    () = shared.clock.sleep_for(shared.pause()) => {}
+                }
+            });
+            loop {
+                tokio::select! {
+                    biased;
+                    Some(answered) = self.answers.join_next() => {
+                        let (number, answer) = answered.map_err(|_| StoreError::Closed)?;
+                        self.hear(number, answer).await?;
+                    }
+                    () = &mut next_one => break,
+                }
+            }
+        }
+    }
+
+    fn send(&mut self) {
+        let shared = self.shared;
+        let (at, moves) = (shared.clock.steady(), shared.moves.load(SeqCst));
+        // Whatever led to them was committed before, so the version that is answered is not older.
+        let doubts = shared.lanes.take_doubts();
+        shared.doubts().extend(doubts.iter().map(|endpoint| (*endpoint, i64::MAX)));
+        self.sent_so_far += 1;
+        let number = self.sent_so_far;
+        self.under_way.insert(number, Sent { at, moves, doubts });
+        let (cluster, clock, words) = (shared.cluster.clone(), shared.clock.clone(), shared.words());
+        self.answers.spawn(async move {
+            let answer = tokio::select! {
+                biased;
+                answer = cluster.beat(words) => answer,
+                () = clock.sleep_for(PATIENCE) => Err(StoreError::Unavailable("no answer to a beat".into())),
+            };
+            (number, answer)
+        });
+    }
+
+    async fn hear(&mut self, number: u64, answer: Answer) -> Result<(), StoreError> {
+        let shared = self.shared;
+        let Some(Sent { at, moves, doubts }) = self.under_way.remove(&number) else { return Ok(()) };
+        match answer {
+            Ok(Some(view)) => {
+                self.settle(&doubts, view.version);
+                self.is_heard = true;
+                // What another connection answered late is not how things stand now.
+                if number > self.heard {
+                    self.heard = number;
+                    shared.hold_until(at.plus(LEASE.saturating_sub(MARGIN)));
+                    shared.heard.send_replace(Some(Arc::new(Heard { view, moves })));
+                }
+                return Ok(());
+            }
+            Ok(None) => {}
+            Err(StoreError::Closed) => return Err(StoreError::Closed),
+            Err(error) => {
+                shared.lanes.doubt_again(doubts);
+                if std::mem::replace(&mut self.is_heard, false) {
+                    tracing::warn!(%error, "the store does not hear this node; nothing is sent if that goes on");
+                }
+                return Ok(());
+            }
+        }
+        // Those under way say no more: they are of the same epoch.
+        self.answers.abort_all();
+        self.answers = JoinSet::new();
+        self.under_way.clear();
+        shared.join_again().await
+    }
+
+    /// Whoever has seen this version knows what led to these doubts, unless there is a later one about the same.
+    fn settle(&self, doubts: &BTreeSet<EndpointId>, version: i64) {
+        let is_asked_again = |endpoint| self.under_way.values().any(|sent| sent.doubts.contains(endpoint));
+        let mut all = self.shared.doubts();
+        for endpoint in doubts.iter().filter(|endpoint| !is_asked_again(endpoint)) {
+            let known = all.entry(*endpoint).or_insert(version);
+            *known = if *known == i64::MAX { version } else { version.max(*known) };
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! A beat and how things stand, in one round trip: nobody's lease must depend on how far away its database is. The statements
+//! are those of the shared code, with what they are given written into them: numbers, and what the server's clock shows.
+
+use super::{
+    session::in_this_dialect,
+    sql::{CLOCK, SETTINGS},
+};
+use crate::{
+    domain::time::Timestamp,
+    store::{
+        cluster::{Beat, SHARDS, View},
+        sql::{Columns, Error, Result, Row, Value, changes, nodes},
+    },
+};
+use std::time::Duration;
+use tokio_postgres::{SimpleQueryMessage, SimpleQueryRow};
+
+/// The shards of each epoch: as many lines as there are nodes.
+const SHARDS_OF: &str = "SELECT epoch, string_agg(CAST(shard AS text), ' ') FROM shards GROUP BY epoch";
+
+/// What the columns of each result are: numbers, texts or claims.
+const OF_NODES: &str = "nnttcnntnnn";
+const OF_SHARDS: &str = "nt";
+
+/// Says that this epoch lives, and asks how things stand.
+pub(super) fn beat(epoch: i64, beat: &Beat) -> String {
+    let Beat { seen, free_hands, is_stopping, .. } = beat;
+    let (until, help) = (later(nodes::LEASE), format!("'{}'", nodes::help_in_words(beat)));
+    let values = [
+        epoch.to_string(),
+        until,
+        seen.to_string(),
+        free_hands.to_string(),
+        help,
+        now(),
+        u8::from(*is_stopping).to_string(),
+    ];
+    let said = given(nodes::BEAT, &values);
+    format!("BEGIN; {SETTINGS}; {said}; {}; COMMIT", questions(epoch))
+}
+
+/// Asks how things stand.
+pub(super) fn look(epoch: i64) -> String {
+    format!("BEGIN; {SETTINGS}; {}; COMMIT", questions(epoch))
+}
+
+fn questions(epoch: i64) -> String {
+    let epoch = epoch.to_string();
+    let long_ago = format!("({} - {})", now(), nodes::GRACE.as_millis());
+    [
+        CLOCK.to_owned(),
+        given(nodes::NODES, &[now()]),
+        given(nodes::WRITTEN, std::slice::from_ref(&epoch)),
+        SHARDS_OF.to_owned(),
+        changes::VERSION.to_owned(),
+        given(nodes::IS_STEADY, &[epoch, now(), long_ago]),
+    ]
+    .join("; ")
+}
+
+fn now() -> String {
+    format!("({CLOCK})")
+}
+
+fn later(by: Duration) -> String {
+    format!("(({CLOCK}) + {})", by.as_millis())
+}
+
+/// The statement with these in the place of its parameters.
+fn given(sql: &str, values: &[String]) -> String {
+    let mut said = in_this_dialect(sql);
+    for (number, value) in values.iter().enumerate().rev() {
+        said = said.replace(&format!("${}", number + 1), value);
+    }
+    said
+}
+
+/// What came of each statement: its rows, and how many it gave or changed.
+struct Answers(std::vec::IntoIter<(Vec<SimpleQueryRow>, u64)>);
+
+impl Answers {
+    fn of(messages: Vec<SimpleQueryMessage>) -> Self {
+        let (mut all, mut rows) = (Vec::new(), Vec::new());
+        for message in messages {
+            match message {
+                SimpleQueryMessage::Row(row) => rows.push(row),
+                SimpleQueryMessage::CommandComplete(count) => all.push((std::mem::take(&mut rows), count)),
+                _ => {}
+            }
+        }
+        let mut answers = all.into_iter();
+        // Those that begin it answer nothing.
+        answers.by_ref().take(1 + SETTINGS.split(';').count()).for_each(drop);
+        Self(answers)
+    }
+
+    fn next(&mut self) -> Result<(Vec<SimpleQueryRow>, u64)> {
+        self.0.next().ok_or_else(|| Error::Wrong("the server left a question unanswered".to_owned()))
+    }
+
+    fn read<T>(
+        &mut self,
+        kinds: &'static str,
+        mut read: impl FnMut(&Row<'_>) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        let (rows, _) = self.next()?;
+        rows.iter().map(|row| read(&Row::new(&Said { row, kinds }))).collect()
+    }
+
+    fn one<T: Default>(&mut self, kinds: &'static str, read: impl FnMut(&Row<'_>) -> Result<T>) -> Result<T> {
+        Ok(self.read(kinds, read)?.into_iter().next().unwrap_or_default())
+    }
+
+    fn view(mut self) -> Result<View> {
+        let now = Timestamp::from_millis(self.one("n", |row| row.get(0))?);
+        let nodes = self.read(OF_NODES, |row| nodes::node(row, now))?;
+        let written = self.one("n", |row| row.get(0))?;
+        let mut shards = vec![0; SHARDS];
+        self.read(OF_SHARDS, |row| {
+            let (epoch, of_it): (i64, &str) = (row.get(0)?, row.get(1)?);
+            for shard in of_it.split(' ').filter_map(|shard| shard.parse::<u8>().ok()) {
+                shards[usize::from(shard)] = epoch;
+            }
+            Ok(())
+        })?;
+        let version = self.one("n", |row| row.get(0))?;
+        Ok(View { nodes, shards, version, written, is_steady: self.one("c", |row| row.get(0))? })
+    }
+}
+
+/// How things stand after a beat; `None` if this node was taken over.
+pub(super) fn heard(messages: Vec<SimpleQueryMessage>) -> Result<Option<View>> {
+    let mut answers = Answers::of(messages);
+    let (_, lives) = answers.next()?;
+    if lives == 0 { Ok(None) } else { answers.view().map(Some) }
+}
+
+/// How things stand.
+pub(super) fn seen(messages: Vec<SimpleQueryMessage>) -> Result<View> {
+    Answers::of(messages).view()
+}
+
+/// A row as it comes where nothing is prepared: all of it is text.
+struct Said<'a> {
+    row: &'a SimpleQueryRow,
+    kinds: &'static str,
+}
+
+impl Columns for Said<'_> {
+    fn value(&self, column: usize) -> Result<Value<'_>> {
+        let wrong = |what: &str| Error::Wrong(format!("column {column}: {what}"));
+        let Some(text) = self.row.get(column) else { return Ok(Value::Null) };
+        Ok(match self.kinds.as_bytes().get(column) {
+            Some(b'n') => Value::Integer(text.parse().map_err(|_| wrong("no number"))?),
+            Some(b'c') => Value::Integer(i64::from(text == "t")),
+            _ => Value::Text(text),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_stand_in_the_place_of_parameters() {
+        let values: Vec<String> = (1..=12).map(|number| format!("v{number}")).collect();
+        assert_eq!(given("a = ?1 AND b = ?12 AND c = ?2", &values), "a = v1 AND b = v12 AND c = v2");
+    }
+}

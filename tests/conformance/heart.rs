@@ -1,0 +1,139 @@
+//! What keeps a node alive for the others, and what does not keep it from being taken over: a database that is far away, a
+//! client that stands still in the middle of a batch, a machine of which there are two.
+
+use crate::{
+    pair::{Node, Pair, play, wait_until},
+    postgres::{self, Database},
+    sqlite::block_on,
+    stage::NOW,
+};
+use posthaste::store::{Cluster, cluster::Beat};
+use std::{
+    io::{Read, Write},
+    os::unix::net::UnixStream,
+    time::{Duration, Instant},
+};
+
+#[test]
+fn a_beat_and_what_answers_it_take_one_round_trip() {
+    let database = Database::new();
+    let (wire, address) = database.wired();
+    let store = postgres::open(&address).unwrap();
+    block_on(store.beat(Beat::default())).unwrap().expect("it lives");
+    let round_trip = Duration::from_millis(400);
+    wire.delay(round_trip);
+    let begun = Instant::now();
+    block_on(store.beat(Beat::default())).unwrap().expect("it lives");
+    let took = begun.elapsed();
+    println!("a beat took {took:?} where a round trip takes {round_trip:?}");
+    assert!(took >= round_trip && took < 2 * round_trip, "{took:?}");
+}
+
+#[test]
+fn beats_do_not_wait_for_each_other_nor_for_bells_or_looks() {
+    let database = Database::new();
+    let (wire, address) = database.wired();
+    let store = postgres::open(&address).unwrap();
+    block_on(store.beat(Beat::default())).unwrap().expect("it lives");
+    let round_trip = Duration::from_millis(500);
+    wire.delay(round_trip);
+    let begun = Instant::now();
+    let (looked, beats) = (store.nodes(), [(); 4].map(|()| store.beat(Beat::default())));
+    for beat in beats {
+        block_on(beat).unwrap().expect("it lives");
+    }
+    block_on(looked).unwrap();
+    let took = begun.elapsed();
+    // What comes while the wire waits comes with the next that it lets through.
+    assert!(took < 3 * round_trip, "{took:?}");
+}
+
+/// A client of the database that says what it is told to and reads only then.
+struct Raw(UnixStream);
+
+impl Raw {
+    fn connect(database: &Database) -> Self {
+        let mut raw = Self(database.socket());
+        let mut words = 196_608_u32.to_be_bytes().to_vec();
+        words.extend(format!("user\0posthaste\0database\0{}\0\0", database.name()).bytes());
+        raw.send(None, &words);
+        raw.read_until_ready();
+        raw
+    }
+
+    fn send(&mut self, kind: Option<u8>, words: &[u8]) {
+        let length = u32::try_from(words.len() + 4).unwrap().to_be_bytes();
+        self.0.write_all(&[kind.as_slice(), &length, words].concat()).unwrap();
+    }
+
+    fn ask(&mut self, sql: &str) {
+        self.send(Some(b'Q'), format!("{sql}\0").as_bytes());
+    }
+
+    fn read_until_ready(&mut self) {
+        loop {
+            let mut head = [0; 5];
+            self.0.read_exact(&mut head).unwrap();
+            let length = u32::from_be_bytes(head[1..].try_into().unwrap()) as usize - 4;
+            self.0.read_exact(&mut vec![0; length]).unwrap();
+            match head[0] {
+                b'E' => panic!("the server refuses"),
+                b'Z' => return,
+                _ => {}
+            }
+        }
+    }
+}
+
+/// As a process does that is stopped while a long answer is on its way to it: the server waits for it to read on, and
+/// nothing that ends idle transactions ends that one.
+async fn a_client_that_stands_still_in_a_batch_does_not_keep_its_node_from_being_taken_over(mut pair: Pair) {
+    let id = pair.other.carries(pair.stage.one_in_hand()).await.delivery.id;
+    let mut frozen = Raw::connect(pair.shared.the_database());
+    frozen.ask(&format!(
+        "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '1s';
+         UPDATE posthaste.ledger SET batch = batch + 1 WHERE epoch = {} AND writer = 0",
+        pair.other.epoch
+    ));
+    frozen.read_until_ready();
+    frozen.ask("SELECT repeat('x', 1000) FROM generate_series(1, 1000000)");
+    let sending = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'ClientWrite'";
+    wait_until("the server waits for it", async || pair.shared.run(sending) == "1").await;
+    pair.be_steady();
+    pair.end_lease();
+    let begun = Instant::now();
+    assert_eq!(pair.take_over().await, Some(1));
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(6), "{took:?}");
+    assert!(pair.stage.delivery(id).await.state.is_waiting());
+    assert_eq!(pair.shared.run(sending), "0");
+}
+
+/// A copy of it takes itself for the same machine, and finds no such process.
+async fn a_node_that_says_that_it_lives_is_believed_whatever_runs_on_its_machine(mut pair: Pair) {
+    let id = pair.other.carries(pair.stage.one_in_hand()).await.delivery.id;
+    pair.set("pid = 2147483646", pair.other.epoch);
+    let joining = Node::beside(&pair.stage);
+    let living = async {
+        loop {
+            pair.other.view().await;
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        }
+    };
+    let third = tokio::select! {
+        third = joining => third,
+        () = living => unreachable!("it lives for ever"),
+    };
+    assert!(!pair.stage.delivery(id).await.state.is_waiting(), "it is still carried");
+    // And once it says nothing more it is gone, long before its lease is over.
+    let begun = Instant::now();
+    third.store.join(NOW).await.unwrap();
+    assert!(pair.stage.delivery(id).await.state.is_waiting());
+    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+    assert_eq!(pair.other.store.beat(Beat::default()).await.unwrap(), None);
+}
+
+play! { database:
+    a_client_that_stands_still_in_a_batch_does_not_keep_its_node_from_being_taken_over,
+    a_node_that_says_that_it_lives_is_believed_whatever_runs_on_its_machine,
+}

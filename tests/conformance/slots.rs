@@ -1,0 +1,98 @@
+//! Which node numbers in which slot: one at a time, whoever had it before, and never anybody whose slot went to another.
+
+use crate::{
+    pair::{Node, Pair, play},
+    stage::{NOW, after, draft},
+};
+use posthaste::{
+    domain::{
+        app::{App, AppSettings},
+        id::{AppId, IdSource, SLOTS},
+    },
+    store::{
+        StoreError,
+        ledger::{Accepted, NewEvent},
+    },
+};
+
+impl Pair {
+    /// An event and its delivery, numbered in this slot.
+    fn numbered(&self, slot: u8, at: u64) -> NewEvent {
+        draft(self.stage.app, &[self.stage.endpoint], IdSource::new(slot, 0).take(after(at), 2))
+    }
+
+    /// Every slot but those of the two is taken by a node with this lease.
+    fn crowd(&self, lease_until: i64) {
+        for slot in 2..SLOTS {
+            self.shared.run(&format!(
+                "INSERT INTO nodes (epoch, slot, name, version, host, pid, joined_at, lease_until, steady_since, dead, seen, free_hands,
+                     stopping, help)
+                 VALUES ({}, {slot}, 'crowd', '', '', 1, 0, {lease_until}, 0, 0, 0, 0, 0, '')",
+                1000 + i64::from(slot)
+            ));
+        }
+    }
+}
+
+fn is_of_before(error: &StoreError) -> bool {
+    matches!(error, StoreError::Unavailable(why) if why.contains("before its node joined again"))
+}
+
+async fn what_was_numbered_before_a_node_joined_again_is_not_stored(pair: Pair) {
+    let other = &pair.other;
+    assert_eq!(other.accept(pair.numbered(1, 1)).await, Accepted::New);
+    pair.be_steady();
+    pair.end_lease();
+    assert_eq!(pair.take_over().await, Some(0));
+    let third = Node::beside(&pair.stage).await;
+    let joined = other.store.join(after(2)).await.unwrap();
+    assert_eq!(joined.slot, 2, "the slot that it had is the third's");
+    // One batch: whoever is numbered as it ought to be does not suffer for the other.
+    let (old, new) = (pair.numbered(1, 3), pair.numbered(2, 3));
+    let (old, new) = tokio::join!(other.store.accept(vec![old]), other.store.accept(vec![new]));
+    assert!(is_of_before(&old.unwrap_err()));
+    assert_eq!(new.unwrap(), [Accepted::New]);
+    assert_eq!(third.accept(pair.numbered(1, 3)).await, Accepted::New, "the same numbers are its own");
+    let id = AppId::from_i64(IdSource::new(1, 0).take(after(4), 1));
+    let settings = AppSettings { name: "Late".into(), ..AppSettings::default() };
+    let app = App { id, uid: id.to_string(), settings, created_at: NOW, updated_at: NOW };
+    assert!(is_of_before(&other.store.add_app(app, None).await.unwrap_err()));
+    assert_eq!(other.accept(pair.numbered(2, 5)).await, Accepted::New, "and it goes on");
+}
+
+/// Not even where clocks differ: the one that has it now may be hours behind.
+async fn what_follows_in_a_slot_is_numbered_behind_all_that_is_stored(pair: Pair) {
+    let mut ahead = IdSource::new(1, 0);
+    let newest = ahead.take(after(3 * 3600), 2) + 1;
+    let before = draft(pair.stage.app, &[pair.stage.endpoint], newest - 1);
+    assert_eq!(pair.other.accept(before).await, Accepted::New);
+    pair.set("dead = 1", pair.other.epoch);
+    pair.crowd(i64::MAX / 2);
+    let third = pair.stage.open_beside(std::sync::Arc::default());
+    let joined = third.join(NOW).await.unwrap();
+    assert_eq!((joined.slot, joined.newest_id), (1, newest), "of one that was dead and not fenced yet");
+    let first = IdSource::new(joined.slot, joined.newest_id).take(after(1), 2);
+    assert!(first > newest);
+    let new = draft(pair.stage.app, &[pair.stage.endpoint], first);
+    assert_eq!(third.accept(vec![new]).await.unwrap(), [Accepted::New]);
+    assert!(pair.other.store.accept(vec![pair.numbered(1, 9)]).await.is_err(), "which it is now");
+}
+
+async fn where_everybody_fell_silent_whoever_comes_waits_and_enters(pair: Pair) {
+    pair.crowd(0);
+    let third = Node::beside(&pair.stage).await;
+    let nodes = third.view().await.nodes;
+    let living: Vec<_> = nodes.iter().filter(|node| node.slot.is_some()).map(|node| node.epoch).collect();
+    assert_eq!(living, [pair.epoch, pair.other.epoch, third.epoch], "and nobody else keeps a slot");
+    assert_eq!(pair.other.accept(pair.numbered(1, 1)).await, Accepted::New, "those who live go on");
+}
+
+play! { database:
+    what_was_numbered_before_a_node_joined_again_is_not_stored,
+    what_follows_in_a_slot_is_numbered_behind_all_that_is_stored,
+    where_everybody_fell_silent_whoever_comes_waits_and_enters,
+}
+play! { file:
+    what_was_numbered_before_a_node_joined_again_is_not_stored,
+    what_follows_in_a_slot_is_numbered_behind_all_that_is_stored,
+}
