@@ -11,7 +11,7 @@ use std::{
 
 const SCHEMA: &str = include_str!("schema.sql");
 /// Raised with every change of `schema.sql`; `upgrade` brings older stores here.
-const SCHEMA_VERSION: i64 = 4;
+const SCHEMA_VERSION: i64 = 5;
 /// More than there are: the least used would be prepared again and again, which costs more than running them.
 const STATEMENTS_KEPT: usize = 512;
 /// "phst": other programs' files are not ours to touch.
