@@ -78,6 +78,8 @@ pub struct Delivery {
     pub return_to: Option<ReturnTo>,
     /// The line it stands in, until it has left that; absent where no order is kept.
     pub okey: Option<OrderKey>,
+    /// When its turn comes among those that stand behind in its line; only these have one.
+    pub turn: Option<i64>,
     /// When its line went on without it, because it was dead.
     pub skipped_at: Option<Timestamp>,
 }
@@ -121,6 +123,7 @@ impl Delivery {
             is_asked: false,
             return_to: None,
             okey: None,
+            turn: None,
             skipped_at: None,
         }
     }
@@ -384,6 +387,7 @@ impl Delivery {
         self.state = state;
         self.reason = reason.into();
         self.due = None;
+        self.turn = None;
         self.at_due = AtDue::Attempt;
         self.finished_at = Some(now);
         self.held_at = None;

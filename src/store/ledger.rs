@@ -187,7 +187,7 @@ pub trait Ledger: Send + Sync {
     /// Promise: `Ok` only after the flush; whatever was born with a hand is then handed over, whether or not the caller is
     /// still there.
     /// What is born held for an endpoint that is on by then is not held. What is born into a line that has a first waits behind
-    /// that, and gives a hand back.
+    /// that and all that was stored there before it, whatever their ids, and gives a hand back.
     /// A duplicate inside the call or the batch resolves to the first. Refuses with `Overloaded` before memory grows.
     fn accept(&self, events: Vec<NewEvent>) -> Reply<'_, Vec<Accepted>>;
 

@@ -39,7 +39,7 @@ const ROWS: &[(&str, &str)] = &[
     (
         "deliveries",
         "id, app, event, endpoint, state, reason, place, attempt_count, history_len, sign(lane), due, at_due, \
-         give_up_at, finished_at, held_at, root, replay_of, return_to, restarted_at, okey, asked, skipped_at",
+         give_up_at, finished_at, held_at, root, replay_of, return_to, restarted_at, okey, asked, skipped_at, turn",
     ),
     (
         "attempts",

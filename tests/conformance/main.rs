@@ -51,6 +51,7 @@ mod slots;
 mod sqlite;
 mod stage;
 mod statistics;
+mod turns;
 mod upgrade;
 #[expect(dead_code, reason = "the faults use other parts of it")]
 #[path = "../harness/wire.rs"]
@@ -174,7 +175,6 @@ macro_rules! conformance {
                 order: [
                     the_next_does_not_start_before_the_one_before_it_has_ended,
                     only_its_own_line_waits,
-                    what_was_committed_later_waits_although_its_id_is_older,
                     what_was_published_for_later_is_due_then_when_its_turn_comes,
                     however_the_first_goes_the_next_steps_up,
                     a_dead_one_is_in_the_way_whatever_fails_again,
@@ -185,6 +185,10 @@ macro_rules! conformance {
                     a_takeover_keeps_every_place,
                     a_line_of_the_old_ends_in_one_step,
                     the_queue_shows_those_behind_last,
+                ]
+                turns: [
+                    those_behind_go_as_they_were_stored_whatever_their_ids,
+                    a_turn_is_kept_whatever_happens_meanwhile,
                 ]
                 queue: [
                     too_many_events_at_once_are_refused_before_they_are_kept,

@@ -21,11 +21,11 @@ use posthaste::{
 };
 use std::{collections::BTreeMap, sync::Arc};
 
-fn line(key: &str) -> Option<OrderKey> {
+pub(crate) fn line(key: &str) -> Option<OrderKey> {
     Order::Key.line_of(Some(key))
 }
 
-async fn order_by(stage: &Stage, on_dead: OnDead) {
+pub(crate) async fn order_by(stage: &Stage, on_dead: OnDead) {
     let mut record = stage.store().endpoint(stage.endpoint).await.unwrap().unwrap();
     (record.settings.ordered, record.settings.on_dead) = (Order::Key, Some(on_dead));
     record.revision += 1;
@@ -59,7 +59,7 @@ async fn end(stage: &Stage, verdict: Verdict) {
 }
 
 /// The lines as they are stored: of each, whether there is exactly one that the rest waits for, and how many wait.
-async fn check_lines(stage: &Stage) {
+pub(crate) async fn check_lines(stage: &Stage) {
     let all = stage.store().deliveries(stage.app, DeliveryFilter::default(), None, 10_000).await.unwrap();
     let mut lines: BTreeMap<_, (usize, usize)> = BTreeMap::new();
     for Delivery { endpoint, okey, due, id, .. } in all.rows.into_iter().map(|listed| listed.delivery) {
@@ -121,16 +121,6 @@ pub(crate) async fn only_its_own_line_waits(mut stage: Stage) {
     elsewhere.births[0].delivery.okey = line("a");
     let elsewhere = stage.publish(elsewhere).await;
     assert!(is_first(&stage, elsewhere).await, "the same key at another endpoint");
-}
-
-pub(crate) async fn what_was_committed_later_waits_although_its_id_is_older(mut stage: Stage) {
-    order_by(&stage, OnDead::Block).await;
-    let mut late = stage.one_in_hand();
-    late.births[0].delivery.okey = line("a");
-    let ids = three(&mut stage, "a").await;
-    let late = stage.publish(late).await;
-    assert!(late < ids[0] && stage.delivery(late).await.waits_behind());
-    check_lines(&stage).await;
 }
 
 pub(crate) async fn what_was_published_for_later_is_due_then_when_its_turn_comes(mut stage: Stage) {
@@ -234,7 +224,7 @@ async fn go(stage: &mut Stage, first: DeliveryId, way: &str) {
     }
 }
 
-async fn settle(stage: &Stage, settle: Settle) {
+pub(crate) async fn settle(stage: &Stage, settle: Settle) {
     while stage.store().settle(stage.endpoint, settle, 2, after(9)).await.unwrap() == 2 {}
     stage.quiet().await;
 }

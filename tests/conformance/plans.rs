@@ -4,13 +4,16 @@
 use crate::{
     database::Server,
     sqlite::{NoWatch, block_on},
-    stage::{Backend, NOW, Stage, after},
+    stage::{Backend, NOW, Stage, after, attempt},
 };
 use posthaste::{
     domain::{
         id::{DeliveryId, EventId, first_id_at},
+        order::OrderKey,
+        outcome::Class,
         port::Handover,
         time::Timestamp,
+        verdict::Verdict,
     },
     store::{
         Store,
@@ -26,6 +29,8 @@ const FIRST_DAY: i64 = 19_754;
 const DAYS: i64 = 10;
 /// The sequence and the slot of an id.
 const ID_STEP: i64 = 1 << 22;
+/// Lines of the stage's endpoint, in which one of a hundred waits.
+const LINES: i64 = 10;
 const OPTIONS: &str = "-c session_preload_libraries=auto_explain -c auto_explain.log_min_duration=0";
 
 #[derive(Clone)]
@@ -72,7 +77,10 @@ impl Explained {
              INSERT INTO attempts (delivery, position, started_at, total_us, class) SELECT id + 1, 1, 0, 0, 0 FROM {ids};
              INSERT INTO live (id, app, event, endpoint, state, place, attempt_count, history_len, lane, due, at_due)
                  SELECT id + 2, {app}, id, {endpoint} + n % 500 * 10, 0, 0, 0, 0, {endpoint} + n % 500 * 10, n, 0
-                 FROM {ids} WHERE n % 20 < 2"
+                 FROM {ids} WHERE n % 20 < 2;
+             INSERT INTO live (id, app, event, endpoint, state, place, attempt_count, history_len, lane, due, at_due, okey, turn)
+                 SELECT id + 3, {app}, id, {endpoint}, 0, 0, 0, 0, {endpoint}, 253402300799000, 0, n / 100 % {LINES}, n
+                 FROM {ids} WHERE n % 100 = 7"
         ));
         self.run("ANALYZE events; ANALYZE done; ANALYZE attempts; ANALYZE live");
     }
@@ -87,6 +95,27 @@ fn must_use_indexes(what: &str, said: &str) {
     }
 }
 
+/// One leads a line in which others wait, another joins behind them all, and the next of them steps up when the first ends.
+async fn go_through_line(stage: &mut Stage, okey: OrderKey) {
+    for _ in 0..2 {
+        let mut new = stage.one_in_hand();
+        new.births[0].delivery.okey = Some(okey);
+        stage.publish(new).await;
+    }
+    let carried = stage.only_carried();
+    stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
+}
+
+/// Both ends of those behind in a line are found where they are in the index, and nothing is sorted for that.
+fn must_go_by_turns(said: &str) {
+    let is_it = |plan: &&str| plan.contains("ORDER BY turn DESC") || plan.contains("ORDER BY d.turn");
+    let plans: Vec<_> = said.split("LOG:  duration").filter(is_it).collect();
+    assert_eq!(plans.len(), 4, "of two that join, and twice when the first ends");
+    for plan in plans {
+        assert!(plan.contains("live_behind") && !plan.contains("Sort"), "{plan}");
+    }
+}
+
 async fn look_at_plans(rows: i64) {
     let server = Explained(Arc::new(Server::with(OPTIONS)));
     let mut stage = Stage::new(Box::new(server.clone())).await;
@@ -96,11 +125,13 @@ async fn look_at_plans(rows: i64) {
     let mut seen = server.log().len();
     let mut check = |what: &str| {
         let log = server.log();
-        must_use_indexes(what, &log[seen..]);
+        let said = log[seen..].to_owned();
+        must_use_indexes(what, &said);
         seen = log.len();
+        said
     };
     // More often than it takes the server to settle for one plan.
-    for _ in 0..7 {
+    for round in 0..7 {
         let store = stage.store();
         assert!(store.find_event(stage.app, String::new(), Some(own)).await.unwrap().is_some());
         check("an event by its id");
@@ -118,6 +149,9 @@ async fn look_at_plans(rows: i64) {
         check("lanes");
         stage.refill(stage.endpoint, 5, after(rows as u64)).await;
         check("a refill");
+        drop(stage.recorder.take_carried());
+        go_through_line(&mut stage, OrderKey::from_i64(round)).await;
+        must_go_by_turns(&check("a line"));
     }
     stage.reopen();
     assert_eq!(stage.store().join(NOW).await.unwrap().taken_over, 35);

@@ -2,11 +2,14 @@
 
 use crate::{
     sqlite::{block_on, open, place},
-    stage::NOW,
+    stage::{NOW, draft},
 };
 use posthaste::{
-    domain::id::{AppId, EventId},
-    store::{Browse, Cluster},
+    domain::{
+        id::{AppId, EndpointId, EventId},
+        order::Order,
+    },
+    store::{Browse, Cluster, Ledger},
 };
 use rusqlite::Connection;
 use std::path::Path;
@@ -59,4 +62,30 @@ fn a_store_that_cannot_be_brought_up_to_date_is_left_as_it_was() {
     assert_eq!(number(&path, "SELECT user_version FROM pragma_user_version"), 1);
     assert_eq!(number(&path, "SELECT count(*) FROM sqlite_schema WHERE name = 'replays'"), 0);
     assert_eq!(number(&path, "SELECT count(*) FROM deliveries"), 1);
+}
+
+/// As versions had it that kept order by ids.
+const LINES: &str = "
+    ALTER TABLE deliveries ADD COLUMN okey INTEGER;
+    CREATE INDEX deliveries_behind ON deliveries (endpoint, okey) WHERE okey IS NOT NULL AND due = 253402300799000;
+    UPDATE deliveries SET okey = 1;
+    INSERT INTO deliveries (id, app, event, endpoint, state, place, attempt_count, history_len, lane, due, at_due, okey) VALUES
+        (30, 1, 3, 2, 0, 0, 0, 0, 2, 253402300799000, 0, 1), (20, 1, 3, 2, 0, 0, 0, 0, 2, 253402300799000, 0, 1),
+        (10, 1, 3, 2, 0, 0, 0, 0, 2, 5, 0, NULL);";
+
+#[test]
+fn a_line_of_an_older_version_keeps_its_order_and_what_comes_new_is_behind_it() {
+    let (_folder, path) = place();
+    make(&path, &format!("{ROWS} {LINES}"));
+    let store = open(&path).unwrap();
+    block_on(store.join(NOW)).unwrap();
+    let (app, endpoint, line) = (AppId::from_i64(1), EndpointId::from_i64(2), Order::Endpoint.line_of(None));
+    let mut new = draft(app, &[endpoint], 14);
+    new.births[0].delivery.okey = line;
+    block_on(store.accept(vec![new])).unwrap();
+    drop(store);
+    let connection = Connection::open(&path).unwrap();
+    let sql = "SELECT group_concat(id) FROM (SELECT id FROM deliveries WHERE turn IS NOT NULL ORDER BY turn)";
+    let turns: String = connection.query_row(sql, [], |row| row.get(0)).unwrap();
+    assert_eq!(turns, "20,30,15");
 }

@@ -132,12 +132,12 @@ impl Sabotage {
             }
             Self::StepUpEarly => {
                 let sql =
-                    "UPDATE deliveries SET okey = NULL, due = (SELECT at FROM archive_clock) WHERE id IN
+                    "UPDATE deliveries SET okey = NULL, turn = NULL, due = (SELECT at FROM archive_clock) WHERE id IN
                     (SELECT id FROM deliveries WHERE due = 253402300799000 LIMIT 1)";
                 let _ = disk.execute(sql, []);
             }
             Self::StayBehind => {
-                let sql = "UPDATE deliveries SET due = 253402300799000 WHERE id IN
+                let sql = "UPDATE deliveries SET due = 253402300799000, turn = 1 WHERE id IN
                     (SELECT id FROM deliveries WHERE okey IS NOT NULL AND state = 0 AND return_to IS NULL LIMIT 1)";
                 let _ = disk.execute(sql, []);
             }

@@ -1,5 +1,5 @@
 //! A delivery's place in its line, where its endpoint keeps order. The first of a line is as free as any other delivery; those
-//! behind it are due never, and step up one by one.
+//! behind it are due never, and step up one by one, in their turn.
 
 use super::{Delivery, Reason, State};
 use crate::domain::{order::OrderKey, time::Timestamp};
@@ -11,16 +11,16 @@ impl Delivery {
     }
 
     /// A newborn joins a line that has a first already; a hand it was given is not for it.
-    pub fn stand_behind(&mut self) {
+    pub fn stand_behind(&mut self, turn: i64) {
         if self.state == State::InFlight {
             self.state = State::Pending;
         }
-        self.due = Some(Timestamp::NEVER);
+        (self.due, self.turn) = (Some(Timestamp::NEVER), Some(turn));
     }
 
     /// It is the first of its line now: due at once, unless its event was published for later. Held stays held.
     pub fn step_up(&mut self, deliver_at: Option<Timestamp>, now: Timestamp) {
-        self.due = Some(deliver_at.map_or(now, |at| at.max(now)));
+        (self.due, self.turn) = (Some(deliver_at.map_or(now, |at| at.max(now))), None);
     }
 
     /// Whether it is no longer in the way of those behind it. A dead one is until it is closed, unless it is skipped.

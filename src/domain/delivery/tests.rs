@@ -23,6 +23,7 @@ fn check_shape(delivery: &Delivery) {
     assert_eq!(delivery.reason.is_some(), has_reason, "an end that is no delivery has its reason");
     let has_due = state.is_waiting() || state == State::Held;
     assert_eq!(delivery.due.is_some(), has_due, "what waits is due at some time");
+    assert_eq!(delivery.turn.is_some(), delivery.waits_behind(), "who stands behind has a turn");
     assert!(!state.is_terminal() || delivery.return_to.is_none(), "an end returns nowhere");
     let by_hand = delivery.return_to.is_some();
     assert!(!by_hand || delivery.at_due == AtDue::Attempt, "an extra attempt is made, not waited for");

@@ -17,17 +17,17 @@ use std::{collections::HashSet, sync::LazyLock};
 macro_rules! columns {
     () => {
         "id, app, event, endpoint, state, reason, place, attempt_count, history_len, lane, due, at_due, give_up_at, finished_at,
-         held_at, root, replay_of, return_to, restarted_at, okey, asked, skipped_at"
+         held_at, root, replay_of, return_to, restarted_at, okey, asked, skipped_at, turn"
     };
 }
 
 macro_rules! values {
     () => {
-        "?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22"
+        "?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23"
     };
 }
 
-/// The statements that put a row into a table. `?23` is the state it must still be in, and `?24` the lane if that is in flight.
+/// The statements that put a row into a table. `?24` is the state it must still be in, and `?25` the lane if that is in flight.
 struct Table {
     insert: &'static str,
     update: &'static str,
@@ -46,12 +46,12 @@ macro_rules! table {
                 columns!(),
                 ") = (",
                 values!(),
-                ") WHERE id = ?1 AND state = ?23 AND (state <> 2 OR lane = ?24)"
+                ") WHERE id = ?1 AND state = ?24 AND (state <> 2 OR lane = ?25)"
             ),
             fetch: concat!(
                 "WITH gone AS (DELETE FROM ",
                 $other,
-                " WHERE id = ?1 AND state = ?23 AND (state <> 2 OR lane = ?24) RETURNING id) ",
+                " WHERE id = ?1 AND state = ?24 AND (state <> 2 OR lane = ?25) RETURNING id) ",
                 "INSERT INTO ",
                 $name,
                 " (",
@@ -131,6 +131,7 @@ fn write(tx: &Transaction<'_>, sql: &str, delivery: &Delivery, was: Option<Was>)
         delivery.okey,
         delivery.is_asked.then_some(true),
         delivery.skipped_at,
+        delivery.turn,
     ];
     let mut row = row.to_vec();
     if let Some((state, lane)) = &was {

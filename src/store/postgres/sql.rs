@@ -298,8 +298,8 @@ impl Sql for Transaction<'_> {
         deliveries::carry_all(self, taken)
     }
 
-    fn set_due(&self, delivery: DeliveryId, due: Option<Timestamp>) -> Result<()> {
-        self.execute("UPDATE live SET due = ?2 WHERE id = ?1", params![delivery, due])?;
+    fn step_up(&self, delivery: DeliveryId, due: Option<Timestamp>) -> Result<()> {
+        self.execute("UPDATE live SET due = ?2, turn = NULL WHERE id = ?1", params![delivery, due])?;
         Ok(())
     }
 

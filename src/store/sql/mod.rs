@@ -116,8 +116,8 @@ pub(super) trait Sql {
         taken.iter().map(|(from, delivery)| self.replace_delivery(Was::In(*from), delivery)).collect()
     }
 
-    /// Of one that waits or is held.
-    fn set_due(&self, delivery: DeliveryId, due: Option<Timestamp>) -> Result<()>;
+    /// One that stood behind in its line stands there no more: it is due then.
+    fn step_up(&self, delivery: DeliveryId, due: Option<Timestamp>) -> Result<()>;
 
     /// Where it was, and in which line; `None` if there is no such row.
     fn delete_delivery(&self, delivery: DeliveryId) -> Result<Option<(EndpointId, Option<OrderKey>)>>;

@@ -19,7 +19,8 @@ use crate::domain::{
 /// Lanes in which something waits now that did not before, and when it is due; told to the engine after the commit.
 pub(super) type Woken = Vec<(EndpointId, Timestamp)>;
 
-/// Gives a newborn its place. Which of two comes first is decided here, by the order of commits.
+/// Gives a newborn its place. Which of two comes first is decided here, by the order of commits: whoever decides about a line
+/// has it locked until then. Ids say nothing about that, which are as good as the clocks of the nodes that made them.
 pub(super) fn join(tx: &dyn Sql, newborn: &mut Delivery, event: &Event) -> Result<()> {
     let Some(okey) = newborn.okey else { return Ok(()) };
     if newborn.has_left_line(false) {
@@ -27,8 +28,9 @@ pub(super) fn join(tx: &dyn Sql, newborn: &mut Delivery, event: &Event) -> Resul
         return Ok(());
     }
     tx.lock_lane(newborn.endpoint)?;
-    if has_first(tx, newborn.endpoint, okey)? {
-        newborn.stand_behind();
+    let (has_first, last_turn) = ends(tx, newborn.endpoint, okey)?;
+    if has_first {
+        newborn.stand_behind(last_turn.unwrap_or_default() + 1);
     } else if newborn.waits_behind() {
         // Put there by an earlier try of its batch, which was rolled back.
         newborn.step_up(event.deliver_at, event.accepted_at);
@@ -36,12 +38,17 @@ pub(super) fn join(tx: &dyn Sql, newborn: &mut Delivery, event: &Event) -> Resul
     Ok(())
 }
 
-fn has_first(tx: &dyn Sql, endpoint: EndpointId, okey: OrderKey) -> Result<bool> {
-    tx.exists(
+/// Both ends of a line: whether it has a first, and the last turn of those behind.
+fn ends(tx: &dyn Sql, endpoint: EndpointId, okey: OrderKey) -> Result<(bool, Option<i64>)> {
+    let ends = tx.one(
         "SELECT EXISTS (SELECT 1 FROM deliveries INDEXED BY deliveries_first
-             WHERE endpoint = ?1 AND okey = ?2 AND due IS DISTINCT FROM 253402300799000)",
+                 WHERE endpoint = ?1 AND okey = ?2 AND due IS DISTINCT FROM 253402300799000),
+             (SELECT turn FROM deliveries INDEXED BY deliveries_behind
+                 WHERE endpoint = ?1 AND okey = ?2 AND due = 253402300799000 ORDER BY turn DESC LIMIT 1)",
         params![endpoint, okey],
-    )
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )?;
+    Ok(ends.unwrap_or_default())
 }
 
 /// Takes a delivery that is about to be written out of its line, if it has left that; answers which line it was.
@@ -72,20 +79,21 @@ pub(super) fn advance(
     now: Timestamp,
     woken: &mut Woken,
 ) -> Result<()> {
-    if has_first(tx, endpoint, okey)? {
+    let (has_first, last_turn) = ends(tx, endpoint, okey)?;
+    if has_first || last_turn.is_none() {
         return Ok(());
     }
     let next = tx.one(
         &format!(
             "SELECT {DELIVERY}, e.deliver_at FROM deliveries d INDEXED BY deliveries_behind LEFT JOIN events e ON e.id = d.event
-             WHERE d.endpoint = ?1 AND d.okey = ?2 AND d.due = 253402300799000 ORDER BY d.id LIMIT 1"
+             WHERE d.endpoint = ?1 AND d.okey = ?2 AND d.due = 253402300799000 ORDER BY d.turn LIMIT 1"
         ),
         params![endpoint, okey],
         |row| Ok((row::delivery(row)?, row.get(DELIVERY_COLUMNS)?)),
     )?;
     let Some((mut delivery, deliver_at)) = next else { return Ok(()) };
     delivery.step_up(deliver_at, now);
-    tx.set_due(delivery.id, delivery.due)?;
+    tx.step_up(delivery.id, delivery.due)?;
     woken.extend(delivery.due.filter(|_| delivery.state.is_waiting()).map(|due| (endpoint, due)));
     Ok(())
 }
@@ -178,9 +186,9 @@ mod tests {
         let mut newborn = Delivery::born(DeliveryId::from_i64(4), app, event.id, endpoint, now, None);
         newborn.okey = Order::Endpoint.line_of(None);
         newborn.carry_from_birth();
-        newborn.stand_behind();
+        newborn.stand_behind(9);
         join(&store, &mut newborn, &event).unwrap();
-        assert_eq!((newborn.state, newborn.due), (State::Pending, Some(now)));
+        assert_eq!((newborn.state, newborn.due, newborn.turn), (State::Pending, Some(now), None));
         store.insert_delivery(&newborn).unwrap();
         let mut second = Delivery { id: DeliveryId::from_i64(5), ..newborn };
         join(&store, &mut second, &event).unwrap();

@@ -82,8 +82,8 @@ pub(super) fn named<T>(row: impl Display, read: Result<T>) -> Result<T> {
 /// The columns that `delivery` reads, in its order.
 pub(super) const DELIVERY: &str = "d.id, d.app, d.event, d.endpoint, d.state, d.reason, d.place, d.attempt_count, \
      d.history_len, d.due, d.at_due, d.give_up_at, d.finished_at, d.root, d.replay_of, d.return_to, \
-     d.held_at, d.restarted_at, d.okey, d.asked, d.skipped_at";
-pub(super) const DELIVERY_COLUMNS: usize = 21;
+     d.held_at, d.restarted_at, d.okey, d.asked, d.skipped_at, d.turn";
+pub(super) const DELIVERY_COLUMNS: usize = 22;
 
 pub(super) fn delivery(row: &Row<'_>) -> Result<Delivery> {
     let id = row.get(0)?;
@@ -108,6 +108,7 @@ fn read_delivery(row: &Row<'_>, id: DeliveryId) -> Result<Delivery> {
         held_at: row.get(16)?,
         restarted_at: row.get(17)?,
         okey: row.get(18)?,
+        turn: row.get(21)?,
         is_asked: row.get::<Option<bool>>(19)?.unwrap_or_default(),
         skipped_at: row.get(20)?,
         root: row.get::<Option<DeliveryId>>(13)?.unwrap_or(id),

@@ -113,6 +113,7 @@ CREATE TABLE deliveries (
     okey INTEGER,
     asked INTEGER,
     skipped_at INTEGER,
+    turn INTEGER,
     CHECK (state BETWEEN 0 AND 7),
     CHECK ((state >= 4) = (finished_at IS NOT NULL)),
     CHECK ((state >= 5) = (reason IS NOT NULL)),
@@ -121,7 +122,7 @@ CREATE TABLE deliveries (
     CHECK (CASE WHEN state <= 1 THEN lane IS endpoint AND due IS NOT NULL WHEN state = 2 THEN lane IS NOT NULL AND lane <= 0 ELSE lane IS NULL END),
     CHECK (return_to IS NULL OR state IN (0, 2, 3) AND return_to GLOB '[1567],*'),
     CHECK (okey IS NULL OR state <= 3 OR state = 5),
-    CHECK (due IS NOT 253402300799000 OR okey IS NOT NULL AND state IN (0, 3))
+    CHECK (CASE WHEN due IS 253402300799000 THEN okey IS NOT NULL AND turn IS NOT NULL AND state IN (0, 3) ELSE turn IS NULL END)
 ) STRICT;
 
 CREATE INDEX deliveries_by_lane ON deliveries (lane, due) WHERE lane IS NOT NULL;
@@ -136,9 +137,10 @@ CREATE INDEX deliveries_by_hand ON deliveries (lane, due)
 CREATE INDEX deliveries_later ON deliveries (event) WHERE id > event + 65535;
 
 -- Lines of deliveries that are kept in order: (endpoint, okey). Each has at most one first, which waits, is carried, is held or
--- is dead and in the way; the others wait behind it, due never, which is the end of the year 9999.
+-- is dead and in the way; the others wait behind it, due never, which is the end of the year 9999. Their
+-- turns are in the order of the commits that put them there.
 CREATE UNIQUE INDEX deliveries_first ON deliveries (endpoint, okey) WHERE okey IS NOT NULL AND due IS NOT 253402300799000;
-CREATE INDEX deliveries_behind ON deliveries (endpoint, okey) WHERE okey IS NOT NULL AND due = 253402300799000;
+CREATE INDEX deliveries_behind ON deliveries (endpoint, okey, turn) WHERE okey IS NOT NULL AND due = 253402300799000;
 CREATE INDEX deliveries_blocking ON deliveries (endpoint) WHERE okey IS NOT NULL AND state = 5;
 
 CREATE TABLE attempts (

@@ -154,8 +154,8 @@ impl Sql for Member<'_> {
         replace_delivery(self.store, was, delivery, self.epoch)
     }
 
-    fn set_due(&self, delivery: DeliveryId, due: Option<Timestamp>) -> Result<()> {
-        self.store.set_due(delivery, due)
+    fn step_up(&self, delivery: DeliveryId, due: Option<Timestamp>) -> Result<()> {
+        self.store.step_up(delivery, due)
     }
 
     fn delete_delivery(&self, delivery: DeliveryId) -> Result<Option<(EndpointId, Option<OrderKey>)>> {

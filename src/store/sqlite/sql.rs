@@ -79,8 +79,9 @@ impl Sql for Connection {
         replace_delivery(self, was, delivery, 0)
     }
 
-    fn set_due(&self, delivery: DeliveryId, due: Option<Timestamp>) -> Result<()> {
-        Sql::execute(self, "UPDATE deliveries SET due = ?2 WHERE id = ?1", params![delivery, due])?;
+    fn step_up(&self, delivery: DeliveryId, due: Option<Timestamp>) -> Result<()> {
+        let sql = "UPDATE deliveries SET due = ?2, turn = NULL WHERE id = ?1";
+        Sql::execute(self, sql, params![delivery, due])?;
         Ok(())
     }
 
@@ -129,8 +130,8 @@ pub(super) fn insert_delivery(store: &Connection, delivery: &Delivery, epoch: i6
     Sql::execute(
         store,
         "INSERT INTO deliveries (id, app, event, endpoint, state, reason, place, attempt_count, history_len, lane, due,
-             at_due, give_up_at, finished_at, root, replay_of, held_at, okey, asked)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)",
+             at_due, give_up_at, finished_at, root, replay_of, held_at, okey, asked, turn)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)",
         params![
             delivery.id,
             delivery.app,
@@ -151,6 +152,7 @@ pub(super) fn insert_delivery(store: &Connection, delivery: &Delivery, epoch: i6
             delivery.held_at,
             delivery.okey,
             delivery.is_asked.then_some(true),
+            delivery.turn,
         ],
     )?;
     Ok(())
@@ -166,7 +168,7 @@ pub(super) fn replace_delivery(
         store,
         "UPDATE deliveries SET state = ?3, reason = ?4, place = ?5, attempt_count = ?6, history_len = ?7, lane = ?8,
              due = ?9, at_due = ?10, give_up_at = ?11, finished_at = ?12, return_to = ?13, held_at = ?14, restarted_at = ?15,
-             okey = ?16, asked = ?17, skipped_at = ?18
+             okey = ?16, asked = ?17, skipped_at = ?18, turn = ?20
          WHERE id = ?1 AND state = ?2 AND (state <> 2 OR lane = ?19)",
         params![
             delivery.id,
@@ -188,6 +190,7 @@ pub(super) fn replace_delivery(
             delivery.is_asked.then_some(true),
             delivery.skipped_at,
             was.lane(),
+            delivery.turn,
         ],
     )?;
     Ok(replaced == 1)

@@ -13,6 +13,7 @@ const FILLED: &[(&str, &str, &str, &str)] = &[
     ("statistics", "unblamed", "INTEGER NOT NULL DEFAULT 0", ""),
     ("statistics", "expired", "INTEGER NOT NULL DEFAULT 0", ""),
     ("statistics", "endings", "TEXT NOT NULL DEFAULT '{}'", WITH_APP_AND_TYPE),
+    ("deliveries", "turn", "INTEGER", IN_TURN),
 ];
 
 /// Lines of the log used to name neither app nor event type, and counted neither events nor endings nor all that ended.
@@ -22,6 +23,9 @@ const WITH_APP_AND_TYPE: &str = "UPDATE statistics_log SET document =
          json_array(0, old.value -> 2, old.value -> 3, old.value -> 4, old.value -> 5, 0, 0, old.value -> 6),
          old.value -> 7, old.value -> 8, json('[]')))
      FROM json_each(document) old JOIN endpoints e ON e.id = old.value ->> 0)";
+
+/// Those behind in a line used to step up by their ids; what comes new is behind them all.
+const IN_TURN: &str = "UPDATE deliveries SET turn = id WHERE okey IS NOT NULL AND due = 253402300799000";
 
 /// `wanted` holds the schema of this version and nothing else.
 pub(super) fn upgrade(store: &Connection, wanted: &Connection) -> rusqlite::Result<()> {

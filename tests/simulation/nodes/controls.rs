@@ -57,6 +57,11 @@ fn one_that_jumps_the_queue_of_several_nodes_is_noticed() {
 }
 
 #[test]
+fn a_line_in_the_order_of_ids_is_noticed() {
+    must_notice(&[Promise::Order], Sabotage::OrderById);
+}
+
+#[test]
 fn a_batch_that_is_stored_twice_is_noticed() {
     must_notice(&[Promise::Once], Sabotage::StoreTwice);
 }

@@ -69,7 +69,7 @@ pub(crate) fn run(seed: u64, sabotage: Sabotage) -> Outcome {
     };
     director.direct();
     let Director { town, producers, .. } = director;
-    let (figures, trace) = verdict::pronounce(&town, &producers.events);
+    let (figures, trace) = verdict::pronounce(&town, &producers.published);
     let violations = std::mem::take(&mut town.journal().violations);
     Outcome { violations, figures, trace }
 }

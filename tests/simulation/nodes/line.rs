@@ -158,11 +158,10 @@ impl Line {
         }
     }
 
-    /// Of those that are kept in order it is the first that has not ended. Among those that wait ids decide, which are as good
-    /// as the clocks of the nodes that made them: what was stored first and has the larger id may be overtaken.
+    /// Of those that are kept in order it is the first that has not ended, as they were stored, whatever their ids are.
     fn must_be_first(&self, delivery: DeliveryId) {
         let sql = "SELECT o.delivery FROM lines l JOIN lines o ON o.endpoint = l.endpoint AND o.okey = l.okey
-                 AND o.number < l.number AND o.delivery < l.delivery
+                 AND o.number < l.number
              JOIN deliveries d ON d.id = o.delivery WHERE l.delivery = ?1 AND d.state < 4 LIMIT 1";
         let earlier: Option<i64> = {
             let file = self.town.file().connection();

@@ -50,12 +50,20 @@ enum Said {
 
 type Answers = Arc<Mutex<Vec<(usize, usize, Said)>>>;
 
+/// What the producer of an event knows of it: when it first asked for it to be published, and when that was first answered.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Published {
+    pub(crate) asked_at: Option<i64>,
+    pub(crate) answered_at: Option<i64>,
+    pub(crate) event: Option<EventId>,
+}
+
 pub(crate) struct Producers {
     town: Arc<Town>,
     wishes: Vec<Wish>,
     answers: Answers,
-    /// By the number of its plan, once it is known.
-    pub(crate) events: Vec<Option<EventId>>,
+    /// By the number of its plan.
+    pub(crate) published: Vec<Published>,
 }
 
 impl Producers {
@@ -74,8 +82,8 @@ impl Producers {
         for (number, change) in plan.changes.iter().enumerate() {
             wish(Errand::Change(number), change.at, change.node, true);
         }
-        let events = vec![None; plan.events.len()];
-        Self { town: town.clone(), wishes, answers: Arc::default(), events }
+        let published = vec![Published::default(); plan.events.len()];
+        Self { town: town.clone(), wishes, answers: Arc::default(), published }
     }
 
     pub(crate) fn are_done(&self) -> bool {
@@ -107,6 +115,9 @@ impl Producers {
                 continue;
             };
             wish.asked = Some((now, node.life));
+            if let Errand::Publish(plan) = errand {
+                self.published[plan].asked_at.get_or_insert(now);
+            }
             let (town, answers) = (self.town.clone(), self.answers.clone());
             node.spawn(ask(town, service, errand, (number, node.life), answers));
         }
@@ -121,7 +132,7 @@ impl Producers {
                 Said::Done(event) => {
                     wish.is_done = true;
                     if let (Some(event), Errand::Publish(plan)) = (event, wish.errand) {
-                        self.note(plan, event);
+                        self.note(plan, event, now);
                     }
                 }
                 Said::NotNow if is_awaited => {
@@ -138,8 +149,10 @@ impl Producers {
     }
 
     /// Whoever is asked, the same id is the same event.
-    fn note(&mut self, plan: usize, event: EventId) {
-        let known = *self.events[plan].get_or_insert(event);
+    fn note(&mut self, plan: usize, event: EventId, now: i64) {
+        let published = &mut self.published[plan];
+        published.answered_at.get_or_insert(now);
+        let known = *published.event.get_or_insert(event);
         if known != event && self.town.plan.events[plan].id.is_some() {
             self.town.complain(Promise::Accept, format!("event {plan} is {known} and {event}"));
         }

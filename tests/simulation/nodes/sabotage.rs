@@ -30,6 +30,8 @@ pub(crate) enum Sabotage {
     Haste,
     /// One that waits behind others is let go before its turn.
     JumpQueue,
+    /// Those behind step up by their ids, whoever was stored first.
+    OrderById,
     /// A result is stored a second time, as if its batch had been.
     StoreTwice,
 }
@@ -57,10 +59,11 @@ impl Sabotage {
                 run("UPDATE nodes SET steady_since = lease_until WHERE epoch = ?1");
             }
             Self::JumpQueue => {
-                let sql = "UPDATE deliveries SET okey = NULL, due = (SELECT at FROM who WHERE epoch = ?1)
+                let sql = "UPDATE deliveries SET okey = NULL, turn = NULL, due = (SELECT at FROM who WHERE epoch = ?1)
                     WHERE id IN (SELECT max(id) FROM deliveries WHERE due = 253402300799000)";
                 run(sql);
             }
+            Self::OrderById => run("UPDATE deliveries SET turn = id WHERE due = 253402300799000 AND ?1 > 0"),
             Self::StoreTwice => {
                 let sql = "INSERT OR IGNORE INTO attempts (delivery, position, started_at, total_us, class)
                     SELECT delivery, position + 1000, started_at, total_us, class FROM attempts

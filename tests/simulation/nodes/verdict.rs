@@ -3,13 +3,11 @@
 
 use super::{
     plan::Kind,
+    producers::Published,
     town::{Dial, Town},
 };
 use crate::journal::Promise;
-use posthaste::domain::{
-    id::{DeliveryId, EventId},
-    rate::RateLimit,
-};
+use posthaste::domain::{id::DeliveryId, rate::RateLimit};
 use std::{
     collections::{BTreeMap, BTreeSet},
     hash::{DefaultHasher, Hash, Hasher},
@@ -40,8 +38,8 @@ impl Figures {
 }
 
 /// Checks everything that only the end shows; what the story was worth, and a number that the same story gives again.
-pub(crate) fn pronounce(town: &Town, events: &[Option<EventId>]) -> (Figures, u64) {
-    all_delivered(town, events);
+pub(crate) fn pronounce(town: &Town, published: &[Published]) -> (Figures, u64) {
+    all_delivered(town, published);
     left_behind(town);
     let dials = town.journal().dials.clone();
     let twice = twice(town, &dials);
@@ -52,8 +50,9 @@ pub(crate) fn pronounce(town: &Town, events: &[Option<EventId>]) -> (Figures, u6
         }
     }
     recorded_once(town, &dials);
+    out_of_order(town, &dials, published);
     let mut hasher = DefaultHasher::new();
-    format!("{dials:?} {events:?}").hash(&mut hasher);
+    format!("{dials:?} {published:?}").hash(&mut hasher);
     let figures = Figures {
         dials: dials.len(),
         deliveries: count(town, "SELECT count(*) FROM deliveries") as usize,
@@ -75,7 +74,7 @@ fn all<T>(town: &Town, sql: &str, read: impl Fn(&rusqlite::Row<'_>) -> rusqlite:
 }
 
 /// Whatever was accepted, and whatever is stored although nobody was told, is delivered to every endpoint.
-fn all_delivered(town: &Town, events: &[Option<EventId>]) {
+fn all_delivered(town: &Town, published: &[Published]) {
     let stored: BTreeMap<i64, i64> = all(
         town,
         "SELECT e.id, (SELECT count(*) FROM deliveries d WHERE d.event = e.id AND d.state = 4) FROM events e",
@@ -83,7 +82,7 @@ fn all_delivered(town: &Town, events: &[Option<EventId>]) {
     )
     .into_iter()
     .collect();
-    for (number, event) in events.iter().enumerate() {
+    for (number, Published { event, .. }) in published.iter().enumerate() {
         if let Some(event) = event
             && !stored.contains_key(&event.as_i64())
         {
@@ -192,6 +191,39 @@ fn recorded_once(town: &Town, dials: &[Dial]) {
         if rows > sent || different < rows {
             let id = DeliveryId::from_i64(delivery);
             town.complain(Promise::Once, format!("{id} was sent {sent} times and has {rows} results"));
+        }
+    }
+}
+
+/// Where order is kept, what was answered before another was published began before that, whichever nodes took the two.
+fn out_of_order(town: &Town, dials: &[Dial], published: &[Published]) {
+    let times: BTreeMap<i64, &Published> =
+        published.iter().filter_map(|one| Some((one.event?.as_i64(), one))).collect();
+    let sql = "SELECT l.endpoint, l.okey, d.event, d.id FROM lines l JOIN deliveries d ON d.id = l.delivery";
+    let in_line = all(town, sql, |row| {
+        let line: (i64, i64) = (row.get(0)?, row.get(1)?);
+        Ok((line, row.get::<_, i64>(2)?, row.get(3).map(DeliveryId::from_i64)?))
+    });
+    let mut lines: BTreeMap<(i64, i64), Vec<(&Published, DeliveryId, usize)>> = BTreeMap::new();
+    for (line, event, delivery) in in_line {
+        let began = dials.iter().position(|dial| dial.delivery == delivery).unwrap_or(usize::MAX);
+        if let Some(published) = times.get(&event) {
+            lines.entry(line).or_default().push((published, delivery, began));
+        }
+    }
+    for line in lines.values() {
+        for (earlier, first, began) in line {
+            let was_overtaken_by = |(later, _, overtook): &&(&Published, DeliveryId, usize)| {
+                let is_later = earlier
+                    .answered_at
+                    .zip(later.asked_at)
+                    .is_some_and(|(answered, asked)| answered <= asked);
+                is_later && overtook < began
+            };
+            if let Some((later, second, _)) = line.iter().find(was_overtaken_by) {
+                let what = format!("{second} of {later:?} began before {first} of {earlier:?}");
+                town.complain(Promise::Order, what);
+            }
         }
     }
 }

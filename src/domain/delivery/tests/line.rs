@@ -1,8 +1,8 @@
 //! A place in a line: kept through whatever happens behind, and left at the end.
 
-use super::{START, newborn, one_in};
+use super::{START, check_shape, newborn, one_in};
 use crate::domain::{
-    delivery::{Delivery, Reason, State, Switch},
+    delivery::{Delivery, Reason, Refusal, State, Switch},
     time::Timestamp,
 };
 use std::time::Duration;
@@ -14,14 +14,14 @@ fn later(seconds: u64) -> Timestamp {
 fn behind() -> Delivery {
     let mut delivery = newborn(Some(later(60)));
     delivery.carry_from_birth();
-    delivery.stand_behind();
+    delivery.stand_behind(7);
     delivery
 }
 
 #[test]
 fn who_stands_behind_is_pending_due_never_and_shows_no_next_attempt() {
     let delivery = behind();
-    assert!(delivery.waits_behind());
+    assert!(delivery.waits_behind() && delivery.turn == Some(7));
     assert_eq!((delivery.state, delivery.next_attempt_at()), (State::Pending, None));
     assert!(!newborn(None).waits_behind());
 }
@@ -33,14 +33,29 @@ fn a_place_is_kept_while_the_endpoint_is_off_and_age_stands_still() {
     assert!(delivery.state == State::Held && delivery.waits_behind());
     delivery.release(false, later(40)).unwrap();
     assert!(delivery.state == State::Pending && delivery.waits_behind());
-    assert_eq!(delivery.give_up_at, Some(later(90)));
+    assert_eq!((delivery.give_up_at, delivery.turn), (Some(later(90)), Some(7)));
+}
+
+#[test]
+fn who_ends_behind_has_no_turn_any_more() {
+    let ends: [fn(&mut Delivery) -> Result<(), Refusal>; 3] = [
+        |delivery| delivery.cancel(later(10)),
+        |delivery| delivery.outlive(later(10)),
+        |delivery| delivery.switch_off(Switch::OffCancelling, later(10)),
+    ];
+    for end in ends {
+        let mut delivery = behind();
+        end(&mut delivery).unwrap();
+        check_shape(&delivery);
+        assert!(delivery.state.is_terminal() && delivery.turn.is_none());
+    }
 }
 
 #[test]
 fn who_steps_up_is_due_now_or_at_its_own_time_and_held_if_it_is() {
     let mut delivery = behind();
     delivery.step_up(Some(later(5)), later(30));
-    assert_eq!(delivery.next_attempt_at(), Some(later(30)));
+    assert_eq!((delivery.next_attempt_at(), delivery.turn), (Some(later(30)), None));
     let mut delivery = behind();
     delivery.switch_off(Switch::OffHolding, later(10)).unwrap();
     delivery.step_up(Some(later(50)), later(30));

@@ -192,6 +192,7 @@ CREATE TABLE live (
     okey bigint,
     asked bigint,
     skipped_at bigint,
+    turn bigint,
     CHECK (state BETWEEN 0 AND 3 OR state = 5 AND okey IS NOT NULL),
     CHECK ((state = 5) = (finished_at IS NOT NULL)),
     CHECK ((state = 5) = (reason IS NOT NULL)),
@@ -200,7 +201,8 @@ CREATE TABLE live (
     CHECK (CASE WHEN state <= 1 THEN lane IS NOT DISTINCT FROM endpoint AND due IS NOT NULL
                 WHEN state = 2 THEN lane IS NOT NULL AND lane < 0 ELSE lane IS NULL END),
     CHECK (return_to IS NULL OR state IN (0, 2, 3) AND return_to ~ '^[1567],'),
-    CHECK (due IS DISTINCT FROM 253402300799000 OR okey IS NOT NULL AND state IN (0, 3))
+    CHECK (CASE WHEN due IS NOT DISTINCT FROM 253402300799000 THEN okey IS NOT NULL AND turn IS NOT NULL AND state IN (0, 3)
+                ELSE turn IS NULL END)
 );
 
 CREATE INDEX live_by_lane ON live (lane, due, id) WHERE lane IS NOT NULL;
@@ -213,9 +215,10 @@ CREATE INDEX live_by_hand ON live (lane, due, id) WHERE lane IS NOT NULL AND sta
 -- The first deliveries of an event follow its id; only later ones (replays, backfills) need to be looked up.
 CREATE INDEX live_later ON live (event) WHERE id > event + 65535;
 -- Lines of deliveries that are kept in order: (endpoint, okey). Each has at most one first, which waits, is carried, is held or
--- is dead and in the way; the others wait behind it, due never, which is the end of the year 9999.
+-- is dead and in the way; the others wait behind it, due never, which is the end of the year 9999. Their
+-- turns are in the order of the commits that put them there, whichever node's these were.
 CREATE UNIQUE INDEX live_first ON live (endpoint, okey) WHERE okey IS NOT NULL AND due IS DISTINCT FROM 253402300799000;
-CREATE INDEX live_behind ON live (endpoint, okey, id) WHERE okey IS NOT NULL AND due = 253402300799000;
+CREATE INDEX live_behind ON live (endpoint, okey, turn) WHERE okey IS NOT NULL AND due = 253402300799000;
 CREATE INDEX live_blocking ON live (endpoint) WHERE okey IS NOT NULL AND state = 5;
 
 -- The same columns, of which those stay empty that only what goes on needs.
@@ -242,9 +245,10 @@ CREATE TABLE done (
     okey bigint,
     asked bigint,
     skipped_at bigint,
+    turn bigint,
     CHECK (state BETWEEN 4 AND 7),
     CHECK ((state >= 5) = (reason IS NOT NULL)),
-    CHECK (num_nonnulls(lane, due, held_at, return_to, okey) = 0)
+    CHECK (num_nonnulls(lane, due, held_at, return_to, okey, turn) = 0)
 ) PARTITION BY RANGE (id);
 
 CREATE TABLE done_rest PARTITION OF done DEFAULT;
@@ -254,11 +258,11 @@ CREATE INDEX done_later ON done (event) WHERE id > event + 65535;
 
 CREATE VIEW deliveries AS
 SELECT id, app, event, endpoint, state, reason, place, attempt_count, history_len, lane, due, at_due, give_up_at, finished_at,
-       held_at, root, replay_of, return_to, restarted_at, okey, asked, skipped_at
+       held_at, root, replay_of, return_to, restarted_at, okey, asked, skipped_at, turn
 FROM live
 UNION ALL
 SELECT id, app, event, endpoint, state, reason, place, attempt_count, history_len, NULL::bigint, NULL::bigint, at_due, give_up_at,
-       finished_at, NULL::bigint, root, replay_of, NULL::text, restarted_at, NULL::bigint, asked, skipped_at
+       finished_at, NULL::bigint, root, replay_of, NULL::text, restarted_at, NULL::bigint, asked, skipped_at, NULL::bigint
 FROM done;
 
 CREATE TABLE attempts (
