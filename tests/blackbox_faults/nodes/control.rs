@@ -8,7 +8,7 @@ use super::{
 use crate::harness::{
     Behaviour,
     database::{NOT_WRITTEN_EARLY, Server},
-    wait_until,
+    report, wait_until,
     wire::Wire,
 };
 use std::time::Duration;
@@ -48,9 +48,9 @@ async fn controls_of_what_happens_to_nodes_no_takeover_no_fence_no_time_to_stop(
     assert_eq!(node.exited().await.code(), Some(1), "it had no time");
     stage.receiver.behave("/shared", Behaviour::Ok);
     stage.start_again(0).await;
-    let verdict = stage.judge("SIGTERM", load).await;
-    println!("control: {verdict}");
-    assert!(verdict.unknown > 0, "{verdict}");
+    let verdict = stage.judge("SIGTERM twice", load).await;
+    report(format_args!("control: {verdict}"));
+    assert!(verdict.unknown > 0 && !verdict.repeats_nothing(), "{verdict}");
 
     stage.ask(FENCE_OFF).await;
     let verdict = frozen(&mut stage, FROZEN, false).await;
@@ -73,6 +73,7 @@ async fn controls_of_what_happens_to_the_database_commits_that_are_not_done_or_n
     let verdict = stage.judge("cut after COMMIT", load).await;
     verdict.must_be_broken();
     let (lost, wrong) = (verdict.lost, verdict.wrong);
+    assert!(lost + wrong > 0, "{verdict}");
 
     let load = stage.load().await;
     // Behind the back of the nodes, which would have refused it.
