@@ -113,7 +113,8 @@ impl Node {
         let handover = ToldHandover::new(lanes.clone(), streams.clone(), directory.clone());
         let store = store::open(settings, Arc::new(handover), &tally).await?;
         let ledger = Arc::new(ToldLedger::new(store.clone(), streams.clone()));
-        let joined = store.join(clock.now()).await.context("cannot take over the store")?;
+        let joined = store::patiently(settings, async || store.join(clock.now()).await).await;
+        let joined = joined.context("cannot take over the store")?;
         if !joined.is_alone {
             tenure.enter(joined.epoch);
         }
@@ -124,7 +125,8 @@ impl Node {
             store_bytes_max: settings.store_bytes_max.map(|bytes| bytes as u64),
             disk_free_min: settings.disk_free_min as u64,
         }));
-        storage.measured(store.usage().await.context("cannot measure the store")?);
+        let usage = store::patiently(settings, async || store.usage().await).await;
+        storage.measured(usage.context("cannot measure the store")?);
         let ids = Ids::new(joined.slot, joined.newest_id);
         let addresses = AddressPolicy {
             allow: settings.allow_addresses.clone(),
@@ -158,7 +160,7 @@ impl Node {
             streams,
         }));
         let admin = keys::admin_key(settings, &*entropy)?;
-        let loaded = service.load(Some(&admin.key)).await;
+        let loaded = store::patiently(settings, async || service.load(Some(&admin.key)).await).await;
         let loaded = loaded.map_err(|error| keys::with_hint(anyhow::Error::new(error), settings))?;
         tracing::info!(?loaded, "loaded");
         // Alone there is nobody to follow.
@@ -186,10 +188,9 @@ impl Node {
             grace: settings.shutdown_grace,
             rounds: Rounds::default(),
         };
-        let admin_key_file = admin.made_at;
         Ok(Self {
             address,
-            admin_key_file,
+            admin_key_file: admin.made_at,
             admin_key: is_dev.then_some(admin.key),
             listener,
             service,

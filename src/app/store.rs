@@ -4,15 +4,18 @@ use super::machine::CommitStopwatch;
 use crate::{
     config::{Settings, StoreLocation},
     domain::{port::Handover, tally::Tally},
+    service,
     store::{
-        Store,
+        Store, StoreError,
         postgres::PostgresStore,
         sqlite::{QueueLimits, SqliteStore},
     },
 };
 use anyhow::{Context, anyhow, bail};
-use std::{path::Path, sync::Arc};
+use std::{fmt::Display, path::Path, sync::Arc, time::Duration};
 use tokio::sync::oneshot;
+
+const PAUSE_WHILE_AWAY: Duration = Duration::from_secs(1);
 
 pub(super) async fn open(
     settings: &Settings,
@@ -32,6 +35,45 @@ pub(super) async fn open(
             let open = move || PostgresStore::open(&address, handover, watch, limits, window);
             Ok(Arc::new(apart(open).await??))
         }
+    }
+}
+
+/// Asks until there is an answer: a database that was opened may have gone since, or have no connection left, and whoever gave up
+/// would be started again in vain. A file is there or it is not.
+pub(super) async fn patiently<T, E: MayPass>(
+    settings: &Settings,
+    ask: impl AsyncFn() -> Result<T, E>,
+) -> Result<T, E> {
+    let is_file = matches!(settings.store, StoreLocation::Sqlite(_));
+    let mut was_told = false;
+    loop {
+        match ask().await {
+            Err(error) if error.may_pass() && !is_file => {
+                if !was_told {
+                    tracing::warn!(%error, "the database cannot be asked; it is tried until it can");
+                    was_told = true;
+                }
+                tokio::time::sleep(PAUSE_WHILE_AWAY).await;
+            }
+            answer => return answer,
+        }
+    }
+}
+
+/// Why there was no answer.
+pub(super) trait MayPass: Display {
+    fn may_pass(&self) -> bool;
+}
+
+impl MayPass for StoreError {
+    fn may_pass(&self) -> bool {
+        matches!(self, Self::Unavailable(_))
+    }
+}
+
+impl MayPass for service::Error {
+    fn may_pass(&self) -> bool {
+        matches!(self, Self::Unavailable(_))
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod api;
 pub(crate) mod certificates;
+pub(crate) mod crowd;
 pub(crate) mod database;
 mod http;
 pub(crate) mod keeper;

@@ -130,7 +130,7 @@ pub(crate) struct Node {
 
 impl Node {
     /// Finds the address in the log, then asks `/readyz` until it says 200.
-    async fn wait_ready(&mut self) {
+    pub(crate) async fn wait_ready(&mut self) {
         let address = wait_for("the node is ready", READY_WITHIN, async || {
             let ended = self.child.try_wait().unwrap();
             assert!(ended.is_none(), "it ended with {ended:?} instead of getting ready:\n{}", self.log());
@@ -178,6 +178,10 @@ impl Node {
     pub(crate) async fn kill(&mut self) {
         self.signal(Signal::KILL);
         self.exited().await;
+    }
+
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
     }
 
     /// Waits until the process ends by itself.
