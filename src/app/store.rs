@@ -49,7 +49,7 @@ pub(super) async fn patiently<T, E: fmt::Display>(
         match ask().await {
             Err(error) if matches!(settings.store, StoreLocation::Postgres(_)) && is_away(&error) => {
                 if !std::mem::replace(&mut was_told, true) {
-                    tracing::warn!(%error, "the database went away; it is tried until it answers");
+                    tracing::warn!(%error, "the database went away; it is tried until it can");
                 }
                 tokio::time::sleep(PAUSE_WHILE_AWAY).await;
             }

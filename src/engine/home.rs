@@ -79,7 +79,9 @@ impl Lane {
 
     /// After other settings: they may belong to another node, or to this one alone.
     pub(super) fn settle_in(&self, state: &mut LaneState, before: &LaneSettings) {
-        if !state.settings.is_exclusive || state.settings.shard != before.shard {
+        // Between two looks it may have been everybody's for a while, and others may have something of it in flight.
+        let has_missed_some = state.settings.revision > before.revision + 1;
+        if !state.settings.is_exclusive || state.settings.shard != before.shard || has_missed_some {
             state.is_sole = false;
         }
         if self.is_barred(state) && self.home(state) == Home::Here {

@@ -30,6 +30,8 @@ pub(super) struct LaneSettings {
     pub(super) shard: u8,
     /// Whether it has limits or an order, which only one of several nodes can keep. Never of a node that is alone.
     pub(super) is_exclusive: bool,
+    /// Counts the endpoint's changes.
+    pub(super) revision: u32,
 }
 
 pub(super) fn hash_of(url: &str) -> u64 {

@@ -215,6 +215,7 @@ impl Lanes {
             order: settings.map_or(Order::None, |settings| settings.ordered),
             url: settings.map_or(0, |settings| hash_of(&settings.url)),
             is_gated: found.as_ref().is_some_and(is_gated),
+            revision: found.as_ref().map_or(0, |endpoint| endpoint.record.revision),
             is_off: found.is_none_or(|endpoint| endpoint.record.off.is_some()),
         }
     }

@@ -4,9 +4,9 @@
 use crate::{
     checker::{Figures, dump_database},
     harness::{
-        Behaviour, Home, Node, Receiver,
+        Behaviour, Client, Home, Node, Receiver,
         database::{NOT_WRITTEN_EARLY, Server, address},
-        wait_until,
+        report, wait_until,
         wire::Wire,
     },
     producer::Producers,
@@ -69,10 +69,7 @@ impl World {
     }
 
     pub(crate) async fn settle(&self, node: &mut Node) -> Figures {
-        wait_until("every delivery has ended", LIMIT, async || {
-            node.client.list("/v1/apps/a/deliveries?status=pending,retrying,in_flight").await.is_empty()
-        })
-        .await;
+        all_have_ended(node).await;
         assert_eq!(node.stop().await, Some(0), "{}", node.log());
         self.figures()
     }
@@ -80,6 +77,25 @@ impl World {
     fn figures(&self) -> Figures {
         Figures::of(&self.producers.sent(), &self.receiver.receipts(), &dump_database(&self.server))
     }
+}
+
+pub(crate) async fn all_have_ended(node: &Node) {
+    wait_until("every delivery has ended", LIMIT, async || {
+        node.client.list("/v1/apps/a/deliveries?status=pending,retrying,in_flight").await.is_empty()
+    })
+    .await;
+}
+
+/// That it lives and is not ready, for want of its store, and takes nothing before a time that it names.
+pub(crate) async fn says_that_it_is_away(client: &Client) -> bool {
+    let ready = client.get("/readyz").await;
+    let refused = client.try_publish("a", &json!({ "type": "t", "data": 1 })).await.unwrap();
+    client.get("/livez").await.status == 200
+        && ready.status == 503
+        && ready.json()["reasons"][0]["code"] == "store"
+        && refused.status == 503
+        && refused.json()["code"] == "unavailable"
+        && refused.header("retry-after").parse::<u32>().is_ok()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -100,7 +116,7 @@ async fn kills_of_a_node_on_a_database_lose_nothing_and_repeat_only_what_was_in_
     }
     world.producers.finish(running).await;
     let figures = world.settle(&mut node).await;
-    println!("{figures} slowest_start={slowest:?}");
+    report(format_args!("one node, kill -9: {figures} slowest_start={slowest:?}"));
     figures.assert_faultless();
     assert_eq!(figures.unknown, carried, "none but at a start");
     assert!(carried > 0, "no kill met anything in flight");
@@ -121,7 +137,10 @@ async fn restarts_of_the_database_lose_nothing_and_repeat_nothing() {
     }
     world.producers.finish(running).await;
     let figures = world.settle(&mut node).await;
-    println!("{figures} slowest_return={slowest:?} refused={:?}", world.producers.sent().refused);
+    let refused = world.producers.sent().refused.clone();
+    report(format_args!(
+        "one node, restart -m immediate: {figures} slowest_return={slowest:?} refused={refused:?}"
+    ));
     figures.assert_faultless();
     assert_eq!((figures.duplicates, figures.unknown), (0, 0), "{figures}");
     assert!(slowest < BACK_WITHIN, "{slowest:?}");
@@ -141,12 +160,7 @@ async fn while_the_database_is_away_nothing_is_promised_and_nothing_is_sent() {
     let gone_at = Instant::now();
     wait_until("publishing is refused", LIMIT, async || world.producers.sent().refused.contains_key(&503))
         .await;
-    let ready = node.client.get("/readyz").await;
-    assert_eq!(ready.status, 503, "{}", ready.text());
-    assert_eq!(ready.json()["reasons"][0]["code"], "store");
-    let refused = node.client.try_publish("a", &json!({ "type": "t", "data": 1 })).await.unwrap();
-    assert_eq!(refused.expect(503)["code"], "unavailable");
-    assert!(refused.header("retry-after").parse::<u32>().is_ok(), "{refused:?}");
+    assert!(says_that_it_is_away(&node.client).await);
     // Those that were on their way when it went.
     let in_flight = async || world.receiver.receipts().iter().all(|receipt| receipt.answered.is_some());
     wait_until("nothing is in flight", LIMIT, in_flight).await;
@@ -154,14 +168,17 @@ async fn while_the_database_is_away_nothing_is_promised_and_nothing_is_sent() {
     let sent_so_far = world.receiver.receipts().len();
     tokio::time::sleep(Duration::from_secs(20).saturating_sub(gone_at.elapsed())).await;
     assert_eq!(world.receiver.receipts().len(), sent_so_far, "nothing whose result could not be recorded");
-    assert_eq!(node.client.get("/livez").await.status, 200);
+    assert!(says_that_it_is_away(&node.client).await);
     world.server.start_again();
     let back = world.back().await;
     world.producers.finish(running).await;
     let sent = world.producers.sent().refused.clone();
     let log = node.log();
     let figures = world.settle(&mut node).await;
-    println!("{figures} back after {back:?}, refused={sent:?}, {} lines of log", log.lines().count());
+    let lines = log.lines().count();
+    report(format_args!(
+        "one node, 20 s of absence: {figures} back={back:?} refused={sent:?} lines_of_log={lines}"
+    ));
     figures.assert_faultless();
     assert_eq!((figures.duplicates, figures.unknown), (0, 0), "{figures}");
     assert_eq!(sent.keys().collect::<Vec<_>>(), [&503], "nothing but 503 was said");
@@ -189,7 +206,7 @@ async fn commits_whose_answers_are_lost_are_neither_repeated_nor_forgotten() {
     let back = world.back().await;
     world.producers.finish(running).await;
     let figures = world.settle(&mut node).await;
-    println!("{figures} back after {back:?}");
+    report(format_args!("one node, cut after COMMIT: {figures} back={back:?}"));
     figures.assert_faultless();
     assert_eq!((figures.duplicates, figures.unknown), (0, 0), "{figures}");
     assert!(back < BACK_WITHIN, "{back:?}");
@@ -210,7 +227,7 @@ async fn a_slow_wire_makes_it_slow_and_nothing_worse() {
     let back = world.back().await;
     world.producers.finish(running).await;
     let figures = world.settle(&mut node).await;
-    println!("{figures} back after {back:?}");
+    report(format_args!("one node, 2 s more for every answer: {figures} back={back:?}"));
     figures.assert_faultless();
     assert!(back < BACK_WITHIN, "{back:?}");
 }
@@ -294,7 +311,7 @@ async fn control_of_the_restarts_a_server_that_does_not_flush_loses_what_it_conf
     world.producers.follow(&node.client);
     world.producers.finish(running).await;
     let figures = world.settle(&mut node).await;
-    println!("{figures}");
+    report(format_args!("control: one node, restart -m immediate: {figures}"));
     assert!(figures.lost + figures.changed + figures.unrecorded > 0, "{figures}");
 }
 

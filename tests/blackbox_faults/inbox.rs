@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tokio::time::Instant;
+use tokio::{task::JoinHandle, time::Instant};
 
 const LIMIT: Duration = Duration::from_secs(30);
 /// Picked up within a second, and sent; the rest is for machines that do much else.
@@ -45,16 +45,23 @@ impl Shop {
         self.server.run("postgres", sql).unwrap_err()
     }
 
-    /// A transaction that takes its time.
-    fn beside(&self, sql: String) -> tokio::task::JoinHandle<String> {
+    fn running(&self, sql: String) -> JoinHandle<String> {
         let server = self.server.clone();
         tokio::task::spawn_blocking(move || server.run("postgres", &sql).unwrap())
     }
 
-    /// Waits until such a one has come to its pause.
-    async fn sleeps(&self) {
+    /// Begins a transaction that is committed when it is let; comes back when it has got so far.
+    async fn beside(&self, sql: &str) -> JoinHandle<String> {
+        let until = "DO 'BEGIN WHILE NOT EXISTS (SELECT FROM pg_tables WHERE tablename = ''go_on'') LOOP PERFORM pg_sleep(0.02); END LOOP; END'";
+        let begun = self.running(format!("{sql}; {until}; COMMIT"));
         let sleeps = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
         wait_until("it pauses", LIMIT, async || self.run(sleeps) == "1").await;
+        begun
+    }
+
+    async fn let_go_on(&self, begun: JoinHandle<String>) {
+        self.run("CREATE TABLE public.go_on ()");
+        begun.await.unwrap();
     }
 
     /// How often each event came.
@@ -98,13 +105,12 @@ async fn what_is_published_in_a_transaction_is_delivered_if_that_commits_and_onl
 
     shop.run("BEGIN; SELECT posthaste.publish('shop', 't', '1', 'never'); ROLLBACK");
     // The first to be published is the last to commit.
-    let slow = "BEGIN; SELECT posthaste.publish('shop', 't', '1', 'first'); SELECT pg_sleep(2); COMMIT";
-    let slow = shop.beside(slow.to_owned());
-    shop.sleeps().await;
+    let slow = "BEGIN; SELECT posthaste.publish('shop', 't', '1', 'first')";
+    let slow = shop.beside(slow).await;
     shop.run("SELECT posthaste.publish('shop', 't', '2', 'second')");
     shop.receives("second").await;
     assert!(!shop.received().contains_key("first"), "it was not committed yet");
-    slow.await.unwrap();
+    shop.let_go_on(slow).await;
     shop.receives("first").await;
     // Whoever is not sure whether it committed does it again.
     assert_eq!(shop.run("SELECT posthaste.publish('shop', 't', '2', 'second')"), "second");
@@ -218,11 +224,10 @@ async fn what_can_never_be_taken_stays_with_its_reason_and_is_in_nobodys_way() {
     assert_eq!(shop.run("SELECT count(*) FROM posthaste.inbox"), "2", "those two are as they were");
 
     // One that is committed when its app is there no more.
-    let late = "BEGIN; SELECT posthaste.publish('gone', 't', '1', 'late'); SELECT pg_sleep(1); COMMIT";
-    let late = shop.beside(late.to_owned());
-    shop.sleeps().await;
+    let late = "BEGIN; SELECT posthaste.publish('gone', 't', '1', 'late')";
+    let late = shop.beside(late).await;
     node.client.delete("/v1/apps/gone").await;
-    late.await.unwrap();
+    shop.let_go_on(late).await;
     shop.is_empty().await;
     node.client.delete("/v1/apps/shop").await;
     wait_until("the rest goes with its app", LIMIT, async || {
@@ -236,15 +241,14 @@ async fn what_can_never_be_taken_stays_with_its_reason_and_is_in_nobodys_way() {
 async fn a_kill_between_looking_and_committing_neither_loses_nor_doubles() {
     let (shop, mut node) = Shop::open().await;
     // Whoever takes in gets as far as the first event, and no further.
-    let lock = "BEGIN; LOCK posthaste.events IN SHARE MODE; SELECT pg_sleep(4); COMMIT";
-    let lock = shop.beside(lock.to_owned());
-    shop.sleeps().await;
+    let lock = "BEGIN; LOCK posthaste.events IN SHARE MODE";
+    let lock = shop.beside(lock).await;
     shop.run("SELECT posthaste.publish('shop', 't', to_json(n), 'e' || n) FROM generate_series(1, 20) AS n");
     let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'INSERT INTO events%'";
     wait_until("it is being taken in", LIMIT, async || shop.run(waits) == "1").await;
     node.kill().await;
     assert_eq!(shop.run("SELECT count(*) FROM posthaste.inbox"), "20");
-    lock.await.unwrap();
+    shop.let_go_on(lock).await;
     let mut node = shop.home.start().await;
     wait_until("all are received", LIMIT, async || shop.received().len() == 20).await;
     shop.is_empty().await;
@@ -269,7 +273,7 @@ async fn kills_while_products_publish_lose_nothing_and_repeat_only_what_was_in_f
             }
         }
         let before = shop.received().len();
-        let publishing = shop.beside(sql.concat());
+        let publishing = shop.running(sql.concat());
         wait_until("some arrive", LIMIT, async || shop.received().len() > before).await;
         node.kill().await;
         publishing.await.unwrap();

@@ -13,6 +13,7 @@ mod certificates;
 mod checker;
 mod control;
 mod crash;
+mod crowded;
 mod database;
 mod disk;
 mod durable;

@@ -3,7 +3,7 @@
 
 use crate::{
     database::{BACK_WITHIN, LIMIT, World},
-    harness::{Behaviour, Node, pooler::Pooler, wait_until},
+    harness::{Behaviour, Node, pooler::Pooler, report, wait_until},
 };
 use serde_json::json;
 use std::time::Duration;
@@ -55,7 +55,9 @@ async fn two_nodes_through_a_pooler_share_their_work_and_survive_its_restarts() 
     let taken_over = begun.elapsed();
     world.producers.finish(running).await;
     let figures = world.settle(&mut one).await;
-    println!("{figures} known after {known:?}, slowest return {slowest:?}, taken over after {taken_over:?}");
+    report(format_args!(
+        "two nodes, restarts of the pooler and a kill: {figures} known={known:?} back={slowest:?} takeover={taken_over:?}"
+    ));
     figures.assert_faultless();
     assert_eq!(world.receiver.open_most_at("/narrow"), 1);
     assert!(world.receiver.count_at("/narrow") > 100 && world.receiver.count_at("/shaky") > 100);

@@ -123,6 +123,13 @@ async fn publish_old(client: &Client, count: usize) {
     .await;
 }
 
+/// Since its process started.
+async fn has_removed(client: &Client) -> bool {
+    let metrics = client.get("/metrics").await.text();
+    let removed = "posthaste_retention_removed_total{what=\"events\"} ";
+    metrics.lines().filter_map(|line| line.strip_prefix(removed)).any(|count| count != "0")
+}
+
 async fn old_is_gone(client: &Client) {
     wait_until("all that is old is gone", LIMIT, async || {
         client.list("/v1/apps/old/events").await.is_empty()
@@ -154,7 +161,8 @@ async fn killed_again_and_again_in_the_middle_of_it_nothing_fresh_is_lost_and_th
     let running = producers.start(2, Duration::from_millis(10));
     let (mut left, mut in_the_middle) = (usize::MAX, 0);
     for _ in 0..6 {
-        tokio::time::sleep(Duration::from_millis(30)).await;
+        let client = node.client.clone();
+        wait_until("some of it is gone", LIMIT, async || left == 0 || has_removed(&client).await).await;
         node.kill().await;
         let now = dump(&home.store()).iter().filter(|row| row.endpoint == "old").count();
         println!("{now} old ones are left");

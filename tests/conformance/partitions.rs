@@ -222,7 +222,8 @@ fn a_day_that_somebody_looks_at_is_left_for_the_next_time() {
             move || {
                 database.run(
                     "BEGIN; LOCK TABLE posthaste.events, posthaste.done, posthaste.attempts IN ACCESS SHARE MODE;
-                     SELECT pg_advisory_lock(1); SELECT pg_sleep(4); COMMIT",
+                     SELECT pg_advisory_lock(1);
+                     DO 'BEGIN WHILE NOT EXISTS (SELECT FROM pg_tables WHERE tablename = ''seen'') LOOP PERFORM pg_sleep(0.02); END LOOP; END'; COMMIT",
                 )
             }
         });
@@ -237,6 +238,7 @@ fn a_day_that_somebody_looks_at_is_left_for_the_next_time() {
             .unwrap();
         assert!(partitions(&database).contains("events_20240201"));
         must_be_there(&stage, event, delivery).await;
+        database.run("CREATE TABLE public.seen ()");
         looking.join().unwrap();
         stage.store().purge().await.unwrap();
         assert!(!partitions(&database).contains("20240201"));
@@ -248,6 +250,9 @@ fn a_day_that_somebody_looks_at_is_left_for_the_next_time() {
 fn what_is_on_its_way_while_its_day_is_made_is_stored() {
     block_on(async {
         let (database, stage) = stage().await;
+        // Whoever makes it is done when somebody else waits for that.
+        let until_waited_for = "DO 'BEGIN FOR n IN 1..3000 LOOP PERFORM pg_sleep(0.02); EXIT WHEN EXISTS (SELECT FROM pg_locks
+            JOIN pg_database d ON d.oid = database WHERE NOT granted AND datname = current_database()); ASSERT n < 3000; END LOOP; END'";
         let making = thread::spawn({
             let database = database.clone();
             let (low, high) = (first_of(OLD_DAY), first_of(OLD_DAY + 1));
@@ -256,7 +261,7 @@ fn what_is_on_its_way_while_its_day_is_made_is_stored() {
                     "BEGIN; CREATE TABLE posthaste.events_20240201 (LIKE posthaste.events INCLUDING ALL);
                      ALTER TABLE posthaste.events ATTACH PARTITION posthaste.events_20240201
                          FOR VALUES FROM ({low}) TO ({high});
-                     SELECT pg_advisory_lock(2); SELECT pg_sleep(1); COMMIT"
+                     SELECT pg_advisory_lock(2); {until_waited_for}; COMMIT"
                 ))
             }
         });

@@ -9,9 +9,10 @@ use std::{net::TcpListener, path::PathBuf, process::Command};
 const SERVE: &str = r#"
 trap '' INT TERM HUP
 programs=$1 options=$2 identity=$3 primary=$4
-# No test of these outlives the machine: in its memory, if there is room, many databases are made and dropped quickly.
+# No test of these outlives the machine: in its memory, if there is room, many databases are made and dropped quickly. Whoever
+# says where temporary files go is obeyed.
 in=${TMPDIR:-/tmp}
-[ -w /dev/shm ] && [ "$(df -kP /dev/shm | awk 'NR == 2 { print $4 }')" -gt 6000000 ] && in=/dev/shm
+[ -z "${TMPDIR-}" ] && [ -w /dev/shm ] && [ "$(df -kP /dev/shm | awk 'NR == 2 { print $4 }')" -gt 6000000 ] && in=/dev/shm
 folder=$(mktemp -d "$in/posthaste-postgres.XXXXXX") || exit 1
 start() {
     "$programs/pg_ctl" -D "$folder/data" -l "$folder/log" -w \

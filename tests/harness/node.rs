@@ -180,6 +180,10 @@ impl Node {
         self.exited().await;
     }
 
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
     /// Waits until the process ends by itself.
     pub(crate) async fn exited(&mut self) -> ExitStatus {
         let ended = tokio::time::timeout(EXIT_WITHIN, self.child.wait()).await;

@@ -12,7 +12,7 @@ cat >"$folder/pooler.ini" <<END
 * = host=$server port=5432 user=posthaste
 [pgbouncer]
 pool_mode = transaction
-default_pool_size = 4
+default_pool_size = $2
 max_client_conn = 1000
 server_login_retry = 1
 listen_addr =
@@ -41,12 +41,20 @@ stop
 rm -rf "$folder"
 "#;
 
+/// How many connections it has to lend.
+pub(crate) const POOL: usize = 4;
+
 pub(crate) struct Pooler(Keeper);
 
 impl Pooler {
     /// Before a server whose socket is in this folder.
     pub(crate) fn before(server: &str) -> Self {
-        Self(Keeper::start(SERVE, &[server]))
+        Self(Keeper::start(SERVE, &[server, &POOL.to_string()]))
+    }
+
+    /// Where its socket is.
+    pub(crate) fn folder(&self) -> &str {
+        &self.0.folder
     }
 
     /// Its connections go with it.

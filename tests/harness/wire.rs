@@ -9,11 +9,13 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::SeqCst},
+        mpsc::{self, Sender},
     },
     thread,
     time::Duration,
 };
 use tempfile::TempDir;
+use tokio::time::Instant;
 
 const SOCKET: &str = ".s.PGSQL.5432";
 
@@ -39,9 +41,8 @@ struct State {
     skipped: AtomicU32,
     /// Nothing goes through any more once the answer is lost.
     stays_cut: AtomicBool,
-    /// Before each answer.
+    /// Of each answer.
     delay_ms: AtomicU64,
-    answered_bytes: AtomicU64,
 }
 
 impl State {
@@ -101,11 +102,6 @@ impl Wire {
         self.state.stays_cut.store(false, SeqCst);
     }
 
-    /// How much the server has answered.
-    pub(crate) fn answered_bytes(&self) -> u64 {
-        self.state.answered_bytes.load(SeqCst)
-    }
-
     pub(crate) fn delay(&self, by: Duration) {
         self.state.delay_ms.store(by.as_millis() as u64, SeqCst);
     }
@@ -114,9 +110,9 @@ impl Wire {
 fn carry(client: UnixStream, server: &PathBuf, state: &Arc<State>) {
     let server = UnixStream::connect(server).ok().filter(|_| !state.is_cut());
     let Some(server) = server else { return };
-    let (from_client, to_server) = (client.try_clone().unwrap(), server.try_clone().unwrap());
-    let sending = state.clone();
-    pump(from_client, to_server, move |bytes| {
+    let (from_client, sending) = (client.try_clone().unwrap(), state.clone());
+    let (to_server, mut ask) = (server.try_clone().unwrap(), server.try_clone().unwrap());
+    pump(from_client, Some(to_server), move |bytes| {
         if let Some(at) = bytes.windows(COMMIT.len()).position(|word| word == COMMIT) {
             if sending.skipped.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_err() {
                 let _ = sending.fate.compare_exchange(TO_BE_LOST, SENT, SeqCst, SeqCst);
@@ -125,30 +121,47 @@ fn carry(client: UnixStream, server: &PathBuf, state: &Arc<State>) {
                 bytes[at..at + UNDO.len()].copy_from_slice(UNDO);
             }
         }
-        !sending.is_cut()
+        !sending.is_cut() && ask.write_all(bytes).is_ok()
     });
-    let answering = state.clone();
-    pump(server, client, move |bytes| {
-        answering.answered_bytes.fetch_add(bytes.len() as u64, SeqCst);
-        thread::sleep(Duration::from_millis(answering.delay_ms.load(SeqCst)));
+    let (answering, answers) = (state.clone(), late(client, state));
+    pump(server, None, move |bytes| {
         let is_lost = answering.fate.compare_exchange(SENT, LOST, SeqCst, SeqCst).is_ok();
-        !is_lost && !answering.is_cut()
+        let due = Instant::now() + Duration::from_millis(answering.delay_ms.load(SeqCst));
+        !is_lost && answers.send((due, bytes.to_vec())).is_ok()
     });
 }
 
-/// Passes on what comes, until one side ends or something is not `let_through`.
+/// Takes what a client is to hear, and when: a long wire delays each piece, and not the next one by as much again.
+fn late(mut client: UnixStream, state: &Arc<State>) -> Sender<(Instant, Vec<u8>)> {
+    let (answers, due) = mpsc::channel::<(Instant, Vec<u8>)>();
+    let state = state.clone();
+    thread::spawn(move || {
+        for (at, bytes) in due {
+            thread::sleep(at.saturating_duration_since(Instant::now()));
+            if state.is_cut() || client.write_all(&bytes).is_err() {
+                break;
+            }
+        }
+        let _ = client.shutdown(Shutdown::Both);
+    });
+    answers
+}
+
+/// Passes on what comes, until it ends or cannot be passed on. Then nothing more comes, and `other` is told.
 fn pump(
     mut from: UnixStream,
-    mut to: UnixStream,
-    mut let_through: impl FnMut(&mut [u8]) -> bool + Send + 'static,
+    other: Option<UnixStream>,
+    mut pass_on: impl FnMut(&mut [u8]) -> bool + Send + 'static,
 ) {
     thread::spawn(move || {
         let mut bytes = [0; 8192];
         while let Ok(length @ 1..) = from.read(&mut bytes) {
-            if !let_through(&mut bytes[..length]) || to.write_all(&bytes[..length]).is_err() {
+            if !pass_on(&mut bytes[..length]) {
                 break;
             }
         }
-        let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
+        for end in [Some(from), other].into_iter().flatten() {
+            let _ = end.shutdown(Shutdown::Both);
+        }
     });
 }

@@ -133,6 +133,23 @@ fn what_is_in_memory_goes_back_when_only_another_node_may_send_it() {
 }
 
 #[test]
+fn a_lane_that_was_perhaps_shared_between_two_looks_is_found_out_about_again() {
+    let (lanes, _events) = node();
+    lanes.tenure().set_home(5, Home::Here);
+    let endpoint = in_shard(5, Some(RATE));
+    put(&lanes, &endpoint);
+    let lane = lanes.lane(endpoint.id());
+    lane.be_sole(at(1));
+    lanes.take_doubts();
+    let next = limited(&endpoint);
+    put(&lanes, &next);
+    assert!(!lane.is_sent_elsewhere() && lanes.take_doubts().is_empty(), "every change was seen");
+    put(&lanes, &limited(&limited(&next)));
+    assert!(lane.is_sent_elsewhere());
+    assert_eq!(lanes.take_doubts(), BTreeSet::from([endpoint.id()]));
+}
+
+#[test]
 fn what_waits_is_fetched_at_home_alone_and_an_exclusive_lane_only_when_it_is_certain() {
     let (lanes, _events) = node();
     let (shared, limited) = (in_shard(5, None), in_shard(6, Some(RATE)));

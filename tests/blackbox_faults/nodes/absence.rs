@@ -1,67 +1,150 @@
 //! Three nodes whose database is away for a long time: they say so, send nothing whose result they could not record, and go on by
-//! themselves when it is back.
+//! themselves when it is back. The controls have a database that comes back unseen, and one that had not kept what it confirmed.
 
-use super::{faults::BACK_WITHIN, stage::Stage};
-use crate::harness::{database::Server, wait_until};
-use serde_json::json;
-use std::time::Duration;
+use super::{faults::BACK_WITHIN, stage::Stage, verdict::Verdict};
+use crate::{
+    database::says_that_it_is_away,
+    harness::{
+        database::{NOT_WRITTEN_EARLY, Server},
+        report, wait_until,
+    },
+};
+use std::{collections::BTreeMap, fmt, time::Duration};
 use tokio::time::Instant;
 
 /// By then whatever was on its way has arrived, and everybody has noticed.
 const QUIET_AFTER: Duration = Duration::from_secs(3);
+const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// Lines of a log for each minute of it, at most: nobody finds anything in a log that says the same a thousand times.
-const LINES_A_MINUTE: usize = 600;
+const LINES_A_MINUTE: u64 = 600;
+/// Of the controls.
+const SHORTLY: Duration = Duration::from_secs(20);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_minute_without_their_database_costs_three_nodes_nothing() {
-    be_away(Duration::from_mins(1)).await;
+    let mut stage = Stage::set("").await;
+    be_away(&mut stage, Duration::from_mins(1), Bent::Not).await.must_be_kept(&stage);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "soak: the database is away for ten minutes"]
 async fn ten_minutes_without_their_database_cost_three_nodes_nothing() {
-    be_away(Duration::from_mins(10)).await;
+    let mut stage = Stage::set("").await;
+    be_away(&mut stage, Duration::from_mins(10), Bent::Not).await.must_be_kept(&stage);
 }
 
-async fn be_away(away: Duration) {
-    let mut stage = Stage::set("").await;
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn controls_of_the_absence_a_database_that_is_there_and_one_that_forgot() {
+    let mut stage = Stage::set(NOT_WRITTEN_EARLY).await;
+    let there = be_away(&mut stage, SHORTLY, Bent::IsThere).await;
+    there.must_be_broken();
+    assert!(there.sent > 0 && there.untrue > 0, "{there}");
+    assert!(there.verdict.is_kept(), "and nothing else: {there}");
+
+    let forgot = be_away(&mut stage, SHORTLY, Bent::Forgets).await;
+    forgot.must_be_broken();
+    assert!(forgot.verdict.lost > 0, "{forgot}");
+    assert_eq!(forgot.sent, 0, "{forgot}");
+}
+
+/// What is done behind everybody's back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Bent {
+    Not,
+    /// It comes back as soon as all are quiet.
+    IsThere,
+    /// What it confirmed last goes with it.
+    Forgets,
+}
+
+/// What three nodes did while their database was away, and what became of it all.
+struct Absence {
+    away: Duration,
+    /// Answers that were not what is promised meanwhile.
+    untrue: usize,
+    /// Requests that were sent meanwhile.
+    sent: usize,
+    /// Lines of all logs.
+    lines: u64,
+    refused: BTreeMap<u16, usize>,
+    verdict: Verdict,
+}
+
+impl Absence {
+    fn is_kept(&self) -> bool {
+        let most_lines = 3 * LINES_A_MINUTE * self.away.as_secs() / 60;
+        self.verdict.is_kept()
+            && self.verdict.repeats_nothing()
+            && self.verdict.back.is_some_and(|back| back < BACK_WITHIN)
+            && (self.untrue, self.sent) == (0, 0)
+            && self.lines <= most_lines
+            && self.refused.keys().eq([&503])
+    }
+
+    #[track_caller]
+    fn must_be_kept(&self, stage: &Stage) {
+        report(self);
+        if !self.is_kept() {
+            stage.show_troubles();
+        }
+        assert!(self.is_kept(), "{self}");
+    }
+
+    #[track_caller]
+    fn must_be_broken(&self) {
+        report(format_args!("control: {self}"));
+        assert!(!self.is_kept(), "nothing was noticed: {self}");
+    }
+}
+
+impl fmt::Display for Absence {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { away, untrue, sent, lines, refused, verdict } = self;
+        write!(out, "{verdict} away={away:?} sent_meanwhile={sent} untrue_meanwhile={untrue} ")?;
+        write!(out, "refused={refused:?} lines_of_log={lines}")
+    }
+}
+
+async fn be_away(stage: &mut Stage, away: Duration, bent: Bent) -> Absence {
     let load = stage.load().await;
     stage.home_of("paced").await;
+    if bent == Bent::Forgets {
+        stage.tell(Server::stop_flushing).await;
+        stage.some_are_accepted(60).await;
+    }
     let in_flight = stage.carried().await;
     stage.tell(Server::crash).await;
     let gone_at = Instant::now();
     tokio::time::sleep(QUIET_AFTER).await;
-    let sent_so_far = stage.receiver.receipts().len();
-    let lines: usize = stage.members.iter().map(|member| member.node.log().lines().count()).sum();
+    let (sent_so_far, lines_so_far) = (stage.receiver.receipts().len(), lines(stage));
+    if bent == Bent::IsThere {
+        stage.tell(Server::start_again).await;
+        stage.some_are_accepted(20).await;
+    }
+    let mut untrue = 0;
     while gone_at.elapsed() < away {
         for member in 0..3 {
-            let client = stage.client(member);
-            assert_eq!(client.get("/livez").await.status, 200);
-            let ready = client.get("/readyz").await;
-            assert_eq!(ready.expect(503)["reasons"][0]["code"], "store", "{}", ready.text());
-            let refused = client.try_publish("a", &json!({ "type": "t", "data": 1 })).await.unwrap();
-            assert_eq!(refused.expect(503)["code"], "unavailable");
-            assert!(refused.header("retry-after").parse::<u32>().is_ok(), "{refused:?}");
+            untrue += usize::from(!says_that_it_is_away(&stage.client(member)).await);
         }
-        tokio::time::sleep(Duration::from_secs(5)).await;
+        tokio::time::sleep(LOOK_EVERY).await;
     }
-    assert_eq!(stage.receiver.receipts().len(), sent_so_far, "nothing whose result could not be recorded");
-    let said = stage.members.iter().map(|member| member.node.log().lines().count()).sum::<usize>() - lines;
-    stage.tell(Server::start_again).await;
+    let sent = stage.receiver.receipts().len() - sent_so_far;
+    let lines = lines(stage) - lines_so_far;
+    if bent != Bent::IsThere {
+        stage.tell(Server::start_again).await;
+    }
+    if bent == Bent::Forgets {
+        stage.tell(Server::flush_again).await;
+    }
     let back = stage.all_are_back().await;
-    wait_until("they send again", BACK_WITHIN, async || stage.receiver.receipts().len() > sent_so_far).await;
+    let sends = async || stage.receiver.receipts().len() > sent_so_far + sent;
+    wait_until("they send again", BACK_WITHIN, sends).await;
     stage.some_are_accepted(50).await;
-    let refused = stage.producers.sent().refused.clone();
+    let refused = stage.producers.sent().refused.clone().into_iter().collect();
     let verdict = stage.judge("the database was away", load).await.in_flight(in_flight).back(back);
-    if !verdict.is_kept() {
-        stage.show_troubles();
-    }
-    verdict.must_be_kept_and_repeat_nothing();
-    println!("away for {away:?}: refused {refused:?}, {said} lines of log");
-    assert_eq!(refused.keys().collect::<Vec<_>>(), [&503], "nothing but 503 was said");
-    assert!(back < BACK_WITHIN, "{back:?}");
-    let most = 3 * LINES_A_MINUTE * away.as_secs() as usize / 60;
-    let log = stage.members[0].node.log();
-    let tail: Vec<&str> = log.lines().rev().take(60).collect();
-    assert!(said <= most, "{said} lines of log: {tail:#?}");
+    Absence { away, untrue, sent, lines, refused, verdict }
+}
+
+fn lines(stage: &Stage) -> u64 {
+    stage.members.iter().map(|member| member.node.log().lines().count() as u64).sum()
 }

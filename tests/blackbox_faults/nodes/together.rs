@@ -2,7 +2,7 @@
 //! is done once, and whoever joins or leaves has its part or gives it back.
 
 use super::stage::{LIMIT, Stage};
-use crate::harness::{ADMIN_KEY, Client, wait_for, wait_until};
+use crate::harness::{ADMIN_KEY, Client, report, wait_for, wait_until};
 use serde_json::{Value, json};
 use std::{
     collections::{HashMap, HashSet},
@@ -24,7 +24,7 @@ async fn three_nodes_are_one_to_whoever_asks_any_of_them() {
     let mut stage = Stage::set("").await;
     every_node_shows_all(&stage).await;
     let slowest = changes_are_known_to_all(&stage).await;
-    println!("the slowest change was known to all after {slowest:?}");
+    report(format_args!("three nodes, the slowest change was known to all after {slowest:?}"));
     assert!(slowest < KNOWN_WITHIN, "{slowest:?}");
     what_one_does_is_told_at_another(&stage).await;
     one_id_is_one_event(&stage).await;
@@ -96,7 +96,7 @@ async fn what_one_does_is_told_at_another(stage: &Stage) {
     stage.client(1).publish("a", &json!({ "type": "nothing.of_this", "data": 1 })).await;
     watching.hears("event: lagged").await;
     let told = begun.elapsed();
-    println!("told at another node after {told:?}");
+    report(format_args!("three nodes, told at another one after {told:?}"));
     assert!(told < TOLD_WITHIN, "{told:?}");
 }
 
@@ -189,6 +189,6 @@ async fn who_leaves_hands_back(stage: &mut Stage) {
     let pending = async || stage.count("live WHERE state < 4").await == 0;
     wait_until("everything is delivered", LIMIT, pending).await;
     let unknown = stage.count("attempts WHERE class = 9").await;
-    println!("its shards were taken after {taken:?}");
+    report(format_args!("three nodes, the shards of one that left were taken after {taken:?}"));
     assert_eq!((stage.receiver.receipts_at("/paced").len(), unknown), (EVENTS, 0));
 }

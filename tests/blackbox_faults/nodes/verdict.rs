@@ -3,7 +3,7 @@
 
 use crate::{
     checker::Figures,
-    harness::{Receipt, Receiver, database::Server},
+    harness::{Receipt, Receiver, database::Server, report},
 };
 use std::{collections::HashMap, fmt, time::Duration};
 use tokio::time::Instant;
@@ -169,7 +169,11 @@ impl Verdict {
     #[track_caller]
     pub(super) fn must_be_kept_and_repeat_nothing(&self) {
         self.must_be_kept();
-        assert_eq!((self.duplicates, self.unknown), (0, 0), "{self}");
+        assert!(self.repeats_nothing(), "{self}");
+    }
+
+    pub(super) fn repeats_nothing(&self) -> bool {
+        (self.duplicates, self.unknown) == (0, 0)
     }
 
     /// Whether everything was kept that is promised for any fault.
@@ -184,14 +188,14 @@ impl Verdict {
 
     #[track_caller]
     pub(super) fn must_be_kept(&self) {
-        println!("{self}");
+        report(self);
         assert!(self.is_kept(), "{self}");
     }
 
     /// Of a control: the same check says no.
     #[track_caller]
     pub(super) fn must_be_broken(&self) {
-        println!("control: {self}");
+        report(format_args!("control: {self}"));
         assert!(!self.is_kept(), "nothing was noticed: {self}");
     }
 }
@@ -200,7 +204,10 @@ impl fmt::Display for Verdict {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { fault, lost, stuck, duplicates, unknown, in_flight, .. } = self;
         let Totals { after_success, inversions, over_rate, most_in_flight } = self.totals;
-        write!(out, "{fault}: lost={lost} stuck={stuck} after_success={after_success} dup={duplicates} ")?;
+        write!(
+            out,
+            "three nodes, {fault}: lost={lost} stuck={stuck} after_success={after_success} dup={duplicates} "
+        )?;
         write!(
             out,
             "in_flight={in_flight} unknown={unknown} inversions={inversions} over_rate={over_rate} "

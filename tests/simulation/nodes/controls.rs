@@ -70,3 +70,8 @@ fn a_batch_that_is_stored_twice_is_noticed() {
 fn a_rate_that_nodes_exceed_is_noticed() {
     must_notice(&[Promise::Pace], Sabotage::Haste);
 }
+
+#[test]
+fn tokens_that_a_new_home_finds_at_once_are_noticed() {
+    must_notice(&[Promise::Pace], Sabotage::FullBucket);
+}

@@ -42,6 +42,9 @@ impl Carrier for Line {
 impl Line {
     async fn carry(&self, request: Request) -> Result<Outcome, NotSent> {
         let called_at = self.town.now();
+        if self.sent_last(&request).is_some_and(|life| life != self.life) {
+            self.gate.is_handed_over();
+        }
         self.must_be_open()?;
         let (connects, gap) = self.delays();
         sleep(connects).await;
@@ -57,6 +60,14 @@ impl Line {
         sleep(fate.ends_after).await;
         hold.end();
         Ok(fate.outcome())
+    }
+
+    /// Who sent to this endpoint the last time, if only one may at a time.
+    fn sent_last(&self, request: &Request) -> Option<usize> {
+        let kind = self.town.plan.endpoints[self.endpoint(request)].kind;
+        let journal = self.town.journal();
+        let last = journal.dials.iter().rfind(|dial| dial.lane == request.lane);
+        last.filter(|_| matches!(kind, Kind::Rated(_))).map(|dial| dial.life)
     }
 
     fn must_be_open(&self) -> Result<(), NotSent> {

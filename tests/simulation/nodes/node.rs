@@ -86,6 +86,7 @@ impl Node {
         let seed = town.plan.seed ^ (life as u64) << 32;
         let boot = Boot {
             line: (town.clone(), life),
+            clock: clock.clone(),
             desk: Desk {
                 store: Arc::new(store),
                 directory,
@@ -224,6 +225,7 @@ async fn commit_loop(town: Arc<Town>, node: usize, writer: Pen, rung: Arc<Notify
 
 struct Boot {
     line: (Arc<Town>, usize),
+    clock: Arc<VirtualClock>,
     desk: Desk<SqliteNode>,
     office: Arc<Mutex<Option<Arc<Service>>>>,
     has_ended: Arc<AtomicBool>,
@@ -261,7 +263,7 @@ impl Boot {
 
     fn tools(&self) -> Tools {
         let (town, life) = self.line.clone();
-        let (tenure, clock) = (self.desk.tenure.clone(), self.desk.clock.clone());
+        let (tenure, clock) = (self.desk.tenure.clone(), self.clock.clone());
         let sabotage = town.sabotage;
         let honest = Box::new(Dialling { tenure: tenure.clone(), clock: clock.clone() });
         let (often, seldom) = (Duration::from_secs(2), Duration::from_secs(20));

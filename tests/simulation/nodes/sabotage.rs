@@ -4,7 +4,7 @@
 
 use posthaste::{
     domain::{port::DialGate, tenure::Tenure, time::Steady},
-    world::Clock,
+    world::{Clock, VirtualClock},
 };
 use rusqlite::{Connection, params};
 use std::sync::Arc;
@@ -28,6 +28,8 @@ pub(crate) enum Sabotage {
     NoGate,
     /// Nodes are told three times the rate that there should be.
     Haste,
+    /// Whoever becomes an endpoint's home has as many tokens at once as there may be.
+    FullBucket,
     /// One that waits behind others is let go before its turn.
     JumpQueue,
     /// Those behind step up by their ids, whoever was stored first.
@@ -37,6 +39,8 @@ pub(crate) enum Sabotage {
 }
 
 const MARGIN_MS: i64 = 1000;
+/// As long as the largest burst takes at the smallest rate.
+const FILLS_MS: i64 = 2000;
 
 impl Sabotage {
     /// At the beginning of a transaction of a node.
@@ -70,7 +74,7 @@ impl Sabotage {
                     WHERE position < 1000 AND class <> 9 AND ?1 > 0 LIMIT 1";
                 run(sql);
             }
-            Self::None | Self::NoMargin | Self::NoGate | Self::Haste => {}
+            Self::None | Self::NoMargin | Self::NoGate | Self::Haste | Self::FullBucket => {}
         }
     }
 
@@ -83,11 +87,19 @@ impl Sabotage {
 pub(crate) struct Gate {
     pub(crate) honest: Box<dyn DialGate>,
     pub(crate) tenure: Arc<Tenure>,
-    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) clock: Arc<VirtualClock>,
     pub(crate) sabotage: Sabotage,
 }
 
 impl Gate {
+    /// The first request goes out of an endpoint that another node sent to before. A clock that leaps ahead, of which nobody is
+    /// told, fills buckets.
+    pub(crate) fn is_handed_over(&self) {
+        if self.sabotage == Sabotage::FullBucket {
+            self.clock.step(FILLS_MS);
+        }
+    }
+
     pub(crate) fn is_open(&self) -> bool {
         let earlier = || Steady::from_millis(self.clock.steady().as_millis() - MARGIN_MS);
         match self.sabotage {

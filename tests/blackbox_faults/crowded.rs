@@ -1,0 +1,149 @@
+//! A database without a connection left, because others have them all: at the start and in the middle, on the server itself and behind
+//! a pooler. Nodes wait, promise nothing and send nothing meanwhile, and go on by themselves when there is room.
+
+use crate::{
+    database::{BACK_WITHIN, LIMIT, World, all_have_ended, says_that_it_is_away},
+    harness::{
+        Node,
+        crowd::Crowd,
+        pooler::{POOL, Pooler},
+        report, wait_until,
+    },
+};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// For everybody who is not a superuser.
+const PLACES: usize = 17;
+const OPTIONS: &str = "-c max_connections=20 -c superuser_reserved_connections=3";
+const ROLE: &str = "tenant";
+/// More than a node needs before it is ready.
+const FREE_MAX: usize = 6;
+const READY: &str = "posthaste is ready";
+/// Longer than a lease.
+const CROWDED_FOR: Duration = Duration::from_secs(15);
+/// By then whatever was on its way has arrived.
+const QUIET_AFTER: Duration = Duration::from_secs(2);
+
+/// Whose node is nobody special, as all the others there.
+async fn world() -> World {
+    let mut world = World::new(OPTIONS).await;
+    world.run(&format!("CREATE ROLE {ROLE} LOGIN; GRANT CREATE ON DATABASE postgres TO {ROLE}"));
+    let address = world.server.address("postgres").replace("user=posthaste", &format!("user={ROLE}"));
+    world.home.set("STORE", &address);
+    world
+}
+
+fn crowd(world: &World, most: usize) -> Crowd {
+    Crowd::gather(most, &world.server.folder, ROLE, "SELECT 1")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_starts_where_there_is_too_little_room_waits_for_it() {
+    let world = world().await;
+    assert_eq!(world.start().await.stop().await, Some(0));
+    let (mut waited, mut slowest) = (0, Duration::ZERO);
+    for free in 0..FREE_MAX {
+        let others = crowd(&world, PLACES - free);
+        wait_until("the others are there", LIMIT, async || others.count() == PLACES - free).await;
+        let mut node = world.home.spawn(&[], &["serve"]);
+        wait_until("it waits, or needs no more", LIMIT, async || {
+            let log = node.log();
+            node.has_ended() || log.contains("it is tried until it can") || log.contains(READY)
+        })
+        .await;
+        waited += usize::from(!node.log().contains(READY));
+        drop(others);
+        let begun = Instant::now();
+        node.wait_ready().await;
+        world.producers.follow(&node.client);
+        world.producers.publish(&format!("with-{free}")).await;
+        slowest = slowest.max(begun.elapsed());
+        assert_eq!(node.stop().await, Some(0), "{}", node.log());
+    }
+    report(format_args!(
+        "one node, started without room: waited {waited} of {FREE_MAX} times, back={slowest:?}"
+    ));
+    assert!(waited > 2, "it had to wait {waited} times");
+    assert!(slowest < BACK_WITHIN, "{slowest:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_has_no_connection_left_promises_nothing_and_is_back_by_itself() {
+    let world = world().await;
+    let mut node = world.start().await;
+    let running = world.producers.start(4, Duration::from_millis(8));
+    world.some_are_accepted().await;
+    let others = crowd(&world, usize::MAX);
+    let throw_out = format!(
+        "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE usename = '{ROLE}' AND application_name <> 'crowd'"
+    );
+    wait_until("the others have it all", LIMIT, async || {
+        world.run(&throw_out);
+        others.count() == PLACES
+    })
+    .await;
+    stays_away(&world, &[&node]).await;
+    drop(others);
+    let back = world.back().await;
+    world.producers.finish(running).await;
+    let refused = world.producers.sent().refused.clone();
+    let figures = world.settle(&mut node).await;
+    report(format_args!("one node, no connection left: {figures} back={back:?} refused={refused:?}"));
+    figures.assert_faultless();
+    assert_eq!((figures.duplicates, figures.unknown), (0, 0), "{figures}");
+    assert_eq!(refused.keys().collect::<Vec<_>>(), [&503], "nothing but 503 was said");
+    assert!(back < BACK_WITHIN, "{back:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_whose_pooler_has_nothing_to_lend_promise_nothing_and_are_back_by_themselves() {
+    let mut world = World::new("").await;
+    let pooler = Pooler::before(&world.server.folder);
+    world.home.set("STORE", &pooler.address("postgres"));
+    let mut one = world.start().await;
+    let mut two = world.home.start().await;
+    world.producers.follow_all(vec![one.client.clone(), two.client.clone()]);
+    let running = world.producers.start(4, Duration::from_millis(8));
+    world.some_are_accepted().await;
+    let others = Crowd::gather(POOL, pooler.folder(), "posthaste", "BEGIN");
+    wait_until("the others have it all", LIMIT, async || others.count() == POOL).await;
+    stays_away(&world, &[&one, &two]).await;
+    drop(others);
+    let back = world.back().await;
+    for node in [&one, &two] {
+        let begun = Instant::now();
+        let is_ready = async || node.client.get("/readyz").await.status == 200;
+        wait_until("each is ready", BACK_WITHIN.saturating_sub(begun.elapsed()), is_ready).await;
+    }
+    world.producers.finish(running).await;
+    let refused = world.producers.sent().refused.clone();
+    all_have_ended(&one).await;
+    assert_eq!(two.stop().await, Some(0), "{}", two.log());
+    let figures = world.settle(&mut one).await;
+    report(format_args!(
+        "two nodes, a pooler with nothing to lend: {figures} back={back:?} refused={refused:?}"
+    ));
+    figures.assert_faultless();
+    assert_eq!((figures.duplicates, figures.unknown), (0, 0), "{figures}");
+    assert_eq!(refused.keys().collect::<Vec<_>>(), [&503], "nothing but 503 was said");
+    assert!(back < BACK_WITHIN, "{back:?}");
+}
+
+/// For longer than a lease: they say so, and send nothing.
+async fn stays_away(world: &World, nodes: &[&Node]) {
+    for node in nodes {
+        let is_away = async || says_that_it_is_away(&node.client).await;
+        wait_until("it says that it cannot promise", LIMIT, is_away).await;
+    }
+    let begun = Instant::now();
+    tokio::time::sleep(QUIET_AFTER).await;
+    let sent_so_far = world.receiver.receipts().len();
+    while begun.elapsed() < CROWDED_FOR {
+        for node in nodes {
+            assert!(says_that_it_is_away(&node.client).await, "{}", node.log());
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert_eq!(world.receiver.receipts().len(), sent_so_far, "nothing whose result could not be recorded");
+}

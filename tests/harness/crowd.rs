@@ -1,0 +1,96 @@
+//! Others who use the same server, or the same pooler before it: they take every connection that they can get, and keep it.
+
+use std::{
+    io::{Read, Write},
+    os::unix::net::UnixStream,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+const SOCKET: &str = ".s.PGSQL.5432";
+const VERSION: u32 = 3 << 16;
+/// Whoever waits longer for an answer comes again.
+const PATIENCE: Duration = Duration::from_secs(30);
+const BEFORE_ANOTHER_TRY: Duration = Duration::from_millis(2);
+
+/// It goes home when it is dropped.
+pub(crate) struct Crowd {
+    shared: Arc<Shared>,
+    gathering: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    is_over: AtomicBool,
+    count: AtomicUsize,
+}
+
+impl Crowd {
+    /// So many at most, of this role, where there is a socket in this folder. Each of them says this and then nothing more.
+    pub(crate) fn gather(most: usize, folder: &str, role: &str, words: &'static str) -> Self {
+        let shared: Arc<Shared> = Arc::default();
+        let (socket, role, theirs) = (Path::new(folder).join(SOCKET), role.to_owned(), shared.clone());
+        let gathering = thread::spawn(move || {
+            let mut inside = Vec::new();
+            while !theirs.is_over.load(SeqCst) {
+                let one = (inside.len() < most).then(|| enter(&socket, &role, words)).flatten();
+                if one.is_none() {
+                    thread::sleep(BEFORE_ANOTHER_TRY);
+                }
+                inside.extend(one);
+                theirs.count.store(inside.len(), SeqCst);
+            }
+        });
+        Self { shared, gathering: Some(gathering) }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.shared.count.load(SeqCst)
+    }
+}
+
+impl Drop for Crowd {
+    fn drop(&mut self) {
+        self.shared.is_over.store(true, SeqCst);
+        let _ = self.gathering.take().map(JoinHandle::join);
+    }
+}
+
+/// `None` if there is no room.
+fn enter(socket: &Path, role: &str, words: &str) -> Option<UnixStream> {
+    let mut stream = UnixStream::connect(socket).ok()?;
+    stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    let who = format!("user\0{role}\0database\0postgres\0application_name\0crowd\0\0");
+    let hello = [&VERSION.to_be_bytes(), who.as_bytes()].concat();
+    stream.write_all(&with_length(&hello)).ok()?;
+    be_answered(&mut stream)?;
+    let query = [b"Q".as_slice(), &with_length(format!("{words}\0").as_bytes())].concat();
+    stream.write_all(&query).ok()?;
+    be_answered(&mut stream)?;
+    Some(stream)
+}
+
+/// A length counts itself.
+fn with_length(bytes: &[u8]) -> Vec<u8> {
+    [&(bytes.len() as u32 + 4).to_be_bytes(), bytes].concat()
+}
+
+/// Until the server is ready for the next question; `None` if it complains or goes.
+fn be_answered(stream: &mut UnixStream) -> Option<()> {
+    loop {
+        let (mut kind, mut length) = ([0], [0; 4]);
+        stream.read_exact(&mut kind).and_then(|()| stream.read_exact(&mut length)).ok()?;
+        let mut rest = vec![0; u32::from_be_bytes(length) as usize - 4];
+        stream.read_exact(&mut rest).ok()?;
+        match &kind {
+            b"Z" => return Some(()),
+            b"E" => return None,
+            _ => {}
+        }
+    }
+}
