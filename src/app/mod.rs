@@ -32,7 +32,7 @@ use crate::{
     outbound::{Client, Options, SystemResolver},
     service::{self, Service, Surroundings, stream::Streams},
     store::{
-        Store, StoreError,
+        Store,
         told::{ToldHandover, ToldLedger},
     },
     world::{Clock, Entropy, Shutdown, ShutdownHandle, SystemClock, SystemEntropy},
@@ -113,21 +113,15 @@ impl Node {
         let handover = ToldHandover::new(lanes.clone(), streams.clone(), directory.clone());
         let store = store::open(settings, Arc::new(handover), &tally).await?;
         let ledger = Arc::new(ToldLedger::new(store.clone(), streams.clone()));
-        let is_away = |error: &StoreError| matches!(error, StoreError::Unavailable(_));
-        let joined = store::patiently(settings, is_away, async || store.join(clock.now()).await).await;
-        let joined = joined.context("cannot take over the store")?;
+        let joined = store::join(settings, &*store, &*clock).await?;
         if !joined.is_alone {
             tenure.enter(joined.epoch);
-        }
-        if joined.taken_over > 0 {
-            tracing::warn!(deliveries = joined.taken_over, "took over what an earlier process was carrying");
         }
         let storage = Arc::new(Storage::new(StorageLimits {
             store_bytes_max: settings.store_bytes_max.map(|bytes| bytes as u64),
             disk_free_min: settings.disk_free_min as u64,
         }));
-        let usage = store::patiently(settings, is_away, async || store.usage().await).await;
-        storage.measured(usage.context("cannot measure the store")?);
+        storage.measured(store::usage(settings, &*store).await?);
         let ids = Ids::new(joined.slot, joined.newest_id);
         let addresses = AddressPolicy {
             allow: settings.allow_addresses.clone(),

@@ -3,12 +3,14 @@
 use super::machine::CommitStopwatch;
 use crate::{
     config::{Settings, StoreLocation},
-    domain::{port::Handover, tally::Tally},
+    domain::{port::Handover, storage::StorageUsage, tally::Tally},
     store::{
-        Store,
+        Store, StoreError,
+        cluster::Joined,
         postgres::PostgresStore,
         sqlite::{QueueLimits, SqliteStore},
     },
+    world::Clock,
 };
 use anyhow::{Context, anyhow, bail};
 use std::{fmt, path::Path, sync::Arc, time::Duration};
@@ -35,6 +37,29 @@ pub(super) async fn open(
             Ok(Arc::new(apart(open).await??))
         }
     }
+}
+
+/// Takes this process's place in the store.
+pub(super) async fn join(
+    settings: &Settings,
+    store: &dyn Store,
+    clock: &dyn Clock,
+) -> anyhow::Result<Joined> {
+    let joined = patiently(settings, is_away, async || store.join(clock.now()).await).await;
+    let joined = joined.context("cannot take over the store")?;
+    if joined.taken_over > 0 {
+        tracing::warn!(deliveries = joined.taken_over, "took over what an earlier process was carrying");
+    }
+    Ok(joined)
+}
+
+pub(super) async fn usage(settings: &Settings, store: &dyn Store) -> anyhow::Result<StorageUsage> {
+    let usage = patiently(settings, is_away, async || store.usage().await).await;
+    usage.context("cannot measure the store")
+}
+
+fn is_away(error: &StoreError) -> bool {
+    matches!(error, StoreError::Unavailable(_))
 }
 
 /// Asks until the store answers: a database that goes away when it was just opened is waited for as one that is not there yet.

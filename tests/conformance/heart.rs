@@ -11,8 +11,9 @@ use posthaste::store::{Cluster, cluster::Beat};
 use std::{
     io::{Read, Write},
     os::unix::net::UnixStream,
-    time::{Duration, Instant},
+    time::Duration,
 };
+use tokio::time::Instant;
 
 #[test]
 fn a_beat_and_what_answers_it_take_one_round_trip() {
@@ -53,7 +54,7 @@ struct Raw(UnixStream);
 
 impl Raw {
     fn connect(database: &Database) -> Self {
-        let mut raw = Self(database.socket());
+        let mut raw = Self(Database::socket());
         let mut words = 196_608_u32.to_be_bytes().to_vec();
         words.extend(format!("user\0posthaste\0database\0{}\0\0", database.name()).bytes());
         raw.send(None, &words);

@@ -70,8 +70,8 @@ impl Database {
         (wire, address)
     }
 
-    /// Where its server listens.
-    pub(crate) fn socket(&self) -> UnixStream {
+    /// Where the server listens.
+    pub(crate) fn socket() -> UnixStream {
         UnixStream::connect(format!("{}/.s.PGSQL.5432", SERVER.folder)).unwrap()
     }
 
@@ -234,10 +234,13 @@ fn a_database_that_lost_what_it_confirmed_is_not_written_to() {
     assert!(matches!(&error, StoreError::Unavailable(why) if why.contains("lost")), "{error}");
     assert_eq!(database.run("SELECT count(*) FROM posthaste.events"), "1");
     assert!(block_on(store.beat(Beat::default())).unwrap().is_none() && !store.can_record());
-    block_on(store.join(Timestamp::from_millis(0))).unwrap();
+    let joined = block_on(store.join(Timestamp::from_millis(0))).unwrap();
+    block_on(store.beat(Beat::default())).unwrap().expect("it lives");
     wait_until("it goes on", || store.can_record());
-    publish(&store, 20).unwrap();
-    assert_eq!(database.run("SELECT string_agg(id::text, ' ' ORDER BY id) FROM posthaste.events"), "3 20");
+    let next = (i64::from(joined.slot) << 16) + 20;
+    publish(&store, next).unwrap();
+    let stored = database.run("SELECT string_agg(id::text, ' ' ORDER BY id) FROM posthaste.events");
+    assert_eq!(stored, format!("3 {next}"));
 }
 
 #[test]
