@@ -130,8 +130,7 @@ impl Delivery {
 
     /// Puts a newborn straight into a hand.
     pub fn carry_from_birth(&mut self) {
-        self.state = State::InFlight;
-        self.due = None;
+        (self.state, self.due) = (State::InFlight, None);
     }
 
     /// A due delivery is taken in hand. An extra attempt by hand is made even past the end of its age.
@@ -386,8 +385,7 @@ impl Delivery {
     fn finish(&mut self, state: State, reason: impl Into<Option<Reason>>, now: Timestamp) {
         self.state = state;
         self.reason = reason.into();
-        self.due = None;
-        self.turn = None;
+        (self.due, self.turn) = (None, None);
         self.at_due = AtDue::Attempt;
         self.finished_at = Some(now);
         self.held_at = None;
