@@ -134,6 +134,7 @@ pub(crate) fn address(folder: &str, database: &str) -> String {
 }
 
 /// Where a PostgreSQL is: the newest of this machine, unless `POSTHASTE_TEST_POSTGRES` names the folder of another's programs.
+#[expect(clippy::disallowed_methods, reason = "how a person asks for another version of the database")]
 fn programs() -> PathBuf {
     if let Some(chosen) = std::env::var_os("POSTHASTE_TEST_POSTGRES") {
         return chosen.into();

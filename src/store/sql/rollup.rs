@@ -156,7 +156,9 @@ impl Part {
         }
         self.count += 1;
         self.lines += lines.len();
-        lines.into_iter().for_each(|line| self.minutes.add(line));
+        for line in lines {
+            self.minutes.add(line);
+        }
     }
 }
 

@@ -38,7 +38,8 @@ fn a_place_is_kept_while_the_endpoint_is_off_and_age_stands_still() {
 
 #[test]
 fn who_ends_behind_has_no_turn_any_more() {
-    let ends: [fn(&mut Delivery) -> Result<(), Refusal>; 3] = [
+    type End = fn(&mut Delivery) -> Result<(), Refusal>;
+    let ends: [End; 3] = [
         |delivery| delivery.cancel(later(10)),
         |delivery| delivery.outlive(later(10)),
         |delivery| delivery.switch_off(Switch::OffCancelling, later(10)),
