@@ -32,6 +32,8 @@ pub(super) struct LaneSettings {
     pub(super) is_exclusive: bool,
     /// Counts the endpoint's changes.
     pub(super) revision: u32,
+    /// When its app was changed, where that has limits: how often is not known.
+    pub(super) app_changed_at: Option<Timestamp>,
 }
 
 pub(super) fn hash_of(url: &str) -> u64 {

@@ -216,6 +216,9 @@ impl Lanes {
             url: settings.map_or(0, |settings| hash_of(&settings.url)),
             is_gated: found.as_ref().is_some_and(is_gated),
             revision: found.as_ref().map_or(0, |endpoint| endpoint.record.revision),
+            app_changed_at: limited_app
+                .and_then(|app| self.directory.app_by_id(app))
+                .map(|entry| entry.app().updated_at),
             is_off: found.is_none_or(|endpoint| endpoint.record.off.is_some()),
         }
     }

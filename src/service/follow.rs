@@ -127,7 +127,8 @@ impl Service {
         }
         self.directory.put_app(app.clone(), self.rules_of(&app));
         let Some(known) = known else { return Ok(()) };
-        if known.settings.limits != app.settings.limits {
+        // Also where they are the same again: meanwhile there may have been none.
+        if known.settings.limits.is_some() || app.settings.limits.is_some() {
             self.hands.app_changed(id);
         }
         let contract = |app: &App| (app.settings.contract.clone(), app.settings.overrides.clone());

@@ -150,6 +150,28 @@ fn a_lane_that_was_perhaps_shared_between_two_looks_is_found_out_about_again() {
 }
 
 #[test]
+fn lanes_of_an_app_with_limits_are_found_out_about_again_when_that_was_changed() {
+    let (lanes, _events) = node();
+    lanes.tenure().set_home(shard_of_app(APP), Home::Here);
+    let endpoint = in_shard(5, None);
+    put(&lanes, &endpoint);
+    let change = |seconds| {
+        let limits = Some(AppLimits { max_in_flight: Some(3), rate_limit: None });
+        lanes.directory.put_app(App { updated_at: at(seconds), ..app(limits) }, AppRules::UNKNOWN);
+        lanes.app_changed(APP);
+    };
+    change(1);
+    let lane = lanes.lane(endpoint.id());
+    lane.be_sole(at(2));
+    lanes.take_doubts();
+    change(1);
+    assert!(!lane.is_sent_elsewhere() && lanes.take_doubts().is_empty(), "nothing was changed");
+    change(3);
+    assert!(lane.is_sent_elsewhere(), "in between it may have had none");
+    assert_eq!(lanes.take_doubts(), BTreeSet::from([endpoint.id()]));
+}
+
+#[test]
 fn what_waits_is_fetched_at_home_alone_and_an_exclusive_lane_only_when_it_is_certain() {
     let (lanes, _events) = node();
     let (shared, limited) = (in_shard(5, None), in_shard(6, Some(RATE)));
