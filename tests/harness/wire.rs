@@ -43,6 +43,7 @@ struct State {
     stays_cut: AtomicBool,
     /// Of each answer.
     delay_ms: AtomicU64,
+    answered_bytes: AtomicU64,
 }
 
 impl State {
@@ -102,6 +103,11 @@ impl Wire {
         self.state.stays_cut.store(false, SeqCst);
     }
 
+    /// How much the server has answered.
+    pub(crate) fn answered_bytes(&self) -> u64 {
+        self.state.answered_bytes.load(SeqCst)
+    }
+
     pub(crate) fn delay(&self, by: Duration) {
         self.state.delay_ms.store(by.as_millis() as u64, SeqCst);
     }
@@ -125,6 +131,7 @@ fn carry(client: UnixStream, server: &PathBuf, state: &Arc<State>) {
     });
     let (answering, answers) = (state.clone(), late(client, state));
     pump(server, None, move |bytes| {
+        answering.answered_bytes.fetch_add(bytes.len() as u64, SeqCst);
         let is_lost = answering.fate.compare_exchange(SENT, LOST, SeqCst, SeqCst).is_ok();
         let due = Instant::now() + Duration::from_millis(answering.delay_ms.load(SeqCst));
         !is_lost && answers.send((due, bytes.to_vec())).is_ok()
