@@ -6,7 +6,7 @@
 use super::{
     app::{App, AppRules},
     contract::Retention,
-    endpoint::Endpoint,
+    endpoint::{Endpoint, EndpointRecord},
     event_type::{Catalogue, EventType},
     id::{AppId, EndpointId, KeyId},
     key::{Key, KeyHash, LiveKey},
@@ -210,12 +210,25 @@ impl Directory {
     /// Adds an endpoint or replaces it; one whose app is gone is not added. `false` if a newer revision is here already:
     /// then the store knows more than whoever calls.
     pub fn put_endpoint(&self, endpoint: Arc<Endpoint>) -> bool {
+        self.replace_endpoint(endpoint, |known, new| known.revision <= new.revision)
+    }
+
+    /// The same whatever revision is here: the store has gone back to an older one.
+    pub fn put_endpoint_back(&self, endpoint: Arc<Endpoint>) {
+        self.replace_endpoint(endpoint, |_, _| true);
+    }
+
+    fn replace_endpoint(
+        &self,
+        endpoint: Arc<Endpoint>,
+        may: impl FnOnce(&EndpointRecord, &EndpointRecord) -> bool,
+    ) -> bool {
         let apps = read(&self.apps);
         let Some(entry) = apps.by_id.get(&endpoint.record.app) else { return true };
         // The write lock orders concurrent changes; the list itself is replaced as a whole.
         let mut endpoints = write(&self.endpoints);
         let known = endpoints.get(&endpoint.id());
-        if known.is_some_and(|known| known.record.revision > endpoint.record.revision) {
+        if known.is_some_and(|known| !may(&known.record, &endpoint.record)) {
             return false;
         }
         let is_known = endpoints.insert(endpoint.id(), endpoint.clone()).is_some();

@@ -80,8 +80,8 @@ impl Lane {
     /// After other settings: they may belong to another node, or to this one alone.
     pub(super) fn settle_in(&self, state: &mut LaneState, before: &LaneSettings) {
         // Between two looks it may have been everybody's for a while, and others may have something of it in flight.
-        let has_missed_some = state.settings.revision > before.revision + 1
-            || state.settings.app_changed_at != before.app_changed_at;
+        let is_next = [before.revision, before.revision + 1].contains(&state.settings.revision);
+        let has_missed_some = !is_next || state.settings.app_changed_at != before.app_changed_at;
         if !state.settings.is_exclusive || state.settings.shard != before.shard || has_missed_some {
             state.is_sole = false;
         }

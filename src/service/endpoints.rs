@@ -258,7 +258,7 @@ impl Service {
     }
 
     /// Puts a stored change into the directory. If the receiver said meanwhile that it is gone, the store has a newer
-    /// revision, which holds both; that one is put there and returned.
+    /// revision, which holds both; that one is put there and returned. A store that lost changes has no newer one: what it has holds.
     pub(super) async fn put_in_force(
         &self,
         app: &App,
@@ -267,7 +267,12 @@ impl Service {
         let id = endpoint.id();
         while !self.directory.put_endpoint(endpoint.clone()) {
             let stored = self.registry.endpoint(id).await?.ok_or(Error::NotFound("endpoint"))?;
+            let is_newest = stored.revision <= endpoint.record.revision;
             endpoint = Arc::new(self.ready(app, stored)?);
+            if is_newest {
+                self.directory.put_endpoint_back(endpoint.clone());
+                break;
+            }
         }
         self.hands.endpoint_changed(id);
         self.tell(|| Hint::endpoint(app.id, id));

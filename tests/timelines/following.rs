@@ -8,6 +8,7 @@ use posthaste::{
     domain::{
         blame::Account,
         directory::Directory,
+        endpoint::Endpoint,
         id::{EndpointId, Ids, KeyId},
         key::KEY_OF_SETTINGS,
         port::{Hand, Hands},
@@ -107,6 +108,7 @@ struct Second {
     service: Arc<Service>,
     told: Arc<Told>,
     tenure: Arc<Tenure>,
+    directory: Arc<Directory>,
     hands: Arc<Listening>,
     following: AbortHandle,
 }
@@ -119,10 +121,10 @@ impl Drop for Second {
 
 impl Second {
     async fn start(stage: &Stage) -> Self {
-        let tenure = Arc::<Tenure>::default();
+        let (tenure, directory) = (Arc::<Tenure>::default(), Arc::<Directory>::default());
         let told = Arc::new(Told { store: stage.store.clone(), changes: Mutex::default() });
         let desk = Desk {
-            directory: Arc::<Directory>::default(),
+            directory: directory.clone(),
             store: stage.store.clone(),
             cluster: told.clone(),
             tenure: tenure.clone(),
@@ -134,7 +136,7 @@ impl Second {
         service.load(Some("the key of the settings")).await.unwrap();
         let following = service.clone();
         let following = tokio::spawn(async move { following.follow(&Notify::new()).await }).abort_handle();
-        Self { service, told, tenure, hands, following }
+        Self { service, told, tenure, directory, hands, following }
     }
 
     /// Something was changed; it is followed within a second.
@@ -193,6 +195,34 @@ async fn of_an_endpoint_that_cannot_be_made_ready_there_the_limits_hold_all_the_
     assert_eq!(endpoint.record.settings.max_in_flight, Some(1));
     assert!(endpoint.signer.is_some(), "and it is sent to as before");
     assert_eq!(*second.hands.changed.lock().unwrap(), [id]);
+}
+
+/// As after a restore, or a standby that had not got everything.
+#[tokio::test(start_paused = true)]
+async fn changes_that_the_store_lost_do_not_hold_any_more() {
+    let stage = Stage::new("standard", Does::Answer(200)).await;
+    let second = Second::start(&stage).await;
+    let (id, stored) = (stage.entry.endpoint("ep").unwrap().id(), second.url("ep"));
+    let lose_two = || {
+        let known = second.directory.endpoint(id).unwrap();
+        let mut lost = Endpoint::clone(&known);
+        lost.record.revision += 2;
+        lost.record.settings.url = "https://lost.example/".into();
+        assert!(second.directory.put_endpoint(Arc::new(lost)));
+    };
+    lose_two();
+    second.hears(&stage, Changes { endpoints: vec![id], ..Changes::default() }).await;
+    assert_eq!(second.url("ep"), stored);
+    assert_eq!(*second.hands.changed.lock().unwrap(), [id]);
+    lose_two();
+    let patch = EndpointPatch { url: Some("https://next.example/".into()), ..EndpointPatch::default() };
+    let entry = second.service.app(ADMIN, "a").unwrap();
+    second.service.change_endpoint(ADMIN, &entry, "ep", patch).await.unwrap();
+    assert_eq!(
+        second.url("ep").as_deref(),
+        Some("https://next.example/"),
+        "it is not looked for without end"
+    );
 }
 
 #[tokio::test(start_paused = true)]
