@@ -8,7 +8,7 @@ use super::{
     time::Steady,
 };
 use std::sync::{
-    Arc,
+    Arc, Mutex, MutexGuard, PoisonError,
     atomic::{
         AtomicBool, AtomicI64, AtomicU8, AtomicUsize,
         Ordering::{Relaxed, SeqCst},
@@ -37,7 +37,8 @@ pub struct Tenure {
     homes: [AtomicU8; SHARDS],
     /// In milliseconds of the steady clock.
     dial_until: AtomicI64,
-    seen: AtomicI64,
+    /// Changed together with the epoch.
+    seen: Mutex<i64>,
     stewarding: AtomicUsize,
 }
 
@@ -49,7 +50,7 @@ impl Default for Tenure {
             epoch: AtomicI64::new(0),
             homes: std::array::from_fn(|_| AtomicU8::new(Home::Elsewhere as u8)),
             dial_until: AtomicI64::new(i64::MIN),
-            seen: AtomicI64::new(0),
+            seen: Mutex::new(0),
             stewarding: AtomicUsize::new(0),
         }
     }
@@ -77,6 +78,13 @@ impl Tenure {
         self.dial_until.store(i64::MIN, SeqCst);
         self.homes.iter().for_each(|home| home.store(Home::Elsewhere as u8, SeqCst));
         self.epoch.store(epoch, SeqCst);
+    }
+
+    /// The same for one that was taken over: it has seen nothing of a store that may not be what it was.
+    pub fn enter_again(&self, epoch: i64) {
+        let mut seen = self.seen_so_far();
+        *seen = Self::NOTHING;
+        self.enter(epoch);
     }
 
     pub fn is_alone(&self) -> bool {
@@ -121,11 +129,19 @@ impl Tenure {
 
     /// Up to which version this node has seen the configuration.
     pub fn seen(&self) -> i64 {
-        self.seen.load(SeqCst)
+        *self.seen_so_far()
     }
 
-    pub fn has_seen(&self, version: i64) {
-        self.seen.store(version, SeqCst);
+    /// What it saw under this epoch; if it joined again since, it has to look again.
+    pub fn has_seen(&self, version: i64, epoch: i64) {
+        let mut seen = self.seen_so_far();
+        if self.epoch() == epoch {
+            *seen = version;
+        }
+    }
+
+    fn seen_so_far(&self) -> MutexGuard<'_, i64> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Leave to do a piece of what one node does for all, if it is this one. The shard stays here until that is done.

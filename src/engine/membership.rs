@@ -194,8 +194,7 @@ impl Shared {
         let Joined { slot, epoch, newest_id, .. } = joined;
         self.ids.move_to(slot, newest_id);
         self.moves.fetch_add(1, SeqCst);
-        self.tenure().has_seen(Tenure::NOTHING);
-        self.tenure().enter(epoch);
+        self.tenure().enter_again(epoch);
         self.lanes.abandon();
         self.doubts().clear();
         self.begin();

@@ -84,10 +84,7 @@ impl Service {
         }
         // What took a hand before is stored by then, for whoever looks what this node carries.
         self.ledger.flush().await?;
-        // Unless this node joined again since: then the store may not be what it was.
-        if self.tenure.epoch() == epoch {
-            self.tenure.has_seen(changes.version);
-        }
+        self.tenure.has_seen(changes.version, epoch);
         Ok(())
     }
 
@@ -150,7 +147,7 @@ impl Service {
 
     async fn follow_endpoint(&self, id: EndpointId) -> Result<(), Error> {
         let _turn = self.endpoint_turns.take(id.as_i64()).await;
-        let known = self.directory.endpoint(id).map(|known| known.record.revision);
+        let known = self.directory.endpoint(id);
         let Some(record) = self.registry.endpoint(id).await? else {
             if known.is_some() {
                 self.directory.remove_endpoint(id);
@@ -158,7 +155,8 @@ impl Service {
             }
             return Ok(());
         };
-        let is_news = known.is_none_or(|known| known < record.revision);
+        // Also an older one, if the store lost what it had confirmed.
+        let is_news = known.is_none_or(|known| known.record != record);
         match self.directory.app_by_id(record.app).filter(|_| is_news) {
             Some(entry) => self.take_on(&entry.app(), id).await,
             None => Ok(()),

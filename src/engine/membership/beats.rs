@@ -88,7 +88,7 @@ impl<'a> Beats<'a> {
         let Some(Sent { at, moves, doubts }) = self.under_way.remove(&number) else { return Ok(()) };
         match answer {
             Ok(Some(view)) => {
-                self.settle(&doubts, view.version);
+                self.settle(number, &doubts, view.version);
                 self.is_heard = true;
                 // What another connection answered late is not how things stand now.
                 if number > self.heard {
@@ -116,8 +116,9 @@ impl<'a> Beats<'a> {
     }
 
     /// Whoever has seen this version knows what led to these doubts, unless there is a later one about the same.
-    fn settle(&self, doubts: &BTreeSet<EndpointId>, version: i64) {
-        let is_asked_again = |endpoint| self.under_way.values().any(|sent| sent.doubts.contains(endpoint));
+    fn settle(&self, number: u64, doubts: &BTreeSet<EndpointId>, version: i64) {
+        let later = || self.under_way.range(number + 1..).map(|(_, sent)| sent);
+        let is_asked_again = |endpoint| later().any(|sent| sent.doubts.contains(endpoint));
         let mut all = self.shared.doubts();
         for endpoint in doubts.iter().filter(|endpoint| !is_asked_again(endpoint)) {
             let known = all.entry(*endpoint).or_insert(version);

@@ -209,13 +209,13 @@ async fn a_lane_that_becomes_exclusive_waits_until_all_have_seen_it_and_nobody_e
     let now_limited = limited(&shared);
     town.state().version = 5;
     home.put(&now_limited);
-    home.tenure().has_seen(5);
+    home.tenure().has_seen(5, home.tenure().epoch());
     sleep(3 * SECOND).await;
     assert!(!home.may_take(&shared), "the other does not know yet");
     assert!(other.may_take(&shared));
     town.state().carried.insert((other.tenure().epoch(), shared.id()));
     other.put(&now_limited);
-    other.tenure().has_seen(5);
+    other.tenure().has_seen(5, other.tenure().epoch());
     sleep(3 * SECOND).await;
     assert!(!home.may_take(&shared), "the other still has one in flight");
     assert!(!other.may_take(&shared) && other.lanes.is_sent_elsewhere(shared.id()));
