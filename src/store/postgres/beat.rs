@@ -215,7 +215,7 @@ impl Beating {
                 Next::Order(Some(order)) => self.follow(order),
                 Next::Order(None) => return,
                 Next::Heard(Some(words)) => self.hear(&words),
-                Next::Heard(None) => self.ear = None,
+                Next::Heard(None) => self.lose_ear(),
                 Next::Answered((asked, answer)) => self.be_answered(asked, answer),
                 Next::Paused => self.ring(),
                 Next::Rested => {
@@ -310,10 +310,7 @@ impl Beating {
 
     fn be_answered(&mut self, asked: Asked, answer: Result<Vec<SimpleQueryMessage>>) {
         if answer.is_err() {
-            // Another connection may do better; whoever else waits for this one is told. Until it is known what became of the
-            // beats among that nothing is begun.
-            self.ear = None;
-            self.place.pulse.beat(0, false);
+            self.lose_ear();
         }
         match asked {
             Asked::Beat(sent_us, epoch, owed) => {
@@ -329,6 +326,13 @@ impl Beating {
             }
             Asked::Listen => {}
         }
+    }
+
+    /// Another connection may do better; whoever else waits for this one is told. Until it is known what became of the beats among
+    /// that nothing is begun.
+    fn lose_ear(&mut self) {
+        self.ear = None;
+        self.place.pulse.beat(0, false);
     }
 
     fn has_beaten(

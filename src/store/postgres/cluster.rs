@@ -168,7 +168,11 @@ impl Place {
                 Err(error) if tries_left > 0 && is_busy(&error) => {
                     let ended = self
                         .with_session(|session| Transaction::run(session, epoch, end_batches_of_the_dead))?;
-                    tracing::warn!(epoch, ended, "a dead node kept a batch open, which was ended");
+                    if ended > 0 {
+                        tracing::warn!(epoch, "a dead node kept a batch open, which was ended");
+                    } else {
+                        tracing::warn!(epoch, "a dead node keeps a batch open, which this role may not end");
+                    }
                 }
                 done => return done,
             }
@@ -280,18 +284,27 @@ fn end_batches_of_the_dead(tx: &Transaction<'_>) -> Result<i64> {
 /// Gives this process an epoch of its own, and a slot. Where there is none it waits as long as everybody has to say that he
 /// lives, and takes that of one who did not.
 pub(super) fn enter(session: &Session) -> Result<(i64, u8)> {
-    let mut waits_since = None;
+    let (mut waits_since, mut tries_left) = (None, TRIES);
     loop {
         let (tx, _) = Transaction::begin(session, 0, ENTER)?;
+        (&tx as &dyn Sql).execute(WAIT_FOR_A_BATCH, &[])?;
         let now = tx.clock()?;
         let since = *waits_since.get_or_insert(now);
-        if let Some(entered) = enter_now(&tx, since, now)? {
-            tx.commit()?;
-            return Ok(entered);
-        }
-        drop(tx);
-        if since.plus(nodes::GRACE) <= now {
-            return Err(Error::Wrong(format!("there are {SLOTS} nodes already, and no room for more")));
+        match enter_now(&tx, since, now) {
+            Ok(Some(entered)) => {
+                tx.commit()?;
+                return Ok(entered);
+            }
+            Ok(None) if since.plus(nodes::GRACE) <= now => {
+                return Err(Error::Wrong(format!("there are {SLOTS} nodes already, and no room for more")));
+            }
+            Err(error) if tries_left == 0 || !is_busy(&error) && !may_pass(&error) => return Err(error),
+            Ok(None) => {}
+            Err(_) => {
+                tries_left -= 1;
+                drop(tx);
+                Transaction::run(session, 0, end_batches_of_the_dead)?;
+            }
         }
         std::thread::sleep(LOOK_AGAIN_AFTER);
     }

@@ -167,7 +167,8 @@ fn fence_older(session: &Session, oldest: i64) -> Result<i64> {
         "{ENTER};
          UPDATE ledger SET writer = -1 - writer, fenced_at = ({CLOCK}) WHERE writer >= 0
              AND epoch IN (SELECT epoch FROM nodes WHERE {older} AND lease_until < ({CLOCK}));
-         UPDATE nodes SET dead = 1, slot = -epoch WHERE {older} AND lease_until < ({CLOCK})"
+         UPDATE nodes SET dead = 1, slot = -epoch WHERE {older}
+             AND NOT EXISTS (SELECT 1 FROM ledger l WHERE l.epoch = nodes.epoch AND l.writer >= 0)"
     ))?;
     let rows = session.query(&format!("SELECT count(*) FROM nodes WHERE {older}"), &[])?;
     rows.first().map_or(Ok(0), |row| Row::new(row).get(0))

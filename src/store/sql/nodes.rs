@@ -92,12 +92,9 @@ fn free_slot(tx: &dyn Sql) -> Result<Option<u8>> {
 
 /// Fences the dead that nobody has fenced yet, so that their slots are free. What they carried is for whoever takes over.
 fn evict(tx: &dyn Sql, may_judge: bool, now: Timestamp) -> Result<()> {
-    if may_judge {
-        tx.execute("UPDATE nodes SET dead = 1 WHERE dead = 0 AND lease_until < ?1", params![now])?;
-    }
-    let dead = "SELECT epoch FROM nodes WHERE dead = 1 AND slot >= 0 ORDER BY epoch";
-    let dead: Vec<i64> = tx.all(dead, &[], |row| row.get(0))?;
-    dead.into_iter().try_for_each(|epoch| takeover::fence(tx, epoch, now))
+    let over = "SELECT epoch FROM nodes WHERE slot >= 0 AND (dead = 1 OR lease_until < ?1) ORDER BY epoch";
+    let over: Vec<i64> = tx.all(over, params![may_judge.then_some(now)], |row| row.get(0))?;
+    over.into_iter().try_for_each(|epoch| takeover::retire(tx, epoch, now))
 }
 
 /// Of a node that writes nothing more: what it numbered so far is stored, or never will be, so that somebody else may go on

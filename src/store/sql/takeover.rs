@@ -37,8 +37,8 @@ pub(in crate::store) trait Steps: Send + Sync {
         run: impl FnMut(&dyn Sql, Timestamp) -> Result<T> + Send + 'static,
     ) -> Reply<'static, T>;
 
-    /// Nothing more is written under this epoch of a dead node. Waits for a batch that is being committed, for as long as that
-    /// can take.
+    /// Nothing more is written under this epoch of a dead node. Waits for a batch that is being committed, and may
+    /// end one that is not.
     fn fence(&self, epoch: i64) -> Reply<'static, ()> {
         self.step(move |tx, clock| fence(tx, epoch, clock))
     }
@@ -171,9 +171,14 @@ fn bury(tx: &dyn Sql, epoch: i64, now: Timestamp) -> Result<()> {
 
 /// This process writes nothing more. What it still carries may be taken over at once.
 pub(in crate::store) fn leave(tx: &dyn Sql, now: Timestamp) -> Result<()> {
+    retire(tx, tx.epoch(), now)
+}
+
+/// Nothing more is written under this epoch, and what it still carries may be taken over.
+pub(super) fn retire(tx: &dyn Sql, epoch: i64, now: Timestamp) -> Result<()> {
     // In this order, as whoever fences another: two that do it at once must not wait in a circle.
-    fence(tx, tx.epoch(), now)?;
-    declare_gone(tx, tx.epoch())
+    fence(tx, epoch, now)?;
+    declare_gone(tx, epoch)
 }
 
 /// Nothing is left of this process, unless it still carries or inspects something.
