@@ -110,9 +110,9 @@ async fn nodes_whose_pooler_has_nothing_to_lend_promise_nothing_and_are_back_by_
     wait_until("the others have it all", LIMIT, async || others.count() == POOL).await;
     stays_away(&world, &[&one, &two]).await;
     drop(others);
+    let begun = Instant::now();
     let back = world.back().await;
     for node in [&one, &two] {
-        let begun = Instant::now();
         let is_ready = async || node.client.get("/readyz").await.status == 200;
         wait_until("each is ready", BACK_WITHIN.saturating_sub(begun.elapsed()), is_ready).await;
     }

@@ -40,6 +40,7 @@ async fn two_seconds_more_for_every_answer_cost_three_nodes_time_and_nothing_els
     }
     verdict.must_be_kept();
     assert!(back < BACK_WITHIN, "{back:?}");
+    assert_eq!(kept, 3, "nobody's lease depends on how far away its database is");
     for member in &mut stage.members {
         assert_eq!(member.node.stop().await, Some(0), "{}", member.node.log());
     }
