@@ -195,6 +195,9 @@ fn recorded_once(town: &Town, dials: &[Dial]) {
     }
 }
 
+/// An event in a line: how it was published, its delivery there, and which of all dials that began with.
+type Place<'a> = (&'a Published, DeliveryId, usize);
+
 /// Where order is kept, what was answered before another was published began before that, whichever nodes took the two.
 fn out_of_order(town: &Town, dials: &[Dial], published: &[Published]) {
     let times: BTreeMap<i64, &Published> =
@@ -204,7 +207,7 @@ fn out_of_order(town: &Town, dials: &[Dial], published: &[Published]) {
         let line: (i64, i64) = (row.get(0)?, row.get(1)?);
         Ok((line, row.get::<_, i64>(2)?, row.get(3).map(DeliveryId::from_i64)?))
     });
-    let mut lines: BTreeMap<(i64, i64), Vec<(&Published, DeliveryId, usize)>> = BTreeMap::new();
+    let mut lines: BTreeMap<(i64, i64), Vec<Place<'_>>> = BTreeMap::new();
     for (line, event, delivery) in in_line {
         let began = dials.iter().position(|dial| dial.delivery == delivery).unwrap_or(usize::MAX);
         if let Some(published) = times.get(&event) {
@@ -213,7 +216,7 @@ fn out_of_order(town: &Town, dials: &[Dial], published: &[Published]) {
     }
     for line in lines.values() {
         for (earlier, first, began) in line {
-            let was_overtaken_by = |(later, _, overtook): &&(&Published, DeliveryId, usize)| {
+            let was_overtaken_by = |(later, _, overtook): &&Place<'_>| {
                 let is_later = earlier
                     .answered_at
                     .zip(later.asked_at)
