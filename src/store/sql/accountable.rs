@@ -8,7 +8,7 @@ use std::time::Duration;
 /// While somebody fails, it is written at least this often.
 const WRITTEN_EVERY: Duration = Duration::from_mins(1);
 /// A node that is this far ahead of what is written writes.
-const AHEAD_MAX: Duration = Duration::from_secs(5);
+const AHEAD_MAX: Duration = Duration::from_secs(30);
 /// So long it counts that a node found that it is us; it says so again long before. More than clocks of nodes differ.
 const OURS_FOR: Duration = Duration::from_secs(30);
 
