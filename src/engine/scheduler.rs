@@ -27,6 +27,8 @@ const PAUSE_AFTER_OTHERS: Duration = Duration::from_millis(50);
 /// Where there are several nodes bells may be lost: the store is asked this often, and rests so many times as long as that took.
 const RECHECK_AMONG_OTHERS: Duration = Duration::from_secs(2);
 const REST_PER_RECHECK: u32 = 20;
+/// What took long may have waited for the store instead of working: what it owes must be found soon all the same.
+const REST_MAX: Duration = Duration::from_secs(15);
 
 pub(super) struct Scheduler {
     pub(super) lanes: Arc<Lanes>,
@@ -153,7 +155,7 @@ impl Scheduler {
             self.recheck_every
         } else {
             let took = self.clock.steady().since(begun);
-            self.recheck_every.min(RECHECK_AMONG_OTHERS).max(took * REST_PER_RECHECK)
+            self.recheck_every.min(RECHECK_AMONG_OTHERS).max((took * REST_PER_RECHECK).min(REST_MAX))
         };
         self.recheck_at = now.plus(every);
     }
