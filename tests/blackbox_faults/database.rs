@@ -233,7 +233,7 @@ async fn a_slow_wire_makes_it_slow_and_nothing_worse() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn where_a_round_trip_takes_two_seconds_a_node_keeps_its_lease_and_delivers() {
+async fn where_a_round_trip_takes_two_seconds_a_node_keeps_its_lease_and_loses_nothing() {
     let mut world = World::new("").await;
     let wire = Wire::new(&world.server.folder);
     world.home.set("STORE", &address(&wire.folder(), "postgres"));
@@ -259,17 +259,17 @@ async fn where_a_round_trip_takes_two_seconds_a_node_keeps_its_lease_and_deliver
         }
     });
     let mut least = i64::MAX;
-    while begun.elapsed() < Duration::from_secs(30) || !has_come("far") {
-        assert!(begun.elapsed() < 2 * LIMIT, "it never comes: {}", node.log());
+    while begun.elapsed() < Duration::from_secs(30) {
         least = least.min(world.run(left).parse().unwrap());
         tokio::time::sleep(Duration::from_millis(250)).await;
     }
-    println!("least of the lease: {least} ms; all was there after {:?}", begun.elapsed());
+    report(format_args!("one node, 2 s for a round trip: least of its lease {least} ms"));
     assert_eq!(world.run("SELECT epoch FROM posthaste.nodes"), epoch, "nobody took over");
     assert!(least > 5_000, "{least}");
     assert!(!node.log().contains("nothing is sent until it does"), "{}", node.log());
     wire.delay(Duration::ZERO);
-    let _ = publishing.await;
+    wait_until("what was far has come", LIMIT, async || has_come("far")).await;
+    publishing.await.unwrap();
     assert_eq!(node.stop().await, Some(0), "{}", node.log());
 }
 
