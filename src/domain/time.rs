@@ -32,6 +32,12 @@ impl Timestamp {
         Self(self.0.saturating_add(i64::try_from(wait.as_millis()).unwrap_or(i64::MAX)))
     }
 
+    /// Whether it is time for what is done at this time, and every so often; also if the clock was set back since, which must not
+    /// keep it waiting until it is as late again.
+    pub fn has_come(self, every: Duration, now: Self) -> bool {
+        self <= now || self > now.plus(every)
+    }
+
     /// How long after `earlier` this is; zero if it is not after it.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
@@ -151,6 +157,13 @@ mod tests {
         assert_eq!(at.rfc3339_seconds(), "2026-11-15T09:30:00Z");
         assert_eq!(Timestamp::from_millis(0).rfc3339_millis(), "1970-01-01T00:00:00.000Z");
         assert_eq!(Timestamp::from_millis(-1).rfc3339_seconds(), "1969-12-31T23:59:59Z");
+    }
+
+    #[test]
+    fn what_is_done_every_so_often_is_not_kept_waiting_by_a_clock_that_was_set_back() {
+        let (next, every) = (Timestamp::from_millis(10_000), Duration::from_secs(5));
+        let has_come = |now_ms| next.has_come(every, Timestamp::from_millis(now_ms));
+        assert_eq!([4_999, 5_000, 9_999, 10_000, 10_001].map(has_come), [true, false, false, true, true]);
     }
 
     #[test]

@@ -93,7 +93,7 @@ impl Expiry {
     }
 
     async fn sleep(&self, time: Duration) {
-        self.clock.sleep_until(self.clock.now().plus(time)).await;
+        self.clock.rest_until(self.clock.now().plus(time)).await;
     }
 
     /// One walk for each age that there is now.

@@ -109,7 +109,7 @@ impl HealthRound {
             let turn = self.steward.turn().await;
             let come_back = self.step().await;
             drop(turn);
-            self.clock.sleep_until(come_back).await;
+            self.clock.rest_until(come_back).await;
         }
     }
 

@@ -104,7 +104,7 @@ impl Inspector {
 
     async fn pause(&self) {
         let again = self.courier.clock.now().plus(PAUSE_AFTER_ERROR);
-        self.courier.clock.sleep_until(again).await;
+        self.courier.clock.rest_until(again).await;
     }
 
     /// `None` if the endpoint is gone, or goes away meanwhile: its row is cancelled already.

@@ -69,7 +69,7 @@ impl Janitor {
                     self.settle_what_was_left().await;
                     false
                 }
-                () = self.clock.sleep_until(come_back) => true,
+                () = self.clock.rest_until(come_back) => true,
             };
             // Not after each of many that changed: a store is not measured for nothing.
             if has_slept || come_back <= self.clock.now() {
@@ -90,7 +90,7 @@ impl Janitor {
             Ok(usage) => self.storage.measured(usage),
             Err(error) => tracing::warn!(%error, "could not measure the store"),
         }
-        if self.count_at <= now {
+        if self.count_at.has_come(self.rounds.count, now) {
             self.count_at = now.plus(self.rounds.count);
             self.carrier.sweep();
             match self.browse.waiting_count().await {
@@ -102,15 +102,15 @@ impl Janitor {
                 Err(error) => tracing::warn!(%error, "could not count the notices that wait"),
             }
         }
-        if self.purge_at <= now {
+        if self.purge_at.has_come(self.rounds.purge, now) {
             self.purge_at = now.plus(self.rounds.purge);
             self.purge(now).await;
         }
-        if self.key_uses_at <= now {
+        if self.key_uses_at.has_come(self.rounds.key_uses, now) {
             self.key_uses_at = now.plus(self.rounds.key_uses);
             self.write_key_uses().await;
         }
-        if self.forget_at <= now
+        if self.forget_at.has_come(self.rounds.forget, now)
             && let Some(_turn) = self.steward.try_turn()
         {
             self.forget_at = now.plus(self.rounds.forget);
@@ -190,7 +190,7 @@ impl Janitor {
                 Ok(_) => {}
                 Err(StoreError::Unavailable(_)) => {
                     let again = self.clock.now().plus(PAUSE);
-                    self.clock.sleep_until(again).await;
+                    self.clock.rest_until(again).await;
                 }
                 Err(error) => {
                     tracing::warn!(%error, %endpoint, "could not settle what waits for an endpoint");

@@ -67,7 +67,7 @@ impl Notifier {
             tokio::select! {
                 biased;
                 () = rung => {}
-                () = self.clock.sleep_until(come_back) => {}
+                () = self.clock.rest_until(come_back) => {}
             }
         }
     }

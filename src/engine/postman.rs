@@ -125,7 +125,7 @@ impl Postman {
                 biased;
                 () = stop.soft() => {}
                 () = rung => {}
-                () = self.clock.sleep_until(come_back) => {}
+                () = self.clock.rest_until(come_back) => {}
             }
         }
     }
@@ -228,7 +228,7 @@ impl Postman {
                 }
                 Err(error) => {
                     tracing::warn!(%error, notice = %first.id, "could not note what became of a mail");
-                    self.clock.sleep_until(now.plus(STORE_PAUSE)).await;
+                    self.clock.rest_until(now.plus(STORE_PAUSE)).await;
                 }
             }
         }

@@ -44,7 +44,7 @@ impl Recovery {
                 self.begin(recovered);
             }
             let pause = self.step().await;
-            self.clock.sleep_until(self.clock.now().plus(pause)).await;
+            self.clock.rest_until(self.clock.now().plus(pause)).await;
         }
     }
 

@@ -75,7 +75,7 @@ impl Replayer {
             if is_stale && let Err(error) = self.look_again().await {
                 tracing::warn!(%error, "could not look for replays");
                 drop(turn);
-                self.clock.sleep_until(self.clock.now().plus(PAUSE)).await;
+                self.clock.rest_until(self.clock.now().plus(PAUSE)).await;
                 continue;
             }
             let come_back = self.step().await;
@@ -92,7 +92,7 @@ impl Replayer {
     /// Forever if there is nothing to come back for.
     async fn sleep_until(&self, at: Option<Timestamp>) {
         match at {
-            Some(at) => self.clock.sleep_until(at).await,
+            Some(at) => self.clock.rest_until(at).await,
             None => std::future::pending().await,
         }
     }

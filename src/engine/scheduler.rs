@@ -51,7 +51,7 @@ impl Scheduler {
                 biased;
                 () = stop.soft() => return,
                 () = rung => {}
-                () = self.clock.sleep_until(come_back) => {}
+                () = self.clock.rest_until(come_back) => {}
             }
         }
     }
@@ -59,7 +59,8 @@ impl Scheduler {
     /// Brings in what is due now, and says when to come back.
     pub(super) async fn step(&mut self) -> Timestamp {
         let now = self.clock.now();
-        if self.lanes.wants_recheck.swap(false, Relaxed) || self.recheck_at <= now {
+        let is_time = self.recheck_at.has_come(self.recheck_every.max(REST_MAX), now);
+        if self.lanes.wants_recheck.swap(false, Relaxed) || is_time {
             self.recheck(now).await;
         }
         self.lanes.unblock();

@@ -42,7 +42,7 @@ impl Service {
                 Ok(None) => return,
                 Err(_) => PAUSE_AFTER_ERROR,
             };
-            self.clock.sleep_until(self.clock.now().plus(pause)).await;
+            self.clock.rest_until(self.clock.now().plus(pause)).await;
         }
     }
 

@@ -29,6 +29,19 @@ pub trait Clock: Send + Sync {
     fn sleep_for(&self, time: Duration) -> Sleep<'_> {
         Box::pin(tokio::time::sleep(time))
     }
+
+    /// Returns once `now()` has reached `at`, and at the latest after the time that it was away: for whoever looks again then. A
+    /// wall clock that is set back by an hour keeps nobody from his rounds for an hour.
+    fn rest_until(&self, at: Timestamp) -> Sleep<'_> {
+        let longest = at.since(self.now());
+        Box::pin(async move {
+            tokio::select! {
+                biased;
+                () = self.sleep_until(at) => {}
+                () = self.sleep_for(longest) => {}
+            }
+        })
+    }
 }
 
 /// The machine's clock.
@@ -166,6 +179,22 @@ mod tests {
         assert!(!asleep.is_finished(), "an hour was taken back, so an hour is still to go");
         clock.step(2 * HOUR_MS);
         assert_eq!(asleep.await.unwrap(), Duration::from_mins(61));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_rests_is_not_kept_longer_by_a_clock_that_is_set_back() {
+        let clock = Arc::new(VirtualClock::starting_at(Timestamp::from_millis(0)));
+        for (step_ms, rested) in [(-HOUR_MS, 60), (0, 60), (HOUR_MS, 1)] {
+            let (begun, at) = (Instant::now(), clock.now().plus(Duration::from_secs(60)));
+            let asleep = tokio::spawn({
+                let clock = clock.clone();
+                async move { clock.rest_until(at).await }
+            });
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            clock.step(step_ms);
+            asleep.await.unwrap();
+            assert_eq!(begun.elapsed(), Duration::from_secs(rested), "{step_ms}");
+        }
     }
 
     #[tokio::test(start_paused = true)]
