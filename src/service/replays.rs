@@ -198,7 +198,12 @@ impl Service {
     pub fn backfill_of(&self, entry: &AppEntry, uid: &str, new: &NewReplay) -> Result<Replay, Error> {
         let endpoint = Self::endpoint_of(entry, uid)?.id().as_i64();
         let selection = Selection::Backfill(Backfill { endpoint, event_type: new.event_type.clone() });
-        self.selected(entry, selection, new)
+        let mut replay = self.selected(entry, selection, new)?;
+        // Other nodes may not know the endpoint yet, or number ahead of this one. What has a delivery gets no other.
+        if new.to.is_none() && !self.tenure.is_alone() {
+            replay.to_id = first_id_at(replay.created_at.plus(SWITCHED_WITHIN));
+        }
+        Ok(replay)
     }
 
     fn selected(&self, entry: &AppEntry, selection: Selection, new: &NewReplay) -> Result<Replay, Error> {

@@ -39,8 +39,9 @@ impl Delivery {
     /// its end, or is due already, stays as it is.
     pub fn bring_forward(&mut self, now: Timestamp) -> Result<(), Refusal> {
         self.must_be(|state| state == State::Retrying, "brought forward")?;
-        if self.at_due == AtDue::Attempt && self.due.is_some_and(|due| due > now) {
-            self.due = Some(made_at(self.id.as_i64()));
+        if let Some(due) = self.due.filter(|due| self.at_due == AtDue::Attempt && *due > now) {
+            // Ids may be ahead of this clock: of a node whose own was.
+            self.due = Some(made_at(self.id.as_i64()).min(due));
         }
         Ok(())
     }
@@ -75,6 +76,8 @@ mod tests {
         };
         assert_eq!(brought(retrying(later(3600))), (true, Some(MADE)));
         assert_eq!(brought(retrying(later(60))), (true, Some(later(60))), "due already");
+        let ahead = Delivery { id: DeliveryId::from_i64(first_id_at(later(9000))), ..retrying(later(3600)) };
+        assert_eq!(brought(ahead), (true, Some(later(3600))), "never later, whatever clock made its id");
         for at_due in [AtDue::Exhaust, AtDue::Expire] {
             let waits = Delivery { at_due, ..retrying(later(3600)) };
             assert_eq!(brought(waits), (true, Some(later(3600))));
