@@ -39,7 +39,7 @@ pub struct Joined {
 /// What a node says of itself once a second.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Beat {
-    /// Up to which version it follows the configuration.
+    /// Up to which version it follows the configuration; negative before it has read it.
     pub seen: i64,
     pub free_hands: u32,
     /// Lanes in which more waits than it can carry.
@@ -68,6 +68,13 @@ pub struct Node {
     pub joined_at: Timestamp,
     /// How long others wait for it to be heard of again; negative: no longer.
     pub lease_ms: i64,
+}
+
+impl Node {
+    /// It lives, knows the configuration and goes on: work may be given to it.
+    pub fn works(&self) -> bool {
+        !self.is_expired && !self.is_stopping && self.seen >= 0
+    }
 }
 
 /// How things stand, as of one beat.

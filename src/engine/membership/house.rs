@@ -103,8 +103,8 @@ impl<'a> House<'a> {
             return Ok(());
         }
         self.reconcile(&heard.view).await?;
-        let is_staying = |node: &&Node| !node.is_expired && !node.is_stopping;
-        let staying = heard.view.nodes.iter().filter(is_staying).count().max(1);
+        // Whoever has only just come takes no shard before it has read what there is: until then others keep them.
+        let staying = 1 + self.others(&heard.view).filter(|node| node.works()).count();
         let fair = if shared.stop.is_soft() { 0 } else { SHARDS.div_ceil(staying) };
         let here: Vec<u8> = shared.tenure().shards(Home::Here).collect();
         if here.len() > fair {

@@ -86,6 +86,26 @@ impl Member {
 }
 
 #[tokio::test(start_paused = true)]
+async fn one_that_has_not_read_yet_what_there_is_takes_no_shard_from_those_that_work() {
+    let town = Town::new();
+    let node = Member::join(&town).await;
+    sleep(3 * SECOND).await;
+    let newcomer = Door::to(&town);
+    let epoch = newcomer.join(town.clock.now()).await.unwrap().epoch;
+    let lives = |seen| newcomer.beat(Beat { seen, ..Beat::default() });
+    for _ in 0..5 {
+        lives(Tenure::NOTHING).await.unwrap().unwrap();
+        sleep(SECOND).await;
+        assert_eq!(node.here(), SHARDS);
+    }
+    for _ in 0..3 {
+        lives(0).await.unwrap().unwrap();
+        sleep(SECOND).await;
+    }
+    assert_eq!((node.here(), town.shards_of(epoch), town.shards_of(0)), (SHARDS / 2, 0, SHARDS / 2));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_beat_holds_from_when_it_was_sent_and_silence_closes_the_gate_sooner() {
     let town = Town::new();
     let node = Member::join(&town).await;

@@ -12,7 +12,7 @@ use super::{
     session::{Server, Session},
 };
 use crate::{
-    domain::port::Handover,
+    domain::{port::Handover, tenure::Tenure},
     store::{
         Reply, StoreError,
         cluster::{Beat, View},
@@ -209,7 +209,7 @@ struct Beating {
 
 impl Beating {
     fn run(mut self) {
-        self.beat(&Beat::default(), None);
+        self.beat_alone();
         loop {
             match self.next() {
                 Next::Order(Some(order)) => self.follow(order),
@@ -223,11 +223,16 @@ impl Beating {
                         tracing::debug!(%error, "the heart has no connection");
                     }
                     if !self.is_led || self.place.is_joining() {
-                        self.beat(&Beat::default(), None);
+                        self.beat_alone();
                     }
                 }
             }
         }
+    }
+
+    /// Of a node whose engine does not work yet: nothing is left to it.
+    fn beat_alone(&mut self) {
+        self.beat(&Beat { seen: Tenure::NOTHING, ..Beat::default() }, None);
     }
 
     fn ear(&mut self) -> Result<&mut Ear> {

@@ -121,7 +121,7 @@ pub(super) fn unsettled(connection: &dyn Sql) -> Result<Vec<EndpointId>> {
 /// that follows nobody, as this one may, takes none.
 const NEXT_TO_PURGE: &str = "SELECT app, done FROM purges p WHERE NOT EXISTS (
          SELECT 1 FROM changes c JOIN nodes n ON n.seen < c.version
-         WHERE c.kind = 0 AND c.id = p.app AND n.dead = 0 AND NOT (n.epoch = ?1 AND n.seen = 0))
+         WHERE c.kind = 0 AND c.id = p.app AND n.dead = 0 AND NOT (n.epoch = ?1 AND n.seen <= 0))
      ORDER BY app LIMIT 1";
 
 /// One step for one deleted app: first its audit log, its notices and statistics, then its events in id order.
@@ -138,8 +138,13 @@ pub(super) fn purge(tx: &dyn Sql) -> Result<bool> {
     }
     // Ids are made in time order: nothing of the app is older than the app itself.
     let after = done.max(app);
-    let page = "SELECT max(id) FROM (SELECT id FROM events WHERE id > ?1 ORDER BY id LIMIT ?2) AS page";
-    let end: Option<i64> = tx.one(page, params![after, PURGE_STEP], |row| row.get(0))?.flatten();
+    // Whichever come sooner: an event may have thousands of deliveries, and replays make them without one.
+    let mut end: Option<i64> = None;
+    for rows in ["events", "deliveries"] {
+        let last = format!("SELECT id FROM {rows} WHERE id > ?1 ORDER BY id LIMIT 1 OFFSET ?2");
+        let last = tx.one(&last, params![after, PURGE_STEP - 1], |row| row.get(0))?;
+        end = end.into_iter().chain(last).min();
+    }
     let upto = end.unwrap_or(i64::MAX);
     let range = params![app, after, upto];
     let keys: Vec<Vec<u8>> = tx.all(

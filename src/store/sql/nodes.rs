@@ -5,6 +5,7 @@ use super::{Result, Row, Sql, changes, params, shards, takeover};
 use crate::{
     domain::{
         id::{EndpointId, SLOTS},
+        tenure::Tenure,
         time::Timestamp,
     },
     store::cluster::{Beat, Node, View},
@@ -63,7 +64,7 @@ pub(in crate::store) fn enter(
     changes::prepare(tx)?;
     tx.execute(
         "INSERT INTO nodes (epoch, slot, name, version, host, pid, joined_at, lease_until, steady_since, dead, seen, free_hands, stopping, help)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?7, 0, 0, 0, 0, '')",
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?7, 0, ?9, 0, 0, '')",
         params![
             new.epoch,
             slot,
@@ -72,7 +73,8 @@ pub(in crate::store) fn enter(
             new.host,
             new.pid,
             now,
-            now.plus(LEASE)
+            now.plus(LEASE),
+            Tenure::NOTHING
         ],
     )?;
     for writer in [0_i64, 1] {
