@@ -113,6 +113,7 @@ impl Service {
     async fn follow_app(&self, id: AppId) -> Result<(), Error> {
         let _turn = self.app_turns.take(id.as_i64()).await;
         let Some(app) = self.registry.app(id).await? else {
+            self.readiness.app_is_gone(id);
             for endpoint in self.directory.remove_app(id) {
                 self.hands.endpoint_changed(endpoint.id());
             }
@@ -149,6 +150,7 @@ impl Service {
         let _turn = self.endpoint_turns.take(id.as_i64()).await;
         let known = self.directory.endpoint(id);
         let Some(record) = self.registry.endpoint(id).await? else {
+            self.readiness.can_use(id);
             if known.is_some() {
                 self.directory.remove_endpoint(id);
                 self.hands.endpoint_changed(id);
@@ -168,8 +170,12 @@ impl Service {
     async fn take_on(&self, app: &App, id: EndpointId) -> Result<(), Error> {
         let Some(record) = self.registry.endpoint(id).await? else { return Ok(()) };
         let endpoint: Arc<Endpoint> = match self.ready(app, record.clone()) {
-            Ok(endpoint) => Arc::new(endpoint),
+            Ok(endpoint) => {
+                self.readiness.can_use(id);
+                Arc::new(endpoint)
+            }
             Err(error) => {
+                self.readiness.cannot_use(id, app.id, &record.uid);
                 tracing::error!(%error, endpoint = record.uid, app = app.uid, "another node changed an endpoint in a way that cannot be used here");
                 let Some(known) = self.directory.endpoint(id) else { return Ok(()) };
                 Arc::new(Endpoint { record, ..Endpoint::clone(&known) })

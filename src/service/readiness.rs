@@ -3,10 +3,14 @@
 //! A store that could not write makes it not ready until a write works again; after a while it gets another chance
 //! even without one, because a node that gets no traffic would never find out.
 
-use crate::domain::time::Timestamp;
+use crate::domain::{
+    id::{AppId, EndpointId},
+    time::Timestamp,
+};
 use std::{
+    collections::BTreeMap,
     sync::{
-        Mutex, PoisonError,
+        Mutex, MutexGuard, PoisonError,
         atomic::{AtomicI64, AtomicU8, Ordering},
     },
     time::Duration,
@@ -27,6 +31,8 @@ pub struct Readiness {
     phase: AtomicU8,
     store_failed_at_ms: AtomicI64,
     store_error: Mutex<String>,
+    /// Endpoints that another node made so that they cannot be used here, of which app, and what they are called.
+    unusable: Mutex<BTreeMap<EndpointId, (AppId, String)>>,
 }
 
 /// One reason not to be ready: a stable code, and a sentence for people.
@@ -42,6 +48,7 @@ impl Default for Readiness {
             phase: AtomicU8::new(STARTING),
             store_failed_at_ms: AtomicI64::new(WORKS),
             store_error: Mutex::default(),
+            unusable: Mutex::default(),
         }
     }
 }
@@ -72,6 +79,34 @@ impl Readiness {
         error.clone_into(&mut self.store_error.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
+    /// This node cannot use an endpoint as another one made it.
+    pub fn cannot_use(&self, endpoint: EndpointId, of: AppId, called: &str) {
+        self.unusable().insert(endpoint, (of, called.to_owned()));
+    }
+
+    /// It can, or nobody has to any more.
+    pub fn can_use(&self, endpoint: EndpointId) {
+        self.unusable().remove(&endpoint);
+    }
+
+    pub fn app_is_gone(&self, app: AppId) {
+        self.unusable().retain(|_, (of, _)| *of != app);
+    }
+
+    fn unusable(&self) -> MutexGuard<'_, BTreeMap<EndpointId, (AppId, String)>> {
+        self.unusable.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Its contracts or keys are not those of the others.
+    fn differs(&self) -> Option<NotReady> {
+        let unusable = self.unusable();
+        let (count, (_, (_, first))) = (unusable.len(), unusable.first_key_value()?);
+        let detail = format!(
+            "Endpoints that other nodes changed cannot be used here ({count}, `{first}` among them): give this node the contracts and encryption keys of the others."
+        );
+        Some(NotReady { code: "differs", detail })
+    }
+
     /// Why no event is taken at all. A failing store is no such reason: only trying shows that it works again.
     pub fn refusal(&self) -> Option<NotReady> {
         match self.phase.load(Ordering::Acquire) {
@@ -89,7 +124,7 @@ impl Readiness {
             let error = self.store_error.lock().unwrap_or_else(PoisonError::into_inner);
             NotReady { code: STORE, detail: format!("The store cannot write: {error}") }
         });
-        self.refusal().into_iter().chain(store).collect()
+        self.refusal().into_iter().chain(store).chain(self.differs()).collect()
     }
 }
 
@@ -110,6 +145,21 @@ mod tests {
         readiness.stop();
         readiness.accept();
         assert_eq!(codes(&readiness, 0), ["stopping"]);
+    }
+
+    #[test]
+    fn a_node_that_cannot_use_what_others_made_is_not_ready_until_it_can() {
+        let readiness = Readiness::default();
+        readiness.accept();
+        for (id, called) in [(1, "one"), (2, "two")] {
+            readiness.cannot_use(EndpointId::from_i64(id), AppId::from_i64(7), called);
+        }
+        readiness.can_use(EndpointId::from_i64(1));
+        let reasons = readiness.reasons(Timestamp::from_millis(0));
+        assert_eq!(reasons[0].code, "differs");
+        assert!(reasons[0].detail.contains("(1, `two` among them)"), "{}", reasons[0].detail);
+        readiness.app_is_gone(AppId::from_i64(7));
+        assert!(codes(&readiness, 0).is_empty());
     }
 
     #[test]

@@ -195,6 +195,11 @@ async fn of_an_endpoint_that_cannot_be_made_ready_there_the_limits_hold_all_the_
     assert_eq!(endpoint.record.settings.max_in_flight, Some(1));
     assert!(endpoint.signer.is_some(), "and it is sent to as before");
     assert_eq!(*second.hands.changed.lock().unwrap(), [id]);
+    let reasons = || second.service.readiness().reasons(stage.clock.now());
+    assert!(reasons().iter().any(|reason| reason.code == "differs"), "traffic is for others");
+    stage.service.remove_endpoint(ADMIN, &stage.entry, "ep").await.unwrap();
+    second.hears(&stage, Changes { endpoints: vec![id], ..Changes::default() }).await;
+    assert!(!reasons().iter().any(|reason| reason.code == "differs"));
 }
 
 /// As after a restore, or a standby that had not got everything.
