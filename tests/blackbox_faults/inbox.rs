@@ -84,6 +84,22 @@ impl Shop {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_one_app_publishes_in_masses_keeps_no_other_waiting() {
+    let (shop, mut node) = Shop::open().await;
+    node.client.make_app("corner").await;
+    node.client.make_endpoint("corner", "bell", &shop.receiver.url("/bell"), json!({})).await;
+    shop.run("SELECT count(posthaste.publish('shop', 'order.paid', '1')) FROM generate_series(1, 20000)");
+    shop.run("SELECT posthaste.publish('corner', 'order.paid', '2')");
+    let has_come = async || shop.receiver.count_at("/bell") == 1;
+    wait_until("the other app's is delivered", LIMIT, has_come).await;
+    let waiting: usize = shop.run("SELECT count(*) FROM posthaste.inbox").parse().unwrap();
+    assert!(waiting > 2000, "only {waiting} of the many still waited");
+    let taken = async || shop.run("SELECT count(*) FROM posthaste.inbox").parse::<usize>().unwrap() < waiting;
+    wait_until("the many go on as well", LIMIT, taken).await;
+    node.kill().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_published_in_a_transaction_is_delivered_if_that_commits_and_only_then() {
     let (shop, mut node) = Shop::open().await;
     let data = r#"{ "b" : 1.10 , "a":"\u00e9", "a":2, "big": 12345678901234567890.10 }"#;

@@ -336,14 +336,14 @@ fn how_large_the_tables_are_is_known() {
 fn a_database_that_a_newer_version_prepared_is_left_alone() {
     let database = Database::new();
     let future =
-        "INSERT INTO posthaste.migrations (number, oldest, checksum) VALUES (999, 2, ''), (1000, 1000, '')";
+        "INSERT INTO posthaste.migrations (number, oldest, checksum) VALUES (999, 3, ''), (1000, 1000, '')";
     database.run(future);
     let before = database.contents();
     let error = refusal(database.open());
     assert_eq!(database.contents(), before, "not a row, nor a table");
     assert!(matches!(error, OpenError::TooNew { found: 1000 }), "{error}");
     database.run(
-        "DELETE FROM posthaste.migrations WHERE number > 2; UPDATE posthaste.migrations SET checksum = ''",
+        "DELETE FROM posthaste.migrations WHERE number > 3; UPDATE posthaste.migrations SET checksum = ''",
     );
     let error = refusal(database.open());
     assert!(matches!(error, OpenError::Foreign(1)), "{error}");

@@ -1,5 +1,5 @@
-//! What waits in the inbox. Rows become visible in the order of commits, which is not that of their numbers: each look is at all
-//! that waits, and no place is remembered.
+//! What waits in the inbox. Rows become visible in the order of commits, which is not that of their numbers: each look begins with the
+//! first of each app, and no place is remembered.
 
 use crate::{
     domain::{id::AppId, time::Timestamp},
@@ -14,10 +14,19 @@ use bytes::Bytes;
 const ROWS_MAX: i64 = 256;
 const BYTES_MAX: i64 = 8 << 20;
 
-const WAITING: &str = "SELECT id, app, type, event_id, key,
+/// The first of every app, then the second of each: whoever published much at once is not before all others.
+const WAITING: &str = "WITH RECURSIVE apps (app) AS (
+         SELECT min(app) FROM inbox WHERE error IS NULL
+         UNION ALL
+         SELECT (SELECT min(i.app) FROM inbox i WHERE i.error IS NULL AND i.app > apps.app) FROM apps WHERE apps.app IS NOT NULL),
+     page AS (
+         SELECT i.* FROM apps CROSS JOIN LATERAL (
+             SELECT x.*, row_number() OVER (ORDER BY x.id) AS place FROM inbox x
+             WHERE x.error IS NULL AND x.app = apps.app ORDER BY x.id LIMIT ?1) AS i
+         ORDER BY i.place, i.id LIMIT ?1)
+     SELECT id, app, type, event_id, key,
          CAST(floor(extract(epoch FROM at) * 1000) AS bigint), convert_to(CAST(data AS text), 'UTF8')
-     FROM (SELECT i.*, sum(octet_length(CAST(i.data AS text))) OVER (ORDER BY i.id) AS upto
-           FROM (SELECT * FROM inbox WHERE error IS NULL ORDER BY id LIMIT ?1) AS i) AS w
+     FROM (SELECT p.*, sum(octet_length(CAST(p.data AS text))) OVER (ORDER BY p.place, p.id) AS upto FROM page p) AS w
      WHERE upto - octet_length(CAST(data AS text)) < ?2 ORDER BY id";
 
 pub(super) fn waiting(tx: &dyn Sql) -> Result<Vec<Submission>> {

@@ -16,9 +16,10 @@ fn known(to_come: &[Migration]) -> Vec<Migration> {
     [MIGRATIONS, to_come].concat()
 }
 
-const ADDS: Migration = Migration { number: 3, oldest: 2, sql: "ALTER TABLE apps ADD COLUMN colour text" };
+const ADDS: Migration =
+    Migration { number: NEWEST + 1, oldest: NEWEST, sql: "ALTER TABLE apps ADD COLUMN colour text" };
 const TAKES_AWAY: Migration =
-    Migration { number: 4, oldest: 3, sql: "ALTER TABLE apps DROP COLUMN settings" };
+    Migration { number: NEWEST + 2, oldest: NEWEST + 1, sql: "ALTER TABLE apps DROP COLUMN settings" };
 
 struct Stage {
     server: database::Server,
@@ -43,13 +44,13 @@ fn a_step_that_adds_is_taken_beside_older_nodes_and_one_that_takes_away_only_wit
     let stage = Stage::new();
     let (first, _) = enter(&stage.session).unwrap();
     bring_up_to_date(&stage.session, &known(&[ADDS])).unwrap();
-    assert_eq!(applied(&stage.session, MIGRATIONS).unwrap(), 3, "an older node may start on it");
+    assert_eq!(applied(&stage.session, MIGRATIONS).unwrap(), NEWEST + 1, "an older node may start on it");
     let (second, _) = enter(&stage.session).unwrap();
 
     let newer = known(&[ADDS, TAKES_AWAY]);
     let refused = bring_up_to_date(&stage.session, &newer).unwrap_err();
     assert!(matches!(refused, OpenError::Needed { nodes: 2 }), "{refused}");
-    assert_eq!(stage.run("SELECT max(number) FROM posthaste.migrations"), "3");
+    assert_eq!(stage.run("SELECT max(number) FROM posthaste.migrations"), (NEWEST + 1).to_string());
     stage.run(&format!("UPDATE posthaste.nodes SET lease_until = 0 WHERE epoch = {first}"));
     let refused = bring_up_to_date(&stage.session, &newer).unwrap_err();
     assert!(matches!(refused, OpenError::Needed { nodes: 1 }), "{refused}");
@@ -66,7 +67,7 @@ fn a_step_that_adds_is_taken_beside_older_nodes_and_one_that_takes_away_only_wit
         "it writes nothing more when it is back"
     );
     let refused = applied(&stage.session, MIGRATIONS).unwrap_err();
-    assert!(matches!(refused, OpenError::TooNew { found: 4 }), "{refused}");
+    assert!(matches!(refused, OpenError::TooNew { found } if found == NEWEST + 2), "{refused}");
     let refused = enter(&stage.session).unwrap_err();
     assert!(refused.to_string().contains("a newer version prepared"), "{refused}");
     assert_eq!(stage.run("SELECT count(*) FROM posthaste.nodes"), "1", "nor does it enter again");
@@ -75,13 +76,16 @@ fn a_step_that_adds_is_taken_beside_older_nodes_and_one_that_takes_away_only_wit
 #[test]
 fn a_step_that_fails_leaves_nothing_and_is_taken_again_when_it_can_be() {
     let stage = Stage::new();
-    let step = |sql| Migration { number: 3, oldest: 3, sql };
+    let step = |sql| Migration { number: NEWEST + 1, oldest: NEWEST + 1, sql };
     let fails = step("CREATE TABLE half (id bigint); SELECT 1 / 0");
     let error = bring_up_to_date(&stage.session, &known(&[fails])).unwrap_err();
     assert!(matches!(&error, OpenError::NotPrepared(why) if why.contains("division by zero")), "{error}");
-    assert_eq!(stage.run("SELECT count(*) FROM posthaste.migrations"), "2");
+    assert_eq!(stage.run("SELECT count(*) FROM posthaste.migrations"), NEWEST.to_string());
     assert_eq!(stage.run("SELECT to_regclass('posthaste.half') IS NULL"), "t");
     bring_up_to_date(&stage.session, &known(&[step("CREATE TABLE half (id bigint)")])).unwrap();
     bring_up_to_date(&stage.session, &known(&[step("CREATE TABLE half (id bigint)")])).unwrap();
-    assert_eq!(applied(&stage.session, &known(&[step("CREATE TABLE half (id bigint)")])).unwrap(), 3);
+    assert_eq!(
+        applied(&stage.session, &known(&[step("CREATE TABLE half (id bigint)")])).unwrap(),
+        NEWEST + 1
+    );
 }

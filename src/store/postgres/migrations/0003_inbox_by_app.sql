@@ -1,0 +1,2 @@
+-- What waits in the inbox is looked for app by app, so that the many events of one keep no other waiting.
+CREATE INDEX inbox_by_app ON inbox (app, id) WHERE error IS NULL;
