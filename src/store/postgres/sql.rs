@@ -23,9 +23,11 @@ use std::{
     ops::ControlFlow,
 };
 
-/// What every transaction begins with: nothing stays with a connection, which a pooler may have lent.
-pub(super) const SETTINGS: &str =
-    "SET LOCAL search_path = posthaste, pg_temp; SET LOCAL idle_in_transaction_session_timeout = '5s'";
+/// What every transaction begins with: nothing stays with a connection, which a pooler may have lent. For a lock nobody waits longer
+/// than for an answer: a server that waits for one does not notice that its client has gone, and each further try
+/// would leave another such connection behind.
+pub(super) const SETTINGS: &str = "SET LOCAL search_path = posthaste, pg_temp; SET LOCAL idle_in_transaction_session_timeout = '5s'; \
+     SET LOCAL lock_timeout = '7s'";
 
 /// The same to write. Whatever is written is found by an index, row by row: the other ways to join read a whole table, which
 /// looks small to a server that has not counted it yet, and is full of rows that are no more. A table that can be read in no other
@@ -308,6 +310,23 @@ impl Sql for Transaction<'_> {
                  gone AS (DELETE FROM live WHERE id = ?1 RETURNING endpoint, okey)
              SELECT endpoint, okey FROM over UNION ALL SELECT endpoint, okey FROM gone";
         (self as &dyn Sql).one(sql, params![delivery], |row| Ok((row.get(0)?, row.get(1)?)))
+    }
+
+    fn delete_each(&self, ids: &[DeliveryId]) -> Result<Vec<(EndpointId, Option<OrderKey>)>> {
+        let sql = "WITH ids AS (SELECT id FROM {given}),
+                 over AS (DELETE FROM done WHERE id IN (SELECT id FROM ids) RETURNING endpoint, okey),
+                 gone AS (DELETE FROM live WHERE id IN (SELECT id FROM ids) RETURNING endpoint, okey)
+             SELECT endpoint, okey FROM over UNION ALL SELECT endpoint, okey FROM gone";
+        let mut deleted = Vec::new();
+        self.over(
+            &Over { sql, columns: "id", shape: "n" },
+            &mut |give| ids.iter().try_for_each(|id| give(params![id])),
+            &mut |row| {
+                deleted.push((row.get(0)?, row.get(1)?));
+                Ok(())
+            },
+        )?;
+        Ok(deleted)
     }
 
     fn delete_deliveries(&self, app: AppId, after: i64, upto: i64) -> Result<()> {

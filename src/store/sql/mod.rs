@@ -122,6 +122,12 @@ pub(super) trait Sql {
     /// Where it was, and in which line; `None` if there is no such row.
     fn delete_delivery(&self, delivery: DeliveryId) -> Result<Option<(EndpointId, Option<OrderKey>)>>;
 
+    /// The same of many; of those that there were.
+    fn delete_each(&self, deliveries: &[DeliveryId]) -> Result<Vec<(EndpointId, Option<OrderKey>)>> {
+        let deleted = deliveries.iter().filter_map(|id| self.delete_delivery(*id).transpose());
+        deleted.collect()
+    }
+
     /// Those of an app with ids after the first and up to the last, whatever their lines.
     fn delete_deliveries(&self, app: AppId, after: i64, upto: i64) -> Result<()>;
 

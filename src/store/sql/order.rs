@@ -15,6 +15,7 @@ use crate::domain::{
     order::OrderKey,
     time::Timestamp,
 };
+use std::collections::BTreeSet;
 
 /// Lanes in which something waits now that did not before, and when it is due; told to the engine after the commit.
 pub(super) type Woken = Vec<(EndpointId, Timestamp)>;
@@ -106,6 +107,23 @@ pub(super) fn remove(tx: &dyn Sql, id: DeliveryId, now: Timestamp, woken: &mut W
         advance(tx, endpoint, okey, now, woken)?;
     }
     Ok(removed.is_some())
+}
+
+/// Removes the rows of all of these; how many there were.
+pub(super) fn remove_all(
+    tx: &dyn Sql,
+    ids: &[DeliveryId],
+    now: Timestamp,
+    woken: &mut Woken,
+) -> Result<usize> {
+    let removed = tx.delete_each(ids)?;
+    let lines: BTreeSet<(EndpointId, OrderKey)> =
+        removed.iter().filter_map(|(endpoint, okey)| Some((*endpoint, (*okey)?))).collect();
+    for (endpoint, okey) in lines {
+        tx.lock_lane(endpoint)?;
+        advance(tx, endpoint, okey, now, woken)?;
+    }
+    Ok(removed.len())
 }
 
 /// Takes up to `most` dead deliveries out of the way of those behind them, if the endpoint skips them by now; how many.

@@ -4,7 +4,7 @@
 //! and receivers go on meanwhile, and does what the domain decides then.
 
 use super::{
-    Result, Row, Sql, cluster,
+    Over, Result, Row, Sql, ToValue, cluster,
     deliveries::{read_delivery, update_delivery},
     ledger::NO_DATA,
     order::{self, Woken},
@@ -134,6 +134,7 @@ pub(super) fn expire(
             woken: Woken::new(),
             changed: Changed::new(),
             counted: Batch::default(),
+            gone: Gone::default(),
             now,
         },
         0,
@@ -146,11 +147,13 @@ pub(super) fn expire(
         }
         for found in reader.read(first - 1, last + 1, u32::MAX)?.found {
             rows += found.rows();
-            if !step.carry_out(tx, &found, &found.fate(now))? {
-                step.expired.left.push((found.id.as_i64(), found.id.as_i64()));
+            let (id, fate) = (found.id.as_i64(), found.fate(now));
+            if !step.carry_out(tx, found, &fate)? {
+                step.expired.left.push((id, id));
             }
         }
     }
+    step.remove_all(tx)?;
     rollup::log(tx, &step.counted)?;
     Ok((step.expired, (step.woken, step.changed)))
 }
@@ -161,15 +164,17 @@ struct Step {
     woken: Woken,
     changed: Changed,
     counted: Batch,
+    gone: Gone,
     now: Timestamp,
 }
 
 impl Step {
     /// Does to one event what was decided; `false` if that is too much for one step and something is left.
-    fn carry_out(&mut self, tx: &dyn Sql, found: &Found, fate: &Fate) -> Result<bool> {
+    fn carry_out(&mut self, tx: &dyn Sql, found: Found, fate: &Fate) -> Result<bool> {
         if fate.event == EventFate::Goes {
-            return self.remove(tx, found);
+            return Ok(self.remove(found));
         }
+        let mut is_needed = false;
         let done = |expired: &Expired| expired.ended.len() as u64 + expired.deliveries + expired.attempts;
         let before = done(&self.expired);
         for (delivery, fate) in found.deliveries.iter().zip(&fate.deliveries) {
@@ -190,11 +195,14 @@ impl Step {
                         self.expired.ended.push((ended.id, ended.endpoint));
                         self.changed.insert((ended.app, ended.endpoint));
                         self.count(tx, &ended)?;
+                    } else {
+                        // Another node has just taken it to send it.
+                        is_needed = true;
                     }
                 }
             }
         }
-        if fate.event == EventFate::LosesData {
+        if fate.event == EventFate::LosesData && !is_needed {
             let sql = "UPDATE events SET data = ?2 WHERE id = ?1";
             self.expired.payloads += tx.execute(sql, params![found.id, NO_DATA])? as u64;
         }
@@ -231,28 +239,66 @@ impl Step {
     }
 
     /// The event goes last: as long as it is there, so is one of its deliveries, which says how long it was to be kept.
-    fn remove(&mut self, tx: &dyn Sql, found: &Found) -> Result<bool> {
+    fn remove(&mut self, found: Found) -> bool {
         let is_too_much = found.deliveries.len() > STEP_ROWS;
         let most = if is_too_much { STEP_ROWS } else { found.deliveries.len() };
-        for delivery in found.deliveries.iter().rev().take(most) {
-            self.expired.attempts += remove_attempts(tx, delivery.id)?;
-            let was_there = order::remove(tx, delivery.id, self.now, &mut self.woken)?;
-            self.expired.deliveries += u64::from(was_there);
+        self.gone.deliveries.extend(found.deliveries.iter().rev().take(most).map(|delivery| delivery.id));
+        if !is_too_much {
+            self.gone.events.push((found.id, found.dedup));
         }
-        if is_too_much {
-            return Ok(false);
-        }
-        for key in found.dedup.iter().flat_map(|keys| keys.chunks(16)) {
-            tx.execute("DELETE FROM dedup WHERE key = ?1 AND event = ?2", params![key, found.id])?;
-        }
-        let removed = tx.execute("DELETE FROM events WHERE id = ?1", params![found.id])?;
-        self.expired.events += removed as u64;
-        Ok(true)
+        !is_too_much
+    }
+
+    /// All that was found to go, in a few statements.
+    fn remove_all(&mut self, tx: &dyn Sql) -> Result<()> {
+        let Gone { events, deliveries } = std::mem::take(&mut self.gone);
+        self.expired.attempts += delete(tx, "attempts", "delivery", &deliveries)?;
+        let removed = order::remove_all(tx, &deliveries, self.now, &mut self.woken)?;
+        self.expired.deliveries += removed as u64;
+        let sql = "DELETE FROM dedup WHERE (key, event) IN (SELECT given.key, given.event FROM {given}) RETURNING event";
+        tx.over(
+            &Over { sql, columns: "key, event", shape: "bn" },
+            &mut |give| {
+                for (event, keys) in &events {
+                    for key in keys.iter().flat_map(|keys| keys.chunks(16)) {
+                        give(params![key, event])?;
+                    }
+                }
+                Ok(())
+            },
+            &mut |_| Ok(()),
+        )?;
+        let events: Vec<EventId> = events.into_iter().map(|(event, _)| event).collect();
+        self.expired.events += delete(tx, "events", "id", &events)?;
+        Ok(())
     }
 }
 
+/// What is to be removed as a whole.
+#[derive(Default)]
+struct Gone {
+    /// With the keys by which they are known again.
+    events: Vec<(EventId, Option<Vec<u8>>)>,
+    deliveries: Vec<DeliveryId>,
+}
+
+/// Deletes the rows that are of one of these; how many.
+fn delete(tx: &dyn Sql, from: &str, of: &str, ids: &[impl ToValue]) -> Result<u64> {
+    let sql = format!("DELETE FROM {from} WHERE {of} IN (SELECT given.id FROM {{given}}) RETURNING {of}");
+    let mut count = 0;
+    tx.over(
+        &Over { sql: &sql, columns: "id", shape: "n" },
+        &mut |give| ids.iter().try_for_each(|id| give(params![id])),
+        &mut |_| {
+            count += 1;
+            Ok(())
+        },
+    )?;
+    Ok(count)
+}
+
 fn remove_attempts(tx: &dyn Sql, delivery: DeliveryId) -> Result<u64> {
-    Ok(tx.execute("DELETE FROM attempts WHERE delivery = ?1", params![delivery])? as u64)
+    delete(tx, "attempts", "delivery", &[delivery])
 }
 
 /// What was read of a range of ids.
