@@ -304,13 +304,16 @@ async fn control_of_the_restarts_a_server_that_does_not_flush_loses_what_it_conf
     world.some_are_accepted().await;
     world.server.crash();
     world.server.start_again();
+    let no_promise = "synchronous_commit = off";
+    wait_until("the node has seen what it would write to", LIMIT, async || node.log().contains(no_promise))
+        .await;
+    assert_eq!(node.client.get("/readyz").await.status, 503, "it promises nothing more");
+    let refused = world.home.spawn(&[], &["serve"]).exited().await;
+    assert_eq!(refused.code(), Some(1), "and nobody starts there");
+    world.server.flush_again();
     let lost = "it lost some that it had confirmed";
     wait_until("the node says so", LIMIT, async || node.log().contains(lost)).await;
-    assert_eq!(node.client.get("/readyz").await.status, 503, "it promises nothing more");
     node.kill().await;
-    let refused = world.home.spawn(&[], &["serve"]).exited().await;
-    assert_eq!(refused.code(), Some(1), "and such a server is refused");
-    world.server.flush_again();
     let mut node = world.home.start().await;
     world.producers.follow(&node.client);
     world.producers.finish(running).await;

@@ -24,6 +24,7 @@ mod inbox;
 mod inbox_examples;
 mod isolation;
 mod kills;
+mod locked;
 mod mail;
 mod moving;
 mod nodes;

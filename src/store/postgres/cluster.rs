@@ -299,7 +299,8 @@ pub(super) fn enter(session: &Session) -> Result<(i64, u8)> {
                 return Err(Error::Wrong(format!("there are {SLOTS} nodes already, and no room for more")));
             }
             Err(error) if tries_left == 0 || !is_busy(&error) && !may_pass(&error) => return Err(error),
-            Ok(None) => {}
+            // Others may enter and leave meanwhile.
+            Ok(None) => drop(tx),
             Err(_) => {
                 tries_left -= 1;
                 drop(tx);

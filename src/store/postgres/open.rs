@@ -7,7 +7,7 @@ use super::{
     versions::{self, MIGRATIONS, NEWEST, WITH_INBOX},
     writer::PATIENCE,
 };
-use crate::store::sql::{Error, Result, Row, Seat, params};
+use crate::store::sql::{Error, Result, Row, Seat};
 use std::{error::Error as _, io, time::Duration};
 use tokio_postgres::error::SqlState;
 
@@ -61,10 +61,14 @@ impl From<Error> for OpenError {
 
 /// A connection to a database that is ours and up to date, and this process's place in it. Whenever that goes away it is waited for.
 pub(super) fn open(server: &Server, pulse: &Pulse) -> Result<(Session, Seat), OpenError> {
+    let mut told = String::new();
     loop {
         match try_open(server, pulse) {
             Err(OpenError::Away(error)) => {
-                tracing::warn!(error, "the database went away while it was opened; it is tried again");
+                if told != error {
+                    tracing::warn!(error, "the database cannot be used yet; it is tried until it can");
+                    told = error;
+                }
                 std::thread::sleep(PAUSE_WHILE_AWAY);
             }
             done => return done,
@@ -82,7 +86,10 @@ fn try_open(server: &Server, pulse: &Pulse) -> Result<(Session, Seat), OpenError
         tracing::warn!(%error, "no partitions were made for the days to come");
     }
     let asked_us = pulse.now_us();
-    let (epoch, slot) = cluster::enter(&session)?;
+    let (epoch, slot) = cluster::enter(&session).map_err(|error| {
+        // Somebody else enters, or prepares the database for a newer version.
+        if versions::is_busy(&error) { OpenError::Away(error.to_string()) } else { error.into() }
+    })?;
     // Entering is the first beat.
     pulse.beat(asked_us, true);
     Ok((to_work, Seat::first(epoch, slot)))
@@ -161,6 +168,8 @@ fn is_away(error: &Error) -> bool {
         Error::Postgres(error) => match (error.code(), error.source()) {
             // It took longer than it may, which is no reason to begin again.
             (Some(code), _) if *code == SqlState::QUERY_CANCELED => false,
+            // A standby, which is about to be promoted if the address is right.
+            (Some(code), _) if *code == SqlState::READ_ONLY_SQL_TRANSACTION => true,
             (Some(code), _) => ["08", "53", "57"].iter().any(|class| code.code().starts_with(class)),
             (None, Some(cause)) => cause.is::<io::Error>(),
             (None, None) => true,
@@ -174,27 +183,111 @@ fn number(session: &Session, sql: &str) -> Result<i64> {
     rows.first().map_or(Ok(0), |row| Row::new(row).get(0))
 }
 
-/// A 202 says that the event survives a power cut.
-fn must_keep_promises(session: &Session) -> Result<(), OpenError> {
-    let setting = |name: &str| -> Result<String> {
-        let rows = session.query("SELECT current_setting(?1)", params![name])?;
-        rows.first().map_or(Ok(String::new()), |row| Row::new(row).get(0))
-    };
-    if number(session, "SELECT CAST(current_setting('server_version_num') AS bigint)")? < SERVER_MIN {
-        return Err(OpenError::TooOld { found: setting("server_version")? });
+/// What a server says of itself.
+#[derive(Clone, Debug, Default)]
+struct Settings {
+    number: i64,
+    version: String,
+    fsync: String,
+    full_page_writes: String,
+    synchronous_commit: String,
+    synchronous_standby_names: String,
+}
+
+impl Settings {
+    fn of(session: &Session) -> Result<Self> {
+        let sql = "SELECT CAST(current_setting('server_version_num') AS bigint), current_setting('server_version'),
+                 current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit'),
+                 current_setting('synchronous_standby_names')";
+        let rows = session.query(sql, &[])?;
+        let Some(row) = rows.first().map(|row| Row::new(row)) else { return Ok(Self::default()) };
+        Ok(Self {
+            number: row.get(0)?,
+            version: row.get(1)?,
+            fsync: row.get(2)?,
+            full_page_writes: row.get(3)?,
+            synchronous_commit: row.get(4)?,
+            synchronous_standby_names: row.get(5)?,
+        })
     }
-    let loses = "what it confirmed would be lost when its machine fails";
-    for (name, why) in [("fsync", loses), ("full_page_writes", "a crash while it writes would damage it")] {
-        let value = setting(name)?;
-        if value != "on" {
-            return Err(OpenError::Unsafe { setting: name, value, why });
+
+    /// A 202 says that the event survives a power cut.
+    fn keep_promises(self) -> Result<(), OpenError> {
+        let refused = |setting, value, why| Err(OpenError::Unsafe { setting, value, why });
+        let loses = "what it confirmed would be lost when its machine fails";
+        if self.number < SERVER_MIN {
+            return Err(OpenError::TooOld { found: self.version });
+        }
+        if self.fsync != "on" {
+            return refused("fsync", self.fsync, loses);
+        }
+        if self.full_page_writes != "on" {
+            return refused(
+                "full_page_writes",
+                self.full_page_writes,
+                "a crash while it writes would damage it",
+            );
+        }
+        match self.synchronous_commit.as_str() {
+            "off" => refused("synchronous_commit", self.synchronous_commit, loses),
+            "local" if !self.synchronous_standby_names.is_empty() => {
+                let why = "its standbys would not have what it confirmed";
+                refused("synchronous_commit", self.synchronous_commit, why)
+            }
+            _ => Ok(()),
         }
     }
-    let value = setting("synchronous_commit")?;
-    let is_lost_with_it = value == "local" && !setting("synchronous_standby_names")?.is_empty();
-    if value == "off" || is_lost_with_it {
-        let why = if is_lost_with_it { "its standbys would not have what it confirmed" } else { loses };
-        return Err(OpenError::Unsafe { setting: "synchronous_commit", value, why });
+}
+
+fn must_keep_promises(session: &Session) -> Result<(), OpenError> {
+    Settings::of(session)?.keep_promises()
+}
+
+/// One to go on writing with: the server may be another one than before.
+pub(super) fn connect_to_write(server: &Server) -> Result<Session> {
+    let session = Session::connect(server, PATIENCE)?;
+    Settings::of(&session)?.keep_promises().map_err(io::Error::other)?;
+    Ok(session)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_would_break_a_promise_is_refused_with_the_setting_that_does() {
+        let safe = Settings {
+            number: SERVER_MIN,
+            version: "14.0".to_owned(),
+            fsync: "on".to_owned(),
+            full_page_writes: "on".to_owned(),
+            synchronous_commit: "on".to_owned(),
+            synchronous_standby_names: String::new(),
+        };
+        let commits = |how: &str, standbys: &str| Settings {
+            synchronous_commit: how.to_owned(),
+            synchronous_standby_names: standbys.to_owned(),
+            ..safe.clone()
+        };
+        for fit in [
+            safe.clone(),
+            Settings { number: 180_004, ..safe.clone() },
+            commits("local", ""),
+            commits("remote_write", "b"),
+            commits("on", "b"),
+            commits("remote_apply", "b"),
+        ] {
+            assert!(fit.clone().keep_promises().is_ok(), "{fit:?}");
+        }
+        for (unfit, reason) in [
+            (Settings { number: 139_999, version: "13.23".to_owned(), ..safe.clone() }, "version 13.23"),
+            (Settings { fsync: "off".to_owned(), ..safe.clone() }, "fsync = off"),
+            (Settings { full_page_writes: "off".to_owned(), ..safe.clone() }, "full_page_writes = off"),
+            (commits("off", ""), "synchronous_commit = off"),
+            (commits("local", "b"), "synchronous_commit = local"),
+        ] {
+            let said = unfit.keep_promises().unwrap_err().to_string();
+            assert!(said.contains(reason), "{said}");
+        }
     }
-    Ok(())
 }

@@ -6,6 +6,7 @@ use super::{
     bell::Bell,
     bulk,
     cluster::{self, Place, Stored},
+    open,
     pulse::Pulse,
     session::{Server, Session},
     sql::Transaction,
@@ -15,8 +16,8 @@ use crate::{
     store::{
         StoreError,
         sql::{
-            Aftermath, Commit, Error, Locks, PAUSE_AFTER_FAILURE, Queue, Result, TRIES_WHILE_CLOSING, Work,
-            store_error,
+            Aftermath, Commit, Error, Hot, Locks, PAUSE_AFTER_FAILURE, Queue, Result, TRIES_WHILE_CLOSING,
+            Work, store_error,
         },
     },
 };
@@ -27,6 +28,8 @@ use tokio_postgres::error::SqlState;
 const TRIES: usize = 5;
 /// How often a writer with nothing to write looks whether it could again.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(250);
+/// Records of failures in one transaction: each takes some round trips.
+const SLOW_MAX: usize = 128;
 /// For any one answer. After that the connection is given up, and with it what was not committed.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 /// What is read to be changed has no locks of its own but in the commands of the hot path: one batch of others at a time.
@@ -64,7 +67,7 @@ impl Writer {
     fn session(&mut self) -> Result<&Session> {
         let session = match self.session.take().filter(|session| !session.is_closed()) {
             Some(session) => session,
-            None => Session::connect(&self.server, PATIENCE)?,
+            None => open::connect_to_write(&self.server)?,
         };
         Ok(self.session.insert(session))
     }
@@ -191,6 +194,27 @@ impl Writer {
     }
 }
 
+/// What is hot waits for no other node, so it does not go together with what does; and it takes a lock for each failure, which
+/// others may wait for, so there are not too many of those in one.
+fn in_portions(batch: Vec<Box<dyn Work>>) -> Vec<Vec<Box<dyn Work>>> {
+    let (mut portions, mut hot, mut cold, mut slow) = (Vec::new(), Vec::new(), Vec::new(), 0);
+    for mut work in batch {
+        if !work.is_hot() {
+            cold.push(work);
+            continue;
+        }
+        slow += usize::from(matches!(work.hot(), Hot::Record(record) if !record.is_delivered()));
+        hot.push(work);
+        if slow == SLOW_MAX {
+            portions.push(std::mem::take(&mut hot));
+            slow = 0;
+        }
+    }
+    portions.extend([hot, cold]);
+    portions.retain(|portion| !portion.is_empty());
+    portions
+}
+
 /// What a transaction met may be gone when it is tried again.
 pub(super) fn may_pass(error: &Error) -> bool {
     let passes = [
@@ -205,6 +229,10 @@ pub(super) fn may_pass(error: &Error) -> bool {
 }
 
 impl Commit for Writer {
+    fn portions(&self, batch: Vec<Box<dyn Work>>) -> Vec<Vec<Box<dyn Work>>> {
+        in_portions(batch)
+    }
+
     fn commit(&mut self, batch: &mut [Box<dyn Work>]) -> Result<i64> {
         let mut tries_left = TRIES;
         loop {
@@ -248,5 +276,44 @@ impl Commit for Writer {
         if let Err(error) = left {
             tracing::warn!(%error, "the database was not told that this process ends");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::sql::Sql;
+
+    struct Command {
+        is_hot: bool,
+    }
+
+    impl Work for Command {
+        fn apply(&mut self, _: &dyn Sql) -> Result<()> {
+            Ok(())
+        }
+
+        fn is_hot(&self) -> bool {
+            self.is_hot
+        }
+
+        fn committed(self: Box<Self>, _: &mut Aftermath) {}
+
+        fn failed(self: Box<Self>, _: &StoreError) -> Option<Box<dyn Work>> {
+            None
+        }
+    }
+
+    #[test]
+    fn what_is_hot_goes_before_what_waits_for_other_nodes_and_without_it() {
+        let portions = |batch: &[bool]| -> Vec<Vec<bool>> {
+            let batch = batch.iter().map(|is_hot| Box::new(Command { is_hot: *is_hot }) as Box<dyn Work>);
+            let portions = in_portions(batch.collect());
+            portions.iter().map(|portion| portion.iter().map(|work| work.is_hot()).collect()).collect()
+        };
+        assert_eq!(portions(&[false, true, false, true]), [vec![true, true], vec![false, false]]);
+        assert_eq!(portions(&[true]), [vec![true]]);
+        assert_eq!(portions(&[false]), [vec![false]]);
+        assert!(portions(&[]).is_empty());
     }
 }

@@ -67,6 +67,10 @@ impl Recording {
         self.record.carried.delivery.id
     }
 
+    pub(in crate::store) fn is_delivered(&self) -> bool {
+        self.record.verdict == Verdict::Delivered
+    }
+
     /// The delivery as it ends, if it was delivered, was carried under this epoch and stands in no line, and if nothing is
     /// changed by that of the endpoint's health: `is_well` says so of one that nobody has to be asked about.
     pub(in crate::store) fn plainly(

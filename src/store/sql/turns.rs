@@ -23,11 +23,23 @@ pub enum Turn {
     Nothing,
 }
 
+/// Why something was not stored.
+enum Failure {
+    /// It is a command's own, and others can be stored.
+    OfOne,
+    OfStore(StoreError),
+}
+
 /// How a store writes.
 pub(in crate::store) trait Commit {
     /// Writes a batch in one transaction and makes it durable; answers which notice is the newest now. After an error nothing
     /// of it is stored.
     fn commit(&mut self, batch: &mut [Box<dyn Work>]) -> Result<i64>;
+
+    /// The transactions that a batch is written in, one after the other.
+    fn portions(&self, batch: Vec<Box<dyn Work>>) -> Vec<Vec<Box<dyn Work>>> {
+        vec![batch]
+    }
 
     /// What is told now of a batch that is durable: other nodes may have to know of it as well.
     fn told(&mut self, _after: &Aftermath) {}
@@ -88,7 +100,15 @@ impl<S: Commit> Turns<S> {
         }
         let size = batch.len();
         let started = self.watch.started();
-        if self.commit(batch) {
+        let mut done = Ok(());
+        for portion in self.store.portions(batch) {
+            match &done {
+                // Who takes nothing is not asked again for each of them.
+                Err(Failure::OfStore(error)) => self.give_back(portion, error),
+                _ => done = self.commit(portion).and(done),
+            }
+        }
+        if done.is_ok() {
             self.watch.committed(started, size);
             Turn::Committed(size)
         } else {
@@ -96,29 +116,35 @@ impl<S: Commit> Turns<S> {
         }
     }
 
-    fn commit(&mut self, mut batch: Vec<Box<dyn Work>>) -> bool {
+    fn commit(&mut self, mut batch: Vec<Box<dyn Work>>) -> Result<(), Failure> {
         let failed = match self.store.commit(&mut batch) {
             Ok(newest_notice) => {
                 self.is_failing = false;
                 self.tell(batch, newest_notice);
-                return true;
+                return Ok(());
             }
             Err(error) => error,
         };
         let (is_stale, error) = (matches!(failed, Error::Stale(_)), store_error(&failed));
-        if (is_stale || matches!(error, StoreError::Corrupt(_))) && batch.len() > 1 {
+        let is_of_one = is_stale || matches!(error, StoreError::Corrupt(_));
+        if is_of_one && batch.len() > 1 {
             // One command met something that cannot be: the others must not suffer for it.
-            let mut all = true;
+            let mut all = Ok(());
             for work in batch {
-                all &= self.commit(vec![work]);
+                all = self.commit(vec![work]).and(all);
             }
             return all;
         }
         if !std::mem::replace(&mut self.is_failing, true) {
             tracing::error!(%error, commands = batch.len(), "a commit failed; no other is told of until one works again");
         }
-        self.queue.put_back(batch.into_iter().filter_map(|work| work.failed(&error)).collect());
-        false
+        self.give_back(batch, &error);
+        Err(if is_of_one { Failure::OfOne } else { Failure::OfStore(error) })
+    }
+
+    /// What must not be lost is tried again.
+    fn give_back(&self, batch: Vec<Box<dyn Work>>, error: &StoreError) {
+        self.queue.put_back(batch.into_iter().filter_map(|work| work.failed(error)).collect());
     }
 
     /// A notice may have been written by whatever command: none of them has to say so itself.

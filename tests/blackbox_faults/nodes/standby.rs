@@ -6,7 +6,7 @@ use super::{
     stage::{LIMIT, OPTIONS, Stage},
     verdict::Verdict,
 };
-use crate::harness::{database::Server, wait_until};
+use crate::harness::{Home, database::Server, wait_until};
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
@@ -25,6 +25,27 @@ async fn control_of_the_standby_one_that_lagged_behind_loses_what_was_confirmed(
     let verdict = fail_over(false).await;
     verdict.must_be_broken();
     assert!(verdict.lost + verdict.wrong > 0, "{verdict}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_is_started_on_a_standby_waits_until_that_is_promoted() {
+    let primary = Server::with(OPTIONS);
+    for is_prepared in [false, true] {
+        let mut home = Home::new();
+        if is_prepared {
+            home.set("STORE", &primary.address("postgres"));
+            assert_eq!(home.start().await.stop().await, Some(0));
+        }
+        let standby = primary.standby(OPTIONS);
+        home.set("STORE", &standby.address("postgres"));
+        let mut node = home.spawn(&[], &["serve"]);
+        let is_told = async || node.log().contains("cannot be used yet") && node.log().contains("read-only");
+        wait_until("it waits for it", LIMIT, is_told).await;
+        assert!(!node.has_ended(), "{}", node.log());
+        standby.run("postgres", "SELECT pg_promote()").unwrap();
+        node.wait_ready().await;
+        assert_eq!(node.stop().await, Some(0), "{}", node.log());
+    }
 }
 
 async fn fail_over(is_followed: bool) -> Verdict {

@@ -1,0 +1,51 @@
+//! Somebody else has one of the tables locked, as a careless migration of a product in the same database might. The node waits, says
+//! so to whoever publishes, and leaves no connection behind that waits for longer than it does itself.
+
+use crate::{
+    database::{BACK_WITHIN, LIMIT, World},
+    harness::{report, wait_until},
+};
+use std::{sync::Arc, time::Duration};
+use tokio::time::Instant;
+
+const LOCKED_FOR: Duration = Duration::from_secs(30);
+/// Of the writer, of whoever looks whether it wrote, and of readers.
+const WAITING_MAX: usize = 3;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_table_that_somebody_locks_is_waited_for_without_filling_the_server() {
+    let world = Arc::new(World::new("").await);
+    let mut node = world.start().await;
+    let running = world.producers.start(4, Duration::from_millis(8));
+    world.some_are_accepted().await;
+    let held = {
+        let (world, seconds) = (world.clone(), LOCKED_FOR.as_secs());
+        let sql = format!("BEGIN; LOCK TABLE posthaste.events; SELECT pg_sleep({seconds}); COMMIT");
+        tokio::task::spawn_blocking(move || world.run(&sql))
+    };
+    let begun = Instant::now();
+    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+    let all = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'";
+    let count = |sql: &str| -> usize { world.run(sql).parse().unwrap() };
+    wait_until("somebody waits for it", LIMIT, async || count(waiting) > 0).await;
+    let (mut most_waiting, mut most) = (0, 0);
+    while begun.elapsed() < LOCKED_FOR - Duration::from_secs(1) {
+        most_waiting = most_waiting.max(count(waiting));
+        most = most.max(count(all));
+        assert_eq!(node.client.get("/livez").await.status, 200);
+        tokio::time::sleep(Duration::from_millis(250)).await;
+    }
+    let refused = world.producers.sent().refused.clone();
+    held.await.unwrap();
+    let back = world.back().await;
+    world.producers.finish(running).await;
+    let figures = world.settle(&mut node).await;
+    report(format_args!(
+        "one node, a table locked for 30 s: {figures} back={back:?} waiting={most_waiting} connections={most} refused={refused:?}"
+    ));
+    figures.assert_faultless();
+    assert_eq!((figures.duplicates, figures.unknown), (0, 0), "{figures}");
+    assert_eq!(refused.keys().collect::<Vec<_>>(), [&503], "nothing but 503 was said");
+    assert!(most_waiting <= WAITING_MAX, "{most_waiting} connections wait");
+    assert!(back < BACK_WITHIN, "{back:?}");
+}
