@@ -71,10 +71,10 @@ async fn controls_of_what_happens_to_the_database_commits_that_are_not_done_or_n
     let load = stage.load().await;
     for _ in 0..3 {
         for wire in &stage.wires {
-            wire.undo_the_next_commit();
+            wire.undo_the_next_batch();
         }
         let all_undone = async || stage.wires.iter().all(Wire::has_undone_it);
-        wait_until("a commit of every node is undone", LIMIT, all_undone).await;
+        wait_until("a batch of every node is undone", LIMIT, all_undone).await;
         stage.some_are_accepted(20).await;
     }
     let verdict = stage.judge("cut after COMMIT", load).await;

@@ -4,7 +4,7 @@ use super::{
     stage::{LIMIT, Stage},
     verdict::Verdict,
 };
-use crate::harness::{database::Server, wait_until, wire::Wire};
+use crate::harness::{database::Server, wait_for, wire::Batch};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -133,10 +133,15 @@ async fn cut_after_commit(stage: &mut Stage) {
     for _ in 0..3 {
         in_flight += stage.carried().await;
         for wire in &stage.wires {
-            wire.lose_the_next_answer_to_a_commit();
+            wire.lose_the_next_answer_to_a_batch();
         }
-        let all_lost = async || stage.wires.iter().all(Wire::has_lost_it);
-        wait_until("every node has lost an answer", LIMIT, all_lost).await;
+        for (member, wire) in stage.wires.iter().enumerate() {
+            let hit = wait_for("every node has lost an answer", LIMIT, async || wire.lost_batch()).await;
+            assert_eq!(hit.epoch, stage.epoch(member).await, "it was a batch of its writer");
+            let Batch { epoch, number } = hit;
+            let stored = format!("ledger WHERE epoch = {epoch} AND writer = 0 AND batch >= {number}");
+            assert_eq!(stage.count(&stored).await, 1, "which was stored: {hit:?}");
+        }
         stage.some_are_accepted(20).await;
     }
     let back = stage.all_are_back().await;
@@ -152,9 +157,10 @@ async fn cut_off(stage: &mut Stage) {
     let (epoch, other) = (stage.epoch(alone).await, (alone + 1) % 3);
     let wire = &stage.wires[alone];
     wire.stay_cut();
-    wire.lose_the_next_answer_to_a_commit();
+    wire.lose_the_next_answer_to_a_batch();
     let begun = Instant::now();
-    wait_until("it is cut off", LIMIT, async || wire.has_lost_it()).await;
+    let hit = wait_for("it is cut off", LIMIT, async || wire.lost_batch()).await;
+    assert_eq!(hit.epoch, epoch, "in the middle of a batch of its writer");
     let in_flight = stage.carried_by(epoch).await;
     let takeover = stage.taken_over(epoch, other, begun).await;
     stage.some_are_accepted(20).await;
