@@ -6,6 +6,7 @@
 mod absence;
 mod control;
 mod faults;
+mod limits;
 mod slow;
 mod stage;
 mod standby;
