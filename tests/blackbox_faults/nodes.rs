@@ -10,5 +10,6 @@ mod limits;
 mod slow;
 mod stage;
 mod standby;
+mod steward;
 mod together;
 mod verdict;
