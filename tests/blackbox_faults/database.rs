@@ -6,8 +6,8 @@ use crate::{
     harness::{
         Behaviour, Client, Home, Node, Receiver,
         database::{NOT_WRITTEN_EARLY, Server, address},
-        report, wait_until,
-        wire::Wire,
+        report, wait_for, wait_until,
+        wire::{Batch, Wire},
     },
     producer::Producers,
 };
@@ -192,16 +192,23 @@ async fn commits_whose_answers_are_lost_are_neither_repeated_nor_forgotten() {
     world.home.set("STORE", &address(&wire.folder(), "postgres"));
     let mut node = world.start().await;
     let running = world.producers.start(4, Duration::from_millis(8));
+    let mut lost = Vec::new();
     for _ in 0..20 {
         world.some_are_accepted().await;
-        wire.lose_the_next_answer_to_a_commit();
-        wait_until("it is lost", LIMIT, async || wire.has_lost_it()).await;
+        wire.lose_the_next_answer_to_a_batch();
+        lost.push(wait_for("it is lost", LIMIT, async || wire.lost_batch()).await);
     }
     // And with the server out of reach for a while after it.
     wire.stay_cut();
-    wire.lose_the_next_answer_to_a_commit();
+    wire.lose_the_next_answer_to_a_batch();
+    let last = wait_for("it is lost", LIMIT, async || wire.lost_batch()).await;
+    lost.push(last);
     wait_until("publishing is refused", LIMIT, async || world.producers.sent().refused.contains_key(&503))
         .await;
+    let is_another = |one: &Batch, next: &Batch| one.epoch == next.epoch && one.number < next.number;
+    assert!(lost.is_sorted_by(is_another), "each time it was a batch of the writer: {lost:?}");
+    let counted = world.run("SELECT epoch, batch FROM posthaste.ledger WHERE writer = 0");
+    assert_eq!(counted, format!("{}|{}", last.epoch, last.number), "that was done, and nothing since");
     wire.mend();
     let back = world.back().await;
     world.producers.finish(running).await;

@@ -5,12 +5,13 @@ mod server;
 
 use crate::harness::{Behaviour, Client, Home, Receiver, wait_until};
 use serde_json::{Value, json};
-use server::{PASSWORD, Server, USER};
+pub(crate) use server::Server;
+use server::{PASSWORD, USER};
 use std::{process::Command, time::Duration};
 
 const LIMIT: Duration = Duration::from_mins(1);
 
-fn home(server: &Server, security: &str) -> Home {
+pub(crate) fn home(server: &Server, security: &str) -> Home {
     let mut home = Home::new();
     home.set("LOG_LEVEL", "trace");
     home.set("SMTP_SERVER", &format!("localhost:{}", server.port));
@@ -26,7 +27,7 @@ fn home(server: &Server, security: &str) -> Home {
 }
 
 /// An app under `bastionary` whose one endpoint lets everything die at the first try.
-async fn furnish(client: &Client, receiver: &Receiver, app: &str, contact: Option<&str>) {
+pub(crate) async fn furnish(client: &Client, receiver: &Receiver, app: &str, contact: Option<&str>) {
     let body = json!({ "id": app, "name": format!("Café {app}"), "contract": "bastionary", "contact_email": contact });
     client.post("/v1/apps", &body).await.expect(201);
     receiver.behave("/", Behaviour::Status(503));
@@ -34,7 +35,7 @@ async fn furnish(client: &Client, receiver: &Receiver, app: &str, contact: Optio
     client.make_endpoint(app, "shop", &receiver.url("/"), more).await;
 }
 
-async fn die(client: &Client, app: &str) -> String {
+pub(crate) async fn die(client: &Client, app: &str) -> String {
     let published = client.publish(app, &json!({ "type": "user.created", "data": { "n": 1 } })).await;
     published["deliveries"][0]["id"].as_str().unwrap().to_owned()
 }

@@ -6,8 +6,10 @@
 mod absence;
 mod control;
 mod faults;
+mod limits;
 mod slow;
 mod stage;
 mod standby;
+mod steward;
 mod together;
 mod verdict;

@@ -180,7 +180,7 @@ fn what_was_stored_before_a_takeover_is_not_called_lost() {
     let wire = Wire::new(&SERVER.folder);
     let first = Arc::new(open_quietly(&wire, &database));
     publish(&first, 3).unwrap();
-    wire.lose_the_next_answer_to_a_commit();
+    wire.lose_the_next_answer_to_a_batch();
     wire.stay_cut();
     let publishing = thread::spawn({
         let first = first.clone();
@@ -283,7 +283,7 @@ fn a_commit_whose_answer_was_lost_is_not_repeated() {
     let wire = Wire::new(&SERVER.folder);
     let store = open_quietly(&wire, &database);
     publish(&store, 3).unwrap();
-    wire.lose_the_next_answer_to_a_commit();
+    wire.lose_the_next_answer_to_a_batch();
     assert!(matches!(publish(&store, 10).unwrap()[..], [Accepted::New]));
     assert!(wire.has_lost_it());
     publish(&store, 20).unwrap();

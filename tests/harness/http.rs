@@ -14,7 +14,7 @@ use std::{
 };
 use tokio::net::TcpStream;
 
-/// An answer that takes longer than this is no answer.
+/// An answer that takes longer than this is no answer, unless somebody says otherwise.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Cheap to clone; clones share their connections.
@@ -22,6 +22,7 @@ const DEADLINE: Duration = Duration::from_secs(30);
 pub(crate) struct Client {
     address: SocketAddr,
     key: String,
+    deadline: Duration,
     idle: Arc<Mutex<Vec<SendRequest<Full<Bytes>>>>>,
 }
 
@@ -55,7 +56,12 @@ impl Answer {
 
 impl Client {
     pub(crate) fn new(address: SocketAddr, key: &str) -> Self {
-        Self { address, key: key.to_owned(), idle: Arc::default() }
+        Self { address, key: key.to_owned(), deadline: DEADLINE, idle: Arc::default() }
+    }
+
+    /// The same server, whose answers are waited for as long as this.
+    pub(crate) fn with_deadline(&self, deadline: Duration) -> Self {
+        Self { deadline, ..self.clone() }
     }
 
     /// The same server with another key; an empty one sends no `Authorization` at all.
@@ -104,7 +110,7 @@ impl Client {
             request = request.header("content-type", "application/json");
         }
         let request = request.body(Full::new(body)).unwrap();
-        tokio::time::timeout(DEADLINE, self.exchange(request)).await?
+        tokio::time::timeout(self.deadline, self.exchange(request)).await?
     }
 
     async fn exchange(&self, request: Request<Full<Bytes>>) -> io::Result<Answer> {

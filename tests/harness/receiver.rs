@@ -149,7 +149,7 @@ impl Receiver {
     async fn serve(self, stream: TcpStream) {
         let mut peer = Peer::new(stream);
         while let Some(receipt) = peer.request().await {
-            let _open = Open::new(&self, &receipt.path);
+            let open = Open::new(&self, &receipt.path);
             let (number, plan) = self.note(&receipt);
             let status = match plan {
                 Plan::Answer(status) => status,
@@ -159,6 +159,8 @@ impl Receiver {
                 }
                 Plan::Odd(behaviour) => return misbehave(peer, behaviour).await,
             };
+            // Whoever hears the answer may send the next on another connection before this one is at it again.
+            drop(open);
             if !peer.answer(status).await {
                 return;
             }

@@ -1,5 +1,8 @@
 //! A wire to the PostgreSQL server that can be cut when it hurts most, after a COMMIT was done and before that was answered, that
 //! can be made slow, and that can lie about a COMMIT.
+//!
+//! Whose COMMIT that is matters: of what a node says to its database little is a batch of its writer. A wire knows one by the
+//! statement that it begins with, and never hits another instead: if that changes, whoever waits for a batch to be hit waits in vain.
 
 use std::{
     io::{Read, Write},
@@ -7,8 +10,8 @@ use std::{
     os::unix::net::{UnixListener, UnixStream},
     path::{Path, PathBuf},
     sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::SeqCst},
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
         mpsc::{self, Sender},
     },
     thread,
@@ -19,26 +22,80 @@ use tokio::time::Instant;
 
 const SOCKET: &str = ".s.PGSQL.5432";
 
-/// What becomes of the next COMMIT, unless it is answered.
-const TO_BE_LOST: u8 = 1;
-const SENT: u8 = 2;
-const LOST: u8 = 3;
-const TO_BE_UNDONE: u8 = 4;
-const UNDONE: u8 = 5;
-/// As a server knows it, and what it does instead when it is lied about, which has to be as long.
+/// How a server is told of it, and what it does instead when it is lied about, which has to be as long.
 const COMMIT: &[u8] = b"COMMIT\0";
 const UNDO: &[u8] = b"ABORT \0";
+/// What a connection begins with, unless it asks for something else before.
+const HELLO: [u8; 4] = (3_u32 << 16).to_be_bytes();
 
 pub(crate) struct Wire {
     folder: TempDir,
     state: Arc<State>,
 }
 
+/// What a writer begins a transaction with: its row in `ledger` is counted up to this number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Batch {
+    pub(crate) epoch: i64,
+    pub(crate) number: i64,
+}
+
+impl Batch {
+    fn begun_by(message: &[u8]) -> Option<Self> {
+        let text = String::from_utf8_lossy(message);
+        let (_, counted) = text.split_once("UPDATE ledger SET batch = ")?;
+        let (number, of) = counted.split_once(" WHERE epoch = ")?;
+        let (epoch, _) = of.split_once(" AND writer = 0 ")?;
+        Some(Self { epoch: epoch.parse().ok()?, number: number.parse().ok()? })
+    }
+}
+
+/// What becomes of a COMMIT.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Fate {
+    #[default]
+    Answered,
+    ToBeLost,
+    Sent,
+    Lost,
+    ToBeUndone,
+    Undone,
+}
+
+#[derive(Default)]
+struct Plan {
+    fate: Fate,
+    /// Only a writer's will do.
+    is_for_a_batch: bool,
+    /// How many are let through before.
+    skipped: u32,
+    /// What it hit, if that was a writer's.
+    batch: Option<Batch>,
+}
+
+impl Plan {
+    /// What becomes of this COMMIT, if it is the one that is meant.
+    fn decide(&mut self, batch: Option<Batch>) -> Fate {
+        if self.is_for_a_batch && batch.is_none() {
+            return Fate::Answered;
+        }
+        let fate = match self.fate {
+            Fate::ToBeLost if self.skipped > 0 => {
+                self.skipped -= 1;
+                return Fate::Answered;
+            }
+            Fate::ToBeLost => Fate::Sent,
+            Fate::ToBeUndone => Fate::Undone,
+            _ => return Fate::Answered,
+        };
+        (self.fate, self.batch) = (fate, batch);
+        fate
+    }
+}
+
 #[derive(Default)]
 struct State {
-    fate: AtomicU8,
-    /// How many are let through before.
-    skipped: AtomicU32,
+    plan: Mutex<Plan>,
     /// Nothing goes through any more once the answer is lost.
     stays_cut: AtomicBool,
     /// Of each answer.
@@ -47,8 +104,12 @@ struct State {
 }
 
 impl State {
+    fn plan(&self) -> MutexGuard<'_, Plan> {
+        self.plan.lock().unwrap()
+    }
+
     fn is_cut(&self) -> bool {
-        self.stays_cut.load(SeqCst) && self.fate.load(SeqCst) == LOST
+        self.stays_cut.load(SeqCst) && self.plan().fate == Fate::Lost
     }
 }
 
@@ -71,27 +132,33 @@ impl Wire {
         self.folder.path().display().to_string()
     }
 
-    pub(crate) fn lose_the_next_answer_to_a_commit(&self) {
-        self.lose_the_answer_to_a_commit_after(0);
+    /// That of the next batch of a writer.
+    pub(crate) fn lose_the_next_answer_to_a_batch(&self) {
+        *self.state.plan() = Plan { fate: Fate::ToBeLost, is_for_a_batch: true, ..Plan::default() };
     }
 
-    /// The same after so many that are answered.
+    /// Whoever commits, and after so many that are answered.
     pub(crate) fn lose_the_answer_to_a_commit_after(&self, skipped: u32) {
-        self.state.skipped.store(skipped, SeqCst);
-        self.state.fate.store(TO_BE_LOST, SeqCst);
+        *self.state.plan() = Plan { fate: Fate::ToBeLost, skipped, ..Plan::default() };
     }
 
     pub(crate) fn has_lost_it(&self) -> bool {
-        self.state.fate.load(SeqCst) == LOST
+        self.state.plan().fate == Fate::Lost
     }
 
-    /// The next is undone, and whoever asked for it is told that it was done.
-    pub(crate) fn undo_the_next_commit(&self) {
-        self.state.fate.store(TO_BE_UNDONE, SeqCst);
+    /// Once its answer is lost.
+    pub(crate) fn lost_batch(&self) -> Option<Batch> {
+        let plan = self.state.plan();
+        plan.batch.filter(|_| plan.fate == Fate::Lost)
+    }
+
+    /// The next of a writer is undone, which is told that it was done.
+    pub(crate) fn undo_the_next_batch(&self) {
+        *self.state.plan() = Plan { fate: Fate::ToBeUndone, is_for_a_batch: true, ..Plan::default() };
     }
 
     pub(crate) fn has_undone_it(&self) -> bool {
-        self.state.fate.load(SeqCst) == UNDONE
+        self.state.plan().fate == Fate::Undone
     }
 
     /// From the lost answer on nothing goes through, until it is mended.
@@ -118,24 +185,68 @@ fn carry(client: UnixStream, server: &PathBuf, state: &Arc<State>) {
     let Some(server) = server else { return };
     let (from_client, sending) = (client.try_clone().unwrap(), state.clone());
     let (to_server, mut ask) = (server.try_clone().unwrap(), server.try_clone().unwrap());
+    // The fate of a COMMIT stays with the connection that asked for it: others are answered meanwhile.
+    let loses: Arc<AtomicBool> = Arc::default();
+    let (mut messages, mut begun, to_lose) = (Messages::default(), None, loses.clone());
     pump(from_client, Some(to_server), move |bytes| {
-        if let Some(at) = bytes.windows(COMMIT.len()).position(|word| word == COMMIT) {
-            if sending.skipped.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_err() {
-                let _ = sending.fate.compare_exchange(TO_BE_LOST, SENT, SeqCst, SeqCst);
+        messages.push(bytes);
+        while let Some(mut message) = messages.next() {
+            let is_asked = message.starts_with(b"Q");
+            if is_asked && message[5..].starts_with(b"BEGIN") {
+                begun = Batch::begun_by(&message);
             }
-            if sending.fate.compare_exchange(TO_BE_UNDONE, UNDONE, SeqCst, SeqCst).is_ok() {
-                bytes[at..at + UNDO.len()].copy_from_slice(UNDO);
+            if is_asked && message.ends_with(COMMIT) {
+                match sending.plan().decide(begun.take()) {
+                    Fate::Sent => to_lose.store(true, SeqCst),
+                    Fate::Undone => {
+                        let at = message.len() - COMMIT.len();
+                        message[at..].copy_from_slice(UNDO);
+                    }
+                    _ => {}
+                }
+            }
+            if sending.is_cut() || ask.write_all(&message).is_err() {
+                return false;
             }
         }
-        !sending.is_cut() && ask.write_all(bytes).is_ok()
+        true
     });
     let (answering, answers) = (state.clone(), late(client, state));
     pump(server, None, move |bytes| {
         answering.answered_bytes.fetch_add(bytes.len() as u64, SeqCst);
-        let is_lost = answering.fate.compare_exchange(SENT, LOST, SeqCst, SeqCst).is_ok();
+        if loses.load(SeqCst) {
+            answering.plan().fate = Fate::Lost;
+            return false;
+        }
         let due = Instant::now() + Duration::from_millis(answering.delay_ms.load(SeqCst));
-        !is_lost && answers.send((due, bytes.to_vec())).is_ok()
+        answers.send((due, bytes.to_vec())).is_ok()
     });
+}
+
+/// What a client says, message by message, however it comes.
+#[derive(Default)]
+struct Messages {
+    bytes: Vec<u8>,
+    /// From then on each begins with a letter that says what it is.
+    has_said_hello: bool,
+}
+
+impl Messages {
+    fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    fn next(&mut self) -> Option<Vec<u8>> {
+        let letter = usize::from(self.has_said_hello);
+        let length = self.bytes.get(letter..letter + 4)?.try_into().unwrap();
+        let length = letter + u32::from_be_bytes(length) as usize;
+        if self.bytes.len() < length {
+            return None;
+        }
+        let message: Vec<u8> = self.bytes.drain(..length).collect();
+        self.has_said_hello |= message.get(4..8) == Some(&HELLO);
+        Some(message)
+    }
 }
 
 /// Takes what a client is to hear, and when: a long wire delays each piece, and not the next one by as much again.
@@ -158,12 +269,12 @@ fn late(mut client: UnixStream, state: &Arc<State>) -> Sender<(Instant, Vec<u8>)
 fn pump(
     mut from: UnixStream,
     other: Option<UnixStream>,
-    mut pass_on: impl FnMut(&mut [u8]) -> bool + Send + 'static,
+    mut pass_on: impl FnMut(&[u8]) -> bool + Send + 'static,
 ) {
     thread::spawn(move || {
         let mut bytes = [0; 8192];
         while let Ok(length @ 1..) = from.read(&mut bytes) {
-            if !pass_on(&mut bytes[..length]) {
+            if !pass_on(&bytes[..length]) {
                 break;
             }
         }

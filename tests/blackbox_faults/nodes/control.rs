@@ -1,7 +1,7 @@
 //! Shows that the judge of three nodes can say no: the same faults with a database, a wire or a process that does not keep its part.
 
 use super::{
-    faults::{die, frozen},
+    faults::{cut_off, die, frozen},
     stage::{LIMIT, Stage},
     verdict::TAKEN_OVER_WITHIN,
 };
@@ -66,15 +66,26 @@ async fn controls_of_what_happens_to_nodes_no_takeover_no_fence_no_time_to_stop(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn control_of_a_node_that_is_cut_off_nobody_takes_it_over() {
+    let mut stage = Stage::set("").await;
+    stage.ask(NOBODY_DIES).await;
+    let verdict = cut_off(&mut stage).await;
+    verdict.must_be_broken();
+    assert!(verdict.takeover.is_some_and(|takeover| takeover > TAKEN_OVER_WITHIN), "{verdict}");
+    // It kept what it had, and went on with it: a node that nobody takes over loses nothing and repeats nothing.
+    assert!((verdict.lost, verdict.wrong) == (0, 0) && verdict.repeats_nothing(), "{verdict}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn controls_of_what_happens_to_the_database_commits_that_are_not_done_or_not_flushed() {
     let mut stage = Stage::set(NOT_WRITTEN_EARLY).await;
     let load = stage.load().await;
     for _ in 0..3 {
         for wire in &stage.wires {
-            wire.undo_the_next_commit();
+            wire.undo_the_next_batch();
         }
         let all_undone = async || stage.wires.iter().all(Wire::has_undone_it);
-        wait_until("a commit of every node is undone", LIMIT, all_undone).await;
+        wait_until("a batch of every node is undone", LIMIT, all_undone).await;
         stage.some_are_accepted(20).await;
     }
     let verdict = stage.judge("cut after COMMIT", load).await;

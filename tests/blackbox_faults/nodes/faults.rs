@@ -4,7 +4,7 @@ use super::{
     stage::{LIMIT, Stage},
     verdict::Verdict,
 };
-use crate::harness::{database::Server, wait_until, wire::Wire};
+use crate::harness::{database::Server, wait_for, wire::Batch};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -24,7 +24,9 @@ async fn three_nodes_lose_nothing_whatever_happens_to_one_of_them_or_to_their_da
     stopped_one_by_one(&mut stage).await;
     restarted(&mut stage).await;
     cut_after_commit(&mut stage).await;
-    cut_off(&mut stage).await;
+    let verdict = cut_off(&mut stage).await;
+    verdict.must_be_kept();
+    assert!(verdict.back.is_some_and(|back| back < BACK_WITHIN), "{verdict}");
     for member in &mut stage.members {
         assert_eq!(member.node.stop().await, Some(0), "{}", member.node.log());
     }
@@ -133,10 +135,15 @@ async fn cut_after_commit(stage: &mut Stage) {
     for _ in 0..3 {
         in_flight += stage.carried().await;
         for wire in &stage.wires {
-            wire.lose_the_next_answer_to_a_commit();
+            wire.lose_the_next_answer_to_a_batch();
         }
-        let all_lost = async || stage.wires.iter().all(Wire::has_lost_it);
-        wait_until("every node has lost an answer", LIMIT, all_lost).await;
+        for (member, wire) in stage.wires.iter().enumerate() {
+            let hit = wait_for("every node has lost an answer", LIMIT, async || wire.lost_batch()).await;
+            assert_eq!(hit.epoch, stage.epoch(member).await, "it was a batch of its writer");
+            let Batch { epoch, number } = hit;
+            let stored = format!("ledger WHERE epoch = {epoch} AND writer = 0 AND batch >= {number}");
+            assert_eq!(stage.count(&stored).await, 1, "which was stored: {hit:?}");
+        }
         stage.some_are_accepted(20).await;
     }
     let back = stage.all_are_back().await;
@@ -146,15 +153,16 @@ async fn cut_after_commit(stage: &mut Stage) {
 }
 
 /// The node that paces reaches the database no more, for longer than its lease; the others do.
-async fn cut_off(stage: &mut Stage) {
+pub(super) async fn cut_off(stage: &mut Stage) -> Verdict {
     let load = stage.load().await;
     let alone = stage.home_of("paced").await;
     let (epoch, other) = (stage.epoch(alone).await, (alone + 1) % 3);
     let wire = &stage.wires[alone];
     wire.stay_cut();
-    wire.lose_the_next_answer_to_a_commit();
+    wire.lose_the_next_answer_to_a_batch();
     let begun = Instant::now();
-    wait_until("it is cut off", LIMIT, async || wire.has_lost_it()).await;
+    let hit = wait_for("it is cut off", LIMIT, async || wire.lost_batch()).await;
+    assert_eq!(hit.epoch, epoch, "in the middle of a batch of its writer");
     let in_flight = stage.carried_by(epoch).await;
     let takeover = stage.taken_over(epoch, other, begun).await;
     stage.some_are_accepted(20).await;
@@ -162,6 +170,5 @@ async fn cut_off(stage: &mut Stage) {
     let back = stage.all_are_back().await;
     stage.is_shared_evenly(&[0, 1, 2]).await;
     let verdict = stage.judge("cut off from the database", load).await;
-    verdict.in_flight(in_flight).taken_over(takeover).back(back).must_be_kept();
-    assert!(back < BACK_WITHIN, "{back:?}");
+    verdict.in_flight(in_flight).taken_over(takeover).back(back)
 }

@@ -2,12 +2,17 @@
 //! sending and say so, and none of them ends.
 
 use super::{faults::BACK_WITHIN, stage::Stage};
-use crate::harness::report;
+use crate::{
+    harness::{Answer, Client, report},
+    producer::Producers,
+};
 use std::time::Duration;
-use tokio::time::Instant;
+use tokio::{task::JoinHandle, time::Instant};
 
 const LATE: Duration = Duration::from_secs(2);
 const SLOW_FOR: Duration = Duration::from_secs(40);
+/// By then whoever waits has an answer: that of a batch, which is some round trips, after the one before it.
+const ANSWERED_WITHIN: Duration = Duration::from_mins(1);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_seconds_more_for_every_answer_cost_three_nodes_time_and_nothing_else() {
@@ -18,12 +23,20 @@ async fn two_seconds_more_for_every_answer_cost_three_nodes_time_and_nothing_els
     stage.wires.iter().for_each(|wire| wire.delay(LATE));
     let (begun, sent_so_far) = (Instant::now(), stage.receiver.receipts().len());
     let accepted_so_far = stage.producers.sent().accepted.len();
+    let until = begun + SLOW_FOR / 2;
+    let waiting: Vec<_> = (0..3)
+        .map(|member| publish_patiently(stage.producers.clone(), &stage.client(member), member, until))
+        .collect();
     while begun.elapsed() < SLOW_FOR {
         for member in 0..3 {
             assert_eq!(stage.client(member).get("/livez").await.status, 200);
         }
         in_flight = in_flight.max(stage.carried().await);
         tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    let mut answers = Vec::new();
+    for patient in waiting {
+        answers.extend(patient.await.unwrap());
     }
     let sent = stage.receiver.receipts().len() - sent_so_far;
     let accepted = stage.producers.sent().accepted.len() - accepted_so_far;
@@ -35,6 +48,7 @@ async fn two_seconds_more_for_every_answer_cost_three_nodes_time_and_nothing_els
     report(format_args!(
         "three nodes, meanwhile: epochs_kept={kept} requests_sent={sent} events_accepted={accepted}"
     ));
+    must_be_honest(&answers);
     if !verdict.is_kept() {
         stage.show_troubles();
     }
@@ -43,6 +57,47 @@ async fn two_seconds_more_for_every_answer_cost_three_nodes_time_and_nothing_els
     assert_eq!(kept, 3, "nobody's lease depends on how far away its database is");
     for member in &mut stage.members {
         assert_eq!(member.node.stop().await, Some(0), "{}", member.node.log());
+    }
+}
+
+/// Publishes one event after the other to this node, each under an id of its own, waits for the answer and comes again when it is
+/// asked to. What was answered, and how long that took.
+fn publish_patiently(
+    producers: Producers,
+    client: &Client,
+    member: usize,
+    until: Instant,
+) -> JoinHandle<Vec<(Answer, Duration)>> {
+    let client = client.with_deadline(ANSWERED_WITHIN);
+    tokio::spawn(async move {
+        let mut answers = Vec::new();
+        while Instant::now() < until {
+            let id = format!("patient{member}x{}-0", answers.len());
+            let (event, begun) = (producers.event(&id, "thing.happened"), Instant::now());
+            let answer = client.try_publish("a", &event).await.expect("whoever waits is answered");
+            let took = begun.elapsed();
+            let again_after = answer.header("retry-after").parse().unwrap_or_default();
+            let noted = Answer { headers: answer.headers.clone(), body: answer.body.clone(), ..answer };
+            producers.sent().note(&id, Ok(noted));
+            answers.push((answer, took));
+            tokio::time::sleep(Duration::from_secs(again_after)).await;
+        }
+        answers
+    })
+}
+
+/// What is promised is promised, and everything else is refused with a time to come again.
+#[track_caller]
+fn must_be_honest(answers: &[(Answer, Duration)]) {
+    let accepted = answers.iter().filter(|(answer, _)| answer.status == 202).count();
+    let slowest = answers.iter().map(|(_, took)| *took).max().unwrap_or_default();
+    report(format_args!(
+        "three nodes, 2 s more for every answer, to who waits: answered={} accepted={accepted} slowest={slowest:.1?}",
+        answers.len()
+    ));
+    for (answer, _) in answers {
+        let comes_again = answer.header("retry-after").parse::<u32>().is_ok();
+        assert!(answer.status == 202 || answer.status == 503 && comes_again, "{answer:?}");
     }
 }
 

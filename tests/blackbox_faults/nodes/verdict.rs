@@ -92,7 +92,8 @@ fn inversions(receipts: &[Receipt]) -> usize {
     inversions
 }
 
-fn over_rate(receipts: &[Receipt]) -> usize {
+/// The most by which any span of time has more than the rate allows.
+pub(super) fn over_rate(receipts: &[Receipt]) -> usize {
     let mut most = 0;
     for (first, from) in receipts.iter().enumerate() {
         for (until, count) in receipts[first..].iter().zip(1_u32..) {

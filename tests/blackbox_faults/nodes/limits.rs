@@ -1,0 +1,87 @@
+//! Limits of an app are over all its endpoints together, and over all nodes: also while one node takes over from another that was
+//! just at it, and while shards move to one that joins.
+
+use super::{
+    stage::{LIMIT, Stage},
+    verdict::{PACE, over_rate},
+};
+use crate::harness::{Behaviour, Receipt, report, wait_until};
+use serde_json::{Value, json};
+use std::{collections::HashSet, time::Duration};
+use tokio::time::Instant;
+
+/// Of each of the two apps, and how many of them are published at once.
+const EVENTS: usize = 160;
+const AT_ONCE: usize = 20;
+/// How long a request to the app takes that may have few in flight.
+const TAKES: Duration = Duration::from_millis(100);
+const ENDPOINTS: [&str; 2] = ["one", "two"];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_limits_of_an_app_hold_over_three_nodes_while_one_is_taken_over() {
+    let mut stage = Stage::set("").await;
+    let slim = json!({ "max_in_flight": PACE.in_flight });
+    let calm = json!({ "rate_limit": { "per_second": PACE.per_second, "burst": PACE.burst } });
+    furnish(&stage, "slim", Behaviour::Slow(TAKES), slim).await;
+    furnish(&stage, "calm", Behaviour::Ok, calm).await;
+    let begun = Instant::now();
+    for app in ["slim", "calm"] {
+        publish(&stage, app).await;
+    }
+    let mut takeovers = Vec::new();
+    for app in ["slim", "calm"] {
+        let dead = stage.home_of(&format!("{app}-one")).await;
+        let (epoch, killed_at) = (stage.epoch(dead).await, Instant::now());
+        stage.members[dead].node.kill().await;
+        assert!(stage.carried_by(epoch).await > 0, "it died with nothing in hand");
+        takeovers.push(stage.taken_over(epoch, (dead + 1) % 3, killed_at).await);
+        let sent = stage.receiver.count_at(&format!("/{app}"));
+        let goes_on = async || stage.receiver.count_at(&format!("/{app}")) > sent + AT_ONCE;
+        wait_until("another sends", LIMIT, goes_on).await;
+        stage.start_again(dead).await;
+    }
+    for app in ["slim", "calm"] {
+        wait_until("all have come", LIMIT, async || has_all(&stage, app)).await;
+    }
+    let most = stage.receiver.open_most_at("/slim");
+    let over = over_rate(&stage.receiver.receipts_at("/calm"));
+    let sent = ["/slim", "/calm"].map(|path| stage.receiver.count_at(path));
+    report(format_args!(
+        "three nodes, limits of an app: most_in_flight={most} over_rate={over} sent={sent:?} takeovers={takeovers:.1?} in {:.1?}",
+        begun.elapsed()
+    ));
+    assert_eq!(most, PACE.in_flight, "as many as it may, over both endpoints");
+    assert_eq!(over, 0, "no faster than it may, over both endpoints");
+}
+
+/// An app with these limits and two endpoints, that are one at the receiver.
+async fn furnish(stage: &Stage, app: &str, behaviour: Behaviour, limits: Value) {
+    let path = format!("/{app}");
+    stage.receiver.behave(&path, behaviour);
+    let client = stage.client(0);
+    client.post("/v1/apps", &json!({ "id": app, "name": app, "limits": limits })).await.expect(201);
+    for endpoint in ENDPOINTS {
+        let id = format!("{app}-{endpoint}");
+        client.make_endpoint(app, &id, &stage.receiver.url(&path), json!({})).await;
+    }
+    for member in 0..3 {
+        let (client, path) = (stage.client(member), format!("/v1/apps/{app}/endpoints/{app}-two"));
+        wait_until("every node knows it", LIMIT, async || client.get(&path).await.status == 200).await;
+    }
+}
+
+/// To all nodes in turn.
+async fn publish(stage: &Stage, app: &str) {
+    for batch in 0..EVENTS / AT_ONCE {
+        let events: Vec<Value> = (0..AT_ONCE).map(|n| json!({ "type": "t", "data": n })).collect();
+        let path = format!("/v1/apps/{app}/events/batch");
+        stage.client(batch % 3).post(&path, &json!({ "events": events })).await.expect(200);
+    }
+}
+
+/// Every event has come, to both endpoints.
+fn has_all(stage: &Stage, app: &str) -> bool {
+    let receipts = stage.receiver.receipts_at(&format!("/{app}"));
+    let events: HashSet<&str> = receipts.iter().map(Receipt::id).collect();
+    events.len() == EVENTS && receipts.len() >= EVENTS * ENDPOINTS.len()
+}
