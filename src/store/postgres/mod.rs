@@ -26,7 +26,7 @@ mod versions;
 mod writer;
 
 pub use super::sql::QueueLimits;
-pub use address::Address;
+pub use address::{Address, AddressError};
 pub use moving::{MoveError, move_up};
 pub use open::{Found, OpenError};
 
