@@ -112,7 +112,7 @@ async fn look(args: CheckArgs) -> Vec<Line> {
         }
         StoreLocation::Postgres(address) => {
             let mut lines = settings::look(&settings, None);
-            lines.push(database::look(address).await);
+            lines.extend(database::look(&settings, address).await);
             (lines, store::Seen::default())
         }
     };

@@ -1,21 +1,28 @@
 //! `posthaste migrate`: a stopped embedded store, moved up into a PostgreSQL database.
 
-use super::{failed, print};
+use super::{exit::Failure, failed, load, print};
 use crate::{
-    config::StoreLocation,
-    store::postgres::{Address, move_up},
+    config::{Flags, Mode, StoreLocation},
+    store::postgres::{Address, AddressError, move_up},
     world::{Clock, SystemClock},
 };
 use clap::Args;
 use serde_json::json;
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 const EXAMPLES: &str = "\
-Example:
+Examples:
   posthaste migrate --from sqlite:/var/lib/posthaste/posthaste.db --to 'postgres://posthaste@db.example.com/posthaste'
+  POSTHASTE_STORE=postgres://… posthaste migrate --from sqlite:/var/lib/posthaste/posthaste.db
+
+The second keeps a password out of the list of processes, which other users of the machine can see.
 
 Stop the server first. The database must be empty, or have an interrupted copy of the same store: then it goes on. What is
-sealed stays sealed: start the server on the database with the same encryption key. The file is left as it is.";
+sealed stays sealed: start the server on the database with the same encryption key. The file is left as it is, but for what any
+start does to it: a store of an older version is brought up to date, and what a killed server was carrying ends.";
 
 /// Of one table, between two lines of progress.
 const ROWS_PER_LINE: i64 = 10_000;
@@ -24,31 +31,58 @@ const ROWS_PER_LINE: i64 = 10_000;
 #[command(after_help = EXAMPLES)]
 pub(super) struct MigrateArgs {
     /// The store to copy, as sqlite:PATH
-    #[arg(long, value_name = "STORE", value_parser = file)]
-    from: PathBuf,
-    /// The database to copy it into, as postgres://…
-    #[arg(long, value_name = "STORE", value_parser = database)]
-    to: Box<Address>,
+    #[arg(long, value_name = "STORE")]
+    from: String,
+    /// The database to copy it into, as postgres://…; without it the setting store says which
+    #[arg(long, value_name = "STORE")]
+    to: Option<String>,
     /// Say what came of it in JSON
     #[arg(long)]
     json: bool,
 }
 
-fn file(text: &str) -> Result<PathBuf, &'static str> {
+/// Values are read here and not by clap, which would repeat one that is wrong, password and all.
+fn file(text: &str) -> anyhow::Result<PathBuf> {
     match StoreLocation::parse(text) {
-        Some(StoreLocation::Sqlite(path)) => Ok(path),
-        _ => Err("must be sqlite: and the path of a file"),
+        Ok(StoreLocation::Sqlite(path)) => Ok(path),
+        _ => Err(Failure::usage("--from: must be sqlite: and the path of a file")),
     }
 }
 
-fn database(text: &str) -> Result<Box<Address>, &'static str> {
+fn database(text: &str) -> anyhow::Result<Box<Address>> {
     match StoreLocation::parse(text) {
-        Some(StoreLocation::Postgres(address)) => Ok(address),
-        _ => Err("must be the address of a database, as postgres://user:password@host:5432/name"),
+        Ok(StoreLocation::Postgres(address)) => Ok(address),
+        Ok(StoreLocation::Sqlite(_)) | Err(AddressError::NotOne) => Err(Failure::usage(
+            "--to: must be the address of a database, as postgres://user:password@host:5432/name",
+        )),
+        Err(wrong) => Err(Failure::usage(format!("--to: {wrong}"))),
+    }
+}
+
+/// The one that a server with these settings would use.
+fn database_of_settings() -> Result<Box<Address>, ExitCode> {
+    match load(Mode::Serve, Flags::default())?.store {
+        StoreLocation::Postgres(address) => Ok(address),
+        StoreLocation::Sqlite(_) => {
+            let words = "--to: is missing, and the setting store (POSTHASTE_STORE) is no database";
+            Err(failed(&Failure::usage(words)))
+        }
     }
 }
 
 pub(super) fn run(args: &MigrateArgs) -> ExitCode {
+    let places = || {
+        let from = file(&args.from).map_err(|error| failed(&error))?;
+        let to = args.to.as_deref().map(|to| database(to).map_err(|error| failed(&error)));
+        Ok((from, to.unwrap_or_else(database_of_settings)?))
+    };
+    match places() {
+        Ok((from, to)) => copy(&from, &to, args.json),
+        Err(usage) => usage,
+    }
+}
+
+fn copy(from: &Path, to: &Address, json: bool) -> ExitCode {
     let mut said = 0;
     let mut told = |table: &'static str, done: i64, of: i64| {
         if done == of || done < said || done >= said + ROWS_PER_LINE {
@@ -56,8 +90,8 @@ pub(super) fn run(args: &MigrateArgs) -> ExitCode {
             said = done;
         }
     };
-    match move_up(&args.from, &args.to, SystemClock.now(), &mut told) {
-        Ok(counts) if args.json => {
+    match move_up(from, to, SystemClock.now(), &mut told) {
+        Ok(counts) if json => {
             let tables: serde_json::Map<_, _> =
                 counts.into_iter().map(|(table, rows)| (table.to_owned(), json!(rows))).collect();
             print(&format!("{}\n", json!({ "tables": tables })))

@@ -27,7 +27,10 @@ use crate::{
     config::{self, Flags, Mode, Settings},
 };
 use anyhow::Context;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{
+    CommandFactory, Parser, Subcommand,
+    error::{ContextKind, ContextValue},
+};
 use exit::Exit;
 use flags::SettingFlags;
 use std::{
@@ -120,11 +123,25 @@ pub fn run() -> ExitCode {
     match Cli::try_parse() {
         Ok(cli) => obey(cli.command),
         Err(help_or_error) => {
+            let help_or_error = without_logins(help_or_error);
             // Nothing can be said to somebody who has closed the terminal.
             let _ = help_or_error.print();
             if help_or_error.use_stderr() { Exit::Usage.into() } else { ExitCode::SUCCESS }
         }
     }
+}
+
+/// An address with a login that stands where none is expected is said back without it.
+fn without_logins(mut error: clap::Error) -> clap::Error {
+    for kind in [ContextKind::InvalidArg, ContextKind::InvalidValue, ContextKind::InvalidSubcommand] {
+        let Some(ContextValue::String(given)) = error.get(kind) else { continue };
+        let Some((scheme, rest)) = given.split_once("://") else { continue };
+        if rest.contains(['@', '?']) {
+            let shown = format!("{scheme}://…");
+            error.insert(kind, ContextValue::String(shown));
+        }
+    }
+    error
 }
 
 fn obey(command: Command) -> ExitCode {
@@ -248,6 +265,18 @@ mod tests {
         for args in [&["serve", "--adminkey=hunter2"][..], &["serve", "--admin-key=hunter2", "--nonsense"]] {
             let said = refused(args).to_string();
             assert!(!said.contains("hunter2"), "{said}");
+        }
+    }
+
+    #[test]
+    fn an_address_in_the_wrong_place_is_said_back_without_its_password() {
+        for address in ["postgres://me:hunter2@db/ph", "postgres:///ph?host=/run&password=hunter2"] {
+            for args in
+                [&["serve", address][..], &["migrate", address], &[address], &["contracts", "a", address]]
+            {
+                let said = without_logins(refused(args)).to_string();
+                assert!(said.contains("postgres://…") && !said.contains("hunter2"), "{said}");
+            }
         }
     }
 

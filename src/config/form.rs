@@ -3,25 +3,25 @@
 //! File, variables and flags all arrive here as text, so a value means the same wherever it was given.
 
 mod mail;
+mod store;
 
 pub(super) use mail::{
     APP_ID, EMAIL, MAIL_FROM, MAILS, PUBLIC_URL, SMTP_PASSWORD, SMTP_SECURITY, SMTP_SERVER, SMTP_TIMEOUT,
     SMTP_USER,
 };
 pub use mail::{SmtpSecurity, SmtpServer};
+pub(super) use store::STORE;
+pub use store::StoreLocation;
 
 use super::secret::Secret;
-use crate::{
-    domain::{
-        contract::Keep,
-        proxy::{PROXY_FORM, Proxy},
-        rate,
-        seal::Keyring,
-        static_headers,
-        target::Target,
-        time::parse_duration,
-    },
-    store::postgres::Address,
+use crate::domain::{
+    contract::Keep,
+    proxy::{PROXY_FORM, Proxy},
+    rate,
+    seal::Keyring,
+    static_headers,
+    target::Target,
+    time::parse_duration,
 };
 use ipnet::IpNet;
 use std::{
@@ -35,13 +35,19 @@ pub(super) struct Form<T> {
     /// Completes "give …".
     pub allowed: &'static str,
     pub read: fn(&str) -> Option<T>,
+    /// What exactly is wrong with a value that cannot be read, if that can be said; never more of it than may be shown.
+    pub why: fn(&str) -> Option<String>,
     pub is_hidden: bool,
     pub is_list: bool,
 }
 
 impl<T> Form<T> {
     const fn new(allowed: &'static str, read: fn(&str) -> Option<T>) -> Self {
-        Self { allowed, read, is_hidden: false, is_list: false }
+        Self { allowed, read, why: |_| None, is_hidden: false, is_list: false }
+    }
+
+    const fn explained(self, why: fn(&str) -> Option<String>) -> Self {
+        Self { why, ..self }
     }
 
     const fn hidden(self) -> Self {
@@ -50,20 +56,6 @@ impl<T> Form<T> {
 
     const fn list(self) -> Self {
         Self { is_list: true, ..self }
-    }
-}
-
-/// Which store, and where.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StoreLocation {
-    Sqlite(PathBuf),
-    Postgres(Box<Address>),
-}
-
-impl StoreLocation {
-    /// As the setting `store` is written.
-    pub fn parse(text: &str) -> Option<Self> {
-        (STORE.read)(text)
     }
 }
 
@@ -87,20 +79,6 @@ const GIB: usize = 1024 * MIB;
 
 pub(super) const ADDRESS: Form<SocketAddr> =
     Form::new("an address with a port, for example 127.0.0.1:8080 or [::]:8080", |text| text.parse().ok());
-
-// A database URL can hold a password, so values of this form are not repeated.
-pub(super) const STORE: Form<StoreLocation> = Form::new(STORE_ALLOWED, |text| {
-    let path = text.strip_prefix("sqlite:").filter(|path| !path.is_empty() && !path.starts_with("//"));
-    match path {
-        Some(path) => Some(StoreLocation::Sqlite(path.into())),
-        None => Address::parse(text).map(|address| StoreLocation::Postgres(Box::new(address))),
-    }
-})
-.hidden();
-
-const STORE_ALLOWED: &str = "sqlite: and the path of a file, for example sqlite:/var/lib/posthaste/posthaste.db, or a database as \
-     postgres://user:password@host:5432/name, after a ? with sslmode (disable, prefer, require, verify-full), sslrootcert (a \
-     path, for verify-full), pooler (true, false) and what else libpq knows, separated by &";
 
 pub(super) const ADMIN_KEY: Form<Option<Secret>> =
     Form::new("1 to 256 visible ASCII characters without spaces", |text| {
@@ -363,16 +341,6 @@ mod tests {
             "https://a.b?x",
         ] {
             assert_eq!((ORIGINS.read)(bad), None, "{bad:?}");
-        }
-    }
-
-    #[test]
-    fn a_path_after_sqlite_or_the_address_of_a_database_is_a_store() {
-        assert_eq!((STORE.read)("sqlite:a.db"), Some(StoreLocation::Sqlite("a.db".into())));
-        assert!(matches!((STORE.read)("postgres://user:pw@db/x"), Some(StoreLocation::Postgres(_))));
-        for bad in ["", "sqlite:", "sqlite://host/a.db", "a.db", "postgres://db/x?sslmode=perhaps", "mysql:x"]
-        {
-            assert_eq!((STORE.read)(bad), None, "{bad:?}");
         }
     }
 

@@ -170,9 +170,11 @@ impl Given {
         let value = (form.read)(text);
         if value.is_none() {
             let said = if key.is_hidden { "the value".to_owned() } else { format!("{text:?}") };
-            let problem =
-                format!("{name} ({}): {said} is not allowed; give {}", Told(key, source), key.allowed);
-            self.problems.push(problem);
+            let wrong = (form.why)(text).map_or_else(
+                || format!("is not allowed; give {}", key.allowed),
+                |why| format!("is not allowed: {why}"),
+            );
+            self.problems.push(format!("{name} ({}): {said} {wrong}", Told(key, source)));
         }
         value
     }

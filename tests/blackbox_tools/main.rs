@@ -8,6 +8,7 @@
 mod harness;
 
 mod check;
+mod database;
 mod event_types;
 mod listen;
 mod said;

@@ -1,32 +1,80 @@
-//! A store that is a PostgreSQL database: whether it answers, keeps what it confirms, and is of this version. It is only looked
-//! at.
+//! A store that is a PostgreSQL database: whether it answers, keeps what it confirms, is of this version, and lets us do what a
+//! server has to. It is only looked at.
 
-use super::Line;
-use crate::store::postgres::{self, Address, Found, OpenError};
+use super::{Line, store::fit};
+use crate::{
+    config::Settings,
+    domain::seal::Keyring,
+    store::postgres::{self, Address, Found, Lack, Look, OpenError},
+};
 use tokio::sync::oneshot;
 
 const NAME: &str = "store";
 
-pub(super) async fn look(address: &Address) -> Line {
+pub(super) async fn look(settings: &Settings, address: &Address) -> Vec<Line> {
     let (done, is_done) = oneshot::channel();
     let asked = address.clone();
     std::thread::spawn(move || drop(done.send(postgres::look(&asked))));
     let said = |words: &str| format!("{address}: {words}");
-    match is_done.await {
-        Ok(Ok(Found { prepared: 0, .. })) => {
-            Line::ok(NAME, said("it keeps what it confirms, and is prepared at the first start"))
+    let Look { found, lacks, sealed } = match is_done.await {
+        Ok(Ok(look)) => look,
+        Ok(Err(error)) => return vec![Line::failed(NAME, said(&error.to_string()), advice(&error))],
+        Err(_) => {
+            return vec![Line::failed(NAME, said("it could not be looked at"), "Look at the log above.")];
         }
-        Ok(Ok(Found { prepared, known, .. })) if prepared < known => {
-            Line::ok(NAME, said("it keeps what it confirms, and is brought up to date at the next start"))
-        }
-        Ok(Ok(Found { refused: refused @ 1.., .. })) => Line::warning(
+    };
+    let mut lines = vec![Line::ok(NAME, said(in_words(found)))];
+    if found.refused > 0 {
+        lines.push(Line::warning(
             NAME,
-            said(&format!("{refused} events that were published in SQL were refused")),
+            format!("{} events that were published in SQL were refused", found.refused),
             "Look at posthaste.inbox, column error; docs/transactional-publish.md says what to do with them.",
+        ));
+    }
+    lines.extend(lacks.into_iter().map(lacking));
+    let keyring = settings.encryption_key.as_ref().and_then(|key| Keyring::parse(key.reveal()).ok());
+    // That there is none was said among the settings.
+    lines.extend(keyring.map(|keyring| fit(&keyring, &sealed)));
+    lines
+}
+
+fn in_words(found: Found) -> &'static str {
+    match found {
+        Found { prepared: 0, .. } => "it keeps what it confirms, and is prepared at the first start",
+        Found { prepared, known, .. } if prepared < known => {
+            "it keeps what it confirms, and is brought up to date at the next start"
+        }
+        _ => "it keeps what it confirms, and is up to date",
+    }
+}
+
+fn lacking(lack: Lack) -> Line {
+    match lack {
+        Lack::NoSchema { role, database } => Line::failed(
+            NAME,
+            format!("the role {role} may not make the schema posthaste"),
+            format!(
+                "Somebody who may says GRANT CREATE ON DATABASE {database} TO {role}; or CREATE SCHEMA posthaste AUTHORIZATION {role};"
+            ),
         ),
-        Ok(Ok(_)) => Line::ok(NAME, said("it keeps what it confirms, and is up to date")),
-        Ok(Err(error)) => Line::failed(NAME, said(&error.to_string()), advice(&error)),
-        Err(_) => Line::failed(NAME, said("it could not be looked at"), "Look at the log above."),
+        Lack::NotOwner { role, owner, others, must_be_prepared } => {
+            let said = format!(
+                "the role {role} does not own the schema posthaste ({owner} does) with all in it ({others} are others')"
+            );
+            let advice = format!("Connect as {owner}, or somebody who may says GRANT {owner} TO {role};");
+            if must_be_prepared {
+                Line::failed(NAME, said, advice)
+            } else {
+                Line::warning(NAME, said, advice)
+            }
+        }
+        Lack::NoPublisher => Line::warning(
+            "publisher",
+            "nobody but the schema's owner may publish in SQL: the role posthaste_publisher is not there, or may not",
+            "If a product is to, somebody who may says CREATE ROLE posthaste_publisher NOLOGIN; and the owner \
+             GRANT USAGE ON SCHEMA posthaste TO posthaste_publisher; \
+             GRANT EXECUTE ON FUNCTION posthaste.publish(text, text, json, text, text) TO posthaste_publisher;",
+        ),
     }
 }
 

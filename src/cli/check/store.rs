@@ -43,12 +43,16 @@ pub(super) fn keys(settings: &Settings, path: &Path) -> Option<Line> {
         None if sealed.is_empty() => return None,
         None => fs::read_to_string(&beside).unwrap_or_default(),
     };
-    let advice = "Add it to encryption_key behind the first one, separated by a comma.";
     let Ok(keyring) = Keyring::parse(given.trim()) else {
         let said =
             format!("{} secrets are encrypted, and there is no key in {}", sealed.len(), beside.display());
         return Some(Line::failed("keys", said, "Set encryption_key, or bring the file back from a backup."));
     };
+    Some(fit(&keyring, &sealed))
+}
+
+/// Whether these open all that is sealed in a store.
+pub(super) fn fit(keyring: &Keyring, sealed: &[Vec<u8>]) -> Line {
     let missing = |sealed: &Vec<u8>| match keyring.key_of(sealed) {
         Err(SealError::UnknownKey(id)) => Some(id),
         _ => None,
@@ -57,9 +61,10 @@ pub(super) fn keys(settings: &Settings, path: &Path) -> Option<Line> {
     if !missing.is_empty() {
         let names: Vec<_> = missing.into_iter().collect();
         let said = format!("secrets are encrypted with a key that is not given: {}", names.join(", "));
-        return Some(Line::failed("keys", said, advice));
+        let advice = "Add it to encryption_key behind the first one, separated by a comma.";
+        return Line::failed("keys", said, advice);
     }
-    Some(Line::ok("keys", format!("the encryption key fits all {} secrets in the store", sealed.len())))
+    Line::ok("keys", format!("the encryption key fits all {} secrets in the store", sealed.len()))
 }
 
 pub(super) fn look(path: &Path, disk_free_min: u64) -> (Seen, Vec<Line>) {

@@ -11,6 +11,83 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a server may leave what was sent unconfirmed before the connection counts as broken.
 const SILENCE_MAX: Duration = Duration::from_secs(5);
 
+/// What may stand behind the ?, beside what is read here: the client library knows these.
+const THEIRS: [(&str, &str); 18] = [
+    ("user", "text"),
+    ("password", "text"),
+    ("dbname", "text"),
+    ("host", "names, addresses or folders of sockets, separated by commas"),
+    ("hostaddr", "IP addresses separated by commas"),
+    ("port", "numbers up to 65535, separated by commas"),
+    ("options", "text"),
+    ("application_name", "text"),
+    ("connect_timeout", SECONDS),
+    ("tcp_user_timeout", SECONDS),
+    ("keepalives", "0 or 1"),
+    ("keepalives_idle", SECONDS),
+    ("keepalives_interval", SECONDS),
+    ("keepalives_retries", "a number"),
+    ("sslnegotiation", "postgres or direct"),
+    ("channel_binding", "disable, prefer or require"),
+    ("target_session_attrs", "any, read-write or read-only"),
+    ("load_balance_hosts", "disable or random"),
+];
+const OURS: [&str; 3] = ["sslmode", "sslrootcert", "pooler"];
+const SECONDS: &str = "a number of seconds";
+/// What libpq knows besides. Only a name that somebody gave out is ever repeated: any other may be a piece of a password.
+const LIBPQ_ONLY: [&str; 24] = [
+    "client_encoding",
+    "fallback_application_name",
+    "gssdelegation",
+    "gssencmode",
+    "gsslib",
+    "keepalives_count",
+    "krbsrvname",
+    "max_protocol_version",
+    "min_protocol_version",
+    "passfile",
+    "replication",
+    "require_auth",
+    "requirepeer",
+    "requiressl",
+    "service",
+    "ssl_max_protocol_version",
+    "ssl_min_protocol_version",
+    "sslcert",
+    "sslcertmode",
+    "sslcompression",
+    "sslcrl",
+    "sslcrldir",
+    "sslkey",
+    "sslpassword",
+];
+
+/// Why it is no address. Repeats nothing of it that could be a secret.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AddressError {
+    #[error("it does not begin with postgres://")]
+    NotOne,
+    #[error(
+        "what stands before the ? must be user:password@host:5432/name; in a password : / ? # @ and % are written %3A %2F %3F %23 \
+         %40 and %25"
+    )]
+    Place,
+    #[error("{0} is missing; an address is postgres://user:password@host:5432/name")]
+    Missing(&'static str),
+    #[error("{name} must be {allowed}")]
+    Value { name: &'static str, allowed: &'static str },
+    #[error("{0} cannot be given; what can is {list}", list = every_parameter())]
+    Unknown(&'static str),
+    #[error("parameter {place} behind the ? is none that can be given; the nearest is {nearest}")]
+    Mistyped { place: usize, nearest: &'static str },
+    #[error("sslrootcert is for sslmode=verify-full, and nothing would be verified")]
+    InVain,
+}
+
+fn every_parameter() -> String {
+    OURS.into_iter().chain(THEIRS.map(|(name, _)| name)).collect::<Vec<_>>().join(", ")
+}
+
 /// How far the server is trusted to be the one that is meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Security {
@@ -32,22 +109,22 @@ pub struct Address {
 }
 
 impl Address {
-    /// `None` if it is not one.
-    pub fn parse(text: &str) -> Option<Self> {
-        let rest = ["postgres://", "postgresql://"].iter().find_map(|scheme| text.strip_prefix(scheme))?;
+    /// As the setting `store` is written.
+    pub fn parse(text: &str) -> Result<Self, AddressError> {
+        let rest = ["postgres://", "postgresql://"].iter().find_map(|scheme| text.strip_prefix(scheme));
+        let rest = rest.ok_or(AddressError::NotOne)?;
         let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
         let mut ours = Ours::default();
         let mut theirs = Vec::new();
-        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        for (at, pair) in query.split('&').filter(|pair| !pair.is_empty()).enumerate() {
             if !ours.take(pair)? {
+                must_be_known(pair, at + 1)?;
                 theirs.push(pair);
             }
         }
-        let mut config = Config::from_str(&format!("postgres://{place}?{}", theirs.join("&"))).ok()?;
-        let is_complete = config.get_user().is_some() && config.get_dbname().is_some();
-        if !is_complete || config.get_hosts().is_empty() {
-            return None;
-        }
+        let config = Config::from_str(&format!("postgres://{place}?{}", theirs.join("&")));
+        let mut config = config.map_err(|_| AddressError::Place)?;
+        must_be_complete(&config)?;
         let security = ours.security(config.get_hosts())?;
         config.ssl_mode(match security {
             Security::Plain => SslMode::Disable,
@@ -63,8 +140,42 @@ impl Address {
         if config.get_application_name().is_none() {
             config.application_name("posthaste");
         }
-        Some(Self { config, security, is_pooled: ours.is_pooled })
+        Ok(Self { config, security, is_pooled: ours.is_pooled })
     }
+}
+
+fn must_be_complete(config: &Config) -> Result<(), AddressError> {
+    // A password with a @ in it ends there, and the rest of it would be shown as the host.
+    if config.get_hosts().iter().any(|host| matches!(host, Host::Tcp(name) if name.contains('@'))) {
+        return Err(AddressError::Place);
+    }
+    let missing = [
+        (config.get_hosts().is_empty(), "the host"),
+        (config.get_user().is_none(), "the user"),
+        (config.get_dbname().is_none(), "the name of the database"),
+    ];
+    let missing = missing.into_iter().find(|(is_missing, _)| *is_missing);
+    missing.map_or(Ok(()), |(_, what)| Err(AddressError::Missing(what)))
+}
+
+/// A parameter that the client library takes, with a value that it takes.
+fn must_be_known(pair: &str, place: usize) -> Result<(), AddressError> {
+    let given = pair.split_once('=').map_or(pair, |(name, _)| name);
+    if let Some((name, allowed)) = THEIRS.into_iter().find(|(name, _)| *name == given) {
+        let is_taken = pair.contains('=') && Config::from_str(&format!("postgres://?{pair}")).is_ok();
+        return if is_taken { Ok(()) } else { Err(AddressError::Value { name, allowed }) };
+    }
+    if let Some(name) = LIBPQ_ONLY.into_iter().find(|name| *name == given) {
+        return Err(AddressError::Unknown(name));
+    }
+    // The rest of a password that has a ? in it.
+    if given.contains('@') {
+        return Err(AddressError::Place);
+    }
+    let known = OURS.into_iter().chain(THEIRS.map(|(name, _)| name));
+    let nearness = |name: &&str| strsim::jaro_winkler(name, given);
+    let nearest = known.max_by(|a, b| nearness(a).total_cmp(&nearness(b))).unwrap_or_default();
+    Err(AddressError::Mistyped { place, nearest })
 }
 
 /// Without who logs in.
@@ -98,23 +209,27 @@ struct Ours {
 }
 
 impl Ours {
-    /// Whether it is one of these; `None` if it is and its value is not allowed.
-    fn take(&mut self, pair: &str) -> Option<bool> {
+    /// Whether it is one of these.
+    fn take(&mut self, pair: &str) -> Result<bool, AddressError> {
         // A plus is a plus here.
         let pair = pair.replace('+', "%2B");
-        let (name, value) = form_urlencoded::parse(pair.as_bytes()).next()?;
+        let Some((name, value)) = form_urlencoded::parse(pair.as_bytes()).next() else { return Ok(false) };
+        let wrong = |name, allowed| AddressError::Value { name, allowed };
         match &*name {
             "sslmode" => self.sslmode = Some(value.into_owned()),
-            "sslrootcert" if !value.is_empty() => self.sslrootcert = Some(PathBuf::from(&*value)),
-            "pooler" => self.is_pooled = value.parse().ok()?,
-            _ => return Some(false),
+            "sslrootcert" if value.is_empty() => {
+                return Err(wrong("sslrootcert", "the path of a PEM file"));
+            }
+            "sslrootcert" => self.sslrootcert = Some(PathBuf::from(&*value)),
+            "pooler" => self.is_pooled = value.parse().map_err(|_| wrong("pooler", "true or false"))?,
+            _ => return Ok(false),
         }
-        Some(true)
+        Ok(true)
     }
 
     /// Nothing is encrypted on a socket of this machine, which has no need of it. Elsewhere the server has to prove who it is,
     /// unless something else is asked for.
-    fn security(&self, hosts: &[Host]) -> Option<Security> {
+    fn security(&self, hosts: &[Host]) -> Result<Security, AddressError> {
         let is_socket = |host: &Host| matches!(host, Host::Unix(_));
         let is_here = |host: &Host| match host {
             Host::Unix(_) => true,
@@ -127,16 +242,17 @@ impl Ours {
             Some("prefer") => Security::IfOffered,
             Some("require") => Security::Encrypted,
             Some("verify-full") => Security::Verified(self.sslrootcert.clone()),
-            Some(_) => return None,
+            Some(_) => {
+                let allowed = "disable, prefer, require or verify-full";
+                return Err(AddressError::Value { name: "sslmode", allowed });
+            }
             None if hosts.iter().all(is_here) && self.sslrootcert.is_none() => Security::IfOffered,
             None => Security::Verified(self.sslrootcert.clone()),
         };
-        let is_in_vain = self.sslrootcert.is_some() && !matches!(asked, Security::Verified(_));
-        match asked {
-            _ if is_in_vain => None,
-            _ if hosts.iter().all(is_socket) => Some(Security::Plain),
-            asked => Some(asked),
+        if self.sslrootcert.is_some() && !matches!(asked, Security::Verified(_)) {
+            return Err(AddressError::InVain);
         }
+        Ok(if hosts.iter().all(is_socket) { Security::Plain } else { asked })
     }
 }
 
@@ -145,7 +261,7 @@ mod tests {
     use super::*;
 
     fn security(text: &str) -> Option<Security> {
-        Address::parse(text).map(|address| address.security)
+        Address::parse(text).ok().map(|address| address.security)
     }
 
     #[test]
@@ -171,20 +287,57 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_unknown_makes_it_no_address() {
-        for bad in [
-            "",
-            "postgres://",
-            "postgres://me@/ph",
-            "postgres://me@db",
-            "postgres://db/ph",
-            "postgres://me@db:port/ph",
-            "postgres://me@db/ph?pooler=yes",
-            "postgres://me@db/ph?colour=red",
-            "mysql://me@db/ph",
-            "host=db user=me dbname=ph",
+    fn what_is_missing_or_not_allowed_is_named_with_what_is_allowed_and_no_password_is_repeated() {
+        let place = "user:password@host:5432/name";
+        for (bad, said) in [
+            ("hunter2", "postgres://"),
+            ("mysql://me:hunter2@db/ph", "postgres://"),
+            ("host=db user=me password=hunter2 dbname=ph", "postgres://"),
+            ("postgres://", "the host is missing"),
+            ("postgres://me:hunter2@/ph", "the host is missing"),
+            ("postgres://me:hunter2@db", "the name of the database is missing"),
+            ("postgres://db/ph?password=hunter2", "the user is missing"),
+            ("postgres://me:hunter2@db:port/ph", place),
+            // Passwords that are not written as they must be.
+            ("postgres://me:p@hunter2@db/ph", "@ and % are written"),
+            ("postgres://me:p?hunter2@db/ph", "@ and % are written"),
+            ("postgres://me:1?hunter2&user=me@db/ph", "parameter 1 behind the ?"),
+            ("postgres://me@db/ph?password=a&hunter2", "parameter 2 behind the ?"),
+            ("postgres://me:hunter2@db/ph?pooler=yes", "pooler must be true or false"),
+            (
+                "postgres://me:hunter2@db/ph?sslmode=verify-ca",
+                "sslmode must be disable, prefer, require or verify-full",
+            ),
+            ("postgres://me:hunter2@db/ph?sslmode=hunter2", "sslmode must be"),
+            ("postgres://me:hunter2@db/ph?sslrootcert=", "sslrootcert must be the path of a PEM file"),
+            (
+                "postgres://me:hunter2@db/ph?sslmode=require&sslrootcert=/a.pem",
+                "sslrootcert is for sslmode=verify-full",
+            ),
+            (
+                "postgres://me:hunter2@db/ph?sslcert=/hunter2",
+                "sslcert cannot be given; what can is sslmode, sslrootcert",
+            ),
+            ("postgres://me:hunter2@db/ph?passfile=/a", "passfile cannot be given"),
+            ("postgres://me:hunter2@db/ph?sslmod=require", "the nearest is sslmode"),
+            ("postgres://me:hunter2@db/ph?connect_timeout=2s", "connect_timeout must be a number of seconds"),
+            ("postgres://me@db/ph?password", "password must be text"),
         ] {
-            assert_eq!(Address::parse(bad), None, "{bad}");
+            let error = Address::parse(bad).unwrap_err().to_string();
+            assert!(error.contains(said) && !error.contains("hunter2"), "{bad}: {error}");
+        }
+    }
+
+    #[test]
+    fn every_parameter_that_can_be_given_is_taken_and_none_that_cannot_be() {
+        for (name, _) in THEIRS {
+            let takes = |value: &&str| Address::parse(&format!("postgres://me@db/ph?{name}={value}")).is_ok();
+            let one = ["1", "::1", "postgres", "prefer", "any", "random"].iter().find(takes);
+            assert!(one.is_some(), "{name}");
+        }
+        for name in LIBPQ_ONLY {
+            let refused = Address::parse(&format!("postgres://me@db/ph?{name}=1"));
+            assert_eq!(refused, Err(AddressError::Unknown(name)));
         }
     }
 

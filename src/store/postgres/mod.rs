@@ -11,6 +11,7 @@ mod columns;
 mod deliveries;
 mod endings;
 mod inbox;
+mod look;
 mod moving;
 mod open;
 mod partitions;
@@ -26,7 +27,8 @@ mod versions;
 mod writer;
 
 pub use super::sql::QueueLimits;
-pub use address::Address;
+pub use address::{Address, AddressError};
+pub use look::{Lack, Look};
 pub use moving::{MoveError, move_up};
 pub use open::{Found, OpenError};
 
@@ -66,8 +68,8 @@ pub struct PostgresStore {
 }
 
 /// How a database is, without changing it.
-pub fn look(address: &Address) -> Result<Found, OpenError> {
-    open::look(&Server::at(address)?)
+pub fn look(address: &Address) -> Result<Look, OpenError> {
+    look::look(&Server::at(address)?)
 }
 
 /// What the writer begins with.

@@ -33,8 +33,11 @@ pub(super) const NEWEST: i64 = MIGRATIONS.len() as i64;
 /// A step waits for locks two seconds at a time, because whatever comes after it waits as well.
 const TRIES: usize = 15;
 
+/// A schema that is there is left to whoever made it: even IF NOT EXISTS asks for the right to make schemas, which a role needs not have
+/// for which an administrator made this one.
 const BEGIN: &str = "BEGIN; SET LOCAL lock_timeout = '2s'; SELECT pg_advisory_xact_lock(8102099357864587377);
-     CREATE SCHEMA IF NOT EXISTS posthaste; SET LOCAL search_path = posthaste, pg_temp;
+     DO 'BEGIN IF to_regnamespace(''posthaste'') IS NULL THEN CREATE SCHEMA posthaste; END IF; END';
+     SET LOCAL search_path = posthaste, pg_temp;
      CREATE TABLE IF NOT EXISTS migrations (
          number bigint PRIMARY KEY, oldest bigint NOT NULL CHECK (oldest BETWEEN 1 AND number), checksum bytea NOT NULL,
          at timestamptz NOT NULL DEFAULT clock_timestamp())";

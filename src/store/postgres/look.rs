@@ -1,0 +1,79 @@
+//! A look at a database from outside, also while nodes use it: whether one could start on it, and what it would miss there. Reads
+//! only.
+
+use super::{
+    open::{self, Found, OpenError},
+    session::{Server, Session},
+    versions::{NEWEST, WITH_INBOX},
+};
+use crate::store::sql::{Result, Row};
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// What there is to see.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Look {
+    pub found: Found,
+    pub lacks: Vec<Lack>,
+    /// Everything that is sealed in it, of endpoints that are there.
+    pub sealed: Vec<Vec<u8>>,
+}
+
+/// What the role that connects is not, or may not do. Names are as they are written in SQL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lack {
+    /// The schema is not there, and it may not make it.
+    NoSchema { role: String, database: String },
+    /// The schema, or so many things in it, belong to somebody else: steps to bring it up to date would fail, and days of
+    /// partitions would neither be made nor dropped.
+    NotOwner { role: String, owner: String, others: i64, must_be_prepared: bool },
+    /// Nobody but the owner may publish in SQL, because the role for that is not there or was granted nothing.
+    NoPublisher,
+}
+
+const ROLE: &str = "SELECT quote_ident(current_user), quote_ident(current_database()),
+    has_database_privilege(current_database(), 'CREATE')";
+const SCHEMA: &str =
+    "SELECT quote_ident(pg_get_userbyid(n.nspowner)), pg_has_role(n.nspowner, 'USAGE'), (SELECT count(*) FROM pg_class c
+        WHERE c.relnamespace = n.oid AND c.relkind IN ('r', 'p', 'v') AND NOT pg_has_role(c.relowner, 'USAGE'))
+     FROM pg_namespace n WHERE n.nspname = 'posthaste'";
+const PUBLISHER: &str =
+    "SELECT 1 FROM pg_roles r WHERE r.rolname = 'posthaste_publisher' AND has_schema_privilege(r.oid, 'posthaste', 'USAGE')
+        AND has_function_privilege(r.oid, 'posthaste.publish(text, text, json, text, text)', 'EXECUTE')";
+const SEALED: &str = "SELECT s.sealed FROM posthaste.secrets s JOIN posthaste.endpoints e ON e.id = s.endpoint WHERE e.deleted_at IS NULL
+     UNION ALL SELECT headers FROM posthaste.endpoints WHERE deleted_at IS NULL AND headers IS NOT NULL
+     UNION ALL SELECT tls FROM posthaste.endpoints WHERE deleted_at IS NULL AND tls IS NOT NULL";
+
+/// Refuses what `open` would refuse.
+pub(super) fn look(server: &Server) -> Result<Look, OpenError> {
+    let found = open::look(server)?;
+    let session = Session::connect(server, PATIENCE)?;
+    if found.prepared >= WITH_INBOX
+        && !session.query("SELECT 1 FROM posthaste.moving WHERE done = 0", &[])?.is_empty()
+    {
+        return Err(OpenError::HalfMoved);
+    }
+    let mut lacks: Vec<Lack> = rights(&session, found)?.into_iter().collect();
+    if found.prepared >= WITH_INBOX && session.query(PUBLISHER, &[])?.is_empty() {
+        lacks.push(Lack::NoPublisher);
+    }
+    let sealed = if found.prepared == 0 { Vec::new() } else { session.query(SEALED, &[])? };
+    let sealed = sealed.iter().map(|row| Row::new(row).get(0)).collect::<Result<_>>()?;
+    Ok(Look { found, lacks, sealed })
+}
+
+/// What keeps it from preparing the database and from keeping it in order.
+fn rights(session: &Session, found: Found) -> Result<Option<Lack>> {
+    let (asked, of_schema) = (session.query(ROLE, &[])?, session.query(SCHEMA, &[])?);
+    let Some(asked) = asked.first().map(|row| Row::new(row)) else { return Ok(None) };
+    let role = asked.get(0)?;
+    let Some(schema) = of_schema.first().map(|row| Row::new(row)) else {
+        let may_make_it = asked.get(2)?;
+        return Ok(if may_make_it { None } else { Some(Lack::NoSchema { role, database: asked.get(1)? }) });
+    };
+    let (owner, is_ours, others): (String, bool, i64) = (schema.get(0)?, schema.get(1)?, schema.get(2)?);
+    let must_be_prepared = found.prepared < NEWEST;
+    let is_owner = is_ours && others == 0;
+    Ok(if is_owner { None } else { Some(Lack::NotOwner { role, owner, others, must_be_prepared }) })
+}
