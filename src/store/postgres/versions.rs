@@ -33,9 +33,12 @@ pub(super) const NEWEST: i64 = MIGRATIONS.len() as i64;
 /// A step waits for locks two seconds at a time, because whatever comes after it waits as well.
 const TRIES: usize = 15;
 
+/// Whoever takes a step is waited for as long as it takes, unless it has fallen silent; only then does the short wait for others begin.
+///
 /// A schema that is there is left to whoever made it: even IF NOT EXISTS asks for the right to make schemas, which a role needs not have
 /// for which an administrator made this one.
-const BEGIN: &str = "BEGIN; SET LOCAL lock_timeout = '2s'; SELECT pg_advisory_xact_lock(8102099357864587377);
+const BEGIN: &str = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '10s';
+     SELECT pg_advisory_xact_lock(8102099357864587377); SET LOCAL lock_timeout = '2s';
      DO 'BEGIN IF to_regnamespace(''posthaste'') IS NULL THEN CREATE SCHEMA posthaste; END IF; END';
      SET LOCAL search_path = posthaste, pg_temp;
      CREATE TABLE IF NOT EXISTS migrations (
