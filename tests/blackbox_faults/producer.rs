@@ -118,10 +118,7 @@ impl Producers {
     }
 
     pub(crate) async fn publish_as(&self, id: &str, event_type: &str) {
-        self.sent().tried.insert(id.to_owned());
-        let line = id.rsplit_once('-').map_or(id, |(line, _)| line);
-        let data = json!({ "about": id, "filler": "x".repeat(200) });
-        let event = json!({ "id": id, "type": event_type, "key": line, "data": data });
+        let event = self.event(id, event_type);
         loop {
             let client = self.next_node();
             let answered = tokio::time::timeout(self.patience, client.try_publish("a", &event)).await;
@@ -132,6 +129,14 @@ impl Producers {
         }
     }
 
+    /// An event that is going to be tried.
+    pub(crate) fn event(&self, id: &str, event_type: &str) -> Value {
+        self.sent().tried.insert(id.to_owned());
+        let line = id.rsplit_once('-').map_or(id, |(line, _)| line);
+        let data = json!({ "about": id, "filler": "x".repeat(200) });
+        json!({ "id": id, "type": event_type, "key": line, "data": data })
+    }
+
     fn next_node(&self) -> Client {
         let nodes = self.nodes.lock().unwrap();
         nodes[self.tries.fetch_add(1, Ordering::Relaxed) % nodes.len()].clone()
@@ -140,7 +145,7 @@ impl Producers {
 
 impl Sent {
     /// Whether the event is accepted.
-    fn note(&mut self, id: &str, answered: io::Result<Answer>) -> bool {
+    pub(crate) fn note(&mut self, id: &str, answered: io::Result<Answer>) -> bool {
         let answer = match answered {
             Ok(answer) if answer.status == 202 || answer.status == 200 => answer,
             Ok(answer) => {
