@@ -170,6 +170,11 @@ async fn roll_up(stage: &Stage) -> String {
     }
 }
 
+/// What people ask for may wait for other nodes: in a batch it goes behind what does not.
+fn is_asked(draw: &Draw) -> bool {
+    draw.0 % 8 == 5
+}
+
 /// Plays it and tells what came of it: answers, what was told, and the rows. At once, or one after the other.
 async fn play(shared: &Shared, first: &[Draw], accepts: &[Draw], is_batch: bool) -> [String; 3] {
     let mut play = Play::new(shared).await;
@@ -185,11 +190,15 @@ async fn play(shared: &Shared, first: &[Draw], accepts: &[Draw], is_batch: bool)
         store.flush().await.unwrap();
     }
     let (mut answers, mut asked, mut filled, mut back) = (vec![], vec![], vec![], vec![]);
-    for draw in first.iter().copied() {
+    let cancel = |play: &Play, which: u8| {
+        let delivery = play.deliveries[usize::from(which) % play.deliveries.len()];
+        store.ask(play.stage.app, delivery, Ask::Cancel, after(90), None)
+    };
+    for draw in first.iter().copied().filter(|draw| is_batch || !is_asked(draw)) {
         let (what, which, how) = draw;
         let place = usize::from(which) % play.deliveries.len();
         match what % 8 {
-            5 => asked.push(store.ask(play.stage.app, play.deliveries[place], Ask::Cancel, after(90), None)),
+            5 => asked.push(cancel(&play, which)),
             6 => {
                 // Up to three lanes, or one of them several times.
                 let (lanes, step) = (0..=usize::from(how / 4 % 3), usize::from(how >> 6));
@@ -208,6 +217,12 @@ async fn play(shared: &Shared, first: &[Draw], accepts: &[Draw], is_batch: bool)
         let new = play.event(*draw);
         answers.push(store.accept(vec![new]));
         if !is_batch {
+            store.flush().await.unwrap();
+        }
+    }
+    if !is_batch {
+        for (_, which, _) in first.iter().filter(|draw| is_asked(draw)) {
+            asked.push(cancel(&play, *which));
             store.flush().await.unwrap();
         }
     }
