@@ -158,14 +158,17 @@ fn a_bad_value_names_the_key_the_source_and_what_is_allowed() {
 #[test]
 fn the_password_of_a_database_is_never_repeated() {
     let variables = |address: &str| vec![variable("POSTHASTE_STORE", address)];
-    let bad = variables("postgres://ph:hunter2@db/ph?sslmode=perhaps");
-    let refused = refusals(resolve(Mode::Serve, None, bad, vec![])).join("\n");
-    assert!(
-        refused.starts_with("store (variable POSTHASTE_STORE): the value is not allowed; give "),
-        "{refused}"
-    );
-    assert!(refused.contains("sqlite:") && refused.contains("verify-full"), "{refused}");
-    assert!(!refused.contains("hunter2"), "{refused}");
+    for (bad, said) in [
+        (
+            "postgres://ph:hunter2@db/ph?sslmode=perhaps",
+            ": sslmode must be disable, prefer, require or verify-full",
+        ),
+        ("postgre://ph:hunter2@db/ph", "; give sqlite: and the path of a file"),
+    ] {
+        let refused = refusals(resolve(Mode::Serve, None, variables(bad), vec![])).join("\n");
+        let expected = format!("store (variable POSTHASTE_STORE): the value is not allowed{said}");
+        assert!(refused.starts_with(&expected) && !refused.contains("hunter2"), "{refused}");
+    }
     let good = resolve(Mode::Serve, None, variables("postgres://ph:hunter2@db/ph"), vec![]).unwrap();
     let shown = format!("{good:?}");
     assert!(shown.contains("db:5432/ph") && !shown.contains("hunter2"), "{shown}");

@@ -122,6 +122,59 @@ async fn a_store_is_moved_whole_also_after_a_kill_in_the_middle() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copy_that_differs_is_told_from_what_it_was_made_of_and_is_never_used() {
+    let (server, receiver, home) = (Server::start(), Receiver::start().await, Home::new());
+    let mut node = home.start().await;
+    node.client.make_app("shop").await;
+    node.client.make_endpoint("shop", "ok", &receiver.url("/ok"), json!({})).await;
+    for n in 0..5 {
+        node.client.publish("shop", &json!({ "id": format!("e{n}"), "type": "t", "data": n })).await;
+    }
+    let open = "/v1/apps/shop/deliveries?status=pending,retrying,in_flight";
+    wait_until("all have ended", LIMIT, async || node.client.list(open).await.is_empty()).await;
+    assert_eq!(node.stop().await, Some(0), "{}", node.log());
+    let (from, to) = (format!("sqlite:{}", home.store().display()), server.address("postgres"));
+    let run = |sql: &str| server.run("postgres", &format!("SET search_path = posthaste; {sql}")).unwrap();
+    let migrate = async |code: i32| {
+        let mut migrate = home.spawn(&[], &["migrate", "--from", &from, "--to", &to]);
+        assert_eq!(migrate.exited().await.code(), Some(code), "{}", migrate.log());
+        migrate.log()
+    };
+    migrate(0).await;
+    // As if it had been interrupted before its last step.
+    run("UPDATE moving SET done = 0");
+    for (harm, mend, said) in [
+        (
+            "CREATE TABLE public.kept AS SELECT * FROM events ORDER BY id LIMIT 1;
+             DELETE FROM events WHERE id IN (SELECT id FROM public.kept)",
+            "INSERT INTO events SELECT * FROM public.kept",
+            "events has 4 rows in the database and 5 in the store, counted as a whole",
+        ),
+        (
+            "UPDATE done SET state = 6, reason = 0 WHERE id = (SELECT max(id) FROM done)",
+            "UPDATE done SET state = 4, reason = NULL WHERE state = 6",
+            "deliveries has 5 rows in the database and 5 in the store, counted as rows of each state",
+        ),
+        (
+            "UPDATE attempts SET class = 9 WHERE delivery = (SELECT max(delivery) FROM attempts)",
+            "UPDATE attempts SET class = 0 WHERE class = 9",
+            "attempts has 5 rows in the database and 5 in the store, counted as rows of each class",
+        ),
+    ] {
+        run(harm);
+        let told = migrate(1).await;
+        assert!(told.contains(said) && told.contains("it is not to be used"), "{told}");
+        assert_eq!(run("SELECT done FROM moving"), "0", "{said}");
+        let mut early = home.spawn(&[], &["serve", "--store", &to]);
+        assert_eq!(early.exited().await.code(), Some(1));
+        assert!(early.log().contains("is not all there"), "{}", early.log());
+        run(mend);
+    }
+    assert!(migrate(0).await.contains("moved and verified"));
+    assert_eq!(run("SELECT done FROM moving"), "1");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_is_not_moved_while_it_is_in_use_nor_into_what_is_not_its_copy() {
     let server = Server::start();
     let (mut home, other) = (Home::new(), Home::new());

@@ -37,6 +37,7 @@ mod plans;
 #[path = "../harness/pooler.rs"]
 mod pooler;
 mod postgres;
+mod postgres_login;
 mod postgres_tls;
 mod queue;
 mod record;

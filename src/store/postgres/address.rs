@@ -332,7 +332,7 @@ mod tests {
     fn every_parameter_that_can_be_given_is_taken_and_none_that_cannot_be() {
         for (name, _) in THEIRS {
             let takes = |value: &&str| Address::parse(&format!("postgres://me@db/ph?{name}={value}")).is_ok();
-            let one = ["1", "::1", "postgres", "prefer", "any", "random"].iter().find(takes);
+            let one = ["1", "::1", "postgres", "prefer", "any", "random"].into_iter().find(takes);
             assert!(one.is_some(), "{name}");
         }
         for name in LIBPQ_ONLY {

@@ -1,0 +1,58 @@
+//! Who may come in: a password is asked for as servers ask for it by default, and what is wrong is said at once and without it.
+
+use crate::{
+    certificates::{authority, identity},
+    database::Server,
+    postgres::open,
+};
+use posthaste::store::postgres::OpenError;
+use std::{fs, sync::mpsc, thread, time::Duration};
+
+/// One that is away is waited for, for ever.
+const AT_ONCE: Duration = Duration::from_secs(10);
+const ASK_EVERYBODY: &str = "local all posthaste trust
+local all all scram-sha-256
+host all all 127.0.0.1/32 scram-sha-256
+";
+
+#[test]
+fn a_password_lets_in_and_a_wrong_one_is_refused_at_once_and_not_repeated() {
+    let (certificate, key) = identity("localhost", Some(&authority("ours")), |_| ());
+    let server = Server::encrypted(&format!("{}{}", certificate.pem(), key.serialize_pem()));
+    fs::write(format!("{}/data/pg_hba.conf", server.folder), ASK_EVERYBODY).unwrap();
+    let run = |sql: &str| server.run("postgres", sql).unwrap();
+    run("SELECT pg_reload_conf()");
+    run("CREATE ROLE tenant LOGIN PASSWORD 'hunter2 %&'; CREATE SCHEMA posthaste AUTHORIZATION tenant");
+    assert!(run("SELECT rolpassword FROM pg_authid WHERE rolname = 'tenant'").starts_with("SCRAM-SHA-256$"));
+    let at =
+        |login: &str, query: &str| format!("postgres://{login}@127.0.0.1:{}/postgres{query}", server.port);
+    let socket = |login: &str| {
+        format!("postgres:///postgres?host={}&port={}&user=tenant{login}", server.folder, server.port)
+    };
+    for address in [
+        at("tenant:hunter2%20%25%26", ""),
+        at("tenant:hunter2%20%25%26", "?sslmode=disable"),
+        at("tenant:hunter2%20%25%26", "?sslmode=require"),
+        at("tenant", "?password=hunter2%20%25%26"),
+        socket("&password=hunter2%20%25%26"),
+    ] {
+        drop(open(&address).unwrap_or_else(|error| panic!("{address}: {error}")));
+    }
+    let asked = "password authentication failed for user";
+    for (address, why) in [
+        (at("tenant:wrong-hunter3", ""), asked),
+        (at("tenant:wrong-hunter3", "?sslmode=disable"), asked),
+        (at("nobody:wrong-hunter3", ""), asked),
+        (socket("&password=wrong-hunter3"), asked),
+        (at("tenant", ""), "password"),
+        (socket(""), "password"),
+    ] {
+        let (told, is_told) = mpsc::channel();
+        let tried = address.clone();
+        thread::spawn(move || told.send(open(&tried).map(drop)));
+        let error = is_told.recv_timeout(AT_ONCE).expect("it is not waited for").unwrap_err();
+        assert!(matches!(&error, OpenError::Unreachable(said) if said.contains(why)), "{address}: {error}");
+        let said = format!("{error} {error:?}");
+        assert!(!said.contains("hunter"), "{said}");
+    }
+}
