@@ -16,7 +16,10 @@ use crate::{
     },
 };
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicI64, Ordering::SeqCst},
+    },
     time::Duration,
 };
 
@@ -25,17 +28,45 @@ use std::{
 pub struct SqliteNode {
     queue: Arc<Queue>,
     file: Arc<SharedFile>,
-    seat: Place,
+    place: Arc<Place>,
     handover: Arc<dyn Handover>,
     /// It ends with the last that knows of it.
     thread: Arc<Closing>,
 }
 
 /// Where it sits, for the node and its writer.
-type Place = Arc<Mutex<Seat>>;
+struct Place {
+    seat: Mutex<Seat>,
+    /// The epoch under which the file has not got what it confirmed; 0 if there is none.
+    lost: AtomicI64,
+}
 
-fn sits_at(place: &Place) -> MutexGuard<'_, Seat> {
-    place.lock().unwrap_or_else(PoisonError::into_inner)
+impl Place {
+    fn first(epoch: i64, slot: u8) -> Arc<Self> {
+        Arc::new(Self { seat: Mutex::new(Seat::first(epoch, slot)), lost: AtomicI64::new(0) })
+    }
+
+    fn seat(&self) -> MutexGuard<'_, Seat> {
+        self.seat.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn epoch(&self) -> i64 {
+        self.seat().epoch
+    }
+
+    /// Why a row of the ledger could not be counted up.
+    fn fenced(&self, tx: &Member<'_>, epoch: i64) -> Result<Error> {
+        let is_there = "SELECT EXISTS (SELECT 1 FROM ledger WHERE epoch = ?1 AND writer = 0)";
+        if !(tx as &dyn Sql).exists(is_there, params![epoch])? {
+            return Ok(Error::Fenced("another node took over from this one"));
+        }
+        self.lost.store(epoch, SeqCst);
+        Ok(Error::Fenced("the file lost batches that it had confirmed"))
+    }
+
+    fn is_lost(&self) -> bool {
+        self.lost.load(SeqCst) == self.epoch()
+    }
 }
 
 struct Closing(Arc<Queue>, WriterThread);
@@ -52,7 +83,7 @@ pub struct NodeWriter(Turns<Pen>);
 
 struct Pen {
     file: Arc<SharedFile>,
-    place: Place,
+    place: Arc<Place>,
     epoch: i64,
     last: i64,
 }
@@ -68,11 +99,11 @@ impl SqliteNode {
     ) -> std::io::Result<(Self, NodeWriter)> {
         let (epoch, slot) = file.enter().map_err(std::io::Error::other)?;
         let queue = Arc::new(Queue::new(limits, wake));
-        let place = Arc::new(Mutex::new(Seat::first(epoch, slot)));
+        let place = Place::first(epoch, slot);
         let pen = Pen { file: file.clone(), place: place.clone(), epoch, last: 0 };
         let writer = NodeWriter(Turns::new(pen, queue.clone(), handover.clone(), watch));
         let thread = Arc::new(Closing(queue.clone(), WriterThread::none()));
-        Ok((Self { queue, file: file.clone(), seat: place, handover, thread }, writer))
+        Ok((Self { queue, file: file.clone(), place, handover, thread }, writer))
     }
 
     /// The same with a thread that writes.
@@ -83,13 +114,13 @@ impl SqliteNode {
         limits: QueueLimits,
     ) -> std::io::Result<Self> {
         let (epoch, slot) = file.enter().map_err(std::io::Error::other)?;
-        let place = Arc::new(Mutex::new(Seat::first(epoch, slot)));
+        let place = Place::first(epoch, slot);
         let pen = Pen { file: file.clone(), place: place.clone(), epoch, last: 0 };
         let told = handover.clone();
         let write = move |queue| Turns::new(pen, queue, told, watch).run(Duration::ZERO);
         let (queue, thread) = WriterThread::start(limits, write)?;
         let thread = Arc::new(Closing(queue.clone(), thread));
-        Ok(Self { queue, file: file.clone(), seat: place, handover, thread })
+        Ok(Self { queue, file: file.clone(), place, handover, thread })
     }
 
     fn at_once<T: Send + 'static>(
@@ -135,7 +166,7 @@ impl NodeWriter {
 
 impl Commit for Pen {
     fn commit(&mut self, batch: &mut [Box<dyn Work>]) -> Result<i64> {
-        let seat = *sits_at(&self.place);
+        let seat = *self.place.seat();
         let epoch = seat.epoch;
         if epoch != self.epoch {
             (self.epoch, self.last) = (epoch, 0);
@@ -144,7 +175,7 @@ impl Commit for Pen {
         let stored = self.file.run_at(epoch, Some(seat), |tx| {
             let fence = "UPDATE ledger SET batch = ?2 + 1 WHERE epoch = ?1 AND writer = 0 AND batch = ?2";
             if tx.execute(fence, params![epoch, last])? == 0 {
-                return Err(Error::Fenced("another node took over from this one"));
+                return Err(self.place.fenced(tx, epoch)?);
             }
             newest_notice = apply_all(tx, batch)?;
             Ok(())
@@ -218,15 +249,19 @@ impl Membership for SqliteNode {
     fn join(&self, now: Timestamp) -> Reply<'static, Joined> {
         let node = self.clone();
         Box::pin(async move {
-            if node.at_once(node.epoch(), |tx| nodes::slot(tx)).await?.is_none() {
+            let before = node.epoch();
+            if node.at_once(before, |tx| nodes::slot(tx)).await?.is_none() || node.place.is_lost() {
                 let (epoch, slot) = node.file.enter().map_err(|error| store_error(&error))?;
-                let mut seat = sits_at(&node.seat);
+                let mut seat = node.place.seat();
                 *seat = seat.moved(epoch, slot);
             }
             let epoch = node.epoch();
-            let fallen = node.at_once(epoch, |tx| nodes::fallen(tx, |_, _| false, tx.now)).await?;
+            let mut dead = node.at_once(epoch, |tx| nodes::fallen(tx, |_, _| false, tx.now)).await?.dead;
+            if before != epoch && !dead.contains(&before) {
+                dead.push(before);
+            }
             let mut taken = TakenOver::default();
-            for other in fallen.dead {
+            for other in dead {
                 takeover::succeed(&node, other, now, &mut taken).await?;
             }
             let (newest_id, inspections_wait) = node.step(|tx, _| what_is_there(tx)).await?;
@@ -234,7 +269,7 @@ impl Membership for SqliteNode {
                 node.handover.inspections_wait();
             }
             let slot = {
-                let mut seat = sits_at(&node.seat);
+                let mut seat = node.place.seat();
                 *seat = seat.behind(newest_id);
                 seat.slot()
             };
@@ -243,6 +278,9 @@ impl Membership for SqliteNode {
     }
 
     fn beat(&self, beat: Beat) -> Reply<'static, Option<View>> {
+        if self.place.is_lost() {
+            return Box::pin(std::future::ready(Ok(None)));
+        }
         self.at_once(self.epoch(), |tx| nodes::beat(tx, &beat, tx.now))
     }
 
@@ -258,6 +296,6 @@ impl Membership for SqliteNode {
     }
 
     fn epoch(&self) -> i64 {
-        sits_at(&self.seat).epoch
+        self.place.epoch()
     }
 }

@@ -75,3 +75,53 @@ fn a_rate_that_nodes_exceed_is_noticed() {
 fn tokens_that_a_new_home_finds_at_once_are_noticed() {
     must_notice(&[Promise::Pace], Sabotage::FullBucket);
 }
+
+#[test]
+fn a_dead_node_that_is_forgotten_before_the_sweep_is_noticed() {
+    must_notice(&[Promise::Place], Sabotage::ForgetFirst);
+}
+
+#[test]
+fn a_node_that_lets_another_carry_is_noticed() {
+    must_notice(&[Promise::Place], Sabotage::GiveAway);
+}
+
+#[test]
+fn too_many_requests_at_a_time_are_noticed() {
+    must_notice(&[Promise::Pace], Sabotage::Crowd);
+}
+
+#[test]
+fn an_accepted_event_that_is_gone_is_noticed() {
+    must_notice(&[Promise::Lost], Sabotage::DropEvent);
+}
+
+#[test]
+fn something_delivered_that_nobody_received_is_noticed() {
+    must_notice(&[Promise::Lost], Sabotage::SayDelivered);
+}
+
+#[test]
+fn a_delivery_that_is_sent_again_without_need_is_noticed() {
+    must_notice(&[Promise::Duplicate], Sabotage::SendAgain);
+}
+
+#[test]
+fn one_id_that_two_nodes_take_for_two_events_is_noticed() {
+    must_notice(&[Promise::Accept], Sabotage::ForgetKeys);
+}
+
+#[test]
+fn a_node_that_does_not_follow_what_others_change_is_noticed() {
+    must_notice(&[Promise::House], Sabotage::KeepChanges);
+}
+
+#[test]
+fn a_shard_that_is_left_behind_is_noticed() {
+    must_notice(&[Promise::House], Sabotage::KeepShard);
+}
+
+#[test]
+fn a_node_that_does_not_notice_what_its_store_lost_is_noticed() {
+    must_notice(&[Promise::House], Sabotage::KeepCount);
+}

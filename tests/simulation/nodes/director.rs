@@ -6,6 +6,7 @@ use super::{
     plan::{BEGIN, Fault, FaultKind, HEAL, Plan},
     producers::{self, Producers},
     sabotage::Sabotage,
+    standby,
     town::Town,
     verdict::{self, Figures},
     witness,
@@ -91,6 +92,9 @@ impl Director {
         if !self.rest() {
             let what = format!("not everything came to rest: {}", verdict::remains(&self.town));
             self.town.complain(Promise::Stuck, what);
+        }
+        for place in &self.places {
+            place.node.iter().for_each(|node| node.must_agree(&self.town));
         }
         self.close();
     }
@@ -197,6 +201,11 @@ impl Director {
                     node.set_clock(by_ms);
                     town.journal().steps.push(now);
                 }
+            }
+            FaultKind::Lag => standby::stop_following(town),
+            FaultKind::FailOver(time) => {
+                standby::be_promoted(town);
+                town.state().away.iter_mut().for_each(|away| *away = (now + time).max(*away));
             }
         }
     }

@@ -19,6 +19,8 @@ use posthaste::{
 use rusqlite::OptionalExtension;
 use std::sync::Arc;
 
+const LEASE: i64 = 10_000;
+
 /// What the store says of a delivery: its lane, and of whoever carries it how long its lease is and whether it is dead.
 type Found = (Option<i64>, Option<i64>, Option<bool>);
 
@@ -113,7 +115,8 @@ impl Line {
             dropped_at: None,
             freezes: self.freezes(),
         };
-        if !is_excused {
+        // What the store forgot cannot be held against it, until the sender knows.
+        if !is_excused && !self.town.journal().has_lost(dial.epoch) {
             self.must_be_owned(&dial);
             self.must_be_sole(&dial, self.town.plan.endpoints[self.endpoint(request)].kind);
             self.must_be_first(delivery);
@@ -133,8 +136,11 @@ impl Line {
             sql.query_row([id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).optional().unwrap()
         };
         let now = at(self.town.state().now).as_millis();
+        // A lease that went back with the store is what it was as soon as the next beat is heard.
+        let went_back = self.town.journal().losses.last().map(|loss| at(loss.at).as_millis() + LEASE);
+        let is_leased = |until: i64| now <= until.max(went_back.unwrap_or(until));
         let is_owned = |(lane, lease_until, dead): Found| {
-            lane == Some(-dial.epoch) && lease_until.is_some_and(|until| now <= until) && dead == Some(false)
+            lane == Some(-dial.epoch) && lease_until.is_some_and(is_leased) && dead == Some(false)
         };
         if !found.is_some_and(is_owned) {
             let what = format!("(lane, lease, dead) {found:?} at {now} of {dial:?}");
@@ -147,7 +153,8 @@ impl Line {
         let journal = self.town.journal();
         let is_out = |other: &&Dial| {
             let life = &journal.lives[other.life];
-            let is_seen = life.ended_at.is_none() && life.freezes == other.freezes;
+            let is_seen =
+                life.ended_at.is_none() && life.freezes == other.freezes && !journal.has_lost(other.epoch);
             other.lane == dial.lane && other.ended_at.is_none() && other.dropped_at.is_none() && is_seen
         };
         let out: Vec<&Dial> = journal.dials.iter().filter(is_out).collect();

@@ -12,6 +12,7 @@ mod plan;
 mod producers;
 mod sabotage;
 mod seeds;
+mod standby;
 mod town;
 mod verdict;
 mod witness;

@@ -5,7 +5,11 @@ use super::{
     sabotage::Gate,
     town::{Life, Town, at},
 };
-use crate::desk::{Desk, NoWatch, Tools};
+use crate::{
+    desk::{Desk, NoWatch, Tools},
+    journal::Promise,
+    people::{ADMIN, APP},
+};
 use posthaste::{
     domain::{directory::Directory, id::Ids, tenure::Tenure, time::Timestamp},
     engine::{Ceilings, Dialling, EngineLimits, LaneEvents, Lanes, Rounds},
@@ -129,6 +133,29 @@ impl Node {
             tokio::time::sleep_until(own).await;
         });
         town.state().running = None;
+    }
+
+    /// With the store, once all is quiet: it works under an epoch of which everything is there, and endpoints are as they are there.
+    pub(crate) fn must_agree(&self, town: &Town) {
+        let epoch = town.state().tenures[self.number].as_ref().map_or(0, |tenure| tenure.epoch());
+        if town.journal().has_lost(epoch) {
+            let what =
+                format!("node {} works on under {epoch}, of which the store lost something", self.number);
+            town.complain(Promise::House, what);
+        }
+        let Some(entry) = self.office().and_then(|service| service.app(ADMIN, APP).ok()) else { return };
+        for endpoint in entry.endpoints().iter() {
+            let known = endpoint.record.settings.max_in_flight;
+            let sql = "SELECT settings ->> 'max_in_flight' FROM endpoints WHERE id = ?1";
+            let stored: Option<u32> = {
+                let file = town.file().connection();
+                file.query_row(sql, [endpoint.id().as_i64()], |row| row.get(0)).unwrap()
+            };
+            if known != stored {
+                let what = format!("node {} has {known:?} for {stored:?} of {}", self.number, endpoint.id());
+                town.complain(Promise::House, what);
+            }
+        }
     }
 
     /// It stood still until now, while its clocks went on.

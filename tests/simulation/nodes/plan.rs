@@ -92,6 +92,10 @@ pub(crate) enum FaultKind {
     Noise(i64),
     /// Its wall clock is set.
     Step(i64),
+    /// A standby of the store has what is there now, and nothing that comes.
+    Lag,
+    /// The store is that standby from now on; nobody can reach it for so long.
+    FailOver(i64),
 }
 
 impl Plan {
@@ -108,6 +112,7 @@ impl Plan {
             let late = Fault { at, node, kind: FaultKind::Noise(4 * SECOND) };
             faults.extend(Some(late).filter(|late| late.node < nodes));
         }
+        faults.extend(loss(seed));
         faults.sort_by_key(|fault| fault.at);
         Self {
             seed,
@@ -199,6 +204,20 @@ fn faults(rng: &mut Rng, nodes: usize, moments: &[i64]) -> Vec<Fault> {
         Fault { at: at.max(BEGIN), node: rng.usize(0..nodes), kind: fault(rng) }
     };
     (0..count).map(one).collect()
+}
+
+/// In some stories the store loses what it had confirmed.
+fn loss(seed: u64) -> Vec<Fault> {
+    let mut rng = Rng::with_seed(seed ^ 0x6c6f_7373);
+    if rng.u8(0..5) > 0 {
+        return Vec::new();
+    }
+    let at = rng.i64(BEGIN..HEAL - 5 * SECOND);
+    let lag = pick(&mut rng, &[300, 2 * SECOND, 5 * SECOND, 12 * SECOND, 20 * SECOND]) + rng.i64(0..500);
+    let lost_at = (at + lag).min(HEAL - SECOND);
+    let away = pick(&mut rng, &[0, 0, 400, 3 * SECOND, 8 * SECOND]);
+    let fault = |at, kind| Fault { at, node: 0, kind };
+    vec![fault(at, FaultKind::Lag), fault(lost_at, FaultKind::FailOver(away))]
 }
 
 fn fault(rng: &mut Rng) -> FaultKind {

@@ -151,6 +151,10 @@ impl Producers {
     /// Whoever is asked, the same id is the same event.
     fn note(&mut self, plan: usize, event: EventId, now: i64) {
         let published = &mut self.published[plan];
+        if published.event.is_some_and(|known| known != event && self.town.journal().is_lost(known)) {
+            // Nobody remembers that it was published before.
+            (published.event, published.answered_at) = (None, None);
+        }
         published.answered_at.get_or_insert(now);
         let known = *published.event.get_or_insert(event);
         if known != event && self.town.plan.events[plan].id.is_some() {
@@ -225,7 +229,7 @@ pub(crate) async fn furnish(town: Arc<Town>, service: Arc<Service>) {
         match plan.kind {
             Kind::Shared => {}
             Kind::Ordered(order) => new.ordered = Some(order),
-            Kind::Narrow(most) => new.max_in_flight = Some(most),
+            Kind::Narrow(most) => new.max_in_flight = Some(most * town.sabotage.width_factor()),
             Kind::Rated(rate) => {
                 let per_second = rate.per_second * town.sabotage.rate_factor();
                 let limit = json!({ "per_second": per_second, "burst": rate.burst });

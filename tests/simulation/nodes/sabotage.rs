@@ -36,6 +36,26 @@ pub(crate) enum Sabotage {
     OrderById,
     /// A result is stored a second time, as if its batch had been.
     StoreTwice,
+    /// A dead node is forgotten before what it carried was swept.
+    ForgetFirst,
+    /// Something that a node carries is another's all of a sudden.
+    GiveAway,
+    /// Nodes are told three times as many requests at a time as there should be.
+    Crowd,
+    /// An event that was accepted is gone, and everything that was to become of it.
+    DropEvent,
+    /// Something that nobody has sent yet is called delivered.
+    SayDelivered,
+    /// What was delivered is due again.
+    SendAgain,
+    /// Nobody knows any more what was published under which id.
+    ForgetKeys,
+    /// Nobody is told which endpoint was changed.
+    KeepChanges,
+    /// Shards belong to whoever had them last, although it is no more.
+    KeepShard,
+    /// A store that loses what it confirmed keeps the count of it, by which nodes would notice.
+    KeepCount,
 }
 
 const MARGIN_MS: i64 = 1000;
@@ -74,12 +94,52 @@ impl Sabotage {
                     WHERE position < 1000 AND class <> 9 AND ?1 > 0 LIMIT 1";
                 run(sql);
             }
-            Self::None | Self::NoMargin | Self::NoGate | Self::Haste | Self::FullBucket => {}
+            Self::ForgetFirst => run("DELETE FROM nodes WHERE dead = 1 AND epoch <> ?1"),
+            Self::GiveAway => {
+                let sql = "UPDATE deliveries SET lane = (SELECT -min(epoch) FROM nodes WHERE epoch <> ?1)
+                    WHERE id IN (SELECT min(id) FROM deliveries WHERE lane = -?1)
+                        AND EXISTS (SELECT 1 FROM nodes WHERE epoch <> ?1)";
+                run(sql);
+            }
+            Self::DropEvent => {
+                let event = "SELECT min(e.id) FROM events e WHERE NOT EXISTS
+                    (SELECT 1 FROM deliveries d WHERE d.event = e.id AND d.lane < 0) AND ?1 > 0";
+                run(&format!("DELETE FROM deliveries WHERE event IN ({event})"));
+                run(
+                    "DELETE FROM events WHERE NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.event = events.id) AND ?1 > 0",
+                );
+            }
+            Self::SayDelivered => {
+                let sql = "UPDATE deliveries SET state = 4, lane = NULL, due = NULL,
+                        finished_at = (SELECT at FROM who WHERE epoch = ?1)
+                    WHERE id IN (SELECT max(id) FROM deliveries WHERE state = 0 AND lane > 0 AND okey IS NULL)";
+                run(sql);
+            }
+            Self::SendAgain => {
+                let sql = "UPDATE deliveries SET state = 1, lane = endpoint, finished_at = NULL,
+                        due = (SELECT at FROM who WHERE epoch = ?1)
+                    WHERE id IN (SELECT max(id) FROM deliveries WHERE state = 4 AND history_len = 1)";
+                run(sql);
+            }
+            Self::ForgetKeys => run("DELETE FROM dedup WHERE ?1 > 0"),
+            Self::KeepChanges => run("DELETE FROM changes WHERE kind = 1 AND ?1 > 0"),
+            Self::KeepShard => run("UPDATE shards SET epoch = -1 WHERE shard = 255 AND ?1 > 0"),
+            Self::None
+            | Self::NoMargin
+            | Self::NoGate
+            | Self::Haste
+            | Self::FullBucket
+            | Self::Crowd
+            | Self::KeepCount => {}
         }
     }
 
     pub(crate) fn rate_factor(self) -> u32 {
         if self == Self::Haste { 3 } else { 1 }
+    }
+
+    pub(crate) fn width_factor(self) -> u32 {
+        if self == Self::Crowd { 3 } else { 1 }
     }
 }
 

@@ -5,7 +5,7 @@ use crate::journal::{Promise, Violation};
 use fastrand::Rng;
 use posthaste::{
     domain::{
-        id::{DeliveryId, EndpointId},
+        id::{DeliveryId, EndpointId, EventId},
         tenure::Tenure,
         time::Timestamp,
     },
@@ -54,7 +54,33 @@ pub(crate) struct Journal {
     pub(crate) lives: Vec<Life>,
     /// When wall clocks were set.
     pub(crate) steps: Vec<i64>,
+    pub(crate) losses: Vec<Loss>,
     pub(crate) violations: Vec<Violation>,
+}
+
+impl Journal {
+    /// The store lost what was written under this epoch: what is done under it is what nobody knows of.
+    pub(crate) fn has_lost(&self, epoch: i64) -> bool {
+        self.losses.iter().any(|loss| loss.forgotten.contains(&epoch))
+    }
+
+    pub(crate) fn is_lost(&self, event: EventId) -> bool {
+        self.losses.iter().any(|loss| loss.events.contains(&event))
+    }
+}
+
+/// The store went back to how it had been.
+#[derive(Debug)]
+pub(crate) struct Loss {
+    pub(crate) at: i64,
+    /// That were stored, and are no more.
+    pub(crate) events: BTreeSet<EventId>,
+    /// That are delivered for whoever looks afterwards.
+    pub(crate) delivered: BTreeSet<DeliveryId>,
+    /// Epochs of which not every batch is there any more.
+    pub(crate) forgotten: BTreeSet<i64>,
+    /// Epochs that had been fenced until then.
+    pub(crate) fenced: BTreeSet<i64>,
 }
 
 #[derive(Default)]

@@ -4,7 +4,8 @@
 use super::{
     plan::Kind,
     producers::Published,
-    town::{Dial, Town},
+    town::{Dial, Loss, Town},
+    witness::TAKEN_OVER,
 };
 use crate::journal::Promise;
 use posthaste::domain::{id::DeliveryId, rate::RateLimit};
@@ -25,6 +26,8 @@ pub(crate) struct Figures {
     pub(crate) twice: usize,
     pub(crate) lives: usize,
     pub(crate) taken_over: usize,
+    pub(crate) losses: usize,
+    pub(crate) lost: usize,
 }
 
 impl Figures {
@@ -34,6 +37,8 @@ impl Figures {
         self.twice += other.twice;
         self.lives += other.lives;
         self.taken_over += other.taken_over;
+        self.losses += other.losses;
+        self.lost += other.lost;
     }
 }
 
@@ -46,19 +51,26 @@ pub(crate) fn pronounce(town: &Town, published: &[Published]) -> (Figures, u64) 
     for (number, endpoint) in town.plan.endpoints.iter().enumerate() {
         let lane = town.journal().endpoints.get(number).copied();
         if let Kind::Rated(rate) = endpoint.kind {
-            too_fast(town, dials.iter().filter(|dial| Some(dial.lane) == lane), rate);
+            let counts = |dial: &&Dial| Some(dial.lane) == lane && !is_unknowing(town, dial);
+            too_fast(town, dials.iter().filter(counts), rate);
         }
     }
     recorded_once(town, &dials);
     out_of_order(town, &dials, published);
     let mut hasher = DefaultHasher::new();
     format!("{dials:?} {published:?}").hash(&mut hasher);
+    let journal = town.journal();
+    let (lives, losses) = (journal.lives.len(), journal.losses.len());
+    let lost = journal.losses.iter().map(|loss| loss.events.len()).sum();
+    drop(journal);
     let figures = Figures {
         dials: dials.len(),
         deliveries: count(town, "SELECT count(*) FROM deliveries") as usize,
         twice,
-        lives: town.journal().lives.len(),
+        lives,
         taken_over: count(town, "SELECT count(*) FROM attempts WHERE class = 9") as usize,
+        losses,
+        lost,
     };
     (figures, hasher.finish())
 }
@@ -83,8 +95,10 @@ fn all_delivered(town: &Town, published: &[Published]) {
     .into_iter()
     .collect();
     for (number, Published { event, .. }) in published.iter().enumerate() {
+        let is_lost = event.is_some_and(|event| town.journal().is_lost(event));
         if let Some(event) = event
             && !stored.contains_key(&event.as_i64())
+            && !is_lost
         {
             town.complain(Promise::Lost, format!("event {number} was accepted and is not stored"));
         }
@@ -140,7 +154,17 @@ fn left_behind(town: &Town) {
 
 /// How many deliveries were received more than once. Each had a sender that was taken over, died or let go of it.
 fn twice(town: &Town, dials: &[Dial]) -> usize {
-    let fenced: BTreeSet<i64> = all(town, "SELECT epoch FROM fenced", |row| row.get(0)).into_iter().collect();
+    let mut fenced: BTreeSet<i64> = all(town, TAKEN_OVER, |row| row.get(0)).into_iter().collect();
+    let journal = town.journal();
+    fenced.extend(journal.losses.iter().flat_map(|loss| loss.fenced.union(&loss.forgotten)));
+    // Received, and then the store forgot that it was.
+    let is_forgotten = |dial: &Dial| {
+        journal
+            .losses
+            .iter()
+            .any(|loss| dial.called_at <= loss.at && !loss.delivered.contains(&dial.delivery))
+    };
+    let mut broken = Vec::new();
     let mut received: BTreeMap<DeliveryId, Vec<&Dial>> = BTreeMap::new();
     for dial in dials.iter().filter(|dial| dial.works_at.is_some()) {
         received.entry(dial.delivery).or_default().push(dial);
@@ -149,15 +173,21 @@ fn twice(town: &Town, dials: &[Dial]) -> usize {
     let mut count = 0;
     for dials in again {
         count += 1;
-        let is_excused = |dial: &&Dial| dial.dropped_at.is_some() || fenced.contains(&dial.epoch);
-        if let Some(dial) = dials[..dials.len() - 1].iter().find(|dial| !is_excused(dial)) {
-            town.complain(
-                Promise::Duplicate,
-                format!("received again although nothing went wrong: {dial:?}"),
-            );
-        }
+        let is_excused =
+            |dial: &&&Dial| dial.dropped_at.is_some() || fenced.contains(&dial.epoch) || is_forgotten(dial);
+        broken.extend(dials[..dials.len() - 1].iter().find(|dial| !is_excused(dial)).copied());
+    }
+    drop(journal);
+    for dial in broken {
+        town.complain(Promise::Duplicate, format!("received again although nothing went wrong: {dial:?}"));
     }
     count
+}
+
+/// Its sender did not know yet that the store had lost what it did.
+fn is_unknowing(town: &Town, dial: &Dial) -> bool {
+    let is_behind = |loss: &Loss| loss.at < dial.called_at && loss.forgotten.contains(&dial.epoch);
+    town.journal().losses.iter().any(is_behind)
 }
 
 /// No window of time holds more requests than the rate allows, whoever sent them. A wall clock that is set ahead fills a burst.

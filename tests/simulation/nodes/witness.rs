@@ -15,7 +15,8 @@ const TABLES: &str = "
     CREATE TABLE who (only_row INTEGER PRIMARY KEY, at INTEGER, epoch INTEGER, seen INTEGER);
     INSERT INTO who VALUES (1, 0, 0, 0);
     CREATE TABLE broken (rule TEXT, what TEXT);
-    CREATE TABLE fenced (epoch INTEGER PRIMARY KEY);
+    -- By itself if it left.
+    CREATE TABLE fenced (epoch INTEGER PRIMARY KEY, by INTEGER);
     CREATE TABLE lines (number INTEGER PRIMARY KEY, delivery INTEGER UNIQUE, endpoint INTEGER, okey INTEGER);
     CREATE TABLE places (endpoint INTEGER PRIMARY KEY, shard INTEGER);
     -- Endpoints that one node alone may send for, and which version of the configuration says so.
@@ -25,7 +26,7 @@ const TABLES: &str = "
         WHERE e.settings ->> 'max_in_flight' IS NOT NULL OR e.settings ->> 'rate_limit' IS NOT NULL
             OR ifnull(e.settings ->> 'ordered', 'none') <> 'none';
     CREATE TRIGGER is_fenced AFTER UPDATE OF writer ON ledger WHEN new.writer = -1 BEGIN
-        INSERT OR IGNORE INTO fenced VALUES (new.epoch);
+        INSERT OR IGNORE INTO fenced SELECT new.epoch, w.epoch FROM who w;
     END;
     CREATE TRIGGER joins_line AFTER INSERT ON deliveries WHEN new.okey IS NOT NULL BEGIN
         INSERT INTO lines (delivery, endpoint, okey) VALUES (new.id, new.endpoint, new.okey);
@@ -44,6 +45,9 @@ const TABLES: &str = "
     CREATE TRIGGER node_goes AFTER DELETE ON nodes WHEN EXISTS (SELECT 1 FROM deliveries d WHERE d.lane = -old.epoch) BEGIN
         INSERT INTO broken VALUES ('place', 'epoch ' || old.epoch || ' was forgotten and carries something');
     END;";
+
+/// Epochs whose results others may not have got to know.
+pub(crate) const TAKEN_OVER: &str = "SELECT epoch FROM fenced WHERE by <> epoch";
 
 /// Who carries what: nobody for another, and of what is exclusive nothing beside another or away from home.
 const CARRIES: &str = "

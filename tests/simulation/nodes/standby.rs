@@ -1,0 +1,80 @@
+//! A standby that stops following and is promoted later: whatever was confirmed meanwhile is gone. Nodes are promised nothing
+//! about that, and everything about the rest.
+
+use super::{
+    sabotage::Sabotage,
+    town::{Loss, Town},
+    witness::TAKEN_OVER,
+};
+use posthaste::domain::id::{DeliveryId, EventId};
+use rusqlite::{Connection, config::DbConfig};
+use std::collections::BTreeSet;
+
+/// It has what is stored now, and hears nothing more.
+pub(crate) fn stop_following(town: &Town) {
+    let file = town.file().connection();
+    if !is_there(&file) {
+        file.execute_batch("ATTACH ':memory:' AS standby").unwrap();
+    }
+    for table in tables(&file) {
+        let copy = format!(
+            "DROP TABLE IF EXISTS standby.{table}; CREATE TABLE standby.{table} AS SELECT * FROM main.{table}"
+        );
+        file.execute_batch(&copy).unwrap();
+    }
+}
+
+/// It is the store from now on. Without one nothing happens.
+pub(crate) fn be_promoted(town: &Town) {
+    let file = town.file().connection();
+    if !is_there(&file) {
+        return;
+    }
+    let events = ids(&file, "SELECT id FROM events");
+    let fenced = ids(&file, TAKEN_OVER);
+    // Nobody writes this: the witness has nothing to say.
+    file.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false).unwrap();
+    let is_kept = |table: &String| town.sabotage == Sabotage::KeepCount && table == "ledger";
+    let forgotten = forgotten(&file);
+    for table in tables(&file).into_iter().filter(|table| !is_kept(table)) {
+        let back =
+            format!("DELETE FROM main.{table}; INSERT INTO main.{table} SELECT * FROM standby.{table}");
+        file.execute_batch(&back).unwrap();
+    }
+    file.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, true).unwrap();
+    file.execute_batch("DETACH standby").unwrap();
+    let kept = ids(&file, "SELECT id FROM events");
+    let delivered = ids(&file, "SELECT id FROM deliveries WHERE state = 4");
+    drop(file);
+    let at = town.state().now;
+    town.journal().losses.push(Loss {
+        at,
+        events: events.difference(&kept).copied().map(EventId::from_i64).collect(),
+        delivered: delivered.into_iter().map(DeliveryId::from_i64).collect(),
+        forgotten,
+        fenced,
+    });
+}
+
+fn is_there(file: &Connection) -> bool {
+    let sql = "SELECT EXISTS (SELECT 1 FROM pragma_database_list WHERE name = 'standby')";
+    file.query_row(sql, [], |row| row.get(0)).unwrap()
+}
+
+fn tables(file: &Connection) -> Vec<String> {
+    let sql = "SELECT name FROM main.sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'";
+    let mut rows = file.prepare(sql).unwrap();
+    rows.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+}
+
+fn ids(file: &Connection, sql: &str) -> BTreeSet<i64> {
+    let mut rows = file.prepare(sql).unwrap();
+    rows.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+}
+
+/// Epochs that have written something which it does not have.
+fn forgotten(file: &Connection) -> BTreeSet<i64> {
+    let sql = "SELECT epoch FROM (SELECT epoch, batch FROM main.ledger WHERE writer IN (0, -1)
+             EXCEPT SELECT epoch, batch FROM standby.ledger WHERE writer IN (0, -1))";
+    ids(file, sql)
+}
