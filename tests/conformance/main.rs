@@ -17,6 +17,7 @@ mod cluster;
 #[expect(dead_code, reason = "the faults use other parts of it")]
 #[path = "../harness/database.rs"]
 mod database;
+mod explained;
 mod hand_back;
 mod health;
 mod heart;

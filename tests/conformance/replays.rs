@@ -98,7 +98,12 @@ fn page(stage: &mut Stage, replay: &Replay, sources: &Sources) -> ReplayPage {
 
 /// Everything in one page; the replay afterwards.
 pub(crate) async fn finish(stage: &mut Stage, replay: &Replay) -> Replay {
-    let sources = search(stage, replay, usize::MAX).await;
+    proceed_by(stage, replay, usize::MAX).await
+}
+
+/// A page of so many.
+pub(crate) async fn proceed_by(stage: &mut Stage, replay: &Replay, most: usize) -> Replay {
+    let sources = search(stage, replay, most).await;
     let page = page(stage, replay, &sources);
     let done = stage.store().proceed(page, after(10)).await.unwrap();
     stage.quiet().await;

@@ -28,7 +28,7 @@ const HOUR: u64 = 3600;
 const DAY: u64 = 24 * HOUR;
 
 /// Every app and endpoint keeps the same, but for an app that is gone.
-struct Kept(Retention, Option<AppId>);
+pub(crate) struct Kept(pub(crate) Retention, pub(crate) Option<AppId>);
 
 impl Keeps for Kept {
     fn of_app(&self, app: AppId) -> Option<Retention> {
@@ -41,7 +41,7 @@ impl Keeps for Kept {
 }
 
 /// All for an hour.
-fn an_hour() -> Retention {
+pub(crate) fn an_hour() -> Retention {
     let hour = Keep::For(Duration::from_secs(HOUR));
     Retention { events: hour, attempts: hour, payloads: hour, dead_letters: hour }
 }

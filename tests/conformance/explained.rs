@@ -1,0 +1,109 @@
+//! A server that writes down how it answered each statement: which indexes it went by, how many blocks it looked at, and how many
+//! rows it came upon for nothing.
+
+use crate::{database::Server, sqlite::NoWatch, stage::Backend};
+use posthaste::{
+    domain::port::Handover,
+    store::{
+        Store,
+        postgres::{Address, PostgresStore, QueueLimits},
+    },
+};
+use serde_json::{Deserializer, Value};
+use std::{fs, sync::Arc, time::Duration};
+
+const OPTIONS: &str = "-c session_preload_libraries=auto_explain -c auto_explain.log_min_duration=0 \
+     -c auto_explain.log_format=json -c auto_explain.log_analyze=on -c auto_explain.log_buffers=on -c auto_explain.log_timing=off";
+
+#[derive(Clone)]
+pub(crate) struct Explained(Arc<Server>);
+
+impl Backend for Explained {
+    fn open(&self, handover: Arc<dyn Handover>, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
+        let limits = QueueLimits { events_max, bytes_max };
+        let address = Address::parse(&self.0.address("postgres")).unwrap();
+        Arc::new(PostgresStore::open(&address, handover, Arc::new(NoWatch), limits, Duration::ZERO).unwrap())
+    }
+}
+
+impl Explained {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(Server::with(OPTIONS)))
+    }
+
+    /// What is run so is not written down.
+    pub(crate) fn run(&self, sql: &str) -> String {
+        let quietly = "SET search_path = posthaste; SET auto_explain.log_min_duration = -1";
+        self.0.run("postgres", &format!("{quietly}; {sql}")).unwrap()
+    }
+
+    /// How much is written down by now.
+    pub(crate) fn written(&self) -> usize {
+        self.log().len()
+    }
+
+    /// What was written down since then.
+    pub(crate) fn since(&self, written: usize) -> Vec<Plan> {
+        self.log()[written..].split("LOG:  duration").filter_map(Plan::read).collect()
+    }
+
+    fn log(&self) -> String {
+        String::from_utf8_lossy(&fs::read(format!("{}/log", self.0.folder)).unwrap()).into_owned()
+    }
+
+    /// Whoever plans from now on does so as if there were no such index, or, the second time, as if there were again. It is kept up
+    /// to date meanwhile.
+    pub(crate) fn toggle(&self, index: &str) {
+        self.run(&format!(
+            "CREATE TEMP TABLE toggled AS SELECT i.indexrelid, i.indrelid FROM pg_index i
+                 WHERE i.indexrelid IN (SELECT relid FROM pg_partition_tree('{index}') UNION SELECT '{index}'::regclass);
+             UPDATE pg_index SET indisvalid = NOT indisvalid WHERE indexrelid IN (SELECT indexrelid FROM toggled);
+             UPDATE pg_class SET relname = relname WHERE oid IN (SELECT indrelid FROM toggled)"
+        ));
+    }
+}
+
+/// How one statement was answered.
+pub(crate) struct Plan {
+    pub(crate) query: String,
+    /// All of it.
+    pub(crate) text: String,
+    /// Blocks that were looked at, in memory or not.
+    pub(crate) blocks: u64,
+    /// Rows that were looked at and were not what was looked for.
+    pub(crate) passed_over: u64,
+}
+
+impl Plan {
+    fn read(entry: &str) -> Option<Self> {
+        let (_, document) = entry.split_once("plan:")?;
+        let said: Value = match Deserializer::from_str(document).into_iter().next()? {
+            // Somebody else's, whose end is not written yet.
+            Err(error) if error.is_eof() => return None,
+            said => said.unwrap(),
+        };
+        let top = &said["Plan"];
+        Some(Self {
+            query: said["Query Text"].as_str()?.to_owned(),
+            text: format!("{said:#}"),
+            blocks: number(top, "Shared Hit Blocks") + number(top, "Shared Read Blocks"),
+            passed_over: passed_over(top),
+        })
+    }
+}
+
+fn number(node: &Value, name: &str) -> u64 {
+    node[name].as_f64().unwrap_or(0.0).round() as u64
+}
+
+fn passed_over(node: &Value) -> u64 {
+    let reasons = ["Rows Removed by Filter", "Rows Removed by Join Filter", "Rows Removed by Index Recheck"];
+    // What stands in no day is only what was asked for here: a handful, which no index would help to find.
+    if node["Relation Name"].as_str().is_some_and(|table| table.ends_with("_rest")) {
+        return 0;
+    }
+    // Told of the average of its loops.
+    let here = reasons.iter().map(|reason| number(node, reason)).sum::<u64>() * number(node, "Actual Loops");
+    let below = node["Plans"].as_array().into_iter().flatten();
+    here + below.map(passed_over).sum::<u64>()
+}
