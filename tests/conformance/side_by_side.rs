@@ -62,6 +62,18 @@ async fn what_another_node_is_just_taking_cannot_be_cancelled_any_more(mut pair:
     assert_eq!(pair.stage.delivery(id).await.state, State::InFlight);
 }
 
+async fn what_somebody_is_just_taking_is_passed_over_and_not_waited_for(mut pair: Pair) {
+    let (first, second) = (pair.stage.waiting().await, pair.stage.waiting().await);
+    let taking = pair.client().await;
+    let lock = format!("BEGIN; SELECT 1 FROM live WHERE id = {} FOR UPDATE", first.as_i64());
+    taking.batch_execute(&lock).await.unwrap();
+    pair.stage.refill(pair.stage.endpoint, 2, after(20)).await;
+    assert_eq!(pair.stage.only_carried().delivery.id, second);
+    taking.batch_execute("COMMIT").await.unwrap();
+    pair.stage.refill(pair.stage.endpoint, 2, after(20)).await;
+    assert_eq!(pair.stage.only_carried().delivery.id, first);
+}
+
 /// Both nodes take from the lane at the same moment.
 async fn refill_both(pair: &Pair, hands: usize) -> [Vec<Carried>; 2] {
     let [one, two] = [0, 1].map(|_| pair.stage.want(pair.stage.endpoint, hands));
@@ -178,6 +190,7 @@ play! {
     database:
     what_is_published_at_two_nodes_under_one_key_is_one_event,
     what_another_node_is_just_taking_cannot_be_cancelled_any_more,
+    what_somebody_is_just_taking_is_passed_over_and_not_waited_for,
     a_lane_that_two_nodes_take_from_gives_each_delivery_once,
     the_order_of_a_line_holds_across_two_nodes,
     two_nodes_that_record_failures_of_the_same_endpoints_count_all_and_never_wait_in_a_circle,
