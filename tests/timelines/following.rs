@@ -30,6 +30,7 @@ use posthaste::{
         retention::{Overdue, OverdueSearch},
         sqlite::SqliteStore,
     },
+    world::Clock,
 };
 use serde_json::json;
 use std::{

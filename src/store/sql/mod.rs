@@ -32,6 +32,7 @@ mod readers;
 mod recent;
 mod refill;
 mod registry;
+mod removal;
 mod replays;
 mod retention;
 mod rollup;

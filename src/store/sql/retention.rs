@@ -4,11 +4,13 @@
 //! and receivers go on meanwhile, and does what the domain decides then.
 
 use super::{
-    Over, Result, Row, Sql, ToValue, cluster,
+    Result, Row, Sql, cluster,
     deliveries::{read_delivery, update_delivery},
     ledger::NO_DATA,
-    order::{self, Woken},
-    params, rollup, row,
+    order::Woken,
+    params,
+    removal::{self, Gone},
+    rollup, row,
 };
 use crate::{
     domain::{
@@ -153,7 +155,10 @@ pub(super) fn expire(
             }
         }
     }
-    step.remove_all(tx)?;
+    let removed = step.gone.remove(tx, now, &mut step.woken)?;
+    step.expired.events += removed.events;
+    step.expired.deliveries += removed.deliveries;
+    step.expired.attempts += removed.attempts;
     rollup::log(tx, &step.counted)?;
     Ok((step.expired, (step.woken, step.changed)))
 }
@@ -248,57 +253,10 @@ impl Step {
         }
         !is_too_much
     }
-
-    /// All that was found to go, in a few statements.
-    fn remove_all(&mut self, tx: &dyn Sql) -> Result<()> {
-        let Gone { events, deliveries } = std::mem::take(&mut self.gone);
-        self.expired.attempts += delete(tx, "attempts", "delivery", &deliveries)?;
-        let removed = order::remove_all(tx, &deliveries, self.now, &mut self.woken)?;
-        self.expired.deliveries += removed as u64;
-        let sql = "DELETE FROM dedup WHERE (key, event) IN (SELECT given.key, given.event FROM {given}) RETURNING event";
-        tx.over(
-            &Over { sql, columns: "key, event", shape: "bn" },
-            &mut |give| {
-                for (event, keys) in &events {
-                    for key in keys.iter().flat_map(|keys| keys.chunks(16)) {
-                        give(params![key, event])?;
-                    }
-                }
-                Ok(())
-            },
-            &mut |_| Ok(()),
-        )?;
-        let events: Vec<EventId> = events.into_iter().map(|(event, _)| event).collect();
-        self.expired.events += delete(tx, "events", "id", &events)?;
-        Ok(())
-    }
-}
-
-/// What is to be removed as a whole.
-#[derive(Default)]
-struct Gone {
-    /// With the keys by which they are known again.
-    events: Vec<(EventId, Option<Vec<u8>>)>,
-    deliveries: Vec<DeliveryId>,
-}
-
-/// Deletes the rows that are of one of these; how many.
-fn delete(tx: &dyn Sql, from: &str, of: &str, ids: &[impl ToValue]) -> Result<u64> {
-    let sql = format!("DELETE FROM {from} WHERE {of} IN (SELECT given.id FROM {{given}}) RETURNING {of}");
-    let mut count = 0;
-    tx.over(
-        &Over { sql: &sql, columns: "id", shape: "n" },
-        &mut |give| ids.iter().try_for_each(|id| give(params![id])),
-        &mut |_| {
-            count += 1;
-            Ok(())
-        },
-    )?;
-    Ok(count)
 }
 
 fn remove_attempts(tx: &dyn Sql, delivery: DeliveryId) -> Result<u64> {
-    delete(tx, "attempts", "delivery", &[delivery])
+    removal::delete(tx, "attempts", "delivery", &[delivery])
 }
 
 /// What was read of a range of ids.

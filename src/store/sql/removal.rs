@@ -1,0 +1,68 @@
+//! Removing what is kept no longer: all of a step at once, in a few statements.
+
+use super::{
+    Over, Result, Sql, ToValue,
+    order::{self, Woken},
+    params,
+};
+use crate::domain::{
+    id::{DeliveryId, EventId},
+    time::Timestamp,
+};
+
+/// What is to be removed.
+#[derive(Default)]
+pub(super) struct Gone {
+    /// With the keys by which they are known again.
+    pub(super) events: Vec<(EventId, Option<Vec<u8>>)>,
+    pub(super) deliveries: Vec<DeliveryId>,
+}
+
+/// How many rows there were.
+pub(super) struct Removed {
+    pub(super) events: u64,
+    pub(super) deliveries: u64,
+    pub(super) attempts: u64,
+}
+
+impl Gone {
+    pub(super) fn remove(&self, tx: &dyn Sql, now: Timestamp, woken: &mut Woken) -> Result<Removed> {
+        let attempts = delete(tx, "attempts", "delivery", &self.deliveries)?;
+        let deliveries = order::remove_all(tx, &self.deliveries, now, woken)? as u64;
+        self.forget_keys(tx)?;
+        let events: Vec<EventId> = self.events.iter().map(|(event, _)| *event).collect();
+        Ok(Removed { events: delete(tx, "events", "id", &events)?, deliveries, attempts })
+    }
+
+    /// One that was given to another event since is that one's.
+    fn forget_keys(&self, tx: &dyn Sql) -> Result<()> {
+        let sql = "DELETE FROM dedup WHERE (key, event) IN (SELECT given.key, given.event FROM {given}) RETURNING event";
+        tx.over(
+            &Over { sql, columns: "key, event", shape: "bn" },
+            &mut |give| {
+                for (event, keys) in &self.events {
+                    for key in keys.iter().flat_map(|keys| keys.chunks(16)) {
+                        give(params![key, event])?;
+                    }
+                }
+                Ok(())
+            },
+            &mut |_| Ok(()),
+        )
+    }
+}
+
+/// Deletes the rows that are of one of these; how many.
+pub(super) fn delete(tx: &dyn Sql, from: &str, of: &str, ids: &[impl ToValue]) -> Result<u64> {
+    let sql = format!("DELETE FROM {from} WHERE {of} IN (SELECT given.id FROM {{given}}) RETURNING {of}");
+    let mut count = 0;
+    tx.over(
+        &Over { sql: &sql, columns: "id", shape: "n" },
+        &mut |give| ids.iter().try_for_each(|id| give(params![id])),
+        &mut |_| {
+            count += 1;
+            Ok(())
+        },
+    )?;
+    Ok(count)
+}
