@@ -171,8 +171,8 @@ async fn roll_up(stage: &Stage) -> String {
 }
 
 /// What people ask for may wait for other nodes: in a batch it goes behind what does not.
-fn is_asked(draw: &Draw) -> bool {
-    draw.0 % 8 == 5
+fn is_asked((what, ..): Draw) -> bool {
+    what % 8 == 5
 }
 
 /// Plays it and tells what came of it: answers, what was told, and the rows. At once, or one after the other.
@@ -194,7 +194,7 @@ async fn play(shared: &Shared, first: &[Draw], accepts: &[Draw], is_batch: bool)
         let delivery = play.deliveries[usize::from(which) % play.deliveries.len()];
         store.ask(play.stage.app, delivery, Ask::Cancel, after(90), None)
     };
-    for draw in first.iter().copied().filter(|draw| is_batch || !is_asked(draw)) {
+    for draw in first.iter().copied().filter(|draw| is_batch || !is_asked(*draw)) {
         let (what, which, how) = draw;
         let place = usize::from(which) % play.deliveries.len();
         match what % 8 {
@@ -221,7 +221,7 @@ async fn play(shared: &Shared, first: &[Draw], accepts: &[Draw], is_batch: bool)
         }
     }
     if !is_batch {
-        for (_, which, _) in first.iter().filter(|draw| is_asked(draw)) {
+        for (_, which, _) in first.iter().filter(|draw| is_asked(**draw)) {
             asked.push(cancel(&play, *which));
             store.flush().await.unwrap();
         }

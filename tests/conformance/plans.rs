@@ -280,7 +280,7 @@ async fn control((mut stage, server): (Stage, Explained), rows: i64) {
         ("live_later", "the deliveries of an event"),
         ("done_dead", "dead letters"),
         ("live_behind", "a line"),
-        ("inbox_waiting", "an inbox"),
+        ("inbox_by_app", "an inbox"),
         ("live_first", "a line"),
     ]) {
         server.toggle(index);
