@@ -2,7 +2,7 @@
 
 use super::{
     Error, Result, Row, Sql,
-    browse::{Fitting, id_range},
+    browse::{fill, id_range},
     params,
     row::named,
 };
@@ -13,7 +13,7 @@ use crate::{
     },
     store::{
         audit::AuditFilter,
-        browse::{Cursor, Page, ROWS_EXAMINED_MAX},
+        browse::{Cursor, Page},
         ledger::Asked,
         registry::Added,
         replays::ReplayChanged,
@@ -100,15 +100,15 @@ pub(super) fn list(
                 a.app IS NULL OR EXISTS (SELECT 1 FROM apps WHERE id = a.app)
          FROM audit a WHERE a.id >= ?1 AND a.id < ?2 AND {of_app} ORDER BY a.id DESC LIMIT ?3"
     );
-    let mut fitting = Fitting::new(limit);
-    connection.query(&sql, params![low, high, ROWS_EXAMINED_MAX, filter.app], &mut |row| {
-        let fits = row.get(9)?
-            && filter.key.is_none_or(|key| row.is(2, &key))
-            && filter.action.is_none_or(|action| row.is(6, &action.name()));
-        let place = Cursor { at: 0, id: row.get(0)? };
-        Ok(fitting.examine(place, fits.then(|| read(row)).transpose()?))
-    })?;
-    Ok(fitting.page())
+    fill(limit, high, |fitting, before, most| {
+        connection.query(&sql, params![low, before.id, most, filter.app], &mut |row| {
+            let fits = row.get(9)?
+                && filter.key.is_none_or(|key| row.is(2, &key))
+                && filter.action.is_none_or(|action| row.is(6, &action.name()));
+            let place = Cursor { at: 0, id: row.get(0)? };
+            Ok(fitting.examine(place, fits.then(|| read(row)).transpose()?))
+        })
+    })
 }
 
 fn read(row: &Row<'_>) -> Result<Entry> {

@@ -2,7 +2,7 @@
 
 use super::{
     Result, Row, Sql, attempts, params,
-    row::{self, DELIVERY, DELIVERY_COLUMNS, EVENT, EVENT_WITHOUT_DATA},
+    row::{self, DELIVERY, DELIVERY_COLUMNS, EVENT, EVENT_WITH_DATA_IF_MEANT, EVENT_WITHOUT_DATA},
 };
 use crate::{
     domain::{
@@ -59,13 +59,44 @@ pub(super) fn events_named(connection: &dyn Sql, keys: &[DedupKey]) -> Result<Ve
 }
 
 /// The range of ids that a page looks at: time filters are id ranges, and the cursor is the last id examined.
-pub(super) fn id_range(from: Option<Timestamp>, to: Option<Timestamp>, after: Option<Cursor>) -> (i64, i64) {
+pub(super) fn id_range(
+    from: Option<Timestamp>,
+    to: Option<Timestamp>,
+    after: Option<Cursor>,
+) -> (i64, Cursor) {
     let low = from.map_or(0, first_id_at);
     let high = to.map_or(i64::MAX, first_id_at);
-    (low, after.map_or(high, |cursor| high.min(cursor.id)))
+    (low, Cursor { at: 0, id: after.map_or(high, |cursor| high.min(cursor.id)) })
 }
 
-/// Keeps what fits the page out of what is examined, and says where to go on.
+/// After a first look that did not fill the page.
+const ROWS_MORE: u32 = 1_000;
+
+/// Fills a page by reading on from a place at most so many rows, again and again: as many as fit first, then more. A store that
+/// sends whatever it is asked for sends little that nobody looks at, and finds it in its order instead of sorting all there is.
+pub(super) fn fill<T>(
+    limit: u32,
+    mut place: Cursor,
+    mut read: impl FnMut(&mut Fitting<T>, Cursor, u32) -> Result<()>,
+) -> Result<Page<T>> {
+    let mut fitting = Fitting { limit, examined: 0, rows: Vec::new(), last: None, is_full: false };
+    // One more than fits tells whether there is a next page.
+    let mut most = limit + 1;
+    loop {
+        let before = fitting.examined;
+        most = most.min(ROWS_EXAMINED_MAX - before);
+        read(&mut fitting, place, most)?;
+        let ran_to_the_end = !fitting.is_full && fitting.examined - before < most;
+        let is_over = ran_to_the_end || fitting.is_full || fitting.examined == ROWS_EXAMINED_MAX;
+        match fitting.last {
+            Some(last) if !is_over => place = last,
+            last => return Ok(Page { rows: fitting.rows, next: last.filter(|_| !ran_to_the_end) }),
+        }
+        most = if fitting.has_all() { 1 } else { ROWS_MORE };
+    }
+}
+
+/// Keeps what fits the page out of what is examined.
 pub(super) struct Fitting<T> {
     limit: u32,
     examined: u32,
@@ -75,13 +106,8 @@ pub(super) struct Fitting<T> {
 }
 
 impl<T> Fitting<T> {
-    pub(super) fn new(limit: u32) -> Self {
-        Self { limit, examined: 0, rows: Vec::new(), last: None, is_full: false }
-    }
-
-    /// One more than fits tells whether there is a next page.
     pub(super) fn examine(&mut self, place: Cursor, row: Option<T>) -> ControlFlow<()> {
-        if self.rows.len() as u32 == self.limit {
+        if self.has_all() {
             self.is_full = true;
             return ControlFlow::Break(());
         }
@@ -91,9 +117,8 @@ impl<T> Fitting<T> {
         ControlFlow::Continue(())
     }
 
-    pub(super) fn page(self) -> Page<T> {
-        let ran_to_the_end = self.examined < ROWS_EXAMINED_MAX;
-        Page { rows: self.rows, next: self.last.filter(|_| self.is_full || !ran_to_the_end) }
+    fn has_all(&self) -> bool {
+        self.rows.len() as u32 == self.limit
     }
 }
 
@@ -105,16 +130,17 @@ pub(super) fn events(
     limit: u32,
 ) -> Result<Page<Event>> {
     let (low, high) = id_range(filter.from, filter.to, after);
-    let sql =
-        format!("SELECT {EVENT} FROM events e WHERE e.id >= ?1 AND e.id < ?2 ORDER BY e.id DESC LIMIT ?3");
-    let mut fitting = Fitting::new(limit);
-    connection.query(&sql, params![low, high, ROWS_EXAMINED_MAX], &mut |row| {
-        let fits = row.get::<AppId>(1)? == app
-            && filter.event_type.as_ref().is_none_or(|wanted| row.is(2, &wanted.as_str()));
-        let place = Cursor { at: 0, id: row.get(0)? };
-        Ok(fitting.examine(place, fits.then(|| row::event(row, 0)).transpose()?))
-    })?;
-    Ok(fitting.page())
+    let sql = format!(
+        "SELECT {EVENT_WITH_DATA_IF_MEANT} FROM events e WHERE e.id >= ?3 AND e.id < ?4 ORDER BY e.id DESC LIMIT ?5"
+    );
+    fill(limit, high, |fitting, before, most| {
+        connection.query(&sql, params![app, filter.event_type, low, before.id, most], &mut |row| {
+            let fits = row.get::<AppId>(1)? == app
+                && filter.event_type.as_ref().is_none_or(|wanted| row.is(2, &wanted.as_str()));
+            let place = Cursor { at: 0, id: row.get(0)? };
+            Ok(fitting.examine(place, fits.then(|| row::event(row, 0)).transpose()?))
+        })
+    })
 }
 
 fn listed(connection: &dyn Sql, row: &Row<'_>) -> Result<Listed> {
@@ -186,13 +212,13 @@ pub(super) fn deliveries(
         "SELECT {DELIVERY}, {EVENT_WITHOUT_DATA} FROM deliveries d JOIN events e ON e.id = d.event
          WHERE d.id >= ?1 AND d.id < ?2 ORDER BY d.id DESC LIMIT ?3"
     );
-    let mut fitting = Fitting::new(limit);
-    connection.query(&sql, params![low, high, ROWS_EXAMINED_MAX], &mut |row| {
-        let place = Cursor { at: 0, id: row.get(0)? };
-        let listed = if fits(row, app, filter)? { Some(listed(connection, row)?) } else { None };
-        Ok(fitting.examine(place, listed))
-    })?;
-    Ok(fitting.page())
+    fill(limit, high, |fitting, before, most| {
+        connection.query(&sql, params![low, before.id, most], &mut |row| {
+            let place = Cursor { at: 0, id: row.get(0)? };
+            let listed = if fits(row, app, filter)? { Some(listed(connection, row)?) } else { None };
+            Ok(fitting.examine(place, listed))
+        })
+    })
 }
 
 fn fits(row: &Row<'_>, app: AppId, filter: &DeliveryFilter) -> Result<bool> {
@@ -249,22 +275,73 @@ pub(super) fn dead_letters(
     after: Option<Cursor>,
     limit: u32,
 ) -> Result<Page<Listed>> {
-    let Cursor { at, id } = after.unwrap_or(Cursor { at: i64::MAX, id: i64::MAX });
+    let newest = after.unwrap_or(Cursor { at: i64::MAX, id: i64::MAX });
     let sql = format!(
         "SELECT {DELIVERY}, {EVENT_WITHOUT_DATA} FROM deliveries d JOIN events e ON e.id = d.event
          WHERE d.state = 5 AND d.app = ?1 AND d.finished_at <= ?2 AND (d.finished_at < ?2 OR d.id < ?3)
          ORDER BY d.finished_at DESC, d.id DESC LIMIT ?4"
     );
-    let mut fitting = Fitting::new(limit);
-    connection.query(&sql, params![app, at, id, ROWS_EXAMINED_MAX], &mut |row| {
-        let fits = endpoint.is_none_or(|endpoint| row.is(3, &endpoint))
-            && (closed_too || !row.is(5, &Some(Reason::Closed)));
-        let place = Cursor { at: row.get(12)?, id: row.get(0)? };
-        Ok(fitting.examine(place, if fits { Some(listed(connection, row)?) } else { None }))
-    })?;
-    Ok(fitting.page())
+    fill(limit, newest, |fitting, Cursor { at, id }, most| {
+        connection.query(&sql, params![app, at, id, most], &mut |row| {
+            let fits = endpoint.is_none_or(|endpoint| row.is(3, &endpoint))
+                && (closed_too || !row.is(5, &Some(Reason::Closed)));
+            let place = Cursor { at: row.get(12)?, id: row.get(0)? };
+            Ok(fitting.examine(place, if fits { Some(listed(connection, row)?) } else { None }))
+        })
+    })
 }
 
 pub(super) fn waiting_count(connection: &dyn Sql) -> Result<u64> {
     Ok(connection.number("SELECT count(*) FROM deliveries WHERE lane > 0", &[])? as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A page out of rows with descending places, of which every so many fits; and how often and for how much was asked.
+    fn filled(limit: u32, rows: i64, every: i64) -> (Page<i64>, Vec<u32>) {
+        let mut asked = Vec::new();
+        let page = fill(limit, Cursor { at: 0, id: rows }, |fitting, before, most| {
+            asked.push(most);
+            for id in (0..before.id).rev().take(most as usize) {
+                if fitting.examine(Cursor { at: 0, id }, (id % every == 0).then_some(id)).is_break() {
+                    break;
+                }
+            }
+            Ok(())
+        });
+        (page.unwrap(), asked)
+    }
+
+    #[test]
+    fn a_page_is_the_same_however_often_it_was_asked_for() {
+        for (limit, every) in
+            [(1, 1), (1, 7), (50, 1), (50, 2), (50, 199), (50, 201), (250, 39), (250, 20_000)]
+        {
+            for rows in
+                [0, 1, 2, 49, 50, 51, 52, 99, 100, 101, 1_050, 1_051, 1_052, 9_999, 10_000, 10_001, 30_000]
+            {
+                let fitting: Vec<i64> = (0..rows).rev().take(10_000).filter(|id| id % every == 0).collect();
+                let expected = &fitting[..fitting.len().min(limit)];
+                let is_full = fitting.len() >= limit;
+                let examined = if is_full { rows - fitting[limit - 1] } else { rows.min(10_000) };
+                let has_more = examined == 10_000 || (is_full && examined < rows);
+                let (page, asked) = filled(limit as u32, rows, every);
+                let named = format!("{limit} of {rows}, one of {every}: {asked:?}");
+                assert_eq!(page.rows, expected, "{named}");
+                assert_eq!(page.next.map(|next| next.id), has_more.then_some(rows - examined), "{named}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_more_is_asked_for_than_may_be_needed() {
+        assert_eq!(filled(50, 30_000, 1).1, [51]);
+        assert_eq!(filled(50, 30_000, 10).1, [51, 1_000]);
+        assert_eq!(filled(1, 3, 2).1, [2], "the first fits, and there is another");
+        assert_eq!(filled(1, 2, 2).1, [2, 1], "the last fits: is there another?");
+        assert_eq!(filled(2, 4, 2).1, [3, 1_000]);
+        assert_eq!(filled(50, 30_000, 20_000).1.iter().sum::<u32>(), 10_000);
+    }
 }

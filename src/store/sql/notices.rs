@@ -1,6 +1,6 @@
 //! Notices: written with what they tell of, and listed for people. How they go out is in `outbox`.
 
-use super::{Result, Row, Sql, browse::Fitting, params, registry::to_json, row::named};
+use super::{Result, Row, Sql, browse::fill, params, registry::to_json, row::named};
 use crate::{
     domain::{
         contract::Channel,
@@ -9,7 +9,7 @@ use crate::{
         time::Timestamp,
     },
     store::{
-        browse::{Cursor, Page, ROWS_EXAMINED_MAX},
+        browse::{Cursor, Page},
         notices::{NoticeFilter, NoticesWaiting, place_of},
     },
 };
@@ -144,19 +144,19 @@ pub(super) fn list(
     after: Option<Cursor>,
     limit: u32,
 ) -> Result<Page<Notice>> {
-    let before = after.map_or(i64::MAX, |cursor| cursor.id);
+    let newest = after.unwrap_or(Cursor { at: 0, id: i64::MAX });
     let of_app = if filter.app.is_some() { "n.app = ?3" } else { "CAST(?3 AS bigint) IS NULL" };
     let sql = format!(
         "SELECT {COLUMNS}, EXISTS (SELECT 1 FROM apps WHERE id = n.app) FROM notices n
          WHERE n.id < ?1 AND {of_app} ORDER BY n.id DESC LIMIT ?2"
     );
-    let mut fitting = Fitting::new(limit);
-    connection.query(&sql, params![before, ROWS_EXAMINED_MAX, filter.app], &mut |row| {
-        let notice = read(row)?;
-        let fits = row.get(14)? && filter.fits(&notice);
-        Ok(fitting.examine(place_of(&notice), fits.then_some(notice)))
-    })?;
-    Ok(fitting.page())
+    fill(limit, newest, |fitting, before, most| {
+        connection.query(&sql, params![before.id, most, filter.app], &mut |row| {
+            let notice = read(row)?;
+            let fits = row.get(14)? && filter.fits(&notice);
+            Ok(fitting.examine(place_of(&notice), fits.then_some(notice)))
+        })
+    })
 }
 
 pub(super) fn one(connection: &dyn Sql, app: AppId, id: NoticeId) -> Result<Option<Notice>> {

@@ -117,17 +117,27 @@ fn read_delivery(row: &Row<'_>, id: DeliveryId) -> Result<Delivery> {
     })
 }
 
-/// The columns that `event` reads, in its order; `data` comes last so that lists can leave it out, which read it as empty.
-pub(super) const EVENT: &str =
-    "e.id, e.app, e.type, e.given_id, e.created_at, e.accepted_at, e.key, e.deliver_at, e.skipped, e.data";
-pub(super) const EVENT_COLUMNS: usize = 10;
-pub(super) const EVENT_WITHOUT_DATA: &str =
-    "e.id, e.app, e.type, e.given_id, e.created_at, e.accepted_at, e.key, e.deliver_at, e.skipped, NULL";
+/// The columns that `event` reads, in its order; `data` comes last so that lists can leave it out, which is read as empty.
+macro_rules! event_with {
+    ($data:literal) => {
+        concat!(
+            "e.id, e.app, e.type, e.given_id, e.created_at, e.accepted_at, e.key, e.deliver_at, e.skipped, ",
+            $data
+        )
+    };
+}
 
-/// With `data` only if it has at most as many bytes as the fifth parameter says; otherwise that is read as empty.
+pub(super) const EVENT: &str = event_with!("e.data");
+pub(super) const EVENT_COLUMNS: usize = 10;
+pub(super) const EVENT_WITHOUT_DATA: &str = event_with!("NULL");
+
+/// With `data` only if it has at most as many bytes as the fifth parameter says.
 pub(super) const EVENT_WITH_LITTLE_DATA: &str =
-    "e.id, e.app, e.type, e.given_id, e.created_at, e.accepted_at, e.key, e.deliver_at, e.skipped,
-     CASE WHEN length(e.data) <= CAST(?5 AS bigint) THEN e.data END";
+    event_with!("CASE WHEN length(e.data) <= CAST(?5 AS bigint) THEN e.data END");
+
+/// With `data` only if it is of the app that the first parameter says, and of the type that the second one does, if any.
+pub(super) const EVENT_WITH_DATA_IF_MEANT: &str =
+    event_with!("CASE WHEN e.app = ?1 AND e.type = coalesce(?2, e.type) THEN e.data END");
 
 pub(super) fn event(row: &Row<'_>, first: usize) -> Result<Event> {
     let id = row.get(first)?;
