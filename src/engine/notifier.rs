@@ -88,7 +88,11 @@ impl Notifier {
     }
 
     async fn publish(&self, now: Timestamp) -> Result<Timestamp, StoreError> {
-        let waiting = self.browse.unpublished_notices(now, AT_ONCE_MAX).await?;
+        let waiting = self.browse.unpublished_notices(AT_ONCE_MAX).await?;
+        if waiting.closes_at.is_some_and(|at| at <= now) {
+            self.ledger.close_digests(now).await?;
+            return Ok(now);
+        }
         if waiting.notices.is_empty() {
             let round = now.plus(self.every);
             return Ok(waiting.closes_at.map_or(round, |at| at.min(round)));

@@ -187,6 +187,9 @@ impl Ledger for Closed {
     fn end_mail(&self, _: AppId, _: NoticeId, _: MailEnd, _: Timestamp) -> Reply<'_, ()> {
         closed()
     }
+    fn close_digests(&self, _: Timestamp) -> Reply<'_, ()> {
+        closed()
+    }
     fn published_notices(&self, _: Vec<NoticeId>) -> Reply<'_, ()> {
         closed()
     }
@@ -341,7 +344,7 @@ impl Browse for Closed {
     fn notice(&self, _: AppId, _: NoticeId) -> Reply<'_, Option<Notice>> {
         closed()
     }
-    fn unpublished_notices(&self, _: Timestamp, _: usize) -> Reply<'_, Outgoing> {
+    fn unpublished_notices(&self, _: usize) -> Reply<'_, Outgoing> {
         closed()
     }
     fn notices_waiting(&self) -> Reply<'_, NoticesWaiting> {

@@ -209,8 +209,8 @@ pub trait Browse: Send + Sync {
 
     fn notice(&self, app: AppId, notice: NoticeId) -> Reply<'_, Option<Notice>>;
 
-    /// Notices that are to become operational webhooks, oldest first, at most `most`.
-    fn unpublished_notices(&self, now: Timestamp, most: usize) -> Reply<'_, Outgoing>;
+    /// Notices that are to become operational webhooks, oldest first, at most `most`; digests once they were closed.
+    fn unpublished_notices(&self, most: usize) -> Reply<'_, Outgoing>;
 
     /// How many notices wait, over all apps.
     fn notices_waiting(&self) -> Reply<'_, NoticesWaiting>;

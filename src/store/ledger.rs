@@ -279,6 +279,9 @@ pub trait Ledger: Send + Sync {
     /// What became of the mail whose first notice this is.
     fn end_mail(&self, app: AppId, first: NoticeId, end: MailEnd, now: Timestamp) -> Reply<'_, ()>;
 
+    /// What happens from now on is counted in no digest whose window is over.
+    fn close_digests(&self, now: Timestamp) -> Reply<'_, ()>;
+
     /// These notices are operational webhooks now, or nobody wants them.
     fn published_notices(&self, notices: Vec<NoticeId>) -> Reply<'_, ()>;
 

@@ -209,6 +209,7 @@ impl Ledger for ToldLedger {
         fn bring_forward(recovery: Recovery, now: Timestamp) -> BroughtForward;
         fn take_mail(turn: MailTurn, now: Timestamp) -> Outgoing;
         fn end_mail(app: AppId, first: NoticeId, end: MailEnd, now: Timestamp) -> ();
+        fn close_digests(now: Timestamp) -> ();
         fn published_notices(notices: Vec<NoticeId>) -> ();
         fn flush() -> ();
     }

@@ -387,6 +387,10 @@ impl Ledger for BentLedger {
         self.store.end_mail(app, first, end, now)
     }
 
+    fn close_digests(&self, now: Timestamp) -> Reply<'_, ()> {
+        self.store.close_digests(now)
+    }
+
     fn published_notices(&self, notices: Vec<NoticeId>) -> Reply<'_, ()> {
         self.store.published_notices(notices)
     }

@@ -41,12 +41,12 @@ pub(super) fn take(tx: &dyn Sql, turn: &MailTurn, now: Timestamp) -> Result<Outg
             after = app.as_i64();
         }
     }
-    let closes_at = if are_all_closed { closes_at(tx, now)? } else { Some(now) };
+    let closes_at = if are_all_closed { closes_at(tx)? } else { Some(now) };
     Ok(Outgoing { notices: Vec::new(), closes_at })
 }
 
-/// Closes digests whose window is over, the oldest first; how many.
-fn close(tx: &dyn Sql, now: Timestamp) -> Result<usize> {
+/// Closes digests whose window is over, the oldest first; how many. Nothing more is counted in them from then on.
+pub(super) fn close(tx: &dyn Sql, now: Timestamp) -> Result<usize> {
     tx.execute(
         "UPDATE notices SET open_until = NULL
          WHERE id IN (SELECT id FROM notices WHERE open_until <= ?1 ORDER BY open_until LIMIT ?2)",
@@ -114,16 +114,15 @@ pub(super) fn end(tx: &dyn Sql, app: AppId, letter: NoticeId, end: &MailEnd, now
 }
 
 /// What is to become an operational webhook, oldest first.
-pub(super) fn unpublished(connection: &dyn Sql, now: Timestamp, most: usize) -> Result<Outgoing> {
+pub(super) fn unpublished(connection: &dyn Sql, most: usize) -> Result<Outgoing> {
     let notices = connection.all(
         &format!(
-            "SELECT {COLUMNS} FROM notices n WHERE n.hook = 1 AND (n.open_until IS NULL OR n.open_until <= ?1)
-             ORDER BY n.id LIMIT ?2"
+            "SELECT {COLUMNS} FROM notices n WHERE n.hook = 1 AND n.open_until IS NULL ORDER BY n.id LIMIT ?1"
         ),
-        params![now, most as i64],
+        params![most as i64],
         read,
     )?;
-    Ok(Outgoing { notices, closes_at: closes_at(connection, now)? })
+    Ok(Outgoing { notices, closes_at: closes_at(connection)? })
 }
 
 pub(super) fn published(tx: &dyn Sql, notices: &[NoticeId]) -> Result<()> {
@@ -133,12 +132,9 @@ pub(super) fn published(tx: &dyn Sql, notices: &[NoticeId]) -> Result<()> {
     Ok(())
 }
 
-fn closes_at(connection: &dyn Sql, now: Timestamp) -> Result<Option<Timestamp>> {
-    connection.one(
-        "SELECT open_until FROM notices WHERE open_until > ?1 ORDER BY open_until LIMIT 1",
-        params![now],
-        |row| row.get(0),
-    )
+fn closes_at(connection: &dyn Sql) -> Result<Option<Timestamp>> {
+    let first = "SELECT open_until FROM notices WHERE open_until IS NOT NULL ORDER BY open_until LIMIT 1";
+    connection.one(first, &[], |row| row.get(0))
 }
 
 #[cfg(test)]

@@ -223,6 +223,10 @@ impl<D: Desk> Ledger for D {
         self.call(move |tx| outbox::end(tx, app, first, &end, now))
     }
 
+    fn close_digests(&self, now: Timestamp) -> Reply<'_, ()> {
+        self.call(move |tx| outbox::close(tx, now).map(drop))
+    }
+
     fn published_notices(&self, notices: Vec<NoticeId>) -> Reply<'_, ()> {
         self.call(move |tx| outbox::published(tx, &notices))
     }

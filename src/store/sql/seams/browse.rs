@@ -154,8 +154,8 @@ impl<D: Desk> Browse for D {
         self.read(move |connection| notices::one(connection, app, notice))
     }
 
-    fn unpublished_notices(&self, now: Timestamp, most: usize) -> Reply<'_, Outgoing> {
-        self.read_for_engine(move |connection| outbox::unpublished(connection, now, most))
+    fn unpublished_notices(&self, most: usize) -> Reply<'_, Outgoing> {
+        self.read_for_engine(move |connection| outbox::unpublished(connection, most))
     }
 
     fn notices_waiting(&self) -> Reply<'_, NoticesWaiting> {
