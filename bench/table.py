@@ -1,4 +1,4 @@
-"""Turns hookbench's JSON lines, and those of nodes.py, into the tables of docs/performance.md.
+"""Turns hookbench's JSON lines, and those of nodes.py, into the tables of docs/performance.md. Fails where a goal is missed.
 
 usage: table.py IDLE_MIB NODES < results.jsonl
 """
@@ -11,6 +11,9 @@ COLUMNS = ["shape", "deliveries per CPU-s", "delivered/s", "send to receive p50 
 
 
 POSTGRES = "@postgres"
+# Deliveries per CPU-second, the database included, and what two nodes deliver of what one does.
+GOALS = {"one-32@postgres": 6000, "keyed-200@postgres": 4500}
+GOAL_OF_TWO_NODES = 1.6
 SIDE_BY_SIDE = [
     "shape",
     "deliveries per CPU-s: SQLite",
@@ -89,15 +92,16 @@ def print_table(columns, rows):
 
 
 def print_nodes(path):
-    """What one node delivered and what two did, in turn."""
+    """What one node delivered and what two did, in turn; answers how many times as much that is, if it was measured."""
     with open(path) as lines:
         runs = [json.loads(line) for line in lines]
     if not runs:
-        return
+        return None
     rates = {count: [run["delivered_per_s"] for run in runs if run["nodes"] == count] for count in (1, 2)}
     ratio = statistics.median(rates[2]) / statistics.median(rates[1])
     print_table(["nodes", "delivered/s"], [[str(count), ", ".join(show(rate) for rate in rates[count])] for count in rates])
     print(f"\nTwo nodes deliver {ratio:.2f} times what one does (medians).")
+    return ratio
 
 
 def main():
@@ -112,7 +116,16 @@ def main():
     if both:
         print_table(SIDE_BY_SIDE, [side_by_side(name, shapes[name], shapes[name + POSTGRES]) for name in both])
         print()
-    print_nodes(sys.argv[2])
+    ratio = print_nodes(sys.argv[2])
+    missed = [
+        f"{name}: {show(reached)} deliveries per CPU-second, and {goal:,} are the goal"
+        for name, goal in GOALS.items()
+        if name in shapes and (reached := median(shapes[name], "deliveries_per_cpu_s") or 0) < goal
+    ]
+    if ratio is not None and ratio < GOAL_OF_TWO_NODES:
+        missed.append(f"nodes: {ratio:.2f} times what one delivers, and {GOAL_OF_TWO_NODES} are the goal")
+    if missed:
+        sys.exit("\n".join(["missed:", *missed]))
 
 
 main()
