@@ -128,7 +128,8 @@ impl Node {
             own: machine::own_addresses(),
             dev: is_dev,
         };
-        let client = client(settings, &addresses, Dialling { tenure: tenure.clone(), clock: clock.clone() })?;
+        let gate = Dialling { tenure: tenure.clone(), clock: clock.clone(), ledger: ledger.clone() };
+        let client = client(settings, &addresses, gate)?;
         let service = Arc::new(Service::new(service::Parts {
             directory: directory.clone(),
             ledger: ledger.clone(),

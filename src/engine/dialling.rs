@@ -1,7 +1,9 @@
-//! The gate before every request: open for as long as this node can be certain that nobody took its work over.
+//! The gate before every request: open for as long as this node can be certain that nobody took its work over, and that what comes
+//! of it can be recorded.
 
 use crate::{
     domain::{port::DialGate, tenure::Tenure},
+    store::Ledger,
     world::Clock,
 };
 use std::sync::Arc;
@@ -9,10 +11,11 @@ use std::sync::Arc;
 pub struct Dialling {
     pub tenure: Arc<Tenure>,
     pub clock: Arc<dyn Clock>,
+    pub ledger: Arc<dyn Ledger>,
 }
 
 impl DialGate for Dialling {
     fn is_open(&self) -> bool {
-        self.tenure.may_dial(|| self.clock.steady())
+        self.tenure.may_dial(|| self.clock.steady()) && self.ledger.can_record()
     }
 }

@@ -114,6 +114,8 @@ impl Default for Rounds {
     }
 }
 
+/// Of the store, while the engine begins.
+const PAUSE_AFTER_ERROR: Duration = Duration::from_millis(500);
 /// A store that cannot write must not keep a node from stopping.
 const LAST_WRITE_WITHIN: Duration = Duration::from_secs(2);
 /// Flushes at the end before a hand that does not come back is given up; each takes about as long as a commit.
@@ -140,14 +142,39 @@ impl Engine {
         }
     }
 
+    /// Learns what waits and how endpoints stand, from a store that may have gone away since it was joined. `None` if it is still
+    /// away when this node is told to stop.
+    async fn begin(&self, stop: &Shutdown) -> Result<Option<health::HealthRound>, StoreError> {
+        let mut was_told = false;
+        loop {
+            let found = async {
+                let lanes = self.cluster.find_lanes().await?;
+                let (cluster, every) = (self.cluster.clone(), self.rounds.health);
+                Ok((lanes, health::HealthRound::begin(&self.courier, &self.lanes, cluster, every).await?))
+            };
+            match found.await {
+                Ok((lanes, health)) => {
+                    lanes.into_iter().for_each(|(endpoint, due)| self.lanes.waiting(endpoint, due));
+                    return Ok(Some(health));
+                }
+                Err(error @ (StoreError::Unavailable(_) | StoreError::Overloaded)) => {
+                    if !std::mem::replace(&mut was_told, true) {
+                        tracing::warn!(%error, "it is not known yet what waits in the store");
+                    }
+                    tokio::select! {
+                        biased;
+                        () = stop.soft() => return Ok(None),
+                        () = self.courier.clock.sleep_for(PAUSE_AFTER_ERROR) => {}
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
     async fn work(self, stop: Shutdown) -> Result<(), StoreError> {
         self.lanes.start(self.courier.clock.now());
-        for (endpoint, due) in self.cluster.find_lanes().await? {
-            self.lanes.waiting(endpoint, due);
-        }
-        let health =
-            health::HealthRound::begin(&self.courier, &self.lanes, self.cluster.clone(), self.rounds.health)
-                .await?;
+        let Some(health) = self.begin(&stop).await? else { return Ok(()) };
         let start = Timestamp::from_millis(0);
         let steward =
             steward::Steward { tenure: self.lanes.tenure().clone(), clock: self.courier.clock.clone() };

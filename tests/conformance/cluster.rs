@@ -202,6 +202,23 @@ pub(crate) async fn purging_removes_all_of_a_deleted_app_and_nothing_of_another(
     assert_eq!(stage.accept(again).await, Accepted::New, "its keys went with it");
 }
 
+pub(crate) async fn a_step_of_a_purge_is_bounded_by_deliveries_too(mut stage: Stage) {
+    let doomed = stage.app;
+    for _ in 0..2 {
+        let new = stage.draft(&[stage.endpoint; 2500]);
+        stage.accept(new).await;
+    }
+    stage.store().remove_app(doomed, None).await.unwrap();
+    let mut left = stage.store().waiting_count().await.unwrap();
+    assert_eq!(left, 5000);
+    while stage.store().purge().await.unwrap() {
+        let removed = left - stage.store().waiting_count().await.unwrap();
+        assert!(removed <= 2000, "{removed} at once");
+        left -= removed;
+    }
+    assert_eq!((left, counts(&stage, doomed).await), (0, (0, 0)));
+}
+
 pub(crate) async fn with_nothing_to_purge_a_purge_is_over_at_once(mut stage: Stage) {
     stage.waiting().await;
     assert!(!stage.store().purge().await.unwrap());

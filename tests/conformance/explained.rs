@@ -11,6 +11,7 @@ use posthaste::{
 };
 use serde_json::{Deserializer, Value};
 use std::{fs, sync::Arc, time::Duration};
+use tokio_postgres::{Client, NoTls};
 
 const OPTIONS: &str = "-c session_preload_libraries=auto_explain -c auto_explain.log_min_duration=0 \
      -c auto_explain.log_format=json -c auto_explain.log_analyze=on -c auto_explain.log_buffers=on -c auto_explain.log_timing=off";
@@ -29,6 +30,15 @@ impl Backend for Explained {
 impl Explained {
     pub(crate) fn new() -> Self {
         Self(Arc::new(Server::with(OPTIONS)))
+    }
+
+    /// Everything that was there by now stays where it was for the server's sake, until this is dropped.
+    pub(crate) async fn snapshot(&self) -> Client {
+        let (client, connection) = tokio_postgres::connect(&self.0.address("postgres"), NoTls).await.unwrap();
+        tokio::spawn(connection);
+        let keep = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1 FROM posthaste.clock";
+        client.batch_execute(keep).await.unwrap();
+        client
     }
 
     /// What is run so is not written down.

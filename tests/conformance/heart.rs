@@ -110,6 +110,20 @@ async fn a_client_that_stands_still_in_a_batch_does_not_keep_its_node_from_being
     assert_eq!(pair.shared.run(sending), "0");
 }
 
+/// As a standby does that had not got everything when it was promoted. Nothing is written: a beat is enough.
+async fn a_database_that_lost_what_it_confirmed_is_noticed_by_the_next_beat(mut pair: Pair) {
+    drop(pair.other.carries(pair.stage.one_in_hand()).await);
+    pair.other.store.beat(Beat::default()).await.unwrap().expect("it lives");
+    assert!(pair.other.store.can_record());
+    let epoch = pair.other.epoch;
+    pair.shared.run(&format!("UPDATE ledger SET batch = batch - 1 WHERE epoch = {epoch} AND writer = 0"));
+    assert_eq!(pair.other.store.beat(Beat::default()).await.unwrap(), None);
+    assert!(!pair.other.store.can_record(), "it begins nothing");
+    let joined = pair.other.store.join(NOW).await.unwrap();
+    assert_ne!(joined.epoch, epoch);
+    pair.other.store.beat(Beat::default()).await.unwrap().expect("it lives again");
+}
+
 /// A copy of it takes itself for the same machine, and finds no such process.
 async fn a_node_that_says_that_it_lives_is_believed_whatever_runs_on_its_machine(mut pair: Pair) {
     let id = pair.other.carries(pair.stage.one_in_hand()).await.delivery.id;
@@ -135,6 +149,7 @@ async fn a_node_that_says_that_it_lives_is_believed_whatever_runs_on_its_machine
 }
 
 play! { database:
+    a_database_that_lost_what_it_confirmed_is_noticed_by_the_next_beat,
     a_client_that_stands_still_in_a_batch_does_not_keep_its_node_from_being_taken_over,
     a_node_that_says_that_it_lives_is_believed_whatever_runs_on_its_machine,
 }

@@ -290,6 +290,7 @@ macro_rules! conformance {
                     a_mail_stays_the_same_until_it_has_ended,
                     apps_take_turns_and_those_that_rest_are_passed_over,
                     a_digest_is_mailed_and_published_when_it_closes_and_not_before,
+                    what_comes_after_a_digest_was_read_to_be_published_is_in_another,
                     what_is_published_is_not_found_again,
                     a_notice_that_is_published_twice_is_one_event,
                     lists_filter_and_apps_do_not_mix,
@@ -350,6 +351,7 @@ macro_rules! conformance {
                     lanes_are_found_with_the_time_of_their_first,
                     what_is_not_settled_yet_is_found,
                     purging_removes_all_of_a_deleted_app_and_nothing_of_another,
+                    a_step_of_a_purge_is_bounded_by_deliveries_too,
                     with_nothing_to_purge_a_purge_is_over_at_once,
                 ]
             }

@@ -3,11 +3,11 @@
 use crate::{
     health::{plain, see},
     pair::{Pair, play},
-    stage::{NOW, after, retry_at},
+    stage::{NOW, after, attempt, retry_at},
 };
 use posthaste::{
-    domain::{blame::Account, event::DedupSpace, verdict::Verdict},
-    store::ledger::Accepted,
+    domain::{blame::Account, event::DedupSpace, outcome::Class, verdict::Verdict},
+    store::ledger::{Accepted, Record},
 };
 use std::time::Duration;
 
@@ -79,8 +79,53 @@ async fn an_event_that_is_just_being_removed_is_published_anew(mut pair: Pair) {
     assert_eq!(pair.shared.run("SELECT count(*) FROM events"), "1");
 }
 
+/// Each takes its locks for as long as its transaction lasts, and other nodes may wait for them.
+async fn failures_that_come_at_once_are_written_some_at_a_time(mut pair: Pair) {
+    let new = (0..300).map(|_| pair.stage.one_in_hand()).collect();
+    pair.stage.store().accept(new).await.unwrap();
+    pair.stage.quiet().await;
+    let (carried, store) = (pair.stage.recorder.take_carried(), pair.stage.shared());
+    assert_eq!(carried.len(), 300);
+    let held = pair.hold("INSERT ON events").await;
+    let one = pair.stage.one();
+    let accepted = tokio::spawn({
+        let store = store.clone();
+        async move { store.accept(vec![one]).await }
+    });
+    held.until_waiting(1).await;
+    for carried in carried {
+        let (attempts, verdict) = (vec![attempt(Class::Http, 500)], retry_at(after(60)));
+        let (switch_off, sighting, ended_at, contract) = (None, None, after(1), None);
+        store.record(Record { carried, attempts, verdict, switch_off, sighting, ended_at, contract });
+    }
+    held.let_go().await;
+    accepted.await.unwrap().unwrap();
+    pair.stage.quiet().await;
+    let written = "SELECT string_agg(n::text, ' ' ORDER BY n) FROM (SELECT count(*) AS n FROM attempts GROUP BY xmin::text) AS t";
+    assert_eq!(pair.shared.run(written), "44 128 128");
+}
+
+async fn what_one_node_does_at_a_time_keeps_no_event_of_another_waiting(mut pair: Pair) {
+    let client = pair.client().await;
+    client.batch_execute("BEGIN; SELECT pg_advisory_xact_lock(8102099357864587376)").await.unwrap();
+    let store = pair.other.store.clone();
+    let cold = tokio::spawn(async move { store.forget(after(1)).await });
+    pair.until_waiting(1).await;
+    for _ in 0..5 {
+        let accepted =
+            tokio::time::timeout(Duration::from_secs(3), pair.other.accept(pair.stage.one())).await;
+        assert_eq!(accepted.expect("an event that waits for other nodes"), Accepted::New);
+        assert!(pair.other.store.can_record());
+    }
+    assert!(!cold.is_finished());
+    client.batch_execute("COMMIT").await.unwrap();
+    cold.await.unwrap().unwrap();
+}
+
 play! {
     database:
+    what_one_node_does_at_a_time_keeps_no_event_of_another_waiting,
+    failures_that_come_at_once_are_written_some_at_a_time,
     time_that_one_node_counted_is_everybody_s_and_never_runs_back,
     a_node_that_finds_that_it_is_us_is_heard_for_half_a_minute,
     it_is_known_in_which_lanes_something_is_due,

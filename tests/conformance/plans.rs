@@ -248,8 +248,8 @@ async fn ask_all(stage: &mut Stage, notes: &mut Notes<'_>, rows: i64, round: i64
 const FEW: (u64, u64) = (300, 100);
 /// Shards are passed over here and there: there are 256 of them.
 const SOME: (u64, u64) = (2_000, 1_000);
-/// A list examines up to ten thousand rows for its page, each with its event, and this store fetches them all.
-const A_LIST: (u64, u64) = (80_000, 2_000);
+/// A list that its first rows do not fill goes on by a thousand, each with its event.
+const A_LIST: (u64, u64) = (10_000, 2_000);
 
 async fn look_at_plans(rows: i64) -> (Stage, Explained) {
     let server = Explained::new();
@@ -306,6 +306,44 @@ fn the_statements_that_matter_use_an_index_beside_a_million_rows() {
 #[ignore = "soak: ten million rows take minutes to furnish"]
 fn the_statements_that_matter_use_an_index_beside_ten_million_rows() {
     block_on(async { drop(look_at_plans(10_000_000).await) });
+}
+
+#[test]
+fn what_a_lane_gave_is_not_gone_through_again_while_somebody_keeps_a_snapshot() {
+    block_on(async {
+        let server = Explained::new();
+        let mut stage = Stage::new(Box::new(server.clone())).await;
+        let waiting = stage.waiting().await.as_i64();
+        let (lane, first) = (stage.endpoint, waiting + 1_000_000);
+        let copy = |rows: &str| {
+            server.run(&format!(
+                "INSERT INTO live (id, app, event, endpoint, state, place, attempt_count, history_len, lane, due, at_due)
+                     SELECT {first} + n, app, event, endpoint, state, place, attempt_count, history_len, lane, n, at_due
+                     FROM live, {rows} AS n WHERE id = {waiting}"
+            ))
+        };
+        copy("generate_series(1, 60000)");
+        let snapshot = server.snapshot().await;
+        server.run(&format!("DELETE FROM live WHERE id BETWEEN {first} AND {first} + 50000; ANALYZE live"));
+        let mut most = Vec::new();
+        for _ in 0..3 {
+            let written = server.written();
+            assert!(stage.refill(lane, 5, after(60)).await.next_due.is_some());
+            assert_eq!(stage.recorder.take_carried().len(), 5);
+            most.push(server.since(written).iter().map(|plan| plan.blocks).max().unwrap());
+        }
+        println!("blocks of the dearest statement: {most:?}");
+        assert!(most[0] > 1_000, "else this shows nothing: {most:?}");
+        assert!(most[1..].iter().all(|blocks| *blocks < FEW.0), "{most:?}");
+        // Something older comes into the lane, and is found when nothing else is left in it.
+        server.run(&format!("DELETE FROM live WHERE id > {first} AND lane > 0"));
+        copy("generate_series(-7, -7)");
+        assert_eq!(stage.refill(lane, 5, after(0)).await.next_due, Some(Timestamp::from_millis(-7)));
+        drop(stage.recorder.take_carried());
+        stage.refill(lane, 5, after(0)).await;
+        assert_eq!(stage.only_carried().delivery.id.as_i64(), first - 7);
+        drop(snapshot);
+    });
 }
 
 #[test]

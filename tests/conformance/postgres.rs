@@ -12,24 +12,28 @@ use crate::{
 use posthaste::{
     domain::{
         id::{AppId, EndpointId, EventId},
-        port::Handover,
+        port::{DialGate, Handover},
+        tenure::Tenure,
         time::Timestamp,
     },
+    engine::Dialling,
     store::{
         Browse, Cluster, Ledger, Store, StoreError,
         cluster::Beat,
         ledger::{Accepted, Want},
         postgres::{Address, OpenError, PostgresStore, QueueLimits},
     },
+    world::SystemClock,
 };
 use std::{
+    net::TcpListener,
     os::unix::{fs::symlink, net::UnixStream},
     sync::{
         Arc, LazyLock,
         atomic::{AtomicU32, Ordering},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tempfile::TempDir;
 
@@ -168,10 +172,14 @@ fn publish(store: &PostgresStore, id: i64) -> Result<Vec<Accepted>, StoreError> 
 #[test]
 fn whoever_was_taken_over_begins_nothing_more() {
     let database = Database::new();
-    let store = database.open().unwrap();
-    assert!(store.can_record());
+    let store = Arc::new(database.open().unwrap());
+    // As if nobody else could take anything over: what cannot be recorded is not sent either.
+    let (tenure, clock) = (Arc::new(Tenure::alone()), Arc::new(SystemClock));
+    let gate = Dialling { tenure, clock, ledger: store.clone() };
+    assert!(store.can_record() && gate.is_open());
     database.run("UPDATE posthaste.nodes SET dead = 1");
     wait_until("it notices", || !store.can_record());
+    assert!(!gate.is_open());
 }
 
 #[test]
@@ -222,6 +230,22 @@ fn a_server_without_room_for_another_connection_answers_again_later() {
     publish(&store, 10).unwrap();
     database.run(&format!("ALTER ROLE narrow_{name} CONNECTION LIMIT 10"));
     assert!(find().unwrap().is_some());
+}
+
+/// As a machine is that is gone, and as a server that is frozen: it takes connections and says nothing.
+#[test]
+fn a_host_that_is_silent_keeps_nobody_from_the_next_one() {
+    let database = Database::new();
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let begun = Instant::now();
+    let store = open(&format!(
+        "postgres:///{}?user=posthaste&target_session_attrs=read-write&host=127.0.0.1&port={}&host={}&port=5432",
+        database.name(),
+        silent.local_addr().unwrap().port(),
+        SERVER.folder
+    ));
+    publish(&store.unwrap(), 3).unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
 }
 
 #[test]

@@ -121,6 +121,7 @@ impl Town {
         let writing = tokio::spawn(commit_all(writer.clone(), rung)).abort_handle();
         let joined = store.join(self.clock.now()).await.unwrap();
         tenure.enter(joined.epoch);
+        let ledger = store.clone();
         let desk = Desk {
             directory,
             store: store.clone(),
@@ -132,7 +133,7 @@ impl Town {
         let service = desk.service(lanes.clone());
         service.load(None).await.unwrap();
         service.readiness().accept();
-        let gate = Dialling { tenure: tenure.clone(), clock: self.clock.clone() };
+        let gate = Dialling { tenure: tenure.clone(), clock: self.clock.clone(), ledger };
         let line = Line { net: self.net.clone(), tenure: tenure.clone(), gate };
         let (stop, told) = Shutdown::by_hand();
         let engine = desk.engine(lanes, events, Arc::new(line));

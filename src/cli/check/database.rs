@@ -86,6 +86,7 @@ fn advice(error: &OpenError) -> &'static str {
         OpenError::Certificates(_) => "Give a PEM file of certificate authorities as sslrootcert, or none.",
         OpenError::Pooled => "Write pooler=true behind the ? of the address, or name the server itself.",
         OpenError::TooOld { .. } => "Upgrade the server to PostgreSQL 14 or later.",
+        OpenError::Encoding { .. } => "Make a database whose encoding is UTF8, and name that one.",
         OpenError::Unsafe { .. } => "Change that setting: a 202 must survive a power cut.",
         OpenError::TooNew { .. } | OpenError::Foreign(_) => {
             "Name another database, or start the version that prepared it."

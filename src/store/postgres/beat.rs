@@ -8,13 +8,14 @@
 use super::{
     bell::Bell,
     cluster::Place,
+    owed::Owed,
     round,
     session::{Server, Session},
 };
 use crate::{
     domain::{port::Handover, tenure::Tenure},
     store::{
-        Reply, StoreError,
+        Reply,
         cluster::{Beat, View},
         sql::{Result, answered, store_error},
     },
@@ -43,30 +44,6 @@ const PATIENCE: Duration = Duration::from_secs(8);
 /// Between two rings: what comes meanwhile goes with the next.
 const RING_EVERY: Duration = Duration::from_millis(10);
 
-/// An answer that somebody waits for: he is told if there will be none.
-struct Owed<T>(Option<oneshot::Sender<Result<T, StoreError>>>);
-
-impl<T> Owed<T> {
-    fn is_waited_for(&self) -> bool {
-        self.0.as_ref().is_some_and(|answer| !answer.is_closed())
-    }
-
-    fn give(mut self, answer: Result<T, StoreError>) {
-        if let Some(waits) = self.0.take() {
-            let _ = waits.send(answer);
-        }
-    }
-}
-
-impl<T> Drop for Owed<T> {
-    fn drop(&mut self) {
-        if let Some(waits) = self.0.take() {
-            let _ =
-                waits.send(Err(StoreError::Unavailable("the connection to the database broke".to_owned())));
-        }
-    }
-}
-
 enum Order {
     Beat(Beat, Owed<Option<View>>),
     View(Owed<View>),
@@ -75,13 +52,22 @@ enum Order {
 
 /// What the server was asked.
 enum Asked {
-    /// When it was sent and under which epoch; who waits for the answer, if somebody does.
-    Beat(u64, i64, Option<Owed<Option<View>>>),
+    /// Who waits for the answer, if somebody does.
+    Beat(Sent, Option<Owed<Option<View>>>),
     View(Owed<View>),
     /// To ring for others.
     Ring,
     /// To be told when others ring.
     Listen,
+}
+
+/// How things were when a beat was sent.
+#[derive(Clone, Copy)]
+struct Sent {
+    at_us: u64,
+    epoch: i64,
+    /// The last batch that had been confirmed.
+    confirmed: i64,
 }
 
 type Answered = (Asked, Result<Vec<SimpleQueryMessage>>);
@@ -136,7 +122,7 @@ impl Heart {
     fn order<T: Send + 'static>(&self, order: impl FnOnce(Owed<T>) -> Order) -> Reply<'static, T> {
         let (answer, comes) = oneshot::channel();
         match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some(orders) => drop(orders.send(order(Owed(Some(answer))))),
+            Some(orders) => drop(orders.send(order(Owed::to(answer)))),
             None => drop(answer),
         }
         answered(comes)
@@ -303,14 +289,15 @@ impl Beating {
     }
 
     fn beat(&mut self, beat: &Beat, owed: Option<Owed<Option<View>>>) {
-        let (sent_us, epoch) = (self.place.pulse.now_us(), self.place.epoch());
+        let (at_us, epoch) = (self.place.pulse.now_us(), self.place.epoch());
+        let sent = Sent { at_us, epoch, confirmed: self.place.confirmed(epoch) };
         if self.place.is_lost() {
-            return self.has_beaten(sent_us, epoch, owed, Ok(None));
+            return self.has_beaten(sent, owed, Ok(None));
         }
         if let Err(error) = self.ear() {
-            return self.has_beaten(sent_us, epoch, owed, Err(error));
+            return self.has_beaten(sent, owed, Err(error));
         }
-        let _ = self.ask(Asked::Beat(sent_us, epoch, owed), round::beat(epoch, beat));
+        let _ = self.ask(Asked::Beat(sent, owed), round::beat(epoch, beat));
     }
 
     fn be_answered(&mut self, asked: Asked, answer: Result<Vec<SimpleQueryMessage>>) {
@@ -318,8 +305,15 @@ impl Beating {
             self.lose_ear();
         }
         match asked {
-            Asked::Beat(sent_us, epoch, owed) => {
-                self.has_beaten(sent_us, epoch, owed, answer.and_then(round::heard));
+            Asked::Beat(sent, owed) => {
+                let heard = answer.and_then(round::heard).map(|heard| {
+                    let (stored, view) = heard?;
+                    if stored < sent.confirmed {
+                        self.place.lose(sent.epoch);
+                    }
+                    (stored >= sent.confirmed).then_some(view)
+                });
+                self.has_beaten(sent, owed, heard);
             }
             Asked::View(owed) => {
                 owed.give(answer.and_then(round::seen).map_err(|error| store_error(&error)));
@@ -340,16 +334,10 @@ impl Beating {
         self.place.pulse.beat(0, false);
     }
 
-    fn has_beaten(
-        &mut self,
-        sent_us: u64,
-        epoch: i64,
-        owed: Option<Owed<Option<View>>>,
-        view: Result<Option<View>>,
-    ) {
+    fn has_beaten(&mut self, sent: Sent, owed: Option<Owed<Option<View>>>, view: Result<Option<View>>) {
         // Unless it joined again since.
-        if epoch == self.place.epoch() {
-            self.place.pulse.beat(sent_us, matches!(view, Ok(Some(_))));
+        if sent.epoch == self.place.epoch() {
+            self.place.pulse.beat(sent.at_us, matches!(view, Ok(Some(_))));
             if matches!(view, Ok(None)) {
                 self.place.pulse.fence();
             }
@@ -358,6 +346,8 @@ impl Beating {
         if was_well && !self.orders.is_closed() {
             match &view {
                 Ok(Some(_)) => {}
+                // Which was said.
+                Ok(None) if self.place.is_lost() => {}
                 Ok(None) => tracing::error!("another node took over from this one, which has to join again"),
                 Err(error) => tracing::warn!(%error, "the database was not told that this process lives"),
             }

@@ -38,9 +38,15 @@ const WAIT_FOR_A_BATCH: &str = "SET LOCAL lock_timeout = '3s'";
 /// How often somebody looks again who found no slot.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(500);
 
+/// After a fail-over to a standby that had not got everything, or a crash of a server that does not flush.
+pub(super) const LOST_BATCHES: &str =
+    "the database and this process count batches differently: it lost some that it had confirmed";
+
 pub(super) struct Place {
     server: Arc<Server>,
     seat: Mutex<Seat>,
+    /// The last batch that the database confirmed, and its epoch.
+    confirmed: Mutex<(i64, i64)>,
     /// The epoch under which the database has not got what it confirmed; 0 if there is none.
     lost: AtomicI64,
     /// Whoever joins may have much to take over before it says by itself that it lives.
@@ -51,8 +57,9 @@ pub(super) struct Place {
 
 impl Place {
     pub(super) fn new(server: Arc<Server>, seat: Seat, pulse: Arc<Pulse>) -> Self {
-        let (seat, lost, session) = (Mutex::new(seat), AtomicI64::new(0), Mutex::new(None));
-        Self { server, seat, lost, is_joining: AtomicBool::new(false), pulse, session }
+        let (lost, is_joining) = (AtomicI64::new(0), AtomicBool::new(false));
+        let (seat, confirmed, session) = (Mutex::new(seat), Mutex::default(), Mutex::new(None));
+        Self { server, seat, confirmed, lost, is_joining, pulse, session }
     }
 
     /// What is written there and numbered there goes together.
@@ -68,10 +75,21 @@ impl Place {
         self.seat().epoch
     }
 
+    /// This batch is in the database.
+    pub(super) fn confirm(&self, epoch: i64, batch: i64) {
+        *self.confirmed.lock().unwrap_or_else(PoisonError::into_inner) = (epoch, batch);
+    }
+
+    /// The last batch of an epoch that was confirmed so far; 0 if there was none.
+    pub(super) fn confirmed(&self, epoch: i64) -> i64 {
+        let (of, batch) = *self.confirmed.lock().unwrap_or_else(PoisonError::into_inner);
+        if of == epoch { batch } else { 0 }
+    }
+
     /// Nothing more can be written under this epoch. Said at once, whatever else was in the log a moment ago.
-    pub(super) fn lose(&self, epoch: i64, why: &str) {
+    pub(super) fn lose(&self, epoch: i64) {
         if self.lost.swap(epoch, SeqCst) != epoch {
-            tracing::error!(epoch, "{why}");
+            tracing::error!(epoch, "{LOST_BATCHES}");
         }
     }
 
@@ -317,6 +335,9 @@ fn enter_now(tx: &Transaction<'_>, waits_since: Timestamp, now: Timestamp) -> Re
     let epoch = (tx as &dyn Sql).number(random, &[])?;
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let new = Newcomer { epoch, name: name.trim().to_owned(), host: host(), pid: std::process::id() };
+    if (tx as &dyn Sql).exists("SELECT EXISTS (SELECT 1 FROM moving WHERE done = 0)", &[])? {
+        return Err(Error::Fenced("a store is being moved into this database: it is not complete yet"));
+    }
     let Some(slot) = nodes::enter(tx, &new, waits_since, now)? else { return Ok(None) };
     versions::present(tx, epoch, versions::NEWEST)?;
     Ok(Some((epoch, slot)))

@@ -116,7 +116,7 @@ pub fn move_up(
             );
             tx.execute(&sequence, &[])?;
         }
-        tx.execute(super::sql::LOCK_ALL_HEALTH, &[])?;
+        tx.execute(super::locks::LOCK_ALL_HEALTH, &[])?;
         tx.execute("UPDATE moving SET done = 1", &[])
     })?;
     Ok(counts)

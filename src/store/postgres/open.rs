@@ -29,6 +29,10 @@ pub enum OpenError {
     Pooled,
     #[error("the database server is version {found}; at least 14 is needed")]
     TooOld { found: String },
+    #[error(
+        "the database keeps text as {found}, which has not every letter: make one with CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0"
+    )]
+    Encoding { found: String },
     #[error("the database has {setting} = {value}: {why}; set {setting} = on and start again")]
     Unsafe { setting: &'static str, value: String, why: &'static str },
     #[error(
@@ -192,13 +196,14 @@ struct Settings {
     full_page_writes: String,
     synchronous_commit: String,
     synchronous_standby_names: String,
+    encoding: String,
 }
 
 impl Settings {
     fn of(session: &Session) -> Result<Self> {
         let sql = "SELECT CAST(current_setting('server_version_num') AS bigint), current_setting('server_version'),
                  current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit'),
-                 current_setting('synchronous_standby_names')";
+                 current_setting('synchronous_standby_names'), current_setting('server_encoding')";
         let rows = session.query(sql, &[])?;
         let Some(row) = rows.first().map(|row| Row::new(row)) else { return Ok(Self::default()) };
         Ok(Self {
@@ -208,6 +213,7 @@ impl Settings {
             full_page_writes: row.get(3)?,
             synchronous_commit: row.get(4)?,
             synchronous_standby_names: row.get(5)?,
+            encoding: row.get(6)?,
         })
     }
 
@@ -217,6 +223,9 @@ impl Settings {
         let loses = "what it confirmed would be lost when its machine fails";
         if self.number < SERVER_MIN {
             return Err(OpenError::TooOld { found: self.version });
+        }
+        if self.encoding != "UTF8" {
+            return Err(OpenError::Encoding { found: self.encoding });
         }
         if self.fsync != "on" {
             return refused("fsync", self.fsync, loses);
@@ -263,6 +272,7 @@ mod tests {
             full_page_writes: "on".to_owned(),
             synchronous_commit: "on".to_owned(),
             synchronous_standby_names: String::new(),
+            encoding: "UTF8".to_owned(),
         };
         let commits = |how: &str, standbys: &str| Settings {
             synchronous_commit: how.to_owned(),
@@ -281,6 +291,7 @@ mod tests {
         }
         for (unfit, reason) in [
             (Settings { number: 139_999, version: "13.23".to_owned(), ..safe.clone() }, "version 13.23"),
+            (Settings { encoding: "SQL_ASCII".to_owned(), ..safe.clone() }, "ENCODING 'UTF8'"),
             (Settings { fsync: "off".to_owned(), ..safe.clone() }, "fsync = off"),
             (Settings { full_page_writes: "off".to_owned(), ..safe.clone() }, "full_page_writes = off"),
             (commits("off", ""), "synchronous_commit = off"),

@@ -36,7 +36,8 @@ pub(super) fn beat(epoch: i64, beat: &Beat) -> String {
         u8::from(*is_stopping).to_string(),
     ];
     let said = given(nodes::BEAT, &values);
-    format!("BEGIN; {SETTINGS}; {said}; {}; COMMIT", questions(epoch))
+    let stored = format!("SELECT batch FROM ledger WHERE epoch = {epoch} AND writer = 0");
+    format!("BEGIN; {SETTINGS}; {said}; {stored}; {}; COMMIT", questions(epoch))
 }
 
 /// Asks how things stand.
@@ -128,11 +129,12 @@ impl Answers {
     }
 }
 
-/// How things stand after a beat; `None` if this node was taken over.
-pub(super) fn heard(messages: Vec<SimpleQueryMessage>) -> Result<Option<View>> {
+/// The last batch that is stored of this node and how things stand after a beat; `None` if it was taken over.
+pub(super) fn heard(messages: Vec<SimpleQueryMessage>) -> Result<Option<(i64, View)>> {
     let mut answers = Answers::of(messages);
     let (_, lives) = answers.next()?;
-    if lives == 0 { Ok(None) } else { answers.view().map(Some) }
+    let stored = answers.one("n", |row| row.get(0))?;
+    if lives == 0 { Ok(None) } else { answers.view().map(|view| Some((stored, view))) }
 }
 
 /// How things stand.

@@ -4,6 +4,7 @@
 use super::{
     address::Address,
     columns::Rows,
+    hosts::Hosts,
     open::OpenError,
     tls::Connector,
     value::{Bound, Fetched},
@@ -25,7 +26,7 @@ use tokio::{
     time::{Sleep, sleep, timeout},
 };
 use tokio_postgres::{
-    AsyncMessage, Client, Config, SimpleQueryMessage, Statement,
+    AsyncMessage, Client, SimpleQueryMessage, Statement,
     types::{ToSql, Type},
 };
 
@@ -34,15 +35,15 @@ const CONNECTED_WITHIN: Duration = Duration::from_secs(20);
 
 /// What it takes to connect.
 pub(super) struct Server {
-    config: Config,
+    hosts: Hosts,
     tls: Connector,
     is_pooled: bool,
 }
 
 impl Server {
     pub(super) fn at(address: &Address) -> Result<Self, OpenError> {
-        let (config, is_pooled) = (address.config.clone(), address.is_pooled);
-        Ok(Self { config, tls: Connector::of(address)?, is_pooled })
+        let (hosts, tls) = (Hosts::of(&address.config), Connector::of(address)?);
+        Ok(Self { hosts, tls, is_pooled: address.is_pooled })
     }
 
     /// Whether its connections are lent by a pooler, so that nothing can stay with them.
@@ -75,9 +76,8 @@ impl Session {
         heard: Option<UnboundedSender<String>>,
     ) -> Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        let connecting = server.config.connect(server.tls.clone());
         let (client, mut connection) = runtime
-            .block_on(async { timeout(CONNECTED_WITHIN, connecting).await })
+            .block_on(async { timeout(CONNECTED_WITHIN, server.hosts.connect(&server.tls)).await })
             .map_err(|_| silent())??;
         runtime.spawn(async move {
             loop {
@@ -207,7 +207,7 @@ impl Session {
     }
 }
 
-fn silent() -> Error {
+pub(super) fn silent() -> Error {
     io::Error::new(io::ErrorKind::TimedOut, "the server did not answer in time").into()
 }
 

@@ -3,6 +3,8 @@
 use super::{
     columns::{Rows, Shape},
     deliveries,
+    floors::Floors,
+    locks::{DIGESTS, HEALTH, LINES, MAKE_LOCKS, TAKE_LOCKS},
     session::Session,
 };
 use crate::{
@@ -21,6 +23,7 @@ use std::{
     cell::{Cell, RefCell},
     collections::HashSet,
     ops::ControlFlow,
+    sync::Arc,
 };
 
 /// What every transaction begins with: nothing stays with a connection, which a pooler may have lent. For a lock nobody waits longer
@@ -38,58 +41,6 @@ const SETTINGS_TO_WRITE: &str = "SET LOCAL enable_hashjoin = off; SET LOCAL enab
 /// What the server's clock shows, in milliseconds.
 pub(super) const CLOCK: &str = "SELECT CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS bigint)";
 
-/// Kinds of rows in `locks`.
-const LINES: i64 = 0;
-const HEALTH: i64 = 1;
-const DIGESTS: i64 = 2;
-
-/// One parameter for many numbers.
-macro_rules! numbers {
-    ($param:literal) => {
-        concat!("unnest(CAST(string_to_array(", $param, ", ' ') AS bigint[]))")
-    };
-}
-
-/// The rows that a batch is going to lock; those of health that is not well are in the way of successes as well.
-macro_rules! wanted {
-    () => {
-        concat!(
-            "SELECT 0 AS kind, lane AS endpoint FROM ",
-            numbers!("?1"),
-            " AS lane
-             UNION SELECT 1, failed FROM ",
-            numbers!("?2"),
-            " AS failed
-             UNION SELECT 1, h.endpoint FROM ",
-            numbers!("?3"),
-            " AS ok JOIN health h ON h.endpoint = ok
-                 WHERE h.consecutive_failures > 0 OR h.failed_events > 0 OR h.failing_since IS NOT NULL
-                     OR h.degraded_since IS NOT NULL OR h.told_by IS NOT NULL
-             UNION SELECT 2, app FROM ",
-            numbers!("?4"),
-            " AS app"
-        )
-    };
-}
-
-const MAKE_LOCKS: &str = concat!(
-    "INSERT INTO locks (kind, endpoint) SELECT w.kind, w.endpoint FROM (",
-    wanted!(),
-    ") AS w
-         WHERE NOT EXISTS (SELECT 1 FROM locks l WHERE l.kind = w.kind AND l.endpoint = w.endpoint)
-         ORDER BY 1, 2 ON CONFLICT DO NOTHING"
-);
-const TAKE_LOCKS: &str = concat!(
-    "SELECT l.kind, l.endpoint FROM locks l JOIN (",
-    wanted!(),
-    ") AS w ON w.kind = l.kind AND w.endpoint = l.endpoint
-     ORDER BY 1, 2 FOR UPDATE OF l"
-);
-
-/// Rows for all endpoints that are known to have failed: a batch relies on their being there.
-pub(super) const LOCK_ALL_HEALTH: &str =
-    "INSERT INTO locks (kind, endpoint) SELECT 1, endpoint FROM health ON CONFLICT DO NOTHING";
-
 /// Ends with `commit`, or is taken back.
 pub(super) struct Transaction<'a> {
     session: &'a Session,
@@ -97,6 +48,8 @@ pub(super) struct Transaction<'a> {
     epoch: i64,
     /// Which numbers it may give; any where nobody looks.
     seat: Option<Seat>,
+    /// From where on it looks lanes through; from their beginning where nobody keeps that.
+    floors: Option<Arc<Floors>>,
     /// Rows of `locks` that it has: those from its start, and those that a command came upon.
     held: RefCell<HashSet<(i64, i64)>>,
     late: RefCell<HashSet<(i64, i64)>>,
@@ -116,9 +69,14 @@ impl<'a> Transaction<'a> {
     }
 
     /// The same by whoever sits there.
-    pub(super) fn begin_at(session: &'a Session, seat: Seat, first: &str) -> Result<(Self, usize)> {
+    pub(super) fn begin_at(
+        session: &'a Session,
+        seat: Seat,
+        floors: Arc<Floors>,
+        first: &str,
+    ) -> Result<(Self, usize)> {
         let (mut tx, rows) = Self::begin(session, seat.epoch, first)?;
-        tx.seat = Some(seat);
+        (tx.seat, tx.floors) = (Some(seat), Some(floors));
         Ok((tx, rows))
     }
 
@@ -142,7 +100,8 @@ impl<'a> Transaction<'a> {
 
     fn new(session: &'a Session, epoch: i64) -> Self {
         let (held, late, version) = (RefCell::default(), RefCell::default(), Cell::new(None));
-        Self { session, epoch, seat: None, held, late, version, has_failed: Cell::new(false), is_over: false }
+        let (seat, floors, has_failed) = (None, None, Cell::new(false));
+        Self { session, epoch, seat, floors, held, late, version, has_failed, is_over: false }
     }
 
     /// Statements that are not worth keeping prepared.
@@ -361,6 +320,16 @@ impl Sql for Transaction<'_> {
 
     fn to_change(&self) -> (&'static str, &'static str) {
         ("live", "FOR UPDATE OF d SKIP LOCKED")
+    }
+
+    fn lane_begins(&self, lane: EndpointId) -> Option<Timestamp> {
+        self.floors.as_ref().and_then(|floors| floors.of(lane))
+    }
+
+    fn lane_goes_on(&self, lane: EndpointId, from: Option<Timestamp>) {
+        if let Some(floors) = &self.floors {
+            floors.reached(lane, from);
+        }
     }
 
     fn epoch(&self) -> i64 {

@@ -5,11 +5,13 @@ use super::{
     beat::Ringer,
     bell::Bell,
     bulk,
-    cluster::{self, Place, Stored},
+    cluster::{self, LOST_BATCHES, Place, Stored},
+    floors::Floors,
     open,
     pulse::Pulse,
     session::{Server, Session},
     sql::Transaction,
+    versions::is_busy,
 };
 use crate::{
     domain::port::Handover,
@@ -32,8 +34,12 @@ const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(250);
 const SLOW_MAX: usize = 128;
 /// For any one answer. After that the connection is given up, and with it what was not committed.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
-/// What is read to be changed has no locks of its own but in the commands of the hot path: one batch of others at a time.
-const ONE_AT_A_TIME: &str = "pg_advisory_xact_lock(8102099357864587376)";
+/// What is read to be changed has no locks of its own but in the commands of the hot path: one batch of others at a time. It is waited
+/// for in short pieces, between which what is hot is written.
+const ONE_AT_A_TIME: &str = "SET LOCAL lock_timeout = '100ms'; DO 'BEGIN PERFORM pg_advisory_xact_lock(8102099357864587376); END'; \
+     SET LOCAL lock_timeout = '7s'; ";
+/// All pieces together, before whoever waits for an answer is told that there is none.
+const WAIT_FOR_OTHERS: Duration = Duration::from_secs(7);
 
 pub(super) struct Writer {
     server: Arc<Server>,
@@ -45,6 +51,9 @@ pub(super) struct Writer {
     last: i64,
     /// That batch changed the configuration.
     has_changes: bool,
+    /// Since when other nodes are at what one does at a time, on the watch.
+    busy_since_us: Option<u64>,
+    floors: Arc<Floors>,
     queue: Arc<Queue>,
     pulse: Arc<Pulse>,
     ringer: Ringer,
@@ -61,7 +70,22 @@ impl Writer {
         handover: Arc<dyn Handover>,
     ) -> Self {
         let (session, epoch, pulse) = (Some(session), place.epoch(), place.pulse.clone());
-        Self { server, session, place, epoch, last: 0, has_changes: false, queue, pulse, ringer, handover }
+        let (last, has_changes, busy_since_us, floors) =
+            (0, false, None, Arc::new(Floors::new(pulse.clone())));
+        Self {
+            server,
+            session,
+            place,
+            epoch,
+            last,
+            has_changes,
+            busy_since_us,
+            floors,
+            queue,
+            pulse,
+            ringer,
+            handover,
+        }
     }
 
     fn session(&mut self) -> Result<&Session> {
@@ -80,11 +104,16 @@ impl Writer {
         }
         let (epoch, last) = (self.epoch, self.last);
         let next = last + 1;
-        let alone = if batch.iter().all(|work| work.is_hot()) { "1" } else { ONE_AT_A_TIME };
+        let is_cold = is_cold(batch);
+        let alone = if is_cold { ONE_AT_A_TIME } else { "" };
         let fence = format!(
-            "UPDATE ledger SET batch = {next} WHERE epoch = {epoch} AND writer = 0 AND batch = {last} RETURNING {alone}"
+            "{alone}UPDATE ledger SET batch = {next} WHERE epoch = {epoch} AND writer = 0 AND batch = {last} RETURNING 1"
         );
-        let (tx, counted) = Transaction::begin_at(self.session()?, seat, &fence)?;
+        let floors = self.floors.clone();
+        let (tx, counted) = match Transaction::begin_at(self.session()?, seat, floors, &fence) {
+            Err(error) if is_cold && is_busy(&error) => return Err(Error::Busy),
+            begun => begun?,
+        };
         if counted == 0 {
             let found = cluster::stored(&tx)?;
             drop(tx);
@@ -106,6 +135,7 @@ impl Writer {
                 return Err(error);
             }
         }
+        self.place.confirm(epoch, next);
         (self.last, self.has_changes) = (next, has_changes);
         Ok(newest_notice)
     }
@@ -114,9 +144,8 @@ impl Writer {
     fn fenced(&self, found: &Stored) -> Error {
         match found {
             Stored::Upto(_) => {
-                let why = "the database and this process count batches differently: it lost some that it had confirmed";
-                self.place.lose(self.epoch, why);
-                Error::Fenced(why)
+                self.place.lose(self.epoch);
+                Error::Fenced(LOST_BATCHES)
             }
             Stored::UptoItsEnd(_) | Stored::Unknown => Error::Fenced(
                 "another node took over from this one, which writes nothing more before it joins again",
@@ -166,6 +195,16 @@ impl Writer {
         }
     }
 
+    /// Others are at what one does at a time: it is tried again for a while.
+    fn busy(&mut self) -> Error {
+        let now_us = self.pulse.now_us();
+        let since_us = *self.busy_since_us.get_or_insert(now_us);
+        if Duration::from_micros(now_us.saturating_sub(since_us)) < WAIT_FOR_OTHERS {
+            return Error::Busy;
+        }
+        Error::Stale("other nodes have been at what one does at a time for too long; try again")
+    }
+
     /// Another try may do better: it met another transaction, or the server went away under it.
     fn may_try_again(&self, error: &Error) -> bool {
         may_pass(error)
@@ -192,6 +231,10 @@ impl Writer {
             self.session = None;
         }
     }
+}
+
+fn is_cold(batch: &[Box<dyn Work>]) -> bool {
+    batch.iter().any(|work| !work.is_hot())
 }
 
 /// What is hot waits for no other node, so it does not go together with what does; and it takes a lock for each failure, which
@@ -238,6 +281,9 @@ impl Commit for Writer {
         loop {
             let result = self.try_commit(batch);
             tries_left -= 1;
+            if result.is_err() {
+                self.floors.forget();
+            }
             match &result {
                 Err(error) if tries_left > 0 && self.may_try_again(error) => {
                     // While the server is away it would be said many times a second.
@@ -246,8 +292,14 @@ impl Commit for Writer {
                     }
                     continue;
                 }
+                Err(Error::Busy) => return Err(self.busy()),
                 Err(error) => self.note(error),
-                Ok(_) => self.pulse.writes(true),
+                Ok(_) => {
+                    self.pulse.writes(true);
+                    if is_cold(batch) {
+                        self.busy_since_us = None;
+                    }
+                }
             }
             return result;
         }

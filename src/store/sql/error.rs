@@ -19,6 +19,9 @@ pub(in crate::store) enum Error {
     /// This command cannot be stored any more, and all others can; it says why.
     #[error("{0}")]
     Stale(&'static str),
+    /// Another node is at what one does at a time: to be tried again soon.
+    #[error("another node is at it")]
+    Busy,
     /// A row says something that cannot be.
     #[error("{0}")]
     Wrong(String),
@@ -53,7 +56,7 @@ pub(in crate::store) fn store_error(error: &Error) -> StoreError {
             Some(code) if is_of_the_command(code) => corrupt(),
             _ => unavailable(),
         },
-        Error::Io(_) | Error::Fenced(_) | Error::Stale(_) => unavailable(),
+        Error::Io(_) | Error::Fenced(_) | Error::Stale(_) | Error::Busy => unavailable(),
         Error::Wrong(_) => corrupt(),
     }
 }

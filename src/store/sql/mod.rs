@@ -149,6 +149,14 @@ pub(super) trait Sql {
     /// others leave them alone and it passes over those that others are changing.
     fn to_change(&self) -> (&'static str, &'static str);
 
+    /// From where on a lane is looked through for what has waited longest; `None`: from its beginning.
+    fn lane_begins(&self, _lane: EndpointId) -> Option<Timestamp> {
+        None
+    }
+
+    /// What is due and still waits in a lane begins there; `None` if nothing does.
+    fn lane_goes_on(&self, _lane: EndpointId, _from: Option<Timestamp>) {}
+
     /// Under which this process carries what it is given; 0 where there is no other.
     fn epoch(&self) -> i64;
 

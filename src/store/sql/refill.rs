@@ -25,6 +25,13 @@ use std::{
     ops::ControlFlow,
 };
 
+/// Before anything that is due.
+const BEGINNING: Timestamp = Timestamp::from_millis(i64::MIN);
+
+const fn just_before(at: Timestamp) -> Timestamp {
+    Timestamp::from_millis(at.as_millis().saturating_sub(1))
+}
+
 /// A delivery that is to be carried, with its event and when it was due.
 pub(super) type Due = (Delivery, Event, Timestamp);
 
@@ -232,22 +239,42 @@ pub(super) fn refill_all(
         found.oldest.extend(carried.next().into_iter().flatten());
         found.fresh.extend(carried.next().into_iter().flatten());
     }
-    let next_dues = next_dues(tx, wants)?;
+    let next_dues = go_on(tx, wants, now)?;
     for (found, want) in all.iter_mut().zip(wants) {
         found.next_due = next_dues.get(&want.endpoint).copied().filter(|due| *due < Timestamp::NEVER);
     }
     Ok(all)
 }
 
-fn next_dues(tx: &dyn Sql, wants: &[Want]) -> Result<HashMap<EndpointId, Timestamp>> {
+/// When the next of each lane is due. Where that is by now, the next look begins there; where it seems not to be, the whole lane
+/// is looked through, since something older may have come into it.
+fn go_on(tx: &dyn Sql, wants: &[Want], now: Timestamp) -> Result<HashMap<EndpointId, Timestamp>> {
+    let begins = |want: &Want| (want.endpoint, tx.lane_begins(want.endpoint));
+    let lanes: Vec<_> = wants.iter().map(begins).collect();
+    let mut dues = next_dues(tx, &lanes)?;
+    let is_due = |dues: &HashMap<_, Timestamp>, lane| dues.get(&lane).is_some_and(|due| *due <= now);
+    let again = lanes.iter().filter(|(lane, from)| from.is_some() && !is_due(&dues, *lane));
+    let again: Vec<_> = again.map(|(lane, _)| (*lane, None)).collect();
+    dues.extend(next_dues(tx, &again)?);
+    for (lane, _) in lanes {
+        tx.lane_goes_on(lane, dues.get(&lane).copied().filter(|due| *due <= now));
+    }
+    Ok(dues)
+}
+
+fn next_dues(
+    tx: &dyn Sql,
+    lanes: &[(EndpointId, Option<Timestamp>)],
+) -> Result<HashMap<EndpointId, Timestamp>> {
     let sql = format!(
-        "SELECT given.lane, (SELECT d.due FROM {} d WHERE d.lane = given.lane ORDER BY d.due LIMIT 1) FROM {{given}}",
+        "SELECT given.lane, (SELECT d.due FROM {} d WHERE d.lane = given.lane AND d.due >= given.due
+             ORDER BY d.due LIMIT 1) FROM {{given}}",
         tx.to_change().0
     );
     let mut dues = HashMap::new();
     tx.over(
-        &Over { sql: &sql, columns: "lane", shape: "n" },
-        &mut |give| wants.iter().try_for_each(|want| give(params![want.endpoint])),
+        &Over { sql: &sql, columns: "lane, due", shape: "nn" },
+        &mut |give| lanes.iter().try_for_each(|(lane, from)| give(params![lane, from.unwrap_or(BEGINNING)])),
         &mut |row| {
             if let Some(due) = row.get(1)? {
                 dues.insert(row.get(0)?, due);
@@ -266,11 +293,11 @@ fn refill(
     now: Timestamp,
 ) -> Result<(Found, [Vec<Taken>; 2])> {
     let bytes_max = want.bytes_max;
-    let begin = Timestamp::from_millis(i64::MIN);
+    let from = tx.lane_begins(want.endpoint).map_or(BEGINNING, just_before);
     let backlog_until = want.backlog_until.map_or(now, |until| until.min(now));
     let kind = Kind::default();
-    let all = Part { kind, after: begin, until: backlog_until, most: want.hands.len(), bytes_max };
-    let by_hand = Part { kind: BY_HAND, until: now, most: want.by_hand.len(), ..all };
+    let all = Part { kind, after: from, until: backlog_until, most: want.hands.len(), bytes_max };
+    let by_hand = Part { kind: BY_HAND, after: BEGINNING, until: now, most: want.by_hand.len(), ..all };
     let fresh = Part { after: backlog_until, until: now, most: want.fresh.len(), ..all };
     let mut found = Found::default();
     let (by_hand, has_more_by_hand) = claim(tx, want, &by_hand, (&mut found.ended, may_end), now)?;

@@ -123,6 +123,11 @@ impl<S: Commit> Turns<S> {
                 self.tell(batch, newest_notice);
                 return Ok(());
             }
+            Err(Error::Busy) => {
+                // It waits on, and keeps nothing else waiting.
+                self.queue.put_back(batch);
+                return Ok(());
+            }
             Err(error) => error,
         };
         let (is_stale, error) = (matches!(failed, Error::Stale(_)), store_error(&failed));

@@ -292,7 +292,8 @@ impl Boot {
         let (town, life) = self.line.clone();
         let (tenure, clock) = (self.desk.tenure.clone(), self.clock.clone());
         let sabotage = town.sabotage;
-        let honest = Box::new(Dialling { tenure: tenure.clone(), clock: clock.clone() });
+        let ledger = self.desk.store.clone();
+        let honest = Box::new(Dialling { tenure: tenure.clone(), clock: clock.clone(), ledger });
         let (often, seldom) = (Duration::from_secs(2), Duration::from_secs(20));
         Tools {
             ledger: self.desk.store.clone(),

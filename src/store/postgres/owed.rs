@@ -1,0 +1,32 @@
+//! Answers that are owed to whoever asked.
+
+use crate::store::StoreError;
+use tokio::sync::oneshot;
+
+/// An answer that somebody waits for: he is told if there will be none.
+pub(super) struct Owed<T>(Option<oneshot::Sender<Result<T, StoreError>>>);
+
+impl<T> Owed<T> {
+    pub(super) fn to(whoever: oneshot::Sender<Result<T, StoreError>>) -> Self {
+        Self(Some(whoever))
+    }
+
+    pub(super) fn is_waited_for(&self) -> bool {
+        self.0.as_ref().is_some_and(|answer| !answer.is_closed())
+    }
+
+    pub(super) fn give(mut self, answer: Result<T, StoreError>) {
+        if let Some(waits) = self.0.take() {
+            let _ = waits.send(answer);
+        }
+    }
+}
+
+impl<T> Drop for Owed<T> {
+    fn drop(&mut self) {
+        if let Some(waits) = self.0.take() {
+            let _ =
+                waits.send(Err(StoreError::Unavailable("the connection to the database broke".to_owned())));
+        }
+    }
+}
