@@ -1,8 +1,9 @@
 //! The examples of docs/transactional-publish.md do what they say, as the role that may do nothing else: in psql, and in Python with
-//! SQLAlchemy, which `./check` installs.
+//! SQLAlchemy, which `./check` installs; in a soak also in Rust with sqlx, which is compiled for it.
 
-use crate::inbox::Shop;
+use crate::{harness::Node, inbox::Shop};
 use std::{
+    fs,
     io::Write,
     path::PathBuf,
     process::{Command, Stdio},
@@ -21,16 +22,28 @@ fn here(path: &str) -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), path].iter().collect()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_examples_of_the_documentation_publish_what_they_say() {
-    let (shop, mut node) = Shop::open().await;
+/// With two orders, and a role `product` that may pay them, publish, and nothing else.
+async fn open_shop() -> (Shop, Node) {
+    let (shop, node) = Shop::open().await;
     shop.run(
         "DROP TABLE orders; CREATE TABLE public.orders (id bigint PRIMARY KEY, amount text, paid_at timestamptz)",
     );
     shop.run("INSERT INTO orders (id, amount) VALUES (1001, '12.50'), (1002, '3')");
     shop.run("CREATE ROLE product LOGIN; GRANT SELECT, UPDATE ON public.orders TO product");
     shop.run(&example("Who may", "sql"));
+    (shop, node)
+}
 
+/// What the receiver got under this id.
+fn body(shop: &Shop, id: &str) -> String {
+    let receipts = shop.receiver.receipts_at("/hook");
+    let receipt = receipts.iter().find(|receipt| receipt.id() == id).unwrap();
+    String::from_utf8(receipt.body.to_vec()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_examples_of_the_documentation_publish_what_they_say() {
+    let (shop, mut node) = open_shop().await;
     let said = shop.run(&format!("SET ROLE product; {}", example("psql", "sql")));
     assert_eq!(said, "order-1001-paid");
     shop.receives("order-1001-paid").await;
@@ -53,13 +66,30 @@ async fn the_examples_of_the_documentation_publish_what_they_say() {
     shop.receives("from-python").await;
     assert_eq!(shop.run("SELECT count(*) FROM orders WHERE paid_at IS NOT NULL"), "1");
 
-    let receipts = shop.receiver.receipts_at("/hook");
-    let body = |id: &str| {
-        let receipt = receipts.iter().find(|receipt| receipt.id() == id).unwrap();
-        String::from_utf8(receipt.body.to_vec()).unwrap()
-    };
-    assert!(body("order-1001-paid").contains(r#""data":{"order":1001,"amount":"12.50"}}"#));
-    assert!(body("from-python").contains(r#""data":{"order": 1001, "amount": "12.50"}}"#));
+    assert!(body(&shop, "order-1001-paid").contains(r#""data":{"order":1001,"amount":"12.50"}}"#));
+    assert!(body(&shop, "from-python").contains(r#""data":{"order": 1001, "amount": "12.50"}}"#));
+    shop.is_empty().await;
+    assert_eq!(node.stop().await, Some(0), "{}", node.log());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "soak: sqlx takes minutes to compile"]
+async fn the_example_in_rust_publishes_what_it_says() {
+    let (shop, mut node) = open_shop().await;
+    let folder = here("target/check/sqlx");
+    fs::create_dir_all(&folder).unwrap();
+    let code = folder.join("example.rs");
+    let block = example("Rust, sqlx", "rust").replace("order-1001-paid", "from-rust");
+    fs::write(&code, format!("{{\n{block}event\n}}\n")).unwrap();
+    let mut product = Command::new("cargo");
+    product.args(["run", "--locked", "--manifest-path"]).arg(here("tests/publish/sqlx/Cargo.toml"));
+    product.arg("--target-dir").arg(&folder).env("POSTHASTE_EXAMPLE", &code);
+    product.arg("--").arg(format!("postgres:///postgres?host={}&user=product", shop.server.folder));
+    let output = product.stderr(Stdio::inherit()).output().unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap().trim(), "from-rust");
+    shop.receives("from-rust").await;
+    assert_eq!(shop.run("SELECT count(*) FROM orders WHERE paid_at IS NOT NULL"), "1");
+    assert!(body(&shop, "from-rust").contains(r#""data":{"order":1001,"amount":"12.50"}}"#));
     shop.is_empty().await;
     assert_eq!(node.stop().await, Some(0), "{}", node.log());
 }
