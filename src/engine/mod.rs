@@ -154,7 +154,9 @@ impl Engine {
             };
             match found.await {
                 Ok((lanes, health)) => {
-                    lanes.into_iter().for_each(|(endpoint, due)| self.lanes.waiting(endpoint, due));
+                    for (endpoint, due) in lanes {
+                        self.lanes.waiting(endpoint, due);
+                    }
                     return Ok(Some(health));
                 }
                 Err(error @ (StoreError::Unavailable(_) | StoreError::Overloaded)) => {

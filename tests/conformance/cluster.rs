@@ -205,7 +205,7 @@ pub(crate) async fn purging_removes_all_of_a_deleted_app_and_nothing_of_another(
 pub(crate) async fn a_step_of_a_purge_is_bounded_by_deliveries_too(mut stage: Stage) {
     let doomed = stage.app;
     for _ in 0..2 {
-        let new = stage.draft(&[stage.endpoint; 2500]);
+        let new = stage.draft(&vec![stage.endpoint; 2500]);
         stage.accept(new).await;
     }
     stage.store().remove_app(doomed, None).await.unwrap();

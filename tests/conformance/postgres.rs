@@ -33,9 +33,10 @@ use std::{
         atomic::{AtomicU32, Ordering},
     },
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 use tempfile::TempDir;
+use tokio::time::Instant;
 
 static SERVER: LazyLock<Server> = LazyLock::new(|| {
     let server = Server::start();
