@@ -1,20 +1,39 @@
 //! A server that writes down how it answered each statement: which indexes it went by, how many blocks it looked at, and how many
 //! rows it came upon for nothing.
 
-use crate::{database::Server, sqlite::NoWatch, stage::Backend};
+use crate::{database::Server, stage::Backend};
 use posthaste::{
     domain::port::Handover,
     store::{
-        Store,
+        CommitWatch, Store,
         postgres::{Address, PostgresStore, QueueLimits},
     },
 };
 use serde_json::{Deserializer, Value};
-use std::{fs, sync::Arc, time::Duration};
+use std::{
+    fs,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 use tokio_postgres::{Client, NoTls};
 
 const OPTIONS: &str = "-c session_preload_libraries=auto_explain -c auto_explain.log_min_duration=0 \
      -c auto_explain.log_format=json -c auto_explain.log_analyze=on -c auto_explain.log_buffers=on -c auto_explain.log_timing=off";
+
+/// By which whatever is looked for takes long.
+#[derive(Default)]
+struct SlowWatch(AtomicU64);
+
+impl CommitWatch for SlowWatch {
+    fn started(&self) -> u64 {
+        self.0.fetch_add(25_000, Relaxed)
+    }
+
+    fn committed(&self, _: u64, _: usize) {}
+}
 
 #[derive(Clone)]
 pub(crate) struct Explained(Arc<Server>);
@@ -23,7 +42,8 @@ impl Backend for Explained {
     fn open(&self, handover: Arc<dyn Handover>, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
         let limits = QueueLimits { events_max, bytes_max };
         let address = Address::parse(&self.0.address("postgres")).unwrap();
-        Arc::new(PostgresStore::open(&address, handover, Arc::new(NoWatch), limits, Duration::ZERO).unwrap())
+        let watch = Arc::new(SlowWatch::default());
+        Arc::new(PostgresStore::open(&address, handover, watch, limits, Duration::ZERO).unwrap())
     }
 }
 

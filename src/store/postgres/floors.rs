@@ -1,20 +1,28 @@
 //! From where on lanes are looked through for what waits. What was taken out of a lane stays in its index for as long as somebody keeps
-//! a snapshot of the database, a backup for example, and a look from the beginning would go through all of it each time.
+//! a snapshot of the database, a backup for example, and a look from the beginning goes through all of it each time. Only where such a
+//! look was slow does the next one begin where it ended.
 
 use super::pulse::Pulse;
 use crate::domain::{id::EndpointId, time::Timestamp};
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
 /// How long something older that comes into a lane may go unseen there while what is due fills all hands.
 const AGAIN_FROM_THE_BEGINNING_AFTER: Duration = Duration::from_secs(5);
+/// A look that takes longer is slow, whatever else was looked for with it.
+const SLOW: Duration = Duration::from_millis(20);
 
 pub(super) struct Floors {
     pulse: Arc<Pulse>,
     lanes: Mutex<HashMap<EndpointId, Floor>>,
+    /// When the look began that is going on.
+    began_us: AtomicU64,
 }
 
 struct Floor {
@@ -25,7 +33,16 @@ struct Floor {
 
 impl Floors {
     pub(super) fn new(pulse: Arc<Pulse>) -> Self {
-        Self { pulse, lanes: Mutex::default() }
+        Self { pulse, lanes: Mutex::default(), began_us: AtomicU64::new(0) }
+    }
+
+    /// Lanes are about to be looked through.
+    pub(super) fn begin(&self) {
+        self.began_us.store(self.pulse.now_us(), Relaxed);
+    }
+
+    fn is_over(&self, time: Duration, since_us: u64) -> bool {
+        Duration::from_micros(self.pulse.now_us().saturating_sub(since_us)) >= time
     }
 
     fn lanes(&self) -> MutexGuard<'_, HashMap<EndpointId, Floor>> {
@@ -33,8 +50,7 @@ impl Floors {
     }
 
     fn is_fresh(&self, floor: &Floor) -> bool {
-        let passed = Duration::from_micros(self.pulse.now_us().saturating_sub(floor.since_us));
-        passed < AGAIN_FROM_THE_BEGINNING_AFTER
+        !self.is_over(AGAIN_FROM_THE_BEGINNING_AFTER, floor.since_us)
     }
 
     pub(super) fn of(&self, lane: EndpointId) -> Option<Timestamp> {
@@ -44,13 +60,18 @@ impl Floors {
     /// Nothing that is due waits before this; `None`: nothing is due at all.
     pub(super) fn reached(&self, lane: EndpointId, due: Option<Timestamp>) {
         let mut lanes = self.lanes();
-        let Some(due) = due else {
-            lanes.remove(&lane);
-            return;
-        };
-        let known = lanes.get(&lane).filter(|floor| self.is_fresh(floor));
-        let since_us = known.map_or_else(|| self.pulse.now_us(), |floor| floor.since_us);
-        lanes.insert(lane, Floor { due, since_us });
+        let since_us = lanes.get(&lane).filter(|floor| self.is_fresh(floor)).map(|floor| floor.since_us);
+        match (due, since_us) {
+            (Some(due), Some(since_us)) => {
+                lanes.insert(lane, Floor { due, since_us });
+            }
+            (Some(due), None) if self.is_over(SLOW, self.began_us.load(Relaxed)) => {
+                lanes.insert(lane, Floor { due, since_us: self.pulse.now_us() });
+            }
+            _ => {
+                lanes.remove(&lane);
+            }
+        }
     }
 
     /// What was taken out of them may be there again.
@@ -82,20 +103,28 @@ mod tests {
         let floors = Floors::new(Arc::new(Pulse::new(watch.clone())));
         let (lane, at) = (EndpointId::from_i64(7), |ms| Some(Timestamp::from_millis(ms)));
         assert_eq!(floors.of(lane), None);
+        floors.begin();
+        watch.0.store(19_999, Relaxed);
         floors.reached(lane, at(10));
-        watch.0.store(4_999_999, Relaxed);
+        assert_eq!(floors.of(lane), None, "that was quick");
+        watch.0.store(20_000, Relaxed);
+        floors.reached(lane, at(10));
+        watch.0.store(5_019_999, Relaxed);
+        floors.begin();
         floors.reached(lane, at(20));
         assert_eq!(floors.of(lane), at(20));
         assert_eq!(floors.of(EndpointId::from_i64(8)), None);
         // Having gone on does not put that off.
-        watch.0.store(5_000_000, Relaxed);
+        watch.0.store(5_020_000, Relaxed);
         assert_eq!(floors.of(lane), None);
+        floors.begin();
+        watch.0.store(5_040_000, Relaxed);
         floors.reached(lane, at(5));
-        watch.0.store(9_999_999, Relaxed);
         assert_eq!(floors.of(lane), at(5));
         floors.reached(lane, None);
         assert_eq!(floors.of(lane), None);
         floors.reached(lane, at(30));
+        assert_eq!(floors.of(lane), at(30));
         floors.forget();
         assert_eq!(floors.of(lane), None);
     }

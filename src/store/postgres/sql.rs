@@ -322,6 +322,12 @@ impl Sql for Transaction<'_> {
         ("live", "FOR UPDATE OF d SKIP LOCKED")
     }
 
+    fn look_through_lanes(&self) {
+        if let Some(floors) = &self.floors {
+            floors.begin();
+        }
+    }
+
     fn lane_begins(&self, lane: EndpointId) -> Option<Timestamp> {
         self.floors.as_ref().and_then(|floors| floors.of(lane))
     }

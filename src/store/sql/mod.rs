@@ -149,6 +149,9 @@ pub(super) trait Sql {
     /// others leave them alone and it passes over those that others are changing.
     fn to_change(&self) -> (&'static str, &'static str);
 
+    /// Lanes are about to be looked through.
+    fn look_through_lanes(&self) {}
+
     /// From where on a lane is looked through for what has waited longest; `None`: from its beginning.
     fn lane_begins(&self, _lane: EndpointId) -> Option<Timestamp> {
         None
