@@ -17,10 +17,7 @@ use crate::{
     domain::port::Handover,
     store::{
         StoreError,
-        sql::{
-            Aftermath, Commit, Error, Hot, Locks, PAUSE_AFTER_FAILURE, Queue, Result, TRIES_WHILE_CLOSING,
-            Work, store_error,
-        },
+        sql::{Aftermath, Commit, Error, Hot, Locks, Queue, Result, Work, store_error},
     },
 };
 use std::{sync::Arc, time::Duration};
@@ -49,7 +46,7 @@ pub(super) struct Writer {
     /// Under which the last batch was written, and its number.
     epoch: i64,
     last: i64,
-    /// That batch changed the configuration.
+    /// That batch changed the configuration, or the one in doubt does.
     has_changes: bool,
     /// Since when other nodes are at what one does at a time, on the watch.
     busy_since_us: Option<u64>,
@@ -119,6 +116,9 @@ impl Writer {
             drop(tx);
             return Err(self.fenced(&found));
         }
+        if is_cold {
+            self.busy_since_us = None;
+        }
         let mut locks = Locks::default();
         for work in batch.iter() {
             work.locks(&mut locks);
@@ -126,18 +126,30 @@ impl Writer {
         tx.lock_all(&locks)?;
         let newest_notice = bulk::apply_all(&tx, batch)?;
         let has_changes = tx.has_changes();
-        if let Err(error) = tx.commit() {
+        let committed = tx.commit();
+        self.has_changes = has_changes;
+        if let Err(error) = committed {
             // Whatever becomes of this connection, another one answers.
             self.session = None;
-            if !self.is_stored(next, batch)? {
-                // As if it had broken before: that may be tried again.
-                self.session = None;
-                return Err(error);
+            match self.is_stored() {
+                Ok(true) => return Ok(newest_notice),
+                Ok(false) => {
+                    // As if it had broken before: that may be tried again.
+                    self.session = None;
+                    return Err(error);
+                }
+                Err(fenced @ Error::Fenced(_)) => return Err(fenced),
+                Err(error) => return Err(Error::InDoubt { newest_notice, cause: Box::new(error) }),
             }
         }
-        self.place.confirm(epoch, next);
-        (self.last, self.has_changes) = (next, has_changes);
+        self.confirm();
         Ok(newest_notice)
+    }
+
+    /// The batch after the last one is in the database.
+    fn confirm(&mut self) {
+        self.last += 1;
+        self.place.confirm(self.epoch, self.last);
     }
 
     /// Why its row could not be counted up, if this is what it says.
@@ -150,48 +162,6 @@ impl Writer {
             Stored::UptoItsEnd(_) | Stored::Unknown => Error::Fenced(
                 "another node took over from this one, which writes nothing more before it joins again",
             ),
-        }
-    }
-
-    /// Whether a batch is in the database of which the COMMIT failed or was not answered. Nothing goes on before that is known:
-    /// meanwhile whoever waits for an answer is told that there is none.
-    fn is_stored(&mut self, batch: i64, works: &mut [Box<dyn Work>]) -> Result<bool> {
-        let mut tries_left = TRIES_WHILE_CLOSING;
-        let mut was_told = false;
-        loop {
-            let epoch = self.epoch;
-            let found = self.session().and_then(|session| {
-                let (tx, _) = Transaction::begin(session, epoch, "")?;
-                cluster::stored(&tx)
-            });
-            let error = match found {
-                Ok(Stored::Upto(last)) => return Ok(last == batch),
-                Ok(Stored::UptoItsEnd(last)) => {
-                    self.be_fenced();
-                    return Ok(last == batch);
-                }
-                Ok(Stored::Unknown) => {
-                    return Err(Error::Fenced(
-                        "it is not known what became of the last batch of this process",
-                    ));
-                }
-                Err(error) => error,
-            };
-            tries_left -= usize::from(self.queue.is_closed());
-            if tries_left == 0 {
-                return Err(error);
-            }
-            if !was_told {
-                tracing::warn!(%error, "whether a batch was stored is not known yet");
-                was_told = true;
-            }
-            self.pulse.writes(false);
-            let unavailable = StoreError::Unavailable(error.to_string());
-            for work in works.iter_mut() {
-                work.in_doubt(&unavailable);
-            }
-            self.queue.refuse(&unavailable);
-            std::thread::sleep(PAUSE_AFTER_FAILURE);
         }
     }
 
@@ -281,7 +251,7 @@ impl Commit for Writer {
         loop {
             let result = self.try_commit(batch);
             tries_left -= 1;
-            if result.is_err() {
+            if !matches!(result, Ok(_) | Err(Error::Busy)) {
                 self.floors.forget();
             }
             match &result {
@@ -294,15 +264,40 @@ impl Commit for Writer {
                 }
                 Err(Error::Busy) => return Err(self.busy()),
                 Err(error) => self.note(error),
-                Ok(_) => {
-                    self.pulse.writes(true);
-                    if is_cold(batch) {
-                        self.busy_since_us = None;
-                    }
-                }
+                Ok(_) => self.pulse.writes(true),
             }
             return result;
         }
+    }
+
+    /// Another connection says so, once nobody is committing it any more.
+    fn is_stored(&mut self) -> Result<bool> {
+        let (epoch, next) = (self.epoch, self.last + 1);
+        let found = self.session().and_then(|session| {
+            let (tx, _) = Transaction::begin(session, epoch, "")?;
+            cluster::stored(&tx)
+        });
+        let last = match found {
+            Ok(Stored::Upto(last)) => last,
+            Ok(Stored::UptoItsEnd(last)) => {
+                self.be_fenced();
+                last
+            }
+            Ok(Stored::Unknown) => {
+                return Err(Error::Fenced("it is not known what became of the last batch of this process"));
+            }
+            Err(error) => {
+                self.pulse.writes(false);
+                self.session = None;
+                return Err(error);
+            }
+        };
+        let is_stored = last == next;
+        if is_stored {
+            self.pulse.writes(true);
+            self.confirm();
+        }
+        Ok(is_stored)
     }
 
     fn told(&mut self, after: &Aftermath) {

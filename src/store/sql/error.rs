@@ -22,6 +22,9 @@ pub(in crate::store) enum Error {
     /// Another node is at what one does at a time: to be tried again soon.
     #[error("another node is at it")]
     Busy,
+    /// Whether a batch is stored is not known, because its COMMIT was not answered. What would be its newest notice.
+    #[error("{cause}")]
+    InDoubt { newest_notice: i64, cause: Box<Error> },
     /// A row says something that cannot be.
     #[error("{0}")]
     Wrong(String),
@@ -56,7 +59,9 @@ pub(in crate::store) fn store_error(error: &Error) -> StoreError {
             Some(code) if is_of_the_command(code) => corrupt(),
             _ => unavailable(),
         },
-        Error::Io(_) | Error::Fenced(_) | Error::Stale(_) | Error::Busy => unavailable(),
+        Error::Io(_) | Error::Fenced(_) | Error::Stale(_) | Error::Busy | Error::InDoubt { .. } => {
+            unavailable()
+        }
         Error::Wrong(_) => corrupt(),
     }
 }

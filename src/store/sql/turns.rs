@@ -33,8 +33,13 @@ enum Failure {
 /// How a store writes.
 pub(in crate::store) trait Commit {
     /// Writes a batch in one transaction and makes it durable; answers which notice is the newest now. After an error nothing
-    /// of it is stored.
+    /// of it is stored, unless that is `InDoubt`: then `is_stored` is asked until it knows, before anything else is written.
     fn commit(&mut self, batch: &mut [Box<dyn Work>]) -> Result<i64>;
+
+    /// What became of the batch in doubt. After `Fenced` that will never be known.
+    fn is_stored(&mut self) -> Result<bool> {
+        Ok(false)
+    }
 
     /// The transactions that a batch is written in, one after the other.
     fn portions(&self, batch: Vec<Box<dyn Work>>) -> Vec<Vec<Box<dyn Work>>> {
@@ -76,6 +81,9 @@ pub(in crate::store) struct Turns<S> {
     pub(in crate::store) queue: Arc<Queue>,
     handover: Arc<dyn Handover>,
     watch: Arc<dyn CommitWatch>,
+    /// A batch of which it is not known whether it is stored, and what would be the newest notice then. If it is, its deliveries
+    /// are in this process's hands.
+    in_doubt: Option<(Vec<Box<dyn Work>>, i64)>,
     /// The newest notice that was told of.
     newest_notice: i64,
     /// The last commit failed, which was said.
@@ -89,31 +97,40 @@ impl<S: Commit> Turns<S> {
         handover: Arc<dyn Handover>,
         watch: Arc<dyn CommitWatch>,
     ) -> Self {
-        Self { store, queue, handover, watch, newest_notice: 0, is_failing: false }
+        Self { store, queue, handover, watch, in_doubt: None, newest_notice: 0, is_failing: false }
     }
 
     /// Writes one batch of what waits now. After `Nothing` the next command rings.
     pub(in crate::store) fn next(&mut self) -> Turn {
+        if let Some((batch, newest_notice)) = self.in_doubt.take() {
+            let size = batch.len();
+            return self.settle(batch, newest_notice).map_or(Turn::Failed, |()| Turn::Committed(size));
+        }
         let batch = self.queue.next_batch();
         if batch.is_empty() {
             return Turn::Nothing;
         }
         let size = batch.len();
         let started = self.watch.started();
+        let portions = self.store.portions(batch);
+        if self.commit_each(portions).is_ok() {
+            self.watch.committed(started, size);
+            Turn::Committed(size)
+        } else {
+            Turn::Failed
+        }
+    }
+
+    fn commit_each(&mut self, portions: Vec<Vec<Box<dyn Work>>>) -> Result<(), Failure> {
         let mut done = Ok(());
-        for portion in self.store.portions(batch) {
+        for portion in portions {
             match &done {
                 // Who takes nothing is not asked again for each of them.
                 Err(Failure::OfStore(error)) => self.give_back(portion, error),
                 _ => done = self.commit(portion).and(done),
             }
         }
-        if done.is_ok() {
-            self.watch.committed(started, size);
-            Turn::Committed(size)
-        } else {
-            Turn::Failed
-        }
+        done
     }
 
     fn commit(&mut self, mut batch: Vec<Box<dyn Work>>) -> Result<(), Failure> {
@@ -128,23 +145,53 @@ impl<S: Commit> Turns<S> {
                 self.queue.put_back(batch);
                 return Ok(());
             }
+            Err(Error::InDoubt { newest_notice, cause }) => {
+                tracing::warn!(error = %cause, "whether a batch was stored is not known yet");
+                return Err(Failure::OfStore(self.doubt(batch, newest_notice, &cause)));
+            }
             Err(error) => error,
         };
-        let (is_stale, error) = (matches!(failed, Error::Stale(_)), store_error(&failed));
+        self.fail(batch, &failed)
+    }
+
+    fn fail(&mut self, batch: Vec<Box<dyn Work>>, failed: &Error) -> Result<(), Failure> {
+        let (is_stale, error) = (matches!(failed, Error::Stale(_)), store_error(failed));
         let is_of_one = is_stale || matches!(error, StoreError::Corrupt(_));
         if is_of_one && batch.len() > 1 {
             // One command met something that cannot be: the others must not suffer for it.
-            let mut all = Ok(());
-            for work in batch {
-                all = self.commit(vec![work]).and(all);
-            }
-            return all;
+            return self.commit_each(batch.into_iter().map(|work| vec![work]).collect());
         }
         if !std::mem::replace(&mut self.is_failing, true) {
             tracing::error!(%error, commands = batch.len(), "a commit failed; no other is told of until one works again");
         }
         self.give_back(batch, &error);
         Err(if is_of_one { Failure::OfOne } else { Failure::OfStore(error) })
+    }
+
+    /// Nothing goes on before it is known what became of a batch. Whoever waits for an answer is told now that there is none.
+    fn doubt(&mut self, mut batch: Vec<Box<dyn Work>>, newest_notice: i64, cause: &Error) -> StoreError {
+        let error = StoreError::Unavailable(cause.to_string());
+        for work in &mut batch {
+            work.in_doubt(&error);
+        }
+        self.in_doubt = Some((batch, newest_notice));
+        self.queue.refuse(&error);
+        error
+    }
+
+    /// Asks what became of a batch in doubt.
+    fn settle(&mut self, batch: Vec<Box<dyn Work>>, newest_notice: i64) -> Result<(), Failure> {
+        match self.store.is_stored() {
+            Ok(true) => {
+                self.is_failing = false;
+                self.tell(batch, newest_notice);
+                Ok(())
+            }
+            // As if it had never been sent.
+            Ok(false) => self.commit(batch),
+            Err(error @ Error::Fenced(_)) => self.fail(batch, &error),
+            Err(error) => Err(Failure::OfStore(self.doubt(batch, newest_notice, &error))),
+        }
     }
 
     /// What must not be lost is tried again.
@@ -192,5 +239,155 @@ impl<S: Commit> Turns<S> {
             }
         }
         self.store.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        domain::{endpoint::SwitchedOff, id::EndpointId, port::Carried, time::Timestamp},
+        store::sql::QueueLimits,
+    };
+    use std::{
+        collections::VecDeque,
+        io::ErrorKind::TimedOut,
+        sync::{Mutex, PoisonError},
+    };
+
+    /// Answers as it is told to, and remembers how much it was given to write.
+    #[derive(Default)]
+    struct Scripted {
+        commits: VecDeque<Result<i64>>,
+        knows: VecDeque<Result<bool>>,
+        given: Vec<usize>,
+    }
+
+    impl Commit for Scripted {
+        fn commit(&mut self, batch: &mut [Box<dyn Work>]) -> Result<i64> {
+            self.given.push(batch.len());
+            self.commits.pop_front().unwrap_or(Ok(0))
+        }
+
+        fn is_stored(&mut self) -> Result<bool> {
+            self.knows.pop_front().unwrap_or_else(|| Err(silence()))
+        }
+    }
+
+    fn silence() -> Error {
+        Error::Io(TimedOut.into())
+    }
+
+    struct Nobody;
+
+    impl Handover for Nobody {
+        fn carry(&self, _: Vec<Carried>) {}
+        fn waiting(&self, _: EndpointId, _: Timestamp) {}
+        fn switched_off(&self, _: EndpointId, _: SwitchedOff, _: u32) {}
+        fn inspections_wait(&self) {}
+        fn notices_wait(&self) {}
+    }
+
+    impl CommitWatch for Nobody {
+        fn started(&self) -> u64 {
+            0
+        }
+
+        fn committed(&self, _: u64, _: usize) {}
+    }
+
+    /// What a command was told, in order.
+    type Told = Arc<Mutex<Vec<&'static str>>>;
+
+    struct Command(Told);
+
+    impl Command {
+        fn is_told(&self, what: &'static str) {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).push(what);
+        }
+    }
+
+    impl Work for Command {
+        fn apply(&mut self, _: &dyn Sql) -> Result<()> {
+            Ok(())
+        }
+
+        fn in_doubt(&mut self, _: &StoreError) {
+            self.is_told("in doubt");
+        }
+
+        fn committed(self: Box<Self>, _: &mut Aftermath) {
+            self.is_told("stored");
+        }
+
+        fn failed(self: Box<Self>, _: &StoreError) -> Option<Box<dyn Work>> {
+            self.is_told("not stored");
+            None
+        }
+    }
+
+    /// A batch of one whose COMMIT is not answered, with what the store says of it when it is asked.
+    fn after_silence(knows: impl IntoIterator<Item = Result<bool>>) -> (Turns<Scripted>, Told) {
+        let in_doubt = Error::InDoubt { newest_notice: 0, cause: Box::new(silence()) };
+        let store = Scripted {
+            commits: [Err(in_doubt)].into(),
+            knows: knows.into_iter().collect(),
+            ..Scripted::default()
+        };
+        let limits = QueueLimits { events_max: 10, bytes_max: 1000 };
+        let queue = Arc::new(Queue::new(limits, Box::new(|| ())));
+        let mut turns = Turns::new(store, queue, Arc::new(Nobody), Arc::new(Nobody));
+        let told = push(&turns);
+        assert_eq!(turns.next(), Turn::Failed);
+        (turns, told)
+    }
+
+    fn push(turns: &Turns<Scripted>) -> Told {
+        let told = Told::default();
+        turns.queue.push(Box::new(Command(told.clone())));
+        told
+    }
+
+    fn heard(told: &Told) -> Vec<&'static str> {
+        told.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    #[test]
+    fn a_batch_in_doubt_that_is_stored_is_told_of_and_not_written_again() {
+        let (mut turns, told) = after_silence([Ok(true)]);
+        assert_eq!(heard(&told), ["in doubt"]);
+        assert_eq!(turns.next(), Turn::Committed(1));
+        assert_eq!(heard(&told), ["in doubt", "stored"]);
+        assert_eq!((turns.next(), turns.store.given), (Turn::Nothing, vec![1]));
+    }
+
+    #[test]
+    fn a_batch_in_doubt_that_is_not_stored_is_written_again() {
+        let (mut turns, told) = after_silence([Ok(false)]);
+        assert_eq!(turns.next(), Turn::Committed(1));
+        assert_eq!((heard(&told), turns.store.given), (vec!["in doubt", "stored"], vec![1, 1]));
+    }
+
+    #[test]
+    fn nothing_is_written_while_a_batch_is_in_doubt_and_whoever_waits_is_told() {
+        let (mut turns, told) = after_silence([Err(silence()), Err(silence()), Ok(true)]);
+        let next = push(&turns);
+        assert_eq!(turns.next(), Turn::Failed);
+        assert_eq!((heard(&next), &turns.store.given), (vec!["not stored"], &vec![1]));
+        let last = push(&turns);
+        assert_eq!(turns.next(), Turn::Failed);
+        assert_eq!(heard(&last), ["not stored"]);
+        assert_eq!(turns.next(), Turn::Committed(1));
+        assert_eq!(heard(&told).last(), Some(&"stored"));
+        let free = push(&turns);
+        assert_eq!((turns.next(), heard(&free)), (Turn::Committed(1), vec!["stored"]));
+    }
+
+    #[test]
+    fn a_batch_of_which_nobody_will_ever_know_was_not_stored() {
+        let (mut turns, told) = after_silence([Err(Error::Fenced("another node took over"))]);
+        assert_eq!(turns.next(), Turn::Failed);
+        assert_eq!(heard(&told), ["in doubt", "not stored"]);
+        assert_eq!((turns.next(), turns.store.given), (Turn::Nothing, vec![1]));
     }
 }

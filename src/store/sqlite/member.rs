@@ -16,9 +16,10 @@ use crate::{
     },
 };
 use std::{
+    io::ErrorKind,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicI64, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicI64, Ordering::SeqCst},
     },
     time::Duration,
 };
@@ -39,11 +40,14 @@ struct Place {
     seat: Mutex<Seat>,
     /// The epoch under which the file has not got what it confirmed; 0 if there is none.
     lost: AtomicI64,
+    /// It is not known whether the last batch is stored.
+    is_in_doubt: AtomicBool,
 }
 
 impl Place {
     fn first(epoch: i64, slot: u8) -> Arc<Self> {
-        Arc::new(Self { seat: Mutex::new(Seat::first(epoch, slot)), lost: AtomicI64::new(0) })
+        let (seat, lost) = (Mutex::new(Seat::first(epoch, slot)), AtomicI64::new(0));
+        Arc::new(Self { seat, lost, is_in_doubt: AtomicBool::new(false) })
     }
 
     fn seat(&self) -> MutexGuard<'_, Seat> {
@@ -181,11 +185,26 @@ impl Commit for Pen {
             Ok(())
         });
         match stored {
-            Err(Error::Io(_)) if self.file.is_stored(epoch, last + 1)? => {}
-            stored => stored?,
+            Err(Error::Io(error)) if error.kind() == ErrorKind::TimedOut => {
+                self.place.is_in_doubt.store(true, SeqCst);
+                Err(Error::InDoubt { newest_notice, cause: Box::new(error.into()) })
+            }
+            stored => {
+                stored?;
+                self.last += 1;
+                Ok(newest_notice)
+            }
         }
-        self.last += 1;
-        Ok(newest_notice)
+    }
+
+    fn is_stored(&mut self) -> Result<bool> {
+        let (epoch, next) = (self.epoch, self.last + 1);
+        let sql = "SELECT batch FROM ledger WHERE epoch = ?1 AND writer IN (0, -1)";
+        let last = self.file.run(0, |tx| (tx as &dyn Sql).number(sql, params![epoch]))?;
+        self.place.is_in_doubt.store(false, SeqCst);
+        let is_stored = last == next;
+        self.last += i64::from(is_stored);
+        Ok(is_stored)
     }
 
     fn end(&mut self) {
@@ -223,6 +242,10 @@ impl Desk for SqliteNode {
         run: impl FnMut(&dyn Sql) -> Result<T> + Send + 'static,
     ) -> Reply<'static, T> {
         self.read(run)
+    }
+
+    fn can_record(&self) -> bool {
+        !self.place.is_in_doubt.load(SeqCst)
     }
 
     fn membership(&self) -> Option<&dyn Membership> {

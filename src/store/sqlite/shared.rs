@@ -33,8 +33,10 @@ pub type StoreClock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Passage {
     Answered,
-    /// It does not arrive.
+    /// It does not begin, as its node is told.
     Cut,
+    /// It is not stored, because its COMMIT does not arrive, and nobody hears of it.
+    Lost,
     /// It is stored, and nobody hears of it.
     Unanswered,
 }
@@ -93,18 +95,13 @@ impl SharedFile {
             return Err(Error::Io(ErrorKind::ConnectionReset.into()));
         }
         let done = run(&Member { store: &tx, epoch, seat, now: (self.clock)(), version: Cell::new(None) })?;
-        tx.commit()?;
+        if passage != Passage::Lost {
+            tx.commit()?;
+        }
         match passage {
-            Passage::Unanswered => Err(Error::Io(ErrorKind::TimedOut.into())),
+            Passage::Unanswered | Passage::Lost => Err(Error::Io(ErrorKind::TimedOut.into())),
             _ => Ok(done),
         }
-    }
-
-    /// Whether a batch is stored whose answer was lost; another connection says so.
-    pub(super) fn is_stored(&self, epoch: i64, batch: i64) -> Result<bool> {
-        let sql =
-            "SELECT EXISTS (SELECT 1 FROM ledger WHERE epoch = ?1 AND writer IN (0, -1) AND batch = ?2)";
-        Ok(self.connection().query_row(sql, [epoch, batch], |row| row.get(0))?)
     }
 
     /// Fails while there is no slot for it; whoever tries for long enough gets one of a node that has fallen silent.

@@ -125,3 +125,8 @@ fn a_shard_that_is_left_behind_is_noticed() {
 fn a_node_that_does_not_notice_what_its_store_lost_is_noticed() {
     must_notice(&[Promise::House], Sabotage::KeepCount);
 }
+
+#[test]
+fn a_batch_in_doubt_that_is_wrongly_taken_for_stored_is_noticed() {
+    must_notice(&[Promise::Lost, Promise::Stuck], Sabotage::CountLost);
+}

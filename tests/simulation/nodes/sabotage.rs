@@ -56,6 +56,8 @@ pub(crate) enum Sabotage {
     KeepShard,
     /// A store that loses what it confirmed keeps the count of it, by which nodes would notice.
     KeepCount,
+    /// A batch that was not stored is counted, by which its node finds out what became of it.
+    CountLost,
 }
 
 const MARGIN_MS: i64 = 1000;
@@ -130,7 +132,16 @@ impl Sabotage {
             | Self::Haste
             | Self::FullBucket
             | Self::Crowd
-            | Self::KeepCount => {}
+            | Self::KeepCount
+            | Self::CountLost => {}
+        }
+    }
+
+    /// Behind a transaction of a node that was not stored.
+    pub(crate) fn after_loss(self, tx: &Connection, epoch: i64) {
+        if self == Self::CountLost {
+            tx.execute("UPDATE ledger SET batch = batch + 1 WHERE epoch = ?1 AND writer = 0", params![epoch])
+                .unwrap();
         }
     }
 

@@ -1,7 +1,10 @@
 //! All that outlives a process where there are several: the time, the store and the wires to it, and what was seen.
 
 use super::{plan::Plan, sabotage::Sabotage, witness};
-use crate::journal::{Promise, Violation};
+use crate::{
+    journal::{Promise, Violation},
+    plan::SECOND,
+};
 use fastrand::Rng;
 use posthaste::{
     domain::{
@@ -36,6 +39,8 @@ pub(crate) struct State {
     /// Until when each node cannot reach the store, and until when its wire is noisy.
     pub(crate) away: Vec<i64>,
     pub(crate) noisy: Vec<i64>,
+    /// Whose transaction was the last one, if it was not stored although its COMMIT was sent.
+    was_lost: Option<i64>,
     /// Of the processes that there are.
     pub(crate) tenures: Vec<Option<Arc<Tenure>>>,
     /// Nodes that die as soon as their turn is over.
@@ -115,6 +120,7 @@ impl Town {
             running: None,
             away: vec![0; plan.nodes],
             noisy: vec![0; plan.nodes],
+            was_lost: None,
             tenures: vec![None; plan.nodes],
             doomed: BTreeSet::new(),
             is_dangerous: false,
@@ -173,10 +179,19 @@ impl Town {
         let passage = match if is_noisy { state.rng.u8(0..8) } else { 7 } {
             0 | 1 => return Passage::Cut,
             2 | 3 if epoch != 0 => Passage::Unanswered,
+            4 if epoch != 0 => Passage::Lost,
             _ => Passage::Answered,
         };
+        if passage != Passage::Answered && state.rng.bool() {
+            // The connection went with the answer, and there is no other for a while: perhaps for longer than its lease.
+            state.away[node] = state.now + [300, 2 * SECOND, 8 * SECOND, 13 * SECOND][state.rng.usize(0..4)];
+        }
         let (now, seen) = (state.now, state.tenures[node].as_ref().map_or(0, |tenure| tenure.seen()));
+        let was_lost = std::mem::replace(&mut state.was_lost, (passage == Passage::Lost).then_some(epoch));
         drop(state);
+        if let Some(epoch) = was_lost {
+            self.sabotage.after_loss(tx, epoch);
+        }
         if epoch != 0 {
             witness::note_who(tx, at(now), epoch, seen);
             self.sabotage.begin(tx, epoch);
