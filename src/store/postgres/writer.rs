@@ -116,9 +116,6 @@ impl Writer {
             drop(tx);
             return Err(self.fenced(&found));
         }
-        if is_cold {
-            self.busy_since_us = None;
-        }
         let mut locks = Locks::default();
         for work in batch.iter() {
             work.locks(&mut locks);
@@ -128,6 +125,9 @@ impl Writer {
         let has_changes = tx.has_changes();
         let committed = tx.commit();
         self.has_changes = has_changes;
+        if is_cold {
+            self.busy_since_us = None;
+        }
         if let Err(error) = committed {
             // Whatever becomes of this connection, another one answers.
             self.session = None;
