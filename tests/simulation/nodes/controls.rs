@@ -3,7 +3,7 @@
 use super::{director, sabotage::Sabotage};
 use crate::journal::Promise;
 
-const SEEDS: u64 = 150;
+const SEEDS: u64 = 300;
 
 /// Whether it is found within a bounded number of seeds that one of these promises is broken.
 fn must_notice(promises: &[Promise], sabotage: Sabotage) {
