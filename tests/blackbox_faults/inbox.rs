@@ -182,6 +182,11 @@ async fn arguments_outside_their_form_are_refused_in_words_and_the_role_may_publ
             assert!(refusal.contains("permission denied"), "{forbidden}: {refusal}");
         }
     }
+    let callable = shop.run(
+        "SELECT string_agg(proname, ' ') FROM pg_proc WHERE pronamespace = 'posthaste'::regnamespace
+             AND has_function_privilege('product', oid, 'EXECUTE')",
+    );
+    assert_eq!(callable, "publish");
     for forbidden in [
         "CREATE TABLE posthaste.mine (id int)",
         "DELETE FROM posthaste.inbox",

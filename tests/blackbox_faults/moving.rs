@@ -86,6 +86,12 @@ async fn a_store_is_moved_whole_also_after_a_kill_in_the_middle() {
     let moved = "SELECT string_agg(line, ',') FROM (SELECT state || ':' || count(*) AS line FROM posthaste.deliveries GROUP BY state ORDER BY state) AS s";
     assert_eq!(run(moved).unwrap(), states);
     drop(file);
+    for table in ["events", "done", "attempts"] {
+        let counts = format!(
+            "SELECT (SELECT count(*) > 0 FROM posthaste.{table}), (SELECT count(*) FROM posthaste.{table}_rest)"
+        );
+        assert_eq!(run(&counts).unwrap(), "t|0", "{table} stands in its days");
+    }
 
     receiver.behave("/hang", Behaviour::Ok);
     home.set("STORE", &to);

@@ -59,9 +59,9 @@ async fn a_kill_while_the_database_is_prepared_leaves_nothing_and_of_many_nodes_
         wait_until("it is ready", LIMIT, async || node.log().contains("posthaste is ready")).await;
     }
     let steps = nodes.iter().map(|node| node.log().matches("the database was brought up to date").count());
-    assert_eq!(steps.sum::<usize>(), 3, "each of three steps was taken once");
-    assert_eq!(world.run("SELECT string_agg(number::text, ' ') FROM posthaste.migrations"), "1 2 3");
-    assert_eq!(world.run("SELECT count(*) FROM posthaste.nodes WHERE knows = 3 AND dead = 0"), "3");
+    assert_eq!(steps.sum::<usize>(), 4, "each of four steps was taken once");
+    assert_eq!(world.run("SELECT string_agg(number::text, ' ') FROM posthaste.migrations"), "1 2 3 4");
+    assert_eq!(world.run("SELECT count(*) FROM posthaste.nodes WHERE knows = 4 AND dead = 0"), "3");
     for node in &mut nodes {
         assert_eq!(node.stop().await, Some(0), "{}", node.log());
     }
@@ -91,7 +91,7 @@ async fn nodes_go_on_and_start_beside_the_next_version_as_long_as_that_only_adde
         world.run(&format!("ALTER TABLE posthaste.{table} ADD COLUMN colour text NOT NULL DEFAULT 'red'"));
     }
     world.run("CREATE TABLE posthaste.paint (id bigint)");
-    world.run("INSERT INTO posthaste.migrations (number, oldest, checksum) VALUES (4, 3, sha256('paint'))");
+    world.run("INSERT INTO posthaste.migrations (number, oldest, checksum) VALUES (5, 4, sha256('paint'))");
     publish(&running, "beside").await;
     running.client.make_endpoint("a", "late", &world.receiver.url("/late"), json!({})).await;
     let mut started = world.home.start().await;
@@ -106,11 +106,11 @@ async fn nodes_go_on_and_start_beside_the_next_version_as_long_as_that_only_adde
     // The next but one takes something away that this one needs. Nobody of this version was to be left by then.
     assert_eq!(started.stop().await, Some(0), "{}", started.log());
     world.run(
-        "INSERT INTO posthaste.migrations (number, oldest, checksum) VALUES (5, 5, sha256('no colour'))",
+        "INSERT INTO posthaste.migrations (number, oldest, checksum) VALUES (6, 6, sha256('no colour'))",
     );
     let mut refused = world.home.spawn(&[], &["serve"]);
     assert_eq!(refused.exited().await.code(), Some(1));
     let said = refused.log();
-    assert!(said.contains("prepared by a newer Posthaste (migration 5, this one knows 3)"), "{said}");
+    assert!(said.contains("prepared by a newer Posthaste (migration 6, this one knows 4)"), "{said}");
     assert_eq!(world.run("SELECT count(*) FROM posthaste.nodes"), "0");
 }

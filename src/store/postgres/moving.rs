@@ -4,6 +4,7 @@
 use super::{
     Address,
     open::{self, OpenError},
+    partitions,
     session::{Server, Session},
     sql::Transaction,
 };
@@ -105,6 +106,12 @@ pub fn move_up(
     let (session, _) = open::prepared(&Server::at(to)?)?;
     let path = from.canonicalize().unwrap_or_else(|_| from.to_owned());
     begin(&session, &format!("{} up to {newest}", path.display()))?;
+    // While there is little to go through: what found no day would stand in the rest for good.
+    partitions::make_for(&session, |table, key, from| {
+        let table = if table == "done" { DELIVERIES } else { table };
+        let next = format!("SELECT min({key}) FROM {table} WHERE {key} >= ?1");
+        (source as &dyn Sql).one(&next, params![from], |row| row.get(0)).map(Option::flatten)
+    })?;
     for (table, keys) in TABLES {
         copy(source, &session, table, keys, told)?;
     }

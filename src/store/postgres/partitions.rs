@@ -5,7 +5,10 @@
 
 use super::{session::Session, sql::Transaction};
 use crate::{
-    domain::{id::first_id_at, time::Timestamp},
+    domain::{
+        id::{first_id_at, made_at},
+        time::Timestamp,
+    },
     store::sql::{Error, Result, Sql, params},
 };
 use std::collections::BTreeSet;
@@ -47,7 +50,7 @@ struct Partition {
 /// Makes the days ahead, and lets go of old ones. Blocks.
 pub(super) fn tend(session: &Session) -> Result<()> {
     let today = today(session)?;
-    let made = each(&TABLES, |table| make_days(session, table, today));
+    let made = each(&TABLES, |table| make_days(session, table, ahead(today)));
     let given_back = each(&TABLES, |table| give_back(session, table, today));
     made.and(given_back)
 }
@@ -55,7 +58,32 @@ pub(super) fn tend(session: &Session) -> Result<()> {
 /// Today and the next days, as far as they are missing. Blocks.
 pub(super) fn make_ahead(session: &Session) -> Result<()> {
     let today = today(session)?;
-    each(&TABLES, |table| make_days(session, table, today))
+    each(&TABLES, |table| make_days(session, table, ahead(today)))
+}
+
+/// For rows that are about to be copied here: every day that has one. `next_id` answers the first number at or after one that a row has
+/// by this column of this table. Blocks.
+pub(super) fn make_for(
+    session: &Session,
+    mut next_id: impl FnMut(&str, &str, i64) -> Result<Option<i64>>,
+) -> Result<()> {
+    each(&TABLES, |table| {
+        let (mut days, mut from) = (Vec::new(), 0);
+        while let Some(id) = next_id(table.name, table.key, from)? {
+            let day = made_at(id).as_millis().div_euclid(DAY_MS);
+            days.push(day);
+            let (_, next) = range(day);
+            if next <= id {
+                break;
+            }
+            from = next;
+        }
+        make_days(session, table, days)
+    })
+}
+
+fn ahead(today: i64) -> impl Iterator<Item = i64> {
+    today..=today + AHEAD
 }
 
 fn today(session: &Session) -> Result<i64> {
@@ -75,9 +103,9 @@ fn each<T>(all: &[T], mut run: impl FnMut(&T) -> Result<()>) -> Result<()> {
     first
 }
 
-fn make_days(session: &Session, table: &Table, today: i64) -> Result<()> {
+fn make_days(session: &Session, table: &Table, days: impl IntoIterator<Item = i64>) -> Result<()> {
     let there: BTreeSet<i64> = partitions(session, table)?.iter().map(|one| one.day).collect();
-    let missing: Vec<i64> = (today..=today + AHEAD).filter(|day| !there.contains(day)).collect();
+    let missing: Vec<i64> = days.into_iter().filter(|day| !there.contains(day)).collect();
     each(&missing, |day| {
         if step(session, |tx| make(tx, table, *day))? == Some(false) {
             let day = name(*day);

@@ -26,6 +26,7 @@ pub(super) const MIGRATIONS: &[Migration] = &[
     Migration { number: 1, oldest: 1, sql: include_str!("migrations/0001_tables.sql") },
     Migration { number: 2, oldest: 1, sql: include_str!("migrations/0002_inbox.sql") },
     Migration { number: 3, oldest: 1, sql: include_str!("migrations/0003_inbox_by_app.sql") },
+    Migration { number: 4, oldest: 1, sql: include_str!("migrations/0004_only_publish.sql") },
 ];
 /// The one that made the inbox.
 pub(super) const WITH_INBOX: i64 = 2;

@@ -262,7 +262,11 @@ impl Commit for Writer {
                     }
                     continue;
                 }
-                Err(Error::Busy) => return Err(self.busy()),
+                Err(Error::Busy) => {
+                    // The server answered, only not with what it was asked for.
+                    self.pulse.writes(true);
+                    return Err(self.busy());
+                }
                 Err(error) => self.note(error),
                 Ok(_) => self.pulse.writes(true),
             }
@@ -284,6 +288,7 @@ impl Commit for Writer {
                 last
             }
             Ok(Stored::Unknown) => {
+                self.be_fenced();
                 return Err(Error::Fenced("it is not known what became of the last batch of this process"));
             }
             Err(error) => {
@@ -305,6 +310,8 @@ impl Commit for Writer {
     }
 
     fn rest(&mut self) {
+        // Nobody waits.
+        self.busy_since_us = None;
         if self.pulse.is_writing() {
             std::thread::park();
             return;

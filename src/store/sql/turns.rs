@@ -76,14 +76,22 @@ pub(in crate::store) fn conclude(tx: &dyn Sql, batch: &[Box<dyn Work>]) -> Resul
     notices::newest(tx)
 }
 
+/// A batch of which it is not known whether it is stored. If it is, its deliveries are in this process's hands.
+struct Doubt {
+    batch: Vec<Box<dyn Work>>,
+    started: u64,
+    /// What would be the newest notice.
+    newest_notice: i64,
+    /// Why it is not known, as far as that was said.
+    cause: String,
+}
+
 pub(in crate::store) struct Turns<S> {
     pub(in crate::store) store: S,
     pub(in crate::store) queue: Arc<Queue>,
     handover: Arc<dyn Handover>,
     watch: Arc<dyn CommitWatch>,
-    /// A batch of which it is not known whether it is stored, and what would be the newest notice then. If it is, its deliveries
-    /// are in this process's hands.
-    in_doubt: Option<(Vec<Box<dyn Work>>, i64)>,
+    in_doubt: Option<Doubt>,
     /// The newest notice that was told of.
     newest_notice: i64,
     /// The last commit failed, which was said.
@@ -102,9 +110,8 @@ impl<S: Commit> Turns<S> {
 
     /// Writes one batch of what waits now. After `Nothing` the next command rings.
     pub(in crate::store) fn next(&mut self) -> Turn {
-        if let Some((batch, newest_notice)) = self.in_doubt.take() {
-            let size = batch.len();
-            return self.settle(batch, newest_notice).map_or(Turn::Failed, |()| Turn::Committed(size));
+        if let Some(doubt) = self.in_doubt.take() {
+            return self.settle(doubt);
         }
         let batch = self.queue.next_batch();
         if batch.is_empty() {
@@ -113,7 +120,7 @@ impl<S: Commit> Turns<S> {
         let size = batch.len();
         let started = self.watch.started();
         let portions = self.store.portions(batch);
-        if self.commit_each(portions).is_ok() {
+        if self.commit_each(portions, started).is_ok() {
             self.watch.committed(started, size);
             Turn::Committed(size)
         } else {
@@ -121,19 +128,19 @@ impl<S: Commit> Turns<S> {
         }
     }
 
-    fn commit_each(&mut self, portions: Vec<Vec<Box<dyn Work>>>) -> Result<(), Failure> {
+    fn commit_each(&mut self, portions: Vec<Vec<Box<dyn Work>>>, started: u64) -> Result<(), Failure> {
         let mut done = Ok(());
         for portion in portions {
             match &done {
                 // Who takes nothing is not asked again for each of them.
                 Err(Failure::OfStore(error)) => self.give_back(portion, error),
-                _ => done = self.commit(portion).and(done),
+                _ => done = self.commit(portion, started).and(done),
             }
         }
         done
     }
 
-    fn commit(&mut self, mut batch: Vec<Box<dyn Work>>) -> Result<(), Failure> {
+    fn commit(&mut self, mut batch: Vec<Box<dyn Work>>, started: u64) -> Result<(), Failure> {
         let failed = match self.store.commit(&mut batch) {
             Ok(newest_notice) => {
                 self.is_failing = false;
@@ -146,20 +153,16 @@ impl<S: Commit> Turns<S> {
                 return Ok(());
             }
             Err(Error::InDoubt { newest_notice, cause }) => {
-                tracing::warn!(error = %cause, "whether a batch was stored is not known yet");
-                return Err(Failure::OfStore(self.doubt(batch, newest_notice, &cause)));
+                let doubt = Doubt { batch, started, newest_notice, cause: String::new() };
+                return Err(Failure::OfStore(self.doubt(doubt, &cause)));
             }
             Err(error) => error,
         };
-        self.fail(batch, &failed)
-    }
-
-    fn fail(&mut self, batch: Vec<Box<dyn Work>>, failed: &Error) -> Result<(), Failure> {
-        let (is_stale, error) = (matches!(failed, Error::Stale(_)), store_error(failed));
+        let (is_stale, error) = (matches!(failed, Error::Stale(_)), store_error(&failed));
         let is_of_one = is_stale || matches!(error, StoreError::Corrupt(_));
         if is_of_one && batch.len() > 1 {
             // One command met something that cannot be: the others must not suffer for it.
-            return self.commit_each(batch.into_iter().map(|work| vec![work]).collect());
+            return self.commit_each(batch.into_iter().map(|work| vec![work]).collect(), started);
         }
         if !std::mem::replace(&mut self.is_failing, true) {
             tracing::error!(%error, commands = batch.len(), "a commit failed; no other is told of until one works again");
@@ -169,28 +172,45 @@ impl<S: Commit> Turns<S> {
     }
 
     /// Nothing goes on before it is known what became of a batch. Whoever waits for an answer is told now that there is none.
-    fn doubt(&mut self, mut batch: Vec<Box<dyn Work>>, newest_notice: i64, cause: &Error) -> StoreError {
-        let error = StoreError::Unavailable(cause.to_string());
-        for work in &mut batch {
+    fn doubt(&mut self, mut doubt: Doubt, cause: &Error) -> StoreError {
+        let cause = cause.to_string();
+        if doubt.cause != cause {
+            tracing::warn!(error = cause, "whether a batch was stored is not known yet");
+            doubt.cause.clone_from(&cause);
+        }
+        let error = StoreError::Unavailable(cause);
+        for work in &mut doubt.batch {
             work.in_doubt(&error);
         }
-        self.in_doubt = Some((batch, newest_notice));
+        self.in_doubt = Some(doubt);
         self.queue.refuse(&error);
         error
     }
 
     /// Asks what became of a batch in doubt.
-    fn settle(&mut self, batch: Vec<Box<dyn Work>>, newest_notice: i64) -> Result<(), Failure> {
+    fn settle(&mut self, doubt: Doubt) -> Turn {
+        let size = doubt.batch.len();
         match self.store.is_stored() {
             Ok(true) => {
                 self.is_failing = false;
-                self.tell(batch, newest_notice);
-                Ok(())
+                self.watch.committed(doubt.started, size);
+                self.tell(doubt.batch, doubt.newest_notice);
+                Turn::Committed(size)
             }
-            // As if it had never been sent.
-            Ok(false) => self.commit(batch),
-            Err(error @ Error::Fenced(_)) => self.fail(batch, &error),
-            Err(error) => Err(Failure::OfStore(self.doubt(batch, newest_notice, &error))),
+            // Whoever waited was told already: only what must not be lost is tried again.
+            Ok(false) => {
+                self.give_back(doubt.batch, &StoreError::Unavailable(doubt.cause));
+                Turn::Committed(0)
+            }
+            Err(error @ Error::Fenced(_)) => {
+                tracing::error!(%error, commands = size, "what became of a batch will not be known");
+                self.give_back(doubt.batch, &store_error(&error));
+                Turn::Failed
+            }
+            Err(error) => {
+                self.doubt(doubt, &error);
+                Turn::Failed
+            }
         }
     }
 
@@ -299,11 +319,14 @@ mod tests {
     /// What a command was told, in order.
     type Told = Arc<Mutex<Vec<&'static str>>>;
 
-    struct Command(Told);
+    struct Command {
+        told: Told,
+        must_not_be_lost: bool,
+    }
 
     impl Command {
         fn is_told(&self, what: &'static str) {
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).push(what);
+            self.told.lock().unwrap_or_else(PoisonError::into_inner).push(what);
         }
     }
 
@@ -322,12 +345,19 @@ mod tests {
 
         fn failed(self: Box<Self>, _: &StoreError) -> Option<Box<dyn Work>> {
             self.is_told("not stored");
-            None
+            if self.must_not_be_lost { Some(self) } else { None }
         }
     }
 
     /// A batch of one whose COMMIT is not answered, with what the store says of it when it is asked.
     fn after_silence(knows: impl IntoIterator<Item = Result<bool>>) -> (Turns<Scripted>, Told) {
+        after_silence_of(knows, false)
+    }
+
+    fn after_silence_of(
+        knows: impl IntoIterator<Item = Result<bool>>,
+        must_not_be_lost: bool,
+    ) -> (Turns<Scripted>, Told) {
         let in_doubt = Error::InDoubt { newest_notice: 0, cause: Box::new(silence()) };
         let store = Scripted {
             commits: [Err(in_doubt)].into(),
@@ -337,14 +367,14 @@ mod tests {
         let limits = QueueLimits { events_max: 10, bytes_max: 1000 };
         let queue = Arc::new(Queue::new(limits, Box::new(|| ())));
         let mut turns = Turns::new(store, queue, Arc::new(Nobody), Arc::new(Nobody));
-        let told = push(&turns);
+        let told = push(&turns, must_not_be_lost);
         assert_eq!(turns.next(), Turn::Failed);
         (turns, told)
     }
 
-    fn push(turns: &Turns<Scripted>) -> Told {
+    fn push(turns: &Turns<Scripted>, must_not_be_lost: bool) -> Told {
         let told = Told::default();
-        turns.queue.push(Box::new(Command(told.clone())));
+        turns.queue.push(Box::new(Command { told: told.clone(), must_not_be_lost }));
         told
     }
 
@@ -362,24 +392,28 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_in_doubt_that_is_not_stored_is_written_again() {
+    fn of_a_batch_in_doubt_that_is_not_stored_only_what_must_not_be_lost_is_written_again() {
         let (mut turns, told) = after_silence([Ok(false)]);
-        assert_eq!(turns.next(), Turn::Committed(1));
-        assert_eq!((heard(&told), turns.store.given), (vec!["in doubt", "stored"], vec![1, 1]));
+        assert_eq!((turns.next(), heard(&told)), (Turn::Committed(0), vec!["in doubt", "not stored"]));
+        assert_eq!((turns.next(), turns.store.given), (Turn::Nothing, vec![1]));
+
+        let (mut turns, told) = after_silence_of([Ok(false)], true);
+        assert_eq!((turns.next(), turns.next()), (Turn::Committed(0), Turn::Committed(1)));
+        assert_eq!((heard(&told), turns.store.given), (vec!["in doubt", "not stored", "stored"], vec![1, 1]));
     }
 
     #[test]
     fn nothing_is_written_while_a_batch_is_in_doubt_and_whoever_waits_is_told() {
         let (mut turns, told) = after_silence([Err(silence()), Err(silence()), Ok(true)]);
-        let next = push(&turns);
+        let next = push(&turns, false);
         assert_eq!(turns.next(), Turn::Failed);
         assert_eq!((heard(&next), &turns.store.given), (vec!["not stored"], &vec![1]));
-        let last = push(&turns);
+        let last = push(&turns, false);
         assert_eq!(turns.next(), Turn::Failed);
         assert_eq!(heard(&last), ["not stored"]);
         assert_eq!(turns.next(), Turn::Committed(1));
         assert_eq!(heard(&told).last(), Some(&"stored"));
-        let free = push(&turns);
+        let free = push(&turns, false);
         assert_eq!((turns.next(), heard(&free)), (Turn::Committed(1), vec!["stored"]));
     }
 
