@@ -1,6 +1,8 @@
 //! One node on a PostgreSQL server, and what happens to either: kills, restarts, absence, a wire that is cut or slow. The control
 //! shows that the checker would see what a server that does not flush loses.
 
+mod starting;
+
 use crate::{
     checker::{Figures, dump_database},
     harness::{
@@ -279,27 +281,6 @@ async fn where_a_round_trip_takes_two_seconds_a_node_keeps_its_lease_and_loses_n
     wait_until("what was far has come", LIMIT, async || has_come("far")).await;
     tokio::time::timeout(LIMIT, publishing).await.expect("published, or known to be").unwrap();
     assert_eq!(node.stop().await, Some(0), "{}", node.log());
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_database_that_goes_away_when_it_was_just_opened_is_waited_for() {
-    let mut world = World::new("").await;
-    let mut node = world.start().await;
-    world.producers.publish("before").await;
-    assert_eq!(node.stop().await, Some(0));
-    let wire = Wire::new(&world.server.folder);
-    world.home.set("STORE", &address(&wire.folder(), "postgres"));
-    // At its first commit, which is when it enters, and at some that follow.
-    for skipped in 0..9 {
-        wire.stay_cut();
-        wire.lose_the_answer_to_a_commit_after(skipped);
-        let mut node = world.home.spawn(&[], &["serve"]);
-        wait_until("it is cut", LIMIT, async || wire.has_lost_it()).await;
-        tokio::time::sleep(Duration::from_secs(2)).await;
-        wire.mend();
-        node.wait_ready().await;
-        assert_eq!(node.stop().await, Some(0), "{}", node.log());
-    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

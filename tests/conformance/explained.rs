@@ -11,7 +11,8 @@ use posthaste::{
 };
 use serde_json::{Deserializer, Value};
 use std::{
-    fs,
+    fs::File,
+    io::{Read, Seek, SeekFrom},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -68,17 +69,20 @@ impl Explained {
     }
 
     /// How much is written down by now.
-    pub(crate) fn written(&self) -> usize {
-        self.log().len()
+    pub(crate) fn written(&self) -> u64 {
+        self.log().metadata().unwrap().len()
     }
 
     /// What was written down since then.
-    pub(crate) fn since(&self, written: usize) -> Vec<Plan> {
-        self.log()[written..].split("LOG:  duration").filter_map(Plan::read).collect()
+    pub(crate) fn since(&self, written: u64) -> Vec<Plan> {
+        let (mut log, mut bytes) = (self.log(), Vec::new());
+        log.seek(SeekFrom::Start(written)).unwrap();
+        log.read_to_end(&mut bytes).unwrap();
+        String::from_utf8_lossy(&bytes).split("LOG:  duration").filter_map(Plan::read).collect()
     }
 
-    fn log(&self) -> String {
-        String::from_utf8_lossy(&fs::read(format!("{}/log", self.0.folder)).unwrap()).into_owned()
+    fn log(&self) -> File {
+        File::open(format!("{}/log", self.0.folder)).unwrap()
     }
 
     /// Whoever plans from now on does so as if there were no such index, or, the second time, as if there were again. It is kept up
@@ -136,4 +140,62 @@ fn passed_over(node: &Value) -> u64 {
     let here = reasons.iter().map(|reason| number(node, reason)).sum::<u64>() * number(node, "Actual Loops");
     let below = node["Plans"].as_array().into_iter().flatten();
     here + below.map(passed_over).sum::<u64>()
+}
+
+/// Something that was asked for, and how it was answered.
+pub(crate) struct Answered {
+    pub(crate) what: &'static str,
+    /// What any one statement of it may look at, and come upon for nothing.
+    most: (u64, u64),
+    pub(crate) plans: Vec<Plan>,
+}
+
+impl Answered {
+    /// The statement that went through too much.
+    pub(crate) fn too_much(&self) -> Option<&Plan> {
+        let tables = ["events_2024", "done_2024", "attempts_2024", "live", "dedup", "inbox"];
+        let goes_through = |plan: &Plan, table: &str| {
+            let scans = plan.text.split("\"Seq Scan\"").skip(1);
+            scans.into_iter().any(|scan| {
+                scan.split_once('}').is_some_and(|(scan, _)| scan.contains(&format!("\"{table}")))
+            })
+        };
+        self.plans.iter().find(|plan| {
+            plan.blocks > self.most.0
+                || plan.passed_over > self.most.1
+                || tables.iter().any(|table| goes_through(plan, table))
+        })
+    }
+
+    pub(crate) fn figures(&self) -> String {
+        let most = |of: fn(&Plan) -> u64| self.plans.iter().map(of).max().unwrap_or_default();
+        let (blocks, passed_over) = (most(|plan| plan.blocks), most(|plan| plan.passed_over));
+        format!(
+            "{}: {} statements, at most {blocks} blocks, {passed_over} rows passed over",
+            self.what,
+            self.plans.len()
+        )
+    }
+}
+
+/// Asks on a stage, and takes down how it was answered.
+pub(crate) struct Notes<'a> {
+    pub(crate) server: &'a Explained,
+    written: u64,
+    pub(crate) taken: Vec<Answered>,
+}
+
+impl<'a> Notes<'a> {
+    pub(crate) fn of(server: &'a Explained) -> Self {
+        Self { server, written: server.written(), taken: Vec::new() }
+    }
+
+    pub(crate) fn take(&mut self, what: &'static str, most: (u64, u64)) {
+        let plans = self.server.since(self.written);
+        assert!(!plans.is_empty(), "{what}: nothing was explained");
+        self.written = self.server.written();
+        let answered = Answered { what, most, plans };
+        println!("{}", answered.figures());
+        self.taken.push(answered);
+    }
 }

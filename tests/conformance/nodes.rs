@@ -10,6 +10,8 @@ use posthaste::{
         contract::WaitingWhenOff,
         delivery::State,
         endpoint::{OffReason, SwitchedOff},
+        event_type::{EventTypeDocument, EventTypeRecord},
+        id::EventTypeId,
         outcome::Class,
         port::Carried,
         verdict::{DeadReason, Verdict},
@@ -295,6 +297,30 @@ async fn what_one_node_changes_the_others_follow(mut pair: Pair) {
     assert!(pair.other.store.changes(0).await.unwrap().is_all);
 }
 
+async fn an_event_type_and_an_app_that_one_node_changes_are_named_to_the_others(mut pair: Pair) {
+    let (app, store, mut seen) = (pair.stage.app, pair.stage.shared(), pair.view().await.version);
+    let id = EventTypeId::from_i64(pair.stage.next_id());
+    let (name, document) = ("payment.paid".to_owned(), EventTypeDocument::default());
+    let first = EventTypeRecord { id, name, document, revision: 1, created_at: NOW, updated_at: NOW };
+    for put in [Some(first.clone()), Some(EventTypeRecord { revision: 2, ..first }), None] {
+        let done = match put.clone() {
+            Some(record) => store.put_event_type(record, None).await,
+            None => store.remove_event_type(id, None).await,
+        };
+        assert!(done.unwrap());
+        let changes = pair.other.store.changes(seen).await.unwrap();
+        assert_eq!((&*changes.event_types, changes.apps.len()), (&[id][..], 0), "{put:?}");
+        assert_eq!(pair.other.store.event_type(id).await.unwrap(), put);
+        seen = changes.version;
+    }
+    let mut changed = store.app(app).await.unwrap().expect("an app");
+    changed.settings.name = "Another".into();
+    assert!(store.change_app(changed.clone(), None).await.unwrap());
+    let changes = pair.other.store.changes(seen).await.unwrap();
+    assert_eq!((&*changes.apps, changes.event_types.len()), (&[app][..], 0));
+    assert_eq!(pair.other.store.app(app).await.unwrap(), Some(changed));
+}
+
 async fn what_a_deleted_app_left_is_purged_once_every_node_knows_that_it_is_gone(mut pair: Pair) {
     let (app, endpoint, store) = (pair.stage.app, pair.stage.endpoint, pair.stage.shared());
     pair.stage.waiting().await;
@@ -369,6 +395,7 @@ play_on_both! {
     nodes_know_of_each_other_what_they_said_last,
     what_others_carry_is_known_by_endpoint,
     what_one_node_changes_the_others_follow,
+    an_event_type_and_an_app_that_one_node_changes_are_named_to_the_others,
     what_a_deleted_app_left_is_purged_once_every_node_knows_that_it_is_gone,
     ;
     only on a database:

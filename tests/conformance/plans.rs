@@ -3,11 +3,12 @@
 //! missing index shows there only by how much is looked at.
 
 use crate::{
-    explained::{Explained, Plan},
+    explained::{Explained, Notes, Plan},
+    health::{EXHAUSTED, counted, plain},
     replays::{begin, deliveries, proceed_by},
     retention::{Kept, an_hour},
     sqlite::block_on,
-    stage::{NOW, Stage, after, attempt},
+    stage::{NOW, Stage, after, attempt, retry_at},
 };
 use posthaste::{
     domain::{
@@ -22,7 +23,7 @@ use posthaste::{
     store::{
         browse::{DeliveryFilter, EventFilter},
         inbox::Intake,
-        ledger::{Accepted, Record},
+        ledger::{Accepted, BroughtForward, Record, Recovery},
         retention::OverdueSearch,
     },
 };
@@ -98,60 +99,6 @@ fn must_go_by_turns(plans: &[Plan]) {
     }
 }
 
-/// Something that was asked for, and how it was answered.
-struct Answered {
-    what: &'static str,
-    /// What any one statement of it may look at, and come upon for nothing.
-    most: (u64, u64),
-    plans: Vec<Plan>,
-}
-
-impl Answered {
-    /// The statement that went through too much.
-    fn too_much(&self) -> Option<&Plan> {
-        let tables = ["events_2024", "done_2024", "attempts_2024", "live", "dedup", "inbox"];
-        let goes_through = |plan: &Plan, table: &str| {
-            let scans = plan.text.split("\"Seq Scan\"").skip(1);
-            scans.into_iter().any(|scan| {
-                scan.split_once('}').is_some_and(|(scan, _)| scan.contains(&format!("\"{table}")))
-            })
-        };
-        self.plans.iter().find(|plan| {
-            plan.blocks > self.most.0
-                || plan.passed_over > self.most.1
-                || tables.iter().any(|table| goes_through(plan, table))
-        })
-    }
-
-    fn figures(&self) -> String {
-        let most = |of: fn(&Plan) -> u64| self.plans.iter().map(of).max().unwrap_or_default();
-        let (blocks, passed_over) = (most(|plan| plan.blocks), most(|plan| plan.passed_over));
-        format!(
-            "{}: {} statements, at most {blocks} blocks, {passed_over} rows passed over",
-            self.what,
-            self.plans.len()
-        )
-    }
-}
-
-/// Asks on a stage, and takes down how it was answered.
-struct Notes<'a> {
-    server: &'a Explained,
-    written: usize,
-    taken: Vec<Answered>,
-}
-
-impl Notes<'_> {
-    fn take(&mut self, what: &'static str, most: (u64, u64)) {
-        let plans = self.server.since(self.written);
-        assert!(!plans.is_empty(), "{what}: nothing was explained");
-        self.written = self.server.written();
-        let answered = Answered { what, most, plans };
-        println!("{}", answered.figures());
-        self.taken.push(answered);
-    }
-}
-
 /// What people ask for.
 async fn ask_as_people(stage: &mut Stage, notes: &mut Notes<'_>) {
     let event = first_id_at(Timestamp::from_millis(FIRST_DAY * DAY_MS));
@@ -180,8 +127,12 @@ async fn ask_as_people(stage: &mut Stage, notes: &mut Notes<'_>) {
 /// What products and the engine ask for.
 async fn ask_as_engine(stage: &mut Stage, notes: &mut Notes<'_>, rows: i64, round: i64) {
     let endpoint = stage.endpoint;
-    assert_eq!(stage.store().find_lanes().await.unwrap().len(), 50);
+    let lanes = stage.store().find_lanes().await.unwrap();
+    assert_eq!(lanes.len(), 50);
     notes.take("lanes", SOME);
+    let lanes = lanes.into_iter().map(|(lane, _)| lane).collect();
+    assert_eq!(stage.store().queue(lanes, None, 10).await.unwrap().rows.len(), 10);
+    notes.take("what is next in all lanes", FEW);
     assert_eq!(stage.store().lanes_behind(vec![endpoint], after(rows as u64)).await.unwrap(), [endpoint]);
     notes.take("lanes behind", FEW);
     stage.store().carried_elsewhere(vec![endpoint]).await.unwrap();
@@ -210,6 +161,7 @@ async fn ask_as_engine(stage: &mut Stage, notes: &mut Notes<'_>, rows: i64, roun
     }
     stage.quiet().await;
     notes.take("many successes", SOME);
+    fail(stage, notes).await;
 
     notes.server.run(&format!(
         "INSERT INTO inbox (app, type, data, event_id) SELECT {}, 't', '1', n FROM generate_series(1, {MANY}) AS n",
@@ -236,6 +188,35 @@ async fn ask_as_engine(stage: &mut Stage, notes: &mut Notes<'_>, rows: i64, roun
     notes.take("what expires", SOME);
 }
 
+/// One is given back unattempted, the others fail: of these one half dies, and the other waits until it is brought forward.
+async fn fail(stage: &mut Stage, notes: &mut Notes<'_>) {
+    let new = (0..=MANY).map(|_| stage.one_in_hand()).collect();
+    stage.store().accept(new).await.unwrap();
+    stage.quiet().await;
+    notes.take("many events", SOME);
+    let mut carried = stage.recorder.take_carried();
+    assert_eq!(carried.len(), MANY + 1);
+    drop(stage.recorder.take_waiting());
+    let unsent = carried.pop().unwrap();
+    stage.store().hand_back(vec![unsent], after(1)).await.unwrap();
+    stage.quiet().await;
+    assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, NOW)]);
+    notes.take("one handed back", FEW);
+    let (contract, verdicts) = (plain(), [retry_at(after(60)), EXHAUSTED].into_iter().cycle());
+    for (carried, verdict) in carried.into_iter().zip(verdicts) {
+        stage.store().record(counted(carried, verdict, &contract, after(1)));
+    }
+    stage.quiet().await;
+    notes.take("many failures", SOME);
+    let behind = (after(10), DeliveryId::from_i64(0));
+    let recovery = Recovery { endpoint: stage.endpoint, recovered_at: behind.0, after: behind, most: MANY };
+    let brought = stage.store().bring_forward(recovery, after(11)).await.unwrap();
+    assert_eq!(brought, BroughtForward { count: MANY / 2, next: None });
+    stage.quiet().await;
+    notes.take("retries brought forward", SOME);
+    drop(stage.recorder.take_waiting());
+}
+
 /// Each round in a line of its own, before something that expires puts a first into it.
 async fn ask_all(stage: &mut Stage, notes: &mut Notes<'_>, rows: i64, round: i64) {
     go_through_line(stage, OrderKey::from_i64(round)).await;
@@ -255,7 +236,7 @@ async fn look_at_plans(rows: i64) -> (Stage, Explained) {
     let server = Explained::new();
     let mut stage = Stage::new(Box::new(server.clone())).await;
     furnish(&server, &stage, rows);
-    let mut notes = Notes { server: &server, written: server.written(), taken: Vec::new() };
+    let mut notes = Notes::of(&server);
     // More often than it takes the server to settle for one plan.
     for round in 0..7 {
         ask_all(&mut stage, &mut notes, rows, round).await;
@@ -272,28 +253,37 @@ async fn look_at_plans(rows: i64) -> (Stage, Explained) {
     (stage, server)
 }
 
+/// Those by whom it is not seen that there was no such index.
+fn blind(index: &str, notes: &Notes<'_>, by: &[&'static str]) -> Vec<String> {
+    let seen = notes.taken.iter().filter(|answered| answered.too_much().is_some());
+    let seen: Vec<_> = seen.map(|answered| answered.what).collect();
+    println!("control, without {index}: {}", seen.join(", "));
+    by.iter().filter(|&what| !seen.contains(what)).map(|what| format!("{index} by {what}")).collect()
+}
+
 /// Without its index each of these is seen to go through too much.
 async fn control((mut stage, server): (Stage, Explained), rows: i64) {
     let mut unmissed = Vec::new();
-    for (round, (index, what)) in (7..).zip([
-        ("live_by_lane", "a refill"),
-        ("live_later", "the deliveries of an event"),
-        ("done_dead", "dead letters"),
-        ("live_behind", "a line"),
-        ("inbox_by_app", "an inbox"),
-        ("live_first", "a line"),
+    for (round, (index, by)) in (7..).zip([
+        ("live_by_lane", ["a refill", "what is next in all lanes", "retries brought forward"].as_slice()),
+        ("live_later", &["the deliveries of an event"]),
+        ("done_dead", &["dead letters"]),
+        ("live_behind", &["a line"]),
+        ("inbox_by_app", &["an inbox"]),
+        ("live_first", &["a line"]),
     ]) {
         server.toggle(index);
-        let mut notes = Notes { server: &server, written: server.written(), taken: Vec::new() };
+        let mut notes = Notes::of(&server);
         ask_all(&mut stage, &mut notes, rows, round).await;
         server.toggle(index);
-        let seen = notes.taken.iter().filter(|answered| answered.too_much().is_some());
-        let seen: Vec<_> = seen.map(|answered| answered.what).collect();
-        println!("control, without {index}: {}", seen.join(", "));
-        if !seen.contains(&what) {
-            unmissed.push(index);
-        }
+        unmissed.extend(blind(index, &notes, by));
     }
+    // Much else would take long without this one.
+    server.toggle("live_pkey");
+    let mut notes = Notes::of(&server);
+    fail(&mut stage, &mut notes).await;
+    server.toggle("live_pkey");
+    unmissed.extend(blind("live_pkey", &notes, &["one handed back", "many failures"]));
     assert!(unmissed.is_empty(), "nobody misses {unmissed:?}");
 }
 

@@ -1,8 +1,8 @@
-//! What three nodes do as one: what is changed at one is known to all, what is published to all is one event, what is asked of one
-//! is done once, and whoever joins or leaves has its part or gives it back.
+//! What three nodes do as one: what is changed at one is known to all, what any of them shows is so for all, what is published to
+//! all is one event, what is asked of one is done once, and whoever joins or leaves has its part or gives it back.
 
 use super::stage::{LIMIT, Stage};
-use crate::harness::{ADMIN_KEY, Client, report, wait_for, wait_until};
+use crate::harness::{ADMIN_KEY, Behaviour, Client, report, wait_for, wait_until};
 use serde_json::{Value, json};
 use std::{
     collections::{HashMap, HashSet},
@@ -18,6 +18,8 @@ use tokio::{
 const KNOWN_WITHIN: Duration = Duration::from_secs(1);
 const TOLD_WITHIN: Duration = Duration::from_secs(10);
 const EVENTS: usize = 40;
+/// How long each request takes to the endpoint that falls behind.
+const TAKES: Duration = Duration::from_secs(2);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_nodes_are_one_to_whoever_asks_any_of_them() {
@@ -26,7 +28,9 @@ async fn three_nodes_are_one_to_whoever_asks_any_of_them() {
     let slowest = changes_are_known_to_all(&stage).await;
     report(format_args!("three nodes, the slowest change was known to all after {slowest:?}"));
     assert!(slowest < KNOWN_WITHIN, "{slowest:?}");
+    who_stands_still_is_seen_to_lag(&stage).await;
     what_one_does_is_told_at_another(&stage).await;
+    what_is_overdue_is_shown_by_all(&stage).await;
     one_id_is_one_event(&stage).await;
     a_replay_runs_once(&stage).await;
     who_leaves_hands_back(&mut stage).await;
@@ -89,6 +93,38 @@ async fn changes_are_known_to_all(stage: &Stage) -> Duration {
     slowest
 }
 
+/// It misses what the others change, as they show, and nothing any more soon after it goes on.
+async fn who_stands_still_is_seen_to_lag(stage: &Stage) {
+    let (still, path) = (2, "/v1/apps/a/endpoints/shared");
+    let (changes, looks) = (stage.client(0), stage.client(1));
+    let epoch = stage.epoch(still).await;
+    let none = wait_for("all have seen everything", LIMIT, async || {
+        let lags = lags(&looks).await;
+        (lags.len() == 3 && lags.values().all(|lag| *lag == 0)).then_some(lags)
+    })
+    .await;
+    stage.freeze_at_rest(still).await;
+    // However long this takes here, nobody takes over from it.
+    let later = format!("UPDATE posthaste.nodes SET lease_until = lease_until + 60000 WHERE epoch = {epoch}");
+    stage.ask(&later).await;
+    for description in ["one", "two"] {
+        changes.patch(path, &json!({ "description": description })).await.expect(200);
+    }
+    let mut two = none.clone();
+    two.insert(epoch.to_string(), 2);
+    wait_until("one has missed two changes", LIMIT, async || lags(&looks).await == two).await;
+    stage.members[still].node.thaw();
+    wait_until("it has caught up", LIMIT, async || lags(&looks).await == none).await;
+    assert_eq!(stage.client(still).get(path).await.expect(200)["description"], "two");
+}
+
+/// How many changes each node has not seen yet, by its epoch, as this one shows it.
+async fn lags(client: &Client) -> HashMap<String, i64> {
+    let system = client.get("/v1/system").await.expect(200);
+    let nodes = system["nodes"].as_array().unwrap().iter();
+    nodes.map(|node| (node["epoch"].as_str().unwrap().to_owned(), node["lag"].as_i64().unwrap())).collect()
+}
+
 /// Whoever watches at one node is told to look again when another one took an event.
 async fn what_one_does_is_told_at_another(stage: &Stage) {
     let mut watching = Tail::open(&stage.client(0), "/v1/apps/a/stream").await;
@@ -122,6 +158,42 @@ impl Tail {
         })
         .await;
     }
+}
+
+/// Of an endpoint that takes one at a time, slowly: only its home sends to it, and every node names what waits longest.
+async fn what_is_overdue_is_shown_by_all(stage: &Stage) {
+    let clients: Vec<Client> = (0..3).map(|member| stage.client(member)).collect();
+    stage.receiver.behave("/behind", Behaviour::Slow(TAKES));
+    let one_by_one = json!({ "event_types": ["thing.slow"], "max_in_flight": 1 });
+    clients[0].make_endpoint("a", "behind", &stage.receiver.url("/behind"), one_by_one).await;
+    let path = "/v1/apps/a/endpoints/behind";
+    known(&clients, async |client| client.get(path).await.status == 200).await;
+    for n in 0..EVENTS {
+        clients[n % 3].publish("a", &json!({ "type": "thing.slow", "data": n })).await;
+    }
+    wait_until("one is on its way", LIMIT, async || stage.receiver.open_at("/behind") == 1).await;
+    let named = |one: &Value, due: &str, id: &str| {
+        ["endpoint_id", due, id].map(|field| one[field].as_str().unwrap_or_default().to_owned())
+    };
+    wait_until("every node names what waits longest", LIMIT, async || {
+        let waiting = clients[0].list("/v1/apps/a/deliveries?status=pending&endpoint_id=behind").await;
+        let first = waiting.iter().map(|one| named(one, "next_attempt_at", "id")).min();
+        let shown = overdue(&clients).await;
+        first.is_some_and(|first| shown.iter().all(|one| named(one, "due_at", "delivery_id") == first))
+    })
+    .await;
+    stage.receiver.behave("/behind", Behaviour::Ok);
+    let is_none = async || overdue(&clients).await.iter().all(Value::is_null);
+    wait_until("none is overdue", LIMIT, is_none).await;
+}
+
+/// What each of these shows as overdue longest.
+async fn overdue(clients: &[Client]) -> Vec<Value> {
+    let mut shown = Vec::new();
+    for client in clients {
+        shown.push(client.get("/v1/system").await.expect(200)["oldest_overdue"].clone());
+    }
+    shown
 }
 
 /// The same id at all nodes at the same moment.
