@@ -59,8 +59,8 @@ def delivered():
     return attempts().get("ok", 0)
 
 
-def publish(published, stop):
-    """To the nodes in turn, an event for one of the endpoints each."""
+def publish(published, stop, refusals):
+    """To the nodes in turn, an event for one of the endpoints each; until one is refused."""
     while not stop.is_set():
         if published[0] - delivered() > BACKLOG:
             time.sleep(0.02)
@@ -69,7 +69,8 @@ def publish(published, stop):
         events = [{"type": f"bench.{n % ENDPOINTS}", "data": {"pad": "x" * 480}} for n in range(BATCH)]
         status, text = call(address, "POST", "/v1/apps/nodes/events/batch", {"events": events})
         if status != 200:
-            raise SystemExit(f"nodes: publishing answered {status}: {text[:300]!r}")
+            refusals.append(f"nodes: publishing answered {status}: {text[:300]!r}")
+            return
         published[0] += BATCH
 
 
@@ -83,7 +84,8 @@ for address in ADDRESSES:
     wait_for(address, f"/v1/apps/nodes/endpoints/sink-{ENDPOINTS - 1}")
 
 stop = threading.Event()
-publisher = threading.Thread(target=publish, args=([0], stop), daemon=True)
+refusals = []
+publisher = threading.Thread(target=publish, args=([0], stop, refusals), daemon=True)
 publisher.start()
 time.sleep(BEFORE_S)
 before, began = delivered(), time.monotonic()
@@ -91,6 +93,8 @@ time.sleep(MEASURED_S)
 after, ended = delivered(), time.monotonic()
 stop.set()
 publisher.join()
+if refusals:
+    raise SystemExit(refusals[0])
 failed = {ended: count for ended, count in attempts().items() if count and ended != "ok"}
 if failed:
     raise SystemExit(f"nodes: some attempts failed: {failed}")
