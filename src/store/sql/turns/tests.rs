@@ -1,0 +1,162 @@
+//! A COMMIT that nobody answered, and what becomes of its batch.
+
+use super::*;
+use crate::{
+    domain::{endpoint::SwitchedOff, id::EndpointId, port::Carried, time::Timestamp},
+    store::sql::QueueLimits,
+};
+use std::{
+    collections::VecDeque,
+    io::ErrorKind::TimedOut,
+    sync::{Mutex, PoisonError},
+};
+
+/// Answers as it is told to, and remembers how much it was given to write.
+#[derive(Default)]
+struct Scripted {
+    commits: VecDeque<Result<i64>>,
+    knows: VecDeque<Result<bool>>,
+    given: Vec<usize>,
+}
+
+impl Commit for Scripted {
+    fn commit(&mut self, batch: &mut [Box<dyn Work>]) -> Result<i64> {
+        self.given.push(batch.len());
+        self.commits.pop_front().unwrap_or(Ok(0))
+    }
+
+    fn is_stored(&mut self) -> Result<bool> {
+        self.knows.pop_front().unwrap_or_else(|| Err(silence()))
+    }
+}
+
+fn silence() -> Error {
+    Error::Io(TimedOut.into())
+}
+
+struct Nobody;
+
+impl Handover for Nobody {
+    fn carry(&self, _: Vec<Carried>) {}
+    fn waiting(&self, _: EndpointId, _: Timestamp) {}
+    fn switched_off(&self, _: EndpointId, _: SwitchedOff, _: u32) {}
+    fn inspections_wait(&self) {}
+    fn notices_wait(&self) {}
+}
+
+impl CommitWatch for Nobody {
+    fn started(&self) -> u64 {
+        0
+    }
+
+    fn committed(&self, _: u64, _: usize) {}
+}
+
+/// What a command was told, in order.
+type Told = Arc<Mutex<Vec<&'static str>>>;
+
+struct Command {
+    told: Told,
+    must_not_be_lost: bool,
+}
+
+impl Command {
+    fn is_told(&self, what: &'static str) {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner).push(what);
+    }
+}
+
+impl Work for Command {
+    fn apply(&mut self, _: &dyn Sql) -> Result<()> {
+        Ok(())
+    }
+
+    fn in_doubt(&mut self, _: &StoreError) {
+        self.is_told("in doubt");
+    }
+
+    fn committed(self: Box<Self>, _: &mut Aftermath) {
+        self.is_told("stored");
+    }
+
+    fn failed(self: Box<Self>, _: &StoreError) -> Option<Box<dyn Work>> {
+        self.is_told("not stored");
+        if self.must_not_be_lost { Some(self) } else { None }
+    }
+}
+
+/// A batch of one whose COMMIT is not answered, with what the store says of it when it is asked.
+fn after_silence(knows: impl IntoIterator<Item = Result<bool>>) -> (Turns<Scripted>, Told) {
+    after_silence_of(knows, false)
+}
+
+fn after_silence_of(
+    knows: impl IntoIterator<Item = Result<bool>>,
+    must_not_be_lost: bool,
+) -> (Turns<Scripted>, Told) {
+    let in_doubt = Error::InDoubt { newest_notice: 0, cause: Box::new(silence()) };
+    let store = Scripted {
+        commits: [Err(in_doubt)].into(),
+        knows: knows.into_iter().collect(),
+        ..Scripted::default()
+    };
+    let limits = QueueLimits { events_max: 10, bytes_max: 1000 };
+    let queue = Arc::new(Queue::new(limits, Box::new(|| ())));
+    let mut turns = Turns::new(store, queue, Arc::new(Nobody), Arc::new(Nobody));
+    let told = push(&turns, must_not_be_lost);
+    assert_eq!(turns.next(), Turn::Failed);
+    (turns, told)
+}
+
+fn push(turns: &Turns<Scripted>, must_not_be_lost: bool) -> Told {
+    let told = Told::default();
+    turns.queue.push(Box::new(Command { told: told.clone(), must_not_be_lost }));
+    told
+}
+
+fn heard(told: &Told) -> Vec<&'static str> {
+    told.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+#[test]
+fn a_batch_in_doubt_that_is_stored_is_told_of_and_not_written_again() {
+    let (mut turns, told) = after_silence([Ok(true)]);
+    assert_eq!(heard(&told), ["in doubt"]);
+    assert_eq!(turns.next(), Turn::Committed(1));
+    assert_eq!(heard(&told), ["in doubt", "stored"]);
+    assert_eq!((turns.next(), turns.store.given), (Turn::Nothing, vec![1]));
+}
+
+#[test]
+fn of_a_batch_in_doubt_that_is_not_stored_only_what_must_not_be_lost_is_written_again() {
+    let (mut turns, told) = after_silence([Ok(false)]);
+    assert_eq!((turns.next(), heard(&told)), (Turn::Committed(0), vec!["in doubt", "not stored"]));
+    assert_eq!((turns.next(), turns.store.given), (Turn::Nothing, vec![1]));
+
+    let (mut turns, told) = after_silence_of([Ok(false)], true);
+    assert_eq!((turns.next(), turns.next()), (Turn::Committed(0), Turn::Committed(1)));
+    assert_eq!((heard(&told), turns.store.given), (vec!["in doubt", "not stored", "stored"], vec![1, 1]));
+}
+
+#[test]
+fn nothing_is_written_while_a_batch_is_in_doubt_and_whoever_waits_is_told() {
+    let (mut turns, told) = after_silence([Err(silence()), Err(silence()), Ok(true)]);
+    let next = push(&turns, false);
+    assert_eq!(turns.next(), Turn::Failed);
+    assert_eq!((heard(&next), &turns.store.given), (vec!["not stored"], &vec![1]));
+    let last = push(&turns, false);
+    assert_eq!(turns.next(), Turn::Failed);
+    assert_eq!(heard(&last), ["not stored"]);
+    assert_eq!(turns.next(), Turn::Committed(1));
+    assert_eq!(heard(&told).last(), Some(&"stored"));
+    let free = push(&turns, false);
+    assert_eq!((turns.next(), heard(&free)), (Turn::Committed(1), vec!["stored"]));
+}
+
+#[test]
+fn a_batch_of_which_nobody_will_ever_know_was_not_stored() {
+    let (mut turns, told) = after_silence([Err(Error::Fenced("another node took over"))]);
+    assert_eq!(turns.next(), Turn::Failed);
+    assert_eq!(heard(&told), ["in doubt", "not stored"]);
+    assert_eq!((turns.next(), turns.store.given), (Turn::Nothing, vec![1]));
+}
