@@ -197,10 +197,9 @@ impl<S: Commit> Turns<S> {
                 self.tell(doubt.batch, doubt.newest_notice);
                 Turn::Committed(size)
             }
-            // Whoever waited was told already: only what must not be lost is tried again.
+            // As if it had never been sent.
             Ok(false) => {
-                self.give_back(doubt.batch, &StoreError::Unavailable(doubt.cause));
-                Turn::Committed(0)
+                self.commit(doubt.batch, doubt.started).map_or(Turn::Failed, |()| Turn::Committed(size))
             }
             Err(error @ Error::Fenced(_)) => {
                 tracing::error!(%error, commands = size, "what became of a batch will not be known");

@@ -200,9 +200,8 @@ impl Commit for Pen {
     fn is_stored(&mut self) -> Result<bool> {
         let (epoch, next) = (self.epoch, self.last + 1);
         let sql = "SELECT batch FROM ledger WHERE epoch = ?1 AND writer IN (0, -1)";
-        let last = self.file.run(0, |tx| (tx as &dyn Sql).one(sql, params![epoch], |row| row.get(0)))?;
+        let last = self.file.run(0, |tx| (tx as &dyn Sql).number(sql, params![epoch]))?;
         self.place.is_in_doubt.store(false, SeqCst);
-        let last: i64 = last.ok_or(Error::Fenced("it is not known what became of the last batch"))?;
         let is_stored = last == next;
         self.last += i64::from(is_stored);
         Ok(is_stored)

@@ -55,14 +55,11 @@ impl CommitWatch for Nobody {
 /// What a command was told, in order.
 type Told = Arc<Mutex<Vec<&'static str>>>;
 
-struct Command {
-    told: Told,
-    must_not_be_lost: bool,
-}
+struct Command(Told);
 
 impl Command {
     fn is_told(&self, what: &'static str) {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner).push(what);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(what);
     }
 }
 
@@ -81,19 +78,12 @@ impl Work for Command {
 
     fn failed(self: Box<Self>, _: &StoreError) -> Option<Box<dyn Work>> {
         self.is_told("not stored");
-        if self.must_not_be_lost { Some(self) } else { None }
+        None
     }
 }
 
 /// A batch of one whose COMMIT is not answered, with what the store says of it when it is asked.
 fn after_silence(knows: impl IntoIterator<Item = Result<bool>>) -> (Turns<Scripted>, Told) {
-    after_silence_of(knows, false)
-}
-
-fn after_silence_of(
-    knows: impl IntoIterator<Item = Result<bool>>,
-    must_not_be_lost: bool,
-) -> (Turns<Scripted>, Told) {
     let in_doubt = Error::InDoubt { newest_notice: 0, cause: Box::new(silence()) };
     let store = Scripted {
         commits: [Err(in_doubt)].into(),
@@ -103,14 +93,14 @@ fn after_silence_of(
     let limits = QueueLimits { events_max: 10, bytes_max: 1000 };
     let queue = Arc::new(Queue::new(limits, Box::new(|| ())));
     let mut turns = Turns::new(store, queue, Arc::new(Nobody), Arc::new(Nobody));
-    let told = push(&turns, must_not_be_lost);
+    let told = push(&turns);
     assert_eq!(turns.next(), Turn::Failed);
     (turns, told)
 }
 
-fn push(turns: &Turns<Scripted>, must_not_be_lost: bool) -> Told {
+fn push(turns: &Turns<Scripted>) -> Told {
     let told = Told::default();
-    turns.queue.push(Box::new(Command { told: told.clone(), must_not_be_lost }));
+    turns.queue.push(Box::new(Command(told.clone())));
     told
 }
 
@@ -128,28 +118,24 @@ fn a_batch_in_doubt_that_is_stored_is_told_of_and_not_written_again() {
 }
 
 #[test]
-fn of_a_batch_in_doubt_that_is_not_stored_only_what_must_not_be_lost_is_written_again() {
+fn a_batch_in_doubt_that_is_not_stored_is_written_again() {
     let (mut turns, told) = after_silence([Ok(false)]);
-    assert_eq!((turns.next(), heard(&told)), (Turn::Committed(0), vec!["in doubt", "not stored"]));
-    assert_eq!((turns.next(), turns.store.given), (Turn::Nothing, vec![1]));
-
-    let (mut turns, told) = after_silence_of([Ok(false)], true);
-    assert_eq!((turns.next(), turns.next()), (Turn::Committed(0), Turn::Committed(1)));
-    assert_eq!((heard(&told), turns.store.given), (vec!["in doubt", "not stored", "stored"], vec![1, 1]));
+    assert_eq!(turns.next(), Turn::Committed(1));
+    assert_eq!((heard(&told), turns.store.given), (vec!["in doubt", "stored"], vec![1, 1]));
 }
 
 #[test]
 fn nothing_is_written_while_a_batch_is_in_doubt_and_whoever_waits_is_told() {
     let (mut turns, told) = after_silence([Err(silence()), Err(silence()), Ok(true)]);
-    let next = push(&turns, false);
+    let next = push(&turns);
     assert_eq!(turns.next(), Turn::Failed);
     assert_eq!((heard(&next), &turns.store.given), (vec!["not stored"], &vec![1]));
-    let last = push(&turns, false);
+    let last = push(&turns);
     assert_eq!(turns.next(), Turn::Failed);
     assert_eq!(heard(&last), ["not stored"]);
     assert_eq!(turns.next(), Turn::Committed(1));
     assert_eq!(heard(&told).last(), Some(&"stored"));
-    let free = push(&turns, false);
+    let free = push(&turns);
     assert_eq!((turns.next(), heard(&free)), (Turn::Committed(1), vec!["stored"]));
 }
 
