@@ -83,10 +83,17 @@ async fn the_api_shows_what_is_left_after_days_weeks_and_months() {
     let shown = detail(&client, "held").await;
     assert_eq!((&shown["reason"], &shown["attempts_expired"]), (&json!("retention"), &json!(false)));
     assert_eq!(client.get("/v1/apps/a/events/held").await.json()["data_erased"], true);
-    assert!(node.log().contains("the retention of events ended while deliveries of them waited"));
-    let metrics = client.get("/metrics").await.text();
-    assert!(metrics.contains("posthaste_deliveries_expired_by_retention_total 1\n"), "{metrics}");
-    assert!(metrics.contains("posthaste_retention_removed_total{what=\"events\"} 1\n"), "{metrics}");
+    // Both are said after the commit that the API shows.
+    wait_until("it was said", LIMIT, async || {
+        node.log().contains("the retention of events ended while deliveries of them waited")
+    })
+    .await;
+    wait_until("it was counted", LIMIT, async || {
+        let metrics = client.get("/metrics").await.text();
+        metrics.contains("posthaste_deliveries_expired_by_retention_total 1\n")
+            && metrics.contains("posthaste_retention_removed_total{what=\"events\"} 1\n")
+    })
+    .await;
     assert_eq!(node.stop().await, Some(0));
 
     age(&home.store(), DAY * 370);
