@@ -23,6 +23,9 @@ use std::{
     time::Duration,
 };
 use tempfile::TempDir;
+use tokio::time::Instant;
+
+const FREE_WITHIN: Duration = Duration::from_secs(10);
 
 /// A store in a folder of its own.
 pub(crate) struct SqliteFile(TempDir);
@@ -37,7 +40,8 @@ impl Backend for SqliteFile {
     fn open(&self, handover: Arc<dyn Handover>, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
         let limits = QueueLimits { events_max, bytes_max };
         let path = self.0.path().join("posthaste.db");
-        Arc::new(SqliteStore::open(&path, handover, Arc::new(NoWatch), limits, Duration::ZERO).unwrap())
+        let open = || SqliteStore::open(&path, handover.clone(), Arc::new(NoWatch), limits, Duration::ZERO);
+        Arc::new(once_free(open).unwrap())
     }
 }
 
@@ -52,12 +56,28 @@ impl CommitWatch for NoWatch {
 }
 
 pub(crate) fn open(path: &Path) -> Result<SqliteStore, OpenError> {
+    once_free(|| open_now(path))
+}
+
+fn open_now(path: &Path) -> Result<SqliteStore, OpenError> {
     let limits = QueueLimits { events_max: 1000, bytes_max: 1 << 20 };
     SqliteStore::open(path, Arc::new(Recorder::default()), Arc::new(NoWatch), limits, Duration::ZERO)
 }
 
+/// What this process let go of may be held a moment longer by a child that another test is just starting: until that runs a program of
+/// its own it has every file of this process open.
+fn once_free(open: impl Fn() -> Result<SqliteStore, OpenError>) -> Result<SqliteStore, OpenError> {
+    let began = Instant::now();
+    loop {
+        match open() {
+            Err(OpenError::InUse(_)) if began.elapsed() < FREE_WITHIN => std::thread::yield_now(),
+            opened => return opened,
+        }
+    }
+}
+
 fn refusal(path: &Path) -> OpenError {
-    match open(path) {
+    match open_now(path) {
         Ok(_) => panic!("{} was opened", path.display()),
         Err(error) => error,
     }
