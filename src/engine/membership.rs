@@ -147,7 +147,8 @@ impl Shared {
         let now = self.clock.steady();
         self.lease.heard_at.store(now.as_millis(), SeqCst);
         self.lease.ends_at.fetch_max(until.as_millis(), SeqCst);
-        if until > now {
+        // Whoever joined again may have missed that a lane became another's alone: it begins nothing before it has read what there is.
+        if until > now && self.tenure().seen() != Tenure::NOTHING {
             self.tenure().may_dial_until(until);
             if self.lanes.open_gate() {
                 tracing::info!("the store answers: deliveries go out");

@@ -103,6 +103,22 @@ impl Service {
         let known_keys = self.directory.keys();
         keys.extend(known_keys.iter().map(|live| live.key().id).filter(|id| *id != KEY_OF_SETTINGS));
         event_types.extend(self.directory.catalogue().all().iter().map(|one| one.record.id));
+        // What is as it was is not read again: that takes a round trip each.
+        for app in &everything.apps {
+            if self.directory.app_by_id(app.id).is_some_and(|known| *known.app() == *app) {
+                apps.remove(&app.id);
+            }
+        }
+        for endpoint in &everything.endpoints {
+            if self.directory.endpoint(endpoint.id).is_some_and(|known| known.record == *endpoint) {
+                endpoints.remove(&endpoint.id);
+            }
+        }
+        for key in &everything.keys {
+            if key.revoked_at.is_none() && self.directory.key_by_id(key.id).is_some() {
+                keys.remove(&key.id);
+            }
+        }
         changes.apps = apps.into_iter().collect();
         changes.endpoints = endpoints.into_iter().collect();
         changes.keys = keys.into_iter().collect();

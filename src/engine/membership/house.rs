@@ -5,7 +5,7 @@ use super::{Heard, Shared};
 use crate::{
     domain::{
         id::EndpointId,
-        tenure::{Home, SHARDS},
+        tenure::{Home, SHARDS, Tenure},
     },
     store::{
         StoreError,
@@ -103,14 +103,15 @@ impl<'a> House<'a> {
             return Ok(());
         }
         self.reconcile(&heard.view).await?;
-        // Whoever has only just come takes no shard before it has read what there is: until then others keep them.
+        // Whoever has only just come, or come again, takes no shard before it has read what there is: until then others keep them.
+        let may_gain = shared.tenure().seen() != Tenure::NOTHING;
         let staying = 1 + self.others(&heard.view).filter(|node| node.works()).count();
         let fair = if shared.stop.is_soft() { 0 } else { SHARDS.div_ceil(staying) };
         let here: Vec<u8> = shared.tenure().shards(Home::Here).collect();
         if here.len() > fair {
             shared.set_homes(&here[fair..], Home::Leaving);
             shared.lanes.begin_leaving();
-        } else if here.len() < fair {
+        } else if here.len() < fair && may_gain {
             self.gain(&heard.view, fair - here.len()).await?;
         }
         self.release_what_is_idle().await

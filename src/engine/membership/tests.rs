@@ -301,8 +301,12 @@ async fn a_node_that_was_taken_over_lets_go_of_everything_and_joins_again() {
     let after = silent.tenure().epoch();
     assert_ne!(after, before);
     assert_eq!(silent.lanes.in_hand(), 0, "what was queued is another's now");
-    assert_eq!((silent.here(), other.here()), (SHARDS / 2, SHARDS / 2));
     assert_eq!(silent.tenure().seen(), Tenure::NOTHING, "the store may not be what it was");
+    assert_eq!((silent.here(), other.here()), (0, SHARDS), "what it could not serve stays with the other");
+    assert!(!silent.may_dial(&town) && !silent.may_take(&shared), "nor may what it knows of its lanes");
+    silent.tenure().has_seen(0, after);
+    sleep(5 * SECOND).await;
+    assert_eq!((silent.here(), other.here()), (SHARDS / 2, SHARDS / 2));
     assert!(silent.may_dial(&town) && silent.may_take(&shared));
     assert_eq!(silent.ids.take(town.clock.now(), 1) >> 16 & 0x3f, after, "its ids are of its new slot");
     // What was committed before it was taken over and is handed over only now.
