@@ -247,10 +247,6 @@ impl Batch {
         by_type.entry(event_type.to_owned()).or_default()
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     pub fn lines(&self) -> impl Iterator<Item = Line<'_>> {
         self.0.iter().flat_map(|((app, endpoint, minute), by_type)| {
             by_type.iter().map(|(event_type, sums)| Line {

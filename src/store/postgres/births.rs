@@ -18,7 +18,7 @@ const EVENTS: Shape = Shape("nnttnntnnbb");
 const DELIVERIES: Shape = Shape("nnnnnnnn");
 const KEYS: Shape = Shape("bnb");
 
-static ACCEPT: LazyLock<String> = LazyLock::new(|| {
+pub(super) static ACCEPT: LazyLock<String> = LazyLock::new(|| {
     format!(
         "WITH published AS (INSERT INTO events ({EVENT}) SELECT * FROM {})
          INSERT INTO live (id, app, event, endpoint, state, lane, due, give_up_at, place, attempt_count, history_len, at_due)
@@ -29,8 +29,8 @@ static ACCEPT: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// In the order of the keys, so that two nodes with the same ones do not wait for each other.
-static CLAIM: LazyLock<String> = LazyLock::new(|| {
+/// In the order of the keys, so that two nodes with the same ones do not wait for each other; waits for whoever is just storing one.
+pub(super) static CLAIM: LazyLock<String> = LazyLock::new(|| {
     format!(
         "INSERT INTO dedup (key, event, fingerprint) SELECT key, event, fingerprint
          FROM {} AS claimed (key, event, fingerprint) ORDER BY key ON CONFLICT DO NOTHING",
@@ -72,29 +72,31 @@ impl Births {
         self.gathered.push(at);
     }
 
-    pub(super) fn write(&mut self, tx: &Transaction<'_>, batch: &mut [Box<dyn Work>]) -> Result<()> {
-        let gathered = std::mem::take(&mut self.gathered);
-        if gathered.is_empty() {
-            return Ok(());
+    /// The keys of all these, to be stored first; `None` if they have none.
+    pub(super) fn claims(&self, batch: &mut [Box<dyn Work>]) -> Result<Option<Rows>> {
+        if self.keys.is_empty() {
+            return Ok(None);
         }
-        let lost = if self.keys.is_empty() { HashSet::new() } else { claim(tx, batch, &gathered)? };
-        self.keys.clear();
-        let (mut events, mut deliveries) = (Rows::new(EVENTS), Rows::new(DELIVERIES));
-        each(batch, &gathered, &mut |new| {
-            if lost.contains(&new.event.id) {
-                return Ok(());
-            }
-            tx.owns(new.event.id.as_i64())?;
-            event_row(&new.event, &new.dedup, &mut |row| events.push(row))?;
-            new.births.iter().map(|birth| &birth.delivery).try_for_each(|delivery| {
-                let Delivery { id, app, event, endpoint, state, due, give_up_at, .. } = delivery;
-                let lane = lane(delivery, tx.epoch());
-                deliveries.push(params![id, app, event, endpoint, state, lane, due, give_up_at])
-            })
+        let mut claims = Rows::new(KEYS);
+        each(batch, &self.gathered, &mut |new| {
+            new.dedup.iter().try_for_each(|key| claims.push(params![key.0, new.event.id, new.fingerprint.0]))
         })?;
-        if events.len() > 0 {
-            tx.write_rows(&ACCEPT, &[], &[&events, &deliveries])?;
-        }
+        Ok(Some(claims))
+    }
+
+    /// What is left to be written but for those that did not get their keys: they go by themselves. `None` if nothing is.
+    pub(super) fn born(
+        &mut self,
+        tx: &Transaction<'_>,
+        batch: &mut [Box<dyn Work>],
+        lost: &HashSet<EventId>,
+    ) -> Result<Option<Born>> {
+        self.keys.clear();
+        let gathered = std::mem::take(&mut self.gathered);
+        let mut born = Born { events: Rows::new(EVENTS), deliveries: Rows::new(DELIVERIES) };
+        each(batch, &gathered, &mut |new| {
+            if lost.contains(&new.event.id) { Ok(()) } else { born.push(tx, new) }
+        })?;
         for (place, event) in gathered {
             if let Hot::Accept(accept) = batch[place].hot()
                 && lost.contains(&accept.event(event).event.id)
@@ -103,20 +105,38 @@ impl Births {
                 accept.apply_one(tx, event)?;
             }
         }
-        Ok(())
+        Ok((born.events.len() > 0).then_some(born))
     }
 }
 
-/// Stores the keys of all these; answers which events did not get theirs. Waits for whoever is just storing one.
-fn claim(tx: &Transaction<'_>, batch: &mut [Box<dyn Work>], gathered: &[At]) -> Result<HashSet<EventId>> {
-    let mut keys = Rows::new(KEYS);
-    each(batch, gathered, &mut |new| {
-        new.dedup.iter().try_for_each(|key| keys.push(params![key.0, new.event.id, new.fingerprint.0]))
-    })?;
-    if tx.write_rows(&CLAIM, &[], &[&keys])? == keys.len() {
+/// Events with their deliveries, as they are stored.
+pub(super) struct Born {
+    events: Rows,
+    deliveries: Rows,
+}
+
+impl Born {
+    fn push(&mut self, tx: &Transaction<'_>, new: &NewEvent) -> Result<()> {
+        tx.owns(new.event.id.as_i64())?;
+        event_row(&new.event, &new.dedup, &mut |row| self.events.push(row))?;
+        new.births.iter().map(|birth| &birth.delivery).try_for_each(|delivery| {
+            let Delivery { id, app, event, endpoint, state, due, give_up_at, .. } = delivery;
+            let lane = lane(delivery, tx.epoch());
+            self.deliveries.push(params![id, app, event, endpoint, state, lane, due, give_up_at])
+        })
+    }
+
+    pub(super) fn rows(&self) -> [&Rows; 2] {
+        [&self.events, &self.deliveries]
+    }
+}
+
+/// The events that did not get all of their keys, if only so many of these were stored.
+pub(super) fn lost(tx: &Transaction<'_>, claims: &Rows, stored: usize) -> Result<HashSet<EventId>> {
+    if stored == claims.len() {
         return Ok(HashSet::new());
     }
-    tx.read_rows(&LOST, &[], &[&keys], |row| row.get(0))
+    tx.read_rows(&LOST, &[], &[claims], |row| row.get(0))
 }
 
 fn each(

@@ -1,17 +1,47 @@
 //! A batch in a few statements instead of some for each command. What is plain (`sql/hot.rs`) is gathered and written together;
 //! everything else is applied by itself, after what was gathered before it wherever it could see that.
 
-use super::{births::Births, endings::Endings, sql::Transaction};
-use crate::store::sql::{Hot, Result, Sql, Work, conclude};
+use super::{
+    asked::Asked,
+    births::{self, ACCEPT, Births, Born, CLAIM},
+    endings::{Endings, RECORD},
+    sql::{Transaction, Uncommitted},
+};
+use crate::{
+    domain::delivery::State,
+    store::sql::{Hot, LOG_STATISTICS, NEWEST_NOTICE, Result, Row, Sql, ToValue, Work, added_by, params},
+};
+use std::collections::HashSet;
 
-/// Applies every command of a batch as if one came after the other; answers which notice is the newest now.
-pub(super) fn apply_all(tx: &Transaction<'_>, batch: &mut [Box<dyn Work>]) -> Result<i64> {
+/// Applies every command of a batch as if one came after the other.
+pub(super) fn apply_all(tx: &Transaction<'_>, batch: &mut [Box<dyn Work>]) -> Result<Rest> {
     let mut gathered = Gathered::default();
     for place in 0..batch.len() {
         gathered.take(tx, batch, place)?;
     }
-    gathered.write(tx, batch)?;
-    conclude(tx, batch)
+    let born = gathered.settle(tx, batch)?;
+    Ok(Rest { born, added: added_by(batch)? })
+}
+
+/// What of a batch nothing waits for but its end: it goes together with the COMMIT.
+pub(super) struct Rest {
+    born: Option<Born>,
+    added: Vec<String>,
+}
+
+impl Rest {
+    /// Answers which notice is the newest now.
+    pub(super) fn commit(self, tx: Transaction<'_>) -> Result<i64, Uncommitted> {
+        let born = self.born.as_ref().map(Born::rows);
+        let added: Vec<[&dyn ToValue; 1]> = self.added.iter().map(|added| [added as _]).collect();
+        let accept = born.as_ref().map(|rows| Asked::Change(&ACCEPT, &[], rows));
+        let log = added.iter().map(|added| Asked::Change(LOG_STATISTICS, added, &[]));
+        let newest = Asked::Look(NEWEST_NOTICE, &[], &[]);
+        let answers = tx.commit_with(&accept.into_iter().chain(log).chain([newest]).collect::<Vec<_>>())?;
+        let newest = answers.iter().rev().find_map(|answer| answer.rows.first());
+        // What cannot be read is no reason to doubt that it was stored: whoever sends notices looks after the next batch.
+        Ok(newest.and_then(|row| Row::new(row).get(0).ok().flatten()).unwrap_or_default())
+    }
 }
 
 #[derive(Default)]
@@ -31,9 +61,8 @@ impl Gathered {
                 Ok(())
             }
             Hot::Record(recording) => {
-                let id = recording.delivery();
-                if self.endings.has(id) {
-                    self.endings.write(tx, batch)?;
+                if self.endings.has(recording.delivery()) {
+                    self.write(tx, batch)?;
                 }
                 let Hot::Record(recording) = batch[place].hot() else { return Ok(()) };
                 match recording.plainly(tx.epoch(), |endpoint| !tx.has_health(endpoint)) {
@@ -61,13 +90,36 @@ impl Gathered {
             self.births.push(at, new);
             return Ok(());
         }
-        self.births.write(tx, batch)?;
+        self.write(tx, batch)?;
         let Hot::Accept(accept) = batch[at.0].hot() else { return Ok(()) };
         accept.apply_one(tx, at.1)
     }
 
     fn write(&mut self, tx: &Transaction<'_>, batch: &mut [Box<dyn Work>]) -> Result<()> {
-        self.endings.write(tx, batch)?;
-        self.births.write(tx, batch)
+        if let Some(born) = self.settle(tx, batch)? {
+            tx.say_all(&[Asked::Change(&ACCEPT, &[], &born.rows())])?;
+        }
+        Ok(())
+    }
+
+    /// Writes what was gathered but for the events that it answers with, whose rows nothing else has to see.
+    fn settle(&mut self, tx: &Transaction<'_>, batch: &mut [Box<dyn Work>]) -> Result<Option<Born>> {
+        let (ended, claims) = (self.endings.rows(), self.births.claims(batch)?);
+        let (of_ended, of_claims) = (Vec::from_iter(&ended), Vec::from_iter(&claims));
+        let first = params![-tx.epoch(), State::Delivered];
+        let record = ended.is_some().then_some(Asked::Look(&RECORD, first, &of_ended));
+        let claim = claims.is_some().then_some(Asked::Change(&CLAIM, &[], &of_claims));
+        let answers = tx.say_all(&[record, claim].into_iter().flatten().collect::<Vec<_>>())?;
+        let mut answers = answers.into_iter();
+        if record.is_some()
+            && let Some(answer) = answers.next()
+        {
+            self.endings.recorded(&answer, batch)?;
+        }
+        let lost = match (&claims, answers.next()) {
+            (Some(claims), Some(answer)) => births::lost(tx, claims, answer.count)?,
+            _ => HashSet::new(),
+        };
+        self.births.born(tx, batch, &lost)
     }
 }

@@ -1,15 +1,12 @@
 //! Deliveries of a batch that end together, delivered, with the attempt that each of them took: one statement.
 
 use super::{
+    asked::Answer,
     columns::{Rows, Shape},
-    sql::Transaction,
 };
 use crate::{
-    domain::{
-        delivery::{Delivery, State},
-        id::DeliveryId,
-    },
-    store::sql::{ATTEMPT, Hot, Recording, Result, Sql, Work, params},
+    domain::{delivery::Delivery, id::DeliveryId},
+    store::sql::{ATTEMPT, Hot, Recording, Result, Work, params},
 };
 use std::{
     collections::{HashMap, HashSet},
@@ -19,9 +16,10 @@ use std::{
 /// An attempt, and what its delivery has become.
 const ENDINGS: Shape = Shape("nnnnnnnnntnntbnbbttnnnn");
 
-/// What is not said here of a delivery is as it was. Whether it is still carried is asked so that no index is taken for that: all
-/// that is in flight has the same lane, and the server would go through it for each of these rows.
-static RECORD: LazyLock<String> = LazyLock::new(|| {
+/// Given the lane of what is carried here, and the state that it ends in. What is not said here of a delivery is as it was. Whether it
+/// is still carried is asked so that no index is taken for that: all that is in flight has the same lane, and the server would go
+/// through it for each of these rows.
+pub(super) static RECORD: LazyLock<String> = LazyLock::new(|| {
     format!(
         "WITH ended AS MATERIALIZED (
              SELECT * FROM {rows} AS r ({ATTEMPT}, place, attempt_count, history_len, finished_at)),
@@ -63,10 +61,14 @@ impl Endings {
         Ok(())
     }
 
-    pub(super) fn write(&mut self, tx: &Transaction<'_>, batch: &mut [Box<dyn Work>]) -> Result<()> {
-        let Some(rows) = self.rows.take() else { return Ok(()) };
-        let first = params![-tx.epoch(), State::Delivered];
-        let recorded: HashSet<DeliveryId> = tx.read_rows(&RECORD, first, &[&rows], |row| row.get(0))?;
+    /// What is to be written of them; `None` if nothing was gathered.
+    pub(super) fn rows(&mut self) -> Option<Rows> {
+        self.rows.take()
+    }
+
+    /// What came of it.
+    pub(super) fn recorded(&mut self, answer: &Answer, batch: &mut [Box<dyn Work>]) -> Result<()> {
+        let recorded: HashSet<DeliveryId> = answer.read(|row| row.get(0))?;
         for (id, (place, delivery)) in self.gathered.drain() {
             if let Hot::Record(recording) = batch[place].hot() {
                 recording.became(recorded.contains(&id).then_some(delivery));

@@ -1,14 +1,20 @@
 //! The rows that stand for what is read to be changed: whoever has one locked is alone with it.
 
+use super::asked::Asked;
+use crate::{
+    domain::id::{AppId, EndpointId},
+    store::sql::{Locks, ToValue},
+};
+
 /// Kinds of rows in `locks`.
 pub(super) const LINES: i64 = 0;
 pub(super) const HEALTH: i64 = 1;
 pub(super) const DIGESTS: i64 = 2;
 
-/// One parameter for many numbers.
+/// One parameter for many numbers. A plan must not depend on how many: if it could, the server would make a new one each time.
 macro_rules! numbers {
     ($param:literal) => {
-        concat!("unnest(CAST(string_to_array(", $param, ", ' ') AS bigint[]))")
+        concat!("unnest((SELECT CAST(string_to_array(", $param, ", ' ') AS bigint[])))")
     };
 }
 
@@ -34,14 +40,14 @@ macro_rules! wanted {
     };
 }
 
-pub(super) const MAKE_LOCKS: &str = concat!(
+const MAKE_LOCKS: &str = concat!(
     "INSERT INTO locks (kind, endpoint) SELECT w.kind, w.endpoint FROM (",
     wanted!(),
     ") AS w
          WHERE NOT EXISTS (SELECT 1 FROM locks l WHERE l.kind = w.kind AND l.endpoint = w.endpoint)
          ORDER BY 1, 2 ON CONFLICT DO NOTHING"
 );
-pub(super) const TAKE_LOCKS: &str = concat!(
+const TAKE_LOCKS: &str = concat!(
     "SELECT l.kind, l.endpoint FROM locks l JOIN (",
     wanted!(),
     ") AS w ON w.kind = l.kind AND w.endpoint = l.endpoint
@@ -51,3 +57,41 @@ pub(super) const TAKE_LOCKS: &str = concat!(
 /// Rows for all endpoints that are known to have failed: a batch relies on their being there.
 pub(super) const LOCK_ALL_HEALTH: &str =
     "INSERT INTO locks (kind, endpoint) SELECT 1, endpoint FROM health ON CONFLICT DO NOTHING";
+
+/// What a batch is going to lock, as its statements are given it.
+pub(super) struct Wanted {
+    numbers: [String; 4],
+    is_any: bool,
+    /// Whoever is unwell was locked when it failed.
+    has_all_rows: bool,
+}
+
+impl Wanted {
+    pub(super) fn of(locks: &Locks) -> Self {
+        fn numbers<T: Copy>(ids: impl IntoIterator<Item = T>, number: fn(T) -> i64) -> String {
+            ids.into_iter().map(|id| number(id).to_string()).collect::<Vec<_>>().join(" ")
+        }
+        let Locks { lanes, health, health_if_unwell, digests } = locks;
+        let has_all_rows = lanes.is_empty() && health.is_empty() && digests.is_empty();
+        let is_any = !has_all_rows || !health_if_unwell.is_empty();
+        let of_endpoints =
+            [lanes, health, health_if_unwell].map(|ids| numbers(ids.iter().copied(), EndpointId::as_i64));
+        let [lanes, health, unwell] = of_endpoints;
+        let digests = numbers(digests.iter().copied(), AppId::as_i64);
+        Self { numbers: [lanes, health, unwell, digests], is_any, has_all_rows }
+    }
+
+    pub(super) fn params(&self) -> [&dyn ToValue; 4] {
+        self.numbers.each_ref().map(|numbers| numbers as &dyn ToValue)
+    }
+
+    /// The statements, of which the last answers with what is locked then.
+    pub(super) fn asked<'a>(
+        &self,
+        params: &'a [&'a dyn ToValue],
+    ) -> impl Iterator<Item = Asked<'a>> + use<'a> {
+        let make = (!self.has_all_rows).then_some(Asked::Change(MAKE_LOCKS, params, &[]));
+        let take = self.is_any.then_some(Asked::Look(TAKE_LOCKS, params, &[]));
+        make.into_iter().chain(take)
+    }
+}

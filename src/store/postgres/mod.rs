@@ -2,6 +2,7 @@
 //! few connections that only read. Everything is in the schema `posthaste` of the database.
 
 mod address;
+mod asked;
 mod beat;
 mod bell;
 mod births;
@@ -23,6 +24,7 @@ mod pulse;
 mod readers;
 mod round;
 mod session;
+mod settings;
 mod sql;
 mod tls;
 mod usage;

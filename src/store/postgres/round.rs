@@ -1,10 +1,7 @@
 //! A beat and how things stand, in one round trip: nobody's lease must depend on how far away its database is. The statements
 //! are those of the shared code, with what they are given written into them: numbers, and what the server's clock shows.
 
-use super::{
-    session::in_this_dialect,
-    sql::{CLOCK, SETTINGS},
-};
+use super::{session::in_this_dialect, settings::SETTINGS, sql::CLOCK};
 use crate::{
     domain::time::Timestamp,
     store::{

@@ -3,11 +3,11 @@
 
 use super::{
     address::Address,
-    columns::Rows,
+    asked::{Answer, Asked, in_order},
     hosts::Hosts,
     open::OpenError,
     tls::Connector,
-    value::{Bound, Fetched},
+    value::Fetched,
 };
 use crate::store::sql::{Error, Result, ToValue, WrongValue};
 use std::{
@@ -25,10 +25,7 @@ use tokio::{
     sync::mpsc::UnboundedSender,
     time::{Sleep, sleep, timeout},
 };
-use tokio_postgres::{
-    AsyncMessage, Client, SimpleQueryMessage, Statement,
-    types::{ToSql, Type},
-};
+use tokio_postgres::{AsyncMessage, Client, SimpleQueryMessage, Statement};
 
 /// For all that it takes to connect, encryption and logging in included.
 const CONNECTED_WITHIN: Duration = Duration::from_secs(20);
@@ -56,6 +53,8 @@ pub(super) struct Session {
     client: Arc<Client>,
     /// As the server knows them, by what the shared code says; `None` where nothing may stay with the connection.
     statements: Option<RefCell<HashMap<String, Statement>>>,
+    /// What was set for all that follows.
+    kept: Cell<Option<&'static str>>,
     /// How long it waits for any one answer.
     patience: Duration,
     has_given_up: Cell<bool>,
@@ -96,7 +95,13 @@ impl Session {
             }
         });
         let (client, statements) = (Arc::new(client), (!server.is_pooled).then(RefCell::default));
-        Ok(Self { client, statements, patience, has_given_up: Cell::new(false), runtime: Some(runtime) })
+        let (kept, has_given_up) = (Cell::new(None), Cell::new(false));
+        Ok(Self { client, statements, kept, patience, has_given_up, runtime: Some(runtime) })
+    }
+
+    /// Whether a pooler lent it, so that nothing can stay with it.
+    pub(super) fn is_lent(&self) -> bool {
+        self.statements.is_none()
     }
 
     /// Nothing can be asked on it any more.
@@ -104,10 +109,19 @@ impl Session {
         self.has_given_up.get() || self.client.is_closed()
     }
 
+    /// Sets what is to hold for all that follows, once. Only where the connection is this process's own, and always the same on one:
+    /// what else was set stays.
+    pub(super) fn keep(&self, settings: &'static str) -> Result<()> {
+        if self.kept.get() != Some(settings) {
+            self.run(settings)?;
+            self.kept.set(Some(settings));
+        }
+        Ok(())
+    }
+
     /// Several statements without parameters in one round trip; how many rows they gave.
     pub(super) fn run(&self, sql: &str) -> Result<usize> {
-        let messages = self.wait(self.client.simple_query(sql))?;
-        Ok(messages.iter().filter(|message| matches!(message, SimpleQueryMessage::Row(_))).count())
+        self.say(Asked::Plain(sql)).map(|answer| answer.count)
     }
 
     /// The same, sent without waiting for what was asked before or for the answer: `then` is given that while this is driven, or
@@ -136,43 +150,40 @@ impl Session {
     }
 
     pub(super) fn execute(&self, sql: &str, params: &[&dyn ToValue]) -> Result<usize> {
-        self.execute_rows(sql, params, &[])
-    }
-
-    /// The columns of these rows are the parameters behind the others.
-    pub(super) fn execute_rows(&self, sql: &str, params: &[&dyn ToValue], rows: &[&Rows]) -> Result<usize> {
-        let changed = if let Some(statement) = self.statement(sql)? {
-            self.wait(with(params, rows, async |bound| self.client.execute(&statement, bound).await))?
-        } else {
-            let sql = in_this_dialect(sql);
-            self.wait(with_types(params, rows, async |bound| self.client.execute_typed(&sql, bound).await))?
-        };
-        Ok(changed as usize)
-    }
-
-    pub(super) fn query(&self, sql: &str, params: &[&dyn ToValue]) -> Result<Vec<Fetched>> {
-        self.query_rows(sql, params, &[])
+        self.say(Asked::Change(sql, params, &[])).map(|answer| answer.count)
     }
 
     /// All rows at once, so that other statements can be run while they are looked at.
-    pub(super) fn query_rows(
-        &self,
-        sql: &str,
-        params: &[&dyn ToValue],
-        rows: &[&Rows],
-    ) -> Result<Vec<Fetched>> {
-        let rows = if let Some(statement) = self.statement(sql)? {
-            self.wait(with(params, rows, async |bound| self.client.query(&statement, bound).await))?
-        } else {
-            let sql = in_this_dialect(sql);
-            self.wait(with_types(params, rows, async |bound| self.client.query_typed(&sql, bound).await))?
-        };
-        Ok(rows.into_iter().map(Fetched::new).collect())
+    pub(super) fn query(&self, sql: &str, params: &[&dyn ToValue]) -> Result<Vec<Fetched>> {
+        self.say(Asked::Look(sql, params, &[])).map(|answer| answer.rows)
     }
 
-    /// `None` if none may be kept.
-    fn statement(&self, sql: &str) -> Result<Option<Statement>> {
-        let Some(statements) = &self.statements else { return Ok(None) };
+    pub(super) fn say(&self, asked: Asked<'_>) -> Result<Answer> {
+        self.say_all(&[asked])?.remove(0)
+    }
+
+    /// All of these in one round trip, one after the other. In a transaction what follows one that failed does nothing, and behind
+    /// one that could not be sent there is no answer.
+    pub(super) fn say_all(&self, asked: &[Asked<'_>]) -> Result<Vec<Result<Answer>>> {
+        let statements = self.prepare(asked)?;
+        let answers = asked.iter().zip(&statements).map(|(asked, statement)| {
+            let future: Pin<Box<dyn Future<Output = _> + '_>> =
+                Box::pin(asked.answer(&self.client, statement.as_ref()));
+            future
+        });
+        let answers = self.drive(in_order(answers, self.patience))?;
+        let answers = answers.ok_or_else(|| self.give_up())?;
+        Ok(answers.into_iter().map(|answer| answer.map_err(wrong_or_refused)).collect())
+    }
+
+    /// What can be prepared of these, in their order.
+    pub(super) fn prepare(&self, asked: &[Asked<'_>]) -> Result<Vec<Option<Statement>>> {
+        asked.iter().map(|asked| self.statement(asked)).collect()
+    }
+
+    /// `None` if it has none, or if none may be kept.
+    fn statement(&self, asked: &Asked<'_>) -> Result<Option<Statement>> {
+        let (Some(statements), Some(sql)) = (&self.statements, asked.sql()) else { return Ok(None) };
         if let Some(known) = statements.borrow().get(sql) {
             return Ok(Some(known.clone()));
         }
@@ -195,16 +206,20 @@ impl Session {
     }
 
     fn wait<T>(&self, asked: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Result<T> {
-        let Ok(answer) = self.drive(async { timeout(self.patience, asked).await })? else {
-            // What it answers later would be taken for the answer to something else.
-            self.has_given_up.set(true);
-            return Err(silent());
-        };
-        answer.map_err(|error| {
-            let is_wrong = error.source().is_some_and(<dyn Cause>::is::<WrongValue>);
-            if is_wrong { Error::Wrong(error.to_string()) } else { Error::Postgres(error) }
-        })
+        let answer = self.drive(async { timeout(self.patience, asked).await })?;
+        answer.map_err(|_| self.give_up())?.map_err(wrong_or_refused)
     }
+
+    /// Whatever it is at, nothing more is asked behind that.
+    fn give_up(&self) -> Error {
+        self.has_given_up.set(true);
+        silent()
+    }
+}
+
+fn wrong_or_refused(error: tokio_postgres::Error) -> Error {
+    let is_wrong = error.source().is_some_and(<dyn Cause>::is::<WrongValue>);
+    if is_wrong { Error::Wrong(error.to_string()) } else { Error::Postgres(error) }
 }
 
 pub(super) fn silent() -> Error {
@@ -218,32 +233,6 @@ impl Drop for Session {
             runtime.shutdown_background();
         }
     }
-}
-
-/// Runs a statement with these.
-async fn with<T>(
-    params: &[&dyn ToValue],
-    rows: &[&Rows],
-    run: impl AsyncFnOnce(&[&(dyn ToSql + Sync)]) -> T,
-) -> T {
-    let bound: Vec<_> = params.iter().map(|param| Bound(param.value())).collect();
-    let columns = rows.iter().flat_map(|rows| rows.columns()).map(|column| column as &(dyn ToSql + Sync));
-    let all: Vec<_> = bound.iter().map(|bound| bound as &(dyn ToSql + Sync)).chain(columns).collect();
-    run(&all).await
-}
-
-/// The same with what each of them is; of an empty one that is for the server to see.
-async fn with_types<T>(
-    params: &[&dyn ToValue],
-    rows: &[&Rows],
-    run: impl AsyncFnOnce(&[(&(dyn ToSql + Sync), Type)]) -> T,
-) -> T {
-    let bound: Vec<_> = params.iter().map(|param| Bound(param.value())).collect();
-    let typed = bound.iter().map(|bound| (bound as &(dyn ToSql + Sync), bound.kind()));
-    let columns = rows.iter().flat_map(|rows| rows.columns());
-    let all: Vec<_> =
-        typed.chain(columns.map(|column| (column as &(dyn ToSql + Sync), column.kind()))).collect();
-    run(&all).await
 }
 
 /// `?1` becomes `$1`, and promises to the other store about its indexes are left out.

@@ -1,11 +1,13 @@
 //! How the shared statements are run in a transaction of this store.
 
 use super::{
+    asked::{Answer, Asked},
     columns::{Rows, Shape},
     deliveries,
     floors::Floors,
-    locks::{DIGESTS, HEALTH, LINES, MAKE_LOCKS, TAKE_LOCKS},
+    locks::{DIGESTS, HEALTH, LINES, Wanted},
     session::Session,
+    settings::{opening, opening_to_read},
 };
 use crate::{
     domain::{
@@ -26,20 +28,23 @@ use std::{
     sync::Arc,
 };
 
-/// What every transaction begins with: nothing stays with a connection, which a pooler may have lent. For a lock nobody waits longer
-/// than for an answer: a server that waits for one does not notice that its client has gone, and each further try
-/// would leave another such connection behind.
-pub(super) const SETTINGS: &str = "SET LOCAL search_path = posthaste, pg_temp; SET LOCAL idle_in_transaction_session_timeout = '5s'; \
-     SET LOCAL lock_timeout = '7s'";
-
-/// The same to write. Whatever is written is found by an index, row by row: the other ways to join read a whole table, which
-/// looks small to a server that has not counted it yet, and is full of rows that are no more. A table that can be read in no other
-/// way looks very dear then, which is no reason to compile the statement first.
-const SETTINGS_TO_WRITE: &str = "SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; SET LOCAL enable_seqscan = off; \
-     SET LOCAL jit = off";
-
 /// What the server's clock shows, in milliseconds.
 pub(super) const CLOCK: &str = "SELECT CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS bigint)";
+
+/// Why a transaction is not committed, as far as that is known.
+pub(super) enum Uncommitted {
+    /// One of its statements failed: nothing of it is stored.
+    TakenBack(Error),
+    /// The COMMIT was sent, and the answer does not say what came of it.
+    InDoubt(Error),
+}
+
+impl Uncommitted {
+    fn cause(self) -> Error {
+        let (Self::TakenBack(error) | Self::InDoubt(error)) = self;
+        error
+    }
+}
 
 /// Ends with `commit`, or is taken back.
 pub(super) struct Transaction<'a> {
@@ -64,20 +69,28 @@ impl<'a> Transaction<'a> {
     /// To write. What begins it comes in the same round trip; answers how many rows that gave.
     pub(super) fn begin(session: &'a Session, epoch: i64, first: &str) -> Result<(Self, usize)> {
         let tx = Self::new(session, epoch);
-        let rows = session.run(&format!("BEGIN; {SETTINGS}; {SETTINGS_TO_WRITE}; {first}"))?;
+        let rows = session.run(&opening(session, first)?)?;
         Ok((tx, rows))
     }
 
-    /// The same by whoever sits there.
+    /// The same by whoever sits there, with all of these locks, in the one order that everybody keeps.
     pub(super) fn begin_at(
         session: &'a Session,
         seat: Seat,
         floors: Arc<Floors>,
         first: &str,
+        locks: &Locks,
     ) -> Result<(Self, usize)> {
-        let (mut tx, rows) = Self::begin(session, seat.epoch, first)?;
+        let mut tx = Self::new(session, seat.epoch);
         (tx.seat, tx.floors) = (Some(seat), Some(floors));
-        Ok((tx, rows))
+        let (opening, wanted) = (opening(session, first)?, Wanted::of(locks));
+        let params = wanted.params();
+        let asked: Vec<_> = [Asked::Plain(&opening)].into_iter().chain(wanted.asked(&params)).collect();
+        let answers = tx.say_all(&asked)?;
+        if let [_, .., taken] = &answers[..] {
+            tx.held = RefCell::new(taken.read(|row| Ok((row.get(0)?, row.get(1)?)))?);
+        }
+        Ok((tx, answers[0].count))
     }
 
     /// All of a transaction that only does this.
@@ -94,7 +107,7 @@ impl<'a> Transaction<'a> {
 
     /// To read one instant.
     pub(super) fn snapshot(session: &'a Session) -> Result<Self> {
-        session.run(&format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {SETTINGS}"))?;
+        session.run(&opening_to_read(session)?)?;
         Ok(Self::new(session, 0))
     }
 
@@ -118,36 +131,29 @@ impl<'a> Transaction<'a> {
         self.version.get().is_some()
     }
 
-    /// All of these at once, in the one order that everybody keeps.
-    pub(super) fn lock_all(&self, locks: &Locks) -> Result<()> {
-        fn numbers<T: Copy>(ids: impl IntoIterator<Item = T>, number: fn(T) -> i64) -> String {
-            ids.into_iter().map(|id| number(id).to_string()).collect::<Vec<_>>().join(" ")
-        }
-        let Locks { lanes, health, health_if_unwell, digests } = locks;
-        let has_all_rows = lanes.is_empty() && health.is_empty() && digests.is_empty();
-        if has_all_rows && health_if_unwell.is_empty() {
-            return Ok(());
-        }
-        let [lanes, health, unwell] =
-            [lanes, health, health_if_unwell].map(|ids| numbers(ids.iter().copied(), EndpointId::as_i64));
-        let digests = numbers(digests.iter().copied(), AppId::as_i64);
-        let wanted = params![lanes, health, unwell, digests];
-        // Whoever is unwell was locked when it failed.
-        if !has_all_rows {
-            self.execute(MAKE_LOCKS, wanted)?;
-        }
-        let taken = (self as &dyn Sql).all(TAKE_LOCKS, wanted, |row| Ok((row.get(0)?, row.get(1)?)))?;
-        self.held.borrow_mut().extend(taken);
-        Ok(())
+    pub(super) fn commit(self) -> Result<()> {
+        self.commit_with(&[]).map(drop).map_err(Uncommitted::cause)
     }
 
-    pub(super) fn commit(mut self) -> Result<()> {
+    /// With what it ends with, in one round trip.
+    pub(super) fn commit_with(mut self, last: &[Asked<'_>]) -> Result<Vec<Answer>, Uncommitted> {
         if self.has_failed.get() {
             // To COMMIT the server would answer as if all were well.
-            return Err(Error::Wrong("a statement failed and its transaction went on".to_owned()));
+            let error = Error::Wrong("a statement failed and its transaction went on".to_owned());
+            return Err(Uncommitted::TakenBack(error));
         }
-        self.is_over = true;
-        self.session.run("COMMIT").map(drop)
+        let asked: Vec<_> = last.iter().copied().chain([Asked::Plain("COMMIT")]).collect();
+        self.session.prepare(&asked).map_err(Uncommitted::TakenBack)?;
+        let answers = self.session.say_all(&asked);
+        self.is_over = !matches!(&answers, Ok(answers) if answers.len() < asked.len());
+        let answers = answers.map_err(Uncommitted::InDoubt)?;
+        let (is_sent, is_answered) = (self.is_over, answers.last().is_some_and(Result::is_ok));
+        answers.into_iter().collect::<Result<_>>().map_err(|error| {
+            // The answer to a COMMIT of what the server refused is that it was taken back.
+            let is_refused = matches!(&error, Error::Postgres(error) if error.as_db_error().is_some());
+            let is_taken_back = !is_sent || is_answered && is_refused;
+            if is_taken_back { Uncommitted::TakenBack(error) } else { Uncommitted::InDoubt(error) }
+        })
     }
 
     /// Whether this transaction has the endpoint's health locked: then that may not be well, or is being changed.
@@ -156,21 +162,20 @@ impl<'a> Transaction<'a> {
         self.held.borrow().contains(&row) || self.late.borrow().contains(&row)
     }
 
-    /// Runs a statement that takes many rows; how many it changed.
-    pub(super) fn write_rows(&self, sql: &str, params: &[&dyn ToValue], rows: &[&Rows]) -> Result<usize> {
-        self.heeded(self.session.execute_rows(sql, params, rows))
+    /// All of these, one after the other, in one round trip.
+    pub(super) fn say_all(&self, asked: &[Asked<'_>]) -> Result<Vec<Answer>> {
+        self.heeded(self.session.say_all(asked).and_then(|answers| answers.into_iter().collect()))
     }
 
-    /// The same for one that answers with rows.
+    /// Runs a statement that takes many rows and answers with some.
     pub(super) fn read_rows<T, C: FromIterator<T>>(
         &self,
         sql: &str,
         params: &[&dyn ToValue],
         rows: &[&Rows],
-        mut read: impl FnMut(&Row<'_>) -> Result<T>,
+        read: impl FnMut(&Row<'_>) -> Result<T>,
     ) -> Result<C> {
-        let found = self.heeded(self.session.query_rows(sql, params, rows))?;
-        found.iter().map(|row| read(&Row::new(row))).collect()
+        self.heeded(self.session.say(Asked::Look(sql, params, rows)))?.read(read)
     }
 
     fn heeded<T>(&self, result: Result<T>) -> Result<T> {
@@ -242,8 +247,9 @@ impl Sql for Transaction<'_> {
         if rows.len() == 0 {
             return Ok(());
         }
-        let found = self.heeded(self.session.query_rows(&over.all_rows(&shape.unnest(1)), &[], &[&rows]))?;
-        found.iter().try_for_each(|row| each(&Row::new(row)))
+        let (sql, rows) = (over.all_rows(&shape.unnest(1)), [&rows]);
+        let answer = self.heeded(self.session.say(Asked::Look(&sql, &[], &rows)))?;
+        answer.rows.iter().try_for_each(|row| each(&Row::new(row)))
     }
 
     fn insert_delivery(&self, delivery: &Delivery) -> Result<()> {

@@ -10,14 +10,14 @@ use super::{
     open,
     pulse::Pulse,
     session::{Server, Session},
-    sql::Transaction,
+    sql::{Transaction, Uncommitted},
     versions::is_busy,
 };
 use crate::{
     domain::port::Handover,
     store::{
         StoreError,
-        sql::{Aftermath, Commit, Error, Hot, Locks, Queue, Result, Work, store_error},
+        sql::{Aftermath, Commit, Error, Hot, Locks, Queue, Result, Work, newest_notice, store_error},
     },
 };
 use std::{sync::Arc, time::Duration};
@@ -106,8 +106,11 @@ impl Writer {
         let fence = format!(
             "{alone}UPDATE ledger SET batch = {next} WHERE epoch = {epoch} AND writer = 0 AND batch = {last} RETURNING 1"
         );
-        let floors = self.floors.clone();
-        let (tx, counted) = match Transaction::begin_at(self.session()?, seat, floors, &fence) {
+        let (floors, mut locks) = (self.floors.clone(), Locks::default());
+        for work in batch.iter() {
+            work.locks(&mut locks);
+        }
+        let (tx, counted) = match Transaction::begin_at(self.session()?, seat, floors, &fence, &locks) {
             Err(error) if is_cold && is_busy(&error) => return Err(Error::Busy),
             begun => begun?,
         };
@@ -116,32 +119,31 @@ impl Writer {
             drop(tx);
             return Err(self.fenced(&found));
         }
-        let mut locks = Locks::default();
-        for work in batch.iter() {
-            work.locks(&mut locks);
-        }
-        tx.lock_all(&locks)?;
-        let newest_notice = bulk::apply_all(&tx, batch)?;
+        let rest = bulk::apply_all(&tx, batch)?;
         let has_changes = tx.has_changes();
-        let committed = tx.commit();
+        let committed = rest.commit(tx);
         self.has_changes = has_changes;
         if is_cold {
             self.busy_since_us = None;
         }
-        if let Err(error) = committed {
-            // Whatever becomes of this connection, another one answers.
-            self.session = None;
-            match self.is_stored() {
-                Ok(true) => return Ok(newest_notice),
-                Ok(false) => {
-                    // As if it had broken before: that may be tried again.
-                    self.session = None;
-                    return Err(error);
-                }
-                Err(fenced @ Error::Fenced(_)) => return Err(fenced),
-                Err(error) => return Err(Error::InDoubt { newest_notice, cause: Box::new(error) }),
+        let newest_notice = match committed {
+            Ok(newest_notice) => newest_notice,
+            Err(Uncommitted::TakenBack(error)) => return Err(error),
+            Err(Uncommitted::InDoubt(error)) => {
+                // Whatever becomes of this connection, another one answers.
+                self.session = None;
+                return match self.stored() {
+                    Ok(Some(newest_notice)) => Ok(newest_notice),
+                    Ok(None) => {
+                        // As if it had broken before: that may be tried again.
+                        self.session = None;
+                        Err(error)
+                    }
+                    Err(fenced @ Error::Fenced(_)) => Err(fenced),
+                    Err(error) => Err(Error::InDoubt(Box::new(error))),
+                };
             }
-        }
+        };
         self.confirm();
         Ok(newest_notice)
     }
@@ -275,19 +277,19 @@ impl Commit for Writer {
     }
 
     /// Another connection says so, once nobody is committing it any more.
-    fn is_stored(&mut self) -> Result<bool> {
+    fn stored(&mut self) -> Result<Option<i64>> {
         let (epoch, next) = (self.epoch, self.last + 1);
         let found = self.session().and_then(|session| {
             let (tx, _) = Transaction::begin(session, epoch, "")?;
-            cluster::stored(&tx)
+            Ok((cluster::stored(&tx)?, newest_notice(&tx)?))
         });
-        let last = match found {
-            Ok(Stored::Upto(last)) => last,
-            Ok(Stored::UptoItsEnd(last)) => {
+        let (last, newest_notice) = match found {
+            Ok((Stored::Upto(last), newest_notice)) => (last, newest_notice),
+            Ok((Stored::UptoItsEnd(last), newest_notice)) => {
                 self.be_fenced();
-                last
+                (last, newest_notice)
             }
-            Ok(Stored::Unknown) => {
+            Ok((Stored::Unknown, _)) => {
                 self.be_fenced();
                 return Err(Error::Fenced("it is not known what became of the last batch of this process"));
             }
@@ -302,7 +304,7 @@ impl Commit for Writer {
             self.pulse.writes(true);
             self.confirm();
         }
-        Ok(is_stored)
+        Ok(is_stored.then_some(newest_notice))
     }
 
     fn told(&mut self, after: &Aftermath) {

@@ -22,9 +22,9 @@ pub(in crate::store) enum Error {
     /// Another node is at what one does at a time: to be tried again soon.
     #[error("another node is at it")]
     Busy,
-    /// Whether a batch is stored is not known, because its COMMIT was not answered. What would be its newest notice.
-    #[error("{cause}")]
-    InDoubt { newest_notice: i64, cause: Box<Error> },
+    /// Whether a batch is stored is not known, because the answer to its COMMIT did not come or says nothing.
+    #[error("{0}")]
+    InDoubt(Box<Error>),
     /// A row says something that cannot be.
     #[error("{0}")]
     Wrong(String),
@@ -59,9 +59,7 @@ pub(in crate::store) fn store_error(error: &Error) -> StoreError {
             Some(code) if is_of_the_command(code) => corrupt(),
             _ => unavailable(),
         },
-        Error::Io(_) | Error::Fenced(_) | Error::Stale(_) | Error::Busy | Error::InDoubt { .. } => {
-            unavailable()
-        }
+        Error::Io(_) | Error::Fenced(_) | Error::Stale(_) | Error::Busy | Error::InDoubt(_) => unavailable(),
         Error::Wrong(_) => corrupt(),
     }
 }

@@ -64,14 +64,16 @@ pub(super) use hot::Hot;
 pub(super) use ledger::{EVENT_COLUMNS_WRITTEN as EVENT, event_row};
 pub(super) use membership::Membership;
 pub(super) use nodes::Newcomer;
+pub(super) use notices::{NEWEST as NEWEST_NOTICE, newest as newest_notice};
 pub(super) use queue::Queue;
 pub(super) use readers::{Reader, Readers};
+pub(super) use rollup::LOG as LOG_STATISTICS;
 #[cfg(test)]
 pub(super) use rollup::tests::roll_up_all;
 pub(super) use row::write_return_to;
 pub(super) use seat::Seat;
 pub(super) use thread::WriterThread;
-pub(super) use turns::{Commit, PAUSE_AFTER_FAILURE, TRIES_WHILE_CLOSING, Turns, apply_all, conclude};
+pub(super) use turns::{Commit, PAUSE_AFTER_FAILURE, TRIES_WHILE_CLOSING, Turns, added_by, apply_all};
 pub(super) use value::{Columns, Row, ToValue, Value, WrongValue, params};
 pub(super) use work::{Aftermath, Locks, Work, answered};
 

@@ -193,7 +193,9 @@ pub(super) fn purge(tx: &dyn Sql, app: AppId, most: i64) -> Result<usize> {
     tx.execute(sql, params![app, most])
 }
 
+pub(in crate::store) const NEWEST: &str = "SELECT max(id) FROM notices";
+
 /// The number of the newest notice: grows when one is written, and not when a digest counts one.
-pub(super) fn newest(connection: &dyn Sql) -> Result<i64> {
-    connection.number("SELECT max(id) FROM notices", &[])
+pub(in crate::store) fn newest(connection: &dyn Sql) -> Result<i64> {
+    connection.number(NEWEST, &[])
 }

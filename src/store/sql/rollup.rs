@@ -38,15 +38,19 @@ const LINES_PER_ROW: usize = 125;
 /// unblamed, expired, total_us), the last success in milliseconds after the start, latency, endings.
 type Logged = (i64, Option<i64>, String, i64, [u64; 8], Option<i64>, Vec<(u8, u64)>, Vec<(Ending, u64)>);
 
+pub(in crate::store) const LOG: &str = "INSERT INTO statistics_log (document) VALUES (?1)";
+
 pub(super) fn log(tx: &dyn Sql, batch: &Batch) -> Result<()> {
-    if batch.is_empty() {
-        return Ok(());
-    }
-    let logged: Vec<Logged> = batch.lines().map(|line| logged(&line)).collect();
-    for part in logged.chunks(LINES_PER_ROW) {
-        tx.execute("INSERT INTO statistics_log (document) VALUES (?1)", params![to_json(&part)?])?;
+    for document in documents(batch)? {
+        tx.execute(LOG, params![document])?;
     }
     Ok(())
+}
+
+/// The rows of the log that a batch is.
+pub(super) fn documents(batch: &Batch) -> Result<Vec<String>> {
+    let logged: Vec<Logged> = batch.lines().map(|line| logged(&line)).collect();
+    logged.chunks(LINES_PER_ROW).map(|part| to_json(&part)).collect()
 }
 
 /// Puts a part of the log back, added up, to be written down in parts: under ids below zero, which are read first.

@@ -33,12 +33,13 @@ enum Failure {
 /// How a store writes.
 pub(in crate::store) trait Commit {
     /// Writes a batch in one transaction and makes it durable; answers which notice is the newest now. After an error nothing
-    /// of it is stored, unless that is `InDoubt`: then `is_stored` is asked until it knows, before anything else is written.
+    /// of it is stored, unless that is `InDoubt`: then `stored` is asked until it knows, before anything else is written.
     fn commit(&mut self, batch: &mut [Box<dyn Work>]) -> Result<i64>;
 
-    /// What became of the batch in doubt. After `Fenced` that will never be known.
-    fn is_stored(&mut self) -> Result<bool> {
-        Ok(false)
+    /// What became of the batch in doubt: which notice is the newest if it is stored, `None` if it is not. After `Fenced` that will
+    /// never be known.
+    fn stored(&mut self) -> Result<Option<i64>> {
+        Ok(None)
     }
 
     /// The transactions that a batch is written in, one after the other.
@@ -63,25 +64,27 @@ pub(in crate::store) fn apply_all(tx: &dyn Sql, batch: &mut [Box<dyn Work>]) -> 
     for work in batch.iter_mut() {
         work.apply(tx)?;
     }
-    conclude(tx, batch)
+    rollup::log(tx, &sums(batch))?;
+    notices::newest(tx)
 }
 
-/// What a batch ends with, once every command was applied.
-pub(in crate::store) fn conclude(tx: &dyn Sql, batch: &[Box<dyn Work>]) -> Result<i64> {
+/// What a batch adds to the log of the statistics, once every command was applied.
+pub(in crate::store) fn added_by(batch: &[Box<dyn Work>]) -> Result<Vec<String>> {
+    rollup::documents(&sums(batch))
+}
+
+fn sums(batch: &[Box<dyn Work>]) -> Batch {
     let mut sums = Batch::default();
     for work in batch {
         work.count(&mut sums);
     }
-    rollup::log(tx, &sums)?;
-    notices::newest(tx)
+    sums
 }
 
 /// A batch of which it is not known whether it is stored. If it is, its deliveries are in this process's hands.
 struct Doubt {
     batch: Vec<Box<dyn Work>>,
     started: u64,
-    /// What would be the newest notice.
-    newest_notice: i64,
     /// Why it is not known, as far as that was said.
     cause: String,
 }
@@ -152,8 +155,8 @@ impl<S: Commit> Turns<S> {
                 self.queue.put_back(batch);
                 return Ok(());
             }
-            Err(Error::InDoubt { newest_notice, cause }) => {
-                let doubt = Doubt { batch, started, newest_notice, cause: String::new() };
+            Err(Error::InDoubt(cause)) => {
+                let doubt = Doubt { batch, started, cause: String::new() };
                 return Err(Failure::OfStore(self.doubt(doubt, &cause)));
             }
             Err(error) => error,
@@ -190,15 +193,15 @@ impl<S: Commit> Turns<S> {
     /// Asks what became of a batch in doubt.
     fn settle(&mut self, doubt: Doubt) -> Turn {
         let size = doubt.batch.len();
-        match self.store.is_stored() {
-            Ok(true) => {
+        match self.store.stored() {
+            Ok(Some(newest_notice)) => {
                 self.is_failing = false;
                 self.watch.committed(doubt.started, size);
-                self.tell(doubt.batch, doubt.newest_notice);
+                self.tell(doubt.batch, newest_notice);
                 Turn::Committed(size)
             }
             // As if it had never been sent.
-            Ok(false) => {
+            Ok(None) => {
                 self.commit(doubt.batch, doubt.started).map_or(Turn::Failed, |()| Turn::Committed(size))
             }
             Err(error @ Error::Fenced(_)) => {

@@ -9,7 +9,8 @@ use crate::{
         cluster::{Beat, Joined, View},
         sql::{
             Aftermath, Commit, Desk, Error, Membership, Queue, QueueLimits, Result, Seat, Sql,
-            TRIES_WHILE_CLOSING, Turn, Turns, Work, WriterThread, apply_all, nodes, params, store_error,
+            TRIES_WHILE_CLOSING, Turn, Turns, Work, WriterThread, apply_all, newest_notice, nodes, params,
+            store_error,
             takeover::{self, Steps, TakenOver},
             what_is_there,
         },
@@ -148,6 +149,11 @@ impl NodeWriter {
         self.0.next()
     }
 
+    /// The last batch of which it knows that it is stored, and under which epoch.
+    pub fn confirmed(&self) -> (i64, i64) {
+        (self.0.store.epoch, self.0.store.last)
+    }
+
     /// Dies: what waits is forgotten, and nothing more is taken.
     pub fn forget(self) {
         self.0.queue.forget();
@@ -175,36 +181,36 @@ impl Commit for Pen {
         if epoch != self.epoch {
             (self.epoch, self.last) = (epoch, 0);
         }
-        let (last, mut newest_notice) = (self.last, 0);
+        let last = self.last;
         let stored = self.file.run_at(epoch, Some(seat), |tx| {
             let fence = "UPDATE ledger SET batch = ?2 + 1 WHERE epoch = ?1 AND writer = 0 AND batch = ?2";
             if tx.execute(fence, params![epoch, last])? == 0 {
                 return Err(self.place.fenced(tx, epoch)?);
             }
-            newest_notice = apply_all(tx, batch)?;
-            Ok(())
+            apply_all(tx, batch)
         });
         match stored {
             Err(Error::Io(error)) if error.kind() == ErrorKind::TimedOut => {
                 self.place.is_in_doubt.store(true, SeqCst);
-                Err(Error::InDoubt { newest_notice, cause: Box::new(error.into()) })
+                Err(Error::InDoubt(Box::new(error.into())))
             }
             stored => {
-                stored?;
+                let newest_notice = stored?;
                 self.last += 1;
                 Ok(newest_notice)
             }
         }
     }
 
-    fn is_stored(&mut self) -> Result<bool> {
+    fn stored(&mut self) -> Result<Option<i64>> {
         let (epoch, next) = (self.epoch, self.last + 1);
         let sql = "SELECT batch FROM ledger WHERE epoch = ?1 AND writer IN (0, -1)";
-        let last = self.file.run(0, |tx| (tx as &dyn Sql).number(sql, params![epoch]))?;
+        let (last, newest_notice) =
+            self.file.run(0, |tx| Ok(((tx as &dyn Sql).number(sql, params![epoch])?, newest_notice(tx)?)))?;
         self.place.is_in_doubt.store(false, SeqCst);
         let is_stored = last == next;
         self.last += i64::from(is_stored);
-        Ok(is_stored)
+        Ok(is_stored.then_some(newest_notice))
     }
 
     fn end(&mut self) {

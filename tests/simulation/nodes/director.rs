@@ -204,7 +204,8 @@ impl Director {
             }
             FaultKind::Lag => standby::stop_following(town),
             FaultKind::FailOver(time) => {
-                standby::be_promoted(town);
+                let nodes = self.places.iter().filter_map(|place| place.node.as_ref());
+                standby::be_promoted(town, &nodes.filter_map(Node::confirmed).collect());
                 town.state().away.iter_mut().for_each(|away| *away = (now + time).max(*away));
             }
         }

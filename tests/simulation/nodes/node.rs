@@ -177,6 +177,11 @@ impl Node {
         town.state().running = None;
     }
 
+    /// The last batch of which it knows that it is stored, and under which epoch.
+    pub(crate) fn confirmed(&self) -> Option<(i64, i64)> {
+        self.writer.lock().unwrap().as_ref().map(NodeWriter::confirmed)
+    }
+
     pub(crate) fn is_being_taken_over(&self, town: &Town) -> bool {
         let epoch = town.state().tenures[self.number].as_ref().map_or(0, |tenure| tenure.epoch());
         let sql = "SELECT EXISTS (SELECT 1 FROM nodes WHERE epoch = ?1 AND dead = 1)";

@@ -151,6 +151,10 @@ impl Producers {
     /// Whoever is asked, the same id is the same event.
     fn note(&mut self, plan: usize, event: EventId, now: i64) {
         let published = &mut self.published[plan];
+        if published.event.is_some_and(|known| known != event) && self.town.journal().is_lost(event) {
+            // Who stood still says it only now: nobody remembers that one any more.
+            return;
+        }
         if published.event.is_some_and(|known| known != event && self.town.journal().is_lost(known)) {
             // Nobody remembers that it was published before.
             (published.event, published.answered_at) = (None, None);

@@ -7,8 +7,8 @@ use super::{
     witness::TAKEN_OVER,
 };
 use posthaste::domain::id::{DeliveryId, EventId};
-use rusqlite::{Connection, config::DbConfig};
-use std::collections::BTreeSet;
+use rusqlite::{Connection, OptionalExtension, config::DbConfig};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// It has what is stored now, and hears nothing more.
 pub(crate) fn stop_following(town: &Town) {
@@ -24,8 +24,9 @@ pub(crate) fn stop_following(town: &Town) {
     }
 }
 
-/// It is the store from now on. Without one nothing happens.
-pub(crate) fn be_promoted(town: &Town) {
+/// It is the store from now on. Without one nothing happens. Of those that run it is told up to which batch each knows its own to be
+/// stored: what nobody was told of is not missed.
+pub(crate) fn be_promoted(town: &Town, confirmed: &BTreeMap<i64, i64>) {
     let file = town.file().connection();
     if !is_there(&file) {
         return;
@@ -35,7 +36,7 @@ pub(crate) fn be_promoted(town: &Town) {
     // Nobody writes this: the witness has nothing to say.
     file.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false).unwrap();
     let is_kept = |table: &String| town.sabotage == Sabotage::KeepCount && table == "ledger";
-    let forgotten = forgotten(&file);
+    let forgotten = forgotten(&file, confirmed);
     for table in tables(&file).into_iter().filter(|table| !is_kept(table)) {
         let back =
             format!("DELETE FROM main.{table}; INSERT INTO main.{table} SELECT * FROM standby.{table}");
@@ -72,9 +73,14 @@ fn ids(file: &Connection, sql: &str) -> BTreeSet<i64> {
     rows.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
 }
 
-/// Epochs that have written something which it does not have.
-fn forgotten(file: &Connection) -> BTreeSet<i64> {
+/// Epochs that have written something which it does not have, and that count on it.
+fn forgotten(file: &Connection, confirmed: &BTreeMap<i64, i64>) -> BTreeSet<i64> {
     let sql = "SELECT epoch FROM (SELECT epoch, batch FROM main.ledger WHERE writer IN (0, -1)
              EXCEPT SELECT epoch, batch FROM standby.ledger WHERE writer IN (0, -1))";
-    ids(file, sql)
+    let kept = "SELECT batch FROM standby.ledger WHERE writer IN (0, -1) AND epoch = ?1";
+    let has_all = |epoch: &i64| {
+        let kept: Option<i64> = file.query_row(kept, [epoch], |row| row.get(0)).optional().unwrap();
+        kept.zip(confirmed.get(epoch)).is_some_and(|(kept, confirmed)| kept >= *confirmed)
+    };
+    ids(file, sql).into_iter().filter(|epoch| !has_all(epoch)).collect()
 }

@@ -15,7 +15,7 @@ use std::{
 #[derive(Default)]
 struct Scripted {
     commits: VecDeque<Result<i64>>,
-    knows: VecDeque<Result<bool>>,
+    knows: VecDeque<Result<Option<i64>>>,
     given: Vec<usize>,
 }
 
@@ -25,7 +25,7 @@ impl Commit for Scripted {
         self.commits.pop_front().unwrap_or(Ok(0))
     }
 
-    fn is_stored(&mut self) -> Result<bool> {
+    fn stored(&mut self) -> Result<Option<i64>> {
         self.knows.pop_front().unwrap_or_else(|| Err(silence()))
     }
 }
@@ -83,8 +83,8 @@ impl Work for Command {
 }
 
 /// A batch of one whose COMMIT is not answered, with what the store says of it when it is asked.
-fn after_silence(knows: impl IntoIterator<Item = Result<bool>>) -> (Turns<Scripted>, Told) {
-    let in_doubt = Error::InDoubt { newest_notice: 0, cause: Box::new(silence()) };
+fn after_silence(knows: impl IntoIterator<Item = Result<Option<i64>>>) -> (Turns<Scripted>, Told) {
+    let in_doubt = Error::InDoubt(Box::new(silence()));
     let store = Scripted {
         commits: [Err(in_doubt)].into(),
         knows: knows.into_iter().collect(),
@@ -110,7 +110,7 @@ fn heard(told: &Told) -> Vec<&'static str> {
 
 #[test]
 fn a_batch_in_doubt_that_is_stored_is_told_of_and_not_written_again() {
-    let (mut turns, told) = after_silence([Ok(true)]);
+    let (mut turns, told) = after_silence([Ok(Some(0))]);
     assert_eq!(heard(&told), ["in doubt"]);
     assert_eq!(turns.next(), Turn::Committed(1));
     assert_eq!(heard(&told), ["in doubt", "stored"]);
@@ -119,14 +119,14 @@ fn a_batch_in_doubt_that_is_stored_is_told_of_and_not_written_again() {
 
 #[test]
 fn a_batch_in_doubt_that_is_not_stored_is_written_again() {
-    let (mut turns, told) = after_silence([Ok(false)]);
+    let (mut turns, told) = after_silence([Ok(None)]);
     assert_eq!(turns.next(), Turn::Committed(1));
     assert_eq!((heard(&told), turns.store.given), (vec!["in doubt", "stored"], vec![1, 1]));
 }
 
 #[test]
 fn nothing_is_written_while_a_batch_is_in_doubt_and_whoever_waits_is_told() {
-    let (mut turns, told) = after_silence([Err(silence()), Err(silence()), Ok(true)]);
+    let (mut turns, told) = after_silence([Err(silence()), Err(silence()), Ok(Some(0))]);
     let next = push(&turns);
     assert_eq!(turns.next(), Turn::Failed);
     assert_eq!((heard(&next), &turns.store.given), (vec!["not stored"], &vec![1]));

@@ -1,0 +1,177 @@
+//! What is asked on a connection, and what comes back. Several things may be asked at once: a round trip costs more than most
+//! statements, and all of them where the server is far away.
+
+use super::{
+    columns::Rows,
+    session::in_this_dialect,
+    value::{Bound, Fetched},
+};
+use crate::store::sql::{Result, Row, ToValue};
+use std::{
+    future::{Future, poll_fn},
+    pin::Pin,
+    task::Poll,
+    time::Duration,
+};
+use tokio::time::timeout;
+use tokio_postgres::{
+    Client, Error, SimpleQueryMessage, Statement,
+    types::{ToSql, Type},
+};
+
+/// The columns of the rows are the parameters behind the others.
+#[derive(Clone, Copy)]
+pub(super) enum Asked<'a> {
+    /// Statements without parameters, whose rows are only counted.
+    Plain(&'a str),
+    /// What it changes is counted.
+    Change(&'a str, &'a [&'a dyn ToValue], &'a [&'a Rows]),
+    /// All rows at once, so that other statements can be run while they are looked at.
+    Look(&'a str, &'a [&'a dyn ToValue], &'a [&'a Rows]),
+}
+
+#[derive(Default)]
+pub(super) struct Answer {
+    pub(super) count: usize,
+    pub(super) rows: Vec<Fetched>,
+}
+
+impl Answer {
+    pub(super) fn read<T, C: FromIterator<T>>(
+        &self,
+        mut read: impl FnMut(&Row<'_>) -> Result<T>,
+    ) -> Result<C> {
+        self.rows.iter().map(|row| read(&Row::new(row))).collect()
+    }
+}
+
+impl Asked<'_> {
+    /// The statement, if it is one that can be prepared.
+    pub(super) fn sql(&self) -> Option<&str> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Change(sql, ..) | Self::Look(sql, ..) => Some(sql),
+        }
+    }
+
+    /// It is sent when this is first polled; whole, with the types of its parameters, if the server does not know it.
+    pub(super) async fn answer(self, client: &Client, known: Option<&Statement>) -> Result<Answer, Error> {
+        let mut answer = Answer::default();
+        match (self, known) {
+            (Self::Plain(sql), _) => {
+                let messages = client.simple_query(sql).await?;
+                let rows = messages.iter().filter(|message| matches!(message, SimpleQueryMessage::Row(_)));
+                answer.count = rows.count();
+            }
+            (Self::Change(_, params, rows), Some(statement)) => {
+                let bound = bound(params);
+                answer.count = client.execute(statement, &all(&bound, rows)).await? as usize;
+            }
+            (Self::Change(sql, params, rows), None) => {
+                let (sql, bound) = (in_this_dialect(sql), bound(params));
+                answer.count = client.execute_typed(&sql, &all_typed(&bound, rows)).await? as usize;
+            }
+            (Self::Look(_, params, rows), Some(statement)) => {
+                let bound = bound(params);
+                let found = client.query(statement, &all(&bound, rows)).await?;
+                answer.rows = found.into_iter().map(Fetched::new).collect();
+            }
+            (Self::Look(sql, params, rows), None) => {
+                let (sql, bound) = (in_this_dialect(sql), bound(params));
+                let found = client.query_typed(&sql, &all_typed(&bound, rows)).await?;
+                answer.rows = found.into_iter().map(Fetched::new).collect();
+            }
+        }
+        Ok(answer)
+    }
+}
+
+fn bound<'a>(params: &'a [&'a dyn ToValue]) -> Vec<Bound<'a>> {
+    params.iter().map(|param| Bound(param.value())).collect()
+}
+
+fn all<'a>(bound: &'a [Bound<'a>], rows: &'a [&'a Rows]) -> Vec<&'a (dyn ToSql + Sync)> {
+    let columns = rows.iter().flat_map(|rows| rows.columns()).map(|column| column as &(dyn ToSql + Sync));
+    bound.iter().map(|bound| bound as &(dyn ToSql + Sync)).chain(columns).collect()
+}
+
+/// The same with what each of them is; of an empty one that is for the server to see.
+fn all_typed<'a>(bound: &'a [Bound<'a>], rows: &'a [&'a Rows]) -> Vec<(&'a (dyn ToSql + Sync), Type)> {
+    let columns = rows.iter().flat_map(|rows| rows.columns());
+    let typed = bound.iter().map(|bound| (bound as &(dyn ToSql + Sync), bound.kind()));
+    typed.chain(columns.map(|column| (column as &(dyn ToSql + Sync), column.kind()))).collect()
+}
+
+/// Begins these in their order before it waits for the first, and for each no longer than this: `None` if that was too long. One that
+/// fails before it is sent is the last: what comes behind it counts on it.
+pub(super) async fn in_order<'a, T, E>(
+    futures: impl IntoIterator<Item = Pin<Box<dyn Future<Output = Result<T, E>> + 'a>>>,
+    patience: Duration,
+) -> Option<Vec<Result<T, E>>> {
+    let mut begun = Vec::new();
+    for mut future in futures {
+        let first = poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await;
+        let is_last = matches!(first, Poll::Ready(Err(_)));
+        begun.push((future, first));
+        if is_last {
+            break;
+        }
+    }
+    let mut answers = Vec::with_capacity(begun.len());
+    for (future, first) in begun {
+        answers.push(match first {
+            Poll::Ready(answer) => answer,
+            Poll::Pending => timeout(patience, future).await.ok()?,
+        });
+    }
+    Some(answers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{
+        cell::{Cell, RefCell},
+        future::{pending, ready},
+    };
+
+    type Said<'a> = Pin<Box<dyn Future<Output = Result<u8, &'static str>> + 'a>>;
+
+    #[tokio::test]
+    async fn everything_is_begun_before_the_first_is_answered() {
+        let begun = RefCell::new(Vec::new());
+        let say = |number: u8| -> Said<'_> {
+            let begun = &begun;
+            Box::pin(async move {
+                begun.borrow_mut().push(number);
+                // Answered only once the last of them was sent.
+                poll_fn(|context| {
+                    context.waker().wake_by_ref();
+                    if begun.borrow().len() == 3 { Poll::Ready(()) } else { Poll::Pending }
+                })
+                .await;
+                Ok(number)
+            })
+        };
+        let answers = in_order([say(1), say(2), say(3)], Duration::from_secs(10)).await;
+        assert_eq!((answers, begun.take()), (Some(vec![Ok(1), Ok(2), Ok(3)]), vec![1, 2, 3]));
+    }
+
+    #[tokio::test]
+    async fn nothing_is_sent_behind_what_could_not_be() {
+        let has_committed = Cell::new(false);
+        let commit: Said<'_> = Box::pin(async {
+            has_committed.set(true);
+            Ok(3)
+        });
+        let said: [Said<'_>; 3] = [Box::pin(ready(Ok(1))), Box::pin(ready(Err("no such value"))), commit];
+        let answers = in_order(said, Duration::from_secs(10)).await;
+        assert_eq!((answers, has_committed.get()), (Some(vec![Ok(1), Err("no such value")]), false));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_is_waited_for_without_an_end() {
+        let said: [Said<'_>; 2] = [Box::pin(ready(Ok(1))), Box::pin(pending())];
+        assert_eq!(in_order(said, Duration::from_secs(10)).await, None);
+    }
+}
