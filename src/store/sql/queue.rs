@@ -29,6 +29,7 @@ pub(in crate::store) struct Queue {
 
 #[derive(Default)]
 struct Waiting {
+    again: Vec<Box<dyn Work>>,
     first: Vec<Box<dyn Work>>,
     accepts: VecDeque<(Box<dyn Work>, usize, usize)>,
     events: usize,
@@ -76,7 +77,7 @@ impl Queue {
 
     /// What was taken and could not be written goes first again.
     pub(in crate::store) fn put_back(&self, again: Vec<Box<dyn Work>>) {
-        self.lock().first.extend(again);
+        self.lock().again.extend(again);
     }
 
     /// Answers what waits with the error. What must not be lost waits on.
@@ -102,7 +103,8 @@ impl Queue {
     /// Closed, and nothing is left to be written.
     pub(in crate::store) fn is_done(&self) -> bool {
         let waiting = self.lock();
-        waiting.is_closed && waiting.first.is_empty() && waiting.accepts.is_empty()
+        let Waiting { again, first, accepts, is_closed, .. } = &*waiting;
+        *is_closed && again.is_empty() && first.is_empty() && accepts.is_empty()
     }
 
     /// Drops everything that waits, unanswered and unwritten, and takes nothing more.
@@ -127,7 +129,8 @@ impl Queue {
 
     fn take(&self) -> Vec<Box<dyn Work>> {
         let mut waiting = self.lock();
-        let mut batch = std::mem::take(&mut waiting.first);
+        let mut batch = std::mem::take(&mut waiting.again);
+        batch.append(&mut waiting.first);
         let mut events = 0;
         while events < ACCEPTS_PER_BATCH
             && let Some((work, count, bytes)) = waiting.accepts.pop_front()
