@@ -19,6 +19,9 @@ const SETTLE_STEP: usize = 500;
 const PAUSE: Duration = Duration::from_secs(1);
 /// Between two steps of a purge: a step is a few thousand rows, so that it keeps up with what comes in.
 const PURGE_PAUSE: Duration = Duration::from_millis(100);
+/// The store is measured again after so many times as long as that took, or after this long.
+const MEASURED_AFTER: u32 = 500;
+const MEASURED_AFTER_MAX: Duration = Duration::from_secs(30);
 
 pub(super) struct Janitor {
     pub(super) lanes: Arc<Lanes>,
@@ -31,6 +34,7 @@ pub(super) struct Janitor {
     pub(super) tally: Arc<Tally>,
     pub(super) rounds: Rounds,
     pub(super) carrier: Arc<dyn Carrier>,
+    pub(super) measure_at: Timestamp,
     pub(super) count_at: Timestamp,
     pub(super) purge_at: Timestamp,
     pub(super) key_uses_at: Timestamp,
@@ -86,9 +90,8 @@ impl Janitor {
         self.tally.set_spared(paused as u64, open as u64);
         let oldest = self.lanes.oldest_due();
         self.tally.set_oldest_overdue(oldest.map_or(0, |due| now.since(due).as_millis() as u64));
-        match self.cluster.usage().await {
-            Ok(usage) => self.storage.measured(usage),
-            Err(error) => tracing::warn!(%error, "could not measure the store"),
+        if self.measure_at.has_come(MEASURED_AFTER_MAX, now) {
+            self.measure(now).await;
         }
         if self.count_at.has_come(self.rounds.count, now) {
             self.count_at = now.plus(self.rounds.count);
@@ -117,6 +120,16 @@ impl Janitor {
             self.forget(now).await;
         }
         now.plus(self.rounds.gauges).min(self.purge_at)
+    }
+
+    /// A store of many tables takes its time: it is asked so seldom that nobody notices, and what is taken meanwhile is added up.
+    async fn measure(&mut self, now: Timestamp) {
+        match self.cluster.usage().await {
+            Ok(usage) => self.storage.measured(usage),
+            Err(error) => tracing::warn!(%error, "could not measure the store"),
+        }
+        let took = self.clock.now().since(now);
+        self.measure_at = now.plus(took.saturating_mul(MEASURED_AFTER).min(MEASURED_AFTER_MAX));
     }
 
     /// One step for what deleted apps left behind.

@@ -217,6 +217,7 @@ impl Engine {
             tally: courier.tally.clone(),
             rounds: self.rounds,
             carrier: courier.carrier.clone(),
+            measure_at: start,
             count_at: start,
             purge_at: start,
             key_uses_at: courier.clock.now().plus(self.rounds.key_uses),
