@@ -7,6 +7,7 @@
 
 mod accept;
 mod ask;
+mod at_once;
 mod audit;
 mod browse;
 mod bulk;

@@ -2,9 +2,11 @@
 //! can be made slow, and that can lie about a COMMIT.
 //!
 //! Whose COMMIT that is matters: of what a node says to its database little is a batch of its writer. A wire knows one by the
-//! statement that it begins with, and never hits another instead: if that changes, whoever waits for a batch to be hit waits in vain.
+//! statement that it begins with, or by the one that is all of it, and never hits another instead: if that changes, whoever waits for
+//! a batch to be hit waits in vain.
 
 use std::{
+    collections::HashSet,
     io::{Read, Write},
     net::Shutdown,
     os::unix::net::{UnixListener, UnixStream},
@@ -40,7 +42,21 @@ pub(crate) struct Batch {
     pub(crate) number: i64,
 }
 
+/// What a statement says that is all of a batch; it is given the epoch and the batch before.
+const AT_ONCE: &[u8] = b"UPDATE ledger SET batch = batch + 1";
+
 impl Batch {
+    /// What is bound to such a statement.
+    fn bound_by(message: &[u8]) -> Option<Self> {
+        let number = |bytes: &[u8]| Some(i64::from_be_bytes(bytes.try_into().ok()?));
+        // The names of the portal and of the statement, the formats, and then the values, each behind its length.
+        let formats = message[5..].splitn(3, |byte| *byte == 0).nth(2)?;
+        let count = usize::from(u16::from_be_bytes(formats.get(..2)?.try_into().ok()?));
+        let values = formats.get(2 + 2 * count + 2..)?;
+        let (epoch, last) = (number(values.get(4..12)?)?, number(values.get(16..24)?)?);
+        Some(Self { epoch, number: last + 1 })
+    }
+
     fn begun_by(message: &[u8]) -> Option<Self> {
         let text = String::from_utf8_lossy(message);
         let (_, counted) = text.split_once("UPDATE ledger SET batch = ")?;
@@ -74,8 +90,8 @@ struct Plan {
 }
 
 impl Plan {
-    /// What becomes of this COMMIT, if it is the one that is meant.
-    fn decide(&mut self, batch: Option<Batch>) -> Fate {
+    /// What becomes of this COMMIT, if it is the one that is meant. A statement that is all of a batch has none that could be undone.
+    fn decide(&mut self, batch: Option<Batch>, is_at_once: bool) -> Fate {
         if self.is_for_a_batch && batch.is_none() {
             return Fate::Answered;
         }
@@ -85,7 +101,7 @@ impl Plan {
                 return Fate::Answered;
             }
             Fate::ToBeLost => Fate::Sent,
-            Fate::ToBeUndone => Fate::Undone,
+            Fate::ToBeUndone if !is_at_once => Fate::Undone,
             _ => return Fate::Answered,
         };
         (self.fate, self.batch) = (fate, batch);
@@ -187,23 +203,17 @@ fn carry(client: UnixStream, server: &PathBuf, state: &Arc<State>) {
     let (to_server, mut ask) = (server.try_clone().unwrap(), server.try_clone().unwrap());
     // The fate of a COMMIT stays with the connection that asked for it: others are answered meanwhile.
     let loses: Arc<AtomicBool> = Arc::default();
-    let (mut messages, mut begun, to_lose) = (Messages::default(), None, loses.clone());
+    let (mut messages, mut asking, to_lose) = (Messages::default(), Asking::default(), loses.clone());
     pump(from_client, Some(to_server), move |bytes| {
         messages.push(bytes);
         while let Some(mut message) = messages.next() {
-            let is_asked = message.starts_with(b"Q");
-            if is_asked && message[5..].starts_with(b"BEGIN") {
-                begun = Batch::begun_by(&message);
-            }
-            if is_asked && message.ends_with(COMMIT) {
-                match sending.plan().decide(begun.take()) {
-                    Fate::Sent => to_lose.store(true, SeqCst),
-                    Fate::Undone => {
-                        let at = message.len() - COMMIT.len();
-                        message[at..].copy_from_slice(UNDO);
-                    }
-                    _ => {}
+            match asking.hear(&message).map(|end| sending.plan().decide(end.batch, end.is_at_once)) {
+                Some(Fate::Sent) => to_lose.store(true, SeqCst),
+                Some(Fate::Undone) => {
+                    let at = message.len() - COMMIT.len();
+                    message[at..].copy_from_slice(UNDO);
                 }
+                _ => {}
             }
             if sending.is_cut() || ask.write_all(&message).is_err() {
                 return false;
@@ -214,19 +224,78 @@ fn carry(client: UnixStream, server: &PathBuf, state: &Arc<State>) {
     let (answering, answers, mut unheard) = (state.clone(), late(client, state), Vec::new());
     pump(server, None, move |bytes| {
         answering.answered_bytes.fetch_add(bytes.len() as u64, SeqCst);
-        if loses.load(SeqCst) {
-            // What was asked together with it is answered before, and it is done when it is answered itself.
-            unheard.extend_from_slice(bytes);
-            let says = |what: &[u8]| unheard.windows(what.len()).any(|said| said == what);
-            if says(COMMIT) || says(b"ROLLBACK\0") {
-                answering.plan().fate = Fate::Lost;
-                return false;
-            }
-            return true;
-        }
         let due = Instant::now() + Duration::from_millis(answering.delay_ms.load(SeqCst));
-        answers.send((due, bytes.to_vec())).is_ok()
+        if !loses.load(SeqCst) {
+            return answers.send((due, bytes.to_vec())).is_ok();
+        }
+        // What was asked together with it is answered before, and it is done when it is answered itself.
+        unheard.extend_from_slice(bytes);
+        match is_done(&unheard) {
+            None => true,
+            Some(true) => {
+                answering.plan().fate = Fate::Lost;
+                false
+            }
+            Some(false) => {
+                // It was refused: the next one, then.
+                loses.store(false, SeqCst);
+                let mut plan = answering.plan();
+                (plan.fate, plan.batch) = (Fate::ToBeLost, None);
+                answers.send((due, std::mem::take(&mut unheard))).is_ok()
+            }
+        }
     });
+}
+
+/// Whether what is answered so is done; `None` before that is known. A statement that is all of a batch says whether it counted it.
+fn is_done(answers: &[u8]) -> Option<bool> {
+    let says = |what: &[u8]| answers.windows(what.len()).any(|said| said == what);
+    if says(COMMIT) || says(b"ROLLBACK\0") {
+        return Some(true);
+    }
+    // Behind what is answered before it a transaction goes on, behind it none does. Its row has two or three columns, of which the
+    // first says how many it counted.
+    let counted_one = |columns| says(&[&[0, columns, 0, 0, 0, 8][..], &1_i64.to_be_bytes()].concat());
+    says(b"Z\0\0\0\x05I").then(|| counted_one(2) || counted_one(3))
+}
+
+/// What a client has said so far on its connection, as far as it says which COMMIT is whose.
+#[derive(Default)]
+struct Asking {
+    begun: Option<Batch>,
+    at_once: Option<Batch>,
+    /// The names of the statements that are all of a batch.
+    statements: HashSet<Vec<u8>>,
+}
+
+/// What ends a transaction.
+struct End {
+    batch: Option<Batch>,
+    is_at_once: bool,
+}
+
+impl Asking {
+    fn hear(&mut self, message: &[u8]) -> Option<End> {
+        let name = |number: usize| message[5..].split(|byte| *byte == 0).nth(number).map(<[u8]>::to_vec);
+        match message[0] {
+            b'Q' if message[5..].starts_with(b"BEGIN") => self.begun = Batch::begun_by(message),
+            b'Q' if message.ends_with(COMMIT) => {
+                return Some(End { batch: self.begun.take(), is_at_once: false });
+            }
+            b'P' if message.windows(AT_ONCE.len()).any(|said| said == AT_ONCE) => {
+                self.statements.extend(name(0));
+            }
+            b'B' if name(1).is_some_and(|name| self.statements.contains(&name)) => {
+                self.at_once = Batch::bound_by(message);
+            }
+            b'S' => {
+                let batch = Some(self.at_once.take()?);
+                return Some(End { batch, is_at_once: true });
+            }
+            _ => {}
+        }
+        None
+    }
 }
 
 /// What a client says, message by message, however it comes.

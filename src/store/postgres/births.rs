@@ -9,7 +9,7 @@ use crate::{
     domain::{delivery::Delivery, event::DedupKey, id::EventId},
     store::{
         ledger::NewEvent,
-        sql::{EVENT, Hot, Result, Sql, Work, event_row, lane, params},
+        sql::{EVENT, Hot, Result, Seat, Work, event_row, lane, params},
     },
 };
 use std::{collections::HashSet, sync::LazyLock};
@@ -19,24 +19,38 @@ const DELIVERIES: Shape = Shape("nnnnnnnn");
 const KEYS: Shape = Shape("bnb");
 
 pub(super) static ACCEPT: LazyLock<String> = LazyLock::new(|| {
-    format!(
-        "WITH published AS (INSERT INTO events ({EVENT}) SELECT * FROM {})
-         INSERT INTO live (id, app, event, endpoint, state, lane, due, give_up_at, place, attempt_count, history_len, at_due)
-         SELECT id, app, event, endpoint, state, lane, due, give_up_at, 0, 0, 0, 0
-         FROM {} AS born (id, app, event, endpoint, state, lane, due, give_up_at)",
-        EVENTS.unnest(1),
-        DELIVERIES.unnest(1 + EVENTS.0.len())
-    )
+    let [events, deliveries] = accepting("", 1);
+    format!("WITH published AS ({events}) {deliveries}")
 });
 
-/// In the order of the keys, so that two nodes with the same ones do not wait for each other; waits for whoever is just storing one.
-pub(super) static CLAIM: LazyLock<String> = LazyLock::new(|| {
+/// How many parameters events and deliveries are, and how many their keys.
+pub(super) const BORN_PARAMS: usize = EVENTS.0.len() + DELIVERIES.0.len();
+pub(super) const CLAIM_PARAMS: usize = KEYS.0.len();
+
+/// The statements that store events and their deliveries, given as the parameters from `first` on, if `given` has a row.
+pub(super) fn accepting(given: &str, first: usize) -> [String; 2] {
+    let (events, deliveries) = (EVENTS.unnest(first), DELIVERIES.unnest(first + EVENTS.0.len()));
+    [
+        format!("INSERT INTO events ({EVENT}) SELECT published.* FROM {given}{events} AS published"),
+        format!(
+            "INSERT INTO live (id, app, event, endpoint, state, lane, due, give_up_at, place, attempt_count, history_len, at_due)
+             SELECT born.*, 0, 0, 0, 0 FROM {given}{deliveries} AS born"
+        ),
+    ]
+}
+
+/// The one that stores their keys, in the order of these, so that two nodes with the same ones do not wait for each other. It waits
+/// for whoever is just storing one.
+pub(super) fn claiming(given: &str, first: usize) -> String {
+    let claimed = KEYS.unnest(first);
     format!(
-        "INSERT INTO dedup (key, event, fingerprint) SELECT key, event, fingerprint
-         FROM {} AS claimed (key, event, fingerprint) ORDER BY key ON CONFLICT DO NOTHING",
-        KEYS.unnest(1)
+        "INSERT INTO dedup (key, event, fingerprint) SELECT claimed.*
+         FROM {given}{claimed} AS claimed (key, event, fingerprint) ORDER BY claimed.key"
     )
-});
+}
+
+pub(super) static CLAIM: LazyLock<String> =
+    LazyLock::new(|| format!("{} ON CONFLICT DO NOTHING", claiming("", 1)));
 
 /// The events that did not get all of their keys; those that they got are free again.
 static LOST: LazyLock<String> = LazyLock::new(|| {
@@ -84,28 +98,36 @@ impl Births {
         Ok(Some(claims))
     }
 
-    /// What is left to be written but for those that did not get their keys: they go by themselves. `None` if nothing is.
+    /// What is to be written by whoever sits there, but for those that did not get their keys. `None` if nothing is.
     pub(super) fn born(
+        &self,
+        seat: Seat,
+        batch: &mut [Box<dyn Work>],
+        lost: &HashSet<EventId>,
+    ) -> Result<Option<Born>> {
+        let mut born = Born { events: Rows::new(EVENTS), deliveries: Rows::new(DELIVERIES) };
+        each(batch, &self.gathered, &mut |new| {
+            if lost.contains(&new.event.id) { Ok(()) } else { born.push(seat, new) }
+        })?;
+        Ok((born.events.len() > 0).then_some(born))
+    }
+
+    /// Those that did not get their keys go by themselves: somebody has one of them by now, and is found by that.
+    pub(super) fn end(
         &mut self,
         tx: &Transaction<'_>,
         batch: &mut [Box<dyn Work>],
         lost: &HashSet<EventId>,
-    ) -> Result<Option<Born>> {
+    ) -> Result<()> {
         self.keys.clear();
-        let gathered = std::mem::take(&mut self.gathered);
-        let mut born = Born { events: Rows::new(EVENTS), deliveries: Rows::new(DELIVERIES) };
-        each(batch, &gathered, &mut |new| {
-            if lost.contains(&new.event.id) { Ok(()) } else { born.push(tx, new) }
-        })?;
-        for (place, event) in gathered {
+        for (place, event) in std::mem::take(&mut self.gathered) {
             if let Hot::Accept(accept) = batch[place].hot()
                 && lost.contains(&accept.event(event).event.id)
             {
-                // Somebody has a key of it by now, and is found by that.
                 accept.apply_one(tx, event)?;
             }
         }
-        Ok((born.events.len() > 0).then_some(born))
+        Ok(())
     }
 }
 
@@ -116,12 +138,12 @@ pub(super) struct Born {
 }
 
 impl Born {
-    fn push(&mut self, tx: &Transaction<'_>, new: &NewEvent) -> Result<()> {
-        tx.owns(new.event.id.as_i64())?;
+    fn push(&mut self, seat: Seat, new: &NewEvent) -> Result<()> {
+        seat.owns(new.event.id.as_i64())?;
         event_row(&new.event, &new.dedup, &mut |row| self.events.push(row))?;
         new.births.iter().map(|birth| &birth.delivery).try_for_each(|delivery| {
             let Delivery { id, app, event, endpoint, state, due, give_up_at, .. } = delivery;
-            let lane = lane(delivery, tx.epoch());
+            let lane = lane(delivery, seat.epoch);
             self.deliveries.push(params![id, app, event, endpoint, state, lane, due, give_up_at])
         })
     }

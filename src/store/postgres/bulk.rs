@@ -8,14 +8,16 @@ use super::{
     sql::{Transaction, Uncommitted},
 };
 use crate::{
-    domain::delivery::State,
-    store::sql::{Hot, LOG_STATISTICS, NEWEST_NOTICE, Result, Row, Sql, ToValue, Work, added_by, params},
+    domain::id::DeliveryId,
+    store::sql::{
+        Hot, LOG_STATISTICS, NEWEST_NOTICE, Result, Row, Seat, Sql, ToValue, Work, added_by, params,
+    },
 };
 use std::collections::HashSet;
 
 /// Applies every command of a batch as if one came after the other.
-pub(super) fn apply_all(tx: &Transaction<'_>, batch: &mut [Box<dyn Work>]) -> Result<Rest> {
-    let mut gathered = Gathered::default();
+pub(super) fn apply_all(tx: &Transaction<'_>, seat: Seat, batch: &mut [Box<dyn Work>]) -> Result<Rest> {
+    let mut gathered = Gathered { seat, births: Births::default(), endings: Endings::default() };
     for place in 0..batch.len() {
         gathered.take(tx, batch, place)?;
     }
@@ -44,8 +46,8 @@ impl Rest {
     }
 }
 
-#[derive(Default)]
 struct Gathered {
+    seat: Seat,
     births: Births,
     endings: Endings,
 }
@@ -71,6 +73,7 @@ impl Gathered {
                     None => batch[place].apply(tx),
                 }
             }
+            Hot::Nothing => Ok(()),
             Hot::No => {
                 self.write(tx, batch)?;
                 batch[place].apply(tx)
@@ -106,20 +109,23 @@ impl Gathered {
     fn settle(&mut self, tx: &Transaction<'_>, batch: &mut [Box<dyn Work>]) -> Result<Option<Born>> {
         let (ended, claims) = (self.endings.rows(), self.births.claims(batch)?);
         let (of_ended, of_claims) = (Vec::from_iter(&ended), Vec::from_iter(&claims));
-        let first = params![-tx.epoch(), State::Delivered];
-        let record = ended.is_some().then_some(Asked::Look(&RECORD, first, &of_ended));
+        let lane = params![-tx.epoch()];
+        let record = ended.is_some().then_some(Asked::Look(&RECORD, lane, &of_ended));
         let claim = claims.is_some().then_some(Asked::Change(&CLAIM, &[], &of_claims));
         let answers = tx.say_all(&[record, claim].into_iter().flatten().collect::<Vec<_>>())?;
         let mut answers = answers.into_iter();
         if record.is_some()
             && let Some(answer) = answers.next()
         {
-            self.endings.recorded(&answer, batch)?;
+            let recorded: HashSet<DeliveryId> = answer.read(|row| row.get(0))?;
+            self.endings.became(|delivery| recorded.contains(&delivery), batch);
         }
         let lost = match (&claims, answers.next()) {
             (Some(claims), Some(answer)) => births::lost(tx, claims, answer.count)?,
             _ => HashSet::new(),
         };
-        self.births.born(tx, batch, &lost)
+        let born = self.births.born(self.seat, batch, &lost)?;
+        self.births.end(tx, batch, &lost)?;
+        Ok(born)
     }
 }

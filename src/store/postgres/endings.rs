@@ -1,42 +1,43 @@
 //! Deliveries of a batch that end together, delivered, with the attempt that each of them took: one statement.
 
-use super::{
-    asked::Answer,
-    columns::{Rows, Shape},
-};
+use super::columns::{Rows, Shape};
 use crate::{
-    domain::{delivery::Delivery, id::DeliveryId},
+    domain::{
+        delivery::{Delivery, State},
+        id::DeliveryId,
+    },
     store::sql::{ATTEMPT, Hot, Recording, Result, Work, params},
 };
-use std::{
-    collections::{HashMap, HashSet},
-    sync::LazyLock,
-};
+use std::{collections::HashMap, sync::LazyLock};
 
 /// An attempt, and what its delivery has become.
 const ENDINGS: Shape = Shape("nnnnnnnnntnntbnbbttnnnn");
 
-/// Given the lane of what is carried here, and the state that it ends in. What is not said here of a delivery is as it was. Whether it
-/// is still carried is asked so that no index is taken for that: all that is in flight has the same lane, and the server would go
-/// through it for each of these rows.
-pub(super) static RECORD: LazyLock<String> = LazyLock::new(|| {
+pub(super) static RECORD: LazyLock<String> =
+    LazyLock::new(|| format!("WITH {} SELECT delivery FROM gone", recording("", "?1", 2)));
+
+pub(super) const ENDING_PARAMS: usize = ENDINGS.0.len();
+
+/// What moves these to where they end, given as the parameters from `first` on, if `given` has a row; of them `gone` has those that
+/// were carried in this lane. What is not said here of a delivery is as it was. Whether it is still carried is asked so that no index is
+/// taken for that: all that is in flight has the same lane, and the server would go through it for each of these rows.
+pub(super) fn recording(given: &str, lane: &str, first: usize) -> String {
+    let (rows, delivered) = (ENDINGS.unnest(first), State::Delivered as i64);
     format!(
-        "WITH ended AS MATERIALIZED (
-             SELECT * FROM {rows} AS r ({ATTEMPT}, place, attempt_count, history_len, finished_at)),
+        "ended AS MATERIALIZED (
+             SELECT r.* FROM {given}{rows} AS r ({ATTEMPT}, place, attempt_count, history_len, finished_at)),
          gone AS (
              DELETE FROM live l USING ended r WHERE l.id = r.delivery
-                 AND CASE WHEN l.state = 2 THEN l.lane = ?1 ELSE false END
+                 AND CASE WHEN l.state = 2 THEN l.lane = {lane} ELSE false END
              RETURNING l.app, l.event, l.endpoint, l.give_up_at, l.root, l.replay_of, l.restarted_at, r.*),
          over AS (
              INSERT INTO done (id, app, event, endpoint, state, place, attempt_count, history_len, at_due, give_up_at,
                  finished_at, root, replay_of, restarted_at)
-             SELECT delivery, app, event, endpoint, ?2, place, attempt_count, history_len, 0, give_up_at,
+             SELECT delivery, app, event, endpoint, {delivered}, place, attempt_count, history_len, 0, give_up_at,
                  finished_at, root, replay_of, restarted_at FROM gone),
-         history AS (INSERT INTO attempts ({ATTEMPT}) SELECT {ATTEMPT} FROM gone)
-         SELECT delivery FROM gone",
-        rows = ENDINGS.unnest(3)
+         history AS (INSERT INTO attempts ({ATTEMPT}) SELECT {ATTEMPT} FROM gone)"
     )
-});
+}
 
 #[derive(Default)]
 pub(super) struct Endings {
@@ -66,14 +67,12 @@ impl Endings {
         self.rows.take()
     }
 
-    /// What came of it.
-    pub(super) fn recorded(&mut self, answer: &Answer, batch: &mut [Box<dyn Work>]) -> Result<()> {
-        let recorded: HashSet<DeliveryId> = answer.read(|row| row.get(0))?;
+    /// What came of them, if these are recorded.
+    pub(super) fn became(&mut self, is_recorded: impl Fn(DeliveryId) -> bool, batch: &mut [Box<dyn Work>]) {
         for (id, (place, delivery)) in self.gathered.drain() {
             if let Hot::Record(recording) = batch[place].hot() {
-                recording.became(recorded.contains(&id).then_some(delivery));
+                recording.became(is_recorded(id).then_some(delivery));
             }
         }
-        Ok(())
     }
 }

@@ -18,6 +18,16 @@ macro_rules! numbers {
     };
 }
 
+/// Of a row `h` of `health`: something is known to be wrong with the endpoint.
+macro_rules! unwell {
+    () => {
+        "(h.consecutive_failures > 0 OR h.failed_events > 0 OR h.failing_since IS NOT NULL
+             OR h.degraded_since IS NOT NULL OR h.told_by IS NOT NULL)"
+    };
+}
+
+pub(super) const UNWELL: &str = unwell!();
+
 /// The rows that a batch is going to lock; those of health that is not well are in the way of successes as well.
 macro_rules! wanted {
     () => {
@@ -30,10 +40,9 @@ macro_rules! wanted {
             " AS failed
              UNION SELECT 1, h.endpoint FROM ",
             numbers!("?3"),
-            " AS ok JOIN health h ON h.endpoint = ok
-                 WHERE h.consecutive_failures > 0 OR h.failed_events > 0 OR h.failing_since IS NOT NULL
-                     OR h.degraded_since IS NOT NULL OR h.told_by IS NOT NULL
-             UNION SELECT 2, app FROM ",
+            " AS ok JOIN health h ON h.endpoint = ok WHERE ",
+            unwell!(),
+            " UNION SELECT 2, app FROM ",
             numbers!("?4"),
             " AS app"
         )
@@ -72,7 +81,7 @@ impl Wanted {
             ids.into_iter().map(|id| number(id).to_string()).collect::<Vec<_>>().join(" ")
         }
         let Locks { lanes, health, health_if_unwell, digests } = locks;
-        let has_all_rows = lanes.is_empty() && health.is_empty() && digests.is_empty();
+        let has_all_rows = locks.are_for_the_unwell();
         let is_any = !has_all_rows || !health_if_unwell.is_empty();
         let of_endpoints =
             [lanes, health, health_if_unwell].map(|ids| numbers(ids.iter().copied(), EndpointId::as_i64));

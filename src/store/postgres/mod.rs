@@ -3,6 +3,7 @@
 
 mod address;
 mod asked;
+mod at_once;
 mod beat;
 mod bell;
 mod births;
@@ -20,6 +21,7 @@ mod moving;
 mod open;
 mod owed;
 mod partitions;
+mod portions;
 mod pulse;
 mod readers;
 mod round;

@@ -109,6 +109,16 @@ impl Session {
         self.has_given_up.get() || self.client.is_closed()
     }
 
+    /// The same, after a look at what came on it while nobody asked for anything: what is sent on one that has ended may have arrived or not.
+    pub(super) fn has_ended(&self) -> bool {
+        let look = async {
+            // The first lets the runtime hear of it, and the second its connection.
+            tokio::task::yield_now().await;
+            tokio::task::yield_now().await;
+        };
+        self.is_closed() || self.drive(look).is_err() || self.is_closed()
+    }
+
     /// Sets what is to hold for all that follows, once. Only where the connection is this process's own, and always the same on one:
     /// what else was set stays.
     pub(super) fn keep(&self, settings: &'static str) -> Result<()> {

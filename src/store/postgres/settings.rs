@@ -47,6 +47,11 @@ const SETTINGS_TO_WRITE: &str = settings_to_write!("SET LOCAL");
 const KEPT: &str = settings!("SET");
 const KEPT_TO_WRITE: &str = settings_to_write!("SET");
 
+/// What a statement counts on that is a transaction of its own. Only where the connection is this process's.
+pub(super) fn keep_to_write(session: &Session) -> Result<()> {
+    session.keep(KEPT_TO_WRITE)
+}
+
 /// What begins a transaction that writes, with what comes in the same round trip.
 pub(super) fn opening(session: &Session, first: &str) -> Result<String> {
     let settings = local(session, SETTINGS_TO_WRITE, KEPT_TO_WRITE)?;

@@ -2,39 +2,45 @@
 //! batch is stored once, whatever became of the answer to its COMMIT, and never after another process took over.
 
 use super::{
+    at_once::{self, Plain},
     beat::Ringer,
     bell::Bell,
     bulk,
     cluster::{self, LOST_BATCHES, Place, Stored},
     floors::Floors,
     open,
+    portions::{in_portions, is_cold},
     pulse::Pulse,
     session::{Server, Session},
+    settings::keep_to_write,
     sql::{Transaction, Uncommitted},
     versions::is_busy,
 };
 use crate::{
-    domain::port::Handover,
+    domain::{id::EndpointId, port::Handover},
     store::{
         StoreError,
-        sql::{Aftermath, Commit, Error, Hot, Locks, Queue, Result, Work, newest_notice, store_error},
+        sql::{
+            Aftermath, Commit, Error, Locks, Queue, Result, Seat, Sql, Work, newest_notice, params,
+            store_error,
+        },
     },
 };
-use std::{sync::Arc, time::Duration};
-use tokio_postgres::error::SqlState;
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use tokio_postgres::error::{DbError, Severity, SqlState};
 
 /// How often a batch is tried that met another one, or whose connection broke before it was complete.
 const TRIES: usize = 5;
 /// How often a writer with nothing to write looks whether it could again.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(250);
-/// Records of failures in one transaction: each takes some round trips.
-const SLOW_MAX: usize = 128;
 /// For any one answer. After that the connection is given up, and with it what was not committed.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 /// What is read to be changed has no locks of its own but in the commands of the hot path: one batch of others at a time. It is waited
 /// for in short pieces, between which what is hot is written.
 const ONE_AT_A_TIME: &str = "SET LOCAL lock_timeout = '100ms'; DO 'BEGIN PERFORM pg_advisory_xact_lock(8102099357864587376); END'; \
      SET LOCAL lock_timeout = '7s'; ";
+/// Endpoints that are remembered not to be well; beyond that the memory begins anew.
+const UNWELL_MAX: usize = 1_000;
 /// All pieces together, before whoever waits for an answer is told that there is none.
 const WAIT_FOR_OTHERS: Duration = Duration::from_secs(7);
 
@@ -48,6 +54,8 @@ pub(super) struct Writer {
     last: i64,
     /// That batch changed the configuration, or the one in doubt does.
     has_changes: bool,
+    /// Endpoints that were not well when they were last seen.
+    unwell: BTreeSet<EndpointId>,
     /// Since when other nodes are at what one does at a time, on the watch.
     busy_since_us: Option<u64>,
     floors: Arc<Floors>,
@@ -69,6 +77,7 @@ impl Writer {
         let (session, epoch, pulse) = (Some(session), place.epoch(), place.pulse.clone());
         let (last, has_changes, busy_since_us, floors) =
             (0, false, None, Arc::new(Floors::new(pulse.clone())));
+        let unwell = BTreeSet::new();
         Self {
             server,
             session,
@@ -76,6 +85,7 @@ impl Writer {
             epoch,
             last,
             has_changes,
+            unwell,
             busy_since_us,
             floors,
             queue,
@@ -86,7 +96,7 @@ impl Writer {
     }
 
     fn session(&mut self) -> Result<&Session> {
-        let session = match self.session.take().filter(|session| !session.is_closed()) {
+        let session = match self.session.take().filter(|session| !session.has_ended()) {
             Some(session) => session,
             None => open::connect_to_write(&self.server)?,
         };
@@ -99,6 +109,51 @@ impl Writer {
             // It joined again. What was carried before is not carried any more.
             (self.epoch, self.last) = (seat.epoch, 0);
         }
+        let mut locks = Locks::default();
+        for work in batch.iter() {
+            work.locks(&mut locks);
+        }
+        if let Some(newest_notice) = self.commit_at_once(seat, batch, &locks)? {
+            return Ok(newest_notice);
+        }
+        self.commit_in_steps(seat, batch, &locks)
+    }
+
+    /// If all of it is plain. `None` if nothing was stored: then it goes the long way.
+    fn commit_at_once(
+        &mut self,
+        seat: Seat,
+        batch: &mut [Box<dyn Work>],
+        locks: &Locks,
+    ) -> Result<Option<i64>> {
+        let (last, endpoints) = (self.last, &locks.health_if_unwell);
+        let may_be_plain = locks.are_for_the_unwell() && endpoints.is_disjoint(&self.unwell);
+        let session = self.session()?;
+        if !may_be_plain || session.is_lent() {
+            return Ok(None);
+        }
+        let Some(plain) = Plain::of(seat, batch, endpoints)? else { return Ok(None) };
+        keep_to_write(session)?;
+        // Before it is sent nothing is in doubt.
+        let answer = plain.say(seat, last, |asked| session.prepare(&[asked]).map(|_| session.say(asked)))?;
+        match answer.and_then(|answer| at_once::stored(&answer)) {
+            Ok(None) => Ok(None),
+            Ok(Some(newest_notice)) => {
+                self.confirm(last + 1);
+                self.has_changes = false;
+                Ok(Some(newest_notice))
+            }
+            // The other way would wait as long again.
+            Err(error) if is_busy(&error) => Err(error),
+            Err(error) if is_refused(&error) => {
+                tracing::debug!(%error, "a batch was refused as a whole and is written in steps");
+                Ok(None)
+            }
+            Err(_) => self.ask_elsewhere(),
+        }
+    }
+
+    fn commit_in_steps(&mut self, seat: Seat, batch: &mut [Box<dyn Work>], locks: &Locks) -> Result<i64> {
         let (epoch, last) = (self.epoch, self.last);
         let next = last + 1;
         let is_cold = is_cold(batch);
@@ -106,11 +161,8 @@ impl Writer {
         let fence = format!(
             "{alone}UPDATE ledger SET batch = {next} WHERE epoch = {epoch} AND writer = 0 AND batch = {last} RETURNING 1"
         );
-        let (floors, mut locks) = (self.floors.clone(), Locks::default());
-        for work in batch.iter() {
-            work.locks(&mut locks);
-        }
-        let (tx, counted) = match Transaction::begin_at(self.session()?, seat, floors, &fence, &locks) {
+        let floors = self.floors.clone();
+        let (tx, counted) = match Transaction::begin_at(self.session()?, seat, floors, &fence, locks) {
             Err(error) if is_cold && is_busy(&error) => return Err(Error::Busy),
             begun => begun?,
         };
@@ -119,39 +171,54 @@ impl Writer {
             drop(tx);
             return Err(self.fenced(&found));
         }
-        let rest = bulk::apply_all(&tx, batch)?;
+        let (unwell, well) = locks.health_if_unwell.iter().partition(|endpoint| tx.has_health(**endpoint));
+        let rest = bulk::apply_all(&tx, seat, batch)?;
         let has_changes = tx.has_changes();
         let committed = rest.commit(tx);
         self.has_changes = has_changes;
+        self.know_of(&unwell, &well);
         if is_cold {
             self.busy_since_us = None;
         }
-        let newest_notice = match committed {
-            Ok(newest_notice) => newest_notice,
-            Err(Uncommitted::TakenBack(error)) => return Err(error),
-            Err(Uncommitted::InDoubt(error)) => {
-                // Whatever becomes of this connection, another one answers.
-                self.session = None;
-                return match self.stored() {
-                    Ok(Some(newest_notice)) => Ok(newest_notice),
-                    Ok(None) => {
-                        // As if it had broken before: that may be tried again.
-                        self.session = None;
-                        Err(error)
-                    }
-                    Err(fenced @ Error::Fenced(_)) => Err(fenced),
-                    Err(error) => Err(Error::InDoubt(Box::new(error))),
-                };
+        match committed {
+            Ok(newest_notice) => {
+                self.confirm(next);
+                Ok(newest_notice)
             }
-        };
-        self.confirm();
-        Ok(newest_notice)
+            Err(Uncommitted::TakenBack(error)) => Err(error),
+            Err(Uncommitted::InDoubt(error)) => {
+                let stored = self.ask_elsewhere()?;
+                if stored.is_none() {
+                    // As if it had broken before: that may be tried again.
+                    self.session = None;
+                }
+                stored.ok_or(error)
+            }
+        }
     }
 
-    /// The batch after the last one is in the database.
-    fn confirm(&mut self) {
-        self.last += 1;
-        self.place.confirm(self.epoch, self.last);
+    /// Whatever became of its connection, another one answers whether the batch after the last one is stored.
+    fn ask_elsewhere(&mut self) -> Result<Option<i64>> {
+        self.session = None;
+        self.stored().map_err(|error| match error {
+            fenced @ Error::Fenced(_) => fenced,
+            error => Error::InDoubt(Box::new(error)),
+        })
+    }
+
+    /// What goes to an endpoint that is not well is not tried at once before it is.
+    fn know_of(&mut self, unwell: &BTreeSet<EndpointId>, well: &BTreeSet<EndpointId>) {
+        if self.unwell.len() > UNWELL_MAX {
+            self.unwell.clear();
+        }
+        self.unwell.retain(|endpoint| !well.contains(endpoint));
+        self.unwell.extend(unwell);
+    }
+
+    /// The database has counted so far.
+    fn confirm(&mut self, last: i64) {
+        self.last = last;
+        self.place.confirm(self.epoch, last);
     }
 
     /// Why its row could not be counted up, if this is what it says.
@@ -205,29 +272,10 @@ impl Writer {
     }
 }
 
-fn is_cold(batch: &[Box<dyn Work>]) -> bool {
-    batch.iter().any(|work| !work.is_hot())
-}
-
-/// What is hot waits for no other node, so it does not go together with what does; and it takes a lock for each failure, which
-/// others may wait for, so there are not too many of those in one.
-fn in_portions(batch: Vec<Box<dyn Work>>) -> Vec<Vec<Box<dyn Work>>> {
-    let (mut portions, mut hot, mut cold, mut slow) = (Vec::new(), Vec::new(), Vec::new(), 0);
-    for mut work in batch {
-        if !work.is_hot() {
-            cold.push(work);
-            continue;
-        }
-        slow += usize::from(matches!(work.hot(), Hot::Record(record) if !record.is_delivered()));
-        hot.push(work);
-        if slow == SLOW_MAX {
-            portions.push(std::mem::take(&mut hot));
-            slow = 0;
-        }
-    }
-    portions.extend([hot, cold]);
-    portions.retain(|portion| !portion.is_empty());
-    portions
+/// The server said that it took a statement back which was a transaction of its own. Of one whose connection it ended it does not say so.
+fn is_refused(error: &Error) -> bool {
+    let said = |error: &tokio_postgres::Error| error.as_db_error().and_then(DbError::parsed_severity);
+    matches!(error, Error::Postgres(error) if said(error) == Some(Severity::Error))
 }
 
 /// What a transaction met may be gone when it is tried again.
@@ -245,7 +293,7 @@ pub(super) fn may_pass(error: &Error) -> bool {
 
 impl Commit for Writer {
     fn portions(&self, batch: Vec<Box<dyn Work>>) -> Vec<Vec<Box<dyn Work>>> {
-        in_portions(batch)
+        in_portions(batch, &self.unwell)
     }
 
     fn commit(&mut self, batch: &mut [Box<dyn Work>]) -> Result<i64> {
@@ -276,18 +324,27 @@ impl Commit for Writer {
         }
     }
 
-    /// Another connection says so, once nobody is committing it any more.
+    /// Another connection says so, once nobody is committing it any more. If it is not stored, two are counted: a batch that is still on
+    /// its way then finds that it is too late, whenever it arrives.
     fn stored(&mut self) -> Result<Option<i64>> {
-        let (epoch, next) = (self.epoch, self.last + 1);
+        let (epoch, last) = (self.epoch, self.last);
+        let (next, too_late) = (last + 1, last + 2);
         let found = self.session().and_then(|session| {
             let (tx, _) = Transaction::begin(session, epoch, "")?;
-            Ok((cluster::stored(&tx)?, newest_notice(&tx)?))
+            let (mut found, newest_notice) = (cluster::stored(&tx)?, newest_notice(&tx)?);
+            if matches!(found, Stored::Upto(found) if found == last) {
+                let count = "UPDATE ledger SET batch = ?2 WHERE epoch = ?1 AND writer = 0";
+                (&tx as &dyn Sql).execute(count, params![epoch, too_late])?;
+                tx.commit()?;
+                found = Stored::Upto(too_late);
+            }
+            Ok((found, newest_notice))
         });
-        let (last, newest_notice) = match found {
-            Ok((Stored::Upto(last), newest_notice)) => (last, newest_notice),
-            Ok((Stored::UptoItsEnd(last), newest_notice)) => {
+        let (found, newest_notice) = match found {
+            Ok((Stored::Upto(found), newest_notice)) => (found, newest_notice),
+            Ok((Stored::UptoItsEnd(found), newest_notice)) => {
                 self.be_fenced();
-                (last, newest_notice)
+                (found, newest_notice)
             }
             Ok((Stored::Unknown, _)) => {
                 self.be_fenced();
@@ -299,12 +356,15 @@ impl Commit for Writer {
                 return Err(error);
             }
         };
-        let is_stored = last == next;
-        if is_stored {
+        if found == next {
             self.pulse.writes(true);
-            self.confirm();
+            self.confirm(next);
+            return Ok(Some(newest_notice));
         }
-        Ok(is_stored.then_some(newest_notice))
+        if found == too_late {
+            self.confirm(too_late);
+        }
+        Ok(None)
     }
 
     fn told(&mut self, after: &Aftermath) {
@@ -332,44 +392,5 @@ impl Commit for Writer {
         if let Err(error) = left {
             tracing::warn!(%error, "the database was not told that this process ends");
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::store::sql::Sql;
-
-    struct Command {
-        is_hot: bool,
-    }
-
-    impl Work for Command {
-        fn apply(&mut self, _: &dyn Sql) -> Result<()> {
-            Ok(())
-        }
-
-        fn is_hot(&self) -> bool {
-            self.is_hot
-        }
-
-        fn committed(self: Box<Self>, _: &mut Aftermath) {}
-
-        fn failed(self: Box<Self>, _: &StoreError) -> Option<Box<dyn Work>> {
-            None
-        }
-    }
-
-    #[test]
-    fn what_is_hot_goes_before_what_waits_for_other_nodes_and_without_it() {
-        let portions = |batch: &[bool]| -> Vec<Vec<bool>> {
-            let batch = batch.iter().map(|is_hot| Box::new(Command { is_hot: *is_hot }) as Box<dyn Work>);
-            let portions = in_portions(batch.collect());
-            portions.iter().map(|portion| portion.iter().map(|work| work.is_hot()).collect()).collect()
-        };
-        assert_eq!(portions(&[false, true, false, true]), [vec![true, true], vec![false, false]]);
-        assert_eq!(portions(&[true]), [vec![true]]);
-        assert_eq!(portions(&[false]), [vec![false]]);
-        assert!(portions(&[]).is_empty());
     }
 }

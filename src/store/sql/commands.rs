@@ -1,14 +1,14 @@
 //! The commands of the hot path: accept, record, refill and hand back, as work for a batch.
 
 use super::{
-    Aftermath, Error, Hot, Locks, Result, Sql, Work, health,
+    Aftermath, Error, Hot, Kind, Locks, Result, Sql, Work, health,
     ledger::{self, Recorded},
     refill::{self, Due, Ended, Found},
 };
 use crate::{
     domain::{
         delivery::{Delivery, State, Switch},
-        event::TEST_EVENT_TYPE,
+        event::{DedupKey, TEST_EVENT_TYPE},
         hint::Hint,
         id::{AppId, EndpointId},
         outcome::Class,
@@ -49,6 +49,12 @@ impl Accept {
             }
         }
     }
+
+    /// Those of which the lane has to say what becomes of them.
+    fn decided(&self) -> impl Iterator<Item = &Delivery> {
+        let births = self.events.iter().flat_map(|new| &new.births).map(|birth| &birth.delivery);
+        births.filter(|delivery| delivery.okey.is_some() || delivery.state == State::Held)
+    }
 }
 
 impl Work for Accept {
@@ -63,14 +69,20 @@ impl Work for Accept {
         true
     }
 
+    fn kind(&self) -> Kind {
+        if self.decided().next().is_some() { Kind::InLine } else { Kind::Accept }
+    }
+
+    fn keys(&self) -> Vec<DedupKey> {
+        self.events.iter().flat_map(|new| &new.dedup).copied().collect()
+    }
+
     fn hot(&mut self) -> Hot<'_> {
         Hot::Accept(self)
     }
 
     fn locks(&self, locks: &mut Locks) {
-        let births = self.events.iter().flat_map(|new| &new.births).map(|birth| &birth.delivery);
-        let decided = births.filter(|delivery| delivery.okey.is_some() || delivery.state == State::Held);
-        locks.lanes.extend(decided.map(|delivery| delivery.endpoint));
+        locks.lanes.extend(self.decided().map(|delivery| delivery.endpoint));
     }
 
     fn count(&self, sums: &mut Batch) {
@@ -147,6 +159,16 @@ impl Work for Recording {
 
     fn is_hot(&self) -> bool {
         true
+    }
+
+    fn kind(&self) -> Kind {
+        let Record { carried, verdict, .. } = &self.record;
+        let Delivery { endpoint, okey, .. } = carried.delivery;
+        match (verdict, okey) {
+            (Verdict::Delivered, None) => Kind::Success(endpoint),
+            (Verdict::Delivered, Some(_)) => Kind::InLine,
+            _ => Kind::Failure(endpoint),
+        }
     }
 
     fn hot(&mut self) -> Hot<'_> {

@@ -23,6 +23,8 @@ use crate::{
 pub(in crate::store) enum Hot<'a> {
     Accept(&'a mut Accept),
     Record(&'a mut Recording),
+    /// There is nothing to be written.
+    Nothing,
     /// Not of the hot path, or not written with others.
     No,
 }
@@ -65,10 +67,6 @@ impl NewEvent {
 impl Recording {
     pub(in crate::store) fn delivery(&self) -> DeliveryId {
         self.record.carried.delivery.id
-    }
-
-    pub(in crate::store) fn is_delivered(&self) -> bool {
-        self.record.verdict == Verdict::Delivered
     }
 
     /// The delivery as it ends, if it was delivered, was carried under this epoch and stands in no line, and if nothing is

@@ -75,7 +75,7 @@ pub(super) use seat::Seat;
 pub(super) use thread::WriterThread;
 pub(super) use turns::{Commit, PAUSE_AFTER_FAILURE, TRIES_WHILE_CLOSING, Turns, added_by, apply_all};
 pub(super) use value::{Columns, Row, ToValue, Value, WrongValue, params};
-pub(super) use work::{Aftermath, Locks, Work, answered};
+pub(super) use work::{Aftermath, Kind, Locks, Work, answered};
 
 use crate::domain::{
     delivery::{Delivery, State},

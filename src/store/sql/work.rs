@@ -4,6 +4,7 @@ use super::{Hot, Result, Sql};
 use crate::{
     domain::{
         endpoint::SwitchedOff,
+        event::DedupKey,
         hint::Hint,
         id::{AppId, EndpointId},
         port::{Carried, Handover},
@@ -23,6 +24,15 @@ pub(in crate::store) trait Work: Send {
     /// Whatever it reads to change has a lock of its own, so that it runs beside commands of other nodes.
     fn is_hot(&self) -> bool {
         false
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Other
+    }
+
+    /// By which what is published is known again: of two with the same one the first is stored.
+    fn keys(&self) -> Vec<DedupKey> {
+        Vec::new()
     }
 
     /// What it is to a store that writes many commands at once. Whatever it writes itself is what `apply` would have written.
@@ -47,6 +57,20 @@ pub(in crate::store) trait Work: Send {
     fn failed(self: Box<Self>, error: &StoreError) -> Option<Box<dyn Work>>;
 }
 
+/// What may overtake what in a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::store) enum Kind {
+    /// Takes no notice of what was recorded before.
+    Accept,
+    /// Takes notice of what was recorded before at the same endpoint.
+    Success(EndpointId),
+    /// The same; it has to read and to decide, and that more than once, which takes long where the store is far away.
+    Failure(EndpointId),
+    /// Needs the lane of an endpoint for itself, which another node may have.
+    InLine,
+    Other,
+}
+
 /// What a batch is going to lock. All of it is locked at the start and in one order, so that two batches of two nodes do not
 /// wait for each other; what a command finds out later it locks then.
 #[derive(Default)]
@@ -56,6 +80,13 @@ pub(in crate::store) struct Locks {
     /// The same if it is not well.
     pub(in crate::store) health_if_unwell: BTreeSet<EndpointId>,
     pub(in crate::store) digests: BTreeSet<AppId>,
+}
+
+impl Locks {
+    /// If all endpoints are well there are none.
+    pub(in crate::store) fn are_for_the_unwell(&self) -> bool {
+        self.lanes.is_empty() && self.health.is_empty() && self.digests.is_empty()
+    }
 }
 
 /// What the engine is told once the batch is durable.
@@ -107,7 +138,6 @@ impl Aftermath {
 
 /// Any command that is no more than a function of the connection and an answer.
 pub(super) struct Call<T, F, A> {
-    is_hot: bool,
     run: F,
     after: A,
     result: Option<T>,
@@ -123,15 +153,8 @@ where
     /// The work, and where its answer comes.
     pub(super) fn prepare(run: F, after: A) -> (Box<dyn Work>, Reply<'static, T>) {
         let (reply, answer) = oneshot::channel();
-        (Box::new(Self { is_hot: false, run, after, result: None, reply }), answered(answer))
+        (Box::new(Self { run, after, result: None, reply }), answered(answer))
     }
-}
-
-/// Work that does nothing: answered when everything before it is done.
-pub(super) fn nothing() -> (Box<dyn Work>, Reply<'static, ()>) {
-    let (reply, answer) = oneshot::channel();
-    let (run, after) = (|_: &dyn Sql| Ok(()), |&(): &(), _: &mut Aftermath| ());
-    (Box::new(Call { is_hot: true, run, after, result: None, reply }), answered(answer))
 }
 
 impl<T, F, A> Work for Call<T, F, A>
@@ -145,10 +168,6 @@ where
         Ok(())
     }
 
-    fn is_hot(&self) -> bool {
-        self.is_hot
-    }
-
     fn committed(self: Box<Self>, after: &mut Aftermath) {
         let Self { after: then, result, reply, .. } = *self;
         if let Some(result) = result {
@@ -156,6 +175,39 @@ where
             // Whoever asked may have gone away; what was asked is done all the same.
             let _ = reply.send(Ok(result));
         }
+    }
+
+    fn failed(self: Box<Self>, error: &StoreError) -> Option<Box<dyn Work>> {
+        let _ = self.reply.send(Err(error.clone()));
+        None
+    }
+}
+
+/// Answered when everything before it is done.
+struct Nothing {
+    reply: oneshot::Sender<Result<(), StoreError>>,
+}
+
+pub(super) fn nothing() -> (Box<dyn Work>, Reply<'static, ()>) {
+    let (reply, answer) = oneshot::channel();
+    (Box::new(Nothing { reply }), answered(answer))
+}
+
+impl Work for Nothing {
+    fn apply(&mut self, _tx: &dyn Sql) -> Result<()> {
+        Ok(())
+    }
+
+    fn is_hot(&self) -> bool {
+        true
+    }
+
+    fn hot(&mut self) -> Hot<'_> {
+        Hot::Nothing
+    }
+
+    fn committed(self: Box<Self>, _after: &mut Aftermath) {
+        let _ = self.reply.send(Ok(()));
     }
 
     fn failed(self: Box<Self>, error: &StoreError) -> Option<Box<dyn Work>> {

@@ -1,0 +1,158 @@
+//! A batch of which everything is plain as one statement, which is its transaction as well: one round trip, and nothing that a node
+//! which stands still could leave locked. It stores all of the batch or nothing. If it stores nothing, because an endpoint is not
+//! well, a key is known or the writer is fenced, the batch goes the long way (`bulk.rs`), where each of these is looked at.
+
+use super::{
+    asked::{Answer, Asked},
+    births::{BORN_PARAMS, Births, Born, CLAIM_PARAMS, accepting, claiming},
+    columns::{Rows, Shape},
+    endings::{ENDING_PARAMS, Endings, recording},
+    locks::UNWELL,
+};
+use crate::{
+    domain::id::EndpointId,
+    store::sql::{Hot, NEWEST_NOTICE, Result, Row, Seat, Work, added_by, params},
+};
+use std::{
+    collections::{BTreeSet, HashSet},
+    sync::LazyLock,
+};
+
+const ENDPOINTS: Shape = Shape("n");
+const DOCUMENTS: Shape = Shape("t");
+
+/// What is joined with it is written if the batch was counted.
+const IF_COUNTED: &str = "counted, ";
+/// Otherwise all of it is taken back, for which a statement has no other way than to fail.
+const ALL_WERE_CARRIED: &str = ", CAST(CASE (SELECT count(*) FROM ended) - (SELECT count(*) FROM gone)
+     WHEN 0 THEN '0' ELSE 'something of a batch is not carried any more' END AS bigint)";
+
+/// What a batch has of what there can be.
+#[derive(Clone, Copy)]
+struct Parts {
+    endings: bool,
+    keys: bool,
+    births: bool,
+}
+
+/// For each that a batch may have or not.
+static STATEMENTS: LazyLock<[String; 8]> = LazyLock::new(|| {
+    std::array::from_fn(|number| {
+        let has = |part: usize| number & part != 0;
+        statement(Parts { endings: has(1), keys: has(2), births: has(4) })
+    })
+});
+
+fn statement(parts: Parts) -> String {
+    // Behind its epoch and its last batch.
+    let mut next = 3;
+    let mut take = |count: usize| {
+        next += count;
+        next - count
+    };
+    let added = DOCUMENTS.unnest(take(1));
+    let log =
+        format!("INSERT INTO statistics_log (document) SELECT added.* FROM {IF_COUNTED}{added} AS added");
+    let (mut steps, mut answer) = (vec![format!("logged AS ({log})")], "");
+    let mut counts_if = vec!["epoch = CAST(?1 AS bigint) AND writer = 0 AND batch = ?2".to_owned()];
+    if parts.endings {
+        let endpoints = format!("ANY (CAST(?{} AS bigint[]))", take(1));
+        let unwell = format!("SELECT 1 FROM health h WHERE h.endpoint = {endpoints} AND {UNWELL}");
+        counts_if.push(format!("NOT EXISTS ({unwell})"));
+        steps.push(recording(IF_COUNTED, "-CAST(?1 AS bigint)", take(ENDING_PARAMS)));
+        answer = ALL_WERE_CARRIED;
+    }
+    if parts.keys {
+        let first = take(CLAIM_PARAMS);
+        let keys = format!("ANY (CAST(?{first} AS bytea[]))");
+        counts_if.push(format!("NOT EXISTS (SELECT 1 FROM dedup d WHERE d.key = {keys})"));
+        steps.push(format!("claimed AS ({})", claiming(IF_COUNTED, first)));
+    }
+    if parts.births {
+        let [events, deliveries] = accepting(IF_COUNTED, take(BORN_PARAMS));
+        steps.push(format!("published AS ({events}), born AS ({deliveries})"));
+    }
+    format!(
+        "WITH counted AS (
+             UPDATE ledger SET batch = batch + 1 WHERE {} RETURNING 1),
+         {}
+         SELECT (SELECT count(*) FROM counted), ({NEWEST_NOTICE}){answer}",
+        counts_if.join(" AND "),
+        steps.join(", ")
+    )
+}
+
+/// All of a batch, as it is stored.
+pub(super) struct Plain {
+    added: Rows,
+    /// The endpoints that have to be well, and what was delivered to them.
+    ended: Option<(Rows, Rows)>,
+    claims: Option<Rows>,
+    born: Option<Born>,
+}
+
+impl Plain {
+    /// `None` if something in it is not plain. What was delivered to one of these endpoints is, if that is well.
+    pub(super) fn of(
+        seat: Seat,
+        batch: &mut [Box<dyn Work>],
+        endpoints: &BTreeSet<EndpointId>,
+    ) -> Result<Option<Self>> {
+        if batch.iter_mut().any(|work| matches!(work.hot(), Hot::No)) {
+            return Ok(None);
+        }
+        let (mut births, mut endings) = (Births::default(), Endings::default());
+        for (place, work) in batch.iter_mut().enumerate() {
+            match work.hot() {
+                Hot::Accept(accept) => {
+                    for (number, new) in accept.begin(seat.epoch).iter().enumerate() {
+                        // Whether one is known by its key is asked before who numbered it.
+                        let is_ours = seat.owns(new.event.id.as_i64()).is_ok();
+                        if !is_ours || !new.is_plain() || births.has_any_key(new) {
+                            return Ok(None);
+                        }
+                        births.push((place, number), new);
+                    }
+                }
+                Hot::Record(recording) if !endings.has(recording.delivery()) => {
+                    let Some(delivery) = recording.plainly(seat.epoch, |_| true) else { return Ok(None) };
+                    endings.push(place, recording, delivery)?;
+                }
+                Hot::Nothing => {}
+                _ => return Ok(None),
+            }
+        }
+        let ended = match endings.rows() {
+            None => None,
+            Some(ended) => {
+                let mut well = Rows::new(ENDPOINTS);
+                endpoints.iter().try_for_each(|endpoint| well.push(params![endpoint]))?;
+                Some((well, ended))
+            }
+        };
+        let (claims, born) = (births.claims(batch)?, births.born(seat, batch, &HashSet::new())?);
+        endings.became(|_| true, batch);
+        let mut added = Rows::new(DOCUMENTS);
+        added_by(batch)?.iter().try_for_each(|document| added.push(params![document]))?;
+        Ok(Some(Self { added, ended, claims, born }))
+    }
+
+    /// Says it as the batch after this one, to whoever can be asked.
+    pub(super) fn say<T>(&self, seat: Seat, last: i64, ask: impl FnOnce(Asked<'_>) -> T) -> T {
+        let Self { added, ended, claims, born } = self;
+        let number = usize::from(ended.is_some())
+            | usize::from(claims.is_some()) << 1
+            | usize::from(born.is_some()) << 2;
+        let ended = ended.iter().flat_map(|(well, ended)| [well, ended]);
+        let born = born.iter().flat_map(Born::rows);
+        let rows: Vec<&Rows> = [added].into_iter().chain(ended).chain(claims).chain(born).collect();
+        ask(Asked::Look(&STATEMENTS[number], params![seat.epoch, last], &rows))
+    }
+}
+
+/// Which notice is the newest now; `None` if nothing was stored.
+pub(super) fn stored(answer: &Answer) -> Result<Option<i64>> {
+    let read = |row: &Row<'_>| Ok((row.get::<i64>(0)?, row.get::<Option<i64>>(1)?));
+    let rows: Vec<(i64, Option<i64>)> = answer.read(read)?;
+    Ok(rows.first().filter(|(counted, _)| *counted > 0).map(|(_, newest)| newest.unwrap_or_default()))
+}

@@ -1,0 +1,193 @@
+//! What of a batch goes into one transaction.
+
+use crate::{
+    domain::id::EndpointId,
+    store::sql::{Kind, Work},
+};
+use std::collections::{BTreeSet, HashSet};
+
+/// Records in one transaction that are slow: others may wait for their locks.
+const SLOW_MAX: usize = 128;
+
+pub(super) fn is_cold(batch: &[Box<dyn Work>]) -> bool {
+    batch.iter().any(|work| !work.is_hot())
+}
+
+/// Nobody waits for what takes longer than his own: what is hot goes before what takes locks and some round trips each, which are
+/// failures, what goes to endpoints that are not well and what stands in a line; and both before what waits for other nodes. What
+/// happened at one endpoint stays in its order, by which its health is judged; of two events with one key the first stays the first; and whoever looks at what waits stays behind what came before.
+pub(super) fn in_portions(
+    batch: Vec<Box<dyn Work>>,
+    unwell: &BTreeSet<EndpointId>,
+) -> Vec<Vec<Box<dyn Work>>> {
+    let (hot, cold): (Vec<_>, Vec<_>) = batch.into_iter().partition(|work| work.is_hot());
+    let (mut failed, mut taken) = (BTreeSet::new(), HashSet::new());
+    let mut is_slow = |work: &dyn Work| match work.kind() {
+        Kind::Accept if taken.is_empty() => false,
+        Kind::Accept => {
+            let keys = work.keys();
+            let is_second = keys.iter().any(|key| taken.contains(key));
+            taken.extend(keys.into_iter().filter(|_| is_second));
+            is_second
+        }
+        Kind::Success(endpoint) => unwell.contains(&endpoint) || failed.contains(&endpoint),
+        Kind::Failure(endpoint) => {
+            failed.insert(endpoint);
+            true
+        }
+        Kind::InLine => {
+            taken.extend(work.keys());
+            true
+        }
+        Kind::Other => false,
+    };
+    let hot: Vec<_> = hot.into_iter().map(|work| (is_slow(work.as_ref()), work)).collect();
+    let any_is_slow = hot.iter().any(|(is_slow, _)| *is_slow);
+    let is_quick = |(is_slow, work): &(bool, Box<dyn Work>)| !is_slow && work.kind() != Kind::Other;
+    let (quick, rest): (Vec<_>, Vec<_>) = hot.into_iter().partition(is_quick);
+    let mut portion: Vec<_> = quick.into_iter().map(|(_, work)| work).collect();
+    let (mut portions, mut count) = (Vec::new(), 0);
+    if any_is_slow {
+        portions.push(std::mem::take(&mut portion));
+    }
+    for (is_slow, work) in rest {
+        count += usize::from(is_slow && work.kind() != Kind::InLine);
+        portion.push(work);
+        if count == SLOW_MAX {
+            portions.push(std::mem::take(&mut portion));
+            count = 0;
+        }
+    }
+    portions.extend([portion, cold]);
+    portions.retain(|portion| !portion.is_empty());
+    portions
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        domain::event::DedupKey,
+        store::{
+            StoreError,
+            sql::{Aftermath, Result, Sql},
+        },
+    };
+
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    struct Command {
+        kind: Kind,
+        is_hot: bool,
+        key: Option<u8>,
+    }
+
+    const EVENT: Command = hot(Kind::Accept);
+    const IN_LINE: Command = hot(Kind::InLine);
+    const REFILL: Command = hot(Kind::Other);
+    const COLD: Command = Command { is_hot: false, ..REFILL };
+
+    const fn hot(kind: Kind) -> Command {
+        Command { kind, is_hot: true, key: None }
+    }
+
+    fn ok(endpoint: i64) -> Command {
+        hot(Kind::Success(EndpointId::from_i64(endpoint)))
+    }
+
+    fn failed(endpoint: i64) -> Command {
+        hot(Kind::Failure(EndpointId::from_i64(endpoint)))
+    }
+
+    impl Work for Command {
+        fn apply(&mut self, _: &dyn Sql) -> Result<()> {
+            Ok(())
+        }
+
+        fn is_hot(&self) -> bool {
+            self.is_hot
+        }
+
+        fn kind(&self) -> Kind {
+            self.kind
+        }
+
+        fn keys(&self) -> Vec<DedupKey> {
+            self.key.map(|key| DedupKey([key; 16])).into_iter().collect()
+        }
+
+        fn committed(self: Box<Self>, _: &mut Aftermath) {}
+
+        fn failed(self: Box<Self>, _: &StoreError) -> Option<Box<dyn Work>> {
+            None
+        }
+    }
+
+    fn portions(batch: &[Command]) -> Vec<Vec<Command>> {
+        portions_beside(batch, &[])
+    }
+
+    fn portions_beside(batch: &[Command], unwell: &[i64]) -> Vec<Vec<Command>> {
+        let batch = batch.iter().map(|command| Box::new(*command) as Box<dyn Work>);
+        let unwell = unwell.iter().copied().map(EndpointId::from_i64).collect();
+        let command = |work: &dyn Work| {
+            let key = work.keys().first().map(|key| key.0[0]);
+            Command { kind: work.kind(), is_hot: work.is_hot(), key }
+        };
+        in_portions(batch.collect(), &unwell)
+            .iter()
+            .map(|portion| portion.iter().map(|work| command(work.as_ref())).collect())
+            .collect()
+    }
+
+    #[test]
+    fn what_is_hot_goes_before_failures_and_those_before_what_waits_for_other_nodes() {
+        assert_eq!(
+            portions(&[COLD, failed(1), EVENT, ok(2), failed(3), COLD, EVENT]),
+            [vec![EVENT, ok(2), EVENT], vec![failed(1), failed(3)], vec![COLD, COLD]]
+        );
+        for one in [EVENT, REFILL, ok(1), failed(1), COLD] {
+            assert_eq!(portions(&[one]), [[one]]);
+        }
+        assert!(portions(&[]).is_empty());
+    }
+
+    #[test]
+    fn what_happened_at_an_endpoint_stays_in_its_order() {
+        assert_eq!(
+            portions(&[ok(1), failed(1), ok(1), ok(2), failed(1), ok(1)]),
+            [vec![ok(1), ok(2)], vec![failed(1), ok(1), failed(1), ok(1)]]
+        );
+    }
+
+    #[test]
+    fn who_looks_at_what_waits_stays_behind_what_came_before() {
+        assert_eq!(portions(&[REFILL, EVENT, ok(1), REFILL]), [[EVENT, ok(1), REFILL, REFILL]]);
+        assert_eq!(
+            portions(&[failed(1), EVENT, REFILL, ok(2), COLD]),
+            [vec![EVENT, ok(2)], vec![failed(1), REFILL], vec![COLD]]
+        );
+    }
+
+    #[test]
+    fn what_waits_for_the_lock_of_an_endpoint_keeps_no_event_waiting() {
+        assert_eq!(portions(&[IN_LINE, EVENT, IN_LINE]), [vec![EVENT], vec![IN_LINE, IN_LINE]]);
+        assert_eq!(portions_beside(&[ok(1), EVENT, ok(2)], &[1]), [vec![EVENT, ok(2)], vec![ok(1)]]);
+    }
+
+    #[test]
+    fn of_two_events_with_one_key_the_first_stays_the_first() {
+        let [first, second, other] = [(IN_LINE, 1), (EVENT, 1), (EVENT, 2)]
+            .map(|(command, key)| Command { key: Some(key), ..command });
+        assert_eq!(
+            portions(&[other, first, second, EVENT, other]),
+            [vec![other, EVENT, other], vec![first, second]]
+        );
+    }
+
+    #[test]
+    fn so_many_failures_go_at_once() {
+        let sizes = |batch: &[Command]| portions(batch).iter().map(Vec::len).collect::<Vec<_>>();
+        assert_eq!(sizes(&[failed(1); 2 * SLOW_MAX + 1]), [SLOW_MAX, SLOW_MAX, 1]);
+        assert_eq!(sizes(&[IN_LINE; 2 * SLOW_MAX + 1]), [2 * SLOW_MAX + 1]);
+    }
+}

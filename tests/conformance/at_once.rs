@@ -1,0 +1,142 @@
+//! Of which batches a node makes one statement, which is their transaction as well. That shows in the rows: the server numbers the
+//! statements of a transaction, and a batch that is written in steps begins with one that writes no such row.
+
+use crate::{
+    health::{counted, plain, see},
+    pair::{Pair, play, wait_until},
+    stage::{after, retry_at},
+};
+use posthaste::{
+    domain::{event::DedupSpace, verdict::Verdict},
+    store::{
+        StoreError,
+        ledger::{Accepted, NewEvent},
+    },
+};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How the newest row of a table was written.
+#[derive(Debug, PartialEq, Eq)]
+enum Way {
+    AtOnce,
+    InSteps,
+}
+
+fn way(pair: &Pair, table: &str, id: &str) -> Way {
+    let number = format!("SELECT cmin FROM {table} ORDER BY {id} DESC LIMIT 1");
+    if pair.shared.run(&number) == "0" { Way::AtOnce } else { Way::InSteps }
+}
+
+fn way_of_events(pair: &Pair) -> Way {
+    way(pair, "events", "id")
+}
+
+fn way_of_attempts(pair: &Pair) -> Way {
+    way(pair, "attempts", "delivery")
+}
+
+/// The processes of the server that answer the nodes.
+fn connections(pair: &Pair) -> Vec<String> {
+    let pids =
+        "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
+    pair.shared.run(pids).lines().map(str::to_owned).collect()
+}
+
+async fn what_is_plain_is_one_statement(mut pair: Pair) {
+    let key = pair.stage.dedup(DedupSpace::EventId, "order-7");
+    let keyed = |new| NewEvent { dedup: vec![key], ..new };
+    let first = keyed(pair.stage.one());
+    assert_eq!(pair.stage.accept(first).await, Accepted::New);
+    assert_eq!(way_of_events(&pair), Way::AtOnce);
+    see(&mut pair.stage, Verdict::Delivered, &plain()).await;
+    assert_eq!(way_of_attempts(&pair), Way::AtOnce);
+    let (before, again, last) = (connections(&pair), keyed(pair.stage.one()), pair.stage.one());
+    let both = pair.stage.store().accept(vec![again, last]).await.unwrap();
+    assert!(matches!(&both[..], [Accepted::Repeated { .. }, Accepted::New]), "{both:?}");
+    assert_eq!(way_of_events(&pair), Way::InSteps, "one is known by its key, and another is not");
+    let now = connections(&pair);
+    assert!(before.iter().all(|process| now.contains(process)), "which is no error: {before:?} {now:?}");
+    let endpoint = pair.stage.endpoint;
+    pair.stage.born_held(endpoint).await;
+    assert_eq!(way_of_events(&pair), Way::InSteps, "whether its endpoint is on has to be looked at");
+}
+
+async fn what_goes_to_an_endpoint_that_is_not_well_is_looked_at(mut pair: Pair) {
+    let failures = "SELECT consecutive_failures FROM health";
+    for (verdict, way, left) in [
+        (Verdict::Delivered, Way::AtOnce, ""),
+        (retry_at(after(60)), Way::InSteps, "1"),
+        (Verdict::Delivered, Way::InSteps, "0"),
+        // It was not well before that one, which is remembered until it is seen to be.
+        (Verdict::Delivered, Way::InSteps, "0"),
+        (Verdict::Delivered, Way::AtOnce, "0"),
+    ] {
+        see(&mut pair.stage, verdict, &plain()).await;
+        assert_eq!((way_of_attempts(&pair), pair.shared.run(failures)), (way, left.to_owned()));
+    }
+    // What another node learnt, this one is told by the database.
+    pair.shared.run("UPDATE health SET consecutive_failures = 3");
+    see(&mut pair.stage, Verdict::Delivered, &plain()).await;
+    assert_eq!((way_of_attempts(&pair), pair.shared.run(failures)), (Way::InSteps, "0".to_owned()));
+}
+
+/// The statement counts on all of it being carried. If something is not, it fails, and each is looked at.
+async fn what_is_not_carried_any_more_is_neither_recorded_nor_counted(mut pair: Pair) {
+    let (gone, kept) = (pair.stage.carried().await, pair.stage.carried().await);
+    let (ids, store) = ([gone.delivery.id, kept.delivery.id], pair.stage.shared());
+    pair.shared.run(&format!("DELETE FROM live WHERE id = {}", ids[0].as_i64()));
+    let (blocking, accepted) = (pair.stage.one(), pair.stage.one());
+    pair.stage.recorder.gate.shut();
+    let blocking = store.accept(vec![blocking]);
+    pair.stage.recorder.gate.wait_for_the_store();
+    for carried in [gone, kept] {
+        store.record(counted(carried, Verdict::Delivered, &plain(), after(1)));
+    }
+    let accepted = store.accept(vec![accepted]);
+    pair.stage.recorder.gate.open();
+    blocking.await.unwrap();
+    assert_eq!(accepted.await.unwrap(), [Accepted::New]);
+    pair.stage.quiet().await;
+    assert_eq!(way_of_events(&pair), Way::InSteps, "all of them were one batch");
+    for (id, recorded) in ids.into_iter().zip(["0", "1"]) {
+        let attempts = format!("SELECT count(*) FROM attempts WHERE delivery = {}", id.as_i64());
+        assert_eq!(pair.shared.run(&attempts), recorded);
+    }
+    pair.stage.store().roll_up(Duration::ZERO, after(61)).await.unwrap();
+    let endpoint = pair.stage.endpoint.as_i64();
+    let ok = format!("SELECT sum(ok) FROM statistics WHERE width = 60 AND endpoint = {endpoint}");
+    assert_eq!(pair.shared.run(&ok), "1");
+}
+
+/// It was never sent, so it is not kept to be stored once the database is there again.
+async fn what_was_published_on_a_connection_that_had_ended_is_not_stored_later(mut pair: Pair) {
+    let (first, second) = (pair.stage.one(), pair.stage.one());
+    pair.stage.publish(first).await;
+    pair.shared.the_database().go_away();
+    let refused = pair.stage.store().accept(vec![second]).await.unwrap_err();
+    assert!(matches!(refused, StoreError::Unavailable(_)), "{refused}");
+    pair.shared.the_database().come_back();
+    wait_until("it writes again", async || pair.stage.store().flush().await.is_ok()).await;
+    assert_eq!(pair.shared.run("SELECT count(*) FROM events"), "1");
+}
+
+/// In the one statement or in steps, but not in both.
+async fn a_table_that_somebody_locks_is_waited_for_once(mut pair: Pair) {
+    let locker = pair.client().await;
+    locker.batch_execute("BEGIN; LOCK TABLE posthaste.events").await.unwrap();
+    let (new, begun) = (pair.stage.one(), Instant::now());
+    let refused = pair.stage.store().accept(vec![new]).await.unwrap_err();
+    let waited = begun.elapsed();
+    assert!(matches!(refused, StoreError::Unavailable(_)), "{refused}");
+    assert!((6..10).contains(&waited.as_secs()), "{waited:?}");
+}
+
+play! {
+    database:
+    what_was_published_on_a_connection_that_had_ended_is_not_stored_later,
+    a_table_that_somebody_locks_is_waited_for_once,
+    what_is_plain_is_one_statement,
+    what_goes_to_an_endpoint_that_is_not_well_is_looked_at,
+    what_is_not_carried_any_more_is_neither_recorded_nor_counted,
+}
