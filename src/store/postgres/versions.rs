@@ -9,7 +9,8 @@ use super::{
     session::Session,
     sql::{CLOCK, Transaction},
 };
-use crate::store::sql::{Error, PAUSE_AFTER_FAILURE, Result, Row, Sql, params};
+use crate::store::sql::{Error, Result, Row, Sql, params};
+use std::time::Duration;
 use tokio_postgres::error::SqlState;
 
 #[derive(Clone, Copy)]
@@ -31,15 +32,16 @@ pub(super) const MIGRATIONS: &[Migration] = &[
 /// The one that made the inbox.
 pub(super) const WITH_INBOX: i64 = 2;
 pub(super) const NEWEST: i64 = MIGRATIONS.len() as i64;
-/// A step waits for locks two seconds at a time, because whatever comes after it waits as well.
-const TRIES: usize = 15;
+/// A step waits for locks half a second at a time, because whatever comes after it waits as well; and then not, for longer.
+const TRIES: usize = 20;
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// Whoever takes a step is waited for as long as it takes, unless it has fallen silent; only then does the short wait for others begin.
 ///
 /// A schema that is there is left to whoever made it: even IF NOT EXISTS asks for the right to make schemas, which a role needs not have
 /// for which an administrator made this one.
 const BEGIN: &str = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '10s';
-     SELECT pg_advisory_xact_lock(8102099357864587377); SET LOCAL lock_timeout = '2s';
+     SELECT pg_advisory_xact_lock(8102099357864587377); SET LOCAL lock_timeout = '500ms';
      DO 'BEGIN IF to_regnamespace(''posthaste'') IS NULL THEN CREATE SCHEMA posthaste; END IF; END';
      SET LOCAL search_path = posthaste, pg_temp;
      CREATE TABLE IF NOT EXISTS migrations (
@@ -135,7 +137,7 @@ fn take(session: &Session, migration: &Migration) -> Result<(), OpenError> {
                     return Err(error.into());
                 }
                 tracing::info!(%error, "others use what is to be brought up to date; it is tried again");
-                std::thread::sleep(PAUSE_AFTER_FAILURE);
+                std::thread::sleep(PAUSE);
             }
         }
     }

@@ -73,7 +73,7 @@ pub(super) use rollup::tests::roll_up_all;
 pub(super) use row::write_return_to;
 pub(super) use seat::Seat;
 pub(super) use thread::WriterThread;
-pub(super) use turns::{Commit, PAUSE_AFTER_FAILURE, TRIES_WHILE_CLOSING, Turns, added_by, apply_all};
+pub(super) use turns::{Commit, TRIES_WHILE_CLOSING, Turns, added_by, apply_all};
 pub(super) use value::{Columns, Row, ToValue, Value, WrongValue, params};
 pub(super) use work::{Aftermath, Kind, Locks, Work, answered};
 

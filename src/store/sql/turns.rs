@@ -10,7 +10,7 @@ use crate::{
 };
 use std::{sync::Arc, time::Duration};
 
-pub(in crate::store) const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(100);
+const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(100);
 /// How often a closing store is asked to take what is left, before it is left for the next start to take over.
 pub(in crate::store) const TRIES_WHILE_CLOSING: usize = 10;
 
