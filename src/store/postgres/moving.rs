@@ -283,3 +283,21 @@ fn verify(source: &Connection, session: &Session) -> Result<Vec<(&'static str, i
     }
     whole.map(|(table, _)| Ok((table, count(source, table)?))).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// What a store knows of the nodes that it has, which a copy has none of.
+    const OF_NODES: [&str; 5] = ["changes", "clock", "ledger", "nodes", "shards"];
+
+    #[test]
+    fn every_table_of_a_store_is_copied_or_is_about_its_nodes() {
+        let schema = include_str!("../sqlite/schema.sql");
+        let tables = schema.lines().filter_map(|line| line.strip_prefix("CREATE TABLE "));
+        let there: BTreeSet<&str> = tables.filter_map(|line| line.split([' ', '(']).next()).collect();
+        let copied = TABLES.iter().map(|(table, _)| *table);
+        assert_eq!(there, copied.chain(OF_NODES).collect());
+    }
+}
