@@ -1,7 +1,7 @@
 //! Events that a product publishes inside its own transactions, on a real server: delivered once these commit, never if they do
 //! not, and once whatever happens to the node between the two.
 
-use crate::harness::{Behaviour, Home, Node, Receiver, database::Server, wait_until};
+use crate::harness::{Behaviour, Home, Node, Receiver, database::Server, report, wait_until};
 use http::Method;
 use serde_json::json;
 use std::{
@@ -12,7 +12,9 @@ use std::{
 use tokio::{task::JoinHandle, time::Instant};
 
 const LIMIT: Duration = Duration::from_secs(30);
-/// Picked up within a second, and sent; the rest is for machines that do much else.
+/// Picked up, and sent.
+const WITHIN: Duration = Duration::from_secs(1);
+/// A single one, on a machine that does much else.
 const SOON: Duration = Duration::from_secs(2);
 
 /// A product and a node on one database, and somebody who receives.
@@ -325,18 +327,22 @@ async fn of_two_nodes_one_takes_in_and_the_other_when_that_is_killed() {
         shop.receives(id).await;
         begun.elapsed()
     };
-    let mut slowest = Duration::ZERO;
+    let mut took = Vec::new();
     for n in 0..20 {
-        slowest = slowest.max(soon(&format!("both-{n}")).await);
+        took.push(soon(&format!("both-{n}")).await);
     }
+    took.sort();
+    let (median, slowest) = (took[10], took[19]);
     let taker =
         shop.run("SELECT pid FROM posthaste.nodes JOIN posthaste.shards USING (epoch) WHERE shard = 0");
     let (mut taker, mut other) = if one.pid().to_string() == taker { (one, two) } else { (two, one) };
     taker.kill().await;
     let first = soon("first-after").await;
     let next = soon("next-after").await;
-    println!("slowest of two {slowest:?}, the first after the kill {first:?}, the next {next:?}");
-    assert!(slowest < SOON && first < Duration::from_secs(15) && next < SOON);
+    report(format_args!(
+        "two nodes, published in SQL: delivered after median={median:?} slowest={slowest:?}, first after a kill {first:?}, next {next:?}"
+    ));
+    assert!(median < WITHIN && slowest < SOON && first < Duration::from_secs(15) && next < SOON);
     assert_eq!(other.stop().await, Some(0), "{}", other.log());
     let received = shop.received();
     assert_eq!(received.len(), 22);

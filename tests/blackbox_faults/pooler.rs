@@ -9,8 +9,7 @@ use serde_json::json;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A second is promised; the rest is for machines that do much else.
-const KNOWN_WITHIN: Duration = Duration::from_secs(2);
+const KNOWN_WITHIN: Duration = Duration::from_secs(1);
 const TAKEN_OVER_WITHIN: Duration = Duration::from_secs(15);
 
 /// How many shards each node has, as this one sees it.
@@ -31,11 +30,19 @@ async fn two_nodes_through_a_pooler_share_their_work_and_survive_its_restarts() 
     // Sent to by one of both, whoever it was published to.
     world.receiver.behave("/narrow", Behaviour::Slow(Duration::from_millis(2)));
     let narrow = json!({ "max_in_flight": 1 });
-    let begun = Instant::now();
     two.client.make_endpoint("a", "narrow", &world.receiver.url("/narrow"), narrow).await;
-    let is_known = async || one.client.get("/v1/apps/a/endpoints/narrow").await.status == 200;
-    wait_until("the other node knows it", LIMIT, is_known).await;
-    let known = begun.elapsed();
+    let mut known = Vec::new();
+    for number in 0..5 {
+        let (id, begun) = (format!("unused-{number}"), Instant::now());
+        let unused = json!({ "event_types": ["thing.unused"] });
+        two.client.make_endpoint("a", &id, &world.receiver.url("/unused"), unused).await;
+        let is_known = async || one.client.get(&format!("/v1/apps/a/endpoints/{id}")).await.status == 200;
+        wait_until("the other node knows it", LIMIT, is_known).await;
+        known.push(begun.elapsed());
+    }
+    known.sort();
+    // Of a single one a machine that does much else might say anything.
+    let known = known[2];
 
     let running = world.producers.start(2, Duration::from_millis(30));
     let mut slowest = Duration::ZERO;

@@ -84,6 +84,10 @@ impl Producers {
     /// Starts so many producers, each with `pause` between its events. Each has a line of its own: ids that end in a number,
     /// published one after the other under one key.
     pub(crate) fn start(&self, count: usize, pause: Duration) -> JoinSet<()> {
+        self.start_as("thing.happened", count, pause)
+    }
+
+    pub(crate) fn start_as(&self, event_type: &'static str, count: usize, pause: Duration) -> JoinSet<()> {
         self.is_over.store(false, Ordering::Relaxed);
         let round = self.rounds.fetch_add(1, Ordering::Relaxed);
         let mut running = JoinSet::new();
@@ -93,10 +97,10 @@ impl Producers {
                 let mut sequence = 0;
                 while !producer.is_over() {
                     let id = |sequence: usize| format!("run{round}-{number}-{sequence}");
-                    producer.publish(&id(sequence)).await;
+                    producer.publish_as(&id(sequence), event_type).await;
                     // Now and then an id that is long settled: the same event must come back.
                     if sequence % 10 == 9 {
-                        producer.publish(&id(sequence / 2)).await;
+                        producer.publish_as(&id(sequence / 2), event_type).await;
                     }
                     sequence += 1;
                     tokio::time::sleep(pause).await;

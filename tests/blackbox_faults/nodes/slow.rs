@@ -1,7 +1,10 @@
 //! Three nodes whose database answers everything two seconds later than it did, for longer than a lease: they go on slowly, or stop
 //! sending and say so, and none of them ends.
 
-use super::{faults::BACK_WITHIN, stage::Stage};
+use super::{
+    faults::BACK_WITHIN,
+    stage::{PLAIN, Stage},
+};
 use crate::{
     harness::{Answer, Client, report},
     producer::Producers,
@@ -74,7 +77,7 @@ async fn publish_patiently(producers: Producers, client: Client, member: usize, 
     let mut told = Told::default();
     while Instant::now() < until {
         let id = format!("patient{member}x{}-0", told.answers.len() + told.unanswered);
-        let (event, begun) = (producers.event(&id, "thing.happened"), Instant::now());
+        let (event, begun) = (producers.event(&id, PLAIN), Instant::now());
         let Ok(answer) = client.try_publish("a", &event).await else {
             told.unanswered += 1;
             continue;

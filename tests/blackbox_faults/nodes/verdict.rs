@@ -117,6 +117,8 @@ pub(super) struct Verdict {
     pub(super) unknown: usize,
     pub(super) in_flight: usize,
     pub(super) totals: Totals,
+    /// Events so far that were stored by a statement which was all of its transaction; `None` where none can be.
+    pub(super) at_once: Option<usize>,
     /// How long until everything had ended, after nothing was published any more.
     settled: Duration,
     /// How long until others had what the dead one carried.
@@ -144,6 +146,7 @@ impl Verdict {
             unknown: figures.unknown.saturating_sub(before.unknown),
             in_flight: 0,
             totals,
+            at_once: None,
             settled,
             takeover: None,
             back: None,
@@ -191,6 +194,7 @@ impl Verdict {
     pub(super) fn must_be_kept(&self) {
         report(self);
         assert!(self.is_kept(), "{self}");
+        assert!(self.at_once != Some(0), "only half of how events are stored was tried: {self}");
     }
 
     /// Of a control: the same check says no.
@@ -214,6 +218,9 @@ impl fmt::Display for Verdict {
             "in_flight={in_flight} unknown={unknown} inversions={inversions} over_rate={over_rate} "
         )?;
         write!(out, "most_in_flight={most_in_flight}")?;
+        if let Some(at_once) = self.at_once {
+            write!(out, " at_once={at_once}")?;
+        }
         let settled = Some(self.settled);
         for (name, took) in [("takeover", self.takeover), ("back", self.back), ("settled", settled)] {
             if let Some(took) = took {
