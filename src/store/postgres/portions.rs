@@ -15,7 +15,8 @@ pub(super) fn is_cold(batch: &[Box<dyn Work>]) -> bool {
 
 /// Nobody waits for what takes longer than his own: what is hot goes before what takes locks and some round trips each, which are
 /// failures, what goes to endpoints that are not well and what stands in a line; and both before what waits for other nodes. What
-/// happened at one endpoint stays in its order, by which its health is judged; of two events with one key the first stays the first; and whoever looks at what waits stays behind what came before.
+/// happened at one endpoint stays in its order, by which its health is judged; of two events with one key the first stays the first;
+/// and whoever looks at what waits stays behind what came before.
 pub(super) fn in_portions(
     batch: Vec<Box<dyn Work>>,
     unwell: &BTreeSet<EndpointId>,

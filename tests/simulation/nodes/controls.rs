@@ -42,6 +42,11 @@ fn a_dead_node_that_nobody_takes_over_from_is_noticed_as_stuck() {
 }
 
 #[test]
+fn one_that_no_look_for_what_waits_finds_is_noticed_as_stuck() {
+    must_notice(&[Promise::Stuck], Sabotage::Hide);
+}
+
+#[test]
 fn requests_without_a_margin_are_noticed() {
     must_notice(&[Promise::Dial], Sabotage::NoMargin);
 }

@@ -56,6 +56,8 @@ pub(crate) enum Sabotage {
     KeepShard,
     /// A store that loses what it confirmed keeps the count of it, by which nodes would notice.
     KeepCount,
+    /// One that waits is due when nobody will look.
+    Hide,
     /// A batch that was not stored is counted, by which its node finds out what became of it.
     CountLost,
 }
@@ -121,6 +123,11 @@ impl Sabotage {
                 let sql = "UPDATE deliveries SET state = 1, lane = endpoint, finished_at = NULL,
                         due = (SELECT at FROM who WHERE epoch = ?1)
                     WHERE id IN (SELECT max(id) FROM deliveries WHERE state = 4 AND history_len = 1)";
+                run(sql);
+            }
+            Self::Hide => {
+                let sql = "UPDATE deliveries SET due = 253402300798000
+                    WHERE id IN (SELECT max(id) FROM deliveries WHERE state = 0 AND lane > 0 AND okey IS NULL AND ?1 > 0)";
                 run(sql);
             }
             Self::ForgetKeys => run("DELETE FROM dedup WHERE ?1 > 0"),
