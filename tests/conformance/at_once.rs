@@ -123,6 +123,10 @@ async fn what_was_published_on_a_connection_that_had_ended_is_not_stored_later(m
 
 /// In the one statement or in steps, but not in both.
 async fn a_table_that_somebody_locks_is_waited_for_once(mut pair: Pair) {
+    // From then on the server knows the statement: otherwise it would wait before anything is asked of it.
+    let known = pair.stage.one();
+    pair.stage.publish(known).await;
+    assert_eq!(way_of_events(&pair), Way::AtOnce);
     let locker = pair.client().await;
     locker.batch_execute("BEGIN; LOCK TABLE posthaste.events").await.unwrap();
     let (new, begun) = (pair.stage.one(), Instant::now());

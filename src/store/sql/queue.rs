@@ -153,3 +153,52 @@ impl Queue {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        domain::event::DedupKey,
+        store::sql::{Aftermath, Result, Sql},
+    };
+
+    struct Numbered(u8);
+
+    impl Work for Numbered {
+        fn apply(&mut self, _: &dyn Sql) -> Result<()> {
+            Ok(())
+        }
+
+        fn keys(&self) -> Vec<DedupKey> {
+            vec![DedupKey([self.0; 16])]
+        }
+
+        fn committed(self: Box<Self>, _: &mut Aftermath) {}
+
+        fn failed(self: Box<Self>, _: &StoreError) -> Option<Box<dyn Work>> {
+            Some(self)
+        }
+    }
+
+    fn numbers(batch: &[Box<dyn Work>]) -> Vec<u8> {
+        batch.iter().map(|work| work.keys()[0].0[0]).collect()
+    }
+
+    #[test]
+    fn what_was_given_back_goes_before_what_came_meanwhile_and_in_its_order() {
+        let queue = Queue::new(QueueLimits { events_max: 10, bytes_max: 1000 }, Box::new(|| ()));
+        let push = |number| queue.push(Box::new(Numbered(number)));
+        (1..=4).for_each(push);
+        let mut taken = queue.next_batch();
+        (5..=6).for_each(push);
+        // The portions of a batch one by one.
+        let last = taken.split_off(2);
+        queue.put_back(taken);
+        queue.put_back(last);
+        queue.close();
+        assert!(!queue.is_done());
+        queue.refuse(&StoreError::Overloaded);
+        assert_eq!(numbers(&queue.next_batch()), [1, 2, 3, 4, 5, 6]);
+        assert!(queue.is_done());
+    }
+}
