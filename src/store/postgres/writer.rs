@@ -128,11 +128,11 @@ impl Writer {
     ) -> Result<Option<i64>> {
         let (last, endpoints) = (self.last, &locks.health_if_unwell);
         let may_be_plain = locks.are_for_the_unwell() && endpoints.is_disjoint(&self.unwell);
-        let session = self.session()?;
-        if !may_be_plain || session.is_lent() {
+        if !may_be_plain || self.server.is_pooled() {
             return Ok(None);
         }
         let Some(plain) = Plain::of(seat, batch, endpoints)? else { return Ok(None) };
+        let session = self.session()?;
         keep_to_write(session)?;
         // Before it is sent nothing is in doubt.
         let answer = plain.say(seat, last, |asked| session.prepare(&[asked]).map(|_| session.say(asked)))?;
