@@ -1,7 +1,7 @@
 //! `/v1/apps`: made, shown, changed and removed.
 
 use crate::{
-    harness::{Behaviour, wait_until},
+    harness::{Behaviour, wait_until, wait_until_after},
     world::{HOOK, WITHIN, World, pluck, receiver, text},
 };
 use serde_json::{Value, json};
@@ -54,6 +54,7 @@ async fn a_patch_takes_away_what_is_null_and_leaves_what_is_absent() {
     let before = world.admin.post("/v1/apps", &given).await.is(201);
     assert_eq!(world.admin.patch("/v1/apps/a", &json!({})).await.is(200)["name"], "A");
 
+    wait_until_after(&text(&before["updated_at"])).await;
     let patch = json!({ "name": "B", "contact_email": null, "contract": null });
     let after = world.admin.patch("/v1/apps/a", &patch).await.is(200);
     assert_eq!(

@@ -64,3 +64,11 @@ pub(crate) fn from_now(after: Duration) -> String {
     let at = jiff::Timestamp::now() + jiff::SignedDuration::try_from(after).unwrap();
     format!("{at:.3}")
 }
+
+/// Waits until the clock shows a later millisecond than this time of an answer, so that the next change has a later time.
+#[expect(clippy::disallowed_methods, reason = "the server under test has the real clock, so must its test")]
+pub(crate) async fn wait_until_after(time: &str) {
+    let time: jiff::Timestamp = time.parse().unwrap();
+    let is_later = async || jiff::Timestamp::now().as_millisecond() > time.as_millisecond();
+    wait_until("the clock goes on", Duration::from_secs(5), is_later).await;
+}
