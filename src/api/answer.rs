@@ -1,4 +1,4 @@
-//! Answers, written with the headers that every one of them has: nothing is cached, nothing is guessed from content.
+//! HTTP responses with the headers common to all of them: no caching, no content sniffing.
 
 use super::problem::{Code, Problem};
 use axum::{body::Body, response::Response};

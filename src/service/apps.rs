@@ -1,4 +1,4 @@
-//! Apps: made, listed, changed and removed by the operator.
+//! Apps: created, listed, changed and deleted by the operator.
 
 use super::{
     Caller, Error, Patch, Service, audit,
@@ -89,7 +89,7 @@ impl Service {
         }
     }
 
-    /// All apps for an admin; an app key sees its own.
+    /// Lists all apps for an admin key; an app key sees its own.
     pub fn apps(&self, caller: Caller, after: Option<Cursor>, limit: u32) -> Page<Arc<App>> {
         let apps = match caller.scope.app() {
             None => self.directory.apps(),
@@ -98,7 +98,7 @@ impl Service {
         page_by_id(apps, |app| app.id.as_i64(), after, limit)
     }
 
-    /// Another contract takes effect on every endpoint that names none of its own, other overrides on all.
+    /// A changed contract applies to every endpoint that names none of its own; changed overrides apply to all endpoints.
     pub async fn change_app(&self, caller: Caller, uid: &str, patch: AppPatch) -> Result<Arc<App>, Error> {
         let entry = self.app(caller, uid)?;
         Self::must_be_admin(caller)?;
@@ -161,13 +161,13 @@ impl Service {
         Ok(entry.app())
     }
 
-    /// Removes the app with everything in it; requests already on their way to a receiver are not called back.
+    /// Deletes the app with everything in it. Requests already on their way to a receiver are not recalled.
     pub async fn remove_app(&self, caller: Caller, uid: &str) -> Result<(), Error> {
         let entry = self.app(caller, uid)?;
         Self::must_be_admin(caller)?;
         let id = entry.app().id;
         let _turn = self.app_turns.take(id.as_i64()).await;
-        // What is written about an app goes with it; that it was removed stays.
+        // Audit entries of an app are deleted with it; the entry about its deletion belongs to no app and stays.
         let noted = self.entry(caller, None, Action::AppDeleted, &entry.app().uid, None);
         if !self.registry.remove_app(id, Some(noted)).await? {
             return Err(Error::NotFound("app"));
@@ -195,7 +195,7 @@ impl Service {
     }
 }
 
-/// Text that people read: not empty, not longer than `most` bytes, on one line.
+/// Checks text that people read: 1 to `most` bytes, no control characters.
 pub(super) fn check_text(field: &str, text: &str, most: usize) -> Result<(), Error> {
     let fits = (1..=most).contains(&text.len()) && !text.contains(char::is_control);
     if fits {
@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prefixes_have_a_form() {
+    fn an_id_prefix_is_short_lower_case_and_starts_with_a_letter() {
         assert!(is_id_prefix("msg") && is_id_prefix("m2"));
         for bad in ["", "2m", "Msg", "m_g", "abcdefghijklmnopq"] {
             assert!(!is_id_prefix(bad), "{bad}");

@@ -1,6 +1,6 @@
-//! The audit log: what is written together with a change, and looking at it.
+//! The audit log: entries that are written together with a change, and their lists.
 //!
-//! Publishing, tests included, is not in it; neither is what happens without a key, such as an endpoint that a rule switches off.
+//! Publishing (tests included) is not logged, nor are changes made without a key, such as an endpoint disabled by a rule.
 
 use super::{
     Caller, Error, Service,
@@ -20,7 +20,7 @@ use crate::{
 };
 use serde_json::{Value, json};
 
-/// How the key of the settings is called in the log.
+/// Name of the settings' key in the log.
 const SETTINGS: &str = "settings";
 
 #[derive(Clone, Debug, Default)]
@@ -32,7 +32,7 @@ pub struct AuditQuery {
     pub to: Option<Timestamp>,
 }
 
-/// An entry with the names that callers know.
+/// An audit entry with the public names of its key and app.
 #[derive(Clone, Debug)]
 pub struct ShownEntry {
     pub entry: Entry,
@@ -41,7 +41,7 @@ pub struct ShownEntry {
 }
 
 impl Service {
-    /// Over all apps, for the operator.
+    /// Lists the entries of all apps, for the operator.
     pub async fn audit(
         &self,
         caller: Caller,
@@ -60,7 +60,7 @@ impl Service {
         self.entries(app, query, after, limit).await
     }
 
-    /// What was changed in one app, by whomever.
+    /// Lists the entries of one app, by any key.
     pub async fn audit_of(
         &self,
         entry: &AppEntry,
@@ -100,12 +100,12 @@ impl Service {
         self.directory.key_by_id(caller.key).and_then(|live| live.key().name.clone())
     }
 
-    /// How callers know an app.
+    /// Returns the public id of an app.
     pub(super) fn uid_of(&self, app: AppId) -> Option<String> {
         self.directory.app_by_id(app).map(|entry| entry.app().uid.clone())
     }
 
-    /// What is to be written with a change of something in an app.
+    /// Builds the audit entry for a change inside an app.
     pub(super) fn entry_in(
         &self,
         caller: Caller,
@@ -117,7 +117,7 @@ impl Service {
         self.entry(caller, Some(app.id), action, thing, detail)
     }
 
-    /// What is to be written with a change.
+    /// Builds the audit entry for a change.
     pub(super) fn entry(
         &self,
         caller: Caller,
@@ -141,12 +141,12 @@ impl Service {
     }
 }
 
-/// How a key is called where people read it.
+/// Returns the name of a key as people read it.
 pub(super) fn key_id(key: KeyId) -> String {
     if key == KEY_OF_SETTINGS { SETTINGS.to_owned() } else { key.to_string() }
 }
 
-/// Names only: what is in them may be secret.
+/// Lists changed fields by name only: their values may be secret.
 pub(super) fn fields(names: &[String]) -> Option<Value> {
     (!names.is_empty()).then(|| json!({ "fields": names }))
 }

@@ -1,4 +1,4 @@
-//! A store that is closed and an engine that has no hands, for tests of what needs neither.
+//! A closed store and an engine without permits, for tests that need neither.
 
 use super::{Limits, Parts, Service, Surroundings};
 use crate::{
@@ -48,7 +48,7 @@ use std::{sync::Arc, time::Duration};
 
 pub(crate) const ADMIN_KEY: &str = "an admin key for tests";
 
-/// A service with an admin key and nothing behind it.
+/// Returns a service with an admin key, on a closed store.
 pub(crate) fn service() -> Service {
     let service = Service::new(Parts {
         directory: Arc::default(),
@@ -80,7 +80,7 @@ fn closed<'a, T: Send + 'a>() -> Reply<'a, T> {
     Box::pin(async { Err(StoreError::Closed) })
 }
 
-/// What a closed store answers to everything.
+/// Implements each method as `StoreError::Closed`.
 macro_rules! all_closed {
     ($(fn $name:ident($($kind:ty),*) -> $answer:ty;)+) => {
         $(fn $name(&self, $(_: $kind),*) -> Reply<'_, $answer> {

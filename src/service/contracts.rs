@@ -1,4 +1,4 @@
-//! The contracts by name, and every endpoint's contract with its overrides, made once and shared.
+//! All contracts by name, and the contracts of endpoints with their overrides applied, built once and shared.
 
 use super::{
     Caller, Error, Service,
@@ -24,25 +24,25 @@ pub(super) struct Resolved {
     pub hash: ContractHash,
 }
 
-/// What is laid over a contract, in this order.
+/// Overrides that are applied to a contract, in this order.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Layers<'a> {
     pub app: Option<&'a Value>,
     pub endpoint: Option<&'a Value>,
 }
 
-/// Names a resolved contract by where it came from: the contract's name and the overrides as text.
+/// Identifies a resolved contract by its origin: the contract's name and the overrides as text.
 type Origin = (String, [Option<String>; 2]);
 
 #[derive(Debug)]
 pub(super) struct Contracts {
     by_name: BTreeMap<String, Resolved>,
-    /// Endpoints with the same overrides share one value, for as long as any of them has it.
+    /// Endpoints with equal overrides share one contract, for as long as any of them uses it.
     overridden: Mutex<HashMap<Origin, (Weak<Contract>, ContractHash)>>,
 }
 
 impl Service {
-    /// Every contract there is, by name.
+    /// Lists all contracts by name.
     pub fn contracts(&self, after: Option<Cursor>, limit: u32) -> Page<Arc<Contract>> {
         let all = self.contracts.by_name.values().map(|named| named.contract.clone());
         let page = page_by_id(all.enumerate().collect(), |(place, _)| *place as i64 + 1, after, limit);
@@ -56,7 +56,7 @@ impl Service {
 }
 
 impl Contracts {
-    /// Of two contracts with one name the last counts.
+    /// If two contracts have the same name, the last one is used.
     pub(super) fn new(contracts: Vec<Contract>) -> Self {
         let resolved = |contract: Contract| {
             let hash = contract.hash();
@@ -76,7 +76,7 @@ impl Contracts {
         })
     }
 
-    /// Overrides that are stored were checked when they were set.
+    /// Applies the overrides to the named contract. Stored overrides were checked when they were set.
     pub(super) fn resolve(&self, name: &str, layers: Layers) -> Result<Resolved, Error> {
         let named = self.named(name)?;
         let Layers { app, endpoint } = layers;
@@ -114,8 +114,8 @@ impl Contracts {
         Ok(())
     }
 
-    /// The overrides to store when `caller` asks for these: whoever is less powerful leaves alone what only others may set.
-    /// `layers` are the app's overrides and the endpoint's as they are stored.
+    /// Returns the overrides to store when `caller` asks for `asked`. A caller leaves unchanged the fields that only a
+    /// higher-ranking key may set. `layers` are the stored overrides of the app and of the endpoint.
     pub(super) fn allowed_overrides(
         &self,
         name: &str,
@@ -158,7 +158,7 @@ fn in_overrides(error: FieldError) -> FieldError {
     FieldError { field, ..error }
 }
 
-/// What in the stored overrides somebody more powerful than this has set.
+/// Returns the stored overrides that `setter` may not set.
 fn out_of_reach(stored: &Value, setter: Setter) -> Map<String, Value> {
     let mut kept = Map::new();
     for (path, value) in leaves(stored) {
@@ -171,7 +171,7 @@ fn out_of_reach(stored: &Value, setter: Setter) -> Map<String, Value> {
     kept
 }
 
-/// Every field that overrides set, by section and name; a field outside a section has no second name.
+/// Returns every field that overrides set, by section and name. A field outside a section has no second name.
 fn leaves(overrides: &Value) -> Vec<((&str, Option<&str>), &Value)> {
     let mut leaves = Vec::new();
     for (name, value) in overrides.as_object().into_iter().flatten() {
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn an_app_key_can_neither_set_nor_take_away_what_is_the_operators() {
+    fn an_app_key_cannot_set_or_remove_the_operators_overrides() {
         let contracts = contracts();
         let stored =
             json!({ "https_only": true, "retry": { "jitter": "none" }, "retention": { "events": "1d" } });
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn an_app_key_that_asks_for_the_operators_fields_is_forbidden_and_nonsense_is_invalid() {
+    fn operator_fields_are_forbidden_to_an_app_key_and_unknown_fields_are_invalid() {
         let contracts = contracts();
         let ask =
             |overrides| contracts.allowed_overrides(DEFAULT, over(None), Some(overrides), APP).unwrap_err();
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_portal_link_sets_what_is_the_customers_and_leaves_alone_what_the_app_set() {
+    fn a_portal_link_sets_customer_fields_and_keeps_what_the_app_set() {
         let contracts = contracts();
         let stored =
             json!({ "https_only": true, "timeout": "9s", "retry": { "waits": ["1s"], "jitter": "none" } });
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_app_key_set_in_pairs_it_can_take_away_again() {
+    fn an_app_key_can_remove_the_paired_fields_it_set() {
         let pair = json!({ "health": { "degraded_above": "50%", "degraded_window": "1h" } });
         let contracts = contracts();
         let allowed = contracts.allowed_overrides(DEFAULT, over(None), Some(pair.clone()), APP).unwrap();
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn the_app_s_overrides_lie_under_the_endpoint_s_and_are_no_others() {
+    fn endpoint_overrides_apply_on_top_of_app_overrides() {
         let contracts = contracts();
         let (app, endpoint) = (json!({ "timeout": "7s", "brand": "Acme" }), json!({ "timeout": "3s" }));
         let layers = |endpoint| Layers { app: Some(&app), endpoint };

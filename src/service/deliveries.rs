@@ -1,4 +1,4 @@
-//! Looking at deliveries and dead letters, and doing what people ask on one of them.
+//! Lists and details of deliveries and dead letters, and manual actions on one of them.
 
 use super::{
     Caller, Error, Service,
@@ -19,7 +19,7 @@ use crate::{
     },
 };
 
-/// Of one endpoint, at a glance.
+/// Newest attempts that are listed for one endpoint.
 const ATTEMPTS_SHOWN: usize = 50;
 
 #[derive(Clone, Debug, Default)]
@@ -30,11 +30,11 @@ pub struct DeliveryQuery {
     pub event_type: Option<String>,
     pub from: Option<Timestamp>,
     pub to: Option<Timestamp>,
-    /// Only what waits, the next due first.
+    /// Lists only waiting deliveries, the next due first.
     pub by_due: bool,
 }
 
-/// What a person may ask for on one delivery.
+/// Manual action on one delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
     Retry,
@@ -110,7 +110,7 @@ impl Service {
         Ok((shown, attempts))
     }
 
-    /// The newest first.
+    /// Lists the endpoint's newest attempts, newest first.
     pub async fn recent_attempts(
         &self,
         entry: &AppEntry,
@@ -120,7 +120,7 @@ impl Service {
         Ok(self.browse.recent_attempts(entry.app().id, endpoint.id(), ATTEMPTS_SHOWN).await?)
     }
 
-    /// What keeps a delivery that is due from being sent, in words.
+    /// Explains in words why a delivery that is due is not sent yet.
     pub fn waits_because(&self, delivery: &Delivery) -> Option<String> {
         self.hands.pace(delivery, self.clock.now()).map(|pace| pace.words())
     }
@@ -144,7 +144,7 @@ impl Service {
         Ok(Page { rows: self.show(page.rows).await?, next: page.next })
     }
 
-    /// The delivery as it is afterwards; replaying a delivered one answers with the new delivery.
+    /// Performs the action and returns the delivery as it is afterwards. Replaying a delivered one returns the new delivery.
     pub async fn ask(&self, caller: Caller, entry: &AppEntry, id: &str, wish: Wish) -> Result<Shown, Error> {
         let id = DeliveryId::parse(id).ok_or(Error::NotFound("delivery"))?;
         let now = self.clock.now();
@@ -170,7 +170,7 @@ impl Service {
         match self.ledger.ask(app.id, id, ask, now, Some(noted)).await? {
             Asked::Done(delivery) | Asked::Made(delivery) => {
                 let (mut shown, _) = self.delivery_by_id(entry, delivery.id).await?;
-                // It may have moved on since; the answer is about what was asked for.
+                // The delivery may have changed since; the answer shows the result of the action.
                 shown.delivery = delivery;
                 Ok(shown)
             }
@@ -179,7 +179,7 @@ impl Service {
         }
     }
 
-    /// As `ask`, but only for a delivery that is dead.
+    /// Performs the action as `ask` does, but only on a dead delivery.
     pub async fn ask_dead_letter(
         &self,
         caller: Caller,
@@ -197,7 +197,7 @@ impl Service {
         self.ask(caller, entry, id, wish).await
     }
 
-    /// Only a terminal delivery can be deleted; its history goes with it.
+    /// Deletes a terminal delivery together with its history; other states are refused.
     pub async fn delete_delivery(&self, caller: Caller, entry: &AppEntry, id: &str) -> Result<(), Error> {
         let id = DeliveryId::parse(id).ok_or(Error::NotFound("delivery"))?;
         let app = entry.app();
@@ -210,12 +210,12 @@ impl Service {
     }
 }
 
-/// An endpoint of the app, or a deleted one by our own id for it.
+/// Finds an endpoint of the app by its public id, or a deleted one by its internal id.
 fn find_endpoint(entry: &AppEntry, uid: &str) -> Option<EndpointId> {
     entry.endpoint(uid).map(|endpoint| endpoint.id()).or_else(|| EndpointId::parse(uid))
 }
 
-/// What the store's queue cannot filter by itself.
+/// Applies the filters that the store's queue listing cannot apply itself.
 fn is_wanted(filter: &DeliveryFilter, listed: &Listed) -> bool {
     let Listed { delivery, event, .. } = listed;
     let made_at = crate::domain::id::made_at(delivery.id.as_i64());

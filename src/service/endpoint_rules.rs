@@ -1,4 +1,4 @@
-//! What an endpoint may hold: checked against its contract, the address policy and who asks, before any of it is stored.
+//! Validates an endpoint's settings before they are stored: against its contract, the address policy and the caller's scope.
 
 use super::{
     Caller, Error, Patch, Service,
@@ -38,7 +38,7 @@ impl Service {
         check_metadata(settings.metadata.as_ref())
     }
 
-    /// Puts both URLs into their canonical spelling, if the policy and the contract let them be called.
+    /// Replaces both URLs by their canonical spelling, if the address policy and the contract allow them.
     pub(super) fn check_urls(
         &self,
         settings: &mut EndpointSettings,
@@ -99,8 +99,8 @@ pub(super) fn check_headers(headers: &[(String, String)], contract: &Contract) -
     Ok(static_headers::check_all(pairs, contract)?)
 }
 
-/// Certificates are the operator's. So is where an endpoint leads that has one: whoever could lead it elsewhere would
-/// speak there in the operator's name.
+/// Allows this field to admin keys only. Certificates belong to the operator, and so does the URL of an endpoint that has one:
+/// with another URL, a stranger's server would be called in the operator's name.
 pub(super) fn must_be_operator(caller: Caller, field: &str, detail: &str) -> Result<(), Error> {
     match caller.scope {
         Scope::Admin => Ok(()),
@@ -108,8 +108,8 @@ pub(super) fn must_be_operator(caller: Caller, field: &str, detail: &str) -> Res
     }
 }
 
-/// What a customer does not set by a portal link: which contract there is, how much may be sent at once, in which order,
-/// and what the app has written down for itself. `given` are the fields that were.
+/// Refuses fields that a portal link may not set: contract, rate limits, order, and the app's own metadata. `given` lists those
+/// fields with whether each is present.
 pub(super) fn must_be_the_customers(caller: Caller, given: &[(&str, bool)]) -> Result<(), Error> {
     match given.iter().find(|(_, is_given)| *is_given && caller.scope.is_portal()) {
         None => Ok(()),
@@ -120,7 +120,7 @@ pub(super) fn must_be_the_customers(caller: Caller, given: &[(&str, bool)]) -> R
     }
 }
 
-/// Whoever takes the order away takes away what belongs to it, unless they give that in the same breath.
+/// Applies `ordered` and `on_dead`. Removing the order also removes `on_dead`, unless the same patch sets it.
 pub(super) fn apply_order(ordered: Patch<Order>, on_dead: Patch<OnDead>, settings: &mut EndpointSettings) {
     match ordered {
         Patch::Absent => {}
@@ -133,7 +133,7 @@ pub(super) fn apply_order(ordered: Patch<Order>, on_dead: Patch<OnDead>, setting
     on_dead.apply(&mut settings.on_dead);
 }
 
-/// A certificate that is never shown would only look like protection.
+/// Refuses a certificate on a plain-HTTP endpoint: it would never be used and only look like protection.
 pub(super) fn check_tls_is_used(record: &EndpointRecord) -> Result<(), Error> {
     if record.sealed_tls.is_some() && !record.settings.url.starts_with("https://") {
         return Err(Error::field("tls", "needs a url that starts with https://"));

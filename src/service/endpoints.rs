@@ -1,4 +1,4 @@
-//! Endpoints: made, listed and changed. Whatever is stored has been checked against its contract and the address policy.
+//! Endpoints: created, listed and changed. Every stored endpoint has been checked against its contract and the address policy.
 
 use super::{
     Caller, Error, Patch, Service, audit,
@@ -27,7 +27,7 @@ use crate::{
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// An event and a delivery to each endpoint must be one run of ids.
+/// Limit because an event and its deliveries, one per endpoint, take consecutive ids in one call.
 const ENDPOINTS_PER_APP_MAX: usize = IDS_AT_ONCE_MAX as usize - 1;
 const CHANGE_TRIES: usize = 5;
 
@@ -35,7 +35,7 @@ const TLS_IS_THE_OPERATORS: &str = "Only an admin key may set an endpoint's cert
 const PLACE_IS_THE_OPERATORS: &str =
     "This endpoint has certificates of the operator's: only an admin key may lead it elsewhere.";
 
-/// They may be credentials of the operator's, and whoever leads the endpoint elsewhere would read them there.
+/// Headers may hold the operator's credentials: a portal link must not send stored ones to a new URL.
 const HEADERS_STAY: &str =
     "must be given together with another `url`: those that are stored are not sent there";
 
@@ -54,7 +54,7 @@ pub struct NewEndpoint {
     pub max_in_flight: Option<u32>,
     pub rate_limit: Option<Map<String, Value>>,
     pub ordered: Option<Order>,
-    /// Only with an order.
+    /// Needs `ordered`.
     pub on_dead: Option<OnDead>,
     pub health_url: Option<String>,
     pub description: Option<String>,
@@ -64,19 +64,19 @@ pub struct NewEndpoint {
 #[derive(Clone, Debug, Default)]
 pub struct EndpointPatch {
     pub url: Option<String>,
-    /// Null: every type.
+    /// Null means every type.
     pub event_types: Patch<Vec<String>>,
     pub contract: Patch<String>,
     pub overrides: Patch<Value>,
     pub headers: Patch<Vec<(String, String)>>,
     /// For an admin key only.
     pub tls: Patch<Map<String, Value>>,
-    /// Null: the data as published.
+    /// Null means the data as published.
     pub payload_version: Patch<String>,
     pub max_in_flight: Patch<u32>,
     /// Replaced as a whole.
     pub rate_limit: Patch<Map<String, Value>>,
-    /// For what is published from then on.
+    /// Applies to events published from then on.
     pub ordered: Patch<Order>,
     pub on_dead: Patch<OnDead>,
     pub health_url: Patch<String>,
@@ -85,7 +85,7 @@ pub struct EndpointPatch {
 }
 
 impl Service {
-    /// The endpoint, ready; its secret is its only one.
+    /// Creates an endpoint and returns it loaded, with one secret.
     pub async fn add_endpoint(
         &self,
         caller: Caller,
@@ -175,7 +175,7 @@ impl Service {
         Self::endpoint_of(entry, uid)
     }
 
-    /// Waiting deliveries follow: they go to the new URL under the new contract.
+    /// Changes an endpoint. Waiting deliveries go to the new URL under the new contract.
     pub async fn change_endpoint(
         &self,
         caller: Caller,
@@ -201,8 +201,8 @@ impl Service {
         .await
     }
 
-    /// Changes an endpoint's row by `change` and puts the result into the directory. Somebody else (another node, a
-    /// receiver that said it is gone) may be faster; then it starts again from what they left.
+    /// Changes an endpoint's row by `change` and puts the result into the configuration cache. If another node or a receiver
+    /// (by saying that it is gone) changed the row first, `change` is applied again to the new row.
     pub(super) async fn revise(
         &self,
         caller: Caller,
@@ -214,7 +214,7 @@ impl Service {
         self.revise_and_begin(caller, action, entry, uid, &[], change).await
     }
 
-    /// The same, and begins these replays, also if there is nothing to change.
+    /// Changes an endpoint as `revise` does and starts these replays, also if `change` changes no field.
     pub(super) async fn revise_and_begin(
         &self,
         caller: Caller,
@@ -225,7 +225,7 @@ impl Service {
         change: impl Fn(&Endpoint, &mut EndpointRecord, Timestamp) -> Result<(), Error>,
     ) -> Result<Arc<Endpoint>, Error> {
         let id = Self::endpoint_of(entry, uid)?.id();
-        // The app's first, as whoever changes the app takes them.
+        // The app's lock first: the order in which a change of the app takes them.
         let _app_turn = self.app_turns.take(entry.app().id.as_i64()).await;
         let _turn = self.endpoint_turns.take(id.as_i64()).await;
         let mut current = self.directory.endpoint(id).ok_or(Error::NotFound("endpoint"))?;
@@ -257,8 +257,9 @@ impl Service {
         Err(Error::Conflict("The endpoint is being changed by someone else; try again.".into()))
     }
 
-    /// Puts a stored change into the directory. If the receiver said meanwhile that it is gone, the store has a newer
-    /// revision, which holds both; that one is put there and returned. A store that lost changes has no newer one: what it has holds.
+    /// Puts a stored change into the configuration cache. If the cache holds a newer revision (the receiver said meanwhile that
+    /// it is gone), the row is read again: a newer row has both changes and is cached and returned. If the store has no newer
+    /// row, it lost changes; then its row replaces the cached one.
     pub(super) async fn put_in_force(
         &self,
         app: &App,

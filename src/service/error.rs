@@ -1,4 +1,4 @@
-//! Why the service does not do what it was asked. The API turns each into one status code.
+//! Errors of the service. The API maps each variant to one status code.
 
 use crate::{
     domain::{delivery::Refusal, event_type::RuleBroken, field::FieldError, quota::Exceeded, storage::Full},
@@ -7,23 +7,23 @@ use crate::{
 
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
-    /// There is none, or the caller may not know of it; the two look the same.
+    /// Absent, or hidden from the caller; the two look alike.
     #[error("There is no such {0}.")]
     NotFound(&'static str),
-    /// Something of the caller's own that only an admin key may do or set.
+    /// Belongs to the caller, but only an admin key may do or set it.
     #[error("{detail}")]
     Forbidden { detail: String, field: Option<String> },
     #[error("{0}")]
     Field(FieldError),
-    /// Everything that is wrong with a list.
+    /// All errors of a list.
     #[error("{}", told(.0))]
     Fields(Vec<FieldError>),
-    /// An event or a subscription that the operator's rules for event types do not allow.
+    /// Event or subscription that violates the operator's rules for event types.
     #[error("{field}: {broken}")]
     AgainstRule { field: String, broken: RuleBroken },
     #[error("The id \"{0}\" is in use.")]
     Taken(String),
-    /// The state of a delivery does not allow it.
+    /// The delivery's state does not allow the action.
     #[error("{0}")]
     Refused(Refusal),
     #[error("Something else was published under this id or Idempotency-Key, as event {event}.")]
@@ -37,15 +37,15 @@ pub enum Error {
         .0.limit.name(), .0.per_second, .0.retry_after_seconds()
     )]
     QuotaExceeded(Exceeded),
-    /// There is no room for more events.
+    /// Storage limit reached: no more events are accepted.
     #[error("{0}")]
     Full(Full),
-    /// As many as there may be are open.
+    /// The maximum number of streams is open.
     #[error("{0}")]
     TooManyStreams(String),
     #[error("{0}")]
     Unavailable(String),
-    /// A fault of ours. The text is for the log, not for the caller.
+    /// Internal error. The text is for the log, not for the caller.
     #[error("{0}")]
     Internal(String),
 }

@@ -1,5 +1,5 @@
-//! The catalogue of event types: kept by the operator, read by everybody. Whatever is stored has been compiled, and every
-//! function has worked on the type's sample.
+//! The event-type catalogue: written by the operator, readable by all keys. Every stored type has been compiled, and each of
+//! its functions has run on the type's sample.
 
 use super::{
     Caller, Error, Service, audit,
@@ -19,34 +19,34 @@ use serde_json::Value;
 use std::sync::Arc;
 
 const EVENT_TYPES_MAX: usize = 2000;
-/// As the document calls it.
+/// Field name in the stored document.
 const ARCHIVED_AT: &str = "archived_at";
 
-/// A conversion that somebody wants to see.
+/// Trial run of a payload version.
 #[derive(Debug, Default)]
 pub struct Trial {
-    /// JSON, as it was given; the type's sample if absent.
+    /// JSON text as given; the type's sample if absent.
     pub data: Option<String>,
-    /// The name of one of the type's versions.
+    /// Name of one of the type's versions.
     pub version: Option<String>,
-    /// A version that is not saved yet, instead; for admin keys.
+    /// Unsaved version to try instead; for admin keys.
     pub draft: Option<VersionDocument>,
 }
 
-/// A type as it is to be, and as it is.
+/// New state of a type, not compiled yet, with its current state.
 pub(super) struct Draft {
     pub(super) record: EventTypeRecord,
     pub(super) known: Option<Arc<EventType>>,
 }
 
-/// The same, compiled and tried.
+/// New state of a type, compiled and run on its sample, with its current state.
 pub(super) struct Ready {
     pub(super) event_type: Arc<EventType>,
     pub(super) known: Option<Arc<EventType>>,
 }
 
 impl Ready {
-    /// The fields that differ from what is known.
+    /// Returns the fields that differ from `known`.
     pub(super) fn changed(&self, known: &EventType) -> Vec<String> {
         changed_fields(&known.record.document, &self.event_type.record.document)
     }
@@ -63,7 +63,7 @@ impl Ready {
 }
 
 impl Service {
-    /// In order of creation; archived ones only if they are asked for.
+    /// Lists types in order of creation; archived ones only with `archived_too`.
     pub fn event_types(&self, archived_too: bool, after: Option<Cursor>, limit: u32) -> Page<Arc<EventType>> {
         let mut all = self.directory.catalogue().all();
         all.retain(|known| archived_too || known.archived_at().is_none());
@@ -88,7 +88,7 @@ impl Service {
         self.save(caller, name, document).await
     }
 
-    /// Replaces the whole type, or adds it; says which.
+    /// Replaces the whole type, or adds it. Returns whether it was added.
     pub async fn put_event_type(
         &self,
         caller: Caller,
@@ -101,8 +101,8 @@ impl Service {
         Ok((self.save(caller, name, document).await?, is_new))
     }
 
-    /// Its events stay, and can be published as before, where unknown types may be. Endpoints that are pinned to one of its
-    /// versions get no more of them until it is back.
+    /// Deletes a type. Its events stay, and more can be published where unknown types are allowed. Endpoints pinned to one of
+    /// its versions receive no more of its events until the type exists again.
     pub async fn remove_event_type(&self, caller: Caller, name: &str) -> Result<(), Error> {
         Self::must_be_admin(caller)?;
         let _turn = self.catalogue_turn.lock().await;
@@ -113,7 +113,8 @@ impl Service {
         Ok(())
     }
 
-    /// Existing events of an archived type are delivered, tried again and replayed as before; new ones are refused.
+    /// Archives or unarchives a type. Events that exist are still delivered, retried and replayed; new ones of an archived type
+    /// are refused.
     pub async fn archive_event_type(
         &self,
         caller: Caller,
@@ -145,12 +146,12 @@ impl Service {
         stored.into_iter().next().ok_or_else(|| Error::Internal("a type was saved as none".into()))
     }
 
-    /// What is to be stored under this name, in the place of what is known under it.
+    /// Builds the record to store under this name, with the current type of that name.
     pub(super) fn draft(&self, name: String, mut document: EventTypeDocument) -> Draft {
         let now = self.clock.now();
         let known = self.event_type(&name).ok();
         if let Some(since) = known.as_ref().and_then(|known| known.archived_at()) {
-            // It stays archived since then.
+            // Keeps the instant of the first archiving.
             document.archived_at = document.archived_at.map(|_| since);
         }
         let record = EventTypeRecord {
@@ -173,7 +174,7 @@ impl Service {
         Err(Error::Conflict(format!("There can be {EVENT_TYPES_MAX} event types, and no more.")))
     }
 
-    /// Each is checked and its functions are tried, in the order they came.
+    /// Compiles the drafts in order and runs their functions on the samples.
     pub(super) async fn compile(
         &self,
         caller: Caller,
@@ -188,7 +189,7 @@ impl Service {
         self.workbench.run(caller.scope.app(), "versions", work).await
     }
 
-    /// All of them in one transaction, each with its entry in the log.
+    /// Stores all types in one transaction, each with its audit entry.
     pub(super) async fn store(
         &self,
         caller: Caller,
@@ -209,7 +210,7 @@ impl Service {
         Ok(stored)
     }
 
-    /// The name of the version and what it makes of the data.
+    /// Runs a version on the data. Returns the version's name and the converted data.
     pub async fn try_version(
         &self,
         caller: Caller,

@@ -1,4 +1,4 @@
-//! Looking at events: lists, one with its deliveries, and erasing what it carried.
+//! Events: lists, details with deliveries, and erasing of payloads.
 
 use super::{
     Caller, Error, Service,
@@ -30,7 +30,7 @@ impl Service {
         Ok(self.browse.events(entry.app().id, filter, after, limit).await?)
     }
 
-    /// By the producer's id or ours.
+    /// Finds an event by the producer's id or the internal one.
     pub async fn event(&self, entry: &AppEntry, id: &str) -> Result<Event, Error> {
         let app = entry.app();
         let found = self.browse.find_event(app.id, id.to_owned(), own_event_id(&app, id)).await?;
@@ -47,11 +47,11 @@ impl Service {
         Ok((event, self.show(listed).await?))
     }
 
-    /// Takes the payload away and keeps the record. Deliveries that still wait have nothing to send any more.
+    /// Erases the payload and keeps the record. Deliveries that still wait have no data to send any more.
     pub async fn erase_data(&self, caller: Caller, entry: &AppEntry, id: &str) -> Result<(), Error> {
         let event = self.event(entry, id).await?;
         let noted = self.entry_in(caller, &entry.app(), Action::EventErased, id, None);
-        // False: somebody was faster, and it is erased all the same.
+        // False means that another call erased it first; the result is equal.
         self.ledger.erase_data(event.app, event.id, Some(noted)).await?;
         Ok(())
     }

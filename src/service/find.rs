@@ -1,4 +1,5 @@
-//! Any id leads somewhere: what it is the id of, and in which app. Callers give ids of their own, so that one may be several.
+//! Search by id: finds the objects that an id belongs to, and their apps. Callers choose some ids themselves, so an id may
+//! belong to several objects.
 
 use super::{Caller, Error, Service, listing::own_event_id};
 use crate::{
@@ -11,9 +12,9 @@ use crate::{
 };
 use std::{collections::HashSet, sync::Arc};
 
-/// What people look for has one place, or a few.
+/// A searched id has one match, or a few.
 const FOUND_MAX: usize = 20;
-/// Beyond so many apps, endpoints and events are looked for in the oldest only.
+/// With more apps than this, endpoints and events are searched in the oldest apps only.
 const APPS_MAX: usize = 10_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,11 +55,11 @@ impl FoundKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     pub kind: FoundKind,
-    /// As the API takes it.
+    /// The id as the API accepts it.
     pub id: String,
-    /// How callers know the app that it is in.
+    /// Public id of the app that contains it.
     pub app: Option<String>,
-    /// Of an inspection: where it was made.
+    /// For an inspection: the endpoint that was inspected.
     pub endpoint: Option<String>,
 }
 
@@ -73,7 +74,7 @@ impl Found {
 }
 
 impl Service {
-    /// Everything that this id may be, as far as the caller sees it; a customer sees no more than the portal shows.
+    /// Finds every object with this id that the caller may see. A portal link finds only objects that the portal shows.
     pub async fn find(&self, caller: Caller, id: &str) -> Result<Vec<Found>, Error> {
         let apps = self.apps_seen_by(caller);
         let mut found: Vec<Found> = self.find_by_number(caller, id).await?.into_iter().collect();
@@ -96,7 +97,7 @@ impl Service {
         ids.into_iter().filter_map(|id| self.directory.app_by_id(id)).collect()
     }
 
-    /// By an id that we made: it says itself what it is of.
+    /// Finds an object by an internal id, whose prefix names the kind of object.
     async fn find_by_number(&self, caller: Caller, id: &str) -> Result<Option<Found>, Error> {
         let delivery = DeliveryId::parse(id).or_else(|| AttemptId::parse(id).map(|attempt| attempt.delivery));
         let (thing, kind) = if let Some(delivery) = delivery {
@@ -117,7 +118,7 @@ impl Service {
             return Ok(None);
         }
         let Some(app) = owner else { return Ok(Some(Found::outside(kind, id))) };
-        // What a deleted app left is nobody's any more.
+        // Objects that a deleted app left are visible to no caller.
         let Some(entry) = self.directory.app_by_id(app) else { return Ok(None) };
         let shown = delivery.map_or_else(|| id.to_owned(), |delivery| delivery.to_string());
         let endpoint = match kind {
@@ -127,7 +128,7 @@ impl Service {
         Ok(Some(Found { endpoint, ..Found::inside(kind, shown, &entry) }))
     }
 
-    /// Keys, event types and contracts.
+    /// Finds keys, event types and contracts, which belong to no app.
     async fn find_outside(&self, caller: Caller, id: &str) -> Result<Vec<Found>, Error> {
         let mut found = Vec::new();
         if let Some(key) = KeyId::parse(id).filter(|_| Self::must_be_admin(caller).is_ok()) {
@@ -151,7 +152,7 @@ impl Service {
         Ok(found)
     }
 
-    /// By the producer's id, in each of these apps, or by ours.
+    /// Finds events by the producer's id in each of these apps, or by the internal id.
     async fn find_events(&self, apps: &[Arc<AppEntry>], id: &str) -> Result<Vec<Found>, Error> {
         let keys = apps.iter().map(|entry| DedupKey::new(entry.app().id, DedupSpace::EventId, id)).collect();
         let mut in_apps: HashSet<AppId> =

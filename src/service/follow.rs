@@ -1,5 +1,5 @@
-//! Follows what other nodes change: apps, endpoints, keys and event types come into the directory as if they had been changed
-//! here. What this node changed itself comes by too, and is known already.
+//! Applies configuration changes of other nodes: loads changed apps, endpoints, keys and event types into the configuration
+//! cache. Changes made by this node are listed too and are already cached.
 
 use super::{Error, Service};
 use crate::{
@@ -16,18 +16,18 @@ use crate::{
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio::sync::Notify;
 
-/// How often it looks without having been rung.
+/// Polling interval when no notification arrives.
 const LOOKS_EVERY: Duration = Duration::from_millis(250);
-/// While somebody watches. Views that have no stream look as often by themselves.
+/// Polling interval while streams are open. Views without a stream refresh as often.
 const LOOKS_AT_OTHERS_EVERY: Duration = Duration::from_secs(5);
-/// After a store error.
+/// Pause after a store error.
 const PAUSE: Duration = Duration::from_secs(1);
 
 impl Service {
-    /// For ever; whoever rings the bell says that there is something new. Not for a node that is alone.
+    /// Runs until dropped; a notification on `bell` means that there are new changes. Not used in single-node mode.
     pub async fn follow(&self, bell: &Notify) {
         loop {
-            // Registered before looking, so that no ring is missed.
+            // Registered before the read, so that no notification is missed.
             let rung = bell.notified();
             let pause = match self.catch_up().await {
                 Ok(()) => LOOKS_EVERY,
@@ -44,8 +44,8 @@ impl Service {
         }
     }
 
-    /// For ever: hints are told of what this node does, so whoever watches here is told to look again when another one did
-    /// something. Not for a node that is alone.
+    /// Runs until dropped. Live updates cover only this node, so when another node writes, every open stream gets `Lagged` and
+    /// its client fetches again. Not used in single-node mode.
     pub async fn watch_others(&self) {
         let mut known = None;
         loop {
@@ -60,7 +60,7 @@ impl Service {
         }
     }
 
-    /// Everything that was changed until now is in the directory afterwards, and the other nodes may rely on that.
+    /// Loads all changes made until now into the configuration cache, then reports their version to the other nodes.
     pub(super) async fn catch_up(&self) -> Result<(), Error> {
         let (epoch, seen) = (self.tenure.epoch(), self.tenure.seen());
         let mut changes = self.cluster.changes(seen).await?;
@@ -82,13 +82,14 @@ impl Service {
         for event_type in &changes.event_types {
             self.follow_event_type(*event_type).await?;
         }
-        // What took a hand before is stored by then, for whoever looks what this node carries.
+        // Commands whose permits were taken before the change are stored by then, so another node that reads this node's leases
+        // sees them.
         self.ledger.flush().await?;
         self.tenure.has_seen(changes.version, epoch);
         Ok(())
     }
 
-    /// It is not known any more what was changed: whatever is stored or known here may have been.
+    /// The list of changes is no longer complete: everything stored or cached may have changed.
     async fn extend_to_everything(&self, changes: &mut Changes) -> Result<(), Error> {
         let everything = self.registry.everything().await?;
         let mut apps: BTreeSet<AppId> = everything.apps.iter().map(|app| app.id).collect();
@@ -103,7 +104,7 @@ impl Service {
         let known_keys = self.directory.keys();
         keys.extend(known_keys.iter().map(|live| live.key().id).filter(|id| *id != KEY_OF_SETTINGS));
         event_types.extend(self.directory.catalogue().all().iter().map(|one| one.record.id));
-        // What is as it was is not read again: that takes a round trip each.
+        // Unchanged rows are not read again: each read is a round trip.
         for app in &everything.apps {
             if self.directory.app_by_id(app.id).is_some_and(|known| *known.app() == *app) {
                 apps.remove(&app.id);
@@ -141,7 +142,7 @@ impl Service {
         }
         self.directory.put_app(app.clone(), self.rules_of(&app));
         let Some(known) = known else { return Ok(()) };
-        // Also where they are the same again: meanwhile there may have been none.
+        // Also if the limits are equal: the app may have been without limits in between.
         if known.settings.limits.is_some() || app.settings.limits.is_some() {
             self.hands.app_changed(id);
         }
@@ -157,7 +158,7 @@ impl Service {
         Ok(())
     }
 
-    /// Before it is changed as a whole: another node may have changed it a moment ago.
+    /// Reloads the app before a change of the whole row: another node may have changed it a moment ago.
     pub(super) async fn look_again_at_app(&self, id: AppId) -> Result<(), Error> {
         if self.tenure.is_alone() { Ok(()) } else { self.follow_app(id).await }
     }
@@ -173,7 +174,7 @@ impl Service {
             }
             return Ok(());
         };
-        // Also an older one, if the store lost what it had confirmed.
+        // An older row counts too: the store may have lost confirmed changes.
         let is_news = known.is_none_or(|known| known.record != record);
         match self.directory.app_by_id(record.app).filter(|_| is_news) {
             Some(entry) => self.take_on(&entry.app(), id).await,
@@ -181,8 +182,9 @@ impl Service {
         }
     }
 
-    /// One that cannot be made ready here is sent to as before: its other deliveries must not suffer for it, nor other endpoints.
-    /// But whoever relies on what this node has seen relies on who may send: whether it is off, its limits and its order hold.
+    /// Loads a changed endpoint. If it cannot be loaded here, its URL, contract and secrets stay as cached, so that its other
+    /// deliveries and other endpoints do not suffer. Its record is replaced all the same: other nodes rely on the disabled
+    /// state, limits and order that this node has seen.
     async fn take_on(&self, app: &App, id: EndpointId) -> Result<(), Error> {
         let Some(record) = self.registry.endpoint(id).await? else { return Ok(()) };
         let endpoint: Arc<Endpoint> = match self.ready(app, record.clone()) {

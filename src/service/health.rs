@@ -1,4 +1,4 @@
-//! How endpoints are: their state, what led to it, and what was counted of their attempts.
+//! Endpoint health: state, the failures that led to it, and attempt counts.
 
 use super::{Error, Service};
 use crate::domain::{
@@ -7,16 +7,16 @@ use crate::domain::{
 };
 use std::collections::HashSet;
 
-/// An endpoint's health as it is shown.
+/// An endpoint's health with attempt counts per window.
 #[derive(Clone, Debug)]
 pub struct ShownHealth {
     pub state: &'static str,
     pub since: Timestamp,
     pub health: Health,
-    /// When it will be switched off if nothing succeeds and nothing of ours goes wrong.
+    /// When the endpoint will be disabled, if no attempt succeeds and no local outage intervenes.
     pub off_at: Option<Timestamp>,
     pub last_success_at: Option<Timestamp>,
-    /// By their names.
+    /// By window name.
     pub windows: [(&'static str, Sums); 3],
 }
 
@@ -42,12 +42,12 @@ impl Service {
         })
     }
 
-    /// Those endpoints of an app that are degraded or failing.
+    /// Returns the endpoints of an app that are degraded or failing.
     pub async fn endpoints_in_trouble(&self, entry: &AppEntry) -> Result<HashSet<EndpointId>, Error> {
         Ok(self.browse.in_trouble(entry.app().id).await?.into_iter().collect())
     }
 
-    /// The endpoint with whether it is degraded or failing.
+    /// Whether the endpoint is degraded or failing.
     pub async fn is_in_trouble(&self, entry: &AppEntry, endpoint: &Endpoint) -> Result<bool, Error> {
         Ok(self.endpoints_in_trouble(entry).await?.contains(&endpoint.id()))
     }

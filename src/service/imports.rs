@@ -1,4 +1,4 @@
-//! Importing event types: a whole list of them, all or none, and every type that is wrong is told by its place.
+//! Imports a list of event types, all or none. Each invalid type is reported by its index.
 
 use super::{
     Caller, Error, Service,
@@ -7,26 +7,26 @@ use super::{
 use crate::domain::{event_type::EventTypeDocument, field::FieldError};
 use std::collections::HashMap;
 
-/// One type of an import, or what is wrong with how it was written.
+/// Type of an import, or the error in its notation.
 pub type GivenType = Result<(String, EventTypeDocument), FieldError>;
 
-/// What an import did, or would do: the names, in the order they were given.
+/// Result of an import or a dry run: type names in the order given.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Imported {
     pub added: Vec<String>,
-    /// With the fields that differ.
+    /// Each with its changed fields.
     pub changed: Vec<(String, Vec<String>)>,
     pub unchanged: Vec<String>,
 }
 
 impl Service {
-    /// Asked before a list is read, which may be long.
+    /// Requires an admin key. Checked before the list is parsed, which may be long.
     pub fn must_be_operator(&self, caller: Caller) -> Result<(), Error> {
         Self::must_be_admin(caller)
     }
 
-    /// Adds the types that are not there and replaces those that differ; leaves every other type alone. With `is_rehearsal`
-    /// nothing is stored, and everything is checked all the same.
+    /// Adds missing types and replaces those that differ; leaves all other types unchanged. With `is_rehearsal` everything is
+    /// checked and nothing stored.
     pub async fn import_event_types(
         &self,
         caller: Caller,
@@ -69,7 +69,7 @@ impl Service {
         Ok(imported)
     }
 
-    /// All of them, or every problem that was found, in order.
+    /// Returns all types compiled, or every problem found, in order.
     async fn compiled(
         &self,
         caller: Caller,

@@ -1,5 +1,5 @@
-//! Takes in what products published inside their own database transactions, as if it had come over HTTP. One node does so
-//! at a time; if for a moment two do, an event's id keeps it from being stored twice.
+//! Accepts events that products published inside their own database transactions (the inbox), as if over HTTP. The leader node
+//! does so; if two nodes overlap for a moment, an event's id prevents a second copy.
 
 use super::{Error, Service};
 use crate::{
@@ -13,12 +13,12 @@ use crate::{
 use std::{collections::BTreeMap, time::Duration};
 use tokio::time::Instant;
 
-/// A product may rely on a second.
+/// Products may rely on acceptance within a second.
 const EVERY: Duration = Duration::from_millis(200);
 const PAUSE_AFTER_ERROR: Duration = Duration::from_secs(1);
 
 impl Service {
-    /// Until told to stop, or at once if this store has no inbox.
+    /// Runs until stopped; returns at once if this store has no inbox.
     pub async fn run_inbox(&self, stop: Shutdown) {
         tokio::select! {
             biased;
@@ -37,7 +37,7 @@ impl Service {
             was_well = taken.is_ok();
             let pause = match taken {
                 Ok(Some(0)) => EVERY,
-                // There may be more, which waits already.
+                // More may be waiting already.
                 Ok(Some(_)) => Duration::ZERO,
                 Ok(None) => return,
                 Err(_) => PAUSE_AFTER_ERROR,
@@ -46,13 +46,14 @@ impl Service {
         }
     }
 
-    /// Whether this node takes in now. Without room, too, it waits: that it was published is settled.
+    /// Returns the leader role if this node may accept from the inbox now. When storage is full it waits too: the events are
+    /// already published and cannot be refused.
     fn looks_after_inbox(&self) -> Option<Stewarding> {
         let has_room = self.must_accept().is_ok() && self.must_have_room().is_ok();
         if has_room { self.tenure.steward(|| self.clock.steady()) } else { None }
     }
 
-    /// One look; how many of what it found wait no longer. `None` if there is no inbox.
+    /// Accepts what the inbox holds. Returns how many entries were settled, or `None` if there is no inbox.
     async fn take_in(&self) -> Result<Option<usize>, Error> {
         let Some(_at_work) = self.looks_after_inbox() else { return Ok(Some(0)) };
         let Some(submitted) = self.browse.submitted().await? else { return Ok(None) };
@@ -67,7 +68,7 @@ impl Service {
             } else if self.registry.app(app).await?.is_none() {
                 intake.settled.extend(submissions.iter().map(|submission| submission.number));
             }
-            // An app that another node just made is known here in a moment.
+            // Otherwise another node just created the app; it will be cached in a moment.
         }
         if intake.is_empty() {
             return Ok(Some(0));

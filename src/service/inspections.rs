@@ -1,4 +1,4 @@
-//! Inspections and pings: asked for here, done by the engine, looked at here.
+//! Inspections and pings: requested and listed here, run by the engine.
 
 use super::{
     Error, Service,
@@ -13,7 +13,7 @@ use crate::{
     store::ledger::Ordered,
 };
 
-/// An inspection with the name that callers know its endpoint by.
+/// An inspection with the public id of its endpoint.
 #[derive(Clone, Debug)]
 pub struct ShownInspection {
     pub inspection: Inspection,
@@ -21,7 +21,7 @@ pub struct ShownInspection {
 }
 
 impl Service {
-    /// Asks for one; the engine finds it. Also for an endpoint that is off.
+    /// Requests an inspection, which the engine will run. Works for a disabled endpoint too.
     pub async fn inspect(&self, entry: &AppEntry, uid: &str, kind: Kind) -> Result<ShownInspection, Error> {
         self.must_accept()?;
         let endpoint = Self::endpoint_of(entry, uid)?;
@@ -48,7 +48,7 @@ impl Service {
         }
     }
 
-    /// Those of one endpoint that are kept, newest first.
+    /// Lists the endpoint's stored inspections, newest first.
     pub async fn inspections(
         &self,
         entry: &AppEntry,
@@ -62,7 +62,7 @@ impl Service {
         Ok(Page { rows: page.rows.into_iter().map(shown).collect(), next: page.next })
     }
 
-    /// Also of an endpoint that was deleted.
+    /// Returns an inspection, also of a deleted endpoint.
     pub async fn inspection(&self, entry: &AppEntry, id: &str) -> Result<ShownInspection, Error> {
         let none = || Error::NotFound("inspection");
         let id = InspectionId::parse(id).ok_or_else(none)?;

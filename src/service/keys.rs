@@ -1,4 +1,4 @@
-//! API keys: made, listed, revoked, by the operator. A key is shown once; only its hash is kept.
+//! API keys: created, listed and revoked by the operator. A key is shown once; only its hash is stored.
 
 use super::{
     Caller, Error, Service,
@@ -22,22 +22,22 @@ pub(super) const SHOWN: usize = 10;
 #[derive(Debug)]
 pub struct NewKey {
     pub scope: String,
-    /// The app it is for; an admin key is for none.
+    /// App of the key; an admin key has none.
     pub app: Option<String>,
     pub name: Option<String>,
     pub expires_at: Option<Timestamp>,
 }
 
-/// Why a key lets nobody in.
+/// Why a key is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyRefused {
-    /// Never there, or revoked.
+    /// No such key, or a revoked one.
     Unknown,
     Expired(Timestamp),
 }
 
 impl Service {
-    /// Who showed this key, if it is one of ours and works. Its use is noted, in memory.
+    /// Returns the caller that this key belongs to, if the key exists and has not expired. Records the use in memory.
     pub fn caller(&self, key: &str) -> Result<Caller, KeyRefused> {
         let live = self.directory.key(&KeyHash::of(key)).ok_or(KeyRefused::Unknown)?;
         let (key, now) = (live.key(), self.clock.now());
@@ -48,14 +48,14 @@ impl Service {
         Ok(Caller { scope: key.scope, key: key.id })
     }
 
-    /// Whether the key that somebody showed a while ago still lets them in, and to this app if it is about one.
+    /// Whether the caller's key is still valid. If `app` is given, the app must also still exist.
     pub(super) fn is_still_let_in(&self, caller: Caller, app: Option<AppId>) -> bool {
         let live = self.directory.key_by_id(caller.key);
         let works = live.is_some_and(|live| live.key().expires_at.is_none_or(|at| self.clock.now() < at));
         works && app.is_none_or(|app| self.directory.app_by_id(app).is_some())
     }
 
-    /// The key's row and, this once, the key itself.
+    /// Creates a key. Returns its row and its text, which cannot be read again.
     pub async fn add_key(&self, caller: Caller, new: NewKey) -> Result<(Key, String), Error> {
         Self::must_be_admin(caller)?;
         if let Some(name) = &new.name {
@@ -103,7 +103,7 @@ impl Service {
         })
     }
 
-    /// Keys that work or expired, those of the settings included, and if asked for the revoked ones too.
+    /// Lists valid and expired keys, the settings' key included; with `revoked_too` revoked ones as well.
     pub async fn keys(
         &self,
         caller: Caller,
@@ -127,7 +127,7 @@ impl Service {
         Ok(page_by_id(keys, |key| key.id.as_i64(), after, limit))
     }
 
-    /// One key, also a revoked one.
+    /// Returns a key, also a revoked one.
     pub async fn key(&self, caller: Caller, id: &str) -> Result<Key, Error> {
         Self::must_be_admin(caller)?;
         let id = KeyId::parse(id).ok_or(Error::NotFound("key"))?;
@@ -138,7 +138,7 @@ impl Service {
         found.filter(|key| !key.scope.is_portal()).ok_or(Error::NotFound("key"))
     }
 
-    /// The key stops working before this returns.
+    /// Revokes a key. It stops working before this returns.
     pub async fn revoke_key(&self, caller: Caller, id: &str) -> Result<(), Error> {
         Self::must_be_admin(caller)?;
         let id = KeyId::parse(id).ok_or(Error::NotFound("key"))?;
@@ -151,14 +151,14 @@ impl Service {
         if self.revoke(id, entry).await? { Ok(()) } else { Err(Error::NotFound("key")) }
     }
 
-    /// Whether it was there to be revoked. It works no more either way.
+    /// Revokes a key or portal link. Returns whether it was still there; afterwards it does not work in either case.
     pub(super) async fn revoke(&self, id: KeyId, entry: Entry) -> Result<bool, Error> {
         let was_there = self.registry.revoke_key(id, self.clock.now(), Some(entry)).await?;
         self.directory.remove_key(id);
         Ok(was_there)
     }
 
-    /// How callers know the app that a key is for.
+    /// Returns the public id of the key's app.
     pub fn app_uid_of(&self, key: &Key) -> Option<String> {
         key.scope.app().and_then(|id| self.uid_of(id))
     }

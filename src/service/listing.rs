@@ -1,4 +1,4 @@
-//! What lists answer, and the names that callers know things by.
+//! Paging of lists, and the public names of endpoints and events.
 
 pub use crate::store::browse::{Cursor, LastError, Listed, Page, PastAttempt};
 
@@ -12,7 +12,7 @@ use crate::{
 };
 use std::collections::HashMap;
 
-/// A page of things that are held in memory in order of their numbers: those after the cursor.
+/// Returns the page after the cursor from a list that is held in memory in order of ids.
 pub(super) fn page_by_id<T>(
     all: Vec<T>,
     id: impl Fn(&T) -> i64,
@@ -27,7 +27,7 @@ pub(super) fn page_by_id<T>(
     Page { rows, next }
 }
 
-/// Our own number of an event, if the text is one under the app's prefix or ours.
+/// Parses an internal event id, written under the app's prefix or the default one.
 pub(super) fn own_event_id(app: &App, text: &str) -> Option<EventId> {
     let digits = text.strip_prefix(app.id_prefix()).and_then(|rest| rest.strip_prefix('_'));
     let own = digits.and_then(|digits| EventId::parse(&format!("{}_{digits}", EventId::PREFIX)));
@@ -35,7 +35,7 @@ pub(super) fn own_event_id(app: &App, text: &str) -> Option<EventId> {
 }
 
 impl Service {
-    /// How callers know these endpoints, deleted ones included.
+    /// Returns the public ids and URLs of these endpoints, deleted ones included.
     pub(super) async fn endpoint_names(
         &self,
         ids: impl Iterator<Item = EndpointId>,
@@ -81,12 +81,12 @@ mod tests {
         assert_eq!(
             page_by_id(vec![1i64, 2, 3], |id| *id, None, 3).next,
             None,
-            "a full last page is the last"
+            "a full last page has no cursor"
         );
     }
 
     #[test]
-    fn an_own_event_id_is_read_under_the_apps_prefix_and_under_ours() {
+    fn an_internal_event_id_is_read_under_the_apps_prefix_and_the_default_one() {
         let app = |id_prefix: Option<&str>| App {
             id: AppId::from_i64(1),
             uid: "a".into(),

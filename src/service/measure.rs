@@ -1,16 +1,16 @@
-//! Measuring: how long accepting takes, and what the store's answers say about its health.
+//! Times accepting, and derives the store's health from its answers.
 
 use super::{Error, Service};
 use crate::store::{Reply, StoreError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Whoever publishes is answered by then, one way or the other.
+/// Time limit for the answer to a publish request.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(25);
 
 impl Service {
-    /// A store that is far away or in trouble may take long for all that waits. It is not known then whether it was stored, and
-    /// whoever published does it again under the same id.
+    /// Waits for the store's answer, up to the time limit. After a timeout it is unknown whether the events were stored; the
+    /// producer publishes again under the same id.
     pub(super) async fn in_time<T>(&self, answer: Reply<'_, T>) -> Result<T, StoreError> {
         tokio::select! {
             biased;
@@ -21,7 +21,7 @@ impl Service {
         }
     }
 
-    /// Notes an accept that began at `begun`; passes its answer on.
+    /// Records duration and outcome of an accept that began at `begun`; returns its result.
     pub(super) fn note_accept<T>(&self, begun: Instant, result: Result<T, StoreError>) -> Result<T, Error> {
         match &result {
             Ok(_) => {

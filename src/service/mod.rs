@@ -1,7 +1,7 @@
-//! What the product can do: publish, manage, retry, replay, rotate, browse, measure.
+//! Operations of the product: publish, manage, retry, replay, rotate, list, measure.
 //!
-//! One `Service` for the whole process. It decides who may do what, asks the store, and keeps the directory in step
-//! with it; tests, inspections and retries are rows that the engine finds, plus a wake-up.
+//! The process has a single `Service`. It checks permissions, calls the store and keeps the configuration cache up to date.
+//! Tests, inspections and retries are rows, plus a wake-up, that the engine picks up.
 
 pub mod apps;
 pub mod audit;
@@ -72,16 +72,16 @@ use stream::Streams;
 use turns::Turns;
 use workbench::Workbench;
 
-/// What the operator sets for everybody.
+/// Limits that the operator sets for all apps.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// The largest request body.
     pub body_bytes_max: usize,
-    /// Whether plain HTTP is refused where neither contract nor endpoint says anything.
+    /// Whether plain HTTP is refused where neither contract nor endpoint decides.
     pub https_only: bool,
-    /// The most that an endpoint may ask for with `max_in_flight`.
+    /// Largest `max_in_flight` that an endpoint may set.
     pub in_flight_max: u32,
-    /// Whether event types that are not in the catalogue are refused.
+    /// Whether event types outside the catalogue are refused.
     pub refuses_unknown_types: bool,
 }
 
@@ -96,7 +96,7 @@ impl Default for Limits {
     }
 }
 
-/// Everything that a service is made of.
+/// Dependencies and settings of a service.
 pub struct Parts {
     pub directory: Arc<Directory>,
     pub ledger: Arc<dyn Ledger>,
@@ -108,7 +108,7 @@ pub struct Parts {
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
     pub ids: Ids,
-    /// Built-in ones and the operator's; of two with the same name the last.
+    /// Built-in and the operator's contracts; of two with equal names the last one is used.
     pub contracts: Vec<Contract>,
     pub keyring: Keyring,
     pub addresses: AddressPolicy,
@@ -142,16 +142,16 @@ pub struct Service {
     readiness: Readiness,
     app_turns: Turns,
     endpoint_turns: Turns,
-    /// By app: sources are counted one replay after the other.
+    /// By app: the sources of one replay are counted at a time.
     replay_turns: Turns,
-    /// Changes of the catalogue happen one after the other.
+    /// Serializes changes of the catalogue.
     catalogue_turn: tokio::sync::Mutex<()>,
     workbench: Workbench,
-    /// Apart from the other, so that nobody who tries things out keeps events waiting.
+    /// Separate pool, so that trial runs never delay publishing.
     rule_bench: Workbench,
 }
 
-/// Whoever showed a valid key.
+/// Holder of a valid API key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caller {
     pub scope: Scope,
@@ -159,7 +159,7 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Whoever runs the process: the key of the settings.
+    /// The operator, by the key of the settings.
     pub const OPERATOR: Self = Self { scope: Scope::Admin, key: KEY_OF_SETTINGS };
 }
 
@@ -212,7 +212,7 @@ impl Service {
         self.clock.now()
     }
 
-    /// The app of this id, if the caller may know of it; otherwise it looks as if there were none.
+    /// Returns the app with this id if the caller may see it. A hidden app gives the error of an absent one.
     pub fn app(&self, caller: Caller, uid: &str) -> Result<Arc<AppEntry>, Error> {
         let entry = self.directory.app(uid).ok_or(Error::NotFound("app"))?;
         match caller.scope.app() {
@@ -232,7 +232,7 @@ impl Service {
         entry.endpoint(uid).ok_or(Error::NotFound("endpoint"))
     }
 
-    /// The first of `count` numbers in a row that nobody has.
+    /// Reserves `count` unused consecutive ids and returns the first.
     fn take_ids(&self, now: Timestamp, count: u32) -> i64 {
         self.ids.take(now, count)
     }

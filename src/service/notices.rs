@@ -1,4 +1,4 @@
-//! Notices: what people were told, listed with the names that callers know.
+//! Notices: lists and details, with public names.
 
 use super::{
     Caller, Error, Service,
@@ -24,21 +24,21 @@ pub struct NoticeQuery {
     pub to: Option<Timestamp>,
 }
 
-/// A notice with the names that callers know.
+/// A notice with public names.
 #[derive(Clone, Debug)]
 pub struct ShownNotice {
     pub app: String,
     pub endpoint: Option<String>,
-    /// Where the endpoint leads now, or last led.
+    /// The endpoint's URL, or the last one of a deleted endpoint.
     pub url: Option<String>,
     pub event: Option<String>,
-    /// Of a digest: how many at which endpoint.
+    /// For a digest: the count for each endpoint.
     pub endpoints: Vec<(String, u32)>,
     pub notice: Notice,
 }
 
 impl Service {
-    /// Over all apps, for the operator.
+    /// Lists the notices of all apps, for the operator.
     pub async fn notices(
         &self,
         caller: Caller,
@@ -99,7 +99,7 @@ impl Service {
         Ok(notices.into_iter().filter_map(|notice| self.show_notice(notice, &names)).collect())
     }
 
-    /// `None` if its app went away meanwhile.
+    /// Adds public names; `None` if the app was deleted meanwhile.
     fn show_notice(&self, notice: Notice, names: &HashMap<EndpointId, EndpointName>) -> Option<ShownNotice> {
         let app = self.directory.app_by_id(notice.app)?.app();
         let uid = |id: EndpointId| names.get(&id).map_or_else(|| id.to_string(), |name| name.uid.clone());
@@ -115,7 +115,7 @@ impl Service {
     }
 }
 
-/// By the name its app gave it, or by our own number: also one that was deleted.
+/// Finds an endpoint by its public id, or by its internal id, also a deleted one.
 fn endpoint_meant(entry: Option<&AppEntry>, uid: &str) -> Option<EndpointId> {
     let named = entry.and_then(|entry| entry.endpoint(uid)).map(|endpoint| endpoint.id());
     named.or_else(|| EndpointId::parse(uid))

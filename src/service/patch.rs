@@ -1,11 +1,11 @@
-//! A field of a PATCH: left out, taken away, or given a value.
+//! A field of a PATCH request: absent, null, or a value.
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Patch<T> {
-    /// Not in the body: stays as it is.
+    /// Absent: unchanged.
     #[default]
     Absent,
-    /// `null`: taken away.
+    /// `null`: removed.
     Null,
     Value(T),
 }

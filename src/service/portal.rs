@@ -1,5 +1,5 @@
-//! Portal links: a customer's short-lived way into one app. A link is a key that nobody keeps: its token is shown once, stands
-//! only in the fragment of an address, and stops working by itself or at once when it is revoked.
+//! Portal links: a customer's short-lived access to one app. A link is a key whose token is shown once and occurs only in a
+//! URL's fragment. It ends when it expires or is revoked.
 
 use super::{
     Caller, Error, Service,
@@ -22,7 +22,7 @@ const PREFIX: &str = "pht_";
 const EXPIRES_IN_DEFAULT: Duration = Duration::from_hours(1);
 const EXPIRES_IN_MIN: Duration = Duration::from_mins(1);
 const EXPIRES_IN_MAX: Duration = Duration::from_hours(7 * 24);
-/// Of one app, those that work.
+/// Valid links of one app.
 const LINKS_MAX: usize = 10_000;
 
 #[derive(Debug, Default)]
@@ -32,19 +32,19 @@ pub struct NewPortalLink {
     pub theme: Theme,
 }
 
-/// Who a key is, as far as its holder needs to know.
+/// A key's identity, as its holder sees it.
 #[derive(Clone, Debug)]
 pub struct Session {
     pub scope: Scope,
-    /// The one app that it is for.
+    /// App of the key, if it has one.
     pub app: Option<Arc<App>>,
     pub expires_at: Option<Timestamp>,
-    /// Of a portal link.
+    /// For a portal link.
     pub theme: Option<Theme>,
 }
 
 impl Service {
-    /// The link's row and, this once, its token.
+    /// Creates a portal link. Returns its row and its token, which cannot be read again.
     pub async fn add_portal_link(
         &self,
         caller: Caller,
@@ -85,7 +85,7 @@ impl Service {
         Ok((key, token))
     }
 
-    /// Those that work, and those that expired within the last day.
+    /// Lists links that are valid or expired within the last day.
     pub fn portal_links(&self, entry: &AppEntry, after: Option<Cursor>, limit: u32) -> Page<Key> {
         let mut links = self.directory.portal_links(entry.app().id);
         let now = self.clock.now();
@@ -94,7 +94,7 @@ impl Service {
         Page { rows: page.rows.iter().map(|live| live.shown()).collect(), next: page.next }
     }
 
-    /// The link stops working before this returns.
+    /// Revokes a link. It stops working before this returns.
     pub async fn revoke_portal_link(&self, caller: Caller, entry: &AppEntry, id: &str) -> Result<(), Error> {
         let missing = || Error::NotFound("portal link");
         let id = KeyId::parse(id).ok_or_else(missing)?;
@@ -108,8 +108,8 @@ impl Service {
         if self.revoke(id, noted).await? { Ok(()) } else { Err(missing()) }
     }
 
-    /// Where a link leads. The token is in the fragment, which browsers send to nobody; the id before it only lets the page
-    /// show the link's logo.
+    /// Returns the URL of a link. The token is in the fragment, which browsers send to no server; the id before it only lets
+    /// the page show the link's logo.
     pub fn portal_address(&self, link: &Key, token: &str) -> String {
         format!("{}/portal/{}#key={token}", self.surroundings.public_url, link.id)
     }
@@ -125,12 +125,12 @@ impl Service {
         }
     }
 
-    /// Which page may show the portal in a frame of its own.
+    /// Origins of pages that may embed the portal in a frame.
     pub fn portal_origins(&self) -> &[String] {
         &self.surroundings.portal_origins
     }
 
-    /// The one foreign image that the page of this link may show.
+    /// Returns the link's logo: the only foreign image that its page may show.
     pub fn logo_of(&self, link: &str) -> Option<String> {
         let live = self.directory.key_by_id(KeyId::parse(link)?)?;
         live.key().theme.as_ref()?.image_source()

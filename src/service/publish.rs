@@ -1,7 +1,7 @@
-//! Publishing: an event becomes one delivery for each endpoint that wants it, in one call to the ledger.
+//! Publishing: stores an event with a delivery for each matching endpoint, in one call to the delivery store.
 //!
-//! This is the hot path. It asks only what is in memory, takes what hands are free, and waits for nothing but the commit;
-//! only data whose schema is enforced is looked at.
+//! This is the hot path. It reads only memory, takes permits that are free, and waits for nothing but the commit. Payloads are
+//! read only if their type's schema is enforced.
 
 mod compose;
 mod form;
@@ -32,12 +32,12 @@ use tokio::time::Instant;
 
 pub const BATCH_MAX: usize = 1000;
 
-/// One event as a producer gives it.
+/// An event as a producer publishes it.
 #[derive(Debug)]
 pub struct Publish<'a> {
     pub id: Option<&'a str>,
     pub event_type: &'a str,
-    /// A JSON value, already known to be one.
+    /// Valid JSON.
     pub data: Bytes,
     pub created_at: Option<Timestamp>,
     pub key: Option<&'a str>,
@@ -50,11 +50,11 @@ pub struct Publish<'a> {
 pub struct Published {
     pub event: Arc<Event>,
     pub deliveries: Vec<(DeliveryId, EndpointName)>,
-    /// `false` if the same was published before.
+    /// `false` if an equal event was published before under this id or key.
     pub is_new: bool,
 }
 
-/// How callers know an endpoint; spares the hot path a copy.
+/// Public id of an endpoint; a reference to the endpoint saves a copy on the hot path.
 #[derive(Debug)]
 pub enum EndpointName {
     Of(Arc<Endpoint>),
@@ -70,14 +70,14 @@ impl EndpointName {
     }
 }
 
-/// An event of a batch: answered already, or waiting for the ledger.
+/// An event of a batch: already answered, or sent to the store.
 enum InBatch {
     Answered(Result<Published, Error>),
     Accepting(Arc<Event>, Vec<(DeliveryId, EndpointName)>),
 }
 
 impl Service {
-    /// Promise: `Ok` only once event, deliveries and keys are durable.
+    /// Publishes an event. Promise: `Ok` only once event, deliveries and keys are durable.
     pub async fn publish(&self, entry: &AppEntry, publish: Publish<'_>) -> Result<Published, Error> {
         self.must_accept()?;
         let begun = Instant::now();
@@ -94,7 +94,7 @@ impl Service {
         self.accept(&app, composed, begun).await
     }
 
-    /// Several events in one transaction; each is answered for itself, in the same order.
+    /// Publishes several events in one transaction. Each has its own result, in the same order.
     pub async fn publish_all(
         &self,
         entry: &AppEntry,
@@ -145,7 +145,7 @@ impl Service {
         Ok(published)
     }
 
-    /// Sends a test event to one endpoint, whatever it subscribes to and even if it is off.
+    /// Sends a test event to one endpoint, even if it is disabled or not subscribed.
     pub async fn test(&self, entry: &AppEntry, uid: &str) -> Result<DeliveryId, Error> {
         self.must_accept()?;
         self.must_have_room()?;
@@ -179,14 +179,15 @@ impl Service {
         self.accept(&app, Composed { new, deliveries }, begun).await.map(|_| test)
     }
 
-    /// Whatever does not take the store or its type to say.
+    /// Checks that need neither the store nor the event type: quota and form.
     fn examine(&self, entry: &AppEntry, app: &App, publish: &Publish<'_>) -> Result<(), Error> {
         let now = self.clock.now();
         within_quota(entry, app, publish, now)?;
         check(publish, now)
     }
 
-    /// While there is no room: what was published before is answered, and the whole batch refused if nothing of it was.
+    /// Answers a batch while storage is full. Events published before are answered; if there are none, the whole batch is
+    /// refused.
     async fn known_of(
         &self,
         app: &App,
@@ -203,7 +204,8 @@ impl Service {
         if answers.iter().any(Result::is_ok) { Ok(answers) } else { Err(full) }
     }
 
-    /// Neither a rule that came later nor a full disk takes back what was answered: the same event gets the same answer.
+    /// Answers an event that was published before as it was answered then, even if a newer rule or full storage would refuse it
+    /// now.
     async fn unless_published_before(
         &self,
         app: &App,
@@ -274,7 +276,7 @@ impl Service {
     }
 }
 
-/// Whatever is published counts, also what was published before and what is refused for its form later on: it costs as much.
+/// Charges the quota. Repeated events and events refused later count too: they cost as much.
 fn within_quota(entry: &AppEntry, app: &App, publish: &Publish<'_>, now: Timestamp) -> Result<(), Error> {
     let Some(quota) = &app.settings.quota else { return Ok(()) };
     entry.spend(quota, publish.data.len(), now).map_err(Error::QuotaExceeded)

@@ -1,7 +1,7 @@
-//! Whether this node takes events, and if not, why.
+//! Readiness: whether this node accepts events, and if not, why.
 //!
-//! A store that could not write makes it not ready until a write works again; after a while it gets another chance
-//! even without one, because a node that gets no traffic would never find out.
+//! After a failed write the node is not ready until a write works again. After 5 s it is ready again even without one, because
+//! a node without traffic would never try.
 
 use crate::domain::{
     id::{AppId, EndpointId},
@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-/// The code of whatever is the store's.
+/// Reason code for a store that cannot write.
 pub(super) const STORE: &str = "store";
 
 const STARTING: u8 = 0;
@@ -31,11 +31,11 @@ pub struct Readiness {
     phase: AtomicU8,
     store_failed_at_ms: AtomicI64,
     store_error: Mutex<String>,
-    /// Endpoints that another node made so that they cannot be used here, of which app, and what they are called.
+    /// Endpoints that another node changed and that cannot be loaded here, with app and public id.
     unusable: Mutex<BTreeMap<EndpointId, (AppId, String)>>,
 }
 
-/// One reason not to be ready: a stable code, and a sentence for people.
+/// Reason for not being ready: a stable code, and a sentence for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotReady {
     pub code: &'static str,
@@ -54,9 +54,9 @@ impl Default for Readiness {
 }
 
 impl Readiness {
-    /// Everything is loaded: events are taken from now on.
+    /// Starts accepting events: the configuration is loaded.
     pub fn accept(&self) {
-        // A node that already stops does not start again.
+        // A node that is already stopping does not start again.
         let _ = self.phase.compare_exchange(STARTING, ACCEPTING, Ordering::AcqRel, Ordering::Acquire);
     }
 
@@ -64,7 +64,7 @@ impl Readiness {
         self.phase.store(STOPPING, Ordering::Release);
     }
 
-    /// A write to the store worked. Cheap enough to be called after each.
+    /// Records that a store write succeeded. Cheap enough to call after each.
     pub fn store_works(&self) {
         if self.store_failed_at_ms.load(Ordering::Relaxed) != WORKS {
             self.store_failed_at_ms.store(WORKS, Ordering::Relaxed);
@@ -79,12 +79,12 @@ impl Readiness {
         error.clone_into(&mut self.store_error.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// This node cannot use an endpoint as another one made it.
+    /// Records that this node cannot use an endpoint as another node changed it.
     pub fn cannot_use(&self, endpoint: EndpointId, of: AppId, called: &str) {
         self.unusable().insert(endpoint, (of, called.to_owned()));
     }
 
-    /// It can, or nobody has to any more.
+    /// Records that the endpoint is usable here, or deleted.
     pub fn can_use(&self, endpoint: EndpointId) {
         self.unusable().remove(&endpoint);
     }
@@ -97,7 +97,7 @@ impl Readiness {
         self.unusable.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Its contracts or keys are not those of the others.
+    /// Reports endpoints that cannot be used here because contracts or keys differ from those of other nodes.
     fn differs(&self) -> Option<NotReady> {
         let unusable = self.unusable();
         let (count, (_, (_, first))) = (unusable.len(), unusable.first_key_value()?);
@@ -107,7 +107,7 @@ impl Readiness {
         Some(NotReady { code: "differs", detail })
     }
 
-    /// Why no event is taken at all. A failing store is no such reason: only trying shows that it works again.
+    /// Returns why this node accepts no events at all. A failing store is not included: only a write shows that it works again.
     pub fn refusal(&self) -> Option<NotReady> {
         match self.phase.load(Ordering::Acquire) {
             ACCEPTING => None,
@@ -116,7 +116,7 @@ impl Readiness {
         }
     }
 
-    /// Every reason why traffic should go elsewhere; none when ready.
+    /// Returns every reason to send traffic elsewhere; empty when ready.
     pub fn reasons(&self, now: Timestamp) -> Vec<NotReady> {
         let failed_at = Timestamp::from_millis(self.store_failed_at_ms.load(Ordering::Relaxed));
         let failing = failed_at.as_millis() != WORKS && now.since(failed_at) < ANOTHER_CHANCE_AFTER;
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_cannot_use_what_others_made_is_not_ready_until_it_can() {
+    fn a_node_is_not_ready_while_it_cannot_use_an_endpoint_that_another_node_changed() {
         let readiness = Readiness::default();
         readiness.accept();
         for (id, called) in [(1, "one"), (2, "two")] {
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_cannot_write_is_named_until_it_can_or_gets_another_chance() {
+    fn a_store_that_cannot_write_is_reported_until_a_write_works_or_5_s_have_passed() {
         let readiness = Readiness::default();
         readiness.accept();
         readiness.store_failed("disk full", Timestamp::from_millis(1_000));

@@ -1,4 +1,4 @@
-//! Replays and backfills: begun, watched, paused, resumed, cancelled. The engine brings them forward.
+//! Replays and backfills: started, listed, paused, resumed and cancelled. The engine runs them.
 
 use super::{
     Caller, Error, Service,
@@ -23,27 +23,27 @@ use std::{sync::Arc, time::Duration};
 
 const PER_SECOND_DEFAULT: u32 = 100;
 const PER_SECOND_MAX: u32 = 10_000;
-/// Of one app at the same time.
+/// Unfinished replays of one app, paused ones included.
 const UNDER_WAY_MAX: usize = 8;
-/// Nothing that ended was made longer before than this, unless it was held.
+/// Longest time from creation to end of a delivery, unless it was held.
 const LIFE_MAX: Duration = Duration::from_hours(14 * 24);
-/// Until an endpoint that is being switched on is on.
+/// Longest time that enabling an endpoint takes.
 const SWITCHED_WITHIN: Duration = Duration::from_mins(1);
 
-/// What is to be sent again.
+/// Request for a replay or a backfill.
 #[derive(Clone, Debug, Default)]
 pub struct NewReplay {
     pub endpoint: Option<String>,
     pub event_type: Option<String>,
-    /// Of deliveries; dead ones if absent.
+    /// States of deliveries to replay; `dead` if absent.
     pub states: Option<Vec<String>>,
-    /// When the deliveries, or for a backfill the events, were made.
+    /// Creation time of the deliveries, or for a backfill of the events.
     pub from: Option<Timestamp>,
     pub to: Option<Timestamp>,
     pub per_second: Option<u32>,
 }
 
-/// Since when an endpoint missed something.
+/// Period in which an endpoint missed deliveries.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Missed {
     pub(super) since: Timestamp,
@@ -51,7 +51,7 @@ pub(super) struct Missed {
     pub(super) per_second: Option<u32>,
 }
 
-/// A replay with the name of its endpoint, if it has one.
+/// A replay with the public id of its endpoint, if it has one.
 #[derive(Clone, Debug)]
 pub struct ShownReplay {
     pub replay: Replay,
@@ -79,7 +79,7 @@ impl Service {
         self.show_replay(found.ok_or(Error::NotFound("replay"))?).await
     }
 
-    /// Pauses, resumes or cancels. What was sent again already stays so.
+    /// Pauses, resumes or cancels a replay. Deliveries that it already created stay.
     pub async fn change_replay(
         &self,
         caller: Caller,
@@ -108,7 +108,7 @@ impl Service {
         }
     }
 
-    /// Begins what `replay_of` or `backfill_of` put together.
+    /// Starts a replay that `replay_of` or `backfill_of` built.
     pub async fn begin_replay(
         &self,
         caller: Caller,
@@ -124,7 +124,7 @@ impl Service {
         self.show_replay(replay).await
     }
 
-    /// A replay that knows its total, and what the log says of it when it begins.
+    /// Counts the replay's total and builds the audit entry for its start.
     pub(super) async fn counted(
         &self,
         caller: Caller,
@@ -137,7 +137,7 @@ impl Service {
         Ok((replay, noted))
     }
 
-    /// Refuses unless so many more may be under way.
+    /// Refuses if `more` additional replays would exceed the limit.
     pub(super) async fn must_be_few(&self, entry: &AppEntry, more: usize) -> Result<(), Error> {
         let newest = self.browse.replays(entry.app().id, None, 100).await?;
         if newest.rows.iter().filter(|other| !other.state.is_over()).count() + more <= UNDER_WAY_MAX {
@@ -147,8 +147,8 @@ impl Service {
         Err(Error::Conflict(detail))
     }
 
-    /// What an endpoint missed since its trouble began: deliveries that ended, and where its contract made none while it was
-    /// off, the events of that time.
+    /// Builds the replays of everything an endpoint missed: deliveries that ended undelivered, and events of the time it was
+    /// disabled if its contract created no deliveries then.
     pub(super) fn missed_by(
         &self,
         entry: &AppEntry,
@@ -170,14 +170,15 @@ impl Service {
             let published = NewReplay { from: Some(off_at), ..new };
             replays.push(self.backfill_of(entry, &endpoint.record.uid, &published)?);
         }
-        // Until it is on, more may be cancelled or published without a delivery. What is delivered is not sent again.
+        // Until the endpoint is enabled, more may be cancelled or published without a delivery. Delivered ones are not sent
+        // again.
         for replay in &mut replays {
             replay.to_id = first_id_at(replay.created_at.plus(SWITCHED_WITHIN));
         }
         Ok(replays)
     }
 
-    /// The replay that is asked for, not begun yet.
+    /// Builds a replay from the request, without starting it.
     pub fn replay_of(&self, entry: &AppEntry, new: &NewReplay) -> Result<Replay, Error> {
         let endpoint = match &new.endpoint {
             None => None,
@@ -194,12 +195,12 @@ impl Service {
         self.selected(entry, selection, new)
     }
 
-    /// The same for past events that an endpoint has no delivery of.
+    /// Builds a backfill: deliveries for past events of which the endpoint has none.
     pub fn backfill_of(&self, entry: &AppEntry, uid: &str, new: &NewReplay) -> Result<Replay, Error> {
         let endpoint = Self::endpoint_of(entry, uid)?.id().as_i64();
         let selection = Selection::Backfill(Backfill { endpoint, event_type: new.event_type.clone() });
         let mut replay = self.selected(entry, selection, new)?;
-        // Other nodes may not know the endpoint yet, or number ahead of this one. What has a delivery gets no other.
+        // Other nodes may not have the endpoint yet, or their ids may be ahead. Events that have a delivery get no second one.
         if new.to.is_none() && !self.tenure.is_alone() {
             replay.to_id = first_id_at(replay.created_at.plus(SWITCHED_WITHIN));
         }
@@ -229,7 +230,7 @@ impl Service {
             per_second,
             state: ReplayState::Running,
             from_id,
-            // Whatever is made from now on, by this replay too, has a larger id.
+            // Everything created from now on, by this replay too, has a larger id.
             to_id: new.to.map_or(id, |to| first_id_at(to).min(id)),
             reached: from_id - 1,
             total: 0,
@@ -242,13 +243,13 @@ impl Service {
         })
     }
 
-    /// How many sources it has, for those who only want to know.
+    /// Counts the sources of a replay without starting it.
     pub async fn count_replay(&self, entry: &AppEntry, replay: &Replay) -> Result<u64, Error> {
         let _turn = self.replay_turns.take(entry.app().id.as_i64()).await;
         self.count_sources(replay).await
     }
 
-    /// Counted in bites, so that no reader holds on to an old state of the file for long.
+    /// Counts in small queries, so that no reader holds an old snapshot of the file for long.
     async fn count_sources(&self, replay: &Replay) -> Result<u64, Error> {
         let mut search = SourceSearch::of(replay, &self.directory);
         let mut count = 0;

@@ -1,7 +1,7 @@
-//! The encryption key is replaced in the background: whatever was sealed with an older key is sealed anew with the first.
+//! Encryption key rotation: encrypts secrets again with the first key, in the background.
 //!
-//! Nothing has to be remembered: each sealed thing names its key, so after a crash the rest is found again. A change of the
-//! endpoint meanwhile wins, because what is sealed anew is stored only over the revision it was read from.
+//! No progress is stored: each encrypted value names its key, so after a crash the rest is found again. A concurrent change of
+//! the endpoint wins, because a re-encrypted row replaces only the revision it was read from.
 
 use super::{Error, Service};
 use crate::{
@@ -15,12 +15,12 @@ use crate::{
 };
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-/// Between two endpoints, so that deliveries never wait behind it: about a minute for ten thousand.
+/// Pause between two endpoints, so that deliveries do not wait: about a minute for ten thousand endpoints.
 const PAUSE: Duration = Duration::from_millis(5);
 const PAUSE_AFTER_ERROR: Duration = Duration::from_secs(10);
 
 impl Service {
-    /// Until everything is sealed with the first key, or told to stop.
+    /// Runs until everything is encrypted with the first key, or until stopped.
     pub async fn run_resealing(&self, stop: Shutdown) {
         tokio::select! {
             biased;
@@ -40,7 +40,7 @@ impl Service {
                 let pause = match self.reseal(endpoint).await {
                     Ok(()) => PAUSE,
                     Err(error) => {
-                        tracing::warn!(%error, %endpoint, "could not seal an endpoint's secrets with the new key");
+                        tracing::warn!(%error, %endpoint, "could not encrypt an endpoint's secrets with the new key");
                         PAUSE_AFTER_ERROR
                     }
                 };
@@ -55,7 +55,7 @@ impl Service {
                 key,
                 ?unneeded,
                 endpoints,
-                "everything is sealed with the first encryption key; the others are needed only for older backups"
+                "everything is encrypted with the first key; the others are needed only for older backups"
             );
         }
     }
@@ -81,10 +81,10 @@ impl Service {
         record.sealed().any(|sealed| self.keyring.key_of(sealed) != Ok(self.keyring.first()))
     }
 
-    /// One endpoint; if somebody else changes it at the same time it is left for the next round.
+    /// Encrypts the secrets of one endpoint again. If it is changed at the same time, it is left for the next round.
     async fn reseal(&self, id: EndpointId) -> Result<(), Error> {
         let Some(found) = self.directory.endpoint(id) else { return Ok(()) };
-        // In the order in which whoever changes an endpoint takes them.
+        // In the order in which a change of an endpoint takes the locks.
         let _app_turn = self.app_turns.take(found.record.app.as_i64()).await;
         let _turn = self.endpoint_turns.take(id.as_i64()).await;
         let Some(current) = self.directory.endpoint(id) else { return Ok(()) };
@@ -116,7 +116,7 @@ impl Service {
         Ok(())
     }
 
-    /// Before anything else is done with them: a missing key is said once, by its id, and not endpoint by endpoint.
+    /// Checks at start that every needed encryption key is given: missing keys are reported once by id, not per endpoint.
     pub(super) fn check_keys_are_given(&self, endpoints: &[EndpointRecord]) -> Result<(), Error> {
         let mut missing: BTreeMap<String, usize> = BTreeMap::new();
         for sealed in endpoints.iter().flat_map(EndpointRecord::sealed) {

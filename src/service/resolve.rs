@@ -1,4 +1,4 @@
-//! From an endpoint's row to an endpoint ready for use: contract resolved, address parsed, secrets opened.
+//! Loads an endpoint from its row: resolves the contract, parses the URL, decrypts the secrets.
 
 use super::{
     Error, Service,
@@ -20,7 +20,7 @@ use serde::de::DeserializeOwned;
 use std::sync::Arc;
 
 impl Service {
-    /// The endpoint's own contract, else the app's, else `standard`.
+    /// Name of the endpoint's contract: its own, else the app's, else `standard`.
     pub(super) fn contract_name<'a>(app: &'a App, settings: &'a EndpointSettings) -> &'a str {
         settings.contract.as_deref().or(app.settings.contract.as_deref()).unwrap_or(DEFAULT)
     }
@@ -33,18 +33,18 @@ impl Service {
         Layers { app: app.settings.overrides.as_ref(), endpoint: settings.overrides.as_ref() }
     }
 
-    /// The contract of an app's endpoints that name none and override nothing.
+    /// Resolves the contract of the app's endpoints that have no contract or overrides of their own.
     pub(super) fn contract_of_app(&self, app: &App) -> Result<Resolved, Error> {
         let name = app.settings.contract.as_deref().unwrap_or(DEFAULT);
         self.contracts.resolve(name, Layers { app: app.settings.overrides.as_ref(), endpoint: None })
     }
 
-    /// What an app's own contract says; of one that is not known here, as little as possible.
+    /// Returns the rules of the app's own contract; if that contract is unknown here, everything is kept.
     pub(super) fn rules_of(&self, app: &App) -> AppRules {
         self.contract_of_app(app).map_or(AppRules::UNKNOWN, |named| AppRules::of(&named.contract))
     }
 
-    /// Makes a stored endpoint ready. Fails if its contract is gone or no encryption key opens its secrets.
+    /// Loads a stored endpoint. Fails if its contract is missing or no encryption key opens its secrets.
     pub(super) fn ready(&self, app: &App, record: EndpointRecord) -> Result<Endpoint, Error> {
         let Resolved { contract, hash } = self.contract_of(app, &record.settings)?;
         let target = Target::stored(&record.settings.url).map_err(|error| Error::field("url", error))?;
@@ -103,7 +103,7 @@ impl Service {
         sealed.map_err(|error| Error::Internal(error.to_string()))
     }
 
-    /// Hides where a list goes on: the place may be a row of another app. `None` if there is no sealing.
+    /// Encrypts a list cursor, because its position may be a row of another app. `None` if encryption fails.
     pub fn seal_cursor(&self, place: &[u8], bound_to: &str) -> Option<Vec<u8>> {
         let mut nonce = [0; 12];
         self.entropy.fill(&mut nonce);
@@ -114,12 +114,12 @@ impl Service {
         self.keyring.open(sealed, bound_to).ok()
     }
 
-    /// Keeps the endpoint's contract under its hash, so that attempts made under it can be explained later.
+    /// Stores the endpoint's contract under its hash, so that attempts made under it can be explained later.
     pub(super) async fn keep_contract_of(&self, endpoint: &Endpoint) -> Result<(), Error> {
         Ok(self.registry.keep_contract(endpoint.contract_hash, endpoint.contract.to_json()).await?)
     }
 
-    /// Whether the endpoints that follow the app's contract and overrides could live with these.
+    /// Checks that the affected endpoints are valid under the app's new contract or overrides.
     pub(super) fn check_contract_of_all(
         &self,
         app: &App,
@@ -141,7 +141,7 @@ impl Service {
         Ok(())
     }
 
-    /// Puts the app's changed contract or overrides into force.
+    /// Activates the app's changed contract or overrides on the affected endpoints.
     pub(super) async fn follow_contract(&self, entry: &AppEntry, follow: Follow) -> Result<(), Error> {
         let app = entry.app();
         for endpoint in entry.endpoints().iter().filter(|endpoint| follow.concerns(endpoint)) {
@@ -155,12 +155,12 @@ impl Service {
     }
 }
 
-/// Which endpoints a change of their app concerns.
+/// Kind of change of an app, which decides the affected endpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Follow {
-    /// Another contract: those that name none.
+    /// Contract changed: affects endpoints that name none.
     Contract,
-    /// Other overrides: all.
+    /// Overrides changed: affects all endpoints.
     Overrides,
 }
 
@@ -177,7 +177,7 @@ impl Follow {
     }
 }
 
-/// What sealed things of an endpoint are bound to.
+/// Context that encrypted values of an endpoint are bound to.
 fn place_of(app: &App, record: &EndpointRecord) -> String {
     format!("{}/{}", app.uid, record.id)
 }

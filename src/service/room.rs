@@ -1,4 +1,4 @@
-//! Whether there is room for more: what would make rows is refused while there is none; everything else goes on.
+//! Storage limits: requests that add rows are refused while storage is full; everything else goes on.
 
 use super::{
     Error, Service,
@@ -6,10 +6,10 @@ use super::{
 };
 use crate::domain::storage::{Full, StorageLimits, StorageUsage};
 
-/// How much room the store takes, what it may take, and whether anything more is taken.
+/// Storage in use, its limits, and whether they refuse more rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreUsage {
-    /// As of the last measurement, about a second ago.
+    /// As measured about a second ago.
     pub usage: StorageUsage,
     pub limits: StorageLimits,
     pub full: Option<Full>,
@@ -21,7 +21,7 @@ impl Service {
         StoreUsage { usage: self.storage.usage(), limits: self.storage.limits(), full }
     }
 
-    /// Every reason why events should go elsewhere; none when they are taken.
+    /// Returns every reason to send events elsewhere; empty when they are accepted.
     pub fn not_ready(&self) -> Vec<NotReady> {
         let full =
             self.storage.refusal().map(|full| NotReady { code: "storage_full", detail: full.to_string() });
@@ -33,7 +33,7 @@ impl Service {
         reasons
     }
 
-    /// The store knows that it could not keep what it is given.
+    /// Returns a reason while the store knows that it cannot record attempt results.
     pub(super) fn cannot_record(&self) -> Option<NotReady> {
         let detail = || "The store cannot write at the moment.".to_owned();
         (!self.ledger.can_record()).then(|| NotReady { code: STORE, detail: detail() })

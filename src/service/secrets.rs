@@ -1,4 +1,4 @@
-//! Signing secrets of an endpoint: made or given, shown, rotated. Stored sealed, never logged.
+//! Signing secrets of an endpoint: generated or given, shown, rotated. Stored encrypted, never logged.
 
 use super::{Caller, Error, Service};
 use crate::domain::{
@@ -16,18 +16,18 @@ const SECRETS_MAX: usize = 5;
 const OVERLAP_DEFAULT: Duration = Duration::from_hours(24);
 const AHEAD_MAX: Duration = Duration::from_hours(30 * 24);
 
-/// How a secret is to be replaced.
+/// Request to replace a secret.
 #[derive(Clone, Debug, Default)]
 pub struct Rotate {
-    /// Made up if absent.
+    /// Generated if absent.
     pub secret: Option<String>,
-    /// How long the old one still signs beside the new one, where the contract has both sign.
+    /// How long the old secret still signs beside the new one; for contracts where both sign.
     pub overlap: Option<Duration>,
-    /// When the new one takes over, where the contract has only one sign.
+    /// When the new secret takes over; for contracts where only one signs.
     pub effective_at: Option<Timestamp>,
 }
 
-/// When which secret signs.
+/// Start of the new secret and end of the old ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Handover {
     new_from: Timestamp,
@@ -35,7 +35,8 @@ struct Handover {
 }
 
 impl Service {
-    /// Both secrets sign for a while, or the new one takes over at an instant, as the contract says.
+    /// Adds a new secret to the endpoint. As the contract says, the old ones sign beside it for a while, or it takes over at an
+    /// instant.
     pub async fn rotate_secret(
         &self,
         caller: Caller,
@@ -59,7 +60,7 @@ impl Service {
         .await
     }
 
-    /// A given secret that can sign under the contract, or a new one.
+    /// Checks a given secret against the contract, or generates one.
     pub(super) fn new_secret(&self, contract: &Contract, given: Option<String>) -> Result<String, Error> {
         let rule = &contract.secret;
         if let Some(text) = given {
@@ -111,18 +112,18 @@ fn handover(rotation: Rotation, rotate: &Rotate, now: Timestamp) -> Result<Hando
     }
 }
 
-/// Adds the new secret last. Whatever signs now stops at the handover; what is over, or was only planned, goes.
+/// Adds the new secret last. Secrets that sign now end at `old_until` or earlier; expired and planned ones are removed.
 fn replace(secrets: &mut Vec<SealedSecret>, new: SealedSecret, handover: Handover, now: Timestamp) {
     let judged_at = secret::judged_at(secrets.iter().map(|secret| secret.valid_from), now);
     for begun in secrets.iter_mut().filter(|secret| secret.valid_from == judged_at) {
-        // It signs already, also where this clock is behind the one that it was made by.
+        // It signs already, even if this clock is behind the clock of the node that made it.
         begun.valid_from = judged_at.min(now);
     }
     let planned = |secret: &SealedSecret| secret.valid_from > now;
     let first_planned = secrets.iter().filter(|secret| planned(secret)).map(|secret| secret.valid_from).min();
     secrets.retain(|secret| !planned(secret) && secret.valid_until.is_none_or(|until| now < until));
     for secret in secrets.iter_mut() {
-        // An end that only made room for the planned secret goes with it.
+        // An end that was set only for the planned secret is dropped with it.
         let own_end = secret.valid_until.filter(|until| Some(*until) != first_planned);
         secret.valid_until = Some(own_end.map_or(handover.old_until, |end| end.min(handover.old_until)));
     }
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn at_a_chosen_instant_one_takes_over_from_the_other_without_a_gap() {
+    fn at_a_chosen_instant_the_new_secret_takes_over_without_a_gap() {
         let after = rotated(vec![secret(1, 0, None)], 500, 500, 100);
         assert_eq!(after, [secret(1, 0, Some(500)), secret(9, 500, None)]);
         assert_eq!(rotated(vec![secret(1, 0, None)], 100, 100, 100), [secret(9, 100, None)]);
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_behind_the_one_that_a_secret_was_made_by_takes_it_for_the_current_one() {
+    fn a_secret_from_a_node_with_a_faster_clock_counts_as_the_current_one() {
         let after = rotated(vec![secret(1, 105, None)], 100, 200, 100);
         assert_eq!(after, [secret(1, 100, Some(200)), secret(9, 100, None)]);
         let planned = vec![secret(1, 105, Some(300)), secret(2, 300, None)];
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_over_goes_and_at_most_five_are_kept() {
+    fn expired_secrets_are_removed_and_at_most_five_are_kept() {
         let before = vec![secret(1, 0, Some(90)), secret(2, 50, None)];
         assert_eq!(rotated(before, 100, 200, 100).len(), 2);
         let many = (1..=6).map(|name| secret(name, i64::from(name), None)).collect();
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn the_contract_decides_which_kind_of_handover_can_be_asked_for() {
+    fn the_contract_decides_whether_overlap_or_effective_at_is_allowed() {
         let rotate = |overlap, effective_at| Rotate { secret: None, overlap, effective_at };
         let hour = Duration::from_hours(1);
         let both = |rotate| handover(Rotation::Both, &rotate, at(0));
@@ -199,7 +200,7 @@ mod tests {
             switch(rotate(None, Some(at(77)))).unwrap(),
             Handover { new_from: at(77), old_until: at(77) }
         );
-        assert_eq!(switch(rotate(None, Some(at(-5)))).unwrap().new_from, at(0), "the past is now");
+        assert_eq!(switch(rotate(None, Some(at(-5)))).unwrap().new_from, at(0), "a past instant means now");
         for refused in [
             both(rotate(None, Some(at(1)))),
             switch(rotate(Some(hour), None)),

@@ -1,4 +1,4 @@
-//! A delivery as it is shown: with the names that callers know, and what its contract says about it.
+//! A delivery with public names, and with the texts that its contract has for it.
 
 use super::{
     Error, Service,
@@ -18,17 +18,17 @@ pub struct Shown {
     /// Without its data.
     pub event: Event,
     pub endpoint: String,
-    /// Where the last failed attempt went; without one, where the endpoint leads now, or led when it was deleted.
+    /// URL of the last failed attempt; without one, the endpoint's URL, or its last one before it was deleted.
     pub url: Option<String>,
     last_error: Option<LastError>,
-    /// The endpoint's; of a deleted endpoint the one of the last attempt, if there was one.
+    /// The endpoint's contract; for a deleted endpoint, the contract of the last attempt, if any.
     contract: Option<Arc<Contract>>,
-    /// The one that the last attempt was made under: how long a dead letter is kept was settled with it.
+    /// Contract of the last attempt: it determined how long a dead letter is kept.
     last_contract: Option<Arc<Contract>>,
 }
 
 impl Shown {
-    /// What went wrong last, in words; nothing once it is delivered.
+    /// Describes the last error; `None` once delivered.
     pub fn last_error(&self) -> Option<String> {
         self.unsettled().and_then(|last| match last.status {
             Some(status) => Some(format!("HTTP {status}")),
@@ -36,18 +36,19 @@ impl Shown {
         })
     }
 
-    /// What to do about the last answer, if the contract has advice.
+    /// Returns the contract's advice for the last answer, if it has any.
     pub fn advice(&self) -> Option<String> {
         self.contract.as_ref()?.answers.advice(self.unsettled()?.status?)
     }
 
-    /// Its state as its contract calls it, or as we do if there is none.
+    /// Returns the state in the contract's words, or the default name without a contract.
     pub fn contract_status(&self) -> &str {
         let Delivery { state, reason, .. } = self.delivery;
         self.contract.as_ref().map_or(state.name(), |contract| contract.states.of(state, reason))
     }
 
-    /// A dead one: until when it is kept, unless it is kept until someone deletes it. A closed one goes with its event.
+    /// For a dead delivery: until when it is kept; `None` if until it is deleted by hand. A closed one is kept as long as its
+    /// event.
     pub fn expires_at(&self) -> Option<Timestamp> {
         let Delivery { state, reason, finished_at, .. } = self.delivery;
         let died_at = finished_at.filter(|_| state == State::Dead && reason != Some(Reason::Closed))?;
@@ -93,7 +94,7 @@ impl Service {
         Ok(shown)
     }
 
-    /// A contract that attempts were made under, as it was kept; each is read once.
+    /// Reads a stored contract of past attempts, each at most once.
     async fn past_contract(
         &self,
         hash: ContractHash,
@@ -103,7 +104,7 @@ impl Service {
             return Ok(contract.clone());
         }
         let document = self.registry.contract(hash).await?;
-        // One that this version cannot read any more is no reason to hide a delivery.
+        // A contract that this version cannot read is no reason to hide the delivery.
         let contract = document.and_then(|document| Contract::from_json(&document).ok()).map(Arc::new);
         known.insert(hash, contract.clone());
         Ok(contract)
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_error_is_the_status_if_there_was_one_and_nothing_once_delivered() {
+    fn the_last_error_is_the_status_if_there_was_one_and_none_once_delivered() {
         let words = |state, status| shown(state, status, None).last_error();
         assert_eq!(words(State::Dead, Some(500)).as_deref(), Some("HTTP 500"));
         assert_eq!(words(State::Retrying, None).as_deref(), Some("timed out"));
@@ -153,11 +154,11 @@ mod tests {
     }
 
     #[test]
-    fn advice_and_names_come_from_the_contract_and_without_one_the_names_are_ours() {
+    fn advice_and_state_names_come_from_the_contract_or_are_the_defaults() {
         let sendnomi = || Some(fixtures::sendnomi());
         assert!(shown(State::Dead, Some(401), sendnomi()).advice().unwrap().contains("answered 401"));
         assert_eq!(shown(State::Dead, Some(404), sendnomi()).advice(), None);
-        assert_eq!(shown(State::Delivered, Some(401), sendnomi()).advice(), None, "it is settled");
+        assert_eq!(shown(State::Delivered, Some(401), sendnomi()).advice(), None, "it is delivered");
         assert_eq!(shown(State::Dead, None, sendnomi()).advice(), None);
         assert_eq!(shown(State::Dead, Some(401), Some(fixtures::zerofee())).advice(), None);
         assert_eq!(shown(State::Dead, None, Some(fixtures::simpaisa())).contract_status(), "DLQ");

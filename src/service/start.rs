@@ -1,4 +1,4 @@
-//! Starting: the registry is read once and becomes the directory that the hot path asks.
+//! Start: reads the configuration store once and fills the configuration cache that the hot path uses.
 
 use super::{Error, Service};
 use crate::domain::{
@@ -12,7 +12,7 @@ use std::{
     sync::Arc,
 };
 
-/// What was read.
+/// Number of rows read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loaded {
     pub apps: usize,
@@ -22,10 +22,10 @@ pub struct Loaded {
 }
 
 impl Service {
-    /// Fills the directory. Fails, naming the endpoint, if one of them cannot be made ready: to start without it
-    /// would lose its deliveries silently; and naming the encryption keys, if some that are still needed were not given.
+    /// Fills the configuration cache. Fails, naming the endpoint, if an endpoint cannot be loaded: starting without it would
+    /// lose its deliveries silently. Fails also, naming the keys, if needed encryption keys are missing.
     pub async fn load(&self, admin_key: Option<&str>) -> Result<Loaded, Error> {
-        // Before reading: what changes meanwhile is followed once more.
+        // Read first: changes during the load are applied again afterwards.
         let version = self.cluster.changes(0).await?.version;
         let everything = self.registry.everything().await?;
         let loaded = Loaded {
@@ -78,7 +78,7 @@ impl Service {
         Key {
             id: KEY_OF_SETTINGS,
             hash: KeyHash::of(text),
-            // Somebody chose this key, so even its first characters may tell too much.
+            // The operator chose this key, so even its first characters may reveal too much.
             shown: String::new(),
             scope: Scope::Admin,
             name: Some("given by the settings".into()),

@@ -1,4 +1,4 @@
-//! Statistics of an app, or of everything: what was counted, over time and by what it was counted of.
+//! Statistics of one app or of all: counters over time, per endpoint and per event type.
 
 use super::{Caller, Error, Service};
 use crate::{
@@ -32,16 +32,16 @@ pub struct ShownStatistics {
     pub span: Span,
     pub totals: Sums,
     pub series: Vec<(Timestamp, Sums)>,
-    /// The one that fails most first.
+    /// Most failures first.
     pub endpoints: Vec<OfEndpoint>,
-    /// The busiest first.
+    /// Busiest first.
     pub event_types: Vec<(String, Sums)>,
     pub backlog: Backlog,
 }
 
 #[derive(Clone, Debug)]
 pub struct OfEndpoint {
-    /// The app's id, as callers know it.
+    /// The app's public id.
     pub app: String,
     pub endpoint: Arc<Endpoint>,
     pub is_in_trouble: bool,
@@ -49,7 +49,7 @@ pub struct OfEndpoint {
 }
 
 impl Service {
-    /// Over all apps, for the operator.
+    /// Returns the statistics of all apps, for the operator.
     pub async fn statistics(&self, caller: Caller, query: StatisticsQuery) -> Result<ShownStatistics, Error> {
         Self::must_be_admin(caller)?;
         let mut endpoints = Vec::new();
@@ -107,7 +107,7 @@ impl Service {
         })
     }
 
-    /// With their names; those that were deleted meanwhile are left out.
+    /// Adds the endpoints to their counters; endpoints deleted meanwhile are left out.
     async fn show_counted(&self, counted: Vec<(EndpointId, Sums)>) -> Result<Vec<OfEndpoint>, Error> {
         let mut in_trouble: HashMap<AppId, HashSet<EndpointId>> = HashMap::new();
         let mut shown = Vec::with_capacity(counted.len());

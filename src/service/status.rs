@@ -1,4 +1,4 @@
-//! How an event stands, in its contract's own names: one answer for the event, and one for each delivery.
+//! Delivery status of an event in the words of its contract: one for the event, and one for each delivery.
 
 use super::{Error, Service, shown::Shown};
 use crate::domain::{
@@ -10,26 +10,26 @@ use crate::domain::{
 };
 use std::cmp::Reverse;
 
-/// Why an event has no delivery: no endpoint that takes events subscribes to its type.
+/// Reason of an event without deliveries: no endpoint that accepts events subscribes to its type.
 pub const NO_ENDPOINT: &str = "no_endpoint_subscribes";
 
-/// An event whose deliveries were all deleted by hand: how they ended is not known any more.
+/// Status of an event whose deliveries were all deleted by hand: how they ended is unknown.
 const DELETED: &str = "deleted";
 const DELETED_BY_HAND: &str = "deliveries_deleted";
 
 #[derive(Debug)]
 pub struct EventStatus {
     pub event: Event,
-    /// Of the delivery that stands worst: unfinished before finished, and replays of what arrived left out.
+    /// Status of the worst delivery: unfinished before finished; replays of a delivered delivery do not count.
     pub status: String,
     pub reason: Option<&'static str>,
     pub next_retry_at: Option<Timestamp>,
     pub last_error: Option<String>,
-    /// Numbered attempts of all its deliveries.
+    /// Sum of the numbered attempts of all deliveries.
     pub attempts: u32,
-    /// Whether there are deliveries and every one arrived.
+    /// Whether the worst delivery that counts was delivered.
     pub delivered: bool,
-    /// When the last of its deliveries ended, if all did.
+    /// End of the last delivery, if all have ended.
     pub completed_at: Option<Timestamp>,
     pub deliveries: Vec<Shown>,
 }
@@ -73,8 +73,8 @@ impl Service {
     }
 }
 
-/// Of several that stand equally badly the one that moves first. What arrived has arrived: a replay of it that ended
-/// otherwise says nothing about the event.
+/// Returns the worst delivery; among equals the one with the next attempt first. Replays of a delivered delivery that ended
+/// undelivered do not count.
 fn worst(deliveries: &[Shown]) -> Option<&Shown> {
     let arrived = |root: DeliveryId| {
         deliveries.iter().any(|one| one.delivery.root == root && one.delivery.state == State::Delivered)

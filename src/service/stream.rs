@@ -1,5 +1,5 @@
-//! Streams of hints for people who watch. One small ring of hints for each app that is watched and one for everything: a
-//! watcher who is too slow loses the oldest and is told so, and costs nobody memory.
+//! Live-update streams. A small ring buffer of updates per watched app and one for all apps: a slow subscriber loses the oldest
+//! updates and is notified, so memory stays bounded.
 
 use super::{Caller, Error, Service};
 use crate::domain::{
@@ -21,28 +21,28 @@ use tokio::sync::{
 
 const STREAMS_MAX: usize = 512;
 const STREAMS_PER_APP_MAX: usize = 32;
-/// Over all apps at once.
+/// Streams that cover all apps.
 const STREAMS_EVERYWHERE_MAX: usize = 64;
-/// Hints in a ring; whoever is further behind has missed some.
+/// Updates in a ring buffer; a subscriber further behind has lost some.
 const RING: usize = 256;
 
-/// Everybody who watches.
+/// All open live-update streams.
 #[derive(Default)]
 pub struct Streams {
     open: AtomicUsize,
     rings: Mutex<Rings>,
-    /// Changes when another node did something, of which there are no hints here.
+    /// Signals that another node wrote something, for which this node has no updates.
     others: watch::Sender<()>,
 }
 
 #[derive(Default)]
 struct Rings {
-    /// None: over all apps.
+    /// By app; `None` is the buffer for all apps.
     by_app: HashMap<Option<AppId>, broadcast::Sender<Hint>>,
     is_closed: bool,
 }
 
-/// One who watches, until it is dropped.
+/// A subscription to live updates, open until it is dropped.
 pub struct Watch {
     app: Option<AppId>,
     hints: broadcast::Receiver<Hint>,
@@ -50,18 +50,18 @@ pub struct Watch {
     streams: Arc<Streams>,
 }
 
-/// What a watcher gets next.
+/// Next item of a subscription.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// In the order in which they were told.
+    /// Updates in the order of publication.
     Hints(Vec<Hint>),
-    /// Some were missed, or are of another node.
+    /// Some updates were lost, or another node wrote something.
     Lagged,
-    /// There is no more: the node stops.
+    /// The stream ended: the node is stopping.
     Ended,
 }
 
-/// A hint with the names that callers know.
+/// A live update with public names.
 #[derive(Debug, PartialEq, Eq)]
 pub struct NamedHint {
     pub kind: &'static str,
@@ -78,7 +78,7 @@ impl Streams {
         self.rings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends every stream, and lets nobody watch any more.
+    /// Ends every stream and refuses new ones.
     fn close(&self) {
         let mut rings = self.rings();
         rings.is_closed = true;
@@ -109,7 +109,7 @@ impl Streams {
         Ok(Watch { app, hints, others: self.others.subscribe(), streams: self.clone() })
     }
 
-    /// Everybody who watches has to look again.
+    /// Makes every stream report `Lagged`, because another node wrote something.
     pub(super) fn tell_of_others(&self) {
         self.others.send_replace(());
     }
@@ -126,14 +126,14 @@ impl Watchers for Streams {
         }
         let rings = self.rings();
         for ring in [Some(hint.app), None].iter().filter_map(|app| rings.by_app.get(app)) {
-            // Whoever watched may just have gone.
+            // The last subscriber may just have gone.
             let _ = ring.send(hint);
         }
     }
 }
 
 impl Watch {
-    /// The next hint with whatever else is there already.
+    /// Waits for the next update and returns it with all that are already buffered.
     pub async fn next(&mut self) -> Seen {
         let first = tokio::select! {
             biased;
@@ -163,7 +163,7 @@ impl Drop for Watch {
     fn drop(&mut self) {
         self.streams.open.fetch_sub(1, Ordering::Relaxed);
         let mut rings = self.streams.rings();
-        // Gone before it is counted: of two that leave together the second finds nobody.
+        // The receiver is dropped before counting: of two that leave together, the second sees none left.
         self.hints = broadcast::channel(1).1;
         if rings.by_app.get(&self.app).is_some_and(|ring| ring.receiver_count() == 0) {
             rings.by_app.remove(&self.app);
@@ -172,7 +172,7 @@ impl Drop for Watch {
 }
 
 impl Service {
-    /// Watches one app, or with an admin key all of them.
+    /// Opens a stream of one app, or with an admin key of all apps.
     pub fn watch(&self, caller: Caller, app: Option<AppId>) -> Result<Watch, Error> {
         if app.is_none() {
             Self::must_be_admin(caller)?;
@@ -180,12 +180,12 @@ impl Service {
         self.streams.watch(app)
     }
 
-    /// Whether whoever watches still may: keys are revoked and expire, and apps are deleted.
+    /// Whether the stream may continue: keys are revoked or expire, and apps are deleted.
     pub fn may_go_on(&self, caller: Caller, watch: &Watch) -> bool {
         self.is_still_let_in(caller, watch.app)
     }
 
-    /// Ends every stream: the node stops.
+    /// Ends every stream because the node is stopping.
     pub fn end_streams(&self) {
         self.streams.close();
     }
@@ -196,7 +196,7 @@ impl Service {
         }
     }
 
-    /// With its names; `None` if its app is gone.
+    /// Adds public names to an update; `None` if its app was deleted.
     pub fn name_hint(&self, hint: Hint) -> Option<NamedHint> {
         let app = self.directory.app_by_id(hint.app)?.app();
         let named = NamedHint {
@@ -239,7 +239,7 @@ impl Service {
         }
     }
 
-    /// A deleted one by our own id for it, which lists understand too.
+    /// Returns the endpoint's public id; for a deleted one its internal id, which lists also accept.
     fn endpoint_uid(&self, id: EndpointId) -> String {
         self.directory.endpoint(id).map_or_else(|| id.to_string(), |known| known.record.uid.clone())
     }
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_watcher_sees_its_own_app_and_one_over_all_apps_sees_both_in_order() {
+    async fn a_stream_of_one_app_has_its_updates_and_one_of_all_apps_has_all_in_order() {
         let streams = streams();
         let (mut own, mut all) = (streams.watch(Some(ONE)).unwrap(), streams.watch(None).unwrap());
         for hint in [event(OTHER, 1), event(ONE, 2), event(ONE, 3)] {
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_is_too_slow_is_told_so_and_then_goes_on_with_what_is_still_there() {
+    async fn a_slow_subscriber_lags_and_continues_with_the_buffered_updates() {
         let streams = streams();
         let mut slow = streams.watch(Some(ONE)).unwrap();
         let told = RING as i64 + 50;
@@ -284,12 +284,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_watches_is_told_to_look_again_when_another_node_did_something() {
+    async fn every_stream_lags_when_another_node_wrote_something() {
         let streams = streams();
         streams.tell_of_others();
         let (mut own, mut all) = (streams.watch(Some(ONE)).unwrap(), streams.watch(None).unwrap());
         streams.tell(event(ONE, 1));
-        assert_eq!(own.next().await, Seen::Hints(vec![event(ONE, 1)]), "what was before is not told");
+        assert_eq!(own.next().await, Seen::Hints(vec![event(ONE, 1)]), "an earlier change is not reported");
         streams.tell_of_others();
         assert_eq!(own.next().await, Seen::Lagged);
         assert_eq!(all.next().await, Seen::Hints(vec![event(ONE, 1)]));
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_watches_until_somebody_does_and_nothing_is_left_of_them() {
+    fn a_buffer_exists_only_while_it_has_subscribers() {
         let streams = streams();
         assert!(!streams.any());
         let (first, second) = (streams.watch(Some(ONE)).unwrap(), streams.watch(Some(ONE)).unwrap());
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_have_a_bound_for_each_app_and_for_all_and_places_come_back() {
+    fn streams_are_limited_per_app_and_in_total_and_closing_one_allows_another() {
         let streams = streams();
         let mut open: Vec<Watch> =
             (0..STREAMS_PER_APP_MAX).map(|_| streams.watch(Some(ONE)).unwrap()).collect();
@@ -330,12 +330,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_node_that_stops_ends_every_stream_and_begins_none() {
+    async fn a_stopping_node_ends_every_stream_and_refuses_new_ones() {
         let streams = streams();
         let mut watch = streams.watch(Some(ONE)).unwrap();
         streams.tell(event(ONE, 1));
         streams.close();
-        assert_eq!(watch.next().await, Seen::Hints(vec![event(ONE, 1)]), "what was told before is seen");
+        assert_eq!(
+            watch.next().await,
+            Seen::Hints(vec![event(ONE, 1)]),
+            "an earlier update is still delivered"
+        );
         assert_eq!(watch.next().await, Seen::Ended);
         assert!(matches!(streams.watch(Some(ONE)), Err(Error::Unavailable(_))));
     }

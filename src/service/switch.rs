@@ -1,5 +1,5 @@
-//! Switching endpoints off and on, and deleting them. What waits is settled at once as far as one bite goes; the engine
-//! settles the rest in the background.
+//! Disabling, enabling and deleting endpoints. A first batch of waiting deliveries is adjusted at once; the engine adjusts the
+//! rest in the background.
 
 use super::{
     Caller, Error, Service,
@@ -24,7 +24,7 @@ use std::sync::Arc;
 const SETTLED_AT_ONCE_MAX: usize = 2000;
 
 impl Service {
-    /// An endpoint that is off already stays as it is, with its reason.
+    /// Disables an endpoint. An endpoint that is already disabled stays unchanged, with its reason.
     pub async fn disable_endpoint(
         &self,
         caller: Caller,
@@ -58,7 +58,7 @@ impl Service {
         self.switch_on(caller, entry, uid, &[]).await
     }
 
-    /// The replays begin with it: whoever is told that it is on is not left without them.
+    /// Enables the endpoint and starts the replays in one transaction, so that neither happens without the other.
     async fn switch_on(
         &self,
         caller: Caller,
@@ -76,8 +76,8 @@ impl Service {
         Ok(switched)
     }
 
-    /// The same, and what the endpoint missed since its trouble began is sent again, paced: what ended undelivered, and events
-    /// that no delivery was made of while it was off.
+    /// Enables the endpoint and sends again what it missed since its trouble began, at a limited rate: deliveries that ended
+    /// undelivered, and events for which no delivery was created while it was disabled.
     pub async fn enable_and_replay(
         &self,
         caller: Caller,
@@ -88,7 +88,7 @@ impl Service {
         let before = Self::endpoint_of(entry, uid)?;
         let off_at = before.record.off.as_ref().map(|off| off.at);
         let since = self.trouble_since(&before, off_at).await?;
-        // Whatever can be refused is refused before anything is done.
+        // All checks that can refuse run before anything is changed.
         let missed = Missed { since: since.unwrap_or_else(|| self.clock.now()), off_at, per_second };
         let mut planned = self.missed_by(entry, &before, missed)?;
         self.must_have_room()?;
@@ -100,7 +100,7 @@ impl Service {
             begun.push(self.counted(caller, entry, replay).await?);
         }
         let switched = self.switch_on(caller, entry, uid, &begun).await;
-        // They may have begun although something failed afterwards.
+        // The replays may have started although a later step failed.
         self.hands.replays_changed();
         let switched = switched?;
         let mut shown = Vec::new();
@@ -110,7 +110,7 @@ impl Service {
         Ok((switched, shown))
     }
 
-    /// When it was switched off, or what led to that began.
+    /// Returns when the endpoint was disabled or its failures began, whichever is earlier.
     async fn trouble_since(
         &self,
         endpoint: &Endpoint,
@@ -121,7 +121,7 @@ impl Service {
         Ok(off_at.into_iter().chain(first_failure).min())
     }
 
-    /// Cancels what waits and keeps the history.
+    /// Deletes an endpoint: cancels its waiting deliveries and keeps the history.
     pub async fn remove_endpoint(&self, caller: Caller, entry: &AppEntry, uid: &str) -> Result<(), Error> {
         let id = Self::endpoint_of(entry, uid)?.id();
         let _turn = self.endpoint_turns.take(id.as_i64()).await;
@@ -135,7 +135,7 @@ impl Service {
         self.settle_all(entry.app().id, id, Settle::Off(Switch::Deleted)).await
     }
 
-    /// As it is switched now, which is not always what was asked for: a receiver may have said that it is gone.
+    /// Applies the endpoint's current state, which may differ from the requested one: a receiver may have said that it is gone.
     async fn settle(&self, endpoint: &Endpoint) -> Result<(), Error> {
         let settle = match endpoint.record.switch() {
             Switch::On => Settle::On { gives_up_while_held: endpoint.contract.retry.give_up_while_held },
@@ -144,7 +144,8 @@ impl Service {
         self.settle_all(endpoint.record.app, endpoint.id(), settle).await
     }
 
-    /// Whoever watches was told of the switch before anything was settled, and is told again.
+    /// Adjusts waiting deliveries to the endpoint's state. The change itself was published before; a second live update follows
+    /// here.
     async fn settle_all(&self, app: AppId, endpoint: EndpointId, settle: Settle) -> Result<(), Error> {
         let settled = self.ledger.settle(endpoint, settle, SETTLED_AT_ONCE_MAX, self.clock.now()).await?;
         if settled >= SETTLED_AT_ONCE_MAX {

@@ -1,4 +1,4 @@
-//! What an operator asks a running process about itself.
+//! State of the running process, for operators.
 
 use super::{Caller, Error, Service, room::StoreUsage};
 use crate::{
@@ -7,19 +7,19 @@ use crate::{
 };
 use std::time::Duration;
 
-/// What the process was put together with, as far as people may see it.
+/// Facts about this node that people may see.
 #[derive(Clone, Debug, Default)]
 pub struct Surroundings {
-    /// What this machine is called.
+    /// Name of this node.
     pub node: String,
-    /// Which store it is, for example `sqlite`.
+    /// Kind of store, for example `sqlite`.
     pub store: &'static str,
-    /// Without credentials.
+    /// Proxy URL without credentials.
     pub proxy: Option<String>,
     pub proxy_resolves: bool,
-    /// Where people reach the dashboard, without a slash at the end.
+    /// URL of the dashboard, without a trailing slash.
     pub public_url: String,
-    /// Whose pages may show the portal in a frame.
+    /// Origins of pages that may embed the portal in a frame.
     pub portal_origins: Vec<String>,
 }
 
@@ -29,37 +29,37 @@ pub struct System {
     pub surroundings: Surroundings,
     pub store: StoreUsage,
     pub encryption: Encryption,
-    /// All that work on the store, in the order in which they joined.
+    /// All nodes of the store, in the order in which they joined.
     pub nodes: Vec<NodeState>,
     pub oldest_overdue: Option<OldestOverdue>,
 }
 
-/// A node as people see it.
+/// A node, as shown to people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeState {
     pub name: String,
-    /// Whether it is the one that was asked.
+    /// Whether this is the node that answers.
     pub is_this: bool,
     pub epoch: i64,
     pub slot: Option<u8>,
-    /// Of the program.
+    /// Version of the program.
     pub version: String,
     pub joined_at: Timestamp,
-    /// How long it may go on without being heard of; none is left of one that is to be taken over. Absent: for ever.
+    /// Time left until the lease ends; zero for a node that is to be taken over. Absent: no lease is needed.
     pub lease: Option<Duration>,
-    /// How many of the shards that endpoints are divided into it looks after.
+    /// Number of shards of endpoints that it owns.
     pub shards: usize,
     pub free_hands: u32,
-    /// How many changes of the configuration it has not seen yet.
+    /// Number of configuration changes that it has not seen yet.
     pub lag: i64,
 }
 
-/// The first that could have been sent and was not, over all lanes whose endpoints are on.
+/// The delivery that has been due longest, over all enabled endpoints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OldestOverdue {
     pub app: String,
     pub endpoint: String,
-    /// `None` if it was taken up while this was looked for.
+    /// `None` if its lease was taken during this query.
     pub delivery: Option<DeliveryId>,
     pub due: Timestamp,
     pub overdue: Duration,
@@ -67,21 +67,21 @@ pub struct OldestOverdue {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Encryption {
-    /// The key that seals.
+    /// Id of the key that encrypts.
     pub key: String,
-    /// How many secrets each given key has sealed, the first key first.
+    /// Number of secrets encrypted with each given key, the first key first.
     pub sealed: Vec<(String, u64)>,
 }
 
 impl Encryption {
-    /// Whether some are still sealed with another key than the first.
+    /// Whether some secrets are still encrypted with a key other than the first.
     pub fn is_rotating(&self) -> bool {
         self.sealed.iter().any(|(key, count)| *count > 0 && *key != self.key)
     }
 }
 
 impl Service {
-    /// For an admin key.
+    /// Returns the state of the system; needs an admin key.
     pub async fn system(&self, caller: Caller) -> Result<System, Error> {
         Self::must_be_admin(caller)?;
         let view = self.cluster.nodes().await?;
@@ -95,7 +95,7 @@ impl Service {
         })
     }
 
-    /// Whoever is alone needs no lease and looks after everything.
+    /// In single-node mode the node needs no lease and owns all shards.
     fn only_node(&self) -> NodeState {
         NodeState {
             name: self.surroundings.node.clone(),

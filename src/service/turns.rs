@@ -1,11 +1,11 @@
-//! Turns: changes of one app or endpoint happen one after the other, so that the directory sees them in the store's order.
+//! Change locks: serialize changes of one app or endpoint, so that the configuration cache sees them in the store's order.
 
 use tokio::sync::{Mutex, MutexGuard};
 
-/// How many changes of different things can be under way at the same time.
+/// Number of locks, so at most so many changes run at the same time.
 const PLACES: usize = 64;
 
-/// One for apps and one for endpoints: who changes an app may then change its endpoints without waiting for itself.
+/// Striped mutexes. Apps and endpoints have separate ones, so a change of an app can lock its endpoints without deadlock.
 #[derive(Debug)]
 pub(super) struct Turns([Mutex<()>; PLACES]);
 
@@ -16,7 +16,7 @@ impl Default for Turns {
 }
 
 impl Turns {
-    /// Waits until nobody else changes the thing of this number.
+    /// Locks the stripe of this id; waits while another change holds it.
     pub(super) async fn take(&self, number: i64) -> MutexGuard<'_, ()> {
         // Numbers of one millisecond differ in their lowest bits, the others in the bits above the slot.
         let place = (number ^ (number >> 22)) as usize % PLACES;

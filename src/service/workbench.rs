@@ -1,5 +1,5 @@
-//! Where types are compiled, payload functions tried for people and large data is held against schemas: on threads of their
-//! own, apart from those of the engine. The operator has places that no app can take, and of each app one is at it.
+//! Thread pool that compiles event types, tries payload functions and checks large data against schemas. Separate from the
+//! engine's threads. The operator has slots that apps cannot take, and each app runs one piece of work at a time.
 
 use super::Error;
 use crate::{domain::id::AppId, world::apart};
@@ -16,7 +16,7 @@ use tokio::{
 const OPERATOR_AT_ONCE: usize = 2;
 const APPS_AT_ONCE: usize = 2;
 const WAIT_MAX: Duration = Duration::from_secs(1);
-/// What one function may take on a sample: it is to take a fraction of a millisecond.
+/// Time limit of one function on a sample; it should need a fraction of a millisecond.
 const FUNCTION_WITHIN: Duration = Duration::from_secs(1);
 const ALL_WITHIN: Duration = Duration::from_secs(10);
 
@@ -24,7 +24,7 @@ const ALL_WITHIN: Duration = Duration::from_secs(10);
 pub(super) struct Workbench {
     operator: Arc<Semaphore>,
     apps: Arc<Semaphore>,
-    /// Of those apps that somebody is at it for.
+    /// One slot for each app whose work waits or runs.
     turns: Mutex<HashMap<AppId, Arc<Semaphore>>>,
 }
 
@@ -39,8 +39,8 @@ impl Default for Workbench {
 }
 
 impl Workbench {
-    /// Does the work where it keeps nobody waiting, for an app, or else for the operator. `Overloaded` if others are at it;
-    /// what takes too long is refused by this field.
+    /// Runs `work` on a thread of its own, for an app or else for the operator. `Overloaded` if no slot is free in time; work
+    /// that takes too long is reported as an error of `field`.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         app: Option<AppId>,
@@ -73,7 +73,7 @@ impl Workbench {
     }
 }
 
-/// A clock for one function, that says when its time is over.
+/// Returns a check that is true until one function's time is over.
 pub(super) fn function_clock() -> impl FnMut() -> bool + 'static {
     let until = Instant::now() + FUNCTION_WITHIN;
     move || Instant::now() < until
@@ -84,13 +84,13 @@ mod tests {
     use super::*;
     use std::sync::mpsc;
 
-    #[expect(clippy::unnecessary_wraps, reason = "as it is given")]
+    #[expect(clippy::unnecessary_wraps, reason = "has the type of the parameter")]
     fn of(app: i64) -> Option<AppId> {
         Some(AppId::from_i64(app))
     }
 
     #[tokio::test]
-    async fn an_app_has_one_place_however_much_it_asks_and_the_operator_has_others() {
+    async fn an_app_has_one_slot_and_the_operator_has_separate_ones() {
         let bench = Arc::new(Workbench::default());
         let (finish, never) = mpsc::channel::<()>();
         let stuck = tokio::spawn({
@@ -102,7 +102,7 @@ mod tests {
         }
         assert!(matches!(bench.run(of(1), "function", || 1).await, Err(Error::Overloaded)));
         assert_eq!(bench.run(of(2), "function", || 2).await.unwrap(), 2);
-        // Whoever asked has gone; the thread goes on, and has its place until it ends.
+        // The caller is gone; the thread goes on and keeps its slot until it ends.
         stuck.abort();
         assert!(stuck.await.is_err());
         assert!(matches!(bench.run(of(1), "function", || 1).await, Err(Error::Overloaded)));
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_gives_the_place_back_and_is_ours() {
+    async fn a_panic_frees_the_slot_and_is_an_internal_error() {
         let bench = Workbench::default();
         for _ in 0..=APPS_AT_ONCE {
             let panicked = bench.run(of(1), "function", || panic!("on purpose")).await;

@@ -1,5 +1,4 @@
-//! From what a producer gives to what the ledger stores: finds the endpoints that want the event, takes ids.
-//! Everything it asks is in memory.
+//! Builds the stored form of an event: finds the subscribed endpoints and takes ids. Reads only memory.
 
 use super::{EndpointName, Publish, form::keys_of};
 use crate::{
@@ -17,7 +16,7 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// A checked event on its way to the ledger, and what to answer once it is there.
+/// A checked event to store, with the deliveries to answer with.
 pub(super) struct Composed {
     pub(super) new: NewEvent,
     pub(super) deliveries: Vec<(DeliveryId, EndpointName)>,

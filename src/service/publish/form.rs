@@ -1,4 +1,4 @@
-//! What an event must look like to be published at all, and the names it is known by afterwards.
+//! Validates the form of an event, and derives its deduplication keys.
 
 use super::Publish;
 use crate::{
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn each_field_outside_its_form_is_named() {
+    fn an_invalid_field_is_named_in_the_error() {
         let ahead = |days: i64| Some(Timestamp::from_millis(days * 86_400_000));
         let long = "k".repeat(257);
         let cases = [

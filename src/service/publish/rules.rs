@@ -1,7 +1,7 @@
-//! What the operator's rules say of an event before it is taken, and of a subscription.
+//! Applies the event-type catalogue's rules to events before they are accepted, and to subscriptions.
 //!
-//! A type without rules costs a look-up. Where a schema is enforced, little data is checked at once, for a moment; what is
-//! larger or takes longer goes to a thread apart, one at a time for each app.
+//! Types without rules cost one lookup. Small payloads with an enforced schema are checked inline for at most 1 ms; larger or
+//! slower ones on a separate thread, one batch at a time per app.
 
 use super::Publish;
 use crate::{
@@ -16,18 +16,18 @@ use bytes::Bytes;
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-/// Data of one request that is checked at once, and for how long: as much as the rest of a publish takes.
+/// Largest data of one request that is checked inline, and for how long: about the cost of the rest of a publish.
 const AT_ONCE_BYTES_MAX: usize = 16 * 1024;
 const AT_ONCE_WITHIN: Duration = Duration::from_millis(1);
-/// What one event may take, and all of a batch: less than whoever published waits.
+/// Time limits of one event's check and of a batch: less than a producer waits for the answer.
 const EVENT_WITHIN: Duration = Duration::from_secs(1);
 const ALL_WITHIN: Duration = Duration::from_secs(8);
-/// For so many unknown types of a batch the nearest known one is looked for.
+/// Unknown types of a batch for which the nearest known name is searched.
 const HINTS_MAX: usize = 8;
 
-/// An event whose data must fit its type's schema.
+/// An event whose data must match its type's schema.
 struct Check {
-    /// In the batch.
+    /// Index in the batch.
     place: usize,
     event_type: Arc<EventType>,
     data: Bytes,
@@ -53,7 +53,7 @@ impl Service {
         }
     }
 
-    /// Which rule each event of a batch breaks, if any.
+    /// Returns for each event of a batch the rule it violates, if any.
     pub(super) async fn broken_rules(
         &self,
         app: AppId,
@@ -83,7 +83,7 @@ impl Service {
         broken
     }
 
-    /// What the type alone says; the type, if data has to be looked at.
+    /// Checks the type's rules that need no data. Returns the type if its schema must be checked.
     fn ruling(
         &self,
         catalogue: &Catalogue,
@@ -101,7 +101,7 @@ impl Service {
         Ok(known.is_enforced().then(|| known.clone()))
     }
 
-    /// Those that must not be taken, and why.
+    /// Checks data against schemas. Returns the index of each event that fails, with the error.
     async fn check_all(&self, app: AppId, checks: Vec<Check>) -> Vec<(usize, Error)> {
         let mut errors = Vec::new();
         let mut left = checks;
@@ -131,7 +131,7 @@ impl Service {
         errors
     }
 
-    /// Where unknown types are refused, a name that nobody can publish is a slip; patterns may be ahead of the catalogue.
+    /// Refuses subscriptions to unknown exact types where unknown types cannot be published. Patterns may cover future types.
     pub(in crate::service) fn must_be_known(&self, event_types: &[String]) -> Result<(), Error> {
         let is_exact = |name: &str| !name.ends_with('*') && check_event_type(name).is_ok();
         let catalogue = self.directory.catalogue();
@@ -144,7 +144,8 @@ impl Service {
     }
 }
 
-/// Checks one after the other, each for a while; what is not begun when all time is over can be published again.
+/// Checks events one after the other, each with its own time limit. Those not started within the batch's limit get `Overloaded`
+/// and can be published again.
 fn within(all_until: Instant) -> impl FnMut(&Check) -> Result<(), Error> {
     move |check| {
         let begun = Instant::now();

@@ -1,5 +1,5 @@
-//! Events out of the inbox: the same checks, rules and deliveries as over HTTP, but for the quota. Whoever published them has
-//! committed and cannot be told to wait.
+//! Accepts events from the inbox with the checks, rules and deliveries of HTTP publishing, but without quota: the producer has
+//! already committed.
 
 use super::{Publish, form::check};
 use crate::{
@@ -10,8 +10,8 @@ use crate::{
 use std::sync::Arc;
 
 impl Service {
-    /// Adds what is to become of these, all of one app. After one that cannot be judged at the moment the rest waits with it,
-    /// so that nothing overtakes.
+    /// Adds the outcome of each submission of one app to `intake`. Stops at the first one that cannot be decided now, so that
+    /// no later event overtakes it.
     pub(in crate::service) async fn compose_submitted(
         &self,
         entry: &AppEntry,
@@ -27,7 +27,7 @@ impl Service {
                 (Ok(publish), None) => {
                     let mut new = self.compose(&app, &endpoints, publish).new;
                     if let Some(event) = Arc::get_mut(&mut new.event) {
-                        // Beside its fingerprint, which knows only what the producer gave.
+                        // The fingerprint stays without this time: it covers only what the producer gave.
                         event.created_at = submission.at;
                     }
                     intake.events.push((submission.number, new));
@@ -64,7 +64,7 @@ impl Service {
     }
 }
 
-/// Trying again would come to the same.
+/// Whether a later attempt would give the same error.
 fn is_for_good(error: &Error) -> bool {
     matches!(error, Error::Field(_) | Error::AgainstRule { .. } | Error::PublishedBefore { .. })
 }
