@@ -1,8 +1,8 @@
 //! Builds the dashboard that is embedded in the binary: npm works on a copy of `dashboard/` in `OUT_DIR`, and only when
-//! something that it is made of has changed. Without the feature `dashboard` nothing is done and no Node.js is needed.
+//! one of its inputs has changed. Without the feature `dashboard` no step runs and no Node.js is needed.
 //!
-//! What is embedded is a generated list of `include_bytes!`, compressed here once: a crate that embeds folders would bring
-//! nothing that this does not do, and each answer is a look-up in a list of constants.
+//! The embedded files are a generated list of `include_bytes!`, compressed here once. A crate that embeds folders would
+//! bring no more than this, and each answer is a look-up in a list of constants.
 
 use std::{
     collections::BTreeMap,
@@ -14,7 +14,7 @@ use std::{
     process::{Command, ExitCode},
 };
 
-/// What npm and people leave in the folder, what only tests it, and what is made anew from `docs/openapi.json`.
+/// Names that are no inputs: left by npm or by people, only for tests, or generated from `docs/openapi.json`.
 const NOT_INPUTS: [&str; 5] = ["node_modules", "dist", ".vite", "journeys", "README.md"];
 const MADE_ANEW: &str = ".gen.d.ts";
 
@@ -50,8 +50,8 @@ fn build() -> Result<(), String> {
     read_all(&source, Path::new("dashboard"), &mut inputs)?;
     let description = read(&root.join("docs/openapi.json"))?;
     inputs.insert(PathBuf::from("docs/openapi.json"), description);
-    // One by one: cargo would look at everything in a folder, also at what tests make there. A file that is added is found
-    // because another one begins to use it.
+    // File by file: for a folder cargo would watch every file in it, also those that tests make. A file that is added is
+    // found because another one begins to use it.
     for name in inputs.keys() {
         println!("cargo::rerun-if-changed={}", name.display());
     }
@@ -71,7 +71,7 @@ fn build() -> Result<(), String> {
     write(&stamp, made_of.to_string().as_bytes())
 }
 
-/// What is directly in the folder and counts.
+/// Returns the folder's direct entries that are inputs.
 fn entries(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let listed = fs::read_dir(folder).and_then(Iterator::collect::<io::Result<Vec<_>>>);
     let listed = listed.map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -94,7 +94,7 @@ fn read_all(folder: &Path, name: &Path, into: &mut BTreeMap<PathBuf, Vec<u8>>) -
     Ok(())
 }
 
-/// The copy becomes what the source is; packages that are installed there stay.
+/// Makes the copy equal to the source; packages that are installed there stay.
 fn copy(inputs: &BTreeMap<PathBuf, Vec<u8>>, out: &Path) -> Result<(), String> {
     clear(&out.join("dashboard"), &["node_modules"])?;
     for (name, bytes) in inputs {
@@ -107,14 +107,14 @@ fn copy(inputs: &BTreeMap<PathBuf, Vec<u8>>, out: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Packages are installed again only when their pins change; what is in npm's cache is not fetched.
+/// Installs packages only when their pins change, then builds. Packages in npm's cache are not fetched.
 fn run_npm(inputs: &BTreeMap<PathBuf, Vec<u8>>, out: &Path) -> Result<(), String> {
     let folder = out.join("dashboard");
     let pins =
         ["dashboard/package.json", "dashboard/package-lock.json"].map(|name| inputs.get(Path::new(name)));
     let (pinned, stamp) = (digest(&pins), out.join("packages.stamp"));
     if !is_stamped(&stamp, pinned) || !folder.join("node_modules").exists() {
-        // Whatever stops half-way is not taken for an installation.
+        // An installation that stops half-way has no stamp, so it is repeated.
         let _ = fs::remove_file(&stamp);
         let mut install = Command::new("npm");
         install.args([
@@ -138,7 +138,7 @@ fn in_folder(mut command: Command, folder: &Path) -> Command {
     command
 }
 
-/// What it wrote to its standard output; everything it said, if it failed.
+/// Runs a command and returns its standard output. On failure the error holds standard output and standard error.
 fn run(mut command: Command) -> Result<String, String> {
     let shown = format!("{command:?}");
     let output = command.output().map_err(|error| match error.kind() {
@@ -155,7 +155,7 @@ fn run(mut command: Command) -> Result<String, String> {
     Err(format!("{shown} ended with {}:\n{said}{complained}\nMend it, {WITHOUT}", output.status))
 }
 
-/// The list as Rust. A line is: path, digest, whether there is a gzip and a brotli version of it.
+/// Renders the list as Rust code. A line is: path, digest, whether there is a gzip and a brotli version of it.
 fn generated(list: &str) -> Result<String, String> {
     let mut code = String::from("pub(super) static FILES: &[super::File] = &[\n");
     let mut has_index = false;
@@ -183,7 +183,7 @@ fn generated(list: &str) -> Result<String, String> {
     if has_index { Ok(code) } else { Err("npm run build made no dist/index.html".to_owned()) }
 }
 
-/// Nothing is guessed by browsers, so each must be known here.
+/// Returns the content type of a file. Browsers do not guess it, so each must be known here.
 fn content_type(path: &str) -> Result<&'static str, String> {
     let types = [
         ("html", "text/html; charset=utf-8"),
@@ -211,7 +211,7 @@ fn is_stamped(stamp: &Path, digest: u64) -> bool {
     fs::read_to_string(stamp).is_ok_and(|text| text == digest.to_string())
 }
 
-/// An empty folder, but for what is kept.
+/// Makes the folder exist and be empty but for `kept`.
 fn clear(folder: &Path, kept: &[&str]) -> Result<(), String> {
     let clearing = || -> io::Result<()> {
         fs::create_dir_all(folder)?;

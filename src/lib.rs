@@ -1,5 +1,5 @@
-//! Posthaste delivers webhooks: an event is published once, stored durably, and carried to every endpoint that
-//! wants it until each delivery has reached a recorded end. `docs/ARCHITECTURE.md` is the map.
+//! Posthaste delivers webhooks: an event is published once, stored durably, and sent to every endpoint that
+//! subscribes to it until each delivery has reached a recorded end. `docs/ARCHITECTURE.md` is the map.
 
 pub mod api;
 pub mod app;

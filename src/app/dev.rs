@@ -1,4 +1,4 @@
-//! `posthaste dev`: the server with a sample app and a sample receiver, and what to paste next. The first minute.
+//! `posthaste dev`: the server with a sample app and a sample receiver, and commands to paste next.
 
 use super::{Node, dashboard_at, sample, store, until_told_twice};
 use crate::{
@@ -34,7 +34,7 @@ async fn run_samples(settings: &Settings, handle: ShutdownHandle, stop: Shutdown
     node.run(handle, stop, settings.shutdown_grace).await
 }
 
-/// Makes the sample app and points its endpoint at this run's receiver.
+/// Creates the sample app and points its endpoint at this run's receiver.
 async fn furnish(service: &Service, receiver: &str) -> anyhow::Result<()> {
     let (url, health_url) = (format!("{receiver}/webhooks"), format!("{receiver}/health"));
     let admin = Caller::OPERATOR;
@@ -66,14 +66,14 @@ async fn furnish(service: &Service, receiver: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Those of the sample endpoint, as they are now.
+/// Returns the current secrets of the sample endpoint.
 fn secrets(service: &Service) -> Vec<String> {
     let endpoint = service.app(Caller::OPERATOR, APP).ok().and_then(|entry| entry.endpoint(ENDPOINT));
     endpoint.map(|one| one.secrets.iter().map(|secret| secret.text.clone()).collect()).unwrap_or_default()
 }
 
 fn welcome(address: &str, key: &str) -> String {
-    // As it was called, so that what is printed works when pasted.
+    // The name under which this program was called, so that the printed commands work when pasted.
     let program = config::program();
     let dashboard = if HAS_DASHBOARD {
         format!("  dashboard   {address}/#key={key}")

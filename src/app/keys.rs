@@ -1,4 +1,4 @@
-//! Keys that were not given: made once, kept in files beside the store that only the owner may read.
+//! Generates the keys that the settings do not give: once, in files beside the store that only the owner may read.
 
 use super::store;
 use crate::{
@@ -17,11 +17,11 @@ use std::{
 
 pub(super) struct AdminKey {
     pub(super) key: String,
-    /// Set when it was made just now.
+    /// The file, if the key was generated just now.
     pub(super) made_at: Option<PathBuf>,
 }
 
-/// The key of the settings, or the one in the file beside the store, which is made if it is missing.
+/// Returns the key of the settings, or the one in the file beside the store. Generates that file if it is missing.
 pub(super) fn admin_key(settings: &Settings, entropy: &dyn Entropy) -> anyhow::Result<AdminKey> {
     let store = match (&settings.admin_key, &settings.store) {
         (Some(key), _) => return Ok(AdminKey { key: key.reveal().to_owned(), made_at: None }),
@@ -33,7 +33,8 @@ pub(super) fn admin_key(settings: &Settings, entropy: &dyn Entropy) -> anyhow::R
     Ok(AdminKey { key, made_at: made.then_some(path) })
 }
 
-/// Protects copies of the store alone; a copy of the whole folder has the key with it, which the log says.
+/// Reads or generates the encryption key beside the store. It protects copies of the store alone; a copy of the whole
+/// folder has the key with it, which the log says.
 pub(super) fn encryption_key_file(store: &Path, entropy: &dyn Entropy) -> anyhow::Result<String> {
     let path = beside(store, "encryption-key");
     let (key, made) = read_or_make(&path, || STANDARD.encode(random(entropy)))?;
@@ -44,7 +45,8 @@ pub(super) fn encryption_key_file(store: &Path, entropy: &dyn Entropy) -> anyhow
     Ok(key)
 }
 
-/// A key that is missing may be the one in the file, which is not read once the settings give one.
+/// Adds a hint if the missing key is the one in the file beside the store, which is not read once the settings give a
+/// key.
 pub(super) fn with_hint(error: anyhow::Error, settings: &Settings) -> anyhow::Error {
     let StoreLocation::Sqlite(store) = &settings.store else { return error };
     let path = beside(store, "encryption-key");

@@ -1,4 +1,4 @@
-//! What the composition asks of the machine: file handles, its own addresses, a stopwatch.
+//! Host facilities: the limit of file handles, the host's addresses and name, a stopwatch.
 
 use crate::{domain::tally::Tally, store::CommitWatch, world::SystemClock};
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -7,12 +7,12 @@ use std::{net::IpAddr, sync::Arc};
 /// Handles besides deliveries in flight: clients, the store, spare ones.
 const OTHER_HANDLES: u64 = 4096;
 
-/// How many file handles so many hands could need.
+/// How many file handles so many permits could need.
 pub fn handles_wanted(hands: usize) -> u64 {
     hands as u64 * 2 + OTHER_HANDLES
 }
 
-/// Asks for as many file handles as the limits could need; says so if the machine gives fewer.
+/// Raises the limit of file handles to what the permits could need. Logs a warning if the host allows fewer.
 pub(super) fn raise_file_limit(hands: usize) {
     let wanted = handles_wanted(hands);
     let mut limit = getrlimit(Resource::Nofile);
@@ -25,11 +25,11 @@ pub(super) fn raise_file_limit(hands: usize) {
     if let Err(error) = setrlimit(Resource::Nofile, limit) {
         tracing::warn!(%error, current, wanted, "cannot raise the limit of open files");
     } else if allowed < wanted {
-        tracing::warn!(allowed, wanted, "the limit of open files is low for so many hands");
+        tracing::warn!(allowed, wanted, "the limit of open files is low for so many deliveries in flight");
     }
 }
 
-/// The addresses of this machine: an endpoint must not lead back into it, whatever their range.
+/// Returns the addresses of this machine. An endpoint must not lead back to them, whatever their range.
 pub(super) fn own_addresses() -> Vec<IpAddr> {
     match if_addrs::get_if_addrs() {
         Ok(interfaces) => interfaces.iter().map(if_addrs::Interface::ip).collect(),
@@ -40,13 +40,13 @@ pub(super) fn own_addresses() -> Vec<IpAddr> {
     }
 }
 
-/// What this machine is called; empty where the system does not say.
+/// Returns the host name; empty where the system gives none.
 pub(super) fn name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     name.trim().to_owned()
 }
 
-/// Times commits on the steady clock.
+/// Times commits on the monotonic clock.
 pub(super) struct CommitStopwatch(pub(super) Arc<Tally>);
 
 impl CommitWatch for CommitStopwatch {

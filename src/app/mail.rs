@@ -1,4 +1,5 @@
-//! The mail server out of the settings: checked as a whole at the start, so that nobody learns by silence that one is missing.
+//! Builds the mail client from the settings. Checks them as a whole at the start, so that a missing one is an error and not
+//! silently no mail.
 
 use super::extra_ca;
 use crate::{
@@ -10,7 +11,7 @@ use crate::{
 use anyhow::{Context, bail};
 use std::sync::Arc;
 
-/// How notices are mailed; nothing if no mail server is set.
+/// Returns how notices are mailed; None if no mail server is set.
 pub(super) fn post(settings: &Settings) -> anyhow::Result<Option<Post>> {
     let Some(server) = mail_server(settings)? else { return Ok(None) };
     Ok(Some(Post {
@@ -21,7 +22,7 @@ pub(super) fn post(settings: &Settings) -> anyhow::Result<Option<Post>> {
     }))
 }
 
-/// The mail server of the settings, not yet asked for anything.
+/// Builds the mail server of the settings, without connecting to it.
 pub fn mail_server(settings: &Settings) -> anyhow::Result<Option<Smtp>> {
     let Some(server) = &settings.smtp_server else {
         if settings.mail_from.is_some() || settings.smtp_user.is_some() || settings.smtp_password.is_some() {

@@ -1,4 +1,4 @@
-//! Composition: makes the rooms out of the settings, starts them in order, stops them in order. No logic of its own.
+//! Composition: builds the modules from the settings, starts and stops them in order. No logic of its own.
 
 mod backup;
 mod contracts;
@@ -46,15 +46,15 @@ use std::{
 };
 use tokio::{net::TcpListener, sync::Notify};
 
-/// Requests of clients that are under way when the node stops have this long to finish.
+/// Time that running client requests have to finish when the node stops.
 const REQUESTS_GRACE: Duration = Duration::from_secs(5);
 
-/// Runs the server until it is told to stop.
+/// Runs the server until it is stopped.
 pub async fn serve(settings: Settings) -> anyhow::Result<()> {
     until_told_twice(async |handle, stop| run_server(&settings, handle, stop).await).await
 }
 
-/// Does the work until it is done, or until a second signal says now.
+/// Runs the work until it ends. A second signal stops it at once.
 async fn until_told_twice(
     work: impl AsyncFnOnce(ShutdownHandle, Shutdown) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
@@ -70,7 +70,7 @@ async fn until_told_twice(
 async fn run_server(settings: &Settings, handle: ShutdownHandle, stop: Shutdown) -> anyhow::Result<()> {
     let node = tokio::select! {
         biased;
-        // A database that is away is waited for.
+        // Starting may wait for an unreachable database, so a stop must be noticed here.
         () = stop.soft() => return Ok(()),
         node = Node::start(settings, false) => node?,
     };
@@ -84,7 +84,7 @@ async fn run_server(settings: &Settings, handle: ShutdownHandle, stop: Shutdown)
     node.run(handle, stop, settings.shutdown_grace).await
 }
 
-/// Everything that runs, before it runs.
+/// A started node: everything that `run` needs.
 struct Node {
     address: SocketAddr,
     admin_key_file: Option<std::path::PathBuf>,
@@ -93,7 +93,7 @@ struct Node {
     service: Arc<Service>,
     store: Arc<dyn Store>,
     engine: Engine,
-    /// Rung when another node changed the configuration; absent where there is none.
+    /// Notified when another node changed the configuration; None for a single node.
     configuration_bell: Option<Arc<Notify>>,
 }
 
@@ -160,7 +160,7 @@ impl Node {
         let loaded = store::patiently(settings, is_away, async || service.load(Some(&admin.key)).await).await;
         let loaded = loaded.map_err(|error| keys::with_hint(anyhow::Error::new(error), settings))?;
         tracing::info!(?loaded, "loaded");
-        // Alone there is nobody to follow.
+        // A single node has no others whose changes it must follow.
         let configuration_bell = (!joined.is_alone).then(|| lanes.configuration_bell());
         let engine = Engine {
             lanes,
@@ -198,13 +198,14 @@ impl Node {
         })
     }
 
-    /// Serves and delivers until told to stop: then takes nothing new, finishes what is in flight within the grace period,
-    /// hands back the rest, and closes the store.
+    /// Serves and delivers until it is stopped. Then it takes no new work, finishes deliveries in flight within the grace
+    /// period, releases the rest, and closes the store.
     async fn run(self, handle: ShutdownHandle, stop: Shutdown, grace: Duration) -> anyhow::Result<()> {
         let Self { listener, service, store, engine, configuration_bell, .. } = self;
         service.readiness().accept();
         let router = api::router(service.clone());
-        // Clients are served until the engine has let go: whoever asks meanwhile is told, not cut off.
+        // Clients are served until the engine has stopped, so that their requests are answered meanwhile, not cut
+        // off.
         let (hang_up, listening) = Shutdown::by_hand();
         let serving = tokio::spawn(async move {
             let (soft, hard) = (listening.soft(), listening.hard());
@@ -233,19 +234,19 @@ impl Node {
         handle.stop_softly();
         service.end_streams();
         hang_up.stop_softly();
-        // It waits for the store, which must not be closed under it.
+        // Both tasks use the store, which must not be closed under them.
         let _ = tokio::join!(resealing, taking_in);
         let _ = tokio::time::timeout(REQUESTS_GRACE, serving).await;
         tokio::task::spawn_blocking(move || store.close()).await?;
         worked
             .context("the engine ended with a panic")?
-            .context("the engine could not let go of everything")?;
+            .context("the engine could not release all deliveries")?;
         tracing::info!("stopped");
         Ok(())
     }
 }
 
-/// A file has one node at a time; who else works on a database is found out there.
+/// Returns the initial node state. A file has a single node; on a database, joining decides it.
 fn tenure(store: &StoreLocation) -> Tenure {
     match store {
         StoreLocation::Sqlite(_) => Tenure::alone(),
@@ -283,7 +284,7 @@ fn surroundings(settings: &Settings, address: SocketAddr) -> Surroundings {
     }
 }
 
-/// Where a browser on this machine finds it.
+/// Returns the URL of the dashboard for a browser on this machine.
 fn dashboard_at(address: SocketAddr) -> String {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),

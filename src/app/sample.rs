@@ -1,5 +1,5 @@
-//! The sample receiver of `posthaste dev`: verifies what comes, prints it, and fails now and then, so that a first look also
-//! shows a retry. It has every protection that `posthaste inspect` looks for.
+//! The sample receiver of `posthaste dev`: verifies deliveries, prints them, and fails now and then, so that a first try
+//! also shows a retry. It has every protection that `posthaste inspect` looks for.
 
 use crate::world::{Clock, SystemClock};
 use aws_lc_rs::hmac;
@@ -13,13 +13,13 @@ use std::{
 };
 use tokio::net::TcpListener;
 
-/// Of the events it sees, each third one is refused at first.
+/// Refuses each third event at first.
 const FAILS_EVERY: usize = 3;
-/// Ids remembered; a sample may forget the oldest.
+/// Limit of remembered ids. Then it forgets all of them, which a sample may do.
 const REMEMBERED_MAX: usize = 100_000;
 const TOLERANCE_SECONDS: i64 = 300;
 
-/// Asked for every request, so that a rotation is followed at once.
+/// Returns the current secrets. Called for every request, so that a rotation takes effect at once.
 pub(super) type Secrets = Box<dyn Fn() -> Vec<String> + Send + Sync>;
 
 struct Sample {
@@ -41,7 +41,7 @@ impl Seen {
     }
 }
 
-/// Starts it on a free port of this machine. `/health` says that it is well; every other path takes deliveries.
+/// Starts the receiver on a free port of this machine. `/health` answers 200; every other path takes deliveries.
 pub(super) async fn start(secrets: Secrets) -> std::io::Result<SocketAddr> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
     let address = listener.local_addr()?;
@@ -75,7 +75,7 @@ async fn receive(State(sample): State<Arc<Sample>>, headers: HeaderMap, body: By
     status
 }
 
-/// What a Standard Webhooks signature covers.
+/// The input of a Standard Webhooks signature.
 struct Signed<'a> {
     id: &'a str,
     timestamp: &'a str,
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_signed_with_the_secret_is_genuine_and_only_what_is_recent_recent() {
+    fn a_request_is_genuine_if_signed_with_the_secret_and_recent_within_the_tolerance() {
         let secret = format!("whsec_{}", BASE64_STANDARD.encode([7; 32]));
         let key = hmac::Key::new(hmac::HMAC_SHA256, &[7; 32]);
         let signature = format!("v1,{}", BASE64_STANDARD.encode(hmac::sign(&key, b"a.1000.{}").as_ref()));

@@ -1,4 +1,5 @@
-//! Opens the store that the settings name. What is kept in a file beside an embedded one has to be given for a database.
+//! Opens the store that the settings name. Keys that an embedded store keeps in a file beside it must be set for a
+//! database.
 
 use super::machine::CommitStopwatch;
 use crate::{
@@ -39,7 +40,7 @@ pub(super) async fn open(
     }
 }
 
-/// Takes this process's place in the store.
+/// Joins the store as a node.
 pub(super) async fn join(
     settings: &Settings,
     store: &dyn Store,
@@ -48,7 +49,10 @@ pub(super) async fn join(
     let joined = patiently(settings, is_away, async || store.join(clock.now()).await).await;
     let joined = joined.context("cannot take over the store")?;
     if joined.taken_over > 0 {
-        tracing::warn!(deliveries = joined.taken_over, "took over what an earlier process was carrying");
+        tracing::warn!(
+            deliveries = joined.taken_over,
+            "took over the deliveries that an earlier process had in flight"
+        );
     }
     Ok(joined)
 }
@@ -62,8 +66,8 @@ fn is_away(error: &StoreError) -> bool {
     matches!(error, StoreError::Unavailable(_))
 }
 
-/// Asks until the store answers: a database that goes away when it was just opened is waited for as one that is not there yet.
-/// What an embedded store cannot do it says at once.
+/// Repeats a call until the store answers: a database that becomes unreachable right after it was opened is waited for like
+/// one that is not there yet. Errors of an embedded store are returned at once.
 pub(super) async fn patiently<T, E: fmt::Display>(
     settings: &Settings,
     is_away: impl Fn(&E) -> bool,
@@ -74,7 +78,7 @@ pub(super) async fn patiently<T, E: fmt::Display>(
         match ask().await {
             Err(error) if matches!(settings.store, StoreLocation::Postgres(_)) && is_away(&error) => {
                 if !std::mem::replace(&mut was_told, true) {
-                    tracing::warn!(%error, "the database went away; it is tried until it can");
+                    tracing::warn!(%error, "the database is unreachable; retrying until it answers");
                 }
                 tokio::time::sleep(PAUSE_WHILE_AWAY).await;
             }
@@ -83,7 +87,7 @@ pub(super) async fn patiently<T, E: fmt::Display>(
     }
 }
 
-/// On a thread that nobody waits for: it may take until a server is there, and whoever stops meanwhile must not be kept.
+/// Runs `work` on a detached thread: it may take until a server is there, and a stop meanwhile must not wait for it.
 async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> anyhow::Result<T> {
     let (done, is_done) = oneshot::channel();
     let run = move || drop(done.send(work()));
@@ -91,7 +95,8 @@ async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> 
     is_done.await.context("the store could not be opened")
 }
 
-/// Every process on a database must have the same, and none of them can keep one beside it.
+/// Fails if a key is not set. Every process on a database must have the same keys, and there is no file beside it to
+/// keep one in.
 fn must_have_keys(settings: &Settings) -> anyhow::Result<()> {
     for (name, key) in [("admin_key", &settings.admin_key), ("encryption_key", &settings.encryption_key)] {
         if key.is_none() {
@@ -107,7 +112,7 @@ pub(super) fn no_key(name: &str) -> anyhow::Error {
     )
 }
 
-/// The file of an embedded store, for what only a file can do.
+/// Returns the file of an embedded store, for commands that only a file supports.
 pub(super) fn file<'a>(settings: &'a Settings, what: &str, instead: &str) -> anyhow::Result<&'a Path> {
     match &settings.store {
         StoreLocation::Sqlite(path) => Ok(path),
@@ -119,7 +124,7 @@ pub(super) fn file<'a>(settings: &'a Settings, what: &str, instead: &str) -> any
     }
 }
 
-/// How the store is called in `GET /v1/system`.
+/// Returns the store's name in `GET /v1/system`.
 pub(super) fn name(settings: &Settings) -> &'static str {
     match settings.store {
         StoreLocation::Sqlite(_) => "sqlite",

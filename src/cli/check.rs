@@ -1,5 +1,5 @@
-//! `posthaste check`: everything that could be in the way, looked at before going live. It changes nothing, sends nothing but
-//! a test mail if asked for one, and may run beside the server. Exit codes: 0 nothing failed, 1 something did.
+//! `posthaste check`: looks for problems before going live. Changes nothing, sends nothing but a test mail if asked for one,
+//! and may run beside the server. Exit codes: 0 nothing failed, 1 some check failed.
 
 mod database;
 mod machine;
@@ -58,13 +58,13 @@ impl Grade {
     }
 }
 
-/// One thing that was looked at.
+/// The result of a check.
 #[derive(Debug)]
 struct Line {
     name: &'static str,
     grade: Grade,
     said: String,
-    /// What to do, unless it is well.
+    /// What to do, unless the grade is `Ok`.
     advice: Option<String>,
 }
 

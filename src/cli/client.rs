@@ -1,4 +1,4 @@
-//! Talks to a running server for the commands that need one, and puts what goes wrong into words.
+//! API client of the commands: calls a running server and turns failures into messages.
 
 use super::{
     exit::{Exit, Failure},
@@ -17,7 +17,7 @@ use std::time::Duration;
 use url::form_urlencoded;
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
-/// How often somebody who waits for something asks again before giving up on a server that does not answer.
+/// How often a waiting command asks a server that does not answer before it gives up.
 const PATIENCE: usize = 10;
 const ASK_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
@@ -27,7 +27,7 @@ pub(super) struct Client {
     key: Secret,
 }
 
-/// One request to the API.
+/// A request to the API.
 #[derive(Clone, Debug)]
 pub(super) struct Call {
     pub method: Method,
@@ -49,7 +49,7 @@ impl Call {
     }
 }
 
-/// An answer that is a success.
+/// A successful answer.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub status: StatusCode,
@@ -62,7 +62,7 @@ impl Answer {
         serde_json::from_slice(&self.body).context("the server does not answer as Posthaste does")
     }
 
-    /// What it says, as it was written.
+    /// The body as it was written.
     pub(super) fn text(&self) -> anyhow::Result<&str> {
         std::str::from_utf8(&self.body).context("the server does not answer as Posthaste does")
     }
@@ -77,7 +77,7 @@ impl Client {
         Ok(Self { runner, server: settings.server.clone(), key: settings.key.clone() })
     }
 
-    /// The answer if it is a success; any other is an error that says what the server said.
+    /// Calls the API and returns a successful answer. Any other is an error with the server's message.
     pub(super) async fn call(&self, call: &Call) -> anyhow::Result<Answer> {
         let mut url = format!("{}{}", self.server, call.path);
         if !call.query.is_empty() {
@@ -103,7 +103,7 @@ impl Client {
         Err(Failure::with(Exit::of(head.status.as_u16()), words))
     }
 
-    /// The same for something that is looked at again and again: a server that restarts meanwhile is waited for.
+    /// Calls `path` for a command that polls. Waits for a server that restarts meanwhile.
     pub(super) async fn look(&self, path: &str) -> anyhow::Result<Answer> {
         let call = Call::get(path.to_owned());
         for _ in 1..PATIENCE {
@@ -118,7 +118,7 @@ impl Client {
     }
 }
 
-/// What the server refused, in its own words where it has some.
+/// Describes a refusal, in the server's own words where it has some.
 fn refusal(status: StatusCode, problem: &Value) -> String {
     let text = |name: &str| problem[name].as_str().map(visible);
     let said = match (text("detail"), text("code")) {
@@ -134,7 +134,7 @@ fn refusal(status: StatusCode, problem: &Value) -> String {
     }
 }
 
-/// All that is wrong with a list, a line each.
+/// Lists all errors of a problem, one per line.
 fn every_error(problem: &Value) -> String {
     let errors = problem["errors"].as_array().into_iter().flatten();
     errors.filter_map(|error| Some(format!("\n  {}", visible(error["detail"].as_str()?)))).collect()
@@ -155,9 +155,9 @@ pub(super) fn path(template: &str, values: &[&str]) -> anyhow::Result<String> {
     Ok(out)
 }
 
-/// One part of a path, so that nothing in it can mean another path.
+/// Escapes a part of a path, so that no character in it can change the path.
 fn segment(text: &str) -> anyhow::Result<String> {
-    // Even escaped, these two lead upwards; nothing at all leads to the list.
+    // Even escaped, the dots lead upwards; an empty part leads to the list.
     if matches!(text, "" | "." | "..") {
         return Err(Failure::usage(format!("{text:?} is no id that an address can name")));
     }
@@ -170,7 +170,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn no_id_can_leave_its_place_in_the_path() {
+    fn no_id_can_change_the_path() {
         let made = |text| path("/v1/apps/{app}/events", &[text]).unwrap_or_default();
         assert_eq!(made("shop-1_a.b"), "/v1/apps/shop-1_a.b/events");
         assert_eq!(made("a/b?c#d+é ~:"), "/v1/apps/a%2Fb%3Fc%23d%2B%C3%A9%20%7E%3A/events");
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_are_said_in_the_server_s_words_with_the_field() {
+    fn refusals_show_the_server_s_words_and_the_field() {
         let conflict = json!({ "detail": "Busy.\x1b[2J", "code": "conflict" });
         assert_eq!(refusal(StatusCode::CONFLICT, &conflict), "Busy.\\u{1b}[2J (409, conflict)");
         let field = json!({ "detail": "health_url: is not set", "code": "invalid", "field": "health_url" });

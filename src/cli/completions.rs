@@ -1,4 +1,4 @@
-//! `posthaste completions`: what a shell needs to complete commands and flags.
+//! `posthaste completions`: scripts with which a shell completes commands and flags.
 
 use clap::{Args, Command};
 use clap_complete::{Shell, generate};
@@ -16,7 +16,7 @@ pub(super) struct CompletionsArgs {
     shell: Shell,
 }
 
-/// The script, for the shell to read.
+/// Renders the script for the shell.
 pub(super) fn script(args: &CompletionsArgs, mut command: Command) -> String {
     let mut script = Vec::new();
     generate(args.shell, &mut command, "posthaste", &mut script);

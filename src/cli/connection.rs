@@ -1,10 +1,10 @@
-//! The flags that every command has which talks to a server.
+//! Flags of every command that talks to a server.
 
 use crate::config::{ClientFlags, Secret};
 use clap::{Args, builder::NonEmptyStringValueParser};
 use std::convert::Infallible;
 
-/// What their part of the help is called.
+/// The heading of these flags in the help.
 pub(super) const HEADING: &str = "Server";
 
 #[derive(Debug, Args)]

@@ -66,7 +66,7 @@ impl ContractsCommand {
 }
 
 impl KnownContracts {
-    /// All that `serve` would know.
+    /// Loads all contracts that `serve` would know.
     pub(super) fn load(self) -> anyhow::Result<Vec<Contract>> {
         let folder = KEYS.iter().find(|key| key.name == "contracts_dir").zip(self.contracts_dir);
         let flags = Flags { config_file: self.config.map(Into::into), values: folder.into_iter().collect() };

@@ -1,4 +1,4 @@
-//! `posthaste event-types`: the catalogue of a running server, from and into a file.
+//! `posthaste event-types`: manages the catalogue of a running server, with import from and export to a file.
 
 mod file;
 
@@ -19,7 +19,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 const ALL: &str = "/v1/event-types";
 const ONE: &str = "/v1/event-types/{name}";
-/// Types can be large, and an answer has a limit.
+/// Page size of lists. Types can be large, and an answer has a limit.
 const PAGE: &str = "20";
 
 const EXAMPLES: &str = "\
@@ -142,7 +142,7 @@ async fn act(client: &Client, name: &str, action: &str) -> anyhow::Result<Value>
     client.call(&Call::new(Method::POST, path)).await?.json()
 }
 
-/// Every type, page by page.
+/// Fetches every type, page by page.
 async fn all(client: &Client, archived: bool) -> anyhow::Result<Vec<Value>> {
     let (mut types, mut cursor) = (Vec::new(), None);
     loop {
@@ -198,7 +198,7 @@ fn imported(answer: &Value) -> String {
     format!("{}{verb}added: {added}, changed: {changed}, left alone: {left}\n", aligned(&rows))
 }
 
-/// As `import` takes it: without what the server makes up, and without what says nothing.
+/// Renders a type as `import` takes it: without the fields that the server sets, and without nulls and false.
 fn exported(shown: Value) -> Value {
     let Value::Object(mut fields) = shown else { return shown };
     fields.remove("created_at");
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn an_import_is_told_a_line_for_each_type_that_differs() {
+    fn an_import_prints_a_line_for_each_type_that_differs() {
         let answer = json!({ "dry_run": true, "added": ["a.b"], "unchanged": ["x", "y"],
             "changed": [{ "name": "c\u{1b}", "fields": ["sample", "versions"] }] });
         let told = imported(&answer);

@@ -1,10 +1,10 @@
-//! How a command ends: one set of exit codes for all of them, and the errors that carry one.
+//! Exit codes, the same for all commands, and the errors that carry one.
 
 use crate::config::ConfigError;
 use http::StatusCode;
 use std::process::ExitCode;
 
-/// For the help and the documentation.
+/// Text for the help and the documentation.
 pub(super) const MEANINGS: &str = "\
 Exit codes:
   0  done
@@ -24,7 +24,7 @@ pub(super) enum Exit {
 }
 
 impl Exit {
-    /// What an answer that is no success means to whoever asked.
+    /// Returns the exit code for the status of an unsuccessful answer.
     pub(super) fn of(status: u16) -> Self {
         match StatusCode::from_u16(status).unwrap_or_default() {
             StatusCode::NOT_FOUND => Self::NotFound,
@@ -39,7 +39,7 @@ impl Exit {
         }
     }
 
-    /// Of an error that may have been given context on its way.
+    /// Returns the exit code of an error, also of one that was given context on its way.
     pub(super) fn from_error(error: &anyhow::Error) -> Self {
         match error.downcast_ref::<Failure>() {
             Some(failure) => failure.exit,
@@ -56,7 +56,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Why a command ends badly, in words.
+/// The reason why a command failed, with its exit code.
 #[derive(Debug, thiserror::Error)]
 #[error("{words}")]
 pub(super) struct Failure {

@@ -1,4 +1,4 @@
-//! `posthaste inspect`: asks for an inspection, waits for it and prints the report. Gaps are a failure (exit code 1).
+//! `posthaste inspect`: starts an inspection, waits for it and prints the report. Gaps are a failure (exit code 1).
 
 use super::{
     client::{Answer, Call, Client, path},
@@ -46,7 +46,7 @@ pub(super) struct InspectArgs {
     connection: Connection,
 }
 
-/// As much of an inspection as is shown. Everything is text, so that a newer server can be asked too.
+/// As much of an inspection as is shown. All values are text, so that newer servers work too.
 #[derive(Debug, Deserialize)]
 struct Shown {
     id: String,
@@ -125,7 +125,7 @@ impl Found {
 }
 
 impl Check {
-    /// Whatever is not known to be there.
+    /// Whether the protection is not known to be there.
     fn is_gap(&self) -> bool {
         !matches!(self.finding.as_str(), "passed" | "does_not_apply")
     }
@@ -171,7 +171,7 @@ fn table(checks: &[Check], colours: bool) -> String {
     out
 }
 
-/// A paragraph below its check, its lines indented under the first. What a receiver said cannot draw on the terminal: the
+/// A paragraph below its check, its lines indented under the first. A receiver's text cannot control the terminal: the
 /// report has no control characters.
 fn wrap(out: &mut String, label: &str, text: &str) {
     let indent = format!("{:18}", "");

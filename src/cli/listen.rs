@@ -1,5 +1,6 @@
-//! `posthaste listen`: a receiver on a port of this machine. It verifies what comes, shows it and answers as it was told,
-//! until it is stopped or has had enough. With a server's key it makes an endpoint for itself and deletes it at the end.
+//! `posthaste listen`: a receiver on a port of this machine. Verifies requests, shows them and answers as configured,
+//! until it is stopped or has received enough. With a server's key it creates an endpoint for itself and deletes it at
+//! the end.
 
 mod answers;
 mod endpoint;
@@ -44,7 +45,7 @@ use tokio::net::TcpListener;
 
 const BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
 const CONNECTIONS_MAX: usize = 256;
-/// Whoever is being answered when it ends has this long.
+/// Time that requests have to be answered after the end.
 const END_WITHIN: Duration = Duration::from_secs(2);
 
 const EXAMPLES: &str = "\
@@ -99,7 +100,7 @@ fn delay(text: &str) -> Result<Duration, String> {
     parse_duration(text).ok_or_else(|| format!("give {DURATION_FORM}"))
 }
 
-/// What every request is dealt with by.
+/// The state shared by all requests.
 struct Desk {
     judge: Judge,
     answers: Answers,
@@ -172,7 +173,7 @@ async fn receive(State(desk): State<Arc<Desk>>, request: Request) -> Response {
     };
     let before = desk.received.fetch_add(1, Ordering::Relaxed);
     if desk.count_max.is_some_and(|most| before >= most) {
-        // Enough have come; those in front of it are still being answered.
+        // Enough have come; earlier ones are still being answered.
         desk.received.fetch_sub(1, Ordering::Relaxed);
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     }
@@ -201,5 +202,5 @@ async fn receive(State(desk): State<Arc<Desk>>, request: Request) -> Response {
     (status, Body::from(desk.body.clone())).into_response()
 }
 
-/// What was found, if there was a secret to look with.
+/// The result of verifying, if there was a secret to verify with.
 type Looked<'a> = Option<&'a Finding>;

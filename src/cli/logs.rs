@@ -1,4 +1,5 @@
-//! Log lines on standard error: human on a terminal, JSON elsewhere. What they say is up to each room; no secret at any level.
+//! Log lines on standard error: human on a terminal, JSON elsewhere. Each module chooses its own texts; no secret at any
+//! level.
 
 use crate::config::LogFormat;
 use std::io::{self, IsTerminal};

@@ -1,4 +1,4 @@
-//! `posthaste migrate`: a stopped embedded store, moved up into a PostgreSQL database.
+//! `posthaste migrate`: copies a stopped embedded store into a PostgreSQL database.
 
 use super::{exit::Failure, failed, load, print};
 use crate::{
@@ -24,7 +24,7 @@ Stop the server first. The database must be empty, or have an interrupted copy o
 sealed stays sealed: start the server on the database with the same encryption key. The file is left as it is, but for what any
 start does to it: a store of an older version is brought up to date, and what a killed server was carrying ends.";
 
-/// Of one table, between two lines of progress.
+/// Rows of a table between two lines of progress.
 const ROWS_PER_LINE: i64 = 10_000;
 
 #[derive(Debug, Args)]
@@ -41,7 +41,7 @@ pub(super) struct MigrateArgs {
     json: bool,
 }
 
-/// Values are read here and not by clap, which would repeat one that is wrong, password and all.
+/// Parses `--from`. Done here and not by clap, which would repeat a wrong value, password and all.
 fn file(text: &str) -> anyhow::Result<PathBuf> {
     match StoreLocation::parse(text) {
         Ok(StoreLocation::Sqlite(path)) => Ok(path),
@@ -59,7 +59,7 @@ fn database(text: &str) -> anyhow::Result<Box<Address>> {
     }
 }
 
-/// The one that a server with these settings would use.
+/// Returns the database that a server with these settings would use.
 fn database_of_settings() -> Result<Box<Address>, ExitCode> {
     match load(Mode::Serve, Flags::default())?.store {
         StoreLocation::Postgres(address) => Ok(address),

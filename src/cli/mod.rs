@@ -118,20 +118,20 @@ enum Command {
     Reference,
 }
 
-/// Does what this process's arguments ask for.
+/// Runs the command that this process's arguments name.
 pub fn run() -> ExitCode {
     match Cli::try_parse() {
         Ok(cli) => obey(cli.command),
         Err(help_or_error) => {
             let help_or_error = without_logins(help_or_error);
-            // Nothing can be said to somebody who has closed the terminal.
+            // An error of printing is ignored: the terminal may be closed.
             let _ = help_or_error.print();
             if help_or_error.use_stderr() { Exit::Usage.into() } else { ExitCode::SUCCESS }
         }
     }
 }
 
-/// An address with a login that stands where none is expected is said back without it.
+/// Hides logins in arguments that clap would repeat: an address with a login in the wrong place is shown without it.
 fn without_logins(mut error: clap::Error) -> clap::Error {
     for kind in [ContextKind::InvalidArg, ContextKind::InvalidValue, ContextKind::InvalidSubcommand] {
         let Some(ContextValue::String(given)) = error.get(kind) else { continue };
@@ -188,14 +188,14 @@ fn start(mode: Mode, flags: Flags) -> ExitCode {
                 Mode::Dev => app::dev(settings).await,
             }
         });
-        // What still runs now was given up on; a look-up that hangs must not keep the process alive.
+        // Tasks that still run were given up; a look-up that hangs must not keep the process alive.
         runtime.shutdown_background();
         finished
     });
     finished.map_or_else(|error| failed(&error), |()| ExitCode::SUCCESS)
 }
 
-/// The settings, or the exit code after saying what is wrong with them.
+/// Loads the settings. Otherwise prints the problems and returns the exit code.
 fn load(mode: Mode, flags: Flags) -> Result<Settings, ExitCode> {
     config::load(mode, flags).map_err(|refused| {
         eprintln!("posthaste: the configuration is refused\n{refused}");
@@ -203,7 +203,7 @@ fn load(mode: Mode, flags: Flags) -> Result<Settings, ExitCode> {
     })
 }
 
-/// Runs a command that waits for something to its end.
+/// Runs an asynchronous command to its end.
 fn on_runtime(work: impl Future<Output = anyhow::Result<ExitCode>>) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let done = runtime.context("cannot start the runtime").and_then(|runtime| {
@@ -223,7 +223,7 @@ fn failed(error: &anyhow::Error) -> ExitCode {
 fn print(text: &str) -> ExitCode {
     match say(text) {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever read it has read enough.
+        // The reader closed the pipe: it has read enough.
         Err(closed) if closed.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("posthaste: cannot write the output: {error}");
@@ -232,7 +232,7 @@ fn print(text: &str) -> ExitCode {
     }
 }
 
-/// An error means that nobody reads it any more.
+/// Writes text to standard output. An error means that the reader is gone.
 fn say(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush())
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_in_the_wrong_place_is_said_back_without_its_password() {
+    fn an_address_in_the_wrong_place_is_repeated_without_its_password() {
         for address in ["postgres://me:hunter2@db/ph", "postgres:///ph?host=/run&password=hunter2"] {
             for args in
                 [&["serve", address][..], &["migrate", address], &[address], &["contracts", "a", address]]

@@ -1,4 +1,4 @@
-//! `posthaste profile`: keeps servers, keys and apps under names. A key is never taken from the command line or shown again.
+//! `posthaste profile`: keeps servers, keys and apps under names. A key is never an argument and is never shown whole again.
 
 use super::{exit::Failure, print, table::aligned, terminal};
 use crate::{
@@ -117,7 +117,7 @@ fn set(profiles: &mut Profiles, args: SetArgs) -> anyhow::Result<ExitCode> {
 
 fn list(profiles: &Profiles, is_json: bool) -> String {
     let prefix = |profile: &Profile| {
-        // A short key would be shown whole.
+        // At most a third of the key, or a short key would be shown whole.
         let shown = |key: &Secret| {
             key.reveal().chars().take(PREFIX_CHARS.min(key.reveal().len() / 3)).collect::<String>()
         };

@@ -1,5 +1,5 @@
-//! `posthaste publish`: one event, or a file of them. `data` goes out as the bytes it was given in: the envelope is written
-//! around it by hand.
+//! `posthaste publish`: one event, or a file of them. The bytes of `data` are sent unchanged: the envelope is written
+//! around them by hand.
 
 mod batch;
 
@@ -79,7 +79,7 @@ pub(super) struct PublishArgs {
     connection: Connection,
 }
 
-/// The flag `--wait`, as other commands have it.
+/// The flag `--wait`, shared with other commands.
 #[derive(Debug)]
 struct Wait(Option<Duration>);
 
@@ -166,7 +166,7 @@ fn event_ended(status: &Value) -> Option<Ended> {
     Some(Ended::Badly(format!("{} is {} ({})", text("event_id"), text("status"), text("reason"))))
 }
 
-/// `{"type": …, "data": …}`, with the data as it was given.
+/// Renders `{"type": …, "data": …}` with the bytes of the data unchanged.
 fn envelope(args: &PublishArgs) -> anyhow::Result<Vec<u8>> {
     let time = |flag: &str, text: &Option<String>| {
         text.as_ref().map(|text| resource::read_time(flag, text)).transpose()
@@ -206,13 +206,13 @@ fn envelope(args: &PublishArgs) -> anyhow::Result<Vec<u8>> {
     Ok(envelope)
 }
 
-/// The bytes, if they are one JSON value and nothing else: then nothing in them can change the envelope.
+/// Returns the bytes if they are exactly one JSON value: then they cannot change the envelope.
 fn one_value(data: &[u8]) -> Result<&[u8], String> {
     let value: Result<&RawValue, _> = serde_json::from_slice(data);
     value.map(|_| data).map_err(|error| format!("not valid JSON: {error}"))
 }
 
-/// A whole file; `-` is standard input.
+/// Reads a whole file; `-` is standard input.
 fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
     if file != Path::new("-") {
         let failed = |error| Failure::usage(format!("cannot read {}: {error}", file.display()));
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_ended_well_if_everything_arrived_or_nobody_wanted_it() {
+    fn an_event_succeeded_if_all_deliveries_arrived_or_no_endpoint_subscribes() {
         let at = "2026-11-15T09:30:00Z";
         let status = |completed: Option<&str>, delivered: bool| {
             json!({ "event_id": "e", "status": "dead", "reason": "exhausted", "completed_at": completed,

@@ -46,10 +46,10 @@ none it needs `--yes`.
 
 ";
 
-/// Flags that nearly every command has, like those of the connection; the page explains them once.
+/// Flags of nearly every command, like those of the connection; the page explains them once.
 const EVERYWHERE: [&str; 3] = ["json", "help", "config"];
 
-/// The whole page.
+/// Renders the whole page.
 pub(super) fn markdown(root: &Command) -> String {
     let mut page = INTRODUCTION.to_owned();
     for (place, line) in exit::MEANINGS.lines().enumerate() {
@@ -67,7 +67,7 @@ fn describe(page: &mut String, heading: &str, above: &str, command: &Command) {
     let _ = write!(page, "\n{heading} {name}\n\n{about}.\n");
     if let Some(help) = command.get_after_help() {
         page.push('\n');
-        // The first line says that these are examples.
+        // The first line is the heading of the examples.
         for line in help.to_string().lines().skip(1) {
             let _ = writeln!(page, "{}{line}", if line.starts_with("  ") { "  " } else { "" });
         }
@@ -116,7 +116,7 @@ mod tests {
         command.get_subcommands().for_each(|inner| each(inner, &format!("{name} "), look));
     }
 
-    /// Splits as a shell does, as far as the examples need it; what is redirected is left out.
+    /// Splits a line like a shell, as far as the examples need it. Redirections are left out.
     fn words(line: &str) -> Vec<String> {
         let (mut words, mut word, mut is_quoted) = (Vec::new(), String::new(), false);
         let typed = [" > ", " < ", " | ", "   "]

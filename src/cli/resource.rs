@@ -1,5 +1,5 @@
-//! The commands that are operations of the API: `apps list`, `deliveries retry` and the like. All of them go one way; what
-//! tells them apart is in the table of operations and in the API's own description.
+//! Commands that are operations of the API: `apps list`, `deliveries retry` and the like. All of them share this code;
+//! their differences are in the table of operations and in the API's own description.
 
 mod description;
 mod follow;
@@ -24,7 +24,7 @@ use operations::{Follow, GROUPS, OPERATIONS, Operation};
 use std::{process::ExitCode, sync::LazyLock, time::Duration};
 use value::Kind;
 
-/// One command of the table, with what was given to it.
+/// A command of the table with its arguments.
 #[derive(Debug)]
 pub(super) struct ResourceCommand {
     entry: &'static Entry,
@@ -64,23 +64,23 @@ impl ResourceCommand {
 }
 
 impl Entry {
-    /// Whether the app is what the command is about, and not only where it is done.
+    /// Whether the command is about the app itself, and not only about something in it.
     fn is_about_an_app(&self) -> bool {
         self.operation.path.ends_with("{app}")
     }
 
-    /// Whether the app is a flag: of the path, or a field of the body.
+    /// Whether the app is given as a flag: it is in the path, or a field of the body.
     fn has_app_flag(&self) -> bool {
         let is_inside = self.operation.path.contains("{app}") && !self.is_about_an_app();
         is_inside || self.described.body.iter().any(|field| field.name == "app_id")
     }
 
-    /// What must be named, in the order of the path.
+    /// Returns the ids to be named, in the order of the path.
     fn things(&self) -> impl Iterator<Item = &Field> {
         self.described.path.iter().filter(|field| field.name != "app" || self.is_about_an_app())
     }
 
-    /// Fields that are flags. The app has a flag of its own.
+    /// Returns the fields that are flags. The app has a flag of its own.
     fn flags(&self) -> impl Iterator<Item = &Field> {
         let fields = self.described.query.iter().chain(&self.described.body);
         fields.filter(|field| field.name != "app_id")
@@ -103,11 +103,11 @@ impl Entry {
         if self.has_app_flag() {
             command = AppFlag::augment_args(command);
         }
-        // Last, because flags of a struct bring the words about that struct with them.
+        // Last, because `augment_args` replaces the command's text with that of the struct.
         Connection::augment_args(command).about(*about)
     }
 
-    /// What the command line adds to the API.
+    /// Returns the flags that the command line adds to the API's fields.
     fn switches(&'static self) -> Vec<Arg> {
         let switch = |name: &'static str, help: &'static str| {
             Arg::new(name).long(name).help(help).action(ArgAction::SetTrue)
@@ -139,7 +139,7 @@ impl Entry {
     }
 }
 
-/// `--wait`, or `--wait=LIMIT`.
+/// Builds the flag `--wait`, or `--wait=LIMIT`.
 pub(super) fn wait_flag(help: &'static str) -> Arg {
     let read = |text: &str| parse_duration(text).ok_or_else(|| format!("give {DURATION_FORM}"));
     let flag = Arg::new(WAIT).long(WAIT).value_name("LIMIT").num_args(0..=1).require_equals(true);
@@ -209,7 +209,7 @@ impl Subcommand for ResourceCommand {
 mod tests {
     use super::*;
 
-    /// Operations that have no row in the table, and the command that does it instead.
+    /// Operations without a row in the table, and the command that covers each.
     const ELSEWHERE: &[(&str, &str)] = &[
         ("GET /livez", "curl: for probes"),
         ("GET /readyz", "curl: for probes"),

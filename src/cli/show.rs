@@ -1,4 +1,4 @@
-//! What the API answers, for people: a thing field by field, lists in it as tables. Programs get the JSON as it came.
+//! Renders API answers for people: an object field by field, lists in it as tables. Programs get the JSON as it came.
 
 use super::{
     client::Answer,
@@ -8,7 +8,7 @@ use super::{
 use serde_json::{Value, value::RawValue};
 use std::collections::HashMap;
 
-/// Which fields of each list are shown, and in which order. What no row has is left out.
+/// The fields shown for each list, in order. A field that no row has is left out.
 const COLUMNS: &[(&str, &[&str])] = &[
     ("apps", &["id", "name", "contract", "quota", "created_at"]),
     ("endpoints", &["id", "status", "url", "event_types", "contract", "disabled_reason", "created_at"]),
@@ -42,7 +42,7 @@ const COLUMNS: &[(&str, &[&str])] = &[
     ("checks", &["finding", "title", "status_code", "duration_ms", "advice"]),
 ];
 
-/// Both of a delivery itself and of one in the status of its event, which has other names for the same.
+/// Fields of a delivery and of a delivery in the status of its event, which has other names for the same fields.
 const DELIVERY: &[&str] = &[
     "id",
     "status",
@@ -61,7 +61,7 @@ pub(super) fn columns_of(list: &str) -> Option<&'static [&'static str]> {
     COLUMNS.iter().find(|(name, _)| *name == list).map(|(_, columns)| *columns)
 }
 
-/// The columns of a table with these first rows.
+/// Returns the columns of a table with these first rows.
 pub(super) fn columns(wanted: Option<&[&str]>, rows: &[Value]) -> Vec<String> {
     let has = |name: &str| rows.iter().any(|row| row.get(name).is_some());
     match wanted {
@@ -82,7 +82,7 @@ pub(super) fn cells(columns: &[String], row: &Value) -> Vec<String> {
     columns.iter().map(|column| visible(&cell(&row[column.as_str()]))).collect()
 }
 
-/// A value in one line: texts as they are, lists of them with commas.
+/// Renders a value in one line: texts as they are, lists of them with commas.
 pub(super) fn cell(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -94,7 +94,7 @@ pub(super) fn cell(value: &Value) -> String {
     }
 }
 
-/// The whole answer, with a newline at its end.
+/// Renders the whole answer, with a newline at its end.
 pub(super) fn answer(answer: &Answer, is_json: bool) -> anyhow::Result<String> {
     if is_json {
         return Ok(visible_json(answer.text()?.trim_end()) + "\n");
@@ -104,7 +104,7 @@ pub(super) fn answer(answer: &Answer, is_json: bool) -> anyhow::Result<String> {
 
 fn thing(answer: &Answer) -> anyhow::Result<String> {
     let fields: serde_json::Map<String, Value> = answer.json()?;
-    // What is neither a plain value nor a table is shown as it was written: data may have numbers that only text can hold.
+    // Numbers and objects are shown as they were written: data may have numbers that only text can hold.
     let written: HashMap<String, Box<RawValue>> = answer.json()?;
     let (mut rows, mut tables) = (Vec::new(), String::new());
     for (name, value) in &fields {
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thing_is_shown_field_by_field_with_its_lists_below_and_its_data_as_written() {
+    fn an_object_is_shown_field_by_field_with_its_lists_below_and_its_data_as_written() {
         let body = r#"{"id":"e","key":null,"tags":["a","b"],"data":{"n": 1.10},"deliveries":[
             {"id":"d1","status":"dead","last_error":"HTTP 500\u001b[2J"},{"id":"d22","status":"pending","last_error":null}]}"#;
         let expected = "id    e\ntags  a,b\ndata  {\"n\": 1.10}\n\ndeliveries\nID   STATUS   LAST ERROR\n\

@@ -1,8 +1,8 @@
-//! Text for people: aligned columns, and characters that cannot drive the terminal they are shown on.
+//! Text for people: aligned columns, and escaping of characters that could control the terminal.
 
 use std::fmt::Write;
 
-/// Columns that stay where they are from one page to the next, unless a wider value comes.
+/// A table whose columns keep their widths from one page to the next, unless a wider value comes.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     widths: Vec<usize>,
@@ -10,7 +10,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Lines are cut to `line_chars_max`, if there is a terminal that has one.
+    /// Makes a table. Lines are cut to `line_chars_max`, if the terminal has a width.
     pub(super) fn within(line_chars_max: Option<usize>) -> Self {
         Self { widths: Vec::new(), line_chars_max }
     }
@@ -46,7 +46,7 @@ pub(super) fn aligned<R: AsRef<[String]>>(rows: &[R]) -> String {
     Table::default().lines(rows)
 }
 
-/// The text with everything escaped that a terminal might obey or that would make it read otherwise than it is.
+/// Escapes every character that a terminal might obey or that would change how the text reads.
 pub(super) fn visible(text: &str) -> String {
     escaped(text, |c, out| match c {
         '\n' => out.push_str("\\n"),
@@ -58,7 +58,7 @@ pub(super) fn visible(text: &str) -> String {
     })
 }
 
-/// The same for JSON, which stays the same value: whitespace between its parts is left alone.
+/// Escapes such characters in JSON, which stays the same value: whitespace between its parts is left alone.
 pub(super) fn visible_json(json: &str) -> String {
     escaped(json, |c, out| match c {
         '\n' | '\t' | '\r' => out.push(c),
@@ -76,7 +76,7 @@ fn escaped(text: &str, escape: impl Fn(char, &mut String)) -> String {
     out
 }
 
-/// Whether it changes the direction or the lines of the text around it. All of these fit `\uXXXX`.
+/// Whether the character changes the direction or the lines of the text around it. All of these fit `\uXXXX`.
 fn turns_text(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_drives_a_terminal_is_left_in_a_text() {
+    fn no_character_that_controls_a_terminal_is_left_in_a_text() {
         assert_eq!(
             visible("a\x1b[2J\u{9b}1m\n\u{202e}b\u{7f}é"),
             "a\\u{1b}[2J\\u{9b}1m\\n\\u{202e}b\\u{7f}é"

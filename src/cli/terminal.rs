@@ -1,18 +1,18 @@
-//! Who sits at the terminal, if anybody: how wide it is, questions, and answers that must not be seen.
+//! The terminal: its width, questions, and input that must not be seen.
 
 use super::exit::{Exit, Failure};
 use anyhow::Context;
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcgetwinsize, tcsetattr};
 use std::io::{self, BufRead, IsTerminal, Read};
 
-/// How many characters a line of the output has room for, where it is a terminal that says so.
+/// Returns the width of the output in characters, if it is a terminal that reports one.
 pub(super) fn columns() -> Option<usize> {
     let out = io::stdout();
     let size = out.is_terminal().then(|| tcgetwinsize(&out).ok()).flatten()?;
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
-/// Goes on only if somebody agrees: beforehand, with `--yes`, or now, at the terminal.
+/// Returns only if the user agrees: beforehand, with `--yes`, or now, at the terminal.
 pub(super) fn confirm(question: &str, is_agreed: bool) -> anyhow::Result<()> {
     if is_agreed {
         return Ok(());
@@ -27,7 +27,7 @@ pub(super) fn confirm(question: &str, is_agreed: bool) -> anyhow::Result<()> {
     Err(Failure::with(Exit::Failed, "nothing was done"))
 }
 
-/// A line that is typed without being shown, or, without a terminal, read from standard input.
+/// Reads a line: hidden while it is typed at a terminal, otherwise from standard input.
 pub(super) fn hidden_line(question: &str) -> anyhow::Result<String> {
     if !somebody_is_there() {
         return line();
@@ -35,7 +35,7 @@ pub(super) fn hidden_line(question: &str) -> anyhow::Result<String> {
     let input = io::stdin();
     let before = tcgetattr(&input).context("cannot hide what is typed")?;
     let mut hidden = before.clone();
-    // Ctrl-C must not leave the terminal as it is now: it comes as a character, and nothing is done.
+    // Ctrl-C must not leave the terminal without echo: it is read as a character, which ends the input.
     hidden.local_modes.remove(LocalModes::ECHO | LocalModes::ISIG | LocalModes::ICANON);
     tcsetattr(&input, OptionalActions::Flush, &hidden).context("cannot hide what is typed")?;
     eprint!("{question}: ");
@@ -49,7 +49,7 @@ pub(super) fn somebody_is_there() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
-/// Character by character: what edits a line and what breaks it off is done here.
+/// Reads a line character by character, and handles backspace, Ctrl-C and Ctrl-D itself.
 fn secret_line() -> anyhow::Result<String> {
     let mut typed = Vec::new();
     for byte in io::stdin().lock().bytes() {

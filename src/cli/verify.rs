@@ -1,5 +1,5 @@
-//! `posthaste verify`: a request that was received, and why its signature does not fit. Exit codes: 0 verified, 1 not,
-//! 2 it could not be looked at.
+//! `posthaste verify`: checks the signature of a received request and explains a mismatch. Exit codes: 0 verified, 1
+//! not verified, 2 it could not be checked.
 
 mod request;
 
@@ -72,7 +72,7 @@ pub(super) struct JudgeArgs {
     known: KnownContracts,
 }
 
-/// The same, read.
+/// The contract and the secrets that requests are verified with.
 pub(super) struct Judge {
     pub(super) contract: Contract,
     pub(super) secrets: Vec<String>,
@@ -80,7 +80,7 @@ pub(super) struct Judge {
     others: Vec<Contract>,
 }
 
-/// What was found about one request.
+/// The result of verifying a request.
 pub(super) struct Finding {
     pub(super) verified: Result<Genuine, Mismatch>,
     pub(super) clues: Vec<Clue>,
@@ -100,7 +100,7 @@ impl JudgeArgs {
         let mut secrets = self.secret;
         if let Some(path) = &self.secret_file {
             let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
-            // The line break at the end of a file is none of the secret's.
+            // Line breaks are not part of a secret.
             secrets.extend(text.lines().filter(|line| !line.is_empty()).map(str::to_owned));
         }
         let others = self.known.load()?;
@@ -133,7 +133,7 @@ impl Finding {
         })
     }
 
-    /// A line, and the clues below it.
+    /// Renders a line, and the clues below it.
     pub(super) fn words(&self, contract: &Contract, now: Timestamp) -> String {
         let mut out = match &self.verified {
             Ok(Genuine { signed_at: Some(at) }) => {

@@ -1,6 +1,6 @@
-//! Settings of the commands that talk to a running server: where it is, which key to show, and which app is meant.
+//! Settings of the commands that talk to a running server: its URL, the key, and the default app.
 //!
-//! Flags beat variables, variables beat the profile. Variables of the server may stand beside them and are not looked at.
+//! Flags beat variables, variables beat the profile. The server's own variables are ignored here.
 
 use super::{
     profile::{self, Profile, Profiles},
@@ -8,7 +8,7 @@ use super::{
     sources::{ConfigError, variable},
 };
 
-/// Variables that `serve` and `dev` leave to other commands.
+/// Variables of other commands, which `serve` and `dev` ignore.
 pub(super) const VARIABLES: [&str; 5] = [URL, KEY, APP, PROFILE, profile::FILE];
 const URL: &str = "POSTHASTE_URL";
 const KEY: &str = "POSTHASTE_KEY";
@@ -17,7 +17,7 @@ const PROFILE: &str = "POSTHASTE_PROFILE";
 const URL_DEFAULT: &str = "http://127.0.0.1:8080";
 const PROFILE_DEFAULT: &str = "default";
 
-/// What the command line gave.
+/// The values from the command line.
 #[derive(Debug, Default)]
 pub struct ClientFlags {
     pub server: Option<String>,
@@ -31,14 +31,14 @@ pub struct ClientSettings {
     /// Without a slash at its end.
     pub server: String,
     pub key: Secret,
-    /// The app that is meant when none is named.
+    /// The default app.
     pub app: Option<String>,
-    /// Nobody asked for plain text.
+    /// False if the variable NO_COLOR asks for plain text.
     pub may_colour: bool,
 }
 
 impl ClientSettings {
-    /// The app that is meant, which must be known.
+    /// Returns the app. Fails if none is set.
     pub fn app(&self) -> Result<&str, ConfigError> {
         let told = || {
             format!("which app? Give --app or the variable {APP}, or keep one with `posthaste profile set`")
@@ -79,7 +79,7 @@ fn resolve(
     Ok(ClientSettings { server: without_slash(&server).to_owned(), key, app, may_colour })
 }
 
-/// The profile's key goes to the profile's server and to no other.
+/// Returns the profile's key. Fails if it would go to another server than the profile's.
 fn key_of(name: &str, profile: &Profile, server: Option<&str>) -> Result<Secret, ConfigError> {
     let refused = |text: String| Err(ConfigError::Refused(vec![text]));
     let own = profile.url.as_deref().unwrap_or(URL_DEFAULT);
@@ -98,7 +98,7 @@ fn without_slash(server: &str) -> &str {
     server.trim_end_matches('/')
 }
 
-/// Whether it can stand in a header.
+/// Whether the key can be sent in a header.
 fn may_be_sent(key: &Secret) -> bool {
     !key.reveal().is_empty() && key.reveal().bytes().all(|byte| byte.is_ascii_graphic())
 }
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_beat_variables_which_beat_the_profile_and_the_server_has_a_default() {
+    fn flags_beat_variables_and_variables_beat_the_profile_and_the_server_has_a_default() {
         let flags = ClientFlags {
             server: Some("https://a/".into()),
             key: Some(Secret::new("k")),
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_key_or_with_one_that_cannot_be_sent_it_says_so_and_never_repeats_it() {
+    fn a_missing_or_unsendable_key_is_refused_and_never_repeated() {
         let none = Profiles::default();
         let refused = resolved(ClientFlags::default(), &[], &none).unwrap_err();
         assert!(refused.contains("--key") && refused.contains("POSTHASTE_KEY"), "{refused}");

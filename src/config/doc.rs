@@ -34,7 +34,7 @@ const CLIENTS: &str = "
 Servers ignore these variables; proxy variables have no effect here either, and `NO_COLOR` keeps the output plain.
 ";
 
-/// The whole page.
+/// Renders the whole page.
 pub fn markdown() -> String {
     let mut page = INTRODUCTION.to_owned();
     let _ = write!(

@@ -22,7 +22,7 @@ pub(super) enum Value {
 }
 
 impl Value {
-    /// As a variable would give it: lists with commas, where the setting is a list.
+    /// The value as a variable would give it: lists with commas, where the setting is a list.
     pub(super) fn text(self, is_list: bool) -> Option<String> {
         match self {
             Self::Text(text) => Some(text),
@@ -32,7 +32,7 @@ impl Value {
     }
 }
 
-/// Why the file is not TOML.
+/// The reason why the file is not TOML.
 pub(super) struct Broken {
     pub line: usize,
     pub reason: String,

@@ -1,4 +1,4 @@
-//! What values may look like: for each form the words that describe it and the function that reads it.
+//! Formats of values: each has a text that describes it and a function that parses it.
 //!
 //! File, variables and flags all arrive here as text, so a value means the same wherever it was given.
 
@@ -35,7 +35,7 @@ pub(super) struct Form<T> {
     /// Completes "give …".
     pub allowed: &'static str,
     pub read: fn(&str) -> Option<T>,
-    /// What exactly is wrong with a value that cannot be read, if that can be said; never more of it than may be shown.
+    /// Explains why a value cannot be parsed, if that can be said. Shows no part of it that must stay hidden.
     pub why: fn(&str) -> Option<String>,
     pub is_hidden: bool,
     pub is_list: bool,
@@ -66,7 +66,7 @@ pub enum LogFormat {
     Json,
 }
 
-/// What becomes of events whose type is not in the catalogue.
+/// How events whose type is not in the catalogue are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnknownEventTypes {
     Allowed,
@@ -223,13 +223,13 @@ fn headers(text: &str) -> Option<Vec<(String, String)>> {
         .then_some(headers)
 }
 
-/// Nothing stands for no limit.
+/// Parses a limit; 0 means no limit.
 #[expect(clippy::option_option, reason = "whether it can be read, and whether there is a limit")]
 fn ceiling(text: &str, most: usize) -> Option<Option<usize>> {
     count(text, 0..=most).map(|most| Some(most).filter(|most| *most > 0))
 }
 
-/// It stands in a header, so nothing may be in it that means something there.
+/// Parses an origin. It is sent in a header, so it may hold no character that has a meaning there.
 fn origin(text: &str) -> Option<String> {
     let target = Target::stored(text).ok()?;
     (target.path_and_query() == "/").then(|| target.as_str().trim_end_matches('/').to_owned())
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_window_may_be_nothing_or_microseconds_but_not_long() {
+    fn a_commit_window_may_be_zero_or_microseconds_and_at_most_100_ms() {
         assert_eq!((WINDOW.read)("0ms"), Some(Duration::ZERO));
         assert_eq!((WINDOW.read)("250us"), Some(Duration::from_micros(250)));
         assert_eq!((WINDOW.read)("100ms"), Some(Duration::from_millis(100)));
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn an_encryption_key_that_could_not_seal_is_refused_at_the_start() {
+    fn an_unusable_encryption_key_is_refused_at_the_start() {
         let (a, b) = ("A".repeat(43), "B".repeat(42) + "A");
         for good in [format!("{a}="), format!("{a}, {b}"), format!("2026-11:{a},old:{b}")] {
             assert_eq!((ENCRYPTION_KEY.read)(&good), Some(Some(Secret::new(&good))));

@@ -1,4 +1,4 @@
-//! The table of settings. Each entry makes a field of `Settings` and a row of `KEYS`, so neither can be without the other.
+//! The table of settings. Each entry makes a field of `Settings` and a row of `KEYS`, so the two cannot differ.
 //!
 //! To add a setting: add an entry, read the field, run `cargo run -- config-doc > docs/configuration.md`.
 
@@ -11,14 +11,15 @@ use crate::domain::{contract::Keep, email::Sender, proxy::Proxy};
 use ipnet::IpNet;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-/// Some defaults are safe for production, or friendly on a developer's machine.
+/// The command that the defaults are for: safe for production (`serve`), or friendly on a developer's machine
+/// (`dev`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     Serve,
     Dev,
 }
 
-/// All there is to know about one setting, but its type.
+/// The description of a setting: everything but its type.
 #[derive(Debug)]
 pub struct Key {
     /// As in the file.
@@ -28,9 +29,9 @@ pub struct Key {
     /// The default of `dev`.
     pub dev_default: &'static str,
     pub meaning: &'static str,
-    /// What a value may look like; completes "give …".
+    /// The format of a value; completes "give …".
     pub allowed: &'static str,
-    /// The room that acts on it.
+    /// The module that uses the setting.
     pub reader: &'static str,
     /// Values are never repeated in messages.
     pub is_hidden: bool,
@@ -87,7 +88,7 @@ macro_rules! settings {
         }),+];
 
         impl Settings {
-            /// None if a value is not allowed; `given` has then noted which.
+            /// Reads all settings. None if a value is not allowed; `given` has then recorded which.
             pub(super) fn read(given: &mut Given) -> Option<Self> {
                 $(let $name = given.read(stringify!($name), &$form);)+
                 Some(Self { $($name: $name?),+ })

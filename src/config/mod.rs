@@ -1,5 +1,5 @@
-//! What the operator can set. One table (`keys`) says all there is to know of every setting; parsing, error messages,
-//! `--help` and `docs/configuration.md` come from it. A value is the last one given: default, file, variable, flag.
+//! Settings of the operator. The table in `keys` describes each of them; parsing, error messages, `--help` and
+//! `docs/configuration.md` come from it. A value is the last one given: default, file, variable, flag.
 
 mod client;
 mod doc;

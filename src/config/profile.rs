@@ -1,6 +1,7 @@
-//! The profile file: servers, keys and apps under names, so that none of them is typed or seen in a list of processes.
+//! The profile file: servers, keys and apps under names, so that they need not be typed and do not show in a list of
+//! processes.
 //!
-//! The one thing to know: whoever can read the file has its keys, so one that others may read is refused.
+//! A file with keys that other users may read is refused, because they could use the keys.
 
 use super::{
     file::{self, Entry, Value},
@@ -18,22 +19,22 @@ use std::{
     process,
 };
 
-/// Names the file.
+/// The variable that names the file.
 pub(super) const FILE: &str = "POSTHASTE_PROFILE_FILE";
 const FIELDS: [&str; 3] = ["url", "key", "app"];
 const OPENING: &str =
     "# Made by `posthaste profile set`, which keeps no comments. It holds keys: show it to nobody.\n";
 
-/// One server as one user speaks to it.
+/// A server with the user's key and app for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
     pub url: Option<String>,
     pub key: Option<Secret>,
-    /// The app that is meant when none is named.
+    /// The default app.
     pub app: Option<String>,
 }
 
-/// All of them, and where they are kept.
+/// All profiles, and the path of their file.
 #[derive(Debug, Default)]
 pub struct Profiles {
     /// None where there is no home to keep them in.
@@ -42,7 +43,7 @@ pub struct Profiles {
 }
 
 impl Profiles {
-    /// Reads this user's file; none has no profiles.
+    /// Reads this user's file. A missing file means no profiles.
     pub fn read() -> Result<Self, ConfigError> {
         place(variable).map_or_else(|| Ok(Self::default()), Self::read_at)
     }
@@ -76,7 +77,7 @@ impl Profiles {
         self.by_name.get(name)
     }
 
-    /// The profile of this name, or what to do about there being none.
+    /// Returns the profile of this name. The error for a missing one says what to do.
     pub fn get(&self, name: &str) -> Result<&Profile, ConfigError> {
         self.find(name).ok_or_else(|| {
             let known: Vec<&str> = self.by_name.keys().map(String::as_str).collect();
@@ -99,7 +100,7 @@ impl Profiles {
         Ok(())
     }
 
-    /// Writes the file whole or not at all, for its owner alone.
+    /// Writes the file atomically, readable by its owner alone.
     pub fn save(&self) -> Result<(), ConfigError> {
         let Some(path) = &self.path else {
             let told = format!("there is no home folder to keep profiles in; set the variable {FILE}");
@@ -129,7 +130,7 @@ fn quoted(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
 }
 
-/// Where the file is, or would be.
+/// Returns the path where the file is, or would be.
 fn place(variable: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
     let folder = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
     variable(FILE).map(PathBuf::from).or_else(|| {
@@ -138,7 +139,7 @@ fn place(variable: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
     })
 }
 
-/// Every problem, or every profile. No message repeats a value, which may be a key.
+/// Parses the file: returns every profile, or every problem. No message repeats a value, which may be a key.
 fn parse(file_name: &str, text: &str) -> Result<BTreeMap<String, Profile>, Vec<String>> {
     let entries = file::entries(text)
         .map_err(|broken| vec![format!("{file_name}:{}: not valid TOML: {}", broken.line, broken.reason)])?;
@@ -168,7 +169,7 @@ fn parse(file_name: &str, text: &str) -> Result<BTreeMap<String, Profile>, Vec<S
     if problems.is_empty() { Ok(profiles) } else { Err(problems) }
 }
 
-/// Beside the file first, so that nobody ever reads half of it; a link stays one.
+/// Writes a new file beside the old one and renames it, so that no reader sees half of it. A symbolic link stays one.
 fn write_whole(path: &Path, text: &str) -> io::Result<()> {
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
@@ -183,7 +184,7 @@ fn write_whole(path: &Path, text: &str) -> io::Result<()> {
         fs::rename(&beside, &path)
     };
     written().inspect_err(|_| {
-        // It was not there before, and is worth nothing.
+        // The temporary file is not needed.
         let _ = fs::remove_file(&beside);
     })
 }
@@ -194,7 +195,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn the_file_is_the_named_one_or_in_the_folder_for_settings() {
+    fn the_file_is_the_one_named_or_lies_in_the_config_folder() {
         let at = |pairs: &[(&str, &str)]| {
             let find = |name: &str| pairs.iter().find(|(known, _)| *known == name);
             place(|name| find(name).map(|(_, value)| (*value).to_owned()))
@@ -209,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_saved_is_read_back_and_is_its_owner_s_alone() {
+    fn saved_profiles_are_read_back_and_only_the_owner_may_read_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("made/profile.toml");
         let mut profiles = Profiles::read_at(path.clone()).unwrap();

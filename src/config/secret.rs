@@ -1,4 +1,4 @@
-//! Text that must not be seen: its `Debug` is redacted, and reading it takes a method with a telling name.
+//! Secret text: `Debug` prints it redacted, and only `reveal` returns it.
 
 use std::fmt;
 

@@ -1,6 +1,6 @@
-//! Where settings come from, and what is said when one is wrong. The only file that reads the environment.
+//! Sources of settings, and the messages for wrong ones. The only file that reads the environment.
 //!
-//! Every problem is found before anything is refused, and none of them repeats a value that may be a secret.
+//! All problems are collected before the settings are refused, and none of them repeats a value that may be a secret.
 
 use super::{
     KEYS, Key, Mode, Settings, client,
@@ -9,11 +9,11 @@ use super::{
 };
 use std::{collections::BTreeMap, fmt, fs, io, path::PathBuf};
 
-/// Names the configuration file; the flag `--config` beats it.
+/// The variable that names the configuration file; the flag `--config` beats it.
 pub const CONFIG_FILE_VARIABLE: &str = "POSTHASTE_CONFIG";
 const PREFIX: &str = "POSTHASTE_";
 
-/// What the command line gave.
+/// The values from the command line.
 #[derive(Debug, Default)]
 pub struct Flags {
     pub config_file: Option<PathBuf>,
@@ -29,7 +29,7 @@ pub enum ConfigError {
     /// Each is a sentence of its own.
     #[error("{}", .0.join("\n"))]
     Refused(Vec<String>),
-    /// Nobody said which key to show to the server.
+    /// No key for the server was given.
     #[error("{0}")]
     NoKey(String),
 }
@@ -52,7 +52,7 @@ pub fn load(mode: Mode, flags: Flags) -> Result<Settings, ConfigError> {
     resolve(mode, file.as_ref().map(|(name, text)| (name.as_str(), text.as_str())), variables, flags.values)
 }
 
-/// The variables of this process whose names start so; one that is not UTF-8 has no value.
+/// Returns the environment variables whose names start with `prefix`. A value that is not UTF-8 is None.
 fn variables(prefix: &str) -> impl Iterator<Item = (String, Option<String>)> {
     std::env::vars_os().filter_map(move |(name, value)| {
         let name = name.to_string_lossy().into_owned();
@@ -60,7 +60,7 @@ fn variables(prefix: &str) -> impl Iterator<Item = (String, Option<String>)> {
     })
 }
 
-/// One variable of this process; an empty one, or one that is not UTF-8, counts as absent.
+/// Returns an environment variable. An empty one, or one that is not UTF-8, counts as absent.
 pub(super) fn variable(name: &str) -> Option<String> {
     variables(name)
         .find(|(known, _)| known == name)
@@ -68,7 +68,7 @@ pub(super) fn variable(name: &str) -> Option<String> {
         .filter(|value| !value.is_empty())
 }
 
-/// How this program was called.
+/// Returns the name under which this program was called.
 pub fn program() -> String {
     std::env::args().next().unwrap_or_else(|| "posthaste".to_owned())
 }
@@ -102,7 +102,7 @@ enum Source {
     Flag,
 }
 
-/// The last value given for each key, and what was wrong on the way.
+/// The last value given for each key, and the problems found so far.
 pub(super) struct Given {
     values: BTreeMap<&'static str, (&'static Key, String, Source)>,
     problems: Vec<String>,
@@ -164,7 +164,7 @@ impl Given {
         self.problems.push(format!("{name} ({place}): there is no such {what}; the nearest is {nearest}"));
     }
 
-    /// Reads a key's value; notes the problem and returns nothing if it is not allowed.
+    /// Reads a key's value. Records the problem and returns None if it is not allowed.
     pub(super) fn read<T>(&mut self, name: &'static str, form: &Form<T>) -> Option<T> {
         let (key, text, source) = self.values.get(name)?;
         let value = (form.read)(text);
@@ -180,7 +180,7 @@ impl Given {
     }
 }
 
-/// A source as messages name it.
+/// Formats a source for messages.
 struct Told<'a>(&'a Key, &'a Source);
 
 impl fmt::Display for Told<'_> {

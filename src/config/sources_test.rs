@@ -23,7 +23,7 @@ fn refusals(result: Result<Settings, ConfigError>) -> Vec<String> {
     }
 }
 
-/// A value that is allowed and is not the default.
+/// Returns an allowed value that is not the default.
 fn another_value(key: &Key) -> &'static str {
     match key.name {
         "listen" => "127.0.0.1:9",

@@ -1,4 +1,5 @@
-//! What is kept of an answer. Bytes are kept as bytes: nothing is decompressed, decoded or believed.
+//! The kept part of a receiver's answer: status, headers, start of the body. Bytes are kept as they came: not
+//! decompressed, decoded or trusted.
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode, header};
@@ -42,7 +43,7 @@ impl Answer {
             .collect();
     }
 
-    /// Takes a piece of the body; false when that was enough.
+    /// Keeps a piece of the body as far as there is room. False when no more should be read.
     pub(super) fn take(&mut self, data: &[u8]) -> bool {
         let room = BODY_BYTES_KEPT_MAX - self.body.len();
         // Copied, so that the 8 KiB buffer it lies in can be read into again.
@@ -52,7 +53,7 @@ impl Answer {
     }
 }
 
-/// Two statements about where the answer ends: this one is read, but nothing that comes after it can be trusted.
+/// Whether the headers state the length twice. The answer is read, but bytes after it cannot be trusted.
 pub(super) fn is_framing_doubtful(headers: &HeaderMap) -> bool {
     let lengths = headers.get_all(header::CONTENT_LENGTH).iter().count();
     lengths > 1 || (lengths > 0 && headers.contains_key(header::TRANSFER_ENCODING))

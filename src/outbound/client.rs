@@ -1,4 +1,4 @@
-//! The real carrier: reuses a connection of the lane or opens one, exchanges, and tells what happened.
+//! The HTTP client for receivers: reuses a connection of the endpoint queue or opens one, and returns the outcome.
 
 use super::{
     Carrier, NotSent, Posting, Request,
@@ -26,26 +26,26 @@ use std::{
 };
 use tokio::time::{Instant, timeout_at};
 
-/// No attempt waits longer, whatever it asks for.
+/// Upper limit of an attempt's timeout, whatever the request asks for.
 const TIMEOUT_MAX: Duration = Duration::from_hours(1);
 
-/// What the operator may set.
+/// Options that the operator sets.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub policy: AddressPolicy,
     /// Certificate authorities to trust besides the public ones, in PEM.
     pub extra_ca_pem: Option<Vec<u8>>,
-    /// The only way out, if there is one.
+    /// The proxy for all requests; without one they go out directly.
     pub proxy: Option<Proxy>,
-    /// The proxy is given names to look up, whose addresses are then not checked here.
+    /// The proxy looks names up; the addresses are then not checked here.
     pub proxy_resolves: bool,
     /// Sent with every request; an endpoint's and a contract's header of the same name win.
     pub source_headers: Vec<(String, String)>,
     pub idle_per_lane_max: usize,
-    /// Over all lanes. Each holds a file handle and about 16 KiB.
+    /// Over all endpoint queues. Each idle connection holds a file handle and about 16 KiB.
     pub idle_max: usize,
-    /// How long a connection may rest. Shorter than the usual limit of receivers (60 s and more), so that they
-    /// seldom close it just when we use it.
+    /// How long a connection may stay idle. Shorter than the usual limit of receivers (60 s and more), so that they
+    /// seldom close it just when it is used.
     pub idle_for_max: Duration,
 }
 
@@ -64,13 +64,13 @@ impl Default for Options {
     }
 }
 
-/// Speaks HTTP/1.1 to receivers. Knows no proxy but the one it is given, follows nothing, repeats nothing.
+/// Speaks HTTP/1.1 to receivers. Uses only the configured proxy, follows no redirect, repeats no request.
 pub struct Client {
     policy: RwLock<Arc<AddressPolicy>>,
     dialer: Dialer,
     pool: Pool,
     source_headers: Vec<(String, String)>,
-    /// Where there is none, everything may go out.
+    /// Without a gate every request may go out.
     gate: Gate,
 }
 
@@ -100,18 +100,18 @@ impl Client {
         })
     }
 
-    /// Behind a gate: nothing goes out while that is closed.
+    /// Sets the send gate: while it is closed no request goes out.
     #[must_use]
     pub fn behind(self, gate: Arc<dyn DialGate>) -> Self {
         Self { gate: Some(gate), ..self }
     }
 
-    /// From now on these rules hold, also for connections that are open already.
+    /// Replaces the address policy, also for connections that are open already.
     pub fn set_policy(&self, policy: AddressPolicy) {
         *self.policy.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(policy);
     }
 
-    /// How many connections are at rest.
+    /// How many connections are idle.
     pub fn idle(&self) -> usize {
         self.pool.idle()
     }
@@ -129,7 +129,7 @@ impl Client {
         }
     }
 
-    /// Asked again where the first byte goes out: connecting takes time.
+    /// Fails if the gate is closed. The stream checks again before the first byte, because connecting takes time.
     fn must_be_open(&self) -> Result<(), Ended> {
         if self.gate.as_ref().is_none_or(|gate| gate.is_open()) { Ok(()) } else { Err(Ended::NotSent) }
     }
@@ -153,7 +153,7 @@ impl Client {
             };
             match self.exchange(request, connection, message, progress).await {
                 Ok(()) => return Ok(()),
-                // Closed while it rested, and nothing was written to it: no attempt was made yet.
+                // Closed while it was idle, and nothing was written to it: no attempt was made yet.
                 Err(Lost::Unsent(message)) => unsent = Some(*message),
                 Err(Lost::NotSent) => return Err(Ended::NotSent),
                 Err(Lost::Failed(fault)) => return Err(fault.into()),
@@ -186,7 +186,7 @@ impl Client {
         Ok(())
     }
 
-    /// A connection at rest that the policy of today would still dial.
+    /// Takes an idle connection whose address the current policy allows.
     fn rested(&self, request: &Request, now: Instant) -> Option<Box<Connection>> {
         if request.fresh {
             return None;
@@ -221,7 +221,8 @@ impl Carrier for Client {
     }
 
     fn get(&self, request: Request) -> Posting<'_> {
-        // On a connection of its own: the lane's lead to the endpoint's URL, and one that leads elsewhere would close them.
+        // On a connection of its own: idle ones of this queue lead to the endpoint's URL, and a request for another URL
+        // would close them.
         Box::pin(self.carry(Method::GET, Request { fresh: true, ..request }))
     }
 

@@ -1,8 +1,8 @@
 //! One HTTP/1.1 connection: a request goes in, an answer comes out.
 //!
-//! The one thing to know: nobody polls a connection but the request that uses it. The library's connection future
-//! runs inside the request's own task, so an exchange needs no second task and no wake-ups between two; an idle
-//! connection is just a value in the pool, and is asked whether it still lives when it is taken.
+//! A connection is polled only by the request that uses it. The library's connection future runs inside the request's
+//! own task, so an exchange needs no second task and no wake-ups between two; an idle connection is just a value in
+//! the pool, and is checked for being open when it is taken.
 
 use super::{
     answer::is_framing_doubtful,
@@ -34,12 +34,12 @@ use tokio::time::Instant;
 /// Bounds the head of an answer, and each read.
 const BUFFER_BYTES_MAX: usize = 64 * 1024;
 
-/// 100 Continue, 103 Early Hints and the like, before the answer proper.
+/// Limit for 100 Continue, 103 Early Hints and the like before the final answer.
 const INTERIM_ANSWERS_MAX: u32 = 10;
 
 pub(super) struct Connection {
     sender: http1::SendRequest<Full<Bytes>>,
-    /// Gone once the library is done with the socket.
+    /// None once the library is done with the socket.
     driver: Option<http1::Connection<TokioIo<Wire>, Full<Bytes>>>,
     meter: Arc<Meter>,
     route: Arc<Route>,
@@ -51,9 +51,9 @@ pub(super) struct Connection {
 
 /// Why an exchange brought no complete answer.
 pub(super) enum Lost {
-    /// Not a byte of it was written: it may go out on another connection.
+    /// No byte was written: the request may go out on another connection.
     Unsent(Box<Message>),
-    /// Not a byte of it was written, and none may be.
+    /// No byte was written, and none may be: the gate is closed.
     NotSent,
     Failed(Fault),
 }
@@ -96,7 +96,7 @@ impl Connection {
         self.idle_since
     }
 
-    /// Ready to wait in the pool from `now` on.
+    /// Marks the connection as idle since `now`.
     pub(super) fn rest(&mut self, now: Instant) {
         self.is_reused = true;
         self.idle_since = now;
@@ -133,7 +133,7 @@ impl Connection {
                 let fault = Fault::new(Class::Connect, "the server sent too many interim answers");
                 return Poll::Ready(Err(Lost::Failed(fault)));
             }
-            // The answer can only come out of the driver, so before the first byte there is nothing to ask for.
+            // The answer can only come out of the driver, so polling before the first byte is useless.
             if self.driver.is_some() && !has_read {
                 return Poll::Pending;
             }
@@ -160,7 +160,7 @@ impl Connection {
         Lost::Failed(fault)
     }
 
-    /// True if the body came to its end, false if we stopped reading it.
+    /// Reads the body. True if it came to its end, false if reading stopped early.
     async fn body(&mut self, mut body: Incoming, progress: &mut Progress) -> Result<bool, Fault> {
         while !body.is_end_stream() {
             match poll_fn(|cx| self.poll_frame(&mut body, cx)).await {
@@ -189,8 +189,8 @@ impl Connection {
         Pin::new(body).poll_frame(cx)
     }
 
-    /// Lets the library work. What it has to say about errors reaches us through the answer or its body, but only
-    /// once it is dropped.
+    /// Polls the library's connection future. Its errors reach us through the answer or its body, but only once it is
+    /// dropped.
     fn drive(&mut self, cx: &mut Context<'_>) {
         if let Some(driver) = &mut self.driver
             && driver.poll_without_shutdown(cx).is_ready()

@@ -1,7 +1,8 @@
-//! Opening connections: look the name up, check every address, dial exactly a checked one, prove who answers.
+//! Opens connections: looks the name up, checks every address, connects to exactly a checked one, verifies the peer's
+//! TLS certificate.
 //!
-//! The one thing to know: one forbidden address among a name's answers refuses the whole attempt, and nothing is
-//! dialled. Whoever controls a name must not be able to try out which of its addresses get through.
+//! One forbidden address among a name's answers refuses the whole attempt, and no connection is opened. Otherwise the
+//! owner of a name could try out which of its addresses get through.
 
 use super::{
     connection::Connection,
@@ -36,9 +37,9 @@ const ADDRESSES_TRIED_MAX: usize = 3;
 pub(super) struct Dialer {
     pub(super) resolver: Arc<dyn Resolve>,
     pub(super) tls: TlsConnector,
-    /// What `tls` trusts.
+    /// The root certificates behind `tls`.
     pub(super) roots: Arc<RootCertStore>,
-    /// Where there is one, nothing else is ever dialled.
+    /// With a proxy set, no other host is ever connected to.
     pub(super) gateway: Option<Gateway>,
 }
 
@@ -80,7 +81,7 @@ impl Dialer {
         Ok((Layered::Tls(secured), peer))
     }
 
-    /// What may be tried: checked addresses, or the name itself where the proxy is to look it up.
+    /// Returns the destinations to try: checked addresses, or the name itself where the proxy looks it up.
     async fn goals<'a>(
         &self,
         policy: &AddressPolicy,
@@ -101,7 +102,7 @@ impl Dialer {
         Ok(usable.into_iter().map(Goal::Address).collect())
     }
 
-    /// All addresses of the target, every one of them let through by the policy.
+    /// Returns all addresses of the target. Fails if the policy forbids any of them.
     async fn vet(
         &self,
         policy: &AddressPolicy,
@@ -166,14 +167,14 @@ impl Dialer {
                 let connected = connected.and_then(|stream| stream.set_nodelay(true).map(|()| stream));
                 connected.map(Layered::Plain).map_err(|error| Fault::io(&error))
             }
-            // Names are goals only where there is a proxy to give them to.
+            // Names are destinations only where there is a proxy to give them to.
             (None, Goal::Name(..)) => Err(Refused.into()),
         }
     }
 }
 
-/// The addresses that this machine has a way to. An address of this machine itself refuses all of them, unless the
-/// operator listed it; the kernel knows the interfaces as they are now.
+/// Returns the addresses that this machine has a route to. An address of this machine itself refuses all of them,
+/// unless the operator listed it; the kernel knows the interfaces as they are now.
 fn reachable(vetted: Vec<Vetted>) -> Result<Vec<Vetted>, Fault> {
     let mut reachable = Vec::with_capacity(vetted.len());
     let mut unreachable = None;
@@ -190,7 +191,7 @@ fn reachable(vetted: Vec<Vetted>) -> Result<Vec<Vetted>, Fault> {
     }
 }
 
-/// The same where only the proxy needs a way to them.
+/// Refuses all addresses if an unlisted one is this machine's own. No route is needed: only the proxy connects.
 fn not_our_own(vetted: Vec<Vetted>) -> Result<Vec<Vetted>, Fault> {
     if vetted.iter().any(|vetted| is_our_own(*vetted).unwrap_or(false)) {
         return Err(Refused.into());
@@ -203,8 +204,8 @@ fn is_our_own(vetted: Vetted) -> io::Result<bool> {
     Ok(source == vetted.address().ip() && !vetted.is_listed())
 }
 
-/// Which of our addresses a packet to `address` would leave from. Sends nothing: connecting a datagram socket only
-/// asks the kernel for a route.
+/// Returns the local address that a packet to `address` would leave from. Sends nothing: connecting a datagram socket
+/// only asks the kernel for a route.
 fn source_towards(address: SocketAddr) -> io::Result<IpAddr> {
     let anywhere: IpAddr = match address {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -215,7 +216,8 @@ fn source_towards(address: SocketAddr) -> io::Result<IpAddr> {
     Ok(socket.local_addr()?.ip())
 }
 
-/// One address that the receiver does not answer on outweighs another that we had no means to try.
+/// Keeps the more telling of two failures: an address on which the receiver does not answer outweighs a local
+/// failure.
 fn worse(known: Option<Fault>, new: Fault) -> Fault {
     match known {
         Some(known) if known.class != Class::Local || new.class == Class::Local => known,

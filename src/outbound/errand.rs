@@ -1,7 +1,7 @@
-//! Requests of the command line to a server of the user's own choosing.
+//! HTTP requests of the command line to a server that the user names.
 //!
-//! The one thing to know: no address policy holds here, because whoever types the address also runs the command. It is
-//! never for what a tenant gave. Otherwise as careful as with receivers: no proxies, no redirects, one deadline, bounded.
+//! No address policy holds here, because the person who types the address also runs the command. Never used for URLs that
+//! a tenant gave. Otherwise as careful as with receivers: no proxies, no redirects, one deadline, bounded.
 
 use super::{
     dial::Dialer,
@@ -28,7 +28,7 @@ use tokio::time::{Instant, timeout_at};
 /// The largest page of any list is far smaller.
 const ANSWER_BYTES_MAX: u32 = 16 * 1024 * 1024;
 
-/// One request, with a JSON body or none.
+/// A request, with or without a JSON body.
 #[derive(Debug)]
 pub struct Errand {
     pub method: Method,
@@ -39,7 +39,7 @@ pub struct Errand {
     pub timeout: Duration,
 }
 
-/// No complete answer came, and why, in words.
+/// No complete answer came; holds the reason as text.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct ErrandFailed(String);
@@ -50,7 +50,7 @@ impl From<Fault> for ErrandFailed {
     }
 }
 
-/// Runs errands, each on a connection of its own.
+/// Sends requests, each on a connection of its own.
 pub struct Runner {
     policy: AddressPolicy,
     dialer: Dialer,
@@ -67,12 +67,12 @@ impl Runner {
         })
     }
 
-    /// Reads an address that somebody typed.
+    /// Parses a URL that the user typed.
     pub fn target(&self, url: &str) -> Result<Target, TargetError> {
         Target::parse(url, &self.policy)
     }
 
-    /// The whole answer, whatever its status.
+    /// Sends a request and returns the whole answer, whatever its status.
     pub async fn run(&self, errand: Errand) -> Result<Response<Bytes>, ErrandFailed> {
         let started = Instant::now();
         let (deadline, timeout) = (started + errand.timeout, errand.timeout);

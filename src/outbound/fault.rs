@@ -1,7 +1,7 @@
-//! What went wrong, as a class and in words that a support person understands.
+//! Send errors: an outcome class, and text that a support person understands.
 //!
-//! The words name no address and no secret. Faults of this machine are told apart from those of the receiver,
-//! because they must not count against it.
+//! The text names no address and no secret. Errors of this machine have a class of their own (`Class::Local`),
+//! because they must not count against the receiver.
 
 use super::tls;
 use crate::domain::{address::Refused, outcome::Class};
@@ -28,12 +28,12 @@ impl Fault {
         }
     }
 
-    /// The operator's proxy does not do its part: nothing that a receiver could be blamed for.
+    /// The operator's proxy fails: not counted against the receiver.
     pub(super) fn proxy(words: impl Display) -> Self {
         Self::new(Class::Local, format!("the proxy {words}"))
     }
 
-    /// The kernel knows no way to an address: nothing was sent, and the receiver cannot be blamed.
+    /// The kernel has no route to an address: no byte was sent, and the failure is not counted against the receiver.
     pub(super) fn no_route(error: &io::Error) -> Self {
         match local_words(error) {
             Some(words) => Self::new(Class::Local, words),
@@ -41,7 +41,7 @@ impl Fault {
         }
     }
 
-    /// An error of the HTTP library while it exchanged a request for an answer.
+    /// Maps an error of the HTTP library during an exchange.
     pub(super) fn exchange(error: &hyper::Error) -> Self {
         if let Some(io) = io_source(error) {
             return Self::io(io);
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn faults_of_this_machine_are_never_the_receivers() {
+    fn errors_of_this_machine_have_the_class_local() {
         for ours in [
             Errno::MFILE,
             Errno::NFILE,
@@ -124,7 +124,7 @@ mod tests {
         {
             assert_eq!(Fault::io(&theirs.into()).class, Class::Connect, "{theirs:?}");
         }
-        // Said by the kernel before anything is sent it is ours; said by the network later it is theirs.
+        // From the kernel before any byte is sent the error is local; from the network later it is the receiver's.
         assert_eq!(Fault::no_route(&Errno::NETUNREACH.into()).class, Class::Local);
         assert_eq!(Fault::io(&Errno::NETUNREACH.into()).class, Class::Connect);
     }

@@ -1,6 +1,6 @@
-//! CONNECT, as HTTP proxies understand it: one request, one bounded answer, and not a byte more.
+//! HTTP CONNECT: sends one request to the proxy, reads one bounded answer, and no byte after it.
 //!
-//! Which answers are about the receiver is decided in `meaning` and written down in docs/decisions/0009.
+//! `meaning` decides which answers count against the receiver; docs/decisions/0009 gives the reasons.
 
 use super::{
     fault::Fault,
@@ -36,7 +36,7 @@ pub(super) async fn ask(
     meaning(&head(link).await?)
 }
 
-/// Everything up to the empty line, and nothing after it: a receiver waits to be spoken to.
+/// Reads up to the empty line, and no byte after it: a receiver does not speak first.
 async fn head(link: &mut Link) -> Result<Vec<u8>, Fault> {
     let mut answer = Vec::with_capacity(512);
     loop {
@@ -44,7 +44,7 @@ async fn head(link: &mut Link) -> Result<Vec<u8>, Fault> {
         let end = answer.windows(END.len()).position(|window| window == END);
         match end {
             Some(at) if at + END.len() == answer.len() => return Ok(answer),
-            // What follows a refusal is its explanation, which nobody reads.
+            // A refusal is followed by an explanation, which is not read.
             Some(at) if status(&answer).is_some_and(|status| !is_success(status)) => {
                 answer.truncate(at + END.len());
                 return Ok(answer);
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_a_proxy_says_about_the_receiver_is_the_receivers() {
+    fn only_the_proxys_answers_about_the_receiver_count_against_it() {
         let class = |answer: &str| meaning(answer.as_bytes()).map_err(|fault| fault.class);
         for answer in ["HTTP/1.1 200 Connection established\r\n\r\n", "HTTP/1.0 204\r\n\r\n"] {
             assert_eq!(class(answer), Ok(()), "{answer}");

@@ -17,17 +17,17 @@ pub(super) enum Layered<S> {
     Tls(Box<TlsStream<S>>),
 }
 
-/// To the receiver, or through a proxy to the receiver.
+/// A stream to the receiver, directly or through a proxy.
 pub(super) type Link = Layered<TcpStream>;
 
-/// A link, secured where the receiver's URL says so.
+/// A link, with TLS where the receiver's URL says so.
 pub(super) type Stream = Layered<Link>;
 
-/// What has a socket at its bottom.
+/// A stream on top of a TCP socket.
 pub(super) trait Socket {
     fn socket(&self) -> &TcpStream;
 
-    /// Asks the kernel, not the event loop, which may not have heard yet: whether the peer neither closed nor spoke.
+    /// Whether the peer has neither closed nor sent bytes. Asks the kernel, because the event loop may not know yet.
     fn is_silent(&self) -> bool {
         let mut byte = [0u8; 1];
         matches!(
@@ -61,8 +61,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Layered<S> {
         match &mut *self {
             Self::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
             Self::Tls(stream) => match Pin::new(stream).poll_read(cx, buf) {
-                // A peer that closes without saying so in TLS: whether the answer was complete is for its
-                // framing to say, as without TLS.
+                // The peer closed without a TLS close_notify. The answer's framing decides whether it was complete,
+                // as without TLS.
                 Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {
                     Poll::Ready(Ok(()))
                 }

@@ -1,7 +1,7 @@
-//! Mail, handed to the operator's own server: one connection, one mail at a time, and an end that says what to do next.
+//! SMTP client for the operator's own server: one connection, one mail at a time; the result says whether to retry.
 //!
-//! The one thing to know: only what a server says for good about one recipient or one mail is a refusal. Whatever else goes
-//! wrong, a wrong password included, is an outage: the same mail is tried again later, under the same `Message-ID`.
+//! Only a permanent answer about one recipient or one mail is a refusal. All other failures, a wrong password included, are
+//! an outage: the same mail is tried again later, under the same `Message-ID`.
 
 mod message;
 mod wire;
@@ -31,16 +31,16 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 use wire::Wire;
 
-/// A connection that rested longer is not used again: servers hang up on silent clients.
+/// A connection that was idle for longer is not used again: servers hang up on silent clients.
 const REST_MAX: Duration = Duration::from_secs(20);
 const WORDS_CHARS_MAX: usize = 300;
 
-/// Sends mails. The engine knows only this, so that a test can be the whole mail service.
+/// Sends mails. The engine uses only this trait, so that a test can replace the mail service.
 pub trait Mailer: Send + Sync {
-    /// Hands over one mail, and says what came of it; never fails otherwise, and ends within a time that is set.
+    /// Sends one mail and returns the result. Has no other error, and ends within the configured timeout.
     fn send(&self, letter: Letter) -> Mailing<'_>;
 
-    /// There is nothing more to send for now: a connection that is open is closed.
+    /// Closes the open connection, if any. Called when no more mail is due for now.
     fn rest(&self) -> Resting<'_>;
 }
 
@@ -50,15 +50,15 @@ pub type Resting<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mailed {
     Sent,
-    /// This mail will never be taken; the server's words.
+    /// The server will never accept this mail; holds the server's text.
     Refused(String),
-    /// The server could not be reached, or takes nothing now; in words.
+    /// The server cannot be reached, or accepts nothing now; holds the reason.
     Down(String),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Security {
-    /// Begins in plain text and must become TLS before anything is said that matters.
+    /// Begins in plain text and must switch to TLS before anything confidential is sent.
     StartTls,
     /// TLS from the first byte.
     Tls,
@@ -71,10 +71,10 @@ pub struct SmtpOptions {
     pub host: Host,
     pub port: u16,
     pub security: Security,
-    /// Name and password.
+    /// User name and password.
     pub login: Option<(String, String)>,
     pub from: Sender,
-    /// For one mail, from the look-up of the name to the server's last word.
+    /// For one mail, from the look-up of the name to the server's last answer.
     pub timeout: Duration,
     /// Authorities to trust besides the public ones.
     pub extra_ca_pem: Option<Vec<u8>>,
@@ -92,7 +92,7 @@ impl fmt::Debug for SmtpOptions {
     }
 }
 
-/// A mail server, as SMTP.
+/// A mail server that speaks SMTP.
 pub struct Smtp {
     options: SmtpOptions,
     resolver: Arc<dyn Resolve>,
@@ -105,11 +105,11 @@ struct Open {
     used_at: Instant,
 }
 
-/// What ended a mail before it was sent.
+/// The reason why a mail was not sent.
 enum Trouble {
     Refused(String),
     Down(String),
-    /// The connection was lost before the server heard of this mail.
+    /// The connection was lost before the server received any part of this mail.
     Stale(String),
 }
 
@@ -119,7 +119,7 @@ impl Smtp {
         Ok(Self { options, resolver, tls, open: Mutex::new(None) })
     }
 
-    /// Connects and logs in, sends nothing, and says in words what is wrong if that fails.
+    /// Connects and logs in, but sends no mail. Returns the reason as text if that fails.
     pub async fn try_out(&self) -> Result<(), String> {
         let tried = timeout(self.options.timeout, async {
             let mut connection = self.connect().await?;
@@ -160,7 +160,7 @@ impl Smtp {
         }
     }
 
-    /// One mail over an open connection, and the connection if it can be used again.
+    /// Sends one mail over an open connection. Returns the connection too if it can be used again.
     async fn exchange(
         &self,
         mut connection: AsyncSmtpConnection,
@@ -203,7 +203,7 @@ impl Smtp {
         format!("the mail server did not finish within {:?}", self.options.timeout)
     }
 
-    /// Some servers repeat what they were told.
+    /// Removes the credentials from a server's text, because some servers repeat them.
     fn discreet(&self, words: &str) -> String {
         let mut words = words.to_owned();
         if let Some((user, password)) = &self.options.login {
@@ -236,7 +236,7 @@ impl Mailer for Smtp {
 async fn converse(connection: &mut AsyncSmtpConnection, message: &message::Written) -> Result<(), Trouble> {
     let mail = connection.command(Mail::new(Some(message.from.clone()), vec![])).await;
     mail.map_err(|error| match error.status() {
-        // Whoever may not send at all is not one mail's fault.
+        // A sender that is not accepted at all is no failure of this mail.
         Some(_) => Trouble::Down(said("the sender", &error)),
         None => Trouble::Stale(said("the sender", &error)),
     })?;
@@ -256,13 +256,13 @@ async fn converse(connection: &mut AsyncSmtpConnection, message: &message::Writt
     Ok(())
 }
 
-/// Whether a refusal is of the sender, not of this mail: no login, a relay that is denied, a policy (RFC 3463, 5.7).
+/// Whether a refusal concerns the sender, not this mail: no login, a relay that is denied, a policy (RFC 3463, 5.7).
 fn is_about_us(error: &Error, words: &str) -> bool {
     let is_login = error.status().is_some_and(|code| matches!(u16::from(code), 530 | 534 | 535 | 538));
     is_login || words.contains(" 5.7.") || words.to_lowercase().contains("relay")
 }
 
-/// What the server answered to a step, or why it did not.
+/// Describes the server's answer to a step, or why there is none.
 fn said(step: &str, error: &Error) -> String {
     let source = std::error::Error::source(error).map(ToString::to_string);
     match (error.status(), source) {

@@ -1,7 +1,7 @@
-//! The request as the HTTP library wants it.
+//! Renders a request in the HTTP library's types.
 //!
-//! Headers that frame the request or name its host are ours alone; they are refused when an endpoint is written
-//! and again here, where they would do the harm.
+//! Headers that frame the request or name its host are reserved; they are refused when an endpoint is written and
+//! again here, where they would do the harm.
 
 use super::{Request, fault::Fault};
 use crate::domain::{outcome::Class, target::Target, tls::EndpointTls};
@@ -21,7 +21,7 @@ pub(super) type Message = http::Request<Full<Bytes>>;
 const AGENT: HeaderValue = HeaderValue::from_static(concat!("posthaste/", env!("CARGO_PKG_VERSION")));
 const IDENTITY: HeaderValue = HeaderValue::from_static("identity");
 
-/// A target in the HTTP library's own types, built once for a connection instead of for every request.
+/// A target URL in the HTTP library's own types, built once for a connection instead of for every request.
 pub(super) struct Route {
     pub(super) target: Target,
     pub(super) tls: Option<Arc<EndpointTls>>,
@@ -50,7 +50,8 @@ impl Route {
         &self.host
     }
 
-    /// Of two headers of the same name the endpoint's wins over the operator's (`source`), and the contract's over both.
+    /// Renders a request. Among headers of the same name the endpoint's wins over the operator's (`source`), and the
+    /// contract's over both.
     pub(super) fn message(
         &self,
         method: &Method,
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn the_contract_wins_over_static_headers_and_we_win_over_all() {
+    fn contract_headers_win_over_static_ones_and_reserved_ones_over_all() {
         let message = render(
             &[("X-Event", "paid"), ("accept-encoding", "gzip")],
             &[("x-event", "forged"), ("authorization", "Bearer x"), ("user-agent", "theirs")],
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_that_would_break_the_request_apart_are_not_sent() {
+    fn headers_that_would_break_the_framing_are_not_sent() {
         for (name, value) in [
             ("x", "a\r\nb: c"),
             ("x", "a\nb"),

@@ -1,9 +1,10 @@
-//! The only room that calls out. One `post` is one HTTP request and one `Outcome`; nothing is ever sent twice here.
+//! The only module that makes outbound connections. One `post` is one HTTP request and one `Outcome`; a request is
+//! never repeated here.
 //!
-//! The way of a request: `client` takes a kept-alive connection from `pool` or has `dial` open one, `message` renders
-//! the request, `connection` exchanges it for an answer, `answer` keeps what may be kept of it. Where the operator has set
-//! one, `proxy` is the only way out. Mails (`mail`) go to the operator's own server, and by no proxy. A gate is asked before a
-//! connection is opened and before the first byte of a request: behind a closed one nothing goes out.
+//! The way of a request: `client` takes a kept-alive connection from `pool` or has `dial` open one, `message` renders the
+//! request, `connection` exchanges it for an answer, `answer` keeps the permitted part of it. If the operator sets a proxy,
+//! all requests go through `proxy`. Mails (`mail`) go to the operator's own server, and through no proxy. The send gate is
+//! checked before a connection is opened and before the first byte of a request: while it is closed, no request goes out.
 
 mod answer;
 mod client;
@@ -34,20 +35,20 @@ use bytes::Bytes;
 use std::{borrow::Cow, fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-/// Carries requests to receivers. The engine knows only this, so that a simulation can be the whole network.
+/// Sends requests to receivers. The engine uses only this trait, so that a simulation can replace the network.
 pub trait Carrier: Send + Sync {
-    /// Makes one POST and says what came of it; never fails otherwise, and ends within `request.timeout`. `NotSent` if this
-    /// node may not send: then not a byte of it went out.
+    /// Makes one POST and returns its outcome. Ends within `request.timeout`; the only error is `NotSent`: this node may
+    /// not send, and no byte went out.
     ///
-    /// `Class::StaleConnection` means: a kept-alive connection was lost before any byte of an answer. It is the
-    /// caller who posts again, with `fresh` set, and who records both.
+    /// `Class::StaleConnection` means: a kept-alive connection was lost before any byte of an answer. The caller
+    /// posts again, with `fresh` set, and records both.
     fn post(&self, request: Request) -> Posting<'_>;
 
     /// Makes one GET under the same rules. The request's body is not sent.
     fn get(&self, request: Request) -> Posting<'_>;
 
-    /// Closes connections that rested too long; says when to come back, if any are left. Must be called now and
-    /// then, because no timer watches them.
+    /// Closes connections that were idle too long; returns when to call again, if any are left. Must be called now
+    /// and then, because no timer watches them.
     fn sweep(&self) -> Option<Instant> {
         None
     }
@@ -55,14 +56,14 @@ pub trait Carrier: Send + Sync {
 
 pub type Posting<'a> = Pin<Box<dyn Future<Output = Result<Outcome, NotSent>> + Send + 'a>>;
 
-/// The gate was closed. No request was made, so there is nothing to tell of it.
+/// The send gate was closed. No request was made, so there is no outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotSent;
 
 /// One request, as the contract rendered it.
 #[derive(Clone)]
 pub struct Request {
-    /// Connections are kept per lane and never shared between lanes.
+    /// Connections are kept per endpoint queue and never shared between queues.
     pub lane: EndpointId,
     pub target: Target,
     /// From the contract; these win over `extra_headers` of the same name.
@@ -79,7 +80,7 @@ pub struct Request {
     pub fresh: bool,
 }
 
-/// Headers and body hold secrets and what belongs to the receiver: they are not for logs.
+/// Headers and body are not for logs: they hold secrets and the receiver's data.
 impl fmt::Debug for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Request")

@@ -1,5 +1,5 @@
-//! Connections at rest, lane by lane. Nothing polls them and no timer watches them: they are looked at when a
-//! request wants one, and when somebody sweeps.
+//! Idle connections, one list per endpoint queue. They are not polled and have no timer: they are checked when a
+//! request takes one, and by `sweep`.
 
 use super::connection::Connection;
 use crate::domain::{id::EndpointId, target::Target, tls::EndpointTls};
@@ -13,7 +13,7 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// Lanes are spread over this many locks, each held for a push or a pop only.
+/// Queues are spread over this many locks, each held for a push or a pop only.
 const SHARDS: usize = 16;
 
 type Lanes = HashMap<EndpointId, Vec<Box<Connection>>>;
@@ -32,8 +32,8 @@ impl Pool {
         Self { shards, idle: AtomicUsize::new(0), idle_per_lane_max, idle_max, idle_for_max }
     }
 
-    /// The lane's connection for such requests that rested last; those that rested too long, lead elsewhere or were
-    /// opened with other certificates are closed.
+    /// Takes the queue's connection for such requests that became idle last. If that is too old, leads elsewhere or
+    /// was opened with other certificates, all of the queue's connections are closed.
     pub(super) fn take(
         &self,
         lane: EndpointId,
@@ -48,7 +48,7 @@ impl Pool {
         if self.is_fresh(&connection, now) && connection.route().serves(target, tls) {
             return Some(connection);
         }
-        // The last one in is out of date or leads elsewhere, so the ones before it are no better.
+        // The newest is out of date or leads elsewhere, so the ones before it are no better.
         self.idle.fetch_sub(resting.len(), Relaxed);
         let closing = std::mem::take(resting);
         drop(lanes);
@@ -70,7 +70,7 @@ impl Pool {
         }
     }
 
-    /// Closes what rested too long and says when the next one will have.
+    /// Closes connections that were idle too long. Returns when the next one expires.
     pub(super) fn sweep(&self, now: Instant) -> Option<Instant> {
         let mut next = None;
         for shard in &self.shards {

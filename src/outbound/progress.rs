@@ -1,4 +1,4 @@
-//! How far an attempt has come. It outlives the work, so that an attempt cut off by its deadline can still say
+//! Progress of an attempt. Outlives the attempt's future, so that an attempt cut off by its deadline can still say
 //! where the time went.
 
 use super::{answer::Answer, fault::Fault};
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     Resolving,
-    /// Through a proxy: until it has been told where to.
+    /// Through a proxy: until the proxy knows the destination.
     ReachingProxy,
     Connecting,
     Securing,
@@ -59,12 +59,12 @@ impl Progress {
         } else {
             format!("{} ms", timeout.as_millis())
         };
-        // A proxy that does not answer is ours to mend.
+        // A proxy that does not answer is a local failure.
         let class = if self.phase == Phase::ReachingProxy { Class::Local } else { Class::Timeout };
         Fault::new(class, format!("timed out after {limit} while {}", self.phase.words()))
     }
 
-    /// One of several addresses had its share of the time.
+    /// The error for an address that used up its share of the time.
     pub(super) fn used_up(&self) -> Fault {
         match self.phase {
             Phase::ReachingProxy => Fault::proxy("did not answer in time"),
@@ -72,7 +72,8 @@ impl Progress {
         }
     }
 
-    /// The facts, at the end. A status counts only if the answer was complete; of a broken one the error tells it.
+    /// Builds the outcome. A status counts only if the answer was complete; for an incomplete one the error text
+    /// names it.
     pub(super) fn outcome(mut self, ended: Result<(), Fault>) -> Outcome {
         self.timings.total_us = micros(self.started.elapsed());
         let answer = self.answer;

@@ -1,7 +1,7 @@
-//! The operator's proxy: the way to it, and what to make of a tunnel that it does not open.
+//! Connects through the operator's proxy, and interprets failures to open a tunnel.
 //!
-//! The one thing to know: what goes wrong up to the moment when the proxy knows where to is our own fault; what it then
-//! says about the receiver is the receiver's. It is always a tunnel, also for plain HTTP.
+//! Failures up to the moment when the proxy knows the destination are local; later answers about the receiver count as
+//! the receiver's. The connection is always a tunnel, also for plain HTTP.
 
 use super::{
     fault::Fault,
@@ -29,14 +29,14 @@ use tokio::{
 };
 use tokio_rustls::TlsConnector;
 
-/// A proxy that is not reached by then is down, however long the attempt may last.
+/// A proxy that is not reached within this time is down, however long the attempt may last.
 const REACHED_WITHIN: Duration = Duration::from_secs(10);
-/// One of several addresses of the proxy.
+/// Time for one of several addresses of the proxy.
 const ADDRESS_ANSWERS_WITHIN: Duration = Duration::from_secs(3);
-/// For how long the proxy's own name is not looked up again.
+/// How long the addresses of the proxy's name are cached.
 const ADDRESSES_LAST: Duration = Duration::from_secs(10);
 
-/// Where a connection is to lead.
+/// The destination of a connection.
 pub(super) enum Goal<'a> {
     Address(Vetted),
     /// For a proxy that looks names up itself.
@@ -73,12 +73,12 @@ impl Gateway {
         Self { proxy, resolves, tls, found: Mutex::default() }
     }
 
-    /// Whether names are for the proxy to look up.
+    /// Whether the proxy looks names up.
     pub(super) fn resolves(&self) -> bool {
         self.resolves
     }
 
-    /// A link to `goal` through the proxy, on which nothing was sent yet.
+    /// Opens a tunnel to `goal` through the proxy. No bytes were sent on it yet.
     pub(super) async fn tunnel(
         &self,
         resolver: &dyn Resolve,
@@ -88,7 +88,7 @@ impl Gateway {
         progress.phase = Phase::ReachingProxy;
         let greeted = timeout(REACHED_WITHIN, self.greet(resolver)).await;
         let mut link = greeted.unwrap_or_else(|_| Err(Fault::proxy("did not answer in time")))?;
-        // From here on it is the receiver that is waited for.
+        // From here on the receiver is waited for.
         progress.phase = Phase::Connecting;
         match self.proxy.kind {
             ProxyKind::Http | ProxyKind::Https => {
@@ -96,14 +96,14 @@ impl Gateway {
             }
             ProxyKind::Socks5 => socks::ask(&mut link, goal).await?,
         }
-        // Receivers wait to be spoken to: whatever is there already was not sent by one.
+        // A receiver does not speak first: bytes that are there already did not come from it.
         if matches!(&link, Layered::Plain(_)) && !link.is_silent() {
             return Err(Fault::proxy("closed the tunnel, or sent more than its answer"));
         }
         Ok(link)
     }
 
-    /// A link to the proxy itself, as far as it goes without saying where to.
+    /// Connects to the proxy itself, up to the point where the destination is sent.
     async fn greet(&self, resolver: &dyn Resolve) -> Result<Link, Fault> {
         let stream = self.reach(resolver).await?;
         Ok(match self.proxy.kind {
@@ -139,7 +139,7 @@ impl Gateway {
         Err(last)
     }
 
-    /// The operator chose them, so no policy is asked.
+    /// Returns the proxy's addresses. The operator chose them, so no address policy applies.
     async fn addresses(&self, resolver: &dyn Resolve) -> Result<Vec<IpAddr>, Fault> {
         let name = match &self.proxy.host {
             Host::Address(ip) => return Ok(vec![*ip]),
@@ -166,7 +166,7 @@ fn unreached(error: &io::Error) -> Fault {
     }
 }
 
-/// It broke off in the middle of its part.
+/// The error for a proxy that closed the connection in the middle of its answer.
 pub(super) fn broke_off(error: &io::Error) -> Fault {
     match Fault::io(error) {
         local @ Fault { class: Class::Local, .. } => local,

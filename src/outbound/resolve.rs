@@ -1,7 +1,7 @@
-//! Looking up names, at every new connection.
+//! DNS resolver, used for every new connection.
 //!
-//! The one thing to know: a failure of the name (nobody answers to it) and a failure of our resolver are told
-//! apart, because only the first is the receiver's.
+//! A failure of the name (no server answers for it) and a failure of our resolver are separate errors, because only
+//! the first counts against the receiver.
 
 use std::{
     collections::HashMap,
@@ -24,15 +24,16 @@ const BUDGET: Duration = Duration::from_secs(2);
 const LOOKUPS_AT_ONCE: usize = 128;
 const LOOKUPS_PER_NAME: usize = 4;
 
-/// How long a look-up waits for a free thread before it is given up as our own fault.
+/// How long a look-up waits for a free thread before it fails as `Unavailable`, which does not count against the
+/// receiver.
 const FREE_WITHIN: Duration = Duration::from_secs(1);
 
 const HOSTS_FILE: &str = "/etc/hosts";
 
-/// For how long one answer proves that the resolver works and that other failures are the names' own.
+/// How long one answer proves that the resolver works, so that other failures are the names' own.
 const PROOF_LASTS: Duration = Duration::from_secs(30);
 
-/// Finds the addresses of a name. All of them are then checked, and one forbidden address refuses the name.
+/// Finds the addresses of a name. The caller checks all of them, and one forbidden address refuses the name.
 pub trait Resolve: Send + Sync {
     /// Answers within a few seconds. The name has no trailing dot and must be looked up as it is: no search list.
     fn resolve<'a>(&'a self, name: &'a str) -> Resolving<'a>;
@@ -47,7 +48,7 @@ pub enum ResolveError {
     /// The resolver works, but the servers of this name do not.
     #[error("the host name could not be looked up: its name servers do not answer")]
     Broken,
-    /// Our own fault.
+    /// Our own resolver fails.
     #[error("this machine's resolver does not answer")]
     Unavailable,
 }
@@ -55,7 +56,8 @@ pub enum ResolveError {
 /// The system's resolver, with its hosts file and its settings.
 pub struct SystemResolver {
     lookups: Arc<Semaphore>,
-    /// A name whose servers are silent keeps its look-ups for many seconds: it gets few, so that others find some.
+    /// A name whose servers are silent holds its look-ups for many seconds: the limit per name leaves some for
+    /// others.
     by_name: Mutex<HashMap<String, Weak<Semaphore>>>,
     answered_at: Mutex<Option<Instant>>,
 }
@@ -76,7 +78,7 @@ impl Resolve for SystemResolver {
             let turn = self.turn_of(name);
             let looked_up = async {
                 let turn = turn.acquire_owned().await.map_err(io::Error::other)?;
-                // No look-up free at all is nothing that this name could be blamed for.
+                // No free thread is a local failure that must not count against this name.
                 let free = tokio::time::timeout(FREE_WITHIN, Arc::clone(&self.lookups).acquire_owned()).await;
                 let Ok(Ok(permit)) = free else { return Ok(None) };
                 self.look_up(name, (turn, permit)).await.map(Some)
@@ -95,7 +97,7 @@ impl Resolve for SystemResolver {
 }
 
 impl SystemResolver {
-    /// The few look-ups that one name may have under way.
+    /// Returns the semaphore that limits the concurrent look-ups of one name.
     fn turn_of(&self, name: &str) -> Arc<Semaphore> {
         let mut by_name = self.by_name.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(turn) = by_name.get(name).and_then(Weak::upgrade) {
@@ -117,7 +119,7 @@ impl SystemResolver {
         let name = name.to_owned();
         let found = tokio::task::spawn_blocking(move || {
             let found = look_up(&name);
-            // Kept by the thread, which goes on after its caller has given up.
+            // Held by the thread, which goes on after its caller has given up.
             drop(permits);
             found
         })
@@ -131,7 +133,8 @@ impl SystemResolver {
         *self.answered_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 
-    /// The system library says "try again" both when no resolver answers and when the name's own servers fail.
+    /// Classifies a failed look-up. The system library says "try again" both when no resolver answers and when the
+    /// name's own servers fail.
     fn blame(&self) -> ResolveError {
         let answered_at = *self.answered_at.lock().unwrap_or_else(PoisonError::into_inner);
         match answered_at {
@@ -165,7 +168,7 @@ fn in_hosts(hosts: &str, name: &str) -> Vec<IpAddr> {
     hosts.lines().filter_map(address_of).collect()
 }
 
-/// The standard library keeps the resolver's code only as text: these are the words of glibc and of musl.
+/// The standard library keeps the resolver's code only as text: these are the texts of glibc and of musl.
 fn is_not_found(error: &io::Error) -> bool {
     const WORDS: [&str; 4] = [
         "Name or service not known",
@@ -182,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_name_and_a_missing_resolver_are_told_apart() {
+    fn a_missing_name_differs_from_a_missing_resolver() {
         let said = |words: &str| io::Error::other(format!("failed to lookup address information: {words}"));
         for words in
             ["Name or service not known", "No address associated with hostname", "Name does not resolve"]
@@ -200,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_in_the_hosts_file_is_found_whatever_else_stands_there() {
+    fn a_name_is_found_in_a_hosts_file_with_comments_and_bad_lines() {
         let hosts = "# a.example is not this\n10.0.0.1\ta.example A2.example # b.example\n\n::1 a.example\nfoo a.example\n";
         let found = |name: &str| in_hosts(hosts, name).iter().map(ToString::to_string).collect::<Vec<_>>();
         assert_eq!(found("a.example"), ["10.0.0.1", "::1"]);
@@ -209,7 +212,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_failing_name_is_blamed_only_while_the_resolver_is_known_to_work() {
+    async fn a_failure_is_the_names_only_while_the_resolver_is_known_to_work() {
         let resolver = SystemResolver::default();
         assert_eq!(resolver.blame(), ResolveError::Unavailable);
         resolver.note_answer();

@@ -17,7 +17,7 @@ const IPV4: u8 = 1;
 const NAME: u8 = 3;
 const IPV6: u8 = 4;
 
-/// Says who we are. Where credentials are set, a proxy that does not ask for them is not used.
+/// Negotiates authentication. Where credentials are set, a proxy that does not ask for them is refused.
 pub(super) async fn greet(link: &mut Link, credentials: Option<&Credentials>) -> Result<(), Fault> {
     let method = if credentials.is_some() { USER_AND_PASSWORD } else { NO_AUTHENTICATION };
     send(link, &[VERSION, 1, method]).await?;
@@ -75,7 +75,7 @@ pub(super) async fn ask(link: &mut Link, goal: &Goal<'_>) -> Result<(), Fault> {
         return Err(Fault::proxy("does not speak SOCKS5"));
     }
     meaning(reply)?;
-    // The address that the proxy itself used, which says nothing to us.
+    // The address that the proxy itself used, which is not needed.
     match kind {
         IPV4 => drop(receive::<6>(link).await?),
         IPV6 => drop(receive::<18>(link).await?),
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_a_proxy_says_about_the_receiver_is_the_receivers() {
+    fn only_the_proxys_replies_about_the_receiver_count_against_it() {
         let class = |reply| meaning(reply).map_err(|fault| fault.class);
         assert_eq!(class(0), Ok(()));
         assert_eq!(class(2), Err(Class::AddressRefused));

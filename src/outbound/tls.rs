@@ -1,4 +1,4 @@
-//! TLS towards receivers: the public roots, the operator's own authorities on top, and no way to switch it off.
+//! TLS towards receivers: the public roots and the operator's own authorities. Verification cannot be switched off.
 
 use super::fault::Fault;
 use crate::domain::{
@@ -47,14 +47,14 @@ pub(super) fn connector(roots: Arc<RootCertStore>) -> Result<TlsConnector, TlsEr
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
-/// The same for a mail server, which speaks no HTTP.
+/// TLS for a mail server, verified against `roots`, without the protocol name of HTTP.
 pub(super) fn mail_connector(roots: Arc<RootCertStore>) -> Result<TlsConnector, TlsError> {
     let mut config = config(roots, None).map_err(TlsError::Certificate)?;
     config.alpn_protocols.clear();
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
-/// The same under an endpoint's own rules: its certificate, and its authorities instead of `public`.
+/// TLS under an endpoint's own settings: its certificate, and its authorities instead of `public`.
 pub(super) fn connector_of(tls: &EndpointTls, public: &Arc<RootCertStore>) -> Result<TlsConnector, Fault> {
     let made = tls.config(|| config(tls.roots(public), tls.identity()));
     made.map(TlsConnector::from)
@@ -76,7 +76,7 @@ fn config(
     Ok(config)
 }
 
-/// Proves that the peer is `host`, or fails.
+/// Runs the TLS handshake and verifies that the peer is `host`.
 pub(super) async fn secure<S: AsyncRead + AsyncWrite + Unpin>(
     connector: &TlsConnector,
     host: &Host,
@@ -90,7 +90,8 @@ pub(super) async fn secure<S: AsyncRead + AsyncWrite + Unpin>(
     connector.connect(name, stream).await.map(Box::new).map_err(|error| fault(&error))
 }
 
-/// What the peer said in TLS before it broke off; in TLS 1.3 that about a client's certificate comes only after the handshake.
+/// Describes the TLS alert that the peer sent before it closed. In TLS 1.3 an alert about a client's certificate comes only
+/// after the handshake.
 pub(super) fn alert(error: &io::Error) -> Option<&'static str> {
     let rustls::Error::AlertReceived(alert) = error.get_ref()?.downcast_ref()? else { return None };
     Some(match alert {

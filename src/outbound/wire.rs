@@ -1,8 +1,8 @@
 //! The socket below the HTTP library, with a meter that the exchange reads.
 //!
-//! The meter bounds what one answer may make us read, whatever the library above would take, and makes sure that
-//! nothing arrived on an idle connection before it is used again. Here is also where the first byte of a request goes out, and
-//! so where the gate is asked.
+//! The meter limits how many bytes of one answer are read, whatever the library above would take, and makes sure that nothing
+//! arrived on an idle connection before it is used again. The first byte of a request goes out here, so the send gate is
+//! checked here.
 
 use super::layered::{Socket, Stream};
 use crate::domain::port::DialGate;
@@ -15,7 +15,8 @@ use std::{
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Of a receiver's answer: head, body, chunk framing and interim answers together; passed by at most one read.
+/// Limit for a receiver's answer: head, body, chunk framing and interim answers together; exceeded by at most one
+/// read.
 const READ_BYTES_MAX: u32 = 160 * 1024;
 
 /// Shared by a connection and its wire, which are always polled by the same task.
@@ -47,7 +48,8 @@ impl Meter {
         }
     }
 
-    /// Begins a request. On a connection used before, the next read first makes sure that it is still silent.
+    /// Resets the meter for a request. On a connection used before, the next read first makes sure that it is still
+    /// silent.
     pub(super) fn begin(&self, is_reused: bool) {
         self.read_bytes.store(0, Relaxed);
         self.interim_answers.store(0, Relaxed);
@@ -55,7 +57,7 @@ impl Meter {
         self.is_unsent.store(true, Relaxed);
     }
 
-    /// Whether the gate was closed when the first byte was to go out.
+    /// Whether the send gate was closed before the first byte.
     pub(super) fn was_refused(&self) -> bool {
         self.was_refused.load(Relaxed)
     }
@@ -91,7 +93,7 @@ impl Wire {
         Self { stream, meter, gate }
     }
 
-    /// Before the first byte of a request; what is under way may end.
+    /// Checks the send gate before the first byte of a request. A request that has begun may continue.
     fn may_begin(&self) -> io::Result<()> {
         if !self.meter.is_unsent.load(Relaxed) || self.gate.as_ref().is_none_or(|gate| gate.is_open()) {
             return Ok(());

@@ -1,5 +1,5 @@
-//! A store that is a PostgreSQL database: whether it answers, keeps what it confirms, is of this version, and lets us do what a
-//! server has to. It is only looked at.
+//! Checks of a PostgreSQL store: whether it answers, keeps what it confirms, is of this version, and grants the privileges that
+//! a server needs. Changes nothing.
 
 use super::{Line, store::fit};
 use crate::{
@@ -33,7 +33,7 @@ pub(super) async fn look(settings: &Settings, address: &Address) -> Vec<Line> {
     }
     lines.extend(lacks.into_iter().map(lacking));
     let keyring = settings.encryption_key.as_ref().and_then(|key| Keyring::parse(key.reveal()).ok());
-    // That there is none was said among the settings.
+    // A missing key is reported by the checks of the settings.
     lines.extend(keyring.map(|keyring| fit(&keyring, &sealed)));
     lines
 }

@@ -1,4 +1,4 @@
-//! What the server needs of the machine: a free port, a right clock, names that resolve, handles and memory enough.
+//! Checks of the machine: a free port, a right clock, names that resolve, enough file handles and memory.
 
 use super::Line;
 use crate::{
@@ -14,14 +14,14 @@ use rustix::process::{Resource, getrlimit};
 use std::{fs, io, net::TcpListener, path::Path, time::Duration};
 
 const CLOCK: &str = "clock";
-/// 2026-01-01: this program is not older.
+/// 2026-01-01: this program is not older, so an earlier clock is wrong.
 const NOT_BEFORE: Timestamp = Timestamp::from_millis(1_767_225_600_000);
 const BEHIND_MAX: Duration = Duration::from_mins(1);
-/// Receivers refuse what is five minutes off.
+/// Seconds. Receivers refuse signatures that are five minutes off.
 const SKEW_BAD: u64 = 60;
 const SKEW_ODD: u64 = 5;
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
-/// Beside bodies: the program itself, caches of the store, connections.
+/// Memory besides bodies: the program itself, caches of the store, connections.
 const MEMORY_BESIDE: u64 = 256 << 20;
 
 pub(super) fn port(settings: &Settings, store_user: Option<u32>) -> Line {
@@ -58,7 +58,7 @@ pub(super) fn clock(newest_at: Option<Timestamp>) -> Vec<Line> {
     lines
 }
 
-/// The clock of a running server, by the date of its answer.
+/// Compares this clock with that of a running server, by the date of its answer.
 pub(super) async fn skew(server: &str) -> Line {
     let advice = "Look whether it runs, and whether the address is right.";
     match server_time(server).await {
@@ -136,7 +136,7 @@ pub(super) fn limits(settings: &Settings) -> Vec<Line> {
     lines
 }
 
-/// What is free on the machine, or less where a control group has less.
+/// Returns the memory that is free on the machine, or less where a control group has less.
 fn memory() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;

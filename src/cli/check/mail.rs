@@ -1,4 +1,5 @@
-//! The mail server: whether it can be reached and lets us in. Nothing is sent, unless somebody asks for a test mail.
+//! Checks of the mail server: whether it can be reached and accepts the login. Sends no mail, unless a test mail is
+//! asked for.
 
 use super::Line;
 use crate::{

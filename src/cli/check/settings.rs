@@ -1,4 +1,4 @@
-//! The configuration: it loads, the files it names can be read, and what is bold about it is said.
+//! Checks of the configuration: it loads, the files it names can be read, and risky values get a warning.
 
 use super::Line;
 use crate::{
@@ -11,10 +11,10 @@ use std::{fs, net::IpAddr, path::Path, sync::Arc};
 
 const NAME: &str = "configuration";
 const ADMIN_KEY_CHARS: usize = 32;
-/// Where clouds keep the credentials of a machine.
+/// Addresses where clouds serve the credentials of a machine.
 const METADATA: [&str; 2] = ["169.254.169.254", "fd00:ec2::254"];
 
-/// `store` is the file, where it is one.
+/// Checks the settings. `store` is the store's file, if it has one.
 pub(super) fn look(settings: &Settings, store: Option<&Path>) -> Vec<Line> {
     let mut lines = vec![Line::ok(NAME, "it loads")];
     lines.extend(addresses(settings));

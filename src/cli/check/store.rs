@@ -1,5 +1,5 @@
-//! The store: whose file it is, whether its folder can be written and flushed, how much room there is. It is only looked at;
-//! what is written is a file of our own beside it, which is removed again.
+//! Checks of an embedded store: which process uses it, whether its folder can be written and flushed, how much room there
+//! is. The store is not changed; a file written beside it is removed again.
 
 use super::Line;
 use crate::{
@@ -21,20 +21,20 @@ use std::{
 use tokio::time::Instant;
 
 const NAME: &str = "store";
-/// Above what may not be used.
+/// Free space wanted above `disk_free_min`, in bytes.
 const ROOM_WANTED: u64 = 1 << 30;
 const FLUSHES: u32 = 5;
 const FLUSH_SLOW: Duration = Duration::from_millis(50);
 const TMPFS: i64 = 0x0102_1994;
 
-/// What other checks want to know of it.
+/// Facts about the store that other checks use.
 #[derive(Default)]
 pub(super) struct Seen {
     pub(super) user: Option<u32>,
     pub(super) newest_at: Option<Timestamp>,
 }
 
-/// Whether the keys that are given open what is in the store.
+/// Checks whether the given keys decrypt the secrets in the store.
 pub(super) fn keys(settings: &Settings, path: &Path) -> Option<Line> {
     let sealed = sqlite::sealed_in(path);
     let beside = PathBuf::from(format!("{}.encryption-key", path.display()));
@@ -51,7 +51,7 @@ pub(super) fn keys(settings: &Settings, path: &Path) -> Option<Line> {
     Some(fit(&keyring, &sealed))
 }
 
-/// Whether these open all that is sealed in a store.
+/// Checks whether the keyring decrypts all encrypted secrets of a store.
 pub(super) fn fit(keyring: &Keyring, sealed: &[Vec<u8>]) -> Line {
     let missing = |sealed: &Vec<u8>| match keyring.key_of(sealed) {
         Err(SealError::UnknownKey(id)) => Some(id),
@@ -147,7 +147,7 @@ fn writable(path: &Path, folder: &Path, there: &Path) -> Line {
     }
 }
 
-/// The longest of a few flushes of a file that is removed again.
+/// Returns the longest of a few flushes of a file that is removed again.
 fn flush_time(folder: &Path) -> io::Result<Duration> {
     let path = folder.join(format!(".posthaste-check-{}", std::process::id()));
     let mut file = OpenOptions::new().write(true).create_new(true).open(&path)?;

@@ -51,7 +51,7 @@ Who may set what, at least (the operator may set everything that an app key may,
 |---|---|---|
 ";
 
-/// The whole page. Fails only if the product was built with a broken contract.
+/// Renders the whole page. Fails only if the product was built with a broken contract.
 pub(in crate::cli) fn markdown() -> anyhow::Result<String> {
     let contracts = Contract::builtin()?;
     let mut page = INTRODUCTION.to_owned();
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn every_contract_has_a_sample_and_the_example_of_an_own_one_works() {
+    fn every_contract_has_a_sample_and_the_documented_custom_contract_works() {
         for contract in Contract::builtin().unwrap() {
             assert!(sample::request(&contract).is_some(), "{}", contract.name);
         }

@@ -1,4 +1,4 @@
-//! A request as a receiver would see it, made by the code that makes the real ones.
+//! A sample request as a receiver would see it, made by the code that makes the real ones.
 
 use crate::domain::{
     body::{self, EventParts},
@@ -10,9 +10,9 @@ use crate::domain::{
     time::Timestamp,
 };
 
-/// What signs the sample under contracts whose key is the secret as it stands.
+/// The secret of the sample under contracts whose key is the secret's text.
 const TEXT_SECRET: &str = "whsec_sample-secret-of-the-docs";
-/// And under those that decode what follows the prefix.
+/// The secret of the sample under contracts whose key is decoded from what follows the prefix.
 const BASE64_SECRET: &str = "whsec_c2FtcGxlLXNlY3JldC1vZi10aGUtZG9jcyE=";
 /// 2026-11-15T09:30:00.123Z; the attempt starts two seconds later.
 const CREATED_AT: Timestamp = Timestamp::from_millis(1_794_735_000_123);
@@ -23,11 +23,11 @@ const DELIVERY: DeliveryId = DeliveryId::from_i64(389_200_231_104_512_001);
 pub(super) struct Sample {
     pub secret: &'static str,
     pub body: String,
-    /// Of the contract, its user agent left out: that may name this product's version.
+    /// The contract's headers without the user agent, which may name this product's version.
     pub headers: Vec<(String, String)>,
 }
 
-/// `None` for a contract whose secrets the sample cannot imitate.
+/// Renders the sample. `None` for a contract whose secrets the sample cannot imitate.
 pub(super) fn request(contract: &Contract) -> Option<Sample> {
     let public_id = EVENT.with_prefix(&contract.ids.event);
     let event = EventParts {

@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn one_contract_is_told_with_its_timeline_line_by_line() {
+    fn one_contract_is_shown_with_its_timeline_line_by_line() {
         let told = one(&fixtures::zerofee());
         assert!(told.starts_with("zerofee: Payment events of a payment orchestrator (built in, "), "{told}");
         assert!(told.contains("  T+2h36m   attempt 5\n"), "{told}");

@@ -1,4 +1,4 @@
-//! What a contract says, in sentences: for the terminal and for docs/contracts.md alike.
+//! Describes a contract in sentences, for the terminal and for docs/contracts.md.
 
 use crate::domain::{
     contract::{
@@ -9,7 +9,7 @@ use crate::domain::{
     time::{format_duration, say_duration},
 };
 
-/// Headings and what stands under them.
+/// Returns headings, each with its sentences.
 pub(super) fn facts(contract: &Contract) -> Vec<(&'static str, Vec<String>)> {
     let all = [
         ("Body", body(contract)),
@@ -30,7 +30,7 @@ pub(super) fn endings(contract: &Contract) -> String {
     endings.join(" or ")
 }
 
-/// Our word for a state, and the contract's where it has another.
+/// The name of a state, and the contract's name for it where that differs.
 pub(super) fn state(contract: &Contract, state: State) -> String {
     match contract.states.of(state, None) {
         same if same == state.name() => state.name().to_owned(),

@@ -10,10 +10,10 @@ use std::{
     path::Path,
 };
 
-/// As the server says; so it can be said before anything is sent.
+/// The server's limit, checked here before anything is sent.
 const BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// The body of the request that imports this file.
+/// Reads a file and returns the body of the request that imports it.
 pub(super) fn read(path: &Path, is_rehearsal: bool) -> anyhow::Result<Vec<u8>> {
     readable(path, is_rehearsal).map_err(|error| Failure::usage(format!("{error:#}")))
 }
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_of_event_types_is_refused_before_anything_is_sent() {
+    fn a_file_without_event_types_is_refused_before_anything_is_sent() {
         for bad in ["[]", "{", "{}", r#"{"event_types":[],"more":1}"#] {
             assert!(text(bad, false).is_err(), "{bad}");
         }

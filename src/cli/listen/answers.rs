@@ -1,9 +1,9 @@
-//! Which status comes next: a list for each path, or for all of them, whose last one stays.
+//! Statuses to answer with: a list for each path, or for all of them, whose last one stays.
 
 use axum::http::StatusCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// `[PATH=]STATUS,…`, as it is given.
+/// A parsed `[PATH=]STATUS,…`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Rule {
     path: Option<String>,
@@ -17,7 +17,7 @@ impl Rule {
             Some(_) => return Err("give a path that starts with / before the =".into()),
             None => (None, text),
         };
-        // Below 200 is no answer yet.
+        // A status below 200 is no final answer.
         let status = |text: &str| text.trim().parse().ok().filter(|code| (200..=599).contains(code));
         let status = |text: &str| status(text).and_then(|code| StatusCode::from_u16(code).ok());
         let statuses: Option<Vec<_>> = list.split(',').map(status).collect();
@@ -33,7 +33,7 @@ impl Answers {
         Self(rules.into_iter().map(|rule| (rule, AtomicUsize::new(0))).collect())
     }
 
-    /// The next status for this path: its own list, else the one for all.
+    /// Returns the next status for this path: from its own list, else from the one for all.
     pub(super) fn next(&self, path: &str) -> Option<StatusCode> {
         let of = |wanted: Option<&str>| self.0.iter().find(|(rule, _)| rule.path.as_deref() == wanted);
         let (rule, place) = of(Some(path)).or_else(|| of(None))?;
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_is_gone_through_and_its_last_one_stays_for_each_path() {
+    fn each_path_uses_its_list_in_order_and_then_keeps_the_last_status() {
         let answers =
             Answers::new(["500,503,200", "/slow=404"].map(|text| Rule::parse(text).unwrap()).into());
         let next = |path| answers.next(path).map(|status| status.as_u16());
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_status_is_refused() {
+    fn invalid_statuses_are_refused() {
         for bad in ["", "99", "600", "200,", "abc", "slow=200", "100"] {
             assert!(Rule::parse(bad).is_err(), "{bad}");
         }

@@ -1,4 +1,4 @@
-//! An endpoint that lives as long as the command: made on a running server, deleted at the end.
+//! A temporary endpoint on a running server: created at the start, deleted at the end of the command.
 
 use super::super::client::{Call, Client, path};
 use crate::config::ClientSettings;

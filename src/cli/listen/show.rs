@@ -1,4 +1,4 @@
-//! A request as it is shown: for people with its headers and its body over several lines, for programs as one line of JSON.
+//! Renders a request: for people with its headers and its body over several lines, for programs as one line of JSON.
 
 use super::{
     super::{
@@ -16,9 +16,9 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Map, Value, json, value::RawValue};
 use std::fmt::Write;
 
-/// Longer bodies are cut for people; programs get all of it.
+/// Longer bodies are cut for people; programs get the whole body.
 const SHOWN_BYTES_MAX: usize = 16 * 1024;
-/// Say nothing of what was sent.
+/// Headers that are not shown because they say nothing about the event.
 const DULL: [&str; 7] =
     ["host", "accept", "accept-encoding", "connection", "content-length", "transfer-encoding", "date"];
 
@@ -69,7 +69,7 @@ impl Shown<'_> {
     pub(super) fn line(&self, finding: Looked<'_>) -> String {
         let mut headers = Map::new();
         for (name, value) in self.received.headers {
-            // Of several with one name all are there.
+            // Values of headers with the same name become a list.
             match headers.get_mut(name) {
                 None => drop(headers.insert(name.clone(), json!(value))),
                 Some(Value::Array(values)) => values.push(json!(value)),
@@ -91,7 +91,7 @@ impl Shown<'_> {
         let raw = std::str::from_utf8(self.received.body)
             .ok()
             .and_then(|text| serde_json::from_str::<&RawValue>(text).ok());
-        // As it is written, on one line.
+        // As it was written, on one line.
         let body = raw.map(|raw| raw.get().replace(['\n', '\r'], " "));
         let mut text = line.to_string();
         text.pop();

@@ -1,4 +1,4 @@
-//! A file of events, one a line, published in batches. Each line goes out as it is and is answered for itself.
+//! Publishes a file of events, one per line, in batches. Each line is sent unchanged and has its own result.
 
 use super::one_value;
 use crate::cli::{
@@ -13,9 +13,9 @@ use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 use std::process::ExitCode;
 
-/// What the API takes at once.
+/// The API's limit of events in a request.
 const EVENTS_MAX: usize = 1000;
-/// Below what a server takes at once unless it is told otherwise.
+/// Below the default limit of a server's request body.
 const BYTES_MAX: usize = 1_000_000;
 
 #[derive(Deserialize)]
@@ -47,7 +47,7 @@ pub(super) async fn publish(
         match client.call(&call).await.and_then(|answer| answer.json::<BatchAnswer>()) {
             Ok(answer) => answers.extend(answer.data),
             Err(error) => {
-                // What went out before it has its answers, and they are shown.
+                // Earlier batches have their answers, which are shown.
                 let from = chunk.first().map_or(0, |(number, _)| *number);
                 failure =
                     Some(error.context(format!("the events from line {from} on were not answered for")));
@@ -70,7 +70,7 @@ pub(super) async fn publish(
     }
 }
 
-/// Every line that is not empty; all of them must be JSON before any is sent.
+/// Returns every line that is not empty. All of them must be JSON before any is sent.
 fn lines(file: &[u8]) -> anyhow::Result<Vec<Line<'_>>> {
     let all =
         file.split(|byte| *byte == b'\n').enumerate().map(|(place, line)| (place + 1, line.trim_ascii()));
@@ -82,7 +82,7 @@ fn lines(file: &[u8]) -> anyhow::Result<Vec<Line<'_>>> {
         .collect()
 }
 
-/// As many lines at once as a server takes.
+/// Splits the lines into chunks that a server accepts.
 fn chunks<'a, 'b>(lines: &'b [Line<'a>]) -> Vec<&'b [Line<'a>]> {
     let (mut chunks, mut start, mut bytes) = (Vec::new(), 0, 0);
     for (place, (_, line)) in lines.iter().enumerate() {

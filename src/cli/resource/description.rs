@@ -1,4 +1,4 @@
-//! What an operation of the API takes, read from its own description, so that flags and help cannot disagree with it.
+//! Parameters of an operation, read from the API's own description, so that flags and help cannot disagree with it.
 
 use super::value::Kind;
 use crate::api;
@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 static DOCUMENT: LazyLock<Value> =
     LazyLock::new(|| serde_json::from_str(&api::openapi_json()).unwrap_or_default());
 
-/// One operation, as far as a command is made out of it.
+/// The part of an operation from which a command is made.
 #[derive(Debug)]
 pub(super) struct Described {
     /// In the order of the path.
@@ -17,18 +17,18 @@ pub(super) struct Described {
     pub body: Vec<Field>,
 }
 
-/// One thing that may be given.
+/// A parameter of an operation.
 #[derive(Debug)]
 pub(super) struct Field {
     pub name: String,
-    /// Without its dashes.
+    /// The flag's name, without its dashes.
     pub flag: String,
-    /// Where it has no flag.
+    /// Its name where it has no flag.
     pub label: String,
     pub help: String,
     pub kind: Kind,
     pub is_required: bool,
-    /// Null takes it away.
+    /// Null removes the value.
     pub is_nullable: bool,
 }
 
@@ -51,7 +51,7 @@ impl Described {
     }
 }
 
-/// Every operation that the API has, as `GET /v1/apps`.
+/// Lists every operation of the API, such as `GET /v1/apps`.
 #[cfg(test)]
 pub(super) fn routes() -> Vec<String> {
     let paths = DOCUMENT["paths"].as_object().unwrap();
@@ -84,7 +84,7 @@ impl Field {
             name: name.to_owned(),
             flag: name.replace('_', "-"),
             label: name.to_uppercase(),
-            // What the API does not explain says what it is by its name.
+            // Parameters without a description get one from their name.
             help: help.map_or_else(|| name.replace('_', " "), |help| help.replace('\n', " ")),
             kind: Kind::of(name, full),
             is_required,

@@ -1,4 +1,4 @@
-//! Waiting for what was begun: looks again and again until it has ended, and draws how a replay goes.
+//! Waits for operations that take time: polls until they have ended, and shows the progress of a replay.
 
 use crate::cli::{
     client::{Answer, Client},
@@ -20,11 +20,11 @@ const LOOK_AFTER: Duration = Duration::from_millis(100);
 const LOOK_AFTER_MAX: Duration = Duration::from_secs(1);
 const BAR: &str = "{wide_bar} {pos}/{len} {msg}";
 
-/// How something ended that was waited for.
+/// The result of an operation that was waited for.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::cli) enum Ended {
     Well,
-    /// Why that is no success.
+    /// Failed, with the reason.
     Badly(String),
 }
 
@@ -37,7 +37,7 @@ impl Ended {
     }
 }
 
-/// Looks until it has ended, or the limit is over; what it looks like then.
+/// Polls `path` until `ended` returns a result or the limit is over. Returns the last answer and the result.
 pub(in crate::cli) async fn until(
     client: &Client,
     path: &str,
@@ -59,7 +59,7 @@ pub(in crate::cli) async fn until(
     }
 }
 
-/// As much of a replay as is drawn.
+/// The fields of a replay that are shown.
 #[derive(Deserialize)]
 struct Replay {
     id: String,
@@ -72,7 +72,7 @@ struct Replay {
 }
 
 impl Replay {
-    /// How it ended, if it is over.
+    /// Returns the result if the replay is over.
     fn ended(&self) -> Option<Ended> {
         match self.state.as_str() {
             "finished" => Some(Ended::Well),
@@ -87,7 +87,7 @@ impl Replay {
         format!("{state}: {replayed} of {total} replayed, {refused} refused, {rate:.1} a second{eta}\n")
     }
 
-    /// As long as it goes on as it did.
+    /// The remaining time, if the rate stays the same.
     fn eta(&self) -> String {
         let left = self.total.saturating_sub(self.replayed + self.refused) as f64;
         if self.average_per_second > 0.0 && self.state == "running" {
@@ -97,7 +97,7 @@ impl Replay {
         }
     }
 
-    /// Beside the bar.
+    /// The text beside the progress bar.
     fn message(&self) -> String {
         let Self { state, refused, average_per_second: rate, .. } = self;
         let refusal = self.last_refusal.as_deref().map(visible).unwrap_or_default();
@@ -106,8 +106,8 @@ impl Replay {
     }
 }
 
-/// Shows how a replay goes until it is over: a bar on a terminal, otherwise a line for each change. Whoever stops watching
-/// does not stop the replay.
+/// Shows how a replay goes until it is over: a bar on a terminal, otherwise a line for each change. To stop watching does
+/// not stop the replay.
 pub(super) async fn watch(client: &Client, path: &str, is_json: bool) -> anyhow::Result<Ended> {
     let bar = (!is_json && io::stdout().is_terminal()).then(bar).transpose()?;
     let (mut before, mut pause) = (String::new(), LOOK_AFTER);
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replay_is_told_with_its_rate_its_refusals_and_what_is_left() {
+    fn a_replay_is_shown_with_its_rate_its_refusals_and_the_time_left() {
         assert_eq!(
             replay("running", 10).line(),
             "running: 40 of 100 replayed, 10 refused, 20.0 a second, 2 s left\n"

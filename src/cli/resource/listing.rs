@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 use std::process::ExitCode;
 
-/// The largest page that the API gives.
+/// The API's largest page.
 const PAGE_MAX: u64 = 250;
 
 #[derive(Deserialize)]
@@ -19,8 +19,8 @@ struct Page {
     next_cursor: Option<String>,
 }
 
-/// Prints at most `rows_max` rows of a list of `what`. A page may come back short although there is more, so it goes on
-/// until there are enough or no more pages.
+/// Prints at most `rows_max` rows of a list of `what`. A page may come back short although there is more, so it fetches
+/// pages until there are enough rows or no more pages.
 pub(super) async fn print_list(
     client: &Client,
     mut call: Call,
@@ -37,7 +37,7 @@ pub(super) async fn print_list(
         let page: Page = client.call(&call).await?.json()?;
         left = left.map(|left| left.saturating_sub(page.data.len() as u64));
         if say(&shown.rows(&page.data)?).is_err() {
-            // Whoever read it has seen enough.
+            // The reader closed the output: it has seen enough.
             return Ok(ExitCode::FAILURE);
         }
         let Some(next) = page.next_cursor.clone().filter(|_| left != Some(0)) else { break page.next_cursor };

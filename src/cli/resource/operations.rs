@@ -17,13 +17,13 @@ pub(super) const GROUPS: &[(&str, &str)] = &[
     ("system", "What the server itself runs with, and what has an id"),
 ];
 
-/// What is done after the answer.
+/// How a command continues after the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Follow {
     Nothing,
     /// With `--wait`: until the delivery of the answer has ended.
     Delivery,
-    /// Asks first if there are many; with `--watch`: until the replay of the answer is over.
+    /// Asks before sending many; with `--watch`: until the replay of the answer is over.
     NewReplay,
     /// Until the replay of the answer is over.
     Replay,
@@ -38,10 +38,10 @@ pub(super) struct Operation {
     pub about: &'static str,
     pub method: &'static str,
     pub path: &'static str,
-    /// Asked before something that cannot be undone; `{}` is the id.
+    /// The question before an operation that cannot be undone; `{}` is the id.
     pub question: Option<&'static str>,
     pub follow: Follow,
-    /// What to type after `posthaste GROUP NAME`.
+    /// The arguments of an example, after `posthaste GROUP NAME`.
     pub example: &'static str,
 }
 
@@ -57,7 +57,7 @@ const fn op(
 }
 
 impl Operation {
-    /// The same list for all apps, where there is one.
+    /// The path of the list over all apps, if there is one.
     pub(super) fn everywhere(&self) -> Option<&'static str> {
         EVERYWHERE.iter().find(|(of_app, _)| *of_app == self.path).map(|(_, everywhere)| *everywhere)
     }
@@ -81,7 +81,7 @@ const PORTAL_LINKS: &str = "/v1/apps/{app}/portal-links";
 const REPLAYS: &str = "/v1/apps/{app}/replays";
 const REPLAY: &str = "/v1/apps/{app}/replays/{replay}";
 
-/// The lists that are there for all apps too, for where no app is meant.
+/// Lists that also exist for all apps, used when no app is given.
 const EVERYWHERE: &[(&str, &str)] = &[
     ("/v1/apps/{app}/audit", "/v1/audit"),
     ("/v1/apps/{app}/notices", "/v1/notices"),

@@ -1,4 +1,4 @@
-//! From what was given to what is printed: one way for every operation.
+//! Executes an operation of the table: arguments to request, answer to output.
 
 use super::{
     ALL, EVERY_APP, Entry, JSON, LIMIT, LIMIT_DEFAULT, UNSET, WATCH, YES,
@@ -23,7 +23,7 @@ use http::Method;
 use serde_json::{Map, Value, json};
 use std::process::ExitCode;
 
-/// Beyond this many deliveries a replay is asked about.
+/// A replay of more deliveries than this needs a confirmation.
 const MANY: u64 = 1000;
 
 pub(super) async fn perform(entry: &'static Entry, given: ArgMatches) -> anyhow::Result<ExitCode> {
@@ -81,7 +81,7 @@ impl Asked<'_> {
         follow::watch(&self.client, &replay, self.is_json()).await?.exit()
     }
 
-    /// Where the thing of the answer can be looked at again.
+    /// Returns the path of the object in the answer.
     fn path_of(&self, template: &str, answer: &Answer) -> anyhow::Result<String> {
         let thing: Value = answer.json()?;
         path(template, &[self.app()?, thing["id"].as_str().context("the server's answer has no id")?])
@@ -89,7 +89,7 @@ impl Asked<'_> {
 
     fn show(&self, answer: &Answer) -> anyhow::Result<ExitCode> {
         if answer.body.is_empty() {
-            // There is nothing to say to a program.
+            // Programs get no output for an empty answer.
             let (name, thing) = (self.entry.operation.name, self.thing());
             return Ok(if self.is_json() {
                 ExitCode::SUCCESS
@@ -100,7 +100,7 @@ impl Asked<'_> {
         Ok(print(&show::answer(answer, self.is_json())?))
     }
 
-    /// Counts first, so that nobody sends a million deliveries again by mistake.
+    /// Counts the deliveries first and asks for a confirmation, against a million deliveries by mistake.
     async fn agree_on_the_number(&self, call: &Call) -> anyhow::Result<()> {
         let mut body: Map<String, Value> = serde_json::from_slice(&call.body)?;
         if self.is_set(YES) || body.get("dry_run") == Some(&json!(true)) {
@@ -157,7 +157,8 @@ impl Asked<'_> {
         Ok(body)
     }
 
-    /// An admin key is for no app, whatever app is usually meant; one that is named for it is the server's to refuse.
+    /// Returns the app of the body. An admin key belongs to no app, so the default app is not used for it; one named
+    /// by flag is sent, and the server refuses it.
     fn app_of_body(&self, body: &Map<String, Value>) -> Option<&str> {
         self.entry.described.body.iter().find(|field| field.name == "app_id")?;
         let named = self.given.get_one::<String>("app").map(String::as_str);
@@ -174,7 +175,7 @@ impl Asked<'_> {
         Ok(self.settings.app()?)
     }
 
-    /// What the command is about, as it was named.
+    /// The id of the command's object, as it was typed.
     fn thing(&self) -> String {
         let last = self.entry.things().last().and_then(|field| self.given.get_one::<String>(&field.label));
         last.cloned().unwrap_or_default()

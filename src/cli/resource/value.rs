@@ -1,4 +1,4 @@
-//! What people type for a field, and the JSON it stands for.
+//! Parses text typed for a field into JSON.
 
 use crate::{
     cli::exit::Failure,
@@ -11,14 +11,14 @@ use std::fs;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Text,
-    /// Text that others should not see: may come from a file.
+    /// Text that other users should not see: may come from a file.
     Hidden,
     Time,
     Number,
     Switch,
-    /// Of texts.
+    /// A list of texts.
     List,
-    /// `is_text`: its values are.
+    /// `is_text`: its values are texts.
     Object {
         is_text: bool,
     },
@@ -26,7 +26,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// The kind of a field that the API describes so.
+    /// Returns the kind of a field from its schema in the API's description.
     pub(super) fn of(name: &str, schema: &Value) -> Self {
         let types = &schema["type"];
         let is = |kind: &str| types == kind || types.as_array().is_some_and(|all| all.contains(&kind.into()));
@@ -47,7 +47,7 @@ impl Kind {
         }
     }
 
-    /// How to give it, for the help.
+    /// Describes the input format, for the help.
     pub(super) fn form(self) -> &'static str {
         match self {
             Self::Text | Self::Number | Self::Switch => "",
@@ -71,7 +71,7 @@ impl Kind {
         }
     }
 
-    /// The value that was meant by what was typed for `flag`. What is hidden is not repeated in errors.
+    /// Parses the text typed for `flag`. A hidden value is not repeated in errors.
     pub(super) fn read(self, flag: &str, typed: &[&String]) -> anyhow::Result<Value> {
         let last = typed.last().map(|text| text.as_str()).unwrap_or_default();
         let refused = |form: &str| Failure::usage(format!("--{flag}: {last:?} is not allowed; give {form}"));
@@ -91,14 +91,14 @@ impl Kind {
     }
 }
 
-/// A time as the API wants it, from what was typed for `flag`.
+/// Parses a time typed for `flag` into the API's format.
 pub(in crate::cli) fn read_time(flag: &str, text: &str) -> anyhow::Result<String> {
     let form = "a time in RFC 3339, or how long ago (`2h`) or ahead (`+2h`) it is";
     let refused = || Failure::usage(format!("--{flag}: {text:?} is not allowed; give {form}"));
     Ok(time(text, SystemClock.now()).ok_or_else(refused)?.rfc3339_millis())
 }
 
-/// A time, or how long before or after now it is.
+/// Parses a time, or how long before or after now it is.
 fn time(text: &str, now: Timestamp) -> Option<Timestamp> {
     if let Some(ahead) = text.strip_prefix('+') {
         return parse_duration(ahead).map(|ahead| now.plus(ahead));
@@ -128,7 +128,7 @@ fn object(flag: &str, typed: &[&String], is_text: bool) -> anyhow::Result<Map<St
     Ok(all)
 }
 
-/// What was typed, or, after an `@`, what the file says.
+/// Returns the typed text, or, after an `@`, the content of the file.
 fn from_file(typed: &str) -> anyhow::Result<String> {
     match typed.strip_prefix('@') {
         Some(path) => {
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn times_may_be_told_from_now() {
+    fn times_may_be_relative_to_now() {
         let now = Timestamp::parse("2026-11-15T09:30:00Z").unwrap();
         let told = |text| time(text, now).map(Timestamp::rfc3339_seconds);
         assert_eq!(told("2h").as_deref(), Some("2026-11-15T07:30:00Z"));

@@ -1,4 +1,5 @@
-//! A received request out of files and flags: headers in the forms that tools print them, the body byte for byte.
+//! Reads a received request from files and flags: headers in the formats in which tools print them, the body byte for
+//! byte.
 
 use anyhow::{Context, bail};
 use serde_json::Value;
@@ -8,7 +9,7 @@ use std::{
     path::Path,
 };
 
-/// No request that is worth a look is larger.
+/// No useful request is larger.
 const BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 pub(super) fn headers(file: Option<&Path>, given: &[String]) -> anyhow::Result<Vec<(String, String)>> {
@@ -61,7 +62,7 @@ fn read(text: &str) -> anyhow::Result<Vec<(String, String)>> {
     }
     let mut headers = Vec::new();
     for (number, text) in text.lines().enumerate() {
-        // As curl shows what it sends and gets.
+        // curl marks the lines that it sends and receives.
         let text = text.trim_start_matches(['>', '<']).trim();
         let is_start_line = number == 0 && (text.contains(" HTTP/") || text.starts_with("HTTP/"));
         if text.is_empty() || is_start_line {

@@ -1,4 +1,4 @@
-//! The forms of what notices need: a mail server, addresses, and where the dashboard is.
+//! Formats of the settings for notices: a mail server, addresses, and the URL of the dashboard.
 
 use super::{Form, count, optional};
 use crate::{

@@ -1,10 +1,10 @@
-//! Which store, and where it is. The address of a database can hold a password, so no such value is ever repeated.
+//! Format of the setting `store`. The address of a database can hold a password, so no such value is ever repeated.
 
 use super::Form;
 use crate::store::postgres::{Address, AddressError};
 use std::path::PathBuf;
 
-/// Which store, and where.
+/// The kind of store, and where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreLocation {
     Sqlite(PathBuf),
@@ -12,7 +12,7 @@ pub enum StoreLocation {
 }
 
 impl StoreLocation {
-    /// As the setting `store` is written; an error says what is wrong, in words that repeat no secret.
+    /// Parses the setting `store`. An error says what is wrong and repeats no secret.
     pub fn parse(text: &str) -> Result<Self, AddressError> {
         let path = text.strip_prefix("sqlite:").filter(|path| !path.is_empty() && !path.starts_with("//"));
         match path {
@@ -29,7 +29,7 @@ const ALLOWED: &str = "sqlite: and the path of a file, for example sqlite:/var/l
      postgres://user:password@host:5432/name, after a ? with sslmode (disable, prefer, require, verify-full), sslrootcert (a \
      path, for verify-full), pooler (true, false) and others that docs/operating.md lists, separated by &";
 
-/// What is no database's address at all may have been meant for anything.
+/// Explains an invalid address of a database. Other text gets no explanation, because it may hold anything.
 fn why(text: &str) -> Option<String> {
     let error = StoreLocation::parse(text).err()?;
     (error != AddressError::NotOne).then(|| error.to_string())
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn of_an_address_it_is_said_what_is_wrong() {
+    fn an_invalid_database_address_is_explained() {
         let said = (STORE.why)("postgres://me:pw@db/x?sslmode=perhaps").unwrap();
         assert!(said.starts_with("sslmode must be disable"), "{said}");
         assert_eq!((STORE.why)("mysql:x"), None);

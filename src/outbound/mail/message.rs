@@ -1,4 +1,4 @@
-//! A letter as the bytes of a mail: its headers encoded, its text in a form that every server takes.
+//! Renders an e-mail as bytes: headers encoded, text in a form that every server takes.
 
 use crate::domain::{email::Sender, notice::Letter};
 use lettre::{
@@ -10,14 +10,14 @@ use lettre::{
 };
 use std::time::{Duration, SystemTime};
 
-/// A mail and who it is from and for.
+/// A rendered mail with its sender and recipient.
 pub(super) struct Written {
     pub(super) from: Address,
     pub(super) to: Address,
     pub(super) bytes: Vec<u8>,
 }
 
-/// Fails, in words, if somebody's address is none.
+/// Renders an e-mail. Fails with a text if an address is invalid.
 pub(super) fn write(letter: &Letter, from: &Sender) -> Result<Written, String> {
     let address = |text: &str| text.parse::<Address>().map_err(|_| format!("{text} is no e-mail address"));
     let (sender, to) = (address(&from.address)?, address(&letter.to)?);
@@ -78,9 +78,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_in_a_subject_or_text_becomes_a_header(subject in any::<String>(), body in any::<String>()) {
+        fn a_subject_or_text_never_adds_a_header(subject in any::<String>(), body in any::<String>()) {
             let plain = headers(&write(&letter("s", "b", "a@b.c"), &sender()).unwrap().bytes);
-            // The desk writes subjects that have been through this.
+            // `Desk` passes its subjects through this.
             let subject = crate::domain::notice::one_line(&subject, 200);
             let written = write(&letter(&subject, &body, "a@b.c"), &sender()).unwrap();
             prop_assert!(written.bytes.is_ascii());
@@ -92,7 +92,7 @@ mod tests {
         }
 
         #[test]
-        fn whatever_we_take_for_an_address_can_be_written_to(
+        fn every_accepted_address_can_be_written_to(
             name in "[a-z0-9!#$%&'*+/=?^_`{|}~.-]{1,12}", host in "[a-z0-9.-]{1,12}",
         ) {
             let address = format!("{name}@{host}");

@@ -1,7 +1,7 @@
-//! The stream to a mail server: dialled, and secured before a word of ours is said that matters.
+//! The stream to a mail server: connected, and under TLS before credentials or mails are sent.
 //!
-//! TLS is the house's own, under its own roots. What a server says in plain text counts for nothing once TLS begins: what
-//! stands between its `220` and the handshake breaks the connection.
+//! TLS uses this program's own implementation and roots. Plain-text answers are not trusted once TLS begins: bytes
+//! between the server's `220` and the handshake break the connection.
 
 use crate::{
     domain::target::Host,
@@ -20,7 +20,7 @@ use tokio::{
 };
 use tokio_rustls::TlsConnector;
 
-/// Of one answer in plain text.
+/// Limit of one answer in plain text.
 const ANSWER_BYTES_MAX: usize = 4096;
 
 trait Bytes: AsyncRead + AsyncWrite + Send + Sync + Unpin {}
@@ -30,11 +30,11 @@ impl<S: AsyncRead + AsyncWrite + Send + Sync + Unpin> Bytes for S {}
 pub(super) struct Wire {
     stream: Box<dyn Bytes>,
     peer: io::Result<SocketAddr>,
-    /// Is read before the stream: a server greets once, and not again under TLS.
+    /// The greeting from before TLS. Read before the stream: a server greets once, and not again under TLS.
     heard: Vec<u8>,
 }
 
-/// The first address that answers.
+/// Connects to the first address that answers.
 pub(super) async fn dial(resolver: &dyn Resolve, host: &Host, port: u16) -> Result<TcpStream, String> {
     let addresses: Vec<IpAddr> = match host {
         Host::Address(ip) => vec![*ip],
@@ -68,7 +68,7 @@ impl Wire {
         Ok(Self { stream: secured, peer, heard })
     }
 
-    /// Asks for TLS in plain text. A server that has none is not spoken to.
+    /// Asks for TLS in plain text. Fails if the server has none.
     pub(super) async fn start_tls(
         mut stream: TcpStream,
         connector: &TlsConnector,
@@ -87,7 +87,7 @@ async fn say(stream: &mut TcpStream, words: &[u8]) -> Result<(), String> {
     stream.write_all(words).await.map_err(|error| format!("the connection to the mail server broke: {error}"))
 }
 
-/// One whole answer with this code, byte for byte and not one byte further.
+/// Reads one whole answer with this code, and no byte further.
 async fn answer(stream: &mut TcpStream, to: &str, code: &[u8; 3]) -> Result<Vec<u8>, String> {
     let (mut all, mut line_start) = (Vec::new(), 0);
     loop {

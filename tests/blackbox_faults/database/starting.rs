@@ -30,7 +30,7 @@ impl Reached {
             Self::Engine
         } else if said.contains("posthaste is ready") {
             Self::End
-        } else if !said.contains("the database went away; it is tried until it can") {
+        } else if !said.contains("the database is unreachable; retrying until it answers") {
             Self::Database
         } else if has_joined {
             Self::Contents
