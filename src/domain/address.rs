@@ -1,19 +1,19 @@
-//! Which addresses may be called: public ones, and whatever the operator allows on top.
+//! The address policy: requests may go to public addresses, and to those that the operator allows.
 //!
-//! The one thing to know: only `AddressPolicy::check` can make a `Vetted`, and the dialer takes nothing else.
-//! That is the proof that no address is dialled unchecked.
+//! Only `AddressPolicy::check` can make a `Vetted`, and the dialer takes nothing else, so no address is
+//! dialled unchecked.
 
 use ipnet::IpNet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// The operator's rules about where requests may go. The default: public unicast addresses only.
+/// The operator's rules about where requests may go. The default allows public unicast addresses only.
 #[derive(Clone, Debug, Default)]
 pub struct AddressPolicy {
-    /// Allowed whatever else refuses them. Never opens single-label names.
+    /// Networks that are allowed even if another rule refuses them. Does not allow single-label names.
     pub allow: Vec<IpNet>,
     /// Addresses that this installation itself answers on.
     pub own: Vec<IpAddr>,
-    /// Opens loopback and single-label names, for a developer's machine.
+    /// Allows loopback and single-label names, for a developer's machine.
     pub dev: bool,
 }
 
@@ -29,21 +29,21 @@ impl Vetted {
         self.address
     }
 
-    /// Whether the operator named this address, so that it may even be one of our own.
+    /// Whether the allow list or `dev` admitted this address. It may then be one of our own.
     pub const fn is_listed(self) -> bool {
         self.is_listed
     }
 }
 
-/// The answer to every forbidden address. It says nothing about which rule or which address, so that it cannot
-/// be used to explore a network.
+/// The error for every forbidden address. Names neither the rule nor the address, so that it cannot be used to
+/// explore a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("address not allowed")]
 pub struct Refused;
 
 impl AddressPolicy {
-    /// Lets an address through or refuses it. An IPv4 address written as a mapped IPv6 one is looked up in the
-    /// lists as the IPv4 it is, and comes out as that; unlisted ones of that form are refused.
+    /// Checks an address against the policy. An IPv4-mapped IPv6 address is matched against the lists in both
+    /// forms and returned as IPv4; it is refused if it is not listed.
     pub fn check(&self, address: SocketAddr) -> Result<Vetted, Refused> {
         let written = address.ip();
         let meant = written.to_canonical();
@@ -59,8 +59,8 @@ impl AddressPolicy {
         }
     }
 
-    /// Whether a name may be looked up at all: single labels and `localhost` mean something only on one
-    /// machine or network, so they are for `dev` alone.
+    /// Whether a name may be looked up. Single labels and `localhost` depend on one machine or network, so they
+    /// need `dev`.
     pub fn allows_name(&self, name: &str) -> bool {
         self.dev || (name.contains('.') && !name.ends_with(".localhost"))
     }
@@ -78,8 +78,8 @@ pub fn is_public(address: IpAddr) -> bool {
     }
 }
 
-/// Every block of the IANA special-purpose registry, also those that are reachable from everywhere (anycast
-/// services and the like are no receivers), and multicast.
+/// Every block of the IANA special-purpose registry, and multicast. Globally reachable blocks are included too:
+/// anycast services and the like are no receivers.
 const REFUSED_V4: [(Ipv4Addr, u32); 17] = [
     (Ipv4Addr::UNSPECIFIED, 8),           // this network
     (Ipv4Addr::new(10, 0, 0, 0), 8),      // private
@@ -100,7 +100,7 @@ const REFUSED_V4: [(Ipv4Addr, u32); 17] = [
     (Ipv4Addr::new(224, 0, 0, 0), 3),     // multicast, reserved, broadcast
 ];
 
-/// The only IPv6 block that public unicast is assigned from. What lies outside needs no list: loopback, mapped,
+/// The only IPv6 block that public unicast is assigned from. Blocks outside it need no list: loopback, mapped,
 /// compatible and SIIT-translated IPv4, NAT64 (64:ff9b::/96, 64:ff9b:1::/48), discard (100::/64), SRv6 (5f00::/16),
 /// unique local, link-local, site-local, multicast.
 const GLOBAL_V6: (Ipv6Addr, u32) = (Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3);

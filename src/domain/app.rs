@@ -1,4 +1,4 @@
-//! An app: a tenant (merchant, organisation, customer) whose events and endpoints nobody else sees.
+//! An app: a tenant (merchant, organisation, customer). Other apps cannot see its events and endpoints.
 
 use super::{
     contract::{Channel, Contract, Retention},
@@ -12,14 +12,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq)]
 pub struct App {
     pub id: AppId,
-    /// The id that callers use: theirs where one was given, else ours.
+    /// The id that callers use: the one they gave, else a generated one.
     pub uid: String,
     pub settings: AppSettings,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }
 
-/// What an operator sets; stored as one document.
+/// The settings that an operator makes, stored as one document.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AppSettings {
     pub name: String,
@@ -30,15 +30,15 @@ pub struct AppSettings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overrides: Option<serde_json::Value>,
     pub livemode: bool,
-    /// What the ids of its events start with; `evt` if absent. Fixed at creation, so that printed ids stay valid.
+    /// The prefix of its event ids; `evt` if absent. Fixed at creation, so that printed ids stay valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id_prefix: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contact_email: Option<String>,
-    /// How much it may publish; as much as it likes if absent.
+    /// How much it may publish; unlimited if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota: Option<Quota>,
-    /// How much is sent for it; as the settings say if absent.
+    /// How much may be sent for it; the server's settings apply if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<AppLimits>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -51,16 +51,16 @@ impl App {
     }
 }
 
-/// What an app's own contract says where no endpoint's is asked.
+/// The rules of an app's own contract, for cases that concern no single endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AppRules {
     pub retention: Retention,
-    /// How people hear of a replay that came to its end.
+    /// How people are notified that a replay has finished.
     pub replay_finished: Channel,
 }
 
 impl AppRules {
-    /// Whoever took the contract away did not say how long things are to be kept.
+    /// The rules of an app whose contract is missing: keep everything, and only list notices.
     pub const UNKNOWN: Self = Self { retention: Retention::FOREVER, replay_finished: Channel::List };
 
     pub fn of(contract: &Contract) -> Self {

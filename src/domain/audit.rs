@@ -1,6 +1,6 @@
-//! The audit log: who changed what, when. An entry is written together with its change or not at all.
+//! The audit log: who changed what, and when. An entry is committed together with its change.
 //!
-//! It names things and fields and never says what was in them, so that no secret can get into it.
+//! Entries name objects and fields but never their values, so that no secret can get into the log.
 
 use super::{
     id::{AppId, AuditId, KeyId},
@@ -9,28 +9,28 @@ use super::{
 use serde::Serialize;
 use serde_json::Value;
 
-/// One change by one key.
+/// An entry of the audit log: one change by one key.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
     pub id: AuditId,
     pub at: Timestamp,
     pub key: KeyId,
-    /// As the key was called then.
+    /// The key's name at that time.
     pub key_name: Option<String>,
     /// The name of the key's scope.
     pub scope: String,
-    /// The app it happened in; none for what belongs to no app, and for the end of an app.
+    /// The app of the changed object. `None` if it belongs to no app, and for the deletion of an app.
     pub app: Option<AppId>,
     pub action: Action,
-    /// What was changed, as callers know it.
+    /// The public id of the changed object.
     pub thing: String,
-    /// A little more, for people.
+    /// Further details, for people.
     pub detail: Option<Value>,
 }
 
 macro_rules! actions {
     ($($action:ident: $name:literal),+ $(,)?) => {
-        /// What was done.
+        /// The kind of change.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Action { $($action),+ }
 

@@ -1,11 +1,10 @@
-//! Whose fault it is: tells trouble of one receiver from trouble of our own, and counts only the time for which receivers can
-//! be held to account.
+//! The outage detector: distinguishes a failing receiver from a local outage, and keeps the outage-adjusted clock.
 //!
-//! If most hosts that used to answer fall silent at once, and so for most of those they belong to, it is us: until that is
-//! over nothing without an answer counts against anybody, no circuit opens for it, and no failing time passes. One app's hosts
-//! may all be one server, so where several apps send, one alone proves nothing unless its hosts have many names. No time passes
-//! either while no process runs, or while our own machine cannot dial. Where there are several nodes, time that passed for one of
-//! them passed for all.
+//! A local outage is assumed when most hosts that used to answer fall silent at once, for most of the apps that send. During
+//! an outage, failures without an answer do not count: no circuit opens for them and the adjusted clock stands still. One
+//! app's hosts may all be one server, so where several apps send, one app alone proves nothing unless its hosts have many
+//! names. The clock also stands still while no process runs and while this machine cannot dial. With several nodes, time that
+//! passed on one of them has passed on all.
 
 use super::{
     id::AppId,
@@ -20,57 +19,57 @@ use std::{
     time::Duration,
 };
 
-/// Hosts are compared over this long.
+/// Hosts are compared over this period.
 const WINDOW: Duration = Duration::from_mins(1);
-/// So long nobody answered, and enough were tried: where little is sent, hosts cannot be compared within a minute.
+/// No host answered for this long although enough were tried. Needed where too little is sent to compare hosts within a minute.
 const QUIET: Duration = Duration::from_mins(10);
-/// Of fewer hosts that answered before nothing can be told.
+/// The minimum number of hosts that answered before; with fewer, no outage is detected.
 const HOSTS_MIN: usize = 5;
-/// An app whose hosts were not tried for so long is not asked for its opinion.
+/// Apps whose hosts were not tried for this long do not count as apps that send.
 const ABSENT: Duration = Duration::from_hours(24);
-/// Hosts that stay silent for so long while others answer are to blame themselves.
+/// Hosts that stay silent for this long while others answer count as failing themselves.
 const WHILE_OTHERS_ANSWER_MAX: Duration = Duration::from_hours(6);
-/// Beyond so many hosts those that were not tried for long are forgotten.
+/// Beyond this number of hosts, those not tried within `WINDOW` are forgotten.
 const HOSTS_KEPT: usize = 10_000;
 
-/// What a node counted, or all of them together.
+/// The outage report of one node, or of all nodes together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Account {
-    /// How much time has passed, ever, for which receivers can be held to account.
+    /// Outage-adjusted time: all time that has passed, except local outages.
     pub accountable: Duration,
-    /// It is us.
+    /// Whether there is a local outage.
     pub is_ours: bool,
 }
 
-/// Shared by all who judge outcomes. Nothing here waits.
+/// The outage detector, shared by all tasks that evaluate outcomes. Its methods never wait.
 #[derive(Debug, Default)]
 pub struct Blame(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
     hosts: HashMap<Host, Seen>,
-    /// Since when it is us.
+    /// The start of the local outage, if there is one.
     ours_since: Option<Timestamp>,
-    /// The last requests could not even be dialled, for want of handles, network or a resolver; to more than one host, if
-    /// there are several: one alone may lie where this machine has no way to.
+    /// Whether the last requests could not be dialled, for lack of handles, network or a resolver. If several hosts are known,
+    /// this takes failures at two of them: a single one may be unreachable from this machine only.
     is_stuck: bool,
     stuck_on: Option<Host>,
-    /// When anybody last answered, and who has been silent since.
+    /// When a host last answered, and the hosts that fell silent since.
     answered_at: Option<Timestamp>,
     silent_since: HashSet<Host>,
     accountable: Duration,
-    /// Another node finds that it is us, and nothing here proves otherwise: no time passes.
+    /// Another node reports an outage and no answer here disproves it: the adjusted clock stands still.
     is_in_doubt: bool,
-    /// Somebody answered since the others were last heeded.
+    /// A host answered since the last report of the other nodes.
     has_proof: bool,
-    /// Up to when time is counted; nothing is before the node begins.
+    /// Up to when time is counted; `None` until the node begins.
     counted_to: Option<Timestamp>,
     gap_max: Duration,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Seen {
-    /// Whose receiver it is; nobody's in particular if several apps send to it.
+    /// The app that sends to it; `None` if several apps do.
     whose: Option<AppId>,
     tried_at: Timestamp,
     /// Whether it answered before it fell silent, or still does.
@@ -79,21 +78,21 @@ struct Seen {
 }
 
 impl Blame {
-    /// The node begins: so much time was accounted for before it. Whatever is longer than `gap_max` without a look at the
-    /// clock was no running: the machine slept, or its clock was set.
+    /// Starts the clock at `accountable`, the adjusted time so far. A gap between two readings counts as at most `gap_max`:
+    /// in a longer one the machine slept or its clock was set.
     pub fn begin(&self, accountable: Duration, gap_max: Duration, now: Timestamp) {
         let mut state = self.state();
         (state.accountable, state.gap_max, state.counted_to) = (accountable, gap_max, Some(now));
         state.answered_at = Some(now);
     }
 
-    /// The host answered before this node began.
+    /// Records that the host answered before this node began.
     pub fn has_answered(&self, app: AppId, host: &Host, now: Timestamp) {
         let seen = Seen { whose: Some(app), tried_at: now, has_answered: true, is_silent: false };
         self.state().hosts.entry(host.clone()).or_insert(seen).share(app);
     }
 
-    /// Told of every request that was made; whether what came of it says anything about the receiver.
+    /// Records the outcome of a request. Returns whether it counts for or against the receiver.
     pub fn counts(&self, app: AppId, host: &Host, outcome: &Outcome, now: Timestamp) -> bool {
         let mut state = self.state();
         state.count_time(now);
@@ -118,26 +117,26 @@ impl Blame {
         }
     }
 
-    /// Whether most of what fails now fails because of us.
+    /// Whether there is a local outage now.
     pub fn is_ours(&self) -> bool {
         let state = self.state();
         state.ours_since.is_some() || state.is_stuck
     }
 
-    /// How much time has passed, ever, for which receivers can be held to account.
+    /// Outage-adjusted time: all time that has passed, except local outages.
     pub fn accountable(&self, now: Timestamp) -> Duration {
         let mut state = self.state();
         state.count_time(now);
         state.accountable
     }
 
-    /// What the other nodes are told.
+    /// The report for the other nodes.
     pub fn account(&self, now: Timestamp) -> Account {
         Account { accountable: self.accountable(now), is_ours: self.is_ours() }
     }
 
-    /// What all nodes together counted. Whoever sends little cannot see for itself that it is us, and goes by what others see
-    /// until it gets an answer.
+    /// Applies the report of all nodes together. A node that sends little cannot detect an outage itself, so it relies on the
+    /// others until one of its requests is answered.
     pub fn heed(&self, all: Account, now: Timestamp) {
         let mut state = self.state();
         state.count_time(now);
@@ -146,7 +145,7 @@ impl Blame {
         state.has_proof = false;
     }
 
-    /// A panic elsewhere must not stop the judging: every field stands for itself.
+    /// A panic elsewhere must not stop the detector: no field depends on another.
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -197,7 +196,7 @@ impl State {
         }
     }
 
-    /// Whether it was silent before. Whoever was not tried for long is as unknown as a new one.
+    /// Records an answer or a silence. Returns whether the host was silent before.
     fn note(&mut self, app: AppId, host: &Host, answers: bool, now: Timestamp) -> bool {
         if let Some(seen) = self.hosts.get_mut(host) {
             let was_silent = seen.is_silent;
@@ -215,7 +214,7 @@ impl State {
         false
     }
 
-    /// Only asked when a host falls silent or answers again, so that a look at all of them is seldom.
+    /// Whether most hosts are silent. Called only when a host falls silent or answers again, so the full scan is rare.
     fn most_are_silent(&self, now: Timestamp) -> bool {
         let (mut known, mut silent, mut sites) = (0, 0, HashSet::new());
         let mut by_owner: HashMap<Option<AppId>, (usize, usize)> = HashMap::new();
@@ -236,7 +235,7 @@ impl State {
         known >= HOSTS_MIN && is_most(silent, known) && are_unrelated
     }
 
-    /// Whether those that were silent since anybody answered have nothing to do with each other.
+    /// Whether the hosts that fell silent since the last answer are unrelated to each other.
     fn are_unrelated(&self, now: Timestamp) -> bool {
         let owner = |host: &Host| self.hosts.get(host).map(|seen| seen.whose);
         let owners: HashSet<_> = self.silent_since.iter().filter_map(owner).collect();
@@ -244,7 +243,7 @@ impl State {
         owners.len() > 1 || self.is_enough_alone(sites.len(), now)
     }
 
-    /// Whether one owner's hosts prove something: there is no other owner, or they are spread over as many names.
+    /// Whether one app's hosts are evidence enough: no other app sends, or the hosts have at least `HOSTS_MIN` names.
     fn is_enough_alone(&self, sites: usize, now: Timestamp) -> bool {
         let present = self.known().filter(|(_, seen)| now.since(seen.tried_at) <= ABSENT);
         let mut owners = present.map(|(_, seen)| seen.whose);
@@ -252,13 +251,13 @@ impl State {
         sites >= HOSTS_MIN || owners.all(|whose| Some(whose) == first)
     }
 
-    /// Those that answered before.
+    /// Hosts that answered before.
     fn known(&self) -> impl Iterator<Item = (&Host, &Seen)> {
         self.hosts.iter().filter(|(_, seen)| seen.has_answered)
     }
 }
 
-/// What hosts of one server most likely have in common: the last two labels of their names.
+/// The part of a name that hosts of one server most likely share: its last two labels.
 fn site(host: &Host) -> Cow<'_, str> {
     match host {
         Host::Address(address) => address.to_string().into(),

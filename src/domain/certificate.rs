@@ -1,6 +1,6 @@
-//! What people want to know of a certificate: whom it names, until when, and which one it is.
+//! The parts of a certificate that people are shown: subject, expiry and fingerprint.
 //!
-//! Reads just enough of X.509 for that. Whether a certificate may be trusted is never decided here.
+//! Reads just enough of X.509 for that. Trust is never decided here.
 
 use super::time::Timestamp;
 use aws_lc_rs::digest;
@@ -11,7 +11,7 @@ const SET: u8 = 0x31;
 const OBJECT_ID: u8 = 0x06;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
-/// The version, where there is one.
+/// The tag of the optional version field.
 const CONTEXT_0: u8 = 0xa0;
 
 #[derive(Clone, Debug, PartialEq, Eq)]

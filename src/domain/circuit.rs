@@ -1,7 +1,7 @@
-//! How an endpoint under an adaptive contract is spared: it is left alone for as long as it asks, probed one request at a
-//! time after many failures in a row, and led back to its full width step by step.
+//! The circuit breaker of an endpoint under an adaptive contract. It pauses for as long as the receiver asks, probes with one
+//! request at a time after many failures in a row, and then restores the full concurrency step by step.
 //!
-//! A pure state machine: it is told how requests ended and asked what may go out, always with the time handed in.
+//! A pure state machine: callers report results and ask what may be sent, and always pass the time in.
 
 #[cfg(test)]
 mod tests;
@@ -12,9 +12,9 @@ pub use words::{AHEAD, PROBE_AHEAD, Pace, rate_note};
 use super::{contract::Contract, id::DeliveryId, order::Order, outcome::Outcome, time::Timestamp, verdict};
 use std::time::Duration;
 
-/// Failures in a row, of at least two deliveries, that open it.
+/// Failures in a row that open the circuit; without an order they must be of at least two deliveries.
 pub const OPENS_AFTER: u32 = 10;
-/// The same where one delivery stands before all others: they cannot fail, and nothing else is kept waiting by it.
+/// Failures in a row that open it where the whole endpoint is one ordering group: only the head can fail, and the rest wait anyway.
 pub const OPENS_AFTER_IN_LINE: u32 = 3;
 const FIRST_PROBE_AFTER: Duration = Duration::from_secs(5);
 const PROBE_AFTER_MAX: Duration = Duration::from_mins(5);
@@ -24,14 +24,14 @@ const PAUSE_MAX: Duration = Duration::from_mins(1);
 #[derive(Clone, Debug, Default)]
 pub struct Circuit {
     state: State,
-    /// In a row, since the last success.
+    /// Failures in a row, since the last success.
     failures: u32,
     failing_since: Option<Timestamp>,
     failed_first: Option<DeliveryId>,
     is_several: bool,
-    /// Requests at a time; absent: as many as the endpoint may have.
+    /// The limit on concurrent requests after a closure; absent if only the endpoint's own limit holds.
     ramp: Option<Ramp>,
-    /// In a row, since a success that was sent after one.
+    /// Pauses in a row, since a success that was sent after one.
     pauses: u32,
     /// The last time that nothing was sent.
     last_closure: Option<Closure>,
@@ -49,7 +49,7 @@ enum State {
 struct Pause {
     began_at: Timestamp,
     until: Timestamp,
-    /// What was answered, and how long the receiver asked for.
+    /// The status of the answer, and the pause that the receiver asked for.
     status: Option<u16>,
     asked: Option<Duration>,
 }
@@ -58,7 +58,7 @@ struct Pause {
 struct Open {
     began_at: Timestamp,
     probe_at: Timestamp,
-    /// How long it was from the last failure to that.
+    /// The delay from the last failure to `probe_at`.
     wait: Duration,
     probe: Probe,
 }
@@ -66,7 +66,7 @@ struct Open {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Probe {
     None,
-    /// Somebody fetches a delivery for it.
+    /// A delivery for it is being fetched.
     Fetched,
     Out,
 }
@@ -75,7 +75,7 @@ enum Probe {
 struct Ramp {
     width: u32,
     successes: u32,
-    /// What was sent before says nothing about the endpoint as it is now.
+    /// Requests sent before this do not count: they say nothing about the endpoint as it is now.
     since: Timestamp,
     after: After,
 }
@@ -91,18 +91,18 @@ enum After {
 struct Closure {
     from: Timestamp,
     until: Timestamp,
-    /// Absent: it was open.
+    /// Absent if the circuit was open.
     pause: Option<Pause>,
 }
 
-/// One request that said something about the endpoint.
+/// The end of a request that says something about the endpoint.
 #[derive(Clone, Copy, Debug)]
 pub struct Ended {
     pub delivery: DeliveryId,
     pub started_at: Timestamp,
     pub ended_at: Timestamp,
     pub is_probe: bool,
-    /// What its endpoint keeps in order.
+    /// The ordering mode of its endpoint.
     pub order: Order,
 }
 
@@ -110,11 +110,11 @@ pub struct Ended {
 #[derive(Clone, Copy, Debug)]
 pub struct PauseAsked {
     pub status: u16,
-    /// As far as the contract honours it.
+    /// The pause asked for, as far as the contract honours it.
     pub wait: Option<Duration>,
 }
 
-/// A pause that has to outlive the process: as long as the receiver asked for.
+/// A pause that must survive a restart, as long as the receiver asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PausedUntil {
     pub status: u16,
@@ -122,7 +122,7 @@ pub struct PausedUntil {
 }
 
 impl PauseAsked {
-    /// Nothing without a time: such a pause is too short to be missed.
+    /// The end of the pause. `None` if no time was asked for: such a pause is too short to store.
     pub fn until(self, ended_at: Timestamp) -> Option<PausedUntil> {
         self.wait.map(|wait| PausedUntil { status: self.status, until: ended_at.plus(wait) })
     }
@@ -134,39 +134,39 @@ impl PauseAsked {
     }
 }
 
-/// What may be sent now, besides what people ask for.
+/// The decision on what may be sent now, apart from manual requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum May {
-    /// At most so many at a time, where that is limited.
+    /// Requests may be sent, at most this many at a time if there is a limit.
     Send(Option<u32>),
-    /// One request, if a delivery is fetched for it.
+    /// A probe may be sent, once a delivery is fetched for it.
     Probe,
-    /// The one that was fetched for it.
+    /// The delivery that was fetched for the probe may be sent.
     SendProbe,
-    /// Nothing until then; without a time, until the probe has ended.
+    /// No request may be sent until this time; without a time, until the probe has ended.
     Wait(Option<Timestamp>),
 }
 
-/// What a report changed.
+/// The change that a reported result caused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     Nothing,
-    /// Nothing automatic may be sent for a while.
+    /// Automatic sending has stopped for a while.
     Closed,
-    /// More may be sent at a time.
+    /// More requests may be sent at a time.
     Wider,
-    /// It was open, and the endpoint answers again.
+    /// The circuit was open, and the endpoint answers again.
     Recovered,
 }
 
 impl Circuit {
-    /// Open, with the first probe due: what an endpoint deserves that failed before anybody here remembers.
+    /// Opens the circuit with the first probe due, for an endpoint that was failing before this process knew it.
     pub fn distrust(&mut self, now: Timestamp) {
         self.state =
             State::Open(Open { began_at: now, probe_at: now, wait: Duration::ZERO, probe: Probe::None });
     }
 
-    /// Before anybody here remembers the receiver asked for a pause, which is not over.
+    /// Restores a pause that the receiver asked for earlier and that is not over.
     pub fn resume_pause(&mut self, paused: PausedUntil, now: Timestamp) {
         let PausedUntil { status, until } = paused;
         if let State::Open(open) = &mut self.state {
@@ -177,7 +177,7 @@ impl Circuit {
         }
     }
 
-    /// Whether nothing is known against the endpoint: the happy path asks no more than this.
+    /// Whether the circuit is closed without failures or limits. The only check on the happy path.
     pub fn is_calm(&self) -> bool {
         matches!(self.state, State::Closed) && self.failures == 0 && self.ramp.is_none()
     }
@@ -190,12 +190,12 @@ impl Circuit {
         matches!(&self.state, State::Paused(pause) if pause.until > now)
     }
 
-    /// Whether newborns have to wait in the store. A pause that has run out is over when somebody asks with the time.
+    /// Whether new deliveries have to wait in the store. An expired pause ends only when `may` is called.
     pub fn is_closed(&self) -> bool {
         !matches!(self.state, State::Closed)
     }
 
-    /// While nothing automatic is sent: until when, unless that depends on the probe that is out.
+    /// The end of the pause or the time of the next probe. `None` if closed, or while a probe is fetched or out.
     pub fn opens_at(&self) -> Option<Timestamp> {
         match self.state {
             State::Closed => None,
@@ -204,13 +204,13 @@ impl Circuit {
         }
     }
 
-    /// The same for a probe that nothing is due for: an extra attempt of somebody's is not made as often.
+    /// The time for a probe with a delivery that is not due yet: later than `opens_at`, because it costs an extra attempt.
     pub fn tries_ahead_at(&self) -> Option<Timestamp> {
         let State::Open(open) = self.state else { return None };
         self.opens_at().map(|at| at.plus(open.wait * 2))
     }
 
-    /// Requests at a time, where that is limited.
+    /// The limit on concurrent requests after a closure, if there is one.
     pub fn width(&self) -> Option<u32> {
         self.ramp.map(|ramp| ramp.width)
     }
@@ -234,7 +234,7 @@ impl Circuit {
         }
     }
 
-    /// Somebody fetches a delivery for the probe.
+    /// Records that a delivery is being fetched for the probe.
     pub fn fetch_probe(&mut self) {
         self.set_probe(Probe::Fetched);
     }
@@ -243,12 +243,12 @@ impl Circuit {
         self.set_probe(Probe::Out);
     }
 
-    /// There was nothing to fetch, or it was not sent: another may be.
+    /// Drops the probe because no delivery was found or it was not sent. Another may be made.
     pub fn drop_probe(&mut self) {
         self.set_probe(Probe::None);
     }
 
-    /// What was sent says nothing about the endpoint: another one later, and ever later while that goes on.
+    /// Delays the next probe because the last one was inconclusive. The delay doubles each time.
     pub fn put_off_probe(&mut self, now: Timestamp) {
         if let State::Open(open) = &mut self.state {
             let wait = open.wait.max(FIRST_PROBE_AFTER);
@@ -256,14 +256,14 @@ impl Circuit {
         }
     }
 
-    /// Another node probes it: when it would be time for that here, one request at a time may go out again.
+    /// Closes the circuit when its probe would be due, because another node does the probing. One request at a time may be sent.
     pub fn lapse(&mut self, now: Timestamp) {
         if self.is_open() && self.opens_at().is_some_and(|at| at <= now) {
             self.begin_ramp(now, After::Open);
         }
     }
 
-    /// Whether one is being fetched and not out yet.
+    /// Whether a probe is being fetched and not sent yet.
     pub fn is_fetching(&self) -> bool {
         matches!(&self.state, State::Open(Open { probe: Probe::Fetched, .. }))
     }
@@ -274,11 +274,11 @@ impl Circuit {
         }
     }
 
-    /// A success, whoever asked for it.
+    /// Records a success, automatic or manual.
     pub fn succeeded(&mut self, ended: &Ended, in_flight_max: u32) -> Change {
         (self.failures, self.failing_since, self.failed_first, self.is_several) = (0, None, None, false);
         match self.state {
-            // What was sent before it opened says nothing about the endpoint as it is now.
+            // A request that was sent before the circuit opened says nothing about the endpoint as it is now.
             State::Open(open) if !ended.is_probe && ended.started_at < open.began_at => Change::Nothing,
             State::Open(open) => {
                 let (from, until) = (open.began_at, ended.ended_at);
@@ -308,7 +308,7 @@ impl Circuit {
         Change::Wider
     }
 
-    /// A failure that is the endpoint's own.
+    /// Records a failure that counts against the endpoint.
     pub fn failed(&mut self, ended: &Ended, asked: Option<PauseAsked>) -> Change {
         let is_late = self.ramp.is_some_and(|ramp| ended.started_at < ramp.since);
         if is_late && asked.is_none() {
@@ -320,7 +320,7 @@ impl Circuit {
         self.is_several |= first != ended.delivery;
         let wait_min = asked.and_then(|asked| asked.wait).unwrap_or_default();
         if let State::Open(open) = self.state {
-            // Not one that was sent before it closed and opened again.
+            // Not a probe that was sent before the circuit closed and opened again.
             if ended.is_probe && ended.started_at >= open.began_at {
                 self.open(open.began_at, next_probe_after(open.wait), ended.ended_at, wait_min);
             }
@@ -345,7 +345,8 @@ impl Circuit {
         Change::Nothing
     }
 
-    /// One delivery that fails may be to blame itself; but where others wait behind it, nobody else can bear witness.
+    /// Whether there were enough failures to open. Without order they must be of several deliveries, as one delivery may itself be
+    /// the cause; in an ordering group only the head is sent.
     fn has_failed_enough(&self, order: Order) -> bool {
         match order {
             Order::None => self.failures >= OPENS_AFTER && self.is_several,
@@ -362,7 +363,7 @@ impl Circuit {
 
     fn pause(&mut self, ended: &Ended, asked: Option<PauseAsked>) -> Change {
         let now = ended.ended_at;
-        // Of many that were out together each may ask; only what was sent after a pause says that it goes on.
+        // Several requests in flight together may each ask for a pause; only one sent after the pause began counts as a further pause.
         if let State::Paused(pause) = &mut self.state
             && ended.started_at <= pause.began_at
         {

@@ -1,7 +1,7 @@
-//! Apps, endpoints, keys and event types as they are now, held in memory: what the hot path asks instead of the store.
+//! The configuration cache: current apps, endpoints, keys and event types in memory, so that the hot path needs no store.
 //!
-//! The service writes here after each commit of the registry; everybody else only reads. Locks are held for a look-up,
-//! never across anything that waits.
+//! The service updates it after each commit of the registry; all others only read. Locks are held for a look-up,
+//! never across a wait.
 
 use super::{
     app::{App, AppRules},
@@ -22,11 +22,11 @@ use std::{
     time::Duration,
 };
 
-/// One app with its endpoints; a snapshot of the endpoints costs one reference count.
+/// A cached app with its endpoints; a snapshot of the endpoints costs one reference count.
 #[derive(Debug)]
 pub struct AppEntry {
     app: ArcSwap<App>,
-    /// What its contract says.
+    /// The rules of its contract.
     rules: ArcSwap<AppRules>,
     endpoints: ArcSwap<Roster>,
     bucket: Mutex<Bucket>,
@@ -46,7 +46,7 @@ impl AppEntry {
         self.endpoints.load_full()
     }
 
-    /// Takes one event of this size out of what the quota allows, or nothing.
+    /// Takes one event of this size from the quota, or returns an error and takes nothing.
     pub fn spend(&self, quota: &Quota, bytes: usize, now: Timestamp) -> Result<(), Exceeded> {
         self.bucket.lock().unwrap_or_else(PoisonError::into_inner).take(quota, bytes, now)
     }
@@ -74,14 +74,14 @@ struct Apps {
 struct Keys {
     by_hash: HashMap<KeyHash, Arc<LiveKey>>,
     by_id: HashMap<KeyId, Arc<LiveKey>>,
-    /// Portal links, by the app that they are for.
+    /// Portal links by app.
     links: HashMap<AppId, BTreeMap<KeyId, Arc<LiveKey>>>,
-    /// Work no more; kept until their last use is written.
+    /// Removed keys, kept until their last use is written.
     retired: Vec<Arc<LiveKey>>,
 }
 
 impl Keys {
-    /// Costs no look at any other.
+    /// Removes a key without scanning the others.
     fn retire_one(&mut self, id: KeyId) {
         let Some(live) = self.by_id.remove(&id) else { return };
         self.by_hash.remove(&live.key().hash);
@@ -120,7 +120,7 @@ impl Directory {
         apps
     }
 
-    /// `None` for an endpoint that was deleted.
+    /// Returns `None` for a deleted endpoint.
     pub fn endpoint(&self, id: EndpointId) -> Option<Arc<Endpoint>> {
         read(&self.endpoints).get(&id).cloned()
     }
@@ -139,12 +139,12 @@ impl Directory {
         keys
     }
 
-    /// An app's portal links in order of creation; those that expired too, until they are forgotten.
+    /// Returns an app's portal links in order of creation, including expired ones that are not purged yet.
     pub fn portal_links(&self, app: AppId) -> Vec<Arc<LiveKey>> {
         read(&self.keys).links.get(&app).into_iter().flat_map(|links| links.values().cloned()).collect()
     }
 
-    /// Keys whose last use is not in the store yet, and when that was.
+    /// Returns the keys whose last use is not in the store yet, with the time of that use.
     pub fn unwritten_uses(&self) -> Vec<(KeyId, Timestamp)> {
         let keys = read(&self.keys);
         let all = keys.by_id.values().chain(&keys.retired);
@@ -180,12 +180,12 @@ impl Directory {
         apps.by_id.insert(id, entry);
     }
 
-    /// Forgets an app with its endpoints and keys; returns the endpoints that were in it.
+    /// Removes an app with its endpoints and keys; returns the endpoints that were in it.
     pub fn remove_app(&self, id: AppId) -> Vec<Arc<Endpoint>> {
         let mut apps = write(&self.apps);
         let Some(entry) = apps.by_id.remove(&id) else { return Vec::new() };
         let uid = &entry.app().uid;
-        // The name may belong to a newer app already.
+        // The uid may belong to a newer app already.
         if apps.by_uid.get(uid).is_some_and(|named| Arc::ptr_eq(named, &entry)) {
             apps.by_uid.remove(uid);
         }
@@ -199,7 +199,7 @@ impl Directory {
         gone.to_vec()
     }
 
-    /// Adds all endpoints of an app at once, as they are loaded at the start.
+    /// Sets all endpoints of an app at once, as loaded at the start.
     pub fn load_endpoints(&self, app: AppId, loaded: Vec<Arc<Endpoint>>) {
         let apps = read(&self.apps);
         let Some(entry) = apps.by_id.get(&app) else { return };
@@ -207,13 +207,13 @@ impl Directory {
         entry.endpoints.store(Arc::new(Roster::new(loaded)));
     }
 
-    /// Adds an endpoint or replaces it; one whose app is gone is not added. `false` if a newer revision is here already:
-    /// then the store knows more than whoever calls.
+    /// Adds or replaces an endpoint, unless its app is gone. Returns `false` if a newer revision is here already:
+    /// then the store knows more than the caller.
     pub fn put_endpoint(&self, endpoint: Arc<Endpoint>) -> bool {
         self.replace_endpoint(endpoint, |known, new| known.revision <= new.revision)
     }
 
-    /// The same whatever revision is here: the store has gone back to an older one.
+    /// Adds or replaces an endpoint even by an older revision: the store has gone back to that one.
     pub fn put_endpoint_back(&self, endpoint: Arc<Endpoint>) {
         self.replace_endpoint(endpoint, |_, _| true);
     }
@@ -254,19 +254,19 @@ impl Directory {
         }
     }
 
-    /// The ages at which something of an event may be due to go, under the contracts there are now.
+    /// Returns the ages at which data of an event may be due for deletion under the current contracts.
     pub fn retention_ages(&self) -> BTreeSet<Duration> {
         let of_apps: Vec<_> = read(&self.apps).by_id.values().map(|entry| entry.rules().retention).collect();
         let endpoints = read(&self.endpoints);
         retention::ages(of_apps.into_iter().chain(endpoints.values().map(|one| one.contract.retention)))
     }
 
-    /// The event types as they are now, without a lock. Not for holding on to.
+    /// Returns the current event types, without a lock. Do not hold the guard for long.
     pub fn catalogue(&self) -> Guard<Arc<Catalogue>> {
         self.catalogue.load()
     }
 
-    /// All at once: whoever reads sees none of them or all.
+    /// Adds or replaces event types atomically: a reader sees all of them or none.
     pub fn put_event_types(&self, event_types: &[Arc<EventType>]) {
         self.catalogue.rcu(|catalogue| catalogue.with(event_types));
     }
@@ -285,12 +285,12 @@ impl Directory {
         keys.by_id.insert(live.key().id, live);
     }
 
-    /// It stops working before this returns.
+    /// Removes a key. It stops working before this returns.
     pub fn remove_key(&self, id: KeyId) {
         self.remove_keys(&[id]);
     }
 
-    /// They stop working before this returns.
+    /// Removes keys. They stop working before this returns.
     pub fn remove_keys(&self, ids: &[KeyId]) {
         let mut keys = write(&self.keys);
         for id in ids {
@@ -309,7 +309,7 @@ impl Keeps for Directory {
     }
 }
 
-/// A panic elsewhere must not close the directory: its values are replaced whole, never half-written.
+/// A panic elsewhere must not make the cache unusable: its values are replaced whole, never half-written.
 fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
     lock.read().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,13 +1,13 @@
-//! E-mail addresses: plain ASCII ones, as every mail server takes them. Whether anybody reads there shows when one is sent.
+//! E-mail addresses: plain ASCII ones, as every mail server takes them. Whether a mailbox exists shows only on sending.
 
-/// What an address may look like, for error messages.
+/// The form of an address, for error messages.
 pub const ADDRESS_FORM: &str = "an e-mail address in ASCII, for example ops@example.com";
 
-/// The same for whoever mails come from.
+/// The form of a sender, for error messages.
 pub const SENDER_FORM: &str =
     "an e-mail address in ASCII, or a name and one, for example Posthaste <posthaste@example.com>";
 
-/// A name and a host that has a dot in it; neither quotes nor comments nor addresses in brackets.
+/// Whether the text is a name and a host with a dot in it. Quotes, comments and addresses in brackets are not allowed.
 pub fn is_address(text: &str) -> bool {
     let Some((name, host)) = text.rsplit_once('@') else { return false };
     let is_atom = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-/=?^_`{|}~".contains(&b);
@@ -25,7 +25,7 @@ pub fn is_address(text: &str) -> bool {
         && host.split('.').all(is_label)
 }
 
-/// Whoever mails come from.
+/// The sender of mails: an address and possibly a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sender {
     pub name: Option<String>,

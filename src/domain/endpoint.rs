@@ -1,7 +1,7 @@
-//! An endpoint: where an app's events go, as it is stored and as the hot path uses it.
+//! An endpoint: the destination of an app's events, as stored and as used on the hot path.
 //!
-//! `EndpointRecord` is the row; `Endpoint` is the row with its contract resolved, its address parsed and its secrets
-//! opened, made once per change so that a delivery looks nothing up.
+//! `EndpointRecord` is the row; `Endpoint` is the row with its contract resolved, its URL parsed and its secrets
+//! decrypted. It is made once per change, so that a delivery looks nothing up.
 
 #[cfg(test)]
 pub(crate) mod fixtures;
@@ -26,13 +26,13 @@ use std::sync::Arc;
 pub struct EndpointRecord {
     pub id: EndpointId,
     pub app: AppId,
-    /// The id that callers use: theirs where one was given, else ours.
+    /// The id that callers use: the one they gave, else a generated one.
     pub uid: String,
     pub settings: EndpointSettings,
     pub off: Option<SwitchedOff>,
-    /// Static headers, sealed as one JSON document; they may hold an `Authorization`.
+    /// Static headers, encrypted as one JSON document; they may hold an `Authorization`.
     pub sealed_headers: Option<Vec<u8>>,
-    /// A client certificate with its key, and authorities of its own, sealed as one JSON document.
+    /// A client certificate with its key, and authorities of its own, encrypted as one JSON document.
     pub sealed_tls: Option<Vec<u8>>,
     pub secrets: Vec<SealedSecret>,
     /// Grows with every change; attempts name it.
@@ -41,7 +41,7 @@ pub struct EndpointRecord {
     pub updated_at: Timestamp,
 }
 
-/// What an app sets; stored as one document.
+/// The settings that an app makes, stored as one document.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EndpointSettings {
     pub url: String,
@@ -59,10 +59,10 @@ pub struct EndpointSettings {
     pub rate_limit: Option<RateLimit>,
     #[serde(default, skip_serializing_if = "Order::is_none")]
     pub ordered: Order,
-    /// Only with an order; the default if absent.
+    /// Only used with an order; the default applies if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_dead: Option<OnDead>,
-    /// Answers 2xx while the receiver is well.
+    /// A URL that answers 2xx while the receiver is healthy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health_url: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -72,25 +72,25 @@ pub struct EndpointSettings {
 }
 
 impl EndpointSettings {
-    /// Whether a dead delivery lets those behind it go on. Without an order, what is still in line has nothing to wait for.
+    /// Whether deliveries behind a dead one continue. Also true without an order: those still queued need not wait then.
     pub fn skips_dead(&self) -> bool {
         self.ordered.is_none() || self.on_dead == Some(OnDead::Skip)
     }
 }
 
-/// An endpoint that takes no deliveries: why and since when.
+/// The state of a disabled endpoint: why and since when.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SwitchedOff {
     pub reason: OffReason,
     pub at: Timestamp,
-    /// What becomes of waiting deliveries, as the contract said when it was switched off.
+    /// Whether waiting deliveries are held or cancelled, as the contract said when it was disabled.
     pub waiting: WaitingWhenOff,
-    /// Absent in what older versions wrote.
+    /// Absent in documents of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<SwitchedBy>,
 }
 
-/// Why an endpoint is off, by one word.
+/// The reason why an endpoint is disabled, as one word.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum OffReason {
@@ -127,11 +127,11 @@ impl From<OffReason> for String {
     }
 }
 
-/// Who switched an endpoint off.
+/// The origin of an endpoint's being disabled.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SwitchedBy {
-    /// Somebody with this key, as it was called then.
+    /// A request with this API key, under its name at that time.
     Key {
         id: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -139,12 +139,12 @@ pub enum SwitchedBy {
     },
     /// A rule of the contract.
     Posthaste,
-    /// By its own answer.
+    /// The receiver's own answer.
     Receiver,
 }
 
 impl SwitchedBy {
-    /// A key's id, or who else it was.
+    /// Returns the key's id, or `posthaste` or `receiver`.
     pub fn id(&self) -> &str {
         match self {
             Self::Key { id, .. } => id,
@@ -166,23 +166,23 @@ pub struct SealedSecret {
 pub struct Endpoint {
     pub record: EndpointRecord,
     pub target: Target,
-    /// Where its health is asked for.
+    /// The parsed `health_url`.
     pub health: Option<Target>,
     pub patterns: Patterns,
     pub contract: Arc<Contract>,
     pub contract_hash: ContractHash,
-    /// Opened secrets, newest last.
+    /// Decrypted secrets, newest last.
     pub secrets: Vec<Secret>,
-    /// `None` when the secrets cannot sign under this contract: its deliveries end `dead(signing_failed)`.
+    /// `None` if the secrets cannot sign under this contract: its deliveries end `dead(signing_failed)`.
     pub signer: Option<Arc<Signer>>,
     pub headers: Arc<[(String, String)]>,
     pub tls: Option<Arc<EndpointTls>>,
-    /// Plain HTTP is refused when it is dialled.
+    /// Whether plain HTTP is refused when it is dialled.
     pub https_only: bool,
 }
 
 impl EndpointRecord {
-    /// Whatever of it is sealed, for looking and for sealing anew.
+    /// Returns all its encrypted parts.
     pub fn sealed(&self) -> impl Iterator<Item = &Vec<u8>> {
         let secrets = self.secrets.iter().map(|secret| &secret.sealed);
         secrets.chain(&self.sealed_headers).chain(&self.sealed_tls)
@@ -193,13 +193,13 @@ impl EndpointRecord {
         secrets.chain(&mut self.sealed_headers).chain(&mut self.sealed_tls)
     }
 
-    /// Whether it takes deliveries, and what becomes of those that wait if not.
+    /// Returns whether it takes deliveries and, if not, what happens to waiting ones.
     pub fn switch(&self) -> Switch {
         switch(self.off.as_ref())
     }
 }
 
-/// What being switched off means for deliveries that wait.
+/// Returns the effect of an endpoint's state on its deliveries.
 pub fn switch(off: Option<&SwitchedOff>) -> Switch {
     match off.map(|off| off.waiting) {
         None => Switch::On,

@@ -1,4 +1,4 @@
-//! An event: what a product published, kept as the bytes it came in.
+//! An event as a product published it. Its data is kept byte for byte.
 
 use super::{
     contract::ContractHash,
@@ -9,13 +9,13 @@ use super::{
 use bytes::Bytes;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What a test sends. The name is reserved, so nothing else has this type.
+/// The type of test events. The name is reserved: producers cannot publish it.
 pub const TEST_EVENT_TYPE: &str = "webhook.test";
 
-/// What the types of operational webhooks start with. These names are reserved too.
+/// The prefix of the types of operational webhooks. These names are reserved too.
 pub const OPERATIONAL_PREFIX: &str = "posthaste.";
 
-/// Whether this server itself made events of this type, and no product did.
+/// Whether events of this type are made by this server and not by a product.
 pub fn is_our_own(event_type: &str) -> bool {
     event_type == TEST_EVENT_TYPE || event_type.starts_with(OPERATIONAL_PREFIX)
 }
@@ -27,33 +27,33 @@ pub struct Event {
     /// The producer's own id, verbatim, if one was given.
     pub given_id: Option<String>,
     pub event_type: String,
-    /// The producer's time if one was given, else when it was accepted.
+    /// The producer's time if one was given, else the time of acceptance.
     pub created_at: Timestamp,
     pub accepted_at: Timestamp,
-    /// The JSON value exactly as it was published. Empty once it was erased.
+    /// The JSON value exactly as published; empty after erasure.
     pub data: Bytes,
     /// Deliveries with the same key can be kept in order.
     pub key: Option<String>,
     pub deliver_at: Option<Timestamp>,
-    /// No endpoint wanted it.
+    /// Whether no endpoint subscribed to it.
     pub is_skipped: bool,
     pub bodies: RenderedBodies,
 }
 
-/// The data of an event as one endpoint gets it. Most get it as it was published, and then nothing is held here.
+/// The data of an event as one endpoint gets it. Empty for most endpoints: they get the data as published.
 #[derive(Clone, Debug, Default)]
 pub struct Payload {
-    /// Made by a payload version's function.
+    /// The data made by a payload version's function.
     pub converted: Option<Bytes>,
-    /// The version's name, where the request tells it and the type has one.
+    /// The version's name, if the request carries it and the type has one.
     pub version: Option<Arc<str>>,
 }
 
-/// What came of making a payload version: the data, or why there is none, in words.
+/// The result of making a payload version: the data, or the reason for its failure in words.
 pub type Converted = Result<Bytes, Arc<str>>;
 
-/// What was made of an event so far: its data once for each payload version, failures included, and a body for each
-/// contract and payload, however many endpoints get them.
+/// A cache of the results made from one event. Holds its data once per payload version, failures included, and one body
+/// per contract and payload, shared by all endpoints.
 #[derive(Default)]
 pub struct RenderedBodies(Mutex<Rendered>);
 
@@ -72,7 +72,7 @@ impl Payload {
         self.version.as_deref().unwrap_or(ONLY_VERSION)
     }
 
-    /// Whether it is the same for the same event: the bytes themselves, not equal ones, and the name.
+    /// Whether both are the same payload of one event. Compares the version and the identity of the bytes, not their content.
     fn is(&self, other: &Self) -> bool {
         let place = |payload: &Self| payload.converted.as_ref().map(|data| data.as_ptr());
         place(self) == place(other) && self.version == other.version
@@ -80,7 +80,7 @@ impl Payload {
 }
 
 impl RenderedBodies {
-    /// The body of this payload under this contract, rendered by `render` if nobody did so before.
+    /// Returns the body of this payload under this contract, calling `render` if it is not cached.
     pub fn get_or_render<E>(
         &self,
         contract: ContractHash,
@@ -97,7 +97,7 @@ impl RenderedBodies {
         Ok(body)
     }
 
-    /// What came of this very version, if somebody made it before; after a change of its type it is another.
+    /// Returns the cached result of this version. A version is another one after a change of its type.
     pub fn converted(&self, version: &Arc<PayloadVersion>) -> Option<Converted> {
         let rendered = self.lock();
         let known = rendered.versions.iter().find(|(known, _)| Arc::ptr_eq(known, version));
@@ -119,7 +119,7 @@ impl Clone for RenderedBodies {
     }
 }
 
-/// Derived from the event and its contracts, so no part of what an event is.
+/// Always equal: a cache is derived from the event and its contracts and is no part of the event's value.
 impl PartialEq for RenderedBodies {
     fn eq(&self, _: &Self) -> bool {
         true
@@ -135,17 +135,17 @@ impl std::fmt::Debug for RenderedBodies {
 }
 
 impl Event {
-    /// The id that receivers and the API see.
+    /// Returns the id that receivers and the API see.
     pub fn public_id(&self, id_prefix: &str) -> String {
         self.given_id.clone().unwrap_or_else(|| self.id.with_prefix(id_prefix))
     }
 }
 
-/// Names a publish for deduplication: the producer's event id or an `Idempotency-Key`, hashed with its app.
+/// The deduplication key of a publish: the producer's event id or an `Idempotency-Key`, hashed with its app.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DedupKey(pub [u8; 16]);
 
-/// What was published, hashed: the same key with another fingerprint is a conflict.
+/// A hash of the published content: an equal key with another fingerprint is a conflict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Fingerprint(pub [u8; 16]);
 
@@ -154,7 +154,7 @@ pub struct Fingerprint(pub [u8; 16]);
 pub enum DedupSpace {
     EventId,
     IdempotencyKey,
-    /// Of the operational webhooks that notices become; no producer can name one.
+    /// For the operational webhooks made from notices; producers cannot use it.
     Notice,
 }
 
@@ -170,7 +170,7 @@ impl DedupKey {
 }
 
 impl Fingerprint {
-    /// Of type, raw data, and the optional fields as they were given: an absent one differs from any value.
+    /// Hashes type, raw data and the optional fields as given: an absent field differs from any value.
     pub fn new(
         event_type: &str,
         data: &[u8],
@@ -197,7 +197,7 @@ impl Fingerprint {
     }
 }
 
-/// SHA-256 of the parts, each preceded by its length so that no two lists look alike; the first 16 bytes.
+/// Returns the first 16 bytes of SHA-256 over the parts, each preceded by its length so that no two lists collide.
 pub(super) fn sha256_parts(parts: &[&[u8]]) -> [u8; 16] {
     let mut context = aws_lc_rs::digest::Context::new(&aws_lc_rs::digest::SHA256);
     for part in parts {

@@ -1,7 +1,7 @@
 //! An event type of the catalogue: a description, a sample of its data, and the payload versions it can be sent in.
 //!
 //! `EventTypeRecord` is the row; `EventType` is the row with its schemas compiled, made once per change. A type that is
-//! not in the catalogue can be published all the same, unless the operator says otherwise: it is one without versions.
+//! not in the catalogue can still be published, unless the operator forbids it: it is treated as one without versions.
 
 mod catalogue;
 mod rules;
@@ -34,7 +34,7 @@ pub struct EventTypeRecord {
     pub updated_at: Timestamp,
 }
 
-/// What the operator sets; stored as one document.
+/// The settings that an operator makes, stored as one document.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EventTypeDocument {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -48,13 +48,13 @@ pub struct EventTypeDocument {
     /// Whether data that does not fit the schema is refused when it is published.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub enforce_schema: bool,
-    /// Since when it is published no more.
+    /// When it was archived: it cannot be published since then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub archived_at: Option<Timestamp>,
 }
 
 impl EventTypeDocument {
-    /// Whether both say the same: a sample may be spelled otherwise, and what is archived may be so since another time.
+    /// Whether both mean the same. Ignores the spelling of the sample and the time of archiving.
     pub fn says_the_same_as(&self, other: &Self) -> bool {
         let read = |sample: &Option<String>| {
             sample.as_deref().and_then(|sample| serde_json::from_str::<serde_json::Value>(sample).ok())
@@ -78,7 +78,7 @@ pub struct EventType {
 }
 
 impl EventType {
-    /// Checks everything but whether the functions work, which takes running them.
+    /// Compiles a record and checks everything except that its functions work, which takes running them.
     pub fn compile(record: EventTypeRecord) -> Result<Self, FieldError> {
         check_event_type(&record.name).map_err(|message| FieldError::new("name", message))?;
         let document = &record.document;
@@ -108,7 +108,7 @@ impl EventType {
         Ok(Self { record, versions, enforced })
     }
 
-    /// Oldest first.
+    /// Returns the versions, oldest first.
     pub fn versions(&self) -> &[Arc<PayloadVersion>] {
         &self.versions
     }
@@ -121,8 +121,8 @@ impl EventType {
         self.versions.last()
     }
 
-    /// Tries every function on the sample, and holds what comes out against the version's schema; the sample itself must
-    /// fit the schema that is enforced. Each function has a clock of its own.
+    /// Runs every function on the sample and validates each result against the version's schema. The sample itself must
+    /// fit the enforced schema. Each run gets a clock of its own.
     pub fn try_on_sample<K: FnMut() -> bool + 'static>(
         &self,
         clock: impl Fn() -> K,
@@ -155,7 +155,7 @@ fn check_sample(sample: &str) -> Result<(), FieldError> {
     Ok(())
 }
 
-/// Whether a source is small enough to be kept at all.
+/// Checks that a function's source is small enough and has no NUL character.
 fn check_source(source: &str) -> Result<(), FieldError> {
     let most = script::SOURCE_BYTES_MAX;
     if (1..=most).contains(&source.len()) && !source.contains('\0') {

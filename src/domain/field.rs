@@ -1,8 +1,8 @@
-//! What is wrong with one field of a document that someone gave us, and the name they probably meant.
+//! The error for an invalid field of a given document, with a suggestion for a misspelt name.
 
 use std::fmt::Display;
 
-/// A refusal that names the field, as a dotted path, and says what is allowed there.
+/// An error that names the field, as a dotted path, and says what is allowed there.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {message}")]
 pub struct FieldError {
@@ -15,7 +15,7 @@ impl FieldError {
         Self { field: field.into(), message: message.to_string() }
     }
 
-    /// An unknown name: says the nearest known one, or all of them when none is near.
+    /// Makes the error for an unknown name. Suggests the nearest known one, or lists all when none is near.
     pub fn unknown<'a>(field: impl Into<String>, name: &str, known: impl Iterator<Item = &'a str>) -> Self {
         let known: Vec<&str> = known.collect();
         let message = match nearest(name, &known) {
@@ -26,9 +26,9 @@ impl FieldError {
     }
 }
 
-/// The known name that `name` is most likely a misspelling of.
+/// Returns the known name that `name` is most likely a misspelling of.
 pub fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
-    // Two letters that changed places are one slip, and short names have room for one only.
+    // Two swapped letters count as one slip, and short names have room for only one.
     let slips = |candidate: &str| strsim::osa_distance(name, candidate);
     known
         .iter()

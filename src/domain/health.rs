@@ -1,8 +1,8 @@
-//! The health of an endpoint: what each attempt that counts does to it, and what its contract's rules make of that. Pure.
+//! The health of an endpoint: the effect of each counted attempt, and the rules of its contract. Pure.
 //!
-//! Rules that switch off look at what happened since the last success, so a flapping endpoint is never switched off; the
-//! windows of the statistics only call it degraded. How long something lasts is told by accountable time (`blame`), in which
-//! our own faults do not pass; people see the wall clock.
+//! Rules that disable an endpoint look only at the time since its last success, so a flapping endpoint is never disabled; the
+//! windows of the statistics can only make it degraded. Durations are measured in outage-adjusted time (`blame`), which
+//! excludes local outages; people are shown the wall clock.
 
 mod news;
 #[cfg(test)]
@@ -18,27 +18,27 @@ use super::{
 };
 use std::time::Duration;
 
-/// So many failed attempts in a row are called failing,
+/// Failed attempts in a row that make an endpoint failing.
 pub const FAILING_AFTER: u32 = 10;
-/// and so many successes in a row end that.
+/// Successes in a row that end that.
 pub const RECOVERED_AFTER: u32 = 3;
-/// Nobody is warned or switched off for failing a long time after fewer failed attempts than this.
+/// With fewer failed attempts, an endpoint is neither warned nor disabled for failing a long time.
 pub const FAILURES_MIN: u32 = 5;
-/// A window with less in it says nothing.
+/// A window with fewer attempts or ended deliveries is not evaluated.
 const WINDOW_MIN: u64 = 10;
-/// So much lower the share must be for an endpoint to be degraded no longer.
+/// The percentage points by which the share must fall below the limit before an endpoint is no longer degraded.
 const HYSTERESIS: u64 = 20;
-/// So many in the last hour and none of them failed: not degraded any longer either.
+/// This many in the last hour without a failure also end degradation.
 const WELL_MIN: u64 = 5;
-/// Where the contract has no share of its own, of the attempts of the last hour.
+/// The share of failed attempts of the last hour that makes an endpoint degraded, if its contract has no share of its own.
 const DEGRADED_ABOVE: Share = Share(50);
 
-/// An attempt that counts, as the courier saw it.
+/// A health sample: a counted attempt as the delivery worker observed it.
 #[derive(Clone, Copy, Debug)]
 pub struct Sighting {
-    /// Accountable time when it ended.
+    /// Outage-adjusted time when it ended.
     pub clock: Duration,
-    /// What the receiver asked for.
+    /// The pause that the receiver asked for.
     pub paused: Option<PausedUntil>,
 }
 
@@ -59,36 +59,36 @@ impl State {
     }
 }
 
-/// On both clocks.
+/// An instant on both the wall clock and the outage-adjusted clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
     pub at: Timestamp,
     pub clock: Duration,
 }
 
-/// What is known of one endpoint since its last success, and what it is called.
+/// The health of one endpoint: failures since its last success, and its state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Health {
-    /// Attempts.
+    /// Failed attempts in a row.
     pub consecutive_failures: u32,
     /// Events that ended failed in a row, in the order of their end.
     pub failed_events: u32,
     pub first_failure: Option<Moment>,
     pub last_error: Option<String>,
-    /// When its owner was warned that it will be switched off.
+    /// When its owner was warned that it will be disabled.
     pub warned: Option<Moment>,
-    /// In a row, counted while something is amiss.
+    /// Successes in a row, counted until it is healthy again.
     pub successes: u32,
     pub degraded_since: Option<Timestamp>,
     pub failing_since: Option<Timestamp>,
-    /// Since its last trouble ended, if it had any.
+    /// When its last trouble ended, if it had any.
     pub healthy_since: Option<Timestamp>,
     pub told: Option<Told>,
     /// The longest pause that the receiver asked for; it may be over.
     pub paused: Option<PausedUntil>,
 }
 
-/// People were told of trouble: they will be told of its end in the same way.
+/// A notification of trouble that was sent. Its end will be notified over the same channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Told {
     pub by: Channel,
@@ -102,15 +102,15 @@ pub struct Failure<'a> {
     pub at: Timestamp,
     pub clock: Duration,
     pub error: &'a str,
-    /// It ended its event, for good.
+    /// Whether the delivery ended with it.
     pub ends_event: bool,
 }
 
-/// What the statistics say.
+/// The statistics that health is evaluated by.
 #[derive(Clone, Debug, Default)]
 pub struct Windows {
     pub last_hour: Sums,
-    /// Of the contract's `health.degraded_window`.
+    /// Counters over the contract's `health.degraded_window`.
     pub degraded: Sums,
 }
 
@@ -123,7 +123,7 @@ impl Health {
         }
     }
 
-    /// Since when it is in its state; nothing if it never had trouble.
+    /// Returns the start of its current state; `None` if it never had trouble.
     pub const fn since(&self) -> Option<Timestamp> {
         match self.state() {
             State::Failing => self.failing_since,
@@ -141,7 +141,7 @@ impl Health {
             && self.told.is_none()
     }
 
-    /// Starts everything afresh that rules for switching off look at.
+    /// Records a success. Resets everything that the rules for disabling look at.
     pub fn succeeded(&mut self, at: Timestamp) -> Option<News> {
         let was = self.state();
         (self.consecutive_failures, self.failed_events) = (0, 0);
@@ -171,7 +171,7 @@ impl Health {
         if self.consecutive_failures >= FAILING_AFTER && self.failing_since.is_none() {
             self.failing_since = Some(at);
             let since = self.first_failure.map_or(at, |first| first.at);
-            // A contract that says what degraded means has said when people are told.
+            // A contract that defines degraded has defined when people are notified.
             if rule.degraded_above.is_none() && self.tell(contract.notices.degraded, since) {
                 news.push(News::Failing { in_a_row: self.consecutive_failures, since });
             }
@@ -185,17 +185,17 @@ impl Health {
         news
     }
 
-    /// The receiver asked for a pause: the later end counts.
+    /// Records a pause that the receiver asked for. The later end counts.
     pub fn pause(&mut self, asked: Option<PausedUntil>) {
         self.paused = self.paused.into_iter().chain(asked).max_by_key(|paused| paused.until);
     }
 
-    /// An event ended failed without another attempt, when its final wait was over.
+    /// Records an event that ended failed without another attempt, when its final wait was over.
     pub fn event_failed(&mut self) {
         self.failed_events = self.failed_events.saturating_add(1);
     }
 
-    /// What the statistics make of it, and whether events that ended without an attempt were too many.
+    /// Evaluates the statistics, and the number of failed events, as some end without an attempt.
     pub fn judge(&mut self, windows: &Windows, contract: &Contract, at: Timestamp) -> Option<News> {
         let rule = &contract.health;
         if let Some(off) = self.too_many_events(rule) {
@@ -229,7 +229,7 @@ impl Health {
         }
     }
 
-    /// How long until it is switched off if nothing succeeds.
+    /// How long until it is disabled if no attempt succeeds.
     pub fn off_in(&self, rule: &HealthRule, clock: Duration) -> Option<Duration> {
         let (first, off_after) = (self.first_failure?, rule.off_after_failing_for?);
         let left = off_after.saturating_sub(clock.saturating_sub(first.clock));
@@ -258,7 +258,7 @@ impl Health {
         self.off_in(rule, clock).filter(|_| is_due && is_new)
     }
 
-    /// Remembers that people are told; whether that is news to them.
+    /// Records that people are notified. Returns whether this is the first notification of this trouble.
     fn tell(&mut self, by: Channel, since: Timestamp) -> bool {
         let before = self.told;
         let by = match before.map(|told| told.by) {
@@ -277,7 +277,7 @@ impl Health {
         if was != State::Healthy {
             self.healthy_since = Some(at);
         }
-        // Told only by something that worked.
+        // Only a success is notified as recovery.
         if self.consecutive_failures > 0 {
             return None;
         }

@@ -1,7 +1,6 @@
-//! Hints: that something happened to something, for people who watch. They never say what is in it, and they are not the
-//! truth: whoever gets one looks.
+//! Live updates: messages that an object has changed. They carry no content: a subscriber reads the new state itself.
 //!
-//! The store's seams tell them (`store/told.rs`) through this port; whoever serves the watchers implements it.
+//! The store (`store/told.rs`) publishes them through this port; the server of the live-update stream implements it.
 
 use super::{
     delivery::{Delivery, State},
@@ -15,24 +14,24 @@ pub struct Hint {
     pub about: About,
 }
 
-/// What happened.
+/// The change, and the object it happened to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum About {
-    /// It was accepted.
+    /// The event was accepted.
     Event(EventId),
-    /// It was born, or came into another state.
+    /// The delivery was created, or its state changed.
     Delivery(Moved),
-    /// Some that belong to it came into another state, or wait for another time.
+    /// Some deliveries of the endpoint changed their state or their due time.
     Deliveries(EndpointId),
-    /// A request of it ended.
+    /// An attempt of the delivery ended.
     Attempt(Moved),
-    /// It was made, changed, switched or deleted, or its health is another.
+    /// The endpoint was created, changed, enabled, disabled or deleted, or its health changed.
     Endpoint(EndpointId),
-    /// It was begun, came forward, or came into another state.
+    /// The replay was created or made progress, or its state changed.
     Replay(ReplayId, ReplayState),
 }
 
-/// A delivery, and the state it was in when the hint was made.
+/// A delivery with its state when the live update was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moved {
     pub delivery: DeliveryId,
@@ -74,12 +73,11 @@ impl Moved {
     }
 }
 
-/// Whoever watches.
+/// The subscribers to live updates.
 pub trait Watchers: Send + Sync {
-    /// Whether there is anybody: one look at an atomic. Asked before a hint is made, so that it costs no more than that
-    /// when there is nobody.
+    /// Whether there are subscribers. Checked before a live update is made, so that without subscribers it costs one atomic load.
     fn any(&self) -> bool;
 
-    /// Never waits; whoever is too slow misses it and is told so.
+    /// Publishes a live update without waiting. A subscriber that is too slow misses it and is notified of the gap.
     fn tell(&self, hint: Hint);
 }

@@ -18,7 +18,7 @@ const TIME_MAX: i64 = (1 << 41) - 1;
 /// The most numbers one call to `IdSource::take` may ask for: an event and its deliveries.
 pub const IDS_AT_ONCE_MAX: u32 = 1 << SEQUENCE_BITS;
 
-/// How many nodes can hold a slot at the same time.
+/// The number of slots: how many nodes can hold one at the same time.
 pub const SLOTS: u8 = 1 << SLOT_BITS;
 
 /// Crockford's alphabet in lower case: ordered as the numbers are, no letters that look alike.
@@ -59,7 +59,7 @@ macro_rules! id_type {
                 self.0
             }
 
-            /// Reads what `Display` writes, and nothing else.
+            /// Reads exactly the form that `Display` writes.
             pub fn parse(text: &str) -> Option<Self> {
                 text.strip_prefix(concat!($prefix, "_")).and_then(read_base32).map(Self)
             }
@@ -86,26 +86,26 @@ id_type!(AppId, "app");
 id_type!(EndpointId, "ep");
 id_type!(EventId, "evt");
 id_type!(
-    /// One event to one endpoint. An event's first deliveries carry the numbers right after the event's.
+    /// The delivery of one event to one endpoint. An event's first deliveries carry the numbers right after the event's.
     DeliveryId,
     "dlv"
 );
 id_type!(KeyId, "key");
 id_type!(ReplayId, "rpl");
 id_type!(
-    /// One entry of the audit log.
+    /// An entry of the audit log.
     AuditId,
     "aud"
 );
 id_type!(
-    /// The events and deliveries that its probes tell of carry the numbers right after its own.
+    /// An inspection. The events and deliveries of its probes carry the numbers right after its own.
     InspectionId,
     "ins"
 );
 id_type!(EventTypeId, "typ");
 id_type!(NoticeId, "ntc");
 
-/// One HTTP request of a delivery: its place in the delivery's history, from 1. Printed as `del_…`.
+/// An HTTP request of a delivery: its position in the delivery's history, from 1. Printed as `del_…`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AttemptId {
     pub delivery: DeliveryId,
@@ -128,8 +128,8 @@ impl fmt::Display for AttemptId {
     }
 }
 
-/// Hands out numbers that only grow, also when the clock steps back or the process starts again on a store
-/// whose newest number is `after`.
+/// A generator of growing numbers. They also grow when the clock steps back, or when the process restarts on a
+/// store whose newest number is `after`.
 #[derive(Debug)]
 pub struct IdSource {
     slot: i64,
@@ -141,14 +141,14 @@ impl IdSource {
         Self { slot: i64::from(slot % SLOTS), last: after }
     }
 
-    /// The first of `count` consecutive numbers, none of them ever handed out before.
+    /// Returns the first of `count` consecutive numbers that were never handed out before.
     pub fn take(&mut self, now: Timestamp, count: u32) -> i64 {
         let count = i64::from(count.clamp(1, IDS_AT_ONCE_MAX));
         let clock_ms = (now.as_millis() - EPOCH_MS).clamp(0, TIME_MAX);
         let first = self.start_of(clock_ms).max(self.last + 1);
         let fits = first & (self.start_of(0) | ((1 << SLOT_BITS) - 1) << SEQUENCE_BITS) == self.start_of(0)
             && (first & (i64::from(IDS_AT_ONCE_MAX) - 1)) + count <= i64::from(IDS_AT_ONCE_MAX);
-        // A range must not cross into another slot's numbers: the next millisecond starts afresh.
+        // A range must not cross into another slot's numbers: it moves to the next millisecond.
         let first = if fits { first } else { self.start_of((first >> TIME_SHIFT) + 1) };
         self.last = first + count - 1;
         first
@@ -159,12 +159,12 @@ impl IdSource {
     }
 }
 
-/// The smallest number an id made at `at` can have: turns a time filter into a key range.
+/// Returns the smallest number of an id made at `at`, to turn a time filter into a key range.
 pub fn first_id_at(at: Timestamp) -> i64 {
     (at.as_millis() - EPOCH_MS).clamp(0, TIME_MAX) << TIME_SHIFT
 }
 
-/// The slot of the node that made a number.
+/// Returns the slot of the node that made a number.
 pub fn slot_of(number: i64) -> u8 {
     (number >> SEQUENCE_BITS) as u8 % SLOTS
 }
@@ -174,7 +174,7 @@ pub fn made_at(number: i64) -> Timestamp {
     Timestamp::from_millis((number >> TIME_SHIFT) + EPOCH_MS)
 }
 
-/// What an id given by a caller may look like, for error messages.
+/// The form of an id given by a caller, for error messages.
 pub const GIVEN_ID_FORM: &str = "1 to 128 characters out of A-Z a-z 0-9 _ . : ~ -";
 
 pub fn is_given_id(text: &str) -> bool {
@@ -182,7 +182,7 @@ pub fn is_given_id(text: &str) -> bool {
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b':' | b'~' | b'-'))
 }
 
-/// One source for everybody in a process who makes ids.
+/// The id source shared by a whole process.
 #[derive(Clone, Debug)]
 pub struct Ids(Arc<Mutex<IdSource>>);
 
@@ -191,12 +191,12 @@ impl Ids {
         Self(Arc::new(Mutex::new(IdSource::new(slot, after))))
     }
 
-    /// The first of `count` numbers in a row that nobody has.
+    /// Returns the first of `count` consecutive unused numbers.
     pub fn take(&self, now: Timestamp, count: u32) -> i64 {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take(now, count)
     }
 
-    /// Goes on in another slot, behind everything that was made so far.
+    /// Continues in another slot, after every number made so far.
     pub fn move_to(&self, slot: u8, after: i64) {
         let mut source = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *source = IdSource::new(slot, after.max(source.last));

@@ -1,5 +1,5 @@
-//! JSON as bytes: strings written, objects looked into, and the sorted form, without ever turning a number into a
-//! float. Input is JSON that was checked when it was accepted; anything else is refused here, never a panic.
+//! JSON as bytes: writes strings, finds members of objects, and makes the sorted form, never turning a number into a
+//! float. Input is JSON that was checked when it was accepted; other input never causes a panic.
 
 mod number;
 
@@ -10,7 +10,7 @@ const DEPTH_MAX: u32 = 128;
 
 /// Whether brackets outside of strings nest deeper than allowed, in JSON that is known to be valid.
 pub fn is_too_deep(json: &[u8]) -> bool {
-    // Brackets in strings count here too, which only makes the exact look necessary.
+    // Brackets in strings count here too; then the exact count decides.
     let opening = json.iter().filter(|&&byte| byte == b'[' || byte == b'{').count();
     opening > DEPTH_MAX as usize && depth(json) > DEPTH_MAX
 }
@@ -53,12 +53,12 @@ pub(super) fn write_ascii_string(out: &mut Vec<u8>, text: &str) {
     write_code_points(out, text.chars().map(u32::from));
 }
 
-/// What stands between the braces, if `json` is an object.
+/// Returns the bytes between the braces, if `json` is an object.
 pub(super) fn object_inside(json: &[u8]) -> Option<&[u8]> {
     json.trim_ascii().strip_prefix(b"{")?.strip_suffix(b"}")
 }
 
-/// Whether what stands between an object's braces has a member of this name, in whatever spelling.
+/// Whether `inside`, the bytes between an object's braces, has a member of this name in any spelling.
 pub(super) fn has_member(inside: &[u8], name: &str) -> bool {
     let (mut depth, mut at, mut is_key) = (0u32, 0, true);
     while let Some(&byte) = inside.get(at) {
@@ -90,7 +90,7 @@ pub(super) fn write_sorted(out: &mut Vec<u8>, json: &[u8]) -> Option<()> {
     reader.rest.is_empty().then(|| write_node(out, &node))
 }
 
-/// A value taken apart as far as sorting needs it.
+/// A value parsed as far as sorting needs it.
 enum Node<'a> {
     /// A number, `true`, `false` or `null`.
     Bare(&'a [u8]),
@@ -181,7 +181,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// How many bytes there are before the quote that ends a string.
+/// Returns the number of bytes before the quote that ends a string.
 pub(super) fn string_length(text: &[u8]) -> usize {
     let mut at = 0;
     while let Some(byte) = text.get(at) {
@@ -201,7 +201,7 @@ fn is_spelling_of(raw: &[u8], name: &str) -> bool {
     code_points(raw).is_some_and(|points| points.iter().copied().eq(name.chars().map(u32::from)))
 }
 
-/// What stands between a string's quotes, its escapes undone.
+/// Decodes the bytes between a string's quotes.
 fn code_points(raw: &[u8]) -> Option<Vec<u32>> {
     let text = std::str::from_utf8(raw).ok()?;
     let mut points = Vec::with_capacity(text.len());
@@ -271,7 +271,7 @@ fn write_code_points(out: &mut Vec<u8>, points: impl Iterator<Item = u32>) {
     out.push(b'"');
 }
 
-/// One character as Python's `json.dumps` writes it with its defaults.
+/// Writes a character as Python's `json.dumps` does with its defaults.
 fn write_code_point(out: &mut Vec<u8>, point: u32) {
     match point {
         0x22 => out.extend_from_slice(b"\\\""),

@@ -1,4 +1,4 @@
-//! API keys: who may do what, and until when. Only a hash is kept; the key itself is shown once.
+//! API keys: their scope and their expiry. Only a hash is kept; the key itself is shown once.
 
 use super::{
     id::{AppId, KeyId},
@@ -10,10 +10,10 @@ use std::{
     time::Duration,
 };
 
-/// The id of an admin key that the settings gave; it has no row, and only the settings can take it away.
+/// The id of the admin key from the settings. It has no row, and only the settings can remove it.
 pub const KEY_OF_SETTINGS: KeyId = KeyId::from_i64(0);
 
-/// Uses closer together than this count as one: a busy key is not written to from every core.
+/// Uses closer together than this count as one, so that not every core writes to a busy key's atomic.
 const USE_STEP: Duration = Duration::from_secs(1);
 const NEVER: i64 = i64::MIN;
 
@@ -21,7 +21,7 @@ const NEVER: i64 = i64::MIN;
 pub struct KeyHash(pub [u8; 32]);
 
 impl KeyHash {
-    /// Keys are long and random, so a plain SHA-256 is enough, and looking one up leaks nothing by its timing.
+    /// Hashes a key. Keys are long and random, so plain SHA-256 is enough, and a look-up leaks nothing by its timing.
     pub fn of(key: &str) -> Self {
         let mut hash = [0; 32];
         hash.copy_from_slice(aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, key.as_bytes()).as_ref());
@@ -29,7 +29,7 @@ impl KeyHash {
     }
 }
 
-/// What a key may do; the API decides by it which requests are let in at all.
+/// The permissions of a key. The API admits requests by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// Everything, in every app.
@@ -38,16 +38,16 @@ pub enum Scope {
     App(AppId),
     /// Only publish, in one app.
     Publish(AppId),
-    /// Only look, in one app, and not at secrets.
+    /// Only read, in one app, and no secrets.
     Read(AppId),
-    /// A customer by a portal link: what they need in their own app.
+    /// A customer by a portal link: the operations that they need in their own app.
     Portal(AppId),
-    /// The same, only to look.
+    /// A customer by a portal link, read only.
     PortalRead(AppId),
 }
 
 impl Scope {
-    /// Those that a key can be made with; a portal link is made otherwise.
+    /// The scopes that a key can be created with; portal links are created differently.
     pub const NAMES: [&str; 4] = ["admin", "app", "publish", "read"];
 
     pub const fn name(self) -> &'static str {
@@ -61,7 +61,7 @@ impl Scope {
         }
     }
 
-    /// The one app that it is about; none for an admin key.
+    /// Returns the app that it is limited to; `None` for an admin key.
     pub const fn app(self) -> Option<AppId> {
         match self {
             Self::Admin => None,
@@ -73,12 +73,12 @@ impl Scope {
         }
     }
 
-    /// Whether it is a portal link's and not a key's.
+    /// Whether it belongs to a portal link.
     pub const fn is_portal(self) -> bool {
         matches!(self, Self::Portal(_) | Self::PortalRead(_))
     }
 
-    /// The scope of this name; an admin key is for no app, every other for one.
+    /// Returns the scope of this name. An admin key takes no app, every other scope takes one.
     pub fn named(name: &str, app: Option<AppId>) -> Option<Self> {
         match (name, app) {
             ("admin", None) => Some(Self::Admin),
@@ -102,14 +102,14 @@ pub struct Key {
     pub name: Option<String>,
     pub created_at: Timestamp,
     pub expires_at: Option<Timestamp>,
-    /// As far as it is known; what was not written yet is missing after a crash.
+    /// The last use that was written; a crash loses newer ones.
     pub last_used_at: Option<Timestamp>,
     pub revoked_at: Option<Timestamp>,
-    /// Of a portal link: how the portal looks.
+    /// The portal's theme, for a portal link.
     pub theme: Option<Theme>,
 }
 
-/// A key in the directory. Its last use is gathered here and written now and then, never with the request.
+/// A key in the configuration cache. Its last use is collected here and written later, never by the request.
 #[derive(Debug)]
 pub struct LiveKey {
     key: Key,
@@ -123,7 +123,7 @@ impl LiveKey {
         Self { key, used_ms: AtomicI64::new(used), written_ms: AtomicI64::new(used) }
     }
 
-    /// As it was when it was put here; `shown` has its last use too.
+    /// Returns the key as it was loaded; `shown` adds its last use.
     pub fn key(&self) -> &Key {
         &self.key
     }
@@ -140,7 +140,7 @@ impl LiveKey {
         }
     }
 
-    /// The last use, if it is not in the store yet.
+    /// Returns the last use, if it is not in the store yet.
     pub fn unwritten_use(&self) -> Option<Timestamp> {
         let used = self.used_ms.load(Ordering::Relaxed);
         (self.key.id != KEY_OF_SETTINGS && used > self.written_ms.load(Ordering::Relaxed))

@@ -1,6 +1,6 @@
-//! What a delivery is and what may happen to it: pure values and pure functions.
+//! The domain model: the values of a delivery and the rules for them.
 //!
-//! Nothing here waits, reads a clock, rolls dice, or knows SQL or HTTP types; all of that is handed in.
+//! Code here never waits, reads a clock, draws random numbers, or uses SQL or HTTP types; callers pass all of that in.
 
 pub mod address;
 pub mod app;

@@ -1,5 +1,5 @@
-//! Notices: what people are told. A notice is written in the transaction of what it tells of; from that outbox it goes out by
-//! e-mail and as an operational webhook, at least once, and it stands in a list.
+//! Notices: notifications for people. A notice is written in the transaction of the change it reports. From that outbox it is
+//! sent by e-mail and as an operational webhook, at least once, and it is kept in a list.
 
 mod digest;
 mod letter;
@@ -22,7 +22,7 @@ use std::time::Duration;
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident: $name:literal),+ $(,)?) => {
-        /// What a notice tells of. Its operational webhook has the type `posthaste.` and this name.
+        /// The kind of a notice. Its operational webhook has the type `posthaste.` and this name.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum NoticeKind { $($(#[$doc])* $kind),+ }
 
@@ -37,12 +37,12 @@ macro_rules! kinds {
                 Self::ALL.iter().copied().find(|kind| kind.name() == name)
             }
 
-            /// The type of its operational webhook.
+            /// Returns the type of its operational webhook.
             pub fn event_type(self) -> String {
                 format!("{OPERATIONAL_PREFIX}{}", self.name())
             }
 
-            /// Whether several of an app may go in one mail. A dead letter has one of its own, or is in a digest.
+            /// Whether several notices of an app may share a mail. A dead letter gets its own mail or is in a digest.
             pub const fn gathers(self) -> bool {
                 !matches!(self, Self::DeliveryDead)
             }
@@ -52,30 +52,30 @@ macro_rules! kinds {
 
 kinds! {
     EndpointDegraded: "endpoint.degraded",
-    /// It will be switched off unless something succeeds.
+    /// The endpoint will be disabled unless an attempt succeeds.
     EndpointWarning: "endpoint.warning",
     EndpointDisabled: "endpoint.disabled",
-    /// It is healthy again.
+    /// The endpoint is healthy again.
     EndpointRecovered: "endpoint.recovered",
     DeliveryDead: "delivery.dead",
     ReplayFinished: "replay.finished",
 }
 
-/// What happened, since when, and what went wrong last: enough to write a mail from years later, whatever was changed since.
+/// The details of a notice. They suffice to render its mail years later, whatever was changed since.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
-    /// One sentence for people.
+    /// A sentence for people.
     pub text: String,
-    /// Since when, where it did not begin with the notice.
+    /// When it began, if that was before the notice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
-    /// What the receiver did last.
+    /// The receiver's last error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
-    /// A machine's word for why: an endpoint's `disabled_reason`, a delivery's `reason`.
+    /// The machine-readable reason: an endpoint's `disabled_reason`, a delivery's `reason`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// When the endpoint will be switched off, in a warning.
+    /// When the endpoint will be disabled, in a warning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub off_at: Option<Timestamp>,
 }
@@ -89,15 +89,15 @@ pub struct NewNotice {
     pub delivery: Option<DeliveryId>,
     pub replay: Option<ReplayId>,
     pub at: Timestamp,
-    /// As the contract says; a notice whose channel is none is not written.
+    /// The channel from the contract. A notice with channel `None` is not written.
     pub channel: Channel,
-    /// Gathered into one with others of its kind and app for so long, instead of standing alone.
+    /// The period for which it is merged with others of its kind and app into a digest, if it is.
     pub digest: Option<Duration>,
     pub facts: Facts,
 }
 
 impl NewNotice {
-    /// What a digest says that has so many with this one, and has said that much so far.
+    /// Returns the details of a digest that had `before` and counts `count` with this notice.
     pub fn in_digest_since(&self, before: &Facts, count: u32) -> Facts {
         let text = match self.kind {
             NoticeKind::DeliveryDead => news::dead_letters(count),
@@ -115,35 +115,35 @@ pub struct Notice {
     pub id: NoticeId,
     pub app: AppId,
     pub kind: NoticeKind,
-    /// Of a digest: if it is about one alone.
+    /// In a digest: the endpoint, if there is only one.
     pub endpoint: Option<EndpointId>,
-    /// Of a digest: the last one.
+    /// In a digest: the last delivery.
     pub delivery: Option<DeliveryId>,
     pub replay: Option<ReplayId>,
     pub at: Timestamp,
     pub facts: Facts,
-    /// Of a delivery: what it carries.
+    /// The event of its delivery.
     pub event: Option<AboutEvent>,
-    /// What it stands for, if it gathers others of its kind.
+    /// The summary of the merged notices, if this is a digest.
     pub digest: Option<Digest>,
-    /// How many it stands for: more than one in a digest.
+    /// The number of notices merged into it: more than one in a digest.
     pub count: u32,
     pub mail: MailState,
-    /// Why there was no mail, or what the server said to it.
+    /// Why there was no mail, or the mail server's answer.
     pub mail_error: Option<String>,
-    /// When its mail was sent or refused.
+    /// When its mail was sent or refused for good.
     pub mailed_at: Option<Timestamp>,
 }
 
 impl Notice {
-    /// Every endpoint it is about, as far as they are known.
+    /// Returns every endpoint it is about, as far as they are known.
     pub fn endpoints(&self) -> impl Iterator<Item = EndpointId> {
         let of_digest = self.digest.iter().flat_map(Digest::endpoints).map(OfEndpoint::id);
         self.endpoint.into_iter().chain(of_digest)
     }
 }
 
-/// The event of a delivery, as it is known to people.
+/// A reference to the event of a delivery, as people know it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AboutEvent {
     number: i64,
@@ -163,8 +163,8 @@ impl AboutEvent {
     }
 }
 
-/// Text that came from outside, as it may stand in a line of a mail: without anything that ends a line or hides the rest of
-/// it, and not too long.
+/// Makes text from outside safe for a line of a mail. Replaces characters that end a line or hide the rest of it, and
+/// shortens it.
 pub fn one_line(text: &str, chars_max: usize) -> String {
     let is_hidden = |c: char| {
         c.is_control()
@@ -179,14 +179,14 @@ pub fn one_line(text: &str, chars_max: usize) -> String {
     line
 }
 
-/// What became of a notice's e-mail.
+/// The state of a notice's e-mail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MailState {
-    /// It has none: the contract wants none, or nobody's address is known.
+    /// There is no mail: the contract wants none, or no address is known.
     None,
     Waiting,
     Sent,
-    /// The server would never take it.
+    /// The server refused it for good.
     Refused,
 }
 

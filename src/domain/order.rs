@@ -1,36 +1,36 @@
-//! Order, where an endpoint asks for it: which of its deliveries wait for one another, and what a dead one does to the rest.
+//! Ordered delivery: which deliveries of an endpoint wait for each other, and the effect of a dead one.
 //!
-//! Deliveries with the same order key stand in one line and are sent one after another, each when the one before it has
-//! ended. Lines do not wait for one another.
+//! Deliveries with the same ordering key form an ordering group. They are sent one at a time, each after the previous one has
+//! ended. Groups do not wait for each other.
 
 use super::event;
 use serde::{Deserialize, Serialize};
 
-/// What an endpoint keeps in order.
+/// The ordering mode of an endpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
     #[default]
     None,
-    /// Everything that it gets.
+    /// All its deliveries form one ordering group.
     Endpoint,
-    /// Events with the same `key`; those without one are not ordered.
+    /// Events with the same `key` form a group; those without a key are not ordered.
     Key,
 }
 
-/// What a dead delivery does to those behind it.
+/// The effect of a dead delivery on those behind it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnDead {
-    /// They wait until a person does something about it. Whoever asks for order has receivers for which a gap is worse than
-    /// a delay, and what was sent past a gap cannot be called back: so this is the default.
+    /// Later deliveries wait until a person resolves it. The default: for receivers that need order a gap is worse than a delay, and
+    /// deliveries sent past a gap cannot be recalled.
     #[default]
     Block,
-    /// They go on without it.
+    /// Later deliveries are sent without it.
     Skip,
 }
 
-/// Names a line of an endpoint. Two keys that happen to have the same one are ordered together, and nothing worse.
+/// The key of an ordering group within an endpoint. If two event keys collide, their events are merely ordered together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OrderKey(i64);
 
@@ -53,7 +53,7 @@ impl Order {
         *self == Self::None
     }
 
-    /// The line that an event with this key stands in.
+    /// Returns the ordering group of an event with this key.
     pub fn line_of(self, event_key: Option<&str>) -> Option<OrderKey> {
         match self {
             Self::None => None,
@@ -85,7 +85,7 @@ impl OrderKey {
         let hash = event::sha256_parts(&[event_key.as_bytes()]);
         let mut number = [0; 8];
         number.copy_from_slice(&hash[..8]);
-        // 63 bits, and never the line of a whole endpoint.
+        // 63 bits, and never the group of a whole endpoint.
         Self((i64::from_le_bytes(number) & i64::MAX).max(2))
     }
 

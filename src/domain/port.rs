@@ -1,7 +1,7 @@
-//! The ports that rooms meet at: hands, taken before an event is stored, the handover after the commit, and the gate before
-//! every request.
+//! The ports between modules: permits, taken before an event is stored; the commit listener, called after the commit; and the
+//! send gate, checked before every request.
 //!
-//! The store knows the first two and nothing of the engine; the engine's lanes implement them.
+//! The store knows the first two and not the engine; the engine's endpoint queues implement them.
 
 use super::{
     circuit::Pace,
@@ -14,60 +14,61 @@ use super::{
 };
 use std::sync::Arc;
 
-/// Gives out permits to carry. Taking one never waits.
+/// The source of delivery permits. Taking one never waits.
 pub trait Hands: Send + Sync {
-    /// A hand for one delivery of `bytes` to this endpoint, unless all hands, or the endpoint's share of them, are busy,
-    /// or others already wait in its lane.
+    /// Takes a permit for a delivery of `bytes` to this endpoint. Returns `None` if all permits or the endpoint's share of
+    /// them are in use, or if deliveries already wait in its queue.
     fn take(&self, endpoint: EndpointId, bytes: usize) -> Option<Hand>;
 
-    /// A hand for a test, which goes out at once even to an endpoint that is off; none if far too much is under way already.
+    /// Takes a permit for a test, which is sent at once even to a disabled endpoint. Returns `None` if the node is far over its
+    /// limits already.
     fn take_for_test(&self, endpoint: EndpointId, bytes: usize) -> Option<Hand>;
 
-    /// The endpoint's settings or switch changed, or it was deleted: its lane follows, and what waits is settled in the
-    /// background where the service has not done so.
+    /// The endpoint's settings or state changed, or it was deleted. Updates its queue; the new state is applied to waiting
+    /// deliveries in the background where the service has not done so.
     fn endpoint_changed(&self, endpoint: EndpointId);
 
-    /// The app's settings changed: its lanes follow its limits.
+    /// The app's settings changed. Updates the limits of its queues.
     fn app_changed(&self, _: AppId) {}
 
-    /// What keeps this delivery from being sent now, if anything does.
+    /// Returns the reason why this delivery is not sent now, if there is one.
     fn pace(&self, _: &Delivery, _: Timestamp) -> Option<Pace> {
         None
     }
 
-    /// A replay was begun, resumed, paused or cancelled: the store knows which.
+    /// A replay was begun, resumed, paused or cancelled; the store has the details.
     fn replays_changed(&self);
 
-    /// Whether another node is to send what this endpoint gets: what is for it waits in the store.
+    /// Whether another node sends to this endpoint. Its new deliveries then wait in the store.
     fn is_sent_elsewhere(&self, _: EndpointId) -> bool {
         false
     }
 
-    /// How many deliveries more this node could carry.
+    /// Returns the number of free permits of this node.
     fn free(&self) -> usize {
         0
     }
 }
 
-/// Asked before anything is sent to a receiver.
+/// The send gate, checked before any request to a receiver.
 pub trait DialGate: Send + Sync {
-    /// Whether this node may begin a request now: it is certain that nobody else took its work over.
+    /// Whether this node may begin a request now: no other node can have taken over its work.
     fn is_open(&self) -> bool;
 }
 
-/// Where a hand goes back to.
+/// The pool that a permit returns to.
 pub trait HandHolder: Send + Sync {
     fn give_back(&self, bytes: usize);
 
-    /// A hand that was taken before it was known what it would carry now holds this many bytes.
+    /// Adds the bytes of a permit that was taken before its delivery was known.
     fn weigh(&self, bytes: usize);
 }
 
-/// A permit to carry one delivery. It is free again when dropped, which is when the result is committed.
+/// A permit for one delivery in flight. It is released on drop, which is when the result is committed.
 pub struct Hand {
     holder: Arc<dyn HandHolder>,
     bytes: usize,
-    /// Under which it was taken, if that matters.
+    /// The writer epoch under which it was taken, if that matters.
     epoch: Option<i64>,
 }
 
@@ -76,17 +77,17 @@ impl Hand {
         Self { holder, bytes, epoch: None }
     }
 
-    /// One that carries only what is given to it under this epoch: a node that joins again begins with none.
+    /// Makes a permit that is valid only under this epoch: a node that joins again starts without old permits.
     pub fn under(epoch: i64, holder: Arc<dyn HandHolder>, bytes: usize) -> Self {
         Self { holder, bytes, epoch: Some(epoch) }
     }
 
-    /// Whether it may carry what is stored as carried under this epoch.
+    /// Whether it may be used for a delivery that is leased under this epoch.
     pub fn is_of(&self, epoch: i64) -> bool {
         self.epoch.is_none_or(|own| own == epoch)
     }
 
-    /// Counts the bytes of what it carries, for a hand that was taken before they were known.
+    /// Adds the bytes of its delivery, for a permit that was taken before they were known.
     pub fn weigh(&mut self, bytes: usize) {
         self.holder.weigh(bytes);
         self.bytes += bytes;
@@ -105,43 +106,43 @@ impl std::fmt::Debug for Hand {
     }
 }
 
-/// A delivery in hand, with all that is needed to send it but the endpoint's current settings.
+/// A leased delivery with everything needed to send it, except the endpoint's current settings.
 #[derive(Debug)]
 pub struct Carried {
     pub delivery: Delivery,
     pub event: Arc<Event>,
-    /// Since when it could have been sent.
+    /// When it became due.
     pub due: Timestamp,
     pub hand: Hand,
-    /// Under which this process carries it. Whatever comes of it is written only while the store says the same.
+    /// The epoch of its lease. Its result is written only while the store has the same epoch.
     pub epoch: i64,
 }
 
-/// What the ledger tells the engine after a commit. None of these may wait.
+/// The commit listener: the delivery store calls it after a commit. No method may wait.
 pub trait Handover: Send + Sync {
-    /// These are in flight in the store and nobody else will send them.
+    /// These deliveries are in flight in the store, and only this node sends them.
     fn carry(&self, carried: Vec<Carried>);
-    /// Something in this lane waits in the store, due then. A hint: the store is the truth.
+    /// A delivery of this endpoint waits in the store until `due`. Only a hint: the store is authoritative.
     fn waiting(&self, endpoint: EndpointId, due: Timestamp);
-    /// The same about something that a person asked for, who waits for it.
+    /// A manually requested delivery of this endpoint waits in the store until `due`. Default: same as `waiting`.
     fn asked(&self, endpoint: EndpointId, due: Timestamp) {
         self.waiting(endpoint, due);
     }
-    /// An endpoint was switched off with a verdict, because its receiver said that it is gone or by a rule of its contract: it
-    /// has this revision now.
+    /// A result disabled the endpoint, because its receiver answered that it is gone or by a rule of its contract. `revision` is
+    /// its new revision.
     fn switched_off(&self, endpoint: EndpointId, off: SwitchedOff, revision: u32);
     /// An inspection waits in the store.
     fn inspections_wait(&self);
     /// A notice waits in the store.
     fn notices_wait(&self);
-    /// Another node began a replay or changed one: the store knows which.
+    /// Another node began or changed a replay; the store has the details.
     fn replays_wait(&self) {}
     /// Another node changed apps, endpoints, keys or event types.
     fn configuration_waits(&self) {}
-    /// Whether another node looks after this lane: then the store tells that one as well of what waits there.
+    /// Whether another node owns this endpoint's queue. The store then notifies that node as well.
     fn is_elsewhere(&self, _: EndpointId) -> bool {
         false
     }
-    /// For those who watch, where nothing else says it: nobody has to do anything.
+    /// A live update for subscribers that no other call implies. No action is needed.
     fn changed(&self, _: Hint) {}
 }

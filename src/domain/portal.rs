@@ -1,5 +1,5 @@
-//! The customer portal: how it looks for whoever follows one link. Checked before it is stored, because people see it and
-//! the logo's address stands in a header.
+//! The theme of the customer portal behind one link. It is checked before it is stored, because people see it and the logo's
+//! URL is put in a header.
 
 use super::{address::AddressPolicy, field::FieldError, target::Target};
 use serde::{Deserialize, Serialize};
@@ -7,21 +7,21 @@ use std::time::Duration;
 
 const NAME_BYTES_MAX: usize = 100;
 
-/// How long a link that expired is kept and listed.
+/// How long an expired link is kept and listed.
 pub const EXPIRED_LINK_KEPT: Duration = Duration::from_hours(24);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Theme {
-    /// What the portal calls itself.
+    /// The portal's name.
     pub name: Option<String>,
-    /// An image that the customer's browser fetches; we never do.
+    /// An image that the customer's browser fetches; the server never does.
     pub logo_url: Option<String>,
     /// `#rrggbb`.
     pub accent: Option<String>,
 }
 
 impl Theme {
-    /// The theme in its canonical spelling, if each part of it may be shown.
+    /// Returns the theme in its canonical spelling, if each part may be shown.
     pub fn checked(self) -> Result<Self, FieldError> {
         if self.name.as_deref().is_some_and(|name| !is_name(name)) {
             let message = format!("must be 1 to {NAME_BYTES_MAX} bytes of text without control characters");
@@ -34,8 +34,8 @@ impl Theme {
         Ok(Self { logo_url, accent: self.accent.map(|accent| accent.to_ascii_lowercase()), ..self })
     }
 
-    /// The one image that a page may show besides our own, as a Content-Security-Policy names it: without a query, and with
-    /// nothing in it that ends a source or a policy.
+    /// Returns the logo as a Content-Security-Policy source, the only foreign image of a page. It has no query and no characters
+    /// that end a source or a policy.
     pub fn image_source(&self) -> Option<String> {
         let url = self.logo_url.as_deref()?;
         let place = url.split('?').next().unwrap_or(url);
@@ -52,14 +52,14 @@ fn is_colour(text: &str) -> bool {
         .is_some_and(|digits| digits.len() == 6 && digits.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
-/// Only where any browser may go: nobody is made to fetch something from a network of their own.
+/// Checks the logo's URL. Only public https URLs are allowed, so that browsers fetch nothing from their local network.
 fn logo(url: &str) -> Result<String, FieldError> {
     let refused = |why: &dyn std::fmt::Display| FieldError::new("theme.logo_url", why);
     let target = Target::parse(url, &AddressPolicy::default()).map_err(|error| refused(&error))?;
     if !target.is_https() {
         return Err(refused(&"must start with https://"));
     }
-    // In a policy such an address stands for everything below it.
+    // In a policy such a URL matches everything below it.
     let place = target.as_str().split('?').next().unwrap_or_default();
     if place.ends_with('/') {
         return Err(refused(&"must lead to an image, not to a folder: it ends with /"));

@@ -1,4 +1,4 @@
-//! The operator's way out: a proxy that every request to a receiver goes through. Shown without its credentials, always.
+//! The operator's outbound proxy, which every request to a receiver goes through. It is always shown without its credentials.
 
 use super::target::{Host, is_host_name};
 use std::{fmt, net::IpAddr};
@@ -7,7 +7,7 @@ use std::{fmt, net::IpAddr};
 pub const PROXY_FORM: &str = "http://host:port, https://host:port (TLS to the proxy) or socks5://host:port, with user:password@ before \
      the host if the proxy wants them (other characters than letters, digits and -._~ as %XX)";
 
-/// What SOCKS5 can carry.
+/// The limit of SOCKS5.
 const CREDENTIAL_BYTES_MAX: usize = 255;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub struct Credentials {
 #[derive(Clone, PartialEq, Eq)]
 pub struct Proxy {
     pub kind: ProxyKind,
-    /// A name of a single label is fine here: the operator knows what it means.
+    /// A single-label name is allowed here: the operator knows what it means.
     pub host: Host,
     pub port: u16,
     pub credentials: Option<Credentials>,
@@ -63,7 +63,7 @@ impl Proxy {
     }
 }
 
-/// Where it is, and nothing that would open it.
+/// Shows the address without credentials.
 impl fmt::Display for Proxy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = self.kind.scheme();
@@ -97,7 +97,7 @@ fn credentials(text: &str) -> Option<Credentials> {
     let (user, password) = text.split_once(':')?;
     let (user, password) = (decoded(user)?, decoded(password)?);
     let fits = |text: &str| text.len() <= CREDENTIAL_BYTES_MAX && !text.chars().any(char::is_control);
-    // The other side would take what follows a colon for the password.
+    // The proxy would read the text after a colon as the password.
     let is_usable = !user.is_empty() && !user.contains(':') && fits(&user) && fits(&password);
     is_usable.then_some(Credentials { user, password })
 }

@@ -1,6 +1,6 @@
 //! Quotas: how much an app may publish in a second, held by a bucket that fills at that rate and has room for one second.
 //!
-//! Pure arithmetic on thousandths, so that nothing is lost between two looks at a clock of milliseconds.
+//! Pure arithmetic on thousandths, so that nothing is lost between two readings of a millisecond clock.
 
 use super::{
     field::FieldError,
@@ -15,18 +15,18 @@ const EVENTS_MAX: u64 = 1_000_000;
 const BYTES_MAX: u64 = 1_000_000_000_000;
 const NAMES: [&str; 2] = [Limit::Events.name(), Limit::Bytes.name()];
 
-/// What an operator allows an app; what is absent is not limited.
+/// The limits that an operator sets for an app; an absent one is unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quota {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub events_per_second: Option<u32>,
-    /// Of `data`, as it was given.
+    /// Bytes of `data` as it was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_per_second: Option<u64>,
 }
 
 impl Quota {
-    /// Reads the field `quota`; one that limits nothing is none.
+    /// Reads the field `quota`. Returns `None` if it limits nothing.
     pub fn read(fields: &Map<String, Value>) -> Result<Option<Self>, FieldError> {
         if let Some(unknown) = fields.keys().find(|name| !NAMES.contains(&name.as_str())) {
             return Err(FieldError::unknown(format!("quota.{unknown}"), unknown, NAMES.into_iter()));
@@ -52,7 +52,7 @@ impl Quota {
     }
 }
 
-/// Which of the two.
+/// The limit that is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     Events,
@@ -68,23 +68,23 @@ impl Limit {
     }
 }
 
-/// More than the quota allows now.
+/// The error if an event exceeds the quota now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exceeded {
     pub limit: Limit,
     pub per_second: u64,
-    /// How long until the same would be let through, if nobody else takes it.
+    /// How long until the event would be admitted, if no other is admitted before.
     pub wait: Duration,
 }
 
 impl Exceeded {
-    /// Whole seconds, at least one.
+    /// Returns the wait in whole seconds, at least one.
     pub fn retry_after_seconds(&self) -> u64 {
         u64::try_from(self.wait.as_millis().div_ceil(1000)).unwrap_or(u64::MAX).max(1)
     }
 }
 
-/// What an app has left, in thousandths of an event and of a byte.
+/// The remaining quota of an app, in thousandths of an event and of a byte.
 #[derive(Clone, Copy, Debug)]
 pub struct Bucket {
     events: i64,
@@ -93,15 +93,15 @@ pub struct Bucket {
 }
 
 impl Default for Bucket {
-    /// As full as the quota lets it be.
+    /// Makes a full bucket; the first use limits it to the quota.
     fn default() -> Self {
         Self { events: i64::MAX, bytes: i64::MAX, filled_to: FilledTo::default() }
     }
 }
 
 impl Bucket {
-    /// Takes one event of this size, or nothing. An event larger than a second's worth of bytes is let through when the
-    /// bucket is full, and those after it wait until its bytes are made up for: otherwise it would be refused for ever.
+    /// Takes one event of this size, or nothing. An event larger than a second's worth of bytes is admitted when the
+    /// bucket is full, and later ones wait until the debt is paid: otherwise it would be refused for ever.
     pub fn take(&mut self, quota: &Quota, bytes: usize, now: Timestamp) -> Result<(), Exceeded> {
         let passed = self.filled_to.pass(now);
         let event_rate = quota.events_per_second.map(i64::from);
@@ -120,7 +120,7 @@ impl Bucket {
     }
 }
 
-/// Never more than a second's worth.
+/// Fills a level up to a second's worth.
 fn fill_a_second(level: &mut i64, rate: Option<i64>, passed_ms: i64) {
     match rate {
         None => *level = i64::MAX,

@@ -1,7 +1,7 @@
-//! Rates: how many requests may go out in a second, held by a bucket of tokens.
+//! Rate limits: how many requests may be sent in a second, held by a token bucket.
 //!
-//! Pure arithmetic on thousandths of a token, so that nothing is lost between two looks at a clock of milliseconds. In any
-//! window of time at most `burst` and the window's worth of tokens are used.
+//! Pure arithmetic on thousandths of a token, so that nothing is lost between two readings of a millisecond clock. In any
+//! window of time at most `burst` plus the window's worth of tokens are used.
 
 use super::{field::FieldError, time::Timestamp};
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ pub const PER_SECOND_MAX: u32 = 100_000;
 const IN_FLIGHT_MAX: u32 = 65_536;
 const TOKEN: i64 = 1000;
 
-/// Requests in a second, and how many of them at once after a while without any.
+/// Requests in a second, and how many of them may be sent at once after a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RateLimit {
     pub per_second: u32,
@@ -20,12 +20,12 @@ pub struct RateLimit {
 }
 
 impl RateLimit {
-    /// With a second's worth at once.
+    /// Makes a limit with a burst of one second's worth.
     pub const fn per_second(per_second: u32) -> Self {
         Self { per_second, burst: per_second }
     }
 
-    /// Reads such a field; `field` is its name, for refusals.
+    /// Reads a rate limit; `field` is its name in errors.
     pub fn read(field: &str, fields: &Map<String, Value>) -> Result<Self, FieldError> {
         must_know(field, fields, &["per_second", "burst"])?;
         let per_second = number(field, fields, "per_second", PER_SECOND_MAX)?
@@ -35,7 +35,7 @@ impl RateLimit {
     }
 }
 
-/// What an operator allows an app to send; what is absent is not limited, or as the settings say.
+/// The sending limits that an operator sets for an app. For an absent one the server's settings apply, if any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AppLimits {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -45,7 +45,7 @@ pub struct AppLimits {
 }
 
 impl AppLimits {
-    /// Reads the field `limits`; one that limits nothing is none.
+    /// Reads the field `limits`. Returns `None` if it limits nothing.
     pub fn read(fields: &Map<String, Value>) -> Result<Option<Self>, FieldError> {
         must_know("limits", fields, &["max_in_flight", "rate_limit"])?;
         let rate_limit = match fields.get("rate_limit") {
@@ -89,13 +89,13 @@ fn number(
 /// Callers read the clock a moment before their turn comes, so `now` may lag a little; beyond this the clock was set back.
 const LAG_MAX: Duration = Duration::from_secs(5);
 
-/// Up to when something that fills with time was filled.
+/// The time up to which a bucket was filled.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FilledTo(Option<Timestamp>);
 
 impl FilledTo {
-    /// How many milliseconds have passed that did not count before. The same time fills only once; a clock that was set back
-    /// fills nothing, and fills again from where it is.
+    /// Returns the milliseconds passed since the last call. No time counts twice. A clock that was set back counts as
+    /// nothing, and counting continues from its new time.
     pub(super) fn pass(&mut self, now: Timestamp) -> i64 {
         let filled_to = self.0.unwrap_or(now);
         let is_late = filled_to > now && filled_to.since(now) <= LAG_MAX;
@@ -104,19 +104,19 @@ impl FilledTo {
     }
 }
 
-/// A thousandth per millisecond and unit of the rate; never more than there is room for.
+/// Adds a thousandth per millisecond and unit of the rate, up to `room`.
 pub(super) fn fill(level: &mut i64, per_second: i64, room: i64, passed_ms: i64) {
     *level = level.saturating_add(per_second.saturating_mul(passed_ms)).min(room.saturating_mul(1000));
 }
 
-/// How long until so many thousandths have come.
+/// Returns how long it takes to fill `missing` thousandths.
 pub(super) fn time_for(missing: i64, per_second: i64) -> Duration {
     Duration::from_millis(missing.unsigned_abs().div_ceil(per_second.unsigned_abs().max(1)))
 }
 
-/// The tokens of one limit. Whoever wants to send reserves one first and uses it when the request goes out, which may be later:
-/// until then it is set aside, so that tokens that were taken one by one and are used together are no more than a burst.
-/// What is reserved is counted whether there is a limit or not: that may change before it goes out.
+/// The token bucket of one limit. A sender reserves a token first and spends it when the request is sent, which may be later.
+/// Reserved tokens stay set aside, so that tokens reserved one by one and spent together never exceed a burst. Reservations
+/// are counted even without a limit, as one may be set before the request is sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tokens {
     level: i64,
@@ -125,12 +125,12 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    /// None at that time; without one, none when they are first looked at.
+    /// Makes a bucket that is empty at `at`, or at its first use if no time is given.
     pub fn none_at(at: Option<Timestamp>) -> Self {
         Self { level: 0, set_aside: 0, filled_to: FilledTo(at) }
     }
 
-    /// Whether there is one; if not, how long until there may be.
+    /// Checks whether a token is free; if not, the error is how long until one may be.
     pub fn look(&mut self, limit: RateLimit, now: Timestamp) -> Result<(), Duration> {
         let (rate, room) = (i64::from(limit.per_second), i64::from(limit.burst));
         let passed = self.filled_to.pass(now);
@@ -139,17 +139,17 @@ impl Tokens {
         if missing <= 0 { Ok(()) } else { Err(time_for(missing, rate)) }
     }
 
-    /// Another limit holds from now on, with nothing saved up; what was reserved under the last one is still to go out.
+    /// Resets the bucket to empty, for a new limit. Reservations made under the old limit stay.
     pub fn begin_anew(&mut self, at: Option<Timestamp>) {
         (self.level, self.filled_to) = (0, FilledTo(at));
     }
 
-    /// After a look that found one.
+    /// Reserves a token, after a check that found one.
     pub fn reserve(&mut self) {
         self.set_aside += 1;
     }
 
-    /// What one was reserved for goes out now, under the limit that holds by now.
+    /// Spends a reserved token now, under the current limit.
     pub fn spend(&mut self, limit: Option<RateLimit>, now: Timestamp) {
         self.put_back();
         if let Some(limit) = limit {
@@ -158,7 +158,7 @@ impl Tokens {
         }
     }
 
-    /// What one was reserved for does not go out.
+    /// Returns a reserved token unused: the request is not sent.
     pub fn put_back(&mut self) {
         self.set_aside = (self.set_aside - 1).max(0);
     }
@@ -191,7 +191,7 @@ mod tests {
     }
 
     proptest! {
-        /// However they are taken, put back, or taken early and used late, and whenever the process starts again with none.
+        /// Tokens are taken, put back, or reserved early and spent late, and the process restarts with none.
         #[test]
         fn no_window_of_time_sees_more_than_the_burst_and_its_worth(
             per_second in 1u32..50,

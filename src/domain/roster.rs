@@ -1,4 +1,4 @@
-//! The endpoints of one app, and which of them want an event: a look-up by type, however many endpoints there are.
+//! The endpoints of one app with an index by event type, so that finding subscribers takes a look-up for any number of them.
 
 use super::{endpoint::Endpoint, event::OPERATIONAL_PREFIX};
 use std::{
@@ -7,17 +7,17 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-/// Up to this many are asked one by one: that is cheaper than an index.
+/// Up to this many endpoints are checked one by one: that is cheaper than an index.
 const ASKED_ONE_BY_ONE_MAX: usize = 16;
 
-/// In order of creation. The index is made when it is first needed, so that a change costs no more than a list.
+/// The endpoints in order of creation. The index is built on first use, so that a change costs only a new list.
 #[derive(Debug, Default)]
 pub struct Roster {
     endpoints: Vec<Arc<Endpoint>>,
     index: OnceLock<Index>,
 }
 
-/// Places in the list, ascending.
+/// Positions in the list, ascending.
 #[derive(Debug, Default)]
 struct Index {
     every_type: Vec<u32>,
@@ -31,7 +31,7 @@ impl Roster {
         Self { endpoints, index: OnceLock::new() }
     }
 
-    /// Those that subscribe to this type, in order of creation.
+    /// Returns the endpoints that subscribe to this type, in order of creation.
     pub fn wanting(&self, event_type: &str) -> Vec<&Arc<Endpoint>> {
         if self.endpoints.len() <= ASKED_ONE_BY_ONE_MAX {
             return self.endpoints.iter().filter(|endpoint| endpoint.patterns.matches(event_type)).collect();

@@ -1,5 +1,5 @@
-//! A JSON Schema, compiled once and kept. It stands for itself: what it refers to must be inside it, nothing is fetched.
-//! A check asks whether to go on, as alternatives that refer to each other can take for ever over small data.
+//! A JSON Schema, compiled once and kept. It must be self-contained: references lead inside it, and nothing is fetched.
+//! A check can be interrupted, because alternatives that refer to each other can take for ever on small data.
 
 mod question;
 #[cfg(test)]
@@ -10,13 +10,13 @@ use serde_json::{Value, value::RawValue};
 use std::collections::BTreeMap;
 
 const BYTES_MAX: usize = 256 * 1024;
-/// To say where data does not fit, all alternatives are gone through and kept: only so many.
+/// The limit on interrupt checks while a mismatch is located, as the library walks and collects all alternatives.
 const DESCRIBING_QUESTIONS_MAX: u32 = 100;
 
 #[derive(Debug)]
 pub struct Schema(Validator);
 
-/// How data differs from a schema: where, as a JSON pointer, and in what. Says nothing of the data itself.
+/// A mismatch between data and a schema: its JSON pointer and a message. Reveals nothing of the data itself.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("does not fit the schema at {path}: {message}")]
 pub struct Misfit {
@@ -30,30 +30,30 @@ impl Misfit {
     }
 }
 
-/// Why a check did not end well.
+/// The reason why a check failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unfit {
     Misfit(Misfit),
-    /// It was stopped.
+    /// The check was stopped.
     OutOfTime,
 }
 
 impl Schema {
-    /// A refusal says what is wrong with the schema, in words.
+    /// Compiles a schema. The error describes what is wrong with it.
     pub fn compile(document: &Value) -> Result<Self, String> {
         if document.to_string().len() > BYTES_MAX {
             return Err(format!("must be at most {BYTES_MAX} bytes of JSON"));
         }
-        // Patterns that take time in proportion to the text, whatever the text is.
+        // A pattern engine that takes linear time on any text.
         let options = jsonschema::options().offline().with_pattern_options(PatternOptions::regex());
-        // In some drafts a format is a rule, in others a remark; here it is a remark.
+        // Some drafts enforce `format`, others treat it as an annotation; here it is an annotation.
         let options = options.should_validate_formats(false);
         let options = options.with_keyword(question::KEYWORD, |_, _, _| Ok(Box::new(question::Question)));
         let built = options.build(&question::put_everywhere(document));
         built.map(Self).map_err(|error| refusal(&error))
     }
 
-    /// Ends soon after `keep_going` says no.
+    /// Validates JSON against the schema. Stops soon after `keep_going` returns false.
     pub fn check(&self, json: &[u8], keep_going: impl FnMut() -> bool + 'static) -> Result<(), Unfit> {
         let value = read(json).map_err(|error| {
             Unfit::Misfit(Misfit { path: "/".into(), message: format!("cannot be read: {error}") })
@@ -74,7 +74,7 @@ impl Schema {
     }
 }
 
-/// The reader goes 127 levels deep and data may have 128, so it gets the outermost one apart.
+/// Parses JSON of up to 128 levels. The parser goes only 127 levels deep, so the outermost one is parsed separately.
 fn read(json: &[u8]) -> serde_json::Result<Value> {
     let whole = serde_json::from_slice(json);
     match json.trim_ascii_start().first() {

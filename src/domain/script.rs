@@ -1,7 +1,7 @@
-//! A payload function: JavaScript in a sandbox of its own for every run, with limits on memory, stack, time and result.
+//! A payload function: JavaScript in a new sandbox for every run, with limits on memory, stack, time and result.
 //!
-//! Nothing in there tells the time or rolls dice, so the same data always gives the same result. The clock is the
-//! caller's: `keep_going` is asked every few thousand steps, and a run ends when it says no.
+//! The sandbox has neither a clock nor randomness, so equal data always gives an equal result. The caller limits the time:
+//! `keep_going` is called every few thousand steps, and a run ends when it returns false.
 
 mod fault;
 #[cfg(test)]
@@ -20,7 +20,7 @@ use std::{cell::Cell, rc::Rc};
 /// Larger sources are refused when they are saved.
 pub const SOURCE_BYTES_MAX: usize = 64 * 1024;
 
-/// What one run may use.
+/// The limits of one run.
 #[derive(Clone, Copy, Debug)]
 pub struct ScriptLimits {
     pub memory_bytes_max: usize,
@@ -38,8 +38,8 @@ impl Default for ScriptLimits {
     }
 }
 
-/// The language without its clock and its dice: no `Date`, no `performance`, no weak references that would show when
-/// memory is tidied. Promises are there because the engine needs them for `async`, which is refused in words below.
+/// The language without clocks and randomness: no `Date`, no `performance`, no weak references, which would reveal garbage
+/// collection. Promises are included because the engine needs them for `async`, which is refused with a message below.
 type Intrinsics = (
     intrinsic::Eval,
     intrinsic::RegExpCompiler,
@@ -49,21 +49,21 @@ type Intrinsics = (
     intrinsic::Promise,
 );
 
-/// What of the base language has to go as well, by object and name.
+/// Parts of the base language that are removed as well, by object and name.
 const REMOVED: [(Option<&str>, &str); 4] =
     [(Some("Math"), "random"), (None, "Promise"), (None, "queueMicrotask"), (None, "AsyncDisposableStack")];
 
-/// Limits for what cannot be interrupted.
+/// Limits for built-in functions that cannot be interrupted.
 const GUARDS: &str = include_str!("script/guards.js");
 
-/// JSON has no such numbers: written as `null` they would be lost silently.
+/// Refuses numbers that JSON cannot hold: written as `null` they would be lost silently.
 const REFUSE_WHAT_JSON_CANNOT_HOLD: &str = "(function (key, value) {
     if (typeof value === 'number' && value - value !== 0)
         throw (key === '' ? 'the result' : 'the result\\'s member \"' + key + '\"') + ' is ' + value + ', which JSON cannot hold';
     return value;
 })";
 
-/// Calls the function that `source` is with `data`, and gives its result as JSON.
+/// Calls the function in `source` with `data` and returns its result as JSON.
 pub fn run(
     source: &str,
     data: &[u8],
@@ -90,7 +90,7 @@ pub fn run(
         let converted = convert(&ctx, source, data);
         converted.map_err(|failed| failed.into_error(&ctx, source))
     });
-    // Whatever it says about being stopped, that is what happened.
+    // A stopped run always counts as out of time, whatever the script returned.
     let result = if is_stopped.get() { Err(ScriptError::out_of_time()) } else { result };
     let result = result?;
     if result.len() > limits.result_bytes_max {
@@ -103,7 +103,7 @@ pub fn run(
     Ok(result)
 }
 
-/// Why nothing came of it: a thrown value, which waits in the context, or our own words.
+/// The reason for a failed run: a thrown value, which is held by the context, or a message of our own.
 enum Failed {
     Thrown,
     Said(String),
@@ -131,7 +131,7 @@ impl Failed {
 fn convert(ctx: &Ctx<'_>, source: &str, data: &[u8]) -> Result<Vec<u8>, Failed> {
     take_away(ctx)?;
     ctx.eval::<(), _>(GUARDS)?;
-    // Made before any foreign code runs, which could replace what they are made of.
+    // Made before any foreign code runs, which could replace the built-ins that it uses.
     let refuse: Function<'_> = ctx.eval(REFUSE_WHAT_JSON_CANNOT_HOLD)?;
     let data = ctx.json_parse(data).map_err(|_| Failed::Said("the data is not JSON".into()))?;
     let function: Value<'_> = ctx.eval_with_options(wrapped(source), options())?;
@@ -163,7 +163,7 @@ fn take_away(ctx: &Ctx<'_>) -> rquickjs::Result<()> {
     Ok(())
 }
 
-/// On the line it stands on, so that errors name the author's lines; a comment at the end stays one.
+/// Wraps a source in parentheses. Line numbers stay the author's, and a comment at the end stays a comment.
 fn wrapped(source: &str) -> String {
     let source = source.trim_end().trim_end_matches(';');
     format!("({source}\n)")

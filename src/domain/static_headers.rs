@@ -1,4 +1,4 @@
-//! Headers that an endpoint's owner adds to every request. They can never take the place of one of ours.
+//! Headers that an endpoint's owner adds to every request. They can never replace the server's own headers.
 
 use super::{contract::Contract, field::FieldError};
 
@@ -27,7 +27,7 @@ const OF_THE_REQUEST: [&str; 16] = [
     "user-agent",
 ];
 
-/// Checks one header, whatever the contract. A refusal never repeats the value, which may be a credential.
+/// Checks one header, independent of the contract. The error never repeats the value, which may be a credential.
 pub fn check(name: &str, value: &str) -> Result<(), String> {
     let lower = name.to_ascii_lowercase();
     if !is_name(&lower) {

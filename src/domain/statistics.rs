@@ -1,7 +1,7 @@
-//! What is counted of events and attempts: sums that can be added up over any time, in rows of a minute, an hour and a day.
+//! Statistics of events and attempts: counters that can be summed over any time, in rows of a minute, an hour and a day.
 //!
-//! Counted are attempts that have a number and blame the receiver or praise it: no tests, no faults of our own. Deliveries are
-//! counted as they end, whoever is to blame; what was cancelled is people's doing and not counted.
+//! Attempts count if they have a number and say something about the receiver: no tests, no local failures. Deliveries count
+//! when they end, whatever the cause; cancelled ones do not count, as people cancelled them.
 
 mod span;
 
@@ -17,28 +17,28 @@ use super::{
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
 
-/// Sums of some span of time.
+/// The counters of a time range.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
-    /// Events that were published.
+    /// Published events.
     pub events: u64,
-    /// Attempts that succeeded,
+    /// Successful attempts.
     pub ok: u64,
-    /// and those that did not.
+    /// Failed attempts.
     pub failed: u64,
-    /// Deliveries that ended delivered,
+    /// Deliveries that ended delivered.
     pub delivered: u64,
-    /// dead,
+    /// Deliveries that ended dead.
     pub dead: u64,
-    /// dead without the receiver being to blame: they are among the dead,
+    /// Dead deliveries that the receiver did not cause; included in `dead`.
     pub unblamed: u64,
-    /// and expired.
+    /// Deliveries that ended expired.
     pub expired: u64,
-    /// What all attempts took together.
+    /// The total duration of all attempts.
     pub total_us: u64,
-    /// How many attempts took so long, by the buckets of `tally`, in microseconds.
+    /// The number of attempts by duration: the buckets of `tally`, in microseconds.
     pub latency: BTreeMap<u8, u64>,
-    /// How many attempts ended how.
+    /// The number of attempts by result.
     pub endings: BTreeMap<Ending, u64>,
     pub last_ok_at: Option<Timestamp>,
 }
@@ -57,7 +57,7 @@ impl Sums {
         *self.endings.entry(ending).or_default() += 1;
     }
 
-    /// A delivery ended so.
+    /// Counts a delivery that ended in this state.
     pub fn end(&mut self, state: State, is_blamed: bool) {
         match state {
             State::Delivered => self.delivered += 1,
@@ -88,7 +88,7 @@ impl Sums {
         self.last_ok_at = self.last_ok_at.max(other.last_ok_at);
     }
 
-    /// How many failed how, the most common first.
+    /// Returns the failures with their counts, the most common first.
     pub fn failures(&self) -> Vec<(Ending, u64)> {
         let mut failures: Vec<_> = self.endings.iter().map(|(ending, count)| (*ending, *count)).collect();
         failures.retain(|(ending, _)| !ending.is_success());
@@ -100,22 +100,22 @@ impl Sums {
         self.ok + self.failed
     }
 
-    /// Deliveries that the receiver did not take, to the end.
+    /// Returns the dead deliveries that the receiver caused.
     pub const fn blamed(&self) -> u64 {
         self.dead.saturating_sub(self.unblamed)
     }
 
-    /// Deliveries by whose end the receiver is judged.
+    /// Returns the ended deliveries that the receiver is evaluated by.
     pub const fn judged(&self) -> u64 {
         self.delivered + self.blamed()
     }
 
-    /// From 0 to 1; nothing can be said about no attempts.
+    /// Returns the success rate from 0 to 1, or `None` without attempts.
     pub fn success_rate(&self) -> Option<f64> {
         (self.attempts() > 0).then(|| self.ok as f64 / self.attempts() as f64)
     }
 
-    /// So many of a hundred attempts took at most this long: right within the bucket that it falls into.
+    /// Returns the duration that `percent` of a hundred attempts did not exceed, exact to the bucket it falls into.
     pub fn percentile(&self, percent: u64) -> Option<Duration> {
         let all: u64 = self.latency.values().sum();
         let wanted = (all * percent).div_ceil(100).max(1);
@@ -132,8 +132,8 @@ impl Sums {
     }
 }
 
-/// How an attempt ended: the status of its answer, or where none came its class; below zero if that is a failure. What counts
-/// as success its contract said.
+/// The result of an attempt: the status of its answer or, without one, its class; negative if it failed. The contract decided
+/// what counts as success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Ending(i16);
@@ -153,12 +153,12 @@ impl Ending {
         self.0 >= 0
     }
 
-    /// Of the answer, if there was one.
+    /// Returns the status of the answer, if there was one.
     pub fn status(self) -> Option<u16> {
         Some(self.0.unsigned_abs()).filter(|code| *code >= Self::STATUS_MIN)
     }
 
-    /// The status, else the class.
+    /// Returns the status, else the name of the class.
     pub fn name(self) -> String {
         let class =
             || Class::ALL.get(usize::from(self.0.unsigned_abs())).map_or("unknown", |class| class.name());
@@ -170,7 +170,7 @@ fn lower_bound(bucket: u8) -> u64 {
     bucket.checked_sub(1).map_or(0, |below| Histogram::bound(below.into()))
 }
 
-/// How much time a row of sums stands for.
+/// The time that a row of counters covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Width {
     Minute,
@@ -189,7 +189,7 @@ impl Width {
         }
     }
 
-    /// How long such rows are kept.
+    /// Returns how long such rows are kept.
     pub const fn kept_for(self) -> Duration {
         match self {
             Self::Minute => Duration::from_hours(3),
@@ -198,34 +198,34 @@ impl Width {
         }
     }
 
-    /// The start of the row that an instant belongs to.
+    /// Returns the start of the row that an instant belongs to.
     pub const fn start(self, at: Timestamp) -> Timestamp {
         let ms = self.seconds() * 1000;
         Timestamp::from_millis(at.as_millis().div_euclid(ms) * ms)
     }
 
-    /// The start of the first row that lies wholly after an instant, or begins with it.
+    /// Returns the start of the first row that begins at or after an instant.
     pub const fn first_after(self, at: Timestamp) -> Timestamp {
         self.start(Timestamp::from_millis(at.as_millis().saturating_add(self.seconds() * 1000 - 1)))
     }
 
-    /// Which rows say most about a window of this length.
+    /// Returns the resolution that suits a window of this length.
     pub fn for_window(window: Duration) -> Self {
         if window <= Duration::from_hours(1) { Self::Minute } else { Self::Hour }
     }
 
-    /// The start of the first row of a window that ends now; the window is longer by what of that row lies before it.
+    /// Returns the start of the first row of a window that ends now. The row may begin before the window does.
     pub fn first_of(self, window: Duration, now: Timestamp) -> Timestamp {
         let ms = i64::try_from(window.as_millis()).unwrap_or(i64::MAX);
         self.start(Timestamp::from_millis(now.as_millis().saturating_sub(ms)))
     }
 }
 
-/// What one commit adds, by endpoint, event type and minute; what belongs to no endpoint by app.
+/// The counters that one commit adds, by app, endpoint, event type and minute. Some belong to no endpoint.
 #[derive(Debug, Default)]
 pub struct Batch(BTreeMap<(AppId, Option<EndpointId>, Timestamp), BTreeMap<String, Sums>>);
 
-/// One line of a batch.
+/// A row of a batch.
 #[derive(Debug)]
 pub struct Line<'a> {
     pub app: AppId,

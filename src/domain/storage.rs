@@ -1,5 +1,5 @@
-//! How much room there is for more events. Measured about once a second; between two measurements what is accepted is
-//! added up, so that publishing asks nothing but memory.
+//! Storage space for more events. It is measured about once a second; between two measurements accepted events are added up,
+//! so that publishing only reads memory.
 
 use arc_swap::ArcSwap;
 use std::{
@@ -7,27 +7,27 @@ use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-/// What the operator allows.
+/// The limits that the operator sets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StorageLimits {
     pub store_bytes_max: Option<u64>,
     pub disk_free_min: u64,
 }
 
-/// What was measured.
+/// The result of a measurement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StorageUsage {
-    /// Taken up by what is stored.
+    /// Bytes used by stored data.
     pub used_bytes: u64,
-    /// Free inside the store's file: used again before the file grows.
+    /// Free bytes inside the store's file, reused before the file grows.
     pub reusable_bytes: u64,
-    /// The write-ahead log beside the file; it is bounded, and no part of `used_bytes`.
+    /// The size of the write-ahead log beside the file. It is bounded and not part of `used_bytes`.
     pub log_bytes: u64,
-    /// Free on the disk; not known for a store in memory.
+    /// Free bytes on the disk; unknown for a store in memory.
     pub disk_free_bytes: Option<u64>,
 }
 
-/// Why there is no room.
+/// The reason why there is no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Full {
     Store { used_bytes: u64, store_bytes_max: u64 },
@@ -38,14 +38,14 @@ pub enum Full {
 pub struct Storage {
     limits: StorageLimits,
     usage: ArcSwap<StorageUsage>,
-    /// About what was taken since the last measurement.
+    /// The estimated bytes used since the last measurement.
     taken: AtomicU64,
 }
 
-/// An event or a delivery takes about this much besides the event's data: its row, and those of a few attempts.
+/// The estimated size of an event or a delivery without data: its row, and those of a few attempts.
 const ROW_BYTES: usize = 512;
 
-/// Of the space that must be free this part must be free on the disk itself, and not only inside the file: results are
+/// A quarter of `disk_free_min` must be free on the disk itself and not only inside the file, because results are
 /// written to the log first.
 const FOR_THE_LOG: u64 = 4;
 
@@ -67,12 +67,12 @@ impl Storage {
         self.usage.store(usage.into());
     }
 
-    /// An event of this size was stored with so many deliveries.
+    /// Adds an event of this size that was stored with this many deliveries.
     pub fn took(&self, data_bytes: usize, deliveries: usize) {
         self.taken.fetch_add((data_bytes + ROW_BYTES * (1 + deliveries)) as u64, Relaxed);
     }
 
-    /// Why nothing more is taken at the moment, if so.
+    /// Returns the reason why no more events are accepted now, if there is one.
     pub fn refusal(&self) -> Option<Full> {
         let (usage, taken) = (self.usage.load(), self.taken.load(Relaxed));
         if let Some(store_bytes_max) = self.limits.store_bytes_max {

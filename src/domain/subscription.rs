@@ -1,15 +1,15 @@
-//! Which event types an endpoint wants, and what an event type may be called.
+//! Subscriptions of an endpoint to event types, and the form of an event type's name.
 
 use super::{event::OPERATIONAL_PREFIX, field::FieldError};
 
 const PATTERNS_MAX: usize = 500;
 
-/// What an event type may look like, for error messages.
+/// The form of an event type, for error messages.
 pub const EVENT_TYPE_FORM: &str = "1 to 128 characters out of A-Z a-z 0-9 _ . : -";
 
 const RESERVED: [&str; 2] = ["webhook.", OPERATIONAL_PREFIX];
 
-/// Whether a producer may publish an event of this type.
+/// Checks that a producer may publish an event of this type.
 pub fn check_event_type(name: &str) -> Result<(), String> {
     if !is_event_type(name) {
         return Err(format!("must be {EVENT_TYPE_FORM}"));
@@ -26,7 +26,7 @@ fn is_event_type(name: &str) -> bool {
 }
 
 /// The event types of one subscription: exact ones, all under a prefix (`payment.*`), or every one of the product (`*`).
-/// Operational webhooks come only to those who name them: nobody who wants all of a product is surprised by them.
+/// Operational webhooks are sent only to endpoints that name them: `*` does not include them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Patterns {
     all: bool,
@@ -37,7 +37,7 @@ pub struct Patterns {
 }
 
 impl Patterns {
-    /// Every event type of the product: what an endpoint that names none wants.
+    /// Returns the patterns for every event type of the product, the default of an endpoint.
     pub fn all() -> Self {
         Self { all: true, exact: Box::default(), prefixes: Box::default() }
     }
@@ -66,7 +66,7 @@ impl Patterns {
         Ok(Self { all, exact: exact.into(), prefixes: prefixes.into() })
     }
 
-    /// Every type that a product can publish.
+    /// Whether it includes every type that a product can publish.
     pub fn wants_every_type(&self) -> bool {
         self.all
     }
@@ -75,7 +75,7 @@ impl Patterns {
         &self.exact
     }
 
-    /// Each ends with a dot.
+    /// Returns the prefixes, each of which ends with a dot.
     pub fn prefixes(&self) -> &[Box<str>] {
         &self.prefixes
     }

@@ -1,4 +1,4 @@
-//! What is counted for the metrics: plain atomics that any room may add to without waiting.
+//! The metrics of the process: plain atomics that any module may update without waiting.
 //!
 //! Histograms have fixed buckets, each twice as wide as the one before, so that noting a value costs two additions.
 
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// milliseconds.
 pub const BUCKETS: usize = 28;
 
-/// A histogram with the upper bounds 1, 2, 4, … and one bucket for whatever is larger.
+/// A histogram with the upper bounds 1, 2, 4, … and one bucket for larger values.
 #[derive(Debug, Default)]
 pub struct Histogram {
     counts: [AtomicU64; BUCKETS],
@@ -17,10 +17,10 @@ pub struct Histogram {
     sum: AtomicU64,
 }
 
-/// A histogram as it stands at one moment.
+/// A snapshot of a histogram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {
-    /// How many values fell into each bucket and into none before it.
+    /// The number of values in each bucket, not cumulative.
     pub counts: [u64; BUCKETS],
     pub larger: u64,
     pub sum: u64,
@@ -32,12 +32,12 @@ impl Histogram {
         self.sum.fetch_add(value, Relaxed);
     }
 
-    /// Where a value falls; `BUCKETS` or more: into the one for whatever is larger.
+    /// Returns the bucket of a value; `BUCKETS` or more means the one for larger values.
     pub const fn bucket(value: u64) -> usize {
         64 - value.saturating_sub(1).leading_zeros() as usize
     }
 
-    /// The largest value that a bucket holds.
+    /// Returns the largest value that a bucket holds.
     pub const fn bound(bucket: usize) -> u64 {
         1 << bucket
     }
@@ -54,13 +54,13 @@ impl Reading {
     }
 }
 
-/// What retention removes, each counted by itself.
+/// The kinds of data that retention removes, each with a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Removed {
     Events,
     Deliveries,
     Attempts,
-    /// Of events whose record stays.
+    /// Payloads of events whose record stays.
     Payloads,
 }
 
@@ -77,11 +77,11 @@ impl Removed {
     }
 }
 
-/// What became of mails, each counted by itself.
+/// The results of sending a mail, each with a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mails {
     Sent,
-    /// For good, by the server.
+    /// The server refused it for good.
     Refused,
     /// The server was down; tried again.
     Failed,
@@ -99,7 +99,7 @@ impl Mails {
     }
 }
 
-/// Everything that `/metrics` shows.
+/// The values that `/metrics` shows.
 #[derive(Debug, Default)]
 pub struct Tally {
     accepted: AtomicU64,
@@ -112,17 +112,17 @@ pub struct Tally {
     ended_by_retention: AtomicU64,
     removed: [AtomicU64; Removed::ALL.len()],
     mails: [AtomicU64; Mails::ALL.len()],
-    /// To be mailed, and to become operational webhooks.
+    /// Notices that wait to be mailed, and to become operational webhooks.
     notices_waiting: [AtomicU64; 2],
     pub accept_us: Histogram,
-    /// From accepted (or `deliver_at`) to delivered.
+    /// The time from acceptance (or `deliver_at`) to delivery.
     pub delivered_ms: Histogram,
     pub commit_commands: Histogram,
     pub commit_us: Histogram,
 }
 
 impl Tally {
-    /// Events that are durable now; repeated ones are not counted again.
+    /// Counts events that are durable now, without repeated ones.
     pub fn accepted(&self, events: u64) {
         self.accepted.fetch_add(events, Relaxed);
     }
@@ -152,12 +152,12 @@ impl Tally {
         self.waiting.store(deliveries, Relaxed);
     }
 
-    /// How long the delivery that is overdue longest has been due; zero if none is.
+    /// Sets how long the most overdue delivery has been due; zero if none is.
     pub fn set_oldest_overdue(&self, ms: u64) {
         self.oldest_overdue_ms.store(ms, Relaxed);
     }
 
-    /// Endpoints that asked for a pause, and those that are only probed.
+    /// Sets the number of paused endpoints, and of those with an open circuit.
     pub fn set_spared(&self, paused: u64, open: u64) {
         self.paused.store(paused, Relaxed);
         self.circuits_open.store(open, Relaxed);
@@ -167,7 +167,7 @@ impl Tally {
         (self.paused.load(Relaxed), self.circuits_open.load(Relaxed))
     }
 
-    /// Deliveries that still waited when their event's retention ended.
+    /// Counts deliveries that still waited when their event's retention ended.
     pub fn ended_by_retention(&self, deliveries: u64) {
         self.ended_by_retention.fetch_add(deliveries, Relaxed);
     }
@@ -189,7 +189,7 @@ impl Tally {
         self.notices_waiting[1].store(webhooks, Relaxed);
     }
 
-    /// To be mailed, and to become operational webhooks.
+    /// Returns the notices that wait to be mailed, and to become operational webhooks.
     pub fn notices_waiting(&self) -> (u64, u64) {
         (self.notices_waiting[0].load(Relaxed), self.notices_waiting[1].load(Relaxed))
     }

@@ -1,7 +1,7 @@
-//! Where a request goes: a URL, read once by one parser and written down in its canonical spelling.
+//! The target URL of a request, parsed once by one parser and kept in its canonical spelling.
 //!
-//! The canonical text is what is stored, shown and dialled. Anything that the URL standard would silently repair
-//! (tabs, backslashes, missing slashes, empty user names) is refused, so that no two readers can disagree.
+//! The canonical text is stored, shown and dialled. Anything that the URL standard would silently repair
+//! (tabs, backslashes, missing slashes, empty user names) is refused, so that no two parsers can disagree.
 
 use super::address::{AddressPolicy, Refused};
 use std::{
@@ -58,8 +58,8 @@ pub enum TargetError {
 }
 
 impl Target {
-    /// Reads what somebody typed, and refuses what `policy` forbids by sight: addresses in any spelling and names
-    /// that mean something only here. Names are looked up, and their addresses checked, when they are dialled.
+    /// Parses a URL that a user gave. Refuses addresses that `policy` forbids, in any spelling, and names that
+    /// mean something only locally. Names are looked up, and their addresses checked, when they are dialled.
     pub fn parse(text: &str, policy: &AddressPolicy) -> Result<Self, TargetError> {
         let target = Self::stored(text)?;
         match target.host() {
@@ -70,8 +70,8 @@ impl Target {
         Ok(target)
     }
 
-    /// Reads a canonical text back. The policy may have changed since it was stored, so it is not asked here; it
-    /// is asked at every attempt.
+    /// Parses a stored URL. The policy is not checked here, as it may have changed since; it is checked at every
+    /// attempt.
     pub fn stored(text: &str) -> Result<Self, TargetError> {
         check_spelling(text)?;
         let url = Url::parse(text).map_err(|error| match error {
@@ -95,7 +95,7 @@ impl Target {
         Ok(Self(Arc::new(Parts { url, is_https, host, port, authority, path_starts_at })))
     }
 
-    /// The canonical URL.
+    /// Returns the canonical URL.
     pub fn as_str(&self) -> &str {
         &self.0.url
     }
@@ -112,12 +112,12 @@ impl Target {
         self.0.port
     }
 
-    /// The value of the `host` header: the port is there only if it is not the scheme's own.
+    /// Returns the value of the `host` header: without the port if it is the scheme's default.
     pub fn authority(&self) -> &str {
         &self.0.authority
     }
 
-    /// What the request line asks for; never empty.
+    /// Returns the target of the request line; never empty.
     pub fn path_and_query(&self) -> &str {
         &self.0.url[self.0.path_starts_at..]
     }
@@ -143,7 +143,7 @@ impl fmt::Debug for Target {
     }
 }
 
-/// Refuses, in the text as it was typed, all that the URL standard would accept and quietly change.
+/// Refuses, in the text as given, everything that the URL standard would accept and silently change.
 fn check_spelling(text: &str) -> Result<(), TargetError> {
     if text.len() > URL_BYTES_MAX {
         return Err(TargetError::TooLong);
@@ -162,14 +162,14 @@ fn check_spelling(text: &str) -> Result<(), TargetError> {
     match authority {
         "" => Err(TargetError::Scheme),
         _ if authority.contains('@') => Err(TargetError::UserInfo),
-        // Also the zone of an IPv6 address, which means an interface of this machine.
+        // This also excludes the zone of an IPv6 address, which names an interface of this machine.
         _ if authority.contains('%') => Err(TargetError::Host),
         _ if authority.ends_with(':') => Err(TargetError::Port),
         _ => Ok(()),
     }
 }
 
-/// Letters, digits, hyphens and underscores in labels of 1 to 63 bytes: no trailing dot, no empty label.
+/// Whether a name has labels of 1 to 63 letters, digits, hyphens and underscores: no trailing dot, no empty label.
 pub(super) fn is_host_name(name: &str) -> bool {
     name.len() <= NAME_BYTES_MAX
         && name.split('.').all(|label| {

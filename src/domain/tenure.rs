@@ -1,7 +1,8 @@
-//! What this node may do at this moment: which shards are its own, until when it may call out, how much of the configuration
-//! it has seen. Atomics that everybody reads and few write.
+//! The cluster state of this node: the shards it owns, the end of its lease, and the configuration version it has seen.
+//! Checks are lock-free reads.
 //!
-//! A node that is alone in its store may do everything for ever, and is told so by one look.
+//! A node that is alone in its store owns every shard and has a lease without end; its checks cost an atomic load and read
+//! no clock.
 
 use super::{
     id::{AppId, EndpointId},
@@ -15,18 +16,18 @@ use std::sync::{
     },
 };
 
-/// What endpoints are spread over; each is looked after by one node at a time.
+/// The number of shards that endpoints are spread over. Each is owned by one node at a time.
 pub const SHARDS: usize = 256;
 
-/// Whoever has this one also does what is done once for all nodes.
+/// The owner of this shard is the leader: it also does the work that is done once for all nodes.
 const STEWARDS_SHARD: u8 = 0;
 
-/// Who looks after a shard.
+/// The owner of a shard, as seen by this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Home {
     Elsewhere,
     Here,
-    /// Still here, until nothing is under way any more that others must not meet.
+    /// Still owned, until all work that must not overlap with another node's has ended.
     Leaving,
 }
 
@@ -35,14 +36,14 @@ pub struct Tenure {
     is_alone: AtomicBool,
     epoch: AtomicI64,
     homes: [AtomicU8; SHARDS],
-    /// In milliseconds of the steady clock.
+    /// The end of the lease, in milliseconds of the monotonic clock.
     dial_until: AtomicI64,
-    /// Changed together with the epoch.
+    /// The configuration version seen. Its lock orders changes of it with those of the epoch.
     seen: Mutex<i64>,
     stewarding: AtomicUsize,
 }
 
-/// Nobody yet: nothing is its own, and it may not call out.
+/// The state before joining: no shards, no lease.
 impl Default for Tenure {
     fn default() -> Self {
         Self {
@@ -57,10 +58,10 @@ impl Default for Tenure {
 }
 
 impl Tenure {
-    /// Less than any version of the configuration: whoever has seen it reads everything anew.
+    /// A number below any configuration version: a node that has seen this reloads everything.
     pub const NOTHING: i64 = -1;
 
-    /// Of the only node of its store.
+    /// Makes the state of the only node of a store.
     pub fn alone() -> Self {
         let tenure = Self::default();
         tenure.be_alone();
@@ -73,14 +74,15 @@ impl Tenure {
         self.dial_until.store(i64::MAX, SeqCst);
     }
 
-    /// As a node that just joined under this epoch: nothing is its own, and it may not call out yet.
+    /// Sets the state of a node that just joined under this epoch: no shards, no lease.
     pub fn enter(&self, epoch: i64) {
         self.dial_until.store(i64::MIN, SeqCst);
         self.homes.iter().for_each(|home| home.store(Home::Elsewhere as u8, SeqCst));
         self.epoch.store(epoch, SeqCst);
     }
 
-    /// The same for one that was taken over: it has seen nothing of a store that may not be what it was.
+    /// Sets the state of a node that joined again after it was taken over. It has seen no configuration, as the store may have
+    /// been replaced.
     pub fn enter_again(&self, epoch: i64) {
         let mut seen = self.seen_so_far();
         *seen = Self::NOTHING;
@@ -91,7 +93,7 @@ impl Tenure {
         self.is_alone.load(Relaxed)
     }
 
-    /// Which start of a process this is; 0 where there is one at a time.
+    /// Returns the epoch, which identifies a start of a process; 0 where only one runs at a time.
     pub fn epoch(&self) -> i64 {
         self.epoch.load(SeqCst)
     }
@@ -108,7 +110,7 @@ impl Tenure {
         self.homes[usize::from(shard)].store(home as u8, SeqCst);
     }
 
-    /// All shards that are here or leaving, as asked for.
+    /// Returns all shards in this state.
     pub fn shards(&self, home: Home) -> impl Iterator<Item = u8> + '_ {
         (0..=u8::MAX).filter(move |shard| self.home(*shard) == home)
     }
@@ -121,18 +123,18 @@ impl Tenure {
         self.dial_until.store(until.as_millis(), SeqCst);
     }
 
-    /// Whether a request may begin now; a clock is only asked where there is a limit.
+    /// Whether a request may begin now. Reads the clock only if the lease has an end.
     pub fn may_dial(&self, now: impl FnOnce() -> Steady) -> bool {
         let until = self.dial_until.load(SeqCst);
         until == i64::MAX || now().as_millis() < until
     }
 
-    /// Up to which version this node has seen the configuration.
+    /// Returns the configuration version that this node has seen.
     pub fn seen(&self) -> i64 {
         *self.seen_so_far()
     }
 
-    /// What it saw under this epoch; if it joined again since, it has to look again.
+    /// Records a configuration version seen under this epoch. Ignored if the node has joined again since.
     pub fn has_seen(&self, version: i64, epoch: i64) {
         let mut seen = self.seen_so_far();
         if self.epoch() == epoch {
@@ -144,22 +146,23 @@ impl Tenure {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Leave to do a piece of what one node does for all, if it is this one. The shard stays here until that is done.
+    /// Returns a guard for a piece of leader work, if this node is the leader. The leader's shard stays here until the guard is
+    /// dropped.
     pub fn steward(self: &Arc<Self>, now: impl FnOnce() -> Steady) -> Option<Stewarding> {
-        // Counted first: whoever gives the shard up says so before looking whether somebody is at work.
+        // Counted before the check: the code that gives the shard up marks it before it checks for running work.
         self.stewarding.fetch_add(1, SeqCst);
         let at_work = Stewarding(self.clone());
         let is_steward = self.home(STEWARDS_SHARD) == Home::Here && self.may_dial(now);
         is_steward.then_some(at_work)
     }
 
-    /// Whether something is under way in this shard that only the steward does.
+    /// Whether leader work is running, if this is the leader's shard.
     pub fn is_stewarding(&self, shard: u8) -> bool {
         shard == STEWARDS_SHARD && self.stewarding.load(SeqCst) > 0
     }
 }
 
-/// Held by the steward while it does something for all.
+/// The guard that the leader holds during a piece of leader work.
 #[derive(Debug)]
 pub struct Stewarding(Arc<Tenure>);
 
@@ -169,17 +172,17 @@ impl Drop for Stewarding {
     }
 }
 
-/// The shard of an endpoint whose app has no limits of its own.
+/// Returns the shard of an endpoint whose app has no limits of its own.
 pub fn shard_of(endpoint: EndpointId) -> u8 {
     mixed(endpoint.as_i64())
 }
 
-/// The shard of all endpoints of an app that has: its limits hold for all of them together.
+/// Returns the shard of all endpoints of an app with limits of its own, which hold for all of them together.
 pub fn shard_of_app(app: AppId) -> u8 {
     mixed(app.as_i64())
 }
 
-/// Ids are made of a time, a slot and a count: every bit of them has its part in every bit of this. All nodes must agree on
+/// Mixes an id, made of a time, a slot and a count, so that every bit affects every bit of the result. All nodes must agree on
 /// it, so it never changes.
 fn mixed(number: i64) -> u8 {
     let mut mixed = number as u64;
@@ -236,7 +239,7 @@ mod tests {
         assert!(!tenure.is_stewarding(0));
     }
 
-    /// However they are made: one by one, many in a millisecond, by several nodes.
+    /// Ids are made one by one, many in a millisecond, or by several nodes.
     #[test]
     fn endpoints_are_spread_evenly() {
         let now = Timestamp::from_millis(1_794_700_800_000);

@@ -32,8 +32,8 @@ impl Timestamp {
         Self(self.0.saturating_add(i64::try_from(wait.as_millis()).unwrap_or(i64::MAX)))
     }
 
-    /// Whether it is time for what is done at this time, and every so often; also if the clock was set back since, which must not
-    /// keep it waiting until it is as late again.
+    /// Whether periodic work that is next due at this time is due. Also true if the clock was set back by more than the period, so
+    /// that the work does not wait until the clock has caught up.
     pub fn has_come(self, every: Duration, now: Self) -> bool {
         self <= now || self > now.plus(every)
     }
@@ -70,8 +70,8 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// An instant of a clock that only goes forward, at the same pace whatever is set, and also while the machine sleeps, in
-/// milliseconds since some start. It means nothing on another machine.
+/// An instant of a monotonic clock, in milliseconds since some start. The clock ignores changes of the wall clock and runs on
+/// while the machine sleeps. Instants mean nothing on another machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Steady(i64);
 
@@ -95,7 +95,7 @@ impl Steady {
     }
 }
 
-/// What a duration may look like, for error messages.
+/// The form of a duration, for error messages.
 pub const DURATION_FORM: &str =
     "a whole number followed by ms, s, m, h or d, at least 10ms, for example \"5m\"";
 
@@ -125,7 +125,7 @@ pub fn format_duration(duration: Duration) -> String {
     format!("{}{unit}", millis / unit_ms)
 }
 
-/// Writes a duration as people say it, in hours and less, or in days if it is more than three whole ones: `2h36m`,
+/// Writes a duration for people, in hours and smaller units, or in days if it is more than three whole ones: `2h36m`,
 /// `72h`, `110h36m`, `7d`.
 pub fn say_duration(duration: Duration) -> String {
     let millis = duration.as_millis();

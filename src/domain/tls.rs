@@ -1,5 +1,5 @@
-//! What the operator gives an endpoint for TLS: a client certificate with its key, and authorities to trust instead of the
-//! public ones. Sealed at rest as one document; the key is never shown, not even in part.
+//! TLS settings of an endpoint: a client certificate with its key, and authorities to trust instead of the public ones.
+//! Encrypted at rest as one document; the key is never shown, not even in part.
 
 use super::{certificate::Certificate, field::FieldError, time::Timestamp};
 use aws_lc_rs::digest;
@@ -19,7 +19,7 @@ use std::{
 const PEM_BYTES_MAX: usize = 64 * 1024;
 const CERTIFICATES_MAX: usize = 32;
 
-/// As it is given and stored: PEM, each part optional, a key and its certificate only together.
+/// The TLS settings as given and stored, in PEM. Each part is optional; a key and its certificate come only together.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TlsDocument {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -31,7 +31,7 @@ pub struct TlsDocument {
 }
 
 impl TlsDocument {
-    /// Reads what a caller gave.
+    /// Reads the fields that a caller gave.
     pub fn read(given: &Map<String, Value>) -> Result<Self, FieldError> {
         const NAMES: [&str; 3] = ["client_certificate", "client_key", "ca"];
         if let Some(unknown) = given.keys().find(|name| !NAMES.contains(&name.as_str())) {
@@ -53,20 +53,20 @@ impl fmt::Debug for TlsDocument {
     }
 }
 
-/// Ready for use. Equal to another one if it was read from the same document.
+/// TLS settings ready for use. Two are equal if they were read from equal documents.
 pub struct EndpointTls {
     digest: [u8; 32],
     identity: Option<Arc<CertifiedKey>>,
     roots: Option<Arc<RootCertStore>>,
-    /// The endpoint's own certificate, as people see it.
+    /// The endpoint's own certificate, as shown to people.
     pub client_certificate: Option<Certificate>,
     pub authorities: Vec<Certificate>,
-    /// Made at the first use, and kept for as long as the endpoint stays as it is.
+    /// Made at the first use, and kept until the endpoint changes.
     config: OnceLock<Arc<ClientConfig>>,
 }
 
 impl EndpointTls {
-    /// A refusal names the field and never repeats what was in it.
+    /// Reads a document. An error names the field and never repeats its content.
     pub fn read(document: &TlsDocument) -> Result<Self, FieldError> {
         let chain = document.client_certificate.as_deref().map(|pem| certificates("client_certificate", pem));
         let chain = chain.transpose()?;
@@ -98,7 +98,7 @@ impl EndpointTls {
         })
     }
 
-    /// Whether the endpoint's own certificate can be of use from `now` on.
+    /// Checks that the endpoint's own certificate has not expired at `now`.
     pub fn check_times(&self, now: Timestamp) -> Result<(), FieldError> {
         match &self.client_certificate {
             Some(certificate) if certificate.expires_at <= now => {
@@ -109,17 +109,17 @@ impl EndpointTls {
         }
     }
 
-    /// The authorities that receivers are checked against: the endpoint's own, else `public`.
+    /// Returns the authorities that receivers are checked against: the endpoint's own, else `public`.
     pub fn roots(&self, public: &Arc<RootCertStore>) -> Arc<RootCertStore> {
         Arc::clone(self.roots.as_ref().unwrap_or(public))
     }
 
-    /// What answers when a receiver asks who we are.
+    /// Returns the client certificate for receivers that ask for one.
     pub fn identity(&self) -> Option<Arc<SingleCertAndKey>> {
         self.identity.clone().map(|identity| Arc::new(SingleCertAndKey::from(identity)))
     }
 
-    /// The configuration that was made for it, or a new one, which is then kept.
+    /// Returns the cached client configuration, or makes and keeps a new one.
     pub fn config<E>(&self, make: impl FnOnce() -> Result<ClientConfig, E>) -> Result<Arc<ClientConfig>, E> {
         if let Some(config) = self.config.get() {
             return Ok(config.clone());
@@ -146,7 +146,7 @@ impl fmt::Debug for EndpointTls {
     }
 }
 
-/// The algorithms of every TLS connection that we open.
+/// Returns the algorithms of every outgoing TLS connection.
 pub fn provider() -> Arc<CryptoProvider> {
     Arc::new(algorithms::default_provider())
 }

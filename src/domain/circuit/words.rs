@@ -1,4 +1,4 @@
-//! What people are told: why a delivery is not sent now, and why an attempt was made when it was.
+//! Texts for people: why a delivery is not sent now, and why an attempt was made when it was.
 
 use super::{Circuit, Closure, Open, Pause, State};
 use crate::domain::{
@@ -7,15 +7,15 @@ use crate::domain::{
 };
 use std::time::Duration;
 
-/// What is not worth a word.
+/// Shorter waits are not mentioned.
 const WORTH_SAYING: Duration = Duration::from_secs(1);
 
-/// An extra attempt of one that waits for later; its schedule stays as it is.
+/// The note of a probe with a delivery that is due later; its schedule stays as it is.
 pub const PROBE_AHEAD: &str = "a probe ahead of its time";
-/// The same, when others had found out before it went.
+/// The note of such a delivery if the circuit had closed before it was sent.
 pub const AHEAD: &str = "ahead of its time: fetched for a probe, which was not needed any more";
 
-/// What keeps a lane from sending.
+/// The reason why an endpoint queue does not send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
     Paused {
@@ -27,9 +27,9 @@ pub enum Pace {
         probe_at: Option<Timestamp>,
     },
     Rate(RateLimit),
-    /// The app or the node sends as much as it may.
+    /// The limit of the app or of the node is reached.
     Ceiling,
-    /// As much is in flight to the endpoint as may be.
+    /// The endpoint's limit on requests in flight is reached.
     Full,
 }
 
@@ -69,7 +69,7 @@ fn failing(failures: u32) -> String {
 }
 
 impl Circuit {
-    /// What keeps everything automatic from being sent, if anything does.
+    /// The reason why automatic deliveries are not sent, if there is one.
     pub fn pace(&self, now: Timestamp) -> Option<Pace> {
         match &self.state {
             State::Closed => None,
@@ -84,7 +84,7 @@ impl Circuit {
         }
     }
 
-    /// About the probe that goes out now, or `is_ahead` of its own time.
+    /// Describes the probe that is sent now; `is_ahead` if its delivery was due later.
     pub fn probe_note(&self, is_ahead: bool) -> String {
         let probe = if is_ahead { PROBE_AHEAD } else { "a probe" };
         let since = self.failing_since.map_or(String::new(), |at| format!(" since {}", at.rfc3339_seconds()));
@@ -94,7 +94,7 @@ impl Circuit {
         }
     }
 
-    /// About one that was due at `due` and goes out now, if it was kept waiting.
+    /// Describes how long a delivery due at `due` was delayed by the last closure, if at least `WORTH_SAYING`.
     pub fn wait_note(&self, due: Timestamp) -> Option<String> {
         let Closure { from, until, pause } = self.last_closure?;
         let waited = until.since(due.max(from));
@@ -113,14 +113,14 @@ impl Circuit {
     }
 }
 
-/// About one that waited for a token.
+/// Describes how long a delivery waited for a token, if at least `WORTH_SAYING`.
 pub fn rate_note(waited: Duration, limit: RateLimit) -> Option<String> {
     let per_second = limit.per_second;
     (waited >= WORTH_SAYING)
         .then(|| format!("waited {} for the rate limit of {per_second} per second", in_words(waited)))
 }
 
-/// In whole seconds.
+/// Writes a duration in whole seconds, rounded up.
 fn in_words(time: Duration) -> String {
     say_duration(Duration::from_secs(time.as_millis().div_ceil(1000) as u64))
 }

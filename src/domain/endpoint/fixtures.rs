@@ -1,4 +1,4 @@
-//! An endpoint that nobody had to store, for tests.
+//! An endpoint for tests, without a store.
 
 use super::{Endpoint, EndpointRecord, EndpointSettings};
 use crate::domain::{
@@ -10,7 +10,7 @@ use crate::domain::{
 };
 use std::sync::Arc;
 
-/// Of the app number 1, under the first of the built-in contracts.
+/// Makes an endpoint of app number 1 under the first built-in contract.
 pub(crate) fn endpoint(number: i64, settings: EndpointSettings) -> Arc<Endpoint> {
     let contract = Arc::new(Contract::builtin().unwrap().remove(0));
     let now = Timestamp::from_millis(0);

@@ -1,4 +1,4 @@
-//! The catalogue in memory: which version of an event's data an endpoint gets.
+//! The event-type catalogue in memory. Finds the version of an event's data that an endpoint gets.
 
 use super::{EventType, PayloadVersion};
 use crate::domain::field::nearest;
@@ -6,17 +6,17 @@ use std::{collections::HashMap, sync::Arc};
 
 /// The version that a type without versions is sent in.
 pub const ONLY_VERSION: &str = "1";
-/// A slip makes a name no longer or shorter than this; so few are compared with it.
+/// The maximum difference in length between a misspelt name and the right one, so that few names are compared.
 const NEAR_LENGTHS: usize = 3;
 
-/// Replaced whole at every change, so that whoever reads it needs no lock.
+/// The event types by name. Replaced as a whole at every change, so that readers need no lock.
 #[derive(Clone, Debug, Default)]
 pub struct Catalogue(HashMap<String, Arc<EventType>>);
 
-/// How a pinned version is come by.
+/// The way to get the data of a pinned version.
 #[derive(Clone, Debug)]
 pub enum Pinned {
-    /// Under this name.
+    /// The data as published, under this version name.
     AsPublished(Arc<str>),
     Converted(Arc<PayloadVersion>),
 }
@@ -34,7 +34,7 @@ impl Catalogue {
         self.0.get(event_type)
     }
 
-    /// In order of creation.
+    /// Returns all types in order of creation.
     pub fn all(&self) -> Vec<Arc<EventType>> {
         let mut all: Vec<_> = self.0.values().cloned().collect();
         all.sort_by_key(|event_type| event_type.record.id);
@@ -49,7 +49,7 @@ impl Catalogue {
         self.0.is_empty()
     }
 
-    /// With these types, each in the place of one that has its name.
+    /// Returns a copy with these types added. A type replaces one of its name.
     #[must_use]
     pub fn with(&self, event_types: &[Arc<EventType>]) -> Self {
         let mut types = self.0.clone();
@@ -64,7 +64,7 @@ impl Catalogue {
         Self(types)
     }
 
-    /// The type that somebody meant who wrote this name, if one that can be published is near.
+    /// Returns the type that this name is probably a misspelling of, if one that can be published is near.
     pub fn nearest(&self, name: &str) -> Option<&str> {
         let is_near = |known: &&Arc<EventType>| {
             known.archived_at().is_none() && known.record.name.len().abs_diff(name.len()) <= NEAR_LENGTHS
@@ -74,12 +74,12 @@ impl Catalogue {
         nearest(name, &near)
     }
 
-    /// The name of the type's newest version, unless it has none.
+    /// Returns the name of the type's newest version, if it has one.
     pub fn newest(&self, event_type: &str) -> Option<&Arc<str>> {
         self.get(event_type)?.newest().map(|version| &version.name)
     }
 
-    /// The version of this name, if the type can be sent in it.
+    /// Returns the version of this name, if the type can be sent in it.
     pub fn pinned(&self, event_type: &str, version: &str) -> Result<Pinned, NoSuchVersion> {
         let versions = self.get(event_type).map_or(&[][..], |known| known.versions());
         let found = versions.iter().find(|known| *known.name == *version);

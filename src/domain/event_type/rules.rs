@@ -1,4 +1,4 @@
-//! The operator's rules for publishing: a type may be unknown, archived, or have a schema that data must fit.
+//! The operator's rules for publishing: unknown types, archived types, and schemas that data must fit.
 
 use super::{EventType, PayloadVersion};
 use crate::domain::{
@@ -8,7 +8,7 @@ use crate::domain::{
 };
 use std::sync::Arc;
 
-/// Why an event is not taken.
+/// The reason why an event is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RuleBroken {
     #[error("there is no event type \"{name}\" in the catalogue, and unknown ones are refused{}", hint(nearest.as_deref()))]
@@ -30,7 +30,7 @@ impl EventType {
         self.record.document.archived_at
     }
 
-    /// Whether published data has to be looked at.
+    /// Whether published data must be validated.
     pub fn is_enforced(&self) -> bool {
         self.enforced.is_some()
     }
@@ -42,7 +42,7 @@ impl EventType {
         }
     }
 
-    /// Holds published data against the schema that is enforced, if one is. Ends soon after `keep_going` says no.
+    /// Validates published data against the enforced schema, if there is one. Stops soon after `keep_going` returns false.
     pub fn admit(&self, data: &[u8], keep_going: impl FnMut() -> bool + 'static) -> Result<(), RuleBroken> {
         let Some(enforced) = &self.enforced else { return Ok(()) };
         let (name, version) = (self.record.name.clone(), enforced.name.clone());
@@ -53,7 +53,7 @@ impl EventType {
     }
 }
 
-/// The version that published data must fit: the newest without a function, because that one is the data as published.
+/// Returns the version that published data must fit: the newest without a function, because that one is the data as published.
 pub(super) fn enforced_of(versions: &[Arc<PayloadVersion>]) -> Result<Arc<PayloadVersion>, FieldError> {
     let as_published = versions.iter().rev().find(|version| !version.has_function());
     let message = "needs a schema: the newest version without a function must have one";

@@ -1,5 +1,5 @@
-//! One payload version of an event type: a function that makes it out of the data as published, and a schema that
-//! what comes out must fit. Both may be absent.
+//! A payload version of an event type: a function that makes it from the data as published, and a schema that
+//! the result must fit. Both may be absent.
 
 use super::check_source;
 use crate::domain::{
@@ -10,7 +10,7 @@ use crate::domain::{
 use serde::{Deserialize, Serialize};
 use std::{cell::RefCell, rc::Rc, sync::Arc};
 
-/// What a version may be called, for error messages.
+/// The form of a version's name, for error messages.
 pub const VERSION_NAME_FORM: &str = "1 to 64 characters out of A-Z a-z 0-9 _ . -, for example \"2024-01-01\"";
 
 pub fn is_version_name(name: &str) -> bool {
@@ -38,7 +38,7 @@ pub struct PayloadVersion {
     schema: Option<Schema>,
 }
 
-/// Why a version could not be made out of an event's data.
+/// The reason why a version could not be made from an event's data.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConversionFailed {
     #[error("{0}")]
@@ -52,7 +52,7 @@ pub enum ConversionFailed {
 }
 
 impl ConversionFailed {
-    /// Whether another try could end otherwise; everything but the clock is the same every time.
+    /// Whether another try could succeed. Every other failure is deterministic.
     pub fn is_out_of_time(&self) -> bool {
         match self {
             Self::Function(error) => error.is_out_of_time,
@@ -84,12 +84,12 @@ impl PayloadVersion {
         self.schema.is_some()
     }
 
-    /// Whether this version is the data as published, whatever that is.
+    /// Whether this version is the data as published, unchecked.
     pub fn is_as_published(&self) -> bool {
         self.function.is_none() && self.schema.is_none()
     }
 
-    /// This version of the data. May take long; ends soon after `keep_going` says no.
+    /// Makes this version of the data and validates it. May take long; stops soon after `keep_going` returns false.
     pub fn convert(
         &self,
         data: &[u8],
@@ -112,7 +112,7 @@ impl PayloadVersion {
         }
     }
 
-    /// Holds data of this version against its schema, if it has one. Ends soon after `keep_going` says no.
+    /// Validates data of this version against its schema, if it has one. Stops soon after `keep_going` returns false.
     pub fn check(&self, data: &[u8], keep_going: impl FnMut() -> bool + 'static) -> Result<(), Unfit> {
         self.schema.as_ref().map_or(Ok(()), |schema| schema.check(data, keep_going))
     }

@@ -1,4 +1,4 @@
-//! What people are told about an endpoint's health, and how it is switched off.
+//! Health events of an endpoint: their notices, and how the endpoint is disabled.
 
 use crate::domain::{
     contract::{Channel, Contract},
@@ -8,34 +8,34 @@ use crate::domain::{
     time::{Timestamp, format_duration},
 };
 
-/// Something happened to an endpoint's health that people are told of.
+/// A change of an endpoint's health that people are notified of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum News {
-    /// So much of what its contract looks at failed.
+    /// This percentage of the attempts or deliveries that its contract evaluates failed.
     Degraded {
         percent: u64,
         since: Timestamp,
     },
-    /// So many attempts in a row failed.
+    /// This many attempts in a row failed.
     Failing {
         in_a_row: u32,
         since: Timestamp,
     },
-    /// It will be switched off then unless something succeeds.
+    /// It will be disabled at `off_at` unless an attempt succeeds.
     Warning {
         since: Timestamp,
         off_at: Timestamp,
     },
-    /// So many events in a row ended failed: it is switched off.
+    /// This many events in a row ended failed: it is disabled.
     TooManyEvents {
         events: u32,
         since: Option<Timestamp>,
     },
-    /// Nothing succeeded for too long: it is switched off.
+    /// No attempt succeeded for too long: it is disabled.
     FailingTooLong {
         since: Timestamp,
     },
-    /// The receiver said that it is gone: it is switched off.
+    /// The receiver answered that it is gone: it is disabled.
     Gone,
     Recovered {
         since: Timestamp,
@@ -43,7 +43,7 @@ pub enum News {
     },
 }
 
-/// Whom and what the news are about.
+/// The endpoint that a health event is about, with its context.
 #[derive(Clone, Copy, Debug)]
 pub struct About<'a> {
     pub app: AppId,
@@ -54,7 +54,7 @@ pub struct About<'a> {
 }
 
 impl News {
-    /// How the endpoint is switched off, if that is the news. A receiver that says so itself is dealt with by its answer.
+    /// Returns how the endpoint is disabled, if this event disables it. `Gone` is handled where the answer is.
     pub fn off(&self, contract: &Contract, at: Timestamp) -> Option<SwitchedOff> {
         matches!(self, Self::TooManyEvents { .. } | Self::FailingTooLong { .. }).then(|| SwitchedOff {
             reason: OffReason::Rule(contract.health.off_reason.clone()),
@@ -143,7 +143,7 @@ impl News {
     }
 }
 
-/// Somebody switched it off: that stands in the list, and nobody gets mail for what they did themselves.
+/// Makes the notice of a manual disabling. It is only listed and not mailed, as people know what they did themselves.
 pub fn disabled_by_hand(app: AppId, endpoint: EndpointId, off: &SwitchedOff) -> NewNotice {
     let by = match &off.by {
         Some(SwitchedBy::Key { id, name: Some(name) }) => format!(" with the key {id} ({name})"),

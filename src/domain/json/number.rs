@@ -1,9 +1,9 @@
-//! Numbers that a double cannot hold. JavaScript has no others, so data with one of them must not pass through it
-//! unnoticed: 12345678901234567890 would come out as 12345678901234567000.
+//! Finds numbers that a double cannot hold. JavaScript has only doubles, so data with such a number must not pass through
+//! it unnoticed: 12345678901234567890 would come out as 12345678901234567000.
 
 use super::string_length;
 
-/// The first number in `json` that would be another number after JavaScript read and wrote it.
+/// Returns the first number in `json` that JavaScript would change by reading and writing it.
 pub(in crate::domain) fn first_inexact(json: &[u8]) -> Option<&str> {
     let mut at = 0;
     while let Some(&byte) = json.get(at) {
@@ -33,8 +33,8 @@ fn survives(literal: &str) -> bool {
     if given.digits.is_empty() {
         return true;
     }
-    // The shortest digits that read back as the same double, and of two that are as near the even ones, as JavaScript
-    // has it. Rust's own formatting takes the larger.
+    // The shortest digits that read back as the same double; of two equally near ones the even, as in JavaScript.
+    // Rust's own formatting takes the larger.
     let written = literal.parse().ok().and_then(serde_json::Number::from_f64);
     written.and_then(|written| Decimal::read(&written.to_string())).is_some_and(|kept| kept == given)
 }

@@ -1,5 +1,5 @@
-//! A digest: many happenings of one kind in one notice. It grows with the endpoints concerned, up to a limit, and never with
-//! the number of happenings.
+//! A digest: many occurrences of one kind in one notice. Its size grows with the endpoints concerned, up to a limit, and not
+//! with the number of occurrences.
 
 use super::{AboutEvent, NewNotice};
 use crate::domain::{
@@ -8,7 +8,7 @@ use crate::domain::{
 };
 use serde::{Deserialize, Serialize};
 
-/// Endpoints that are counted each by itself.
+/// Endpoints that are counted separately.
 const ENDPOINTS_MAX: usize = 20;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,12 +16,12 @@ pub struct Digest {
     pub first: Example,
     pub last: Example,
     endpoints: Vec<OfEndpoint>,
-    /// Happenings at endpoints beyond those.
+    /// Occurrences at further endpoints.
     #[serde(default)]
     pub elsewhere: u32,
 }
 
-/// One of the happenings.
+/// An example of the occurrences.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Example {
     pub at: Timestamp,
@@ -33,7 +33,7 @@ pub struct Example {
     pub last_error: Option<String>,
 }
 
-/// How often at one endpoint.
+/// The number of occurrences at one endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OfEndpoint {
     endpoint: i64,
@@ -84,7 +84,7 @@ impl Digest {
         }
     }
 
-    /// In the order in which they first were concerned.
+    /// Returns the endpoints in the order of their first occurrence.
     pub fn endpoints(&self) -> &[OfEndpoint] {
         &self.endpoints
     }

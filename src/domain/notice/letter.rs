@@ -1,7 +1,7 @@
-//! A notice, or several of one app, as a mail in plain text: what happened, since when, the last error, what to do, and where
-//! to look.
+//! Renders one or several notices of an app as a plain-text mail: what happened, since when, the last error, what to do, and
+//! where to look.
 //!
-//! The one thing to know: whatever came from outside goes through `one_line`, so nothing in a name can become a header.
+//! All text from outside goes through `one_line`, so that no name can inject a header.
 
 use super::{Digest, Notice, NoticeKind, one_line};
 use crate::domain::{app::App, directory::Directory, id::EndpointId, time::Timestamp};
@@ -9,14 +9,14 @@ use std::fmt::Write;
 
 const NAME_CHARS_MAX: usize = 60;
 const LINE_CHARS_MAX: usize = 500;
-/// Notices of one mail that are told in full, and by a line; the rest is counted.
+/// Notices of one mail that are written in full, and as a line each; the rest is only counted.
 const IN_FULL_MAX: usize = 10;
 const BY_LINE_MAX: usize = 100;
 
-/// One mail, ready to be sent.
+/// A mail ready to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Letter {
-    /// The same whenever this very mail is sent again; its `Message-ID` is made of it.
+    /// The mail's id, unchanged when it is sent again; its `Message-ID` is derived from it.
     pub id: String,
     pub to: String,
     pub subject: String,
@@ -24,16 +24,16 @@ pub struct Letter {
     pub at: Timestamp,
 }
 
-/// Where mails about one app are written.
+/// The renderer of mails about one app.
 pub struct Desk<'a> {
     pub app: &'a App,
     pub directory: &'a Directory,
-    /// Where the dashboard is, without a slash at the end.
+    /// The dashboard's URL, without a slash at the end.
     pub public_url: Option<&'a str>,
 }
 
 impl Desk<'_> {
-    /// `None` if there is nothing to tell.
+    /// Renders the notices as one mail; returns `None` if there are none.
     pub fn write(&self, notices: &[Notice], to: String, now: Timestamp) -> Option<Letter> {
         let first = notices.first()?;
         let app = one_line(&self.app.settings.name, NAME_CHARS_MAX);
@@ -60,12 +60,12 @@ impl Desk<'_> {
         }
         let _ = write!(body, "\n-- \nSent by Posthaste; nobody reads answers to this mail.\n");
         let _ = writeln!(body, "All notices of this app: {}", self.place("/notices"));
-        // Ids of notices begin anew with another store; an app's id and the time do not.
+        // Notice ids may repeat after a new store; with the time and the app's id the mail's id is unique.
         let id = format!("{}.{}.{}", first.id, first.at.as_millis(), first.app);
         Some(Letter { id, to, subject: format!("[Posthaste] {app}: {subject}"), body, at: now })
     }
 
-    /// What happened, without a full stop, for a subject or a line.
+    /// Describes what happened without a full stop, for a subject or a line.
     fn headline(&self, notice: &Notice) -> String {
         let endpoint = notice
             .endpoint
@@ -161,7 +161,7 @@ impl Desk<'_> {
         })
     }
 
-    /// The dashboard's address of something in the app, or how to ask the API for it.
+    /// Returns the dashboard's URL of a path in the app, or the API request for it.
     fn place(&self, path: &str) -> String {
         match self.public_url {
             Some(url) => format!("{url}/apps/{}{path}", self.app.uid),
@@ -183,7 +183,7 @@ impl Desk<'_> {
     }
 }
 
-/// What to do now.
+/// Returns the advice on what to do now.
 fn advice(notice: &Notice) -> String {
     match notice.kind {
         NoticeKind::EndpointDegraded => {

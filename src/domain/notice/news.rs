@@ -1,4 +1,4 @@
-//! Notices about deliveries and replays, put into words; and the data of the operational webhook that a notice becomes.
+//! Texts of the notices about deliveries and replays, and the data of a notice's operational webhook.
 
 use super::{AboutEvent, Facts, NewNotice, Notice, NoticeKind, one_line};
 use crate::domain::{
@@ -13,11 +13,11 @@ use crate::domain::{
 };
 use serde_json::{Value, json};
 
-/// Of what a receiver did last, which is its own choice of words.
+/// The length limit of a last error, which a receiver may choose freely.
 const ERROR_CHARS_MAX: usize = 500;
 
-/// What people are told of a delivery that just died; nothing if its contract says so, or if no product published its event:
-/// a notice that dies must not make another.
+/// Makes the notice of a delivery that just became dead. Returns `None` if its contract wants none, or if no product published
+/// its event: a dead notice must not make another.
 pub fn dead_letter(
     contract: &Contract,
     delivery: &Delivery,
@@ -64,12 +64,12 @@ pub fn dead_letter(
     })
 }
 
-/// The sentence of a digest of so many dead letters.
+/// Returns the sentence of a digest of `count` dead letters.
 pub(in crate::domain) fn dead_letters(count: u32) -> String {
     format!("{count} deliveries could not be delivered and are dead letters now.")
 }
 
-/// What people are told of a replay that came to its end.
+/// Makes the notice of a finished replay.
 pub fn replay_finished(replay: &Replay, channel: Channel, now: Timestamp) -> NewNotice {
     let what = match replay.selection {
         Selection::Deliveries(_) => ("replay", "sent again"),
@@ -99,7 +99,7 @@ pub fn replay_finished(replay: &Replay, channel: Channel, now: Timestamp) -> New
     }
 }
 
-/// The data of its operational webhook. `app` is the one it is about, which need not be the one it is sent to.
+/// Returns the data of its operational webhook. `app` is the app it is about, which may differ from the app it is sent to.
 pub fn in_the_event(notice: &Notice, app: &App, directory: &Directory) -> Value {
     let endpoint = notice.endpoint.map(|id| (id, directory.endpoint(id)));
     let known = endpoint.as_ref().and_then(|(_, known)| known.as_ref());

@@ -1,5 +1,5 @@
-//! How a check of a schema can be stopped: a keyword of our own in every part of the schema asks whether to go on, and
-//! unwinds out of the check if not. The library that checks knows no other way out.
+//! Makes schema checks interruptible. A custom keyword in every part of the schema checks whether to continue, and unwinds out
+//! of the check if not. The validation library offers no other way to stop.
 
 use jsonschema::{Keyword, ValidationError};
 use serde_json::{Map, Value, json};
@@ -8,9 +8,9 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
 };
 
-/// Nobody else's: no text of a schema is likely to begin like this.
+/// The keyword's name. It starts with a control character, so that no real schema is likely to use it.
 pub(super) const KEYWORD: &str = "\u{1}posthaste-asks";
-/// Of so many questions one is passed on, as a look at the clock costs more than the smallest part of a check.
+/// Only every 256th check calls `keep_going`, as reading the clock costs more than the smallest part of a validation.
 const PASSED_ON: u32 = 256;
 
 thread_local! {
@@ -18,7 +18,7 @@ thread_local! {
     static ASKED: Cell<u32> = const { Cell::new(0) };
 }
 
-/// What is thrown, and caught by nobody but `answered_by`.
+/// The panic payload of an interrupted check. Only `answered_by` catches it.
 struct Stopped;
 
 pub(super) struct Question;
@@ -43,12 +43,12 @@ fn ask() {
     }
     let is_over = KEEP_GOING.with_borrow_mut(|clock| clock.as_mut().is_some_and(|keep_going| !keep_going()));
     if is_over {
-        // Says nothing on the way, as nothing is wrong.
+        // Unwinds without calling the panic hook, as this is no error.
         resume_unwind(Box::new(Stopped));
     }
 }
 
-/// What the check comes to; `None` if it was stopped because `keep_going` said no.
+/// Runs a check and returns its result, or `None` if `keep_going` stopped it.
 pub(super) fn answered_by<T>(
     keep_going: impl FnMut() -> bool + 'static,
     check: impl FnOnce() -> T,
@@ -63,14 +63,14 @@ pub(super) fn answered_by<T>(
     }
 }
 
-/// The schema with a question in each of its parts, and in whatever else a reference in it may lead to.
+/// Adds the keyword to each part of a schema, and to everything else that a reference in it may lead to.
 pub(super) fn put_everywhere(schema: &Value) -> Value {
     match schema {
         Value::Object(members) => {
             let mut asking: Map<_, _> =
                 members.iter().map(|(key, value)| (key.clone(), inside(key, value))).collect();
-            // In an `allOf`, which comes before all that has alternatives; a keyword of ours alone would come last, and a part
-            // that fails does not get that far. The parts of an `allOf` that is there already have questions themselves.
+            // The keyword goes into an `allOf`, which is evaluated before anything with alternatives. On its own it would be evaluated
+            // last, and a part that fails does not get that far. An existing `allOf` is kept: its parts get the keyword themselves.
             asking.entry("allOf").or_insert_with(|| json!([{ KEYWORD: true }]));
             Value::Object(asking)
         }
@@ -81,9 +81,9 @@ pub(super) fn put_everywhere(schema: &Value) -> Value {
 
 fn inside(keyword: &str, value: &Value) -> Value {
     match (keyword, value) {
-        // Data, and what is not about data.
+        // Plain data, and a keyword that is not about data.
         ("const" | "enum" | "default" | "examples" | "$vocabulary", _) => value.clone(),
-        // Schemas by names that are not ours to add to.
+        // Maps from user-chosen names to schemas: nothing may be added to the map itself.
         (
             "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas"
             | "dependencies",

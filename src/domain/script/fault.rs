@@ -1,4 +1,4 @@
-//! What went wrong in a payload function, in words and by its line.
+//! The error of a payload function, with its line and a message.
 
 use rquickjs::{Ctx, Value, convert::Coerced};
 use std::fmt;
@@ -8,14 +8,14 @@ pub(super) const FILE: &str = "payload-function";
 pub(super) const OUT_OF_MEMORY: &str = "ran out of memory";
 const MESSAGE_CHARS_MAX: usize = 300;
 
-/// Why a run gave no result.
+/// The reason why a run gave no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct ScriptError {
-    /// Of the source, from 1; absent where the fault is in no line of it.
+    /// The line of the source, from 1; absent if the error is in no line of it.
     pub line: Option<u32>,
     pub column: Option<u32>,
     pub message: String,
-    /// It was stopped. Everything else happens again in exactly the same way however often it is tried.
+    /// Whether it was stopped. All other errors are deterministic and happen again on every try.
     pub is_out_of_time: bool,
 }
 
@@ -38,7 +38,7 @@ impl ScriptError {
         Self { is_out_of_time: true, ..Self::new("did not finish in time") }
     }
 
-    /// What waits in the context as thrown.
+    /// Makes an error from the value thrown in the context.
     pub(super) fn thrown(ctx: &Ctx<'_>, source: &str) -> Self {
         let value = ctx.catch();
         let Some(exception) = value.as_exception() else {
@@ -74,7 +74,7 @@ fn thrown_value(value: &Value<'_>) -> String {
     text.map_or_else(|_| "threw something that is no Error".to_owned(), |text| format!("threw {text}"))
 }
 
-/// The first place in a trace that is in the source: its line and, unless it had to be corrected, its column.
+/// Returns the first position of a trace that is in the source: its line and, unless the line was corrected, its column.
 fn place_in(stack: &str, source: &str) -> Option<(u32, Option<u32>)> {
     let (_, place) = stack.split_once(&format!("{FILE}:"))?;
     let mut numbers = place.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
@@ -83,7 +83,7 @@ fn place_in(stack: &str, source: &str) -> Option<(u32, Option<u32>)> {
     match line {
         // A parenthesis was put before the source.
         1 => Some((1, Some(column.saturating_sub(1).max(1)))),
-        // It ended too early: that shows on the line which was put after it.
+        // The source ended too early, so the error is on the line that was put after it.
         line if line > last_line => Some((last_line, None)),
         line => Some((line, Some(column))),
     }

@@ -1,5 +1,5 @@
-// Runs before the author's code. Most of JavaScript's own functions ask whether to go on, as the author's loops do; these do
-// not, and could take for ever over a list or a text. Here they get a limit, and ask in proportion to their work.
+// Runs before the author's code. Most of JavaScript's own functions can be interrupted, as the author's loops can; these
+// cannot, and could take for ever on a list or a text. Here they get a limit and interrupt checks in proportion to their work.
 (() => {
     'use strict';
     const { apply, getOwnPropertyDescriptor, defineProperty } = Reflect;
@@ -8,12 +8,12 @@
     const { map } = Array.prototype;
     const MOST = 1000000;
 
-    // Every turn of a loop that is written in JavaScript is asked.
+    // Each iteration of a loop in JavaScript is an interrupt check.
     const ask = times => { for (; times >= 1; times--); };
 
     const check = (list, name) => {
         if (list === null || list === undefined) return;
-        // Only what is a plain number now is the same number when the function reads it.
+        // Only a length that is a plain number now is sure to be the same when the function reads it.
         const length = isArray(list) || typeof list === 'string'
             ? list.length : getOwnPropertyDescriptor(object(list), 'length')?.value;
         if (typeof length !== 'number') throw new TypeError(name + ' needs an array');
@@ -44,7 +44,7 @@
             else given[i] = [given[i]];
         }
     });
-    // These ask by themselves, but not over a plain array.
+    // These have interrupt checks of their own, but not on a plain array.
     guard(list, ['indexOf', 'lastIndexOf', 'includes'], self => { if (isArray(self)) ask(self.length / 1000); });
     const flatten = (into, from, depth) => {
         check(from, 'flat');
@@ -59,7 +59,7 @@
     replace(list, 'flat', function (depth = 1) { return flatten([], this, depth); });
     replace(list, 'flatMap', function (...given) { return flatten([], apply(map, this, given), 1); });
 
-    // Looking for a long text in a long text can take as much as their lengths multiplied.
+    // Searching a long text for a long text can take time proportional to the product of their lengths.
     const search = (self, given, name) => {
         if (typeof self !== 'string' || typeof given[0] !== 'string') return;
         const work = self.length * given[0].length;

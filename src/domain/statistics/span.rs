@@ -1,26 +1,26 @@
-//! A stretch of time that statistics are asked for, in rows that are still kept and in steps that a chart has room for.
+//! A time range of statistics, in rows that are still kept and in steps that fit into a chart.
 
 use super::{Sums, Width};
 use crate::domain::time::Timestamp;
 
-/// A series has at most so many points.
+/// The maximum number of points in a series.
 const POINTS_MAX: i64 = 404;
-/// How many rows of each width a point may stand for.
+/// The numbers of rows that a point may cover.
 const ROWS_PER_POINT: [i64; 3] = [1, 3, 6];
 
-/// From and to are starts of rows.
+/// A time range whose `from` and `to` are starts of points, and so of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     pub width: Width,
     pub from: Timestamp,
     pub to: Timestamp,
-    /// How many seconds a point of the series stands for.
+    /// The number of seconds that a point of the series covers.
     pub step: i64,
 }
 
 impl Span {
-    /// In the narrowest rows that are kept for so long and are not too many. Begins with the row, and ends with the one, that an
-    /// end of the time lies in; nothing is kept from before the oldest days.
+    /// Makes the range in the narrowest rows that are kept for that long and are not too many. Its ends are rounded outwards to
+    /// whole points; no rows exist from before the oldest kept days.
     pub fn of(from: Timestamp, to: Timestamp, now: Timestamp) -> Self {
         let wide = |width: Width| {
             let from = from.max(width.first_of(width.kept_for(), now));
@@ -46,7 +46,7 @@ impl Span {
         }
     }
 
-    /// The same time in fewer rows, for sums over all of it: whole hours or days, and what is left at both ends.
+    /// Splits the range into pieces with fewer rows, for sums over all of it: whole hours or days, and the rest at both ends.
     pub fn pieces(&self) -> Vec<Self> {
         let width = match self.width {
             Width::Minute => Width::Hour,
@@ -64,7 +64,7 @@ impl Span {
         pieces.into_iter().filter(|piece| piece.from < piece.to).collect()
     }
 
-    /// One point after the other, those without a row too.
+    /// Returns all points in order, including those without a row.
     pub fn series(&self, rows: impl IntoIterator<Item = (Timestamp, Sums)>) -> Vec<(Timestamp, Sums)> {
         let (ms, from) = (self.step * 1000, self.from.as_millis());
         let starts = (from..self.to.as_millis()).step_by(usize::try_from(ms).unwrap_or(usize::MAX));
