@@ -10,22 +10,22 @@ use super::{
 };
 use bytes::Bytes;
 
-/// What a request says about its event.
+/// Parts of an event that a request is made from.
 #[derive(Clone, Copy, Debug)]
 pub struct EventParts<'a> {
-    /// The id that people see: the producer's, or else the event's own.
+    /// Public id: the producer's, or else the event's own.
     pub public_id: &'a str,
     pub own_id: EventId,
     pub event_type: &'a str,
     pub created_at: Timestamp,
-    /// One JSON value, as it was published or as the endpoint's payload version has it.
+    /// A JSON value, as it was published or as the endpoint's payload version has it.
     pub data: &'a [u8],
     pub app_uid: &'a str,
     pub livemode: bool,
     pub payload_version: &'a str,
 }
 
-/// The contract's body form cannot hold this event's data.
+/// Why no body can be made of this event's data under the contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SerialisationFailed {
     #[error("the contract sends a flat body, and the event's data is not an object")]
@@ -40,7 +40,7 @@ pub enum SerialisationFailed {
     Erased,
 }
 
-/// Puts the body together. `root` is the delivery at the root of all replays.
+/// Renders the body. `root` is the delivery at the root of all replays.
 pub fn render(
     contract: &Contract,
     event: &EventParts,
@@ -74,7 +74,7 @@ pub fn render(
     Ok(out.into())
 }
 
-/// Whether the body tells the payload version.
+/// Whether the body contains the payload version.
 pub fn names_version(contract: &Contract) -> bool {
     contract.body.fields.iter().any(|field| field.from == Source::PayloadVersion)
 }
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_erased_has_no_body_under_any_contract() {
+    fn erased_data_has_no_body_under_any_contract() {
         for contract in fixtures::all() {
             assert_eq!(body(&contract, ""), Err(SerialisationFailed::Erased), "{}", contract.name);
         }

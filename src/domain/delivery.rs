@@ -1,4 +1,4 @@
-//! A delivery: one event to one endpoint, the promise. Its states and everything that may happen to it.
+//! A delivery of one event to one endpoint: its states and all transitions between them.
 //!
 //! Every change of state goes through a method here; the store writes only what these methods return, and only
 //! over a row that is still in the state they started from.
@@ -18,7 +18,7 @@ use super::{
     verdict::{AtDue, Verdict},
 };
 
-/// Where a delivery stood before an extra attempt, by hand or as a probe; it goes back there if that attempt fails.
+/// State of a delivery before an extra attempt (manual, or an early probe); restored if that attempt fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReturnTo {
     pub state: State,
@@ -26,11 +26,11 @@ pub struct ReturnTo {
     pub due: Option<Timestamp>,
     pub at_due: AtDue,
     pub finished_at: Option<Timestamp>,
-    /// Nobody asked for it: its endpoint is probed ahead of its time.
+    /// The extra attempt is an early probe of the endpoint, not a manual retry.
     pub is_probe: bool,
 }
 
-/// Whether the endpoint takes deliveries at the moment, and if not, what becomes of those that wait.
+/// Availability of an endpoint, and what happens to waiting deliveries while it is disabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Switch {
     On,
@@ -39,7 +39,7 @@ pub enum Switch {
     Deleted,
 }
 
-/// Why something that a person asked for cannot be done; answered with 409.
+/// Error of a transition that is not allowed; the API answers it with 409.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     #[error("a delivery that is {} cannot be {verb}", .state.name())]
@@ -54,12 +54,12 @@ pub struct Delivery {
     pub app: AppId,
     pub event: EventId,
     pub endpoint: EndpointId,
-    /// The first delivery of a chain of replays, this one's own id if it is no replay. Receivers see this id.
+    /// First delivery of a chain of replays; the own id if this is no replay. Receivers see this id.
     pub root: DeliveryId,
     pub replay_of: Option<DeliveryId>,
     pub state: State,
     pub reason: Option<Reason>,
-    /// Slots of the contract's schedule that are used up.
+    /// Number of used slots of the contract's schedule.
     pub place: u32,
     /// Attempts that have a number, over all schedules and retries.
     pub attempt_count: u32,
@@ -69,31 +69,31 @@ pub struct Delivery {
     pub at_due: AtDue,
     pub give_up_at: Option<Timestamp>,
     pub finished_at: Option<Timestamp>,
-    /// Since when it is held, while it is.
+    /// Start of the current hold.
     pub held_at: Option<Timestamp>,
-    /// When a person last set it going again: how long its event is kept counts from there.
+    /// Time of the last manual retry or replay; its event's retention counts from there.
     pub restarted_at: Option<Timestamp>,
-    /// A person waits for its next attempt: it goes before others, also to an endpoint that is left alone.
+    /// The next attempt was requested manually: it goes before others, also to a throttled endpoint.
     pub is_asked: bool,
     pub return_to: Option<ReturnTo>,
-    /// The line it stands in, until it has left that; absent where no order is kept.
+    /// Ordering group, until the delivery has left it; absent where no order is kept.
     pub okey: Option<OrderKey>,
-    /// When its turn comes among those that stand behind in its line; only these have one.
+    /// Position among the deliveries queued behind the head of the ordering group; only queued ones have it.
     pub turn: Option<i64>,
-    /// When its line went on without it, because it was dead.
+    /// Time at which the ordering group went on without it, because it was dead.
     pub skipped_at: Option<Timestamp>,
 }
 
-/// What taking a due delivery in hand leads to.
+/// Result of claiming a due delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claimed {
     Carry,
-    /// Its final wait or its age is over: it ended without an attempt.
+    /// The final wait or the age is over: the delivery ended without an attempt.
     Ended,
 }
 
 impl Delivery {
-    /// A delivery as it is born with its event: due at `due`, nothing used.
+    /// Creates a pending delivery, due at `due`, with no slot used.
     pub fn born(
         id: DeliveryId,
         app: AppId,
@@ -128,12 +128,12 @@ impl Delivery {
         }
     }
 
-    /// Puts a newborn straight into a hand.
+    /// Starts a new delivery in flight.
     pub fn carry_from_birth(&mut self) {
         (self.state, self.due) = (State::InFlight, None);
     }
 
-    /// A due delivery is taken in hand. An extra attempt by hand is made even past the end of its age.
+    /// Claims a due delivery for an attempt. An extra attempt is made even past `give_up_at`.
     pub fn claim(&mut self, now: Timestamp) -> Result<Claimed, Refusal> {
         self.must_be(State::is_waiting, "carried")?;
         let too_old = self.return_to.is_none() && self.give_up_at.is_some_and(|at| at <= now);
@@ -150,7 +150,7 @@ impl Delivery {
         Ok(Claimed::Ended)
     }
 
-    /// The verdict on what was carried. `rows` attempts join the history, `numbered` of them with a number.
+    /// Applies the verdict on an attempt. Adds `rows` attempts to the history, `numbered` of them with a number.
     pub fn conclude(
         &mut self,
         verdict: &Verdict,
@@ -182,8 +182,8 @@ impl Delivery {
         Ok(())
     }
 
-    /// Given back without an attempt, by a node that drains or leaves the endpoint alone: due as it was. A probe ahead of its
-    /// time is owed to nobody.
+    /// Releases the delivery unsent, if the node drains or the endpoint is throttled: due as before. An early probe returns
+    /// to its saved state.
     pub fn hand_back(&mut self, switch: Switch, due: Timestamp, now: Timestamp) -> Result<(), Refusal> {
         self.must_be(|state| state == State::InFlight, "handed back")?;
         if self.is_ahead() {
@@ -195,7 +195,8 @@ impl Delivery {
         Ok(())
     }
 
-    /// Its node died: due now, its place in the schedule unchanged. The caller adds the attempt "outcome unknown".
+    /// Takes over from a dead node: due now, or back in the saved state after an extra attempt; the schedule is unchanged.
+    /// The caller adds the attempt "outcome unknown".
     pub fn take_over(&mut self, switch: Switch, now: Timestamp) -> Result<(), Refusal> {
         self.must_be(|state| state == State::InFlight, "taken over")?;
         self.history_len += 1;
@@ -208,15 +209,15 @@ impl Delivery {
         Ok(())
     }
 
-    /// The endpoint was switched off or deleted while this waited.
+    /// Holds or cancels a waiting delivery whose endpoint was disabled or deleted.
     pub fn switch_off(&mut self, switch: Switch, now: Timestamp) -> Result<(), Refusal> {
         self.must_be(|state| state.is_waiting() || state == State::Held, "held or cancelled")?;
         self.heed(switch, now);
         Ok(())
     }
 
-    /// The endpoint is on again: due now, unless its own time is later. While it was held it did not grow older, unless
-    /// its contract says so.
+    /// Resumes a held delivery: due now, unless its own time is later. Time held does not count as age, unless
+    /// `gives_up_while_held`.
     pub fn release(&mut self, gives_up_while_held: bool, now: Timestamp) -> Result<(), Refusal> {
         self.must_be(|state| state == State::Held, "released")?;
         if let Some(held_at) = self.held_at.filter(|_| !gives_up_while_held) {
@@ -231,7 +232,7 @@ impl Delivery {
         Ok(())
     }
 
-    /// One extra attempt as soon as a hand is free; the schedule stays where it is.
+    /// Requests an extra attempt as soon as a permit is free; the schedule is unchanged.
     pub fn retry(&mut self, switch: Switch, now: Timestamp) -> Result<(), Refusal> {
         let allowed =
             |state| matches!(state, State::Retrying | State::Dead | State::Cancelled | State::Expired);
@@ -246,7 +247,7 @@ impl Delivery {
         Ok(())
     }
 
-    /// The same delivery on a fresh schedule; numbering continues. A delivered one is not touched: the caller
+    /// Restarts the delivery on a fresh schedule; numbering continues. A delivered one is refused: the caller
     /// makes a new delivery with `replay_as`.
     pub fn replay(
         &mut self,
@@ -266,7 +267,7 @@ impl Delivery {
         Ok(())
     }
 
-    /// A delivered one again, as a new delivery with an id of its own; the old one never changes.
+    /// Creates a new delivery that repeats this delivered one, which does not change.
     pub fn replay_as(
         &self,
         id: DeliveryId,
@@ -285,7 +286,7 @@ impl Delivery {
         Ok(copy)
     }
 
-    /// A past event for an endpoint that never got it, because a person asked for that.
+    /// Prepares the new delivery of a backfill: held if the endpoint is disabled.
     pub fn backfilled(mut born: Self, switch: Switch, now: Timestamp) -> Result<Self, Refusal> {
         if switch == Switch::Deleted {
             return Err(Refusal::EndpointDeleted);
@@ -302,8 +303,8 @@ impl Delivery {
         Ok(())
     }
 
-    /// Its event's retention ended while it waited. One that had ended before a person asked for an extra attempt has
-    /// ended as it did then.
+    /// Expires a waiting delivery whose event's retention ended. One that had ended before an extra attempt was requested
+    /// returns to that end.
     pub fn outlive(&mut self, now: Timestamp) -> Result<(), Refusal> {
         self.must_be(|state| state.is_waiting() || state == State::Held, "expired")?;
         if self.return_to.is_some_and(|back| back.state.is_terminal()) {
@@ -315,14 +316,14 @@ impl Delivery {
         Ok(())
     }
 
-    /// A dead letter that nobody will replay.
+    /// Closes a dead letter: no replay is expected.
     pub fn close(&mut self) -> Result<(), Refusal> {
         self.must_be(|state| state == State::Dead, "closed")?;
         self.reason = Some(Reason::Closed);
         Ok(())
     }
 
-    /// Published while the endpoint is off.
+    /// Holds or cancels the delivery if its endpoint is disabled or deleted.
     pub fn heed(&mut self, switch: Switch, now: Timestamp) {
         match switch {
             Switch::On => {}
@@ -332,8 +333,8 @@ impl Delivery {
         }
     }
 
-    /// What the API shows: nothing is scheduled while an extra attempt is on its way, the endpoint is off, or another
-    /// comes first.
+    /// Next scheduled attempt, as the API shows it. `None` during an extra attempt, a final wait or a hold, and behind
+    /// another delivery of its ordering group.
     pub fn next_attempt_at(&self) -> Option<Timestamp> {
         let scheduled = self.state.is_waiting() && self.return_to.is_none() && self.at_due == AtDue::Attempt;
         self.due.filter(|_| scheduled && !self.waits_behind())
@@ -345,7 +346,7 @@ impl Delivery {
         self.reason = None;
         self.finished_at = None;
         self.due = Some(now);
-        // Asked for by a person: an endpoint that is off holds it, whatever it does with the rest.
+        // Requested manually: a disabled endpoint holds it, whatever it does with other deliveries.
         if switch != Switch::On {
             self.hold(now);
         }

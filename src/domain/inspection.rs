@@ -1,7 +1,7 @@
-//! An inspection: a receiver is sent what it should take and what it should refuse, and is told which protections it has.
+//! An inspection sends a receiver requests that it should accept or refuse, and reports which protections it has.
 //!
-//! An inspection is a row that the engine finds, and its report is what it leaves: it makes no event, no delivery and no
-//! attempt, so nothing of it can count for the endpoint's health.
+//! An inspection is a stored row that the engine picks up and completes with a report. No event, delivery or attempt is
+//! created, so it never counts for the endpoint's health.
 
 mod judgement;
 mod probe;
@@ -18,7 +18,7 @@ use super::{
 };
 use serde::{Deserialize, Serialize};
 
-/// How many numbers an inspection takes: its own, and an event's and a delivery's for each probe.
+/// Number of ids per inspection: its own, and an event's and a delivery's for each probe.
 pub const IDS_TAKEN: u32 = 1 + 2 * Probe::ALL.len() as u32;
 
 /// How many ended inspections of an endpoint are kept.
@@ -33,13 +33,13 @@ pub struct Inspection {
     pub state: State,
     pub created_at: Timestamp,
     pub finished_at: Option<Timestamp>,
-    /// There once it is finished.
+    /// Present once it is finished.
     pub report: Option<Report>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Everything.
+    /// All checks.
     Inspect,
     /// The health address alone.
     Ping,
@@ -61,7 +61,7 @@ pub enum State {
     Waiting,
     Running,
     Finished,
-    /// The node stopped in the middle. It is not run again: nobody may be watching any more.
+    /// The node stopped in the middle. Not run again: the person who started it may have left.
     Interrupted,
     /// The endpoint was deleted.
     Cancelled,
@@ -82,25 +82,25 @@ impl State {
     }
 }
 
-/// What came of it: one check after the other.
+/// Result of an inspection: its checks in order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     pub contract: String,
     pub checks: Vec<Check>,
 }
 
-/// One thing that a receiver should do.
+/// Check of one requirement on receivers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check {
     pub name: CheckName,
     pub finding: Finding,
-    /// Of the answer that decided it, if there was one.
+    /// Status of the response that decided it, if there was one.
     pub status: Option<u16>,
     pub duration_ms: Option<u32>,
     pub sent: String,
     pub came_back: String,
     pub why: String,
-    /// What to do; nothing where there is nothing to do.
+    /// Advice, if there is something to do.
     pub advice: Option<String>,
 }
 
@@ -131,7 +131,7 @@ impl CheckName {
         }
     }
 
-    /// What a receiver that passes does.
+    /// Describes a receiver that passes.
     pub const fn title(self) -> &'static str {
         match self {
             Self::CorrectDelivery => "Accepts a correct delivery",
@@ -152,7 +152,7 @@ pub enum Finding {
     Passed,
     Failed,
     DoesNotApply,
-    /// It could not be tried, or what came back does not say.
+    /// Not tried, or the response is not conclusive.
     Unknown,
 }
 

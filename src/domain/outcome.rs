@@ -1,4 +1,4 @@
-//! What came back from one HTTP request: the facts, before anyone decides what they mean.
+//! Outcome of an HTTP request: the facts, before any decision about their meaning.
 
 use super::time::Timestamp;
 use bytes::Bytes;
@@ -17,11 +17,11 @@ pub enum Class {
     /// No connection, or one that broke before a complete answer came.
     Connect,
     Tls,
-    /// A kept-alive connection was lost before any byte of an answer: tried again at once, blames nobody.
+    /// A kept-alive connection was lost before any byte of a response: tried again at once, not held against the receiver.
     StaleConnection,
     /// The address policy forbids the address; nothing was dialled.
     AddressRefused,
-    /// A fault of ours (no file handles, no network, no resolver): blames nobody.
+    /// A local failure (no file handles, no network, no resolver): not held against the receiver.
     Local,
     /// The node died while the request may have been on its way.
     Unknown,
@@ -62,7 +62,7 @@ impl Class {
     }
 }
 
-/// Where the time of an attempt went, in microseconds. A phase that did not happen (a reused connection has no
+/// Duration of each phase of an attempt, in microseconds. A phase that did not happen (a reused connection has no
 /// DNS, connect or TLS) is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timings {
@@ -76,11 +76,11 @@ pub struct Timings {
 /// The facts of one finished request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// `Ok` and `Http` are told apart by the contract's answer rules; the outbound room reports any complete
-    /// answer as `Http`.
+    /// The contract's response rules decide between `Ok` and `Http`; the HTTP client reports any complete
+    /// response as `Http`.
     pub class: Class,
     pub status: Option<u16>,
-    /// In words, for people; never holds a secret.
+    /// Description for people; never holds a secret.
     pub error: Option<String>,
     pub timings: Timings,
     pub address: Option<SocketAddr>,
@@ -108,7 +108,7 @@ impl Outcome {
     }
 }
 
-/// One attempt as it is written into the history.
+/// An attempt as it is written into the history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
     pub started_at: Timestamp,
@@ -117,8 +117,8 @@ pub struct Attempt {
     pub contract: super::contract::ContractHash,
     /// Which revision of the endpoint it went to.
     pub endpoint_revision: u32,
-    /// Where it went, kept when it failed: whoever looks later must see that address, not the one of today.
+    /// Requested URL, kept when the attempt failed: later views must show that address, not the current one.
     pub url: Option<String>,
-    /// Why it was made when it was, in words, where that is not plain from the schedule.
+    /// Reason for its time, in words, where the schedule does not explain it.
     pub note: Option<String>,
 }

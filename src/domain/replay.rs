@@ -1,8 +1,8 @@
 //! A replay: many past deliveries sent again, or past events sent to an endpoint that never got them (a backfill), as one
-//! row of intent that proceeds page by page.
+//! stored row that proceeds page by page.
 //!
-//! It walks ids upwards from `from_id` to `to_id`, both fixed when it is made, and `reached` only grows: no source is
-//! taken twice, and what a replay itself brings about is never among its sources.
+//! A replay walks ids upwards from `from_id` to `to_id`, both fixed when it is created, and `reached` only grows: no source
+//! is taken twice, and deliveries that a replay creates are never among its sources.
 
 use super::{
     delivery::State,
@@ -20,13 +20,13 @@ pub struct Replay {
     pub id: ReplayId,
     pub app: AppId,
     pub selection: Selection,
-    /// The most that are sent again in a second.
+    /// Most sources that are sent again in a second.
     pub per_second: u32,
     pub state: ReplayState,
     pub from_id: i64,
     /// Sources have smaller ids than this.
     pub to_id: i64,
-    /// Everything up to this id has been looked at.
+    /// All sources up to this id have been processed.
     pub reached: i64,
     /// How many sources there were when it was made.
     pub total: u64,
@@ -36,15 +36,15 @@ pub struct Replay {
     pub last_refusal: Option<String>,
     pub created_at: Timestamp,
     pub changed_at: Timestamp,
-    /// How long it was running, pauses and times without a process left out.
+    /// How long it was running, without pauses and times without a process.
     pub ran: Duration,
 }
 
-/// A running replay has a page more often than this; whatever is longer was no running.
+/// A running replay has a page more often than this; the rest of a longer gap is not counted as running.
 const PAGE_WITHIN: Duration = Duration::from_secs(5);
 
 impl Replay {
-    /// Something was done to it at `now`; up to then it was as it is.
+    /// Adds the time since the last change to the running time, and sets the last change to `now`.
     pub fn run_until(&mut self, now: Timestamp) {
         if self.state == ReplayState::Running {
             self.ran += now.since(self.changed_at).min(PAGE_WITHIN);
@@ -52,15 +52,15 @@ impl Replay {
         self.changed_at = now;
     }
 
-    /// While it was running.
+    /// Average rate while it was running.
     pub fn average_per_second(&self) -> f64 {
-        // The first page takes no time; the second that it is meant for has not passed yet.
+        // The first page takes no time, though it is meant for a second that has not passed: hence the upper bound.
         let seconds = self.ran.as_secs_f64();
         if seconds > 0.0 { (self.replayed as f64 / seconds).min(f64::from(self.per_second)) } else { 0.0 }
     }
 }
 
-/// Which sources are meant.
+/// Sources of a replay.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Selection {
@@ -68,14 +68,14 @@ pub enum Selection {
     Backfill(Backfill),
 }
 
-/// Past deliveries; what is absent does not matter.
+/// Filter of past deliveries; absent fields match all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deliveries {
     pub endpoint: Option<i64>,
     pub event_type: Option<String>,
     /// By their names in the API.
     pub states: Vec<String>,
-    /// Only those that ended then or later, and not because somebody cancelled them.
+    /// Only deliveries that ended then or later, and were not cancelled manually.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missed_since: Option<Timestamp>,
 }
@@ -111,7 +111,7 @@ impl Selection {
         }
     }
 
-    /// For what an endpoint missed: since when.
+    /// Start of the time for which missed deliveries are selected, if they are.
     pub fn missed_since(&self) -> Option<Timestamp> {
         match self {
             Self::Deliveries(deliveries) => deliveries.missed_since,
@@ -119,7 +119,7 @@ impl Selection {
         }
     }
 
-    /// The states of the deliveries that are meant; none for events.
+    /// Returns the selected states of deliveries; empty for a backfill.
     pub fn states(&self) -> Vec<State> {
         match self {
             Self::Deliveries(deliveries) => {
@@ -155,7 +155,7 @@ impl ReplayState {
         matches!(self, Self::Finished | Self::Cancelled)
     }
 
-    /// Whether a person may bring it from here to there.
+    /// Whether a person may change this state to `next`.
     pub const fn may_become(self, next: Self) -> bool {
         match next {
             Self::Running | Self::Paused | Self::Cancelled => !self.is_over(),

@@ -1,6 +1,6 @@
-//! The headers of one attempt, signature included, as the contract's templates say.
+//! Renders the headers of an attempt, signature included, by the contract's templates.
 //!
-//! What is signed here is exactly the `body` that is sent.
+//! The signature covers exactly the `body` that is sent.
 
 use super::{
     body::EventParts,
@@ -15,7 +15,7 @@ use std::borrow::Cow;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// One attempt, as its headers tell of it.
+/// An attempt as its headers describe it.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestParts<'a> {
     pub event: &'a EventParts<'a>,
@@ -32,7 +32,7 @@ pub struct RequestParts<'a> {
 /// A header's name, in lower case, and its value.
 pub type Header = (Cow<'static, str>, String);
 
-/// Every header of the contract. Fails if no secret of the endpoint is valid at the attempt's start.
+/// Renders every header of the contract. Fails if no secret of the endpoint is valid at the attempt's start.
 pub fn headers(
     contract: &Contract,
     signer: &Signer,
@@ -90,7 +90,7 @@ fn encode(encoding: Encoding, bytes: &[u8]) -> String {
     }
 }
 
-/// What the variables stand for in one attempt.
+/// Values of the variables in an attempt.
 struct Values<'a> {
     contract: &'a Contract,
     request: &'a RequestParts<'a>,
@@ -101,7 +101,7 @@ struct Values<'a> {
 impl<'a> Values<'a> {
     fn new(contract: &'a Contract, request: &'a RequestParts<'a>) -> Self {
         let event = request.event;
-        // The signed text sets its parts off with dots: an id with a dot would let one text stand for two requests.
+        // Dots separate the parts of the signed text: with a dot in the id, one text could stand for two requests.
         let ambiguous = event.public_id.contains('.') && contract.signature.signs.names(Variable::Id);
         let id = if ambiguous {
             Cow::Owned(event.own_id.with_prefix(&contract.ids.event))
@@ -111,7 +111,7 @@ impl<'a> Values<'a> {
         Self { contract, request, id, t: request.now.as_seconds().to_string() }
     }
 
-    /// The text of every variable but the body, which is bytes, and the signature, which is not made yet.
+    /// Returns a variable's text; empty for the body, which is bytes, and the signature, which is not made yet.
     fn text(&self, variable: Variable) -> Cow<'_, str> {
         match variable {
             Variable::Id => Cow::Borrowed(&self.id),

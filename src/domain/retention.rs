@@ -1,8 +1,8 @@
-//! What of an event and its deliveries goes now: a pure function of how long the contracts keep things, of what became of
-//! each delivery, and of the time. The store reads the facts and does what it is told.
+//! Decides which parts of an event and its deliveries are deleted now: a pure function of the contracts' retention periods,
+//! the state of each delivery, and the time. The store reads the facts and carries out the decision.
 //!
-//! An event goes as a whole. Before that, only its payload and the history of finished deliveries go by themselves, and
-//! dead letters are closed. Nothing that has not ended ever goes: it ends first, and that is on record.
+//! An event is deleted as a whole. Before that, only its payload and the history of finished deliveries are deleted
+//! separately, and dead letters are closed. An unfinished delivery is never deleted: it ends first, and that is on record.
 
 #[cfg(test)]
 mod tests;
@@ -18,9 +18,9 @@ use std::{collections::BTreeSet, time::Duration};
 /// An `Idempotency-Key` is known for at least this long, however short its event is kept.
 pub const IDEMPOTENCY_KEPT: Duration = Duration::from_hours(24);
 
-/// How long things are kept, as the contracts say now.
+/// Retention periods, as the contracts say now.
 pub trait Keeps: Send + Sync {
-    /// `None` if the app is gone: what it left behind is not ours to judge.
+    /// `None` if the app is gone: no decision is made about its events.
     fn of_app(&self, app: AppId) -> Option<Retention>;
 
     /// `None` if the endpoint is gone: its app's contract counts.
@@ -33,22 +33,22 @@ pub struct EventFacts {
     pub deliver_at: Option<Timestamp>,
     pub has_data: bool,
     pub has_idempotency_key: bool,
-    /// Of its app.
+    /// Retention periods of its app.
     pub keep: Retention,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeliveryFacts {
     pub state: State,
-    /// Dead, and nobody will replay it.
+    /// A dead letter that was closed.
     pub is_closed: bool,
-    /// A dead letter that waits for an extra attempt by hand: if that is never made, it is a dead letter again.
+    /// A dead letter that waits for a manual extra attempt: if that is never made, it is a dead letter again.
     pub returns_to_dead: bool,
-    /// When it was made, if that was after its event, or when a person last set it going again.
+    /// Creation time, if later than its event's, or the time of the last manual retry or replay.
     pub restarted_at: Option<Timestamp>,
     pub finished_at: Option<Timestamp>,
     pub has_history: bool,
-    /// Of its endpoint; `dead_letters` as it was when it died.
+    /// Retention periods of its endpoint; `dead_letters` as it was when it died.
     pub keep: Retention,
 }
 
@@ -57,24 +57,24 @@ pub enum EventFate {
     Stays,
     /// The record stays without its payload.
     LosesData,
-    /// With all its deliveries.
+    /// Deleted with all its deliveries.
     Goes,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeliveryFate {
     Stays,
-    /// It still waits: it ends now, on record, and goes later.
+    /// Still waiting: ends now, on record, and is deleted later.
     Ends,
-    /// Its attempts go, its state and its counts stay.
+    /// Its attempts are deleted, its state and its counts stay.
     LosesHistory,
-    /// A dead letter that was not replayed in time: it is one no longer. Its record stays with its event.
+    /// A dead letter that was not replayed in time is closed. Its record stays with its event.
     Closes,
-    /// With its event.
+    /// Deleted with its event.
     Goes,
 }
 
-/// What happens to an event, and to each of its deliveries in the order they were given.
+/// Decision on an event and each of its deliveries, in the order they were given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fate {
     pub event: EventFate,
@@ -136,24 +136,24 @@ impl DeliveryFacts {
         }
     }
 
-    /// Waits for somebody to replay it.
+    /// Whether it is dead and not closed, so that a replay is possible.
     fn is_dead_letter(&self) -> bool {
         self.state == State::Dead && !self.is_closed
     }
 
-    /// Whether it must still be seen how it ended, because it ended only when its event was over.
+    /// Whether its end must stay visible, because it ended only when its event's retention was over.
     fn is_on_record(&self, fate: DeliveryFate, end: Timestamp, now: Timestamp) -> bool {
         let ended_late = |at: Timestamp| at >= end && until(self.keep.attempts, at) > now;
         fate == DeliveryFate::Ends || !self.is_dead_letter() && self.finished_at.is_some_and(ended_late)
     }
 
-    /// Nobody is expected to ask for its payload again.
+    /// Whether its payload is not expected to be needed again.
     fn is_settled(&self) -> bool {
         matches!(self.state, State::Delivered | State::Cancelled) || self.is_closed
     }
 }
 
-/// When what is kept since `from` may go; the end of time if never.
+/// Returns the end of a retention period that starts at `from`; the end of time if it has none.
 fn until(keep: Keep, from: Timestamp) -> Timestamp {
     match keep {
         Keep::For(duration) => from.plus(duration),
@@ -161,7 +161,7 @@ fn until(keep: Keep, from: Timestamp) -> Timestamp {
     }
 }
 
-/// The ages at which something of an event may be due to go.
+/// Returns the ages at which a part of an event may be due for deletion.
 pub fn ages(keeps: impl IntoIterator<Item = Retention>) -> BTreeSet<Duration> {
     let all = |keep: Retention| [keep.events, keep.attempts, keep.payloads, keep.dead_letters];
     let finite = |keep| match keep {

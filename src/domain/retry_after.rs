@@ -1,4 +1,4 @@
-//! Reads a receiver's `Retry-After`. Whatever is not exactly one of its forms says nothing.
+//! Parses a receiver's `Retry-After`. Any text that is not exactly one of its forms is ignored.
 
 use super::time::Timestamp;
 use jiff::{civil::datetime as date_time, fmt::strtime};
@@ -8,11 +8,11 @@ use std::time::Duration;
 const DATE_FORMS: [&str; 3] =
     ["%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"];
 
-/// How long after `now` the receiver asks us to wait; nothing for a date that has passed.
+/// Returns how long after `now` the receiver asks to wait; zero for a date that has passed.
 pub(super) fn parse(text: &str, now: Timestamp) -> Option<Duration> {
     let text = text.trim_matches([' ', '\t']);
     if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
-        // More seconds than fit are as many as there can be.
+        // Numbers that do not fit saturate.
         return Some(Duration::from_secs(text.parse().unwrap_or(u64::MAX)));
     }
     date(text).map(|at| at.since(now))
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn junk_says_nothing() {
+    fn junk_is_ignored() {
         for junk in [
             "",
             " ",

@@ -1,4 +1,4 @@
-//! When a failed delivery is tried again: the contract's waits, spread by a roll of the dice.
+//! Backoff: the contract's waits between attempts, with random jitter.
 
 use super::contract::{Jitter, RetryRule};
 use std::time::Duration;

@@ -1,6 +1,6 @@
-//! Secrets at rest: AES-256-GCM under a key that has an id, bound to the place where the secret belongs.
+//! Encryption of secrets at rest: AES-256-GCM under a key that has an id, bound to the place where the secret belongs.
 //!
-//! Sealed bytes are: format (1), length of the key's id, the id, nonce (12), ciphertext with tag.
+//! Encrypted bytes are: format (1), length of the key's id, the id, nonce (12), ciphertext with tag.
 
 use aws_lc_rs::{
     aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey},
@@ -17,7 +17,7 @@ const FORMAT: u8 = 1;
 const NONCE_BYTES: usize = 12;
 const KEY_BYTES: usize = 32;
 
-/// Why something cannot be sealed or opened. Never holds a key or what was sealed.
+/// Error of an encryption or decryption. Never holds a key or a plain text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SealError {
     #[error("encryption key {0} must be base64 of exactly 32 bytes, optionally after an id and a colon")]
@@ -36,12 +36,12 @@ pub enum SealError {
 
 struct SealingKey {
     id: String,
-    /// Stands in for the id of a key that was given without one, so that it can get one later.
+    /// Replaces the id of a key that was given without one, so that it can get one later.
     fingerprint: String,
     key: LessSafeKey,
 }
 
-/// The keys that secrets are sealed with: the first one seals, all of them open.
+/// Keys that encrypt secrets: the first one encrypts, all of them decrypt.
 pub struct Keyring {
     first: SealingKey,
     others: Vec<SealingKey>,
@@ -63,7 +63,7 @@ impl Keyring {
         Ok(Self { first, others: keys.collect() })
     }
 
-    /// Seals `plain` so that only `open` with the same `bound_to` gives it back. The nonce must be fresh chance.
+    /// Encrypts `plain` so that only `open` with the same `bound_to` returns it. The nonce must be fresh random bytes.
     pub fn seal(&self, plain: &[u8], bound_to: &str, nonce: [u8; NONCE_BYTES]) -> Result<Vec<u8>, SealError> {
         let id = self.first.id.as_bytes();
         let mut sealed = Vec::with_capacity(2 + id.len() + NONCE_BYTES + plain.len() + AES_256_GCM.tag_len());
@@ -82,7 +82,7 @@ impl Keyring {
         Ok(sealed)
     }
 
-    /// The id of the key that seals.
+    /// The id of the key that encrypts.
     pub fn first(&self) -> &str {
         &self.first.id
     }
@@ -92,7 +92,7 @@ impl Keyring {
         self.keys().map(|key| key.id.as_str())
     }
 
-    /// The id of the key that something was sealed with, as that key is called today.
+    /// Returns the present id of the key that `sealed` was encrypted with.
     pub fn key_of(&self, sealed: &[u8]) -> Result<&str, SealError> {
         let (id, ..) = take_apart(sealed).ok_or(SealError::Damaged)?;
         self.find(id).map(|key| key.id.as_str())
@@ -172,7 +172,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_sealed_opens_only_in_its_place(
+        fn encrypted_bytes_decrypt_only_in_their_place(
             plain in prop::collection::vec(any::<u8>(), 0..100), place in "[a-z/]{0,10}", other in "[a-z/]{0,10}",
             nonce: [u8; 12],
         ) {
@@ -194,13 +194,13 @@ mod tests {
         }
 
         #[test]
-        fn junk_never_opens_and_never_panics(junk in prop::collection::vec(any::<u8>(), 0..80)) {
+        fn junk_never_decrypts_and_never_panics(junk in prop::collection::vec(any::<u8>(), 0..80)) {
             prop_assert!(ring(&key(1)).open(&junk, "").is_err());
         }
     }
 
     #[test]
-    fn the_first_key_seals_and_all_keys_open() {
+    fn the_first_key_encrypts_and_all_keys_decrypt() {
         let (old, new) = (format!("old:{}", key(1)), format!("new:{}", key(2)));
         let sealed_before = ring(&old).seal(b"secret", "ep", [0; 12]).unwrap();
         let rotating = ring(&format!("{new}, {old}"));

@@ -1,4 +1,4 @@
-//! The secrets that requests are signed with: made, checked, and kept out of every log.
+//! Signing secrets: generates and checks them, and keeps them out of every log.
 
 use super::{
     contract::{KeyForm, SecretRule},
@@ -25,8 +25,8 @@ impl Secret {
     }
 }
 
-/// The instant that secrets with these beginnings are judged by. While none has begun it is the beginning of the first: that is the
-/// one the receiver knows, and this clock is behind the one that it was made by.
+/// Returns the instant by which the validity of secrets with these starts is judged. Before the first start it is that start:
+/// the receiver knows the first secret, and this clock is behind the clock that made it.
 pub fn judged_at(begins: impl IntoIterator<Item = Timestamp>, now: Timestamp) -> Timestamp {
     begins.into_iter().min().map_or(now, |first| first.max(now))
 }
@@ -47,7 +47,7 @@ impl Drop for Secret {
     }
 }
 
-/// The bytes of a key and what they sign with.
+/// Bytes of a key, by algorithm.
 pub(super) enum KeyBytes {
     Hmac(Vec<u8>),
     /// A seed, or a seed and its public key.
@@ -63,11 +63,11 @@ impl Drop for KeyBytes {
 
 fn wipe(mut bytes: Vec<u8>) {
     bytes.fill(0);
-    // Keeps the compiler from leaving out a write that nobody reads.
+    // Keeps the compiler from leaving out a write that is never read.
     std::hint::black_box(&bytes);
 }
 
-/// A new secret out of as many random bytes as the rule asks for.
+/// Generates a secret out of random bytes, as many as the rule asks for.
 pub fn generate(rule: &SecretRule, random: &[u8]) -> String {
     let encoded = match rule.key {
         KeyForm::Base64 => BASE64_STANDARD.encode(random),
@@ -76,7 +76,7 @@ pub fn generate(rule: &SecretRule, random: &[u8]) -> String {
     format!("{}{encoded}", rule.prefix)
 }
 
-/// A new secret of the same kind as `other`, out of 32 random bytes.
+/// Generates a secret of the kind of `other` out of 32 random bytes.
 pub(super) fn generate_like(rule: &SecretRule, other: &str, random: &[u8; 32]) -> String {
     match rule.ed25519_prefix.as_deref().filter(|prefix| other.starts_with(prefix)) {
         Some(prefix) => format!("{prefix}{}", BASE64_STANDARD.encode(random)),
@@ -84,7 +84,7 @@ pub(super) fn generate_like(rule: &SecretRule, other: &str, random: &[u8; 32]) -
     }
 }
 
-/// Whether a given secret can sign under the rule. A refusal says what is allowed and never repeats the secret.
+/// Checks that a secret can sign under the rule. The error says what is allowed and never repeats the secret.
 pub fn check(rule: &SecretRule, text: &str) -> Result<(), String> {
     key_bytes(rule, text).map(|_| ())
 }
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_behind_all_beginnings_takes_the_first_for_begun_and_no_other() {
+    fn on_a_clock_behind_all_starts_only_the_first_secret_is_valid() {
         let at = Timestamp::from_millis;
         assert_eq!(judged_at([at(30), at(20)], at(10)), at(20));
         assert_eq!(judged_at([at(30), at(20)], at(20)), at(20));

@@ -12,7 +12,7 @@ use aws_lc_rs::{
 use base64::{Engine, prelude::BASE64_STANDARD};
 use std::{cmp::Reverse, fmt};
 
-/// Stands before a public key in the Standard Webhooks specification.
+/// Prefix of a public key in the Standard Webhooks specification.
 pub(super) const PUBLIC_PREFIX: &str = "whpk_";
 
 /// Why a request cannot be signed. Never holds a secret.
@@ -24,7 +24,7 @@ pub enum SigningFailed {
     NoValidSecret,
 }
 
-/// One key, of either kind.
+/// A signing key of either algorithm.
 pub(super) enum SigningKey {
     Hmac(Box<hmac::Key>),
     Ed25519(Ed25519KeyPair),
@@ -36,11 +36,11 @@ struct TimedKey {
     valid_until: Option<Timestamp>,
 }
 
-/// Belongs to one endpoint's secrets under one contract; prepare another when either changes.
+/// Signs with one endpoint's secrets under one contract; prepare another when either changes.
 pub struct Signer {
     /// The newest first.
     keys: Vec<TimedKey>,
-    /// When the first secret begins, be it one of the keys or not.
+    /// Start of the first secret, even if that is not among the keys.
     begins: Option<Timestamp>,
     rotation: Rotation,
 }
@@ -59,8 +59,8 @@ impl Signer {
         Ok(Self { keys, begins, rotation: contract.secret.rotation })
     }
 
-    /// Of secrets that do not all fit the contract, those that do: a new secret repairs an endpoint whose old one has
-    /// become useless. Fails if none fits.
+    /// Prepares only the secrets that fit the contract: a new secret repairs an endpoint whose old one has become useless.
+    /// Fails if none fits.
     pub fn prepare_what_fits(contract: &Contract, secrets: &[Secret]) -> Result<Self, SigningFailed> {
         let fits = |secret: &&Secret| signing_key(&contract.secret, secret).is_ok();
         let fitting: Vec<Secret> = secrets.iter().filter(fits).cloned().collect();
@@ -68,8 +68,8 @@ impl Signer {
         Ok(Self { begins: secrets.iter().map(|secret| secret.valid_from).min(), ..signer })
     }
 
-    /// The keys that sign at `now`: every valid one, or only the newest where the contract says so. The first signs also for a
-    /// node whose clock is behind its beginning.
+    /// Returns the keys that sign at `now`: every valid one, or only the newest where the contract says so. The first also
+    /// signs on a node whose clock is behind its start.
     pub(super) fn keys_at(&self, now: Timestamp) -> impl Iterator<Item = &SigningKey> {
         let count_max = match self.rotation {
             Rotation::Both => usize::MAX,
@@ -82,7 +82,7 @@ impl Signer {
     }
 }
 
-/// What receivers verify with, if the secret is an ed25519 key; nothing about it is secret.
+/// Returns the public key for receivers, if the secret is an ed25519 key. The public key is not confidential.
 pub fn public_key(contract: &Contract, secret: &Secret) -> Option<String> {
     match signing_key(&contract.secret, secret).ok()? {
         SigningKey::Hmac(_) => None,

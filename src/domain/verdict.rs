@@ -1,5 +1,5 @@
-//! What an outcome means for its delivery: a pure function of the outcome, the delivery's place in its schedule, the
-//! contract, the recorded end of the attempt, and one roll of the dice.
+//! Decides what happens to a delivery after an outcome: a pure function of the outcome, the retry context, the contract, the
+//! recorded end of the attempt, and one random number.
 
 use super::{
     contract::{Answer, Contract, Pacing, RetryAfter},
@@ -9,20 +9,20 @@ use super::{
 };
 use std::time::Duration;
 
-/// How long to let a fault of our own pass before trying again.
+/// First wait after a local failure; doubled for each attempt before it that used no slot.
 const LOCAL_FAULT_WAIT: Duration = Duration::from_secs(5);
 const LOCAL_FAULT_WAIT_MAX: Duration = Duration::from_mins(10);
 
-/// Where a delivery stands when an attempt of it ends.
+/// Retry context of a delivery when an attempt of it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
     /// How many slots of the schedule were used before this attempt.
     pub place: u32,
     /// The end of the contract's `give_up_after`.
     pub give_up_at: Option<Timestamp>,
-    /// Attempts so far that used no slot; our own faults are waited out longer the longer they last.
+    /// Attempts so far that used no slot; the wait after a local failure grows with them.
     pub unnumbered: u32,
-    /// Most receivers fell silent at once: that this one did too is our own fault.
+    /// Most receivers stopped answering at once: this failure is attributed to a local outage.
     pub is_ours: bool,
 }
 
@@ -34,7 +34,7 @@ pub enum Verdict {
         due: Timestamp,
         then: AtDue,
     },
-    /// Nobody's fault, or ours: no slot was used.
+    /// The receiver did not cause the failure: no slot was used.
     Again {
         due: Timestamp,
     },
@@ -44,15 +44,15 @@ pub enum Verdict {
     },
 }
 
-/// What happens to a delivery when it is due.
+/// Action for a delivery when it is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtDue {
     Attempt,
     /// The contract's final wait is over: dead without another attempt.
     Exhaust,
-    /// The same, but its last attempt failed because of us: no event that the receiver failed.
+    /// Like `Exhaust`, but the last attempt failed in a local outage: the event does not count as failed by the receiver.
     ExhaustUnblamed,
-    /// It is too old for anything automatic: expired.
+    /// Too old for automatic attempts: expired.
     Expire,
 }
 
@@ -75,7 +75,7 @@ impl DeadReason {
     }
 }
 
-/// Tells success from any other complete answer, and puts a failed one into words.
+/// Sets the class of a success to `Ok`, and describes any other complete response in words.
 pub fn classify(outcome: &mut Outcome, contract: &Contract) {
     let (Class::Http, Some(status)) = (outcome.class, outcome.status) else { return };
     if contract.answers.meaning(status) == Answer::Success {
@@ -85,7 +85,7 @@ pub fn classify(outcome: &mut Outcome, contract: &Contract) {
     }
 }
 
-/// Decides what comes next. Waits count from `ended_at`; `dice` is uniform in [0, 1).
+/// Decides the next step. Waits count from `ended_at`; `dice` is uniform in [0, 1).
 pub fn decide(
     outcome: &Outcome,
     standing: &Standing,
@@ -95,7 +95,7 @@ pub fn decide(
 ) -> Verdict {
     let refused = |switch_off| Verdict::Dead { reason: DeadReason::RefusedByReceiver, switch_off };
     let again = |due| in_time(standing, ended_at, due, Verdict::Again { due });
-    // Strict contracts promise their times, whoever is to blame.
+    // Strict contracts keep their times, even in a local outage.
     let is_waited_out = standing.is_ours && contract.pacing == Pacing::Adaptive;
     let wait_out = || {
         let wait = LOCAL_FAULT_WAIT.saturating_mul(1 << standing.unnumbered.min(10));
@@ -141,7 +141,7 @@ fn retry(
     in_time(standing, ended_at, due, Verdict::Retry { due, then })
 }
 
-/// The verdict, unless the delivery gives up before it is due.
+/// Returns the verdict, or expiry if the delivery gives up before it is due.
 fn in_time(standing: &Standing, ended_at: Timestamp, due: Timestamp, verdict: Verdict) -> Verdict {
     match standing.give_up_at {
         Some(give_up_at) if give_up_at < due => {
@@ -151,7 +151,7 @@ fn in_time(standing: &Standing, ended_at: Timestamp, due: Timestamp, verdict: Ve
     }
 }
 
-/// What the receiver asks for, as far as the contract lets it; it can only lengthen a wait.
+/// Returns the wait that the receiver requests, as far as the contract allows; it can only lengthen a wait.
 pub(super) fn asked_wait(outcome: &Outcome, contract: &Contract, ended_at: Timestamp) -> Duration {
     let honoured = contract.retry.retry_after == RetryAfter::Honour && contract.pacing == Pacing::Adaptive;
     let asked = outcome.retry_after.as_deref().filter(|_| honoured);

@@ -1,7 +1,7 @@
-//! Whether a request that a receiver got is genuine under a contract, and if it is not, why.
+//! Verifies a request that a receiver got under a contract, and explains failures.
 //!
-//! `verify` decides, by the contract's own templates. `clues` guesses afterwards: it looks for the one thing that would have
-//! to be different for the signature to be right. Never says anything of a secret.
+//! `verify` decides, by the contract's own templates. `clues` guesses the cause afterwards: it searches for the fewest
+//! differences that make the signature right. Messages never contain a secret.
 
 mod capture;
 mod clue;
@@ -24,18 +24,18 @@ use capture::Known;
 use keys::VerifyingKey;
 use std::time::Duration;
 
-/// As it was received: header names in any case.
+/// A request as received; header names in any case.
 #[derive(Clone, Copy, Debug)]
 pub struct Received<'a> {
     pub headers: &'a [(String, String)],
     pub body: &'a [u8],
 }
 
-/// What the receiver knows.
+/// The receiver's side of a verification: contract, secrets, clock.
 #[derive(Clone, Copy)]
 pub struct Terms<'a> {
     pub contract: &'a Contract,
-    /// Each of them is good enough. May be public keys, where the contract has ed25519.
+    /// Any one of them may match. May be public keys, where the contract has ed25519.
     pub secrets: &'a [String],
     pub now: Timestamp,
     pub tolerance: Duration,
@@ -43,11 +43,11 @@ pub struct Terms<'a> {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Genuine {
-    /// Unix seconds, where the contract tells them.
+    /// Unix seconds, where the contract sends them.
     pub signed_at: Option<i64>,
 }
 
-/// Why a request is not taken as genuine.
+/// Why a verification failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Mismatch {
     #[error("there is no secret to verify with")]
@@ -86,7 +86,7 @@ impl Mismatch {
     }
 }
 
-/// Seconds as people say them.
+/// Formats a duration for people.
 fn span(time: Duration) -> String {
     match time.as_secs() {
         seconds @ 0..120 => format!("{seconds} s"),
@@ -96,7 +96,7 @@ fn span(time: Duration) -> String {
     }
 }
 
-/// Holds the request against the contract.
+/// Verifies the signature and the age of a request under the contract.
 pub fn verify(terms: &Terms<'_>, received: &Received<'_>) -> Result<Genuine, Mismatch> {
     let contract = terms.contract;
     let keys = keys::usable(&contract.secret, terms.secrets)?;
@@ -105,7 +105,7 @@ pub fn verify(terms: &Terms<'_>, received: &Received<'_>) -> Result<Genuine, Mis
     let signatures = known.signatures();
     let read = signatures.iter().map(|signature| {
         let bytes = decode(encoding, signature.text).filter(|bytes| bytes.len() == signature.kind.length());
-        // What has the letters of a signature and is none is a wrong one.
+        // Text with the letters of a signature that does not decode is a wrong signature.
         let is_read = bytes.is_some() || is_written_in(encoding, signature.text, signature.kind);
         is_read.then(|| bytes.unwrap_or_default())
     });
@@ -127,7 +127,7 @@ pub fn verify(terms: &Terms<'_>, received: &Received<'_>) -> Result<Genuine, Mis
 }
 
 impl Known<'_> {
-    /// The signature is right; the time it was made at must be near.
+    /// Checks that the time of a right signature is within the tolerance.
     fn recent(&self, now: Timestamp, tolerance: Duration) -> Result<Genuine, Mismatch> {
         if self.get(Variable::T).is_none() {
             return Ok(Genuine { signed_at: None });
@@ -158,7 +158,7 @@ fn decode(encoding: Encoding, text: &str) -> Option<Vec<u8>> {
     }
 }
 
-/// Whether it has the length and the letters of a signature, though it may be that of no bytes.
+/// Whether the text has the length and the letters of a signature, even if it does not decode.
 fn is_written_in(encoding: Encoding, text: &str, kind: Kind) -> bool {
     let length = kind.length();
     match encoding {
@@ -173,7 +173,7 @@ fn is_written_in(encoding: Encoding, text: &str, kind: Kind) -> bool {
     }
 }
 
-/// What a signature is made with.
+/// Algorithm of a signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Hmac,
@@ -181,7 +181,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// Of a signature, in bytes.
+    /// Length of a signature in bytes.
     fn length(self) -> usize {
         match self {
             Self::Hmac => 32,

@@ -1,11 +1,11 @@
-//! Contracts out of files: a file may be based on another contract and then gives only what differs.
+//! Reads contracts from files. A file may be based on another contract and then gives only what differs.
 
 use super::{BUILT_IN, Contract, ContractError, ContractHash, document, fields, overrides, reader::Section};
 use crate::domain::field::{FieldError, nearest};
 use serde_json::Value;
 use std::sync::LazyLock;
 
-/// A file as it stands, its base not yet put under it.
+/// A parsed file before it is merged with its base.
 struct Draft<'a> {
     file: &'a str,
     name: String,
@@ -14,11 +14,11 @@ struct Draft<'a> {
 }
 
 impl Contract {
-    /// The built-in contracts and those of the files (a name for messages, and the text). A file with the name of a
+    /// Returns the built-in contracts and those of the files (name for messages, text). A file with the name of a
     /// built-in contract replaces it.
     ///
-    /// Refuses a file with its name, the field and what is allowed; two files of one name; bases that do not exist or
-    /// go in a circle.
+    /// Errors name the file, the field and the allowed values. Duplicate names, unknown bases and circular bases are
+    /// errors.
     pub fn with_files(files: &[(String, String)]) -> Result<Vec<Self>, ContractError> {
         let own = read(files)?;
         let mut all = Self::builtin()?;
@@ -27,13 +27,13 @@ impl Contract {
         Ok(all)
     }
 
-    /// One file by itself; its base, if it has one, is built in.
+    /// Reads a single file; its base, if it has one, is a built-in contract.
     pub fn from_toml(file: &str, text: &str) -> Result<Self, ContractError> {
         let contract = read(&[(file.to_owned(), text.to_owned())])?.pop();
         contract.ok_or_else(|| syntax(file, "there is nothing in it"))
     }
 
-    /// Whether this is exactly a contract that came with the product.
+    /// Whether this is exactly one of the contracts that come with the product.
     pub fn is_built_in(&self) -> bool {
         static HASHES: LazyLock<Vec<ContractHash>> =
             LazyLock::new(|| Contract::builtin().unwrap_or_default().iter().map(Contract::hash).collect());
@@ -67,7 +67,7 @@ fn draft<'a>(file: &'a str, text: &str) -> Result<Draft<'a>, ContractError> {
     Ok(Draft { file, name, based_on, document })
 }
 
-/// The draft over its base, whose own base comes first. `above` holds the names that lead here.
+/// Merges the draft over its base, which is resolved first. `above` holds the chain of names that led here.
 fn finish<'a>(
     draft: &'a Draft,
     drafts: &'a [Draft],
@@ -91,7 +91,7 @@ fn finish<'a>(
     read(&document)
 }
 
-/// TOML has no null: an empty text takes an optional field of the base away.
+/// Turns empty texts into null, which removes an optional field of the base: TOML has no null.
 fn nulled(document: &Value) -> Value {
     match document {
         Value::String(text) if text.is_empty() => Value::Null,
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_base_that_cannot_be_is_refused_with_file_field_and_what_is_allowed() {
+    fn an_invalid_base_is_rejected_with_file_field_and_allowed_values() {
         let refusal = |texts: &[(&str, &str)]| files(texts).unwrap_err();
         let base = |base: &str| format!("name = \"a\"\nbased_on = {base}");
         assert_eq!(
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(
             refusal(&[("a.toml", &base("\"b\"")), ("b.toml", broken)]),
             "b.toml: timeout: must be from 10ms to 1m",
-            "the fault is named where it stands"
+            "the error names the file that contains it"
         );
     }
 }

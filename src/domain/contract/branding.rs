@@ -1,14 +1,14 @@
-//! Names of headers, in which `{brand}` may stand: one contract gives every company its own names.
+//! Header names, which may contain `{brand}`: one contract gives every company its own names.
 
 use crate::domain::{field::FieldError, static_headers};
 use std::collections::BTreeMap;
 
 pub(super) const BRAND: &str = "{brand}";
 
-/// The header names of one contract while it is read: each once, whatever its case, the brand put in.
+/// Collects the header names of a contract while it is read: brand filled in, duplicates in any case rejected.
 pub(super) struct HeaderNames<'a> {
     brand: &'a str,
-    /// How each is spelled in the document, by its name on the wire.
+    /// Spelling in the document by name on the wire.
     spellings: BTreeMap<String, String>,
 }
 
@@ -17,7 +17,7 @@ impl<'a> HeaderNames<'a> {
         Self { brand, spellings: BTreeMap::new() }
     }
 
-    /// The name on the wire, in lower case. `field` is where the spelling stands.
+    /// Returns the name on the wire, in lower case. `field` is the document's field, for errors.
     pub(super) fn add(&mut self, field: &str, spelling: &str) -> Result<String, FieldError> {
         let refuse = |message: String| Err(FieldError::new(field, message));
         if spelling.replace(BRAND, "").contains(['{', '}']) {

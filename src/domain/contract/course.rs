@@ -1,14 +1,14 @@
-//! The part of a contract that says how a delivery goes on: waits, the meaning of answers, what being off does.
+//! Contract sections for the course of a delivery: retries, meaning of responses, pacing, disabled endpoints, retention.
 
 use super::reader::{Field, words};
 use serde_json::Value;
 use std::time::Duration;
 
-/// How a wait is spread.
+/// Random variation of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Jitter {
     None,
-    /// Uniform between nothing and the whole wait.
+    /// Uniform between zero and the whole wait.
     Full,
     /// Uniform within this many percent of the wait, to either side.
     Percent(u8),
@@ -53,12 +53,12 @@ words!(
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetryRule {
-    /// After the first, second, … failed attempt, from its end. One attempt more than there are waits.
+    /// Waits after the first, second, … failed attempt, from its end. There is one attempt more than waits.
     pub waits: Vec<Duration>,
     pub jitter: Jitter,
-    /// After the last failed attempt, before the delivery is dead.
+    /// Wait after the last failed attempt before the delivery is dead.
     pub final_wait: Option<Duration>,
-    /// The age at which nothing automatic happens any more.
+    /// Age from which no automatic attempt is made.
     pub give_up_after: Option<Duration>,
     /// Whether that age also ends a delivery that is held.
     pub give_up_while_held: bool,
@@ -71,11 +71,11 @@ impl RetryRule {
     }
 }
 
-/// A status, or a hundred of them.
+/// A status, or a class of 100 statuses such as `4xx`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Statuses {
     Exactly(u16),
-    /// The first digit.
+    /// First digit of the class.
     Hundred(u8),
 }
 
@@ -102,35 +102,35 @@ impl Field for Statuses {
     }
 }
 
-/// What a status means under a contract.
+/// Meaning of a status under a contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     Success,
     Retry,
     /// Dead at once.
     Never,
-    /// Dead at once, and the endpoint goes off.
+    /// Dead at once, and the endpoint is disabled.
     SwitchOff,
 }
 
-/// Lists of statuses; whatever is in none of them is tried again.
+/// Lists of statuses; a status in none of the first three is tried again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answers {
     pub success: Vec<Statuses>,
     pub never: Vec<Statuses>,
     pub switch_off: Vec<Statuses>,
-    /// After these people are advised to rotate the secret.
+    /// Statuses after which people are advised to rotate the secret.
     pub advise_rotation: Vec<Statuses>,
 }
 
 impl Answers {
-    /// A status named exactly beats the hundred it belongs to.
+    /// Returns the meaning of a status; an exact status takes precedence over its class.
     pub fn meaning(&self, status: u16) -> Answer {
         let hundred = Statuses::Hundred((status / 100) as u8);
         self.find(Statuses::Exactly(status)).or_else(|| self.find(hundred)).unwrap_or(Answer::Retry)
     }
 
-    /// What to do about a last answer of this status, in words.
+    /// Returns advice on a last response of this status, if `advise_rotation` lists it.
     pub fn advice(&self, status: u16) -> Option<String> {
         let named = [Statuses::Exactly(status), Statuses::Hundred((status / 100) as u8)];
         named.iter().any(|statuses| self.advise_rotation.contains(statuses)).then(|| {
@@ -149,17 +149,17 @@ impl Answers {
 }
 
 words!(
-    /// Whether attempts keep exactly to their times.
+    /// Whether attempts keep exactly to their schedule.
     Pacing {
-        /// No circuit, no pause, no `Retry-After`.
+        /// No circuit breaker, no pause, no `Retry-After`.
         Strict = "strict",
-        /// The lane yields to a receiver in trouble.
+        /// The endpoint queue slows down for a receiver in trouble.
         Adaptive = "adaptive",
     }
 );
 
 words!(
-    /// What becomes of deliveries that wait when their endpoint goes off.
+    /// State of waiting deliveries when their endpoint is disabled.
     WaitingWhenOff {
         Held = "held",
         Cancelled = "cancelled",
@@ -167,11 +167,11 @@ words!(
 );
 
 words!(
-    /// What becomes of an event for an endpoint that is off.
+    /// State of the delivery of an event that is published while the endpoint is disabled.
     PublishedWhileOff {
         Held = "held",
         Cancelled = "cancelled",
-        /// No delivery is made.
+        /// No delivery is created.
         None = "none",
     }
 );
@@ -223,7 +223,7 @@ impl Retention {
     };
 }
 
-/// How often, and how long each time, putting the body together and signing it is tried before it has failed.
+/// Number of tries to render and sign the request, and the time limit of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RenderingRule {
     pub tries: u32,

@@ -1,6 +1,6 @@
 //! A contract as a document: how each field is read, bounded and written.
 //!
-//! `read` and `write` are each other's inverse; the written form, defaults included, is what is hashed and stored.
+//! `read` and `write` are inverse. The written form, defaults included, is hashed and stored.
 
 mod course;
 mod people;
@@ -130,7 +130,7 @@ pub(super) fn write(contract: &Contract) -> Value {
     })
 }
 
-/// The name alone, of a document that is not read as a whole yet.
+/// Reads only the name of a document that is not read as a whole yet.
 pub(super) fn read_name(root: &Section) -> Read<String> {
     let name: String = root.required("name")?;
     let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_';
@@ -148,7 +148,7 @@ fn template(section: &Section, name: &str, default: Option<&str>, place: Place) 
     Template::parse(&source, place).map_err(|message| FieldError::new(section.at(name), message))
 }
 
-/// Text that will stand in a header.
+/// Reads text that is used in a header: printable ASCII.
 fn printable(section: &Section, name: &str, default: &str) -> Read<String> {
     let text = section.or(name, default.to_owned())?;
     if text.bytes().all(|b| (0x20..0x7f).contains(&b)) {

@@ -1,12 +1,12 @@
-//! Which fields a contract document has, and who may set each one.
+//! Fields of a contract document, and the least powerful level that may override each.
 
 use crate::domain::field::FieldError;
 use serde_json::Value;
 
-/// Who overrides a field of a contract, from the least to the most powerful.
+/// Level at which a field of a contract is overridden, from the least to the most powerful.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Setter {
-    /// A receiver's own people, through a portal link.
+    /// The receiver's people, through a portal link.
     Portal,
     App,
     Operator,
@@ -25,11 +25,11 @@ impl Setter {
 /// A field of the document.
 #[derive(Clone, Copy, Debug)]
 pub struct FieldRule {
-    /// Dotted. `headers.*` stands for any header name.
+    /// Dotted path. `headers.*` stands for any header name.
     pub path: &'static str,
-    /// The least powerful who may override it; `None`: it is not overridden, another contract is chosen.
+    /// Least powerful level that may override it; `None`: cannot be overridden, choose another contract.
     pub setter: Option<Setter>,
-    /// What it may hold, for the documentation; what is refused says so itself.
+    /// Allowed values, for the documentation; errors have texts of their own.
     pub allowed: &'static str,
 }
 
@@ -39,7 +39,7 @@ const fn field(path: &'static str, setter: Option<Setter>, allowed: &'static str
 
 const STATE_NAME: &str = "1 to 64 characters out of A-Z a-z 0-9 _ -";
 
-/// Every field there is.
+/// All fields of a contract document.
 pub const FIELDS: &[FieldRule] = &[
     field("name", None, "1 to 64 characters out of a-z 0-9 _ -"),
     field("based_on", None, "the name of another contract, in a file only"),
@@ -148,7 +148,7 @@ pub const FIELDS: &[FieldRule] = &[
     field("rendering.timeout", Some(Setter::Operator), "10ms to 1m"),
 ];
 
-/// Calls `visit` with every field that the document sets; refuses a field that does not exist.
+/// Calls `visit` with every field that the document sets; rejects unknown fields.
 pub(super) fn for_each_field(
     document: &Value,
     mut visit: impl FnMut(&str, Option<Setter>) -> Result<(), FieldError>,

@@ -1,7 +1,7 @@
 //! A contract: everything a sender promises its receivers, as data.
 //!
-//! Every contract comes out of the one set of fields below; none has code of its own. A value of `Contract` has been
-//! checked whole, so whoever holds one need not doubt it.
+//! All contracts are values of the fields below; none has code of its own. A `Contract` value has been validated as a
+//! whole.
 
 mod base;
 mod branding;
@@ -67,12 +67,12 @@ impl fmt::Display for ContractHash {
 pub struct Contract {
     pub name: String,
     pub description: String,
-    /// What `{brand}` stands for.
+    /// Replaces `{brand}` in templates and header names.
     pub brand: String,
-    /// What its events are called; for people to read, nothing is refused by it.
+    /// Names of its event types, for people to read; no event is rejected because of them.
     pub event_types: Vec<String>,
     pub user_agent: Template,
-    /// For the whole request, from the name's resolution to the last byte of the answer.
+    /// Limit for the whole request, from name resolution to the last byte of the response.
     pub timeout: Duration,
     pub pacing: Pacing,
     /// `None`: as the product's setting says.
@@ -80,7 +80,7 @@ pub struct Contract {
     pub body: BodyRule,
     pub signature: SignatureRule,
     pub secret: SecretRule,
-    /// By name, in lower case; besides content type, user agent and signature.
+    /// Further headers by lower-case name, besides content type, user agent and signature.
     pub headers: BTreeMap<String, Template>,
     pub retry: RetryRule,
     pub answers: Answers,
@@ -91,11 +91,11 @@ pub struct Contract {
     pub states: StateNames,
     pub ids: IdPrefixes,
     pub rendering: RenderingRule,
-    /// How the names of headers are written in the document, where `{brand}` may stand, by their names on the wire.
+    /// Header names as the document writes them (may contain `{brand}`), by their names on the wire.
     spellings: BTreeMap<String, String>,
 }
 
-/// Why a contract's document is refused.
+/// Error in a contract document.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ContractError {
     #[error("{file}: {source}")]

@@ -1,4 +1,4 @@
-//! Overrides: a contract with some of its fields replaced for one endpoint, as far as the setter may.
+//! Overrides: fields of a contract that are replaced for one endpoint, as far as the setter may.
 
 use super::{
     Contract,
@@ -10,15 +10,15 @@ use crate::domain::{field::FieldError, time::parse_duration};
 use serde_json::{Map, Value};
 use std::time::Duration;
 
-/// Shorter timeouts than this make an endpoint fail by accident; only the operator may want that.
+/// Shorter timeouts make an endpoint fail by accident; only the operator may set them.
 const TIMEOUT_MIN: Duration = Duration::from_secs(1);
 
 impl Contract {
-    /// This contract with the fields of `overrides` in place of its own. Lists are replaced whole; null takes an
-    /// optional field or a header away.
+    /// Returns this contract with the fields of `overrides` replaced. Lists are replaced whole; null removes an
+    /// optional field or a header.
     ///
-    /// Refuses fields that do not exist, that the setter may not set, or whose value is out of bounds. Overrides
-    /// that are already stored were checked when they were set: resolve those as `Setter::Operator`.
+    /// Rejects unknown fields, fields that the setter may not set, and values out of bounds. Stored overrides were
+    /// checked when they were set: resolve them as `Setter::Operator`.
     pub fn with_overrides(&self, overrides: &Value, setter: Setter) -> Result<Self, FieldError> {
         Self::may_override(overrides, setter)?;
         let mut document = document::write(self);
@@ -26,7 +26,7 @@ impl Contract {
         document::read(&document)
     }
 
-    /// Whether the setter may set each of these fields, and to such values, whatever the contract.
+    /// Checks that the setter may set these fields to these values, independent of the contract.
     pub fn may_override(overrides: &Value, setter: Setter) -> Result<(), FieldError> {
         fields::for_each_field(overrides, |field, least| match least {
             Some(least) if setter >= least => Ok(()),
@@ -41,7 +41,7 @@ impl Contract {
     }
 }
 
-/// Puts what `overrides` has in the place of what the document has.
+/// Replaces members of the document by those of `overrides`, recursively.
 pub(super) fn lay_over(document: &mut Value, overrides: &Value) {
     let brand = [overrides, document].into_iter().find_map(|one| one.get("brand")?.as_str());
     let brand = brand.unwrap_or_default().to_owned();
@@ -61,7 +61,7 @@ pub(super) fn lay_over(document: &mut Value, overrides: &Value) {
     }
 }
 
-/// A header is known in any case of its name; one that is taken away also by its name on the wire.
+/// Replaces and removes headers. Names match in any case; for removal the name on the wire matches too.
 fn lay_over_headers(headers: &mut Map<String, Value>, changes: &Map<String, Value>, brand: &str) {
     for (name, value) in changes {
         let is_on_the_wire = |known: &str| known.replace(BRAND, brand).eq_ignore_ascii_case(name);
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_sets_more_than_they_may() {
+    fn each_level_overrides_only_its_own_fields() {
         assert_eq!(
             refusal(&json!({ "https_only": false }), Setter::App),
             "https_only: can only be set by the operator"

@@ -1,5 +1,4 @@
-//! The part of a contract that people see: what states are called, when an endpoint's health switches it off, and what
-//! somebody is told.
+//! Contract sections for people: names of delivery states, health rules that disable an endpoint, notices.
 
 use super::{
     course::percent,
@@ -20,7 +19,7 @@ pub struct StateNames {
     pub dead: String,
     pub cancelled: String,
     pub expired: String,
-    /// Of an event that no endpoint wanted.
+    /// Name for an event without subscribers.
     pub skipped: String,
     /// `None`: as `dead`.
     pub serialisation_failed: Option<String>,
@@ -47,7 +46,7 @@ impl StateNames {
     }
 }
 
-/// A part of all, from 1 to 99 percent.
+/// A share from 1 to 99 percent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share(pub u8);
 
@@ -65,35 +64,34 @@ impl Field for Share {
     }
 }
 
-/// By which rules an endpoint is called degraded, its owner is warned, and it is switched off. Rules that are absent
-/// never act.
+/// Rules by which an endpoint is degraded, its owner is warned, and it is disabled. Absent rules never act.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HealthRule {
-    /// So many events in a row ended failed, in the order of their end; only a delivered one starts the count afresh.
+    /// Disabled after so many failed events in a row, in the order of their end; only a delivered one resets the count.
     pub off_after_failed_events: Option<u32>,
-    /// So long nothing succeeded and something failed.
+    /// Disabled after failures without a success for so long.
     pub off_after_failing_for: Option<Duration>,
-    /// So long before its owner is warned; without the warning it is not switched off for failing.
+    /// Failing for so long warns the owner; without that warning it is not disabled for failing.
     pub warning_after: Option<Duration>,
-    /// What the endpoint's `disabled_reason` says then.
+    /// Value of the endpoint's `disabled_reason` when it is disabled.
     pub off_reason: String,
-    /// More than this part of the deliveries within the window fail.
+    /// Degraded when more than this share of the deliveries within the window fail.
     pub degraded_above: Option<Share>,
     pub degraded_window: Option<Duration>,
 }
 
 words!(
-    /// How often people hear of dead letters.
+    /// How often notices of dead letters are made.
     DeadLetterNotice {
         Each = "each",
-        /// Several in one.
+        /// Several dead letters in one notice.
         Digest = "digest",
         None = "none",
     }
 );
 
 words!(
-    /// Where a notice appears; an e-mail is on the list too.
+    /// Where a notice appears; a notice by e-mail is on the list too.
     Channel {
         Email = "email",
         List = "list",
@@ -101,16 +99,16 @@ words!(
     }
 );
 
-/// What people are told, and how.
+/// Notices to people, and the channel of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Notices {
     pub dead_letter: DeadLetterNotice,
     /// Never `None`.
     pub dead_letter_by: Channel,
-    /// How long dead letters gather in one digest.
+    /// How long dead letters are collected into one digest.
     pub digest_window: Duration,
     pub degraded: Channel,
-    /// The endpoint will be switched off unless something succeeds.
+    /// Warning that the endpoint will be disabled unless a delivery succeeds.
     pub off_warning: Channel,
     pub switched_off: Channel,
     pub replay_finished: Channel,

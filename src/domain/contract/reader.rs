@@ -1,4 +1,4 @@
-//! Reads a contract document field by field, so that every refusal can name the field and what is allowed.
+//! Reads a contract document field by field, so that every error names the field and what is allowed.
 //!
 //! TOML files, stored JSON and overrides all come through here as one `serde_json::Value`.
 
@@ -9,14 +9,14 @@ use crate::domain::{
 use serde_json::{Map, Value};
 use std::time::Duration;
 
-/// A value that a field may hold: how it is read, how it is written, and what is allowed, in words.
+/// Type of a field's value: reads it, writes it, and describes the allowed form in words.
 pub(super) trait Field: Sized {
     fn form() -> String;
     fn read(value: &Value) -> Option<Self>;
     fn write(&self) -> Value;
 }
 
-/// One object of the document and where it stands.
+/// An object of the document and its path.
 pub(super) struct Section<'a> {
     path: &'a str,
     members: &'a Map<String, Value>,
@@ -54,7 +54,7 @@ impl<'a> Section<'a> {
         self.members.get(name).map_or(Ok(default), |value| self.read(name, value))
     }
 
-    /// Absent and null both mean that there is none.
+    /// Reads an optional field; absent and null both give `None`.
     pub(super) fn optional<T: Field>(&self, name: &str) -> Result<Option<T>, FieldError> {
         self.members
             .get(name)
@@ -153,7 +153,7 @@ impl Field for Duration {
     }
 }
 
-/// An enum whose variants are words of the document.
+/// Defines an enum whose variants are written as words in the document.
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
         $(#[$doc])*

@@ -1,4 +1,4 @@
-//! The table of the five systems, cell by cell, held against the built-in documents. One column a contract.
+//! Compares the built-in contracts with the table of the five systems, cell by cell; one column per contract.
 
 use super::{fixtures::*, *};
 

@@ -1,11 +1,11 @@
-//! Text with variables in braces, taken apart once when the contract is read.
+//! Text with variables in braces, parsed once when the contract is read.
 
 use std::fmt::{self, Write};
 
-/// What a template may name. Each place allows some of these.
+/// Variables of templates. Each place allows some of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variable {
-    /// The id that is signed: the event's public one, or its own where the public one would be ambiguous.
+    /// Signed id: the event's public id, or its own id where the public one would be ambiguous.
     Id,
     /// The event's public id, always.
     EventId,
@@ -63,7 +63,7 @@ pub enum Segment {
     Variable(Variable),
 }
 
-/// Where a template stands, which decides what it may and must name.
+/// Use of a template, which decides its allowed and required variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     UserAgent,
@@ -104,7 +104,7 @@ pub struct Template {
 }
 
 impl Template {
-    /// Takes `source` apart, or says what is wrong with it.
+    /// Parses `source`; the error says what is wrong with it.
     pub(super) fn parse(source: &str, place: Place) -> Result<Self, String> {
         if source.is_empty() || source.len() > 500 || !source.bytes().all(|b| (0x20..0x7f).contains(&b)) {
             return Err("must be 1 to 500 printable ASCII characters".into());
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_template_is_taken_apart_into_literals_and_variables() {
+    fn a_template_is_parsed_into_literals_and_variables() {
         let template = Template::parse("t={t},v1={signature}", Place::SignatureValue).unwrap();
         let literal = |text: &str| Segment::Literal(text.into());
         assert_eq!(

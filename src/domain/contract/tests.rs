@@ -1,4 +1,4 @@
-//! The field set as a whole: documents read, refused with reasons, written back, hashed.
+//! Tests of whole contract documents: reading, error messages, writing, hashing.
 
 use super::*;
 use proptest::prelude::*;
@@ -145,7 +145,7 @@ fn every_field_of_the_table_of_fields_is_in_the_written_document_and_nothing_els
     assert_eq!(paths, known);
 }
 
-/// The refusal of these overrides by the operator, on `standard`.
+/// Returns the error of these overrides, set by the operator on `standard`.
 fn refused(overrides: &Value) -> String {
     fixtures::standard().with_overrides(overrides, Setter::Operator).unwrap_err().to_string()
 }
@@ -192,7 +192,7 @@ fn health_rules_that_contradict_each_other_are_refused() {
 }
 
 #[test]
-fn notices_that_nobody_would_get_are_refused() {
+fn notices_without_a_channel_are_rejected() {
     assert_eq!(
         refused(&json!({ "notices": { "off_warning": "none" } })),
         "notices.off_warning: must be \"email\" or \"list\" where there is `health.warning_after`"

@@ -1,17 +1,17 @@
-//! When the attempts of a delivery happen whose receiver always fails at once: what a contract promises, as times.
+//! Times of the attempts that a contract makes if the receiver always fails at once.
 
 use super::Contract;
 use crate::domain::{delivery::State, schedule, time::say_duration};
 use std::{fmt, time::Duration};
 
-/// A time after the first attempt, or the earliest and the latest where chance decides.
+/// Time after the first attempt; `earliest` and `latest` differ where jitter applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     pub earliest: Duration,
     pub latest: Duration,
 }
 
-/// One way in which it can end.
+/// A possible end of the delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ending {
     /// `Dead` or `Expired`.
@@ -23,9 +23,9 @@ pub struct Ending {
 pub struct Timeline {
     /// Every attempt that can happen.
     pub attempts: Vec<Span>,
-    /// How many of them happen whatever the dice say.
+    /// How many of them happen whatever the jitter.
     pub certain: usize,
-    /// One, or two where the dice decide whether it is dead or too old first.
+    /// A single end, or two where jitter decides whether it is dead or too old first.
     pub endings: Vec<Ending>,
 }
 
@@ -62,7 +62,7 @@ impl Contract {
         let give_up = retry.give_up_after.unwrap_or(Duration::MAX);
         let mut timeline = Timeline { attempts: Vec::new(), certain: 0, endings: Vec::new() };
         let mut next = Span::exactly(Duration::ZERO);
-        // An attempt that would be due when it is too old is not made any more.
+        // An attempt that would be due when the delivery is too old is not made.
         for place in 0.. {
             timeline.attempts.push(next.until(give_up));
             timeline.certain += usize::from(next.latest < give_up);
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn age_ends_a_timeline_and_where_chance_decides_both_ends_are_told() {
+    fn age_ends_a_timeline_and_both_ends_are_listed_where_chance_decides() {
         let expires = varied(&json!({ "waits": ["1m", "1h", "1h"], "give_up_after": "61m" }));
         assert_eq!(told(&expires), "T+0 T+1m; expired at T+1h1m", "too old exactly when it would be due");
         let waits = varied(&json!({ "waits": ["1m"], "final_wait": "1h", "give_up_after": "30m" }));
@@ -144,7 +144,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the dice say, the verdicts keep to the timeline.
+        /// Verdicts keep to the timeline for all random values.
         #[test]
         fn verdicts_happen_within_the_timeline(
             dice in prop::collection::vec(0.0..1.0f64, 12),
@@ -170,7 +170,7 @@ mod tests {
                 let verdict = decide(&outcome, &standing, &contract, now, dice[made]);
                 made += 1;
                 match verdict {
-                    // Taken in hand when it is too old already, it expires.
+                    // Claimed when it is too old already, it expires.
                     Verdict::Retry { due, then: AtDue::Attempt } if give_up_at.is_some_and(|at| at <= due) => {
                         break (State::Expired, due);
                     }

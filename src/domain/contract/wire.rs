@@ -1,4 +1,4 @@
-//! The part of a contract that a receiver sees: the body, the signature, the secret, the ids.
+//! Contract sections that a receiver sees: body, signature, secret, ids.
 
 use super::{
     reader::{Field, words},
@@ -7,7 +7,7 @@ use super::{
 use serde_json::{Value, json};
 
 words!(
-    /// How the body is put together.
+    /// Structure of the body.
     BodyForm {
         /// An object with the fields of the contract, `data` being one of them.
         Envelope = "envelope",
@@ -28,7 +28,7 @@ words!(
 );
 
 words!(
-    /// How exactly an event's time is written, in RFC 3339.
+    /// Precision of an event's time, in RFC 3339.
     TimeForm {
         Milliseconds = "milliseconds",
         Seconds = "seconds",
@@ -99,9 +99,9 @@ pub struct SignatureRule {
     pub header: String,
     /// The text that is signed.
     pub signs: Template,
-    /// One signature by HMAC-SHA256, as it stands in the header.
+    /// Form of an HMAC-SHA256 signature in the header.
     pub hmac_sha256: Template,
-    /// One signature by ed25519, where the contract has them.
+    /// Form of an ed25519 signature, where the contract has them.
     pub ed25519: Option<Template>,
     pub encoding: Encoding,
     /// Stands between signatures when several secrets are valid.
@@ -119,10 +119,10 @@ words!(
 );
 
 words!(
-    /// Who signs while an old and a new secret are both valid.
+    /// Which secrets sign while an old and a new one are both valid.
     Rotation {
         Both = "both",
-        /// Only the newest: it takes over at the instant it becomes valid.
+        /// Only the newest, from the instant it becomes valid.
         Switch = "switch",
     }
 );
@@ -140,13 +140,13 @@ pub struct SecretRule {
 }
 
 impl SecretRule {
-    /// Whether the secret is a private key of a pair, rather than one that both sides know.
+    /// Whether the secret is an ed25519 private key rather than a shared secret.
     pub fn is_ed25519(&self, secret: &str) -> bool {
         self.ed25519_prefix.as_deref().is_some_and(|prefix| secret.starts_with(prefix))
     }
 }
 
-/// What stands before the `_` of ids that this product makes up.
+/// Prefixes, before the `_`, of ids that this product generates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdPrefixes {
     pub event: String,

@@ -1,16 +1,16 @@
-//! A delivery's place in its line, where its endpoint keeps order. The first of a line is as free as any other delivery; those
-//! behind it are due never, and step up one by one, in their turn.
+//! Position of a delivery in its ordering group, where the endpoint keeps order. The head of a group is as free as any other
+//! delivery; those queued behind it are never due, and are promoted one by one, in order.
 
 use super::{Delivery, Reason, State};
 use crate::domain::{order::OrderKey, time::Timestamp};
 
 impl Delivery {
-    /// Another delivery of its line comes first: it is not due before that has ended.
+    /// Whether it is queued behind another delivery of its ordering group; it is never due while it is.
     pub fn waits_behind(&self) -> bool {
         self.due == Some(Timestamp::NEVER)
     }
 
-    /// A newborn joins a line that has a first already; a hand it was given is not for it.
+    /// Queues a new delivery behind the head of its ordering group; one created in flight becomes pending.
     pub fn stand_behind(&mut self, turn: i64) {
         if self.state == State::InFlight {
             self.state = State::Pending;
@@ -18,12 +18,12 @@ impl Delivery {
         (self.due, self.turn) = (Some(Timestamp::NEVER), Some(turn));
     }
 
-    /// It is the first of its line now: due at once, unless its event was published for later. Held stays held.
+    /// Promotes it to the head of its ordering group: due now, unless `deliver_at` is later. A held one stays held.
     pub fn step_up(&mut self, deliver_at: Option<Timestamp>, now: Timestamp) {
         (self.due, self.turn) = (Some(deliver_at.map_or(now, |at| at.max(now))), None);
     }
 
-    /// Whether it is no longer in the way of those behind it. A dead one is until it is closed, unless it is skipped.
+    /// Whether it no longer blocks its ordering group. A dead one blocks until it is closed, unless dead ones are skipped.
     pub fn has_left_line(&self, skips_dead: bool) -> bool {
         match self.state {
             State::Dead => skips_dead || self.reason == Some(Reason::Closed),
@@ -31,8 +31,8 @@ impl Delivery {
         }
     }
 
-    /// Leaves its line if it is no longer in the way, and remembers if that goes on because the dead are skipped. Answers
-    /// which line it was.
+    /// Leaves its ordering group if it no longer blocks it, and returns the group. Sets `skipped_at` if the group goes on
+    /// only because dead ones are skipped.
     pub fn leave_line(&mut self, skips_dead: bool, now: Timestamp) -> Option<OrderKey> {
         if !self.has_left_line(skips_dead) {
             return None;

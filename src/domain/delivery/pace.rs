@@ -1,4 +1,4 @@
-//! What the pacing of an endpoint asks of a delivery and does to it.
+//! Transitions for pacing: manual priority, early probes of an endpoint, advanced retries.
 
 use super::{Delivery, Refusal, State};
 use crate::domain::{
@@ -8,13 +8,13 @@ use crate::domain::{
 };
 
 impl Delivery {
-    /// Somebody replays this one, and not many at once: it does not wait its turn behind others.
+    /// Marks a delivery as manual, because it is replayed singly and not in bulk: it goes before others.
     pub fn hurry(&mut self) {
         self.is_asked = true;
     }
 
-    /// Taken in hand before its time, to see whether its endpoint answers again: an extra attempt, which uses no slot of the
-    /// schedule. Only one that waits for its next attempt and is not too old for one.
+    /// Claims a delivery before its time, to test whether its endpoint answers again: an extra attempt, which uses no slot
+    /// of the schedule. Only for a retry that waits for its next attempt and is not too old.
     pub fn probe(&mut self, now: Timestamp) -> Result<(), Refusal> {
         let may = self.at_due == AtDue::Attempt && self.give_up_at.is_none_or(|at| at > now);
         self.must_be(|state| state == State::Retrying && may, "probed")?;
@@ -23,24 +23,24 @@ impl Delivery {
         Ok(())
     }
 
-    /// An extra attempt that fails leaves everything as it was; but one that nobody asked for is like any other where there is
-    /// no point in trying again.
+    /// Whether the saved state is restored: after an extra attempt that failed. An early probe with a final verdict is not
+    /// undone: it counts like any other attempt.
     pub fn goes_back(&self, verdict: &Verdict) -> bool {
         let is_final = matches!(verdict, Verdict::Dead { reason, .. } if *reason != DeadReason::Exhausted);
         *verdict != Verdict::Delivered && self.return_to.is_some_and(|back| !(back.is_probe && is_final))
     }
 
-    /// Whether it is carried as a probe before its time.
+    /// Whether its extra attempt is an early probe.
     pub fn is_ahead(&self) -> bool {
         self.return_to.is_some_and(|back| back.is_probe)
     }
 
-    /// The endpoint answers again: due at once instead of at the end of a wait, the oldest before the others. What waits for
-    /// its end, or is due already, stays as it is.
+    /// Advances a retry because the endpoint answers again: due at its creation time, so that the oldest go first. Final
+    /// waits and retries that are due already stay unchanged.
     pub fn bring_forward(&mut self, now: Timestamp) -> Result<(), Refusal> {
         self.must_be(|state| state == State::Retrying, "brought forward")?;
         if let Some(due) = self.due.filter(|due| self.at_due == AtDue::Attempt && *due > now) {
-            // Ids may be ahead of this clock: of a node whose own was.
+            // Ids may be ahead of this clock, if the clock of the node that made them was.
             self.due = Some(made_at(self.id.as_i64()).min(due));
         }
         Ok(())
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_retry_that_is_to_come_is_brought_forward_to_when_it_was_made() {
+    fn only_a_future_retry_is_advanced_to_its_creation_time() {
         let brought = |mut delivery: Delivery| {
             let done = delivery.bring_forward(later(60));
             (done.is_ok(), delivery.due)
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_ahead_of_its_time_uses_no_slot_and_leaves_the_plan_as_it_was() {
+    fn an_early_probe_uses_no_slot_and_leaves_the_schedule_unchanged() {
         let planned = Delivery { give_up_at: Some(later(9000)), ..retrying(later(3600)) };
         let probed = |what: &dyn Fn(&mut Delivery)| {
             let mut delivery = planned.clone();
@@ -110,7 +110,7 @@ mod tests {
             assert_eq!(failed, Delivery { history_len: 1, attempt_count: 1, ..planned.clone() });
         }
         let handed_back = probed(&|delivery| delivery.hand_back(Switch::On, later(60), later(61)).unwrap());
-        assert_eq!(handed_back, planned, "owed to nobody");
+        assert_eq!(handed_back, planned, "released to its saved state");
         let taken_over = probed(&|delivery| delivery.take_over(Switch::On, later(61)).unwrap());
         assert_eq!(taken_over, Delivery { history_len: 1, ..planned.clone() });
         let delivered = probed(&|delivery| {
@@ -127,19 +127,19 @@ mod tests {
     }
 
     #[test]
-    fn a_person_waits_for_one_attempt_of_what_was_asked_for_by_itself() {
+    fn a_manual_request_has_priority_for_one_attempt() {
         assert!(!retrying(later(1)).is_asked);
         let mut asked = retrying(later(1));
         asked.retry(Switch::On, later(2)).unwrap();
         assert!(asked.is_asked && asked.return_to.is_some_and(|back: ReturnTo| back.due == Some(later(1))));
         let mut dead = Delivery { state: State::Dead, ..retrying(later(1)) };
         dead.replay(None, Switch::On, later(2)).unwrap();
-        assert!(!dead.is_asked, "as one of many it waits its turn");
+        assert!(!dead.is_asked, "a bulk replay has no priority");
         dead.hurry();
         let (retry, failed) = (Verdict::Retry { due: later(9), then: AtDue::Attempt }, (1, 1));
         dead.claim(later(2)).unwrap();
         dead.conclude(&retry, failed, Switch::On, later(3)).unwrap();
-        assert!(!dead.is_asked, "its schedule is its own");
+        assert!(!dead.is_asked, "scheduled retries have no priority");
         asked.claim(later(2)).unwrap();
         asked.conclude(&retry, failed, Switch::On, later(3)).unwrap();
         assert!(!asked.is_asked && asked.due == Some(later(1)));
@@ -147,12 +147,12 @@ mod tests {
         let mut lost = retrying(later(1));
         lost.retry(Switch::OffHolding, later(2)).unwrap();
         lost.release(false, later(3)).unwrap();
-        assert!(lost.is_asked, "held, and asked for still");
+        assert!(lost.is_asked, "held, and still manual");
         let mut dead = Delivery { state: State::Dead, place: 0, ..retrying(later(1)) };
         dead.replay(None, Switch::On, later(2)).unwrap();
         dead.hurry();
         dead.claim(later(2)).unwrap();
         dead.conclude(&again, (1, 0), Switch::On, later(3)).unwrap();
-        assert!(!dead.is_asked, "what waits for a fault of ours to end waits like the rest");
+        assert!(!dead.is_asked, "a retry without a slot has no priority");
     }
 }

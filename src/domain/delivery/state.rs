@@ -1,4 +1,4 @@
-//! The states a delivery can be in, and why one that ended did so. Their order is their number in the store.
+//! States of a delivery, and reasons for its end. Their order is their number in the store.
 
 use crate::domain::verdict::DeadReason;
 
@@ -47,12 +47,12 @@ impl State {
         matches!(self, Self::Delivered | Self::Dead | Self::Cancelled | Self::Expired)
     }
 
-    /// Due at some time and in nobody's hands.
+    /// Whether it has a due time and is neither in flight nor held.
     pub const fn is_waiting(self) -> bool {
         matches!(self, Self::Pending | Self::Retrying)
     }
 
-    /// How bad this is for an event that has several deliveries: the largest wins, anything unfinished first.
+    /// Rank in the status of an event with several deliveries: the largest wins, unfinished ones come first.
     pub const fn badness(self) -> u8 {
         match self {
             Self::Retrying => 8,
@@ -79,7 +79,7 @@ pub enum Reason {
     EndpointDeleted,
     ByHand,
     GaveUp,
-    /// It still waited when its event's retention ended.
+    /// Still waiting when its event's retention ended.
     Retention,
 }
 

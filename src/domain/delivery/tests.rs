@@ -1,4 +1,4 @@
-//! Whatever happens to a delivery, in whatever order, it moves only as the design's table says and keeps what it promises.
+//! Any sequence of transitions follows the design's table and keeps the invariants of a delivery.
 
 mod line;
 mod table;
@@ -15,28 +15,28 @@ use table::{COPY, Happening, Kind, Row, expected, table};
 
 const START: Timestamp = Timestamp::from_millis(1_800_000_000_000);
 
-/// What is true of every delivery, whatever happened to it.
+/// Checks the invariants of every delivery.
 fn check_shape(delivery: &Delivery) {
     let state = delivery.state;
-    assert_eq!(delivery.finished_at.is_some(), state.is_terminal(), "an end has its time");
+    assert_eq!(delivery.finished_at.is_some(), state.is_terminal(), "a terminal state has its time");
     let has_reason = state.is_terminal() && state != State::Delivered;
-    assert_eq!(delivery.reason.is_some(), has_reason, "an end that is no delivery has its reason");
+    assert_eq!(delivery.reason.is_some(), has_reason, "a terminal state other than delivered has its reason");
     let has_due = state.is_waiting() || state == State::Held;
-    assert_eq!(delivery.due.is_some(), has_due, "what waits is due at some time");
-    assert_eq!(delivery.turn.is_some(), delivery.waits_behind(), "who stands behind has a turn");
-    assert!(!state.is_terminal() || delivery.return_to.is_none(), "an end returns nowhere");
+    assert_eq!(delivery.due.is_some(), has_due, "a waiting or held delivery has a due time");
+    assert_eq!(delivery.turn.is_some(), delivery.waits_behind(), "a queued delivery has a position");
+    assert!(!state.is_terminal() || delivery.return_to.is_none(), "a terminal state has no saved state");
     let by_hand = delivery.return_to.is_some();
-    assert!(!by_hand || delivery.at_due == AtDue::Attempt, "an extra attempt is made, not waited for");
-    assert!(!(by_hand && state == State::Retrying), "while asked for by hand it is pending");
+    assert!(!by_hand || delivery.at_due == AtDue::Attempt, "an extra attempt has no final wait");
+    assert!(!(by_hand && state == State::Retrying), "a manual attempt is pending, not retrying");
     assert!(delivery.attempt_count <= delivery.history_len, "numbers are given to rows of the history");
     let is_on_schedule = state.is_waiting() && !by_hand && delivery.at_due == AtDue::Attempt;
     assert_eq!(delivery.next_attempt_at(), delivery.due.filter(|_| is_on_schedule));
 }
 
-/// What one happening may change besides the state.
+/// Checks what a transition may change besides the state.
 fn check_change(before: &Delivery, after: &Delivery, happening: Happening, now: Timestamp) {
     let fixed = |d: &Delivery| (d.id, d.app, d.event, d.endpoint, d.root, d.replay_of, d.okey);
-    assert_eq!(fixed(after), fixed(before), "who it is never changes");
+    assert_eq!(fixed(after), fixed(before), "its identity never changes");
     let by_hand = before.return_to.is_some();
     let (rows, numbered, used) = match happening {
         Happening::Conclude { verdict, rows, numbered, .. } => {
@@ -53,11 +53,11 @@ fn check_change(before: &Delivery, after: &Delivery, happening: Happening, now: 
     assert_eq!(after.history_len, before.history_len + rows);
     assert_eq!(after.attempt_count, before.attempt_count + numbered, "numbering continues");
     let is_replay = matches!(happening, Happening::Replay { .. });
-    assert_eq!(after.place, if is_replay { 0 } else { before.place + used }, "its place in the schedule");
+    assert_eq!(after.place, if is_replay { 0 } else { before.place + used }, "its retry index");
     let held_for = before.held_at.filter(|_| matches!(happening, Happening::Release)).map(|at| now.since(at));
     if !is_replay {
         let give_up_at = before.give_up_at.map(|at| at.plus(held_for.unwrap_or_default()));
-        assert_eq!(after.give_up_at, give_up_at, "a replay restarts its age, being held stops it");
+        assert_eq!(after.give_up_at, give_up_at, "its age stops while it is held");
     }
     assert_eq!(after.state == State::Held, after.held_at.is_some());
     if after.state == State::Expired && before.state != State::Expired {
@@ -70,10 +70,10 @@ fn check_change(before: &Delivery, after: &Delivery, happening: Happening, now: 
     match happening {
         Happening::Retry(_) => {
             let due = before.due;
-            let ReturnTo { state, reason, at_due, finished_at, .. } = after.return_to.expect("a way back");
+            let ReturnTo { state, reason, at_due, finished_at, .. } = after.return_to.expect("a saved state");
             assert_eq!((state, reason, at_due), (before.state, before.reason, before.at_due));
             assert_eq!((after.return_to.and_then(|back| back.due), finished_at), (due, before.finished_at));
-            assert_eq!(after.due, Some(now), "as soon as a hand is free");
+            assert_eq!(after.due, Some(now), "as soon as a permit is free");
         }
         Happening::Replay { give_up_at, .. } => {
             assert_eq!((after.due, after.at_due, after.give_up_at), (Some(now), AtDue::Attempt, give_up_at));
@@ -93,11 +93,11 @@ fn check_change(before: &Delivery, after: &Delivery, happening: Happening, now: 
     }
 }
 
-/// Lets a sequence of happenings loose on a newborn and checks every step; answers the rows of the table it went through.
+/// Applies a sequence of transitions to a new delivery, checks every step, and returns the rows of the table it visited.
 fn run(newborn: Delivery, happenings: Vec<(Happening, u64)>) -> Vec<Row> {
     let rows = table();
     let (mut delivery, mut now, mut seen) = (newborn, START, Vec::new());
-    // What it was when someone asked for an extra attempt.
+    // The delivery before an extra attempt was requested.
     let mut before_retry: Option<Delivery> = None;
     for (happening, wait_ms) in happenings {
         now = now.plus(Duration::from_millis(wait_ms));
@@ -135,7 +135,7 @@ fn run(newborn: Delivery, happenings: Vec<(Happening, u64)>) -> Vec<Row> {
     seen
 }
 
-/// After a retry that failed: exactly as before it, but for the history it made and for what the endpoint did meanwhile.
+/// Checks that a failed retry restored the delivery, except its history and the effects of a disabled endpoint.
 fn check_return(was: &Delivery, is: &Delivery) {
     let history = |d: &Delivery| Delivery {
         history_len: is.history_len,
@@ -260,7 +260,7 @@ fn every_row_of_the_table_can_be_reached() {
     assert_eq!(unseen, HashSet::new());
 }
 
-/// One delivery in each state.
+/// Returns a delivery in this state.
 fn one_in(state: State) -> Delivery {
     let mut delivery = newborn(None);
     let retry = Verdict::Retry { due: START, then: AtDue::Attempt };
@@ -290,7 +290,7 @@ fn ended(verdict: Verdict) -> Happening {
 }
 
 #[test]
-fn people_are_refused_exactly_what_the_design_refuses() {
+fn manual_actions_are_refused_in_exactly_the_states_of_the_design() {
     use State::{Cancelled, Dead, Delivered, Expired, Held, InFlight, Pending, Retrying};
     let refused = |happening: Happening| -> Vec<State> {
         let refuses = |state: &State| match happening.happen(&mut one_in(*state), START) {
@@ -308,7 +308,7 @@ fn people_are_refused_exactly_what_the_design_refuses() {
 }
 
 #[test]
-fn nothing_is_sent_again_to_a_deleted_endpoint() {
+fn retries_and_replays_to_a_deleted_endpoint_are_refused() {
     let gone = Switch::Deleted;
     let replay = Happening::Replay { give_up_at: None, switch: gone };
     for (state, happening) in [
@@ -322,7 +322,7 @@ fn nothing_is_sent_again_to_a_deleted_endpoint() {
 }
 
 #[test]
-fn a_terminal_delivery_handed_over_twice_changes_nothing() {
+fn a_terminal_delivery_cannot_be_claimed_concluded_or_taken_over() {
     for state in State::ALL.into_iter().filter(|state| state.is_terminal()) {
         let mut delivery = one_in(state);
         for again in [Happening::Claim, ended(Verdict::Delivered), Happening::TakeOver(Switch::On)] {

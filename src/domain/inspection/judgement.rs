@@ -1,7 +1,7 @@
-//! What the answers to the probes say about a receiver.
+//! Evaluates the responses of a receiver to the probes.
 //!
-//! Forged requests must be refused with a 4xx: that says "this is wrong" and not "try again later". What a receiver does
-//! after its answer cannot be seen from outside, and the texts do not pretend otherwise.
+//! Forged requests must be refused with a 4xx: that says "this is wrong" and not "try again later". The work of a receiver
+//! after its response cannot be seen from outside, and the texts do not pretend otherwise.
 
 use super::{
     Check, CheckName, Finding, Report,
@@ -15,7 +15,7 @@ use crate::domain::{
 };
 use std::time::Duration;
 
-/// Advice to receivers: answer first, work later.
+/// Advised limit for responses: receivers should answer first and work later.
 pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 /// Gathers the checks of one inspection, in their order.
@@ -24,7 +24,7 @@ pub struct Judge<'a> {
     checks: Vec<Check>,
     /// How long each accepted probe took, in microseconds.
     accepted_us: Vec<u32>,
-    /// Why the correct delivery was not accepted: then the rest would say nothing.
+    /// Why the correct delivery was not accepted; other probes would then prove nothing.
     stopped_by: Option<String>,
 }
 
@@ -33,7 +33,7 @@ impl<'a> Judge<'a> {
         Self { contract, checks: Vec::new(), accepted_us: Vec::new(), stopped_by: None }
     }
 
-    /// Whether there is any use in sending more.
+    /// Whether more probes are worth sending.
     pub fn goes_on(&self) -> bool {
         self.stopped_by.is_none()
     }
@@ -59,7 +59,7 @@ impl<'a> Judge<'a> {
         });
     }
 
-    /// It could not even be made.
+    /// Records a probe that could not be built.
     pub fn unsendable(&mut self, probe: Probe, why: &Unsendable) {
         let came_back = format!("Nothing was sent: {why}.");
         if probe == Probe::Correct {
@@ -70,7 +70,7 @@ impl<'a> Judge<'a> {
         self.checks.push(Check { came_back, ..check });
     }
 
-    /// It was not sent, because of the contract or because of how the correct delivery went.
+    /// Records a probe that was not sent: it does not apply, or the correct delivery was not accepted.
     pub fn not_sent(&mut self, probe: Probe) {
         let check = if probe.applies_to(self.contract) {
             let reason = self.stopped_by.as_deref().unwrap_or_default();
@@ -84,7 +84,7 @@ impl<'a> Judge<'a> {
         self.checks.push(check);
     }
 
-    /// What the health address answered; `None` if the endpoint has none.
+    /// Records the response of the health address; `None` if the endpoint has none.
     pub fn health(&mut self, outcome: Option<&Outcome>) {
         let (name, why) = (CheckName::HealthAddress, words::WHY_HEALTH.to_owned());
         let Some(outcome) = outcome else {
@@ -117,7 +117,7 @@ impl<'a> Judge<'a> {
         });
     }
 
-    /// Everything, the time of the answers included where there should be some.
+    /// Builds the report, with a check of response times if the correct delivery was checked.
     pub fn into_report(mut self) -> Report {
         if self.checks.iter().any(|check| check.name == CheckName::CorrectDelivery) {
             let place = self.checks.iter().position(|check| check.name == CheckName::HealthAddress);
@@ -170,7 +170,7 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// Requests that a receiver must accept.
+/// Evaluates a request that a receiver must accept.
 fn wanted(probe: Probe, outcome: &Outcome) -> (Finding, Option<String>) {
     if outcome.class == Class::Ok {
         let once = (probe == Probe::Repeated).then(|| words::ONLY_ONCE.to_owned());
@@ -185,7 +185,7 @@ fn wanted(probe: Probe, outcome: &Outcome) -> (Finding, Option<String>) {
     (Finding::Failed, Some(words::not_accepted(probe, outcome).into()))
 }
 
-/// Requests that a receiver must refuse.
+/// Evaluates a request that a receiver must refuse.
 fn forged(probe: Probe, outcome: &Outcome) -> (Finding, Option<String>) {
     match (outcome.class, outcome.status) {
         (Class::Ok, _) => (Finding::Failed, Some(words::let_in(probe).into())),
@@ -198,7 +198,7 @@ fn forged(probe: Probe, outcome: &Outcome) -> (Finding, Option<String>) {
     }
 }
 
-/// It says "later", which says nothing about the request.
+/// Whether the response says "later", which says nothing about the request.
 fn is_busy(outcome: &Outcome) -> bool {
     matches!(outcome.status, Some(408 | 425 | 429))
 }

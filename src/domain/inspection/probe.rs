@@ -1,7 +1,7 @@
-//! What a receiver is tried with: six requests, made as real ones are made, each wrong in one way or in none.
+//! Probes: six requests to a receiver, built like real ones, each wrong in one way or correct.
 //!
-//! Every request is an event of its own, so that no answer can come from a receiver's memory of another; only the
-//! repeated one has the ids of the correct one, as a retry would.
+//! Every request is an event of its own, so that no receiver takes it for a repetition; only the repeated one has the ids
+//! of the correct one, as a retry would.
 
 use super::CheckName;
 use crate::domain::{
@@ -19,13 +19,13 @@ use crate::domain::{
 use bytes::Bytes;
 use std::{borrow::Cow, time::Duration};
 
-/// Marks every request of an inspection, for whoever reads logs.
+/// Header of every request of an inspection, to recognise it in logs.
 pub const INSPECTION_HEADER: &str = "posthaste-inspection";
 
 /// Far beyond any tolerance that receivers use.
 pub(super) const OLD_BY: Duration = Duration::from_hours(1);
 
-/// In the order they are sent.
+/// Probes in the order they are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Probe {
     Correct,
@@ -57,12 +57,12 @@ impl Probe {
         }
     }
 
-    /// Nobody can refuse an old request by a time that is not signed.
+    /// Whether the probe fits the contract. An old timestamp does not where the time is not signed.
     pub fn applies_to(self, contract: &Contract) -> bool {
         self != Self::OldTimestamp || contract.signature.signs.names(Variable::T)
     }
 
-    /// The event that the request tells of: the repeated one tells of the correct one's.
+    /// Probe whose event the request has: the repeated one has that of the correct one.
     const fn event(self) -> Self {
         match self {
             Self::Repeated => Self::Correct,
@@ -71,7 +71,7 @@ impl Probe {
     }
 }
 
-/// Why a probe cannot be made, in words for whoever owns the endpoint.
+/// Why a probe cannot be built, in words for the endpoint's owner.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unsendable {
     #[error(transparent)]
@@ -94,13 +94,13 @@ pub struct Subject<'a> {
     endpoint: &'a Endpoint,
     /// Signs as the endpoint's secrets do now, also for times before they were made.
     signer: Signer,
-    /// Signs with a secret that nobody has.
+    /// Signs with a random secret that the receiver does not have.
     stranger: Signer,
     began_at: Timestamp,
 }
 
 impl<'a> Subject<'a> {
-    /// `random` makes the secret that nobody has.
+    /// Prepares the signers. `random` makes the secret that the receiver does not have.
     pub fn new(
         inspection: InspectionId,
         app: &'a App,
@@ -136,7 +136,7 @@ impl<'a> Subject<'a> {
         })
     }
 
-    /// The probe as it is sent at `now`.
+    /// Builds the probe as it is sent at `now`.
     pub fn request(&self, probe: Probe, now: Timestamp) -> Result<ProbeRequest, Unsendable> {
         let contract = &*self.endpoint.contract;
         let place = Probe::ALL.iter().position(|known| *known == probe.event()).unwrap_or_default();
@@ -188,8 +188,8 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// All that a GET of the health address says about itself. The endpoint's own headers are not for it: they may hold a
-/// credential, and the health address may be another server's.
+/// Headers of a GET of the health address. The endpoint's own headers are left out: they may hold a credential, and the
+/// health address may be another server's.
 pub fn health_headers(inspection: InspectionId) -> Vec<Header> {
     vec![mark(inspection)]
 }
@@ -198,7 +198,7 @@ fn mark(inspection: InspectionId) -> Header {
     (Cow::Borrowed(INSPECTION_HEADER), inspection.to_string())
 }
 
-/// More members for an object: all of it legal JSON without duplicate names, none of it what a serialiser would write.
+/// Further members for an object: legal JSON without duplicate names, in forms that no serialiser writes.
 fn oddities() -> String {
     let deep = format!("{}{}", "[".repeat(32), "]".repeat(32));
     [

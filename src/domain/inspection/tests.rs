@@ -1,4 +1,4 @@
-//! What is sent under each contract, and what each answer is taken for.
+//! Probes under each contract, and the evaluation of each response.
 
 use super::{
     CheckName, Finding, Report,
@@ -168,7 +168,7 @@ fn an_unknown_signature_has_the_form_of_a_known_one_also_for_ed25519() {
 }
 
 #[test]
-fn only_the_repeated_one_has_the_ids_of_another_and_its_body_is_the_same() {
+fn only_the_repeated_probe_reuses_the_ids_and_the_body_of_another() {
     for contract in fixtures::all() {
         let names_t = contract.signature.signs.names(Variable::T);
         let endpoint = endpoint(contract, None);
@@ -279,7 +279,7 @@ fn correct_requests_must_be_accepted_as_the_contract_means_it() {
 }
 
 #[test]
-fn after_a_correct_delivery_that_is_not_accepted_nothing_else_is_claimed() {
+fn a_refused_correct_delivery_leaves_the_other_probes_unknown() {
     let contract = fixtures::zerofee();
     let mut judge = Judge::new(&contract);
     judge.answered(Probe::Correct, Outcome { response_body: "no\r\nsuch <key>".into(), ..answer(401) });
@@ -299,7 +299,7 @@ fn after_a_correct_delivery_that_is_not_accepted_nothing_else_is_claimed() {
 }
 
 #[test]
-fn what_does_not_apply_says_what_is_left() {
+fn a_probe_that_does_not_apply_advises_to_remember_ids() {
     for (contract, warns) in [(fixtures::orientedos(), false), (fixtures::simpaisa(), true)] {
         let mut judge = Judge::new(&contract);
         judge.not_sent(Probe::OldTimestamp);
@@ -312,7 +312,7 @@ fn what_does_not_apply_says_what_is_left() {
 }
 
 #[test]
-fn the_slowest_accepted_answer_is_held_against_the_advice_and_the_contract() {
+fn the_slowest_accepted_response_is_compared_with_the_advised_limit_and_the_timeout() {
     let time = |contract: &Contract, seconds: &[f64]| {
         let mut judge = Judge::new(contract);
         for (probe, seconds) in [Probe::Correct, Probe::Repeated].into_iter().zip(seconds) {
@@ -356,7 +356,7 @@ fn a_health_address_must_answer_2xx() {
 }
 
 #[test]
-fn every_gap_says_what_to_do() {
+fn every_check_that_does_not_pass_has_advice() {
     for contract in fixtures::all() {
         for probe in Probe::ALL {
             for status in 100..600 {

@@ -1,4 +1,4 @@
-//! The texts of a report, for the person who owns the receiver: what was sent, what came back, why it matters, what to do.
+//! Texts of a report for the owner of the receiver: what was sent, what came back, why it matters, what to do.
 
 use super::probe::{OLD_BY, Probe};
 use crate::domain::{
@@ -107,7 +107,7 @@ pub(super) const fn not_accepted(probe: Probe, outcome: &Outcome) -> &'static st
     }
 }
 
-/// What is left where no time is signed.
+/// Advice against replays where no time is signed.
 pub(super) fn no_signed_time(contract: &Contract) -> String {
     let signs = contract.signature.signs.source();
     let in_header = contract.headers.values().any(|template| template.names(Variable::T));
@@ -129,7 +129,7 @@ pub(super) fn why_time(timeout: Duration, limit: Duration) -> String {
     )
 }
 
-/// What came back, with the first of what the receiver said where it did not accept.
+/// Describes the response, with the start of its body if it is not a success.
 pub(super) fn came_back(outcome: &Outcome) -> String {
     let time = time(outcome.timings.total_us);
     let Some(status) = outcome.status else {
@@ -143,10 +143,10 @@ pub(super) fn came_back(outcome: &Outcome) -> String {
     }
 }
 
-/// One line of what may be anything.
+/// Turns the start of an arbitrary body into one line of plain text.
 fn said(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
-    // Characters that turn the direction of writing could make a terminal show another text than the one that came.
+    // Characters that change the direction of writing could make a terminal show another text than the one received.
     let is_odd = |c: char| {
         c.is_control()
             || matches!(c, '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

@@ -43,7 +43,7 @@ fn rendered(contract: &Contract, secrets: &[Secret], id: &str, body: &[u8]) -> B
 }
 
 #[test]
-fn the_vector_of_the_standard_webhooks_libraries_comes_out() {
+fn the_vector_of_the_standard_webhooks_libraries_is_reproduced() {
     let headers = rendered(
         &fixtures::standard(),
         &[secret(VECTOR_SECRET, 0, None)],
@@ -134,7 +134,7 @@ fn every_contract_has_its_own_headers() {
 }
 
 #[test]
-fn a_dot_in_a_signed_id_makes_way_for_the_event_s_own() {
+fn a_signed_id_with_a_dot_is_replaced_by_the_event_s_own_id() {
     let signed_id = |contract: &Contract, header, id| {
         let text = if contract.name == "standard" { VECTOR_SECRET } else { TEXT_SECRET };
         rendered(contract, &[secret(text, 0, None)], id, b"{}")[header].clone()
@@ -204,7 +204,7 @@ fn without_a_valid_secret_nothing_is_signed() {
 }
 
 #[test]
-fn a_clock_behind_the_first_secret_signs_with_it_and_with_none_that_is_planned() {
+fn a_node_whose_clock_is_behind_the_first_secret_signs_with_it_and_no_later_one() {
     let (standard, behind) = (fixtures::standard(), NOW.as_millis() + 30_000);
     let signature =
         |secrets: &[Secret]| rendered(&standard, secrets, "id", b"{}")["webhook-signature"].clone();

@@ -1,5 +1,4 @@
-//! Whatever the contracts say and whatever became of the deliveries: nothing goes early, nothing goes unended, and what
-//! may go does go in the end.
+//! For all contracts and deliveries: nothing is deleted early or unfinished, and what may be deleted is deleted in the end.
 
 use super::*;
 use proptest::prelude::*;
@@ -64,7 +63,7 @@ fn deliveries() -> impl Strategy<Value = Vec<DeliveryFacts>> {
     prop::collection::vec(delivery(), 0..4)
 }
 
-/// Does to the facts what was decided; `None` once the event is gone.
+/// Applies the decision to the facts; `None` once the event is deleted.
 fn carried_out(
     mut event: EventFacts,
     deliveries: &[DeliveryFacts],
@@ -91,7 +90,7 @@ fn carried_out(
 
 proptest! {
     #[test]
-    fn what_has_not_ended_never_goes_and_what_is_carried_is_left_alone(
+    fn unfinished_deliveries_are_never_deleted_and_those_in_flight_stay(
         event in event(), deliveries in deliveries(), now in instant(),
     ) {
         let fate = decide(&event, &deliveries, now);
@@ -110,7 +109,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_goes_or_ends_before_the_longest_of_its_contracts_is_over(
+    fn nothing_is_deleted_or_expired_before_the_longest_retention_is_over(
         event in event(), deliveries in deliveries(), now in instant(),
     ) {
         let fate = decide(&event, &deliveries, now);
@@ -160,7 +159,7 @@ proptest! {
     }
 
     #[test]
-    fn what_goes_today_goes_tomorrow_too(
+    fn a_deletion_due_today_is_due_tomorrow_too(
         event in event(), deliveries in deliveries(), now in instant(), later in 0u32..500,
     ) {
         let (today, tomorrow) =
@@ -177,7 +176,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_kept_for_a_time_goes_in_the_end_and_every_end_was_on_record_before(
+    fn finite_retention_deletes_in_the_end_and_every_end_was_on_record_before(
         event in event(), deliveries in deliveries(),
     ) {
         let is_finite = |keep: &Retention| {
@@ -227,7 +226,7 @@ fn plain(keep: Retention) -> EventFacts {
 }
 
 #[test]
-fn a_delivered_event_goes_as_a_whole_when_its_time_is_over() {
+fn a_delivered_event_is_deleted_as_a_whole_after_its_retention() {
     let one = month(State::Delivered, Some(after(HOUR)));
     let event = plain(one.keep);
     assert!(decide(&event, &[one], after(DAY * 29)).is_nothing());
@@ -236,7 +235,7 @@ fn a_delivered_event_goes_as_a_whole_when_its_time_is_over() {
 }
 
 #[test]
-fn what_still_waits_ends_first_and_stays_on_record_without_its_payload() {
+fn a_waiting_delivery_ends_first_and_stays_on_record_without_its_payload() {
     let waiting = month(State::Held, None);
     let (event, end) = (plain(waiting.keep), after(DAY * 30));
     let fate = decide(&event, &[waiting], end);
@@ -247,7 +246,7 @@ fn what_still_waits_ends_first_and_stays_on_record_without_its_payload() {
 }
 
 #[test]
-fn a_payload_goes_when_all_got_it_and_stays_while_one_may_want_it_again() {
+fn a_payload_is_deleted_once_all_got_it_and_stays_while_one_may_need_it() {
     let mut done = month(State::Delivered, Some(after(HOUR)));
     done.keep.payloads = Keep::For(DAY);
     let event = plain(done.keep);
@@ -261,7 +260,7 @@ fn a_payload_goes_when_all_got_it_and_stays_while_one_may_want_it_again() {
     assert_eq!(at(&[State::Cancelled], after(DAY)), EventFate::LosesData);
     assert_eq!(at(&[State::Expired], after(DAY)), EventFate::Stays, "it may be replayed");
     assert_eq!(at(&[State::Dead], after(DAY)), EventFate::Stays);
-    assert_eq!(decide(&event, &[], after(DAY)).event, EventFate::LosesData, "nobody wanted it");
+    assert_eq!(decide(&event, &[], after(DAY)).event, EventFate::LosesData, "no endpoint subscribed");
 }
 
 #[test]
@@ -318,7 +317,7 @@ fn an_idempotency_key_outlives_an_event_that_is_kept_for_an_hour() {
 }
 
 #[test]
-fn the_ages_to_look_at_are_those_that_end() {
+fn ages_are_the_finite_retention_periods() {
     let mut keep = month(State::Pending, None).keep;
     (keep.attempts, keep.dead_letters) = (Keep::For(DAY), Keep::Forever);
     assert_eq!(ages([keep, keep]).into_iter().collect::<Vec<_>>(), [DAY, DAY * 30]);

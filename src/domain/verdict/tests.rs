@@ -1,4 +1,4 @@
-//! The timelines of the contracts, what answers mean, and whose fault uses a slot.
+//! Timelines of the contracts, the meaning of responses, and which failures use a slot.
 
 use super::*;
 use crate::domain::{
@@ -19,7 +19,7 @@ fn failed(class: Class) -> Outcome {
     Outcome::failed(class, "failed")
 }
 
-/// The instants of a delivery whose receiver always answers 500 at once, after its start, and how it ends.
+/// Returns the attempts, as times after the start, of a delivery whose receiver always answers 500 at once, and its end.
 fn course(contract: &Contract, dice: f64) -> (Vec<String>, String) {
     let give_up_at = contract.retry.give_up_after.map(|after| START.plus(after));
     let (mut now, mut attempts) = (START, vec![]);
@@ -109,7 +109,7 @@ fn answers_mean_what_the_contract_says() {
 }
 
 #[test]
-fn classifying_tells_success_apart_and_puts_failure_into_words() {
+fn classify_recognises_success_and_describes_failure() {
     let classified = |status| {
         let mut outcome = answer(status);
         classify(&mut outcome, &fixtures::standard());
@@ -124,7 +124,7 @@ fn classifying_tells_success_apart_and_puts_failure_into_words() {
 }
 
 #[test]
-fn an_outage_of_our_own_uses_no_slot_where_pacing_adapts_and_strict_contracts_keep_their_times() {
+fn a_local_outage_uses_no_slot_under_adaptive_pacing_and_strict_contracts_keep_their_times() {
     let standing = Standing { is_ours: true, place: 2, ..FRESH };
     let by = |class, contract: &Contract| decide(&failed(class), &standing, contract, START, 0.5);
     let plain = |class, contract: &Contract| {
@@ -142,12 +142,17 @@ fn an_outage_of_our_own_uses_no_slot_where_pacing_adapts_and_strict_contracts_ke
     }
     let adaptive = fixtures::standard();
     for class in [Class::Ok, Class::Http, Class::AddressRefused] {
-        assert_eq!(by(class, &adaptive), plain(class, &adaptive), "{}: an answer is one", class.name());
+        assert_eq!(
+            by(class, &adaptive),
+            plain(class, &adaptive),
+            "{}: not affected by an outage",
+            class.name()
+        );
     }
 }
 
 #[test]
-fn a_final_wait_after_an_attempt_that_failed_because_of_us_blames_nobody() {
+fn a_final_wait_after_a_failure_in_a_local_outage_does_not_count_against_the_receiver() {
     let patient =
         Contract::builtin().unwrap().into_iter().find(|one| one.retry.final_wait.is_some()).unwrap();
     let place = patient.retry.waits.len() as u32;
@@ -159,7 +164,7 @@ fn a_final_wait_after_an_attempt_that_failed_because_of_us_blames_nobody() {
 }
 
 #[test]
-fn our_own_faults_use_no_slot_of_the_schedule() {
+fn local_failures_use_no_slot_of_the_schedule() {
     let by = |class| decide(&failed(class), &FRESH, &fixtures::standard(), START, 0.5);
     assert_eq!(by(Class::Local), Verdict::Again { due: START.plus(Duration::from_secs(5)) });
     let after = |unnumbered| {
@@ -177,7 +182,7 @@ fn our_own_faults_use_no_slot_of_the_schedule() {
 }
 
 #[test]
-fn what_never_reached_the_receiver_is_tried_again_on_schedule() {
+fn a_request_that_never_reached_the_receiver_is_retried_on_schedule() {
     for class in [Class::Timeout, Class::Dns, Class::Connect, Class::Tls, Class::AddressRefused] {
         let verdict = decide(&failed(class), &FRESH, &fixtures::sendnomi(), START, 0.5);
         let due = START.plus(Duration::from_mins(1));
@@ -186,7 +191,7 @@ fn what_never_reached_the_receiver_is_tried_again_on_schedule() {
 }
 
 #[test]
-fn what_gives_up_before_its_next_attempt_expires_at_that_instant() {
+fn a_delivery_that_gives_up_before_its_next_attempt_expires_at_that_instant() {
     let contract = fixtures::zerofee();
     let at = |millis| START.plus(Duration::from_millis(millis));
     let by = |give_up_at, class| {

@@ -1,16 +1,16 @@
-//! Reads headers by the templates that wrote them: what stands for the id, the time, the signatures.
+//! Parses headers by the templates that wrote them: id, time, signatures.
 
 use super::{Kind, Mismatch, Received};
 use crate::domain::contract::{Contract, Segment, Template, Variable};
 
-/// Beyond this no header is one of ours.
+/// Longer signature headers are not read: this product sends none.
 const HEADER_CHARS_MAX: usize = 2000;
 /// Unix seconds have ten digits until the year 2286.
 const TIME_DIGITS_MAX: usize = 12;
 
 type Values<'a> = Vec<(Variable, &'a str)>;
 
-/// What the headers of a request tell.
+/// Values captured from the headers of a request.
 #[derive(Clone)]
 pub(super) struct Known<'a> {
     pub(super) contract: &'a Contract,
@@ -18,7 +18,7 @@ pub(super) struct Known<'a> {
     values: Values<'a>,
 }
 
-/// One signature out of the header, not decoded yet.
+/// A signature from the header, not decoded yet.
 pub(super) struct Signature<'a> {
     pub(super) kind: Kind,
     pub(super) text: &'a str,
@@ -26,7 +26,8 @@ pub(super) struct Signature<'a> {
 }
 
 impl<'a> Known<'a> {
-    /// Fails if a header is missing that what is signed takes, or if there is more than one of a name.
+    /// Reads the contract's headers. Fails if one is repeated or malformed, or if the signature or a header with an id or
+    /// the time is missing.
     pub(super) fn read(contract: &'a Contract, received: &Received<'a>) -> Result<Self, Mismatch> {
         let signature = only(received, &contract.signature.header)?;
         let mut known = Self { contract, signature, values: Vec::new() };
@@ -56,7 +57,7 @@ impl<'a> Known<'a> {
         Ok(known)
     }
 
-    /// Every signature of the header that is written as one of the contract's. Others may stand beside them.
+    /// Returns the signatures that match a template of the contract; others in the header are ignored.
     pub(super) fn signatures(&self) -> Vec<Signature<'a>> {
         let rule = &self.contract.signature;
         if self.signature.len() > HEADER_CHARS_MAX {
@@ -74,21 +75,21 @@ impl<'a> Known<'a> {
             return one(self.signature).into_iter().collect();
         }
         let parts: Vec<&str> = self.signature.split(rule.separator.as_str()).collect();
-        // Spaces where none belong: what follows may be anything.
+        // A leading, trailing or doubled separator: the header is malformed.
         if parts.contains(&"") {
             return Vec::new();
         }
         parts.into_iter().filter_map(one).collect()
     }
 
-    /// The header of the signatures, as it came.
+    /// The signature header as received.
     pub(super) fn signature_header(&self) -> &'a str {
         self.signature
     }
 
     pub(super) fn with(&self, values: &Values<'a>) -> Self {
         let mut with = self.clone();
-        // What stands beside the signature is what was signed, whatever another header says.
+        // Values beside the signature take precedence over other headers: they were signed.
         with.values.splice(0..0, values.iter().copied());
         with
     }
@@ -110,7 +111,7 @@ impl<'a> Known<'a> {
         text.parse().ok().filter(|_| is_time).ok_or_else(other)
     }
 
-    /// What was signed, if this is the body.
+    /// Builds the text that the sender signs for this body.
     pub(super) fn signed_text(&self, body: &[u8]) -> Result<Vec<u8>, Mismatch> {
         if self.contract.signature.signs.names(Variable::T) {
             self.time()?;
@@ -149,7 +150,7 @@ fn only<'a>(received: &Received<'a>, name: &str) -> Result<&'a str, Mismatch> {
     }
 }
 
-/// What stands for each variable, if the text was written by the template.
+/// Returns the value of each variable, if the text matches the template.
 pub(super) fn capture<'a>(template: &Template, text: &'a str) -> Option<Values<'a>> {
     let (mut rest, mut values) = (text, Vec::new());
     let mut segments = template.segments().iter().peekable();

@@ -1,40 +1,40 @@
-//! What may have gone wrong, in words, and what to do about it.
+//! Possible causes of a failed verification, in words, with advice.
 
 use super::{keys::KeyUse, spelling::Spelling};
 use std::fmt;
 
-/// One thing that would have to be different, or that stands out.
+/// A possible cause of a failed verification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Clue {
-    /// The signature is that of this spelling of the body.
+    /// The signature is that of this variant of the body.
     Body(Spelling),
-    /// The signature was made with this key.
+    /// The signature was made with the key of this mistake.
     Key(KeyUse),
     /// The signature is that of another text than the contract's.
     SignedText {
         signed: &'static str,
         contract: String,
     },
-    /// The signature is right, but written otherwise.
+    /// The signature is right, but encoded differently.
     Encoding {
         found: &'static str,
         contract: &'static str,
     },
-    /// The signature is right, but what the contract writes around it is missing.
+    /// The signature is right, but the text that the contract writes around it is missing.
     BareSignature {
         contract: String,
     },
-    /// It is genuine under another contract.
+    /// The request is genuine under another contract.
     OtherContract(String),
-    /// There is a header of another contract's signatures.
+    /// The signature header of another contract is present.
     OtherHeader {
         header: String,
         contract: String,
     },
     EmptyBody,
-    /// The body cannot be what was sent.
+    /// The body cannot be the one that was sent.
     Rewritten(&'static str),
-    /// Nothing else was found.
+    /// No other cause was found.
     SecretOrBody {
         signatures: usize,
     },

@@ -1,5 +1,5 @@
-//! Looks for what would make a wrong signature right: another spelling of the body, another key out of the same secret,
-//! another text that was signed, another way to write the signature. The fewest differences win.
+//! Searches for differences that make a wrong signature right: another variant of the body, another key from the same
+//! secret, another signed text, another encoding. The fewest differences win.
 
 use super::{
     Clue, Kind, Mismatch, Received, Terms, VerifyingKey,
@@ -18,9 +18,9 @@ use base64::{
     prelude::{BASE64_STANDARD_NO_PAD, BASE64_URL_SAFE, BASE64_URL_SAFE_NO_PAD},
 };
 
-/// Of larger bodies differences are not tried in pairs.
+/// Differences are not tried in pairs for larger bodies.
 const PAIRS_BYTES_MAX: usize = 16 * 1024;
-/// Of more signatures in a header only the first are tried in other ways.
+/// Only so many readings of the signatures in a header are tried.
 const CANDIDATES_MAX: usize = 8;
 
 /// Texts that people sign; each ends with the body.
@@ -39,7 +39,7 @@ enum Part {
     Sign(&'static str),
 }
 
-/// A signature that may be meant, and what is odd about it.
+/// A possible reading of a signature, and its deviation from the contract.
 struct Candidate<'a> {
     odd: Option<Clue>,
     kind: Kind,
@@ -47,7 +47,7 @@ struct Candidate<'a> {
     known: Known<'a>,
 }
 
-/// What may be behind a mismatch, the likeliest first. `others` are contracts that the sender may follow instead.
+/// Returns possible causes of a mismatch, the likeliest first. `others` are contracts that the sender may follow instead.
 pub fn clues(
     terms: &Terms<'_>,
     received: &Received<'_>,
@@ -119,7 +119,7 @@ fn search(terms: &Terms<'_>, received: &Received<'_>) -> Option<Vec<Clue>> {
     best
 }
 
-/// Secrets that do not fit the contract are tried in every other way.
+/// Returns the contract's keys and the mistaken ones. Secrets that do not fit the contract give only mistaken ones.
 fn keys_of(terms: &Terms<'_>) -> Vec<(Option<Clue>, VerifyingKey)> {
     let rule = &terms.contract.secret;
     let mut keys = Vec::new();
@@ -207,7 +207,7 @@ fn other_encodings(text: &str) -> Vec<(&'static str, Vec<u8>)> {
     all.into_iter().filter_map(|(name, bytes)| Some((name, bytes?))).collect()
 }
 
-/// Why the body cannot be what was sent, if that can be seen.
+/// Returns why the body cannot be the one that was sent, if that shows.
 fn rewritten(contract: &Contract, body: &[u8]) -> Option<&'static str> {
     let rule = &contract.body;
     let Ok(members) = serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(body) else {

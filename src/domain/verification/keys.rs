@@ -1,4 +1,4 @@
-//! Secrets as keys: as the contract takes them, and as people take them by mistake.
+//! Keys made from secrets: as the contract says, and by common mistakes.
 
 use super::Mismatch;
 use crate::domain::{
@@ -31,14 +31,14 @@ impl VerifyingKey {
     }
 }
 
-/// How a secret may have been turned into a key other than as the contract says.
+/// Mistake in making a key from a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyUse {
-    /// All of it, as text.
+    /// The whole secret as text.
     WholeText,
-    /// What follows the prefix, as text.
+    /// The text after the prefix.
     TextWithoutPrefix,
-    /// What follows the prefix, decoded from base64.
+    /// The text after the prefix, decoded from base64.
     Decoded,
     /// Decoded from hex.
     FromHex,
@@ -60,7 +60,7 @@ impl KeyUse {
     ];
 }
 
-/// The keys that the contract makes of the secrets.
+/// Makes the keys as the contract says.
 pub(super) fn usable(rule: &SecretRule, secrets: &[String]) -> Result<Vec<VerifyingKey>, Mismatch> {
     if secrets.is_empty() {
         return Err(Mismatch::NoSecret);
@@ -86,7 +86,7 @@ fn key(rule: &SecretRule, secret: &str) -> Result<VerifyingKey, String> {
     }
 }
 
-/// The key that this use makes of a secret, where it differs from what the contract makes of it.
+/// Makes the key by this mistake; `None` where the mistake is not possible.
 pub(super) fn misused(rule: &SecretRule, secret: &str, by: KeyUse) -> Option<VerifyingKey> {
     let trimmed = secret.trim();
     let bare = trimmed.strip_prefix("whsec_").or_else(|| trimmed.strip_prefix(rule.prefix.as_str()));

@@ -1,10 +1,10 @@
-//! Other spellings of a body that mean the same: what it may have been before somebody parsed it and wrote it again. Numbers
-//! stay as they stand.
+//! Variants of a body with the same meaning: its possible forms before it was parsed and written again. Numbers stay
+//! unchanged.
 
 use crate::domain::json;
 use std::fmt;
 
-/// Larger bodies are tried in fewer spellings, and beyond the second in hardly any: each is a copy.
+/// Larger bodies are tried in fewer variants, beyond the second limit in hardly any: each is a copy.
 const EVERY_SPELLING_BYTES_MAX: usize = 256 * 1024;
 const JSON_SPELLINGS_BYTES_MAX: usize = 1024 * 1024;
 
@@ -16,7 +16,7 @@ pub enum Spacing {
     Spaced,
     /// The outermost object compact, all within it spaced: an envelope around data that a Python program published.
     SpacedWithin,
-    /// On lines of their own, with so many spaces.
+    /// On lines of their own, indented by so many spaces.
     Indented(usize),
     Tabs,
 }
@@ -25,13 +25,13 @@ pub enum Spacing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Escapes {
     AsGiven,
-    /// Only where it must be.
+    /// Only characters that must be.
     Few,
-    /// Whatever is not ASCII, as Python does it.
+    /// Non-ASCII characters, as Python does it.
     Ascii,
-    /// Whatever is not ASCII, and slashes, as PHP does it.
+    /// Non-ASCII characters and slashes, as PHP does it.
     AsciiAndSlashes,
-    /// What HTML would mind, as Go does it.
+    /// Characters special to HTML, as Go does it.
     Html,
 }
 
@@ -82,7 +82,7 @@ impl fmt::Display for Spelling {
     }
 }
 
-/// Every other spelling that differs from the body and from the ones before.
+/// Returns all variants that differ from the body and from each other.
 pub(super) fn spellings(body: &[u8]) -> Vec<(Spelling, Vec<u8>)> {
     const BOM: &[u8] = b"\xef\xbb\xbf";
     let mut found: Vec<(Spelling, Vec<u8>)> = Vec::new();
@@ -128,13 +128,13 @@ pub(super) fn spellings(body: &[u8]) -> Vec<(Spelling, Vec<u8>)> {
     found
 }
 
-/// JSON on several lines, for people; `None` if it is none.
+/// Writes JSON on several lines, for people; `None` if the text is no JSON.
 pub fn indented(text: &str) -> Option<String> {
     serde_json::from_str::<serde::de::IgnoredAny>(text).ok()?;
     String::from_utf8(write(text, Spacing::Indented(2), Escapes::AsGiven)).ok()
 }
 
-/// JSON that is known to be valid, written again.
+/// Rewrites valid JSON with this spacing and these escapes.
 fn write(text: &str, spacing: Spacing, escapes: Escapes) -> Vec<u8> {
     let (bytes, mut out, mut depth, mut at) =
         (text.as_bytes(), Vec::with_capacity(text.len() * 2), 0usize, 0);
@@ -193,7 +193,7 @@ fn line(out: &mut Vec<u8>, spacing: Spacing, depth: usize) {
     }
 }
 
-/// `raw` has its quotes. A string that holds half a character stays as it is.
+/// Rewrites a string; `raw` has its quotes. A string with a lone surrogate stays unchanged.
 fn write_string(out: &mut Vec<u8>, raw: &str, escapes: Escapes) {
     let read = if escapes == Escapes::AsGiven { None } else { serde_json::from_str::<String>(raw).ok() };
     let Some(text) = read else { return out.extend_from_slice(raw.as_bytes()) };

@@ -18,7 +18,7 @@ const BODY: &str = r#"{"id":"evt_1","type":"payment.created","timestamp":"2026-1
 
 type Headers = Vec<(String, String)>;
 
-/// What the engine would send, signed with this secret.
+/// Headers as the engine would send them, signed with this secret.
 fn signed(contract: &Contract, secret: &str, body: &[u8]) -> Headers {
     let secret = Secret { text: secret.into(), valid_from: Timestamp::from_millis(0), valid_until: None };
     let signer = Signer::prepare(contract, &[secret]).unwrap();
@@ -54,7 +54,7 @@ fn judged(
     })
 }
 
-/// The clues of a request that was signed for `sent` and came as `came`.
+/// Returns the clues of a request that was signed for `sent` and arrived as `came`.
 fn changed(sent: &str, came: &str) -> Vec<Clue> {
     let headers = signed(&fixtures::standard(), SECRET, sent.as_bytes());
     let (mismatch, clues) = judged(&fixtures::standard(), &[SECRET], &headers, came.as_bytes()).unwrap_err();
@@ -69,7 +69,7 @@ fn set(headers: &mut Headers, name: &str, change: impl Fn(&str) -> String) {
 }
 
 #[test]
-fn what_the_engine_signs_is_genuine_under_every_contract_and_no_other_body_is() {
+fn a_request_signed_by_the_engine_is_genuine_under_every_contract_and_another_body_is_not() {
     for contract in fixtures::all() {
         let headers = signed(&contract, SECRET, BODY.as_bytes());
         let genuine = judged(
@@ -88,11 +88,11 @@ fn what_the_engine_signs_is_genuine_under_every_contract_and_no_other_body_is() 
 }
 
 #[test]
-fn a_body_that_was_parsed_and_written_again_is_recognised_by_its_old_spelling() {
+fn a_reserialised_body_is_recognised_by_its_original_form() {
     let json = |spacing, escapes, is_sorted| vec![Clue::Body(Spelling::Json { spacing, escapes, is_sorted })];
     let value: Value = serde_json::from_str(BODY).unwrap();
     let compact = value.to_string();
-    // What Node makes of it: an envelope around data that a Python program published.
+    // As Node writes it: an envelope around data that a Python program published.
     assert_eq!(changed(BODY, &compact), json(Spacing::SpacedWithin, Escapes::AsGiven, false));
     let pretty = serde_json::to_string_pretty(&value).unwrap();
     assert_eq!(changed(&compact, &pretty), json(Spacing::Compact, Escapes::AsGiven, false));
@@ -114,7 +114,7 @@ fn a_body_that_was_parsed_and_written_again_is_recognised_by_its_old_spelling() 
 }
 
 #[test]
-fn line_breaks_and_marks_that_came_or_went_are_named() {
+fn added_and_removed_line_breaks_and_byte_order_marks_are_named() {
     let two_lines = "{\n}";
     for (sent, came, spelling) in [
         (BODY.to_owned(), format!("{BODY}\n"), Spelling::WithoutNewline),
@@ -130,7 +130,7 @@ fn line_breaks_and_marks_that_came_or_went_are_named() {
 }
 
 #[test]
-fn a_body_that_cannot_be_the_original_is_told_even_if_the_original_is_lost() {
+fn a_body_that_cannot_be_the_original_is_reported() {
     let number = BODY.replace("1.0", "1.00");
     let value: Value = serde_json::from_str(&number).unwrap();
     let spaced = value.to_string().replace("\"id\":", "\"id\": ");
@@ -143,7 +143,7 @@ fn a_body_that_cannot_be_the_original_is_told_even_if_the_original_is_lost() {
 }
 
 #[test]
-fn a_stale_clock_is_told_with_its_direction_and_by_how_much() {
+fn a_stale_clock_is_reported_with_direction_and_amount() {
     let contract = fixtures::standard();
     let headers = signed(&contract, SECRET, b"{}");
     let secrets = [SECRET.to_owned()];
@@ -163,9 +163,9 @@ fn a_stale_clock_is_told_with_its_direction_and_by_how_much() {
 }
 
 #[test]
-fn a_secret_that_is_used_otherwise_is_recognised() {
+fn a_wrongly_used_secret_is_recognised() {
     let (standard, sendnomi) = (fixtures::standard(), fixtures::sendnomi());
-    // Whoever signs with the text of a secret that should be decoded does what another contract does.
+    // Signing with the text of a secret that should be decoded is what another contract does.
     let headers = signed(&sendnomi, SECRET, b"{}");
     let (_, clues) = judged(&standard, &[SECRET], &headers, b"{}").unwrap_err();
     assert_eq!(clues, [Clue::Key(KeyUse::WholeText), Clue::OtherContract("sendnomi".into())]);
@@ -185,7 +185,7 @@ fn a_secret_that_is_used_otherwise_is_recognised() {
 }
 
 #[test]
-fn a_signature_of_another_text_or_in_another_spelling_is_recognised() {
+fn a_signature_of_another_text_or_in_another_encoding_is_recognised() {
     let (standard, orientedos) = (fixtures::standard(), fixtures::orientedos());
     let key = aws_lc_rs::hmac::Key::new(aws_lc_rs::hmac::HMAC_SHA256, &[1; 32]);
     let mac = |text: &str| aws_lc_rs::hmac::sign(&key, text.as_bytes()).as_ref().to_vec();
@@ -241,7 +241,7 @@ fn missing_empty_and_foreign_headers_are_named() {
     assert_eq!(judged(&standard, &[], &headers, b"{}").unwrap_err().0, Mismatch::NoSecret);
 }
 
-/// The cases that every receiver kit is held to.
+/// Cases that every receiver kit must pass.
 #[test]
 fn the_cases_of_the_receiver_kits_come_out_as_they_do_there() {
     let vectors: Value = serde_json::from_str(include_str!("../../../receivers/vectors.json")).unwrap();
@@ -270,7 +270,7 @@ fn the_cases_of_the_receiver_kits_come_out_as_they_do_there() {
         let verified = verify(&terms, &received);
         let expected = match case["expect"].as_str().unwrap() {
             "ok" => "",
-            // The sender's private key is no mistake here: whoever runs the sender has it.
+            // The sender's private key is accepted here: the sender itself verifies.
             "misconfigured" => "unusable_secret no_secret no_usable_signature",
             "timestamp_too_old" => "too_old",
             "timestamp_too_new" => "too_new",

@@ -1,4 +1,4 @@
-//! Reads the sections that say how a delivery goes on: `retry`, `answers`, `off`, `retention`, `rendering`.
+//! Reads the sections for the course of a delivery: `retry`, `answers`, `off`, `retention`, `rendering`.
 
 use super::{DAY, Read, SHORTEST, TIMEOUT_MAX, within};
 use crate::domain::{

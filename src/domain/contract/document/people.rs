@@ -1,4 +1,4 @@
-//! Reads and writes the sections that people see: `states`, `health`, `notices`, and the list of event types.
+//! Reads and writes the sections `states`, `health` and `notices`, and reads the list of event types.
 
 use super::{DAY, Read, SHORTEST, within};
 use crate::domain::{

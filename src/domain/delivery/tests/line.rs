@@ -1,4 +1,4 @@
-//! A place in a line: kept through whatever happens behind, and left at the end.
+//! Positions in an ordering group: kept while queued, left at the end.
 
 use super::{START, check_shape, newborn, one_in};
 use crate::domain::{
@@ -19,7 +19,7 @@ fn behind() -> Delivery {
 }
 
 #[test]
-fn who_stands_behind_is_pending_due_never_and_shows_no_next_attempt() {
+fn a_queued_delivery_is_pending_never_due_and_shows_no_next_attempt() {
     let delivery = behind();
     assert!(delivery.waits_behind() && delivery.turn == Some(7));
     assert_eq!((delivery.state, delivery.next_attempt_at()), (State::Pending, None));
@@ -27,7 +27,7 @@ fn who_stands_behind_is_pending_due_never_and_shows_no_next_attempt() {
 }
 
 #[test]
-fn a_place_is_kept_while_the_endpoint_is_off_and_age_stands_still() {
+fn a_position_is_kept_while_the_endpoint_is_disabled_and_age_stops() {
     let mut delivery = behind();
     delivery.switch_off(Switch::OffHolding, later(10)).unwrap();
     assert!(delivery.state == State::Held && delivery.waits_behind());
@@ -37,7 +37,7 @@ fn a_place_is_kept_while_the_endpoint_is_off_and_age_stands_still() {
 }
 
 #[test]
-fn who_ends_behind_has_no_turn_any_more() {
+fn a_queued_delivery_that_ends_loses_its_position() {
     type End = fn(&mut Delivery) -> Result<(), Refusal>;
     let ends: [End; 3] = [
         |delivery| delivery.cancel(later(10)),
@@ -53,7 +53,7 @@ fn who_ends_behind_has_no_turn_any_more() {
 }
 
 #[test]
-fn who_steps_up_is_due_now_or_at_its_own_time_and_held_if_it_is() {
+fn a_promoted_delivery_is_due_now_or_at_its_own_time_and_stays_held() {
     let mut delivery = behind();
     delivery.step_up(Some(later(5)), later(30));
     assert_eq!((delivery.next_attempt_at(), delivery.turn), (Some(later(30)), None));
@@ -64,7 +64,7 @@ fn who_steps_up_is_due_now_or_at_its_own_time_and_held_if_it_is() {
 }
 
 #[test]
-fn an_end_leaves_the_line_but_a_dead_one_only_if_it_is_skipped_or_closed() {
+fn a_terminal_delivery_leaves_its_group_but_a_dead_one_only_if_skipped_or_closed() {
     for state in State::ALL {
         let delivery = one_in(state);
         let leaves = [false, true].map(|skips_dead| delivery.has_left_line(skips_dead));

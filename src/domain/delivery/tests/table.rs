@@ -1,11 +1,11 @@
-//! The design's table of states, written out by hand, and the things that may happen to a delivery.
+//! The design's table of states, written out by hand, and the transitions of a delivery.
 //!
-//! `table` is that table; `expected` picks its row for one happening. Neither uses the code under test.
+//! `table` is that table; `expected` picks its row for one transition. Neither uses the code under test.
 
 use super::*;
 use std::collections::HashSet;
 
-/// What can happen to a delivery, by name.
+/// Kinds of transitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
     Claim,
@@ -49,7 +49,7 @@ const DIED: [Ended; 4] = [
     (State::Dead, Some(Reason::SerialisationFailed)),
     (State::Dead, Some(Reason::SigningFailed)),
 ];
-/// Where a failed retry returns to besides the waiting states.
+/// States that a failed retry restores, besides the waiting states and those of `DIED`.
 const BACK_TO: [Ended; 6] = [
     (State::Dead, Some(Reason::Closed)),
     (State::Cancelled, Some(Reason::EndpointOff)),
@@ -59,7 +59,7 @@ const BACK_TO: [Ended; 6] = [
     (State::Expired, Some(Reason::Retention)),
 ];
 
-/// Every move that the table allows, and no other.
+/// All transitions that the table allows.
 pub(super) fn table() -> HashSet<Row> {
     use State::{Cancelled, Dead, Delivered, Expired, Held, InFlight, Pending, Retrying};
     let mut rows: HashSet<Row> = HashSet::new();
@@ -68,7 +68,7 @@ pub(super) fn table() -> HashSet<Row> {
     };
     let waiting = [Pending, Retrying];
     add(&waiting, Kind::Claim, &[(InFlight, None), (Expired, Some(Reason::GaveUp))]);
-    // Only what has used its last slot has a final wait.
+    // Only a delivery that has used its last slot has a final wait.
     add(&[Retrying], Kind::Claim, &[(Dead, Some(Reason::Exhausted))]);
     add(&[InFlight], Kind::Conclude, &[(Delivered, None), (Retrying, None), (Pending, None), (Held, None)]);
     for ended in [&DIED[..], &CANCELLED_BY_SWITCH, &BACK_TO] {
@@ -85,7 +85,7 @@ pub(super) fn table() -> HashSet<Row> {
         add(&[from], Kind::Cancel, &[(Cancelled, Some(Reason::ByHand))]);
         add(&[from], Kind::Outlive, &[(Expired, Some(Reason::Retention))]);
     }
-    // Only an extra attempt by hand has an end to go back to, and is pending or held meanwhile.
+    // Only a manual extra attempt has a terminal state to restore, and is pending or held meanwhile.
     for ended in [&DIED[..], &BACK_TO] {
         add(&[Pending, Held], Kind::Outlive, ended);
     }
@@ -115,7 +115,7 @@ impl Happening {
         }
     }
 
-    /// The instants of a generated happening are counted from when it happens.
+    /// Shifts the instants of a generated transition to count from `now`.
     pub(super) fn at(mut self, now: Timestamp) -> Self {
         let later = |at: &mut Timestamp| *at = now.plus(at.since(Timestamp::from_millis(0)));
         match &mut self {
@@ -126,7 +126,7 @@ impl Happening {
         self
     }
 
-    /// Lets it happen. What it leads to is the delivery itself, or the copy that a replay of a delivered one makes.
+    /// Applies the transition. Returns the delivery itself, or the copy that a replay of a delivered one makes.
     pub(super) fn happen(self, delivery: &mut Delivery, now: Timestamp) -> Result<Delivery, Refusal> {
         match self {
             Self::Claim => {
@@ -153,7 +153,7 @@ impl Happening {
 
 pub(super) const COPY: DeliveryId = DeliveryId::from_i64(99);
 
-/// Where the table sends it, or `None` where the table has no row and the happening is refused.
+/// Returns the next state by the table, or `None` where the table has no row and the transition is refused.
 pub(super) fn expected(before: &Delivery, happening: Happening, now: Timestamp) -> Option<Ended> {
     use State::{Cancelled, Dead, Delivered, Expired, Held, InFlight, Pending, Retrying};
     let from = before.state;
