@@ -1,6 +1,6 @@
-//! Who is to be looked at again, and when: one ordered set for all lanes that wait for a token, and for the gates. Nobody has
-//! a timer of their own, and nobody sleeps for long: who would is looked at in between, so that whoever seems to was put to
-//! sleep before the clock was set back.
+//! Timers: one ordered set for all queues that wait for a token, and for the concurrency limiter.
+//!
+//! No timer is set far ahead. One that seems to be was set before the clock was set back, and is due at once.
 
 use crate::domain::{id::EndpointId, time::Timestamp};
 use std::{
@@ -10,7 +10,7 @@ use std::{
 };
 use tokio::sync::Notify;
 
-/// The longest that anybody sleeps.
+/// How far ahead a timer may be set.
 pub(super) const SLEEP_MAX: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,12 +22,12 @@ pub(super) enum Sleeper {
 #[derive(Debug, Default)]
 pub(super) struct Alarm {
     set: Mutex<BTreeSet<(Timestamp, Sleeper)>>,
-    /// Rings whoever sleeps until the first of them.
+    /// Wakes the task that sleeps until the first timer.
     pub(super) bell: Notify,
 }
 
 impl Alarm {
-    /// Answers when it will ring, which may be earlier.
+    /// Sets a timer. Returns when it will fire, which may be earlier.
     pub(super) fn set(&self, at: Timestamp, sleeper: Sleeper, now: Timestamp) -> Timestamp {
         let at = at.min(now.plus(SLEEP_MAX));
         let mut set = self.set.lock().unwrap_or_else(PoisonError::into_inner);
@@ -49,7 +49,7 @@ impl Alarm {
         set.first().is_some_and(|(at, _)| *at <= now) || set.last().is_some_and(|(at, _)| *at > latest(now))
     }
 
-    /// Removes all whose time has come.
+    /// Removes and returns all timers that are due.
     pub(super) fn take_due(&self, now: Timestamp) -> Vec<Sleeper> {
         let mut set = self.set.lock().unwrap_or_else(PoisonError::into_inner);
         let mut due = Vec::new();
@@ -63,7 +63,8 @@ impl Alarm {
     }
 }
 
-/// Callers read the clock a moment before: twice as long, and somebody set it back.
+/// Latest time of a plausible timer: twice as far ahead as allowed, since callers read the clock a moment before. A later
+/// one means that the clock was set back.
 fn latest(now: Timestamp) -> Timestamp {
     now.plus(SLEEP_MAX * 2)
 }
@@ -81,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn those_whose_time_has_come_are_woken_once_and_the_others_sleep_on() {
+    fn due_timers_fire_once_and_the_others_stay_set() {
         let alarm = Alarm::default();
         for (wakes_at, number) in [(30, 3), (10, 1), (20, 2)] {
             assert_eq!(alarm.set(at(wakes_at), lane(number), at(0)), at(wakes_at));
@@ -93,9 +94,9 @@ mod tests {
     }
 
     #[test]
-    fn who_fell_asleep_before_the_clock_was_set_back_is_woken_whoever_else_sleeps() {
+    fn a_timer_set_before_the_clock_was_set_back_fires_whatever_else_is_set() {
         let (alarm, hour) = (Alarm::default(), 3_600_000);
-        assert_eq!(alarm.set(at(2 * hour), lane(1), at(hour)), at(hour + 5000), "nobody sleeps for long");
+        assert_eq!(alarm.set(at(2 * hour), lane(1), at(hour)), at(hour + 5000), "no timer is set far ahead");
         alarm.set(at(7), lane(2), at(0));
         assert!(alarm.is_due(at(5)));
         assert_eq!(alarm.take_due(at(5)), [lane(1)]);

@@ -1,4 +1,4 @@
-//! Carries one delivery: renders, signs, posts, decides, records. What it needs of the endpoint is read afresh each time.
+//! Makes one delivery: renders, signs, sends, decides and records. The endpoint's settings are read anew each time.
 
 use super::{
     custody::Custody,
@@ -29,14 +29,14 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// What the history says of an attempt that failed with most others.
+/// History notes for an attempt that failed together with most others.
 const OUTAGE: &str = "most receivers fell silent at once: not held against this one";
 const OUTAGE_WAITED_OUT: &str = "most receivers fell silent at once: waited out, outside the schedule";
 
-/// Why there is nothing to decide on.
+/// Why an attempt has no outcome to decide on.
 enum Hindrance {
     Fault(Fault),
-    /// It may not be sent, or not be waited for any longer: whoever has custody of it knows what is left to do.
+    /// Sending was not allowed, or waiting was ended: dropping the lease guard releases or records the delivery.
     LetGo,
 }
 
@@ -58,11 +58,12 @@ pub struct Courier {
 }
 
 impl Courier {
-    /// Brings one delivery to its verdict, or back to the store if it may not be sent now. Tells how its last request ended.
+    /// Brings one delivery to its verdict, or back to the store if it may not be sent now. Returns how its last request
+    /// ended.
     pub(super) async fn carry(&self, sending: Sending, lane: &Lane, leave: &Leave) -> Option<Report> {
         let Sending { carried, note } = sending;
         let mut custody = Custody::new(carried, note, self.ledger.clone(), self.clock.clone());
-        // Dropping the custody hands the delivery back; the store then cancels or holds it as the endpoint's state demands.
+        // Dropping the guard releases the delivery; the store then cancels or holds it as the endpoint's state demands.
         let carried = custody.carried()?;
         let endpoint = self.directory.endpoint(carried.delivery.endpoint)?;
         if endpoint.record.off.is_some() && carried.event.event_type != TEST_EVENT_TYPE {
@@ -70,7 +71,7 @@ impl Courier {
         }
         let begun_at = self.clock.now();
         let packed = self.pack(carried, &endpoint).await;
-        // Nothing is begun of which no result could be kept.
+        // No request starts unless its result can be recorded.
         if !self.ledger.can_record() {
             return None;
         }
@@ -87,7 +88,7 @@ impl Courier {
         report
     }
 
-    /// What the last request says about the endpoint; what does not count is as good as a fault of our own.
+    /// Returns how the last request ended. A failure that does not count against the endpoint is reported as `Class::Local`.
     fn report(&self, custody: &Custody, endpoint: &Endpoint, counts: bool) -> Option<Report> {
         let last = custody.attempts().last()?;
         let class = last.outcome.class;
@@ -105,7 +106,7 @@ impl Courier {
         Parcel::pack(carried, &entry.app(), endpoint.clone(), payload)
     }
 
-    /// Not even a request: that is in the history too, with why, and takes no number's place.
+    /// Records why no request was made: as an attempt in the history, which takes no number.
     fn not_sent(&self, mut custody: Custody, endpoint: &Endpoint, begun_at: Timestamp, fault: Fault) {
         let now = self.clock.now();
         let mut outcome = Outcome::failed(Class::Local, fault.error);
@@ -121,9 +122,11 @@ impl Courier {
         }
     }
 
-    /// One request, and a second at once if a kept-alive connection turned out to be gone. A lane with tokens may not have one
-    /// for the second: what had such bad luck before goes over a fresh connection at once. Whether what came of it says
-    /// anything about the receiver.
+    /// Sends one request, and a second at once if a kept-alive connection turned out to be gone. Returns whether the outcome
+    /// says anything about the receiver.
+    ///
+    /// Under a limit there may be no token for the second request, so a delivery that had this failure before starts over a
+    /// fresh connection.
     async fn deliver(
         &self,
         custody: &mut Custody,
@@ -156,7 +159,8 @@ impl Courier {
         Ok(counts)
     }
 
-    /// Not a moment longer than this node carries it, and for an exclusive lane than nobody else may send for it.
+    /// Sends the request. Lets go as soon as this node has lost the delivery, or when another node may send for an exclusive
+    /// queue.
     async fn post(
         &self,
         request: Request,
@@ -168,7 +172,7 @@ impl Courier {
         let posted = if around.tenure.is_alone() {
             posting.await
         } else {
-            // Listened to before the epoch is looked at: whoever joins again changes that first.
+            // Subscribed before the epoch is read: joining again changes the epoch first.
             let (cut, abandoned) = (around.cut.notified(), around.abandoned.notified());
             if custody.carried().is_none_or(|carried| carried.epoch != around.tenure.epoch()) {
                 custody.was_not_sent();
@@ -182,14 +186,14 @@ impl Courier {
             }
         };
         posted.map_err(|_| {
-            // It waits in the store, and its lane until the gate is open again.
+            // The delivery waits in the store, and its queue until the gate is open again.
             lane.around.pool.close_gate();
             custody.was_not_sent();
             Hindrance::LetGo
         })
     }
 
-    /// How long the receiver wants to be left alone, unless it was another that was asked.
+    /// Returns the pause that the receiver asked for, unless the endpoint's URL has changed since.
     fn pause_of(&self, outcome: &Outcome, endpoint: &Endpoint, ended_at: Timestamp) -> Option<PausedUntil> {
         let paused = PauseAsked::by(outcome, &endpoint.contract, ended_at)?.until(ended_at)?;
         let current = self.directory.endpoint(endpoint.id())?;
@@ -213,7 +217,7 @@ impl Courier {
             let wanted_at = event.deliver_at.map_or(event.accepted_at, |at| at.max(event.accepted_at));
             self.tally.delivered_after(ended_at.since(wanted_at).as_millis() as u64);
         }
-        // A test says nothing about the endpoint, whatever it is answered.
+        // A test says nothing about the endpoint, whatever the answer.
         let is_test = event.event_type == TEST_EVENT_TYPE;
         let is_gone = matches!(verdict, Verdict::Dead { switch_off: true, .. }) && !is_test;
         let off = is_gone.then_some(SwitchedOff {

@@ -1,5 +1,5 @@
-//! Holds a delivery while it is carried, and sees to it that it comes back to the store whatever happens to its courier:
-//! a panic, an abort at the end of the grace period, or an early return.
+//! Guard of a leased delivery: it comes back to the store whatever happens to its delivery worker: a panic, an abort at the
+//! end of the grace period, or an early return.
 
 use crate::{
     domain::{
@@ -21,7 +21,7 @@ pub(super) struct Custody {
     /// Since when a request may be on its way.
     dialled_at: Option<Timestamp>,
     attempts: Vec<Attempt>,
-    /// Why it is sent when it is, for its history.
+    /// History note on why it is sent when it is.
     note: Option<String>,
     ledger: Arc<dyn Ledger>,
     clock: Arc<dyn Clock>,
@@ -41,23 +41,23 @@ impl Custody {
         self.carried.as_ref()
     }
 
-    /// From here on the receiver may have seen the request.
+    /// Marks the start of a request: from here on the receiver may have seen it.
     pub(super) fn dial(&mut self, at: Timestamp) {
         self.dialled_at = Some(at);
     }
 
-    /// The request was not made after all.
+    /// Marks the request as not made after all.
     pub(super) fn was_not_sent(&mut self) {
         self.dialled_at = None;
     }
 
-    /// The request is over; one row of history.
+    /// Adds the finished request as a row of history.
     pub(super) fn came_back(&mut self, attempt: Attempt) {
         self.dialled_at = None;
         self.attempts.push(Attempt { note: self.note.clone(), ..attempt });
     }
 
-    /// Adds a word to what the history says of the last request.
+    /// Appends to the history note of the last request.
     pub(super) fn remark(&mut self, words: &str) {
         if let Some(last) = self.attempts.last_mut() {
             last.note =
@@ -69,7 +69,7 @@ impl Custody {
         &self.attempts
     }
 
-    /// Hands the verdict to the ledger, which keeps it until it is durable.
+    /// Passes the verdict to the store, which keeps it until it is durable.
     pub(super) fn conclude(
         mut self,
         verdict: Verdict,
@@ -110,13 +110,13 @@ impl Drop for Custody {
             });
         }
         if self.attempts.is_empty() {
-            // The answer is of no interest: the command is queued as soon as it is called.
+            // The result is not awaited: the command is queued as soon as it is called.
             drop(self.ledger.hand_back(vec![carried], now));
             return;
         }
         let attempts = std::mem::take(&mut self.attempts);
         let verdict = Verdict::Again { due: now };
-        // Nothing dies of this verdict, so there is nothing to tell.
+        // This verdict ends no delivery and says nothing about the endpoint.
         let (switch_off, sighting, contract) = (None, None, None);
         self.ledger.record(Record {
             carried,

@@ -1,5 +1,5 @@
-//! The gate before every request: open for as long as this node can be certain that nobody took its work over, and that what comes
-//! of it can be recorded.
+//! Send gate, checked before every request: open as long as it is certain that no other node took this node's work over, and
+//! results can be recorded.
 
 use crate::{
     domain::{port::DialGate, tenure::Tenure},

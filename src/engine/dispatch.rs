@@ -1,4 +1,4 @@
-//! Sends couriers out for lanes that have something to send, no more at a time than each lane and the gates allow.
+//! Starts delivery workers for queues with something to send, within the limits of each queue, its app and the node.
 
 use super::{
     LAST_WRITE_WITHIN,
@@ -23,8 +23,8 @@ pub(super) struct Dispatch {
 }
 
 impl Dispatch {
-    /// Until told to stop. Then what no courier has taken goes back unattempted, and what is in flight has the grace
-    /// period to come back; the rest is given up with "outcome unknown".
+    /// Runs until stopped. Then it releases, unattempted, what no worker has taken, and gives requests in flight the grace
+    /// period; the rest end as "outcome unknown".
     pub(super) async fn run(&mut self, stop: Shutdown) {
         let mut couriers = JoinSet::new();
         let around = self.lanes.around.clone();
@@ -34,7 +34,7 @@ impl Dispatch {
                 biased;
                 () = stop.soft() => break,
                 lane = self.ready.recv() => match lane {
-                    // Lanes without end must not keep those asleep whose time has come.
+                    // An endless stream of ready queues must not delay timers that are due.
                     Some(lane) => {
                         let now = self.send_out(&lane, &mut couriers);
                         if around.alarm.is_due(now) {
@@ -60,7 +60,7 @@ impl Dispatch {
         }
     }
 
-    /// Everybody whose time has come.
+    /// Serves all timers that are due.
     fn wake(&self, now: Timestamp, couriers: &mut JoinSet<()>) {
         for sleeper in self.lanes.around.alarm.take_due(now) {
             match sleeper {
@@ -74,12 +74,12 @@ impl Dispatch {
         }
     }
 
-    /// All that the lane may send now; says when that was.
+    /// Starts workers for all that the queue may send now. Returns the time at which it did.
     fn send_out(&self, lane: &Arc<Lane>, couriers: &mut JoinSet<()>) -> Timestamp {
         let now = self.courier.clock.now();
         let misplaced = lane.take_misplaced(now);
         if !misplaced.is_empty() {
-            // The answer is of no interest: the command is queued as soon as it is called.
+            // The result is not awaited: the command is queued as soon as it is called.
             drop(self.courier.ledger.hand_back(misplaced, now));
         }
         while let Some((sending, leave)) = self.lanes.next(lane, now) {
@@ -96,7 +96,7 @@ impl Dispatch {
         now
     }
 
-    /// Gives back, unattempted, what no courier has taken.
+    /// Releases, unattempted, what no delivery worker has taken.
     pub(super) async fn hand_back_queued(&self) {
         let queued: Vec<Carried> = self.lanes.all().iter().flat_map(|lane| lane.empty_queue()).collect();
         if queued.is_empty() {
@@ -106,16 +106,19 @@ impl Dispatch {
         let count = queued.len();
         let handed_back = self.courier.ledger.hand_back(queued, now);
         match tokio::time::timeout(LAST_WRITE_WITHIN, handed_back).await {
-            Ok(Ok(())) => tracing::info!(count, "handed back what was not yet sent"),
+            Ok(Ok(())) => tracing::info!(count, "released deliveries that were not yet sent"),
             Ok(Err(error)) => {
-                tracing::error!(%error, count, "could not hand back; the next start takes over");
+                tracing::error!(%error, count, "could not release unsent deliveries; the next start takes over");
             }
-            Err(_) => tracing::error!(count, "the store takes nothing back; the next start takes over"),
+            Err(_) => tracing::error!(
+                count,
+                "the store did not release unsent deliveries in time; the next start takes over"
+            ),
         }
     }
 }
 
-/// Forever if nobody sleeps. No longer than anybody may, so that a clock that was set back is noticed.
+/// Sleeps until `at`, or forever without it. At most `SLEEP_MAX`, so that a clock that was set back is noticed.
 async fn sleep_until(clock: &dyn Clock, at: Option<Timestamp>) {
     match at {
         Some(at) => drop(tokio::time::timeout(SLEEP_MAX, clock.sleep_until(at)).await),
@@ -123,7 +126,7 @@ async fn sleep_until(clock: &dyn Clock, at: Option<Timestamp>) {
     }
 }
 
-/// A courier that is out: counted in its lane and at the gates, and counted out even if it panics.
+/// A running delivery worker: counted in its queue and in the concurrency limiter, and counted out even if it panics.
 struct Out {
     lanes: Arc<Lanes>,
     lane: Arc<Lane>,
@@ -132,7 +135,7 @@ struct Out {
 }
 
 impl Out {
-    /// Carries one, and takes the next if one may go out.
+    /// Makes one delivery, and returns the next if one may be sent.
     async fn carry(&mut self, sending: Sending) -> Option<Sending> {
         let leave = self.leave.as_ref()?;
         let report = self.courier.carry(sending, &self.lane, leave).await;

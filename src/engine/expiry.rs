@@ -1,8 +1,9 @@
-//! Removes what is kept no longer, in small steps. The store decides on what it finds; here is only where to look and when.
+//! Removes what has outlived its retention, in small steps. The store decides on what it finds; this file decides where to
+//! search and when.
 //!
-//! For each age at which a contract lets something go there is a walk through the events in order of their ids, which
-//! follows that age. What was not due yet when a walk came by, because it ended late or a contract was changed, is found
-//! when the walk starts over from the oldest event; that is soon where little is kept, and once a day at the latest.
+//! For each age at which a contract lets something go, a scan goes through the events in order of their ids and follows that
+//! age. Whatever was not due yet when a scan came by, because it ended late or a contract was changed, is found when the
+//! scan starts over from the oldest event; that is soon where little is kept, and once a day at the latest.
 
 use super::steward::Steward;
 use crate::{
@@ -20,17 +21,17 @@ use crate::{
 };
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-/// Events that a reader looks at in one go.
+/// Events that a reader examines in one go.
 const LOOK: u32 = 1000;
-/// Between two steps at least, and as long as the last one took if that was longer: deliveries come first.
+/// Shortest pause between two steps; as long as the last one took if that was longer: deliveries come first.
 const BREATH: Duration = Duration::from_millis(10);
-/// After a store error.
+/// Pause after a store error.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// A walk starts over after an eighth of its age, but neither sooner nor later than this,
+/// A scan starts over after an eighth of its age, within these bounds.
 const REST_MIN: Duration = Duration::from_mins(1);
 const REST_MAX: Duration = Duration::from_hours(24);
-/// and never before it rested so many times as long as it took.
+/// Shortest pause before a scan starts over, as a multiple of how long it took.
 const REST_PER_WALK: u32 = 50;
 
 pub(super) struct Expiry {
@@ -39,19 +40,19 @@ pub(super) struct Expiry {
     pub(super) cluster: Arc<dyn Cluster>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) tally: Arc<Tally>,
-    /// How often it looks when there is nothing to do.
+    /// How often it checks when there is nothing to do.
     pub(super) every: Duration,
     pub(super) walks: Vec<Walk>,
     pub(super) steward: Steward,
 }
 
-/// The way of one age through the events.
+/// Scan of one retention age through the events.
 pub(super) struct Walk {
     age: Duration,
-    /// Everything up to this id was looked at since it began.
+    /// Every event up to this id was examined since it began.
     reached: i64,
     began_at: Timestamp,
-    /// `None` until it has caught up with its age.
+    /// When it starts over; `None` until it has caught up with its age.
     again_at: Option<Timestamp>,
 }
 
@@ -84,7 +85,7 @@ impl Expiry {
             self.follow_contracts();
             for place in 0..self.walks.len() {
                 while let Err(error) = self.walk(place).await {
-                    tracing::warn!(%error, "could not remove what is kept no longer");
+                    tracing::warn!(%error, "could not remove what has outlived its retention");
                     self.sleep(PAUSE).await;
                 }
             }
@@ -96,7 +97,7 @@ impl Expiry {
         self.clock.rest_until(self.clock.now().plus(time)).await;
     }
 
-    /// One walk for each age that there is now.
+    /// Keeps one scan for each age that there is now.
     fn follow_contracts(&mut self) {
         let (ages, now) = (self.directory.retention_ages(), self.clock.now());
         self.walks.retain(|walk| ages.contains(&walk.age));
@@ -107,13 +108,13 @@ impl Expiry {
         }
     }
 
-    /// Until it has caught up with its age.
+    /// Scans until it has caught up with its age.
     async fn walk(&mut self, place: usize) -> Result<(), StoreError> {
         loop {
             let turn = self.steward.turn().await;
             let now = self.clock.now();
             let walk = &mut self.walks[place];
-            // A clock that was set back must not keep it waiting until it is as late again.
+            // A clock that was set back must not delay the scan until it is as late again.
             if walk.again_at.is_some_and(|at| at <= now) || walk.began_at > now {
                 *walk = Walk::new(walk.age, now);
             }
@@ -153,7 +154,7 @@ impl Expiry {
         Ok(())
     }
 
-    /// Nothing ends in silence.
+    /// Counts what was removed, and logs deliveries that retention ended.
     fn tell(&self, expired: &Expired) {
         for (what, count) in [
             (Removed::Events, expired.events),

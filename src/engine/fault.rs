@@ -1,4 +1,4 @@
-//! Why a delivery in hand was not sent: nothing of it is the receiver's.
+//! Errors that keep a leased delivery from being sent. None is caused by the receiver.
 
 use crate::domain::{
     body::SerialisationFailed, event_type::NoSuchVersion, signer::SigningFailed, verdict::DeadReason,
@@ -6,9 +6,9 @@ use crate::domain::{
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
-    /// Absent: it passes by itself, and the delivery is tried again.
+    /// Reason why the delivery ends. Absent if the error is temporary: the delivery is tried again.
     pub(super) ends: Option<DeadReason>,
-    /// In words, for whoever looks at the delivery.
+    /// Message for the delivery's history.
     pub(super) error: String,
 }
 

@@ -1,7 +1,7 @@
-//! The ceilings of apps and of the whole node: how many requests may be in flight, and how many may go out in a second.
+//! Limits of apps and of the whole node: how many requests may be in flight, and how many may be sent in a second.
 //!
-//! Who finds a gate full waits in line. What becomes free goes round: across apps first, then across the lanes of an app, so
-//! that an app with a thousand busy lanes gets no more turns than an app with one. Nobody passes those who wait.
+//! A queue that finds a limit reached waits. Free slots go round: across apps first, then across the queues of an app, so
+//! that an app with a thousand busy queues gets no more turns than an app with one. Waiting queues are not overtaken.
 
 use crate::domain::{
     id::{AppId, EndpointId},
@@ -10,7 +10,7 @@ use crate::domain::{
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
-/// What a gate lets through; what is absent is not limited.
+/// Limits of one app or of the node; an absent one is unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ceiling {
     pub(super) in_flight: Option<usize>,
@@ -30,10 +30,10 @@ struct Gate {
     tokens: Tokens,
 }
 
-/// Why a gate lets nobody through now.
+/// Why no request is admitted now.
 enum Shut {
     Full,
-    /// Until then there is no token.
+    /// There is no token until then.
     Until(Timestamp),
 }
 
@@ -50,13 +50,13 @@ impl Gate {
         self.ceiling.rate.is_none_or(|rate| self.tokens.look(rate, now).is_ok())
     }
 
-    /// After a look that found a place.
+    /// Takes a slot that `look` found free.
     fn take(&mut self) {
         self.in_flight += 1;
         self.tokens.reserve();
     }
 
-    /// What was let in does not go out, or has come back.
+    /// Releases one concurrency slot: the request ended or was not sent. Returns the rate token if it was not sent.
     fn leave(&mut self, has_gone_out: bool) {
         self.in_flight = self.in_flight.saturating_sub(1);
         if !has_gone_out {
@@ -72,11 +72,11 @@ impl Gate {
 #[derive(Debug, Default)]
 struct AppGate {
     gate: Gate,
-    /// Lanes that wait for a place of the app.
+    /// Queues that wait for a slot of the app.
     waiting: VecDeque<EndpointId>,
-    /// Lanes that have one and wait for a place of the node.
+    /// Queues that have one and wait for a slot of the node.
     at_node: VecDeque<EndpointId>,
-    /// Places that lanes were given and have not used yet.
+    /// Slots that queues were granted and have not used yet.
     given: BTreeMap<EndpointId, usize>,
 }
 
@@ -84,15 +84,15 @@ struct AppGate {
 pub(super) struct Gates {
     node: Gate,
     apps: HashMap<AppId, AppGate>,
-    /// Apps with lanes that wait for a place of the node, in turn.
+    /// Apps with queues that wait for a slot of the node, in turn.
     turns: VecDeque<AppId>,
-    /// Apps with lanes that wait for a place of their own.
+    /// Apps with queues that wait for a slot of the app.
     short: BTreeSet<AppId>,
-    /// Since when buckets fill that nobody has looked at.
+    /// Since when the token buckets of apps that are new here fill.
     started_at: Option<Timestamp>,
 }
 
-/// Lanes that may send now, and when somebody has to look again.
+/// Queues that may send now, and when to check again.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Served {
     pub(super) lanes: Vec<EndpointId>,
@@ -111,7 +111,7 @@ impl AppGate {
 }
 
 impl Served {
-    /// Whether the gate is shut, and if it opens by itself, when to look again.
+    /// Whether the limit is reached. If time alone frees it, notes when to check again.
     fn is_shut(&mut self, look: &Result<(), Shut>) -> bool {
         if let Err(Shut::Until(at)) = look {
             self.look_at = Some(self.look_at.map_or(*at, |known| known.min(*at)));
@@ -125,14 +125,14 @@ impl Gates {
         Self { node: Gate { ceiling: node, ..Gate::default() }, ..Self::default() }
     }
 
-    /// Nothing was sent by this process before.
+    /// Starts all rate limits at `now` with no tokens saved up, as this process has sent nothing before.
     pub(super) fn start(&mut self, now: Timestamp) {
         self.started_at = Some(now);
         let apps = self.apps.values_mut().map(|own| &mut own.gate);
         apps.chain([&mut self.node]).for_each(|gate| gate.tokens = Tokens::none_at(Some(now)));
     }
 
-    /// Sets what an app may have; another rate than before starts with no token.
+    /// Sets an app's limits; another rate than before starts with no token.
     pub(super) fn limit(&mut self, app: AppId, ceiling: Ceiling) {
         let fills_since = self.started_at.filter(|_| !self.apps.contains_key(&app));
         let gate = &mut self.apps.entry(app).or_default().gate;
@@ -143,14 +143,15 @@ impl Gates {
         self.forget(app);
     }
 
-    /// Another node may have sent for this app until now: nothing is saved up.
+    /// Resets an app's tokens: another node may have sent for it until now, so none are saved up.
     pub(super) fn begin_anew(&mut self, app: AppId, now: Timestamp) {
         if let Some(own) = self.apps.get_mut(&app) {
             own.gate.tokens.begin_anew(Some(now));
         }
     }
 
-    /// Whether the lane may send one now, and who else may. If it may not, it waits in line until it is among those served.
+    /// Whether the queue may send one request now, and which others may. If it may not, it waits until it is among those
+    /// served.
     pub(super) fn enter(&mut self, app: AppId, lane: EndpointId, now: Timestamp) -> (bool, Served) {
         let own = self.apps.entry(app).or_default();
         if own.use_given(lane) {
@@ -175,7 +176,7 @@ impl Gates {
         (may, served)
     }
 
-    /// One that was in flight is not any more, or was let in and never went out.
+    /// Releases a slot: a request ended, or was admitted and never sent. Returns which queues may send now.
     pub(super) fn leave(&mut self, app: AppId, has_gone_out: bool, now: Timestamp) -> Served {
         self.node.leave(has_gone_out);
         if let Some(own) = self.apps.get_mut(&app) {
@@ -186,7 +187,7 @@ impl Gates {
         served
     }
 
-    /// What the lane was given and does not need goes to others.
+    /// Passes slots to others that the queue was granted and does not need.
     pub(super) fn forgo(&mut self, app: AppId, lane: EndpointId, now: Timestamp) -> Served {
         let Some(own) = self.apps.get_mut(&app) else { return Served::default() };
         let Some(given) = own.given.remove(&lane) else { return Served::default() };
@@ -199,7 +200,7 @@ impl Gates {
         served
     }
 
-    /// What was let in goes out now.
+    /// Spends the tokens of an admitted request, which is sent now.
     pub(super) fn go_out(&mut self, app: AppId, now: Timestamp) {
         self.node.go_out(now);
         if let Some(own) = self.apps.get_mut(&app) {
@@ -207,7 +208,7 @@ impl Gates {
         }
     }
 
-    /// Whether somebody who is in may send another one at once; takes the tokens for it if so.
+    /// Whether an admitted request may be repeated at once; takes the tokens for it if so.
     pub(super) fn may_repeat(&mut self, app: AppId, now: Timestamp) -> bool {
         let own = self.apps.get_mut(&app).map(|own| &mut own.gate);
         let mut gates: Vec<&mut Gate> = own.into_iter().chain([&mut self.node]).collect();
@@ -219,7 +220,7 @@ impl Gates {
         may
     }
 
-    /// Whether the lane stands in line, or has a place that it has not used.
+    /// Whether the queue waits for a slot, or has one that it has not used.
     pub(super) fn expects(&self, app: AppId, lane: EndpointId) -> bool {
         let has_place = self.apps.get(&app).is_some_and(|own| own.given.contains_key(&lane));
         has_place || self.is_waiting(app, lane)
@@ -229,7 +230,7 @@ impl Gates {
         self.apps.get(&app).is_some_and(|own| own.waiting.contains(&lane) || own.at_node.contains(&lane))
     }
 
-    /// Gives whatever is free to those who wait: of one app, or of all.
+    /// Grants free slots to waiting queues: of one app, or of all.
     pub(super) fn serve(&mut self, only: Option<AppId>, now: Timestamp) -> Served {
         let mut served = Served::default();
         match only {
@@ -253,7 +254,7 @@ impl Gates {
         served
     }
 
-    /// Lets its lanes through its own gate, to where the apps take turns.
+    /// Admits an app's queues by its own limits, to where the apps take turns.
     fn serve_app(&mut self, app: AppId, now: Timestamp, served: &mut Served) {
         let Some(own) = self.apps.get_mut(&app) else { return };
         while !own.waiting.is_empty() && !served.is_shut(&own.gate.look(now)) {
@@ -268,7 +269,7 @@ impl Gates {
         }
     }
 
-    /// An app that needs no gate of its own leaves no trace.
+    /// Removes an app that has no limits, nothing in flight and no waiting queues.
     fn forget(&mut self, app: AppId) {
         let is_idle = |own: &AppGate| {
             let waits = own.waiting.len() + own.at_node.len() + own.given.len();

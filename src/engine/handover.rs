@@ -1,4 +1,4 @@
-//! The lanes as the other rooms know them: where the service takes hands, and where the ledger hands over after a commit.
+//! Ports that the endpoint queues implement: permits for the service, and the commit listener for the store.
 
 use super::{lane::Lane, lanes::Lanes};
 use crate::domain::{
@@ -35,7 +35,7 @@ impl Hands for Lanes {
     fn endpoint_changed(&self, endpoint: EndpointId) {
         self.follow(&self.lane(endpoint));
         self.settle_later(endpoint);
-        // Others may wait to hear that this node has seen it.
+        // Other nodes may wait until this one has seen it.
         self.around.membership.notify_one();
     }
 
@@ -57,7 +57,7 @@ impl Hands for Lanes {
 impl Handover for Lanes {
     fn carry(&self, carried: Vec<Carried>) {
         let (mut last, epoch): (Option<Arc<Lane>>, i64) = (None, self.around.tenure.epoch());
-        // What was handed over before this node joined again is another's by now.
+        // Deliveries that were leased before this node joined again belong to another by now.
         for carried in carried.into_iter().filter(|carried| carried.epoch == epoch) {
             let endpoint = carried.delivery.endpoint;
             let same = last.as_ref().is_some_and(|lane| lane.endpoint == endpoint);
@@ -76,7 +76,7 @@ impl Handover for Lanes {
     fn waiting(&self, endpoint: EndpointId, due: Timestamp) {
         let Some(lane) = self.own_lane(endpoint) else { return };
         if lane.is_off() {
-            // Published before the endpoint went off, stored after what waited was settled: somebody has to look again.
+            // Published before the endpoint was disabled, stored after that was applied to what waited: apply it again.
             self.settle_later(endpoint);
         }
         let Some(due) = lane.note_due(due) else { return };
@@ -101,7 +101,7 @@ impl Handover for Lanes {
     }
 
     fn switched_off(&self, endpoint: EndpointId, off: SwitchedOff, revision: u32) {
-        // A change that was committed before may not have arrived here: whoever brings it finds a newer revision.
+        // A change that was committed before may not have arrived here: when it does, it finds a newer revision.
         if let Some(known) = self.directory.endpoint(endpoint) {
             let updated_at = off.at;
             let record = EndpointRecord { off: Some(off), revision, updated_at, ..known.record.clone() };

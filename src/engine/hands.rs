@@ -1,19 +1,19 @@
-//! The hands of the whole engine: how many deliveries, and how many bytes of them, may be in memory at once.
+//! Permit pool of the engine: bounds how many deliveries, and how many bytes of them, are in memory at once.
 //!
-//! While more than half are free anybody may take one. When they get scarce each busy lane is kept to a fair share, and an
-//! app to a multiple of what is free: any number of hanging endpoints leaves hands for the others, and an app with any
-//! number of them leaves hands for other apps.
+//! While more than half are free, any queue may take one. When they get scarce, each busy queue is kept to a fair share and
+//! each app to a multiple of what is free: any number of hanging endpoints leaves permits for other queues, and an app with
+//! any number of them leaves permits for other apps.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering::Relaxed};
 
-/// How many times as many hands as are free one app may hold when they are scarce. Alone it may have seven of eight.
+/// How many times the free permits one app may hold when they are scarce. Alone it may have seven of eight.
 const APP_PER_FREE: usize = 7;
 
-/// Why no hands are given out: the engine stops; this node may not call out.
+/// Why no permits are given out: the engine stops; the send gate is closed.
 const STOPPING: u8 = 1;
 const GATED: u8 = 2;
 
-/// What one app holds.
+/// Permits that one app holds.
 #[derive(Debug, Default)]
 pub(super) struct AppShare(AtomicUsize);
 
@@ -24,9 +24,9 @@ pub(super) struct HandPool {
     bytes_max: usize,
     bytes: AtomicUsize,
     busy_lanes: AtomicUsize,
-    /// Some lane wanted hands for a refill and got none.
+    /// Whether a queue wanted permits for a refill and got none.
     is_wanted: AtomicBool,
-    /// What keeps all hands from being given out, if anything does.
+    /// Reasons that keep all permits from being given out, as bits; 0 if there are none.
     shut: AtomicU8,
 }
 
@@ -43,7 +43,7 @@ impl HandPool {
         }
     }
 
-    /// Whether a lane that holds `held` hands may have another one for this many bytes; takes it if so.
+    /// Takes a permit for this many bytes if a queue that holds `held` may have another. Returns whether it did.
     pub(super) fn take(&self, app: &AppShare, held: usize, bytes: usize) -> bool {
         if self.shut.load(Relaxed) != 0 || !self.is_fair(app, held) {
             return false;
@@ -69,22 +69,22 @@ impl HandPool {
             || (held < self.fair_share() && app.0.load(Relaxed) < free.saturating_mul(APP_PER_FREE))
     }
 
-    /// From now on there are none, so that those that are out can be waited for.
+    /// Gives out no more permits, so that those that are out can be waited for.
     pub(super) fn close(&self) {
         self.shut.fetch_or(STOPPING, Relaxed);
     }
 
-    /// None, until the gate is open again; says whether it was.
+    /// Gives out no permits until the gate is open again. Returns whether it was open.
     pub(super) fn close_gate(&self) -> bool {
         self.shut.fetch_or(GATED, Relaxed) & GATED == 0
     }
 
-    /// Says whether it was closed.
+    /// Opens the gate. Returns whether it was closed.
     pub(super) fn open_gate(&self) -> bool {
         self.shut.fetch_and(!GATED, Relaxed) & GATED != 0
     }
 
-    /// Whether nothing may go out.
+    /// Whether the gate is closed, so that nothing may be sent.
     pub(super) fn is_gated(&self) -> bool {
         self.shut.load(Relaxed) & GATED != 0
     }
@@ -93,12 +93,12 @@ impl HandPool {
         if self.shut.load(Relaxed) == 0 { self.total.saturating_sub(self.taken()) } else { 0 }
     }
 
-    /// Whether more than half are free: enough to help others.
+    /// Whether more than half are free: enough to help other nodes.
     pub(super) fn has_plenty(&self) -> bool {
         self.free() * 2 > self.total
     }
 
-    /// Whether `take` would give a lane that holds `held` hands another one.
+    /// Whether `take` would give another permit to a queue that holds `held`.
     pub(super) fn has_one_for(&self, app: &AppShare, held: usize) -> bool {
         let (taken, bytes) = (self.taken.load(Relaxed), self.bytes.load(Relaxed));
         self.shut.load(Relaxed) == 0
@@ -107,12 +107,12 @@ impl HandPool {
             && (bytes <= self.bytes_max || taken == 0)
     }
 
-    /// A hand was taken before its body's size was known.
+    /// Adds the bytes of a permit that was taken before its body's size was known.
     pub(super) fn weigh(&self, bytes: usize) {
         self.bytes.fetch_add(bytes, Relaxed);
     }
 
-    /// `held`: what the lane holds after giving this one back.
+    /// Releases a permit. `held` is what the queue holds after that.
     pub(super) fn give_back(&self, app: &AppShare, held: usize, bytes: usize) {
         app.0.fetch_sub(1, Relaxed);
         self.taken.fetch_sub(1, Relaxed);
@@ -135,7 +135,7 @@ impl HandPool {
         self.is_wanted.store(true, Relaxed);
     }
 
-    /// Enough are free again for the scheduler to look at lanes that found none. Says so once for every `want`.
+    /// Whether enough are free again for the scheduler to retry queues that found none. True once for every `want`.
     pub(super) fn has_enough_again(&self) -> bool {
         self.is_wanted.load(Relaxed)
             && self.taken.load(Relaxed) * 16 <= self.total * 15
@@ -158,10 +158,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scarce_hands_are_shared_and_some_are_left_for_newcomers() {
+    fn scarce_permits_are_shared_and_some_remain_for_new_queues() {
         let (pool, app) = (HandPool::new(100, usize::MAX), AppShare::default());
         let mut held = [0usize; 20];
-        // Twenty lanes that never give anything back take whatever they can get.
+        // Twenty queues that never release a permit take whatever they can get.
         for round in 0..1000 {
             let lane = round % held.len();
             if pool.take(&app, held[lane], 1) {
@@ -169,15 +169,15 @@ mod tests {
             }
         }
         assert!(held.iter().all(|held| *held >= 1));
-        assert!(pool.taken() < 100, "a newcomer finds a hand");
+        assert!(pool.taken() < 100, "a new queue finds a permit");
         let newcomer = AppShare::default();
         assert!(pool.take(&newcomer, 0, 1));
         pool.close();
-        assert!(!pool.take(&newcomer, 0, 1), "whoever stops starts nothing");
+        assert!(!pool.take(&newcomer, 0, 1), "a closed pool gives no permit");
     }
 
     #[test]
-    fn an_app_with_any_number_of_hanging_lanes_leaves_hands_for_the_next_app_and_the_one_after() {
+    fn an_app_with_any_number_of_hanging_queues_leaves_permits_for_two_more_apps() {
         let pool = HandPool::new(2048, usize::MAX);
         let hang = |lanes: usize| {
             let app = AppShare::default();
@@ -197,7 +197,7 @@ mod tests {
         pool.give_back(&app, 0, 5000);
         assert!(pool.take(&app, 0, 600));
         assert!(!pool.take(&app, 1, 600));
-        assert_eq!(pool.taken(), 1, "a refused hand is not leaked");
+        assert_eq!(pool.taken(), 1, "a refused permit is not leaked");
         assert_eq!(pool.bytes_free(), 400);
     }
 }

@@ -1,5 +1,5 @@
-//! Looks after endpoints' health: rolls statistics up, judges endpoints by their windows, writes down accountable time. What an
-//! attempt does to its endpoint is decided in the ledger, with the attempt.
+//! Evaluates endpoints' health: rolls statistics up, evaluates endpoints by their windows, writes down outage-adjusted time.
+//! The effect of an attempt on its endpoint is decided in the store, with the attempt.
 
 use super::{Courier, LAST_WRITE_WITHIN, Lanes, steward::Steward, timekeeper::Timekeeper};
 use crate::{
@@ -16,18 +16,18 @@ use std::{
     time::Duration,
 };
 
-/// Endpoints that are judged in one transaction.
+/// Endpoints that are evaluated in one transaction.
 const SUSPECTS_PER_STEP: usize = 50;
-/// How long nothing is rolled up for each row that was: twenty times what it takes, or more, so that statistics cost at most a
-/// twentieth of a processor, as long as the longest rest is enough for that.
+/// Pause for each row that was rolled up: twenty times what it takes, or more, so that statistics cost at most a twentieth
+/// of a processor, as long as the longest pause is enough for that.
 const REST_PER_ROW: Duration = Duration::from_micros(400);
-/// And at most so long: people look at it, and accountable time is read with it.
+/// Longest such pause: people read the statistics, and outage-adjusted time is read with them.
 const REST_MAX: Duration = Duration::from_secs(30);
-/// Before the same endpoint is judged again: windows are long, and looking at them costs a hundred rows.
+/// Pause before the same endpoint is evaluated again: windows are long, and reading them costs a hundred rows.
 const BETWEEN: Duration = Duration::from_secs(5);
-/// How often those are judged that are degraded and had nothing new: time alone may make them well.
+/// How often degraded endpoints are evaluated that had nothing new: time alone may make them healthy.
 const UNCHANGED_EVERY: Duration = Duration::from_mins(1);
-/// Without a look at the clock for so many rounds, nobody was running.
+/// Without a reading of the clock for so many rounds, no process was running.
 const ROUNDS_MISSED_MAX: u32 = 60;
 
 pub(super) struct HealthRound {
@@ -37,15 +37,15 @@ pub(super) struct HealthRound {
     blame: Arc<Blame>,
     every: Duration,
     suspects: BTreeSet<EndpointId>,
-    /// Who was judged lately, and when they may be again.
+    /// Endpoints that were evaluated lately, and when they may be again.
     judged: BTreeMap<EndpointId, Timestamp>,
-    /// When all that are degraded are judged next.
+    /// When all degraded endpoints are evaluated next.
     all_at: Timestamp,
     steward: Steward,
 }
 
 impl HealthRound {
-    /// Tells whoever hands out blame how things stood when the last process ended, and lanes whom not to trust.
+    /// Restores how things stood when the last process ended: in the outage detector, and for failing and paused endpoints.
     pub(super) async fn begin(
         courier: &Courier,
         lanes: &Lanes,
@@ -91,7 +91,9 @@ impl HealthRound {
         match tokio::time::timeout(LAST_WRITE_WITHIN, self.roll_up()).await {
             Ok(Ok(_)) => {}
             Ok(Err(error)) => tracing::warn!(%error, "could not write statistics"),
-            Err(_) => tracing::warn!("the store takes no statistics; the next start rolls them up"),
+            Err(_) => {
+                tracing::warn!("statistics not stored in time; the next start rolls them up")
+            }
         }
     }
 
@@ -113,19 +115,19 @@ impl HealthRound {
         }
     }
 
-    /// Rolls up what there is and judges those who may be judged; says when to come back.
+    /// Rolls up what there is and evaluates endpoints. Returns when to come back.
     pub(super) async fn step(&mut self) -> Timestamp {
         let (rest, done) = match self.roll_up().await {
             Ok(rows) => (rest_after(rows), self.judge().await),
             Err(error) => (Duration::ZERO, Err(error)),
         };
         if let Err(error) = done {
-            tracing::warn!(%error, "could not look after endpoints' health");
+            tracing::warn!(%error, "could not evaluate endpoints' health");
         }
         self.clock.now().plus(self.every.max(rest))
     }
 
-    /// Answers how many rows that took.
+    /// Rolls up everything there is. Returns how many rows that took.
     async fn roll_up(&mut self) -> Result<usize, StoreError> {
         let mut all = 0;
         loop {
@@ -142,7 +144,7 @@ impl HealthRound {
 
     async fn judge(&mut self) -> Result<(), StoreError> {
         let now = self.clock.now();
-        // A clock that was set back must not keep anybody waiting.
+        // A clock that was set back must not delay an evaluation.
         if self.all_at <= now || self.all_at.since(now) > UNCHANGED_EVERY {
             self.suspects.extend(self.cluster.degraded().await?);
             self.all_at = now.plus(UNCHANGED_EVERY);
@@ -163,7 +165,7 @@ impl HealthRound {
         Ok(())
     }
 
-    /// One that is off or gone is judged no more.
+    /// Returns the endpoint as a candidate for evaluation, unless it is disabled or deleted.
     fn suspect(&self, id: EndpointId) -> Option<Suspect> {
         let endpoint = self.directory.endpoint(id).filter(|endpoint| endpoint.record.off.is_none())?;
         Some(Suspect { app: endpoint.record.app, endpoint: id, contract: endpoint.contract.clone() })
@@ -179,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_more_was_rolled_up_the_longer_is_the_rest_but_never_so_long_that_time_is_lost() {
+    fn the_pause_grows_with_the_rows_rolled_up_but_is_never_so_long_that_time_is_lost() {
         assert_eq!(rest_after(0), Duration::ZERO);
         assert_eq!(rest_after(2500), Duration::from_secs(1));
         assert_eq!(rest_after(usize::MAX), REST_MAX);

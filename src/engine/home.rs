@@ -1,7 +1,8 @@
-//! Whose a lane is, where there are several nodes: what this one may send for, fetch, and has to let go of.
+//! Shard ownership among several nodes: which queues this one may send for, fetch for, and has to give up.
 //!
-//! Shared lanes are sent for by every node and looked after by one. Exclusive ones (limits, order) are sent for by their home
-//! alone, and by that only once it is certain that nobody else has anything of them in flight. Alone, none of this is asked.
+//! Shared queues are sent for by every node and looked after by their owner. Exclusive ones (limits, order) are sent for by
+//! their owner alone, once it is certain that no other node has one of their deliveries in flight. A single node skips all
+//! checks.
 
 #[cfg(test)]
 pub(super) mod tests;
@@ -22,15 +23,15 @@ use std::{
     sync::{Arc, MutexGuard, PoisonError, atomic::Ordering::Relaxed},
 };
 
-/// Lanes that a node asks others to help with.
+/// Queues that a node asks others to help with.
 const HELP_MAX: usize = 64;
 
-/// What lanes are like at a moment, as far as other nodes are concerned.
+/// State of all queues at a moment, as far as it concerns other nodes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Survey {
-    /// Shards with something under way that only their home may do.
+    /// Shards with deliveries under way that only their owner may send.
     pub(super) busy: BTreeSet<u8>,
-    /// Lanes with more to send than this node can carry.
+    /// Queues with more to send than this node can.
     pub(super) help: Vec<EndpointId>,
 }
 
@@ -43,7 +44,8 @@ impl Lane {
         if self.tenure().is_alone() { Home::Here } else { self.tenure().home(state.settings.shard) }
     }
 
-    /// Whether another node is to send for this endpoint, or this one not yet. Tests go to one that is off from anywhere.
+    /// Whether another node has to send for this endpoint, or this one not yet. Tests for a disabled endpoint are sent by
+    /// any node.
     pub(super) fn is_barred(&self, state: &LaneState) -> bool {
         let LaneSettings { is_exclusive, is_off, .. } = state.settings;
         is_exclusive && !is_off && !(state.is_sole && self.home(state) == Home::Here)
@@ -53,13 +55,14 @@ impl Lane {
         self.is_barred(&self.lock())
     }
 
-    /// Whether this node has to know what waits for it.
+    /// Whether this node has to keep track of what waits for it.
     fn is_looked_after(&self) -> bool {
         let state = self.lock();
         state.is_helping || self.home(&state) != Home::Elsewhere
     }
 
-    /// Whether nothing that waits may be fetched here. If that is only not certain yet, somebody finds out.
+    /// Whether this node may not fetch what waits. If that only depends on an unconfirmed ownership, requests the
+    /// confirmation.
     pub(super) fn is_anothers(&self, state: &mut LaneState) -> bool {
         let is_shared = !state.settings.is_exclusive && !state.circuit.is_closed();
         let is_ours = match self.home(state) {
@@ -77,9 +80,9 @@ impl Lane {
         !is_ours
     }
 
-    /// After other settings: they may belong to another node, or to this one alone.
+    /// Checks the ownership after a change of settings: the queue may belong to another node, or to this one alone.
     pub(super) fn settle_in(&self, state: &mut LaneState, before: &LaneSettings) {
-        // Between two looks it may have been everybody's for a while, and others may have something of it in flight.
+        // Between two changes seen here it may have been shared for a while, and others may have deliveries of it in flight.
         let is_next = [before.revision, before.revision + 1].contains(&state.settings.revision);
         let has_missed_some = !is_next || state.settings.app_changed_at != before.app_changed_at;
         if !state.settings.is_exclusive || state.settings.shard != before.shard || has_missed_some {
@@ -90,7 +93,7 @@ impl Lane {
         }
     }
 
-    /// Whether others may have something of it in flight has to be found out.
+    /// Requests confirmation that no other node has deliveries of it in flight.
     fn doubt(&self) {
         self.doubts().insert(self.endpoint);
         self.around.membership.notify_one();
@@ -100,7 +103,7 @@ impl Lane {
         self.around.doubts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Nobody else sends for it. What another may have sent until now counts: nothing is saved up. Says when to look.
+    /// Makes this node the only sender. Another may have sent until now, so no tokens are saved up. Returns when to refill.
     fn be_sole(&self, now: Timestamp) -> Option<Timestamp> {
         let mut state = self.lock();
         if state.is_sole || !state.settings.is_exclusive || self.home(&state) != Home::Here {
@@ -114,7 +117,7 @@ impl Lane {
         state.look_at().filter(|_| !state.is_blocked)
     }
 
-    /// Another node looks after it from now on.
+    /// Gives the queue up: another node owns it from now on.
     fn depart(&self) {
         let mut state = self.lock();
         state.is_sole = false;
@@ -122,7 +125,7 @@ impl Lane {
         state.circuit.drop_probe();
     }
 
-    /// Others carry what this one did: what is in memory is not sent and not given back.
+    /// Empties the queue: other nodes own its deliveries now, so they are neither sent nor released.
     fn abandon(&self) -> Vec<Carried> {
         let mut state = self.lock();
         (state.is_sole, state.is_helping, state.is_blocked) = (false, false, false);
@@ -140,7 +143,7 @@ impl Lane {
         let is_closed = state.circuit.is_closed();
         let is_here = self.home(&state) != Home::Elsewhere;
         if !is_here && is_closed {
-            // A pause that has run out is over when somebody asks with the time.
+            // An expired pause ends only when it is asked about with the time.
             let _ = state.may(now);
             state.circuit.lapse(now);
         }
@@ -155,7 +158,7 @@ impl Lane {
 }
 
 impl LaneState {
-    /// What waits in the store is not for this node to know.
+    /// Forgets what waits in the store: another node keeps track of it.
     fn forget_waiting(&mut self) {
         (self.next_due, self.backlog_until, self.is_behind) = (None, None, false);
         (self.has_fresh_waiting, self.has_asked_waiting, self.has_none_to_probe) = (false, true, false);
@@ -167,8 +170,8 @@ impl Lanes {
         &self.around.tenure
     }
 
-    /// The lane, if this node has to know what waits for it. Of an endpoint that it does not know it cannot say whose it is:
-    /// either that was deleted, and what waits is to be settled, or it comes to know it soon.
+    /// Returns the queue, if this node has to keep track of what waits for it. The owner of an unknown endpoint cannot be
+    /// known: either it was deleted, and housekeeping handles what waits, or it becomes known soon.
     pub(super) fn own_lane(&self, endpoint: EndpointId) -> Option<Arc<Lane>> {
         if !self.tenure().is_alone() && self.directory.endpoint(endpoint).is_none() {
             self.settle_later(endpoint);
@@ -181,12 +184,13 @@ impl Lanes {
         self.tenure().is_alone() || self.tenure().home(self.settings(endpoint).shard) != Home::Elsewhere
     }
 
-    /// Nothing goes out and nobody gets a hand; what is in memory waits there.
+    /// Closes the send gate: nothing is sent and no permits are given out; what is in memory waits there. Returns whether it
+    /// was open.
     pub(super) fn close_gate(&self) -> bool {
         self.around.pool.close_gate()
     }
 
-    /// Everything goes on.
+    /// Opens the send gate and wakes all queues. Returns whether it was closed.
     pub(super) fn open_gate(&self) -> bool {
         let was_closed = self.around.pool.open_gate();
         if was_closed {
@@ -202,17 +206,17 @@ impl Lanes {
         self.scheduler.notify_one();
     }
 
-    /// Requests to receivers of exclusive lanes that are on their way are waited for no longer.
+    /// Stops waiting for requests of exclusive queues that are on their way.
     pub(super) fn cut_exclusive(&self) {
         self.around.cut.notify_waiters();
     }
 
-    /// Whatever this node carried is others' now. Couriers that are out let go of it: what has not been sent yet is for others to
-    /// send, and nobody heeds what is recorded of the rest.
+    /// Drops everything that this node had leased: other nodes own it now. Running workers let go of theirs: what has not
+    /// been sent yet is for others to send, and results of the rest are ignored.
     pub(super) fn abandon(&self) {
         self.around.abandoned.notify_waiters();
         for lane in self.all() {
-            // Their hands go back to the lane, which is not locked any more.
+            // Their permits go back to the queue, which is not locked any more.
             drop(lane.abandon());
         }
         self.due().clear();
@@ -221,8 +225,7 @@ impl Lanes {
         self.ring_all();
     }
 
-    /// These shards are looked after here from now on: which of their lanes are this node's alone is to be found out before
-    /// anybody asks.
+    /// Takes these shards over. Exclusive ownership of their queues is confirmed before it is needed.
     pub(super) fn arrive(&self, shards: &[u8]) {
         for app in self.directory.apps() {
             let Some(entry) = self.directory.app_by_id(app.id) else { continue };
@@ -238,14 +241,14 @@ impl Lanes {
         self.scheduler.notify_one();
     }
 
-    /// What is in memory of their exclusive lanes goes back.
+    /// Wakes the queues that this node may no longer send for, so that they release what is in memory.
     pub(super) fn begin_leaving(&self) {
         for lane in self.all().into_iter().filter(|lane| lane.is_sent_elsewhere()) {
             let _ = self.ready.send(lane);
         }
     }
 
-    /// These shards are looked after elsewhere from now on.
+    /// Gives these shards up: another node owns them from now on.
     pub(super) fn depart(&self, shards: &[u8]) {
         for lane in self.all() {
             if shards.contains(&lane.lock().settings.shard) {
@@ -254,19 +257,19 @@ impl Lanes {
         }
     }
 
-    /// Looks at every lane once; also ends what keeps lanes of other nodes closed here when its time is over.
+    /// Inspects every queue once; also ends the throttling of other nodes' queues here when its time is over.
     pub(super) fn survey(&self, now: Timestamp) -> Survey {
         let mut survey = Survey::default();
         self.all().iter().for_each(|lane| lane.survey(&mut survey, now));
         survey
     }
 
-    /// Lanes of which it has to be found out whether others have something in flight.
+    /// Takes the queues whose exclusive ownership has to be confirmed.
     pub(super) fn take_doubts(&self) -> BTreeSet<EndpointId> {
         std::mem::take(&mut *self.around.doubts.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Something of it changed since it was last asked about.
+    /// Whether a confirmation was requested for it since they were last taken.
     pub(super) fn is_doubted(&self, endpoint: EndpointId) -> bool {
         self.around.doubts.lock().unwrap_or_else(PoisonError::into_inner).contains(&endpoint)
     }
@@ -275,7 +278,7 @@ impl Lanes {
         self.around.doubts.lock().unwrap_or_else(PoisonError::into_inner).extend(doubts);
     }
 
-    /// No other node has anything of this lane in flight, or will have.
+    /// Makes this node the only sender: no other has a delivery of this queue in flight, or will have.
     pub(super) fn be_sole(&self, endpoint: EndpointId, now: Timestamp) {
         let lane = self.lane(endpoint);
         if let Some(due) = lane.be_sole(now) {
@@ -284,7 +287,8 @@ impl Lanes {
         }
     }
 
-    /// Others cannot carry all of these; those that this node helped with before, and are not among them, are left to them.
+    /// Sets which queues of other nodes this one helps with; those of before that are not among them are left to their
+    /// owners.
     pub(super) fn help(&self, before: &BTreeSet<EndpointId>, wanted: &BTreeSet<EndpointId>, now: Timestamp) {
         for endpoint in before.difference(wanted) {
             self.lane(*endpoint).help(false);

@@ -1,7 +1,7 @@
 //! Inspects receivers: takes inspections that wait, sends their probes one after the other, stores the report.
 //!
-//! The one thing to know: a probe is no delivery. It takes no hand, is no attempt, counts for no gauge and switches nothing
-//! off, whatever is answered; it goes out even if the endpoint is off.
+//! A probe is no delivery. It takes no permit, is no attempt, counts in no gauge and disables nothing, whatever the answer;
+//! it is sent even if the endpoint is disabled.
 
 use super::courier::Courier;
 use crate::{
@@ -24,12 +24,12 @@ use tokio::{
     task::{Id, JoinSet},
 };
 
-/// Inspections at once: one has a single request on its way, for at most a minute.
+/// Inspections at once: each has a single request on its way, for at most a minute.
 const AT_ONCE_MAX: usize = 8;
-/// Of one app, so that an app whose receivers hang leaves room for the others.
+/// Inspections of one app at once, so that an app whose receivers hang leaves room for the others.
 const PER_APP_MAX: u32 = 2;
 const PAUSE_AFTER_ERROR: Duration = Duration::from_secs(1);
-/// How often it looks for such as another node was told of and could not take, where there are several.
+/// How often it checks for inspections that another node could not take, where there are several.
 const LOOKS_EVERY: Duration = Duration::from_secs(5);
 
 #[derive(Clone)]
@@ -40,7 +40,7 @@ pub(super) struct Inspector {
 }
 
 impl Inspector {
-    /// Until told to stop; then lets go at once. What was running is interrupted by the next start.
+    /// Runs until stopped; then it ends at once. Inspections that were running are interrupted by the next start.
     pub(super) async fn run(self, stop: Shutdown) {
         let mut running = Running::default();
         tokio::select! {
@@ -53,11 +53,11 @@ impl Inspector {
 
     async fn work(&self, running: &mut Running) {
         loop {
-            // Registered before looking, so that no ring is missed.
+            // Registered before the check, so that no notification is missed.
             let rung = self.bell.notified();
             let looked = self.start_waiting(running).await;
             if let Err(error) = &looked {
-                tracing::warn!(%error, "could not look for inspections");
+                tracing::warn!(%error, "could not take waiting inspections");
             }
             tokio::select! {
                 () = rung => {}
@@ -88,13 +88,14 @@ impl Inspector {
         Ok(())
     }
 
-    /// Tries again until the store takes it: an inspection that never ends would bar its endpoint from others.
+    /// Stores the report, and tries again until the store takes it: an inspection that never ends would bar its endpoint
+    /// from others.
     async fn end(&self, inspection: InspectionId, report: Option<Report>) {
         let courier = &self.courier;
         while let Err(error) =
             courier.ledger.end_inspection(inspection, report.clone(), courier.clock.now()).await
         {
-            tracing::warn!(%error, %inspection, "could not store what came of an inspection");
+            tracing::warn!(%error, %inspection, "could not store the result of an inspection");
             if matches!(error, StoreError::Closed | StoreError::Corrupt(_)) {
                 return;
             }
@@ -107,7 +108,7 @@ impl Inspector {
         self.courier.clock.rest_until(again).await;
     }
 
-    /// `None` if the endpoint is gone, or goes away meanwhile: its row is cancelled already.
+    /// Runs an inspection. `None` if the endpoint is gone, or goes away meanwhile: its row is cancelled already.
     async fn inspect(&self, inspection: &Inspection) -> Option<Report> {
         let directory = &self.courier.directory;
         let endpoint = directory.endpoint(inspection.endpoint)?;
@@ -149,7 +150,7 @@ impl Inspector {
         }
     }
 
-    /// As a courier does it: a kept-alive connection that turns out to be gone is nobody's fault.
+    /// Sends a request as a delivery worker does: once more if a kept-alive connection turned out to be gone.
     async fn post(&self, endpoint: &Endpoint, headers: Vec<Header>, body: Bytes) -> Outcome {
         let request = Request {
             body,
@@ -174,14 +175,14 @@ fn told(posted: Result<Outcome, NotSent>) -> Outcome {
     })
 }
 
-/// What is under way; a task that panics is known by its id alone.
+/// Running inspections by task: a task that panics is known by its id alone.
 #[derive(Default)]
 struct Running {
     tasks: JoinSet<()>,
     inspections: HashMap<Id, InspectionId>,
 }
 
-/// Under the endpoint's own rules, with nothing in it.
+/// Builds an empty request under the endpoint's own rules.
 fn request(endpoint: &Endpoint, target: Target, headers: Vec<Header>) -> Request {
     Request {
         lane: endpoint.id(),

@@ -1,5 +1,6 @@
-//! Housekeeping in small steps: settles what switched endpoints left behind, removes what deleted apps left behind and old
-//! records, keeps the gauges, measures the store, closes connections that nobody uses, writes down when keys were last used.
+//! Housekeeping in small steps: applies changed endpoint states to waiting deliveries, removes what deleted apps left behind
+//! and old audit records, keeps the gauges, measures the store, closes unused connections, writes down when keys were last
+//! used.
 
 use super::{Rounds, lanes::Lanes, steward::Steward};
 use crate::{
@@ -15,11 +16,11 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::mpsc;
 
 const SETTLE_STEP: usize = 500;
-/// After a store error.
+/// Pause after a store error.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Between two steps of a purge: a step is a few thousand rows, so that it keeps up with what comes in.
+/// Pause between two steps of a purge: a step is a few thousand rows, so that it keeps up with what comes in.
 const PURGE_PAUSE: Duration = Duration::from_millis(100);
-/// The store is measured again after so many times as long as that took, or after this long.
+/// The store is measured again after so many times as long as that took, at the latest after `MEASURED_AFTER_MAX`.
 const MEASURED_AFTER: u32 = 500;
 const MEASURED_AFTER_MAX: Duration = Duration::from_secs(30);
 
@@ -46,7 +47,8 @@ pub(super) struct Janitor {
 
 impl Janitor {
     pub(super) async fn run(mut self, stop: Shutdown) {
-        // Whatever it is doing: settling waits for a store that cannot write, and stopping must not.
+        // Stops in the middle of a step: applying an endpoint's state waits for a store that cannot write, and stopping must
+        // not.
         tokio::select! {
             biased;
             () = stop.soft() => {}
@@ -75,14 +77,14 @@ impl Janitor {
                 }
                 () = self.clock.rest_until(come_back) => true,
             };
-            // Not after each of many that changed: a store is not measured for nothing.
+            // Not after each of many changes, so that the store is not measured needlessly.
             if has_slept || come_back <= self.clock.now() {
                 come_back = self.step().await;
             }
         }
     }
 
-    /// Sets the gauges, and now and then counts, purges and forgets; says when to come back.
+    /// Updates the gauges, and now and then counts, purges and removes old records. Returns when to come back.
     pub(super) async fn step(&mut self) -> Timestamp {
         let now = self.clock.now();
         self.tally.set_in_flight(self.lanes.in_hand() as u64);
@@ -122,7 +124,8 @@ impl Janitor {
         now.plus(self.rounds.gauges).min(self.purge_at)
     }
 
-    /// A store of many tables takes its time: it is asked so seldom that nobody notices, and what is taken meanwhile is added up.
+    /// Measures the store. With many tables that takes long, so it is done rarely, and what is accepted meanwhile is added
+    /// up.
     async fn measure(&mut self, now: Timestamp) {
         match self.cluster.usage().await {
             Ok(usage) => self.storage.measured(usage),
@@ -132,7 +135,7 @@ impl Janitor {
         self.measure_at = now.plus(took.saturating_mul(MEASURED_AFTER).min(MEASURED_AFTER_MAX));
     }
 
-    /// One step for what deleted apps left behind.
+    /// Removes one step of what deleted apps left behind.
     async fn purge(&mut self, now: Timestamp) {
         let purged = match self.steward.try_turn() {
             Some(_turn) => self.cluster.purge().await,
@@ -146,7 +149,7 @@ impl Janitor {
         }
     }
 
-    /// One step for old records of what people did.
+    /// Removes one step of old audit records.
     async fn forget(&mut self, now: Timestamp) {
         let Keep::For(kept) = self.audit_retention else { return };
         let kept_ms = i64::try_from(kept.as_millis()).unwrap_or(i64::MAX);
@@ -162,7 +165,7 @@ impl Janitor {
         }
     }
 
-    /// One write for all keys that were used since the last, and none if there was no use.
+    /// Writes down when keys were last used: one write for all that were used since the last, and none if there was no use.
     async fn write_key_uses(&self) {
         let uses = self.directory.unwritten_uses();
         if uses.is_empty() {
@@ -181,12 +184,12 @@ impl Janitor {
                     self.settle(endpoint).await;
                 }
             }
-            Err(error) => tracing::warn!(%error, "could not look for unsettled endpoints"),
+            Err(error) => tracing::warn!(%error, "could not find endpoints whose state has to be applied"),
         }
     }
 
-    /// Page by page, each in a commit of its own, until nothing is left; what is wanted is read afresh each time. What is
-    /// looked after elsewhere is settled there.
+    /// Applies the endpoint's state to its waiting deliveries: page by page, each in a commit of its own, until nothing is
+    /// left. The state is read anew each time. An endpoint that another node owns is left to that node.
     async fn settle(&self, endpoint: EndpointId) {
         while self.lanes.is_at_home(endpoint) {
             let settle = match self.directory.endpoint(endpoint) {
@@ -206,7 +209,7 @@ impl Janitor {
                     self.clock.rest_until(again).await;
                 }
                 Err(error) => {
-                    tracing::warn!(%error, %endpoint, "could not settle what waits for an endpoint");
+                    tracing::warn!(%error, %endpoint, "could not apply an endpoint's state to its waiting deliveries");
                     return;
                 }
             }

@@ -1,6 +1,7 @@
-//! A lane: all that is due for one endpoint. Its own bounded queue in memory, and what waits behind it in the store.
+//! An endpoint queue: everything that is due for one endpoint. A bounded queue in memory, and what waits behind it in the
+//! store.
 //!
-//! Here it takes hands and knows when the scheduler has to look; `sending` is about what goes out.
+//! This file takes permits and decides when the scheduler refills; `sending` decides what is sent.
 
 use super::{
     alarm::Alarm,
@@ -23,26 +24,27 @@ use std::{
 };
 use tokio::sync::Notify;
 
-/// More that is fresh than can be sent is a backlog itself after this time: what comes then is not to wait behind it.
+/// How long fresh deliveries may exceed what can be sent before they become the backlog themselves: later ones must not wait
+/// behind them.
 const FRESH_FOR: Duration = Duration::from_secs(2);
-/// Tests, and what people asked for, that a full lane still takes.
+/// Tests and manual deliveries that a full queue still takes.
 const BY_HAND_MAX: usize = 8;
 
-/// What all lanes share.
+/// Shared by all endpoint queues.
 pub(super) struct Around {
     pub(super) pool: HandPool,
-    /// Rings the scheduler.
+    /// Wakes the scheduler.
     pub(super) scheduler: Arc<Notify>,
     pub(super) alarm: Alarm,
     pub(super) gates: Mutex<Gates>,
     pub(super) tenure: Arc<Tenure>,
-    /// Lanes that only this node may send for, if no other does: the membership finds out.
+    /// Queues that need exclusive ownership, which the membership has yet to confirm.
     pub(super) doubts: Mutex<BTreeSet<EndpointId>>,
-    /// Rings the membership.
+    /// Wakes the membership.
     pub(super) membership: Notify,
-    /// Rings couriers of exclusive lanes: whoever takes over must not meet them.
+    /// Wakes delivery workers of exclusive queues: they must let go before another node takes over.
     pub(super) cut: Notify,
-    /// Rings all of them: others carry what they have.
+    /// Wakes all delivery workers: other nodes own their deliveries now.
     pub(super) abandoned: Notify,
 }
 
@@ -54,10 +56,10 @@ pub(super) struct Lane {
     state: Mutex<LaneState>,
 }
 
-/// The lane is as full as it was.
+/// The endpoint queue still has no capacity.
 pub(super) struct StillBlocked;
 
-/// Hands for what is due in the store: at most so many of each kind.
+/// Permits for deliveries that are due in the store: one list for each kind.
 #[derive(Debug, Default)]
 pub(super) struct Asking {
     pub(super) hands: Vec<Hand>,
@@ -67,21 +69,21 @@ pub(super) struct Asking {
     pub(super) backlog_until: Option<Timestamp>,
 }
 
-/// What the scheduler may do for a lane that is due.
+/// Whether the scheduler may refill a queue that is due.
 pub(super) enum Refillable {
     Ask(Asking),
-    /// No room: it is remembered until something is given back.
+    /// No capacity: the queue is set aside until permits are released.
     Blocked,
-    /// The endpoint is left alone until then, or until its probe has come back.
+    /// No refill before this time. Without a time, not until the queue changes, for example when its probe ends.
     Closed(Option<Timestamp>),
 }
 
-/// What a refill brought.
+/// Result of a refill.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Brought {
-    /// Something overdue was asked for, and there was nothing.
+    /// An overdue delivery was requested, and there was none.
     pub(super) has_none: bool,
-    /// There may be more of these.
+    /// More fresh deliveries may wait in the store.
     pub(super) has_more_fresh: bool,
     pub(super) has_more_by_hand: bool,
     pub(super) next_due: Option<Timestamp>,
@@ -99,7 +101,8 @@ impl Lane {
         Self { endpoint, app, around, share, state }
     }
 
-    /// A hand for a newborn. While a backlog drains only some are left for them; none while the endpoint is left alone.
+    /// Takes a permit for a new delivery. While a backlog drains, only the share for fresh ones is available; none while the
+    /// endpoint is disabled or throttled.
     pub(super) fn take(self: &Arc<Self>, bytes: usize) -> Option<Hand> {
         let mut state = self.lock();
         if state.settings.is_off || state.circuit.is_closed() || self.is_barred(&state) {
@@ -114,16 +117,16 @@ impl Lane {
         hand
     }
 
-    /// A hand for a test: also while the lane is off or the endpoint is left alone, and a few beyond its room.
+    /// Takes a permit for a test: also while the endpoint is disabled or throttled, and a few beyond the capacity.
     pub(super) fn take_for_test(self: &Arc<Self>, bytes: usize) -> Option<Hand> {
         let mut state = self.lock();
         if self.is_barred(&state) { None } else { self.take_by_hand(&mut state, bytes) }
     }
 
-    /// Hands for what is due in the store: as many as there is room for, at most `most`.
+    /// Takes permits for deliveries that are due in the store: as many as there is capacity for, at most `most`.
     pub(super) fn take_for_refill(self: &Arc<Self>, most: usize, now: Timestamp) -> Refillable {
         let mut state = self.lock();
-        // Without a due time it was found twice: nothing waits that is not on its way.
+        // Without a due time this is a second find: all that waits is already being fetched.
         if state.settings.is_off || state.next_due.is_none() || self.is_anothers(&mut state) {
             return Refillable::Closed(None);
         }
@@ -138,7 +141,7 @@ impl Lane {
         }
         let mut asking = self.ask(&mut state, most);
         if asking.is_empty() {
-            // Wanted first, then asked once more: a hand that came back in between would ring nobody.
+            // Registered first, then tried once more: a permit released in between would go unnoticed.
             self.around.pool.want();
             asking = self.ask(&mut state, most.min(1));
         }
@@ -149,10 +152,10 @@ impl Lane {
         }
         if may == May::Probe && !asking.hands.is_empty() {
             state.circuit.fetch_probe();
-            // Unless one is found, or noted meanwhile.
+            // Cleared when one is found, or noted meanwhile.
             (asking.is_probe, state.has_none_to_probe) = (true, true);
         }
-        // The refill will tell; what is noted while it is under way must not be mistaken for known.
+        // The refill reports the next due time; one that is noted while it runs must not be taken for known.
         state.next_due = None;
         (state.has_fresh_waiting, state.has_asked_waiting) = (false, false);
         Refillable::Ask(asking)
@@ -160,7 +163,7 @@ impl Lane {
 
     fn ask(self: &Arc<Self>, state: &mut LaneState, most: usize) -> Asking {
         let mut asking = Asking { backlog_until: state.backlog_until, ..Asking::default() };
-        // Without a backlog what people asked for is found with the rest.
+        // Otherwise manual deliveries are found with the rest.
         let is_asked =
             state.has_asked_waiting && (state.backlog_until.is_some() || state.circuit.is_closed());
         if is_asked {
@@ -171,7 +174,7 @@ impl Lane {
         let room = state.room_max();
         let (overdue, fresh) = if is_split { (most.div_ceil(2), most / 2) } else { (most, 0) };
         asking.hands = std::iter::from_fn(|| self.take_within(state, room, 0)).take(overdue).collect();
-        // Without room for the backlog, only for what is known to be there: looking for nothing would never end.
+        // Without capacity for the backlog, only for what is known to wait: empty refills would never end.
         if !asking.hands.is_empty() || state.has_fresh_waiting {
             asking.fresh = std::iter::from_fn(|| self.take_fresh(state, 0)).take(fresh).collect();
         }
@@ -210,15 +213,15 @@ impl Lane {
         state.queue.push(carried, backlog_until);
     }
 
-    /// Everything that no courier has taken yet.
+    /// Takes everything that no delivery worker has taken yet.
     pub(super) fn empty_queue(&self) -> Vec<Carried> {
         self.lock().queue.take_all()
     }
 
-    /// Something waits in the store, due then; answers when to look if this changed it.
+    /// Notes that a delivery in the store is due then. Returns when to refill, if this changed it.
     pub(super) fn note_due(&self, due: Timestamp) -> Option<Timestamp> {
         let mut state = self.lock();
-        // It may be one for a probe.
+        // The delivery may serve as a probe.
         let had_none = std::mem::take(&mut state.has_none_to_probe);
         if state.next_due.is_some_and(|known| known <= due) && !had_none {
             return None;
@@ -227,7 +230,7 @@ impl Lane {
         state.look_at().filter(|_| !state.is_blocked)
     }
 
-    /// Somebody asked for something that waits in the store; answers when to look.
+    /// Notes that a manual delivery waits in the store. Returns when to refill.
     pub(super) fn note_asked(&self, due: Timestamp) -> Option<Timestamp> {
         let mut state = self.lock();
         state.has_asked_waiting = true;
@@ -239,7 +242,7 @@ impl Lane {
         self.lock().next_due = None;
     }
 
-    /// What the store says after a refill, together with what was noted meanwhile; when to look again.
+    /// Adopts the result of a refill, together with what was noted meanwhile. Returns when to refill again.
     pub(super) fn settle_due(&self, brought: Brought, now: Timestamp) -> Option<Timestamp> {
         let mut state = self.lock();
         if !brought.has_none {
@@ -253,7 +256,7 @@ impl Lane {
         let is_gone = |until: Timestamp| brought.next_due.is_none_or(|due| due > until);
         let is_stale = |until: Timestamp| brought.has_more_fresh && now.since(until) >= FRESH_FOR;
         if state.is_behind && state.backlog_until.is_none_or(|until| is_gone(until) || is_stale(until)) {
-            // What was fresh is the backlog now.
+            // The fresh deliveries are the backlog now.
             state.backlog_until = Some(now);
         }
         state.end_backlog();
@@ -261,12 +264,13 @@ impl Lane {
         state.look_at()
     }
 
-    /// A blocked lane that has room again is found at its due time once more; `Err` while it has none.
+    /// Unblocks a queue that has capacity again. Returns when to refill it; `Err` while it has none.
     pub(super) fn unblock(&self) -> Result<Option<Timestamp>, StillBlocked> {
         let mut state = self.lock();
         let may_wait = state.is_blocked && !state.settings.is_off && state.circuit.opens_at().is_none();
         if may_wait {
-            // A newborn may have taken the hand that rang: wanted again before looking, so that the next one rings too.
+            // A new delivery may have taken the permit that woke the scheduler: registered again before the check, so that
+            // the next release wakes it too.
             self.around.pool.want();
         }
         let may_take = state.has_room() && self.around.pool.has_one_for(&self.share, state.held);
@@ -277,15 +281,15 @@ impl Lane {
         Ok(state.look_at())
     }
 
-    /// Takes on the endpoint's settings, read under the lane's lock so that the last change is the one that stays.
+    /// Adopts the endpoint's settings, read under the queue's lock so that the last change is the one that stays.
     pub(super) fn follow(&self, settings: impl FnOnce() -> LaneSettings) -> Option<Timestamp> {
         let mut state = self.lock();
         let before = std::mem::replace(&mut state.settings, settings());
         if state.settings.rate != before.rate {
-            // Whatever went out under the other rate: none to begin with.
+            // Whatever was sent under the other rate, the new one starts without tokens.
             state.tokens.begin_anew(None);
         }
-        // Whoever switches it on again says that it works, and of another receiver nothing is known.
+        // Enabling an endpoint again declares that it works, and of another URL nothing is known.
         let begins_anew = before.is_off && !state.settings.is_off;
         if !state.settings.is_adaptive || begins_anew || before.url != state.settings.url {
             state.circuit = Circuit::default();
@@ -302,13 +306,13 @@ impl Lane {
         state.next_due.filter(|_| !state.settings.is_off)
     }
 
-    /// What is left of the half that replays may use: the other half is for fresh events. An endpoint that is off holds
-    /// whatever comes; one that is left alone gets nothing new.
+    /// Returns how many more deliveries a replay may bring: what is left of its half, as the other half is for fresh events.
+    /// A disabled endpoint holds any number; a throttled one gets none.
     pub(super) fn room_for_replay(&self, now: Timestamp) -> usize {
         let state = self.lock();
         let is_behind = state.backlog_until.is_some() || state.next_due.is_some_and(|due| due <= now);
         let is_spared = state.circuit.is_open() || state.circuit.is_paused(now);
-        // Of a rate, half a second's worth: what is brought must not take longer to send than fresh events may wait.
+        // With a rate limit, half a second's worth: what is brought must not take longer to send than fresh events may wait.
         let rated = state.settings.rate.map_or(usize::MAX, |rate| rate.per_second as usize);
         match (state.settings.is_off, is_behind || is_spared) {
             (true, _) => usize::MAX,
@@ -360,7 +364,7 @@ impl HandHolder for Lane {
     }
 }
 
-/// Where hands go back to that fresh ones had while a backlog drained.
+/// Releases permits that fresh deliveries took while a backlog drained.
 struct FreshHands(Arc<Lane>);
 
 impl HandHolder for FreshHands {

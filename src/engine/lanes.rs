@@ -1,4 +1,4 @@
-//! All lanes, and when each is next due: where the ledger hands over, and where the scheduler and the couriers look.
+//! All endpoint queues and when each is next due, shared by the commit listener, the scheduler and the delivery workers.
 
 use super::{
     alarm::Alarm,
@@ -23,7 +23,7 @@ use std::{
 };
 use tokio::sync::{Notify, mpsc};
 
-/// How much the engine may hold in memory and send.
+/// Limits on what the engine holds in memory and sends.
 #[derive(Clone, Copy, Debug)]
 pub struct EngineLimits {
     /// Deliveries in memory: queued, in flight, or not yet recorded.
@@ -35,50 +35,50 @@ pub struct EngineLimits {
     pub ceilings: Ceilings,
 }
 
-/// What goes beyond one endpoint; what is absent is not limited.
+/// Limits beyond one endpoint; an absent one is unlimited.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ceilings {
     /// Requests in flight for an app that has no limit of its own.
     pub in_flight_per_app: Option<usize>,
-    /// Requests in flight, and in a second, of the whole node.
+    /// Requests in flight, and per second, of the whole node.
     pub in_flight: Option<usize>,
     pub rate: Option<RateLimit>,
 }
 
 pub struct Lanes {
     pub(super) by_endpoint: RwLock<HashMap<EndpointId, Arc<Lane>>>,
-    /// Lanes that are neither blocked nor off, by when they are due.
+    /// Queues that are neither blocked nor disabled, by when they are due.
     due: Mutex<BTreeSet<(Timestamp, EndpointId)>>,
     pub(super) blocked: Mutex<Vec<Arc<Lane>>>,
     shares: Mutex<HashMap<AppId, Arc<AppShare>>>,
     limits: EngineLimits,
     pub(super) directory: Arc<Directory>,
     pub(super) around: Arc<Around>,
-    /// Rings the scheduler.
+    /// Wakes the scheduler.
     pub(super) scheduler: Arc<Notify>,
-    /// Rings the inspector.
+    /// Wakes the inspector.
     pub(super) inspector: Arc<Notify>,
-    /// Lanes with something to send, for the dispatcher.
+    /// Queues with something to send, for the dispatcher.
     pub(super) ready: mpsc::UnboundedSender<Arc<Lane>>,
-    /// Endpoints whose waiting deliveries may need settling, for the janitor.
+    /// Endpoints whose new state may have to be applied to waiting deliveries, for housekeeping.
     changed: mpsc::UnboundedSender<EndpointId>,
-    /// Endpoints that answer again after their circuit was open, and since when.
+    /// Endpoints that answer again after their circuit breaker was open, and since when.
     pub(super) recovered: mpsc::UnboundedSender<(EndpointId, Timestamp)>,
-    /// Rings whoever brings replays forward.
+    /// Wakes the replayer.
     pub(super) replays: Arc<Notify>,
-    /// Ring those who send notices: as mails, and as events.
+    /// Wake the two senders of notices: as mails, and as operational webhooks.
     pub(super) postman: Arc<Notify>,
     pub(super) notifier: Arc<Notify>,
-    /// Rings whoever follows what other nodes change.
+    /// Wakes the task that follows configuration changes of other nodes.
     pub(super) configuration: Arc<Notify>,
-    /// The scheduler is to ask the store for lanes now.
+    /// Whether the scheduler has to search the store for due queues now.
     pub(super) wants_recheck: AtomicBool,
-    /// Rings the janitor: more endpoints are looked after here.
+    /// Wakes housekeeping: this node owns more shards.
     pub(super) arrived: Arc<Notify>,
     started_at: OnceLock<Timestamp>,
 }
 
-/// The other ends: what the engine's own loops listen to.
+/// Receiving ends of the channels, for the engine's own loops.
 pub struct LaneEvents {
     pub(super) ready: mpsc::UnboundedReceiver<Arc<Lane>>,
     pub(super) changed: mpsc::UnboundedReceiver<EndpointId>,
@@ -131,14 +131,14 @@ impl Lanes {
         (Arc::new(lanes), LaneEvents { ready, changed, recovered })
     }
 
-    /// Nothing was sent by this process before: what limits a rate has nothing saved up.
+    /// Starts all rate limits at `now` with no tokens saved up, as this process has sent nothing before.
     pub(super) fn start(&self, now: Timestamp) {
         let _ = self.started_at.set(now);
         self.gates().start(now);
         self.all().iter().for_each(|lane| lane.start(now));
     }
 
-    /// Rung when another node changed the configuration.
+    /// Returns the signal for configuration changes by other nodes.
     pub fn configuration_bell(&self) -> Arc<Notify> {
         self.configuration.clone()
     }
@@ -148,7 +148,7 @@ impl Lanes {
         self.around.pool.taken()
     }
 
-    /// Gives out no more hands: whatever is published from now on waits in the store.
+    /// Gives out no more permits: whatever is published from now on waits in the store.
     pub(super) fn close(&self) {
         self.around.pool.close();
     }
@@ -165,13 +165,14 @@ impl Lanes {
         })
     }
 
-    /// How many more a replay may bring to this endpoint's lane now; `None` if nothing is under way there.
+    /// Returns how many more deliveries a replay may bring to this queue now; `None` if it is not in memory.
     pub(super) fn room_for_replay(&self, endpoint: EndpointId, now: Timestamp) -> Option<usize> {
         let lane = self.by_endpoint.read().unwrap_or_else(PoisonError::into_inner).get(&endpoint).cloned();
         lane.map(|lane| lane.room_for_replay(now))
     }
 
-    /// The same for one that another node looks after, as long as nothing waits there; `None` if this node does.
+    /// Returns the replay capacity of a queue that another node owns, as long as nothing waits there; `None` if this node
+    /// owns it.
     pub(super) fn room_elsewhere(&self, endpoint: EndpointId) -> Option<usize> {
         let LaneSettings { shard, is_off, in_flight_max, rate, .. } = self.settings(endpoint);
         let is_here = self.around.tenure.is_alone() || self.around.tenure.home(shard) != Home::Elsewhere;
@@ -189,7 +190,7 @@ impl Lanes {
         Lane::new(endpoint, (app, share), self.settings(endpoint), tokens, self.around.clone())
     }
 
-    /// A deleted endpoint is off: what waits for it is settled, not sent.
+    /// Returns the settings of a queue. A deleted endpoint counts as disabled: what waits for it is not sent.
     pub(super) fn settings(&self, endpoint: EndpointId) -> LaneSettings {
         let found = self.directory.endpoint(endpoint);
         let settings = found.as_ref().map(|endpoint| &endpoint.record.settings);
@@ -254,7 +255,7 @@ impl Lanes {
         let _ = self.ready.send(lane.clone());
     }
 
-    /// Removes and returns up to `most` lanes that are due, the longest overdue first.
+    /// Removes and returns up to `most` queues that are due, the longest overdue first.
     pub(super) fn take_due(&self, now: Timestamp, most: usize) -> Vec<Arc<Lane>> {
         let mut due = self.due();
         let mut lanes = Vec::new();
@@ -268,17 +269,17 @@ impl Lanes {
         lanes
     }
 
-    /// Puts a lane back to where it is found at `due`.
+    /// Schedules a queue to be found at `due`.
     pub(super) fn put_due(&self, lane: &Lane, due: Timestamp) {
         self.due().insert((due, lane.endpoint));
     }
 
-    /// When the scheduler must look again.
+    /// Returns when the scheduler must check again.
     pub(super) fn first_due(&self) -> Option<Timestamp> {
         self.due().first().map(|(due, _)| *due)
     }
 
-    /// The store says that this lane's first is due then, whatever was known before.
+    /// Adopts the first due time that the store reports, whatever was known before.
     pub(super) fn recheck(&self, endpoint: EndpointId, due: Timestamp) {
         let Some(lane) = self.own_lane(endpoint) else { return };
         if lane.is_off() {
@@ -290,12 +291,12 @@ impl Lanes {
         }
     }
 
-    /// Remembers a lane that is due and has no room.
+    /// Sets a queue aside that is due and has no capacity.
     pub(super) fn block(&self, lane: Arc<Lane>) {
         self.blocked.lock().unwrap_or_else(PoisonError::into_inner).push(lane);
     }
 
-    /// Finds the lanes again that had no room and have some now.
+    /// Reschedules blocked queues that have capacity again.
     pub(super) fn unblock(&self) {
         let mut blocked = self.blocked.lock().unwrap_or_else(PoisonError::into_inner);
         blocked.retain(|lane| match lane.unblock() {
@@ -309,7 +310,7 @@ impl Lanes {
         });
     }
 
-    /// The earliest time at which anything in the store is due, blocked lanes included.
+    /// Returns the earliest time at which anything in the store is due, blocked queues included.
     pub(super) fn oldest_due(&self) -> Option<Timestamp> {
         self.all().iter().filter_map(|lane| lane.next_due()).min()
     }
@@ -322,7 +323,7 @@ impl Lanes {
         all
     }
 
-    /// Forgets lanes of deleted endpoints that hold nothing any more.
+    /// Forgets queues of deleted endpoints that hold nothing any more.
     pub(super) fn forget_deleted(&self) {
         let mut lanes = self.by_endpoint.write().unwrap_or_else(PoisonError::into_inner);
         lanes.retain(|endpoint, lane| self.directory.endpoint(*endpoint).is_some() || !lane.is_idle());
@@ -331,7 +332,7 @@ impl Lanes {
         shares.retain(|_, share| Arc::strong_count(share) > 1);
     }
 
-    /// Tells the janitor; if it has ended already, the next start settles what is left.
+    /// Reports the endpoint to housekeeping. If that has ended already, the next start handles it.
     pub(super) fn settle_later(&self, endpoint: EndpointId) {
         let _ = self.changed.send(endpoint);
     }

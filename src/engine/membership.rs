@@ -1,8 +1,8 @@
-//! This node among others: says once a second that it lives, closes the gate when nobody answers, shares shards with the rest,
-//! and takes over what dead nodes carried. Not run by a node that is alone.
+//! Membership of this node in the cluster: sends a heartbeat every second, closes the send gate when the store does not
+//! answer, shares shards with the other nodes, and takes over what dead ones had leased. Not run on a single node.
 //!
-//! The one thing to know: whoever may take this node over waits for the end of its lease, which runs from when its last beat
-//! was executed. So it sends nothing later than a lease after that beat was *sent*, less a margin, on a clock that nobody sets.
+//! A node that takes this one over waits for the end of its lease, which runs from when its last heartbeat was executed. So
+//! this node sends nothing later than a lease after that heartbeat was *sent*, less a margin, on a monotonic clock.
 
 mod beats;
 mod house;
@@ -36,17 +36,17 @@ use tokio::sync::watch;
 
 const BEAT_EVERY: Duration = Duration::from_secs(1);
 const BEAT_IN_DOUBT: Duration = Duration::from_millis(250);
-/// Rung for, a beat comes sooner, but not at once: what rang may ring again.
+/// Delay of a heartbeat after a notification: it comes sooner, but not at once, as more notifications may follow.
 const BEAT_SOON: Duration = Duration::from_millis(50);
-/// How long a beat holds, by the clock of the store.
+/// How long a heartbeat holds, by the clock of the store.
 const LEASE: Duration = Duration::from_secs(10);
-/// Clocks drift, and between the last look at this one and the first byte on the wire is a moment.
+/// Clocks drift, and a moment passes between the last reading of this one and the first byte on the wire.
 const MARGIN: Duration = Duration::from_secs(1);
-/// An answer to a beat that takes longer opens nothing.
+/// How long an answer to a heartbeat is waited for: a later one opens nothing.
 const PATIENCE: Duration = LEASE.saturating_sub(MARGIN);
-/// Without an answer for so long nothing new is sent: what comes of it could perhaps not be recorded.
+/// Without an answer for so long nothing new is sent: its result could perhaps not be recorded.
 const SILENCE_MAX: Duration = Duration::from_secs(5);
-/// The longest that a machine that slept goes unnoticed.
+/// Longest time for which a machine's sleep goes unnoticed.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(250);
 const PAUSE_AFTER_ERROR: Duration = Duration::from_secs(1);
 
@@ -57,7 +57,7 @@ pub(super) struct Membership {
     pub(super) ids: Ids,
 }
 
-/// What the parts of it tell each other.
+/// State shared by the parts of the membership.
 struct Shared {
     lanes: Arc<Lanes>,
     cluster: Arc<dyn Cluster>,
@@ -65,30 +65,30 @@ struct Shared {
     ids: Ids,
     lease: Lease,
     stop: Shutdown,
-    /// Counts claims and releases of shards: what was seen before one says nothing about shards.
+    /// Counts claims and releases of shards: an answer from before one says nothing about shards.
     moves: AtomicU64,
-    /// Lanes that may be this node's alone, and which version of the configuration all others have to know before.
+    /// Queues that may become exclusive here, and which version of the configuration all other nodes have to know first.
     doubts: Mutex<BTreeMap<EndpointId, i64>>,
-    /// The last answer to a beat.
+    /// Last answer to a heartbeat.
     heard: watch::Sender<Option<Arc<Heard>>>,
 }
 
-/// On the steady clock, in milliseconds.
+/// Times on the monotonic clock, in milliseconds.
 #[derive(Default)]
 struct Lease {
     heard_at: AtomicI64,
-    /// When somebody else may take over.
+    /// When another node may take over.
     ends_at: AtomicI64,
 }
 
-/// An answer to a beat, and how things stood here when that was sent.
+/// Answer to a heartbeat, and the count of shard moves when that was sent.
 pub(super) struct Heard {
     view: View,
     moves: u64,
 }
 
 impl Membership {
-    /// For as long as the store takes beats; the caller ends it when nothing is carried any more.
+    /// Runs for as long as the store takes heartbeats; the caller ends it when nothing is in flight any more.
     pub(super) async fn run(self, stop: Shutdown) -> Result<(), StoreError> {
         let Self { lanes, cluster, clock, ids } = self;
         let lease = Lease::default();
@@ -119,7 +119,7 @@ impl Shared {
         self.lanes.tenure()
     }
 
-    /// Nothing is sent before a beat was answered.
+    /// Closes the gate: nothing is sent before a heartbeat was answered.
     fn begin(&self) {
         self.lanes.close_gate();
         let now = self.clock.steady();
@@ -127,7 +127,7 @@ impl Shared {
         self.lease.ends_at.store(now.plus(LEASE).as_millis(), SeqCst);
     }
 
-    /// Shorter while others are waited for.
+    /// Returns the time between two heartbeats: shorter while confirmations by other nodes are awaited.
     fn pause(&self) -> Duration {
         if self.doubts().is_empty() { BEAT_EVERY } else { BEAT_IN_DOUBT }
     }
@@ -142,21 +142,22 @@ impl Shared {
         }
     }
 
-    /// The beat was answered: requests may begin until then.
+    /// Notes that a heartbeat was answered: requests may begin until then.
     fn hold_until(&self, until: Steady) {
         let now = self.clock.steady();
         self.lease.heard_at.store(now.as_millis(), SeqCst);
         self.lease.ends_at.fetch_max(until.as_millis(), SeqCst);
-        // Whoever joined again may have missed that a lane became another's alone: it begins nothing before it has read what there is.
+        // A node that joined again may have missed that a queue became another's alone: it begins nothing before it has read
+        // the configuration.
         if until > now && self.tenure().seen() != Tenure::NOTHING {
             self.tenure().may_dial_until(until);
             if self.lanes.open_gate() {
-                tracing::info!("the store answers: deliveries go out");
+                tracing::info!("the store answers: deliveries are sent");
             }
         }
     }
 
-    /// Closes the gate in time, and lets go of what must not be on its way when another node takes over.
+    /// Closes the gate in time, and ends requests that must not be on their way when another node takes over.
     async fn watch_the_gate(&self) {
         let mut was_cut_at = None;
         loop {
@@ -178,7 +179,7 @@ impl Shared {
         }
     }
 
-    /// Somebody else carries what this node did: it begins anew, under another epoch and with nothing of its own.
+    /// Joins again after this node was taken over: under another epoch and with nothing of its own.
     async fn join_again(&self) -> Result<(), StoreError> {
         tracing::warn!("this node was taken over, because the store did not hear from it; it joins again");
         self.lanes.close_gate();

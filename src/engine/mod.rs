@@ -1,12 +1,12 @@
-//! The engine: takes what is due, no more than it has free hands for, carries it, and records what came of it.
+//! The engine: leases due deliveries, no more than it has free permits for, sends them, and records the results.
 //!
-//! The way of a delivery: the ledger hands it to its lane (`lanes`), `dispatch` sends a courier out, `renderer` makes the
-//! payload, `courier` brings it to a verdict. What waits in the store is brought in by `scheduler`; `recovery` lets retries go
-//! early when their endpoint answers again; `replayer` brings replays forward; `inspector` tries receivers out; `health` keeps
-//! statistics and judges endpoints; `expiry` removes what is kept no longer; `janitor` keeps house. People are told by `postman`
-//! (mails) and `notifier` (operational webhooks). Where there are several nodes, `membership` says which of them does what,
-//! `home` what that means for a lane, `steward` who does what is done once for all, `timekeeper` by which clock they judge
-//! endpoints, and `dialling` who may still call out.
+//! The way of a delivery: after its commit it enters its endpoint queue (`lanes`), `dispatch` starts a delivery worker,
+//! `renderer` makes the payload, `courier` brings it to a verdict. `scheduler` fetches what waits in the store; `recovery`
+//! brings retries forward when their endpoint answers again; `replayer` brings replays forward; `inspector` tests receivers;
+//! `health` keeps statistics and evaluates endpoints; `expiry` removes what has outlived its retention; `janitor` does
+//! housekeeping. Notices are sent by `postman` (mails) and `notifier` (operational webhooks). Among several nodes,
+//! `membership` decides which of them does what, `home` what that means for a queue, `steward` which one does the work that
+//! is done once for all, `timekeeper` by which clock they evaluate endpoints, and `dialling` which may still send.
 
 mod alarm;
 mod courier;
@@ -63,38 +63,38 @@ pub struct Engine {
     pub browse: Arc<dyn Browse>,
     pub ids: Ids,
     pub storage: Arc<Storage>,
-    /// How long records of what people did are kept.
+    /// How long audit records are kept.
     pub audit_retention: Keep,
-    /// How notices are mailed; they are not if absent.
+    /// Mail settings for notices; none are mailed if absent.
     pub post: Option<Post>,
-    /// The app whose endpoints may hear of all apps.
+    /// App whose endpoints may receive notices about all apps.
     pub operator_app: Option<String>,
-    /// How long requests in flight may take to come back when the engine stops.
+    /// How long requests in flight may take to end when the engine stops.
     pub grace: Duration,
     pub rounds: Rounds,
 }
 
-/// How often the engine looks around without having been told to. The defaults suit real time; whoever lets weeks pass
-/// on a virtual clock makes the rounds longer.
+/// Intervals of the engine's periodic work. The defaults suit real time; tests that let weeks pass on a virtual clock use
+/// longer ones.
 #[derive(Clone, Copy, Debug)]
 pub struct Rounds {
-    /// The gauges are set.
+    /// Updating the gauges.
     pub gauges: Duration,
-    /// What waits is counted.
+    /// Counting what waits.
     pub count: Duration,
-    /// Remains of deleted apps are looked for.
+    /// Removing the remains of deleted apps.
     pub purge: Duration,
-    /// The store is asked for lanes that nobody mentioned.
+    /// Searching the store for due queues that no notification mentioned.
     pub recheck: Duration,
-    /// When keys were last used is written down.
+    /// Writing down when keys were last used.
     pub key_uses: Duration,
-    /// What is kept no longer is looked for.
+    /// Removing what has outlived its retention.
     pub expire: Duration,
-    /// Old records of what people did are looked for.
+    /// Removing old audit records.
     pub forget: Duration,
-    /// Statistics are rolled up, and endpoints judged by them.
+    /// Rolling statistics up, and evaluating endpoints by them.
     pub health: Duration,
-    /// Notices that nobody mentioned are looked for.
+    /// Searching for notices that no notification mentioned.
     pub notices: Duration,
 }
 
@@ -114,16 +114,16 @@ impl Default for Rounds {
     }
 }
 
-/// Of the store, while the engine begins.
+/// Pause after a store error while the engine starts.
 const PAUSE_AFTER_ERROR: Duration = Duration::from_millis(500);
 /// A store that cannot write must not keep a node from stopping.
 const LAST_WRITE_WITHIN: Duration = Duration::from_secs(2);
-/// Flushes at the end before a hand that does not come back is given up; each takes about as long as a commit.
+/// Flushes at the end before a permit that does not come back is given up; each takes about as long as a commit.
 const LAST_ROUNDS: usize = 1000;
 
 impl Engine {
-    /// Works until told to stop, then lets go of everything it carries and returns. The caller has joined the cluster
-    /// before: nothing is carried by anyone else.
+    /// Runs until stopped, then releases everything in flight and returns. The caller has joined the cluster before, so that
+    /// no other node has this node's deliveries.
     pub async fn run(self, stop: Shutdown) -> Result<(), StoreError> {
         if self.lanes.tenure().is_alone() {
             return self.work(stop).await;
@@ -134,7 +134,7 @@ impl Engine {
             clock: self.courier.clock.clone(),
             ids: self.ids.clone(),
         };
-        // Until nothing is carried any more: whoever stops saying that it lives is taken over.
+        // Until nothing is in flight any more: a node without heartbeats is taken over.
         tokio::select! {
             biased;
             worked = self.work(stop.clone()) => worked,
@@ -142,8 +142,8 @@ impl Engine {
         }
     }
 
-    /// Learns what waits and how endpoints stand, from a store that may have gone away since it was joined. `None` if it is still
-    /// away when this node is told to stop.
+    /// Reads what waits and how endpoints stand, from a store that may have gone away since it was joined. `None` if it is
+    /// still away when this node is stopped.
     async fn begin(&self, stop: &Shutdown) -> Result<Option<health::HealthRound>, StoreError> {
         let mut was_told = false;
         loop {
@@ -161,7 +161,7 @@ impl Engine {
                 }
                 Err(error @ (StoreError::Unavailable(_) | StoreError::Overloaded)) => {
                     if !std::mem::replace(&mut was_told, true) {
-                        tracing::warn!(%error, "it is not known yet what waits in the store");
+                        tracing::warn!(%error, "could not read yet what waits in the store");
                     }
                     tokio::select! {
                         biased;
@@ -295,8 +295,8 @@ impl Engine {
     }
 }
 
-/// An event that was on its way into the store while everything was stopping may already have its hand, and is handed over
-/// to nobody: left alone, the next start would have to take it for sent. So every hand comes back.
+/// Waits until every permit has come back. An event that was on its way into the store during the stop may hold one without
+/// a worker: left alone, the next start would have to assume that it was sent.
 async fn let_go(courier: &Courier, dispatch: &dispatch::Dispatch) -> Result<(), StoreError> {
     for _ in 0..LAST_ROUNDS {
         courier.ledger.flush().await?;

@@ -1,8 +1,8 @@
-//! Makes operational webhooks of notices: an ordinary event in the notice's own app, and one in the operator's, for whoever
-//! subscribes to it there.
+//! Publishes notices as operational webhooks: an ordinary event in the notice's own app, and one in the operator's, each if
+//! an endpoint there subscribes to it.
 //!
-//! At least once becomes exactly once by the notice's own key: an event that was published before is not published again.
-//! A notice about an endpoint is never sent to that endpoint.
+//! The notice's own deduplication key turns at least once into exactly once: an event that was published before is not
+//! published again. A notice about an endpoint is never sent to that endpoint.
 
 use super::{lanes::Lanes, steward::Steward};
 use crate::{
@@ -25,9 +25,9 @@ use bytes::Bytes;
 use std::{sync::Arc, time::Duration};
 use tokio::sync::Notify;
 
-/// Notices that are done in one step.
+/// Notices that are published in one step.
 const AT_ONCE_MAX: usize = 64;
-/// After a store error, and while there is no room for more.
+/// Pause after a store error, and while the storage is full.
 const PAUSE: Duration = Duration::from_secs(5);
 
 pub(super) struct Notifier {
@@ -38,11 +38,11 @@ pub(super) struct Notifier {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) ids: Ids,
     pub(super) storage: Arc<Storage>,
-    /// Rung when a notice was written.
+    /// Notified when a notice was written.
     pub(super) bell: Arc<Notify>,
-    /// The app whose endpoints may hear of all apps.
+    /// App whose endpoints may receive notices about all apps.
     pub(super) operator_app: Option<String>,
-    /// How often it looks without having been rung.
+    /// How often it checks without a notification.
     pub(super) every: Duration,
     pub(super) steward: Steward,
 }
@@ -59,7 +59,7 @@ impl Notifier {
 
     async fn work(&self) {
         loop {
-            // Registered before looking, so that no ring is missed.
+            // Registered before the step, so that no notification is missed.
             let rung = self.bell.notified();
             let turn = self.steward.turn().await;
             let come_back = self.steward.look_again(self.step().await);
@@ -72,7 +72,7 @@ impl Notifier {
         }
     }
 
-    /// Publishes what waits, and says when to come back.
+    /// Publishes what waits. Returns when to come back.
     pub(super) async fn step(&self) -> Timestamp {
         let now = self.clock.now();
         if self.storage.refusal().is_some() {
@@ -109,7 +109,7 @@ impl Notifier {
         Ok(now)
     }
 
-    /// One for the app it is about and one for the operator's, if somebody there wants it.
+    /// Returns the event for the app it is about and the one for the operator's, where endpoints subscribe to it.
     fn events(&self, notice: &Notice, now: Timestamp) -> Vec<NewEvent> {
         let Some(about) = self.directory.app_by_id(notice.app) else { return Vec::new() };
         let operator = self.operator_app.as_deref().and_then(|uid| self.directory.app(uid));
@@ -145,7 +145,7 @@ impl Notifier {
         });
         let births = births(&event, &wanting, &*self.lanes, now);
         let dedup = vec![DedupKey::new(app.id, DedupSpace::Notice, &notice.id.to_string())];
-        // The same whatever was renamed since: a notice is published once.
+        // Does not depend on what was renamed since: a notice is published once.
         let fingerprint = Fingerprint::new(&event.event_type, b"", None, None, None);
         Some(NewEvent { event, births, dedup, fingerprint })
     }

@@ -1,4 +1,4 @@
-//! What can be sent: a body, and the endpoint that it was rendered for. Signed afresh at each attempt.
+//! A body that was rendered for one endpoint and can be sent. Each attempt signs it anew.
 
 use super::fault::Fault;
 use crate::{
@@ -29,7 +29,7 @@ pub(super) struct Parcel {
 }
 
 impl Parcel {
-    /// Renders the body, unless that was done for another endpoint that gets the same.
+    /// Renders the body, or reuses one that was rendered for another endpoint with the same contract and payload.
     pub(super) fn pack(
         carried: &Carried,
         app: &App,
@@ -113,7 +113,7 @@ fn signed(endpoint: &Endpoint, request: &RequestParts<'_>) -> Result<Vec<Header>
     request::headers(&endpoint.contract, &signer, request)
 }
 
-/// One row of history about this endpoint as it is now.
+/// Builds the history row of an attempt at this endpoint as it is now.
 pub(super) fn attempt(endpoint: &Endpoint, started_at: Timestamp, outcome: Outcome) -> Attempt {
     Attempt {
         started_at,

@@ -1,5 +1,5 @@
-//! Places to run payload functions in. A run has its place until its thread has really ended; one that does not end when it
-//! is told to has lost it, and then there are fewer.
+//! Slots to run payload functions in. A run has its slot until its thread has really ended; if it does not end when it is
+//! asked to, the slot is lost, and there are fewer.
 
 use std::sync::{
     Arc,
@@ -10,7 +10,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-/// Given out in the order in which they are asked for.
+/// Slots, given out in the order in which they are asked for.
 #[derive(Debug)]
 pub(super) struct Places {
     free: Arc<Semaphore>,
@@ -35,7 +35,7 @@ impl Places {
         Some(self.place(permit.ok()?.ok()?))
     }
 
-    /// One that is free and that nobody waits for.
+    /// Takes a slot that is free and that no run waits for.
     pub(super) fn take_free(&self) -> Option<Place> {
         self.free.clone().try_acquire_owned().ok().map(|permit| self.place(permit))
     }

@@ -1,7 +1,7 @@
 //! Sends notices by mail: one at a time, apps in turn, no faster than the operator allows.
 //!
-//! The one thing to know: while the server is down there is one try for all that waits, after pauses that grow; nothing is
-//! lost, and when it is back everything goes out at the usual pace.
+//! While the mail server is down there is one try for all that waits, after growing pauses. No notice is lost, and when it
+//! is back everything is sent at the usual pace.
 
 use super::{courier::Courier, steward::Steward};
 use crate::{
@@ -23,23 +23,23 @@ use crate::{
 use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::sync::Notify;
 
-/// After a mail about endpoints an app rests so long, and what comes meanwhile gathers.
+/// Cooldown of an app after a mail about endpoints; notices that come meanwhile gather.
 const REST: Duration = Duration::from_mins(1);
-/// After the first failure; twice as long each time.
+/// Pause after the first failure; twice as long each time.
 const PAUSE: Duration = Duration::from_secs(5);
 const PAUSE_MAX: Duration = Duration::from_mins(10);
 /// How long a mail that is on its way is waited for when the engine stops.
 const STOP_WITHIN: Duration = Duration::from_secs(3);
-/// After a store error.
+/// Pause after a store error.
 const STORE_PAUSE: Duration = Duration::from_secs(1);
 
-/// How mails go out.
+/// Settings for sending mails.
 #[derive(Clone)]
 pub struct Post {
     pub mailer: Arc<dyn Mailer>,
-    /// Gets what belongs to apps that have no address of their own.
+    /// Address for notices of apps that have no address of their own.
     pub operator: Option<String>,
-    /// Where the dashboard is, without a slash at the end.
+    /// URL of the dashboard, without a slash at the end.
     pub public_url: Option<String>,
     pub per_minute_max: u32,
 }
@@ -49,25 +49,25 @@ pub(super) struct Postman {
     ledger: Arc<dyn Ledger>,
     clock: Arc<dyn Clock>,
     tally: Arc<Tally>,
-    /// Rung when a notice was written.
+    /// Notified when a notice was written.
     bell: Arc<Notify>,
-    /// None: nobody sends mails.
+    /// No mails are sent without it.
     post: Option<Post>,
-    /// How often it looks without having been rung.
+    /// How often it checks without a notification.
     every: Duration,
     round: Round,
     steward: Steward,
 }
 
-/// Where the postman is.
+/// Progress of the mailer.
 struct Round {
-    /// Whose turn was last.
+    /// App that was served last.
     after: AppId,
-    /// Until when the notices of an app gather.
+    /// Apps whose notices gather, and until when.
     resting: HashMap<AppId, Timestamp>,
     /// Failures since the last mail that the server took or refused.
     failures: u32,
-    /// Before this nothing is tried.
+    /// Time before which no mail is tried.
     next_at: Timestamp,
 }
 
@@ -115,7 +115,7 @@ impl Postman {
     async fn work(&mut self, stop: &Shutdown) {
         while !stop.is_soft() {
             let bell = self.bell.clone();
-            // Registered before looking, so that no ring is missed.
+            // Registered before the step, so that no notification is missed.
             let rung = bell.notified();
             let Some(turn) = self.turn(stop).await else { return };
             let come_back = self.step().await;
@@ -130,7 +130,7 @@ impl Postman {
         }
     }
 
-    /// `None` if it is told to stop before.
+    /// Waits until this node is the leader; `None` if it is stopped before.
     async fn turn(&self, stop: &Shutdown) -> Option<Stewarding> {
         tokio::select! {
             biased;
@@ -139,10 +139,10 @@ impl Postman {
         }
     }
 
-    /// Sends one mail if one may go now; says when to come back.
+    /// Sends one mail if one may be sent now. Returns when to come back.
     pub(super) async fn step(&mut self) -> Timestamp {
         let now = self.clock.now();
-        // Nothing waits longer than the longest pause but for a clock that was set back.
+        // A wait beyond the longest pause is only due to a clock that was set back.
         if now < self.round.next_at && self.round.next_at.since(now) <= PAUSE_MAX {
             return self.round.next_at;
         }
@@ -159,7 +159,7 @@ impl Postman {
                 [closes_at, rested].into_iter().flatten().fold(now.plus(self.every), Timestamp::min)
             }
             Err(error) => {
-                tracing::warn!(%error, "could not look for notices to mail");
+                tracing::warn!(%error, "could not take notices to mail");
                 now.plus(STORE_PAUSE)
             }
         }
@@ -204,7 +204,7 @@ impl Postman {
         self.end(first, end, self.round.next_at).await
     }
 
-    /// How it is sent and what, or why nobody gets it.
+    /// Returns the mail and the settings to send it with, or why it is not sent.
     fn address(&self, notices: &[Notice], now: Timestamp) -> Result<(Post, Letter), String> {
         let post = self.post.clone().ok_or("no mail server is set (smtp_server)")?;
         let app = notices.first().and_then(|first| self.directory.app_by_id(first.app));
@@ -216,18 +216,19 @@ impl Postman {
         Ok((post, letter))
     }
 
-    /// Tries again until the store takes it: what was sent must not be sent again for want of a note.
+    /// Records the result, and tries again until the store takes it: a mail that was sent must not be sent again for want of
+    /// a record.
     async fn end(&self, first: &Notice, end: MailEnd, come_back: Timestamp) -> Timestamp {
         loop {
             let now = self.clock.now();
             match self.ledger.end_mail(first.app, first.id, end.clone(), now).await {
                 Ok(()) => return come_back,
                 Err(error @ (StoreError::Closed | StoreError::Corrupt(_))) => {
-                    tracing::error!(%error, notice = %first.id, "could not note what became of a mail");
+                    tracing::error!(%error, notice = %first.id, "could not record the result of a mail");
                     return now.plus(self.every);
                 }
                 Err(error) => {
-                    tracing::warn!(%error, notice = %first.id, "could not note what became of a mail");
+                    tracing::warn!(%error, notice = %first.id, "could not record the result of a mail");
                     self.clock.rest_until(now.plus(STORE_PAUSE)).await;
                 }
             }

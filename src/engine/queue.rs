@@ -1,5 +1,5 @@
-//! What a lane has in memory and has not sent: what people asked for first, then what is overdue and what is fresh in turn, so
-//! that a backlog of any length keeps fresh events waiting for no more than its half.
+//! Deliveries of a queue that are in memory and not sent: manual ones first, then overdue and fresh ones in turn, so that a
+//! backlog of any length delays fresh events by no more than its half.
 
 use crate::domain::{event::TEST_EVENT_TYPE, id::DeliveryId, port::Carried, time::Timestamp};
 use std::collections::VecDeque;
@@ -9,11 +9,11 @@ pub(super) struct Queue {
     by_hand: VecDeque<Carried>,
     overdue: VecDeque<Carried>,
     fresh: VecDeque<Carried>,
-    /// Whose turn it is.
+    /// Whether a fresh one is next.
     is_fresh_next: bool,
 }
 
-/// Whether a person waits for this one: what was asked for by itself, or the first attempt of a test.
+/// Whether the delivery is manual: requested by itself, or the first attempt of a test.
 pub(super) fn is_by_hand(carried: &Carried) -> bool {
     carried.delivery.is_asked || (carried.delivery.place == 0 && is_test(carried))
 }
@@ -23,7 +23,7 @@ pub(super) fn is_test(carried: &Carried) -> bool {
 }
 
 impl Queue {
-    /// With a backlog, what was due after it was met is fresh.
+    /// Adds a delivery. During a backlog, one that is due after its start is fresh.
     pub(super) fn push(&mut self, carried: Carried, backlog_until: Option<Timestamp>) {
         if is_by_hand(&carried) {
             self.by_hand.push_back(carried);
@@ -53,7 +53,7 @@ impl Queue {
         !self.by_hand.is_empty()
     }
 
-    /// Whether something waits that nobody asked for.
+    /// Whether a delivery waits that is not manual.
     pub(super) fn has_automatic(&self) -> bool {
         !self.overdue.is_empty() || !self.fresh.is_empty()
     }
@@ -71,7 +71,7 @@ impl Queue {
         all.any(|carried| carried.delivery.id == delivery)
     }
 
-    /// All but what people asked for, and but the first `keep`.
+    /// Takes all but manual deliveries, and but the first `keep`.
     pub(super) fn take_automatic(&mut self, keep: usize) -> Vec<Carried> {
         let mut all: VecDeque<Carried> = self.overdue.drain(..).chain(self.fresh.drain(..)).collect();
         let taken = all.drain(keep.min(all.len())..).collect();

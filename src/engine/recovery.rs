@@ -1,5 +1,5 @@
-//! Brings forward what waits for hours although its endpoint answers again, page by page, so that deliveries never wait behind
-//! it. What is left when a process ends waits for its own time.
+//! Brings retries forward that wait for hours although their endpoint answers again, page by page, so that deliveries never
+//! wait behind it. Those that are left when a process ends wait for their own time.
 
 use crate::{
     domain::{
@@ -12,9 +12,9 @@ use crate::{
 use std::{sync::Arc, time::Duration};
 use tokio::sync::mpsc;
 
-/// Deliveries looked at in one commit.
+/// Deliveries examined in one commit.
 const PAGE: usize = 256;
-/// Between two pages, and after a store that could not write.
+/// Pauses: between two pages, and after a store that could not write.
 const PAUSE: Duration = Duration::from_millis(20);
 const PAUSE_AFTER_ERROR: Duration = Duration::from_secs(1);
 
@@ -48,14 +48,14 @@ impl Recovery {
         }
     }
 
-    /// An endpoint that recovers again while its last recovery is under way is walked from the start.
+    /// Starts a recovery. An endpoint that recovers again while its last recovery is under way starts over.
     fn begin(&mut self, (endpoint, recovered_at): (EndpointId, Timestamp)) {
         self.under_way.retain(|page| page.endpoint != endpoint);
         let after = (recovered_at, DeliveryId::from_i64(0));
         self.under_way.push(Page { endpoint, recovered_at, after, most: PAGE });
     }
 
-    /// One page for each endpoint; says how long to leave the store to others.
+    /// Does one page for each endpoint. Returns how long to leave the store to others.
     async fn step(&mut self) -> Duration {
         let mut pause = PAUSE;
         for page in std::mem::take(&mut self.under_way) {

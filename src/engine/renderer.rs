@@ -1,8 +1,8 @@
 //! Makes the payload that an endpoint gets: the data as published, or the version that the endpoint is pinned to, made by
-//! the type's function and kept with the event.
+//! the event type's function and cached with the event.
 //!
-//! Functions run on threads of their own, a few at once. A run that takes long goes on aside, one of each app; while its
-//! function is in doubt, the app's runs of it have a place apart, so that nothing of one app keeps another waiting.
+//! Functions run on threads of their own, a few at once. A run that takes long moves to the slow slots, one of each app;
+//! while its function is in doubt, the app's runs of it use a slot apart, so that no app keeps another waiting.
 
 #[cfg(test)]
 mod tests;
@@ -24,9 +24,9 @@ use crate::domain::{
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, timeout};
 
-/// How long a delivery waits for its turn and a place before it goes back and makes room for others.
+/// How long a delivery waits for its turn and a slot before it goes back to the store and makes room for others.
 const PLACE_WITHIN: Duration = Duration::from_secs(1);
-/// A function takes a fraction of a millisecond; what takes this long goes on aside.
+/// A function takes a fraction of a millisecond; a run that takes this long moves to the slow slots.
 const QUICK: Duration = Duration::from_millis(100);
 const QUICK_AT_ONCE: usize = 3;
 const DOUBTFUL_AT_ONCE: usize = 1;
@@ -51,7 +51,8 @@ impl Default for Renderer {
 }
 
 impl Renderer {
-    /// Costs an endpoint that is not pinned a look at its contract, and a look-up if the contract tells the version.
+    /// Returns the payload for an endpoint. Without a pinned version it costs a check of the contract, and a lookup if the
+    /// contract names the version.
     pub(super) async fn payload(
         &self,
         directory: &Directory,
@@ -64,7 +65,7 @@ impl Renderer {
             return Ok(Payload { converted: None, version: is_named.then(newest).flatten() });
         };
         let as_published = |version: Arc<str>| Payload { converted: None, version: Some(version) };
-        // What was erased has no version; its body says so.
+        // Erased data has no version; its body says so.
         if event.event_type == TEST_EVENT_TYPE || event.data.is_empty() {
             return Ok(as_published(pinned.as_str().into()));
         }
@@ -120,13 +121,13 @@ impl Renderer {
         match &ended {
             Ended::Made(data) => event.bodies.keep_converted(version.clone(), Ok(data.clone())),
             Ended::Failed(why) => event.bodies.keep_converted(version.clone(), Err(why.clone())),
-            // The next endpoint's contract may give it more.
+            // The next endpoint's contract may allow more time.
             Ended::OutOfTime(_) => {}
         }
         Ok(ended)
     }
 
-    /// Waits for a run that should be quick; if it is not, it goes on aside.
+    /// Waits for a run that should be quick; if it is not, it moves to the slow slots.
     async fn end(&self, mut trial: Trial, event: &Event, function: FunctionName) -> Result<Ended, Fault> {
         if let Ok(ended) = timeout(QUICK, trial.end()).await {
             return Ok(ended);
@@ -134,7 +135,7 @@ impl Renderer {
         let turn = self.turns.note_long(event.app, function.clone(), event.id);
         let free = turn.aside.take_free().zip(self.aside.take_free());
         let Some((permit, place)) = free else {
-            // It is stopped here, and stands in line with the others when it comes back.
+            // The run is stopped here; when its delivery comes back, it waits in line with the others.
             trial.give_up(turn);
             return Err(busy(&function, &self.aside));
         };
@@ -143,7 +144,8 @@ impl Renderer {
     }
 }
 
-/// Of each app only one waits for a place, so that all apps get theirs in turn.
+/// Waits for the app's turn and then for a slot: only one run of each app waits for a slot, so that all apps get theirs in
+/// turn.
 async fn in_turn(turn: &Arc<Turn>, queue: &Queue, places: &Places, until: Instant) -> Option<Hold> {
     let permit = queue.take(until).await?;
     let place = places.take(until).await?;
@@ -156,7 +158,7 @@ fn kept(event: &Event, version: &Arc<PayloadVersion>) -> Option<Ended> {
 
 fn busy((event_type, version): &FunctionName, places: &Places) -> Fault {
     if places.are_all_lost() {
-        tracing::error!(%event_type, %version, "no place for a payload function: those in all of them do not stop");
+        tracing::error!(%event_type, %version, "no slot for a payload function: the functions in all of them do not stop");
         return Fault::passing(format!(
             "payload version {version} of {event_type} has no place to be made in: the functions in all of them do not stop"
         ));

@@ -1,5 +1,5 @@
-//! Brings replays forward: a page now and then, as fast as each may go, and never more than half of what a lane can carry,
-//! so that fresh events keep finding free hands.
+//! Brings replays forward: a page now and then, as fast as each may go, and never more than half of what a queue can take,
+//! so that fresh events keep finding free permits.
 
 use super::{lanes::Lanes, steward::Steward};
 use crate::{
@@ -21,13 +21,13 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::sync::Notify;
 
 const PAGE_MAX: usize = 64;
-/// Before lanes without room are asked again; twice as long each time. After the longest one source goes all the same: a
-/// lane that is always behind slows a replay down and never stops it.
+/// Pause before queues without capacity are asked again; twice as long each time. After the longest one source goes all the
+/// same: a queue that is always behind slows a replay down and never stops it.
 const NO_ROOM_PAUSE: Duration = Duration::from_millis(10);
 const NO_ROOM_PAUSE_MAX: Duration = Duration::from_secs(1);
-/// The longest that a page or a pause for want of room takes.
+/// Longest time that a page, or a pause for want of capacity, takes.
 const WAIT_MAX: Duration = Duration::from_secs(2);
-/// After a store error, and while there is no room for more.
+/// Pause after a store error, and while the storage is full.
 const PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) struct Replayer {
@@ -38,18 +38,18 @@ pub(super) struct Replayer {
     pub(super) cluster: Arc<dyn Cluster>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) ids: Ids,
-    /// Rung when a replay was begun, resumed, paused or cancelled.
+    /// Notified when a replay was begun, resumed, paused or cancelled.
     pub(super) asked: Arc<Notify>,
     pub(super) storage: Arc<Storage>,
     pub(super) under_way: Vec<UnderWay>,
     pub(super) steward: Steward,
 }
 
-/// A replay that proceeds, and when its next page may go.
+/// Replay that proceeds, and when its next page may go.
 pub(super) struct UnderWay {
     replay: Replay,
     next_at: Timestamp,
-    /// How long it waited for room the last time; zero if there was some.
+    /// How long it waited for capacity the last time; zero if there was some.
     waited: Duration,
 }
 
@@ -73,7 +73,7 @@ impl Replayer {
                 self.steward.turn().await
             };
             if is_stale && let Err(error) = self.look_again().await {
-                tracing::warn!(%error, "could not look for replays");
+                tracing::warn!(%error, "could not read the running replays");
                 drop(turn);
                 self.clock.rest_until(self.clock.now().plus(PAUSE)).await;
                 continue;
@@ -89,7 +89,7 @@ impl Replayer {
         }
     }
 
-    /// Forever if there is nothing to come back for.
+    /// Sleeps until `at`, or forever without it.
     async fn sleep_until(&self, at: Option<Timestamp>) {
         match at {
             Some(at) => self.clock.rest_until(at).await,
@@ -97,7 +97,7 @@ impl Replayer {
         }
     }
 
-    /// What the store says is under way; those that were known keep their pace.
+    /// Reloads the running replays from the store; those that were known keep their pace.
     async fn look_again(&mut self) -> Result<(), StoreError> {
         let now = self.clock.now();
         let known = std::mem::take(&mut self.under_way);
@@ -110,12 +110,12 @@ impl Replayer {
         Ok(())
     }
 
-    /// One page for each replay whose turn it is; says when the next turn comes.
+    /// Does one page for each replay that is due. Returns when the next is due.
     pub(super) async fn step(&mut self) -> Option<Timestamp> {
         let mut going_on = Vec::with_capacity(self.under_way.len());
         for mut one in std::mem::take(&mut self.under_way) {
             let now = self.clock.now();
-            // Nothing waits longer than this but for a clock that was set back.
+            // A longer wait is only due to a clock that was set back.
             let is_early = now < one.next_at && one.next_at.since(now) <= WAIT_MAX;
             if is_early {
                 going_on.push(one);
@@ -135,10 +135,11 @@ impl Replayer {
         self.under_way.iter().map(|one| one.next_at).min()
     }
 
-    /// The replay after one page, or one pause for want of room; `None` when it is not to go on.
+    /// Brings a replay forward by one page, or one pause for want of capacity. Returns the replay after that; `None` when it
+    /// is not to go on.
     async fn proceed(&self, one: &UnderWay, now: Timestamp) -> Result<Option<UnderWay>, StoreError> {
         let UnderWay { replay, waited, .. } = one;
-        // What was begun goes on by itself once the store has room again.
+        // A running replay goes on by itself once the storage has space again.
         if self.storage.refusal().is_some() {
             let (replay, waited) = (replay.clone(), *waited);
             return Ok(Some(UnderWay { replay, next_at: now.plus(PAUSE), waited }));
@@ -160,12 +161,13 @@ impl Replayer {
         // Rounded up, so that it is never faster; even a page without sources leaves the others their turn.
         let took = (u64::from(count) * 1000).div_ceil(u64::from(replay.per_second.max(1)));
         let next_at = now.plus(Duration::from_millis(took.max(1)));
-        // Short of room, the next one waits as long as this one did.
+        // Short of capacity, the next page waits as long as this one did.
         let waited = if is_short { NO_ROOM_PAUSE_MAX / 2 } else { Duration::ZERO };
         Ok((!replay.state.is_over()).then_some(UnderWay { replay, next_at, waited }))
     }
 
-    /// How many of these, from the first on, their lanes can take now. Only a lane that is meant can be in the way.
+    /// Returns how many of these sources, from the first on, their queues can take now. Only queues of the replay's own
+    /// sources can hold it up.
     async fn room_for(&self, sources: &[(i64, EndpointId)], now: Timestamp) -> Result<usize, StoreError> {
         let mut left = self.room_elsewhere(sources, now).await?;
         let takes = |(_, endpoint): &(i64, EndpointId)| {
@@ -177,8 +179,8 @@ impl Replayer {
         Ok(sources.iter().map_while(takes).count())
     }
 
-    /// Of lanes that other nodes look after. How far those are is known by the store alone: none has room while something that is
-    /// due waits there.
+    /// Returns the capacity of queues that other nodes own. Only the store knows how far behind those are: none has capacity
+    /// while something that is due waits there.
     async fn room_elsewhere(
         &self,
         sources: &[(i64, EndpointId)],
@@ -189,7 +191,7 @@ impl Replayer {
         let mut elsewhere: HashMap<EndpointId, usize> = sources.iter().filter_map(room).collect();
         if !elsewhere.is_empty() {
             for behind in self.cluster.lanes_behind(elsewhere.keys().copied().collect(), now).await? {
-                // Whoever is off holds whatever comes.
+                // A disabled endpoint holds any number.
                 elsewhere
                     .entry(behind)
                     .and_modify(|room| *room = if *room == usize::MAX { *room } else { 0 });

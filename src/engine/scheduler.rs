@@ -1,4 +1,4 @@
-//! Finds what is due in the store, lane by lane, and brings in as much as there are free hands for.
+//! Finds endpoint queues that are due, and leases from the store as many deliveries as there are free permits for.
 
 use super::{
     lane::{Asking, Brought, Refillable},
@@ -18,16 +18,18 @@ use std::{
     time::Duration,
 };
 
-/// Lanes looked at in one refill, and deliveries taken for each: large enough for a batch, small enough to be fair.
+/// Queues in one refill, and permits taken for each: large enough for a batch, small enough to be fair.
 const LANES_PER_STEP: usize = 64;
 const HANDS_PER_LANE: usize = 64;
 const PAUSE_AFTER_ERROR: Duration = Duration::from_secs(1);
-/// Where something is due and nothing came, another node is just taking it: that takes a commit, and to ask again a commit as well.
+/// Pause where a delivery is due and none came: another node is just leasing it, which takes a commit, as does asking again.
 const PAUSE_AFTER_OTHERS: Duration = Duration::from_millis(50);
-/// Where there are several nodes bells may be lost: the store is asked this often, and rests so many times as long as that took.
+/// Among several nodes notifications may be lost: the store is searched this often, after a pause of so many times as long
+/// as that took.
 const RECHECK_AMONG_OTHERS: Duration = Duration::from_secs(2);
 const REST_PER_RECHECK: u32 = 20;
-/// What took long may have waited for the store instead of working: what it owes must be found soon all the same.
+/// Longest such pause. A slow search may have waited for the store instead of working: what is due must be found soon all
+/// the same.
 const REST_MAX: Duration = Duration::from_secs(15);
 
 pub(super) struct Scheduler {
@@ -43,7 +45,7 @@ pub(super) struct Scheduler {
 impl Scheduler {
     pub(super) async fn run(mut self, stop: Shutdown) {
         loop {
-            // Registered before looking, so that no ring is missed.
+            // Registered before the step, so that no notification is missed.
             let bell = self.lanes.scheduler.clone();
             let rung = bell.notified();
             let come_back = self.step().await;
@@ -56,7 +58,7 @@ impl Scheduler {
         }
     }
 
-    /// Brings in what is due now, and says when to come back.
+    /// Leases what is due now. Returns when to come back.
     pub(super) async fn step(&mut self) -> Timestamp {
         let now = self.clock.now();
         let is_time = self.recheck_at.has_come(self.recheck_every.max(REST_MAX), now);
@@ -67,7 +69,8 @@ impl Scheduler {
         let wants = self.wants(now);
         let lanes: Vec<_> = wants.iter().map(|want| want.endpoint).collect();
         if wants.is_empty() {
-            // Lanes that are due and were refused are set aside; looking through many of them must not keep others waiting.
+            // Queues that are due and got no permits are set aside; going through many of them must not keep other tasks
+            // waiting.
             tokio::task::yield_now().await;
             return self.lanes.first_due().unwrap_or(self.recheck_at).min(self.recheck_at);
         }
@@ -83,9 +86,9 @@ impl Scheduler {
                 self.lanes.first_due().unwrap_or(self.recheck_at).min(self.recheck_at)
             }
             Err(error) => {
-                tracing::warn!(%error, "could not look for what is due");
+                tracing::warn!(%error, "could not fetch what is due");
                 let again = now.plus(PAUSE_AFTER_ERROR);
-                // Nothing was found out: whatever was looked for may still be there.
+                // The result is unknown: everything that was requested may still be there.
                 let brought = Brought {
                     has_none: true,
                     has_more_fresh: true,
@@ -141,7 +144,7 @@ impl Scheduler {
         }
     }
 
-    /// Hints may be lost; the store is the truth.
+    /// Searches the store for due queues: notifications may be lost, the store is the truth.
     async fn recheck(&mut self, now: Timestamp) {
         let begun = self.clock.steady();
         match self.cluster.find_lanes().await {
@@ -150,7 +153,7 @@ impl Scheduler {
                     self.lanes.recheck(endpoint, due);
                 }
             }
-            Err(error) => tracing::warn!(%error, "could not look for lanes"),
+            Err(error) => tracing::warn!(%error, "could not search the store for due queues"),
         }
         let every = if self.lanes.tenure().is_alone() {
             self.recheck_every
@@ -162,7 +165,7 @@ impl Scheduler {
     }
 }
 
-/// Something is due, and nothing came.
+/// Whether a delivery is due, and none came.
 fn meets_others(brought: Brought, now: Timestamp) -> bool {
     let Brought { has_none, has_more_fresh, has_more_by_hand, next_due } = brought;
     has_none && !has_more_fresh && !has_more_by_hand && next_due.is_some_and(|due| due <= now)
@@ -173,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_where_something_is_due_and_nothing_came_another_node_is_at_it() {
+    fn another_node_is_assumed_only_where_something_is_due_and_nothing_came() {
         let now = Timestamp::from_millis(1000);
         let none =
             Brought { has_none: true, has_more_fresh: false, has_more_by_hand: false, next_due: Some(now) };

@@ -1,5 +1,5 @@
-//! What a lane sends, and what comes of it: the circuit, the tokens and the gates that a delivery passes on its way out, and
-//! what they are told when a request has ended.
+//! Admission of deliveries: the circuit breaker, the tokens and the limits that each passes before it is sent, and what they
+//! learn when its request has ended.
 
 use super::{
     alarm::Sleeper,
@@ -22,41 +22,41 @@ use std::sync::{
     atomic::{AtomicBool, Ordering::Relaxed},
 };
 
-/// A delivery on its way out.
+/// Delivery that is about to be sent.
 pub(super) struct Sending {
     pub(super) carried: Carried,
-    /// What its history says about when it is sent, if that is worth a word.
+    /// History note on why it is sent when it is, if there is one.
     pub(super) note: Option<String>,
 }
 
-/// What has to be told when it has come back.
+/// Admission ticket: what the queue has to know when the request has ended.
 #[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each is one thing to tell, and all combine")]
+#[expect(clippy::struct_excessive_bools, reason = "each is an independent flag, and all combine")]
 pub(super) struct Leave {
     delivery: DeliveryId,
-    /// A hash of where it goes.
+    /// Hash of the URL that it goes to.
     url: u64,
     is_test: bool,
     is_probe: bool,
-    /// It has a place at the gates.
+    /// Whether it holds a concurrency slot.
     is_gated: bool,
-    /// There are tokens that it took.
+    /// Whether it took tokens.
     is_limited: bool,
-    /// Only this node may send for its endpoint.
+    /// Whether only this node may send for its endpoint.
     is_exclusive: bool,
-    /// And used.
+    /// Whether it was sent, which uses its tokens; only noted if it took some.
     has_gone_out: AtomicBool,
 }
 
 pub(super) type Next = (Sending, Leave);
 
 impl Leave {
-    /// Whether every request of it takes tokens.
+    /// Whether each of its requests takes tokens.
     pub(super) fn is_limited(&self) -> bool {
         self.is_limited
     }
 
-    /// Whether it must not be on its way any more when another node may send for its endpoint.
+    /// Whether its request must be over when another node may send for its endpoint.
     pub(super) fn is_exclusive(&self) -> bool {
         self.is_exclusive
     }
@@ -72,7 +72,8 @@ pub(super) struct Report {
 }
 
 impl Lane {
-    /// The next delivery to go out, if one may; its courier is counted in. Says who else was let through at the gates.
+    /// Returns the next delivery, if one may be sent; its worker is counted in. Also returns which other queues were
+    /// admitted.
     pub(super) fn next(&self, now: Timestamp) -> (Option<Next>, Served) {
         let mut state = self.lock();
         if self.around.pool.is_gated() || self.is_barred(&state) {
@@ -108,18 +109,18 @@ impl Lane {
         (sending, served)
     }
 
-    /// Nothing was sent by this process before.
+    /// Starts the rate limit at `now` with no tokens saved up, as this process has sent nothing before.
     pub(super) fn start(&self, now: Timestamp) {
         self.lock().tokens = Tokens::none_at(Some(now));
     }
 
-    /// The time that it slept until has come.
+    /// Clears the timer, which has fired.
     pub(super) fn wake(&self) {
         self.lock().wakes_at = None;
     }
 
-    /// What came back from a courier; `None` if nothing was sent, or nothing is known of it. Counts the courier out, and says
-    /// when the scheduler has to look again if that changed.
+    /// Counts a worker out and updates the circuit breaker; `report` is `None` if nothing was sent, or nothing is known of
+    /// it. Returns what changed, and when the scheduler has to refill if that changed.
     pub(super) fn ended(
         &self,
         leave: &Leave,
@@ -131,7 +132,7 @@ impl Lane {
         if leave.is_limited && !leave.has_gone_out.load(Relaxed) {
             state.tokens.put_back();
         }
-        // What another receiver answered says nothing about this one.
+        // An answer from another URL says nothing about this one.
         if !state.settings.is_adaptive || leave.url != state.settings.url {
             return (Change::Nothing, None);
         }
@@ -140,7 +141,7 @@ impl Lane {
         (change, if has_changed { state.look_at() } else { None })
     }
 
-    /// Gives a place at the gates back.
+    /// Releases the concurrency slot, if it holds one.
     pub(super) fn leave_gates(&self, leave: &Leave, now: Timestamp) -> Served {
         if leave.is_gated {
             self.gates().leave(self.app, leave.has_gone_out.load(Relaxed), now)
@@ -149,7 +150,7 @@ impl Lane {
         }
     }
 
-    /// Gives back what the gates gave it and it has no use for.
+    /// Releases slots that the queue was granted and has no use for.
     pub(super) fn forgo(&self, now: Timestamp) -> Served {
         if self.lock().was_gated {
             return self.gates().forgo(self.app, self.endpoint, now);
@@ -157,7 +158,7 @@ impl Lane {
         Served::default()
     }
 
-    /// The request goes out now, which may be later than its tokens were taken.
+    /// Marks the request as sent now, which may be later than its tokens were taken.
     pub(super) fn go_out(&self, leave: &Leave, now: Timestamp) {
         if !leave.is_limited || leave.has_gone_out.swap(true, Relaxed) {
             return;
@@ -170,7 +171,7 @@ impl Lane {
         }
     }
 
-    /// Whether another request may go out at once in the place of one that did not arrive.
+    /// Whether another request may be sent at once in place of one that did not arrive; takes the tokens for it if so.
     pub(super) fn may_repeat(&self, leave: &Leave, now: Timestamp) -> bool {
         if !leave.is_limited {
             return true;
@@ -188,7 +189,8 @@ impl Lane {
         may
     }
 
-    /// What is in memory and may not be sent, by this node or while the endpoint is left alone: it waits in the store instead.
+    /// Takes what is in memory and may not be sent, by this node or while the endpoint is throttled: it waits in the store
+    /// instead.
     pub(super) fn take_misplaced(&self, now: Timestamp) -> Vec<Carried> {
         let mut state = self.lock();
         if self.is_barred(&state) {
@@ -204,7 +206,7 @@ impl Lane {
         }
     }
 
-    /// Open, with a probe due now; answers when the scheduler has to look.
+    /// Opens the circuit breaker with a probe due now. Returns when the scheduler has to refill.
     pub(super) fn distrust(&self, now: Timestamp) -> Option<Timestamp> {
         let mut state = self.lock();
         if state.settings.is_adaptive {
@@ -220,13 +222,13 @@ impl Lane {
         }
     }
 
-    /// Paused, open.
+    /// Whether the endpoint is paused, and whether its circuit breaker is open.
     pub(super) fn is_spared(&self, now: Timestamp) -> (bool, bool) {
         let state = self.lock();
         (state.circuit.is_paused(now), state.circuit.is_open())
     }
 
-    /// What keeps this delivery from being sent now, if anything does.
+    /// Returns what keeps this delivery from being sent now, if anything does.
     pub(super) fn pace(&self, delivery: &Delivery, now: Timestamp) -> Option<Pace> {
         let state = self.lock();
         let is_due = delivery.state.is_waiting() && delivery.due.is_some_and(|due| due <= now);
@@ -247,13 +249,14 @@ impl Lane {
 }
 
 impl LaneState {
-    /// What a request says about the endpoint.
+    /// Updates the circuit breaker by what a request says about the endpoint.
     fn judge(&mut self, leave: &Leave, report: Option<Report>, now: Timestamp) -> Change {
         let said = report.filter(|report| report.class.is_numbered());
-        // A test that fails says nothing, unless it was the one that was tried.
+        // A failed test says nothing, unless it was the probe.
         let counts = |report: &Report| report.class == Class::Ok || leave.is_probe || !leave.is_test;
         let Some(report) = said.filter(counts) else {
-            // A lost connection is tried again at once; a fault of our own, or what kept it from being sent, is not over so soon.
+            // After a lost connection the next probe may be sent at once; a local error, or what kept it from being sent, is
+            // not over so soon.
             match report.map(|report| report.class) {
                 _ if !leave.is_probe => {}
                 None | Some(Class::Local) => self.circuit.put_off_probe(now),
@@ -274,13 +277,13 @@ impl LaneState {
         self.circuit.succeeded(&ended, in_flight_max)
     }
 
-    /// Whether something may go out as far as the endpoint itself is concerned, and if so, whether it is the probe.
+    /// Whether the endpoint itself allows a delivery to be sent, and if so, whether that is the probe.
     fn choose(&mut self, now: Timestamp) -> Option<bool> {
         if self.couriers >= self.settings.in_flight_max {
             return None;
         }
         if self.queue.has_by_hand() {
-            // What was fetched for the probe may turn out to be something that a person asked for.
+            // The delivery that was fetched for the probe may turn out to be a manual one.
             return Some(self.circuit.is_fetching() && !self.queue.has_automatic());
         }
         if !self.queue.has_automatic() {
@@ -319,7 +322,7 @@ impl LaneState {
         Some((Sending { carried, note }, leave))
     }
 
-    /// In words, why it is sent when it is: nothing on the happy path.
+    /// Returns the history note on why it is sent when it is: none on the happy path.
     fn note(&self, carried: &Carried, is_by_hand: bool, is_probe: bool, now: Timestamp) -> Option<String> {
         let Carried { delivery, due, .. } = carried;
         let is_scheduled = delivery.place > 0 && delivery.return_to.is_none();

@@ -1,4 +1,5 @@
-//! What is done once for all nodes: replays, notices, mails, removing, rolling up. Whoever is home of the first shard does it.
+//! Leadership for work that is done once for all nodes: replays, notices, mails, retention, statistics. The owner of the
+//! first shard is the leader.
 
 use crate::{
     domain::{
@@ -9,7 +10,7 @@ use crate::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// How often a node looks whether it has become the steward, and a steward for what other nodes were told of.
+/// How often a node checks whether it has become the leader, and the leader for work that was requested on other nodes.
 const LOOKS_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Clone)]
@@ -19,12 +20,12 @@ pub(super) struct Steward {
 }
 
 impl Steward {
-    /// Leave to do a piece of it, if this node is the one now.
+    /// Returns a guard for a piece of the leader's work, if this node is the leader now.
     pub(super) fn try_turn(&self) -> Option<Stewarding> {
         self.tenure.steward(|| self.clock.steady())
     }
 
-    /// The same, once this node is the one.
+    /// Waits until this node is the leader, and returns the guard.
     pub(super) async fn turn(&self) -> Stewarding {
         loop {
             if let Some(turn) = self.try_turn() {
@@ -34,7 +35,7 @@ impl Steward {
         }
     }
 
-    /// Somebody may have asked another node for something; never where there is none.
+    /// Returns when work may have been requested on another node; never on a single node.
     pub(super) async fn asked_elsewhere(&self) {
         if self.tenure.is_alone() {
             std::future::pending::<()>().await;
@@ -42,7 +43,7 @@ impl Steward {
         self.clock.sleep_for(LOOKS_EVERY).await;
     }
 
-    /// When to look again: bells only ring on the node where something was asked for.
+    /// Returns when to check again: notifications only reach the node where work was requested.
     pub(super) fn look_again(&self, at: Timestamp) -> Timestamp {
         if self.tenure.is_alone() { at } else { at.min(self.clock.now().plus(LOOKS_EVERY)) }
     }

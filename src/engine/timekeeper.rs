@@ -1,4 +1,5 @@
-//! Keeps accountable time together with the other nodes: a node that sends little, or stood still, judges by the same clock as all.
+//! Keeps outage-adjusted time together with the other nodes: a node that sends little, or stood still, evaluates by the same
+//! clock as all.
 
 use crate::{
     domain::{blame::Blame, tenure::Tenure},
@@ -7,7 +8,7 @@ use crate::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// Often enough that no time is lost for want of a look at the clock.
+/// Often enough that no time is lost between two readings of the clock.
 const EVERY: Duration = Duration::from_secs(5);
 
 pub(super) struct Timekeeper {
@@ -18,14 +19,14 @@ pub(super) struct Timekeeper {
 }
 
 impl Timekeeper {
-    /// Never ends.
+    /// Never returns.
     pub(super) async fn work(&self) {
         if self.tenure.is_alone() {
             std::future::pending::<()>().await;
         }
         loop {
             if let Err(error) = self.step().await {
-                tracing::warn!(%error, "could not compare accountable time with other nodes");
+                tracing::warn!(%error, "could not compare outage-adjusted time with other nodes");
             }
             self.clock.sleep_for(EVERY).await;
         }

@@ -1,4 +1,4 @@
-//! What goes out over all lanes: who is next, what a courier's return changes, and who is told that they may send.
+//! Sending across all queues: picks what is next, processes the return of a delivery worker, and wakes queues that may send.
 
 use super::{
     alarm::Sleeper,
@@ -15,14 +15,14 @@ use crate::domain::{
 use std::sync::Arc;
 
 impl Lanes {
-    /// The lane's next delivery, if one may go out; whoever else may is told.
+    /// Returns the queue's next delivery, if one may be sent; wakes other queues that may send.
     pub(super) fn next(&self, lane: &Lane, now: Timestamp) -> Option<Next> {
         let (next, served) = lane.next(now);
         self.ring(served, now);
         next
     }
 
-    /// A courier is back; `None` if nothing is known of what it sent.
+    /// Processes the return of a delivery worker; `report` is `None` if nothing is known of what it sent.
     pub(super) fn came_back(&self, lane: &Arc<Lane>, leave: &Leave, report: Option<Report>, now: Timestamp) {
         let (change, look_at) = lane.ended(leave, report, now);
         self.ring(lane.leave_gates(leave, now), now);
@@ -30,7 +30,7 @@ impl Lanes {
             let recovered = (lane.endpoint, report.map_or(now, |report| report.ended_at));
             let _ = self.recovered.send(recovered);
         }
-        // A closed one lets go of what it has in memory; a wider one needs more couriers.
+        // A throttled queue releases what it has in memory; a wider one needs more workers.
         if change != Change::Nothing {
             let _ = self.ready.send(lane.clone());
         }
@@ -40,7 +40,7 @@ impl Lanes {
         }
     }
 
-    /// What the gates gave the lane and it has no use for goes to others.
+    /// Passes slots to others that the queue was granted and has no use for.
     pub(super) fn forgo(&self, lane: &Lane, now: Timestamp) {
         self.ring(lane.forgo(now), now);
     }
@@ -59,7 +59,8 @@ impl Lanes {
         }
     }
 
-    /// The endpoint failed before this process began: it is probed before anything else is sent to it.
+    /// Opens the circuit breaker of an endpoint that failed before this process began: it is probed before anything else is
+    /// sent to it.
     pub fn distrust(&self, endpoint: EndpointId, now: Timestamp) {
         let lane = self.lane(endpoint);
         if let Some(due) = lane.distrust(now) {
@@ -68,12 +69,12 @@ impl Lanes {
         }
     }
 
-    /// The endpoint asked for a pause before this process began; what waits for it is found when that is over.
+    /// Resumes a pause that the endpoint asked for before this process began; what waits for it is found when that is over.
     pub(super) fn resume_pause(&self, endpoint: EndpointId, paused: PausedUntil, now: Timestamp) {
         self.lane(endpoint).resume_pause(paused, now);
     }
 
-    /// How many endpoints are paused, and how many circuits are open.
+    /// Returns how many endpoints are paused, and how many circuit breakers are open.
     pub(super) fn spared(&self, now: Timestamp) -> (usize, usize) {
         let spared = self.all().into_iter().map(|lane| lane.is_spared(now));
         spared.fold((0, 0), |(paused, open), one| (paused + usize::from(one.0), open + usize::from(one.1)))

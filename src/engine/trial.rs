@@ -1,4 +1,4 @@
-//! One conversion on a thread of its own: tried as often as the contract says, each time within its time limit.
+//! A conversion on a thread of its own: tried as often as the contract says, each time within its time limit.
 
 use super::{
     fault::Fault,
@@ -22,26 +22,26 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-/// Beyond its time limits a run is waited for this long. It is asked whether to go on every few thousand steps, but some of
-/// JavaScript's own functions are one step, whatever they do.
+/// How long a run is waited for beyond its time limits. The interpreter asks whether to go on every few thousand steps, but
+/// some of JavaScript's own functions are one step, whatever they do.
 const STUCK_AFTER: Duration = Duration::from_secs(2);
-/// A function with a thread that does not end is in doubt for this long.
+/// How long a function is in doubt whose thread does not end.
 const IN_DOUBT_WHEN_STUCK: Duration = Duration::from_hours(1);
 
-/// What came of it.
+/// Result of a run.
 #[derive(Clone, Debug)]
 pub(super) enum Ended {
     Made(Bytes),
-    /// It would fail in the same way again.
+    /// Would fail in the same way again.
     Failed(Arc<str>),
-    /// It had less time than it needs, which depends on the contract.
+    /// Had less time than it needs, which depends on the contract.
     OutOfTime(Arc<str>),
 }
 
-/// What a run has until its thread ends.
+/// Slot and turn that a run holds until its thread ends.
 pub(super) struct Hold {
     place: Place,
-    /// The turn of its app, where it needs one.
+    /// Turn of its app, where it needs one.
     _turn: Option<(Arc<Turn>, OwnedSemaphorePermit)>,
 }
 
@@ -57,7 +57,7 @@ impl Hold {
 
 type SharedHold = Arc<Mutex<Option<Hold>>>;
 
-/// A run that is under way. It is told to stop when this is dropped.
+/// A run that is under way. Dropping it asks the run to stop.
 pub(super) struct Trial {
     told: oneshot::Receiver<Ended>,
     hold: SharedHold,
@@ -84,19 +84,19 @@ impl Trial {
         Ok(Self { told, hold, is_given_up, within, function, event })
     }
 
-    /// What came of it. Asked again after it was dropped, it goes on waiting.
+    /// Waits for the result. It may be called again after its future was dropped.
     pub(super) async fn end(&mut self) -> Ended {
         let told = (&mut self.told).await;
         told.unwrap_or_else(|_| Ended::Failed("could not be made: its thread came to grief".into()))
     }
 
-    /// Goes on in another place and gives back the one it had.
+    /// Moves the run to another slot and releases the one it had.
     pub(super) fn move_to(&self, hold: Hold) {
         let before = lock(&self.hold).replace(hold);
         drop(before);
     }
 
-    /// The same as `end` for a run that may take as long as its contract says.
+    /// Waits for a run that may take as long as its contract says; its slot is lost if it takes longer.
     pub(super) async fn end_aside(mut self, turn: &Turn) -> Ended {
         if let Ok(ended) = timeout(self.within, self.end()).await {
             return ended;
@@ -105,7 +105,7 @@ impl Trial {
         Ended::OutOfTime("did not stop when its time was over".into())
     }
 
-    /// Nobody waits for it any more, but whether it stops is looked after.
+    /// Asks the run to stop and returns at once. If it does not stop, its slot is lost.
     pub(super) fn give_up(mut self, turn: Arc<Turn>) {
         self.is_given_up.store(true, Relaxed);
         tokio::spawn(async move {
@@ -119,7 +119,7 @@ impl Trial {
         let (event_type, version) = &self.function;
         tracing::error!(
             %event_type, %version, event = %self.event,
-            "a payload function does not stop; its thread and its place are lost until it does"
+            "a payload function does not stop; its thread and its slot are lost until it does"
         );
         turn.note(self.function.clone(), self.event, Instant::now() + IN_DOUBT_WHEN_STUCK);
         if let Some(hold) = &mut *lock(&self.hold) {
@@ -134,7 +134,7 @@ impl Drop for Trial {
     }
 }
 
-/// The thread's own end of what it holds.
+/// Releases what a run holds when its thread ends.
 struct LetGo(SharedHold);
 
 impl Drop for LetGo {
@@ -148,7 +148,8 @@ fn lock(hold: &SharedHold) -> MutexGuard<'_, Option<Hold>> {
     hold.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Only time can make another try end otherwise: a function sees neither a clock nor dice.
+/// Runs the function as often as the rule allows. Only time can make another try end otherwise: a function sees neither a
+/// clock nor randomness.
 fn try_often(
     version: &PayloadVersion,
     data: &[u8],

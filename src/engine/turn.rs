@@ -1,5 +1,5 @@
-//! What an app has that takes long: which functions did so lately, for which events, and the app's turns for such runs. An
-//! app of which nothing is known has no turn and needs none.
+//! Fairness between apps for slow payload functions: which functions of an app took long lately, for which events, and the
+//! app's turns for such runs. An app without slow functions has no entry and needs none.
 
 use crate::domain::id::{AppId, EventId};
 use std::{
@@ -17,7 +17,7 @@ use tokio::{
 
 /// How long a function that took long once is in doubt.
 pub(super) const IN_DOUBT: Duration = Duration::from_secs(10);
-/// Deliveries of one app that may wait for one turn; the others go back at once and make room in their lanes.
+/// Deliveries of one app that may wait for one turn; the others go back to the store at once and make room in their queues.
 const WAITING_MAX: usize = 4;
 const LONG_EVENTS_KEPT: usize = 256;
 
@@ -29,27 +29,27 @@ pub(super) struct Turns(Mutex<HashMap<AppId, Arc<Turn>>>);
 
 #[derive(Debug, Default)]
 pub(super) struct Turn {
-    /// To find out whether a function that is in doubt takes long again.
+    /// For trying a function that is in doubt.
     pub(super) trying: Queue,
-    /// To take long.
+    /// For runs that take long.
     pub(super) aside: Queue,
     known: Mutex<Known>,
 }
 
 #[derive(Debug, Default)]
 struct Known {
-    /// Each with the end of the doubt.
+    /// Functions in doubt, each with the end of the doubt.
     functions: HashMap<FunctionName, Instant>,
     events: VecDeque<EventId>,
 }
 
-/// What can be expected of a run.
+/// Expected duration of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Expected {
     Quick,
     /// Its function took long lately, for another event.
     Doubtful,
-    /// It did so for this event.
+    /// Its function took long for this event.
     Long,
 }
 
@@ -109,7 +109,7 @@ impl Turn {
     }
 }
 
-/// One has the turn, a few wait for it, first come, first served.
+/// A turn that one run has and a few wait for, first come, first served.
 #[derive(Debug)]
 pub(super) struct Queue {
     turn: Arc<Semaphore>,
@@ -123,7 +123,7 @@ impl Default for Queue {
 }
 
 impl Queue {
-    /// `None` if it does not come until then, or too many wait for it.
+    /// Waits for the turn; `None` if it does not come until then, or too many wait for it.
     pub(super) async fn take(&self, until: Instant) -> Option<OwnedSemaphorePermit> {
         if let Some(turn) = self.take_free() {
             return Some(turn);
@@ -137,7 +137,7 @@ impl Queue {
     }
 }
 
-/// Counted for as long as it waits, also if it goes away meanwhile.
+/// Counts a run while it waits, also if it stops waiting early.
 struct Waiting<'a>(&'a AtomicUsize);
 
 impl<'a> Waiting<'a> {
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn only_a_few_wait_and_who_goes_away_waits_no_more() {
+    async fn only_a_few_wait_and_an_aborted_wait_is_not_counted() {
         let turn = Arc::new(Turn::default());
         let _running = turn.trying.take(soon()).await.unwrap();
         let wait = || {
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_took_long_is_in_doubt_for_a_while_in_its_own_app_only() {
+    async fn a_slow_function_is_in_doubt_for_a_while_in_its_own_app_only() {
         let (turns, app) = (Turns::default(), AppId::from_i64(1));
         let turn = turns.note_long(app, function("1"), EventId::from_i64(7));
         let expected = |version: &str, event| turn.expected(&function(version), EventId::from_i64(event));

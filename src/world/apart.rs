@@ -1,13 +1,13 @@
-//! Work that may take for ever, on a thread of its own: never on the threads that the runtime keeps for reads of the store
-//! and look-ups of names, where it would take a place from everybody.
+//! Runs work that may take forever on a thread of its own: never on the threads that the runtime keeps for store reads and
+//! name lookups, where it would take one from all others.
 
 use std::{io, thread};
 use tokio::sync::oneshot;
 
 const STACK_BYTES: usize = 4 * 1024 * 1024;
 
-/// Starts the work. `hold` is what it holds, such as a place among few: it is let go when the work has really ended, also
-/// by a panic, however long ago everybody stopped waiting, and before anybody learns what came of it.
+/// Starts the work. `hold` is what it holds, such as one of few slots: it is dropped when the work has really ended, also by
+/// a panic, however long ago the receiver was dropped, and before the result is sent.
 pub fn apart<T: Send + 'static>(
     hold: impl Send + 'static,
     work: impl FnOnce() -> T + Send + 'static,

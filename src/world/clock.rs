@@ -1,6 +1,6 @@
-//! What time it is. Due times are on the wall clock, which may be stepped; deadlines of running requests are on
-//! tokio's monotonic clock, which may not. `sleep_until` joins the two: it sleeps on the monotonic one and believes the other.
-//! What nodes promise one another is on a third, which goes on while the machine sleeps.
+//! Clocks. Due times are on the wall clock, which may be stepped; deadlines of running requests are on tokio's monotonic
+//! clock, which may not. `sleep_until` joins the two: it sleeps on the monotonic one and trusts the wall clock. Leases of
+//! nodes are on a third, which goes on while the machine sleeps.
 
 use crate::domain::time::{Steady, Timestamp};
 use rustix::time::{ClockId, clock_gettime};
@@ -12,7 +12,7 @@ use std::{
 };
 use tokio::{sync::watch, time::Instant};
 
-/// A sleeper, as `Clock::sleep_until` returns it.
+/// Future that the clock's sleeps return.
 pub type Sleep<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 pub trait Clock: Send + Sync {
@@ -22,7 +22,7 @@ pub trait Clock: Send + Sync {
     /// Returns once `now()` has reached `at`, also when the wall clock was stepped meanwhile; cancelled by dropping it.
     fn sleep_until(&self, at: Timestamp) -> Sleep<'_>;
 
-    /// A clock that nobody sets, and that goes on while the machine sleeps.
+    /// Monotonic clock, which goes on while the machine sleeps.
     fn steady(&self) -> Steady;
 
     /// Sleeps for so long, whatever happens to the wall clock; longer if the machine sleeps meanwhile.
@@ -30,8 +30,8 @@ pub trait Clock: Send + Sync {
         Box::pin(tokio::time::sleep(time))
     }
 
-    /// Returns once `now()` has reached `at`, and at the latest after the time that it was away: for whoever looks again then. A
-    /// wall clock that is set back by an hour keeps nobody from his rounds for an hour.
+    /// Returns once `now()` has reached `at`, and at the latest after the time that it was away: for periodic work, which a
+    /// wall clock that is set back by an hour must not delay by an hour.
     fn rest_until(&self, at: Timestamp) -> Sleep<'_> {
         let longest = at.since(self.now());
         Box::pin(async move {
@@ -48,7 +48,7 @@ pub trait Clock: Send + Sync {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
-/// The longest that a step of the machine's clock goes unnoticed by a sleeper.
+/// Longest time for which a step of the machine's clock goes unnoticed by a sleeper.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(2);
 
 impl Clock for SystemClock {
@@ -71,14 +71,14 @@ impl Clock for SystemClock {
 }
 
 impl SystemClock {
-    /// What `steady` shows, in microseconds.
+    /// Returns `steady` in microseconds.
     pub fn steady_us(self) -> i64 {
         let since_boot = clock_gettime(ClockId::Boottime);
         since_boot.tv_sec * 1_000_000 + since_boot.tv_nsec / 1000
     }
 }
 
-/// Sleeps in naps, so that a wall clock which runs away from the timers is seen soon.
+/// Sleeps in short pieces, so that a wall clock that runs away from the timers is noticed soon.
 async fn naps_until(at: Timestamp, now: impl Fn() -> Timestamp + Send) {
     loop {
         let left = at.since(now());
@@ -104,7 +104,7 @@ impl VirtualClock {
         Self { start, started: Instant::now(), stepped_ms: AtomicI64::new(0), steps }
     }
 
-    /// Steps the wall clock, as an operator or a time daemon would. Timers and deadlines do not move; sleepers look again.
+    /// Steps the wall clock, as an operator or a time daemon would. Timers and deadlines do not move; sleepers check again.
     pub fn step(&self, millis: i64) {
         self.stepped_ms.fetch_add(millis, Ordering::SeqCst);
         self.steps.send_replace(());
@@ -133,7 +133,7 @@ impl Clock for VirtualClock {
         })
     }
 
-    /// A step of the wall clock does not move it.
+    /// Unaffected by steps of the wall clock.
     fn steady(&self) -> Steady {
         Steady::default().plus(self.started.elapsed())
     }
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_rests_is_not_kept_longer_by_a_clock_that_is_set_back() {
+    async fn periodic_work_is_not_delayed_by_a_clock_that_is_set_back() {
         let clock = Arc::new(VirtualClock::starting_at(Timestamp::from_millis(0)));
         for (step_ms, rested) in [(-HOUR_MS, 60), (0, 60), (HOUR_MS, 1)] {
             let (begun, at) = (Instant::now(), clock.now().plus(Duration::from_mins(1)));

@@ -1,11 +1,12 @@
-//! Chance, handed in. Secrets, keys and nonces are filled from the cryptographic source; jitter rolls the dice.
+//! Randomness, passed in as an argument. Secrets, keys and nonces are filled from the cryptographic source; jitter uses
+//! `roll`.
 //!
 //! `SeededEntropy` makes both repeatable for tests and must never make a real secret.
 
 use std::sync::{Mutex, PoisonError};
 
 pub trait Entropy: Send + Sync {
-    /// Fills `bytes` with what nobody can guess: for secrets, keys and nonces.
+    /// Fills `bytes` unpredictably: for secrets, keys and nonces.
     fn fill(&self, bytes: &mut [u8]);
 
     /// A number in `0.0..1.0`, for jitter.
@@ -30,7 +31,7 @@ impl Entropy for SystemEntropy {
     }
 }
 
-/// The same chances every time for the same seed.
+/// Repeatable randomness: the same values for the same seed.
 #[derive(Debug)]
 pub struct SeededEntropy(Mutex<fastrand::Rng>);
 
@@ -61,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn one_seed_gives_one_story_and_another_seed_another() {
+    fn equal_seeds_give_equal_values_and_other_seeds_others() {
         assert_eq!(some(&SeededEntropy::new(7)), some(&SeededEntropy::new(7)));
         assert_ne!(some(&SeededEntropy::new(7)).0, some(&SeededEntropy::new(8)).0);
     }

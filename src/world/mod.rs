@@ -1,6 +1,6 @@
-//! The impure world, handed in: what time it is, what chance says, and when to stop.
+//! Clock, randomness, shutdown signal and threads: everything that depends on the machine.
 //!
-//! Everything else takes these as arguments, so that a test can be the whole world.
+//! All other code takes these as arguments, so that a test can control them.
 
 mod apart;
 mod clock;

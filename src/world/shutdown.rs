@@ -1,4 +1,4 @@
-//! When to stop, in two stages. Soft: take nothing new, finish what is in flight. Hard: let go of everything now.
+//! Shutdown in two stages. Soft: take nothing new, finish what is in flight. Hard: let go of everything now.
 //!
 //! Stages only ever go forward. Listeners are cheap to clone; one that starts listening late still sees the stage reached.
 
@@ -19,12 +19,12 @@ enum Stage {
 #[derive(Clone, Debug)]
 pub struct Shutdown(watch::Receiver<Stage>);
 
-/// The asking side. Dropping it asks for nothing.
+/// The requesting side. Dropping it requests nothing.
 #[derive(Clone, Debug)]
 pub struct ShutdownHandle(watch::Sender<Stage>);
 
 impl Shutdown {
-    /// A shutdown that happens when the handle says so.
+    /// Returns a shutdown and the handle that triggers it.
     pub fn by_hand() -> (ShutdownHandle, Self) {
         let (sender, receiver) = watch::channel(Stage::Running);
         (ShutdownHandle(sender), Self(receiver))
@@ -58,7 +58,7 @@ impl Shutdown {
     async fn reached(&self, stage: Stage) {
         let mut stages = self.0.clone();
         if stages.wait_for(|now| *now >= stage).await.is_err() {
-            // Every handle is gone, so nobody can ask any more.
+            // Every handle is gone, so no stop can be requested any more.
             std::future::pending::<()>().await;
         }
     }
@@ -73,7 +73,8 @@ impl ShutdownHandle {
         self.advance_to(Stage::Hard);
     }
 
-    /// Lets SIGTERM and SIGINT ask as well: the first softly, the second hard. Must be called inside a runtime.
+    /// Lets SIGTERM and SIGINT request a stop as well: the first a soft one, the second a hard one. Must be called inside a
+    /// runtime.
     pub fn follow_signals(&self) -> io::Result<()> {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_soft_stop_after_a_hard_one_takes_nothing_back() {
+    async fn a_soft_stop_after_a_hard_one_changes_nothing() {
         let (handle, shutdown) = Shutdown::by_hand();
         handle.stop_hard();
         handle.stop_softly();
@@ -128,7 +129,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_dropped_handle_is_no_order_to_stop() {
+    async fn a_dropped_handle_does_not_request_a_stop() {
         let (handle, shutdown) = Shutdown::by_hand();
         drop(handle);
         let stopped = tokio::time::timeout(Duration::from_hours(1), shutdown.soft()).await;

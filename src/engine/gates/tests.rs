@@ -1,4 +1,4 @@
-//! Whatever is asked of the gates: no ceiling is exceeded, turns are fair, and nobody waits for ever.
+//! Properties of the limits: none is exceeded, turns are fair, and every waiting queue is served.
 
 use super::*;
 use proptest::prelude::*;
@@ -15,7 +15,7 @@ fn lane(number: i64) -> EndpointId {
 }
 
 #[test]
-fn an_app_with_a_thousand_lanes_gets_no_more_turns_than_an_app_with_one() {
+fn an_app_with_a_thousand_queues_gets_no_more_turns_than_an_app_with_one() {
     let mut gates = Gates::new(Ceiling { in_flight: Some(1), rate: None });
     assert!(gates.enter(A, lane(0), at(0)).0);
     for number in 1..=1000 {
@@ -29,7 +29,7 @@ fn an_app_with_a_thousand_lanes_gets_no_more_turns_than_an_app_with_one() {
         let [next] = served[..] else { panic!("{served:?}") };
         sending = if next == lane(2000) { B } else { A };
         assert!(gates.enter(sending, next, at(0)).0, "what it was given is its own");
-        // It has more to send: to the end of the line.
+        // It has more to send, and goes to the end of the line.
         gates.enter(sending, next, at(0));
         turns.push(next.as_i64());
     }
@@ -37,23 +37,23 @@ fn an_app_with_a_thousand_lanes_gets_no_more_turns_than_an_app_with_one() {
 }
 
 #[test]
-fn what_a_lane_does_not_need_goes_to_the_next() {
+fn slots_that_a_queue_does_not_need_go_to_the_next() {
     let mut gates = Gates::new(Ceiling::default());
     gates.limit(A, Ceiling { in_flight: Some(1), rate: None });
     assert!(gates.enter(A, lane(1), at(0)).0);
     assert!(!gates.enter(A, lane(2), at(0)).0);
     assert!(!gates.enter(A, lane(3), at(0)).0);
-    assert!(gates.enter(B, lane(4), at(0)).0, "another app's ceiling is none of its business");
+    assert!(gates.enter(B, lane(4), at(0)).0, "another app's limit does not apply");
     assert_eq!(gates.leave(A, true, at(0)).lanes, [lane(2)]);
-    assert!(!gates.enter(A, lane(1), at(0)).0, "nobody passes those who wait");
+    assert!(!gates.enter(A, lane(1), at(0)).0, "waiting queues are not overtaken");
     assert_eq!(gates.forgo(A, lane(2), at(0)).lanes, [lane(3)]);
     assert_eq!(gates.forgo(A, lane(3), at(0)).lanes, [lane(1)]);
     assert_eq!(gates.forgo(A, lane(1), at(0)).lanes, []);
-    assert!(gates.enter(A, lane(9), at(0)).0, "every place came back");
+    assert!(gates.enter(A, lane(9), at(0)).0, "every slot came back");
 }
 
 #[test]
-fn who_waits_for_a_token_is_served_when_it_comes() {
+fn a_queue_that_waits_for_a_token_is_served_when_it_comes() {
     let mut gates = Gates::new(Ceiling { in_flight: None, rate: Some(RateLimit::per_second(2)) });
     gates.start(at(0));
     let (may, served) = gates.enter(A, lane(1), at(0));
@@ -64,9 +64,9 @@ fn who_waits_for_a_token_is_served_when_it_comes() {
 }
 
 proptest! {
-    /// Whatever is asked in which order: no ceiling is exceeded, and whoever waits is served in the end.
+    /// In any order of calls no limit is exceeded, and every waiting queue is served in the end.
     #[test]
-    fn no_ceiling_is_exceeded_and_nobody_waits_for_ever(
+    fn no_limit_is_exceeded_and_no_queue_waits_forever(
         node in prop::option::of(1usize..4),
         own in prop::option::of(1usize..3),
         per_second in prop::option::of(1u32..20),
@@ -116,7 +116,7 @@ proptest! {
             let of_a = out.iter().filter(|number| app_of(**number) == A).count();
             prop_assert!(own.is_none_or(|most| of_a <= most));
         }
-        // Everything comes back, and time passes.
+        // Every request ends, and time passes.
         for _ in 0..40 {
             now += 1000;
             for ended in std::mem::take(&mut out) {

@@ -1,4 +1,4 @@
-//! Lanes of a node among others, whose shards the tests hand out.
+//! Queues of one node among several, whose shards the tests assign.
 
 use super::*;
 use crate::{
@@ -49,7 +49,7 @@ pub(in crate::engine) fn in_shard(shard: u8, rate_limit: Option<RateLimit>) -> A
     endpoint(number, EndpointSettings { event_types, rate_limit, ..EndpointSettings::default() })
 }
 
-/// The same endpoint with a limit.
+/// The endpoint with a limit, as its next revision.
 pub(in crate::engine) fn limited(endpoint: &Endpoint) -> Arc<Endpoint> {
     let settings = EndpointSettings { rate_limit: Some(RATE), ..endpoint.record.settings.clone() };
     let record =
@@ -62,7 +62,7 @@ pub(in crate::engine) fn put(lanes: &Lanes, endpoint: &Arc<Endpoint>) {
     lanes.endpoint_changed(endpoint.id());
 }
 
-/// A delivery in hand, as the store hands it over.
+/// A leased delivery, as the store passes it on.
 pub(in crate::engine) fn carried(lanes: &Lanes, endpoint: &Endpoint, epoch: i64) -> Carried {
     let event = Event {
         id: EventId::from_i64(1),
@@ -89,7 +89,7 @@ fn node() -> (Arc<Lanes>, LaneEvents) {
 }
 
 #[test]
-fn alone_nothing_is_exclusive_and_everything_is_at_home() {
+fn on_a_single_node_no_queue_is_exclusive_and_every_shard_is_its_own() {
     let (lanes, _events) = lanes_of(Arc::new(Tenure::alone()));
     let limited = in_shard(9, Some(RATE));
     put(&lanes, &limited);
@@ -115,7 +115,7 @@ fn endpoints_of_an_app_with_limits_are_in_one_shard_and_exclusive() {
 }
 
 #[test]
-fn what_is_in_memory_goes_back_when_only_another_node_may_send_it() {
+fn queued_deliveries_are_released_when_only_another_node_may_send_them() {
     let (lanes, _events) = node();
     let shared = in_shard(5, None);
     put(&lanes, &shared);
@@ -125,7 +125,7 @@ fn what_is_in_memory_goes_back_when_only_another_node_may_send_it() {
     put(&lanes, &limited(&shared));
     assert!(lane.next(at(1)).0.is_none());
     assert_eq!(lane.take_misplaced(at(1)).len(), 1);
-    // At home it goes back too, until it is certain that nobody else sends.
+    // On its owner it goes back too, until that is confirmed as the only sender.
     lanes.tenure().set_home(5, Home::Here);
     lane.be_sole(at(1));
     lanes.carry(vec![carried(&lanes, &shared, 7)]);
@@ -133,7 +133,7 @@ fn what_is_in_memory_goes_back_when_only_another_node_may_send_it() {
 }
 
 #[test]
-fn a_lane_that_was_perhaps_shared_between_two_looks_is_found_out_about_again() {
+fn a_queue_that_was_perhaps_shared_between_two_changes_is_confirmed_again() {
     let (lanes, _events) = node();
     lanes.tenure().set_home(5, Home::Here);
     let endpoint = in_shard(5, Some(RATE));
@@ -150,7 +150,7 @@ fn a_lane_that_was_perhaps_shared_between_two_looks_is_found_out_about_again() {
 }
 
 #[test]
-fn lanes_of_an_app_with_limits_are_found_out_about_again_when_that_was_changed() {
+fn queues_of_an_app_with_limits_are_confirmed_again_when_the_app_was_changed() {
     let (lanes, _events) = node();
     lanes.tenure().set_home(shard_of_app(APP), Home::Here);
     let endpoint = in_shard(5, None);
@@ -172,7 +172,7 @@ fn lanes_of_an_app_with_limits_are_found_out_about_again_when_that_was_changed()
 }
 
 #[test]
-fn what_waits_is_fetched_at_home_alone_and_an_exclusive_lane_only_when_it_is_certain() {
+fn only_the_owner_fetches_what_waits_and_an_exclusive_queue_only_once_confirmed() {
     let (lanes, _events) = node();
     let (shared, limited) = (in_shard(5, None), in_shard(6, Some(RATE)));
     let asks = |endpoint: &Endpoint| {
@@ -189,17 +189,24 @@ fn what_waits_is_fetched_at_home_alone_and_an_exclusive_lane_only_when_it_is_cer
     }
     lanes.take_doubts();
     assert!(asks(&shared) && !asks(&limited));
-    assert_eq!(lanes.take_doubts().into_iter().collect::<Vec<_>>(), [limited.id()], "somebody finds out");
+    assert_eq!(
+        lanes.take_doubts().into_iter().collect::<Vec<_>>(),
+        [limited.id()],
+        "its confirmation is requested"
+    );
     lanes.be_sole(limited.id(), at(1));
     assert!(asks(&limited));
     for shard in [5, 6] {
         lanes.tenure().set_home(shard, Home::Leaving);
     }
-    assert!(asks(&shared) && !asks(&limited), "what leaves begins nothing that its next home could meet");
+    assert!(
+        asks(&shared) && !asks(&limited),
+        "a leaving shard begins nothing that its next owner could meet"
+    );
 }
 
 #[test]
-fn away_from_home_an_open_circuit_means_no_hands_until_its_time_is_over_and_then_one_at_a_time() {
+fn on_other_nodes_an_open_circuit_gives_no_permits_until_its_time_is_over_and_then_one_at_a_time() {
     let (lanes, _events) = node();
     let shared = in_shard(5, None);
     put(&lanes, &shared);
@@ -208,11 +215,11 @@ fn away_from_home_an_open_circuit_means_no_hands_until_its_time_is_over_and_then
     assert!(lanes.take(shared.id(), 1).is_none());
     lane.help(true);
     lane.note_due(at(0));
-    assert!(matches!(lane.take_for_refill(1, at(1)), Refillable::Closed(_)), "home probes");
+    assert!(matches!(lane.take_for_refill(1, at(1)), Refillable::Closed(_)), "its owner probes");
     lanes.survey(at(1));
     assert!(lanes.take(shared.id(), 1).is_some());
     assert_eq!(lane.lock().width(), 1);
-    // At home only a probe can close it.
+    // On its owner only a probe can close it.
     lanes.tenure().set_home(5, Home::Here);
     lanes.distrust(shared.id(), at(1));
     lanes.survey(at(1).plus(Duration::from_hours(1)));

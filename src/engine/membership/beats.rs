@@ -1,5 +1,5 @@
-//! The beats of this node: sent once a second, whether earlier ones were answered or not, so that a store that answers late and
-//! steadily is as good as one that answers at once.
+//! Heartbeats of this node: sent once a second, whether earlier ones were answered or not, so that a store that answers late
+//! and steadily is as good as one that answers at once.
 
 use super::{BEAT_SOON, Heard, LEASE, MARGIN, PATIENCE, Shared};
 use crate::{
@@ -17,16 +17,16 @@ type Answer = Result<Option<View>, StoreError>;
 
 pub(super) struct Beats<'a> {
     shared: &'a Shared,
-    /// By the order in which they were sent.
+    /// Heartbeats without an answer, in the order in which they were sent.
     under_way: BTreeMap<u64, Sent>,
     answers: JoinSet<(u64, Answer)>,
     sent_so_far: u64,
-    /// The newest that was answered.
+    /// Number of the newest that was answered.
     heard: u64,
     is_heard: bool,
 }
 
-/// How things stood when it was sent.
+/// State of this node when a heartbeat was sent.
 struct Sent {
     at: Steady,
     moves: u64,
@@ -66,7 +66,7 @@ impl<'a> Beats<'a> {
     fn send(&mut self) {
         let shared = self.shared;
         let (at, moves) = (shared.clock.steady(), shared.moves.load(SeqCst));
-        // Whatever led to them was committed before, so the version that is answered is not older.
+        // Their causes were committed before, so the version that is answered is not older.
         let doubts = shared.lanes.take_doubts();
         shared.doubts().extend(doubts.iter().map(|endpoint| (*endpoint, i64::MAX)));
         self.sent_so_far += 1;
@@ -90,7 +90,7 @@ impl<'a> Beats<'a> {
             Ok(Some(view)) => {
                 self.settle(number, &doubts, view.version);
                 self.is_heard = true;
-                // What another connection answered late is not how things stand now.
+                // A late answer on another connection is out of date.
                 if number > self.heard {
                     self.heard = number;
                     shared.hold_until(at.plus(LEASE.saturating_sub(MARGIN)));
@@ -103,19 +103,20 @@ impl<'a> Beats<'a> {
             Err(error) => {
                 shared.lanes.doubt_again(doubts);
                 if std::mem::replace(&mut self.is_heard, false) {
-                    tracing::warn!(%error, "the store does not hear this node; nothing is sent if that goes on");
+                    tracing::warn!(%error, "a heartbeat was not answered; nothing is sent if that goes on");
                 }
                 return Ok(());
             }
         }
-        // Those under way say no more: they are of the same epoch.
+        // Heartbeats under way are void: they are of the same epoch.
         self.answers.abort_all();
         self.answers = JoinSet::new();
         self.under_way.clear();
         shared.join_again().await
     }
 
-    /// Whoever has seen this version knows what led to these doubts, unless there is a later one about the same.
+    /// Notes the version from which on all nodes know the causes of these doubts, unless a later heartbeat has the same
+    /// ones.
     fn settle(&self, number: u64, doubts: &BTreeSet<EndpointId>, version: i64) {
         let later = || self.under_way.range(number + 1..).map(|(_, sent)| sent);
         let is_asked_again = |endpoint| later().any(|sent| sent.doubts.contains(endpoint));

@@ -1,5 +1,5 @@
-//! What a node does about what it hears of the others: takes over from the dead, shares shards with the living, finds out
-//! which lanes are its own alone, and helps where others have too much to carry.
+//! Acts on what heartbeats report of other nodes: takes over from dead ones, shares shards with living ones, confirms which
+//! queues only this node sends for, and helps where others have too much to send.
 
 use super::{Heard, Shared};
 use crate::{
@@ -18,13 +18,13 @@ use std::{
 };
 use tokio::sync::watch;
 
-/// Lanes that the store is asked about at once.
+/// Queues that the store is asked about at once.
 const ASKED_MAX: usize = 1000;
 
 pub(super) struct House<'a> {
     shared: &'a Shared,
     heard: watch::Receiver<Option<Arc<Heard>>>,
-    /// Lanes of other nodes that this one fetches for.
+    /// Queues of other nodes that this one fetches for.
     helped: BTreeSet<EndpointId>,
 }
 
@@ -39,7 +39,7 @@ impl<'a> House<'a> {
             if let Some(heard) = heard
                 && let Err(error) = self.look_after(&heard).await
             {
-                tracing::warn!(%error, "could not settle with other nodes who does what");
+                tracing::warn!(%error, "could not share work with other nodes");
             }
         }
     }
@@ -51,7 +51,7 @@ impl<'a> House<'a> {
         self.take_over_from_the_dead(&heard.view).await
     }
 
-    /// Whoever has hands to spare fetches for lanes that their home cannot keep up with.
+    /// Fetches for queues that their owner cannot keep up with, while this node has permits to spare.
     fn help(&mut self, view: &View) {
         let lanes = &self.shared.lanes;
         let mut wanted = BTreeSet::new();
@@ -68,8 +68,8 @@ impl<'a> House<'a> {
         view.nodes.iter().filter(move |node| node.epoch != own)
     }
 
-    /// A lane is this node's alone once every other one knows that it is to be, and has nothing of it in flight. One whose
-    /// lease is over is asked too, as long as nobody has taken it over: it may come back.
+    /// Makes this node the only sender of a queue once every other node knows of it, and has nothing of it in flight. A node
+    /// whose lease is over is asked too, as long as it has not been taken over: it may come back.
     async fn settle_doubts(&mut self, view: &View) -> Result<(), StoreError> {
         let shared = self.shared;
         let known_to_all = self.others(view).map(|node| node.seen).min().unwrap_or(i64::MAX);
@@ -96,14 +96,14 @@ impl<'a> House<'a> {
         Ok(())
     }
 
-    /// Towards the fair share of shards. Whoever stops wants none.
+    /// Moves towards the fair share of shards. A node that stops wants none.
     async fn share(&mut self, heard: &Heard) -> Result<(), StoreError> {
         let shared = self.shared;
         if heard.moves != shared.moves.load(SeqCst) {
             return Ok(());
         }
         self.reconcile(&heard.view).await?;
-        // Whoever has only just come, or come again, takes no shard before it has read what there is: until then others keep them.
+        // A node that has only just joined takes no shard before it has read the configuration: until then others keep them.
         let may_gain = shared.tenure().seen() != Tenure::NOTHING;
         let staying = 1 + self.others(&heard.view).filter(|node| node.works()).count();
         let fair = if shared.stop.is_soft() { 0 } else { SHARDS.div_ceil(staying) };
@@ -117,7 +117,7 @@ impl<'a> House<'a> {
         self.release_what_is_idle().await
     }
 
-    /// What the store says of shards and this node did not know: an answer may have been lost on its way.
+    /// Adopts what the store says of shards and this node did not know: an answer may have been lost on its way.
     async fn reconcile(&mut self, view: &View) -> Result<(), StoreError> {
         let (mut found, mut lost) = (Vec::new(), Vec::new());
         let tenure = self.shared.tenure();
@@ -135,7 +135,7 @@ impl<'a> House<'a> {
         self.arrive(found).await
     }
 
-    /// First those that were about to leave, then such as nobody has.
+    /// Gains shards: first those that were about to leave, then such as have no owner.
     async fn gain(&mut self, view: &View, wanted: usize) -> Result<(), StoreError> {
         let shared = self.shared;
         let staying: Vec<u8> = shared.tenure().shards(Home::Leaving).take(wanted).collect();
@@ -152,8 +152,9 @@ impl<'a> House<'a> {
         if shared.tenure().epoch() == epoch { self.arrive(claimed).await } else { Ok(()) }
     }
 
-    /// Looked after here from now on: what waits in them is found. Not before it is known how their endpoints are: nothing is sent
-    /// to one that asked for a pause, and whoever fails is probed first. If that cannot be asked they arrive with a later beat.
+    /// Takes shards over, so that what waits in them is found. Before that it reads how their endpoints are: nothing is sent
+    /// to one that asked for a pause, and a failing one is probed first. If that cannot be read, they arrive with a later
+    /// heartbeat.
     async fn arrive(&mut self, shards: Vec<u8>) -> Result<(), StoreError> {
         if shards.is_empty() {
             return Ok(());
@@ -179,7 +180,7 @@ impl<'a> House<'a> {
         Ok(())
     }
 
-    /// Those that are to leave, once nothing is under way in them that their next home must not meet.
+    /// Releases the shards that are to leave, once nothing is under way in them that their next owner must not meet.
     async fn release_what_is_idle(&mut self) -> Result<(), StoreError> {
         let shared = self.shared;
         let tenure = shared.tenure();
@@ -205,7 +206,7 @@ impl<'a> House<'a> {
         for Node { epoch, name, .. } in expired {
             let taken = self.shared.cluster.take_over(*epoch, self.shared.clock.now()).await?;
             if let Some(deliveries) = taken {
-                tracing::warn!(%name, epoch, deliveries, "took over what a node that is gone was carrying");
+                tracing::warn!(%name, epoch, deliveries, "took over the deliveries of a dead node");
             }
         }
         Ok(())

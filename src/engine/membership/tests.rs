@@ -1,4 +1,5 @@
-//! Several nodes in one town, in virtual time: who may send, whose shards are whose, and what becomes of those who fall silent.
+//! Several nodes of a fake cluster, in virtual time: which may send, which shards they own, and what happens to nodes that
+//! fall silent.
 
 mod town;
 
@@ -55,7 +56,7 @@ impl Member {
         Self { lanes, door, ids, stop, running, _events: events }
     }
 
-    /// Two of them; the first is the home of the first shard, the second that of the last.
+    /// Joins two nodes; the first owns the first shard, the second the last.
     async fn two(town: &Arc<Town>) -> (Self, Self) {
         let first = Self::join(town).await;
         sleep(3 * SECOND).await;
@@ -86,7 +87,7 @@ impl Member {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_has_not_read_yet_what_there_is_takes_no_shard_from_those_that_work() {
+async fn a_node_that_has_not_read_the_configuration_yet_takes_no_shard_from_others() {
     let town = Town::new();
     let node = Member::join(&town).await;
     sleep(3 * SECOND).await;
@@ -106,10 +107,10 @@ async fn one_that_has_not_read_yet_what_there_is_takes_no_shard_from_those_that_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_beat_holds_from_when_it_was_sent_and_silence_closes_the_gate_sooner() {
+async fn a_heartbeat_holds_from_when_it_was_sent_and_silence_closes_the_gate_sooner() {
     let town = Town::new();
     let node = Member::join(&town).await;
-    assert!(!node.may_dial(&town), "nothing is sent before a beat was answered");
+    assert!(!node.may_dial(&town), "nothing is sent before a heartbeat was answered");
     node.door.delay_ms.store(2000, SeqCst);
     sleep(Duration::from_millis(4500)).await;
     // Sent every second, answered 2 s later.
@@ -133,17 +134,17 @@ async fn a_beat_holds_from_when_it_was_sent_and_silence_closes_the_gate_sooner()
     node.door.is_cut.store(false, SeqCst);
     sleep(Duration::from_secs(5)).await;
     assert!(node.may_dial(&town) && !node.lanes.around.pool.is_gated(), "it opens by itself");
-    assert_eq!(node.tenure().epoch(), 1, "nobody was there to take over");
+    assert_eq!(node.tenure().epoch(), 1, "there was no node to take over");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_comes_too_late_opens_nothing() {
+async fn an_answer_that_comes_too_late_does_not_open_the_gate() {
     let town = Town::new();
     let node = Member::join(&town).await;
     node.door.delay_ms.store(2900, SeqCst);
     sleep(Duration::from_millis(2950)).await;
     assert!(node.may_dial(&town));
-    // Longer than anybody waits for an answer: none of them counts.
+    // Longer than an answer is waited for: none of them counts.
     node.door.delay_ms.store(9500, SeqCst);
     for _ in 0..30 {
         sleep(SECOND).await;
@@ -157,7 +158,7 @@ async fn an_answer_that_comes_too_late_opens_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn shards_come_to_a_fair_share_within_a_few_beats_of_every_coming_and_going() {
+async fn shards_are_balanced_within_a_few_heartbeats_of_every_join_and_leave() {
     let town = Town::new();
     let first = Member::join(&town).await;
     sleep(3 * SECOND).await;
@@ -171,8 +172,8 @@ async fn shards_come_to_a_fair_share_within_a_few_beats_of_every_coming_and_goin
         let epoch = node.tenure().epoch();
         assert_eq!(town.shards_of(epoch), node.here(), "the store and the node see the same");
     }
-    assert_eq!(first.tenure().home(0), Home::Here, "who has the first shard keeps it");
-    // One stops and gives everything away; one dies and is taken over.
+    assert_eq!(first.tenure().home(0), Home::Here, "the owner of the first shard keeps it");
+    // One node stops and gives everything away; one dies and is taken over.
     third.stop.stop_softly();
     sleep(6 * SECOND).await;
     assert_eq!((first.here(), second.here(), third.here()), (SHARDS / 2, SHARDS / 2, 0));
@@ -182,7 +183,7 @@ async fn shards_come_to_a_fair_share_within_a_few_beats_of_every_coming_and_goin
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shard_leaves_only_when_nothing_of_its_exclusive_lanes_is_held() {
+async fn a_shard_is_released_only_when_its_exclusive_queues_hold_no_permits() {
     let town = Town::new();
     let (first, last) = (Member::join(&town).await, in_shard(255, Some(RATE)));
     first.put(&last);
@@ -193,7 +194,7 @@ async fn a_shard_leaves_only_when_nothing_of_its_exclusive_lanes_is_held() {
     sleep(5 * SECOND).await;
     assert_eq!(first.tenure().home(255), Home::Leaving);
     assert_eq!((first.here(), second.here()), (SHARDS / 2, SHARDS / 2 - 1), "the others have gone");
-    assert!(!first.may_take(&last) && !second.may_take(&last), "neither has hands for it meanwhile");
+    assert!(!first.may_take(&last) && !second.may_take(&last), "neither has permits for it meanwhile");
     drop(hand);
     sleep(4 * SECOND).await;
     assert_eq!((first.tenure().home(255), second.tenure().home(255)), (Home::Elsewhere, Home::Here));
@@ -201,7 +202,7 @@ async fn a_shard_leaves_only_when_nothing_of_its_exclusive_lanes_is_held() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_steward_s_work_keeps_its_shard() {
+async fn the_leader_keeps_its_shard_while_it_works() {
     let town = Town::new();
     let first = Member::join(&town).await;
     sleep(3 * SECOND).await;
@@ -218,13 +219,13 @@ async fn the_steward_s_work_keeps_its_shard() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lane_that_becomes_exclusive_waits_until_all_have_seen_it_and_nobody_else_carries_any() {
+async fn a_queue_that_becomes_exclusive_waits_until_all_nodes_know_and_no_other_has_any_in_flight() {
     let town = Town::new();
     let (home, other) = Member::two(&town).await;
     let shared = in_shard(0, None);
     for node in [&home, &other] {
         node.put(&shared);
-        assert!(node.may_take(&shared), "shared, everybody sends");
+        assert!(node.may_take(&shared), "shared: every node sends");
     }
     let now_limited = limited(&shared);
     town.state().version = 5;
@@ -246,9 +247,9 @@ async fn a_lane_that_becomes_exclusive_waits_until_all_have_seen_it_and_nobody_e
     assert!(!other.may_take(&shared));
 }
 
-/// Nothing is sent to it in between: the next home sends as if it had been home all the time.
+/// No delivery is sent in between: the next owner acts as if it had been the owner all the time.
 #[tokio::test(start_paused = true)]
-async fn a_shard_arrives_only_when_it_is_known_how_its_endpoints_are() {
+async fn a_shard_is_taken_over_only_after_reading_how_its_endpoints_are() {
     let town = Town::new();
     let (node, failing) = (Member::join(&town).await, in_shard(0, None));
     town.state().failing.push(failing.id());
@@ -263,7 +264,7 @@ async fn a_shard_arrives_only_when_it_is_known_how_its_endpoints_are() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_limit_had_saved_up_is_gone_when_a_lane_changes_hands() {
+async fn saved_up_tokens_are_dropped_when_a_queue_changes_its_owner() {
     let town = Town::new();
     let (home, limited) = (Member::join(&town).await, in_shard(0, Some(RATE)));
     home.put(&limited);
@@ -283,7 +284,7 @@ async fn what_a_limit_had_saved_up_is_gone_when_a_lane_changes_hands() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_was_taken_over_lets_go_of_everything_and_joins_again() {
+async fn a_node_that_was_taken_over_drops_everything_and_joins_again() {
     let town = Town::new();
     let (silent, other) = Member::two(&town).await;
     let shared = in_shard(0, None);
@@ -309,7 +310,7 @@ async fn a_node_that_was_taken_over_lets_go_of_everything_and_joins_again() {
     assert_eq!((silent.here(), other.here()), (SHARDS / 2, SHARDS / 2));
     assert!(silent.may_dial(&town) && silent.may_take(&shared));
     assert_eq!(silent.ids.take(town.clock.now(), 1) >> 16 & 0x3f, after, "its ids are of its new slot");
-    // What was committed before it was taken over and is handed over only now.
+    // A delivery that was committed before the takeover and is handed over only now.
     silent.lanes.carry(vec![carried(before)]);
     assert_eq!(silent.lanes.in_hand(), 0);
     silent.lanes.carry(vec![carried(after)]);
@@ -317,7 +318,7 @@ async fn a_node_that_was_taken_over_lets_go_of_everything_and_joins_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_has_hands_to_spare_fetches_for_a_shared_lane_that_its_home_cannot_keep_up_with() {
+async fn a_node_with_spare_permits_helps_with_a_shared_queue_that_its_owner_cannot_keep_up_with() {
     let town = Town::new();
     let (home, other) = Member::two(&town).await;
     let shared = in_shard(0, None);
@@ -325,7 +326,7 @@ async fn who_has_hands_to_spare_fetches_for_a_shared_lane_that_its_home_cannot_k
         node.put(&shared);
     }
     other.lanes.waiting(shared.id(), town.clock.now());
-    assert_eq!(other.lanes.first_due(), None, "home looks after it");
+    assert_eq!(other.lanes.first_due(), None, "its owner looks after it");
     home.lanes.lane(shared.id()).lock().is_behind = true;
     sleep(3 * SECOND).await;
     assert!(other.lanes.take_due(town.clock.now(), 9).iter().any(|lane| lane.endpoint == shared.id()));

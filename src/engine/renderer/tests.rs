@@ -1,4 +1,4 @@
-//! Runs that take long or for ever, and that they cost nobody else anything.
+//! Runs that take long or never end, and that they delay no other app.
 
 use super::*;
 use crate::domain::{
@@ -47,7 +47,7 @@ const ENDLESS: &str = "d => { while (d.loop); return 1 }";
 const STUCK: &str = "d => { for (let i = 0; i < d.loop; i++) (2n ** 1000000n - 1n).toString(); return 1 }";
 
 #[tokio::test]
-async fn running_out_of_time_is_the_contract_s_affair_and_is_not_kept_for_the_next_endpoint() {
+async fn a_timeout_depends_on_the_contract_and_is_not_cached_for_the_next_endpoint() {
     let (renderer, event) = (Renderer::default(), event(1, 1, r#"{"loop":true}"#));
     let endless = version(ENDLESS);
     let once = renderer.convert(&event, &endless, rule(1, 120)).await.unwrap();
@@ -60,7 +60,7 @@ async fn running_out_of_time_is_the_contract_s_affair_and_is_not_kept_for_the_ne
 }
 
 #[tokio::test]
-async fn a_run_that_does_not_stop_has_its_place_until_its_thread_ends_and_others_have_theirs() {
+async fn a_run_that_does_not_stop_keeps_its_slot_until_its_thread_ends_and_others_keep_theirs() {
     let (renderer, stuck) = (Renderer::default(), version(STUCK));
     let never_ending = event(1, 1, r#"{"loop":2}"#);
     let quick = event(2, 2, r#"{"loop":0}"#);
@@ -75,7 +75,7 @@ async fn a_run_that_does_not_stop_has_its_place_until_its_thread_ends_and_others
     let turn = renderer.turns.of(AppId::from_i64(1)).unwrap();
     assert!(turn.aside.take_free().is_none(), "its thread has the app's turn");
     let one = renderer.aside.take_free().unwrap();
-    assert!(renderer.aside.take_free().is_none(), "and a place");
+    assert!(renderer.aside.take_free().is_none(), "and a slot");
     drop(one);
     let again = renderer.convert(&never_ending, &stuck, rule(1, 10)).await.unwrap_err();
     assert_eq!(again.ends, None, "{again:?}");
@@ -90,7 +90,7 @@ async fn a_run_that_does_not_stop_has_its_place_until_its_thread_ends_and_others
 }
 
 #[tokio::test(start_paused = true)]
-async fn when_all_places_are_lost_deliveries_go_back_and_say_so() {
+async fn deliveries_are_released_with_a_reason_when_all_slots_are_lost() {
     let renderer = Renderer::default();
     let mut lost = Vec::new();
     while let Some(mut place) = renderer.quick.take_free() {
@@ -106,7 +106,7 @@ async fn when_all_places_are_lost_deliveries_go_back_and_say_so() {
 }
 
 #[tokio::test]
-async fn an_app_s_endless_events_go_aside_one_at_a_time_and_take_no_place_from_another_app() {
+async fn endless_runs_of_an_app_use_one_slow_slot_at_a_time_and_none_of_another_app() {
     let renderer = Arc::new(Renderer::default());
     let endless = version(ENDLESS);
     let bad: Vec<_> = (0..12)
@@ -123,7 +123,7 @@ async fn an_app_s_endless_events_go_aside_one_at_a_time_and_take_no_place_from_a
         let good = renderer.convert(&event(2, 100 + made, "{}"), &endless, rule(1, 3000)).await;
         assert_eq!(said(&good.unwrap()), "made");
         let aside = (renderer.aside.take_free(), renderer.aside.take_free());
-        assert!(aside.0.is_some(), "one app has at most one of the places aside");
+        assert!(aside.0.is_some(), "one app has at most one of the slow slots");
     }
     assert!(made > 3, "{made}");
     let mut ended = Vec::new();

@@ -26,7 +26,7 @@ enum Reached {
 impl Reached {
     /// By what it says while the database is away, and whether it had joined by then.
     fn by(said: &str, has_joined: bool) -> Self {
-        if said.contains("it is not known yet what waits in the store") {
+        if said.contains("could not read yet what waits in the store") {
             Self::Engine
         } else if said.contains("posthaste is ready") {
             Self::End

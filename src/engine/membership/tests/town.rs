@@ -1,4 +1,4 @@
-//! A store that several nodes share, as far as they tell each other who lives and who does what; in memory, in virtual time.
+//! Fake cluster store that several nodes share: members, leases and shards; in memory, in virtual time.
 
 use super::super::LEASE;
 use crate::{
@@ -36,12 +36,12 @@ pub(super) struct Town {
 pub(super) struct State {
     nodes: BTreeMap<i64, Row>,
     pub(super) shards: Vec<i64>,
-    /// Of the configuration.
+    /// Version of the configuration.
     pub(super) version: i64,
-    /// What is in flight: under which epoch, and for whom.
+    /// Deliveries in flight: the epoch and the endpoint.
     pub(super) carried: BTreeSet<(i64, EndpointId)>,
     last_epoch: i64,
-    /// Endpoints of which nothing but failures was heard for long.
+    /// Endpoints that have only failed for long.
     pub(super) failing: Vec<EndpointId>,
 }
 
@@ -94,7 +94,7 @@ impl Town {
 pub(super) struct Door {
     town: Arc<Town>,
     epoch: AtomicI64,
-    /// Nothing comes through in either direction.
+    /// Whether the link is cut, in both directions.
     pub(super) is_cut: AtomicBool,
     /// How long answers are on their way.
     pub(super) delay_ms: AtomicU64,
@@ -124,7 +124,7 @@ impl Door {
     }
 }
 
-/// What no membership asks.
+/// Methods that the membership never calls.
 macro_rules! never {
     ($(fn $name:ident($($kind:ty),*) -> $answer:ty;)+) => {
         $(fn $name(&self, $(_: $kind),*) -> Reply<'_, $answer> {
@@ -181,7 +181,7 @@ impl Cluster for Door {
         self.answer(move |state, epoch| {
             for shard in shards {
                 let owner = &mut state.shards[usize::from(shard)];
-                assert_eq!(*owner, epoch, "only what is one's own can be given up");
+                assert_eq!(*owner, epoch, "only owned shards can be released");
                 *owner = 0;
             }
         })
