@@ -1,4 +1,4 @@
-//! An attempt as it is shown in a delivery's history: whatever a receiver answered, as text.
+//! Attempts in a delivery's history; the receiver's answer is shown as text.
 
 use super::{
     Api,
@@ -163,7 +163,7 @@ mod tests {
     use bytes::Bytes;
 
     #[test]
-    fn whatever_a_receiver_answers_is_shown_as_text() {
+    fn any_answer_of_a_receiver_is_shown_as_text() {
         let outcome = Outcome {
             response_body: Bytes::from_static(b"a\xff\0b"),
             response_headers: vec![

@@ -1,7 +1,7 @@
-//! Who asks, and about what: the key of the request and the names in its path.
+//! Authentication: the key of a request, and the ids in its path.
 //!
-//! A key is checked before anything else of a request is looked at. What belongs to another app is answered exactly as
-//! what does not exist; what a key's scope does not allow is refused before the handler is asked.
+//! The key is checked before anything else of the request. An object of another app gives the error of an absent one. Requests
+//! that the key's scope does not allow are refused before the handler runs.
 
 use super::{
     Api,
@@ -16,14 +16,14 @@ use axum::extract::{FromRequestParts, MatchedPath};
 use http::{HeaderMap, header, request::Parts};
 use std::{borrow::Cow, sync::Arc};
 
-/// Whoever showed a valid key.
+/// Caller with a valid key.
 pub(super) struct Known(pub Caller);
 
-/// A request about something of one app: `/v1/apps/{app}/…`.
+/// Request for an object of one app: `/v1/apps/{app}/…`.
 pub(super) struct InApp {
     pub caller: Caller,
     pub entry: Arc<AppEntry>,
-    /// What the path names inside the app: `/v1/apps/{app}/endpoints/{this}`. Empty if nothing.
+    /// Id of the object inside the app, as in `/v1/apps/{app}/endpoints/{id}`. Empty if there is none.
     pub thing: String,
 }
 
@@ -46,7 +46,7 @@ impl FromRequestParts<Arc<Api>> for InApp {
     }
 }
 
-/// Who asks, and which app of theirs about.
+/// Authenticates the request and returns the caller and the app.
 pub(super) fn in_app(service: &Service, parts: &Parts) -> Result<(Caller, Arc<AppEntry>), Problem> {
     let caller = caller(service, &parts.headers)?;
     let entry = service.app(caller, &segment(parts.uri.path(), 3)?)?;
@@ -54,7 +54,7 @@ pub(super) fn in_app(service: &Service, parts: &Parts) -> Result<(Caller, Arc<Ap
     Ok((caller, entry))
 }
 
-/// A request that came by no described route is nobody's to make.
+/// Checks the key's scope; a request without a described route is refused for narrow scopes.
 fn must_be_allowed(caller: Caller, parts: &Parts) -> Result<(), Problem> {
     let path = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
     scope::must_be_allowed(caller.scope, &parts.method, path)
@@ -74,7 +74,7 @@ fn caller(service: &Service, headers: &HeaderMap) -> Result<Caller, Problem> {
     })
 }
 
-/// The nth part of a path, decoded; empty if the path has fewer.
+/// Returns the nth part of a path, decoded; empty if the path has fewer.
 pub(super) fn segment(path: &str, place: usize) -> Result<Cow<'_, str>, Problem> {
     let raw = path.split('/').nth(place).unwrap_or_default();
     if !raw.contains('%') {

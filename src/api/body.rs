@@ -1,5 +1,4 @@
-//! Reading a request's body: never more of it than allowed, never for longer than allowed, and never more of all
-//! bodies together than there is memory set aside for.
+//! Reads request bodies. Each body has a size limit and a time limit, and all bodies together a memory limit.
 
 use super::problem::{Code, Problem};
 use axum::body::Body;
@@ -17,10 +16,10 @@ use std::{
 const READ_WITHIN: Duration = Duration::from_secs(30);
 const DRAINED_BYTES_MAX: usize = 8 * 1024 * 1024;
 const DRAIN_WITHIN: Duration = Duration::from_secs(1);
-/// Bodies in memory at the same time, of all requests together.
+/// Limit for all bodies in memory at the same time.
 const HELD_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Reads bodies and knows how much of them is in memory.
+/// Reads bodies and counts how many bytes of them are in memory.
 #[derive(Debug)]
 pub(super) struct Reader {
     bytes_max: usize,
@@ -39,7 +38,7 @@ struct Count {
 }
 
 impl Count {
-    /// What this body takes now.
+    /// Raises this body's count to `bytes`. Fails if all bodies together exceed the limit.
     fn grow_to(&mut self, bytes: usize) -> Result<(), Problem> {
         let more = bytes.saturating_sub(self.bytes);
         self.bytes += more;
@@ -61,12 +60,12 @@ impl Reader {
         Self { bytes_max, held_bytes: Arc::default() }
     }
 
-    /// The whole body, if it is not larger than allowed. A larger one is refused before it is read.
+    /// Reads the whole body. A body announced as too large is refused before it is read.
     pub(super) async fn read(&self, headers: &HeaderMap, body: Body) -> Result<Held, Problem> {
         self.read_up_to(self.bytes_max, headers, body).await
     }
 
-    /// The same for a body that may be larger than others.
+    /// Reads a body with a size limit above the usual one.
     pub(super) async fn read_up_to(
         &self,
         bytes_max: usize,
@@ -85,7 +84,7 @@ async fn read(headers: &HeaderMap, body: Body, bytes_max: usize, count: Count) -
     let announced =
         headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     if announced.is_some_and(|bytes| bytes > bytes_max as u64) {
-        // Whoever waits for "100 Continue" sends nothing more, so there is nothing to drain.
+        // A client that waits for "100 Continue" sends nothing more, so there is nothing to drain.
         if !headers.contains_key(header::EXPECT) {
             drain(body);
         }
@@ -121,7 +120,7 @@ async fn collect(
         match (first.is_empty(), rest.is_empty()) {
             (true, true) => first = data,
             (_, true) => {
-                // All at once: growing step by step leaves behind as much memory again as the body takes.
+                // Reserved in one step: growing step by step leaves behind as much memory again as the body takes.
                 rest.reserve(takes);
                 rest.extend_from_slice(&first);
                 rest.extend_from_slice(&data);
@@ -134,7 +133,7 @@ async fn collect(
     Ok(Held { bytes, _count: count })
 }
 
-/// Reads on for a while beside the answer, so that a client which is still sending gets to see it.
+/// Reads on for a while beside the answer, so that a client that is still sending can read it.
 fn drain(mut body: Body) {
     tokio::spawn(tokio::time::timeout(DRAIN_WITHIN, async move {
         let mut drained = 0;
@@ -161,7 +160,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_cap_is_exact() {
+    async fn the_size_limit_is_exact() {
         assert_eq!(read_plain("12345", 5).await.unwrap(), "12345");
         assert_eq!(read_plain("123456", 5).await, Err(413));
         assert_eq!(read_plain("", 5).await.unwrap(), "");
@@ -179,7 +178,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn all_bodies_together_have_a_bound_that_is_free_again_when_they_are_dropped() {
+    async fn all_bodies_together_have_a_limit_that_dropped_ones_free() {
         let reader = Reader::new(HELD_BYTES_MAX);
         let read = async |bytes: usize| reader.read(&HeaderMap::new(), Body::from(vec![0; bytes])).await;
         let most = read(HELD_BYTES_MAX - 10).await.ok().unwrap();
@@ -190,7 +189,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_announces_too_much_is_refused_by_its_announcement() {
+    async fn a_body_announced_as_too_large_is_refused() {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static("99999999999"));
         let refused = Reader::new(5)
@@ -202,7 +201,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_body_that_never_ends_is_given_up() {
+    async fn a_body_that_never_ends_times_out() {
         let endless = Body::new(Stalled);
         let refused = Reader::new(5)
             .read(&HeaderMap::new(), endless)

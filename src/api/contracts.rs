@@ -1,4 +1,4 @@
-//! `/v1/contracts`: every contract as a whole, with the times of its attempts. Anyone with a key may read them.
+//! `/v1/contracts`: whole contracts with the times of their attempts. Any valid key may read them.
 
 use super::{
     Api,
@@ -108,7 +108,7 @@ fn ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A contract as the API answers it, for others who print it.
+/// Returns a contract as the API answers it, for other modules that print it.
 pub fn contract_json(contract: &Contract) -> Value {
     serde_json::to_value(ContractView::of(contract)).unwrap_or_default()
 }

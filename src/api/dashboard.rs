@@ -1,8 +1,8 @@
-//! The dashboard, as it was built into this binary, at `/`. Files are found in a list by their whole path, so that no path
-//! leads anywhere else; a page that is no file is the application's to show.
+//! The dashboard built into this binary, served at `/`. Files are looked up in a list by their whole path, so no path leads
+//! elsewhere; other pages get the application's index.
 //!
-//! Everything has a strict policy: no script but our own files, no frame but the portal's for origins that the operator named,
-//! and no image from elsewhere but the one logo of a portal link.
+//! Every file has a strict content security policy: only our own scripts, no framing except the portal's by origins that the
+//! operator named, and no foreign image except a portal link's logo.
 
 use super::{
     Api, answer,
@@ -13,7 +13,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use std::sync::Arc;
 
-/// Whether there is one in this binary.
+/// Whether this binary contains the dashboard.
 pub const IS_BUILT_IN: bool = cfg!(feature = "dashboard");
 
 #[cfg(feature = "dashboard")]
@@ -26,11 +26,11 @@ mod built {
     pub(super) static FILES: &[super::File] = &[];
 }
 
-/// A file of the dashboard, each way it may be sent.
+/// A file of the dashboard, in each encoding.
 struct File {
     path: &'static str,
     content_type: &'static str,
-    /// Weak: the same for each way.
+    /// Weak: equal for all encodings.
     etag: &'static str,
     plain: &'static [u8],
     gzip: Option<&'static [u8]>,
@@ -38,9 +38,9 @@ struct File {
 }
 
 const INDEX: &str = "/index.html";
-/// Their names change with what is in them.
+/// Files whose names change with their content.
 const HASHED: &str = "/assets/";
-/// For machines: a path below one of these that does not exist is no page.
+/// Paths for machines: below them, an unknown path is no page.
 const NOT_PAGES: [&str; 6] = ["/v1", "/livez", "/readyz", "/metrics", "/openapi.json", "/assets"];
 const PORTAL: &str = "/portal";
 
@@ -56,7 +56,7 @@ const SAFETY: [(HeaderName, HeaderValue); 3] = [
     (HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("same-origin")),
 ];
 
-/// Whatever no route of the API is for.
+/// Serves the dashboard on paths without an API route.
 pub(super) async fn serve(
     State(api): State<Arc<Api>>,
     method: Method,
@@ -83,7 +83,7 @@ pub(super) async fn serve(
     Err(Problem::new(Code::Internal, "The page's policy could not be written."))
 }
 
-/// The file of this path, or the application for a page of it.
+/// Finds the file of this path, or the index for a page of the application.
 fn find<'a>(files: &'a [File], path: &str, wants_page: bool) -> Option<&'a File> {
     let file = |wanted: &str| files.iter().find(|file| file.path == wanted);
     match path {
@@ -95,12 +95,12 @@ fn find<'a>(files: &'a [File], path: &str, wants_page: bool) -> Option<&'a File>
     }
 }
 
-/// A browser that goes somewhere says that it wants HTML; a script that asks for something does not.
+/// Whether the request is a page visit: browsers then accept HTML, scripts do not ask for it.
 fn wants_page(headers: &HeaderMap) -> bool {
     listed(headers, &header::ACCEPT).any(|(kind, _)| kind.eq_ignore_ascii_case("text/html"))
 }
 
-/// The parts of a header that is a list, each with its parameters.
+/// Iterates over the parts of a list header, each with its parameters.
 fn listed<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = (&'a str, &'a str)> {
     let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
     let parts = values.flat_map(|value| value.split(','));
@@ -131,7 +131,7 @@ fn sent(file: &'static File, asked: &HeaderMap) -> Response {
     if let Some(encoding) = encoding.filter(|_| !is_known) {
         headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static(encoding));
     }
-    // A page is never kept (which every answer says): it names the files of this version.
+    // The index is never cached (the default of every answer): it names the files of this version.
     if !is_page {
         let kept = if file.path.starts_with(HASHED) { FOR_EVER } else { ASK_FIRST };
         headers.insert(header::CACHE_CONTROL, kept);
@@ -144,12 +144,12 @@ fn is_at_or_below(path: &str, root: &str) -> bool {
     path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// The id of the portal link that a page was opened by.
+/// Returns the id of the portal link in a page's path.
 fn link_of(path: &str) -> Option<&str> {
     path.strip_prefix(PORTAL)?.strip_prefix('/')?.split('/').next()
 }
 
-/// `frame-ancestors` names who may show the page in a frame, `img-src` the one foreign image.
+/// Builds the policy: `frame-ancestors` lists the origins that may embed the page, `img-src` the one foreign image.
 fn policy(logo: Option<&str>, origins: &[String]) -> String {
     let images = logo.map_or_else(|| "'self'".to_owned(), |logo| format!("'self' {logo}"));
     let ancestors = if origins.is_empty() { "'none'".to_owned() } else { origins.join(" ") };
@@ -195,14 +195,14 @@ mod tests {
     }
 
     #[test]
-    fn a_browser_that_goes_somewhere_is_told_from_a_script_that_asks() {
+    fn a_page_visit_is_distinguished_from_a_script_request() {
         let wants = |accept: &str| wants_page(&asking(&[(header::ACCEPT, accept)]));
         assert!(wants("text/html,application/xhtml+xml,*/*;q=0.8") && wants("Text/HTML;q=0.9"));
         assert!(!wants("*/*") && !wants("application/json") && !wants("text/htmlx"));
     }
 
     #[test]
-    fn it_is_sent_compressed_to_those_who_take_it_and_not_at_all_to_those_who_have_it() {
+    fn a_file_is_compressed_if_accepted_and_not_sent_if_cached() {
         let answer = |file: usize, pairs: &[(HeaderName, &str)]| {
             let response = sent(&FILES[file], &asking(pairs));
             let header = |name| response.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn the_policy_opens_no_more_than_one_image_and_the_origins_that_are_named() {
+    fn the_policy_allows_one_foreign_image_and_the_named_origins() {
         let strict = "default-src 'self'; img-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; \
                       frame-ancestors 'none'";
         assert_eq!(policy(None, &[]), strict);

@@ -1,4 +1,4 @@
-//! `/v1/apps/{app}/dead-letters`: deliveries that ended undelivered and wait for someone to look.
+//! `/v1/apps/{app}/dead-letters`: deliveries that ended undelivered and await a decision.
 
 use super::{
     Api,

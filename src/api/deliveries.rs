@@ -251,7 +251,7 @@ pub(super) async fn cancel_delivery(
     answer::ok(&DeliveryView::of(&shown, &entry.app()))
 }
 
-/// A delivery for the description of the API.
+/// Example delivery for the OpenAPI document.
 pub(super) fn example() -> Value {
     json!({
         "id": "dlv_01jd2s3c8g001", "event_id": "order-1001-paid", "event_type": "payment.completed",

@@ -1,4 +1,4 @@
-//! An endpoint as it is shown: whatever may be a credential only by its name.
+//! The API's view of an endpoint; values that may be credentials are redacted.
 
 use super::replays::ReplayView;
 use crate::{
@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Stands for the value of a header, which may be a credential.
+/// Placeholder for header values, which may be credentials.
 const REDACTED: &str = "•••";
 
 /// Where an app's events go.
@@ -71,23 +71,23 @@ pub(super) struct EndpointView {
 }
 
 impl EndpointView {
-    /// For whoever made it.
+    /// View for the answer to its creation, with the secret.
     pub(super) fn with_secret(endpoint: &Endpoint) -> Self {
         let secret = endpoint.secrets.last().map(|secret| secret.text.clone());
         Self { secret, ..Self::of(endpoint, false) }
     }
 
-    /// For whoever switched it on.
+    /// View for the answer to enabling it, with the replays that started.
     pub(super) fn with_replays(endpoint: &Endpoint, replays: Vec<ReplayView>) -> Self {
         Self { replays: Some(replays), ..Self::of(endpoint, false) }
     }
 
-    /// What the app has written down for itself is not for its customers.
+    /// Removes fields that a portal link must not see: the app's own metadata.
     pub(super) fn seen_by(self, caller: Caller) -> Self {
         if !caller.scope.is_portal() {
             return self;
         }
-        // Nor is who of its people switched something off.
+        // Also hidden: the key by which the app disabled the endpoint.
         let disabled_by = self.disabled_by.filter(|by| !by.starts_with(KeyId::PREFIX));
         Self { metadata: None, disabled_by, ..self }
     }
@@ -157,6 +157,7 @@ impl RateLimitView {
 
 /// Certificates in PEM. A client certificate and its key belong together; `ca` is trusted instead of the public authorities.
 #[derive(utoipa::ToSchema)]
+#[schema(as = EndpointTls)]
 #[expect(dead_code, reason = "describes what the domain reads")]
 pub(super) struct EndpointTls {
     /// Ours, then those that lead to its authority.

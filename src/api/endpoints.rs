@@ -190,7 +190,7 @@ pub(super) async fn get_endpoint(
     show(&api, caller, &entry, &*Service::endpoint(&entry, &thing)?).await
 }
 
-/// The endpoint as it is now.
+/// Answers with the endpoint's current state.
 pub(super) async fn show(api: &Api, caller: Caller, entry: &AppEntry, endpoint: &Endpoint) -> Answer {
     let is_in_trouble = api.service.is_in_trouble(entry, endpoint).await?;
     answer::ok(&EndpointView::of(endpoint, is_in_trouble).seen_by(caller))

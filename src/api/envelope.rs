@@ -1,4 +1,4 @@
-//! The envelope of a published event. `data` stays the bytes it came in: its form is checked, it is never taken apart.
+//! The envelope of a published event. `data` is checked for its form but never parsed, and keeps its bytes.
 
 use super::problem::{Code, Problem};
 use crate::{
@@ -14,10 +14,10 @@ use serde_json::{error::Category, value::RawValue};
 use std::{borrow::Cow, fmt};
 
 const NAMES: [&str; 6] = ["id", "type", "data", "created_at", "key", "deliver_at"];
-/// A smaller slice would keep the whole buffer of its connection in memory for as long as the event is carried.
+/// Data up to this size is copied: a slice would keep the connection's whole buffer in memory while the event is in flight.
 const COPIED_BYTES_MAX: usize = 2048;
 
-/// An event as it came, its fields still JSON.
+/// An event whose fields are still raw JSON.
 #[derive(Debug, Default)]
 pub(super) struct Envelope<'a> {
     values: [Option<&'a RawValue>; NAMES.len()],
@@ -30,7 +30,7 @@ enum Refusal {
     Unknown(String),
 }
 
-/// An event read from its envelope; lends what a `Publish` needs.
+/// An event parsed from its envelope; `Publish` borrows from it.
 #[derive(Debug)]
 pub(super) struct Read<'a> {
     id: Option<Cow<'a, str>>,
@@ -42,7 +42,7 @@ pub(super) struct Read<'a> {
 }
 
 impl<'a> Read<'a> {
-    /// Reads one envelope out of `body`, of which the data stays a slice.
+    /// Parses one envelope of `body`; larger data stays a slice of it.
     pub(super) fn new(envelope: &'a str, body: &Bytes) -> Result<Self, Problem> {
         let envelope: Envelope<'a> = serde_json::from_str(envelope).map_err(|error| malformed(&error))?;
         match envelope.refusal {
@@ -83,7 +83,7 @@ impl<'a> Read<'a> {
     }
 }
 
-/// The body as text. Checked once here, so that what is read from it need not be.
+/// Returns the body as text. UTF-8 is checked once here, so that later reads need not.
 pub(super) fn utf8(body: &Bytes) -> Result<&str, Problem> {
     std::str::from_utf8(body).map_err(|_| Problem::new(Code::Malformed, "The body is not valid UTF-8."))
 }
@@ -105,7 +105,7 @@ fn keep(body: &Bytes, data: &str) -> Bytes {
 
 fn text<'a>(name: &'static str, value: Option<&'a RawValue>) -> Result<Option<Cow<'a, str>>, FieldError> {
     let Some(raw) = value.map(RawValue::get).filter(|raw| *raw != "null") else { return Ok(None) };
-    // Most texts have nothing to unescape.
+    // Most strings have no escapes.
     if let Some(plain) = raw.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'))
         && !plain.contains('\\')
     {
@@ -136,7 +136,7 @@ impl<'de> Visitor<'de> for EnvelopeVisitor {
         f.write_str("an event")
     }
 
-    /// Reads to the end even past a refusal, because what is not JSON at all is said first.
+    /// Reads to the end even after an error, because invalid JSON is reported first.
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Envelope<'de>, M::Error> {
         let mut envelope = Envelope::default();
         while let Some(Name(name)) = map.next_key()? {
@@ -153,7 +153,7 @@ impl<'de> Visitor<'de> for EnvelopeVisitor {
     }
 }
 
-/// A key of the envelope, borrowed unless it is written with escapes.
+/// A field name of the envelope, borrowed unless it contains escapes.
 struct Name<'a>(Cow<'a, str>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Name<'a> {
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_are_missing_twice_or_unknown_are_named() {
+    fn missing_repeated_and_unknown_fields_are_named() {
         assert_eq!(read(r#"{"data":1}"#), field(422, "type"));
         assert_eq!(read(r#"{"type":"a"}"#), field(422, "data"));
         assert_eq!(read(r#"{"type":"a","data":1,"type":"b"}"#), field(400, "type"));
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_one_json_object_is_malformed() {
+    fn a_body_other_than_one_json_object_is_malformed() {
         let ok = r#"{"type":"a","data":1}"#;
         let bodies = [
             "",
@@ -261,6 +261,6 @@ mod tests {
         assert_eq!(read(&nested(DEPTH_MAX + 1)), field(400, "data"));
         assert_eq!(read(&nested(400_000)), field(400, "data"));
         let flat = format!(r#"{{"type":"a","data":[{}"\"[[[["]}}"#, "[],".repeat(300));
-        assert!(read(&flat).is_ok(), "many brackets side by side, and brackets in strings, are not deep");
+        assert!(read(&flat).is_ok(), "brackets side by side or in strings do not count as nesting");
     }
 }

@@ -100,7 +100,7 @@ fields! {
 }
 
 impl NewEventTypeFields {
-    /// The name and the document; `sample` is it as it was written.
+    /// Returns the type's name and document. `sample` is the sample's text as it was written.
     pub(super) fn read(
         self,
         sample: Option<String>,
@@ -167,7 +167,7 @@ pub(super) struct TriedView {
 }
 
 impl EventTypeView {
-    /// How versions are made is not for customers.
+    /// Removes the functions, which a portal link must not see.
     fn seen_by(mut self, caller: Caller) -> Self {
         if caller.scope.is_portal() {
             self.versions.iter_mut().for_each(|version| version.function = None);

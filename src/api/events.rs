@@ -1,4 +1,4 @@
-//! `/v1/apps/{app}/events`, looking at them.
+//! `/v1/apps/{app}/events`: lists, details and erasing of payloads.
 
 use super::{
     Api,

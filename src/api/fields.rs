@@ -1,7 +1,7 @@
-//! Bodies of management requests, read field by field, so that every refusal names its field.
+//! Bodies of management requests, parsed field by field, so that every error names its field.
 //!
-//! `fields!` makes a struct, its reader and its description in the OpenAPI document out of one definition. A field is
-//! required, `Option` (null is absent), `NotNull` (may be left out, null is refused) or `Patch` (null is a value).
+//! `fields!` generates a struct, its parser and its OpenAPI description from one definition. A field is required, `Option`
+//! (null is absent), `NotNull` (may be left out, null is refused) or `Patch` (null is a value).
 
 use super::{
     Api,
@@ -20,7 +20,7 @@ use bytes::Bytes;
 use serde_json::{Map, Value, value::RawValue};
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-/// The body of a request, read and checked as far as its form goes. An empty body is an object without fields.
+/// A request body, parsed and checked for its form. An empty body is an object without fields.
 pub(super) struct Given<T>(pub T);
 
 pub(super) trait Fields: Sized {
@@ -38,14 +38,14 @@ impl<T: Fields> FromRequest<Arc<Api>> for Given<T> {
     }
 }
 
-/// The same, for a body that holds JSON which must stay as it was written.
+/// A request body of which some JSON must keep its spelling.
 pub(super) struct GivenRaw<T> {
     pub given: T,
     body: Bytes,
 }
 
 impl<T> GivenRaw<T> {
-    /// A member of the body, as it was written; `None` if it is absent or null.
+    /// Returns a member of the body as it was written; `None` if it is absent or null.
     pub(super) fn raw(&self, name: &str) -> Option<String> {
         let members: HashMap<String, &RawValue> = serde_json::from_slice(&self.body).ok()?;
         members.get(name).map(|raw| raw.get().to_owned()).filter(|raw| raw != "null")
@@ -72,7 +72,7 @@ fn read<T: Fields>(bytes: &[u8]) -> Result<T, Problem> {
     Ok(read_object(&mut object)?)
 }
 
-/// The fields of one object; a name that is none of them is refused.
+/// Parses the fields of one object. Unknown field names are refused.
 pub(super) fn read_object<T: Fields>(object: &mut Map<String, Value>) -> Result<T, FieldError> {
     if let Some(unknown) = object.keys().find(|name| !T::NAMES.contains(&name.as_str())) {
         return Err(FieldError::unknown(unknown, unknown, T::NAMES.iter().copied()));
@@ -80,14 +80,14 @@ pub(super) fn read_object<T: Fields>(object: &mut Map<String, Value>) -> Result<
     T::read(object)
 }
 
-/// May be left out, but not null: there is nothing to take away.
+/// Field that may be left out but not null: it cannot be removed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NotNull<T>(pub Option<T>);
 
 /// Header names and values, in the order they were given.
 pub(super) type Headers = Vec<(String, String)>;
 
-/// A value that a field may hold, and what is allowed, in words.
+/// Type of a field's value, with its allowed form in words.
 pub(super) trait Kind: Sized {
     const FORM: &'static str;
     fn read(value: Value) -> Option<Self>;
@@ -119,7 +119,7 @@ kind!(Headers, "an object of header names and values", value => {
     object.into_iter().map(|(name, value)| Some((name, String::read(value)?))).collect()
 });
 
-/// How a field is taken out of its object.
+/// Parses a field from its object.
 pub(super) trait FromField: Sized {
     fn from_field(name: &str, value: Option<Value>) -> Result<Self, FieldError>;
 }
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn null_and_absent_are_told_apart_where_it_matters() {
+    fn null_and_absent_differ_for_patch_and_not_null() {
         let sample = |body: &str| read::<Sample>(body.as_bytes()).unwrap();
         assert_eq!(sample(r#"{"name":"a"}"#).note, Patch::Absent);
         assert_eq!(sample(r#"{"name":"a","note":null}"#).note, Patch::Null);
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn every_refusal_names_its_field() {
+    fn every_error_names_its_field() {
         assert_eq!(refusal("{}").3, "name: is missing");
         assert_eq!(refusal(""), refusal("{}"));
         assert_eq!(refusal(r#"{"name":5}"#).3, "name: must be a string");
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_object_is_malformed() {
+    fn a_body_that_is_no_json_object_is_malformed() {
         let deep = "[".repeat(200);
         for body in ["[]", "5", "{", "\u{feff}{}", r#"{"name":"a"}x"#, &deep] {
             assert_eq!(refusal(body).0, 400, "{body:.20}");

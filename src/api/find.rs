@@ -1,4 +1,4 @@
-//! `/v1/find/{id}`: what an id is the id of. For a search box.
+//! `/v1/find/{id}`: search by id, for a search box.
 
 use super::{
     Api,

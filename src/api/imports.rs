@@ -1,4 +1,4 @@
-//! `/v1/event-types/import`: many types at once, all or none.
+//! `/v1/event-types/import`: imports many event types, all or none.
 
 use super::{
     Api,
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, value::RawValue};
 use std::{collections::HashMap, sync::Arc};
 
-/// A whole catalogue is larger than an event may be.
+/// Size limit of the body: a whole catalogue is larger than an event may be.
 const BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Event types to add, or to put in the place of those that have their names.
@@ -99,7 +99,7 @@ fn read(text: &str) -> Result<Import<'_>, Problem> {
     })
 }
 
-/// One type of the list. Its sample stays as it was written.
+/// Parses one type of the list. Its sample keeps its spelling.
 fn read_type(text: &str, now: Timestamp) -> GivenType {
     let unreadable = |error| FieldError::new("", format!("cannot be read: {error}"));
     let mut object: Map<String, Value> = match serde_json::from_str(text).map_err(unreadable)? {
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_type_is_read_for_itself_and_its_sample_stays_as_written() {
+    fn each_type_is_parsed_separately_and_its_sample_keeps_its_spelling() {
         let text = r#"{"event_types":[{"name":"a","sample":{ "n":1.0e3 }},{"nmae":"b"},5,{"name":"c","archived":true}]}"#;
         let import = read(text).unwrap_or_else(|_| panic!());
         let read: Vec<_> = import
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn an_import_is_a_list_and_nothing_else() {
+    fn an_import_may_only_contain_a_list_and_dry_run() {
         let status = |text: &str| read(text).map_or_else(|problem| problem.status().as_u16(), |_| 200);
         assert_eq!(status(r#"{"event_types":[]}"#), 200);
         for odd in [r#"{"event_types":{}}"#, "{}", r#"{"event_types":[],"dryrun":true}"#, "[]"] {

@@ -1,4 +1,4 @@
-//! `/metrics`: the tally in the text format of OpenMetrics, which Prometheus reads.
+//! `/metrics`: the metrics in the text format of OpenMetrics, which Prometheus reads.
 
 use super::{
     Api,
@@ -186,7 +186,7 @@ mod tests {
     use crate::domain::storage::{Full, StorageLimits, StorageUsage};
 
     #[test]
-    fn what_was_counted_can_be_scraped() {
+    fn every_metric_is_rendered_as_openmetrics_text() {
         let tally = Tally::default();
         tally.accepted(3);
         tally.attempt(Class::Timeout);
@@ -228,6 +228,6 @@ mod tests {
         ] {
             assert!(text.lines().any(|known| known == line), "{line} is missing in\n{text}");
         }
-        assert!(!text.contains("posthaste_store_limit_bytes"), "a limit that is not set is no figure");
+        assert!(!text.contains("posthaste_store_limit_bytes"), "a limit that is not set is left out");
     }
 }

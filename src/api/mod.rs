@@ -1,6 +1,6 @@
-//! HTTP: routes, wire types, auth, problems, OpenAPI; the only room with status codes.
+//! HTTP: routes, wire types, authentication, problems, OpenAPI. Only this module uses status codes.
 //!
-//! Every route is added together with its description, so that `/openapi.json` cannot forget one.
+//! Every route is added together with its description, so that `/openapi.json` cannot omit one.
 
 mod answer;
 mod apps;
@@ -55,14 +55,14 @@ use problem::{Code, Problem};
 use std::sync::Arc;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-/// What every handler has at hand.
+/// State shared by all handlers.
 struct Api {
     service: Arc<Service>,
     bodies: body::Reader,
     openapi: Bytes,
 }
 
-/// The whole API, ready to be served.
+/// Builds the router of the whole API.
 pub fn router(service: Arc<Service>) -> Router {
     let bodies = body::Reader::new(service.limits().body_bytes_max);
     let api = Api { service, bodies, openapi: openapi_json().into() };
@@ -95,7 +95,7 @@ fn described_routes() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(secrets::rotate_secret))
         .routes(routes!(publish::publish_event, events::list_events))
         .routes(routes!(publish::publish_batch))
-        // A producer may call an event "batch"; reading it is described as `events/{event}`.
+        // An event's id may be "batch"; reading it is described as `events/{event}`.
         .route("/v1/apps/{app}/events/batch", axum::routing::get(events::get_event))
         .routes(routes!(events::get_event))
         .routes(routes!(status::get_event_status))
@@ -125,7 +125,7 @@ fn described_routes() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(event_types::unarchive_event_type))
         .routes(routes!(event_types::try_event_type))
         .routes(routes!(imports::import_event_types))
-        // A type may be called "import"; reading and changing it is described as `event-types/{type}`.
+        // A type's name may be "import"; reading and changing it is described as `event-types/{type}`.
         .route(
             "/v1/event-types/import",
             axum::routing::get(event_types::get_event_type)

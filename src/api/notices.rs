@@ -1,4 +1,4 @@
-//! `/v1/notices` and `/v1/apps/{app}/notices`: what people were told.
+//! `/v1/notices` and `/v1/apps/{app}/notices`: lists and details of notices.
 
 use super::{
     Api,
@@ -132,7 +132,7 @@ impl NoticeView {
         }
     }
 
-    /// What a mail server said to the operator is not for the app's customers.
+    /// Removes the mail server's answer, which a portal link must not see.
     fn seen_by(self, caller: Caller) -> Self {
         if caller.scope.is_portal() { Self { mail: None, ..self } } else { self }
     }

@@ -1,6 +1,6 @@
-//! The OpenAPI document: the descriptions that stand beside the handlers, completed with what they have in common.
+//! The OpenAPI document: the descriptions beside the handlers, completed with their common parts.
 //!
-//! Every operation gets its path parameters, the refusals that its shape makes possible, and an example for every body.
+//! Every operation gets its path parameters, the errors that are possible for it, and an example for every body.
 
 use super::{
     described_routes,
@@ -31,7 +31,7 @@ const TAGS: [(&str, &str); 16] = [
     ("Operation", "For load balancers, monitoring and tools; without a key."),
 ];
 
-/// What stands for a name in a path.
+/// Descriptions of the path parameters.
 const PATH_PARAMETERS: [(&str, &str); 12] = [
     ("app", "The app's id."),
     ("endpoint", "The endpoint's id."),
@@ -75,7 +75,7 @@ fn tag(name: &str, about: &str) -> utoipa::openapi::Tag {
     tag
 }
 
-/// The document as it is served and checked in.
+/// Returns the document as it is served and checked in.
 pub fn openapi_json() -> String {
     let mut document = serde_json::to_value(described_routes().to_openapi()).unwrap_or_default();
     let schemas = document["components"]["schemas"].clone();
@@ -106,7 +106,7 @@ fn add_path_parameters(path: &str, operation: &mut Value) {
     }
 }
 
-/// What can go wrong follows from what an operation has: a key, a path, a body, parameters, something to write.
+/// Adds the possible errors. They follow from the operation's key, path, body, parameters and method.
 fn add_refusals(path: &str, method: &str, operation: &mut Value) {
     if !path.starts_with("/v1/") {
         return;
@@ -144,7 +144,7 @@ fn add_refusals(path: &str, method: &str, operation: &mut Value) {
             let of_status = Code::ALL.into_iter().filter(|code| code.status().as_str() == status);
             let is_plain = response.get("content").is_none() && response.get("$ref").is_none();
             let about = response["description"].as_str().unwrap_or_default().to_owned();
-            // Of several codes with one status the one that is named, else the one that deliveries have.
+            // If several codes have this status: the one with this title, else the one usual for deliveries or conflicts.
             let code = of_status.clone().find(|code| code.title() == about).or_else(|| {
                 let usual = if path.contains("{delivery}") { Code::WrongState } else { Code::Conflict };
                 of_status.clone().find(|code| *code == usual).or_else(|| of_status.clone().next())
@@ -157,7 +157,7 @@ fn add_refusals(path: &str, method: &str, operation: &mut Value) {
     }
 }
 
-/// The answer to a refusal, with an example.
+/// Builds the response of an error, with an example.
 fn refusal(code: Code, about: &str) -> Value {
     let example = serde_json::to_value(Problem::new(code, format!("{about}.")).view()).unwrap_or_default();
     let mut response = json!({
@@ -185,7 +185,7 @@ fn sort(responses: &mut Map<String, Value>) {
     responses.extend(sorted);
 }
 
-/// An empty body is an object without fields, so a body of which nothing is required may be left out.
+/// Makes a body optional if none of its fields is required: an empty body is an object without fields.
 fn relax_body(operation: &mut Value, schemas: &Value) {
     let schema = operation["requestBody"]["content"]["application/json"]["schema"]["$ref"].as_str();
     let name = schema.and_then(|reference| reference.rsplit('/').next()).map(str::to_owned);
@@ -194,7 +194,7 @@ fn relax_body(operation: &mut Value, schemas: &Value) {
     }
 }
 
-/// Copies the example of a body's schema to where tools look for it.
+/// Copies the example of a body's schema to the place where tools look for it.
 fn add_examples(operation: &mut Value, schemas: &Value) {
     let mut contents: Vec<&mut Value> = Vec::new();
     if let Value::Object(operation) = operation {
@@ -223,7 +223,7 @@ fn example_of(schema: &Value, schemas: &Value) -> Option<Value> {
     if let Some(example) = schema.get("example") {
         return Some(example.clone());
     }
-    // A page: one of what it lists.
+    // For a page: an example with one item.
     let item = schema["properties"]["data"].get("items")?;
     Some(json!({ "data": [example_of(item, schemas)?], "next_cursor": null }))
 }

@@ -1,4 +1,4 @@
-//! `/v1/apps/{app}/portal-links`: a customer's short-lived way into one app.
+//! `/v1/apps/{app}/portal-links`: a customer's short-lived access to one app.
 
 use super::{
     Api,

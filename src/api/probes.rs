@@ -1,4 +1,4 @@
-//! `/livez`, `/readyz`, `/openapi.json`: for machines, without a key.
+//! `/livez`, `/readyz`, `/openapi.json`: endpoints for machines, without a key.
 
 use super::{
     Api,

@@ -1,6 +1,6 @@
 //! Errors as `application/problem+json`: a stable `code`, a title, a detail for people, and the field where it applies.
 //!
-//! This is the only place that turns refusals into status codes.
+//! Only this file maps errors to status codes.
 
 use super::answer;
 use crate::{
@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use serde::Serialize;
 
-/// What can go wrong, as callers can rely on it.
+/// Stable error codes that callers can rely on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Code {
     Malformed,
@@ -142,15 +142,15 @@ impl Code {
     }
 }
 
-/// One refusal.
+/// An error answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Problem {
     code: Code,
     detail: String,
     field: Option<String>,
-    /// Seconds after which it is worth trying again, where that is known.
+    /// Seconds until a retry is useful, where that is known.
     retry_after: Option<u64>,
-    /// All that is wrong, where more than one thing can be.
+    /// All errors, where there can be several.
     errors: Vec<FieldError>,
 }
 
@@ -196,7 +196,7 @@ impl Problem {
         Self { field: Some(field.into()), ..Self::new(code, detail) }
     }
 
-    /// A value that a field or parameter may not have.
+    /// Error for a value that a field or parameter does not allow.
     pub(super) fn invalid(field: &str, message: &str) -> Self {
         Self::at(Code::Invalid, field, format!("{field}: {message}"))
     }
@@ -245,7 +245,7 @@ impl From<service::Error> for Problem {
             Error::AgainstRule { field, broken } => Self::at(code_of(&broken), field, detail),
             Error::Forbidden { field, .. } => Self { field, ..Self::new(Code::Forbidden, detail) },
             Error::Internal(cause) => {
-                tracing::error!(cause, "a request failed by a fault of ours");
+                tracing::error!(cause, "a request failed with an internal error");
                 Self::new(Code::Internal, "The cause is in the log.")
             }
             Error::NotFound(_) => Self::new(Code::NotFound, detail),
@@ -316,7 +316,7 @@ mod tests {
     };
 
     #[test]
-    fn every_refusal_of_the_service_has_its_status() {
+    fn every_service_error_has_its_status_code() {
         use service::Error;
         let cases = [
             (Error::NotFound("app"), 404, "not_found"),
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_should_come_back_are_told_when_and_those_without_a_key_how() {
+    fn retryable_errors_have_retry_after_and_unauthorized_has_www_authenticate() {
         let header = |code, name| Problem::new(code, "").into_response().headers().get(name).cloned();
         assert!(header(Code::Overloaded, header::RETRY_AFTER).is_some());
         assert!(header(Code::Unavailable, header::RETRY_AFTER).is_some());

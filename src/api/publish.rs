@@ -1,4 +1,4 @@
-//! Publishing over HTTP: one event or a batch. The hot path; its answers are written by hand.
+//! Publishes over HTTP: one event or a batch. This is the hot path; its answers are written by hand.
 
 use super::{
     Api,
@@ -204,7 +204,7 @@ fn item_of(problem: Problem) -> BatchItem {
     BatchItem { status: view.status, event: None, problem: Some(view) }
 }
 
-/// Ids and types hold nothing that JSON would escape: their form was checked when they came in.
+/// Writes the answer without escaping: ids and types were checked to contain nothing that JSON escapes.
 fn write(published: &Published, prefix: &str) -> Vec<u8> {
     let Published { event, deliveries, .. } = published;
     let mut out = Vec::with_capacity(160 + deliveries.len() * 80);
@@ -242,7 +242,7 @@ mod tests {
     };
 
     #[test]
-    fn what_is_written_by_hand_is_the_documented_json() {
+    fn the_hand_written_answer_is_the_documented_json() {
         let event = Event {
             id: EventId::from_i64(5),
             app: AppId::from_i64(1),
@@ -280,9 +280,9 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_is_a_list_of_events_and_nothing_else() {
+    fn a_batch_contains_only_a_list_of_events() {
         let status = |text: &str| read_batch(text).map_or_else(|problem| problem.status().as_u16(), |_| 200);
-        assert_eq!(status(r#"{"events":[{},5]}"#), 200, "each event is judged for itself");
+        assert_eq!(status(r#"{"events":[{},5]}"#), 200, "each event is checked separately");
         assert_eq!(status(r#"{"events":{}}"#), 422);
         assert_eq!(status(r#"{"events":[],"more":1}"#), 422);
         assert_eq!(status("{"), 400);

@@ -1,5 +1,5 @@
-//! Query parameters and cursors. A cursor is bound to the list and the filter it came from; any other is refused. It is
-//! sealed, because the row it points at may be another app's: pages examine rows of all apps.
+//! Query parameters and cursors. A cursor is bound to the list and filter it came from; any other is refused. Cursors are
+//! encrypted, because a page examines rows of all apps and its cursor may point at another app's row.
 
 use super::problem::{Code, Problem};
 use crate::{
@@ -38,21 +38,21 @@ pub(super) struct PageView<T> {
     pub next_cursor: Option<String>,
 }
 
-/// The parameters of one request, all of them known.
+/// Parameters of one request, all of them known.
 #[derive(Debug)]
 pub(super) struct Query {
     pairs: Vec<(String, String)>,
-    /// What a cursor of this list and filter is sealed with.
+    /// Context that cursors of this list and filter are encrypted with.
     binding: String,
 }
 
 impl Query {
-    /// Refuses parameters that the list does not have, with the nearest name.
+    /// Parses a list's parameters. An unknown one is refused with the nearest known name.
     pub(super) fn read(uri: &Uri, filters: &[&str]) -> Result<Self, Problem> {
         Self::read_plain(uri, &[filters, &["limit", "cursor"]].concat())
     }
 
-    /// The same of what is no list.
+    /// Parses the parameters of a request that is no list.
     pub(super) fn read_plain(uri: &Uri, known: &[&str]) -> Result<Self, Problem> {
         let mut pairs: Vec<(String, String)> =
             form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()).into_owned().collect();
@@ -116,7 +116,7 @@ impl Query {
         self.get("cursor").map(|text| self.open(service, text).ok_or_else(foreign)).transpose()
     }
 
-    /// The page as it is answered, its cursor bound to this list and filter.
+    /// Builds the answer of a page, with its cursor bound to this list and filter.
     pub(super) fn answer<T, V>(
         &self,
         service: &Service,
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn no_changed_character_of_a_cursor_goes_unnoticed() {
+    fn a_cursor_with_any_changed_character_is_refused() {
         let here = query("/list").unwrap();
         let service = crate::service::closed_store::service();
         let sealed = here.seal(&service, Cursor { at: 7, id: 8 }).unwrap();

@@ -1,4 +1,4 @@
-//! `/v1/apps/{app}/replays` and `…/endpoints/{endpoint}/backfill`: many deliveries sent again, as one piece of work.
+//! `/v1/apps/{app}/replays` and `…/endpoints/{endpoint}/backfill`: many deliveries sent again as one operation.
 
 use super::{
     Api,
@@ -150,7 +150,7 @@ impl ReplayView {
     }
 }
 
-/// Some sources may be gone by the time their turn comes, so the count alone never tells the end.
+/// Progress from 0 to 1. Some sources may be deleted before they are replayed, so only the state shows the end.
 fn progress(replay: &Replay) -> f64 {
     if replay.state == ReplayState::Finished {
         return 1.0;

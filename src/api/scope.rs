@@ -1,5 +1,5 @@
-//! What a key of each scope may ask for at all, by method and described path. What is not allowed here is refused, so a new
-//! route is closed to narrow keys until it is opened. What only an admin key may do inside a route, the service decides.
+//! Which routes a key of each scope may use, by method and described path. Everything else is refused, so a new route is closed
+//! to narrow keys until it is listed. The service checks what inside a route needs an admin key.
 
 use super::problem::{Code, Problem};
 use crate::domain::key::Scope;
@@ -7,13 +7,13 @@ use http::Method;
 
 const PUBLISHING: [&str; 2] = ["/v1/apps/{app}/events", "/v1/apps/{app}/events/batch"];
 const IN_AN_APP: &str = "/v1/apps/{app}";
-/// Says who a key is, to whoever shows it.
+/// Describes the key of the request.
 const SESSION: &str = "/v1/session";
-/// Finds what a key may look at.
+/// Finds objects that the key may see.
 const FIND: &str = "/v1/find/{id}";
 
-/// What a customer looks at by a portal link: what happens to their own events, and what they can subscribe to. Not the app
-/// itself, whose limits and contract are the operator's, and not who else changed something in it.
+/// Paths that a portal link may read: the customer's own events, and what they can subscribe to. Not the app itself, whose
+/// limits and contract belong to the operator, and not its audit log.
 const PORTAL_LOOKS: [&str; 20] = [
     "/v1/apps/{app}/endpoints",
     "/v1/apps/{app}/endpoints/{endpoint}",
@@ -37,7 +37,7 @@ const PORTAL_LOOKS: [&str; 20] = [
     "/v1/event-types",
 ];
 
-/// What a customer does by a portal link, and the secrets of their own endpoints.
+/// Routes by which a portal link changes things, and the secrets of the customer's own endpoints.
 const PORTAL_DOES: [(&Method, &str); 20] = [
     (&Method::POST, "/v1/apps/{app}/endpoints"),
     (&Method::PATCH, "/v1/apps/{app}/endpoints/{endpoint}"),
@@ -61,7 +61,7 @@ const PORTAL_DOES: [(&Method, &str); 20] = [
     (&Method::POST, "/v1/apps/{app}/replays/{replay}/resume"),
 ];
 
-/// Refuses, naming the scope, what a key may not ask for; `path` is the route's, with its names in braces.
+/// Refuses a request that the scope does not allow, naming the scope. `path` is the route's, with names in braces.
 pub(super) fn must_be_allowed(scope: Scope, method: &Method, path: &str) -> Result<(), Problem> {
     if is_look(method) && path == SESSION {
         return Ok(());
@@ -95,7 +95,7 @@ fn is_portal_deed(method: &Method, path: &str) -> bool {
     PORTAL_DOES.contains(&(asked, path))
 }
 
-/// HEAD is answered as GET is.
+/// Whether the method only reads; HEAD counts as GET.
 fn is_look(method: &Method) -> bool {
     method == Method::GET || method == Method::HEAD
 }
@@ -104,7 +104,7 @@ fn is_in_an_app(path: &str) -> bool {
     path.strip_prefix(IN_AN_APP).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Whatever has a part with this word in it.
+/// Whether any part of the path contains "secret".
 fn is_secret(path: &str) -> bool {
     path.split('/').any(|part| part.contains("secret"))
 }
@@ -115,7 +115,7 @@ mod tests {
     use crate::{api::described_routes, domain::id::AppId};
     use std::collections::BTreeSet;
 
-    /// Every described operation under `/v1` that a key of this scope is let into.
+    /// Returns every described operation under `/v1` that a key of this scope may use.
     fn allowed(scope: Scope) -> BTreeSet<String> {
         let document = serde_json::to_value(described_routes().to_openapi()).unwrap();
         let paths = document["paths"].as_object().unwrap().clone();
@@ -131,14 +131,14 @@ mod tests {
     }
 
     #[test]
-    fn a_publish_key_is_let_into_publishing_and_nothing_else() {
+    fn a_publish_key_may_only_publish() {
         let allowed = allowed(Scope::Publish(AppId::from_i64(1)));
         let expected = ["GET /v1/session", "POST /v1/apps/{app}/events", "POST /v1/apps/{app}/events/batch"];
         assert_eq!(allowed, expected.map(str::to_owned).into());
     }
 
     #[test]
-    fn a_read_key_is_let_into_looking_at_everything_in_an_app_but_secrets() {
+    fn a_read_key_may_read_everything_in_its_app_but_secrets() {
         let everything = allowed(Scope::Admin);
         let expected = everything.iter().filter(|operation| {
             let in_an_app = operation.starts_with("GET /v1/apps/{app}");
@@ -146,11 +146,11 @@ mod tests {
                 || ["GET /v1/session", "GET /v1/find/{id}"].contains(&operation.as_str())
         });
         assert_eq!(allowed(Scope::Read(AppId::from_i64(1))), expected.cloned().collect());
-        assert_eq!(allowed(Scope::App(AppId::from_i64(1))), everything, "the service says the rest");
+        assert_eq!(allowed(Scope::App(AppId::from_i64(1))), everything, "the service checks the rest");
     }
 
     #[test]
-    fn a_portal_link_is_let_into_what_is_listed_and_each_of_that_exists() {
+    fn a_portal_link_may_use_the_listed_routes_and_each_of_them_exists() {
         let own = AppId::from_i64(1);
         let looks: BTreeSet<String> = PORTAL_LOOKS.iter().map(|path| format!("GET {path}")).collect();
         let deeds: BTreeSet<String> =
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_only_looks_like_one_in_an_app_is_none() {
+    fn a_path_that_only_resembles_an_app_path_is_refused() {
         let read = Scope::Read(AppId::from_i64(1));
         for path in ["/v1/apps", "/v1/apps/{app}s", "/v1/keys", "", "/v1/apps/{app}/secrets/{secret}"] {
             assert!(must_be_allowed(read, &Method::GET, path).is_err(), "{path}");

@@ -1,7 +1,7 @@
-//! The listening side: connections that are few enough, quick enough, and finished before the process stops.
+//! The HTTP listener: limits the number of connections, closes slow ones, and finishes requests before the process stops.
 //!
-//! Slow and silent clients are found by one sweep a second over all connections. The hot path only notes in which phase
-//! its connection is; it sets no timer and reads no clock.
+//! One sweep a second over all connections finds slow and silent clients. The hot path only notes its connection's phase; it
+//! sets no timer and reads no clock.
 
 use axum::{Router, body::Body};
 use http::{Method, Request, Response};
@@ -27,7 +27,7 @@ use tokio::{
     task::{AbortHandle, JoinHandle, JoinSet},
 };
 
-/// How many clients, and how patient with them.
+/// Limits for the number of connections and for slow clients.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerLimits {
     pub connections_max: usize,
@@ -47,10 +47,10 @@ impl Default for ServerLimits {
 const HEADERS_MAX: usize = 64;
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
-/// After a failed accept, usually for want of file handles: long enough not to spin, short enough not to be missed.
+/// Pause after a failed accept, usually caused by a lack of file handles: long enough not to spin, short enough not to matter.
 const BACK_OFF: Duration = Duration::from_millis(100);
 
-/// Serves until the soft stop, then finishes what is under way; returns when that is done, or at the hard stop.
+/// Serves until the graceful stop, then finishes open requests. Returns when they are done, or at the forced stop.
 pub async fn serve(
     listeners: Vec<TcpListener>,
     router: Router,
@@ -70,7 +70,7 @@ pub async fn serve(
         soft.await;
         stopping.send_replace(true);
         while accepting.join_next().await.is_some() {}
-        // Every place is free again: every connection is closed.
+        // All permits are free again: every connection is closed.
         let _ = room.acquire_many(limits.connections_max as u32).await;
     };
     tokio::select! {
@@ -80,13 +80,13 @@ pub async fn serve(
     sweeping.abort();
 }
 
-/// Says when to take nothing new.
+/// Signals that no new connections or requests are accepted.
 #[derive(Clone)]
 struct Stop(watch::Receiver<bool>);
 
 impl Stop {
     async fn asked(&mut self) {
-        // Without the asking side there is no server any more.
+        // If the sender is gone, the server is gone too.
         let _ = self.0.wait_for(|stopping| *stopping).await;
     }
 }
@@ -153,7 +153,7 @@ async fn sweep(open: Arc<Connections>, limits: ServerLimits) {
     }
 }
 
-/// All open connections, and the second that the sweep is at.
+/// All open connections, and the current second of the sweep.
 #[derive(Default)]
 struct Connections {
     next: AtomicU64,
@@ -167,7 +167,7 @@ impl Connections {
     }
 }
 
-/// Takes a connection out of the known ones, however it ends.
+/// Removes a connection from the open ones when it ends.
 struct Ended {
     open: Arc<Connections>,
     number: u64,
@@ -183,13 +183,13 @@ impl Drop for Ended {
 enum Phase {
     /// Between requests.
     Idle,
-    /// Some of a request's head has come.
+    /// Part of a request's head has arrived.
     Head,
     /// A request is being answered; its body has a deadline of its own.
     Busy,
 }
 
-/// What a connection does, and since which second.
+/// Phase of a connection, and the second since which it lasts.
 #[derive(Default)]
 struct Pulse(AtomicU64);
 
@@ -235,7 +235,7 @@ impl Connection {
             }
         };
         if let Err(error) = ended {
-            // Clients that break off are their own affair.
+            // A client that breaks off is no error of the server.
             tracing::debug!(%error, "a connection ended early");
         }
     }
@@ -260,8 +260,8 @@ impl Service<Request<Incoming>> for Connection {
     }
 }
 
-/// Whether what is asked for must be done to its end although the client hangs up: what is in memory is changed after the
-/// commit, and must not stay behind it. Publishing changes nothing there, and is too frequent for a task of its own.
+/// Whether the request must complete even if the client hangs up: memory is changed after the commit and must not fall behind
+/// it. Publishing changes no such memory, and is too frequent for a task of its own.
 fn changes_something(request: &Request<Incoming>) -> bool {
     let path = request.uri().path();
     match *request.method() {
@@ -271,20 +271,20 @@ fn changes_something(request: &Request<Incoming>) -> bool {
     }
 }
 
-/// Marks an answer whose body goes on for as long as somebody listens. Its connection is never idle, and is closed after it.
+/// Marks an answer whose body lasts as long as the client reads. Its connection is never idle and is closed afterwards.
 #[derive(Clone, Copy)]
 pub(super) struct Streaming;
 
-/// A request being answered; notes when it is.
+/// A request being answered; notes the end of the answer.
 struct Answering {
     answer: Answer,
     connection: Connection,
 }
 
 enum Answer {
-    /// Ends with the connection.
+    /// Dropped with the connection.
     Here(Pin<Box<<Router as tower::Service<Request<Incoming>>>::Future>>),
-    /// Is done to its end, whatever becomes of the connection.
+    /// Runs to its end, independently of the connection.
     Apart(JoinHandle<Result<Response<Body>, Infallible>>),
 }
 
@@ -298,7 +298,7 @@ impl Future for Answer {
                 Ok(answer) => Poll::Ready(answer),
                 Err(ended) => match ended.try_into_panic() {
                     Ok(panic) => std::panic::resume_unwind(panic),
-                    // The process ends, and nobody is answered any more.
+                    // The runtime is shutting down; there is no answer any more.
                     Err(_) => Poll::Pending,
                 },
             },
@@ -319,7 +319,7 @@ impl Future for Answering {
     }
 }
 
-/// A stream that notes when a request begins to come in.
+/// A TCP stream that notes when a request begins to arrive.
 struct Watched {
     stream: TcpStream,
     connection: Connection,

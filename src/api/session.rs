@@ -1,4 +1,4 @@
-//! `/v1/session`: who the key of a request is. Whatever key is valid may ask.
+//! `/v1/session`: describes the key of the request, for any valid key.
 
 use super::{
     Api,

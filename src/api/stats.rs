@@ -1,4 +1,4 @@
-//! `/v1/stats` and `/v1/apps/{app}/stats`: what was counted, over time.
+//! `/v1/stats` and `/v1/apps/{app}/stats`: counters over time.
 
 use super::{
     Api,
@@ -18,7 +18,7 @@ use http::Uri;
 use serde::Serialize;
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Beyond these the rest is left out.
+/// Failure kinds that are listed; less frequent ones are left out.
 const FAILURES_MAX: usize = 20;
 
 /// Which time.

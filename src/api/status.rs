@@ -1,4 +1,4 @@
-//! `/v1/apps/{app}/events/{event}/status`: how an event stands, in the names of its contract.
+//! `/v1/apps/{app}/events/{event}/status`: delivery status of an event in the words of its contract.
 
 use super::{
     Api,

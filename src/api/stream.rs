@@ -1,7 +1,8 @@
-//! `/v1/apps/{app}/stream` and `/v1/stream`: server-sent events for live views. Hints only, read with a key in a header.
+//! `/v1/apps/{app}/stream` and `/v1/stream`: server-sent events for live views. They carry live updates only, and need a key in
+//! a header.
 //!
-//! A stream is a task with a small queue before the connection. Whoever reads slowly holds up only that task; what it misses
-//! meanwhile becomes one `lagged`.
+//! A stream is a task with a small queue before the connection. A slow reader delays only that task; missed updates become one
+//! `lagged`.
 
 use super::{
     Api,
@@ -29,17 +30,17 @@ use std::{
 use tokio::sync::mpsc;
 
 const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
-/// Proxies that gather answers are asked not to.
+/// Asks proxies not to buffer the response.
 const NOT_GATHERED: (HeaderName, HeaderValue) =
     (HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
 
-/// How often it is looked whether the key still works.
+/// Interval of checks whether the key is still valid.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Looks without anything to say, after which a comment says that the stream is there.
+/// Checks without any update after which a comment keeps the stream alive.
 const QUIET_LOOKS: u32 = 15;
-/// What comes within this after a hint goes together.
+/// Updates that arrive within this time after an update are sent together.
 const GATHER: Duration = Duration::from_millis(100);
-/// Whoever takes nothing for this long is gone.
+/// A client that reads nothing for this long counts as gone.
 const TAKEN_WITHIN: Duration = Duration::from_secs(30);
 const COMMENT: Bytes = Bytes::from_static(b":\n\n");
 const LAGGED: &str = "event: lagged\ndata: {\"kind\":\"lagged\"}\n\n";
@@ -131,7 +132,7 @@ fn streamed(service: &Arc<Service>, caller: Caller, watch: Watch) -> axum::respo
     response
 }
 
-/// Until the client is gone, takes nothing, or may watch no more, or the node stops.
+/// Runs until the client is gone or reads nothing, its key stops working, or the node stops.
 async fn run(service: Arc<Service>, caller: Caller, mut watch: Watch, sender: mpsc::Sender<Bytes>) {
     let mut looks = tokio::time::interval(LOOK_EVERY);
     looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -145,7 +146,7 @@ async fn run(service: Arc<Service>, caller: Caller, mut watch: Watch, sender: mp
                     return;
                 }
                 quiet += 1;
-                // The very first look says that the stream is open.
+                // The first check sends a comment that shows that the stream is open.
                 if quiet < QUIET_LOOKS {
                     continue;
                 }
@@ -172,7 +173,7 @@ fn written(service: &Service, hints: Vec<crate::domain::hint::Hint>) -> Bytes {
     let mut text = String::new();
     for hint in hints.into_iter().filter_map(|hint| service.name_hint(hint)) {
         let view = HintView::of(hint);
-        // JSON holds no line break outside of escapes, so a hint is one line.
+        // JSON has no line break outside of escapes, so an update is one line.
         if let Ok(data) = serde_json::to_string(&view) {
             let _ = write!(text, "event: {}\ndata: {data}\n\n", view.kind);
         }

@@ -30,6 +30,7 @@ fields! {
 /// Whether to replay, or how.
 #[derive(Serialize, utoipa::ToSchema)]
 #[serde(untagged)]
+#[schema(as = ReplayAsked)]
 #[expect(dead_code, reason = "describes what `pace` reads")]
 enum ReplayAsked {
     Whether(bool),
@@ -46,7 +47,7 @@ fields! {
     }
 }
 
-/// Whether a replay is asked for, and if so how fast.
+/// Parses `replay`: whether to replay, and how fast.
 fn pace(asked: Option<Value>) -> Result<Option<PaceFields>, FieldError> {
     match asked {
         None | Some(Value::Bool(false)) => Ok(None),
@@ -110,7 +111,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_replay_is_asked_for_by_true_or_by_how_fast_and_anything_else_is_refused_by_name() {
+    fn replay_may_be_true_false_or_an_object_and_errors_name_the_field() {
         assert!(pace(None).unwrap().is_none());
         assert!(pace(Some(json!(false))).unwrap().is_none());
         for (asked, per_second) in

@@ -1,4 +1,4 @@
-//! The API without a store behind it: routes, keys, and what is refused before anything is asked.
+//! Tests of the API without a store: routes, keys, and requests that are refused early.
 
 use super::{openapi_json, router};
 use crate::service::closed_store::{ADMIN_KEY, service};
@@ -44,7 +44,7 @@ async fn the_router_has_exactly_the_described_operations() {
         let path = path.replace(['{', '}'], "");
         for method in METHODS {
             let status = send(&method, &path, None, "").await.status().as_u16();
-            // Names that people may have given; they are described by the routes that have them in braces.
+            // These may be ids chosen by callers; they are described by the routes with braces.
             let is_named = match method {
                 Method::GET => path.ends_with("/events/batch") || path.ends_with("/event-types/import"),
                 Method::PUT | Method::DELETE => path.ends_with("/event-types/import"),
@@ -58,7 +58,7 @@ async fn the_router_has_exactly_the_described_operations() {
 }
 
 #[tokio::test]
-async fn without_a_valid_key_nothing_under_v1_answers() {
+async fn every_operation_under_v1_needs_a_valid_key() {
     for (path, methods) in described().into_iter().filter(|(path, _)| path.starts_with("/v1/")) {
         for method in methods {
             let method: Method = method.parse().unwrap();
@@ -72,7 +72,7 @@ async fn without_a_valid_key_nothing_under_v1_answers() {
 }
 
 #[tokio::test]
-async fn an_unknown_app_is_not_found_whatever_is_asked_of_it() {
+async fn every_operation_on_an_unknown_app_is_not_found() {
     let (status, unknown) = json(send(&Method::GET, "/v1/apps/nobody", Some(ADMIN_KEY), "").await).await;
     assert_eq!((status, &unknown["detail"]), (404, &Value::from("There is no such app.")));
     for (path, methods) in described().into_iter().filter(|(path, _)| path.contains("{app}")) {
@@ -85,7 +85,7 @@ async fn an_unknown_app_is_not_found_whatever_is_asked_of_it() {
 }
 
 #[tokio::test]
-async fn a_closed_store_is_said_with_when_to_come_back() {
+async fn a_closed_store_is_answered_503_with_retry_after() {
     let response = send(&Method::POST, "/v1/apps", Some(ADMIN_KEY), r#"{"name":"a"}"#).await;
     assert!(response.headers().contains_key(header::RETRY_AFTER));
     assert_eq!(json(response).await.0, 503);
@@ -108,7 +108,7 @@ async fn every_answer_is_problem_json_or_json_and_is_not_stored() {
 }
 
 #[tokio::test]
-async fn readiness_says_why_not() {
+async fn readyz_gives_the_reason() {
     let starting = router(Arc::new(service()));
     let request = Request::builder().uri("/readyz").body(Body::empty()).unwrap();
     let (status, body) = json(starting.oneshot(request).await.unwrap()).await;
