@@ -116,7 +116,7 @@ fn handover(rotation: Rotation, rotate: &Rotate, now: Timestamp) -> Result<Hando
 fn replace(secrets: &mut Vec<SealedSecret>, new: SealedSecret, handover: Handover, now: Timestamp) {
     let judged_at = secret::judged_at(secrets.iter().map(|secret| secret.valid_from), now);
     for begun in secrets.iter_mut().filter(|secret| secret.valid_from == judged_at) {
-        // It signs already, even if this clock is behind the clock of the node that made it.
+        // This secret signs already, even if this clock is behind the clock of the node that made it.
         begun.valid_from = judged_at.min(now);
     }
     let planned = |secret: &SealedSecret| secret.valid_from > now;

@@ -24,7 +24,7 @@ const ALL_WITHIN: Duration = Duration::from_secs(10);
 pub(super) struct Workbench {
     operator: Arc<Semaphore>,
     apps: Arc<Semaphore>,
-    /// One slot for each app whose work waits or runs.
+    /// The slot of each app whose work waits or runs.
     turns: Mutex<HashMap<AppId, Arc<Semaphore>>>,
 }
 
