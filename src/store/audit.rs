@@ -1,5 +1,5 @@
-//! What the seams say about the audit log. Every call that changes something for a key takes an entry: it is written in the
-//! same transaction if the change is made, and not at all if it is refused.
+//! Filter of the audit log. A call that changes something on behalf of a key takes an audit entry: it is written in the same
+//! transaction as the change, and not at all if the change is refused.
 
 use crate::domain::{
     audit::Action,

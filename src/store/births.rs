@@ -1,5 +1,5 @@
-//! The deliveries that an event is born with: one for each endpoint that wants it, in a hand where one is free. Whoever
-//! publishes, a producer or this server itself, makes them here.
+//! Fan-out: makes a new event's deliveries, one for each matching endpoint, with a permit where one is free. Producers'
+//! events and the server's own operational webhooks both use it.
 
 use super::ledger::Birth;
 use crate::domain::{
@@ -13,12 +13,12 @@ use crate::domain::{
 };
 use std::sync::Arc;
 
-/// Whether the endpoint gets a delivery of what is published now: one that is off may say otherwise.
+/// Whether the endpoint gets a delivery of an event published now. A disabled endpoint gets none if its contract says so.
 pub fn makes_a_delivery(endpoint: &Endpoint) -> bool {
     endpoint.record.off.is_none() || endpoint.contract.off.published != PublishedWhileOff::None
 }
 
-/// One for each of these endpoints; they take the numbers that follow the event's own.
+/// Makes one delivery for each of these endpoints. Their ids follow the event's own.
 pub fn births(event: &Event, wanting: &[&Arc<Endpoint>], hands: &dyn Hands, now: Timestamp) -> Vec<Birth> {
     let is_due = event.deliver_at.is_none_or(|at| at <= now);
     let birth = |(endpoint, number): (&&Arc<Endpoint>, i64)| {

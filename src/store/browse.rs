@@ -1,4 +1,4 @@
-//! Browsing: lists and details for people. Reads only, on connections of their own, never in the way of the writer.
+//! Queries: lists and details for people. Reads only, on connections of their own, so that the writer is never blocked.
 //!
 //! A page examines at most `ROWS_EXAMINED_MAX` rows in time order and returns short with a cursor, so that no filter needs
 //! an index of its own and no page can take long.
@@ -74,14 +74,14 @@ pub struct Listed {
     pub last_url: Option<String>,
 }
 
-/// What went wrong last, if the last attempt failed.
+/// Status and error of the last attempt, if that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LastError {
     pub status: Option<u16>,
     pub error: Option<String>,
 }
 
-/// A row of the history; `number` is `None` for attempts that use no slot of a schedule.
+/// A row of the attempt history; `number` is `None` for attempts that use no retry slot.
 #[derive(Clone, Debug)]
 pub struct PastAttempt {
     pub position: u32,
@@ -89,7 +89,7 @@ pub struct PastAttempt {
     pub attempt: Attempt,
 }
 
-/// Something that stands in the store under an id of ours.
+/// An object in the store, by its own id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Thing {
     Event(EventId),
@@ -100,11 +100,11 @@ pub enum Thing {
     Audit(AuditId),
 }
 
-/// Whose something is; `None` for an entry of the audit log that belongs to no app.
+/// The app that an object belongs to; `None` for an entry of the audit log that belongs to no app.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner(pub Option<AppId>);
 
-/// How an endpoint is, and what was counted of it.
+/// Health of an endpoint, with its counters.
 #[derive(Clone, Debug, Default)]
 pub struct HealthReport {
     pub health: Health,
@@ -113,18 +113,19 @@ pub struct HealthReport {
     pub three_days: Sums,
     /// As far back as statistics are kept.
     pub last_success_at: Option<Timestamp>,
-    /// Accountable time, and when it was that.
+    /// Outage-adjusted time, and when it was read.
     pub clock: Option<(Duration, Timestamp)>,
 }
 
 pub trait Browse: Send + Sync {
-    /// By the producer's id, which comes first, or by our own.
+    /// Finds an event by the producer's id, or else by the product's own.
     fn find_event(&self, app: AppId, given_id: String, own: Option<EventId>) -> Reply<'_, Option<Event>>;
 
-    /// What accepting an event under these keys would come to, without accepting it: `New` if nothing is stored under them.
+    /// Returns the answer that accepting an event under these keys would get, without accepting it: `New` if nothing is
+    /// stored under them.
     fn published_before(&self, keys: Vec<DedupKey>, fingerprint: Fingerprint) -> Reply<'_, Accepted>;
 
-    /// Some of what waits in the inbox, the oldest first. `None` if this store has none.
+    /// Returns the oldest events that wait in the inbox, a bounded number. `None` if this store has no inbox.
     fn submitted(&self) -> Reply<'_, Option<Vec<Submission>>>;
 
     fn events(
@@ -157,13 +158,13 @@ pub trait Browse: Send + Sync {
         most: usize,
     ) -> Reply<'_, Vec<(DeliveryId, PastAttempt)>>;
 
-    /// Whose it is; `None` if there is no such thing.
+    /// Returns the app that owns the object; `None` if there is no such object.
     fn owner(&self, thing: Thing) -> Reply<'_, Option<Owner>>;
 
     /// The events that producers published under these keys, with their apps.
     fn events_named(&self, keys: Vec<DedupKey>) -> Reply<'_, Vec<(EventId, AppId)>>;
 
-    /// What waits in these lanes (all of one app), the next due first.
+    /// Returns the deliveries that wait in these endpoint queues (all of one app), the next due first.
     fn queue(&self, lanes: Vec<EndpointId>, after: Option<Cursor>, limit: u32) -> Reply<'_, Page<Listed>>;
 
     /// Dead deliveries by the time they died, newest first; closed ones only if asked for.
@@ -179,7 +180,7 @@ pub trait Browse: Send + Sync {
     /// The next sources of a replay, at most `most`; examines a bounded number of rows.
     fn replay_sources(&self, search: SourceSearch, most: usize) -> Reply<'_, Sources>;
 
-    /// The same for people who want to know how many there are: as many as one look examines, and never in the engine's way.
+    /// Counts the sources of a replay, for people: as many as one query examines, without blocking the engine.
     fn count_sources(&self, search: SourceSearch) -> Reply<'_, Sources>;
 
     fn replays(&self, app: AppId, after: Option<Cursor>, limit: u32) -> Reply<'_, Page<Replay>>;
@@ -195,27 +196,27 @@ pub trait Browse: Send + Sync {
 
     fn inspection(&self, app: AppId, inspection: InspectionId) -> Reply<'_, Option<Inspection>>;
 
-    /// Who changed what; what belongs to a deleted app is in no page.
+    /// Lists the audit log; entries of a deleted app are in no page.
     fn audit(&self, filter: AuditFilter, after: Option<Cursor>, limit: u32) -> Reply<'_, Page<Entry>>;
 
-    /// As of the last time that statistics were rolled up.
+    /// Returns an endpoint's health as of the last statistics rollup.
     fn health(&self, app: AppId, endpoint: EndpointId, now: Timestamp) -> Reply<'_, HealthReport>;
 
     /// The endpoints of an app that are degraded or failing.
     fn in_trouble(&self, app: AppId) -> Reply<'_, Vec<EndpointId>>;
 
-    /// What people were told; notices of a deleted app are in no page.
+    /// Lists notices; those of a deleted app are in no page.
     fn notices(&self, filter: NoticeFilter, after: Option<Cursor>, limit: u32) -> Reply<'_, Page<Notice>>;
 
     fn notice(&self, app: AppId, notice: NoticeId) -> Reply<'_, Option<Notice>>;
 
-    /// Notices that are to become operational webhooks, oldest first, at most `most`; digests once they were closed.
+    /// Returns notices that are to become operational webhooks, oldest first, at most `most`; digests once they were closed.
     fn unpublished_notices(&self, most: usize) -> Reply<'_, Outgoing>;
 
     /// How many notices wait, over all apps.
     fn notices_waiting(&self) -> Reply<'_, NoticesWaiting>;
 
-    /// As of the last time that statistics were rolled up; what waits is counted now. Reads sums, and never attempts.
+    /// Returns statistics as of the last rollup, and the backlog as it is now. Reads counters, never attempts.
     fn statistics(&self, search: StatisticsSearch) -> Reply<'_, Statistics>;
 
     /// How many deliveries wait, over all apps.

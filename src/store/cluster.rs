@@ -1,7 +1,7 @@
-//! Who carries what: joining, taking over from those who died, finding lanes with work.
+//! Cluster store: joining, taking over from dead nodes, finding endpoint queues with work.
 //!
-//! Every start of a node has an epoch, under which it carries; whoever is taken over writes nothing more. With an embedded
-//! store there is one node, whose epoch is 0, and crash recovery is the takeover of everything an earlier one carried.
+//! Every start of a node has an epoch, its writer epoch; a node that was taken over writes nothing more. With an embedded
+//! store there is one node, whose epoch is 0, and crash recovery takes over everything that an earlier process had in flight.
 
 pub use crate::domain::tenure::SHARDS;
 
@@ -21,30 +21,30 @@ use crate::domain::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// What a node needs to know when it joins.
+/// Answer to a node that joins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Joined {
-    /// The slot its ids carry.
+    /// The node slot that its ids carry.
     pub slot: u8,
-    /// Under which it carries from now on.
+    /// The epoch under which it leases deliveries from now on.
     pub epoch: i64,
-    /// There can be no other node: nothing has to be shared, and nobody takes over while this one lives.
+    /// There can be no other node: nothing is shared, and no takeover happens while this one lives.
     pub is_alone: bool,
     /// The newest id in the store: new ones must be larger.
     pub newest_id: i64,
-    /// Deliveries that an earlier node carried when it died; each has an attempt "outcome unknown" now.
+    /// Deliveries that an earlier node had in flight when it died; each now has an attempt "outcome unknown".
     pub taken_over: usize,
 }
 
-/// What a node says of itself once a second.
+/// Heartbeat: the state that a node reports once a second.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Beat {
-    /// Up to which version it follows the configuration; negative before it has read it.
+    /// The version up to which it follows the configuration; negative before it has read it.
     pub seen: i64,
     pub free_hands: u32,
-    /// Lanes in which more waits than it can carry.
+    /// Endpoint queues with more due deliveries than it has permits for.
     pub help: Vec<EndpointId>,
-    /// It ends what it has, and takes nothing new.
+    /// It finishes what is in flight and leases nothing new.
     pub is_stopping: bool,
 }
 
@@ -52,60 +52,60 @@ pub struct Beat {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     pub epoch: i64,
-    /// The slot its ids carry; `None` of one that writes nothing more, because it left or was fenced.
+    /// The node slot that its ids carry; `None` once it left or was fenced, because then it writes nothing more.
     pub slot: Option<u8>,
     /// The name of its machine.
     pub name: String,
-    /// Of the program.
+    /// Version of the program.
     pub version: String,
-    /// It left, or its lease is over: what it carried is to be taken over.
+    /// It left, or its lease is over: its deliveries in flight are to be taken over.
     pub is_expired: bool,
     pub seen: i64,
     pub free_hands: u32,
     pub help: Vec<EndpointId>,
-    /// Nothing is to be given to it any more.
+    /// No work may be given to it any more.
     pub is_stopping: bool,
     pub joined_at: Timestamp,
-    /// How long others wait for it to be heard of again; negative: no longer.
+    /// How long its lease still runs; negative once it is over.
     pub lease_ms: i64,
 }
 
 impl Node {
-    /// It lives, knows the configuration and goes on: work may be given to it.
+    /// Lives, knows the configuration and is not stopping: work may be given to it.
     pub fn works(&self) -> bool {
         !self.is_expired && !self.is_stopping && self.seen >= 0
     }
 }
 
-/// How things stand, as of one beat.
+/// State of the cluster, as of one heartbeat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct View {
-    /// All of them, this one too.
+    /// All nodes, this one too.
     pub nodes: Vec<Node>,
-    /// The epoch at which each shard is at home; 0 if it is free.
+    /// The epoch of the node that owns each shard; 0 if the shard is free.
     pub shards: Vec<i64>,
-    /// Of the configuration.
+    /// Version of the configuration.
     pub version: i64,
-    /// Another number than before if any other node has written something since.
+    /// Changes whenever another node has written something.
     pub written: i64,
-    /// This node's lease has not lapsed lately, so that it may judge others.
+    /// This node's lease has not lapsed lately, so that it may take over others.
     pub is_steady: bool,
 }
 
-/// What of the configuration was added, changed or removed behind a version.
+/// Configuration that was added, changed or removed after a version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// As of now.
+    /// The version as of now.
     pub version: i64,
     pub apps: Vec<AppId>,
     pub endpoints: Vec<EndpointId>,
     pub keys: Vec<KeyId>,
     pub event_types: Vec<EventTypeId>,
-    /// It is not known any more: everything is to be read anew.
+    /// Which records changed is not known any more: the whole configuration is to be read again.
     pub is_all: bool,
 }
 
-/// What was removed of what people did.
+/// Result of purging old records of people's actions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Forgotten {
     /// Keys that are gone from the store.
@@ -113,31 +113,31 @@ pub struct Forgotten {
     pub has_more: bool,
 }
 
-/// What a node has to know of endpoints' health when it begins.
+/// Health state that a node loads when it starts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// How much time has passed, ever, for which receivers can be held to account.
+    /// Outage-adjusted time that has passed in all: the time for which receivers can be held to account.
     pub accountable: Duration,
-    /// Endpoints of which nothing but failures was heard for long: their lanes begin with little trust.
+    /// Endpoints that have only failed for long: their queues start as not trusted.
     pub failing: Vec<EndpointId>,
     /// Endpoints that asked for a pause which is not over.
     pub paused: Vec<(EndpointId, PausedUntil)>,
-    /// Endpoints that took something in the last days.
+    /// Endpoints that accepted a delivery in the last days.
     pub well: Vec<EndpointId>,
 }
 
-/// What came of rolling statistics up.
+/// Result of a statistics rollup.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RolledUp {
-    /// Endpoints whose windows may say something new: something failed, or something happened although they are degraded.
+    /// Endpoints whose health windows may have changed: something failed, or something happened while they are degraded.
     pub suspects: Vec<EndpointId>,
-    /// How many rows that took.
+    /// How many log rows were rolled up.
     pub rows: usize,
-    /// The log holds more that is to be rolled up at once.
+    /// The log holds more rows to roll up at once.
     pub has_more: bool,
 }
 
-/// An endpoint that is on, to be judged by its contract.
+/// An enabled endpoint, to be evaluated by its contract.
 #[derive(Clone, Debug)]
 pub struct Suspect {
     pub app: AppId,
@@ -146,75 +146,78 @@ pub struct Suspect {
 }
 
 pub trait Cluster: Send + Sync {
-    /// Joins, and takes over whatever nodes carried that are known to be dead. Inspections that they ran are interrupted; the
-    /// engine is told if others wait. Called again by a node that was taken over, it begins under a new epoch, and what was
-    /// recorded or handed back under the old one changes nothing any more.
+    /// Joins, and takes over what dead nodes had in flight. Their running inspections are interrupted; the engine is notified
+    /// if inspections wait. A node that was taken over calls it again and starts under a new epoch; results and releases
+    /// under the old epoch then change nothing.
     fn join(&self, now: Timestamp) -> Reply<'_, Joined>;
 
-    /// Says that this node lives, for another ten seconds from when it was said. `None` if it was taken over: it joins again.
+    /// Renews this node's lease, for another ten seconds from the time of the call. `None` if it was taken over: it has to
+    /// join again.
     fn beat(&self, beat: Beat) -> Reply<'_, Option<View>>;
 
-    /// Takes over what this node carried, if its lease is over and this one is steady, and frees its shards; how many deliveries
-    /// that were. `None` if it lives or this one is not steady. Whatever an interrupted takeover left is done by the next.
+    /// Takes over what this node had in flight and frees its shards, if its lease is over and the calling node is steady.
+    /// Returns the number of deliveries; `None` if the node lives or the caller is not steady. The next takeover finishes an
+    /// interrupted one.
     fn take_over(&self, epoch: i64, now: Timestamp) -> Reply<'_, Option<usize>>;
 
-    /// Makes this node the home of up to `most` shards that are free; which.
+    /// Makes this node the owner of up to `most` free shards; returns them.
     fn claim_shards(&self, most: usize) -> Reply<'_, Vec<u8>>;
 
-    /// Frees those of these shards that are at home here.
+    /// Frees those of these shards that this node owns.
     fn release_shards(&self, shards: Vec<u8>) -> Reply<'_, ()>;
 
-    /// Those of these endpoints of which another node carries something.
+    /// Returns those of these endpoints of which another node has deliveries in flight.
     fn carried_elsewhere(&self, endpoints: Vec<EndpointId>) -> Reply<'_, Vec<EndpointId>>;
 
     fn changes(&self, after: i64) -> Reply<'_, Changes>;
 
-    /// How things stand, for people to see; no nodes where there can be only one.
+    /// Returns the state of the cluster, for people; no nodes where there can be only one.
     fn nodes(&self) -> Reply<'_, View>;
 
-    /// Every lane in which something is due at some time, and when its first is. Costs a look-up per lane, not per delivery.
+    /// Returns every endpoint queue in which something will be due, and its first due time. Costs a look-up per queue, not
+    /// per delivery.
     fn find_lanes(&self) -> Reply<'_, Vec<(EndpointId, Timestamp)>>;
 
-    /// Those of these lanes in which something waits that is due.
+    /// Returns those of these endpoint queues that hold something due.
     fn lanes_behind(&self, lanes: Vec<EndpointId>, now: Timestamp) -> Reply<'_, Vec<EndpointId>>;
 
     /// Removes a bounded number of rows that deleted apps left behind; `true` while there is more to do.
     fn purge(&self) -> Reply<'_, bool>;
 
-    /// Looks at a bounded number of events for such of which something is to go by now.
+    /// Examines a bounded number of events for some of which a part is due for removal.
     fn overdue(&self, search: OverdueSearch, keeps: Arc<dyn Keeps>, now: Timestamp) -> Reply<'_, Overdue>;
 
-    /// Removes a bounded number of records of what people did, if that was over before this time: entries of the audit log,
-    /// replays, inspections, notices (a week later if they still wait to be sent), keys that were revoked or expired.
+    /// Removes a bounded number of old records that ended before this time: entries of the audit log, replays, inspections,
+    /// notices (a week later if they still wait to be sent), revoked and expired keys.
     fn forget(&self, before: Timestamp) -> Reply<'_, Forgotten>;
 
     /// How much room the store takes, and how much there is.
     fn usage(&self) -> Reply<'_, StorageUsage>;
 
-    /// Writes down when these keys were last used; an earlier use than the known one changes nothing.
+    /// Stores when these keys were last used; an earlier use than the stored one changes nothing.
     fn keys_used(&self, uses: Vec<(KeyId, Timestamp)>) -> Reply<'_, ()>;
 
-    /// Every replay that is to proceed.
+    /// Returns every running replay.
     fn running_replays(&self) -> Reply<'_, Vec<Replay>>;
 
-    /// Every endpoint with deliveries that its switch says should be settled (held, cancelled, released) and are not yet, or
-    /// with dead ones that are in the way of others although it skips them.
+    /// Returns every endpoint with deliveries that its availability says should be held, cancelled or released and are not
+    /// yet, or with dead ones that block others although it skips them.
     fn unsettled(&self) -> Reply<'_, Vec<EndpointId>>;
 
     fn standing(&self, now: Timestamp) -> Reply<'_, Standing>;
 
-    /// Adds what commits logged to the statistics, a bounded part of it, removes a few rows that are kept no longer, and
-    /// writes down accountable time where somebody may need it.
+    /// Adds the statistics that commits logged, a bounded part of them, and removes a few expired rows. Stores the
+    /// outage-adjusted time where it may be needed.
     fn roll_up(&self, accountable: Duration, now: Timestamp) -> Reply<'_, RolledUp>;
 
-    /// Tells the others how much accountable time this node has counted, and whether it is us; answers what all of them together
-    /// have, and whether one of them said so lately. Nothing is ever taken back of the time.
+    /// Reports the outage-adjusted time that this node has counted, and whether the outage is local. Returns the time of all
+    /// nodes together, and whether one of them reported a local outage lately. The time never goes back.
     fn account(&self, mine: Account, now: Timestamp) -> Reply<'_, Account>;
 
-    /// Every endpoint that is degraded.
+    /// Returns every degraded endpoint.
     fn degraded(&self) -> Reply<'_, Vec<EndpointId>>;
 
-    /// Calls these endpoints degraded or well again as their windows say, tells people, and switches those off whose events
-    /// ended failed too often without an attempt; the engine is told after the commit.
+    /// Marks these endpoints degraded or healthy as their windows say, writes notices, and disables those whose events ended
+    /// failed too often without an attempt. The engine is notified after the commit.
     fn judge(&self, suspects: Vec<Suspect>, now: Timestamp) -> Reply<'_, ()>;
 }

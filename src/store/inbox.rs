@@ -1,5 +1,5 @@
-//! What products published inside their own transactions waits in an inbox of the database until a node takes it in. A store in
-//! a file has none: nobody else writes there.
+//! Inbox: a database table into which products publish inside their own transactions, until a node accepts the events. A
+//! store in a file has none, because no other process writes there.
 
 use super::ledger::NewEvent;
 use crate::domain::{id::AppId, time::Timestamp};
@@ -8,24 +8,24 @@ use bytes::Bytes;
 /// An event in the inbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Submission {
-    /// Its place there. Of one transaction the earlier has the smaller one.
+    /// Its number in the inbox. Of one transaction the earlier has the smaller one.
     pub number: i64,
     pub app: AppId,
     pub event_type: String,
     pub data: Bytes,
-    /// The producer's, or one that was made for him.
+    /// The producer's id, or one made for the event.
     pub id: String,
     pub key: Option<String>,
     pub at: Timestamp,
 }
 
-/// What becomes of a page of the inbox, by number, all in one transaction. What is not named here waits on.
+/// Decision on a page of the inbox, by number, applied in one transaction. Rows not named here keep waiting.
 #[derive(Debug, Default)]
 pub struct Intake {
     pub events: Vec<(i64, NewEvent)>,
     /// Stays, with the reason.
     pub refused: Vec<(i64, String)>,
-    /// Goes: it was published before, or its app is gone.
+    /// Removed: it was published before, or its app is gone.
     pub settled: Vec<i64>,
 }
 

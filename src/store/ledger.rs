@@ -1,7 +1,8 @@
-//! The ledger: events, deliveries and attempts, and everything that changes them.
+//! Delivery store: events, deliveries and attempts, and all commands that change them.
 //!
-//! Commands are gathered into batches, one transaction and one flush each. Results come before accepts. Where a delivery
-//! leaves its line, the next steps up in the same transaction, whatever the command, and its lane is woken by the handover.
+//! Commands are collected into batches, one transaction and one flush each. Results come before accepts. Where a delivery
+//! leaves its ordering group, the next is promoted in the same transaction, whatever the command, and the commit listener
+//! wakes its endpoint queue.
 
 use super::{
     Reply,
@@ -39,14 +40,14 @@ pub struct NewEvent {
     pub fingerprint: Fingerprint,
 }
 
-/// A delivery about to be born; with a hand it is in flight from the start and handed over after the commit.
+/// A new delivery; with a permit it is in flight from the start and goes to the engine after the commit.
 #[derive(Debug)]
 pub struct Birth {
     pub delivery: Delivery,
     pub hand: Option<Hand>,
 }
 
-/// What became of one published event.
+/// Result of accepting one event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Accepted {
     New,
@@ -61,85 +62,86 @@ pub enum Accepted {
     },
 }
 
-/// The verdict on a carried delivery, with the requests that were made for it.
+/// The verdict on a leased delivery, with the requests that were made for it.
 #[derive(Debug)]
 pub struct Record {
     pub carried: Carried,
     pub attempts: Vec<Attempt>,
     pub verdict: Verdict,
-    /// With a verdict that switches the endpoint off: how.
+    /// How the endpoint is disabled, with a verdict that disables it.
     pub switch_off: Option<SwitchedOff>,
-    /// The last attempt says something about the receiver, which is judged by the contract.
+    /// Health sample of the receiver, from the last attempt; evaluated by the contract.
     pub sighting: Option<Sighting>,
     pub ended_at: Timestamp,
-    /// Of the endpoint, where it is known: by which rules it is judged, and how people are told of a delivery that dies.
+    /// The endpoint's contract, where it is known: its rules of health, and the notices of a delivery that dies.
     pub contract: Option<Arc<Contract>>,
 }
 
-/// How many of a lane's due deliveries there is room for: one hand each, already taken; unused ones go back.
+/// Request to lease due deliveries of one endpoint queue. Each delivery takes one permit; unused permits are released.
 #[derive(Debug)]
 pub struct Want {
     pub endpoint: EndpointId,
-    /// For the oldest.
+    /// Permits for the oldest.
     pub hands: Vec<Hand>,
-    /// For a probe: where nothing is due, the first that waits for its next attempt, as an extra one.
+    /// Leases a probe: where nothing is due, the first that waits for its next attempt, as an extra one.
     pub is_probe: bool,
-    /// While a backlog drains: which is due until this, and hands for what is due after it.
+    /// While a backlog drains: these permits take what is due until this, and `fresh` what is due after it.
     pub backlog_until: Option<Timestamp>,
     pub fresh: Vec<Hand>,
-    /// For what people asked for, whenever it is due.
+    /// Permits for manually requested deliveries, whenever they are due.
     pub by_hand: Vec<Hand>,
     /// Bodies beyond this many bytes stay in the store, but for the first of each kind.
     pub bytes_max: usize,
-    /// Of the endpoint, unless that is gone: what is told of those that end here without an attempt.
+    /// The endpoint's contract, unless that is gone: says which notices are written of deliveries that end here without an
+    /// attempt.
     pub contract: Option<Arc<Contract>>,
 }
 
 impl Want {
-    /// Whether all its hands may carry what is fetched under this epoch.
+    /// Whether all its permits may send what is leased under this epoch.
     pub fn is_of(&self, epoch: i64) -> bool {
         [&self.hands, &self.fresh, &self.by_hand].into_iter().flatten().all(|hand| hand.is_of(epoch))
     }
 }
 
-/// What a refill found in one lane.
+/// Result of leasing from one endpoint queue.
 #[derive(Debug)]
 pub struct Refilled {
     pub endpoint: EndpointId,
-    /// The oldest were asked for, and none was to be carried.
+    /// Permits for the oldest were given, and none was used.
     pub has_none: bool,
-    /// Every hand for these was used: there may be more.
+    /// Every permit for these was used: there may be more.
     pub has_more_fresh: bool,
     pub has_more_by_hand: bool,
-    /// When the next of this lane is due, if any waits; may be in the past.
+    /// When the next of this queue is due, if any waits; may be in the past.
     pub next_due: Option<Timestamp>,
 }
 
-/// A page of what an endpoint that answers again need not wait for any longer.
+/// Request for a page of retries to advance, of an endpoint that answers again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recovery {
     pub endpoint: EndpointId,
     /// Only what was last tried before this.
     pub recovered_at: Timestamp,
-    /// Goes on behind the delivery that was due then and had this id.
+    /// Starts behind the delivery that was due then and had this id.
     pub after: (Timestamp, DeliveryId),
-    /// How many are looked at.
+    /// How many deliveries are examined.
     pub most: usize,
 }
 
-/// What a page of it came to.
+/// Result of advancing a page of retries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BroughtForward {
     pub count: usize,
-    /// Where the next page goes on; `None` when that was the last.
+    /// Where the next page starts; `None` when that was the last.
     pub next: Option<(Timestamp, DeliveryId)>,
 }
 
-/// Something a person asks for on one delivery.
+/// Action on one delivery, requested by a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask {
     Retry,
-    /// Of a delivered one: makes a new delivery with this id.
+    /// On a delivered one: makes a new delivery with this id.
     Replay {
         as_new: DeliveryId,
         give_up_at: Option<Timestamp>,
@@ -150,7 +152,7 @@ pub enum Ask {
     Delete,
 }
 
-/// What came of asking.
+/// Result of an action on a delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asked {
     Done(Delivery),
@@ -162,19 +164,19 @@ pub enum Asked {
     Absent,
 }
 
-/// What is to happen to the deliveries that wait for, or are held back from, an endpoint.
+/// Change of an endpoint's availability, to be applied to its waiting and held deliveries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settle {
-    /// It was switched off or deleted: its waiting deliveries are held or cancelled.
+    /// It was disabled or deleted: its waiting deliveries are held or cancelled.
     Off(Switch),
-    /// It is on again: its held deliveries become due. Whether they grew older meanwhile is for the contract to say.
+    /// It is enabled again: its held deliveries become due. The contract says whether they aged while held.
     On { gives_up_while_held: bool },
 }
 
-/// Whether an inspection could be asked for.
+/// Result of requesting an inspection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ordered {
-    /// It waits, and the engine was told.
+    /// It waits, and the engine was notified.
     Waiting,
     /// The endpoint is being inspected already.
     Busy(InspectionId),
@@ -184,42 +186,46 @@ pub enum Ordered {
 
 pub trait Ledger: Send + Sync {
     /// Stores each event with its deliveries and keys, all of the call in one transaction, and answers in the same order.
-    /// Promise: `Ok` only after the flush; whatever was born with a hand is then handed over, whether or not the caller is
+    /// Promise: `Ok` only after the flush; every delivery with a permit then goes to the engine, whether or not the caller is
     /// still there.
-    /// What is born held for an endpoint that is on by then is not held. What is born into a line that has a first waits behind
-    /// that and all that was stored there before it, whatever their ids, and gives a hand back.
-    /// A duplicate inside the call or the batch resolves to the first. Refuses with `Overloaded` before memory grows.
+    ///
+    /// A delivery made as held for an endpoint that is enabled by then is not held. A delivery whose ordering group has a
+    /// head is queued behind all that was stored there before it, whatever their ids, and releases its permit. A duplicate
+    /// inside the call or the batch resolves to the first. Refuses with `Overloaded` before memory grows.
     fn accept(&self, events: Vec<NewEvent>) -> Reply<'_, Vec<Accepted>>;
 
-    /// Accepts events out of the inbox as above, and takes them and what is settled out of it in the same transaction; what is refused,
-    /// or found to be a conflict, stays there with the reason. Answers for the events, in the same order.
+    /// Accepts events from the inbox as `accept` does, and removes them and the other decided rows from it in the same
+    /// transaction. A refused event, or one found to be a conflict, stays there with the reason. Answers for the events, in
+    /// the same order.
     fn take_in(&self, intake: Intake) -> Reply<'_, Vec<Accepted>>;
 
-    /// Whether what is begun now can be recorded, as far as that is known. While it cannot, nothing is taken and nothing is sent.
+    /// Whether a result can be recorded now, as far as that is known. While it cannot, nothing is leased and nothing is sent.
     /// A store in a file finds out by trying.
     fn can_record(&self) -> bool {
         true
     }
 
-    /// Writes the attempts, the verdict and what people are to be told of it, and frees the hand once they are durable. Never refused and never lost while
-    /// the process lives: it is tried again until the store takes it. A delivery that is no longer in flight is left alone.
-    /// With a sighting, the endpoint's health, what people are told of it and the switch of its contract's rules are part of it.
+    /// Writes the attempts, the verdict and the notices of a delivery, and releases its permit once they are durable. Never
+    /// refused and never lost while the process lives: it is retried until the store takes it. A delivery that is no longer
+    /// in flight is left alone. With a health sample it also updates the endpoint's health, writes its notices and disables
+    /// the endpoint as its contract says.
     fn record(&self, record: Record);
 
-    /// Marks due deliveries of these lanes as in flight, at most one per hand, oldest first, and hands them over after
-    /// the commit: what people asked for, then the backlog and what is fresh, as the hands say. Those whose final wait or age
-    /// is over end instead. For a probe one is carried ahead of its time if none is due.
+    /// Leases due deliveries of these endpoint queues, at most one per permit, oldest first, and passes them to the engine
+    /// after the commit: manual ones, then the backlog and the fresh ones, as the permits say. A delivery whose final wait or
+    /// age is over ends instead. For a probe a delivery is leased ahead of its time if none is due.
     fn refill(&self, wants: Vec<Want>, now: Timestamp) -> Reply<'_, Vec<Refilled>>;
 
-    /// Gives back, unattempted, what was to be carried and is not: due as it was.
+    /// Releases leased deliveries unattempted: due as they were.
     fn hand_back(&self, carried: Vec<Carried>, now: Timestamp) -> Reply<'_, ()>;
 
-    /// Makes retries due at once that wait for a later time although the endpoint answers again, the oldest first. What waits
-    /// for `deliver_at`, for its end, or was tried since, is left alone. Wakes the lane by the handover.
+    /// Makes retries due at once that wait for a later time although the endpoint answers again, the oldest first. Deliveries
+    /// that wait for `deliver_at` or for their end, or were tried since, are left alone. Wakes the endpoint queue by the commit
+    /// listener.
     fn bring_forward(&self, recovery: Recovery, now: Timestamp) -> Reply<'_, BroughtForward>;
 
-    /// Does what a person asked on one delivery, if its state allows. Wakes the lane by the handover.
-    /// With an entry of the audit log, that is written if it was done, here and in the calls below that take one.
+    /// Performs an action on one delivery, if its state allows. Wakes the endpoint queue by the commit listener. An entry of
+    /// the audit log is written if the action was performed, here and in the calls below that take one.
     fn ask(
         &self,
         app: AppId,
@@ -229,22 +235,22 @@ pub trait Ledger: Send + Sync {
         entry: Option<Entry>,
     ) -> Reply<'_, Asked>;
 
-    /// Settles at most `most` deliveries of a switched endpoint; answers how many it did. Fewer than `most`: all done. Dead ones
-    /// that the endpoint skips by now are taken out of the way of others.
-    /// Does nothing if the endpoint is on where it should be off, or the other way round: the caller is late.
+    /// Applies an endpoint's availability to at most `most` of its deliveries; returns how many. Fewer than `most`: all are
+    /// done. Dead ones that the endpoint skips by now are taken out of their ordering groups. Does nothing if the endpoint is
+    /// enabled where it should be disabled, or the reverse: the call is late.
     fn settle(&self, endpoint: EndpointId, settle: Settle, most: usize, now: Timestamp) -> Reply<'_, usize>;
 
     /// Erases an event's payload and keeps the record; `false` if the app has no such event.
     fn erase_data(&self, app: AppId, event: EventId, entry: Option<Entry>) -> Reply<'_, bool>;
 
-    /// Removes what is to go of these events by now, as the domain decides on what is there when it is done; a bounded part
-    /// of it, the rest is left. What still waits ends on record and stays until another step.
+    /// Removes from these events all that is due for removal, as the domain decides on the rows at that time; a bounded part,
+    /// the rest is returned. Deliveries that still wait are recorded as ended and stay until another step.
     fn expire(&self, ranges: Ranges, keeps: Arc<dyn Keeps>, now: Timestamp) -> Reply<'_, Expired>;
 
     fn begin_replay(&self, replay: Replay, entry: Option<Entry>) -> Reply<'_, ()>;
 
-    /// Sends a page of sources again and moves the replay on, in one transaction; the lanes are woken by the handover.
-    /// `None`, and nothing done, if the replay is not running or is elsewhere by now.
+    /// Sends a page of sources again and advances the replay, in one transaction; the commit listener wakes the endpoint
+    /// queues. `None`, and nothing done, if the replay is not running or has moved since.
     fn proceed(&self, page: ReplayPage, now: Timestamp) -> Reply<'_, Option<Replay>>;
 
     /// Pauses, resumes or cancels, as `to` says.
@@ -256,15 +262,15 @@ pub trait Ledger: Send + Sync {
         now: Timestamp,
         entry: Option<Entry>,
     ) -> Reply<'_, ReplayChanged>;
-    /// Stores an inspection that waits, unless its endpoint has one that waits or runs. The engine is told after the commit,
-    /// whether or not the caller is still there.
+    /// Stores an inspection that waits, unless its endpoint has one that waits or runs. The engine is notified after the
+    /// commit, whether or not the caller is still there.
     fn order_inspection(&self, inspection: Inspection) -> Reply<'_, Ordered>;
 
-    /// Marks the oldest waiting inspection as running and answers it, passing over apps that have `per_app_max` running.
+    /// Marks the oldest waiting inspection as running and returns it, passing over apps that have `per_app_max` running.
     fn take_inspection(&self, per_app_max: u32) -> Reply<'_, Option<Inspection>>;
 
-    /// Ends a running inspection, as interrupted if there is no report, and forgets the oldest ended ones of its endpoint
-    /// beyond those that are kept. `false` if it is not running any more: then nothing is changed.
+    /// Ends a running inspection, as interrupted if there is no report, and deletes the oldest ended ones of its endpoint
+    /// beyond the number that is kept. `false` if it is not running any more: then nothing is changed.
     fn end_inspection(
         &self,
         inspection: InspectionId,
@@ -272,19 +278,20 @@ pub trait Ledger: Send + Sync {
         now: Timestamp,
     ) -> Reply<'_, bool>;
 
-    /// The next mail to send: the notices of an app that go together. Promise: until it has ended it is answered again with
-    /// the same notices, whatever is written meanwhile.
+    /// Returns the next mail to send: the notices of an app that go together. Promise: until it has ended it is returned
+    /// again with the same notices, whatever is written meanwhile.
     fn take_mail(&self, turn: MailTurn, now: Timestamp) -> Reply<'_, Outgoing>;
 
-    /// What became of the mail whose first notice this is.
+    /// Stores the result of the mail whose first notice this is.
     fn end_mail(&self, app: AppId, first: NoticeId, end: MailEnd, now: Timestamp) -> Reply<'_, ()>;
 
-    /// What happens from now on is counted in no digest whose window is over.
+    /// Closes digests whose window is over: later notices are not counted in them.
     fn close_digests(&self, now: Timestamp) -> Reply<'_, ()>;
 
-    /// These notices are operational webhooks now, or nobody wants them.
+    /// Marks these notices as published, either because their operational webhooks exist or because no endpoint subscribes to
+    /// them.
     fn published_notices(&self, notices: Vec<NoticeId>) -> Reply<'_, ()>;
 
-    /// Waits until everything recorded or accepted so far is durable and handed over.
+    /// Waits until everything recorded or accepted so far is durable and passed to the engine.
     fn flush(&self) -> Reply<'_, ()>;
 }

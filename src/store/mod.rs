@@ -1,7 +1,7 @@
-//! The only room with SQL, behind four seams: ledger, registry, browse, cluster.
+//! Store: four traits, and the SQL behind them.
 //!
-//! Each method is one transaction. No transaction handle, SQL type or backend name crosses a seam, and `now` arrives
-//! as an argument. What every backend says alike is in `sql`; what differs has a folder of its own.
+//! Each method is one transaction. No transaction handle, SQL type or backend name crosses the traits, and `now` arrives as
+//! an argument. Code shared by the backends is in `sql`; each backend has a folder of its own.
 
 pub mod audit;
 pub mod births;
@@ -26,37 +26,37 @@ pub use registry::Registry;
 
 use std::{future::Future, pin::Pin};
 
-/// What a seam answers, once it is durable where it changes something.
+/// Answer of a store method; a change is durable by then.
 pub type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
-/// Why the store could not do it. None of these says that it was done in part.
+/// Error of a store call. None of them means that it was done in part.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Too much waits already; nothing was taken.
+    /// The queue is full; the command was not taken.
     #[error("the store's queue is full")]
     Overloaded,
-    /// The disk or the database cannot take writes at the moment; nothing was taken. Only if the database went away at the very
-    /// end of its work, it may have been: whoever asks again under the same id finds out.
+    /// The disk or the database cannot take writes at the moment; nothing was stored. Only if the database went away at the
+    /// very end of a commit, it may have been: a retry under the same id finds out.
     #[error("the store cannot write: {0}")]
     Unavailable(String),
-    /// Stopping: nothing more is taken.
+    /// Stopping: no more commands are taken.
     #[error("the store is closed")]
     Closed,
-    /// A row says something that cannot be; names the row.
+    /// A row holds an impossible value; names the row.
     #[error("the store is damaged: {0}")]
     Corrupt(String),
 }
 
-/// All four seams on one place.
+/// All four traits together.
 pub trait Store: Ledger + Registry + Browse + Cluster {
-    /// Takes nothing more, writes what was taken, and lets another process take over. Blocks until that is done.
+    /// Stops taking commands, writes those already taken, and lets another process take over. Blocks until that is done.
     fn close(&self);
 }
 
-/// Told about each commit, for the metrics.
+/// Observes each commit, for the metrics.
 pub trait CommitWatch: Send + Sync {
-    /// What it shows now, in microseconds: it only ever runs on, also while the machine sleeps, because leases do. Whatever it was
-    /// at the start of a commit is handed to `committed`.
+    /// Returns a monotonic reading in microseconds, which also advances while the machine sleeps, because leases do. The
+    /// reading at the start of a commit is passed to `committed`.
     fn started(&self) -> u64;
     fn committed(&self, started: u64, commands: usize);
 }

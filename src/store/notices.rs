@@ -1,4 +1,4 @@
-//! What the seams say about notices: which are listed, which are to go out, and what became of a mail.
+//! Notice filters, mail batches, and results of sending mail.
 
 use super::browse::Cursor;
 use crate::domain::{
@@ -11,7 +11,7 @@ use crate::domain::{
 pub struct NoticeFilter {
     pub app: Option<AppId>,
     pub kind: Option<NoticeKind>,
-    /// The one it is about; a digest is about several.
+    /// The endpoint it is about; a digest is about several.
     pub endpoint: Option<EndpointId>,
     pub from: Option<Timestamp>,
     pub to: Option<Timestamp>,
@@ -29,28 +29,28 @@ impl NoticeFilter {
 /// Where to look for the next mail: apps take turns, in the order of their ids.
 #[derive(Clone, Debug)]
 pub struct MailTurn {
-    /// Whose turn was last.
+    /// The app that was last served.
     pub after: AppId,
-    /// Of these only what goes alone is sent for now; the rest gathers.
+    /// For these apps only notices that go alone are sent now; the others collect.
     pub resting: Vec<AppId>,
 }
 
-/// What is to go out.
+/// Notices to be sent together.
 #[derive(Clone, Debug, Default)]
 pub struct Outgoing {
-    /// In the order they were written; nothing if nothing can go now.
+    /// In the order they were written; empty if nothing can go now.
     pub notices: Vec<Notice>,
-    /// When the next digest closes, whatever it has to wait for then.
+    /// When the next digest closes, if one is open.
     pub closes_at: Option<Timestamp>,
 }
 
-/// What became of a mail.
+/// Result of sending a mail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MailEnd {
     Sent,
-    /// The server would never take it; its words.
+    /// The server permanently rejected it; its message.
     Refused(String),
-    /// There is nobody to send it to; why.
+    /// There is no recipient; why.
     Nobody(String),
 }
 
@@ -61,7 +61,7 @@ pub struct NoticesWaiting {
     pub webhooks: u64,
 }
 
-/// Where a list of notices goes on after this one.
+/// Returns the cursor behind this notice.
 pub fn place_of(notice: &Notice) -> Cursor {
     Cursor { at: 0, id: notice.id.as_i64() }
 }

@@ -1,6 +1,6 @@
-//! The registry: apps, endpoints, keys, event types and resolved contracts, as they are stored. The directory is built from it.
+//! Config store: apps, endpoints, keys, event types and resolved contracts. The in-memory configuration is built from it.
 //!
-//! An `entry` of the audit log is written with its change, and not at all if the change is refused.
+//! The `entry` of the audit log is written with its change, and not at all if the change is refused.
 
 use super::Reply;
 use crate::domain::{
@@ -15,7 +15,7 @@ use crate::domain::{
     time::Timestamp,
 };
 
-/// Everything that the directory holds, read once at start.
+/// The configuration that is kept in memory, read once at start.
 #[derive(Debug, Default)]
 pub struct Everything {
     pub apps: Vec<App>,
@@ -24,7 +24,7 @@ pub struct Everything {
     pub event_types: Vec<EventTypeRecord>,
 }
 
-/// Whether something new could be stored.
+/// Result of inserting a record with a uid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Added {
     Added,
@@ -32,7 +32,7 @@ pub enum Added {
     Taken,
 }
 
-/// How people know an endpoint.
+/// Names of an endpoint, for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndpointName {
     pub id: EndpointId,
@@ -54,11 +54,11 @@ pub trait Registry: Send + Sync {
 
     fn add_endpoint(&self, endpoint: EndpointRecord, entry: Option<Entry>) -> Reply<'_, Added>;
 
-    /// Replaces settings, secrets, headers, TLS and switch by a record whose revision is one higher than the stored one;
-    /// `false` if that is not so or the endpoint is gone: someone else was faster, read again.
+    /// Replaces settings, secrets, headers, TLS and availability by a record whose revision is one higher than the stored
+    /// one; `false` if it is not one higher or the endpoint is gone: another writer was faster, read again.
     fn change_endpoint(&self, endpoint: EndpointRecord, entry: Option<Entry>) -> Reply<'_, bool>;
 
-    /// The same, and these replays begin with it: all of it or nothing.
+    /// Replaces an endpoint as `change_endpoint` does and starts these replays, all in one transaction.
     fn change_and_begin(
         &self,
         endpoint: EndpointRecord,
@@ -66,45 +66,46 @@ pub trait Registry: Send + Sync {
         replays: Vec<(Replay, Entry)>,
     ) -> Reply<'_, bool>;
 
-    /// Marks it deleted: its history stays, whatever of it is sealed goes, an inspection that waits or runs is cancelled.
+    /// Marks the endpoint deleted. Its history stays, its encrypted fields are removed, an inspection that waits or runs is
+    /// cancelled.
     fn remove_endpoint(&self, endpoint: EndpointId, now: Timestamp, entry: Option<Entry>) -> Reply<'_, bool>;
 
-    /// One app as it is stored now; `None` if it is gone.
+    /// Returns an app as it is stored now; `None` if it is gone.
     fn app(&self, app: AppId) -> Reply<'_, Option<App>>;
 
-    /// One event type as it is stored now; `None` if it is gone.
+    /// Returns an event type as it is stored now; `None` if it is gone.
     fn event_type(&self, event_type: EventTypeId) -> Reply<'_, Option<EventTypeRecord>>;
 
-    /// One endpoint as it is stored now; `None` if it is gone.
+    /// Returns an endpoint as it is stored now; `None` if it is gone.
     fn endpoint(&self, endpoint: EndpointId) -> Reply<'_, Option<EndpointRecord>>;
 
-    /// What endpoints are called and where they lead; deleted ones too, for showing history.
+    /// Returns uids and URLs of endpoints, for showing history; includes deleted ones.
     fn endpoint_names(&self, endpoints: Vec<EndpointId>) -> Reply<'_, Vec<EndpointName>>;
 
-    /// One key, whether it works or was revoked.
+    /// Returns a key, active or revoked.
     fn key(&self, key: KeyId) -> Reply<'_, Option<Key>>;
 
-    /// Keys in order of their ids, revoked ones too, at most `most`. Portal links are not among them.
+    /// Returns keys in order of their ids, revoked ones too, at most `most`. Leaves out portal links.
     fn keys(&self, after: KeyId, most: u32) -> Reply<'_, Vec<Key>>;
 
-    /// Adds a key. With a portal link, those of its app that expired a day ago or more go; their ids are the answer.
+    /// Adds a key. With a portal link, removes those of its app that expired a day ago or more, and returns their ids.
     fn add_key(&self, key: Key, entry: Option<Entry>) -> Reply<'_, Vec<KeyId>>;
 
     fn revoke_key(&self, key: KeyId, now: Timestamp, entry: Option<Entry>) -> Reply<'_, bool>;
 
-    /// Adds an event type at revision 1, or replaces it by a record whose revision is one higher than the stored one;
-    /// `false` if that is not so, or the name is taken: someone else was faster.
+    /// Adds an event type at revision 1, or replaces it by a record whose revision is one higher than the stored one; `false`
+    /// if it is not one higher, or the name is taken: another writer was faster.
     fn put_event_type(&self, event_type: EventTypeRecord, entry: Option<Entry>) -> Reply<'_, bool> {
         self.put_event_types(vec![(event_type, entry)])
     }
 
-    /// The same for several: all of them with their entries, or nothing at all.
+    /// Puts several event types with their entries, all of them or none.
     fn put_event_types(&self, event_types: Vec<(EventTypeRecord, Option<Entry>)>) -> Reply<'_, bool>;
 
     /// `false` if there is none.
     fn remove_event_type(&self, event_type: EventTypeId, entry: Option<Entry>) -> Reply<'_, bool>;
 
-    /// Keeps a resolved contract under its hash, so that an attempt can be explained later.
+    /// Stores a resolved contract under its hash, so that an attempt can be explained later.
     fn keep_contract(&self, hash: ContractHash, document: String) -> Reply<'_, ()>;
 
     fn contract(&self, hash: ContractHash) -> Reply<'_, Option<String>>;

@@ -1,4 +1,4 @@
-//! What the seams say about replays: where their sources are found, and how a page of them is done.
+//! Replays: the search for their sources, and the page of them that is sent at once.
 
 use crate::domain::{
     contract::Channel,
@@ -15,7 +15,7 @@ use std::collections::HashSet;
 pub struct SourceSearch {
     pub app: AppId,
     pub selection: Selection,
-    /// Those of the app: nothing can be sent to one that is gone.
+    /// The app's endpoints: a deleted one gets nothing.
     pub endpoints: HashSet<EndpointId>,
     /// For a backfill: what its endpoint subscribes to.
     pub patterns: Option<Patterns>,
@@ -26,7 +26,7 @@ pub struct SourceSearch {
 }
 
 impl SourceSearch {
-    /// What is left of a replay.
+    /// Search for the remaining sources of a replay.
     pub fn of(replay: &Replay, directory: &Directory) -> Self {
         let subscriber = match &replay.selection {
             Selection::Deliveries(_) => None,
@@ -40,26 +40,26 @@ impl SourceSearch {
                 .map(|entry| entry.endpoints().iter().map(|endpoint| endpoint.id()).collect())
                 .unwrap_or_default(),
             patterns: subscriber.map(|endpoint| endpoint.patterns.clone()),
-            // Nothing of an app is older than the app itself.
+            // No record of an app is older than the app itself.
             after_id: replay.reached.max(replay.app.as_i64()),
             to_id: replay.to_id,
         }
     }
 }
 
-/// What a search found, in order of ids.
+/// Sources found by a search, in order of ids.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sources {
     /// Deliveries, or for a backfill events, with the endpoint each is for.
     pub found: Vec<(i64, EndpointId)>,
-    /// Everything up to this id was looked at.
+    /// Every id up to this was examined.
     pub reached: i64,
-    /// There is nothing beyond.
+    /// There are no more sources beyond `reached`.
     pub is_last: bool,
 }
 
 impl Sources {
-    /// Leaves the first of them; what comes after is for another time.
+    /// Keeps the first `most`; a later search finds the rest.
     pub fn cut(&mut self, most: usize) {
         if self.found.len() > most {
             self.found.truncate(most);
@@ -69,7 +69,7 @@ impl Sources {
     }
 }
 
-/// One source, with what sending it again needs.
+/// A source of a replay, with the fields that sending it again needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Source {
     pub what: SourceId,
@@ -84,26 +84,26 @@ pub enum SourceId {
     Event(EventId),
 }
 
-/// A page of a replay: done as a whole or not at all.
+/// A page of a replay: applied as a whole or not at all.
 #[derive(Clone, Debug)]
 pub struct ReplayPage {
     pub replay: ReplayId,
-    /// How far it was when the page was put together: if that is no longer so, nothing is done.
+    /// How far the replay was when the page was made; if it has moved since, the page is not applied.
     pub after_id: i64,
     pub sources: Vec<Source>,
     pub reached: i64,
     pub is_last: bool,
-    /// How people hear of the end.
+    /// How a notice of its end is sent.
     pub told_by: Channel,
 }
 
-/// What came of asking for a replay to be paused, resumed or cancelled.
+/// Result of a request to pause, resume or cancel a replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplayChanged {
     Done(Replay),
-    /// It is so already.
+    /// It is in this state already.
     Unchanged(Replay),
-    /// It is over already.
+    /// It has ended already.
     Over(Replay),
     Absent,
 }

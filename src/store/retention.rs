@@ -1,8 +1,8 @@
-//! What the seams say about retention: where something is overdue, and what came of removing it.
+//! Retention: where something is overdue, and the result of removing it.
 
 use crate::domain::id::{DeliveryId, EndpointId};
 
-/// A look at events in order of their ids.
+/// A search among events in order of their ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OverdueSearch {
     /// Only larger ids than this are looked at,
@@ -13,29 +13,29 @@ pub struct OverdueSearch {
     pub most: u32,
 }
 
-/// Events of which something is to go, as ranges of ids, first and last, in order.
+/// Events with something to remove, as ranges of ids, first and last, in order.
 pub type Ranges = Vec<(i64, i64)>;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Overdue {
     /// Each small enough for one step.
     pub ranges: Ranges,
-    /// Everything up to this id was looked at.
+    /// Every id up to this was examined.
     pub reached: i64,
-    /// There is nothing beyond.
+    /// There are no more events beyond `reached`.
     pub is_last: bool,
 }
 
-/// What one step did.
+/// Result of one removal step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Expired {
-    /// Deliveries that still waited and ended with their event, now on record.
+    /// Deliveries that still waited and ended with their event, now recorded as ended.
     pub ended: Vec<(DeliveryId, EndpointId)>,
-    /// Payloads whose events stay.
+    /// Payloads removed from events that stay.
     pub payloads: u64,
     pub events: u64,
     pub deliveries: u64,
     pub attempts: u64,
-    /// What is left for another step.
+    /// Ranges left for another step.
     pub left: Ranges,
 }

@@ -1,4 +1,4 @@
-//! What people ask of the statistics, and what they are told.
+//! Statistics queries and their results.
 
 use crate::domain::{
     id::{AppId, EndpointId},
@@ -6,24 +6,24 @@ use crate::domain::{
     time::Timestamp,
 };
 
-/// Endpoints and event types beyond these are left out of an answer.
+/// Endpoints and event types beyond these are left out of a result.
 pub const TOLD_MAX: usize = 50;
-/// Endpoints beyond these are not looked at, neither for their numbers nor for what they hold.
+/// Endpoints beyond these are not examined, neither for their counters nor for their backlog.
 pub const ENDPOINTS_EXAMINED_MAX: usize = 5_000;
-/// What waits, or is held, is not counted further.
+/// Waiting or held deliveries beyond these are not counted.
 pub const BACKLOG_COUNTED_MAX: u64 = 100_000;
 
 #[derive(Clone, Debug)]
 pub struct StatisticsSearch {
-    /// `None`: all of them.
+    /// All apps if `None`.
     pub app: Option<AppId>,
     pub of: Of,
     pub span: Span,
-    /// Those of the app, or of all.
+    /// The endpoints of the app, or of all apps.
     pub endpoints: Vec<(AppId, EndpointId)>,
 }
 
-/// What the series is of.
+/// Subject of the series.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Of {
     Everything,
@@ -33,20 +33,20 @@ pub enum Of {
 
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
-    /// In the order of time; rows that there are.
+    /// In the order of time; only rows that exist.
     pub series: Vec<(Timestamp, Sums)>,
-    /// The one that fails most first. Empty where the series is of an event type.
+    /// Most failures first. Empty where the series is of an event type.
     pub endpoints: Vec<(EndpointId, Sums)>,
-    /// The busiest first. Empty where the series is of an endpoint.
+    /// Busiest first. Empty where the series is of an endpoint.
     pub event_types: Vec<(String, Sums)>,
     pub backlog: Backlog,
 }
 
-/// What is not delivered yet: of the endpoint, the app or all of them.
+/// Deliveries not delivered yet: of the endpoint, the app or all apps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backlog {
     pub waiting: u64,
     pub held: u64,
-    /// When the one that is due first is or was due.
+    /// When the first due of them is or was due.
     pub oldest_due: Option<Timestamp>,
 }

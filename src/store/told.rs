@@ -1,7 +1,8 @@
-//! The ledger and the handover, with everybody who watches told what was committed. When nobody watches, each call costs one
-//! look at an atomic more than without.
+//! Publishes live updates (SSE) for committed changes. Wraps the delivery store and the commit listener. With no subscribers,
+//! each call adds one atomic load.
 //!
-//! A result is told only after a flush: whoever looks because of a hint must find what it is about.
+//! The update for an attempt's result is published after a flush, so a client that refetches because of it sees the new
+//! state.
 
 use super::{
     Ledger, Reply,
@@ -28,7 +29,7 @@ use crate::domain::{
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Tells of everything that goes through the ledger.
+/// Delivery store that publishes live updates for its changes.
 pub struct ToldLedger {
     shared: Arc<Shared>,
 }
@@ -36,7 +37,7 @@ pub struct ToldLedger {
 struct Shared {
     ledger: Arc<dyn Ledger>,
     watchers: Arc<dyn Watchers>,
-    /// Results that were given to the ledger and are not durable for certain. Somebody is waiting for that while there are any.
+    /// Updates for results that may not be durable yet. A task waits for the flush as long as there are any.
     recorded: Mutex<Vec<Hint>>,
 }
 
@@ -45,12 +46,12 @@ impl ToldLedger {
         Self { shared: Arc::new(Shared { ledger, watchers, recorded: Mutex::default() }) }
     }
 
-    /// What would be told of each of these if it is new.
+    /// Returns the updates to publish for each of these events if it is new.
     fn born<'a>(&self, events: impl IntoIterator<Item = &'a NewEvent>) -> Vec<Vec<Hint>> {
         if self.shared.watchers.any() { events.into_iter().map(of_new).collect() } else { Vec::new() }
     }
 
-    /// The answer as it comes, and afterwards the hints that it leads to.
+    /// Passes the answer through, and publishes the live updates that follow from it.
     fn telling<'a, T: Send + 'a>(
         &'a self,
         answer: Reply<'a, T>,
@@ -75,7 +76,7 @@ impl Shared {
         self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells the hint once what was given to the ledger before is durable. One flush serves all that come meanwhile.
+    /// Publishes the update once everything recorded so far is durable. One flush serves all that arrive meanwhile.
     fn tell_when_durable(self: &Arc<Self>, hint: Hint) {
         let mut recorded = self.recorded();
         recorded.push(hint);
@@ -95,7 +96,7 @@ impl Shared {
                 if so_far.is_empty() {
                     return;
                 }
-                // A store that is closed or cannot write has nothing to be looked at; the hint does no harm then.
+                // A closed or failing store has no new state to refetch; the update is harmless then.
                 let _ = shared.ledger.flush().await;
                 told = so_far.len();
                 for hint in so_far {
@@ -106,7 +107,7 @@ impl Shared {
     }
 }
 
-/// As it will be, unless its endpoint is switched at the same moment.
+/// Live update of a result, computed as if the endpoint were enabled at that moment.
 fn of_record(record: &Record) -> Option<Hint> {
     let mut delivery = record.carried.delivery.clone();
     let made = record.attempts.len() as u32;
@@ -114,7 +115,7 @@ fn of_record(record: &Record) -> Option<Hint> {
     Some(if made > 0 { Hint::attempt(&delivery) } else { Hint::delivery(&delivery) })
 }
 
-/// What is born with a hand is told when it is handed over.
+/// Live updates of a new event. A delivery with a permit is published later, by the commit listener.
 fn of_new(new: &NewEvent) -> Vec<Hint> {
     let event = Hint::event(new.event.app, new.event.id);
     let waiting = new.births.iter().filter(|birth| birth.hand.is_none());
@@ -126,7 +127,7 @@ fn of_accepted(born: Vec<Vec<Hint>>, accepted: &[Accepted]) -> Vec<Hint> {
     new.flat_map(|(hints, _)| hints).collect()
 }
 
-/// What is only passed on.
+/// Forwards methods that need no live update.
 macro_rules! pass_on {
     ($(fn $name:ident($($argument:ident: $kind:ty),*) -> $answer:ty;)+) => {
         $(fn $name(&self, $($argument: $kind),*) -> Reply<'_, $answer> {
@@ -215,8 +216,8 @@ impl Ledger for ToldLedger {
     }
 }
 
-/// Tells of what the store hands over: what is carried now, endpoints that a receiver switched off, and what it changed by
-/// itself.
+/// Commit listener that publishes live updates for leased deliveries, endpoints that a receiver disabled, and changes that
+/// the store makes by itself.
 pub struct ToldHandover {
     handover: Arc<dyn Handover>,
     watchers: Arc<dyn Watchers>,

@@ -1,18 +1,18 @@
-//! Accountable time. Each node counts for itself and the furthest is everybody's, so that an endpoint is judged alike by whoever
-//! sends to it; and each says when it finds that it is us.
+//! Outage-adjusted time. Each node counts for itself and the furthest count holds for all, so that every node evaluates an
+//! endpoint alike; each also reports when it detects a local outage.
 
 use super::{Result, Sql, params};
 use crate::domain::{blame::Account, time::Timestamp};
 use std::time::Duration;
 
-/// While somebody fails, it is written at least this often.
+/// While an endpoint fails, the time is written at least this often.
 const WRITTEN_EVERY: Duration = Duration::from_mins(1);
-/// A node that is this far ahead of what is written writes.
+/// A node that is this far ahead of the stored time writes.
 const AHEAD_MAX: Duration = Duration::from_secs(30);
-/// So long it counts that a node found that it is us; it says so again long before. More than clocks of nodes differ.
+/// How long a reported local outage counts; a node repeats the report long before. Longer than node clocks differ.
 const OURS_FOR: Duration = Duration::from_secs(30);
 
-/// What is written, and when it was.
+/// Returns the stored time, and when it was written.
 pub(super) fn clock(connection: &dyn Sql) -> Result<Option<(Duration, Timestamp)>> {
     connection.one("SELECT clock, at FROM accountable", &[], |row| Ok((duration(row.get(0)?), row.get(1)?)))
 }
@@ -21,7 +21,7 @@ pub(super) fn duration(ms: i64) -> Duration {
     Duration::from_millis(ms.unsigned_abs())
 }
 
-/// What all nodes together counted.
+/// Returns the time that all nodes together have counted.
 pub(super) fn of_all(connection: &dyn Sql, now: Timestamp) -> Result<Account> {
     let written = connection.one("SELECT clock, ours_at FROM accountable", &[], |row| {
         Ok((duration(row.get(0)?), row.get::<Option<Timestamp>>(1)?))
@@ -31,13 +31,12 @@ pub(super) fn of_all(connection: &dyn Sql, now: Timestamp) -> Result<Account> {
     Ok(Account { accountable, is_ours: ours_at.is_some_and(is_lately) })
 }
 
-/// Whether the others have to be told of it.
+/// Whether the other nodes must know of this node's count.
 pub(super) fn is_news(mine: Account, all: Account) -> bool {
     mine.is_ours || mine.accountable >= all.accountable + AHEAD_MAX
 }
 
-/// Written by the one who rolls up when there is something to write anyway, and now and then while somebody fails; otherwise
-/// nobody needs it.
+/// Stores the time when the rollup writes anyway, and now and then while an endpoint fails; otherwise it is not needed.
 pub(super) fn keep(tx: &dyn Sql, clock: Duration, now: Timestamp, writes: bool) -> Result<()> {
     let is_needed = || -> Result<bool> {
         let written = self::clock(tx)?;
@@ -50,7 +49,7 @@ pub(super) fn keep(tx: &dyn Sql, clock: Duration, now: Timestamp, writes: bool) 
     Ok(())
 }
 
-/// What is further already stays.
+/// Stores the time, unless the stored one is further.
 pub(super) fn write(tx: &dyn Sql, mine: Account, now: Timestamp) -> Result<()> {
     let sql = "INSERT INTO accountable (only_row, clock, at, ours_at) VALUES (1, ?1, ?2, ?3)
          ON CONFLICT (only_row) DO UPDATE SET

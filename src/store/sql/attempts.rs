@@ -1,4 +1,4 @@
-//! The history: one lean row for each request. Headers of the answer are kept only when it failed.
+//! Attempt history: one row for each request. Response headers are kept only when it failed.
 
 use super::{Error, Result, Row, Sql, ToValue, params, row::named};
 use crate::domain::{
@@ -17,7 +17,7 @@ macro_rules! columns {
     };
 }
 
-/// What `rows` gives, in its order.
+/// Columns that `rows` writes, in its order.
 pub(in crate::store) const COLUMNS_WRITTEN: &str = columns!();
 
 const INSERT: &str = concat!(
@@ -26,7 +26,7 @@ const INSERT: &str = concat!(
     ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)"
 );
 
-/// Adds attempts from `position` on; those that use a slot of the schedule are numbered from `number` on, if any does.
+/// Adds attempts from `position` on; those that use a retry slot are numbered from `number` on, if there is one.
 pub(super) fn insert(
     tx: &dyn Sql,
     delivery: DeliveryId,
@@ -37,7 +37,7 @@ pub(super) fn insert(
     rows(delivery, position, number, attempts, &mut |row| tx.execute(INSERT, row).map(drop))
 }
 
-/// The rows that these become.
+/// Passes on the rows of these attempts.
 pub(super) fn rows(
     delivery: DeliveryId,
     position: u32,
@@ -110,7 +110,7 @@ pub(super) fn insert_unknown(
     Ok(())
 }
 
-/// What went wrong last, in words.
+/// Returns the error message of the last attempt.
 pub(super) fn last_error(connection: &dyn Sql, delivery: DeliveryId) -> Result<Option<String>> {
     connection
         .one(
@@ -133,7 +133,7 @@ pub(super) fn list(connection: &dyn Sql, delivery: DeliveryId) -> Result<Vec<Pas
     )
 }
 
-/// The last ones, newest first.
+/// Returns the last attempts, newest first.
 pub(super) fn latest(connection: &dyn Sql, delivery: DeliveryId, most: i64) -> Result<Vec<PastAttempt>> {
     connection.all(
         &format!("SELECT {COLUMNS} FROM attempts WHERE delivery = ?1 ORDER BY position DESC LIMIT ?2"),

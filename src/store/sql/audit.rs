@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-/// Whether an answer says that something was changed.
+/// Whether an answer means that something was changed.
 pub(super) trait Changes {
     fn is_change(&self) -> bool;
 }
@@ -31,7 +31,7 @@ impl Changes for () {
     }
 }
 
-/// What made room for what was added.
+/// Ids of keys that were removed for the added one.
 impl Changes for Vec<KeyId> {
     fn is_change(&self) -> bool {
         true
@@ -86,7 +86,7 @@ pub(super) fn note<T: Changes>(tx: &dyn Sql, entry: Option<&Entry>, answer: T) -
     Ok(answer)
 }
 
-/// Entries of an app that is being removed are no longer shown, although they may still be there.
+/// Lists entries, newest first. Those of an app that is being removed are left out, although they may still be there.
 pub(super) fn list(
     connection: &dyn Sql,
     filter: &AuditFilter,
@@ -134,7 +134,7 @@ fn read(row: &Row<'_>) -> Result<Entry> {
     })
 }
 
-/// Removes at most `most` entries of a deleted app; how many there were.
+/// Deletes at most `most` entries of a deleted app; returns how many.
 pub(super) fn purge(tx: &dyn Sql, app: AppId, most: i64) -> Result<usize> {
     let sql = "DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE app = ?1 ORDER BY id LIMIT ?2)";
     tx.execute(sql, params![app, most])

@@ -58,7 +58,7 @@ pub(super) fn events_named(connection: &dyn Sql, keys: &[DedupKey]) -> Result<Ve
     Ok(found)
 }
 
-/// The range of ids that a page looks at: time filters are id ranges, and the cursor is the last id examined.
+/// Returns the range of ids that a page examines: time filters are id ranges, and the cursor is the last id examined.
 pub(super) fn id_range(
     from: Option<Timestamp>,
     to: Option<Timestamp>,
@@ -69,18 +69,18 @@ pub(super) fn id_range(
     (low, Cursor { at: 0, id: after.map_or(high, |cursor| high.min(cursor.id)) })
 }
 
-/// After a first look that did not fill the page.
+/// Rows to read after a first read that did not fill the page.
 const ROWS_MORE: u32 = 1_000;
 
-/// Fills a page by reading on from a place at most so many rows, again and again: as many as fit first, then more. A store that
-/// sends whatever it is asked for sends little that nobody looks at, and finds it in its order instead of sorting all there is.
+/// Fills a page by reading rows after a cursor until it is full: first as many as the page needs, then more. So the server
+/// sends few unneeded rows, and finds them by index instead of sorting.
 pub(super) fn fill<T>(
     limit: u32,
     mut place: Cursor,
     mut read: impl FnMut(&mut Fitting<T>, Cursor, u32) -> Result<()>,
 ) -> Result<Page<T>> {
     let mut fitting = Fitting { limit, examined: 0, rows: Vec::new(), last: None, is_full: false };
-    // One more than fits tells whether there is a next page.
+    // One more than the page holds shows whether there is a next page.
     let mut most = limit + 1;
     loop {
         let before = fitting.examined;
@@ -96,7 +96,7 @@ pub(super) fn fill<T>(
     }
 }
 
-/// Keeps what fits the page out of what is examined.
+/// Collects the rows that match the filter, out of those examined.
 pub(super) struct Fitting<T> {
     limit: u32,
     examined: u32,
@@ -229,7 +229,8 @@ fn fits(row: &Row<'_>, app: AppId, filter: &DeliveryFilter) -> Result<bool> {
         && filter.event_type.as_ref().is_none_or(|wanted| row.is(DELIVERY_COLUMNS + 2, &wanted.as_str())))
 }
 
-/// The lanes are merged on their index alone: of ten thousand lanes only what is on the page is read.
+/// Lists waiting deliveries. The endpoint queues are merged on their index alone: even with ten thousand queues only the rows
+/// of the page are read.
 pub(super) fn queue(
     connection: &dyn Sql,
     lanes: &[EndpointId],
@@ -239,7 +240,7 @@ pub(super) fn queue(
     let Cursor { at, id } = after.unwrap_or(Cursor { at: i64::MIN, id: 0 });
     let next_in_lane = "SELECT due, id FROM deliveries
                         WHERE lane = ?1 AND due >= ?2 AND (due > ?2 OR id > ?3) AND due <= ?4 ORDER BY due, id LIMIT ?5";
-    // One more than fits tells whether there is a next page.
+    // One more than the page holds shows whether there is a next page.
     let most = limit as usize + 1;
     let mut first: BTreeSet<(i64, i64)> = BTreeSet::new();
     for lane in lanes {
@@ -260,7 +261,7 @@ pub(super) fn queue(
         first.into_iter().take(limit as usize).map(|(at, id)| Cursor { at, id }).collect();
     let mut rows = Vec::with_capacity(places.len());
     for place in &places {
-        // It may have been taken in hand since.
+        // It may have been leased since.
         let found = connection.one(&by_id, params![place.id], |row| listed(connection, row))?;
         rows.extend(found.filter(|listed| listed.delivery.state.is_waiting()));
     }
@@ -299,7 +300,7 @@ pub(super) fn waiting_count(connection: &dyn Sql) -> Result<u64> {
 mod tests {
     use super::*;
 
-    /// A page out of rows with descending places, of which every so many fits; and how often and for how much was asked.
+    /// Fills a page from rows with descending ids, of which every n-th matches; returns it with the sizes of the reads.
     fn filled(limit: u32, rows: i64, every: i64) -> (Page<i64>, Vec<u32>) {
         let mut asked = Vec::new();
         let page = fill(limit, Cursor { at: 0, id: rows }, |fitting, before, most| {
@@ -315,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_the_same_however_often_it_was_asked_for() {
+    fn a_page_is_the_same_for_every_number_of_reads() {
         for (limit, every) in
             [(1, 1), (1, 7), (50, 1), (50, 2), (50, 199), (50, 201), (250, 39), (250, 20_000)]
         {
@@ -336,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_asked_for_than_may_be_needed() {
+    fn a_page_reads_no_more_rows_than_it_may_need() {
         assert_eq!(filled(50, 30_000, 1).1, [51]);
         assert_eq!(filled(50, 30_000, 10).1, [51, 1_000]);
         assert_eq!(filled(1, 3, 2).1, [2], "the first fits, and there is another");

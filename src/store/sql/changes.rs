@@ -1,5 +1,5 @@
-//! What of the configuration changed, for other nodes to follow. The one row of `clock` is counted up by every transaction
-//! that changes something and stays locked until its end, so that versions come in the order of commits.
+//! Log of configuration changes, for other nodes to follow. Every transaction that changes something increments the one row
+//! of `clock` and keeps it locked until its end, so that versions come in the order of commits.
 
 use super::{Result, Sql, params};
 use crate::{
@@ -11,9 +11,9 @@ use crate::{
 };
 use std::time::Duration;
 
-/// Whoever is further behind reads everything anew.
+/// How long changes are kept. A node that is further behind reads the whole configuration.
 const KEPT: Duration = Duration::from_hours(1);
-/// Old entries are looked for once in so many versions.
+/// Old entries are removed once in so many versions.
 const FORGET_EVERY: i64 = 64;
 
 pub(in crate::store) const VERSION: &str = "SELECT version FROM clock WHERE only_row = 1";
@@ -26,7 +26,7 @@ pub(in crate::store) enum Kind {
     EventType = 3,
 }
 
-/// Something that was added, changed or removed.
+/// A record that was added, changed or removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) struct Change {
     kind: Kind,
@@ -57,14 +57,14 @@ impl From<EventTypeId> for Change {
     }
 }
 
-/// Makes the row of the clock where it is missing.
+/// Inserts the row of the clock where it is missing.
 pub(super) fn prepare(tx: &dyn Sql) -> Result<()> {
     let sql = "INSERT INTO clock (only_row, version, forgotten) VALUES (1, 0, 0) ON CONFLICT DO NOTHING";
     tx.execute(sql, &[])?;
     Ok(())
 }
 
-/// Begins a version: once in a transaction.
+/// Starts a version: once in a transaction.
 pub(in crate::store) fn begin(tx: &dyn Sql, now: Timestamp) -> Result<i64> {
     let version =
         tx.number("UPDATE clock SET version = version + 1 WHERE only_row = 1 RETURNING version", &[])?;
@@ -89,7 +89,8 @@ pub(super) fn version(connection: &dyn Sql) -> Result<i64> {
     connection.number(VERSION, &[])
 }
 
-/// Also of a version that is not there yet: the database may have lost what it confirmed.
+/// Returns the changes since a version. Also accepts a version that does not exist yet: the database may have lost what it
+/// confirmed.
 pub(super) fn since(connection: &dyn Sql, after: i64) -> Result<Changes> {
     let forgotten = connection.number("SELECT forgotten FROM clock WHERE only_row = 1", &[])?;
     let mut changes = Changes { version: version(connection)?, ..Changes::default() };
@@ -104,7 +105,7 @@ pub(super) fn since(connection: &dyn Sql, after: i64) -> Result<Changes> {
             1 => changes.endpoints.push(EndpointId::from_i64(id)),
             2 => changes.keys.push(KeyId::from_i64(id)),
             3 => changes.event_types.push(EventTypeId::from_i64(id)),
-            // A newer version may know of more: whoever does not reads all that it knows.
+            // A newer version may know more kinds: this one then reads all that it knows.
             _ => changes.is_all = true,
         }
         Ok(())
@@ -118,7 +119,7 @@ mod tests {
     use crate::{domain::tenure::Tenure, store::sqlite::open::open_in_memory};
 
     #[test]
-    fn what_changed_is_known_for_an_hour_and_who_is_further_behind_reads_everything() {
+    fn changes_are_kept_for_an_hour_and_a_node_further_behind_reads_everything() {
         let store = open_in_memory().unwrap();
         prepare(&store).unwrap();
         let key = |number| KeyId::from_i64(number);
@@ -127,7 +128,7 @@ mod tests {
             log(&store, version, key(version).into(), Timestamp::from_millis(at)).unwrap();
             version
         };
-        assert!(since(&store, Tenure::NOTHING).unwrap().is_all, "whoever joined again");
+        assert!(since(&store, Tenure::NOTHING).unwrap().is_all, "a node that joined again");
         let hour = KEPT.as_millis() as i64;
         for at in [0, hour + 1] {
             for _ in 0..FORGET_EVERY {

@@ -1,4 +1,4 @@
-//! Joining and housekeeping.
+//! Joining a store alone, and maintenance: the newest id, endpoint queues with work, purging deleted apps.
 
 use super::{Over, Result, Row, Sql, audit, inspections, notices, order, params, statistics, takeover};
 use crate::{
@@ -10,17 +10,17 @@ use crate::{
     store::cluster::Joined,
 };
 
-/// Rows that one step of a purge looks at.
+/// Rows that one step of a purge examines.
 const PURGE_STEP: i64 = 2000;
 
-/// Of the one process that there can be: whatever is carried was carried by an earlier one, which is dead.
+/// Joins as the only process there can be: all deliveries in flight belong to an earlier process, which is dead.
 pub(in crate::store) fn join_alone(tx: &dyn Sql, now: Timestamp) -> Result<Joined> {
     inspections::interrupt(tx, tx.epoch(), now)?;
     let taken_over = takeover::take_over_all(tx, now)?;
     Ok(Joined { slot: 0, epoch: tx.epoch(), is_alone: true, newest_id: newest_id(tx)?, taken_over })
 }
 
-/// The newest id, and whether an inspection waits: what whoever joins has to know.
+/// Returns the newest id, and whether an inspection waits, for a joining node.
 pub(in crate::store) fn what_is_there(tx: &dyn Sql) -> Result<(i64, bool)> {
     Ok((newest_id(tx)?, inspections::waits(tx)?))
 }
@@ -43,14 +43,15 @@ pub(super) fn remember_newest_id(tx: &dyn Sql) -> Result<()> {
     Ok(())
 }
 
-/// What only waits behind others is due never, and nobody has to look for it.
+/// Returns endpoint queues with something due at some time; leaves out queues with only deliveries queued behind others,
+/// whose due time is "never".
 pub(super) fn find_lanes(connection: &dyn Sql) -> Result<Vec<(EndpointId, Timestamp)>> {
     let mut lanes = all_lanes(connection)?;
     lanes.retain(|(_, due)| *due < Timestamp::NEVER);
     Ok(lanes)
 }
 
-/// Jumps from lane to lane along the index, whatever waits in them.
+/// Jumps from endpoint queue to endpoint queue along the index, however much waits in them.
 fn all_lanes(connection: &dyn Sql) -> Result<Vec<(EndpointId, Timestamp)>> {
     connection.all(
         "WITH RECURSIVE found (lane) AS (
@@ -84,8 +85,8 @@ pub(super) fn lanes_behind(
     Ok(behind)
 }
 
-/// Lanes of endpoints that are off or gone, endpoints that are on but hold something back, and those whose dead are in the
-/// way of others although they skip them.
+/// Returns endpoints that are disabled or gone and still have a queue, enabled endpoints with held deliveries, and those
+/// whose dead deliveries block others although they skip them.
 pub(super) fn unsettled(connection: &dyn Sql) -> Result<Vec<EndpointId>> {
     let switch = "SELECT CASE WHEN deleted_at IS NOT NULL THEN 2 WHEN off IS NOT NULL THEN 1 ELSE 0 END
          FROM endpoints WHERE id = ?1";
@@ -117,14 +118,14 @@ pub(super) fn unsettled(connection: &dyn Sql) -> Result<Vec<EndpointId>> {
     Ok(unsettled)
 }
 
-/// A node that has not seen yet that an app is gone may still take events for it, so nothing is removed before all have seen it. One
-/// that follows nobody, as this one may, takes none.
+/// A node that has not seen yet that an app is gone may still accept events for it, so nothing is removed before all nodes
+/// have seen it. A node that follows no other, as this one may, accepts none.
 const NEXT_TO_PURGE: &str = "SELECT app, done FROM purges p WHERE NOT EXISTS (
          SELECT 1 FROM changes c JOIN nodes n ON n.seen < c.version
          WHERE c.kind = 0 AND c.id = p.app AND n.dead = 0 AND NOT (n.epoch = ?1 AND n.seen <= 0))
      ORDER BY app LIMIT 1";
 
-/// One step for one deleted app: first its audit log, its notices and statistics, then its events in id order.
+/// Purges one step of a deleted app: first its audit log, its notices and statistics, then its events in id order.
 pub(super) fn purge(tx: &dyn Sql) -> Result<bool> {
     let next = |row: &Row<'_>| Ok((row.get::<i64>(0)?, row.get::<i64>(1)?));
     let Some((app, done)) = tx.one(NEXT_TO_PURGE, params![tx.epoch()], next)? else {
@@ -136,9 +137,9 @@ pub(super) fn purge(tx: &dyn Sql) -> Result<bool> {
     if of_others + statistics::purge(tx, of, PURGE_STEP)? > 0 {
         return Ok(true);
     }
-    // Ids are made in time order: nothing of the app is older than the app itself.
+    // Ids are made in time order: no record of the app is older than the app itself.
     let after = done.max(app);
-    // Whichever come sooner: an event may have thousands of deliveries, and replays make them without one.
+    // The nearer end counts: an event may have thousands of deliveries, and replays make deliveries without events.
     let mut end: Option<i64> = None;
     for rows in ["events", "deliveries"] {
         let last = format!("SELECT id FROM {rows} WHERE id > ?1 ORDER BY id LIMIT 1 OFFSET ?2");
@@ -163,7 +164,7 @@ pub(super) fn purge(tx: &dyn Sql) -> Result<bool> {
     tx.delete_deliveries(of, after, upto)?;
     tx.execute("DELETE FROM events WHERE app = ?1 AND id > ?2 AND id <= ?3", range)?;
     if end.is_none() {
-        // What was recorded while the app was being removed.
+        // Rows that were recorded while the app was being removed.
         tx.execute("DELETE FROM health WHERE app = ?1", params![app])?;
         tx.execute("DELETE FROM purges WHERE app = ?1", params![app])?;
     } else {

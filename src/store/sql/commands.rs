@@ -1,4 +1,4 @@
-//! The commands of the hot path: accept, record, refill and hand back, as work for a batch.
+//! Commands of the hot path: accept, record, lease and release, as commands of a batch.
 
 use super::{
     Aftermath, Error, Hot, Kind, Locks, Result, Sql, Work, health,
@@ -29,13 +29,13 @@ pub(in crate::store) struct Accept {
     pub(super) events: Vec<NewEvent>,
     pub(super) results: Vec<Accepted>,
     pub(super) epoch: i64,
-    /// Until it was answered.
+    /// `None` once it was answered.
     pub(super) reply: Option<oneshot::Sender<Result<Vec<Accepted>, StoreError>>>,
 }
 
 impl Accept {
-    /// It is stored under this epoch. A hand that was taken under another one carries nothing: its node has joined again since,
-    /// as one that owns no lane.
+    /// Sets the epoch that it is stored under. A permit that was taken under another epoch is dropped: its node has joined
+    /// again since, and owns no endpoint queue at first.
     pub(super) fn begin_under(&mut self, epoch: i64) {
         self.epoch = epoch;
         for new in &mut self.events {
@@ -50,7 +50,7 @@ impl Accept {
         }
     }
 
-    /// Those of which the lane has to say what becomes of them.
+    /// Deliveries whose ordering group or availability decides what becomes of them.
     fn decided(&self) -> impl Iterator<Item = &Delivery> {
         let births = self.events.iter().flat_map(|new| &new.births).map(|birth| &birth.delivery);
         births.filter(|delivery| delivery.okey.is_some() || delivery.state == State::Held)
@@ -100,7 +100,7 @@ impl Work for Accept {
                 continue;
             }
             for birth in new.births {
-                // One that has to wait for others in its line gives its hand back.
+                // A delivery that is queued behind others in its ordering group releases its permit.
                 let is_carried = birth.delivery.state == State::InFlight;
                 match birth.hand.filter(|_| is_carried) {
                     Some(hand) => {
@@ -131,12 +131,12 @@ impl Work for Accept {
     }
 }
 
-/// That deliveries of the endpoint changed, this one among them.
+/// Live update that deliveries of the endpoint changed.
 fn hint_of(delivery: &Delivery) -> Hint {
     Hint::deliveries(delivery.app, delivery.endpoint)
 }
 
-/// Tells the engine about a delivery that waits in the store now.
+/// Notes a delivery that waits in the store now, for the engine.
 fn note(delivery: &Delivery, after: &mut Aftermath) {
     if delivery.state.is_waiting()
         && !delivery.waits_behind()
@@ -192,7 +192,7 @@ impl Work for Recording {
     fn count(&self, sums: &mut Batch) {
         let Record { carried, attempts, verdict, sighting, ended_at, .. } = &self.record;
         let Some(Recorded { delivery, .. }) = &self.recorded else { return };
-        // An extra attempt by hand that failed left it as it had ended.
+        // A failed extra attempt, requested manually, leaves the delivery as it had ended.
         let has_ended = delivery.state.is_terminal() && !carried.delivery.goes_back(verdict);
         let attempt = attempts.last().filter(|_| sighting.is_some());
         let event_type = &carried.event.event_type;
@@ -215,7 +215,7 @@ impl Work for Recording {
             after.waiting.extend(woken);
             after.switched_off.extend(went_off.map(|(off, revision)| (delivery.endpoint, off, revision)));
         }
-        // The hand goes back with the record.
+        // The permit is released when the record is dropped.
     }
 
     /// A verdict is never lost while the process lives, unless the row itself is beyond repair.
@@ -243,7 +243,7 @@ impl Work for Refill {
     fn apply(&mut self, tx: &dyn Sql) -> Result<()> {
         self.epoch = tx.epoch();
         if self.wants.iter().any(|want| !want.is_of(self.epoch)) {
-            // Asked for before this node joined again: it knows nothing of what waits now, and has no hands for it.
+            // Requested before this node joined again: it knows no waiting deliveries now, and these permits are void.
             self.found = self.wants.iter().map(|_| Found::default()).collect();
             return Ok(());
         }
@@ -252,12 +252,12 @@ impl Work for Refill {
         self.found = if let Ok(found) = together {
             found
         } else {
-            // A row that cannot be read costs its own lane, not those that happened to be asked for together.
+            // A row that cannot be read fails its own endpoint queue only, not those of the same command.
             may_end = refill::ENDED_MAX;
             let mut lane = |want| {
                 let found = in_savepoint(tx, std::slice::from_ref(want), &mut may_end, self.now)?;
                 Ok(found.unwrap_or_else(|error| {
-                    tracing::error!(%error, "a lane cannot be read");
+                    tracing::error!(%error, "an endpoint queue cannot be read");
                     vec![Found::default()]
                 }))
             };
@@ -308,7 +308,8 @@ impl Work for Refill {
     }
 }
 
-/// What these lanes gave, or which row cannot be read: then nothing was taken, which nobody would carry.
+/// Leases from these endpoint queues in a savepoint. The inner error names a row that cannot be read: then nothing was
+/// leased, so that no delivery is left in flight unsent.
 fn in_savepoint(
     tx: &dyn Sql,
     wants: &[Want],

@@ -1,4 +1,4 @@
-//! What was published before: found by the producer's id or `Idempotency-Key`, and told apart by its fingerprint.
+//! Deduplication: finds an event published before by the producer's id or `Idempotency-Key`, and compares its fingerprint.
 
 use super::{
     Error, Result, Sql, params,
@@ -13,7 +13,7 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// What is stored under these keys already; `New` if nothing is.
+/// Returns the event that is stored under these keys already; `New` if there is none.
 pub(super) fn published_before(
     tx: &dyn Sql,
     keys: &[DedupKey],
@@ -28,7 +28,8 @@ pub(super) fn published_before(
         if let Some(repeated) = repeated(tx, event)? {
             return Ok(repeated);
         }
-        // Another node removed it between the two looks, and its keys with it: they name nothing now, or something newer.
+        // Another node removed it between the two reads, and its keys with it: they are unused now, or belong to a newer
+        // event.
         if gone.replace(event) == Some(event) {
             return Err(Error::Wrong(format!("{event} is gone, its keys are not")));
         }
@@ -47,7 +48,8 @@ fn find_dedup(tx: &dyn Sql, keys: &[DedupKey]) -> Result<Option<(EventId, Finger
     Ok(None)
 }
 
-/// Stores all of these keys for an event, or none of them if somebody has one by now. Waits for whoever is just storing one.
+/// Stores all of these keys for an event, or none of them if another event has one by now. Waits for a transaction that is
+/// just storing one.
 pub(super) fn claim(
     tx: &dyn Sql,
     keys: &[DedupKey],
@@ -66,12 +68,12 @@ pub(super) fn claim(
     Ok(true)
 }
 
-/// `None` if there is no such event.
+/// Returns the stored event as a repetition; `None` if there is no such event.
 fn repeated(tx: &dyn Sql, event: EventId) -> Result<Option<Accepted>> {
     let sql = format!("SELECT {EVENT} FROM events e WHERE e.id = ?1");
     let stored = tx.one(&sql, params![event], |row| row::event(row, 0))?;
     let Some(stored) = stored else { return Ok(None) };
-    // The deliveries an event was born with carry the ids right after its own, and nothing else does.
+    // An event's first deliveries have the ids right after its own, and no other rows have these.
     let deliveries = tx.all(
         "SELECT id, endpoint FROM deliveries WHERE id > ?1 AND id <= ?1 + 65535 AND event = ?1 AND replay_of IS NULL ORDER BY id",
         params![event],

@@ -1,4 +1,4 @@
-//! How deliveries are read and changed. Whatever changes one passes through here, which keeps the lines.
+//! Reads and changes deliveries. Every change passes through here, which maintains the ordering groups.
 
 use super::{
     Result, Sql,
@@ -12,12 +12,12 @@ use crate::domain::{
     time::Timestamp,
 };
 
-/// What a row must still be so that it is written over.
+/// Expected state of a row, so that it may be written over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) enum Was {
     /// Not in flight.
     In(State),
-    /// In flight, and carried under this epoch.
+    /// In flight, and leased under this epoch.
     CarriedBy(i64),
 }
 
@@ -29,7 +29,7 @@ impl Was {
         }
     }
 
-    /// The lane of what is in flight.
+    /// The row's `lane`: minus the epoch where it is in flight, else 0.
     pub(in crate::store) fn lane(self) -> i64 {
         match self {
             Self::In(_) => 0,
@@ -38,8 +38,8 @@ impl Was {
     }
 }
 
-/// The queue's column: the endpoint while waiting, nothing when neither waiting nor carried, and while carried the epoch of
-/// whoever does so, less than nothing. An embedded store has one process, whose epoch is 0.
+/// Value of the column `lane`: the endpoint while waiting, minus the leasing node's epoch while in flight, else `None`. An
+/// embedded store has one process, whose epoch is 0.
 pub(in crate::store) fn lane(delivery: &Delivery, epoch: i64) -> Option<i64> {
     match delivery.state {
         State::InFlight => Some(-epoch),
@@ -48,8 +48,8 @@ pub(in crate::store) fn lane(delivery: &Delivery, epoch: i64) -> Option<i64> {
     }
 }
 
-/// Writes a delivery over its row if that is still in the state the change started from. If it leaves its line, the next
-/// of that steps up.
+/// Writes a delivery over its row if that is still in the state the change started from. If it leaves its ordering group, the
+/// next of that is promoted.
 pub(super) fn update_delivery(
     tx: &dyn Sql,
     from: State,
@@ -60,7 +60,7 @@ pub(super) fn update_delivery(
     update(tx, Was::In(from), delivery, now, woken)
 }
 
-/// The same for one in flight, if that is still carried under this epoch: otherwise somebody took it over.
+/// Writes a delivery in flight over its row, if that is still leased under this epoch; otherwise another node took it over.
 pub(super) fn update_carried(
     tx: &dyn Sql,
     epoch: i64,
@@ -92,7 +92,7 @@ pub(super) fn is_carried(tx: &dyn Sql, id: DeliveryId, epoch: i64) -> Result<boo
     tx.exists(sql, params![id, -epoch])
 }
 
-/// To be changed: nobody else changes it until this transaction ends.
+/// Reads a delivery to be changed, and locks it until this transaction ends.
 pub(super) fn read_delivery(tx: &dyn Sql, id: DeliveryId) -> Result<Option<Delivery>> {
     tx.lock_delivery(id)?;
     tx.one(&format!("SELECT {DELIVERY} FROM deliveries d WHERE d.id = ?1"), params![id], row::delivery)

@@ -1,4 +1,4 @@
-//! Where the four seams hand in what is to be done. A store that has one has all four of them.
+//! Storage backend: runs reads and writes for the store traits. A type that implements it implements all four.
 
 use super::{Aftermath, Membership, Queue, Result, Sql, work::Call};
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
 };
 
 pub(in crate::store) trait Desk: Send + Sync {
-    /// What waits for the writer's next batch.
+    /// Commands that wait for the writer's next batch.
     fn commands(&self) -> &Queue;
 
     /// Runs a function that only reads, beside the writer where that is possible.
@@ -16,28 +16,28 @@ pub(in crate::store) trait Desk: Send + Sync {
         run: impl FnMut(&dyn Sql) -> Result<T> + Send + 'static,
     ) -> Reply<'static, T>;
 
-    /// The same for the engine, which never waits behind people's lists.
+    /// Runs a read for the engine, which never waits behind people's lists.
     fn read_for_engine<T: Send + 'static>(
         &self,
         run: impl FnMut(&dyn Sql) -> Result<T> + Send + 'static,
     ) -> Reply<'static, T>;
 
-    /// How this node lives beside others; `None` where there can be no other.
+    /// Membership of this node in a cluster; `None` where there can be only one node.
     fn membership(&self) -> Option<&dyn Membership> {
         None
     }
 
-    /// What others wrote into its inbox; `None` where there is none.
+    /// Reads the inbox; `None` where there is none.
     fn submitted(&self) -> Option<Reply<'static, Vec<Submission>>> {
         None
     }
 
-    /// What the ledger says of itself.
+    /// Answer of `DeliveryStore::can_record`.
     fn can_record(&self) -> bool {
         true
     }
 
-    /// How much room the store takes and has left.
+    /// Measures how much space the store takes and has left.
     fn measure(&self) -> Reply<'_, StorageUsage>;
 
     /// Runs a function in the writer's next batch.

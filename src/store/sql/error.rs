@@ -1,4 +1,4 @@
-//! What can go wrong with a statement, and what the callers of the store are told of it.
+//! Errors of statements, and the store errors that callers get for them.
 
 use crate::store::StoreError;
 use rusqlite::ErrorCode;
@@ -13,33 +13,33 @@ pub(in crate::store) enum Error {
     Postgres(#[from] tokio_postgres::Error),
     #[error(transparent)]
     Io(#[from] std::io::Error),
-    /// This process writes nothing more; it says why.
+    /// This process writes nothing more; says why.
     #[error("{0}")]
     Fenced(&'static str),
-    /// This command cannot be stored any more, and all others can; it says why.
+    /// This command cannot be stored any more, other commands can; says why.
     #[error("{0}")]
     Stale(&'static str),
-    /// Another node is at what one does at a time: to be tried again soon.
+    /// Another node is doing a job that only one node at a time may do: to be retried soon.
     #[error("another node is at it")]
     Busy,
     /// Whether a batch is stored is not known, because the answer to its COMMIT did not come or says nothing.
     #[error("{0}")]
     InDoubt(Box<Error>),
-    /// A row says something that cannot be.
+    /// A row holds an impossible value.
     #[error("{0}")]
     Wrong(String),
 }
 
 pub(in crate::store) type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Documents are kept as JSON.
+/// Stored documents are JSON.
 impl From<serde_json::Error> for Error {
     fn from(error: serde_json::Error) -> Self {
         Self::Wrong(error.to_string())
     }
 }
 
-/// Whether the whole store is in trouble, so that no other command of the batch could do better.
+/// Converts to a store error. `Corrupt` means that only this command fails, anything else that the whole store does.
 pub(in crate::store) fn store_error(error: &Error) -> StoreError {
     let is_full = || StoreError::Unavailable("the disk is full".to_owned());
     let unavailable = || StoreError::Unavailable(error.to_string());
@@ -64,7 +64,7 @@ pub(in crate::store) fn store_error(error: &Error) -> StoreError {
     }
 }
 
-/// What the server said, or why it said nothing. Never its detail, which repeats what is in rows.
+/// Returns the server's message, or the cause if there is none. Leaves out its detail, which repeats row contents.
 fn in_words(error: &tokio_postgres::Error) -> String {
     match (error.as_db_error(), error.source()) {
         (Some(said), _) => format!("{} ({})", said.message(), said.code().code()),
@@ -73,7 +73,7 @@ fn in_words(error: &tokio_postgres::Error) -> String {
     }
 }
 
-/// Data that cannot be, a constraint that forbids it, a statement that is not understood, a damaged page.
+/// Impossible data, a violated constraint, an invalid statement, a damaged page.
 fn is_of_the_command(code: &SqlState) -> bool {
     ["22", "23", "42", "XX"].iter().any(|class| code.code().starts_with(class))
 }

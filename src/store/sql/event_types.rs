@@ -36,7 +36,7 @@ fn read(row: &Row<'_>, id: EventTypeId) -> Result<EventTypeRecord> {
     })
 }
 
-/// Looks at all of them before it writes any.
+/// Checks all of them before it writes any.
 pub(super) fn put_all(tx: &dyn Sql, new: &[(EventTypeRecord, Option<Entry>)]) -> Result<bool> {
     for (event_type, _) in new {
         if !can_be_put(tx, event_type)? {

@@ -1,28 +1,28 @@
-//! Statements over many rows: a server is given all of them at once, and a file one after the other.
+//! Statements over many rows: PostgreSQL gets all rows at once, SQLite one after the other.
 
 use super::{Result, ToValue};
 
-/// A statement and what the rows are that it is run over. What it does for one must not depend on what it does for another.
+/// A statement and the rows it runs over. Its effect on one row must not depend on the other rows.
 pub(in crate::store) struct Over<'a> {
-    /// Has `{given}` where it reads these rows, which it calls `given`.
+    /// Has `{given}` where it reads these rows, under the name `given`.
     pub(in crate::store) sql: &'a str,
-    /// What they are called in it, and what they hold, one letter each: `n` numbers, `t` texts, `b` bytes.
+    /// Names of the columns, and their types, one letter each: `n` numbers, `t` texts, `b` bytes.
     pub(in crate::store) columns: &'static str,
     pub(in crate::store) shape: &'static str,
 }
 
-/// Takes the next of the rows.
+/// Takes the next row.
 pub(in crate::store) type Give<'a> = dyn FnMut(&[&dyn ToValue]) -> Result<()> + 'a;
 
 impl Over<'_> {
-    /// The text for one row, whose values are its parameters.
+    /// Returns the SQL for one row, whose values are its parameters.
     pub(super) fn one_row(&self) -> String {
         let value = |(number, name): (usize, &str)| format!("?{} AS {name}", number + 1);
         let values: Vec<_> = self.columns.split(", ").enumerate().map(value).collect();
         self.from(&format!("(SELECT {}) AS given", values.join(", ")))
     }
 
-    /// The text for all of them, where `rows` makes rows of the parameters.
+    /// Returns the SQL for all rows; `rows` is the SQL that makes rows of the parameters.
     pub(in crate::store) fn all_rows(&self, rows: &str) -> String {
         self.from(&format!("{rows} AS given ({})", self.columns))
     }

@@ -1,5 +1,5 @@
-//! The health of endpoints: read and written in the transaction of the attempt that changes it, together with what people are
-//! told. An endpoint that never failed has no row, and a success of one whose row is clean writes nothing.
+//! Endpoint health: read and written in the transaction of the attempt that changes it, together with its notices. An
+//! endpoint that never failed has no row, and a success of one whose row is clean writes nothing.
 
 use super::{
     Result, Row, Sql, accountable,
@@ -29,7 +29,7 @@ use crate::{
 use std::time::Duration;
 
 const HOUR: Duration = Duration::from_hours(1);
-/// Endpoints that took something within this time are known to have answered.
+/// Endpoints that accepted a delivery within this time count as answering.
 const WELL_WITHIN: Duration = Duration::from_hours(72);
 
 macro_rules! columns {
@@ -40,9 +40,9 @@ macro_rules! columns {
     };
 }
 
-/// Asked for every delivery that is recorded.
+/// Runs for every delivery that is recorded.
 const READ: &str = concat!("SELECT ", columns!(), " FROM health WHERE endpoint = ?1");
-/// The same with what all nodes together counted of accountable time.
+/// Reads health together with the outage-adjusted time of all nodes.
 const READ_WITH_CLOCK: &str = concat!(
     "SELECT ",
     columns!(),
@@ -88,7 +88,7 @@ pub(super) fn read(connection: &dyn Sql, endpoint: EndpointId) -> Result<Option<
     connection.one(READ, params![endpoint], read_row)
 }
 
-/// With accountable time, of which this node may know less than others.
+/// Reads health with outage-adjusted time, of which this node may know less than others.
 fn read_with_clock(tx: &dyn Sql, endpoint: EndpointId, mine: Duration) -> Result<(Health, Duration)> {
     let found = tx.one(READ_WITH_CLOCK, params![endpoint], |row| {
         let health = match row.get::<Option<u32>>(0)? {
@@ -128,10 +128,10 @@ fn write(tx: &dyn Sql, app: AppId, endpoint: EndpointId, health: &Health) -> Res
     Ok(())
 }
 
-/// Somebody switched the endpoint on: nothing of before counts against it.
+/// Resets the health of an endpoint that was enabled: earlier failures do not count any more.
 pub(super) fn start_afresh(tx: &dyn Sql, app: AppId, endpoint: EndpointId, at: Timestamp) -> Result<()> {
     tx.lock_health(endpoint)?;
-    // Whoever was told of its trouble is told when it works again.
+    // Channels that were notified of its trouble are also notified when it works again.
     let told = read(tx, endpoint)?.and_then(|health| health.told);
     write(tx, app, endpoint, &Health { healthy_since: Some(at), told, ..Health::default() })
 }
@@ -142,7 +142,7 @@ pub(super) fn forget(tx: &dyn Sql, endpoint: EndpointId) -> Result<()> {
     Ok(())
 }
 
-/// Its URL is another now: what the old receiver asked for is not for the new one.
+/// Removes the requested pause of an endpoint whose URL changed: it came from the old receiver.
 pub(super) fn forget_pause(tx: &dyn Sql, endpoint: EndpointId) -> Result<()> {
     tx.execute(
         "UPDATE health SET paused_until = NULL, paused_status = NULL WHERE endpoint = ?1",
@@ -151,7 +151,8 @@ pub(super) fn forget_pause(tx: &dyn Sql, endpoint: EndpointId) -> Result<()> {
     Ok(())
 }
 
-/// Whether the verdict ends an event that the receiver did not take. An extra attempt by hand leaves it as it had ended.
+/// Whether the verdict ends an event that the receiver did not accept. A failed extra attempt, requested manually, leaves it
+/// as it had ended.
 pub(super) fn ends_failed(record: &Record) -> bool {
     let is_refusal = matches!(
         record.verdict,
@@ -160,7 +161,7 @@ pub(super) fn ends_failed(record: &Record) -> bool {
     is_refusal && !record.carried.delivery.goes_back(&record.verdict)
 }
 
-/// What a record makes of its endpoint's health, not written yet.
+/// The endpoint's health after a result, not written yet.
 pub(super) struct Seen<'a> {
     record: &'a Record,
     contract: &'a Contract,
@@ -169,14 +170,15 @@ pub(super) struct Seen<'a> {
     news: Vec<News>,
 }
 
-/// `None` if nothing changes. What comes back from an endpoint that was switched off meanwhile says nothing new.
+/// Computes the health after a result; `None` if nothing changes. The result of an endpoint that was disabled meanwhile
+/// changes nothing.
 pub(super) fn see<'a>(tx: &dyn Sql, record: &'a Record, switch: Switch) -> Result<Option<Seen<'a>>> {
     let Record { carried, attempts, ended_at, .. } = record;
     let (Some(sighting), Some(contract)) = (&record.sighting, &record.contract) else { return Ok(None) };
     let Some(last) = attempts.last().filter(|_| switch == Switch::On) else { return Ok(None) };
     let endpoint = carried.delivery.endpoint;
     if last.outcome.class == Class::Ok {
-        // Of most there is nothing to change, and nothing is locked for them.
+        // For most endpoints nothing changes, and nothing is locked for them.
         if read(tx, endpoint)?.is_none_or(|health| health.is_clean()) {
             return Ok(None);
         }
@@ -207,19 +209,19 @@ pub(super) fn see<'a>(tx: &dyn Sql, record: &'a Record, switch: Switch) -> Resul
     } else if matches!(news[..], [News::FailingTooLong { .. }])
         && notices::warning_waits(tx, carried.delivery.app, carried.delivery.endpoint)?
     {
-        // Warned is who was sent the warning.
+        // An endpoint counts as warned only once the warning was sent.
         news.clear();
     }
     Ok(Some(Seen { record, contract, was, health, news }))
 }
 
 impl Seen<'_> {
-    /// How the endpoint is switched off, if a rule says so.
+    /// Returns how the endpoint is disabled, if a rule says so.
     pub(super) fn off(&self) -> Option<SwitchedOff> {
         self.news.iter().find_map(|news| news.off(self.contract, self.record.ended_at))
     }
 
-    /// Answers whether the endpoint's health is called another now.
+    /// Writes health and notices; returns whether the endpoint's health state changed.
     pub(super) fn write(self, tx: &dyn Sql) -> Result<bool> {
         let Delivery { app, endpoint, .. } = self.record.carried.delivery;
         write(tx, app, endpoint, &self.health)?;
@@ -235,8 +237,8 @@ impl Seen<'_> {
     }
 }
 
-/// A delivery died in its lane by the receiver's fault, when its final wait was over; `Cluster::judge` will hear of it by the
-/// statistics.
+/// Counts a delivery that died when its final wait was over because the receiver did not accept it;
+/// `ClusterStore::evaluate_health` learns of it from the statistics.
 pub(super) fn event_failed(tx: &dyn Sql, delivery: &Delivery, event: &Event) -> Result<()> {
     if event.event_type == TEST_EVENT_TYPE || delivery.restarted_at.is_some() {
         return Ok(());
@@ -247,12 +249,12 @@ pub(super) fn event_failed(tx: &dyn Sql, delivery: &Delivery, event: &Event) -> 
     write(tx, delivery.app, delivery.endpoint, &health)
 }
 
-/// What came of judging.
+/// Result of a health evaluation.
 #[derive(Default)]
 pub(super) struct Judged {
-    /// Endpoints that were switched off, how, and their revision now.
+    /// Endpoints that were disabled, how, and their revision now.
     pub(super) went_off: Vec<(EndpointId, SwitchedOff, u32)>,
-    /// Those whose health is called another now.
+    /// Endpoints whose health state changed.
     pub(super) turned: Vec<(AppId, EndpointId)>,
 }
 
@@ -263,7 +265,7 @@ pub(super) fn judge(tx: &dyn Sql, suspects: &[Suspect], now: Timestamp) -> Resul
         tx.lock_health(*endpoint)?;
         let known = read(tx, *endpoint)?;
         let mut health = known.clone().unwrap_or_default();
-        // What was before it was well again was judged then, and what is older than the window does not count at all.
+        // What came before it was healthy again was evaluated then, and what is older than the window does not count at all.
         let window = |length: Duration| {
             let begins = Timestamp::from_millis(now.as_millis().saturating_sub(length.as_millis() as i64));
             statistics::strictly_since(
@@ -295,7 +297,7 @@ pub(super) fn judge(tx: &dyn Sql, suspects: &[Suspect], now: Timestamp) -> Resul
 }
 
 pub(super) fn standing(connection: &dyn Sql, now: Timestamp) -> Result<Standing> {
-    // A crash may have come between an attempt and the next time that the clock was written.
+    // A crash may have come between an attempt and the next write of the clock.
     let latest = connection.number(
         "SELECT max(clock) FROM (SELECT max(first_failed_clock) AS clock FROM health
              UNION ALL SELECT max(warned_clock) FROM health) AS written",
@@ -340,7 +342,7 @@ pub(super) fn report(
     })
 }
 
-/// The endpoints of an app that are degraded or failing.
+/// Returns the endpoints of an app that are degraded or failing.
 pub(super) fn in_trouble(connection: &dyn Sql, app: AppId) -> Result<Vec<EndpointId>> {
     connection.all(
         "SELECT endpoint FROM health WHERE app = ?1 AND (degraded_since IS NOT NULL OR failing_since IS NOT NULL)",

@@ -1,5 +1,5 @@
-//! Which commands a store may write many of at once. Such a one needs no look at any row but its own, so that whoever writes it
-//! knows beforehand what becomes of it; everything else goes command by command.
+//! Commands that can be written in bulk. Their result is known before the write, because they read no rows but their own. All
+//! other commands run one at a time.
 
 use super::{
     attempts,
@@ -19,18 +19,18 @@ use crate::{
     },
 };
 
-/// What a command is to a store that writes many at once.
+/// A command's form for a backend that writes many at once.
 pub(in crate::store) enum Hot<'a> {
     Accept(&'a mut Accept),
     Record(&'a mut Recording),
     /// There is nothing to be written.
     Nothing,
-    /// Not of the hot path, or not written with others.
+    /// Not on the hot path, or not written in bulk.
     No,
 }
 
 impl Accept {
-    /// What is published, to be looked at one by one. All of it counts as new but what `apply_one` finds otherwise.
+    /// Returns the events, to be examined one by one. Each counts as new unless `apply_one` finds otherwise.
     pub(in crate::store) fn begin(&mut self, epoch: i64) -> &[NewEvent] {
         self.begin_under(epoch);
         self.results = vec![Accepted::New; self.events.len()];
@@ -41,7 +41,7 @@ impl Accept {
         &self.events[place]
     }
 
-    /// Writes one by itself.
+    /// Writes a single event by itself.
     pub(in crate::store) fn apply_one(&mut self, tx: &dyn Sql, place: usize) -> Result<()> {
         self.results[place] = ledger::accept(tx, &mut self.events[place])?;
         Ok(())
@@ -49,7 +49,7 @@ impl Accept {
 }
 
 impl NewEvent {
-    /// None of its deliveries has to be given a place, or depends on whether its endpoint is on.
+    /// Whether none of its deliveries joins an ordering group or depends on whether its endpoint is enabled.
     pub(in crate::store) fn is_plain(&self) -> bool {
         self.births.iter().all(|birth| {
             let Delivery { id, app, event, endpoint, state, due, give_up_at, .. } = birth.delivery;
@@ -69,8 +69,8 @@ impl Recording {
         self.record.carried.delivery.id
     }
 
-    /// The delivery as it ends, if it was delivered, was carried under this epoch and stands in no line, and if nothing is
-    /// changed by that of the endpoint's health: `is_well` says so of one that nobody has to be asked about.
+    /// Returns the delivery as it ends, if its write needs no decision: it was delivered, leased under this epoch, is in no
+    /// ordering group, and does not change the endpoint's health. `is_well` says whether an endpoint is known to be healthy.
     pub(in crate::store) fn plainly(
         &self,
         epoch: i64,
@@ -92,7 +92,7 @@ impl Recording {
         is_concluded.then_some(delivery)
     }
 
-    /// The rows of its attempts, as `attempts::COLUMNS_WRITTEN` says.
+    /// Passes on the rows of its attempts, in the order of `attempts::COLUMNS_WRITTEN`.
     pub(in crate::store) fn history(
         &self,
         each: &mut dyn FnMut(&[&dyn ToValue]) -> Result<()>,
@@ -102,7 +102,7 @@ impl Recording {
         attempts::rows(carried.delivery.id, position, number, attempts, each)
     }
 
-    /// What came of it: nothing where it was not carried any more.
+    /// Sets its result: `None` where the delivery was not leased any more.
     pub(in crate::store) fn became(&mut self, delivery: Option<Delivery>) {
         let plainly = |delivery| Recorded { delivery, went_off: None, woken: Vec::new(), is_turn: false };
         self.recorded = delivery.map(plainly);

@@ -1,5 +1,5 @@
-//! Taking in what waits in the inbox: the event is stored and its row goes in one transaction, so that whatever happens in
-//! between neither loses it nor stores it twice.
+//! Accepts events from the inbox: the event is stored and its row removed in one transaction, so that a crash neither loses
+//! it nor stores it twice.
 
 use super::{Aftermath, Error, Locks, Result, Sql, Work, commands::Accept, params};
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
 
 pub(super) struct TakeIn {
     pub(super) accept: Accept,
-    /// Of its events, in the same order.
+    /// Inbox numbers of its events, in the same order.
     pub(super) numbers: Vec<i64>,
     pub(super) refused: Vec<(i64, String)>,
     pub(super) settled: Vec<i64>,
@@ -23,7 +23,7 @@ impl Work for TakeIn {
                 Accepted::Conflict { event } => {
                     refuse(tx, *number, &format!("id: something else was published under it, as {event}"))?;
                 }
-                // Whoever removed it while it was taken in wanted it not to be published: it is looked at again.
+                // A removed row means that it is not to be published: the inbox is read again.
                 Accepted::New if !remove(tx, *number)? => {
                     return Err(Error::Wrong(format!("inbox {number} is gone while it was taken in")));
                 }

@@ -1,4 +1,4 @@
-//! Inspections: few rows, each ordered by a person, taken and ended by the engine.
+//! Inspections: few rows, each requested by a person, run by the engine.
 
 use super::{Result, Row, Sql, params, registry::to_json, row::named};
 use crate::{
@@ -70,7 +70,7 @@ pub(super) fn end(tx: &dyn Sql, id: InspectionId, report: Option<&Report>, now: 
                RETURNING endpoint";
     let ended: Option<EndpointId> = tx.one(sql, params![id, state, text, now], |row| row.get(0))?;
     let Some(endpoint) = ended else { return Ok(false) };
-    // Never the newest of all, so that no id can be given out again.
+    // Never deletes the newest of all, so that no id can be assigned again.
     tx.execute(
         "DELETE FROM inspections WHERE endpoint = ?1 AND state >= 2 AND id NOT IN
              (SELECT id FROM inspections WHERE endpoint = ?1 AND state >= 2 ORDER BY id DESC LIMIT ?2)",
@@ -79,7 +79,7 @@ pub(super) fn end(tx: &dyn Sql, id: InspectionId, report: Option<&Report>, now: 
     Ok(true)
 }
 
-/// Interrupts what a dead node ran.
+/// Interrupts the inspections that a dead node ran.
 pub(super) fn interrupt(tx: &dyn Sql, epoch: i64, now: Timestamp) -> Result<()> {
     let sql = "UPDATE inspections SET state = 3, finished_at = ?1
          WHERE state < 2 AND state = 1 AND coalesce(epoch, 0) = ?2";
@@ -87,12 +87,12 @@ pub(super) fn interrupt(tx: &dyn Sql, epoch: i64, now: Timestamp) -> Result<()> 
     Ok(())
 }
 
-/// Whether one waits to be taken.
+/// Whether an inspection waits.
 pub(super) fn waits(tx: &dyn Sql) -> Result<bool> {
     tx.exists("SELECT EXISTS (SELECT 1 FROM inspections WHERE state < 2)", &[])
 }
 
-/// The endpoint is deleted: what waits or runs for it is cancelled.
+/// Cancels waiting and running inspections of a deleted endpoint.
 pub(super) fn cancel(tx: &dyn Sql, endpoint: EndpointId, now: Timestamp) -> Result<()> {
     let sql = "UPDATE inspections SET state = 4, finished_at = ?2 WHERE endpoint = ?1 AND state < 2";
     tx.execute(sql, params![endpoint, now])?;

@@ -1,4 +1,4 @@
-//! The ledger's statements: accept, record, hand back, ask, settle. Each runs inside the writer's batch.
+//! Statements of the delivery store: accept, record, release, act, apply to waiting. Each runs inside the writer's batch.
 
 use super::{
     Result, Row, Sql, ToValue, attempts, cluster, dedup,
@@ -24,7 +24,7 @@ use crate::{
     store::ledger::{Accepted, Ask, Asked, Birth, NewEvent, Record, Settle},
 };
 
-/// What is left of a payload that was erased.
+/// Data of an event whose payload was erased.
 pub(super) const NO_DATA: &[u8] = &[];
 
 pub(super) fn accept(tx: &dyn Sql, new: &mut NewEvent) -> Result<Accepted> {
@@ -33,14 +33,15 @@ pub(super) fn accept(tx: &dyn Sql, new: &mut NewEvent) -> Result<Accepted> {
         if before != Accepted::New {
             return Ok(before);
         }
-        // Another node may be faster with the same.
+        // Another node may publish under the same key first.
         if dedup::claim(tx, &new.dedup, new.fingerprint, new.event.id)? {
             break;
         }
     }
     insert_event(tx, &new.event, &new.dedup)?;
     for Birth { delivery, .. } in &mut new.births {
-        // Whoever published may have seen the endpoint off when it was just coming on: nobody would release this one.
+        // The publisher may have read the endpoint as disabled while it was being enabled: no later step would release this
+        // delivery.
         if delivery.state == State::Held {
             tx.lock_lane(delivery.endpoint)?;
             if switch_of(tx, delivery.endpoint)? == Switch::On {
@@ -59,7 +60,7 @@ macro_rules! event_columns {
     };
 }
 
-/// What `event_row` gives, in its order.
+/// Columns that `event_row` writes, in its order.
 pub(in crate::store) const EVENT_COLUMNS_WRITTEN: &str = event_columns!();
 
 const INSERT_EVENT: &str = concat!(
@@ -93,7 +94,7 @@ pub(in crate::store) fn event_row(
     ])
 }
 
-/// Whether the endpoint takes deliveries now, as this transaction sees it.
+/// Returns the endpoint's availability, as this transaction sees it.
 pub(super) fn switch_of(tx: &dyn Sql, endpoint: EndpointId) -> Result<Switch> {
     let sql = "SELECT off FROM endpoints WHERE id = ?1 AND deleted_at IS NULL";
     let read = |row: &Row<'_>| row::named(endpoint, super::registry::read_off(row.get(0)?));
@@ -101,39 +102,40 @@ pub(super) fn switch_of(tx: &dyn Sql, endpoint: EndpointId) -> Result<Switch> {
     Ok(off.map_or(Switch::Deleted, |off| endpoint::switch(off.as_ref())))
 }
 
-/// What a verdict made of its delivery, and if the endpoint was switched off with it, how, and the revision that this made.
+/// The delivery after its verdict; if the endpoint was disabled with it, how, and its new revision.
 pub(super) struct Recorded {
     pub(super) delivery: Delivery,
     pub(super) went_off: Option<(SwitchedOff, u32)>,
     pub(super) woken: Woken,
-    /// The endpoint's health is called another.
+    /// The endpoint's health state changed.
     pub(super) is_turn: bool,
 }
 
-/// What uses no slot of the schedule has no number, whatever it looked like.
+/// Whether its attempts use a retry slot and get a number; those of an uncounted retry do not.
 const fn uses_slot(record: &Record) -> bool {
     !matches!(record.verdict, Verdict::Again { .. })
 }
 
-/// How many attempts a record adds to the history, and how many of them have a number.
+/// Returns how many attempts a record adds to the history, and how many of them have a number.
 pub(super) fn slots(record: &Record) -> (u32, u32) {
     let is_numbered = |attempt: &&Attempt| uses_slot(record) && attempt.outcome.class.is_numbered();
     (record.attempts.len() as u32, record.attempts.iter().filter(is_numbered).count() as u32)
 }
 
-/// Where its attempts begin in the history, and their numbers if they have any.
+/// Returns the position of its first attempt in the history, and its number if it has one.
 pub(super) fn next_places(record: &Record) -> (u32, Option<u32>) {
     let Delivery { history_len, attempt_count, .. } = record.carried.delivery;
     (history_len + 1, uses_slot(record).then_some(attempt_count + 1))
 }
 
-/// Writes what was found out about a carried delivery, or nothing at all if it was no longer carried, or under another epoch.
+/// Writes the result of a leased delivery; nothing if it was no longer leased, or under another epoch.
 pub(super) fn record(tx: &dyn Sql, record: &Record) -> Result<Option<Recorded>> {
     let (mut delivery, epoch) = (record.carried.delivery.clone(), record.carried.epoch);
     if epoch != tx.epoch() {
         return Ok(None);
     }
-    // Only what goes on waiting has to know whether its endpoint is still there: the happy path reads its health and no more.
+    // Only a delivery that goes on waiting depends on its endpoint's availability: the happy path reads its health and no
+    // more.
     let mut switch = match record.verdict {
         Verdict::Delivered => Switch::On,
         _ => switch_of(tx, delivery.endpoint)?,
@@ -156,7 +158,7 @@ pub(super) fn record(tx: &dyn Sql, record: &Record) -> Result<Option<Recorded>> 
     let (position, number) = next_places(record);
     attempts::insert(tx, delivery.id, position, number, &record.attempts)?;
     let is_turn = seen.map_or(Ok(false), |seen| seen.write(tx))?;
-    // An extra attempt by hand that failed leaves dead what was dead before: that was told then.
+    // A failed extra attempt, requested manually, leaves a dead delivery dead: its notice was written then.
     let has_died = delivery.state == State::Dead && !record.carried.delivery.goes_back(&record.verdict);
     if let Some(contract) = record.contract.as_ref().filter(|_| has_died) {
         let error = record.attempts.last().and_then(|last| last.outcome.error.as_deref());
@@ -165,7 +167,7 @@ pub(super) fn record(tx: &dyn Sql, record: &Record) -> Result<Option<Recorded>> 
     Ok(Some(Recorded { delivery, went_off, woken, is_turn }))
 }
 
-/// Writes the notice that the contract wants of a delivery that died.
+/// Writes the notice that the contract asks for when a delivery dies.
 pub(super) fn tell_of_dead(
     tx: &dyn Sql,
     contract: &Contract,
@@ -179,7 +181,7 @@ pub(super) fn tell_of_dead(
     }
 }
 
-/// The endpoint's new revision; `None` if it was off or gone already.
+/// Disables the endpoint; returns its new revision, or `None` if it was disabled or gone already.
 pub(super) fn switch_endpoint_off(
     tx: &dyn Sql,
     endpoint: EndpointId,
@@ -197,7 +199,7 @@ pub(super) fn switch_endpoint_off(
     Ok(revision)
 }
 
-/// Gives one back unattempted; answers what it became, if it was still carried under its epoch.
+/// Releases a delivery unattempted; returns what it became, if it was still leased under its epoch.
 pub(super) fn hand_back(
     tx: &dyn Sql,
     carried: &Carried,
@@ -251,7 +253,7 @@ pub(super) fn ask(
     }
 }
 
-/// How a delivery is replayed: by itself, so that somebody waits for it, or as one of many.
+/// How a delivery is replayed: alone, as a manual request, or as one of many.
 pub(super) struct Again {
     pub(super) as_new: DeliveryId,
     pub(super) give_up_at: Option<Timestamp>,
@@ -290,16 +292,16 @@ pub(super) fn replay(
     Ok(Asked::Done(delivery))
 }
 
-/// What came of settling.
+/// Result of applying an endpoint's state to its deliveries.
 pub(super) struct Settled {
     pub(super) count: usize,
     /// Something is due now because of it.
     pub(super) is_released: bool,
-    /// Whose deliveries they were, if there were any.
+    /// App of the deliveries, if there were any.
     pub(super) app: Option<AppId>,
 }
 
-/// Settles up to `most` deliveries of a switched endpoint.
+/// Applies the endpoint's state to up to `most` of its deliveries.
 pub(super) fn settle(
     tx: &dyn Sql,
     endpoint: EndpointId,
@@ -307,7 +309,7 @@ pub(super) fn settle(
     most: usize,
     now: Timestamp,
 ) -> Result<Settled> {
-    // Whoever asks may be late: somebody else may have switched it since.
+    // The call may be late: the endpoint may have been switched again since.
     if (switch_of(tx, endpoint)? == Switch::On) != matches!(settle, Settle::On { .. }) {
         return Ok(Settled { count: 0, is_released: false, app: None });
     }
@@ -322,7 +324,7 @@ pub(super) fn settle(
         Settle::On { .. } => of(held)?,
         Settle::Off(_) => of(waiting)?,
     };
-    // A deleted endpoint leaves nothing held either.
+    // A deleted endpoint has no held deliveries either.
     if matches!(settle, Settle::Off(Switch::Deleted)) && found.len() < most {
         found.extend(of(held)?.into_iter().take(most - found.len()));
     }
@@ -339,7 +341,7 @@ pub(super) fn settle(
         }
     }
     let skipped = order::skip_dead(tx, endpoint, most - found.len(), now, &mut woken)?;
-    // What stepped up in a lane that is off is settled by whoever goes on with this.
+    // Deliveries promoted in a disabled endpoint's queue are handled by the next such call.
     is_released |= matches!(settle, Settle::On { .. }) && !woken.is_empty();
     let app = found.first().map(|delivery| delivery.app);
     Ok(Settled { count: found.len() + skipped, is_released, app })

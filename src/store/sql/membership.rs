@@ -1,4 +1,4 @@
-//! What a store does in its own way where several nodes share it.
+//! Membership: the part of a backend that differs where several nodes share it.
 
 use crate::{
     domain::time::Timestamp,
@@ -8,7 +8,7 @@ use crate::{
     },
 };
 
-/// What is promised here is said at the seam, `store/cluster.rs`.
+/// Promises are documented at the trait `ClusterStore`.
 pub(in crate::store) trait Membership: Send + Sync {
     fn join(&self, now: Timestamp) -> Reply<'static, Joined>;
 
@@ -18,12 +18,12 @@ pub(in crate::store) trait Membership: Send + Sync {
 
     fn nodes(&self) -> Reply<'static, View>;
 
-    /// Keeps the tables in order: makes room ahead for what is to come, and gives back what little is left in. What meets others is left
-    /// for the next time.
+    /// Maintains the tables: makes partitions ahead, and moves rows out of nearly empty ones. Whatever conflicts with other
+    /// transactions is left for the next time.
     fn tend(&self) -> Reply<'static, ()> {
         Box::pin(async { Ok(()) })
     }
 
-    /// Under which this process carries at this moment.
+    /// The epoch under which this process leases deliveries now.
     fn epoch(&self) -> i64;
 }

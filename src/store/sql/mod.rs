@@ -1,8 +1,8 @@
-//! What both stores say alike: the SQL of the four seams and what is done with it, written against `Sql`. How a store is
-//! opened, written and read stays with it.
+//! SQL shared by both backends: the four store traits, written against `Sql`. How a store is opened, written and read belongs
+//! to the backend.
 //!
-//! The text must be what SQLite and PostgreSQL 14 both understand, parameters written as `?1`; PostgreSQL's side leaves out
-//! `INDEXED BY`. `deliveries` is only read here, because there it is a view: whatever changes one is a method of `Sql`.
+//! The text must be understood by SQLite and PostgreSQL 14, with parameters written as `?1`; PostgreSQL's side leaves out
+//! `INDEXED BY`. `deliveries` is only read here, because it is a view there: every change of a delivery is a method of `Sql`.
 
 mod accountable;
 mod attempts;
@@ -87,10 +87,10 @@ use std::ops::ControlFlow;
 
 /// A transaction, or a connection that reads one instant.
 pub(super) trait Sql {
-    /// How many rows were changed.
+    /// Runs a statement; returns how many rows were changed.
     fn execute(&self, sql: &str, params: &[&dyn ToValue]) -> Result<usize>;
 
-    /// Hands over row by row, until there is no more or `each` has enough. `each` may run statements of its own.
+    /// Passes row by row to `each`, until there are no more or `each` breaks. `each` may run statements of its own.
     fn query(
         &self,
         sql: &str,
@@ -98,7 +98,7 @@ pub(super) trait Sql {
         each: &mut dyn FnMut(&Row<'_>) -> Result<ControlFlow<()>>,
     ) -> Result<()>;
 
-    /// Runs a statement over all the rows that `give` gives, and hands over what it answers.
+    /// Runs a statement over all the rows that `give` supplies, and passes the rows of its result to `each`.
     fn over(
         &self,
         over: &Over<'_>,
@@ -111,61 +111,62 @@ pub(super) trait Sql {
 
     fn insert_delivery(&self, delivery: &Delivery) -> Result<()>;
 
-    /// Writes a delivery over its row if that is still what it was; whether it is.
+    /// Writes a delivery over its row if that is still what it was; returns whether it did.
     fn replace_delivery(&self, was: Was, delivery: &Delivery) -> Result<bool>;
 
-    /// The same for deliveries that waited and are in flight now, which is all that changed of them.
+    /// Writes waiting deliveries as in flight, which is all that changed of them; returns which rows were still what they
+    /// were.
     fn carry_all(&self, taken: &[(State, &Delivery)]) -> Result<Vec<bool>> {
         taken.iter().map(|(from, delivery)| self.replace_delivery(Was::In(*from), delivery)).collect()
     }
 
-    /// One that stood behind in its line stands there no more: it is due then.
+    /// Promotes a delivery that was queued in its ordering group: it becomes due then.
     fn step_up(&self, delivery: DeliveryId, due: Option<Timestamp>) -> Result<()>;
 
-    /// Where it was, and in which line; `None` if there is no such row.
+    /// Deletes a delivery. Returns its endpoint and ordering key; `None` if there is no such row.
     fn delete_delivery(&self, delivery: DeliveryId) -> Result<Option<(EndpointId, Option<OrderKey>)>>;
 
-    /// The same of many; of those that there were.
+    /// Deletes several deliveries; returns the endpoint and ordering key of each that existed.
     fn delete_each(&self, deliveries: &[DeliveryId]) -> Result<Vec<(EndpointId, Option<OrderKey>)>> {
         let deleted = deliveries.iter().filter_map(|id| self.delete_delivery(*id).transpose());
         deleted.collect()
     }
 
-    /// Those of an app with ids after the first and up to the last, whatever their lines.
+    /// Deletes an app's deliveries with ids after the first and up to the last, whatever their ordering groups.
     fn delete_deliveries(&self, app: AppId, after: i64, upto: i64) -> Result<()>;
 
-    /// Nobody else reads or changes the endpoint's lines until this transaction ends. Called before a line is looked at to
-    /// decide about it.
+    /// Locks the endpoint's ordering groups until this transaction ends. Called before an ordering group is read to decide
+    /// about it.
     fn lock_lane(&self, endpoint: EndpointId) -> Result<()>;
 
-    /// The same for the endpoint's health, called before that is read to be changed.
+    /// Locks the endpoint's health, before it is read to be changed.
     fn lock_health(&self, endpoint: EndpointId) -> Result<()>;
 
-    /// The same for the digests of the app that are open.
+    /// Locks the app's open digests.
     fn lock_digests(&self, app: AppId) -> Result<()>;
 
-    /// Nobody else changes this delivery until this transaction ends.
+    /// Locks the delivery against changes until this transaction ends.
     fn lock_delivery(&self, delivery: DeliveryId) -> Result<()>;
 
-    /// For a statement that reads deliveries `d` which are not over, to change them: where they are, and how it ends so that
-    /// others leave them alone and it passes over those that others are changing.
+    /// For a statement that reads deliveries `d` which have not ended, to change them: the table to read, and the clause that
+    /// locks the rows and skips those that other transactions have locked.
     fn to_change(&self) -> (&'static str, &'static str);
 
-    /// Lanes are about to be looked through.
+    /// Called before endpoint queues are searched for due deliveries.
     fn look_through_lanes(&self) {}
 
-    /// From where on a lane is looked through for what has waited longest; `None`: from its beginning.
+    /// Returns where the search of an endpoint queue for its oldest due delivery starts; `None`: at its beginning.
     fn lane_begins(&self, _lane: EndpointId) -> Option<Timestamp> {
         None
     }
 
-    /// What is due and still waits in a lane begins there; `None` if nothing does.
+    /// Stores where the oldest due delivery of an endpoint queue is; `None` if nothing is due.
     fn lane_goes_on(&self, _lane: EndpointId, _from: Option<Timestamp>) {}
 
-    /// Under which this process carries what it is given; 0 where there is no other.
+    /// The epoch under which this process leases deliveries; 0 where there is no other process.
     fn epoch(&self) -> i64;
 
-    /// Asked before anything is stored under a new number: refuses one that this process must not give any more.
+    /// Checks an id before something is stored under it: refuses one that this process must not assign any more.
     fn owns(&self, _number: i64) -> Result<()> {
         Ok(())
     }
@@ -175,7 +176,7 @@ pub(super) trait Sql {
 }
 
 impl dyn Sql + '_ {
-    /// The first row.
+    /// Returns the first row.
     pub(super) fn one<T>(
         &self,
         sql: &str,
@@ -204,7 +205,7 @@ impl dyn Sql + '_ {
         Ok(found)
     }
 
-    /// Every row, to the last.
+    /// Calls `each` for every row.
     pub(super) fn each(
         &self,
         sql: &str,
@@ -214,12 +215,12 @@ impl dyn Sql + '_ {
         self.query(sql, params, &mut |row| each(row).map(ControlFlow::Continue))
     }
 
-    /// What a `SELECT EXISTS` says.
+    /// Returns the result of a `SELECT EXISTS`.
     pub(super) fn exists(&self, sql: &str, params: &[&dyn ToValue]) -> Result<bool> {
         Ok(self.one(sql, params, |row| row.get(0))?.unwrap_or_default())
     }
 
-    /// The one number of the one row of a count, a sum or a maximum; of nothing it is 0.
+    /// Returns the number that a count, a sum or a maximum gives; 0 if it gives none.
     pub(super) fn number(&self, sql: &str, params: &[&dyn ToValue]) -> Result<i64> {
         Ok(self.one(sql, params, |row| row.get::<Option<i64>>(0))?.flatten().unwrap_or_default())
     }

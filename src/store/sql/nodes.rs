@@ -1,5 +1,4 @@
-//! The nodes that share a store, and for how long each of them must be left alone. `now` is always the store's own clock,
-//! which is the same for all of them.
+//! Nodes that share a store, and their leases. `now` is always the store's own clock, which is the same for all of them.
 
 use super::{Result, Row, Sql, changes, params, shards, takeover};
 use crate::{
@@ -12,18 +11,19 @@ use crate::{
 };
 use std::{collections::BTreeSet, time::Duration};
 
-/// How long a node is left alone after it said that it lives.
+/// How long a node's lease lasts after a heartbeat.
 pub(in crate::store) const LEASE: Duration = Duration::from_secs(10);
-/// How long a node's own lease must not have lapsed before it judges others: when a store comes back that nobody could
-/// reach, everybody has that long to say that he lives.
+/// How long a node's own lease must not have lapsed before it takes over others: when an unreachable store comes back, every
+/// node has that long to send a heartbeat.
 pub(in crate::store) const GRACE: Duration = Duration::from_secs(3);
-/// How long a node that looks as if it were gone must not have said that it lives: two beats, and something for their way.
+/// How long a node whose process seems gone must have sent no heartbeat: two heartbeat intervals, and some time for their
+/// way.
 const SILENCE_OF_THE_DEAD: Duration = Duration::from_millis(2500);
-/// How long it is known which batch was the last of a node that was taken over.
+/// How long the last batch of a node that was taken over stays known.
 const LEDGER_KEPT: Duration = Duration::from_hours(24);
 
-/// What a beat is, and what a view is made of. `?1` of a beat is the epoch, `?2` the end of its lease, `?6` the time; of the
-/// others `?1` is the epoch, and of nodes `?1` is the time.
+/// SQL of a heartbeat and of a cluster view. `?1` of a heartbeat is the epoch, `?2` the end of its lease, `?6` the time; of
+/// the others `?1` is the epoch, and of nodes `?1` is the time.
 pub(in crate::store) const BEAT: &str =
     "UPDATE nodes SET lease_until = ?2, seen = ?3, free_hands = ?4, help = ?5, stopping = ?7,
          steady_since = CASE WHEN lease_until < ?6 THEN ?6 ELSE steady_since END
@@ -32,22 +32,22 @@ pub(in crate::store) const NODES: &str = "SELECT epoch, slot, name, version, dea
          lease_until FROM nodes ORDER BY slot < 0, slot";
 pub(in crate::store) const WRITTEN: &str =
     "SELECT CAST(coalesce(sum(batch), 0) AS bigint) FROM ledger WHERE writer IN (0, -1) AND epoch <> ?1";
-/// Whether this one may judge others: `?2` is the time, `?3` since when its lease must not have lapsed.
+/// Whether this node may take over others: `?2` is the time, `?3` since when its lease must not have lapsed.
 pub(in crate::store) const IS_STEADY: &str = "SELECT EXISTS (SELECT 1 FROM nodes WHERE epoch = ?1 AND dead = 0 AND lease_until >= ?2 AND steady_since < ?3)";
 
-/// A process as it presents itself.
+/// A process that joins.
 pub(in crate::store) struct Newcomer {
     pub(in crate::store) epoch: i64,
     /// The name of its machine.
     pub(in crate::store) name: String,
-    /// Who can see each other's processes; empty if that is not known.
+    /// Identifies a set of processes that can see each other; empty if that is not known.
     pub(in crate::store) host: String,
     pub(in crate::store) pid: u32,
 }
 
-/// Enters a node under its epoch, with a slot that nobody has: `None` if there is none. One at a time: whoever calls sees to
-/// that. Where all are taken, those who died fall to whoever comes; also those whose lease is over, if the newcomer has waited
-/// since then for long enough to judge them.
+/// Enters a node under its epoch, with a free slot; `None` if there is none. The caller makes sure that only one node enters
+/// at a time. Where all slots are taken, dead nodes lose theirs; so do nodes whose lease is over, if the joining node has
+/// waited long enough since then.
 pub(in crate::store) fn enter(
     tx: &dyn Sql,
     new: &Newcomer,
@@ -92,26 +92,27 @@ fn free_slot(tx: &dyn Sql) -> Result<Option<u8>> {
     Ok(tx.one(free, params![SLOTS - 1], |row| row.get(0))?.flatten())
 }
 
-/// Fences the dead that nobody has fenced yet, so that their slots are free. What they carried is for whoever takes over.
+/// Fences dead nodes that are not fenced yet, so that their slots are free. Their deliveries in flight are left for the
+/// takeover.
 fn evict(tx: &dyn Sql, may_judge: bool, now: Timestamp) -> Result<()> {
     let over = "SELECT epoch FROM nodes WHERE slot >= 0 AND (dead = 1 OR lease_until < ?1) ORDER BY epoch";
     let over: Vec<i64> = tx.all(over, params![may_judge.then_some(now)], |row| row.get(0))?;
     over.into_iter().try_for_each(|epoch| takeover::retire(tx, epoch, now))
 }
 
-/// Of a node that writes nothing more: what it numbered so far is stored, or never will be, so that somebody else may go on
-/// behind that. Its row keeps a number that is nobody's.
+/// Frees the slot of a node that writes nothing more: the ids it assigned are stored, or never will be, so that another node
+/// may continue behind them. Its row keeps a number that no node has.
 pub(super) fn give_slot_up(tx: &dyn Sql, epoch: i64) -> Result<()> {
     tx.execute("UPDATE nodes SET slot = -epoch WHERE epoch = ?1 AND slot >= 0", params![epoch])?;
     Ok(())
 }
 
-/// The slot of this process, if it was not taken over.
+/// Returns the slot of this process, if it was not taken over.
 pub(in crate::store) fn slot(tx: &dyn Sql) -> Result<Option<u8>> {
     tx.one("SELECT slot FROM nodes WHERE epoch = ?1 AND dead = 0", params![tx.epoch()], |row| row.get(0))
 }
 
-/// `None` if this node was taken over.
+/// Writes a heartbeat and returns the cluster view; `None` if this node was taken over.
 pub(in crate::store) fn beat(tx: &dyn Sql, beat: &Beat, now: Timestamp) -> Result<Option<View>> {
     let (until, help) = (now.plus(LEASE), help_in_words(beat));
     let words = params![tx.epoch(), until, beat.seen, beat.free_hands, help, now, beat.is_stopping];
@@ -126,7 +127,7 @@ pub(in crate::store) fn help_in_words(beat: &Beat) -> String {
     help.join(" ")
 }
 
-/// How things stand for this node.
+/// Returns the cluster as this node sees it.
 pub(in crate::store) fn view(tx: &dyn Sql, now: Timestamp) -> Result<View> {
     let nodes = tx.all(NODES, params![now], |row| node(row, now))?;
     let written = tx.number(WRITTEN, params![tx.epoch()])?;
@@ -134,13 +135,13 @@ pub(in crate::store) fn view(tx: &dyn Sql, now: Timestamp) -> Result<View> {
     Ok(View { nodes, shards, version, written, is_steady: is_steady(tx, now)? })
 }
 
-/// Whether this one may judge others.
+/// Whether this node may take over others.
 pub(super) fn is_steady(tx: &dyn Sql, now: Timestamp) -> Result<bool> {
     let since = Timestamp::from_millis(now.as_millis() - GRACE.as_millis() as i64);
     tx.exists(IS_STEADY, params![tx.epoch(), now, since])
 }
 
-/// As `NODES` says it.
+/// Reads a row of `NODES`.
 pub(in crate::store) fn node(row: &Row<'_>, now: Timestamp) -> Result<Node> {
     let help: &str = row.get(7)?;
     Ok(Node {
@@ -158,18 +159,18 @@ pub(in crate::store) fn node(row: &Row<'_>, now: Timestamp) -> Result<Node> {
     })
 }
 
-/// Who may be taken over by somebody who joins.
+/// Nodes that a joining node may take over.
 pub(in crate::store) struct Fallen {
     pub(in crate::store) dead: Vec<i64>,
-    /// Others look as if they were, and were heard of a moment ago: after so long it can be told.
+    /// Other nodes seem dead, and sent a heartbeat a moment ago: after so long it is certain.
     pub(in crate::store) in_doubt_for: Option<Duration>,
 }
 
-/// Others that are dead already, those that have fallen silent and of whose machine and process `is_gone` says so, and those of
-/// which nobody knows any more although something is carried by them.
+/// Finds dead nodes: those marked dead, silent ones whose process is gone as `is_gone` says, and unknown epochs under which
+/// deliveries are still in flight.
 ///
-/// That a process is gone is not enough: a copy of a machine that was running takes itself for that machine, and does not see
-/// what runs there.
+/// A missing process is not enough: a copy of a running machine takes itself for that machine, and does not see the processes
+/// there.
 pub(in crate::store) fn fallen(
     tx: &dyn Sql,
     is_gone: impl Fn(&str, u32) -> bool,
@@ -197,7 +198,7 @@ pub(in crate::store) fn fallen(
     Ok(Fallen { dead, in_doubt_for })
 }
 
-/// Those of these endpoints of which another node carries something.
+/// Returns those of these endpoints of which another node has deliveries in flight.
 pub(super) fn carried_elsewhere(
     connection: &dyn Sql,
     epoch: i64,
@@ -215,7 +216,7 @@ mod tests {
     use crate::store::sqlite::open::open_in_memory;
 
     #[test]
-    fn there_is_room_for_as_many_nodes_as_there_are_slots() {
+    fn as_many_nodes_can_join_as_there_are_slots() {
         let store = open_in_memory().unwrap();
         let enter = |epoch| {
             let new = Newcomer { epoch, name: String::new(), host: String::new(), pid: 1 };
@@ -229,9 +230,9 @@ mod tests {
         assert_eq!(enter(100), Some(7));
     }
 
-    /// Each dies in another way: declared dead, fenced, or never heard of again.
+    /// Each dies in another way: marked dead, fenced, or silent.
     #[test]
-    fn however_many_die_whoever_comes_finds_a_slot() {
+    fn a_joining_node_finds_a_slot_however_many_have_died() {
         let store = open_in_memory().unwrap();
         let mut now = 0;
         for epoch in 1..=300 {
@@ -255,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_of_the_dead_fall_to_whoever_comes_and_those_of_the_silent_to_whoever_waits() {
+    fn a_joining_node_gets_slots_of_dead_nodes_at_once_and_of_silent_ones_after_waiting() {
         let store = open_in_memory().unwrap();
         let at = Timestamp::from_millis;
         let enter = |epoch, waits_since, now| {
@@ -265,15 +266,19 @@ mod tests {
         for slot in 0..SLOTS {
             assert_eq!(enter(i64::from(slot) + 1, 0, 0), Some(slot));
         }
-        assert_eq!(enter(100, 0, 9_000), None, "all of them live");
+        assert_eq!(enter(100, 0, 9_000), None, "all of them are alive");
         Sql::execute(&store, "UPDATE nodes SET dead = 1 WHERE slot = 7", &[]).unwrap();
         assert_eq!(enter(101, 9_000, 9_000), Some(7));
         let fenced = "SELECT count(*) FROM ledger WHERE epoch = 8 AND writer < 0";
         assert_eq!((&store as &dyn Sql).number(fenced, &[]).unwrap(), 2, "it writes nothing more");
         Sql::execute(&store, "UPDATE nodes SET lease_until = 99000 WHERE slot <> 30", &[]).unwrap();
-        assert_eq!(enter(102, 10_001, 13_000), None, "whoever came last does not judge yet");
+        assert_eq!(enter(102, 10_001, 13_000), None, "the last to join does not take over yet");
         assert_eq!(enter(102, 10_001, 13_001), Some(30));
         let silent = "SELECT count(*) FROM nodes WHERE dead = 1 AND slot < 0";
-        assert_eq!((&store as &dyn Sql).number(silent, &[]).unwrap(), 2, "what they carried is known");
+        assert_eq!(
+            (&store as &dyn Sql).number(silent, &[]).unwrap(),
+            2,
+            "their deliveries in flight are known"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Notices: written with what they tell of, and listed for people. How they go out is in `outbox`.
+//! Notices: written with the change they report, and listed for people. Sending them is in `outbox`.
 
 use super::{Result, Row, Sql, browse::fill, params, registry::to_json, row::named};
 use crate::{
@@ -16,20 +16,20 @@ use crate::{
 use serde::de::DeserializeOwned;
 use std::time::Duration;
 
-/// What still waits to be sent is kept so much longer than other records.
+/// How much longer notices that still wait to be sent are kept than other records.
 const KEPT_WHILE_WAITING: Duration = Duration::from_hours(7 * 24);
 
-/// The columns that `read` reads, in its order.
+/// Columns that `read` reads, in its order.
 pub(super) const COLUMNS: &str = "n.id, n.app, n.kind, n.endpoint, n.delivery, n.replay, n.at, n.facts, n.event, n.digest, \
      n.count, n.mail, n.mail_error, n.mailed_at";
 
-/// Writes a notice into the transaction of what it tells of; a digest that is still open counts it instead. Whoever sends
-/// them is told after the commit.
+/// Writes a notice in the transaction of the change it reports; an open digest counts it instead. The engine is notified
+/// after the commit.
 pub(super) fn put(tx: &dyn Sql, notice: &NewNotice) -> Result<()> {
     put_about(tx, notice, None)
 }
 
-/// Whether the mail that warns of this endpoint's end still has to go out.
+/// Whether the mail that warns before this endpoint is disabled still waits.
 pub(super) fn warning_waits(tx: &dyn Sql, app: AppId, endpoint: EndpointId) -> Result<bool> {
     tx.exists(
         "SELECT EXISTS (SELECT 1 FROM notices
@@ -38,7 +38,7 @@ pub(super) fn warning_waits(tx: &dyn Sql, app: AppId, endpoint: EndpointId) -> R
     )
 }
 
-/// The same for a notice about a delivery, with what that carries.
+/// Writes a notice about a delivery, with its event.
 pub(super) fn put_about(tx: &dyn Sql, notice: &NewNotice, event: Option<&AboutEvent>) -> Result<()> {
     let mail = match notice.channel {
         Channel::None => return Ok(()),
@@ -74,7 +74,7 @@ pub(super) fn put_about(tx: &dyn Sql, notice: &NewNotice, event: Option<&AboutEv
     Ok(())
 }
 
-/// Counts it in the digest of its app and kind that is open now; `false` if there is none. One that went out already stays
+/// Counts the notice in the open digest of its app and kind; `false` if there is none. A digest that was already sent stays
 /// as it is, although a clock that was set back says it is open.
 fn count_in(tx: &dyn Sql, notice: &NewNotice, event: Option<&AboutEvent>, mail: MailState) -> Result<bool> {
     let found = tx.one(
@@ -105,7 +105,7 @@ fn count_in(tx: &dyn Sql, notice: &NewNotice, event: Option<&AboutEvent>, mail: 
             mail,
         ],
     )?;
-    // It may have closed while it was looked at.
+    // It may have closed since it was read.
     Ok(counted == 1)
 }
 
@@ -137,7 +137,7 @@ fn read_columns(row: &Row<'_>, id: NoticeId) -> Result<Notice> {
     })
 }
 
-/// The newest first. Those of an app that is being removed are no longer shown, although they may still be there.
+/// Lists notices, newest first. Those of an app that is being removed are left out, although they may still be there.
 pub(super) fn list(
     connection: &dyn Sql,
     filter: &NoticeFilter,
@@ -176,7 +176,7 @@ pub(super) fn waiting(connection: &dyn Sql) -> Result<NoticesWaiting> {
     })
 }
 
-/// Removes at most `most` old ones; how many there were.
+/// Deletes at most `most` old notices; returns how many.
 pub(super) fn forget(tx: &dyn Sql, before: Timestamp, most: i64) -> Result<usize> {
     let kept_ms = KEPT_WHILE_WAITING.as_millis() as i64;
     let long_before = Timestamp::from_millis(before.as_millis().saturating_sub(kept_ms));
@@ -187,7 +187,7 @@ pub(super) fn forget(tx: &dyn Sql, before: Timestamp, most: i64) -> Result<usize
     )
 }
 
-/// Removes at most `most` of a deleted app; how many there were.
+/// Deletes at most `most` notices of a deleted app; returns how many.
 pub(super) fn purge(tx: &dyn Sql, app: AppId, most: i64) -> Result<usize> {
     let sql = "DELETE FROM notices WHERE id IN (SELECT id FROM notices WHERE app = ?1 ORDER BY id LIMIT ?2)";
     tx.execute(sql, params![app, most])
@@ -195,7 +195,7 @@ pub(super) fn purge(tx: &dyn Sql, app: AppId, most: i64) -> Result<usize> {
 
 pub(in crate::store) const NEWEST: &str = "SELECT max(id) FROM notices";
 
-/// The number of the newest notice: grows when one is written, and not when a digest counts one.
+/// Returns the id of the newest notice: it grows when a notice is written, and not when a digest counts one.
 pub(in crate::store) fn newest(connection: &dyn Sql) -> Result<i64> {
     connection.number(NEWEST, &[])
 }

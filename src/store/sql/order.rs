@@ -1,7 +1,8 @@
-//! Lines of deliveries that are kept in order. Every row that joins, leaves or is removed passes through here, in the
-//! transaction of that change: a line with anything in it has exactly one first, and its index lets there be no second.
+//! Ordering groups: deliveries of one endpoint that are sent in order. Every row that joins, leaves or is removed passes
+//! through here, in the transaction of that change: a group that is not empty has exactly one head, which its unique index
+//! guarantees.
 //!
-//! A delivery without an order key costs no query.
+//! A delivery without an ordering key costs no query.
 
 use super::{
     Result, Sql, deliveries, params, registry,
@@ -17,11 +18,12 @@ use crate::domain::{
 };
 use std::collections::BTreeSet;
 
-/// Lanes in which something waits now that did not before, and when it is due; told to the engine after the commit.
+/// Endpoint queues in which something waits now that did not before, and when it is due; the engine is notified after the
+/// commit.
 pub(super) type Woken = Vec<(EndpointId, Timestamp)>;
 
-/// Gives a newborn its place. Which of two comes first is decided here, by the order of commits: whoever decides about a line
-/// has it locked until then. Ids say nothing about that, which are as good as the clocks of the nodes that made them.
+/// Puts a new delivery into its ordering group. The order is decided here, by the order of commits: the group is locked until
+/// the commit. Ids do not decide it, because they are only as good as the clocks of the nodes that made them.
 pub(super) fn join(tx: &dyn Sql, newborn: &mut Delivery, event: &Event) -> Result<()> {
     let Some(okey) = newborn.okey else { return Ok(()) };
     if newborn.has_left_line(false) {
@@ -33,13 +35,13 @@ pub(super) fn join(tx: &dyn Sql, newborn: &mut Delivery, event: &Event) -> Resul
     if has_first {
         newborn.stand_behind(last_turn.unwrap_or_default() + 1);
     } else if newborn.waits_behind() {
-        // Put there by an earlier try of its batch, which was rolled back.
+        // Queued by an earlier try of its batch, which was rolled back.
         newborn.step_up(event.deliver_at, event.accepted_at);
     }
     Ok(())
 }
 
-/// Both ends of a line: whether it has a first, and the last turn of those behind.
+/// Returns whether the group has a head, and the last order number of those queued.
 fn ends(tx: &dyn Sql, endpoint: EndpointId, okey: OrderKey) -> Result<(bool, Option<i64>)> {
     let ends = tx.one(
         "SELECT EXISTS (SELECT 1 FROM deliveries INDEXED BY deliveries_first
@@ -52,7 +54,7 @@ fn ends(tx: &dyn Sql, endpoint: EndpointId, okey: OrderKey) -> Result<(bool, Opt
     Ok(ends.unwrap_or_default())
 }
 
-/// Takes a delivery that is about to be written out of its line, if it has left that; answers which line it was.
+/// Takes a delivery that is about to be written out of its ordering group, if it has left that; returns the group's key.
 pub(super) fn leave(tx: &dyn Sql, delivery: &mut Delivery, now: Timestamp) -> Result<Option<OrderKey>> {
     if delivery.okey.is_none() || !delivery.state.is_terminal() {
         return Ok(None);
@@ -62,7 +64,7 @@ pub(super) fn leave(tx: &dyn Sql, delivery: &mut Delivery, now: Timestamp) -> Re
     Ok(delivery.leave_line(skips_dead, now))
 }
 
-/// Whether the endpoint's dead let those behind them go on, as this transaction sees it; also if it is gone.
+/// Whether dead deliveries of the endpoint let those behind them go on, as this transaction sees it; also if it is gone.
 pub(super) fn skips_dead(connection: &dyn Sql, endpoint: EndpointId) -> Result<bool> {
     let settings: Option<EndpointSettings> = connection.one(
         "SELECT settings FROM endpoints WHERE id = ?1 AND deleted_at IS NULL",
@@ -72,7 +74,7 @@ pub(super) fn skips_dead(connection: &dyn Sql, endpoint: EndpointId) -> Result<b
     Ok(settings.is_none_or(|settings| settings.skips_dead()))
 }
 
-/// The next of a line steps up, if nothing comes before it any more.
+/// Promotes the next of an ordering group, if it has no head any more.
 pub(super) fn advance(
     tx: &dyn Sql,
     endpoint: EndpointId,
@@ -109,7 +111,7 @@ pub(super) fn remove(tx: &dyn Sql, id: DeliveryId, now: Timestamp, woken: &mut W
     Ok(removed.is_some())
 }
 
-/// Removes the rows of all of these; how many there were.
+/// Removes the rows of all these deliveries; returns how many existed.
 pub(super) fn remove_all(
     tx: &dyn Sql,
     ids: &[DeliveryId],
@@ -126,7 +128,7 @@ pub(super) fn remove_all(
     Ok(removed.len())
 }
 
-/// Takes up to `most` dead deliveries out of the way of those behind them, if the endpoint skips them by now; how many.
+/// Removes up to `most` dead deliveries from their ordering groups, if the endpoint skips them by now; returns how many.
 pub(super) fn skip_dead(
     tx: &dyn Sql,
     endpoint: EndpointId,
@@ -152,7 +154,7 @@ pub(super) fn skip_dead(
     Ok(blocking.len())
 }
 
-/// Endpoints whose dead deliveries are in the way of others although they should be skipped: somebody died before it was done.
+/// Returns endpoints whose dead deliveries block others although they should be skipped: a node died before that was done.
 pub(super) fn unskipped(connection: &dyn Sql) -> Result<Vec<EndpointId>> {
     let blocked: Vec<EndpointId> = connection.all(
         "WITH RECURSIVE found (endpoint) AS (
@@ -184,7 +186,7 @@ mod tests {
     use bytes::Bytes;
 
     #[test]
-    fn one_that_a_batch_put_behind_before_it_was_rolled_back_is_first_if_nobody_else_is() {
+    fn a_delivery_queued_by_a_rolled_back_batch_becomes_head_of_an_empty_group() {
         let (store, now) = (open_in_memory().unwrap(), Timestamp::from_millis(1000));
         let (event, app, endpoint) =
             (EventId::from_i64(3), crate::domain::id::AppId::from_i64(1), EndpointId::from_i64(2));

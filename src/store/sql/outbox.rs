@@ -1,5 +1,5 @@
-//! How notices go out: put together to mails that stay the same however often they are tried, and handed to whoever makes
-//! events of them.
+//! Sends notices: forms mails that stay the same however often they are tried, and lists notices to be published as
+//! operational webhooks.
 
 use super::{
     Result, Sql,
@@ -15,17 +15,17 @@ use crate::{
     store::notices::{MailEnd, MailTurn, Outgoing},
 };
 
-/// Notices that one mail stands for.
+/// Notices that one mail may hold.
 const GATHERED_MAX: usize = 1000;
 /// Digests that one step closes.
 const CLOSED_MAX: usize = 250;
 
-/// An index holds these alone, so that apps whose digests are open cost nothing.
+/// Uses an index of ready notices only, so that apps with open digests cost nothing.
 const NEXT_APP: &str =
     "SELECT min(app) FROM notices WHERE mail = 1 AND open_until IS NULL AND app > ?1 AND app <= ?2";
 
-/// The next mail: of the first app after the last one's turn that has something to send. Looks at no app that has nothing to
-/// send now but those that rest, and they are at most as many as mails go out in a minute.
+/// Returns the next mail: of the first app after the cursor that has something to send. Examines only apps that have
+/// something to send now or are still collecting, and those are at most as many as mails go out in a minute.
 pub(super) fn take(tx: &dyn Sql, turn: &MailTurn, now: Timestamp) -> Result<Outgoing> {
     let are_all_closed = close(tx, now)? < CLOSED_MAX;
     let next_app = |after: i64, last: i64| -> Result<Option<AppId>> {
@@ -45,7 +45,7 @@ pub(super) fn take(tx: &dyn Sql, turn: &MailTurn, now: Timestamp) -> Result<Outg
     Ok(Outgoing { notices: Vec::new(), closes_at })
 }
 
-/// Closes digests whose window is over, the oldest first; how many. Nothing more is counted in them from then on.
+/// Closes digests whose window is over, the oldest first; returns how many. No more notices are counted in them.
 pub(super) fn close(tx: &dyn Sql, now: Timestamp) -> Result<usize> {
     tx.execute(
         "UPDATE notices SET open_until = NULL
@@ -54,7 +54,7 @@ pub(super) fn close(tx: &dyn Sql, now: Timestamp) -> Result<usize> {
     )
 }
 
-/// The mail that was put together before and is still to go, else a new one.
+/// Returns the mail that was formed before and not sent yet, else forms a new one.
 fn letter_of(tx: &dyn Sql, app: AppId, is_resting: bool) -> Result<Vec<Notice>> {
     let formed = "SELECT min(letter) FROM notices WHERE app = ?1 AND mail = 1 AND letter IS NOT NULL";
     if let Some(letter) = tx.one(formed, params![app], |row| row.get::<Option<NoticeId>>(0))?.flatten() {
@@ -69,7 +69,7 @@ fn letter_of(tx: &dyn Sql, app: AppId, is_resting: bool) -> Result<Vec<Notice>> 
         gathered.sort_unstable();
         gathered.truncate(GATHERED_MAX);
     }
-    // What is said of endpoints must not wait behind thousands of dead letters: a warning is worth nothing when it is late.
+    // Notices about endpoints must not wait behind thousands of dead letters: a late warning is worth nothing.
     let members = if gathered.is_empty() { alone } else { gathered };
     let Some(&letter) = members.first() else { return Ok(Vec::new()) };
     for member in members {
@@ -78,7 +78,7 @@ fn letter_of(tx: &dyn Sql, app: AppId, is_resting: bool) -> Result<Vec<Notice>> 
     notices_of(tx, app, letter)
 }
 
-/// Those of a kind that wait for a mail, oldest first, but for a digest that is still open.
+/// Returns notices of a kind that wait for a mail, oldest first, without open digests.
 fn ready(tx: &dyn Sql, app: AppId, kind: NoticeKind, most: usize) -> Result<Vec<NoticeId>> {
     tx.all(
         "SELECT id FROM notices WHERE app = ?1 AND kind = ?2 AND mail = 1 AND open_until IS NULL
@@ -98,7 +98,7 @@ fn notices_of(tx: &dyn Sql, app: AppId, letter: NoticeId) -> Result<Vec<Notice>>
     )
 }
 
-/// The mail that starts with this notice went out, or never will.
+/// Stores that the mail that starts with this notice was sent, or never will be.
 pub(super) fn end(tx: &dyn Sql, app: AppId, letter: NoticeId, end: &MailEnd, now: Timestamp) -> Result<()> {
     let (state, why) = match end {
         MailEnd::Sent => (MailState::Sent, None),
@@ -113,7 +113,7 @@ pub(super) fn end(tx: &dyn Sql, app: AppId, letter: NoticeId, end: &MailEnd, now
     Ok(())
 }
 
-/// What is to become an operational webhook, oldest first.
+/// Returns notices to be published as operational webhooks, oldest first.
 pub(super) fn unpublished(connection: &dyn Sql, most: usize) -> Result<Outgoing> {
     let notices = connection.all(
         &format!(
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn apps_whose_digests_are_open_are_not_looked_at() {
+    fn apps_with_open_digests_are_not_examined() {
         let store = open_in_memory().unwrap();
         for app in 1..=2000 {
             notice(&store, app, Some(NOW.as_millis() + 1), MailState::Waiting);
@@ -177,10 +177,10 @@ mod tests {
     }
 
     #[test]
-    fn digests_close_a_few_at_a_time_and_nobody_waits_for_more_than_that() {
+    fn each_step_closes_a_bounded_number_of_digests() {
         let store = open_in_memory().unwrap();
         let many = 2 * CLOSED_MAX as i64 + 1;
-        // Closed by the clock alone; these are on the list and go out by no mail.
+        // Closed by the clock alone; these are only listed and go into no mail.
         for app in 1..=many {
             notice(&store, app, Some(app), MailState::None);
         }

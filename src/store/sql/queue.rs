@@ -1,4 +1,4 @@
-//! What waits for the writer. Results come before accepts, and only accepts are ever refused for being too much.
+//! Command queue of the writer. Results come before accepts, and only accepts are ever refused because the queue is full.
 
 use super::Work;
 use crate::store::StoreError;
@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-/// Accepts beyond this many in one transaction wait for the next, so that results are never far away.
+/// Accepts beyond this many in one transaction wait for the next, so that a result never waits long.
 const ACCEPTS_PER_BATCH: usize = 512;
 
 /// How much may wait to be accepted.
@@ -42,7 +42,7 @@ impl Queue {
         Self { waiting: Mutex::default(), limits, is_idle: AtomicBool::new(true), wake }
     }
 
-    /// Everything but accepts: never refused for being too much, because hands and callers bound it.
+    /// Pushes a command other than an accept: never refused because the queue is full, as permits and callers bound them.
     pub(super) fn push(&self, work: Box<dyn Work>) {
         let mut waiting = self.lock();
         if waiting.is_closed {
@@ -75,17 +75,17 @@ impl Queue {
         let _ = work.failed(&refused);
     }
 
-    /// What was taken and could not be written goes first again.
+    /// Puts back commands that were taken and could not be written; they go first again.
     pub(in crate::store) fn put_back(&self, again: Vec<Box<dyn Work>>) {
         self.lock().again.extend(again);
     }
 
-    /// Answers what waits with the error. What must not be lost waits on.
+    /// Answers waiting commands with the error. Commands that must not be lost keep waiting.
     pub(in crate::store) fn refuse(&self, error: &StoreError) {
         self.put_back(self.take().into_iter().filter_map(|work| work.failed(error)).collect());
     }
 
-    /// Nothing more is taken; the writer finishes what is there and ends.
+    /// Takes no more commands; the writer finishes the rest and ends.
     pub(in crate::store) fn close(&self) {
         self.lock().is_closed = true;
         (self.wake)();
@@ -95,7 +95,7 @@ impl Queue {
         self.lock().is_closed
     }
 
-    /// Nothing came since the writer found nothing.
+    /// Whether no command came since the writer found the queue empty.
     pub(in crate::store) fn is_idle(&self) -> bool {
         self.is_idle.load(Ordering::Acquire)
     }
@@ -107,23 +107,23 @@ impl Queue {
         *is_closed && again.is_empty() && first.is_empty() && accepts.is_empty()
     }
 
-    /// Drops everything that waits, unanswered and unwritten, and takes nothing more.
+    /// Drops all waiting commands, unanswered and unwritten, and takes no more.
     pub(in crate::store) fn forget(&self) {
         let mut waiting = self.lock();
         let forgotten = std::mem::replace(&mut *waiting, Waiting { is_closed: true, ..Waiting::default() });
-        // Hands go back as these are dropped; whoever they wake must find the queue unlocked.
+        // Permits are released as these are dropped; a worker woken by that must find the queue unlocked.
         drop(waiting);
         drop(forgotten);
     }
 
-    /// What the writer does next. After nothing the next command rings.
+    /// Returns the next batch. After an empty one, the next command wakes the writer.
     pub(in crate::store) fn next_batch(&self) -> Vec<Box<dyn Work>> {
         let batch = self.take();
         if !batch.is_empty() {
             return batch;
         }
         self.is_idle.store(true, Ordering::Release);
-        // Registered as idle before the last look, so that no ring is missed.
+        // Registered as idle before the last look, so that no wake-up is missed.
         self.take()
     }
 
@@ -185,13 +185,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_back_goes_before_what_came_meanwhile_and_in_its_order() {
+    fn commands_put_back_go_before_newer_ones_and_keep_their_order() {
         let queue = Queue::new(QueueLimits { events_max: 10, bytes_max: 1000 }, Box::new(|| ()));
         let push = |number| queue.push(Box::new(Numbered(number)));
         (1..=4).for_each(push);
         let mut taken = queue.next_batch();
         (5..=6).for_each(push);
-        // The portions of a batch one by one.
+        // The portions of a batch, one by one.
         let last = taken.split_off(2);
         queue.put_back(taken);
         queue.put_back(last);

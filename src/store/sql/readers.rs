@@ -1,19 +1,19 @@
-//! A few connections for browsing, opened when first needed and kept.
+//! A few connections for queries, opened when first needed and kept.
 
 use super::{Result, Sql, store_error};
 use crate::store::{Reply, StoreError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Semaphore;
 
-/// How many lists may be read at the same time; more wait their turn.
+/// How many queries may run at the same time; more wait for a free connection.
 const READERS: usize = 4;
 
 /// A connection that only reads.
 pub(in crate::store) trait Reader: Send + 'static {
-    /// One instant for all of it: a delivery and its attempts must not be of different commits.
+    /// Runs a read in one snapshot: a delivery and its attempts must not be of different commits.
     fn read<T>(&self, run: &mut impl FnMut(&dyn Sql) -> Result<T>) -> Result<T>;
 
-    /// Nothing can be read on it any more, whatever it last answered.
+    /// Whether the connection is broken and can read nothing more.
     fn is_broken(&self) -> bool {
         false
     }
@@ -51,7 +51,7 @@ impl<R: Reader> Readers<R> {
 }
 
 impl<R: Reader> Shared<R> {
-    /// One that was kept may have broken since: the next is tried, and then a new one.
+    /// Reads on an idle connection. A kept one may have broken since: the next is tried, and then a new one.
     fn read<T>(&self, run: &mut impl FnMut(&dyn Sql) -> Result<T>) -> Result<T> {
         loop {
             let idle = self.lock().pop();

@@ -1,5 +1,5 @@
-//! The latest attempts at an endpoint. Attempts have no index by endpoint, which every delivery would pay for: they are looked
-//! up through the deliveries that can have been tried lately.
+//! Latest attempts at an endpoint. Attempts have no index by endpoint, whose cost every delivery would pay: they are found
+//! through the deliveries that can have been tried lately.
 
 use super::{Result, Sql, ToValue, attempts, params};
 use crate::{
@@ -8,13 +8,13 @@ use crate::{
 };
 use std::{cmp::Reverse, collections::BTreeSet};
 
-/// Of all the newest rows those of one endpoint.
+/// Among all the newest rows, those of one endpoint.
 const NEWEST: &str = "SELECT id FROM
          (SELECT id, endpoint, history_len FROM deliveries WHERE id > ?3 ORDER BY id DESC LIMIT ?4) AS newest
      WHERE endpoint = ?1 AND history_len > 0 ORDER BY id DESC LIMIT ?2";
 const IN_FLIGHT: &str = "SELECT id FROM deliveries INDEXED BY deliveries_by_lane
      WHERE lane <= 0 AND endpoint = ?1 AND history_len > 0 ORDER BY id DESC LIMIT ?2";
-/// Of those that wait for another attempt the first and the last: a probe may be at either end.
+/// The first and the last that wait for another attempt: a probe may be at either end.
 const RETRYING: [&str; 2] = [
     "SELECT id FROM deliveries INDEXED BY deliveries_retrying
      WHERE lane = ?1 AND state = 1 AND at_due = 0 ORDER BY due LIMIT ?2",
@@ -29,7 +29,7 @@ pub(super) fn attempts(
     most: usize,
 ) -> Result<Vec<(DeliveryId, PastAttempt)>> {
     let limit = most as i64;
-    // Nothing of an app is older than the app itself.
+    // No record of an app is older than the app itself.
     let mut tried: BTreeSet<DeliveryId> = BTreeSet::new();
     tried.extend(ids(connection, NEWEST, params![endpoint, limit, app, ROWS_EXAMINED_MAX])?);
     for sql in [IN_FLIGHT].into_iter().chain(RETRYING) {

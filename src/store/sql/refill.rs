@@ -1,5 +1,5 @@
-//! What a lane gives when it is due: what people asked for, the oldest, and what is fresh; and retries brought forward when
-//! an endpoint answers again.
+//! Leases due deliveries of an endpoint queue: manual ones, the oldest, and fresh ones. Also advances retries when an
+//! endpoint answers again.
 
 use super::{
     Error, Over, Result, Sql, attempts,
@@ -25,37 +25,37 @@ use std::{
     ops::ControlFlow,
 };
 
-/// Before anything that is due.
+/// Earlier than any due time.
 const BEGINNING: Timestamp = Timestamp::from_millis(i64::MIN);
 
 const fn just_before(at: Timestamp) -> Timestamp {
     Timestamp::from_millis(at.as_millis().saturating_sub(1))
 }
 
-/// A delivery that is to be carried, with its event and when it was due.
+/// A delivery to be leased, with its event and when it was due.
 pub(super) type Due = (Delivery, Event, Timestamp);
 
-/// What one lane gave, kind by kind, and when its next is due.
+/// Deliveries leased from one endpoint queue, by kind, and when its next is due.
 #[derive(Default)]
 pub(super) struct Found {
     pub(super) by_hand: Vec<Due>,
     pub(super) oldest: Vec<Due>,
     pub(super) fresh: Vec<Due>,
-    /// As many as were asked for.
+    /// The limit was reached: there may be more.
     pub(super) has_more_by_hand: bool,
     pub(super) has_more_fresh: bool,
     pub(super) next_due: Option<Timestamp>,
     pub(super) ended: Vec<Ended>,
 }
 
-/// A delivery that ended in its lane, without another attempt.
+/// A delivery that ended while it was due, without another attempt.
 pub(super) struct Ended {
     pub(super) delivery: Delivery,
     pub(super) event_type: String,
     pub(super) is_blamed: bool,
 }
 
-/// A person waits for these; their index has the same condition.
+/// Manually requested deliveries; their index has the same condition.
 const BY_HAND: Kind =
     Kind { index: "INDEXED BY deliveries_by_hand", condition: "AND d.state = 0 AND d.asked IS NOT NULL" };
 
@@ -65,7 +65,7 @@ struct Kind {
     condition: &'static str,
 }
 
-/// Which of a lane's due deliveries.
+/// A part of an endpoint queue's due deliveries.
 struct Part {
     kind: Kind,
     after: Timestamp,
@@ -74,8 +74,8 @@ struct Part {
     bytes_max: usize,
 }
 
-/// The first of a part: at most `most`, and of their bodies at most `bytes_max`, but for the first. Nor is more read: those that
-/// are no more than their share come with their deliveries, the others once it is known that they are kept.
+/// Reads the first deliveries of a part: at most `most`, and at most `bytes_max` of bodies, but at least one. Bodies up to an
+/// equal share come with their deliveries; larger ones are read once it is known that they are kept.
 fn due_of(tx: &dyn Sql, endpoint: EndpointId, part: &Part) -> Result<Vec<(Delivery, Event)>> {
     let (Kind { index, condition }, (table, lock)) = (part.kind, tx.to_change());
     let sql = format!(
@@ -101,7 +101,7 @@ fn due_of(tx: &dyn Sql, endpoint: EndpointId, part: &Part) -> Result<Vec<(Delive
     Ok(due)
 }
 
-/// Of those at these places.
+/// Reads the bodies of the deliveries at these positions.
 fn read_bodies(tx: &dyn Sql, places: &[usize], due: &mut [(Delivery, Event)]) -> Result<()> {
     if places.is_empty() {
         return Ok(());
@@ -121,14 +121,14 @@ fn read_bodies(tx: &dyn Sql, places: &[usize], due: &mut [(Delivery, Event)]) ->
     if found == places.len() { Ok(()) } else { Err(Error::Wrong("an event of a lane is gone".to_owned())) }
 }
 
-/// Deliveries that one refill lets end without an attempt, over all its lanes.
+/// Deliveries that one lease command may end without an attempt, over all its endpoint queues.
 pub(super) const ENDED_MAX: usize = 1000;
 
-/// One that is about to be carried, with the state it waited in.
+/// A delivery about to be leased, with the state it waited in.
 type Taken = (State, Due);
 
-/// Those of a part that are to be in flight, and whether there were as many as asked for. At most `may_end` may end here, and
-/// join those that `ended`.
+/// Returns the deliveries of a part to be set in flight, and whether the limit was reached. At most `may_end` may end here;
+/// those are added to `ended`.
 fn claim(
     tx: &dyn Sql,
     want: &Want,
@@ -136,7 +136,7 @@ fn claim(
     (ended, may_end): (&mut Vec<Ended>, &mut usize),
     now: Timestamp,
 ) -> Result<(Vec<Taken>, bool)> {
-    // What steps up here is found below: the first of its lane may be due by now.
+    // Deliveries promoted here are found below: the first of the queue may be due by now.
     let (mut taken, mut woken) = (Vec::new(), Woken::new());
     if part.most == 0 {
         return Ok((taken, false));
@@ -151,7 +151,7 @@ fn claim(
             let is_blamed = delivery.at_due == AtDue::Exhaust;
             let claimed = delivery.claim(now);
             if claimed == Ok(Claimed::Carry) {
-                // It stays where it is in its line.
+                // It keeps its position in its ordering group.
                 taken.push((from, (delivery, event, due)));
                 continue;
             }
@@ -171,14 +171,14 @@ fn claim(
             }
             ended.push(Ended { delivery, event_type: event.event_type, is_blamed });
         }
-        // Where one ended, the next may be as old: a lane of such must not take a commit for each.
+        // Where one ended, the next may be as old: such a queue must not take a commit for each.
         if !taken.is_empty() || !may_go_on || *may_end == may_end_before {
             return Ok((taken, is_full));
         }
     }
 }
 
-/// Those of some parts that are in flight now.
+/// Marks the deliveries of these parts as in flight; returns those that were still waiting.
 fn carry(tx: &dyn Sql, parts: Vec<Vec<Taken>>) -> Result<Vec<Vec<Due>>> {
     let rows: Vec<_> = parts.iter().flatten().map(|(from, (delivery, ..))| (*from, delivery)).collect();
     let carried = if rows.is_empty() { Vec::new() } else { tx.carry_all(&rows)? };
@@ -190,7 +190,7 @@ fn carry(tx: &dyn Sql, parts: Vec<Vec<Taken>>) -> Result<Vec<Vec<Due>>> {
     Ok(parts.into_iter().map(&mut kept).collect())
 }
 
-/// The first that waits for its next attempt, in flight before its time.
+/// Leases the first delivery that waits for its next attempt, before its time.
 fn probe(tx: &dyn Sql, endpoint: EndpointId, now: Timestamp) -> Result<Option<Due>> {
     let (table, lock) = tx.to_change();
     let found = tx.one(
@@ -202,20 +202,21 @@ fn probe(tx: &dyn Sql, endpoint: EndpointId, now: Timestamp) -> Result<Option<Du
         |row| Ok((row::delivery(row)?, row::event(row, DELIVERY_COLUMNS)?)),
     )?;
     let Some((mut delivery, event)) = found else { return Ok(None) };
-    // It stays the first of its line: nobody steps up.
+    // It stays the head of its ordering group: no other is promoted.
     let is_carried = delivery.probe(now).is_ok()
         && update_delivery(tx, State::Retrying, &mut delivery, now, &mut Woken::new())?;
     Ok(is_carried.then_some((delivery, event, now)))
 }
 
-/// One died without another attempt, when its final wait was over.
+/// Writes the notice for a delivery that died when its final wait was over.
 fn tell_of_end(tx: &dyn Sql, want: &Want, delivery: &Delivery, event: &Event) -> Result<()> {
     let Some(contract) = &want.contract else { return Ok(()) };
     let error = attempts::last_error(tx, delivery.id)?;
     ledger::tell_of_dead(tx, contract, delivery, event, error.as_deref())
 }
 
-/// At most as many due deliveries of each lane as there are hands, now in flight, oldest first; and when the next one is due.
+/// Leases from each endpoint queue at most as many due deliveries as there are permits, oldest first; finds when the next is
+/// due.
 pub(super) fn refill_all(
     tx: &dyn Sql,
     wants: &[Want],
@@ -224,7 +225,7 @@ pub(super) fn refill_all(
 ) -> Result<Vec<Found>> {
     let lanes: HashSet<EndpointId> = wants.iter().map(|want| want.endpoint).collect();
     if lanes.len() < wants.len() {
-        // What one takes the next must not find.
+        // The second request must not find what the first one leased.
         let mut one = |want| refill_all(tx, std::slice::from_ref(want), may_end, now);
         return Ok(wants.iter().map(&mut one).collect::<Result<Vec<_>>>()?.into_iter().flatten().collect());
     }
@@ -247,8 +248,8 @@ pub(super) fn refill_all(
     Ok(all)
 }
 
-/// When the next of each lane is due. Where that is by now, the next look begins there; where it seems not to be, the whole lane
-/// is looked through, since something older may have come into it.
+/// Returns when the next delivery of each endpoint queue is due. If that is past, the next search starts there; if not, the
+/// whole queue is searched, since something older may have been added.
 fn go_on(tx: &dyn Sql, wants: &[Want], now: Timestamp) -> Result<HashMap<EndpointId, Timestamp>> {
     let begins = |want: &Want| (want.endpoint, tx.lane_begins(want.endpoint));
     let lanes: Vec<_> = wants.iter().map(begins).collect();
@@ -286,7 +287,8 @@ fn next_dues(
     Ok(dues)
 }
 
-/// What one lane gives, and what of it is to be carried beside that: the oldest and the fresh.
+/// Leases the manual deliveries of one endpoint queue, and claims the oldest and the fresh ones, to be marked in flight
+/// later.
 fn refill(
     tx: &dyn Sql,
     want: &Want,
@@ -302,7 +304,7 @@ fn refill(
     let fresh = Part { after: backlog_until, until: now, most: want.fresh.len(), ..all };
     let mut found = Found::default();
     let (by_hand, has_more_by_hand) = claim(tx, want, &by_hand, (&mut found.ended, may_end), now)?;
-    // These are among the others until they are in flight.
+    // They match the other parts too until they are in flight.
     found.by_hand = carry(tx, vec![by_hand])?.pop().unwrap_or_default();
     let (oldest, _) = claim(tx, want, &all, (&mut found.ended, may_end), now)?;
     if want.is_probe && oldest.is_empty() {
@@ -313,8 +315,8 @@ fn refill(
     Ok((found, [oldest, fresh]))
 }
 
-/// One page of retries that wait longer than the endpoint is in trouble; by due time, so that what is brought forward is
-/// behind the page that follows. With whose they are, if any was brought forward.
+/// Advances one page of retries that wait although the endpoint answers again. Goes by due time, so that an advanced retry lies
+/// before the next page. Also returns the app, if any was advanced.
 pub(super) fn bring_forward(
     tx: &dyn Sql,
     recovery: &Recovery,
@@ -335,7 +337,7 @@ pub(super) fn bring_forward(
     )?;
     let last = found.last().and_then(|(last, _)| Some((last.due?, last.id)));
     let is_last = found.len() < most;
-    // A retry stays the first of its line: nobody steps up.
+    // A retry stays the head of its ordering group: no other is promoted.
     let (mut count, mut app, mut woken) = (0, None, Woken::new());
     for (mut delivery, was_tried_before) in found {
         let waited_for = delivery.due;

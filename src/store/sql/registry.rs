@@ -18,11 +18,11 @@ use crate::{
 };
 use std::collections::HashMap;
 
-/// The columns that `key` reads, in its order.
+/// Columns that `key` reads, in its order.
 const KEY: &str =
     "id, hash, shown, scope, app, name, created_at, expires_at, last_used_at, revoked_at, theme";
 
-/// Old links that go with each new one, so that there are soon no more of them.
+/// Expired links that each new link removes at most, so that they do not pile up.
 const LINKS_FORGOTTEN_MAX: i64 = 100;
 
 pub(super) fn everything(connection: &dyn Sql) -> Result<Everything> {
@@ -111,7 +111,7 @@ fn read_theme(text: Option<&str>) -> Result<Option<Theme>> {
     Ok(text.map(serde_json::from_str).transpose()?)
 }
 
-/// Anything but a known scope must not become one that may do more.
+/// An unknown scope is an error: it must not become one that allows more.
 fn read_scope(name: &str, app: Option<AppId>) -> Result<Scope> {
     Scope::named(name, app).ok_or_else(|| Error::Wrong(format!("{name} is no scope of such a key")))
 }
@@ -132,7 +132,7 @@ pub(super) fn write_off(off: &SwitchedOff) -> Result<String> {
     to_json(off)
 }
 
-/// Whether there was such a row, which others are to read anew.
+/// Logs a changed row for other nodes; returns whether there was such a row.
 pub(super) fn noted(tx: &dyn Sql, changed: usize, what: impl Into<Change>) -> Result<bool> {
     if changed == 1 {
         tx.changed(what.into())?;
@@ -225,7 +225,7 @@ fn write_secrets(tx: &dyn Sql, endpoint: &EndpointRecord) -> Result<()> {
 }
 
 pub(super) fn change_endpoint(tx: &dyn Sql, endpoint: &EndpointRecord) -> Result<bool> {
-    // Whoever is born held meanwhile sees which way it went.
+    // A delivery made as held meanwhile sees whether the endpoint is enabled.
     tx.lock_lane(endpoint.id)?;
     let before = "SELECT off IS NOT NULL, settings FROM endpoints WHERE id = ?1";
     let before = tx.one(before, params![endpoint.id], |row| {
@@ -275,7 +275,7 @@ pub(super) fn remove_endpoint(tx: &dyn Sql, endpoint: EndpointId, now: Timestamp
     noted(tx, changed, endpoint)
 }
 
-/// The current switch of one endpoint, for the engine after a receiver said that it is gone.
+/// Returns an endpoint as it is stored now; the engine reads it after a receiver said that it is gone.
 pub(super) fn endpoint_record(connection: &dyn Sql, id: EndpointId) -> Result<Option<EndpointRecord>> {
     let secrets = connection.all(
         "SELECT sealed, valid_from, valid_until FROM secrets WHERE endpoint = ?1 ORDER BY position",
@@ -343,7 +343,7 @@ pub(super) fn add_key(tx: &dyn Sql, key: &Key) -> Result<Vec<KeyId>> {
     Ok(forgotten)
 }
 
-/// Links are made for every visit and live for hours, so those of the app that are over go as new ones come.
+/// Removes expired links of the app. Links are made for every visit and live for hours, so expired ones go as new ones come.
 fn forget_links(tx: &dyn Sql, new: &Key) -> Result<Vec<KeyId>> {
     cluster::remember_newest_id(tx)?;
     let kept_ms = EXPIRED_LINK_KEPT.as_millis() as i64;

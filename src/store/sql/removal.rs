@@ -1,4 +1,4 @@
-//! Removing what is kept no longer: all of a step at once, in a few statements.
+//! Deletes expired rows: all of a step at once, in a few statements.
 
 use super::{
     Over, Result, Sql, ToValue,
@@ -10,15 +10,15 @@ use crate::domain::{
     time::Timestamp,
 };
 
-/// What is to be removed.
+/// Rows to be deleted.
 #[derive(Default)]
 pub(super) struct Gone {
-    /// With the keys by which they are known again.
+    /// With their dedup keys.
     pub(super) events: Vec<(EventId, Option<Vec<u8>>)>,
     pub(super) deliveries: Vec<DeliveryId>,
 }
 
-/// How many rows there were.
+/// Counts of deleted rows.
 pub(super) struct Removed {
     pub(super) events: u64,
     pub(super) deliveries: u64,
@@ -34,7 +34,7 @@ impl Gone {
         Ok(Removed { events: delete(tx, "events", "id", &events)?, deliveries, attempts })
     }
 
-    /// One that was given to another event since is that one's.
+    /// Deletes dedup keys; a key that was given to another event since stays.
     fn forget_keys(&self, tx: &dyn Sql) -> Result<()> {
         let sql = "DELETE FROM dedup WHERE (key, event) IN (SELECT given.key, given.event FROM {given}) RETURNING event";
         tx.over(
@@ -52,7 +52,7 @@ impl Gone {
     }
 }
 
-/// Deletes the rows that are of one of these; how many.
+/// Deletes the rows that belong to one of these ids; returns how many.
 pub(super) fn delete(tx: &dyn Sql, from: &str, of: &str, ids: &[impl ToValue]) -> Result<u64> {
     let sql = format!("DELETE FROM {from} WHERE {of} IN (SELECT given.id FROM {{given}}) RETURNING {of}");
     let mut count = 0;

@@ -86,7 +86,7 @@ pub(super) fn one(connection: &dyn Sql, app: AppId, id: ReplayId) -> Result<Opti
     Ok(find(connection, id)?.filter(|replay| replay.app == app))
 }
 
-/// The newest first.
+/// Lists replays, newest first.
 pub(super) fn list(
     connection: &dyn Sql,
     app: AppId,
@@ -116,7 +116,7 @@ pub(super) fn sources(connection: &dyn Sql, search: &SourceSearch, most: usize) 
     }
 }
 
-/// Gathers what fits out of the rows that are looked at, until there is enough of it.
+/// Collects matching sources out of the examined rows, until there are enough.
 fn gather(
     connection: &dyn Sql,
     sql: &str,
@@ -144,7 +144,7 @@ fn gather(
 
 fn past_deliveries(connection: &dyn Sql, search: &SourceSearch, most: usize) -> Result<Sources> {
     let (states, endpoint) = (search.selection.states(), search.selection.endpoint());
-    // What was erased has nothing to send.
+    // An erased event has no data to send.
     let type_of = "SELECT type FROM events WHERE id = ?1 AND length(data) > 0";
     let is_meant = |event: EventId| -> Result<bool> {
         let found: Option<String> = connection.one(type_of, params![event], |row| row.get(0))?;
@@ -184,7 +184,7 @@ fn past_events(connection: &dyn Sql, search: &SourceSearch, most: usize) -> Resu
         let event_type: &str = row.get(2)?;
         let fits = row.get::<AppId>(1)? == search.app
             && row.get(3)?
-            // What this server says of itself would be old news, perhaps about the endpoint itself.
+            // The server's own operational webhooks are out of date, and perhaps about the endpoint itself.
             && !is_our_own(event_type)
             && wanted.is_none_or(|wanted| wanted == event_type)
             && search.patterns.as_ref().is_none_or(|patterns| patterns.matches(event_type))
@@ -193,7 +193,7 @@ fn past_events(connection: &dyn Sql, search: &SourceSearch, most: usize) -> Resu
     })
 }
 
-/// Whether the endpoint ever got, or is to get, this event.
+/// Whether the endpoint ever got, or will get, this event.
 fn has_delivery(connection: &dyn Sql, event: EventId, endpoint: EndpointId) -> Result<bool> {
     connection.exists(
         "SELECT EXISTS (SELECT 1 FROM deliveries WHERE id > ?1 AND id <= ?1 + 65535 AND event = ?1 AND endpoint = ?2)
@@ -202,7 +202,7 @@ fn has_delivery(connection: &dyn Sql, event: EventId, endpoint: EndpointId) -> R
     )
 }
 
-/// The replay as it is now, and the lanes in which something waits.
+/// The replay as it is now, and the endpoint queues in which something waits.
 pub(super) type Done = (Option<Replay>, Woken);
 
 pub(super) fn proceed(tx: &dyn Sql, page: &ReplayPage, now: Timestamp) -> Result<Done> {
@@ -247,7 +247,7 @@ pub(super) fn proceed(tx: &dyn Sql, page: &ReplayPage, now: Timestamp) -> Result
     Ok((Some(replay), waiting))
 }
 
-/// The delivery that goes out, or in words why none does.
+/// Returns the delivery that is sent, or a message why none is.
 fn send_again(
     tx: &dyn Sql,
     replay: &Replay,
@@ -272,7 +272,7 @@ fn replay_delivery(
     let Some(delivery) = read_delivery(tx, id)?.filter(|delivery| delivery.app == replay.app) else {
         return Ok(Err(format!("{id} was deleted meanwhile")));
     };
-    // Somebody may have been faster: what is no longer as it was asked for is left alone.
+    // Its state may have changed meanwhile: a delivery that no longer matches the selection is left alone.
     if !replay.selection.states().contains(&delivery.state) || delivery.reason == Some(Reason::Closed) {
         return Ok(Err(format!("{id} is {} by now", delivery.state.name())));
     }
@@ -287,7 +287,7 @@ fn replay_delivery(
     })
 }
 
-/// When the event was to be delivered at the earliest, or in words why it cannot be sent again.
+/// Returns the event's earliest delivery time, or a message why it cannot be sent again.
 fn payload_of(tx: &dyn Sql, event: EventId) -> Result<Result<Option<Timestamp>, String>> {
     let found: Option<(bool, Option<Timestamp>)> =
         tx.one("SELECT length(data) > 0, deliver_at FROM events WHERE id = ?1", params![event], |row| {
@@ -315,7 +315,7 @@ fn backfill_event(
     if has_delivery(tx, event, endpoint)? {
         return Ok(Err(format!("{event} has a delivery to the endpoint by now")));
     }
-    // What was published for later is not sent earlier to those who come late.
+    // An event published for later is not sent earlier by a backfill.
     let due = deliver_at.map_or(now, |at| at.max(now));
     let give_up_at = source.give_up_at.map(|at| at.plus(due.since(now)));
     let born = Delivery::born(source.as_new, replay.app, event, endpoint, due, give_up_at);

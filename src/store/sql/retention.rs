@@ -1,7 +1,7 @@
-//! Retention: finding events of which something is overdue, and removing it inside the writer's batch.
+//! Retention: finds events of which a part is due for removal, and removes it inside the writer's batch.
 //!
-//! A reader looks through the events in order of their ids and names ranges; the writer reads those again, because people
-//! and receivers go on meanwhile, and does what the domain decides then.
+//! A reader examines the events in order of their ids and returns ranges; the writer reads those again, because deliveries
+//! change meanwhile, and does what the domain decides then.
 
 use super::{
     Result, Row, Sql, cluster,
@@ -29,16 +29,16 @@ use std::{
     time::Duration,
 };
 
-/// Rows that one step changes before it lets the others have their turn: a few milliseconds.
+/// Rows that one step changes, so that other commands wait only a few milliseconds.
 const STEP_ROWS: usize = 1000;
-/// So much of a payload costs about as much as a row.
+/// So many bytes of a payload count as a row.
 const BYTES_PER_ROW: usize = 16 * 1024;
 /// How far apart in time the first and the last event of a range may be.
 const SPAN_MAX: Duration = Duration::from_secs(10);
-/// How far behind its event's id the first deliveries of an event reach.
+/// How far above their event's id the ids of its first deliveries reach.
 const FIRST_DELIVERIES: i64 = 65_535;
 
-/// An event with its deliveries, as far as retention looks at them.
+/// An event with its deliveries, with the fields that retention needs.
 struct Found {
     id: EventId,
     facts: EventFacts,
@@ -58,7 +58,7 @@ impl Found {
         decide(&self.facts, &deliveries, now)
     }
 
-    /// About how many rows it is worth to remove it.
+    /// About how many rows its removal costs.
     fn rows(&self) -> usize {
         1 + 2 * self.deliveries.len() + self.data_bytes / BYTES_PER_ROW
     }
@@ -99,12 +99,13 @@ pub(super) fn overdue(
     Ok(overdue)
 }
 
-/// What lies between the ids of a range is read by the writer, whatever it is: replays of other events are made there too.
+/// Whether two events may share a range. The writer reads all ids of the range, with replays of other events that were made
+/// then.
 fn is_near(first: i64, last: i64) -> bool {
     made_at(last).since(made_at(first)) <= SPAN_MAX
 }
 
-/// A history that is gone already is none to lose; that is looked up only where it matters.
+/// Whether anything is left to remove. Whether a history is gone already is looked up only where that decides.
 fn has_work(connection: &dyn Sql, found: &Found, fate: &Fate) -> Result<bool> {
     let is_done = |fate: DeliveryFate| matches!(fate, DeliveryFate::Stays | DeliveryFate::LosesHistory);
     if fate.event != EventFate::Stays || !fate.deliveries.iter().all(|fate| is_done(*fate)) {
@@ -163,7 +164,7 @@ pub(super) fn expire(
     Ok((step.expired, (step.woken, step.changed)))
 }
 
-/// What a step has done so far.
+/// Progress of a removal step.
 struct Step {
     expired: Expired,
     woken: Woken,
@@ -174,7 +175,7 @@ struct Step {
 }
 
 impl Step {
-    /// Does to one event what was decided; `false` if that is too much for one step and something is left.
+    /// Carries out the decision on one event; `false` if that is too much for one step and something is left.
     fn carry_out(&mut self, tx: &dyn Sql, found: Found, fate: &Fate) -> Result<bool> {
         if fate.event == EventFate::Goes {
             return Ok(self.remove(found));
@@ -187,7 +188,7 @@ impl Step {
                 return Ok(false);
             }
             match fate {
-                // None goes but with its event, which is removed as a whole.
+                // A delivery goes only with its event, which is removed as a whole.
                 DeliveryFate::Stays | DeliveryFate::Goes => {}
                 DeliveryFate::LosesHistory => self.expired.attempts += remove_attempts(tx, delivery.id)?,
                 DeliveryFate::Closes => {
@@ -201,7 +202,7 @@ impl Step {
                         self.changed.insert((ended.app, ended.endpoint));
                         self.count(tx, &ended)?;
                     } else {
-                        // Another node has just taken it to send it.
+                        // Another node has just leased it to send it.
                         is_needed = true;
                     }
                 }
@@ -227,7 +228,7 @@ impl Step {
         Ok(is_done.then_some(delivery))
     }
 
-    /// One that had ended before somebody asked for an extra attempt was counted then.
+    /// Counts an ended delivery. One that had ended before a manual extra attempt was counted then.
     fn count(&mut self, tx: &dyn Sql, ended: &Delivery) -> Result<()> {
         if ended.reason != Some(Reason::Retention) {
             return Ok(());
@@ -243,7 +244,7 @@ impl Step {
         })
     }
 
-    /// The event goes last: as long as it is there, so is one of its deliveries, which says how long it was to be kept.
+    /// The event goes last: as long as it exists, so does one of its deliveries, which says how long it is kept.
     fn remove(&mut self, found: Found) -> bool {
         let is_too_much = found.deliveries.len() > STEP_ROWS;
         let most = if is_too_much { STEP_ROWS } else { found.deliveries.len() };
@@ -259,7 +260,7 @@ fn remove_attempts(tx: &dyn Sql, delivery: DeliveryId) -> Result<u64> {
     removal::delete(tx, "attempts", "delivery", &[delivery])
 }
 
-/// What was read of a range of ids.
+/// Events read from a range of ids.
 struct Read {
     found: Vec<Found>,
     examined: u32,
@@ -269,12 +270,12 @@ struct Read {
 struct Reader<'a> {
     connection: &'a dyn Sql,
     keeps: &'a dyn Keeps,
-    /// What contracts that deliveries died under say, by their hash.
+    /// Retention of dead letters by the contracts they died under, by contract hash.
     dead_letters: HashMap<[u8; 16], Option<Keep>>,
 }
 
 impl Reader<'_> {
-    /// Events between the two ids with all their deliveries. Those of apps that are gone are passed over.
+    /// Reads events between the two ids with all their deliveries. Leaves out those of deleted apps.
     fn read(&mut self, after_id: i64, to_id: i64, most: u32) -> Result<Read> {
         let mut read = Read { found: Vec::new(), examined: 0, reached: None };
         let sql =
@@ -308,7 +309,7 @@ impl Reader<'_> {
         Ok(Some(Found { id: row.get(0)?, facts, data_bytes, dedup, deliveries: Vec::new() }))
     }
 
-    /// The first deliveries of an event are a range of keys; later ones have an index of their own.
+    /// The first deliveries of an event are a range of ids; later ones have an index of their own.
     fn add_deliveries(&mut self, found: &mut [Found], first: i64, last: i64) -> Result<()> {
         const COLUMNS: &str =
             "id, event, endpoint, state, reason, history_len, finished_at, restarted_at, return_to";
@@ -358,7 +359,7 @@ impl Reader<'_> {
         Ok(FoundDelivery { id, facts })
     }
 
-    /// How long a dead letter is kept was settled by the contract of its last attempt, if there was one.
+    /// Returns how long a dead letter is kept, as decided by the contract of its last attempt, if there was one.
     fn dead_letters_of(&mut self, delivery: DeliveryId) -> Result<Option<Keep>> {
         let hash = self.connection.one(
             "SELECT contract FROM attempts WHERE delivery = ?1 AND contract IS NOT NULL

@@ -1,5 +1,5 @@
-//! How statistics come about: each commit logs what it adds, and once in a while that is rolled up into rows of minutes, hours
-//! and days. What a crash leaves in the log is rolled up by the next process, so nothing is lost and nothing is counted twice.
+//! Statistics rollup: each commit logs its counters, and now and then the log is rolled up into rows of minutes, hours and
+//! days. The log that a crash leaves is rolled up by the next process, so nothing is lost and nothing is counted twice.
 
 mod added;
 
@@ -23,19 +23,19 @@ use std::{
     time::Duration,
 };
 
-/// Rows of the log that are added up at once at most, which one transaction takes out, and the sums that they may come to. Reading
-/// holds nobody up, because it is done beside the writer, but it takes room. The more is added up, the less is written.
+/// Log rows that one transaction adds up and removes at most, and the counters they may come to. Reading blocks no writer,
+/// because it is done beside it, but it takes memory. The more is added up, the less is written.
 const ROWS_READ_PER_STEP: usize = 30_000;
 const SUMS_PER_STEP: usize = 100_000;
-/// Rows that come with one answer of the store.
+/// Log rows that are read with one query.
 const PAGE: usize = 500;
-/// Lines that one step writes down: each becomes several rows.
+/// Lines that one step writes: each becomes several rows.
 const LINES_PER_STEP: usize = 250;
-/// Lines in one row of the log: what has to do with thousands of endpoints is rolled up in parts.
+/// Lines in one row of the log: a commit that concerns thousands of endpoints is rolled up in parts.
 const LINES_PER_ROW: usize = 125;
 
-/// A line of the log: app, endpoint, event type, start in minutes, what was counted (events, ok, failed, delivered, dead,
-/// unblamed, expired, total_us), the last success in milliseconds after the start, latency, endings.
+/// A line of the log: app, endpoint, event type, start in minutes, counts (events, ok, failed, delivered, dead, unblamed,
+/// expired, total_us), the last success in milliseconds after the start, latency, endings.
 type Logged = (i64, Option<i64>, String, i64, [u64; 8], Option<i64>, Vec<(u8, u64)>, Vec<(Ending, u64)>);
 
 pub(in crate::store) const LOG: &str = "INSERT INTO statistics_log (document) VALUES (?1)";
@@ -47,13 +47,13 @@ pub(super) fn log(tx: &dyn Sql, batch: &Batch) -> Result<()> {
     Ok(())
 }
 
-/// The rows of the log that a batch is.
+/// Returns the log rows of a batch.
 pub(super) fn documents(batch: &Batch) -> Result<Vec<String>> {
     let logged: Vec<Logged> = batch.lines().map(|line| logged(&line)).collect();
     logged.chunks(LINES_PER_ROW).map(|part| to_json(&part)).collect()
 }
 
-/// Puts a part of the log back, added up, to be written down in parts: under ids below zero, which are read first.
+/// Puts a part back into the log, added up, to be written in parts: under ids below zero, which are read first.
 fn put_aside(tx: &dyn Sql, minutes: &Minutes) -> Result<()> {
     let logged: Vec<Logged> = minutes.lines().map(|line| logged(&line)).collect();
     for (id, part) in (1_i64..).zip(logged.chunks(LINES_PER_ROW)) {
@@ -86,7 +86,7 @@ fn logged(line: &Line<'_>) -> Logged {
     )
 }
 
-/// What a part of the log adds, by app, endpoint, event type and minute: many commits are few of these.
+/// Counters of a part of the log, by app, endpoint, event type and minute: many commits give few of these.
 #[derive(Default)]
 struct Minutes(BTreeMap<(AppId, Option<EndpointId>, String, Timestamp), Sums>);
 
@@ -130,8 +130,8 @@ impl Minutes {
 #[derive(Default)]
 pub(super) struct Part {
     minutes: Minutes,
-    /// The rows of the log that it is, by the first and the last of each run: a number that was not there may be another writer's
-    /// that has not committed yet.
+    /// Ids of its log rows, by the first and the last of each run: an id that was missing may belong to a writer that has not
+    /// committed yet.
     runs: Vec<(i64, i64)>,
     count: usize,
     lines: usize,
@@ -139,7 +139,7 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// It was put aside to be written down.
+    /// Whether it was put aside, to be written in parts.
     fn is_aside(&self) -> bool {
         self.runs.first().is_some_and(|(first, _)| *first < 0)
     }
@@ -166,7 +166,7 @@ impl Part {
     }
 }
 
-/// What is to be rolled up next: what was put aside, else what else is in the log.
+/// Returns the part to roll up next: the one put aside, else the next of the log.
 pub(super) fn next_part(connection: &dyn Sql) -> Result<Part> {
     let aside = read_log(connection, (i64::MIN, -1), LINES_PER_STEP)?;
     if aside.count > 0 {
@@ -175,7 +175,7 @@ pub(super) fn next_part(connection: &dyn Sql) -> Result<Part> {
     read_log(connection, (0, i64::MAX), usize::MAX)
 }
 
-/// The oldest of the rows with these ids, until there are so many lines.
+/// Reads the oldest rows with these ids, until there are so many lines.
 fn read_log(connection: &dyn Sql, (first, last): (i64, i64), lines_max: usize) -> Result<Part> {
     let sql = "SELECT id, document FROM statistics_log WHERE id >= ?1 AND id <= ?2 ORDER BY id LIMIT ?3";
     let mut part = Part::default();
@@ -197,14 +197,14 @@ fn read_log(connection: &dyn Sql, (first, last): (i64, i64), lines_max: usize) -
     }
 }
 
-/// Moves a part of the log into the rows, removes a few old rows, keeps the clock.
+/// Moves a part of the log into the rows, removes a few old rows, stores the outage-adjusted clock.
 ///
-/// What many commits had to do with was added up before, so that each of its rows is written once; if that is much, it goes
-/// back into the log and is written by the steps that follow.
+/// A part is added up over many commits before, so that each row is written once; if it is large, it goes back into the log
+/// and the next steps write it.
 pub(super) fn roll_up(tx: &dyn Sql, part: &Part, clock: Duration, now: Timestamp) -> Result<RolledUp> {
     let mut rolled_up = RolledUp { has_more: part.has_more, ..RolledUp::default() };
     if !take(tx, part)? {
-        // Whoever came first is at it: the next round sees what is left.
+        // Another node has rolled it up first: the next run sees the rest.
         rolled_up.has_more = false;
     } else if !part.is_aside() && part.minutes.0.len() > LINES_PER_STEP {
         put_aside(tx, &part.minutes)?;
@@ -218,7 +218,7 @@ pub(super) fn roll_up(tx: &dyn Sql, part: &Part, clock: Duration, now: Timestamp
     Ok(rolled_up)
 }
 
-/// Takes a part out of the log; `false` if somebody else took some of it first.
+/// Takes a part out of the log; `false` if another node has taken some of it first.
 fn take(tx: &dyn Sql, part: &Part) -> Result<bool> {
     if part.count == 0 {
         return Ok(true);

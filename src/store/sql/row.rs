@@ -1,4 +1,4 @@
-//! How domain values become rows and come back. A value that cannot be is reported with its row, never guessed.
+//! Converts domain values to rows and back. An impossible value is reported with its row, never guessed.
 
 use super::{
     Error, Result, Row, ToValue, Value,
@@ -71,7 +71,7 @@ integer_column! {
     AtDue: |at_due| AT_DUE.iter().position(|a| a == at_due).unwrap_or(0) as i64, |n| pick(&AT_DUE, n);
 }
 
-/// Says which row it was that could not be read.
+/// Adds the row's name to an error of reading it.
 pub(super) fn named<T>(row: impl Display, read: Result<T>) -> Result<T> {
     read.map_err(|error| match error {
         Error::Wrong(what) => Error::Wrong(format!("{row}: {what}")),
@@ -79,7 +79,7 @@ pub(super) fn named<T>(row: impl Display, read: Result<T>) -> Result<T> {
     })
 }
 
-/// The columns that `delivery` reads, in its order.
+/// Columns that `delivery` reads, in its order.
 pub(super) const DELIVERY: &str = "d.id, d.app, d.event, d.endpoint, d.state, d.reason, d.place, d.attempt_count, \
      d.history_len, d.due, d.at_due, d.give_up_at, d.finished_at, d.root, d.replay_of, d.return_to, \
      d.held_at, d.restarted_at, d.okey, d.asked, d.skipped_at, d.turn";
@@ -117,7 +117,7 @@ fn read_delivery(row: &Row<'_>, id: DeliveryId) -> Result<Delivery> {
     })
 }
 
-/// The columns that `event` reads, in its order; `data` comes last so that lists can leave it out, which is read as empty.
+/// Columns that `event` reads, in its order; `data` comes last so that lists can leave it out, which is read as empty.
 macro_rules! event_with {
     ($data:literal) => {
         concat!(
@@ -131,11 +131,11 @@ pub(super) const EVENT: &str = event_with!("e.data");
 pub(super) const EVENT_COLUMNS: usize = 10;
 pub(super) const EVENT_WITHOUT_DATA: &str = event_with!("NULL");
 
-/// With `data` only if it has at most as many bytes as the fifth parameter says.
+/// Includes `data` only if it has at most as many bytes as the fifth parameter says.
 pub(super) const EVENT_WITH_LITTLE_DATA: &str =
     event_with!("CASE WHEN length(e.data) <= CAST(?5 AS bigint) THEN e.data END");
 
-/// With `data` only if it is of the app that the first parameter says, and of the type that the second one does, if any.
+/// Includes `data` only if the event is of the app in the first parameter, and of the type in the second one, if any.
 pub(super) const EVENT_WITH_DATA_IF_MEANT: &str =
     event_with!("CASE WHEN e.app = ?1 AND e.type = coalesce(?2, e.type) THEN e.data END");
 
@@ -160,8 +160,8 @@ fn read_event(row: &Row<'_>, first: usize, id: EventId) -> Result<Event> {
     })
 }
 
-/// `state,reason,due,at_due,finished_at,is_probe`, numbers or nothing: rare, short, and readable in a dump. The last is absent
-/// where an older version wrote it.
+/// Writes `state,reason,due,at_due,finished_at,is_probe`, numbers or nothing: rare, short, and readable in a dump. An older
+/// version left out the last.
 pub(in crate::store) fn write_return_to(back: &ReturnTo) -> String {
     let number = |n: Option<i64>| n.map(|n| n.to_string()).unwrap_or_default();
     let at_due = AT_DUE.iter().position(|a| *a == back.at_due).unwrap_or(0);
@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_to_return_to_reads_back() {
+    fn a_saved_state_reads_back() {
         let at = Timestamp::from_millis(1_800_000_000_123);
         for (reason, due, finished_at) in
             [(None, Some(at), None), (Some(Reason::Exhausted), None, Some(at)), (None, None, None)]

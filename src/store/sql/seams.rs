@@ -1,4 +1,4 @@
-//! The four seams of every store that has a desk, each method handed to the writer's batch or to a reader.
+//! Implements the store traits for every `Backend`; each method goes to the writer's batch or to a reader.
 
 mod browse;
 mod cluster;
@@ -43,7 +43,7 @@ use crate::{
 use std::{collections::BTreeSet, sync::Arc};
 use tokio::sync::oneshot;
 
-/// How many they are, and how many bytes they hold.
+/// Returns how many events there are, and how many bytes they hold.
 fn weight(events: &[NewEvent]) -> (usize, usize) {
     (events.len(), events.iter().map(|new| new.event.data.len()).sum())
 }
@@ -232,7 +232,7 @@ impl<D: Desk> Ledger for D {
     }
 
     fn flush(&self) -> Reply<'_, ()> {
-        // In the queue of the accepts, which is the one that others overtake.
+        // In the queue of the accepts, which other commands overtake.
         let (work, reply) = nothing();
         self.commands().push_accept(work, 0, 0);
         reply

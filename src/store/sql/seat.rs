@@ -1,5 +1,5 @@
-//! Under which epoch a process works and which numbers are its own to give: one thing, so that nothing is stored under an epoch
-//! with a number of a slot that went to another node with the epoch before.
+//! Writer identity: the epoch of a process and the ids it may assign. Both are one value, so that nothing is stored under an
+//! epoch with an id of a node slot that went to another node with the epoch before.
 
 use super::{Error, Result};
 use crate::domain::id;
@@ -8,25 +8,25 @@ use crate::domain::id;
 pub(in crate::store) struct Seat {
     pub(in crate::store) epoch: i64,
     slot: u8,
-    /// What it numbers from now on is behind this.
+    /// Ids that it assigns from now on are larger than this.
     after: i64,
-    /// A bit for each slot that it had before: others number in those now.
+    /// A bit for each slot that it had before: other nodes assign ids in those now.
     left: u64,
 }
 
 impl Seat {
-    /// Of a process that has numbered nothing yet.
+    /// Identity of a process that has assigned no id yet.
     pub(in crate::store) fn first(epoch: i64, slot: u8) -> Self {
         Self { epoch, slot, after: 0, left: 0 }
     }
 
-    /// Where it sits after it was taken over. Nothing is numbered before it is known what others numbered in that slot.
+    /// Identity after the node was taken over. It owns no id before it is known which ids others assigned in the slot.
     #[must_use]
     pub(in crate::store) fn moved(self, epoch: i64, slot: u8) -> Self {
         Self { epoch, slot, after: i64::MAX, left: self.left | 1 << self.slot }
     }
 
-    /// This is the newest number that is stored, now that nobody else numbers in its slot.
+    /// Sets the newest stored id, now that no other node assigns ids in its slot.
     #[must_use]
     pub(in crate::store) fn behind(self, newest: i64) -> Self {
         Self { after: self.after.min(newest), ..self }
@@ -36,7 +36,7 @@ impl Seat {
         self.slot
     }
 
-    /// Refuses a number that this process took under an epoch before: somebody else may give the same.
+    /// Refuses an id that this process took under an epoch before: another node may assign the same.
     pub(in crate::store) fn owns(&self, number: i64) -> Result<()> {
         let slot = id::slot_of(number);
         let is_own = if slot == self.slot { number > self.after } else { self.left >> slot & 1 == 0 };
@@ -55,17 +55,20 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_a_slot_that_was_left_are_nobodys_and_those_of_the_new_one_begin_behind_what_is_stored() {
+    fn ids_of_a_left_slot_are_refused_and_ids_of_the_new_slot_start_behind_the_newest_stored() {
         let first = Seat::first(7, 3);
         assert!(first.owns(number(3, 0)).is_ok());
         let moved = first.moved(8, 5);
         for slot in [3, 5] {
-            assert!(moved.owns(number(slot, 9)).is_err(), "nothing before it is known what is there");
+            assert!(
+                moved.owns(number(slot, 9)).is_err(),
+                "no id is owned before the newest stored one is known"
+            );
         }
         let seated = moved.behind(number(1, 5));
         assert_eq!((seated.epoch, seated.slot()), (8, 5));
         assert!(seated.owns(number(3, 9)).is_err() && seated.owns(number(5, 9)).is_ok());
-        // Back in the first one, in which somebody else numbered meanwhile.
+        // Back in the first slot, in which another node assigned ids meanwhile.
         let back = seated.moved(9, 3).behind(number(3, 20));
         assert!(back.owns(number(3, 20)).is_err() && back.owns(number(3, 21)).is_ok());
         assert!(back.owns(number(5, 30)).is_err());

@@ -1,9 +1,9 @@
-//! At which node each shard of the endpoints is at home.
+//! Which node owns each shard of the endpoints.
 
 use super::{Result, Sql, params};
 use crate::store::cluster::SHARDS;
 
-/// Makes the rows where they are missing.
+/// Inserts the rows where they are missing.
 pub(super) fn prepare(tx: &dyn Sql) -> Result<()> {
     let sql = "INSERT INTO shards (shard, epoch)
          WITH RECURSIVE every (shard) AS (SELECT CAST(0 AS bigint) UNION ALL SELECT shard + 1 FROM every WHERE shard < ?1)
@@ -12,7 +12,7 @@ pub(super) fn prepare(tx: &dyn Sql) -> Result<()> {
     Ok(())
 }
 
-/// Up to `most` that nobody has; also those of a node that is nowhere any more.
+/// Claims up to `most` free shards, and those of a node that no longer exists.
 pub(super) fn claim(tx: &dyn Sql, most: usize) -> Result<Vec<u8>> {
     let sql = "UPDATE shards SET epoch = ?1 WHERE shard IN
              (SELECT shard FROM shards WHERE epoch = 0 OR epoch NOT IN (SELECT epoch FROM nodes) ORDER BY shard LIMIT ?2)
@@ -30,13 +30,13 @@ pub(super) fn release(tx: &dyn Sql, shards: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// All of a node that is no more.
+/// Frees all shards of a dead node.
 pub(super) fn free(tx: &dyn Sql, epoch: i64) -> Result<()> {
     tx.execute("UPDATE shards SET epoch = 0 WHERE epoch = ?1", params![epoch])?;
     Ok(())
 }
 
-/// The epoch of each.
+/// Returns the owner's epoch of each shard.
 pub(super) fn all(connection: &dyn Sql) -> Result<Vec<i64>> {
     let mut shards = vec![0; SHARDS];
     connection.each("SELECT shard, epoch FROM shards", &[], |row| {

@@ -1,5 +1,5 @@
-//! The rows of statistics: sums by endpoint and by event type, of minutes, hours and days. `rollup` says how they come about,
-//! `traffic` what people are told of them.
+//! Statistics tables: counters by endpoint and by event type, for minutes, hours and days. `rollup` fills them, `traffic`
+//! queries them.
 
 use super::{
     Over, Result, Row, Sql, ToValue, params,
@@ -15,7 +15,7 @@ use std::time::Duration;
 /// Old rows of each width that one step removes.
 const TRIM_STEP: i64 = 500;
 
-/// Rows with this app are of all apps together, and those with this endpoint of all endpoints of an app.
+/// Rows with this app count all apps together, and rows with this endpoint all endpoints of an app.
 pub(super) const EVERY_APP: AppId = AppId::from_i64(0);
 pub(super) const EVERY_ENDPOINT: EndpointId = EndpointId::from_i64(0);
 
@@ -25,11 +25,11 @@ macro_rules! sums {
     };
 }
 
-/// A table of sums with what it has them of, besides the app: an endpoint or an event type.
+/// A table of counters, and its key column besides the app: an endpoint or an event type.
 pub(super) struct Table {
     name: &'static str,
     of: &'static str,
-    /// Of a key, and of a whole row, as `Over` has it.
+    /// Column types of a key, and of a whole row, as `Over` has them.
     key: &'static str,
     row: &'static str,
 }
@@ -39,10 +39,10 @@ pub(super) const OF_ENDPOINTS: Table =
 pub(super) const OF_TYPES: Table =
     Table { name: "statistics_by_type", of: "type", key: "nntnn", row: "ntnnnnnnnnnnttn" };
 
-/// What is added to the row of an app and of an endpoint or an event type of it.
+/// Counters to add to the row of an app and of an endpoint or an event type of it.
 pub(super) type Sum<T> = ((AppId, T, Width, Timestamp), Sums);
 
-/// Adds to each of these rows, which are different ones.
+/// Adds counters to these rows; no row may occur twice.
 pub(super) fn add<T: ToValue>(
     tx: &dyn Sql,
     Table { name, of, key, row }: &Table,
@@ -69,7 +69,7 @@ pub(super) fn add<T: ToValue>(
     for (place, before) in found {
         sums[place].1.add(&before);
     }
-    // A row that is there is changed in its place, so that its index by age need not be.
+    // An existing row is updated in place, so that its index by age is not touched.
     let write = format!(
         "INSERT INTO {name} (app, {of}, width, start, {SUMS}) SELECT app, whose, width, start, {SUMS} FROM {{given}} WHERE true
          ON CONFLICT (app, {of}, width, start) DO UPDATE SET ({SUMS}) = ({WRITTEN})"
@@ -101,13 +101,13 @@ pub(super) fn add<T: ToValue>(
     )
 }
 
-/// The columns that `read` reads, in its order.
+/// Columns that `read` reads, in its order.
 pub(super) const SUMS: &str = sums!();
-/// The same as a row brings them that is there already.
+/// The same columns of the row that an upsert brings.
 const WRITTEN: &str =
     "excluded.events, excluded.ok, excluded.failed, excluded.delivered, excluded.dead, excluded.unblamed,
      excluded.expired, excluded.total_us, excluded.latency, excluded.endings, excluded.last_ok_at";
-/// How many they are.
+/// Number of columns in `SUMS`.
 pub(super) const SUMS_COLUMNS: usize = 11;
 
 pub(super) fn read(row: &Row<'_>) -> Result<Sums> {
@@ -127,7 +127,7 @@ pub(super) fn read(row: &Row<'_>) -> Result<Sums> {
     })
 }
 
-/// Rows that are kept no longer; a few of each width at a time.
+/// Removes expired rows; a few of each width at a time.
 pub(super) fn trim(tx: &dyn Sql, now: Timestamp) -> Result<()> {
     for width in Width::ALL {
         let before = width.first_of(width.kept_for(), now);
@@ -144,7 +144,7 @@ pub(super) fn trim(tx: &dyn Sql, now: Timestamp) -> Result<()> {
     Ok(())
 }
 
-/// A few rows of a deleted app; how many.
+/// Removes a few rows of a deleted app; returns how many.
 pub(super) fn purge(tx: &dyn Sql, app: AppId, most: i64) -> Result<usize> {
     let mut purged = 0;
     for Table { name, of, .. } in [OF_ENDPOINTS, OF_TYPES] {
@@ -159,7 +159,7 @@ pub(super) fn purge(tx: &dyn Sql, app: AppId, most: i64) -> Result<usize> {
     Ok(purged)
 }
 
-/// Whatever was counted from there on.
+/// Returns the counters from this start on.
 pub(super) fn since(
     connection: &dyn Sql,
     (app, endpoint): (AppId, EndpointId),
@@ -177,8 +177,8 @@ pub(super) fn since(
     Ok(sums)
 }
 
-/// What was counted since then and not before: of the hours that lie wholly after it, and of the minutes up to the first of
-/// them, as far as these are kept.
+/// Returns the counters since an instant, without anything earlier: of the hours that lie wholly after it, and of the minutes
+/// up to the first of them, as far as these are kept.
 pub(super) fn strictly_since(
     connection: &dyn Sql,
     (app, endpoint): (AppId, EndpointId),
@@ -198,7 +198,7 @@ pub(super) fn strictly_since(
     Ok(sums)
 }
 
-/// The sums of a window that ends now.
+/// Returns the counters of a window that ends now.
 pub(super) fn window(
     connection: &dyn Sql,
     whose: (AppId, EndpointId),
@@ -209,7 +209,7 @@ pub(super) fn window(
     since(connection, whose, width, width.first_of(window, now))
 }
 
-/// Endpoints that anything was taken by since then.
+/// Returns endpoints that accepted a delivery since then.
 pub(super) fn well(connection: &dyn Sql, since: Timestamp) -> Result<Vec<EndpointId>> {
     connection.all(
         "SELECT DISTINCT endpoint FROM statistics WHERE width = ?1 AND start >= ?2 AND app >= 0 AND ok > 0 AND endpoint > 0",

@@ -1,7 +1,8 @@
-//! Taking over from a node that is dead, in steps that are transactions of their own: it is declared dead, its writers are
-//! fenced, what it carried is swept, its shards are freed and its row goes. Whoever comes next goes on where one ended.
+//! Takeover of a dead node, in steps that are transactions of their own: it is marked dead, its writers are fenced, its
+//! deliveries in flight are made due, its shards are freed and its row is deleted. The next takeover continues an interrupted
+//! one.
 //!
-//! In one statement it would miss a batch that the dead node was just committing: what is swept is looked for only after the
+//! In one statement it would miss a batch that the dead node was just committing: its deliveries are searched only after the
 //! fence has waited for that.
 
 use super::{
@@ -26,33 +27,33 @@ use crate::{
 };
 use std::collections::{BTreeMap, HashMap};
 
-/// Deliveries that one step sweeps.
+/// Deliveries that one step makes due.
 const SWEPT_AT_ONCE: i64 = 2000;
 
-/// How a store runs steps: each in a transaction of its own, which fails once this node is taken over itself. It is given what
-/// the store's clock shows, and may run again after it met another.
+/// Runs takeover steps, each in a transaction of its own, which fails once this node is taken over itself. A step gets the
+/// time of the store's clock, and may run again after a conflict with another transaction.
 pub(in crate::store) trait Steps: Send + Sync {
     fn step<T: Send + 'static>(
         &self,
         run: impl FnMut(&dyn Sql, Timestamp) -> Result<T> + Send + 'static,
     ) -> Reply<'static, T>;
 
-    /// Nothing more is written under this epoch of a dead node. Waits for a batch that is being committed, and may
-    /// end one that is not.
+    /// Fences a dead node: nothing more is written under this epoch. Waits for a batch that is being committed, and may end
+    /// one that is not.
     fn fence(&self, epoch: i64) -> Reply<'static, ()> {
         self.step(move |tx, clock| fence(tx, epoch, clock))
     }
 }
 
-/// What was taken over.
+/// Result of a takeover.
 #[derive(Debug, Default)]
 pub(in crate::store) struct TakenOver {
     pub(in crate::store) count: usize,
-    /// Lanes in which something waits now, and when its first is due.
+    /// Endpoint queues in which something waits now, and when the first is due.
     pub(in crate::store) woken: BTreeMap<EndpointId, Timestamp>,
 }
 
-/// `None` if that one lives, or this one may not judge.
+/// Takes over a node; `None` if it lives, or if this node may not take over others.
 pub(in crate::store) async fn take_over(
     steps: &impl Steps,
     epoch: i64,
@@ -67,7 +68,7 @@ pub(in crate::store) async fn take_over(
     Ok(Some(taken))
 }
 
-/// The same for one whose process is known to be no more.
+/// Takes over a node whose process is known to be gone.
 pub(in crate::store) async fn succeed(
     steps: &impl Steps,
     epoch: i64,
@@ -100,7 +101,7 @@ async fn finish(
     Ok(())
 }
 
-/// Whether it was declared dead, or is gone altogether, now or before. One whose lease is not over lives.
+/// Marks a node dead if its lease is over; returns whether it is dead or gone altogether.
 fn declare(tx: &dyn Sql, epoch: i64, now: Timestamp) -> Result<bool> {
     if nodes::is_steady(tx, now)? {
         let sql = "UPDATE nodes SET dead = 1 WHERE epoch = ?1 AND dead = 0 AND lease_until < ?2";
@@ -109,31 +110,31 @@ fn declare(tx: &dyn Sql, epoch: i64, now: Timestamp) -> Result<bool> {
     Ok(!tx.exists("SELECT EXISTS (SELECT 1 FROM nodes WHERE epoch = ?1 AND dead = 0)", params![epoch])?)
 }
 
-/// Declares one dead whose process is known to be no more.
+/// Marks a node dead whose process is known to be gone.
 fn declare_gone(tx: &dyn Sql, epoch: i64) -> Result<()> {
     tx.execute("UPDATE nodes SET dead = 1 WHERE epoch = ?1", params![epoch])?;
     Ok(())
 }
 
-/// Its writers find no row to count up any more, and its slot is free for others. Waits for a batch that one of them is
-/// committing.
+/// Fences a node: its writers find no row to increment any more, and its slot is free for others. Waits for a batch that one
+/// of them is committing.
 pub(in crate::store) fn fence(tx: &dyn Sql, epoch: i64, now: Timestamp) -> Result<()> {
     let sql = "UPDATE ledger SET writer = -1 - writer, fenced_at = ?2 WHERE epoch = ?1 AND writer >= 0";
     tx.execute(sql, params![epoch, now])?;
     nodes::give_slot_up(tx, epoch)
 }
 
-/// What a step of a sweep came to.
+/// Result of a sweep step.
 struct Swept {
     count: usize,
-    /// Where the next step goes on; `None` when that was the last.
+    /// Where the next step starts; `None` when that was the last.
     next: Option<DeliveryId>,
-    /// Lanes in which something waits now.
+    /// Endpoint queues in which something waits now.
     woken: Woken,
 }
 
-/// Makes deliveries due that were carried under this epoch, with an attempt "outcome unknown" each. Nothing is carried under it
-/// that was not when its writers were fenced.
+/// Makes deliveries due that are in flight under this epoch, with an attempt "outcome unknown" each. No delivery is leased
+/// under it after its writers were fenced.
 fn sweep(tx: &dyn Sql, epoch: i64, after: DeliveryId, now: Timestamp) -> Result<Swept> {
     let sql =
         format!("SELECT {DELIVERY} FROM deliveries d WHERE d.lane = ?1 AND d.id > ?2 ORDER BY d.id LIMIT ?3");
@@ -161,7 +162,7 @@ fn sweep(tx: &dyn Sql, epoch: i64, after: DeliveryId, now: Timestamp) -> Result<
     Ok(swept)
 }
 
-/// Nothing is left of it: its shards are free for others, and its inspections are interrupted.
+/// Deletes a dead node: frees its shards and interrupts its inspections.
 fn bury(tx: &dyn Sql, epoch: i64, now: Timestamp) -> Result<()> {
     inspections::interrupt(tx, epoch, now)?;
     shards::free(tx, epoch)?;
@@ -169,26 +170,26 @@ fn bury(tx: &dyn Sql, epoch: i64, now: Timestamp) -> Result<()> {
     Ok(())
 }
 
-/// This process writes nothing more. What it still carries may be taken over at once.
+/// Leaves the cluster: this process writes nothing more, and its deliveries in flight may be taken over at once.
 pub(in crate::store) fn leave(tx: &dyn Sql, now: Timestamp) -> Result<()> {
     retire(tx, tx.epoch(), now)
 }
 
-/// Nothing more is written under this epoch, and what it still carries may be taken over.
+/// Fences an epoch and marks its node dead, so that its deliveries in flight may be taken over.
 pub(super) fn retire(tx: &dyn Sql, epoch: i64, now: Timestamp) -> Result<()> {
-    // In this order, as whoever fences another: two that do it at once must not wait in a circle.
+    // In this order, as every fencing does: two at once must not deadlock.
     fence(tx, epoch, now)?;
     declare_gone(tx, epoch)
 }
 
-/// Nothing is left of this process, unless it still carries or inspects something.
+/// Deletes this process's node, unless it still has a delivery in flight or a running inspection.
 pub(in crate::store) fn be_forgotten(tx: &dyn Sql, now: Timestamp) -> Result<()> {
     let is_busy = "SELECT EXISTS (SELECT 1 FROM deliveries WHERE lane = ?1)
          OR EXISTS (SELECT 1 FROM inspections WHERE state < 2 AND state = 1 AND epoch = ?2)";
     if tx.exists(is_busy, params![-tx.epoch(), tx.epoch()])? { Ok(()) } else { bury(tx, tx.epoch(), now) }
 }
 
-/// Everything that an earlier process carried, where that is known to be dead before this one begins.
+/// Takes over all deliveries in flight of an earlier process, which is known to be dead before this one starts.
 pub(super) fn take_over_all(tx: &dyn Sql, now: Timestamp) -> Result<usize> {
     let (mut count, mut after) = (0, Some(DeliveryId::from_i64(i64::MIN)));
     while let Some(from) = after {

@@ -1,4 +1,4 @@
-//! The thread that writes: it takes from its queue, and sleeps until that rings.
+//! Writer thread: takes batches from its queue, and sleeps until the queue wakes it.
 
 use super::{Queue, QueueLimits};
 use std::{
@@ -7,7 +7,7 @@ use std::{
     thread::{Builder, JoinHandle, Thread},
 };
 
-/// `None` once it ended, or where others drive the writer.
+/// `None` once it ended, or where tests drive the writer.
 pub(in crate::store) struct WriterThread(Mutex<Option<JoinHandle<()>>>);
 
 impl WriterThread {
@@ -28,7 +28,7 @@ impl WriterThread {
         let to_write = queue.clone();
         let started = Builder::new().name("ledger".to_owned()).spawn(move || write(to_write))?;
         let _ = thread.set(started.thread().clone());
-        // Whatever was pushed before the thread was known rang nobody.
+        // A command pushed before the thread was known could not wake it.
         started.thread().unpark();
         Ok((queue, Self(Mutex::new(Some(started)))))
     }
@@ -37,7 +37,7 @@ impl WriterThread {
         Self(Mutex::new(None))
     }
 
-    /// Until it ends, which it does when its queue is closed and empty.
+    /// Waits until the thread ends, which it does when its queue is closed and empty.
     pub(in crate::store) fn join(&self) {
         let thread = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(Err(_)) = thread.map(JoinHandle::join) {

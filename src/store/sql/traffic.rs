@@ -1,5 +1,5 @@
-//! The statistics as people ask for them. Each answer reads rows of sums, never attempts: how many depends on the length of
-//! the series and on how many endpoints and event types there are, not on how much was sent.
+//! Statistics queries. Each reads rows of counters, never attempts: how many depends on the length of the series and on the
+//! number of endpoints and event types, not on how much was sent.
 
 use super::{
     Result, Row, Sql,
@@ -22,14 +22,14 @@ use std::{
     collections::{BTreeMap, HashSet},
 };
 
-/// Between two starts: the rows of an app or of one endpoint,
+/// Rows between two starts: of an app or of one endpoint,
 const OF_ENDPOINT: &str =
     "FROM statistics WHERE app = ?1 AND endpoint = ?2 AND width = ?3 AND start >= ?4 AND start < ?5";
-/// those of one event type, each found by its key, which begins with the time,
+/// of one event type, each found by its key, which begins with the time,
 const STARTS: &str = "WITH RECURSIVE starts(at) AS (SELECT CAST(?3 AS bigint) UNION ALL SELECT at + ?6 FROM starts WHERE at + ?6 < ?4)";
 const OF_TYPE: &str = "FROM starts CROSS JOIN statistics_by_type
      WHERE app = ?1 AND width = ?2 AND start = at AND type = ?5";
-/// and those of all event types of an app.
+/// and of all event types of an app.
 const OF_TYPES: &str = "FROM statistics_by_type WHERE app = ?1 AND width = ?2 AND start >= ?3 AND start < ?4";
 
 pub(super) fn statistics(connection: &dyn Sql, search: &StatisticsSearch) -> Result<Statistics> {
@@ -86,7 +86,8 @@ fn at_its_start(row: &Row<'_>) -> Result<(Timestamp, Sums)> {
     Ok((row.get(SUMS_COLUMNS)?, read(row)?))
 }
 
-/// Those that fail most, also without an attempt, then the busiest. All are compared by plain numbers; only what is told is read whole.
+/// Returns the endpoints that fail most, also without an attempt, then the busiest. All are compared by plain numbers; only
+/// the returned ones are read whole.
 fn by_endpoint(
     connection: &dyn Sql,
     endpoints: &[(AppId, EndpointId)],
@@ -121,7 +122,7 @@ fn by_endpoint(
     told.collect()
 }
 
-/// The busiest event types, by how many events and attempts there were; only what is told is read whole.
+/// Returns the busiest event types, by events and attempts; only the returned ones are read whole.
 fn by_type(connection: &dyn Sql, app: AppId, pieces: &[Span]) -> Result<Vec<(String, Sums)>> {
     let mut told: Vec<_> =
         busiest_types(connection, app, pieces)?.into_iter().map(|name| (name, Sums::default())).collect();

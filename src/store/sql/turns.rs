@@ -1,7 +1,8 @@
-//! What every writer does beside writing: takes a batch, answers it once it is durable or gives it back, and rests where
-//! nothing waits.
+//! Group commit loop, shared by both backends. Takes all queued commands, writes them in one transaction, then completes or
+//! requeues them.
 //!
-//! While one commit is on its way the next batch collects, so a lone event waits for nothing. Results come before accepts.
+//! Commands that arrive during a commit form the next batch, so a single event is committed at once. Attempt results are
+//! written before new events.
 
 use super::{Aftermath, Error, Queue, Result, Sql, Work, notices, rollup, store_error};
 use crate::{
@@ -11,55 +12,55 @@ use crate::{
 use std::{sync::Arc, time::Duration};
 
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(100);
-/// How often a closing store is asked to take what is left, before it is left for the next start to take over.
+/// How often a closing store tries to write the rest, before it is left for the next start to take over.
 pub(in crate::store) const TRIES_WHILE_CLOSING: usize = 10;
 
-/// What came of one turn.
+/// Result of one commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
     Committed(usize),
-    /// The store took nothing; what must not be lost waits for the next turn.
+    /// Nothing was written; commands that must not be lost wait for the next commit.
     Failed,
     Nothing,
 }
 
-/// Why something was not stored.
+/// Reason that commands were not stored.
 enum Failure {
-    /// It is a command's own, and others can be stored.
+    /// Caused by one command; others can be stored.
     OfOne,
     OfStore(StoreError),
 }
 
-/// How a store writes.
+/// Writes batches; one for each backend.
 pub(in crate::store) trait Commit {
-    /// Writes a batch in one transaction and makes it durable; answers which notice is the newest now. After an error nothing
-    /// of it is stored, unless that is `InDoubt`: then `stored` is asked until it knows, before anything else is written.
+    /// Writes a batch in one transaction and makes it durable; returns the id of the newest notice. After an error nothing of
+    /// it is stored, unless that is `InDoubt`: then `stored` is called until it knows, before anything else is written.
     fn commit(&mut self, batch: &mut [Box<dyn Work>]) -> Result<i64>;
 
-    /// What became of the batch in doubt: which notice is the newest if it is stored, `None` if it is not. After `Fenced` that will
-    /// never be known.
+    /// Finds out whether the batch in doubt is stored: returns the newest notice if it is, `None` if it is not. After
+    /// `Fenced` that can never be known.
     fn stored(&mut self) -> Result<Option<i64>> {
         Ok(None)
     }
 
-    /// The transactions that a batch is written in, one after the other.
+    /// Splits a batch into the transactions it is written in, one after the other.
     fn portions(&self, batch: Vec<Box<dyn Work>>) -> Vec<Vec<Box<dyn Work>>> {
         vec![batch]
     }
 
-    /// What is told now of a batch that is durable: other nodes may have to know of it as well.
+    /// Notifies other nodes of a durable batch, where they have to know of it.
     fn told(&mut self, _after: &Aftermath) {}
 
-    /// Until the thread is unparked; it may also look around now and then.
+    /// Sleeps until the thread is unparked; may also wake now and then to check for work.
     fn rest(&mut self) {
         std::thread::park();
     }
 
-    /// Nothing more will be written.
+    /// Called when nothing more will be written.
     fn end(&mut self) {}
 }
 
-/// Applies every command of a batch, with what they add to the statistics; answers which notice is the newest now.
+/// Applies every command of a batch and adds to the statistics log; returns the newest notice.
 pub(in crate::store) fn apply_all(tx: &dyn Sql, batch: &mut [Box<dyn Work>]) -> Result<i64> {
     for work in batch.iter_mut() {
         work.apply(tx)?;
@@ -68,7 +69,7 @@ pub(in crate::store) fn apply_all(tx: &dyn Sql, batch: &mut [Box<dyn Work>]) -> 
     notices::newest(tx)
 }
 
-/// What a batch adds to the log of the statistics, once every command was applied.
+/// Returns the rows that a batch adds to the statistics log, once every command was applied.
 pub(in crate::store) fn added_by(batch: &[Box<dyn Work>]) -> Result<Vec<String>> {
     rollup::documents(&sums(batch))
 }
@@ -81,11 +82,11 @@ fn sums(batch: &[Box<dyn Work>]) -> Batch {
     sums
 }
 
-/// A batch of which it is not known whether it is stored. If it is, its deliveries are in this process's hands.
+/// A batch that may or may not be stored. If it is, this process has its deliveries in flight.
 struct Doubt {
     batch: Vec<Box<dyn Work>>,
     started: u64,
-    /// Why it is not known, as far as that was said.
+    /// Why it is not known, as far as the database said.
     cause: String,
 }
 
@@ -95,9 +96,9 @@ pub(in crate::store) struct Turns<S> {
     handover: Arc<dyn Handover>,
     watch: Arc<dyn CommitWatch>,
     in_doubt: Option<Doubt>,
-    /// The newest notice that was told of.
+    /// The newest notice that the engine was notified of.
     newest_notice: i64,
-    /// The last commit failed, which was said.
+    /// The last commit failed, which was logged.
     is_failing: bool,
 }
 
@@ -111,7 +112,7 @@ impl<S: Commit> Turns<S> {
         Self { store, queue, handover, watch, in_doubt: None, newest_notice: 0, is_failing: false }
     }
 
-    /// Writes one batch of what waits now. After `Nothing` the next command rings.
+    /// Writes one batch of the waiting commands. After `Nothing` the next command wakes the thread.
     pub(in crate::store) fn next(&mut self) -> Turn {
         if let Some(doubt) = self.in_doubt.take() {
             return self.settle(doubt);
@@ -135,7 +136,7 @@ impl<S: Commit> Turns<S> {
         let mut done = Ok(());
         for portion in portions {
             match &done {
-                // Who takes nothing is not asked again for each of them.
+                // After the store failed, the remaining portions are not tried.
                 Err(Failure::OfStore(error)) => self.give_back(portion, error),
                 _ => done = self.commit(portion, started).and(done),
             }
@@ -151,7 +152,7 @@ impl<S: Commit> Turns<S> {
                 return Ok(());
             }
             Err(Error::Busy) => {
-                // It waits on, and keeps nothing else waiting.
+                // It waits for the next batch, and delays no other command.
                 self.queue.put_back(batch);
                 return Ok(());
             }
@@ -164,17 +165,17 @@ impl<S: Commit> Turns<S> {
         let (is_stale, error) = (matches!(failed, Error::Stale(_)), store_error(&failed));
         let is_of_one = is_stale || matches!(error, StoreError::Corrupt(_));
         if is_of_one && batch.len() > 1 {
-            // One command met something that cannot be: the others must not suffer for it.
+            // One command met an impossible row: the others must not fail because of it.
             return self.commit_each(batch.into_iter().map(|work| vec![work]).collect(), started);
         }
         if !std::mem::replace(&mut self.is_failing, true) {
-            tracing::error!(%error, commands = batch.len(), "a commit failed; no other is told of until one works again");
+            tracing::error!(%error, commands = batch.len(), "a commit failed; further failures are not logged until a commit works again");
         }
         self.give_back(batch, &error);
         Err(if is_of_one { Failure::OfOne } else { Failure::OfStore(error) })
     }
 
-    /// Nothing goes on before it is known what became of a batch. Whoever waits for an answer is told now that there is none.
+    /// Keeps the batch in doubt; nothing else is written before its fate is known. Waiting callers get an error now.
     fn doubt(&mut self, mut doubt: Doubt, cause: &Error) -> StoreError {
         let cause = cause.to_string();
         if doubt.cause != cause {
@@ -190,7 +191,7 @@ impl<S: Commit> Turns<S> {
         error
     }
 
-    /// Asks what became of a batch in doubt.
+    /// Asks the store what became of a batch in doubt.
     fn settle(&mut self, doubt: Doubt) -> Turn {
         let size = doubt.batch.len();
         match self.store.stored() {
@@ -205,7 +206,7 @@ impl<S: Commit> Turns<S> {
                 self.commit(doubt.batch, doubt.started).map_or(Turn::Failed, |()| Turn::Committed(size))
             }
             Err(error @ Error::Fenced(_)) => {
-                tracing::error!(%error, commands = size, "what became of a batch will not be known");
+                tracing::error!(%error, commands = size, "whether a batch was stored will not be known");
                 self.give_back(doubt.batch, &store_error(&error));
                 Turn::Failed
             }
@@ -216,12 +217,12 @@ impl<S: Commit> Turns<S> {
         }
     }
 
-    /// What must not be lost is tried again.
+    /// Requeues the commands that must not be lost.
     fn give_back(&self, batch: Vec<Box<dyn Work>>, error: &StoreError) {
         self.queue.put_back(batch.into_iter().filter_map(|work| work.failed(error)).collect());
     }
 
-    /// A notice may have been written by whatever command: none of them has to say so itself.
+    /// Completes a durable batch. Any command may have written a notice, so the newest notice is compared here.
     fn tell(&mut self, batch: Vec<Box<dyn Work>>, newest_notice: i64) {
         let mut after = Aftermath::default();
         for work in batch {
@@ -232,7 +233,7 @@ impl<S: Commit> Turns<S> {
         after.tell(&*self.handover);
     }
 
-    /// Until the queue is closed and empty. `window` is waited before a batch when the last one was busy.
+    /// Runs until the queue is closed and empty. Sleeps for `window` before a batch when the last one was busy.
     pub(in crate::store) fn run(mut self, window: Duration) {
         let mut was_busy = false;
         let mut tries_left = TRIES_WHILE_CLOSING;
@@ -247,7 +248,7 @@ impl<S: Commit> Turns<S> {
                     tries_left -= usize::from(self.queue.is_closed());
                     if tries_left == 0 {
                         tracing::error!(
-                            "the store takes nothing: what was in flight is taken over at the next start"
+                            "the store cannot be written: deliveries in flight are taken over at the next start"
                         );
                         break;
                     }

@@ -1,4 +1,4 @@
-//! Upkeep: removing old records of what people did.
+//! Removes old records of people's actions.
 
 use super::{Result, Sql, cluster, notices, params};
 use crate::{

@@ -1,5 +1,4 @@
-//! Values on their way into a statement and out of a row. They borrow: neither a parameter nor a column costs an allocation
-//! that its own type does not need.
+//! Values of statement parameters and row columns. They borrow, so that they need no allocation unless their own type does.
 
 use super::error::{Error, Result};
 
@@ -21,7 +20,7 @@ pub(in crate::store) trait FromValue<'a>: Sized {
     fn from_value(value: Value<'a>) -> Result<Self, WrongValue>;
 }
 
-/// What a column holds instead of what it should.
+/// A column holds a value of the wrong type, range or length.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::store) enum WrongValue {
     #[error("{found} where {wanted} belongs")]
@@ -44,9 +43,9 @@ impl Value<'_> {
     }
 }
 
-/// One row of an answer, as a store has it.
+/// A row of a result, in the form of its backend.
 pub(in crate::store) trait Columns {
-    /// What no `Value` can be (a text in no known encoding, a fraction) is wrong.
+    /// Returns a column. A value that no `Value` can hold (a text in an unknown encoding, a fraction) is an error.
     fn value(&self, column: usize) -> Result<Value<'_>>;
 }
 
@@ -62,12 +61,12 @@ impl<'a> Row<'a> {
             .map_err(|wrong| Error::Wrong(format!("column {column}: {wrong}")))
     }
 
-    /// As it is.
+    /// Returns the column unconverted.
     pub(in crate::store) fn value(&self, column: usize) -> Result<Value<'a>> {
         self.0.value(column)
     }
 
-    /// Whether a column holds this; anything that cannot be is not this.
+    /// Whether a column holds this value; an unreadable one does not.
     pub(in crate::store) fn is<T: FromValue<'a> + PartialEq>(&self, column: usize, wanted: &T) -> bool {
         self.get::<T>(column).is_ok_and(|found| found == *wanted)
     }
@@ -211,7 +210,7 @@ impl<T: ToValue + ?Sized> ToValue for &T {
     }
 }
 
-/// The parameters of a statement, `?1` first.
+/// Parameters of a statement, `?1` first.
 macro_rules! params {
     ($($value:expr),* $(,)?) => {
         &[$(&$value as &dyn $crate::store::sql::ToValue),*] as &[&dyn $crate::store::sql::ToValue]

@@ -1,4 +1,4 @@
-//! One command of a batch, and what a batch leaves to be told after its commit.
+//! Command of a batch, and the effects of a batch after its commit.
 
 use super::{Hot, Result, Sql};
 use crate::{
@@ -16,12 +16,12 @@ use crate::{
 use std::collections::BTreeSet;
 use tokio::sync::oneshot;
 
-/// A command waiting for its batch. `apply` runs inside the transaction and may run again after a rollback, so it must
-/// not use itself up; `committed` and `failed` do.
+/// A command waiting for its batch. `apply` runs inside the transaction and may run again after a rollback, so it must not
+/// consume anything; `committed` and `failed` do.
 pub(in crate::store) trait Work: Send {
     fn apply(&mut self, tx: &dyn Sql) -> Result<()>;
 
-    /// Whatever it reads to change has a lock of its own, so that it runs beside commands of other nodes.
+    /// Whether all that it reads to change has a lock of its own, so that it runs beside commands of other nodes.
     fn is_hot(&self) -> bool {
         false
     }
@@ -30,83 +30,83 @@ pub(in crate::store) trait Work: Send {
         Kind::Other
     }
 
-    /// By which what is published is known again: of two with the same one the first is stored.
+    /// Dedup keys of what it publishes: of two commands with the same key the first is stored.
     fn keys(&self) -> Vec<DedupKey> {
         Vec::new()
     }
 
-    /// What it is to a store that writes many commands at once. Whatever it writes itself is what `apply` would have written.
+    /// Its form for a backend that writes many commands at once. The bulk write must write what `apply` would have written.
     fn hot(&mut self) -> Hot<'_> {
         Hot::No
     }
 
-    /// Which locks it is going to take, as far as it knows.
+    /// Adds the locks that it will take, as far as it knows.
     fn locks(&self, _locks: &mut Locks) {}
 
-    /// What the events and attempts that it wrote add to the statistics; asked after everything of the batch was applied.
+    /// Adds its events and attempts to the statistics; called after all commands of the batch were applied.
     fn count(&self, _sums: &mut Batch) {}
 
-    /// It is not known whether the transaction is durable, and will not be soon: whoever waits is told so now. One of the two
-    /// below follows all the same.
+    /// Whether the transaction is durable is not known, and will not be soon: a waiting caller gets the error now.
+    /// `committed` or `failed` follows all the same.
     fn in_doubt(&mut self, _error: &StoreError) {}
 
     /// The transaction is durable.
     fn committed(self: Box<Self>, after: &mut Aftermath);
 
-    /// Nothing of it was stored. Gives itself back to be tried again, or answers with the error.
+    /// Nothing of it was stored. Returns itself to be tried again, or answers with the error.
     fn failed(self: Box<Self>, error: &StoreError) -> Option<Box<dyn Work>>;
 }
 
-/// What may overtake what in a batch.
+/// Kind of a command: which commands may overtake it in a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) enum Kind {
-    /// Takes no notice of what was recorded before.
+    /// Does not depend on results recorded before.
     Accept,
-    /// Takes notice of what was recorded before at the same endpoint.
+    /// Depends on results recorded before at the same endpoint.
     Success(EndpointId),
-    /// The same; it has to read and to decide, and that more than once, which takes long where the store is far away.
+    /// Depends on them as well; it has to read and to decide, several times, which takes long where the database is far away.
     Failure(EndpointId),
-    /// Needs the lane of an endpoint for itself, which another node may have.
+    /// Needs the lock of an endpoint's queue, which another node may hold.
     InLine,
     Other,
 }
 
-/// What a batch is going to lock. All of it is locked at the start and in one order, so that two batches of two nodes do not
-/// wait for each other; what a command finds out later it locks then.
+/// Locks of a batch. All are taken at the start and in one order, so that batches of two nodes cannot deadlock; a lock that a
+/// command needs unexpectedly is taken then.
 #[derive(Default)]
 pub(in crate::store) struct Locks {
     pub(in crate::store) lanes: BTreeSet<EndpointId>,
     pub(in crate::store) health: BTreeSet<EndpointId>,
-    /// The same if it is not well.
+    /// Health locks that are taken only if the endpoint is not healthy.
     pub(in crate::store) health_if_unwell: BTreeSet<EndpointId>,
     pub(in crate::store) digests: BTreeSet<AppId>,
 }
 
 impl Locks {
-    /// If all endpoints are well there are none.
+    /// Without locks other than `health_if_unwell`: there are none if all endpoints are healthy.
     pub(in crate::store) fn are_for_the_unwell(&self) -> bool {
         self.lanes.is_empty() && self.health.is_empty() && self.digests.is_empty()
     }
 }
 
-/// What the engine is told once the batch is durable.
+/// Effects of a batch, passed to the engine once it is durable.
 #[derive(Default)]
 pub(in crate::store) struct Aftermath {
     pub(super) carried: Vec<Carried>,
     pub(in crate::store) waiting: Vec<(EndpointId, Timestamp)>,
-    /// Waiting as well, and somebody asked for it.
+    /// Waiting as well, and requested manually.
     pub(in crate::store) asked: Vec<(EndpointId, Timestamp)>,
     pub(super) switched_off: Vec<(EndpointId, SwitchedOff, u32)>,
     pub(in crate::store) inspections_wait: bool,
     pub(in crate::store) notices_wait: bool,
-    /// Only other nodes have to be told: whoever asks for it here tells the engine.
+    /// For other nodes only: the caller on this node notifies its own engine.
     pub(in crate::store) replays_wait: bool,
-    /// What nobody else tells those who watch.
+    /// Live updates that no other place publishes.
     pub(super) hints: Vec<Hint>,
 }
 
 impl Aftermath {
-    /// Of a takeover: lanes in which something waits now.
+    /// Effects of a takeover: endpoint queues in which something waits now.
     pub(in crate::store) fn of_lanes(waiting: impl IntoIterator<Item = (EndpointId, Timestamp)>) -> Self {
         Self { waiting: waiting.into_iter().collect(), ..Self::default() }
     }
@@ -136,7 +136,7 @@ impl Aftermath {
     }
 }
 
-/// Any command that is no more than a function of the connection and an answer.
+/// A command that is only a function of the connection and an answer.
 pub(super) struct Call<T, F, A> {
     run: F,
     after: A,
@@ -150,7 +150,7 @@ where
     F: FnMut(&dyn Sql) -> Result<T> + Send + 'static,
     A: FnOnce(&T, &mut Aftermath) + Send + 'static,
 {
-    /// The work, and where its answer comes.
+    /// Makes the command, and the future of its answer.
     pub(super) fn prepare(run: F, after: A) -> (Box<dyn Work>, Reply<'static, T>) {
         let (reply, answer) = oneshot::channel();
         (Box::new(Self { run, after, result: None, reply }), answered(answer))
@@ -172,7 +172,7 @@ where
         let Self { after: then, result, reply, .. } = *self;
         if let Some(result) = result {
             then(&result, after);
-            // Whoever asked may have gone away; what was asked is done all the same.
+            // The caller may have gone away; the change is made all the same.
             let _ = reply.send(Ok(result));
         }
     }
@@ -183,7 +183,7 @@ where
     }
 }
 
-/// Answered when everything before it is done.
+/// Flush command: answered when every earlier command is done.
 struct Nothing {
     reply: oneshot::Sender<Result<(), StoreError>>,
 }
@@ -216,7 +216,7 @@ impl Work for Nothing {
     }
 }
 
-/// The other end of an answer; a writer that went away answers `Closed`.
+/// The receiving end of an answer; a writer that went away answers `Closed`.
 pub(in crate::store) fn answered<T: Send + 'static>(
     answer: oneshot::Receiver<Result<T, StoreError>>,
 ) -> Reply<'static, T> {

@@ -1,5 +1,5 @@
-//! A copy of the store while it is in use, and back again. A copy is not called one before it was read through and found
-//! whole; nothing that exists is ever overwritten.
+//! Copies the store while it is in use, and restores a copy. A copy gets its name only after it was read through and found
+//! undamaged; no existing file is ever overwritten.
 
 use super::open::{self, OpenError};
 use rusqlite::{Connection, OpenFlags};
@@ -28,7 +28,7 @@ pub enum BackupError {
     Open(#[from] OpenError),
 }
 
-/// What a copy holds, counted in the copy itself.
+/// Contents of a copy, counted in the copy itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inventory {
     pub bytes: u64,
@@ -56,7 +56,7 @@ pub fn restore(from: &Path, store: &Path) -> Result<Inventory, BackupError> {
     if let Some(folder) = store.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         fs::create_dir_all(folder).map_err(|error| BackupError::Io { path: folder.to_owned(), error })?;
     }
-    // Not just the file: what a killed process left in the log beside it belongs to the copy.
+    // Copies the log too: the rows that a killed process left in it belong to the copy.
     write_copy(from, store)
 }
 
@@ -68,7 +68,7 @@ fn write_copy(from: &Path, to: &Path) -> Result<Inventory, BackupError> {
     put_in_place(copied, &path, to)
 }
 
-/// An empty draft that nobody else writes to as long as it is held. The remains of a copy that was interrupted are nobody's.
+/// Opens an empty draft, locked against other copies as long as it is held. The draft of an interrupted copy is reused.
 fn open_draft(path: &Path) -> Result<File, BackupError> {
     let io = |error| BackupError::Io { path: path.to_owned(), error };
     loop {
@@ -79,7 +79,7 @@ fn open_draft(path: &Path) -> Result<File, BackupError> {
             Err(TryLockError::WouldBlock) => return Err(BackupError::UnderWay(path.to_owned())),
             Err(TryLockError::Error(error)) => return Err(io(error)),
         }
-        // Whoever held it until now may have taken it away.
+        // The previous holder may have removed the file.
         let is_there =
             fs::metadata(path).is_ok_and(|there| draft.metadata().is_ok_and(|it| it.ino() == there.ino()));
         if is_there {
@@ -107,7 +107,7 @@ pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// One read transaction: the copy is of one instant, and writers go on meanwhile.
+/// Copies in one read transaction: the copy is of one instant, and writers go on meanwhile.
 fn copy(store: &Path, draft: &Path) -> Result<(), BackupError> {
     let failed = |error| BackupError::Copy { path: store.to_owned(), error };
     let connection = open::open_reader(store).map_err(failed)?;
@@ -116,7 +116,7 @@ fn copy(store: &Path, draft: &Path) -> Result<(), BackupError> {
     Ok(())
 }
 
-/// Reads all of it.
+/// Reads the whole copy and checks it.
 fn check(copy: &Path) -> Result<Inventory, BackupError> {
     let damaged = |detail: String| BackupError::Damaged { path: copy.to_owned(), detail };
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -141,7 +141,7 @@ fn check(copy: &Path) -> Result<Inventory, BackupError> {
     })
 }
 
-/// A finished draft gets its name once it is on the disk; an unfinished one goes.
+/// Renames a finished draft once it is on the disk; removes an unfinished one.
 fn put_in_place(
     copied: Result<Inventory, BackupError>,
     draft: &Path,
@@ -150,7 +150,7 @@ fn put_in_place(
     let io = |error| BackupError::Io { path: to.to_owned(), error };
     let placed = copied.and_then(|inventory| {
         File::open(draft).and_then(|file| file.sync_all()).map_err(io)?;
-        // Unlike a rename, a link fails where somebody made the file meanwhile. Not every file system has links.
+        // Unlike a rename, a link fails if the file was created meanwhile. Not every file system has links.
         fs::hard_link(draft, to)
             .or_else(|refused| match refused.kind() {
                 ErrorKind::PermissionDenied | ErrorKind::Unsupported if !to.exists() => fs::rename(draft, to),
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_process_left_in_the_log_is_part_of_the_copy() {
+    fn a_log_left_by_a_killed_process_is_part_of_the_copy() {
         let folder = tempfile::tempdir().unwrap();
         let store = store_with_apps(folder.path(), 1);
         let running = open::open(&store).unwrap();
@@ -222,14 +222,14 @@ mod tests {
         let other = open_draft(&draft).unwrap();
         assert!(matches!(back_up(&store, &copy), Err(BackupError::UnderWay(_))));
         assert!(draft.exists() && !copy.exists());
-        // Interrupted: its remains are in nobody's way.
+        // Interrupted: the old draft blocks no later copy.
         fs::write(&draft, "half").unwrap();
         drop(other);
         assert_eq!(back_up(&store, &copy).unwrap().apps, 1);
     }
 
     #[test]
-    fn nothing_that_exists_is_overwritten_and_no_draft_stays() {
+    fn no_existing_file_is_overwritten_and_no_draft_stays() {
         let folder = tempfile::tempdir().unwrap();
         let store = store_with_apps(folder.path(), 1);
         let copy = folder.path().join("copy.db");

@@ -1,8 +1,8 @@
-//! Moves the write-ahead log into the file, on a thread of its own: the writer never waits for that, so a lone event
-//! after a busy hour is answered as quickly as any other.
+//! Moves the write-ahead log into the file, on a thread of its own: the writer never waits for that, so a single event after
+//! a busy hour is answered as quickly as any other.
 //!
-//! Most of the log is moved beside the writer. Only when it has grown long in spite of that is the writer kept out while
-//! the rest follows: that rest is short, and with it the log starts over from its beginning.
+//! Most of the log is moved beside the writer. Only when it has still grown long is the writer blocked while the rest
+//! follows: that rest is short, and afterwards the log starts over from its beginning.
 
 use super::open;
 use rusqlite::Connection;
@@ -15,7 +15,7 @@ use std::{
     thread::{JoinHandle, Thread},
 };
 
-/// The writer rings after this many commits or commands, whichever comes first; a look at the log is cheap.
+/// The writer wakes the checkpointer after this many commits or commands, whichever comes first; a check of the log is cheap.
 const COMMITS_PER_LOOK: usize = 64;
 const COMMANDS_PER_LOOK: usize = 1000;
 
@@ -23,7 +23,7 @@ const COMMANDS_PER_LOOK: usize = 1000;
 const WORTH_MOVING: i64 = 4_000;
 const TOO_LONG: i64 = 16_000;
 
-/// What the writer and its checkpointer know of each other.
+/// State that the writer and its checkpointer share.
 #[derive(Default)]
 pub(super) struct Bell {
     thread: OnceLock<Thread>,
@@ -34,9 +34,9 @@ pub(super) struct Bell {
 }
 
 impl Bell {
-    /// Called by the writer after each commit.
+    /// Counts a commit; called by the writer.
     pub(super) fn committed(&self, commands: usize) {
-        // Only the writer counts, so nothing is lost between the look and the store.
+        // Only the writer counts, so no count is lost between load and store.
         let commits = self.commits.load(Ordering::Relaxed) + 1;
         let commands = self.commands.load(Ordering::Relaxed) + commands;
         let is_time = commits >= COMMITS_PER_LOOK || commands >= COMMANDS_PER_LOOK;
@@ -47,7 +47,7 @@ impl Bell {
         }
     }
 
-    /// A flush of the file failed here: what it holds is unknown, so the writer must promise nothing more either.
+    /// A flush of the file failed here: its contents are unknown, so the writer must confirm nothing more either.
     pub(super) fn flush_failed(&self) -> bool {
         self.flush_failed.load(Ordering::Acquire)
     }
@@ -76,7 +76,7 @@ impl Checkpointer {
         Ok(Self { bell, thread })
     }
 
-    /// Must end before the writer does: whoever closes the file last moves what is left of the log.
+    /// Stops the thread. Must end before the writer does: the last to close the file moves the rest of the log.
     pub(super) fn close(self) {
         self.bell.is_closed.store(true, Ordering::Release);
         self.thread.thread().unpark();
@@ -97,7 +97,7 @@ fn run(connection: &Connection, bell: &Bell) {
     }
 }
 
-/// Looks at the log and moves what is worth moving.
+/// Checks the log and moves it if it is large enough.
 fn step(connection: &Connection) -> rusqlite::Result<()> {
     let log = look(connection, "NOOP")?;
     if log.pages - log.moved < WORTH_MOVING {
@@ -105,7 +105,7 @@ fn step(connection: &Connection) -> rusqlite::Result<()> {
     }
     let before = log.moved;
     let log = look(connection, "PASSIVE")?;
-    // Where a reader holds on to the log (a backup, say), waiting for it would only hold up the writer.
+    // Where a reader holds on to the log (a backup, say), waiting for it would only block the writer.
     if log.pages >= TOO_LONG && log.moved > before {
         look(connection, "FULL")?;
     }
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_log_stays_and_looking_at_it_moves_nothing() {
+    fn a_short_log_is_not_moved() {
         let folder = tempfile::tempdir().unwrap();
         let (opened, checkpointer) = file_with_log(&folder);
         fill(&opened.connection, 500);
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_is_worth_it_is_moved_beside_the_writer() {
+    fn a_large_log_is_moved_beside_the_writer() {
         let folder = tempfile::tempdir().unwrap();
         let (opened, checkpointer) = file_with_log(&folder);
         fill(&opened.connection, WORTH_MOVING);
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bell_rings_after_enough_commits_or_commands() {
+    fn the_checkpointer_is_woken_after_enough_commits_or_commands() {
         let bell = Bell::default();
         bell.thread.set(std::thread::current()).unwrap();
         let counts = || (bell.commits.load(Ordering::Relaxed), bell.commands.load(Ordering::Relaxed));
@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(counts().0, COMMITS_PER_LOOK - 1);
         bell.committed(1);
         assert_eq!(counts(), (0, 0));
-        // It rang, so this returns at once.
+        // The thread was woken, so this returns at once.
         std::thread::park();
     }
 }

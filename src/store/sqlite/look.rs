@@ -1,4 +1,4 @@
-//! A look at a store from outside, also while somebody uses it. Reads only: the file and its log stay as they are.
+//! Inspects a store from outside, also while another process uses it. Reads only: the file and its log stay as they are.
 
 use super::{
     backup::with_suffix,
@@ -8,16 +8,16 @@ use crate::domain::time::Timestamp;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use std::{fs, os::unix::fs::MetadataExt, path::Path};
 
-/// What there is to see.
+/// Facts about a store file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// With its log.
+    /// Size of the file with its log.
     pub bytes: u64,
     /// When the newest event was accepted.
     pub newest_at: Option<Timestamp>,
 }
 
-/// `None` if there is no store yet. Refuses a file that is not ours, or that a newer version wrote.
+/// Returns facts about the store; `None` if there is none yet. Refuses a file of another program, or of a newer version.
 pub fn look(path: &Path) -> Result<Option<Look>, OpenError> {
     let io = |error| OpenError::Io { path: path.to_owned(), error };
     let log_bytes = fs::metadata(with_suffix(path, "-wal")).map_or(0, |log| log.len());
@@ -39,7 +39,7 @@ pub fn look(path: &Path) -> Result<Option<Look>, OpenError> {
     Ok(Some(Look { bytes, newest_at: newest.map_err(unreadable)?.map(Timestamp::from_millis) }))
 }
 
-/// Everything that is sealed in the store, of endpoints that are there. Nothing if there is no store, or none that can be read.
+/// Returns all encrypted values of endpoints that are not deleted. Empty if there is no store, or none that can be read.
 pub fn sealed_in(path: &Path) -> Vec<Vec<u8>> {
     let Ok(connection) = connection(path) else { return Vec::new() };
     let read = |sql: &str| -> rusqlite::Result<Vec<Vec<u8>>> {
@@ -54,7 +54,7 @@ pub fn sealed_in(path: &Path) -> Vec<Vec<u8>> {
     found.into_iter().filter_map(Result::ok).flatten().collect()
 }
 
-/// Without a log beside it, nothing can be in the making: then even the usual files beside a database are not made.
+/// Opens a read-only connection. Without a log no transaction can be unfinished: then SQLite creates no side files either.
 fn connection(path: &Path) -> rusqlite::Result<Connection> {
     if with_suffix(path, "-wal").exists() {
         return open::open_reader(path);
@@ -65,8 +65,8 @@ fn connection(path: &Path) -> rusqlite::Result<Connection> {
     Connection::open_with_flags(format!("file:{escaped}?immutable=1"), flags)
 }
 
-/// The process that uses the store, as far as this machine tells. Asks without taking the lock, so that nobody who starts
-/// meanwhile is turned away.
+/// Returns the process that uses the store, as far as this machine tells. Does not take the lock, so that a process that
+/// starts meanwhile is not refused.
 pub fn user_of(path: &Path) -> Option<u32> {
     let lock = fs::metadata(with_suffix(path, ".lock")).ok()?;
     let locks = fs::read_to_string("/proc/locks").ok()?;
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_store_is_looked_at_whether_it_is_in_use_or_not_and_stays_as_it_is() {
+    fn a_store_is_probed_in_use_or_not_and_stays_as_it_is() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("50%? #1.db");
         assert_eq!(look(&path).unwrap(), None);

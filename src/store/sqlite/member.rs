@@ -1,5 +1,5 @@
-//! Several nodes on one file in memory, each with a queue and a writer of its own: how many nodes are simulated without a
-//! server. The caller's clock stands for the server's, and nobody rings.
+//! Several nodes on one file in memory, each with a queue and a writer of its own: simulates many nodes without a server. The
+//! caller's clock stands for the server's, and nodes do not notify each other.
 
 use super::shared::{Member, SharedFile};
 use crate::{
@@ -25,23 +25,23 @@ use std::{
     time::Duration,
 };
 
-/// Implements the four seams for one of the nodes.
+/// Implements the store traits for one of the nodes.
 #[derive(Clone)]
 pub struct SqliteNode {
     queue: Arc<Queue>,
     file: Arc<SharedFile>,
     place: Arc<Place>,
     handover: Arc<dyn Handover>,
-    /// It ends with the last that knows of it.
+    /// Ends with the last clone of the node.
     thread: Arc<Closing>,
 }
 
-/// Where it sits, for the node and its writer.
+/// Identity and state that the node and its writer share.
 struct Place {
     seat: Mutex<Seat>,
-    /// The epoch under which the file has not got what it confirmed; 0 if there is none.
+    /// The epoch of which the file has lost confirmed batches; 0 if there is none.
     lost: AtomicI64,
-    /// It is not known whether the last batch is stored.
+    /// Whether the last batch is stored is not known.
     is_in_doubt: AtomicBool,
 }
 
@@ -59,7 +59,7 @@ impl Place {
         self.seat().epoch
     }
 
-    /// Why a row of the ledger could not be counted up.
+    /// Returns why the writer's row could not be incremented.
     fn fenced(&self, tx: &Member<'_>, epoch: i64) -> Result<Error> {
         let is_there = "SELECT EXISTS (SELECT 1 FROM ledger WHERE epoch = ?1 AND writer = 0)";
         if !(tx as &dyn Sql).exists(is_there, params![epoch])? {
@@ -83,7 +83,7 @@ impl Drop for Closing {
     }
 }
 
-/// Writes what waits at one node.
+/// Writes the waiting commands of one node.
 pub struct NodeWriter(Turns<Pen>);
 
 struct Pen {
@@ -94,7 +94,7 @@ struct Pen {
 }
 
 impl SqliteNode {
-    /// Enters beside the others; the caller drives the writer, `wake` is called when something waits for it.
+    /// Joins the file beside the others; the caller drives the writer, `wake` is called when a command waits.
     pub fn enter(
         file: &Arc<SharedFile>,
         handover: Arc<dyn Handover>,
@@ -111,7 +111,7 @@ impl SqliteNode {
         Ok((Self { queue, file: file.clone(), place, handover, thread }, writer))
     }
 
-    /// The same with a thread that writes.
+    /// Joins the file, with a thread that writes.
     pub fn start(
         file: &Arc<SharedFile>,
         handover: Arc<dyn Handover>,
@@ -144,22 +144,22 @@ impl SqliteNode {
 }
 
 impl NodeWriter {
-    /// Writes one batch of what waits now. After `Nothing` the next command rings.
+    /// Writes one batch of the waiting commands. After `Nothing` the next command wakes the writer.
     pub fn commit_next(&mut self) -> Turn {
         self.0.next()
     }
 
-    /// The last batch of which it knows that it is stored, and under which epoch.
+    /// Returns the last batch that is known to be stored, and its epoch.
     pub fn confirmed(&self) -> (i64, i64) {
         (self.0.store.epoch, self.0.store.last)
     }
 
-    /// Dies: what waits is forgotten, and nothing more is taken.
+    /// Dies: drops waiting commands, and takes no more.
     pub fn forget(self) {
         self.0.queue.forget();
     }
 
-    /// Ends as a process does that is stopped.
+    /// Ends as a stopped process does.
     pub fn end(mut self) {
         self.0.queue.close();
         let mut tries_left = TRIES_WHILE_CLOSING;
@@ -219,7 +219,7 @@ impl Commit for Pen {
             takeover::be_forgotten(tx, tx.now)
         });
         if let Err(error) = left {
-            tracing::warn!(%error, "the file was not told that this node ends");
+            tracing::warn!(%error, "this node could not leave the file");
         }
     }
 }

@@ -34,12 +34,12 @@ use std::{
     time::Duration,
 };
 
-/// Implements the four seams on one file.
+/// Implements the store traits on one file.
 pub struct SqliteStore {
     queue: Arc<Queue>,
     /// `None` in memory, where there is only the writer's connection.
     readers: Option<Readers<Connection>>,
-    /// The engine's own, so that it never waits behind people's lists.
+    /// The engine's own connections, so that it never waits behind people's lists.
     engine_readers: Option<Readers<Connection>>,
     thread: WriterThread,
     checkpointer: Mutex<Option<Checkpointer>>,
@@ -49,8 +49,8 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens or creates the file and starts its writer. Refuses a file that another process uses, that is not ours, or that
-    /// a newer version wrote, without touching it.
+    /// Opens or creates the file and starts its writer. Refuses a file that another process uses, that belongs to another
+    /// program, or that a newer version wrote, without touching it.
     pub fn open(
         path: &Path,
         handover: Arc<dyn Handover>,
@@ -75,7 +75,7 @@ impl SqliteStore {
         })
     }
 
-    /// For the simulation and quick tests: the caller drives the writer, `wake` is called when something waits for it.
+    /// Opens a store for the simulation and quick tests: the caller drives the writer, `wake` is called when a command waits.
     pub fn in_memory(
         connection: Option<Connection>,
         handover: Arc<dyn Handover>,

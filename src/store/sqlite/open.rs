@@ -1,4 +1,4 @@
-//! Opening the file: lock, pragmas, schema version. A second process on the same store is refused.
+//! Opens the file: lock, pragmas, schema version. A second process on the same store is refused.
 
 use super::upgrade;
 use rusqlite::{Connection, ErrorCode, OpenFlags, config::DbConfig};
@@ -12,9 +12,9 @@ use std::{
 const SCHEMA: &str = include_str!("schema.sql");
 /// Raised with every change of `schema.sql`; `upgrade` brings older stores here.
 const SCHEMA_VERSION: i64 = 5;
-/// More than there are: the least used would be prepared again and again, which costs more than running them.
+/// More than there are: otherwise the least used would be prepared again and again, which costs more than running them.
 const STATEMENTS_KEPT: usize = 512;
-/// "phst": other programs' files are not ours to touch.
+/// "phst": files of other programs are never touched.
 const APPLICATION_ID: i64 = 0x7068_7374;
 
 #[derive(Debug, thiserror::Error)]
@@ -56,7 +56,7 @@ pub(in crate::store) fn open(path: &Path) -> Result<Opened, OpenError> {
     }
     let not_a_store =
         |error: rusqlite::Error| OpenError::NotAStore { path: path.to_owned(), detail: error.to_string() };
-    // Events can be anybody's secrets: the file is its owner's alone, and what SQLite makes beside it is like it.
+    // Events may contain secrets: only the owner may read the file, and SQLite gives its side files the same mode.
     OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path).map_err(io)?;
     let mut connection = Connection::open(path).map_err(not_a_store)?;
     prepare(&mut connection, path)?;
@@ -70,7 +70,7 @@ pub(in crate::store) fn open_in_memory() -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// A connection for browsing: it cannot write, and waits a moment where a checkpoint is in the way.
+/// Opens a connection that only reads, and waits a moment where a checkpoint is in the way.
 pub(in crate::store) fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
@@ -80,7 +80,7 @@ pub(in crate::store) fn open_reader(path: &Path) -> rusqlite::Result<Connection>
     Ok(connection)
 }
 
-/// A connection that moves the log into the file. It gives way at once where the writer or a reader is busy.
+/// Opens a connection that moves the log into the file. It gives up at once where the writer or a reader is busy.
 pub(super) fn open_checkpointer(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
@@ -96,12 +96,12 @@ fn prepare(connection: &mut Connection, path: &Path) -> Result<(), OpenError> {
         |error: rusqlite::Error| OpenError::NotAStore { path: path.to_owned(), detail: error.to_string() };
     keep_statements(connection).map_err(not_a_store)?;
     connection.busy_timeout(Duration::from_secs(5)).map_err(not_a_store)?;
-    // Until it is known to be ours, even the log that a killed process left beside it stays as it is.
+    // Until the file is known to be a store, even the log that a killed process left beside it stays as it is.
     leave_log(connection, true).map_err(not_a_store)?;
     let is_new = must_be_ours(connection, path)?;
     let found: i64 =
         connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(not_a_store)?;
-    // From here on it is ours: what fails now says nothing against the file.
+    // From here on the file is known to be a store: a failure now does not mean that it is another file.
     let not_prepared = |error: rusqlite::Error| match error.sqlite_error_code() {
         Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => not_a_store(error),
         _ => OpenError::NotPrepared { path: path.to_owned(), detail: error.to_string() },
@@ -117,14 +117,14 @@ fn prepare(connection: &mut Connection, path: &Path) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Refuses a file of another program or of a newer version; `true` if it is nobody's yet.
+/// Refuses a file of another program or of a newer version; `true` if the file is new.
 pub(super) fn must_be_ours(connection: &Connection, path: &Path) -> Result<bool, OpenError> {
     let not_a_store =
         |error: rusqlite::Error| OpenError::NotAStore { path: path.to_owned(), detail: error.to_string() };
     let number = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     let (application, version) =
         (number("application_id").map_err(not_a_store)?, number("user_version").map_err(not_a_store)?);
-    // No table yet: nobody's, or ours and interrupted while it was made.
+    // No table yet: new, or interrupted while the store was created.
     let is_empty = || connection.query_row("SELECT count(*) = 0 FROM sqlite_schema", [], |row| row.get(0));
     let is_new = application == 0 && version == 0 && is_empty().map_err(not_a_store)?;
     if !is_new && application != APPLICATION_ID {
@@ -137,24 +137,24 @@ pub(super) fn must_be_ours(connection: &Connection, path: &Path) -> Result<bool,
     Ok(is_new)
 }
 
-/// Every statement is prepared once. Left alone, SQLite would prepare one again with each value that is bound to
-/// something an index has a condition on (`state = ?`), which costs more than running it.
+/// Keeps every statement prepared. By default SQLite prepares a statement again with each value that is bound where an index
+/// has a condition (`state = ?`), which costs more than running it.
 fn keep_statements(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(|_| ())
 }
 
-/// Whether closing leaves the write-ahead log beside the file instead of moving it in.
+/// Sets whether closing leaves the write-ahead log beside the file instead of moving it in.
 fn leave_log(connection: &Connection, leave: bool) -> rusqlite::Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, leave).map(|_| ())
 }
 
-/// FULL, because 202 promises that the event survives a power cut; a write-ahead log, so that readers never wait.
+/// Sets FULL, because 202 promises that the event survives a power cut; and a write-ahead log, so that readers never wait.
 fn settle_pragmas(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "page_size", 4096)?;
     connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
     connection.pragma_update(None, "synchronous", "FULL")?;
-    // The checkpointer is far ahead of this; should it ever not be, the log must end somewhere.
+    // The checkpointer is far ahead of this; it only limits the log should the checkpointer fail.
     connection.pragma_update(None, "wal_autocheckpoint", 64_000)?;
     connection.pragma_update(None, "journal_size_limit", 64 << 20)?;
     connection.pragma_update(None, "cache_size", -16_000)?;
@@ -183,7 +183,7 @@ mod tests {
     use rusqlite::StatementStatus;
 
     fn prepared_again(connection: &Connection) -> i32 {
-        // Indexes with a condition on `state`, and a range over ids: what SQLite likes to plan by value.
+        // Indexes with a condition on `state`, and a range over ids: SQLite plans these by value.
         let mut statement =
             connection.prepare("SELECT 1 FROM deliveries WHERE id > ?1 AND state = ?2 LIMIT ?3").unwrap();
         for state in 0..8 {

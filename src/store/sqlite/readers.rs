@@ -1,4 +1,4 @@
-//! Connections for browsing the file.
+//! Connections for queries on the file.
 
 use super::open;
 use crate::store::sql::{Reader, Readers, Result, Sql};

@@ -1,4 +1,4 @@
-//! A file in memory that several nodes share: the wire to it, which may be cut, and a transaction of one of them.
+//! A file in memory that several nodes share: the link to it, which may fail, and a transaction of one node.
 
 use super::{
     open,
@@ -26,30 +26,30 @@ use std::{
     },
 };
 
-/// What a server's clock would show.
+/// Stands for the database server's clock.
 pub type StoreClock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// What becomes of a transaction on its way between a node and the file.
+/// Fault of the link between a node and the file, for one transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Passage {
     Answered,
-    /// It does not begin, as its node is told.
+    /// It does not begin, and its node gets an error.
     Cut,
-    /// It is not stored, because its COMMIT does not arrive, and nobody hears of it.
+    /// It is not stored, because its COMMIT does not arrive; its node gets no answer.
     Lost,
-    /// It is stored, and nobody hears of it.
+    /// It is stored; its node gets no answer.
     Unanswered,
 }
 
-/// Asked in every transaction before anything else, with the epoch that it is of; 0 if it only reads.
+/// Called at the start of every transaction, with its epoch; 0 if it only reads.
 pub type StoreWire = Arc<dyn Fn(&Connection, i64) -> Passage + Send + Sync>;
 
-/// The file that they share.
+/// The file that the nodes share.
 pub struct SharedFile {
     connection: Mutex<Connection>,
     pub(super) clock: StoreClock,
     wire: StoreWire,
-    /// Epochs that were given out, and since when somebody waits for a slot.
+    /// Epochs that were assigned, and since when a node waits for a slot.
     entered: AtomicI64,
     waits_since: AtomicI64,
 }
@@ -59,7 +59,7 @@ impl SharedFile {
         Self::over(Arc::new(|_, _| Passage::Answered), clock)
     }
 
-    /// The same over a wire that may be cut.
+    /// Makes a file with a link that may fail.
     pub fn over(wire: StoreWire, clock: StoreClock) -> rusqlite::Result<Arc<Self>> {
         let connection = Mutex::new(open::open_in_memory()?);
         Ok(Arc::new(Self {
@@ -71,17 +71,17 @@ impl SharedFile {
         }))
     }
 
-    /// To look into it, or to change it behind everybody's back.
+    /// The connection, to read the file or to change it without the nodes' knowledge.
     pub fn connection(&self) -> MutexGuard<'_, Connection> {
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All of a transaction.
+    /// Runs a whole transaction.
     pub(super) fn run<T>(&self, epoch: i64, run: impl FnOnce(&Member<'_>) -> Result<T>) -> Result<T> {
         self.run_at(epoch, None, run)
     }
 
-    /// The same for whoever gives numbers there.
+    /// Runs a transaction that may assign ids.
     pub(super) fn run_at<T>(
         &self,
         epoch: i64,
@@ -104,7 +104,7 @@ impl SharedFile {
         }
     }
 
-    /// Fails while there is no slot for it; whoever tries for long enough gets one of a node that has fallen silent.
+    /// Joins a node. Fails while there is no slot for it; one that tries for long enough gets the slot of a silent node.
     pub(super) fn enter(&self) -> Result<(i64, u8)> {
         let epoch = self.entered.fetch_add(1, SeqCst) + 1;
         let new = Newcomer { epoch, name: format!("node {epoch}"), host: String::new(), pid: 0 };
@@ -118,13 +118,13 @@ impl SharedFile {
     }
 }
 
-/// A transaction of one of them.
+/// A transaction of one node.
 pub(super) struct Member<'a> {
     store: &'a Connection,
     epoch: i64,
     seat: Option<Seat>,
     pub(super) now: Timestamp,
-    /// Of the configuration, once this changes it.
+    /// Version of the configuration, once this transaction changes it.
     version: Cell<Option<i64>>,
 }
 

@@ -1,5 +1,5 @@
-//! How the shared statements are run on this store's connection, and the rows of deliveries, which are one table here. There is
-//! one writer, so that nothing has to be locked.
+//! Runs the shared statements on a SQLite connection; deliveries are one table here. There is one writer, so that nothing has
+//! to be locked.
 
 use crate::{
     domain::{
@@ -125,7 +125,7 @@ impl Sql for Connection {
     }
 }
 
-/// Carried under this epoch, if it is.
+/// Inserts a delivery; one in flight is leased under this epoch.
 pub(super) fn insert_delivery(store: &Connection, delivery: &Delivery, epoch: i64) -> Result<()> {
     Sql::execute(
         store,
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_column_cannot_hold_is_reported_and_never_guessed() {
+    fn a_wrong_column_value_is_reported_and_never_guessed() {
         let store = store();
         let wrong = |sql: &str, read: fn(&Row<'_>) -> Result<()>| {
             let error = (&store as &dyn Sql).one(sql, &[], read).unwrap_err();
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_ends_where_there_is_enough_and_its_statement_may_run_meanwhile() {
+    fn a_query_stops_at_a_break_and_its_statement_may_run_again_meanwhile() {
         let (store, mut seen) = (store(), Vec::new());
         let store: &dyn Sql = &store;
         let sql = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT ?1) SELECT i FROM n";

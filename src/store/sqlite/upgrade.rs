@@ -1,11 +1,11 @@
-//! Brings a store of an older version up to date, in one transaction: killed at any point, it is still the older one.
+//! Migrates a store of an older version, in one transaction: killed at any point, it is still the older one.
 //!
-//! `schema.sql` says how it ought to be. Whatever table, column or index is missing is added, and an index that is another
-//! now is made anew; nothing is ever taken away. Only a column that must not be empty needs an entry in `FILLED`.
+//! `schema.sql` is the target schema. Every missing table, column or index is added, and a changed index is made again;
+//! nothing is ever removed. Only a column that must not be empty needs an entry in `FILLED`.
 
 use rusqlite::{Connection, OptionalExtension};
 
-/// Columns that rows of older versions get a value in: table, column, how it is declared, what fills it.
+/// Columns that get a value in rows of older versions: table, column, declaration, statement that fills it.
 const FILLED: &[(&str, &str, &str, &str)] = &[
     ("keys", "scope", "TEXT NOT NULL DEFAULT 'admin'", "UPDATE keys SET scope = 'app' WHERE app IS NOT NULL"),
     ("replays", "ran_ms", "INTEGER NOT NULL DEFAULT 0", ""),
@@ -16,7 +16,7 @@ const FILLED: &[(&str, &str, &str, &str)] = &[
     ("deliveries", "turn", "INTEGER", IN_TURN),
 ];
 
-/// Lines of the log used to name neither app nor event type, and counted neither events nor endings nor all that ended.
+/// Log lines of older versions name neither app nor event type, and count neither events nor endings nor all that ended.
 const WITH_APP_AND_TYPE: &str = "UPDATE statistics_log SET document =
     (SELECT json_group_array(json_array(
          e.app, e.id, '*', old.value -> 1,
@@ -24,10 +24,10 @@ const WITH_APP_AND_TYPE: &str = "UPDATE statistics_log SET document =
          old.value -> 7, old.value -> 8, json('[]')))
      FROM json_each(document) old JOIN endpoints e ON e.id = old.value ->> 0)";
 
-/// Those behind in a line used to step up by their ids; what comes new is behind them all.
+/// Older versions promoted the deliveries queued in an ordering group by their ids; new ones are queued behind them all.
 const IN_TURN: &str = "UPDATE deliveries SET turn = id WHERE okey IS NOT NULL AND due = 253402300799000";
 
-/// `wanted` holds the schema of this version and nothing else.
+/// Brings `store` to the schema of `wanted`, which holds the schema of this version and nothing else.
 pub(super) fn upgrade(store: &Connection, wanted: &Connection) -> rusqlite::Result<()> {
     let mut objects = wanted.prepare(
         "SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY type = 'index', rowid",
@@ -58,7 +58,7 @@ fn add_columns(store: &Connection, wanted: &Connection, table: &str) -> rusqlite
     Ok(())
 }
 
-/// Names and types. That a column must not be empty is not among them: a new one is, in every row there is.
+/// Returns names and types of the columns. Leaves out NOT NULL: a new column is empty in every existing row.
 fn columns(connection: &Connection, table: &str) -> rusqlite::Result<Vec<(String, String)>> {
     let mut columns = connection.prepare("SELECT name, type FROM pragma_table_info(?1)")?;
     columns.query_map([table], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
@@ -82,7 +82,7 @@ mod tests {
         store
     }
 
-    /// Tables with their columns, and indexes as they were made.
+    /// Returns tables with their columns, and indexes as they were made.
     fn shape(connection: &Connection) -> BTreeSet<String> {
         let mut shape = BTreeSet::new();
         let mut names =
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn an_upgrade_of_what_is_up_to_date_changes_nothing() {
+    fn an_upgrade_of_an_up_to_date_store_changes_nothing() {
         let (store, new) = (first(), open_in_memory().unwrap());
         let version = |store: &Connection| store.pragma_query_value(None, "schema_version", |row| row.get(0));
         upgrade(&store, &new).unwrap();
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_the_first_version_keep_what_they_could_do() {
+    fn keys_of_the_first_version_keep_their_scope() {
         let store = first();
         store
             .execute_batch(
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_version_3_counted_is_kept_and_its_log_is_rolled_up() {
+    fn statistics_of_version_3_are_kept_and_its_log_is_rolled_up() {
         let (store, new) = (open_in_memory().unwrap(), open_in_memory().unwrap());
         store
             .execute_batch(

@@ -1,4 +1,4 @@
-//! How large the file is, and how much room its disk has left.
+//! File size, and free space on its disk.
 
 use super::backup::with_suffix;
 use crate::{
@@ -20,7 +20,7 @@ pub(super) fn usage(connection: &dyn Sql, path: Option<&Path>) -> Result<Storage
     })
 }
 
-/// What is free for us on the disk of the file, as far as the system says.
+/// Returns the space on the file's disk that is free for this process, as far as the system says.
 fn free_bytes(path: &Path) -> Option<u64> {
     match rustix::fs::statvfs(path) {
         Ok(disk) => Some(disk.f_bavail * disk.f_frsize),

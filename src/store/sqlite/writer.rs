@@ -1,5 +1,5 @@
-//! The one writer: writes what waits in one transaction with one flush. A thread calls it in a loop, the simulation calls
-//! `commit_next` when it likes.
+//! The one writer: writes the waiting commands in one transaction with one flush. A thread calls it in a loop, the simulation
+//! calls `commit_next`.
 
 use super::checkpointer::Bell;
 use crate::{
@@ -12,11 +12,11 @@ use crate::{
 use rusqlite::Connection;
 use std::{sync::Arc, time::Duration};
 
-/// The file as its writer has it.
+/// The writer's connection to the file.
 struct Ledger {
     connection: Connection,
     bell: Arc<Bell>,
-    /// A flush failed: what the file holds is unknown until it is opened again, so nothing more is promised on it.
+    /// A flush failed: the file's contents are unknown until it is opened again, so nothing more is confirmed on it.
     flush_failed: bool,
 }
 
@@ -34,23 +34,23 @@ impl Writer {
         Self(Turns::new(file, queue, handover, watch))
     }
 
-    /// Writes one batch of what waits now. After `Nothing` the next command rings.
+    /// Writes one batch of the waiting commands. After `Nothing` the next command wakes the writer.
     pub fn commit_next(&mut self) -> Turn {
         self.0.next()
     }
 
-    /// For the simulation: the file, to look into it or to make its writes fail.
+    /// For the simulation: the connection, to read the file or to make its writes fail.
     pub fn connection(&self) -> &Connection {
         &self.0.store.connection
     }
 
-    /// For the simulation: the file as a dead process leaves it. What waits is forgotten, nothing more is taken.
+    /// For the simulation: the file as a dead process leaves it. Waiting commands are dropped, no more are taken.
     pub fn into_connection(self) -> Connection {
         self.0.queue.forget();
         self.0.store.connection
     }
 
-    /// Until the queue is closed and empty.
+    /// Runs until the queue is closed and empty.
     pub(super) fn run(self, window: Duration) {
         self.0.run(window);
     }

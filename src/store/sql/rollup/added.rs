@@ -1,4 +1,4 @@
-//! What a part of the log adds to the statistics, by the rows that it goes into.
+//! Turns a part of the log into the statistics rows that it adds to.
 
 use super::Minutes;
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Event types of an app beyond these have a row together.
+/// Event types of an app beyond these share a row.
 const TYPES_PER_DAY_MAX: usize = 200;
 const OTHER_TYPES: &str = "*";
 
@@ -45,7 +45,8 @@ impl Added {
         added
     }
 
-    /// Answers how many rows that took, and the endpoints of which something failed. Nobody asks about what is gone.
+    /// Writes the rows. Returns how many, and the endpoints whose health may have changed. Rows of deleted apps and endpoints
+    /// are dropped.
     pub(super) fn write(mut self, tx: &dyn Sql) -> Result<(usize, BTreeSet<EndpointId>)> {
         let (apps, endpoints) = self.there(tx)?;
         self.rows.retain(|(app, endpoint, ..), _| apps.contains(app) && endpoints.contains_key(endpoint));
@@ -62,7 +63,7 @@ impl Added {
         Ok((count, suspects))
     }
 
-    /// The apps and the endpoints of these that there are, with whether they are degraded.
+    /// Returns which of these apps and endpoints exist, and whether each endpoint is degraded.
     fn there(&self, tx: &dyn Sql) -> Result<(BTreeSet<AppId>, BTreeMap<EndpointId, bool>)> {
         let apps: BTreeSet<AppId> = self.by_type.keys().map(|(app, ..)| *app).collect();
         let endpoints: BTreeSet<EndpointId> = self.rows.keys().map(|(_, endpoint, ..)| *endpoint).collect();
@@ -93,8 +94,8 @@ impl Added {
 
 type ByType = BTreeMap<(AppId, String, Width, Timestamp), Sums>;
 
-/// The same under the names of the rows: whoever publishes makes names up, so that there may be any number, and only so many of a
-/// day have rows of their own.
+/// Groups excess event types under one name: producers choose the names, so that there may be any number, and only so many of
+/// a day get rows of their own.
 fn named(tx: &dyn Sql, by_type: ByType) -> Result<ByType> {
     let day = Width::Day.seconds();
     let key = |(app, name, _, start): &(AppId, String, Width, Timestamp)| {

@@ -24,7 +24,7 @@ fn store_with(endpoints: i64) -> Connection {
     store
 }
 
-/// A commit of an attempt that failed at each of these endpoints.
+/// Commits a failed attempt at each of these endpoints.
 fn fail_at(store: &Connection, endpoints: std::ops::RangeInclusive<i64>) {
     let mut batch = Batch::default();
     for number in endpoints {
@@ -46,7 +46,7 @@ fn step(store: &Connection, now: Timestamp) -> RolledUp {
     roll_up(store, &next_part(store).unwrap(), Duration::ZERO, now).unwrap()
 }
 
-/// Answers how many rows each step took.
+/// Returns how many rows each step took.
 pub(in crate::store) fn roll_up_all(store: &Connection, now: Timestamp) -> Vec<usize> {
     let mut steps = Vec::new();
     loop {
@@ -58,11 +58,11 @@ pub(in crate::store) fn roll_up_all(store: &Connection, now: Timestamp) -> Vec<u
     }
 }
 
-/// Rows that a step writes beside those of endpoints: of the app and of all apps, and of the type in both.
+/// Rows that a step writes besides those of endpoints: of the app and of all apps, and of the type in both.
 const BESIDE: usize = 4;
 
 #[test]
-fn a_commit_that_has_to_do_with_thousands_of_endpoints_is_rolled_up_in_parts() {
+fn a_commit_about_thousands_of_endpoints_is_rolled_up_in_parts() {
     let store = store_with(2000);
     fail_at(&store, 1..=2000);
     let steps = roll_up_all(&store, NOW);
@@ -72,7 +72,7 @@ fn a_commit_that_has_to_do_with_thousands_of_endpoints_is_rolled_up_in_parts() {
 }
 
 #[test]
-fn what_many_commits_had_to_do_with_is_written_once() {
+fn each_row_is_written_once_for_many_commits() {
     for (endpoints, writing) in [(200, 1), (500, 2)] {
         let store = store_with(endpoints);
         for _ in 0..40 {
@@ -85,7 +85,7 @@ fn what_many_commits_had_to_do_with_is_written_once() {
 }
 
 #[test]
-fn what_two_have_read_is_counted_once() {
+fn a_log_row_read_by_two_nodes_is_counted_once() {
     let store = store_with(1);
     fail_at(&store, 1..=1);
     let first = next_part(&store).unwrap();
@@ -100,12 +100,12 @@ fn what_two_have_read_is_counted_once() {
 }
 
 #[test]
-fn a_writer_that_is_late_with_its_number_is_rolled_up_later_and_holds_up_nobody() {
+fn a_log_row_committed_late_is_rolled_up_later_and_delays_no_other() {
     let store = store_with(1);
     for _ in 0..5 {
         fail_at(&store, 1..=1);
     }
-    // Its transaction is under way while the others are read.
+    // Its transaction is open while the others are read.
     let late: String =
         store.query_row("SELECT document FROM statistics_log WHERE id = 3", [], |row| row.get(0)).unwrap();
     store.execute("DELETE FROM statistics_log WHERE id = 3", []).unwrap();
@@ -119,7 +119,7 @@ fn a_writer_that_is_late_with_its_number_is_rolled_up_later_and_holds_up_nobody(
 }
 
 #[test]
-fn who_finds_that_another_came_first_comes_back_with_the_next_round() {
+fn a_rollup_that_comes_second_leaves_the_rest_to_the_next_run() {
     let store = store_with(1);
     fail_at(&store, 1..=1);
     let part = next_part(&store).unwrap();

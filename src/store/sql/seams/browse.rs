@@ -1,4 +1,4 @@
-//! What people look at: every method is handed to a reader.
+//! Implements `QueryStore`; every method goes to a reader.
 
 use crate::store::sql::{
     Desk, audit, browse, dedup, health, inspections, notices, outbox, recent, replays, traffic,

@@ -1,4 +1,4 @@
-//! What a node does for the others and for itself.
+//! Implements `ClusterStore`: cluster membership, takeover and maintenance.
 
 use crate::store::sql::{
     Desk, Membership, accountable, changes, cluster, health, inspections, nodes, replays, retention, rollup,
@@ -26,7 +26,7 @@ fn answer<T: Send + 'static>(known: T) -> Reply<'static, T> {
     Box::pin(std::future::ready(Ok(known)))
 }
 
-/// What there is to see where there can be only one.
+/// View of a store that can have only one node.
 fn alone() -> View {
     View { nodes: Vec::new(), shards: vec![0; SHARDS], version: 0, written: 0, is_steady: true }
 }

@@ -1,5 +1,5 @@
-//! A million attempts and more, stored and rolled up as they would be: what is asked of them reads a few thousand rows, found
-//! by their keys.
+//! A million attempts and more, stored and rolled up as in production: a query reads a few thousand rows, found by their
+//! keys.
 
 use super::*;
 use crate::{
@@ -19,7 +19,7 @@ const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
 const APP: AppId = AppId::from_i64(1);
 const ENDPOINTS: i64 = 50;
 const HOURS: i64 = 29 * 24;
-/// What is promised.
+/// The promised response time.
 const WITHIN: Duration = Duration::from_millis(100);
 
 fn ago(hours: i64) -> Timestamp {
@@ -33,7 +33,7 @@ fn outcome(n: u32) -> Outcome {
     Outcome { status, timings, ..Outcome::failed(class, "") }
 }
 
-/// An app with fifty endpoints that were busy for a month, in a file, with a delivery for each attempt.
+/// Makes an app with fifty endpoints that were busy for a month, in a file, with a delivery for each attempt.
 fn a_busy_month(file: &Path, per_hour: u32) -> (Connection, StatisticsSearch) {
     let mut store = open(file).unwrap();
     let connection = &mut store.connection;
@@ -77,7 +77,7 @@ const ATTEMPTS: &str =
     "INSERT INTO attempts (delivery, position, number, started_at, total_us, address, status, class)
      SELECT n, 1, 1, ?2 - n, 1000, '192.0.2.1:443', 200, 0 FROM ids";
 
-/// The best of five: others use this machine too.
+/// Returns the best of five runs: other processes use this machine too.
 fn look(connection: &Connection, search: &StatisticsSearch) -> (Statistics, Duration) {
     let looks = (0..5).map(|_| {
         let begun = tokio::time::Instant::now();
@@ -105,18 +105,18 @@ fn is_told_at_once(per_hour: u32) {
     search.of = Of::EventType("type.7".to_owned());
     let (of_type, took_of_type) = look(&connection, &search);
     assert!(of_type.series.len() as i64 >= HOURS && of_type.event_types[0].1.attempts() > 0);
-    println!("a month of {all} attempts is told in {took:?}, one event type of it in {took_of_type:?}");
+    println!("a month of {all} attempts is queried in {took:?}, one event type of it in {took_of_type:?}");
     assert!(took.max(took_of_type) < WITHIN, "{took:?} {took_of_type:?}");
 }
 
 #[test]
-fn a_month_of_a_million_attempts_is_told_at_once() {
+fn a_month_of_a_million_attempts_is_queried_at_once() {
     is_told_at_once(29);
 }
 
 #[test]
 #[ignore = "soak: ten million attempts take a few minutes to store"]
-fn a_month_of_ten_million_attempts_is_told_at_once() {
+fn a_month_of_ten_million_attempts_is_queried_at_once() {
     is_told_at_once(290);
 }
 

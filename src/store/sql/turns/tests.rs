@@ -1,4 +1,4 @@
-//! A COMMIT that nobody answered, and what becomes of its batch.
+//! Commits without an answer, and what becomes of their batches.
 
 use super::*;
 use crate::{
@@ -11,7 +11,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// Answers as it is told to, and remembers how much it was given to write.
+/// Answers from a script, and records the sizes of the batches it was given.
 #[derive(Default)]
 struct Scripted {
     commits: VecDeque<Result<i64>>,
@@ -52,7 +52,7 @@ impl CommitWatch for Nobody {
     fn committed(&self, _: u64, _: usize) {}
 }
 
-/// What a command was told, in order.
+/// Calls that a command received, in order.
 type Told = Arc<Mutex<Vec<&'static str>>>;
 
 struct Command(Told);
@@ -82,7 +82,7 @@ impl Work for Command {
     }
 }
 
-/// A batch of one whose COMMIT is not answered, with what the store says of it when it is asked.
+/// Commits a batch of one command without an answer; `knows` are the later answers of the store about it.
 fn after_silence(knows: impl IntoIterator<Item = Result<Option<i64>>>) -> (Turns<Scripted>, Told) {
     let in_doubt = Error::InDoubt(Box::new(silence()));
     let store = Scripted {
@@ -109,7 +109,7 @@ fn heard(told: &Told) -> Vec<&'static str> {
 }
 
 #[test]
-fn a_batch_in_doubt_that_is_stored_is_told_of_and_not_written_again() {
+fn a_batch_in_doubt_that_is_stored_is_completed_and_not_written_again() {
     let (mut turns, told) = after_silence([Ok(Some(0))]);
     assert_eq!(heard(&told), ["in doubt"]);
     assert_eq!(turns.next(), Turn::Committed(1));
@@ -125,7 +125,7 @@ fn a_batch_in_doubt_that_is_not_stored_is_written_again() {
 }
 
 #[test]
-fn nothing_is_written_while_a_batch_is_in_doubt_and_whoever_waits_is_told() {
+fn no_batch_is_written_while_one_is_in_doubt_and_waiting_callers_get_an_error() {
     let (mut turns, told) = after_silence([Err(silence()), Err(silence()), Ok(Some(0))]);
     let next = push(&turns);
     assert_eq!(turns.next(), Turn::Failed);
@@ -140,7 +140,7 @@ fn nothing_is_written_while_a_batch_is_in_doubt_and_whoever_waits_is_told() {
 }
 
 #[test]
-fn a_batch_of_which_nobody_will_ever_know_was_not_stored() {
+fn a_batch_whose_fate_cannot_be_known_counts_as_not_stored() {
     let (mut turns, told) = after_silence([Err(Error::Fenced("another node took over"))]);
     assert_eq!(turns.next(), Turn::Failed);
     assert_eq!(heard(&told), ["in doubt", "not stored"]);
