@@ -51,14 +51,14 @@ async fn a_kill_while_the_database_is_prepared_leaves_nothing_and_of_many_nodes_
 
     let mut nodes: Vec<_> = (0..3).map(|_| world.home.spawn(&[], &["serve"])).collect();
     let tried_again =
-        async || nodes.iter().any(|node| node.log().contains("others use what is to be brought up to date"));
+        async || nodes.iter().any(|node| node.log().contains("others use the tables to be migrated"));
     wait_until("one gives way, and tries again", LIMIT, tried_again).await;
     world.run(&format!("SELECT pg_terminate_backend(pid) {sleeps}"));
     in_the_way.await.unwrap().unwrap_err();
     for node in &nodes {
         wait_until("it is ready", LIMIT, async || node.log().contains("posthaste is ready")).await;
     }
-    let steps = nodes.iter().map(|node| node.log().matches("the database was brought up to date").count());
+    let steps = nodes.iter().map(|node| node.log().matches("the database was migrated").count());
     assert_eq!(steps.sum::<usize>(), 4, "each of four steps was taken once");
     assert_eq!(world.run("SELECT string_agg(number::text, ' ') FROM posthaste.migrations"), "1 2 3 4");
     assert_eq!(world.run("SELECT count(*) FROM posthaste.nodes WHERE knows = 4 AND dead = 0"), "3");

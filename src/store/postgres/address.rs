@@ -1,4 +1,4 @@
-//! Where a database is and how it is to be reached, as the operator writes it. What it holds of secrets is never shown.
+//! Database address: where a database is and how to connect, as the operator writes it. Its secrets are never shown.
 
 use std::{fmt, net::IpAddr, path::PathBuf, str::FromStr, time::Duration};
 use tokio_postgres::{
@@ -8,10 +8,10 @@ use tokio_postgres::{
 use url::form_urlencoded;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a server may leave what was sent unconfirmed before the connection counts as broken.
+/// How long a server may leave sent bytes unacknowledged before the connection counts as broken.
 const SILENCE_MAX: Duration = Duration::from_secs(5);
 
-/// What may stand behind the ?, beside what is read here: the client library knows these.
+/// Parameters after the `?` that the client library knows, beside those parsed here.
 const THEIRS: [(&str, &str); 18] = [
     ("user", "text"),
     ("password", "text"),
@@ -34,7 +34,7 @@ const THEIRS: [(&str, &str); 18] = [
 ];
 const OURS: [&str; 3] = ["sslmode", "sslrootcert", "pooler"];
 const SECONDS: &str = "a number of seconds";
-/// What libpq knows besides. Only a name that somebody gave out is ever repeated: any other may be a piece of a password.
+/// Parameters that only libpq knows. Only published names are ever repeated: any other text may be a piece of a password.
 const LIBPQ_ONLY: [&str; 24] = [
     "client_encoding",
     "fallback_application_name",
@@ -62,7 +62,7 @@ const LIBPQ_ONLY: [&str; 24] = [
     "sslpassword",
 ];
 
-/// Why it is no address. Repeats nothing of it that could be a secret.
+/// Reason that a text is not an address. Repeats no part of it that could be a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
     #[error("it does not begin with postgres://")]
@@ -88,15 +88,15 @@ fn every_parameter() -> String {
     OURS.into_iter().chain(THEIRS.map(|(name, _)| name)).collect::<Vec<_>>().join(", ")
 }
 
-/// How far the server is trusted to be the one that is meant.
+/// How the server's identity is checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Security {
     Plain,
-    /// Encrypted, if the server can; whoever it is.
+    /// Encrypted, if the server can; its certificate is not checked.
     IfOffered,
-    /// Encrypted; whoever it is.
+    /// Encrypted; its certificate is not checked.
     Encrypted,
-    /// Encrypted, and it has a certificate for its name, by the public authorities or by those of this file.
+    /// Encrypted, and its certificate is checked for its name, by the public authorities or by those of this file.
     Verified(Option<PathBuf>),
 }
 
@@ -104,12 +104,12 @@ pub(super) enum Security {
 pub struct Address {
     pub(super) config: Config,
     pub(super) security: Security,
-    /// Connections are lent for a transaction at a time, so nothing may stay with one.
+    /// A pooler lends connections for a transaction at a time, so no state may stay with one.
     pub(super) is_pooled: bool,
 }
 
 impl Address {
-    /// As the setting `store` is written.
+    /// Parses an address, as the setting `store` is written.
     pub fn parse(text: &str) -> Result<Self, AddressError> {
         let rest = ["postgres://", "postgresql://"].iter().find_map(|scheme| text.strip_prefix(scheme));
         let rest = rest.ok_or(AddressError::NotOne)?;
@@ -158,7 +158,7 @@ fn must_be_complete(config: &Config) -> Result<(), AddressError> {
     missing.map_or(Ok(()), |(_, what)| Err(AddressError::Missing(what)))
 }
 
-/// A parameter that the client library takes, with a value that it takes.
+/// Checks that the client library knows the parameter and accepts its value.
 fn must_be_known(pair: &str, place: usize) -> Result<(), AddressError> {
     let given = pair.split_once('=').map_or(pair, |(name, _)| name);
     if let Some((name, allowed)) = THEIRS.into_iter().find(|(name, _)| *name == given) {
@@ -178,7 +178,7 @@ fn must_be_known(pair: &str, place: usize) -> Result<(), AddressError> {
     Err(AddressError::Mistyped { place, nearest })
 }
 
-/// Without who logs in.
+/// Shows hosts and database, without the login.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ports = self.config.get_ports();
@@ -200,7 +200,7 @@ impl fmt::Debug for Address {
     }
 }
 
-/// What is not for the client library, which knows it not or in another way.
+/// Parameters parsed here, because the client library does not know them or treats them differently.
 #[derive(Default)]
 struct Ours {
     sslmode: Option<String>,
@@ -209,7 +209,7 @@ struct Ours {
 }
 
 impl Ours {
-    /// Whether it is one of these.
+    /// Stores the parameter; returns whether it is one of these.
     fn take(&mut self, pair: &str) -> Result<bool, AddressError> {
         // A plus is a plus here.
         let pair = pair.replace('+', "%2B");
@@ -227,8 +227,8 @@ impl Ours {
         Ok(true)
     }
 
-    /// Nothing is encrypted on a socket of this machine, which has no need of it. Elsewhere the server has to prove who it is,
-    /// unless something else is asked for.
+    /// Returns the security of the connection. A socket of this machine needs no encryption. Elsewhere the server has to
+    /// prove its identity, unless the address says otherwise.
     fn security(&self, hosts: &[Host]) -> Result<Security, AddressError> {
         let is_socket = |host: &Host| matches!(host, Host::Unix(_));
         let is_here = |host: &Host| match host {
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_elsewhere_has_to_prove_who_it_is_unless_something_else_is_asked_for() {
+    fn a_remote_server_has_to_prove_its_identity_unless_the_address_says_otherwise() {
         let verified = |path: Option<&str>| Some(Security::Verified(path.map(PathBuf::from)));
         for (query, expected) in [
             ("", verified(None)),
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_not_allowed_is_named_with_what_is_allowed_and_no_password_is_repeated() {
+    fn an_error_names_the_missing_or_wrong_part_and_repeats_no_password() {
         let place = "user:password@host:5432/name";
         for (bad, said) in [
             ("hunter2", "postgres://"),
@@ -298,7 +298,7 @@ mod tests {
             ("postgres://me:hunter2@db", "the name of the database is missing"),
             ("postgres://db/ph?password=hunter2", "the user is missing"),
             ("postgres://me:hunter2@db:port/ph", place),
-            // Passwords that are not written as they must be.
+            // Passwords that are not escaped as required.
             ("postgres://me:p@hunter2@db/ph", "@ and % are written"),
             ("postgres://me:p?hunter2@db/ph", "@ and % are written"),
             ("postgres://me:1?hunter2&user=me@db/ph", "parameter 1 behind the ?"),
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn every_parameter_that_can_be_given_is_taken_and_none_that_cannot_be() {
+    fn every_allowed_parameter_is_accepted_and_no_other() {
         for (name, _) in THEIRS {
             let takes = |value: &&str| Address::parse(&format!("postgres://me@db/ph?{name}={value}")).is_ok();
             let one = ["1", "::1", "postgres", "prefer", "any", "random"].into_iter().find(takes);
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_of_it_has_no_password() {
+    fn the_displayed_address_has_no_password() {
         let address =
             Address::parse("postgres://me:hunter2@a.example.com:1,b.example.com:2/ph?pooler=true").unwrap();
         assert!(address.is_pooled);

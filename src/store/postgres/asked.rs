@@ -1,5 +1,5 @@
-//! What is asked on a connection, and what comes back. Several things may be asked at once: a round trip costs more than most
-//! statements, and all of them where the server is far away.
+//! Statements on a connection, and their results. Several may be sent at once: a round trip costs more than most statements,
+//! and more than all of them where the server is far away.
 
 use super::{
     columns::Rows,
@@ -19,14 +19,14 @@ use tokio_postgres::{
     types::{ToSql, Type},
 };
 
-/// The columns of the rows are the parameters behind the others.
+/// The columns of `Rows` are the parameters after the others.
 #[derive(Clone, Copy)]
 pub(super) enum Asked<'a> {
     /// Statements without parameters, whose rows are only counted.
     Plain(&'a str),
-    /// What it changes is counted.
+    /// A statement whose changed rows are counted.
     Change(&'a str, &'a [&'a dyn ToValue], &'a [&'a Rows]),
-    /// All rows at once, so that other statements can be run while they are looked at.
+    /// A query whose rows are all fetched, so that other statements can run while they are read.
     Look(&'a str, &'a [&'a dyn ToValue], &'a [&'a Rows]),
 }
 
@@ -46,7 +46,7 @@ impl Answer {
 }
 
 impl Asked<'_> {
-    /// The statement, if it is one that can be prepared.
+    /// Returns the SQL, if it can be prepared.
     pub(super) fn sql(&self) -> Option<&str> {
         match self {
             Self::Plain(_) => None,
@@ -54,7 +54,7 @@ impl Asked<'_> {
         }
     }
 
-    /// It is sent when this is first polled; whole, with the types of its parameters, if the server does not know it.
+    /// Sends the statement when first polled; whole, with the types of its parameters, if it is not prepared.
     pub(super) async fn answer(self, client: &Client, known: Option<&Statement>) -> Result<Answer, Error> {
         let mut answer = Answer::default();
         match (self, known) {
@@ -95,15 +95,15 @@ fn all<'a>(bound: &'a [Bound<'a>], rows: &'a [&'a Rows]) -> Vec<&'a (dyn ToSql +
     bound.iter().map(|bound| bound as &(dyn ToSql + Sync)).chain(columns).collect()
 }
 
-/// The same with what each of them is; of an empty one that is for the server to see.
+/// Returns the parameters with their types; of an empty one the server finds the type.
 fn all_typed<'a>(bound: &'a [Bound<'a>], rows: &'a [&'a Rows]) -> Vec<(&'a (dyn ToSql + Sync), Type)> {
     let columns = rows.iter().flat_map(|rows| rows.columns());
     let typed = bound.iter().map(|bound| (bound as &(dyn ToSql + Sync), bound.kind()));
     typed.chain(columns.map(|column| (column as &(dyn ToSql + Sync), column.kind()))).collect()
 }
 
-/// Begins these in their order before it waits for the first, and for each no longer than this: `None` if that was too long. One that
-/// fails before it is sent is the last: what comes behind it counts on it.
+/// Starts all futures in their order before it waits for the first, and waits no longer than this for each; `None` if one
+/// took longer. A future that fails before it is sent is the last: the ones behind it depend on it.
 pub(super) async fn in_order<'a, T, E>(
     futures: impl IntoIterator<Item = Pin<Box<dyn Future<Output = Result<T, E>> + 'a>>>,
     patience: Duration,
@@ -138,7 +138,7 @@ mod tests {
     type Said<'a> = Pin<Box<dyn Future<Output = Result<u8, &'static str>> + 'a>>;
 
     #[tokio::test]
-    async fn everything_is_begun_before_the_first_is_answered() {
+    async fn all_statements_are_sent_before_the_first_is_answered() {
         let begun = RefCell::new(Vec::new());
         let say = |number: u8| -> Said<'_> {
             let begun = &begun;
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_is_sent_behind_what_could_not_be() {
+    async fn no_statement_is_sent_after_one_that_could_not_be() {
         let has_committed = Cell::new(false);
         let commit: Said<'_> = Box::pin(async {
             has_committed.set(true);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nobody_is_waited_for_without_an_end() {
+    async fn an_answer_is_not_waited_for_forever() {
         let said: [Said<'_>; 2] = [Box::pin(ready(Ok(1))), Box::pin(pending())];
         assert_eq!(in_order(said, Duration::from_secs(10)).await, None);
     }

@@ -1,6 +1,6 @@
-//! A batch of which everything is plain as one statement, which is its transaction as well: one round trip, and nothing that a node
-//! which stands still could leave locked. It stores all of the batch or nothing. If it stores nothing, because an endpoint is not
-//! well, a key is known or the writer is fenced, the batch goes the long way (`bulk.rs`), where each of these is looked at.
+//! Commits a simple batch as one statement, which is its own transaction: one round trip, and a stalled node leaves nothing
+//! locked. The statement stores all of the batch or nothing. If it stores nothing, because an endpoint is unhealthy, a key is
+//! known or the writer is fenced, the batch is written in steps (`bulk.rs`), where each case is handled.
 
 use super::{
     asked::{Answer, Asked},
@@ -21,13 +21,13 @@ use std::{
 const ENDPOINTS: Shape = Shape("n");
 const DOCUMENTS: Shape = Shape("t");
 
-/// What is joined with it is written if the batch was counted.
+/// Joined with rows, so that they are written only if the batch was counted.
 const IF_COUNTED: &str = "counted, ";
-/// Otherwise all of it is taken back, for which a statement has no other way than to fail.
+/// Fails the statement, and so rolls all of it back, if a delivery is not leased any more.
 const ALL_WERE_CARRIED: &str = ", CAST(CASE (SELECT count(*) FROM ended) - (SELECT count(*) FROM gone)
      WHEN 0 THEN '0' ELSE 'something of a batch is not carried any more' END AS bigint)";
 
-/// What a batch has of what there can be.
+/// Optional parts of a batch.
 #[derive(Clone, Copy)]
 struct Parts {
     endings: bool,
@@ -35,7 +35,7 @@ struct Parts {
     births: bool,
 }
 
-/// For each that a batch may have or not.
+/// One statement for each combination of parts.
 static STATEMENTS: LazyLock<[String; 8]> = LazyLock::new(|| {
     std::array::from_fn(|number| {
         let has = |part: usize| number & part != 0;
@@ -44,7 +44,7 @@ static STATEMENTS: LazyLock<[String; 8]> = LazyLock::new(|| {
 });
 
 fn statement(parts: Parts) -> String {
-    // Behind its epoch and its last batch.
+    // After the epoch and the last batch.
     let mut next = 3;
     let mut take = |count: usize| {
         next += count;
@@ -82,17 +82,18 @@ fn statement(parts: Parts) -> String {
     )
 }
 
-/// All of a batch, as it is stored.
+/// A simple batch, as it is stored.
 pub(super) struct Plain {
     added: Rows,
-    /// The endpoints that have to be well, and what was delivered to them.
+    /// The endpoints that have to be healthy, and the deliveries that ended at them.
     ended: Option<(Rows, Rows)>,
     claims: Option<Rows>,
     born: Option<Born>,
 }
 
 impl Plain {
-    /// `None` if something in it is not plain. What was delivered to one of these endpoints is, if that is well.
+    /// Makes the batch; `None` if a command in it needs more. A delivery to one of these endpoints qualifies if that is
+    /// healthy.
     pub(super) fn of(
         seat: Seat,
         batch: &mut [Box<dyn Work>],
@@ -106,7 +107,7 @@ impl Plain {
             match work.hot() {
                 Hot::Accept(accept) => {
                     for (number, new) in accept.begin(seat.epoch).iter().enumerate() {
-                        // Whether one is known by its key is asked before who numbered it.
+                        // A known key must be found before the id is checked.
                         let is_ours = seat.owns(new.event.id.as_i64()).is_ok();
                         if !is_ours || !new.is_plain() || births.has_any_key(new) {
                             return Ok(None);
@@ -137,7 +138,7 @@ impl Plain {
         Ok(Some(Self { added, ended, claims, born }))
     }
 
-    /// Says it as the batch after this one, to whoever can be asked.
+    /// Runs the statement for the batch after `last`, through `ask`.
     pub(super) fn say<T>(&self, seat: Seat, last: i64, ask: impl FnOnce(Asked<'_>) -> T) -> T {
         let Self { added, ended, claims, born } = self;
         let number = usize::from(ended.is_some())
@@ -150,7 +151,7 @@ impl Plain {
     }
 }
 
-/// Which notice is the newest now; `None` if nothing was stored.
+/// Returns the newest notice; `None` if nothing was stored.
 pub(super) fn stored(answer: &Answer) -> Result<Option<i64>> {
     let read = |row: &Row<'_>| Ok((row.get::<i64>(0)?, row.get::<Option<i64>>(1)?));
     let rows: Vec<(i64, Option<i64>)> = answer.read(read)?;

@@ -1,9 +1,8 @@
-//! The heart of a node, on a thread and a connection of its own so that it waits for nothing else: says that the node lives,
-//! rings for others, and hears them ring. Until the engine begins to say it, and while it joins
-//! again, it says so by itself.
+//! Heartbeat of a node, on a thread and a connection of its own so that it waits for nothing else: renews the node's lease,
+//! sends notifications to other nodes and receives theirs. Before the engine sends heartbeats, and while the node joins
+//! again, it sends them by itself.
 //!
-//! Nothing that it sends waits for the answer to what it sent before, so that a database that is far away hears it as often as
-//! one that is near.
+//! No request waits for the answer to the one before, so that a distant database gets heartbeats as often as a near one.
 
 use super::{
     bell::Bell,
@@ -39,9 +38,9 @@ use tokio_postgres::SimpleQueryMessage;
 
 const CHANNEL: &str = "posthaste";
 const EVERY: Duration = Duration::from_secs(1);
-/// An answer that takes longer comes too late for the lease.
+/// A slower answer comes too late for the lease.
 const PATIENCE: Duration = Duration::from_secs(8);
-/// Between two rings: what comes meanwhile goes with the next.
+/// Between two notifications: what comes meanwhile goes with the next.
 const RING_EVERY: Duration = Duration::from_millis(10);
 
 enum Order {
@@ -50,18 +49,18 @@ enum Order {
     Ring(Bell),
 }
 
-/// What the server was asked.
+/// A request to the server.
 enum Asked {
-    /// Who waits for the answer, if somebody does.
+    /// The caller that waits for the answer, if there is one.
     Beat(Sent, Option<Owed<Option<View>>>),
     View(Owed<View>),
-    /// To ring for others.
+    /// A notification for other nodes.
     Ring,
-    /// To be told when others ring.
+    /// LISTEN for notifications.
     Listen,
 }
 
-/// How things were when a beat was sent.
+/// State when a heartbeat was sent.
 #[derive(Clone, Copy)]
 struct Sent {
     at_us: u64,
@@ -72,20 +71,20 @@ struct Sent {
 
 type Answered = (Asked, Result<Vec<SimpleQueryMessage>>);
 
-/// Where to ring.
+/// Sends notifications through the heartbeat thread.
 #[derive(Clone)]
 pub(super) struct Ringer(UnboundedSender<Order>);
 
 impl Ringer {
     pub(super) fn ring(&self, bell: Bell) {
         if !bell.is_silent() {
-            // A heart that stopped rings nobody; others find it all the same.
+            // After the thread has stopped no notification is sent; other nodes find the same in the database.
             let _ = self.0.send(Order::Ring(bell));
         }
     }
 }
 
-/// It beats until nobody can order anything of it any more.
+/// Handle of the heartbeat thread, which runs until all senders of orders are gone.
 pub(super) struct Heart(Mutex<Option<UnboundedSender<Order>>>);
 
 impl Heart {
@@ -128,23 +127,23 @@ impl Heart {
         answered(comes)
     }
 
-    /// Waits for nothing: the server may have fallen silent.
+    /// Stops without waiting: the server may not answer.
     pub(super) fn stop(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 }
 
-/// A connection, and what comes on it.
+/// The connection, and the channels of what arrives on it.
 struct Ear {
     session: Session,
     heard: UnboundedReceiver<String>,
     answers: UnboundedReceiver<Answered>,
     to_answer: UnboundedSender<Answered>,
-    /// It rang, and that is not answered yet.
+    /// A notification was sent and is not answered yet.
     is_ringing: bool,
-    /// Until it may ring again.
+    /// Until the next notification may be sent.
     pause: Option<Pin<Box<Sleep>>>,
-    /// Until it says by itself that the node lives.
+    /// Until the thread sends a heartbeat by itself.
     rest: Pin<Box<Sleep>>,
 }
 
@@ -168,7 +167,7 @@ impl Ear {
 }
 
 enum Next {
-    /// `None`: there will be none any more.
+    /// `None`: all senders are gone.
     Order(Option<Order>),
     /// `None`: the connection broke.
     Heard(Option<String>),
@@ -184,11 +183,11 @@ struct Beating {
     orders: UnboundedReceiver<Order>,
     /// `None` while there is no connection.
     ear: Option<Ear>,
-    /// To wait on meanwhile.
+    /// Runtime to wait on while there is no connection.
     alone: Runtime,
-    /// What is to be rung for.
+    /// Notification to be sent.
     bell: Bell,
-    /// The engine says that the node lives.
+    /// The engine sends the heartbeats.
     is_led: bool,
     is_well: bool,
 }
@@ -206,7 +205,7 @@ impl Beating {
                 Next::Paused => self.ring(),
                 Next::Rested => {
                     if let Err(error) = self.rest_again() {
-                        tracing::debug!(%error, "the heart has no connection");
+                        tracing::debug!(%error, "the heartbeat thread has no connection");
                     }
                     if !self.is_led || self.place.is_joining() {
                         self.beat_alone();
@@ -216,7 +215,7 @@ impl Beating {
         }
     }
 
-    /// Of a node whose engine does not work yet: nothing is left to it.
+    /// Sends a heartbeat for a node whose engine does not work yet: it gets no work.
     fn beat_alone(&mut self) {
         self.beat(&Beat { seen: Tenure::NOTHING, ..Beat::default() }, None);
     }
@@ -251,7 +250,7 @@ impl Beating {
             tokio::select! {
                 biased;
                 order = orders.recv() => Next::Order(order),
-                // There is always one who could answer.
+                // `answers` never ends, because `to_answer` is kept beside it.
                 Some(answered) = answers.recv() => Next::Answered(answered),
                 words = heard.recv() => Next::Heard(words),
                 () = paused, if is_pausing => Next::Paused,
@@ -265,14 +264,14 @@ impl Beating {
         match order {
             Order::Beat(said, owed) => {
                 self.is_led = true;
-                // Otherwise whoever asked has given up, and asked again since.
+                // Otherwise the caller has given up, and asked again since.
                 if owed.is_waited_for() {
                     self.beat(&said, Some(owed));
                 }
             }
             Order::View(owed) => {
                 let epoch = self.place.epoch();
-                // Whoever is owed something is told if it cannot even be asked.
+                // If the request cannot be sent, the dropped reply guard answers with an error.
                 let _ = self.ask(Asked::View(owed), round::look(epoch));
             }
             Order::Ring(bell) => {
@@ -320,22 +319,22 @@ impl Beating {
             }
             Asked::Ring => {
                 if let Err(error) = self.pause_after_ringing() {
-                    tracing::debug!(%error, "nobody heard the bell");
+                    tracing::debug!(%error, "a notification could not be sent");
                 }
             }
             Asked::Listen => {}
         }
     }
 
-    /// Another connection may do better; whoever else waits for this one is told. Until it is known what became of the beats among
-    /// that nothing is begun.
+    /// Drops the connection, so that the next one may work; waiting callers get an error. The lease ends at once, until the
+    /// fate of the sent heartbeats is known.
     fn lose_ear(&mut self) {
         self.ear = None;
         self.place.pulse.beat(0, false);
     }
 
     fn has_beaten(&mut self, sent: Sent, owed: Option<Owed<Option<View>>>, view: Result<Option<View>>) {
-        // Unless it joined again since.
+        // Ignored if this node has joined again since.
         if sent.epoch == self.place.epoch() {
             self.place.pulse.beat(sent.at_us, matches!(view, Ok(Some(_))));
             if matches!(view, Ok(None)) {
@@ -346,10 +345,10 @@ impl Beating {
         if was_well && !self.orders.is_closed() {
             match &view {
                 Ok(Some(_)) => {}
-                // Which was said.
+                // Already logged.
                 Ok(None) if self.place.is_lost() => {}
                 Ok(None) => tracing::error!("another node took over from this one, which has to join again"),
-                Err(error) => tracing::warn!(%error, "the database was not told that this process lives"),
+                Err(error) => tracing::warn!(%error, "a heartbeat could not be sent"),
             }
         }
         if let Some(owed) = owed {
@@ -363,13 +362,13 @@ impl Beating {
             ear.pause = None;
             if !bell.is_silent() {
                 ear.is_ringing = true;
-                // Words are letters, digits and signs that need no escape.
+                // The text has only letters, digits and signs that need no escape.
                 ear.ask(Asked::Ring, format!("SELECT pg_notify('{CHANNEL}', '{}')", bell.words(epoch)))?;
             }
             Ok(())
         });
         if let Err(error) = rung {
-            tracing::debug!(%error, "nobody heard the bell");
+            tracing::debug!(%error, "a notification could not be sent");
         }
     }
 

@@ -1,5 +1,5 @@
-//! What a node rings for: something waits that another one looks after. A bell only makes it quicker; whoever misses one finds
-//! the same in the database a little later.
+//! Notifications between nodes: something waits that another node works on. A notification only makes that faster; a node
+//! that misses it finds the same in the database a little later.
 
 use crate::{
     domain::{id::EndpointId, port::Handover, time::Timestamp},
@@ -7,13 +7,13 @@ use crate::{
 };
 use std::{collections::BTreeMap, fmt::Write};
 
-/// The server takes no more than 8,000 bytes. What does not fit is found without a bell.
+/// The server takes no more than 8,000 bytes. What does not fit is found without a notification.
 const WORDS_BYTES_MAX: usize = 7_900;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is something of its own that may wait")]
+#[expect(clippy::struct_excessive_bools, reason = "each flag is a separate kind of waiting work")]
 pub(super) struct Bell {
-    /// Lanes, and when their first is due.
+    /// Endpoint queues, and when their first delivery is due.
     waiting: BTreeMap<EndpointId, Timestamp>,
     asked: BTreeMap<EndpointId, Timestamp>,
     inspections: bool,
@@ -59,7 +59,7 @@ impl Bell {
         self.configuration |= other.configuration;
     }
 
-    /// Who rings, and then a word for each thing.
+    /// Returns the text of the notification: the sender's epoch, and then a word for each thing that waits.
     pub(super) fn words(&self, epoch: i64) -> String {
         let mut words = epoch.to_string();
         let flags = [
@@ -81,7 +81,7 @@ impl Bell {
         words
     }
 
-    /// What another node says; what a newer one may say besides is passed over.
+    /// Reads another node's notification; unknown words of a newer version are skipped.
     pub(super) fn heard(words: &str, own_epoch: i64) -> Option<Self> {
         let mut words = words.split(' ');
         let epoch: i64 = words.next()?.parse().ok()?;
@@ -142,20 +142,20 @@ mod tests {
     }
 
     #[test]
-    fn a_bell_is_heard_by_others_as_it_was_rung() {
+    fn other_nodes_read_a_notification_as_it_was_sent() {
         for bell in [
             Bell { waiting: lanes(3), asked: lanes(1), configuration: true, ..Bell::default() },
             Bell { inspections: true, notices: true, replays: true, ..Bell::default() },
         ] {
             assert_eq!(Bell::heard(&bell.words(7), 8), Some(bell.clone()));
-            assert_eq!(Bell::heard(&bell.words(7), 7), None, "by others");
+            assert_eq!(Bell::heard(&bell.words(7), 7), None, "only by other nodes");
         }
         assert_eq!(Bell::heard("7 w1 wx,y z9,9 c", 8), Some(Bell { configuration: true, ..Bell::default() }));
         assert_eq!(Bell::heard("", 8), None);
     }
 
     #[test]
-    fn a_bell_is_never_longer_than_the_server_takes() {
+    fn a_notification_is_never_longer_than_the_server_takes() {
         let bell = Bell { waiting: lanes(1000), notices: true, ..Bell::default() };
         let words = bell.words(i64::MAX);
         assert!(words.len() <= 8000 && words.len() > 7800);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_rung_for_twice_is_rung_for_once_with_the_earlier_time() {
+    fn two_notifications_of_one_queue_merge_to_the_earlier_time() {
         let at = |due| BTreeMap::from([(EndpointId::from_i64(5), Timestamp::from_millis(due))]);
         let mut bell = Bell { waiting: at(9), ..Bell::default() };
         bell.add(Bell { waiting: at(4), replays: true, ..Bell::default() });

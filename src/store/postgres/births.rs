@@ -1,5 +1,5 @@
-//! Events of a batch that are accepted together, with their deliveries: one statement, and one before it for the keys by which
-//! they are known again.
+//! Events of a batch that are accepted together, with their deliveries: one statement, and one before it for their dedup
+//! keys.
 
 use super::{
     columns::{Rows, Shape},
@@ -23,11 +23,11 @@ pub(super) static ACCEPT: LazyLock<String> = LazyLock::new(|| {
     format!("WITH published AS ({events}) {deliveries}")
 });
 
-/// How many parameters events and deliveries are, and how many their keys.
+/// Number of parameters for events and deliveries, and for their keys.
 pub(super) const BORN_PARAMS: usize = EVENTS.0.len() + DELIVERIES.0.len();
 pub(super) const CLAIM_PARAMS: usize = KEYS.0.len();
 
-/// The statements that store events and their deliveries, given as the parameters from `first` on, if `given` has a row.
+/// SQL that stores events and their deliveries, from the parameters from `first` on, if `given` has a row.
 pub(super) fn accepting(given: &str, first: usize) -> [String; 2] {
     let (events, deliveries) = (EVENTS.unnest(first), DELIVERIES.unnest(first + EVENTS.0.len()));
     [
@@ -39,8 +39,8 @@ pub(super) fn accepting(given: &str, first: usize) -> [String; 2] {
     ]
 }
 
-/// The one that stores their keys, in the order of these, so that two nodes with the same ones do not wait for each other. It waits
-/// for whoever is just storing one.
+/// SQL that stores dedup keys, in the order of the keys, so that two nodes with the same ones do not deadlock. It waits for a
+/// transaction that is just storing one.
 pub(super) fn claiming(given: &str, first: usize) -> String {
     let claimed = KEYS.unnest(first);
     format!(
@@ -52,7 +52,7 @@ pub(super) fn claiming(given: &str, first: usize) -> String {
 pub(super) static CLAIM: LazyLock<String> =
     LazyLock::new(|| format!("{} ON CONFLICT DO NOTHING", claiming("", 1)));
 
-/// The events that did not get all of their keys; those that they got are free again.
+/// SQL for the events that did not get all of their keys; the keys that they got are freed.
 static LOST: LazyLock<String> = LazyLock::new(|| {
     let rows = KEYS.unnest(1);
     format!(
@@ -66,7 +66,7 @@ static LOST: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// Where an event is: its command in the batch, and its place in that.
+/// Position of an event: its command in the batch, and its index in that.
 type At = (usize, usize);
 
 #[derive(Default)]
@@ -76,7 +76,7 @@ pub(super) struct Births {
 }
 
 impl Births {
-    /// Whether one of those before it is known by the same: then that has to be stored first.
+    /// Whether an event collected before has one of its keys: then that has to be stored first.
     pub(super) fn has_any_key(&self, new: &NewEvent) -> bool {
         new.dedup.iter().any(|key| self.keys.contains(key))
     }
@@ -86,7 +86,7 @@ impl Births {
         self.gathered.push(at);
     }
 
-    /// The keys of all these, to be stored first; `None` if they have none.
+    /// Returns the keys of all collected events, to be stored first; `None` if they have none.
     pub(super) fn claims(&self, batch: &mut [Box<dyn Work>]) -> Result<Option<Rows>> {
         if self.keys.is_empty() {
             return Ok(None);
@@ -98,7 +98,7 @@ impl Births {
         Ok(Some(claims))
     }
 
-    /// What is to be written by whoever sits there, but for those that did not get their keys. `None` if nothing is.
+    /// Returns the rows to be written by this writer, without events that did not get their keys. `None` if there are none.
     pub(super) fn born(
         &self,
         seat: Seat,
@@ -112,7 +112,7 @@ impl Births {
         Ok((born.events.len() > 0).then_some(born))
     }
 
-    /// Those that did not get their keys go by themselves: somebody has one of them by now, and is found by that.
+    /// Accepts events that did not get their keys one by one: another event has a key by now, and is found by it.
     pub(super) fn end(
         &mut self,
         tx: &Transaction<'_>,
@@ -131,7 +131,7 @@ impl Births {
     }
 }
 
-/// Events with their deliveries, as they are stored.
+/// Events with their deliveries, as rows.
 pub(super) struct Born {
     events: Rows,
     deliveries: Rows,
@@ -153,7 +153,7 @@ impl Born {
     }
 }
 
-/// The events that did not get all of their keys, if only so many of these were stored.
+/// Returns the events that did not get all of their keys, if fewer keys were stored than claimed.
 pub(super) fn lost(tx: &Transaction<'_>, claims: &Rows, stored: usize) -> Result<HashSet<EventId>> {
     if stored == claims.len() {
         return Ok(HashSet::new());

@@ -1,5 +1,5 @@
-//! A batch in a few statements instead of some for each command. What is plain (`sql/hot.rs`) is gathered and written together;
-//! everything else is applied by itself, after what was gathered before it wherever it could see that.
+//! Writes a batch in a few statements instead of some for each command. Simple commands (`sql/hot.rs`) are collected and
+//! written together; every other command is applied by itself, after the collected ones wherever it could see them.
 
 use super::{
     asked::Asked,
@@ -15,7 +15,7 @@ use crate::{
 };
 use std::collections::HashSet;
 
-/// Applies every command of a batch as if one came after the other.
+/// Applies every command of a batch as if they ran one after the other.
 pub(super) fn apply_all(tx: &Transaction<'_>, seat: Seat, batch: &mut [Box<dyn Work>]) -> Result<Rest> {
     let mut gathered = Gathered { seat, births: Births::default(), endings: Endings::default() };
     for place in 0..batch.len() {
@@ -25,14 +25,14 @@ pub(super) fn apply_all(tx: &Transaction<'_>, seat: Seat, batch: &mut [Box<dyn W
     Ok(Rest { born, added: added_by(batch)? })
 }
 
-/// What of a batch nothing waits for but its end: it goes together with the COMMIT.
+/// The end of a batch, on which no other command depends: it is sent together with the COMMIT.
 pub(super) struct Rest {
     born: Option<Born>,
     added: Vec<String>,
 }
 
 impl Rest {
-    /// Answers which notice is the newest now.
+    /// Commits; returns the newest notice.
     pub(super) fn commit(self, tx: Transaction<'_>) -> Result<i64, Uncommitted> {
         let born = self.born.as_ref().map(Born::rows);
         let added: Vec<[&dyn ToValue; 1]> = self.added.iter().map(|added| [added as _]).collect();
@@ -41,7 +41,7 @@ impl Rest {
         let newest = Asked::Look(NEWEST_NOTICE, &[], &[]);
         let answers = tx.commit_with(&accept.into_iter().chain(log).chain([newest]).collect::<Vec<_>>())?;
         let newest = answers.iter().rev().find_map(|answer| answer.rows.first());
-        // What cannot be read is no reason to doubt that it was stored: whoever sends notices looks after the next batch.
+        // An unreadable row is no reason to doubt the commit: the notice worker checks again after the next batch.
         Ok(newest.and_then(|row| Row::new(row).get(0).ok().flatten()).unwrap_or_default())
     }
 }
@@ -69,7 +69,8 @@ impl Gathered {
                 let Hot::Record(recording) = batch[place].hot() else { return Ok(()) };
                 match recording.plainly(tx.epoch(), |endpoint| !tx.has_health(endpoint)) {
                     Some(delivery) => self.endings.push(place, recording, delivery),
-                    // Neither sees what the other writes: endpoints whose health it may change have no plain ones here.
+                    // Order does not matter here: an endpoint whose health such a command may change has no simple commands
+                    // in the batch.
                     None => batch[place].apply(tx),
                 }
             }
@@ -105,7 +106,7 @@ impl Gathered {
         Ok(())
     }
 
-    /// Writes what was gathered but for the events that it answers with, whose rows nothing else has to see.
+    /// Writes what was collected, except for the new events that it returns, whose rows no other command has to see.
     fn settle(&mut self, tx: &Transaction<'_>, batch: &mut [Box<dyn Work>]) -> Result<Option<Born>> {
         let (ended, claims) = (self.endings.rows(), self.births.claims(batch)?);
         let (of_ended, of_claims) = (Vec::from_iter(&ended), Vec::from_iter(&claims));

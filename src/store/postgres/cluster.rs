@@ -1,5 +1,5 @@
-//! This process's place among the nodes of a database: under which epoch it works, and how it takes over from others. Each step
-//! of a takeover is fenced by this node's own row in `ledger`, as writer 1.
+//! This process as a node of a database: its epoch, and how it takes over from others. Each step of a takeover is fenced by
+//! this node's own row in `ledger`, as writer 1.
 
 use super::{
     partitions,
@@ -29,16 +29,16 @@ use std::{
     time::Duration,
 };
 
-/// One at a time finds itself a slot.
+/// Nodes enter one at a time, each to find a free slot.
 pub(super) const ENTER: &str = "SELECT pg_advisory_xact_lock(8102099357864587378)";
-/// How often a step is tried that met a batch of another node.
+/// How often a step is tried that conflicted with another node's batch.
 const TRIES: usize = 5;
-/// How long whoever takes over waits for a batch of the dead node.
+/// How long a takeover waits for a batch of the dead node.
 const WAIT_FOR_A_BATCH: &str = "SET LOCAL lock_timeout = '3s'";
-/// How often somebody looks again who found no slot.
+/// How often a node that found no slot tries again.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(500);
 
-/// After a fail-over to a standby that had not got everything, or a crash of a server that does not flush.
+/// Happens after a fail-over to a standby that had not received everything, or a crash of a server that does not flush.
 pub(super) const LOST_BATCHES: &str =
     "the database and this process count batches differently: it lost some that it had confirmed";
 
@@ -47,9 +47,9 @@ pub(super) struct Place {
     seat: Mutex<Seat>,
     /// The last batch that the database confirmed, and its epoch.
     confirmed: Mutex<(i64, i64)>,
-    /// The epoch under which the database has not got what it confirmed; 0 if there is none.
+    /// The epoch of which the database has lost confirmed batches; 0 if there is none.
     lost: AtomicI64,
-    /// Whoever joins may have much to take over before it says by itself that it lives.
+    /// A joining node may have much to take over before its engine sends heartbeats.
     is_joining: AtomicBool,
     pub(super) pulse: Arc<Pulse>,
     session: Mutex<Option<Session>>,
@@ -62,7 +62,7 @@ impl Place {
         Self { server, seat, confirmed, lost, is_joining, pulse, session }
     }
 
-    /// What is written there and numbered there goes together.
+    /// Returns epoch and slot together, so that rows are written and ids assigned under the same identity.
     pub(super) fn seat(&self) -> Seat {
         *self.sitting()
     }
@@ -75,18 +75,18 @@ impl Place {
         self.seat().epoch
     }
 
-    /// This batch is in the database.
+    /// Stores that this batch is in the database.
     pub(super) fn confirm(&self, epoch: i64, batch: i64) {
         *self.confirmed.lock().unwrap_or_else(PoisonError::into_inner) = (epoch, batch);
     }
 
-    /// The last batch of an epoch that was confirmed so far; 0 if there was none.
+    /// Returns the last confirmed batch of an epoch; 0 if there was none.
     pub(super) fn confirmed(&self, epoch: i64) -> i64 {
         let (of, batch) = *self.confirmed.lock().unwrap_or_else(PoisonError::into_inner);
         if of == epoch { batch } else { 0 }
     }
 
-    /// Nothing more can be written under this epoch. Said at once, whatever else was in the log a moment ago.
+    /// Marks the epoch as lost: no more can be written under it. Logged at once, in full.
     pub(super) fn lose(&self, epoch: i64) {
         if self.lost.swap(epoch, SeqCst) != epoch {
             tracing::error!(epoch, "{LOST_BATCHES}");
@@ -101,7 +101,7 @@ impl Place {
         self.lost.load(SeqCst) == self.epoch()
     }
 
-    /// Enters anew if this epoch is no more; others that are known to be dead. Blocks.
+    /// Enters again if this epoch is fenced or lost; returns the nodes that are known to be dead. Blocks.
     fn enter(&self) -> Result<Vec<i64>> {
         self.with_session(|session| {
             let before = self.epoch();
@@ -129,7 +129,7 @@ impl Place {
         })
     }
 
-    /// It is known what is there: from here on it may number in its slot, which it is told.
+    /// Sets the newest id: from here on this node may assign ids in its slot. Returns the slot.
     fn settle(&self, newest_id: i64) -> u8 {
         let mut seat = self.sitting();
         *seat = seat.behind(newest_id);
@@ -137,14 +137,15 @@ impl Place {
         seat.slot()
     }
 
-    /// This process writes nothing more; what it still carries may be taken over at once, and otherwise nothing is left of it.
+    /// Leaves the cluster: this process writes nothing more. Its deliveries in flight may be taken over at once; without any,
+    /// its row is deleted.
     pub(super) fn leave(&self, session: &Session) -> Result<()> {
         let epoch = self.epoch();
         Transaction::run(session, epoch, |tx| takeover::leave(tx, tx.clock()?))?;
         Transaction::run(session, epoch, |tx| takeover::be_forgotten(tx, tx.clock()?))
     }
 
-    /// Runs a step in a transaction that counts this node's second row in `ledger` up; again if it met another. Blocks.
+    /// Runs a step in a transaction that increments this node's second row in `ledger`; again after a conflict. Blocks.
     fn fenced<T>(&self, run: &mut impl FnMut(&dyn Sql, Timestamp) -> Result<T>) -> Result<T> {
         let epoch = self.epoch();
         let fence =
@@ -172,8 +173,8 @@ impl Place {
         }
     }
 
-    /// Waits for a batch that the dead node is committing, but not for one whose client neither reads what it is sent nor goes
-    /// away: the server's process that serves it is ended, and its batch is taken back.
+    /// Fences a dead node. Waits for a batch that it is committing, but not for one whose client neither reads nor goes away:
+    /// the server's process that serves it is ended, and its batch is rolled back.
     fn fence(&self, epoch: i64) -> Result<()> {
         let mut tries_left = TRIES;
         loop {
@@ -207,7 +208,7 @@ impl Place {
     }
 }
 
-/// While it joins.
+/// Marks the node as joining while it exists.
 struct Joining<'a>(&'a Place);
 
 impl<'a> Joining<'a> {
@@ -223,7 +224,7 @@ impl Drop for Joining<'_> {
     }
 }
 
-/// Beside the writer, on threads that may block.
+/// Runs database work beside the writer, on threads that may block.
 pub(super) struct Aside(pub(super) Arc<Place>);
 
 impl Aside {
@@ -236,7 +237,7 @@ impl Aside {
         done.map_err(|_| StoreError::Closed)?.map_err(|error| store_error(&error))
     }
 
-    /// Joins, under another epoch if this one is no more. Answers also what was taken over, and whether inspections wait.
+    /// Joins, under another epoch if this one is fenced. Also returns what was taken over, and whether inspections wait.
     pub(super) async fn join(&self, now: Timestamp) -> Result<(Joined, TakenOver, bool), StoreError> {
         let _joining = Joining::begin(&self.0);
         let dead = self.run(Place::enter).await?;
@@ -250,7 +251,7 @@ impl Aside {
         Ok((joined, taken, inspections_wait))
     }
 
-    /// What changes nothing that anybody sees needs no fence.
+    /// Maintains partitions. Needs no fence, because it changes no row that any query sees.
     pub(super) async fn tend(&self) -> Result<(), StoreError> {
         self.run(|place| place.with_session(partitions::tend)).await
     }
@@ -271,7 +272,7 @@ impl Steps for Aside {
     }
 }
 
-/// What is known of the batches of an epoch.
+/// How far the batches of an epoch are stored.
 pub(super) enum Stored {
     /// This was the last so far.
     Upto(i64),
@@ -280,7 +281,7 @@ pub(super) enum Stored {
     Unknown,
 }
 
-/// Waits for a batch that is being committed.
+/// Reads how far the batches of this epoch are stored. Waits for a batch that is being committed.
 pub(super) fn stored(tx: &Transaction<'_>) -> Result<Stored> {
     let sql = "SELECT batch, writer >= 0 FROM ledger WHERE epoch = ?1 AND writer IN (0, -1) FOR UPDATE";
     let found = (tx as &dyn Sql).one(sql, params![tx.epoch()], |row| Ok((row.get(0)?, row.get(1)?)))?;
@@ -291,16 +292,16 @@ pub(super) fn stored(tx: &Transaction<'_>) -> Result<Stored> {
     })
 }
 
-/// Ends the server's processes that are in the middle of one; how many. Whichever transaction has counted a row up and is not
-/// over stands in that row.
+/// Ends the server's processes that are in the middle of a dead node's batch; returns how many. A transaction that has
+/// incremented a row and not ended is recorded in that row.
 fn end_batches_of_the_dead(tx: &Transaction<'_>) -> Result<i64> {
     let sql = "SELECT count(pg_terminate_backend(a.pid)) FROM ledger l JOIN pg_stat_activity a ON a.backend_xid = l.xmax
          WHERE l.epoch IN (SELECT epoch FROM nodes WHERE dead = 1) AND l.writer >= 0 AND a.pid <> pg_backend_pid()";
     (tx as &dyn Sql).number(sql, &[])
 }
 
-/// Gives this process an epoch of its own, and a slot. Where there is none it waits as long as everybody has to say that he
-/// lives, and takes that of one who did not.
+/// Gives this process a new epoch, and a slot. If no slot is free, it waits as long as every node has to send a heartbeat,
+/// and takes the slot of a silent one.
 pub(super) fn enter(session: &Session) -> Result<(i64, u8)> {
     let (mut waits_since, mut tries_left) = (None, TRIES);
     loop {
@@ -330,7 +331,7 @@ pub(super) fn enter(session: &Session) -> Result<(i64, u8)> {
 }
 
 fn enter_now(tx: &Transaction<'_>, waits_since: Timestamp, now: Timestamp) -> Result<Option<(i64, u8)>> {
-    // The server's chance: 59 bits of it, and never 0.
+    // The server's random number: 59 bits of it, and never 0.
     let random = "SELECT CAST(CAST('x' || replace(CAST(gen_random_uuid() AS text), '-', '') AS bit(64)) AS bigint) & 9223372036854775807";
     let epoch = (tx as &dyn Sql).number(random, &[])?;
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
@@ -343,8 +344,8 @@ fn enter_now(tx: &Transaction<'_>, waits_since: Timestamp, now: Timestamp) -> Re
     Ok(Some((epoch, slot)))
 }
 
-/// Where this process runs: others there can see whether it still does. Containers have processes of their own. Empty where
-/// the system does not say.
+/// Identifies the machine and process namespace: processes there can see whether this one runs. Containers have processes of
+/// their own. Empty where the system does not say.
 fn host() -> String {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
     let space = std::fs::read_link("/proc/self/ns/pid");
@@ -354,7 +355,7 @@ fn host() -> String {
     }
 }
 
-/// Whether there is such a process here. If that cannot be told, its lease has to end first.
+/// Whether there is such a process here. If that cannot be determined, its lease has to end first.
 fn is_running(pid: u32) -> bool {
     let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
     pid.is_none_or(|pid| rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH))

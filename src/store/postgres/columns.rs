@@ -1,4 +1,4 @@
-//! Many rows as the parameters of one statement: an array for each column, which the statement makes rows again of.
+//! Many rows as parameters of one statement: an array for each column, from which the statement makes rows again.
 
 use super::value::escaped;
 use crate::store::sql::{Error, Result, ToValue, Value};
@@ -6,12 +6,12 @@ use bytes::{BufMut, BytesMut};
 use std::error::Error as Cause;
 use tokio_postgres::types::{IsNull, Kind, ToSql, Type, to_sql_checked};
 
-/// What the columns of a statement hold, one letter each: `n` numbers, `t` texts, `b` bytes.
+/// Column types of a statement, one letter each: `n` numbers, `t` texts, `b` bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Shape(pub(super) &'static str);
 
 impl Shape {
-    /// How a statement makes rows of them, if they are its parameters from `first` on.
+    /// SQL that makes rows of these columns, if they are the parameters from `first` on.
     pub(super) fn unnest(self, first: usize) -> String {
         let array =
             |(letter, number): (char, usize)| format!("CAST(?{number} AS {}[])", type_of(letter).name());
@@ -71,7 +71,7 @@ pub(super) struct Column {
     kind: Type,
     len: i32,
     has_null: bool,
-    /// Each value as the server reads it, behind its length.
+    /// Each value in the server's binary form, after its length.
     bytes: BytesMut,
 }
 
@@ -110,7 +110,7 @@ impl Column {
 impl ToSql for Column {
     fn to_sql(&self, wanted: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Cause + Sync + Send>> {
         let Kind::Array(member) = wanted.kind() else { return Err("the statement takes no array".into()) };
-        // One dimension, which begins at 1; of none there is no array of that form.
+        // One dimension, which begins at 1; an empty array has no dimension.
         out.put_i32(i32::from(self.len > 0));
         out.put_i32(i32::from(self.has_null));
         out.put_u32(member.oid());
@@ -135,7 +135,7 @@ mod tests {
     use crate::store::sql::params;
 
     #[test]
-    fn a_column_takes_only_what_it_is_for() {
+    fn a_column_takes_only_values_of_its_type() {
         let mut rows = Rows::new(Shape("ntb"));
         rows.push(params![1_i64, "a", [0_u8; 2]]).unwrap();
         rows.push(params![None::<i64>, None::<&str>, None::<Vec<u8>>]).unwrap();

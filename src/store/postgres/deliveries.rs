@@ -1,5 +1,5 @@
-//! The rows of deliveries: `live` has what is not over, and the dead that others wait behind; `done` has the rest. Both have
-//! the same columns, and a row is in one of them.
+//! Tables of deliveries: `live` has those that have not ended, and dead ones that block others of their ordering group;
+//! `done` has the rest. Both have the same columns, and a row is in one of them.
 
 use super::{
     columns::{Rows, Shape},
@@ -27,11 +27,11 @@ macro_rules! values {
     };
 }
 
-/// The statements that put a row into a table. `?24` is the state it must still be in, and `?25` the lane if that is in flight.
+/// Statements that put a row into a table. `?24` is the state it must still be in, and `?25` the lane if that is in flight.
 struct Table {
     insert: &'static str,
     update: &'static str,
-    /// Out of the other table.
+    /// Moves the row out of the other table.
     fetch: &'static str,
 }
 
@@ -76,7 +76,7 @@ pub(super) fn insert(tx: &Transaction<'_>, delivery: &Delivery) -> Result<()> {
     write(tx, table.insert, delivery, None).map(drop)
 }
 
-/// What has not ended is in `live`; what has may be in either.
+/// Writes a delivery over its row. One that has not ended is in `live`; one that has may be in either table.
 pub(super) fn replace(tx: &Transaction<'_>, was: Was, delivery: &Delivery) -> Result<bool> {
     let run = |sql: &str| write(tx, sql, delivery, Some(was));
     match (was.state().is_terminal(), is_live(delivery)) {
@@ -97,7 +97,7 @@ static CARRY: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// Of what waited in these states: it is in flight now.
+/// Marks these waiting deliveries as in flight; returns which were still in their state.
 pub(super) fn carry_all(tx: &Transaction<'_>, taken: &[(State, &Delivery)]) -> Result<Vec<bool>> {
     let mut rows = Rows::new(TAKEN);
     taken.iter().try_for_each(|(from, delivery)| rows.push(params![delivery.id, from]))?;

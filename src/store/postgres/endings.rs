@@ -10,7 +10,7 @@ use crate::{
 };
 use std::{collections::HashMap, sync::LazyLock};
 
-/// An attempt, and what its delivery has become.
+/// An attempt, and the fields of its delivery that changed.
 const ENDINGS: Shape = Shape("nnnnnnnnntnntbnbbttnnnn");
 
 pub(super) static RECORD: LazyLock<String> =
@@ -18,9 +18,9 @@ pub(super) static RECORD: LazyLock<String> =
 
 pub(super) const ENDING_PARAMS: usize = ENDINGS.0.len();
 
-/// What moves these to where they end, given as the parameters from `first` on, if `given` has a row; of them `gone` has those that
-/// were carried in this lane. What is not said here of a delivery is as it was. Whether it is still carried is asked so that no index is
-/// taken for that: all that is in flight has the same lane, and the server would go through it for each of these rows.
+/// SQL that moves deliveries in flight to `done`, from the parameters from `first` on, if `given` has a row; `gone` has those
+/// that were leased in this lane. Fields that are not given stay as they were. The lease is checked in a way that no index is
+/// used for: all deliveries in flight have the same lane, and the server would go through it for each of these rows.
 pub(super) fn recording(given: &str, lane: &str, first: usize) -> String {
     let (rows, delivered) = (ENDINGS.unnest(first), State::Delivered as i64);
     format!(
@@ -50,7 +50,7 @@ impl Endings {
         self.gathered.contains_key(&delivery)
     }
 
-    /// The delivery as it has ended by this command of the batch.
+    /// Adds a delivery as it ended by this command of the batch.
     pub(super) fn push(&mut self, place: usize, recording: &Recording, delivery: Delivery) -> Result<()> {
         let rows = self.rows.get_or_insert_with(|| Rows::new(ENDINGS));
         recording.history(&mut |attempt| {
@@ -62,12 +62,12 @@ impl Endings {
         Ok(())
     }
 
-    /// What is to be written of them; `None` if nothing was gathered.
+    /// Returns the rows to be written; `None` if there are none.
     pub(super) fn rows(&mut self) -> Option<Rows> {
         self.rows.take()
     }
 
-    /// What came of them, if these are recorded.
+    /// Sets the results of the commands, of which `is_recorded` ones were written.
     pub(super) fn became(&mut self, is_recorded: impl Fn(DeliveryId) -> bool, batch: &mut [Box<dyn Work>]) {
         for (id, (place, delivery)) in self.gathered.drain() {
             if let Hot::Record(recording) = batch[place].hot() {

@@ -1,6 +1,6 @@
-//! From where on lanes are looked through for what waits. What was taken out of a lane stays in its index for as long as somebody keeps
-//! a snapshot of the database, a backup for example, and a look from the beginning goes through all of it each time. Only where such a
-//! look was slow does the next one begin where it ended.
+//! Scan watermarks: where the search of an endpoint queue starts. Rows taken out of a queue stay in its index as long as any
+//! transaction keeps a snapshot of the database, a backup for example, and a search from the beginning goes through all of
+//! them each time. Only after a slow search does the next one start where that ended.
 
 use super::pulse::Pulse;
 use crate::domain::{id::EndpointId, time::Timestamp};
@@ -13,21 +13,21 @@ use std::{
     time::Duration,
 };
 
-/// How long something older that comes into a lane may go unseen there while what is due fills all hands.
+/// How long an older delivery that is added to a queue may go unseen while due ones fill all permits.
 const AGAIN_FROM_THE_BEGINNING_AFTER: Duration = Duration::from_secs(5);
-/// A look that takes longer is slow, whatever else was looked for with it.
+/// A search that takes longer is slow, with everything else that was searched in it.
 const SLOW: Duration = Duration::from_millis(20);
 
 pub(super) struct Floors {
     pulse: Arc<Pulse>,
     lanes: Mutex<HashMap<EndpointId, Floor>>,
-    /// When the look began that is going on.
+    /// When the current search began.
     began_us: AtomicU64,
 }
 
 struct Floor {
     due: Timestamp,
-    /// When the lane was last looked through from its beginning.
+    /// When the queue was last searched from its beginning.
     since_us: u64,
 }
 
@@ -36,7 +36,7 @@ impl Floors {
         Self { pulse, lanes: Mutex::default(), began_us: AtomicU64::new(0) }
     }
 
-    /// Lanes are about to be looked through.
+    /// Notes the time at which a search begins.
     pub(super) fn begin(&self) {
         self.began_us.store(self.pulse.now_us(), Relaxed);
     }
@@ -57,7 +57,7 @@ impl Floors {
         self.lanes().get(&lane).filter(|floor| self.is_fresh(floor)).map(|floor| floor.due)
     }
 
-    /// Nothing that is due waits before this; `None`: nothing is due at all.
+    /// Stores that no due delivery waits before this; `None`: nothing is due at all.
     pub(super) fn reached(&self, lane: EndpointId, due: Option<Timestamp>) {
         let mut lanes = self.lanes();
         let since_us = lanes.get(&lane).filter(|floor| self.is_fresh(floor)).map(|floor| floor.since_us);
@@ -74,7 +74,7 @@ impl Floors {
         }
     }
 
-    /// What was taken out of them may be there again.
+    /// Clears all watermarks: leased deliveries may have been rolled back into the queues.
     pub(super) fn forget(&self) {
         self.lanes().clear();
     }
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lane_is_looked_through_from_where_it_goes_on_and_again_from_its_beginning_after_a_while() {
+    fn a_queue_is_searched_from_its_watermark_and_from_its_beginning_after_a_while() {
         let watch = Arc::new(Hand::default());
         let floors = Floors::new(Arc::new(Pulse::new(watch.clone())));
         let (lane, at) = (EndpointId::from_i64(7), |ms| Some(Timestamp::from_millis(ms)));
@@ -106,7 +106,7 @@ mod tests {
         floors.begin();
         watch.0.store(19_999, Relaxed);
         floors.reached(lane, at(10));
-        assert_eq!(floors.of(lane), None, "that was quick");
+        assert_eq!(floors.of(lane), None, "that search was quick");
         watch.0.store(20_000, Relaxed);
         floors.reached(lane, at(10));
         watch.0.store(5_019_999, Relaxed);
@@ -114,7 +114,7 @@ mod tests {
         floors.reached(lane, at(20));
         assert_eq!(floors.of(lane), at(20));
         assert_eq!(floors.of(EndpointId::from_i64(8)), None);
-        // Having gone on does not put that off.
+        // A new watermark does not delay the full search.
         watch.0.store(5_020_000, Relaxed);
         assert_eq!(floors.of(lane), None);
         floors.begin();

@@ -1,4 +1,4 @@
-//! The hosts of an address, of which one is to be found that answers.
+//! The hosts of a database address; connects to one that answers.
 
 use super::{
     session::silent,
@@ -22,18 +22,18 @@ type Connection = tokio_postgres::Connection<Socket, Encrypted>;
 
 pub(super) struct Hosts {
     each: Vec<Config>,
-    /// Where the last connection led; tried first where only one of them can be the right one.
+    /// Index of the last host connected to; tried first where only one host can be the right one.
     last: AtomicUsize,
 }
 
 impl Hosts {
-    /// Each alone, in their order; all of them as one where the client library is to choose by chance.
+    /// Splits the address into single hosts, in their order; keeps it whole where the client library is to choose at random.
     pub(super) fn of(config: &Config) -> Self {
         Self { each: each_of(config), last: AtomicUsize::new(0) }
     }
 
-    /// To the first host that answers. A machine that is gone does not say so: it is waited for no longer than a moment before
-    /// the next is tried too.
+    /// Connects to the first host that answers. A machine that is gone sends no error: after a moment the next host is tried
+    /// too.
     pub(super) async fn connect(&self, tls: &Connector) -> Result<(Client, Connection)> {
         let mut tried = JoinSet::new();
         let first = self.last.load(Relaxed);
@@ -113,7 +113,7 @@ mod tests {
     use crate::store::postgres::Address;
 
     #[test]
-    fn each_host_alone_has_all_that_was_given() {
+    fn each_single_host_keeps_all_parameters() {
         let rest = "options=-c%20a%3D1&application_name=x&connect_timeout=3&tcp_user_timeout=4&keepalives=0&keepalives_idle=5\
              &keepalives_interval=6&keepalives_retries=7&sslnegotiation=direct&channel_binding=require\
              &target_session_attrs=read-write&sslmode=require";

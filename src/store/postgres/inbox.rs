@@ -1,5 +1,5 @@
-//! What waits in the inbox. Rows become visible in the order of commits, which is not that of their numbers: each look begins with the
-//! first of each app, and no place is remembered.
+//! Reads the inbox. Rows become visible in the order of commits, which is not that of their numbers: each read starts with
+//! the first row of each app, and no position is remembered.
 
 use crate::{
     domain::{id::AppId, time::Timestamp},
@@ -10,11 +10,11 @@ use crate::{
 };
 use bytes::Bytes;
 
-/// What one look brings at most, but for the first of them.
+/// Rows and bytes that one read returns at most; the first row is always returned.
 const ROWS_MAX: i64 = 256;
 const BYTES_MAX: i64 = 8 << 20;
 
-/// The first of every app, then the second of each: whoever published much at once is not before all others.
+/// Takes the first row of every app, then the second of each: a producer with many events does not delay the others.
 const WAITING: &str = "WITH RECURSIVE apps (app) AS (
          SELECT min(app) FROM inbox WHERE error IS NULL
          UNION ALL
@@ -36,7 +36,7 @@ pub(super) fn waiting(tx: &dyn Sql) -> Result<Vec<Submission>> {
             number: row.get(0)?,
             app: AppId::from_i64(row.get(1)?),
             event_type: row.get(2)?,
-            // Over HTTP nothing around the value is kept either.
+            // Over HTTP the space around the value is not kept either.
             data: Bytes::copy_from_slice(data.trim_ascii()),
             id: row.get(3)?,
             key: row.get(4)?,

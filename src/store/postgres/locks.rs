@@ -1,4 +1,4 @@
-//! The rows that stand for what is read to be changed: whoever has one locked is alone with it.
+//! Lock rows, for what is read to be changed: a transaction that has one locked is the only one to do so.
 
 use super::asked::Asked;
 use crate::{
@@ -11,14 +11,15 @@ pub(super) const LINES: i64 = 0;
 pub(super) const HEALTH: i64 = 1;
 pub(super) const DIGESTS: i64 = 2;
 
-/// One parameter for many numbers. A plan must not depend on how many: if it could, the server would make a new one each time.
+/// Passes many numbers as one parameter. The plan must not depend on how many: otherwise the server would make a new one each
+/// time.
 macro_rules! numbers {
     ($param:literal) => {
         concat!("unnest((SELECT CAST(string_to_array(", $param, ", ' ') AS bigint[])))")
     };
 }
 
-/// Of a row `h` of `health`: something is known to be wrong with the endpoint.
+/// Condition on a row `h` of `health`: a failure of the endpoint is recorded.
 macro_rules! unwell {
     () => {
         "(h.consecutive_failures > 0 OR h.failed_events > 0 OR h.failing_since IS NOT NULL
@@ -28,7 +29,7 @@ macro_rules! unwell {
 
 pub(super) const UNWELL: &str = unwell!();
 
-/// The rows that a batch is going to lock; those of health that is not well are in the way of successes as well.
+/// Selects the rows that a batch is going to lock; a success locks the health of its endpoint only if that is unhealthy.
 macro_rules! wanted {
     () => {
         concat!(
@@ -63,15 +64,15 @@ const TAKE_LOCKS: &str = concat!(
      ORDER BY 1, 2 FOR UPDATE OF l"
 );
 
-/// Rows for all endpoints that are known to have failed: a batch relies on their being there.
+/// Inserts lock rows for all endpoints that have failed: a batch relies on their existence.
 pub(super) const LOCK_ALL_HEALTH: &str =
     "INSERT INTO locks (kind, endpoint) SELECT 1, endpoint FROM health ON CONFLICT DO NOTHING";
 
-/// What a batch is going to lock, as its statements are given it.
+/// The locks of a batch, as parameters of its statements.
 pub(super) struct Wanted {
     numbers: [String; 4],
     is_any: bool,
-    /// Whoever is unwell was locked when it failed.
+    /// All rows exist: an unhealthy endpoint's row was inserted when it failed.
     has_all_rows: bool,
 }
 
@@ -94,7 +95,7 @@ impl Wanted {
         self.numbers.each_ref().map(|numbers| numbers as &dyn ToValue)
     }
 
-    /// The statements, of which the last answers with what is locked then.
+    /// Returns the statements, of which the last returns the rows locked then.
     pub(super) fn asked<'a>(
         &self,
         params: &'a [&'a dyn ToValue],

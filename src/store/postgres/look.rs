@@ -1,5 +1,5 @@
-//! A look at a database from outside, also while nodes use it: whether one could start on it, and what it would miss there. Reads
-//! only.
+//! Inspects a database from outside, also while nodes use it: whether a node could start on it, and what its role lacks.
+//! Reads only.
 
 use super::{
     open::{self, Found, OpenError},
@@ -11,24 +11,24 @@ use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// What there is to see.
+/// Facts about a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Look {
     pub found: Found,
     pub lacks: Vec<Lack>,
-    /// Everything that is sealed in it, of endpoints that are there.
+    /// All encrypted values in it, of endpoints that are not deleted.
     pub sealed: Vec<Vec<u8>>,
 }
 
-/// What the role that connects is not, or may not do. Names are as they are written in SQL.
+/// A role or privilege that the connecting role lacks. Names are quoted as in SQL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lack {
-    /// The schema is not there, and it may not make it.
+    /// There is no schema, and the role may not create one.
     NoSchema { role: String, database: String },
-    /// The schema, or so many things in it, belong to somebody else: steps to bring it up to date would fail, and days of
-    /// partitions would neither be made nor dropped.
+    /// The schema, or so many objects in it, belong to another role: migrations would fail, and partitions of days would
+    /// neither be made nor dropped.
     NotOwner { role: String, owner: String, others: i64, must_be_prepared: bool },
-    /// Nobody but the owner may publish in SQL, because the role for that is not there or was granted nothing.
+    /// Only the owner may publish in SQL, because the role for that is missing or has no privileges.
     NoPublisher,
 }
 
@@ -45,7 +45,7 @@ const SEALED: &str = "SELECT s.sealed FROM posthaste.secrets s JOIN posthaste.en
      UNION ALL SELECT headers FROM posthaste.endpoints WHERE deleted_at IS NULL AND headers IS NOT NULL
      UNION ALL SELECT tls FROM posthaste.endpoints WHERE deleted_at IS NULL AND tls IS NOT NULL";
 
-/// Refuses what `open` would refuse.
+/// Returns facts about a database. Refuses what `open` would refuse.
 pub(super) fn look(server: &Server) -> Result<Look, OpenError> {
     let found = open::look(server)?;
     let session = Session::connect(server, PATIENCE)?;
@@ -63,7 +63,7 @@ pub(super) fn look(server: &Server) -> Result<Look, OpenError> {
     Ok(Look { found, lacks, sealed })
 }
 
-/// What keeps it from preparing the database and from keeping it in order.
+/// Returns the missing privilege that prevents preparing and maintaining the database, if any.
 fn rights(session: &Session, found: Found) -> Result<Option<Lack>> {
     let (asked, of_schema) = (session.query(ROLE, &[])?, session.query(SCHEMA, &[])?);
     let Some(asked) = asked.first().map(|row| Row::new(row)) else { return Ok(None) };

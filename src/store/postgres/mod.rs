@@ -1,5 +1,5 @@
-//! The store on a PostgreSQL server, for as many nodes as there are: each has a writer that commits in batches, a heart, and a
-//! few connections that only read. Everything is in the schema `posthaste` of the database.
+//! The store on a PostgreSQL server, for any number of nodes: each has a writer that commits in batches, a heartbeat thread,
+//! and a few connections that only read. All tables are in the schema `posthaste` of the database.
 
 mod address;
 mod asked;
@@ -61,26 +61,26 @@ use std::{
 };
 use writer::Writer;
 
-/// Implements the four seams on one database.
+/// Implements the store traits on one database.
 pub struct PostgresStore {
     queue: Arc<Queue>,
     readers: Readers<Session>,
-    /// The engine's own, so that it never waits behind people's lists.
+    /// The engine's own connections, so that it never waits behind people's lists.
     engine_readers: Readers<Session>,
     thread: WriterThread,
     place: Arc<Place>,
     heart: Heart,
     handover: Arc<dyn Handover>,
-    /// `None` once it is closed: then nobody is rung for any more.
+    /// `None` once the store is closed: then no more notifications are sent.
     ringer: Mutex<Option<Ringer>>,
 }
 
-/// How a database is, without changing it.
+/// Reports the state of a database, without changing it.
 pub fn look(address: &Address) -> Result<Look, OpenError> {
     look::look(&Server::at(address)?)
 }
 
-/// What the writer begins with.
+/// Everything that the writer starts with.
 struct Begun {
     session: Session,
     place: Arc<Place>,
@@ -102,9 +102,9 @@ fn begin(
 }
 
 impl PostgresStore {
-    /// Connects, brings the schema up to date, enters beside the other nodes and starts the writer. Waits for a server that is
-    /// away. Refuses a database that could lose what it confirmed, or that a newer version prepared, without touching it. Blocks
-    /// until all of that is done.
+    /// Connects, migrates the schema, joins the cluster and starts the writer. Waits for an unreachable server. Refuses a
+    /// database that could lose what it confirmed, or that a newer version prepared, without touching it. Blocks until all of
+    /// that is done.
     pub fn open(
         address: &Address,
         handover: Arc<dyn Handover>,
@@ -114,7 +114,7 @@ impl PostgresStore {
     ) -> Result<Self, OpenError> {
         let server = Arc::new(Server::at(address)?);
         let (opened, is_open) = mpsc::channel();
-        // All that waits for the server does so on the writer's thread: whoever opens a store may be driving futures.
+        // All waiting for the server is done on the writer's thread: the caller's thread may be driving futures.
         let (to_write, told) = (server.clone(), handover.clone());
         let write = move |queue: Arc<Queue>| match begin(&to_write, watch.clone(), told.clone()) {
             Ok(Begun { session, place, heart, ringer }) => {
@@ -136,7 +136,7 @@ impl PostgresStore {
         Ok(Self { queue, readers, engine_readers, thread, place, heart, handover, ringer })
     }
 
-    /// What tells others of deliveries that were taken over, and the engine here if it is to know.
+    /// Returns a function that notifies other nodes of deliveries that were taken over, and the engine here if asked for.
     fn teller(&self, is_told_here: bool) -> impl FnOnce(TakenOver) -> usize + Send + 'static {
         let handover = self.handover.clone();
         let ringer = self.ringer.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -156,7 +156,7 @@ impl PostgresStore {
 impl Store for PostgresStore {
     fn close(&self) {
         self.queue.close();
-        // The heart goes on until the writer has ended.
+        // The heartbeat continues until the writer has ended.
         self.ringer.lock().unwrap_or_else(PoisonError::into_inner).take();
         self.heart.stop();
         self.thread.join();
@@ -165,7 +165,7 @@ impl Store for PostgresStore {
 
 impl Membership for PostgresStore {
     fn join(&self, now: Timestamp) -> Reply<'static, Joined> {
-        // The engine looks through all lanes when it begins. Until then no endpoint is known, and a lane of none is never served.
+        // The engine searches all endpoint queues when it starts. Until then no endpoint is loaded, and no queue is served.
         let (aside, tell, handover) = (Aside(self.place.clone()), self.teller(false), self.handover.clone());
         Box::pin(async move {
             let (joined, taken, inspections_wait) = aside.join(now).await?;
@@ -193,9 +193,9 @@ impl Membership for PostgresStore {
     fn tend(&self) -> Reply<'static, ()> {
         let aside = Aside(self.place.clone());
         Box::pin(async move {
-            // Nothing waits for it: what has no partition stands in the rest.
+            // Not urgent: a row without a partition is stored in the rest partition.
             if let Err(error) = aside.tend().await {
-                tracing::warn!(%error, "the partitions could not be kept in order");
+                tracing::warn!(%error, "the partitions could not be maintained");
             }
             Ok(())
         })

@@ -1,5 +1,5 @@
-//! Moving up: a stopped embedded store is copied into a database, table by table in the order of its keys. Each page is a
-//! transaction, and the largest key that is there says how far it came, so that a kill costs a page. No node starts on half a copy.
+//! Imports a stopped embedded store into a database, table by table in the order of its keys. Each page is a transaction, and
+//! the largest copied key says how far the copy is, so that a kill costs a page. No node starts on half a copy.
 
 use super::{
     Address,
@@ -20,7 +20,7 @@ use std::path::Path;
 
 const PAGE: i64 = 500;
 
-/// Every table with what is kept, and by which columns its rows are told apart.
+/// Every table that is copied, and its key columns.
 const TABLES: [(&str, &[&str]); 21] = [
     ("apps", &["id"]),
     ("endpoints", &["id"]),
@@ -44,9 +44,9 @@ const TABLES: [(&str, &[&str]); 21] = [
     ("statistics_log", &["id"]),
     ("accountable", &["only_row"]),
 ];
-/// Two tables there.
+/// Split into two tables in PostgreSQL.
 const DELIVERIES: &str = "deliveries";
-/// Those that give out numbers. Below 1 are those that were not given out.
+/// Tables that assign numbers. Numbers below 1 were not assigned by the table.
 const NUMBERED: [&str; 2] = ["notices", "statistics_log"];
 
 #[derive(Debug, thiserror::Error)]
@@ -87,8 +87,8 @@ impl From<rusqlite::Error> for MoveError {
     }
 }
 
-/// Copies, goes on with an interrupted copy, and verifies. `told` hears of each table how many rows of how many are there.
-/// Whatever a killed process carried in the store ends as at any start. Blocks.
+/// Copies a store, continues an interrupted copy, and verifies it. `told` is called for each table with how many of its rows
+/// are copied. Deliveries that a killed process had in flight are taken over as at any start. Blocks.
 pub fn move_up(
     from: &Path,
     to: &Address,
@@ -106,7 +106,7 @@ pub fn move_up(
     let (session, _) = open::prepared(&Server::at(to)?)?;
     let path = from.canonicalize().unwrap_or_else(|_| from.to_owned());
     begin(&session, &format!("{} up to {newest}", path.display()))?;
-    // While there is little to go through: what found no day would stand in the rest for good.
+    // Made while the tables are empty: a row without a day would stay in the rest partition for good.
     partitions::make_for(&session, |table, key, from| {
         let table = if table == "done" { DELIVERIES } else { table };
         let next = format!("SELECT min({key}) FROM {table} WHERE {key} >= ?1");
@@ -129,7 +129,7 @@ pub fn move_up(
     Ok(counts)
 }
 
-/// Refuses a database that is not this copy's. Nodes are kept out from here on.
+/// Starts or continues the copy; refuses a database that is not this copy's. Nodes are kept out from here on.
 fn begin(session: &Session, origin: &str) -> Result<(), MoveError> {
     let refused = Transaction::run(session, 0, |tx| {
         tx.execute(super::cluster::ENTER, &[])?;
@@ -161,7 +161,7 @@ fn now_of(tx: &dyn Sql) -> Result<Timestamp> {
     Ok(Timestamp::from_millis(tx.number(super::sql::CLOCK, &[])?))
 }
 
-/// A value out of a row that is gone.
+/// A value that outlives its row.
 #[derive(Clone, Debug)]
 enum Kept {
     Null,
@@ -266,7 +266,7 @@ fn copy(
     Ok(())
 }
 
-/// The rows of every table, and of deliveries and events in each state.
+/// Compares the row counts of every table, and of some tables by a column.
 fn verify(source: &Connection, session: &Session) -> Result<Vec<(&'static str, i64)>, MoveError> {
     let by = [(DELIVERIES, "state"), (DELIVERIES, "endpoint"), ("events", "app"), ("attempts", "class")];
     let whole = TABLES.iter().map(|(table, _)| (*table, "1"));
@@ -289,7 +289,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// What a store knows of the nodes that it has, which a copy has none of.
+    /// Tables about a store's own nodes, which are not copied.
     const OF_NODES: [&str; 5] = ["changes", "clock", "ledger", "nodes", "shards"];
 
     #[test]

@@ -1,4 +1,4 @@
-//! Opening a database: what it must promise, and bringing its schema up to date. Whatever is refused is left untouched.
+//! Opens a database: checks its promises, and migrates its schema. A refused database is left untouched.
 
 use super::{
     cluster, partitions,
@@ -11,9 +11,9 @@ use crate::store::sql::{Error, Result, Row, Seat};
 use std::{error::Error as _, io, time::Duration};
 use tokio_postgres::error::SqlState;
 
-/// The oldest server: what is used here came with it.
+/// The oldest server that has everything used here.
 const SERVER_MIN: i64 = 140_000;
-/// For any one statement of a migration, which may have a large table to go through.
+/// For any one statement of a migration, which may read a large table.
 const PREPARED_WITHIN: Duration = Duration::from_hours(6);
 const PAUSE_WHILE_AWAY: Duration = Duration::from_secs(1);
 
@@ -63,7 +63,7 @@ impl From<Error> for OpenError {
     }
 }
 
-/// A connection to a database that is ours and up to date, and this process's place in it. Whenever that goes away it is waited for.
+/// Connects to a migrated database and enters as a node. Waits whenever the database is away.
 pub(super) fn open(server: &Server, pulse: &Pulse) -> Result<(Session, Seat), OpenError> {
     let mut told = String::new();
     loop {
@@ -85,21 +85,21 @@ fn try_open(server: &Server, pulse: &Pulse) -> Result<(Session, Seat), OpenError
     if number(&session, "SELECT count(*) FROM posthaste.moving WHERE done = 0")? > 0 {
         return Err(OpenError::HalfMoved);
     }
-    // What finds no day to stand in stands in the rest until there is one.
+    // A row without a day's partition is stored in the rest partition until there is one.
     if let Err(error) = partitions::make_ahead(&session) {
         tracing::warn!(%error, "no partitions were made for the days to come");
     }
     let asked_us = pulse.now_us();
     let (epoch, slot) = cluster::enter(&session).map_err(|error| {
-        // Somebody else enters, or prepares the database for a newer version.
+        // Another node enters, or prepares the database for a newer version.
         if versions::is_busy(&error) { OpenError::Away(error.to_string()) } else { error.into() }
     })?;
-    // Entering is the first beat.
+    // Entering counts as the first heartbeat.
     pulse.beat(asked_us, true);
     Ok((to_work, Seat::first(epoch, slot)))
 }
 
-/// Two to a database that is up to date, which may be anybody's yet: a patient one, and one to work with.
+/// Returns two connections to a migrated database: a patient one, and one to work with. The node has not entered yet.
 pub(super) fn prepared(server: &Server) -> Result<(Session, Session), OpenError> {
     let (to_work, session) = (connect(server, PATIENCE)?, connect(server, PREPARED_WITHIN)?);
     must_not_be_lent(server, &session, &to_work)?;
@@ -108,17 +108,17 @@ pub(super) fn prepared(server: &Server) -> Result<(Session, Session), OpenError>
     Ok((session, to_work))
 }
 
-/// A database as it is found.
+/// State of a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// How many steps of preparing it were done, and how many this version knows.
+    /// How many migrations were applied, and how many this version knows.
     pub prepared: i64,
     pub known: i64,
-    /// Events in the inbox that can never be taken in.
+    /// Events in the inbox that can never be accepted.
     pub refused: i64,
 }
 
-/// Changes nothing.
+/// Reports the state of a database. Changes nothing.
 pub(super) fn look(server: &Server) -> Result<Found, OpenError> {
     let connect = || Session::connect(server, PREPARED_WITHIN).map_err(|error| refused(&error));
     let session = connect()?;
@@ -130,11 +130,11 @@ pub(super) fn look(server: &Server) -> Result<Found, OpenError> {
     Ok(Found { prepared, known: NEWEST, refused })
 }
 
-/// Waits for a server that is not there yet; refuses one that will not have us.
+/// Connects. Waits for an unreachable server; returns an error of one that refuses the connection.
 fn connect(server: &Server, patience: Duration) -> Result<Session, OpenError> {
     let mut was_told = false;
     loop {
-        // A pooler lets in whoever comes, and keeps silent as long as nobody is behind it.
+        // A pooler accepts every connection, and is silent as long as there is no server behind it.
         let answers = |session: Session| session.process().map(|_| session);
         match Session::connect(server, patience).and_then(answers) {
             Ok(session) => return Ok(session),
@@ -154,7 +154,7 @@ fn refused(error: &Error) -> OpenError {
     OpenError::Unreachable(error.to_string())
 }
 
-/// Where no pooler lends them, each of two connections has a process of the server to itself.
+/// Refuses an undeclared pooler: without one, each of two connections has a server process to itself.
 fn must_not_be_lent(server: &Server, one: &Session, other: &Session) -> Result<(), OpenError> {
     if server.is_pooled() {
         return Ok(());
@@ -164,13 +164,13 @@ fn must_not_be_lent(server: &Server, one: &Session, other: &Session) -> Result<(
     if is_lent { Err(OpenError::Pooled) } else { Ok(()) }
 }
 
-/// It may be back soon: nobody answers, or it is starting, stopping or has no room for another connection. A pooler says of all that
-/// is behind it that the connection failed.
+/// Whether the server may be back soon: it does not answer, is starting or stopping, or has no room for another connection. A
+/// pooler reports each of these as a failed connection.
 fn is_away(error: &Error) -> bool {
     match error {
         Error::Io(_) => true,
         Error::Postgres(error) => match (error.code(), error.source()) {
-            // It took longer than it may, which is no reason to begin again.
+            // It took longer than allowed, which is no reason to reconnect.
             (Some(code), _) if *code == SqlState::QUERY_CANCELED => false,
             // A standby, which is about to be promoted if the address is right.
             (Some(code), _) if *code == SqlState::READ_ONLY_SQL_TRANSACTION => true,
@@ -187,7 +187,7 @@ fn number(session: &Session, sql: &str) -> Result<i64> {
     rows.first().map_or(Ok(0), |row| Row::new(row).get(0))
 }
 
-/// What a server says of itself.
+/// Settings of a server.
 #[derive(Clone, Debug, Default)]
 struct Settings {
     number: i64,
@@ -217,7 +217,7 @@ impl Settings {
         })
     }
 
-    /// A 202 says that the event survives a power cut.
+    /// Refuses settings that break the promise of a 202: that the event survives a power cut.
     fn keep_promises(self) -> Result<(), OpenError> {
         let refused = |setting, value, why| Err(OpenError::Unsafe { setting, value, why });
         let loses = "what it confirmed would be lost when its machine fails";
@@ -252,7 +252,7 @@ fn must_keep_promises(session: &Session) -> Result<(), OpenError> {
     Settings::of(session)?.keep_promises()
 }
 
-/// One to go on writing with: the server may be another one than before.
+/// Connects for writing, and checks the settings again: the server may be another one than before.
 pub(super) fn connect_to_write(server: &Server) -> Result<Session> {
     let session = Session::connect(server, PATIENCE)?;
     Settings::of(&session)?.keep_promises().map_err(io::Error::other)?;
@@ -264,7 +264,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_that_would_break_a_promise_is_refused_with_the_setting_that_does() {
+    fn a_server_with_an_unsafe_setting_is_refused_and_the_setting_is_named() {
         let safe = Settings {
             number: SERVER_MIN,
             version: "14.0".to_owned(),

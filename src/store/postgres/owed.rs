@@ -1,9 +1,9 @@
-//! Answers that are owed to whoever asked.
+//! Replies that are guaranteed to be sent.
 
 use crate::store::StoreError;
 use tokio::sync::oneshot;
 
-/// An answer that somebody waits for: he is told if there will be none.
+/// A reply to a waiting caller: dropped unsent, it sends an error.
 pub(super) struct Owed<T>(Option<oneshot::Sender<Result<T, StoreError>>>);
 
 impl<T> Owed<T> {

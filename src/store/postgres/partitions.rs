@@ -1,7 +1,8 @@
-//! The large tables by days: a partition is a day of ids, made ahead, and let go of when retention has left little in it.
+//! Partitions of the large tables by days: a partition holds a day of ids, is made ahead, and is dropped when retention has
+//! left little in it.
 //!
-//! What is to go is decided row by row, as in every store; here rows are only moved. Each move is one transaction with what it is
-//! for, so that whoever is killed leaves a partition as it was or not at all.
+//! Retention deletes row by row, as in every store; here rows are only moved. Each move is one transaction with its purpose,
+//! so that a kill leaves a partition as it was or not at all.
 
 use super::{session::Session, sql::Transaction};
 use crate::{
@@ -15,21 +16,21 @@ use std::collections::BTreeSet;
 use tokio_postgres::error::SqlState;
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
-/// Days beyond today that are there.
+/// Number of days after today that have a partition.
 const AHEAD: i64 = 2;
-/// Days before today that are left alone: what is stored late is of these.
+/// Days before today that are left alone: late rows belong to these.
 const BEHIND: i64 = 1;
-/// What one transaction moves at most; everybody waits meanwhile.
+/// Rows and bytes that one transaction moves at most; all writers wait meanwhile.
 const MOVED_ROWS: i64 = 10_000;
 const MOVED_BYTES: i64 = 64 << 20;
 
-/// Everybody waits behind whoever waits for a table, so that is not for long; and one at a time is enough.
+/// All transactions queue behind one that waits for a table lock, so the wait is short; and one node at a time is enough.
 const BEGIN: &str = "SET LOCAL lock_timeout = '200ms'";
 const TURN: &str = "SELECT pg_try_advisory_xact_lock(8102099357864587379)";
 
 struct Table {
     name: &'static str,
-    /// Whose range a partition is.
+    /// The column whose ranges the partitions are.
     key: &'static str,
     /// About how large a row is.
     bytes: &'static str,
@@ -41,13 +42,13 @@ const TABLES: [Table; 3] = [
     Table { name: "attempts", key: "delivery", bytes: "coalesce(octet_length(response_body), 0)" },
 ];
 
-/// A partition that there is: its day, and whether so little may be left in it that it can go.
+/// An existing partition: its day, and whether it may be small enough to be dropped.
 struct Partition {
     day: i64,
     may_be_small: bool,
 }
 
-/// Makes the days ahead, and lets go of old ones. Blocks.
+/// Makes the days ahead, and drops nearly empty old ones. Blocks.
 pub(super) fn tend(session: &Session) -> Result<()> {
     let today = today(session)?;
     let made = each(&TABLES, |table| make_days(session, table, ahead(today)));
@@ -55,14 +56,14 @@ pub(super) fn tend(session: &Session) -> Result<()> {
     made.and(given_back)
 }
 
-/// Today and the next days, as far as they are missing. Blocks.
+/// Makes the partitions of today and the next days that are missing. Blocks.
 pub(super) fn make_ahead(session: &Session) -> Result<()> {
     let today = today(session)?;
     each(&TABLES, |table| make_days(session, table, ahead(today)))
 }
 
-/// For rows that are about to be copied here: every day that has one. `next_id` answers the first number at or after one that a row has
-/// by this column of this table. Blocks.
+/// Makes the partition of every day that has a row, for rows that are about to be copied. `next_id` returns the first id at
+/// or after `from` in this column of this table. Blocks.
 pub(super) fn make_for(
     session: &Session,
     mut next_id: impl FnMut(&str, &str, i64) -> Result<Option<i64>>,
@@ -90,12 +91,12 @@ fn today(session: &Session) -> Result<i64> {
     Ok(Transaction::run(session, 0, Transaction::clock)?.as_millis().div_euclid(DAY_MS))
 }
 
-/// What is wrong with one is no reason to leave the others; the first trouble is answered, and the rest is in the log.
+/// Runs all of these, also after an error; returns the first error, and logs the others.
 fn each<T>(all: &[T], mut run: impl FnMut(&T) -> Result<()>) -> Result<()> {
     let mut first = Ok(());
     for one in all {
         match (run(one), &first) {
-            (Err(error), Err(_)) => tracing::warn!(%error, "another partition could not be kept in order"),
+            (Err(error), Err(_)) => tracing::warn!(%error, "another partition could not be maintained"),
             (result, Ok(())) => first = result,
             (Ok(()), Err(_)) => {}
         }
@@ -109,7 +110,11 @@ fn make_days(session: &Session, table: &Table, days: impl IntoIterator<Item = i6
     each(&missing, |day| {
         if step(session, |tx| make(tx, table, *day))? == Some(false) {
             let day = name(*day);
-            tracing::warn!(table = table.name, day, "too much of this day is in the rest already");
+            tracing::warn!(
+                table = table.name,
+                day,
+                "too many rows of this day are in the rest partition already"
+            );
         }
         Ok(())
     })
@@ -120,13 +125,17 @@ fn give_back(session: &Session, table: &Table, today: i64) -> Result<()> {
     old.retain(|one| one.day < today - BEHIND && one.may_be_small);
     each(&old, |partition| {
         if step(session, |tx| let_go(tx, table, partition.day))? == Some(true) {
-            tracing::info!(table = table.name, day = name(partition.day), "a partition was given back");
+            tracing::info!(
+                table = table.name,
+                day = name(partition.day),
+                "a nearly empty partition was dropped"
+            );
         }
         Ok(())
     })
 }
 
-/// A transaction of its own. `None` if others were in the way, or are at it.
+/// Runs a step in a transaction of its own. `None` if a lock was not free in time, or another node does it.
 fn step(session: &Session, run: impl FnOnce(&Transaction<'_>) -> Result<bool>) -> Result<Option<bool>> {
     let attempt = || -> Result<Option<bool>> {
         let (tx, _) = Transaction::begin(session, 0, BEGIN)?;
@@ -148,13 +157,13 @@ fn step(session: &Session, run: impl FnOnce(&Transaction<'_>) -> Result<bool>) -
     }
 }
 
-/// Somebody else had the table, or has just made the same.
+/// Whether another transaction had the table, or has just made the same partition.
 fn is_met(code: Option<&SqlState>) -> bool {
     let met = [SqlState::LOCK_NOT_AVAILABLE, SqlState::T_R_DEADLOCK_DETECTED, SqlState::DUPLICATE_TABLE];
     code.is_some_and(|code| met.contains(code))
 }
 
-/// In order of their days. How much is in one is known from when it was last looked through, or not at all.
+/// Returns the partitions in order of their days. Their sizes are known from the last ANALYZE or VACUUM, or not at all.
 fn partitions(session: &Session, table: &Table) -> Result<Vec<Partition>> {
     let sql = "SELECT CAST(to_date(right(c.relname, 8), 'YYYYMMDD') - DATE '1970-01-01' AS bigint),
                  c.reltuples <= CAST(?2 AS bigint)
@@ -167,19 +176,19 @@ fn partitions(session: &Session, table: &Table) -> Result<Vec<Partition>> {
     })
 }
 
-/// As its partitions are called: 20270115.
+/// Returns the day as partition names have it: 20270115.
 fn name(day: i64) -> String {
     let date = Timestamp::from_millis(day * DAY_MS).rfc3339_millis();
     date.chars().take(10).filter(char::is_ascii_digit).collect()
 }
 
-/// The ids that are made in a day: the first, and the first after it.
+/// Returns the ids of a day: the first, and the first after it.
 fn range(day: i64) -> (i64, i64) {
     let first = |day| first_id_at(Timestamp::from_millis(day * DAY_MS));
     (first(day), first(day + 1))
 }
 
-/// Whether all that these rows are can be moved at once.
+/// Whether all of these rows can be moved at once.
 fn is_little(tx: &Transaction<'_>, table: &Table, rows: &str) -> Result<bool> {
     let sql = format!(
         "SELECT count(*) <= {MOVED_ROWS} AND coalesce(sum(bytes), 0) <= {MOVED_BYTES}
@@ -189,7 +198,8 @@ fn is_little(tx: &Transaction<'_>, table: &Table, rows: &str) -> Result<bool> {
     (tx as &dyn Sql).exists(&sql, &[])
 }
 
-/// Rows of that day which are in the rest, because a clock was ahead or nobody made it in time, come along.
+/// Makes the partition of a day. Rows of that day move in from the rest partition, where they are if a clock was ahead or no
+/// node made the partition in time.
 fn make(tx: &Transaction<'_>, table: &Table, day: i64) -> Result<bool> {
     let Table { name: of, key, .. } = table;
     let (partition, (low, high)) = (format!("{of}_{}", name(day)), range(day));
@@ -206,11 +216,11 @@ fn make(tx: &Transaction<'_>, table: &Table, day: i64) -> Result<bool> {
     Ok(true)
 }
 
-/// Moves what is left of a day to the rest, where retention goes on to find it, and gives back the room that the day took.
+/// Drops a day's partition, after moving its remaining rows to the rest partition, where retention still finds them.
 fn let_go(tx: &Transaction<'_>, table: &Table, day: i64) -> Result<bool> {
     let of = table.name;
     let partition = format!("{of}_{}", name(day));
-    // Nobody is kept waiting for the answer: it is asked again when nobody can write there any more.
+    // Checked without a lock first, so that no transaction waits; checked again when no other can write there.
     if !is_little(tx, table, &partition)? {
         return Ok(false);
     }

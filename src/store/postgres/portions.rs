@@ -1,4 +1,4 @@
-//! What of a batch goes into one transaction.
+//! Splits a batch into transactions.
 
 use crate::{
     domain::id::EndpointId,
@@ -6,17 +6,17 @@ use crate::{
 };
 use std::collections::{BTreeSet, HashSet};
 
-/// Records in one transaction that are slow: others may wait for their locks.
+/// Slow records in one transaction: other nodes may wait for their locks.
 const SLOW_MAX: usize = 128;
 
 pub(super) fn is_cold(batch: &[Box<dyn Work>]) -> bool {
     batch.iter().any(|work| !work.is_hot())
 }
 
-/// Nobody waits for what takes longer than his own: what is hot goes before what takes locks and some round trips each, which are
-/// failures, what goes to endpoints that are not well and what stands in a line; and both before what waits for other nodes. What
-/// happened at one endpoint stays in its order, by which its health is judged; of two events with one key the first stays the first;
-/// and whoever looks at what waits stays behind what came before.
+/// Splits a batch so that quick commands do not wait for slow ones. Hot-path commands go first; then those that take locks
+/// and several round trips each: failures, deliveries of unhealthy endpoints and of ordering groups; last those that wait for
+/// other nodes. Results at one endpoint keep their order, by which its health is evaluated; of two events with one key the
+/// first stays the first; and a command that reads waiting deliveries stays behind the earlier commands.
 pub(super) fn in_portions(
     batch: Vec<Box<dyn Work>>,
     unwell: &BTreeSet<EndpointId>,
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_hot_goes_before_failures_and_those_before_what_waits_for_other_nodes() {
+    fn hot_commands_go_before_failures_and_those_before_commands_that_wait_for_other_nodes() {
         assert_eq!(
             portions(&[COLD, failed(1), EVENT, ok(2), failed(3), COLD, EVENT]),
             [vec![EVENT, ok(2), EVENT], vec![failed(1), failed(3)], vec![COLD, COLD]]
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happened_at_an_endpoint_stays_in_its_order() {
+    fn results_at_an_endpoint_keep_their_order() {
         assert_eq!(
             portions(&[ok(1), failed(1), ok(1), ok(2), failed(1), ok(1)]),
             [vec![ok(1), ok(2)], vec![failed(1), ok(1), failed(1), ok(1)]]
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn who_looks_at_what_waits_stays_behind_what_came_before() {
+    fn a_command_that_reads_waiting_deliveries_stays_behind_earlier_ones() {
         assert_eq!(portions(&[REFILL, EVENT, ok(1), REFILL]), [[EVENT, ok(1), REFILL, REFILL]]);
         assert_eq!(
             portions(&[failed(1), EVENT, REFILL, ok(2), COLD]),
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_for_the_lock_of_an_endpoint_keeps_no_event_waiting() {
+    fn a_command_that_waits_for_a_lock_delays_no_event() {
         assert_eq!(portions(&[IN_LINE, EVENT, IN_LINE]), [vec![EVENT], vec![IN_LINE, IN_LINE]]);
         assert_eq!(portions_beside(&[ok(1), EVENT, ok(2)], &[1]), [vec![EVENT, ok(2)], vec![ok(1)]]);
     }
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_failures_go_at_once() {
+    fn failures_are_split_at_the_limit() {
         let sizes = |batch: &[Command]| portions(batch).iter().map(Vec::len).collect::<Vec<_>>();
         assert_eq!(sizes(&[failed(1); 2 * SLOW_MAX + 1]), [SLOW_MAX, SLOW_MAX, 1]);
         assert_eq!(sizes(&[IN_LINE; 2 * SLOW_MAX + 1]), [2 * SLOW_MAX + 1]);

@@ -1,5 +1,5 @@
-//! Whether this node may begin anything: only while it is certain that nobody else can take over and its writer can write,
-//! because what comes of it could not be recorded otherwise.
+//! Writer lease: whether this node may start anything. Only while no other node can take over and its writer can write,
+//! because a result could not be recorded otherwise.
 
 use crate::store::CommitWatch;
 use std::{
@@ -10,16 +10,16 @@ use std::{
     time::Duration,
 };
 
-/// How long after a beat was sent others must leave this node alone, with something to spare for clocks that differ.
+/// How long after a heartbeat was sent other nodes must leave this node alone, with a margin for clocks that differ.
 const LEASE: Duration = Duration::from_secs(9);
 
-/// What is known of that now.
+/// State of the lease.
 pub(super) struct Pulse {
     watch: Arc<dyn CommitWatch>,
-    /// Until when, on the watch.
+    /// End of the lease, by the `CommitWatch` clock.
     until_us: AtomicU64,
     is_writing: AtomicBool,
-    /// Another node took over, or the database is not what it was. It has to join again.
+    /// Another node took over, or the database lost batches. This node has to join again.
     is_fenced: AtomicBool,
 }
 
@@ -34,7 +34,7 @@ impl Pulse {
         is_leased && self.is_writing.load(Relaxed) && !self.is_fenced.load(Relaxed)
     }
 
-    /// Whether the last batch could be written.
+    /// Sets whether the last batch could be written.
     pub(super) fn writes(&self, it_does: bool) {
         self.is_writing.store(it_does, Relaxed);
     }
@@ -43,22 +43,22 @@ impl Pulse {
         self.is_writing.load(Relaxed)
     }
 
-    /// Nothing more can be written under this epoch.
+    /// Ends the lease: no more can be written under this epoch.
     pub(super) fn fence(&self) {
         self.is_fenced.store(true, Relaxed);
     }
 
-    /// It has a place, perhaps under another epoch. Whether it may begin anything is for the next beat to say.
+    /// Resets the fence after joining, perhaps under another epoch. The next heartbeat decides whether the lease is valid.
     pub(super) fn joined(&self) {
         self.is_fenced.store(false, Relaxed);
     }
 
-    /// What its watch shows.
+    /// Returns the reading of the `CommitWatch` clock.
     pub(super) fn now_us(&self) -> u64 {
         self.watch.started()
     }
 
-    /// A beat that was sent then was answered, or was not.
+    /// Renews the lease if the heartbeat sent at this time was answered; ends it if not.
     pub(super) fn beat(&self, sent_us: u64, is_answered: bool) {
         self.until_us.store(if is_answered { sent_us + as_us(LEASE) } else { 0 }, Relaxed);
     }

@@ -1,4 +1,4 @@
-//! Connections for browsing the database.
+//! Connections for queries on the database.
 
 use super::{
     session::{Server, Session},

@@ -1,5 +1,6 @@
-//! A beat and how things stand, in one round trip: nobody's lease must depend on how far away its database is. The statements
-//! are those of the shared code, with what they are given written into them: numbers, and what the server's clock shows.
+//! SQL of a heartbeat: renews the lease and reads the cluster view in one round trip, so that a distant database does not
+//! endanger the lease. The statements are those of the shared code, with their parameters written into them: numbers, and the
+//! server's clock.
 
 use super::{session::in_this_dialect, settings::SETTINGS, sql::CLOCK};
 use crate::{
@@ -12,14 +13,14 @@ use crate::{
 use std::time::Duration;
 use tokio_postgres::{SimpleQueryMessage, SimpleQueryRow};
 
-/// The shards of each epoch: as many lines as there are nodes.
+/// The shards of each epoch: as many rows as there are nodes.
 const SHARDS_OF: &str = "SELECT epoch, string_agg(CAST(shard AS text), ' ') FROM shards GROUP BY epoch";
 
-/// What the columns of each result are: numbers, texts or claims.
+/// Column types of each result: numbers, texts or booleans (`c`).
 const OF_NODES: &str = "nnttcnntnnn";
 const OF_SHARDS: &str = "nt";
 
-/// Says that this epoch lives, and asks how things stand.
+/// SQL that renews the lease of this epoch, and reads the cluster view.
 pub(super) fn beat(epoch: i64, beat: &Beat) -> String {
     let Beat { seen, free_hands, is_stopping, .. } = beat;
     let (until, help) = (later(nodes::LEASE), format!("'{}'", nodes::help_in_words(beat)));
@@ -37,7 +38,7 @@ pub(super) fn beat(epoch: i64, beat: &Beat) -> String {
     format!("BEGIN; {SETTINGS}; {said}; {stored}; {}; COMMIT", questions(epoch))
 }
 
-/// Asks how things stand.
+/// SQL that reads the cluster view.
 pub(super) fn look(epoch: i64) -> String {
     format!("BEGIN; {SETTINGS}; {}; COMMIT", questions(epoch))
 }
@@ -64,7 +65,7 @@ fn later(by: Duration) -> String {
     format!("(({CLOCK}) + {})", by.as_millis())
 }
 
-/// The statement with these in the place of its parameters.
+/// Replaces the parameters of the statement by these values.
 fn given(sql: &str, values: &[String]) -> String {
     let mut said = in_this_dialect(sql);
     for (number, value) in values.iter().enumerate().rev() {
@@ -73,7 +74,7 @@ fn given(sql: &str, values: &[String]) -> String {
     said
 }
 
-/// What came of each statement: its rows, and how many it gave or changed.
+/// Results of the statements: their rows, and how many rows they returned or changed.
 struct Answers(std::vec::IntoIter<(Vec<SimpleQueryRow>, u64)>);
 
 impl Answers {
@@ -87,7 +88,7 @@ impl Answers {
             }
         }
         let mut answers = all.into_iter();
-        // Those that begin it answer nothing.
+        // The statements that begin the transaction have no results.
         answers.by_ref().take(1 + SETTINGS.split(';').count()).for_each(drop);
         Self(answers)
     }
@@ -126,7 +127,8 @@ impl Answers {
     }
 }
 
-/// The last batch that is stored of this node and how things stand after a beat; `None` if it was taken over.
+/// Reads the answer to a heartbeat: the last stored batch of this node, and the cluster view; `None` if the node was taken
+/// over.
 pub(super) fn heard(messages: Vec<SimpleQueryMessage>) -> Result<Option<(i64, View)>> {
     let mut answers = Answers::of(messages);
     let (_, lives) = answers.next()?;
@@ -134,12 +136,12 @@ pub(super) fn heard(messages: Vec<SimpleQueryMessage>) -> Result<Option<(i64, Vi
     if lives == 0 { Ok(None) } else { answers.view().map(|view| Some((stored, view))) }
 }
 
-/// How things stand.
+/// Reads the cluster view.
 pub(super) fn seen(messages: Vec<SimpleQueryMessage>) -> Result<View> {
     Answers::of(messages).view()
 }
 
-/// A row as it comes where nothing is prepared: all of it is text.
+/// A row of an unprepared statement: all values are text.
 struct Said<'a> {
     row: &'a SimpleQueryRow,
     kinds: &'static str,
@@ -162,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_stand_in_the_place_of_parameters() {
+    fn parameters_are_replaced_by_values() {
         let values: Vec<String> = (1..=12).map(|number| format!("v{number}")).collect();
         assert_eq!(given("a = ?1 AND b = ?12 AND c = ?2", &values), "a = v1 AND b = v12 AND c = v2");
     }

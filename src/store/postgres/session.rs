@@ -1,5 +1,5 @@
-//! One connection with what drives it. Statements come as both stores understand them; each is prepared once, unless the
-//! connection is lent by a pooler: then each is sent whole, with the types of its parameters.
+//! A connection, with the runtime that drives it. Statements come in the form that both backends understand; each is prepared
+//! once, unless a pooler lends the connection: then each is sent whole, with the types of its parameters.
 
 use super::{
     address::Address,
@@ -27,10 +27,10 @@ use tokio::{
 };
 use tokio_postgres::{AsyncMessage, Client, SimpleQueryMessage, Statement};
 
-/// For all that it takes to connect, encryption and logging in included.
+/// For connecting, encryption and login included.
 const CONNECTED_WITHIN: Duration = Duration::from_secs(20);
 
-/// What it takes to connect.
+/// Everything that is needed to connect.
 pub(super) struct Server {
     hosts: Hosts,
     tls: Connector,
@@ -43,7 +43,7 @@ impl Server {
         Ok(Self { hosts, tls, is_pooled: address.is_pooled })
     }
 
-    /// Whether its connections are lent by a pooler, so that nothing can stay with them.
+    /// Whether a pooler lends its connections, so that no state can stay with them.
     pub(super) fn is_pooled(&self) -> bool {
         self.is_pooled
     }
@@ -51,15 +51,15 @@ impl Server {
 
 pub(super) struct Session {
     client: Arc<Client>,
-    /// As the server knows them, by what the shared code says; `None` where nothing may stay with the connection.
+    /// Prepared statements, by the text of the shared code; `None` where nothing may stay with the connection.
     statements: Option<RefCell<HashMap<String, Statement>>>,
-    /// What was set for all that follows.
+    /// Settings that were set for all later statements.
     kept: Cell<Option<&'static str>>,
     /// How long it waits for any one answer.
     patience: Duration,
     has_given_up: Cell<bool>,
-    /// Its own: whoever asks for something drives the connection meanwhile, and no other thread has to be woken. `None` only
-    /// while it is dropped.
+    /// The connection's own runtime: a caller drives the connection while it waits, so that no other thread has to be woken.
+    /// `None` only while it is dropped.
     runtime: Option<Runtime>,
 }
 
@@ -68,7 +68,7 @@ impl Session {
         Self::hearing(server, patience, None)
     }
 
-    /// Passes on what notifications say that come on it.
+    /// Connects, and forwards the payload of notifications that arrive.
     pub(super) fn hearing(
         server: &Server,
         patience: Duration,
@@ -85,7 +85,7 @@ impl Session {
                         let _ = heard.send(said.payload().to_owned());
                     }
                     (Some(Ok(_)), _) => {}
-                    // Whoever asks next is told that the connection is closed.
+                    // The next caller gets the error that the connection is closed.
                     (Some(Err(error)), _) => {
                         tracing::debug!(%error, "a connection to the database ended");
                         return;
@@ -99,28 +99,29 @@ impl Session {
         Ok(Self { client, statements, kept, patience, has_given_up, runtime: Some(runtime) })
     }
 
-    /// Whether a pooler lent it, so that nothing can stay with it.
+    /// Whether a pooler lent it, so that no state can stay with it.
     pub(super) fn is_lent(&self) -> bool {
         self.statements.is_none()
     }
 
-    /// Nothing can be asked on it any more.
+    /// Whether the connection is unusable.
     pub(super) fn is_closed(&self) -> bool {
         self.has_given_up.get() || self.client.is_closed()
     }
 
-    /// The same, after a look at what came on it while nobody asked for anything: what is sent on one that has ended may have arrived or not.
+    /// Whether the connection is unusable, after handling what arrived while it was idle. A statement sent on a connection
+    /// that has ended may or may not have arrived.
     pub(super) fn has_ended(&self) -> bool {
         let look = async {
-            // The first lets the runtime hear of it, and the second its connection.
+            // The first lets the runtime see the event, and the second its connection.
             tokio::task::yield_now().await;
             tokio::task::yield_now().await;
         };
         self.is_closed() || self.drive(look).is_err() || self.is_closed()
     }
 
-    /// Sets what is to hold for all that follows, once. Only where the connection is this process's own, and always the same on one:
-    /// what else was set stays.
+    /// Applies settings for all later statements, once. Only on a connection of this process's own, and always the same
+    /// settings on one: earlier others stay.
     pub(super) fn keep(&self, settings: &'static str) -> Result<()> {
         if self.kept.get() != Some(settings) {
             self.run(settings)?;
@@ -129,13 +130,13 @@ impl Session {
         Ok(())
     }
 
-    /// Several statements without parameters in one round trip; how many rows they gave.
+    /// Runs several statements without parameters in one round trip; returns how many rows they gave.
     pub(super) fn run(&self, sql: &str) -> Result<usize> {
         self.say(Asked::Plain(sql)).map(|answer| answer.count)
     }
 
-    /// The same, sent without waiting for what was asked before or for the answer: `then` is given that while this is driven, or
-    /// is dropped with it.
+    /// Sends several statements without waiting, neither for earlier answers nor for theirs. `then` gets the answer while the
+    /// session is driven, or is dropped with it.
     pub(super) fn ask(
         &self,
         sql: String,
@@ -150,7 +151,7 @@ impl Session {
         Ok(())
     }
 
-    /// Which process of the server answers.
+    /// Returns the server process that answers.
     pub(super) fn process(&self) -> Result<Option<String>> {
         let messages = self.wait(self.client.simple_query("SELECT pg_backend_pid()"))?;
         Ok(messages.iter().find_map(|message| match message {
@@ -163,7 +164,7 @@ impl Session {
         self.say(Asked::Change(sql, params, &[])).map(|answer| answer.count)
     }
 
-    /// All rows at once, so that other statements can be run while they are looked at.
+    /// Returns all rows at once, so that other statements can run while they are read.
     pub(super) fn query(&self, sql: &str, params: &[&dyn ToValue]) -> Result<Vec<Fetched>> {
         self.say(Asked::Look(sql, params, &[])).map(|answer| answer.rows)
     }
@@ -172,8 +173,8 @@ impl Session {
         self.say_all(&[asked])?.remove(0)
     }
 
-    /// All of these in one round trip, one after the other. In a transaction what follows one that failed does nothing, and behind
-    /// one that could not be sent there is no answer.
+    /// Runs these in one round trip, one after the other. In a transaction, statements after a failed one do nothing, and
+    /// there is no answer after one that could not be sent.
     pub(super) fn say_all(&self, asked: &[Asked<'_>]) -> Result<Vec<Result<Answer>>> {
         let statements = self.prepare(asked)?;
         let answers = asked.iter().zip(&statements).map(|(asked, statement)| {
@@ -186,12 +187,12 @@ impl Session {
         Ok(answers.into_iter().map(|answer| answer.map_err(wrong_or_refused)).collect())
     }
 
-    /// What can be prepared of these, in their order.
+    /// Prepares those of these that can be prepared, in their order.
     pub(super) fn prepare(&self, asked: &[Asked<'_>]) -> Result<Vec<Option<Statement>>> {
         asked.iter().map(|asked| self.statement(asked)).collect()
     }
 
-    /// `None` if it has none, or if none may be kept.
+    /// Returns the prepared statement; `None` if there is nothing to prepare, or if none may be kept.
     fn statement(&self, asked: &Asked<'_>) -> Result<Option<Statement>> {
         let (Some(statements), Some(sql)) = (&self.statements, asked.sql()) else { return Ok(None) };
         if let Some(known) = statements.borrow().get(sql) {
@@ -202,13 +203,13 @@ impl Session {
         Ok(Some(statement))
     }
 
-    /// Until the future has ended; whatever comes on the connection is taken in meanwhile.
+    /// Runs the future to its end; handles what arrives on the connection meanwhile.
     pub(super) fn drive<T>(&self, future: impl Future<Output = T>) -> Result<T> {
         let runtime = self.runtime.as_ref().ok_or(Error::Fenced("the session is over"))?;
         Ok(runtime.block_on(future))
     }
 
-    /// One that runs while this is driven.
+    /// Returns a timer that runs while the session is driven.
     pub(super) fn timer(&self, duration: Duration) -> Result<Pin<Box<Sleep>>> {
         let runtime = self.runtime.as_ref().ok_or(Error::Fenced("the session is over"))?;
         let _inside = runtime.enter();
@@ -220,7 +221,7 @@ impl Session {
         answer.map_err(|_| self.give_up())?.map_err(wrong_or_refused)
     }
 
-    /// Whatever it is at, nothing more is asked behind that.
+    /// Gives the connection up: no more is sent after an unanswered statement.
     fn give_up(&self) -> Error {
         self.has_given_up.set(true);
         silent()
@@ -238,14 +239,14 @@ pub(super) fn silent() -> Error {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // Stores are dropped where futures are driven, and there a runtime must not wait for its own.
+        // Stores are dropped on threads that drive futures, where a runtime must not wait for its own.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
     }
 }
 
-/// `?1` becomes `$1`, and promises to the other store about its indexes are left out.
+/// Translates shared SQL: `?1` becomes `$1`, and SQLite's index hints are removed.
 pub(super) fn in_this_dialect(sql: &str) -> String {
     const PROMISE: &str = "INDEXED BY ";
     let mut said = String::with_capacity(sql.len());
@@ -268,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn statements_are_said_in_this_dialect() {
+    fn statements_are_translated_to_postgresql() {
         for (shared, here) in [
             ("SELECT 1 WHERE a = ?1 AND b = ?12", "SELECT 1 WHERE a = $1 AND b = $12"),
             ("SELECT '?1', 'it''s ?2', ?3", "SELECT '?1', 'it''s ?2', $3"),

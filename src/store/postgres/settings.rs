@@ -1,11 +1,11 @@
-//! What holds in every transaction, and how one begins: with all of it where the connection may be a pooler's, which remembers
-//! nothing, and with nothing where it was told once.
+//! Session settings of a transaction, and the statements that begin one: with all settings where a pooler may lend the
+//! connection, because it remembers none, and with none where they were set once.
 
 use super::session::Session;
 use crate::store::sql::Result;
 
-/// For a lock nobody waits longer than for an answer: a server that waits for one does not notice that its client has gone, and each
-/// further try would leave another such connection behind.
+/// No lock is waited for longer than an answer: a server that waits for a lock does not notice that its client has gone, and
+/// each retry would leave another such connection behind.
 macro_rules! settings {
     ($set:literal) => {
         concat!(
@@ -19,9 +19,9 @@ macro_rules! settings {
     };
 }
 
-/// The same to write. Whatever is written is found by an index, row by row: the other ways to join read a whole table, which
-/// looks small to a server that has not counted it yet, and is full of rows that are no more. A table that can be read in no other
-/// way looks very dear then, which is no reason to compile the statement first.
+/// Settings to write. Rows to be written are found by an index, row by row: the other join methods read a whole table, which
+/// looks small to a server without statistics, and is full of dead rows. A table that can be read in no other way looks very
+/// expensive then, which is no reason to compile the statement first.
 macro_rules! settings_to_write {
     ($set:literal) => {
         concat!(
@@ -39,32 +39,32 @@ macro_rules! settings_to_write {
     };
 }
 
-/// What a transaction begins with where nothing stays with a connection, which a pooler may have lent.
+/// Settings of one transaction, where a pooler may lend the connection.
 pub(super) const SETTINGS: &str = settings!("SET LOCAL");
 const SETTINGS_TO_WRITE: &str = settings_to_write!("SET LOCAL");
 
-/// What a connection is told once where it stays, for all transactions but beats, which say it each time.
+/// Settings made once where the connection stays, for all transactions but heartbeats, which set them each time.
 const KEPT: &str = settings!("SET");
 const KEPT_TO_WRITE: &str = settings_to_write!("SET");
 
-/// What a statement counts on that is a transaction of its own. Only where the connection is this process's.
+/// Applies the settings that a single-statement transaction relies on. Only on a connection of this process's own.
 pub(super) fn keep_to_write(session: &Session) -> Result<()> {
     session.keep(KEPT_TO_WRITE)
 }
 
-/// What begins a transaction that writes, with what comes in the same round trip.
+/// SQL that begins a transaction that writes, with `first` in the same round trip.
 pub(super) fn opening(session: &Session, first: &str) -> Result<String> {
     let settings = local(session, SETTINGS_TO_WRITE, KEPT_TO_WRITE)?;
     Ok(format!("BEGIN; {settings}; {first}"))
 }
 
-/// What begins one that reads one instant.
+/// SQL that begins a transaction that reads one snapshot.
 pub(super) fn opening_to_read(session: &Session) -> Result<String> {
     let settings = local(session, SETTINGS, KEPT)?;
     Ok(format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {settings}"))
 }
 
-/// What has to be set each time; nothing if that is kept.
+/// Returns the settings to make in each transaction; empty if they are kept.
 fn local(session: &Session, each_time: &'static str, kept: &'static str) -> Result<&'static str> {
     if session.is_lent() {
         return Ok(each_time);

@@ -1,4 +1,4 @@
-//! How the shared statements are run in a transaction of this store.
+//! Runs the shared statements in a PostgreSQL transaction.
 
 use super::{
     asked::{Answer, Asked},
@@ -28,14 +28,14 @@ use std::{
     sync::Arc,
 };
 
-/// What the server's clock shows, in milliseconds.
+/// The server's clock, in milliseconds.
 pub(super) const CLOCK: &str = "SELECT CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS bigint)";
 
-/// Why a transaction is not committed, as far as that is known.
+/// Error of a COMMIT.
 pub(super) enum Uncommitted {
-    /// One of its statements failed: nothing of it is stored.
+    /// A statement failed: nothing of the transaction is stored.
     TakenBack(Error),
-    /// The COMMIT was sent, and the answer does not say what came of it.
+    /// The COMMIT was sent, and the answer does not say whether it succeeded.
     InDoubt(Error),
 }
 
@@ -46,34 +46,34 @@ impl Uncommitted {
     }
 }
 
-/// Ends with `commit`, or is taken back.
+/// A transaction. Ends with `commit`, or is rolled back when dropped.
 pub(super) struct Transaction<'a> {
     session: &'a Session,
-    /// Under which deliveries are carried; 0 where nothing is.
+    /// The epoch under which deliveries are leased; 0 where none are.
     epoch: i64,
-    /// Which numbers it may give; any where nobody looks.
+    /// Checks ids that are assigned; `None` where any id is allowed.
     seat: Option<Seat>,
-    /// From where on it looks lanes through; from their beginning where nobody keeps that.
+    /// Where the search of endpoint queues starts; `None`: at their beginning.
     floors: Option<Arc<Floors>>,
-    /// Rows of `locks` that it has: those from its start, and those that a command came upon.
+    /// Rows of `locks` that it holds: those locked at its start, and those that a command locked later.
     held: RefCell<HashSet<(i64, i64)>>,
     late: RefCell<HashSet<(i64, i64)>>,
-    /// Of the configuration, once this changes it, and when that was.
+    /// Version of the configuration and its time, once this transaction changes it.
     version: Cell<Option<(i64, Timestamp)>>,
-    /// The server refuses everything until something is taken back.
+    /// The server refuses all statements until a savepoint is rolled back.
     has_failed: Cell<bool>,
     is_over: bool,
 }
 
 impl<'a> Transaction<'a> {
-    /// To write. What begins it comes in the same round trip; answers how many rows that gave.
+    /// Begins a transaction to write. `first` runs in the same round trip; returns how many rows it gave.
     pub(super) fn begin(session: &'a Session, epoch: i64, first: &str) -> Result<(Self, usize)> {
         let tx = Self::new(session, epoch);
         let rows = session.run(&opening(session, first)?)?;
         Ok((tx, rows))
     }
 
-    /// The same by whoever sits there, with all of these locks, in the one order that everybody keeps.
+    /// Begins a transaction of a writer, with all of these locks, taken in the one order that every writer keeps.
     pub(super) fn begin_at(
         session: &'a Session,
         seat: Seat,
@@ -93,7 +93,7 @@ impl<'a> Transaction<'a> {
         Ok((tx, answers[0].count))
     }
 
-    /// All of a transaction that only does this.
+    /// Runs a function in a transaction of its own.
     pub(super) fn run<T>(
         session: &'a Session,
         epoch: i64,
@@ -105,7 +105,7 @@ impl<'a> Transaction<'a> {
         Ok(done)
     }
 
-    /// To read one instant.
+    /// Begins a transaction that reads one snapshot.
     pub(super) fn snapshot(session: &'a Session) -> Result<Self> {
         session.run(&opening_to_read(session)?)?;
         Ok(Self::new(session, 0))
@@ -117,7 +117,7 @@ impl<'a> Transaction<'a> {
         Self { session, epoch, seat, floors, held, late, version, has_failed, is_over: false }
     }
 
-    /// Statements that are not worth keeping prepared.
+    /// Runs statements that are not worth preparing.
     pub(super) fn once(&self, sql: &str) -> Result<()> {
         self.heeded(self.session.run(sql)).map(drop)
     }
@@ -126,7 +126,7 @@ impl<'a> Transaction<'a> {
         Ok(Timestamp::from_millis((self as &dyn Sql).number(CLOCK, &[])?))
     }
 
-    /// Whether others have to follow a change of the configuration.
+    /// Whether this transaction changes the configuration, which other nodes have to follow.
     pub(super) fn has_changes(&self) -> bool {
         self.version.get().is_some()
     }
@@ -135,10 +135,10 @@ impl<'a> Transaction<'a> {
         self.commit_with(&[]).map(drop).map_err(Uncommitted::cause)
     }
 
-    /// With what it ends with, in one round trip.
+    /// Commits, with these last statements in the same round trip.
     pub(super) fn commit_with(mut self, last: &[Asked<'_>]) -> Result<Vec<Answer>, Uncommitted> {
         if self.has_failed.get() {
-            // To COMMIT the server would answer as if all were well.
+            // To this COMMIT the server would answer without an error.
             let error = Error::Wrong("a statement failed and its transaction went on".to_owned());
             return Err(Uncommitted::TakenBack(error));
         }
@@ -149,25 +149,25 @@ impl<'a> Transaction<'a> {
         let answers = answers.map_err(Uncommitted::InDoubt)?;
         let (is_sent, is_answered) = (self.is_over, answers.last().is_some_and(Result::is_ok));
         answers.into_iter().collect::<Result<_>>().map_err(|error| {
-            // The answer to a COMMIT of what the server refused is that it was taken back.
+            // An error answer to a COMMIT means that the server rolled it back.
             let is_refused = matches!(&error, Error::Postgres(error) if error.as_db_error().is_some());
             let is_taken_back = !is_sent || is_answered && is_refused;
             if is_taken_back { Uncommitted::TakenBack(error) } else { Uncommitted::InDoubt(error) }
         })
     }
 
-    /// Whether this transaction has the endpoint's health locked: then that may not be well, or is being changed.
+    /// Whether this transaction has locked the endpoint's health: then that may be unhealthy, or is being changed.
     pub(super) fn has_health(&self, endpoint: EndpointId) -> bool {
         let row = (HEALTH, endpoint.as_i64());
         self.held.borrow().contains(&row) || self.late.borrow().contains(&row)
     }
 
-    /// All of these, one after the other, in one round trip.
+    /// Runs all of these, one after the other, in one round trip.
     pub(super) fn say_all(&self, asked: &[Asked<'_>]) -> Result<Vec<Answer>> {
         self.heeded(self.session.say_all(asked).and_then(|answers| answers.into_iter().collect()))
     }
 
-    /// Runs a statement that takes many rows and answers with some.
+    /// Runs a statement that takes many rows and returns some.
     pub(super) fn read_rows<T, C: FromIterator<T>>(
         &self,
         sql: &str,
@@ -192,7 +192,7 @@ impl<'a> Transaction<'a> {
         let lock = "SELECT 1 FROM locks WHERE kind = ?1 AND endpoint = ?2 FOR UPDATE";
         let make = "INSERT INTO locks (kind, endpoint) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
         let row = params![kind, of];
-        // Whoever makes the row has it.
+        // The transaction that inserts the row has it locked.
         if self.execute(lock, row)? == 0 && self.execute(make, row)? == 0 {
             self.execute(lock, row)?;
         }
@@ -203,7 +203,7 @@ impl<'a> Transaction<'a> {
 impl Drop for Transaction<'_> {
     fn drop(&mut self) {
         if !self.is_over && !self.session.is_closed() {
-            // A connection that cannot do even this is closed, which takes it back as well.
+            // If the connection cannot do even this, it is closed, which rolls back as well.
             let _ = self.session.run("ROLLBACK");
         }
     }
@@ -214,7 +214,7 @@ impl Sql for Transaction<'_> {
         let changed = self.heeded(self.session.execute(sql, params))?;
         if sql.starts_with("ROLLBACK TO ") {
             self.has_failed.set(false);
-            // Locks go with what took them.
+            // A savepoint's rollback releases the locks taken since.
             self.late.borrow_mut().clear();
             self.version.set(None);
         }
@@ -317,7 +317,7 @@ impl Sql for Transaction<'_> {
     }
 
     fn lock_delivery(&self, delivery: DeliveryId) -> Result<()> {
-        // Only what passes through here goes back from `done` to `live`, and that is done by one node at a time.
+        // A row goes back from `done` to `live` only through this code, and one node at a time does that.
         if self.execute("SELECT 1 FROM live WHERE id = ?1 FOR UPDATE", params![delivery])? == 0 {
             self.execute("SELECT 1 FROM done WHERE id = ?1 FOR UPDATE", params![delivery])?;
         }

@@ -1,4 +1,4 @@
-//! TLS to the server, as far as its address asks for it.
+//! TLS to the database server, as its address asks for.
 
 use super::{
     address::{Address, Security},
@@ -26,7 +26,7 @@ use tokio_postgres::{
 };
 use tokio_rustls::{TlsConnector, client};
 
-/// Why there is no TLS with the server. Not an `io::Error`, which would look as if the server were away.
+/// Error of TLS with the server. Not an `io::Error`, which would look as if the server were away.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum TlsFailed {
     #[error("its certificate is not accepted ({}); see sslmode and sslrootcert", in_words(.0))]
@@ -88,7 +88,7 @@ fn roots(authorities: Option<&Path>) -> Result<RootCertStore, OpenError> {
     if roots.is_empty() { Err(unusable("there is no certificate in it".to_owned())) } else { Ok(roots) }
 }
 
-/// Takes any certificate. Whoever shows one must still have its key.
+/// Accepts any certificate. The server must still prove that it has the certificate's key.
 #[derive(Debug)]
 struct Whoever(Arc<CryptoProvider>);
 
@@ -133,7 +133,7 @@ impl MakeTlsConnect<Socket> for Connector {
     type Error = TlsFailed;
 
     fn make_tls_connect(&mut self, host: &str) -> Result<To, TlsFailed> {
-        // On a socket there is no name, and no TLS.
+        // A socket has no name, and no TLS.
         let host = if host.is_empty() { "localhost" } else { host };
         let name = ServerName::try_from(host.to_owned())
             .map_err(|_| TlsFailed::Other(format!("{host} cannot be used with TLS")))?;
@@ -141,7 +141,7 @@ impl MakeTlsConnect<Socket> for Connector {
     }
 }
 
-/// On its way to one server.
+/// TLS connector for one server.
 pub(super) struct To {
     connector: TlsConnector,
     name: ServerName<'static>,

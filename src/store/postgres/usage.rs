@@ -1,4 +1,4 @@
-//! How large the tables are. How much room the server has left only it knows.
+//! Size of the tables. The free space of the server is known only to the server.
 
 use crate::{
     domain::storage::StorageUsage,

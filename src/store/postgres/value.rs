@@ -1,5 +1,5 @@
-//! Values on their way to the server and back. No text of the server's has a NUL in it, and those of receivers may: one goes
-//! there as `ESCAPE` and a letter, and comes back as it was.
+//! Values of parameters and columns. PostgreSQL texts cannot hold a NUL, and receivers' texts may: it is sent as `ESCAPE` and
+//! a letter, and converted back when read.
 
 use crate::store::sql::{Columns, Error, Result, Value, WrongValue};
 use bytes::{BufMut, BytesMut};
@@ -9,7 +9,7 @@ use tokio_postgres::{
     types::{FromSql, IsNull, ToSql, Type, to_sql_checked},
 };
 
-/// No character, and never sent by anybody who writes text.
+/// A code point that is no character, so that no text contains it.
 const ESCAPE: char = '\u{10ffff}';
 const NUL: &str = "\u{10ffff}0";
 const ITSELF: &str = "\u{10ffff}1";
@@ -28,7 +28,7 @@ fn unescaped(text: &str) -> String {
 
 type Failed = Box<dyn Cause + Sync + Send>;
 
-/// A parameter, written as what the statement takes there.
+/// A parameter, written in the type that the statement takes.
 #[derive(Debug)]
 pub(super) struct Bound<'a>(pub(super) Value<'a>);
 
@@ -65,10 +65,10 @@ impl ToSql for Bound<'_> {
     to_sql_checked!();
 }
 
-/// A row as it came.
+/// A fetched row.
 pub(super) struct Fetched {
     row: Row,
-    /// Its texts without their escapes, once one of them has any.
+    /// Its texts without their escapes, once a text with an escape was read.
     unescaped: OnceCell<Vec<String>>,
 }
 
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_comes_back_as_it_went_and_has_no_nul_on_the_way() {
+    fn a_text_round_trips_and_is_sent_without_nul() {
         for text in [
             "",
             "plain",

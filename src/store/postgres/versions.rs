@@ -1,7 +1,7 @@
-//! The versions of the schema: forward only, each step in a transaction of its own, taken by one node while the others wait.
+//! Schema migrations: forward only, each step in a transaction of its own, applied by one node while the others wait.
 //!
-//! Nodes of two versions work side by side: a step that only adds says from which version on nodes may go on beside it, and one that
-//! takes something away is not taken while a node lives that needs it.
+//! Nodes of two versions work side by side: a step that only adds says from which version on nodes may go on beside it, and a
+//! step that removes something is not applied while a living node needs it.
 
 use super::{
     cluster::ENTER,
@@ -16,30 +16,31 @@ use tokio_postgres::error::SqlState;
 #[derive(Clone, Copy)]
 pub(super) struct Migration {
     number: i64,
-    /// Whoever knows the steps up to this one can work on what `number` makes: the version before where it only adds, and later
-    /// ones where it takes away what that needs.
+    /// The oldest version that can work on the schema of `number`: the version before where it only adds, and a later one
+    /// where it removes what older ones need.
     oldest: i64,
     sql: &'static str,
 }
 
-/// Forward only: a file that was ever released is never changed, and the next change is another file.
+/// Forward only: a released file is never changed, and the next change is another file.
 pub(super) const MIGRATIONS: &[Migration] = &[
     Migration { number: 1, oldest: 1, sql: include_str!("migrations/0001_tables.sql") },
     Migration { number: 2, oldest: 1, sql: include_str!("migrations/0002_inbox.sql") },
     Migration { number: 3, oldest: 1, sql: include_str!("migrations/0003_inbox_by_app.sql") },
     Migration { number: 4, oldest: 1, sql: include_str!("migrations/0004_only_publish.sql") },
 ];
-/// The one that made the inbox.
+/// The migration that made the inbox.
 pub(super) const WITH_INBOX: i64 = 2;
 pub(super) const NEWEST: i64 = MIGRATIONS.len() as i64;
-/// A step waits for locks half a second at a time, because whatever comes after it waits as well; and then not, for longer.
+/// A step waits for locks half a second at a time, because later transactions wait as well; then it pauses for longer.
 const TRIES: usize = 20;
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Whoever takes a step is waited for as long as it takes, unless it has fallen silent; only then does the short wait for others begin.
+/// Waits for a node that is applying a step as long as that takes, unless it has fallen silent; only then does the short wait
+/// for locks begin.
 ///
-/// A schema that is there is left to whoever made it: even IF NOT EXISTS asks for the right to make schemas, which a role needs not have
-/// for which an administrator made this one.
+/// An existing schema is used as it is: even IF NOT EXISTS needs the right to create schemas, which a role does not need if
+/// an administrator made the schema.
 const BEGIN: &str = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '10s';
      SELECT pg_advisory_xact_lock(8102099357864587377); SET LOCAL lock_timeout = '500ms';
      DO 'BEGIN IF to_regnamespace(''posthaste'') IS NULL THEN CREATE SCHEMA posthaste; END IF; END';
@@ -48,7 +49,7 @@ const BEGIN: &str = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '10s
          number bigint PRIMARY KEY, oldest bigint NOT NULL CHECK (oldest BETWEEN 1 AND number), checksum bytea NOT NULL,
          at timestamptz NOT NULL DEFAULT clock_timestamp())";
 
-/// Takes the steps that are missing. A kill in between leaves some of them taken, and the next start goes on.
+/// Applies the missing migrations. After a kill in between, the next start continues.
 pub(super) fn bring_up_to_date(session: &Session, known: &[Migration]) -> Result<(), OpenError> {
     let mut done = applied(session, known)?;
     for migration in known {
@@ -60,7 +61,8 @@ pub(super) fn bring_up_to_date(session: &Session, known: &[Migration]) -> Result
     Ok(())
 }
 
-/// The newest step that was taken; refuses a database that is not of this version's making, or that it cannot work on any more.
+/// Returns the newest applied migration; refuses a database of another origin, or one that this version cannot work on any
+/// more.
 pub(super) fn applied(session: &Session, known: &[Migration]) -> Result<i64, OpenError> {
     let number = |sql: &str| -> Result<i64> {
         session.query(sql, &[])?.first().map_or(Ok(0), |row| Row::new(row).get(0))
@@ -96,8 +98,8 @@ fn newest(known: &[Migration]) -> i64 {
     known.last().map_or(0, |migration| migration.number)
 }
 
-/// Whoever enters says what it knows, so that no step is taken beside it that it does not stand; none was taken since it looked,
-/// because those wait for whoever enters, and that one for them.
+/// Stores which migrations an entering node knows, so that no incompatible one is applied beside it. None was applied since
+/// the check, because migrations and entering nodes wait for each other.
 pub(super) fn present(tx: &Transaction<'_>, epoch: i64, newest: i64) -> Result<()> {
     let sql: &dyn Sql = tx;
     if sql.number("SELECT coalesce(max(oldest), 0) FROM migrations", &[])? > newest {
@@ -108,12 +110,12 @@ pub(super) fn present(tx: &Transaction<'_>, epoch: i64, newest: i64) -> Result<(
     sql.execute("UPDATE nodes SET knows = ?2 WHERE epoch = ?1", params![epoch, newest]).map(drop)
 }
 
-/// What became of a try to take a step.
+/// Result of a try to apply a migration.
 enum Tried {
     Taken,
-    /// Whoever waited for the lock may find it taken.
+    /// Another node applied it while this one waited for the lock.
     TakenByAnother,
-    /// So many nodes live that do not stand it.
+    /// Number of living nodes that need the schema as it is.
     Needed(i64),
 }
 
@@ -123,7 +125,7 @@ fn take(session: &Session, migration: &Migration) -> Result<(), OpenError> {
         tries_left -= 1;
         match attempt(session, migration) {
             Ok(Tried::Taken) => {
-                tracing::info!(number = migration.number, "the database was brought up to date");
+                tracing::info!(number = migration.number, "the database was migrated");
                 return Ok(());
             }
             Ok(Tried::TakenByAnother) => return Ok(()),
@@ -136,14 +138,14 @@ fn take(session: &Session, migration: &Migration) -> Result<(), OpenError> {
                 if tries_left == 0 || !is_busy(&error) {
                     return Err(error.into());
                 }
-                tracing::info!(%error, "others use what is to be brought up to date; it is tried again");
+                tracing::info!(%error, "others use the tables to be migrated; it is retried");
                 std::thread::sleep(PAUSE);
             }
         }
     }
 }
 
-/// Somebody else has a lock for longer than this one waits.
+/// Whether a lock was not free in time.
 pub(super) fn is_busy(error: &Error) -> bool {
     matches!(error, Error::Postgres(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE))
 }
@@ -169,8 +171,8 @@ fn attempt(session: &Session, migration: &Migration) -> Result<Tried> {
     Ok(Tried::Taken)
 }
 
-/// How many live that know less than this. Those whose lease is over can write nothing more, and find that out when they are
-/// back; nobody enters until this transaction ends.
+/// Fences nodes that know less than this, if their lease is over; returns how many living ones remain. A fenced node notices
+/// it when it comes back; no node enters until this transaction ends.
 fn fence_older(session: &Session, oldest: i64) -> Result<i64> {
     let older = format!("knows < {oldest} AND dead = 0");
     session.run(&format!(

@@ -1,5 +1,5 @@
-//! The one writer of a process: writes what waits in one transaction, which begins by counting its row in `ledger` up. So a
-//! batch is stored once, whatever became of the answer to its COMMIT, and never after another process took over.
+//! The one writer of a process: writes the waiting commands in one transaction, which begins by incrementing its row in
+//! `ledger`. So a batch is stored once, even if the answer to its COMMIT is lost, and never after another process took over.
 
 use super::{
     at_once::{self, Plain},
@@ -29,19 +29,19 @@ use crate::{
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio_postgres::error::{DbError, Severity, SqlState};
 
-/// How often a batch is tried that met another one, or whose connection broke before it was complete.
+/// How often a batch is tried that conflicted with another one, or whose connection broke before it was complete.
 const TRIES: usize = 5;
-/// How often a writer with nothing to write looks whether it could again.
+/// How often a writer with nothing to write checks whether the database can be written again.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(250);
-/// For any one answer. After that the connection is given up, and with it what was not committed.
+/// For any one answer. After that the connection is given up, and with it everything not committed.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
-/// What is read to be changed has no locks of its own but in the commands of the hot path: one batch of others at a time. It is waited
-/// for in short pieces, between which what is hot is written.
+/// Only commands of the hot path have locks of their own for what they read to change: of other commands one batch at a time
+/// runs. The lock is waited for in short pieces, between which hot-path commands are written.
 const ONE_AT_A_TIME: &str = "SET LOCAL lock_timeout = '100ms'; DO 'BEGIN PERFORM pg_advisory_xact_lock(8102099357864587376); END'; \
      SET LOCAL lock_timeout = '7s'; ";
-/// Endpoints that are remembered not to be well; beyond that the memory begins anew.
+/// Number of unhealthy endpoints that are remembered; beyond that the set is cleared.
 const UNWELL_MAX: usize = 1_000;
-/// All pieces together, before whoever waits for an answer is told that there is none.
+/// All pieces together, before waiting callers get an error.
 const WAIT_FOR_OTHERS: Duration = Duration::from_secs(7);
 
 pub(super) struct Writer {
@@ -49,14 +49,14 @@ pub(super) struct Writer {
     /// `None` while there is no connection.
     session: Option<Session>,
     place: Arc<Place>,
-    /// Under which the last batch was written, and its number.
+    /// Epoch and number of the last batch that was written.
     epoch: i64,
     last: i64,
-    /// That batch changed the configuration, or the one in doubt does.
+    /// Whether that batch changed the configuration, or the one in doubt does.
     has_changes: bool,
-    /// Endpoints that were not well when they were last seen.
+    /// Endpoints that were not healthy when they were last read.
     unwell: BTreeSet<EndpointId>,
-    /// Since when other nodes are at what one does at a time, on the watch.
+    /// Since when the lock of ONE_AT_A_TIME is held by other nodes, by the `CommitWatch` clock.
     busy_since_us: Option<u64>,
     floors: Arc<Floors>,
     queue: Arc<Queue>,
@@ -106,7 +106,7 @@ impl Writer {
     fn try_commit(&mut self, batch: &mut [Box<dyn Work>]) -> Result<i64> {
         let seat = self.place.seat();
         if seat.epoch != self.epoch {
-            // It joined again. What was carried before is not carried any more.
+            // It joined again: deliveries leased before are not leased any more.
             (self.epoch, self.last) = (seat.epoch, 0);
         }
         let mut locks = Locks::default();
@@ -119,7 +119,7 @@ impl Writer {
         self.commit_in_steps(seat, batch, &locks)
     }
 
-    /// If all of it is plain. `None` if nothing was stored: then it goes the long way.
+    /// Commits the batch as one statement, if that is possible. `None` if nothing was stored: then it is written in steps.
     fn commit_at_once(
         &mut self,
         seat: Seat,
@@ -134,7 +134,7 @@ impl Writer {
         let Some(plain) = Plain::of(seat, batch, endpoints)? else { return Ok(None) };
         let session = self.session()?;
         keep_to_write(session)?;
-        // Before it is sent nothing is in doubt.
+        // Until it is sent, it cannot be in doubt.
         let answer = plain.say(seat, last, |asked| session.prepare(&[asked]).map(|_| session.say(asked)))?;
         match answer.and_then(|answer| at_once::stored(&answer)) {
             Ok(None) => Ok(None),
@@ -143,7 +143,7 @@ impl Writer {
                 self.has_changes = false;
                 Ok(Some(newest_notice))
             }
-            // The other way would wait as long again.
+            // Writing in steps would wait as long again.
             Err(error) if is_busy(&error) => Err(error),
             Err(error) if is_refused(&error) => {
                 tracing::debug!(%error, "a batch was refused as a whole and is written in steps");
@@ -189,7 +189,7 @@ impl Writer {
             Err(Uncommitted::InDoubt(error)) => {
                 let stored = self.ask_elsewhere()?;
                 if stored.is_none() {
-                    // As if it had broken before: that may be tried again.
+                    // As if it had broken before: that may be retried.
                     self.session = None;
                 }
                 stored.ok_or(error)
@@ -197,7 +197,7 @@ impl Writer {
         }
     }
 
-    /// Whatever became of its connection, another one answers whether the batch after the last one is stored.
+    /// Asks over another connection whether the batch after the last one is stored.
     fn ask_elsewhere(&mut self) -> Result<Option<i64>> {
         self.session = None;
         self.stored().map_err(|error| match error {
@@ -206,7 +206,7 @@ impl Writer {
         })
     }
 
-    /// What goes to an endpoint that is not well is not tried at once before it is.
+    /// Remembers unhealthy endpoints: a batch for one of them is not tried as one statement.
     fn know_of(&mut self, unwell: &BTreeSet<EndpointId>, well: &BTreeSet<EndpointId>) {
         if self.unwell.len() > UNWELL_MAX {
             self.unwell.clear();
@@ -215,13 +215,13 @@ impl Writer {
         self.unwell.extend(unwell);
     }
 
-    /// The database has counted so far.
+    /// Stores that the database has counted up to this batch.
     fn confirm(&mut self, last: i64) {
         self.last = last;
         self.place.confirm(self.epoch, last);
     }
 
-    /// Why its row could not be counted up, if this is what it says.
+    /// Returns why the writer's row could not be incremented.
     fn fenced(&self, found: &Stored) -> Error {
         match found {
             Stored::Upto(_) => {
@@ -234,7 +234,7 @@ impl Writer {
         }
     }
 
-    /// Others are at what one does at a time: it is tried again for a while.
+    /// Other nodes hold the lock of ONE_AT_A_TIME: the batch is retried for a while.
     fn busy(&mut self) -> Error {
         let now_us = self.pulse.now_us();
         let since_us = *self.busy_since_us.get_or_insert(now_us);
@@ -244,13 +244,13 @@ impl Writer {
         Error::Stale("other nodes have been at what one does at a time for too long; try again")
     }
 
-    /// Another try may do better: it met another transaction, or the server went away under it.
+    /// Whether a retry may succeed: it conflicted with another transaction, or the server went away.
     fn may_try_again(&self, error: &Error) -> bool {
         may_pass(error)
             || matches!(error, Error::Postgres(_)) && self.session.as_ref().is_none_or(Session::is_closed)
     }
 
-    /// Nothing more is begun, unless it joined again since.
+    /// Stops leasing and sending, unless this node has joined again since.
     fn be_fenced(&self) {
         if self.place.epoch() == self.epoch {
             self.pulse.fence();
@@ -266,26 +266,27 @@ impl Writer {
         }
         if matches!(store_error(error), StoreError::Unavailable(_)) {
             self.pulse.writes(false);
-            // A new one may do better, for example where this one leads to what has become a standby.
+            // A new connection may succeed, for example where this one leads to a server that has become a standby.
             self.session = None;
         }
     }
 }
 
-/// The server said that it took a statement back which was a transaction of its own. Of one whose connection it ended it does not say so.
+/// Whether the server said that it rolled back a statement that was a transaction of its own. It does not say so of one whose
+/// connection it ended.
 fn is_refused(error: &Error) -> bool {
     let said = |error: &tokio_postgres::Error| error.as_db_error().and_then(DbError::parsed_severity);
     matches!(error, Error::Postgres(error) if said(error) == Some(Severity::Error))
 }
 
-/// What a transaction met may be gone when it is tried again.
+/// Whether the error may be gone at a retry, because another transaction or the server caused it.
 pub(super) fn may_pass(error: &Error) -> bool {
     let passes = [
         SqlState::T_R_SERIALIZATION_FAILURE,
         SqlState::T_R_DEADLOCK_DETECTED,
         SqlState::ADMIN_SHUTDOWN,
         SqlState::CRASH_SHUTDOWN,
-        // A day was attached while the row was on its way to the rest: now it belongs there.
+        // A day was attached while the row was on its way to the rest partition: now it belongs to the day.
         SqlState::CHECK_VIOLATION,
     ];
     matches!(error, Error::Postgres(error) if error.code().is_some_and(|code| passes.contains(code)))
@@ -306,14 +307,14 @@ impl Commit for Writer {
             }
             match &result {
                 Err(error) if tries_left > 0 && self.may_try_again(error) => {
-                    // While the server is away it would be said many times a second.
+                    // While the server is away this would be logged many times a second.
                     if self.pulse.is_writing() {
-                        tracing::info!(%error, "a batch is tried again");
+                        tracing::info!(%error, "a batch is retried");
                     }
                     continue;
                 }
                 Err(Error::Busy) => {
-                    // The server answered, only not with what it was asked for.
+                    // The server answered, although it did not get the lock.
                     self.pulse.writes(true);
                     return Err(self.busy());
                 }
@@ -324,8 +325,8 @@ impl Commit for Writer {
         }
     }
 
-    /// Another connection says so, once nobody is committing it any more. If it is not stored, two are counted: a batch that is still on
-    /// its way then finds that it is too late, whenever it arrives.
+    /// Asks over another connection, which waits until a COMMIT under way has ended. If the batch is not stored, two are
+    /// counted: a batch still on its way then fails, whenever it arrives.
     fn stored(&mut self) -> Result<Option<i64>> {
         let (epoch, last) = (self.epoch, self.last);
         let (next, too_late) = (last + 1, last + 2);
@@ -372,14 +373,14 @@ impl Commit for Writer {
     }
 
     fn rest(&mut self) {
-        // Nobody waits.
+        // No caller waits.
         self.busy_since_us = None;
         if self.pulse.is_writing() {
             std::thread::park();
             return;
         }
         std::thread::park_timeout(LOOK_AGAIN_AFTER);
-        // Nobody gives it anything to write before it says that it can.
+        // No command is pushed before the pulse says that the database can be written.
         let answered = self.session().and_then(|session| session.run("SELECT 1"));
         if self.queue.is_idle() && answered.is_ok() {
             self.pulse.writes(true);
@@ -390,7 +391,7 @@ impl Commit for Writer {
         let place = self.place.clone();
         let left = self.session().and_then(|session| place.leave(session));
         if let Err(error) = left {
-            tracing::warn!(%error, "the database was not told that this process ends");
+            tracing::warn!(%error, "this node could not leave the database");
         }
     }
 }

@@ -39,7 +39,7 @@ impl Work for TakeIn {
         self.refused.iter().try_for_each(|(number, error)| refuse(tx, *number, error))
     }
 
-    /// Whoever takes in the same waits at the event's id, and is told that it was published before.
+    /// A node that accepts the same row waits at the event's dedup key, and then finds it published before.
     fn is_hot(&self) -> bool {
         true
     }

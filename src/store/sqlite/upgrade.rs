@@ -161,7 +161,7 @@ mod tests {
         };
         let expected: (i64, i64, String, String) = (5, 1, r#"{"5":6}"#.into(), "{}".into());
         assert_eq!(counted(9), expected);
-        // Figures of a whole app begin with the log.
+        // The log has counters of whole apps too.
         assert_eq!(counted(0), (2, 1, r#"{"5":3}"#.into(), "{}".into()));
     }
 }

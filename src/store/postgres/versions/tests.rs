@@ -1,6 +1,6 @@
-//! Steps that this version does not have: those to come, beside nodes that know nothing of them.
+//! Migrations that this version does not have: future ones, beside nodes that do not know them.
 
-#[expect(dead_code, reason = "the faults use other parts of it")]
+#[expect(dead_code, reason = "the fault tests use other parts of it")]
 #[path = "../../../../tests/harness/database.rs"]
 mod database;
 #[path = "../../../../tests/harness/keeper.rs"]
@@ -11,7 +11,7 @@ use super::{
     *,
 };
 
-/// With steps behind those that there are.
+/// Returns the known migrations and these after them.
 fn known(to_come: &[Migration]) -> Vec<Migration> {
     [MIGRATIONS, to_come].concat()
 }
@@ -40,7 +40,7 @@ impl Stage {
 }
 
 #[test]
-fn a_step_that_adds_is_taken_beside_older_nodes_and_one_that_takes_away_only_without_them() {
+fn an_adding_migration_runs_beside_older_nodes_and_a_removing_one_only_without_them() {
     let stage = Stage::new();
     let (first, _) = enter(&stage.session).unwrap();
     bring_up_to_date(&stage.session, &known(&[ADDS])).unwrap();
@@ -55,26 +55,22 @@ fn a_step_that_adds_is_taken_beside_older_nodes_and_one_that_takes_away_only_wit
     let refused = bring_up_to_date(&stage.session, &newer).unwrap_err();
     assert!(matches!(refused, OpenError::Needed { nodes: 1 }), "{refused}");
     let unfenced = "SELECT count(*) FROM posthaste.ledger WHERE writer >= 0";
-    assert_eq!(stage.run(unfenced), "4", "what is refused changed nothing");
+    assert_eq!(stage.run(unfenced), "4", "a refused migration changed nothing");
 
-    // One left, and one is not heard of any more.
+    // One left, and one has fallen silent.
     stage.run(&format!("DELETE FROM posthaste.nodes WHERE epoch = {second}"));
     bring_up_to_date(&stage.session, &newer).unwrap();
     let dead = stage.run(&format!("SELECT dead FROM posthaste.nodes WHERE epoch = {first}"));
-    assert_eq!(
-        (dead.as_str(), stage.run(unfenced).as_str()),
-        ("1", "2"),
-        "it writes nothing more when it is back"
-    );
+    assert_eq!((dead.as_str(), stage.run(unfenced).as_str()), ("1", "2"), "the silent node is fenced");
     let refused = applied(&stage.session, MIGRATIONS).unwrap_err();
     assert!(matches!(refused, OpenError::TooNew { found } if found == NEWEST + 2), "{refused}");
     let refused = enter(&stage.session).unwrap_err();
     assert!(refused.to_string().contains("a newer version prepared"), "{refused}");
-    assert_eq!(stage.run("SELECT count(*) FROM posthaste.nodes"), "1", "nor does it enter again");
+    assert_eq!(stage.run("SELECT count(*) FROM posthaste.nodes"), "1", "the older node does not enter again");
 }
 
 #[test]
-fn a_step_that_fails_leaves_nothing_and_is_taken_again_when_it_can_be() {
+fn a_failed_migration_leaves_nothing_and_can_be_applied_later() {
     let stage = Stage::new();
     let step = |sql| Migration { number: NEWEST + 1, oldest: NEWEST + 1, sql };
     let fails = step("CREATE TABLE half (id bigint); SELECT 1 / 0");
