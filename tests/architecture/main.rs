@@ -1,13 +1,14 @@
-//! The arrows and habits of the house, held as tests: DESIGN's table of rooms, and the rules of style that a tool can see.
+//! Rules of the architecture, held as tests: the dependencies between modules of DESIGN's table, and rules of style that a
+//! tool can see.
 //!
-//! Each rule has examples that must turn it red, so that none can go blind unnoticed.
+//! Each rule has examples that must break it, so that no rule can stop working unnoticed.
 
 mod source;
 
 use posthaste::config::KEYS;
 use source::{Source, has_word, house};
 
-/// Which rooms a room may use. Rooms that compose (app, cli, config, main, lib) may use all.
+/// Which modules a module may use. Composing ones (app, cli, config, main, lib) may use all.
 const ARROWS: &[(&str, &[&str])] = &[
     ("domain", &[]),
     ("world", &["domain"]),
@@ -24,7 +25,7 @@ const ROOMS: &[&str] =
 const LONG_FILES: &[(&str, &str)] = &[];
 const LINES_MAX: usize = 400;
 
-/// Makes two tests of a rule: it holds in the house, and it turns red on each example and stays green on the other.
+/// Makes two tests of a rule: it holds in the sources, and it fails on each red example and passes the green one.
 macro_rules! rule {
     ($name:ident, $broken_by:expr, red: [$($red:expr),+ $(,)?], green: $green:expr) => {
         mod $name {
@@ -194,7 +195,8 @@ fn sql_outside_the_store(source: &Source) -> Vec<String> {
     found
 }
 
-/// `deliveries` is a view in one of the stores. How a statement failed is the one thing there that has a store's name.
+/// SQL shared by the stores must be portable. `deliveries` is a view in one of them. Only store/sql/error.rs may name
+/// a database driver, because errors are the drivers' own.
 fn not_portable(source: &Source) -> Vec<String> {
     if !source.path.starts_with("store/sql/") {
         return vec![];
@@ -319,7 +321,7 @@ fn every_setting_has_a_reader() {
 }
 
 #[test]
-fn every_room_of_the_house_is_in_the_table() {
+fn every_module_is_in_the_table() {
     let known = |source: &Source| source.is_in(ROOMS) || source.is_in(&["main", "lib"]);
     let strangers: Vec<_> =
         house().into_iter().filter(|source| !known(source)).map(|source| source.path).collect();

@@ -1,4 +1,5 @@
-//! One file of `src/`, taken apart just enough for the rules: code without comments and texts, and the texts alone.
+//! A file of `src/`, split just enough for the rules: code without comments and string literals, and the literals
+//! alone.
 
 use std::{
     fs,
@@ -9,9 +10,9 @@ pub(crate) struct Source {
     /// Below `src/`, with slashes.
     pub(crate) path: String,
     pub(crate) whole: String,
-    /// Comments gone, texts emptied, unit tests cut off.
+    /// The code: comments removed, string literals emptied, unit tests cut off.
     pub(crate) code: String,
-    /// What stood between the quotes, outside the unit tests.
+    /// The string literals, outside the unit tests.
     pub(crate) texts: Vec<String>,
 }
 
@@ -27,7 +28,7 @@ impl Source {
         self.path.split('/').next().unwrap_or_default().trim_end_matches(".rs")
     }
 
-    /// `super::` as often as it takes to get from this file to the crate.
+    /// Returns `super::` as often as it takes to get from this file to the crate.
     pub(crate) fn way_up(&self) -> String {
         "super::".repeat(self.path.trim_end_matches("/mod.rs").split('/').count())
     }
@@ -36,7 +37,7 @@ impl Source {
         rooms.contains(&self.room())
     }
 
-    /// Which of these appear in the code as whole words (a word may be a path).
+    /// Returns those words that appear in the code as whole words (a word may be a path).
     pub(crate) fn words<'w>(&self, words: &[&'w str]) -> Vec<&'w str> {
         words.iter().copied().filter(|word| has_word(&self.code, word)).collect()
     }
@@ -59,7 +60,8 @@ pub(crate) fn has_word(text: &str, word: &str) -> bool {
     })
 }
 
-/// Splits Rust into code and texts. Knows comments, plain and raw strings, and characters (apart from lifetimes).
+/// Splits Rust into code and string literals. Knows comments, plain and raw strings, and characters (apart from
+/// lifetimes).
 fn lex(text: &str) -> (String, Vec<String>) {
     let (mut code, mut texts, mut rest) = (String::new(), vec![], text);
     while let Some(first) = rest.chars().next() {
@@ -87,7 +89,7 @@ fn lex(text: &str) -> (String, Vec<String>) {
     (code, texts)
 }
 
-/// If a string starts here: where its content starts and ends, and where the code goes on.
+/// Finds a string that starts here: where its content starts and ends, and where the code goes on.
 fn string_at(rest: &str, before: &str) -> Option<(usize, usize, usize)> {
     if rest.starts_with('"') {
         let mut escaped = false;
@@ -109,7 +111,7 @@ fn string_at(rest: &str, before: &str) -> Option<(usize, usize, usize)> {
     Some((start, end, (end + close.len()).min(rest.len())))
 }
 
-/// Every Rust file below `src/`.
+/// Reads every Rust file below `src/`.
 pub(crate) fn house() -> Vec<Source> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut folders: Vec<PathBuf> = vec![root.clone()];
@@ -131,7 +133,7 @@ pub(crate) fn house() -> Vec<Source> {
 }
 
 #[test]
-fn comments_texts_and_unit_tests_are_told_apart_from_code() {
+fn comments_texts_and_unit_tests_are_separated_from_code() {
     let source = Source::new(
         "engine/x.rs",
         "//! tokio\nlet c = '\"'; let q = '\\''; /* axum */ f(\"SELECT \\\" // x\", r#\"raw \"q\" \"#); fn g<'a>() {}\n\

@@ -1,4 +1,4 @@
-//! What nearly every test asks of the API, as methods of the client.
+//! API calls that nearly every test makes, as methods of the client.
 
 use super::http::{Answer, Client};
 use http::Method;
@@ -10,7 +10,7 @@ impl Client {
         self.post("/v1/apps", &json!({ "id": id, "name": id })).await.expect(201);
     }
 
-    /// The endpoint as created, with its secret. `more` is merged into the request.
+    /// Creates an endpoint and returns it with its secret. `more` is merged into the request.
     pub(crate) async fn make_endpoint(&self, app: &str, id: &str, url: &str, more: Value) -> Value {
         let mut endpoint = json!({ "id": id, "url": url });
         if let (Some(endpoint), Value::Object(more)) = (endpoint.as_object_mut(), more) {
@@ -24,7 +24,7 @@ impl Client {
         self.send(Method::POST, &format!("/v1/apps/{app}/events"), &[], event.to_string()).await
     }
 
-    /// Publishes an event that must be accepted; its answer.
+    /// Publishes an event that must be accepted, and returns the answer.
     pub(crate) async fn publish(&self, app: &str, event: &Value) -> Value {
         self.try_publish(app, event).await.unwrap().expect(202)
     }
@@ -34,7 +34,7 @@ impl Client {
         self.get(&format!("/v1/apps/{app}/deliveries/{id}")).await.expect(200)
     }
 
-    /// Everything of a list, page by page. `path` may have a query.
+    /// Fetches a whole list, page by page. `path` may have a query.
     pub(crate) async fn list(&self, path: &str) -> Vec<Value> {
         let mut all = Vec::new();
         let mut cursor: Option<String> = None;

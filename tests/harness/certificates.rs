@@ -1,4 +1,4 @@
-//! Certificates made for the occasion.
+//! Certificates generated for a test.
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::{
@@ -34,7 +34,7 @@ pub(crate) fn identity(
     (certificate, key)
 }
 
-/// Speaks TLS with that certificate; asks for one of `clients` where that is given.
+/// Builds a TLS acceptor with that certificate; asks for one of `clients` where that is given.
 pub(crate) fn acceptor(
     (certificate, key): &(rcgen::Certificate, KeyPair),
     clients: Option<&Authority>,

@@ -1,4 +1,4 @@
-//! Others who use the same server, or the same pooler before it: they take every connection that they can get, and keep it.
+//! Other clients of the same database server or pooler: they take every connection that they can get, and keep it.
 
 use std::{
     io::{Read, Write},
@@ -14,11 +14,11 @@ use std::{
 
 const SOCKET: &str = ".s.PGSQL.5432";
 const VERSION: u32 = 3 << 16;
-/// Whoever waits longer for an answer comes again.
+/// A client that waits longer for an answer connects again.
 const PATIENCE: Duration = Duration::from_secs(30);
 const BEFORE_ANOTHER_TRY: Duration = Duration::from_millis(2);
 
-/// It goes home when it is dropped.
+/// Clients that hold connections. Dropping it closes them.
 pub(crate) struct Crowd {
     shared: Arc<Shared>,
     gathering: Option<JoinHandle<()>>,
@@ -31,7 +31,8 @@ struct Shared {
 }
 
 impl Crowd {
-    /// So many at most, of this role, where there is a socket in this folder. Each of them says this and then nothing more.
+    /// Opens at most `most` connections of `role` to the socket in `folder`. Each of them sends `words` and then nothing
+    /// more.
     pub(crate) fn gather(most: usize, folder: &str, role: &str, words: &'static str) -> Self {
         let shared: Arc<Shared> = Arc::default();
         let (socket, role, theirs) = (Path::new(folder).join(SOCKET), role.to_owned(), shared.clone());
@@ -61,7 +62,7 @@ impl Drop for Crowd {
     }
 }
 
-/// `None` if there is no room.
+/// Opens a connection and sends `words`. `None` if there is no room.
 fn enter(socket: &Path, role: &str, words: &str) -> Option<UnixStream> {
     let mut stream = UnixStream::connect(socket).ok()?;
     stream.set_read_timeout(Some(PATIENCE)).ok()?;
@@ -75,12 +76,12 @@ fn enter(socket: &Path, role: &str, words: &str) -> Option<UnixStream> {
     Some(stream)
 }
 
-/// A length counts itself.
+/// Prepends the length, which counts itself.
 fn with_length(bytes: &[u8]) -> Vec<u8> {
     [&(bytes.len() as u32 + 4).to_be_bytes(), bytes].concat()
 }
 
-/// Until the server is ready for the next question; `None` if it complains or goes.
+/// Reads until the server is ready for the next query; `None` after an error or the end of the connection.
 fn be_answered(stream: &mut UnixStream) -> Option<()> {
     loop {
         let (mut kind, mut length) = ([0], [0; 4]);

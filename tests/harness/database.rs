@@ -1,11 +1,11 @@
-//! A throw-away PostgreSQL server in a folder of its own, which is removed with it when whoever started it is gone, however that
-//! ended. It listens on a socket in the folder and nowhere else, unless it is to speak TLS.
+//! A temporary PostgreSQL server in a folder of its own. Both are removed when the process that started them is gone, however
+//! that ended. It listens on a socket in the folder only, unless it is to speak TLS.
 
 use super::keeper::Keeper;
 use rustix::process::{Pid, Signal, kill_process};
 use std::{net::TcpListener, path::PathBuf, process::Command};
 
-/// Says where the server is, then does what it is told on its input until that ends.
+/// Shell script: prints the server's folder, then runs the commands on its input until that ends.
 const SERVE: &str = r#"
 trap '' INT TERM HUP
 programs=$1 options=$2 identity=$3 primary=$4
@@ -37,7 +37,7 @@ stop
 rm -rf "$folder"
 "#;
 
-/// An option with which nothing is written to the disk but by whoever commits, and by a process that can be stopped.
+/// An option with which only committing processes write to the disk, and one process that can be stopped.
 pub(crate) const NOT_WRITTEN_EARLY: &str = "-c bgwriter_lru_maxpages=0";
 
 pub(crate) struct Server {
@@ -52,17 +52,17 @@ impl Server {
         Self::with("")
     }
 
-    /// With options for the server, such as `-c fsync=off`.
+    /// Starts a server with options, such as `-c fsync=off`.
     pub(crate) fn with(options: &str) -> Self {
         Self::make(5432, options, "", "")
     }
 
-    /// A standby that follows this one, stream by stream, with the same options.
+    /// Starts a streaming standby of this server, with the same options.
     pub(crate) fn standby(&self, options: &str) -> Self {
         Self::make(5432, options, "", &self.folder)
     }
 
-    /// Listens on loopback too, and speaks TLS there with this certificate and key, in PEM.
+    /// Starts a server that also listens on loopback, with TLS by this certificate and key, in PEM.
     pub(crate) fn encrypted(identity: &str) -> Self {
         let free = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = free.local_addr().unwrap().port();
@@ -76,18 +76,18 @@ impl Server {
         Self { folder: keeper.folder.clone(), port, programs, keeper }
     }
 
-    /// As if its machine had failed; comes back when it is gone.
+    /// Stops the server as if its machine had failed. Returns when it is gone.
     pub(crate) fn crash(&self) {
         self.keeper.tell("stop");
     }
 
-    /// After a crash; comes back when it answers.
+    /// Starts the server after a crash. Returns when it answers.
     pub(crate) fn start_again(&self) {
         self.keeper.tell("start");
     }
 
-    /// From now on it confirms what is in memory only, behind the back of whoever looked at its settings; a crash loses that.
-    /// Wants to have been started with [`NOT_WRITTEN_EARLY`].
+    /// Makes the server confirm commits that are only in memory, although a client has read other settings; a crash loses
+    /// them. The server must have been started with [`NOT_WRITTEN_EARLY`].
     pub(crate) fn stop_flushing(&self) {
         let ask = |sql| self.run("postgres", sql).unwrap();
         ask("ALTER SYSTEM SET synchronous_commit = off");
@@ -106,7 +106,7 @@ impl Server {
         address(&self.folder, database)
     }
 
-    /// Runs statements beside whoever else is there.
+    /// Runs statements in a connection of its own.
     pub(crate) fn run(&self, database: &str, sql: &str) -> Result<String, String> {
         let mut psql = Command::new(self.programs.join("psql"));
         psql.args([
@@ -128,12 +128,12 @@ impl Server {
     }
 }
 
-/// Of a database whose server has its socket in this folder.
+/// Returns the address of a database whose server has its socket in this folder.
 pub(crate) fn address(folder: &str, database: &str) -> String {
     format!("postgres:///{database}?host={folder}&user=posthaste")
 }
 
-/// Where a PostgreSQL is: the newest of this machine, unless `POSTHASTE_TEST_POSTGRES` names the folder of another's programs.
+/// Returns the folder of PostgreSQL's programs: the newest of this machine, unless `POSTHASTE_TEST_POSTGRES` names another.
 #[expect(clippy::disallowed_methods, reason = "how a person asks for another version of the database")]
 fn programs() -> PathBuf {
     if let Some(chosen) = std::env::var_os("POSTHASTE_TEST_POSTGRES") {

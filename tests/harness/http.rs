@@ -14,7 +14,7 @@ use std::{
 };
 use tokio::net::TcpStream;
 
-/// An answer that takes longer than this is no answer, unless somebody says otherwise.
+/// The default deadline of an answer.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Cheap to clone; clones share their connections.
@@ -46,7 +46,7 @@ impl Answer {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.text()))
     }
 
-    /// The body of an answer with this status; any other fails the test.
+    /// Returns the body of an answer with this status; any other fails the test.
     #[track_caller]
     pub(crate) fn expect(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", self.text());
@@ -59,12 +59,12 @@ impl Client {
         Self { address, key: key.to_owned(), deadline: DEADLINE, idle: Arc::default() }
     }
 
-    /// The same server, whose answers are waited for as long as this.
+    /// Returns a client of the same server with another deadline.
     pub(crate) fn with_deadline(&self, deadline: Duration) -> Self {
         Self { deadline, ..self.clone() }
     }
 
-    /// The same server with another key; an empty one sends no `Authorization` at all.
+    /// Returns a client of the same server with another key; an empty one sends no `Authorization` at all.
     pub(crate) fn with_key(&self, key: &str) -> Self {
         Self { key: key.to_owned(), ..self.clone() }
     }
@@ -89,7 +89,7 @@ impl Client {
         self.send(Method::DELETE, path, &[], Bytes::new()).await.unwrap()
     }
 
-    /// One request. An error means that the outcome is unknown: the server may have done what was asked.
+    /// Sends a request. An error means that the outcome is unknown: the server may have executed it.
     pub(crate) async fn send(
         &self,
         method: Method,

@@ -1,5 +1,5 @@
-//! A shell that keeps a server for a test: it says where that is, then does what it is told until whoever started it is gone,
-//! however that ended. Servers refuse to run as root, so for root it is nobody's.
+//! A shell that runs a server for a test: prints the server's folder, then obeys commands until the process that started it
+//! is gone, however that ended. Servers refuse to run as root, so root runs it as the user `nobody`.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -9,13 +9,14 @@ use std::{
 
 pub(crate) struct Keeper {
     pub(crate) folder: String,
-    /// What it is told, and what it answers; the input closes with this process.
+    /// The shell's input and output; the input closes with this process.
     told: Mutex<(ChildStdin, BufReader<ChildStdout>)>,
     _child: Child,
 }
 
 impl Keeper {
-    /// The script says in its first line which folder is the server's, and each word that it was told when that is done.
+    /// Starts the script. Its first line of output is the server's folder; later it prints each command's word when that
+    /// is done.
     pub(crate) fn start(script: &str, args: &[&str]) -> Self {
         let is_root = Command::new("id").arg("-u").output().unwrap().stdout.starts_with(b"0\n");
         let mut command = if is_root {
@@ -35,7 +36,7 @@ impl Keeper {
         Self { folder: folder.trim().to_owned(), told, _child: child }
     }
 
-    /// Comes back when that is done.
+    /// Sends a command. Returns when it is done.
     pub(crate) fn tell(&self, word: &str) {
         let (input, answers) = &mut *self.told.lock().unwrap();
         writeln!(input, "{word}").unwrap();

@@ -1,6 +1,6 @@
-//! The black-box harness: starts the real binary, talks to it over HTTP, receives what it sends, keeps the evidence.
+//! The black-box harness: starts the real binary, talks to it over HTTP, receives what it sends, keeps the logs.
 //!
-//! Nothing here sleeps and hopes: whatever takes time is waited for with `wait_for` or `wait_until`, with a limit.
+//! No test sleeps for a fixed time: it waits for a condition with `wait_for` or `wait_until`, with a limit.
 
 mod api;
 pub(crate) mod certificates;
@@ -28,7 +28,7 @@ use tokio::time::Instant;
 
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// The first `Some` that `look` gives; fails the test, naming what it waited for, when the limit is over.
+/// Returns the first `Some` of `look`. When the limit is over it fails the test, naming what it waited for.
 pub(crate) async fn wait_for<T>(what: &str, limit: Duration, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let until = Instant::now() + limit;
     loop {
@@ -44,21 +44,21 @@ pub(crate) async fn wait_until(what: &str, limit: Duration, mut is_so: impl Asyn
     wait_for(what, limit, async || is_so().await.then_some(())).await;
 }
 
-/// Says what was measured past the test runner, which keeps to itself what tests print that pass. `./check` repeats it at its end.
+/// Prints measurements to standard error, because the runner hides what passing tests print. `./check` repeats them at its end.
 pub(crate) fn report(figures: impl Display) {
-    // In one piece: others write to the same place.
+    // In one piece: other tests write to the same place.
     let line = format!("figures: {figures}\n");
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
-/// The largest of the smallest `part` (0.99 for the 99th percentile).
+/// Returns the largest of the smallest `part` (0.99 for the 99th percentile).
 pub(crate) fn quantile(mut times: Vec<Duration>, part: f64) -> Duration {
     times.sort_unstable();
     let place = ((times.len() as f64 * part).ceil() as usize).clamp(1, times.len().max(1));
     times.get(place - 1).copied().unwrap_or_default()
 }
 
-/// A time that is still to come, as the API wants it.
+/// Returns a future time in the API's format.
 #[expect(clippy::disallowed_methods, reason = "the server under test has the real clock, so must its test")]
 pub(crate) fn from_now(after: Duration) -> String {
     let at = jiff::Timestamp::now() + jiff::SignedDuration::try_from(after).unwrap();

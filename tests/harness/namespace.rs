@@ -1,4 +1,5 @@
-//! Runs a test a second time inside Linux namespaces of its own, where it may mount, and where no way leads out.
+//! Runs a test a second time inside Linux namespaces of its own, where it may mount, and which have no network but
+//! loopback.
 
 use rustix::process::getuid;
 use std::process::Command;
@@ -13,9 +14,9 @@ pub(crate) struct Namespace {
 }
 
 impl Namespace {
-    /// True inside. Outside: starts the same test inside, fails if that fails, and answers false.
+    /// Returns true inside. Outside it starts the same test inside, fails if that fails, and returns false.
     ///
-    /// Inside there is a mount namespace of its own and a network with nothing but loopback.
+    /// Inside is a mount namespace of its own and a network with nothing but loopback.
     pub(crate) fn enter(&self) -> bool {
         #[expect(clippy::disallowed_methods, reason = "how the test knows that it is its own second run")]
         if std::env::var_os(INSIDE).is_some() {

@@ -1,6 +1,6 @@
 //! A home (a folder with a store, settings and logs) and a node (one run of the binary in it).
 //!
-//! A node that is dropped is killed; nothing else is ever stopped but what was started here.
+//! A node that is dropped is killed. No process is ever stopped but those started here.
 
 use super::{http::Client, wait_for};
 use rustix::process::{Pid, Signal, kill_process};
@@ -23,7 +23,7 @@ pub(crate) const ADMIN_KEY: &str = "phk_black-box-admin-key-000000000001";
 /// 32 bytes.
 pub(crate) const ENCRYPTION_KEY: &str = "YmxhY2stYm94IGVuY3J5cHRpb24ga2V5IDAwMDAwMSE=";
 
-/// Far beyond what is promised: busy machines are slow, and what was measured is printed.
+/// Far beyond the promised time: busy machines are slow, and the measured time is printed.
 const READY_WITHIN: Duration = Duration::from_secs(30);
 const EXIT_WITHIN: Duration = Duration::from_mins(1);
 
@@ -60,22 +60,22 @@ impl Home {
         self.settings.remove(&format!("POSTHASTE_{name}"));
     }
 
-    /// No settings at all: what a newcomer has.
+    /// Removes all settings, as on a new installation.
     pub(crate) fn unset_all(&mut self) {
         self.settings.clear();
     }
 
-    /// As variables of the environment.
+    /// The settings as environment variables.
     pub(crate) fn settings(&self) -> &BTreeMap<String, String> {
         &self.settings
     }
 
-    /// Everything: the logs, and the folder that the binary runs in.
+    /// The whole folder: the logs, and the folder that the binary runs in.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Where the binary runs; empty before the first start. Its logs are elsewhere.
+    /// The folder where the binary runs; empty before the first start. Its logs are elsewhere.
     pub(crate) fn run_folder(&self) -> PathBuf {
         self.folder.path().join("run")
     }
@@ -94,14 +94,15 @@ impl Home {
         self.start_under(&[], flags).await
     }
 
-    /// The same under another program that becomes or wraps it, such as `strace -D`, which keeps its process id.
+    /// Starts `posthaste serve` under another program that becomes or wraps it, such as `strace -D`, which keeps its
+    /// process id.
     pub(crate) async fn start_under(&self, wrapper: &[&str], flags: &[&str]) -> Node {
         let mut node = self.spawn(wrapper, &[&["serve"], flags].concat());
         node.wait_ready().await;
         node
     }
 
-    /// Starts the binary with these arguments and waits for nothing. What it says goes to a log of its own.
+    /// Starts the binary with these arguments and does not wait. Its output goes to a log of its own.
     pub(crate) fn spawn(&self, wrapper: &[&str], args: &[&str]) -> Node {
         let log = self.folder.path().join(format!("log-{}", self.runs.fetch_add(1, Ordering::Relaxed)));
         let file = OpenOptions::new().create(true).append(true).open(&log).unwrap();
@@ -119,7 +120,7 @@ impl Home {
 }
 
 pub(crate) struct Node {
-    /// Has the admin key.
+    /// A client with the admin key.
     pub(crate) client: Client,
     /// From the start of the process to the first 200 of `/readyz`.
     pub(crate) ready_after: Duration,
@@ -129,7 +130,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Finds the address in the log, then asks `/readyz` until it says 200.
+    /// Finds the address in the log, then polls `/readyz` until it answers 200.
     pub(crate) async fn wait_ready(&mut self) {
         let address = wait_for("the node is ready", READY_WITHIN, async || {
             let ended = self.child.try_wait().unwrap();
@@ -159,22 +160,22 @@ impl Node {
         kill_process(pid, signal).unwrap();
     }
 
-    /// SIGTERM; returns at once.
+    /// Sends SIGTERM; returns at once.
     pub(crate) fn term(&self) {
         self.signal(Signal::TERM);
     }
 
-    /// SIGSTOP: from now on it does nothing, and does not know it.
+    /// Sends SIGSTOP: from now on the node does nothing, and does not notice it.
     pub(crate) fn freeze(&self) {
         self.signal(Signal::STOP);
     }
 
-    /// SIGCONT.
+    /// Sends SIGCONT.
     pub(crate) fn thaw(&self) {
         self.signal(Signal::CONT);
     }
 
-    /// SIGKILL, and waits until the process is gone.
+    /// Sends SIGKILL, and waits until the process is gone.
     pub(crate) async fn kill(&mut self) {
         self.signal(Signal::KILL);
         self.exited().await;
@@ -190,13 +191,13 @@ impl Node {
         ended.unwrap_or_else(|_| panic!("it does not end:\n{}", self.log())).unwrap()
     }
 
-    /// SIGTERM, and waits; the exit code.
+    /// Sends SIGTERM, waits, and returns the exit code.
     pub(crate) async fn stop(&mut self) -> Option<i32> {
         self.term();
         self.exited().await.code()
     }
 
-    /// A line of /proc/PID/status in KiB: `VmRSS` is resident memory now, `VmHWM` the most there ever was.
+    /// Returns a line of /proc/PID/status in KiB: `VmRSS` is resident memory now, `VmHWM` its maximum so far.
     pub(crate) fn memory_kib(&self, line: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
         let value = status.lines().find_map(|text| text.strip_prefix(line)?.strip_prefix(':')).unwrap();
@@ -204,7 +205,7 @@ impl Node {
     }
 }
 
-/// The address of a log line like `{…,"message":"posthaste is ready","address":"127.0.0.1:43210"}`.
+/// Finds the address in a log line like `{…,"message":"posthaste is ready","address":"127.0.0.1:43210"}`.
 fn ready_address(log: &str) -> Option<SocketAddr> {
     let line = log.lines().find(|line| line.contains("posthaste is ready") && line.ends_with('}'))?;
     let line: serde_json::Value = serde_json::from_str(line).ok()?;

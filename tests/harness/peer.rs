@@ -1,4 +1,4 @@
-//! The receiver's end of one connection: reads requests as the engine writes them, answers byte for byte as told.
+//! The receiver's end of a connection: reads requests as the engine writes them, answers byte for byte as configured.
 
 use super::receiver::Receipt;
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use tokio::{
     time::Instant,
 };
 
-/// Of larger bodies the ledger keeps only the beginning, so that a flood of them can be received.
+/// Only the beginning of larger bodies is kept, so that a flood of them can be received.
 const BODY_BYTES_KEPT: usize = 64 * 1024;
 
 pub(crate) struct Peer {
@@ -68,7 +68,7 @@ impl Peer {
         self.stream.write_all(bytes).await.is_ok()
     }
 
-    /// Says nothing until the sender hangs up.
+    /// Sends nothing until the sender closes the connection.
     pub(crate) async fn hang(mut self) {
         let mut sink = [0; 1024];
         while self.stream.read(&mut sink).await.is_ok_and(|read| read > 0) {}

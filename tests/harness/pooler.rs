@@ -1,5 +1,5 @@
-//! A throw-away PgBouncer in front of a throw-away server, which lends connections for a transaction at a time. It listens on a
-//! socket in a folder of its own, and is removed with whoever started it.
+//! A temporary PgBouncer in front of a temporary server, with pooling by transaction. It listens on a socket in a folder of its
+//! own, and is removed when the process that started it is gone.
 
 use super::{database::address, keeper::Keeper};
 
@@ -41,23 +41,23 @@ stop
 rm -rf "$folder"
 "#;
 
-/// How many connections it has to lend.
+/// How many server connections the pooler has.
 pub(crate) const POOL: usize = 4;
 
 pub(crate) struct Pooler(Keeper);
 
 impl Pooler {
-    /// Before a server whose socket is in this folder.
+    /// Starts a pooler for a server whose socket is in this folder.
     pub(crate) fn before(server: &str) -> Self {
         Self(Keeper::start(SERVE, &[server, &POOL.to_string()]))
     }
 
-    /// Where its socket is.
+    /// The folder of its socket.
     pub(crate) fn folder(&self) -> &str {
         &self.0.folder
     }
 
-    /// Its connections go with it.
+    /// Kills the pooler, and so closes its connections.
     pub(crate) fn kill(&self) {
         self.0.tell("stop");
     }
@@ -66,7 +66,7 @@ impl Pooler {
         self.0.tell("start");
     }
 
-    /// As of a server, without a word of who answers there.
+    /// The address without `pooler=true`, as for a server.
     pub(crate) fn unsaid(&self, database: &str) -> String {
         address(&self.0.folder, database)
     }

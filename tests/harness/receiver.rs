@@ -1,4 +1,4 @@
-//! A receiver whose paths each behave as a test says, and a ledger of everything that reached it.
+//! A receiver whose paths each behave as a test configures, and a log of all requests that reached it.
 
 use super::peer::Peer;
 use bytes::Bytes;
@@ -14,7 +14,7 @@ use tokio::{
     time::Instant,
 };
 
-/// What a path does with each request, after having read all of it.
+/// How a path answers each request, after having read all of it.
 #[derive(Clone)]
 pub(crate) enum Behaviour {
     Ok,
@@ -24,28 +24,28 @@ pub(crate) enum Behaviour {
         times: usize,
         status: u16,
     },
-    /// Every so many requests one gets 500.
+    /// Each n-th request gets 500.
     FailEvery(usize),
     Slow(Duration),
-    /// Says nothing until the sender hangs up.
+    /// Sends nothing until the sender closes the connection.
     Hang,
     /// A good head, then a byte of the body now and then, for ever.
     Drip(Duration),
     Reset,
     /// These bytes as they are; then the connection is closed.
     Bytes(Bytes),
-    /// Whatever the script does with the connection.
+    /// The script handles the connection.
     Script(Script),
-    /// Looks at the request, and answers with the status it gets.
+    /// Calls a function with the request, and answers with the status it returns.
     Judge(Judge),
 }
 
 pub(crate) type Script = fn(Peer) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The status of the answer; without one it says nothing until the sender hangs up.
+/// Returns the status of the answer; with `None` the connection stays silent until the sender closes it.
 pub(crate) type Judge = Arc<dyn Fn(&Receipt) -> Option<u16> + Send + Sync>;
 
-/// One request that was read to its end.
+/// A request that was read to its end.
 #[derive(Clone, Debug)]
 pub(crate) struct Receipt {
     pub(crate) method: String,
@@ -62,13 +62,13 @@ impl Receipt {
         self.headers.get(name).map_or("", String::as_str)
     }
 
-    /// Under `standard` the id of the event.
+    /// The id of the event under the contract `standard`.
     pub(crate) fn id(&self) -> &str {
         self.header("webhook-id")
     }
 }
 
-/// Cheap to clone; clones share the ledger.
+/// Cheap to clone; clones share the log.
 #[derive(Clone)]
 pub(crate) struct Receiver {
     pub(crate) address: SocketAddr,
@@ -83,7 +83,7 @@ struct Ledger {
     seen: HashMap<(String, String), usize>,
     requests: HashMap<String, usize>,
     connections: usize,
-    /// Requests being answered now, and the most there ever were, by path.
+    /// Requests being answered now, and their maximum so far, by path.
     open: HashMap<String, (usize, usize)>,
 }
 
@@ -110,7 +110,7 @@ impl Receiver {
         format!("http://{}{path}", self.address)
     }
 
-    /// What the path does from the next request on; `Ok` until told.
+    /// Sets the behaviour of a path from the next request on; `Ok` by default.
     pub(crate) fn behave(&self, path: &str, behaviour: Behaviour) {
         self.lock().behaviours.insert(path.to_owned(), behaviour);
     }
@@ -127,17 +127,17 @@ impl Receiver {
         self.lock().requests.get(path).copied().unwrap_or_default()
     }
 
-    /// Connections ever accepted.
+    /// How many connections were accepted.
     pub(crate) fn connections(&self) -> usize {
         self.lock().connections
     }
 
-    /// Requests without an answer yet.
+    /// How many requests have no answer yet.
     pub(crate) fn open_at(&self, path: &str) -> usize {
         self.lock().open.get(path).copied().unwrap_or_default().0
     }
 
-    /// The most requests that ever were without an answer at one time.
+    /// The maximum of requests without an answer at one time.
     pub(crate) fn open_most_at(&self, path: &str) -> usize {
         self.lock().open.get(path).copied().unwrap_or_default().1
     }
@@ -159,7 +159,8 @@ impl Receiver {
                 }
                 Plan::Odd(behaviour) => return misbehave(peer, behaviour).await,
             };
-            // Whoever hears the answer may send the next on another connection before this one is at it again.
+            // Not after the answer: its receiver may send the next request on another connection before this task
+            // runs again.
             drop(open);
             if !peer.answer(status).await {
                 return;
@@ -168,7 +169,7 @@ impl Receiver {
         }
     }
 
-    /// Writes the request down, and finds what to do with it.
+    /// Records the request, and returns its number and how to answer it.
     fn note(&self, receipt: &Receipt) -> (usize, Plan) {
         let mut ledger = self.lock();
         let path = receipt.path.clone();

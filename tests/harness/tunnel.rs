@@ -1,4 +1,5 @@
-//! A CONNECT proxy that leads every tunnel to this machine's 127.0.0.1, at the port it was asked for, and counts them.
+//! A CONNECT proxy that leads every tunnel to this machine's 127.0.0.1, at the requested port, and records the
+//! requests.
 
 use std::{
     net::SocketAddr,
@@ -17,7 +18,7 @@ pub(crate) struct Tunnel {
 }
 
 impl Tunnel {
-    /// At this address, or at any where the port is 0.
+    /// Starts the proxy at this address; port 0 takes any free port.
     pub(crate) async fn start(address: &str) -> Self {
         let listener = TcpListener::bind(address).await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -31,12 +32,12 @@ impl Tunnel {
         Self { address, heads, listening }
     }
 
-    /// The requests for tunnels, as they came.
+    /// The requests for tunnels, in their order.
     pub(crate) fn heads(&self) -> Vec<String> {
         self.heads.lock().unwrap().clone()
     }
 
-    /// Takes no more connections; those that are open stay.
+    /// Stops accepting connections; those that are open stay.
     pub(crate) async fn close(self) {
         self.listening.abort();
         let _ = self.listening.await;

@@ -1,9 +1,9 @@
-//! A wire to the PostgreSQL server that can be cut when it hurts most, after a COMMIT was done and before that was answered, that
-//! can be made slow, and that can lie about a COMMIT.
+//! A proxy of the PostgreSQL socket with faults: it can lose the answer to a COMMIT that was done, delay answers, and turn a
+//! COMMIT into a rollback that is reported as done.
 //!
-//! Whose COMMIT that is matters: of what a node says to its database little is a batch of its writer. A wire knows one by the
-//! statement that it begins with, or by the one that is all of it, and never hits another instead: if that changes, whoever waits for
-//! a batch to be hit waits in vain.
+//! Few of a node's commits are batches of its writer. The proxy knows a batch by the statement that its transaction begins with, or
+//! by the single statement that is the whole batch, and never hits another commit instead: if those statements change, a test that
+//! waits for a batch to be hit waits in vain.
 
 use std::{
     collections::HashSet,
@@ -24,10 +24,10 @@ use tokio::time::Instant;
 
 const SOCKET: &str = ".s.PGSQL.5432";
 
-/// How a server is told of it, and what it does instead when it is lied about, which has to be as long.
+/// A COMMIT as sent to the server, and its replacement for a false confirmation, which must have the same length.
 const COMMIT: &[u8] = b"COMMIT\0";
 const UNDO: &[u8] = b"ABORT \0";
-/// What a connection begins with, unless it asks for something else before.
+/// The first bytes of a connection, unless it asks for TLS or the like before.
 const HELLO: [u8; 4] = (3_u32 << 16).to_be_bytes();
 
 pub(crate) struct Wire {
@@ -35,18 +35,19 @@ pub(crate) struct Wire {
     state: Arc<State>,
 }
 
-/// What a writer begins a transaction with: its row in `ledger` is counted up to this number.
+/// A writer's batch, from the statement that begins its transaction: its row in `ledger` is counted up to this
+/// number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Batch {
     pub(crate) epoch: i64,
     pub(crate) number: i64,
 }
 
-/// What a statement says that is all of a batch; it is given the epoch and the batch before.
+/// Part of the single statement that is a whole batch; its parameters are the epoch and the previous batch.
 const AT_ONCE: &[u8] = b"UPDATE ledger SET batch = batch + 1";
 
 impl Batch {
-    /// What is bound to such a statement.
+    /// Reads the batch from the Bind message of such a statement.
     fn bound_by(message: &[u8]) -> Option<Self> {
         let number = |bytes: &[u8]| Some(i64::from_be_bytes(bytes.try_into().ok()?));
         // The names of the portal and of the statement, the formats, and then the values, each behind its length.
@@ -66,7 +67,7 @@ impl Batch {
     }
 }
 
-/// What becomes of a COMMIT.
+/// What happens to a COMMIT.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Fate {
     #[default]
@@ -81,16 +82,16 @@ enum Fate {
 #[derive(Default)]
 struct Plan {
     fate: Fate,
-    /// Only a writer's will do.
+    /// Only a batch of a writer is hit.
     is_for_a_batch: bool,
     /// How many are let through before.
     skipped: u32,
-    /// What it hit, if that was a writer's.
+    /// The batch that was hit, if it was a writer's.
     batch: Option<Batch>,
 }
 
 impl Plan {
-    /// What becomes of this COMMIT, if it is the one that is meant. A statement that is all of a batch has none that could be undone.
+    /// Decides what happens to this COMMIT. A batch of a single statement has no COMMIT that could be undone.
     fn decide(&mut self, batch: Option<Batch>, is_at_once: bool) -> Fate {
         if self.is_for_a_batch && batch.is_none() {
             return Fate::Answered;
@@ -112,9 +113,9 @@ impl Plan {
 #[derive(Default)]
 struct State {
     plan: Mutex<Plan>,
-    /// Nothing goes through any more once the answer is lost.
+    /// No data passes any more once the answer is lost.
     stays_cut: AtomicBool,
-    /// Of each answer.
+    /// Delay of each answer.
     delay_ms: AtomicU64,
     answered_bytes: AtomicU64,
 }
@@ -130,7 +131,7 @@ impl State {
 }
 
 impl Wire {
-    /// Beside a server whose socket is in this folder.
+    /// Starts a proxy for the server whose socket is in this folder.
     pub(crate) fn new(server: &str) -> Self {
         let folder = TempDir::new().unwrap();
         let listener = UnixListener::bind(folder.path().join(SOCKET)).unwrap();
@@ -148,12 +149,12 @@ impl Wire {
         self.folder.path().display().to_string()
     }
 
-    /// That of the next batch of a writer.
+    /// Loses the answer to the next batch of a writer.
     pub(crate) fn lose_the_next_answer_to_a_batch(&self) {
         *self.state.plan() = Plan { fate: Fate::ToBeLost, is_for_a_batch: true, ..Plan::default() };
     }
 
-    /// Whoever commits, and after so many that are answered.
+    /// Loses the answer to a commit of any client, after `skipped` that are answered.
     pub(crate) fn lose_the_answer_to_a_commit_after(&self, skipped: u32) {
         *self.state.plan() = Plan { fate: Fate::ToBeLost, skipped, ..Plan::default() };
     }
@@ -162,13 +163,13 @@ impl Wire {
         self.state.plan().fate == Fate::Lost
     }
 
-    /// Once its answer is lost.
+    /// The batch whose answer was lost.
     pub(crate) fn lost_batch(&self) -> Option<Batch> {
         let plan = self.state.plan();
         plan.batch.filter(|_| plan.fate == Fate::Lost)
     }
 
-    /// The next of a writer is undone, which is told that it was done.
+    /// Undoes the next batch of a writer, and reports it as done.
     pub(crate) fn undo_the_next_batch(&self) {
         *self.state.plan() = Plan { fate: Fate::ToBeUndone, is_for_a_batch: true, ..Plan::default() };
     }
@@ -177,7 +178,7 @@ impl Wire {
         self.state.plan().fate == Fate::Undone
     }
 
-    /// From the lost answer on nothing goes through, until it is mended.
+    /// Blocks all data after the lost answer, until `mend`.
     pub(crate) fn stay_cut(&self) {
         self.state.stays_cut.store(true, SeqCst);
     }
@@ -186,7 +187,7 @@ impl Wire {
         self.state.stays_cut.store(false, SeqCst);
     }
 
-    /// How much the server has answered.
+    /// How many bytes the server has answered.
     pub(crate) fn answered_bytes(&self) -> u64 {
         self.state.answered_bytes.load(SeqCst)
     }
@@ -201,7 +202,7 @@ fn carry(client: UnixStream, server: &PathBuf, state: &Arc<State>) {
     let Some(server) = server else { return };
     let (from_client, sending) = (client.try_clone().unwrap(), state.clone());
     let (to_server, mut ask) = (server.try_clone().unwrap(), server.try_clone().unwrap());
-    // The fate of a COMMIT stays with the connection that asked for it: others are answered meanwhile.
+    // The loss applies to the connection of that COMMIT only: others are answered meanwhile.
     let loses: Arc<AtomicBool> = Arc::default();
     let (mut messages, mut asking, to_lose) = (Messages::default(), Asking::default(), loses.clone());
     pump(from_client, Some(to_server), move |bytes| {
@@ -228,7 +229,7 @@ fn carry(client: UnixStream, server: &PathBuf, state: &Arc<State>) {
         if !loses.load(SeqCst) {
             return answers.send((due, bytes.to_vec())).is_ok();
         }
-        // What was asked together with it is answered before, and it is done when it is answered itself.
+        // Earlier requests of the same pipeline are answered first; the COMMIT is done when its own answer comes.
         unheard.extend_from_slice(bytes);
         match is_done(&unheard) {
             None => true,
@@ -237,7 +238,7 @@ fn carry(client: UnixStream, server: &PathBuf, state: &Arc<State>) {
                 false
             }
             Some(false) => {
-                // It was refused: the next one, then.
+                // The server refused it: hit the next one.
                 loses.store(false, SeqCst);
                 let mut plan = answering.plan();
                 (plan.fate, plan.batch) = (Fate::ToBeLost, None);
@@ -247,28 +248,29 @@ fn carry(client: UnixStream, server: &PathBuf, state: &Arc<State>) {
     });
 }
 
-/// Whether what is answered so is done; `None` before that is known. A statement that is all of a batch says whether it counted it.
+/// Whether these answers mean that the commit is done; `None` before that is known. For a batch of a single statement the result
+/// says whether it counted.
 fn is_done(answers: &[u8]) -> Option<bool> {
     let says = |what: &[u8]| answers.windows(what.len()).any(|said| said == what);
     if says(COMMIT) || says(b"ROLLBACK\0") {
         return Some(true);
     }
-    // Behind what is answered before it a transaction goes on, behind it none does. Its row has two or three columns, of which the
-    // first says how many it counted.
+    // The status I (idle) follows only the end of the transaction, not the answers before it. The statement's row has two or three
+    // columns; the first is the number of counted rows.
     let counted_one = |columns| says(&[&[0, columns, 0, 0, 0, 8][..], &1_i64.to_be_bytes()].concat());
     says(b"Z\0\0\0\x05I").then(|| counted_one(2) || counted_one(3))
 }
 
-/// What a client has said so far on its connection, as far as it says which COMMIT is whose.
+/// What a client has sent on its connection, as far as it tells whose COMMIT it is.
 #[derive(Default)]
 struct Asking {
     begun: Option<Batch>,
     at_once: Option<Batch>,
-    /// The names of the statements that are all of a batch.
+    /// The names of the prepared statements that are a whole batch.
     statements: HashSet<Vec<u8>>,
 }
 
-/// What ends a transaction.
+/// The end of a transaction.
 struct End {
     batch: Option<Batch>,
     is_at_once: bool,
@@ -298,11 +300,11 @@ impl Asking {
     }
 }
 
-/// What a client says, message by message, however it comes.
+/// Splits a client's bytes into messages, however they arrive.
 #[derive(Default)]
 struct Messages {
     bytes: Vec<u8>,
-    /// From then on each begins with a letter that says what it is.
+    /// From then on each message begins with a letter for its type.
     has_said_hello: bool,
 }
 
@@ -324,7 +326,7 @@ impl Messages {
     }
 }
 
-/// Takes what a client is to hear, and when: a long wire delays each piece, and not the next one by as much again.
+/// Sends answers to a client, each at its time: the delay applies to each piece and does not add up.
 fn late(mut client: UnixStream, state: &Arc<State>) -> Sender<(Instant, Vec<u8>)> {
     let (answers, due) = mpsc::channel::<(Instant, Vec<u8>)>();
     let state = state.clone();
@@ -340,7 +342,7 @@ fn late(mut client: UnixStream, state: &Arc<State>) -> Sender<(Instant, Vec<u8>)
     answers
 }
 
-/// Passes on what comes, until it ends or cannot be passed on. Then nothing more comes, and `other` is told.
+/// Forwards data until it ends or cannot be forwarded. Then it closes both ends.
 fn pump(
     mut from: UnixStream,
     other: Option<UnixStream>,

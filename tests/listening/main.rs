@@ -1,4 +1,4 @@
-//! The listening side with real sockets.
+//! Tests of the HTTP server loop with real sockets.
 
 use axum::{
     Router,
@@ -55,7 +55,7 @@ async fn a_connection_serves_many_requests_and_a_soft_stop_closes_it() {
     handle.stop_softly();
     assert_eq!(read_to_end(&mut stream).await, "");
     timeout(SOON, serving).await.expect("served to the end").unwrap();
-    assert!(TcpStream::connect(address).await.is_err(), "nobody listens any more");
+    assert!(TcpStream::connect(address).await.is_err(), "the listener is closed");
 }
 
 #[tokio::test]
@@ -76,7 +76,7 @@ async fn a_request_under_way_is_answered_after_a_soft_stop() {
 }
 
 #[tokio::test]
-async fn a_hard_stop_waits_for_nobody() {
+async fn a_hard_stop_does_not_wait_for_requests() {
     let (address, handle, serving) = start(ServerLimits::default()).await;
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(&GET.as_bytes()[..10]).await.unwrap();
@@ -109,7 +109,7 @@ async fn a_head_that_does_not_end_and_a_client_that_says_nothing_are_closed() {
 }
 
 #[tokio::test]
-async fn beyond_the_most_connections_the_next_waits_for_a_place() {
+async fn beyond_the_maximum_of_connections_the_next_one_waits() {
     let (address, _handle, _serving) =
         start(ServerLimits { connections_max: 1, ..ServerLimits::default() }).await;
     let mut first = TcpStream::connect(address).await.unwrap();
