@@ -1,9 +1,9 @@
-//! Lets weeks pass for a store that nobody uses. Ids carry the time they were made, so they change with it.
+//! Ages a store that no process uses, as if weeks had passed. Ids contain their time, so they change with it.
 
 use rusqlite::Connection;
 use std::{path::Path, time::Duration};
 
-/// Where the milliseconds begin in an id.
+/// The bit where the milliseconds begin in an id.
 const TIME_SHIFT: u32 = 22;
 
 pub(crate) fn age(store: &Path, by: Duration) {
@@ -24,7 +24,7 @@ pub(crate) fn age(store: &Path, by: Duration) {
     connection.execute_batch(&sql).unwrap();
 }
 
-/// Pages of the file, free ones too.
+/// Counts the pages of the file, free ones too.
 pub(crate) fn pages(store: &Path) -> i64 {
     let connection = Connection::open(store).unwrap();
     connection.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap()

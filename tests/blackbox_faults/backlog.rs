@@ -1,4 +1,4 @@
-//! What waits in the store must cost neither a start nor those who do not wait.
+//! Waiting deliveries must slow down neither a start nor other deliveries.
 
 use crate::harness::{Home, Receiver, from_now, wait_until};
 use serde_json::json;
@@ -18,7 +18,7 @@ async fn a_million_waiting_deliveries_do_not_delay_a_start_after_a_kill() {
     start_beside(1_000).await;
 }
 
-/// Batches of a thousand that wait; then a kill, a start, and an event that must go out at once.
+/// Publishes batches of a thousand waiting events; then a kill, a start, and an event that must be sent at once.
 async fn start_beside(batches: usize) {
     let (home, receiver) = (Home::new(), Receiver::start().await);
     let mut node = home.start().await;
@@ -44,10 +44,10 @@ async fn start_beside(batches: usize) {
     );
     // The promise is a second.
     assert!(node.ready_after < Duration::from_secs(5), "{:?}", node.ready_after);
-    assert!(full_kib < idle_kib + 96 * 1024, "memory grows with what waits: {idle_kib} to {full_kib} KiB");
+    assert!(full_kib < idle_kib + 96 * 1024, "memory grows with the backlog: {idle_kib} to {full_kib} KiB");
     let sent_at = Instant::now();
     node.client.publish("a", &json!({ "type": "now.please", "data": 1 })).await;
     wait_until("a new event arrives", LIMIT, async || receiver.count_at("/now") == 1).await;
     println!("a new event took {:?}", sent_at.elapsed());
-    assert_eq!(receiver.count_at("/later"), 0, "what waits is not sent early");
+    assert_eq!(receiver.count_at("/later"), 0, "waiting deliveries are not sent early");
 }

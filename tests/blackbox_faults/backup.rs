@@ -1,4 +1,4 @@
-//! Backing up under load and starting again from the copy: everything that was answered before the backup is in it.
+//! A backup under load, and a start from the copy: every event that was answered before the backup is in it.
 
 use crate::harness::{Home, Receiver, wait_until};
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ pub(crate) fn posthaste(command: &str, store: &Path, file: &Path) -> Output {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_backup_under_load_holds_everything_that_was_answered_before_it_and_can_be_started() {
+async fn a_backup_under_load_holds_every_event_answered_before_it_and_can_be_started() {
     let (home, receiver) = (Home::new(), Receiver::start().await);
     let mut node = home.start().await;
     let client = node.client.clone();

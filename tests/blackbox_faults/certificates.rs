@@ -1,4 +1,4 @@
-//! Mutual TLS from end to end: a receiver that lets nobody in without the right certificate, through changes and restarts.
+//! Mutual TLS from end to end, with a receiver that requires the right certificate, through changes and restarts.
 
 use crate::{
     backup::posthaste,
@@ -75,7 +75,7 @@ async fn delivered_with(client: &Client, seen: &Seen, certificate: &rcgen::Certi
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_certificate_of_today_is_shown_through_changes_restarts_and_a_restored_backup() {
+async fn the_current_certificate_is_used_through_changes_restarts_and_a_restored_backup() {
     let (home, authority) = (Home::new(), authority("private"));
     let (address, seen) = receiver(&authority).await;
     let [first, second] = ["first", "second"].map(|name| identity(name, Some(&authority), |_| {}));
@@ -109,7 +109,7 @@ async fn the_certificate_of_today_is_shown_through_changes_restarts_and_a_restor
     let node = again.start().await;
     delivered_with(&node.client, &seen, &second.0).await;
 
-    // The control: without it the receiver lets nobody in.
+    // The control: without a certificate the receiver refuses the connection.
     node.client.patch(endpoint, &json!({ "tls": { "ca": authority.pem() } })).await.expect(200);
     let published = node.client.publish("a", &json!({ "type": "t", "data": 2 })).await;
     let id = published["deliveries"][0]["id"].as_str().unwrap().to_owned();

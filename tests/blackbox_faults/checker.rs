@@ -1,6 +1,6 @@
-//! Joins what producers sent, what the receiver got and what the store holds into one line of figures.
+//! Joins the producers' events, the receiver's requests and the store's rows into one line of figures.
 //!
-//! The same checker judges every experiment; `control.rs` shows that it can say no.
+//! Every experiment uses this checker; `control.rs` shows that it finds losses.
 
 use crate::{
     harness::{Receipt, database::Server},
@@ -16,7 +16,7 @@ use std::{
 const DELIVERED: i64 = 4;
 const CLASS_UNKNOWN: i64 = 9;
 
-/// A delivery as the store has it.
+/// A delivery as it is stored.
 pub(crate) struct Row {
     event: String,
     pub(crate) endpoint: String,
@@ -26,7 +26,7 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// Out of a line of `psql`.
+    /// Parses a line of `psql`.
     fn read(line: &str) -> Self {
         let [event, endpoint, state, attempts, unknown] =
             line.split('|').collect::<Vec<_>>().try_into().unwrap();
@@ -40,7 +40,7 @@ impl Row {
     }
 }
 
-/// Reads a copy of a store that nobody writes to, so that looking changes nothing.
+/// Reads a copy of a store that no process uses, so that reading changes nothing.
 pub(crate) fn dump(store: &Path) -> Vec<Row> {
     let copy = tempfile::tempdir().unwrap();
     copy_store(store, &copy.path().join("copy.db"));
@@ -67,7 +67,7 @@ pub(crate) fn dump(store: &Path) -> Vec<Row> {
     rows.unwrap().collect::<rusqlite::Result<_>>().unwrap()
 }
 
-/// What a database has, whoever works on it meanwhile.
+/// Reads the deliveries of a database, also while nodes use it.
 pub(crate) fn dump_database(server: &Server) -> Vec<Row> {
     let rows = server.run(
         "postgres",
@@ -79,7 +79,7 @@ pub(crate) fn dump_database(server: &Server) -> Vec<Row> {
     rows.unwrap().lines().map(Row::read).collect()
 }
 
-/// A store is its file and its write-ahead log.
+/// Copies a store: its file and its write-ahead log.
 pub(crate) fn copy_store(from: &Path, to: &Path) {
     for suffix in ["", "-wal"] {
         let with_suffix = |path: &Path| format!("{}{suffix}", path.display());
@@ -89,7 +89,8 @@ pub(crate) fn copy_store(from: &Path, to: &Path) {
     }
 }
 
-/// What a dead process left in flight. Cannot write, and leaves the file and its log as the kill did.
+/// Counts the deliveries that a dead process left in flight. Cannot write, and leaves the file and its log as the
+/// kill did.
 pub(crate) fn in_flight(store: &Path) -> usize {
     let connection = Connection::open_with_flags(store, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
     let count = "SELECT count(*) FROM deliveries WHERE lane = 0";
@@ -108,18 +109,18 @@ pub(crate) struct Figures {
     pub(crate) duplicates: usize,
     /// Duplicates for which no attempt of unknown outcome accounts.
     pub(crate) unexplained: usize,
-    /// Requests received of which the history says nothing.
+    /// Requests received without an attempt in the history.
     pub(crate) unrecorded: usize,
     /// Attempts of unknown outcome.
     pub(crate) unknown: usize,
-    /// Neither ended nor about to be, after everything has settled.
+    /// Not ended after the end of the experiment.
     pub(crate) stuck: usize,
-    /// Ids that gave another event the second time.
+    /// Ids that returned a different event the second time.
     pub(crate) changed: usize,
 }
 
 impl Figures {
-    /// `receipts` came to paths that are named like the endpoints.
+    /// Computes the figures. `receipts` came to paths that are named like the endpoints.
     pub(crate) fn of(sent: &Sent, receipts: &[Receipt], rows: &[Row]) -> Self {
         let mut got: HashMap<(&str, &str), (usize, usize)> = HashMap::new();
         for receipt in receipts {
@@ -163,7 +164,8 @@ impl Figures {
         figures
     }
 
-    /// Nothing lost, nothing invented, nothing stuck, every request in the history, every duplicate explained.
+    /// Asserts that no delivery is lost, invented or stuck, that every request is in the history, and every duplicate
+    /// explained.
     #[track_caller]
     pub(crate) fn assert_faultless(&self) {
         let Self { lost, phantom, unexplained, unrecorded, stuck, changed, .. } = *self;

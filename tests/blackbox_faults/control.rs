@@ -1,4 +1,4 @@
-//! Shows that the checker has teeth: a store that forgot what it had promised must be found out.
+//! Control of the checker: it must find the losses of a store that was set back.
 
 use crate::{
     checker::{Figures, copy_store, dump},
@@ -11,7 +11,7 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(30);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_from_before_the_last_promises_is_found_out_and_the_real_one_is_not() {
+async fn the_checker_finds_the_losses_of_an_older_store_and_none_of_the_real_one() {
     let (home, receiver, producers) = (Home::new(), Receiver::start().await, Producers::default());
     receiver.behave("/one", Behaviour::Status(503));
     let mut node = home.start().await;

@@ -1,4 +1,4 @@
-//! What a killed process leaves behind.
+//! The state of deliveries after a kill of the process.
 
 use crate::harness::{Behaviour, Home, Receiver, classes, from_now, wait_until};
 use serde_json::json;
@@ -8,7 +8,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 const HOUR: Duration = Duration::from_hours(1);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn after_a_kill_exactly_what_was_in_flight_has_an_attempt_of_unknown_outcome() {
+async fn after_a_kill_exactly_the_deliveries_in_flight_have_an_attempt_of_unknown_outcome() {
     let (home, receiver) = (Home::new(), Receiver::start().await);
     receiver.behave("/hung", Behaviour::Hang);
     let mut node = home.start().await;

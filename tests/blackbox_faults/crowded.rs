@@ -1,5 +1,5 @@
-//! A database without a connection left, because others have them all: at the start and in the middle, on the server itself and behind
-//! a pooler. Nodes wait, promise nothing and send nothing meanwhile, and go on by themselves when there is room.
+//! A database without a free connection, because other clients hold them all: at the start and later, on the server itself and behind
+//! a pooler. Nodes wait, accept and send nothing meanwhile, and continue by themselves when there is room.
 
 use crate::{
     database::{BACK_WITHIN, LIMIT, World, all_have_ended, says_that_it_is_away},
@@ -13,7 +13,7 @@ use crate::{
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// For everybody who is not a superuser.
+/// Connections for roles that are not superusers.
 const PLACES: usize = 17;
 const OPTIONS: &str = "-c max_connections=20 -c superuser_reserved_connections=3";
 const ROLE: &str = "tenant";
@@ -22,10 +22,10 @@ const FREE_MAX: usize = 6;
 const READY: &str = "posthaste is ready";
 /// Longer than a lease.
 const CROWDED_FOR: Duration = Duration::from_secs(15);
-/// By then whatever was on its way has arrived.
+/// By then requests in flight have arrived.
 const QUIET_AFTER: Duration = Duration::from_secs(2);
 
-/// Whose node is nobody special, as all the others there.
+/// A fixture whose node has an ordinary role, as all the other clients.
 async fn world() -> World {
     let mut world = World::new(OPTIONS).await;
     world.run(&format!("CREATE ROLE {ROLE} LOGIN; GRANT CREATE ON DATABASE postgres TO {ROLE}"));
@@ -39,7 +39,7 @@ fn crowd(world: &World, most: usize) -> Crowd {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_that_starts_where_there_is_too_little_room_waits_for_it() {
+async fn a_node_that_starts_without_enough_free_connections_waits_for_them() {
     let world = world().await;
     assert_eq!(world.start().await.stop().await, Some(0));
     let (mut waited, mut slowest) = (0, Duration::ZERO);
@@ -49,7 +49,10 @@ async fn a_node_that_starts_where_there_is_too_little_room_waits_for_it() {
         let mut node = world.home.spawn(&[], &["serve"]);
         wait_until("it waits, or needs no more", LIMIT, async || {
             let log = node.log();
-            node.has_ended() || log.contains("it is tried until it can") || log.contains(READY)
+            node.has_ended()
+                || log.contains("it is tried until it can")
+                || log.contains("retrying until it answers")
+                || log.contains(READY)
         })
         .await;
         waited += usize::from(!node.log().contains(READY));
@@ -69,7 +72,7 @@ async fn a_node_that_starts_where_there_is_too_little_room_waits_for_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_that_has_no_connection_left_promises_nothing_and_is_back_by_itself() {
+async fn a_node_without_connections_accepts_nothing_and_recovers_by_itself() {
     let world = world().await;
     let mut node = world.start().await;
     let running = world.producers.start(4, Duration::from_millis(8));
@@ -97,7 +100,7 @@ async fn a_node_that_has_no_connection_left_promises_nothing_and_is_back_by_itse
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nodes_whose_pooler_has_nothing_to_lend_promise_nothing_and_are_back_by_themselves() {
+async fn nodes_whose_pooler_has_no_connections_accept_nothing_and_recover_by_themselves() {
     let mut world = World::new("").await;
     let pooler = Pooler::before(&world.server.folder);
     world.home.set("STORE", &pooler.address("postgres"));
@@ -130,7 +133,7 @@ async fn nodes_whose_pooler_has_nothing_to_lend_promise_nothing_and_are_back_by_
     assert!(back < BACK_WITHIN, "{back:?}");
 }
 
-/// For longer than a lease: they say so, and send nothing.
+/// Asserts that for longer than a lease the nodes report the outage and send nothing.
 async fn stays_away(world: &World, nodes: &[&Node]) {
     for node in nodes {
         let is_away = async || says_that_it_is_away(&node.client).await;
@@ -145,5 +148,9 @@ async fn stays_away(world: &World, nodes: &[&Node]) {
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
-    assert_eq!(world.receiver.receipts().len(), sent_so_far, "nothing whose result could not be recorded");
+    assert_eq!(
+        world.receiver.receipts().len(),
+        sent_so_far,
+        "a request was sent whose result could not be recorded"
+    );
 }

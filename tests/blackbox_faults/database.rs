@@ -1,5 +1,5 @@
-//! One node on a PostgreSQL server, and what happens to either: kills, restarts, absence, a wire that is cut or slow. The control
-//! shows that the checker would see what a server that does not flush loses.
+//! One node on a PostgreSQL server, with faults of both: kills, restarts, outages, a connection that is cut or slow. The control
+//! shows that the checker would see the losses of a server that does not flush.
 
 mod starting;
 
@@ -21,7 +21,7 @@ pub(crate) const LIMIT: Duration = Duration::from_mins(1);
 pub(crate) const BACK_WITHIN: Duration = Duration::from_secs(5);
 const ENDPOINTS: [&str; 3] = ["one", "two", "shaky"];
 
-/// A server, a node on it, somebody who publishes and somebody who receives.
+/// A database server, a node on it, producers and a receiver.
 pub(crate) struct World {
     pub(crate) server: Server,
     pub(crate) home: Home,
@@ -63,7 +63,7 @@ impl World {
         wait_until("some are accepted", LIMIT, more).await;
     }
 
-    /// How long it took from now until something was accepted again.
+    /// Returns the time from now until an event is accepted again.
     pub(crate) async fn back(&self) -> Duration {
         let (begun, before) = (Instant::now(), self.producers.sent().accepted.len());
         wait_until("it accepts again", LIMIT, async || self.producers.sent().accepted.len() > before).await;
@@ -88,7 +88,7 @@ pub(crate) async fn all_have_ended(node: &Node) {
     .await;
 }
 
-/// That it lives and is not ready, for want of its store, and takes nothing before a time that it names.
+/// Whether the node is alive but not ready because of its store, and refuses events with a Retry-After.
 pub(crate) async fn says_that_it_is_away(client: &Client) -> bool {
     let ready = client.get("/readyz").await;
     let refused = client.try_publish("a", &json!({ "type": "t", "data": 1 })).await.unwrap();
@@ -109,7 +109,7 @@ async fn kills_of_a_node_on_a_database_lose_nothing_and_repeat_only_what_was_in_
     for _ in 0..8 {
         world.some_are_accepted().await;
         node.kill().await;
-        // What it had sent is committed or taken back before the next one joins.
+        // Its open transactions are committed or rolled back before the next node joins.
         node = world.home.start().await;
         let unknown = world.run("SELECT count(*) FROM posthaste.attempts WHERE class = 9");
         carried = unknown.parse().unwrap();
@@ -149,10 +149,10 @@ async fn restarts_of_the_database_lose_nothing_and_repeat_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn while_the_database_is_away_nothing_is_promised_and_nothing_is_sent() {
+async fn while_the_database_is_unreachable_no_event_is_accepted_and_no_request_is_sent() {
     let world = World::new("").await;
     let mut node = world.start().await;
-    // Of what it gets a good part is in memory, waiting to be sent.
+    // Many of its deliveries wait in memory to be sent.
     let paced = json!({ "rate_limit": { "per_second": 10, "burst": 1 } });
     node.client.make_endpoint("a", "paced", &world.receiver.url("/paced"), paced).await;
     let running = world.producers.start(4, Duration::from_millis(8));
@@ -163,13 +163,17 @@ async fn while_the_database_is_away_nothing_is_promised_and_nothing_is_sent() {
     wait_until("publishing is refused", LIMIT, async || world.producers.sent().refused.contains_key(&503))
         .await;
     assert!(says_that_it_is_away(&node.client).await);
-    // Those that were on their way when it went.
+    // Requests that were in flight when the database stopped.
     let in_flight = async || world.receiver.receipts().iter().all(|receipt| receipt.answered.is_some());
     wait_until("nothing is in flight", LIMIT, in_flight).await;
     tokio::time::sleep(Duration::from_secs(2).saturating_sub(gone_at.elapsed())).await;
     let sent_so_far = world.receiver.receipts().len();
     tokio::time::sleep(Duration::from_secs(20).saturating_sub(gone_at.elapsed())).await;
-    assert_eq!(world.receiver.receipts().len(), sent_so_far, "nothing whose result could not be recorded");
+    assert_eq!(
+        world.receiver.receipts().len(),
+        sent_so_far,
+        "a request was sent whose result could not be recorded"
+    );
     assert!(says_that_it_is_away(&node.client).await);
     world.server.start_again();
     let back = world.back().await;
@@ -188,7 +192,7 @@ async fn while_the_database_is_away_nothing_is_promised_and_nothing_is_sent() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn commits_whose_answers_are_lost_are_neither_repeated_nor_forgotten() {
+async fn commits_whose_answers_are_lost_are_neither_repeated_nor_lost() {
     let mut world = World::new("").await;
     let wire = Wire::new(&world.server.folder);
     world.home.set("STORE", &address(&wire.folder(), "postgres"));
@@ -222,7 +226,7 @@ async fn commits_whose_answers_are_lost_are_neither_repeated_nor_forgotten() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_slow_wire_makes_it_slow_and_nothing_worse() {
+async fn a_slow_connection_makes_the_node_slow_but_loses_nothing() {
     let mut world = World::new("").await;
     let wire = Wire::new(&world.server.folder);
     world.home.set("STORE", &address(&wire.folder(), "postgres"));
@@ -261,9 +265,9 @@ async fn where_a_round_trip_takes_two_seconds_a_node_keeps_its_lease_and_loses_n
     wire.delay(Duration::from_secs(2));
     let event = json!({ "id": "far", "type": "thing.happened", "data": { "about": "far" } });
     let (client, begun) = (node.client.clone(), Instant::now());
-    // As whoever publishes does: again under the same id, until it is accepted.
+    // As a producer does: again under the same id, until it is accepted.
     let publishing = tokio::spawn(async move {
-        // It may have been stored by a try that was answered 503.
+        // It may have been stored by an earlier try that was answered 503.
         while !client.try_publish("a", &event).await.is_ok_and(|answer| [200, 202].contains(&answer.status)) {
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
@@ -274,7 +278,7 @@ async fn where_a_round_trip_takes_two_seconds_a_node_keeps_its_lease_and_loses_n
         tokio::time::sleep(Duration::from_millis(250)).await;
     }
     report(format_args!("one node, 2 s for a round trip: least of its lease {least} ms"));
-    assert_eq!(world.run("SELECT epoch FROM posthaste.nodes"), epoch, "nobody took over");
+    assert_eq!(world.run("SELECT epoch FROM posthaste.nodes"), epoch, "no node took over");
     assert!(least > 5_000, "{least}");
     assert!(!node.log().contains("nothing is sent until it does"), "{}", node.log());
     wire.delay(Duration::ZERO);
@@ -287,7 +291,7 @@ async fn where_a_round_trip_takes_two_seconds_a_node_keeps_its_lease_and_loses_n
 async fn control_of_the_restarts_a_server_that_does_not_flush_loses_what_it_confirmed() {
     let world = World::new(NOT_WRITTEN_EARLY).await;
     let mut node = world.start().await;
-    // Behind the back of the node, which would have refused it.
+    // After the node checked the settings, which it would have refused.
     world.server.stop_flushing();
     let running = world.producers.start(4, Duration::from_millis(8));
     world.some_are_accepted().await;
@@ -298,7 +302,7 @@ async fn control_of_the_restarts_a_server_that_does_not_flush_loses_what_it_conf
         .await;
     assert_eq!(node.client.get("/readyz").await.status, 503, "it promises nothing more");
     let refused = world.home.spawn(&[], &["serve"]).exited().await;
-    assert_eq!(refused.code(), Some(1), "and nobody starts there");
+    assert_eq!(refused.code(), Some(1), "and no node starts there");
     world.server.flush_again();
     let lost = "it lost some that it had confirmed";
     wait_until("the node says so", LIMIT, async || node.log().contains(lost)).await;
@@ -336,7 +340,7 @@ async fn a_node_waits_for_its_database_and_refuses_one_that_breaks_its_promise()
     world.server.crash();
     let mut node = world.home.spawn(&[], &["serve"]);
     wait_until("it waits", LIMIT, async || node.log().contains("cannot be reached")).await;
-    assert_eq!(node.stop().await, Some(0), "whoever waits can be stopped");
+    assert_eq!(node.stop().await, Some(0), "a waiting node can be stopped");
     let mut node = world.home.spawn(&[], &["serve"]);
     wait_until("it waits", LIMIT, async || node.log().contains("cannot be reached")).await;
     world.server.start_again();
@@ -345,7 +349,7 @@ async fn a_node_waits_for_its_database_and_refuses_one_that_breaks_its_promise()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_for_a_file_says_so_of_a_database() {
+async fn commands_for_a_store_file_are_refused_for_a_database() {
     let world = World::new("").await;
     let copy = world.home.folder().join("copy.db").display().to_string();
     for (args, instead) in [

@@ -1,4 +1,4 @@
-//! A disk that fills up, and a disk whose flush fails: no promise that it does not keep.
+//! A disk that fills up, and a disk whose flush fails: every accepted event must be kept.
 
 use crate::{
     checker::{Figures, dump},
@@ -16,7 +16,7 @@ use tokio::time::Instant;
 const LIMIT: Duration = Duration::from_mins(1);
 const SMALL_DISK: &str = "/mnt";
 
-/// Writes until nothing more fits.
+/// Writes until the disk is full.
 fn fill(path: &str) {
     let mut file = File::create(path).unwrap();
     for size in [64 * 1024, 512] {
@@ -31,9 +31,9 @@ fn fill(path: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_full_disk_is_answered_503_and_once_there_is_room_it_goes_on_by_itself() {
+async fn a_full_disk_is_answered_503_and_with_free_space_publishing_works_again() {
     let inside = Namespace {
-        test: "disk::a_full_disk_is_answered_503_and_once_there_is_room_it_goes_on_by_itself",
+        test: "disk::a_full_disk_is_answered_503_and_with_free_space_publishing_works_again",
         prepare: "mount -t tmpfs -o size=24m none /mnt",
     };
     if !inside.enter() {
@@ -131,7 +131,7 @@ async fn a_node_on_a_full_disk_can_be_stopped_and_loses_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_a_failed_flush_nothing_is_accepted_until_it_is_started_again() {
     let (home, receiver) = (Home::new(), Receiver::start().await);
-    // One flush fails; every later one would work again, and is not to be believed.
+    // One flush fails; later ones would succeed again, but cannot be trusted.
     let strace = ["strace", "-D", "-f", "-qq", "-o", "/dev/null"];
     let fail = ["-e", "trace=fsync,fdatasync", "-e", "inject=fsync,fdatasync:error=EIO:when=40"];
     let mut node = home.start_under(&[&strace[..], &fail].concat(), &[]).await;

@@ -1,4 +1,4 @@
-//! What 202 promises: that the event is on the disk, not merely in memory.
+//! The promise of a 202: the event is on the disk, not merely in memory.
 
 use crate::harness::Home;
 use serde_json::json;
@@ -16,7 +16,7 @@ async fn a_202_waits_for_the_disk() {
     let node = home.start_under(&strace, &[]).await;
     node.client.make_app("a").await;
     for n in 0..EVENTS {
-        // Time for the disk to come to rest: a flush that an earlier answer did not wait for must not hide this one.
+        // Time for pending flushes to end: one that an earlier answer did not wait for must not hide this one.
         tokio::time::sleep(FLUSH_TAKES * 3).await;
         let sent_at = Instant::now();
         node.client.publish("a", &json!({ "type": "t", "data": n })).await;

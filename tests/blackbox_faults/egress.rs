@@ -1,6 +1,6 @@
-//! The way out: through the proxy of the settings or not at all, and never through one of the environment.
+//! Outbound requests go through the proxy of the settings or not at all, and never through one of the environment.
 //!
-//! Endpoints lead to 127.0.0.2, where a canary waits; the proxy leads to 127.0.0.1, where the receiver is.
+//! Endpoints lead to 127.0.0.2, where a canary listens; the proxy leads to 127.0.0.1, where the receiver is.
 
 use crate::harness::{Client, Home, Receiver, Tunnel, classes, wait_for, wait_until};
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ use tokio::net::TcpListener;
 
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Counts whoever connects, and says nothing.
+/// Counts connections, and sends nothing.
 async fn canary(address: (&str, u16)) -> (Arc<AtomicUsize>, u16) {
     let listener = TcpListener::bind(address).await.unwrap();
     let (port, count) = (listener.local_addr().unwrap().port(), Arc::new(AtomicUsize::new(0)));
@@ -51,13 +51,13 @@ async fn proxies_of_the_environment_are_ignored() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_its_proxy_nothing_goes_out_and_nobody_is_blamed() {
+async fn without_its_proxy_no_request_is_sent_and_no_endpoint_is_blamed() {
     let (mut home, receiver) = (Home::new(), Receiver::start().await);
     let (dialled, port) = canary(("127.0.0.2", receiver.address.port())).await;
     let tunnel = Tunnel::start("127.0.0.1:0").await;
     let proxy = tunnel.address;
     home.set("PROXY", &format!("http://{proxy}"));
-    // One that would get past it, if it were asked for.
+    // Variables that would bypass the proxy, if they were read.
     let mut node = home.start_under(&["env", "NO_PROXY=*", "no_proxy=*"], &[]).await;
     let client = node.client.clone();
     client.make_app("a").await;
@@ -67,7 +67,7 @@ async fn without_its_proxy_nothing_goes_out_and_nobody_is_blamed() {
     let head = tunnel.heads().remove(0);
     assert!(head.starts_with(&format!("CONNECT 127.0.0.2:{port} HTTP/1.1\r\n")), "{head}");
 
-    // Down: the next needs a new connection, because the node was started anew.
+    // Proxy down: the next delivery needs a new connection, because the node was restarted.
     node.stop().await;
     tunnel.close().await;
     let node = home.start().await;
@@ -90,7 +90,7 @@ async fn without_its_proxy_nothing_goes_out_and_nobody_is_blamed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn settings_that_make_no_sense_are_refused_without_repeating_the_password() {
+async fn invalid_proxy_settings_are_refused_without_repeating_the_password() {
     let mut home = Home::new();
     for (proxy, resolves, words) in [
         ("http://user:marker@proxy", "false", "proxy (variable POSTHASTE_PROXY): the value is not allowed"),

@@ -1,4 +1,4 @@
-//! `posthaste dev` as a newcomer meets it: an empty folder, and whatever it prints, pasted.
+//! `posthaste dev` as a new user meets it: an empty folder, and the printed commands, pasted.
 
 use crate::harness::{Home, wait_for, wait_until};
 use serde_json::Value;

@@ -1,5 +1,5 @@
-//! Receivers that send too much, too slowly or nonsense, through the whole binary: each costs little, and none costs
-//! the others anything.
+//! Receivers that send too much, too slowly or nonsense, with the whole binary: each costs little, and none slows
+//! down the other endpoints.
 
 use crate::harness::{Behaviour, Home, Receiver, classes, wait_until};
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use std::{process::Command, time::Duration};
 const LIMIT: Duration = Duration::from_mins(1);
 const EVENTS: usize = 10;
 
-/// 64 MiB of nothing in 64 KiB.
+/// A response of 64 MiB of zeros, compressed to 64 KiB.
 fn gzip_bomb() -> Bytes {
     let program = "import gzip, sys; sys.stdout.buffer.write(gzip.compress(bytes(64 << 20)))";
     let made = Command::new("python3").args(["-c", program]).output();
@@ -29,7 +29,7 @@ fn odd_bytes() -> Bytes {
     Bytes::from([&head[..], b"\0\xff\xfe\xc3(\x1b[31m\r\n\0"].concat())
 }
 
-/// What each hostile endpoint does, and which class of attempt comes of it.
+/// Hostile endpoints: name, behaviour, and the expected class of the attempt.
 fn villains() -> Vec<(&'static str, Behaviour, &'static str)> {
     let endless = Behaviour::Script(|mut peer| {
         Box::pin(async move {
@@ -64,7 +64,7 @@ fn villains() -> Vec<(&'static str, Behaviour, &'static str)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn hostile_receivers_cost_little_and_each_of_their_attempts_is_written_down() {
+async fn hostile_receivers_cost_little_and_each_of_their_attempts_is_recorded() {
     let (home, receiver) = (Home::new(), Receiver::start().await);
     let mut node = home.start().await;
     let client = node.client.clone();
@@ -94,7 +94,7 @@ async fn hostile_receivers_cost_little_and_each_of_their_attempts_is_written_dow
         assert_eq!(waiting.len(), EVENTS, "{name}");
         for delivery in waiting {
             let delivery = client.delivery("a", delivery["id"].as_str().unwrap()).await;
-            // Some of them answer and hang up: a connection that was kept for the next may be gone by then.
+            // Some of them answer and close: a kept-alive connection may be gone at the next request.
             let mut classes = classes(&delivery);
             classes.retain(|class| *class != "stale_connection");
             assert_eq!(classes, [*class], "{name}: {delivery:#}");
@@ -105,7 +105,7 @@ async fn hostile_receivers_cost_little_and_each_of_their_attempts_is_written_dow
     assert_eq!(node.stop().await, Some(0));
 }
 
-/// What an attempt keeps of an answer: its beginning, never unpacked.
+/// Checks the kept part of a response body: its beginning, never decompressed.
 fn check_body(name: &str, body: &Value) {
     let text = body.as_str().unwrap_or_default();
     match name {

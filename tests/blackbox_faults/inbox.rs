@@ -1,5 +1,5 @@
-//! Events that a product publishes inside its own transactions, on a real server: delivered once these commit, never if they do
-//! not, and once whatever happens to the node between the two.
+//! Events that a product publishes inside its own transactions, on a real server: delivered if and once the transaction
+//! commits, exactly once even if the node is killed in between.
 
 use crate::harness::{Behaviour, Home, Node, Receiver, database::Server, report, wait_until};
 use http::Method;
@@ -12,12 +12,12 @@ use std::{
 use tokio::{task::JoinHandle, time::Instant};
 
 const LIMIT: Duration = Duration::from_secs(30);
-/// Picked up, and sent.
+/// Limit of the median time until an event is picked up and sent.
 const WITHIN: Duration = Duration::from_secs(1);
-/// A single one, on a machine that does much else.
+/// Limit for a single event, on a machine with other load.
 const SOON: Duration = Duration::from_secs(2);
 
-/// A product and a node on one database, and somebody who receives.
+/// A product and a node on one database, and a receiver.
 pub(crate) struct Shop {
     pub(crate) server: Arc<Server>,
     home: Home,
@@ -52,7 +52,7 @@ impl Shop {
         tokio::task::spawn_blocking(move || server.run("postgres", &sql).unwrap())
     }
 
-    /// Begins a transaction that is committed when it is let; comes back when it has got so far.
+    /// Begins a transaction that is committed only after `let_go_on`. Returns once it waits there.
     async fn beside(&self, sql: &str) -> JoinHandle<String> {
         let until = "DO 'BEGIN WHILE NOT EXISTS (SELECT FROM pg_tables WHERE tablename = ''go_on'') LOOP PERFORM pg_sleep(0.02); END LOOP; END'";
         let begun = self.running(format!("{sql}; {until}; COMMIT"));
@@ -66,7 +66,7 @@ impl Shop {
         begun.await.unwrap();
     }
 
-    /// How often each event came.
+    /// Returns how often each event was received.
     fn received(&self) -> BTreeMap<String, usize> {
         let mut received = BTreeMap::new();
         for receipt in self.receiver.receipts_at("/hook") {
@@ -86,7 +86,7 @@ impl Shop {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_one_app_publishes_in_masses_keeps_no_other_waiting() {
+async fn many_events_of_one_app_do_not_delay_those_of_another() {
     let (shop, mut node) = Shop::open().await;
     node.client.make_app("corner").await;
     node.client.make_endpoint("corner", "bell", &shop.receiver.url("/bell"), json!({})).await;
@@ -102,7 +102,7 @@ async fn what_one_app_publishes_in_masses_keeps_no_other_waiting() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_published_in_a_transaction_is_delivered_if_that_commits_and_only_then() {
+async fn an_event_published_in_a_transaction_is_delivered_only_if_that_commits() {
     let (shop, mut node) = Shop::open().await;
     let data = r#"{ "b" : 1.10 , "a":"\u00e9", "a":2, "big": 12345678901234567890.10 }"#;
     let begun = Instant::now();
@@ -130,7 +130,7 @@ async fn what_is_published_in_a_transaction_is_delivered_if_that_commits_and_onl
     assert!(!shop.received().contains_key("first"), "it was not committed yet");
     shop.let_go_on(slow).await;
     shop.receives("first").await;
-    // Whoever is not sure whether it committed does it again.
+    // A product that is not sure whether it committed publishes again.
     assert_eq!(shop.run("SELECT posthaste.publish('shop', 't', '2', 'second')"), "second");
     shop.is_empty().await;
     assert_eq!(node.stop().await, Some(0), "{}", node.log());
@@ -140,7 +140,7 @@ async fn what_is_published_in_a_transaction_is_delivered_if_that_commits_and_onl
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn arguments_outside_their_form_are_refused_in_words_and_the_role_may_publish_and_nothing_else() {
+async fn invalid_arguments_are_refused_with_a_reason_and_the_role_may_only_publish() {
     let (shop, mut node) = Shop::open().await;
     for (arguments, said) in [
         ("NULL, 't', '1'", "app: is missing"),
@@ -196,7 +196,7 @@ async fn arguments_outside_their_form_are_refused_in_words_and_the_role_may_publ
     ] {
         assert!(shop.refusal(&format!("SET ROLE product; {forbidden}")).contains("permission denied"));
     }
-    // What it has of its own under the same names is not what the function sees.
+    // The role's own tables of the same names are not used by the function.
     shop.run(
         "SET ROLE product; CREATE TEMP TABLE apps (id bigint, uid text, settings text);
          CREATE TEMP TABLE inbox (LIKE pg_class); SELECT posthaste.publish('shop', 't', '1', 'mine')",
@@ -208,7 +208,7 @@ async fn arguments_outside_their_form_are_refused_in_words_and_the_role_may_publ
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_can_never_be_taken_stays_with_its_reason_and_is_in_nobodys_way() {
+async fn events_that_cannot_be_accepted_stay_with_their_reason_and_block_no_others() {
     let (shop, mut node) = Shop::open().await;
     let version = json!({ "name": "1", "schema": { "type": "object", "required": ["id"] } });
     let strict = json!({ "name": "strict", "enforce_schema": true, "versions": [version] });
@@ -244,9 +244,9 @@ async fn what_can_never_be_taken_stays_with_its_reason_and_is_in_nobodys_way() {
     shop.run("UPDATE posthaste.inbox SET error = NULL");
     shop.receives("misfit").await;
     shop.is_empty().await;
-    assert_eq!(shop.run("SELECT count(*) FROM posthaste.inbox"), "2", "those two are as they were");
+    assert_eq!(shop.run("SELECT count(*) FROM posthaste.inbox"), "2", "those two are unchanged");
 
-    // One that is committed when its app is there no more.
+    // An event that is committed after its app was deleted.
     let late = "BEGIN; SELECT posthaste.publish('gone', 't', '1', 'late')";
     let late = shop.beside(late).await;
     node.client.delete("/v1/apps/gone").await;
@@ -261,9 +261,9 @@ async fn what_can_never_be_taken_stays_with_its_reason_and_is_in_nobodys_way() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_kill_between_looking_and_committing_neither_loses_nor_doubles() {
+async fn a_kill_between_reading_and_committing_the_inbox_neither_loses_nor_duplicates() {
     let (shop, mut node) = Shop::open().await;
-    // Whoever takes in gets as far as the first event, and no further.
+    // The inbox worker blocks at the first event.
     let lock = "BEGIN; LOCK posthaste.events IN SHARE MODE";
     let lock = shop.beside(lock).await;
     shop.run("SELECT posthaste.publish('shop', 't', to_json(n), 'e' || n) FROM generate_series(1, 20) AS n");
@@ -286,7 +286,7 @@ async fn kills_while_products_publish_lose_nothing_and_repeat_only_what_was_in_f
     shop.receiver.behave("/hook", Behaviour::Slow(Duration::from_millis(20)));
     let (mut expected, mut carried) = (BTreeSet::new(), 0);
     for round in 0..6 {
-        // Many transactions, every third of which is rolled back.
+        // Many transactions; every third is rolled back.
         let mut sql = Vec::new();
         for n in 0..60 {
             let (id, end) = (format!("r{round}n{n}"), if n % 3 == 0 { "ROLLBACK" } else { "COMMIT" });
@@ -316,7 +316,7 @@ async fn kills_while_products_publish_lose_nothing_and_repeat_only_what_was_in_f
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_two_nodes_one_takes_in_and_the_other_when_that_is_killed() {
+async fn one_of_two_nodes_reads_the_inbox_and_the_other_after_a_kill() {
     let (shop, one) = Shop::open().await;
     let two = shop.home.start().await;
     let divided = "SELECT string_agg(n, ' ') FROM (SELECT count(*)::text AS n FROM posthaste.shards GROUP BY epoch) AS of_each";

@@ -1,5 +1,5 @@
-//! The examples of docs/transactional-publish.md do what they say, as the role that may do nothing else: in psql, and in Python with
-//! SQLAlchemy, which `./check` installs; in a soak also in Rust with sqlx, which is compiled for it.
+//! The examples of docs/transactional-publish.md work as described, as a role with only these privileges: in psql, and in Python
+//! with SQLAlchemy, which `./check` installs; in a soak also in Rust with sqlx, which is compiled for it.
 
 use crate::{harness::Node, inbox::Shop};
 use std::{
@@ -11,7 +11,7 @@ use std::{
 
 const DOCUMENT: &str = include_str!("../../docs/transactional-publish.md");
 
-/// The first block of code behind this heading.
+/// Returns the first block of code behind this heading.
 fn example(heading: &str, language: &str) -> String {
     let (_, chapter) = DOCUMENT.split_once(&format!("\n## {heading}\n")).unwrap();
     let (_, code) = chapter.split_once(&format!("```{language}\n")).unwrap();
@@ -22,7 +22,7 @@ fn here(path: &str) -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), path].iter().collect()
 }
 
-/// With two orders, and a role `product` that may pay them, publish, and nothing else.
+/// Opens a shop with two orders, and a role `product` that may only pay them and publish.
 async fn open_shop() -> (Shop, Node) {
     let (shop, node) = Shop::open().await;
     shop.run(
@@ -34,7 +34,7 @@ async fn open_shop() -> (Shop, Node) {
     (shop, node)
 }
 
-/// What the receiver got under this id.
+/// Returns the body that the receiver got under this id.
 fn body(shop: &Shop, id: &str) -> String {
     let receipts = shop.receiver.receipts_at("/hook");
     let receipt = receipts.iter().find(|receipt| receipt.id() == id).unwrap();
@@ -84,7 +84,7 @@ async fn the_example_in_rust_publishes_what_it_says() {
     let mut product = Command::new("cargo");
     product.args(["run", "--locked", "--manifest-path"]).arg(here("tests/publish/sqlx/Cargo.toml"));
     product.arg("--target-dir").arg(&folder).env("POSTHASTE_EXAMPLE", &code);
-    // Not with the lints of whoever runs this test.
+    // Not with the lints of this test's caller.
     product.env_remove("RUSTC_WORKSPACE_WRAPPER");
     product.arg("--").arg(format!("postgres:///postgres?host={}&user=product", shop.server.folder));
     let output = product.stderr(Stdio::inherit()).output().unwrap();

@@ -1,4 +1,4 @@
-//! `kill -9` again and again under load, at moments that nobody chose.
+//! `kill -9` again and again under load, at random moments.
 
 use crate::{
     checker::{Figures, dump, in_flight},

@@ -1,5 +1,5 @@
-//! Somebody else has one of the tables locked, as a careless migration of a product in the same database might. The node waits, says
-//! so to whoever publishes, and leaves no connection behind that waits for longer than it does itself.
+//! Another client locks one of the tables, as a careless migration of a product in the same database might. The node waits, refuses
+//! publishes meanwhile, and leaves no connection behind that waits for longer than the node itself.
 
 use crate::{
     database::{BACK_WITHIN, LIMIT, World},
@@ -10,11 +10,11 @@ use tokio::time::Instant;
 
 const LOCKED_FOR: Duration = Duration::from_secs(30);
 const LOOKED_AT_FOR: Duration = Duration::from_secs(29);
-/// Of the writer, of whoever looks whether it wrote, and of readers.
+/// Waiting connections: of the writer, of the check whether it wrote, and of readers.
 const WAITING_MAX: usize = 3;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_table_that_somebody_locks_is_waited_for_without_filling_the_server() {
+async fn a_locked_table_is_waited_for_with_few_connections() {
     let world = Arc::new(World::new("").await);
     let mut node = world.start().await;
     let running = world.producers.start(4, Duration::from_millis(8));
@@ -28,7 +28,7 @@ async fn a_table_that_somebody_locks_is_waited_for_without_filling_the_server() 
     let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
     let all = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'";
     let count = |sql: &str| -> usize { world.run(sql).parse().unwrap() };
-    wait_until("somebody waits for it", LIMIT, async || count(waiting) > 0).await;
+    wait_until("a connection waits for it", LIMIT, async || count(waiting) > 0).await;
     let (mut most_waiting, mut most) = (0, 0);
     while begun.elapsed() < LOOKED_AT_FOR {
         most_waiting = most_waiting.max(count(waiting));

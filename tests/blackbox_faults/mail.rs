@@ -1,5 +1,5 @@
 //! Mails through a real server: read back word for word, over STARTTLS and TLS, with right and wrong passwords, while the server
-//! is down, slow or says no, and across a kill.
+//! is down, slow or refusing, and across a kill.
 
 mod server;
 
@@ -26,7 +26,7 @@ pub(crate) fn home(server: &Server, security: &str) -> Home {
     home
 }
 
-/// An app under `bastionary` whose one endpoint lets everything die at the first try.
+/// Creates an app under `bastionary` whose one endpoint lets every delivery die at the first try.
 pub(crate) async fn furnish(client: &Client, receiver: &Receiver, app: &str, contact: Option<&str>) {
     let body = json!({ "id": app, "name": format!("Café {app}"), "contract": "bastionary", "contact_email": contact });
     client.post("/v1/apps", &body).await.expect(201);
@@ -54,7 +54,7 @@ async fn until_sent(client: &Client, app: &str, count: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dead_letter_is_mailed_in_words_over_starttls_and_over_tls() {
+async fn a_dead_letter_is_mailed_as_text_over_starttls_and_over_tls() {
     for security in ["starttls", "tls"] {
         let server = Server::start(security).await;
         let (home, receiver) = (home(&server, security), Receiver::start().await);
@@ -114,7 +114,7 @@ async fn a_wrong_password_is_an_outage_and_nothing_is_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_is_down_and_up_again_gets_everything_once_and_in_order() {
+async fn after_an_outage_the_mail_server_gets_every_mail_once_and_in_order() {
     let mut server = Server::start("starttls").await;
     server.down().await;
     let (home, receiver) = (home(&server, "starttls"), Receiver::start().await);
@@ -123,8 +123,8 @@ async fn a_server_that_is_down_and_up_again_gets_everything_once_and_in_order() 
     let mut deliveries = Vec::new();
     for _ in 0..5 {
         deliveries.push(die(&node.client, "a").await);
-        // One after another: what dies at the same time may be told in any order.
-        wait_until("it is told of", LIMIT, async || {
+        // One after another: notices of the same time may come in any order.
+        wait_until("its notice exists", LIMIT, async || {
             mail_states(&node.client, "a").await.len() == deliveries.len()
         })
         .await;
@@ -143,7 +143,7 @@ async fn a_server_that_is_down_and_up_again_gets_everything_once_and_in_order() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_4xx_is_tried_again_and_a_5xx_is_of_one_recipient() {
+async fn a_4xx_is_retried_and_a_5xx_affects_one_recipient() {
     let server = Server::start("starttls").await;
     server.answers(&json!({
         "rcpt": { "gone@a.example": "550 5.1.1 no such user here" }, "data": "451 4.3.0 the disk is full",
@@ -192,7 +192,7 @@ async fn a_kill_after_the_server_took_a_mail_sends_that_one_again_under_the_same
     assert_ne!(ids[1], ids[2]);
 }
 
-/// What `posthaste check --json` says of the mail server, with its exit code.
+/// Returns the results of `posthaste check --json` for the mail server, with its exit code.
 fn check(home: &Home, more: &[&str]) -> (Option<i32>, Vec<(String, String)>) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_posthaste"));
     command
@@ -210,7 +210,7 @@ fn check(home: &Home, more: &[&str]) -> (Option<i32>, Vec<(String, String)>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn check_tries_the_mail_server_out_and_sends_only_what_is_asked_for() {
+async fn check_tests_the_mail_server_and_sends_a_mail_only_on_request() {
     let mut server = Server::start("starttls").await;
     let mut home = home(&server, "starttls");
     let line = |grade: &str, said: &str| (grade.to_owned(), said.to_owned());

@@ -1,4 +1,4 @@
-//! Faults put to the real binary: kills, full disks, hostile receivers, floods. Each test says what must survive.
+//! Fault tests of the real binary: kills, full disks, hostile receivers, floods.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up should fail where it stands")]
 

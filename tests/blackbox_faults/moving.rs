@@ -1,4 +1,5 @@
-//! A store in a file, moved up into a database by the real binary: whole, also after a kill, and never into what is not its copy.
+//! Migration of a file store into a database by the real binary: complete, also after a kill, and never into a database that is
+//! not its copy.
 
 use crate::harness::{Behaviour, Home, Receiver, database::Server, wait_until};
 use rusqlite::Connection;
@@ -8,7 +9,7 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_mins(1);
 const BATCHES: usize = 6;
 
-/// A server with much in its store, stopped; of one batch something was in flight when it was killed.
+/// Fills a store and kills the server while a delivery is in flight. Returns the deliveries before the kill.
 async fn furnish(home: &Home, receiver: &Receiver) -> Vec<Value> {
     receiver.behave("/dead", Behaviour::Status(500));
     receiver.behave("/hang", Behaviour::Hang);
@@ -37,24 +38,24 @@ async fn furnish(home: &Home, receiver: &Receiver) -> Vec<Value> {
             .await;
     }
     wait_until("one is in flight", LIMIT, async || receiver.open_at("/hang") == 1).await;
-    wait_until("only the line waits", LIMIT, async || node.client.list(all).await.len() == 5).await;
+    wait_until("only the ordering group waits", LIMIT, async || node.client.list(all).await.len() == 5).await;
     let before = node.client.list("/v1/apps/shop/deliveries").await;
     node.kill().await;
-    // As if the clock had gone backwards while they came: their turns are not in the order of their ids.
+    // As if the clock had gone backwards meanwhile: their order in the ordering group differs from that of their ids.
     let turns = "UPDATE deliveries SET turn = 9 - turn WHERE turn IS NOT NULL";
     assert_eq!(Connection::open(home.store()).unwrap().execute(turns, []).unwrap(), 4);
     before
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_is_moved_whole_also_after_a_kill_in_the_middle() {
+async fn a_store_is_migrated_completely_also_after_a_kill_in_the_middle() {
     let (server, receiver, mut home) = (Server::start(), Receiver::start().await, Home::new());
     let before = furnish(&home, &receiver).await;
     let (from, to) = (format!("sqlite:{}", home.store().display()), server.address("postgres"));
     let run = |sql: &str| server.run("postgres", sql);
     let migrate = |home: &Home| home.spawn(&[], &["migrate", "--from", &from, "--to", &to]);
 
-    // As a roll-up leaves it that was interrupted.
+    // The state after an interrupted roll-up.
     let file = Connection::open(home.store()).unwrap();
     file.execute_batch(
         "DELETE FROM statistics_log; INSERT INTO statistics_log (id, document) VALUES (-1, '[]')",
@@ -90,7 +91,7 @@ async fn a_store_is_moved_whole_also_after_a_kill_in_the_middle() {
         let counts = format!(
             "SELECT (SELECT count(*) > 0 FROM posthaste.{table}), (SELECT count(*) FROM posthaste.{table}_rest)"
         );
-        assert_eq!(run(&counts).unwrap(), "t|0", "{table} stands in its days");
+        assert_eq!(run(&counts).unwrap(), "t|0", "{table} is stored in daily partitions");
     }
 
     receiver.behave("/hang", Behaviour::Ok);
@@ -114,7 +115,7 @@ async fn a_store_is_moved_whole_also_after_a_kill_in_the_middle() {
     );
     receiver.behave("/dead", Behaviour::Ok);
     let health = async || node.client.get("/v1/apps/shop/endpoints/dead/health").await.expect(200);
-    assert_ne!(health().await["consecutive_failures"], 0, "it failed where it came from");
+    assert_ne!(health().await["consecutive_failures"], 0, "its failures before the migration count");
     node.client.publish("shop", &json!({ "id": "well", "type": "rare", "data": {} })).await;
     wait_until("it is well", LIMIT, async || health().await["consecutive_failures"] == 0).await;
     let again =
@@ -128,7 +129,7 @@ async fn a_store_is_moved_whole_also_after_a_kill_in_the_middle() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_copy_that_differs_is_told_from_what_it_was_made_of_and_is_never_used() {
+async fn a_copy_that_differs_from_its_source_is_detected_and_never_used() {
     let (server, receiver, home) = (Server::start(), Receiver::start().await, Home::new());
     let mut node = home.start().await;
     node.client.make_app("shop").await;
@@ -147,7 +148,7 @@ async fn a_copy_that_differs_is_told_from_what_it_was_made_of_and_is_never_used(
         migrate.log()
     };
     migrate(0).await;
-    // As if it had been interrupted before its last step.
+    // As if the migration had been interrupted before its last step.
     run("UPDATE moving SET done = 0");
     for (harm, mend, said) in [
         (
@@ -181,7 +182,7 @@ async fn a_copy_that_differs_is_told_from_what_it_was_made_of_and_is_never_used(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_is_not_moved_while_it_is_in_use_nor_into_what_is_not_its_copy() {
+async fn a_store_is_not_migrated_while_in_use_nor_into_a_database_that_is_not_its_copy() {
     let server = Server::start();
     let (mut home, other) = (Home::new(), Home::new());
     let to = server.address("postgres");

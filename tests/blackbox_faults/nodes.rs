@@ -1,7 +1,8 @@
-//! Three nodes on one PostgreSQL server, and what happens to them and to it under load. Each fault ends in one printed line, judged
-//! like any other: nothing lost, nothing stuck, nothing sent after its success was recorded, nothing twice but what was in flight.
+//! Three nodes on one PostgreSQL server, with faults of both under load. Each fault ends in one printed line, checked in the same
+//! way: no delivery lost or stuck, none sent after its success was recorded, none twice but those in flight.
 //!
-//! Controls bend the database or the wire under the nodes, never the nodes: the program has no setting that breaks its promises.
+//! Controls manipulate the database or the connection below the nodes, never the nodes: the program has no setting that breaks
+//! its promises.
 
 mod absence;
 mod control;

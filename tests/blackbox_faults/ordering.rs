@@ -1,5 +1,5 @@
-//! Order over many keys, through kills and a receiver that fails at first: of each line nothing arrives before what was
-//! published before it has been taken, nothing is lost, and no line stands still.
+//! Order over many keys, through kills and a receiver that fails at first: in each ordering group no event arrives
+//! before its predecessor was accepted, no event is lost, and no group stands still.
 
 use crate::{
     checker::in_flight,
@@ -17,7 +17,7 @@ use std::{
 
 const BATCH: usize = 1000;
 const BEFORE_ANOTHER_TRY: Duration = Duration::from_millis(10);
-/// One event in so many is refused when it comes for the first time.
+/// One event in `FAILS_ONE_IN` is refused when it arrives for the first time.
 const FAILS_ONE_IN: usize = 7;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -46,7 +46,7 @@ struct Load {
     keys: usize,
     /// Events of each key.
     rounds: usize,
-    /// Events of the endpoint that is kept in order as a whole.
+    /// Events of the endpoint that is ordered as a whole.
     whole: usize,
     kills: usize,
     settled_within: Duration,
@@ -74,7 +74,7 @@ async fn keep_order(load: Load, seed: u64) {
     }
     publishing.await.unwrap();
     let events = load.keys * load.rounds + load.whole;
-    wait_until("every event was taken", load.settled_within, async || lock(&book).taken.len() == events)
+    wait_until("every event was accepted", load.settled_within, async || lock(&book).taken.len() == events)
         .await;
     assert_eq!(node.stop().await, Some(0));
 
@@ -102,14 +102,14 @@ async fn furnish(node: &Node, receiver: &Receiver) {
     }
 }
 
-/// What the receiver has seen, line by line.
+/// Requests of the receiver, by ordering group.
 #[derive(Default)]
 struct Book {
     requests: usize,
     refused: usize,
-    /// The newest of each line that has come.
+    /// The newest event of each ordering group that has arrived.
     newest: HashMap<String, usize>,
-    /// How often each event was taken.
+    /// How often each event was accepted.
     taken: HashMap<String, usize>,
     inversions: Vec<String>,
 }
@@ -123,7 +123,7 @@ fn judged(book: Arc<Mutex<Book>>) -> Behaviour {
 }
 
 impl Book {
-    /// The event before this one was taken, and nothing after it has come: not even to be refused.
+    /// Checks that the event before this one was accepted, and that no later one has arrived, not even to be refused.
     fn judge(&mut self, id: &str) -> u16 {
         let (line, number) = id.rsplit_once('-').unwrap();
         let number: usize = number.parse().unwrap();
@@ -144,7 +144,7 @@ impl Book {
     }
 }
 
-/// Where to publish at the moment.
+/// The node to publish to.
 #[derive(Clone, Default)]
 struct Desk(Arc<Mutex<Option<Client>>>);
 
@@ -153,7 +153,7 @@ impl Desk {
         *self.0.lock().unwrap() = Some(client.clone());
     }
 
-    /// Again and again until all of it is known to be accepted.
+    /// Publishes again and again until every event is known to be accepted.
     async fn publish(&self, events: &[Value]) {
         let body = json!({ "events": events }).to_string();
         loop {
@@ -174,7 +174,7 @@ fn is_accepted(answer: &Value) -> bool {
     matches!(answer["status"].as_u64(), Some(200 | 202))
 }
 
-/// One batch after another: no two events of a line are published at the same time.
+/// Publishes batch after batch: no two events of an ordering group are published at the same time.
 async fn publish_all(desk: Desk, load: Load) {
     let audits: Vec<Value> = (0..load.whole).map(|n| event("audit.written", "whole", n, &json!(n))).collect();
     let mut audits = audits.chunks(load.whole.div_ceil(load.rounds));
@@ -195,12 +195,12 @@ fn event(event_type: &str, line: &str, number: usize, data: &Value) -> Value {
     json!({ "id": format!("{line}-{number}"), "type": event_type, "key": line, "data": data })
 }
 
-/// What a stopped process left.
+/// The contents of the store of a stopped process.
 #[derive(Debug, PartialEq, Eq)]
 struct Stored {
     deliveries: usize,
     delivered: usize,
-    /// Still in a line.
+    /// Deliveries still in an ordering group.
     in_line: usize,
     /// Attempts of unknown outcome.
     unknown: usize,

@@ -1,5 +1,5 @@
-//! An endpoint with a rate limit that was down with a hundred thousand waiting: it is never called faster than that, and what
-//! is published now does not wait behind what was published then.
+//! An endpoint with a rate limit and a hundred thousand waiting deliveries after an outage: it is never called faster than
+//! its rate, and new events do not wait behind the backlog.
 
 use crate::harness::{Behaviour, Home, Receiver, quantile, wait_for, wait_until};
 use serde_json::json;
@@ -10,7 +10,7 @@ const LIMIT: Duration = Duration::from_mins(1);
 const PER_SECOND: u32 = 400;
 const BURST: u32 = 50;
 const FRESH: usize = 100;
-/// The receiver notes requests a little later than they were sent, and some later than others.
+/// The receiver records requests a little later than they were sent, and some later than others.
 const UNEVEN: Duration = Duration::from_millis(300);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -32,7 +32,7 @@ async fn a_recovered_endpoint_with_a_hundred_thousand_waiting_is_called_at_its_r
     let tried_while_down = receiver.count_at("/in");
     assert!(tried_while_down < 1000, "{tried_while_down} of 100,000 were tried at an endpoint that is down");
     receiver.behave("/in", Behaviour::Ok);
-    // Somebody sees that it is up and tries one by hand: that closes the circuit before the next probe does.
+    // A manual retry closes the circuit before the next probe does.
     let retrying = "/v1/apps/a/deliveries?status=retrying&limit=1";
     let one = wait_for("one waits for a retry", LIMIT, async || client.list(retrying).await.pop()).await;
     let retry = format!("/v1/apps/a/deliveries/{}/retry", one["id"].as_str().unwrap());

@@ -1,5 +1,5 @@
-//! Nodes that reach their database through a real PgBouncer, which lends connections for a transaction at a time. They share the work
-//! although none hears another's bell, and survive its restarts; one that was not told of it says so.
+//! Nodes that reach their database through a real PgBouncer with pooling by transaction. They share the work although none gets
+//! another's NOTIFY, and survive its restarts; an unconfigured pooler is detected.
 
 use crate::{
     database::{BACK_WITHIN, LIMIT, World},
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 const KNOWN_WITHIN: Duration = Duration::from_secs(1);
 const TAKEN_OVER_WITHIN: Duration = Duration::from_secs(15);
 
-/// How many shards each node has, as this one sees it.
+/// Returns the number of shards of each node, as this one sees it.
 async fn shards(node: &Node) -> Vec<u64> {
     let system = node.client.get("/v1/system").await.expect(200);
     system["nodes"].as_array().unwrap().iter().map(|node| node["shards"].as_u64().unwrap()).collect()
@@ -27,7 +27,7 @@ async fn two_nodes_through_a_pooler_share_their_work_and_survive_its_restarts() 
     let mut two = world.home.start().await;
     wait_until("they divide the shards", LIMIT, async || shards(&one).await == [128, 128]).await;
 
-    // Sent to by one of both, whoever it was published to.
+    // Only one of the two nodes sends to it, wherever the event was published.
     world.receiver.behave("/narrow", Behaviour::Slow(Duration::from_millis(2)));
     let narrow = json!({ "max_in_flight": 1 });
     two.client.make_endpoint("a", "narrow", &world.receiver.url("/narrow"), narrow).await;
@@ -41,7 +41,7 @@ async fn two_nodes_through_a_pooler_share_their_work_and_survive_its_restarts() 
         known.push(begun.elapsed());
     }
     known.sort();
-    // Of a single one a machine that does much else might say anything.
+    // The median, because a single time says little on a machine with other load.
     let known = known[2];
 
     let running = world.producers.start(2, Duration::from_millis(30));
@@ -54,7 +54,7 @@ async fn two_nodes_through_a_pooler_share_their_work_and_survive_its_restarts() 
         slowest = slowest.max(world.back().await);
     }
     let unknown = "SELECT count(*) FROM posthaste.attempts WHERE class = 9";
-    assert_eq!(world.run(unknown), "0", "a restart of the pooler costs nobody his epoch");
+    assert_eq!(world.run(unknown), "0", "a restart of the pooler costs no node its epoch");
     world.some_are_accepted().await;
     let begun = Instant::now();
     two.kill().await;
@@ -72,7 +72,7 @@ async fn two_nodes_through_a_pooler_share_their_work_and_survive_its_restarts() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pooler_that_was_not_named_is_noticed_and_one_without_its_database_is_waited_for() {
+async fn an_unconfigured_pooler_is_refused_and_one_without_its_database_is_waited_for() {
     let mut world = World::new("").await;
     let pooler = Pooler::before(&world.server.folder);
     world.home.set("STORE", &pooler.unsaid("postgres"));

@@ -1,5 +1,5 @@
-//! Producers that publish under their own ids until told to stop, and never give an id up: an unknown outcome is tried
-//! again under the same id, on whatever node runs by then, and with several nodes on the next one.
+//! Producers that publish under their own ids until stopped, and retry an id until it is accepted: after an unknown
+//! outcome they publish again under the same id, on the current node, or with several nodes on the next one.
 
 use crate::harness::{Answer, Client};
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 const BEFORE_ANOTHER_TRY: Duration = Duration::from_millis(10);
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What producers know: which ids they tried, and what was answered 2xx.
+/// The producers' records: the ids they tried, and the answers.
 #[derive(Default)]
 pub(crate) struct Sent {
     pub(crate) tried: HashSet<String>,
@@ -50,7 +50,7 @@ impl Default for Producers {
 }
 
 impl Producers {
-    /// Those who wait so long for an answer, and so long before they try again.
+    /// Makes producers that wait this long for an answer, and this long before they try again.
     pub(crate) fn patient(patience: Duration, before_another_try: Duration) -> Self {
         Self {
             sent: Arc::default(),
@@ -63,12 +63,12 @@ impl Producers {
         }
     }
 
-    /// Where to publish from now on.
+    /// Sets the node to publish to.
     pub(crate) fn follow(&self, client: &Client) {
         self.follow_all(vec![client.clone()]);
     }
 
-    /// The same where there are several, which take turns.
+    /// Sets the nodes to publish to, in turn.
     pub(crate) fn follow_all(&self, clients: Vec<Client>) {
         *self.nodes.lock().unwrap() = clients;
     }
@@ -81,8 +81,8 @@ impl Producers {
         self.sent.lock().unwrap()
     }
 
-    /// Starts so many producers, each with `pause` between its events. Each has a line of its own: ids that end in a number,
-    /// published one after the other under one key.
+    /// Starts `count` producers, each with `pause` between its events. Each has an ordering group of its own: ids that end
+    /// in a number, published one after the other under one key.
     pub(crate) fn start(&self, count: usize, pause: Duration) -> JoinSet<()> {
         self.start_as("thing.happened", count, pause)
     }
@@ -98,7 +98,7 @@ impl Producers {
                 while !producer.is_over() {
                     let id = |sequence: usize| format!("run{round}-{number}-{sequence}");
                     producer.publish_as(&id(sequence), event_type).await;
-                    // Now and then an id that is long settled: the same event must come back.
+                    // Now and then an id that was accepted long ago: the same event must be returned.
                     if sequence % 10 == 9 {
                         producer.publish_as(&id(sequence / 2), event_type).await;
                     }
@@ -110,7 +110,7 @@ impl Producers {
         running
     }
 
-    /// Lets every producer settle the id it is at, and waits for them.
+    /// Lets every producer finish its current id, and waits for them.
     pub(crate) async fn finish(&self, running: JoinSet<()>) {
         self.is_over.store(true, Ordering::Relaxed);
         running.join_all().await;
@@ -133,7 +133,7 @@ impl Producers {
         }
     }
 
-    /// An event that is going to be tried.
+    /// Makes an event and records its id as tried.
     pub(crate) fn event(&self, id: &str, event_type: &str) -> Value {
         self.sent().tried.insert(id.to_owned());
         let line = id.rsplit_once('-').map_or(id, |(line, _)| line);
@@ -148,7 +148,7 @@ impl Producers {
 }
 
 impl Sent {
-    /// Whether the event is accepted.
+    /// Records an answer. Returns whether the event is accepted.
     pub(crate) fn note(&mut self, id: &str, answered: io::Result<Answer>) -> bool {
         let answer = match answered {
             Ok(answer) if answer.status == 202 || answer.status == 200 => answer,

@@ -1,4 +1,4 @@
-//! What the binary must refuse to do: share a store, promise what it cannot keep, hold more than fits.
+//! Refusals of the binary: a shared store, and more events than it can hold.
 
 use crate::harness::{Client, Home, Receiver, wait_until};
 use bytes::Bytes;
@@ -28,8 +28,8 @@ async fn a_second_process_on_the_same_store_is_refused_and_the_first_is_unharmed
     wait_until("the first still delivers", LIMIT, async || receiver.count_at("/one") == 1).await;
 }
 
-/// How many of a flood of publishes were accepted, and how many refused with 429. A refused body is read on only for a
-/// while, so whoever is still sending by then is cut off, and is counted as refused.
+/// Floods the node and counts accepted publishes and those refused with 429. The rest of a refused body is read only
+/// for a while; a client that still sends by then is cut off, and counted as refused.
 async fn flood(client: &Client, senders: usize, each: usize, body: Bytes) -> (usize, usize) {
     let mut running = JoinSet::new();
     for _ in 0..senders {
@@ -60,7 +60,7 @@ async fn flood(client: &Client, senders: usize, each: usize, body: Bytes) -> (us
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_flood_is_refused_with_429_before_memory_grows_and_what_was_accepted_arrives() {
+async fn a_flood_is_refused_with_429_before_memory_grows_and_accepted_events_arrive() {
     let (home, receiver) = (Home::new(), Receiver::start().await);
     let flags = ["--accept-queue-max", "8", "--queued-bytes-max", "8MiB"];
     let mut node = home.start_with(&flags).await;

@@ -1,4 +1,4 @@
-//! A large replay that is killed in the middle: it goes on where it was, and no delivery is sent again twice.
+//! A large replay whose node is killed in the middle: it continues where it was, and replays no delivery twice.
 
 use crate::harness::{Client, Home, Receiver, wait_for, wait_until};
 use serde_json::json;
@@ -6,7 +6,7 @@ use std::{collections::HashMap, time::Duration};
 use tokio::time::{Instant, interval};
 
 const LIMIT: Duration = Duration::from_mins(5);
-/// What an endpoint may carry at once: at most this many are sent twice by each kill.
+/// The endpoint's limit of deliveries in flight: each kill repeats at most this many.
 const IN_FLIGHT: usize = 256;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -42,7 +42,7 @@ async fn fresh_events_beside_a_replay_of_a_million() {
     assert!(replay["replayed"].as_u64().unwrap() > 1000, "the replay proceeded meanwhile: {replay:#}");
 }
 
-/// From publishing to receipt, sorted.
+/// Returns the times from publishing to receipt, sorted.
 async fn latencies(client: &Client, receiver: &Receiver, count: usize) -> Vec<Duration> {
     let before = receiver.count_at("/fresh");
     let (mut sent, mut pace) = (HashMap::new(), interval(Duration::from_millis(20)));
@@ -92,11 +92,11 @@ async fn replay_through_kills(count: usize, kills: usize) {
     assert_eq!(times.len(), count, "every event arrived");
     let repeated = times.values().filter(|times| **times > 1).count();
     println!("{count} replayed, {kills} kills, {repeated} sent twice");
-    // In flight, and queued for it in memory: sent again after a kill, because they may have arrived.
+    // Deliveries in flight, and those queued in memory: sent again after a kill, because they may have arrived.
     assert!(repeated <= kills * 2 * IN_FLIGHT, "{repeated}");
 }
 
-/// Makes so many deliveries that were cancelled, and a replay of all of them; its path.
+/// Makes `count` cancelled deliveries, and a replay of all of them. Returns the replay's path.
 async fn cancelled(client: &Client, receiver: &Receiver, count: usize, per_second: u32) -> String {
     client.make_app("a").await;
     let cancelling = json!({

@@ -1,4 +1,4 @@
-//! What is kept no longer goes while the real binary works, is killed and started again; what is fresh does not notice.
+//! Expired records are deleted while the real binary works, is killed and started again; newer ones are not affected.
 
 use crate::{
     aging::{age, pages},
@@ -29,7 +29,7 @@ async fn is_in(client: &Client, endpoint: &str, status: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_api_shows_what_is_left_after_days_weeks_and_months() {
+async fn the_api_shows_the_remaining_records_after_days_weeks_and_months() {
     let (home, receiver) = (Home::new(), Receiver::start().await);
     receiver.behave("/dead", Behaviour::Status(500));
     let mut node = home.start().await;
@@ -83,7 +83,7 @@ async fn the_api_shows_what_is_left_after_days_weeks_and_months() {
     let shown = detail(&client, "held").await;
     assert_eq!((&shown["reason"], &shown["attempts_expired"]), (&json!("retention"), &json!(false)));
     assert_eq!(client.get("/v1/apps/a/events/held").await.json()["data_erased"], true);
-    // Both are said after the commit that the API shows.
+    // The log line and the counter follow the commit that the API shows.
     wait_until("it was said", LIMIT, async || {
         node.log().contains("the retention of events ended while deliveries of them waited")
     })
@@ -110,7 +110,7 @@ async fn the_api_shows_what_is_left_after_days_weeks_and_months() {
     assert_eq!(detail(&client, "dead").await["attempts"].as_array().unwrap().len(), 2);
 }
 
-/// Publishes `count` events of an app whose receiver takes them all, under the same ids each time.
+/// Publishes `count` events of an app whose receiver accepts them all, under the same ids each time.
 async fn publish_old(client: &Client, count: usize) {
     let pad = "x".repeat(500);
     let event = |n: usize| json!({ "id": format!("old-{n}"), "type": "t", "data": { "pad": pad } });
@@ -130,7 +130,7 @@ async fn publish_old(client: &Client, count: usize) {
     .await;
 }
 
-/// Since its process started.
+/// Whether the process has removed events since its start.
 async fn has_removed(client: &Client) -> bool {
     let metrics = client.get("/metrics").await.text();
     let removed = "posthaste_retention_removed_total{what=\"events\"} ";
@@ -145,7 +145,7 @@ async fn old_is_gone(client: &Client) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn killed_again_and_again_in_the_middle_of_it_nothing_fresh_is_lost_and_the_file_stays_small() {
+async fn kills_during_deletion_lose_no_new_events_and_the_file_stays_small() {
     let (home, producers) = (Home::new(), Producers::default());
     let (fresh, old) = (Receiver::start().await, Receiver::start().await);
     let mut node = home.start().await;

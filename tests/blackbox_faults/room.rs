@@ -1,5 +1,5 @@
-//! Before the disk is full, and where the operator drew a line, new events are answered 507; all else goes on, and so does
-//! publishing once there is room.
+//! Before the disk is full, and at the operator's limit, new events are answered 507; deliveries continue, and publishing
+//! works again once there is space.
 
 use crate::{
     aging::age,
@@ -20,7 +20,7 @@ fn event(bytes: usize) -> Value {
     json!({ "type": "t", "data": "x".repeat(bytes) })
 }
 
-/// What is said while there is no room, and what goes on all the same.
+/// Checks the answers while there is no space, and the operations that still work.
 async fn is_full(client: &Client, setting: &str) {
     let refused = client.try_publish("a", &event(10)).await.unwrap();
     let problem = refused.expect(507);
@@ -45,9 +45,9 @@ async fn is_full(client: &Client, setting: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_disk_that_is_nearly_full_takes_no_events_but_deliveries_go_on() {
+async fn a_nearly_full_disk_refuses_events_but_deliveries_continue() {
     let inside = Namespace {
-        test: "room::a_disk_that_is_nearly_full_takes_no_events_but_deliveries_go_on",
+        test: "room::a_nearly_full_disk_refuses_events_but_deliveries_continue",
         prepare: "mount -t tmpfs -o size=96m none /mnt",
     };
     if !inside.enter() {
@@ -92,7 +92,7 @@ async fn a_disk_that_is_nearly_full_takes_no_events_but_deliveries_go_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_at_its_limit_takes_events_again_once_retention_made_room() {
+async fn a_store_at_its_limit_accepts_events_again_after_retention_freed_space() {
     let (mut home, receiver) = (Home::new(), Receiver::start().await);
     home.set("STORE_BYTES_MAX", "4MiB");
     let mut node = home.start().await;

@@ -1,5 +1,5 @@
-//! The encryption key is replaced while everything goes on: nothing is lost, whoever interrupts, and no key is missed
-//! before it may be.
+//! Rotation of the encryption key while the node works: nothing is lost, also after a kill, and a key that is still
+//! needed is asked for.
 
 use crate::harness::{Client, ENCRYPTION_KEY, Home, Receiver, wait_until};
 use base64::{Engine, prelude::BASE64_STANDARD};
@@ -28,12 +28,12 @@ async fn encryption(client: &Client) -> Value {
 }
 
 async fn until_rotated(client: &Client) {
-    wait_until("everything is sealed anew", LIMIT, async || encryption(client).await["rotating"] == false)
+    wait_until("everything is re-encrypted", LIMIT, async || encryption(client).await["rotating"] == false)
         .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn secrets_are_sealed_anew_through_a_kill_and_changes_and_then_the_old_key_can_go() {
+async fn secrets_are_re_encrypted_through_a_kill_and_changes_and_then_the_old_key_can_go() {
     let (mut home, receiver) = (Home::new(), Receiver::start().await);
     let mut node = home.start().await;
     node.client.make_app("a").await;
@@ -47,7 +47,7 @@ async fn secrets_are_sealed_anew_through_a_kill_and_changes_and_then_the_old_key
 
     home.set("ENCRYPTION_KEY", &format!("new:{},old:{ENCRYPTION_KEY}", key(7)));
     let mut node = home.start().await;
-    wait_until("some are sealed anew", LIMIT, async || {
+    wait_until("some are re-encrypted", LIMIT, async || {
         encryption(&node.client).await["sealed"][0]["count"].as_u64().unwrap() > 5
     })
     .await;
@@ -58,7 +58,7 @@ async fn secrets_are_sealed_anew_through_a_kill_and_changes_and_then_the_old_key
     let mut node = home.start().await;
     let client = node.client.clone();
     let mut expected = made.clone();
-    // Meanwhile people rotate the secrets of endpoints that are to be sealed anew, the last ones first.
+    // Meanwhile users rotate the secrets of endpoints that are yet to be re-encrypted, the last ones first.
     for n in (ENDPOINTS - 20..ENDPOINTS).rev() {
         let path = format!("/v1/apps/a/endpoints/e{n}/secret/rotate");
         let rotated = client.post(&path, &json!({ "overlap": "10ms" })).await.expect(200);
@@ -73,7 +73,7 @@ async fn secrets_are_sealed_anew_through_a_kill_and_changes_and_then_the_old_key
     wait_until("the log says so", LIMIT, async || node.log().contains(said)).await;
     let after = client.get("/v1/apps/a/endpoints/e0").await.expect(200);
     assert_eq!(after, before, "nothing that people see of an endpoint has changed");
-    assert!(client.list("/v1/audit?action=endpoint.changed").await.is_empty(), "nobody changed anything");
+    assert!(client.list("/v1/audit?action=endpoint.changed").await.is_empty(), "no user changed anything");
     node.stop().await;
 
     home.set("ENCRYPTION_KEY", &format!("new:{}", key(7)));
@@ -125,7 +125,7 @@ async fn a_key_of_the_file_beside_the_store_can_move_into_the_settings_and_be_re
     assert_eq!(refused.exited().await.code(), Some(1));
     assert!(refused.log().contains(&file), "it says where the key is: {}", refused.log());
 
-    // The same key under a name is the same key: there is nothing to do.
+    // The same key under another name needs no re-encryption.
     home.set("ENCRYPTION_KEY", &format!("first:{of_file}"));
     let mut node = home.start().await;
     let same = encryption(&node.client).await;

@@ -1,4 +1,4 @@
-//! Nothing that is secret may stand in a log, a metric, an error or the store, however much is logged.
+//! No secret may appear in a log, a metric, an error or the store, at any log level.
 
 use crate::harness::{
     ADMIN_KEY, Answer, Behaviour, Client, ENCRYPTION_KEY, Home, Receiver, Tunnel, wait_until,
@@ -19,11 +19,11 @@ fn secret(bytes: &[u8]) -> String {
     format!("whsec_{}", BASE64_STANDARD.encode(bytes))
 }
 
-/// Everything that could put a secret somewhere: made, used, failed with, rotated. What it answers is kept.
+/// Runs every operation that could leak a secret: create, use, fail, rotate. Returns the answers and the secrets.
 async fn live(client: &Client, receiver: &Receiver, identity: &Value) -> (Vec<Answer>, Vec<String>) {
     let mut secrets = Vec::new();
     client.make_app("a").await;
-    // Nothing speaks TLS there, so it fails with its certificate in hand.
+    // The receiver speaks no TLS, so the request fails with its certificate loaded.
     let https = receiver.url("/tls").replacen("http:", "https:", 1);
     client.make_endpoint("a", "tls", &https, json!({ "tls": identity })).await;
     let more = json!({
@@ -96,7 +96,7 @@ fn search(folder: &Path, markers: &[Vec<u8>], hits: &mut Vec<String>) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_secret_stands_in_a_log_a_metric_an_error_or_the_store() {
+async fn no_secret_appears_in_a_log_a_metric_an_error_or_the_store() {
     let (mut home, receiver) = (Home::new(), Receiver::start().await);
     let tunnel = Tunnel::start("127.0.0.1:0").await;
     home.set("LOG_LEVEL", "trace");
@@ -114,7 +114,7 @@ async fn no_secret_stands_in_a_log_a_metric_an_error_or_the_store() {
     markers.push(BASE64_STANDARD.decode(ENCRYPTION_KEY).unwrap());
     markers.extend([PROXY_PASSWORD.into(), credentials.into()]);
     let der = key.signing_key.serialize_der();
-    // The secret itself, without what all keys of its kind begin with; and a line of it as it was given.
+    // The secret part of the key, without the common prefix of its kind; and a line of its PEM.
     markers.push(der[36..68].to_vec());
     markers.push(key.signing_key.serialize_pem().lines().nth(2).unwrap().into());
     for bytes in [GIVEN, ROTATED] {
@@ -128,7 +128,7 @@ async fn no_secret_stands_in_a_log_a_metric_an_error_or_the_store() {
     }
 
     let mut hits = Vec::new();
-    // The write-ahead log has every page ever written, because nobody had time to fold it in.
+    // The write-ahead log has every page ever written, because the kill prevented a checkpoint.
     let searched = search(home.folder(), &markers, &mut hits);
     for answer in &answers {
         let is_hit = |marker: &&Vec<u8>| contains(&answer.body, marker);
@@ -137,7 +137,7 @@ async fn no_secret_stands_in_a_log_a_metric_an_error_or_the_store() {
     println!("searched {searched} bytes and {} answers for {} markers", answers.len(), markers.len());
     assert!(hits.is_empty(), "{hits:#?}");
 
-    // The control: what is no secret is found, so the search can find something.
+    // The control: text that is no secret is found, so the search works.
     let mut found = Vec::new();
     search(home.folder(), &[b"sample-of-nothing".to_vec(), b"/given".to_vec()], &mut found);
     assert!(found.iter().all(|hit| hit.ends_with("/given")) && !found.is_empty(), "{found:?}");

@@ -1,4 +1,4 @@
-//! Requests really received, verified by the official libraries of Standard Webhooks: Rust, npm and PyPI.
+//! Signatures of received requests, verified by the official libraries of Standard Webhooks: Rust, npm and PyPI.
 
 use crate::harness::{Home, Receipt, Receiver, wait_until};
 use base64::{Engine, prelude::BASE64_STANDARD};
@@ -13,7 +13,7 @@ use std::{
 
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// JSON that a careless deliverer would change on its way.
+/// JSON that a careless sender would change on its way.
 const ODD: [&str; 12] = [
     r#""é ü ß 漢字""#,
     r#""😀 \ud83d\ude00""#,
@@ -132,7 +132,7 @@ fn installed() -> PathBuf {
     folder
 }
 
-/// One line of JSON for each case, one word back for each.
+/// Sends a line of JSON for each case, and reads a word for each.
 fn ask(mut command: Command, cases: &[Case]) -> Vec<bool> {
     let line = |case: &Case| {
         let body = BASE64_STANDARD.encode(&case.receipt.body);

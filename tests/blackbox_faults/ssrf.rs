@@ -1,4 +1,4 @@
-//! Where the binary must never connect to, tried in a network with no way out.
+//! Addresses that the binary must never connect to, tested in a network without a route out.
 
 use crate::harness::{Home, Namespace, Receiver, classes, wait_until};
 use serde_json::{Value, json};
@@ -7,9 +7,9 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(30);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_forbidden_address_is_refused_when_written_and_never_dialled_through_a_name() {
+async fn a_forbidden_address_is_refused_when_written_and_never_connected_to_through_a_name() {
     let inside = Namespace {
-        test: "ssrf::a_forbidden_address_is_refused_when_written_and_never_dialled_through_a_name",
+        test: "ssrf::a_forbidden_address_is_refused_when_written_and_never_connected_to_through_a_name",
         prepare: "hosts=$(mktemp); printf '%s\\n' '127.0.0.1 localhost' '127.0.0.1 canary.example' \
                   '10.1.2.3 private.example' >\"$hosts\"; \
                   mount --bind \"$hosts\" /etc/hosts; rm \"$hosts\"",
@@ -56,7 +56,7 @@ async fn a_forbidden_address_is_refused_when_written_and_never_dialled_through_a
     assert_eq!(canary.connections(), 0, "the canary was reached");
     node.stop().await;
 
-    // The control: the same name, allowed, is reached; so it was the policy that kept it out.
+    // The control: the same name, allowed, is reached; so the policy had refused it.
     home.set("ALLOW_ADDRESSES", "127.0.0.1");
     let node = home.start().await;
     node.client.publish("a", &json!({ "type": "t", "data": 2 })).await;

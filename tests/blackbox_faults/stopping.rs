@@ -1,4 +1,4 @@
-//! SIGTERM: nothing new, finish what is in flight, hand back the rest unattempted, exit 0.
+//! SIGTERM: accept nothing new, finish deliveries in flight, release the rest without an attempt, exit 0.
 
 use crate::{
     checker::{Figures, dump},
@@ -46,7 +46,7 @@ async fn all_delivered(client: &Client, count: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sigterm_finishes_what_is_in_flight_and_hands_back_the_rest_unattempted() {
+async fn sigterm_finishes_deliveries_in_flight_and_releases_the_rest_unattempted() {
     let (home, receiver) = (Home::new(), Receiver::start().await);
     let mut node = home.start_with(&["--shutdown-grace", "2s"]).await;
     let client = node.client.clone();
@@ -63,7 +63,7 @@ async fn sigterm_finishes_what_is_in_flight_and_hands_back_the_rest_unattempted(
     let took = told_at.elapsed();
     println!("stopped after {took:?} with a grace period of {GRACE:?}");
     assert!(took < GRACE + Duration::from_secs(2), "{took:?}");
-    // Those that were slow had time for eight more.
+    // The slow ones would have had time for eight more.
     let sent = ["/hung", "/drip", "/slow"].map(|path| receiver.count_at(path));
     assert!(sent[0] == 2 && sent[1] == 2 && sent[2] <= 4, "nothing is sent after the signal: {sent:?}");
 

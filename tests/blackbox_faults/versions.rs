@@ -1,5 +1,5 @@
-//! Nodes that bring a database up to date, at once, beside others who use it, and killed in the middle; and nodes of two versions on one
-//! database. What the next version does is done here by hand.
+//! Nodes that migrate a database, concurrently, beside other users of the schema, and killed in the middle; and nodes of two versions on
+//! one database. The next version's migrations are made here by hand.
 
 use crate::harness::{Home, Receiver, database::Server, wait_until};
 use serde_json::json;
@@ -31,10 +31,10 @@ impl World {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_kill_while_the_database_is_prepared_leaves_nothing_and_of_many_nodes_one_prepares_it() {
+async fn a_kill_during_the_migration_leaves_no_trace_and_one_of_many_nodes_migrates() {
     let world = World::new().await;
     world.run("CREATE SCHEMA posthaste");
-    // Somebody makes a table of this name too, and has not said yet whether it is to be: in the middle of the first step.
+    // Another transaction creates a table of the same name and stays open: it blocks the first step in the middle.
     let server = world.server.clone();
     let in_the_way = tokio::task::spawn_blocking(move || {
         server.run("postgres", "BEGIN; CREATE TABLE posthaste.replays (id bigint); SELECT pg_sleep(600)")
@@ -68,7 +68,7 @@ async fn a_kill_while_the_database_is_prepared_leaves_nothing_and_of_many_nodes_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nodes_go_on_and_start_beside_the_next_version_as_long_as_that_only_added() {
+async fn nodes_run_and_start_beside_the_next_version_if_that_only_added_columns_and_tables() {
     let world = World::new().await;
     let mut running = world.home.start().await;
     running.client.make_app("a").await;
@@ -81,7 +81,7 @@ async fn nodes_go_on_and_start_beside_the_next_version_as_long_as_that_only_adde
     };
     publish(&running, "before").await;
 
-    // What tables have more of says what it is without being told.
+    // Added columns need a default, because this version does not write them.
     let tables = world.run(
         "SELECT string_agg(relname, ' ') FROM pg_class WHERE relnamespace = 'posthaste'::regnamespace
              AND relkind IN ('r', 'p') AND NOT relispartition AND relname <> 'migrations'",
@@ -103,7 +103,7 @@ async fn nodes_go_on_and_start_beside_the_next_version_as_long_as_that_only_adde
     check.exited().await;
     assert!(check.log().contains("is up to date"), "{}", check.log());
 
-    // The next but one takes something away that this one needs. Nobody of this version was to be left by then.
+    // The next version but one removes a thing that this one needs. No node of this version may be left by then.
     assert_eq!(started.stop().await, Some(0), "{}", started.log());
     world.run(
         "INSERT INTO posthaste.migrations (number, oldest, checksum) VALUES (6, 6, sha256('no colour'))",

@@ -1,30 +1,31 @@
-//! A database that goes away while a node starts on it, at each of its commits in turn. It is waited for, wherever that is: a node that
-//! ended instead would be started again by whoever looks after it, to end again.
+//! A database that becomes unreachable while a node starts on it, at each of its commits in turn. The node must wait: if it ended, a
+//! supervisor would start it again, to end again.
 
 use super::{LIMIT, World};
 use crate::harness::{database::address, report, wait_until, wire::Wire};
 use std::{collections::BTreeMap, time::Duration};
 
-/// More than a start has: it ends long before.
+/// More commits than a start has: the loop ends long before.
 const COMMITS_MAX: u32 = 32;
 
-/// How far a start was that was cut off.
+/// The stage of a start at which it was cut off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Reached {
-    /// The database, which it opens and enters.
+    /// Opening and joining the database.
     Database,
-    /// Its place among the nodes.
+    /// Joining the cluster as a node.
     Place,
-    /// What is stored: it is measured, and the configuration loaded.
+    /// Reading the store: its size, and the configuration.
     Contents,
-    /// Its engine, which learns what waits.
+    /// Starting the engine, which loads waiting deliveries.
     Engine,
-    /// Everything.
+    /// The start is complete.
     End,
 }
 
 impl Reached {
-    /// By what it says while the database is away, and whether it had joined by then.
+    /// Derives the stage from the log while the database is unreachable, and from whether the node had joined by
+    /// then.
     fn by(said: &str, has_joined: bool) -> Self {
         if said.contains("could not read yet what waits in the store") {
             Self::Engine
@@ -41,24 +42,24 @@ impl Reached {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_database_that_goes_away_at_any_commit_of_a_start_is_waited_for() {
+async fn a_start_waits_for_a_database_that_fails_at_any_of_its_commits() {
     let mut world = World::new("").await;
     let mut node = world.start().await;
     world.producers.publish("before").await;
     assert_eq!(node.stop().await, Some(0));
     let wire = Wire::new(&world.server.folder);
     world.home.set("STORE", &address(&wire.folder(), "postgres"));
-    // Whoever joins counts this up, and then nobody does who has no one to take over from.
+    // A node counts this up when it joins, and later only if it takes over from another.
     let steps = || world.run("SELECT coalesce(max(batch), 0) FROM posthaste.ledger WHERE writer = 1");
     let mut met: BTreeMap<Reached, u32> = BTreeMap::new();
-    // The first four look which days there are, and with the fifth it enters. The others are of whoever joins, of its heart, and of
-    // whoever reads, who commits as well.
+    // The first four commits read which daily partitions exist, and the fifth registers the process. The others belong to joining,
+    // to the heartbeat, and to readers, which commit as well.
     for skipped in 0..COMMITS_MAX {
         wire.stay_cut();
         wire.lose_the_answer_to_a_commit_after(skipped);
         let mut node = world.home.spawn(&[], &["serve"]);
         wait_until("it is cut", LIMIT, async || wire.has_lost_it()).await;
-        // Whoever waits has tried again by then, in vain.
+        // A waiting node has tried again by then, in vain.
         tokio::time::sleep(Duration::from_secs(2)).await;
         let (said, steps_before) = (node.log(), steps());
         wire.mend();

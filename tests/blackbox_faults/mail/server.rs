@@ -13,10 +13,10 @@ use tokio::{
 pub(crate) const USER: &str = "posthaste@mail.example";
 pub(crate) const PASSWORD: &str = "marker-of-the-smtp-password";
 
-/// A mail as the server got it.
+/// A mail as the server received it.
 #[derive(Clone, Debug)]
 pub(crate) struct Mail {
-    /// As it came, unfolded.
+    /// The headers, unfolded.
     head: String,
     pub(crate) body: String,
 }
@@ -53,7 +53,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// One that asks for a login.
+    /// Starts a server that asks for a login.
     pub(crate) async fn start(security: &'static str) -> Self {
         let folder = TempDir::with_prefix("posthaste-smtp-").unwrap();
         let authority = authority("mail");
@@ -66,7 +66,7 @@ impl Server {
         server
     }
 
-    /// Starts it again where it was.
+    /// Starts the server on its former port.
     pub(crate) async fn up(&mut self) {
         let path = |name: &str| self.folder.path().join(name);
         let port = self.port.to_string();
@@ -97,7 +97,7 @@ impl Server {
         self.folder.path().join("ca.pem")
     }
 
-    /// In the order they came.
+    /// The received mails, in order.
     pub(crate) fn mails(&self) -> Vec<Mail> {
         let files = std::fs::read_dir(self.folder.path()).unwrap().map(|entry| entry.unwrap().path());
         let mut files: Vec<_> = files.filter(|path| path.extension().is_some_and(|of| of == "eml")).collect();

@@ -1,5 +1,6 @@
-//! Three nodes whose database is away for a long time: they say so, send nothing whose result they could not record, and go on by
-//! themselves when it is back. The controls have a database that comes back unseen, and one that had not kept what it confirmed.
+//! Three nodes whose database is unreachable for a long time: they report it, send no request whose result they could not record,
+//! and recover by themselves. The controls have a database that comes back unnoticed by the test, and one that lost confirmed
+//! commits.
 
 use super::{faults::BACK_WITHIN, stage::Stage, verdict::Verdict};
 use crate::{
@@ -12,29 +13,29 @@ use crate::{
 use std::{collections::BTreeMap, fmt, time::Duration};
 use tokio::time::Instant;
 
-/// By then whatever was on its way has arrived, and everybody has noticed.
+/// By then requests in flight have arrived, and every node has noticed the outage.
 const QUIET_AFTER: Duration = Duration::from_secs(3);
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// Lines of a log for each minute of it, at most: nobody finds anything in a log that says the same a thousand times.
+/// Limit of log lines per minute: a log that repeats the same line a thousand times is useless.
 const LINES_A_MINUTE: u64 = 600;
-/// Of the controls.
+/// Duration of the outage in the controls.
 const SHORTLY: Duration = Duration::from_secs(20);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_minute_without_their_database_costs_three_nodes_nothing() {
+async fn three_nodes_lose_nothing_in_an_outage_of_their_database_of_a_minute() {
     let mut stage = Stage::set("").await;
     be_away(&mut stage, Duration::from_mins(1), Bent::Not).await.must_be_kept(&stage);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "soak: the database is away for ten minutes"]
-async fn ten_minutes_without_their_database_cost_three_nodes_nothing() {
+async fn three_nodes_lose_nothing_in_an_outage_of_their_database_of_ten_minutes() {
     let mut stage = Stage::set("").await;
     be_away(&mut stage, Duration::from_mins(10), Bent::Not).await.must_be_kept(&stage);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn controls_of_the_absence_a_database_that_is_there_and_one_that_forgot() {
+async fn controls_of_the_outage_a_database_that_is_there_and_one_that_lost_commits() {
     let mut stage = Stage::set(NOT_WRITTEN_EARLY).await;
     let there = be_away(&mut stage, SHORTLY, Bent::IsThere).await;
     there.must_be_broken();
@@ -47,24 +48,24 @@ async fn controls_of_the_absence_a_database_that_is_there_and_one_that_forgot() 
     assert_eq!(forgot.sent, 0, "{forgot}");
 }
 
-/// What is done behind everybody's back.
+/// Manipulation of the database in a control.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Bent {
     Not,
-    /// It comes back as soon as all are quiet.
+    /// The database comes back as soon as all nodes are quiet.
     IsThere,
-    /// What it confirmed last goes with it.
+    /// The database loses its last confirmed commits.
     Forgets,
 }
 
-/// What three nodes did while their database was away, and what became of it all.
+/// Observations of three nodes during an outage of their database, and the verdict.
 struct Absence {
     away: Duration,
-    /// Answers that were not what is promised meanwhile.
+    /// Answers during the outage that differ from the promised ones.
     untrue: usize,
     /// Requests that were sent meanwhile.
     sent: usize,
-    /// Lines of all logs.
+    /// Lines in all logs during the outage.
     lines: u64,
     refused: BTreeMap<u16, usize>,
     verdict: Verdict,

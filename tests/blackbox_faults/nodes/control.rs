@@ -1,4 +1,4 @@
-//! Shows that the judge of three nodes can say no: the same faults with a database, a wire or a process that does not keep its part.
+//! Controls: the checks of three nodes must fail for a database, connection or process that breaks its part.
 
 use super::{
     faults::{cut_off, die, frozen},
@@ -13,21 +13,21 @@ use crate::harness::{
 };
 use std::time::Duration;
 
-/// Whoever is declared dead lives on.
+/// A trigger that keeps dead nodes alive in the table.
 const NOBODY_DIES: &str = "CREATE FUNCTION posthaste.nobody_dies() RETURNS trigger LANGUAGE plpgsql AS
     'BEGIN NEW.dead := 0; RETURN NEW; END';
     CREATE TRIGGER nobody_dies BEFORE UPDATE ON posthaste.nodes FOR EACH ROW EXECUTE FUNCTION posthaste.nobody_dies()";
-/// Whoever is taken over goes on writing.
+/// A trigger that keeps the writer of a node that was taken over valid.
 const FENCE_OFF: &str = "CREATE FUNCTION posthaste.fence_off() RETURNS trigger LANGUAGE plpgsql AS
     'BEGIN RETURN NULL; END';
     CREATE TRIGGER fence_off BEFORE UPDATE OF writer ON posthaste.ledger
     FOR EACH ROW WHEN (NEW.writer < 0) EXECUTE FUNCTION posthaste.fence_off()";
-/// Less than it takes a node to notice by itself that it heard nothing.
+/// Less than a node needs to notice by itself that its heartbeats fail.
 const FROZEN: Duration = Duration::from_millis(3500);
 const TRIES: usize = 4;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn controls_of_what_happens_to_nodes_no_takeover_no_fence_no_time_to_stop() {
+async fn controls_of_node_faults_no_takeover_no_fence_no_time_to_stop() {
     let mut stage = Stage::set("").await;
     let load = stage.load().await;
     stage.ask(NOBODY_DIES).await;
@@ -54,7 +54,7 @@ async fn controls_of_what_happens_to_nodes_no_takeover_no_fence_no_time_to_stop(
     assert!(verdict.unknown > 0 && !verdict.repeats_nothing(), "{verdict}");
 
     stage.ask(FENCE_OFF).await;
-    // Where a takeover takes longer than a node needs to notice by itself, that sends nothing: then once more.
+    // If the takeover takes longer than the node needs to notice by itself, the node sends nothing: then try again.
     let mut verdict = frozen(&mut stage, FROZEN, false).await;
     for _ in 0..TRIES {
         if verdict.totals.after_success == 0 {
@@ -66,18 +66,18 @@ async fn controls_of_what_happens_to_nodes_no_takeover_no_fence_no_time_to_stop(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn control_of_a_node_that_is_cut_off_nobody_takes_it_over() {
+async fn control_of_a_node_that_is_cut_off_and_not_taken_over() {
     let mut stage = Stage::set("").await;
     stage.ask(NOBODY_DIES).await;
     let verdict = cut_off(&mut stage).await;
     verdict.must_be_broken();
     assert!(verdict.takeover.is_some_and(|takeover| takeover > TAKEN_OVER_WITHIN), "{verdict}");
-    // It kept what it had, and went on with it: a node that nobody takes over loses nothing and repeats nothing.
+    // It kept its deliveries and continued with them: a node that is not taken over loses and repeats nothing.
     assert!((verdict.lost, verdict.wrong) == (0, 0) && verdict.repeats_nothing(), "{verdict}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn controls_of_what_happens_to_the_database_commits_that_are_not_done_or_not_flushed() {
+async fn controls_of_database_faults_commits_that_are_undone_or_not_flushed() {
     let mut stage = Stage::set(NOT_WRITTEN_EARLY).await;
     let load = stage.load().await;
     for _ in 0..3 {
@@ -94,7 +94,7 @@ async fn controls_of_what_happens_to_the_database_commits_that_are_not_done_or_n
     assert!(lost + wrong > 0, "{verdict}");
 
     let load = stage.load().await;
-    // Behind the back of the nodes, which would have refused it.
+    // After the nodes checked the settings, which they would have refused.
     stage.tell(Server::stop_flushing).await;
     stage.some_are_accepted(60).await;
     stage.tell(Server::crash).await;

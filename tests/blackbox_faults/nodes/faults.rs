@@ -1,4 +1,4 @@
-//! One fault after the other put to the same three nodes, each under a load of its own that goes on until it is over.
+//! One fault after the other on the same three nodes, each under a load of its own that runs until the fault is over.
 
 use super::{
     stage::{LIMIT, Stage},
@@ -10,10 +10,11 @@ use tokio::time::Instant;
 
 /// Longer than a lease, and than it takes to be taken over.
 const FROZEN: Duration = Duration::from_secs(15);
-/// How long the database is slow to a node that wakes: whoever sent first and asked then would be found out.
+/// How long the database is slow to a node that wakes: a node that sends before it checks its lease would be
+/// detected.
 const SLOW: Duration = Duration::from_secs(1);
 pub(super) const BACK_WITHIN: Duration = Duration::from_secs(5);
-/// For whatever is to happen "within seconds", on machines that do much else.
+/// Limit for events that are promised "within seconds", on machines with other load.
 const SECONDS: Duration = Duration::from_secs(8);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -32,7 +33,7 @@ async fn three_nodes_lose_nothing_whatever_happens_to_one_of_them_or_to_their_da
     }
 }
 
-/// Another node starts when it was taken over.
+/// Kills a node; another one starts after the takeover.
 async fn killed(stage: &mut Stage) {
     let load = stage.load().await;
     let death = die(stage).await;
@@ -49,7 +50,7 @@ pub(super) struct Death {
     pub(super) takeover: Duration,
 }
 
-/// `kill -9` of the node that paces, so that something waits in its memory.
+/// Kills the node that sends to the rate-limited endpoint, so that deliveries wait in its memory.
 pub(super) async fn die(stage: &mut Stage) -> Death {
     let dead = stage.home_of("paced").await;
     let (epoch, other) = (stage.epoch(dead).await, (dead + 1) % 3);
@@ -61,13 +62,14 @@ pub(super) async fn die(stage: &mut Stage) -> Death {
     Death { of: dead, in_flight, takeover }
 }
 
-/// SIGSTOP of the node that paces, then SIGCONT. Its lease may be cut short, without its knowing.
+/// Stops the node of the rate-limited endpoint by SIGSTOP, then SIGCONT. Its lease may be cut short without its
+/// knowledge.
 pub(super) async fn frozen(stage: &mut Stage, frozen_for: Duration, is_lease_kept: bool) -> Verdict {
     let load = stage.load().await;
     let zombie = stage.home_of("paced").await;
     let (epoch, other) = (stage.epoch(zombie).await, (zombie + 1) % 3);
     let (mut begun, mut in_flight) = (Instant::now(), 0);
-    // With something in flight: by chance there may be nothing.
+    // Repeated until deliveries are in flight at the freeze.
     for _ in 0..50 {
         begun = Instant::now();
         if is_lease_kept {
@@ -97,7 +99,7 @@ pub(super) async fn frozen(stage: &mut Stage, frozen_for: Duration, is_lease_kep
     stage.judge("SIGSTOP, SIGCONT", load).await.in_flight(in_flight).taken_over(takeover).back(back)
 }
 
-/// SIGTERM to each in turn; another one starts in its place.
+/// Stops each node in turn by SIGTERM; another one starts in its place.
 async fn stopped_one_by_one(stage: &mut Stage) {
     let load = stage.load().await;
     let (mut slowest, mut in_flight) = (Duration::ZERO, 0);
@@ -110,19 +112,19 @@ async fn stopped_one_by_one(stage: &mut Stage) {
             "{}",
             stage.members[leaving].node.log()
         );
-        assert_eq!(stage.carried_by(epoch).await, 0, "what it had not tried was handed back");
+        assert_eq!(stage.carried_by(epoch).await, 0, "deliveries that it had not tried were released");
         let others = [(leaving + 1) % 3, (leaving + 2) % 3];
         slowest = slowest.max(stage.is_shared_evenly(&others).await);
         stage.some_are_accepted(20).await;
         stage.start_again(leaving).await;
         slowest = slowest.max(stage.is_shared_evenly(&[0, 1, 2]).await);
     }
-    assert!(slowest < SECONDS, "shards change hands within seconds: {slowest:?}");
+    assert!(slowest < SECONDS, "shards change their owner within seconds: {slowest:?}");
     let verdict = stage.judge("SIGTERM one by one", load).await;
     verdict.in_flight(in_flight).back(slowest).must_be_kept_and_repeat_nothing();
 }
 
-/// Of the database: `restart -m immediate`, twice.
+/// Restarts the database with `restart -m immediate`, twice.
 async fn restarted(stage: &mut Stage) {
     let load = stage.load().await;
     let (mut slowest, mut in_flight) = (Duration::ZERO, 0);
@@ -162,7 +164,8 @@ async fn cut_after_commit(stage: &mut Stage) {
     assert!(back < BACK_WITHIN, "{back:?}");
 }
 
-/// The node that paces reaches the database no more, for longer than its lease; the others do.
+/// Cuts the node of the rate-limited endpoint off from the database for longer than its lease; the others stay
+/// connected.
 pub(super) async fn cut_off(stage: &mut Stage) -> Verdict {
     let load = stage.load().await;
     let alone = stage.home_of("paced").await;

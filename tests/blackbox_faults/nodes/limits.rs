@@ -1,5 +1,5 @@
-//! Limits of an app are over all its endpoints together, and over all nodes: also while one node takes over from another that was
-//! just at it, and while shards move to one that joins.
+//! Limits of an app hold over all its endpoints together, and over all nodes: also during a takeover from a node that was at the
+//! limit, and while shards move to a node that joins.
 
 use super::{
     stage::{LIMIT, Stage},
@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use std::{collections::HashSet, time::Duration};
 use tokio::time::Instant;
 
-/// Of each of the two apps, and how many of them are published at once.
+/// Events of each of the two apps, and the size of a batch.
 const EVENTS: usize = 160;
 const AT_ONCE: usize = 20;
-/// How long a request to the app takes that may have few in flight.
+/// Duration of a request to the app with a limit of requests in flight.
 const TAKES: Duration = Duration::from_millis(100);
 const ENDPOINTS: [&str; 2] = ["one", "two"];
 
@@ -33,7 +33,7 @@ async fn the_limits_of_an_app_hold_over_three_nodes_while_one_is_taken_over() {
         let dead = stage.home_of(&format!("{app}-one")).await;
         let (epoch, killed_at) = (stage.epoch(dead).await, Instant::now());
         stage.members[dead].node.kill().await;
-        assert!(stage.carried_by(epoch).await > 0, "it died with nothing in hand");
+        assert!(stage.carried_by(epoch).await > 0, "it died with nothing in flight");
         takeovers.push(stage.taken_over(epoch, (dead + 1) % 3, killed_at).await);
         let sent = stage.receiver.count_at(&format!("/{app}"));
         let goes_on = async || stage.receiver.count_at(&format!("/{app}")) > sent + AT_ONCE;
@@ -54,7 +54,7 @@ async fn the_limits_of_an_app_hold_over_three_nodes_while_one_is_taken_over() {
     assert_eq!(over, 0, "no faster than it may, over both endpoints");
 }
 
-/// An app with these limits and two endpoints, that are one at the receiver.
+/// Creates an app with these limits and two endpoints with the same URL.
 async fn furnish(stage: &Stage, app: &str, behaviour: Behaviour, limits: Value) {
     let path = format!("/{app}");
     stage.receiver.behave(&path, behaviour);
@@ -70,7 +70,7 @@ async fn furnish(stage: &Stage, app: &str, behaviour: Behaviour, limits: Value) 
     }
 }
 
-/// To all nodes in turn.
+/// Publishes to all nodes in turn.
 async fn publish(stage: &Stage, app: &str) {
     for batch in 0..EVENTS / AT_ONCE {
         let events: Vec<Value> = (0..AT_ONCE).map(|n| json!({ "type": "t", "data": n })).collect();
@@ -79,7 +79,7 @@ async fn publish(stage: &Stage, app: &str) {
     }
 }
 
-/// Every event has come, to both endpoints.
+/// Whether every event has arrived at both endpoints.
 fn has_all(stage: &Stage, app: &str) -> bool {
     let receipts = stage.receiver.receipts_at(&format!("/{app}"));
     let events: HashSet<&str> = receipts.iter().map(Receipt::id).collect();

@@ -1,5 +1,5 @@
-//! Three nodes whose database answers everything two seconds later than it did, for longer than a lease: they go on slowly, or stop
-//! sending and say so, and none of them ends.
+//! Three nodes whose database answers two seconds later than before, for longer than a lease: they continue slowly, or stop sending
+//! and report it, and none of them exits.
 
 use super::{
     faults::BACK_WITHIN,
@@ -16,7 +16,7 @@ const LATE: Duration = Duration::from_secs(2);
 const SLOW_FOR: Duration = Duration::from_secs(40);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_seconds_more_for_every_answer_cost_three_nodes_time_and_nothing_else() {
+async fn two_seconds_more_for_every_answer_make_three_nodes_slow_but_lose_nothing() {
     let mut stage = Stage::set("").await;
     let load = stage.load().await;
     let before = epochs(&stage).await;
@@ -58,13 +58,13 @@ async fn two_seconds_more_for_every_answer_cost_three_nodes_time_and_nothing_els
     }
     verdict.must_be_kept();
     assert!(back < BACK_WITHIN, "{back:?}");
-    assert_eq!(kept, 3, "nobody's lease depends on how far away its database is");
+    assert_eq!(kept, 3, "no node's lease depends on the latency of its database");
     for member in &mut stage.members {
         assert_eq!(member.node.stop().await, Some(0), "{}", member.node.log());
     }
 }
 
-/// What somebody was told who waits for answers, and comes again when it is asked to.
+/// Answers to a producer that waits for each answer, and tries again when Retry-After says.
 #[derive(Default)]
 struct Told {
     answers: Vec<(Answer, Duration)>,
@@ -92,7 +92,7 @@ async fn publish_patiently(producers: Producers, client: Client, member: usize, 
     told
 }
 
-/// What is promised is promised, and everything else is refused with a time to come again.
+/// Asserts that each answer is either 202, or 503 with a Retry-After.
 #[track_caller]
 fn must_be_honest(told: &[Told]) {
     let answers = || told.iter().flat_map(|told| &told.answers);
@@ -103,7 +103,11 @@ fn must_be_honest(told: &[Told]) {
         answers().count(),
         told.iter().map(|told| told.unanswered).sum::<usize>()
     ));
-    assert_eq!(told.iter().map(|told| told.unanswered).sum::<usize>(), 0, "everybody is answered in time");
+    assert_eq!(
+        told.iter().map(|told| told.unanswered).sum::<usize>(),
+        0,
+        "every publish is answered in time"
+    );
     for (answer, _) in answers() {
         let comes_again = answer.header("retry-after").parse::<u32>().is_ok();
         assert!(answer.status == 202 || answer.status == 503 && comes_again, "{answer:?}");

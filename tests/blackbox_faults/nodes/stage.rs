@@ -1,4 +1,4 @@
-//! Three nodes, each with a wire of its own to the server, somebody who publishes to all of them in turn and somebody who receives.
+//! Three nodes, each with a proxy of its own to the database server, producers that publish to all of them in turn, and a receiver.
 
 use super::verdict::{PACE, TAKEN_OVER_WITHIN, Totals, Verdict};
 use crate::{
@@ -16,19 +16,19 @@ use std::{sync::Arc, time::Duration};
 use tokio::{task::JoinSet, time::Instant};
 
 pub(super) const LIMIT: Duration = Duration::from_mins(1);
-/// What has not ended by then, after nothing was published any more, is stuck.
+/// A delivery that has not ended by then, after publishing stopped, is stuck.
 const SETTLED_WITHIN: Duration = Duration::from_secs(40);
-/// Asking the server costs a process.
+/// Pause between queries, each of which starts a process.
 const ASK_EVERY: Duration = Duration::from_millis(150);
-/// What a server needs so that it can be told when something was committed.
+/// Options with which the server can tell when a row was committed.
 pub(super) const OPTIONS: &str = "-c track_commit_timestamp=on";
 
-/// Of each of two kinds.
+/// Producers of each of two kinds.
 const PRODUCERS: usize = 3;
-/// Such events stand in no line, so that a node may write many of them as one statement.
+/// Events of this type have no ordering group, so that a node may write many of them as one statement.
 pub(super) const PLAIN: &str = "thing.plain";
 const PAUSE: Duration = Duration::from_millis(100);
-/// Events at once for the endpoint with a rate, and how long until the next.
+/// Events per burst for the endpoint with a rate, and the pause until the next.
 const AT_ONCE: usize = 24;
 const UNTIL_THE_NEXT: Duration = Duration::from_millis(2500);
 
@@ -50,14 +50,14 @@ pub(super) struct Stage {
     pub(super) server: Arc<Server>,
     pub(super) receiver: Receiver,
     pub(super) producers: Producers,
-    /// One for each node, unless the stage was set without.
+    /// A database proxy for each node, unless the fixture was made without.
     pub(super) wires: Vec<Wire>,
     pub(super) members: Vec<Member>,
-    /// What was known when the last fault was judged.
+    /// The figures at the end of the last fault.
     before: Figures,
 }
 
-/// A node as `GET /v1/system` shows it.
+/// Returns the shards of a node from `GET /v1/system`.
 pub(super) fn shards_of(system: &Value, epoch: i64) -> Option<u64> {
     let nodes = system["nodes"].as_array().unwrap();
     let epoch = json!(epoch.to_string());
@@ -65,7 +65,7 @@ pub(super) fn shards_of(system: &Value, epoch: i64) -> Option<u64> {
 }
 
 impl Stage {
-    /// With options for the server.
+    /// Starts the fixture with options for the server.
     pub(super) async fn set(options: &str) -> Self {
         let server = Server::with(&format!("{OPTIONS} {options}"));
         let wires = [(); 3].map(|()| Wire::new(&server.folder));
@@ -73,9 +73,10 @@ impl Stage {
         Self::on(Arc::new(server), stores, Vec::from(wires)).await
     }
 
-    /// A node for each of these addresses of the server, which knows its connections by the node's number.
+    /// Starts a node for each of these addresses of the server. The server knows each node's connections by its
+    /// number.
     pub(super) async fn on(server: Arc<Server>, stores: [String; 3], wires: Vec<Wire>) -> Self {
-        // All at once: one of them prepares the database, the others wait for it.
+        // Concurrently: one of them prepares the database, the others wait for it.
         let [one, two, three] = &stores;
         let started = tokio::join!(Member::start(0, one), Member::start(1, two), Member::start(2, three));
         let members = vec![started.0, started.1, started.2];
@@ -87,7 +88,8 @@ impl Stage {
         stage
     }
 
-    /// Everybody's endpoint, one that fails now and then, and one of each kind that only one node may send to.
+    /// Creates an endpoint that all nodes send to, one that fails now and then, and one of each kind that only one
+    /// node may send to.
     async fn furnish(&self) {
         let client = self.client(0);
         client.make_app("a").await;
@@ -139,7 +141,7 @@ impl Stage {
         self.follow_all();
     }
 
-    /// Begins to publish; comes back when some of it was accepted.
+    /// Starts publishing. Returns when some events were accepted.
     pub(super) async fn load(&self) -> JoinSet<()> {
         let mut running = self.producers.start(PRODUCERS, PAUSE);
         let plain = self.producers.start_as(PLAIN, PRODUCERS, PAUSE);
@@ -172,7 +174,7 @@ impl Stage {
         ask(&self.server, sql).await
     }
 
-    /// What the nodes complained of, and what has not ended, for whoever looks for the reason.
+    /// Prints the nodes' warnings and the deliveries that have not ended, to find the reason of a failure.
     pub(super) fn show_troubles(&self) {
         for (number, member) in self.members.iter().enumerate() {
             let log = member.node.log();
@@ -183,7 +185,7 @@ impl Stage {
         println!("{}", self.server.run("postgres", open).unwrap());
     }
 
-    /// Has the server do something that takes its time.
+    /// Runs a blocking operation of the server.
     pub(super) async fn tell(&self, what: fn(&Server)) {
         let server = self.server.clone();
         tokio::task::spawn_blocking(move || what(&server)).await.unwrap();
@@ -193,7 +195,7 @@ impl Stage {
         self.ask(&format!("SELECT count(*) FROM posthaste.{rows}")).await.parse().unwrap()
     }
 
-    /// SIGSTOP at a moment at which it has nothing begun in the database.
+    /// Sends SIGSTOP at a moment without a running transaction of the node.
     pub(super) async fn freeze_at_rest(&self, member: usize) {
         let busy = format!(
             "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'node-{member}' AND state <> 'idle'"
@@ -216,7 +218,7 @@ impl Stage {
         wait_for("the node has joined", LIMIT, async || self.ask(&sql).await.parse().ok()).await
     }
 
-    /// By all of them.
+    /// Counts the deliveries in flight on all nodes.
     pub(super) async fn carried(&self) -> usize {
         self.count("live WHERE lane < 0").await
     }
@@ -225,20 +227,21 @@ impl Stage {
         self.count(&format!("live WHERE lane = -{epoch}")).await
     }
 
-    /// The node that sends to this endpoint, which only one may send to.
+    /// Returns the node that sends to this endpoint, which only one may send to.
     pub(super) async fn home_of(&self, endpoint: &str) -> usize {
         let sql = format!(
             "SELECT n.pid FROM posthaste.live l JOIN posthaste.nodes n ON n.epoch = -l.lane
              JOIN posthaste.endpoints p ON p.id = l.endpoint WHERE p.uid = '{endpoint}' LIMIT 1"
         );
-        wait_for("somebody carries something of it", LIMIT, async || {
+        wait_for("a node has a delivery of it in flight", LIMIT, async || {
             let pid = self.ask(&sql).await;
             self.members.iter().position(|member| member.node.pid().to_string() == pid)
         })
         .await
     }
 
-    /// How long after `begun` the others had taken this one over; they are given a little longer than they may take.
+    /// Waits until the others have taken this node over, and returns the time since `begun`. Waits a little longer
+    /// than they may take.
     pub(super) async fn taken_over(&self, epoch: i64, by: usize, begun: Instant) -> Duration {
         let client = self.client(by);
         while begun.elapsed() < TAKEN_OVER_WITHIN + Duration::from_secs(2) {
@@ -251,7 +254,7 @@ impl Stage {
         begun.elapsed()
     }
 
-    /// How long until every node takes events, and looks after its part of the endpoints.
+    /// Waits until every node accepts events, and returns how long that took.
     pub(super) async fn all_are_back(&self) -> Duration {
         let begun = Instant::now();
         for member in 0..self.members.len() {
@@ -265,7 +268,7 @@ impl Stage {
         begun.elapsed()
     }
 
-    /// How long until the nodes have shared the shards evenly.
+    /// Waits until the nodes share the shards evenly, and returns how long that took.
     pub(super) async fn is_shared_evenly(&self, among: &[usize]) -> Duration {
         let begun = Instant::now();
         let fair = 256_u64.div_ceil(among.len() as u64);
@@ -285,7 +288,7 @@ impl Stage {
         begun.elapsed()
     }
 
-    /// Ends the load, waits for what it left, and says what became of all of it.
+    /// Ends the load, waits for its deliveries, and returns the verdict.
     pub(super) async fn judge(&mut self, fault: &'static str, load: JoinSet<()>) -> Verdict {
         self.producers.finish(load).await;
         let begun = Instant::now();
@@ -298,7 +301,8 @@ impl Stage {
         let totals = Totals::of(&self.receiver, &self.server);
         let mut verdict = Verdict::new(fault, &self.before, &figures, totals, settled);
         if !self.wires.is_empty() {
-            // The server numbers the statements of a transaction, and one that has several begins with another.
+            // The server numbers the statements of a transaction; in one with several statements the first writes no
+            // event.
             verdict.at_once = Some(self.count("events WHERE cmin = '0'").await);
         }
         self.before = figures;

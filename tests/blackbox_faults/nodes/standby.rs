@@ -1,5 +1,5 @@
-//! A primary that fails, and its standby, promoted: nodes that know both go on there. If the standby confirmed every commit nothing
-//! is lost; the control has one that had stopped following.
+//! Failover to a promoted standby: nodes that know both servers continue there. If the standby confirmed every commit nothing is
+//! lost; the control has one that had stopped replicating.
 
 use super::{
     faults::BACK_WITHIN,
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_promoted_standby_has_everything_and_three_nodes_find_it_by_themselves() {
+async fn a_promoted_standby_has_every_commit_and_three_nodes_find_it_by_themselves() {
     let verdict = fail_over(true).await;
     verdict.must_be_kept_and_repeat_nothing();
     assert!(verdict.back.unwrap() < BACK_WITHIN, "{verdict}");

@@ -1,5 +1,5 @@
-//! What one node does for all: notices are mailed and replays are run once though there are two, and when the one that does it is
-//! killed in the middle the other goes on.
+//! Work of the leader: with two nodes notices are mailed and replays run only once, and when the leader is killed in the middle
+//! the other node continues.
 
 use crate::{
     harness::{Client, Home, Node, Receiver, database::Server, report, wait_for, wait_until},
@@ -16,11 +16,11 @@ const APPS: [&str; 3] = ["bakery", "dairy", "mill"];
 /// Notices before the kill and after it.
 const IN_PEACE: usize = 9;
 const STORM: usize = 30;
-/// So many of the storm are mailed when it happens.
+/// Notices of the second batch that are mailed before the kill.
 const MAILED: usize = 8;
 const EVENTS: usize = 400;
 
-/// Two nodes on one database, which have shared the shards.
+/// Two nodes on one database that share the shards.
 struct Pair {
     server: Server,
     nodes: [Node; 2],
@@ -48,7 +48,7 @@ impl Pair {
         self.nodes[number % 2].client.clone()
     }
 
-    /// Which of them does what is done once, and under which epoch.
+    /// Returns the leader and its epoch.
     fn steward(&self) -> (usize, i64) {
         let sql = "SELECT n.pid, n.epoch FROM posthaste.shards s JOIN posthaste.nodes n ON n.epoch = s.epoch WHERE s.shard = 0";
         let found = self.ask(sql);
@@ -63,7 +63,7 @@ impl Pair {
     }
 }
 
-/// How often each mail came, by its id.
+/// Returns how often each mail was received, by its id.
 fn times(post: &mail::Server) -> BTreeMap<String, usize> {
     let mut times = BTreeMap::new();
     for mail in post.mails() {
@@ -72,14 +72,14 @@ fn times(post: &mail::Server) -> BTreeMap<String, usize> {
     times
 }
 
-/// Lets as many deliveries die, in all apps, at these nodes in turn.
+/// Makes `count` dead letters, in all apps, at these nodes in turn.
 async fn let_die(nodes: &[Client], count: usize, dead: &mut BTreeSet<String>) {
     for number in 0..count {
         dead.insert(mail::die(&nodes[number % nodes.len()], APPS[number % APPS.len()]).await);
     }
 }
 
-/// The ids of the mails that tell of this dead letter.
+/// Returns the ids of the mails about this dead letter.
 fn told_by(post: &mail::Server, delivery: &str) -> BTreeSet<String> {
     let link = format!("/deliveries/{delivery}\n");
     let mails = post.mails().into_iter().filter(|mail| mail.body.contains(&link));
@@ -99,7 +99,7 @@ async fn all_are_mailed(pair: &Pair, post: &mail::Server, dead: &BTreeSet<String
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_nodes_mail_each_notice_once_also_when_the_one_that_mails_is_killed_in_a_storm() {
+async fn two_nodes_mail_each_notice_once_also_when_the_leader_is_killed_among_many() {
     let (post, receiver) = (mail::Server::start("starttls").await, Receiver::start().await);
     let mut pair = Pair::start([(); 2].map(|()| mail::home(&post, "starttls"))).await;
     for app in APPS {
@@ -119,7 +119,7 @@ async fn two_nodes_mail_each_notice_once_also_when_the_one_that_mails_is_killed_
     let survivor = pair.client(steward + 1);
     let_die(&both, STORM, &mut dead).await;
     wait_until("it mails", LIMIT, async || post.mails().len() >= in_peace.len() + MAILED).await;
-    // The next is taken by the mail server, and whoever sent it does not get to know.
+    // The mail server takes the next one, but its sender gets no answer.
     post.answers(&json!({ "data_takes": 60 }));
     let so_far = post.mails().len();
     wait_until("one is on its way", LIMIT, async || post.mails().len() > so_far).await;
@@ -139,12 +139,12 @@ async fn two_nodes_mail_each_notice_once_also_when_the_one_that_mails_is_killed_
         dead.len(),
         twice.len()
     ));
-    assert_eq!(twice, [(&on_its_way, &2)], "none but what was on its way");
+    assert_eq!(twice, [(&on_its_way, &2)], "only the mail that was being sent");
     assert_eq!(survivor.metric(sent).await as usize, mails - before.len(), "the other sent the rest");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_replay_whose_node_is_killed_is_finished_by_the_other_and_replays_each_once() {
+async fn a_replay_whose_leader_is_killed_is_finished_by_the_other_node_and_replays_each_once() {
     let receiver = Receiver::start().await;
     let mut pair = Pair::start([(); 2].map(|()| Home::new())).await;
     let client = pair.client(0);

@@ -1,5 +1,5 @@
-//! What three nodes do as one: what is changed at one is known to all, what any of them shows is so for all, what is published to
-//! all is one event, what is asked of one is done once, and whoever joins or leaves has its part or gives it back.
+//! Three nodes behave as one: changes at one node are known to all, each shows the state of all, an event published to all exists
+//! once, a replay runs once, and nodes that join or leave get and release their shards.
 
 use super::stage::{LIMIT, Stage};
 use crate::harness::{ADMIN_KEY, Behaviour, Client, report, wait_for, wait_until};
@@ -18,11 +18,11 @@ use tokio::{
 const KNOWN_WITHIN: Duration = Duration::from_secs(1);
 const TOLD_WITHIN: Duration = Duration::from_secs(10);
 const EVENTS: usize = 40;
-/// How long each request takes to the endpoint that falls behind.
+/// Duration of each request to the endpoint with a backlog.
 const TAKES: Duration = Duration::from_secs(2);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn three_nodes_are_one_to_whoever_asks_any_of_them() {
+async fn three_nodes_behave_as_one_to_a_client_of_any_of_them() {
     let mut stage = Stage::set("").await;
     every_node_shows_all(&stage).await;
     let slowest = changes_are_known_to_all(&stage).await;
@@ -56,7 +56,7 @@ async fn every_node_shows_all(stage: &Stage) {
     }
 }
 
-/// How long until all of these say so, the slowest of them.
+/// Waits until all of these nodes know a change, and returns how long that took.
 async fn known(clients: &[Client], is_known: impl AsyncFn(&Client) -> bool) -> Duration {
     let begun = Instant::now();
     for client in clients {
@@ -65,7 +65,8 @@ async fn known(clients: &[Client], is_known: impl AsyncFn(&Client) -> bool) -> D
     begun.elapsed()
 }
 
-/// An endpoint that is made, changed and removed, a key that is made and revoked, each at another node; the slowest of these.
+/// Creates, changes and removes an endpoint, creates and revokes a key, each at another node. Returns the slowest time until
+/// all nodes know.
 async fn changes_are_known_to_all(stage: &Stage) -> Duration {
     let clients: Vec<Client> = (0..3).map(|member| stage.client(member)).collect();
     let none = json!({ "event_types": ["nothing.of_this"] });
@@ -93,7 +94,7 @@ async fn changes_are_known_to_all(stage: &Stage) -> Duration {
     slowest
 }
 
-/// It misses what the others change, as they show, and nothing any more soon after it goes on.
+/// A frozen node misses the others' changes, which shows as its lag, and catches up soon after it continues.
 async fn who_stands_still_is_seen_to_lag(stage: &Stage) {
     let (still, path) = (2, "/v1/apps/a/endpoints/shared");
     let (changes, looks) = (stage.client(0), stage.client(1));
@@ -104,7 +105,7 @@ async fn who_stands_still_is_seen_to_lag(stage: &Stage) {
     })
     .await;
     stage.freeze_at_rest(still).await;
-    // However long this takes here, nobody takes over from it.
+    // However long this takes, no node takes over from it.
     let later = format!("UPDATE posthaste.nodes SET lease_until = lease_until + 60000 WHERE epoch = {epoch}");
     stage.ask(&later).await;
     for description in ["one", "two"] {
@@ -118,14 +119,14 @@ async fn who_stands_still_is_seen_to_lag(stage: &Stage) {
     assert_eq!(stage.client(still).get(path).await.expect(200)["description"], "two");
 }
 
-/// How many changes each node has not seen yet, by its epoch, as this one shows it.
+/// Returns the lag of each node in changes, by its epoch, as this node shows it.
 async fn lags(client: &Client) -> HashMap<String, i64> {
     let system = client.get("/v1/system").await.expect(200);
     let nodes = system["nodes"].as_array().unwrap().iter();
     nodes.map(|node| (node["epoch"].as_str().unwrap().to_owned(), node["lag"].as_i64().unwrap())).collect()
 }
 
-/// Whoever watches at one node is told to look again when another one took an event.
+/// A client that watches at one node gets a live update when another node accepted an event.
 async fn what_one_does_is_told_at_another(stage: &Stage) {
     let mut watching = Tail::open(&stage.client(0), "/v1/apps/a/stream").await;
     let begun = Instant::now();
@@ -136,7 +137,7 @@ async fn what_one_does_is_told_at_another(stage: &Stage) {
     assert!(told < TOLD_WITHIN, "{told:?}");
 }
 
-/// Somebody who watches.
+/// A client of the event stream.
 struct Tail(TcpStream);
 
 impl Tail {
@@ -151,7 +152,7 @@ impl Tail {
 
     async fn hears(&mut self, words: &str) {
         let mut told = Vec::new();
-        wait_until("it is told", LIMIT, async || {
+        wait_until("the live update comes", LIMIT, async || {
             let read = timeout(LIMIT, self.0.read_buf(&mut told)).await.unwrap();
             assert!(read.unwrap() > 0, "it ended");
             String::from_utf8_lossy(&told).contains(words)
@@ -160,7 +161,8 @@ impl Tail {
     }
 }
 
-/// Of an endpoint that takes one at a time, slowly: only its home sends to it, and every node names what waits longest.
+/// An endpoint that takes one request at a time, slowly: only its shard's owner sends to it, and every node shows the
+/// oldest overdue delivery.
 async fn what_is_overdue_is_shown_by_all(stage: &Stage) {
     let clients: Vec<Client> = (0..3).map(|member| stage.client(member)).collect();
     stage.receiver.behave("/behind", Behaviour::Slow(TAKES));
@@ -187,7 +189,7 @@ async fn what_is_overdue_is_shown_by_all(stage: &Stage) {
     wait_until("none is overdue", LIMIT, is_none).await;
 }
 
-/// What each of these shows as overdue longest.
+/// Returns the oldest overdue delivery as each of these nodes shows it.
 async fn overdue(clients: &[Client]) -> Vec<Value> {
     let mut shown = Vec::new();
     for client in clients {
@@ -196,7 +198,7 @@ async fn overdue(clients: &[Client]) -> Vec<Value> {
     shown
 }
 
-/// The same id at all nodes at the same moment.
+/// Publishes the same id at all nodes at the same moment.
 async fn one_id_is_one_event(stage: &Stage) {
     for n in 0..EVENTS {
         let event = json!({ "id": format!("same-{n}"), "key": "same", "type": "thing.happened", "data": n });
@@ -240,7 +242,8 @@ async fn a_replay_runs_once(stage: &Stage) {
     assert!(times.len() == EVENTS && times.values().all(|times| *times == 2), "{times:?}");
 }
 
-/// With nothing but what waits for its turn: all of it comes once, from others, and has no attempt of the one that left.
+/// A node leaves with only waiting deliveries: all of them are sent once, by others, and have no attempt of the node
+/// that left.
 async fn who_leaves_hands_back(stage: &mut Stage) {
     for n in 0..EVENTS {
         let event = json!({ "id": format!("turn-{n}"), "key": "turn", "type": "thing.paced", "data": n });

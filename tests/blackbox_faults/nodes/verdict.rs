@@ -1,5 +1,5 @@
-//! What became of a load during a fault, in one line: what was lost and what came twice, and what has to hold over all nodes
-//! together whoever sends: order, rates, how many are in flight, and that nothing is sent once its success is recorded.
+//! The outcome of a load during a fault, in one line: lost and repeated deliveries, and what must hold over all nodes
+//! together: order, rates, deliveries in flight, and no request after its success was recorded.
 
 use crate::{
     checker::Figures,
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 pub(super) const TAKEN_OVER_WITHIN: Duration = Duration::from_secs(15);
 
-/// What may be sent at most to the endpoints that have limits.
+/// Limits of the endpoints that have some.
 pub(super) struct Pace {
     pub(super) per_second: u32,
     pub(super) burst: u32,
@@ -19,15 +19,16 @@ pub(super) struct Pace {
 
 pub(super) const PACE: Pace = Pace { per_second: 12, burst: 3, in_flight: 2 };
 
-/// Requests are noted a little later than they were sent, some later than others, and the clocks of two programs are read.
+/// Tolerance: requests are recorded a little later than they were sent, some later than others, and the clocks of two
+/// programs are read.
 const UNEVEN: Duration = Duration::from_millis(500);
 
-/// What holds over all nodes together, since the beginning.
+/// Violations over all nodes together, since the beginning.
 #[derive(Debug, Default)]
 pub(super) struct Totals {
-    /// Requests that came when their success had been committed.
+    /// Requests that arrived after their success had been committed.
     pub(super) after_success: usize,
-    /// Requests that came behind a later one of their line.
+    /// Requests that arrived after a later one of their ordering group.
     inversions: usize,
     /// The most requests by which the rate was exceeded.
     over_rate: usize,
@@ -45,7 +46,7 @@ impl Totals {
     }
 }
 
-/// By when the server committed the attempt that says so.
+/// Counts requests that arrived after the server committed their successful attempt.
 fn after_success(receipts: &[Receipt], server: &Server) -> usize {
     let known = server.run(
         "postgres",
@@ -72,13 +73,13 @@ fn after_success(receipts: &[Receipt], server: &Server) -> usize {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "the server has the real clock, so must whoever compares with it"
+    reason = "the server has the real clock, so must the test that compares with it"
 )]
 fn now() -> (Instant, i64) {
     (Instant::now(), jiff::Timestamp::now().as_millisecond())
 }
 
-/// Of each line nothing comes behind what was published after it; the same may come again.
+/// Counts requests that arrive after a later event of their ordering group; a repeated one is allowed.
 fn inversions(receipts: &[Receipt]) -> usize {
     let mut newest: HashMap<&str, usize> = HashMap::new();
     let mut inversions = 0;
@@ -92,7 +93,7 @@ fn inversions(receipts: &[Receipt]) -> usize {
     inversions
 }
 
-/// The most by which any span of time has more than the rate allows.
+/// Returns the maximum by which any period exceeds the rate.
 pub(super) fn over_rate(receipts: &[Receipt]) -> usize {
     let mut most = 0;
     for (first, from) in receipts.iter().enumerate() {
@@ -105,7 +106,7 @@ pub(super) fn over_rate(receipts: &[Receipt]) -> usize {
     most
 }
 
-/// About one fault; what is not a difference holds since the beginning.
+/// The outcome of one fault. Values that are no difference hold since the beginning.
 #[derive(Debug)]
 pub(super) struct Verdict {
     fault: &'static str,
@@ -117,13 +118,13 @@ pub(super) struct Verdict {
     pub(super) unknown: usize,
     pub(super) in_flight: usize,
     pub(super) totals: Totals,
-    /// Events so far that were stored by a statement which was all of its transaction; `None` where none can be.
+    /// Events so far that were stored by a single-statement transaction; `None` where none can be.
     pub(super) at_once: Option<usize>,
-    /// How long until everything had ended, after nothing was published any more.
+    /// The time until every delivery had ended, after publishing stopped.
     settled: Duration,
-    /// How long until others had what the dead one carried.
+    /// The time until other nodes had taken over.
     pub(super) takeover: Option<Duration>,
-    /// How long until everybody did their part again.
+    /// The time until every node worked again.
     pub(super) back: Option<Duration>,
 }
 
@@ -153,7 +154,7 @@ impl Verdict {
         }
     }
 
-    /// With so many in flight when it happened.
+    /// Sets the number of deliveries in flight at the fault.
     pub(super) fn in_flight(mut self, in_flight: usize) -> Self {
         self.in_flight = in_flight;
         self
@@ -169,7 +170,7 @@ impl Verdict {
         self
     }
 
-    /// It was such that nothing need come twice, whatever was in flight.
+    /// Asserts the promises for faults after which no delivery needs to be repeated.
     #[track_caller]
     pub(super) fn must_be_kept_and_repeat_nothing(&self) {
         self.must_be_kept();
@@ -180,7 +181,7 @@ impl Verdict {
         (self.duplicates, self.unknown) == (0, 0)
     }
 
-    /// Whether everything was kept that is promised for any fault.
+    /// Whether all promises that hold for any fault were kept.
     pub(super) fn is_kept(&self) -> bool {
         let Totals { after_success, inversions, over_rate, most_in_flight } = self.totals;
         [self.lost, self.stuck, self.wrong, after_success, inversions, over_rate] == [0; 6]
@@ -194,10 +195,10 @@ impl Verdict {
     pub(super) fn must_be_kept(&self) {
         report(self);
         assert!(self.is_kept(), "{self}");
-        assert!(self.at_once != Some(0), "only half of how events are stored was tried: {self}");
+        assert!(self.at_once != Some(0), "no event was stored by a single statement: {self}");
     }
 
-    /// Of a control: the same check says no.
+    /// Asserts that the same check fails for a control.
     #[track_caller]
     pub(super) fn must_be_broken(&self) {
         report(format_args!("control: {self}"));
@@ -232,7 +233,7 @@ impl fmt::Display for Verdict {
 }
 
 #[test]
-fn the_judge_sees_what_comes_behind_its_successor_and_what_comes_too_fast() {
+fn the_verdict_counts_requests_out_of_order_and_over_the_rate() {
     let begun = Instant::now();
     let receipt = |id: String, after: Duration| Receipt {
         method: "POST".to_owned(),
