@@ -101,7 +101,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn every_action_has_a_name_of_its_own_that_reads_back() {
+    fn every_action_name_parses_back() {
         for action in Action::ALL {
             assert_eq!(Action::parse(action.name()), Some(*action));
         }
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn changed_fields_are_named_whether_they_came_went_or_differ() {
+    fn changed_fields_lists_added_removed_and_different_fields() {
         let before = json!({ "kept": 1, "gone": 2, "other": [1] });
         let after = json!({ "kept": 1, "new": null, "other": [2] });
         assert_eq!(changed_fields(&before, &after), ["gone", "new", "other"]);

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_says_whom_it_names_and_until_when() {
+    fn a_certificate_shows_its_subject_and_its_expiry() {
         for (year, expires_at) in [(2049, "2049-02-03T00:00:00.000Z"), (2051, "2051-02-03T00:00:00.000Z")] {
             let read = Certificate::read(&made(year)).unwrap();
             assert!(read.subject.contains("CN=posthaste\\n"), "{}", read.subject);
@@ -151,7 +151,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_cut_or_changed_never_panics(cut in 0usize..300, at in 0usize..300, to: u8) {
+        fn reading_a_damaged_certificate_never_panics(cut in 0usize..300, at in 0usize..300, to: u8) {
             let mut der = made(2049);
             let place = at % der.len();
             der[place] = to;

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_shapes_are_not_ids() {
+    fn text_in_another_form_is_no_id() {
         for bad in ["", "evt_", "evt_0", "evt_zzzzzzzzzzzzz", "EVT_0000000000000", "evt_000000000000o"] {
             assert_eq!(EventId::parse(bad), None, "{bad}");
         }

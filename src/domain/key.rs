@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn every_scope_reads_back_by_its_name_and_only_admin_is_for_no_app() {
+    fn every_scope_parses_back_and_only_admin_has_no_app() {
         let app = AppId::from_i64(7);
         for name in Scope::NAMES.into_iter().chain(["portal", "portal_read"]) {
             let app = (name != "admin").then_some(app);
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_use_is_to_be_written_once_and_again_only_when_there_is_a_newer_one() {
+    fn a_use_is_written_once_until_there_is_a_newer_one() {
         let key = live(5);
         assert_eq!((key.shown().last_used_at, key.unwritten_use()), (None, None));
         key.note_use(at(5_000));
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn the_key_of_the_settings_has_no_row_to_write_to() {
+    fn uses_of_the_settings_key_are_never_written() {
         let key = live(KEY_OF_SETTINGS.as_i64());
         key.note_use(at(1));
         assert_eq!((key.shown().last_used_at, key.unwritten_use()), (Some(at(1)), None));

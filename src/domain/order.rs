@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_key_is_the_same_line_and_another_key_is_another() {
+    fn equal_keys_share_an_ordering_group_and_different_keys_do_not() {
         let line = |key| Order::Key.line_of(Some(key));
         assert_eq!(line("order-1"), line("order-1"));
         assert_ne!(line("order-1"), line("order-2"));
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_asks_for_order_stands_in_a_line() {
+    fn only_ordered_deliveries_have_an_ordering_group() {
         assert_eq!(Order::None.line_of(Some("a")), None);
         assert_eq!(Order::Key.line_of(None), None);
         assert_eq!(Order::Endpoint.line_of(None), Order::Endpoint.line_of(Some("a")));
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn names_read_back() {
+    fn order_names_parse_back() {
         assert!(Order::ALL.iter().all(|order| Order::parse(order.name()) == Some(*order)));
         assert!(OnDead::ALL.iter().all(|on_dead| OnDead::parse(on_dead.name()) == Some(*on_dead)));
         assert_eq!((Order::parse("Key"), OnDead::parse("")), (None, None));

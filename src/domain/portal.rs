@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_not_be_shown_is_refused_by_its_field() {
+    fn an_invalid_theme_is_refused_with_the_name_of_its_field() {
         let long = "x".repeat(NAME_BYTES_MAX + 1);
         for (bad, field) in [
             (theme(&long, "", ""), "theme.name"),
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn the_logo_cannot_add_to_the_policy_that_names_it() {
+    fn the_logo_url_cannot_extend_the_content_security_policy() {
         let sneaky = "https://cdn.example.com/a;script-src%20*,b'c.svg?x;y";
         let source = theme("", sneaky, "").checked().unwrap().image_source().unwrap();
         assert_eq!(source, "https://cdn.example.com/a%3Bscript-src%20*%2Cb'c.svg");

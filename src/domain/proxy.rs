@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_be_misread_is_refused() {
+    fn ambiguous_proxy_urls_are_refused() {
         for text in [
             "",
             "proxy:3128",

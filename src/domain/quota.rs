@@ -151,9 +151,9 @@ mod tests {
     }
 
     proptest! {
-        /// However it is asked, and whenever: no window of time lets more through than the rate and one second's worth.
+        /// In any window of time at most the rate's worth and one second's worth are admitted.
         #[test]
-        fn never_more_than_the_rate_and_a_second_s_worth(
+        fn a_quota_never_admits_more_than_its_rate_and_one_second(
             events in 1u32..50,
             bytes in 1u64..5000,
             asks in prop::collection::vec((-50i64..700, 0usize..6000), 1..200),
@@ -162,7 +162,7 @@ mod tests {
             let (mut bucket, mut now) = (Bucket::default(), 0);
             let mut taken: Vec<(i64, u64)> = Vec::new();
             for (step, size) in asks {
-                // Some come late with the time that they read before others.
+                // Some callers come late with an earlier reading of the clock.
                 let asked_at = if taken.is_empty() { now } else { now + step };
                 now = now.max(asked_at);
                 if bucket.take(&quota, size, at(asked_at)).is_ok() {
@@ -175,7 +175,7 @@ mod tests {
                     let ms = (until - from) as u64;
                     count += 1;
                     sum += size;
-                    // What is larger than a second's worth borrows from the time after it, never more than once.
+                    // An event larger than a second's worth borrows from the time after it, at most once.
                     excess = excess.max(size.saturating_sub(bytes));
                     prop_assert!(count * 1000 <= u64::from(events) * (ms + 1000));
                     prop_assert!(sum * 1000 <= bytes * (ms + 1000) + excess * 1000);
@@ -183,9 +183,9 @@ mod tests {
             }
         }
 
-        /// Whoever is refused and waits as long as they were told is let through, whatever was taken before.
+        /// A refused event is admitted after exactly the wait that the error names, whatever was taken before.
         #[test]
-        fn who_waits_as_long_as_told_gets_through(
+        fn a_refused_event_is_admitted_after_the_named_wait(
             events in prop::option::of(1u32..50),
             bytes in prop::option::of(1u64..5000),
             asks in prop::collection::vec((0i64..700, 0usize..20_000), 1..100),
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_larger_than_a_second_s_worth_passes_when_nothing_was_taken_and_is_made_up_for() {
+    fn an_event_larger_than_a_second_is_admitted_by_a_full_bucket_and_paid_back() {
         let quota = quota(None, Some(100));
         let mut bucket = Bucket::default();
         assert_eq!(bucket.take(&quota, 1000, at(0)), Ok(()));
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_quota_holds_at_once_and_what_is_not_limited_is_never_refused() {
+    fn a_changed_quota_applies_at_once_and_no_limit_never_refuses() {
         let mut bucket = Bucket::default();
         for _ in 0..10_000 {
             assert_eq!(bucket.take(&quota(None, None), usize::MAX, at(0)), Ok(()));
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quota_outside_its_form_is_refused_by_the_field() {
+    fn an_invalid_quota_is_refused_with_the_name_of_its_field() {
         let read = |value: Value| Quota::read(value.as_object().unwrap()).map_err(|error| error.field);
         let both = json!({ "events_per_second": 5, "bytes_per_second": 7 });
         assert_eq!(read(both), Ok(Some(quota(Some(5), Some(7)))));

@@ -193,7 +193,7 @@ mod tests {
     proptest! {
         /// Tokens are taken, put back, or reserved early and spent late, and the process restarts with none.
         #[test]
-        fn no_window_of_time_sees_more_than_the_burst_and_its_worth(
+        fn no_window_uses_more_tokens_than_the_burst_and_its_rate(
             per_second in 1u32..50,
             burst in 1u32..20,
             steps in prop::collection::vec((0i64..400, 0u8..12), 1..300),
@@ -226,7 +226,7 @@ mod tests {
         }
 
         #[test]
-        fn who_waits_as_long_as_told_gets_one_and_not_before(
+        fn a_token_is_free_after_exactly_the_named_wait(
             per_second in 1u32..5000, burst in 1u32..5, takes in 0usize..20, later in 0i64..3000,
         ) {
             let limit = RateLimit { per_second, burst };
@@ -245,27 +245,27 @@ mod tests {
     }
 
     #[test]
-    fn what_was_reserved_before_a_limit_changed_uses_a_token_of_the_new_one_and_frees_nobody_else_s() {
+    fn a_reservation_made_before_a_limit_changed_uses_a_token_of_the_new_limit() {
         let (old, new) = (RateLimit::per_second(5), RateLimit { per_second: 1, burst: 2 });
         let mut tokens = Tokens::none_at(Some(at(0)));
         (0..2).for_each(|_| assert!(take(&mut tokens, old, 1000)));
         tokens.begin_anew(None);
         assert!(!take(&mut tokens, new, 1000), "nothing is saved up");
-        // Two come, and both are for those that are still to go out.
+        // Two tokens arrive, and both belong to reservations that are not sent yet.
         assert!(!take(&mut tokens, new, 3000));
         tokens.put_back();
         assert!(take(&mut tokens, new, 3000));
         tokens.spend(Some(new), at(3000));
         tokens.spend(Some(new), at(3000));
         assert!(!take(&mut tokens, new, 3999) && take(&mut tokens, new, 4000));
-        // Without a limit they go out all the same, and leave nothing set aside.
+        // Without a limit they are sent all the same, and no reservation is left.
         tokens.begin_anew(None);
         tokens.spend(None, at(4000));
         assert!(!take(&mut tokens, new, 4000) && take(&mut tokens, new, 5000));
     }
 
     #[test]
-    fn a_limit_outside_its_form_is_refused_by_the_field() {
+    fn an_invalid_limit_is_refused_with_the_name_of_its_field() {
         let read = |value: Value| {
             RateLimit::read("rate_limit", value.as_object().unwrap()).map_err(|error| error.field)
         };

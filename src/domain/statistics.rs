@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ending_is_named_by_its_status_or_its_class_and_says_whether_it_is_a_failure() {
+    fn a_result_code_has_the_status_or_the_class_and_whether_it_failed() {
         let ended = |class, status| Ending::of(&Outcome { status, ..Outcome::failed(class, "") });
         for (class, status, name, is_success, shown) in [
             (Class::Ok, Some(204), "204", true, Some(204)),
@@ -284,7 +284,7 @@ mod tests {
             (Class::Http, Some(200), "200", false, Some(200)),
             (Class::Http, Some(503), "503", false, Some(503)),
             (Class::Timeout, None, "timeout", false, None),
-            // The status came and the rest of the answer did not.
+            // The status arrived and the rest of the answer did not.
             (Class::Timeout, Some(200), "timeout", false, None),
             (Class::AddressRefused, None, "address_refused", false, None),
         ] {
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_are_told_the_most_common_first() {
+    fn failures_are_listed_with_the_most_common_first() {
         let mut sums = Sums::default();
         for (class, status) in [(Class::Ok, 200), (Class::Http, 503), (Class::Http, 500), (Class::Http, 503)]
         {
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn every_end_but_a_cancellation_is_counted_and_only_what_the_receiver_did_is_held_against_it() {
+    fn every_end_except_cancellation_is_counted_and_dead_ones_by_cause() {
         let mut sums = Sums::default();
         for state in State::ALL {
             sums.end(state, true);
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_about_no_attempts() {
+    fn without_attempts_there_is_no_rate_and_no_percentile() {
         let none = Sums::default();
         assert_eq!((none.success_rate(), none.percentile(50)), (None, None));
     }
@@ -346,7 +346,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sums_of_parts_are_the_sums_of_the_whole(took in prop::collection::vec((any::<bool>(), 0_u32..200_000_000), 1..50)) {
+        fn adding_the_counters_of_parts_gives_those_of_the_whole(took in prop::collection::vec((any::<bool>(), 0_u32..200_000_000), 1..50)) {
             let mut whole = Sums::default();
             let mut parts = [Sums::default(), Sums::default()];
             for (n, (ok, us)) in took.iter().enumerate() {

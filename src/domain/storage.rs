@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn the_store_is_full_at_its_limit_by_what_was_measured_and_what_came_since() {
+    fn the_store_is_full_when_measured_and_added_bytes_reach_the_limit() {
         let storage = storage(Some(MIB), 0);
         storage.measured(StorageUsage { used_bytes: MIB - 2_000, ..StorageUsage::default() });
         assert_eq!(storage.refusal(), None);
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_free_inside_the_file_counts_but_the_log_needs_its_part_of_the_disk() {
+    fn free_space_inside_the_file_counts_but_the_log_needs_a_part_of_the_disk() {
         let storage = storage(None, 8 * MIB);
         let is_full = |free: u64, reusable_bytes: u64| {
             storage.measured(StorageUsage {

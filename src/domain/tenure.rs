@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn alone_everything_is_here_and_no_clock_is_asked() {
+    fn a_single_node_owns_every_shard_and_reads_no_clock() {
         let tenure = Arc::new(Tenure::alone());
         let no_clock = || panic!("a clock was asked");
         assert!(tenure.is_alone() && tenure.may_dial(no_clock) && tenure.steward(no_clock).is_some());
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_not_joined_or_joins_again_owns_nothing_and_may_not_call_out() {
+    fn a_node_that_has_not_joined_or_rejoins_owns_no_shard_and_has_no_lease() {
         let tenure = Tenure::default();
         assert!(!tenure.is_alone() && !tenure.may_dial(|| at(i64::MIN)));
         tenure.enter(7);
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_steward_works_for_all_and_is_counted_while_it_does() {
+    fn only_the_leader_gets_a_leader_guard_and_it_is_counted() {
         let tenure = Arc::new(Tenure::default());
         tenure.enter(7);
         tenure.may_dial_until(at(10));

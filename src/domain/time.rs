@@ -160,14 +160,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_done_every_so_often_is_not_kept_waiting_by_a_clock_that_was_set_back() {
+    fn periodic_work_is_due_although_the_clock_was_set_back() {
         let (next, every) = (Timestamp::from_millis(10_000), Duration::from_secs(5));
         let has_come = |now_ms| next.has_come(every, Timestamp::from_millis(now_ms));
         assert_eq!([4_999, 5_000, 9_999, 10_000, 10_001].map(has_come), [true, false, false, true, true]);
     }
 
     #[test]
-    fn durations_are_said_in_hours_and_less_or_in_whole_days() {
+    fn durations_are_written_in_hours_and_smaller_units_or_whole_days() {
         let said = |seconds| say_duration(Duration::from_secs(seconds));
         assert_eq!(
             [0, 5, 60, 1270, 9360, 398_160].map(said),
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_outside_the_form_are_refused() {
+    fn invalid_durations_are_refused() {
         for bad in ["", "5", "m", "5 m", "1.5s", "-1s", "9ms", "0s", "5M", "99999999999999999999d", "3651d"] {
             assert_eq!(parse_duration(bad), None, "{bad:?}");
         }

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_refused_by_its_field_and_never_repeated() {
+    fn unusable_tls_settings_are_refused_by_field_without_their_content() {
         let ((certificate, key), (_, other)) = (pair("us"), pair("them"));
         let marker = "-----BEGIN PRIVATE KEY-----\nbWFya2Vy\n-----END PRIVATE KEY-----\n";
         let broken = "-----BEGIN CERTIFICATE-----\nbWFya2Vy\n-----END CERTIFICATE-----\n";
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expired_certificate_is_of_no_use() {
+    fn an_expired_client_certificate_is_refused() {
         let (certificate, key) = pair("us");
         let tls = read(Some(&certificate), Some(&key), None).unwrap();
         let until = tls.client_certificate.as_ref().unwrap().expires_at;

@@ -3,7 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// Block, whether the address before it is public, whether the one after it is.
+/// A block, whether the address before it is public, and whether the one after it is.
 const V4_BLOCKS: [(&str, bool, bool); 20] = [
     ("0.0.0.0/8", false, true),
     ("10.0.0.0/8", true, true),
@@ -65,7 +65,7 @@ const V6_BLOCKS: [(&str, bool, bool); 35] = [
     ("ff00::/8", false, false),
 ];
 
-/// The ways to write an IPv4 address inside an IPv6 one; the last two under prefixes that are otherwise public.
+/// Returns the ways to write an IPv4 address inside an IPv6 one; the last two under prefixes that are otherwise public.
 fn hidden(v4: Ipv4Addr) -> [(&'static str, Ipv6Addr); 9] {
     let low = u128::from(v4.to_bits());
     let at = |prefix: &str, shift: u32| {
@@ -89,7 +89,7 @@ fn check(ip: IpAddr) -> bool {
 }
 
 #[test]
-fn every_special_block_is_refused_to_its_edges_and_its_neighbours_are_not() {
+fn every_special_block_is_refused_up_to_its_edges() {
     let mut cases = 0;
     let mut expect = |ip: Option<IpAddr>, allowed: bool, block: &str| {
         let Some(ip) = ip else { return };
@@ -129,7 +129,7 @@ fn every_special_block_is_refused_to_its_edges_and_its_neighbours_are_not() {
     assert!(cases >= 400, "{cases}");
 }
 
-/// The same knowledge written in another way, so that a slip in one of the two is seen.
+/// An independent model of the rules, so that a slip in either shows.
 fn model(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(v4) => !matches!(
@@ -159,7 +159,7 @@ fn model(ip: IpAddr) -> bool {
     }
 }
 
-/// Any address at all, but mostly ones near the edges of blocks.
+/// Generates any address, but mostly ones near the edges of blocks.
 fn any_address() -> impl Strategy<Value = IpAddr> {
     let nets: Vec<IpNet> =
         V4_BLOCKS.iter().chain(&V6_BLOCKS).map(|(block, ..)| block.parse().unwrap()).collect();
@@ -193,7 +193,7 @@ proptest! {
     }
 
     #[test]
-    fn a_listed_address_is_allowed_whatever_else_refuses_it(ip in any_address()) {
+    fn a_listed_address_is_allowed_although_another_rule_refuses_it(ip in any_address()) {
         let policy = AddressPolicy { allow: vec![IpNet::from(ip)], own: vec![ip], dev: false };
         let vetted = policy.check(SocketAddr::new(ip, 80)).unwrap();
         prop_assert!(vetted.is_listed());
@@ -212,7 +212,7 @@ proptest! {
 }
 
 #[test]
-fn the_allow_list_opens_what_it_names_and_no_more() {
+fn the_allow_list_allows_only_its_networks() {
     let policy = AddressPolicy { allow: vec!["10.1.0.0/16".parse().unwrap()], ..AddressPolicy::default() };
     for (address, allowed) in [
         ("10.1.0.0:80", true),
@@ -232,7 +232,7 @@ fn the_allow_list_opens_what_it_names_and_no_more() {
 }
 
 #[test]
-fn dev_opens_loopback_and_single_labels_only() {
+fn dev_allows_only_loopback_and_single_labels() {
     let dev = AddressPolicy { dev: true, own: vec![Ipv4Addr::LOCALHOST.into()], ..AddressPolicy::default() };
     for (address, allowed) in [
         ("127.0.0.1:80", true),

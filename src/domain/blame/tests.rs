@@ -1,4 +1,4 @@
-//! What is our own fault and what is not, and which time counts.
+//! Tests of the outage detector: what counts as a local outage, and which time the adjusted clock counts.
 
 use super::*;
 use proptest::prelude::*;
@@ -14,15 +14,15 @@ fn after(seconds: u64) -> Timestamp {
     START.plus(Duration::from_secs(seconds))
 }
 
-/// The owner of nearly everything here.
+/// The app of nearly all hosts here.
 const APP: AppId = AppId::from_i64(1);
 
-/// Tells of one request to each of these hosts; how many of them count.
+/// Records a request to each of these hosts; returns how many of them count.
 fn all(blame: &Blame, hosts: std::ops::Range<usize>, class: Class, at: Timestamp) -> usize {
     hosts.filter(|number| tell(blame, APP, *number, class, at)).count()
 }
 
-/// The same of hosts that each belong to another app.
+/// Records a request to each of these hosts, each of another app; returns how many of them count.
 fn everybody(blame: &Blame, hosts: std::ops::Range<usize>, class: Class, at: Timestamp) -> usize {
     hosts.filter(|number| tell(blame, AppId::from_i64(100 + *number as i64), *number, class, at)).count()
 }
@@ -38,23 +38,27 @@ fn begun() -> Blame {
 }
 
 #[test]
-fn when_most_hosts_fall_silent_at_once_it_is_us_until_one_of_them_answers() {
+fn a_local_outage_begins_when_most_hosts_fall_silent_and_ends_with_an_answer() {
     let blame = begun();
     assert_eq!(all(&blame, 0..9, Class::Http, START), 9);
-    assert_eq!(all(&blame, 0..9, Class::Timeout, after(10)), 4, "the fifth of nine tells");
+    assert_eq!(all(&blame, 0..9, Class::Timeout, after(10)), 4, "the fifth of nine starts the outage");
     assert!(blame.is_ours());
-    // Days later, with a request now and then: still us.
+    // Days later, with a request now and then: still a local outage.
     for day in 1..4 {
         assert_eq!(all(&blame, 0..2, Class::Connect, after(day * 86_400)), 0, "day {day}");
-        assert_eq!(all(&blame, 9..10, Class::Dns, after(day * 86_400)), 0, "a new one is blamed no more");
+        assert_eq!(
+            all(&blame, 9..10, Class::Dns, after(day * 86_400)),
+            0,
+            "a new host does not count either"
+        );
     }
-    assert_eq!(all(&blame, 0..1, Class::Http, after(4 * 86_400)), 1, "an answer is one, whatever it says");
+    assert_eq!(all(&blame, 0..1, Class::Http, after(4 * 86_400)), 1, "an error status is an answer too");
     assert!(!blame.is_ours());
     assert_eq!(all(&blame, 5..6, Class::Connect, after(4 * 86_400)), 1);
 }
 
 #[test]
-fn where_little_is_sent_it_is_us_when_nobody_has_answered_for_long() {
+fn with_few_requests_a_long_silence_of_all_hosts_is_a_local_outage() {
     let blame = begun();
     all(&blame, 0..9, Class::Http, START);
     for minute in 1..=8 {
@@ -70,13 +74,13 @@ fn where_little_is_sent_it_is_us_when_nobody_has_answered_for_long() {
 }
 
 #[test]
-fn one_bad_host_or_a_few_of_many_are_to_blame_themselves() {
+fn a_few_silent_hosts_of_many_are_no_local_outage() {
     let blame = begun();
     all(&blame, 0..10, Class::Http, START);
     assert_eq!(all(&blame, 0..5, Class::Timeout, after(1)), 5, "half is not most");
     let few = begun();
     all(&few, 0..4, Class::Http, START);
-    assert_eq!(all(&few, 0..4, Class::Timeout, after(1)), 4, "four hosts tell nothing");
+    assert_eq!(all(&few, 0..4, Class::Timeout, after(1)), 4, "four hosts prove nothing");
     let never = begun();
     assert_eq!(all(&never, 0..50, Class::Timeout, START), 50, "none of them ever answered");
     let slow = begun();
@@ -88,7 +92,7 @@ fn one_bad_host_or_a_few_of_many_are_to_blame_themselves() {
 }
 
 #[test]
-fn hosts_that_stay_silent_while_others_answer_are_blamed_after_hours() {
+fn hosts_that_stay_silent_while_others_answer_count_as_failing_after_hours() {
     let blame = begun();
     all(&blame, 0..9, Class::Http, START);
     all(&blame, 0..6, Class::Connect, after(5));
@@ -99,7 +103,7 @@ fn hosts_that_stay_silent_while_others_answer_are_blamed_after_hours() {
 }
 
 #[test]
-fn twenty_hosts_of_one_app_that_fall_silent_are_theirs_and_everybody_s_are_ours() {
+fn silent_hosts_of_one_app_are_no_outage_and_those_of_most_apps_are() {
     let theirs = begun();
     all(&theirs, 0..20, Class::Http, START);
     everybody(&theirs, 20..24, Class::Http, START);
@@ -110,24 +114,28 @@ fn twenty_hosts_of_one_app_that_fall_silent_are_theirs_and_everybody_s_are_ours(
     all(&ours, 0..20, Class::Http, START);
     everybody(&ours, 20..24, Class::Http, START);
     all(&ours, 0..20, Class::Connect, after(5));
-    assert_eq!(everybody(&ours, 20..24, Class::Connect, after(6)), 1, "the third app of five tells");
+    assert_eq!(
+        everybody(&ours, 20..24, Class::Connect, after(6)),
+        1,
+        "the third app of five starts the outage"
+    );
     assert!(ours.is_ours());
 }
 
 #[test]
-fn one_app_that_is_the_only_one_to_send_for_a_while_proves_nothing_unless_it_is_alone() {
+fn one_app_proves_an_outage_only_if_no_other_sends_or_its_hosts_have_many_names() {
     let busy = begun();
     everybody(&busy, 20..24, Class::Http, START);
     all(&busy, 0..20, Class::Http, after(3600));
-    assert_eq!(all(&busy, 0..20, Class::Connect, after(3700)), 20, "nobody else was tried for an hour");
-    assert_eq!(all(&busy, 0..20, Class::Connect, after(3700 + 1200)), 20, "nor does anybody answer for long");
+    assert_eq!(all(&busy, 0..20, Class::Connect, after(3700)), 20, "no other app was tried for an hour");
+    assert_eq!(all(&busy, 0..20, Class::Connect, after(3700 + 1200)), 20, "no host answers for long");
     let spread = begun();
     everybody(&spread, 20..24, Class::Http, START);
     let elsewhere = |number: usize| Host::Name(format!("hooks.shop{number}.example"));
     let tell = |number, class, at| spread.counts(APP, &elsewhere(number), &Outcome::failed(class, ""), at);
     (0..20).for_each(|number| assert!(tell(number, Class::Http, after(3600))));
     let blamed = (0..20).filter(|number| tell(*number, Class::Connect, after(3700))).count();
-    assert_eq!(blamed, 4, "the fifth tells: so many names are not one server, whoever else is quiet");
+    assert_eq!(blamed, 4, "the fifth starts the outage: this many names are not one server");
     let alone = begun();
     everybody(&alone, 20..24, Class::Http, START);
     all(&alone, 0..20, Class::Http, after(2 * 86_400));
@@ -139,7 +147,7 @@ fn one_app_that_is_the_only_one_to_send_for_a_while_proves_nothing_unless_it_is_
 }
 
 #[test]
-fn hosts_that_several_apps_send_to_belong_to_none_of_them() {
+fn hosts_shared_by_several_apps_belong_to_no_app() {
     let blame = begun();
     for app in [1, 2] {
         for number in 0..8 {
@@ -153,14 +161,14 @@ fn hosts_that_several_apps_send_to_belong_to_none_of_them() {
 }
 
 #[test]
-fn what_a_host_did_before_this_node_began_is_known() {
+fn restored_hosts_count_as_having_answered() {
     let blame = begun();
     (0..5).for_each(|number| blame.has_answered(APP, &host(number), START));
     assert_eq!(all(&blame, 0..5, Class::Dns, after(20)), 2);
 }
 
 #[test]
-fn our_own_classes_and_lost_connections_never_count() {
+fn local_failures_and_stale_connections_never_count() {
     let blame = begun();
     for class in [Class::Local, Class::StaleConnection, Class::Unknown] {
         assert_eq!(all(&blame, 0..3, class, START), 0, "{class:?}");
@@ -169,14 +177,14 @@ fn our_own_classes_and_lost_connections_never_count() {
 }
 
 #[test]
-fn time_passes_only_while_nothing_is_our_fault() {
+fn the_adjusted_clock_stands_still_during_local_outages() {
     let blame = Blame::default();
-    assert_eq!(blame.accountable(after(100)), Duration::ZERO, "nobody runs");
+    assert_eq!(blame.accountable(after(100)), Duration::ZERO, "no process runs");
     blame.begin(Duration::from_secs(7), GAP, START);
     assert_eq!(blame.accountable(after(10)), Duration::from_secs(17));
     all(&blame, 0..2, Class::Connect, after(15));
     all(&blame, 0..1, Class::Local, after(15));
-    assert!(!blame.is_ours(), "one host may lie where we have no way to");
+    assert!(!blame.is_ours(), "one host may be unreachable from this machine only");
     all(&blame, 0..2, Class::Local, after(20));
     assert_eq!(blame.accountable(after(100)), Duration::from_secs(27), "nothing can be dialled");
     all(&blame, 0..1, Class::Connect, after(100));
@@ -191,7 +199,7 @@ fn time_passes_only_while_nothing_is_our_fault() {
 }
 
 #[test]
-fn time_that_passed_for_one_node_passed_for_all_and_who_cannot_tell_goes_by_what_others_see() {
+fn nodes_share_the_furthest_adjusted_clock_and_reports_of_outages() {
     let heard = |seconds, is_ours| Account { accountable: Duration::from_secs(seconds), is_ours };
     let quiet = begun();
     quiet.heed(heard(500, false), after(10));
@@ -200,7 +208,7 @@ fn time_that_passed_for_one_node_passed_for_all_and_who_cannot_tell_goes_by_what
     assert_eq!(quiet.accountable(after(30)), Duration::from_secs(520), "it is ahead of them");
     quiet.heed(heard(520, true), after(30));
     all(&quiet, 0..1, Class::Connect, after(40));
-    assert_eq!(quiet.accountable(after(100)), Duration::from_secs(520), "it is us, as another node sees");
+    assert_eq!(quiet.accountable(after(100)), Duration::from_secs(520), "another node reports an outage");
     quiet.heed(heard(560, true), after(100));
     assert_eq!(quiet.accountable(after(110)), Duration::from_secs(560), "and a third gets answers");
     all(&quiet, 1..2, Class::Http, after(120));
@@ -218,7 +226,7 @@ fn time_that_passed_for_one_node_passed_for_all_and_who_cannot_tell_goes_by_what
 
 proptest! {
     #[test]
-    fn accountable_time_never_runs_back_nor_faster_than_the_clock(
+    fn adjusted_time_never_runs_back_nor_faster_than_the_clock(
         steps in prop::collection::vec((0_u64..10_000, 0_usize..8, 0_usize..6), 1..200),
     ) {
         const CLASSES: [Class; 6] =

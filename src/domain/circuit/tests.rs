@@ -1,4 +1,4 @@
-//! The circuit told of made-up endpoints: what opens and closes it, and that it never lets more through than it says.
+//! Tests of the circuit breaker with made-up endpoints: what opens and closes it, and that it never exceeds its limits.
 
 use super::*;
 use proptest::prelude::*;
@@ -19,7 +19,7 @@ fn asking(status: u16, seconds: Option<u64>) -> PauseAsked {
     PauseAsked { status, wait: seconds.map(Duration::from_secs) }
 }
 
-/// Failed until it opened, at second 0.
+/// Returns a circuit that failures opened at second 0.
 fn opened() -> Circuit {
     let mut circuit = Circuit::default();
     for delivery in 0..9 {
@@ -29,7 +29,7 @@ fn opened() -> Circuit {
     circuit
 }
 
-/// The next probe, sent and failed at once; when that was.
+/// Sends the next probe, which fails at once; returns the time.
 fn probe(circuit: &mut Circuit, asked: Option<PauseAsked>) -> Timestamp {
     let now = circuit.opens_at().unwrap();
     assert_eq!(circuit.may(Timestamp::from_millis(now.as_millis() - 1)), May::Wait(Some(now)));
@@ -43,7 +43,7 @@ fn probe(circuit: &mut Circuit, asked: Option<PauseAsked>) -> Timestamp {
 }
 
 #[test]
-fn ten_failures_in_a_row_of_two_deliveries_open_it_and_a_success_starts_the_count_again() {
+fn ten_failures_of_two_deliveries_open_the_circuit_and_a_success_resets_the_count() {
     opened();
     let mut one = Circuit::default();
     for _ in 0..30 {
@@ -61,7 +61,7 @@ fn ten_failures_in_a_row_of_two_deliveries_open_it_and_a_success_starts_the_coun
 }
 
 #[test]
-fn where_others_wait_behind_it_one_delivery_is_enough() {
+fn with_an_order_failures_of_one_delivery_open_the_circuit() {
     for (order, most) in [(Order::Endpoint, OPENS_AFTER_IN_LINE), (Order::Key, OPENS_AFTER)] {
         let mut circuit = Circuit::default();
         let first = Ended { order, ..ended(1, 0, false) };
@@ -73,7 +73,7 @@ fn where_others_wait_behind_it_one_delivery_is_enough() {
 }
 
 #[test]
-fn probes_come_after_five_seconds_and_then_ever_later_up_to_five_minutes() {
+fn probes_start_after_five_seconds_and_back_off_to_five_minutes() {
     let mut circuit = opened();
     let probes: Vec<u64> = (0..9).map(|_| probe(&mut circuit, None).since(at(0)).as_secs()).collect();
     assert_eq!(probes, [5, 15, 35, 75, 155, 315, 615, 915, 1215]);
@@ -88,7 +88,7 @@ fn probes_come_after_five_seconds_and_then_ever_later_up_to_five_minutes() {
 }
 
 #[test]
-fn what_was_out_when_it_opened_neither_hurries_nor_delays_a_probe() {
+fn requests_in_flight_at_opening_do_not_move_the_probe() {
     let mut circuit = opened();
     for delivery in 10..60 {
         assert_eq!(circuit.failed(&ended(delivery, 3, false), None), Change::Nothing);
@@ -101,7 +101,7 @@ fn what_was_out_when_it_opened_neither_hurries_nor_delays_a_probe() {
 }
 
 #[test]
-fn a_recovered_endpoint_is_led_back_by_doubling_and_falls_back_by_halves() {
+fn concurrency_doubles_after_recovery_and_halves_on_failures() {
     let mut circuit = opened();
     assert_eq!(circuit.succeeded(&ended(1, 10, true), FULL), Change::Recovered);
     let mut widths = Vec::new();
@@ -128,7 +128,7 @@ fn a_recovered_endpoint_is_led_back_by_doubling_and_falls_back_by_halves() {
 }
 
 #[test]
-fn it_pauses_for_as_long_as_it_is_asked_to_or_ever_longer_while_that_goes_on() {
+fn a_pause_lasts_as_asked_or_doubles_each_time() {
     let mut circuit = Circuit::default();
     assert_eq!(circuit.failed(&ended(1, 0, false), Some(asking(429, Some(12)))), Change::Closed);
     assert_eq!(circuit.may(at(11)), May::Wait(Some(at(12))));
@@ -149,7 +149,7 @@ fn it_pauses_for_as_long_as_it_is_asked_to_or_ever_longer_while_that_goes_on() {
 }
 
 #[test]
-fn of_many_that_were_out_together_only_the_first_pauses_and_the_longest_wait_counts() {
+fn of_concurrent_requests_only_the_first_starts_a_pause_and_the_longest_wait_counts() {
     let mut circuit = Circuit::default();
     let together = |second| Ended { started_at: at(0), ..ended(1, second, false) };
     assert_eq!(circuit.failed(&together(1), Some(asking(429, None))), Change::Closed);
@@ -164,7 +164,7 @@ fn of_many_that_were_out_together_only_the_first_pauses_and_the_longest_wait_cou
 }
 
 #[test]
-fn a_pause_that_was_asked_for_before_the_last_start_goes_on() {
+fn a_pause_asked_for_before_a_restart_is_resumed() {
     let paused = asking(429, Some(60)).until(at(0)).unwrap();
     assert_eq!(asking(503, None).until(at(0)), None);
     let mut circuit = Circuit::default();
@@ -191,7 +191,7 @@ fn a_failure_right_after_a_pause_pauses_again() {
 }
 
 #[test]
-fn people_are_told_in_words() {
+fn delays_and_probes_are_described_in_words() {
     let mut circuit = opened();
     let failing = "a probe: the endpoint had failed 10 times in a row since 2027-01-15T08:00:00Z";
     assert_eq!(circuit.probe_note(false), failing);
@@ -215,10 +215,10 @@ fn people_are_told_in_words() {
 }
 
 proptest! {
-    /// Whatever happens: only one probe is out while it is open, never more are out than the width, and a closed circuit says
-    /// when it may be asked again, in at most five minutes but for what the receiver asks for.
+    /// Only one probe is out while the circuit is open, and never more requests than the limit. A circuit that blocks names the
+    /// next time to ask, at most five minutes ahead unless the receiver asked for more.
     #[test]
-    fn it_never_lets_more_through_than_it_says(
+    fn the_circuit_never_admits_more_than_its_limits(
         steps in prop::collection::vec((0u64..40, 0u8..12, 1i64..5, prop::option::of(0u64..100)), 1..400),
     ) {
         let (mut circuit, mut now) = (Circuit::default(), 0);
@@ -250,7 +250,7 @@ proptest! {
                     3 => circuit.failed(&one, Some(asking(429, wait))),
                     _ => circuit.failed(&one, None),
                 };
-                // A probe that came back after its circuit closed and opened again is not this one's.
+                // A probe that returned after its circuit closed and opened again belongs to the earlier opening.
                 if !circuit.is_open() {
                     for one in &mut out {
                         one.is_probe = false;

@@ -1,4 +1,4 @@
-//! Types that can be kept, those that cannot and why, and which version an endpoint gets.
+//! Tests of event types: valid and invalid documents, and the version that an endpoint gets.
 
 use super::*;
 use serde_json::json;
@@ -19,7 +19,7 @@ fn compile(document: serde_json::Value) -> Result<EventType, FieldError> {
     EventType::compile(record(document))
 }
 
-/// Compiled and tried, each function for as long as it is asked a thousand times whether to go on.
+/// Compiles a document and tries it on its sample; each run ends at its thousandth interrupt check.
 fn saved(document: serde_json::Value) -> Result<EventType, FieldError> {
     let event_type = compile(document)?;
     event_type.try_on_sample(|| {
@@ -33,7 +33,7 @@ fn saved(document: serde_json::Value) -> Result<EventType, FieldError> {
 }
 
 #[test]
-fn each_field_outside_its_form_is_named() {
+fn invalid_fields_are_named() {
     let version = |more: serde_json::Value| json!({ "sample": "{}", "versions": [{ "name": "1" }, more] });
     let long = "x".repeat(70_000);
     for (document, field) in [
@@ -64,7 +64,7 @@ fn each_field_outside_its_form_is_named() {
 }
 
 #[test]
-fn a_function_that_fails_on_the_sample_is_refused_by_its_place_and_line() {
+fn a_function_that_fails_on_the_sample_is_refused_with_its_index_and_line() {
     let with = |function: &str, schema: serde_json::Value| {
         saved(json!({ "sample": r#"{"amount":5}"#, "versions": [
             { "name": "1" }, { "name": "2", "function": function, "schema": schema },
@@ -89,7 +89,7 @@ fn catalogue(document: serde_json::Value) -> Catalogue {
 }
 
 #[test]
-fn a_pinned_version_is_found_or_the_ones_there_are_are_named() {
+fn an_unknown_pinned_version_is_refused_with_the_known_ones() {
     let types = catalogue(json!({ "sample": "1", "versions": [
         { "name": "2023-01-01", "function": "d => d" }, { "name": "2024-01-01" }, { "name": "2025-01-01", "schema": {} },
     ] }));
@@ -107,7 +107,7 @@ fn a_pinned_version_is_found_or_the_ones_there_are_are_named() {
 }
 
 #[test]
-fn a_type_without_versions_has_one_and_so_has_one_that_nobody_described() {
+fn types_without_versions_and_unknown_types_have_version_1() {
     let types = catalogue(json!({}));
     for event_type in ["payment.created", "refund.created"] {
         assert!(matches!(types.pinned(event_type, "1"), Ok(Pinned::AsPublished(_))));
@@ -118,7 +118,7 @@ fn a_type_without_versions_has_one_and_so_has_one_that_nobody_described() {
 }
 
 #[test]
-fn a_schema_without_a_function_holds_the_data_as_published_to_it() {
+fn a_version_without_a_function_validates_the_data_as_published() {
     let types = catalogue(json!({ "versions": [{ "name": "1", "schema": { "type": "object" } }] }));
     let Ok(Pinned::Converted(version)) = types.pinned("payment.created", "1") else { panic!() };
     let as_given = br#"{ "a": 1.0, "big": 12345678901234567890 }"#;
@@ -128,7 +128,7 @@ fn a_schema_without_a_function_holds_the_data_as_published_to_it() {
 }
 
 #[test]
-fn the_catalogue_forgets_what_is_taken_out_and_keeps_the_order_of_creation() {
+fn removed_types_leave_the_catalogue_and_order_of_creation_stays() {
     let named = |id, name: &str| {
         let record =
             EventTypeRecord { id: EventTypeId::from_i64(id), name: name.into(), ..record(json!({})) };
@@ -147,7 +147,7 @@ fn clockless() -> impl FnMut() -> bool + 'static {
 }
 
 #[test]
-fn the_schema_that_is_enforced_is_that_of_the_newest_version_without_a_function() {
+fn the_newest_version_without_a_function_is_enforced() {
     let integer = json!({ "properties": { "n": { "type": "integer" } } });
     let text = json!({ "properties": { "n": { "type": "string" } } });
     let versions = json!([
@@ -189,7 +189,7 @@ fn a_sample_that_could_not_be_published_is_refused_where_the_schema_is_enforced(
 
 #[test]
 fn a_check_that_takes_for_ever_is_stopped_and_refused() {
-    // Thirty alternatives of two, each of which is the next two: a thousand million ways to be wrong.
+    // Thirty levels of two alternatives, each of which leads to the next two: a thousand million ways to mismatch.
     let mut defs = json!({ "a0": { "type": "string" } });
     for n in 1..=30 {
         let next = format!("#/$defs/a{}", n - 1);
@@ -206,7 +206,7 @@ fn a_check_that_takes_for_ever_is_stopped_and_refused() {
 }
 
 #[test]
-fn an_archived_type_says_since_when_and_is_not_suggested() {
+fn an_archived_type_is_refused_with_its_date_and_never_suggested() {
     let archived = json!({ "archived_at": 86_400_000 });
     let types = catalogue(archived);
     let known = types.get("payment.created").unwrap();
@@ -221,7 +221,7 @@ fn an_archived_type_says_since_when_and_is_not_suggested() {
 }
 
 #[test]
-fn a_document_says_the_same_when_only_its_spelling_differs() {
+fn documents_that_differ_only_in_spelling_are_equivalent() {
     let document = |sample: &str, archived_at: serde_json::Value| -> EventTypeDocument {
         let document = json!({ "sample": sample, "archived_at": archived_at, "versions": [{ "name": "1" }] });
         serde_json::from_value(document).unwrap()

@@ -1,4 +1,5 @@
-//! Rules at their edges, and what holds whatever happens: a success resets, nobody goes off unwarned, states do not flap.
+//! Tests of the health rules at their edges and of their invariants: a success resets, no endpoint is disabled unwarned, states
+//! do not flap.
 
 use super::*;
 use crate::domain::{
@@ -11,7 +12,7 @@ use serde_json::json;
 const START: Timestamp = Timestamp::from_millis(1_800_000_000_000);
 const HOUR: Duration = Duration::from_hours(1);
 
-/// Hours after the start, on both clocks.
+/// A failure this many hours after the start, on both clocks.
 fn failure(hours: u64, ends_event: bool) -> Failure<'static> {
     Failure { at: START.plus(HOUR * hours as u32), clock: HOUR * hours as u32, error: "HTTP 500", ends_event }
 }
@@ -25,7 +26,7 @@ fn is_off(news: &News) -> bool {
 }
 
 #[test]
-fn ten_events_that_ended_failed_switch_zerofee_off_whatever_else_fails_in_between() {
+fn ten_failed_events_disable_a_zerofee_endpoint() {
     let zerofee = fixtures::zerofee();
     let mut health = Health::default();
     for event in 0..9 {
@@ -39,7 +40,7 @@ fn ten_events_that_ended_failed_switch_zerofee_off_whatever_else_fails_in_betwee
 }
 
 #[test]
-fn bastionary_is_warned_at_48_hours_and_off_at_72_and_standard_at_60_and_120() {
+fn bastionary_warns_at_48_hours_and_disables_at_72_standard_at_60_and_120() {
     for (contract, warned_at, off_at) in [(fixtures::bastionary(), 48, 72), (fixtures::standard(), 60, 120)] {
         let mut health = Health::default();
         for hour in 0..off_at {
@@ -55,7 +56,7 @@ fn bastionary_is_warned_at_48_hours_and_off_at_72_and_standard_at_60_and_120() {
 }
 
 #[test]
-fn a_late_warning_delays_the_end_and_few_failures_are_no_reason() {
+fn a_late_warning_delays_disabling_and_few_failures_never_disable() {
     let bastionary = fixtures::bastionary();
     let mut health = Health::default();
     health.failed(&failure(0, true), &bastionary);
@@ -69,10 +70,10 @@ fn a_late_warning_delays_the_end_and_few_failures_are_no_reason() {
 }
 
 #[test]
-fn time_that_is_ours_delays_both_the_warning_and_the_end() {
+fn local_outages_delay_the_warning_and_the_disabling() {
     let bastionary = fixtures::bastionary();
     let mut health = Health::default();
-    // Three days without a process: the wall clock went on, the other one did not.
+    // Three days without a process: the wall clock advanced, the adjusted clock did not.
     for hour in 0..10 {
         health.failed(&failure(hour, true), &bastionary);
     }
@@ -83,7 +84,7 @@ fn time_that_is_ours_delays_both_the_warning_and_the_end() {
 }
 
 #[test]
-fn without_a_warning_in_the_contract_none_is_needed() {
+fn a_contract_without_warnings_disables_without_one() {
     let overrides = json!({ "health": { "off_after_failing_for": "2h", "warning_after": null } });
     let contract = fixtures::standard().with_overrides(&overrides, Setter::App).unwrap();
     let mut health = Health::default();
@@ -94,7 +95,7 @@ fn without_a_warning_in_the_contract_none_is_needed() {
 }
 
 #[test]
-fn ten_failures_are_called_failing_and_three_successes_end_that_and_are_told_as_the_trouble_was() {
+fn ten_failures_are_failing_and_three_successes_recover_over_the_same_channel() {
     let standard = fixtures::standard();
     let mut health = Health::default();
     for _ in 0..9 {
@@ -110,7 +111,7 @@ fn ten_failures_are_called_failing_and_three_successes_end_that_and_are_told_as_
     assert_eq!(health.succeeded(START.plus(HOUR)), Some(recovered));
     assert!(health.is_clean());
     assert_eq!((health.state(), health.since()), (State::Healthy, Some(START.plus(HOUR))));
-    // A contract that says itself what degraded means is not told of by ours.
+    // A contract that defines degraded itself gets no notice of failing.
     let mut quiet = Health::default();
     (0..20).for_each(|_| assert_eq!(quiet.failed(&failure(0, false), &fixtures::bastionary()), []));
     assert_eq!(quiet.state(), State::Failing);
@@ -138,7 +139,7 @@ fn bastionary_is_degraded_above_80_percent_of_ten_and_not_before() {
 }
 
 #[test]
-fn where_the_contract_says_nothing_half_of_ten_attempts_within_an_hour_is_degraded() {
+fn by_default_more_than_half_of_ten_attempts_within_an_hour_is_degraded() {
     let standard = fixtures::standard();
     let judge = |health: &mut Health, hour: Sums| {
         health.judge(&Windows { last_hour: hour, ..Windows::default() }, &standard, START)
@@ -151,7 +152,7 @@ fn where_the_contract_says_nothing_half_of_ten_attempts_within_an_hour_is_degrad
 }
 
 #[test]
-fn events_that_end_without_an_attempt_are_events_too() {
+fn events_that_end_without_an_attempt_count_as_failed() {
     let overrides = json!({ "health": { "off_after_failed_events": 2 } });
     let contract = fixtures::orientedos().with_overrides(&overrides, Setter::App).unwrap();
     let mut health = Health::default();
@@ -162,7 +163,7 @@ fn events_that_end_without_an_attempt_are_events_too() {
 }
 
 #[test]
-fn notices_say_what_happened_since_when_and_what_went_wrong() {
+fn notices_name_the_trouble_its_start_and_the_last_error() {
     let bastionary = fixtures::bastionary();
     let (app, endpoint) = (crate::domain::id::AppId::from_i64(1), crate::domain::id::EndpointId::from_i64(2));
     let about = About { app, endpoint, contract: &bastionary, at: START, last_error: Some("HTTP 503") };
@@ -177,7 +178,7 @@ fn notices_say_what_happened_since_when_and_what_went_wrong() {
     assert_eq!((recovered.kind, recovered.facts.last_error), (NoticeKind::EndpointRecovered, None));
 }
 
-/// A contract with rules of all kinds.
+/// Returns a contract with rules of all kinds.
 fn everything() -> Contract {
     let health = json!({
         "off_after_failed_events": 12, "off_after_failing_for": "20h", "warning_after": "10h",
@@ -188,7 +189,7 @@ fn everything() -> Contract {
 
 proptest! {
     #[test]
-    fn a_success_always_resets_and_nothing_is_switched_off_without_a_warning_or_enough_failures(
+    fn a_success_resets_and_disabling_needs_a_warning_and_enough_failures(
         steps in prop::collection::vec((0_u64..4, 0_u8..8), 1..150),
     ) {
         let contract = everything();
@@ -231,7 +232,7 @@ proptest! {
     }
 
     #[test]
-    fn the_same_windows_never_call_it_degraded_and_well_in_turn(
+    fn equal_windows_never_flap_between_degraded_and_healthy(
         ended in 0_u64..60, dead in 0_u64..60, lately in 0_u64..20, dead_lately in 0_u64..20, own: bool,
     ) {
         let contract = if own { everything() } else { fixtures::standard() };

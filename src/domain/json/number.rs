@@ -69,7 +69,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_a_double_holds_passes_in_whatever_spelling() {
+    fn numbers_that_a_double_holds_pass_in_any_spelling() {
         for fine in [
             "0",
             "-0",
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_come_out_as_another_number_is_named() {
+    fn numbers_that_a_double_would_change_are_found() {
         for lost in [
             "12345678901234567890",
             "9007199254740993",

@@ -1,4 +1,4 @@
-//! The sorted form against strings worked out by hand, and properties of everything written and searched.
+//! Tests of the sorted form against expected strings, and properties of everything written and searched.
 
 use super::*;
 use proptest::prelude::*;
@@ -48,7 +48,7 @@ fn numbers_stay_as_given() {
 }
 
 #[test]
-fn of_duplicate_keys_the_last_one_stays() {
+fn the_last_of_duplicate_keys_is_kept() {
     assert_eq!(
         sorted(r#"{"a":1,"b":2,"a":3,"\u0061":4,"c":{"x":1,"x":2}}"#).unwrap(),
         r#"{"a":4,"b":2,"c":{"x":2}}"#
@@ -64,7 +64,7 @@ fn depth_is_bounded() {
 }
 
 #[test]
-fn what_is_no_json_is_refused() {
+fn input_that_is_not_json_is_refused() {
     for bad in [
         "",
         "{",
@@ -127,7 +127,7 @@ fn any_json() -> impl Strategy<Value = Value> {
 }
 
 #[test]
-fn what_nests_deeper_than_its_bound_is_found_and_brackets_in_strings_are_not_nesting() {
+fn too_deep_nesting_is_found_and_brackets_in_strings_do_not_count() {
     let nested = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
     assert!(!is_too_deep(nested(128).as_bytes()) && is_too_deep(nested(129).as_bytes()));
     assert!(is_too_deep(nested(400_000).as_bytes()));

@@ -1,4 +1,4 @@
-//! The words of notices, digests and mails, and that nothing in a name can become more than a word.
+//! Tests of the texts of notices, digests and mails, and that names cannot inject anything into them.
 
 use super::*;
 use crate::domain::{
@@ -112,7 +112,7 @@ fn dead(contract: &Contract, event_type: &str) -> Option<NewNotice> {
 }
 
 #[test]
-fn the_five_contracts_tell_of_dead_letters_as_their_articles_say() {
+fn the_five_contracts_notify_of_dead_letters_as_documented() {
     let bastionary = dead(&fixtures::bastionary(), "user.created").unwrap();
     assert_eq!((bastionary.channel, bastionary.digest), (Channel::Email, None), "an e-mail for each");
     let simpaisa = dead(&fixtures::simpaisa(), "payin.completed").unwrap();
@@ -127,7 +127,7 @@ fn the_five_contracts_tell_of_dead_letters_as_their_articles_say() {
 }
 
 #[test]
-fn a_dead_letter_says_why_and_our_own_events_make_none() {
+fn a_dead_letter_notice_names_the_reason_and_internal_events_have_none() {
     let contract = fixtures::bastionary();
     for (reason, words) in [
         (Reason::RefusedByReceiver, "the receiver refused it after 8 attempts"),
@@ -147,7 +147,7 @@ fn a_dead_letter_says_why_and_our_own_events_make_none() {
 }
 
 #[test]
-fn a_mail_says_what_happened_since_when_the_last_error_what_to_do_and_where_to_look() {
+fn a_mail_has_the_trouble_its_start_the_last_error_advice_and_a_link() {
     let mut off = notice(NoticeKind::EndpointDisabled, "Endpoint shop was switched off.");
     off.facts.since = Some(Timestamp::from_millis(NOW.as_millis() - 86_400_000));
     off.facts.last_error = Some("HTTP 503".into());
@@ -223,7 +223,7 @@ fn a_digest_counts_by_endpoint_and_never_grows_beyond_its_limit() {
 }
 
 #[test]
-fn a_notice_as_an_event_names_everything_it_is_about() {
+fn webhook_data_of_a_notice_names_all_its_objects() {
     let app = app("A");
     let directory = directory(&app, "https://hooks.bakery.example/in");
     let mut told = notice(NoticeKind::DeliveryDead, "It is dead.");
@@ -248,7 +248,7 @@ fn a_notice_as_an_event_names_everything_it_is_about() {
 }
 
 #[test]
-fn kinds_keep_their_numbers_and_say_which_mails_they_may_share() {
+fn notice_kinds_keep_their_numbers_and_whether_they_share_mails() {
     let numbers: Vec<_> = NoticeKind::ALL.iter().map(|kind| *kind as i64).collect();
     assert_eq!(numbers, [0, 1, 2, 3, 4, 5]);
     assert_eq!(NoticeKind::EndpointDisabled.event_type(), "posthaste.endpoint.disabled");
@@ -260,7 +260,7 @@ fn kinds_keep_their_numbers_and_say_which_mails_they_may_share() {
 
 proptest! {
     #[test]
-    fn nothing_in_a_name_or_an_error_breaks_out_of_its_line(
+    fn names_and_errors_cannot_break_out_of_their_line(
         name in any::<String>(), url in any::<String>(), text in any::<String>(), error in any::<String>(),
     ) {
         let app = app(&name);

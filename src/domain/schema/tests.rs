@@ -1,4 +1,4 @@
-//! What fits, what does not and what is said about it, and that every check comes to an end.
+//! Tests of JSON Schemas: matching data, mismatches and their messages, and that every check ends.
 
 use super::*;
 use serde_json::json;
@@ -12,7 +12,7 @@ fn misfit(schema: &Value, data: &str) -> Option<String> {
 }
 
 #[test]
-fn a_misfit_says_where_and_in_what_but_not_the_value() {
+fn a_mismatch_names_the_path_and_the_rule_but_not_the_value() {
     let schema = json!({ "required": ["id"], "properties": { "amount": { "type": "number" } } });
     assert_eq!(misfit(&schema, r#"{"id":1,"amount":1.5}"#), None);
     assert_eq!(
@@ -24,7 +24,7 @@ fn a_misfit_says_where_and_in_what_but_not_the_value() {
 }
 
 #[test]
-fn a_reference_to_anything_outside_is_refused_by_its_address() {
+fn an_external_reference_is_refused_with_its_uri() {
     for outside in ["https://example.com/x.json", "file:///etc/passwd", "other.json"] {
         let refused = Schema::compile(&json!({ "properties": { "a": { "$ref": outside } } })).unwrap_err();
         assert!(refused.starts_with(&format!("refers to \"{outside}\"")), "{refused}");
@@ -35,7 +35,7 @@ fn a_reference_to_anything_outside_is_refused_by_its_address() {
     assert_eq!(misfit(&inside, "5"), None);
 }
 
-/// Without an end this one hangs or overflows the stack; there is no other way for it to fail.
+/// If the check does not end, this test hangs or overflows the stack; it cannot fail otherwise.
 #[test]
 fn a_schema_that_refers_to_itself_comes_to_an_end() {
     for endless in [
@@ -49,7 +49,7 @@ fn a_schema_that_refers_to_itself_comes_to_an_end() {
 }
 
 #[test]
-fn what_is_no_schema_is_refused_by_its_place() {
+fn an_invalid_schema_is_refused_with_its_path() {
     let refused = Schema::compile(&json!({ "properties": { "a": { "type": "numbr" } } })).unwrap_err();
     assert!(refused.starts_with("is no JSON Schema") && refused.contains("/properties/a/type"), "{refused}");
     for bad in
@@ -62,7 +62,7 @@ fn what_is_no_schema_is_refused_by_its_place() {
     );
 }
 
-/// Thirty alternatives of two, each of which is the next two: a thousand million ways to be wrong.
+/// Returns thirty levels of two alternatives, each of which leads to the next two: a thousand million ways to mismatch.
 fn exponential() -> Value {
     let mut defs = json!({ "a0": { "type": "string" } });
     for n in 1..=30 {
@@ -73,12 +73,12 @@ fn exponential() -> Value {
 }
 
 #[test]
-fn a_check_that_takes_for_ever_is_stopped_and_the_next_one_is_none_the_worse() {
+fn an_endless_check_is_stopped_without_affecting_the_next() {
     for draft in ["https://json-schema.org/draft/2020-12/schema", "http://json-schema.org/draft-07/schema#"] {
         let mut schema = exponential();
         schema["$schema"] = json!(draft);
         if draft.contains("07") {
-            // There a reference stands alone.
+            // In that draft a reference stands alone.
             schema["allOf"] = json!([{ "$ref": schema["$ref"] }]);
             schema.as_object_mut().unwrap().remove("$ref");
         }
@@ -93,9 +93,9 @@ fn a_check_that_takes_for_ever_is_stopped_and_the_next_one_is_none_the_worse() {
     }
 }
 
-/// Each level is looked at twice: without an end to that, this hangs.
+/// The schema checks each level twice: without a limit this test hangs.
 #[test]
-fn deep_data_that_a_schema_looks_at_again_and_again_comes_to_an_end() {
+fn checking_each_level_of_deep_data_twice_ends() {
     let deep = format!("{}{}", "[".repeat(100), "]".repeat(100));
     let all =
         json!({ "allOf": [{ "items": { "$ref": "#" } }, { "items": { "$ref": "#" } }, { "type": "array" }] });
@@ -114,7 +114,7 @@ fn deep_data_that_a_schema_looks_at_again_and_again_comes_to_an_end() {
 }
 
 #[test]
-fn what_is_put_into_a_schema_changes_nothing_that_it_says() {
+fn the_inserted_keyword_does_not_change_the_schema() {
     let only = json!({ "const": { "a": { "b": 1 } }, "additionalProperties": { "type": "object" } });
     assert_eq!(misfit(&only, r#"{"a":{"b":1}}"#), None);
     let one_of = json!({ "enum": [{ "a": 1 }, [{ "b": 1 }]] });

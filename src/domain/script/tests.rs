@@ -1,4 +1,4 @@
-//! What a function may do, what it may not, and what is said about it.
+//! Tests of payload functions: what they may do, what is refused, and the messages.
 
 mod limits;
 
@@ -6,12 +6,12 @@ use super::*;
 use proptest::prelude::*;
 use serde_json::Value as Json;
 
-/// Runs with as many questions whether to go on as would take far longer than any test.
+/// Runs a function with more interrupt checks than any test can reach.
 fn run_it(source: &str, data: &str) -> Result<String, ScriptError> {
     run_within(source, data, 2000)
 }
 
-/// Stopped after this many questions, each some ten thousand steps after the last.
+/// Runs a function and stops it after this many interrupt checks, which come every ten thousand steps or so.
 fn run_within(source: &str, data: &str, questions: u32) -> Result<String, ScriptError> {
     let mut left = questions;
     let keep_going = move || {
@@ -70,7 +70,7 @@ fn errors_name_the_author_s_line_and_column() {
 }
 
 #[test]
-fn what_is_no_function_or_gives_no_json_is_refused_in_words() {
+fn a_source_without_a_function_or_json_result_is_refused_with_a_message() {
     for (source, expected) in [
         ("", "SyntaxError"),
         ("5", "must be one function"),
@@ -102,7 +102,7 @@ fn what_is_no_function_or_gives_no_json_is_refused_in_words() {
 }
 
 #[test]
-fn no_run_leaves_anything_to_the_next() {
+fn runs_do_not_affect_each_other() {
     let spoil = "data => { globalThis.seen = 1; JSON.stringify = () => '0'; Array.prototype.map = null; \
         Object.prototype.toJSON = function () { return 'spoilt' }; Object.prototype.a = 1; return {} }";
     assert_eq!(run_it(spoil, "{}").unwrap(), "\"spoilt\"", "its own result it may spoil");
@@ -138,8 +138,8 @@ fn numbers_that_javascript_would_change_are_refused_before_it_sees_them() {
     );
 }
 
-/// Everything that a function finds around it. Whoever adds to this list must be sure that it tells neither time nor
-/// chance, and calls nobody.
+/// The globals that a function finds. An addition to this list must not reveal time or randomness, nor reach anything
+/// outside the sandbox.
 const GLOBALS: &[&str] = &[
     "AggregateError",
     "Array",
@@ -187,7 +187,7 @@ const GLOBALS: &[&str] = &[
 ];
 
 #[test]
-fn nothing_in_reach_tells_the_time_or_rolls_dice() {
+fn a_function_can_reach_neither_time_nor_randomness() {
     let names = run_it("data => Object.getOwnPropertyNames(globalThis).sort()", "{}").unwrap();
     let names: Vec<String> = serde_json::from_str(&names).unwrap();
     assert_eq!(names, GLOBALS);
@@ -218,7 +218,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn data_that_is_only_passed_on_stays_the_same_value(value in any_json()) {
+    fn passing_data_through_does_not_change_it(value in any_json()) {
         let made = run_it("data => data", &value.to_string()).unwrap();
         let made: Json = serde_json::from_str(&made).unwrap();
         prop_assert!(same(&made, &value), "{} became {}", value, made);
@@ -232,7 +232,7 @@ proptest! {
     }
 
     #[test]
-    fn a_number_is_refused_exactly_if_javascript_writes_another(literal in "-?[1-9][0-9]{0,24}(\\.[0-9]{1,20})?(e-?[0-9]{1,2})?") {
+    fn a_number_is_refused_exactly_if_javascript_changes_it(literal in "-?[1-9][0-9]{0,24}(\\.[0-9]{1,20})?(e-?[0-9]{1,2})?") {
         let double: f64 = literal.parse().unwrap();
         let written = run_it("data => data", &Json::from(double).to_string()).unwrap();
         let is_kept = run_it("data => data", &literal).is_ok();
@@ -240,9 +240,9 @@ proptest! {
     }
 }
 
-/// Halves, quarters and eighths of large numbers lie exactly between two decimals: which of them is written is a rule.
+/// Halves, quarters and eighths of large numbers lie exactly between two decimals: a rule decides which is written.
 #[test]
-fn between_two_decimals_that_are_as_near_the_same_one_is_kept_that_javascript_writes() {
+fn of_two_equally_near_decimals_the_one_javascript_writes_is_kept() {
     for whole in (1u64 << 46..1 << 51).step_by((1 << 46) + 7919) {
         for cents in 0..100 {
             let literal = format!("{whole}.{cents:02}");
@@ -254,7 +254,7 @@ fn between_two_decimals_that_are_as_near_the_same_one_is_kept_that_javascript_wr
     }
 }
 
-/// Equal, but for the spelling of numbers: JavaScript writes 1.0 as 1.
+/// Whether both are equal except for the spelling of numbers: JavaScript writes 1.0 as 1.
 fn same(a: &Json, b: &Json) -> bool {
     match (a, b) {
         (Json::Number(a), Json::Number(b)) => a.as_f64() == b.as_f64(),
@@ -267,7 +267,7 @@ fn same(a: &Json, b: &Json) -> bool {
     }
 }
 
-/// Significant digits and the place of the first, worked out apart from the code under test.
+/// Returns the significant digits and the position of the first, independent of the code under test.
 fn digits_of(number: &str) -> (String, i32) {
     let number = number.trim_start_matches('-').replace("e+", "e");
     let (mantissa, exponent) = number.split_once('e').unwrap_or((&number, "0"));

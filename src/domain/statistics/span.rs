@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_is_told_in_the_narrowest_rows_that_are_kept_for_so_long() {
+    fn a_window_uses_the_narrowest_rows_that_are_kept_for_it() {
         for (hours, width, step) in [
             (1, Width::Minute, 60),
             (3, Width::Minute, 60),
@@ -123,7 +123,7 @@ mod tests {
         }
 
         #[test]
-        fn the_pieces_of_a_window_are_the_window_in_few_rows(
+        fn the_pieces_cover_the_window_in_few_rows(
             minutes in prop_oneof![1_i64..180, 1_i64..30 * 24 * 60], ago in 0_i64..100,
         ) {
             let to = Timestamp::from_millis(NOW.as_millis() - ago * HOUR);
@@ -137,7 +137,7 @@ mod tests {
             }
             prop_assert_eq!(at, span.to);
             let rows: i64 = pieces.iter().map(|p| (p.to.as_millis() - p.from.as_millis()) / 1000 / p.width.seconds()).sum();
-            // Up to an hour less one of minutes at each end, and as many whole hours as minutes are kept for.
+            // Up to 59 minutes at each end, and as many whole hours as minute rows are kept for.
             prop_assert!(rows <= 59 + 3 + 59, "{}", rows);
         }
     }

@@ -1,4 +1,4 @@
-//! The URL rules against a corpus of spellings and a second parser.
+//! Tests of the URL rules against a corpus of spellings and a second parser.
 
 use super::*;
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ fn parse(text: &str) -> Result<Target, TargetError> {
 }
 
 #[test]
-fn a_plain_url_is_taken_apart_for_the_request() {
+fn a_url_is_split_into_the_parts_of_a_request() {
     let target = parse("https://Hooks.Example.com:8443/in/box?a=1&b=%20").unwrap();
     assert_eq!(target.as_str(), "https://hooks.example.com:8443/in/box?a=1&b=%20");
     assert_eq!(target.host(), &Host::Name("hooks.example.com".into()));
@@ -23,7 +23,7 @@ fn a_plain_url_is_taken_apart_for_the_request() {
     assert_eq!(parse("https://münchen.example/ä").unwrap().as_str(), "https://xn--mnchen-3ya.example/%C3%A4");
 }
 
-/// Every way we know of to write an address that must not be dialled so that a check by sight might miss it.
+/// Every known way to write a forbidden address so that a textual check might miss it.
 const FORBIDDEN: &[&str] = &[
     "http://127.0.0.1/",
     "http://2130706433/",
@@ -162,7 +162,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(20_000))]
 
     #[test]
-    fn no_text_at_all_upsets_the_parser(text in any::<String>()) {
+    fn no_text_makes_the_parser_panic(text in any::<String>()) {
         let _ = parse(&text);
         let _ = parse(&format!("https://{text}"));
     }

@@ -1,4 +1,4 @@
-//! What takes for ever, or too much, ends, and costs the next run nothing.
+//! Tests of the limits of payload functions: every run ends and does not affect the next.
 
 use super::*;
 
@@ -25,9 +25,9 @@ fn an_endless_loop_is_stopped_wherever_it_hides() {
     }
 }
 
-/// Without its limit each of these takes longer than anybody lives, and asks nobody: then this test hangs.
+/// Without its limit each of these runs practically for ever without interrupt checks: then this test hangs.
 #[test]
-fn what_cannot_be_interrupted_is_refused_beforehand() {
+fn uninterruptible_calls_are_refused_in_advance() {
     let call = |name: &str| format!("data => Array.prototype.{name}.call({{ length: 2 ** 53 - 1 }}, 1, 0)");
     let methods = [
         "concat",
@@ -75,7 +75,7 @@ fn what_cannot_be_interrupted_is_refused_beforehand() {
 }
 
 #[test]
-fn what_is_limited_does_otherwise_what_it_did() {
+fn limited_functions_otherwise_behave_as_before() {
     let source = "d => [[1, [2, [3]]].flat(), [1, [2, [3]]].flat(Infinity), [1, , 2].flatMap(x => [x, [x]]), [3, 1, 2].sort(), \
         [1].concat(2, [3], [[4]], 'x'), [].slice.call('abc', 1), (function () { return [].slice.call(arguments, 1) })(1, 2), \
         'a,b'.split(','), 'a1b'.split(/\\d/), 'abc'.replace('b', x => x + x), 'aa'.replaceAll('a', 'b'), String.raw`\\n${1}`, \
@@ -86,7 +86,7 @@ fn what_is_limited_does_otherwise_what_it_did() {
 }
 
 #[test]
-fn memory_and_stack_are_bounded_and_the_next_run_is_none_the_worse() {
+fn memory_and_stack_are_bounded_without_affecting_the_next_run() {
     for (source, expected) in [
         ("data => { const f = () => f() + 1; return f() }", "Maximum call stack size exceeded"),
         (
@@ -106,7 +106,7 @@ fn memory_and_stack_are_bounded_and_the_next_run_is_none_the_worse() {
 }
 
 #[test]
-fn running_out_of_memory_at_any_moment_ends_the_run_and_nothing_else() {
+fn running_out_of_memory_at_any_moment_ends_only_the_run() {
     for kilobytes in (40..1500).step_by(97) {
         let limits = ScriptLimits { memory_bytes_max: kilobytes * 1024, ..ScriptLimits::default() };
         for source in [
@@ -120,7 +120,7 @@ fn running_out_of_memory_at_any_moment_ends_the_run_and_nothing_else() {
                 left -= 1;
                 left > 0
             });
-            // Too little for the sandbox itself, or for what the function does.
+            // Too little memory for the sandbox itself, or for the function's work.
             let is_expected = match &ended {
                 Ok(made) => made.len() < 200,
                 Err(error) if kilobytes < 300 => !error.is_out_of_time,
