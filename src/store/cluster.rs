@@ -44,7 +44,7 @@ pub struct Beat {
     pub free_hands: u32,
     /// Endpoint queues with more due deliveries than it has permits for.
     pub help: Vec<EndpointId>,
-    /// It finishes what is in flight and leases nothing new.
+    /// The node finishes what is in flight and leases nothing new.
     pub is_stopping: bool,
 }
 
@@ -58,7 +58,7 @@ pub struct Node {
     pub name: String,
     /// Version of the program.
     pub version: String,
-    /// It left, or its lease is over: its deliveries in flight are to be taken over.
+    /// The node left, or its lease is over: its deliveries in flight are to be taken over.
     pub is_expired: bool,
     pub seen: i64,
     pub free_hands: u32,

@@ -51,7 +51,7 @@ pub struct Birth {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Accepted {
     New,
-    /// The same was published before: that event, and its first deliveries.
+    /// Published before: that event, and its first deliveries.
     Repeated {
         event: Arc<Event>,
         deliveries: Vec<(DeliveryId, EndpointId)>,
@@ -167,16 +167,16 @@ pub enum Asked {
 /// Change of an endpoint's availability, to be applied to its waiting and held deliveries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settle {
-    /// It was disabled or deleted: its waiting deliveries are held or cancelled.
+    /// The endpoint was disabled or deleted: its waiting deliveries are held or cancelled.
     Off(Switch),
-    /// It is enabled again: its held deliveries become due. The contract says whether they aged while held.
+    /// The endpoint is enabled again: its held deliveries become due. The contract says whether they aged while held.
     On { gives_up_while_held: bool },
 }
 
 /// Result of requesting an inspection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ordered {
-    /// It waits, and the engine was notified.
+    /// The inspection waits, and the engine was notified.
     Waiting,
     /// The endpoint is being inspected already.
     Busy(InspectionId),

@@ -101,9 +101,9 @@ pub struct ReplayPage {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplayChanged {
     Done(Replay),
-    /// It is in this state already.
+    /// The replay is in this state already.
     Unchanged(Replay),
-    /// It has ended already.
+    /// The replay has ended already.
     Over(Replay),
     Absent,
 }

@@ -35,7 +35,7 @@ struct Parts {
     births: bool,
 }
 
-/// One statement for each combination of parts.
+/// A statement for each combination of parts.
 static STATEMENTS: LazyLock<[String; 8]> = LazyLock::new(|| {
     std::array::from_fn(|number| {
         let has = |part: usize| number & part != 0;

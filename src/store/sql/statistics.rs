@@ -103,7 +103,7 @@ pub(super) fn add<T: ToValue>(
 
 /// Columns that `read` reads, in its order.
 pub(super) const SUMS: &str = sums!();
-/// The same columns of the row that an upsert brings.
+/// These columns of the row that an upsert brings.
 const WRITTEN: &str =
     "excluded.events, excluded.ok, excluded.failed, excluded.delivered, excluded.dead, excluded.unblamed,
      excluded.expired, excluded.total_us, excluded.latency, excluded.endings, excluded.last_ok_at";

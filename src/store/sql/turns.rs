@@ -19,7 +19,7 @@ pub(in crate::store) const TRIES_WHILE_CLOSING: usize = 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
     Committed(usize),
-    /// Nothing was written; commands that must not be lost wait for the next commit.
+    /// No command was stored; those that must not be lost wait for the next commit.
     Failed,
     Nothing,
 }

@@ -50,10 +50,10 @@ pub(in crate::store) trait Work: Send {
     /// `committed` or `failed` follows all the same.
     fn in_doubt(&mut self, _error: &StoreError) {}
 
-    /// The transaction is durable.
+    /// Called once the transaction is durable.
     fn committed(self: Box<Self>, after: &mut Aftermath);
 
-    /// Nothing of it was stored. Returns itself to be tried again, or answers with the error.
+    /// Called if no part of it was stored. Returns itself to be tried again, or answers with the error.
     fn failed(self: Box<Self>, error: &StoreError) -> Option<Box<dyn Work>>;
 }
 

@@ -33,11 +33,11 @@ pub type StoreClock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Passage {
     Answered,
-    /// It does not begin, and its node gets an error.
+    /// The transaction does not begin, and its node gets an error.
     Cut,
-    /// It is not stored, because its COMMIT does not arrive; its node gets no answer.
+    /// The transaction is not stored, because its COMMIT does not arrive; its node gets no answer.
     Lost,
-    /// It is stored; its node gets no answer.
+    /// The transaction is stored; its node gets no answer.
     Unanswered,
 }
 
