@@ -1,4 +1,4 @@
-// What the Node.js receivers share: the server around their `verify`, which says null or why not.
+// Shared part of the Node.js receivers: the server around their `verify`, which returns null or the reason of a refusal.
 import { writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 

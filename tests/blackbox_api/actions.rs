@@ -1,4 +1,4 @@
-//! What people can ask for on one delivery: retry, replay, cancel, close, delete; and when it is refused.
+//! Manual actions on a delivery: retry, replay, cancel, close, delete; and when they are refused.
 
 use crate::{
     harness::{Behaviour, Receiver, from_now},
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 #[tokio::test]
-async fn a_retry_is_one_extra_attempt_and_leaves_the_schedule_where_it_was() {
+async fn a_retry_is_one_extra_attempt_and_leaves_the_schedule_unchanged() {
     let world = World::start().await;
     let receiver = receiver(500).await;
     let app = world.app().await;
@@ -130,7 +130,7 @@ async fn a_closed_dead_letter_is_listed_only_when_asked_for() {
     }
 }
 
-/// Deliveries of one app in every state that a test can bring about, by the name of the state.
+/// Creates deliveries of an app in every state that a test can bring about, by the name of the state.
 async fn one_of_each(app: &App, receiver: &Receiver) -> Vec<(&'static str, String)> {
     let endpoint = async |name: &str, overrides: Value| {
         app.endpoint(
@@ -206,7 +206,7 @@ async fn what_a_state_does_not_allow_is_refused_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn what_waits_can_be_cancelled_and_what_ended_can_be_deleted() {
+async fn waiting_deliveries_can_be_cancelled_and_ended_ones_deleted() {
     let world = World::start().await;
     let receiver = receiver(200).await;
     let app = world.app().await;
@@ -255,7 +255,7 @@ async fn a_replayed_cancelled_one_is_delivered() {
 }
 
 #[tokio::test]
-async fn ids_that_are_none_are_not_found() {
+async fn invalid_ids_are_not_found() {
     let world = World::start().await;
     let app = world.app().await;
     let wrong = [

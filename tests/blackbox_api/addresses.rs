@@ -1,9 +1,9 @@
-//! Where endpoints may be: public addresses, whatever the spelling; over https unless the operator says otherwise.
+//! Allowed addresses of endpoints: public ones, in any notation; over https unless the operator says otherwise.
 
 use crate::world::{App, World, quick};
 use serde_json::{Value, json};
 
-/// Nothing is allowed but what is public.
+/// Settings that allow public addresses only.
 async fn closed() -> (World, App) {
     let world = World::start_with(&[("ALLOW_ADDRESSES", ""), ("HTTPS_ONLY", "true")]).await;
     let app = world.app().await;

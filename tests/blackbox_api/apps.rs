@@ -1,4 +1,4 @@
-//! `/v1/apps`: made, shown, changed and removed.
+//! `/v1/apps`: creating, reading, changing and deleting apps.
 
 use crate::{
     harness::{Behaviour, wait_until, wait_until_after},

@@ -8,7 +8,7 @@ use crate::{
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// Operations that change nothing that an operator would ask about afterwards.
+/// Operations without an audit entry: they change nothing of interest to an operator.
 const NOT_IN_THE_LOG: [&str; 6] = [
     "POST /v1/apps/{app}/events",
     "POST /v1/apps/{app}/events/batch",
@@ -18,7 +18,7 @@ const NOT_IN_THE_LOG: [&str; 6] = [
     "POST /v1/event-types/{type}/try",
 ];
 
-/// Counts the log along with what is done.
+/// Counts the log's entries during the test.
 struct Book {
     world: World,
     entries: usize,
@@ -42,7 +42,7 @@ impl Book {
         }
     }
 
-    /// The operation was done and left this one entry, about this thing.
+    /// Checks that the operation left exactly this entry, about this object.
     async fn left(&mut self, operation: &str, answer: &Answer, action: &str, thing: &str) -> Value {
         assert!((200..300).contains(&answer.status), "{operation}: {}", answer.text());
         let log = self.log().await;
@@ -177,7 +177,7 @@ async fn change_replays(book: &mut Book, app: &App) {
     let id = text(&begun.is(201)["id"]);
     let entry = book.left("POST /v1/apps/{app}/replays", &begun, "replay.begun", &id).await;
     assert_eq!(entry["detail"], json!({ "kind": "replay", "total": 0 }));
-    // One that is not over before it can be paused.
+    // A replay that does not end before it can be paused.
     for _ in 0..3 {
         let delivery = text(&app.publish("waits").await["deliveries"][0]["id"]);
         app.until_is(&delivery, "retrying").await;

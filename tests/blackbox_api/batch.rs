@@ -1,4 +1,4 @@
-//! `POST /v1/apps/{app}/events/batch`: up to 1,000 events, each answered for itself, in order.
+//! `POST /v1/apps/{app}/events/batch`: up to 1,000 events, each with its own result, in order.
 
 use crate::{
     harness::wait_until,

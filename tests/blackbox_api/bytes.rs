@@ -1,4 +1,4 @@
-//! Bytes in, bytes out: `data` reaches the receiver, and whoever looks at the event, as it was given.
+//! `data` reaches the receiver and the API's event views byte for byte.
 
 use crate::{
     harness::wait_until,
@@ -53,7 +53,7 @@ fn odd_values() -> Vec<String> {
     values
 }
 
-/// The event as it is shown, unread: a parser might stumble over what it carries.
+/// Returns the event's response unparsed: a parser might fail on its data.
 async fn shown(app: &App, id: &str) -> String {
     let mut wire = Wire::open(app.api.address).await;
     let path = app.path(&format!("/events/{id}"));

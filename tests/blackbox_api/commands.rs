@@ -16,7 +16,7 @@ use std::{collections::BTreeMap, path::PathBuf, process::Stdio, sync::Mutex};
 use tempfile::TempDir;
 use tokio::{io::AsyncWriteExt, process::Command};
 
-/// What one run said.
+/// Output and exit code of one run.
 pub(crate) struct Said {
     pub(crate) code: Option<i32>,
     pub(crate) out: String,
@@ -24,7 +24,7 @@ pub(crate) struct Said {
 }
 
 impl Said {
-    /// Fails the test unless it ended with this code; what it printed.
+    /// Returns the output; fails the test unless the run ended with this code.
     #[track_caller]
     pub(crate) fn ends(self, code: i32) -> String {
         assert_eq!(self.code, Some(code), "{}{}", self.out, self.err);
@@ -33,16 +33,16 @@ impl Said {
     }
 }
 
-/// Somebody at a shell, with variables and an empty folder.
+/// A shell with environment variables and an empty folder.
 pub(crate) struct Desk {
     variables: BTreeMap<&'static str, String>,
     folder: TempDir,
-    /// Every line of arguments that was run.
+    /// All lines of arguments that were run.
     typed: Mutex<Vec<String>>,
 }
 
 impl Desk {
-    /// Nothing is set, but proxies that must not be asked and a setting of the server's that must not matter.
+    /// Without settings, except proxies that must not be used and a server setting that must not matter.
     pub(crate) fn bare() -> Self {
         let mut variables = BTreeMap::new();
         for proxy in ["HTTP_PROXY", "http_proxy", "ALL_PROXY"] {
@@ -53,7 +53,7 @@ impl Desk {
         Self { variables, folder: TempDir::with_prefix("posthaste-desk-").unwrap(), typed: Mutex::default() }
     }
 
-    /// With the server and its admin key.
+    /// Configured with the server and its admin key.
     pub(crate) fn at(world: &World) -> Self {
         let mut desk = Self::bare();
         desk.set("POSTHASTE_URL", &format!("http://{}/", world.admin.address));
@@ -61,7 +61,7 @@ impl Desk {
         desk
     }
 
-    /// The same, and this app is meant.
+    /// Configured with the server, its admin key and this app.
     pub(crate) fn in_app(world: &World, app: &App) -> Self {
         let mut desk = Self::at(world);
         desk.set("POSTHASTE_APP", &app.id);
@@ -84,21 +84,21 @@ impl Desk {
         std::fs::write(self.file(name), text).unwrap();
     }
 
-    /// The program and its surroundings, as a command that is still to be started.
+    /// Returns the program in this environment as a command that is not started yet.
     pub(crate) fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command.env_clear().envs(&self.variables).current_dir(self.folder.path()).kill_on_drop(true);
         command
     }
 
-    /// Runs it with arguments as they stand, and this on standard input.
+    /// Runs it with these exact arguments and this standard input.
     pub(crate) async fn run_with(&self, args: &[&str], input: &[u8]) -> Said {
         self.typed.lock().unwrap().push(args.join(" "));
         let mut command = self.command(env!("CARGO_BIN_EXE_posthaste"));
         command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
-        // It may refuse before it has read everything.
+        // The program may refuse before it has read everything.
         let _ = stdin.write_all(input).await;
         drop(stdin);
         let output = child.wait_with_output().await.unwrap();
@@ -111,24 +111,24 @@ impl Desk {
         self.run_with(&line.split_whitespace().collect::<Vec<_>>(), b"").await
     }
 
-    /// What it says to people, once it has succeeded.
+    /// Returns the output for people; the run must succeed.
     pub(crate) async fn tells(&self, line: &str) -> String {
         self.run(line).await.ends(0)
     }
 
-    /// What it says to programs, once it has succeeded: exactly one document.
+    /// Returns the JSON output, exactly one document; the run must succeed.
     pub(crate) async fn json(&self, line: &str) -> Value {
         let out = self.run(&format!("{line} --json")).await.ends(0);
         serde_json::from_str(&out).unwrap_or_else(|error| panic!("{line}: {error}: {out}"))
     }
 
-    /// The same, from what ends with this code.
+    /// Returns the JSON output of a run that must end with this code.
     pub(crate) async fn json_that_ends(&self, line: &str, code: i32) -> Value {
         let out = self.run(&format!("{line} --json")).await.ends(code);
         serde_json::from_str(&out).unwrap_or_else(|error| panic!("{line}: {error}: {out}"))
     }
 
-    /// Both ways; what it says to programs.
+    /// Runs it in both output formats and returns the JSON output.
     pub(crate) async fn both(&self, line: &str, words: &str) -> Value {
         let told = self.tells(line).await;
         assert!(told.contains(words), "{line}: {words:?} is missing in\n{told}");
@@ -140,7 +140,7 @@ impl Desk {
     }
 }
 
-/// An app with an endpoint whose receiver takes everything, and somebody who means this app.
+/// An app with an endpoint whose receiver accepts everything, and a shell configured for this app.
 pub(crate) struct Furnished {
     pub(crate) app: App,
     pub(crate) endpoint: String,

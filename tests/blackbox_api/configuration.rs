@@ -1,11 +1,11 @@
-//! Configuration that cannot be meant is refused before anything starts, with the nearest name and exit code 2.
+//! Invalid configuration is refused at the start, with the nearest valid name and exit code 2.
 
 use crate::{
     harness::{ADMIN_KEY, Client, Home},
     world::World,
 };
 
-/// The exit code and what was said.
+/// Returns the exit code and the output.
 async fn run(home: &Home, args: &[&str]) -> (Option<i32>, String) {
     let mut node = home.spawn(&[], args);
     let code = node.exited().await.code();
@@ -110,7 +110,7 @@ async fn a_second_process_on_the_same_store_is_refused_and_the_first_goes_on() {
 }
 
 #[tokio::test]
-async fn a_port_that_is_taken_is_said() {
+async fn an_occupied_port_is_reported() {
     let world = World::start().await;
     let mut home = Home::new();
     home.set("LISTEN", &world.node.client.address().to_string());

@@ -1,4 +1,4 @@
-//! What lies over a contract: a brand, a base, the app's overrides and the endpoint's.
+//! Layers over a contract: a brand, a base, the app's overrides and the endpoint's.
 
 use crate::{
     harness::{Home, Receipt, wait_until},

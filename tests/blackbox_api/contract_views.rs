@@ -1,4 +1,4 @@
-//! Contracts as they are shown: `/v1/contracts` and `posthaste contracts`.
+//! Views of contracts: `/v1/contracts` and `posthaste contracts`.
 
 use crate::{
     harness::Home,
@@ -64,7 +64,7 @@ async fn the_operator_s_contracts_are_shown_beside_and_instead_of_the_built_in_o
     assert_eq!(world.admin.get("/v1/contracts").await.is(200)["data"].as_array().map(Vec::len), Some(7));
 }
 
-/// The exit code and what was said.
+/// Returns the exit code and the output.
 async fn run(home: &Home, args: &[&str]) -> (Option<i32>, String) {
     let mut node = home.spawn(&[], &[&["contracts"], args].concat());
     let code = node.exited().await.code();

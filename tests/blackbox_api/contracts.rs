@@ -1,5 +1,4 @@
-//! What a contract says about an endpoint's deliveries, as far as it shows from outside: overrides, and contracts of
-//! the operator's own.
+//! Effects of contracts on deliveries, as seen from outside: overrides, and contracts of the operator's own.
 
 use crate::{
     harness::{Behaviour, Home},
@@ -8,7 +7,7 @@ use crate::{
 use aws_lc_rs::hmac;
 use serde_json::{Value, json};
 
-/// The delivery of one event to an endpoint with these overrides, once it has the state.
+/// Returns the delivery of an event to an endpoint with these overrides, once it has the state.
 async fn deliver_under(app: &App, url: &str, overrides: &Value, state: &str) -> Value {
     let endpoint = app.endpoint(url, json!({ "overrides": overrides })).await;
     let delivery = app.until_is(&app.deliver().await, state).await;

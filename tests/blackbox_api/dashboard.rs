@@ -1,4 +1,4 @@
-//! The dashboard as the binary serves it: types, caching, compression, and above all what a page may not do.
+//! The dashboard as the binary serves it: types, caching, compression, and the restrictions of its pages.
 
 use crate::harness::{Answer, Home, Node};
 use http::Method;
@@ -205,7 +205,7 @@ mod built_in {
 
 #[cfg(not(feature = "dashboard"))]
 #[tokio::test]
-async fn a_build_without_the_dashboard_says_so() {
+async fn a_build_without_the_dashboard_reports_that() {
     let home = Home::new();
     let node = home.start().await;
     let answer = get(&node, "/", &[HTML]).await;

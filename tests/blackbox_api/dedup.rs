@@ -1,4 +1,4 @@
-//! The same event published twice is one event: by the producer's id, and by `Idempotency-Key`.
+//! An event published twice is stored once: by the producer's id, and by `Idempotency-Key`.
 
 use crate::{
     wire::Answer,

@@ -1,4 +1,4 @@
-//! The life of a delivery as it is seen from outside: every attempt written down, retried on schedule, ended with a
+//! The life of a delivery as seen from outside: every attempt recorded, retried on schedule, ended with a
 //! reason.
 
 use crate::{

@@ -1,4 +1,4 @@
-//! `/openapi.json` as a judge: every answer that a test gets is held against what the description promises.
+//! Checks every response that a test gets against the description in `/openapi.json`.
 
 use crate::wire::Answer;
 use serde_json::{Map, Value};
@@ -148,7 +148,7 @@ impl Description {
         self.resolve(target)
     }
 
-    /// The described path that this one is an instance of: one that has the method, and that says more by itself.
+    /// Returns the described path that this one is an instance of: it has the method, and is the most specific.
     fn template_of(&self, method: &str, path: &str) -> Option<&str> {
         let path = path.split('?').next().unwrap_or_default();
         let parts: Vec<&str> = path.split('/').collect();
@@ -198,7 +198,7 @@ fn fits_text(schema: &Value, text: &str, place: &str) -> Result<(), String> {
 }
 
 #[test]
-fn the_judge_of_answers_notices_what_is_wrong() {
+fn a_response_that_deviates_from_the_description_is_noticed() {
     use serde_json::json;
     let description = Description(json!({ "components": { "schemas": {
         "Base": { "type": "object", "required": ["id"], "properties": { "id": { "type": "string" } } },

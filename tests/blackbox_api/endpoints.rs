@@ -1,4 +1,4 @@
-//! `/v1/apps/{app}/endpoints`: made, shown, changed and deleted.
+//! `/v1/apps/{app}/endpoints`: creating, reading, changing and deleting endpoints.
 
 use crate::{
     harness::{Behaviour, from_now},

@@ -1,4 +1,4 @@
-//! Hostile data and unkind schemas where schemas are enforced: bounded in time, refused with a reason, and nobody else waits.
+//! Hostile data and expensive schemas where schemas are enforced: bounded in time, refused with a reason, no effect on others.
 
 use crate::{
     payload_versions::put,
@@ -7,7 +7,7 @@ use crate::{
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-/// Fits texts at once; over numbers it takes for ever, as there are a thousand million ways to be wrong.
+/// Matches texts at once; numbers take for ever, as there are a thousand million ways to be wrong.
 fn endless() -> Value {
     let mut defs = json!({ "a0": { "type": "string" } });
     for n in 1..=30 {
@@ -23,7 +23,7 @@ fn event(name: &str, data: &str) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_check_without_an_end_is_refused_in_time_and_costs_no_other_app_and_no_other_type() {
+async fn an_endless_check_is_refused_in_time_and_delays_no_other_app_or_type() {
     let world = World::start().await;
     let (hostile, other) = (world.app().await, world.app().await);
     put(&world, "/v1/event-types/slow.one", &endless(), 201).await;
@@ -60,7 +60,7 @@ async fn a_check_without_an_end_is_refused_in_time_and_costs_no_other_app_and_no
 }
 
 #[tokio::test]
-async fn odd_data_under_enforcement_is_refused_or_taken_and_never_a_fault_of_ours() {
+async fn odd_data_under_enforcement_is_refused_or_accepted_and_never_an_internal_error() {
     let world = World::start().await;
     let app = world.app().await;
     let schema = json!({ "type": ["object", "array"], "additionalProperties": { "pattern": "^(a+)+$" }, "uniqueItems": true });

@@ -1,4 +1,4 @@
-//! Importing event types from outside: all or none, every problem by its place, twice is once, and a rehearsal does nothing.
+//! Importing event types: all or none, every problem by its place, idempotent, and a dry run changes nothing.
 
 use crate::world::{World, text};
 use serde_json::{Value, json};
@@ -58,7 +58,7 @@ async fn an_import_adds_and_changes_and_the_same_again_changes_nothing() {
 }
 
 #[tokio::test]
-async fn one_wrong_type_keeps_all_out_and_every_wrong_one_is_told_by_its_place() {
+async fn one_wrong_type_rejects_the_import_and_every_wrong_one_is_named_by_its_place() {
     let world = World::start().await;
     let app = world.app().await;
     let list = json!({ "event_types": [

@@ -1,5 +1,5 @@
-//! The operator's rules for event types from outside: schemas that are enforced, archived types, unknown ones. What a rule
-//! refuses is not stored, what was taken before it stays, and a restart changes nothing.
+//! The operator's rules for event types: enforced schemas, archived types, unknown types. Refused events are not stored,
+//! events accepted before a rule stay, and a restart changes nothing.
 
 use crate::{
     payload_versions::{TYPE, payment, publish, put},
@@ -7,7 +7,7 @@ use crate::{
 };
 use serde_json::{Value, json};
 
-/// `payment()` with a schema for what is published, enforced.
+/// `payment()` with an enforced schema for published data.
 fn enforced() -> Value {
     let mut document = payment();
     document["versions"][1]["schema"] = json!({
@@ -72,7 +72,7 @@ async fn in_a_batch_only_what_breaks_a_rule_is_refused() {
     put(&world, "/v1/event-types/old.one", &json!({ "archived": true }), 201).await;
     put(&world, "/v1/event-types/free.one", &json!({}), 201).await;
     let good = json!({ "id": 1, "amount": { "value": 5 } });
-    // So long that it is looked at on a thread apart.
+    // So long that it is validated on a separate thread.
     let long = json!({ "id": "x".repeat(50_000), "amount": { "value": "5" } });
     let event = |name: &str, data: &Value| json!({ "type": name, "data": data });
     let batch = json!({ "events": [

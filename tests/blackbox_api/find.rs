@@ -1,4 +1,4 @@
-//! Any id leads somewhere, for whoever may look there; and the latest attempts at an endpoint.
+//! Search by any id, within the rights of the key; and the latest attempts at an endpoint.
 
 use crate::{
     harness::wait_until,
@@ -6,7 +6,7 @@ use crate::{
 };
 use serde_json::{Value, json};
 
-/// What an id is found to be: kind and app, in this order.
+/// Returns the kind and app that an id is found as.
 async fn found(app: &App, id: &str) -> Vec<(String, Option<String>)> {
     let finds = app.api.get(&format!("/v1/find/{id}")).await.is(200);
     let one = |found: &Value| (text(&found["kind"]), found["app_id"].as_str().map(str::to_owned));
@@ -14,7 +14,7 @@ async fn found(app: &App, id: &str) -> Vec<(String, Option<String>)> {
 }
 
 #[tokio::test]
-async fn any_id_is_found_by_whoever_may_look_at_it_and_by_nobody_else() {
+async fn any_id_is_found_only_by_keys_that_may_read_it() {
     let world = World::start().await;
     let receiver = receiver(500).await;
     let (app, other) = (world.app().await, world.app().await);

@@ -1,4 +1,4 @@
-//! Health as an operator sees it: the endpoint, its health, being switched off by a rule, and on again with what was missed.
+//! Endpoint health as an operator sees it: its values, disabling by a rule, and enabling with a replay of what was missed.
 
 use crate::{
     event_type_rules::restarted,
@@ -8,13 +8,13 @@ use crate::{
 };
 use serde_json::{Value, json};
 
-/// The endpoint's health once it is as wanted.
+/// Returns the endpoint's health once it fulfils the condition.
 async fn until(app: &App, what: &str, reached: impl Fn(&Value) -> bool) -> Value {
     let look = async || Some(app.get("/endpoints/e/health").await.is(200)).filter(&reached);
     wait_for(what, WITHIN, look).await
 }
 
-/// One attempt each, and what the contract says besides.
+/// Overrides for a single attempt per delivery, and further ones.
 fn once(more: &Value) -> Value {
     let mut overrides = json!({ "retry": { "waits": [] }, "timeout": "1s" });
     overrides.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -74,7 +74,7 @@ async fn an_endpoint_shows_its_windows_its_failures_and_since_when() {
 }
 
 #[tokio::test]
-async fn zerofee_is_switched_off_after_ten_and_on_again_with_a_replay() {
+async fn zerofee_is_disabled_after_ten_failures_and_enabled_with_a_replay() {
     let mut world = World::start().await;
     let receiver = receiver(500).await;
     let mut app = world.app().await;

@@ -1,4 +1,4 @@
-//! What an inspection finds at receivers with and without gaps: a perfect one under every contract, and one gap at a time.
+//! Inspection results of receivers with and without gaps: a perfect one under every contract, and a single gap at a time.
 
 use crate::{
     harness::{Behaviour, Receiver, wait_for},
@@ -13,7 +13,7 @@ pub(crate) const HEALTH: &str = "/health";
 const PROBES: [&str; 6] =
     ["correct_delivery", "tampered_body", "old_timestamp", "unknown_signature", "repeated_id", "odd_json"];
 
-/// The inspection once it has ended, however it did.
+/// Returns the inspection once it has ended in any way.
 pub(crate) async fn until_ended(app: &App, id: &str) -> Value {
     wait_for("the inspection ends", WITHIN, async || {
         let inspection = app.get(&format!("/inspections/{id}")).await.is(200);
@@ -36,7 +36,7 @@ pub(crate) fn findings(inspection: &Value) -> BTreeMap<String, String> {
     checks.iter().map(|check| (text(&check["name"]), text(&check["finding"]))).collect()
 }
 
-/// Every check as it is at a perfect receiver, but for these.
+/// The findings of a perfect receiver, except these.
 fn all_passed_but(others: &[(&str, &str)]) -> BTreeMap<String, String> {
     let names = PROBES.into_iter().chain(["answer_time", "health_address"]);
     let passed = names.map(|name| (name.to_owned(), "passed".to_owned()));
@@ -123,7 +123,7 @@ async fn only_the_repeated_probe_carries_ids_that_came_before() {
 }
 
 #[tokio::test]
-async fn a_receiver_that_verifies_nothing_is_told_so() {
+async fn a_receiver_that_verifies_nothing_fails_every_forged_probe() {
     let inspection = inspected(Habits { verifies: false, has_tolerance: false, ..PERFECT }).await;
     let failed = [("tampered_body", "failed"), ("old_timestamp", "failed"), ("unknown_signature", "failed")];
     assert_eq!(findings(&inspection), all_passed_but(&failed));
@@ -147,7 +147,7 @@ async fn a_receiver_without_a_tolerance_fails_on_the_old_timestamp_alone() {
 }
 
 #[tokio::test]
-async fn a_receiver_that_answers_a_bad_signature_with_500_is_told_to_keep_4xx_and_5xx_apart() {
+async fn a_receiver_that_answers_a_bad_signature_with_500_is_advised_to_use_4xx() {
     let inspection = inspected(Habits { to_forged: Some(500), ..PERFECT }).await;
     let failed = [("tampered_body", "failed"), ("unknown_signature", "failed")];
     assert_eq!(findings(&inspection), all_passed_but(&failed));
@@ -156,7 +156,7 @@ async fn a_receiver_that_answers_a_bad_signature_with_500_is_told_to_keep_4xx_an
 }
 
 #[tokio::test]
-async fn a_receiver_that_refuses_duplicates_is_told_to_answer_them_with_success() {
+async fn a_receiver_that_refuses_duplicates_is_advised_to_answer_them_with_success() {
     let inspection = inspected(Habits { to_repeated: 409, ..PERFECT }).await;
     assert_eq!(findings(&inspection), all_passed_but(&[("repeated_id", "failed")]));
     let advice = text(&check(&inspection, "repeated_id")["advice"]);

@@ -1,4 +1,4 @@
-//! The life of an inspection: one at a time, on endpoints that are off, through restarts and deletions; pings and health
+//! The life of an inspection: one at a time, on disabled endpoints, through restarts and deletions; pings and health
 //! addresses.
 
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-/// An endpoint whose receiver says nothing for longer than any test takes.
+/// An endpoint whose receiver does not respond for longer than any test takes.
 async fn hanging(app: &App, receiver: &Receiver) -> String {
     receiver.behave(HOOK, Behaviour::Hang);
     let more = json!({ "overrides": { "timeout": "60s" }, "health_url": receiver.url(HEALTH) });
@@ -30,7 +30,7 @@ async fn until_called(receiver: &Receiver, times: usize) {
 }
 
 #[tokio::test]
-async fn an_endpoint_is_inspected_by_one_at_a_time() {
+async fn an_endpoint_has_one_inspection_at_a_time() {
     let (world, receiver) = (World::start().await, Receiver::start().await);
     let app = world.app().await;
     let endpoint = hanging(&app, &receiver).await;
@@ -44,7 +44,7 @@ async fn an_endpoint_is_inspected_by_one_at_a_time() {
 }
 
 #[tokio::test]
-async fn a_410_is_reported_and_switches_nothing_off() {
+async fn a_410_is_reported_and_disables_no_endpoint() {
     let (world, receiver) = (World::start().await, Receiver::start().await);
     let app = world.app().await;
     for contract in ["standard", "sendnomi"] {
@@ -59,7 +59,7 @@ async fn a_410_is_reported_and_switches_nothing_off() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_is_off_is_inspected_and_stays_off() {
+async fn a_disabled_endpoint_is_inspected_and_stays_disabled() {
     let (world, receiver) = (World::start().await, Receiver::start().await);
     let app = world.app().await;
     let endpoint = endpoint_at(&app, &receiver, "standard", PERFECT).await;
@@ -70,7 +70,7 @@ async fn an_endpoint_that_is_off_is_inspected_and_stays_off() {
 }
 
 #[tokio::test]
-async fn what_ran_when_the_node_died_is_interrupted_and_what_waited_is_run() {
+async fn running_inspections_of_a_dead_node_are_interrupted_and_waiting_ones_run() {
     let mut world = World::start().await;
     let receiver = Receiver::start().await;
     let app = world.app().await;
@@ -79,7 +79,7 @@ async fn what_ran_when_the_node_died_is_interrupted_and_what_waited_is_run() {
         let endpoint = hanging(&app, &receiver).await;
         inspections.push((start(&app, &endpoint).await, endpoint));
     }
-    // Two of an app run at once; the third waits.
+    // Two inspections of an app run at once; the third waits.
     until_called(&receiver, 2).await;
     assert_eq!(status(&app, &inspections[2].0).await, "waiting");
     world.node.kill().await;

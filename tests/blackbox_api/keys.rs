@@ -1,4 +1,4 @@
-//! Keys: who may do what, shown once, revoked at once.
+//! API keys: their rights, shown once, revoked at once.
 
 use crate::{
     harness::{ADMIN_KEY, wait_until},

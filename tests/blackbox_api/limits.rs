@@ -1,4 +1,4 @@
-//! Limits on what is sent: set and shown, refused by the field, kept by the node, and told in words.
+//! Sending limits: set and shown, refused by field, enforced by the node, and explained in words.
 
 use crate::{
     harness::wait_until,
@@ -74,7 +74,7 @@ async fn what_waits_for_a_token_or_for_a_pause_says_so() {
     assert_eq!(sent["waits_because"], Value::Null);
     let note = text(&sent["attempts"][0]["note"]);
     assert!(note.starts_with("waited ") && note.ends_with("for the rate limit of 1 per second"), "{note}");
-    // Which of the two that wait goes first is nobody's promise.
+    // The order of the two that wait is not defined.
     wait_until("all were sent", WITHIN, async || receiver.receipts_at(HOOK).len() == 3).await;
     let times: Vec<_> = receiver.receipts_at(HOOK).iter().map(|receipt| receipt.at).collect();
     assert!(times[2] - times[0] >= Duration::from_millis(1900), "{times:?}");
@@ -88,7 +88,7 @@ async fn what_waits_for_a_token_or_for_a_pause_says_so() {
         let why = delivery["waits_because"].as_str();
         why.is_some_and(|why| why.starts_with("the endpoint asked for a pause (429) until"))
     };
-    // The verdict may be on record a moment before the lane is closed: one more may go out.
+    // The verdict may be recorded a moment before the endpoint queue is paused: one more request may be sent.
     for _ in 0..3 {
         let next = text(&pausing.publish("a.b").await["deliveries"][0]["id"]);
         let seen = pausing

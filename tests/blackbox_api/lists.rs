@@ -1,4 +1,4 @@
-//! Lists: cursors that lose nothing and repeat nothing, filters that combine, and what is refused.
+//! Lists: complete cursors without repetition, combined filters, and refused parameters.
 
 use crate::{
     harness::{Behaviour, from_now},

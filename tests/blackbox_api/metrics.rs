@@ -1,4 +1,4 @@
-//! `/metrics`, `/livez` and `/readyz`: what machines look at.
+//! `/metrics`, `/livez` and `/readyz`.
 
 use crate::{
     harness::{Behaviour, from_now, wait_until},
@@ -8,7 +8,7 @@ use crate::{
 use serde_json::json;
 use std::{collections::BTreeMap, time::Duration};
 
-/// The samples of a scrape by name and labels; fails on anything that is not in the text format.
+/// Returns the samples of a scrape by name and labels; fails on anything that is not in the text format.
 fn parse(scrape: &Answer) -> BTreeMap<String, f64> {
     let text = scrape.text();
     assert!(text.ends_with("# EOF\n"), "{text}");

@@ -1,4 +1,4 @@
-//! Notices: listed for those who may see them, and sent as operational webhooks to those who ask for them by name.
+//! Notices: listed for keys that may see them, and sent as operational webhooks to endpoints that subscribe by name.
 
 use crate::{
     harness::{Receiver, wait_for},
@@ -7,7 +7,7 @@ use crate::{
 use http::{HeaderMap, HeaderName};
 use serde_json::{Value, json};
 
-/// An app whose dead letters are each told of, and the id of one.
+/// An app with a notice for each dead letter, and the id of one dead letter.
 async fn with_a_dead_letter(world: &World, receiver: &Receiver) -> (App, String) {
     let app = world.app().await;
     app.patch("", &json!({ "contract": "simpaisa" })).await.is(200);
@@ -19,7 +19,7 @@ async fn with_a_dead_letter(world: &World, receiver: &Receiver) -> (App, String)
 }
 
 #[tokio::test]
-async fn a_dead_letter_is_listed_with_all_that_people_want_to_know() {
+async fn a_dead_letter_is_listed_with_its_details() {
     let world = World::start().await;
     let receiver = receiver(503).await;
     let (app, delivery) = with_a_dead_letter(&world, &receiver).await;
@@ -85,7 +85,7 @@ async fn the_operator_sees_all_apps_and_an_app_sees_its_own() {
     );
 }
 
-/// The operational webhook that came to this path.
+/// Returns the operational webhook received at this path.
 async fn told(receiver: &Receiver, path: &str) -> Value {
     wait_for("an operational webhook", WITHIN, async || {
         receiver.receipts_at(path).first().map(|one| serde_json::from_slice(&one.body).unwrap())

@@ -1,4 +1,4 @@
-//! `docs/operating.md`, as an operator would follow it: every command of the page, in order, against a real server.
+//! Runs every command of `docs/operating.md`, in order, against a real server.
 
 use crate::{
     harness::{ADMIN_KEY, ENCRYPTION_KEY},
@@ -27,7 +27,7 @@ fn blocks(page: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// All in one shell, because later commands use what earlier ones set; where it stops is printed.
+/// Runs all blocks in one shell, because later commands use variables of earlier ones; prints where it stops.
 fn script(page: &str) -> String {
     let steps = blocks(page).into_iter().map(|(line, text)| format!("at={line}\n{text}\n"));
     let trap = r#"trap 'echo "docs/operating.md, the block at line $at: exit status $?" >&2' ERR"#;

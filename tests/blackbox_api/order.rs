@@ -1,4 +1,4 @@
-//! Order as callers see it: asked for on an endpoint, kept per endpoint or key, and a dead delivery that is in the way or not.
+//! Ordering as callers see it: set on an endpoint, kept per endpoint or key, blocked by a dead delivery or not.
 
 use crate::{
     harness::{Behaviour, Receiver, wait_until},
@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 const URL: &str = "http://127.0.0.1:9/hook";
 
-/// The id of the delivery to the app's only endpoint.
+/// Returns the id of the delivery to the app's only endpoint.
 async fn publish(app: &App, id: &str, key: Option<&str>) -> String {
     let event = json!({ "id": id, "type": "order.changed", "key": key, "data": {} });
     text(&app.post("/events", &event).await.is(202)["deliveries"][0]["id"])
 }
 
-/// Events whose id begins like this are refused for good.
+/// Prefix of event ids that the receiver refuses for good.
 fn refuse(receiver: &Receiver, prefix: &'static str) {
     let judge = move |id: &str| if id.starts_with(prefix) { 400 } else { 200 };
     receiver.behave(HOOK, Behaviour::Judge(Arc::new(move |receipt| Some(judge(receipt.id())))));
@@ -25,7 +25,7 @@ fn received(receiver: &Receiver) -> Vec<String> {
     receiver.receipts().iter().map(|receipt| receipt.id().to_owned()).collect()
 }
 
-/// An ordered endpoint whose receiver refuses what begins with "bad", once.
+/// An ordered endpoint whose receiver refuses events that begin with "bad" for good.
 async fn ordered(app: &App, receiver: &Receiver, more: Value) -> String {
     refuse(receiver, "bad");
     let mut fields = json!({ "ordered": "key", "overrides": { "answers": { "never": ["400"] } } });
@@ -33,7 +33,7 @@ async fn ordered(app: &App, receiver: &Receiver, more: Value) -> String {
     app.endpoint(&receiver.url(HOOK), fields).await
 }
 
-/// A dead delivery of the key `k` and one that waits behind it.
+/// A dead delivery of the key `k`, and a delivery queued behind it.
 async fn blocked(app: &App) -> [String; 2] {
     let dead = publish(app, "bad-1", Some("k")).await;
     app.until_is(&dead, "dead").await;
@@ -134,7 +134,7 @@ async fn many_keys_are_delivered_at_the_same_time() {
 }
 
 #[tokio::test]
-async fn a_dead_one_blocks_its_key_until_somebody_does_something() {
+async fn a_dead_delivery_blocks_its_key_until_it_is_retried_closed_deleted_or_skipped() {
     let world = World::start().await;
     let receiver = receiver(200).await;
     for way in ["retry", "replay", "close", "delete", "skip", "unordered"] {
@@ -166,7 +166,7 @@ async fn a_dead_one_blocks_its_key_until_somebody_does_something() {
 }
 
 #[tokio::test]
-async fn a_dead_one_that_is_skipped_is_in_nobody_s_way() {
+async fn a_skipped_dead_delivery_blocks_no_other() {
     let world = World::start().await;
     let (app, receiver) = (world.app().await, receiver(200).await);
     ordered(&app, &receiver, json!({ "on_dead": "skip" })).await;
@@ -178,7 +178,7 @@ async fn a_dead_one_that_is_skipped_is_in_nobody_s_way() {
 }
 
 #[tokio::test]
-async fn places_are_kept_while_an_endpoint_is_off_and_over_a_restart() {
+async fn positions_are_kept_while_an_endpoint_is_disabled_and_over_a_restart() {
     let mut world = World::start().await;
     let (app, receiver) = (world.app().await, receiver(503).await);
     let more = json!({ "id": "e", "ordered": "key", "overrides": { "retry": { "waits": ["1h"], "jitter": "none" } } });

@@ -1,5 +1,5 @@
-//! Deliveries whose payload cannot be made or signed: how they end, that they say why, that they are delivered after the
-//! fix, and that they cost nobody else anything.
+//! Deliveries whose payload cannot be rendered or signed: their end, its reason, their delivery after a fix, and that they
+//! do not delay others.
 
 use crate::{
     harness::{Behaviour, wait_until},
@@ -9,7 +9,7 @@ use crate::{
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// The delivery once it is dead, which must be for this reason, with one unnumbered row that says this.
+/// Returns the delivery once it is dead; it must have this reason and a single unnumbered attempt with this text.
 async fn dead(app: &App, delivery: &str, reason: &str, said: &str) {
     let dead = app.until_is(delivery, "dead").await;
     assert_eq!((&dead["reason"], &dead["attempt_count"]), (&json!(reason), &json!(0)), "{dead:#}");
@@ -34,7 +34,7 @@ async fn replayed(app: &App, delivery: &str, rows: usize) {
 }
 
 #[tokio::test]
-async fn what_cannot_be_made_is_dead_says_why_and_is_delivered_after_the_fix() {
+async fn an_unrenderable_delivery_is_dead_with_a_reason_and_delivered_after_the_fix() {
     let world = World::start().await;
     let receiver = receiver(200).await;
     let app = world.app().await;
@@ -77,7 +77,7 @@ async fn what_cannot_be_made_is_dead_says_why_and_is_delivered_after_the_fix() {
     assert_eq!(receiver.count_at(HOOK), 3, "nothing half made was sent");
 }
 
-/// Works on its sample, and for ever on an event that asks for it.
+/// Function that finishes on its sample, and never on an event that requests it.
 fn endless(name: &str) -> Value {
     json!({ "name": name, "sample": {}, "versions": [
         { "name": "v1", "function": "data => { while (data.loop); return { made: true } }" },
@@ -87,7 +87,7 @@ fn endless(name: &str) -> Value {
 const PATIENCE: Duration = Duration::from_mins(3);
 
 #[tokio::test]
-async fn an_endless_function_keeps_nobody_else_waiting() {
+async fn an_endless_function_delays_no_other_delivery() {
     let world = World::start().await;
     let receiver = receiver(200).await;
     let (app, neighbour) = (world.app().await, world.app().await);
@@ -131,7 +131,7 @@ async fn an_endless_function_keeps_nobody_else_waiting() {
     }
     for (name, delivery) in &others {
         let end = if *name == "unknown.type" { "dead" } else { "delivered" };
-        // Those of the same function and app may go back a few times, each time for longer, while it is in doubt.
+        // Deliveries of the same function and app may be released a few times, each time for longer, while the function is in doubt.
         let within = if *name == "bad.one" { PATIENCE } else { WITHIN };
         wait_until(&format!("{name} is {end}"), within, async || {
             app.delivery(delivery).await["status"] == end
@@ -176,7 +176,7 @@ retry = { waits = ["1m"] }
 "#;
 
 #[tokio::test]
-async fn a_secret_that_cannot_sign_is_said_and_a_new_one_delivers() {
+async fn a_secret_that_cannot_sign_is_reported_and_a_new_one_delivers() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("own.toml");
     std::fs::write(&file, OWN).unwrap();

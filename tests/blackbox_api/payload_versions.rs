@@ -1,4 +1,4 @@
-//! Payload versions from outside: what each endpoint gets, what is refused when a type is saved, and who may do what.
+//! Payload versions: the version each endpoint gets, errors when a type is saved, and access rights.
 
 use crate::world::{App, HOOK, World, receiver, text};
 use serde_json::{Value, json};

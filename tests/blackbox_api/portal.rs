@@ -1,4 +1,4 @@
-//! Portal links: what a customer can do by one, what not, and that it is over when it is over.
+//! Portal links: what a customer can and cannot do with one, its expiry and its revocation.
 
 use crate::{
     harness::wait_until,
@@ -7,7 +7,7 @@ use crate::{
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// A new link, and the app spoken to with its token.
+/// Creates a link, and returns it with the app used with its token.
 async fn linked(world: &World, app: &App, more: Value) -> (Value, App) {
     let made = app.post("/portal-links", &more).await.is(201);
     let customer = App { id: app.id.clone(), api: world.with_key(text(&made["token"])) };
@@ -178,7 +178,7 @@ async fn every_operation_that_is_not_opened_to_customers_is_closed_to_them() {
 }
 
 #[tokio::test]
-async fn a_link_is_over_at_once_when_it_is_revoked_and_by_itself_when_it_expires() {
+async fn a_link_ends_at_once_when_it_is_revoked_and_by_itself_when_it_expires() {
     let mut world = World::start().await;
     let (app, other) = (world.app().await, world.app().await);
     let stranger = world.by_its_key(&other).await;
@@ -205,7 +205,7 @@ async fn a_link_is_over_at_once_when_it_is_revoked_and_by_itself_when_it_expires
 
 #[tokio::test]
 #[ignore = "soak: the shortest link works for a minute"]
-async fn a_link_that_expired_says_so() {
+async fn an_expired_link_is_reported_as_expired() {
     let world = World::start().await;
     let app = world.app().await;
     let (made, customer) = linked(&world, &app, json!({ "expires_in": "1m" })).await;
@@ -248,7 +248,7 @@ async fn stored_headers_do_not_follow_a_customer_to_another_address() {
 }
 
 #[tokio::test]
-async fn a_customer_does_not_see_who_switched_something_off() {
+async fn a_customer_does_not_see_who_disabled_an_endpoint() {
     let world = World::start().await;
     let app = world.app().await;
     app.endpoint("http://127.0.0.1:9/", json!({ "id": "e" })).await;

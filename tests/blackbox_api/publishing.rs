@@ -1,4 +1,4 @@
-//! `POST /v1/apps/{app}/events`: what is accepted, how it is answered, and what is refused.
+//! `POST /v1/apps/{app}/events`: accepted events, their response, and refused ones.
 
 use crate::{
     harness::{Behaviour, from_now, wait_until},
@@ -178,7 +178,7 @@ async fn what_is_not_one_json_object_in_utf_8_is_malformed() {
 }
 
 #[tokio::test]
-async fn an_event_that_nobody_wants_is_kept_as_skipped() {
+async fn an_event_without_subscribers_is_kept_as_skipped() {
     let world = World::start().await;
     let app = world.app().await;
     app.endpoint("http://127.0.0.1:9/", json!({ "event_types": ["refund.*"] })).await;
@@ -222,7 +222,7 @@ async fn deliver_at_is_not_before_that_time() {
 }
 
 #[tokio::test]
-async fn an_event_stands_as_the_worst_of_its_deliveries() {
+async fn an_event_has_the_worst_status_of_its_deliveries() {
     let world = World::start().await;
     let receiver = receiver(500).await;
     receiver.behave("/ok", Behaviour::Ok);
@@ -250,7 +250,7 @@ async fn an_event_stands_as_the_worst_of_its_deliveries() {
 }
 
 #[tokio::test]
-async fn erasing_what_an_event_carried_keeps_the_record_and_sends_it_no_more() {
+async fn erasing_an_event_s_data_keeps_the_record_and_stops_deliveries() {
     let world = World::start().await;
     let receiver = receiver(500).await;
     let app = world.app().await;

@@ -1,4 +1,4 @@
-//! Quotas: what is over them is refused with when to come back, and nobody else notices.
+//! Quotas: events over them are refused with a `Retry-After`, and other apps are not affected.
 
 use crate::{
     harness::wait_until,
@@ -53,7 +53,7 @@ async fn one_app_far_over_its_quota_is_refused_and_another_publishes_every_event
     let ((taken, took), ()) = tokio::join!(flood, calm);
     let most = 5.0 * (took.as_secs_f64() + 1.0);
     assert!(f64::from(taken) <= most && taken >= 5, "{taken} taken in {took:?}");
-    // Whoever waits as long as told gets through.
+    // A client that waits as long as `Retry-After` says gets through.
     tokio::time::sleep(Duration::from_secs(1)).await;
     greedy.post("/events", &event(0)).await.is(202);
 }
@@ -64,7 +64,7 @@ async fn each_event_of_a_batch_counts_and_those_over_the_quota_are_answered_so()
     let app = limited(&world, json!({ "events_per_second": 1 })).await;
     let one = json!({ "id": "same", "type": "a.b", "data": 1 });
     app.post("/events", &one).await.is(202);
-    // Faster than one in a second, whatever else this machine does.
+    // Faster than one per second, even on a busy machine.
     let mut again = app.post("/events", &one).await;
     for _ in 0..50 {
         if again.status != 200 {

@@ -1,4 +1,4 @@
-//! Many deliveries sent again as one piece of work: counted first, watched, paused, resumed, cancelled; and backfills.
+//! Replays of many deliveries: counted first, watched, paused, resumed, cancelled; and backfills.
 
 use crate::{
     harness::{Behaviour, wait_for},
@@ -6,7 +6,7 @@ use crate::{
 };
 use serde_json::{Value, json};
 
-/// So many events whose deliveries are dead.
+/// Publishes so many events whose deliveries end dead.
 async fn dead(app: &App, count: usize) -> Vec<String> {
     let mut ids = Vec::new();
     for _ in 0..count {
@@ -84,7 +84,7 @@ async fn a_replay_can_be_paused_resumed_and_cancelled() {
     app.endpoint(&receiver.url(HOOK), json!({})).await;
     dead(&app, 4).await;
     receiver.behave(HOOK, Behaviour::Ok);
-    // One a second: it cannot be over before it is paused.
+    // At one per second it cannot end before it is paused.
     let replay = app.post("/replays", &json!({ "per_second": 1 })).await.is(201);
     let path = format!("/replays/{}", text(&replay["id"]));
     let paused = app.act(&format!("{path}/pause")).await.is(200);

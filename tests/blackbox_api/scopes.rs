@@ -1,4 +1,4 @@
-//! What narrow keys may do, keys that expire, and when a key was last used.
+//! Keys with a narrow scope, keys that expire, and the time of a key's last use.
 
 use crate::{
     harness::{from_now, wait_until},
@@ -7,7 +7,7 @@ use crate::{
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// The app, spoken to with a new key of this scope.
+/// Returns the app, used with a new key of this scope.
 async fn by_key_of(world: &World, app: &App, scope: &str) -> App {
     let made = world.admin.post("/v1/keys", &json!({ "scope": scope, "app_id": app.id })).await.is(201);
     assert_eq!((&made["scope"], &made["app_id"]), (&json!(scope), &json!(app.id)));
@@ -63,7 +63,7 @@ async fn a_read_key_looks_at_everything_in_its_app_but_secrets_and_changes_nothi
     let own = by_key_of(&world, &app, "read").await;
     let mut looked = 0;
     for (method, path) in operations(&world, &app) {
-        // Says who a key is; finds what it may look at; has no end.
+        // Describes the key itself; finds objects that it may read; has no end.
         if path == "/v1/session" || path.starts_with("/v1/find/") || path == app.path("/stream") {
             continue;
         }

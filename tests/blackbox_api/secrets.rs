@@ -1,4 +1,4 @@
-//! Signing secrets: made or given, shown to who may see them, rotated with an overlap, encrypted at rest.
+//! Signing secrets: generated or given, shown to authorised keys, rotated with an overlap, encrypted at rest.
 
 use crate::{
     harness::{Receipt, from_now, wait_until},

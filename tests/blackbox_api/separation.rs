@@ -1,6 +1,6 @@
 //! Apps are separate: every operation of the description, tried with another app's key and another app's ids.
 //!
-//! The operations come from `/openapi.json`. One that is neither inside `/v1/apps/{app}` nor named here fails the test.
+//! The operations come from `/openapi.json`. An operation that is neither inside `/v1/apps/{app}` nor named here fails the test.
 
 use crate::{
     wire::Answer,
@@ -8,7 +8,7 @@ use crate::{
 };
 use serde_json::{Value, json};
 
-/// What stands for the names in a path.
+/// Values for the names in a path.
 struct Ids {
     app: String,
     endpoint: String,
@@ -103,7 +103,7 @@ async fn snapshot(app: &App, ids: &Ids) -> Vec<Value> {
     shown
 }
 
-/// Operations outside of any app: what an app key gets from them.
+/// Operations outside of any app, and the status that an app key gets from them.
 fn outside_of_apps(method: &str, path: &str) -> Option<u16> {
     match (method, path) {
         (
@@ -140,7 +140,7 @@ fn outside_of_apps(method: &str, path: &str) -> Option<u16> {
 }
 
 #[tokio::test]
-async fn no_operation_reaches_another_app_and_none_tells_that_it_exists() {
+async fn no_operation_reaches_another_app_or_reveals_that_it_exists() {
     let world = World::start().await;
     let receiver = receiver(500).await;
     let (intruder, own) = furnished(&world, &receiver.url(HOOK)).await;

@@ -1,4 +1,4 @@
-//! Headers that an endpoint's owner adds: sent with every request, shown without their values, never in our place.
+//! Static headers of an endpoint: sent with every request, shown without values, never in place of the product's own.
 
 use crate::world::{HOOK, World, receiver};
 use serde_json::{Map, Value, json};
@@ -52,7 +52,7 @@ async fn the_operators_headers_are_on_every_request_unless_the_endpoint_has_its_
 }
 
 #[tokio::test]
-async fn header_names_that_are_ours_or_the_connection_s_are_refused() {
+async fn header_names_of_the_product_or_the_connection_are_refused() {
     let world = World::start().await;
     let app = world.app().await;
     app.endpoint("http://127.0.0.1:9/", json!({ "id": "e" })).await;

@@ -6,7 +6,7 @@ use crate::{
 };
 use serde_json::{Value, json};
 
-/// The app's statistics once everything is counted.
+/// Returns the app's statistics once everything is counted.
 async fn until_counted(app: &App, attempts: u64) -> Value {
     let look = async || {
         Some(app.get("/stats").await.is(200)).filter(|stats| stats["totals"]["attempts"] == attempts)
@@ -15,7 +15,7 @@ async fn until_counted(app: &App, attempts: u64) -> Value {
 }
 
 #[tokio::test]
-async fn what_was_sent_is_told_over_time_by_outcome_code_endpoint_and_event_type() {
+async fn statistics_show_attempts_over_time_by_outcome_code_endpoint_and_event_type() {
     let world = World::start().await;
     let (app, other) = (world.app().await, world.app().await);
     let receiver = receiver(200).await;

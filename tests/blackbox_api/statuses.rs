@@ -1,4 +1,4 @@
-//! How events and deliveries stand, in the names that each of the five systems has.
+//! Statuses of events and deliveries, in the names of each of the five systems.
 
 use crate::{
     harness::{Behaviour, from_now, wait_for},
@@ -44,7 +44,7 @@ impl App {
         self.get(&format!("/events/{event}/status")).await.is(200)
     }
 
-    /// The event's status once its only delivery has one of ours.
+    /// Returns the event's status once its only delivery has this state.
     async fn status_when(&self, event: &str, state: &str) -> Value {
         let published = self.get(&format!("/events/{event}")).await.is(200);
         let delivery = text(&published["deliveries"][0]["id"]);

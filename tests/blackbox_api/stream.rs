@@ -1,4 +1,4 @@
-//! Streams of hints: told quickly, only to those who may know, never with anything in them, and gone when the key is.
+//! Streams of live updates: prompt, only for authorised keys, without content, and closed when the key is revoked.
 
 use crate::{
     harness::{from_now, wait_for},
@@ -13,14 +13,14 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-/// Somebody who watches.
+/// A client of a stream.
 struct Tail {
     stream: TcpStream,
     text: String,
 }
 
 impl Tail {
-    /// Waits until the stream says that it is open.
+    /// Waits until the stream reports that it is open.
     async fn open(api: &Api, path: &str) -> Self {
         let mut tail = Self::ask(api, path).await;
         tail.read_until(|text| text.contains("\r\n\r\n") && text.contains("\n:\n\n")).await;
@@ -60,7 +60,7 @@ impl Tail {
         data.map(|data| serde_json::from_str(data).unwrap()).collect()
     }
 
-    /// Reads until a hint has all of these members.
+    /// Reads until a live update has all of these members.
     async fn hint(&mut self, wanted: Value) -> Value {
         let fits = |text: &str| {
             let tail = text.lines().filter_map(|line| line.strip_prefix("data: "));
@@ -73,7 +73,7 @@ impl Tail {
         fits(&self.text).unwrap()
     }
 
-    /// How long it takes until the other side ends it.
+    /// How long it takes until the server ends the stream.
     async fn ended(&mut self) -> Duration {
         let begun = Instant::now();
         let reading = async { while self.read().await > 0 {} };
@@ -88,7 +88,7 @@ async fn read_key(world: &World, app: &App) -> (String, Api) {
 }
 
 #[tokio::test]
-async fn what_happens_to_an_event_is_told_as_it_happens_and_nothing_that_is_in_it() {
+async fn changes_of_an_event_are_streamed_at_once_and_without_its_content() {
     let world = World::start().await;
     let receiver = receiver(200).await;
     let app = world.app().await;
@@ -113,7 +113,7 @@ async fn what_happens_to_an_event_is_told_as_it_happens_and_nothing_that_is_in_i
 }
 
 #[tokio::test]
-async fn retries_wishes_endpoints_and_replays_are_told() {
+async fn retries_actions_endpoints_and_replays_are_streamed() {
     let world = World::start().await;
     let receiver = receiver(500).await;
     let app = world.app().await;
@@ -226,7 +226,7 @@ async fn an_app_has_so_many_streams_and_places_come_back() {
 }
 
 #[tokio::test]
-async fn whoever_cannot_be_told_everything_is_told_that() {
+async fn a_client_that_misses_updates_is_notified_of_the_gap() {
     let world = World::start().await;
     let app = world.app().await;
     let mut tail = Tail::open(&app.api, &app.path("/stream")).await;
@@ -240,7 +240,7 @@ async fn whoever_cannot_be_told_everything_is_told_that() {
 
 #[tokio::test]
 #[ignore = "soak: longer than the server's patience with connections that say nothing"]
-async fn a_quiet_stream_stays_open_and_says_so() {
+async fn a_quiet_stream_stays_open_with_keep_alives() {
     let world = World::start().await;
     let app = world.app().await;
     let mut tail = Tail::open(&app.api, &app.path("/stream")).await;

@@ -1,4 +1,4 @@
-//! Which endpoints get an event, and tests, which go past all of that.
+//! Subscriptions decide which endpoints get an event; test events bypass them.
 
 use crate::{
     harness::{Behaviour, wait_until},
@@ -84,7 +84,7 @@ async fn a_test_passes_the_filter_and_reaches_an_endpoint_that_is_off() {
     app.until_is(&text(&test["id"]), "delivered").await;
     assert_eq!(app.get("/endpoints/e").await.is(200)["status"], "disabled", "a test does not switch it on");
     let receipts = receiver.receipts();
-    assert_eq!(receipts.len(), 2, "nobody else got it");
+    assert_eq!(receipts.len(), 2, "no other endpoint got it");
     assert!(receipts.iter().all(|receipt| receipt.path == HOOK && body(receipt)["type"] == "webhook.test"));
     assert_eq!(
         body(&receipts[0])["id"],
@@ -93,7 +93,7 @@ async fn a_test_passes_the_filter_and_reaches_an_endpoint_that_is_off() {
     app.act("/endpoints/nobody/test").await.refused(404, "not_found");
 }
 
-/// The first test's own id, once the second's is known to be what its receiver saw.
+/// Returns the first test's event id, after checking the second's and that the two differ.
 fn test_event_id(
     second: &Value,
     second_receipt: &crate::harness::Receipt,

@@ -1,4 +1,4 @@
-//! Endpoints that are off: by hand or by a 410; what waits for them, and what becomes of it.
+//! Disabled endpoints: manually or by a 410; what happens to their deliveries.
 
 use crate::{
     harness::Behaviour,
@@ -7,7 +7,7 @@ use crate::{
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn a_410_switches_the_endpoint_off_ends_its_own_delivery_and_holds_the_others() {
+async fn a_410_disables_the_endpoint_ends_its_own_delivery_and_holds_the_others() {
     let world = World::start().await;
     let receiver = receiver(500).await;
     let app = world.app().await;
@@ -43,7 +43,7 @@ async fn a_410_switches_the_endpoint_off_ends_its_own_delivery_and_holds_the_oth
 }
 
 #[tokio::test]
-async fn what_waits_for_a_disabled_endpoint_is_held_and_goes_out_when_it_is_on_again() {
+async fn deliveries_to_a_disabled_endpoint_are_held_and_sent_when_it_is_enabled() {
     let world = World::start().await;
     let receiver = receiver(200).await;
     let app = world.app().await;
@@ -77,7 +77,7 @@ async fn what_waits_for_a_disabled_endpoint_is_held_and_goes_out_when_it_is_on_a
 }
 
 #[tokio::test]
-async fn a_contract_can_have_what_waits_cancelled_or_never_made() {
+async fn a_contract_can_cancel_waiting_deliveries_or_create_none() {
     let world = World::start().await;
     let receiver = receiver(500).await;
     let app = world.app().await;
@@ -101,7 +101,8 @@ async fn a_contract_can_have_what_waits_cancelled_or_never_made() {
 }
 
 #[tokio::test]
-async fn what_is_in_flight_when_an_endpoint_goes_off_is_held_if_it_fails_and_counts_if_it_works() {
+async fn a_delivery_in_flight_when_its_endpoint_is_disabled_is_held_if_it_fails_and_delivered_if_it_succeeds()
+{
     let world = World::start().await;
     let receiver = receiver(200).await;
     receiver.behave("/hang", Behaviour::Hang);
@@ -126,7 +127,7 @@ async fn what_is_in_flight_when_an_endpoint_goes_off_is_held_if_it_fails_and_cou
 }
 
 #[tokio::test]
-async fn a_retry_or_replay_to_an_endpoint_that_is_off_is_held_until_it_is_on() {
+async fn a_retry_or_replay_to_a_disabled_endpoint_is_held_until_it_is_enabled() {
     let world = World::start().await;
     let receiver = receiver(500).await;
     let app = world.app().await;
@@ -153,7 +154,7 @@ async fn a_retry_or_replay_to_an_endpoint_that_is_off_is_held_until_it_is_on() {
 }
 
 #[tokio::test]
-async fn what_is_in_flight_when_its_endpoint_is_deleted_ends_with_its_answer_or_is_cancelled() {
+async fn a_delivery_in_flight_when_its_endpoint_is_deleted_ends_with_its_response_or_is_cancelled() {
     let world = World::start().await;
     let receiver = receiver(200).await;
     receiver.behave("/hang", Behaviour::Hang);

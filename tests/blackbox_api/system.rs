@@ -1,4 +1,4 @@
-//! What a process says about itself, to its operator alone.
+//! Information about a process, for its operator only.
 
 use crate::{
     harness::{Behaviour, wait_until},

@@ -11,16 +11,16 @@ use std::{
 
 const TOLERANCE_SECONDS: u64 = 300;
 
-/// What a receiver does, right or wrong.
+/// Behaviour of a receiver, right or wrong.
 #[derive(Clone, Copy)]
 pub(crate) struct Habits {
     pub(crate) verifies: bool,
     /// Parses the body and writes it again before it verifies.
     pub(crate) rewrites: bool,
     pub(crate) has_tolerance: bool,
-    /// What a bad signature gets; nothing at all if there is none.
+    /// Status for a bad signature; no response at all if `None`.
     pub(crate) to_forged: Option<u16>,
-    /// What an id that came before gets.
+    /// Status for an id that came before.
     pub(crate) to_repeated: u16,
 }
 

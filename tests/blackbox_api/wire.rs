@@ -1,4 +1,4 @@
-//! HTTP/1.1 to the API, byte by byte: whatever a client may do can be done here, also what no HTTP library would.
+//! HTTP/1.1 to the API byte by byte, to send also what no HTTP library would.
 
 use serde_json::Value;
 use std::{net::SocketAddr, time::Duration};
@@ -22,17 +22,17 @@ impl Wire {
         Self { stream, unread: Vec::new() }
     }
 
-    /// False once the server has closed the connection.
+    /// Sends the bytes. False once the server has closed the connection.
     pub(crate) async fn send(&mut self, bytes: &[u8]) -> bool {
         self.stream.write_all(bytes).await.is_ok()
     }
 
-    /// The next answer, `None` if the server closes instead.
+    /// Reads the next response, `None` if the server closes instead.
     pub(crate) async fn answer(&mut self) -> Option<Answer> {
         self.answer_to("GET").await
     }
 
-    /// As `answer`, for a method whose answer may have no body whatever its headers say.
+    /// Like `answer`, for a method whose response has no body whatever its headers say.
     pub(crate) async fn answer_to(&mut self, method: &str) -> Option<Answer> {
         let reading = async {
             loop {
@@ -73,7 +73,7 @@ impl Wire {
         Some(answer)
     }
 
-    /// Whether the next thing that the server says is exactly this.
+    /// Whether the next bytes from the server are exactly these.
     pub(crate) async fn says(&mut self, expected: &[u8]) -> bool {
         let reading = async {
             while self.unread.len() < expected.len() {
@@ -93,7 +93,7 @@ impl Wire {
         !matches!(self.stream.try_read(&mut [0]), Err(error) if error.kind() == std::io::ErrorKind::WouldBlock)
     }
 
-    /// Whether the server closes the connection, having said nothing more.
+    /// Whether the server closes the connection without sending more.
     pub(crate) async fn is_closed(&mut self) -> bool {
         let reading = self.stream.read_buf(&mut self.unread);
         let read = tokio::time::timeout(ANSWER_WITHIN, reading).await.expect("it closes or speaks");
@@ -146,14 +146,14 @@ impl Answer {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error} in {}", self.text()))
     }
 
-    /// The body of an answer that must have this status.
+    /// Returns the body; the response must have this status.
     #[track_caller]
     pub(crate) fn is(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", self.text());
         self.json()
     }
 
-    /// The problem of an answer that must have this status and code.
+    /// Returns the problem; the response must have this status and code.
     #[track_caller]
     pub(crate) fn refused(&self, status: u16, code: &str) -> Refused {
         let refused = self.problem();
@@ -161,7 +161,7 @@ impl Answer {
         refused
     }
 
-    /// The field that an answer of 422 names.
+    /// Returns the field that a 422 response names.
     #[track_caller]
     pub(crate) fn invalid_field(&self) -> String {
         self.refused(422, "invalid").field.unwrap_or_default()

@@ -1,5 +1,5 @@
-//! One running server, and what every test needs of it: apps, endpoints, events, and waiting for a delivery to get
-//! somewhere. Every answer is held against the description of the API on its way.
+//! A running server with helpers for apps, endpoints, events, and waiting for the state of a delivery. Every response is
+//! checked against the description of the API.
 
 use crate::{
     description::Description,
@@ -32,7 +32,7 @@ impl World {
         Self::start_with(&[]).await
     }
 
-    /// With settings besides or instead of the usual ones.
+    /// Starts a server with settings besides or instead of the usual ones.
     pub(crate) async fn start_with(settings: &[(&str, &str)]) -> Self {
         let mut home = Home::new();
         for (name, value) in settings {
@@ -52,14 +52,14 @@ impl World {
         Api { key: key.into(), ..self.admin.clone() }
     }
 
-    /// A new app, spoken to with the admin key.
+    /// Creates an app, used with the admin key.
     pub(crate) async fn app(&self) -> App {
         let id = format!("app-{}", self.apps.fetch_add(1, Ordering::Relaxed) + 1);
         self.admin.post("/v1/apps", &json!({ "id": id, "name": "An app" })).await.is(201);
         App { id, api: self.admin.clone() }
     }
 
-    /// The app, spoken to with a key of its own.
+    /// Returns the app, used with a key of its own.
     pub(crate) async fn by_its_key(&self, app: &App) -> App {
         let key = self.admin.post("/v1/keys", &json!({ "scope": "app", "app_id": app.id })).await.is(201);
         App { id: app.id.clone(), api: self.with_key(text(&key["key"])) }
@@ -124,7 +124,7 @@ impl Api {
         }
         let mut bytes = head(method, path, self.key.as_deref(), &headers).into_bytes();
         bytes.extend_from_slice(body.unwrap_or_default());
-        // A server that refuses early may close while it is still being sent to; it answers all the same.
+        // A server that refuses early may close during the upload; it responds all the same.
         wire.send(&bytes).await;
         let answer = wire.answer_to(method).await?;
         self.description.check(method, path, &answer);
@@ -132,7 +132,7 @@ impl Api {
     }
 }
 
-/// One app, and a key to speak about it with.
+/// An app, and the key that its requests use.
 #[derive(Clone)]
 pub(crate) struct App {
     pub(crate) id: String,
@@ -164,7 +164,7 @@ impl App {
         self.api.act(&self.path(rest)).await
     }
 
-    /// The id of a new endpoint for every type, with quick retries, unless `more` says otherwise.
+    /// Creates an endpoint for every type, with quick retries, unless `more` says otherwise; returns its id.
     pub(crate) async fn endpoint(&self, url: &str, more: Value) -> String {
         let mut body = json!({ "url": url, "overrides": quick() });
         let Value::Object(more) = more else { panic!("fields of an endpoint") };
@@ -172,7 +172,7 @@ impl App {
         text(&self.post("/endpoints", &body).await.is(201)["id"])
     }
 
-    /// Publishes an event that exactly one endpoint wants; the id of its delivery.
+    /// Publishes an event that exactly one endpoint subscribes to; returns the id of its delivery.
     pub(crate) async fn deliver(&self) -> String {
         let published = self.publish("payment.created").await;
         assert_eq!(published["deliveries"].as_array().map(Vec::len), Some(1), "{published}");
@@ -191,7 +191,7 @@ impl App {
         self.get(&format!("/deliveries/{id}")).await.is(200)
     }
 
-    /// The delivery's detail once it has this status.
+    /// Returns the delivery's detail once it has this status.
     pub(crate) async fn until_is(&self, id: &str, status: &str) -> Value {
         self.until(id, status, |delivery| delivery["status"] == status).await
     }
@@ -201,7 +201,7 @@ impl App {
         wait_for(&what, WITHIN, async || Some(self.delivery(id).await).filter(&reached)).await
     }
 
-    /// Everything of a list, page by page.
+    /// Returns all entries of a list, read page by page.
     pub(crate) async fn all(&self, rest: &str) -> Vec<Value> {
         let (mut rows, mut cursor) = (Vec::new(), String::new());
         loop {
@@ -243,7 +243,7 @@ pub(crate) fn reply(status: u16, headers: &str, body: &str) -> Behaviour {
     Behaviour::Bytes((head + body).into())
 }
 
-/// One property of each.
+/// Returns a property of each value.
 pub(crate) fn pluck(rows: &[Value], name: &str) -> Vec<Value> {
     rows.iter().map(|row| row[name].clone()).collect()
 }

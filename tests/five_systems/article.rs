@@ -1,4 +1,4 @@
-//! A receiver written after an article, as a real process, and what it wrote down.
+//! A receiver written after an article, as a real process, and the requests that it recorded.
 
 use crate::harness::wait_for;
 use base64::{Engine, prelude::BASE64_STANDARD};
@@ -18,7 +18,7 @@ use tokio::{
 
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Ends when it is dropped.
+/// A receiver's process; ends when it is dropped.
 pub(crate) struct Article {
     port: u16,
     lines: Arc<Mutex<Vec<Value>>>,
@@ -26,7 +26,7 @@ pub(crate) struct Article {
     _process: Child,
 }
 
-/// One request, as the receiver saw it.
+/// A request as the receiver saw it.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) accepted: bool,
@@ -101,7 +101,7 @@ impl Article {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 
-    /// The first requests on a path, once there are so many; there must not be more by then.
+    /// Returns the requests on a path, once there are exactly so many.
     pub(crate) async fn requests(&self, path: &str, count: usize) -> Vec<Request> {
         let on_path = || {
             let lines = self.lines.lock().unwrap();

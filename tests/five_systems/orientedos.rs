@@ -1,4 +1,4 @@
-//! orientedos: one flat object, signed without a time; what cannot be put so ends dead and does not hurt the producer.
+//! orientedos: one flat object, signed without a time; data that is not flat ends dead and is no error for the producer.
 
 use crate::{
     article::Article,

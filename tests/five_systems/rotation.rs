@@ -12,7 +12,7 @@ const OLD: &str = "whsec_the old text as it is, é included";
 const NEW: &str = "whsec_the new text as it is, ü included";
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// One signature and nothing beside it.
+/// Whether the header has a single signature and no more.
 fn is_one_signature(contract: &str, value: &str) -> bool {
     let hex = |text: &str| text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let found = match contract {
@@ -50,7 +50,7 @@ async fn one_takes_over_from_the_other(contract: &str, program: &str) {
     let far_off = from_now(Duration::from_hours(1));
     rotate(&far_off).await;
     let mut is_after = vec![attempt().await >= instant(&far_off)];
-    // Another plan takes the place of the first.
+    // A second planned rotation replaces the first.
     let soon = from_now(Duration::from_millis(500));
     rotate(&soon).await;
     wait_for("three attempts after the instant", LIMIT, async || {

@@ -71,7 +71,7 @@ impl Scene {
         }
     }
 
-    /// The delivery with its attempts, once it has this status.
+    /// Returns the delivery with its attempts, once it has this status.
     pub(crate) async fn until(&self, delivery: &str, status: &str) -> Value {
         wait_for(&format!("{delivery} is {status}"), LIMIT, async || {
             Some(self.client.delivery("merchant-7", delivery).await).filter(|now| now["status"] == status)
@@ -79,7 +79,7 @@ impl Scene {
         .await
     }
 
-    /// Starts over; the id of the delivery that is made or taken up again.
+    /// Replays a delivery; returns the id of the delivery that is created or restarted.
     pub(crate) async fn replay(&self, delivery: &str) -> String {
         let answer =
             self.client.post(&format!("/v1/apps/merchant-7/deliveries/{delivery}/replay"), &json!({})).await;

@@ -12,10 +12,10 @@ use std::{
 
 const SECRET: &str = "whsec_a text as it is, é included";
 
-/// What sorting and escaping can get wrong: keys beyond the BMP, duplicates, control characters, a pair of escapes.
+/// Hard cases of sorting and escaping: keys beyond the BMP, duplicates, control characters, a pair of escapes.
 const ODD: &str = r#"{"😀":1,"￿":2,"dup":{"b":1},"dup":{"b":2,"a":1E+5},"\u007f":"\u0000\b\f\n\r\t\"\\\/","A":"","a":[],"é":{},"ß":"\ud83d\ude00"}"#;
 
-/// Python's own word for it, numbers kept as they were given.
+/// Script by which Python itself writes the canonical form, with numbers unchanged.
 const SCRIPT: &str = r#"
 import json, re, sys
 event = json.load(sys.stdin)

@@ -1,4 +1,4 @@
-//! A request as the product renders it, and a case made of it: what a receiver must answer to it.
+//! Test cases: a request as the product renders it, and the response that a receiver must give.
 
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 use base64::{Engine, prelude::BASE64_STANDARD};
@@ -53,17 +53,17 @@ fn contract(name: &str, brand: Option<&str>) -> Contract {
     Contract::from_toml(&path, &text).unwrap()
 }
 
-/// What an event is about.
+/// Content of an event.
 #[derive(Clone, Copy)]
 pub(crate) enum Payload<'a> {
     Data(&'a str),
     /// The usual data, under the id with this number.
     Number(i64),
-    /// Not what the contract would send, but these bytes.
+    /// These bytes instead of the body that the contract would send.
     Bytes(&'a [u8]),
 }
 
-/// One request, signed by the product, as the receiver gets it; and what the receiver knows.
+/// A request signed by the product, as the receiver gets it, with the secrets and clock of the receiver.
 #[derive(Clone)]
 pub(crate) struct Case {
     pub(crate) contract: &'static str,
@@ -135,7 +135,7 @@ impl Case {
         let signer = Signer::prepare(&contract, &signing).unwrap();
         let attempt = AttemptId { delivery: root, position: 1 };
         let request = RequestParts { event: &event, root, attempt, number: 1, now, body: &body };
-        // The product's version is in its user agent, and no part of what is tried here.
+        // The user agent holds the product's version, which is not tested here.
         let headers = request::headers(&contract, &signer, &request)
             .unwrap()
             .into_iter()
@@ -224,7 +224,7 @@ impl Case {
         }
     }
 
-    /// As it stands in the file. What a genuine request says about itself is read from the request, not asked of a kit.
+    /// The case as in the file. Expected values of a genuine request are read from the request, not from a kit.
     pub(crate) fn write(&self, name: &str, expect: &str, without_ed25519: Option<&str>) -> Value {
         let mut case = json!({
             "name": name,

@@ -68,7 +68,7 @@ fn rust_server() -> PathBuf {
     BUILT.get_or_init(build).clone()
 }
 
-/// Ends when it is dropped.
+/// An example server's process; ends when it is dropped.
 pub(crate) struct Example {
     pub(crate) address: SocketAddr,
     data: TempDir,
@@ -97,7 +97,7 @@ impl Example {
             }
         };
         let address = tokio::time::timeout(STARTS_WITHIN, listens).await.unwrap();
-        // Whoever writes into a pipe that nobody reads stands still one day.
+        // The process would block on a full pipe that is not read.
         tokio::spawn(async move { while let Ok(Some(_)) = out.next_line().await {} });
         tokio::spawn(async move { while let Ok(Some(_)) = err.next_line().await {} });
         Self { address, data, _process: process }
@@ -123,7 +123,7 @@ impl Example {
         Client::new(self.address, "").send(Method::POST, "/webhooks", headers, body).await.unwrap()
     }
 
-    /// Takes away what it keeps its data in, and gives it back.
+    /// Moves the server's data away, or back.
     pub(crate) fn data_is_there(&self, there: bool) {
         let (here, away) = (self.data.path().join("received"), self.data.path().join("away"));
         if there { std::fs::rename(away, here) } else { std::fs::rename(here, away) }.unwrap();

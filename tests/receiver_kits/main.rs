@@ -1,4 +1,4 @@
-//! The receiver kits under `receivers/`, held to what the product really sends: one file of vectors that the product's own
+//! Tests the receiver kits under `receivers/` against real requests: one file of vectors that the product's own
 //! code wrote, every kit's own tests over it, and every example server as a real process.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up should fail where it stands")]

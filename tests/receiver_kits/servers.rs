@@ -1,4 +1,4 @@
-//! What the example servers do with good, forged, old, repeated and unusable deliveries, and when they are in trouble.
+//! Behaviour of the example servers: good, forged, old, repeated and unusable deliveries, and errors of their own.
 
 use crate::{
     case::{CONTRACTS, Case, Payload, secret},
@@ -117,7 +117,7 @@ async fn no_example_starts_without_a_secret_that_can_verify() {
     for language in Language::ALL {
         for secrets in [vec![], vec!["whsec_too short"]] {
             if language == Language::Php {
-                // It has no start of its own: its own fault is a 500 on each request.
+                // This server has no start of its own: a wrong setup is a 500 on each request.
                 let server = Example::start(language, "standard", &secrets).await;
                 assert_eq!(server.post(&delivery("standard", 1)).await.0, 500);
                 continue;

@@ -3,7 +3,7 @@
 use crate::{kit, scratch, vectors};
 use std::process::Command;
 
-/// Fails unless the command succeeds; what it said.
+/// Runs the command, which must succeed; returns its output.
 pub(crate) fn run(command: &mut Command) -> String {
     let output = command
         .output()
@@ -36,7 +36,7 @@ pub(crate) fn go() -> Command {
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(env!("CARGO"));
     command.current_dir(kit("rust")).env("CARGO_TARGET_DIR", scratch("rust")).arg("--offline");
-    // Not with the lints of whoever runs this test.
+    // Without the lints of the environment that runs this test.
     command.env_remove("RUSTC_WORKSPACE_WRAPPER");
     command
 }

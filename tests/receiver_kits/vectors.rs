@@ -1,4 +1,4 @@
-//! The file of vectors: what the product sends under every contract, and what can be wrong with it.
+//! The file of vectors: requests of the product under every contract, and faulty variants.
 
 use crate::{
     case::{CONTRACTS, Case, NOW_SECONDS, ed25519, secret},
@@ -6,7 +6,7 @@ use crate::{
 };
 use serde_json::{Value, json};
 
-/// Set it to write the file anew; look at the difference before you keep it.
+/// Set this variable to rewrite the file; review the difference before you keep it.
 const WRITE: &str = "POSTHASTE_WRITE_VECTORS";
 
 #[derive(Default)]
@@ -179,7 +179,7 @@ fn branded(vectors: &mut Vectors, contract: &'static str) {
     vectors.add("a brand that is none", &sent.brand("Acme Pay\r\nX"), "misconfigured");
 }
 
-/// What is special about `webhook-signature`, which can hold several.
+/// Special cases of `webhook-signature`, which can hold several signatures.
 fn lists(vectors: &mut Vectors) {
     for contract in ["standard", "sendnomi"] {
         let sent = Case::sent(contract);
@@ -225,7 +225,7 @@ fn lists(vectors: &mut Vectors) {
     vectors.add("signed with the decoded secret", &as_text, "signature_mismatch");
 }
 
-/// What is special about `t=…,v1=…`.
+/// Special cases of `t=…,v1=…`.
 fn stamps(vectors: &mut Vectors) {
     for contract in ["zerofee", "bastionary"] {
         let sent = Case::sent(contract);
@@ -249,7 +249,7 @@ fn stamps(vectors: &mut Vectors) {
     }
 }
 
-/// Not wishes but facts: what these two contracts leave unsigned can be changed by whoever holds a request.
+/// Known gaps: anyone with a request can change what these two contracts leave unsigned.
 fn unsigned_parts(vectors: &mut Vectors) {
     let orientedos = Case::sent("orientedos");
     vectors.add("years old: it carries no time", &orientedos.clone().at(100_000_000), "ok");

@@ -1,4 +1,4 @@
-//! Exit codes, and the words that go with them.
+//! Exit codes and their messages.
 
 use super::{Desk, Furnished};
 use crate::world::{World, text};
@@ -49,7 +49,7 @@ async fn every_failure_has_its_code_and_says_what_is_wrong() {
 }
 
 #[tokio::test]
-async fn a_narrow_key_is_told_what_it_may_not_do() {
+async fn a_narrow_key_gets_exit_code_4_and_the_error_forbidden() {
     let world = World::start().await;
     let app = world.app().await;
     let key = world.admin.post("/v1/keys", &json!({ "scope": "publish", "app_id": app.id })).await.is(201);

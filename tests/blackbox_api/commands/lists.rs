@@ -1,4 +1,4 @@
-//! Lists: as many rows as were asked for, whatever the pages of the API.
+//! Lists print the requested number of rows, independent of the API's pages.
 
 use super::Desk;
 use crate::world::World;
@@ -43,7 +43,7 @@ async fn a_list_has_as_many_rows_as_were_asked_for_and_can_be_gone_on_with() {
 }
 
 #[tokio::test]
-async fn an_empty_list_says_so_beside_the_output() {
+async fn an_empty_list_is_noted_on_standard_error() {
     let world = World::start().await;
     let desk = desk_with_events(&world, 1).await;
     let said = desk.run("deadletters list").await;
@@ -52,7 +52,7 @@ async fn an_empty_list_says_so_beside_the_output() {
 }
 
 #[tokio::test]
-async fn whoever_stops_reading_stops_the_list_without_a_complaint() {
+async fn a_closed_output_stops_the_list_without_an_error() {
     let world = World::start().await;
     let desk = desk_with_events(&world, 1000).await;
     let line = format!("'{}' events list --all --json | head -c 10", env!("CARGO_BIN_EXE_posthaste"));

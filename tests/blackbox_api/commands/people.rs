@@ -1,5 +1,5 @@
-//! What only matters where somebody sits: questions, the width of the terminal, what must not be seen, and what a server
-//! might try to do to the terminal. The terminals here are made by script(1).
+//! Behaviour at a terminal: questions, width, hidden input, and protection from control sequences of a server. The
+//! terminals here are made by script(1).
 
 use super::{Desk, Furnished, Said};
 use crate::{
@@ -44,7 +44,7 @@ async fn at_a_terminal(desk: &Desk, line: &str, prompt: &str, typed: &str) -> Sa
 }
 
 #[tokio::test]
-async fn what_cannot_be_undone_asks_and_without_anybody_to_ask_it_is_not_done() {
+async fn irreversible_commands_ask_first_and_do_nothing_without_a_terminal() {
     let world = World::start().await;
     let furnished = Furnished::new(&world).await;
     let delivery = furnished.delivered().await;
@@ -75,7 +75,7 @@ async fn what_cannot_be_undone_asks_and_without_anybody_to_ask_it_is_not_done() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_replay_of_many_is_asked_about_and_drawn() {
+async fn a_replay_of_many_asks_first_and_shows_its_progress() {
     let world = World::start().await;
     let Furnished { desk, receiver: _receiver, .. } = Furnished::new(&world).await;
     desk.write("events.jsonl", "{\"type\":\"a\",\"data\":1}\n".repeat(1001));

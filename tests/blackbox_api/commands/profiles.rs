@@ -1,4 +1,4 @@
-//! The profile file: who may read it, what beats what, and where its key may go.
+//! The profile file: its permissions, precedence of settings, and the servers that get its key.
 
 use super::Desk;
 use crate::{harness::ADMIN_KEY, world::World};

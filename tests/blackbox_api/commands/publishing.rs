@@ -1,4 +1,4 @@
-//! `posthaste publish`: bytes as they were given, from wherever they come, one event or a file of them.
+//! `posthaste publish`: unchanged bytes from any source, a single event or a file of them.
 
 use super::{Desk, Furnished};
 use crate::{
@@ -36,7 +36,7 @@ async fn every_field_of_an_event_can_be_given_and_repeating_publishes_nothing() 
     let world = World::start().await;
     let Furnished { app, desk, receiver: _receiver, .. } = Furnished::new(&world).await;
     let line = "publish order.paid --id order-7 --event-key order --created-at 2026-01-01T00:00:00Z --deliver-at +2h --data 7";
-    // The time that it is not delivered before differs from one call to the next, which makes it another event.
+    // `deliver_at` differs from one call to the next, which makes it another event.
     let event = desk.json(line).await;
     assert_eq!((&event["id"], &event["created_at"]), (&json!("order-7"), &json!("2026-01-01T00:00:00.000Z")));
     let stored = app.get("/events/order-7").await.is(200);
@@ -80,7 +80,7 @@ async fn a_file_is_published_in_batches_and_each_refused_line_is_named() {
 }
 
 #[tokio::test]
-async fn an_event_that_nobody_wants_is_published_and_said_to_be_so() {
+async fn an_event_without_subscribers_is_published_and_reported_as_such() {
     let world = World::start().await;
     let app = world.app().await;
     let desk = Desk::in_app(&world, &app);

@@ -1,4 +1,4 @@
-//! Every command once for people and once for programs, and proof that none is left out.
+//! Runs every command in both output formats, and checks that none is left out.
 
 use super::Desk;
 use crate::{
@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 const PAGE: &str = include_str!("../../../docs/command-line.md");
 
-/// Commands that tests of their own run, and where.
+/// Commands that are covered by other tests, and where.
 const ELSEWHERE: &[&str] = &[
     "serve",
     "dev",
@@ -25,7 +25,7 @@ const ELSEWHERE: &[&str] = &[
     "check",
     "event-types",
 ];
-/// Commands that have nothing to say to programs.
+/// Commands without output for programs.
 const FOR_PEOPLE: &[&str] = &["profile set", "profile remove", "completions"];
 
 const QUICK: &str = r#"{"retry":{"waits":["100ms"],"jitter":"none"},"timeout":"1s"}"#;
@@ -49,7 +49,7 @@ async fn every_command_does_its_work_for_people_and_for_programs() {
     nothing_is_left_out(&desk.typed());
 }
 
-/// The page has a heading for every command; a test holds it to the commands themselves.
+/// The page has a heading for every command; another test compares it with the commands themselves.
 fn nothing_is_left_out(typed: &[String]) {
     let headings: Vec<&str> =
         PAGE.lines().filter_map(|line| line.trim_start_matches('#').strip_prefix(" posthaste ")).collect();
@@ -178,7 +178,7 @@ async fn events(desk: &Desk) {
     assert_eq!(desk.json("events get order-2").await["data_erased"], true);
 }
 
-/// Publishes so many events that one endpoint answers with 500 until they are dead; their deliveries.
+/// Publishes so many events that an endpoint answers with 500 until they are dead; returns their deliveries.
 async fn dead(desk: &Desk, count: usize) -> Vec<String> {
     let mut ids = Vec::new();
     for _ in 0..count {
@@ -189,7 +189,7 @@ async fn dead(desk: &Desk, count: usize) -> Vec<String> {
     ids
 }
 
-/// Whether a thing is told with this value in this field, however wide the column of names is.
+/// Whether the output has this value in this field, whatever the width of the names' column.
 fn shows(told: &str, field: &str, value: &str) -> bool {
     told.lines().any(|line| line.split_whitespace().eq([field, value]))
 }
