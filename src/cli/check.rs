@@ -64,7 +64,7 @@ struct Line {
     name: &'static str,
     grade: Grade,
     said: String,
-    /// What to do, unless the grade is `Ok`.
+    /// The advice, unless the grade is `Ok`.
     advice: Option<String>,
 }
 

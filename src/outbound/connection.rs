@@ -1,4 +1,4 @@
-//! One HTTP/1.1 connection: a request goes in, an answer comes out.
+//! An HTTP/1.1 connection: sends a request, reads its answer.
 //!
 //! A connection is polled only by the request that uses it. The library's connection future runs inside the request's
 //! own task, so an exchange needs no second task and no wake-ups between two; an idle connection is just a value in

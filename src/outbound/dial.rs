@@ -1,8 +1,8 @@
 //! Opens connections: looks the name up, checks every address, connects to exactly a checked one, verifies the peer's
 //! TLS certificate.
 //!
-//! One forbidden address among a name's answers refuses the whole attempt, and no connection is opened. Otherwise the
-//! owner of a name could try out which of its addresses get through.
+//! A single forbidden address among a name's answers refuses the whole attempt, and no connection is opened.
+//! Otherwise the owner of a name could try out which of its addresses get through.
 
 use super::{
     connection::Connection,

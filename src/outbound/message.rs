@@ -37,7 +37,8 @@ impl Route {
         Ok(Self { target, tls, uri, host })
     }
 
-    /// Whether a connection that was opened for this route may carry requests to `target` under these certificates.
+    /// Whether a connection that was opened for this route may be used for requests to `target` under these
+    /// certificates.
     pub(super) fn serves(&self, target: &Target, tls: Option<&EndpointTls>) -> bool {
         self.target == *target && self.tls.as_deref() == tls
     }

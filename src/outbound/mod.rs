@@ -60,7 +60,7 @@ pub type Posting<'a> = Pin<Box<dyn Future<Output = Result<Outcome, NotSent>> + S
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotSent;
 
-/// One request, as the contract rendered it.
+/// A request, as the contract rendered it.
 #[derive(Clone)]
 pub struct Request {
     /// Connections are kept per endpoint queue and never shared between queues.

@@ -52,7 +52,7 @@ macro_rules! rule {
     };
 }
 
-rule!(rooms_use_only_the_rooms_they_may, foreign_rooms,
+rule!(modules_use_only_allowed_modules, foreign_rooms,
     red: [
         ("domain/x.rs", "use crate::world::Clock;"),
         ("service/x.rs", "use crate::{\n    domain::id::EventId,\n    engine::{self, Lanes},\n};"),
@@ -72,7 +72,7 @@ rule!(sql_stays_in_the_store, sql_outside_the_store,
     green: ("store/sqlite/x.rs", "use rusqlite::Connection; let q = \"DELETE FROM delivery\";")
 );
 
-rule!(what_the_stores_share_is_portable, not_portable,
+rule!(shared_sql_is_portable, not_portable,
     red: [
         ("store/sql/x.rs", "let q = \"INSERT OR IGNORE INTO apps (id) VALUES (?1)\";"),
         ("store/sql/x.rs", "let q = \"SELECT ifnull(max(id), 0) FROM events\";"),
@@ -113,7 +113,7 @@ rule!(only_the_api_names_status_codes, status_codes,
     green: ("api/x.rs", "Err(StatusCode::CONFLICT)")
 );
 
-rule!(rooms_have_errors_of_their_own, anyhow_in_rooms,
+rule!(modules_have_errors_of_their_own, anyhow_in_rooms,
     red: [("service/x.rs", "fn f() -> anyhow::Result<()> {}")],
     green: ("app.rs", "fn f() -> anyhow::Result<()> {}")
 );
@@ -123,12 +123,12 @@ rule!(files_are_short, too_long,
     green: ("engine/x.rs", &"\n".repeat(LINES_MAX))
 );
 
-rule!(files_say_what_they_are, no_opening,
+rule!(files_begin_with_a_description, no_opening,
     red: [("engine/x.rs", "use std::io;"), ("engine/x.rs", "//!\nuse std::io;")],
     green: ("engine/x.rs", "//! Carries deliveries.\nuse std::io;")
 );
 
-rule!(nothing_is_left_for_later, left_for_later,
+rule!(no_unfinished_work_is_left, left_for_later,
     red: [
         ("engine/x.rs", "#[allow(dead_code)]\nfn f() {}"),
         ("engine/x.rs", "// TODO: lanes"),
@@ -274,7 +274,7 @@ fn anyhow_in_rooms(source: &Source) -> Vec<String> {
     if source.is_in(&["app", "cli", "main"]) {
         vec![]
     } else {
-        said("a room has its own error", source.words(&["anyhow"]))
+        said("a module has its own error", source.words(&["anyhow"]))
     }
 }
 

@@ -1,5 +1,5 @@
-//! One node on a PostgreSQL server, with faults of both: kills, restarts, outages, a connection that is cut or slow. The control
-//! shows that the checker would see the losses of a server that does not flush.
+//! Tests of a single node on a PostgreSQL server, with faults of both: kills, restarts, outages, a connection that is cut or
+//! slow. The control shows that the checker would see the losses of a server that does not flush.
 
 mod starting;
 

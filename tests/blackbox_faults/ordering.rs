@@ -17,7 +17,7 @@ use std::{
 
 const BATCH: usize = 1000;
 const BEFORE_ANOTHER_TRY: Duration = Duration::from_millis(10);
-/// One event in `FAILS_ONE_IN` is refused when it arrives for the first time.
+/// Each event numbered so is refused when it arrives for the first time: about one in this many.
 const FAILS_ONE_IN: usize = 7;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

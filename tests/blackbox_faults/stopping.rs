@@ -58,7 +58,7 @@ async fn sigterm_finishes_deliveries_in_flight_and_releases_the_rest_unattempted
     let refused = client.try_publish("a", &json!({ "type": "t", "data": 1 })).await.unwrap();
     assert_eq!(refused.expect(503)["code"], "unavailable");
     assert!(!refused.header("retry-after").is_empty());
-    assert_eq!(client.get("/livez").await.status, 200, "stopping is not being ill");
+    assert_eq!(client.get("/livez").await.status, 200, "a stopping node is still alive");
     assert_eq!(node.exited().await.code(), Some(0), "{}", node.log());
     let took = told_at.elapsed();
     println!("stopped after {took:?} with a grace period of {GRACE:?}");

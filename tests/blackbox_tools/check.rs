@@ -1,5 +1,5 @@
-//! `posthaste check`: what it finds before the first start, beside a running server, and when something is in the way. It
-//! leaves the store as it is.
+//! `posthaste check`: its results before the first start, beside a running server, and with problems. It leaves the store
+//! unchanged.
 
 use crate::{
     harness::Home,
@@ -8,7 +8,7 @@ use crate::{
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, fs, path::Path};
 
-/// The lines that are about this, with their grades.
+/// Returns the results of a check, with their grades.
 fn lines<'a>(found: &'a Value, name: &str) -> Vec<(&'a str, &'a str)> {
     let all = found["checks"].as_array().unwrap().iter().filter(|line| line["name"] == name);
     all.map(|line| (line["grade"].as_str().unwrap(), line["said"].as_str().unwrap())).collect()
@@ -20,7 +20,7 @@ fn says(found: &Value, name: &str, grade: &str, words: &str) {
     assert!(lines.iter().any(|(known, said)| *known == grade && said.contains(words)), "{words}: {found:#}");
 }
 
-/// Every file of a folder, byte for byte, but the index that whoever reads a log makes anew.
+/// Every file of a folder, byte for byte, but the index that every reader of a write-ahead log makes again.
 fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let files = files.filter(|path| !path.to_string_lossy().ends_with("-shm"));
@@ -28,7 +28,7 @@ fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 #[tokio::test]
-async fn before_the_first_start_it_says_what_is_bold_and_makes_nothing() {
+async fn before_the_first_start_it_warns_of_risky_settings_and_creates_nothing() {
     let mut home = Home::new();
     let found = run_in(&home, &["check", "--json"]).await.ended(0).json();
     assert_eq!(found["ok"], true);
@@ -58,7 +58,7 @@ async fn before_the_first_start_it_says_what_is_bold_and_makes_nothing() {
 }
 
 #[tokio::test]
-async fn beside_a_running_server_all_is_well_and_nothing_changes() {
+async fn beside_a_running_server_all_checks_pass_and_nothing_changes() {
     let home = Home::new();
     let mut node = home.start().await;
     node.client.make_app("shop").await;
@@ -92,7 +92,7 @@ async fn beside_a_running_server_all_is_well_and_nothing_changes() {
 }
 
 #[tokio::test]
-async fn what_is_in_the_way_fails_and_says_what_to_do() {
+async fn problems_fail_and_come_with_advice() {
     let mut home = Home::new();
     let refused = run_in(&home, &["check", "--hands", "none", "--https-only", "maybe"]).await.ended(1);
     assert_eq!(refused.out.matches("failed   configuration").count(), 2, "{refused:?}");

@@ -1,4 +1,4 @@
-//! Commands and a store that is a database: no password is ever said back, and `check` finds whatever would be in a server's way.
+//! Commands with a database as store: no password is ever printed, and `check` finds the problems that would stop a server.
 
 use crate::{
     harness::{Home, database::Server},
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 const OTHER_KEY: &str = "other:MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
 
 #[tokio::test]
-async fn an_address_that_is_wrong_is_refused_with_the_reason_and_without_its_password() {
+async fn an_invalid_address_is_refused_with_the_reason_and_without_its_password() {
     let mut home = Home::new();
     let from = format!("sqlite:{}", home.store().display());
     for (address, why) in [
@@ -40,7 +40,7 @@ async fn an_address_that_is_wrong_is_refused_with_the_reason_and_without_its_pas
         let said = run_in(&home, args).await.ended(2);
         assert!(!said.err.contains("hunter2") && said.out.is_empty(), "{args:?}: {said:?}");
     }
-    // Without a flag it is the setting that says where to.
+    // Without a flag the setting names the target.
     let said = run_in(&home, &["migrate", "--from", &from]).await.ended(2);
     assert!(said.err.contains("--to: is missing"), "{said:?}");
     home.set("STORE", "postgres://me:hunter2@db/ph?pooler=perhaps");
@@ -52,7 +52,7 @@ async fn an_address_that_is_wrong_is_refused_with_the_reason_and_without_its_pas
     assert!(said.err.contains("there is no store at"), "{said:?}");
 }
 
-/// A database, and a role that is nobody in particular.
+/// A database with an ordinary role.
 struct Estate {
     server: Server,
     home: Home,
@@ -74,7 +74,7 @@ impl Estate {
         self.home.set("STORE", &address);
     }
 
-    /// All lines that are not well, and those about the store and the keys.
+    /// Returns the results about the store, the keys and the publisher.
     async fn check(&self, code: i32) -> String {
         let found = run_in(&self.home, &["check", "--json"]).await.ended(code).json();
         let is_it = |line: &&Value| ["store", "keys", "publisher"].contains(&line["name"].as_str().unwrap());
@@ -92,7 +92,7 @@ fn has(lines: &str, grade: &str, words: &str) {
     assert!(lines.lines().any(is_it), "{grade} {words}: {lines}");
 }
 
-/// The statements of the documentation that make the role.
+/// Returns the documentation's statements that create the role.
 fn documented() -> Vec<&'static str> {
     let page = include_str!("../../docs/transactional-publish.md");
     let block = page.split("```sql\n").find(|block| block.starts_with("CREATE ROLE")).unwrap();
@@ -100,7 +100,7 @@ fn documented() -> Vec<&'static str> {
 }
 
 #[tokio::test]
-async fn a_role_that_may_not_make_the_schema_is_told_so_and_needs_no_more_than_the_schema() {
+async fn a_role_that_may_not_create_the_schema_gets_an_error_and_needs_only_the_schema() {
     let mut estate = Estate::new();
     estate.connect_as("tenant");
     let lines = estate.check(1).await;
@@ -149,7 +149,7 @@ async fn a_role_that_may_not_make_the_schema_is_told_so_and_needs_no_more_than_t
 }
 
 #[tokio::test]
-async fn a_store_that_is_half_moved_or_somebody_elses_is_found() {
+async fn a_partly_migrated_or_foreign_store_is_found() {
     let mut estate = Estate::new();
     estate.connect_as("posthaste");
     let mut node = estate.home.start().await;

@@ -1,4 +1,5 @@
-//! `posthaste event-types`: a catalogue out of a file and back, all or none, and once is as good as twice.
+//! `posthaste event-types`: imports a catalogue from a file, all or none, and exports it; a repeated import changes
+//! nothing.
 
 use crate::{
     harness::{Home, Node},
@@ -37,7 +38,7 @@ impl Scene {
 }
 
 #[tokio::test]
-async fn a_file_goes_in_comes_out_and_changes_nothing_the_second_time() {
+async fn a_file_is_imported_exported_and_changes_nothing_the_second_time() {
     let scene = Scene::new().await;
     let file = scene.write("types.json", TYPES);
     let would = scene.run(&["import", &file, "--dry-run"]).await.ended(0);

@@ -1,5 +1,5 @@
-//! `posthaste listen`: verifies what a real server sends, answers as told, cleans up after itself, and nothing that is sent to
-//! it can drive the terminal or its memory.
+//! `posthaste listen`: verifies requests of a real server, answers as configured, and deletes its endpoint. No request can
+//! control the terminal or exhaust its memory.
 
 use crate::{
     harness::{ADMIN_KEY, Client, Home, Node, wait_for, wait_until},
@@ -47,7 +47,7 @@ async fn with_a_key_it_makes_an_endpoint_verifies_and_deletes_it_at_the_end() {
 }
 
 #[tokio::test]
-async fn it_answers_as_told_and_ends_after_so_many_with_a_line_of_json_each() {
+async fn it_answers_with_the_given_statuses_prints_json_lines_and_ends_after_the_count() {
     let home = Home::new();
     let node = home.start().await;
     node.client.make_app("shop").await;
@@ -112,7 +112,7 @@ async fn every_contract_is_verified_by_its_own_scheme() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_verified_is_refused_and_explained_and_hostile_requests_do_no_harm() {
+async fn unverifiable_requests_are_refused_and_explained_and_hostile_ones_do_no_harm() {
     let home = Home::new();
     let (mut listen, address) = listening(&home, &["--secret", SECRET, "--status", "/fine=204"]).await;
     let client = Client::new(address, "");
@@ -126,7 +126,7 @@ async fn what_cannot_be_verified_is_refused_and_explained_and_hostile_requests_d
     until_says(&listen, "where the contract zerofee has its signatures").await;
     until_says(&listen, "bytes that are no text").await;
     assert_eq!(send("/fine", &[], vec![b' '; 1000]).await, 204, "told so, whatever it is");
-    // It may hang up before all of it is sent, and does so afterwards.
+    // The server may close the connection before all of the body is sent.
     let huge = Client::new(address, "").send(Method::POST, "/", &[], vec![b'x'; 9 << 20]).await;
     assert!(huge.as_ref().map_or(413, |answer| answer.status) == 413, "{huge:?}");
     until_says(&listen, "has more than 8388608 bytes").await;
@@ -138,7 +138,7 @@ async fn what_cannot_be_verified_is_refused_and_explained_and_hostile_requests_d
 }
 
 #[tokio::test]
-async fn what_it_cannot_do_is_said_before_anything_is_listened_for() {
+async fn invalid_arguments_are_refused_before_it_listens() {
     for (args, said) in [
         (vec!["listen", "--status", "99"], "from 200 to 599"),
         (vec!["listen", "--events", "a.*"], "--app"),

@@ -1,5 +1,5 @@
-//! The commands that help people with a running server and with receivers, as real processes: `event-types`, `listen`,
-//! `verify`, `check`.
+//! Commands for users of a running server and for receivers, as real processes: `event-types`, `listen`, `verify`,
+//! `check`.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up should fail where it stands")]
 

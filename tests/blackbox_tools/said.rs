@@ -1,4 +1,4 @@
-//! Runs a command to its end, and what it said.
+//! Runs a command to its end, and returns its output.
 
 use crate::harness::{ADMIN_KEY, Home, Node};
 use std::{
@@ -41,14 +41,14 @@ pub(crate) async fn run(args: &[&str]) -> Said {
     Said::of(command(args).output().await.unwrap())
 }
 
-/// With an address and an admin key in the environment.
+/// Runs a command with a server's address and an admin key in the environment.
 pub(crate) async fn ask(node: &Node, args: &[&str]) -> Said {
     let mut command = command(args);
     command.env("POSTHASTE_URL", url(node)).env("POSTHASTE_KEY", ADMIN_KEY);
     Said::of(command.output().await.unwrap())
 }
 
-/// With the settings of a server in the environment, in its folder.
+/// Runs a command with the settings of a server in the environment, in its folder.
 pub(crate) async fn run_in(home: &Home, args: &[&str]) -> Said {
     let mut command = command(args);
     command.current_dir(home.run_folder()).envs(home.settings());

@@ -1,4 +1,4 @@
-//! `posthaste verify` on a request that a real server sent: genuine as it came, and each mistake explained.
+//! `posthaste verify` on a request of a real server: unchanged it is genuine, and each mistake is explained.
 
 use crate::{
     harness::{Home, Receiver, wait_for},
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 const SECRET: &str = "whsec_AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=";
 
-/// A request as it reached a receiver, in files.
+/// A received request, in files.
 struct Scene {
     folder: TempDir,
     body: Vec<u8>,
@@ -47,7 +47,7 @@ impl Scene {
         fs::write(self.path(name), bytes).unwrap();
     }
 
-    /// With the files of this scene.
+    /// Returns the arguments for these files.
     fn args(&self, more: &[&str]) -> Vec<String> {
         let file = |name: &str| self.path(name).to_str().unwrap().to_owned();
         let own = [
@@ -75,7 +75,7 @@ fn codes(found: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_request_is_genuine_as_it_came_and_every_mistake_is_explained() {
+async fn an_unchanged_request_is_genuine_and_every_mistake_is_explained() {
     let scene = Scene::new("standard").await;
     let genuine = scene.verify(&[], 0).await;
     assert_eq!(
@@ -145,7 +145,7 @@ async fn another_contract_is_verified_by_name_and_its_body_from_standard_input()
 }
 
 #[tokio::test]
-async fn what_cannot_be_looked_at_is_told_apart_from_what_is_wrong() {
+async fn unreadable_input_has_another_exit_code_than_a_wrong_signature() {
     let folder = TempDir::new().unwrap();
     let body = folder.path().join("body");
     fs::write(&body, "{}").unwrap();

@@ -67,7 +67,7 @@ impl Batch {
     }
 }
 
-/// What happens to a COMMIT.
+/// The treatment of a COMMIT.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Fate {
     #[default]
@@ -261,7 +261,7 @@ fn is_done(answers: &[u8]) -> Option<bool> {
     says(b"Z\0\0\0\x05I").then(|| counted_one(2) || counted_one(3))
 }
 
-/// What a client has sent on its connection, as far as it tells whose COMMIT it is.
+/// The statements of a client on its connection, as far as they tell whose COMMIT it is.
 #[derive(Default)]
 struct Asking {
     begun: Option<Batch>,

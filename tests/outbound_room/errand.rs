@@ -1,4 +1,4 @@
-//! Errands of the command line: wherever the user points, the whole answer, and words when there is none.
+//! HTTP requests of the command line: to any server, with the whole answer, and a reason when there is none.
 
 use crate::receiver::Receiver;
 use bytes::Bytes;
@@ -34,7 +34,7 @@ async fn the_whole_of_a_long_answer_comes_back() {
 }
 
 #[tokio::test]
-async fn an_errand_that_fails_says_why_in_words() {
+async fn a_request_that_fails_gives_the_reason() {
     let runner = Runner::new().unwrap();
     let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let silent = Receiver::start(|_, peer| peer.hang()).await;

@@ -1,4 +1,4 @@
-//! The gate before every request: behind a closed one not a byte goes out, on whatever connection and however late it closed.
+//! The send gate: while it is closed no byte of a request goes out, on any connection and however late it closed.
 
 use crate::receiver::{LANE, OK, Receiver, client, request};
 use posthaste::{
@@ -11,7 +11,7 @@ use std::sync::{
 };
 use tokio::sync::mpsc;
 
-/// Open for so many looks; counts them.
+/// A gate that is open for the first `open_for` checks, and counts them.
 struct Gate {
     open_for: AtomicUsize,
     looks: AtomicUsize,
@@ -33,7 +33,7 @@ impl DialGate for Gate {
     }
 }
 
-/// A receiver that answers, writes down what it hears, and says when somebody hangs up.
+/// Starts a receiver that answers, records all bytes, and signals when a connection is closed.
 async fn listening() -> (Receiver, Arc<Mutex<Vec<u8>>>, mpsc::UnboundedReceiver<()>) {
     let heard = Arc::new(Mutex::new(Vec::new()));
     let (hung_up, ends) = mpsc::unbounded_channel();
@@ -58,7 +58,7 @@ fn behind(gate: &Arc<Gate>) -> Client {
 }
 
 #[tokio::test]
-async fn behind_a_closed_gate_nothing_is_dialled() {
+async fn behind_a_closed_gate_no_connection_is_opened() {
     let (receiver, _, _ends) = listening().await;
     let gate = Gate::open_for(0);
     assert_eq!(behind(&gate).post(request(&receiver.url())).await, Err(NotSent));
@@ -67,7 +67,7 @@ async fn behind_a_closed_gate_nothing_is_dialled() {
 }
 
 #[tokio::test]
-async fn a_gate_that_closes_between_connecting_and_the_first_byte_lets_no_byte_out() {
+async fn no_byte_goes_out_if_the_gate_closes_between_connecting_and_the_first_byte() {
     let (receiver, heard, mut ends) = listening().await;
     let gate = Gate::open_for(1);
     assert_eq!(behind(&gate).post(request(&receiver.url())).await, Err(NotSent));
@@ -76,7 +76,7 @@ async fn a_gate_that_closes_between_connecting_and_the_first_byte_lets_no_byte_o
 }
 
 #[tokio::test]
-async fn a_kept_alive_connection_is_no_way_round_the_gate() {
+async fn a_kept_alive_connection_does_not_bypass_the_gate() {
     let (receiver, heard, mut ends) = listening().await;
     let gate = Gate::open_for(usize::MAX);
     let client = behind(&gate);
@@ -87,14 +87,14 @@ async fn a_kept_alive_connection_is_no_way_round_the_gate() {
     assert_eq!(client.post(request(&receiver.url())).await, Err(NotSent));
     ends.recv().await.unwrap();
     assert_eq!((receiver.accepted(), heard.lock().unwrap().len()), (1, said));
-    // The connection is gone, and a gate that opens again is open.
+    // The connection is gone, and the gate opens again.
     gate.open_for.store(usize::MAX, SeqCst);
     assert_eq!(client.post(request(&receiver.url())).await.unwrap().status, Some(200));
     assert_eq!(receiver.accepted(), 2);
 }
 
 #[tokio::test]
-async fn what_has_begun_may_end_though_the_gate_closes() {
+async fn a_request_that_has_begun_may_end_after_the_gate_closes() {
     let (receiver, heard, _ends) = listening().await;
     let gate = Gate::open_for(2);
     // More than a socket takes at once: the rest of it is written after the gate has closed.

@@ -1,5 +1,5 @@
-//! Proxies as they are in the world: CONNECT in plain text or inside TLS, and SOCKS5. They lead every tunnel to one receiver,
-//! whatever they are asked for, and remember what that was.
+//! Test proxies: CONNECT in plain text or inside TLS, and SOCKS5. They lead every tunnel to one receiver, whatever its
+//! destination, and record the requests.
 
 use crate::receiver::{Peer, Receiver};
 use std::{
@@ -20,7 +20,7 @@ const ESTABLISHED: &[u8] = b"HTTP/1.1 200 Connection established\r\nvia: 1.1 tes
 const UNAUTHORIZED: &[u8] =
     b"HTTP/1.1 407 Proxy Authentication Required\r\nproxy-authenticate: Basic realm=\"x\"\r\n\r\nGo away.";
 
-/// What the proxy was asked for, in order.
+/// The requested destinations, in order.
 pub(crate) type Asked = Arc<Mutex<Vec<String>>>;
 
 pub(crate) struct Proxy {
@@ -33,7 +33,7 @@ impl Proxy {
         self.asked.lock().unwrap().clone()
     }
 
-    /// CONNECT, with the credentials that are the right ones, or without any.
+    /// A CONNECT proxy, with the right credentials required, or without any.
     pub(crate) async fn http(to: SocketAddr, wants_credentials: bool) -> Self {
         Self::start(move |peer, asked| serve_connect(peer, to, wants_credentials, asked)).await
     }
@@ -57,7 +57,7 @@ impl Proxy {
         .await
     }
 
-    /// Says no to every tunnel, with this reply.
+    /// Refuses every tunnel, with this reply.
     pub(crate) async fn socks5_refusing(reply: u8) -> Self {
         Self::start(move |peer, asked| async move {
             let _ = serve_socks(peer.stream, Err(reply), false, asked).await;

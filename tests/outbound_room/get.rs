@@ -1,4 +1,5 @@
-//! The GET to a health address: the same rules as for every other request, and the lane's connections left alone.
+//! The GET to a health URL: the same rules as for every other request, and the connections of the endpoint queue are
+//! left alone.
 
 use crate::receiver::{
     LANE, Receiver, assert_answered, assert_failed, client, client_with, loopback, post, request,
@@ -69,14 +70,18 @@ async fn a_get_that_hangs_or_never_ends_is_bounded() {
 }
 
 #[tokio::test]
-async fn a_get_neither_uses_nor_closes_the_connections_of_its_lane() {
+async fn a_get_neither_uses_nor_closes_the_connections_of_its_endpoint_queue() {
     let receiver = Receiver::answering(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
     let health = Receiver::answering(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
     let client = client_with(Options { policy: loopback(), ..Options::default() }, &[]);
     assert_answered(&post(&client, &receiver.url()).await, 200);
     assert_answered(&client.get(Request { lane: LANE, ..request(&health.url()) }).await.unwrap(), 200);
     assert_answered(&client.get(Request { lane: LANE, ..request(&receiver.url()) }).await.unwrap(), 200);
-    assert_eq!((client.idle(), receiver.accepted()), (1, 2), "the lane still has its one connection");
+    assert_eq!(
+        (client.idle(), receiver.accepted()),
+        (1, 2),
+        "the endpoint queue still has its one connection"
+    );
     assert_answered(&post(&client, &receiver.url()).await, 200);
     assert_eq!(receiver.accepted(), 2, "and uses it again");
 }

@@ -24,7 +24,7 @@ async fn post_to(answer: Vec<u8>, timeout_ms: u64) -> Outcome {
 }
 
 #[tokio::test]
-async fn a_request_arrives_whole_with_its_headers_and_the_answer_is_told() {
+async fn a_request_arrives_whole_with_its_headers_and_the_answer_is_returned() {
     let (sender, mut requests) = mpsc::unbounded_channel();
     let receiver = Receiver::start(move |_, mut peer| {
         let sender = sender.clone();
@@ -241,7 +241,7 @@ async fn a_redirect_is_an_answer_and_nothing_more() {
 }
 
 #[tokio::test]
-async fn an_upgrade_that_nobody_asked_for_leads_nowhere() {
+async fn an_unrequested_upgrade_is_only_an_answer() {
     let answer = b"HTTP/1.1 101 Switching\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n\x81\x05hello";
     let outcome = post_to(answer.to_vec(), 1000).await;
     assert_answered(&outcome, 101);

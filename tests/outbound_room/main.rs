@@ -1,4 +1,4 @@
-//! The outbound room against real sockets: receivers that misbehave, names that lie, certificates that do not fit.
+//! The outbound module with real sockets: receivers that misbehave, names that lie, certificates that do not fit.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up should fail where it stands")]
 

@@ -1,4 +1,4 @@
-//! Receivers that ask who we are, and receivers whose authority only the operator knows.
+//! Receivers that ask for a client certificate, and receivers whose authority is only configured for their endpoint.
 
 use crate::{
     certificates::{Authority, acceptor, authority, identity},
@@ -17,7 +17,8 @@ use tokio::io::AsyncWriteExt;
 
 const NAME: &str = "hooks.example.com";
 
-/// Has a certificate of `servers`, asks for one of `clients`, and notes how long each caller's certificate was.
+/// Starts a receiver with a certificate of `servers` that asks for one of `clients`, and records the length of each
+/// client's certificate.
 async fn receiver(servers: &Authority, clients: Option<&Authority>) -> (Receiver, Arc<Mutex<Vec<usize>>>) {
     let acceptor = acceptor(&identity(NAME, Some(servers), |_| {}), clients);
     let seen = Arc::new(Mutex::new(Vec::new()));
@@ -28,7 +29,7 @@ async fn receiver(servers: &Authority, clients: Option<&Authority>) -> (Receiver
             let refused = acceptor.accept(peer.stream).into_fallible();
             let stream = match refused.await {
                 Ok(stream) => stream,
-                // Lets go gently: a reset could overtake what was said.
+                // Closes gracefully: a reset could overtake the TLS alert.
                 Err((_, mut socket)) => {
                     let _ = socket.shutdown().await;
                     return Peer::new(socket).hang().await;

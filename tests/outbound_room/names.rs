@@ -1,4 +1,5 @@
-//! Names that lead where nobody may go. The canary listens on an allowed address, so that a wrong dial is seen.
+//! Names that lead to forbidden addresses. The canary listens on an allowed address, so that a wrong connection is
+//! seen.
 
 use crate::receiver::{
     OK, Receiver, Script, assert_answered, assert_failed, client_with, loopback, post, post_within,
@@ -44,7 +45,7 @@ async fn one_forbidden_answer_among_allowed_ones_refuses_the_name() {
 }
 
 #[tokio::test]
-async fn a_name_that_changes_its_mind_is_dialled_only_where_it_was_checked() {
+async fn a_name_with_changing_addresses_is_connected_to_only_at_a_checked_one() {
     let good =
         Receiver::answering(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n").await;
     let flips: Vec<&[&str]> =
@@ -111,7 +112,7 @@ impl Resolve for Failing {
 }
 
 #[tokio::test]
-async fn a_name_that_is_not_found_is_the_receivers_fault_and_a_dead_resolver_is_ours() {
+async fn a_missing_name_counts_against_the_receiver_and_a_dead_resolver_does_not() {
     let url = "http://hooks.example.com/";
     let client = |error| Client::new(Options::default(), Arc::new(Failing(error))).unwrap();
     let outcome = post(&client(Some(ResolveError::NotFound)), url).await;

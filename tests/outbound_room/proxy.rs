@@ -1,5 +1,5 @@
-//! Through a proxy, or not at all. The receiver waits on 127.0.0.1, its name leads to 127.0.0.2, and there a canary waits for
-//! whoever dials past the proxy.
+//! Requests through a proxy, and never past it. The receiver listens on 127.0.0.1, its name leads to 127.0.0.2, and there a
+//! canary counts connections past the proxy.
 
 use crate::{
     certificates::{acceptor, authority, identity},
@@ -24,7 +24,7 @@ const NAME: &str = "hooks.example.com";
 struct Canary(Arc<AtomicUsize>);
 
 impl Canary {
-    /// On the address that the name leads to.
+    /// Listens on the address that the name leads to.
     async fn beside(receiver: &Receiver) -> Self {
         let listener = TcpListener::bind(("127.0.0.2", receiver.address.port())).await.unwrap();
         let count = Arc::new(AtomicUsize::new(0));
@@ -70,7 +70,7 @@ fn at(scheme: &str, proxy: &Receiver) -> String {
 }
 
 #[tokio::test]
-async fn every_kind_of_proxy_is_told_the_checked_address_and_its_tunnel_is_kept() {
+async fn every_kind_of_proxy_gets_the_checked_address_and_its_tunnel_is_kept() {
     let receiver = Receiver::answering(OK).await;
     let (canary, port) = (Canary::beside(&receiver).await, receiver.address.port());
     let ours = authority("ours");
@@ -165,7 +165,7 @@ async fn saying(bytes: &'static [u8]) -> Receiver {
     .await
 }
 
-/// Speaks first, as a server of something else would.
+/// Sends bytes first, as a server of another protocol would.
 async fn greeting(bytes: &'static [u8]) -> Receiver {
     Receiver::start(move |_, mut peer| async move {
         peer.send(bytes).await;
@@ -175,7 +175,7 @@ async fn greeting(bytes: &'static [u8]) -> Receiver {
 }
 
 #[tokio::test]
-async fn a_proxy_that_fails_is_our_own_fault_and_nothing_is_dialled_past_it() {
+async fn a_failing_proxy_is_a_local_failure_and_no_connection_bypasses_it() {
     let receiver = Receiver::answering(OK).await;
     let canary = Canary::beside(&receiver).await;
     let endless: &'static [u8] = vec![b'a'; 64 * 1024].leak();
@@ -220,7 +220,7 @@ async fn a_proxy_that_fails_is_our_own_fault_and_nothing_is_dialled_past_it() {
 }
 
 #[tokio::test]
-async fn bytes_smuggled_in_behind_a_tunnels_opening_are_never_taken_for_an_answer() {
+async fn bytes_sent_behind_a_tunnels_opening_are_never_taken_for_an_answer() {
     let receiver = Receiver::answering(OK).await;
     let forged = b"HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
     let outcome = post(&client(&at("http", &saying(forged).await)), &url(&receiver)).await;
@@ -232,7 +232,7 @@ async fn bytes_smuggled_in_behind_a_tunnels_opening_are_never_taken_for_an_answe
 }
 
 #[tokio::test]
-async fn what_a_proxy_says_about_the_receiver_counts_against_the_receiver() {
+async fn a_proxys_answer_about_the_receiver_counts_against_the_receiver() {
     let receiver = Receiver::answering(OK).await;
     let canary = Canary::beside(&receiver).await;
     for (answer, class) in [
@@ -260,7 +260,7 @@ async fn what_a_proxy_says_about_the_receiver_counts_against_the_receiver() {
 }
 
 #[tokio::test]
-async fn a_hanging_proxy_is_ours_until_it_knows_where_to_and_the_deadline_holds() {
+async fn a_hanging_proxy_is_a_local_failure_until_it_knows_the_destination_and_the_deadline_holds() {
     let receiver = Receiver::answering(OK).await;
     let hanging = Receiver::start(|_, peer| peer.hang()).await;
     for scheme in ["socks5", "https"] {
@@ -299,7 +299,7 @@ async fn another_address_is_tried_through_the_proxy_too() {
 }
 
 #[tokio::test]
-async fn the_address_policy_holds_before_the_proxy_hears_of_anything() {
+async fn the_address_policy_is_checked_before_the_proxy_is_contacted() {
     let receiver = Receiver::answering(OK).await;
     let proxy = Proxy::http(receiver.address, false).await;
     for proxy_resolves in [false, true] {
@@ -350,7 +350,7 @@ async fn a_proxy_that_resolves_is_given_names_and_nothing_is_looked_up_here() {
 }
 
 #[tokio::test]
-async fn an_ipv6_address_is_told_in_each_proxys_own_way() {
+async fn an_ipv6_address_is_sent_in_each_proxys_format() {
     let receiver = Receiver::answering(OK).await;
     let port = receiver.address.port();
     let (http, socks) =

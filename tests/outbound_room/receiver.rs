@@ -1,4 +1,4 @@
-//! A receiver that does exactly what a test's script says, byte for byte, and counts who came.
+//! A receiver that executes a test's script, byte for byte, and counts connections.
 
 use bytes::Bytes;
 use posthaste::{
@@ -102,7 +102,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
         }
     }
 
-    /// What came and was no whole request.
+    /// The received bytes that are no whole request.
     pub(crate) fn unread(&self) -> &[u8] {
         &self.unread
     }

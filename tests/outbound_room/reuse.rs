@@ -19,7 +19,7 @@ use std::{
 };
 
 #[tokio::test]
-async fn a_lane_keeps_its_connection_whatever_form_the_answer_has() {
+async fn an_endpoint_queue_keeps_its_connection_for_every_form_of_answer() {
     for answer in [
         OK,
         b"HTTP/1.1 204 No Content\r\n\r\n",
@@ -56,7 +56,7 @@ async fn a_connection_is_closed_where_the_receiver_asks_for_it() {
 }
 
 #[tokio::test]
-async fn lanes_do_not_share_connections_and_fresh_means_fresh() {
+async fn endpoint_queues_do_not_share_connections_and_fresh_opens_a_new_one() {
     let receiver = Receiver::answering(OK).await;
     let client = client();
     for lane in [1, 2, 1, 2] {
@@ -71,7 +71,7 @@ async fn lanes_do_not_share_connections_and_fresh_means_fresh() {
 }
 
 #[tokio::test]
-async fn a_lane_that_leads_elsewhere_leaves_its_old_connections() {
+async fn a_queue_whose_url_changes_closes_its_old_connections() {
     let (old, new) = (Receiver::answering(OK).await, Receiver::answering(OK).await);
     let client = client();
     post(&client, &old.url()).await;
@@ -166,8 +166,8 @@ async fn a_reused_connection_lost_within_an_answer_is_the_receivers_failure() {
     assert_failed(&post(&client, &receiver.url()).await, Class::Connect, "closed before a complete answer");
 }
 
-/// A receiver on threads of its own that meddles with resting connections at a moment that the test chooses. The
-/// test waits for it without letting its event loop turn, so that only the kernel can know what happened.
+/// A receiver on threads of its own that closes idle connections or writes to them at a moment that the test chooses.
+/// The test waits for it without running its event loop, so that only the kernel can know of it.
 struct Meddler {
     address: SocketAddr,
     go: mpsc::Sender<()>,
@@ -176,7 +176,7 @@ struct Meddler {
 }
 
 impl Meddler {
-    /// Sends `extra` on a resting connection, or closes it if that is empty.
+    /// Sends `extra` on an idle connection, or closes it if that is empty.
     fn start(extra: &'static [u8]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -216,7 +216,7 @@ impl Meddler {
 }
 
 #[tokio::test]
-async fn a_connection_closed_while_it_rested_is_replaced_before_anything_is_sent() {
+async fn a_connection_closed_while_idle_is_replaced_before_anything_is_sent() {
     let meddler = Meddler::start(b"");
     let client = client();
     for _ in 0..100 {
@@ -227,7 +227,7 @@ async fn a_connection_closed_while_it_rested_is_replaced_before_anything_is_sent
 }
 
 #[tokio::test]
-async fn bytes_that_nobody_asked_for_are_never_taken_for_the_next_answer() {
+async fn unrequested_bytes_are_never_taken_for_the_next_answer() {
     let meddler = Meddler::start(b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nforged");
     let client = client();
     for _ in 0..100 {
@@ -264,7 +264,7 @@ async fn an_answer_framed_in_two_ways_is_read_but_its_connection_is_not_used_aga
 }
 
 #[tokio::test]
-async fn a_resting_connection_is_not_used_once_the_policy_forbids_its_address() {
+async fn an_idle_connection_is_not_used_once_the_policy_forbids_its_address() {
     let receiver = Receiver::answering(OK).await;
     let client = client();
     post(&client, &receiver.url()).await;
@@ -274,7 +274,7 @@ async fn a_resting_connection_is_not_used_once_the_policy_forbids_its_address() 
 }
 
 #[tokio::test]
-async fn a_name_is_looked_up_at_every_connect_and_not_for_a_resting_connection() {
+async fn a_name_is_looked_up_at_every_connect_and_not_for_an_idle_connection() {
     let receiver = Receiver::answering(OK).await;
     let script = Script::new(&[("hooks.example.com", &[&["127.0.0.1"], &["10.0.0.1"]])]);
     let options = Options { policy: loopback(), ..Options::default() };

@@ -1,10 +1,10 @@
-//! One URL, two readers: the parser that checks it and the library that writes it into the request must agree.
+//! The parser that checks a URL and the library that writes it into the request must agree.
 
 use posthaste::domain::target::{Host, Target};
 use proptest::prelude::*;
 use std::net::IpAddr;
 
-/// URLs put together from the pieces that parsers disagree about: mostly well begun, so that many are accepted.
+/// Generates URLs from the pieces that parsers disagree about: most begin well, so that many are accepted.
 fn tricky_url() -> impl Strategy<Value = String> {
     const PIECES: &str = "http https :// : / // @ \\ %2e %00 . .. 127 0x7f 1 0177 [::1] [ ] example.com localhost ① 。 ß xn-- - _ \
                           ? & = a 80 :0 :443 { } | ^ ` ' \" < > ~ ! $ ( ) * + , ; ä \u{202e} \u{200b} \u{ad}";

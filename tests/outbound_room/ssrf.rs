@@ -1,6 +1,8 @@
-//! The whole room in a network of its own: canaries wait on every forbidden kind of address, and nobody may come.
+//! The whole module in a network of its own: canaries listen on every forbidden kind of address, and none may be
+//! reached.
 //!
-//! The test runs itself again inside a network namespace without any way out, so even a failure calls nobody.
+//! The test runs itself again inside a network namespace without a route out, so that even a failure reaches no other
+//! host.
 
 use crate::receiver::{Script, assert_failed, client_with, post, post_within};
 use posthaste::{
@@ -79,7 +81,7 @@ fn ip(arguments: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Counts who came, by the address they came to.
+/// The canary addresses that were reached.
 type Reached = Arc<Mutex<BTreeSet<IpAddr>>>;
 
 async fn canaries() -> Reached {

@@ -1,4 +1,4 @@
-//! Certificates made for the occasion: only the one that fits is accepted.
+//! Certificates generated for the tests: only the one that fits is accepted.
 
 use crate::{
     certificates::{Authority, acceptor, authority, identity},
@@ -68,7 +68,7 @@ async fn a_certificate_for_an_address_is_accepted_for_that_address() {
 }
 
 #[tokio::test]
-async fn certificates_that_do_not_fit_are_refused_in_plain_words() {
+async fn invalid_certificates_are_refused_with_a_reason() {
     let (ours, theirs) = (authority("ours"), authority("theirs"));
     let client = client(Some(&ours));
     let good = "hooks.example.com";
@@ -108,7 +108,7 @@ async fn without_the_operators_authority_its_certificates_are_refused() {
 }
 
 #[tokio::test]
-async fn what_is_not_tls_fails_clean() {
+async fn a_server_without_valid_tls_fails_cleanly() {
     let plain = Receiver::start(|_, mut peer| async move {
         peer.send(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
         peer.hang().await;

@@ -1,4 +1,5 @@
-//! One fault after the other on the same three nodes, each under a load of its own that runs until the fault is over.
+//! Faults one after the other on the same three nodes, each under a load of its own that runs until the fault is
+//! over.
 
 use super::{
     stage::{LIMIT, Stage},
