@@ -113,7 +113,7 @@ pub struct HealthReport {
     pub three_days: Sums,
     /// As far back as statistics are kept.
     pub last_success_at: Option<Timestamp>,
-    /// Outage-adjusted time, and when it was read.
+    /// Outage-adjusted time, and when it was stored.
     pub clock: Option<(Duration, Timestamp)>,
 }
 
@@ -125,7 +125,7 @@ pub trait Browse: Send + Sync {
     /// stored under them.
     fn published_before(&self, keys: Vec<DedupKey>, fingerprint: Fingerprint) -> Reply<'_, Accepted>;
 
-    /// Returns the oldest events that wait in the inbox, a bounded number. `None` if this store has no inbox.
+    /// Returns some of the events that wait in the inbox, the oldest first. `None` if this store has no inbox.
     fn submitted(&self) -> Reply<'_, Option<Vec<Submission>>>;
 
     fn events(

@@ -131,7 +131,7 @@ pub struct Standing {
 pub struct RolledUp {
     /// Endpoints whose health windows may have changed: something failed, or something happened while they are degraded.
     pub suspects: Vec<EndpointId>,
-    /// How many log rows were rolled up.
+    /// How many statistics rows were written.
     pub rows: usize,
     /// The log holds more rows to roll up at once.
     pub has_more: bool,
@@ -155,9 +155,9 @@ pub trait Cluster: Send + Sync {
     /// join again.
     fn beat(&self, beat: Beat) -> Reply<'_, Option<View>>;
 
-    /// Takes over what this node had in flight and frees its shards, if its lease is over and the calling node is steady.
-    /// Returns the number of deliveries; `None` if the node lives or the caller is not steady. The next takeover finishes an
-    /// interrupted one.
+    /// Takes over what the node of this epoch had in flight and frees its shards, if its lease is over and this node
+    /// is steady. Returns the number of deliveries; `None` if that node lives or this one is not steady. The next takeover
+    /// finishes an interrupted one.
     fn take_over(&self, epoch: i64, now: Timestamp) -> Reply<'_, Option<usize>>;
 
     /// Makes this node the owner of up to `most` free shards; returns them.

@@ -86,7 +86,7 @@ impl Place {
         if of == epoch { batch } else { 0 }
     }
 
-    /// Marks the epoch as lost: no more can be written under it. Logged at once, in full.
+    /// Marks the epoch as lost: no more can be written under it. Logged once per epoch.
     pub(super) fn lose(&self, epoch: i64) {
         if self.lost.swap(epoch, SeqCst) != epoch {
             tracing::error!(epoch, "{LOST_BATCHES}");
@@ -251,7 +251,7 @@ impl Aside {
         Ok((joined, taken, inspections_wait))
     }
 
-    /// Maintains partitions. Needs no fence, because it changes no row that any query sees.
+    /// Maintains partitions. Needs no fence, because it changes no result of a query.
     pub(super) async fn tend(&self) -> Result<(), StoreError> {
         self.run(|place| place.with_session(partitions::tend)).await
     }

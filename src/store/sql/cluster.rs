@@ -119,7 +119,7 @@ pub(super) fn unsettled(connection: &dyn Sql) -> Result<Vec<EndpointId>> {
 }
 
 /// A node that has not seen yet that an app is gone may still accept events for it, so nothing is removed before all nodes
-/// have seen it. A node that follows no other, as this one may, accepts none.
+/// have seen it. This node itself may not follow the configuration, and then accepts none.
 const NEXT_TO_PURGE: &str = "SELECT app, done FROM purges p WHERE NOT EXISTS (
          SELECT 1 FROM changes c JOIN nodes n ON n.seen < c.version
          WHERE c.kind = 0 AND c.id = p.app AND n.dead = 0 AND NOT (n.epoch = ?1 AND n.seen <= 0))

@@ -29,7 +29,7 @@ impl Was {
         }
     }
 
-    /// The row's `lane`: minus the epoch where it is in flight, else 0.
+    /// The `lane` that a row in flight must have; 0, and not compared, in other states.
     pub(in crate::store) fn lane(self) -> i64 {
         match self {
             Self::In(_) => 0,

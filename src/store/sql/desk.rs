@@ -32,7 +32,7 @@ pub(in crate::store) trait Desk: Send + Sync {
         None
     }
 
-    /// Answer of `DeliveryStore::can_record`.
+    /// Answer of `Ledger::can_record`.
     fn can_record(&self) -> bool {
         true
     }

@@ -39,7 +39,8 @@ impl From<serde_json::Error> for Error {
     }
 }
 
-/// Converts to a store error. `Corrupt` means that only this command fails, anything else that the whole store does.
+/// Converts to a store error. With `Corrupt` other commands of the batch may succeed; with any other none can, except after
+/// `Stale`.
 pub(in crate::store) fn store_error(error: &Error) -> StoreError {
     let is_full = || StoreError::Unavailable("the disk is full".to_owned());
     let unavailable = || StoreError::Unavailable(error.to_string());

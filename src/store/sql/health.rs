@@ -238,7 +238,7 @@ impl Seen<'_> {
 }
 
 /// Counts a delivery that died when its final wait was over because the receiver did not accept it;
-/// `ClusterStore::evaluate_health` learns of it from the statistics.
+/// `Cluster::judge` learns of it from the statistics.
 pub(super) fn event_failed(tx: &dyn Sql, delivery: &Delivery, event: &Event) -> Result<()> {
     if event.event_type == TEST_EVENT_TYPE || delivery.restarted_at.is_some() {
         return Ok(());

@@ -8,7 +8,7 @@ use crate::{
     },
 };
 
-/// Promises are documented at the trait `ClusterStore`.
+/// Promises are documented at the trait `Cluster`.
 pub(in crate::store) trait Membership: Send + Sync {
     fn join(&self, now: Timestamp) -> Reply<'static, Joined>;
 

@@ -25,7 +25,7 @@ const NEXT_APP: &str =
     "SELECT min(app) FROM notices WHERE mail = 1 AND open_until IS NULL AND app > ?1 AND app <= ?2";
 
 /// Returns the next mail: of the first app after the cursor that has something to send. Examines only apps that have
-/// something to send now or are still collecting, and those are at most as many as mails go out in a minute.
+/// something to send now or are still collecting; the latter are at most as many as mails go out in a minute.
 pub(super) fn take(tx: &dyn Sql, turn: &MailTurn, now: Timestamp) -> Result<Outgoing> {
     let are_all_closed = close(tx, now)? < CLOSED_MAX;
     let next_app = |after: i64, last: i64| -> Result<Option<AppId>> {

@@ -30,7 +30,7 @@ pub(super) fn release(tx: &dyn Sql, shards: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Frees all shards of a dead node.
+/// Frees all shards of a node that is deleted.
 pub(super) fn free(tx: &dyn Sql, epoch: i64) -> Result<()> {
     tx.execute("UPDATE shards SET epoch = 0 WHERE epoch = ?1", params![epoch])?;
     Ok(())

@@ -7,7 +7,7 @@ use std::{
     thread::{Builder, JoinHandle, Thread},
 };
 
-/// `None` once it ended, or where tests drive the writer.
+/// `None` once it ended, or where the caller drives the writer.
 pub(in crate::store) struct WriterThread(Mutex<Option<JoinHandle<()>>>);
 
 impl WriterThread {

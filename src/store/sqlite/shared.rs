@@ -29,7 +29,7 @@ use std::{
 /// Stands for the database server's clock.
 pub type StoreClock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// Fault of the link between a node and the file, for one transaction.
+/// Outcome of a transaction on the link between a node and the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Passage {
     Answered,

@@ -161,7 +161,7 @@ mod tests {
         };
         let expected: (i64, i64, String, String) = (5, 1, r#"{"5":6}"#.into(), "{}".into());
         assert_eq!(counted(9), expected);
-        // The log has counters of whole apps too.
+        // Counters of a whole app start with the log: older versions stored none.
         assert_eq!(counted(0), (2, 1, r#"{"5":3}"#.into(), "{}".into()));
     }
 }

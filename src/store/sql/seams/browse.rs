@@ -1,4 +1,4 @@
-//! Implements `QueryStore`; every method goes to a reader.
+//! Implements `Browse`; every method goes to a reader.
 
 use crate::store::sql::{
     Desk, audit, browse, dedup, health, inspections, notices, outbox, recent, replays, traffic,

@@ -1,4 +1,4 @@
-//! Implements `ClusterStore`: cluster membership, takeover and maintenance.
+//! Implements `Cluster`: cluster membership, takeover and maintenance.
 
 use crate::store::sql::{
     Desk, Membership, accountable, changes, cluster, health, inspections, nodes, replays, retention, rollup,
