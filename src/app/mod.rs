@@ -240,7 +240,7 @@ impl Node {
         tokio::task::spawn_blocking(move || store.close()).await?;
         worked
             .context("the engine ended with a panic")?
-            .context("the engine could not release all deliveries")?;
+            .context("the engine could not let go of everything")?;
         tracing::info!("stopped");
         Ok(())
     }

@@ -11,7 +11,7 @@ const COMMITS_MAX: u32 = 32;
 /// The stage of a start at which it was cut off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Reached {
-    /// Opening and joining the database.
+    /// Opening the database and getting an epoch.
     Database,
     /// Joining the cluster as a node.
     Place,
@@ -52,8 +52,8 @@ async fn a_start_waits_for_a_database_that_fails_at_any_of_its_commits() {
     // A node counts this up when it joins, and later only if it takes over from another.
     let steps = || world.run("SELECT coalesce(max(batch), 0) FROM posthaste.ledger WHERE writer = 1");
     let mut met: BTreeMap<Reached, u32> = BTreeMap::new();
-    // The first four commits read which daily partitions exist, and the fifth registers the process. The others belong to joining,
-    // to the heartbeat, and to readers, which commit as well.
+    // The first four commits read which daily partitions exist, and with the fifth the process gets its epoch. The others belong
+    // to joining, to the heartbeat, and to readers, which commit as well.
     for skipped in 0..COMMITS_MAX {
         wire.stay_cut();
         wire.lose_the_answer_to_a_commit_after(skipped);

@@ -1,6 +1,5 @@
 //! Three nodes whose database is unreachable for a long time: they report it, send no request whose result they could not record,
-//! and recover by themselves. The controls have a database that comes back unnoticed by the test, and one that lost confirmed
-//! commits.
+//! and recover by themselves. The controls have a database that comes back early, and one that lost confirmed commits.
 
 use super::{faults::BACK_WITHIN, stage::Stage, verdict::Verdict};
 use crate::{
