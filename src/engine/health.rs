@@ -91,9 +91,7 @@ impl HealthRound {
         match tokio::time::timeout(LAST_WRITE_WITHIN, self.roll_up()).await {
             Ok(Ok(_)) => {}
             Ok(Err(error)) => tracing::warn!(%error, "could not write statistics"),
-            Err(_) => {
-                tracing::warn!("statistics not stored in time; the next start rolls them up")
-            }
+            Err(_) => tracing::warn!("statistics not stored in time; the next start rolls them up"),
         }
     }
 
