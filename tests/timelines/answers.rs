@@ -1,4 +1,4 @@
-//! What each answer means: sendnomi's list, and "everything else is tried again" of the other four.
+//! Meaning of each response: sendnomi's list, and "everything else is tried again" of the other four.
 
 use crate::stage::{Does, Stage};
 use posthaste::domain::{
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const FAILURES: [Class; 4] = [Class::Timeout, Class::Connect, Class::Dns, Class::Tls];
 
-/// The state soon after the first attempt.
+/// State soon after the first attempt.
 async fn after_one(contract: &str, does: Does) -> (State, Option<Reason>, bool) {
     let stage = Stage::new(contract, does).await;
     stage.publish().await;
@@ -42,7 +42,7 @@ async fn sendnomi_delivers_on_2xx_tries_again_on_3xx_and_5xx_and_never_on_4xx() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_other_four_try_everything_but_2xx_again_and_nothing_switches_them_off() {
+async fn the_other_four_try_everything_but_2xx_again_and_nothing_disables_the_endpoint() {
     for contract in ["zerofee", "bastionary", "orientedos", "simpaisa"] {
         for status in [301, 304, 400, 401, 403, 404, 409, 410, 422, 429, 500, 503] {
             let stage = Stage::new(contract, Does::Answer(status)).await;
@@ -61,7 +61,7 @@ async fn the_other_four_try_everything_but_2xx_again_and_nothing_switches_them_o
 }
 
 #[tokio::test(start_paused = true)]
-async fn standard_tries_every_refusal_again_but_410_which_switches_off() {
+async fn standard_tries_every_refusal_again_but_410_which_disables_the_endpoint() {
     for status in [301, 400, 401, 404, 408, 425, 429, 500, 503] {
         let after = after_one("standard", Does::Answer(status)).await;
         assert_eq!(after, (State::Retrying, None, false), "{status}");

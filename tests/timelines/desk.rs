@@ -1,4 +1,4 @@
-//! What a process is made of, whatever store it is on and whoever is beside it.
+//! Builds the service and the engine of a process, on any store, alone or among several nodes.
 
 use posthaste::{
     domain::{
@@ -72,7 +72,7 @@ impl Desk {
         }))
     }
 
-    /// One that looks around seldom: weeks may pass. It sends no mails.
+    /// Builds an engine with long intervals, as weeks may pass. It sends no mails.
     pub(crate) fn engine(self, lanes: Arc<Lanes>, events: LaneEvents, carrier: Arc<dyn Carrier>) -> Engine {
         let long = Duration::from_hours(24);
         Engine {

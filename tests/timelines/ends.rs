@@ -1,10 +1,10 @@
-//! What being switched off does to deliveries under each contract, and how age ends them.
+//! Effect of disabling an endpoint on its deliveries under each contract, and how age ends them.
 
 use crate::stage::{ADMIN, Does, Stage};
 use posthaste::domain::delivery::State;
 use std::time::Duration;
 
-/// What waits when the endpoint is switched off, and what is published while it is.
+/// State of a delivery that waits when the endpoint is disabled, and of one that is published while it is.
 const WHEN_OFF: [(&str, State, Option<State>); 6] = [
     ("zerofee", State::Held, Some(State::Held)),
     ("bastionary", State::Held, None),
@@ -15,7 +15,7 @@ const WHEN_OFF: [(&str, State, Option<State>); 6] = [
 ];
 
 #[tokio::test(start_paused = true)]
-async fn what_waits_and_what_is_published_while_off_goes_as_the_contract_says() {
+async fn waiting_and_new_deliveries_of_a_disabled_endpoint_end_as_the_contract_says() {
     for (contract, waiting, published) in WHEN_OFF {
         let stage = Stage::new(contract, Does::Answer(500)).await;
         stage.publish().await;
@@ -30,7 +30,7 @@ async fn what_waits_and_what_is_published_while_off_goes_as_the_contract_says() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn held_deliveries_go_out_when_the_endpoint_is_on_again() {
+async fn held_deliveries_are_sent_when_the_endpoint_is_enabled_again() {
     for (contract, ..) in WHEN_OFF.into_iter().filter(|(_, waiting, _)| *waiting == State::Held) {
         let stage = Stage::new(contract, Does::Answer(500)).await;
         stage.publish().await;

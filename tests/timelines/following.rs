@@ -1,4 +1,5 @@
-//! A second node on the same store: what is changed at the first comes into its directory within a second, and it says so.
+//! A second node on the same store: changes made at the first reach its configuration cache within a second, and it reports
+//! that.
 
 use crate::{
     desk::Desk,
@@ -39,7 +40,7 @@ use std::{
 };
 use tokio::{sync::Notify, task::AbortHandle};
 
-/// The store, and what it would say of changes if others could make some.
+/// The store, with configuration changes that the test makes up.
 struct Told {
     store: Arc<SqliteStore>,
     changes: Mutex<Changes>,
@@ -86,7 +87,7 @@ impl Cluster for Told {
     }
 }
 
-/// Writes down what it is told of.
+/// Records the endpoints that it is notified of.
 #[derive(Default)]
 struct Listening {
     changed: Mutex<Vec<EndpointId>>,
@@ -140,7 +141,7 @@ impl Second {
         Self { service, told, tenure, directory, hands, following }
     }
 
-    /// Something was changed; it is followed within a second.
+    /// Makes these changes known and waits until they are followed, which takes up to a second.
     async fn hears(&self, stage: &Stage, changes: Changes) {
         let version = self.told.changes.lock().unwrap().version + 1;
         *self.told.changes.lock().unwrap() = Changes { version, ..changes };
@@ -155,7 +156,7 @@ impl Second {
 }
 
 #[tokio::test(start_paused = true)]
-async fn endpoints_come_change_and_go_with_their_secrets_and_the_lanes_are_told() {
+async fn endpoints_are_added_changed_and_removed_with_their_secrets_and_the_queues_are_notified() {
     let stage = Stage::new("standard", Does::Answer(200)).await;
     let second = Second::start(&stage).await;
     assert!(second.url("ep").is_some());
@@ -167,7 +168,7 @@ async fn endpoints_come_change_and_go_with_their_secrets_and_the_lanes_are_told(
     let entry = second.service.app(ADMIN, "a").unwrap();
     assert_eq!(entry.endpoint("new").unwrap().secrets[0].text, added.secrets[0].text);
     assert_eq!(*second.hands.changed.lock().unwrap(), endpoints);
-    // The same once more, as a node hears of what it changed itself.
+    // Once more, as a node learns of a change of its own.
     second.hears(&stage, Changes { endpoints: endpoints.clone(), ..Changes::default() }).await;
     assert_eq!(second.hands.changed.lock().unwrap().len(), 1, "which is no news");
     let patch = EndpointPatch { url: Some("https://other.example/".into()), ..EndpointPatch::default() };
@@ -180,9 +181,9 @@ async fn endpoints_come_change_and_go_with_their_secrets_and_the_lanes_are_told(
     assert_eq!(second.hands.changed.lock().unwrap().len(), 3);
 }
 
-/// Others rely on it not to send more than it may, whatever else it could not make of it.
+/// Other nodes rely on this one not to send more than it may, even if it cannot use the endpoint otherwise.
 #[tokio::test(start_paused = true)]
-async fn of_an_endpoint_that_cannot_be_made_ready_there_the_limits_hold_all_the_same() {
+async fn the_limits_of_an_endpoint_hold_even_where_it_cannot_be_loaded() {
     let stage = Stage::new("standard", Does::Answer(200)).await;
     let second = Second::start(&stage).await;
     let id = stage.entry.endpoint("ep").unwrap().id();
@@ -203,9 +204,9 @@ async fn of_an_endpoint_that_cannot_be_made_ready_there_the_limits_hold_all_the_
     assert!(!reasons().iter().any(|reason| reason.code == "differs"));
 }
 
-/// As after a restore, or a standby that had not got everything.
+/// As after a restore, or with a standby that had not got everything.
 #[tokio::test(start_paused = true)]
-async fn changes_that_the_store_lost_do_not_hold_any_more() {
+async fn changes_that_the_store_lost_are_undone() {
     let stage = Stage::new("standard", Does::Answer(200)).await;
     let second = Second::start(&stage).await;
     let (id, stored) = (stage.entry.endpoint("ep").unwrap().id(), second.url("ep"));
@@ -251,7 +252,7 @@ async fn keys_and_event_types_come_and_go() {
     let (key, _) = stage.service.add_key(ADMIN, new).await.unwrap();
     let kind =
         stage.service.add_event_type(ADMIN, "order.paid".into(), serde_json::from_value(json!({})).unwrap());
-    // It is tried out on a thread of its own, which takes real time.
+    // A payload function is tried on a thread of its own, which takes real time.
     tokio::time::resume();
     let event_types = vec![kind.await.unwrap().record.id];
     tokio::time::pause();
@@ -269,7 +270,7 @@ async fn keys_and_event_types_come_and_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_too_far_behind_reads_everything_anew() {
+async fn a_node_that_is_too_far_behind_reads_everything_anew() {
     let stage = Stage::new("standard", Does::Answer(200)).await;
     let second = Second::start(&stage).await;
     stage.add_endpoint("new", None).await;

@@ -1,4 +1,4 @@
-//! Every rule that calls an endpoint degraded, warns of its end or switches it off, at its instant; and what never does.
+//! Every rule that marks an endpoint degraded, warns of its end or disables it, at its instant; and what never does.
 
 use crate::stage::{ADMIN, Does, Stage, TAKES};
 use posthaste::{
@@ -19,7 +19,7 @@ const DAY: Duration = Duration::from_hours(24);
 const WORKS: Does = Does::Answer(200);
 const FAILS: Does = Does::Answer(503);
 
-/// What people were told, in order.
+/// Returns the notices, in order.
 pub(crate) fn told(stage: &Stage) -> Vec<(NoticeKind, Timestamp, Facts)> {
     stage.on_disk(|disk| {
         let mut rows = disk.prepare("SELECT kind, at, facts FROM notices ORDER BY id").unwrap();
@@ -37,13 +37,13 @@ fn kinds(stage: &Stage) -> Vec<NoticeKind> {
     told(stage).into_iter().map(|(kind, ..)| kind).collect()
 }
 
-/// Why and when the endpoint went off, if it did.
+/// Returns why and when the endpoint was disabled, if it was.
 fn off(stage: &Stage) -> Option<(String, Timestamp)> {
     let off = stage.entry.endpoint("ep").unwrap().record.off.clone()?;
     Some((off.reason.name().to_owned(), off.at))
 }
 
-/// An event every hour for so many hours; the time of the first.
+/// Publishes an event every hour for so many hours. Returns the time of the first.
 async fn hourly(stage: &Stage, hours: u32) -> Timestamp {
     let start = stage.clock.now();
     for _ in 0..hours {
@@ -54,9 +54,9 @@ async fn hourly(stage: &Stage, hours: u32) -> Timestamp {
 }
 
 #[tokio::test(start_paused = true)]
-async fn zerofee_is_off_after_ten_events_ended_failed_in_a_row_and_a_delivered_one_starts_afresh() {
+async fn zerofee_is_disabled_after_ten_failed_events_in_a_row_and_a_delivered_one_resets_the_count() {
     let stage = Stage::new("zerofee", FAILS).await;
-    // One more is on its way all the time, and ends nothing.
+    // Another event is on its way all the time, and ends nothing.
     for _ in 0..9 {
         stage.publish().await;
     }
@@ -90,7 +90,7 @@ async fn zerofee_is_off_after_ten_events_ended_failed_in_a_row_and_a_delivered_o
 }
 
 #[tokio::test(start_paused = true)]
-async fn bastionary_is_warned_at_48_hours_and_off_at_72_to_the_instant() {
+async fn bastionary_is_warned_at_48_hours_and_disabled_at_72_to_the_instant() {
     let stage = Stage::new("bastionary", FAILS).await;
     let start = hourly(&stage, 72).await;
     let first = start.plus(TAKES);
@@ -111,7 +111,7 @@ async fn bastionary_is_warned_at_48_hours_and_off_at_72_to_the_instant() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn standard_is_warned_at_60_hours_and_off_at_5_days() {
+async fn standard_is_warned_at_60_hours_and_disabled_at_5_days() {
     let stage = Stage::new("standard", FAILS).await;
     let start = hourly(&stage, 120).await;
     let first = start.plus(TAKES);
@@ -127,7 +127,7 @@ async fn standard_is_warned_at_60_hours_and_off_at_5_days() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_endpoint_that_works_now_and_then_is_never_switched_off() {
+async fn an_endpoint_that_works_now_and_then_is_never_disabled() {
     for contract in ["bastionary", "standard"] {
         let stage = Stage::new(contract, FAILS).await;
         for _ in 0..20 {
@@ -142,7 +142,7 @@ async fn an_endpoint_that_works_now_and_then_is_never_switched_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_success_after_the_warning_calls_it_off_and_is_told() {
+async fn a_success_after_the_warning_withdraws_it_with_a_notice() {
     let stage = Stage::new("bastionary", FAILS).await;
     hourly(&stage, 60).await;
     stage.now_does(WORKS);
@@ -168,7 +168,7 @@ async fn bastionary_is_degraded_above_80_percent_of_a_day_s_deliveries_and_not_a
         for _ in 0..count {
             stage.publish().await;
         }
-        // Until the last of its eight attempts, and a look at the windows.
+        // Until the last of its eight attempts, and an evaluation of the windows.
         stage.pass(HOUR).await;
     };
     some(WORKS, 4).await;
@@ -214,12 +214,12 @@ async fn restarts_every_day_neither_hasten_nor_prevent_the_end() {
     }
     hourly(&stage, 3).await;
     let (_, at) = off(&stage).expect("off");
-    // A kill takes the time since the last look at the clock with it.
+    // A kill loses the time since the last reading of the clock.
     assert!(at >= start.plus(HOUR * 72) && at <= start.plus(HOUR * 75), "{at}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_outage_of_everything_counts_against_nobody() {
+async fn an_outage_of_everything_counts_against_no_endpoint() {
     let mut stage = Stage::new("zerofee", WORKS).await;
     for number in 2..=6 {
         stage.add_endpoint(&format!("ep{number}"), None).await;
@@ -228,7 +228,7 @@ async fn an_outage_of_everything_counts_against_nobody() {
     stage.now_does(Does::Fail(Class::Connect));
     for _ in 0..2 {
         hourly(&stage, 48).await;
-        // Not even if it begins anew in the midst of it.
+        // Not even if the process starts again in the midst of it.
         stage.restart(Duration::from_secs(5)).await;
     }
     let ended = stage.deliveries().await.iter().filter(|delivery| delivery.state == State::Dead).count();
@@ -266,7 +266,7 @@ async fn an_outage_of_everything_ends_nothing_where_pacing_adapts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn faults_of_our_own_count_against_nobody() {
+async fn local_errors_count_against_no_endpoint() {
     let stage = Stage::new("bastionary", FAILS).await;
     hourly(&stage, 30).await;
     stage.now_does(Does::Fail(Class::Local));
@@ -278,7 +278,7 @@ async fn faults_of_our_own_count_against_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_410_is_told_and_says_who_it_was() {
+async fn a_410_makes_a_notice_that_names_the_receiver_as_its_cause() {
     for contract in ["standard", "sendnomi"] {
         let stage = Stage::new(contract, Does::Answer(410)).await;
         stage.publish().await;
@@ -308,7 +308,7 @@ async fn tests_say_nothing_about_an_endpoint() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ten_failures_in_a_row_are_failing_and_switching_on_starts_afresh() {
+async fn ten_failures_in_a_row_are_failing_and_enabling_resets_them() {
     let stage = Stage::new("standard", FAILS).await;
     for _ in 0..10 {
         stage.publish().await;

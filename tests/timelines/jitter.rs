@@ -1,4 +1,4 @@
-//! Waits that are spread by chance: as a distribution, over many deliveries.
+//! Waits with jitter: as a distribution, over many deliveries.
 
 use crate::stage::{ADMIN, Does, Stage, TAKES};
 use bytes::Bytes;
@@ -49,7 +49,8 @@ fn distance_from_uniform(sample: &[f64], from: f64, to: f64) -> f64 {
         .fold(0.0, f64::max)
 }
 
-/// One in about ten thousand honest samples of this size is farther off; the dice are seeded, so none is here.
+/// Bound on that distance. Of honest samples of this size about one in ten thousand exceeds it; the randomness is seeded, so
+/// none does here.
 fn distance_max() -> f64 {
     2.2 / (DELIVERIES as f64).sqrt()
 }

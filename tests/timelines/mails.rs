@@ -29,7 +29,7 @@ async fn mail_states(stage: &Stage) -> Vec<(MailState, Option<String>)> {
     page.rows.into_iter().map(|shown| (shown.notice.mail, shown.notice.mail_error)).collect()
 }
 
-/// A replay that is over at once and is told of by e-mail: the kind of notice of which several share a mail.
+/// Makes a replay that is over at once and has a mail notice: the kind of which several share a mail.
 async fn tell(stage: &Stage, app: AppId, number: i64) {
     let now = stage.clock.now();
     let states = vec!["dead".to_owned()];
@@ -67,7 +67,7 @@ async fn tell(stage: &Stage, app: AppId, number: i64) {
     stage.store.proceed(page, now).await.unwrap();
 }
 
-/// One attempt and it is dead, however many failed before.
+/// Adds an endpoint whose deliveries are dead after one attempt, however many failed before.
 async fn quick_endpoint(stage: &Stage, uid: &str) {
     let endpoint = NewEndpoint {
         uid: Some(uid.into()),
@@ -78,7 +78,7 @@ async fn quick_endpoint(stage: &Stage, uid: &str) {
     stage.service.add_endpoint(ADMIN, &stage.entry, endpoint).await.unwrap();
 }
 
-/// Without what is said of the endpoint itself.
+/// Mails about dead letters, without those about the endpoint itself.
 fn of_dead_letters(taken: &[(Instant, Letter)]) -> Vec<&Letter> {
     taken.iter().map(|(_, letter)| letter).filter(|letter| letter.subject.contains("dead")).collect()
 }
@@ -175,7 +175,7 @@ async fn five_hundred_endpoints_that_flap_are_a_mail_a_minute_and_not_five_hundr
         stage.add_endpoint(&format!("flaps-{number}"), Some(overrides.clone())).await;
     }
     let (mut mails, mut told) = (0, 0);
-    // Failing, well again, gone.
+    // Failing, healthy again, gone.
     for (does, events) in [(Does::Answer(503), 10), (Does::Answer(200), 3), (Does::Answer(410), 1)] {
         stage.now_does(does);
         for _ in 0..events {

@@ -1,5 +1,5 @@
 //! Each built-in contract in virtual time, on the real service, engine and store: every attempt at its instant for a
-//! receiver that always fails, how the delivery ends, what each answer means, what people are told, and what is left after
+//! receiver that always fails, how the delivery ends, the meaning of each response, the notices, and what is left after
 //! months.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up should fail where it stands")]

@@ -1,5 +1,5 @@
-//! Several nodes on one store in virtual time, with a gate, a lease and a follower each, and no bells between them: what waits
-//! for another node is found by looking.
+//! Several nodes on one store in virtual time, each with a send gate, a lease and a configuration follower, and no
+//! notifications between them: what waits for another node is found by polling.
 
 use crate::{
     desk::{Desk, LIMITS, NoWatch, QUEUE},
@@ -38,7 +38,7 @@ use tokio::{sync::Notify, task::AbortHandle};
 const SECOND: Duration = Duration::from_secs(1);
 const TAKES: Duration = Duration::from_millis(100);
 
-/// The receivers, and who sent what.
+/// Receivers, and which node sent each request.
 struct Net {
     clock: Arc<VirtualClock>,
     seen: Mutex<Vec<(i64, Timestamp)>>,
@@ -46,7 +46,7 @@ struct Net {
     answers: AtomicU16,
 }
 
-/// The way out of one node.
+/// HTTP sender of one node.
 struct Line {
     net: Arc<Net>,
     tenure: Arc<Tenure>,
@@ -144,7 +144,7 @@ impl Town {
         Node { service, tenure, writer, stop, tasks: vec![writing, engine, following] }
     }
 
-    /// Two of them, and an app with an endpoint that both know.
+    /// Starts two nodes, with an app and an endpoint that both know.
     async fn two(&self, settings: NewEndpoint) -> (Node, Node) {
         let first = self.node().await;
         self.pass(3 * SECOND).await;
@@ -202,7 +202,7 @@ async fn commit_all(writer: Arc<Mutex<Option<NodeWriter>>>, rung: Arc<Notify>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_is_published_to_sends_and_each_has_half_of_the_shards() {
+async fn the_node_that_accepts_an_event_sends_it_and_each_node_owns_half_of_the_shards() {
     let town = Town::new();
     let (first, second) = town.two(NewEndpoint::default()).await;
     assert_eq!((first.shards(), second.shards()), (128, 128));
@@ -215,7 +215,7 @@ async fn whoever_is_published_to_sends_and_each_has_half_of_the_shards() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rate_holds_over_both_and_what_is_published_elsewhere_is_found_without_a_bell() {
+async fn a_rate_holds_over_both_nodes_and_events_published_elsewhere_are_found_without_a_notification() {
     let town = Town::new();
     let rate_limit = json!({ "per_second": 5, "burst": 5 }).as_object().cloned();
     let (first, second) = town.two(NewEndpoint { rate_limit, ..NewEndpoint::default() }).await;
@@ -233,7 +233,7 @@ async fn a_rate_holds_over_both_and_what_is_published_elsewhere_is_found_without
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_dies_is_taken_over_within_fifteen_seconds_and_what_it_had_on_its_way_is_sent_again() {
+async fn a_dead_node_is_taken_over_within_fifteen_seconds_and_what_it_had_in_flight_is_sent_again() {
     let town = Town::new();
     let (first, second) = town.two(NewEndpoint::default()).await;
     town.net.hangs.store(true, SeqCst);
@@ -248,7 +248,7 @@ async fn a_node_that_dies_is_taken_over_within_fifteen_seconds_and_what_it_had_o
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_stops_hands_everything_over_at_once() {
+async fn a_node_that_stops_releases_everything_at_once() {
     let town = Town::new();
     let rate_limit = json!({ "per_second": 1, "burst": 1 }).as_object().cloned();
     let (first, second) = town.two(NewEndpoint { rate_limit, ..NewEndpoint::default() }).await;
@@ -267,7 +267,7 @@ async fn a_node_that_stops_hands_everything_over_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_is_home_of_an_endpoint_that_fails_judges_it_by_the_same_time() {
+async fn every_owner_of_a_failing_endpoint_evaluates_it_by_the_same_clock() {
     let town = Town::new();
     town.net.answers.store(500, SeqCst);
     let overrides = json!({
@@ -278,7 +278,7 @@ async fn whoever_is_home_of_an_endpoint_that_fails_judges_it_by_the_same_time() 
     let (first, second) =
         town.two(NewEndpoint { overrides: Some(overrides.clone()), ..NewEndpoint::default() }).await;
     let entry = first.service.app(ADMIN, "a").unwrap();
-    // As many as it takes for each of the nodes to be home of some.
+    // As many as it takes for each of the nodes to own some.
     let uids = ["ep", "ep1", "ep2", "ep3", "ep4", "ep5", "ep6", "ep7"];
     for uid in &uids[1..] {
         let (uid, url) = (Some((*uid).into()), format!("https://{uid}.example/hook"));
@@ -300,7 +300,7 @@ async fn whoever_is_home_of_an_endpoint_that_fails_judges_it_by_the_same_time() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_replay_to_a_lane_that_another_node_looks_after_waits_for_room_there() {
+async fn a_replay_to_a_queue_that_another_node_owns_waits_for_capacity_there() {
     let town = Town::new();
     let settings = || {
         let rate_limit = json!({ "per_second": 5, "burst": 5 }).as_object().cloned();

@@ -1,11 +1,11 @@
-//! A node that may not send: whatever it has in hand goes back as it was, and nobody tries again before the gate is open.
+//! A node that may not send: its leased deliveries go back unchanged, and are not tried again before the gate opens.
 
 use crate::stage::{Does, Stage};
 use posthaste::domain::delivery::State;
 use std::time::Duration;
 
 #[tokio::test(start_paused = true)]
-async fn what_may_not_be_sent_goes_back_without_an_attempt_and_nobody_turns_in_circles() {
+async fn deliveries_that_may_not_be_sent_are_released_without_an_attempt_and_without_a_busy_loop() {
     let stage = Stage::new("standard", Does::NotSent).await;
     stage.publish().await;
     stage.pass(Duration::from_mins(10)).await;

@@ -1,4 +1,4 @@
-//! How an endpoint under an adaptive contract is spared and led back, instant by instant, and that strict contracts know
+//! How an endpoint under an adaptive contract is throttled and led back, instant by instant, and that strict contracts do
 //! nothing of it.
 
 use crate::stage::{ADMIN, Does, Stage, TAKES};
@@ -26,7 +26,7 @@ fn since(stage: &Stage, from: Timestamp, skip: usize) -> Vec<u64> {
     stage.seen()[skip..].iter().map(|at| at.since(from).as_millis() as u64).collect()
 }
 
-/// The oldest first.
+/// Returns all deliveries, the oldest first.
 async fn deliveries(stage: &Stage) -> Vec<Delivery> {
     let mut all = stage.deliveries().await;
     all.reverse();
@@ -98,7 +98,7 @@ async fn a_recovery_brings_each_retry_forward_once_and_the_history_says_why() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_fails_again_after_a_recovery_waits_for_its_own_time() {
+async fn a_retry_that_fails_again_after_a_recovery_waits_for_its_own_time() {
     let stage = Stage::new("standard", Does::Answer(500)).await;
     publish(&stage, 10).await;
     // Three probes; their deliveries wait for minutes now.
@@ -119,7 +119,7 @@ async fn what_fails_again_after_a_recovery_waits_for_its_own_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_429_pauses_the_whole_lane_for_as_long_as_it_says_but_not_what_people_ask_for() {
+async fn a_429_pauses_the_whole_queue_for_as_long_as_it_says_but_not_manual_deliveries() {
     let stage = Stage::new("standard", Does::AnswerLater(429, 12)).await;
     stage.publish().await;
     let begun = stage.clock.now();
@@ -218,7 +218,7 @@ async fn a_rate_limit_spaces_requests_out_and_fresh_ones_take_turns_with_a_backl
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_published_long_after_a_flood_does_not_wait_behind_it() {
+async fn an_event_published_long_after_a_flood_does_not_wait_behind_it() {
     let stage = Stage::new("standard", Does::Answer(500)).await;
     limit(&stage, 20, 5).await;
     publish(&stage, 900).await;
@@ -244,7 +244,7 @@ async fn move_to(stage: &Stage, url: &str) {
     stage.service.change_endpoint(ADMIN, &stage.entry, "ep", patch).await.unwrap();
 }
 
-/// Whether what is published now is sent at once.
+/// Whether an event that is published now is sent at once.
 async fn is_prompt(stage: &Stage) -> bool {
     stage.publish().await;
     stage.pass(TAKES + Duration::from_millis(20)).await;

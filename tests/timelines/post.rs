@@ -1,4 +1,4 @@
-//! A mail service that does as the test says, and remembers every try.
+//! A mail server that does as the test says, and remembers every try.
 
 use posthaste::{
     domain::notice::Letter,
@@ -38,7 +38,7 @@ impl Service {
         self.tries.lock().unwrap().iter().map(|(at, ..)| *at).collect()
     }
 
-    /// What was taken, and when.
+    /// Mails that were taken, and when.
     pub(crate) fn taken(&self) -> Vec<(Instant, Letter)> {
         let tries = self.tries.lock().unwrap();
         let taken = tries.iter().filter(|(_, _, mailed)| *mailed == Mailed::Sent);

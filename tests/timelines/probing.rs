@@ -1,5 +1,5 @@
-//! Endpoints with little to send are found out as soon as busy ones: what waits for hours is tried ahead of its time, also
-//! where one delivery stands before all others, and after a restart.
+//! Endpoints with little to send are probed as soon as busy ones: retries that wait for hours are tried early, also where
+//! one delivery blocks all others, and after a restart.
 
 use crate::stage::{ADMIN, Does, Stage};
 use posthaste::{
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 const AHEAD: &str = "a probe ahead of its time: the endpoint ";
 
-/// Four that failed until all of them wait for an hour or longer.
+/// Starts with four deliveries that failed until all of them wait for an hour or longer.
 async fn quiet() -> Stage {
     let stage = Stage::new("standard", Does::Answer(500)).await;
     for _ in 0..4 {
@@ -60,7 +60,7 @@ async fn a_quiet_endpoint_is_probed_with_what_waits_for_hours() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_restart_too() {
+async fn a_quiet_endpoint_is_probed_after_a_restart_too() {
     let mut stage = quiet().await;
     stage.restart(Duration::from_secs(1)).await;
     stage.now_does(Does::Answer(200));
@@ -74,7 +74,7 @@ async fn after_a_restart_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_probe_that_a_crash_cut_off_leaves_the_plan_as_it_was() {
+async fn a_probe_that_a_crash_cut_off_leaves_the_schedule_as_it_was() {
     let mut stage = quiet().await;
     let planned = first_due(&stage.deliveries().await);
     let seen = stage.seen().len();
@@ -91,7 +91,7 @@ async fn a_probe_that_a_crash_cut_off_leaves_the_plan_as_it_was() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_can_never_be_sent_ends_as_a_probe_and_the_next_is_tried() {
+async fn a_probe_that_can_never_be_sent_ends_and_the_next_is_tried() {
     let stage = quiet().await;
     let first_of = |all: &[Delivery]| {
         let waiting = all.iter().filter(|one| one.due.is_some());

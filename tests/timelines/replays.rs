@@ -1,4 +1,4 @@
-//! A replay of many waits its turn: it asks nothing of an endpoint that is left alone, and leaves fresh events their pace.
+//! Bulk replays: a throttled endpoint gets nothing of them, and fresh events keep their pace.
 
 use crate::{
     pacing::limit,
@@ -10,7 +10,7 @@ use posthaste::{
 };
 use std::time::Duration;
 
-/// So many that were delivered, and then sent again from.
+/// Publishes and delivers so many events, to be replayed.
 async fn delivered(stage: &Stage, count: usize) {
     for _ in 0..count {
         stage.publish().await;
@@ -27,7 +27,7 @@ async fn replay_all(stage: &Stage, per_second: u32) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_replay_of_many_heeds_a_pause_and_one_that_somebody_asked_for_does_not() {
+async fn a_bulk_replay_waits_for_a_pause_and_a_manual_one_does_not() {
     let stage = Stage::new("standard", Does::Answer(200)).await;
     delivered(&stage, 5).await;
     stage.now_does(Does::AnswerLater(429, 30));
@@ -65,7 +65,7 @@ async fn a_replay_to_an_endpoint_with_a_rate_keeps_fresh_events_waiting_for_a_se
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_clock_that_is_set_back_keeps_no_limited_endpoint_waiting() {
+async fn a_clock_that_is_set_back_delays_no_limited_endpoint() {
     let stage = Stage::new("zerofee", Does::Answer(200)).await;
     stage.pass(Duration::from_hours(2)).await;
     limit(&stage, 1, 1).await;

@@ -1,4 +1,5 @@
-//! What is there after an hour, a month and a year under each contract, and what became of what was not delivered.
+//! Events, deliveries and attempts that remain after an hour, a month and a year under each contract, and the fate of
+//! undelivered ones.
 
 use crate::stage::{ADMIN, Does, Stage};
 use posthaste::{
@@ -19,7 +20,7 @@ const CONTRACTS: [(&str, bool); 6] = [
     ("standard", false),
 ];
 
-/// What is left of the one event: its payload, how its delivery stands, how many of its attempts are there.
+/// Returns what is left of the one event: its payload, the state of its delivery, and how many of its attempts are there.
 #[derive(Debug, PartialEq, Eq)]
 struct Left {
     data: bool,
@@ -39,7 +40,7 @@ async fn left(stage: &Stage) -> Option<Left> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_delivered_is_there_for_a_month_and_then_gone() {
+async fn a_delivered_event_is_kept_for_a_month_and_then_removed() {
     for (contract, _) in CONTRACTS {
         let stage = Stage::new(contract, Does::Answer(200)).await;
         stage.publish().await;
@@ -54,7 +55,7 @@ async fn what_was_delivered_is_there_for_a_month_and_then_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dead_letter_stays_whole_for_as_long_as_its_contract_says_and_can_be_replayed_until_then() {
+async fn a_dead_letter_is_kept_as_long_as_its_contract_says_and_can_be_replayed_until_then() {
     for (contract, for_ever) in CONTRACTS {
         let stage = Stage::new(contract, Does::Answer(500)).await;
         stage.publish().await;
@@ -80,7 +81,7 @@ async fn a_dead_letter_stays_whole_for_as_long_as_its_contract_says_and_can_be_r
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_held_beyond_a_month_expires_on_record_and_goes_a_month_later() {
+async fn a_delivery_held_beyond_a_month_expires_and_is_removed_a_month_later() {
     for (contract, _) in CONTRACTS {
         let stage = Stage::new(contract, Does::Answer(500)).await;
         stage.publish().await;

@@ -1,4 +1,4 @@
-//! When each contract tries again, and when it stops: the row "waits" of the specification, instant by instant.
+//! Schedule of each contract, until it stops: the row "waits" of the specification, instant by instant.
 
 use crate::stage::{ADMIN, Does, Stage, TAKES};
 use posthaste::domain::{
@@ -59,7 +59,7 @@ const COURSES: [Course; 4] = [
     },
 ];
 
-/// The same instant, given that so many requests took their time before it.
+/// Shifts the instant by the time that so many requests before it took.
 fn instant(start: Timestamp, seconds: u64, requests_before: usize) -> Timestamp {
     start.plus(Duration::from_secs(seconds)).plus(TAKES * requests_before as u32)
 }
@@ -88,7 +88,7 @@ async fn every_attempt_comes_at_its_instant_and_then_the_delivery_is_dead() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delivery_stands_as_retrying_between_its_attempts_and_says_when_the_next_comes() {
+async fn a_delivery_is_retrying_between_its_attempts_and_shows_when_the_next_comes() {
     for course in COURSES {
         let stage = Stage::new(course.contract, Does::Answer(500)).await;
         stage.publish().await;

@@ -1,4 +1,5 @@
-//! One process in virtual time with a receiver that answers as the test says. Weeks pass as soon as nobody has anything to do.
+//! Fixture: a process in virtual time with a receiver that answers as the test says. Weeks pass as soon as no task has
+//! anything to do.
 
 use crate::desk::{Desk, LIMITS, NoWatch, QUEUE};
 use bytes::Bytes;
@@ -34,7 +35,7 @@ pub(crate) const ADMIN: Caller = Caller::OPERATOR;
 /// How long every request takes: waits count from its end, not from its start.
 pub(crate) const TAKES: Duration = Duration::from_millis(250);
 
-/// What the receiver does with a request.
+/// Behaviour of the receiver.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Does {
     Answer(u16),
@@ -57,17 +58,17 @@ pub(crate) struct Stage {
     writer: Shared,
 }
 
-/// The store's writer, for whoever commits and for whoever takes the file away.
+/// The store's writer, shared by the commit loop and by `restart`, which takes the file away.
 type Shared = Arc<Mutex<Option<Writer>>>;
 
-/// One request, as the receiver saw it.
+/// A request, as the receiver saw it.
 #[derive(Clone)]
 pub(crate) struct Seen {
     pub(crate) at: Timestamp,
     pub(crate) body: Bytes,
 }
 
-/// An engine without a stage would live through every week that passes on the next one.
+/// Stops the engine: without its fixture it would run through every week that passes in the next one.
 impl Drop for Stage {
     fn drop(&mut self) {
         self.engine.abort();
@@ -117,12 +118,12 @@ fn outcome(does: Does) -> Outcome {
 }
 
 impl Stage {
-    /// With one app whose one endpoint, `ep`, has this contract. Must be called inside a paused runtime.
+    /// Starts with one app whose one endpoint, `ep`, has this contract. Must be called inside a paused runtime.
     pub(crate) async fn new(contract: &str, does: Does) -> Self {
         Self::with_post(contract, does, None).await
     }
 
-    /// The same with somebody who sends mails.
+    /// Starts like `new`, with these mail settings.
     pub(crate) async fn with_post(contract: &str, does: Does, post: Option<Post>) -> Self {
         let clock = Arc::new(VirtualClock::starting_at(Timestamp::from_millis(1_794_700_800_000)));
         let receiver =
@@ -133,7 +134,7 @@ impl Stage {
         Self { service, clock, entry, store, lanes, receiver, engine, stop, writer }
     }
 
-    /// The process is killed, and after a while another one starts on what it left; that one sends no mails.
+    /// Kills the process, and after a while starts another one on what it left; that one sends no mails.
     pub(crate) async fn restart(&mut self, after: Duration) {
         self.engine.abort();
         let disk = self.writer.lock().unwrap().take().unwrap().into_connection();
@@ -144,7 +145,7 @@ impl Stage {
         (self.engine, self.stop, self.writer) = (process.engine, process.stop, process.writer);
     }
 
-    /// A look into the file.
+    /// Reads from the store's file.
     pub(crate) fn on_disk<T>(&self, look: impl FnOnce(&Connection) -> T) -> T {
         look(self.writer.lock().unwrap().as_ref().unwrap().connection())
     }
@@ -180,7 +181,7 @@ impl Stage {
         page.rows.into_iter().map(|shown| shown.delivery).collect()
     }
 
-    /// What each attempt of a delivery says about when it was made.
+    /// Returns the note of each attempt of a delivery.
     pub(crate) async fn notes(&self, delivery: &Delivery) -> Vec<Option<String>> {
         let (_, attempts) = self.service.delivery_by_id(&self.entry, delivery.id).await.unwrap();
         attempts.into_iter().map(|past| past.attempt.note).collect()
@@ -204,7 +205,7 @@ async fn furnish(service: &Service, contract: &str) -> Arc<AppEntry> {
     entry
 }
 
-/// On a host of its own.
+/// Adds an endpoint on a host of its own.
 async fn add_endpoint(service: &Service, entry: &AppEntry, uid: &str, overrides: Option<serde_json::Value>) {
     let endpoint = NewEndpoint {
         uid: Some(uid.into()),
@@ -246,7 +247,7 @@ async fn start(
     Started { service, store, lanes, engine, stop, writer }
 }
 
-/// A store in memory that commits at once whatever it is rung for.
+/// Opens a store in memory that commits at once when it is notified.
 fn store(disk: Option<Connection>, lanes: Arc<Lanes>) -> (Arc<SqliteStore>, Shared) {
     let rung = Arc::new(Notify::new());
     let wake = {
@@ -273,7 +274,7 @@ async fn commit_all(writer: Shared, rung: Arc<Notify>) {
     }
 }
 
-/// What is published where nothing about it matters.
+/// An event for tests in which its content does not matter.
 pub(crate) fn payment() -> Publish<'static> {
     Publish {
         id: None,

@@ -1,4 +1,4 @@
-//! Switched on again with a replay: what was missed goes out, once, paced; what was not missed does not.
+//! Enabling an endpoint with a replay: missed events are sent, once and paced; others are not.
 
 use crate::{
     health::HOUR,
@@ -11,7 +11,7 @@ async fn states(stage: &Stage) -> Vec<State> {
     stage.deliveries().await.iter().map(|delivery| delivery.state).collect()
 }
 
-/// Publishes so many, an hour apart.
+/// Publishes so many events, an hour apart.
 async fn publish(stage: &Stage, count: u32) {
     for _ in 0..count {
         stage.publish().await;
@@ -20,7 +20,7 @@ async fn publish(stage: &Stage, count: u32) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn zerofee_replays_what_died_before_it_went_off_and_releases_what_was_held() {
+async fn zerofee_replays_what_died_before_it_was_disabled_and_releases_what_was_held() {
     let stage = Stage::new("zerofee", Does::Answer(200)).await;
     publish(&stage, 3).await;
     stage.now_does(Does::Answer(500));
@@ -43,7 +43,7 @@ async fn zerofee_replays_what_died_before_it_went_off_and_releases_what_was_held
 }
 
 #[tokio::test(start_paused = true)]
-async fn bastionary_gets_the_events_of_the_time_it_was_off_too() {
+async fn bastionary_also_gets_the_events_of_the_time_it_was_disabled() {
     let stage = Stage::new("bastionary", Does::Answer(500)).await;
     publish(&stage, 73).await;
     assert!(stage.entry.endpoint("ep").unwrap().record.off.is_some());
@@ -63,7 +63,7 @@ async fn bastionary_gets_the_events_of_the_time_it_was_off_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn simpaisa_gets_what_was_cancelled_when_it_went_off() {
+async fn simpaisa_gets_what_was_cancelled_when_it_was_disabled() {
     let stage = Stage::new("simpaisa", Does::Answer(500)).await;
     publish(&stage, 3).await;
     stage.service.disable_endpoint(ADMIN, &stage.entry, "ep").await.unwrap();
@@ -77,7 +77,7 @@ async fn simpaisa_gets_what_was_cancelled_when_it_went_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_endpoint_without_trouble_missed_nothing_and_a_pace_that_cannot_be_changes_nothing() {
+async fn an_endpoint_without_trouble_missed_nothing_and_an_invalid_pace_changes_nothing() {
     let stage = Stage::new("standard", Does::Answer(200)).await;
     publish(&stage, 2).await;
     let (_, replays) = stage.service.enable_and_replay(ADMIN, &stage.entry, "ep", None).await.unwrap();

@@ -1,5 +1,5 @@
-//! Operational webhooks: whoever names them gets them once, signed like everything else, and they make no notices of their
-//! own.
+//! Operational webhooks: an endpoint that subscribes to them by name gets them once, signed like everything else, and they
+//! make no notices of their own.
 
 use crate::stage::{ADMIN, Does, Stage};
 use posthaste::service::{endpoints::NewEndpoint, notices::NoticeQuery, replays::NewReplay};
@@ -18,7 +18,7 @@ async fn subscribe(stage: &Stage, uid: &str, event_types: &[&str]) {
     stage.service.add_endpoint(ADMIN, &stage.entry, endpoint).await.unwrap();
 }
 
-/// The bodies of operational webhooks that were sent, one for each attempt.
+/// Bodies of the operational webhooks that were sent, one for each attempt.
 fn operational(stage: &Stage) -> Vec<Value> {
     let bodies =
         stage.requests().into_iter().map(|seen| serde_json::from_slice::<Value>(&seen.body).unwrap());
@@ -26,7 +26,7 @@ fn operational(stage: &Stage) -> Vec<Value> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dead_letter_is_told_once_to_those_who_subscribe_to_it_by_name() {
+async fn a_dead_letter_is_sent_once_to_endpoints_that_subscribe_to_it_by_name() {
     let stage = Stage::new("bastionary", Does::Answer(500)).await;
     subscribe(&stage, "ops", &["posthaste.delivery.*"]).await;
     subscribe(&stage, "others", &["posthaste.endpoint.*", "*"]).await;
@@ -45,7 +45,7 @@ async fn a_dead_letter_is_told_once_to_those_who_subscribe_to_it_by_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_backfill_brings_what_the_product_published_and_nothing_that_this_server_said() {
+async fn a_backfill_brings_published_events_and_no_operational_webhooks() {
     let stage = Stage::new("bastionary", Does::Answer(500)).await;
     subscribe(&stage, "ops", &["posthaste.*"]).await;
     stage.publish().await;
