@@ -1,6 +1,6 @@
-//! What was removed from the store, as it was right before, and when; every time that an endpoint was switched off or its owner
-//! warned; and every death, so that each can be found among what people were told. Triggers in the file keep it, so that the
-//! checker can account for all there ever was.
+//! Archive of removed rows, as they were right before, and when; of every time that an endpoint was disabled or its owner
+//! warned; and of every dead delivery, so that each can be found in the notices. Triggers in the file write it, so that the
+//! checker can account for every row there ever was.
 
 use posthaste::domain::time::Timestamp;
 use rusqlite::{Connection, params};
@@ -40,7 +40,7 @@ const ARCHIVE: &str = "
         INSERT OR IGNORE INTO erased SELECT old.id, old.data, c.at FROM archive_clock c;
     END;";
 
-/// The file starts to keep what goes, or goes on with it.
+/// Creates the archive in the file, or goes on with it.
 pub(crate) fn open(disk: &Connection) {
     let is_open = "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'archive_clock')";
     if !disk.query_row(is_open, [], |row| row.get::<_, bool>(0)).unwrap() {
@@ -48,7 +48,7 @@ pub(crate) fn open(disk: &Connection) {
     }
 }
 
-/// Whatever goes with the next commit goes at this time. On a disk that takes nothing nothing goes either.
+/// Sets the time of removals in the next commit. On a disk that takes no writes nothing is removed either.
 pub(crate) fn note_time(disk: &Connection, now: Timestamp) {
     let _ = disk.execute("UPDATE archive_clock SET at = ?1", params![now.as_millis()]);
 }

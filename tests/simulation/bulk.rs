@@ -1,6 +1,6 @@
-//! Replays of many: who begins them, who changes their mind, and what the disk remembers of each delivery they sent again.
+//! Bulk replays: which are begun, changed and cancelled, and the file's notes of each delivery they sent again.
 //!
-//! The disk itself takes notes, by triggers: a note is there if and only if its commit is, whatever was killed when.
+//! The file itself takes notes, by triggers: a note exists if and only if its commit does, whatever was killed when.
 
 use crate::{
     journal::{AskFact, Journal, Said},
@@ -21,11 +21,11 @@ use posthaste::{
 use rusqlite::Connection;
 use std::{sync::Arc, time::Duration};
 
-/// Somebody sends many again, and perhaps pauses, resumes or cancels it after a while.
+/// Plan of a bulk replay, which is perhaps paused, resumed or cancelled after a while.
 #[derive(Clone, Debug)]
 pub(crate) struct BulkPlan {
     pub(crate) at: i64,
-    /// Of the plan; absent: all.
+    /// Number of an endpoint of the plan; absent: all.
     endpoint: Option<usize>,
     is_backfill: bool,
     states: &'static [&'static str],
@@ -47,7 +47,7 @@ const CHANGES: [&[(i64, ReplayState)]; 4] = [
 ];
 
 pub(crate) fn plans(seed: u64, near: &Moments, endpoints: usize) -> Vec<BulkPlan> {
-    // Dice of its own, so that the rest of the story does not depend on whether there are replays.
+    // A random generator of its own, so that the rest of the story does not depend on whether there are replays.
     let mut rng = Rng::with_seed(seed ^ 0x6275_6c6b);
     let count = pick(&mut rng, &[0, 0, 1, 1, 2, 3]);
     let late = [SECOND, MINUTE, HOUR, DAY];
@@ -65,7 +65,7 @@ pub(crate) fn plans(seed: u64, near: &Moments, endpoints: usize) -> Vec<BulkPlan
     (0..count).map(one).collect()
 }
 
-/// Begins it once, and changes it as planned if its name was answered.
+/// Begins the replay once, and changes it as planned if its id was answered.
 pub(crate) async fn send_again(world: Arc<World>, plan: BulkPlan) {
     let Some(office) = world.office() else { return };
     let Ok(entry) = office.service.app(ADMIN, APP) else { return };
@@ -88,7 +88,7 @@ pub(crate) async fn send_again(world: Arc<World>, plan: BulkPlan) {
     }
 }
 
-/// Again and again until it is known to be done, or to be too late.
+/// Changes a replay, repeated until it is known to be done, or to be too late.
 async fn change(world: &World, id: &str, to: ReplayState) {
     loop {
         let office = open_office(world).await;
@@ -102,7 +102,7 @@ async fn change(world: &World, id: &str, to: ReplayState) {
     }
 }
 
-/// Lets the disk note what is sent again: terminal deliveries that start afresh, and new ones that did not come with an event.
+/// Lets the file note what is sent again: terminal deliveries that are reset, and new ones that did not come with an event.
 pub(crate) fn watch(disk: &Connection) {
     disk.execute_batch(
         "CREATE TABLE IF NOT EXISTS sent_again (delivery INTEGER NOT NULL, is_made INTEGER NOT NULL, asked_at INTEGER NOT NULL, due INTEGER NOT NULL, history_len INTEGER NOT NULL);
@@ -115,11 +115,11 @@ pub(crate) fn watch(disk: &Connection) {
     .unwrap();
 }
 
-/// A note of the disk.
+/// A note of the file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Note {
     pub(crate) delivery: DeliveryId,
-    /// Made anew; otherwise a terminal one that started afresh.
+    /// A new delivery; otherwise a terminal one that was reset.
     pub(crate) is_made: bool,
     asked_at: Timestamp,
     due: Timestamp,
@@ -141,7 +141,7 @@ pub(crate) fn notes(disk: &Connection) -> Vec<Note> {
 }
 
 impl Note {
-    /// Whether somebody asked for just this, and was told.
+    /// Whether this is the answer to a request for just this delivery.
     pub(crate) fn is_told_by(&self, ask: &AskFact) -> bool {
         match &ask.said {
             Said::Made(made) => self.is_made && made.id == self.delivery,
@@ -156,7 +156,7 @@ impl Note {
         }
     }
 
-    /// What somebody would have been told who had asked for this one alone.
+    /// Returns the answer to a request for this delivery alone.
     fn as_ask(&self) -> AskFact {
         let nobody = (AppId::from_i64(0), EventId::from_i64(0), EndpointId::from_i64(0));
         let born = Delivery::born(self.delivery, nobody.0, nobody.1, nobody.2, self.due, None);
@@ -168,7 +168,7 @@ impl Note {
     }
 }
 
-/// Adds to the journal what the replays of many did, so that the checker follows each delivery through it.
+/// Adds the effects of bulk replays to the journal, so that the checker follows each delivery through them.
 pub(crate) fn testify(journal: &mut Journal, disk: &Connection) {
     let untold = |note: &Note| !journal.asks.iter().any(|ask| note.is_told_by(ask));
     let added: Vec<AskFact> = notes(disk).iter().filter(|note| untold(note)).map(Note::as_ask).collect();

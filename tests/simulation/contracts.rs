@@ -9,7 +9,7 @@ pub(crate) fn all() -> &'static [Contract] {
     static ALL: OnceLock<Vec<Contract>> = OnceLock::new();
     ALL.get_or_init(|| {
         let mut standard: Value = serde_json::from_str(&Contract::builtin().unwrap()[0].to_json()).unwrap();
-        // Here age runs on while a delivery is held, so that the checker needs no memory of holds; that it stops otherwise
+        // Here age runs on while a delivery is held, so that the checker needs no record of holds; that it stops otherwise
         // is a property of `Delivery`, tested in place.
         standard["retry"]["give_up_while_held"] = true.into();
         let mut all = vec![Contract::from_json(&standard.to_string()).unwrap()];

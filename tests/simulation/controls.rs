@@ -45,7 +45,7 @@ fn waits_that_are_two_seconds_off_are_noticed() {
 }
 
 #[test]
-fn an_engine_that_nobody_wakes_is_noticed_as_late() {
+fn an_engine_without_notifications_is_noticed_as_late() {
     must_notice(Promise::Schedule, 10, || Sabotage::LoseHints);
 }
 
@@ -55,46 +55,46 @@ fn a_replay_that_takes_sources_twice_is_noticed() {
 }
 
 #[test]
-fn a_success_that_is_not_believed_is_noticed() {
+fn a_success_recorded_as_a_retry_is_noticed() {
     must_notice(Promise::AfterEnd, 10, || Sabotage::ForgetSuccess);
 }
 
 #[test]
-fn an_endpoint_that_is_switched_off_by_no_rule_is_noticed() {
+fn an_endpoint_disabled_without_a_rule_is_noticed() {
     must_notice(Promise::Switched, 10, || Sabotage::SwitchHastily);
 }
 
 #[test]
-fn failures_that_nobody_counts_are_noticed() {
+fn uncounted_failures_are_noticed() {
     must_notice(Promise::Switched, 5, || Sabotage::ForgetFailures);
 }
 
 #[test]
-fn what_goes_two_days_early_is_noticed() {
+fn records_removed_two_days_early_are_noticed() {
     must_notice(Promise::Kept, 3, || Sabotage::ExpireEarly);
 }
 
 #[test]
-fn one_that_jumps_its_queue_is_noticed() {
+fn a_delivery_that_jumps_its_queue_is_noticed() {
     must_notice(Promise::Order, 3, || Sabotage::StepUpEarly);
 }
 
 #[test]
-fn a_line_that_nobody_leads_is_noticed() {
+fn an_ordering_group_without_a_head_is_noticed() {
     must_notice(Promise::Order, 3, || Sabotage::StayBehind);
 }
 
 #[test]
-fn what_is_removed_while_it_waits_is_noticed() {
+fn a_waiting_delivery_that_is_removed_is_noticed() {
     must_notice(Promise::Kept, 10, || Sabotage::DropWaiting);
 }
 
 #[test]
-fn limits_that_nobody_keeps_are_noticed() {
+fn limits_that_are_not_kept_are_noticed() {
     must_notice(Promise::Pace, 3, || Sabotage::LiftLimits);
 }
 
 #[test]
-fn a_retry_that_comes_early_without_a_word_is_noticed() {
+fn an_early_retry_without_a_note_is_noticed() {
     must_notice(Promise::Schedule, 5, || Sabotage::Impatient);
 }

@@ -1,5 +1,5 @@
-//! A receiver that declines: it works for a while at most, and then fails for good, so that rules have to act. Nobody switches
-//! it by hand. Drawn apart, so that stories without one stay as they are.
+//! A receiver that declines: it works for a while at most, and then fails for good, so that rules have to act. No person
+//! disables or enables it. Drawn apart, so that stories without one stay as they are.
 
 use crate::{
     network::{Mode, Script},
@@ -12,7 +12,7 @@ use serde_json::json;
 /// More endpoints than this could fall silent at once, and be excused for that.
 const OTHERS_MAX: usize = 3;
 
-/// Of every second story that has room for it.
+/// Draws one for every second story that has room for it.
 pub(crate) fn plan(seed: u64, others: usize, heal_at: i64) -> Option<EndpointPlan> {
     let mut rng = Rng::with_seed(seed ^ 0x6465_636c);
     if others > OTHERS_MAX || rng.bool() {

@@ -1,4 +1,4 @@
-//! What a process of the simulation is made of, whatever store it is on and whoever is beside it.
+//! Builds the service and the engine of a simulated process, on any store, alone or among several nodes.
 
 use crate::contracts;
 use posthaste::{
@@ -31,7 +31,7 @@ pub(crate) struct Desk<S> {
     pub(crate) ids: Ids,
 }
 
-/// What else an engine needs.
+/// Further parts that an engine needs.
 pub(crate) struct Tools {
     pub(crate) ledger: Arc<dyn Ledger>,
     pub(crate) carrier: Arc<dyn Carrier>,

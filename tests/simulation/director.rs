@@ -1,5 +1,5 @@
-//! Runs one seed from its plan to the verdict: lets things happen at their times, starts processes again, waits until
-//! all is quiet, and hands the evidence to the checker.
+//! Runs one seed from its plan to the verdict: triggers events at their times, starts processes again, waits until all is
+//! quiet, and passes the evidence to the checker.
 
 use crate::{
     bulk, checker,
@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 /// Longer than any schedule of the plans.
 const QUIET_WITHIN: i64 = 40 * DAY;
 
-/// What came of a seed.
+/// Result of a seed.
 pub(crate) struct Outcome {
     pub(crate) violations: Vec<Violation>,
     pub(crate) figures: checker::Figures,
@@ -34,7 +34,7 @@ enum Deed {
     Publish(usize),
     Wish(WishPlan),
     Switch(SwitchPlan),
-    /// The plan's replay of many of this number.
+    /// The plan's bulk replay of this number.
     SendAgain(usize),
     Kill(i64),
     Stop(i64),
@@ -65,7 +65,7 @@ pub(crate) fn run(seed: u64, sabotage: Sabotage) -> Outcome {
     })
 }
 
-/// The same story gives the same number.
+/// Hashes a story: the same story gives the same number.
 fn trace(journal: &Journal, disk: &Connection) -> u64 {
     let mut hasher = DefaultHasher::new();
     format!("{:?}", journal.posts).hash(&mut hasher);
@@ -97,7 +97,7 @@ impl Director {
         self.agenda.insert((at, self.planned), deed);
     }
 
-    /// To the end; the disk, and how many hands never came back.
+    /// Runs the plan to its end. Returns the disk, and how many permits never came back.
     async fn direct(mut self) -> (Connection, usize) {
         Process::start(&self.world);
         people::furnish(&self.world).await;
@@ -165,7 +165,7 @@ impl Director {
                 }
             }
             Deed::Stop(down) => {
-                // One that is still starting is killed by a signal.
+                // A process that is still starting is killed by a signal.
                 match (process, world.office()) {
                     (Some(process), Some(_)) => drop(tokio::spawn(process.stop(world, down))),
                     (Some(process), None) => world.end(process.number, Ending::Killed, down),
@@ -189,7 +189,7 @@ impl Director {
         }
     }
 
-    /// Until nobody wants anything and nothing waits or is carried.
+    /// Runs until no request is open and nothing waits or is in flight.
     async fn rest(&mut self) {
         let until = self.world.elapsed() + QUIET_WITHIN;
         while self.world.elapsed() < until {
@@ -197,7 +197,7 @@ impl Director {
             while self.people.try_join_next().is_some() {}
             let process = self.world.state().process.clone();
             let Some(process) = process else {
-                // Whatever was still on its way down when all healed.
+                // A process that was still stopping when all healed.
                 Process::start(&self.world);
                 continue;
             };

@@ -1,4 +1,4 @@
-//! What was seen from outside, whatever process was alive: the evidence that the checker has besides the store.
+//! Journal of everything seen from outside, whatever process was alive: the evidence that the checker has besides the store.
 
 use crate::{
     network::Post,
@@ -20,15 +20,15 @@ pub(crate) struct Journal {
     pub(crate) asks: Vec<AskFact>,
     pub(crate) switches: Vec<SwitchFact>,
     pub(crate) troubles: Vec<TroubleFact>,
-    /// Deliveries that somebody outside knows of, in the order they came to be known.
+    /// Deliveries that a caller knows of, in the order they came to be known.
     pub(crate) known: Vec<DeliveryId>,
-    /// What was seen to be wrong on the spot.
+    /// Violations seen on the spot.
     pub(crate) violations: Vec<Violation>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Promise {
-    /// What was accepted is there, and delivered means received.
+    /// Accepted events are stored, and delivered means received.
     Lost,
     /// Everything ends, or waits for something.
     Stuck,
@@ -36,39 +36,39 @@ pub(crate) enum Promise {
     Schedule,
     /// Every request is in the history, once.
     Hidden,
-    /// Nothing is sent after a recorded success or end, unless asked for.
+    /// No request is sent after a recorded success or end, unless requested.
     AfterEnd,
     /// Receivers see twice only what was in flight at a fault, or what they lied about.
     Duplicate,
     /// A delivery ends as its contract, its history and people say.
     WrongEnd,
-    /// The same id gives the same event; no 202 without a commit.
+    /// Equal ids give the same event; no 202 without a commit.
     Accept,
     /// A replay ends, takes no source twice, and says how many it sent again.
     Replay,
-    /// Nothing goes before its time or before it has ended, and what is kept no longer goes.
+    /// No record is removed before its time or before it has ended, and what is kept no longer is removed.
     Kept,
-    /// Where order is kept, one after another and as published; a line always has a first.
+    /// Where order is kept, deliveries go one after another and as published; an ordering group always has a head.
     Order,
-    /// An endpoint is switched off by a rule that holds, never without its warning, and when it must be.
+    /// An endpoint is disabled by a rule that holds, never without its warning, and when it must be.
     Switched,
-    /// People are told of every delivery that dies, once, and of every replay that ends.
+    /// Every dead delivery is in one notice, and so is every replay that ends.
     Told,
-    /// No rate and no ceiling is exceeded, and an endpoint that fails is probed one request at a time.
+    /// No rate and no limit is exceeded, and an endpoint that fails is probed one request at a time.
     Pace,
-    /// What is in memory agrees with the store, and every hand comes back.
+    /// Memory agrees with the store, and every permit comes back.
     House,
-    /// A delivery is in one place: it waits, it has ended, or one node that others know of carries it.
+    /// A delivery is in one place: it waits, it has ended, or one node that others know of has leased it.
     Place,
-    /// Nothing is sent but by the node that carries it, while nobody may take over from that.
+    /// Only the node that has leased a delivery sends it, while no other may take over from it.
     Dial,
-    /// Whoever was fenced writes nothing more.
+    /// A fenced node writes nothing more.
     Fence,
-    /// The shards of a dead node are free only when what it carried was swept.
+    /// The shards of a dead node are free only when its leased deliveries were swept.
     Sweep,
     /// Where limits or an order hold, one node sends at a time.
     Sole,
-    /// Whatever becomes of an answer, a batch is stored once.
+    /// A batch is stored once, whatever becomes of the answer.
     Once,
 }
 
@@ -86,11 +86,11 @@ pub(crate) enum Ending {
     Stopped,
 }
 
-/// One process.
+/// A process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LifeFact {
     pub(crate) ready_at: Option<Timestamp>,
-    /// Asked to stop, killed or given up.
+    /// When it was asked to stop, killed or gave up.
     pub(crate) leaving_at: Option<Timestamp>,
     pub(crate) ended_at: Option<Timestamp>,
     pub(crate) ending: Option<Ending>,
@@ -119,7 +119,7 @@ pub(crate) enum Said {
 #[derive(Clone, Debug)]
 pub(crate) struct AskFact {
     pub(crate) delivery: DeliveryId,
-    /// Somebody asked for this one delivery; otherwise a replay of many did it.
+    /// A person requested this one delivery; otherwise a bulk replay did.
     pub(crate) is_wish: bool,
     pub(crate) kind: WishKind,
     pub(crate) called_at: Timestamp,
@@ -127,7 +127,7 @@ pub(crate) struct AskFact {
     pub(crate) said: Said,
 }
 
-/// A switch that took effect at some time between the two.
+/// An endpoint that was enabled or disabled at some time between the two.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SwitchFact {
     pub(crate) endpoint: usize,

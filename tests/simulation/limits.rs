@@ -1,5 +1,5 @@
-//! What a story limits: rates of endpoints, and ceilings of the app and of the node. Drawn apart, so that the others stay as
-//! they are.
+//! Limits of a story: rates of endpoints, and limits of the app and of the node. Drawn apart, so that the rest of the story
+//! stays as it is.
 
 use crate::plan::pick;
 use fastrand::Rng;
@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 #[derive(Debug)]
 pub(crate) struct LimitsPlan {
-    /// Of each endpoint.
+    /// Rate of each endpoint.
     pub(crate) rates: Vec<Option<RateLimit>>,
     pub(crate) app: AppLimits,
     pub(crate) node: Ceilings,
@@ -27,7 +27,7 @@ const RATES: [Option<RateLimit>; 6] = [
 ];
 
 impl LimitsPlan {
-    /// Of every third story or so.
+    /// Draws limits for every third story or so.
     pub(crate) fn of(seed: u64, endpoints: usize) -> Self {
         let mut rng = Rng::with_seed(seed ^ 0x7061_6365);
         let is_limited = rng.u8(0..3) == 0;
@@ -47,7 +47,7 @@ impl LimitsPlan {
         Self { rates, app, node }
     }
 
-    /// Whether one lane may have to wait for another.
+    /// Whether one queue may have to wait for another.
     pub(crate) fn is_shared(&self) -> bool {
         self.app != AppLimits::default() || self.node.in_flight.is_some() || self.node.rate.is_some()
     }

@@ -1,5 +1,5 @@
-//! The seeded simulation: service, engine and store under a virtual clock, with receivers that fail, stall, lie and
-//! recover, and a process that is killed and started again at any step. A seed is a whole story and can be told again.
+//! The seeded simulation: service, engine and store under a virtual clock, with receivers that fail, stall, lie and recover,
+//! and a process that is killed and started again at any step. A seed is a whole story and can be replayed.
 
 #![expect(clippy::unwrap_used, reason = "a story that cannot go on ends, and its seed is printed")]
 

@@ -1,4 +1,4 @@
-//! The whole network: what each receiver does with a request, and what it remembers of it. It outlives every process.
+//! The whole network: how each receiver treats a request, and what it remembers of it. It outlives every process.
 
 use crate::{plan::Plan, world::World};
 use bytes::Bytes;
@@ -27,7 +27,7 @@ pub(crate) enum Mode {
     Refused,
     /// A kept-alive connection is gone; a fresh one works.
     Stale,
-    /// Our own machine has no file handles.
+    /// The sender's machine has no file handles.
     Local,
     /// Does the work, and the connection breaks before the answer.
     Lie,
@@ -48,7 +48,7 @@ impl Script {
     }
 }
 
-/// One request, as the network saw it.
+/// A request, as the network saw it.
 #[derive(Clone, Debug)]
 pub(crate) struct Post {
     pub(crate) life: u32,
@@ -58,7 +58,7 @@ pub(crate) struct Post {
     pub(crate) started_at: Timestamp,
     /// When the sender got its answer or gave up; `None`: it died before.
     pub(crate) ended_at: Option<Timestamp>,
-    /// What the sender saw. Nobody saw it if `ended_at` is `None`.
+    /// Outcome that the sender saw; meaningless if `ended_at` is `None`.
     pub(crate) class: Class,
     pub(crate) status: Option<u16>,
     pub(crate) retry_after: Option<u32>,
@@ -68,7 +68,7 @@ pub(crate) struct Post {
     pub(crate) dropped_at: Option<Timestamp>,
 }
 
-/// What will become of one request.
+/// Fate of one request.
 pub(crate) struct Fate {
     /// The receiver does its work after this many milliseconds, if at all.
     pub(crate) works_after: Option<i64>,
@@ -90,14 +90,14 @@ impl Carrier for Line {
     fn post(&self, request: Request) -> Posting<'_> {
         Box::pin(async move {
             if self.world.is_dead(self.life) {
-                // A dead process sends nothing, however its remains are cleared away.
+                // A dead process sends nothing, in whatever order its tasks are dropped.
                 std::future::pending::<()>().await;
             }
             Ok(self.carry(request).await)
         })
     }
 
-    /// Nobody here has a health address.
+    /// No endpoint here has a health address.
     fn get(&self, _: Request) -> Posting<'_> {
         Box::pin(std::future::ready(Ok(Outcome::failed(Class::Connect, "connection refused"))))
     }

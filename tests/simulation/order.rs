@@ -1,6 +1,6 @@
-//! Order: which endpoints keep it, which events have keys, and what the disk remembers of who ended when.
+//! Order: which endpoints keep it, which events have keys, and the file's notes of when deliveries ended.
 //!
-//! Drawn from dice of its own, so that stories without order stay as they are.
+//! Drawn from a random generator of its own, so that stories without order stay as they are.
 
 use crate::{
     plan::{EndpointPlan, EventPlan, Moments, SwitchKind, SwitchPlan, pick},
@@ -14,7 +14,7 @@ use posthaste::domain::{
 };
 use rusqlite::Connection;
 
-/// Gives some endpoints an order and the events keys; who changes their mind about dead ones meanwhile.
+/// Gives some endpoints an order and the events keys, and plans changes of what dead deliveries block.
 pub(crate) fn plan(
     seed: u64,
     endpoints: &mut [EndpointPlan],
@@ -43,7 +43,7 @@ pub(crate) fn plan(
     switches
 }
 
-/// Lets the disk note when a delivery ended, was closed or went.
+/// Lets the file note when a delivery ended, was closed or was removed.
 pub(crate) fn watch(disk: &Connection) {
     disk.execute_batch(
         "CREATE TABLE IF NOT EXISTS ends (delivery INTEGER NOT NULL, state INTEGER NOT NULL, is_closed INTEGER NOT NULL, at INTEGER NOT NULL);
@@ -58,12 +58,12 @@ pub(crate) fn watch(disk: &Connection) {
     .unwrap();
 }
 
-/// A note of the disk.
+/// A note of the file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EndNote {
     pub(crate) delivery: DeliveryId,
     pub(crate) is_dead: bool,
-    /// Dead, and of no use to anybody: closed or gone.
+    /// Dead and no longer replayable: closed or removed.
     pub(crate) is_closed: bool,
     pub(crate) at: Timestamp,
 }
@@ -79,7 +79,7 @@ pub(crate) fn notes(disk: &Connection) -> Vec<EndNote> {
     rows.query_map([], read).unwrap().map(Result::unwrap).collect()
 }
 
-/// Lines that nobody leads, or more than one: whatever was killed when, there is none in the file.
+/// Counts ordering groups without a head, or with more than one: there must be none in the file at any time.
 pub(crate) fn leaderless(disk: &Connection) -> i64 {
     disk.query_row(
         "SELECT count(*) FROM (SELECT sum(due IS NOT 253402300799000) AS firsts FROM deliveries
@@ -90,7 +90,7 @@ pub(crate) fn leaderless(disk: &Connection) -> i64 {
     .unwrap()
 }
 
-/// When a publish of this event was tried for the first time at the earliest.
+/// Returns the earliest time at which a publish of this event was tried first.
 pub(crate) fn called_at(event: &EventPlan) -> Timestamp {
     World::instant(event.at)
 }

@@ -1,4 +1,5 @@
-//! Who uses the product: producers that publish until they know, people that ask, an operator that switches endpoints.
+//! Clients of the product: producers that publish until they know, people that make requests, an operator that enables and
+//! disables endpoints.
 
 use crate::{
     journal::{AnswerFact, AskFact, Promise, Said, SwitchFact},
@@ -23,7 +24,7 @@ use std::{sync::Arc, time::Duration};
 pub(crate) const ADMIN: Caller = Caller::OPERATOR;
 pub(crate) const APP: &str = "shop";
 
-/// How long somebody waits who got no answer.
+/// How long a client waits after a call without an answer.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(370);
 
 pub(crate) async fn open_office(world: &World) -> Arc<Office> {
@@ -64,7 +65,7 @@ pub(crate) async fn furnish(world: &World) {
     }
 }
 
-/// Publishes one event until it is known to be accepted. Without an id nobody dares to ask twice.
+/// Publishes one event until it is known to be accepted. Without an id it is not published twice.
 pub(crate) async fn publish(world: Arc<World>, number: usize) {
     let plan = &world.plan.events[number];
     let can_ask_again = plan.id.is_some() || plan.idempotency_key.is_some();
@@ -134,7 +135,7 @@ fn note_answer(world: &World, plan: usize, called_at: Timestamp, published: &Pub
     journal.answers.push(AnswerFact { plan, answered_at, is_new, event, deliveries });
 }
 
-/// Asks once; whoever gets no answer leaves it at that.
+/// Makes a request once; without an answer it is not repeated.
 pub(crate) async fn wish(world: Arc<World>, plan: WishPlan) {
     let Some(office) = world.office() else { return };
     let called_at = world.now();
@@ -163,7 +164,7 @@ pub(crate) async fn wish(world: Arc<World>, plan: WishPlan) {
     let said = match answer {
         Ok(shown) if shown.delivery.id == delivery => Said::Done(shown.delivery),
         Ok(shown) => Said::Made(shown.delivery),
-        // A disk in trouble may have taken the wish and not the look at what came of it.
+        // A disk in trouble may have stored the request and failed the read of its result.
         Err(Error::Unavailable(_)) => Said::Unknown,
         Err(_) if world.is_dead(office.life) => Said::Unknown,
         Err(_) => Said::Refused,
@@ -176,7 +177,7 @@ pub(crate) async fn wish(world: Arc<World>, plan: WishPlan) {
     journal.asks.push(AskFact { delivery, is_wish: true, kind: plan.kind, called_at, answered_at, said });
 }
 
-/// Switches an endpoint, again and again until it is known to be done.
+/// Enables or disables an endpoint, repeated until it is known to be done.
 pub(crate) async fn switch(world: Arc<World>, plan: SwitchPlan) {
     let uid = &world.plan.endpoints[plan.endpoint].uid;
     let called_at = world.now();

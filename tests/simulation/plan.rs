@@ -1,4 +1,4 @@
-//! What a seed decides before anything happens: who there is, what they will do, and what will go wrong.
+//! Plan of a story, drawn from a seed before it starts: the endpoints and events, the requests of people, and the faults.
 
 use crate::{
     bulk::{self, BulkPlan},
@@ -31,29 +31,29 @@ pub(crate) struct Plan {
     pub(crate) faults: Vec<Fault>,
     /// From here on the disk works, nothing is killed, and every receiver is well or dead for good.
     pub(crate) heal_at: i64,
-    /// Hands of the engine, and how long its rounds are.
+    /// Permits of the engine, and its intervals.
     pub(crate) hands: usize,
     pub(crate) recheck_every: i64,
     pub(crate) grace: i64,
-    /// How long things are kept, where the story is long enough for that to matter.
+    /// Retention, where the story is long enough for that to matter.
     pub(crate) keeps: Option<KeepsPlan>,
     pub(crate) limits: LimitsPlan,
 }
 
-/// In milliseconds; the same for the app and all its endpoints.
+/// Retention in milliseconds, for the app and all its endpoints.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeepsPlan {
     pub(crate) events: i64,
     pub(crate) attempts: i64,
     pub(crate) payloads: i64,
-    /// For ever if absent.
+    /// Forever if absent.
     pub(crate) dead_letters: Option<i64>,
-    /// How often the engine looks for what is kept no longer.
+    /// How often the engine searches for what is kept no longer.
     pub(crate) every: i64,
 }
 
 impl KeepsPlan {
-    /// Of every fourth story or so; drawn apart, so that the others stay as they are.
+    /// Draws retention for every fourth story or so, apart, so that the others stay as they are.
     fn of(seed: u64) -> Option<Self> {
         let mut rng = Rng::with_seed(seed ^ 0x6b65_6570);
         (rng.u8(0..4) == 0).then(|| Self {
@@ -95,7 +95,7 @@ pub(crate) struct EventPlan {
     pub(crate) key: Option<&'static str>,
     /// The producer does not see the first answer and asks again.
     pub(crate) first_answer_is_lost: bool,
-    /// It is published in a batch that holds it twice.
+    /// Published in a batch that holds it twice.
     pub(crate) has_twin: bool,
 }
 
@@ -109,7 +109,7 @@ pub(crate) enum WishKind {
     Test,
 }
 
-/// Somebody asks for something; `pick` chooses among what there is by then.
+/// A request of a person; `pick` chooses among the deliveries that exist by then.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WishPlan {
     pub(crate) at: i64,
@@ -124,7 +124,7 @@ pub(crate) enum SwitchKind {
     Delete,
     /// A change that means nothing to deliveries.
     Touch,
-    /// Dead deliveries are no longer in the way of others.
+    /// Dead deliveries no longer block others.
     Skip,
 }
 
@@ -146,9 +146,9 @@ pub(crate) enum Trigger {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DiskTrouble {
-    /// Nothing can be written.
+    /// No write succeeds.
     ReadOnly,
-    /// Nothing can grow.
+    /// The file cannot grow.
     Full,
 }
 
@@ -165,11 +165,11 @@ impl EndpointPlan {
     }
 }
 
-/// What a story is mostly about.
+/// Main subject of a story.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mood {
     Ordinary,
-    /// Endpoints are switched and changed all the time, and receivers say that they are gone.
+    /// Endpoints are enabled, disabled and changed all the time, and receivers answer that they are gone.
     Restless,
     /// The disk fails, and that while processes come and go.
     Failing,
@@ -220,7 +220,7 @@ impl Plan {
     }
 }
 
-/// Where in time things happen: mostly while something else is happening.
+/// Moments at which events happen: mostly while something else is happening.
 pub(crate) struct Moments {
     events: Vec<i64>,
     span: i64,
@@ -345,18 +345,18 @@ fn faults(rng: &mut Rng, near: &Moments, mood: Mood) -> Vec<Fault> {
     faults
 }
 
-/// Mostly early: there is always something early.
+/// Draws a count, mostly an early one: every story has an early part.
 fn some_count(rng: &mut Rng) -> u32 {
     if rng.bool() { rng.u32(1..20) } else { rng.u32(1..200) }
 }
 
 impl Script {
-    /// How a receiver behaves from when on; the last entry is for good.
+    /// Draws how a receiver behaves from when on; the last entry is for good.
     fn of(rng: &mut Rng, heal_at: i64, mood: Mood) -> Self {
         let mut changes = vec![(0, mode(rng, mood))];
         let mut at = 0;
         for _ in 0..rng.usize(0..5) {
-            // Faults of our own pass soon; while they last there is an attempt every five seconds.
+            // Local errors pass soon; while they last there is an attempt every five seconds.
             let was_local = changes.last().is_some_and(|(_, mode)| *mode == Mode::Local);
             let lasts = [SECOND, 30 * SECOND, 10 * MINUTE, 2 * HOUR, DAY, 3 * DAY];
             at += if was_local { 20 * SECOND } else { pick(rng, &lasts) } + rng.i64(0..SECOND);

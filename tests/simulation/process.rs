@@ -1,4 +1,4 @@
-//! One process: service, engine and store on the disk that the last one left. It can be ended at any step.
+//! A process: service, engine and store on the disk that the last one left. It can be ended at any step.
 
 use crate::{
     archive, bulk,
@@ -32,9 +32,9 @@ use tokio::{sync::Notify, task::AbortHandle};
 
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(100);
 const TRIES_WHILE_CLOSING: usize = 10;
-/// Far more than any story needs: beyond this somebody turns in circles.
+/// Far more than any story needs: beyond this there is a busy loop.
 const COMMITS_MAX: u32 = 20_000;
-/// How often accountable time is written down: a kill takes so much of it at most.
+/// How often outage-adjusted time is written down: a kill takes so much of it at most.
 pub(crate) const HEALTH_EVERY: Duration = Duration::from_hours(3);
 
 pub(crate) struct Process {
@@ -45,7 +45,7 @@ pub(crate) struct Process {
     engine_ended: Notify,
 }
 
-/// Where callers reach a process.
+/// Service of a process, for its callers.
 pub(crate) struct Office {
     pub(crate) life: u32,
     pub(crate) service: Arc<Service>,
@@ -54,7 +54,7 @@ pub(crate) struct Office {
 }
 
 impl Office {
-    /// Endpoints that memory and store see differently.
+    /// Returns the endpoints that memory and store see differently.
     pub(crate) fn differs_from(&self, disk: &Connection) -> Vec<String> {
         let mut rows = disk
             .prepare("SELECT id, revision, off IS NOT NULL FROM endpoints WHERE deleted_at IS NULL")
@@ -80,7 +80,7 @@ impl Office {
 }
 
 impl Process {
-    /// Starts one on the world's disk. It opens its office when it is ready.
+    /// Starts a process on the world's disk. It can be called when it is ready.
     pub(crate) fn start(world: &Arc<World>) {
         let directory = Arc::new(Directory::default());
         let plan = &world.plan;
@@ -137,7 +137,7 @@ impl Process {
         self.tasks.lock().unwrap().drain(..).for_each(|task| task.abort());
     }
 
-    /// The file as it is now; what was not committed is lost.
+    /// Takes the file as it is now; what was not committed is lost.
     pub(crate) fn take_disk(&self) -> Option<Connection> {
         let writer = self.writer.lock().unwrap().take();
         writer.map(Writer::into_connection)
@@ -151,7 +151,7 @@ impl Process {
         self.writer.lock().unwrap().as_mut().map(Writer::commit_next)
     }
 
-    /// As the signal does it: nothing new is taken, what is in flight has its grace, the store is closed.
+    /// Stops like after a signal: nothing new is taken, requests in flight have their grace period, the store is closed.
     pub(crate) async fn stop(self: Arc<Self>, world: Arc<World>, down: i64) {
         let office = world.state().office.take();
         world.journal().lives[self.number as usize].leaving_at = Some(world.now());
@@ -191,7 +191,7 @@ impl Process {
     }
 }
 
-/// Commits what waits, a little later than it was rung for.
+/// Commits what waits, a little later than it was notified.
 async fn commit_loop(world: Arc<World>, process: Arc<Process>, rung: Arc<Notify>) {
     let mut turns = 0;
     loop {
@@ -244,7 +244,7 @@ impl Boot {
         };
         match made {
             Ok((service, engine)) => self.open(service, engine),
-            // What a supervisor would start again.
+            // A supervisor would start it again.
             Err(_) => world.end(life, Ending::Exited, SECOND),
         }
     }

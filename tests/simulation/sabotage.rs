@@ -1,4 +1,4 @@
-//! Ways to break the product on purpose, so that the checker can show its teeth. `None` in all honest runs.
+//! Ways to break the product on purpose, so that the checker can prove that it notices. `None` in all honest runs.
 
 use crate::{journal::Ending, network::Line, process::Process};
 use posthaste::{
@@ -42,13 +42,13 @@ pub(crate) enum Sabotage {
     None,
     /// A kill takes the last commits with it, although they were answered: a disk that lies about its flushes.
     LoseCommits(Snapshots),
-    /// Nobody takes over what a dead process carried.
+    /// Deliveries that a dead process had leased are not taken over.
     SkipTakeover,
-    /// Every request is sent twice and told of once.
+    /// Every request is sent twice and recorded once.
     PostTwice,
     /// Waits are longer or shorter than the contract says.
     ShiftWaits(i64),
-    /// Nobody tells the engine what waits in the store.
+    /// The engine is not notified of what waits in the store.
     LoseHints,
     /// The success of a first attempt is not believed: there will be a second.
     ForgetSuccess,
@@ -58,17 +58,17 @@ pub(crate) enum Sabotage {
     ForgetFailures,
     /// A replay does each of its pages a second time.
     TakeTwice,
-    /// What goes goes as it would only two days later.
+    /// Records are removed two days early.
     ExpireEarly,
-    /// Something that waits is removed, and nobody is told.
+    /// A waiting delivery is removed without a notice.
     DropWaiting,
-    /// One that waits behind others is let go before its turn.
+    /// A delivery that waits behind others is released before its turn.
     StepUpEarly,
-    /// One whose turn has come is put back behind nobody.
+    /// A delivery whose turn has come is queued again behind none.
     StayBehind,
-    /// Nobody is told of the rates and ceilings that there should be.
+    /// Rates and limits of the plan are not set.
     LiftLimits,
-    /// What waits for a later retry is brought forward although nothing has recovered, and nobody says so.
+    /// Later retries are brought forward although no endpoint has recovered, without a note.
     Impatient,
 }
 
@@ -127,7 +127,7 @@ impl Sabotage {
             }
             Self::DropWaiting => {
                 let sql = "DELETE FROM deliveries WHERE id IN (SELECT id FROM deliveries WHERE state IN (1, 3) LIMIT 1)";
-                // A disk in trouble takes this no more than anything else.
+                // A disk in trouble refuses this like any other write.
                 let _ = disk.execute(sql, []);
             }
             Self::StepUpEarly => {
@@ -153,7 +153,7 @@ impl Sabotage {
         if self.lifts_limits() { Ceilings::default() } else { planned }
     }
 
-    /// The disk as the end of a process leaves it.
+    /// Returns the disk as the end of a process leaves it.
     pub(crate) fn at_end(&self, disk: Option<Connection>, ending: Ending) -> Option<Connection> {
         match self {
             Self::LoseCommits(snapshots) if ending == Ending::Killed => snapshots.oldest().or(disk),
@@ -288,7 +288,7 @@ impl BentLedger {
         record.sighting.take_if(|_| self.is_lenient && record.verdict != Verdict::Delivered);
         match &mut record.verdict {
             Verdict::Retry { due, .. } => *due = Timestamp::from_millis(due.as_millis() + self.shift_ms),
-            // Once: what comes again has no number, but it is in the history.
+            // Once: a repeated attempt has no number, but it is in the history.
             Verdict::Delivered if self.forgets && record.carried.delivery.history_len == 0 => {
                 record.verdict = Verdict::Again { due: record.ended_at };
             }

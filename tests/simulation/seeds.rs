@@ -22,11 +22,11 @@ pub(crate) fn asked_for() -> Option<u64> {
     std::env::var("POSTHASTE_SEED").ok().map(|text| text.parse().expect("POSTHASTE_SEED is a number"))
 }
 
-/// Many seeds, told by two at a time; fails with what went wrong and how to see it again.
+/// Many seeds, run by two threads; fails with what went wrong and how to see it again.
 pub(crate) struct Stories {
     pub(crate) first: u64,
     pub(crate) count: u64,
-    /// The test by which one of them is replayed begins so.
+    /// Prefix of the test by which one of them is replayed.
     pub(crate) name: &'static str,
 }
 
@@ -58,7 +58,7 @@ impl Stories {
         assert!(broken.is_empty(), "\n{}\n", broken.join("\n"));
     }
 
-    /// One seed; what it was worth, or what went wrong and how to see it again.
+    /// Runs one seed. Returns its figures, or what went wrong and how to see it again.
     fn tell_one<F>(
         &self,
         seed: u64,

@@ -1,4 +1,4 @@
-//! All that outlives a process: the clock, the disk, the network, the plan and the journal. And how a process ends.
+//! Everything that outlives a process: the clock, the disk, the network, the plan and the journal. And how a process ends.
 
 use crate::{
     journal::{Ending, Journal, LifeFact, Promise, TroubleFact},
@@ -25,9 +25,9 @@ pub(crate) struct World {
     pub(crate) sabotage: Sabotage,
     pub(crate) clock: Arc<VirtualClock>,
     pub(crate) entropy: Arc<SeededEntropy>,
-    /// A process ended.
+    /// Notified when a process ended.
     pub(crate) bell: Notify,
-    /// An office opened.
+    /// Notified when a service can be called.
     pub(crate) opened: Notify,
     journal: Mutex<Journal>,
     network_rng: Mutex<Rng>,
@@ -36,7 +36,7 @@ pub(crate) struct World {
 }
 
 pub(crate) struct State {
-    /// The file, while no process has it open.
+    /// The store's file, while no process has it open.
     pub(crate) disk: Option<Connection>,
     pub(crate) process: Option<Arc<Process>>,
     /// Where callers reach the service.
@@ -46,7 +46,7 @@ pub(crate) struct State {
     pub(crate) down: i64,
     kills: Vec<(Trigger, i64)>,
     commits: u32,
-    /// Before the furniture is in and after healing nothing is triggered.
+    /// False before the app and endpoints exist, and after healing: no fault is triggered then.
     pub(crate) is_dangerous: bool,
 }
 
@@ -119,7 +119,7 @@ impl World {
         self.state().process.as_ref().is_none_or(|process| process.number != life)
     }
 
-    /// Notes a new process; its number.
+    /// Notes a new process. Returns its number.
     pub(crate) fn born(&self) -> u32 {
         let mut journal = self.journal();
         journal.lives.push(LifeFact { ready_at: None, leaving_at: None, ended_at: None, ending: None });
@@ -149,7 +149,7 @@ impl World {
         self.bell.notify_one();
     }
 
-    /// Whether the n-th commit is one that the process does not live to see, or does not survive; ends it if so.
+    /// Whether the process dies before or after its n-th commit; ends it if so.
     pub(crate) fn commit_kills(&self, life: u32, is_before: bool) -> bool {
         let mut state = self.state();
         state.commits += u32::from(is_before && state.is_dangerous);
@@ -160,7 +160,7 @@ impl World {
         down.inspect(|down| self.end(life, Ending::Killed, *down)).is_some()
     }
 
-    /// A request has begun; some do not outlive it long.
+    /// Notes the start of a request; some kill their process soon after.
     pub(crate) fn post_begun(self: &Arc<Self>, life: u32, number: u32) {
         let mut state = self.state();
         let found = state.kills.iter().find_map(|(trigger, _)| match trigger {
@@ -183,7 +183,7 @@ impl World {
     }
 
     pub(crate) fn disk_fails(&self, trouble: DiskTrouble, until: Timestamp) {
-        // One trouble at a time: the new one replaces the old.
+        // A new trouble replaces the old one.
         self.disk_heals();
         let from = self.now();
         self.journal().troubles.push(TroubleFact { from, until, trouble });

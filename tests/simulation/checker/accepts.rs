@@ -1,4 +1,4 @@
-//! What was answered is there: the same id gave the same event, and every endpoint that wanted it has its delivery.
+//! Accepted events are stored: the same id gave the same event, and every endpoint that subscribed has its delivery.
 
 use super::evidence::{EventRow, Evidence};
 use crate::journal::{AnswerFact, Promise, Violation};
@@ -10,7 +10,7 @@ pub(crate) fn check(evidence: &Evidence<'_>, violations: &mut Vec<Violation>) {
     let mut first: BTreeMap<usize, &AnswerFact> = BTreeMap::new();
     for answer in &evidence.journal.answers {
         let mut earlier = *first.entry(answer.plan).or_insert(answer);
-        // Whoever asks again after the event was kept no longer publishes another.
+        // A producer that asks again after the event was removed publishes another one.
         let gone_at = evidence.events.get(&earlier.event).and_then(|event| event.gone_at);
         if gone_at.is_some_and(|at| at <= answer.answered_at) {
             first.insert(answer.plan, answer);
@@ -53,7 +53,7 @@ pub(crate) fn check(evidence: &Evidence<'_>, violations: &mut Vec<Violation>) {
     }
 }
 
-/// Endpoints that were there for certain and got nothing.
+/// Returns the endpoints that certainly existed and got no delivery.
 fn missing(evidence: &Evidence<'_>, answer: &AnswerFact) -> Vec<String> {
     let (plan, at) = (evidence.plan, answer.answered_at.as_millis());
     let mut missing = Vec::new();

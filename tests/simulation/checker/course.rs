@@ -21,11 +21,11 @@ use posthaste::domain::{
     verdict::AtDue,
 };
 
-/// After a fault of our own, doubled for each row without a number before it.
+/// Wait after a local error, doubled for each row without a number before it.
 const LOCAL_FAULT_WAIT: i64 = 5000;
 const LOCAL_FAULT_WAIT_MAX: i64 = 600_000;
 
-/// What the history says of an attempt before its time.
+/// History notes of attempts before their time.
 const EARLY: [&str; 3] = ["tried early: the endpoint answers again", "a probe", AHEAD];
 
 /// A span of time, in milliseconds, in which something is due.
@@ -35,7 +35,7 @@ pub(crate) struct Window {
     pub(crate) to: i64,
 }
 
-/// How a delivery has ended, as far as the course can tell.
+/// How a delivery has ended, as far as this arithmetic can tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Delivered(i64),
@@ -43,11 +43,11 @@ pub(crate) enum End {
     Refused(i64),
     ByHand,
     Closed,
-    /// By something that the course does not follow: an endpoint off or deleted, an age reached.
+    /// By an event that is not followed here: an endpoint disabled or deleted, an age reached.
     Elsewhere,
 }
 
-/// Where the checker thinks that a delivery stands.
+/// State of a delivery by the checker's reckoning.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Standing {
     pub(crate) due: Window,
@@ -57,7 +57,7 @@ pub(crate) struct Standing {
     /// The end of the last attempt.
     pub(crate) last_end: i64,
     place: usize,
-    /// An extra attempt by hand is due; afterwards it goes back to this.
+    /// An extra manual attempt is due; afterwards it goes back to this.
     extra: Option<Back>,
 }
 
@@ -122,13 +122,13 @@ pub(crate) fn check(
 
 fn born(evidence: &Evidence<'_>, file: &File<'_>, receiver: &Receiver) -> Option<Standing> {
     let due = match (file.replay_of, file.made_by) {
-        // By somebody or by a replay of many; a backfill has no source among deliveries.
+        // By a person or by a bulk replay; a backfill has no source among deliveries.
         (_, Some(ask)) => asked_within(ask),
         (None, None) => {
             let event = evidence.events.get(&file.event)?;
             Window::at(event.deliver_at.map_or(event.accepted_at, |at| at.max(event.accepted_at)).as_millis())
         }
-        // A replay whose answer nobody saw: it is there or not, and starts when it likes.
+        // A replay whose answer was lost: it exists or not, and starts at any time.
         (Some(_), None) => return None,
     };
     let age = receiver.contract.retry.give_up_after.map(|age| age.as_millis() as i64);
@@ -223,13 +223,13 @@ impl Course<'_> {
         }
     }
 
-    /// A delivery was retrying when somebody asked for an extra attempt: its due time must be the right one.
+    /// Checks the due time of a delivery that was retrying when an extra attempt was requested.
     fn must_have_waited(&mut self, due: i64, at: i64) {
         let standing = self.standing;
         let released = self.receiver.switches.last_on(at).unwrap_or(0);
         let is_brought_forward = self.receiver.contract.pacing == Pacing::Adaptive
             && due <= made_at(self.file.id.as_i64()).as_millis().max(released);
-        // The end of its age counts from when a replay was asked for, and that was a little before it was answered.
+        // The end of its age counts from when a replay was requested, a little before its answer.
         let from = standing.due.from - if standing.at_due == AtDue::Expire { 100 } else { 0 };
         let is_right = standing.end.is_none()
             && (due >= from || is_brought_forward)
@@ -242,7 +242,7 @@ impl Course<'_> {
     fn row(&mut self, row: &AttemptRow) {
         let post = self.file.post_of(row);
         let started_at = row.started_at.as_millis();
-        // A probe of an endpoint that is left alone: an extra attempt, after which everything is as it was.
+        // A probe of a throttled endpoint: an extra attempt, after which everything is as it was.
         let is_ahead = row.is_told(PROBE_AHEAD) || row.is_told(AHEAD);
         if is_ahead && self.standing.extra.is_none() {
             let Standing { due, at_due, end, .. } = self.standing;
@@ -262,7 +262,7 @@ impl Course<'_> {
         match row.class {
             Class::Ok => self.standing.end = Some(End::Delivered(end)),
             Class::StaleConnection if !is_ahead => self.standing.due = Window::at(end),
-            // Nobody asked for it: it ends like any other.
+            // An automatic one: it ends like any other.
             _ if is_ahead && self.refuses(post) => self.standing.end = Some(End::Refused(end)),
             _ if self.standing.extra.is_some() => self.standing = self.standing.back_if_extra(),
             Class::Unknown => self.standing.due = Window::at(end),
@@ -334,7 +334,7 @@ impl Course<'_> {
         }
     }
 
-    /// What the receiver asked for, as far as the contract honours it.
+    /// Returns the wait that the receiver asked for, as far as the contract honours it.
     fn asked_wait(&self, post: &Post) -> i64 {
         let contract = &self.receiver.contract;
         let honours = contract.pacing == Pacing::Adaptive && contract.retry.retry_after == RetryAfter::Honour;
@@ -358,7 +358,7 @@ impl Course<'_> {
 }
 
 impl Standing {
-    /// The latest start, or end, at which a delivery that is due as it stands is on time.
+    /// Returns the latest start, or end, at which a delivery that is due as it stands is on time.
     pub(crate) fn latest(&self, receiver: &Receiver, at: i64) -> i64 {
         let released = receiver.switches.last_on(at).unwrap_or(0);
         receiver.excuses.latest(self.due.to.max(self.last_end).max(released))

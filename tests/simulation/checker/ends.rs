@@ -1,4 +1,5 @@
-//! How a delivery ended: one terminal state, for the right reason, at the right instant; or held, because its endpoint is off.
+//! End of a delivery: one terminal state, for the right reason, at the right instant; or held, because its endpoint is
+//! disabled.
 
 use super::{
     course::{End, Standing},
@@ -78,7 +79,7 @@ pub(crate) fn check(
     if is_right { None } else { complain(Promise::WrongEnd, "ended wrongly") }
 }
 
-/// Not before `from`, and as soon as it could be.
+/// Whether it ended not before `from`, and as soon as it could.
 fn is_punctual(receiver: &Receiver, standing: &Standing, from: i64, finished_at: i64) -> bool {
     let asked_a_little_earlier = from - 100;
     let latest = standing.latest(receiver, finished_at).max(receiver.excuses.latest(from));

@@ -1,4 +1,4 @@
-//! Everything the checker looks at, put in order: a file for each delivery, and what is known of each endpoint.
+//! All evidence of the checker, put in order: a file for each delivery, and the facts about each endpoint.
 
 use super::{excuses::Excuses, health, switches::Switches};
 use crate::{
@@ -36,13 +36,13 @@ pub(crate) struct EventRow {
     pub(crate) gone_at: Option<Timestamp>,
 }
 
-/// What is known of one endpoint.
+/// Facts about one endpoint.
 pub(crate) struct Receiver {
     pub(crate) contract: Contract,
     pub(crate) switches: Switches,
     pub(crate) excuses: Excuses,
     pub(crate) is_off: bool,
-    /// When a rule switched it off, and when its owner was warned.
+    /// When a rule disabled it, and when its owner was warned.
     pub(crate) ruled_off: Vec<Timestamp>,
     pub(crate) warned: Vec<Timestamp>,
 }
@@ -63,9 +63,9 @@ pub(crate) struct File<'a> {
     /// In the order they were made.
     pub(crate) posts: Vec<&'a Post>,
     pub(crate) asks: Vec<&'a AskFact>,
-    /// The answer that told of this delivery if it is the replay of a delivered one.
+    /// The answer that created this delivery, if it is the replay of a delivered one.
     pub(crate) made_by: Option<&'a AskFact>,
-    /// All of this is as it was right before.
+    /// When the delivery was removed; all of this is as it was right before.
     pub(crate) gone_at: Option<Timestamp>,
 }
 
@@ -80,7 +80,7 @@ pub(crate) struct AttemptRow {
     pub(crate) gone_at: Option<Timestamp>,
 }
 
-/// What a run was worth.
+/// Figures of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Figures {
     pub(crate) events: usize,
@@ -90,9 +90,9 @@ pub(crate) struct Figures {
     pub(crate) kills: usize,
     pub(crate) stops: usize,
     pub(crate) duplicates: usize,
-    /// Endpoints that rules switched off.
+    /// Endpoints that rules disabled.
     pub(crate) ruled_off: usize,
-    /// By replays of many.
+    /// Deliveries replayed in bulk.
     pub(crate) replayed: usize,
     /// Requests that a dead process never recorded, and lies: the most duplicates there may be.
     pub(crate) excused: usize,
@@ -155,7 +155,7 @@ impl<'a> Evidence<'a> {
         let is_off = "SELECT off IS NOT NULL FROM endpoints WHERE id = ?1 AND deleted_at IS NULL";
         let is_off = disk.query_row(is_off, [id.as_i64()], |row| row.get(0)).unwrap_or(false);
         let excuses = Excuses::of(self.plan, self.journal, number, &contract);
-        // A test says nothing about its endpoint, whatever it is answered.
+        // A test says nothing about its endpoint, whatever the answer.
         let counts = |file: &&File<'_>| {
             file.receiver == number && !self.events.get(&file.event).is_some_and(|event| event.is_test)
         };
@@ -198,13 +198,13 @@ impl<'a> Evidence<'a> {
 }
 
 impl File<'_> {
-    /// The request that a row of the history tells of.
+    /// Returns the request that a row of the history is about.
     pub(crate) fn post_of(&self, row: &AttemptRow) -> Option<&Post> {
         let same = |post: &&&Post| post.attempt.position == row.position && post.started_at == row.started_at;
         self.posts.iter().find(same).copied()
     }
 
-    /// A dead letter that nobody replayed in time and nobody closed.
+    /// Whether it is a dead letter that was neither replayed in time nor closed by a person.
     pub(crate) fn was_closed_by_retention(&self) -> bool {
         let by_hand = |ask: &&AskFact| ask.kind == WishKind::Close && !matches!(ask.said, Said::Refused);
         self.reason == Some(Reason::Closed) && !self.asks.iter().any(by_hand)
@@ -235,7 +235,7 @@ fn is_gone(contract: &Contract, row: &AttemptRow) -> bool {
         && row.status.is_some_and(|status| contract.answers.meaning(status) == Answer::SwitchOff)
 }
 
-/// Rows that are there and, from the archive, rows that went, with when that was.
+/// Builds SQL for the rows that exist and, from the archive, those that were removed, with when that was.
 fn with_gone(columns: &str, table: &str, order: &str) -> String {
     format!(
         "SELECT {columns}, NULL AS gone_at FROM {table} UNION ALL SELECT {columns}, gone_at FROM gone_{table} {order}"

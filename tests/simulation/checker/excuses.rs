@@ -1,5 +1,5 @@
-//! When an attempt may be late: while no process was there, while the disk took nothing, while all hands or all places were
-//! full, while there was no token, and while an endpoint under an adaptive contract was left alone because it had failed.
+//! Excuses for late attempts: while no process was there, while the disk took nothing, while all permits or slots were
+//! taken, while there was no token, and while an endpoint under an adaptive contract was throttled because it had failed.
 
 use crate::{
     journal::Journal,
@@ -13,16 +13,16 @@ pub(crate) struct Excuses(Vec<(i64, i64)>);
 
 /// Commits, queues and the scheduler's turns together stay far below this.
 const TOLERANCE: i64 = SECOND;
-/// The scheduler looks again a second after the store refused.
+/// The scheduler tries again a second after the store refused.
 const AFTER_TROUBLE: i64 = 1300;
-/// The longest that an open circuit waits for its next probe, and a pause that nobody gave a time for.
+/// Longest time that an open circuit breaker waits for its next probe, and longest pause without a given time.
 const LEFT_ALONE_MAX: i64 = 5 * MINUTE;
 
 impl Excuses {
     pub(crate) fn of(plan: &Plan, journal: &Journal, receiver: usize, contract: &Contract) -> Self {
         let mut spans = Vec::new();
         let is_shared = plan.hands < 1000 || plan.limits.is_shared();
-        // A lane holds a hand while it waits for a token: where hands are few, all wait with it.
+        // A queue holds a permit while it waits for a token: where permits are few, all wait with it.
         let lanes = if is_shared { 0..plan.endpoints.len() } else { receiver..receiver + 1 };
         let token_wait = lanes.map(|lane| plan.limits.token_wait(lane)).max().unwrap_or(0);
         for (number, life) in journal.lives.iter().enumerate() {
@@ -69,7 +69,8 @@ fn has_failed(post: &Post) -> bool {
         && post.status.is_none_or(|status| !(200..300).contains(&status))
 }
 
-/// How long nothing may follow: until the next probe, or for as long as the receiver asks, within the contract.
+/// Returns how long the endpoint may be throttled: until the next probe, or for as long as the receiver asks, within the
+/// contract.
 fn left_alone(post: &Post, contract: &Contract) -> i64 {
     let longest = contract.retry.waits.iter().max().map_or(0, |wait| wait.as_millis() as i64);
     let asked = post.retry_after.map_or(0, |seconds| (i64::from(seconds) * SECOND).min(longest));

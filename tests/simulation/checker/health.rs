@@ -1,7 +1,7 @@
-//! Whether rules switched endpoints off when they had to and only then, by the checker's own arithmetic on what was attempted.
+//! Whether rules disabled endpoints when they had to and only then, by the checker's own arithmetic on what was attempted.
 //!
-//! What a rule may look at begins after the last success, or after somebody switched the endpoint on. Time without a process
-//! does not count; a kill may take a little more of it.
+//! A rule may count from the last success, or from when a person enabled the endpoint. Time without a process does not
+//! count; a kill may take a little more of it.
 
 use super::evidence::{Evidence, File, Receiver};
 use crate::{
@@ -23,7 +23,7 @@ use std::time::Duration;
 /// Fewer failed attempts are no reason for a warning.
 const FAILURES_MIN: usize = 5;
 
-/// Every time that a rule switched the endpoint off.
+/// Returns every time at which a rule disabled the endpoint.
 pub(crate) fn ruled_off(disk: &Connection, endpoint: EndpointId) -> Vec<Timestamp> {
     let mut rows = disk.prepare("SELECT off FROM went_off WHERE endpoint = ?1 ORDER BY rowid").unwrap();
     let rows = rows.query_map([endpoint.as_i64()], |row| row.get::<_, String>(0)).unwrap();
@@ -47,24 +47,24 @@ pub(crate) fn check(evidence: &Evidence<'_>, violations: &mut Vec<Violation>) {
     }
 }
 
-/// What is known of one endpoint, in milliseconds.
+/// Facts about one endpoint, in milliseconds.
 struct Story<'a> {
     receiver: &'a Receiver,
     files: Vec<&'a File<'a>>,
     /// Ends of attempts that count, in order, and whether they succeeded.
     attempts: Vec<(i64, bool)>,
-    /// Ends of attempts that switched it off by themselves.
+    /// Ends of attempts that disabled it by themselves.
     gone: Vec<i64>,
-    /// When somebody switched it on that was off.
+    /// When a person enabled it while it was disabled.
     switched_on: Vec<i64>,
     /// While no process was there.
     down: Vec<(i64, i64)>,
     /// How much more time kills may have taken.
     slack: i64,
-    /// Nobody but rules had a hand in it.
+    /// Only rules disabled or enabled it.
     is_plain: bool,
     is_troubled: bool,
-    /// Something could not be dialled: time stood still, nobody knows here for how long.
+    /// A request could not be sent: time stood still, for how long is not known here.
     has_local: bool,
 }
 
@@ -88,7 +88,7 @@ impl<'a> Story<'a> {
         }
         attempts.sort_unstable();
         let by_hand: Vec<_> = journal.switches.iter().filter(|fact| fact.endpoint == number).collect();
-        // Switching on what is on changes nothing.
+        // Enabling an enabled endpoint changes nothing.
         let receiver = &evidence.receivers[number];
         let was_off = |at: Timestamp| receiver.switches.is_certainly_off(at.as_millis());
         let ons = by_hand.iter().filter(|fact| fact.kind == SwitchKind::On && was_off(fact.called_at));
@@ -97,7 +97,7 @@ impl<'a> Story<'a> {
             let Some(ended) = life.ended_at else { continue };
             let ready = journal.lives[place + 1..].iter().find_map(|next| next.ready_at);
             let ready = ready.map_or(i64::MAX, Timestamp::as_millis);
-            // One that died before it was ready ended no time that was not over already.
+            // A process that died before it was ready ended no time that was not over already.
             if down.last().is_none_or(|(_, known)| *known != ready) {
                 down.push((ended.as_millis(), ready));
             }
@@ -121,8 +121,8 @@ impl<'a> Story<'a> {
         }
     }
 
-    /// What it may be blamed for at `at`: the ends of failed attempts since its last success or its being switched on. What
-    /// happened in the last second may have been written down in another order.
+    /// Returns the failures that may count at `at`: the ends of failed attempts since its last success or its being enabled.
+    /// Attempts of the last second may have been written down in another order.
     fn failures(&self, at: i64) -> Vec<i64> {
         let successes =
             self.attempts.iter().filter(|(end, ok)| *ok && *end < at - SECOND).map(|(end, _)| *end);
@@ -132,7 +132,7 @@ impl<'a> Story<'a> {
         failed.map(|(end, _)| *end).collect()
     }
 
-    /// How much time with a process there was between the two.
+    /// Returns how much time with a process there was between the two.
     fn up(&self, from: i64, to: i64) -> i64 {
         let down: i64 = self.down.iter().map(|(start, end)| (to.min(*end) - from.max(*start)).max(0)).sum();
         to - from - down
@@ -148,7 +148,7 @@ impl<'a> Story<'a> {
             .collect()
     }
 
-    /// Of what somebody sent again nobody knows here how often it ended.
+    /// Replayed deliveries may have ended any number of times.
     fn too_many_events(&self, at: i64) -> bool {
         let Some(events) = self.receiver.contract.health.off_after_failed_events else { return false };
         let failures = self.failures(at);
@@ -192,13 +192,14 @@ impl<'a> Story<'a> {
         let went_off = self.receiver.ruled_off.first().map_or(i64::MAX, |at| at.as_millis());
         let must_be_off = self.must_be_off_for_events().into_iter().chain(self.must_be_off_for_time()).min();
         must_be_off
-            // The last straw may have been an answer that switches off by itself.
+            // The last failure may have been an answer that disables it by itself.
             .filter(|at| !self.receiver.switches.is_certainly_off(*at) && went_off > *at)
             .filter(|at| !self.gone.contains(at))
             .map(|at| format!("should have been switched off by {at}, and was at {went_off}"))
     }
 
-    /// When the last of too many events ended, of those whose end is known for certain; any success starts afresh.
+    /// Returns when the last of too many events ended, of those whose end is known for certain; any success resets the
+    /// count.
     fn must_be_off_for_events(&self) -> Option<i64> {
         let events = self.receiver.contract.health.off_after_failed_events?;
         let failed = self.files.iter().filter(|file| {
@@ -216,7 +217,7 @@ impl<'a> Story<'a> {
         })
     }
 
-    /// The first failed attempt after everything that the rule asks for has certainly come to pass.
+    /// Returns the first failed attempt after every condition of the rule certainly held.
     fn must_be_off_for_time(&self) -> Option<i64> {
         let health = Some(&self.receiver.contract.health).filter(|_| !self.has_local)?;
         let (off_after, warning_after) = (ms(health.off_after_failing_for?), ms(health.warning_after?));

@@ -11,7 +11,7 @@ pub(crate) fn check(evidence: &Evidence<'_>, file: &File<'_>, violations: &mut V
     violations.extend(numbering(file));
     for row in &file.rows {
         let matching = file.posts.iter().filter(|post| tells_of(row, post)).count();
-        // What has nothing to send any more is not sent, and its history says so.
+        // A delivery whose payload is gone is not sent, and its history says so.
         let erased_at = evidence.events.get(&file.event).and_then(|event| event.erased_at);
         let is_empty = row.class == Class::Local && erased_at.is_some_and(|at| at <= row.started_at);
         if row.class != Class::Unknown && matching != 1 && !(is_empty && matching == 0) {
@@ -55,8 +55,8 @@ fn tells_of(row: &AttemptRow, post: &Post) -> bool {
     is_same && class == row.class && (class == Class::Unknown || row.status == post.status)
 }
 
-/// Its process died before it could record it, and the next one says so in its place; the second request of a pair
-/// (lost connection, then fresh) shares the place of the first.
+/// Whether the process died before it could record the request, and the next one recorded that in its place. The second
+/// request of a pair (lost connection, then fresh) shares the place of the first.
 fn is_unknown(evidence: &Evidence<'_>, file: &File<'_>, post: &Post) -> bool {
     let life = &evidence.journal.lives[post.life as usize];
     let died =

@@ -1,5 +1,5 @@
-//! Nothing goes before its time or before it has ended, by the checker's own arithmetic; and in the end all goes that is
-//! not kept for ever.
+//! Retention, by the checker's own arithmetic: no record is removed before its time or before it has ended, and in the end
+//! every record is removed that is not kept forever.
 
 use super::evidence::{Evidence, File};
 use crate::{
@@ -52,13 +52,13 @@ fn is_dead_letter(file: &File<'_>) -> bool {
     file.state == State::Dead && file.reason != Some(Reason::Closed)
 }
 
-/// When a dead letter that nobody closed was closed by retention at the earliest.
+/// Returns the earliest time at which retention may have closed an open dead letter.
 fn closed_after(file: &File<'_>, keeps: &KeepsPlan) -> Option<i64> {
     let died_at = file.finished_at.filter(|_| file.was_closed_by_retention())?;
     Some(keeps.dead_letters.map_or(i64::MAX, |kept| died_at.as_millis() + kept))
 }
 
-/// When a person set it going again, as far as that is known by `at`.
+/// Returns when a person restarted it, as far as that is known by `at`.
 fn restarts(file: &File<'_>, at: i64) -> impl Iterator<Item = i64> {
     let is_restart = |ask: &&&AskFact| {
         matches!(ask.said, Said::Done(_)) && matches!(ask.kind, WishKind::Retry | WishKind::Replay)
@@ -67,7 +67,7 @@ fn restarts(file: &File<'_>, at: i64) -> impl Iterator<Item = i64> {
     asks.filter(move |ask| ask.answered_at.as_millis() <= at).map(|ask| ask.called_at.as_millis())
 }
 
-/// Until when an event is kept at least, by what is known of the deliveries that are there at that time.
+/// Returns until when an event is kept at least, by what is known of its deliveries at that time.
 fn end_at(evidence: &Evidence<'_>, id: EventId, at: i64) -> i64 {
     let (Some(keeps), Some(event)) = (evidence.plan.keeps, evidence.events.get(&id)) else { return i64::MAX };
     let from = event.deliver_at.map_or(event.accepted_at, |at| at.max(event.accepted_at)).as_millis();
@@ -83,7 +83,7 @@ fn known_until(evidence: &Evidence<'_>, id: EventId) -> i64 {
     if is_keyed { evidence.events[&id].accepted_at.as_millis() + DAY } else { 0 }
 }
 
-/// Whether something was asked for when there was nothing to send any more.
+/// Whether a delivery was requested when its payload was gone.
 pub(crate) fn lost_its_data(evidence: &Evidence<'_>, file: &File<'_>) -> bool {
     let erased_at = evidence.events.get(&file.event).and_then(|event| event.erased_at);
     erased_at.is_some_and(|at| {
@@ -102,7 +102,7 @@ fn went_early(evidence: &Evidence<'_>, file: &File<'_>, keeps: &KeepsPlan, at: i
     } else if is_dead_letter(file) {
         keeps.dead_letters.map_or(i64::MAX, |kept| finished_at + kept)
     } else if finished_at > end + MINUTE {
-        // It ended only after its event: how is on record for as long as attempts are kept.
+        // The delivery ended only after its event: how is on record for as long as attempts are kept.
         finished_at + keeps.attempts
     } else {
         end
@@ -110,7 +110,8 @@ fn went_early(evidence: &Evidence<'_>, file: &File<'_>, keeps: &KeepsPlan, at: i
     (at < until).then(|| format!("went {} ms early", until - at))
 }
 
-/// Attempts that went before their delivery; where people set it going again it is not known when it had ended before.
+/// Finds attempts that were removed before their delivery. Where people restarted it, the time of its earlier end is not
+/// known.
 fn history_went_early(file: &File<'_>, keeps: &KeepsPlan) -> Option<String> {
     if !file.asks.is_empty() {
         return None;
@@ -127,7 +128,7 @@ fn ended_early(evidence: &Evidence<'_>, file: &File<'_>) -> Option<String> {
     (at < end_at(evidence, file.event, at)).then(|| "retention ended it early".to_owned())
 }
 
-/// Whether the payload was erased although it was kept, or although a delivery that nobody asked about needed it.
+/// Whether the payload was erased although it was kept, or although an automatic delivery needed it.
 fn was_needed(evidence: &Evidence<'_>, id: EventId, keeps: &KeepsPlan, at: i64) -> bool {
     let event = &evidence.events[&id];
     let from = event.deliver_at.map_or(event.accepted_at, |at| at.max(event.accepted_at)).as_millis();

@@ -1,6 +1,7 @@
 //! The independent checker: joins what the outside saw with what the store says, after everything has come to rest.
 //!
-//! It knows contracts as data and computes what should have happened by itself; it calls none of the product's rules.
+//! The checker knows contracts as data and computes what should have happened by itself; it calls none of the product's
+//! rules.
 
 mod accepts;
 mod course;

@@ -1,5 +1,5 @@
-//! What people are told: every delivery that died is in one notice, alone or counted in a digest, and every replay that ended
-//! has one. All of them have gone out by the end.
+//! Notices: every dead delivery is in one notice, alone or counted in a digest, and every replay that ended has one. All of
+//! them have been sent by the end.
 
 use crate::journal::{Promise, Violation};
 use rusqlite::Connection;

@@ -1,5 +1,5 @@
-//! Order, where an endpoint keeps it: of one line only one is under way, in the order in which they were published, and a
-//! dead one is in the way or is not, as chosen. What people send again is outside it.
+//! Order, where an endpoint keeps it: of an ordering group one delivery is under way at a time, in the order in which they
+//! were published, and a dead one blocks the rest or not, as chosen. Replays by people are outside the order.
 
 use super::evidence::{Evidence, File};
 use crate::{
@@ -22,7 +22,7 @@ const COMMITTED_WITHIN: Duration = Duration::from_millis(500);
 /// A receiver, and the key of its events if it keeps order by that.
 type Line = (usize, Option<&'static str>);
 
-/// What is known of each line.
+/// Facts about each ordering group.
 pub(crate) struct Lines<'a> {
     members: BTreeMap<Line, Vec<Member<'a>>>,
 }
@@ -32,11 +32,11 @@ pub(crate) struct Member<'a> {
     /// Published not before this; known to be accepted by that.
     called_at: Timestamp,
     answered_at: Option<Timestamp>,
-    /// Requests before anybody sent it again.
+    /// Requests before a replay.
     posts: Vec<&'a Post>,
-    /// From here on it is in nobody's way.
+    /// From here on it blocks no other.
     over_at: Option<Timestamp>,
-    /// When somebody may have stepped up because of it.
+    /// Times at which the next may have become the head because of it.
     ends: Vec<Timestamp>,
 }
 
@@ -71,7 +71,7 @@ impl<'a> Lines<'a> {
         line.into_iter().flatten().filter(|member| member.file.id != file.id)
     }
 
-    /// When the last of those left that it may have waited for; none if it is in no line.
+    /// Returns when the last delivery ended that it may have waited for; none if it is in no ordering group.
     pub(crate) fn turn_of(&self, evidence: &Evidence<'_>, file: &File<'_>) -> Option<Timestamp> {
         // An end without a request is dated when it was decided, and noted when it was committed.
         let ended_at = file.finished_at.map(|at| at.plus(COMMITTED_WITHIN));
@@ -80,7 +80,7 @@ impl<'a> Lines<'a> {
         ends.filter(|at| *at <= started_at).max()
     }
 
-    /// Whether a dead one is in its way for good, and nobody did anything about that.
+    /// Whether a dead delivery blocks it for good, and no person resolved that.
     pub(crate) fn is_blocked(&self, evidence: &Evidence<'_>, file: &File<'_>) -> bool {
         file.posts.is_empty()
             && self.others(evidence, file).any(|other| {
@@ -90,7 +90,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// Replays, backfills and tests stand in none.
+/// Returns the ordering group; replays, backfills and tests have none.
 fn line_of(evidence: &Evidence<'_>, file: &File<'_>) -> Option<Line> {
     let endpoint = &evidence.plan.endpoints[file.receiver];
     let came_with_its_event = file.id.as_i64() <= file.event.as_i64() + 65_535;
@@ -145,7 +145,7 @@ impl<'a> Member<'a> {
         self.answered_at.is_some_and(|at| at < other.called_at)
     }
 
-    /// Whether nothing of it was sent while the other was in the way.
+    /// Whether nothing of it was sent while the other blocked it.
     fn waited_for(&self, other: &Self) -> bool {
         let over_at = other.over_at.unwrap_or(Timestamp::NEVER);
         self.posts.iter().all(|post| post.started_at >= over_at)

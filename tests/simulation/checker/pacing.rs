@@ -1,5 +1,5 @@
-//! What receivers see of the limits, over all processes: no window of time holds more requests than a rate allows, never are
-//! more in flight than a ceiling allows, and an open circuit lets one probe out at a time.
+//! Limits as receivers see them, over all processes: no window of time holds more requests than a rate allows, never are
+//! more in flight than a limit allows, and an open circuit breaker lets one probe out at a time.
 
 use super::evidence::Evidence;
 use crate::{

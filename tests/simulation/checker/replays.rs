@@ -1,4 +1,4 @@
-//! Replays of many: each ends, says truly how many it sent again, and takes no source twice.
+//! Bulk replays: each ends, reports truly how many deliveries it sent again, and takes no source twice.
 
 use super::evidence::{Evidence, File};
 use crate::{
@@ -14,7 +14,7 @@ use posthaste::domain::{
 use rusqlite::Connection;
 use std::collections::BTreeMap;
 
-/// A replay as the store shows it in the end.
+/// A replay as the store has it in the end.
 struct Row {
     id: i64,
     state: ReplayState,
@@ -78,7 +78,7 @@ pub(crate) fn check(evidence: &Evidence<'_>, disk: &Connection, violations: &mut
     replayed
 }
 
-/// A backfill brings an endpoint what it had no delivery of.
+/// A backfill brings an endpoint events of which it had no delivery.
 fn backfilled(evidence: &Evidence<'_>, delivery: DeliveryId) -> Option<Violation> {
     let file = evidence.file(delivery)?;
     let same = |other: &&File<'_>| {

@@ -1,4 +1,4 @@
-//! When an endpoint was certainly off, and when it came on again, as far as the outside can know.
+//! When an endpoint was certainly disabled, and when it was enabled again, as far as the outside can know.
 
 use super::excuses::Excuses;
 use crate::{journal::Journal, plan::SwitchKind};
@@ -14,7 +14,7 @@ struct Fact {
 }
 
 impl Switches {
-    /// `gone`: when answers came that switch the endpoint off and are in the history.
+    /// `gone`: when answers came that disable the endpoint and are in the history.
     pub(crate) fn of(journal: &Journal, endpoint: usize, gone: Vec<Timestamp>, excuses: &Excuses) -> Self {
         let by_hand = journal
             .switches
@@ -47,7 +47,7 @@ impl Switches {
         self.offs().any(|off| off.to < at && !self.ons().any(|on| on.to >= off.from && on.from <= at))
     }
 
-    /// Whether it may have been off at some time before `at`.
+    /// Whether it may have been disabled at some time before `at`.
     pub(crate) fn may_have_been_off(&self, at: i64) -> bool {
         self.offs().any(|off| off.from <= at)
     }
@@ -56,7 +56,7 @@ impl Switches {
         self.offs().filter(|off| off.from < at).all(|off| self.ons().any(|on| on.from > off.to && on.to < at))
     }
 
-    /// Whether it was on for certain, and then off for certain, between the two.
+    /// Whether it was enabled for certain, and then disabled for certain, between the two.
     pub(crate) fn went_off_between(&self, after: i64, before: i64) -> bool {
         self.offs().any(|off| off.from > after && off.to < before && self.is_certainly_on(off.from))
     }
@@ -65,7 +65,7 @@ impl Switches {
         self.0.iter().any(|fact| fact.kind == SwitchKind::Delete && fact.from <= by)
     }
 
-    /// The last time before `at` at which it may have come on again.
+    /// Returns the last time before `at` at which it may have been enabled again.
     pub(crate) fn last_on(&self, at: i64) -> Option<i64> {
         self.ons().filter(|on| on.from <= at).map(|on| on.to).max()
     }

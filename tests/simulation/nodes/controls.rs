@@ -1,11 +1,11 @@
-//! Negative controls: each breaks what nodes promise one another on purpose, and the checks must notice.
+//! Negative controls: each breaks a promise between nodes on purpose, and the checks must notice.
 
 use super::{director, sabotage::Sabotage};
 use crate::journal::Promise;
 
 const SEEDS: u64 = 300;
 
-/// Whether it is found within a bounded number of seeds that one of these promises is broken.
+/// Asserts that a bounded number of seeds shows one of these promises broken.
 fn must_notice(promises: &[Promise], sabotage: Sabotage) {
     let is_found = |seed| {
         let violations = director::run(seed, sabotage).violations;
@@ -32,17 +32,17 @@ fn shards_that_are_free_before_the_sweep_are_noticed() {
 }
 
 #[test]
-fn a_lane_that_is_taken_without_waiting_for_others_is_noticed() {
+fn a_queue_taken_over_without_waiting_for_others_is_noticed() {
     must_notice(&[Promise::Sole], Sabotage::WaitForNobody);
 }
 
 #[test]
-fn a_dead_node_that_nobody_takes_over_from_is_noticed_as_stuck() {
+fn a_dead_node_without_a_takeover_is_noticed_as_stuck() {
     must_notice(&[Promise::Stuck], Sabotage::NobodyTakesOver);
 }
 
 #[test]
-fn one_that_no_look_for_what_waits_finds_is_noticed_as_stuck() {
+fn a_waiting_delivery_that_no_search_finds_is_noticed_as_stuck() {
     must_notice(&[Promise::Stuck], Sabotage::Hide);
 }
 
@@ -52,17 +52,17 @@ fn requests_without_a_margin_are_noticed() {
 }
 
 #[test]
-fn requests_that_no_gate_holds_back_are_noticed() {
+fn requests_without_a_send_gate_are_noticed() {
     must_notice(&[Promise::Dial], Sabotage::NoGate);
 }
 
 #[test]
-fn one_that_jumps_the_queue_of_several_nodes_is_noticed() {
+fn a_delivery_that_jumps_the_queue_of_several_nodes_is_noticed() {
     must_notice(&[Promise::Order], Sabotage::JumpQueue);
 }
 
 #[test]
-fn a_line_in_the_order_of_ids_is_noticed() {
+fn an_ordering_group_in_the_order_of_ids_is_noticed() {
     must_notice(&[Promise::Order], Sabotage::OrderById);
 }
 
@@ -77,7 +77,7 @@ fn a_rate_that_nodes_exceed_is_noticed() {
 }
 
 #[test]
-fn tokens_that_a_new_home_finds_at_once_are_noticed() {
+fn tokens_that_a_new_owner_has_at_once_are_noticed() {
     must_notice(&[Promise::Pace], Sabotage::FullBucket);
 }
 
@@ -87,7 +87,7 @@ fn a_dead_node_that_is_forgotten_before_the_sweep_is_noticed() {
 }
 
 #[test]
-fn a_node_that_lets_another_carry_is_noticed() {
+fn a_lease_that_moves_to_another_node_is_noticed() {
     must_notice(&[Promise::Place], Sabotage::GiveAway);
 }
 
@@ -102,7 +102,7 @@ fn an_accepted_event_that_is_gone_is_noticed() {
 }
 
 #[test]
-fn something_delivered_that_nobody_received_is_noticed() {
+fn a_delivered_delivery_that_was_never_received_is_noticed() {
     must_notice(&[Promise::Lost], Sabotage::SayDelivered);
 }
 
@@ -112,7 +112,7 @@ fn a_delivery_that_is_sent_again_without_need_is_noticed() {
 }
 
 #[test]
-fn one_id_that_two_nodes_take_for_two_events_is_noticed() {
+fn one_id_that_names_two_events_on_two_nodes_is_noticed() {
     must_notice(&[Promise::Accept], Sabotage::ForgetKeys);
 }
 

@@ -1,5 +1,5 @@
-//! Runs one seed from its plan to the verdict: gives every node its turn, a few milliseconds at a time and in any order, lets
-//! things go wrong at their times, and waits until all is quiet.
+//! Runs one seed from its plan to the verdict: runs every node in turn, a few milliseconds at a time and in any order,
+//! triggers faults at their times, and waits until all is quiet.
 
 use super::{
     node::{GRACE, Node},
@@ -18,14 +18,14 @@ use crate::{
 use fastrand::Rng;
 use std::sync::Arc;
 
-/// The longest turn of a node: how far nodes' times are apart at most.
+/// Longest turn of a node: how far nodes' times are apart at most.
 const TURN_MAX: i64 = 20;
 const FURNISHED_AT: i64 = 4 * SECOND;
 const STARTS_AGAIN_AFTER: i64 = SECOND;
-/// After the heal: takeovers, the longest wait of a schedule and of a circuit.
+/// Time limit after the heal: takeovers, the longest wait of a schedule and of a circuit breaker.
 const QUIET_WITHIN: i64 = 150 * SECOND;
 
-/// What came of a seed.
+/// Result of a seed.
 pub(crate) struct Outcome {
     pub(crate) violations: Vec<Violation>,
     pub(crate) figures: Figures,
@@ -37,12 +37,12 @@ pub(crate) struct Outcome {
 struct Place {
     node: Option<Node>,
     starts_at: i64,
-    /// It stands still until then; before that a batch arrives that was on its way, at some time or just when another node is
-    /// taking over.
+    /// Frozen until then. Before that a batch that was on its way arrives, at some time or just when another node is taking
+    /// over.
     frozen_until: Option<i64>,
     late_at: Option<i64>,
     is_racing: bool,
-    /// It is to have ended by then, and starts again so long after.
+    /// Must have ended by then, and starts again so long after.
     stops: Option<(i64, i64)>,
 }
 
@@ -105,7 +105,7 @@ impl Director {
         }
     }
 
-    /// Everybody's turn once.
+    /// Runs every node once.
     fn turn(&mut self) {
         let until = self.now + self.rng.i64(1..=TURN_MAX);
         while let Some(fault) = self.faults.pop_if(|fault| fault.at <= self.now) {
@@ -180,7 +180,7 @@ impl Director {
             FaultKind::Stop(down) => {
                 if let (Some(node), None) = (&place.node, place.stops) {
                     node.stop();
-                    // Whoever stands still or hears nothing needs longer.
+                    // A node that is frozen or cut off needs longer.
                     place.stops = Some((now + 60 * SECOND, down));
                 }
             }
@@ -211,7 +211,7 @@ impl Director {
         }
     }
 
-    /// From now on everything works.
+    /// Ends all faults: from now on everything works.
     fn heal(&mut self) {
         let mut state = self.town.state();
         state.is_dangerous = false;
@@ -223,7 +223,7 @@ impl Director {
         }
     }
 
-    /// Until nobody wants anything and nothing waits or is carried.
+    /// Runs until no request is open and nothing waits or is in flight.
     fn rest(&mut self) -> bool {
         while self.now < HEAL + QUIET_WITHIN {
             self.pass_until(self.now + SECOND);
@@ -236,7 +236,7 @@ impl Director {
         false
     }
 
-    /// All of them stop, and leave nothing behind.
+    /// Stops all nodes, which must leave nothing behind.
     fn close(&mut self) {
         let limit = self.now + GRACE + 10 * SECOND;
         for place in &mut self.places {

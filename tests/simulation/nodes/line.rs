@@ -1,4 +1,4 @@
-//! The way out of one process, and who watches it: at its first byte every request is held against what the store says then.
+//! HTTP sender of one process, which is watched: at its first byte every request is compared with the store.
 
 use super::{
     plan::Kind,
@@ -21,7 +21,8 @@ use std::sync::Arc;
 
 const LEASE: i64 = 10_000;
 
-/// What the store says of a delivery: its lane, and of whoever carries it how long its lease is and whether it is dead.
+/// Store's view of a delivery: its endpoint, and of the node that has leased it how long its lease is and whether it is
+/// dead.
 type Found = (Option<i64>, Option<i64>, Option<bool>);
 
 pub(crate) struct Line {
@@ -35,7 +36,7 @@ impl Carrier for Line {
         Box::pin(self.carry(request))
     }
 
-    /// Nobody here has a health address.
+    /// No endpoint here has a health address.
     fn get(&self, _: Request) -> Posting<'_> {
         Box::pin(std::future::ready(Ok(Outcome::failed(Class::Connect, "connection refused"))))
     }
@@ -52,9 +53,9 @@ impl Line {
         sleep(connects).await;
         self.must_be_open()?;
         let freezes = self.freezes();
-        // Between the last look and the wire is a moment, which may be long on a machine that has other things to do.
+        // Between the last check and the first byte is a moment, which may be long on a busy machine.
         sleep(gap).await;
-        // What stood still just there cannot be held back by anybody.
+        // A process that freezes just there cannot be held back.
         let is_excused = self.freezes() != freezes;
         let fate = self.fate_of(&request);
         let number = self.begin(&request, &fate, called_at, is_excused);
@@ -64,7 +65,7 @@ impl Line {
         Ok(fate.outcome())
     }
 
-    /// Who sent to this endpoint the last time, if only one may at a time.
+    /// Returns which node sent to this endpoint last, if only one may at a time.
     fn sent_last(&self, request: &Request) -> Option<usize> {
         let kind = self.town.plan.endpoints[self.endpoint(request)].kind;
         let journal = self.town.journal();
@@ -115,7 +116,7 @@ impl Line {
             dropped_at: None,
             freezes: self.freezes(),
         };
-        // What the store forgot cannot be held against it, until the sender knows.
+        // A request is excused if the store lost its lease, until the sender knows.
         if !is_excused && !self.town.journal().has_lost(dial.epoch) {
             self.must_be_owned(&dial);
             self.must_be_sole(&dial, self.town.plan.endpoints[self.endpoint(request)].kind);
@@ -126,7 +127,7 @@ impl Line {
         journal.dials.len() - 1
     }
 
-    /// The store says that its sender carries it, and that nobody may take over from that.
+    /// Checks that the sender has leased the delivery, and that no other node may take over from it.
     fn must_be_owned(&self, dial: &Dial) {
         let sql = "SELECT d.lane, n.lease_until, n.dead FROM deliveries d LEFT JOIN nodes n ON n.epoch = -d.lane WHERE d.id = ?1";
         let found: Option<Found> = {
@@ -136,7 +137,7 @@ impl Line {
             sql.query_row([id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).optional().unwrap()
         };
         let now = at(self.town.state().now).as_millis();
-        // A lease that went back with the store is what it was as soon as the next beat is heard.
+        // A lease that went back with the store is valid again at the next heartbeat.
         let went_back = self.town.journal().losses.last().map(|loss| at(loss.at).as_millis() + LEASE);
         let is_leased = |until: i64| now <= until.max(went_back.unwrap_or(until));
         let is_owned = |(lane, lease_until, dead): Found| {
@@ -148,7 +149,7 @@ impl Line {
         }
     }
 
-    /// Nobody else is sending to an endpoint that one node sends to, unless it stands still or is dead.
+    /// Checks that no other node is sending to an exclusive endpoint, unless it is frozen or dead.
     fn must_be_sole(&self, dial: &Dial, kind: Kind) {
         let journal = self.town.journal();
         let is_out = |other: &&Dial| {
@@ -176,7 +177,8 @@ impl Line {
         }
     }
 
-    /// Of those that are kept in order it is the first that has not ended, as they were stored, whatever their ids are.
+    /// Checks that the delivery is the first of its ordering group that has not ended, in the order in which they were
+    /// stored, whatever their ids are.
     fn must_be_first(&self, delivery: DeliveryId) {
         let sql = "SELECT o.delivery FROM lines l JOIN lines o ON o.endpoint = l.endpoint AND o.okey = l.okey
                  AND o.number < l.number

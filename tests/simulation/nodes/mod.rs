@@ -1,8 +1,8 @@
-//! Several nodes on one store: each a process with clocks of its own that can be set, that freezes, dies and comes back, over
-//! wires that lose what they carry. `witness` watches the store, `line` every request, `verdict` what came of it all.
+//! Several nodes on one store: each a process with clocks of its own that can be set, that freezes, dies and comes back,
+//! over connections that lose messages. `witness` watches the store, `line` every request, `verdict` the result.
 //!
-//! Every node has a runtime of its own, so that one stands still while the others go on. They meet in the store alone: nobody
-//! rings, and whatever waits is found by looking.
+//! Every node has a runtime of its own, so that one stands still while the others go on. They meet in the store alone: there
+//! are no notifications, and what waits is found by polling.
 
 mod controls;
 mod director;

@@ -1,4 +1,4 @@
-//! One process of several. It has a runtime of its own and therefore time of its own: whoever is not driven stands still.
+//! A process among several. It has a runtime and therefore a time of its own: a node that is not driven stands still.
 
 use super::{
     line::Line,
@@ -46,15 +46,15 @@ pub(crate) struct Node {
     office: Arc<Mutex<Option<Arc<Service>>>>,
     stop: ShutdownHandle,
     has_ended: Arc<AtomicBool>,
-    /// When it was born, by the town's time and by its own, and how many of a million its clocks run too fast.
+    /// When it started, by the simulation's time and by its own, and how many of a million its clocks run too fast.
     born: (i64, Instant, i64),
 }
 
-/// The writer of a process, for whoever commits and for whoever takes it away.
+/// Writer of a process, shared by the commit loop and by the code that ends it.
 type Pen = Arc<Mutex<Option<NodeWriter>>>;
 
 impl Node {
-    /// `None` if the store could not be reached.
+    /// Starts a process; `None` if the store could not be reached.
     pub(crate) fn start(town: &Arc<Town>, number: usize) -> Option<Self> {
         let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         let entered = runtime.enter();
@@ -109,12 +109,12 @@ impl Node {
         Some(Self { number, life, runtime, clock, lanes, writer, office, stop, has_ended, born })
     }
 
-    /// Where callers reach it.
+    /// Returns its service, if it can be called.
     pub(crate) fn office(&self) -> Option<Arc<Service>> {
         self.office.lock().unwrap().clone()
     }
 
-    /// Lets somebody call it.
+    /// Runs a call to its service.
     pub(crate) fn spawn(&self, call: impl Future<Output = ()> + Send + 'static) {
         self.runtime.spawn(call);
     }
@@ -125,7 +125,7 @@ impl Node {
         begun + Duration::from_millis((passed + passed * drift / 1_000_000) as u64)
     }
 
-    /// It is its turn until then; the town's time is that of the beginning meanwhile.
+    /// Runs the node until then; the simulation's time stays that of the beginning meanwhile.
     pub(crate) fn drive(&self, town: &Town, until: i64) {
         let own = self.own_time(until);
         self.runtime.block_on(async {
@@ -135,7 +135,8 @@ impl Node {
         town.state().running = None;
     }
 
-    /// With the store, once all is quiet: it works under an epoch of which everything is there, and endpoints are as they are there.
+    /// Asserts that memory agrees with the store, once all is quiet: its epoch is stored completely, and its endpoints are
+    /// as stored.
     pub(crate) fn must_agree(&self, town: &Town) {
         let epoch = town.state().tenures[self.number].as_ref().map_or(0, |tenure| tenure.epoch());
         if town.journal().has_lost(epoch) {
@@ -158,7 +159,7 @@ impl Node {
         }
     }
 
-    /// It stood still until now, while its clocks went on.
+    /// Ends a freeze, during which its clocks went on.
     pub(crate) fn thaw(&self, town: &Town, now: i64) {
         let own = self.own_time(now);
         town.state().running = Some((self.number, own));
@@ -169,7 +170,7 @@ impl Node {
         town.state().running = None;
     }
 
-    /// A batch that was on its way arrives, although its sender stands still.
+    /// Delivers a batch that was on its way, although its sender is frozen.
     pub(crate) fn arrives_late(&self, town: &Town) {
         let _entered = self.runtime.enter();
         town.state().running = Some((self.number, Instant::now()));
@@ -177,7 +178,7 @@ impl Node {
         town.state().running = None;
     }
 
-    /// The last batch of which it knows that it is stored, and under which epoch.
+    /// Returns the last batch that it knows to be stored, and under which epoch.
     pub(crate) fn confirmed(&self) -> Option<(i64, i64)> {
         self.writer.lock().unwrap().as_ref().map(NodeWriter::confirmed)
     }
@@ -193,7 +194,7 @@ impl Node {
         self.clock.step(by_ms);
     }
 
-    /// As the signal does it.
+    /// Stops it like a signal does.
     pub(crate) fn stop(&self) {
         if let Some(service) = self.office.lock().unwrap().take() {
             service.readiness().stop();
@@ -205,7 +206,7 @@ impl Node {
         self.has_ended.load(SeqCst)
     }
 
-    /// After it has let go of everything.
+    /// Ends it after it has released everything.
     pub(crate) fn end(self, town: &Town) {
         let entered = self.runtime.enter();
         town.state().running = Some((self.number, Instant::now()));
@@ -217,7 +218,7 @@ impl Node {
         self.die(town);
     }
 
-    /// At once; nothing in memory gets anywhere.
+    /// Kills it at once; nothing in memory is written.
     pub(crate) fn die(self, town: &Town) {
         if let Some(writer) = self.writer.lock().unwrap().take() {
             writer.forget();
@@ -228,7 +229,7 @@ impl Node {
     }
 }
 
-/// Commits what waits, a little later than it was rung for.
+/// Commits what waits, a little later than it was notified.
 async fn commit_loop(town: Arc<Town>, node: usize, writer: Pen, rung: Arc<Notify>) {
     let commit = || writer.lock().unwrap().as_mut().map(NodeWriter::commit_next);
     loop {
@@ -264,7 +265,7 @@ struct Boot {
 }
 
 impl Boot {
-    /// Ends early if the store cannot be reached: whoever watches starts another one.
+    /// Runs the process. Ends early if the store cannot be reached: the director starts another one.
     async fn run(mut self, events: LaneEvents, stop: Shutdown) {
         let service = self.join().await;
         if let Some(service) = service {

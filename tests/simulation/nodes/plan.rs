@@ -1,4 +1,5 @@
-//! What a seed decides of a story with several nodes: who is published to when, who changes what, and what goes wrong.
+//! Plan of a story with several nodes, drawn from a seed: which events are published to which node when, which endpoints
+//! change, and which faults happen.
 
 use crate::{
     network::{Mode, Script},
@@ -16,19 +17,19 @@ pub(crate) struct Plan {
     pub(crate) events: Vec<EventPlan>,
     pub(crate) changes: Vec<ChangePlan>,
     pub(crate) faults: Vec<Fault>,
-    /// Of each node: how far its wall clock is off at every start, and how many of a million its clocks run too fast.
+    /// For each node, how far its wall clock is off at every start, and how many of a million its clocks run too fast.
     pub(crate) clocks: Vec<(i64, i64)>,
-    /// Whoever takes over from another dies in the middle of it with this probability, in percent and for each commit.
+    /// Probability in percent, for each commit, that a node that takes over from another dies in the middle of it.
     pub(crate) takers_die: u8,
     pub(crate) hands: usize,
 }
 
 /// When everything has begun, and the first events come.
 pub(crate) const BEGIN: i64 = 8 * SECOND;
-/// From here on everything works and everybody is well.
+/// From here on everything works and every receiver is well.
 pub(crate) const HEAL: i64 = 55 * SECOND;
 
-/// Who may send for it, and how much.
+/// Which nodes may send for it, and how much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Shared,
@@ -48,9 +49,9 @@ pub(crate) struct EndpointPlan {
 #[derive(Clone, Debug)]
 pub(crate) struct EventPlan {
     pub(crate) at: i64,
-    /// Whoever is asked first.
+    /// Node that is asked first.
     pub(crate) node: usize,
-    /// Without one nobody dares to ask twice.
+    /// Without an id the producer does not ask twice.
     pub(crate) id: Option<String>,
     pub(crate) key: Option<&'static str>,
     /// Another node is asked at the same time.
@@ -76,25 +77,25 @@ pub(crate) struct Fault {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FaultKind {
-    /// Dead at once; another process starts after so long.
+    /// Killed; another process starts after so long.
     Kill(i64),
-    /// Told to stop; the same.
+    /// Asked to stop; another process starts after so long.
     Stop(i64),
-    /// Nothing of it runs for so long, and what it sent to the store just before may arrive meanwhile.
+    /// Frozen for so long; what it sent to the store just before may arrive meanwhile.
     Freeze(i64),
-    /// The same, and it comes back without a wire.
+    /// Frozen, and comes back without a connection.
     FreezeAway(i64),
-    /// It cannot reach the store for so long.
+    /// Cannot reach the store for so long.
     Away(i64),
-    /// Nobody can.
+    /// No node can reach the store for so long.
     AllAway(i64),
-    /// Answers of the store to it are lost now and then for so long, and what it sends as well.
+    /// Answers of the store to it, and what it sends, are lost now and then for so long.
     Noise(i64),
     /// Its wall clock is set.
     Step(i64),
     /// A standby of the store has what is there now, and nothing that comes.
     Lag,
-    /// The store is that standby from now on; nobody can reach it for so long.
+    /// The store is that standby from now on; no node can reach it for so long.
     FailOver(i64),
 }
 
@@ -107,7 +108,7 @@ impl Plan {
         let mut faults = faults(&mut rng, nodes, &moments);
         let changes = changes(&mut rng, nodes, &endpoints, &moments);
         for change in &changes {
-            // Somebody may hear of it late.
+            // A node may learn of it late.
             let (node, at) = (rng.usize(0..2 * nodes), (change.at - 500).max(BEGIN));
             let late = Fault { at, node, kind: FaultKind::Noise(4 * SECOND) };
             faults.extend(Some(late).filter(|late| late.node < nodes));
@@ -145,7 +146,7 @@ fn endpoints(rng: &mut Rng) -> Vec<EndpointPlan> {
     kinds.into_iter().enumerate().map(named).collect()
 }
 
-/// Receivers that fail are well again for a while, and from the heal on.
+/// Draws when a receiver fails; it works again for a while in between, and from the heal on.
 fn script(rng: &mut Rng) -> Vec<(i64, Mode)> {
     let mut changes = vec![(0, pick(rng, &[Mode::Ok, Mode::Ok, Mode::Slow(300), Mode::Slow(1500)]))];
     let mut at = BEGIN;
@@ -161,7 +162,7 @@ fn script(rng: &mut Rng) -> Vec<(i64, Mode)> {
     changes
 }
 
-/// Some on their own, and many at once at the moments at which things happen.
+/// Draws events: some on their own, and many at once at the moments at which faults happen.
 fn events(rng: &mut Rng, nodes: usize, moments: &[i64]) -> Vec<EventPlan> {
     let mut at: Vec<i64> = (0..rng.usize(10..40)).map(|_| rng.i64(BEGIN..HEAL)).collect();
     for moment in moments {
@@ -206,7 +207,7 @@ fn faults(rng: &mut Rng, nodes: usize, moments: &[i64]) -> Vec<Fault> {
     (0..count).map(one).collect()
 }
 
-/// In some stories the store loses what it had confirmed.
+/// Draws a loss: in some stories the store loses what it had confirmed.
 fn loss(seed: u64) -> Vec<Fault> {
     let mut rng = Rng::with_seed(seed ^ 0x6c6f_7373);
     if rng.u8(0..5) > 0 {

@@ -1,4 +1,4 @@
-//! Who uses the nodes: producers that publish to whichever of them answers until they know, and an operator that changes
+//! Clients of the nodes: producers that publish to any node that answers until they know, and an operator that changes
 //! endpoints while they are sent to.
 
 use super::{node::Node, plan::Kind, town::Town, witness};
@@ -19,29 +19,29 @@ use posthaste::{
 use serde_json::json;
 use std::sync::{Arc, Mutex};
 
-/// How long somebody waits for an answer before asking another node.
+/// How long a client waits for an answer before asking another node.
 const PATIENCE: i64 = 3000;
 const PAUSE: i64 = 250;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Errand {
-    /// Of the plan.
+    /// Number of the plan.
     Publish(usize),
     Change(usize),
 }
 
-/// Something that somebody wants until it is known to be done.
+/// A call that is repeated until it is known to be done.
 struct Wish {
     errand: Errand,
     at: i64,
     node: usize,
-    /// Since when it is waited for an answer, and of which process.
+    /// Since when an answer is awaited, and of which process.
     asked: Option<(i64, usize)>,
     can_ask_again: bool,
     is_done: bool,
 }
 
-/// What a node answered; for an event, which it is.
+/// Answer of a node; for an event, which it is.
 enum Said {
     Done(Option<EventId>),
     NotNow,
@@ -50,7 +50,7 @@ enum Said {
 
 type Answers = Arc<Mutex<Vec<(usize, usize, Said)>>>;
 
-/// What the producer of an event knows of it: when it first asked for it to be published, and when that was first answered.
+/// Facts that the producer of an event knows: when it was first published, and when that was first answered.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Published {
     pub(crate) asked_at: Option<i64>,
@@ -62,7 +62,7 @@ pub(crate) struct Producers {
     town: Arc<Town>,
     wishes: Vec<Wish>,
     answers: Answers,
-    /// By the number of its plan.
+    /// Published events, by the number of their plan.
     pub(crate) published: Vec<Published>,
 }
 
@@ -90,7 +90,7 @@ impl Producers {
         self.wishes.iter().all(|wish| wish.is_done)
     }
 
-    /// Hears what was answered, and asks who is to be asked now.
+    /// Takes the answers, and makes the calls that are due.
     pub(crate) fn step(&mut self, now: i64, nodes: &[Option<&Node>]) {
         self.hear(now);
         for number in 0..self.wishes.len() {
@@ -148,15 +148,15 @@ impl Producers {
         }
     }
 
-    /// Whoever is asked, the same id is the same event.
+    /// Notes an event. The same id must be the same event on every node.
     fn note(&mut self, plan: usize, event: EventId, now: i64) {
         let published = &mut self.published[plan];
         if published.event.is_some_and(|known| known != event) && self.town.journal().is_lost(event) {
-            // Who stood still says it only now: nobody remembers that one any more.
+            // A node that was frozen answers only now: the record of that id has expired.
             return;
         }
         if published.event.is_some_and(|known| known != event && self.town.journal().is_lost(known)) {
-            // Nobody remembers that it was published before.
+            // The record of its first publication has expired.
             (published.event, published.answered_at) = (None, None);
         }
         published.answered_at.get_or_insert(now);
@@ -218,7 +218,7 @@ pub(crate) async fn furnish(town: Arc<Town>, service: Arc<Service>) {
     let app = NewApp { uid: Some(APP.into()), name: "Shop".into(), ..NewApp::default() };
     service.add_app(ADMIN, app).await.unwrap();
     let entry = service.app(ADMIN, APP).unwrap();
-    // Patient enough for whatever happens, so that nothing has to die.
+    // Patient enough for any fault, so that no delivery has to die.
     let waits: Vec<&str> = ["200ms", "1s", "2s", "4s"].into_iter().chain(["5s"; 28]).collect();
     for plan in &town.plan.endpoints {
         let mut new = NewEndpoint {

@@ -1,6 +1,6 @@
-//! Ways to break what nodes promise one another, so that the checks can show their teeth. `None` in all honest runs.
+//! Ways to break the promises between nodes, so that the checks can prove that they notice. `None` in all honest runs.
 //!
-//! All of it is done from outside: behind everybody's back in the file, or at the gate of a line.
+//! Every one acts from outside: directly in the file, or at the send gate of a node.
 
 use posthaste::{
     domain::{port::DialGate, tenure::Tenure, time::Steady},
@@ -12,53 +12,53 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sabotage {
     None,
-    /// Whoever was fenced writes on.
+    /// A fenced node writes on.
     FenceOff,
-    /// The fence holds only once everything was swept, as if it had all been one statement.
+    /// The fence holds only once everything was swept, as if all were one statement.
     SweepFirst,
     /// Shards are free as soon as their node is declared dead.
     FreeShardsFirst,
-    /// A lane becomes somebody's own without waiting for others to hear of it.
+    /// A queue becomes exclusive without waiting for other nodes to know.
     WaitForNobody,
-    /// Nobody is ever certain enough of itself to take over from another.
+    /// No node is ever certain enough of its own state to take over from another.
     NobodyTakesOver,
     /// Requests begin until the very end of a lease.
     NoMargin,
-    /// Nobody looks at the gate.
+    /// The send gate is not checked.
     NoGate,
-    /// Nodes are told three times the rate that there should be.
+    /// Nodes get three times the rate that there should be.
     Haste,
-    /// Whoever becomes an endpoint's home has as many tokens at once as there may be.
+    /// A new owner of an endpoint has all tokens at once that there may be.
     FullBucket,
-    /// One that waits behind others is let go before its turn.
+    /// A delivery that waits behind others is released before its turn.
     JumpQueue,
-    /// Those behind step up by their ids, whoever was stored first.
+    /// Queued deliveries are promoted by their ids instead of the order in which they were stored.
     OrderById,
     /// A result is stored a second time, as if its batch had been.
     StoreTwice,
-    /// A dead node is forgotten before what it carried was swept.
+    /// A dead node is forgotten before its leased deliveries were swept.
     ForgetFirst,
-    /// Something that a node carries is another's all of a sudden.
+    /// A delivery that a node has leased becomes another node's.
     GiveAway,
-    /// Nodes are told three times as many requests at a time as there should be.
+    /// Nodes get three times the limit of requests in flight that there should be.
     Crowd,
-    /// An event that was accepted is gone, and everything that was to become of it.
+    /// An accepted event is removed with all its deliveries.
     DropEvent,
-    /// Something that nobody has sent yet is called delivered.
+    /// An unsent delivery is marked delivered.
     SayDelivered,
-    /// What was delivered is due again.
+    /// A delivered delivery is due again.
     SendAgain,
-    /// Nobody knows any more what was published under which id.
+    /// The record of published ids is lost.
     ForgetKeys,
-    /// Nobody is told which endpoint was changed.
+    /// Changes of endpoints are not reported to other nodes.
     KeepChanges,
-    /// Shards belong to whoever had them last, although it is no more.
+    /// Shards still belong to their last owner, although that is dead.
     KeepShard,
     /// A store that loses what it confirmed keeps the count of it, by which nodes would notice.
     KeepCount,
-    /// One that waits is due when nobody will look.
+    /// A waiting delivery is due at a time at which the store is not searched.
     Hide,
-    /// A batch that was not stored is counted, by which its node finds out what became of it.
+    /// A batch that was not stored is counted in the number by which its node finds out whether it was.
     CountLost,
 }
 
@@ -67,7 +67,7 @@ const MARGIN_MS: i64 = 1000;
 const FILLS_MS: i64 = 2000;
 
 impl Sabotage {
-    /// At the beginning of a transaction of a node.
+    /// Acts at the beginning of a transaction of a node.
     pub(crate) fn begin(self, tx: &Connection, epoch: i64) {
         let unfence = "UPDATE ledger SET writer = 0, fenced_at = NULL WHERE epoch = ?1 AND writer = -1";
         let run = |sql: &str| {
@@ -144,7 +144,7 @@ impl Sabotage {
         }
     }
 
-    /// Behind a transaction of a node that was not stored.
+    /// Acts after a transaction of a node that was not stored.
     pub(crate) fn after_loss(self, tx: &Connection, epoch: i64) {
         if self == Self::CountLost {
             tx.execute("UPDATE ledger SET batch = batch + 1 WHERE epoch = ?1 AND writer = 0", params![epoch])
@@ -161,7 +161,7 @@ impl Sabotage {
     }
 }
 
-/// The gate of a node as its line asks it.
+/// Send gate of a node, as its HTTP sender checks it.
 pub(crate) struct Gate {
     pub(crate) honest: Box<dyn DialGate>,
     pub(crate) tenure: Arc<Tenure>,
@@ -170,8 +170,8 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// The first request goes out of an endpoint that another node sent to before. A clock that leaps ahead, of which nobody is
-    /// told, fills buckets.
+    /// A first request goes to an endpoint that another node sent to before. An unannounced leap of the clock fills the
+    /// buckets.
     pub(crate) fn is_handed_over(&self) {
         if self.sabotage == Sabotage::FullBucket {
             self.clock.step(FILLS_MS);

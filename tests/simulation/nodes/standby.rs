@@ -1,5 +1,5 @@
-//! A standby that stops following and is promoted later: whatever was confirmed meanwhile is gone. Nodes are promised nothing
-//! about that, and everything about the rest.
+//! A standby that stops following and is promoted later: everything confirmed meanwhile is lost. Nodes promise nothing about
+//! that, and everything about the rest.
 
 use super::{
     sabotage::Sabotage,
@@ -10,7 +10,7 @@ use posthaste::domain::id::{DeliveryId, EventId};
 use rusqlite::{Connection, OptionalExtension, config::DbConfig};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// It has what is stored now, and hears nothing more.
+/// Freezes the standby: it has what is stored now, and gets nothing more.
 pub(crate) fn stop_following(town: &Town) {
     let file = town.file().connection();
     if !is_there(&file) {
@@ -24,8 +24,8 @@ pub(crate) fn stop_following(town: &Town) {
     }
 }
 
-/// It is the store from now on. Without one nothing happens. Of those that run it is told up to which batch each knows its own to be
-/// stored: what nobody was told of is not missed.
+/// Promotes the standby, if there is one. `confirmed` says up to which batch each running node knows its own to be stored:
+/// unconfirmed ones are not missed.
 pub(crate) fn be_promoted(town: &Town, confirmed: &BTreeMap<i64, i64>) {
     let file = town.file().connection();
     if !is_there(&file) {
@@ -33,7 +33,7 @@ pub(crate) fn be_promoted(town: &Town, confirmed: &BTreeMap<i64, i64>) {
     }
     let events = ids(&file, "SELECT id FROM events");
     let fenced = ids(&file, TAKEN_OVER);
-    // Nobody writes this: the witness has nothing to say.
+    // No node writes this: the witness must not note it.
     file.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false).unwrap();
     let is_kept = |table: &String| town.sabotage == Sabotage::KeepCount && table == "ledger";
     let forgotten = forgotten(&file, confirmed);
@@ -73,7 +73,7 @@ fn ids(file: &Connection, sql: &str) -> BTreeSet<i64> {
     rows.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
 }
 
-/// Epochs that have written something which it does not have, and that count on it.
+/// Returns epochs that wrote batches which the standby does not have, and that rely on them.
 fn forgotten(file: &Connection, confirmed: &BTreeMap<i64, i64>) -> BTreeSet<i64> {
     let sql = "SELECT epoch FROM (SELECT epoch, batch FROM main.ledger WHERE writer IN (0, -1)
              EXCEPT SELECT epoch, batch FROM standby.ledger WHERE writer IN (0, -1))";

@@ -1,4 +1,5 @@
-//! All that outlives a process where there are several: the time, the store and the wires to it, and what was seen.
+//! Everything that outlives a process where there are several: the time, the store and the connections to it, and what was
+//! seen.
 
 use super::{plan::Plan, sabotage::Sabotage, witness};
 use crate::{
@@ -31,21 +32,21 @@ pub(crate) struct Town {
     journal: Mutex<Journal>,
 }
 
-/// Times are milliseconds after the start, as nobody's clock shows them.
+/// Times are milliseconds after the start, on no node's own clock.
 pub(crate) struct State {
     pub(crate) now: i64,
-    /// Whose turn it is, and when that began by its own timers.
+    /// The node that runs now, and when its turn began by its own timers.
     pub(crate) running: Option<(usize, Instant)>,
-    /// Until when each node cannot reach the store, and until when its wire is noisy.
+    /// Until when each node cannot reach the store, and until when its connection loses messages.
     pub(crate) away: Vec<i64>,
     pub(crate) noisy: Vec<i64>,
-    /// Whose transaction was the last one, if it was not stored although its COMMIT was sent.
+    /// Epoch of the last transaction, if that was not stored although its COMMIT was sent.
     was_lost: Option<i64>,
-    /// Of the processes that there are.
+    /// Node states of the processes that there are.
     pub(crate) tenures: Vec<Option<Arc<Tenure>>>,
     /// Nodes that die as soon as their turn is over.
     pub(crate) doomed: BTreeSet<usize>,
-    /// Before everything has begun and after the heal nothing goes wrong.
+    /// False before everything has begun and after the heal: no fault happens then.
     pub(crate) is_dangerous: bool,
     pub(crate) rng: Rng,
 }
@@ -64,7 +65,7 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// The store lost what was written under this epoch: what is done under it is what nobody knows of.
+    /// Whether the store lost batches of this epoch: what is done under it is unknown to all.
     pub(crate) fn has_lost(&self, epoch: i64) -> bool {
         self.losses.iter().any(|loss| loss.forgotten.contains(&epoch))
     }
@@ -78,9 +79,9 @@ impl Journal {
 #[derive(Debug)]
 pub(crate) struct Loss {
     pub(crate) at: i64,
-    /// That were stored, and are no more.
+    /// Events that were stored, and are no more.
     pub(crate) events: BTreeSet<EventId>,
-    /// That are delivered for whoever looks afterwards.
+    /// Deliveries that are delivered in the store after the loss.
     pub(crate) delivered: BTreeSet<DeliveryId>,
     /// Epochs of which not every batch is there any more.
     pub(crate) forgotten: BTreeSet<i64>,
@@ -94,20 +95,20 @@ pub(crate) struct Life {
     pub(crate) freezes: usize,
 }
 
-/// One request, as the network saw it.
+/// A request, as the network saw it.
 #[derive(Clone, Debug)]
 pub(crate) struct Dial {
     pub(crate) life: usize,
-    /// Under which its sender worked.
+    /// Epoch of its sender.
     pub(crate) epoch: i64,
     pub(crate) lane: EndpointId,
     pub(crate) delivery: DeliveryId,
-    /// When the engine let it go; its first byte may have come later.
+    /// When the engine sent it; its first byte may have come later.
     pub(crate) called_at: i64,
     /// When the receiver does its work, if it does.
     pub(crate) works_at: Option<i64>,
     pub(crate) ended_at: Option<i64>,
-    /// Its sender let go of it or died before that.
+    /// When its sender let go of it or died before that.
     pub(crate) dropped_at: Option<i64>,
     /// How often its sender had stood still when it began.
     pub(crate) freezes: usize,
@@ -133,7 +134,7 @@ impl Town {
             state: Mutex::new(state),
             journal: Mutex::default(),
         });
-        // The town has the file, so that must not have the town.
+        // The town owns the file, so the file must not own the town.
         let (here, there) = (Arc::downgrade(&town), Arc::downgrade(&town));
         let wire =
             move |tx: &Connection, epoch| here.upgrade().map_or(Passage::Cut, |town| town.passage(tx, epoch));
@@ -161,14 +162,14 @@ impl Town {
         self.journal().violations.push(Violation { promise, what: what.into() });
     }
 
-    /// What time it is, whatever clocks show.
+    /// Returns the true time, whatever clocks show.
     pub(crate) fn now(&self) -> i64 {
         let state = self.state();
         let passed = state.running.map_or(0, |(_, since)| since.elapsed().as_millis() as i64);
         state.now + passed
     }
 
-    /// What becomes of a transaction of the node whose turn it is.
+    /// Decides the fate of a transaction of the node that runs now.
     fn passage(&self, tx: &Connection, epoch: i64) -> Passage {
         let mut state = self.state();
         let Some((node, _)) = state.running else { return Passage::Answered };
@@ -199,7 +200,7 @@ impl Town {
         passage
     }
 
-    /// A node has just committed something: whether it dies of it, because it was taking over from another.
+    /// Whether a node that has just committed dies of it, because it was taking over from another.
     pub(crate) fn commit_kills(&self, node: usize) -> bool {
         let is_taking = {
             let sql = "SELECT EXISTS (SELECT 1 FROM nodes WHERE dead = 1)";
@@ -215,7 +216,7 @@ impl Town {
     }
 }
 
-/// As the clock of the store shows it.
+/// Converts to a time on the store's clock.
 pub(crate) fn at(ms: i64) -> Timestamp {
     Timestamp::from_millis(START + ms)
 }

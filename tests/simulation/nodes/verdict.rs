@@ -1,5 +1,5 @@
-//! What came of a story, once everything has come to rest: nothing is lost or stuck, receivers saw twice only what was on its
-//! way when something went wrong, and no rate was exceeded by all nodes together.
+//! Verdict on a story, once all is quiet: nothing is lost or stuck, receivers saw twice only what was on its way when a
+//! fault happened, and no rate was exceeded by all nodes together.
 
 use super::{
     plan::Kind,
@@ -18,7 +18,7 @@ use std::{
 const SKEW: i64 = 25;
 const DRIFT: i64 = 2;
 
-/// What a story was worth.
+/// Figures of a story.
 #[derive(Debug, Default)]
 pub(crate) struct Figures {
     pub(crate) dials: usize,
@@ -42,7 +42,7 @@ impl Figures {
     }
 }
 
-/// Checks everything that only the end shows; what the story was worth, and a number that the same story gives again.
+/// Checks everything that only the end shows. Returns the figures, and a number that the same story gives again.
 pub(crate) fn pronounce(town: &Town, published: &[Published]) -> (Figures, u64) {
     all_delivered(town, published);
     left_behind(town);
@@ -85,7 +85,7 @@ fn all<T>(town: &Town, sql: &str, read: impl Fn(&rusqlite::Row<'_>) -> rusqlite:
     rows.query_map([], read).unwrap().map(Result::unwrap).collect()
 }
 
-/// Whatever was accepted, and whatever is stored although nobody was told, is delivered to every endpoint.
+/// Checks that every accepted event, and every one that is stored without an answer, is delivered to every endpoint.
 fn all_delivered(town: &Town, published: &[Published]) {
     let stored: BTreeMap<i64, i64> = all(
         town,
@@ -124,13 +124,13 @@ fn all_delivered(town: &Town, published: &[Published]) {
     }
 }
 
-/// Nothing waits or is carried, and whoever died is forgotten.
+/// Whether nothing waits or is in flight, and dead nodes are forgotten.
 pub(crate) fn is_quiet(town: &Town) -> bool {
     let busy = count(town, "SELECT count(*) FROM deliveries WHERE lane IS NOT NULL");
     busy == 0 && count(town, "SELECT count(*) FROM nodes") == town.plan.nodes as i64
 }
 
-/// What is not over, for people.
+/// Describes what is not over.
 pub(crate) fn remains(town: &Town) -> String {
     let nodes = all(town, "SELECT epoch, dead, lease_until FROM nodes", |row| {
         Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
@@ -142,7 +142,7 @@ pub(crate) fn remains(town: &Town) -> String {
     format!("{rows:?}, nodes (epoch, dead, lease) {nodes:?}")
 }
 
-/// Whoever stopped has left, and with it everything that it had.
+/// Checks that stopped nodes have left, with everything that they had.
 fn left_behind(town: &Town) {
     let sql = "SELECT (SELECT count(*) FROM nodes) + (SELECT count(*) FROM shards WHERE epoch <> 0)
          + (SELECT count(*) FROM deliveries WHERE lane < 0)";
@@ -152,8 +152,8 @@ fn left_behind(town: &Town) {
     }
 }
 
-/// How many deliveries were received more than once. Each had a sender that was taken over, died or let go of it, or that had to
-/// leave without being able to say what came of it, which is on record.
+/// Returns how many deliveries were received more than once. Each had a sender that was taken over, died, let go of it, or
+/// had to stop without an outcome, which is on record.
 fn twice(town: &Town, dials: &[Dial]) -> usize {
     let mut fenced: BTreeSet<i64> = all(town, TAKEN_OVER, |row| row.get(0)).into_iter().collect();
     let unknown = "SELECT DISTINCT delivery FROM attempts WHERE class = 9";
@@ -191,13 +191,14 @@ fn twice(town: &Town, dials: &[Dial]) -> usize {
     count
 }
 
-/// Its sender did not know yet that the store had lost what it did.
+/// Whether its sender did not know yet that the store had lost what it wrote.
 fn is_unknowing(town: &Town, dial: &Dial) -> bool {
     let is_behind = |loss: &Loss| loss.at < dial.called_at && loss.forgotten.contains(&dial.epoch);
     town.journal().losses.iter().any(is_behind)
 }
 
-/// No window of time holds more requests than the rate allows, whoever sent them. A wall clock that is set ahead fills a burst.
+/// Checks that no window of time holds more requests than the rate allows, from all senders together. A wall clock that is
+/// set ahead fills a burst.
 fn too_fast<'a>(town: &Town, dials: impl Iterator<Item = &'a Dial>, rate: RateLimit) {
     let mut times: Vec<i64> = dials.map(|dial| dial.called_at).collect();
     times.sort_unstable();
@@ -215,7 +216,7 @@ fn too_fast<'a>(town: &Town, dials: impl Iterator<Item = &'a Dial>, rate: RateLi
     }
 }
 
-/// Every result is in the history once.
+/// Checks that every result is in the history once.
 fn recorded_once(town: &Town, dials: &[Dial]) {
     let mut sent: BTreeMap<i64, i64> = BTreeMap::new();
     for dial in dials {
@@ -237,10 +238,11 @@ fn recorded_once(town: &Town, dials: &[Dial]) {
     }
 }
 
-/// An event in a line: how it was published, its delivery there, and which of all dials that began with.
+/// An event in an ordering group: how it was published, its delivery there, and the index of its first request.
 type Place<'a> = (&'a Published, DeliveryId, usize);
 
-/// Where order is kept, what was answered before another was published began before that, whichever nodes took the two.
+/// Checks that, where order is kept, an event answered before another was published is sent before that, whichever nodes
+/// took the two.
 fn out_of_order(town: &Town, dials: &[Dial], published: &[Published]) {
     let times: BTreeMap<i64, &Published> =
         published.iter().filter_map(|one| Some((one.event?.as_i64(), one))).collect();

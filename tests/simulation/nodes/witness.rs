@@ -1,5 +1,5 @@
-//! The store as a witness: triggers in the file see every change that any node makes, and note what breaks a rule. A note is
-//! there if and only if its commit is.
+//! The store as a witness: triggers in the file see every change that any node makes, and note violations of the rules. A
+//! note exists if and only if its commit does.
 
 use super::town::Town;
 use crate::journal::Promise;
@@ -10,7 +10,7 @@ use posthaste::domain::{
 };
 use rusqlite::{Connection, params};
 
-/// `who` writes: its epoch, and how much of the configuration it has seen. `broken` is what was noted.
+/// `who` writes: its epoch, and how much of the configuration it has seen. `broken` holds the violations.
 const TABLES: &str = "
     CREATE TABLE who (only_row INTEGER PRIMARY KEY, at INTEGER, epoch INTEGER, seen INTEGER);
     INSERT INTO who VALUES (1, 0, 0, 0);
@@ -46,10 +46,10 @@ const TABLES: &str = "
         INSERT INTO broken VALUES ('place', 'epoch ' || old.epoch || ' was forgotten and carries something');
     END;";
 
-/// Epochs whose results others may not have got to know.
+/// Epochs whose results other nodes may not know.
 pub(crate) const TAKEN_OVER: &str = "SELECT epoch FROM fenced WHERE by <> epoch";
 
-/// Who carries what: nobody for another, and of what is exclusive nothing beside another or away from home.
+/// Rules of leases: no node leases for another, and deliveries of an exclusive queue are leased by its owner alone.
 const CARRIES: &str = "
     INSERT INTO broken SELECT 'place', 'epoch ' || w.epoch || ' lets ' || -new.lane || ' carry ' || new.id
         FROM who w WHERE new.lane <> -w.epoch;
@@ -63,7 +63,7 @@ const CARRIES: &str = "
         FROM who w, exclusive x WHERE x.endpoint = new.endpoint AND x.version <= w.seen
             AND (SELECT s.epoch FROM shards s WHERE s.shard = x.shard) <> w.epoch;";
 
-/// Whoever was fenced changes none of these.
+/// Tables that a fenced node must not change.
 const WRITES: [&str; 6] = [
     "INSERT ON deliveries",
     "UPDATE ON deliveries",
@@ -73,7 +73,7 @@ const WRITES: [&str; 6] = [
     "UPDATE OF batch ON ledger",
 ];
 
-/// The file begins to watch.
+/// Installs the triggers in the file.
 pub(crate) fn post(file: &Connection) {
     file.execute_batch(TABLES).unwrap();
     for (number, write) in WRITES.iter().enumerate() {
@@ -98,14 +98,14 @@ pub(crate) fn note_who(tx: &Connection, now: Timestamp, epoch: i64, seen: i64) {
     sql.execute(params![now.as_millis(), epoch, seen]).unwrap();
 }
 
-/// Says which shard an endpoint is in.
+/// Notes which shard an endpoint is in.
 pub(crate) fn note_place(file: &Connection, endpoint: EndpointId) {
     let (id, shard) = (endpoint.as_i64(), shard_of(endpoint));
     assert!(usize::from(shard) < SHARDS);
     file.execute("INSERT INTO places VALUES (?1, ?2)", params![id, shard]).unwrap();
 }
 
-/// Takes down what was noted since.
+/// Reports the violations that were noted since.
 pub(crate) fn hear(town: &Town) {
     let file = town.file().connection();
     let mut sql = file.prepare_cached("DELETE FROM broken RETURNING rule, what").unwrap();
