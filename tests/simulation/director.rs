@@ -52,7 +52,7 @@ pub(crate) fn run(seed: u64, sabotage: Sabotage) -> Outcome {
         let (disk, in_hand) = Director::new(world.clone()).direct().await;
         let mut journal = std::mem::take(&mut *world.journal());
         if in_hand > 0 {
-            journal.complain(Promise::House, format!("{in_hand} hands never came back"));
+            journal.complain(Promise::House, format!("{in_hand} permits never came back"));
         }
         if order::leaderless(&disk) > 0 {
             journal.complain(Promise::Order, "lines without a first at the end");

@@ -281,5 +281,5 @@ async fn a_node_that_is_too_far_behind_reads_everything_anew() {
     second.hears(&stage, Changes { is_all: true, ..Changes::default() }).await;
     assert!(second.service.app(ADMIN, "a").is_err());
     let keys = second.service.keys(ADMIN, false, None, 100).await.unwrap();
-    assert!(keys.rows.iter().any(|key| key.id == KEY_OF_SETTINGS), "it is nobody's to take away");
+    assert!(keys.rows.iter().any(|key| key.id == KEY_OF_SETTINGS), "the key of the settings stays");
 }

@@ -185,7 +185,7 @@ async fn five_hundred_endpoints_that_flap_are_a_mail_a_minute_and_not_five_hundr
         stage.pass(Duration::from_mins(3)).await;
         let (_, last) = service.taken().last().cloned().unwrap();
         let (before, now) = (told, all_told(&stage));
-        assert!(now - before >= 499, "{does:?}: each is told of, {before} and {now}");
+        assert!(now - before >= 499, "{does:?}: a notice for each, {before} and {now}");
         assert!(service.taken().len() - mails <= 2, "{does:?}: the first at once, the others together");
         assert!(last.subject.contains("notices, the first: "), "{}", last.subject);
         (mails, told) = (service.taken().len(), now);

@@ -67,7 +67,7 @@ async fn ten_failures_open_the_circuit_and_one_is_tried_at_its_times_until_one_s
     let step = takes_ms();
     let ramp = [0, step, 2 * step, 2 * step, 3 * step, 3 * step, 3 * step, 3 * step];
     assert_eq!(led_back[..8], ramp);
-    assert_eq!(led_back[8..], [4 * step; 4], "nobody waits for hours of backoff");
+    assert_eq!(led_back[8..], [4 * step; 4], "no delivery waits for hours of backoff");
     let all = deliveries(&stage).await;
     assert!(all.iter().all(|one| one.state == State::Delivered));
 }

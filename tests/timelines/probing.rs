@@ -56,7 +56,7 @@ async fn a_quiet_endpoint_is_probed_with_what_waits_for_hours() {
 
     stage.now_does(Does::Answer(200));
     stage.pass(Duration::from_mins(15) + Duration::from_secs(5)).await;
-    assert!(planned > stage.clock.now() && is_all_delivered(&stage).await, "nobody waits for hours");
+    assert!(planned > stage.clock.now() && is_all_delivered(&stage).await, "no delivery waits for hours");
 }
 
 #[tokio::test(start_paused = true)]

@@ -38,7 +38,7 @@ async fn zerofee_replays_what_died_before_it_was_disabled_and_releases_what_was_
     stage.pass(HOUR * 9).await;
     let states = states(&stage).await;
     assert_eq!(states.iter().filter(|state| **state == State::Delivered).count(), 32);
-    assert_eq!(states[0], State::Cancelled, "what somebody cancelled stays so");
+    assert_eq!(states[0], State::Cancelled, "a delivery that a person cancelled stays so");
     assert_eq!(stage.seen().len() - before, 29, "and nothing goes twice");
 }
 

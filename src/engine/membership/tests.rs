@@ -304,7 +304,7 @@ async fn a_node_that_was_taken_over_drops_everything_and_joins_again() {
     assert_eq!(silent.lanes.in_hand(), 0, "what was queued is another's now");
     assert_eq!(silent.tenure().seen(), Tenure::NOTHING, "the store may not be what it was");
     assert_eq!((silent.here(), other.here()), (0, SHARDS), "what it could not serve stays with the other");
-    assert!(!silent.may_dial(&town) && !silent.may_take(&shared), "nor may what it knows of its lanes");
+    assert!(!silent.may_dial(&town) && !silent.may_take(&shared), "it gives out no permits either");
     silent.tenure().has_seen(0, after);
     sleep(5 * SECOND).await;
     assert_eq!((silent.here(), other.here()), (SHARDS / 2, SHARDS / 2));

@@ -12,7 +12,7 @@ pub(crate) fn check(disk: &Connection, violations: &mut Vec<Violation>) {
         count("SELECT ifnull(sum(count), 0) FROM notices WHERE kind = 4"),
     );
     if died != told {
-        complain(format!("{died} deliveries died, and people were told of {told}"));
+        complain(format!("{died} deliveries died, and notices name {told}"));
     }
     let alone = "SELECT count(*) FROM notices n WHERE n.kind = 4 AND n.digest IS NULL
         AND NOT EXISTS (SELECT 1 FROM deaths d WHERE d.delivery = n.delivery AND d.at = n.at)";
@@ -24,7 +24,7 @@ pub(crate) fn check(disk: &Connection, violations: &mut Vec<Violation>) {
         count("SELECT count(*) FROM notices WHERE kind = 5"),
     );
     if ended != told {
-        complain(format!("{ended} replays ended, and people were told of {told}"));
+        complain(format!("{ended} replays ended, and notices name {told}"));
     }
     let waiting = count("SELECT count(*) FROM notices WHERE hook = 1 AND open_until IS NULL");
     if waiting > 0 {
