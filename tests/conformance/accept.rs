@@ -1,4 +1,4 @@
-//! Accepting: durable, deduplicated, handed over after the commit, all or nothing.
+//! Accepting events: durable, deduplicated, handed to the engine after the commit, all or nothing.
 
 use crate::stage::{NOW, Stage, after};
 use bytes::Bytes;
@@ -21,7 +21,7 @@ fn change(new: &mut NewEvent, change: impl FnOnce(&mut Event)) {
     change(Arc::get_mut(&mut new.event).expect("not shared yet"));
 }
 
-/// What a repeated publish of this one must answer.
+/// Returns the expected answer to a repeated publish of this event.
 fn repeated(new: &NewEvent) -> Accepted {
     let deliveries = new.births.iter().map(|birth| (birth.delivery.id, birth.delivery.endpoint)).collect();
     Accepted::Repeated { event: new.event.clone(), deliveries }
@@ -49,7 +49,7 @@ pub(crate) async fn an_event_is_stored_as_it_was_given_byte_for_byte(mut stage: 
     assert_eq!(stage.delivery(delivery.id).await, delivery);
 }
 
-pub(crate) async fn an_event_that_nobody_wants_is_kept_as_skipped(mut stage: Stage) {
+pub(crate) async fn an_event_without_subscribers_is_stored_as_skipped(mut stage: Stage) {
     let new = stage.draft(&[]);
     let id = new.event.id;
     assert_eq!(stage.accept(new).await, Accepted::New);
@@ -58,7 +58,7 @@ pub(crate) async fn an_event_that_nobody_wants_is_kept_as_skipped(mut stage: Sta
     assert!(stage.store().deliveries_of(id).await.unwrap().is_empty());
 }
 
-pub(crate) async fn what_waits_is_told_and_what_is_born_in_a_hand_is_handed_over(mut stage: Stage) {
+pub(crate) async fn new_deliveries_are_announced_or_with_a_permit_handed_to_the_engine(mut stage: Stage) {
     let other = stage.new_endpoint(stage.app).await;
     let mut new = stage.draft(&[stage.endpoint, other]);
     new.births[0].delivery.carry_from_birth();
@@ -73,22 +73,20 @@ pub(crate) async fn what_waits_is_told_and_what_is_born_in_a_hand_is_handed_over
     assert_eq!(stage.hands.out(), 1);
 }
 
-pub(crate) async fn nothing_is_handed_over_before_it_is_stored(mut stage: Stage) {
+pub(crate) async fn a_delivery_is_handed_to_the_engine_only_after_its_commit(mut stage: Stage) {
     stage.recorder.gate.shut();
     let store = stage.shared();
     let new = stage.one_in_hand();
     let id = new.births[0].delivery.id;
     let answer = store.accept(vec![new]);
     stage.recorder.gate.wait_for_the_store();
-    // The store is just telling: what it tells of can be read already, and so it is after a crash at this place.
+    // The store is calling the listener: the committed rows can already be read, and would survive a crash here.
     assert_eq!(stage.delivery(id).await.state, State::InFlight);
     stage.recorder.gate.open();
     assert_eq!(answer.await.unwrap(), [Accepted::New]);
 }
 
-pub(crate) async fn what_was_born_in_a_hand_is_handed_over_although_the_publisher_went_away(
-    mut stage: Stage,
-) {
+pub(crate) async fn a_delivery_with_a_permit_is_handed_over_although_the_publisher_is_gone(mut stage: Stage) {
     let new = stage.one_in_hand();
     let id = new.births[0].delivery.id;
     drop(stage.store().accept(vec![new]));
@@ -96,7 +94,7 @@ pub(crate) async fn what_was_born_in_a_hand_is_handed_over_although_the_publishe
     assert_eq!(stage.only_carried().delivery.id, id);
 }
 
-pub(crate) async fn what_is_born_held_for_an_endpoint_that_is_on_again_waits(mut stage: Stage) {
+pub(crate) async fn a_delivery_held_at_creation_waits_if_its_endpoint_is_enabled_again(mut stage: Stage) {
     let mut new = stage.one();
     new.births[0].delivery.heed(Switch::OffHolding, NOW);
     let id = stage.publish(new).await;
@@ -104,7 +102,7 @@ pub(crate) async fn what_is_born_held_for_an_endpoint_that_is_on_again_waits(mut
     assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, NOW)]);
 }
 
-pub(crate) async fn what_is_born_held_or_cancelled_is_told_to_nobody(mut stage: Stage) {
+pub(crate) async fn a_delivery_held_or_cancelled_at_creation_is_not_announced(mut stage: Stage) {
     stage.switch(stage.endpoint, Some(WaitingWhenOff::Held)).await;
     for (switch, ended) in [
         (Switch::OffHolding, (State::Held, None)),
@@ -157,7 +155,7 @@ pub(crate) async fn another_body_under_the_same_id_or_key_is_a_conflict(mut stag
     assert_eq!(stage.hands.out(), 0);
 }
 
-pub(crate) async fn ids_and_idempotency_keys_do_not_meet(mut stage: Stage) {
+pub(crate) async fn event_ids_and_idempotency_keys_are_separate(mut stage: Stage) {
     for space in [DedupSpace::EventId, DedupSpace::IdempotencyKey] {
         let mut new = stage.one();
         new.dedup = vec![stage.dedup(space, "same text")];
@@ -165,7 +163,7 @@ pub(crate) async fn ids_and_idempotency_keys_do_not_meet(mut stage: Stage) {
     }
 }
 
-pub(crate) async fn what_was_published_before_is_found_without_publishing_it_again(mut stage: Stage) {
+pub(crate) async fn a_published_event_is_found_without_publishing_it_again(mut stage: Stage) {
     let key = stage.dedup(DedupSpace::EventId, "order-1");
     let (same, other) = (Fingerprint([1; 16]), Fingerprint([2; 16]));
     let look = async |stage: &Stage, keys: Vec<DedupKey>, fingerprint| {
@@ -243,9 +241,7 @@ pub(crate) async fn answers_come_in_the_order_of_the_events(mut stage: Stage) {
     assert_eq!(accepted, [Accepted::New, answer, Accepted::New]);
 }
 
-pub(crate) async fn an_event_that_cannot_be_stored_takes_its_whole_call_with_it_and_no_other(
-    mut stage: Stage,
-) {
+pub(crate) async fn an_event_that_cannot_be_stored_fails_only_its_own_call(mut stage: Stage) {
     let known = stage.one();
     let taken: EventId = known.event.id;
     stage.accept(known).await;
@@ -266,7 +262,7 @@ pub(crate) async fn an_event_that_cannot_be_stored_takes_its_whole_call_with_it_
     assert_eq!(stage.hands.out(), 0);
 }
 
-pub(crate) async fn an_event_and_its_many_deliveries_are_one(mut stage: Stage) {
+pub(crate) async fn an_event_and_its_many_deliveries_are_stored_together(mut stage: Stage) {
     let endpoints: Vec<EndpointId> = (1..=1500).map(EndpointId::from_i64).collect();
     let new = stage.draft(&endpoints);
     let (event, key) = (new.event.id, stage.dedup(DedupSpace::EventId, "wide"));

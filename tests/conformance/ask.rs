@@ -1,4 +1,4 @@
-//! What people ask for on one delivery: done where the state allows it, refused by name where it does not, invisible to others.
+//! Manual requests on a delivery: done where its state allows it, else refused with the state's name; invisible to other apps.
 
 use crate::stage::{NOW, Stage, after, attempt};
 use posthaste::{
@@ -16,7 +16,7 @@ fn replay(stage: &mut Stage) -> Ask {
     Ask::Replay { as_new: DeliveryId::from_i64(stage.next_id()), give_up_at: Some(after(3600)) }
 }
 
-/// The states in which this is refused, by the state's own name; nothing changes there.
+/// Returns the states in which the request is refused. Checks that the refusal names the state and changes nothing.
 async fn refusing(stage: &mut Stage, ask: Ask) -> Vec<State> {
     let mut refusing = vec![];
     for state in State::ALL {
@@ -34,7 +34,7 @@ async fn refusing(stage: &mut Stage, ask: Ask) -> Vec<State> {
     refusing
 }
 
-pub(crate) async fn a_retry_is_refused_where_the_design_says_so(mut stage: Stage) {
+pub(crate) async fn a_retry_is_refused_in_the_specified_states(mut stage: Stage) {
     let refused = refusing(&mut stage, Ask::Retry).await;
     assert_eq!(refused, [State::Pending, State::InFlight, State::Held, State::Delivered]);
 }
@@ -45,24 +45,24 @@ pub(crate) async fn a_cancel_is_refused_in_flight_and_at_the_end(mut stage: Stag
     assert_eq!(refused, ends);
 }
 
-pub(crate) async fn only_the_dead_can_be_closed(mut stage: Stage) {
+pub(crate) async fn only_dead_deliveries_can_be_closed(mut stage: Stage) {
     let refused = refusing(&mut stage, Ask::Close).await;
     assert_eq!(refused.len(), 7);
     assert!(!refused.contains(&State::Dead));
 }
 
-pub(crate) async fn only_what_ended_can_be_deleted(mut stage: Stage) {
+pub(crate) async fn only_ended_deliveries_can_be_deleted(mut stage: Stage) {
     let refused = refusing(&mut stage, Ask::Delete).await;
     assert_eq!(refused, [State::Pending, State::Retrying, State::InFlight, State::Held]);
 }
 
-pub(crate) async fn only_what_ended_can_be_replayed(mut stage: Stage) {
+pub(crate) async fn only_ended_deliveries_can_be_replayed(mut stage: Stage) {
     let ask = replay(&mut stage);
     let refused = refusing(&mut stage, ask).await;
     assert_eq!(refused, [State::Pending, State::Retrying, State::InFlight, State::Held]);
 }
 
-pub(crate) async fn a_retry_is_due_at_once_and_told(mut stage: Stage) {
+pub(crate) async fn a_manual_retry_is_due_at_once_and_announced(mut stage: Stage) {
     for state in [State::Retrying, State::Dead, State::Cancelled, State::Expired] {
         let id = stage.one_in(state).await;
         let Asked::Done(asked) = stage.ask(id, Ask::Retry).await else { panic!("{state:?}") };
@@ -109,7 +109,7 @@ pub(crate) async fn a_replay_of_a_delivered_one_is_a_new_delivery(mut stage: Sta
     assert_eq!(all.iter().map(|row| row.delivery.id).collect::<Vec<_>>(), [id, made.id, third.id]);
 }
 
-pub(crate) async fn cancelling_ends_it_by_hand(mut stage: Stage) {
+pub(crate) async fn cancelling_ends_a_delivery_manually(mut stage: Stage) {
     for state in [State::Pending, State::Retrying, State::Held] {
         let id = stage.one_in(state).await;
         let Asked::Done(delivery) = stage.ask(id, Ask::Cancel).await else { panic!("{state:?}") };
@@ -154,7 +154,7 @@ pub(crate) async fn another_app_cannot_tell_that_a_delivery_exists(mut stage: St
     }
 }
 
-pub(crate) async fn nothing_is_sent_again_to_a_deleted_endpoint(mut stage: Stage) {
+pub(crate) async fn a_delivery_to_a_deleted_endpoint_cannot_be_retried_or_replayed(mut stage: Stage) {
     let mut ids = vec![];
     for state in [State::Retrying, State::Dead, State::Delivered] {
         ids.push((state, stage.one_in(state).await));
@@ -168,7 +168,7 @@ pub(crate) async fn nothing_is_sent_again_to_a_deleted_endpoint(mut stage: Stage
     assert!(stage.recorder.take_waiting().is_empty());
 }
 
-pub(crate) async fn what_is_asked_for_an_endpoint_that_is_off_is_held(mut stage: Stage) {
+pub(crate) async fn a_manual_request_to_a_disabled_endpoint_is_held(mut stage: Stage) {
     for off in [WaitingWhenOff::Held, WaitingWhenOff::Cancelled] {
         let (dead, delivered) = (stage.one_in(State::Dead).await, stage.one_in(State::Delivered).await);
         let expired = stage.one_in(State::Expired).await;

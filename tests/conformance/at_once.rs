@@ -1,5 +1,5 @@
-//! Of which batches a node makes one statement, which is their transaction as well. That shows in the rows: the server numbers the
-//! statements of a transaction, and a batch that is written in steps begins with one that writes no such row.
+//! Batches that a node writes as one statement, which is also their transaction. The rows show it: the server numbers the
+//! statements of a transaction, and a batch written in steps begins with a statement that writes no such row.
 
 use crate::{
     health::{counted, plain, see},
@@ -36,14 +36,14 @@ fn way_of_attempts(pair: &Pair) -> Way {
     way(pair, "attempts", "delivery")
 }
 
-/// The processes of the server that answer the nodes.
+/// Returns the server processes that serve the nodes.
 fn connections(pair: &Pair) -> Vec<String> {
     let pids =
         "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
     pair.shared.run(pids).lines().map(str::to_owned).collect()
 }
 
-async fn what_is_plain_is_one_statement(mut pair: Pair) {
+async fn a_simple_batch_is_one_statement(mut pair: Pair) {
     let key = pair.stage.dedup(DedupSpace::EventId, "order-7");
     let keyed = |new| NewEvent { dedup: vec![key], ..new };
     let first = keyed(pair.stage.one());
@@ -62,27 +62,27 @@ async fn what_is_plain_is_one_statement(mut pair: Pair) {
     assert_eq!(way_of_events(&pair), Way::InSteps, "whether its endpoint is on has to be looked at");
 }
 
-async fn what_goes_to_an_endpoint_that_is_not_well_is_looked_at(mut pair: Pair) {
+async fn a_batch_for_an_unhealthy_endpoint_is_written_in_steps(mut pair: Pair) {
     let failures = "SELECT consecutive_failures FROM health";
     for (verdict, way, left) in [
         (Verdict::Delivered, Way::AtOnce, ""),
         (retry_at(after(60)), Way::InSteps, "1"),
         (Verdict::Delivered, Way::InSteps, "0"),
-        // It was not well before that one, which is remembered until it is seen to be.
+        // The endpoint was unhealthy before that one, and the node assumes so until it reads otherwise.
         (Verdict::Delivered, Way::InSteps, "0"),
         (Verdict::Delivered, Way::AtOnce, "0"),
     ] {
         see(&mut pair.stage, verdict, &plain()).await;
         assert_eq!((way_of_attempts(&pair), pair.shared.run(failures)), (way, left.to_owned()));
     }
-    // What another node learnt, this one is told by the database.
+    // The database shows this node a failure that another node recorded.
     pair.shared.run("UPDATE health SET consecutive_failures = 3");
     see(&mut pair.stage, Verdict::Delivered, &plain()).await;
     assert_eq!((way_of_attempts(&pair), pair.shared.run(failures)), (Way::InSteps, "0".to_owned()));
 }
 
-/// The statement counts on all of it being carried. If something is not, it fails, and each is looked at.
-async fn what_is_not_carried_any_more_is_neither_recorded_nor_counted(mut pair: Pair) {
+/// The statement requires that all its deliveries are leased. If one is not, it fails, and each is checked separately.
+async fn a_delivery_no_longer_leased_is_neither_recorded_nor_counted(mut pair: Pair) {
     let (gone, kept) = (pair.stage.carried().await, pair.stage.carried().await);
     let (ids, store) = ([gone.delivery.id, kept.delivery.id], pair.stage.shared());
     pair.shared.run(&format!("DELETE FROM live WHERE id = {}", ids[0].as_i64()));
@@ -109,8 +109,8 @@ async fn what_is_not_carried_any_more_is_neither_recorded_nor_counted(mut pair: 
     assert_eq!(pair.shared.run(&ok), "1");
 }
 
-/// It was never sent, so it is not kept to be stored once the database is there again.
-async fn what_was_published_on_a_connection_that_had_ended_is_not_stored_later(mut pair: Pair) {
+/// The event was never sent to the database, so it is not kept and stored after a reconnect.
+async fn an_event_published_on_an_ended_connection_is_not_stored_later(mut pair: Pair) {
     let (first, second) = (pair.stage.one(), pair.stage.one());
     pair.stage.publish(first).await;
     pair.shared.the_database().go_away();
@@ -121,9 +121,9 @@ async fn what_was_published_on_a_connection_that_had_ended_is_not_stored_later(m
     assert_eq!(pair.shared.run("SELECT count(*) FROM events"), "1");
 }
 
-/// In the one statement or in steps, but not in both.
-async fn a_table_that_somebody_locks_is_waited_for_once(mut pair: Pair) {
-    // From then on the server knows the statement: otherwise it would wait before anything is asked of it.
+/// The batch waits for the lock in the single statement or in steps, but not in both.
+async fn a_locked_table_is_waited_for_once(mut pair: Pair) {
+    // Prepares the statement at the server: otherwise preparing it would wait for the lock already.
     let known = pair.stage.one();
     pair.stage.publish(known).await;
     assert_eq!(way_of_events(&pair), Way::AtOnce);
@@ -138,9 +138,9 @@ async fn a_table_that_somebody_locks_is_waited_for_once(mut pair: Pair) {
 
 play! {
     database:
-    what_was_published_on_a_connection_that_had_ended_is_not_stored_later,
-    a_table_that_somebody_locks_is_waited_for_once,
-    what_is_plain_is_one_statement,
-    what_goes_to_an_endpoint_that_is_not_well_is_looked_at,
-    what_is_not_carried_any_more_is_neither_recorded_nor_counted,
+    an_event_published_on_an_ended_connection_is_not_stored_later,
+    a_locked_table_is_waited_for_once,
+    a_simple_batch_is_one_statement,
+    a_batch_for_an_unhealthy_endpoint_is_written_in_steps,
+    a_delivery_no_longer_leased_is_neither_recorded_nor_counted,
 }

@@ -1,4 +1,4 @@
-//! The audit log: an entry stands and falls with its change, and a list of them is short work however long the log is.
+//! The audit log: an entry is written together with its change or not at all, and listing is bounded for a log of any length.
 
 use crate::{
     replays::{deliveries, running},
@@ -42,7 +42,7 @@ fn entry(stage: &mut Stage, app: Option<AppId>, action: Action) -> Entry {
     }
 }
 
-/// An entry about the stage's app.
+/// Returns an entry about the stage's app.
 fn own(stage: &mut Stage, action: Action) -> Entry {
     let app = stage.app;
     entry(stage, Some(app), action)
@@ -192,7 +192,7 @@ fn replay(stage: &mut Stage) -> Replay {
     running(stage, deliveries(Some(stage.endpoint), None, &[State::Dead]))
 }
 
-/// Writes the entry with a change that does not matter here.
+/// Writes the entry with an arbitrary change.
 async fn write(stage: &mut Stage, entry: Entry) {
     let settings = AppSettings { name: entry.thing.clone(), ..AppSettings::default() };
     let app = App { id: stage.app, uid: "a".into(), settings, created_at: NOW, updated_at: NOW };
@@ -253,7 +253,7 @@ pub(crate) async fn a_rare_entry_is_found_behind_ten_thousand_others_in_bounded_
     }
 }
 
-pub(crate) async fn the_log_of_an_app_goes_with_it_and_its_end_stays(mut stage: Stage) {
+pub(crate) async fn the_audit_log_of_an_app_is_deleted_with_it_except_the_deletion(mut stage: Stage) {
     let kept_app = stage.new_app().await;
     let kept = entry(&mut stage, Some(kept_app), Action::KeyCreated);
     write(&mut stage, kept.clone()).await;
@@ -300,7 +300,7 @@ pub(crate) async fn a_revoked_key_is_still_known_and_the_last_use_only_grows(mut
     assert_eq!(store.everything().await.unwrap().keys, keys, "what works");
 }
 
-pub(crate) async fn a_portal_link_is_no_key_and_goes_a_day_after_it_expired(mut stage: Stage) {
+pub(crate) async fn a_portal_link_is_no_key_and_is_purged_a_day_after_expiry(mut stage: Stage) {
     const DAY: u64 = 24 * 60 * 60;
     let (own, other) = (stage.app, AppId::from_i64(stage.next_id()));
     let link = |stage: &mut Stage, scope, made: u64, lives: u64| Key {
@@ -331,7 +331,7 @@ pub(crate) async fn a_portal_link_is_no_key_and_goes_a_day_after_it_expired(mut 
     assert_eq!(found, [elsewhere, longer, plain, last, late]);
 }
 
-pub(crate) async fn what_people_did_is_forgotten_once_it_is_old_and_over(mut stage: Stage) {
+pub(crate) async fn old_keys_and_audit_entries_are_purged(mut stage: Stage) {
     let (old, other) = (own(&mut stage, Action::AppChanged), stage.app);
     let changed = app(&mut stage, "another");
     stage.store().add_app(changed, Some(old)).await.unwrap();

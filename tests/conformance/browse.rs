@@ -1,4 +1,4 @@
-//! Finding one event or delivery, and what is shown of it.
+//! Finding an event or a delivery, and the details that are shown.
 
 use crate::stage::{NOW, Stage, after, attempt, dead, retry_at};
 use posthaste::{
@@ -34,7 +34,7 @@ pub(crate) async fn an_event_is_found_by_the_producer_s_id_or_by_ours(mut stage:
     assert_eq!(find(&stage, "x", Some(unknown)).await, None);
 }
 
-pub(crate) async fn an_idempotency_key_is_no_name_of_an_event(mut stage: Stage) {
+pub(crate) async fn an_idempotency_key_does_not_find_an_event(mut stage: Stage) {
     let mut new = stage.one();
     new.dedup = vec![stage.dedup(DedupSpace::IdempotencyKey, "k")];
     stage.accept(new).await;
@@ -96,7 +96,7 @@ pub(crate) async fn the_deliveries_of_an_event_are_its_own(mut stage: Stage) {
     );
 }
 
-pub(crate) async fn what_waits_is_counted(mut stage: Stage) {
+pub(crate) async fn waiting_deliveries_are_counted(mut stage: Stage) {
     assert_eq!(stage.store().waiting_count().await.unwrap(), 0);
     for state in State::ALL {
         stage.one_in(state).await;
@@ -108,7 +108,7 @@ pub(crate) async fn the_latest_attempts_are_found_wherever_their_deliveries_are(
     let at = |seconds| Attempt { started_at: after(seconds), ..attempt(Class::Http, 500) };
     let retried = stage.concluded(retry_at(after(1)), at(0)).await;
     let dead = stage.concluded(dead(DeadReason::Exhausted), at(5)).await;
-    // Tried again long after, while newer ones came.
+    // Retried much later, after newer ones arrived.
     let carried = stage.claim(retried, after(1)).await;
     stage.record(carried, retry_at(after(100)), vec![at(10)]).await;
     let waiting = stage.waiting().await;
@@ -123,7 +123,7 @@ pub(crate) async fn the_latest_attempts_are_found_wherever_their_deliveries_are(
     assert_eq!(latest(1).await.unwrap().len(), 1);
 }
 
-pub(crate) async fn whose_something_is_is_known_by_its_id(mut stage: Stage) {
+pub(crate) async fn the_app_of_an_object_is_found_by_its_id(mut stage: Stage) {
     let mut new = stage.one();
     new.dedup =
         vec![stage.dedup(DedupSpace::EventId, "order-1"), stage.dedup(DedupSpace::IdempotencyKey, "k")];

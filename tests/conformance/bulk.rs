@@ -1,5 +1,5 @@
-//! A batch that a server is given in a few statements leaves the rows, and answers and tells, what the same commands leave one by
-//! one in a file, where each is a few statements of its own.
+//! A batch that PostgreSQL gets in a few statements gives the same rows, answers and listener calls as the same commands one by
+//! one in SQLite, where each takes a few statements of its own.
 
 use crate::{
     pair::Shared,
@@ -24,13 +24,13 @@ use posthaste::{
 use proptest::{collection::vec, prelude::*};
 use std::{collections::HashSet, fmt::Write, sync::Arc, time::Duration};
 
-/// How a case draws one command: what it is, about which, and how.
+/// The random numbers of one command: its kind, its object, and its variant.
 type Draw = (u8, u8, u8);
 
 const ENDPOINTS: usize = 3;
 const CARRIED: u8 = 24;
 
-/// The rows of everything that commands of the hot path write; of what is carried only that it is.
+/// The columns of all tables that hot-path commands write; of leased deliveries only that they are leased.
 const ROWS: &[(&str, &str)] = &[
     (
         "events",
@@ -74,7 +74,7 @@ fn contract() -> Arc<Contract> {
     Arc::new(Contract::builtin().unwrap()[0].clone())
 }
 
-/// Where a case is played, with the same ids wherever that is; the last endpoint keeps its order.
+/// The stage of a case, with the same ids on every store; the last endpoint is ordered.
 struct Play {
     stage: Stage,
     endpoints: Vec<EndpointId>,
@@ -158,7 +158,7 @@ impl Play {
     }
 }
 
-/// All that was counted; tells whom it makes suspect.
+/// Rolls up all statistics; returns the endpoints whose health must be checked.
 async fn roll_up(stage: &Stage) -> String {
     let mut suspects = vec![];
     loop {
@@ -170,8 +170,8 @@ async fn roll_up(stage: &Stage) -> String {
     }
 }
 
-/// What is published goes before what was given to the store before it, unless its endpoint's lane has to say what becomes of it or
-/// another such event has one of its keys.
+/// Whether an event is written before earlier commands of its batch. It is not if it is ordered or held, or shares a key with
+/// another event that stays.
 fn overtakes(new: &NewEvent, taken: &mut HashSet<DedupKey>) -> bool {
     let is_in_line =
         new.births.iter().any(|birth| birth.delivery.okey.is_some() || birth.delivery.state == State::Held);
@@ -180,12 +180,12 @@ fn overtakes(new: &NewEvent, taken: &mut HashSet<DedupKey>) -> bool {
     !stays
 }
 
-/// What people ask for may wait for other nodes: in a batch it goes behind what does not.
+/// Whether the command is a manual request. It may wait for other nodes, so a batch writes it after all others.
 fn is_asked((what, ..): Draw) -> bool {
     what % 8 == 5
 }
 
-/// Plays it and tells what came of it: answers, what was told, and the rows. At once, or one after the other.
+/// Runs a case as one batch or one by one; returns the answers, the listener's calls, and the rows.
 async fn play(shared: &Shared, first: &[Draw], accepts: &[Draw], is_batch: bool) -> [String; 3] {
     let mut play = Play::new(shared).await;
     let store = play.stage.shared();
@@ -219,7 +219,7 @@ async fn play(shared: &Shared, first: &[Draw], accepts: &[Draw], is_batch: bool)
         match what % 8 {
             5 => asked.push(cancel(&play, which)),
             6 => {
-                // Up to three lanes, or one of them several times.
+                // Up to three queues, or one of them several times.
                 let (lanes, step) = (0..=usize::from(how / 4 % 3), usize::from(how >> 6));
                 let lane = |n| play.endpoints[(place + n * step) % ENDPOINTS];
                 let wants = lanes.map(|n| play.stage.want(lane(n), usize::from(how % 4))).collect();
@@ -262,7 +262,7 @@ async fn play(shared: &Shared, first: &[Draw], accepts: &[Draw], is_batch: bool)
     }
     play.stage.quiet().await;
     said += &roll_up(&play.stage).await;
-    // What is still carried adds to rows that are there by now.
+    // The results of deliveries still leased add to rows that exist by now.
     for which in 0..CARRIED {
         play.record((8, which, which));
     }
@@ -276,7 +276,7 @@ async fn play(shared: &Shared, first: &[Draw], accepts: &[Draw], is_batch: bool)
     [said, format!("{carried:#?} {waiting:#?}"), rows(shared)]
 }
 
-/// Gives the store all that `ask` asks for while it is held at an earlier commit, so that it is one batch.
+/// Calls `ask` while the store is held at an earlier commit, so that all its commands form one batch.
 async fn in_one_batch<T>(stage: &mut Stage, ask: impl FnOnce(&mut Stage) -> T) -> T {
     stage.recorder.gate.shut();
     let (store, before) = (stage.shared(), stage.one());
@@ -288,7 +288,7 @@ async fn in_one_batch<T>(stage: &mut Stage, ask: impl FnOnce(&mut Stage) -> T) -
     asked
 }
 
-async fn what_is_asked_of_a_delivery_that_ends_in_the_same_batch_finds_it_ended(mut stage: Stage) {
+async fn a_request_in_the_batch_that_ends_its_delivery_finds_it_ended(mut stage: Stage) {
     let [first, second] = [stage.carried().await, stage.carried().await];
     let (ended, store) = (first.delivery.id, stage.shared());
     let asked = in_one_batch(&mut stage, |stage| {
@@ -306,7 +306,7 @@ async fn what_is_asked_of_a_delivery_that_ends_in_the_same_batch_finds_it_ended(
     assert_eq!(stage.history(ended).await.len(), 1);
 }
 
-async fn one_that_was_published_before_takes_no_key_and_holds_up_no_other(mut stage: Stage) {
+async fn a_repeated_event_takes_no_key_and_delays_no_other(mut stage: Stage) {
     let [known, new, other] = ["known", "new", "other"].map(|key| stage.dedup(DedupSpace::EventId, key));
     let mut keyed = |keys: &[DedupKey]| NewEvent { dedup: keys.to_vec(), ..stage.one() };
     let (stored, again, beside, later) =
@@ -325,8 +325,8 @@ async fn one_that_was_published_before_takes_no_key_and_holds_up_no_other(mut st
 #[test]
 fn commands_of_one_batch_see_what_came_before_them() {
     for make in [Database::new_place, Pooled::new_place] {
-        perform(make, what_is_asked_of_a_delivery_that_ends_in_the_same_batch_finds_it_ended);
-        perform(make, one_that_was_published_before_takes_no_key_and_holds_up_no_other);
+        perform(make, a_request_in_the_batch_that_ends_its_delivery_finds_it_ended);
+        perform(make, a_repeated_event_takes_no_key_and_delays_no_other);
     }
 }
 
@@ -339,12 +339,12 @@ fn ends_alike(first: &[Draw], accepts: &[Draw]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Delivered at the first attempt, to one of the endpoints that keep no order.
+/// Turns a draw into a delivery that succeeds at its first attempt, to an unordered endpoint.
 fn as_plain_record((what, which, how): Draw) -> Draw {
     (what & 8, which - u8::from(usize::from(which) % ENDPOINTS == ENDPOINTS - 1), 4 | how & 0b1000_0011)
 }
 
-/// To one of these endpoints, which is on.
+/// Turns a draw into an event to an unordered endpoint that is enabled.
 fn as_plain_event((what, which, how): Draw) -> Draw {
     (what & 3, which - u8::from(usize::from(which) % ENDPOINTS == ENDPOINTS - 1), how)
 }
@@ -352,16 +352,16 @@ fn as_plain_event((what, which, how): Draw) -> Draw {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 32, max_shrink_iters: 60, ..ProptestConfig::default() })]
     #[test]
-    fn a_batch_in_bulk_ends_as_its_commands_do_one_by_one(
+    fn a_bulk_batch_has_the_same_result_as_its_commands_one_by_one(
         first in vec(any::<Draw>(), 0..60),
         accepts in vec(any::<Draw>(), 0..40),
     ) {
         ends_alike(&first, &accepts)?;
     }
 
-    /// Such a batch is one statement, unless two of its events have the same key.
+    /// Such a batch is a single statement, unless two of its events have the same key.
     #[test]
-    fn a_batch_of_what_is_plain_ends_as_its_commands_do_one_by_one(
+    fn a_simple_batch_has_the_same_result_as_its_commands_one_by_one(
         first in vec(any::<Draw>().prop_map(as_plain_record), 0..30),
         accepts in vec(any::<Draw>().prop_map(as_plain_event), 0..12),
     ) {

@@ -1,4 +1,4 @@
-//! Joining, taking over what a dead node carried, finding work, and removing what deleted apps left behind.
+//! Joining, taking over the deliveries of a dead node, finding work, and purging the data of deleted apps.
 
 use crate::stage::{NOW, Stage, after, attempt, retry_at};
 use posthaste::{
@@ -15,7 +15,7 @@ use posthaste::{
     },
 };
 
-pub(crate) async fn what_was_in_flight_is_due_again_with_an_attempt_of_unknown_outcome(mut stage: Stage) {
+pub(crate) async fn a_taken_over_delivery_is_due_with_an_attempt_of_unknown_outcome(mut stage: Stage) {
     let id = stage.one_in(State::InFlight).await;
     stage.reopen();
     assert_eq!(stage.store().join(after(5)).await.unwrap().taken_over, 1);
@@ -29,7 +29,7 @@ pub(crate) async fn what_was_in_flight_is_due_again_with_an_attempt_of_unknown_o
     assert_eq!(stage.history(id).await.len(), 1);
 }
 
-pub(crate) async fn a_later_attempt_is_taken_over_in_its_place(mut stage: Stage) {
+pub(crate) async fn a_taken_over_retry_keeps_its_retry_index(mut stage: Stage) {
     let id = stage.concluded(retry_at(after(1)), attempt(Class::Http, 500)).await;
     stage.claim(id, after(1)).await;
     stage.reopen();
@@ -41,7 +41,7 @@ pub(crate) async fn a_later_attempt_is_taken_over_in_its_place(mut stage: Stage)
     assert_eq!(last_contract, Some(attempt(Class::Http, 500).contract), "the unknown one names none");
 }
 
-pub(crate) async fn a_retry_by_hand_that_died_with_its_node_is_back_where_it_was(mut stage: Stage) {
+pub(crate) async fn a_manual_retry_that_died_with_its_node_restores_the_previous_state(mut stage: Stage) {
     for state in [State::Retrying, State::Dead, State::Cancelled, State::Expired] {
         let id = stage.one_in(state).await;
         let before = stage.delivery(id).await;
@@ -55,7 +55,7 @@ pub(crate) async fn a_retry_by_hand_that_died_with_its_node_is_back_where_it_was
     }
 }
 
-pub(crate) async fn a_takeover_heeds_an_endpoint_that_is_off_or_gone(mut stage: Stage) {
+pub(crate) async fn a_takeover_respects_disabled_and_deleted_endpoints(mut stage: Stage) {
     let off = stage.one_in(State::InFlight).await;
     stage.switch(stage.endpoint, Some(WaitingWhenOff::Held)).await;
     stage.reopen();
@@ -68,7 +68,7 @@ pub(crate) async fn a_takeover_heeds_an_endpoint_that_is_off_or_gone(mut stage: 
     assert_eq!(stage.ended(gone).await, (State::Cancelled, Some(Reason::EndpointDeleted)));
 }
 
-pub(crate) async fn a_restart_changes_nothing_that_was_in_nobody_s_hands(mut stage: Stage) {
+pub(crate) async fn a_restart_changes_no_delivery_that_was_not_in_flight(mut stage: Stage) {
     let mut before = vec![];
     for state in State::ALL.into_iter().filter(|state| *state != State::InFlight) {
         let id = stage.one_in(state).await;
@@ -116,7 +116,7 @@ pub(crate) async fn an_id_is_never_given_out_again_after_its_row_was_deleted(mut
     assert!(stage.store().join(NOW).await.unwrap().newest_id >= endpoint.as_i64());
 }
 
-pub(crate) async fn lanes_are_found_with_the_time_of_their_first(mut stage: Stage) {
+pub(crate) async fn queues_are_found_with_their_earliest_due_time(mut stage: Stage) {
     assert_eq!(stage.store().find_lanes().await.unwrap(), []);
     let (second, third) = (stage.new_endpoint(stage.app).await, stage.new_endpoint(stage.app).await);
     for (endpoint, seconds) in [(stage.endpoint, 9), (stage.endpoint, 3), (third, 1), (stage.endpoint, 5)] {
@@ -134,7 +134,7 @@ pub(crate) async fn lanes_are_found_with_the_time_of_their_first(mut stage: Stag
     assert_eq!(lanes, [(stage.endpoint, after(3)), (third, after(1))], "only what waits makes a lane");
 }
 
-pub(crate) async fn what_is_not_settled_yet_is_found(mut stage: Stage) {
+pub(crate) async fn endpoints_with_an_unapplied_state_are_found(mut stage: Stage) {
     let (off, held_on) = (stage.new_endpoint(stage.app).await, stage.new_endpoint(stage.app).await);
     let (gone, settled) = (stage.new_endpoint(stage.app).await, stage.new_endpoint(stage.app).await);
     for endpoint in [stage.endpoint, off, gone] {
@@ -166,7 +166,7 @@ async fn counts(stage: &Stage, app: AppId) -> (usize, usize) {
     (events.rows.len(), deliveries.rows.len())
 }
 
-pub(crate) async fn purging_removes_all_of_a_deleted_app_and_nothing_of_another(mut stage: Stage) {
+pub(crate) async fn a_purge_removes_all_data_of_a_deleted_app_and_no_other(mut stage: Stage) {
     let (doomed, doomed_endpoint) = (stage.app, stage.endpoint);
     let key = stage.dedup(DedupSpace::EventId, "order-1");
     let mut keyed = stage.one();
@@ -219,7 +219,7 @@ pub(crate) async fn a_step_of_a_purge_is_bounded_by_deliveries_too(mut stage: St
     assert_eq!((left, counts(&stage, doomed).await), (0, (0, 0)));
 }
 
-pub(crate) async fn with_nothing_to_purge_a_purge_is_over_at_once(mut stage: Stage) {
+pub(crate) async fn a_purge_without_data_ends_at_once(mut stage: Stage) {
     stage.waiting().await;
     assert!(!stage.store().purge().await.unwrap());
     assert_eq!(counts(&stage, stage.app).await, (1, 1));

@@ -1,5 +1,4 @@
-//! A server that writes down how it answered each statement: which indexes it went by, how many blocks it looked at, and how many
-//! rows it came upon for nothing.
+//! A server that logs the plan of each statement: the indexes used, the blocks read, and the rows read in vain.
 
 use crate::{database::Server, stage::Backend};
 use posthaste::{
@@ -24,7 +23,7 @@ use tokio_postgres::{Client, NoTls};
 const OPTIONS: &str = "-c session_preload_libraries=auto_explain -c auto_explain.log_min_duration=0 \
      -c auto_explain.log_format=json -c auto_explain.log_analyze=on -c auto_explain.log_buffers=on -c auto_explain.log_timing=off";
 
-/// By which whatever is looked for takes long.
+/// A watch by which every commit takes long.
 #[derive(Default)]
 struct SlowWatch(AtomicU64);
 
@@ -53,7 +52,7 @@ impl Explained {
         Self(Arc::new(Server::with(OPTIONS)))
     }
 
-    /// Everything that was there by now stays where it was for the server's sake, until this is dropped.
+    /// Opens a snapshot: the server keeps all current rows until the client is dropped.
     pub(crate) async fn snapshot(&self) -> Client {
         let (client, connection) = tokio_postgres::connect(&self.0.address("postgres"), NoTls).await.unwrap();
         tokio::spawn(connection);
@@ -62,18 +61,18 @@ impl Explained {
         client
     }
 
-    /// What is run so is not written down.
+    /// Runs a statement without logging its plan.
     pub(crate) fn run(&self, sql: &str) -> String {
         let quietly = "SET search_path = posthaste; SET auto_explain.log_min_duration = -1";
         self.0.run("postgres", &format!("{quietly}; {sql}")).unwrap()
     }
 
-    /// How much is written down by now.
+    /// Returns the current length of the log.
     pub(crate) fn written(&self) -> u64 {
         self.log().metadata().unwrap().len()
     }
 
-    /// What was written down since then.
+    /// Returns the plans logged since that length.
     pub(crate) fn since(&self, written: u64) -> Vec<Plan> {
         let (mut log, mut bytes) = (self.log(), Vec::new());
         log.seek(SeekFrom::Start(written)).unwrap();
@@ -85,8 +84,7 @@ impl Explained {
         File::open(format!("{}/log", self.0.folder)).unwrap()
     }
 
-    /// Whoever plans from now on does so as if there were no such index, or, the second time, as if there were again. It is kept up
-    /// to date meanwhile.
+    /// Hides an index from the planner, or shows it again the second time. The index is kept up to date meanwhile.
     pub(crate) fn toggle(&self, index: &str) {
         self.run(&format!(
             "CREATE TEMP TABLE toggled AS SELECT i.indexrelid, i.indrelid FROM pg_index i
@@ -97,14 +95,14 @@ impl Explained {
     }
 }
 
-/// How one statement was answered.
+/// The plan of one statement.
 pub(crate) struct Plan {
     pub(crate) query: String,
-    /// All of it.
+    /// The whole plan.
     pub(crate) text: String,
-    /// Blocks that were looked at, in memory or not.
+    /// Blocks read, from memory or disk.
     pub(crate) blocks: u64,
-    /// Rows that were looked at and were not what was looked for.
+    /// Rows read that did not match.
     pub(crate) passed_over: u64,
 }
 
@@ -112,7 +110,7 @@ impl Plan {
     fn read(entry: &str) -> Option<Self> {
         let (_, document) = entry.split_once("plan:")?;
         let said: Value = match Deserializer::from_str(document).into_iter().next()? {
-            // Somebody else's, whose end is not written yet.
+            // Another connection's entry that is not completely written yet.
             Err(error) if error.is_eof() => return None,
             said => said.unwrap(),
         };
@@ -132,26 +130,26 @@ fn number(node: &Value, name: &str) -> u64 {
 
 fn passed_over(node: &Value) -> u64 {
     let reasons = ["Rows Removed by Filter", "Rows Removed by Join Filter", "Rows Removed by Index Recheck"];
-    // What stands in no day is only what was asked for here: a handful, which no index would help to find.
+    // The table for rows of no day holds only the few rows of this test, so no index would help.
     if node["Relation Name"].as_str().is_some_and(|table| table.ends_with("_rest")) {
         return 0;
     }
-    // Told of the average of its loops.
+    // The server reports the average per loop.
     let here = reasons.iter().map(|reason| number(node, reason)).sum::<u64>() * number(node, "Actual Loops");
     let below = node["Plans"].as_array().into_iter().flatten();
     here + below.map(passed_over).sum::<u64>()
 }
 
-/// Something that was asked for, and how it was answered.
+/// An operation with the plans of its statements.
 pub(crate) struct Answered {
     pub(crate) what: &'static str,
-    /// What any one statement of it may look at, and come upon for nothing.
+    /// The limits of each statement: blocks read, and rows read in vain.
     most: (u64, u64),
     pub(crate) plans: Vec<Plan>,
 }
 
 impl Answered {
-    /// The statement that went through too much.
+    /// Returns the first statement that exceeds the limits or scans a large table.
     pub(crate) fn too_much(&self) -> Option<&Plan> {
         let tables = ["events_2024", "done_2024", "attempts_2024", "live", "dedup", "inbox"];
         let goes_through = |plan: &Plan, table: &str| {
@@ -178,7 +176,7 @@ impl Answered {
     }
 }
 
-/// Asks on a stage, and takes down how it was answered.
+/// The plans of the operations on a stage, in order.
 pub(crate) struct Notes<'a> {
     pub(crate) server: &'a Explained,
     written: u64,

@@ -1,4 +1,4 @@
-//! Handing back what a stopping node still carries: due now, no trace of an attempt.
+//! Releasing the unsent deliveries of a stopping node: due as before, without a trace of an attempt.
 
 use crate::stage::{NOW, Stage, after, attempt, retry_at};
 use posthaste::{
@@ -17,7 +17,7 @@ async fn hand_back(stage: &Stage, carried: Carried) {
     stage.quiet().await;
 }
 
-pub(crate) async fn what_is_handed_back_is_due_as_it_was_and_unattempted(mut stage: Stage) {
+pub(crate) async fn a_released_delivery_is_due_as_before_and_unattempted(mut stage: Stage) {
     let carried = stage.carried().await;
     let id = carried.delivery.id;
     hand_back(&stage, carried).await;
@@ -30,7 +30,7 @@ pub(crate) async fn what_is_handed_back_is_due_as_it_was_and_unattempted(mut sta
     assert_eq!(stage.only_carried().delivery.id, id);
 }
 
-pub(crate) async fn a_later_attempt_keeps_its_place_when_handed_back(mut stage: Stage) {
+pub(crate) async fn a_released_retry_keeps_its_retry_index(mut stage: Stage) {
     let id = stage.concluded(retry_at(after(1)), attempt(Class::Http, 500)).await;
     let carried = stage.claim(id, after(1)).await;
     hand_back(&stage, carried).await;
@@ -38,7 +38,7 @@ pub(crate) async fn a_later_attempt_keeps_its_place_when_handed_back(mut stage: 
     assert_eq!((delivery.state, delivery.place, delivery.due), (State::Retrying, 1, Some(after(1))));
 }
 
-pub(crate) async fn a_retry_by_hand_is_still_owed_when_handed_back(mut stage: Stage) {
+pub(crate) async fn a_released_manual_retry_stays_manual(mut stage: Stage) {
     let id = stage.one_in(State::Dead).await;
     stage.ask(id, Ask::Retry).await;
     let carried = stage.claim(id, NOW).await;
@@ -49,7 +49,7 @@ pub(crate) async fn a_retry_by_hand_is_still_owed_when_handed_back(mut stage: St
     assert_eq!((delivery.due, delivery.next_attempt_at()), (Some(NOW), None));
 }
 
-pub(crate) async fn what_is_handed_back_heeds_an_endpoint_that_is_off(mut stage: Stage) {
+pub(crate) async fn a_released_delivery_is_held_or_cancelled_if_its_endpoint_is_disabled(mut stage: Stage) {
     let carried = stage.carried().await;
     let id = carried.delivery.id;
     stage.switch(stage.endpoint, Some(WaitingWhenOff::Held)).await;
@@ -64,7 +64,7 @@ pub(crate) async fn what_is_handed_back_heeds_an_endpoint_that_is_off(mut stage:
     assert!(stage.recorder.take_waiting().is_empty());
 }
 
-pub(crate) async fn what_is_no_longer_in_flight_cannot_be_handed_back(mut stage: Stage) {
+pub(crate) async fn a_delivery_no_longer_in_flight_cannot_be_released(mut stage: Stage) {
     let carried = stage.carried().await;
     let (id, event, hand) = (carried.delivery.id, carried.event.clone(), stage.hands.take());
     let (delivery, due, epoch) = (carried.delivery.clone(), carried.due, carried.epoch);

@@ -1,4 +1,4 @@
-//! Health and statistics: written with the attempt, exact after a crash, gone with what they tell of.
+//! Health and statistics: written with the attempt, exact after a crash, deleted with their endpoint or app.
 
 use crate::stage::{NOW, Stage, after, attempt, dead, retry_at};
 use posthaste::{
@@ -25,7 +25,7 @@ use std::{sync::Arc, time::Duration};
 
 const CLOCK: Duration = Duration::from_secs(1000);
 
-/// `standard` with these rules.
+/// Returns the `standard` contract with these health rules.
 pub(crate) fn contract(rules: &Value) -> Arc<Contract> {
     let standard = Contract::builtin().unwrap().swap_remove(0);
     Arc::new(standard.with_overrides(&json!({ "health": rules }), Setter::Operator).unwrap())
@@ -35,7 +35,7 @@ pub(crate) fn plain() -> Arc<Contract> {
     contract(&json!({}))
 }
 
-/// A verdict on an attempt that counts.
+/// Makes the result of an attempt that counts.
 pub(crate) fn counted(
     carried: Carried,
     verdict: Verdict,
@@ -75,12 +75,12 @@ pub(crate) async fn judge(stage: &Stage, contract: &Arc<Contract>, now: Timestam
 
 pub(crate) const EXHAUSTED: Verdict = Verdict::Dead { reason: DeadReason::Exhausted, switch_off: false };
 
-pub(crate) async fn what_counts_is_in_the_windows_after_a_roll_up_and_nothing_else_is(mut stage: Stage) {
+pub(crate) async fn only_counted_attempts_are_in_the_windows_after_a_roll_up(mut stage: Stage) {
     let plain = plain();
     for verdict in [Verdict::Delivered, Verdict::Delivered, retry_at(after(60)), EXHAUSTED] {
         see(&mut stage, verdict, &plain).await;
     }
-    // Without a sighting: a test, or a fault of our own.
+    // Without a health sample: a test, or a local failure.
     stage.concluded(EXHAUSTED, attempt(Class::Http, 500)).await;
     assert_eq!(report(&stage, after(2)).await.hour.attempts(), 0, "not rolled up yet");
     assert_eq!(roll_up(&stage, after(2)).await, [stage.endpoint], "something failed");
@@ -98,7 +98,7 @@ pub(crate) async fn what_counts_is_in_the_windows_after_a_roll_up_and_nothing_el
     assert_eq!(report(&stage, after(74 * 3600)).await.three_days.attempts(), 0);
 }
 
-pub(crate) async fn what_a_crash_leaves_in_the_log_is_rolled_up_once(mut stage: Stage) {
+pub(crate) async fn statistics_left_by_a_crash_are_rolled_up_once(mut stage: Stage) {
     let plain = plain();
     for _ in 0..3 {
         see(&mut stage, Verdict::Delivered, &plain).await;
@@ -110,7 +110,7 @@ pub(crate) async fn what_a_crash_leaves_in_the_log_is_rolled_up_once(mut stage: 
     assert_eq!(report(&stage, after(3)).await.hour.ok, 3);
 }
 
-/// Ends two events failed and has a third come back, all in one batch, under a contract that takes two.
+/// Ends two events failed and retries a third, all in one batch, under a contract that disables after two.
 async fn two_of_two(stage: &mut Stage, waiting: WaitingWhenOff) -> Vec<State> {
     let mut rules = json!({ "off_after_failed_events": 2, "off_reason": "too_often" });
     rules["off_after_failing_for"] = Value::Null;
@@ -135,7 +135,7 @@ async fn two_of_two(stage: &mut Stage, waiting: WaitingWhenOff) -> Vec<State> {
     states
 }
 
-pub(crate) async fn a_rule_switches_off_with_its_attempt_and_others_of_its_batch_heed_it(mut stage: Stage) {
+pub(crate) async fn a_rule_disables_with_its_attempt_and_applies_to_its_batch(mut stage: Stage) {
     let states = two_of_two(&mut stage, WaitingWhenOff::Held).await;
     assert_eq!(states, [State::Dead, State::Dead, State::Held, State::Dead]);
     let told = stage.recorder.take_switched_off();
@@ -149,12 +149,12 @@ pub(crate) async fn a_rule_switches_off_with_its_attempt_and_others_of_its_batch
     assert_eq!(report(&stage, after(2)).await.health.failed_events, 2, "what came later says nothing new");
 }
 
-pub(crate) async fn a_rule_cancels_what_comes_back_where_the_contract_says_so(mut stage: Stage) {
+pub(crate) async fn a_rule_that_disables_cancels_retries_if_the_contract_says_so(mut stage: Stage) {
     let states = two_of_two(&mut stage, WaitingWhenOff::Cancelled).await;
     assert_eq!(states, [State::Dead, State::Dead, State::Cancelled, State::Dead]);
 }
 
-pub(crate) async fn a_success_starts_afresh_and_an_extra_attempt_by_hand_ends_no_event(mut stage: Stage) {
+pub(crate) async fn a_success_resets_health_and_a_failed_manual_attempt_ends_no_event(mut stage: Stage) {
     let plain = plain();
     let carried = stage.carried().await;
     let id = carried.delivery.id;
@@ -175,7 +175,7 @@ pub(crate) async fn a_success_starts_afresh_and_an_extra_attempt_by_hand_ends_no
     assert_eq!(report(&stage, after(4)).await.hour.dead, 1, "the extra attempt ended nothing anew");
 }
 
-pub(crate) async fn a_verdict_that_comes_too_late_says_nothing_about_the_endpoint(mut stage: Stage) {
+pub(crate) async fn a_late_result_does_not_change_health(mut stage: Stage) {
     let one = contract(&json!({ "off_after_failed_events": 1 }));
     let carried = stage.carried().await;
     let twin = Carried {
@@ -213,7 +213,7 @@ pub(crate) async fn health_is_known_after_a_restart_and_time_never_runs_back(mut
     assert_eq!(report(&stage, after(3)).await.clock, Some((CLOCK * 2, after(3))));
 }
 
-pub(crate) async fn switching_on_starts_health_afresh_and_leaves_the_statistics(mut stage: Stage) {
+pub(crate) async fn enabling_resets_health_and_keeps_the_statistics(mut stage: Stage) {
     let plain = plain();
     for _ in 0..12 {
         see(&mut stage, EXHAUSTED, &plain).await;
@@ -253,7 +253,7 @@ pub(crate) async fn a_deleted_app_leaves_neither_health_nor_statistics(mut stage
     assert_eq!((report.health, report.three_days.attempts()), (health::Health::default(), 0));
 }
 
-pub(crate) async fn windows_call_an_endpoint_degraded_and_well_again(mut stage: Stage) {
+pub(crate) async fn windows_make_an_endpoint_degraded_and_healthy_again(mut stage: Stage) {
     let own = contract(&json!({ "degraded_above": "80%", "degraded_window": "24h" }));
     see(&mut stage, Verdict::Delivered, &own).await;
     for _ in 0..9 {
@@ -279,7 +279,7 @@ pub(crate) async fn windows_call_an_endpoint_degraded_and_well_again(mut stage: 
     assert!(stage.store().degraded().await.unwrap().is_empty());
 }
 
-/// So many verdicts, all at this time, in the statistics.
+/// Records `count` verdicts at one time and rolls them up.
 pub(crate) async fn some(
     stage: &mut Stage,
     count: u32,
@@ -295,9 +295,7 @@ pub(crate) async fn some(
     roll_up(stage, at).await;
 }
 
-pub(crate) async fn what_was_before_a_window_or_before_it_was_well_again_calls_nobody_degraded(
-    mut stage: Stage,
-) {
+pub(crate) async fn failures_before_the_window_or_the_recovery_do_not_degrade(mut stage: Stage) {
     let own = contract(&json!({ "degraded_above": "80%", "degraded_window": "24h" }));
     some(&mut stage, 20, EXHAUSTED, &own, after(60)).await;
     let day = 24 * 3600;
@@ -316,7 +314,7 @@ pub(crate) async fn what_was_before_a_window_or_before_it_was_well_again_calls_n
     assert_eq!(report(&stage, after(6180)).await.health.degraded_since, Some(after(6180)), "21 of 24");
 }
 
-pub(crate) async fn an_end_after_an_attempt_that_was_our_fault_counts_against_nobody(mut stage: Stage) {
+pub(crate) async fn an_end_after_a_local_failure_does_not_count(mut stage: Stage) {
     let one = contract(&json!({ "off_after_failed_events": 1 }));
     let ours = Verdict::Retry { due: after(60), then: AtDue::ExhaustUnblamed };
     let id = stage.concluded(ours, attempt(Class::Timeout, 0)).await;
@@ -329,7 +327,7 @@ pub(crate) async fn an_end_after_an_attempt_that_was_our_fault_counts_against_no
     assert!(stage.recorder.take_switched_off().is_empty());
 }
 
-pub(crate) async fn an_event_that_ends_in_its_lane_counts_and_may_switch_off(mut stage: Stage) {
+pub(crate) async fn an_event_that_ends_while_waiting_counts_and_may_disable(mut stage: Stage) {
     let one = contract(&json!({ "off_after_failed_events": 1 }));
     let last = Verdict::Retry { due: after(60), then: AtDue::Exhaust };
     see(&mut stage, last, &one).await;
@@ -345,7 +343,7 @@ pub(crate) async fn an_event_that_ends_in_its_lane_counts_and_may_switch_off(mut
     assert!(stage.recorder.take_switched_off().is_empty(), "it is off already");
 }
 
-pub(crate) async fn rows_are_kept_as_long_as_they_are_wide(mut stage: Stage) {
+pub(crate) async fn statistics_rows_are_kept_according_to_their_width(mut stage: Stage) {
     let (plain, hour) = (plain(), 3600);
     see(&mut stage, Verdict::Delivered, &plain).await;
     roll_up(&stage, after(2)).await;
@@ -353,15 +351,13 @@ pub(crate) async fn rows_are_kept_as_long_as_they_are_wide(mut stage: Stage) {
         [(2 * hour, 1, 1), (4 * hour, 0, 1), (29 * 24 * hour, 0, 1), (31 * 24 * hour, 0, 0)]
     {
         roll_up(&stage, after(later)).await;
-        // Asked as if it were still then.
+        // Read as if it were still that time.
         let report = report(&stage, after(2)).await;
         assert_eq!((report.hour.ok, report.day.ok), (minutes, hours), "after {later} s");
     }
 }
 
-pub(crate) async fn a_pause_that_was_asked_for_is_known_until_it_is_over_or_the_endpoint_moves(
-    mut stage: Stage,
-) {
+pub(crate) async fn a_requested_pause_is_stored_until_it_ends_or_the_url_changes(mut stage: Stage) {
     let plain = plain();
     let mut known = Vec::new();
     for (status, second) in [(429, 100), (503, 50)] {

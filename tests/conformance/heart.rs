@@ -1,5 +1,4 @@
-//! What keeps a node alive for the others, and what does not keep it from being taken over: a database that is far away, a
-//! client that stands still in the middle of a batch, a machine of which there are two.
+//! Heartbeats and takeovers in hard cases: a distant database, a client frozen in the middle of a batch, and a copied machine.
 
 use crate::{
     pair::{Node, Pair, play, wait_until},
@@ -16,7 +15,7 @@ use std::{
 use tokio::time::Instant;
 
 #[test]
-fn a_beat_and_what_answers_it_take_one_round_trip() {
+fn a_heartbeat_takes_one_round_trip() {
     let database = Database::new();
     let (wire, address) = database.wired();
     let store = postgres::open(&address).unwrap();
@@ -31,7 +30,7 @@ fn a_beat_and_what_answers_it_take_one_round_trip() {
 }
 
 #[test]
-fn beats_do_not_wait_for_each_other_nor_for_bells_or_looks() {
+fn heartbeats_wait_neither_for_each_other_nor_for_other_statements() {
     let database = Database::new();
     let (wire, address) = database.wired();
     let store = postgres::open(&address).unwrap();
@@ -45,11 +44,11 @@ fn beats_do_not_wait_for_each_other_nor_for_bells_or_looks() {
     }
     block_on(looked).unwrap();
     let took = begun.elapsed();
-    // What comes while the wire waits comes with the next that it lets through.
+    // Bytes that arrive during the wire's delay are forwarded together with the next ones.
     assert!(took < 3 * round_trip, "{took:?}");
 }
 
-/// A client of the database that says what it is told to and reads only then.
+/// A raw database client that sends and reads only on command.
 struct Raw(UnixStream);
 
 impl Raw {
@@ -86,9 +85,9 @@ impl Raw {
     }
 }
 
-/// As a process does that is stopped while a long answer is on its way to it: the server waits for it to read on, and
-/// nothing that ends idle transactions ends that one.
-async fn a_client_that_stands_still_in_a_batch_does_not_keep_its_node_from_being_taken_over(mut pair: Pair) {
+/// Simulates a process that is stopped during a long answer: the server waits for it to read on, and the timeout for idle
+/// transactions does not apply.
+async fn a_client_frozen_in_a_batch_does_not_prevent_a_takeover(mut pair: Pair) {
     let id = pair.other.carries(pair.stage.one_in_hand()).await.delivery.id;
     let mut frozen = Raw::connect(pair.shared.the_database());
     frozen.ask(&format!(
@@ -110,8 +109,8 @@ async fn a_client_that_stands_still_in_a_batch_does_not_keep_its_node_from_being
     assert_eq!(pair.shared.run(sending), "0");
 }
 
-/// As a standby does that had not got everything when it was promoted. Nothing is written: a beat is enough.
-async fn a_database_that_lost_what_it_confirmed_is_noticed_by_the_next_beat(mut pair: Pair) {
+/// Simulates a standby that was promoted before it had received everything. A heartbeat notices it, without a write.
+async fn a_database_that_lost_commits_is_noticed_by_the_next_heartbeat(mut pair: Pair) {
     drop(pair.other.carries(pair.stage.one_in_hand()).await);
     pair.other.store.beat(Beat::default()).await.unwrap().expect("it lives");
     assert!(pair.other.store.can_record());
@@ -124,8 +123,8 @@ async fn a_database_that_lost_what_it_confirmed_is_noticed_by_the_next_beat(mut 
     pair.other.store.beat(Beat::default()).await.unwrap().expect("it lives again");
 }
 
-/// A copy of it takes itself for the same machine, and finds no such process.
-async fn a_node_that_says_that_it_lives_is_believed_whatever_runs_on_its_machine(mut pair: Pair) {
+/// A copied machine takes itself for the same one and finds no such process.
+async fn a_node_with_heartbeats_is_alive_although_its_process_is_not_found(mut pair: Pair) {
     let id = pair.other.carries(pair.stage.one_in_hand()).await.delivery.id;
     pair.set("pid = 2147483646", pair.other.epoch);
     let joining = Node::beside(&pair.stage);
@@ -140,7 +139,7 @@ async fn a_node_that_says_that_it_lives_is_believed_whatever_runs_on_its_machine
         () = living => unreachable!("it lives for ever"),
     };
     assert!(!pair.stage.delivery(id).await.state.is_waiting(), "it is still carried");
-    // And once it says nothing more it is gone, long before its lease is over.
+    // Without heartbeats the node counts as dead, long before its lease ends.
     let begun = Instant::now();
     third.store.join(NOW).await.unwrap();
     assert!(pair.stage.delivery(id).await.state.is_waiting());
@@ -149,7 +148,7 @@ async fn a_node_that_says_that_it_lives_is_believed_whatever_runs_on_its_machine
 }
 
 play! { database:
-    a_database_that_lost_what_it_confirmed_is_noticed_by_the_next_beat,
-    a_client_that_stands_still_in_a_batch_does_not_keep_its_node_from_being_taken_over,
-    a_node_that_says_that_it_lives_is_believed_whatever_runs_on_its_machine,
+    a_database_that_lost_commits_is_noticed_by_the_next_heartbeat,
+    a_client_frozen_in_a_batch_does_not_prevent_a_takeover,
+    a_node_with_heartbeats_is_alive_although_its_process_is_not_found,
 }

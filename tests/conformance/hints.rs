@@ -1,4 +1,4 @@
-//! What the store says for those who watch: whatever comes into another state and is told by nobody else.
+//! Live updates that the store publishes: state changes that no other call reports.
 
 use crate::{
     health::{EXHAUSTED, contract, judge, plain, see, some},
@@ -21,7 +21,7 @@ fn deliveries(stage: &Stage) -> [Hint; 1] {
     [Hint::deliveries(stage.app, stage.endpoint)]
 }
 
-pub(crate) async fn deliveries_that_end_in_their_lane_are_hinted(mut stage: Stage) {
+pub(crate) async fn deliveries_that_end_while_waiting_give_a_live_update(mut stage: Stage) {
     for then in [AtDue::Exhaust, AtDue::Expire] {
         stage.concluded(Verdict::Retry { due: after(60), then }, attempt(Class::Http, 500)).await;
     }
@@ -31,7 +31,7 @@ pub(crate) async fn deliveries_that_end_in_their_lane_are_hinted(mut stage: Stag
     assert_eq!(stage.recorder.take_hints(), deliveries(&stage));
 }
 
-pub(crate) async fn what_is_settled_is_hinted_also_of_an_endpoint_that_is_gone(mut stage: Stage) {
+pub(crate) async fn applying_a_state_gives_a_live_update_also_for_a_deleted_endpoint(mut stage: Stage) {
     stage.waiting().await;
     let (off, on) = (Settle::Off(Switch::OffHolding), Settle::On { gives_up_while_held: false });
     for (switch, settle) in [(Some(WaitingWhenOff::Held), off), (None, on)] {
@@ -48,7 +48,7 @@ pub(crate) async fn what_is_settled_is_hinted_also_of_an_endpoint_that_is_gone(m
     assert_eq!(stage.recorder.take_hints(), deliveries(&stage));
 }
 
-pub(crate) async fn what_is_brought_forward_or_handed_back_is_hinted(mut stage: Stage) {
+pub(crate) async fn advanced_and_released_deliveries_give_a_live_update(mut stage: Stage) {
     let id = stage.concluded(retry_at(after(300)), attempt(Class::Http, 500)).await;
     let first = (NOW, DeliveryId::from_i64(0));
     let recovery = Recovery { endpoint: stage.endpoint, recovered_at: after(10), after: first, most: 9 };
@@ -63,7 +63,7 @@ pub(crate) async fn what_is_brought_forward_or_handed_back_is_hinted(mut stage: 
     assert_eq!(stage.recorder.take_hints(), deliveries(&stage));
 }
 
-pub(crate) async fn health_that_is_called_another_is_hinted_once(mut stage: Stage) {
+pub(crate) async fn a_change_of_health_gives_one_live_update(mut stage: Stage) {
     let endpoint = [Hint::endpoint(stage.app, stage.endpoint)];
     let own = contract(&json!({ "degraded_above": "80%", "degraded_window": "24h" }));
     for failed in 1..=10 {

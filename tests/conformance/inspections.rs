@@ -1,4 +1,4 @@
-//! Inspections: one at a time for an endpoint, taken in turn, ended once, and gone with what they belong to.
+//! Inspections: one at a time per endpoint, taken in turn, ended once, and deleted with their app.
 
 use crate::stage::{NOW, Stage, after};
 use posthaste::{
@@ -44,7 +44,7 @@ fn report() -> Report {
     }
 }
 
-/// Ordered for the stage's endpoint.
+/// Requests an inspection of the stage's endpoint.
 async fn ordered(stage: &mut Stage) -> Inspection {
     let (app, endpoint) = (stage.app, stage.endpoint);
     let new = draft(stage, app, endpoint, Kind::Inspect);
@@ -85,7 +85,7 @@ pub(crate) async fn an_inspection_reads_back_through_its_whole_life(mut stage: S
     }
 }
 
-pub(crate) async fn an_endpoint_has_one_open_inspection_and_the_engine_is_told_of_it(mut stage: Stage) {
+pub(crate) async fn an_endpoint_has_one_open_inspection_and_the_engine_is_notified(mut stage: Stage) {
     let first = ordered(&mut stage).await;
     stage.quiet().await;
     assert_eq!(stage.recorder.take_inspections_wait(), 1);
@@ -133,7 +133,7 @@ pub(crate) async fn an_inspection_ends_once_and_only_from_running(mut stage: Sta
     assert_eq!(state(&stage, id).await, Some(State::Interrupted));
 }
 
-pub(crate) async fn what_ran_in_a_dead_node_is_interrupted_and_what_waited_is_told(mut stage: Stage) {
+pub(crate) async fn inspections_of_a_dead_node_are_interrupted_and_waiting_ones_announced(mut stage: Stage) {
     let running = ordered(&mut stage).await.id;
     take(&stage).await;
     let (app, endpoint) = (stage.app, stage.new_endpoint(stage.app).await);
@@ -158,7 +158,7 @@ pub(crate) async fn what_ran_in_a_dead_node_is_interrupted_and_what_waited_is_to
     assert_eq!(stage.recorder.take_inspections_wait(), 0, "nothing waits");
 }
 
-pub(crate) async fn the_last_ten_that_ended_are_kept_and_listed_newest_first(mut stage: Stage) {
+pub(crate) async fn the_last_ten_ended_inspections_are_kept_newest_first(mut stage: Stage) {
     let other = stage.new_endpoint(stage.app).await;
     let app = stage.app;
     let foreign = draft(&mut stage, app, other, Kind::Ping);
@@ -203,7 +203,7 @@ pub(crate) async fn deleting_an_endpoint_cancels_its_inspection_and_keeps_the_hi
     assert_eq!(stage.store().order_inspection(late).await.unwrap(), Ordered::NoEndpoint);
 }
 
-pub(crate) async fn inspections_are_their_app_s_own_and_go_with_it(mut stage: Stage) {
+pub(crate) async fn inspections_are_visible_to_their_app_and_deleted_with_it(mut stage: Stage) {
     let other = stage.new_app().await;
     let id = ordered(&mut stage).await.id;
     assert_eq!(stage.store().inspection(other, id).await.unwrap(), None);

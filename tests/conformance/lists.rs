@@ -1,4 +1,4 @@
-//! Lists: pages that neither repeat nor miss a row, filters, and a bound on what one page examines.
+//! Lists: pages that neither repeat nor miss a row, filters, and a limit on the rows that one page examines.
 
 use crate::stage::{NOW, Stage, after, attempt, dead, draft};
 use posthaste::{
@@ -16,7 +16,7 @@ use posthaste::{
 };
 use std::sync::Arc;
 
-/// Follows the cursors to the end; answers the ids page by page.
+/// Follows the cursors to the end; returns the ids page by page.
 async fn walk(mut page_after: impl AsyncFnMut(Option<Cursor>) -> Page<Listed>) -> Vec<Vec<DeliveryId>> {
     let (mut pages, mut after) = (vec![], None);
     loop {
@@ -67,7 +67,7 @@ fn of_type(mut new: NewEvent, event_type: &str) -> NewEvent {
     new
 }
 
-/// An event that was published then.
+/// Makes an event published at this time.
 fn made_at(stage: &Stage, at: Timestamp) -> NewEvent {
     draft(stage.app, &[stage.endpoint], IdSource::new(0, 0).take(at, 2))
 }
@@ -95,7 +95,7 @@ pub(crate) async fn pages_are_newest_first_and_neither_repeat_nor_miss_a_row(mut
     assert_eq!(events, ids.iter().map(|id| id.as_i64()).collect::<Vec<_>>());
 }
 
-pub(crate) async fn a_page_goes_on_where_it_ended_although_rows_arrive(mut stage: Stage) {
+pub(crate) async fn a_page_continues_where_the_last_ended_although_rows_arrive(mut stage: Stage) {
     let old = [stage.waiting().await, stage.waiting().await];
     let filter = DeliveryFilter::default;
     let first = stage.store().deliveries(stage.app, filter(), None, 1).await.unwrap();
@@ -143,7 +143,7 @@ pub(crate) async fn filters_combine(mut stage: Stage) {
     assert_eq!(events.rows.iter().map(|event| event.event_type.as_str()).collect::<Vec<_>>(), ["refund"]);
 }
 
-pub(crate) async fn a_time_filter_takes_its_start_and_leaves_its_end(stage: Stage) {
+pub(crate) async fn a_time_filter_includes_its_start_and_excludes_its_end(stage: Stage) {
     let times = [after(100), after(200), after(300)];
     let events: Vec<NewEvent> = times.iter().map(|at| made_at(&stage, *at)).collect();
     let ids: Vec<DeliveryId> = events.iter().map(|new| new.births[0].delivery.id).collect();
@@ -177,7 +177,7 @@ pub(crate) async fn a_rare_row_is_found_behind_ten_thousand_others_in_bounded_st
     assert_eq!(second.next, None);
 }
 
-/// Dies at `at`.
+/// Makes a delivery that becomes dead at `at`.
 async fn die(stage: &mut Stage, at: Timestamp) -> DeliveryId {
     let carried = stage.carried().await;
     let id = carried.delivery.id;
@@ -188,7 +188,7 @@ async fn die(stage: &mut Stage, at: Timestamp) -> DeliveryId {
     id
 }
 
-pub(crate) async fn dead_letters_come_by_the_time_they_died_newest_first(mut stage: Stage) {
+pub(crate) async fn dead_letters_are_listed_by_time_of_death_newest_first(mut stage: Stage) {
     let mut died = vec![];
     for seconds in [5, 9, 1, 9, 9, 3] {
         died.push(die(&mut stage, after(seconds)).await);
@@ -235,7 +235,7 @@ pub(crate) async fn ten_thousand_closed_dead_letters_do_not_make_a_page_long(mut
     assert_eq!(pages, [vec![], vec![open]], "short, with a cursor, then complete");
 }
 
-pub(crate) async fn the_queue_of_several_lanes_is_in_the_order_they_are_due(mut stage: Stage) {
+pub(crate) async fn the_queue_of_several_endpoints_is_in_order_of_due_time(mut stage: Stage) {
     let other = stage.new_endpoint(stage.app).await;
     let mut ids = vec![];
     for (endpoint, seconds) in [(stage.endpoint, 5), (other, 1), (stage.endpoint, 1), (other, 9), (other, 5)]

@@ -1,4 +1,4 @@
-//! Where nodes meet in what they share: accountable time, lanes that the other looks after, keys of what the other removes.
+//! State that nodes share: outage-adjusted time, queues owned by another node, keys of events that another node removes.
 
 use crate::{
     health::{plain, see},
@@ -11,25 +11,25 @@ use posthaste::{
 };
 use std::time::Duration;
 
-async fn time_that_one_node_counted_is_everybody_s_and_never_runs_back(mut pair: Pair) {
+async fn adjusted_time_is_shared_by_all_nodes_and_never_runs_back(mut pair: Pair) {
     let minutes = Duration::from_mins;
     let mine = |accountable| Account { accountable, is_ours: false };
     let (here, there) = (pair.stage.shared(), pair.other.store.clone());
     here.account(mine(minutes(50)), NOW).await.unwrap();
     assert_eq!(there.account(mine(minutes(2)), NOW).await.unwrap(), mine(minutes(50)));
-    // Whoever has less than others rolls up.
+    // The node with less time than the others rolls up.
     see(&mut pair.stage, Verdict::Delivered, &plain()).await;
     there.roll_up(minutes(3), after(1)).await.unwrap();
     assert_eq!(here.standing(after(1)).await.unwrap().accountable, minutes(50));
     there.account(mine(minutes(60)), after(2)).await.unwrap();
-    // And its attempts are known by everybody's time: by its own this one would have begun long ago.
+    // Its attempts are recorded in the shared time: in its own time this one would have begun long ago.
     see(&mut pair.stage, retry_at(after(60)), &plain()).await;
     let report = here.health(pair.stage.app, pair.stage.endpoint, after(3)).await.unwrap();
     assert_eq!(report.health.first_failure.unwrap().clock, minutes(60));
     assert_eq!(report.clock, Some((minutes(60), after(2))));
 }
 
-async fn a_node_that_finds_that_it_is_us_is_heard_for_half_a_minute(pair: Pair) {
+async fn a_report_of_an_outage_is_valid_for_half_a_minute(pair: Pair) {
     let mine = |is_ours| Account { accountable: Duration::from_mins(1), is_ours };
     let here = pair.stage.store();
     assert_eq!(here.account(mine(false), NOW).await.unwrap(), mine(false));
@@ -38,7 +38,7 @@ async fn a_node_that_finds_that_it_is_us_is_heard_for_half_a_minute(pair: Pair) 
     assert_eq!(here.account(mine(false), after(40)).await.unwrap(), mine(false));
 }
 
-async fn it_is_known_in_which_lanes_something_is_due(mut pair: Pair) {
+async fn queues_with_due_deliveries_are_found(mut pair: Pair) {
     let (endpoint, other) = (pair.stage.endpoint, pair.stage.new_endpoint(pair.stage.app).await);
     let behind = async |now| pair.other.store.lanes_behind(vec![endpoint, other], now).await.unwrap();
     assert_eq!(behind(after(10)).await, []);
@@ -51,8 +51,8 @@ async fn it_is_known_in_which_lanes_something_is_due(mut pair: Pair) {
     assert_eq!(behind(after(6)).await, [], "what is carried does not wait");
 }
 
-/// It is looked for by its key while another node removes it: between finding the key and finding the event it goes.
-async fn an_event_that_is_just_being_removed_is_published_anew(mut pair: Pair) {
+/// The event is looked up by its key while another node removes it, between reading the key and reading the event.
+async fn an_event_that_is_being_removed_is_published_as_new(mut pair: Pair) {
     let key = pair.stage.dedup(DedupSpace::EventId, "order-7");
     let mut publish = || {
         let mut new = pair.stage.one();
@@ -79,8 +79,8 @@ async fn an_event_that_is_just_being_removed_is_published_anew(mut pair: Pair) {
     assert_eq!(pair.shared.run("SELECT count(*) FROM events"), "1");
 }
 
-/// Each takes its locks for as long as its transaction lasts, and other nodes may wait for them.
-async fn failures_that_come_at_once_are_written_some_at_a_time(mut pair: Pair) {
+/// Each failure holds its locks until its transaction ends, and other nodes may wait for them.
+async fn simultaneous_failures_are_written_in_several_batches(mut pair: Pair) {
     let new = (0..300).map(|_| pair.stage.one_in_hand()).collect();
     pair.stage.store().accept(new).await.unwrap();
     pair.stage.quiet().await;
@@ -105,7 +105,7 @@ async fn failures_that_come_at_once_are_written_some_at_a_time(mut pair: Pair) {
     assert_eq!(pair.shared.run(written), "44 128 128");
 }
 
-async fn what_one_node_does_at_a_time_keeps_no_event_of_another_waiting(mut pair: Pair) {
+async fn a_command_that_waits_for_another_node_does_not_delay_events(mut pair: Pair) {
     let client = pair.client().await;
     client.batch_execute("BEGIN; SELECT pg_advisory_xact_lock(8102099357864587376)").await.unwrap();
     let store = pair.other.store.clone();
@@ -124,17 +124,17 @@ async fn what_one_node_does_at_a_time_keeps_no_event_of_another_waiting(mut pair
 
 play! {
     database:
-    what_one_node_does_at_a_time_keeps_no_event_of_another_waiting,
-    failures_that_come_at_once_are_written_some_at_a_time,
-    time_that_one_node_counted_is_everybody_s_and_never_runs_back,
-    a_node_that_finds_that_it_is_us_is_heard_for_half_a_minute,
-    it_is_known_in_which_lanes_something_is_due,
-    an_event_that_is_just_being_removed_is_published_anew,
+    a_command_that_waits_for_another_node_does_not_delay_events,
+    simultaneous_failures_are_written_in_several_batches,
+    adjusted_time_is_shared_by_all_nodes_and_never_runs_back,
+    a_report_of_an_outage_is_valid_for_half_a_minute,
+    queues_with_due_deliveries_are_found,
+    an_event_that_is_being_removed_is_published_as_new,
 }
 
 play! {
     file:
-    time_that_one_node_counted_is_everybody_s_and_never_runs_back,
-    a_node_that_finds_that_it_is_us_is_heard_for_half_a_minute,
-    it_is_known_in_which_lanes_something_is_due,
+    adjusted_time_is_shared_by_all_nodes_and_never_runs_back,
+    a_report_of_an_outage_is_valid_for_half_a_minute,
+    queues_with_due_deliveries_are_found,
 }

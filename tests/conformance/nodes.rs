@@ -1,4 +1,4 @@
-//! Several nodes on one database: who lives, who is taken over, what is at home where, and what they tell each other.
+//! Several nodes on one database: liveness, takeover, shard ownership, and notifications between nodes.
 
 use crate::{
     pair::{Node, Pair, Shared, play, wait_until},
@@ -24,14 +24,14 @@ use posthaste::{
 };
 use std::sync::atomic::Ordering;
 
-/// The verdict that a request was answered with 200.
+/// Makes the result of a request that was answered with 200.
 fn delivered(carried: Carried) -> Record {
     let (attempts, verdict) = (vec![attempt(Class::Ok, 200)], Verdict::Delivered);
     let (switch_off, sighting, contract) = (None, None, None);
     Record { carried, attempts, verdict, switch_off, sighting, ended_at: after(1), contract }
 }
 
-async fn a_node_is_taken_over_only_when_its_lease_is_over_and_by_one_that_is_steady(mut pair: Pair) {
+async fn a_takeover_needs_an_ended_lease_and_a_steady_node(mut pair: Pair) {
     let carried = pair.other.carries(pair.stage.one_in_hand()).await;
     assert_eq!(pair.other.store.claim_shards(100).await.unwrap().len(), 100);
     pair.be_steady();
@@ -56,7 +56,7 @@ async fn a_node_is_taken_over_only_when_its_lease_is_over_and_by_one_that_is_ste
     assert_eq!(pair.take_over().await, Some(0), "and once");
 }
 
-async fn who_was_taken_over_writes_nothing_before_it_joins_again(mut pair: Pair) {
+async fn a_node_that_was_taken_over_writes_nothing_before_it_joins_again(mut pair: Pair) {
     let late = pair.other.carries(pair.stage.one_in_hand()).await;
     let (id, old) = (late.delivery.id, pair.other.epoch);
     let twin = Carried {
@@ -96,8 +96,8 @@ async fn who_was_taken_over_writes_nothing_before_it_joins_again(mut pair: Pair)
     assert_eq!(pair.stage.hands.out(), 0);
 }
 
-/// The control: it is this row that keeps it from writing.
-async fn who_was_taken_over_would_write_on_if_it_were_not_fenced(mut pair: Pair) {
+/// The control: without the fence, the node could still write.
+async fn without_its_fence_a_node_that_was_taken_over_could_write(mut pair: Pair) {
     pair.be_steady();
     pair.end_lease();
     assert_eq!(pair.take_over().await, Some(0));
@@ -106,8 +106,8 @@ async fn who_was_taken_over_would_write_on_if_it_were_not_fenced(mut pair: Pair)
     assert_eq!(pair.other.accept(pair.stage.one()).await, Accepted::New);
 }
 
-/// It was taken before its node joined again: whatever it was given would be carried by nobody.
-async fn a_hand_of_an_earlier_epoch_carries_nothing(mut pair: Pair) {
+/// The permit was taken before its node joined again: no worker would send a delivery leased with it.
+async fn a_permit_of_an_earlier_epoch_leases_nothing(mut pair: Pair) {
     let (old, new) = (pair.other.epoch + 1, pair.other.epoch);
     let mut born = pair.stage.one_in_hand();
     let id = born.births[0].delivery.id;
@@ -128,7 +128,7 @@ async fn a_hand_of_an_earlier_epoch_carries_nothing(mut pair: Pair) {
     }
 }
 
-async fn what_another_node_carries_cannot_be_recorded_here(mut pair: Pair) {
+async fn a_delivery_leased_by_another_node_cannot_be_recorded(mut pair: Pair) {
     let carried = pair.other.carries(pair.stage.one_in_hand()).await;
     let id = carried.delivery.id;
     pair.stage.store().record(delivered(Carried { epoch: pair.epoch, ..carried }));
@@ -139,7 +139,7 @@ async fn what_another_node_carries_cannot_be_recorded_here(mut pair: Pair) {
     );
 }
 
-async fn a_batch_that_the_dead_node_was_committing_is_waited_for_and_swept(mut pair: Pair) {
+async fn a_takeover_waits_for_the_running_commit_of_the_dead_node(mut pair: Pair) {
     let (held, new) = (pair.hold("INSERT ON events").await, pair.stage.one_in_hand());
     let (id, other) = (new.births[0].delivery.id, pair.other.store.clone());
     let accepting = tokio::spawn(async move { other.accept(vec![new]).await });
@@ -156,16 +156,16 @@ async fn a_batch_that_the_dead_node_was_committing_is_waited_for_and_swept(mut p
     assert_eq!((delivery.state, delivery.due), (State::Pending, Some(after(5))));
 }
 
-async fn a_takeover_that_was_interrupted_before_it_fenced_goes_on(pair: Pair) {
+async fn a_takeover_interrupted_before_the_fence_continues(pair: Pair) {
     interrupted(pair, None).await;
 }
 
-async fn a_takeover_that_was_interrupted_before_it_swept_goes_on(pair: Pair) {
+async fn a_takeover_interrupted_after_the_fence_continues(pair: Pair) {
     let fence = "UPDATE ledger SET writer = -1 - writer, fenced_at = 0 WHERE writer >= 0 AND epoch = ";
     interrupted(pair, Some(fence)).await;
 }
 
-/// Declared dead, and perhaps fenced, by a node that then died itself.
+/// Takes over from a node that was declared dead, and perhaps fenced, by a node that then died itself.
 async fn interrupted(mut pair: Pair, fence: Option<&str>) {
     let ids = [pair.stage.one_in_hand(), pair.stage.one_in_hand()];
     let mut carried = vec![];
@@ -204,7 +204,7 @@ async fn shards_are_divided_between_nodes_and_handed_over(pair: Pair) {
     assert_eq!(store.claim_shards(SHARDS).await.unwrap(), [7, 9, 200]);
 }
 
-async fn who_leaves_something_behind_is_taken_over_without_waiting_for_its_lease(mut pair: Pair) {
+async fn a_node_that_leaves_deliveries_behind_is_taken_over_before_its_lease_ends(mut pair: Pair) {
     let id = pair.other.carries(pair.stage.one_in_hand()).await.delivery.id;
     pair.other.store.claim_shards(1).await.unwrap();
     pair.other.store.close();
@@ -215,7 +215,7 @@ async fn who_leaves_something_behind_is_taken_over_without_waiting_for_its_lease
     assert_eq!(pair.view().await.shards[0], 0);
 }
 
-async fn a_process_of_the_same_machine_that_is_gone_is_swept_by_whoever_joins(mut pair: Pair) {
+async fn a_joining_node_takes_over_an_ended_process_of_its_machine(mut pair: Pair) {
     let id = pair.other.carries(pair.stage.one_in_hand()).await.delivery.id;
     pair.set("pid = 2147483646", pair.other.epoch);
     let third = Node::beside(&pair.stage).await;
@@ -227,7 +227,7 @@ async fn a_process_of_the_same_machine_that_is_gone_is_swept_by_whoever_joins(mu
     assert_eq!(pair.other.store.beat(Beat::default()).await.unwrap(), None);
 }
 
-async fn what_is_carried_by_a_node_that_nobody_knows_is_swept_by_whoever_joins(mut pair: Pair) {
+async fn a_joining_node_takes_over_deliveries_of_an_unknown_node(mut pair: Pair) {
     let id = pair.other.carries(pair.stage.one_in_hand()).await.delivery.id;
     pair.shared.run(&format!("DELETE FROM nodes WHERE epoch = {}", pair.other.epoch));
     assert_eq!(pair.stage.store().join(after(3)).await.unwrap().taken_over, 1);
@@ -235,7 +235,7 @@ async fn what_is_carried_by_a_node_that_nobody_knows_is_swept_by_whoever_joins(m
     assert!(pair.other.store.accept(vec![pair.stage.one()]).await.is_err());
 }
 
-async fn nodes_know_of_each_other_what_they_said_last(pair: Pair) {
+async fn nodes_see_the_last_report_of_each_other(pair: Pair) {
     let help = vec![pair.stage.endpoint];
     let said = Beat { seen: 5, free_hands: 64, help: help.clone(), is_stopping: true };
     pair.other.store.beat(said).await.unwrap();
@@ -249,7 +249,7 @@ async fn nodes_know_of_each_other_what_they_said_last(pair: Pair) {
     assert!((5_000..=10_000).contains(&other.lease_ms), "{}", other.lease_ms);
 }
 
-async fn what_others_carry_is_known_by_endpoint(mut pair: Pair) {
+async fn deliveries_leased_by_other_nodes_are_counted_by_endpoint(mut pair: Pair) {
     let (first, second) = (pair.stage.endpoint, pair.stage.new_endpoint(pair.stage.app).await);
     let both = vec![first, second];
     let here = pair.stage.carried().await;
@@ -266,7 +266,7 @@ async fn what_others_carry_is_known_by_endpoint(mut pair: Pair) {
     assert_eq!(elsewhere(&*pair.other.store).await.unwrap(), []);
 }
 
-async fn what_one_node_changes_the_others_follow(mut pair: Pair) {
+async fn configuration_changes_of_one_node_reach_the_others(mut pair: Pair) {
     let (app, endpoint) = (pair.stage.app, pair.stage.endpoint);
     let all = pair.other.store.changes(0).await.unwrap();
     assert_eq!((all.apps, all.endpoints, all.keys.len(), all.is_all), (vec![app], vec![endpoint], 0, false));
@@ -297,7 +297,7 @@ async fn what_one_node_changes_the_others_follow(mut pair: Pair) {
     assert!(pair.other.store.changes(0).await.unwrap().is_all);
 }
 
-async fn an_event_type_and_an_app_that_one_node_changes_are_named_to_the_others(mut pair: Pair) {
+async fn changed_event_types_and_apps_are_named_to_the_other_nodes(mut pair: Pair) {
     let (app, store, mut seen) = (pair.stage.app, pair.stage.shared(), pair.view().await.version);
     let id = EventTypeId::from_i64(pair.stage.next_id());
     let (name, document) = ("payment.paid".to_owned(), EventTypeDocument::default());
@@ -321,7 +321,7 @@ async fn an_event_type_and_an_app_that_one_node_changes_are_named_to_the_others(
     assert_eq!(pair.other.store.app(app).await.unwrap(), Some(changed));
 }
 
-async fn what_a_deleted_app_left_is_purged_once_every_node_knows_that_it_is_gone(mut pair: Pair) {
+async fn a_deleted_app_is_purged_once_every_node_knows_of_the_deletion(mut pair: Pair) {
     let (app, endpoint, store) = (pair.stage.app, pair.stage.endpoint, pair.stage.shared());
     pair.stage.waiting().await;
     let is_database = matches!(pair.shared, Shared::Database(_));
@@ -354,19 +354,19 @@ async fn what_a_deleted_app_left_is_purged_once_every_node_knows_that_it_is_gone
     }
 }
 
-async fn what_one_node_changes_is_rung_for(pair: Pair) {
+async fn a_configuration_change_notifies_the_other_nodes(pair: Pair) {
     pair.other.quiet().await;
     pair.stage.switch(pair.stage.endpoint, Some(WaitingWhenOff::Held)).await;
     wait_until("rung", async || pair.other.recorder.take_configuration_waits() > 0).await;
     assert_eq!(pair.stage.recorder.take_configuration_waits(), 0, "not by its own bell");
 }
 
-async fn a_replay_that_another_node_may_have_to_run_is_rung_for(mut pair: Pair) {
+async fn a_replay_notifies_the_other_nodes(mut pair: Pair) {
     begin(&mut pair.stage, deliveries(None, None, &[State::Dead])).await;
     wait_until("rung", async || pair.other.recorder.take_replays_wait() > 0).await;
 }
 
-async fn who_looks_after_a_lane_is_rung_for_what_waits_there(mut pair: Pair) {
+async fn a_waiting_delivery_notifies_the_owner_of_its_queue(mut pair: Pair) {
     pair.stage.recorder.is_never_home.store(true, Ordering::SeqCst);
     pair.stage.waiting().await;
     wait_until("rung", async || pair.other.recorder.take_waiting() == [(pair.stage.endpoint, NOW)]).await;
@@ -382,26 +382,26 @@ macro_rules! play_on_both {
 }
 
 play_on_both! {
-    a_node_is_taken_over_only_when_its_lease_is_over_and_by_one_that_is_steady,
-    who_was_taken_over_writes_nothing_before_it_joins_again,
-    who_was_taken_over_would_write_on_if_it_were_not_fenced,
-    a_hand_of_an_earlier_epoch_carries_nothing,
-    what_another_node_carries_cannot_be_recorded_here,
-    a_takeover_that_was_interrupted_before_it_fenced_goes_on,
-    a_takeover_that_was_interrupted_before_it_swept_goes_on,
+    a_takeover_needs_an_ended_lease_and_a_steady_node,
+    a_node_that_was_taken_over_writes_nothing_before_it_joins_again,
+    without_its_fence_a_node_that_was_taken_over_could_write,
+    a_permit_of_an_earlier_epoch_leases_nothing,
+    a_delivery_leased_by_another_node_cannot_be_recorded,
+    a_takeover_interrupted_before_the_fence_continues,
+    a_takeover_interrupted_after_the_fence_continues,
     shards_are_divided_between_nodes_and_handed_over,
-    who_leaves_something_behind_is_taken_over_without_waiting_for_its_lease,
-    what_is_carried_by_a_node_that_nobody_knows_is_swept_by_whoever_joins,
-    nodes_know_of_each_other_what_they_said_last,
-    what_others_carry_is_known_by_endpoint,
-    what_one_node_changes_the_others_follow,
-    an_event_type_and_an_app_that_one_node_changes_are_named_to_the_others,
-    what_a_deleted_app_left_is_purged_once_every_node_knows_that_it_is_gone,
+    a_node_that_leaves_deliveries_behind_is_taken_over_before_its_lease_ends,
+    a_joining_node_takes_over_deliveries_of_an_unknown_node,
+    nodes_see_the_last_report_of_each_other,
+    deliveries_leased_by_other_nodes_are_counted_by_endpoint,
+    configuration_changes_of_one_node_reach_the_others,
+    changed_event_types_and_apps_are_named_to_the_other_nodes,
+    a_deleted_app_is_purged_once_every_node_knows_of_the_deletion,
     ;
     only on a database:
-    a_batch_that_the_dead_node_was_committing_is_waited_for_and_swept,
-    a_process_of_the_same_machine_that_is_gone_is_swept_by_whoever_joins,
-    what_one_node_changes_is_rung_for,
-    a_replay_that_another_node_may_have_to_run_is_rung_for,
-    who_looks_after_a_lane_is_rung_for_what_waits_there,
+    a_takeover_waits_for_the_running_commit_of_the_dead_node,
+    a_joining_node_takes_over_an_ended_process_of_its_machine,
+    a_configuration_change_notifies_the_other_nodes,
+    a_replay_notifies_the_other_nodes,
+    a_waiting_delivery_notifies_the_owner_of_its_queue,
 }

@@ -1,4 +1,4 @@
-//! Notices: written with what they tell of, counted into digests, put together to mails, listed, forgotten.
+//! Notices: written with their cause, merged into digests, collected into mails, listed, and purged.
 
 use crate::stage::{NOW, Stage, after, attempt, dead, retry_at};
 use posthaste::{
@@ -39,7 +39,7 @@ fn digest() -> Arc<Contract> {
     contract(DeadLetterNotice::Digest, Channel::Email)
 }
 
-/// A delivery of the stage's endpoint that died under this contract.
+/// Makes a delivery of the stage's endpoint that becomes dead under this contract.
 async fn die(stage: &mut Stage, contract: impl Into<Option<Arc<Contract>>>) -> DeliveryId {
     let carried = stage.carried().await;
     let id = carried.delivery.id;
@@ -65,7 +65,7 @@ async fn end(stage: &Stage, mail: &[Notice], end: MailEnd) {
     stage.store().end_mail(mail[0].app, mail[0].id, end, after(9)).await.unwrap();
 }
 
-/// A notice about this replay, by e-mail: one that gathers.
+/// Makes a notice about a replay, of a kind that shares mails.
 async fn gathering(stage: &mut Stage, app: AppId) {
     let id = stage.next_id();
     let selection = Selection::Deliveries(Deliveries {
@@ -104,7 +104,7 @@ async fn gathering(stage: &mut Stage, app: AppId) {
     stage.quiet().await;
 }
 
-pub(crate) async fn a_delivery_that_dies_leaves_one_notice_with_its_facts(mut stage: Stage) {
+pub(crate) async fn a_dead_delivery_has_one_notice_with_its_details(mut stage: Stage) {
     stage.recorder.take_notices_wait();
     let id = die(&mut stage, each()).await;
     assert_eq!(stage.recorder.take_notices_wait(), 1, "whoever sends them is told");
@@ -120,7 +120,7 @@ pub(crate) async fn a_delivery_that_dies_leaves_one_notice_with_its_facts(mut st
     assert_eq!(stage.recorder.take_notices_wait(), 0, "no ring without a notice");
 }
 
-pub(crate) async fn a_delivery_that_dies_after_its_final_wait_leaves_one_too(mut stage: Stage) {
+pub(crate) async fn a_delivery_dead_after_its_final_wait_has_a_notice_too(mut stage: Stage) {
     for (then, told) in [(AtDue::Exhaust, 1), (AtDue::Expire, 0)] {
         let last = Verdict::Retry { due: after(60), then };
         let mut failed = attempt(Class::Http, 503);
@@ -135,7 +135,7 @@ pub(crate) async fn a_delivery_that_dies_after_its_final_wait_leaves_one_too(mut
     }
 }
 
-pub(crate) async fn nothing_is_told_of_what_goes_on_or_goes_back_or_is_our_own(mut stage: Stage) {
+pub(crate) async fn deliveries_that_continue_or_are_internal_have_no_notice(mut stage: Stage) {
     for verdict in [Verdict::Delivered, retry_at(after(9)), Verdict::Again { due: after(9) }] {
         let carried = stage.carried().await;
         stage.record_under(carried, verdict, vec![attempt(Class::Http, 500)], Some(each())).await;
@@ -159,7 +159,7 @@ pub(crate) async fn nothing_is_told_of_what_goes_on_or_goes_back_or_is_our_own(m
     assert_eq!(of_app(&stage).await.len(), 1, "and that was told before");
 }
 
-pub(crate) async fn a_contract_says_whether_anything_is_told(mut stage: Stage) {
+pub(crate) async fn the_contract_decides_whether_there_is_a_notice(mut stage: Stage) {
     die(&mut stage, contract(DeadLetterNotice::None, Channel::Email)).await;
     die(&mut stage, None).await;
     assert_eq!(of_app(&stage).await, []);
@@ -228,7 +228,7 @@ pub(crate) async fn a_mail_stays_the_same_until_it_has_ended(mut stage: Stage) {
     assert!(ends[2..].iter().all(|end| *end == (MailState::Sent, None)));
 }
 
-pub(crate) async fn apps_take_turns_and_those_that_rest_are_passed_over(mut stage: Stage) {
+pub(crate) async fn mails_alternate_between_apps_and_skip_resting_ones(mut stage: Stage) {
     let (first, second) = (stage.app, stage.new_app().await);
     for app in [first, second, first] {
         gathering(&mut stage, app).await;
@@ -272,15 +272,15 @@ pub(crate) async fn a_digest_is_mailed_and_published_when_it_closes_and_not_befo
     assert_eq!(counts, [1, 2], "what is on its way is not counted up");
 }
 
-/// What died in time and is recorded late, by another node for example, is told all the same.
-pub(crate) async fn what_comes_after_a_digest_was_read_to_be_published_is_in_another(mut stage: Stage) {
+/// A delivery that became dead in time and is recorded late, for example by another node, is still reported.
+pub(crate) async fn an_occurrence_after_a_digest_was_read_goes_into_another(mut stage: Stage) {
     die(&mut stage, digest()).await;
     let closes = after(1 + HOUR);
     assert!(stage.store().unpublished_notices(10).await.unwrap().notices.is_empty());
     stage.store().close_digests(closes).await.unwrap();
     let read = stage.store().unpublished_notices(10).await.unwrap().notices;
     assert_eq!(read[0].count, 1);
-    // It died within the window.
+    // This one became dead within the window.
     die(&mut stage, digest()).await;
     stage.store().published_notices(vec![read[0].id]).await.unwrap();
     stage.store().close_digests(closes).await.unwrap();
@@ -288,7 +288,7 @@ pub(crate) async fn what_comes_after_a_digest_was_read_to_be_published_is_in_ano
     assert_eq!(read.iter().map(|one| one.count).collect::<Vec<_>>(), [1]);
 }
 
-pub(crate) async fn what_is_published_is_not_found_again(mut stage: Stage) {
+pub(crate) async fn a_published_notice_is_not_found_again(mut stage: Stage) {
     for _ in 0..3 {
         die(&mut stage, each()).await;
     }
@@ -309,7 +309,7 @@ pub(crate) async fn a_notice_that_is_published_twice_is_one_event(mut stage: Sta
         new.dedup = vec![stage.dedup(space, &notice)];
         stage.accept(new).await
     };
-    // Whoever was killed between publishing and marking publishes it again.
+    // A process killed between publishing and marking publishes it again.
     assert_eq!(publish(DedupSpace::Notice).await, Accepted::New);
     assert!(matches!(publish(DedupSpace::Notice).await, Accepted::Repeated { .. }));
     for a_producer_s in [DedupSpace::EventId, DedupSpace::IdempotencyKey] {
@@ -345,7 +345,7 @@ pub(crate) async fn lists_filter_and_apps_do_not_mix(mut stage: Stage) {
     assert!(stage.store().notice(other, mine).await.unwrap().is_none());
 }
 
-pub(crate) async fn notices_are_forgotten_but_not_while_they_wait(mut stage: Stage) {
+pub(crate) async fn notices_are_purged_but_not_while_they_wait(mut stage: Stage) {
     const DAY: u64 = 24 * HOUR;
     die(&mut stage, contract(DeadLetterNotice::Each, Channel::List)).await;
     let unpublished = stage.store().unpublished_notices(10).await.unwrap().notices;
@@ -361,7 +361,7 @@ pub(crate) async fn notices_are_forgotten_but_not_while_they_wait(mut stage: Sta
     assert_eq!(of_app(&stage).await, []);
 }
 
-pub(crate) async fn notices_go_with_their_app(mut stage: Stage) {
+pub(crate) async fn notices_are_deleted_with_their_app(mut stage: Stage) {
     let own = stage.app;
     let other = stage.new_app().await;
     gathering(&mut stage, own).await;

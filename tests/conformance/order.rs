@@ -1,4 +1,4 @@
-//! Order: one delivery of a line at a time, whatever happens to it, and never a line that nobody leads.
+//! Ordering: one delivery of a group at a time in every case, and never a group without a head.
 
 use crate::{
     retention,
@@ -32,7 +32,7 @@ pub(crate) async fn order_by(stage: &Stage, on_dead: OnDead) {
     assert!(stage.store().change_endpoint(record, None).await.unwrap());
 }
 
-/// Published into the line of this key; a hand is free.
+/// Publishes into the ordering group of this key, with a free permit.
 async fn publish(stage: &mut Stage, key: &str) -> DeliveryId {
     publish_at(stage, key, NOW).await
 }
@@ -44,7 +44,7 @@ async fn publish_at(stage: &mut Stage, key: &str, accepted_at: Timestamp) -> Del
     stage.publish(new).await
 }
 
-/// Three of one line, the first of them carried. The others came so much later that retention leaves them.
+/// Publishes three of one group, the first of them leased. The others are so much later that retention keeps them.
 async fn three(stage: &mut Stage, key: &str) -> [DeliveryId; 3] {
     let first = publish(stage, key).await;
     let later = after(1_000_000);
@@ -58,7 +58,7 @@ async fn end(stage: &Stage, verdict: Verdict) {
     stage.record(carried, verdict, vec![attempt(Class::Http, 500)]).await;
 }
 
-/// The lines as they are stored: of each, whether there is exactly one that the rest waits for, and how many wait.
+/// Checks the stored ordering groups: each has exactly one head, and the others wait.
 pub(crate) async fn check_lines(stage: &Stage) {
     let all = stage.store().deliveries(stage.app, DeliveryFilter::default(), None, 10_000).await.unwrap();
     let mut lines: BTreeMap<_, (usize, usize)> = BTreeMap::new();
@@ -80,7 +80,7 @@ async fn is_first(stage: &Stage, id: DeliveryId) -> bool {
     delivery.okey.is_some() && !delivery.waits_behind()
 }
 
-pub(crate) async fn the_next_does_not_start_before_the_one_before_it_has_ended(mut stage: Stage) {
+pub(crate) async fn the_next_delivery_starts_only_after_the_previous_one_has_ended(mut stage: Stage) {
     order_by(&stage, OnDead::Block).await;
     let ids = three(&mut stage, "a").await;
     assert_eq!(stage.hands.out(), 1, "those behind gave their hands back");
@@ -107,7 +107,7 @@ pub(crate) async fn the_next_does_not_start_before_the_one_before_it_has_ended(m
     check_lines(&stage).await;
 }
 
-pub(crate) async fn only_its_own_line_waits(mut stage: Stage) {
+pub(crate) async fn only_deliveries_of_the_same_group_wait(mut stage: Stage) {
     order_by(&stage, OnDead::Block).await;
     let first = publish(&mut stage, "a").await;
     publish(&mut stage, "a").await;
@@ -123,7 +123,7 @@ pub(crate) async fn only_its_own_line_waits(mut stage: Stage) {
     assert!(is_first(&stage, elsewhere).await, "the same key at another endpoint");
 }
 
-pub(crate) async fn what_was_published_for_later_is_due_then_when_its_turn_comes(mut stage: Stage) {
+pub(crate) async fn a_delivery_published_for_later_is_due_then_when_it_is_promoted(mut stage: Stage) {
     order_by(&stage, OnDead::Block).await;
     publish(&mut stage, "a").await;
     let mut new = stage.one();
@@ -134,7 +134,7 @@ pub(crate) async fn what_was_published_for_later_is_due_then_when_its_turn_comes
     assert_eq!(stage.delivery(later).await.next_attempt_at(), Some(after(600)));
 }
 
-/// Ways for the first of a line to go, and whether it is skipped if dead.
+/// The ways for the head of a group to end, each with the endpoint's `on_dead`.
 const WAYS: [(&str, OnDead); 17] = [
     ("delivered", OnDead::Block),
     ("dead and skipped", OnDead::Skip),
@@ -229,7 +229,7 @@ pub(crate) async fn settle(stage: &Stage, settle: Settle) {
     stage.quiet().await;
 }
 
-pub(crate) async fn however_the_first_goes_the_next_steps_up(mut stage: Stage) {
+pub(crate) async fn the_next_delivery_is_promoted_however_the_head_ends(mut stage: Stage) {
     for (way, on_dead) in WAYS {
         stage.endpoint = stage.new_endpoint(stage.app).await;
         order_by(&stage, on_dead).await;
@@ -249,7 +249,7 @@ pub(crate) async fn however_the_first_goes_the_next_steps_up(mut stage: Stage) {
     }
 }
 
-pub(crate) async fn a_dead_one_is_in_the_way_whatever_fails_again(mut stage: Stage) {
+pub(crate) async fn a_dead_delivery_blocks_its_group_also_after_failed_retries(mut stage: Stage) {
     order_by(&stage, OnDead::Block).await;
     let ids = three(&mut stage, "a").await;
     end(&stage, dead(DeadReason::Exhausted)).await;
@@ -270,7 +270,7 @@ pub(crate) async fn a_dead_one_is_in_the_way_whatever_fails_again(mut stage: Sta
     check_lines(&stage).await;
 }
 
-pub(crate) async fn one_that_leaves_from_behind_disturbs_nobody(mut stage: Stage) {
+pub(crate) async fn ending_a_queued_delivery_changes_no_other(mut stage: Stage) {
     order_by(&stage, OnDead::Block).await;
     let ids = three(&mut stage, "a").await;
     stage.ask(ids[1], Ask::Cancel).await;
@@ -296,7 +296,7 @@ pub(crate) async fn replays_are_outside_the_order(mut stage: Stage) {
     check_lines(&stage).await;
 }
 
-pub(crate) async fn places_are_kept_while_the_endpoint_is_off(mut stage: Stage) {
+pub(crate) async fn the_order_is_kept_while_the_endpoint_is_disabled(mut stage: Stage) {
     order_by(&stage, OnDead::Block).await;
     let ids = three(&mut stage, "a").await;
     end(&stage, retry_at(after(60))).await;
@@ -320,7 +320,7 @@ pub(crate) async fn places_are_kept_while_the_endpoint_is_off(mut stage: Stage) 
     check_lines(&stage).await;
 }
 
-pub(crate) async fn an_endpoint_that_cancels_or_goes_leaves_no_line(mut stage: Stage) {
+pub(crate) async fn an_endpoint_that_cancels_or_is_deleted_leaves_no_group(mut stage: Stage) {
     for switch in [Switch::OffCancelling, Switch::Deleted] {
         order_by(&stage, OnDead::Block).await;
         let ids = three(&mut stage, "a").await;
@@ -341,7 +341,7 @@ pub(crate) async fn an_endpoint_that_cancels_or_goes_leaves_no_line(mut stage: S
     }
 }
 
-pub(crate) async fn a_takeover_keeps_every_place(mut stage: Stage) {
+pub(crate) async fn a_takeover_keeps_the_order(mut stage: Stage) {
     order_by(&stage, OnDead::Block).await;
     let ids = three(&mut stage, "a").await;
     stage.reopen();
@@ -351,7 +351,7 @@ pub(crate) async fn a_takeover_keeps_every_place(mut stage: Stage) {
     check_lines(&stage).await;
 }
 
-pub(crate) async fn a_line_of_the_old_ends_in_one_step(mut stage: Stage) {
+pub(crate) async fn a_group_of_expired_deliveries_ends_in_one_step(mut stage: Stage) {
     order_by(&stage, OnDead::Block).await;
     let mut ids = Vec::new();
     for _ in 0..100 {
@@ -367,7 +367,7 @@ pub(crate) async fn a_line_of_the_old_ends_in_one_step(mut stage: Stage) {
     }
 }
 
-pub(crate) async fn the_queue_shows_those_behind_last(mut stage: Stage) {
+pub(crate) async fn the_queue_lists_blocked_deliveries_last(mut stage: Stage) {
     order_by(&stage, OnDead::Block).await;
     let ids = three(&mut stage, "a").await;
     let waiting = stage.waiting().await;

@@ -1,5 +1,5 @@
-//! What the engine's pacing asks of a store: fresh ones beside a backlog, what people wait for before all of it, and retries
-//! brought forward when an endpoint answers again.
+//! Queries for the engine's pacing: fresh deliveries beside a backlog, manual ones before both, and retries advanced when an
+//! endpoint answers again.
 
 use crate::{
     replays::{begin, deliveries, finish},
@@ -36,7 +36,7 @@ fn want(stage: &Stage, overdue: usize, fresh: usize, by_hand: usize) -> Want {
     }
 }
 
-/// What a refill carries, and whether there may be more that is fresh, or that people asked for.
+/// Refills; returns the leased deliveries, and whether there may be more fresh ones, and more manual ones.
 async fn refill(stage: &Stage, want: Want, now: Timestamp) -> (Vec<DeliveryId>, bool, bool) {
     let refilled = stage.store().refill(vec![want], now).await.unwrap().remove(0);
     stage.quiet().await;
@@ -44,7 +44,7 @@ async fn refill(stage: &Stage, want: Want, now: Timestamp) -> (Vec<DeliveryId>, 
     (carried, refilled.has_more_fresh, refilled.has_more_by_hand)
 }
 
-pub(crate) async fn fresh_ones_come_beside_a_backlog_as_many_as_have_hands(mut stage: Stage) {
+pub(crate) async fn fresh_deliveries_are_leased_beside_a_backlog_up_to_their_permits(mut stage: Stage) {
     let mut overdue = Vec::new();
     for second in 0..4 {
         overdue.push(due_at(&mut stage, after(second)).await);
@@ -59,7 +59,7 @@ pub(crate) async fn fresh_ones_come_beside_a_backlog_as_many_as_have_hands(mut s
     assert_eq!(refill(&stage, want(&stage, 0, 1, 0), after(20)).await.0, [later]);
 }
 
-pub(crate) async fn what_people_asked_for_comes_before_any_backlog(mut stage: Stage) {
+pub(crate) async fn manual_deliveries_are_leased_before_any_backlog(mut stage: Stage) {
     let overdue = [due_at(&mut stage, EPOCH).await, due_at(&mut stage, EPOCH).await];
     let retried = stage.one_in(State::Dead).await;
     stage.ask(retried, Ask::Retry).await;
@@ -74,9 +74,9 @@ pub(crate) async fn what_people_asked_for_comes_before_any_backlog(mut stage: St
     assert_eq!(found, (vec![as_new], false, false), "and nothing else");
 }
 
-pub(crate) async fn a_replay_of_many_waits_its_turn_behind_a_backlog(mut stage: Stage) {
+pub(crate) async fn a_replay_of_many_waits_behind_a_backlog(mut stage: Stage) {
     let (dead, delivered) = (stage.one_in(State::Dead).await, stage.one_in(State::Delivered).await);
-    // What somebody asked for once is no longer asked for when it has failed.
+    // A manual delivery that failed is no longer manual.
     stage.ask(dead, Ask::Retry).await;
     let carried = stage.claim(dead, after(10)).await;
     assert!(carried.delivery.is_asked);
@@ -101,7 +101,7 @@ fn recovery(stage: &Stage, most: usize) -> Recovery {
     Recovery { endpoint: stage.endpoint, recovered_at: after.0, after, most }
 }
 
-pub(crate) async fn retries_to_come_are_brought_forward_once_in_pages(mut stage: Stage) {
+pub(crate) async fn future_retries_are_advanced_once_in_pages(mut stage: Stage) {
     let mut ids = Vec::new();
     for wait in [300, 100, 200] {
         ids.push(stage.concluded(retry_at(after(wait)), tried_at(NOW)).await);
@@ -123,7 +123,7 @@ pub(crate) async fn retries_to_come_are_brought_forward_once_in_pages(mut stage:
     assert_eq!(again, BroughtForward { count: 0, next: None });
 }
 
-pub(crate) async fn only_retries_that_were_tried_before_are_brought_forward(mut stage: Stage) {
+pub(crate) async fn only_retries_attempted_before_the_recovery_are_advanced(mut stage: Stage) {
     let scheduled = due_at(&mut stage, after(100)).await;
     let tried_since = stage.concluded(retry_at(after(100)), tried_at(after(10))).await;
     let ends = |then| Verdict::Retry { due: after(100), then };
@@ -154,7 +154,7 @@ async fn probe(stage: &Stage, now: Timestamp) -> Option<Carried> {
     carried
 }
 
-pub(crate) async fn a_probe_takes_what_is_due_or_else_the_first_retry_ahead_of_its_time(mut stage: Stage) {
+pub(crate) async fn a_probe_leases_a_due_delivery_or_else_the_earliest_retry(mut stage: Stage) {
     due_at(&mut stage, after(50)).await;
     let exhausts = Verdict::Retry { due: after(60), then: AtDue::Exhaust };
     stage.concluded(exhausts, tried_at(NOW)).await;
@@ -177,7 +177,7 @@ pub(crate) async fn a_probe_takes_what_is_due_or_else_the_first_retry_ahead_of_i
     assert_eq!(probe(&stage, after(20)).await.unwrap().delivery.id, later);
 }
 
-pub(crate) async fn a_probe_ahead_of_its_time_that_is_cut_off_leaves_the_plan_as_it_was(mut stage: Stage) {
+pub(crate) async fn an_interrupted_early_probe_leaves_the_schedule_unchanged(mut stage: Stage) {
     let id = stage.concluded(retry_at(after(100)), tried_at(NOW)).await;
     let planned = stage.delivery(id).await;
     let carried = probe(&stage, after(10)).await.unwrap();

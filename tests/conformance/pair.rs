@@ -1,5 +1,5 @@
-//! Two nodes on one database: a stage, and another node beside it. Leases are ended by hand, so that nobody waits for one.
-//! The same is played on a file in memory, which is how many nodes are simulated.
+//! Two nodes on one database: a stage and another node. Tests end leases themselves, so that none is waited for.
+//! The cases also run on a file in memory, as the simulation of several nodes uses it.
 
 use crate::{
     postgres::Database,
@@ -24,13 +24,13 @@ use tokio_postgres::{Client, NoTls};
 
 pub(crate) struct Pair {
     pub(crate) stage: Stage,
-    /// Of the stage's node.
+    /// The epoch of the stage's node.
     pub(crate) epoch: i64,
     pub(crate) other: Node,
     pub(crate) shared: Shared,
 }
 
-/// What they share.
+/// The store that both nodes share.
 #[derive(Clone)]
 pub(crate) enum Shared {
     Database(Arc<Database>),
@@ -43,11 +43,11 @@ impl Shared {
     }
 
     pub(crate) fn file() -> Self {
-        // A server's clock runs by itself; here somebody would have to push it.
+        // A server's clock runs by itself; this one stands still.
         Self::File(SharedFile::new(Arc::new(|| Timestamp::from_millis(1_800_000_000_000))).unwrap())
     }
 
-    /// Runs a statement behind everybody's back.
+    /// Runs a statement directly on the database.
     pub(crate) fn run(&self, sql: &str) -> String {
         match self {
             Self::Database(database) => database.run(&format!("SET search_path = posthaste; {sql}")),
@@ -58,7 +58,7 @@ impl Shared {
         }
     }
 
-    /// These columns of a table, a line for each row.
+    /// Returns these columns of a table, a line for each row.
     pub(crate) fn rows(&self, columns: &str, table: &str) -> String {
         let texts: Vec<_> =
             columns.split(", ").map(|column| format!("coalesce(CAST({column} AS text), '-')")).collect();
@@ -106,7 +106,7 @@ impl Node {
         let store = stage.open_beside(recorder.clone());
         let epoch = store.join(NOW).await.unwrap().epoch;
         let node = Self { store, recorder, epoch };
-        // From now on it is said here when it lives, and by nobody else.
+        // From now on the node sends heartbeats only when the test does.
         node.view().await;
         node
     }
@@ -124,7 +124,7 @@ impl Node {
         self.store.accept(vec![new]).await.unwrap().remove(0)
     }
 
-    /// What it was given, if that is one delivery.
+    /// Accepts an event and returns the one delivery leased for it.
     pub(crate) async fn carries(&self, new: NewEvent) -> Carried {
         assert_eq!(self.accept(new).await, Accepted::New);
         self.quiet().await;
@@ -132,7 +132,7 @@ impl Node {
     }
 }
 
-/// Plays one case.
+/// Runs one case.
 pub(crate) fn perform<F: Future<Output = ()>>(shared: Shared, case: impl FnOnce(Pair) -> F) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -146,12 +146,12 @@ pub(crate) fn perform<F: Future<Output = ()>>(shared: Shared, case: impl FnOnce(
 }
 
 impl Pair {
-    /// The lease of the other node is over.
+    /// Ends the lease of the other node.
     pub(crate) fn end_lease(&self) {
         self.set("lease_until = 0", self.other.epoch);
     }
 
-    /// The stage's node has lived long enough to judge others.
+    /// Makes the stage's node old enough to declare others dead.
     pub(crate) fn be_steady(&self) {
         self.set("steady_since = 0", self.epoch);
     }
@@ -160,7 +160,7 @@ impl Pair {
         self.shared.run(&format!("UPDATE nodes SET {what} WHERE epoch = {epoch}"));
     }
 
-    /// The stage's node takes over from the other; how many deliveries.
+    /// Has the stage's node take over the other; returns the number of deliveries.
     pub(crate) async fn take_over(&self) -> Option<usize> {
         self.stage.store().take_over(self.other.epoch, NOW).await.unwrap()
     }
@@ -169,7 +169,7 @@ impl Pair {
         self.stage.store().beat(Beat::default()).await.unwrap().expect("a node that lives")
     }
 
-    /// Whatever does this from now on, such as `INSERT ON events`, stays at that until it is let go.
+    /// Blocks every transaction that does this from now on, such as `INSERT ON events`, until `let_go`.
     pub(crate) async fn hold(&self, what: &str) -> Held {
         self.shared.run(&format!(
             "CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS
@@ -181,7 +181,7 @@ impl Pair {
         Held(client)
     }
 
-    /// Somebody else at the database.
+    /// Opens another connection to the database.
     pub(crate) async fn client(&self) -> Client {
         let (client, connection) =
             tokio_postgres::connect(&self.shared.the_database().address(), NoTls).await.unwrap();
@@ -189,7 +189,7 @@ impl Pair {
         client
     }
 
-    /// Until so many transactions wait for others.
+    /// Waits until this many transactions wait for others.
     pub(crate) async fn until_waiting(&self, count: i64) {
         Held(self.client().await).until_waiting(count).await;
     }
@@ -198,7 +198,7 @@ impl Pair {
 pub(crate) struct Held(Client);
 
 impl Held {
-    /// Until so many transactions wait for others.
+    /// Waits until this many transactions wait for others.
     pub(crate) async fn until_waiting(&self, count: i64) {
         let sql = "SELECT count(*) FROM pg_stat_activity
              WHERE datname = current_database() AND wait_event_type = 'Lock'";
@@ -223,7 +223,7 @@ pub(crate) async fn wait_until(what: &str, is_so: impl AsyncFn() -> bool) {
     panic!("never: {what}");
 }
 
-/// Plays cases on what they share, a test for each.
+/// Makes a test of each case, on this shared store.
 macro_rules! play {
     ($shared:ident: $($case:ident,)+) => {
         mod $shared {

@@ -1,5 +1,5 @@
-//! The large tables of the store on PostgreSQL are kept by days: made ahead, and given back when little is left in one, of which
-//! nobody notices anything.
+//! The daily partitions of the large PostgreSQL tables: made in advance, and dropped when few rows are left in one, without
+//! visible effects.
 
 use crate::{
     postgres::Database,
@@ -36,7 +36,7 @@ fn first_of(day: i64) -> i64 {
     first_id_at(Timestamp::from_millis(day * DAY_MS))
 }
 
-/// A stage, and its database to look at.
+/// Makes a stage and returns it with its database.
 async fn stage() -> (Arc<Database>, Stage) {
     let database = Arc::new(Database::new());
     let stage = Stage::new(Box::new(database.clone())).await;
@@ -50,7 +50,7 @@ fn partitions(database: &Database) -> String {
     )
 }
 
-/// As if it had been made long ago.
+/// Makes the partitions of `OLD_DAY`, as if long ago.
 fn make_old_day(database: &Database) {
     let (low, high) = (first_of(OLD_DAY), first_of(OLD_DAY + 1));
     for table in TABLES {
@@ -60,7 +60,7 @@ fn make_old_day(database: &Database) {
     }
 }
 
-/// A dead letter of that day with its attempt.
+/// Makes a dead letter with this event id, with its attempt.
 async fn dead_letter(stage: &Stage, event: i64) -> DeliveryId {
     let id = stage.publish(draft(stage.app, &[stage.endpoint], event)).await;
     let carried = stage.claim(id, NOW).await;
@@ -84,7 +84,7 @@ async fn must_be_there(stage: &Stage, event: i64, delivery: DeliveryId) {
 }
 
 #[test]
-fn days_are_there_before_they_come() {
+fn partitions_are_made_in_advance() {
     block_on(async {
         let (database, stage) = stage().await;
         let before = partitions(&database);
@@ -92,7 +92,7 @@ fn days_are_there_before_they_come() {
         let today = database.run("SELECT CAST(floor(extract(epoch FROM now()) / 86400) AS bigint)");
         let day = database.run("SELECT to_char((now() AT TIME ZONE 'UTC') + '2 days', 'YYYYMMDD')");
         database.run(&format!("DROP TABLE posthaste.events_{day}"));
-        // Nobody made it in time: what was stored meanwhile comes along.
+        // The partition was not made in time: rows stored meanwhile are moved into it.
         let today = today.parse::<i64>().unwrap();
         let late = [first_of(today + 1), first_of(today + 2), first_of(today + 2) + 100, first_of(today + 3)];
         for id in late {
@@ -110,7 +110,7 @@ fn days_are_there_before_they_come() {
 }
 
 #[test]
-fn what_belongs_to_no_day_is_stored_all_the_same() {
+fn rows_of_no_partition_are_stored_all_the_same() {
     block_on(async {
         let (database, stage) = stage().await;
         for id in [3, first_of(OLD_DAY), first_of(30_000), i64::MAX - 70_000] {
@@ -126,7 +126,7 @@ fn what_belongs_to_no_day_is_stored_all_the_same() {
 }
 
 #[test]
-fn what_is_left_of_an_old_day_is_still_found_when_the_day_is_given_back() {
+fn rows_left_of_an_old_day_are_found_after_its_partition_is_dropped() {
     block_on(async {
         let (database, stage) = stage().await;
         make_old_day(&database);
@@ -153,7 +153,7 @@ fn what_is_left_of_an_old_day_is_still_found_when_the_day_is_given_back() {
 }
 
 #[test]
-fn a_day_of_which_much_is_left_stays() {
+fn a_partition_with_many_rows_stays() {
     block_on(async {
         let (database, stage) = stage().await;
         make_old_day(&database);
@@ -172,14 +172,14 @@ fn a_day_of_which_much_is_left_stays() {
 }
 
 #[test]
-fn whoever_ends_between_moving_and_dropping_has_done_nothing() {
+fn a_failure_between_moving_and_dropping_changes_nothing() {
     block_on(async {
         let (database, stage) = stage().await;
         make_old_day(&database);
         let event = first_of(OLD_DAY) + 65_536;
         let delivery = dead_letter(&stage, event).await;
         let before = partitions(&database);
-        // The last step of three cannot be done.
+        // The last of three steps fails.
         for table in TABLES {
             database.run(&format!("CREATE VIEW on_{table} AS SELECT * FROM posthaste.{table}_20240201"));
         }
@@ -194,7 +194,7 @@ fn whoever_ends_between_moving_and_dropping_has_done_nothing() {
 }
 
 #[test]
-fn what_keeps_one_table_s_day_keeps_no_other_s() {
+fn a_kept_partition_of_one_table_does_not_keep_that_of_another() {
     block_on(async {
         let (database, stage) = stage().await;
         make_old_day(&database);
@@ -211,7 +211,7 @@ fn what_keeps_one_table_s_day_keeps_no_other_s() {
 }
 
 #[test]
-fn a_day_that_somebody_looks_at_is_left_for_the_next_time() {
+fn a_partition_in_use_is_dropped_the_next_time() {
     block_on(async {
         let (database, stage) = stage().await;
         make_old_day(&database);
@@ -247,10 +247,10 @@ fn a_day_that_somebody_looks_at_is_left_for_the_next_time() {
 }
 
 #[test]
-fn what_is_on_its_way_while_its_day_is_made_is_stored() {
+fn a_row_inserted_while_its_partition_is_made_is_stored() {
     block_on(async {
         let (database, stage) = stage().await;
-        // Whoever makes it is done when somebody else waits for that.
+        // The partition is finished once another transaction waits for it.
         let until_waited_for = "DO 'BEGIN FOR n IN 1..3000 LOOP PERFORM pg_sleep(0.02); EXIT WHEN EXISTS (SELECT FROM pg_locks
             JOIN pg_database d ON d.oid = database WHERE NOT granted AND datname = current_database()); ASSERT n < 3000; END LOOP; END'";
         let making = thread::spawn({

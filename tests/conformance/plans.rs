@@ -1,6 +1,6 @@
-//! The statements that matter use an index, however much there is: the server writes down how it answered each, and nothing that is
-//! asked for by people or by the engine goes through a whole table or a whole index. Writing is told to keep away from tables, so a
-//! missing index shows there only by how much is looked at.
+//! The important statements use an index for any amount of data: the server logs each plan, and no request of people or of the
+//! engine scans a whole table or a whole index. Writing avoids table scans by its settings, so a missing index shows there only
+//! in the blocks read.
 
 use crate::{
     explained::{Explained, Notes, Plan},
@@ -35,14 +35,14 @@ const FIRST_DAY: i64 = 19_754;
 const DAYS: i64 = 10;
 /// The sequence and the slot of an id.
 const ID_STEP: i64 = 1 << 22;
-/// Lines of the stage's endpoint, in which one of a hundred waits.
+/// Ordering groups of the stage's endpoint, in which one of a hundred waits.
 const LINES: i64 = 20;
-/// Recorded, taken in or expired at once.
+/// Deliveries recorded, accepted from the inbox or expired at once.
 const MANY: usize = 20;
-/// By one page; each round finds others, of the few among the first ten thousand.
+/// Deliveries replayed by one page; each round finds others, of the few among the first ten thousand.
 const REPLAYED: usize = 5;
 
-/// So many events with a delivery, an attempt and a key each, spread over the days; some that wait, and some that the inbox refused.
+/// Inserts `rows` events with a delivery, an attempt and a key each, spread over the days; some wait, and the inbox refused some.
 fn furnish(server: &Explained, stage: &Stage, rows: i64) {
     let first = |day: i64| first_id_at(Timestamp::from_millis(day * DAY_MS));
     for day in FIRST_DAY..FIRST_DAY + DAYS {
@@ -77,7 +77,7 @@ fn furnish(server: &Explained, stage: &Stage, rows: i64) {
     server.run("ANALYZE events; ANALYZE done; ANALYZE attempts; ANALYZE live; ANALYZE dedup; ANALYZE inbox");
 }
 
-/// One leads a line in which others wait, another joins behind them all, and the next of them steps up when the first ends.
+/// Adds two deliveries to an ordering group in which others wait, and delivers the leased one, so that the next is promoted.
 async fn go_through_line(stage: &mut Stage, okey: OrderKey) {
     for _ in 0..2 {
         let mut new = stage.one_in_hand();
@@ -88,7 +88,7 @@ async fn go_through_line(stage: &mut Stage, okey: OrderKey) {
     stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
 }
 
-/// Both ends of those behind in a line are found where they are in the index, and nothing is sorted for that.
+/// Checks that both ends of a group's queue are found in the index, without a sort.
 fn must_go_by_turns(plans: &[Plan]) {
     let is_it =
         |plan: &&Plan| plan.query.contains("ORDER BY turn DESC") || plan.query.contains("ORDER BY d.turn");
@@ -99,7 +99,7 @@ fn must_go_by_turns(plans: &[Plan]) {
     }
 }
 
-/// What people ask for.
+/// Runs the requests of people.
 async fn ask_as_people(stage: &mut Stage, notes: &mut Notes<'_>) {
     let event = first_id_at(Timestamp::from_millis(FIRST_DAY * DAY_MS));
     let (own, delivery) = (EventId::from_i64(event), DeliveryId::from_i64(event + 1));
@@ -124,7 +124,7 @@ async fn ask_as_people(stage: &mut Stage, notes: &mut Notes<'_>) {
     drop(stage.recorder.take_waiting());
 }
 
-/// What products and the engine ask for.
+/// Runs the requests of products and of the engine.
 async fn ask_as_engine(stage: &mut Stage, notes: &mut Notes<'_>, rows: i64, round: i64) {
     let endpoint = stage.endpoint;
     let lanes = stage.store().find_lanes().await.unwrap();
@@ -175,7 +175,7 @@ async fn ask_as_engine(stage: &mut Stage, notes: &mut Notes<'_>, rows: i64, roun
     notes.take("an inbox", SOME);
     drop(stage.recorder.take_waiting());
 
-    // Behind what others look at.
+    // Behind the rows that the other requests read.
     let middle = first_id_at(Timestamp::from_millis((FIRST_DAY + DAYS / 2) * DAY_MS));
     let search = OverdueSearch { after_id: middle, to_id: i64::MAX, most: MANY as u32 };
     let keeps = Arc::new(Kept(an_hour(), None));
@@ -183,12 +183,12 @@ async fn ask_as_engine(stage: &mut Stage, notes: &mut Notes<'_>, rows: i64, roun
     assert!(!overdue.ranges.is_empty());
     notes.take("what is overdue", SOME);
     let expired = stage.store().expire(overdue.ranges, keeps, NOW).await.unwrap();
-    // What still waits ends first, and goes the next time.
+    // Deliveries that still wait end first, and are removed the next time.
     assert!(expired.events > 0);
     notes.take("what expires", SOME);
 }
 
-/// One is given back unattempted, the others fail: of these one half dies, and the other waits until it is brought forward.
+/// Releases one delivery unsent and fails the others: half of these become dead, and the other half wait until they are advanced.
 async fn fail(stage: &mut Stage, notes: &mut Notes<'_>) {
     let new = (0..=MANY).map(|_| stage.one_in_hand()).collect();
     stage.store().accept(new).await.unwrap();
@@ -217,7 +217,7 @@ async fn fail(stage: &mut Stage, notes: &mut Notes<'_>) {
     drop(stage.recorder.take_waiting());
 }
 
-/// Each round in a line of its own, before something that expires puts a first into it.
+/// Runs all requests. Each round uses an ordering group of its own, before an expiry changes its head.
 async fn ask_all(stage: &mut Stage, notes: &mut Notes<'_>, rows: i64, round: i64) {
     go_through_line(stage, OrderKey::from_i64(round)).await;
     notes.take("a line", FEW);
@@ -225,11 +225,11 @@ async fn ask_all(stage: &mut Stage, notes: &mut Notes<'_>, rows: i64, round: i64
     ask_as_engine(stage, notes, rows, round).await;
 }
 
-/// For any one statement: blocks, and rows passed over. None of them grows with what there is.
+/// Limits of a statement: blocks, and rows passed over. They do not grow with the amount of data.
 const FEW: (u64, u64) = (300, 100);
-/// Shards are passed over here and there: there are 256 of them.
+/// Limits for statements that may pass over the 256 shards.
 const SOME: (u64, u64) = (2_000, 1_000);
-/// A list that its first rows do not fill goes on by a thousand, each with its event.
+/// Limits for a list. If its first rows do not fill it, it reads a thousand more, each with its event.
 const A_LIST: (u64, u64) = (10_000, 2_000);
 
 async fn look_at_plans(rows: i64) -> (Stage, Explained) {
@@ -237,7 +237,7 @@ async fn look_at_plans(rows: i64) -> (Stage, Explained) {
     let mut stage = Stage::new(Box::new(server.clone())).await;
     furnish(&server, &stage, rows);
     let mut notes = Notes::of(&server);
-    // More often than it takes the server to settle for one plan.
+    // More often than the server needs to settle on a generic plan.
     for round in 0..7 {
         ask_all(&mut stage, &mut notes, rows, round).await;
         let of_line = notes.taken.iter().rfind(|answered| answered.what == "a line");
@@ -253,7 +253,7 @@ async fn look_at_plans(rows: i64) -> (Stage, Explained) {
     (stage, server)
 }
 
-/// Those by whom it is not seen that there was no such index.
+/// Returns the operations that do not show the missing index.
 fn blind(index: &str, notes: &Notes<'_>, by: &[&'static str]) -> Vec<String> {
     let seen = notes.taken.iter().filter(|answered| answered.too_much().is_some());
     let seen: Vec<_> = seen.map(|answered| answered.what).collect();
@@ -261,7 +261,7 @@ fn blind(index: &str, notes: &Notes<'_>, by: &[&'static str]) -> Vec<String> {
     by.iter().filter(|&what| !seen.contains(what)).map(|what| format!("{index} by {what}")).collect()
 }
 
-/// Without its index each of these is seen to go through too much.
+/// The control: without its index each of these operations exceeds its limits.
 async fn control((mut stage, server): (Stage, Explained), rows: i64) {
     let mut unmissed = Vec::new();
     for (round, (index, by)) in (7..).zip([
@@ -278,7 +278,7 @@ async fn control((mut stage, server): (Stage, Explained), rows: i64) {
         server.toggle(index);
         unmissed.extend(blind(index, &notes, by));
     }
-    // Much else would take long without this one.
+    // Many other operations would take long without this index.
     server.toggle("live_pkey");
     let mut notes = Notes::of(&server);
     fail(&mut stage, &mut notes).await;
@@ -288,18 +288,18 @@ async fn control((mut stage, server): (Stage, Explained), rows: i64) {
 }
 
 #[test]
-fn the_statements_that_matter_use_an_index_beside_a_million_rows() {
+fn important_statements_use_an_index_with_a_million_rows() {
     block_on(async { control(look_at_plans(1_000_000).await, 1_000_000).await });
 }
 
 #[test]
 #[ignore = "soak: ten million rows take minutes to furnish"]
-fn the_statements_that_matter_use_an_index_beside_ten_million_rows() {
+fn important_statements_use_an_index_with_ten_million_rows() {
     block_on(async { drop(look_at_plans(10_000_000).await) });
 }
 
 #[test]
-fn what_a_lane_gave_is_not_gone_through_again_while_somebody_keeps_a_snapshot() {
+fn rows_taken_from_a_queue_are_not_read_again_under_a_snapshot() {
     block_on(async {
         let server = Explained::new();
         let mut stage = Stage::new(Box::new(server.clone())).await;
@@ -325,7 +325,7 @@ fn what_a_lane_gave_is_not_gone_through_again_while_somebody_keeps_a_snapshot() 
         println!("blocks of the dearest statement: {most:?}");
         assert!(most[0] > 1_000, "else this shows nothing: {most:?}");
         assert!(most[1..].iter().all(|blocks| *blocks < FEW.0), "{most:?}");
-        // Something older comes into the lane, and is found when nothing else is left in it.
+        // An older delivery enters the queue and is found when no other is left in it.
         server.run(&format!("DELETE FROM live WHERE id > {first} AND lane > 0"));
         copy("generate_series(-7, -7)");
         assert_eq!(stage.refill(lane, 5, after(0)).await.next_due, Some(Timestamp::from_millis(-7)));
@@ -337,13 +337,13 @@ fn what_a_lane_gave_is_not_gone_through_again_while_somebody_keeps_a_snapshot() 
 }
 
 #[test]
-fn a_row_of_statistics_is_found_by_its_key_whatever_the_server_has_counted() {
+fn a_statistics_row_is_found_by_its_key_with_any_table_statistics() {
     block_on(async {
         let server = Explained::new();
         let mut stage = Stage::new(Box::new(server.clone())).await;
         for counted in ["SELECT 1", "ANALYZE statistics; ANALYZE statistics_by_type"] {
             server.run(counted);
-            // More often than it takes the server to settle for one plan.
+            // More often than the server needs to settle on a generic plan.
             for _ in 0..7 {
                 let (written, new) = (server.written(), stage.one());
                 stage.accept(new).await;

@@ -1,5 +1,5 @@
-//! The store on PostgreSQL joins the suite; besides, what is true of it alone: who may write, and which databases are refused.
-//! One throw-away server for all of its tests, and a database for each.
+//! The suite on PostgreSQL, and tests of PostgreSQL alone: which node may write, and which databases are refused.
+//! All tests share one throw-away server; each has its own database.
 
 use crate::{
     database::{Server, address},
@@ -46,7 +46,7 @@ static SERVER: LazyLock<Server> = LazyLock::new(|| {
     server
 });
 
-/// A database of its own.
+/// A database for one test.
 pub(crate) struct Database(String);
 
 impl Database {
@@ -69,14 +69,14 @@ impl Database {
         &self.0
     }
 
-    /// A wire to it, and the address at its other end.
+    /// Returns a wire to it, and the address at its other end.
     pub(crate) fn wired(&self) -> (Wire, String) {
         let wire = Wire::new(&SERVER.folder);
         let address = address(&wire.folder(), &self.0);
         (wire, address)
     }
 
-    /// Where the server listens.
+    /// Connects to the server's socket.
     pub(crate) fn socket() -> UnixStream {
         UnixStream::connect(format!("{}/.s.PGSQL.5432", SERVER.folder)).unwrap()
     }
@@ -106,7 +106,7 @@ impl Database {
         SERVER.run("postgres", &format!("ALTER DATABASE {} ALLOW_CONNECTIONS true", self.0)).unwrap();
     }
 
-    /// Whatever is in it: what was made there, and how often each table was written to.
+    /// Returns a fingerprint of its tables, its migrations and its number of nodes.
     fn contents(&self) -> String {
         self.run(
             "SELECT string_agg(c.oid || ' ' || c.relname || ' ' || c.xmin, E'\n' ORDER BY c.oid) FROM pg_class c
@@ -119,7 +119,7 @@ impl Database {
 
 impl Drop for Database {
     fn drop(&mut self) {
-        // Where a test failed already, that is what there is to say.
+        // An error here must not hide the failure of a test.
         let _ = SERVER.run("postgres", &format!("DROP DATABASE {} WITH (FORCE)", self.0));
     }
 }
@@ -132,10 +132,10 @@ impl Backend for Database {
     }
 }
 
-/// One before that server, which lends connections for a transaction at a time.
+/// A pooler in front of that server, which lends connections for a transaction at a time.
 static POOLER: LazyLock<Pooler> = LazyLock::new(|| Pooler::before(&SERVER.folder));
 
-/// The same through a pooler: nothing stays with a connection.
+/// A database behind the pooler, where no state stays with a connection.
 pub(crate) struct Pooled(Database);
 
 impl Pooled {
@@ -158,8 +158,8 @@ pub(crate) fn open(address: &str) -> Result<PostgresStore, OpenError> {
     PostgresStore::open(&address, Arc::new(Recorder::default()), Arc::new(NoWatch), limits, Duration::ZERO)
 }
 
-/// By this wire, on which nothing is committed from now on but what the test publishes: a heart that was led once beats only
-/// when it is told to.
+/// Opens a store over this wire, on which only the test's publishes are committed from now on: after a first explicit heartbeat
+/// the store sends none by itself.
 fn open_quietly(wire: &Wire, database: &Database) -> PostgresStore {
     let store = open(&address(&wire.folder(), &database.0)).unwrap();
     block_on(store.beat(Beat::default())).unwrap();
@@ -189,10 +189,10 @@ fn publish(store: &PostgresStore, id: i64) -> Result<Vec<Accepted>, StoreError> 
 }
 
 #[test]
-fn whoever_was_taken_over_begins_nothing_more() {
+fn a_store_that_was_taken_over_closes_the_send_gate() {
     let database = Database::new();
     let store = Arc::new(database.open().unwrap());
-    // As if nobody else could take anything over: what cannot be recorded is not sent either.
+    // The node counts as alone here, so only the store can close the gate: it must, as no result could be recorded.
     let (tenure, clock) = (Arc::new(Tenure::alone()), Arc::new(SystemClock));
     let gate = Dialling { tenure, clock, ledger: store.clone() };
     assert!(store.can_record() && gate.is_open());
@@ -202,7 +202,7 @@ fn whoever_was_taken_over_begins_nothing_more() {
 }
 
 #[test]
-fn what_was_stored_before_a_takeover_is_not_called_lost() {
+fn a_commit_before_a_takeover_is_not_reported_as_lost() {
     let database = Database::new();
     let wire = Wire::new(&SERVER.folder);
     let first = Arc::new(open_quietly(&wire, &database));
@@ -251,9 +251,9 @@ fn a_server_without_room_for_another_connection_answers_again_later() {
     assert!(find().unwrap().is_some());
 }
 
-/// As a machine is that is gone, and as a server that is frozen: it takes connections and says nothing.
+/// Simulates a frozen server, or a machine that is gone: it accepts connections and never answers.
 #[test]
-fn a_host_that_is_silent_keeps_nobody_from_the_next_one() {
+fn a_silent_host_does_not_prevent_trying_the_next() {
     let database = Database::new();
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let begun = Instant::now();
@@ -268,7 +268,7 @@ fn a_host_that_is_silent_keeps_nobody_from_the_next_one() {
 }
 
 #[test]
-fn a_database_that_lost_what_it_confirmed_is_not_written_to() {
+fn a_database_that_lost_confirmed_commits_is_not_written_to() {
     let database = Database::new();
     let store = database.open().unwrap();
     publish(&store, 3).unwrap();
@@ -287,7 +287,7 @@ fn a_database_that_lost_what_it_confirmed_is_not_written_to() {
 }
 
 #[test]
-fn a_connection_that_broke_is_made_again_and_nobody_notices() {
+fn a_broken_connection_is_replaced_without_errors() {
     let database = Database::new();
     let store = database.open().unwrap();
     for id in [3, 10, 20] {
@@ -318,7 +318,7 @@ fn a_batch_whose_connection_broke_at_its_commit_is_written_again() {
     assert!(matches!(publish(&store, 3).unwrap()[..], [Accepted::New]));
     assert_eq!(database.run("SELECT last_value FROM posthaste.commits"), "2", "it broke");
     assert_eq!(database.run("SELECT count(*) FROM posthaste.events"), "1");
-    // Two were counted when it was not found: what broke would have come too late from then on, wherever it was.
+    // Two batches were counted when it was not found, so the broken commit would come too late from then on.
     assert_eq!(database.run("SELECT max(batch) FROM posthaste.ledger"), "3");
 }
 
@@ -331,7 +331,7 @@ fn a_commit_whose_answer_was_lost_is_not_repeated() {
     for (number, has_place) in [(1, false), (2, true)] {
         wire.lose_the_next_answer_to_a_batch();
         let mut new = draft(AppId::from_i64(1), &[EndpointId::from_i64(2)], 10 * number);
-        // Whoever stands in line is looked for, which takes more than one statement.
+        // An ordered delivery needs a look-up of its group, which takes more than one statement.
         new.births[0].delivery.okey = has_place.then_some(OrderKey::from_i64(7));
         assert!(matches!(block_on(store.accept(vec![new])).unwrap()[..], [Accepted::New]));
         assert!(wire.has_lost_it());
@@ -341,7 +341,7 @@ fn a_commit_whose_answer_was_lost_is_not_repeated() {
     assert_eq!(database.run("SELECT max(batch) FROM posthaste.ledger"), "4");
 }
 
-/// By a wire.
+/// A database behind a wire.
 struct Wired(Database, Arc<Wire>);
 
 impl Backend for Wired {
@@ -353,7 +353,7 @@ impl Backend for Wired {
 }
 
 #[test]
-fn a_refill_reads_no_bodies_but_those_that_it_keeps() {
+fn a_refill_reads_only_the_bodies_that_it_keeps() {
     let wire = Arc::new(Wire::new(&SERVER.folder));
     block_on(async {
         let mut stage = Stage::new(Box::new(Wired(Database::new(), wire.clone()))).await;
@@ -373,7 +373,7 @@ fn a_refill_reads_no_bodies_but_those_that_it_keeps() {
 }
 
 #[test]
-fn how_large_the_tables_are_is_known() {
+fn the_size_of_the_tables_is_reported() {
     let database = Database::new();
     let store = database.open().unwrap();
     let before = block_on(store.usage()).unwrap();
@@ -383,7 +383,7 @@ fn how_large_the_tables_are_is_known() {
 }
 
 #[test]
-fn a_database_that_a_newer_version_prepared_is_left_alone() {
+fn a_database_of_a_newer_version_is_left_alone() {
     let database = Database::new();
     let future =
         "INSERT INTO posthaste.migrations (number, oldest, checksum) VALUES (999, 3, ''), (1000, 1000, '')";
@@ -400,7 +400,7 @@ fn a_database_that_a_newer_version_prepared_is_left_alone() {
 }
 
 #[test]
-fn a_database_that_could_lose_what_it_confirmed_is_refused() {
+fn a_database_that_could_lose_confirmed_commits_is_refused() {
     let database = Database::new();
     database.run(&format!("ALTER DATABASE {} SET synchronous_commit = off", database.0));
     let error = refusal(database.open());
@@ -408,7 +408,7 @@ fn a_database_that_could_lose_what_it_confirmed_is_refused() {
 }
 
 #[test]
-fn a_server_that_is_away_is_waited_for_and_one_that_refuses_is_not() {
+fn an_unreachable_server_is_waited_for_and_a_refusing_one_is_not() {
     let database = Database::new();
     let error = refusal(open(&SERVER.address("nobody_made_this")));
     assert!(matches!(&error, OpenError::Unreachable(why) if why.contains("does not exist")), "{error}");
@@ -423,7 +423,7 @@ fn a_server_that_is_away_is_waited_for_and_one_that_refuses_is_not() {
 }
 
 #[test]
-fn whoever_may_not_prepare_the_database_is_told_what_is_missing() {
+fn missing_privileges_are_named() {
     let database = Database::new();
     let role = format!("poor_{}", database.0);
     database.run(&format!("DROP SCHEMA posthaste CASCADE; CREATE ROLE {role} LOGIN"));

@@ -1,4 +1,4 @@
-//! Who may come in: a password is asked for as servers ask for it by default, and what is wrong is said at once and without it.
+//! Logins at PostgreSQL: the server's default password method works, and errors come at once and without the password.
 
 use crate::{
     certificates::{authority, identity},
@@ -8,7 +8,7 @@ use crate::{
 use posthaste::store::postgres::OpenError;
 use std::{fs, sync::mpsc, thread, time::Duration};
 
-/// One that is away is waited for, for ever.
+/// The limit for an immediate refusal. An unreachable server would be waited for without end.
 const AT_ONCE: Duration = Duration::from_secs(10);
 const ASK_EVERYBODY: &str = "local all posthaste trust
 local all all scram-sha-256
@@ -16,7 +16,7 @@ host all all 127.0.0.1/32 scram-sha-256
 ";
 
 #[test]
-fn a_password_lets_in_and_a_wrong_one_is_refused_at_once_and_not_repeated() {
+fn a_wrong_password_is_refused_at_once_and_never_shown() {
     let (certificate, key) = identity("localhost", Some(&authority("ours")), |_| ());
     let server = Server::encrypted(&format!("{}{}", certificate.pem(), key.serialize_pem()));
     fs::write(format!("{}/data/pg_hba.conf", server.folder), ASK_EVERYBODY).unwrap();

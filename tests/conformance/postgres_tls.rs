@@ -1,4 +1,4 @@
-//! How far the server has to prove who it is, and that what goes there is encrypted.
+//! TLS to PostgreSQL: how far the server must prove its identity, and that the traffic is encrypted.
 
 use crate::{
     certificates::{authority, identity},
@@ -8,7 +8,7 @@ use crate::{
 use tempfile::TempDir;
 
 #[test]
-fn the_server_has_to_prove_who_it_is_as_far_as_the_address_says() {
+fn the_server_must_prove_its_identity_as_the_address_demands() {
     let (ours, other) = (authority("ours"), authority("another"));
     let (certificate, key) = identity("localhost", Some(&ours), |_| ());
     let server = Server::encrypted(&format!("{}{}", certificate.pem(), key.serialize_pem()));

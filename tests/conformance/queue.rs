@@ -1,4 +1,4 @@
-//! What waits to be written: bounded, and closed at the end.
+//! The command queue: bounded, and closed at the end.
 
 use crate::stage::{NOW, Stage, attempt};
 use bytes::Bytes;
@@ -50,7 +50,7 @@ pub(crate) async fn too_many_bytes_at_once_are_refused_but_one_large_event_passe
     assert!(large.await.is_ok() && fits.await.is_ok());
 }
 
-pub(crate) async fn a_verdict_is_taken_however_much_waits(mut stage: Stage) {
+pub(crate) async fn a_result_is_accepted_by_a_full_queue(mut stage: Stage) {
     stage.reopen_with(1, usize::MAX);
     let carried = stage.carried().await;
     let id = carried.delivery.id;
@@ -70,7 +70,7 @@ pub(crate) async fn a_verdict_is_taken_however_much_waits(mut stage: Stage) {
     assert_eq!(stage.delivery(id).await.state, State::Delivered);
 }
 
-pub(crate) async fn a_closed_store_takes_nothing_more_but_writes_what_it_took(mut stage: Stage) {
+pub(crate) async fn a_closed_store_accepts_no_commands_and_writes_accepted_ones(mut stage: Stage) {
     let carried = stage.carried().await;
     let id = carried.delivery.id;
     let late = stage.one_in_hand();

@@ -1,4 +1,4 @@
-//! Recording: the history, what the verdict makes of the delivery, and the hand that is free only afterwards.
+//! Recording results: the history, the effect of the verdict on the delivery, and the permit that is free only afterwards.
 
 use crate::stage::{NOW, Stage, after, attempt, dead, retry_at};
 use bytes::Bytes;
@@ -20,13 +20,13 @@ use posthaste::{
 const GONE: SwitchedOff =
     SwitchedOff { reason: OffReason::Gone, at: NOW, waiting: WaitingWhenOff::Held, by: None };
 
-/// The same delivery in another hand, as a confused node might have it.
+/// Returns the same delivery with another permit, as a confused node might have it.
 fn twin(stage: &Stage, carried: &Carried) -> Carried {
     let (delivery, event) = (carried.delivery.clone(), carried.event.clone());
     Carried { delivery, event, due: carried.due, hand: stage.hands.take(), epoch: carried.epoch }
 }
 
-/// The receiver answered that it is gone.
+/// Records the receiver's answer that it is gone.
 async fn record_410(stage: &Stage, carried: Carried, off: SwitchedOff) {
     stage.store().record(Record {
         carried,
@@ -73,7 +73,7 @@ pub(crate) async fn a_final_wait_is_kept_and_ends_in_the_dead_letters(mut stage:
     assert_eq!(stage.ended(id).await, (State::Dead, Some(Reason::Exhausted)));
 }
 
-pub(crate) async fn our_own_fault_uses_no_slot_and_no_number(mut stage: Stage) {
+pub(crate) async fn a_local_failure_uses_no_retry_slot_and_no_number(mut stage: Stage) {
     let id = stage.concluded(Verdict::Again { due: after(5) }, attempt(Class::Local, 0)).await;
     let delivery = stage.delivery(id).await;
     assert_eq!((delivery.state, delivery.due, delivery.place), (State::Pending, Some(after(5)), 0));
@@ -82,7 +82,7 @@ pub(crate) async fn our_own_fault_uses_no_slot_and_no_number(mut stage: Stage) {
     assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, after(5))]);
 }
 
-pub(crate) async fn each_way_to_die_keeps_its_reason(mut stage: Stage) {
+pub(crate) async fn each_way_to_become_dead_keeps_its_reason(mut stage: Stage) {
     for (reason, kept) in [
         (DeadReason::Exhausted, Reason::Exhausted),
         (DeadReason::RefusedByReceiver, Reason::RefusedByReceiver),
@@ -113,7 +113,7 @@ pub(crate) async fn attempts_are_numbered_from_one_and_a_stale_connection_takes_
     assert_eq!(stage.delivery(id).await.attempt_count, 2);
 }
 
-pub(crate) async fn an_attempt_reads_back_whole_whatever_bytes_the_receiver_sent(mut stage: Stage) {
+pub(crate) async fn an_attempt_with_any_bytes_of_a_receiver_reads_back_whole(mut stage: Stage) {
     let sent = Attempt {
         started_at: after(3),
         outcome: Outcome {
@@ -154,7 +154,7 @@ pub(crate) async fn every_class_of_outcome_reads_back(mut stage: Stage) {
     assert_eq!(read, attempts);
 }
 
-pub(crate) async fn what_used_no_slot_of_the_schedule_has_no_number(mut stage: Stage) {
+pub(crate) async fn an_attempt_that_used_no_retry_slot_has_no_number(mut stage: Stage) {
     let id = stage.concluded(Verdict::Again { due: after(5) }, attempt(Class::Timeout, 0)).await;
     let delivery = stage.delivery(id).await;
     assert_eq!((delivery.attempt_count, delivery.history_len, delivery.place), (0, 1, 0));
@@ -174,7 +174,7 @@ pub(crate) async fn a_success_keeps_the_answer_but_not_its_headers(mut stage: St
     assert_eq!(kept.response_body, "thanks");
 }
 
-pub(crate) async fn a_hand_is_free_only_after_the_verdict_is_stored(mut stage: Stage) {
+pub(crate) async fn a_permit_is_free_only_after_the_verdict_is_stored(mut stage: Stage) {
     let carried = stage.carried().await;
     let id = carried.delivery.id;
     assert_eq!(stage.hands.out(), 1);
@@ -191,7 +191,7 @@ pub(crate) async fn a_hand_is_free_only_after_the_verdict_is_stored(mut stage: S
         contract: None,
     });
     stage.hands.gate.wait_for_the_store();
-    // The store is just giving the hand back: the verdict can be read already.
+    // The store is releasing the permit: the verdict can already be read.
     assert_eq!(stage.delivery(id).await.state, State::Delivered);
     stage.hands.gate.open();
     stage.quiet().await;
@@ -212,7 +212,7 @@ pub(crate) async fn a_delivery_that_is_no_longer_in_flight_is_left_alone(mut sta
     assert!(stage.recorder.take_waiting().is_empty());
 }
 
-pub(crate) async fn what_is_carried_under_another_epoch_is_left_alone(mut stage: Stage) {
+pub(crate) async fn a_delivery_leased_under_another_epoch_is_left_alone(mut stage: Stage) {
     let carried = stage.carried().await;
     let (id, before) = (carried.delivery.id, stage.delivery(carried.delivery.id).await);
     let foreign = |stage: &Stage| Carried { epoch: carried.epoch + 1, ..twin(stage, &carried) };
@@ -226,7 +226,7 @@ pub(crate) async fn what_is_carried_under_another_epoch_is_left_alone(mut stage:
     assert_eq!(stage.delivery(id).await.state, State::Delivered);
 }
 
-pub(crate) async fn a_410_switches_the_endpoint_off_with_its_verdict(mut stage: Stage) {
+pub(crate) async fn a_410_disables_the_endpoint_with_its_verdict(mut stage: Stage) {
     let carried = stage.carried().await;
     let id = carried.delivery.id;
     record_410(&stage, carried, GONE).await;
@@ -236,7 +236,7 @@ pub(crate) async fn a_410_switches_the_endpoint_off_with_its_verdict(mut stage: 
     assert_eq!(stage.recorder.take_switched_off(), [(stage.endpoint, GONE, 2)]);
 }
 
-pub(crate) async fn a_410_of_a_delivery_no_longer_in_flight_switches_nothing_off(mut stage: Stage) {
+pub(crate) async fn a_410_of_a_delivery_no_longer_in_flight_disables_nothing(mut stage: Stage) {
     let carried = stage.carried().await;
     let late = twin(&stage, &carried);
     stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
@@ -245,7 +245,7 @@ pub(crate) async fn a_410_of_a_delivery_no_longer_in_flight_switches_nothing_off
     assert!(stage.recorder.take_switched_off().is_empty());
 }
 
-pub(crate) async fn a_410_leaves_an_endpoint_alone_that_is_off_already(mut stage: Stage) {
+pub(crate) async fn a_410_does_not_change_a_disabled_endpoint(mut stage: Stage) {
     let carried = stage.carried().await;
     stage.switch(stage.endpoint, Some(WaitingWhenOff::Cancelled)).await;
     let before = stage.store().endpoint(stage.endpoint).await.unwrap();
@@ -254,7 +254,9 @@ pub(crate) async fn a_410_leaves_an_endpoint_alone_that_is_off_already(mut stage
     assert!(stage.recorder.take_switched_off().is_empty(), "nothing was switched");
 }
 
-pub(crate) async fn a_failure_heeds_an_endpoint_that_went_off_meanwhile(mut stage: Stage) {
+pub(crate) async fn a_failed_delivery_is_held_or_cancelled_if_its_endpoint_was_disabled_meanwhile(
+    mut stage: Stage,
+) {
     for (waiting, ended) in [
         (WaitingWhenOff::Held, (State::Held, None)),
         (WaitingWhenOff::Cancelled, (State::Cancelled, Some(Reason::EndpointOff))),
@@ -282,7 +284,7 @@ pub(crate) async fn a_success_is_a_success_although_the_endpoint_was_deleted_mea
     assert_eq!(stage.ended(id).await, (State::Delivered, None));
 }
 
-pub(crate) async fn a_retry_by_hand_that_fails_puts_it_back_where_it_was(mut stage: Stage) {
+pub(crate) async fn a_failed_manual_retry_restores_the_previous_state(mut stage: Stage) {
     for state in [State::Retrying, State::Dead, State::Cancelled, State::Expired] {
         let id = stage.one_in(state).await;
         let before = stage.delivery(id).await;
@@ -299,7 +301,7 @@ pub(crate) async fn a_retry_by_hand_that_fails_puts_it_back_where_it_was(mut sta
     }
 }
 
-pub(crate) async fn a_retry_by_hand_that_works_delivers_it(mut stage: Stage) {
+pub(crate) async fn a_successful_manual_retry_delivers(mut stage: Stage) {
     let id = stage.one_in(State::Dead).await;
     stage.ask(id, Ask::Retry).await;
     let carried = stage.claim(id, NOW).await;

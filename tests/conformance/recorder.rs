@@ -1,5 +1,5 @@
-//! An engine that only writes down what the store tells it, and hands that are only counted. Both can be made to wait, which
-//! holds the store's writer at a known place.
+//! An engine double that only records the store's calls, and permits that are only counted. Both can block, which
+//! holds the store's writer at a known point.
 
 use posthaste::domain::{
     endpoint::SwitchedOff,
@@ -16,10 +16,10 @@ use std::{
     time::Duration,
 };
 
-/// Longer than anything here takes; only a fault lets it pass.
+/// Longer than any step here takes; only a bug exceeds it.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// A place where the store's thread waits while it is shut.
+/// A point at which the store's thread waits while the gate is shut.
 #[derive(Default)]
 pub(crate) struct Gate {
     state: Mutex<GateState>,
@@ -42,7 +42,7 @@ impl Gate {
         self.changed.notify_all();
     }
 
-    /// Returns once the store waits here.
+    /// Returns once the store's thread waits here.
     pub(crate) fn wait_for_the_store(&self) {
         let state = self.state.lock().unwrap();
         let (_state, timeout) =
@@ -61,7 +61,7 @@ impl Gate {
     }
 }
 
-/// What the store told, in order.
+/// The recorded calls of the store, in order.
 #[derive(Default)]
 pub(crate) struct Recorder {
     carried: Mutex<Vec<Carried>>,
@@ -71,7 +71,7 @@ pub(crate) struct Recorder {
     notices_wait: AtomicUsize,
     replays_wait: AtomicUsize,
     configuration_waits: AtomicUsize,
-    /// Every lane is looked after by another node.
+    /// Whether every queue is owned by another node.
     pub(crate) is_never_home: AtomicBool,
     hints: Mutex<Vec<Hint>>,
     pub(crate) gate: Gate,
@@ -90,12 +90,12 @@ impl Recorder {
         std::mem::take(&mut self.waiting.lock().unwrap())
     }
 
-    /// How often it was told that inspections wait, since it was last asked.
+    /// Returns the number of `inspections_wait` calls since the last time.
     pub(crate) fn take_inspections_wait(&self) -> usize {
         self.inspections_wait.swap(0, Ordering::SeqCst)
     }
 
-    /// How often it was told that notices wait, since it was last asked.
+    /// Returns the number of `notices_wait` calls since the last time.
     pub(crate) fn take_notices_wait(&self) -> usize {
         self.notices_wait.swap(0, Ordering::SeqCst)
     }
@@ -153,7 +153,7 @@ impl Handover for Recorder {
     }
 }
 
-/// Counts the hands that came back.
+/// A counter of permits that are taken and not returned.
 #[derive(Default)]
 pub(crate) struct HandCounter {
     out: AtomicUsize,
@@ -166,7 +166,7 @@ impl HandCounter {
         Hand::new(self.clone(), 0)
     }
 
-    /// One that carries only what is given to it under this epoch.
+    /// Takes a permit that is valid only under this epoch.
     pub(crate) fn take_under(self: &Arc<Self>, epoch: i64) -> Hand {
         self.out.fetch_add(1, Ordering::SeqCst);
         Hand::under(epoch, self.clone(), 0)

@@ -1,4 +1,4 @@
-//! Refilling a lane: what is due, oldest first, no more than there are hands, and what ended while it waited.
+//! Refilling a queue: due deliveries, oldest first, no more than there are permits, and those that end while they wait.
 
 use crate::stage::{NOW, Stage, after, attempt, retry_at};
 use bytes::Bytes;
@@ -14,7 +14,7 @@ use posthaste::{
 };
 use std::sync::Arc;
 
-/// A waiting delivery of the stage's endpoint, due then.
+/// Makes a waiting delivery of the stage's endpoint, due at this time.
 async fn due_at(stage: &mut Stage, due: Timestamp) -> DeliveryId {
     let mut new = stage.one();
     new.births[0].delivery.due = Some(due);
@@ -30,7 +30,7 @@ fn carried_ids(stage: &Stage) -> Vec<DeliveryId> {
     stage.recorder.take_carried().iter().map(|carried| carried.delivery.id).collect()
 }
 
-pub(crate) async fn the_oldest_come_first_and_no_more_than_there_are_hands(mut stage: Stage) {
+pub(crate) async fn the_oldest_are_leased_first_and_no_more_than_permits(mut stage: Stage) {
     let late = due_at(&mut stage, after(3)).await;
     let early = due_at(&mut stage, after(1)).await;
     let same_but_newer = due_at(&mut stage, after(1)).await;
@@ -42,7 +42,7 @@ pub(crate) async fn the_oldest_come_first_and_no_more_than_there_are_hands(mut s
     assert_eq!(refilled.next_due, None);
 }
 
-pub(crate) async fn what_is_carried_is_in_flight_with_its_event_and_not_given_twice(mut stage: Stage) {
+pub(crate) async fn a_leased_delivery_is_in_flight_with_its_event_and_leased_once(mut stage: Stage) {
     let new = with_bytes(stage.one(), 100_000);
     let event = new.event.clone();
     let id = stage.publish(new).await;
@@ -56,7 +56,7 @@ pub(crate) async fn what_is_carried_is_in_flight_with_its_event_and_not_given_tw
     assert!(stage.recorder.take_carried().is_empty());
 }
 
-pub(crate) async fn nothing_comes_before_it_is_due(mut stage: Stage) {
+pub(crate) async fn no_delivery_is_leased_before_it_is_due(mut stage: Stage) {
     let id = due_at(&mut stage, after(10)).await;
     let refilled = stage.refill(stage.endpoint, 5, after(9)).await;
     assert!(stage.recorder.take_carried().is_empty());
@@ -67,7 +67,7 @@ pub(crate) async fn nothing_comes_before_it_is_due(mut stage: Stage) {
     assert_eq!(carried_ids(&stage), [id]);
 }
 
-pub(crate) async fn lanes_do_not_mix_and_several_fill_in_one_call(mut stage: Stage) {
+pub(crate) async fn queues_do_not_mix_and_several_refill_in_one_call(mut stage: Stage) {
     let (other, third) = (stage.new_endpoint(stage.app).await, stage.new_endpoint(stage.app).await);
     let new = stage.draft(&[stage.endpoint, other, third]);
     let ids: Vec<_> = new.births.iter().map(|birth| birth.delivery.id).collect();
@@ -80,7 +80,7 @@ pub(crate) async fn lanes_do_not_mix_and_several_fill_in_one_call(mut stage: Sta
     assert_eq!(stage.delivery(ids[1]).await.state, State::Pending);
 }
 
-pub(crate) async fn bodies_beyond_the_limit_stay_but_the_first_always_comes(mut stage: Stage) {
+pub(crate) async fn bodies_beyond_the_limit_stay_but_the_first_is_always_leased(mut stage: Stage) {
     let mut ids = vec![];
     for bytes in [1000, 400, 700, 10] {
         let new = with_bytes(stage.one(), bytes);
@@ -98,7 +98,7 @@ pub(crate) async fn bodies_beyond_the_limit_stay_but_the_first_always_comes(mut 
     assert_eq!(refilled[0].next_due, Some(NOW));
 }
 
-/// What is more than its share of the room is read apart from its delivery.
+/// A body larger than its share of the space is read separately from its delivery.
 pub(crate) async fn bodies_of_any_size_come_with_their_own_events(mut stage: Stage) {
     let mut published = vec![];
     for bytes in [10, 50_000, 0, 9_000, 20, 120_000, 30] {
@@ -122,7 +122,7 @@ pub(crate) async fn bodies_of_any_size_come_with_their_own_events(mut stage: Sta
     assert_eq!(carried(&stage), published[6..]);
 }
 
-pub(crate) async fn an_empty_lane_gives_every_hand_back(stage: Stage) {
+pub(crate) async fn an_empty_queue_releases_every_permit(stage: Stage) {
     let refilled = stage.refill(stage.endpoint, 7, after(1000)).await;
     assert_eq!((refilled.next_due, stage.hands.out()), (None, 0));
 }
@@ -145,7 +145,7 @@ pub(crate) async fn a_final_wait_that_is_over_ends_without_an_attempt(mut stage:
     assert_eq!(stage.hands.out(), 0);
 }
 
-pub(crate) async fn what_is_older_than_its_age_expires_when_it_is_due(mut stage: Stage) {
+pub(crate) async fn a_delivery_past_its_deadline_expires_when_it_is_due(mut stage: Stage) {
     let mut new = stage.one();
     new.births[0].delivery.give_up_at = Some(after(30));
     let id = stage.publish(new).await;
@@ -155,8 +155,8 @@ pub(crate) async fn what_is_older_than_its_age_expires_when_it_is_due(mut stage:
     assert_eq!(stage.ended(id).await, (State::Expired, Some(Reason::GaveUp)));
 }
 
-/// More than one refill lets end: those of a lane that was left alone for long do not take a commit each.
-pub(crate) async fn many_that_are_too_old_end_at_one_look_with_a_single_hand(mut stage: Stage) {
+/// More expired deliveries than one refill ends: those of a long idle queue do not take a commit each.
+pub(crate) async fn many_expired_deliveries_end_in_one_refill_with_a_single_permit(mut stage: Stage) {
     for _ in 0..1005 {
         let mut new = stage.one();
         new.births[0].delivery.give_up_at = Some(after(5));
@@ -170,7 +170,7 @@ pub(crate) async fn many_that_are_too_old_end_at_one_look_with_a_single_hand(mut
     assert_eq!(carried_ids(&stage), [young]);
 }
 
-pub(crate) async fn a_retry_comes_back_with_its_place_and_its_count(mut stage: Stage) {
+pub(crate) async fn a_retry_keeps_its_retry_index_and_its_count(mut stage: Stage) {
     let id = stage.concluded(retry_at(after(60)), attempt(Class::Http, 500)).await;
     stage.reopen();
     stage.refill(stage.endpoint, 1, after(60)).await;

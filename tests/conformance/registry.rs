@@ -1,4 +1,4 @@
-//! The registry: apps, endpoints, keys, event types and contracts read back as they were stored, and nobody overwrites anybody.
+//! The registry: apps, endpoints, keys, event types and contracts read back as stored, and no change overwrites another.
 
 use crate::stage::{NOW, Stage, after};
 use posthaste::{
@@ -110,7 +110,7 @@ pub(crate) async fn everything_reads_back_as_it_was_stored(mut stage: Stage) {
     assert_eq!(stage.store().endpoint(endpoint.id).await.unwrap(), Some(endpoint));
 }
 
-pub(crate) async fn an_uid_of_an_app_is_taken_once(mut stage: Stage) {
+pub(crate) async fn an_app_uid_is_unique(mut stage: Stage) {
     let (first, second) = (full_app(&mut stage, "shop"), full_app(&mut stage, "shop"));
     assert_eq!(stage.store().add_app(first.clone(), None).await.unwrap(), Added::Added);
     assert_eq!(stage.store().add_app(second, None).await.unwrap(), Added::Taken);
@@ -150,7 +150,7 @@ pub(crate) async fn removing_an_app_removes_its_endpoints_and_keys_at_once(mut s
     assert_eq!(stage.store().add_app(again, None).await.unwrap(), Added::Added, "its uid is free again");
 }
 
-pub(crate) async fn an_uid_of_an_endpoint_is_taken_once_in_its_app_also_by_a_deleted_one(mut stage: Stage) {
+pub(crate) async fn an_endpoint_uid_is_unique_in_its_app_including_deleted_ones(mut stage: Stage) {
     let (first, second, third) =
         (full_endpoint(&mut stage), full_endpoint(&mut stage), full_endpoint(&mut stage));
     let elsewhere = EndpointRecord { app: stage.new_app().await, ..full_endpoint(&mut stage) };
@@ -162,7 +162,7 @@ pub(crate) async fn an_uid_of_an_endpoint_is_taken_once_in_its_app_also_by_a_del
     assert_eq!(endpoints(&stage).await, [stage.endpoint, elsewhere.id]);
 }
 
-pub(crate) async fn a_change_replaces_settings_secrets_headers_and_switch(mut stage: Stage) {
+pub(crate) async fn a_change_replaces_settings_secrets_headers_and_state(mut stage: Stage) {
     let record = stage.store().endpoint(stage.endpoint).await.unwrap().unwrap();
     let full = full_endpoint(&mut stage);
     let changed = EndpointRecord {
@@ -187,7 +187,7 @@ pub(crate) async fn a_change_replaces_settings_secrets_headers_and_switch(mut st
     assert_eq!(stage.store().endpoint(stage.endpoint).await.unwrap(), Some(bare));
 }
 
-pub(crate) async fn a_change_on_another_revision_changes_nothing(stage: Stage) {
+pub(crate) async fn a_change_of_another_revision_is_refused(stage: Stage) {
     let stored = stage.store().endpoint(stage.endpoint).await.unwrap().unwrap();
     for revision in [0, stored.revision, stored.revision + 2] {
         let secrets = vec![];
@@ -197,7 +197,7 @@ pub(crate) async fn a_change_on_another_revision_changes_nothing(stage: Stage) {
     assert_eq!(stage.store().endpoint(stage.endpoint).await.unwrap(), Some(stored));
 }
 
-pub(crate) async fn of_two_changes_at_once_one_is_told_to_read_again(stage: Stage) {
+pub(crate) async fn of_two_concurrent_endpoint_changes_one_conflicts(stage: Stage) {
     let stored = stage.store().endpoint(stage.endpoint).await.unwrap().unwrap();
     let change = |at| EndpointRecord { revision: stored.revision + 1, updated_at: at, ..stored.clone() };
     let (one, two) = (
@@ -227,7 +227,7 @@ pub(crate) async fn a_deleted_endpoint_keeps_its_uid_and_loses_its_secrets(mut s
     assert!(!stage.store().remove_endpoint(unknown, NOW, None).await.unwrap());
 }
 
-pub(crate) async fn a_revoked_key_is_gone_for_good(mut stage: Stage) {
+pub(crate) async fn a_revoked_key_stays_revoked(mut stage: Stage) {
     let app = stage.app;
     let (revoked, kept) = (key(&mut stage, Scope::Admin), key(&mut stage, Scope::App(app)));
     for key in [&revoked, &kept] {
@@ -280,7 +280,7 @@ async fn event_types(stage: &Stage) -> Vec<EventTypeRecord> {
     stage.store().everything().await.unwrap().event_types
 }
 
-pub(crate) async fn an_event_type_reads_back_as_it_was_stored_and_goes(mut stage: Stage) {
+pub(crate) async fn an_event_type_reads_back_and_can_be_removed(mut stage: Stage) {
     let (first, second) = (event_type(&mut stage, "payment.created"), event_type(&mut stage, "a"));
     for record in [&first, &second] {
         assert!(stage.store().put_event_type(record.clone(), None).await.unwrap());
@@ -294,7 +294,7 @@ pub(crate) async fn an_event_type_reads_back_as_it_was_stored_and_goes(mut stage
     assert!(stage.store().put_event_type(again, None).await.unwrap(), "its name is free again");
 }
 
-pub(crate) async fn of_two_changes_of_an_event_type_one_is_told_to_read_again(mut stage: Stage) {
+pub(crate) async fn of_two_concurrent_event_type_changes_one_conflicts(mut stage: Stage) {
     let first = event_type(&mut stage, "payment.created");
     assert!(stage.store().put_event_type(first.clone(), None).await.unwrap());
     let same_name = event_type(&mut stage, "payment.created");

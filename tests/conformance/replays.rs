@@ -1,5 +1,5 @@
-//! Replays: their sources are found in bounded steps, a page is done once or not at all, and whatever changed meanwhile is
-//! left alone.
+//! Replays: their sources are found in bounded steps, a page is done once or not at all, and sources that changed meanwhile are
+//! skipped.
 
 use crate::stage::{NOW, Stage, after};
 use posthaste::{
@@ -35,7 +35,7 @@ fn backfill(endpoint: EndpointId) -> Selection {
     Selection::Backfill(Backfill { endpoint: endpoint.as_i64(), event_type: None })
 }
 
-/// A replay of everything that is there now.
+/// Makes a replay of everything stored now.
 pub(crate) fn running(stage: &mut Stage, selection: Selection) -> Replay {
     let id = stage.next_id();
     Replay {
@@ -96,12 +96,12 @@ fn page(stage: &mut Stage, replay: &Replay, sources: &Sources) -> ReplayPage {
     }
 }
 
-/// Everything in one page; the replay afterwards.
+/// Runs a replay in one page; returns it as it is afterwards.
 pub(crate) async fn finish(stage: &mut Stage, replay: &Replay) -> Replay {
     proceed_by(stage, replay, usize::MAX).await
 }
 
-/// A page of so many.
+/// Runs a page of up to `most` deliveries.
 pub(crate) async fn proceed_by(stage: &mut Stage, replay: &Replay, most: usize) -> Replay {
     let sources = search(stage, replay, most).await;
     let page = page(stage, replay, &sources);
@@ -153,7 +153,7 @@ pub(crate) async fn a_test_is_never_a_source(mut stage: Stage) {
 
 pub(crate) async fn pages_neither_repeat_nor_miss_a_source(mut stage: Stage) {
     let mut all = Vec::new();
-    // What was delivered is so afterwards too: only how far the replay got keeps it from being found again.
+    // A delivered source stays delivered: only the replay's progress keeps it from being found again.
     for state in [State::Dead, State::Delivered, State::Delivered, State::Delivered, State::Dead] {
         all.push(stage.one_in(state).await);
     }
@@ -171,7 +171,7 @@ pub(crate) async fn pages_neither_repeat_nor_miss_a_source(mut stage: Stage) {
     assert_eq!((replay.replayed, replay.refused, replay.state), (5, 0, ReplayState::Finished));
 }
 
-pub(crate) async fn a_page_is_done_once_however_often_it_is_asked_for(mut stage: Stage) {
+pub(crate) async fn a_page_is_done_once_although_requested_often(mut stage: Stage) {
     let delivered = stage.one_in(State::Delivered).await;
     stage.one_in(State::Delivered).await;
     let replay = begin(&mut stage, deliveries(None, None, &[State::Delivered])).await;
@@ -185,7 +185,7 @@ pub(crate) async fn a_page_is_done_once_however_often_it_is_asked_for(mut stage:
     assert_eq!(stage.store().deliveries_of(event).await.unwrap().len(), 2, "the first and one replay of it");
 }
 
-pub(crate) async fn what_ended_starts_afresh_and_what_was_delivered_becomes_a_new_delivery(mut stage: Stage) {
+pub(crate) async fn ended_deliveries_restart_and_delivered_ones_become_new_deliveries(mut stage: Stage) {
     let (dead, delivered) = (stage.one_in(State::Dead).await, stage.one_in(State::Delivered).await);
     let replay = begin(&mut stage, deliveries(None, None, &[State::Dead, State::Delivered])).await;
     let done = finish(&mut stage, &replay).await;
@@ -214,9 +214,7 @@ pub(crate) async fn a_source_that_changed_meanwhile_is_left_alone_and_counted(mu
     assert_eq!(stage.delivery(changed).await.state, State::Delivered);
 }
 
-pub(crate) async fn replays_to_an_endpoint_that_is_off_are_held_and_to_a_deleted_one_refused(
-    mut stage: Stage,
-) {
+pub(crate) async fn replays_to_a_disabled_endpoint_are_held_and_to_a_deleted_one_refused(mut stage: Stage) {
     let dead = stage.one_in(State::Dead).await;
     stage.switch(stage.endpoint, Some(WaitingWhenOff::Cancelled)).await;
     let replay = begin(&mut stage, deliveries(None, None, &[State::Dead])).await;
@@ -263,7 +261,7 @@ pub(crate) async fn a_backfill_takes_only_what_the_endpoint_subscribes_to(mut st
     assert_eq!((sources.found, sources.is_last), (vec![], true));
 }
 
-pub(crate) async fn what_was_published_for_later_is_not_backfilled_earlier(mut stage: Stage) {
+pub(crate) async fn events_published_for_later_are_not_backfilled_earlier(mut stage: Stage) {
     let mut scheduled = stage.draft(&[]);
     let event = std::sync::Arc::get_mut(&mut scheduled.event).unwrap();
     event.deliver_at = Some(after(7200));
@@ -277,7 +275,7 @@ pub(crate) async fn what_was_published_for_later_is_not_backfilled_earlier(mut s
     assert_eq!(delivery.give_up_at, Some(after(3600 + 7200 - 10)), "its age counts from when it is due");
 }
 
-pub(crate) async fn what_was_erased_is_no_source_and_is_refused_if_erased_meanwhile(mut stage: Stage) {
+pub(crate) async fn an_erased_event_is_no_source_and_refused_if_erased_meanwhile(mut stage: Stage) {
     let (first, second) = (stage.one_in(State::Dead).await, stage.one_in(State::Delivered).await);
     let replay = begin(&mut stage, deliveries(None, None, &[State::Dead, State::Delivered])).await;
     let sources = search(&stage, &replay, 10).await;
@@ -360,7 +358,7 @@ pub(crate) async fn a_resumed_replay_is_found_again_after_a_restart(mut stage: S
     assert_eq!(running, [Replay { changed_at: after(1), ran: Duration::from_secs(1), ..replay }]);
 }
 
-pub(crate) async fn other_apps_neither_see_nor_stop_a_replay_and_it_goes_with_its_app(mut stage: Stage) {
+pub(crate) async fn other_apps_cannot_see_or_stop_a_replay_and_it_is_deleted_with_its_app(mut stage: Stage) {
     let replay = begin(&mut stage, deliveries(None, None, &[State::Dead])).await;
     let other = stage.new_app().await;
     let store = stage.shared();
@@ -374,7 +372,7 @@ pub(crate) async fn other_apps_neither_see_nor_stop_a_replay_and_it_goes_with_it
     assert_eq!(store.running_replays().await.unwrap(), []);
 }
 
-pub(crate) async fn an_event_that_went_meanwhile_is_not_brought_and_counted(mut stage: Stage) {
+pub(crate) async fn an_event_deleted_meanwhile_is_counted_and_not_backfilled(mut stage: Stage) {
     let (gone, erased) = (stage.draft(&[]), stage.draft(&[]));
     let events = [gone.event.id, erased.event.id];
     stage.store().accept(vec![gone, erased]).await.unwrap();
@@ -394,7 +392,7 @@ pub(crate) async fn an_event_that_went_meanwhile_is_not_brought_and_counted(mut 
     assert_eq!(stage.store().find_lanes().await.unwrap(), [], "nothing waits that has no event");
 }
 
-/// Nothing is kept.
+/// A retention policy that keeps nothing.
 struct Nothing;
 
 impl Keeps for Nothing {

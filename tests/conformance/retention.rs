@@ -1,5 +1,5 @@
-//! Retention: what is kept no longer goes, in bounded steps, decided on what is there at that moment; nothing else does,
-//! and nothing goes that has not ended on record.
+//! Retention: expired data is deleted in bounded steps, decided on the rows at that moment; other data stays, and a delivery
+//! is deleted only after its end was recorded.
 
 use crate::{
     health::roll_up,
@@ -27,7 +27,7 @@ use std::{sync::Arc, time::Duration};
 const HOUR: u64 = 3600;
 const DAY: u64 = 24 * HOUR;
 
-/// Every app and endpoint keeps the same, but for an app that is gone.
+/// A policy with the same retention for every app and endpoint, except an app that is gone.
 pub(crate) struct Kept(pub(crate) Retention, pub(crate) Option<AppId>);
 
 impl Keeps for Kept {
@@ -40,7 +40,7 @@ impl Keeps for Kept {
     }
 }
 
-/// All for an hour.
+/// Returns a retention of an hour for everything.
 pub(crate) fn an_hour() -> Retention {
     let hour = Keep::For(Duration::from_secs(HOUR));
     Retention { events: hour, attempts: hour, payloads: hour, dead_letters: hour }
@@ -55,7 +55,7 @@ async fn overdue(stage: &Stage, keep: Retention, after_id: i64, most: u32, now: 
     stage.store().overdue(search, Arc::new(Kept(keep, None)), now).await.unwrap()
 }
 
-/// Everything that is overdue by now; what was done, and in how many steps.
+/// Deletes everything overdue; returns the totals and the number of steps.
 async fn expire(stage: &Stage, keep: Retention, now: Timestamp) -> (Expired, usize) {
     let (mut total, mut steps) = (Expired::default(), 0);
     let mut ranges = overdue(stage, keep, 0, u32::MAX, now).await.ranges;
@@ -72,7 +72,7 @@ async fn expire(stage: &Stage, keep: Retention, now: Timestamp) -> (Expired, usi
     (total, steps)
 }
 
-/// Everything is over a day from now but what `lasts`.
+/// Deletes everything a day from now, except data of the kind that `lasts` selects.
 pub(crate) async fn keep_nothing_but(stage: &Stage, lasts: impl Fn(&mut Retention) -> &mut Keep) {
     let mut keep = an_hour();
     *lasts(&mut keep) = Keep::Forever;
@@ -84,7 +84,7 @@ async fn event_of(stage: &Stage, delivery: DeliveryId) -> EventId {
     stage.delivery(delivery).await.event
 }
 
-pub(crate) async fn an_event_goes_with_all_that_belongs_to_it_and_nothing_else_does(mut stage: Stage) {
+pub(crate) async fn an_event_is_deleted_with_all_its_data_and_no_other(mut stage: Stage) {
     let keys = [DedupSpace::EventId, DedupSpace::IdempotencyKey].map(|space| stage.dedup(space, "order-1"));
     let mut new = stage.one_in_hand();
     new.dedup = keys.to_vec();
@@ -115,7 +115,7 @@ pub(crate) async fn an_event_goes_with_all_that_belongs_to_it_and_nothing_else_d
     assert!(!kept.expect("its event").data.is_empty(), "it can be replayed");
 }
 
-pub(crate) async fn what_still_waits_ends_on_record_first(mut stage: Stage) {
+pub(crate) async fn waiting_deliveries_end_on_record_before_deletion(mut stage: Stage) {
     let (pending, retrying) = (stage.one_in(State::Pending).await, stage.one_in(State::Retrying).await);
     let held = stage.one_in(State::Held).await;
     let carried = stage.carried().await;
@@ -146,7 +146,7 @@ pub(crate) async fn what_still_waits_ends_on_record_first(mut stage: Stage) {
     assert!(stage.listed(late).await.is_none());
 }
 
-pub(crate) async fn payloads_and_histories_go_before_their_records(mut stage: Stage) {
+pub(crate) async fn payloads_and_histories_are_deleted_before_their_records(mut stage: Stage) {
     let (id, waiting) = (stage.one_in(State::Delivered).await, stage.one_in(State::Retrying).await);
     let mut keep = Retention { events: days(30), ..an_hour() };
     let (done, _) = expire(&stage, keep, after(HOUR + 1)).await;
@@ -167,7 +167,7 @@ pub(crate) async fn payloads_and_histories_go_before_their_records(mut stage: St
     assert_eq!(ended, [waiting, as_new], "a contract that was changed counts for what is there");
 }
 
-pub(crate) async fn a_dead_letter_goes_when_the_contract_it_died_under_says_so(mut stage: Stage) {
+pub(crate) async fn a_dead_letter_is_deleted_by_the_contract_it_died_under(mut stage: Stage) {
     let mut contract = Contract::builtin().unwrap().swap_remove(0);
     contract.retention.dead_letters = days(7);
     let mut attempt = attempt(Class::Http, 500);
@@ -191,7 +191,7 @@ pub(crate) async fn a_dead_letter_goes_when_the_contract_it_died_under_says_so(m
     assert_eq!(expire(&stage, keep, after(HOUR + 1)).await.0.events, 2, "closed is done with");
 }
 
-pub(crate) async fn what_changed_since_it_was_found_is_decided_afresh(mut stage: Stage) {
+pub(crate) async fn rows_changed_since_the_search_are_decided_again(mut stage: Stage) {
     let (cancelled, delivered) = (stage.one_in(State::Cancelled).await, stage.one_in(State::Delivered).await);
     let now = after(HOUR + 1);
     let ranges = overdue(&stage, an_hour(), 0, 100, now).await.ranges;
@@ -210,7 +210,7 @@ pub(crate) async fn what_changed_since_it_was_found_is_decided_afresh(mut stage:
     assert_eq!(done.ended, ended, "a person set them going an hour ago");
 }
 
-pub(crate) async fn steps_are_bounded_and_a_search_goes_on_where_it_ended(mut stage: Stage) {
+pub(crate) async fn steps_are_bounded_and_a_search_continues_where_it_ended(mut stage: Stage) {
     for _ in 0..3 {
         let call = (0..700).map(|_| stage.one()).collect();
         stage.store().accept(call).await.unwrap();
@@ -237,7 +237,7 @@ pub(crate) async fn steps_are_bounded_and_a_search_goes_on_where_it_ended(mut st
     assert!(steps > 6, "the one with many deliveries goes in parts: {steps}");
 }
 
-pub(crate) async fn an_idempotency_key_is_known_for_a_day_and_what_it_named_with_it(mut stage: Stage) {
+pub(crate) async fn an_idempotency_key_is_kept_for_a_day_with_its_event(mut stage: Stage) {
     let key = stage.dedup(DedupSpace::IdempotencyKey, "k");
     let mut new = stage.one();
     new.dedup = vec![key];
@@ -258,7 +258,7 @@ pub(crate) async fn an_idempotency_key_is_known_for_a_day_and_what_it_named_with
     assert_eq!(stage.accept(new).await, Accepted::New);
 }
 
-pub(crate) async fn what_an_app_that_is_gone_left_is_left_to_the_purge(mut stage: Stage) {
+pub(crate) async fn data_of_a_deleted_app_is_left_to_the_purge(mut stage: Stage) {
     stage.one_in(State::Delivered).await;
     let gone = Arc::new(Kept(an_hour(), Some(stage.app)));
     let search = OverdueSearch { after_id: 0, to_id: i64::MAX, most: 10 };
@@ -268,7 +268,7 @@ pub(crate) async fn what_an_app_that_is_gone_left_is_left_to_the_purge(mut stage
     assert_eq!(stage.store().expire(all, gone, after(DAY)).await.unwrap(), Expired::default());
 }
 
-pub(crate) async fn ids_that_went_are_not_given_out_again(mut stage: Stage) {
+pub(crate) async fn deleted_ids_are_not_used_again(mut stage: Stage) {
     let call: Vec<_> = (0..500).map(|_| stage.draft(&[])).collect();
     let newest = call.last().unwrap().event.id.as_i64();
     stage.store().accept(call).await.unwrap();
@@ -277,8 +277,8 @@ pub(crate) async fn ids_that_went_are_not_given_out_again(mut stage: Stage) {
     assert!(stage.store().join(NOW).await.unwrap().newest_id >= newest);
 }
 
-/// Where the store knows its own pages.
-pub(crate) async fn the_room_of_what_went_is_used_again(mut stage: Stage) {
+/// For stores that know their own pages.
+pub(crate) async fn freed_space_is_used_again(mut stage: Stage) {
     let mut most = 0;
     for round in 0..6 {
         let call: Vec<_> = (0..500).map(|_| stage.draft(&[])).collect();

@@ -1,4 +1,4 @@
-//! Settling what waits for an endpoint that was switched or deleted, page by page; and erasing a payload.
+//! Applying an endpoint's new state to its waiting deliveries, page by page; and erasing a payload.
 
 use crate::stage::{Stage, after, attempt, retry_at};
 use posthaste::{
@@ -12,7 +12,7 @@ use posthaste::{
     store::ledger::{Accepted, Ask, Settle},
 };
 
-/// Switches the endpoint and settles page by page as the janitor does; answers the sizes of the pages.
+/// Changes the endpoint's state and applies it page by page as the janitor does; returns the sizes of the pages.
 async fn settle_all(stage: &Stage, settle: Settle, most: usize) -> Vec<usize> {
     match settle {
         Settle::On { .. } => stage.switch(stage.endpoint, None).await,
@@ -39,7 +39,7 @@ async fn settle_pages(stage: &Stage, settle: Settle, most: usize) -> Vec<usize> 
     }
 }
 
-/// Three that wait (one of them for its second attempt), one that is held, one in flight, one at another endpoint.
+/// Makes three waiting deliveries (one of them for its second attempt), one held, one in flight, and one at another endpoint.
 async fn crowd(stage: &mut Stage) -> [DeliveryId; 6] {
     let other = stage.new_endpoint(stage.app).await;
     let elsewhere = stage.draft(&[other]);
@@ -64,7 +64,7 @@ async fn states(stage: &Stage, ids: &[DeliveryId]) -> Vec<State> {
     states
 }
 
-pub(crate) async fn switching_off_holds_what_waits_and_nothing_else(mut stage: Stage) {
+pub(crate) async fn disabling_holds_only_waiting_deliveries(mut stage: Stage) {
     let ids = crowd(&mut stage).await;
     let retry_due = stage.delivery(ids[1]).await.due;
     assert_eq!(settle_all(&stage, Settle::Off(Switch::OffHolding), 2).await, [2, 1]);
@@ -77,7 +77,7 @@ pub(crate) async fn switching_off_holds_what_waits_and_nothing_else(mut stage: S
     assert!(stage.recorder.take_carried().is_empty(), "what is held is never due");
 }
 
-pub(crate) async fn switching_off_cancels_what_waits_where_the_contract_says_so(mut stage: Stage) {
+pub(crate) async fn disabling_cancels_waiting_deliveries_if_the_contract_says_so(mut stage: Stage) {
     let ids = crowd(&mut stage).await;
     assert_eq!(settle_all(&stage, Settle::Off(Switch::OffCancelling), 100).await, [3]);
     for id in &ids[..3] {
@@ -87,7 +87,7 @@ pub(crate) async fn switching_off_cancels_what_waits_where_the_contract_says_so(
     assert_eq!(states(&stage, &ids[3..]).await, [State::Held, State::InFlight, State::Pending]);
 }
 
-pub(crate) async fn deleting_cancels_what_waits_and_what_is_held(mut stage: Stage) {
+pub(crate) async fn deleting_cancels_waiting_and_held_deliveries(mut stage: Stage) {
     let ids = crowd(&mut stage).await;
     assert_eq!(settle_all(&stage, Settle::Off(Switch::Deleted), 3).await, [3, 1]);
     for id in &ids[..4] {
@@ -96,7 +96,7 @@ pub(crate) async fn deleting_cancels_what_waits_and_what_is_held(mut stage: Stag
     assert_eq!(states(&stage, &ids[4..]).await, [State::InFlight, State::Pending]);
 }
 
-pub(crate) async fn switching_on_releases_what_was_held_and_tells(mut stage: Stage) {
+pub(crate) async fn enabling_releases_held_deliveries_and_announces_them(mut stage: Stage) {
     let ids = crowd(&mut stage).await;
     settle_all(&stage, Settle::Off(Switch::OffHolding), 100).await;
     assert_eq!(settle_all(&stage, Settle::On { gives_up_while_held: false }, 3).await, [3, 1]);
@@ -110,7 +110,7 @@ pub(crate) async fn switching_on_releases_what_was_held_and_tells(mut stage: Sta
     assert_eq!(stage.recorder.take_carried().len(), 4);
 }
 
-pub(crate) async fn a_retry_by_hand_that_was_held_still_returns_to_where_it_was(mut stage: Stage) {
+pub(crate) async fn a_held_manual_retry_that_fails_restores_the_previous_state(mut stage: Stage) {
     let id = stage.one_in(State::Dead).await;
     stage.ask(id, Ask::Retry).await;
     let back = stage.delivery(id).await.return_to;
@@ -121,7 +121,7 @@ pub(crate) async fn a_retry_by_hand_that_was_held_still_returns_to_where_it_was(
     assert_eq!((delivery.state, delivery.return_to), (State::Pending, back));
 }
 
-pub(crate) async fn who_is_late_with_a_switch_settles_nothing(mut stage: Stage) {
+pub(crate) async fn a_late_change_of_state_is_not_applied(mut stage: Stage) {
     let ids = crowd(&mut stage).await;
     let before = states(&stage, &ids).await;
     for settle in [Settle::Off(Switch::OffHolding), Settle::Off(Switch::Deleted)] {
@@ -133,7 +133,7 @@ pub(crate) async fn who_is_late_with_a_switch_settles_nothing(mut stage: Stage) 
     assert!(stage.recorder.take_waiting().is_empty());
 }
 
-pub(crate) async fn with_nothing_to_settle_nothing_is_done(mut stage: Stage) {
+pub(crate) async fn applying_a_state_without_waiting_deliveries_does_nothing(mut stage: Stage) {
     stage.one_in(State::Delivered).await;
     for settle in [
         Settle::On { gives_up_while_held: false },

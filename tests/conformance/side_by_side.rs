@@ -1,4 +1,4 @@
-//! Two nodes that write at the same moment: what both accept, carry or record is done once and in order.
+//! Two nodes that write at the same moment: each event is accepted, leased and recorded once and in order.
 
 use crate::{
     pair::{Pair, play},
@@ -27,7 +27,7 @@ fn keyed(pair: &mut Pair, key: &str) -> NewEvent {
     new
 }
 
-async fn what_is_published_at_two_nodes_under_one_key_is_one_event(mut pair: Pair) {
+async fn an_event_published_at_two_nodes_under_one_key_is_stored_once(mut pair: Pair) {
     let held = pair.hold("INSERT ON events").await;
     let (first, second) = (keyed(&mut pair, "a"), keyed(&mut pair, "a"));
     let (id, other) = (first.event.id, pair.other.store.clone());
@@ -44,7 +44,7 @@ async fn what_is_published_at_two_nodes_under_one_key_is_one_event(mut pair: Pai
     assert_eq!(pair.shared.run("SELECT count(*) FROM dedup"), "2");
 }
 
-async fn what_another_node_is_just_taking_cannot_be_cancelled_any_more(mut pair: Pair) {
+async fn a_delivery_being_leased_by_another_node_cannot_be_cancelled(mut pair: Pair) {
     let id = pair.stage.waiting().await;
     let held = pair.hold("UPDATE ON live").await;
     let (other, want) = (pair.other.store.clone(), pair.stage.want(pair.stage.endpoint, 1));
@@ -62,7 +62,7 @@ async fn what_another_node_is_just_taking_cannot_be_cancelled_any_more(mut pair:
     assert_eq!(pair.stage.delivery(id).await.state, State::InFlight);
 }
 
-async fn what_somebody_is_just_taking_is_passed_over_and_not_waited_for(mut pair: Pair) {
+async fn deliveries_being_leased_are_skipped_and_not_waited_for(mut pair: Pair) {
     let (first, second) = (pair.stage.waiting().await, pair.stage.waiting().await);
     let taking = pair.client().await;
     let lock = format!("BEGIN; SELECT 1 FROM live WHERE id = {} FOR UPDATE", first.as_i64());
@@ -74,7 +74,7 @@ async fn what_somebody_is_just_taking_is_passed_over_and_not_waited_for(mut pair
     assert_eq!(pair.stage.only_carried().delivery.id, first);
 }
 
-/// Both nodes take from the lane at the same moment.
+/// Refills from both nodes at the same moment.
 async fn refill_both(pair: &Pair, hands: usize) -> [Vec<Carried>; 2] {
     let [one, two] = [0, 1].map(|_| pair.stage.want(pair.stage.endpoint, hands));
     let (here, there) = tokio::join!(
@@ -88,14 +88,14 @@ async fn refill_both(pair: &Pair, hands: usize) -> [Vec<Carried>; 2] {
     [pair.stage.recorder.take_carried(), pair.other.recorder.take_carried()]
 }
 
-async fn a_lane_that_two_nodes_take_from_gives_each_delivery_once(mut pair: Pair) {
+async fn two_nodes_refilling_one_queue_lease_each_delivery_once(mut pair: Pair) {
     for _ in 0..10 {
         let drafts: Vec<_> = (0..40).map(|_| pair.stage.one()).collect();
         let published: BTreeSet<DeliveryId> = drafts.iter().map(|new| new.births[0].delivery.id).collect();
         pair.stage.store().accept(drafts).await.unwrap();
         let [here, there] = refill_both(&pair, 40).await;
         let mut carried: Vec<_> = here.iter().chain(&there).map(|carried| carried.delivery.id).collect();
-        // What one had locked the other passed over; nothing is left when both have ended.
+        // Each node skips the rows that the other has locked; none is left when both have ended.
         let [more, again] = refill_both(&pair, 40).await;
         carried.extend(more.iter().chain(&again).map(|carried| carried.delivery.id));
         assert_eq!(carried.len(), 40);
@@ -103,7 +103,7 @@ async fn a_lane_that_two_nodes_take_from_gives_each_delivery_once(mut pair: Pair
     }
 }
 
-async fn the_order_of_a_line_holds_across_two_nodes(mut pair: Pair) {
+async fn the_order_of_a_group_holds_across_two_nodes(mut pair: Pair) {
     let mut record = pair.stage.store().endpoint(pair.stage.endpoint).await.unwrap().unwrap();
     (record.settings.ordered, record.revision) = (Order::Endpoint, 2);
     assert!(pair.stage.store().change_endpoint(record, None).await.unwrap());
@@ -141,9 +141,7 @@ fn record_of(carried: Carried, class: Class, verdict: Verdict, sighting: Option<
     Record { carried, attempts, verdict, switch_off: None, sighting, ended_at: after(11), contract }
 }
 
-async fn two_nodes_that_record_failures_of_the_same_endpoints_count_all_and_never_wait_in_a_circle(
-    mut pair: Pair,
-) {
+async fn two_nodes_that_record_failures_of_the_same_endpoints_never_deadlock(mut pair: Pair) {
     let mut endpoints = vec![pair.stage.endpoint];
     for _ in 1..20 {
         endpoints.push(pair.stage.new_endpoint(pair.stage.app).await);
@@ -188,10 +186,10 @@ async fn two_nodes_that_record_failures_of_the_same_endpoints_count_all_and_neve
 
 play! {
     database:
-    what_is_published_at_two_nodes_under_one_key_is_one_event,
-    what_another_node_is_just_taking_cannot_be_cancelled_any_more,
-    what_somebody_is_just_taking_is_passed_over_and_not_waited_for,
-    a_lane_that_two_nodes_take_from_gives_each_delivery_once,
-    the_order_of_a_line_holds_across_two_nodes,
-    two_nodes_that_record_failures_of_the_same_endpoints_count_all_and_never_wait_in_a_circle,
+    an_event_published_at_two_nodes_under_one_key_is_stored_once,
+    a_delivery_being_leased_by_another_node_cannot_be_cancelled,
+    deliveries_being_leased_are_skipped_and_not_waited_for,
+    two_nodes_refilling_one_queue_lease_each_delivery_once,
+    the_order_of_a_group_holds_across_two_nodes,
+    two_nodes_that_record_failures_of_the_same_endpoints_never_deadlock,
 }

@@ -1,4 +1,4 @@
-//! Which node numbers in which slot: one at a time, whoever had it before, and never anybody whose slot went to another.
+//! Id slots of nodes: each is used by one node at a time, and never by a node whose slot went to another.
 
 use crate::{
     pair::{Node, Pair, play},
@@ -16,12 +16,12 @@ use posthaste::{
 };
 
 impl Pair {
-    /// An event and its delivery, numbered in this slot.
+    /// Makes an event and its delivery with ids of this slot.
     fn numbered(&self, slot: u8, at: u64) -> NewEvent {
         draft(self.stage.app, &[self.stage.endpoint], IdSource::new(slot, 0).take(after(at), 2))
     }
 
-    /// Every slot but those of the two is taken by a node with this lease.
+    /// Fills every slot except those of the two nodes with a node with this lease.
     fn crowd(&self, lease_until: i64) {
         for slot in 2..SLOTS {
             self.shared.run(&format!(
@@ -38,7 +38,7 @@ fn is_of_before(error: &StoreError) -> bool {
     matches!(error, StoreError::Unavailable(why) if why.contains("before its node joined again"))
 }
 
-async fn what_was_numbered_before_a_node_joined_again_is_not_stored(pair: Pair) {
+async fn ids_made_before_a_node_joined_again_are_refused(pair: Pair) {
     let other = &pair.other;
     assert_eq!(other.accept(pair.numbered(1, 1)).await, Accepted::New);
     pair.be_steady();
@@ -47,7 +47,7 @@ async fn what_was_numbered_before_a_node_joined_again_is_not_stored(pair: Pair) 
     let third = Node::beside(&pair.stage).await;
     let joined = other.store.join(after(2)).await.unwrap();
     assert_eq!(joined.slot, 2, "the slot that it had is the third's");
-    // One batch: whoever is numbered as it ought to be does not suffer for the other.
+    // Both in one batch: the event with a valid id is stored although the other is not.
     let (old, new) = (pair.numbered(1, 3), pair.numbered(2, 3));
     let (old, new) = tokio::join!(other.store.accept(vec![old]), other.store.accept(vec![new]));
     assert!(is_of_before(&old.unwrap_err()));
@@ -60,8 +60,8 @@ async fn what_was_numbered_before_a_node_joined_again_is_not_stored(pair: Pair) 
     assert_eq!(other.accept(pair.numbered(2, 5)).await, Accepted::New, "and it goes on");
 }
 
-/// Not even where clocks differ: the one that has it now may be hours behind.
-async fn what_follows_in_a_slot_is_numbered_behind_all_that_is_stored(pair: Pair) {
+/// Also if clocks differ: the node that has the slot now may be hours behind.
+async fn new_ids_of_a_slot_follow_all_stored_ones(pair: Pair) {
     let mut ahead = IdSource::new(1, 0);
     let newest = ahead.take(after(3 * 3600), 2) + 1;
     let before = draft(pair.stage.app, &[pair.stage.endpoint], newest - 1);
@@ -78,7 +78,7 @@ async fn what_follows_in_a_slot_is_numbered_behind_all_that_is_stored(pair: Pair
     assert!(pair.other.store.accept(vec![pair.numbered(1, 9)]).await.is_err(), "which it is now");
 }
 
-async fn where_everybody_fell_silent_whoever_comes_waits_and_enters(pair: Pair) {
+async fn a_joining_node_takes_the_slot_of_a_silent_one(pair: Pair) {
     pair.crowd(0);
     let third = Node::beside(&pair.stage).await;
     let nodes = third.view().await.nodes;
@@ -88,11 +88,11 @@ async fn where_everybody_fell_silent_whoever_comes_waits_and_enters(pair: Pair) 
 }
 
 play! { database:
-    what_was_numbered_before_a_node_joined_again_is_not_stored,
-    what_follows_in_a_slot_is_numbered_behind_all_that_is_stored,
-    where_everybody_fell_silent_whoever_comes_waits_and_enters,
+    ids_made_before_a_node_joined_again_are_refused,
+    new_ids_of_a_slot_follow_all_stored_ones,
+    a_joining_node_takes_the_slot_of_a_silent_one,
 }
 play! { file:
-    what_was_numbered_before_a_node_joined_again_is_not_stored,
-    what_follows_in_a_slot_is_numbered_behind_all_that_is_stored,
+    ids_made_before_a_node_joined_again_are_refused,
+    new_ids_of_a_slot_follow_all_stored_ones,
 }

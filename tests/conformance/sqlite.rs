@@ -1,4 +1,4 @@
-//! The embedded store joins the suite; besides, what is true of its file alone: who may open it, and rows that cannot be.
+//! The suite on SQLite, and tests of its file alone: which process may open it, and rows that cannot be written.
 
 use crate::{
     recorder::Recorder,
@@ -64,8 +64,8 @@ fn open_now(path: &Path) -> Result<SqliteStore, OpenError> {
     SqliteStore::open(path, Arc::new(Recorder::default()), Arc::new(NoWatch), limits, Duration::ZERO)
 }
 
-/// What this process let go of may be held a moment longer by a child that another test is just starting: until that runs a program of
-/// its own it has every file of this process open.
+/// Opens a file, waiting until it is free. A child process that another test is starting may hold a closed file a moment longer:
+/// until it runs its own program, it has every file of this process open.
 fn once_free(open: impl Fn() -> Result<SqliteStore, OpenError>) -> Result<SqliteStore, OpenError> {
     let began = Instant::now();
     loop {
@@ -93,7 +93,7 @@ fn wal(path: &Path) -> PathBuf {
     path.with_extension("db-wal")
 }
 
-/// A file as a killed process leaves it: the newest commits are still in its log.
+/// Makes a file as a killed process leaves it: the newest commits are still in its log.
 fn killed(path: &Path, prepare: impl FnOnce(&Connection)) {
     let folder = TempDir::new().unwrap();
     let alive = folder.path().join("posthaste.db");
@@ -104,9 +104,9 @@ fn killed(path: &Path, prepare: impl FnOnce(&Connection)) {
     fs::copy(wal(&alive), wal(path)).unwrap();
 }
 
-/// Opening is refused, and neither the file nor its log is any different afterwards.
+/// Checks that opening is refused and changes neither the file nor its log.
 fn refused_untouched(path: &Path) -> OpenError {
-    // Looking may leave an empty log, which says nothing.
+    // Reading may leave an empty log, which does not matter.
     let read = || (fs::read(path).unwrap(), fs::read(wal(path)).unwrap_or_default());
     let before = read();
     let error = refusal(path);
@@ -131,12 +131,12 @@ fn a_store_in_use_is_refused_and_free_again_once_closed() {
 }
 
 #[test]
-fn the_room_of_what_went_is_used_again() {
-    perform(SqliteFile::new_place, crate::retention::the_room_of_what_went_is_used_again);
+fn freed_space_is_used_again() {
+    perform(SqliteFile::new_place, crate::retention::freed_space_is_used_again);
 }
 
 #[test]
-fn a_folder_that_is_not_there_is_made() {
+fn a_missing_folder_is_created() {
     let (folder, _) = place();
     open(&folder.path().join("a/b/posthaste.db")).unwrap();
 }
@@ -204,12 +204,12 @@ fn a_store_whose_making_was_interrupted_is_made() {
 }
 
 #[test]
-fn what_was_accepted_is_there_after_a_kill() {
+fn accepted_events_survive_a_kill() {
     let (folder, path) = place();
     let store = open(&path).unwrap();
     let new = draft(AppId::from_i64(1), &[EndpointId::from_i64(2)], 3);
     block_on(store.accept(vec![new])).unwrap();
-    // What a dead process leaves: the file and its log as they are, nothing closed.
+    // A dead process leaves the file and its log as they are, unclosed.
     let left = folder.path().join("left.db");
     fs::copy(&path, &left).unwrap();
     fs::copy(wal(&path), wal(&left)).unwrap();
@@ -219,7 +219,7 @@ fn what_was_accepted_is_there_after_a_kill() {
     assert_eq!(block_on(store.join(NOW)).unwrap().newest_id, 4);
 }
 
-/// A closed store with one pending delivery (id 4), and a way around the seams into its file.
+/// Makes a closed store with one pending delivery (id 4), and a direct connection to its file.
 fn beside_the_seams() -> (TempDir, PathBuf, Connection) {
     let (folder, path) = place();
     let store = open(&path).unwrap();
@@ -236,7 +236,7 @@ fn beside_the_seams() -> (TempDir, PathBuf, Connection) {
 }
 
 #[test]
-fn rows_that_the_state_table_has_no_place_for_cannot_be_written() {
+fn rows_outside_the_state_table_cannot_be_written() {
     let (_folder, _path, connection) = beside_the_seams();
     for (change, why) in [
         ("state = 4", "delivered without an end"),

@@ -1,4 +1,4 @@
-//! The stage of every case: an empty store with an app and an endpoint, and short words for what the cases do most.
+//! The stage of every case: an empty store with an app and an endpoint, and shorthands for common steps.
 
 use crate::recorder::{HandCounter, Recorder};
 use bytes::Bytes;
@@ -29,9 +29,9 @@ pub(crate) fn after(seconds: u64) -> Timestamp {
     NOW.plus(Duration::from_secs(seconds))
 }
 
-/// A kind of store, with a place of its own for the data.
+/// A kind of store, with its own location for the data.
 pub(crate) trait Backend {
-    /// Opens what is at that place, or makes it. `events_max` and `bytes_max` bound what waits to be accepted.
+    /// Opens or creates the store at that location. `events_max` and `bytes_max` limit the events that wait to be accepted.
     fn open(&self, handover: Arc<dyn Handover>, events_max: usize, bytes_max: usize) -> Arc<dyn Store>;
 }
 
@@ -68,7 +68,7 @@ impl Stage {
         stage
     }
 
-    /// Another process on the same place, where there can be one.
+    /// Opens a second process on the same location, where that is possible.
     pub(crate) fn open_beside(&self, recorder: Arc<Recorder>) -> Arc<dyn Store> {
         self.backend.open(recorder, 10_000, 64 << 20)
     }
@@ -77,12 +77,12 @@ impl Stage {
         &**self.store.as_ref().expect("open between cases")
     }
 
-    /// The store for something that outlives a borrow of the stage.
+    /// Returns the store for use beyond a borrow of the stage.
     pub(crate) fn shared(&self) -> Arc<dyn Store> {
         self.store.clone().expect("open between cases")
     }
 
-    /// Ends the store, as a stopped process would, and opens it again with these limits. Nobody has joined yet.
+    /// Ends the store, as a stopped process would, and opens it again with these limits. Does not join.
     pub(crate) fn reopen_with(&mut self, events_max: usize, bytes_max: usize) {
         drop(self.recorder.take_carried());
         self.store = None;
@@ -93,8 +93,8 @@ impl Stage {
         self.reopen_with(10_000, 64 << 20);
     }
 
-    /// Waits until everything asked so far is done and told. A commit is told after its answers were given, so the answer
-    /// to a later one shows that it was.
+    /// Waits until all commands so far are done and the listener was called. It is called after the answers of a commit, so only
+    /// the answer to a later commit proves it.
     pub(crate) async fn quiet(&self) {
         self.store().flush().await.unwrap();
         self.store().flush().await.unwrap();
@@ -138,7 +138,7 @@ impl Stage {
         }
     }
 
-    /// Switches the endpoint as an app would, without settling anything.
+    /// Enables or disables the endpoint as an app would, without applying it to waiting deliveries.
     pub(crate) async fn switch(&self, endpoint: EndpointId, waiting: Option<WaitingWhenOff>) {
         let mut record = self.store().endpoint(endpoint).await.unwrap().expect("an endpoint");
         record.off =
@@ -147,7 +147,7 @@ impl Stage {
         assert!(self.store().change_endpoint(record, None).await.unwrap());
     }
 
-    /// Published while the endpoint is off, which is then on again without having been settled.
+    /// Publishes while the endpoint is disabled, then enables it without releasing the held delivery.
     pub(crate) async fn born_held(&mut self, endpoint: EndpointId) -> DeliveryId {
         self.switch(endpoint, Some(WaitingWhenOff::Held)).await;
         let mut new = self.draft(&[endpoint]);
@@ -157,18 +157,18 @@ impl Stage {
         id
     }
 
-    /// An event of the stage's app with one delivery to each of these endpoints, due now.
+    /// Makes an event of the stage's app with one delivery to each of these endpoints, due now.
     pub(crate) fn draft(&mut self, endpoints: &[EndpointId]) -> NewEvent {
         let first = self.ids.take(NOW, endpoints.len() as u32 + 1);
         draft(self.app, endpoints, first)
     }
 
-    /// A draft to the stage's endpoint.
+    /// Makes a draft to the stage's endpoint.
     pub(crate) fn one(&mut self) -> NewEvent {
         self.draft(&[self.endpoint])
     }
 
-    /// The same, born in a hand.
+    /// Makes a draft to the stage's endpoint whose delivery has a permit and starts in flight.
     pub(crate) fn one_in_hand(&mut self) -> NewEvent {
         let mut new = self.one();
         for birth in &mut new.births {
@@ -189,20 +189,20 @@ impl Stage {
         accepted.remove(0)
     }
 
-    /// Publishes it and answers its first delivery.
+    /// Publishes an event and returns its first delivery.
     pub(crate) async fn publish(&self, new: NewEvent) -> DeliveryId {
         let delivery = new.births[0].delivery.id;
         assert_eq!(self.accept(new).await, Accepted::New);
         delivery
     }
 
-    /// A waiting delivery of the stage's endpoint.
+    /// Makes a waiting delivery of the stage's endpoint.
     pub(crate) async fn waiting(&mut self) -> DeliveryId {
         let new = self.one();
         self.publish(new).await
     }
 
-    /// A delivery of the stage's endpoint that the engine was just given.
+    /// Makes a delivery of the stage's endpoint that was just leased to the engine.
     pub(crate) async fn carried(&mut self) -> Carried {
         let new = self.one_in_hand();
         self.publish(new).await;
@@ -215,7 +215,7 @@ impl Stage {
         carried.remove(0)
     }
 
-    /// Takes what is due in the lane now, with this many hands.
+    /// Refills the queue with due deliveries, with this many permits.
     pub(crate) async fn refill(&self, endpoint: EndpointId, hands: usize, now: Timestamp) -> Refilled {
         let want = self.want(endpoint, hands);
         let mut refilled = self.store().refill(vec![want], now).await.unwrap();
@@ -230,7 +230,7 @@ impl Stage {
         Want { endpoint, hands, is_probe: false, backlog_until, fresh, by_hand, bytes_max, contract }
     }
 
-    /// The engine is given this delivery, which waits in the stage's lane.
+    /// Leases this delivery, which waits in the stage's queue.
     pub(crate) async fn claim(&self, delivery: DeliveryId, now: Timestamp) -> Carried {
         self.refill(self.endpoint, 100, now).await;
         let mut all = self.recorder.take_carried();
@@ -242,7 +242,7 @@ impl Stage {
         self.record_under(carried, verdict, attempts, None).await;
     }
 
-    /// The same under a contract that says what people are told.
+    /// Records a result under a contract that sets the notices.
     pub(crate) async fn record_under(
         &self,
         carried: Carried,
@@ -261,7 +261,7 @@ impl Stage {
         asked
     }
 
-    /// A delivery of the stage's endpoint in this state, and nothing left to be told about it.
+    /// Makes a delivery of the stage's endpoint in this state, and clears the recorded calls about it.
     pub(crate) async fn one_in(&mut self, state: State) -> DeliveryId {
         let retry = Verdict::Retry { due: after(60), then: AtDue::Attempt };
         let id = match state {
@@ -278,7 +278,7 @@ impl Stage {
             }
             State::Expired => {
                 let mut new = self.one();
-                // Long before anything else in the lane is due.
+                // Long before any other delivery of the queue is due.
                 let past = Timestamp::from_millis(0);
                 new.births[0].delivery.give_up_at = Some(past);
                 new.births[0].delivery.due = Some(past);
@@ -320,7 +320,7 @@ impl Stage {
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        // A case that failed must not leave the store's thread waiting.
+        // A failed case must not leave the store's thread waiting.
         self.recorder.gate.open();
         self.hands.gate.open();
     }
@@ -346,7 +346,7 @@ pub(crate) fn retry_at(due: Timestamp) -> Verdict {
     Verdict::Retry { due, then: AtDue::Attempt }
 }
 
-/// An event with this id and one delivery, due now, to each of these endpoints.
+/// Makes an event with this id and one delivery, due now, to each of these endpoints.
 pub(crate) fn draft(app: AppId, endpoints: &[EndpointId], first: i64) -> NewEvent {
     let event = EventId::from_i64(first);
     let birth = |(id, endpoint): (i64, &EndpointId)| Birth {

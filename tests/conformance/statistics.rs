@@ -1,4 +1,4 @@
-//! Statistics as people ask for them: by app, endpoint, event type and time, from what was rolled up.
+//! Queries of rolled-up statistics: by app, endpoint, event type and time.
 
 use crate::{
     health::{EXHAUSTED, counted, plain, roll_up, see},
@@ -39,7 +39,7 @@ fn total(statistics: &Statistics) -> Sums {
     total
 }
 
-/// One event of this type, published and tried.
+/// Publishes an event of this type and attempts its delivery.
 async fn of_type(stage: &mut Stage, event_type: &str, verdict: Verdict) {
     let mut new = stage.one_in_hand();
     let event = std::sync::Arc::get_mut(&mut new.event).expect("nobody else has it");
@@ -102,7 +102,7 @@ pub(crate) async fn every_end_is_counted_once_whoever_is_to_blame(mut stage: Sta
         (dead, unblamed, expired, failed)
     };
     assert_eq!(counted(&stage).await, (4, 3, 1, 0));
-    // An extra attempt that fails leaves it as it had ended.
+    // A failed extra attempt leaves the delivery as it had ended.
     stage.ask(unmade, Ask::Retry).await;
     let again = stage.claim(unmade, after(30)).await;
     stage.record(again, dead(DeadReason::SerialisationFailed), vec![local()]).await;

@@ -1,5 +1,5 @@
-//! Turns: those behind in a line go in the order in which they were stored, whichever node did that and whatever ids it gave
-//! them. Ids are as good as the clock of the node that made them.
+//! Order of storage: the queued deliveries of an ordering group are sent in the order in which they were stored, by any node and
+//! with any ids. Ids are only as good as the clock of the node that made them.
 
 use crate::{
     order::{check_lines, line, order_by, settle},
@@ -18,7 +18,7 @@ use posthaste::{
     store::ledger::{Accepted, Ask, NewEvent, Settle},
 };
 
-/// Drafts of one line, in hand, the oldest id first.
+/// Makes drafts of one group with permits, the oldest id first.
 fn drafts(stage: &mut Stage, count: usize) -> Vec<NewEvent> {
     let draft = |_| {
         let mut new = stage.one_in_hand();
@@ -28,7 +28,7 @@ fn drafts(stage: &mut Stage, count: usize) -> Vec<NewEvent> {
     (0..count).map(draft).collect()
 }
 
-/// So many of one line, each stored after another whose id is newer.
+/// Publishes `count` of one group, each stored after another with a newer id.
 async fn backwards(stage: &mut Stage, count: usize) -> Vec<DeliveryId> {
     let mut ids = Vec::new();
     for new in drafts(stage, count).into_iter().rev() {
@@ -38,7 +38,7 @@ async fn backwards(stage: &mut Stage, count: usize) -> Vec<DeliveryId> {
     ids
 }
 
-/// Delivers what is due in the lane, one by one until there is no more; which came when.
+/// Delivers all due deliveries of the queue one by one; returns their order.
 async fn deliver_all(stage: &Stage) -> Vec<DeliveryId> {
     let mut delivered = Vec::new();
     loop {
@@ -51,7 +51,7 @@ async fn deliver_all(stage: &Stage) -> Vec<DeliveryId> {
     }
 }
 
-pub(crate) async fn those_behind_go_as_they_were_stored_whatever_their_ids(mut stage: Stage) {
+pub(crate) async fn queued_deliveries_are_sent_in_order_of_storage_with_any_ids(mut stage: Stage) {
     order_by(&stage, OnDead::Block).await;
     let ids = backwards(&mut stage, 5).await;
     for id in &ids[1..] {
@@ -68,7 +68,7 @@ pub(crate) async fn those_behind_go_as_they_were_stored_whatever_their_ids(mut s
     assert_eq!(turns, [Some(1), Some(2)], "a line that was empty begins anew");
 }
 
-pub(crate) async fn a_turn_is_kept_whatever_happens_meanwhile(mut stage: Stage) {
+pub(crate) async fn the_order_of_storage_is_kept_through_holding_and_takeover(mut stage: Stage) {
     order_by(&stage, OnDead::Block).await;
     let mut late = drafts(&mut stage, 2);
     let mut ids = backwards(&mut stage, 5).await;
@@ -98,7 +98,7 @@ async fn what_is_published_later_goes_later_although_its_node_gave_it_an_older_i
     order_by(&pair.stage, OnDead::Block).await;
     let mut drafts = drafts(&mut pair.stage, 6);
     let mut ids = Vec::new();
-    // The clock of the other node is behind: whatever it is given has an older id than what is there.
+    // The clock of the other node is behind: its new events get older ids than those already stored.
     for place in 0..6 {
         let is_here = place % 2 == 0;
         let new = drafts.remove(if is_here { drafts.len() / 2 } else { 0 });

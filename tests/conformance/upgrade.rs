@@ -1,4 +1,4 @@
-//! A file of the first version: it is brought up to date when it is opened, with everything that is in it, or left as it was.
+//! A file of the first version: opening it upgrades it with all its data, or leaves it unchanged.
 
 use crate::{
     sqlite::{block_on, open, place},
@@ -16,7 +16,7 @@ use std::path::Path;
 
 const FIRST: &str = include_str!("../../src/store/sqlite/upgrade/first.sql");
 
-/// One app with an endpoint, an event, and a delivery that waits.
+/// An app with an endpoint, an event, and a waiting delivery.
 const ROWS: &str = "
     INSERT INTO apps VALUES (1, 'shop', '{\"name\":\"Shop\"}', 0, 0);
     INSERT INTO endpoints VALUES (2, 1, 'hook', '{\"url\":\"https://example.com/\"}', NULL, NULL, 1, 0, 0, NULL);
@@ -53,9 +53,9 @@ fn a_store_of_the_first_version_goes_on_with_everything_that_is_in_it() {
 }
 
 #[test]
-fn a_store_that_cannot_be_brought_up_to_date_is_left_as_it_was() {
+fn a_failed_upgrade_leaves_the_store_unchanged() {
     let (_folder, path) = place();
-    // Not ours, and in the way of a table that is new.
+    // A foreign table in the way of a new one.
     make(&path, &format!("{ROWS} CREATE VIEW audit AS SELECT 1 AS x;"));
     let refused = open(&path).err().expect("it is refused").to_string();
     assert!(refused.contains("what was in it is unchanged"), "{refused}");
@@ -64,7 +64,7 @@ fn a_store_that_cannot_be_brought_up_to_date_is_left_as_it_was() {
     assert_eq!(number(&path, "SELECT count(*) FROM deliveries"), 1);
 }
 
-/// As versions had it that kept order by ids.
+/// Turns a file into one of a version that ordered by ids.
 const LINES: &str = "
     ALTER TABLE deliveries ADD COLUMN okey INTEGER;
     CREATE INDEX deliveries_behind ON deliveries (endpoint, okey) WHERE okey IS NOT NULL AND due = 253402300799000;
@@ -74,7 +74,7 @@ const LINES: &str = "
         (10, 1, 3, 2, 0, 0, 0, 0, 2, 5, 0, NULL);";
 
 #[test]
-fn a_line_of_an_older_version_keeps_its_order_and_what_comes_new_is_behind_it() {
+fn a_group_of_an_older_version_keeps_its_order_before_new_deliveries() {
     let (_folder, path) = place();
     make(&path, &format!("{ROWS} {LINES}"));
     let store = open(&path).unwrap();
