@@ -134,7 +134,7 @@ pub(crate) async fn the_same_id_gives_the_same_event_again(mut stage: Stage) {
     assert_eq!(stage.accept(again).await, answer, "with the deliveries of the first");
     assert!(stage.listed(ignored).await.is_none());
     assert!(stage.recorder.take_carried().is_empty() && stage.recorder.take_waiting().is_empty());
-    assert_eq!(stage.hands.out(), 0, "its hand is free again");
+    assert_eq!(stage.hands.out(), 0, "its permit is free again");
 }
 
 pub(crate) async fn another_body_under_the_same_id_or_key_is_a_conflict(mut stage: Stage) {

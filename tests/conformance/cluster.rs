@@ -131,7 +131,11 @@ pub(crate) async fn queues_are_found_with_their_earliest_due_time(mut stage: Sta
         stage.endpoint = endpoint;
     }
     let lanes = stage.store().find_lanes().await.unwrap();
-    assert_eq!(lanes, [(stage.endpoint, after(3)), (third, after(1))], "only what waits makes a lane");
+    assert_eq!(
+        lanes,
+        [(stage.endpoint, after(3)), (third, after(1))],
+        "only queues with waiting deliveries are found"
+    );
 }
 
 pub(crate) async fn endpoints_with_an_unapplied_state_are_found(mut stage: Stage) {

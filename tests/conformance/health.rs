@@ -238,7 +238,7 @@ pub(crate) async fn a_deleted_endpoint_leaves_neither_health_nor_statistics(mut 
     roll_up(&stage, after(2)).await;
     see(&mut stage, EXHAUSTED, &plain).await;
     assert!(stage.store().remove_endpoint(stage.endpoint, after(3), None).await.unwrap());
-    assert!(roll_up(&stage, after(4)).await.is_empty(), "what was still in the log is nobody's");
+    assert!(roll_up(&stage, after(4)).await.is_empty(), "rows still in the log belong to no endpoint");
     let report = report(&stage, after(4)).await;
     assert_eq!((report.health, report.three_days.attempts()), (health::Health::default(), 0));
 }

@@ -11,11 +11,11 @@ mod at_once;
 mod audit;
 mod browse;
 mod bulk;
-#[expect(dead_code, reason = "what receives uses other parts of it")]
+#[expect(dead_code, reason = "the tests of receivers use other parts of it")]
 #[path = "../harness/certificates.rs"]
 mod certificates;
 mod cluster;
-#[expect(dead_code, reason = "the faults use other parts of it")]
+#[expect(dead_code, reason = "the fault tests use other parts of it")]
 #[path = "../harness/database.rs"]
 mod database;
 mod explained;
@@ -35,7 +35,7 @@ mod pacing;
 mod pair;
 mod partitions;
 mod plans;
-#[expect(dead_code, reason = "the faults use other parts of it")]
+#[expect(dead_code, reason = "the fault tests use other parts of it")]
 #[path = "../harness/pooler.rs"]
 mod pooler;
 mod postgres;
@@ -56,7 +56,7 @@ mod stage;
 mod statistics;
 mod turns;
 mod upgrade;
-#[expect(dead_code, reason = "the faults use other parts of it")]
+#[expect(dead_code, reason = "the fault tests use other parts of it")]
 #[path = "../harness/wire.rs"]
 mod wire;
 

@@ -178,7 +178,7 @@ async fn interrupted(mut pair: Pair, fence: Option<&str>) {
         pair.shared.run(&format!("{fence}{}", pair.other.epoch));
     }
     assert!(pair.view().await.nodes[1].is_expired);
-    assert_eq!(pair.take_over().await, Some(2), "nobody has to be steady for that");
+    assert_eq!(pair.take_over().await, Some(2), "no steady node is needed for that");
     for id in carried {
         assert_eq!(pair.stage.delivery(id).await.state, State::Pending);
     }
@@ -200,7 +200,11 @@ async fn shards_are_divided_between_nodes_and_handed_over(pair: Pair) {
     assert_eq!(shards, pair.other.view().await.shards);
     other.close();
     let view = pair.view().await;
-    assert_eq!((view.nodes.len(), view.shards[7]), (1, 0), "who leaves with nothing in hand is gone at once");
+    assert_eq!(
+        (view.nodes.len(), view.shards[7]),
+        (1, 0),
+        "a node that leaves without deliveries is removed at once"
+    );
     assert_eq!(store.claim_shards(SHARDS).await.unwrap(), [7, 9, 200]);
 }
 

@@ -107,7 +107,7 @@ async fn gathering(stage: &mut Stage, app: AppId) {
 pub(crate) async fn a_dead_delivery_has_one_notice_with_its_details(mut stage: Stage) {
     stage.recorder.take_notices_wait();
     let id = die(&mut stage, each()).await;
-    assert_eq!(stage.recorder.take_notices_wait(), 1, "whoever sends them is told");
+    assert_eq!(stage.recorder.take_notices_wait(), 1, "the sender is notified");
     let [notice] = &of_app(&stage).await[..] else { panic!("one notice") };
     assert_eq!((notice.kind, notice.count, notice.mail), (NoticeKind::DeliveryDead, 1, MailState::Waiting));
     assert_eq!((notice.endpoint, notice.delivery), (Some(stage.endpoint), Some(id)));
@@ -156,7 +156,7 @@ pub(crate) async fn deliveries_that_continue_or_are_internal_have_no_notice(mut 
         .record_under(carried, dead(DeadReason::Exhausted), vec![attempt(Class::Http, 500)], Some(each()))
         .await;
     assert_eq!(stage.delivery(id).await.state, State::Dead, "it went back to where it was");
-    assert_eq!(of_app(&stage).await.len(), 1, "and that was told before");
+    assert_eq!(of_app(&stage).await.len(), 1, "that one was reported before");
 }
 
 pub(crate) async fn the_contract_decides_whether_there_is_a_notice(mut stage: Stage) {

@@ -64,7 +64,7 @@ pub(crate) async fn check_lines(stage: &Stage) {
     let mut lines: BTreeMap<_, (usize, usize)> = BTreeMap::new();
     for Delivery { endpoint, okey, due, id, .. } in all.rows.into_iter().map(|listed| listed.delivery) {
         let Some(okey) = okey else {
-            assert!(due < Some(Timestamp::NEVER), "{id} waits for nobody");
+            assert!(due < Some(Timestamp::NEVER), "{id} waits without an ordering group");
             continue;
         };
         let (first, behind) = lines.entry((endpoint, okey)).or_default();
@@ -83,7 +83,7 @@ async fn is_first(stage: &Stage, id: DeliveryId) -> bool {
 pub(crate) async fn the_next_delivery_starts_only_after_the_previous_one_has_ended(mut stage: Stage) {
     order_by(&stage, OnDead::Block).await;
     let ids = three(&mut stage, "a").await;
-    assert_eq!(stage.hands.out(), 1, "those behind gave their hands back");
+    assert_eq!(stage.hands.out(), 1, "queued deliveries released their permits");
     for id in &ids[1..] {
         let delivery = stage.delivery(*id).await;
         assert_eq!((delivery.state, delivery.next_attempt_at()), (State::Pending, None));
@@ -241,7 +241,7 @@ pub(crate) async fn the_next_delivery_is_promoted_however_the_head_ends(mut stag
         let is_off = way.ends_with("held") || way.ends_with("cancels");
         let told = stage.recorder.take_waiting().iter().any(|(endpoint, _)| *endpoint == stage.endpoint);
         let is_carried = stage.recorder.take_carried().iter().any(|carried| carried.delivery.id == ids[1]);
-        assert!(told || is_off || is_carried, "{way}: somebody must look");
+        assert!(told || is_off || is_carried, "{way}: the engine must be notified");
         if let Some((listed, _)) = stage.listed(ids[0]).await {
             assert_eq!(listed.delivery.okey, None, "{way}");
             assert_eq!(listed.delivery.skipped_at.is_some(), way.ends_with("skipped"), "{way}");
@@ -276,7 +276,10 @@ pub(crate) async fn ending_a_queued_delivery_changes_no_other(mut stage: Stage) 
     stage.ask(ids[1], Ask::Cancel).await;
     assert_eq!(stage.ended(ids[1]).await, (State::Cancelled, Some(Reason::ByHand)));
     assert!(stage.recorder.take_waiting().is_empty() && stage.delivery(ids[2]).await.waits_behind());
-    assert!(matches!(stage.ask(ids[2], Ask::Retry).await, Asked::Refused(_)), "nobody jumps the queue");
+    assert!(
+        matches!(stage.ask(ids[2], Ask::Retry).await, Asked::Refused(_)),
+        "a blocked delivery cannot be retried"
+    );
     end(&stage, Verdict::Delivered).await;
     assert!(is_first(&stage, ids[2]).await);
     check_lines(&stage).await;
@@ -336,7 +339,7 @@ pub(crate) async fn an_endpoint_that_cancels_or_is_deleted_leaves_no_group(mut s
         for id in ids {
             assert_eq!(stage.delivery(id).await.state, State::Cancelled);
         }
-        assert!(stage.recorder.take_waiting().is_empty(), "nobody has to look");
+        assert!(stage.recorder.take_waiting().is_empty(), "the engine needs no notification");
         stage.endpoint = stage.new_endpoint(stage.app).await;
     }
 }

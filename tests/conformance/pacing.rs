@@ -55,7 +55,7 @@ pub(crate) async fn fresh_deliveries_are_leased_beside_a_backlog_up_to_their_per
     assert_eq!(found, (vec![overdue[0], overdue[1], fresh[0]], true, false));
     let found = refill(&stage, want(&stage, 5, 5, 0), after(10)).await;
     assert_eq!(found, (vec![overdue[2], overdue[3], fresh[1]], false, false));
-    assert_eq!(stage.hands.out(), 0, "unused hands went back, and nobody here keeps one");
+    assert_eq!(stage.hands.out(), 0, "all unused permits were released");
     assert_eq!(refill(&stage, want(&stage, 0, 1, 0), after(20)).await.0, [later]);
 }
 
@@ -86,7 +86,7 @@ pub(crate) async fn a_replay_of_many_waits_behind_a_backlog(mut stage: Stage) {
     let replay = begin(&mut stage, selection).await;
     assert_eq!(finish(&mut stage, &replay).await.replayed, 2);
     let found = refill(&stage, want(&stage, 0, 0, 9), after(10)).await;
-    assert_eq!(found, (vec![], false, false), "nobody waits for one of them");
+    assert_eq!(found, (vec![], false, false), "none of them is manual");
     let (found, ..) = refill(&stage, want(&stage, 1, 9, 0), after(10)).await;
     assert_eq!((found.len(), found[0], found.contains(&dead)), (3, overdue, true));
     assert!(!found.contains(&delivered), "a new one goes in its place");
@@ -110,7 +110,7 @@ pub(crate) async fn future_retries_are_advanced_once_in_pages(mut stage: Stage) 
     let first = stage.store().bring_forward(recovery(&stage, 2), after(11)).await.unwrap();
     assert_eq!(first, BroughtForward { count: 2, next: Some((after(200), ids[2])) });
     stage.quiet().await;
-    assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, after(11))], "the lane is woken");
+    assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, after(11))], "the queue is woken");
     let next = Recovery { after: first.next.unwrap(), ..recovery(&stage, 2) };
     let second = stage.store().bring_forward(next, after(11)).await.unwrap();
     assert_eq!(second, BroughtForward { count: 1, next: None });

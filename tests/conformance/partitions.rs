@@ -227,7 +227,7 @@ fn a_partition_in_use_is_dropped_the_next_time() {
                 )
             }
         });
-        crate::postgres::wait_until("somebody looks", || {
+        crate::postgres::wait_until("the other transaction reads", || {
             database
                 .run("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 1 AND granted")
                 == "1"

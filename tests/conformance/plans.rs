@@ -284,7 +284,7 @@ async fn control((mut stage, server): (Stage, Explained), rows: i64) {
     fail(&mut stage, &mut notes).await;
     server.toggle("live_pkey");
     unmissed.extend(blind("live_pkey", &notes, &["one handed back", "many failures"]));
-    assert!(unmissed.is_empty(), "nobody misses {unmissed:?}");
+    assert!(unmissed.is_empty(), "no operation misses {unmissed:?}");
 }
 
 #[test]

@@ -216,7 +216,10 @@ fn a_commit_before_a_takeover_is_not_reported_as_lost() {
     let stored = "SELECT count(*) FROM posthaste.events";
     wait_until("both are stored", || database.run(stored) == "2");
     let error = publishing.join().unwrap().unwrap_err();
-    assert!(matches!(error, StoreError::Unavailable(_)), "nobody waits for as long as it is away: {error}");
+    assert!(
+        matches!(error, StoreError::Unavailable(_)),
+        "the call fails while the database is away: {error}"
+    );
     let dead = database.run("UPDATE posthaste.nodes SET lease_until = 0 RETURNING epoch").parse().unwrap();
     let second = database.open().unwrap();
     database.run("UPDATE posthaste.nodes SET steady_since = 0");

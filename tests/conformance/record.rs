@@ -208,7 +208,7 @@ pub(crate) async fn a_delivery_that_is_no_longer_in_flight_is_left_alone(mut sta
         stage.record(twin, dead(DeadReason::Exhausted), attempts).await;
         assert_eq!((stage.delivery(id).await, stage.history(id).await.len()), (before.clone(), history));
     }
-    assert_eq!(stage.hands.out(), 0, "its hand is free all the same");
+    assert_eq!(stage.hands.out(), 0, "its permit is free all the same");
     assert!(stage.recorder.take_waiting().is_empty());
 }
 
@@ -221,7 +221,7 @@ pub(crate) async fn a_delivery_leased_under_another_epoch_is_left_alone(mut stag
     stage.store().hand_back(vec![foreign(&stage)], after(1)).await.unwrap();
     assert_eq!((stage.delivery(id).await, stage.history(id).await.len()), (before, 0));
     assert_eq!(stage.store().endpoint(stage.endpoint).await.unwrap().unwrap().off, None);
-    assert_eq!(stage.hands.out(), 1, "the hands of others are free all the same");
+    assert_eq!(stage.hands.out(), 1, "the other permits are free all the same");
     stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
     assert_eq!(stage.delivery(id).await.state, State::Delivered);
 }

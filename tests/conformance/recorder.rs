@@ -57,7 +57,7 @@ impl Gate {
         let (mut state, timeout) =
             self.changed.wait_timeout_while(state, LIMIT, |state| state.is_shut).unwrap();
         state.waiting -= 1;
-        assert!(!timeout.timed_out(), "nobody opened the gate");
+        assert!(!timeout.timed_out(), "the gate was never opened");
     }
 }
 

@@ -51,7 +51,7 @@ pub(crate) async fn a_leased_delivery_is_in_flight_with_its_event_and_leased_onc
     assert_eq!(carried.event, event);
     assert_eq!((carried.delivery.state, carried.delivery.due), (State::InFlight, None));
     assert_eq!(stage.delivery(id).await, carried.delivery);
-    assert_eq!(stage.hands.out(), 1, "unused hands went back");
+    assert_eq!(stage.hands.out(), 1, "unused permits were released");
     stage.refill(stage.endpoint, 3, after(100)).await;
     assert!(stage.recorder.take_carried().is_empty());
 }

@@ -196,7 +196,7 @@ pub(crate) async fn ended_deliveries_restart_and_delivered_ones_become_new_deliv
     assert_eq!(stage.delivery(delivered).await.state, State::Delivered);
     let all = stage.store().deliveries_of(stage.delivery(delivered).await.event).await.unwrap();
     assert_eq!(all[1].delivery.replay_of, Some(delivered));
-    assert_eq!(stage.recorder.take_waiting().len(), 2, "the lane is told of both");
+    assert_eq!(stage.recorder.take_waiting().len(), 2, "the queue is notified of both");
 }
 
 pub(crate) async fn a_source_that_changed_meanwhile_is_left_alone_and_counted(mut stage: Stage) {

@@ -133,7 +133,7 @@ pub(crate) async fn waiting_deliveries_end_on_record_before_deletion(mut stage: 
     }
     roll_up(&stage, after(HOUR)).await;
     let report = stage.store().health(stage.app, stage.endpoint, after(HOUR)).await.unwrap();
-    assert_eq!((report.hour.expired, report.hour.judged()), (3, 0), "counted, and held against nobody");
+    assert_eq!((report.hour.expired, report.hour.judged()), (3, 0), "counted, and not against the receiver");
     assert_eq!(stage.delivery(carried.delivery.id).await.state, State::InFlight, "left alone");
     assert_eq!(stage.store().find_lanes().await.unwrap(), []);
 
@@ -183,7 +183,7 @@ pub(crate) async fn a_dead_letter_is_deleted_by_the_contract_it_died_under(mut s
         (0, 0, 1),
         "the event stays, and so does the record"
     );
-    assert_eq!(stage.delivery(id).await.reason, Some(Reason::Closed), "it waits for nobody any more");
+    assert_eq!(stage.delivery(id).await.reason, Some(Reason::Closed), "it waits for no person any more");
     assert!(stage.store().find_event(stage.app, "x".into(), Some(event)).await.unwrap().is_some());
     let closed = stage.one_in(State::Dead).await;
     stage.ask(closed, Ask::Close).await;

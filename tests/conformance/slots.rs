@@ -83,8 +83,8 @@ async fn a_joining_node_takes_the_slot_of_a_silent_one(pair: Pair) {
     let third = Node::beside(&pair.stage).await;
     let nodes = third.view().await.nodes;
     let living: Vec<_> = nodes.iter().filter(|node| node.slot.is_some()).map(|node| node.epoch).collect();
-    assert_eq!(living, [pair.epoch, pair.other.epoch, third.epoch], "and nobody else keeps a slot");
-    assert_eq!(pair.other.accept(pair.numbered(1, 1)).await, Accepted::New, "those who live go on");
+    assert_eq!(living, [pair.epoch, pair.other.epoch, third.epoch], "no other node keeps a slot");
+    assert_eq!(pair.other.accept(pair.numbered(1, 1)).await, Accepted::New, "living nodes continue");
 }
 
 play! { database:

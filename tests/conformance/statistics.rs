@@ -42,7 +42,7 @@ fn total(statistics: &Statistics) -> Sums {
 /// Publishes an event of this type and attempts its delivery.
 async fn of_type(stage: &mut Stage, event_type: &str, verdict: Verdict) {
     let mut new = stage.one_in_hand();
-    let event = std::sync::Arc::get_mut(&mut new.event).expect("nobody else has it");
+    let event = std::sync::Arc::get_mut(&mut new.event).expect("no other reference exists");
     event_type.clone_into(&mut event.event_type);
     stage.publish(new).await;
     let carried = stage.only_carried();
@@ -136,7 +136,7 @@ pub(crate) async fn event_types_beyond_what_there_is_room_for_are_counted_togeth
     for (first, last, rest) in [(0, 203, 3), (0, 1, 3), (203, 205, 5)] {
         for n in first..last {
             let mut new = stage.draft(&[]);
-            let event = std::sync::Arc::get_mut(&mut new.event).expect("nobody else has it");
+            let event = std::sync::Arc::get_mut(&mut new.event).expect("no other reference exists");
             event.event_type = format!("made.up.{n}");
             stage.accept(new).await;
         }

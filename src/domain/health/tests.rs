@@ -103,7 +103,7 @@ fn ten_failures_are_failing_and_three_successes_recover_over_the_same_channel() 
     }
     assert_eq!(health.failed(&failure(1, false), &standard), [News::Failing { in_a_row: 10, since: START }]);
     assert_eq!((health.state(), health.since()), (State::Failing, Some(START.plus(HOUR))));
-    assert_eq!(health.failed(&failure(1, false), &standard), [], "told once");
+    assert_eq!(health.failed(&failure(1, false), &standard), [], "reported once");
     for _ in 1..RECOVERED_AFTER {
         assert_eq!((health.succeeded(START), health.state()), (None, State::Failing));
     }

@@ -7,7 +7,7 @@ fn misfit(schema: &Value, data: &str) -> Option<String> {
     match Schema::compile(schema).unwrap().check(data.as_bytes(), || true) {
         Ok(()) => None,
         Err(Unfit::Misfit(misfit)) => Some(misfit.to_string()),
-        Err(Unfit::OutOfTime) => panic!("nobody said that the time is over"),
+        Err(Unfit::OutOfTime) => panic!("the check was not stopped"),
     }
 }
 
