@@ -21,7 +21,7 @@ pub enum News {
         in_a_row: u32,
         since: Timestamp,
     },
-    /// It will be disabled at `off_at` unless an attempt succeeds.
+    /// The endpoint is disabled at `off_at` unless an attempt succeeds.
     Warning {
         since: Timestamp,
         off_at: Timestamp,
