@@ -10,4 +10,4 @@ pub mod engine;
 pub mod outbound;
 pub mod service;
 pub mod store;
-pub mod world;
+pub mod runtime;

@@ -9,7 +9,7 @@ use crate::{
         apps::NewApp,
         endpoints::{EndpointPatch, NewEndpoint},
     },
-    world::{Shutdown, ShutdownHandle},
+    runtime::{Shutdown, ShutdownHandle},
 };
 use anyhow::Context;
 use std::io::Write;

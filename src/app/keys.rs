@@ -4,7 +4,7 @@ use super::store;
 use crate::{
     config::{Settings, StoreLocation},
     domain::seal::Keyring,
-    world::Entropy,
+    runtime::Entropy,
 };
 use anyhow::Context;
 use base64::{Engine, engine::general_purpose::STANDARD, engine::general_purpose::URL_SAFE_NO_PAD};
@@ -98,7 +98,7 @@ fn read_or_make(path: &Path, make: impl FnOnce() -> String) -> anyhow::Result<(S
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::world::SeededEntropy;
+    use crate::runtime::SeededEntropy;
     use std::os::unix::fs::PermissionsExt;
 
     #[test]

@@ -35,7 +35,7 @@ use crate::{
         Store,
         told::{ToldHandover, ToldLedger},
     },
-    world::{Clock, Entropy, Shutdown, ShutdownHandle, SystemClock, SystemEntropy},
+    runtime::{Clock, Entropy, Shutdown, ShutdownHandle, SystemClock, SystemEntropy},
 };
 use anyhow::{Context, bail};
 use std::{

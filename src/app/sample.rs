@@ -1,7 +1,7 @@
 //! The sample receiver of `posthaste dev`: verifies deliveries, prints them, and fails now and then, so that a first try
 //! also shows a retry. It has every protection that `posthaste inspect` looks for.
 
-use crate::world::{Clock, SystemClock};
+use crate::runtime::{Clock, SystemClock};
 use aws_lc_rs::hmac;
 use axum::{Router, body::Bytes, extract::State, http::HeaderMap, http::StatusCode, routing};
 use base64::{Engine, prelude::BASE64_STANDARD};

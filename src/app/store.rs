@@ -11,7 +11,7 @@ use crate::{
         postgres::PostgresStore,
         sqlite::{QueueLimits, SqliteStore},
     },
-    world::Clock,
+    runtime::Clock,
 };
 use anyhow::{Context, anyhow, bail};
 use std::{fmt, path::Path, sync::Arc, time::Duration};

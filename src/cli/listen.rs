@@ -18,7 +18,7 @@ use crate::{
         time::{DURATION_FORM, parse_duration},
         verification::Received,
     },
-    world::{Clock, Shutdown, ShutdownHandle, SystemClock},
+    runtime::{Clock, Shutdown, ShutdownHandle, SystemClock},
 };
 use answers::{Answers, Rule};
 use anyhow::Context;

@@ -4,7 +4,7 @@ use super::{exit::Failure, failed, load, print};
 use crate::{
     config::{Flags, Mode, StoreLocation},
     store::postgres::{Address, AddressError, move_up},
-    world::{Clock, SystemClock},
+    runtime::{Clock, SystemClock},
 };
 use clap::Args;
 use serde_json::json;

@@ -15,7 +15,7 @@ use crate::{
         time::{DURATION_FORM, Timestamp, parse_duration},
         verification::{Clue, Genuine, Mismatch, Received, Terms, clues, verify},
     },
-    world::{Clock, SystemClock},
+    runtime::{Clock, SystemClock},
 };
 use anyhow::Context;
 use clap::Args;

@@ -25,7 +25,7 @@ use crate::{
     },
     outbound::{Carrier, Request},
     store::Ledger,
-    world::{Clock, Entropy},
+    runtime::{Clock, Entropy},
 };
 use std::sync::Arc;
 

@@ -12,7 +12,7 @@ use crate::{
         verdict::Verdict,
     },
     store::{Ledger, ledger::Record},
-    world::Clock,
+    runtime::Clock,
 };
 use std::sync::Arc;
 

@@ -4,7 +4,7 @@
 use crate::{
     domain::{port::DialGate, tenure::Tenure},
     store::Ledger,
-    world::Clock,
+    runtime::Clock,
 };
 use std::sync::Arc;
 

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     domain::{port::Carried, time::Timestamp},
-    world::{Clock, Shutdown},
+    runtime::{Clock, Shutdown},
 };
 use std::{sync::Arc, time::Duration};
 use tokio::{sync::mpsc, task::JoinSet};

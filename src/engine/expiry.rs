@@ -17,7 +17,7 @@ use crate::{
         Cluster, Ledger, StoreError,
         retention::{Expired, OverdueSearch, Ranges},
     },
-    world::{Clock, Shutdown},
+    runtime::{Clock, Shutdown},
 };
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 

@@ -8,7 +8,7 @@ use crate::{
         Cluster, StoreError,
         cluster::{RolledUp, Suspect},
     },
-    world::{Clock, Shutdown},
+    runtime::{Clock, Shutdown},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},

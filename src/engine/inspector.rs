@@ -15,7 +15,7 @@ use crate::{
     },
     outbound::{NotSent, Request},
     store::StoreError,
-    world::Shutdown,
+    runtime::Shutdown,
 };
 use bytes::Bytes;
 use std::{collections::HashMap, sync::Arc, time::Duration};

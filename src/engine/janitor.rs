@@ -10,7 +10,7 @@ use crate::{
     },
     outbound::Carrier,
     store::{Browse, Cluster, Ledger, StoreError, ledger::Settle},
-    world::{Clock, Shutdown},
+    runtime::{Clock, Shutdown},
 };
 use std::{sync::Arc, time::Duration};
 use tokio::sync::mpsc;

@@ -20,7 +20,7 @@ use crate::{
         Cluster, StoreError,
         cluster::{Beat, Joined, View},
     },
-    world::{Clock, Shutdown},
+    runtime::{Clock, Shutdown},
 };
 use beats::Beats;
 use house::House;

@@ -51,7 +51,7 @@ pub use renderer::Renderer;
 use crate::{
     domain::{contract::Keep, id::Ids, port::Handover, storage::Storage, time::Timestamp},
     store::{Browse, Cluster, StoreError},
-    world::Shutdown,
+    runtime::Shutdown,
 };
 use std::{sync::Arc, time::Duration};
 

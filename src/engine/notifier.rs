@@ -19,7 +19,7 @@ use crate::{
         births::{births, makes_a_delivery},
         ledger::NewEvent,
     },
-    world::{Clock, Shutdown},
+    runtime::{Clock, Shutdown},
 };
 use bytes::Bytes;
 use std::{sync::Arc, time::Duration};

@@ -18,7 +18,7 @@ use crate::{
         Ledger, StoreError,
         notices::{MailEnd, MailTurn, Outgoing},
     },
-    world::{Clock, Shutdown},
+    runtime::{Clock, Shutdown},
 };
 use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::sync::Notify;

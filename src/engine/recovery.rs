@@ -7,7 +7,7 @@ use crate::{
         time::Timestamp,
     },
     store::{Ledger, StoreError, ledger::Recovery as Page},
-    world::{Clock, Shutdown},
+    runtime::{Clock, Shutdown},
 };
 use std::{sync::Arc, time::Duration};
 use tokio::sync::mpsc;

@@ -15,7 +15,7 @@ use crate::{
         Browse, Cluster, Ledger, StoreError,
         replays::{ReplayPage, Source, SourceId, SourceSearch, Sources},
     },
-    world::{Clock, Shutdown},
+    runtime::{Clock, Shutdown},
 };
 use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::sync::Notify;

@@ -10,7 +10,7 @@ use crate::{
         Cluster, Ledger,
         ledger::{Refilled, Want},
     },
-    world::{Clock, Shutdown},
+    runtime::{Clock, Shutdown},
 };
 use std::{
     collections::HashSet,

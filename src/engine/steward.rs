@@ -6,7 +6,7 @@ use crate::{
         tenure::{Stewarding, Tenure},
         time::Timestamp,
     },
-    world::Clock,
+    runtime::Clock,
 };
 use std::{sync::Arc, time::Duration};
 

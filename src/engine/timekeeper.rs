@@ -4,7 +4,7 @@
 use crate::{
     domain::{blame::Blame, tenure::Tenure},
     store::{Cluster, StoreError},
-    world::Clock,
+    runtime::Clock,
 };
 use std::{sync::Arc, time::Duration};
 

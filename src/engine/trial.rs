@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     domain::{contract::RenderingRule, event_type::PayloadVersion, id::EventId, time::format_duration},
-    world::apart,
+    runtime::apart,
 };
 use bytes::Bytes;
 use std::{

@@ -42,7 +42,7 @@ use crate::{
         retention::{Expired, Overdue, OverdueSearch, Ranges},
         statistics::{Statistics, StatisticsSearch},
     },
-    world::{SeededEntropy, SystemClock},
+    runtime::{SeededEntropy, SystemClock},
 };
 use std::{sync::Arc, time::Duration};
 

@@ -8,7 +8,7 @@ use crate::{
         inbox::{Intake, Submission},
         ledger::Accepted,
     },
-    world::Shutdown,
+    runtime::Shutdown,
 };
 use std::{collections::BTreeMap, time::Duration};
 use tokio::time::Instant;

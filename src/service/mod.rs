@@ -64,7 +64,7 @@ use crate::{
         time::Timestamp,
     },
     store::{Browse, Cluster, Ledger, Registry},
-    world::{Clock, Entropy},
+    runtime::{Clock, Entropy},
 };
 use contracts::Contracts;
 use std::sync::Arc;

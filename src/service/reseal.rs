@@ -11,7 +11,7 @@ use crate::{
         id::EndpointId,
         seal::SealError,
     },
-    world::Shutdown,
+    runtime::Shutdown,
 };
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 

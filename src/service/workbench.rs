@@ -2,7 +2,7 @@
 //! engine's threads. The operator has slots that apps cannot take, and each app runs one piece of work at a time.
 
 use super::Error;
-use crate::{domain::id::AppId, world::apart};
+use crate::{domain::id::AppId, runtime::apart};
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},

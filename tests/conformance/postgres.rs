@@ -24,7 +24,7 @@ use posthaste::{
         ledger::{Accepted, Want},
         postgres::{Address, OpenError, PostgresStore, QueueLimits},
     },
-    world::SystemClock,
+    runtime::SystemClock,
 };
 use std::{
     net::TcpListener,

@@ -6,7 +6,7 @@ use axum::{
 };
 use posthaste::{
     api::server::{ServerLimits, serve},
-    world::{Shutdown, ShutdownHandle},
+    runtime::{Shutdown, ShutdownHandle},
 };
 use std::{net::SocketAddr, time::Duration};
 use tokio::{

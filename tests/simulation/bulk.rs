@@ -6,7 +6,7 @@ use crate::{
     journal::{AskFact, Journal, Said},
     people::{ADMIN, APP, PATIENCE, open_office},
     plan::{DAY, HOUR, MINUTE, Moments, SECOND, WishKind, pick},
-    world::World,
+    simulation_env::SimulationEnv,
 };
 use fastrand::Rng;
 use posthaste::{
@@ -66,7 +66,7 @@ pub(crate) fn plans(seed: u64, near: &Moments, endpoints: usize) -> Vec<BulkPlan
 }
 
 /// Begins the replay once, and changes it as planned if its id was answered.
-pub(crate) async fn send_again(world: Arc<World>, plan: BulkPlan) {
+pub(crate) async fn send_again(world: Arc<SimulationEnv>, plan: BulkPlan) {
     let Some(office) = world.office() else { return };
     let Ok(entry) = office.service.app(ADMIN, APP) else { return };
     let uid = plan.endpoint.map(|endpoint| world.plan.endpoints[endpoint].uid.clone());
@@ -89,7 +89,7 @@ pub(crate) async fn send_again(world: Arc<World>, plan: BulkPlan) {
 }
 
 /// Changes a replay, repeated until it is known to be done, or to be too late.
-async fn change(world: &World, id: &str, to: ReplayState) {
+async fn change(world: &SimulationEnv, id: &str, to: ReplayState) {
     loop {
         let office = open_office(world).await;
         let entry = office.service.app(ADMIN, APP).unwrap();

@@ -15,7 +15,7 @@ use posthaste::{
     outbound::Carrier,
     service::{Limits, Parts, Service, Surroundings},
     store::{CommitWatch, Ledger, Store},
-    world::{Clock, SeededEntropy},
+    runtime::{Clock, SeededEntropy},
 };
 use std::{sync::Arc, time::Duration};
 

@@ -8,7 +8,7 @@ use crate::{
     plan::{DAY, Fault, HOUR, Plan, SwitchPlan, Trigger, WishPlan},
     process::Process,
     sabotage::Sabotage,
-    world::World,
+    simulation_env::SimulationEnv,
 };
 use rusqlite::Connection;
 use std::{
@@ -48,7 +48,7 @@ pub(crate) fn run(seed: u64, sabotage: Sabotage) -> Outcome {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
-        let world = World::new(Plan::of(seed), sabotage);
+        let world = SimulationEnv::new(Plan::of(seed), sabotage);
         let (disk, in_hand) = Director::new(world.clone()).direct().await;
         let mut journal = std::mem::take(&mut *world.journal());
         if in_hand > 0 {
@@ -81,14 +81,14 @@ fn trace(journal: &Journal, disk: &Connection) -> u64 {
 }
 
 struct Director {
-    world: Arc<World>,
+    world: Arc<SimulationEnv>,
     agenda: BTreeMap<(i64, usize), Deed>,
     planned: usize,
     people: JoinSet<()>,
 }
 
 impl Director {
-    fn new(world: Arc<World>) -> Self {
+    fn new(world: Arc<SimulationEnv>) -> Self {
         Self { world, agenda: BTreeMap::new(), planned: 0, people: JoinSet::new() }
     }
 
@@ -173,7 +173,7 @@ impl Director {
                 }
             }
             Deed::DiskFails(Fault::Disk { until, trouble, .. }) => {
-                world.disk_fails(trouble, World::instant(until));
+                world.disk_fails(trouble, SimulationEnv::instant(until));
             }
             Deed::DiskFails(_) => {}
             Deed::DiskHeals => world.disk_heals(),

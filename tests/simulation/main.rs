@@ -21,4 +21,4 @@ mod plan;
 mod process;
 mod sabotage;
 mod seeds;
-mod world;
+mod simulation_env;

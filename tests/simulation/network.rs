@@ -1,6 +1,6 @@
 //! The whole network: how each receiver treats a request, and what it remembers of it. It outlives every process.
 
-use crate::{plan::Plan, world::World};
+use crate::{plan::Plan, simulation_env::SimulationEnv};
 use bytes::Bytes;
 use fastrand::Rng;
 use posthaste::{
@@ -10,7 +10,7 @@ use posthaste::{
         time::Timestamp,
     },
     outbound::{Carrier, Posting, Request},
-    world::Clock,
+    runtime::Clock,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -82,7 +82,7 @@ pub(crate) struct Fate {
 
 /// The network as one process sees it.
 pub(crate) struct Line {
-    pub(crate) world: Arc<World>,
+    pub(crate) world: Arc<SimulationEnv>,
     pub(crate) life: u32,
 }
 

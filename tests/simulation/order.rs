@@ -4,7 +4,7 @@
 
 use crate::{
     plan::{EndpointPlan, EventPlan, Moments, SwitchKind, SwitchPlan, pick},
-    world::World,
+    simulation_env::SimulationEnv,
 };
 use fastrand::Rng;
 use posthaste::domain::{
@@ -92,5 +92,5 @@ pub(crate) fn leaderless(disk: &Connection) -> i64 {
 
 /// Returns the earliest time at which a publish of this event was tried first.
 pub(crate) fn called_at(event: &EventPlan) -> Timestamp {
-    World::instant(event.at)
+    SimulationEnv::instant(event.at)
 }

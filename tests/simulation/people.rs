@@ -5,7 +5,7 @@ use crate::{
     journal::{AnswerFact, AskFact, Promise, Said, SwitchFact},
     plan::{DiskTrouble, SwitchKind, SwitchPlan, WishKind, WishPlan},
     process::Office,
-    world::World,
+    simulation_env::SimulationEnv,
 };
 use bytes::Bytes;
 use posthaste::{
@@ -27,7 +27,7 @@ pub(crate) const APP: &str = "shop";
 /// How long a client waits after a call without an answer.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(370);
 
-pub(crate) async fn open_office(world: &World) -> Arc<Office> {
+pub(crate) async fn open_office(world: &SimulationEnv) -> Arc<Office> {
     loop {
         let opened = world.opened.notified();
         tokio::pin!(opened);
@@ -40,7 +40,7 @@ pub(crate) async fn open_office(world: &World) -> Arc<Office> {
 }
 
 /// Makes the app and its endpoints, before anything goes wrong.
-pub(crate) async fn furnish(world: &World) {
+pub(crate) async fn furnish(world: &SimulationEnv) {
     let office = open_office(world).await;
     let overrides = world.plan.keeps.map(|keeps| json!({ "retention": keeps.overrides() }));
     let has_limits = !world.sabotage.lifts_limits();
@@ -66,7 +66,7 @@ pub(crate) async fn furnish(world: &World) {
 }
 
 /// Publishes one event until it is known to be accepted. Without an id it is not published twice.
-pub(crate) async fn publish(world: Arc<World>, number: usize) {
+pub(crate) async fn publish(world: Arc<SimulationEnv>, number: usize) {
     let plan = &world.plan.events[number];
     let can_ask_again = plan.id.is_some() || plan.idempotency_key.is_some();
     let mut loses_answer = plan.first_answer_is_lost && can_ask_again;
@@ -80,7 +80,7 @@ pub(crate) async fn publish(world: Arc<World>, number: usize) {
             data: Bytes::from(format!("{{\"number\":{number}}}")),
             created_at: None,
             key: plan.key,
-            deliver_at: plan.deliver_at.map(World::instant),
+            deliver_at: plan.deliver_at.map(SimulationEnv::instant),
             idempotency_key: plan.idempotency_key.as_deref(),
         };
         let answers = if plan.has_twin && can_ask_again {
@@ -115,7 +115,7 @@ pub(crate) async fn publish(world: Arc<World>, number: usize) {
     }
 }
 
-fn note_answer(world: &World, plan: usize, called_at: Timestamp, published: &Published) {
+fn note_answer(world: &SimulationEnv, plan: usize, called_at: Timestamp, published: &Published) {
     let answered_at = world.now();
     let mut journal = world.journal();
     let under_trouble = journal.troubles.iter().any(|trouble| {
@@ -136,7 +136,7 @@ fn note_answer(world: &World, plan: usize, called_at: Timestamp, published: &Pub
 }
 
 /// Makes a request once; without an answer it is not repeated.
-pub(crate) async fn wish(world: Arc<World>, plan: WishPlan) {
+pub(crate) async fn wish(world: Arc<SimulationEnv>, plan: WishPlan) {
     let Some(office) = world.office() else { return };
     let called_at = world.now();
     let Ok(entry) = office.service.app(ADMIN, APP) else { return };
@@ -178,7 +178,7 @@ pub(crate) async fn wish(world: Arc<World>, plan: WishPlan) {
 }
 
 /// Enables or disables an endpoint, repeated until it is known to be done.
-pub(crate) async fn switch(world: Arc<World>, plan: SwitchPlan) {
+pub(crate) async fn switch(world: Arc<SimulationEnv>, plan: SwitchPlan) {
     let uid = &world.plan.endpoints[plan.endpoint].uid;
     let called_at = world.now();
     loop {

@@ -7,7 +7,7 @@ use crate::{
     network::Line,
     order,
     plan::SECOND,
-    world::{World, apply_trouble},
+    simulation_env::{SimulationEnv, apply_trouble},
 };
 use posthaste::{
     domain::{
@@ -21,7 +21,7 @@ use posthaste::{
         Cluster,
         sqlite::{QueueLimits, SqliteStore, Turn, Writer},
     },
-    world::{Clock, Shutdown, ShutdownHandle},
+    runtime::{Clock, Shutdown, ShutdownHandle},
 };
 use rusqlite::Connection;
 use std::{
@@ -81,7 +81,7 @@ impl Office {
 
 impl Process {
     /// Starts a process on the world's disk. It can be called when it is ready.
-    pub(crate) fn start(world: &Arc<World>) {
+    pub(crate) fn start(world: &Arc<SimulationEnv>) {
         let directory = Arc::new(Directory::default());
         let plan = &world.plan;
         let limits = EngineLimits {
@@ -152,7 +152,7 @@ impl Process {
     }
 
     /// Stops like after a signal: nothing new is taken, requests in flight have their grace period, the store is closed.
-    pub(crate) async fn stop(self: Arc<Self>, world: Arc<World>, down: i64) {
+    pub(crate) async fn stop(self: Arc<Self>, world: Arc<SimulationEnv>, down: i64) {
         let office = world.state().office.take();
         world.journal().lives[self.number as usize].leaving_at = Some(world.now());
         if let Some(office) = &office {
@@ -192,7 +192,7 @@ impl Process {
 }
 
 /// Commits what waits, a little later than it was notified.
-async fn commit_loop(world: Arc<World>, process: Arc<Process>, rung: Arc<Notify>) {
+async fn commit_loop(world: Arc<SimulationEnv>, process: Arc<Process>, rung: Arc<Notify>) {
     let mut turns = 0;
     loop {
         rung.notified().await;
@@ -223,7 +223,7 @@ async fn commit_loop(world: Arc<World>, process: Arc<Process>, rung: Arc<Notify>
 }
 
 struct Boot {
-    world: Arc<World>,
+    world: Arc<SimulationEnv>,
     process: Arc<Process>,
     store: Arc<SqliteStore>,
     lanes: Arc<Lanes>,

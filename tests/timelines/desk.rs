@@ -15,7 +15,7 @@ use posthaste::{
     outbound::Carrier,
     service::{Limits, Parts, Service, Surroundings},
     store::{Cluster, CommitWatch, Store, sqlite::QueueLimits},
-    world::{SeededEntropy, VirtualClock},
+    runtime::{SeededEntropy, VirtualClock},
 };
 use std::{sync::Arc, time::Duration};
 

@@ -31,7 +31,7 @@ use posthaste::{
         retention::{Overdue, OverdueSearch},
         sqlite::SqliteStore,
     },
-    world::Clock,
+    runtime::Clock,
 };
 use serde_json::json;
 use std::{

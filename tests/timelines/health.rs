@@ -9,7 +9,7 @@ use posthaste::{
         outcome::Class,
         time::Timestamp,
     },
-    world::Clock,
+    runtime::Clock,
 };
 use std::time::Duration;
 

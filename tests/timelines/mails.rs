@@ -15,7 +15,7 @@ use posthaste::{
     outbound::Mailed,
     service::{endpoints::NewEndpoint, notices::NoticeQuery},
     store::{Ledger, replays::ReplayPage},
-    world::Clock,
+    runtime::Clock,
 };
 use serde_json::json;
 use std::{collections::HashSet, time::Duration};

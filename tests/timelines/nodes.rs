@@ -22,7 +22,7 @@ use posthaste::{
         Cluster,
         sqlite::{NodeWriter, SharedFile, SqliteNode, Turn},
     },
-    world::{Clock, Shutdown, ShutdownHandle, VirtualClock},
+    runtime::{Clock, Shutdown, ShutdownHandle, VirtualClock},
 };
 use serde_json::json;
 use std::{

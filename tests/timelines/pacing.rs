@@ -8,7 +8,7 @@ use posthaste::{
         time::Timestamp,
     },
     service::{Patch, deliveries::Wish, endpoints::EndpointPatch},
-    world::Clock,
+    runtime::Clock,
 };
 use serde_json::json;
 use std::time::Duration;

@@ -9,7 +9,7 @@ use posthaste::{
         time::Timestamp,
     },
     service::{Patch, endpoints::EndpointPatch},
-    world::Clock,
+    runtime::Clock,
 };
 use std::time::Duration;
 

@@ -6,7 +6,7 @@ use crate::{
 };
 use posthaste::{
     service::{deliveries::Wish, replays::NewReplay},
-    world::Clock,
+    runtime::Clock,
 };
 use std::time::Duration;
 

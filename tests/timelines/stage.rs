@@ -21,7 +21,7 @@ use posthaste::{
         Cluster,
         sqlite::{SqliteStore, Turn, Writer},
     },
-    world::{Clock, Shutdown, ShutdownHandle, VirtualClock},
+    runtime::{Clock, Shutdown, ShutdownHandle, VirtualClock},
 };
 use rusqlite::Connection;
 use std::{

@@ -6,7 +6,7 @@ use crate::{
     config::Settings,
     domain::time::Timestamp,
     outbound::{Errand, Resolve, ResolveError, Runner, SystemResolver},
-    world::{Clock, SystemClock},
+    runtime::{Clock, SystemClock},
 };
 use bytes::Bytes;
 use http::{HeaderMap, Method, header};

@@ -10,7 +10,7 @@ use crate::{
         notice::Letter,
     },
     outbound::{Mailed, Mailer, Smtp},
-    world::{Clock, SystemClock},
+    runtime::{Clock, SystemClock},
 };
 
 const NAME: &str = "mail";

@@ -3,7 +3,7 @@
 use crate::{
     cli::exit::Failure,
     domain::time::{Timestamp, parse_duration},
-    world::{Clock, SystemClock},
+    runtime::{Clock, SystemClock},
 };
 use serde_json::{Map, Value};
 use std::fs;

@@ -14,7 +14,7 @@ use crate::{
         LaneEvents,
         home::tests::{RATE, carried, in_shard, lanes_of, limited, put},
     },
-    world::ShutdownHandle,
+    runtime::ShutdownHandle,
 };
 use tokio::{task::AbortHandle, time::sleep};
 use town::{Door, Town};

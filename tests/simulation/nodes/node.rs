@@ -18,7 +18,7 @@ use posthaste::{
         Cluster,
         sqlite::{NodeWriter, QueueLimits, SqliteNode, Turn},
     },
-    world::{SeededEntropy, Shutdown, ShutdownHandle, VirtualClock},
+    runtime::{SeededEntropy, Shutdown, ShutdownHandle, VirtualClock},
 };
 use std::{
     sync::{

@@ -4,7 +4,7 @@
 
 use posthaste::{
     domain::{port::DialGate, tenure::Tenure, time::Steady},
-    world::{Clock, VirtualClock},
+    runtime::{Clock, VirtualClock},
 };
 use rusqlite::{Connection, params};
 use std::sync::Arc;

@@ -16,7 +16,7 @@ use crate::{
         cluster::{Beat, Changes, Forgotten, Joined, Node, RolledUp, Standing, Suspect, View},
         retention::{Overdue, OverdueSearch},
     },
-    world::{Clock, VirtualClock},
+    runtime::{Clock, VirtualClock},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -9,7 +9,7 @@ use crate::{
 use fastrand::Rng;
 use posthaste::{
     domain::time::Timestamp,
-    world::{Clock, SeededEntropy, VirtualClock},
+    runtime::{Clock, SeededEntropy, VirtualClock},
 };
 use rusqlite::Connection;
 use std::{
@@ -20,7 +20,7 @@ use tokio::sync::Notify;
 
 const START: Timestamp = Timestamp::from_millis(1_794_700_800_000);
 
-pub(crate) struct World {
+pub(crate) struct SimulationEnv {
     pub(crate) plan: Plan,
     pub(crate) sabotage: Sabotage,
     pub(crate) clock: Arc<VirtualClock>,
@@ -50,7 +50,7 @@ pub(crate) struct State {
     pub(crate) is_dangerous: bool,
 }
 
-impl World {
+impl SimulationEnv {
     /// Must be called inside a paused runtime.
     pub(crate) fn new(plan: Plan, sabotage: Sabotage) -> Arc<Self> {
         let kills = plan.faults.iter().filter_map(|fault| match fault {
