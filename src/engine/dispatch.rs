@@ -2,7 +2,7 @@
 
 use super::{
     LAST_WRITE_WITHIN,
-    alarm::{SLEEP_MAX, Sleeper},
+    timers::{TIMER_AHEAD_MAX, TimerKey},
     courier::Courier,
     lane::Lane,
     lanes::Lanes,
@@ -37,16 +37,16 @@ impl Dispatch {
                     // An endless stream of ready queues must not delay timers that are due.
                     Some(lane) => {
                         let now = self.send_out(&lane, &mut couriers);
-                        if around.alarm.is_due(now) {
+                        if around.timers.is_due(now) {
                             self.wake(now, &mut couriers);
                         }
                     }
                     None => break,
                 },
-                () = around.alarm.bell.notified() => come_back = around.alarm.first(),
+                () = around.timers.bell.notified() => come_back = around.timers.first(),
                 () = sleep_until(&*self.courier.clock, come_back) => {
                     self.wake(self.courier.clock.now(), &mut couriers);
-                    come_back = around.alarm.first();
+                    come_back = around.timers.first();
                 }
                 Some(_) = couriers.join_next(), if !couriers.is_empty() => {}
             }
@@ -62,10 +62,10 @@ impl Dispatch {
 
     /// Serves all timers that are due.
     fn wake(&self, now: Timestamp, couriers: &mut JoinSet<()>) {
-        for sleeper in self.lanes.around.alarm.take_due(now) {
+        for sleeper in self.lanes.around.timers.take_due(now) {
             match sleeper {
-                Sleeper::Gates => self.lanes.serve_gates(now),
-                Sleeper::Lane(endpoint) => {
+                TimerKey::Gates => self.lanes.serve_gates(now),
+                TimerKey::Lane(endpoint) => {
                     let lane = self.lanes.lane(endpoint);
                     lane.wake();
                     self.send_out(&lane, couriers);
@@ -118,10 +118,10 @@ impl Dispatch {
     }
 }
 
-/// Sleeps until `at`, or forever without it. At most `SLEEP_MAX`, so that a clock that was set back is noticed.
+/// Sleeps until `at`, or forever without it. At most `TIMER_AHEAD_MAX`, so that a clock that was set back is noticed.
 async fn sleep_until(clock: &dyn Clock, at: Option<Timestamp>) {
     match at {
-        Some(at) => drop(tokio::time::timeout(SLEEP_MAX, clock.sleep_until(at)).await),
+        Some(at) => drop(tokio::time::timeout(TIMER_AHEAD_MAX, clock.sleep_until(at)).await),
         None => std::future::pending().await,
     }
 }

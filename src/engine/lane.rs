@@ -4,7 +4,7 @@
 //! This file takes permits and decides when the scheduler refills; `sending` decides what is sent.
 
 use super::{
-    alarm::Alarm,
+    timers::TimerQueue,
     gates::Gates,
     hands::{AppShare, HandPool},
     lane_state::{LaneSettings, LaneState},
@@ -35,7 +35,7 @@ pub(super) struct Around {
     pub(super) pool: HandPool,
     /// Wakes the scheduler.
     pub(super) scheduler: Arc<Notify>,
-    pub(super) alarm: Alarm,
+    pub(super) timers: TimerQueue,
     pub(super) gates: Mutex<Gates>,
     pub(super) tenure: Arc<Tenure>,
     /// Queues that need exclusive ownership, which the membership has yet to confirm.

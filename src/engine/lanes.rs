@@ -1,7 +1,7 @@
 //! All endpoint queues and when each is next due, shared by the commit listener, the scheduler and the delivery workers.
 
 use super::{
-    alarm::Alarm,
+    timers::TimerQueue,
     gates::{Ceiling, Gates},
     hands::{AppShare, HandPool},
     lane::{Around, Lane, StillBlocked},
@@ -99,7 +99,7 @@ impl Lanes {
         let around = Around {
             pool: HandPool::new(limits.hands, limits.bytes_max),
             scheduler: scheduler.clone(),
-            alarm: Alarm::default(),
+            timers: TimerQueue::default(),
             gates: Mutex::new(Gates::new(node)),
             tenure,
             doubts: Mutex::default(),

@@ -8,7 +8,7 @@
 //! `membership` decides which of them does what, `home` what that means for a queue, `steward` which one does the work that
 //! is done once for all, `timekeeper` by which clock they evaluate endpoints, and `dialling` which may still send.
 
-mod alarm;
+mod timers;
 mod courier;
 mod custody;
 mod dialling;

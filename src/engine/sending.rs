@@ -2,7 +2,7 @@
 //! learn when its request has ended.
 
 use super::{
-    alarm::Sleeper,
+    timers::TimerKey,
     gates::{Gates, Served},
     lane::Lane,
     lane_state::LaneState,
@@ -90,7 +90,7 @@ impl Lane {
             state.backlog_until.get_or_insert(now);
             let at = now.plus(wait);
             if state.wakes_at.is_none_or(|known| at < known) {
-                state.wakes_at = Some(self.around.alarm.set(at, Sleeper::Lane(self.endpoint), now));
+                state.wakes_at = Some(self.around.timers.set(at, TimerKey::Lane(self.endpoint), now));
             }
             return (None, Served::default());
         }

@@ -1,7 +1,7 @@
 //! Sending across all queues: picks what is next, processes the return of a delivery worker, and wakes queues that may send.
 
 use super::{
-    alarm::Sleeper,
+    timers::TimerKey,
     gates::Served,
     lane::Lane,
     lanes::Lanes,
@@ -55,7 +55,7 @@ impl Lanes {
             let _ = self.ready.send(self.lane(lane));
         }
         if let Some(at) = served.look_at {
-            self.around.alarm.set(at, Sleeper::Gates, now);
+            self.around.timers.set(at, TimerKey::Gates, now);
         }
     }
 

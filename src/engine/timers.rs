@@ -11,25 +11,25 @@ use std::{
 use tokio::sync::Notify;
 
 /// How far ahead a timer may be set.
-pub(super) const SLEEP_MAX: Duration = Duration::from_secs(5);
+pub(super) const TIMER_AHEAD_MAX: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Sleeper {
+pub(super) enum TimerKey {
     Gates,
     Lane(EndpointId),
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Alarm {
-    set: Mutex<BTreeSet<(Timestamp, Sleeper)>>,
+pub(super) struct TimerQueue {
+    set: Mutex<BTreeSet<(Timestamp, TimerKey)>>,
     /// Wakes the task that sleeps until the first timer.
     pub(super) bell: Notify,
 }
 
-impl Alarm {
+impl TimerQueue {
     /// Sets a timer. Returns when it will fire, which may be earlier.
-    pub(super) fn set(&self, at: Timestamp, sleeper: Sleeper, now: Timestamp) -> Timestamp {
-        let at = at.min(now.plus(SLEEP_MAX));
+    pub(super) fn set(&self, at: Timestamp, sleeper: TimerKey, now: Timestamp) -> Timestamp {
+        let at = at.min(now.plus(TIMER_AHEAD_MAX));
         let mut set = self.set.lock().unwrap_or_else(PoisonError::into_inner);
         let is_first = set.first().is_none_or(|(first, _)| at < *first);
         set.insert((at, sleeper));
@@ -46,17 +46,17 @@ impl Alarm {
 
     pub(super) fn is_due(&self, now: Timestamp) -> bool {
         let set = self.set.lock().unwrap_or_else(PoisonError::into_inner);
-        set.first().is_some_and(|(at, _)| *at <= now) || set.last().is_some_and(|(at, _)| *at > latest(now))
+        set.first().is_some_and(|(at, _)| *at <= now) || set.last().is_some_and(|(at, _)| *at > latest_plausible(now))
     }
 
     /// Removes and returns all timers that are due.
-    pub(super) fn take_due(&self, now: Timestamp) -> Vec<Sleeper> {
+    pub(super) fn take_due(&self, now: Timestamp) -> Vec<TimerKey> {
         let mut set = self.set.lock().unwrap_or_else(PoisonError::into_inner);
         let mut due = Vec::new();
         while set.first().is_some_and(|(at, _)| *at <= now) {
             due.extend(set.pop_first().map(|(_, sleeper)| sleeper));
         }
-        while set.last().is_some_and(|(at, _)| *at > latest(now)) {
+        while set.last().is_some_and(|(at, _)| *at > latest_plausible(now)) {
             due.extend(set.pop_last().map(|(_, sleeper)| sleeper));
         }
         due
@@ -65,8 +65,8 @@ impl Alarm {
 
 /// Latest time of a plausible timer: twice as far ahead as allowed, since callers read the clock a moment before. A later
 /// one means that the clock was set back.
-fn latest(now: Timestamp) -> Timestamp {
-    now.plus(SLEEP_MAX * 2)
+fn latest_plausible(now: Timestamp) -> Timestamp {
+    now.plus(TIMER_AHEAD_MAX * 2)
 }
 
 #[cfg(test)]
@@ -77,13 +77,13 @@ mod tests {
         Timestamp::from_millis(1_800_000_000_000 + ms)
     }
 
-    fn lane(number: i64) -> Sleeper {
-        Sleeper::Lane(EndpointId::from_i64(number))
+    fn lane(number: i64) -> TimerKey {
+        TimerKey::Lane(EndpointId::from_i64(number))
     }
 
     #[test]
     fn due_timers_fire_once_and_the_others_stay_set() {
-        let alarm = Alarm::default();
+        let alarm = TimerQueue::default();
         for (wakes_at, number) in [(30, 3), (10, 1), (20, 2)] {
             assert_eq!(alarm.set(at(wakes_at), lane(number), at(0)), at(wakes_at));
         }
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_timer_set_before_the_clock_was_set_back_fires_whatever_else_is_set() {
-        let (alarm, hour) = (Alarm::default(), 3_600_000);
+        let (alarm, hour) = (TimerQueue::default(), 3_600_000);
         assert_eq!(alarm.set(at(2 * hour), lane(1), at(hour)), at(hour + 5000), "no timer is set far ahead");
         alarm.set(at(7), lane(2), at(0));
         assert!(alarm.is_due(at(5)));
