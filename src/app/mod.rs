@@ -28,7 +28,7 @@ use crate::{
         tally::Tally,
         tenure::Tenure,
     },
-    engine::{Ceilings, Courier, Dialling, Engine, EngineLimits, Lanes, Renderer, Rounds},
+    engine::{Ceilings, DeliveryWorker, Dialling, Engine, EngineLimits, Lanes, Renderer, Rounds},
     outbound::{Client, Options, SystemResolver},
     service::{self, Service, Surroundings, stream::Streams},
     store::{
@@ -165,7 +165,7 @@ impl Node {
         let engine = Engine {
             lanes,
             events,
-            courier: Courier {
+            delivery_worker: DeliveryWorker {
                 directory,
                 ledger,
                 carrier: client,

@@ -3,7 +3,7 @@
 use super::{
     LAST_WRITE_WITHIN,
     timers::{TIMER_AHEAD_MAX, TimerKey},
-    courier::Courier,
+    delivery_worker::DeliveryWorker,
     lane::Lane,
     lanes::Lanes,
     sending::{Leave, Report, Sending},
@@ -18,7 +18,7 @@ use tokio::{sync::mpsc, task::JoinSet};
 pub(super) struct Dispatch {
     pub(super) lanes: Arc<Lanes>,
     pub(super) ready: mpsc::UnboundedReceiver<Arc<Lane>>,
-    pub(super) courier: Arc<Courier>,
+    pub(super) delivery_worker: Arc<DeliveryWorker>,
     pub(super) grace: Duration,
 }
 
@@ -36,7 +36,7 @@ impl Dispatch {
                 lane = self.ready.recv() => match lane {
                     // An endless stream of ready queues must not delay timers that are due.
                     Some(lane) => {
-                        let now = self.send_out(&lane, &mut couriers);
+                        let now = self.start_workers(&lane, &mut couriers);
                         if around.timers.is_due(now) {
                             self.wake(now, &mut couriers);
                         }
@@ -44,8 +44,8 @@ impl Dispatch {
                     None => break,
                 },
                 () = around.timers.bell.notified() => come_back = around.timers.first(),
-                () = sleep_until(&*self.courier.clock, come_back) => {
-                    self.wake(self.courier.clock.now(), &mut couriers);
+                () = sleep_until(&*self.delivery_worker.clock, come_back) => {
+                    self.wake(self.delivery_worker.clock.now(), &mut couriers);
                     come_back = around.timers.first();
                 }
                 Some(_) = couriers.join_next(), if !couriers.is_empty() => {}
@@ -68,23 +68,23 @@ impl Dispatch {
                 TimerKey::Lane(endpoint) => {
                     let lane = self.lanes.lane(endpoint);
                     lane.wake();
-                    self.send_out(&lane, couriers);
+                    self.start_workers(&lane, couriers);
                 }
             }
         }
     }
 
     /// Starts workers for all that the queue may send now. Returns the time at which it did.
-    fn send_out(&self, lane: &Arc<Lane>, couriers: &mut JoinSet<()>) -> Timestamp {
-        let now = self.courier.clock.now();
+    fn start_workers(&self, lane: &Arc<Lane>, couriers: &mut JoinSet<()>) -> Timestamp {
+        let now = self.delivery_worker.clock.now();
         let misplaced = lane.take_misplaced(now);
         if !misplaced.is_empty() {
             // The result is not awaited: the command is queued as soon as it is called.
-            drop(self.courier.ledger.hand_back(misplaced, now));
+            drop(self.delivery_worker.ledger.hand_back(misplaced, now));
         }
         while let Some((sending, leave)) = self.lanes.next(lane, now) {
-            let (lanes, lane, courier) = (self.lanes.clone(), lane.clone(), self.courier.clone());
-            let mut out = Out { lanes, lane, courier, leave: Some(leave) };
+            let (lanes, lane, courier) = (self.lanes.clone(), lane.clone(), self.delivery_worker.clone());
+            let mut out = Out { lanes, lane, delivery_worker: courier, leave: Some(leave) };
             couriers.spawn(async move {
                 let mut next = Some(sending);
                 while let Some(sending) = next {
@@ -102,9 +102,9 @@ impl Dispatch {
         if queued.is_empty() {
             return;
         }
-        let now = self.courier.clock.now();
+        let now = self.delivery_worker.clock.now();
         let count = queued.len();
-        let handed_back = self.courier.ledger.hand_back(queued, now);
+        let handed_back = self.delivery_worker.ledger.hand_back(queued, now);
         match tokio::time::timeout(LAST_WRITE_WITHIN, handed_back).await {
             Ok(Ok(())) => tracing::info!(count, "released deliveries that were not yet sent"),
             Ok(Err(error)) => {
@@ -130,7 +130,7 @@ async fn sleep_until(clock: &dyn Clock, at: Option<Timestamp>) {
 struct Out {
     lanes: Arc<Lanes>,
     lane: Arc<Lane>,
-    courier: Arc<Courier>,
+    delivery_worker: Arc<DeliveryWorker>,
     leave: Option<Leave>,
 }
 
@@ -138,7 +138,7 @@ impl Out {
     /// Makes one delivery, and returns the next if one may be sent.
     async fn carry(&mut self, sending: Sending) -> Option<Sending> {
         let leave = self.leave.as_ref()?;
-        let report = self.courier.carry(sending, &self.lane, leave).await;
+        let report = self.delivery_worker.carry(sending, &self.lane, leave).await;
         let now = self.come_back(report);
         let (next, leave) = self.lanes.next(&self.lane, now)?;
         self.leave = Some(leave);
@@ -146,7 +146,7 @@ impl Out {
     }
 
     fn come_back(&mut self, report: Option<Report>) -> Timestamp {
-        let now = self.courier.clock.now();
+        let now = self.delivery_worker.clock.now();
         if let Some(leave) = self.leave.take() {
             self.lanes.came_back(&self.lane, &leave, report, now);
         }

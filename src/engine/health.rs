@@ -1,7 +1,7 @@
 //! Evaluates endpoints' health: rolls statistics up, evaluates endpoints by their windows, writes down outage-adjusted time.
 //! The effect of an attempt on its endpoint is decided in the store, with the attempt.
 
-use super::{Courier, LAST_WRITE_WITHIN, Lanes, steward::Steward, timekeeper::Timekeeper};
+use super::{DeliveryWorker, LAST_WRITE_WITHIN, Lanes, steward::Steward, timekeeper::Timekeeper};
 use crate::{
     domain::{blame::Blame, directory::Directory, id::EndpointId, time::Timestamp},
     store::{
@@ -47,12 +47,12 @@ pub(super) struct HealthRound {
 impl HealthRound {
     /// Restores how things stood when the last process ended: in the outage detector, and for failing and paused endpoints.
     pub(super) async fn begin(
-        courier: &Courier,
+        courier: &DeliveryWorker,
         lanes: &Lanes,
         cluster: Arc<dyn Cluster>,
         every: Duration,
     ) -> Result<Self, StoreError> {
-        let Courier { directory, blame, clock, .. } = courier;
+        let DeliveryWorker { directory, blame, clock, .. } = courier;
         let now = clock.now();
         let standing = cluster.standing(now).await?;
         blame.begin(standing.accountable, every * ROUNDS_MISSED_MAX, now);

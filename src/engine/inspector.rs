@@ -3,7 +3,7 @@
 //! A probe is no delivery. It takes no permit, is no attempt, counts in no gauge and disables nothing, whatever the answer;
 //! it is sent even if the endpoint is disabled.
 
-use super::courier::Courier;
+use super::delivery_worker::DeliveryWorker;
 use crate::{
     domain::{
         endpoint::Endpoint,
@@ -35,7 +35,7 @@ const LOOKS_EVERY: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 pub(super) struct Inspector {
     pub(super) bell: Arc<Notify>,
-    pub(super) courier: Arc<Courier>,
+    pub(super) delivery_worker: Arc<DeliveryWorker>,
     pub(super) is_alone: bool,
 }
 
@@ -62,7 +62,7 @@ impl Inspector {
             tokio::select! {
                 () = rung => {}
                 () = self.pause(), if looked.is_err() => {}
-                () = self.courier.clock.sleep_for(LOOKS_EVERY), if !self.is_alone => {}
+                () = self.delivery_worker.clock.sleep_for(LOOKS_EVERY), if !self.is_alone => {}
                 Some(ended) = running.tasks.join_next_with_id(), if !running.tasks.is_empty() => {
                     let task = ended.as_ref().map_or_else(tokio::task::JoinError::id, |(task, ())| *task);
                     let inspection = running.inspections.remove(&task);
@@ -77,7 +77,7 @@ impl Inspector {
 
     async fn start_waiting(&self, running: &mut Running) -> Result<(), StoreError> {
         while running.tasks.len() < AT_ONCE_MAX {
-            let Some(inspection) = self.courier.ledger.take_inspection(PER_APP_MAX).await? else { break };
+            let Some(inspection) = self.delivery_worker.ledger.take_inspection(PER_APP_MAX).await? else { break };
             let (id, inspector) = (inspection.id, self.clone());
             let task = running.tasks.spawn(async move {
                 let report = inspector.inspect(&inspection).await;
@@ -91,7 +91,7 @@ impl Inspector {
     /// Stores the report, and tries again until the store takes it: an inspection that never ends would bar its endpoint
     /// from others.
     async fn end(&self, inspection: InspectionId, report: Option<Report>) {
-        let courier = &self.courier;
+        let courier = &self.delivery_worker;
         while let Err(error) =
             courier.ledger.end_inspection(inspection, report.clone(), courier.clock.now()).await
         {
@@ -104,20 +104,20 @@ impl Inspector {
     }
 
     async fn pause(&self) {
-        let again = self.courier.clock.now().plus(PAUSE_AFTER_ERROR);
-        self.courier.clock.rest_until(again).await;
+        let again = self.delivery_worker.clock.now().plus(PAUSE_AFTER_ERROR);
+        self.delivery_worker.clock.rest_until(again).await;
     }
 
     /// Runs an inspection. `None` if the endpoint is gone, or goes away meanwhile: its row is cancelled already.
     async fn inspect(&self, inspection: &Inspection) -> Option<Report> {
-        let directory = &self.courier.directory;
+        let directory = &self.delivery_worker.directory;
         let endpoint = directory.endpoint(inspection.endpoint)?;
         let app = directory.app_by_id(inspection.app)?.app();
         let mut judge = Judge::new(&endpoint.contract);
         if inspection.kind == Kind::Inspect {
             let mut random = [0; 32];
-            self.courier.entropy.fill(&mut random);
-            let subject = Subject::new(inspection.id, &app, &endpoint, self.courier.clock.now(), random);
+            self.delivery_worker.entropy.fill(&mut random);
+            let subject = Subject::new(inspection.id, &app, &endpoint, self.delivery_worker.clock.now(), random);
             let subject = subject.map_err(|error| judge.unsendable(Probe::Correct, &error)).ok();
             for probe in Probe::ALL.into_iter().skip(usize::from(subject.is_none())) {
                 directory.endpoint(inspection.endpoint)?;
@@ -144,7 +144,7 @@ impl Inspector {
         else {
             return judge.not_sent(probe);
         };
-        match subject.request(probe, self.courier.clock.now()) {
+        match subject.request(probe, self.delivery_worker.clock.now()) {
             Err(error) => judge.unsendable(probe, &error),
             Ok(request) => judge.answered(probe, self.post(endpoint, request.headers, request.body).await),
         }
@@ -157,15 +157,15 @@ impl Inspector {
             extra_headers: endpoint.headers.clone(),
             ..request(endpoint, endpoint.target.clone(), headers)
         };
-        let outcome = told(self.courier.carrier.post(request.clone()).await);
+        let outcome = told(self.delivery_worker.carrier.post(request.clone()).await);
         if outcome.class != Class::StaleConnection {
             return outcome;
         }
-        told(self.courier.carrier.post(Request { fresh: true, ..request }).await)
+        told(self.delivery_worker.carrier.post(Request { fresh: true, ..request }).await)
     }
 
     async fn health(&self, endpoint: &Endpoint, target: &Target, id: InspectionId) -> Outcome {
-        told(self.courier.carrier.get(request(endpoint, target.clone(), health_headers(id))).await)
+        told(self.delivery_worker.carrier.get(request(endpoint, target.clone(), health_headers(id))).await)
     }
 }
 

@@ -45,7 +45,7 @@ pub(super) fn hash_of(url: &str) -> u64 {
 pub(super) struct LaneState {
     pub(super) queue: Queue,
     /// Requests in flight.
-    pub(super) couriers: usize,
+    pub(super) in_flight: usize,
     /// Permits out: deliveries in the queue, in flight, or not yet recorded.
     pub(super) held: usize,
     /// Permits of fresh deliveries among them, while a backlog drains.
@@ -83,7 +83,7 @@ impl LaneState {
     pub(super) fn new(settings: LaneSettings, tokens: Tokens) -> Self {
         Self {
             queue: Queue::default(),
-            couriers: 0,
+            in_flight: 0,
             held: 0,
             held_fresh: 0,
             settings,

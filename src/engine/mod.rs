@@ -9,7 +9,7 @@
 //! is done once for all, `timekeeper` by which clock they evaluate endpoints, and `dialling` which may still send.
 
 mod timers;
-mod courier;
+mod delivery_worker;
 mod custody;
 mod dialling;
 mod dispatch;
@@ -42,7 +42,7 @@ mod traffic;
 mod trial;
 mod turn;
 
-pub use courier::Courier;
+pub use delivery_worker::DeliveryWorker;
 pub use dialling::Dialling;
 pub use lanes::{Ceilings, EngineLimits, LaneEvents, Lanes};
 pub use postman::Post;
@@ -58,7 +58,7 @@ use std::{sync::Arc, time::Duration};
 pub struct Engine {
     pub lanes: Arc<Lanes>,
     pub events: LaneEvents,
-    pub courier: Courier,
+    pub delivery_worker: DeliveryWorker,
     pub cluster: Arc<dyn Cluster>,
     pub browse: Arc<dyn Browse>,
     pub ids: Ids,
@@ -131,7 +131,7 @@ impl Engine {
         let membership = membership::Membership {
             lanes: self.lanes.clone(),
             cluster: self.cluster.clone(),
-            clock: self.courier.clock.clone(),
+            clock: self.delivery_worker.clock.clone(),
             ids: self.ids.clone(),
         };
         // Until nothing is in flight any more: a node without heartbeats is taken over.
@@ -150,7 +150,7 @@ impl Engine {
             let found = async {
                 let lanes = self.cluster.find_lanes().await?;
                 let (cluster, every) = (self.cluster.clone(), self.rounds.health);
-                Ok((lanes, health::HealthRound::begin(&self.courier, &self.lanes, cluster, every).await?))
+                Ok((lanes, health::HealthRound::begin(&self.delivery_worker, &self.lanes, cluster, every).await?))
             };
             match found.await {
                 Ok((lanes, health)) => {
@@ -166,7 +166,7 @@ impl Engine {
                     tokio::select! {
                         biased;
                         () = stop.soft() => return Ok(None),
-                        () = self.courier.clock.sleep_for(PAUSE_AFTER_ERROR) => {}
+                        () = self.delivery_worker.clock.sleep_for(PAUSE_AFTER_ERROR) => {}
                     }
                 }
                 Err(error) => return Err(error),
@@ -175,14 +175,14 @@ impl Engine {
     }
 
     async fn work(self, stop: Shutdown) -> Result<(), StoreError> {
-        self.lanes.start(self.courier.clock.now());
+        self.lanes.start(self.delivery_worker.clock.now());
         let Some(health) = self.begin(&stop).await? else { return Ok(()) };
         let start = Timestamp::from_millis(0);
         let steward =
-            steward::Steward { tenure: self.lanes.tenure().clone(), clock: self.courier.clock.clone() };
+            steward::Steward { tenure: self.lanes.tenure().clone(), clock: self.delivery_worker.clock.clone() };
         let (scheduler, replayer, notifier) =
             (self.scheduler(), self.replayer(steward.clone()), self.notifier(steward.clone()));
-        let (courier, lanes) = (Arc::new(self.courier), self.lanes);
+        let (courier, lanes) = (Arc::new(self.delivery_worker), self.lanes);
         let postman = postman::Postman::new(
             &courier,
             lanes.postman.clone(),
@@ -228,11 +228,11 @@ impl Engine {
         };
         let is_alone = lanes.tenure().is_alone();
         let inspector =
-            inspector::Inspector { bell: lanes.inspector.clone(), courier: courier.clone(), is_alone };
+            inspector::Inspector { bell: lanes.inspector.clone(), delivery_worker: courier.clone(), is_alone };
         let mut dispatch = dispatch::Dispatch {
             lanes,
             ready: self.events.ready,
-            courier: courier.clone(),
+            delivery_worker: courier.clone(),
             grace: self.grace,
         };
         tokio::join!(
@@ -253,23 +253,23 @@ impl Engine {
     fn scheduler(&self) -> scheduler::Scheduler {
         scheduler::Scheduler {
             lanes: self.lanes.clone(),
-            directory: self.courier.directory.clone(),
-            ledger: self.courier.ledger.clone(),
+            directory: self.delivery_worker.directory.clone(),
+            ledger: self.delivery_worker.ledger.clone(),
             cluster: self.cluster.clone(),
-            clock: self.courier.clock.clone(),
+            clock: self.delivery_worker.clock.clone(),
             recheck_every: self.rounds.recheck,
-            recheck_at: self.courier.clock.now().plus(self.rounds.recheck),
+            recheck_at: self.delivery_worker.clock.now().plus(self.rounds.recheck),
         }
     }
 
     fn replayer(&self, steward: steward::Steward) -> replayer::Replayer {
         replayer::Replayer {
             lanes: self.lanes.clone(),
-            directory: self.courier.directory.clone(),
-            ledger: self.courier.ledger.clone(),
+            directory: self.delivery_worker.directory.clone(),
+            ledger: self.delivery_worker.ledger.clone(),
             browse: self.browse.clone(),
             cluster: self.cluster.clone(),
-            clock: self.courier.clock.clone(),
+            clock: self.delivery_worker.clock.clone(),
             ids: self.ids.clone(),
             asked: self.lanes.replays.clone(),
             storage: self.storage.clone(),
@@ -281,10 +281,10 @@ impl Engine {
     fn notifier(&self, steward: steward::Steward) -> notifier::Notifier {
         notifier::Notifier {
             lanes: self.lanes.clone(),
-            directory: self.courier.directory.clone(),
-            ledger: self.courier.ledger.clone(),
+            directory: self.delivery_worker.directory.clone(),
+            ledger: self.delivery_worker.ledger.clone(),
             browse: self.browse.clone(),
-            clock: self.courier.clock.clone(),
+            clock: self.delivery_worker.clock.clone(),
             ids: self.ids.clone(),
             storage: self.storage.clone(),
             bell: self.lanes.notifier.clone(),
@@ -297,7 +297,7 @@ impl Engine {
 
 /// Waits until every permit has come back. An event that was on its way into the store during the stop may hold one without
 /// a worker: left alone, the next start would have to assume that it was sent.
-async fn let_go(courier: &Courier, dispatch: &dispatch::Dispatch) -> Result<(), StoreError> {
+async fn let_go(courier: &DeliveryWorker, dispatch: &dispatch::Dispatch) -> Result<(), StoreError> {
     for _ in 0..LAST_ROUNDS {
         courier.ledger.flush().await?;
         dispatch.hand_back_queued().await;

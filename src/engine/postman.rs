@@ -3,7 +3,7 @@
 //! While the mail server is down there is one try for all that waits, after growing pauses. No notice is lost, and when it
 //! is back everything is sent at the usual pace.
 
-use super::{courier::Courier, steward::Steward};
+use super::{delivery_worker::DeliveryWorker, steward::Steward};
 use crate::{
     domain::{
         directory::Directory,
@@ -80,7 +80,7 @@ impl Default for Round {
 
 impl Postman {
     pub(super) fn new(
-        courier: &Courier,
+        courier: &DeliveryWorker,
         bell: Arc<Notify>,
         post: Option<Post>,
         every: Duration,

@@ -128,7 +128,7 @@ impl Lane {
         now: Timestamp,
     ) -> (Change, Option<Timestamp>) {
         let mut state = self.lock();
-        state.couriers = state.couriers.saturating_sub(1);
+        state.in_flight = state.in_flight.saturating_sub(1);
         if leave.is_limited && !leave.has_gone_out.load(Relaxed) {
             state.tokens.put_back();
         }
@@ -239,7 +239,7 @@ impl Lane {
         let spared = state.circuit.pace(now).filter(|_| !delivery.is_asked);
         let starved = state.settings.rate.filter(|_| state.starved_since.is_some()).map(Pace::Rate);
         let at_gates = state.settings.is_gated && self.gates().is_waiting(self.app, self.endpoint);
-        let is_full = state.couriers >= state.width();
+        let is_full = state.in_flight >= state.width();
         spared.or(starved).or(at_gates.then_some(Pace::Ceiling)).or(is_full.then_some(Pace::Full))
     }
 
@@ -279,7 +279,7 @@ impl LaneState {
 
     /// Whether the endpoint itself allows a delivery to be sent, and if so, whether that is the probe.
     fn choose(&mut self, now: Timestamp) -> Option<bool> {
-        if self.couriers >= self.settings.in_flight_max {
+        if self.in_flight >= self.settings.in_flight_max {
             return None;
         }
         if self.queue.has_by_hand() {
@@ -290,7 +290,7 @@ impl LaneState {
             return None;
         }
         match self.may(now) {
-            May::Send(_) if self.couriers < self.width() => Some(false),
+            May::Send(_) if self.in_flight < self.width() => Some(false),
             May::SendProbe => Some(true),
             May::Send(_) | May::Probe | May::Wait(_) => None,
         }
@@ -314,7 +314,7 @@ impl LaneState {
         if self.backlog_until.is_some() {
             self.end_backlog();
         }
-        self.couriers += 1;
+        self.in_flight += 1;
         let (delivery, url, is_test) = (carried.delivery.id, self.settings.url, is_test(&carried));
         let (has_gone_out, is_exclusive) = (AtomicBool::new(false), self.settings.is_exclusive);
         let leave =

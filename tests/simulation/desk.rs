@@ -11,7 +11,7 @@ use posthaste::{
         tally::Tally,
         tenure::Tenure,
     },
-    engine::{Courier, Engine, LaneEvents, Lanes, Renderer, Rounds},
+    engine::{DeliveryWorker, Engine, LaneEvents, Lanes, Renderer, Rounds},
     outbound::Carrier,
     service::{Limits, Parts, Service, Surroundings},
     store::{CommitWatch, Ledger, Store},
@@ -68,7 +68,7 @@ impl<S: Store + 'static> Desk<S> {
         Engine {
             lanes: self.lanes.clone(),
             events,
-            courier: Courier {
+            delivery_worker: DeliveryWorker {
                 directory: self.directory.clone(),
                 ledger: tools.ledger,
                 carrier: tools.carrier,

@@ -11,7 +11,7 @@ use posthaste::{
         tally::Tally,
         tenure::Tenure,
     },
-    engine::{Ceilings, Courier, Engine, EngineLimits, LaneEvents, Lanes, Renderer, Rounds},
+    engine::{Ceilings, DeliveryWorker, Engine, EngineLimits, LaneEvents, Lanes, Renderer, Rounds},
     outbound::Carrier,
     service::{Limits, Parts, Service, Surroundings},
     store::{Cluster, CommitWatch, Store, sqlite::QueueLimits},
@@ -78,7 +78,7 @@ impl Desk {
         Engine {
             lanes,
             events,
-            courier: Courier {
+            delivery_worker: DeliveryWorker {
                 directory: self.directory,
                 ledger: self.store.clone(),
                 carrier,

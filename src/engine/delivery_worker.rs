@@ -46,7 +46,7 @@ impl From<Fault> for Hindrance {
     }
 }
 
-pub struct Courier {
+pub struct DeliveryWorker {
     pub directory: Arc<Directory>,
     pub ledger: Arc<dyn Ledger>,
     pub carrier: Arc<dyn Carrier>,
@@ -57,7 +57,7 @@ pub struct Courier {
     pub renderer: Renderer,
 }
 
-impl Courier {
+impl DeliveryWorker {
     /// Brings one delivery to its verdict, or back to the store if it may not be sent now. Returns how its last request
     /// ended.
     pub(super) async fn carry(&self, sending: Sending, lane: &Lane, leave: &Leave) -> Option<Report> {
