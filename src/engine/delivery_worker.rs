@@ -1,7 +1,7 @@
 //! Makes one delivery: renders, signs, sends, decides and records. The endpoint's settings are read anew each time.
 
 use super::{
-    custody::Custody,
+    lease_guard::LeaseGuard,
     fault::Fault,
     lane::Lane,
     parcel::{Parcel, attempt},
@@ -62,7 +62,7 @@ impl DeliveryWorker {
     /// ended.
     pub(super) async fn carry(&self, sending: Sending, lane: &Lane, leave: &Leave) -> Option<Report> {
         let Sending { carried, note } = sending;
-        let mut custody = Custody::new(carried, note, self.ledger.clone(), self.clock.clone());
+        let mut custody = LeaseGuard::new(carried, note, self.ledger.clone(), self.clock.clone());
         // Dropping the guard releases the delivery; the store then cancels or holds it as the endpoint's state demands.
         let carried = custody.carried()?;
         let endpoint = self.directory.endpoint(carried.delivery.endpoint)?;
@@ -89,7 +89,7 @@ impl DeliveryWorker {
     }
 
     /// Returns how the last request ended. A failure that does not count against the endpoint is reported as `Class::Local`.
-    fn report(&self, custody: &Custody, endpoint: &Endpoint, counts: bool) -> Option<Report> {
+    fn report(&self, custody: &LeaseGuard, endpoint: &Endpoint, counts: bool) -> Option<Report> {
         let last = custody.attempts().last()?;
         let class = last.outcome.class;
         let class = if counts || !class.is_numbered() { class } else { Class::Local };
@@ -107,7 +107,7 @@ impl DeliveryWorker {
     }
 
     /// Records why no request was made: as an attempt in the history, which takes no number.
-    fn not_sent(&self, mut custody: Custody, endpoint: &Endpoint, begun_at: Timestamp, fault: Fault) {
+    fn not_sent(&self, mut custody: LeaseGuard, endpoint: &Endpoint, begun_at: Timestamp, fault: Fault) {
         let now = self.clock.now();
         let mut outcome = Outcome::failed(Class::Local, fault.error);
         outcome.timings.total_us = now.since(begun_at).as_micros() as u32;
@@ -129,7 +129,7 @@ impl DeliveryWorker {
     /// fresh connection.
     async fn deliver(
         &self,
-        custody: &mut Custody,
+        custody: &mut LeaseGuard,
         parcel: &Parcel,
         lane: &Lane,
         leave: &Leave,
@@ -164,7 +164,7 @@ impl DeliveryWorker {
     async fn post(
         &self,
         request: Request,
-        custody: &mut Custody,
+        custody: &mut LeaseGuard,
         lane: &Lane,
         leave: &Leave,
     ) -> Result<Outcome, Hindrance> {
@@ -200,7 +200,7 @@ impl DeliveryWorker {
         (current.record.settings.url == endpoint.record.settings.url).then_some(paused)
     }
 
-    fn conclude(&self, mut custody: Custody, endpoint: &Endpoint, counts: bool) {
+    fn conclude(&self, mut custody: LeaseGuard, endpoint: &Endpoint, counts: bool) {
         let (Some(carried), Some(last)) = (custody.carried(), custody.attempts().last()) else { return };
         let ended_at = self.clock.now();
         let delivery = &carried.delivery;

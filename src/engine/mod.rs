@@ -10,7 +10,7 @@
 
 mod timers;
 mod delivery_worker;
-mod custody;
+mod lease_guard;
 mod dialling;
 mod dispatch;
 mod expiry;

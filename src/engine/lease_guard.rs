@@ -16,7 +16,7 @@ use crate::{
 };
 use std::sync::Arc;
 
-pub(super) struct Custody {
+pub(super) struct LeaseGuard {
     carried: Option<Carried>,
     /// Since when a request may be on its way.
     dialled_at: Option<Timestamp>,
@@ -27,7 +27,7 @@ pub(super) struct Custody {
     clock: Arc<dyn Clock>,
 }
 
-impl Custody {
+impl LeaseGuard {
     pub(super) fn new(
         carried: Carried,
         note: Option<String>,
@@ -94,7 +94,7 @@ impl Custody {
     }
 }
 
-impl Drop for Custody {
+impl Drop for LeaseGuard {
     fn drop(&mut self) {
         let Some(carried) = self.carried.take() else { return };
         let now = self.clock.now();
