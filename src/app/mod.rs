@@ -28,7 +28,7 @@ use crate::{
         tally::Tally,
         tenure::Tenure,
     },
-    engine::{Ceilings, DeliveryWorker, Dialling, Engine, EngineLimits, Lanes, Renderer, Rounds},
+    engine::{Ceilings, DeliveryWorker, NodeSendGate, Engine, EngineLimits, Lanes, Renderer, Rounds},
     outbound::{Client, Options, SystemResolver},
     service::{self, Service, Surroundings, stream::Streams},
     store::{
@@ -128,7 +128,7 @@ impl Node {
             own: machine::own_addresses(),
             dev: is_dev,
         };
-        let gate = Dialling { tenure: tenure.clone(), clock: clock.clone(), ledger: ledger.clone() };
+        let gate = NodeSendGate { tenure: tenure.clone(), clock: clock.clone(), ledger: ledger.clone() };
         let client = client(settings, &addresses, gate)?;
         let service = Arc::new(Service::new(service::Parts {
             directory: directory.clone(),
@@ -254,7 +254,7 @@ fn tenure(store: &StoreLocation) -> Tenure {
     }
 }
 
-fn client(settings: &Settings, addresses: &AddressPolicy, gate: Dialling) -> anyhow::Result<Arc<Client>> {
+fn client(settings: &Settings, addresses: &AddressPolicy, gate: NodeSendGate) -> anyhow::Result<Arc<Client>> {
     let options = outbound_options(settings, addresses)?;
     let client = Client::new(options, Arc::new(SystemResolver::default()))?;
     Ok(Arc::new(client.behind(Arc::new(gate))))

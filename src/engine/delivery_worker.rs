@@ -143,7 +143,7 @@ impl DeliveryWorker {
             let position = carried.delivery.history_len + 1 + custody.attempts().len() as u32;
             let request = parcel.request(carried, position, started_at, fresh)?;
             lane.go_out(leave, started_at);
-            custody.dial(started_at);
+            custody.mark_sent(started_at);
             let mut outcome = self.post(request, custody, lane, leave).await?;
             verdict::classify(&mut outcome, &parcel.endpoint.contract);
             self.tally.attempt(outcome.class);
@@ -173,9 +173,9 @@ impl DeliveryWorker {
             posting.await
         } else {
             // Subscribed before the epoch is read: joining again changes the epoch first.
-            let (cut, abandoned) = (around.cut.notified(), around.abandoned.notified());
+            let (cut, abandoned) = (around.exclusive_cut.notified(), around.abandoned.notified());
             if custody.carried().is_none_or(|carried| carried.epoch != around.tenure.epoch()) {
-                custody.was_not_sent();
+                custody.mark_not_sent();
                 return Err(Hindrance::LetGo);
             }
             tokio::select! {
@@ -188,7 +188,7 @@ impl DeliveryWorker {
         posted.map_err(|_| {
             // The delivery waits in the store, and its queue until the gate is open again.
             lane.around.pool.close_gate();
-            custody.was_not_sent();
+            custody.mark_not_sent();
             Hindrance::LetGo
         })
     }

@@ -208,7 +208,7 @@ impl Lanes {
 
     /// Stops waiting for requests of exclusive queues that are on their way.
     pub(super) fn cut_exclusive(&self) {
-        self.around.cut.notify_waiters();
+        self.around.exclusive_cut.notify_waiters();
     }
 
     /// Drops everything that this node had leased: other nodes own it now. Running workers let go of theirs: what has not

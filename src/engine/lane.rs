@@ -43,7 +43,7 @@ pub(super) struct Around {
     /// Wakes the membership.
     pub(super) membership: Notify,
     /// Wakes delivery workers of exclusive queues: they must let go before another node takes over.
-    pub(super) cut: Notify,
+    pub(super) exclusive_cut: Notify,
     /// Wakes all delivery workers: other nodes own their deliveries now.
     pub(super) abandoned: Notify,
 }

@@ -104,7 +104,7 @@ impl Lanes {
             tenure,
             doubts: Mutex::default(),
             membership: Notify::new(),
-            cut: Notify::new(),
+            exclusive_cut: Notify::new(),
             abandoned: Notify::new(),
         };
         let lanes = Self {

@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub(super) struct LeaseGuard {
     carried: Option<Carried>,
     /// Since when a request may be on its way.
-    dialled_at: Option<Timestamp>,
+    sent_at: Option<Timestamp>,
     attempts: Vec<Attempt>,
     /// History note on why it is sent when it is.
     note: Option<String>,
@@ -34,7 +34,7 @@ impl LeaseGuard {
         ledger: Arc<dyn Ledger>,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        Self { carried: Some(carried), dialled_at: None, attempts: Vec::new(), note, ledger, clock }
+        Self { carried: Some(carried), sent_at: None, attempts: Vec::new(), note, ledger, clock }
     }
 
     pub(super) fn carried(&self) -> Option<&Carried> {
@@ -42,18 +42,18 @@ impl LeaseGuard {
     }
 
     /// Marks the start of a request: from here on the receiver may have seen it.
-    pub(super) fn dial(&mut self, at: Timestamp) {
-        self.dialled_at = Some(at);
+    pub(super) fn mark_sent(&mut self, at: Timestamp) {
+        self.sent_at = Some(at);
     }
 
     /// Marks the request as not made after all.
-    pub(super) fn was_not_sent(&mut self) {
-        self.dialled_at = None;
+    pub(super) fn mark_not_sent(&mut self) {
+        self.sent_at = None;
     }
 
     /// Adds the finished request as a row of history.
     pub(super) fn came_back(&mut self, attempt: Attempt) {
-        self.dialled_at = None;
+        self.sent_at = None;
         self.attempts.push(Attempt { note: self.note.clone(), ..attempt });
     }
 
@@ -98,7 +98,7 @@ impl Drop for LeaseGuard {
     fn drop(&mut self) {
         let Some(carried) = self.carried.take() else { return };
         let now = self.clock.now();
-        if let Some(started_at) = self.dialled_at {
+        if let Some(started_at) = self.sent_at {
             let error = "this node stopped waiting for the answer; the request may have arrived";
             self.attempts.push(Attempt {
                 started_at,

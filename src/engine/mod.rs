@@ -11,7 +11,7 @@
 mod timers;
 mod delivery_worker;
 mod lease_guard;
-mod dialling;
+mod send_gate;
 mod dispatch;
 mod expiry;
 mod fault;
@@ -43,7 +43,7 @@ mod trial;
 mod turn;
 
 pub use delivery_worker::DeliveryWorker;
-pub use dialling::Dialling;
+pub use send_gate::NodeSendGate;
 pub use lanes::{Ceilings, EngineLimits, LaneEvents, Lanes};
 pub use postman::Post;
 pub use renderer::Renderer;

@@ -3,7 +3,7 @@
 use super::{
     Carrier, NotSent, Posting, Request,
     connection::{Connection, Lost},
-    dial::Dialer,
+    connector::Connector,
     fault::Fault,
     message::{Message, Route},
     pool::Pool,
@@ -67,7 +67,7 @@ impl Default for Options {
 /// Speaks HTTP/1.1 to receivers. Uses only the configured proxy, follows no redirect, repeats no request.
 pub struct Client {
     policy: RwLock<Arc<AddressPolicy>>,
-    dialer: Dialer,
+    dialer: Connector,
     pool: Pool,
     source_headers: Vec<(String, String)>,
     /// Without a gate every request may go out.
@@ -93,7 +93,7 @@ impl Client {
         let gateway = options.proxy.map(|proxy| Gateway::new(proxy, options.proxy_resolves, tls.clone()));
         Ok(Self {
             policy: RwLock::new(Arc::new(options.policy)),
-            dialer: Dialer { resolver, tls, roots, gateway },
+            dialer: Connector { resolver, tls, roots, gateway },
             source_headers: options.source_headers,
             pool: Pool::new(options.idle_per_lane_max, options.idle_max, options.idle_for_max),
             gate: None,
@@ -207,7 +207,7 @@ impl Client {
         progress: &mut Progress,
     ) -> Result<Box<Connection>, Fault> {
         let route = Arc::new(Route::new(request.target.clone(), request.tls.clone())?);
-        self.dialer.dial(&self.policy(), route, deadline, progress, self.gate.clone()).await
+        self.dialer.open(&self.policy(), route, deadline, progress, self.gate.clone()).await
     }
 
     fn policy(&self) -> Arc<AddressPolicy> {

@@ -4,7 +4,7 @@
 //! a tenant gave. Otherwise as careful as with receivers: no proxies, no redirects, one deadline, bounded.
 
 use super::{
-    dial::Dialer,
+    connector::Connector,
     fault::Fault,
     message::Route,
     progress::{Phase, Progress},
@@ -53,7 +53,7 @@ impl From<Fault> for ErrandFailed {
 /// Sends requests, each on a connection of its own.
 pub struct Runner {
     policy: AddressPolicy,
-    dialer: Dialer,
+    dialer: Connector,
 }
 
 impl Runner {
@@ -63,7 +63,7 @@ impl Runner {
         let resolver = Arc::new(SystemResolver::default());
         Ok(Self {
             policy: AddressPolicy { allow: everywhere, own: Vec::new(), dev: true },
-            dialer: Dialer { resolver, tls: tls::connector(roots.clone())?, roots, gateway: None },
+            dialer: Connector { resolver, tls: tls::connector(roots.clone())?, roots, gateway: None },
         })
     }
 

@@ -178,7 +178,7 @@ impl Smtp {
 
     async fn connect(&self) -> Result<AsyncSmtpConnection, String> {
         let Self { options, tls, .. } = self;
-        let stream = wire::dial(&*self.resolver, &options.host, options.port).await?;
+        let stream = wire::connect(&*self.resolver, &options.host, options.port).await?;
         let local = stream.local_addr().map_err(|error| error.to_string())?;
         let wire = match options.security {
             Security::None => Wire::plain(stream),

@@ -9,7 +9,7 @@
 mod answer;
 mod client;
 mod connection;
-mod dial;
+mod connector;
 mod errand;
 mod fault;
 mod http_connect;

@@ -17,7 +17,7 @@ use posthaste::{
         tenure::Tenure,
         time::Timestamp,
     },
-    engine::Dialling,
+    engine::NodeSendGate,
     store::{
         Browse, Cluster, Ledger, Store, StoreError,
         cluster::Beat,
@@ -194,7 +194,7 @@ fn a_store_that_was_taken_over_closes_the_send_gate() {
     let store = Arc::new(database.open().unwrap());
     // The node counts as alone here, so only the store can close the gate: it must, as no result could be recorded.
     let (tenure, clock) = (Arc::new(Tenure::alone()), Arc::new(SystemClock));
-    let gate = Dialling { tenure, clock, ledger: store.clone() };
+    let gate = NodeSendGate { tenure, clock, ledger: store.clone() };
     assert!(store.can_record() && gate.is_open());
     database.run("UPDATE posthaste.nodes SET dead = 1");
     wait_until("it notices", || !store.can_record());

@@ -15,7 +15,7 @@ use posthaste::{
         tenure::{Home, Tenure},
         time::Timestamp,
     },
-    engine::{Dialling, Engine, Lanes, Rounds},
+    engine::{NodeSendGate, Engine, Lanes, Rounds},
     outbound::{Carrier, NotSent, Posting, Request},
     service::{Service, apps::NewApp, deliveries::DeliveryQuery, endpoints::NewEndpoint, replays::NewReplay},
     store::{
@@ -50,7 +50,7 @@ struct Net {
 struct Line {
     net: Arc<Net>,
     tenure: Arc<Tenure>,
-    gate: Dialling,
+    gate: NodeSendGate,
 }
 
 impl Carrier for Line {
@@ -133,7 +133,7 @@ impl Town {
         let service = desk.service(lanes.clone());
         service.load(None).await.unwrap();
         service.readiness().accept();
-        let gate = Dialling { tenure: tenure.clone(), clock: self.clock.clone(), ledger };
+        let gate = NodeSendGate { tenure: tenure.clone(), clock: self.clock.clone(), ledger };
         let line = Line { net: self.net.clone(), tenure: tenure.clone(), gate };
         let (stop, told) = Shutdown::by_hand();
         let engine = desk.engine(lanes, events, Arc::new(line));

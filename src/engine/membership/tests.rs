@@ -121,7 +121,7 @@ async fn a_heartbeat_holds_from_when_it_was_sent_and_silence_closes_the_gate_soo
     node.door.delay_ms.store(0, SeqCst);
     sleep(Duration::from_millis(5500)).await;
     node.door.is_cut.store(true, SeqCst);
-    let cut = node.lanes.around.cut.notified();
+    let cut = node.lanes.around.exclusive_cut.notified();
     let cut_at = town.clock.steady();
     sleep(Duration::from_millis(3900)).await;
     assert!(node.may_dial(&town) && !node.lanes.around.pool.is_gated());

@@ -35,7 +35,7 @@ pub(super) struct Wire {
 }
 
 /// Connects to the first address that answers.
-pub(super) async fn dial(resolver: &dyn Resolve, host: &Host, port: u16) -> Result<TcpStream, String> {
+pub(super) async fn connect(resolver: &dyn Resolve, host: &Host, port: u16) -> Result<TcpStream, String> {
     let addresses: Vec<IpAddr> = match host {
         Host::Address(ip) => vec![*ip],
         Host::Name(name) => {

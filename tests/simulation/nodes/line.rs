@@ -3,7 +3,7 @@
 use super::{
     plan::Kind,
     sabotage::Gate,
-    town::{Dial, Town, at},
+    town::{SentRequest, Town, at},
 };
 use crate::{
     journal::Promise,
@@ -105,7 +105,7 @@ impl Line {
 
     fn begin(&self, request: &Request, fate: &Fate, called_at: i64, is_excused: bool) -> usize {
         let (now, delivery) = (self.town.now(), attempt_of(request).delivery);
-        let dial = Dial {
+        let dial = SentRequest {
             life: self.life,
             epoch: self.gate.tenure.epoch(),
             lane: request.lane,
@@ -128,7 +128,7 @@ impl Line {
     }
 
     /// Checks that the sender has leased the delivery, and that no other node may take over from it.
-    fn must_be_owned(&self, dial: &Dial) {
+    fn must_be_owned(&self, dial: &SentRequest) {
         let sql = "SELECT d.lane, n.lease_until, n.dead FROM deliveries d LEFT JOIN nodes n ON n.epoch = -d.lane WHERE d.id = ?1";
         let found: Option<Found> = {
             let file = self.town.file().connection();
@@ -150,15 +150,15 @@ impl Line {
     }
 
     /// Checks that no other node is sending to an exclusive endpoint, unless it is frozen or dead.
-    fn must_be_sole(&self, dial: &Dial, kind: Kind) {
+    fn must_be_sole(&self, dial: &SentRequest, kind: Kind) {
         let journal = self.town.journal();
-        let is_out = |other: &&Dial| {
+        let is_out = |other: &&SentRequest| {
             let life = &journal.lives[other.life];
             let is_seen =
                 life.ended_at.is_none() && life.freezes == other.freezes && !journal.has_lost(other.epoch);
             other.lane == dial.lane && other.ended_at.is_none() && other.dropped_at.is_none() && is_seen
         };
-        let out: Vec<&Dial> = journal.dials.iter().filter(is_out).collect();
+        let out: Vec<&SentRequest> = journal.dials.iter().filter(is_out).collect();
         let most = match kind {
             Kind::Shared => return,
             Kind::Narrow(most) => most as usize,

@@ -12,7 +12,7 @@ use crate::{
 };
 use posthaste::{
     domain::{directory::Directory, id::Ids, tenure::Tenure, time::Timestamp},
-    engine::{Ceilings, Dialling, EngineLimits, LaneEvents, Lanes, Rounds},
+    engine::{Ceilings, NodeSendGate, EngineLimits, LaneEvents, Lanes, Rounds},
     service::Service,
     store::{
         Cluster,
@@ -299,7 +299,7 @@ impl Boot {
         let (tenure, clock) = (self.desk.tenure.clone(), self.clock.clone());
         let sabotage = town.sabotage;
         let ledger = self.desk.store.clone();
-        let honest = Box::new(Dialling { tenure: tenure.clone(), clock: clock.clone(), ledger });
+        let honest = Box::new(NodeSendGate { tenure: tenure.clone(), clock: clock.clone(), ledger });
         let (often, seldom) = (Duration::from_secs(2), Duration::from_secs(20));
         Tools {
             ledger: self.desk.store.clone(),

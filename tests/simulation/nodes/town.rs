@@ -55,7 +55,7 @@ pub(crate) struct State {
 pub(crate) struct Journal {
     /// In the plan's order.
     pub(crate) endpoints: Vec<EndpointId>,
-    pub(crate) dials: Vec<Dial>,
+    pub(crate) dials: Vec<SentRequest>,
     /// When each process ended, and how often its node stood still, by its number.
     pub(crate) lives: Vec<Life>,
     /// When wall clocks were set.
@@ -97,7 +97,7 @@ pub(crate) struct Life {
 
 /// A request, as the network saw it.
 #[derive(Clone, Debug)]
-pub(crate) struct Dial {
+pub(crate) struct SentRequest {
     pub(crate) life: usize,
     /// Epoch of its sender.
     pub(crate) epoch: i64,

@@ -4,7 +4,7 @@
 use super::{
     plan::Kind,
     producers::Published,
-    town::{Dial, Loss, Town},
+    town::{SentRequest, Loss, Town},
     witness::TAKEN_OVER,
 };
 use crate::journal::Promise;
@@ -51,7 +51,7 @@ pub(crate) fn pronounce(town: &Town, published: &[Published]) -> (Figures, u64) 
     for (number, endpoint) in town.plan.endpoints.iter().enumerate() {
         let lane = town.journal().endpoints.get(number).copied();
         if let Kind::Rated(rate) = endpoint.kind {
-            let counts = |dial: &&Dial| Some(dial.lane) == lane && !is_unknowing(town, dial);
+            let counts = |dial: &&SentRequest| Some(dial.lane) == lane && !is_unknowing(town, dial);
             too_fast(town, dials.iter().filter(counts), rate);
         }
     }
@@ -154,21 +154,21 @@ fn left_behind(town: &Town) {
 
 /// Returns how many deliveries were received more than once. Each had a sender that was taken over, died, let go of it, or
 /// had to stop without an outcome, which is on record.
-fn twice(town: &Town, dials: &[Dial]) -> usize {
+fn twice(town: &Town, dials: &[SentRequest]) -> usize {
     let mut fenced: BTreeSet<i64> = all(town, TAKEN_OVER, |row| row.get(0)).into_iter().collect();
     let unknown = "SELECT DISTINCT delivery FROM attempts WHERE class = 9";
     let unknown: BTreeSet<i64> = all(town, unknown, |row| row.get(0)).into_iter().collect();
     let journal = town.journal();
     fenced.extend(journal.losses.iter().flat_map(|loss| loss.fenced.union(&loss.forgotten)));
     // Received, and then the store forgot that it was.
-    let is_forgotten = |dial: &Dial| {
+    let is_forgotten = |dial: &SentRequest| {
         journal
             .losses
             .iter()
             .any(|loss| dial.called_at <= loss.at && !loss.delivered.contains(&dial.delivery))
     };
     let mut broken = Vec::new();
-    let mut received: BTreeMap<DeliveryId, Vec<&Dial>> = BTreeMap::new();
+    let mut received: BTreeMap<DeliveryId, Vec<&SentRequest>> = BTreeMap::new();
     for dial in dials.iter().filter(|dial| dial.works_at.is_some()) {
         received.entry(dial.delivery).or_default().push(dial);
     }
@@ -176,7 +176,7 @@ fn twice(town: &Town, dials: &[Dial]) -> usize {
     let mut count = 0;
     for dials in again {
         count += 1;
-        let is_excused = |dial: &&&Dial| {
+        let is_excused = |dial: &&&SentRequest| {
             dial.dropped_at.is_some()
                 || fenced.contains(&dial.epoch)
                 || unknown.contains(&dial.delivery.as_i64())
@@ -192,14 +192,14 @@ fn twice(town: &Town, dials: &[Dial]) -> usize {
 }
 
 /// Whether its sender did not know yet that the store had lost what it wrote.
-fn is_unknowing(town: &Town, dial: &Dial) -> bool {
+fn is_unknowing(town: &Town, dial: &SentRequest) -> bool {
     let is_behind = |loss: &Loss| loss.at < dial.called_at && loss.forgotten.contains(&dial.epoch);
     town.journal().losses.iter().any(is_behind)
 }
 
 /// Checks that no window of time holds more requests than the rate allows, from all senders together. A wall clock that is
 /// set ahead fills a burst.
-fn too_fast<'a>(town: &Town, dials: impl Iterator<Item = &'a Dial>, rate: RateLimit) {
+fn too_fast<'a>(town: &Town, dials: impl Iterator<Item = &'a SentRequest>, rate: RateLimit) {
     let mut times: Vec<i64> = dials.map(|dial| dial.called_at).collect();
     times.sort_unstable();
     let steps = town.journal().steps.clone();
@@ -217,7 +217,7 @@ fn too_fast<'a>(town: &Town, dials: impl Iterator<Item = &'a Dial>, rate: RateLi
 }
 
 /// Checks that every result is in the history once.
-fn recorded_once(town: &Town, dials: &[Dial]) {
+fn recorded_once(town: &Town, dials: &[SentRequest]) {
     let mut sent: BTreeMap<i64, i64> = BTreeMap::new();
     for dial in dials {
         *sent.entry(dial.delivery.as_i64()).or_default() += 1;
@@ -243,7 +243,7 @@ type Place<'a> = (&'a Published, DeliveryId, usize);
 
 /// Checks that, where order is kept, an event answered before another was published is sent before that, whichever nodes
 /// took the two.
-fn out_of_order(town: &Town, dials: &[Dial], published: &[Published]) {
+fn out_of_order(town: &Town, dials: &[SentRequest], published: &[Published]) {
     let times: BTreeMap<i64, &Published> =
         published.iter().filter_map(|one| Some((one.event?.as_i64(), one))).collect();
     let sql = "SELECT l.endpoint, l.okey, d.event, d.id FROM lines l JOIN deliveries d ON d.id = l.delivery";

@@ -34,7 +34,7 @@ use tokio_rustls::TlsConnector;
 
 const ADDRESSES_TRIED_MAX: usize = 3;
 
-pub(super) struct Dialer {
+pub(super) struct Connector {
     pub(super) resolver: Arc<dyn Resolve>,
     pub(super) tls: TlsConnector,
     /// The root certificates behind `tls`.
@@ -43,8 +43,8 @@ pub(super) struct Dialer {
     pub(super) gateway: Option<Gateway>,
 }
 
-impl Dialer {
-    pub(super) async fn dial(
+impl Connector {
+    pub(super) async fn open(
         &self,
         policy: &AddressPolicy,
         route: Arc<Route>,

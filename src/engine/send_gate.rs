@@ -8,13 +8,13 @@ use crate::{
 };
 use std::sync::Arc;
 
-pub struct Dialling {
+pub struct NodeSendGate {
     pub tenure: Arc<Tenure>,
     pub clock: Arc<dyn Clock>,
     pub ledger: Arc<dyn Ledger>,
 }
 
-impl DialGate for Dialling {
+impl DialGate for NodeSendGate {
     fn is_open(&self) -> bool {
         self.tenure.may_dial(|| self.clock.steady()) && self.ledger.can_record()
     }
