@@ -12,7 +12,7 @@ mod timers;
 mod delivery_worker;
 mod lease_guard;
 mod send_gate;
-mod dispatch;
+mod dispatcher;
 mod expiry;
 mod fault;
 mod gates;
@@ -229,7 +229,7 @@ impl Engine {
         let is_alone = lanes.tenure().is_alone();
         let inspector =
             inspector::Inspector { bell: lanes.inspector.clone(), delivery_worker: courier.clone(), is_alone };
-        let mut dispatch = dispatch::Dispatch {
+        let mut dispatch = dispatcher::Dispatcher {
             lanes,
             ready: self.events.ready,
             delivery_worker: courier.clone(),
@@ -297,7 +297,7 @@ impl Engine {
 
 /// Waits until every permit has come back. An event that was on its way into the store during the stop may hold one without
 /// a worker: left alone, the next start would have to assume that it was sent.
-async fn let_go(courier: &DeliveryWorker, dispatch: &dispatch::Dispatch) -> Result<(), StoreError> {
+async fn let_go(courier: &DeliveryWorker, dispatch: &dispatcher::Dispatcher) -> Result<(), StoreError> {
     for _ in 0..LAST_ROUNDS {
         courier.ledger.flush().await?;
         dispatch.hand_back_queued().await;

@@ -15,14 +15,14 @@ use crate::{
 use std::{sync::Arc, time::Duration};
 use tokio::{sync::mpsc, task::JoinSet};
 
-pub(super) struct Dispatch {
+pub(super) struct Dispatcher {
     pub(super) lanes: Arc<Lanes>,
     pub(super) ready: mpsc::UnboundedReceiver<Arc<Lane>>,
     pub(super) delivery_worker: Arc<DeliveryWorker>,
     pub(super) grace: Duration,
 }
 
-impl Dispatch {
+impl Dispatcher {
     /// Runs until stopped. Then it releases, unattempted, what no worker has taken, and gives requests in flight the grace
     /// period; the rest end as "outcome unknown".
     pub(super) async fn run(&mut self, stop: Shutdown) {
