@@ -13,7 +13,7 @@ mod delivery_worker;
 mod lease_guard;
 mod send_gate;
 mod dispatcher;
-mod expiry;
+mod retention_worker;
 mod fault;
 mod gates;
 mod handover;
@@ -190,14 +190,14 @@ impl Engine {
             self.rounds.notices,
             steward.clone(),
         );
-        let expiry = expiry::Expiry {
+        let expiry = retention_worker::RetentionWorker {
             directory: courier.directory.clone(),
             ledger: courier.ledger.clone(),
             cluster: self.cluster.clone(),
             clock: courier.clock.clone(),
             tally: courier.tally.clone(),
             every: self.rounds.expire,
-            walks: Vec::new(),
+            scans: Vec::new(),
             steward: steward.clone(),
         };
         let recovery = recovery::Recovery {

@@ -34,7 +34,7 @@ const REST_MAX: Duration = Duration::from_hours(24);
 /// Shortest pause before a scan starts over, as a multiple of how long it took.
 const REST_PER_WALK: u32 = 50;
 
-pub(super) struct Expiry {
+pub(super) struct RetentionWorker {
     pub(super) directory: Arc<Directory>,
     pub(super) ledger: Arc<dyn Ledger>,
     pub(super) cluster: Arc<dyn Cluster>,
@@ -42,12 +42,12 @@ pub(super) struct Expiry {
     pub(super) tally: Arc<Tally>,
     /// How often it checks when there is nothing to do.
     pub(super) every: Duration,
-    pub(super) walks: Vec<Walk>,
+    pub(super) scans: Vec<RetentionScan>,
     pub(super) steward: Steward,
 }
 
 /// Scan of one retention age through the events.
-pub(super) struct Walk {
+pub(super) struct RetentionScan {
     age: Duration,
     /// Every event up to this id was examined since it began.
     reached: i64,
@@ -56,7 +56,7 @@ pub(super) struct Walk {
     again_at: Option<Timestamp>,
 }
 
-impl Walk {
+impl RetentionScan {
     fn new(age: Duration, now: Timestamp) -> Self {
         Self { age, reached: 0, began_at: now, again_at: None }
     }
@@ -70,7 +70,7 @@ impl Walk {
     }
 }
 
-impl Expiry {
+impl RetentionWorker {
     pub(super) async fn run(mut self, stop: Shutdown) {
         // A step is one transaction: stopping between two of them leaves nothing half done.
         tokio::select! {
@@ -83,8 +83,8 @@ impl Expiry {
     async fn work(&mut self) {
         loop {
             self.follow_contracts();
-            for place in 0..self.walks.len() {
-                while let Err(error) = self.walk(place).await {
+            for place in 0..self.scans.len() {
+                while let Err(error) = self.scan(place).await {
                     tracing::warn!(%error, "could not remove what has outlived its retention");
                     self.sleep(PAUSE).await;
                 }
@@ -100,23 +100,23 @@ impl Expiry {
     /// Keeps one scan for each age that there is now.
     fn follow_contracts(&mut self) {
         let (ages, now) = (self.directory.retention_ages(), self.clock.now());
-        self.walks.retain(|walk| ages.contains(&walk.age));
+        self.scans.retain(|walk| ages.contains(&walk.age));
         for age in ages {
-            if !self.walks.iter().any(|walk| walk.age == age) {
-                self.walks.push(Walk::new(age, now));
+            if !self.scans.iter().any(|walk| walk.age == age) {
+                self.scans.push(RetentionScan::new(age, now));
             }
         }
     }
 
     /// Scans until it has caught up with its age.
-    async fn walk(&mut self, place: usize) -> Result<(), StoreError> {
+    async fn scan(&mut self, place: usize) -> Result<(), StoreError> {
         loop {
             let turn = self.steward.turn().await;
             let now = self.clock.now();
-            let walk = &mut self.walks[place];
+            let walk = &mut self.scans[place];
             // A clock that was set back must not delay the scan until it is as late again.
             if walk.again_at.is_some_and(|at| at <= now) || walk.began_at > now {
-                *walk = Walk::new(walk.age, now);
+                *walk = RetentionScan::new(walk.age, now);
             }
             let age_ms = i64::try_from(walk.age.as_millis()).unwrap_or(i64::MAX);
             let oldest_kept = Timestamp::from_millis(now.as_millis().saturating_sub(age_ms));
@@ -125,7 +125,7 @@ impl Expiry {
             if search.to_id > search.after_id + 1 {
                 let overdue = self.cluster.overdue(search, self.directory.clone(), now).await?;
                 self.expire(overdue.ranges).await?;
-                let walk = &mut self.walks[place];
+                let walk = &mut self.scans[place];
                 walk.reached = if overdue.is_last { to_id - 1 } else { overdue.reached };
                 if !overdue.is_last {
                     let took = self.clock.now().since(now);
@@ -135,7 +135,7 @@ impl Expiry {
                 }
             }
             let now = self.clock.now();
-            self.walks[place].catch_up(now);
+            self.scans[place].catch_up(now);
             return Ok(());
         }
     }
