@@ -2,7 +2,7 @@
 
 use super::{
     lease_guard::LeaseGuard,
-    fault::Fault,
+    render_error::RenderError,
     lane::Lane,
     parcel::{Parcel, attempt},
     renderer::Renderer,
@@ -35,14 +35,14 @@ const OUTAGE_WAITED_OUT: &str = "most receivers fell silent at once: waited out,
 
 /// Why an attempt has no outcome to decide on.
 enum Hindrance {
-    Fault(Fault),
+    NotRendered(RenderError),
     /// Sending was not allowed, or waiting was ended: dropping the lease guard releases or records the delivery.
     LetGo,
 }
 
-impl From<Fault> for Hindrance {
-    fn from(fault: Fault) -> Self {
-        Self::Fault(fault)
+impl From<RenderError> for Hindrance {
+    fn from(fault: RenderError) -> Self {
+        Self::NotRendered(fault)
     }
 }
 
@@ -82,7 +82,7 @@ impl DeliveryWorker {
         let report = self.report(&custody, &endpoint, matches!(delivered, Ok(true)));
         match delivered {
             Ok(counts) => self.conclude(custody, &endpoint, counts),
-            Err(Hindrance::Fault(fault)) => self.not_sent(custody, &endpoint, begun_at, fault),
+            Err(Hindrance::NotRendered(fault)) => self.not_sent(custody, &endpoint, begun_at, fault),
             Err(Hindrance::LetGo) => return None,
         }
         report
@@ -98,22 +98,22 @@ impl DeliveryWorker {
         Some(Report { class, started_at: last.started_at, ended_at, asked })
     }
 
-    async fn pack(&self, carried: &Carried, endpoint: &Arc<Endpoint>) -> Result<Parcel, Fault> {
+    async fn pack(&self, carried: &Carried, endpoint: &Arc<Endpoint>) -> Result<Parcel, RenderError> {
         let Some(entry) = self.directory.app_by_id(carried.delivery.app) else {
-            return Err(Fault::no_payload("the app was deleted"));
+            return Err(RenderError::no_payload("the app was deleted"));
         };
         let payload = self.renderer.payload(&self.directory, &carried.event, endpoint).await?;
         Parcel::pack(carried, &entry.app(), endpoint.clone(), payload)
     }
 
     /// Records why no request was made: as an attempt in the history, which takes no number.
-    fn not_sent(&self, mut custody: LeaseGuard, endpoint: &Endpoint, begun_at: Timestamp, fault: Fault) {
+    fn not_sent(&self, mut custody: LeaseGuard, endpoint: &Endpoint, begun_at: Timestamp, fault: RenderError) {
         let now = self.clock.now();
         let mut outcome = Outcome::failed(Class::Local, fault.error);
         outcome.timings.total_us = now.since(begun_at).as_micros() as u32;
         self.tally.attempt(Class::Local);
         custody.came_back(attempt(endpoint, begun_at, outcome));
-        match fault.ends {
+        match fault.dead_reason {
             Some(reason) => {
                 let verdict = Verdict::Dead { reason, switch_off: false };
                 custody.conclude(verdict, None, None, now, &endpoint.contract);

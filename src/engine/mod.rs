@@ -14,7 +14,7 @@ mod lease_guard;
 mod send_gate;
 mod dispatcher;
 mod retention_worker;
-mod fault;
+mod render_error;
 mod gates;
 mod handover;
 mod hands;

@@ -1,6 +1,6 @@
 //! A body that was rendered for one endpoint and can be sent. Each attempt signs it anew.
 
-use super::fault::Fault;
+use super::render_error::RenderError;
 use crate::{
     domain::{
         app::App,
@@ -35,7 +35,7 @@ impl Parcel {
         app: &App,
         endpoint: Arc<Endpoint>,
         payload: Payload,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, RenderError> {
         let event = &carried.event;
         let mut parcel = Self {
             public_id: event.public_id(app.id_prefix()),
@@ -75,7 +75,7 @@ impl Parcel {
         position: u32,
         now: Timestamp,
         fresh: bool,
-    ) -> Result<Request, Fault> {
+    ) -> Result<Request, RenderError> {
         let endpoint = &*self.endpoint;
         let parts = self.parts(carried);
         let delivery = &carried.delivery;

@@ -8,7 +8,7 @@
 mod tests;
 
 use super::{
-    fault::Fault,
+    render_error::RenderError,
     places::Places,
     trial::{Ended, Hold, Trial},
     turn::{Expected, FunctionName, Queue, Turn, Turns},
@@ -58,7 +58,7 @@ impl Renderer {
         directory: &Directory,
         event: &Event,
         endpoint: &Endpoint,
-    ) -> Result<Payload, Fault> {
+    ) -> Result<Payload, RenderError> {
         let Some(pinned) = &endpoint.record.settings.payload_version else {
             let is_named = body::names_version(&endpoint.contract);
             let newest = || directory.catalogue().newest(&event.event_type).cloned();
@@ -81,7 +81,7 @@ impl Renderer {
             Ended::Made(data) => Ok(Payload { converted: Some(data), version: Some(version.name.clone()) }),
             Ended::Failed(why) | Ended::OutOfTime(why) => {
                 let about = format!("payload version {pinned} of {}: {why}", event.event_type);
-                Err(Fault::no_payload(about))
+                Err(RenderError::no_payload(about))
             }
         }
     }
@@ -91,7 +91,7 @@ impl Renderer {
         event: &Event,
         version: &Arc<PayloadVersion>,
         rule: RenderingRule,
-    ) -> Result<Ended, Fault> {
+    ) -> Result<Ended, RenderError> {
         let function: FunctionName = (event.event_type.clone(), version.name.clone());
         let until = Instant::now() + PLACE_WITHIN;
         let known = self.turns.of(event.app).map(|turn| (turn.expected(&function, event.id), turn));
@@ -128,7 +128,7 @@ impl Renderer {
     }
 
     /// Waits for a run that should be quick; if it is not, it moves to the slow slots.
-    async fn end(&self, mut trial: Trial, event: &Event, function: FunctionName) -> Result<Ended, Fault> {
+    async fn end(&self, mut trial: Trial, event: &Event, function: FunctionName) -> Result<Ended, RenderError> {
         if let Ok(ended) = timeout(QUICK, trial.end()).await {
             return Ok(ended);
         }
@@ -156,12 +156,12 @@ fn kept(event: &Event, version: &Arc<PayloadVersion>) -> Option<Ended> {
     event.bodies.converted(version).map(|converted| converted.map_or_else(Ended::Failed, Ended::Made))
 }
 
-fn busy((event_type, version): &FunctionName, places: &Places) -> Fault {
+fn busy((event_type, version): &FunctionName, places: &Places) -> RenderError {
     if places.are_all_lost() {
         tracing::error!(%event_type, %version, "no slot for a payload function: the functions in all of them do not stop");
-        return Fault::passing(format!(
+        return RenderError::temporary(format!(
             "payload version {version} of {event_type} has no place to be made in: the functions in all of them do not stop"
         ));
     }
-    Fault::passing(format!("payload version {version} of {event_type} is being made for another event"))
+    RenderError::temporary(format!("payload version {version} of {event_type} is being made for another event"))
 }

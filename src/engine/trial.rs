@@ -1,7 +1,7 @@
 //! A conversion on a thread of its own: tried as often as the contract says, each time within its time limit.
 
 use super::{
-    fault::Fault,
+    render_error::RenderError,
     places::Place,
     turn::{FunctionName, Turn},
 };
@@ -73,13 +73,13 @@ impl Trial {
         event: EventId,
         work: (Arc<PayloadVersion>, Bytes, RenderingRule),
         hold: Hold,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, RenderError> {
         let (version, data, rule) = work;
         let is_given_up = Arc::new(AtomicBool::new(false));
         let stop = is_given_up.clone();
         let hold = Arc::new(Mutex::new(Some(hold)));
         let told = apart(LetGo(hold.clone()), move || try_often(&version, &data, rule, &stop))
-            .map_err(|error| Fault::passing(format!("no thread for a payload function: {error}")))?;
+            .map_err(|error| RenderError::temporary(format!("no thread for a payload function: {error}")))?;
         let within = rule.timeout.saturating_mul(rule.tries) + STUCK_AFTER;
         Ok(Self { told, hold, is_given_up, within, function, event })
     }

@@ -4,7 +4,7 @@ use super::{
     Carrier, NotSent, Posting, Request,
     connection::{Connection, Lost},
     connector::Connector,
-    fault::Fault,
+    send_error::SendError,
     message::{Message, Route},
     pool::Pool,
     progress::Progress,
@@ -77,11 +77,11 @@ pub struct Client {
 /// Why an attempt brought no complete answer.
 enum Ended {
     NotSent,
-    Failed(Fault),
+    Failed(SendError),
 }
 
-impl From<Fault> for Ended {
-    fn from(fault: Fault) -> Self {
+impl From<SendError> for Ended {
+    fn from(fault: SendError) -> Self {
         Self::Failed(fault)
     }
 }
@@ -143,7 +143,7 @@ impl Client {
     ) -> Result<(), Ended> {
         self.must_be_open()?;
         if request.https_only && !request.target.is_https() {
-            return Err(Fault::new(Class::AddressRefused, "https required").into());
+            return Err(SendError::new(Class::AddressRefused, "https required").into());
         }
         let mut unsent = None;
         while let Some(connection) = self.rested(request, progress.started()) {
@@ -168,7 +168,7 @@ impl Client {
         self.exchange(request, connection, message, progress).await.map_err(|lost| match lost {
             Lost::NotSent => Ended::NotSent,
             Lost::Failed(fault) => fault.into(),
-            Lost::Unsent(_) => Fault::new(Class::Connect, "the server closed the connection at once").into(),
+            Lost::Unsent(_) => SendError::new(Class::Connect, "the server closed the connection at once").into(),
         })
     }
 
@@ -205,7 +205,7 @@ impl Client {
         request: &Request,
         deadline: Instant,
         progress: &mut Progress,
-    ) -> Result<Box<Connection>, Fault> {
+    ) -> Result<Box<Connection>, SendError> {
         let route = Arc::new(Route::new(request.target.clone(), request.tls.clone())?);
         self.dialer.open(&self.policy(), route, deadline, progress, self.gate.clone()).await
     }

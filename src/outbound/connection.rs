@@ -6,7 +6,7 @@
 
 use super::{
     answer::is_framing_doubtful,
-    fault::Fault,
+    send_error::SendError,
     layered::Stream,
     message::{Message, Route},
     progress::{Phase, Progress, micros},
@@ -55,7 +55,7 @@ pub(super) enum Lost {
     Unsent(Box<Message>),
     /// No byte was written, and none may be: the gate is closed.
     NotSent,
-    Failed(Fault),
+    Failed(SendError),
 }
 
 impl Connection {
@@ -64,14 +64,14 @@ impl Connection {
         peer: Option<SocketAddr>,
         route: Arc<Route>,
         gate: Gate,
-    ) -> Result<Box<Self>, Fault> {
+    ) -> Result<Box<Self>, SendError> {
         let meter = Arc::new(Meter::default());
         let wire = TokioIo::new(Wire::new(stream, Arc::clone(&meter), gate));
         let (sender, driver) = http1::Builder::new()
             .max_buf_size(BUFFER_BYTES_MAX)
             .handshake(wire)
             .await
-            .map_err(|error| Fault::exchange(&error))?;
+            .map_err(|error| SendError::exchange(&error))?;
         let driver = Some(driver);
         Ok(Box::new(Self {
             sender,
@@ -130,7 +130,7 @@ impl Connection {
                 progress.timings.first_byte_us = Some(micros(began.elapsed()));
             }
             if self.meter.interim_answers() > INTERIM_ANSWERS_MAX {
-                let fault = Fault::new(Class::Connect, "the server sent too many interim answers");
+                let fault = SendError::new(Class::Connect, "the server sent too many interim answers");
                 return Poll::Ready(Err(Lost::Failed(fault)));
             }
             // The answer can only come out of the driver, so polling before the first byte is useless.
@@ -150,18 +150,18 @@ impl Connection {
             return Lost::Unsent(Box::new(message));
         }
         if self.meter.is_exhausted() {
-            return Lost::Failed(Fault::new(Class::Connect, "the head of the answer is too large"));
+            return Lost::Failed(SendError::new(Class::Connect, "the head of the answer is too large"));
         }
-        let fault = Fault::exchange(&error.into_error());
+        let fault = SendError::exchange(&error.into_error());
         if self.is_reused && !self.meter.has_read() && fault.class == Class::Connect {
             let words = "the kept-alive connection was closed before an answer came";
-            return Lost::Failed(Fault::new(Class::StaleConnection, words));
+            return Lost::Failed(SendError::new(Class::StaleConnection, words));
         }
         Lost::Failed(fault)
     }
 
     /// Reads the body. True if it came to its end, false if reading stopped early.
-    async fn body(&mut self, mut body: Incoming, progress: &mut Progress) -> Result<bool, Fault> {
+    async fn body(&mut self, mut body: Incoming, progress: &mut Progress) -> Result<bool, SendError> {
         while !body.is_end_stream() {
             match poll_fn(|cx| self.poll_frame(&mut body, cx)).await {
                 Some(Ok(frame)) => {
@@ -170,7 +170,7 @@ impl Connection {
                     }
                 }
                 Some(Err(_)) if self.meter.is_exhausted() => return Ok(false),
-                Some(Err(error)) => return Err(Fault::exchange(&error)),
+                Some(Err(error)) => return Err(SendError::exchange(&error)),
                 None => break,
             }
         }

@@ -6,7 +6,7 @@
 
 use super::{
     connection::Connection,
-    fault::Fault,
+    send_error::SendError,
     layered::{Layered, Link, Stream},
     message::Route,
     progress::{Phase, Progress, micros},
@@ -51,7 +51,7 @@ impl Connector {
         deadline: Instant,
         progress: &mut Progress,
         gate: Gate,
-    ) -> Result<Box<Connection>, Fault> {
+    ) -> Result<Box<Connection>, SendError> {
         let (stream, peer) = self.reach(policy, &route, deadline, progress).await?;
         Connection::open(stream, peer, route, gate).await
     }
@@ -63,7 +63,7 @@ impl Connector {
         route: &Route,
         deadline: Instant,
         progress: &mut Progress,
-    ) -> Result<(Stream, Option<SocketAddr>), Fault> {
+    ) -> Result<(Stream, Option<SocketAddr>), SendError> {
         let target = &route.target;
         let goals = self.goals(policy, target, progress).await?;
         let began = Instant::now();
@@ -87,7 +87,7 @@ impl Connector {
         policy: &AddressPolicy,
         target: &'a Target,
         progress: &mut Progress,
-    ) -> Result<Vec<Goal<'a>>, Fault> {
+    ) -> Result<Vec<Goal<'a>>, SendError> {
         if let Host::Name(name) = target.host()
             && self.gateway.as_ref().is_some_and(Gateway::resolves)
         {
@@ -108,7 +108,7 @@ impl Connector {
         policy: &AddressPolicy,
         target: &Target,
         progress: &mut Progress,
-    ) -> Result<Vec<Vetted>, Fault> {
+    ) -> Result<Vec<Vetted>, SendError> {
         let port = target.port();
         let name = match target.host() {
             Host::Address(ip) => return Ok(vec![policy.check(SocketAddr::new(*ip, port))?]),
@@ -124,8 +124,8 @@ impl Connector {
             found => found,
         };
         let found = found.map_err(|error| match error {
-            ResolveError::NotFound | ResolveError::Broken => Fault::new(Class::Dns, error.to_string()),
-            ResolveError::Unavailable => Fault::new(Class::Local, error.to_string()),
+            ResolveError::NotFound | ResolveError::Broken => SendError::new(Class::Dns, error.to_string()),
+            ResolveError::Unavailable => SendError::new(Class::Local, error.to_string()),
         })?;
         found.into_iter().map(|ip| Ok(policy.check(SocketAddr::new(ip, port))?)).collect()
     }
@@ -136,7 +136,7 @@ impl Connector {
         goals: &[Goal<'_>],
         deadline: Instant,
         progress: &mut Progress,
-    ) -> Result<Link, Fault> {
+    ) -> Result<Link, SendError> {
         let goals = &goals[..goals.len().min(ADDRESSES_TRIED_MAX)];
         let mut worst = None;
         for (tried, goal) in goals.iter().enumerate() {
@@ -155,17 +155,17 @@ impl Connector {
                 Err(fault) => worst = Some(worse(worst, fault)),
             }
         }
-        Err(worst.unwrap_or_else(|| Fault::new(Class::Dns, ResolveError::NotFound.to_string())))
+        Err(worst.unwrap_or_else(|| SendError::new(Class::Dns, ResolveError::NotFound.to_string())))
     }
 
-    async fn connect_to(&self, goal: &Goal<'_>, progress: &mut Progress) -> Result<Link, Fault> {
+    async fn connect_to(&self, goal: &Goal<'_>, progress: &mut Progress) -> Result<Link, SendError> {
         match (&self.gateway, goal) {
             (Some(gateway), goal) => gateway.tunnel(&*self.resolver, goal, progress).await,
             (None, Goal::Address(vetted)) => {
                 progress.phase = Phase::Connecting;
                 let connected = TcpStream::connect(vetted.address()).await;
                 let connected = connected.and_then(|stream| stream.set_nodelay(true).map(|()| stream));
-                connected.map(Layered::Plain).map_err(|error| Fault::io(&error))
+                connected.map(Layered::Plain).map_err(|error| SendError::io(&error))
             }
             // Names are destinations only where there is a proxy to give them to.
             (None, Goal::Name(..)) => Err(Refused.into()),
@@ -175,14 +175,14 @@ impl Connector {
 
 /// Returns the addresses that this machine has a route to. An address of this machine itself refuses all of them,
 /// unless the operator listed it; the kernel knows the interfaces as they are now.
-fn reachable(vetted: Vec<Vetted>) -> Result<Vec<Vetted>, Fault> {
+fn reachable(vetted: Vec<Vetted>) -> Result<Vec<Vetted>, SendError> {
     let mut reachable = Vec::with_capacity(vetted.len());
     let mut unreachable = None;
     for vetted in vetted {
         match is_our_own(vetted) {
             Ok(true) => return Err(Refused.into()),
             Ok(false) => reachable.push(vetted),
-            Err(error) => unreachable = Some(Fault::no_route(&error)),
+            Err(error) => unreachable = Some(SendError::no_route(&error)),
         }
     }
     match unreachable {
@@ -192,7 +192,7 @@ fn reachable(vetted: Vec<Vetted>) -> Result<Vec<Vetted>, Fault> {
 }
 
 /// Refuses all addresses if an unlisted one is this machine's own. No route is needed: only the proxy connects.
-fn not_our_own(vetted: Vec<Vetted>) -> Result<Vec<Vetted>, Fault> {
+fn not_our_own(vetted: Vec<Vetted>) -> Result<Vec<Vetted>, SendError> {
     if vetted.iter().any(|vetted| is_our_own(*vetted).unwrap_or(false)) {
         return Err(Refused.into());
     }
@@ -218,7 +218,7 @@ fn source_towards(address: SocketAddr) -> io::Result<IpAddr> {
 
 /// Keeps the more telling of two failures: an address on which the receiver does not answer outweighs a local
 /// failure.
-fn worse(known: Option<Fault>, new: Fault) -> Fault {
+fn worse(known: Option<SendError>, new: SendError) -> SendError {
     match known {
         Some(known) if known.class != Class::Local || new.class == Class::Local => known,
         _ => new,

@@ -5,7 +5,7 @@
 
 use super::{
     connector::Connector,
-    fault::Fault,
+    send_error::SendError,
     message::Route,
     progress::{Phase, Progress},
     resolve::SystemResolver,
@@ -44,8 +44,8 @@ pub struct Errand {
 #[error("{0}")]
 pub struct ErrandFailed(String);
 
-impl From<Fault> for ErrandFailed {
-    fn from(fault: Fault) -> Self {
+impl From<SendError> for ErrandFailed {
+    fn from(fault: SendError) -> Self {
         Self(fault.words.into_owned())
     }
 }
@@ -86,25 +86,25 @@ impl Runner {
         errand: Errand,
         deadline: Instant,
         progress: &mut Progress,
-    ) -> Result<Response<Bytes>, Fault> {
+    ) -> Result<Response<Bytes>, SendError> {
         let route = Route::new(errand.target.clone(), None)?;
         let request = request(&errand, &route);
         let (stream, _) = self.dialer.reach(&self.policy, &route, deadline, progress).await?;
         let meter = Arc::new(Meter::reading_at_most(ANSWER_BYTES_MAX));
         let wire = TokioIo::new(Wire::new(stream, meter.clone(), None));
         let (mut sender, connection) =
-            http1::handshake(wire).await.map_err(|error| Fault::exchange(&error))?;
+            http1::handshake(wire).await.map_err(|error| SendError::exchange(&error))?;
         progress.phase = Phase::Awaiting;
         // Ends with the answer: the sender is dropped then.
         tokio::spawn(connection);
-        let answer = sender.send_request(request).await.map_err(|error| Fault::exchange(&error))?;
+        let answer = sender.send_request(request).await.map_err(|error| SendError::exchange(&error))?;
         let (head, body) = answer.into_parts();
         progress.phase = Phase::Reading;
         let body = body.collect().await.map_err(|error| {
             if meter.is_exhausted() {
-                return Fault::new(Class::Connect, "the answer is too large");
+                return SendError::new(Class::Connect, "the answer is too large");
             }
-            Fault::exchange(&error)
+            SendError::exchange(&error)
         })?;
         Ok(Response::from_parts(head, body.to_bytes()))
     }

@@ -3,7 +3,7 @@
 //! `meaning` decides which answers count against the receiver; docs/decisions/0009 gives the reasons.
 
 use super::{
-    fault::Fault,
+    send_error::SendError,
     layered::Link,
     proxy::{Goal, broke_off},
 };
@@ -19,7 +19,7 @@ pub(super) async fn ask(
     link: &mut Link,
     goal: &Goal<'_>,
     credentials: Option<&Credentials>,
-) -> Result<(), Fault> {
+) -> Result<(), SendError> {
     let authorization = credentials.map_or_else(String::new, |Credentials { user, password }| {
         let encoded = BASE64_STANDARD.encode(format!("{user}:{password}"));
         format!("proxy-authorization: Basic {encoded}\r\n")
@@ -37,7 +37,7 @@ pub(super) async fn ask(
 }
 
 /// Reads up to the empty line, and no byte after it: a receiver does not speak first.
-async fn head(link: &mut Link) -> Result<Vec<u8>, Fault> {
+async fn head(link: &mut Link) -> Result<Vec<u8>, SendError> {
     let mut answer = Vec::with_capacity(512);
     loop {
         let read = link.read_buf(&mut answer).await.map_err(|error| broke_off(&error))?;
@@ -49,9 +49,9 @@ async fn head(link: &mut Link) -> Result<Vec<u8>, Fault> {
                 answer.truncate(at + END.len());
                 return Ok(answer);
             }
-            Some(_) => return Err(Fault::proxy("sent more than its answer")),
-            None if read == 0 => return Err(Fault::proxy("closed the connection instead of answering")),
-            None if answer.len() > HEAD_BYTES_MAX => return Err(Fault::proxy("sent an answer without end")),
+            Some(_) => return Err(SendError::proxy("sent more than its answer")),
+            None if read == 0 => return Err(SendError::proxy("closed the connection instead of answering")),
+            None if answer.len() > HEAD_BYTES_MAX => return Err(SendError::proxy("sent an answer without end")),
             None => {}
         }
     }
@@ -69,23 +69,23 @@ fn status(head: &[u8]) -> Option<u16> {
     is_status.then(|| std::str::from_utf8(digits).ok()?.parse().ok())?
 }
 
-fn meaning(head: &[u8]) -> Result<(), Fault> {
-    let Some(status) = status(head) else { return Err(Fault::proxy("does not speak HTTP")) };
+fn meaning(head: &[u8]) -> Result<(), SendError> {
+    let Some(status) = status(head) else { return Err(SendError::proxy("does not speak HTTP")) };
     match status {
         _ if is_success(status) => Ok(()),
         403 => Err(refused(status)),
         407 if is_from_smokescreen(head) => Err(refused(status)),
-        401 | 407 => Err(Fault::proxy("does not accept our credentials")),
-        502..=504 => Err(Fault::new(
+        401 | 407 => Err(SendError::proxy("does not accept our credentials")),
+        502..=504 => Err(SendError::new(
             Class::Connect,
             format!("the proxy could not reach the host (it answered {status})"),
         )),
-        _ => Err(Fault::proxy(format!("answered {status} instead of opening a tunnel"))),
+        _ => Err(SendError::proxy(format!("answered {status} instead of opening a tunnel"))),
     }
 }
 
-fn refused(status: u16) -> Fault {
-    Fault::new(Class::AddressRefused, format!("the proxy does not allow the address (it answered {status})"))
+fn refused(status: u16) -> SendError {
+    SendError::new(Class::AddressRefused, format!("the proxy does not allow the address (it answered {status})"))
 }
 
 /// Smokescreen refuses an address with 407, and says why in a header of its own.

@@ -3,7 +3,7 @@
 //! Headers that frame the request or name its host are reserved; they are refused when an endpoint is written and
 //! again here, where they would do the harm.
 
-use super::{Request, fault::Fault};
+use super::{Request, send_error::SendError};
 use crate::domain::{outcome::Class, target::Target, tls::EndpointTls};
 use bytes::Bytes;
 use http::{
@@ -30,8 +30,8 @@ pub(super) struct Route {
 }
 
 impl Route {
-    pub(super) fn new(target: Target, tls: Option<Arc<EndpointTls>>) -> Result<Self, Fault> {
-        let unusable = || Fault::new(Class::Connect, "the URL cannot be used in a request");
+    pub(super) fn new(target: Target, tls: Option<Arc<EndpointTls>>) -> Result<Self, SendError> {
+        let unusable = || SendError::new(Class::Connect, "the URL cannot be used in a request");
         let uri = target.path_and_query().parse().map_err(|_| unusable())?;
         let host = target.authority().parse().map_err(|_| unusable())?;
         Ok(Self { target, tls, uri, host })
@@ -58,7 +58,7 @@ impl Route {
         method: &Method,
         request: &mut Request,
         source: &[(String, String)],
-    ) -> Result<Message, Fault> {
+    ) -> Result<Message, SendError> {
         let given = request.headers.len() + request.extra_headers.len() + source.len();
         let mut headers = HeaderMap::with_capacity(given + 5);
         headers.insert(HOST, self.host.clone());
@@ -83,8 +83,8 @@ impl Route {
     }
 }
 
-fn put(headers: &mut HeaderMap, name: &str, value: Option<HeaderValue>) -> Result<(), Fault> {
-    let unsendable = || Fault::new(Class::Local, "a header of the request cannot be sent");
+fn put(headers: &mut HeaderMap, name: &str, value: Option<HeaderValue>) -> Result<(), SendError> {
+    let unsendable = || SendError::new(Class::Local, "a header of the request cannot be sent");
     let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| unsendable())?;
     if is_ours(&name) {
         return Err(unsendable());
@@ -119,7 +119,7 @@ mod tests {
         headers: &[(&'static str, &str)],
         extra: &[(&str, &str)],
         body: &'static str,
-    ) -> Result<Message, Fault> {
+    ) -> Result<Message, SendError> {
         let target = Target::stored("https://example.com:8443/in?x=1").unwrap();
         let mut request = Request {
             lane: EndpointId::from_i64(1),

@@ -11,7 +11,7 @@ mod client;
 mod connection;
 mod connector;
 mod errand;
-mod fault;
+mod send_error;
 mod http_connect;
 mod layered;
 mod mail;

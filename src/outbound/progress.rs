@@ -1,7 +1,7 @@
 //! Progress of an attempt. Outlives the attempt's future, so that an attempt cut off by its deadline can still say
 //! where the time went.
 
-use super::{answer::Answer, fault::Fault};
+use super::{answer::Answer, send_error::SendError};
 use crate::domain::outcome::{Class, Outcome, Timings};
 use std::{io, net::SocketAddr, time::Duration};
 use tokio::time::Instant;
@@ -53,7 +53,7 @@ impl Progress {
         self.started
     }
 
-    pub(super) fn timed_out(&self, timeout: Duration) -> Fault {
+    pub(super) fn timed_out(&self, timeout: Duration) -> SendError {
         let limit = if timeout.subsec_millis() == 0 {
             format!("{} s", timeout.as_secs())
         } else {
@@ -61,20 +61,20 @@ impl Progress {
         };
         // A proxy that does not answer is a local failure.
         let class = if self.phase == Phase::ReachingProxy { Class::Local } else { Class::Timeout };
-        Fault::new(class, format!("timed out after {limit} while {}", self.phase.words()))
+        SendError::new(class, format!("timed out after {limit} while {}", self.phase.words()))
     }
 
     /// The error for an address that used up its share of the time.
-    pub(super) fn used_up(&self) -> Fault {
+    pub(super) fn used_up(&self) -> SendError {
         match self.phase {
-            Phase::ReachingProxy => Fault::proxy("did not answer in time"),
-            _ => Fault::io(&io::ErrorKind::TimedOut.into()),
+            Phase::ReachingProxy => SendError::proxy("did not answer in time"),
+            _ => SendError::io(&io::ErrorKind::TimedOut.into()),
         }
     }
 
     /// Builds the outcome. A status counts only if the answer was complete; for an incomplete one the error text
     /// names it.
-    pub(super) fn outcome(mut self, ended: Result<(), Fault>) -> Outcome {
+    pub(super) fn outcome(mut self, ended: Result<(), SendError>) -> Outcome {
         self.timings.total_us = micros(self.started.elapsed());
         let answer = self.answer;
         let retry_after = answer.retry_after.filter(|_| ended.is_ok());

@@ -4,7 +4,7 @@
 //! the receiver's. The connection is always a tunnel, also for plain HTTP.
 
 use super::{
-    fault::Fault,
+    send_error::SendError,
     http_connect,
     layered::{Layered, Link, Socket},
     progress::{Phase, Progress},
@@ -84,10 +84,10 @@ impl Gateway {
         resolver: &dyn Resolve,
         goal: &Goal<'_>,
         progress: &mut Progress,
-    ) -> Result<Link, Fault> {
+    ) -> Result<Link, SendError> {
         progress.phase = Phase::ReachingProxy;
         let greeted = timeout(REACHED_WITHIN, self.greet(resolver)).await;
-        let mut link = greeted.unwrap_or_else(|_| Err(Fault::proxy("did not answer in time")))?;
+        let mut link = greeted.unwrap_or_else(|_| Err(SendError::proxy("did not answer in time")))?;
         // From here on the receiver is waited for.
         progress.phase = Phase::Connecting;
         match self.proxy.kind {
@@ -98,19 +98,19 @@ impl Gateway {
         }
         // A receiver does not speak first: bytes that are there already did not come from it.
         if matches!(&link, Layered::Plain(_)) && !link.is_silent() {
-            return Err(Fault::proxy("closed the tunnel, or sent more than its answer"));
+            return Err(SendError::proxy("closed the tunnel, or sent more than its answer"));
         }
         Ok(link)
     }
 
     /// Connects to the proxy itself, up to the point where the destination is sent.
-    async fn greet(&self, resolver: &dyn Resolve) -> Result<Link, Fault> {
+    async fn greet(&self, resolver: &dyn Resolve) -> Result<Link, SendError> {
         let stream = self.reach(resolver).await?;
         Ok(match self.proxy.kind {
             ProxyKind::Http => Layered::Plain(stream),
             ProxyKind::Https => {
                 let secured = tls::secure(&self.tls, &self.proxy.host, stream).await;
-                Layered::Tls(secured.map_err(|fault| Fault::proxy(format!("fails in TLS: {}", fault.words)))?)
+                Layered::Tls(secured.map_err(|fault| SendError::proxy(format!("fails in TLS: {}", fault.words)))?)
             }
             ProxyKind::Socks5 => {
                 let mut link = Layered::Plain(stream);
@@ -120,9 +120,9 @@ impl Gateway {
         })
     }
 
-    async fn reach(&self, resolver: &dyn Resolve) -> Result<TcpStream, Fault> {
+    async fn reach(&self, resolver: &dyn Resolve) -> Result<TcpStream, SendError> {
         let addresses = self.addresses(resolver).await?;
-        let mut last = Fault::proxy("has no address");
+        let mut last = SendError::proxy("has no address");
         for (tried, ip) in addresses.iter().enumerate() {
             let connecting = TcpStream::connect((*ip, self.proxy.port));
             let connected = if tried + 1 == addresses.len() {
@@ -140,7 +140,7 @@ impl Gateway {
     }
 
     /// Returns the proxy's addresses. The operator chose them, so no address policy applies.
-    async fn addresses(&self, resolver: &dyn Resolve) -> Result<Vec<IpAddr>, Fault> {
+    async fn addresses(&self, resolver: &dyn Resolve) -> Result<Vec<IpAddr>, SendError> {
         let name = match &self.proxy.host {
             Host::Address(ip) => return Ok(vec![*ip]),
             Host::Name(name) => name,
@@ -152,24 +152,24 @@ impl Gateway {
             return Ok(addresses);
         }
         let found = resolver.resolve(name).await;
-        let found = found.map_err(|error| Fault::proxy(format!("cannot be looked up: {error}")))?;
+        let found = found.map_err(|error| SendError::proxy(format!("cannot be looked up: {error}")))?;
         let now = Instant::now();
         *self.found.lock().unwrap_or_else(PoisonError::into_inner) = Some((found.clone(), now));
         Ok(found)
     }
 }
 
-fn unreached(error: &io::Error) -> Fault {
-    match Fault::io(error) {
-        local @ Fault { class: Class::Local, .. } => local,
-        fault => Fault::proxy(format!("cannot be reached: {}", fault.words)),
+fn unreached(error: &io::Error) -> SendError {
+    match SendError::io(error) {
+        local @ SendError { class: Class::Local, .. } => local,
+        fault => SendError::proxy(format!("cannot be reached: {}", fault.words)),
     }
 }
 
 /// The error for a proxy that closed the connection in the middle of its answer.
-pub(super) fn broke_off(error: &io::Error) -> Fault {
-    match Fault::io(error) {
-        local @ Fault { class: Class::Local, .. } => local,
-        _ => Fault::proxy("closed the connection instead of answering"),
+pub(super) fn broke_off(error: &io::Error) -> SendError {
+    match SendError::io(error) {
+        local @ SendError { class: Class::Local, .. } => local,
+        _ => SendError::proxy("closed the connection instead of answering"),
     }
 }

@@ -1,7 +1,7 @@
 //! SOCKS5 (RFC 1928, and RFC 1929 for user and password), the part that a client needs to open one tunnel.
 
 use super::{
-    fault::Fault,
+    send_error::SendError,
     layered::Link,
     proxy::{Goal, broke_off},
 };
@@ -18,15 +18,15 @@ const NAME: u8 = 3;
 const IPV6: u8 = 4;
 
 /// Negotiates authentication. Where credentials are set, a proxy that does not ask for them is refused.
-pub(super) async fn greet(link: &mut Link, credentials: Option<&Credentials>) -> Result<(), Fault> {
+pub(super) async fn greet(link: &mut Link, credentials: Option<&Credentials>) -> Result<(), SendError> {
     let method = if credentials.is_some() { USER_AND_PASSWORD } else { NO_AUTHENTICATION };
     send(link, &[VERSION, 1, method]).await?;
     let [version, chosen] = receive(link).await?;
     if version != VERSION {
-        return Err(Fault::proxy("does not speak SOCKS5"));
+        return Err(SendError::proxy("does not speak SOCKS5"));
     }
     if chosen != method {
-        return Err(Fault::proxy(match credentials {
+        return Err(SendError::proxy(match credentials {
             Some(_) => "does not take a user and password",
             None => "asks for credentials, and none are set",
         }));
@@ -38,11 +38,11 @@ pub(super) async fn greet(link: &mut Link, credentials: Option<&Credentials>) ->
     message.extend_from_slice(password.as_bytes());
     send(link, &message).await?;
     let [_, status] = receive(link).await?;
-    if status == 0 { Ok(()) } else { Err(Fault::proxy("does not accept our credentials")) }
+    if status == 0 { Ok(()) } else { Err(SendError::proxy("does not accept our credentials")) }
 }
 
 /// Asks for a tunnel to `goal`.
-pub(super) async fn ask(link: &mut Link, goal: &Goal<'_>) -> Result<(), Fault> {
+pub(super) async fn ask(link: &mut Link, goal: &Goal<'_>) -> Result<(), SendError> {
     let mut message = vec![VERSION, CONNECT, 0];
     let port = match goal {
         Goal::Address(vetted) => {
@@ -62,7 +62,7 @@ pub(super) async fn ask(link: &mut Link, goal: &Goal<'_>) -> Result<(), Fault> {
             let length = u8::try_from(name.len());
             message.extend_from_slice(&[
                 NAME,
-                length.map_err(|_| Fault::proxy("cannot be told so long a name"))?,
+                length.map_err(|_| SendError::proxy("cannot be told so long a name"))?,
             ]);
             message.extend_from_slice(name.as_bytes());
             *port
@@ -72,7 +72,7 @@ pub(super) async fn ask(link: &mut Link, goal: &Goal<'_>) -> Result<(), Fault> {
     send(link, &message).await?;
     let [version, reply, _, kind] = receive(link).await?;
     if version != VERSION {
-        return Err(Fault::proxy("does not speak SOCKS5"));
+        return Err(SendError::proxy("does not speak SOCKS5"));
     }
     meaning(reply)?;
     // The address that the proxy itself used, which is not needed.
@@ -85,27 +85,27 @@ pub(super) async fn ask(link: &mut Link, goal: &Goal<'_>) -> Result<(), Fault> {
                 receive::<1>(link).await?;
             }
         }
-        _ => return Err(Fault::proxy("does not speak SOCKS5")),
+        _ => return Err(SendError::proxy("does not speak SOCKS5")),
     }
     Ok(())
 }
 
-fn meaning(reply: u8) -> Result<(), Fault> {
+fn meaning(reply: u8) -> Result<(), SendError> {
     match reply {
         0 => Ok(()),
-        2 => Err(Fault::new(Class::AddressRefused, "the proxy does not allow the address")),
-        3 => Err(Fault::new(Class::Connect, "the proxy knows no way to the host's network")),
-        4 | 6 => Err(Fault::new(Class::Connect, "the proxy could not reach the host")),
-        5 => Err(Fault::new(Class::Connect, "connection refused, says the proxy")),
-        _ => Err(Fault::proxy(format!("failed (SOCKS reply {reply})"))),
+        2 => Err(SendError::new(Class::AddressRefused, "the proxy does not allow the address")),
+        3 => Err(SendError::new(Class::Connect, "the proxy knows no way to the host's network")),
+        4 | 6 => Err(SendError::new(Class::Connect, "the proxy could not reach the host")),
+        5 => Err(SendError::new(Class::Connect, "connection refused, says the proxy")),
+        _ => Err(SendError::proxy(format!("failed (SOCKS reply {reply})"))),
     }
 }
 
-async fn send(link: &mut Link, message: &[u8]) -> Result<(), Fault> {
+async fn send(link: &mut Link, message: &[u8]) -> Result<(), SendError> {
     link.write_all(message).await.map_err(|error| broke_off(&error))
 }
 
-async fn receive<const N: usize>(link: &mut Link) -> Result<[u8; N], Fault> {
+async fn receive<const N: usize>(link: &mut Link) -> Result<[u8; N], SendError> {
     let mut bytes = [0; N];
     link.read_exact(&mut bytes).await.map_err(|error| broke_off(&error))?;
     Ok(bytes)

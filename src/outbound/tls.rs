@@ -1,6 +1,6 @@
 //! TLS towards receivers: the public roots and the operator's own authorities. Verification cannot be switched off.
 
-use super::fault::Fault;
+use super::send_error::SendError;
 use crate::domain::{
     outcome::Class,
     target::Host,
@@ -55,10 +55,10 @@ pub(super) fn mail_connector(roots: Arc<RootCertStore>) -> Result<TlsConnector, 
 }
 
 /// TLS under an endpoint's own settings: its certificate, and its authorities instead of `public`.
-pub(super) fn connector_of(tls: &EndpointTls, public: &Arc<RootCertStore>) -> Result<TlsConnector, Fault> {
+pub(super) fn connector_of(tls: &EndpointTls, public: &Arc<RootCertStore>) -> Result<TlsConnector, SendError> {
     let made = tls.config(|| config(tls.roots(public), tls.identity()));
     made.map(TlsConnector::from)
-        .map_err(|_| Fault::new(Class::Local, "the endpoint's TLS settings cannot be used"))
+        .map_err(|_| SendError::new(Class::Local, "the endpoint's TLS settings cannot be used"))
 }
 
 fn config(
@@ -81,13 +81,13 @@ pub(super) async fn secure<S: AsyncRead + AsyncWrite + Unpin>(
     connector: &TlsConnector,
     host: &Host,
     stream: S,
-) -> Result<Box<TlsStream<S>>, Fault> {
+) -> Result<Box<TlsStream<S>>, SendError> {
     let name = match host {
         Host::Address(ip) => ServerName::from(*ip),
         Host::Name(name) => ServerName::try_from(name.clone())
-            .map_err(|_| Fault::new(Class::Tls, "the host name cannot be used with TLS"))?,
+            .map_err(|_| SendError::new(Class::Tls, "the host name cannot be used with TLS"))?,
     };
-    connector.connect(name, stream).await.map(Box::new).map_err(|error| fault(&error))
+    connector.connect(name, stream).await.map(Box::new).map_err(|error| handshake_error(&error))
 }
 
 /// Describes the TLS alert that the peer sent before it closed. In TLS 1.3 an alert about a client's certificate comes only
@@ -107,7 +107,7 @@ pub(super) fn alert(error: &io::Error) -> Option<&'static str> {
     })
 }
 
-fn fault(error: &io::Error) -> Fault {
+fn handshake_error(error: &io::Error) -> SendError {
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     let words = match tls {
         Some(rustls::Error::InvalidCertificate(why)) => certificate_words(why),
@@ -119,14 +119,14 @@ fn fault(error: &io::Error) -> Fault {
         Some(rustls::Error::InvalidMessage(_)) => "the server does not speak TLS on this port",
         Some(_) => "the TLS handshake failed",
         None => {
-            let io = Fault::io(error);
+            let io = SendError::io(error);
             return match io.class {
                 Class::Local => io,
-                _ => Fault::new(Class::Tls, "the connection was closed during the TLS handshake"),
+                _ => SendError::new(Class::Tls, "the connection was closed during the TLS handshake"),
             };
         }
     };
-    Fault::new(Class::Tls, words)
+    SendError::new(Class::Tls, words)
 }
 
 fn certificate_words(why: &CertificateError) -> &'static str {

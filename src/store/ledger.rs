@@ -266,7 +266,7 @@ pub trait Ledger: Send + Sync {
     /// commit, whether or not the caller is still there.
     fn order_inspection(&self, inspection: Inspection) -> Reply<'_, Ordered>;
 
-    /// Marks the oldest waiting inspection as running and returns it, passing over apps that have `per_app_max` running.
+    /// Marks the oldest waiting inspection as running and returns it, temporary over apps that have `per_app_max` running.
     fn take_inspection(&self, per_app_max: u32) -> Reply<'_, Option<Inspection>>;
 
     /// Ends a running inspection, as interrupted if there is no report, and deletes the oldest ended ones of its endpoint

@@ -44,7 +44,7 @@ pub(crate) async fn wait_until(what: &str, limit: Duration, mut is_so: impl Asyn
     wait_for(what, limit, async || is_so().await.then_some(())).await;
 }
 
-/// Prints measurements to standard error, because the runner hides what passing tests print. `./check` repeats them at its end.
+/// Prints measurements to standard error, because the runner hides what temporary tests print. `./check` repeats them at its end.
 pub(crate) fn report(figures: impl Display) {
     // In one piece: other tests write to the same place.
     let line = format!("figures: {figures}\n");

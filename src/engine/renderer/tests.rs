@@ -78,7 +78,7 @@ async fn a_run_that_does_not_stop_keeps_its_slot_until_its_thread_ends_and_other
     assert!(renderer.aside.take_free().is_none(), "and a slot");
     drop(one);
     let again = renderer.convert(&never_ending, &stuck, rule(1, 10)).await.unwrap_err();
-    assert_eq!(again.ends, None, "{again:?}");
+    assert_eq!(again.dead_reason, None, "{again:?}");
     let all_back = async {
         while turn.aside.take_free().is_none() {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -99,7 +99,7 @@ async fn deliveries_are_released_with_a_reason_when_all_slots_are_lost() {
         lost.push(place);
     }
     let fault = renderer.convert(&event(1, 1, "{}"), &version(ENDLESS), rule(1, 100)).await.unwrap_err();
-    assert_eq!(fault.ends, None);
+    assert_eq!(fault.dead_reason, None);
     assert!(fault.error.ends_with("the functions in all of them do not stop"), "{fault:?}");
     drop(lost);
     assert!(!renderer.quick.are_all_lost() && renderer.quick.take_free().is_some());
@@ -130,8 +130,8 @@ async fn endless_runs_of_an_app_use_one_slow_slot_at_a_time_and_none_of_another_
     for bad in bad {
         ended.push(bad.await.unwrap());
     }
-    let is_out_of_time = |ended: &Result<Ended, Fault>| matches!(ended, Ok(Ended::OutOfTime(_)));
+    let is_out_of_time = |ended: &Result<Ended, RenderError>| matches!(ended, Ok(Ended::OutOfTime(_)));
     assert_eq!(ended.iter().filter(|ended| is_out_of_time(ended)).count(), 1);
     assert!(ended.iter().all(|ended| is_out_of_time(ended)
-        || matches!(ended, Err(fault) if fault.ends.is_none() && fault.error.contains("for another event"))));
+        || matches!(ended, Err(fault) if fault.dead_reason.is_none() && fault.error.contains("for another event"))));
 }

@@ -22,8 +22,8 @@ use posthaste::domain::{
 };
 
 /// Wait after a local error, doubled for each row without a number before it.
-const LOCAL_FAULT_WAIT: i64 = 5000;
-const LOCAL_FAULT_WAIT_MAX: i64 = 600_000;
+const LOCAL_ERROR_WAIT: i64 = 5000;
+const LOCAL_ERROR_WAIT_MAX: i64 = 600_000;
 
 /// History notes of attempts before their time.
 const EARLY: [&str; 3] = ["tried early: the endpoint answers again", "a probe", AHEAD];
@@ -267,7 +267,7 @@ impl Course<'_> {
             _ if self.standing.extra.is_some() => self.standing = self.standing.back_if_extra(),
             Class::Unknown => self.standing.due = Window::at(end),
             Class::Local => {
-                let wait = (LOCAL_FAULT_WAIT << self.unnumbered.min(10)).min(LOCAL_FAULT_WAIT_MAX);
+                let wait = (LOCAL_ERROR_WAIT << self.unnumbered.min(10)).min(LOCAL_ERROR_WAIT_MAX);
                 self.wait(Window::at(end + wait), AtDue::Attempt);
             }
             _ => self.failed(post, end),

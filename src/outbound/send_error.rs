@@ -9,12 +9,12 @@ use rustix::io::Errno;
 use std::{borrow::Cow, fmt::Display, io};
 
 #[derive(Debug)]
-pub(super) struct Fault {
+pub(super) struct SendError {
     pub(super) class: Class,
     pub(super) words: Cow<'static, str>,
 }
 
-impl Fault {
+impl SendError {
     pub(super) fn new(class: Class, words: impl Into<Cow<'static, str>>) -> Self {
         Self { class, words: words.into() }
     }
@@ -59,7 +59,7 @@ impl Fault {
     }
 }
 
-impl From<Refused> for Fault {
+impl From<Refused> for SendError {
     fn from(refused: Refused) -> Self {
         Self::new(Class::AddressRefused, refused.to_string())
     }
@@ -118,14 +118,14 @@ mod tests {
             Errno::PERM,
             Errno::AFNOSUPPORT,
         ] {
-            assert_eq!(Fault::io(&ours.into()).class, Class::Local, "{ours:?}");
+            assert_eq!(SendError::io(&ours.into()).class, Class::Local, "{ours:?}");
         }
         for theirs in [Errno::CONNREFUSED, Errno::CONNRESET, Errno::TIMEDOUT, Errno::HOSTUNREACH, Errno::PIPE]
         {
-            assert_eq!(Fault::io(&theirs.into()).class, Class::Connect, "{theirs:?}");
+            assert_eq!(SendError::io(&theirs.into()).class, Class::Connect, "{theirs:?}");
         }
         // From the kernel before any byte is sent the error is local; from the network later it is the receiver's.
-        assert_eq!(Fault::no_route(&Errno::NETUNREACH.into()).class, Class::Local);
-        assert_eq!(Fault::io(&Errno::NETUNREACH.into()).class, Class::Connect);
+        assert_eq!(SendError::no_route(&Errno::NETUNREACH.into()).class, Class::Local);
+        assert_eq!(SendError::io(&Errno::NETUNREACH.into()).class, Class::Connect);
     }
 }

@@ -5,37 +5,37 @@ use crate::domain::{
 };
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Fault {
+pub(super) struct RenderError {
     /// Reason why the delivery ends. Absent if the error is temporary: the delivery is tried again.
-    pub(super) ends: Option<DeadReason>,
+    pub(super) dead_reason: Option<DeadReason>,
     /// Message for the delivery's history.
     pub(super) error: String,
 }
 
-impl Fault {
-    pub(super) fn passing(error: impl Into<String>) -> Self {
-        Self { ends: None, error: error.into() }
+impl RenderError {
+    pub(super) fn temporary(error: impl Into<String>) -> Self {
+        Self { dead_reason: None, error: error.into() }
     }
 
     pub(super) fn no_payload(error: impl Into<String>) -> Self {
-        Self { ends: Some(DeadReason::SerialisationFailed), error: error.into() }
+        Self { dead_reason: Some(DeadReason::SerialisationFailed), error: error.into() }
     }
 }
 
-impl From<SerialisationFailed> for Fault {
+impl From<SerialisationFailed> for RenderError {
     fn from(failed: SerialisationFailed) -> Self {
         Self::no_payload(failed.to_string())
     }
 }
 
-impl From<NoSuchVersion> for Fault {
+impl From<NoSuchVersion> for RenderError {
     fn from(failed: NoSuchVersion) -> Self {
         Self::no_payload(failed.to_string())
     }
 }
 
-impl From<SigningFailed> for Fault {
+impl From<SigningFailed> for RenderError {
     fn from(failed: SigningFailed) -> Self {
-        Self { ends: Some(DeadReason::SigningFailed), error: failed.to_string() }
+        Self { dead_reason: Some(DeadReason::SigningFailed), error: failed.to_string() }
     }
 }
