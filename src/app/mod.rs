@@ -28,7 +28,7 @@ use crate::{
         tally::Tally,
         tenure::Tenure,
     },
-    engine::{Ceilings, DeliveryWorker, NodeSendGate, Engine, EngineLimits, Lanes, Renderer, Rounds},
+    engine::{SharedLimits, DeliveryWorker, NodeSendGate, Engine, EngineLimits, Lanes, Renderer, Rounds},
     outbound::{Client, Options, SystemResolver},
     service::{self, Service, Surroundings, stream::Streams},
     store::{
@@ -265,7 +265,7 @@ fn engine_limits(settings: &Settings) -> EngineLimits {
         hands: settings.hands,
         bytes_max: settings.queued_bytes_max,
         in_flight_per_endpoint: settings.in_flight_per_endpoint,
-        ceilings: Ceilings {
+        limits: SharedLimits {
             in_flight_per_app: settings.in_flight_per_app,
             in_flight: settings.in_flight_max,
             rate: settings.rate_max.map(RateLimit::per_second),

@@ -135,7 +135,7 @@ impl DeliveryWorker {
         leave: &Leave,
     ) -> Result<bool, Hindrance> {
         let had_bad_luck = |carried: &Carried| carried.delivery.history_len > carried.delivery.attempt_count;
-        let starts_fresh = leave.is_limited() && custody.carried().is_some_and(had_bad_luck);
+        let starts_fresh = leave.took_tokens() && custody.carried().is_some_and(had_bad_luck);
         let mut counts = false;
         for fresh in [starts_fresh, true] {
             let Some(carried) = custody.carried() else { return Ok(false) };
@@ -187,7 +187,7 @@ impl DeliveryWorker {
         };
         posted.map_err(|_| {
             // The delivery waits in the store, and its queue until the gate is open again.
-            lane.around.pool.close_gate();
+            lane.around.pool.close_send_gate();
             custody.mark_not_sent();
             Hindrance::LetGo
         })

@@ -64,7 +64,7 @@ impl Dispatcher {
     fn wake(&self, now: Timestamp, couriers: &mut JoinSet<()>) {
         for sleeper in self.lanes.around.timers.take_due(now) {
             match sleeper {
-                TimerKey::Gates => self.lanes.serve_gates(now),
+                TimerKey::Limiter => self.lanes.grant_free_slots(now),
                 TimerKey::Lane(endpoint) => {
                     let lane = self.lanes.lane(endpoint);
                     lane.wake();

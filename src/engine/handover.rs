@@ -40,7 +40,7 @@ impl Hands for Lanes {
     }
 
     fn app_changed(&self, app: AppId) {
-        self.limit_app(app);
+        self.update_app_limit(app);
         for lane in self.all().into_iter().filter(|lane| lane.app == app) {
             self.follow(&lane);
         }

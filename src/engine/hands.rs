@@ -75,17 +75,17 @@ impl HandPool {
     }
 
     /// Gives out no permits until the gate is open again. Returns whether it was open.
-    pub(super) fn close_gate(&self) -> bool {
+    pub(super) fn close_send_gate(&self) -> bool {
         self.shut.fetch_or(GATED, Relaxed) & GATED == 0
     }
 
     /// Opens the gate. Returns whether it was closed.
-    pub(super) fn open_gate(&self) -> bool {
+    pub(super) fn open_send_gate(&self) -> bool {
         self.shut.fetch_and(!GATED, Relaxed) & GATED != 0
     }
 
     /// Whether the gate is closed, so that nothing may be sent.
-    pub(super) fn is_gated(&self) -> bool {
+    pub(super) fn is_send_gate_closed(&self) -> bool {
         self.shut.load(Relaxed) & GATED != 0
     }
 

@@ -111,8 +111,8 @@ impl Lane {
         }
         state.is_sole = true;
         state.tokens.begin_anew(Some(now));
-        if state.settings.is_gated {
-            self.gates().begin_anew(self.app, now);
+        if state.settings.is_limited {
+            self.limiter().begin_anew(self.app, now);
         }
         state.look_at().filter(|_| !state.is_blocked)
     }
@@ -186,13 +186,13 @@ impl Lanes {
 
     /// Closes the send gate: nothing is sent and no permits are given out; what is in memory waits there. Returns whether it
     /// was open.
-    pub(super) fn close_gate(&self) -> bool {
-        self.around.pool.close_gate()
+    pub(super) fn close_send_gate(&self) -> bool {
+        self.around.pool.close_send_gate()
     }
 
     /// Opens the send gate and wakes all queues. Returns whether it was closed.
-    pub(super) fn open_gate(&self) -> bool {
-        let was_closed = self.around.pool.open_gate();
+    pub(super) fn open_send_gate(&self) -> bool {
+        let was_closed = self.around.pool.open_send_gate();
         if was_closed {
             self.ring_all();
         }

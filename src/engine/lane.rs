@@ -5,7 +5,7 @@
 
 use super::{
     timers::TimerQueue,
-    gates::Gates,
+    concurrency_limiter::ConcurrencyLimiter,
     hands::{AppShare, HandPool},
     lane_state::{LaneSettings, LaneState},
 };
@@ -36,7 +36,7 @@ pub(super) struct Around {
     /// Wakes the scheduler.
     pub(super) scheduler: Arc<Notify>,
     pub(super) timers: TimerQueue,
-    pub(super) gates: Mutex<Gates>,
+    pub(super) limiter: Mutex<ConcurrencyLimiter>,
     pub(super) tenure: Arc<Tenure>,
     /// Queues that need exclusive ownership, which the membership has yet to confirm.
     pub(super) doubts: Mutex<BTreeSet<EndpointId>>,
@@ -327,7 +327,7 @@ impl Lane {
 
     pub(super) fn is_idle(&self) -> bool {
         let state = self.lock();
-        let waits = state.was_gated && self.gates().expects(self.app, self.endpoint);
+        let waits = state.has_used_limiter && self.limiter().holds_or_awaits_slot(self.app, self.endpoint);
         state.held == 0 && (state.settings.is_off || state.next_due.is_none()) && !waits
     }
 

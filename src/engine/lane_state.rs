@@ -25,7 +25,7 @@ pub(super) struct LaneSettings {
     /// Hash of the endpoint's URL.
     pub(super) url: u64,
     /// Whether its app or the node has limits.
-    pub(super) is_gated: bool,
+    pub(super) is_limited: bool,
     /// Shard that decides which of several nodes owns the queue.
     pub(super) shard: u8,
     /// Whether it has limits or an order, which only one of several nodes can keep. Always false on a single node.
@@ -54,7 +54,7 @@ pub(super) struct LaneState {
     pub(super) tokens: Tokens,
     pub(super) circuit: Circuit,
     /// Whether it ever asked the concurrency limiter, which may have granted it a slot since.
-    pub(super) was_gated: bool,
+    pub(super) has_used_limiter: bool,
     /// When its timer checks for a token again.
     pub(super) wakes_at: Option<Timestamp>,
     /// Since when there has been something to send, and no token.
@@ -89,7 +89,7 @@ impl LaneState {
             settings,
             tokens,
             circuit: Circuit::default(),
-            was_gated: false,
+            has_used_limiter: false,
             wakes_at: None,
             starved_since: None,
             backlog_until: None,

@@ -2,7 +2,7 @@
 
 use super::{
     timers::TimerQueue,
-    gates::{Ceiling, Gates},
+    concurrency_limiter::{ConcurrencyLimit, ConcurrencyLimiter},
     hands::{AppShare, HandPool},
     lane::{Around, Lane, StillBlocked},
     lane_state::{LaneSettings, hash_of},
@@ -32,12 +32,12 @@ pub struct EngineLimits {
     pub bytes_max: usize,
     /// Requests in flight to one endpoint that sets no limit of its own.
     pub in_flight_per_endpoint: usize,
-    pub ceilings: Ceilings,
+    pub limits: SharedLimits,
 }
 
 /// Limits beyond one endpoint; an absent one is unlimited.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Ceilings {
+pub struct SharedLimits {
     /// Requests in flight for an app that has no limit of its own.
     pub in_flight_per_app: Option<usize>,
     /// Requests in flight, and per second, of the whole node.
@@ -95,12 +95,12 @@ impl Lanes {
         let (changed_sender, changed) = mpsc::unbounded_channel();
         let (recovered_sender, recovered) = mpsc::unbounded_channel();
         let scheduler = Arc::<Notify>::default();
-        let node = Ceiling { in_flight: limits.ceilings.in_flight, rate: limits.ceilings.rate };
+        let node = ConcurrencyLimit { in_flight: limits.limits.in_flight, rate: limits.limits.rate };
         let around = Around {
             pool: HandPool::new(limits.hands, limits.bytes_max),
             scheduler: scheduler.clone(),
             timers: TimerQueue::default(),
-            gates: Mutex::new(Gates::new(node)),
+            limiter: Mutex::new(ConcurrencyLimiter::new(node)),
             tenure,
             doubts: Mutex::default(),
             membership: Notify::new(),
@@ -134,7 +134,7 @@ impl Lanes {
     /// Starts all rate limits at `now` with no tokens saved up, as this process has sent nothing before.
     pub(super) fn start(&self, now: Timestamp) {
         let _ = self.started_at.set(now);
-        self.gates().start(now);
+        self.limiter().start(now);
         self.all().iter().for_each(|lane| lane.start(now));
     }
 
@@ -185,7 +185,7 @@ impl Lanes {
         let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
         let share = shares.entry(app).or_default().clone();
         drop(shares);
-        self.limit_app(app);
+        self.update_app_limit(app);
         let tokens = Tokens::none_at(self.started_at.get().copied());
         Lane::new(endpoint, (app, share), self.settings(endpoint), tokens, self.around.clone())
     }
@@ -196,8 +196,8 @@ impl Lanes {
         let settings = found.as_ref().map(|endpoint| &endpoint.record.settings);
         let limit = settings.and_then(|settings| settings.max_in_flight);
         let is_gated = |endpoint: &Arc<Endpoint>| {
-            let Ceilings { in_flight, rate, .. } = self.limits.ceilings;
-            in_flight.is_some() || rate.is_some() || !self.ceiling_of(endpoint.record.app).is_none()
+            let SharedLimits { in_flight, rate, .. } = self.limits.limits;
+            in_flight.is_some() || rate.is_some() || !self.app_limit(endpoint.record.app).is_none()
         };
         let limited_app =
             found.as_ref().map(|found| found.record.app).filter(|app| self.limits_of(*app).is_some());
@@ -215,7 +215,7 @@ impl Lanes {
             is_adaptive: found.as_ref().is_some_and(|found| found.contract.pacing == Pacing::Adaptive),
             order: settings.map_or(Order::None, |settings| settings.ordered),
             url: settings.map_or(0, |settings| hash_of(&settings.url)),
-            is_gated: found.as_ref().is_some_and(is_gated),
+            is_limited: found.as_ref().is_some_and(is_gated),
             revision: found.as_ref().map_or(0, |endpoint| endpoint.record.revision),
             app_changed_at: limited_app
                 .and_then(|app| self.directory.app_by_id(app))
@@ -228,22 +228,22 @@ impl Lanes {
         self.directory.app_by_id(app).and_then(|entry| entry.app().settings.limits)
     }
 
-    fn ceiling_of(&self, app: AppId) -> Ceiling {
+    fn app_limit(&self, app: AppId) -> ConcurrencyLimit {
         let limits = self.limits_of(app);
         let in_flight = limits.and_then(|limits| limits.max_in_flight).map(|most| most as usize);
-        Ceiling {
-            in_flight: in_flight.or(self.limits.ceilings.in_flight_per_app),
+        ConcurrencyLimit {
+            in_flight: in_flight.or(self.limits.limits.in_flight_per_app),
             rate: limits.and_then(|limits| limits.rate_limit),
         }
     }
 
-    pub(super) fn limit_app(&self, app: AppId) {
-        let ceiling = self.ceiling_of(app);
-        self.gates().limit(app, ceiling);
+    pub(super) fn update_app_limit(&self, app: AppId) {
+        let ceiling = self.app_limit(app);
+        self.limiter().set_limit(app, ceiling);
     }
 
-    pub(super) fn gates(&self) -> MutexGuard<'_, Gates> {
-        self.around.gates.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn limiter(&self) -> MutexGuard<'_, ConcurrencyLimiter> {
+        self.around.limiter.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn follow(&self, lane: &Arc<Lane>) {

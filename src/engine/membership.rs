@@ -108,7 +108,7 @@ impl Membership {
         tokio::select! {
             biased;
             ended = Beats::new(&shared).run() => ended,
-            () = shared.watch_the_gate() => Ok(()),
+            () = shared.watch_send_gate() => Ok(()),
             () = house.run() => Ok(()),
         }
     }
@@ -121,7 +121,7 @@ impl Shared {
 
     /// Closes the gate: nothing is sent before a heartbeat was answered.
     fn begin(&self) {
-        self.lanes.close_gate();
+        self.lanes.close_send_gate();
         let now = self.clock.steady();
         self.lease.heard_at.store(now.as_millis(), SeqCst);
         self.lease.ends_at.store(now.plus(LEASE).as_millis(), SeqCst);
@@ -143,7 +143,7 @@ impl Shared {
     }
 
     /// Notes that a heartbeat was answered: requests may begin until then.
-    fn hold_until(&self, until: Steady) {
+    fn extend_lease(&self, until: Steady) {
         let now = self.clock.steady();
         self.lease.heard_at.store(now.as_millis(), SeqCst);
         self.lease.ends_at.fetch_max(until.as_millis(), SeqCst);
@@ -151,21 +151,21 @@ impl Shared {
         // the configuration.
         if until > now && self.tenure().seen() != Tenure::NOTHING {
             self.tenure().may_dial_until(until);
-            if self.lanes.open_gate() {
+            if self.lanes.open_send_gate() {
                 tracing::info!("the store answers: deliveries are sent");
             }
         }
     }
 
     /// Closes the gate in time, and ends requests that must not be on their way when another node takes over.
-    async fn watch_the_gate(&self) {
+    async fn watch_send_gate(&self) {
         let mut was_cut_at = None;
         loop {
             let now = self.clock.steady();
             let silent_at = Steady::from_millis(self.lease.heard_at.load(SeqCst)).plus(SILENCE_MAX);
             let ends_at = Steady::from_millis(self.lease.ends_at.load(SeqCst));
             let closes_at = silent_at.min(self.tenure().dial_until());
-            if closes_at <= now && self.lanes.close_gate() {
+            if closes_at <= now && self.lanes.close_send_gate() {
                 self.tenure().may_dial_until(now.min(self.tenure().dial_until()));
                 tracing::warn!("the store does not answer: nothing is sent until it does");
             }
@@ -182,7 +182,7 @@ impl Shared {
     /// Joins again after this node was taken over: under another epoch and with nothing of its own.
     async fn join_again(&self) -> Result<(), StoreError> {
         tracing::warn!("this node was taken over, because the store did not hear from it; it joins again");
-        self.lanes.close_gate();
+        self.lanes.close_send_gate();
         self.tenure().may_dial_until(Steady::from_millis(i64::MIN));
         self.lanes.cut_exclusive();
         let joined = loop {

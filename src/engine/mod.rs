@@ -15,7 +15,7 @@ mod send_gate;
 mod dispatcher;
 mod retention_worker;
 mod render_error;
-mod gates;
+mod concurrency_limiter;
 mod handover;
 mod hands;
 mod health;
@@ -44,7 +44,7 @@ mod turn;
 
 pub use delivery_worker::DeliveryWorker;
 pub use send_gate::NodeSendGate;
-pub use lanes::{Ceilings, EngineLimits, LaneEvents, Lanes};
+pub use lanes::{SharedLimits, EngineLimits, LaneEvents, Lanes};
 pub use postman::Post;
 pub use renderer::Renderer;
 

@@ -3,7 +3,7 @@
 
 use super::{
     timers::TimerKey,
-    gates::{Gates, Served},
+    concurrency_limiter::{ConcurrencyLimiter, WokenQueues},
     lane::Lane,
     lane_state::LaneState,
     queue::is_test,
@@ -39,9 +39,9 @@ pub(super) struct Leave {
     is_test: bool,
     is_probe: bool,
     /// Whether it holds a concurrency slot.
-    is_gated: bool,
+    holds_slot: bool,
     /// Whether it took tokens.
-    is_limited: bool,
+    took_tokens: bool,
     /// Whether only this node may send for its endpoint.
     is_exclusive: bool,
     /// Whether it was sent, which uses its tokens; only noted if it took some.
@@ -52,8 +52,8 @@ pub(super) type Next = (Sending, Leave);
 
 impl Leave {
     /// Whether each of its requests takes tokens.
-    pub(super) fn is_limited(&self) -> bool {
-        self.is_limited
+    pub(super) fn took_tokens(&self) -> bool {
+        self.took_tokens
     }
 
     /// Whether its request must be over when another node may send for its endpoint.
@@ -74,14 +74,14 @@ pub(super) struct Report {
 impl Lane {
     /// Returns the next delivery, if one may be sent; its worker is counted in. Also returns which other queues were
     /// admitted.
-    pub(super) fn next(&self, now: Timestamp) -> (Option<Next>, Served) {
+    pub(super) fn next(&self, now: Timestamp) -> (Option<Next>, WokenQueues) {
         let mut state = self.lock();
-        if self.around.pool.is_gated() || self.is_barred(&state) {
-            return (None, Served::default());
+        if self.around.pool.is_send_gate_closed() || self.is_barred(&state) {
+            return (None, WokenQueues::default());
         }
         let Some(is_probe) = state.choose(now) else {
             state.starved_since = state.starved_since.filter(|_| !state.queue.is_empty());
-            return (None, Served::default());
+            return (None, WokenQueues::default());
         };
         if let Some(rate) = state.settings.rate
             && let Err(wait) = state.tokens.look(rate, now)
@@ -92,13 +92,13 @@ impl Lane {
             if state.wakes_at.is_none_or(|known| at < known) {
                 state.wakes_at = Some(self.around.timers.set(at, TimerKey::Lane(self.endpoint), now));
             }
-            return (None, Served::default());
+            return (None, WokenQueues::default());
         }
-        let is_gated = state.settings.is_gated;
-        let mut served = Served::default();
+        let is_gated = state.settings.is_limited;
+        let mut served = WokenQueues::default();
         if is_gated {
-            state.was_gated = true;
-            let (may, others) = self.gates().enter(self.app, self.endpoint, now);
+            state.has_used_limiter = true;
+            let (may, others) = self.limiter().try_admit(self.app, self.endpoint, now);
             served = others;
             if !may {
                 state.backlog_until.get_or_insert(now);
@@ -129,7 +129,7 @@ impl Lane {
     ) -> (Change, Option<Timestamp>) {
         let mut state = self.lock();
         state.in_flight = state.in_flight.saturating_sub(1);
-        if leave.is_limited && !leave.has_gone_out.load(Relaxed) {
+        if leave.took_tokens && !leave.has_gone_out.load(Relaxed) {
             state.tokens.put_back();
         }
         // An answer from another URL says nothing about this one.
@@ -142,38 +142,38 @@ impl Lane {
     }
 
     /// Releases the concurrency slot, if it holds one.
-    pub(super) fn leave_gates(&self, leave: &Leave, now: Timestamp) -> Served {
-        if leave.is_gated {
-            self.gates().leave(self.app, leave.has_gone_out.load(Relaxed), now)
+    pub(super) fn release_slot(&self, leave: &Leave, now: Timestamp) -> WokenQueues {
+        if leave.holds_slot {
+            self.limiter().release_slot(self.app, leave.has_gone_out.load(Relaxed), now)
         } else {
-            Served::default()
+            WokenQueues::default()
         }
     }
 
     /// Releases slots that the queue was granted and has no use for.
-    pub(super) fn forgo(&self, now: Timestamp) -> Served {
-        if self.lock().was_gated {
-            return self.gates().forgo(self.app, self.endpoint, now);
+    pub(super) fn forgo(&self, now: Timestamp) -> WokenQueues {
+        if self.lock().has_used_limiter {
+            return self.limiter().forgo(self.app, self.endpoint, now);
         }
-        Served::default()
+        WokenQueues::default()
     }
 
     /// Marks the request as sent now, which may be later than its tokens were taken.
     pub(super) fn go_out(&self, leave: &Leave, now: Timestamp) {
-        if !leave.is_limited || leave.has_gone_out.swap(true, Relaxed) {
+        if !leave.took_tokens || leave.has_gone_out.swap(true, Relaxed) {
             return;
         }
         let mut state = self.lock();
         let rate = state.settings.rate;
         state.tokens.spend(rate, now);
-        if leave.is_gated {
-            self.gates().go_out(self.app, now);
+        if leave.holds_slot {
+            self.limiter().spend_tokens(self.app, now);
         }
     }
 
     /// Whether another request may be sent at once in place of one that did not arrive; takes the tokens for it if so.
     pub(super) fn may_repeat(&self, leave: &Leave, now: Timestamp) -> bool {
-        if !leave.is_limited {
+        if !leave.took_tokens {
             return true;
         }
         let mut state = self.lock();
@@ -181,7 +181,7 @@ impl Lane {
         if rate.is_some_and(|rate| state.tokens.look(rate, now).is_err()) {
             return false;
         }
-        let may = !leave.is_gated || self.gates().may_repeat(self.app, now);
+        let may = !leave.holds_slot || self.limiter().may_repeat(self.app, now);
         if may {
             state.tokens.reserve();
             state.tokens.spend(rate, now);
@@ -238,13 +238,13 @@ impl Lane {
         }
         let spared = state.circuit.pace(now).filter(|_| !delivery.is_asked);
         let starved = state.settings.rate.filter(|_| state.starved_since.is_some()).map(Pace::Rate);
-        let at_gates = state.settings.is_gated && self.gates().is_waiting(self.app, self.endpoint);
+        let at_gates = state.settings.is_limited && self.limiter().is_waiting(self.app, self.endpoint);
         let is_full = state.in_flight >= state.width();
         spared.or(starved).or(at_gates.then_some(Pace::Ceiling)).or(is_full.then_some(Pace::Full))
     }
 
-    pub(super) fn gates(&self) -> MutexGuard<'_, Gates> {
-        self.around.gates.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn limiter(&self) -> MutexGuard<'_, ConcurrencyLimiter> {
+        self.around.limiter.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -318,7 +318,7 @@ impl LaneState {
         let (delivery, url, is_test) = (carried.delivery.id, self.settings.url, is_test(&carried));
         let (has_gone_out, is_exclusive) = (AtomicBool::new(false), self.settings.is_exclusive);
         let leave =
-            Leave { delivery, url, is_test, is_probe, is_gated, is_limited, is_exclusive, has_gone_out };
+            Leave { delivery, url, is_test, is_probe, holds_slot: is_gated, took_tokens: is_limited, is_exclusive, has_gone_out };
         Some((Sending { carried, note }, leave))
     }
 

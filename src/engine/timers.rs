@@ -15,7 +15,7 @@ pub(super) const TIMER_AHEAD_MAX: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum TimerKey {
-    Gates,
+    Limiter,
     Lane(EndpointId),
 }
 

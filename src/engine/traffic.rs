@@ -2,7 +2,7 @@
 
 use super::{
     timers::TimerKey,
-    gates::Served,
+    concurrency_limiter::WokenQueues,
     lane::Lane,
     lanes::Lanes,
     sending::{Leave, Next, Report},
@@ -25,7 +25,7 @@ impl Lanes {
     /// Processes the return of a delivery worker; `report` is `None` if nothing is known of what it sent.
     pub(super) fn came_back(&self, lane: &Arc<Lane>, leave: &Leave, report: Option<Report>, now: Timestamp) {
         let (change, look_at) = lane.ended(leave, report, now);
-        self.ring(lane.leave_gates(leave, now), now);
+        self.ring(lane.release_slot(leave, now), now);
         if change == Change::Recovered {
             let recovered = (lane.endpoint, report.map_or(now, |report| report.ended_at));
             let _ = self.recovered.send(recovered);
@@ -45,17 +45,17 @@ impl Lanes {
         self.ring(lane.forgo(now), now);
     }
 
-    pub(super) fn serve_gates(&self, now: Timestamp) {
-        let served = self.gates().serve(None, now);
+    pub(super) fn grant_free_slots(&self, now: Timestamp) {
+        let served = self.limiter().grant_free(None, now);
         self.ring(served, now);
     }
 
-    fn ring(&self, served: Served, now: Timestamp) {
+    fn ring(&self, served: WokenQueues, now: Timestamp) {
         for lane in served.lanes {
             let _ = self.ready.send(self.lane(lane));
         }
         if let Some(at) = served.look_at {
-            self.around.timers.set(at, TimerKey::Gates, now);
+            self.around.timers.set(at, TimerKey::Limiter, now);
         }
     }
 

@@ -5,7 +5,7 @@ use crate::plan::pick;
 use fastrand::Rng;
 use posthaste::{
     domain::rate::{AppLimits, RateLimit},
-    engine::Ceilings,
+    engine::SharedLimits,
 };
 use serde_json::{Map, Value, json};
 
@@ -14,7 +14,7 @@ pub(crate) struct LimitsPlan {
     /// Rate of each endpoint.
     pub(crate) rates: Vec<Option<RateLimit>>,
     pub(crate) app: AppLimits,
-    pub(crate) node: Ceilings,
+    pub(crate) node: SharedLimits,
 }
 
 const RATES: [Option<RateLimit>; 6] = [
@@ -39,7 +39,7 @@ impl LimitsPlan {
             max_in_flight: pick(&mut rng, &[Some(1), Some(2), Some(5)]).filter(|_| has_places),
             rate_limit: pick(&mut rng, &RATES[2..]).filter(|_| has_rate),
         };
-        let node = Ceilings {
+        let node = SharedLimits {
             in_flight_per_app: None,
             in_flight: Some(rng.usize(1..4)).filter(|_| node_has_places),
             rate: Some(RateLimit::per_second(2)).filter(|_| node_has_rate),

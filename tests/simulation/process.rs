@@ -88,7 +88,7 @@ impl Process {
             hands: plan.hands,
             bytes_max: 1 << 20,
             in_flight_per_endpoint: 64,
-            ceilings: world.sabotage.ceilings(plan.limits.node),
+            limits: world.sabotage.ceilings(plan.limits.node),
         };
         let (lanes, events) = Lanes::new(limits, directory.clone(), Arc::new(Tenure::alone()));
         let rung = Arc::new(Notify::new());

@@ -13,7 +13,7 @@ use posthaste::{
         time::Timestamp,
         verdict::Verdict,
     },
-    engine::{Ceilings, Lanes},
+    engine::{SharedLimits, Lanes},
     outbound::{Carrier, Posting, Request},
     store::{
         Ledger, Reply, StoreError,
@@ -149,8 +149,8 @@ impl Sabotage {
         matches!(self, Self::LiftLimits)
     }
 
-    pub(crate) fn ceilings(&self, planned: Ceilings) -> Ceilings {
-        if self.lifts_limits() { Ceilings::default() } else { planned }
+    pub(crate) fn ceilings(&self, planned: SharedLimits) -> SharedLimits {
+        if self.lifts_limits() { SharedLimits::default() } else { planned }
     }
 
     /// Returns the disk as the end of a process leaves it.

@@ -11,7 +11,7 @@ use posthaste::{
         tally::Tally,
         tenure::Tenure,
     },
-    engine::{Ceilings, DeliveryWorker, Engine, EngineLimits, LaneEvents, Lanes, Renderer, Rounds},
+    engine::{SharedLimits, DeliveryWorker, Engine, EngineLimits, LaneEvents, Lanes, Renderer, Rounds},
     outbound::Carrier,
     service::{Limits, Parts, Service, Surroundings},
     store::{Cluster, CommitWatch, Store, sqlite::QueueLimits},
@@ -25,7 +25,7 @@ pub(crate) const LIMITS: EngineLimits = EngineLimits {
     hands: 1000,
     bytes_max: 1 << 20,
     in_flight_per_endpoint: 1000,
-    ceilings: Ceilings { in_flight_per_app: None, in_flight: None, rate: None },
+    limits: SharedLimits { in_flight_per_app: None, in_flight: None, rate: None },
 };
 pub(crate) const QUEUE: QueueLimits = QueueLimits { events_max: 1000, bytes_max: 1 << 20 };
 

@@ -13,7 +13,7 @@ use crate::{
         rate::{AppLimits, RateLimit},
         tenure::{shard_of, shard_of_app},
     },
-    engine::{Ceilings, EngineLimits, LaneEvents, lane::Refillable},
+    engine::{SharedLimits, EngineLimits, LaneEvents, lane::Refillable},
 };
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub(in crate::engine) fn lanes_of(tenure: Arc<Tenure>) -> (Arc<Lanes>, LaneEvent
         hands: 100,
         bytes_max: 1 << 20,
         in_flight_per_endpoint: 10,
-        ceilings: Ceilings::default(),
+        limits: SharedLimits::default(),
     };
     Lanes::new(limits, directory, tenure)
 }

@@ -93,7 +93,7 @@ impl<'a> Beats<'a> {
                 // A late answer on another connection is out of date.
                 if number > self.heard {
                     self.heard = number;
-                    shared.hold_until(at.plus(LEASE.saturating_sub(MARGIN)));
+                    shared.extend_lease(at.plus(LEASE.saturating_sub(MARGIN)));
                     shared.heard.send_replace(Some(Arc::new(Heard { view, moves })));
                 }
                 return Ok(());

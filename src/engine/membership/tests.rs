@@ -124,16 +124,16 @@ async fn a_heartbeat_holds_from_when_it_was_sent_and_silence_closes_the_gate_soo
     let cut = node.lanes.around.exclusive_cut.notified();
     let cut_at = town.clock.steady();
     sleep(Duration::from_millis(3900)).await;
-    assert!(node.may_dial(&town) && !node.lanes.around.pool.is_gated());
+    assert!(node.may_dial(&town) && !node.lanes.around.pool.is_send_gate_closed());
     sleep(Duration::from_millis(1200)).await;
     assert!(!node.may_dial(&town), "five seconds after the last answer");
-    assert!(node.lanes.around.pool.is_gated() && node.lanes.take(EndpointId::from_i64(5), 1).is_none());
+    assert!(node.lanes.around.pool.is_send_gate_closed() && node.lanes.take(EndpointId::from_i64(5), 1).is_none());
     tokio::time::timeout(20 * SECOND, cut).await.unwrap();
     let waited = town.clock.steady().since(cut_at);
     assert!((Duration::from_secs(8)..=Duration::from_secs(9)).contains(&waited), "{waited:?}");
     node.door.is_cut.store(false, SeqCst);
     sleep(Duration::from_secs(5)).await;
-    assert!(node.may_dial(&town) && !node.lanes.around.pool.is_gated(), "it opens by itself");
+    assert!(node.may_dial(&town) && !node.lanes.around.pool.is_send_gate_closed(), "it opens by itself");
     assert_eq!(node.tenure().epoch(), 1, "there was no node to take over");
 }
 

@@ -2,7 +2,7 @@
 
 use super::{
     plan::Kind,
-    sabotage::Gate,
+    sabotage::CheckedSendGate,
     town::{SentRequest, Town, at},
 };
 use crate::{
@@ -28,7 +28,7 @@ type Found = (Option<i64>, Option<i64>, Option<bool>);
 pub(crate) struct Line {
     pub(crate) town: Arc<Town>,
     pub(crate) life: usize,
-    pub(crate) gate: Gate,
+    pub(crate) gate: CheckedSendGate,
 }
 
 impl Carrier for Line {

@@ -2,7 +2,7 @@
 
 use super::{
     line::Line,
-    sabotage::Gate,
+    sabotage::CheckedSendGate,
     town::{Life, Town, at},
 };
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
 };
 use posthaste::{
     domain::{directory::Directory, id::Ids, tenure::Tenure, time::Timestamp},
-    engine::{Ceilings, NodeSendGate, EngineLimits, LaneEvents, Lanes, Rounds},
+    engine::{SharedLimits, NodeSendGate, EngineLimits, LaneEvents, Lanes, Rounds},
     service::Service,
     store::{
         Cluster,
@@ -66,7 +66,7 @@ impl Node {
             hands: town.plan.hands,
             bytes_max: 1 << 20,
             in_flight_per_endpoint: 64,
-            ceilings: Ceilings::default(),
+            limits: SharedLimits::default(),
         };
         let (lanes, events) = Lanes::new(limits, directory.clone(), tenure.clone());
         let rung = Arc::new(Notify::new());
@@ -303,7 +303,7 @@ impl Boot {
         let (often, seldom) = (Duration::from_secs(2), Duration::from_secs(20));
         Tools {
             ledger: self.desk.store.clone(),
-            carrier: Arc::new(Line { town, life, gate: Gate { honest, tenure, clock, sabotage } }),
+            carrier: Arc::new(Line { town, life, gate: CheckedSendGate { honest, tenure, clock, sabotage } }),
             grace: Duration::from_millis(GRACE as u64),
             rounds: Rounds {
                 gauges: seldom,

@@ -162,14 +162,14 @@ impl Sabotage {
 }
 
 /// Send gate of a node, as its HTTP sender checks it.
-pub(crate) struct Gate {
+pub(crate) struct CheckedSendGate {
     pub(crate) honest: Box<dyn DialGate>,
     pub(crate) tenure: Arc<Tenure>,
     pub(crate) clock: Arc<VirtualClock>,
     pub(crate) sabotage: Sabotage,
 }
 
-impl Gate {
+impl CheckedSendGate {
     /// A first request goes to an endpoint that another node sent to before. An unannounced leap of the clock fills the
     /// buckets.
     pub(crate) fn is_handed_over(&self) {

@@ -16,21 +16,21 @@ fn lane(number: i64) -> EndpointId {
 
 #[test]
 fn an_app_with_a_thousand_queues_gets_no_more_turns_than_an_app_with_one() {
-    let mut gates = Gates::new(Ceiling { in_flight: Some(1), rate: None });
-    assert!(gates.enter(A, lane(0), at(0)).0);
+    let mut gates = ConcurrencyLimiter::new(ConcurrencyLimit { in_flight: Some(1), rate: None });
+    assert!(gates.try_admit(A, lane(0), at(0)).0);
     for number in 1..=1000 {
-        assert!(!gates.enter(A, lane(number), at(0)).0);
+        assert!(!gates.try_admit(A, lane(number), at(0)).0);
     }
-    assert!(!gates.enter(B, lane(2000), at(0)).0);
+    assert!(!gates.try_admit(B, lane(2000), at(0)).0);
     let mut turns = Vec::new();
     let mut sending = A;
     for _ in 0..10 {
-        let served = gates.leave(sending, true, at(0)).lanes;
+        let served = gates.release_slot(sending, true, at(0)).lanes;
         let [next] = served[..] else { panic!("{served:?}") };
         sending = if next == lane(2000) { B } else { A };
-        assert!(gates.enter(sending, next, at(0)).0, "what it was given is its own");
+        assert!(gates.try_admit(sending, next, at(0)).0, "what it was given is its own");
         // It has more to send, and goes to the end of the line.
-        gates.enter(sending, next, at(0));
+        gates.try_admit(sending, next, at(0));
         turns.push(next.as_i64());
     }
     assert_eq!(turns, [1, 2000, 2, 2000, 3, 2000, 4, 2000, 5, 2000]);
@@ -38,29 +38,29 @@ fn an_app_with_a_thousand_queues_gets_no_more_turns_than_an_app_with_one() {
 
 #[test]
 fn slots_that_a_queue_does_not_need_go_to_the_next() {
-    let mut gates = Gates::new(Ceiling::default());
-    gates.limit(A, Ceiling { in_flight: Some(1), rate: None });
-    assert!(gates.enter(A, lane(1), at(0)).0);
-    assert!(!gates.enter(A, lane(2), at(0)).0);
-    assert!(!gates.enter(A, lane(3), at(0)).0);
-    assert!(gates.enter(B, lane(4), at(0)).0, "another app's limit does not apply");
-    assert_eq!(gates.leave(A, true, at(0)).lanes, [lane(2)]);
-    assert!(!gates.enter(A, lane(1), at(0)).0, "waiting queues are not overtaken");
+    let mut gates = ConcurrencyLimiter::new(ConcurrencyLimit::default());
+    gates.set_limit(A, ConcurrencyLimit { in_flight: Some(1), rate: None });
+    assert!(gates.try_admit(A, lane(1), at(0)).0);
+    assert!(!gates.try_admit(A, lane(2), at(0)).0);
+    assert!(!gates.try_admit(A, lane(3), at(0)).0);
+    assert!(gates.try_admit(B, lane(4), at(0)).0, "another app's limit does not apply");
+    assert_eq!(gates.release_slot(A, true, at(0)).lanes, [lane(2)]);
+    assert!(!gates.try_admit(A, lane(1), at(0)).0, "waiting queues are not overtaken");
     assert_eq!(gates.forgo(A, lane(2), at(0)).lanes, [lane(3)]);
     assert_eq!(gates.forgo(A, lane(3), at(0)).lanes, [lane(1)]);
     assert_eq!(gates.forgo(A, lane(1), at(0)).lanes, []);
-    assert!(gates.enter(A, lane(9), at(0)).0, "every slot came back");
+    assert!(gates.try_admit(A, lane(9), at(0)).0, "every slot came back");
 }
 
 #[test]
 fn a_queue_that_waits_for_a_token_is_served_when_it_comes() {
-    let mut gates = Gates::new(Ceiling { in_flight: None, rate: Some(RateLimit::per_second(2)) });
+    let mut gates = ConcurrencyLimiter::new(ConcurrencyLimit { in_flight: None, rate: Some(RateLimit::per_second(2)) });
     gates.start(at(0));
-    let (may, served) = gates.enter(A, lane(1), at(0));
+    let (may, served) = gates.try_admit(A, lane(1), at(0));
     assert_eq!((may, served.look_at), (false, Some(at(500))));
-    assert_eq!(gates.serve(None, at(499)).lanes, []);
-    assert_eq!(gates.serve(None, at(500)).lanes, [lane(1)]);
-    assert!(gates.enter(A, lane(1), at(500)).0);
+    assert_eq!(gates.grant_free(None, at(499)).lanes, []);
+    assert_eq!(gates.grant_free(None, at(500)).lanes, [lane(1)]);
+    assert!(gates.try_admit(A, lane(1), at(500)).0);
 }
 
 proptest! {
@@ -73,23 +73,23 @@ proptest! {
         steps in prop::collection::vec((0i64..300, 0u8..6, 0i64..6), 1..200),
     ) {
         let rate = per_second.map(RateLimit::per_second);
-        let mut gates = Gates::new(Ceiling { in_flight: node, rate });
-        gates.limit(A, Ceiling { in_flight: own, rate: None });
+        let mut gates = ConcurrencyLimiter::new(ConcurrencyLimit { in_flight: node, rate });
+        gates.set_limit(A, ConcurrencyLimit { in_flight: own, rate: None });
         let app_of = |number: i64| if number < 4 { A } else { B };
         let (mut now, mut out, mut wants) = (0, Vec::new(), BTreeSet::new());
         let mut sent = Vec::new();
-        let mut send = |gates: &mut Gates, number: i64, now: i64, out: &mut Vec<i64>, wants: &mut BTreeSet<i64>| {
+        let mut send = |gates: &mut ConcurrencyLimiter, number: i64, now: i64, out: &mut Vec<i64>, wants: &mut BTreeSet<i64>| {
             let mut ring = vec![number];
             while let Some(number) = ring.pop() {
                 if !wants.contains(&number) {
                     ring.extend(gates.forgo(app_of(number), lane(number), at(now)).lanes.iter().map(|lane| lane.as_i64()));
                     continue;
                 }
-                let (may, served) = gates.enter(app_of(number), lane(number), at(now));
+                let (may, served) = gates.try_admit(app_of(number), lane(number), at(now));
                 ring.extend(served.lanes.iter().map(|lane| lane.as_i64()));
                 if may {
                     wants.remove(&number);
-                    gates.go_out(app_of(number), at(now));
+                    gates.spend_tokens(app_of(number), at(now));
                     out.push(number);
                     sent.push(now);
                 }
@@ -104,12 +104,12 @@ proptest! {
                 }
                 3 => drop(wants.remove(&number)),
                 _ => if let Some(ended) = out.pop() {
-                    for next in gates.leave(app_of(ended), true, at(now)).lanes {
+                    for next in gates.release_slot(app_of(ended), true, at(now)).lanes {
                         send(&mut gates, next.as_i64(), now, &mut out, &mut wants);
                     }
                 },
             }
-            for next in gates.serve(None, at(now)).lanes {
+            for next in gates.grant_free(None, at(now)).lanes {
                 send(&mut gates, next.as_i64(), now, &mut out, &mut wants);
             }
             prop_assert!(node.is_none_or(|most| out.len() <= most));
@@ -120,11 +120,11 @@ proptest! {
         for _ in 0..40 {
             now += 1000;
             for ended in std::mem::take(&mut out) {
-                for next in gates.leave(app_of(ended), true, at(now)).lanes {
+                for next in gates.release_slot(app_of(ended), true, at(now)).lanes {
                     send(&mut gates, next.as_i64(), now, &mut out, &mut wants);
                 }
             }
-            for next in gates.serve(None, at(now)).lanes {
+            for next in gates.grant_free(None, at(now)).lanes {
                 send(&mut gates, next.as_i64(), now, &mut out, &mut wants);
             }
         }

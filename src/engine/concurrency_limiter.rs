@@ -12,162 +12,162 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 /// Limits of one app or of the node; an absent one is unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Ceiling {
+pub(super) struct ConcurrencyLimit {
     pub(super) in_flight: Option<usize>,
     pub(super) rate: Option<RateLimit>,
 }
 
-impl Ceiling {
+impl ConcurrencyLimit {
     pub(super) fn is_none(&self) -> bool {
         *self == Self::default()
     }
 }
 
 #[derive(Debug, Default)]
-struct Gate {
-    ceiling: Ceiling,
+struct LimitedScope {
+    limit: ConcurrencyLimit,
     in_flight: usize,
     tokens: Tokens,
 }
 
 /// Why no request is admitted now.
-enum Shut {
+enum LimitReached {
     Full,
     /// There is no token until then.
     Until(Timestamp),
 }
 
-impl Gate {
-    fn look(&mut self, now: Timestamp) -> Result<(), Shut> {
-        if self.ceiling.in_flight.is_some_and(|most| self.in_flight >= most) {
-            return Err(Shut::Full);
+impl LimitedScope {
+    fn look(&mut self, now: Timestamp) -> Result<(), LimitReached> {
+        if self.limit.in_flight.is_some_and(|most| self.in_flight >= most) {
+            return Err(LimitReached::Full);
         }
-        let Some(rate) = self.ceiling.rate else { return Ok(()) };
-        self.tokens.look(rate, now).map_err(|wait| Shut::Until(now.plus(wait)))
+        let Some(rate) = self.limit.rate else { return Ok(()) };
+        self.tokens.look(rate, now).map_err(|wait| LimitReached::Until(now.plus(wait)))
     }
 
     fn has_token(&mut self, now: Timestamp) -> bool {
-        self.ceiling.rate.is_none_or(|rate| self.tokens.look(rate, now).is_ok())
+        self.limit.rate.is_none_or(|rate| self.tokens.look(rate, now).is_ok())
     }
 
     /// Takes a slot that `look` found free.
-    fn take(&mut self) {
+    fn take_slot(&mut self) {
         self.in_flight += 1;
         self.tokens.reserve();
     }
 
     /// Releases one concurrency slot: the request ended or was not sent. Returns the rate token if it was not sent.
-    fn leave(&mut self, has_gone_out: bool) {
+    fn release_slot(&mut self, has_gone_out: bool) {
         self.in_flight = self.in_flight.saturating_sub(1);
         if !has_gone_out {
             self.tokens.put_back();
         }
     }
 
-    fn go_out(&mut self, now: Timestamp) {
-        self.tokens.spend(self.ceiling.rate, now);
+    fn spend_token(&mut self, now: Timestamp) {
+        self.tokens.spend(self.limit.rate, now);
     }
 }
 
 #[derive(Debug, Default)]
-struct AppGate {
-    gate: Gate,
+struct AppScope {
+    scope: LimitedScope,
     /// Queues that wait for a slot of the app.
     waiting: VecDeque<EndpointId>,
     /// Queues that have one and wait for a slot of the node.
     at_node: VecDeque<EndpointId>,
     /// Slots that queues were granted and have not used yet.
-    given: BTreeMap<EndpointId, usize>,
+    granted: BTreeMap<EndpointId, usize>,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Gates {
-    node: Gate,
-    apps: HashMap<AppId, AppGate>,
+pub(super) struct ConcurrencyLimiter {
+    node: LimitedScope,
+    apps: HashMap<AppId, AppScope>,
     /// Apps with queues that wait for a slot of the node, in turn.
     turns: VecDeque<AppId>,
     /// Apps with queues that wait for a slot of the app.
-    short: BTreeSet<AppId>,
+    apps_waiting: BTreeSet<AppId>,
     /// Since when the token buckets of apps that are new here fill.
     started_at: Option<Timestamp>,
 }
 
 /// Queues that may send now, and when to check again.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Served {
+pub(super) struct WokenQueues {
     pub(super) lanes: Vec<EndpointId>,
     pub(super) look_at: Option<Timestamp>,
 }
 
-impl AppGate {
+impl AppScope {
     fn use_given(&mut self, lane: EndpointId) -> bool {
-        let Some(given) = self.given.get_mut(&lane) else { return false };
+        let Some(given) = self.granted.get_mut(&lane) else { return false };
         *given -= 1;
         if *given == 0 {
-            self.given.remove(&lane);
+            self.granted.remove(&lane);
         }
         true
     }
 }
 
-impl Served {
+impl WokenQueues {
     /// Whether the limit is reached. If time alone frees it, notes when to check again.
-    fn is_shut(&mut self, look: &Result<(), Shut>) -> bool {
-        if let Err(Shut::Until(at)) = look {
+    fn is_reached(&mut self, look: &Result<(), LimitReached>) -> bool {
+        if let Err(LimitReached::Until(at)) = look {
             self.look_at = Some(self.look_at.map_or(*at, |known| known.min(*at)));
         }
         look.is_err()
     }
 }
 
-impl Gates {
-    pub(super) fn new(node: Ceiling) -> Self {
-        Self { node: Gate { ceiling: node, ..Gate::default() }, ..Self::default() }
+impl ConcurrencyLimiter {
+    pub(super) fn new(node: ConcurrencyLimit) -> Self {
+        Self { node: LimitedScope { limit: node, ..LimitedScope::default() }, ..Self::default() }
     }
 
     /// Starts all rate limits at `now` with no tokens saved up, as this process has sent nothing before.
     pub(super) fn start(&mut self, now: Timestamp) {
         self.started_at = Some(now);
-        let apps = self.apps.values_mut().map(|own| &mut own.gate);
+        let apps = self.apps.values_mut().map(|own| &mut own.scope);
         apps.chain([&mut self.node]).for_each(|gate| gate.tokens = Tokens::none_at(Some(now)));
     }
 
     /// Sets an app's limits; another rate than before starts with no token.
-    pub(super) fn limit(&mut self, app: AppId, ceiling: Ceiling) {
+    pub(super) fn set_limit(&mut self, app: AppId, ceiling: ConcurrencyLimit) {
         let fills_since = self.started_at.filter(|_| !self.apps.contains_key(&app));
-        let gate = &mut self.apps.entry(app).or_default().gate;
-        if gate.ceiling.rate != ceiling.rate {
+        let gate = &mut self.apps.entry(app).or_default().scope;
+        if gate.limit.rate != ceiling.rate {
             gate.tokens.begin_anew(fills_since);
         }
-        gate.ceiling = ceiling;
+        gate.limit = ceiling;
         self.forget(app);
     }
 
     /// Resets an app's tokens: another node may have sent for it until now, so none are saved up.
     pub(super) fn begin_anew(&mut self, app: AppId, now: Timestamp) {
         if let Some(own) = self.apps.get_mut(&app) {
-            own.gate.tokens.begin_anew(Some(now));
+            own.scope.tokens.begin_anew(Some(now));
         }
     }
 
     /// Whether the queue may send one request now, and which others may. If it may not, it waits until it is among those
     /// served.
-    pub(super) fn enter(&mut self, app: AppId, lane: EndpointId, now: Timestamp) -> (bool, Served) {
+    pub(super) fn try_admit(&mut self, app: AppId, lane: EndpointId, now: Timestamp) -> (bool, WokenQueues) {
         let own = self.apps.entry(app).or_default();
         if own.use_given(lane) {
-            return (true, Served::default());
+            return (true, WokenQueues::default());
         }
         let is_first = own.waiting.is_empty() && self.turns.is_empty();
-        if is_first && own.gate.look(now).is_ok() && self.node.look(now).is_ok() {
-            own.gate.take();
-            self.node.take();
-            return (true, Served::default());
+        if is_first && own.scope.look(now).is_ok() && self.node.look(now).is_ok() {
+            own.scope.take_slot();
+            self.node.take_slot();
+            return (true, WokenQueues::default());
         }
         if !own.waiting.contains(&lane) && !own.at_node.contains(&lane) {
             own.waiting.push_back(lane);
-            self.short.insert(app);
+            self.apps_waiting.insert(app);
         }
-        let mut served = self.serve(Some(app), now);
+        let mut served = self.grant_free(Some(app), now);
         let place = served.lanes.iter().position(|served| *served == lane);
         if let Some(place) = place {
             served.lanes.swap_remove(place);
@@ -177,52 +177,52 @@ impl Gates {
     }
 
     /// Releases a slot: a request ended, or was admitted and never sent. Returns which queues may send now.
-    pub(super) fn leave(&mut self, app: AppId, has_gone_out: bool, now: Timestamp) -> Served {
-        self.node.leave(has_gone_out);
+    pub(super) fn release_slot(&mut self, app: AppId, has_gone_out: bool, now: Timestamp) -> WokenQueues {
+        self.node.release_slot(has_gone_out);
         if let Some(own) = self.apps.get_mut(&app) {
-            own.gate.leave(has_gone_out);
+            own.scope.release_slot(has_gone_out);
         }
-        let served = self.serve(Some(app), now);
+        let served = self.grant_free(Some(app), now);
         self.forget(app);
         served
     }
 
     /// Passes slots to others that the queue was granted and does not need.
-    pub(super) fn forgo(&mut self, app: AppId, lane: EndpointId, now: Timestamp) -> Served {
-        let Some(own) = self.apps.get_mut(&app) else { return Served::default() };
-        let Some(given) = own.given.remove(&lane) else { return Served::default() };
+    pub(super) fn forgo(&mut self, app: AppId, lane: EndpointId, now: Timestamp) -> WokenQueues {
+        let Some(own) = self.apps.get_mut(&app) else { return WokenQueues::default() };
+        let Some(given) = own.granted.remove(&lane) else { return WokenQueues::default() };
         for _ in 0..given {
-            own.gate.leave(false);
-            self.node.leave(false);
+            own.scope.release_slot(false);
+            self.node.release_slot(false);
         }
-        let served = self.serve(Some(app), now);
+        let served = self.grant_free(Some(app), now);
         self.forget(app);
         served
     }
 
     /// Spends the tokens of an admitted request, which is sent now.
-    pub(super) fn go_out(&mut self, app: AppId, now: Timestamp) {
-        self.node.go_out(now);
+    pub(super) fn spend_tokens(&mut self, app: AppId, now: Timestamp) {
+        self.node.spend_token(now);
         if let Some(own) = self.apps.get_mut(&app) {
-            own.gate.go_out(now);
+            own.scope.spend_token(now);
         }
     }
 
     /// Whether an admitted request may be repeated at once; takes the tokens for it if so.
     pub(super) fn may_repeat(&mut self, app: AppId, now: Timestamp) -> bool {
-        let own = self.apps.get_mut(&app).map(|own| &mut own.gate);
-        let mut gates: Vec<&mut Gate> = own.into_iter().chain([&mut self.node]).collect();
+        let own = self.apps.get_mut(&app).map(|own| &mut own.scope);
+        let mut gates: Vec<&mut LimitedScope> = own.into_iter().chain([&mut self.node]).collect();
         let may = gates.iter_mut().all(|gate| gate.has_token(now));
         for gate in gates.into_iter().filter(|_| may) {
             gate.tokens.reserve();
-            gate.go_out(now);
+            gate.spend_token(now);
         }
         may
     }
 
     /// Whether the queue waits for a slot, or has one that it has not used.
-    pub(super) fn expects(&self, app: AppId, lane: EndpointId) -> bool {
-        let has_place = self.apps.get(&app).is_some_and(|own| own.given.contains_key(&lane));
+    pub(super) fn holds_or_awaits_slot(&self, app: AppId, lane: EndpointId) -> bool {
+        let has_place = self.apps.get(&app).is_some_and(|own| own.granted.contains_key(&lane));
         has_place || self.is_waiting(app, lane)
     }
 
@@ -231,21 +231,21 @@ impl Gates {
     }
 
     /// Grants free slots to waiting queues: of one app, or of all.
-    pub(super) fn serve(&mut self, only: Option<AppId>, now: Timestamp) -> Served {
-        let mut served = Served::default();
+    pub(super) fn grant_free(&mut self, only: Option<AppId>, now: Timestamp) -> WokenQueues {
+        let mut served = WokenQueues::default();
         match only {
-            Some(app) => self.serve_app(app, now, &mut served),
-            None => self.short.clone().into_iter().for_each(|app| self.serve_app(app, now, &mut served)),
+            Some(app) => self.grant_free_of_app(app, now, &mut served),
+            None => self.apps_waiting.clone().into_iter().for_each(|app| self.grant_free_of_app(app, now, &mut served)),
         }
         while let Some(&app) = self.turns.front() {
-            if served.is_shut(&self.node.look(now)) {
+            if served.is_reached(&self.node.look(now)) {
                 break;
             }
             self.turns.pop_front();
             let Some(own) = self.apps.get_mut(&app) else { continue };
             let Some(lane) = own.at_node.pop_front() else { continue };
-            self.node.take();
-            *own.given.entry(lane).or_default() += 1;
+            self.node.take_slot();
+            *own.granted.entry(lane).or_default() += 1;
             served.lanes.push(lane);
             if !own.at_node.is_empty() {
                 self.turns.push_back(app);
@@ -255,25 +255,25 @@ impl Gates {
     }
 
     /// Admits an app's queues by its own limits, to where the apps take turns.
-    fn serve_app(&mut self, app: AppId, now: Timestamp, served: &mut Served) {
+    fn grant_free_of_app(&mut self, app: AppId, now: Timestamp, served: &mut WokenQueues) {
         let Some(own) = self.apps.get_mut(&app) else { return };
-        while !own.waiting.is_empty() && !served.is_shut(&own.gate.look(now)) {
-            own.gate.take();
+        while !own.waiting.is_empty() && !served.is_reached(&own.scope.look(now)) {
+            own.scope.take_slot();
             if own.at_node.is_empty() {
                 self.turns.push_back(app);
             }
             own.at_node.extend(own.waiting.pop_front());
         }
         if own.waiting.is_empty() {
-            self.short.remove(&app);
+            self.apps_waiting.remove(&app);
         }
     }
 
     /// Removes an app that has no limits, nothing in flight and no waiting queues.
     fn forget(&mut self, app: AppId) {
-        let is_idle = |own: &AppGate| {
-            let waits = own.waiting.len() + own.at_node.len() + own.given.len();
-            own.gate.ceiling.is_none() && own.gate.in_flight + waits == 0
+        let is_idle = |own: &AppScope| {
+            let waits = own.waiting.len() + own.at_node.len() + own.granted.len();
+            own.scope.limit.is_none() && own.scope.in_flight + waits == 0
         };
         if self.apps.get(&app).is_some_and(is_idle) {
             self.apps.remove(&app);
