@@ -16,7 +16,7 @@ mod dispatcher;
 mod retention_worker;
 mod render_error;
 mod concurrency_limiter;
-mod handover;
+mod commit_listener;
 mod hands;
 mod health;
 mod home;

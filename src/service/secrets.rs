@@ -29,7 +29,7 @@ pub struct Rotate {
 
 /// Start of the new secret and end of the old ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Handover {
+struct RotationTimes {
     new_from: Timestamp,
     old_until: Timestamp,
 }
@@ -48,7 +48,7 @@ impl Service {
         let contract = Self::endpoint_of(entry, uid)?.contract.clone();
         let text = self.new_secret(&contract, rotate.secret.clone())?;
         self.revise(caller, Action::SecretRotated, entry, uid, |endpoint, record, now| {
-            let handover = handover(endpoint.contract.secret.rotation, &rotate, now)?;
+            let handover = rotation_times(endpoint.contract.secret.rotation, &rotate, now)?;
             let judged_at = secret::judged_at(endpoint.secrets.iter().map(|old| old.valid_from), now);
             if endpoint.secrets.iter().any(|old| old.is_valid_at(judged_at) && old.text == text) {
                 return Err(Error::field("secret", "is in use already"));
@@ -84,7 +84,7 @@ impl Service {
     }
 }
 
-fn handover(rotation: Rotation, rotate: &Rotate, now: Timestamp) -> Result<Handover, Error> {
+fn rotation_times(rotation: Rotation, rotate: &Rotate, now: Timestamp) -> Result<RotationTimes, Error> {
     match (rotation, rotate.overlap, rotate.effective_at) {
         (Rotation::Both, _, Some(_)) => {
             let message = "is for contracts with one signature; here both secrets sign during `overlap`";
@@ -100,20 +100,20 @@ fn handover(rotation: Rotation, rotate: &Rotate, now: Timestamp) -> Result<Hando
             if overlap > AHEAD_MAX {
                 return Err(Error::field("overlap", "must be at most 30d"));
             }
-            Ok(Handover { new_from: now, old_until: now.plus(overlap) })
+            Ok(RotationTimes { new_from: now, old_until: now.plus(overlap) })
         }
         (Rotation::Switch, None, at) => {
             let at = at.map_or(now, |at| at.max(now));
             if at.since(now) > AHEAD_MAX {
                 return Err(Error::field("effective_at", "must be at most 30 days ahead"));
             }
-            Ok(Handover { new_from: at, old_until: at })
+            Ok(RotationTimes { new_from: at, old_until: at })
         }
     }
 }
 
 /// Adds the new secret last. Secrets that sign now end at `old_until` or earlier; expired and planned ones are removed.
-fn replace(secrets: &mut Vec<SealedSecret>, new: SealedSecret, handover: Handover, now: Timestamp) {
+fn replace(secrets: &mut Vec<SealedSecret>, new: SealedSecret, handover: RotationTimes, now: Timestamp) {
     let judged_at = secret::judged_at(secrets.iter().map(|secret| secret.valid_from), now);
     for begun in secrets.iter_mut().filter(|secret| secret.valid_from == judged_at) {
         // This secret signs already, even if this clock is behind the clock of the node that made it.
@@ -146,7 +146,7 @@ mod tests {
     }
 
     fn rotated(mut secrets: Vec<SealedSecret>, new_from: i64, old_until: i64, now: i64) -> Vec<SealedSecret> {
-        let handover = Handover { new_from: at(new_from), old_until: at(old_until) };
+        let handover = RotationTimes { new_from: at(new_from), old_until: at(old_until) };
         replace(&mut secrets, secret(9, new_from, None), handover, at(now));
         secrets
     }
@@ -192,13 +192,13 @@ mod tests {
     fn the_contract_decides_whether_overlap_or_effective_at_is_allowed() {
         let rotate = |overlap, effective_at| Rotate { secret: None, overlap, effective_at };
         let hour = Duration::from_hours(1);
-        let both = |rotate| handover(Rotation::Both, &rotate, at(0));
-        let switch = |rotate| handover(Rotation::Switch, &rotate, at(0));
+        let both = |rotate| rotation_times(Rotation::Both, &rotate, at(0));
+        let switch = |rotate| rotation_times(Rotation::Switch, &rotate, at(0));
         assert_eq!(both(rotate(Some(hour), None)).unwrap().old_until, at(3_600_000));
         assert_eq!(both(rotate(None, None)).unwrap().old_until, at(86_400_000));
         assert_eq!(
             switch(rotate(None, Some(at(77)))).unwrap(),
-            Handover { new_from: at(77), old_until: at(77) }
+            RotationTimes { new_from: at(77), old_until: at(77) }
         );
         assert_eq!(switch(rotate(None, Some(at(-5)))).unwrap().new_from, at(0), "a past instant means now");
         for refused in [
