@@ -65,7 +65,7 @@ struct NodeView {
     /// How many of the 256 shards of endpoints it looks after.
     shards: usize,
     /// Deliveries that it could take up now.
-    free_hands: u32,
+    free_permits: u32,
     /// Changes of the configuration that it has not seen yet.
     lag: i64,
 }
@@ -81,7 +81,7 @@ impl NodeView {
             joined_at: node.joined_at.rfc3339_millis(),
             lease_ms: node.lease.map(|lease| lease.as_millis() as u64),
             shards: node.shards,
-            free_hands: node.free_hands,
+            free_permits: node.free_permits,
             lag: node.lag,
         }
     }

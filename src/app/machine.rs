@@ -8,13 +8,13 @@ use std::{net::IpAddr, sync::Arc};
 const OTHER_HANDLES: u64 = 4096;
 
 /// How many file handles so many permits could need.
-pub fn handles_wanted(hands: usize) -> u64 {
-    hands as u64 * 2 + OTHER_HANDLES
+pub fn handles_wanted(permits: usize) -> u64 {
+    permits as u64 * 2 + OTHER_HANDLES
 }
 
 /// Raises the limit of file handles to what the permits could need. Logs a warning if the host allows fewer.
-pub(super) fn raise_file_limit(hands: usize) {
-    let wanted = handles_wanted(hands);
+pub(super) fn raise_file_limit(permits: usize) {
+    let wanted = handles_wanted(permits);
     let mut limit = getrlimit(Resource::Nofile);
     let current = limit.current.unwrap_or(u64::MAX);
     if current >= wanted {

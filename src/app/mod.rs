@@ -137,7 +137,7 @@ impl Node {
             browse: store.clone(),
             cluster: store.clone(),
             tenure: tenure.clone(),
-            hands: lanes.clone(),
+            permits: lanes.clone(),
             clock: clock.clone(),
             entropy: entropy.clone(),
             ids: ids.clone(),
@@ -262,7 +262,7 @@ fn client(settings: &Settings, addresses: &AddressPolicy, gate: NodeSendGate) ->
 
 fn engine_limits(settings: &Settings) -> EngineLimits {
     EngineLimits {
-        hands: settings.hands,
+        deliveries_in_flight_max: settings.hands,
         bytes_max: settings.queued_bytes_max,
         in_flight_per_endpoint: settings.in_flight_per_endpoint,
         limits: SharedLimits {

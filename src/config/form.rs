@@ -138,7 +138,7 @@ pub(super) const KEPT: Form<Keep> =
         }
     });
 
-pub(super) const HANDS: Form<usize> =
+pub(super) const DELIVERIES_IN_FLIGHT: Form<usize> =
     Form::new("a whole number from 1 to 65536", |text| count(text, 1..=65_536));
 
 pub(super) const PER_ENDPOINT: Form<usize> =

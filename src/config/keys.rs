@@ -180,7 +180,7 @@ settings! {
     }
     hands: usize {
         meaning: "How many deliveries may be in flight at once. What waits beyond that stays in the store.",
-        form: form::HANDS,
+        form: form::DELIVERIES_IN_FLIGHT,
         default: "2048",
         reader: "engine",
     }

@@ -13,11 +13,11 @@ use std::sync::{Arc, PoisonError};
 
 impl Hands for Lanes {
     fn take(&self, endpoint: EndpointId, bytes: usize) -> Option<Hand> {
-        self.lane(endpoint).take(bytes)
+        self.lane(endpoint).take_permit(bytes)
     }
 
     fn take_for_test(&self, endpoint: EndpointId, bytes: usize) -> Option<Hand> {
-        self.lane(endpoint).take_for_test(bytes)
+        self.lane(endpoint).take_test_permit(bytes)
     }
 
     fn replays_changed(&self) {
@@ -29,7 +29,7 @@ impl Hands for Lanes {
     }
 
     fn free(&self) -> usize {
-        self.around.pool.free()
+        self.around.permit_pool.free()
     }
 
     fn endpoint_changed(&self, endpoint: EndpointId) {

@@ -187,7 +187,7 @@ impl DeliveryWorker {
         };
         posted.map_err(|_| {
             // The delivery waits in the store, and its queue until the gate is open again.
-            lane.around.pool.close_send_gate();
+            lane.around.permit_pool.close_send_gate();
             custody.mark_not_sent();
             Hindrance::LetGo
         })

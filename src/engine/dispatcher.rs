@@ -51,7 +51,7 @@ impl Dispatcher {
                 Some(_) = couriers.join_next(), if !couriers.is_empty() => {}
             }
         }
-        self.lanes.close();
+        self.lanes.close_permits();
         self.hand_back_queued().await;
         let wait_for_all = async { while couriers.join_next().await.is_some() {} };
         if tokio::time::timeout(self.grace, wait_for_all).await.is_err() {

@@ -147,7 +147,7 @@ impl Lane {
             let _ = state.may(now);
             state.circuit.lapse(now);
         }
-        if (state.settings.is_exclusive || is_closed) && state.held > 0 {
+        if (state.settings.is_exclusive || is_closed) && state.permits_out > 0 {
             survey.busy.insert(state.settings.shard);
         }
         let is_wide = !state.settings.is_exclusive && !is_closed && state.circuit.width().is_none();
@@ -187,12 +187,12 @@ impl Lanes {
     /// Closes the send gate: nothing is sent and no permits are given out; what is in memory waits there. Returns whether it
     /// was open.
     pub(super) fn close_send_gate(&self) -> bool {
-        self.around.pool.close_send_gate()
+        self.around.permit_pool.close_send_gate()
     }
 
     /// Opens the send gate and wakes all queues. Returns whether it was closed.
     pub(super) fn open_send_gate(&self) -> bool {
-        let was_closed = self.around.pool.open_send_gate();
+        let was_closed = self.around.permit_pool.open_send_gate();
         if was_closed {
             self.ring_all();
         }

@@ -87,7 +87,7 @@ impl Janitor {
     /// Updates the gauges, and now and then counts, purges and removes old records. Returns when to come back.
     pub(super) async fn step(&mut self) -> Timestamp {
         let now = self.clock.now();
-        self.tally.set_in_flight(self.lanes.in_hand() as u64);
+        self.tally.set_in_flight(self.lanes.permits_out() as u64);
         let (paused, open) = self.lanes.spared(now);
         self.tally.set_spared(paused as u64, open as u64);
         let oldest = self.lanes.oldest_due();

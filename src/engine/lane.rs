@@ -6,7 +6,7 @@
 use super::{
     timers::TimerQueue,
     concurrency_limiter::ConcurrencyLimiter,
-    hands::{AppShare, HandPool},
+    permits::{AppPermits, PermitPool},
     lane_state::{LaneSettings, LaneState},
 };
 use crate::domain::{
@@ -32,7 +32,7 @@ const BY_HAND_MAX: usize = 8;
 
 /// Shared by all endpoint queues.
 pub(super) struct Around {
-    pub(super) pool: HandPool,
+    pub(super) permit_pool: PermitPool,
     /// Wakes the scheduler.
     pub(super) scheduler: Arc<Notify>,
     pub(super) timers: TimerQueue,
@@ -52,7 +52,7 @@ pub(super) struct Lane {
     pub(super) endpoint: EndpointId,
     pub(super) app: AppId,
     pub(super) around: Arc<Around>,
-    share: Arc<AppShare>,
+    share: Arc<AppPermits>,
     state: Mutex<LaneState>,
 }
 
@@ -62,7 +62,7 @@ pub(super) struct StillBlocked;
 /// Permits for deliveries that are due in the store: one list for each kind.
 #[derive(Debug, Default)]
 pub(super) struct Asking {
-    pub(super) hands: Vec<Hand>,
+    pub(super) overdue: Vec<Hand>,
     pub(super) is_probe: bool,
     pub(super) fresh: Vec<Hand>,
     pub(super) by_hand: Vec<Hand>,
@@ -92,7 +92,7 @@ pub(super) struct Brought {
 impl Lane {
     pub(super) fn new(
         endpoint: EndpointId,
-        (app, share): (AppId, Arc<AppShare>),
+        (app, share): (AppId, Arc<AppPermits>),
         settings: LaneSettings,
         tokens: Tokens,
         around: Arc<Around>,
@@ -103,28 +103,28 @@ impl Lane {
 
     /// Takes a permit for a new delivery. While a backlog drains, only the share for fresh ones is available; none while the
     /// endpoint is disabled or throttled.
-    pub(super) fn take(self: &Arc<Self>, bytes: usize) -> Option<Hand> {
+    pub(super) fn take_permit(self: &Arc<Self>, bytes: usize) -> Option<Hand> {
         let mut state = self.lock();
         if state.settings.is_off || state.circuit.is_closed() || self.is_barred(&state) {
             return None;
         }
         if state.backlog_until.is_none() {
             let room = state.room_max();
-            return self.take_within(&mut state, room, bytes);
+            return self.take_permit_within(&mut state, room, bytes);
         }
-        let hand = self.take_fresh(&mut state, bytes);
+        let hand = self.take_fresh_permit(&mut state, bytes);
         state.has_fresh_waiting |= hand.is_none();
         hand
     }
 
     /// Takes a permit for a test: also while the endpoint is disabled or throttled, and a few beyond the capacity.
-    pub(super) fn take_for_test(self: &Arc<Self>, bytes: usize) -> Option<Hand> {
+    pub(super) fn take_test_permit(self: &Arc<Self>, bytes: usize) -> Option<Hand> {
         let mut state = self.lock();
         if self.is_barred(&state) { None } else { self.take_by_hand(&mut state, bytes) }
     }
 
     /// Takes permits for deliveries that are due in the store: as many as there is capacity for, at most `most`.
-    pub(super) fn take_for_refill(self: &Arc<Self>, most: usize, now: Timestamp) -> Refillable {
+    pub(super) fn begin_refill(self: &Arc<Self>, most: usize, now: Timestamp) -> Refillable {
         let mut state = self.lock();
         // Without a due time this is a second find: all that waits is already being fetched.
         if state.settings.is_off || state.next_due.is_none() || self.is_anothers(&mut state) {
@@ -142,7 +142,7 @@ impl Lane {
         let mut asking = self.ask(&mut state, most);
         if asking.is_empty() {
             // Registered first, then tried once more: a permit released in between would go unnoticed.
-            self.around.pool.want();
+            self.around.permit_pool.request_permits();
             asking = self.ask(&mut state, most.min(1));
         }
         if asking.is_empty() {
@@ -150,7 +150,7 @@ impl Lane {
             (state.is_behind, state.is_blocked) = (true, true);
             return Refillable::Blocked;
         }
-        if may == May::Probe && !asking.hands.is_empty() {
+        if may == May::Probe && !asking.overdue.is_empty() {
             state.circuit.fetch_probe();
             // Cleared when one is found, or noted meanwhile.
             (asking.is_probe, state.has_none_to_probe) = (true, true);
@@ -173,10 +173,10 @@ impl Lane {
         let is_split = state.backlog_until.is_some() && most > 1;
         let room = state.room_max();
         let (overdue, fresh) = if is_split { (most.div_ceil(2), most / 2) } else { (most, 0) };
-        asking.hands = std::iter::from_fn(|| self.take_within(state, room, 0)).take(overdue).collect();
+        asking.overdue = std::iter::from_fn(|| self.take_permit_within(state, room, 0)).take(overdue).collect();
         // Without capacity for the backlog, only for what is known to wait: empty refills would never end.
-        if !asking.hands.is_empty() || state.has_fresh_waiting {
-            asking.fresh = std::iter::from_fn(|| self.take_fresh(state, 0)).take(fresh).collect();
+        if !asking.overdue.is_empty() || state.has_fresh_waiting {
+            asking.fresh = std::iter::from_fn(|| self.take_fresh_permit(state, 0)).take(fresh).collect();
         }
         if !is_split {
             asking.backlog_until = None;
@@ -184,27 +184,27 @@ impl Lane {
         asking
     }
 
-    fn take_within(self: &Arc<Self>, state: &mut LaneState, room: usize, bytes: usize) -> Option<Hand> {
-        if state.held - state.held_fresh >= room || !self.around.pool.take(&self.share, state.held, bytes) {
+    fn take_permit_within(self: &Arc<Self>, state: &mut LaneState, room: usize, bytes: usize) -> Option<Hand> {
+        if state.permits_out - state.fresh_permits_out >= room || !self.around.permit_pool.take(&self.share, state.permits_out, bytes) {
             return None;
         }
-        state.held += 1;
+        state.permits_out += 1;
         Some(Hand::under(self.around.tenure.epoch(), self.clone(), bytes))
     }
 
     fn take_by_hand(self: &Arc<Self>, state: &mut LaneState, bytes: usize) -> Option<Hand> {
         let room = state.room_max() + BY_HAND_MAX;
-        self.take_within(state, room, bytes)
+        self.take_permit_within(state, room, bytes)
     }
 
-    fn take_fresh(self: &Arc<Self>, state: &mut LaneState, bytes: usize) -> Option<Hand> {
-        let has_room = state.held_fresh < state.room_for_fresh();
-        if !has_room || !self.around.pool.take(&self.share, state.held, bytes) {
+    fn take_fresh_permit(self: &Arc<Self>, state: &mut LaneState, bytes: usize) -> Option<Hand> {
+        let has_room = state.fresh_permits_out < state.room_for_fresh();
+        if !has_room || !self.around.permit_pool.take(&self.share, state.permits_out, bytes) {
             return None;
         }
-        state.held += 1;
-        state.held_fresh += 1;
-        Some(Hand::under(self.around.tenure.epoch(), Arc::new(FreshHands(self.clone())), bytes))
+        state.permits_out += 1;
+        state.fresh_permits_out += 1;
+        Some(Hand::under(self.around.tenure.epoch(), Arc::new(FreshPermits(self.clone())), bytes))
     }
 
     pub(super) fn push(&self, carried: Carried) {
@@ -271,9 +271,9 @@ impl Lane {
         if may_wait {
             // A new delivery may have taken the permit that woke the scheduler: registered again before the check, so that
             // the next release wakes it too.
-            self.around.pool.want();
+            self.around.permit_pool.request_permits();
         }
-        let may_take = state.has_room() && self.around.pool.has_one_for(&self.share, state.held);
+        let may_take = state.has_room() && self.around.permit_pool.has_permit_for(&self.share, state.permits_out);
         if may_wait && !may_take {
             return Err(StillBlocked);
         }
@@ -317,7 +317,7 @@ impl Lane {
         match (state.settings.is_off, is_behind || is_spared) {
             (true, _) => usize::MAX,
             (false, true) => 0,
-            (false, false) => state.width().min(rated).div_ceil(2).saturating_sub(state.held),
+            (false, false) => state.width().min(rated).div_ceil(2).saturating_sub(state.permits_out),
         }
     }
 
@@ -328,21 +328,21 @@ impl Lane {
     pub(super) fn is_idle(&self) -> bool {
         let state = self.lock();
         let waits = state.has_used_limiter && self.limiter().holds_or_awaits_slot(self.app, self.endpoint);
-        state.held == 0 && (state.settings.is_off || state.next_due.is_none()) && !waits
+        state.permits_out == 0 && (state.settings.is_off || state.next_due.is_none()) && !waits
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, LaneState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn give_back_one(&self, bytes: usize, is_fresh: bool) {
+    fn release_permit(&self, bytes: usize, is_fresh: bool) {
         let mut state = self.lock();
-        state.held = state.held.saturating_sub(1);
-        state.held_fresh = state.held_fresh.saturating_sub(usize::from(is_fresh));
-        self.around.pool.give_back(&self.share, state.held, bytes);
+        state.permits_out = state.permits_out.saturating_sub(1);
+        state.fresh_permits_out = state.fresh_permits_out.saturating_sub(usize::from(is_fresh));
+        self.around.permit_pool.release(&self.share, state.permits_out, bytes);
         let tell = state.is_blocked && state.has_room();
         drop(state);
-        if tell || self.around.pool.has_enough_again() {
+        if tell || self.around.permit_pool.take_wakeup() {
             self.around.scheduler.notify_one();
         }
     }
@@ -350,26 +350,26 @@ impl Lane {
 
 impl Asking {
     fn is_empty(&self) -> bool {
-        self.hands.is_empty() && self.fresh.is_empty() && self.by_hand.is_empty()
+        self.overdue.is_empty() && self.fresh.is_empty() && self.by_hand.is_empty()
     }
 }
 
 impl HandHolder for Lane {
     fn give_back(&self, bytes: usize) {
-        self.give_back_one(bytes, false);
+        self.release_permit(bytes, false);
     }
 
     fn weigh(&self, bytes: usize) {
-        self.around.pool.weigh(bytes);
+        self.around.permit_pool.add_bytes(bytes);
     }
 }
 
 /// Releases permits that fresh deliveries took while a backlog drained.
-struct FreshHands(Arc<Lane>);
+struct FreshPermits(Arc<Lane>);
 
-impl HandHolder for FreshHands {
+impl HandHolder for FreshPermits {
     fn give_back(&self, bytes: usize) {
-        self.0.give_back_one(bytes, true);
+        self.0.release_permit(bytes, true);
     }
 
     fn weigh(&self, bytes: usize) {

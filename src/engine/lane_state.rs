@@ -47,9 +47,9 @@ pub(super) struct LaneState {
     /// Requests in flight.
     pub(super) in_flight: usize,
     /// Permits out: deliveries in the queue, in flight, or not yet recorded.
-    pub(super) held: usize,
+    pub(super) permits_out: usize,
     /// Permits of fresh deliveries among them, while a backlog drains.
-    pub(super) held_fresh: usize,
+    pub(super) fresh_permits_out: usize,
     pub(super) settings: LaneSettings,
     pub(super) tokens: Tokens,
     pub(super) circuit: Circuit,
@@ -84,8 +84,8 @@ impl LaneState {
         Self {
             queue: Queue::default(),
             in_flight: 0,
-            held: 0,
-            held_fresh: 0,
+            permits_out: 0,
+            fresh_permits_out: 0,
             settings,
             tokens,
             circuit: Circuit::default(),
@@ -136,8 +136,8 @@ impl LaneState {
 
     /// Whether there is capacity for a refill: half of it, so that a refill brings a batch.
     pub(super) fn has_room(&self) -> bool {
-        let fresh_fit = self.has_fresh_waiting && self.held_fresh * 2 <= self.room_for_fresh();
-        (self.held - self.held_fresh) * 2 <= self.room_max() || fresh_fit
+        let fresh_fit = self.has_fresh_waiting && self.fresh_permits_out * 2 <= self.room_for_fresh();
+        (self.permits_out - self.fresh_permits_out) * 2 <= self.room_max() || fresh_fit
     }
 
     /// Returns when the scheduler has to refill from the store.

@@ -3,7 +3,7 @@
 use super::{
     timers::TimerQueue,
     concurrency_limiter::{ConcurrencyLimit, ConcurrencyLimiter},
-    hands::{AppShare, HandPool},
+    permits::{AppPermits, PermitPool},
     lane::{Around, Lane, StillBlocked},
     lane_state::{LaneSettings, hash_of},
 };
@@ -27,7 +27,7 @@ use tokio::sync::{Notify, mpsc};
 #[derive(Clone, Copy, Debug)]
 pub struct EngineLimits {
     /// Deliveries in memory: queued, in flight, or not yet recorded.
-    pub hands: usize,
+    pub deliveries_in_flight_max: usize,
     /// Bytes of their bodies.
     pub bytes_max: usize,
     /// Requests in flight to one endpoint that sets no limit of its own.
@@ -50,7 +50,7 @@ pub struct Lanes {
     /// Queues that are neither blocked nor disabled, by when they are due.
     due: Mutex<BTreeSet<(Timestamp, EndpointId)>>,
     pub(super) blocked: Mutex<Vec<Arc<Lane>>>,
-    shares: Mutex<HashMap<AppId, Arc<AppShare>>>,
+    shares: Mutex<HashMap<AppId, Arc<AppPermits>>>,
     limits: EngineLimits,
     pub(super) directory: Arc<Directory>,
     pub(super) around: Arc<Around>,
@@ -97,7 +97,7 @@ impl Lanes {
         let scheduler = Arc::<Notify>::default();
         let node = ConcurrencyLimit { in_flight: limits.limits.in_flight, rate: limits.limits.rate };
         let around = Around {
-            pool: HandPool::new(limits.hands, limits.bytes_max),
+            permit_pool: PermitPool::new(limits.deliveries_in_flight_max, limits.bytes_max),
             scheduler: scheduler.clone(),
             timers: TimerQueue::default(),
             limiter: Mutex::new(ConcurrencyLimiter::new(node)),
@@ -144,17 +144,17 @@ impl Lanes {
     }
 
     /// Deliveries in memory: queued, in flight or not yet recorded.
-    pub fn in_hand(&self) -> usize {
-        self.around.pool.taken()
+    pub fn permits_out(&self) -> usize {
+        self.around.permit_pool.taken()
     }
 
     /// Gives out no more permits: whatever is published from now on waits in the store.
-    pub(super) fn close(&self) {
-        self.around.pool.close();
+    pub(super) fn close_permits(&self) {
+        self.around.permit_pool.close();
     }
 
     pub(super) fn bytes_free(&self) -> usize {
-        self.around.pool.bytes_free()
+        self.around.permit_pool.bytes_free()
     }
 
     pub(super) fn lane(&self, endpoint: EndpointId) -> Arc<Lane> {

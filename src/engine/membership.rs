@@ -136,7 +136,7 @@ impl Shared {
         let survey = self.lanes.survey(self.clock.now());
         Beat {
             seen: self.tenure().seen(),
-            free_hands: u32::try_from(self.lanes.around.pool.free()).unwrap_or(u32::MAX),
+            free_hands: u32::try_from(self.lanes.around.permit_pool.free()).unwrap_or(u32::MAX),
             help: survey.help,
             is_stopping: self.stop.is_soft(),
         }

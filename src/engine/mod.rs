@@ -17,7 +17,7 @@ mod retention_worker;
 mod render_error;
 mod concurrency_limiter;
 mod commit_listener;
-mod hands;
+mod permits;
 mod health;
 mod home;
 mod inspector;
@@ -301,7 +301,7 @@ async fn let_go(courier: &DeliveryWorker, dispatch: &dispatcher::Dispatcher) -> 
     for _ in 0..LAST_ROUNDS {
         courier.ledger.flush().await?;
         dispatch.hand_back_queued().await;
-        if dispatch.lanes.in_hand() == 0 {
+        if dispatch.lanes.permits_out() == 0 {
             break;
         }
     }

@@ -20,7 +20,7 @@ use std::{
 
 /// Queues in one refill, and permits taken for each: large enough for a batch, small enough to be fair.
 const LANES_PER_STEP: usize = 64;
-const HANDS_PER_LANE: usize = 64;
+const PERMITS_PER_QUEUE: usize = 64;
 const PAUSE_AFTER_ERROR: Duration = Duration::from_secs(1);
 /// Pause where a delivery is due and none came: another node is just leasing it, which takes a commit, as does asking again.
 const PAUSE_AFTER_OTHERS: Duration = Duration::from_millis(50);
@@ -110,14 +110,14 @@ impl Scheduler {
             if !seen.insert(lane.endpoint) {
                 continue;
             }
-            match lane.take_for_refill(HANDS_PER_LANE, now) {
+            match lane.begin_refill(PERMITS_PER_QUEUE, now) {
                 Refillable::Blocked => self.lanes.block(lane),
                 Refillable::Closed(until) => {
                     if let Some(until) = until {
                         self.lanes.put_due(&lane, until);
                     }
                 }
-                Refillable::Ask(Asking { hands, is_probe, fresh, by_hand, backlog_until }) => {
+                Refillable::Ask(Asking { overdue: hands, is_probe, fresh, by_hand, backlog_until }) => {
                     let (endpoint, bytes_max) = (lane.endpoint, self.lanes.bytes_free() / LANES_PER_STEP);
                     let contract = self.directory.endpoint(endpoint).map(|found| found.contract.clone());
                     wants.push(Want {

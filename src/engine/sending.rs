@@ -76,7 +76,7 @@ impl Lane {
     /// admitted.
     pub(super) fn next(&self, now: Timestamp) -> (Option<Next>, WokenQueues) {
         let mut state = self.lock();
-        if self.around.pool.is_send_gate_closed() || self.is_barred(&state) {
+        if self.around.permit_pool.is_send_gate_closed() || self.is_barred(&state) {
             return (None, WokenQueues::default());
         }
         let Some(is_probe) = state.choose(now) else {

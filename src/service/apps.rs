@@ -153,7 +153,7 @@ impl Service {
         let has_other_limits = app.settings.limits != entry.app().settings.limits;
         self.directory.put_app(app, rules);
         if has_other_limits {
-            self.hands.app_changed(entry.app().id);
+            self.permits.app_changed(entry.app().id);
         }
         if let Some(follow) = follow {
             self.follow_contract(&entry, follow).await?;
@@ -173,7 +173,7 @@ impl Service {
             return Err(Error::NotFound("app"));
         }
         for endpoint in self.directory.remove_app(id) {
-            self.hands.endpoint_changed(endpoint.id());
+            self.permits.endpoint_changed(endpoint.id());
         }
         Ok(())
     }

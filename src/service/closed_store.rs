@@ -57,7 +57,7 @@ pub(crate) fn service() -> Service {
         browse: Arc::new(Closed),
         cluster: Arc::new(Closed),
         tenure: Arc::new(Tenure::alone()),
-        hands: Arc::new(Closed),
+        permits: Arc::new(Closed),
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SeededEntropy::new(1)),
         ids: Ids::new(0, 0),

@@ -122,7 +122,7 @@ impl Service {
 
     /// Explains in words why a delivery that is due is not sent yet.
     pub fn waits_because(&self, delivery: &Delivery) -> Option<String> {
-        self.hands.pace(delivery, self.clock.now()).map(|pace| pace.words())
+        self.permits.pace(delivery, self.clock.now()).map(|pace| pace.words())
     }
 
     pub async fn dead_letters(

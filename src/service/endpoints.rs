@@ -160,7 +160,7 @@ impl Service {
             Added::Taken => Err(Error::Taken(endpoint.record.uid.clone())),
             Added::Added => {
                 self.directory.put_endpoint(endpoint.clone());
-                self.hands.endpoint_changed(id);
+                self.permits.endpoint_changed(id);
                 self.tell(|| Hint::endpoint(app.id, id));
                 Ok(endpoint)
             }
@@ -275,7 +275,7 @@ impl Service {
                 break;
             }
         }
-        self.hands.endpoint_changed(id);
+        self.permits.endpoint_changed(id);
         self.tell(|| Hint::endpoint(app.id, id));
         Ok(endpoint)
     }

@@ -132,7 +132,7 @@ impl Service {
         let Some(app) = self.registry.app(id).await? else {
             self.readiness.app_is_gone(id);
             for endpoint in self.directory.remove_app(id) {
-                self.hands.endpoint_changed(endpoint.id());
+                self.permits.endpoint_changed(endpoint.id());
             }
             return Ok(());
         };
@@ -144,7 +144,7 @@ impl Service {
         let Some(known) = known else { return Ok(()) };
         // Also if the limits are equal: the app may have been without limits in between.
         if known.settings.limits.is_some() || app.settings.limits.is_some() {
-            self.hands.app_changed(id);
+            self.permits.app_changed(id);
         }
         let contract = |app: &App| (app.settings.contract.clone(), app.settings.overrides.clone());
         if contract(&known) != contract(&app)
@@ -170,7 +170,7 @@ impl Service {
             self.readiness.can_use(id);
             if known.is_some() {
                 self.directory.remove_endpoint(id);
-                self.hands.endpoint_changed(id);
+                self.permits.endpoint_changed(id);
             }
             return Ok(());
         };

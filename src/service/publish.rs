@@ -153,8 +153,8 @@ impl Service {
         let endpoint = Self::endpoint_of(entry, uid)?;
         let (app, now) = (entry.app(), self.clock.now());
         let data = serde_json::json!({ "test": true, "endpoint_id": endpoint.record.uid }).to_string();
-        let hand = self.hands.take_for_test(endpoint.id(), data.len());
-        if hand.is_none() && !self.hands.is_sent_elsewhere(endpoint.id()) {
+        let hand = self.permits.take_for_test(endpoint.id(), data.len());
+        if hand.is_none() && !self.permits.is_sent_elsewhere(endpoint.id()) {
             return Err(StoreError::Overloaded.into());
         }
         let id = self.take_ids(now, 2);

@@ -102,7 +102,7 @@ impl Service {
                 Err(Error::Conflict(format!("The replay is {} already.", replay.state.name())))
             }
             ReplayChanged::Done(replay) => {
-                self.hands.replays_changed();
+                self.permits.replays_changed();
                 self.show_replay(replay).await
             }
         }
@@ -120,7 +120,7 @@ impl Service {
         self.must_be_few(entry, 1).await?;
         let (replay, noted) = self.counted(caller, entry, replay).await?;
         self.ledger.begin_replay(replay.clone(), Some(noted)).await?;
-        self.hands.replays_changed();
+        self.permits.replays_changed();
         self.show_replay(replay).await
     }
 

@@ -101,7 +101,7 @@ impl Service {
         }
         let switched = self.switch_on(caller, entry, uid, &begun).await;
         // The replays may have started although a later step failed.
-        self.hands.replays_changed();
+        self.permits.replays_changed();
         let switched = switched?;
         let mut shown = Vec::new();
         for (replay, _) in begun {
@@ -130,7 +130,7 @@ impl Service {
             return Err(Error::NotFound("endpoint"));
         }
         self.directory.remove_endpoint(id);
-        self.hands.endpoint_changed(id);
+        self.permits.endpoint_changed(id);
         self.tell(|| Hint::endpoint(entry.app().id, id));
         self.settle_all(entry.app().id, id, Settle::Off(Switch::Deleted)).await
     }
@@ -149,7 +149,7 @@ impl Service {
     async fn settle_all(&self, app: AppId, endpoint: EndpointId, settle: Settle) -> Result<(), Error> {
         let settled = self.ledger.settle(endpoint, settle, SETTLED_AT_ONCE_MAX, self.clock.now()).await?;
         if settled >= SETTLED_AT_ONCE_MAX {
-            self.hands.endpoint_changed(endpoint);
+            self.permits.endpoint_changed(endpoint);
         }
         self.tell(|| Hint::endpoint(app, endpoint));
         Ok(())

@@ -49,7 +49,7 @@ pub struct NodeState {
     pub lease: Option<Duration>,
     /// Number of shards of endpoints that it owns.
     pub shards: usize,
-    pub free_hands: u32,
+    pub free_permits: u32,
     /// Number of configuration changes that it has not seen yet.
     pub lag: i64,
 }
@@ -106,7 +106,7 @@ impl Service {
             joined_at: self.started_at,
             lease: None,
             shards: SHARDS,
-            free_hands: u32::try_from(self.hands.free()).unwrap_or(u32::MAX),
+            free_permits: u32::try_from(self.permits.free()).unwrap_or(u32::MAX),
             lag: 0,
         }
     }
@@ -122,7 +122,7 @@ impl Service {
             slot: node.slot,
             version: node.version,
             joined_at: node.joined_at,
-            free_hands: node.free_hands,
+            free_permits: node.free_hands,
         };
         let mut nodes: Vec<NodeState> = view.nodes.into_iter().map(state).collect();
         nodes.sort_by_key(|node| (node.joined_at, node.epoch));

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 const LIMIT: Duration = Duration::from_mins(1);
 const ENDPOINTS: usize = 10;
 const HUNG: usize = 2;
-const HANDS: usize = 128;
+const PERMITS: usize = 128;
 const EVENTS: usize = 300;
 const ROUNDS: usize = 4;
 
@@ -43,7 +43,7 @@ async fn healthy_latencies(client: &Client, receiver: &Receiver, round: &str) ->
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fifth_of_the_endpoints_hanging_does_not_slow_the_others_down() {
     let (home, receiver) = (Home::new(), Receiver::start().await);
-    let node = home.start_with(&["--hands", &HANDS.to_string()]).await;
+    let node = home.start_with(&["--hands", &PERMITS.to_string()]).await;
     let client = node.client.clone();
     client.make_app("a").await;
     for endpoint in 0..ENDPOINTS {
@@ -72,7 +72,7 @@ async fn a_fifth_of_the_endpoints_hanging_does_not_slow_the_others_down() {
     assert!(beside_p99 <= promised, "{normal_p99:?} {beside_p99:?}");
     assert!(open.iter().all(|open| *open > 0), "they did not hang: {open:?}");
     assert!(
-        open.iter().sum::<usize>() < HANDS * 3 / 4,
-        "hanging ones took too many of {HANDS} permits: {open:?}"
+        open.iter().sum::<usize>() < PERMITS * 3 / 4,
+        "hanging ones took too many of {PERMITS} permits: {open:?}"
     );
 }

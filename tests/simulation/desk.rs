@@ -49,7 +49,7 @@ impl<S: Store + 'static> Desk<S> {
             browse: store.clone(),
             cluster: store.clone(),
             tenure: self.tenure.clone(),
-            hands: self.lanes.clone(),
+            permits: self.lanes.clone(),
             clock: self.clock.clone(),
             entropy: self.entropy.clone(),
             ids: self.ids.clone(),

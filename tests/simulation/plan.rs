@@ -32,7 +32,7 @@ pub(crate) struct Plan {
     /// From here on the disk works, nothing is killed, and every receiver is well or dead for good.
     pub(crate) heal_at: i64,
     /// Permits of the engine, and its intervals.
-    pub(crate) hands: usize,
+    pub(crate) permits: usize,
     pub(crate) recheck_every: i64,
     pub(crate) grace: i64,
     /// Retention, where the story is long enough for that to matter.
@@ -211,7 +211,7 @@ impl Plan {
             bulks,
             faults,
             heal_at,
-            hands,
+            permits: hands,
             recheck_every: pick(&mut rng, &[HOUR, 12 * HOUR, 5 * DAY]),
             grace: pick(&mut rng, &[0, SECOND, 5 * SECOND, 25 * SECOND]),
             keeps,

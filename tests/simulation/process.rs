@@ -85,7 +85,7 @@ impl Process {
         let directory = Arc::new(Directory::default());
         let plan = &world.plan;
         let limits = EngineLimits {
-            hands: plan.hands,
+            deliveries_in_flight_max: plan.permits,
             bytes_max: 1 << 20,
             in_flight_per_endpoint: 64,
             limits: world.sabotage.ceilings(plan.limits.node),

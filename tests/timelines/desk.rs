@@ -22,7 +22,7 @@ use std::{sync::Arc, time::Duration};
 const ENCRYPTION_KEY: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
 
 pub(crate) const LIMITS: EngineLimits = EngineLimits {
-    hands: 1000,
+    deliveries_in_flight_max: 1000,
     bytes_max: 1 << 20,
     in_flight_per_endpoint: 1000,
     limits: SharedLimits { in_flight_per_app: None, in_flight: None, rate: None },
@@ -57,7 +57,7 @@ impl Desk {
             browse: self.store.clone(),
             cluster: self.cluster.clone(),
             tenure: self.tenure.clone(),
-            hands,
+            permits: hands,
             clock: self.clock.clone(),
             entropy: Arc::new(SeededEntropy::new(1)),
             ids: self.ids.clone(),

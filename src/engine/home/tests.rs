@@ -29,7 +29,7 @@ pub(in crate::engine) fn lanes_of(tenure: Arc<Tenure>) -> (Arc<Lanes>, LaneEvent
     let directory = Arc::<Directory>::default();
     directory.put_app(app(None), AppRules::UNKNOWN);
     let limits = EngineLimits {
-        hands: 100,
+        deliveries_in_flight_max: 100,
         bytes_max: 1 << 20,
         in_flight_per_endpoint: 10,
         limits: SharedLimits::default(),
@@ -178,7 +178,7 @@ fn only_the_owner_fetches_what_waits_and_an_exclusive_queue_only_once_confirmed(
     let asks = |endpoint: &Endpoint| {
         let lane = lanes.lane(endpoint.id());
         lane.note_due(at(0));
-        matches!(lane.take_for_refill(1, at(1)), Refillable::Ask(_))
+        matches!(lane.begin_refill(1, at(1)), Refillable::Ask(_))
     };
     for endpoint in [&shared, &limited] {
         put(&lanes, endpoint);
@@ -215,7 +215,7 @@ fn on_other_nodes_an_open_circuit_gives_no_permits_until_its_time_is_over_and_th
     assert!(lanes.take(shared.id(), 1).is_none());
     lane.help(true);
     lane.note_due(at(0));
-    assert!(matches!(lane.take_for_refill(1, at(1)), Refillable::Closed(_)), "its owner probes");
+    assert!(matches!(lane.begin_refill(1, at(1)), Refillable::Closed(_)), "its owner probes");
     lanes.survey(at(1));
     assert!(lanes.take(shared.id(), 1).is_some());
     assert_eq!(lane.lock().width(), 1);

@@ -55,7 +55,7 @@ impl<'a> House<'a> {
     fn help(&mut self, view: &View) {
         let lanes = &self.shared.lanes;
         let mut wanted = BTreeSet::new();
-        if lanes.around.pool.has_plenty() {
+        if lanes.around.permit_pool.has_plenty() {
             wanted.extend(self.others(view).filter(|node| !node.is_expired).flat_map(|node| &node.help));
             wanted.retain(|endpoint| lanes.directory.endpoint(*endpoint).is_some());
         }

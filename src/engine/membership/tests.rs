@@ -124,16 +124,16 @@ async fn a_heartbeat_holds_from_when_it_was_sent_and_silence_closes_the_gate_soo
     let cut = node.lanes.around.exclusive_cut.notified();
     let cut_at = town.clock.steady();
     sleep(Duration::from_millis(3900)).await;
-    assert!(node.may_dial(&town) && !node.lanes.around.pool.is_send_gate_closed());
+    assert!(node.may_dial(&town) && !node.lanes.around.permit_pool.is_send_gate_closed());
     sleep(Duration::from_millis(1200)).await;
     assert!(!node.may_dial(&town), "five seconds after the last answer");
-    assert!(node.lanes.around.pool.is_send_gate_closed() && node.lanes.take(EndpointId::from_i64(5), 1).is_none());
+    assert!(node.lanes.around.permit_pool.is_send_gate_closed() && node.lanes.take(EndpointId::from_i64(5), 1).is_none());
     tokio::time::timeout(20 * SECOND, cut).await.unwrap();
     let waited = town.clock.steady().since(cut_at);
     assert!((Duration::from_secs(8)..=Duration::from_secs(9)).contains(&waited), "{waited:?}");
     node.door.is_cut.store(false, SeqCst);
     sleep(Duration::from_secs(5)).await;
-    assert!(node.may_dial(&town) && !node.lanes.around.pool.is_send_gate_closed(), "it opens by itself");
+    assert!(node.may_dial(&town) && !node.lanes.around.permit_pool.is_send_gate_closed(), "it opens by itself");
     assert_eq!(node.tenure().epoch(), 1, "there was no node to take over");
 }
 
@@ -292,7 +292,7 @@ async fn a_node_that_was_taken_over_drops_everything_and_joins_again() {
     let before = silent.tenure().epoch();
     let carried = |epoch| carried(&silent.lanes, &shared, epoch);
     silent.lanes.carry(vec![carried(before)]);
-    assert_eq!(silent.lanes.in_hand(), 1);
+    assert_eq!(silent.lanes.permits_out(), 1);
     silent.door.is_cut.store(true, SeqCst);
     sleep(14 * SECOND).await;
     assert_eq!(town.shards_of(other.tenure().epoch()), SHARDS, "the other has taken over");
@@ -301,7 +301,7 @@ async fn a_node_that_was_taken_over_drops_everything_and_joins_again() {
     sleep(8 * SECOND).await;
     let after = silent.tenure().epoch();
     assert_ne!(after, before);
-    assert_eq!(silent.lanes.in_hand(), 0, "what was queued is another's now");
+    assert_eq!(silent.lanes.permits_out(), 0, "what was queued is another's now");
     assert_eq!(silent.tenure().seen(), Tenure::NOTHING, "the store may not be what it was");
     assert_eq!((silent.here(), other.here()), (0, SHARDS), "what it could not serve stays with the other");
     assert!(!silent.may_dial(&town) && !silent.may_take(&shared), "it gives out no permits either");
@@ -312,9 +312,9 @@ async fn a_node_that_was_taken_over_drops_everything_and_joins_again() {
     assert_eq!(silent.ids.take(town.clock.now(), 1) >> 16 & 0x3f, after, "its ids are of its new slot");
     // A delivery that was committed before the takeover and is handed over only now.
     silent.lanes.carry(vec![carried(before)]);
-    assert_eq!(silent.lanes.in_hand(), 0);
+    assert_eq!(silent.lanes.permits_out(), 0);
     silent.lanes.carry(vec![carried(after)]);
-    assert_eq!(silent.lanes.in_hand(), 1);
+    assert_eq!(silent.lanes.permits_out(), 1);
 }
 
 #[tokio::test(start_paused = true)]

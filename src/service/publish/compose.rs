@@ -42,7 +42,7 @@ impl Service {
             is_skipped: wanting.is_empty(),
             bodies: RenderedBodies::default(),
         });
-        let births = births(&event, &wanting, &*self.hands, now);
+        let births = births(&event, &wanting, &*self.permits, now);
         let names = wanting.into_iter().map(|endpoint| EndpointName::Of(endpoint.clone()));
         let deliveries = births.iter().map(|birth| birth.delivery.id).zip(names).collect();
         Composed { new: NewEvent { event, births, dedup, fingerprint }, deliveries }

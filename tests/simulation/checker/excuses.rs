@@ -21,7 +21,7 @@ const LEFT_ALONE_MAX: i64 = 5 * MINUTE;
 impl Excuses {
     pub(crate) fn of(plan: &Plan, journal: &Journal, receiver: usize, contract: &Contract) -> Self {
         let mut spans = Vec::new();
-        let is_shared = plan.hands < 1000 || plan.limits.is_shared();
+        let is_shared = plan.permits < 1000 || plan.limits.is_shared();
         // A queue holds a permit while it waits for a token: where permits are few, all wait with it.
         let lanes = if is_shared { 0..plan.endpoints.len() } else { receiver..receiver + 1 };
         let token_wait = lanes.map(|lane| plan.limits.token_wait(lane)).max().unwrap_or(0);

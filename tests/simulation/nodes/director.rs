@@ -228,7 +228,7 @@ impl Director {
         while self.now < HEAL + QUIET_WITHIN {
             self.pass_until(self.now + SECOND);
             let is_quiet = verdict::is_quiet(&self.town);
-            let is_idle = |place: &Place| place.node.as_ref().is_some_and(|node| node.lanes.in_hand() == 0);
+            let is_idle = |place: &Place| place.node.as_ref().is_some_and(|node| node.lanes.permits_out() == 0);
             if is_quiet && self.producers.are_done() && self.places.iter().all(is_idle) {
                 return true;
             }

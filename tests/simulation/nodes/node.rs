@@ -63,7 +63,7 @@ impl Node {
         let clock = Arc::new(VirtualClock::starting_at(shown));
         let (directory, tenure) = (Arc::<Directory>::default(), Arc::<Tenure>::default());
         let limits = EngineLimits {
-            hands: town.plan.hands,
+            deliveries_in_flight_max: town.plan.hands,
             bytes_max: 1 << 20,
             in_flight_per_endpoint: 64,
             limits: SharedLimits::default(),

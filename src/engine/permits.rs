@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering::Relaxed};
 
 /// How many times the free permits one app may hold when they are scarce. Alone it may have seven of eight.
-const APP_PER_FREE: usize = 7;
+const APP_PERMITS_PER_FREE: usize = 7;
 
 /// Why no permits are given out: the engine stops; the send gate is closed.
 const STOPPING: u8 = 1;
@@ -15,10 +15,10 @@ const GATED: u8 = 2;
 
 /// Permits that one app holds.
 #[derive(Debug, Default)]
-pub(super) struct AppShare(AtomicUsize);
+pub(super) struct AppPermits(AtomicUsize);
 
 #[derive(Debug)]
-pub(super) struct HandPool {
+pub(super) struct PermitPool {
     total: usize,
     taken: AtomicUsize,
     bytes_max: usize,
@@ -30,7 +30,7 @@ pub(super) struct HandPool {
     shut: AtomicU8,
 }
 
-impl HandPool {
+impl PermitPool {
     pub(super) fn new(total: usize, bytes_max: usize) -> Self {
         Self {
             total: total.max(1),
@@ -44,7 +44,7 @@ impl HandPool {
     }
 
     /// Takes a permit for this many bytes if a queue that holds `held` may have another. Returns whether it did.
-    pub(super) fn take(&self, app: &AppShare, held: usize, bytes: usize) -> bool {
+    pub(super) fn take(&self, app: &AppPermits, held: usize, bytes: usize) -> bool {
         if self.shut.load(Relaxed) != 0 || !self.is_fair(app, held) {
             return false;
         }
@@ -62,11 +62,11 @@ impl HandPool {
         true
     }
 
-    fn is_fair(&self, app: &AppShare, held: usize) -> bool {
+    fn is_fair(&self, app: &AppPermits, held: usize) -> bool {
         let taken = self.taken.load(Relaxed);
         let free = self.total.saturating_sub(taken);
         taken * 2 < self.total
-            || (held < self.fair_share() && app.0.load(Relaxed) < free.saturating_mul(APP_PER_FREE))
+            || (held < self.fair_share() && app.0.load(Relaxed) < free.saturating_mul(APP_PERMITS_PER_FREE))
     }
 
     /// Gives out no more permits, so that those that are out can be waited for.
@@ -99,7 +99,7 @@ impl HandPool {
     }
 
     /// Whether `take` would give another permit to a queue that holds `held`.
-    pub(super) fn has_one_for(&self, app: &AppShare, held: usize) -> bool {
+    pub(super) fn has_permit_for(&self, app: &AppPermits, held: usize) -> bool {
         let (taken, bytes) = (self.taken.load(Relaxed), self.bytes.load(Relaxed));
         self.shut.load(Relaxed) == 0
             && self.is_fair(app, held)
@@ -108,12 +108,12 @@ impl HandPool {
     }
 
     /// Adds the bytes of a permit that was taken before its body's size was known.
-    pub(super) fn weigh(&self, bytes: usize) {
+    pub(super) fn add_bytes(&self, bytes: usize) {
         self.bytes.fetch_add(bytes, Relaxed);
     }
 
     /// Releases a permit. `held` is what the queue holds after that.
-    pub(super) fn give_back(&self, app: &AppShare, held: usize, bytes: usize) {
+    pub(super) fn release(&self, app: &AppPermits, held: usize, bytes: usize) {
         app.0.fetch_sub(1, Relaxed);
         self.taken.fetch_sub(1, Relaxed);
         self.bytes.fetch_sub(bytes, Relaxed);
@@ -131,12 +131,12 @@ impl HandPool {
         self.bytes_max.saturating_sub(self.bytes.load(Relaxed))
     }
 
-    pub(super) fn want(&self) {
+    pub(super) fn request_permits(&self) {
         self.is_wanted.store(true, Relaxed);
     }
 
     /// Whether enough are free again for the scheduler to retry queues that found none. True once for every `want`.
-    pub(super) fn has_enough_again(&self) -> bool {
+    pub(super) fn take_wakeup(&self) -> bool {
         self.is_wanted.load(Relaxed)
             && self.taken.load(Relaxed) * 16 <= self.total * 15
             && self.is_wanted.swap(false, Relaxed)
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn scarce_permits_are_shared_and_some_remain_for_new_queues() {
-        let (pool, app) = (HandPool::new(100, usize::MAX), AppShare::default());
+        let (pool, app) = (PermitPool::new(100, usize::MAX), AppPermits::default());
         let mut held = [0usize; 20];
         // Twenty queues that never release a permit take whatever they can get.
         for round in 0..1000 {
@@ -170,7 +170,7 @@ mod tests {
         }
         assert!(held.iter().all(|held| *held >= 1));
         assert!(pool.taken() < 100, "a new queue finds a permit");
-        let newcomer = AppShare::default();
+        let newcomer = AppPermits::default();
         assert!(pool.take(&newcomer, 0, 1));
         pool.close();
         assert!(!pool.take(&newcomer, 0, 1), "a closed pool gives no permit");
@@ -178,9 +178,9 @@ mod tests {
 
     #[test]
     fn an_app_with_any_number_of_hanging_queues_leaves_permits_for_two_more_apps() {
-        let pool = HandPool::new(2048, usize::MAX);
+        let pool = PermitPool::new(2048, usize::MAX);
         let hang = |lanes: usize| {
-            let app = AppShare::default();
+            let app = AppPermits::default();
             (0..lanes).filter(|_| pool.take(&app, 0, 1)).count()
         };
         let many = hang(10_000);
@@ -191,10 +191,10 @@ mod tests {
 
     #[test]
     fn bytes_are_bounded_but_one_large_body_always_passes() {
-        let (pool, app) = (HandPool::new(100, 1000), AppShare::default());
+        let (pool, app) = (PermitPool::new(100, 1000), AppPermits::default());
         assert!(pool.take(&app, 0, 5000), "alone, whatever its size");
         assert!(!pool.take(&app, 1, 1));
-        pool.give_back(&app, 0, 5000);
+        pool.release(&app, 0, 5000);
         assert!(pool.take(&app, 0, 600));
         assert!(!pool.take(&app, 1, 600));
         assert_eq!(pool.taken(), 1, "a refused permit is not leaked");
