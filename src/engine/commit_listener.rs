@@ -74,7 +74,7 @@ impl Handover for Lanes {
     }
 
     fn waiting(&self, endpoint: EndpointId, due: Timestamp) {
-        let Some(lane) = self.own_lane(endpoint) else { return };
+        let Some(lane) = self.tracked_queue(endpoint) else { return };
         if lane.is_off() {
             // Published before the endpoint was disabled, stored after that was applied to what waited: apply it again.
             self.settle_later(endpoint);
@@ -90,7 +90,7 @@ impl Handover for Lanes {
     }
 
     fn asked(&self, endpoint: EndpointId, due: Timestamp) {
-        let Some(lane) = self.own_lane(endpoint) else { return };
+        let Some(lane) = self.tracked_queue(endpoint) else { return };
         if lane.is_off() {
             self.settle_later(endpoint);
         }
@@ -128,6 +128,6 @@ impl Handover for Lanes {
     }
 
     fn is_elsewhere(&self, endpoint: EndpointId) -> bool {
-        !self.is_at_home(endpoint)
+        !self.is_owned_here(endpoint)
     }
 }

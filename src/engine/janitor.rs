@@ -191,7 +191,7 @@ impl Janitor {
     /// Applies the endpoint's state to its waiting deliveries: page by page, each in a commit of its own, until nothing is
     /// left. The state is read anew each time. An endpoint that another node owns is left to that node.
     async fn settle(&self, endpoint: EndpointId) {
-        while self.lanes.is_at_home(endpoint) {
+        while self.lanes.is_owned_here(endpoint) {
             let settle = match self.directory.endpoint(endpoint) {
                 None => Settle::Off(Switch::Deleted),
                 Some(endpoint) => match endpoint.record.switch() {

@@ -105,7 +105,7 @@ impl Lane {
     /// endpoint is disabled or throttled.
     pub(super) fn take_permit(self: &Arc<Self>, bytes: usize) -> Option<Hand> {
         let mut state = self.lock();
-        if state.settings.is_off || state.circuit.is_closed() || self.is_barred(&state) {
+        if state.settings.is_off || state.circuit.is_closed() || self.may_not_send(&state) {
             return None;
         }
         if state.backlog_until.is_none() {
@@ -120,14 +120,14 @@ impl Lane {
     /// Takes a permit for a test: also while the endpoint is disabled or throttled, and a few beyond the capacity.
     pub(super) fn take_test_permit(self: &Arc<Self>, bytes: usize) -> Option<Hand> {
         let mut state = self.lock();
-        if self.is_barred(&state) { None } else { self.take_by_hand(&mut state, bytes) }
+        if self.may_not_send(&state) { None } else { self.take_by_hand(&mut state, bytes) }
     }
 
     /// Takes permits for deliveries that are due in the store: as many as there is capacity for, at most `most`.
     pub(super) fn begin_refill(self: &Arc<Self>, most: usize, now: Timestamp) -> Refillable {
         let mut state = self.lock();
         // Without a due time this is a second find: all that waits is already being fetched.
-        if state.settings.is_off || state.next_due.is_none() || self.is_anothers(&mut state) {
+        if state.settings.is_off || state.next_due.is_none() || self.is_fetched_elsewhere(&mut state) {
             return Refillable::Closed(None);
         }
         let may = state.may(now);

@@ -74,9 +74,9 @@ pub(super) struct LaneState {
     /// When the first delivery in the store is due, as far as is known.
     pub(super) next_due: Option<Timestamp>,
     /// No other node has a delivery of it in flight or will have. Only used while the queue is exclusive.
-    pub(super) is_sole: bool,
+    pub(super) is_exclusive_owner: bool,
     /// This node helps the owner, which cannot send everything that is due.
-    pub(super) is_helping: bool,
+    pub(super) is_helping_owner: bool,
 }
 
 impl LaneState {
@@ -99,8 +99,8 @@ impl LaneState {
             has_none_to_probe: false,
             is_blocked: false,
             next_due: None,
-            is_sole: false,
-            is_helping: false,
+            is_exclusive_owner: false,
+            is_helping_owner: false,
         }
     }
 

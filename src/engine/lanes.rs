@@ -281,7 +281,7 @@ impl Lanes {
 
     /// Adopts the first due time that the store reports, whatever was known before.
     pub(super) fn recheck(&self, endpoint: EndpointId, due: Timestamp) {
-        let Some(lane) = self.own_lane(endpoint) else { return };
+        let Some(lane) = self.tracked_queue(endpoint) else { return };
         if lane.is_off() {
             self.settle_later(endpoint);
         }

@@ -197,7 +197,7 @@ impl Shared {
         self.ids.move_to(slot, newest_id);
         self.moves.fetch_add(1, SeqCst);
         self.tenure().enter_again(epoch);
-        self.lanes.abandon();
+        self.lanes.drop_all_leases();
         self.doubts().clear();
         self.begin();
         Ok(())
@@ -207,7 +207,7 @@ impl Shared {
         self.doubts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn set_homes(&self, shards: &[u8], home: Home) {
+    fn set_owners(&self, shards: &[u8], home: Home) {
         for shard in shards {
             self.tenure().set_home(*shard, home);
         }

@@ -19,7 +19,7 @@ mod concurrency_limiter;
 mod commit_listener;
 mod permits;
 mod health;
-mod home;
+mod ownership;
 mod inspector;
 mod janitor;
 mod lane;

@@ -76,7 +76,7 @@ impl Lane {
     /// admitted.
     pub(super) fn next(&self, now: Timestamp) -> (Option<Next>, WokenQueues) {
         let mut state = self.lock();
-        if self.around.permit_pool.is_send_gate_closed() || self.is_barred(&state) {
+        if self.around.permit_pool.is_send_gate_closed() || self.may_not_send(&state) {
             return (None, WokenQueues::default());
         }
         let Some(is_probe) = state.choose(now) else {
@@ -193,7 +193,7 @@ impl Lane {
     /// instead.
     pub(super) fn take_misplaced(&self, now: Timestamp) -> Vec<Carried> {
         let mut state = self.lock();
-        if self.is_barred(&state) {
+        if self.may_not_send(&state) {
             return state.queue.take_all();
         }
         if !state.queue.has_automatic() {

@@ -1,12 +1,12 @@
 //! Invalid configuration is refused at the start, with the nearest valid name and exit code 2.
 
 use crate::{
-    harness::{ADMIN_KEY, Client, Home},
+    harness::{ADMIN_KEY, Client, NodeFolder},
     world::World,
 };
 
 /// Returns the exit code and the output.
-async fn run(home: &Home, args: &[&str]) -> (Option<i32>, String) {
+async fn run(home: &NodeFolder, args: &[&str]) -> (Option<i32>, String) {
     let mut node = home.spawn(&[], args);
     let code = node.exited().await.code();
     (code, node.log())
@@ -14,7 +14,7 @@ async fn run(home: &Home, args: &[&str]) -> (Option<i32>, String) {
 
 #[tokio::test]
 async fn an_unknown_variable_is_refused_with_the_nearest_name() {
-    let mut home = Home::new();
+    let mut home = NodeFolder::new();
     home.set("LISTN", "127.0.0.1:0");
     let (code, said) = run(&home, &["serve"]).await;
     assert_eq!(code, Some(2), "{said}");
@@ -24,7 +24,7 @@ async fn an_unknown_variable_is_refused_with_the_nearest_name() {
 
 #[tokio::test]
 async fn values_that_are_not_allowed_are_all_named_at_once_and_secrets_are_not_repeated() {
-    let mut home = Home::new();
+    let mut home = NodeFolder::new();
     for (name, value) in [
         ("LISTEN", "nowhere"),
         ("HANDS", "0"),
@@ -61,7 +61,7 @@ async fn values_that_are_not_allowed_are_all_named_at_once_and_secrets_are_not_r
 
 #[tokio::test]
 async fn wrong_flags_files_and_commands_are_refused_too() {
-    let home = Home::new();
+    let home = NodeFolder::new();
     let file = home.folder().join("posthaste.toml");
     std::fs::write(&file, "hands = 5\nlistne = \"127.0.0.1:0\"\n").unwrap();
     let path = file.to_str().unwrap();
@@ -86,7 +86,7 @@ async fn wrong_flags_files_and_commands_are_refused_too() {
 
 #[tokio::test]
 async fn a_variable_beats_the_file_and_a_flag_beats_the_variable() {
-    let mut home = Home::new();
+    let mut home = NodeFolder::new();
     let file = home.folder().join("posthaste.toml");
     std::fs::write(&file, "admin_key = \"of-the-file\"\nbody_bytes_max = \"4KiB\"\nhands = 77\n").unwrap();
     home.set("CONFIG", file.to_str().unwrap());
@@ -112,7 +112,7 @@ async fn a_second_process_on_the_same_store_is_refused_and_the_first_goes_on() {
 #[tokio::test]
 async fn an_occupied_port_is_reported() {
     let world = World::start().await;
-    let mut home = Home::new();
+    let mut home = NodeFolder::new();
     home.set("LISTEN", &world.node.client.address().to_string());
     let (code, said) = run(&home, &["serve"]).await;
     assert_eq!(code, Some(1), "{said}");

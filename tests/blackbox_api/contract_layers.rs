@@ -1,7 +1,7 @@
 //! Layers over a contract: a brand, a base, the app's overrides and the endpoint's.
 
 use crate::{
-    harness::{Home, Receipt, wait_until},
+    harness::{NodeFolder, Receipt, wait_until},
     world::{App, WITHIN, World, receiver, text},
 };
 use aws_lc_rs::hmac;
@@ -197,7 +197,7 @@ async fn a_wrong_contract_is_refused_at_the_start_with_file_field_and_what_is_al
         ),
     ];
     for (files, refusal) in cases {
-        let mut home = Home::new();
+        let mut home = NodeFolder::new();
         let folder = home.folder().join("contracts");
         std::fs::create_dir(&folder).unwrap();
         for (name, text) in files {

@@ -1,7 +1,7 @@
 //! Views of contracts: `/v1/contracts` and `posthaste contracts`.
 
 use crate::{
-    harness::Home,
+    harness::NodeFolder,
     world::{World, pluck, text},
 };
 use serde_json::{Value, json};
@@ -65,7 +65,7 @@ async fn the_operator_s_contracts_are_shown_beside_and_instead_of_the_built_in_o
 }
 
 /// Returns the exit code and the output.
-async fn run(home: &Home, args: &[&str]) -> (Option<i32>, String) {
+async fn run(home: &NodeFolder, args: &[&str]) -> (Option<i32>, String) {
     let mut node = home.spawn(&[], &[&["contracts"], args].concat());
     let code = node.exited().await.code();
     (code, node.log())
@@ -73,7 +73,7 @@ async fn run(home: &Home, args: &[&str]) -> (Option<i32>, String) {
 
 #[tokio::test]
 async fn the_command_shows_all_in_a_table_and_one_in_words_or_json_without_a_server() {
-    let home = Home::new();
+    let home = NodeFolder::new();
     let (code, table) = run(&home, &[]).await;
     assert_eq!(code, Some(0), "{table}");
     let line = table.lines().find(|line| line.starts_with("orientedos")).unwrap();
@@ -90,7 +90,7 @@ async fn the_command_shows_all_in_a_table_and_one_in_words_or_json_without_a_ser
 
 #[tokio::test]
 async fn the_command_reads_the_settings_that_serve_reads() {
-    let mut home = Home::new();
+    let mut home = NodeFolder::new();
     let folder = home.folder().join("contracts");
     std::fs::create_dir(&folder).unwrap();
     std::fs::write(folder.join("acme.toml"), ACME).unwrap();

@@ -1,7 +1,7 @@
 //! Effects of contracts on deliveries, as seen from outside: overrides, and contracts of the operator's own.
 
 use crate::{
-    harness::{Behaviour, Home},
+    harness::{Behaviour, NodeFolder},
     world::{App, HOOK, World, receiver, reply, text},
 };
 use aws_lc_rs::hmac;
@@ -208,7 +208,7 @@ async fn an_app_s_new_contract_counts_for_the_endpoints_that_name_none() {
 
 #[tokio::test]
 async fn a_contract_that_cannot_be_read_keeps_the_server_from_starting() {
-    let mut home = Home::new();
+    let mut home = NodeFolder::new();
     std::fs::write(home.folder().join("odd.toml"), FLAT.replace("hmac_sha256", "hmac_sha265")).unwrap();
     let folder = home.folder().to_str().unwrap().to_owned();
     home.set("CONTRACTS_DIR", &folder);

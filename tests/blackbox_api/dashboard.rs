@@ -1,6 +1,6 @@
 //! The dashboard as the binary serves it: types, caching, compression, and the restrictions of its pages.
 
-use crate::harness::{Answer, Home, Node};
+use crate::harness::{Answer, NodeFolder, Node};
 use http::Method;
 
 const HTML: (&str, &str) = ("accept", "text/html,application/xhtml+xml,*/*;q=0.8");
@@ -37,7 +37,7 @@ mod built_in {
 
     #[tokio::test]
     async fn the_page_is_never_kept_and_says_what_it_may_do() {
-        let home = Home::new();
+        let home = NodeFolder::new();
         let node = home.start().await;
         for path in ["/", "/index.html", "/apps/bakery/deliveries?status=dead", "/portal", "/portal/key_1"] {
             let page = get(&node, path, &[HTML]).await;
@@ -62,7 +62,7 @@ mod built_in {
     #[tokio::test]
     async fn every_file_that_the_page_names_has_its_type_and_is_kept_for_ever_if_its_name_says_what_is_in_it()
     {
-        let home = Home::new();
+        let home = NodeFolder::new();
         let node = home.start().await;
         let files = named(&get(&node, "/", &[]).await.text());
         assert!(files.iter().any(|file| is_script(file)), "{files:?}");
@@ -93,7 +93,7 @@ mod built_in {
 
     #[tokio::test]
     async fn script_is_sent_compressed_to_those_who_take_that_and_is_the_same() {
-        let home = Home::new();
+        let home = NodeFolder::new();
         let node = home.start().await;
         let files = named(&get(&node, "/", &[]).await.text());
         let script = files.iter().find(|file| is_script(file)).unwrap();
@@ -117,7 +117,7 @@ mod built_in {
 
     #[tokio::test]
     async fn no_path_leads_to_anything_but_the_files_of_the_list() {
-        let home = Home::new();
+        let home = NodeFolder::new();
         let node = home.start().await;
         let page = get(&node, "/", &[]).await;
         for path in [
@@ -160,7 +160,7 @@ mod built_in {
 
     #[tokio::test]
     async fn only_the_portal_is_shown_in_frames_and_only_in_those_that_the_operator_named() {
-        let mut home = Home::new();
+        let mut home = NodeFolder::new();
         home.set("PORTAL_ORIGINS", "https://shop.example.com, http://localhost:3000");
         let node = home.start().await;
         node.client.make_app("a").await;
@@ -185,7 +185,7 @@ mod built_in {
 
     #[tokio::test]
     async fn dev_prints_a_link_that_signs_in() {
-        let mut home = Home::new();
+        let mut home = NodeFolder::new();
         home.unset_all();
         let mut dev = home.spawn(&[], &["dev", "--listen", "127.0.0.1:0"]);
         let link = wait_for("it says where the dashboard is", WITHIN, async || {
@@ -206,7 +206,7 @@ mod built_in {
 #[cfg(not(feature = "dashboard"))]
 #[tokio::test]
 async fn a_build_without_the_dashboard_reports_that() {
-    let home = Home::new();
+    let home = NodeFolder::new();
     let node = home.start().await;
     let answer = get(&node, "/", &[HTML]).await;
     assert_eq!((answer.status, answer.header("content-type")), (404, "text/plain; charset=utf-8"));

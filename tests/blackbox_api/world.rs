@@ -3,7 +3,7 @@
 
 use crate::{
     description::Description,
-    harness::{ADMIN_KEY, Behaviour, Home, Node, Receiver, wait_for},
+    harness::{ADMIN_KEY, Behaviour, NodeFolder, Node, Receiver, wait_for},
     wire::{Answer, Wire, head},
 };
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ pub(crate) const HOOK: &str = "/hook";
 pub(crate) const WITHIN: Duration = Duration::from_secs(15);
 
 pub(crate) struct World {
-    pub(crate) home: Home,
+    pub(crate) home: NodeFolder,
     pub(crate) node: Node,
     pub(crate) admin: Api,
     apps: AtomicU32,
@@ -34,7 +34,7 @@ impl World {
 
     /// Starts a server with settings besides or instead of the usual ones.
     pub(crate) async fn start_with(settings: &[(&str, &str)]) -> Self {
-        let mut home = Home::new();
+        let mut home = NodeFolder::new();
         for (name, value) in settings {
             home.set(name, value);
         }

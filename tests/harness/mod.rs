@@ -19,7 +19,7 @@ pub(crate) mod wire;
 pub(crate) use api::classes;
 pub(crate) use http::{Answer, Client};
 pub(crate) use namespace::Namespace;
-pub(crate) use node::{ADMIN_KEY, ENCRYPTION_KEY, Home, Node};
+pub(crate) use node::{ADMIN_KEY, ENCRYPTION_KEY, NodeFolder, Node};
 pub(crate) use receiver::{Behaviour, Receipt, Receiver};
 pub(crate) use tunnel::Tunnel;
 

@@ -27,13 +27,13 @@ pub(crate) const ENCRYPTION_KEY: &str = "YmxhY2stYm94IGVuY3J5cHRpb24ga2V5IDAwMDA
 const READY_WITHIN: Duration = Duration::from_secs(30);
 const EXIT_WITHIN: Duration = Duration::from_mins(1);
 
-pub(crate) struct Home {
+pub(crate) struct NodeFolder {
     folder: TempDir,
     settings: BTreeMap<String, String>,
     runs: AtomicU32,
 }
 
-impl Home {
+impl NodeFolder {
     /// An empty folder, and settings that let loopback receivers be called over plain HTTP.
     pub(crate) fn new() -> Self {
         let folder = TempDir::with_prefix("posthaste-").unwrap();

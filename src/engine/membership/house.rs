@@ -90,7 +90,7 @@ impl<'a> House<'a> {
             };
             for endpoint in some.iter().filter(is_settled) {
                 shared.doubts().remove(endpoint);
-                shared.lanes.be_sole(*endpoint, now);
+                shared.lanes.become_exclusive_owner(*endpoint, now);
             }
         }
         Ok(())
@@ -109,12 +109,12 @@ impl<'a> House<'a> {
         let fair = if shared.stop.is_soft() { 0 } else { SHARDS.div_ceil(staying) };
         let here: Vec<u8> = shared.tenure().shards(Home::Here).collect();
         if here.len() > fair {
-            shared.set_homes(&here[fair..], Home::Leaving);
-            shared.lanes.begin_leaving();
+            shared.set_owners(&here[fair..], Home::Leaving);
+            shared.lanes.wake_departing();
         } else if here.len() < fair && may_gain {
             self.gain(&heard.view, fair - here.len()).await?;
         }
-        self.release_what_is_idle().await
+        self.release_idle_shards().await
     }
 
     /// Adopts what the store says of shards and this node did not know: an answer may have been lost on its way.
@@ -129,10 +129,10 @@ impl<'a> House<'a> {
             }
         }
         if !lost.is_empty() {
-            self.shared.set_homes(&lost, Home::Elsewhere);
-            self.shared.lanes.depart(&lost);
+            self.shared.set_owners(&lost, Home::Elsewhere);
+            self.shared.lanes.give_up_shards(&lost);
         }
-        self.arrive(found).await
+        self.take_over_shards(found).await
     }
 
     /// Gains shards: first those that were about to leave, then such as have no owner.
@@ -141,7 +141,7 @@ impl<'a> House<'a> {
         let staying: Vec<u8> = shared.tenure().shards(Home::Leaving).take(wanted).collect();
         let free = view.shards.iter().filter(|owner| **owner == 0).count();
         let most = free.min(wanted - staying.len());
-        self.arrive(staying).await?;
+        self.take_over_shards(staying).await?;
         if most == 0 {
             return Ok(());
         }
@@ -149,13 +149,13 @@ impl<'a> House<'a> {
         shared.moves.fetch_add(1, SeqCst);
         let claimed = shared.cluster.claim_shards(most).await?;
         shared.moves.fetch_add(1, SeqCst);
-        if shared.tenure().epoch() == epoch { self.arrive(claimed).await } else { Ok(()) }
+        if shared.tenure().epoch() == epoch { self.take_over_shards(claimed).await } else { Ok(()) }
     }
 
     /// Takes shards over, so that what waits in them is found. Before that it reads how their endpoints are: nothing is sent
     /// to one that asked for a pause, and a failing one is probed first. If that cannot be read, they arrive with a later
     /// heartbeat.
-    async fn arrive(&mut self, shards: Vec<u8>) -> Result<(), StoreError> {
+    async fn take_over_shards(&mut self, shards: Vec<u8>) -> Result<(), StoreError> {
         if shards.is_empty() {
             return Ok(());
         }
@@ -175,13 +175,13 @@ impl<'a> House<'a> {
         for (endpoint, paused) in standing.paused.into_iter().filter(|(endpoint, _)| has_arrived(endpoint)) {
             lanes.resume_pause(endpoint, paused, now);
         }
-        shared.set_homes(&shards, Home::Here);
-        lanes.arrive(&shards);
+        shared.set_owners(&shards, Home::Here);
+        lanes.take_over_shards(&shards);
         Ok(())
     }
 
     /// Releases the shards that are to leave, once nothing is under way in them that their next owner must not meet.
-    async fn release_what_is_idle(&mut self) -> Result<(), StoreError> {
+    async fn release_idle_shards(&mut self) -> Result<(), StoreError> {
         let shared = self.shared;
         let tenure = shared.tenure();
         if tenure.shards(Home::Leaving).next().is_none() {
@@ -194,8 +194,8 @@ impl<'a> House<'a> {
             return Ok(());
         }
         shared.moves.fetch_add(1, SeqCst);
-        shared.set_homes(&idle, Home::Elsewhere);
-        shared.lanes.depart(&idle);
+        shared.set_owners(&idle, Home::Elsewhere);
+        shared.lanes.give_up_shards(&idle);
         let released = shared.cluster.release_shards(idle).await;
         shared.moves.fetch_add(1, SeqCst);
         released

@@ -12,7 +12,7 @@ use crate::{
     },
     engine::{
         LaneEvents,
-        home::tests::{RATE, carried, in_shard, lanes_of, limited, put},
+        ownership::tests::{RATE, carried, in_shard, lanes_of, limited, put},
     },
     runtime::ShutdownHandle,
 };
@@ -271,10 +271,10 @@ async fn saved_up_tokens_are_dropped_when_a_queue_changes_its_owner() {
     sleep(3 * SECOND).await;
     let lane = home.lanes.lane(limited.id());
     let has_token = || lane.lock().tokens.look(RATE, town.clock.now()).is_ok();
-    assert!(lane.lock().is_sole && has_token());
-    home.lanes.depart(&[0]);
-    home.lanes.arrive(&[0]);
-    while !lane.lock().is_sole {
+    assert!(lane.lock().is_exclusive_owner && has_token());
+    home.lanes.give_up_shards(&[0]);
+    home.lanes.take_over_shards(&[0]);
+    while !lane.lock().is_exclusive_owner {
         assert!(!home.may_take(&limited));
         sleep(Duration::from_millis(10)).await;
     }

@@ -107,7 +107,7 @@ impl fmt::Display for Absence {
 
 async fn be_away(stage: &mut Stage, away: Duration, bent: Bent) -> Absence {
     let load = stage.load().await;
-    stage.home_of("paced").await;
+    stage.owner_of("paced").await;
     if bent == Bent::Forgets {
         stage.tell(Server::stop_flushing).await;
         stage.some_are_accepted(60).await;

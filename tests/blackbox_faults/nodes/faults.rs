@@ -53,7 +53,7 @@ pub(super) struct Death {
 
 /// Kills the node that sends to the rate-limited endpoint, so that deliveries wait in its memory.
 pub(super) async fn die(stage: &mut Stage) -> Death {
-    let dead = stage.home_of("paced").await;
+    let dead = stage.owner_of("paced").await;
     let (epoch, other) = (stage.epoch(dead).await, (dead + 1) % 3);
     let begun = Instant::now();
     stage.members[dead].node.kill().await;
@@ -67,7 +67,7 @@ pub(super) async fn die(stage: &mut Stage) -> Death {
 /// knowledge.
 pub(super) async fn frozen(stage: &mut Stage, frozen_for: Duration, is_lease_kept: bool) -> Verdict {
     let load = stage.load().await;
-    let zombie = stage.home_of("paced").await;
+    let zombie = stage.owner_of("paced").await;
     let (epoch, other) = (stage.epoch(zombie).await, (zombie + 1) % 3);
     let (mut begun, mut in_flight) = (Instant::now(), 0);
     // Repeated until deliveries are in flight at the freeze.
@@ -169,7 +169,7 @@ async fn cut_after_commit(stage: &mut Stage) {
 /// connected.
 pub(super) async fn cut_off(stage: &mut Stage) -> Verdict {
     let load = stage.load().await;
-    let alone = stage.home_of("paced").await;
+    let alone = stage.owner_of("paced").await;
     let (epoch, other) = (stage.epoch(alone).await, (alone + 1) % 3);
     let wire = &stage.wires[alone];
     wire.stay_cut();

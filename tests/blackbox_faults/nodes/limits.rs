@@ -30,7 +30,7 @@ async fn the_limits_of_an_app_hold_over_three_nodes_while_one_is_taken_over() {
     }
     let mut takeovers = Vec::new();
     for app in ["slim", "calm"] {
-        let dead = stage.home_of(&format!("{app}-one")).await;
+        let dead = stage.owner_of(&format!("{app}-one")).await;
         let (epoch, killed_at) = (stage.epoch(dead).await, Instant::now());
         stage.members[dead].node.kill().await;
         assert!(stage.carried_by(epoch).await > 0, "it died with nothing in flight");

@@ -228,7 +228,7 @@ impl Stage {
     }
 
     /// Returns the node that sends to this endpoint, which only one may send to.
-    pub(super) async fn home_of(&self, endpoint: &str) -> usize {
+    pub(super) async fn owner_of(&self, endpoint: &str) -> usize {
         let sql = format!(
             "SELECT n.pid FROM posthaste.live l JOIN posthaste.nodes n ON n.epoch = -l.lane
              JOIN posthaste.endpoints p ON p.id = l.endpoint WHERE p.uid = '{endpoint}' LIMIT 1"

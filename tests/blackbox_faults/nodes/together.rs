@@ -249,7 +249,7 @@ async fn who_leaves_hands_back(stage: &mut Stage) {
         let event = json!({ "id": format!("turn-{n}"), "key": "turn", "type": "thing.paced", "data": n });
         stage.client(n % 3).publish("a", &event).await;
     }
-    let leaves = stage.home_of("paced").await;
+    let leaves = stage.owner_of("paced").await;
     let epoch = stage.epoch(leaves).await;
     let had = stage.carried_by(epoch).await;
     assert_eq!(stage.members[leaves].node.stop().await, Some(0));

@@ -119,7 +119,7 @@ impl Line {
         // A request is excused if the store lost its lease, until the sender knows.
         if !is_excused && !self.town.journal().has_lost(dial.epoch) {
             self.must_be_owned(&dial);
-            self.must_be_sole(&dial, self.town.plan.endpoints[self.endpoint(request)].kind);
+            self.must_be_only_sender(&dial, self.town.plan.endpoints[self.endpoint(request)].kind);
             self.must_be_first(delivery);
         }
         let mut journal = self.town.journal();
@@ -150,7 +150,7 @@ impl Line {
     }
 
     /// Checks that no other node is sending to an exclusive endpoint, unless it is frozen or dead.
-    fn must_be_sole(&self, dial: &SentRequest, kind: Kind) {
+    fn must_be_only_sender(&self, dial: &SentRequest, kind: Kind) {
         let journal = self.town.journal();
         let is_out = |other: &&SentRequest| {
             let life = &journal.lives[other.life];

@@ -28,7 +28,7 @@ const HELP_MAX: usize = 64;
 
 /// State of all queues at a moment, as far as it concerns other nodes.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Survey {
+pub(super) struct ClusterSurvey {
     /// Shards with deliveries under way that only their owner may send.
     pub(super) busy: BTreeSet<u8>,
     /// Queues with more to send than this node can.
@@ -40,39 +40,39 @@ impl Lane {
         &self.around.tenure
     }
 
-    fn home(&self, state: &LaneState) -> Home {
+    fn owner(&self, state: &LaneState) -> Home {
         if self.tenure().is_alone() { Home::Here } else { self.tenure().home(state.settings.shard) }
     }
 
     /// Whether another node has to send for this endpoint, or this one not yet. Tests for a disabled endpoint are sent by
     /// any node.
-    pub(super) fn is_barred(&self, state: &LaneState) -> bool {
+    pub(super) fn may_not_send(&self, state: &LaneState) -> bool {
         let LaneSettings { is_exclusive, is_off, .. } = state.settings;
-        is_exclusive && !is_off && !(state.is_sole && self.home(state) == Home::Here)
+        is_exclusive && !is_off && !(state.is_exclusive_owner && self.owner(state) == Home::Here)
     }
 
     pub(super) fn is_sent_elsewhere(&self) -> bool {
-        self.is_barred(&self.lock())
+        self.may_not_send(&self.lock())
     }
 
     /// Whether this node has to keep track of what waits for it.
-    fn is_looked_after(&self) -> bool {
+    fn is_tracked_here(&self) -> bool {
         let state = self.lock();
-        state.is_helping || self.home(&state) != Home::Elsewhere
+        state.is_helping_owner || self.owner(&state) != Home::Elsewhere
     }
 
     /// Whether this node may not fetch what waits. If that only depends on an unconfirmed ownership, requests the
     /// confirmation.
-    pub(super) fn is_anothers(&self, state: &mut LaneState) -> bool {
+    pub(super) fn is_fetched_elsewhere(&self, state: &mut LaneState) -> bool {
         let is_shared = !state.settings.is_exclusive && !state.circuit.is_closed();
-        let is_ours = match self.home(state) {
-            Home::Here if self.is_barred(state) => {
+        let is_ours = match self.owner(state) {
+            Home::Here if self.may_not_send(state) => {
                 self.doubt();
                 return true;
             }
             Home::Here => true,
             Home::Leaving => is_shared,
-            Home::Elsewhere => is_shared && state.is_helping,
+            Home::Elsewhere => is_shared && state.is_helping_owner,
         };
         if !is_ours {
             state.forget_waiting();
@@ -86,9 +86,9 @@ impl Lane {
         let is_next = [before.revision, before.revision + 1].contains(&state.settings.revision);
         let has_missed_some = !is_next || state.settings.app_changed_at != before.app_changed_at;
         if !state.settings.is_exclusive || state.settings.shard != before.shard || has_missed_some {
-            state.is_sole = false;
+            state.is_exclusive_owner = false;
         }
-        if self.is_barred(state) && self.home(state) == Home::Here {
+        if self.may_not_send(state) && self.owner(state) == Home::Here {
             self.doubt();
         }
     }
@@ -104,12 +104,12 @@ impl Lane {
     }
 
     /// Makes this node the only sender. Another may have sent until now, so no tokens are saved up. Returns when to refill.
-    fn be_sole(&self, now: Timestamp) -> Option<Timestamp> {
+    fn become_exclusive_owner(&self, now: Timestamp) -> Option<Timestamp> {
         let mut state = self.lock();
-        if state.is_sole || !state.settings.is_exclusive || self.home(&state) != Home::Here {
+        if state.is_exclusive_owner || !state.settings.is_exclusive || self.owner(&state) != Home::Here {
             return None;
         }
-        state.is_sole = true;
+        state.is_exclusive_owner = true;
         state.tokens.begin_anew(Some(now));
         if state.settings.is_limited {
             self.limiter().begin_anew(self.app, now);
@@ -118,30 +118,30 @@ impl Lane {
     }
 
     /// Gives the queue up: another node owns it from now on.
-    fn depart(&self) {
+    fn give_up(&self) {
         let mut state = self.lock();
-        state.is_sole = false;
+        state.is_exclusive_owner = false;
         state.forget_waiting();
         state.circuit.drop_probe();
     }
 
     /// Empties the queue: other nodes own its deliveries now, so they are neither sent nor released.
-    fn abandon(&self) -> Vec<Carried> {
+    fn drop_leases(&self) -> Vec<Carried> {
         let mut state = self.lock();
-        (state.is_sole, state.is_helping, state.is_blocked) = (false, false, false);
+        (state.is_exclusive_owner, state.is_helping_owner, state.is_blocked) = (false, false, false);
         state.forget_waiting();
         state.circuit.drop_probe();
         state.queue.take_all()
     }
 
     fn help(&self, is_helping: bool) {
-        self.lock().is_helping = is_helping;
+        self.lock().is_helping_owner = is_helping;
     }
 
-    fn survey(&self, survey: &mut Survey, now: Timestamp) {
+    fn survey(&self, survey: &mut ClusterSurvey, now: Timestamp) {
         let mut state = self.lock();
         let is_closed = state.circuit.is_closed();
-        let is_here = self.home(&state) != Home::Elsewhere;
+        let is_here = self.owner(&state) != Home::Elsewhere;
         if !is_here && is_closed {
             // An expired pause ends only when it is asked about with the time.
             let _ = state.may(now);
@@ -172,15 +172,15 @@ impl Lanes {
 
     /// Returns the queue, if this node has to keep track of what waits for it. The owner of an unknown endpoint cannot be
     /// known: either it was deleted, and housekeeping handles what waits, or it becomes known soon.
-    pub(super) fn own_lane(&self, endpoint: EndpointId) -> Option<Arc<Lane>> {
+    pub(super) fn tracked_queue(&self, endpoint: EndpointId) -> Option<Arc<Lane>> {
         if !self.tenure().is_alone() && self.directory.endpoint(endpoint).is_none() {
             self.settle_later(endpoint);
             return None;
         }
-        Some(self.lane(endpoint)).filter(|lane| lane.is_looked_after())
+        Some(self.lane(endpoint)).filter(|lane| lane.is_tracked_here())
     }
 
-    pub(super) fn is_at_home(&self, endpoint: EndpointId) -> bool {
+    pub(super) fn is_owned_here(&self, endpoint: EndpointId) -> bool {
         self.tenure().is_alone() || self.tenure().home(self.settings(endpoint).shard) != Home::Elsewhere
     }
 
@@ -213,11 +213,11 @@ impl Lanes {
 
     /// Drops everything that this node had leased: other nodes own it now. Running workers let go of theirs: what has not
     /// been sent yet is for others to send, and results of the rest are ignored.
-    pub(super) fn abandon(&self) {
+    pub(super) fn drop_all_leases(&self) {
         self.around.abandoned.notify_waiters();
         for lane in self.all() {
             // Their permits go back to the queue, which is not locked any more.
-            drop(lane.abandon());
+            drop(lane.drop_leases());
         }
         self.due().clear();
         self.blocked.lock().unwrap_or_else(PoisonError::into_inner).clear();
@@ -226,7 +226,7 @@ impl Lanes {
     }
 
     /// Takes these shards over. Exclusive ownership of their queues is confirmed before it is needed.
-    pub(super) fn arrive(&self, shards: &[u8]) {
+    pub(super) fn take_over_shards(&self, shards: &[u8]) {
         for app in self.directory.apps() {
             let Some(entry) = self.directory.app_by_id(app.id) else { continue };
             for endpoint in entry.endpoints().iter() {
@@ -242,24 +242,24 @@ impl Lanes {
     }
 
     /// Wakes the queues that this node may no longer send for, so that they release what is in memory.
-    pub(super) fn begin_leaving(&self) {
+    pub(super) fn wake_departing(&self) {
         for lane in self.all().into_iter().filter(|lane| lane.is_sent_elsewhere()) {
             let _ = self.ready.send(lane);
         }
     }
 
     /// Gives these shards up: another node owns them from now on.
-    pub(super) fn depart(&self, shards: &[u8]) {
+    pub(super) fn give_up_shards(&self, shards: &[u8]) {
         for lane in self.all() {
             if shards.contains(&lane.lock().settings.shard) {
-                lane.depart();
+                lane.give_up();
             }
         }
     }
 
     /// Inspects every queue once; also ends the throttling of other nodes' queues here when its time is over.
-    pub(super) fn survey(&self, now: Timestamp) -> Survey {
-        let mut survey = Survey::default();
+    pub(super) fn survey(&self, now: Timestamp) -> ClusterSurvey {
+        let mut survey = ClusterSurvey::default();
         self.all().iter().for_each(|lane| lane.survey(&mut survey, now));
         survey
     }
@@ -279,9 +279,9 @@ impl Lanes {
     }
 
     /// Makes this node the only sender: no other has a delivery of this queue in flight, or will have.
-    pub(super) fn be_sole(&self, endpoint: EndpointId, now: Timestamp) {
+    pub(super) fn become_exclusive_owner(&self, endpoint: EndpointId, now: Timestamp) {
         let lane = self.lane(endpoint);
-        if let Some(due) = lane.be_sole(now) {
+        if let Some(due) = lane.become_exclusive_owner(now) {
             self.put_due(&lane, due);
             self.scheduler.notify_one();
         }

@@ -93,7 +93,7 @@ fn on_a_single_node_no_queue_is_exclusive_and_every_shard_is_its_own() {
     let (lanes, _events) = lanes_of(Arc::new(Tenure::alone()));
     let limited = in_shard(9, Some(RATE));
     put(&lanes, &limited);
-    assert!(lanes.take(limited.id(), 1).is_some() && lanes.is_at_home(limited.id()));
+    assert!(lanes.take(limited.id(), 1).is_some() && lanes.is_owned_here(limited.id()));
     assert!(lanes.take_doubts().is_empty());
 }
 
@@ -127,7 +127,7 @@ fn queued_deliveries_are_released_when_only_another_node_may_send_them() {
     assert_eq!(lane.take_misplaced(at(1)).len(), 1);
     // On its owner it goes back too, until that is confirmed as the only sender.
     lanes.tenure().set_home(5, Home::Here);
-    lane.be_sole(at(1));
+    lane.become_exclusive_owner(at(1));
     lanes.carry(vec![carried(&lanes, &shared, 7)]);
     assert!(lane.take_misplaced(at(2)).is_empty() && lane.next(at(3)).0.is_some());
 }
@@ -139,7 +139,7 @@ fn a_queue_that_was_perhaps_shared_between_two_changes_is_confirmed_again() {
     let endpoint = in_shard(5, Some(RATE));
     put(&lanes, &endpoint);
     let lane = lanes.lane(endpoint.id());
-    lane.be_sole(at(1));
+    lane.become_exclusive_owner(at(1));
     lanes.take_doubts();
     let next = limited(&endpoint);
     put(&lanes, &next);
@@ -162,7 +162,7 @@ fn queues_of_an_app_with_limits_are_confirmed_again_when_the_app_was_changed() {
     };
     change(1);
     let lane = lanes.lane(endpoint.id());
-    lane.be_sole(at(2));
+    lane.become_exclusive_owner(at(2));
     lanes.take_doubts();
     change(1);
     assert!(!lane.is_sent_elsewhere() && lanes.take_doubts().is_empty(), "nothing was changed");
@@ -194,7 +194,7 @@ fn only_the_owner_fetches_what_waits_and_an_exclusive_queue_only_once_confirmed(
         [limited.id()],
         "its confirmation is requested"
     );
-    lanes.be_sole(limited.id(), at(1));
+    lanes.become_exclusive_owner(limited.id(), at(1));
     assert!(asks(&limited));
     for shard in [5, 6] {
         lanes.tenure().set_home(shard, Home::Leaving);
