@@ -74,7 +74,7 @@ pub struct Lanes {
     /// Whether the scheduler has to search the store for due queues now.
     pub(super) wants_recheck: AtomicBool,
     /// Wakes housekeeping: this node owns more shards.
-    pub(super) arrived: Arc<Notify>,
+    pub(super) shards_gained: Arc<Notify>,
     started_at: OnceLock<Timestamp>,
 }
 
@@ -124,7 +124,7 @@ impl Lanes {
             postman: Arc::default(),
             notifier: Arc::default(),
             configuration: Arc::default(),
-            arrived: Arc::default(),
+            shards_gained: Arc::default(),
             wants_recheck: AtomicBool::new(false),
             started_at: OnceLock::new(),
         };

@@ -5,7 +5,7 @@
 //! this node sends nothing later than a lease after that heartbeat was *sent*, less a margin, on a monotonic clock.
 
 mod beats;
-mod house;
+mod rebalancer;
 #[cfg(test)]
 mod tests;
 
@@ -23,7 +23,7 @@ use crate::{
     runtime::{Clock, Shutdown},
 };
 use beats::Beats;
-use house::House;
+use rebalancer::Rebalancer;
 use std::{
     collections::BTreeMap,
     sync::{
@@ -104,7 +104,7 @@ impl Membership {
             heard: watch::Sender::new(None),
         };
         shared.begin();
-        let house = House::new(&shared);
+        let house = Rebalancer::new(&shared);
         tokio::select! {
             biased;
             ended = Beats::new(&shared).run() => ended,

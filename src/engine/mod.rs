@@ -21,7 +21,7 @@ mod permits;
 mod health;
 mod ownership;
 mod inspector;
-mod janitor;
+mod housekeeping;
 mod lane;
 mod lane_state;
 mod lanes;
@@ -206,7 +206,7 @@ impl Engine {
             clock: courier.clock.clone(),
             under_way: Vec::new(),
         };
-        let janitor = janitor::Janitor {
+        let janitor = housekeeping::Housekeeping {
             lanes: lanes.clone(),
             changed: self.events.changed,
             directory: courier.directory.clone(),

@@ -236,7 +236,7 @@ impl Lanes {
                 }
             }
         }
-        self.arrived.notify_one();
+        self.shards_gained.notify_one();
         self.wants_recheck.store(true, Relaxed);
         self.scheduler.notify_one();
     }

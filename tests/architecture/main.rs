@@ -6,7 +6,7 @@
 mod source;
 
 use posthaste::config::KEYS;
-use source::{Source, has_word, house};
+use source::{Source, has_word, read_sources};
 
 /// Which modules a module may use. Composing ones (app, cli, config, main, lib) may use all.
 const ARROWS: &[(&str, &[&str])] = &[
@@ -309,7 +309,7 @@ fn said(rule: &str, words: Vec<&str>) -> Vec<String> {
 
 #[test]
 fn every_setting_has_a_reader() {
-    let composition: String = house()
+    let composition: String = read_sources()
         .iter()
         .filter(|source| source.is_in(&["app", "cli"]))
         .map(|source| source.code.as_str())
@@ -324,13 +324,13 @@ fn every_setting_has_a_reader() {
 fn every_module_is_in_the_table() {
     let known = |source: &Source| source.is_in(ROOMS) || source.is_in(&["main", "lib"]);
     let strangers: Vec<_> =
-        house().into_iter().filter(|source| !known(source)).map(|source| source.path).collect();
+        read_sources().into_iter().filter(|source| !known(source)).map(|source| source.path).collect();
     assert!(strangers.is_empty(), "{strangers:?}: say in ARROWS what they may use");
 }
 
 #[test]
 fn a_file_excused_for_its_length_is_still_long() {
-    let house = house();
+    let house = read_sources();
     for (path, _reason) in LONG_FILES {
         let is_long = house.iter().any(|s| s.path == *path && s.whole.lines().count() > LINES_MAX);
         assert!(is_long, "{path} needs no excuse any more");

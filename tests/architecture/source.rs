@@ -112,7 +112,7 @@ fn string_at(rest: &str, before: &str) -> Option<(usize, usize, usize)> {
 }
 
 /// Reads every Rust file below `src/`.
-pub(crate) fn house() -> Vec<Source> {
+pub(crate) fn read_sources() -> Vec<Source> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut folders: Vec<PathBuf> = vec![root.clone()];
     let mut sources = vec![];

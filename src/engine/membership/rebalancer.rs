@@ -21,14 +21,14 @@ use tokio::sync::watch;
 /// Queues that the store is asked about at once.
 const ASKED_MAX: usize = 1000;
 
-pub(super) struct House<'a> {
+pub(super) struct Rebalancer<'a> {
     shared: &'a Shared,
     heard: watch::Receiver<Option<Arc<Heard>>>,
     /// Queues of other nodes that this one fetches for.
     helped: BTreeSet<EndpointId>,
 }
 
-impl<'a> House<'a> {
+impl<'a> Rebalancer<'a> {
     pub(super) fn new(shared: &'a Shared) -> Self {
         Self { shared, heard: shared.heard.subscribe(), helped: BTreeSet::new() }
     }
@@ -37,17 +37,17 @@ impl<'a> House<'a> {
         while self.heard.changed().await.is_ok() {
             let heard = self.heard.borrow_and_update().clone();
             if let Some(heard) = heard
-                && let Err(error) = self.look_after(&heard).await
+                && let Err(error) = self.rebalance(&heard).await
             {
                 tracing::warn!(%error, "could not share work with other nodes");
             }
         }
     }
 
-    async fn look_after(&mut self, heard: &Heard) -> Result<(), StoreError> {
+    async fn rebalance(&mut self, heard: &Heard) -> Result<(), StoreError> {
         self.help(&heard.view);
         self.settle_doubts(&heard.view).await?;
-        self.share(heard).await?;
+        self.balance_shards(heard).await?;
         self.take_over_from_the_dead(&heard.view).await
     }
 
@@ -97,7 +97,7 @@ impl<'a> House<'a> {
     }
 
     /// Moves towards the fair share of shards. A node that stops wants none.
-    async fn share(&mut self, heard: &Heard) -> Result<(), StoreError> {
+    async fn balance_shards(&mut self, heard: &Heard) -> Result<(), StoreError> {
         let shared = self.shared;
         if heard.moves != shared.moves.load(SeqCst) {
             return Ok(());
@@ -112,7 +112,7 @@ impl<'a> House<'a> {
             shared.set_owners(&here[fair..], Home::Leaving);
             shared.lanes.wake_departing();
         } else if here.len() < fair && may_gain {
-            self.gain(&heard.view, fair - here.len()).await?;
+            self.gain_shards(&heard.view, fair - here.len()).await?;
         }
         self.release_idle_shards().await
     }
@@ -136,7 +136,7 @@ impl<'a> House<'a> {
     }
 
     /// Gains shards: first those that were about to leave, then such as have no owner.
-    async fn gain(&mut self, view: &View, wanted: usize) -> Result<(), StoreError> {
+    async fn gain_shards(&mut self, view: &View, wanted: usize) -> Result<(), StoreError> {
         let shared = self.shared;
         let staying: Vec<u8> = shared.tenure().shards(Home::Leaving).take(wanted).collect();
         let free = view.shards.iter().filter(|owner| **owner == 0).count();

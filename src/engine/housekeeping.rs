@@ -24,7 +24,7 @@ const PURGE_PAUSE: Duration = Duration::from_millis(100);
 const MEASURED_AFTER: u32 = 500;
 const MEASURED_AFTER_MAX: Duration = Duration::from_secs(30);
 
-pub(super) struct Janitor {
+pub(super) struct Housekeeping {
     pub(super) lanes: Arc<Lanes>,
     pub(super) changed: mpsc::UnboundedReceiver<EndpointId>,
     pub(super) directory: Arc<Directory>,
@@ -45,21 +45,21 @@ pub(super) struct Janitor {
     pub(super) steward: Steward,
 }
 
-impl Janitor {
+impl Housekeeping {
     pub(super) async fn run(mut self, stop: Shutdown) {
         // Stops in the middle of a step: applying an endpoint's state waits for a store that cannot write, and stopping must
         // not.
         tokio::select! {
             biased;
             () = stop.soft() => {}
-            () = self.keep_house() => {}
+            () = self.work() => {}
         }
         self.write_key_uses().await;
     }
 
-    async fn keep_house(&mut self) {
+    async fn work(&mut self) {
         self.settle_what_was_left().await;
-        let arrived = self.lanes.arrived.clone();
+        let arrived = self.lanes.shards_gained.clone();
         let mut come_back = self.step().await;
         loop {
             let has_slept = tokio::select! {
