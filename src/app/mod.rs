@@ -28,7 +28,7 @@ use crate::{
         tally::Tally,
         tenure::Tenure,
     },
-    engine::{SharedLimits, DeliveryWorker, NodeSendGate, Engine, EngineLimits, Lanes, Renderer, Rounds},
+    engine::{SharedLimits, DeliveryWorker, NodeSendGate, Engine, EngineLimits, EndpointQueues, Renderer, Rounds},
     outbound::{Client, Options, SystemResolver},
     service::{self, Service, Surroundings, stream::Streams},
     store::{
@@ -108,7 +108,7 @@ impl Node {
         let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
         let (directory, tally) = (Arc::new(Directory::default()), Arc::new(Tally::default()));
         let tenure = Arc::new(tenure(&settings.store));
-        let (lanes, events) = Lanes::new(engine_limits(settings), directory.clone(), tenure.clone());
+        let (lanes, events) = EndpointQueues::new(engine_limits(settings), directory.clone(), tenure.clone());
         let streams = Arc::new(Streams::default());
         let handover = ToldHandover::new(lanes.clone(), streams.clone(), directory.clone());
         let store = store::open(settings, Arc::new(handover), &tally).await?;
@@ -163,8 +163,8 @@ impl Node {
         // A single node has no others whose changes it must follow.
         let configuration_bell = (!joined.is_alone).then(|| lanes.configuration_bell());
         let engine = Engine {
-            lanes,
-            events,
+            queues: lanes,
+            queue_events: events,
             delivery_worker: DeliveryWorker {
                 directory,
                 ledger,

@@ -1,6 +1,6 @@
 //! Ports that the endpoint queues implement: permits for the service, and the commit listener for the store.
 
-use super::{lane::Lane, lanes::Lanes};
+use super::{endpoint_queue::EndpointQueue, endpoint_queues::EndpointQueues};
 use crate::domain::{
     circuit::Pace,
     delivery::Delivery,
@@ -11,13 +11,13 @@ use crate::domain::{
 };
 use std::sync::{Arc, PoisonError};
 
-impl Hands for Lanes {
+impl Hands for EndpointQueues {
     fn take(&self, endpoint: EndpointId, bytes: usize) -> Option<Hand> {
-        self.lane(endpoint).take_permit(bytes)
+        self.queue(endpoint).take_permit(bytes)
     }
 
     fn take_for_test(&self, endpoint: EndpointId, bytes: usize) -> Option<Hand> {
-        self.lane(endpoint).take_test_permit(bytes)
+        self.queue(endpoint).take_test_permit(bytes)
     }
 
     fn replays_changed(&self) {
@@ -25,18 +25,18 @@ impl Hands for Lanes {
     }
 
     fn is_sent_elsewhere(&self, endpoint: EndpointId) -> bool {
-        self.lane(endpoint).is_sent_elsewhere()
+        self.queue(endpoint).is_sent_elsewhere()
     }
 
     fn free(&self) -> usize {
-        self.around.permit_pool.free()
+        self.context.permit_pool.free()
     }
 
     fn endpoint_changed(&self, endpoint: EndpointId) {
-        self.follow(&self.lane(endpoint));
+        self.follow(&self.queue(endpoint));
         self.settle_later(endpoint);
         // Other nodes may wait until this one has seen it.
-        self.around.membership.notify_one();
+        self.context.membership.notify_one();
     }
 
     fn app_changed(&self, app: AppId) {
@@ -54,18 +54,18 @@ impl Hands for Lanes {
     }
 }
 
-impl Handover for Lanes {
+impl Handover for EndpointQueues {
     fn carry(&self, carried: Vec<Carried>) {
-        let (mut last, epoch): (Option<Arc<Lane>>, i64) = (None, self.around.tenure.epoch());
+        let (mut last, epoch): (Option<Arc<EndpointQueue>>, i64) = (None, self.context.tenure.epoch());
         // Deliveries that were leased before this node joined again belong to another by now.
         for carried in carried.into_iter().filter(|carried| carried.epoch == epoch) {
             let endpoint = carried.delivery.endpoint;
             let same = last.as_ref().is_some_and(|lane| lane.endpoint == endpoint);
-            if !same && let Some(lane) = last.replace(self.lane(endpoint)) {
+            if !same && let Some(lane) = last.replace(self.queue(endpoint)) {
                 let _ = self.ready.send(lane);
             }
             if let Some(lane) = &last {
-                lane.push(carried);
+                lane.enqueue(carried);
             }
         }
         if let Some(lane) = last {

@@ -3,7 +3,7 @@
 use super::{
     lease_guard::LeaseGuard,
     render_error::RenderError,
-    lane::Lane,
+    endpoint_queue::EndpointQueue,
     parcel::{Parcel, attempt},
     renderer::Renderer,
     sending::{Leave, Report, Sending},
@@ -60,7 +60,7 @@ pub struct DeliveryWorker {
 impl DeliveryWorker {
     /// Brings one delivery to its verdict, or back to the store if it may not be sent now. Returns how its last request
     /// ended.
-    pub(super) async fn carry(&self, sending: Sending, lane: &Lane, leave: &Leave) -> Option<Report> {
+    pub(super) async fn carry(&self, sending: Sending, lane: &EndpointQueue, leave: &Leave) -> Option<Report> {
         let Sending { carried, note } = sending;
         let mut custody = LeaseGuard::new(carried, note, self.ledger.clone(), self.clock.clone());
         // Dropping the guard releases the delivery; the store then cancels or holds it as the endpoint's state demands.
@@ -131,7 +131,7 @@ impl DeliveryWorker {
         &self,
         custody: &mut LeaseGuard,
         parcel: &Parcel,
-        lane: &Lane,
+        lane: &EndpointQueue,
         leave: &Leave,
     ) -> Result<bool, Hindrance> {
         let had_bad_luck = |carried: &Carried| carried.delivery.history_len > carried.delivery.attempt_count;
@@ -165,10 +165,10 @@ impl DeliveryWorker {
         &self,
         request: Request,
         custody: &mut LeaseGuard,
-        lane: &Lane,
+        lane: &EndpointQueue,
         leave: &Leave,
     ) -> Result<Outcome, Hindrance> {
-        let (around, posting) = (&lane.around, self.carrier.post(request));
+        let (around, posting) = (&lane.context, self.carrier.post(request));
         let posted = if around.tenure.is_alone() {
             posting.await
         } else {
@@ -187,7 +187,7 @@ impl DeliveryWorker {
         };
         posted.map_err(|_| {
             // The delivery waits in the store, and its queue until the gate is open again.
-            lane.around.permit_pool.close_send_gate();
+            lane.context.permit_pool.close_send_gate();
             custody.mark_not_sent();
             Hindrance::LetGo
         })

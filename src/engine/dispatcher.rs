@@ -4,8 +4,8 @@ use super::{
     LAST_WRITE_WITHIN,
     timers::{TIMER_AHEAD_MAX, TimerKey},
     delivery_worker::DeliveryWorker,
-    lane::Lane,
-    lanes::Lanes,
+    endpoint_queue::EndpointQueue,
+    endpoint_queues::EndpointQueues,
     sending::{Leave, Report, Sending},
 };
 use crate::{
@@ -16,8 +16,8 @@ use std::{sync::Arc, time::Duration};
 use tokio::{sync::mpsc, task::JoinSet};
 
 pub(super) struct Dispatcher {
-    pub(super) lanes: Arc<Lanes>,
-    pub(super) ready: mpsc::UnboundedReceiver<Arc<Lane>>,
+    pub(super) lanes: Arc<EndpointQueues>,
+    pub(super) ready: mpsc::UnboundedReceiver<Arc<EndpointQueue>>,
     pub(super) delivery_worker: Arc<DeliveryWorker>,
     pub(super) grace: Duration,
 }
@@ -27,7 +27,7 @@ impl Dispatcher {
     /// period; the rest end as "outcome unknown".
     pub(super) async fn run(&mut self, stop: Shutdown) {
         let mut couriers = JoinSet::new();
-        let around = self.lanes.around.clone();
+        let around = self.lanes.context.clone();
         let mut come_back = None;
         loop {
             tokio::select! {
@@ -62,11 +62,11 @@ impl Dispatcher {
 
     /// Serves all timers that are due.
     fn wake(&self, now: Timestamp, couriers: &mut JoinSet<()>) {
-        for sleeper in self.lanes.around.timers.take_due(now) {
+        for sleeper in self.lanes.context.timers.take_due(now) {
             match sleeper {
                 TimerKey::Limiter => self.lanes.grant_free_slots(now),
                 TimerKey::Lane(endpoint) => {
-                    let lane = self.lanes.lane(endpoint);
+                    let lane = self.lanes.queue(endpoint);
                     lane.wake();
                     self.start_workers(&lane, couriers);
                 }
@@ -75,7 +75,7 @@ impl Dispatcher {
     }
 
     /// Starts workers for all that the queue may send now. Returns the time at which it did.
-    fn start_workers(&self, lane: &Arc<Lane>, couriers: &mut JoinSet<()>) -> Timestamp {
+    fn start_workers(&self, lane: &Arc<EndpointQueue>, couriers: &mut JoinSet<()>) -> Timestamp {
         let now = self.delivery_worker.clock.now();
         let misplaced = lane.take_misplaced(now);
         if !misplaced.is_empty() {
@@ -98,7 +98,7 @@ impl Dispatcher {
 
     /// Releases, unattempted, what no delivery worker has taken.
     pub(super) async fn hand_back_queued(&self) {
-        let queued: Vec<Carried> = self.lanes.all().iter().flat_map(|lane| lane.empty_queue()).collect();
+        let queued: Vec<Carried> = self.lanes.all().iter().flat_map(|lane| lane.take_queued()).collect();
         if queued.is_empty() {
             return;
         }
@@ -128,8 +128,8 @@ async fn sleep_until(clock: &dyn Clock, at: Option<Timestamp>) {
 
 /// A running delivery worker: counted in its queue and in the concurrency limiter, and counted out even if it panics.
 struct Out {
-    lanes: Arc<Lanes>,
-    lane: Arc<Lane>,
+    lanes: Arc<EndpointQueues>,
+    lane: Arc<EndpointQueue>,
     delivery_worker: Arc<DeliveryWorker>,
     leave: Option<Leave>,
 }

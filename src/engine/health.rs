@@ -1,7 +1,7 @@
 //! Evaluates endpoints' health: rolls statistics up, evaluates endpoints by their windows, writes down outage-adjusted time.
 //! The effect of an attempt on its endpoint is decided in the store, with the attempt.
 
-use super::{DeliveryWorker, LAST_WRITE_WITHIN, Lanes, steward::Steward, timekeeper::Timekeeper};
+use super::{DeliveryWorker, LAST_WRITE_WITHIN, EndpointQueues, steward::Steward, timekeeper::Timekeeper};
 use crate::{
     domain::{blame::Blame, directory::Directory, id::EndpointId, time::Timestamp},
     store::{
@@ -48,7 +48,7 @@ impl HealthRound {
     /// Restores how things stood when the last process ended: in the outage detector, and for failing and paused endpoints.
     pub(super) async fn begin(
         courier: &DeliveryWorker,
-        lanes: &Lanes,
+        lanes: &EndpointQueues,
         cluster: Arc<dyn Cluster>,
         every: Duration,
     ) -> Result<Self, StoreError> {

@@ -2,7 +2,7 @@
 //! and old audit records, keeps the gauges, measures the store, closes unused connections, writes down when keys were last
 //! used.
 
-use super::{Rounds, lanes::Lanes, steward::Steward};
+use super::{Rounds, endpoint_queues::EndpointQueues, steward::Steward};
 use crate::{
     domain::{
         contract::Keep, delivery::Switch, directory::Directory, id::EndpointId, storage::Storage,
@@ -25,7 +25,7 @@ const MEASURED_AFTER: u32 = 500;
 const MEASURED_AFTER_MAX: Duration = Duration::from_secs(30);
 
 pub(super) struct Housekeeping {
-    pub(super) lanes: Arc<Lanes>,
+    pub(super) queues: Arc<EndpointQueues>,
     pub(super) changed: mpsc::UnboundedReceiver<EndpointId>,
     pub(super) directory: Arc<Directory>,
     pub(super) ledger: Arc<dyn Ledger>,
@@ -59,7 +59,7 @@ impl Housekeeping {
 
     async fn work(&mut self) {
         self.settle_what_was_left().await;
-        let arrived = self.lanes.shards_gained.clone();
+        let arrived = self.queues.shards_gained.clone();
         let mut come_back = self.step().await;
         loop {
             let has_slept = tokio::select! {
@@ -87,10 +87,10 @@ impl Housekeeping {
     /// Updates the gauges, and now and then counts, purges and removes old records. Returns when to come back.
     pub(super) async fn step(&mut self) -> Timestamp {
         let now = self.clock.now();
-        self.tally.set_in_flight(self.lanes.permits_out() as u64);
-        let (paused, open) = self.lanes.spared(now);
+        self.tally.set_in_flight(self.queues.permits_out() as u64);
+        let (paused, open) = self.queues.spared(now);
         self.tally.set_spared(paused as u64, open as u64);
-        let oldest = self.lanes.oldest_due();
+        let oldest = self.queues.oldest_due();
         self.tally.set_oldest_overdue(oldest.map_or(0, |due| now.since(due).as_millis() as u64));
         if self.measure_at.has_come(MEASURED_AFTER_MAX, now) {
             self.measure(now).await;
@@ -144,7 +144,7 @@ impl Housekeeping {
         match purged {
             // More to do: one step now and then, so that deliveries never wait behind it.
             Ok(true) => self.purge_at = now.plus(PURGE_PAUSE),
-            Ok(false) => self.lanes.forget_deleted(),
+            Ok(false) => self.queues.forget_deleted(),
             Err(error) => tracing::warn!(%error, "could not purge"),
         }
     }
@@ -191,7 +191,7 @@ impl Housekeeping {
     /// Applies the endpoint's state to its waiting deliveries: page by page, each in a commit of its own, until nothing is
     /// left. The state is read anew each time. An endpoint that another node owns is left to that node.
     async fn settle(&self, endpoint: EndpointId) {
-        while self.lanes.is_owned_here(endpoint) {
+        while self.queues.is_owned_here(endpoint) {
             let settle = match self.directory.endpoint(endpoint) {
                 None => Settle::Off(Switch::Deleted),
                 Some(endpoint) => match endpoint.record.switch() {

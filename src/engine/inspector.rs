@@ -185,7 +185,7 @@ struct Running {
 /// Builds an empty request under the endpoint's own rules.
 fn request(endpoint: &Endpoint, target: Target, headers: Vec<Header>) -> Request {
     Request {
-        lane: endpoint.id(),
+        endpoint_id: endpoint.id(),
         target,
         headers,
         extra_headers: Arc::default(),

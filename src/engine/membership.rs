@@ -9,7 +9,7 @@ mod rebalancer;
 #[cfg(test)]
 mod tests;
 
-use super::lanes::Lanes;
+use super::endpoint_queues::EndpointQueues;
 use crate::{
     domain::{
         id::{EndpointId, Ids},
@@ -51,7 +51,7 @@ const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(250);
 const PAUSE_AFTER_ERROR: Duration = Duration::from_secs(1);
 
 pub(super) struct Membership {
-    pub(super) lanes: Arc<Lanes>,
+    pub(super) queues: Arc<EndpointQueues>,
     pub(super) cluster: Arc<dyn Cluster>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) ids: Ids,
@@ -59,7 +59,7 @@ pub(super) struct Membership {
 
 /// State shared by the parts of the membership.
 struct Shared {
-    lanes: Arc<Lanes>,
+    queues: Arc<EndpointQueues>,
     cluster: Arc<dyn Cluster>,
     clock: Arc<dyn Clock>,
     ids: Ids,
@@ -90,10 +90,10 @@ pub(super) struct Heard {
 impl Membership {
     /// Runs for as long as the store takes heartbeats; the caller ends it when nothing is in flight any more.
     pub(super) async fn run(self, stop: Shutdown) -> Result<(), StoreError> {
-        let Self { lanes, cluster, clock, ids } = self;
+        let Self { queues: lanes, cluster, clock, ids } = self;
         let lease = Lease::default();
         let shared = Shared {
-            lanes,
+            queues: lanes,
             cluster,
             clock,
             ids,
@@ -116,12 +116,12 @@ impl Membership {
 
 impl Shared {
     fn tenure(&self) -> &Arc<Tenure> {
-        self.lanes.tenure()
+        self.queues.tenure()
     }
 
     /// Closes the gate: nothing is sent before a heartbeat was answered.
     fn begin(&self) {
-        self.lanes.close_send_gate();
+        self.queues.close_send_gate();
         let now = self.clock.steady();
         self.lease.heard_at.store(now.as_millis(), SeqCst);
         self.lease.ends_at.store(now.plus(LEASE).as_millis(), SeqCst);
@@ -133,10 +133,10 @@ impl Shared {
     }
 
     fn words(&self) -> Beat {
-        let survey = self.lanes.survey(self.clock.now());
+        let survey = self.queues.survey(self.clock.now());
         Beat {
             seen: self.tenure().seen(),
-            free_hands: u32::try_from(self.lanes.around.permit_pool.free()).unwrap_or(u32::MAX),
+            free_hands: u32::try_from(self.queues.context.permit_pool.free()).unwrap_or(u32::MAX),
             help: survey.help,
             is_stopping: self.stop.is_soft(),
         }
@@ -151,7 +151,7 @@ impl Shared {
         // the configuration.
         if until > now && self.tenure().seen() != Tenure::NOTHING {
             self.tenure().may_dial_until(until);
-            if self.lanes.open_send_gate() {
+            if self.queues.open_send_gate() {
                 tracing::info!("the store answers: deliveries are sent");
             }
         }
@@ -165,13 +165,13 @@ impl Shared {
             let silent_at = Steady::from_millis(self.lease.heard_at.load(SeqCst)).plus(SILENCE_MAX);
             let ends_at = Steady::from_millis(self.lease.ends_at.load(SeqCst));
             let closes_at = silent_at.min(self.tenure().dial_until());
-            if closes_at <= now && self.lanes.close_send_gate() {
+            if closes_at <= now && self.queues.close_send_gate() {
                 self.tenure().may_dial_until(now.min(self.tenure().dial_until()));
                 tracing::warn!("the store does not answer: nothing is sent until it does");
             }
             if ends_at <= now && was_cut_at != Some(ends_at) {
                 was_cut_at = Some(ends_at);
-                self.lanes.cut_exclusive();
+                self.queues.cut_exclusive();
             }
             let next = [closes_at, ends_at].into_iter().filter(|at| *at > now).min();
             let wait = next.map_or(LOOK_AGAIN_AFTER, |at| at.since(now).min(LOOK_AGAIN_AFTER));
@@ -182,9 +182,9 @@ impl Shared {
     /// Joins again after this node was taken over: under another epoch and with nothing of its own.
     async fn join_again(&self) -> Result<(), StoreError> {
         tracing::warn!("this node was taken over, because the store did not hear from it; it joins again");
-        self.lanes.close_send_gate();
+        self.queues.close_send_gate();
         self.tenure().may_dial_until(Steady::from_millis(i64::MIN));
-        self.lanes.cut_exclusive();
+        self.queues.cut_exclusive();
         let joined = loop {
             match self.cluster.join(self.clock.now()).await {
                 Ok(joined) => break joined,
@@ -197,7 +197,7 @@ impl Shared {
         self.ids.move_to(slot, newest_id);
         self.moves.fetch_add(1, SeqCst);
         self.tenure().enter_again(epoch);
-        self.lanes.drop_all_leases();
+        self.queues.drop_all_leases();
         self.doubts().clear();
         self.begin();
         Ok(())

@@ -22,15 +22,15 @@ mod health;
 mod ownership;
 mod inspector;
 mod housekeeping;
-mod lane;
-mod lane_state;
-mod lanes;
+mod endpoint_queue;
+mod queue_state;
+mod endpoint_queues;
 mod membership;
 mod notifier;
 mod parcel;
 mod places;
 mod postman;
-mod queue;
+mod ready_queue;
 mod recovery;
 mod renderer;
 mod replayer;
@@ -44,7 +44,7 @@ mod turn;
 
 pub use delivery_worker::DeliveryWorker;
 pub use send_gate::NodeSendGate;
-pub use lanes::{SharedLimits, EngineLimits, LaneEvents, Lanes};
+pub use endpoint_queues::{SharedLimits, EngineLimits, QueueEvents, EndpointQueues};
 pub use postman::Post;
 pub use renderer::Renderer;
 
@@ -56,8 +56,8 @@ use crate::{
 use std::{sync::Arc, time::Duration};
 
 pub struct Engine {
-    pub lanes: Arc<Lanes>,
-    pub events: LaneEvents,
+    pub queues: Arc<EndpointQueues>,
+    pub queue_events: QueueEvents,
     pub delivery_worker: DeliveryWorker,
     pub cluster: Arc<dyn Cluster>,
     pub browse: Arc<dyn Browse>,
@@ -125,11 +125,11 @@ impl Engine {
     /// Runs until stopped, then releases everything in flight and returns. The caller has joined the cluster before, so that
     /// no other node has this node's deliveries.
     pub async fn run(self, stop: Shutdown) -> Result<(), StoreError> {
-        if self.lanes.tenure().is_alone() {
+        if self.queues.tenure().is_alone() {
             return self.work(stop).await;
         }
         let membership = membership::Membership {
-            lanes: self.lanes.clone(),
+            queues: self.queues.clone(),
             cluster: self.cluster.clone(),
             clock: self.delivery_worker.clock.clone(),
             ids: self.ids.clone(),
@@ -150,12 +150,12 @@ impl Engine {
             let found = async {
                 let lanes = self.cluster.find_lanes().await?;
                 let (cluster, every) = (self.cluster.clone(), self.rounds.health);
-                Ok((lanes, health::HealthRound::begin(&self.delivery_worker, &self.lanes, cluster, every).await?))
+                Ok((lanes, health::HealthRound::begin(&self.delivery_worker, &self.queues, cluster, every).await?))
             };
             match found.await {
                 Ok((lanes, health)) => {
                     for (endpoint, due) in lanes {
-                        self.lanes.waiting(endpoint, due);
+                        self.queues.waiting(endpoint, due);
                     }
                     return Ok(Some(health));
                 }
@@ -175,14 +175,14 @@ impl Engine {
     }
 
     async fn work(self, stop: Shutdown) -> Result<(), StoreError> {
-        self.lanes.start(self.delivery_worker.clock.now());
+        self.queues.start(self.delivery_worker.clock.now());
         let Some(health) = self.begin(&stop).await? else { return Ok(()) };
         let start = Timestamp::from_millis(0);
         let steward =
-            steward::Steward { tenure: self.lanes.tenure().clone(), clock: self.delivery_worker.clock.clone() };
+            steward::Steward { tenure: self.queues.tenure().clone(), clock: self.delivery_worker.clock.clone() };
         let (scheduler, replayer, notifier) =
             (self.scheduler(), self.replayer(steward.clone()), self.notifier(steward.clone()));
-        let (courier, lanes) = (Arc::new(self.delivery_worker), self.lanes);
+        let (courier, lanes) = (Arc::new(self.delivery_worker), self.queues);
         let postman = postman::Postman::new(
             &courier,
             lanes.postman.clone(),
@@ -201,14 +201,14 @@ impl Engine {
             steward: steward.clone(),
         };
         let recovery = recovery::Recovery {
-            recovered: self.events.recovered,
+            recovered: self.queue_events.recovered,
             ledger: courier.ledger.clone(),
             clock: courier.clock.clone(),
             under_way: Vec::new(),
         };
         let janitor = housekeeping::Housekeeping {
-            lanes: lanes.clone(),
-            changed: self.events.changed,
+            queues: lanes.clone(),
+            changed: self.queue_events.changed,
             directory: courier.directory.clone(),
             ledger: courier.ledger.clone(),
             cluster: self.cluster,
@@ -231,7 +231,7 @@ impl Engine {
             inspector::Inspector { bell: lanes.inspector.clone(), delivery_worker: courier.clone(), is_alone };
         let mut dispatch = dispatcher::Dispatcher {
             lanes,
-            ready: self.events.ready,
+            ready: self.queue_events.ready,
             delivery_worker: courier.clone(),
             grace: self.grace,
         };
@@ -252,7 +252,7 @@ impl Engine {
 
     fn scheduler(&self) -> scheduler::Scheduler {
         scheduler::Scheduler {
-            lanes: self.lanes.clone(),
+            queues: self.queues.clone(),
             directory: self.delivery_worker.directory.clone(),
             ledger: self.delivery_worker.ledger.clone(),
             cluster: self.cluster.clone(),
@@ -264,14 +264,14 @@ impl Engine {
 
     fn replayer(&self, steward: steward::Steward) -> replayer::Replayer {
         replayer::Replayer {
-            lanes: self.lanes.clone(),
+            queues: self.queues.clone(),
             directory: self.delivery_worker.directory.clone(),
             ledger: self.delivery_worker.ledger.clone(),
             browse: self.browse.clone(),
             cluster: self.cluster.clone(),
             clock: self.delivery_worker.clock.clone(),
             ids: self.ids.clone(),
-            asked: self.lanes.replays.clone(),
+            asked: self.queues.replays.clone(),
             storage: self.storage.clone(),
             under_way: Vec::new(),
             steward,
@@ -280,14 +280,14 @@ impl Engine {
 
     fn notifier(&self, steward: steward::Steward) -> notifier::Notifier {
         notifier::Notifier {
-            lanes: self.lanes.clone(),
+            queues: self.queues.clone(),
             directory: self.delivery_worker.directory.clone(),
             ledger: self.delivery_worker.ledger.clone(),
             browse: self.browse.clone(),
             clock: self.delivery_worker.clock.clone(),
             ids: self.ids.clone(),
             storage: self.storage.clone(),
-            bell: self.lanes.notifier.clone(),
+            bell: self.queues.notifier.clone(),
             operator_app: self.operator_app.clone(),
             every: self.rounds.notices,
             steward,

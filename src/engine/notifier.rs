@@ -4,7 +4,7 @@
 //! The notice's own deduplication key turns at least once into exactly once: an event that was published before is not
 //! published again. A notice about an endpoint is never sent to that endpoint.
 
-use super::{lanes::Lanes, steward::Steward};
+use super::{endpoint_queues::EndpointQueues, steward::Steward};
 use crate::{
     domain::{
         directory::{AppEntry, Directory},
@@ -31,7 +31,7 @@ const AT_ONCE_MAX: usize = 64;
 const PAUSE: Duration = Duration::from_secs(5);
 
 pub(super) struct Notifier {
-    pub(super) lanes: Arc<Lanes>,
+    pub(super) queues: Arc<EndpointQueues>,
     pub(super) directory: Arc<Directory>,
     pub(super) ledger: Arc<dyn Ledger>,
     pub(super) browse: Arc<dyn Browse>,
@@ -143,7 +143,7 @@ impl Notifier {
             is_skipped: false,
             bodies: RenderedBodies::default(),
         });
-        let births = births(&event, &wanting, &*self.lanes, now);
+        let births = births(&event, &wanting, &*self.queues, now);
         let dedup = vec![DedupKey::new(app.id, DedupSpace::Notice, &notice.id.to_string())];
         // Does not depend on what was renamed since: a notice is published once.
         let fingerprint = Fingerprint::new(&event.event_type, b"", None, None, None);

@@ -8,9 +8,9 @@
 pub(super) mod tests;
 
 use super::{
-    lane::Lane,
-    lane_state::{LaneSettings, LaneState},
-    lanes::Lanes,
+    endpoint_queue::EndpointQueue,
+    queue_state::{EndpointQueueSettings, EndpointQueueState},
+    endpoint_queues::EndpointQueues,
 };
 use crate::domain::{
     id::EndpointId,
@@ -35,19 +35,19 @@ pub(super) struct ClusterSurvey {
     pub(super) help: Vec<EndpointId>,
 }
 
-impl Lane {
+impl EndpointQueue {
     fn tenure(&self) -> &Tenure {
-        &self.around.tenure
+        &self.context.tenure
     }
 
-    fn owner(&self, state: &LaneState) -> Home {
+    fn owner(&self, state: &EndpointQueueState) -> Home {
         if self.tenure().is_alone() { Home::Here } else { self.tenure().home(state.settings.shard) }
     }
 
     /// Whether another node has to send for this endpoint, or this one not yet. Tests for a disabled endpoint are sent by
     /// any node.
-    pub(super) fn may_not_send(&self, state: &LaneState) -> bool {
-        let LaneSettings { is_exclusive, is_off, .. } = state.settings;
+    pub(super) fn may_not_send(&self, state: &EndpointQueueState) -> bool {
+        let EndpointQueueSettings { is_exclusive, is_off, .. } = state.settings;
         is_exclusive && !is_off && !(state.is_exclusive_owner && self.owner(state) == Home::Here)
     }
 
@@ -63,7 +63,7 @@ impl Lane {
 
     /// Whether this node may not fetch what waits. If that only depends on an unconfirmed ownership, requests the
     /// confirmation.
-    pub(super) fn is_fetched_elsewhere(&self, state: &mut LaneState) -> bool {
+    pub(super) fn is_fetched_elsewhere(&self, state: &mut EndpointQueueState) -> bool {
         let is_shared = !state.settings.is_exclusive && !state.circuit.is_closed();
         let is_ours = match self.owner(state) {
             Home::Here if self.may_not_send(state) => {
@@ -81,7 +81,7 @@ impl Lane {
     }
 
     /// Checks the ownership after a change of settings: the queue may belong to another node, or to this one alone.
-    pub(super) fn settle_in(&self, state: &mut LaneState, before: &LaneSettings) {
+    pub(super) fn settle_in(&self, state: &mut EndpointQueueState, before: &EndpointQueueSettings) {
         // Between two changes seen here it may have been shared for a while, and others may have deliveries of it in flight.
         let is_next = [before.revision, before.revision + 1].contains(&state.settings.revision);
         let has_missed_some = !is_next || state.settings.app_changed_at != before.app_changed_at;
@@ -96,11 +96,11 @@ impl Lane {
     /// Requests confirmation that no other node has deliveries of it in flight.
     fn doubt(&self) {
         self.doubts().insert(self.endpoint);
-        self.around.membership.notify_one();
+        self.context.membership.notify_one();
     }
 
     fn doubts(&self) -> MutexGuard<'_, BTreeSet<EndpointId>> {
-        self.around.doubts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.context.doubts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes this node the only sender. Another may have sent until now, so no tokens are saved up. Returns when to refill.
@@ -131,7 +131,7 @@ impl Lane {
         (state.is_exclusive_owner, state.is_helping_owner, state.is_blocked) = (false, false, false);
         state.forget_waiting();
         state.circuit.drop_probe();
-        state.queue.take_all()
+        state.ready.take_all()
     }
 
     fn help(&self, is_helping: bool) {
@@ -151,33 +151,33 @@ impl Lane {
             survey.busy.insert(state.settings.shard);
         }
         let is_wide = !state.settings.is_exclusive && !is_closed && state.circuit.width().is_none();
-        if is_here && is_wide && state.is_behind && survey.help.len() < HELP_MAX {
+        if is_here && is_wide && state.has_stored_backlog && survey.help.len() < HELP_MAX {
             survey.help.push(self.endpoint);
         }
     }
 }
 
-impl LaneState {
+impl EndpointQueueState {
     /// Forgets what waits in the store: another node keeps track of it.
     fn forget_waiting(&mut self) {
-        (self.next_due, self.backlog_until, self.is_behind) = (None, None, false);
+        (self.next_due, self.backlog_until, self.has_stored_backlog) = (None, None, false);
         (self.has_fresh_waiting, self.has_asked_waiting, self.has_none_to_probe) = (false, true, false);
     }
 }
 
-impl Lanes {
+impl EndpointQueues {
     pub(super) fn tenure(&self) -> &Arc<Tenure> {
-        &self.around.tenure
+        &self.context.tenure
     }
 
     /// Returns the queue, if this node has to keep track of what waits for it. The owner of an unknown endpoint cannot be
     /// known: either it was deleted, and housekeeping handles what waits, or it becomes known soon.
-    pub(super) fn tracked_queue(&self, endpoint: EndpointId) -> Option<Arc<Lane>> {
+    pub(super) fn tracked_queue(&self, endpoint: EndpointId) -> Option<Arc<EndpointQueue>> {
         if !self.tenure().is_alone() && self.directory.endpoint(endpoint).is_none() {
             self.settle_later(endpoint);
             return None;
         }
-        Some(self.lane(endpoint)).filter(|lane| lane.is_tracked_here())
+        Some(self.queue(endpoint)).filter(|lane| lane.is_tracked_here())
     }
 
     pub(super) fn is_owned_here(&self, endpoint: EndpointId) -> bool {
@@ -187,12 +187,12 @@ impl Lanes {
     /// Closes the send gate: nothing is sent and no permits are given out; what is in memory waits there. Returns whether it
     /// was open.
     pub(super) fn close_send_gate(&self) -> bool {
-        self.around.permit_pool.close_send_gate()
+        self.context.permit_pool.close_send_gate()
     }
 
     /// Opens the send gate and wakes all queues. Returns whether it was closed.
     pub(super) fn open_send_gate(&self) -> bool {
-        let was_closed = self.around.permit_pool.open_send_gate();
+        let was_closed = self.context.permit_pool.open_send_gate();
         if was_closed {
             self.ring_all();
         }
@@ -208,13 +208,13 @@ impl Lanes {
 
     /// Stops waiting for requests of exclusive queues that are on their way.
     pub(super) fn cut_exclusive(&self) {
-        self.around.exclusive_cut.notify_waiters();
+        self.context.exclusive_cut.notify_waiters();
     }
 
     /// Drops everything that this node had leased: other nodes own it now. Running workers let go of theirs: what has not
     /// been sent yet is for others to send, and results of the rest are ignored.
     pub(super) fn drop_all_leases(&self) {
-        self.around.abandoned.notify_waiters();
+        self.context.abandoned.notify_waiters();
         for lane in self.all() {
             // Their permits go back to the queue, which is not locked any more.
             drop(lane.drop_leases());
@@ -232,7 +232,7 @@ impl Lanes {
             for endpoint in entry.endpoints().iter() {
                 let settings = self.settings(endpoint.id());
                 if settings.is_exclusive && shards.contains(&settings.shard) {
-                    self.lane(endpoint.id()).doubt();
+                    self.queue(endpoint.id()).doubt();
                 }
             }
         }
@@ -266,21 +266,21 @@ impl Lanes {
 
     /// Takes the queues whose exclusive ownership has to be confirmed.
     pub(super) fn take_doubts(&self) -> BTreeSet<EndpointId> {
-        std::mem::take(&mut *self.around.doubts.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.context.doubts.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Whether a confirmation was requested for it since they were last taken.
     pub(super) fn is_doubted(&self, endpoint: EndpointId) -> bool {
-        self.around.doubts.lock().unwrap_or_else(PoisonError::into_inner).contains(&endpoint)
+        self.context.doubts.lock().unwrap_or_else(PoisonError::into_inner).contains(&endpoint)
     }
 
     pub(super) fn doubt_again(&self, doubts: BTreeSet<EndpointId>) {
-        self.around.doubts.lock().unwrap_or_else(PoisonError::into_inner).extend(doubts);
+        self.context.doubts.lock().unwrap_or_else(PoisonError::into_inner).extend(doubts);
     }
 
     /// Makes this node the only sender: no other has a delivery of this queue in flight, or will have.
     pub(super) fn become_exclusive_owner(&self, endpoint: EndpointId, now: Timestamp) {
-        let lane = self.lane(endpoint);
+        let lane = self.queue(endpoint);
         if let Some(due) = lane.become_exclusive_owner(now) {
             self.put_due(&lane, due);
             self.scheduler.notify_one();
@@ -291,10 +291,10 @@ impl Lanes {
     /// owners.
     pub(super) fn help(&self, before: &BTreeSet<EndpointId>, wanted: &BTreeSet<EndpointId>, now: Timestamp) {
         for endpoint in before.difference(wanted) {
-            self.lane(*endpoint).help(false);
+            self.queue(*endpoint).help(false);
         }
         for endpoint in wanted {
-            let lane = self.lane(*endpoint);
+            let lane = self.queue(*endpoint);
             lane.help(true);
             if let Some(due) = lane.note_due(now) {
                 self.put_due(&lane, due);

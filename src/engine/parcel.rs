@@ -92,7 +92,7 @@ impl Parcel {
             headers = headers.or_else(|_| signed(endpoint, &request));
         }
         Ok(Request {
-            lane: endpoint.id(),
+            endpoint_id: endpoint.id(),
             target: endpoint.target.clone(),
             headers: headers?,
             extra_headers: endpoint.headers.clone(),

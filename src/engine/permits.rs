@@ -23,7 +23,7 @@ pub(super) struct PermitPool {
     taken: AtomicUsize,
     bytes_max: usize,
     bytes: AtomicUsize,
-    busy_lanes: AtomicUsize,
+    busy_queues: AtomicUsize,
     /// Whether a queue wanted permits for a refill and got none.
     is_wanted: AtomicBool,
     /// Reasons that keep all permits from being given out, as bits; 0 if there are none.
@@ -37,7 +37,7 @@ impl PermitPool {
             taken: AtomicUsize::new(0),
             bytes_max,
             bytes: AtomicUsize::new(0),
-            busy_lanes: AtomicUsize::new(0),
+            busy_queues: AtomicUsize::new(0),
             is_wanted: AtomicBool::new(false),
             shut: AtomicU8::new(0),
         }
@@ -118,7 +118,7 @@ impl PermitPool {
         self.taken.fetch_sub(1, Relaxed);
         self.bytes.fetch_sub(bytes, Relaxed);
         if held == 0 {
-            self.busy_lanes.fetch_sub(1, Relaxed);
+            self.busy_queues.fetch_sub(1, Relaxed);
         }
     }
 
@@ -143,12 +143,12 @@ impl PermitPool {
     }
 
     fn fair_share(&self) -> usize {
-        (self.total / 2 / self.busy_lanes.load(Relaxed).max(1)).max(1)
+        (self.total / 2 / self.busy_queues.load(Relaxed).max(1)).max(1)
     }
 
     fn note_first(&self, held: usize) {
         if held == 0 {
-            self.busy_lanes.fetch_add(1, Relaxed);
+            self.busy_queues.fetch_add(1, Relaxed);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Brings replays forward: a page now and then, as fast as each may go, and never more than half of what a queue can take,
 //! so that fresh events keep finding free permits.
 
-use super::{lanes::Lanes, steward::Steward};
+use super::{endpoint_queues::EndpointQueues, steward::Steward};
 use crate::{
     domain::{
         contract::Channel,
@@ -31,7 +31,7 @@ const WAIT_MAX: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) struct Replayer {
-    pub(super) lanes: Arc<Lanes>,
+    pub(super) queues: Arc<EndpointQueues>,
     pub(super) directory: Arc<Directory>,
     pub(super) ledger: Arc<dyn Ledger>,
     pub(super) browse: Arc<dyn Browse>,
@@ -171,7 +171,7 @@ impl Replayer {
     async fn room_for(&self, sources: &[(i64, EndpointId)], now: Timestamp) -> Result<usize, StoreError> {
         let mut left = self.room_elsewhere(sources, now).await?;
         let takes = |(_, endpoint): &(i64, EndpointId)| {
-            let room = || self.lanes.room_for_replay(*endpoint, now).unwrap_or(PAGE_MAX);
+            let room = || self.queues.room_for_replay(*endpoint, now).unwrap_or(PAGE_MAX);
             let left = left.entry(*endpoint).or_insert_with(room);
             *left = left.checked_sub(1)?;
             Some(())
@@ -187,7 +187,7 @@ impl Replayer {
         now: Timestamp,
     ) -> Result<HashMap<EndpointId, usize>, StoreError> {
         let room =
-            |(_, endpoint): &(i64, EndpointId)| Some((*endpoint, self.lanes.room_elsewhere(*endpoint)?));
+            |(_, endpoint): &(i64, EndpointId)| Some((*endpoint, self.queues.room_elsewhere(*endpoint)?));
         let mut elsewhere: HashMap<EndpointId, usize> = sources.iter().filter_map(room).collect();
         if !elsewhere.is_empty() {
             for behind in self.cluster.lanes_behind(elsewhere.keys().copied().collect(), now).await? {

@@ -1,8 +1,8 @@
 //! Finds endpoint queues that are due, and leases from the store as many deliveries as there are free permits for.
 
 use super::{
-    lane::{Asking, Brought, Refillable},
-    lanes::Lanes,
+    endpoint_queue::{RefillPermits, RefillOutcome, RefillDecision},
+    endpoint_queues::EndpointQueues,
 };
 use crate::{
     domain::{directory::Directory, id::EndpointId, time::Timestamp},
@@ -19,7 +19,7 @@ use std::{
 };
 
 /// Queues in one refill, and permits taken for each: large enough for a batch, small enough to be fair.
-const LANES_PER_STEP: usize = 64;
+const QUEUES_PER_STEP: usize = 64;
 const PERMITS_PER_QUEUE: usize = 64;
 const PAUSE_AFTER_ERROR: Duration = Duration::from_secs(1);
 /// Pause where a delivery is due and none came: another node is just leasing it, which takes a commit, as does asking again.
@@ -33,7 +33,7 @@ const REST_PER_RECHECK: u32 = 20;
 const REST_MAX: Duration = Duration::from_secs(15);
 
 pub(super) struct Scheduler {
-    pub(super) lanes: Arc<Lanes>,
+    pub(super) queues: Arc<EndpointQueues>,
     pub(super) directory: Arc<Directory>,
     pub(super) ledger: Arc<dyn Ledger>,
     pub(super) cluster: Arc<dyn Cluster>,
@@ -46,7 +46,7 @@ impl Scheduler {
     pub(super) async fn run(mut self, stop: Shutdown) {
         loop {
             // Registered before the step, so that no notification is missed.
-            let bell = self.lanes.scheduler.clone();
+            let bell = self.queues.scheduler.clone();
             let rung = bell.notified();
             let come_back = self.step().await;
             tokio::select! {
@@ -62,34 +62,34 @@ impl Scheduler {
     pub(super) async fn step(&mut self) -> Timestamp {
         let now = self.clock.now();
         let is_time = self.recheck_at.has_come(self.recheck_every.max(REST_MAX), now);
-        if self.lanes.wants_recheck.swap(false, Relaxed) || is_time {
+        if self.queues.wants_recheck.swap(false, Relaxed) || is_time {
             self.recheck(now).await;
         }
-        self.lanes.unblock();
+        self.queues.unblock();
         let wants = self.wants(now);
         let lanes: Vec<_> = wants.iter().map(|want| want.endpoint).collect();
         if wants.is_empty() {
             // Queues that are due and got no permits are set aside; going through many of them must not keep other tasks
             // waiting.
             tokio::task::yield_now().await;
-            return self.lanes.first_due().unwrap_or(self.recheck_at).min(self.recheck_at);
+            return self.queues.first_due().unwrap_or(self.recheck_at).min(self.recheck_at);
         }
         match self.ledger.refill(wants, now).await {
             Ok(refilled) => {
                 for Refilled { endpoint, has_none, has_more_fresh, has_more_by_hand, next_due } in refilled {
                     self.settle(
                         endpoint,
-                        Brought { has_none, has_more_fresh, has_more_by_hand, next_due },
+                        RefillOutcome { has_none, has_more_fresh, has_more_by_hand, next_due },
                         now,
                     );
                 }
-                self.lanes.first_due().unwrap_or(self.recheck_at).min(self.recheck_at)
+                self.queues.first_due().unwrap_or(self.recheck_at).min(self.recheck_at)
             }
             Err(error) => {
                 tracing::warn!(%error, "could not fetch what is due");
                 let again = now.plus(PAUSE_AFTER_ERROR);
                 // The result is unknown: everything that was requested may still be there.
-                let brought = Brought {
+                let brought = RefillOutcome {
                     has_none: true,
                     has_more_fresh: true,
                     has_more_by_hand: true,
@@ -106,19 +106,19 @@ impl Scheduler {
     fn wants(&self, now: Timestamp) -> Vec<Want> {
         let mut seen = HashSet::new();
         let mut wants = Vec::new();
-        for lane in self.lanes.take_due(now, LANES_PER_STEP) {
+        for lane in self.queues.take_due(now, QUEUES_PER_STEP) {
             if !seen.insert(lane.endpoint) {
                 continue;
             }
             match lane.begin_refill(PERMITS_PER_QUEUE, now) {
-                Refillable::Blocked => self.lanes.block(lane),
-                Refillable::Closed(until) => {
+                RefillDecision::Blocked => self.queues.block(lane),
+                RefillDecision::Closed(until) => {
                     if let Some(until) = until {
-                        self.lanes.put_due(&lane, until);
+                        self.queues.put_due(&lane, until);
                     }
                 }
-                Refillable::Ask(Asking { overdue: hands, is_probe, fresh, by_hand, backlog_until }) => {
-                    let (endpoint, bytes_max) = (lane.endpoint, self.lanes.bytes_free() / LANES_PER_STEP);
+                RefillDecision::Ask(RefillPermits { overdue: hands, is_probe, fresh, by_hand, backlog_until }) => {
+                    let (endpoint, bytes_max) = (lane.endpoint, self.queues.bytes_free() / QUEUES_PER_STEP);
                     let contract = self.directory.endpoint(endpoint).map(|found| found.contract.clone());
                     wants.push(Want {
                         endpoint,
@@ -136,11 +136,11 @@ impl Scheduler {
         wants
     }
 
-    fn settle(&self, endpoint: EndpointId, brought: Brought, now: Timestamp) {
-        let lane = self.lanes.lane(endpoint);
-        let is_met = !self.lanes.tenure().is_alone() && meets_others(brought, now);
+    fn settle(&self, endpoint: EndpointId, brought: RefillOutcome, now: Timestamp) {
+        let lane = self.queues.queue(endpoint);
+        let is_met = !self.queues.tenure().is_alone() && meets_others(brought, now);
         if let Some(due) = lane.settle_due(brought, now) {
-            self.lanes.put_due(&lane, if is_met { due.max(now.plus(PAUSE_AFTER_OTHERS)) } else { due });
+            self.queues.put_due(&lane, if is_met { due.max(now.plus(PAUSE_AFTER_OTHERS)) } else { due });
         }
     }
 
@@ -150,12 +150,12 @@ impl Scheduler {
         match self.cluster.find_lanes().await {
             Ok(found) => {
                 for (endpoint, due) in found {
-                    self.lanes.recheck(endpoint, due);
+                    self.queues.recheck(endpoint, due);
                 }
             }
             Err(error) => tracing::warn!(%error, "could not search the store for due queues"),
         }
-        let every = if self.lanes.tenure().is_alone() {
+        let every = if self.queues.tenure().is_alone() {
             self.recheck_every
         } else {
             let took = self.clock.steady().since(begun);
@@ -166,8 +166,8 @@ impl Scheduler {
 }
 
 /// Whether a delivery is due, and none came.
-fn meets_others(brought: Brought, now: Timestamp) -> bool {
-    let Brought { has_none, has_more_fresh, has_more_by_hand, next_due } = brought;
+fn meets_others(brought: RefillOutcome, now: Timestamp) -> bool {
+    let RefillOutcome { has_none, has_more_fresh, has_more_by_hand, next_due } = brought;
     has_none && !has_more_fresh && !has_more_by_hand && next_due.is_some_and(|due| due <= now)
 }
 
@@ -179,15 +179,15 @@ mod tests {
     fn another_node_is_assumed_only_where_something_is_due_and_nothing_came() {
         let now = Timestamp::from_millis(1000);
         let none =
-            Brought { has_none: true, has_more_fresh: false, has_more_by_hand: false, next_due: Some(now) };
+            RefillOutcome { has_none: true, has_more_fresh: false, has_more_by_hand: false, next_due: Some(now) };
         assert!(meets_others(none, now));
         let later = now.plus(Duration::from_millis(1));
         for other in [
-            Brought { has_none: false, ..none },
-            Brought { has_more_fresh: true, ..none },
-            Brought { has_more_by_hand: true, ..none },
-            Brought { next_due: Some(later), ..none },
-            Brought { next_due: None, ..none },
+            RefillOutcome { has_none: false, ..none },
+            RefillOutcome { has_more_fresh: true, ..none },
+            RefillOutcome { has_more_by_hand: true, ..none },
+            RefillOutcome { next_due: Some(later), ..none },
+            RefillOutcome { next_due: None, ..none },
         ] {
             assert!(!meets_others(other, now));
         }

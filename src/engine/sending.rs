@@ -4,9 +4,9 @@
 use super::{
     timers::TimerKey,
     concurrency_limiter::{ConcurrencyLimiter, WokenQueues},
-    lane::Lane,
-    lane_state::LaneState,
-    queue::is_test,
+    endpoint_queue::EndpointQueue,
+    queue_state::EndpointQueueState,
+    ready_queue::is_test,
 };
 use crate::domain::{
     circuit::{AHEAD, Change, Ended, May, Pace, PauseAsked, PausedUntil, rate_note},
@@ -71,16 +71,16 @@ pub(super) struct Report {
     pub(super) asked: Option<PauseAsked>,
 }
 
-impl Lane {
+impl EndpointQueue {
     /// Returns the next delivery, if one may be sent; its worker is counted in. Also returns which other queues were
     /// admitted.
     pub(super) fn next(&self, now: Timestamp) -> (Option<Next>, WokenQueues) {
         let mut state = self.lock();
-        if self.around.permit_pool.is_send_gate_closed() || self.may_not_send(&state) {
+        if self.context.permit_pool.is_send_gate_closed() || self.may_not_send(&state) {
             return (None, WokenQueues::default());
         }
         let Some(is_probe) = state.choose(now) else {
-            state.starved_since = state.starved_since.filter(|_| !state.queue.is_empty());
+            state.starved_since = state.starved_since.filter(|_| !state.ready.is_empty());
             return (None, WokenQueues::default());
         };
         if let Some(rate) = state.settings.rate
@@ -90,7 +90,7 @@ impl Lane {
             state.backlog_until.get_or_insert(now);
             let at = now.plus(wait);
             if state.wakes_at.is_none_or(|known| at < known) {
-                state.wakes_at = Some(self.around.timers.set(at, TimerKey::Lane(self.endpoint), now));
+                state.wakes_at = Some(self.context.timers.set(at, TimerKey::Lane(self.endpoint), now));
             }
             return (None, WokenQueues::default());
         }
@@ -194,15 +194,15 @@ impl Lane {
     pub(super) fn take_misplaced(&self, now: Timestamp) -> Vec<Carried> {
         let mut state = self.lock();
         if self.may_not_send(&state) {
-            return state.queue.take_all();
+            return state.ready.take_all();
         }
-        if !state.queue.has_automatic() {
+        if !state.ready.has_automatic() {
             return Vec::new();
         }
         match state.may(now) {
             May::Send(_) => Vec::new(),
-            May::SendProbe => state.queue.take_automatic(1),
-            May::Probe | May::Wait(_) => state.queue.take_automatic(0),
+            May::SendProbe => state.ready.take_automatic(1),
+            May::Probe | May::Wait(_) => state.ready.take_automatic(0),
         }
     }
 
@@ -232,7 +232,7 @@ impl Lane {
     pub(super) fn pace(&self, delivery: &Delivery, now: Timestamp) -> Option<Pace> {
         let state = self.lock();
         let is_due = delivery.state.is_waiting() && delivery.due.is_some_and(|due| due <= now);
-        let is_queued = delivery.state == State::InFlight && state.queue.holds(delivery.id);
+        let is_queued = delivery.state == State::InFlight && state.ready.holds(delivery.id);
         if state.settings.is_off || !(is_due || is_queued) {
             return None;
         }
@@ -244,11 +244,11 @@ impl Lane {
     }
 
     pub(super) fn limiter(&self) -> MutexGuard<'_, ConcurrencyLimiter> {
-        self.around.limiter.lock().unwrap_or_else(PoisonError::into_inner)
+        self.context.limiter.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl LaneState {
+impl EndpointQueueState {
     /// Updates the circuit breaker by what a request says about the endpoint.
     fn judge(&mut self, leave: &Leave, report: Option<Report>, now: Timestamp) -> Change {
         let said = report.filter(|report| report.class.is_numbered());
@@ -282,11 +282,11 @@ impl LaneState {
         if self.in_flight >= self.settings.in_flight_max {
             return None;
         }
-        if self.queue.has_by_hand() {
+        if self.ready.has_by_hand() {
             // The delivery that was fetched for the probe may turn out to be a manual one.
-            return Some(self.circuit.is_fetching() && !self.queue.has_automatic());
+            return Some(self.circuit.is_fetching() && !self.ready.has_automatic());
         }
-        if !self.queue.has_automatic() {
+        if !self.ready.has_automatic() {
             return None;
         }
         match self.may(now) {
@@ -297,9 +297,9 @@ impl LaneState {
     }
 
     fn send(&mut self, is_probe: bool, is_gated: bool, now: Timestamp) -> Option<Next> {
-        let by_hand = self.queue.pop_by_hand();
+        let by_hand = self.ready.pop_by_hand();
         let is_by_hand = by_hand.is_some();
-        let carried = by_hand.or_else(|| self.queue.pop())?;
+        let carried = by_hand.or_else(|| self.ready.pop())?;
         let is_limited = is_gated || self.settings.rate.is_some();
         if is_limited {
             self.tokens.reserve();
@@ -308,7 +308,7 @@ impl LaneState {
             self.circuit.send_probe();
         }
         let note = self.note(&carried, is_by_hand, is_probe, now);
-        if self.queue.is_empty() {
+        if self.ready.is_empty() {
             self.starved_since = None;
         }
         if self.backlog_until.is_some() {

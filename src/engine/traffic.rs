@@ -3,8 +3,8 @@
 use super::{
     timers::TimerKey,
     concurrency_limiter::WokenQueues,
-    lane::Lane,
-    lanes::Lanes,
+    endpoint_queue::EndpointQueue,
+    endpoint_queues::EndpointQueues,
     sending::{Leave, Next, Report},
 };
 use crate::domain::{
@@ -14,16 +14,16 @@ use crate::domain::{
 };
 use std::sync::Arc;
 
-impl Lanes {
+impl EndpointQueues {
     /// Returns the queue's next delivery, if one may be sent; wakes other queues that may send.
-    pub(super) fn next(&self, lane: &Lane, now: Timestamp) -> Option<Next> {
+    pub(super) fn next(&self, lane: &EndpointQueue, now: Timestamp) -> Option<Next> {
         let (next, served) = lane.next(now);
         self.ring(served, now);
         next
     }
 
     /// Processes the return of a delivery worker; `report` is `None` if nothing is known of what it sent.
-    pub(super) fn came_back(&self, lane: &Arc<Lane>, leave: &Leave, report: Option<Report>, now: Timestamp) {
+    pub(super) fn came_back(&self, lane: &Arc<EndpointQueue>, leave: &Leave, report: Option<Report>, now: Timestamp) {
         let (change, look_at) = lane.ended(leave, report, now);
         self.ring(lane.release_slot(leave, now), now);
         if change == Change::Recovered {
@@ -41,7 +41,7 @@ impl Lanes {
     }
 
     /// Passes slots to others that the queue was granted and has no use for.
-    pub(super) fn forgo(&self, lane: &Lane, now: Timestamp) {
+    pub(super) fn forgo(&self, lane: &EndpointQueue, now: Timestamp) {
         self.ring(lane.forgo(now), now);
     }
 
@@ -52,17 +52,17 @@ impl Lanes {
 
     fn ring(&self, served: WokenQueues, now: Timestamp) {
         for lane in served.lanes {
-            let _ = self.ready.send(self.lane(lane));
+            let _ = self.ready.send(self.queue(lane));
         }
         if let Some(at) = served.look_at {
-            self.around.timers.set(at, TimerKey::Limiter, now);
+            self.context.timers.set(at, TimerKey::Limiter, now);
         }
     }
 
     /// Opens the circuit breaker of an endpoint that failed before this process began: it is probed before anything else is
     /// sent to it.
     pub fn distrust(&self, endpoint: EndpointId, now: Timestamp) {
-        let lane = self.lane(endpoint);
+        let lane = self.queue(endpoint);
         if let Some(due) = lane.distrust(now) {
             self.put_due(&lane, due);
             self.scheduler.notify_one();
@@ -71,7 +71,7 @@ impl Lanes {
 
     /// Resumes a pause that the endpoint asked for before this process began; what waits for it is found when that is over.
     pub(super) fn resume_pause(&self, endpoint: EndpointId, paused: PausedUntil, now: Timestamp) {
-        self.lane(endpoint).resume_pause(paused, now);
+        self.queue(endpoint).resume_pause(paused, now);
     }
 
     /// Returns how many endpoints are paused, and how many circuit breakers are open.

@@ -41,7 +41,7 @@ pub struct Options {
     pub proxy_resolves: bool,
     /// Sent with every request; an endpoint's and a contract's header of the same name win.
     pub source_headers: Vec<(String, String)>,
-    pub idle_per_lane_max: usize,
+    pub idle_per_queue_max: usize,
     /// Over all endpoint queues. Each idle connection holds a file handle and about 16 KiB.
     pub idle_max: usize,
     /// How long a connection may stay idle. Shorter than the usual limit of receivers (60 s and more), so that they
@@ -57,7 +57,7 @@ impl Default for Options {
             proxy: None,
             proxy_resolves: false,
             source_headers: Vec::new(),
-            idle_per_lane_max: 64,
+            idle_per_queue_max: 64,
             idle_max: 1024,
             idle_for_max: Duration::from_secs(45),
         }
@@ -95,7 +95,7 @@ impl Client {
             policy: RwLock::new(Arc::new(options.policy)),
             dialer: Connector { resolver, tls, roots, gateway },
             source_headers: options.source_headers,
-            pool: Pool::new(options.idle_per_lane_max, options.idle_max, options.idle_for_max),
+            pool: Pool::new(options.idle_per_queue_max, options.idle_max, options.idle_for_max),
             gate: None,
         })
     }
@@ -181,7 +181,7 @@ impl Client {
     ) -> Result<(), Lost> {
         let is_kept = *message.method() == Method::POST;
         if connection.exchange(message, progress).await? && is_kept {
-            self.pool.put(request.lane, connection, Instant::now());
+            self.pool.put(request.endpoint_id, connection, Instant::now());
         }
         Ok(())
     }
@@ -193,7 +193,7 @@ impl Client {
         }
         let policy = self.policy();
         loop {
-            let connection = self.pool.take(request.lane, &request.target, request.tls.as_deref(), now)?;
+            let connection = self.pool.take(request.endpoint_id, &request.target, request.tls.as_deref(), now)?;
             if connection.peer().is_none_or(|peer| policy.check(peer).is_ok()) {
                 return Some(connection);
             }

@@ -122,7 +122,7 @@ mod tests {
     ) -> Result<Message, SendError> {
         let target = Target::stored("https://example.com:8443/in?x=1").unwrap();
         let mut request = Request {
-            lane: EndpointId::from_i64(1),
+            endpoint_id: EndpointId::from_i64(1),
             target: target.clone(),
             headers: headers.iter().map(|&(name, value)| (Cow::Borrowed(name), value.to_owned())).collect(),
             extra_headers: extra.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect(),

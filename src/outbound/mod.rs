@@ -64,7 +64,7 @@ pub struct NotSent;
 #[derive(Clone)]
 pub struct Request {
     /// Connections are kept per endpoint queue and never shared between queues.
-    pub lane: EndpointId,
+    pub endpoint_id: EndpointId,
     pub target: Target,
     /// From the contract; these win over `extra_headers` of the same name.
     pub headers: Vec<(Cow<'static, str>, String)>,
@@ -84,7 +84,7 @@ pub struct Request {
 impl fmt::Debug for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Request")
-            .field("lane", &self.lane)
+            .field("lane", &self.endpoint_id)
             .field("target", &self.target)
             .field("body_bytes", &self.body.len())
             .field("timeout", &self.timeout)

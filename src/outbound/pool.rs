@@ -16,12 +16,12 @@ use tokio::time::Instant;
 /// Queues are spread over this many locks, each held for a push or a pop only.
 const SHARDS: usize = 16;
 
-type Lanes = HashMap<EndpointId, Vec<Box<Connection>>>;
+type IdleByEndpoint = HashMap<EndpointId, Vec<Box<Connection>>>;
 
 pub(super) struct Pool {
-    shards: [Mutex<Lanes>; SHARDS],
+    shards: [Mutex<IdleByEndpoint>; SHARDS],
     idle: AtomicUsize,
-    idle_per_lane_max: usize,
+    idle_per_queue_max: usize,
     idle_max: usize,
     idle_for_max: Duration,
 }
@@ -29,7 +29,7 @@ pub(super) struct Pool {
 impl Pool {
     pub(super) fn new(idle_per_lane_max: usize, idle_max: usize, idle_for_max: Duration) -> Self {
         let shards = std::array::from_fn(|_| Mutex::default());
-        Self { shards, idle: AtomicUsize::new(0), idle_per_lane_max, idle_max, idle_for_max }
+        Self { shards, idle: AtomicUsize::new(0), idle_per_queue_max: idle_per_lane_max, idle_max, idle_for_max }
     }
 
     /// Takes the queue's connection for such requests that became idle last. If that is too old, leads elsewhere or
@@ -61,7 +61,7 @@ impl Pool {
         connection.rest(now);
         let mut lanes = self.shard(lane);
         let resting = lanes.entry(lane).or_default();
-        if resting.len() < self.idle_per_lane_max && self.idle.load(Relaxed) < self.idle_max {
+        if resting.len() < self.idle_per_queue_max && self.idle.load(Relaxed) < self.idle_max {
             self.idle.fetch_add(1, Relaxed);
             resting.push(connection);
         } else {
@@ -100,13 +100,13 @@ impl Pool {
         now.duration_since(connection.idle_since()) < self.idle_for_max
     }
 
-    fn shard(&self, lane: EndpointId) -> MutexGuard<'_, Lanes> {
+    fn shard(&self, lane: EndpointId) -> MutexGuard<'_, IdleByEndpoint> {
         // The low bits count within a millisecond and the middle ones are the node's: mix them.
         let mixed = (lane.as_i64() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         lock(&self.shards[(mixed >> 60) as usize % SHARDS])
     }
 }
 
-fn lock(shard: &Mutex<Lanes>) -> MutexGuard<'_, Lanes> {
+fn lock(shard: &Mutex<IdleByEndpoint>) -> MutexGuard<'_, IdleByEndpoint> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }

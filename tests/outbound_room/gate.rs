@@ -1,6 +1,6 @@
 //! The send gate: while it is closed no byte of a request goes out, on any connection and however late it closed.
 
-use crate::receiver::{LANE, OK, Receiver, client, request};
+use crate::receiver::{ENDPOINT, OK, Receiver, client, request};
 use posthaste::{
     domain::port::DialGate,
     outbound::{Carrier, Client, NotSent, Request},
@@ -99,7 +99,7 @@ async fn a_request_that_has_begun_may_end_after_the_gate_closes() {
     let gate = Gate::open_for(2);
     // More than a socket takes at once: the rest of it is written after the gate has closed.
     let body = vec![b'x'; 4 << 20].into();
-    let outcome = behind(&gate).post(Request { lane: LANE, body, ..request(&receiver.url()) }).await.unwrap();
+    let outcome = behind(&gate).post(Request { endpoint_id: ENDPOINT, body, ..request(&receiver.url()) }).await.unwrap();
     assert_eq!(outcome.status, Some(200), "{outcome:?}");
     assert!(heard.lock().unwrap().len() > 4 << 20);
     assert_eq!(gate.looks(), 2, "asked before connecting and before the first byte");

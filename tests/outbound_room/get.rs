@@ -2,7 +2,7 @@
 //! left alone.
 
 use crate::receiver::{
-    LANE, Receiver, assert_answered, assert_failed, client, client_with, loopback, post, request,
+    ENDPOINT, Receiver, assert_answered, assert_failed, client, client_with, loopback, post, request,
 };
 use posthaste::{
     domain::outcome::Class,
@@ -75,8 +75,8 @@ async fn a_get_neither_uses_nor_closes_the_connections_of_its_endpoint_queue() {
     let health = Receiver::answering(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
     let client = client_with(Options { policy: loopback(), ..Options::default() }, &[]);
     assert_answered(&post(&client, &receiver.url()).await, 200);
-    assert_answered(&client.get(Request { lane: LANE, ..request(&health.url()) }).await.unwrap(), 200);
-    assert_answered(&client.get(Request { lane: LANE, ..request(&receiver.url()) }).await.unwrap(), 200);
+    assert_answered(&client.get(Request { endpoint_id: ENDPOINT, ..request(&health.url()) }).await.unwrap(), 200);
+    assert_answered(&client.get(Request { endpoint_id: ENDPOINT, ..request(&receiver.url()) }).await.unwrap(), 200);
     assert_eq!(
         (client.idle(), receiver.accepted()),
         (1, 2),

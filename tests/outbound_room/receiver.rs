@@ -26,7 +26,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-pub(crate) const LANE: EndpointId = EndpointId::from_i64(7);
+pub(crate) const ENDPOINT: EndpointId = EndpointId::from_i64(7);
 pub(crate) const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
 pub(crate) struct Receiver {
@@ -164,7 +164,7 @@ pub(crate) fn client_with(options: Options, names: &[(&str, &[&[&str]])]) -> Cli
 
 pub(crate) fn request(url: &str) -> Request {
     Request {
-        lane: LANE,
+        endpoint_id: ENDPOINT,
         target: Target::stored(url).unwrap(),
         headers: vec![(Cow::Borrowed("content-type"), "application/json".to_owned())],
         extra_headers: Arc::new([]),

@@ -1,7 +1,7 @@
 //! Kept-alive connections: used again when that is safe, and never when there is any doubt.
 
 use crate::receiver::{
-    LANE, OK, Receiver, Script, assert_answered, assert_failed, client, client_with, loopback, post, request,
+    ENDPOINT, OK, Receiver, Script, assert_answered, assert_failed, client, client_with, loopback, post, request,
 };
 use posthaste::{
     domain::{address::AddressPolicy, id::EndpointId, outcome::Class},
@@ -60,11 +60,11 @@ async fn endpoint_queues_do_not_share_connections_and_fresh_opens_a_new_one() {
     let receiver = Receiver::answering(OK).await;
     let client = client();
     for lane in [1, 2, 1, 2] {
-        client.post(Request { lane: EndpointId::from_i64(lane), ..request(&receiver.url()) }).await.unwrap();
+        client.post(Request { endpoint_id: EndpointId::from_i64(lane), ..request(&receiver.url()) }).await.unwrap();
     }
     assert_eq!((receiver.accepted(), client.idle()), (2, 2));
     client
-        .post(Request { fresh: true, lane: EndpointId::from_i64(1), ..request(&receiver.url()) })
+        .post(Request { fresh: true, endpoint_id: EndpointId::from_i64(1), ..request(&receiver.url()) })
         .await
         .unwrap();
     assert_eq!(receiver.accepted(), 3);
@@ -84,7 +84,7 @@ async fn idle_connections_are_bounded_and_swept() {
     let receiver = Receiver::answering(OK).await;
     let post_at_once = async |client: &Client, lanes: i64| {
         let posts = (0..lanes)
-            .map(|lane| Request { lane: EndpointId::from_i64(lane % 2), ..request(&receiver.url()) });
+            .map(|lane| Request { endpoint_id: EndpointId::from_i64(lane % 2), ..request(&receiver.url()) });
         let client = &client;
         let mut waiting: Vec<_> = posts.map(|request| client.post(request)).collect();
         std::future::poll_fn(|cx| {
@@ -95,7 +95,7 @@ async fn idle_connections_are_bounded_and_swept() {
     };
     let options = |idle_per_lane_max, idle_max, idle_for_max| Options {
         policy: loopback(),
-        idle_per_lane_max,
+        idle_per_queue_max,
         idle_max,
         idle_for_max,
         ..Options::default()
@@ -284,7 +284,7 @@ async fn a_name_is_looked_up_at_every_connect_and_not_for_an_idle_connection() {
         assert_answered(&post(&client, &url).await, 200);
     }
     assert_eq!(script.lookups.load(Ordering::SeqCst), 1);
-    let fresh = client.post(Request { fresh: true, lane: LANE, ..request(&url) }).await.unwrap();
+    let fresh = client.post(Request { fresh: true, endpoint_id: ENDPOINT, ..request(&url) }).await.unwrap();
     assert_failed(&fresh, Class::AddressRefused, "address not allowed");
     assert_eq!(receiver.accepted(), 1);
 }
@@ -310,7 +310,7 @@ async fn every_answer_belongs_to_its_own_request() {
                     let number = (carrier * 1000 + n).to_string();
                     let headers = vec![("x-number".into(), number.clone())];
                     let lane = EndpointId::from_i64(carrier % 4);
-                    let outcome = client.post(Request { headers, lane, ..request(&url) }).await.unwrap();
+                    let outcome = client.post(Request { headers, endpoint_id, ..request(&url) }).await.unwrap();
                     assert_answered(&outcome, 200);
                     assert_eq!(outcome.response_body, number);
                 }

@@ -11,7 +11,7 @@ use posthaste::{
         tally::Tally,
         tenure::Tenure,
     },
-    engine::{DeliveryWorker, Engine, LaneEvents, Lanes, Renderer, Rounds},
+    engine::{DeliveryWorker, Engine, QueueEvents, EndpointQueues, Renderer, Rounds},
     outbound::Carrier,
     service::{Limits, Parts, Service, Surroundings},
     store::{CommitWatch, Ledger, Store},
@@ -25,7 +25,7 @@ pub(crate) struct Desk<S> {
     pub(crate) store: Arc<S>,
     pub(crate) directory: Arc<Directory>,
     pub(crate) tenure: Arc<Tenure>,
-    pub(crate) lanes: Arc<Lanes>,
+    pub(crate) lanes: Arc<EndpointQueues>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<SeededEntropy>,
     pub(crate) ids: Ids,
@@ -64,10 +64,10 @@ impl<S: Store + 'static> Desk<S> {
         })
     }
 
-    pub(crate) fn engine(&self, events: LaneEvents, tools: Tools) -> Engine {
+    pub(crate) fn engine(&self, events: QueueEvents, tools: Tools) -> Engine {
         Engine {
-            lanes: self.lanes.clone(),
-            events,
+            queues: self.lanes.clone(),
+            queue_events: events,
             delivery_worker: DeliveryWorker {
                 directory: self.directory.clone(),
                 ledger: tools.ledger,

@@ -130,7 +130,7 @@ impl Line {
         let mut journal = self.world.journal();
         journal.posts.push(Post {
             life: self.life,
-            lane: request.lane,
+            lane: request.endpoint_id,
             attempt,
             fresh: request.fresh,
             started_at: self.world.clock.now(),
@@ -146,7 +146,7 @@ impl Line {
 
     fn fate_of(&self, request: &Request) -> Fate {
         let plan: &Plan = &self.world.plan;
-        let endpoint = self.world.journal().endpoints.iter().position(|known| *known == request.lane);
+        let endpoint = self.world.journal().endpoints.iter().position(|known| *known == request.endpoint_id);
         let script = &plan.endpoints[endpoint.expect("only known endpoints are called")].script;
         let mode = script.at(self.world.elapsed());
         Fate::of(mode, request, &mut self.world.network_rng())

@@ -15,7 +15,7 @@ use posthaste::{
         id::{EndpointId, Ids},
         tenure::Tenure,
     },
-    engine::{Engine, EngineLimits, LaneEvents, Lanes, Rounds},
+    engine::{Engine, EngineLimits, QueueEvents, EndpointQueues, Rounds},
     service::Service,
     store::{
         Cluster,
@@ -49,7 +49,7 @@ pub(crate) struct Process {
 pub(crate) struct Office {
     pub(crate) life: u32,
     pub(crate) service: Arc<Service>,
-    pub(crate) lanes: Arc<Lanes>,
+    pub(crate) lanes: Arc<EndpointQueues>,
     pub(crate) directory: Arc<Directory>,
 }
 
@@ -90,7 +90,7 @@ impl Process {
             in_flight_per_endpoint: 64,
             limits: world.sabotage.ceilings(plan.limits.node),
         };
-        let (lanes, events) = Lanes::new(limits, directory.clone(), Arc::new(Tenure::alone()));
+        let (lanes, events) = EndpointQueues::new(limits, directory.clone(), Arc::new(Tenure::alone()));
         let rung = Arc::new(Notify::new());
         let wake = {
             let rung = rung.clone();
@@ -226,13 +226,13 @@ struct Boot {
     world: Arc<SimulationEnv>,
     process: Arc<Process>,
     store: Arc<SqliteStore>,
-    lanes: Arc<Lanes>,
+    lanes: Arc<EndpointQueues>,
     directory: Arc<Directory>,
     stop: Shutdown,
 }
 
 impl Boot {
-    async fn run(self, events: LaneEvents) {
+    async fn run(self, events: QueueEvents) {
         let (world, life) = (self.world.clone(), self.process.number);
         let made = match self.desk().await {
             Ok(desk) => {

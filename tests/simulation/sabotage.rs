@@ -13,7 +13,7 @@ use posthaste::{
         time::Timestamp,
         verdict::Verdict,
     },
-    engine::{SharedLimits, Lanes},
+    engine::{SharedLimits, EndpointQueues},
     outbound::{Carrier, Posting, Request},
     store::{
         Ledger, Reply, StoreError,
@@ -192,7 +192,7 @@ impl Sabotage {
         }
     }
 
-    pub(crate) fn handover(&self, lanes: Arc<Lanes>) -> Arc<dyn Handover> {
+    pub(crate) fn handover(&self, lanes: Arc<EndpointQueues>) -> Arc<dyn Handover> {
         match self {
             Self::LoseHints => Arc::new(Mute(lanes)),
             _ => lanes,
@@ -215,7 +215,7 @@ impl Carrier for Echo {
     }
 }
 
-struct Mute(Arc<Lanes>);
+struct Mute(Arc<EndpointQueues>);
 
 impl Handover for Mute {
     fn carry(&self, carried: Vec<Carried>) {

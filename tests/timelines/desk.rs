@@ -11,7 +11,7 @@ use posthaste::{
         tally::Tally,
         tenure::Tenure,
     },
-    engine::{SharedLimits, DeliveryWorker, Engine, EngineLimits, LaneEvents, Lanes, Renderer, Rounds},
+    engine::{SharedLimits, DeliveryWorker, Engine, EngineLimits, QueueEvents, EndpointQueues, Renderer, Rounds},
     outbound::Carrier,
     service::{Limits, Parts, Service, Surroundings},
     store::{Cluster, CommitWatch, Store, sqlite::QueueLimits},
@@ -73,11 +73,11 @@ impl Desk {
     }
 
     /// Builds an engine with long intervals, as weeks may pass. It sends no mails.
-    pub(crate) fn engine(self, lanes: Arc<Lanes>, events: LaneEvents, carrier: Arc<dyn Carrier>) -> Engine {
+    pub(crate) fn engine(self, lanes: Arc<EndpointQueues>, events: QueueEvents, carrier: Arc<dyn Carrier>) -> Engine {
         let long = Duration::from_hours(24);
         Engine {
-            lanes,
-            events,
+            queues: lanes,
+            queue_events: events,
             delivery_worker: DeliveryWorker {
                 directory: self.directory,
                 ledger: self.store.clone(),

@@ -15,7 +15,7 @@ use posthaste::{
         tenure::{Home, Tenure},
         time::Timestamp,
     },
-    engine::{NodeSendGate, Engine, Lanes, Rounds},
+    engine::{NodeSendGate, Engine, EndpointQueues, Rounds},
     outbound::{Carrier, NotSent, Posting, Request},
     service::{Service, apps::NewApp, deliveries::DeliveryQuery, endpoints::NewEndpoint, replays::NewReplay},
     store::{
@@ -111,7 +111,7 @@ impl Town {
 
     async fn node(&self) -> Node {
         let (directory, tenure) = (Arc::<Directory>::default(), Arc::<Tenure>::default());
-        let (lanes, events) = Lanes::new(LIMITS, directory.clone(), tenure.clone());
+        let (lanes, events) = EndpointQueues::new(LIMITS, directory.clone(), tenure.clone());
         let rung = Arc::new(Notify::new());
         let bell = rung.clone();
         let wake = Box::new(move || bell.notify_one());

@@ -12,7 +12,7 @@ use posthaste::{
         tenure::Tenure,
         time::Timestamp,
     },
-    engine::{Engine, Lanes, Post},
+    engine::{Engine, EndpointQueues, Post},
     outbound::{Carrier, NotSent, Posting, Request},
     service::{
         Caller, Service, apps::NewApp, deliveries::DeliveryQuery, endpoints::NewEndpoint, publish::Publish,
@@ -51,7 +51,7 @@ pub(crate) struct Stage {
     pub(crate) clock: Arc<VirtualClock>,
     pub(crate) entry: Arc<AppEntry>,
     pub(crate) store: Arc<SqliteStore>,
-    pub(crate) lanes: Arc<Lanes>,
+    pub(crate) queues: Arc<EndpointQueues>,
     receiver: Arc<Receiver>,
     engine: AbortHandle,
     stop: ShutdownHandle,
@@ -130,8 +130,8 @@ impl Stage {
             Arc::new(Receiver { does: Mutex::new(does), seen: Mutex::default(), clock: clock.clone() });
         let process = start(None, clock.clone(), receiver.clone(), post).await;
         let entry = furnish(&process.service, contract).await;
-        let Started { service, store, lanes, engine, stop, writer } = process;
-        Self { service, clock, entry, store, lanes, receiver, engine, stop, writer }
+        let Started { service, store, queues: lanes, engine, stop, writer } = process;
+        Self { service, clock, entry, store, queues: lanes, receiver, engine, stop, writer }
     }
 
     /// Kills the process, and after a while starts another one on what it left; that one sends no mails.
@@ -141,7 +141,7 @@ impl Stage {
         self.pass(after).await;
         let process = start(Some(disk), self.clock.clone(), self.receiver.clone(), None).await;
         self.entry = process.service.app(ADMIN, "a").unwrap();
-        (self.service, self.store, self.lanes) = (process.service, process.store, process.lanes);
+        (self.service, self.store, self.queues) = (process.service, process.store, process.queues);
         (self.engine, self.stop, self.writer) = (process.engine, process.stop, process.writer);
     }
 
@@ -219,7 +219,7 @@ async fn add_endpoint(service: &Service, entry: &AppEntry, uid: &str, overrides:
 struct Started {
     service: Arc<Service>,
     store: Arc<SqliteStore>,
-    lanes: Arc<Lanes>,
+    queues: Arc<EndpointQueues>,
     engine: AbortHandle,
     stop: ShutdownHandle,
     writer: Shared,
@@ -233,7 +233,7 @@ async fn start(
 ) -> Started {
     let directory = Arc::new(Directory::default());
     let tenure = Arc::new(Tenure::alone());
-    let (lanes, events) = Lanes::new(LIMITS, directory.clone(), tenure.clone());
+    let (lanes, events) = EndpointQueues::new(LIMITS, directory.clone(), tenure.clone());
     let (store, writer) = store(disk, lanes.clone());
     let joined = store.join(clock.now()).await.unwrap();
     let ids = Ids::new(joined.slot, joined.newest_id);
@@ -244,11 +244,11 @@ async fn start(
     let engine = Engine { post, ..desk.engine(lanes.clone(), events, receiver) };
     let (stop, told) = Shutdown::by_hand();
     let engine = tokio::spawn(engine.run(told)).abort_handle();
-    Started { service, store, lanes, engine, stop, writer }
+    Started { service, store, queues: lanes, engine, stop, writer }
 }
 
 /// Opens a store in memory that commits at once when it is notified.
-fn store(disk: Option<Connection>, lanes: Arc<Lanes>) -> (Arc<SqliteStore>, Shared) {
+fn store(disk: Option<Connection>, lanes: Arc<EndpointQueues>) -> (Arc<SqliteStore>, Shared) {
     let rung = Arc::new(Notify::new());
     let wake = {
         let rung = rung.clone();

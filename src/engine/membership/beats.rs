@@ -46,7 +46,7 @@ impl<'a> Beats<'a> {
             let mut next_one = pin!(async {
                 tokio::select! {
                     biased;
-                    () = shared.lanes.around.membership.notified() => shared.clock.sleep_for(BEAT_SOON).await,
+                    () = shared.queues.context.membership.notified() => shared.clock.sleep_for(BEAT_SOON).await,
                     () = shared.clock.sleep_for(shared.pause()) => {}
                 }
             });
@@ -67,7 +67,7 @@ impl<'a> Beats<'a> {
         let shared = self.shared;
         let (at, moves) = (shared.clock.steady(), shared.moves.load(SeqCst));
         // Their causes were committed before, so the version that is answered is not older.
-        let doubts = shared.lanes.take_doubts();
+        let doubts = shared.queues.take_doubts();
         shared.doubts().extend(doubts.iter().map(|endpoint| (*endpoint, i64::MAX)));
         self.sent_so_far += 1;
         let number = self.sent_so_far;
@@ -101,7 +101,7 @@ impl<'a> Beats<'a> {
             Ok(None) => {}
             Err(StoreError::Closed) => return Err(StoreError::Closed),
             Err(error) => {
-                shared.lanes.doubt_again(doubts);
+                shared.queues.doubt_again(doubts);
                 if std::mem::replace(&mut self.is_heard, false) {
                     tracing::warn!(%error, "a heartbeat was not answered; nothing is sent if that goes on");
                 }

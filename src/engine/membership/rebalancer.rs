@@ -53,9 +53,9 @@ impl<'a> Rebalancer<'a> {
 
     /// Fetches for queues that their owner cannot keep up with, while this node has permits to spare.
     fn help(&mut self, view: &View) {
-        let lanes = &self.shared.lanes;
+        let lanes = &self.shared.queues;
         let mut wanted = BTreeSet::new();
-        if lanes.around.permit_pool.has_plenty() {
+        if lanes.context.permit_pool.has_plenty() {
             wanted.extend(self.others(view).filter(|node| !node.is_expired).flat_map(|node| &node.help));
             wanted.retain(|endpoint| lanes.directory.endpoint(*endpoint).is_some());
         }
@@ -86,11 +86,11 @@ impl<'a> Rebalancer<'a> {
             }
             let now = shared.clock.now();
             let is_settled = |endpoint: &&EndpointId| {
-                !elsewhere.contains(endpoint) && !shared.lanes.is_doubted(**endpoint)
+                !elsewhere.contains(endpoint) && !shared.queues.is_doubted(**endpoint)
             };
             for endpoint in some.iter().filter(is_settled) {
                 shared.doubts().remove(endpoint);
-                shared.lanes.become_exclusive_owner(*endpoint, now);
+                shared.queues.become_exclusive_owner(*endpoint, now);
             }
         }
         Ok(())
@@ -110,7 +110,7 @@ impl<'a> Rebalancer<'a> {
         let here: Vec<u8> = shared.tenure().shards(Home::Here).collect();
         if here.len() > fair {
             shared.set_owners(&here[fair..], Home::Leaving);
-            shared.lanes.wake_departing();
+            shared.queues.wake_departing();
         } else if here.len() < fair && may_gain {
             self.gain_shards(&heard.view, fair - here.len()).await?;
         }
@@ -130,7 +130,7 @@ impl<'a> Rebalancer<'a> {
         }
         if !lost.is_empty() {
             self.shared.set_owners(&lost, Home::Elsewhere);
-            self.shared.lanes.give_up_shards(&lost);
+            self.shared.queues.give_up_shards(&lost);
         }
         self.take_over_shards(found).await
     }
@@ -159,7 +159,7 @@ impl<'a> Rebalancer<'a> {
         if shards.is_empty() {
             return Ok(());
         }
-        let (shared, lanes) = (self.shared, &self.shared.lanes);
+        let (shared, lanes) = (self.shared, &self.shared.queues);
         let (now, epoch) = (shared.clock.now(), shared.tenure().epoch());
         let standing = shared.cluster.standing(now).await?;
         if shared.tenure().epoch() != epoch {
@@ -187,7 +187,7 @@ impl<'a> Rebalancer<'a> {
         if tenure.shards(Home::Leaving).next().is_none() {
             return Ok(());
         }
-        let busy = shared.lanes.survey(shared.clock.now()).busy;
+        let busy = shared.queues.survey(shared.clock.now()).busy;
         let is_idle = |shard: &u8| !busy.contains(shard) && !tenure.is_stewarding(*shard);
         let idle: Vec<u8> = tenure.shards(Home::Leaving).filter(is_idle).collect();
         if idle.is_empty() {
@@ -195,7 +195,7 @@ impl<'a> Rebalancer<'a> {
         }
         shared.moves.fetch_add(1, SeqCst);
         shared.set_owners(&idle, Home::Elsewhere);
-        shared.lanes.give_up_shards(&idle);
+        shared.queues.give_up_shards(&idle);
         let released = shared.cluster.release_shards(idle).await;
         shared.moves.fetch_add(1, SeqCst);
         released

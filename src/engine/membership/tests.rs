@@ -11,8 +11,8 @@ use crate::{
         tenure::SHARDS,
     },
     engine::{
-        LaneEvents,
-        ownership::tests::{RATE, carried, in_shard, lanes_of, limited, put},
+        QueueEvents,
+        ownership::tests::{RATE, carried, in_shard, queues_of, limited, put},
     },
     runtime::ShutdownHandle,
 };
@@ -22,12 +22,12 @@ use town::{Door, Town};
 const SECOND: Duration = Duration::from_secs(1);
 
 struct Member {
-    lanes: Arc<Lanes>,
+    queues: Arc<EndpointQueues>,
     door: Arc<Door>,
     ids: Ids,
     stop: ShutdownHandle,
     running: AbortHandle,
-    _events: LaneEvents,
+    _events: QueueEvents,
 }
 
 impl Drop for Member {
@@ -40,20 +40,20 @@ impl Member {
     /// Joins, with one app in its directory.
     async fn join(town: &Arc<Town>) -> Self {
         let tenure = Arc::<Tenure>::default();
-        let (lanes, events) = lanes_of(tenure.clone());
+        let (lanes, events) = queues_of(tenure.clone());
         let door = Door::to(town);
         let joined = door.join(town.clock.now()).await.unwrap();
         tenure.enter(joined.epoch);
         let ids = Ids::new(joined.slot, joined.newest_id);
         let membership = Membership {
-            lanes: lanes.clone(),
+            queues: lanes.clone(),
             cluster: door.clone(),
             clock: town.clock.clone(),
             ids: ids.clone(),
         };
         let (stop, told) = Shutdown::by_hand();
         let running = tokio::spawn(membership.run(told)).abort_handle();
-        Self { lanes, door, ids, stop, running, _events: events }
+        Self { queues: lanes, door, ids, stop, running, _events: events }
     }
 
     /// Joins two nodes; the first owns the first shard, the second the last.
@@ -66,7 +66,7 @@ impl Member {
     }
 
     fn tenure(&self) -> &Tenure {
-        self.lanes.tenure()
+        self.queues.tenure()
     }
 
     fn may_dial(&self, town: &Town) -> bool {
@@ -74,11 +74,11 @@ impl Member {
     }
 
     fn put(&self, endpoint: &Arc<Endpoint>) {
-        put(&self.lanes, endpoint);
+        put(&self.queues, endpoint);
     }
 
     fn may_take(&self, endpoint: &Endpoint) -> bool {
-        self.lanes.take(endpoint.id(), 1).is_some()
+        self.queues.take(endpoint.id(), 1).is_some()
     }
 
     fn here(&self) -> usize {
@@ -121,19 +121,19 @@ async fn a_heartbeat_holds_from_when_it_was_sent_and_silence_closes_the_gate_soo
     node.door.delay_ms.store(0, SeqCst);
     sleep(Duration::from_millis(5500)).await;
     node.door.is_cut.store(true, SeqCst);
-    let cut = node.lanes.around.exclusive_cut.notified();
+    let cut = node.queues.context.exclusive_cut.notified();
     let cut_at = town.clock.steady();
     sleep(Duration::from_millis(3900)).await;
-    assert!(node.may_dial(&town) && !node.lanes.around.permit_pool.is_send_gate_closed());
+    assert!(node.may_dial(&town) && !node.queues.context.permit_pool.is_send_gate_closed());
     sleep(Duration::from_millis(1200)).await;
     assert!(!node.may_dial(&town), "five seconds after the last answer");
-    assert!(node.lanes.around.permit_pool.is_send_gate_closed() && node.lanes.take(EndpointId::from_i64(5), 1).is_none());
+    assert!(node.queues.context.permit_pool.is_send_gate_closed() && node.queues.take(EndpointId::from_i64(5), 1).is_none());
     tokio::time::timeout(20 * SECOND, cut).await.unwrap();
     let waited = town.clock.steady().since(cut_at);
     assert!((Duration::from_secs(8)..=Duration::from_secs(9)).contains(&waited), "{waited:?}");
     node.door.is_cut.store(false, SeqCst);
     sleep(Duration::from_secs(5)).await;
-    assert!(node.may_dial(&town) && !node.lanes.around.permit_pool.is_send_gate_closed(), "it opens by itself");
+    assert!(node.may_dial(&town) && !node.queues.context.permit_pool.is_send_gate_closed(), "it opens by itself");
     assert_eq!(node.tenure().epoch(), 1, "there was no node to take over");
 }
 
@@ -188,7 +188,7 @@ async fn a_shard_is_released_only_when_its_exclusive_queues_hold_no_permits() {
     let (first, last) = (Member::join(&town).await, in_shard(255, Some(RATE)));
     first.put(&last);
     sleep(3 * SECOND).await;
-    let hand = first.lanes.take(last.id(), 1).unwrap();
+    let hand = first.queues.take(last.id(), 1).unwrap();
     let second = Member::join(&town).await;
     second.put(&last);
     sleep(5 * SECOND).await;
@@ -207,7 +207,7 @@ async fn the_leader_keeps_its_shard_while_it_works() {
     let first = Member::join(&town).await;
     sleep(3 * SECOND).await;
     let at_work = first.tenure().shards(Home::Here).next().map(|_| {
-        let tenure = first.lanes.tenure();
+        let tenure = first.queues.tenure();
         tenure.steward(|| town.clock.steady()).unwrap()
     });
     first.stop.stop_softly();
@@ -239,10 +239,10 @@ async fn a_queue_that_becomes_exclusive_waits_until_all_nodes_know_and_no_other_
     other.tenure().has_seen(5, other.tenure().epoch());
     sleep(3 * SECOND).await;
     assert!(!home.may_take(&shared), "the other still has one in flight");
-    assert!(!other.may_take(&shared) && other.lanes.is_sent_elsewhere(shared.id()));
+    assert!(!other.may_take(&shared) && other.queues.is_sent_elsewhere(shared.id()));
     town.state().carried.clear();
     sleep(Duration::from_millis(600)).await;
-    assert!(home.may_take(&shared) && !home.lanes.is_sent_elsewhere(shared.id()));
+    assert!(home.may_take(&shared) && !home.queues.is_sent_elsewhere(shared.id()));
     sleep(2 * SECOND).await;
     assert!(!other.may_take(&shared));
 }
@@ -255,7 +255,7 @@ async fn a_shard_is_taken_over_only_after_reading_how_its_endpoints_are() {
     town.state().failing.push(failing.id());
     node.put(&failing);
     node.door.delay_ms.store(700, SeqCst);
-    let is_spared = || node.lanes.lane(failing.id()).is_spared(town.clock.now()).1;
+    let is_spared = || node.queues.queue(failing.id()).is_spared(town.clock.now()).1;
     while node.tenure().home(0) != Home::Here {
         sleep(Duration::from_millis(10)).await;
         assert!(town.clock.steady() < Steady::from_millis(10_000), "it never arrives");
@@ -269,11 +269,11 @@ async fn saved_up_tokens_are_dropped_when_a_queue_changes_its_owner() {
     let (home, limited) = (Member::join(&town).await, in_shard(0, Some(RATE)));
     home.put(&limited);
     sleep(3 * SECOND).await;
-    let lane = home.lanes.lane(limited.id());
+    let lane = home.queues.queue(limited.id());
     let has_token = || lane.lock().tokens.look(RATE, town.clock.now()).is_ok();
     assert!(lane.lock().is_exclusive_owner && has_token());
-    home.lanes.give_up_shards(&[0]);
-    home.lanes.take_over_shards(&[0]);
+    home.queues.give_up_shards(&[0]);
+    home.queues.take_over_shards(&[0]);
     while !lane.lock().is_exclusive_owner {
         assert!(!home.may_take(&limited));
         sleep(Duration::from_millis(10)).await;
@@ -290,9 +290,9 @@ async fn a_node_that_was_taken_over_drops_everything_and_joins_again() {
     let shared = in_shard(0, None);
     silent.put(&shared);
     let before = silent.tenure().epoch();
-    let carried = |epoch| carried(&silent.lanes, &shared, epoch);
-    silent.lanes.carry(vec![carried(before)]);
-    assert_eq!(silent.lanes.permits_out(), 1);
+    let carried = |epoch| carried(&silent.queues, &shared, epoch);
+    silent.queues.carry(vec![carried(before)]);
+    assert_eq!(silent.queues.permits_out(), 1);
     silent.door.is_cut.store(true, SeqCst);
     sleep(14 * SECOND).await;
     assert_eq!(town.shards_of(other.tenure().epoch()), SHARDS, "the other has taken over");
@@ -301,7 +301,7 @@ async fn a_node_that_was_taken_over_drops_everything_and_joins_again() {
     sleep(8 * SECOND).await;
     let after = silent.tenure().epoch();
     assert_ne!(after, before);
-    assert_eq!(silent.lanes.permits_out(), 0, "what was queued is another's now");
+    assert_eq!(silent.queues.permits_out(), 0, "what was queued is another's now");
     assert_eq!(silent.tenure().seen(), Tenure::NOTHING, "the store may not be what it was");
     assert_eq!((silent.here(), other.here()), (0, SHARDS), "what it could not serve stays with the other");
     assert!(!silent.may_dial(&town) && !silent.may_take(&shared), "it gives out no permits either");
@@ -311,10 +311,10 @@ async fn a_node_that_was_taken_over_drops_everything_and_joins_again() {
     assert!(silent.may_dial(&town) && silent.may_take(&shared));
     assert_eq!(silent.ids.take(town.clock.now(), 1) >> 16 & 0x3f, after, "its ids are of its new slot");
     // A delivery that was committed before the takeover and is handed over only now.
-    silent.lanes.carry(vec![carried(before)]);
-    assert_eq!(silent.lanes.permits_out(), 0);
-    silent.lanes.carry(vec![carried(after)]);
-    assert_eq!(silent.lanes.permits_out(), 1);
+    silent.queues.carry(vec![carried(before)]);
+    assert_eq!(silent.queues.permits_out(), 0);
+    silent.queues.carry(vec![carried(after)]);
+    assert_eq!(silent.queues.permits_out(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -325,14 +325,14 @@ async fn a_node_with_spare_permits_helps_with_a_shared_queue_that_its_owner_cann
     for node in [&home, &other] {
         node.put(&shared);
     }
-    other.lanes.waiting(shared.id(), town.clock.now());
-    assert_eq!(other.lanes.first_due(), None, "its owner looks after it");
-    home.lanes.lane(shared.id()).lock().is_behind = true;
+    other.queues.waiting(shared.id(), town.clock.now());
+    assert_eq!(other.queues.first_due(), None, "its owner looks after it");
+    home.queues.queue(shared.id()).lock().has_stored_backlog = true;
     sleep(3 * SECOND).await;
-    assert!(other.lanes.take_due(town.clock.now(), 9).iter().any(|lane| lane.endpoint == shared.id()));
-    home.lanes.lane(shared.id()).lock().is_behind = false;
+    assert!(other.queues.take_due(town.clock.now(), 9).iter().any(|lane| lane.endpoint == shared.id()));
+    home.queues.queue(shared.id()).lock().has_stored_backlog = false;
     sleep(3 * SECOND).await;
-    other.lanes.take_due(town.clock.now(), 9);
-    other.lanes.waiting(shared.id(), town.clock.now());
-    assert_eq!(other.lanes.first_due(), None, "and again");
+    other.queues.take_due(town.clock.now(), 9);
+    other.queues.waiting(shared.id(), town.clock.now());
+    assert_eq!(other.queues.first_due(), None, "and again");
 }

@@ -13,7 +13,7 @@ use crate::{
         rate::{AppLimits, RateLimit},
         tenure::{shard_of, shard_of_app},
     },
-    engine::{SharedLimits, EngineLimits, LaneEvents, lane::Refillable},
+    engine::{SharedLimits, EngineLimits, QueueEvents, endpoint_queue::RefillDecision},
 };
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn at(seconds: i64) -> Timestamp {
 }
 
 /// With one app and no endpoints.
-pub(in crate::engine) fn lanes_of(tenure: Arc<Tenure>) -> (Arc<Lanes>, LaneEvents) {
+pub(in crate::engine) fn queues_of(tenure: Arc<Tenure>) -> (Arc<EndpointQueues>, QueueEvents) {
     let directory = Arc::<Directory>::default();
     directory.put_app(app(None), AppRules::UNKNOWN);
     let limits = EngineLimits {
@@ -34,7 +34,7 @@ pub(in crate::engine) fn lanes_of(tenure: Arc<Tenure>) -> (Arc<Lanes>, LaneEvent
         in_flight_per_endpoint: 10,
         limits: SharedLimits::default(),
     };
-    Lanes::new(limits, directory, tenure)
+    EndpointQueues::new(limits, directory, tenure)
 }
 
 fn app(limits: Option<AppLimits>) -> App {
@@ -57,13 +57,13 @@ pub(in crate::engine) fn limited(endpoint: &Endpoint) -> Arc<Endpoint> {
     Arc::new(Endpoint { record, ..endpoint.clone() })
 }
 
-pub(in crate::engine) fn put(lanes: &Lanes, endpoint: &Arc<Endpoint>) {
+pub(in crate::engine) fn put(lanes: &EndpointQueues, endpoint: &Arc<Endpoint>) {
     assert!(lanes.directory.put_endpoint(endpoint.clone()));
     lanes.endpoint_changed(endpoint.id());
 }
 
 /// A leased delivery, as the store passes it on.
-pub(in crate::engine) fn carried(lanes: &Lanes, endpoint: &Endpoint, epoch: i64) -> Carried {
+pub(in crate::engine) fn carried(lanes: &EndpointQueues, endpoint: &Endpoint, epoch: i64) -> Carried {
     let event = Event {
         id: EventId::from_i64(1),
         app: APP,
@@ -82,15 +82,15 @@ pub(in crate::engine) fn carried(lanes: &Lanes, endpoint: &Endpoint, epoch: i64)
     Carried { delivery, event: Arc::new(event), due: at(0), hand, epoch }
 }
 
-fn node() -> (Arc<Lanes>, LaneEvents) {
+fn node() -> (Arc<EndpointQueues>, QueueEvents) {
     let tenure = Tenure::default();
     tenure.enter(7);
-    lanes_of(Arc::new(tenure))
+    queues_of(Arc::new(tenure))
 }
 
 #[test]
 fn on_a_single_node_no_queue_is_exclusive_and_every_shard_is_its_own() {
-    let (lanes, _events) = lanes_of(Arc::new(Tenure::alone()));
+    let (lanes, _events) = queues_of(Arc::new(Tenure::alone()));
     let limited = in_shard(9, Some(RATE));
     put(&lanes, &limited);
     assert!(lanes.take(limited.id(), 1).is_some() && lanes.is_owned_here(limited.id()));
@@ -120,7 +120,7 @@ fn queued_deliveries_are_released_when_only_another_node_may_send_them() {
     let shared = in_shard(5, None);
     put(&lanes, &shared);
     lanes.carry(vec![carried(&lanes, &shared, 7)]);
-    let lane = lanes.lane(shared.id());
+    let lane = lanes.queue(shared.id());
     assert!(lane.take_misplaced(at(1)).is_empty());
     put(&lanes, &limited(&shared));
     assert!(lane.next(at(1)).0.is_none());
@@ -138,7 +138,7 @@ fn a_queue_that_was_perhaps_shared_between_two_changes_is_confirmed_again() {
     lanes.tenure().set_home(5, Home::Here);
     let endpoint = in_shard(5, Some(RATE));
     put(&lanes, &endpoint);
-    let lane = lanes.lane(endpoint.id());
+    let lane = lanes.queue(endpoint.id());
     lane.become_exclusive_owner(at(1));
     lanes.take_doubts();
     let next = limited(&endpoint);
@@ -161,7 +161,7 @@ fn queues_of_an_app_with_limits_are_confirmed_again_when_the_app_was_changed() {
         lanes.app_changed(APP);
     };
     change(1);
-    let lane = lanes.lane(endpoint.id());
+    let lane = lanes.queue(endpoint.id());
     lane.become_exclusive_owner(at(2));
     lanes.take_doubts();
     change(1);
@@ -176,9 +176,9 @@ fn only_the_owner_fetches_what_waits_and_an_exclusive_queue_only_once_confirmed(
     let (lanes, _events) = node();
     let (shared, limited) = (in_shard(5, None), in_shard(6, Some(RATE)));
     let asks = |endpoint: &Endpoint| {
-        let lane = lanes.lane(endpoint.id());
+        let lane = lanes.queue(endpoint.id());
         lane.note_due(at(0));
-        matches!(lane.begin_refill(1, at(1)), Refillable::Ask(_))
+        matches!(lane.begin_refill(1, at(1)), RefillDecision::Ask(_))
     };
     for endpoint in [&shared, &limited] {
         put(&lanes, endpoint);
@@ -211,11 +211,11 @@ fn on_other_nodes_an_open_circuit_gives_no_permits_until_its_time_is_over_and_th
     let shared = in_shard(5, None);
     put(&lanes, &shared);
     lanes.distrust(shared.id(), at(0));
-    let lane = lanes.lane(shared.id());
+    let lane = lanes.queue(shared.id());
     assert!(lanes.take(shared.id(), 1).is_none());
     lane.help(true);
     lane.note_due(at(0));
-    assert!(matches!(lane.begin_refill(1, at(1)), Refillable::Closed(_)), "its owner probes");
+    assert!(matches!(lane.begin_refill(1, at(1)), RefillDecision::Closed(_)), "its owner probes");
     lanes.survey(at(1));
     assert!(lanes.take(shared.id(), 1).is_some());
     assert_eq!(lane.lock().width(), 1);

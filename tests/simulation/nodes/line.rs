@@ -69,7 +69,7 @@ impl Line {
     fn sent_last(&self, request: &Request) -> Option<usize> {
         let kind = self.town.plan.endpoints[self.endpoint(request)].kind;
         let journal = self.town.journal();
-        let last = journal.dials.iter().rfind(|dial| dial.lane == request.lane);
+        let last = journal.dials.iter().rfind(|dial| dial.lane == request.endpoint_id);
         last.filter(|_| matches!(kind, Kind::Rated(_))).map(|dial| dial.life)
     }
 
@@ -99,7 +99,7 @@ impl Line {
     }
 
     fn endpoint(&self, request: &Request) -> usize {
-        let known = self.town.journal().endpoints.iter().position(|known| *known == request.lane);
+        let known = self.town.journal().endpoints.iter().position(|known| *known == request.endpoint_id);
         known.expect("only known endpoints are called")
     }
 
@@ -108,7 +108,7 @@ impl Line {
         let dial = SentRequest {
             life: self.life,
             epoch: self.gate.tenure.epoch(),
-            lane: request.lane,
+            lane: request.endpoint_id,
             delivery,
             called_at,
             works_at: fate.works_after.map(|after| now + after.min(fate.ends_after)),

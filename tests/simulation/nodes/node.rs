@@ -12,7 +12,7 @@ use crate::{
 };
 use posthaste::{
     domain::{directory::Directory, id::Ids, tenure::Tenure, time::Timestamp},
-    engine::{SharedLimits, NodeSendGate, EngineLimits, LaneEvents, Lanes, Rounds},
+    engine::{SharedLimits, NodeSendGate, EngineLimits, QueueEvents, EndpointQueues, Rounds},
     service::Service,
     store::{
         Cluster,
@@ -41,7 +41,7 @@ pub(crate) struct Node {
     pub(crate) life: usize,
     runtime: Runtime,
     pub(crate) clock: Arc<VirtualClock>,
-    pub(crate) lanes: Arc<Lanes>,
+    pub(crate) lanes: Arc<EndpointQueues>,
     writer: Pen,
     office: Arc<Mutex<Option<Arc<Service>>>>,
     stop: ShutdownHandle,
@@ -68,7 +68,7 @@ impl Node {
             in_flight_per_endpoint: 64,
             limits: SharedLimits::default(),
         };
-        let (lanes, events) = Lanes::new(limits, directory.clone(), tenure.clone());
+        let (lanes, events) = EndpointQueues::new(limits, directory.clone(), tenure.clone());
         let rung = Arc::new(Notify::new());
         let bell = rung.clone();
         let queue = QueueLimits { events_max: 1000, bytes_max: 1 << 20 };
@@ -266,7 +266,7 @@ struct Boot {
 
 impl Boot {
     /// Runs the process. Ends early if the store cannot be reached: the director starts another one.
-    async fn run(mut self, events: LaneEvents, stop: Shutdown) {
+    async fn run(mut self, events: QueueEvents, stop: Shutdown) {
         let service = self.join().await;
         if let Some(service) = service {
             let engine = self.desk.engine(events, self.tools());

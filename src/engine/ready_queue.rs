@@ -5,7 +5,7 @@ use crate::domain::{event::TEST_EVENT_TYPE, id::DeliveryId, port::Carried, time:
 use std::collections::VecDeque;
 
 #[derive(Debug, Default)]
-pub(super) struct Queue {
+pub(super) struct ReadyQueue {
     by_hand: VecDeque<Carried>,
     overdue: VecDeque<Carried>,
     fresh: VecDeque<Carried>,
@@ -22,7 +22,7 @@ pub(super) fn is_test(carried: &Carried) -> bool {
     carried.event.event_type == TEST_EVENT_TYPE
 }
 
-impl Queue {
+impl ReadyQueue {
     /// Adds a delivery. During a backlog, one that is due after its start is fresh.
     pub(super) fn push(&mut self, carried: Carried, backlog_until: Option<Timestamp>) {
         if is_by_hand(&carried) {

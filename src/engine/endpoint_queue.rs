@@ -7,7 +7,7 @@ use super::{
     timers::TimerQueue,
     concurrency_limiter::ConcurrencyLimiter,
     permits::{AppPermits, PermitPool},
-    lane_state::{LaneSettings, LaneState},
+    queue_state::{EndpointQueueSettings, EndpointQueueState},
 };
 use crate::domain::{
     circuit::{Circuit, May},
@@ -28,10 +28,10 @@ use tokio::sync::Notify;
 /// behind them.
 const FRESH_FOR: Duration = Duration::from_secs(2);
 /// Tests and manual deliveries that a full queue still takes.
-const BY_HAND_MAX: usize = 8;
+const MANUAL_EXTRA_MAX: usize = 8;
 
 /// Shared by all endpoint queues.
-pub(super) struct Around {
+pub(super) struct QueueContext {
     pub(super) permit_pool: PermitPool,
     /// Wakes the scheduler.
     pub(super) scheduler: Arc<Notify>,
@@ -48,20 +48,20 @@ pub(super) struct Around {
     pub(super) abandoned: Notify,
 }
 
-pub(super) struct Lane {
+pub(super) struct EndpointQueue {
     pub(super) endpoint: EndpointId,
     pub(super) app: AppId,
-    pub(super) around: Arc<Around>,
+    pub(super) context: Arc<QueueContext>,
     share: Arc<AppPermits>,
-    state: Mutex<LaneState>,
+    state: Mutex<EndpointQueueState>,
 }
 
 /// The endpoint queue still has no capacity.
-pub(super) struct StillBlocked;
+pub(super) struct NoCapacity;
 
 /// Permits for deliveries that are due in the store: one list for each kind.
 #[derive(Debug, Default)]
-pub(super) struct Asking {
+pub(super) struct RefillPermits {
     pub(super) overdue: Vec<Hand>,
     pub(super) is_probe: bool,
     pub(super) fresh: Vec<Hand>,
@@ -70,8 +70,8 @@ pub(super) struct Asking {
 }
 
 /// Whether the scheduler may refill a queue that is due.
-pub(super) enum Refillable {
-    Ask(Asking),
+pub(super) enum RefillDecision {
+    Ask(RefillPermits),
     /// No capacity: the queue is set aside until permits are released.
     Blocked,
     /// No refill before this time. Without a time, not until the queue changes, for example when its probe ends.
@@ -80,7 +80,7 @@ pub(super) enum Refillable {
 
 /// Result of a refill.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Brought {
+pub(super) struct RefillOutcome {
     /// An overdue delivery was requested, and there was none.
     pub(super) has_none: bool,
     /// More fresh deliveries may wait in the store.
@@ -89,16 +89,16 @@ pub(super) struct Brought {
     pub(super) next_due: Option<Timestamp>,
 }
 
-impl Lane {
+impl EndpointQueue {
     pub(super) fn new(
         endpoint: EndpointId,
         (app, share): (AppId, Arc<AppPermits>),
-        settings: LaneSettings,
+        settings: EndpointQueueSettings,
         tokens: Tokens,
-        around: Arc<Around>,
+        around: Arc<QueueContext>,
     ) -> Self {
-        let state = Mutex::new(LaneState::new(settings, tokens));
-        Self { endpoint, app, around, share, state }
+        let state = Mutex::new(EndpointQueueState::new(settings, tokens));
+        Self { endpoint, app, context: around, share, state }
     }
 
     /// Takes a permit for a new delivery. While a backlog drains, only the share for fresh ones is available; none while the
@@ -124,11 +124,11 @@ impl Lane {
     }
 
     /// Takes permits for deliveries that are due in the store: as many as there is capacity for, at most `most`.
-    pub(super) fn begin_refill(self: &Arc<Self>, most: usize, now: Timestamp) -> Refillable {
+    pub(super) fn begin_refill(self: &Arc<Self>, most: usize, now: Timestamp) -> RefillDecision {
         let mut state = self.lock();
         // Without a due time this is a second find: all that waits is already being fetched.
         if state.settings.is_off || state.next_due.is_none() || self.is_fetched_elsewhere(&mut state) {
-            return Refillable::Closed(None);
+            return RefillDecision::Closed(None);
         }
         let may = state.may(now);
         let most = match may {
@@ -137,18 +137,18 @@ impl Lane {
             May::SendProbe | May::Wait(_) => 0,
         };
         if most == 0 && !state.has_asked_waiting {
-            return Refillable::Closed(state.look_at());
+            return RefillDecision::Closed(state.look_at());
         }
         let mut asking = self.ask(&mut state, most);
         if asking.is_empty() {
             // Registered first, then tried once more: a permit released in between would go unnoticed.
-            self.around.permit_pool.request_permits();
+            self.context.permit_pool.request_permits();
             asking = self.ask(&mut state, most.min(1));
         }
         if asking.is_empty() {
             state.backlog_until.get_or_insert(now);
-            (state.is_behind, state.is_blocked) = (true, true);
-            return Refillable::Blocked;
+            (state.has_stored_backlog, state.is_blocked) = (true, true);
+            return RefillDecision::Blocked;
         }
         if may == May::Probe && !asking.overdue.is_empty() {
             state.circuit.fetch_probe();
@@ -158,17 +158,17 @@ impl Lane {
         // The refill reports the next due time; one that is noted while it runs must not be taken for known.
         state.next_due = None;
         (state.has_fresh_waiting, state.has_asked_waiting) = (false, false);
-        Refillable::Ask(asking)
+        RefillDecision::Ask(asking)
     }
 
-    fn ask(self: &Arc<Self>, state: &mut LaneState, most: usize) -> Asking {
-        let mut asking = Asking { backlog_until: state.backlog_until, ..Asking::default() };
+    fn ask(self: &Arc<Self>, state: &mut EndpointQueueState, most: usize) -> RefillPermits {
+        let mut asking = RefillPermits { backlog_until: state.backlog_until, ..RefillPermits::default() };
         // Otherwise manual deliveries are found with the rest.
         let is_asked =
             state.has_asked_waiting && (state.backlog_until.is_some() || state.circuit.is_closed());
         if is_asked {
             let hands = std::iter::from_fn(|| self.take_by_hand(state, 0));
-            asking.by_hand = hands.take(BY_HAND_MAX).collect();
+            asking.by_hand = hands.take(MANUAL_EXTRA_MAX).collect();
         }
         let is_split = state.backlog_until.is_some() && most > 1;
         let room = state.room_max();
@@ -184,38 +184,38 @@ impl Lane {
         asking
     }
 
-    fn take_permit_within(self: &Arc<Self>, state: &mut LaneState, room: usize, bytes: usize) -> Option<Hand> {
-        if state.permits_out - state.fresh_permits_out >= room || !self.around.permit_pool.take(&self.share, state.permits_out, bytes) {
+    fn take_permit_within(self: &Arc<Self>, state: &mut EndpointQueueState, room: usize, bytes: usize) -> Option<Hand> {
+        if state.permits_out - state.fresh_permits_out >= room || !self.context.permit_pool.take(&self.share, state.permits_out, bytes) {
             return None;
         }
         state.permits_out += 1;
-        Some(Hand::under(self.around.tenure.epoch(), self.clone(), bytes))
+        Some(Hand::under(self.context.tenure.epoch(), self.clone(), bytes))
     }
 
-    fn take_by_hand(self: &Arc<Self>, state: &mut LaneState, bytes: usize) -> Option<Hand> {
-        let room = state.room_max() + BY_HAND_MAX;
+    fn take_by_hand(self: &Arc<Self>, state: &mut EndpointQueueState, bytes: usize) -> Option<Hand> {
+        let room = state.room_max() + MANUAL_EXTRA_MAX;
         self.take_permit_within(state, room, bytes)
     }
 
-    fn take_fresh_permit(self: &Arc<Self>, state: &mut LaneState, bytes: usize) -> Option<Hand> {
+    fn take_fresh_permit(self: &Arc<Self>, state: &mut EndpointQueueState, bytes: usize) -> Option<Hand> {
         let has_room = state.fresh_permits_out < state.room_for_fresh();
-        if !has_room || !self.around.permit_pool.take(&self.share, state.permits_out, bytes) {
+        if !has_room || !self.context.permit_pool.take(&self.share, state.permits_out, bytes) {
             return None;
         }
         state.permits_out += 1;
         state.fresh_permits_out += 1;
-        Some(Hand::under(self.around.tenure.epoch(), Arc::new(FreshPermits(self.clone())), bytes))
+        Some(Hand::under(self.context.tenure.epoch(), Arc::new(FreshPermits(self.clone())), bytes))
     }
 
-    pub(super) fn push(&self, carried: Carried) {
+    pub(super) fn enqueue(&self, carried: Carried) {
         let mut state = self.lock();
         let backlog_until = state.backlog_until;
-        state.queue.push(carried, backlog_until);
+        state.ready.push(carried, backlog_until);
     }
 
     /// Takes everything that no delivery worker has taken yet.
-    pub(super) fn empty_queue(&self) -> Vec<Carried> {
-        self.lock().queue.take_all()
+    pub(super) fn take_queued(&self) -> Vec<Carried> {
+        self.lock().ready.take_all()
     }
 
     /// Notes that a delivery in the store is due then. Returns when to refill, if this changed it.
@@ -243,7 +243,7 @@ impl Lane {
     }
 
     /// Adopts the result of a refill, together with what was noted meanwhile. Returns when to refill again.
-    pub(super) fn settle_due(&self, brought: Brought, now: Timestamp) -> Option<Timestamp> {
+    pub(super) fn settle_due(&self, brought: RefillOutcome, now: Timestamp) -> Option<Timestamp> {
         let mut state = self.lock();
         if !brought.has_none {
             state.has_none_to_probe = false;
@@ -252,10 +252,10 @@ impl Lane {
         }
         state.has_fresh_waiting |= brought.has_more_fresh;
         state.has_asked_waiting |= brought.has_more_by_hand;
-        state.is_behind = brought.next_due.is_some_and(|due| due <= now);
+        state.has_stored_backlog = brought.next_due.is_some_and(|due| due <= now);
         let is_gone = |until: Timestamp| brought.next_due.is_none_or(|due| due > until);
         let is_stale = |until: Timestamp| brought.has_more_fresh && now.since(until) >= FRESH_FOR;
-        if state.is_behind && state.backlog_until.is_none_or(|until| is_gone(until) || is_stale(until)) {
+        if state.has_stored_backlog && state.backlog_until.is_none_or(|until| is_gone(until) || is_stale(until)) {
             // The fresh deliveries are the backlog now.
             state.backlog_until = Some(now);
         }
@@ -265,24 +265,24 @@ impl Lane {
     }
 
     /// Unblocks a queue that has capacity again. Returns when to refill it; `Err` while it has none.
-    pub(super) fn unblock(&self) -> Result<Option<Timestamp>, StillBlocked> {
+    pub(super) fn unblock(&self) -> Result<Option<Timestamp>, NoCapacity> {
         let mut state = self.lock();
         let may_wait = state.is_blocked && !state.settings.is_off && state.circuit.opens_at().is_none();
         if may_wait {
             // A new delivery may have taken the permit that woke the scheduler: registered again before the check, so that
             // the next release wakes it too.
-            self.around.permit_pool.request_permits();
+            self.context.permit_pool.request_permits();
         }
-        let may_take = state.has_room() && self.around.permit_pool.has_permit_for(&self.share, state.permits_out);
+        let may_take = state.has_room() && self.context.permit_pool.has_permit_for(&self.share, state.permits_out);
         if may_wait && !may_take {
-            return Err(StillBlocked);
+            return Err(NoCapacity);
         }
         state.is_blocked = false;
         Ok(state.look_at())
     }
 
     /// Adopts the endpoint's settings, read under the queue's lock so that the last change is the one that stays.
-    pub(super) fn follow(&self, settings: impl FnOnce() -> LaneSettings) -> Option<Timestamp> {
+    pub(super) fn follow(&self, settings: impl FnOnce() -> EndpointQueueSettings) -> Option<Timestamp> {
         let mut state = self.lock();
         let before = std::mem::replace(&mut state.settings, settings());
         if state.settings.rate != before.rate {
@@ -295,7 +295,7 @@ impl Lane {
             state.circuit = Circuit::default();
         }
         if state.settings.is_off {
-            (state.backlog_until, state.is_behind) = (None, false);
+            (state.backlog_until, state.has_stored_backlog) = (None, false);
         }
         self.settle_in(&mut state, &before);
         state.look_at().filter(|_| !state.is_blocked)
@@ -331,7 +331,7 @@ impl Lane {
         state.permits_out == 0 && (state.settings.is_off || state.next_due.is_none()) && !waits
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, LaneState> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, EndpointQueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -339,33 +339,33 @@ impl Lane {
         let mut state = self.lock();
         state.permits_out = state.permits_out.saturating_sub(1);
         state.fresh_permits_out = state.fresh_permits_out.saturating_sub(usize::from(is_fresh));
-        self.around.permit_pool.release(&self.share, state.permits_out, bytes);
+        self.context.permit_pool.release(&self.share, state.permits_out, bytes);
         let tell = state.is_blocked && state.has_room();
         drop(state);
-        if tell || self.around.permit_pool.take_wakeup() {
-            self.around.scheduler.notify_one();
+        if tell || self.context.permit_pool.take_wakeup() {
+            self.context.scheduler.notify_one();
         }
     }
 }
 
-impl Asking {
+impl RefillPermits {
     fn is_empty(&self) -> bool {
         self.overdue.is_empty() && self.fresh.is_empty() && self.by_hand.is_empty()
     }
 }
 
-impl HandHolder for Lane {
+impl HandHolder for EndpointQueue {
     fn give_back(&self, bytes: usize) {
         self.release_permit(bytes, false);
     }
 
     fn weigh(&self, bytes: usize) {
-        self.around.permit_pool.add_bytes(bytes);
+        self.context.permit_pool.add_bytes(bytes);
     }
 }
 
 /// Releases permits that fresh deliveries took while a backlog drained.
-struct FreshPermits(Arc<Lane>);
+struct FreshPermits(Arc<EndpointQueue>);
 
 impl HandHolder for FreshPermits {
     fn give_back(&self, bytes: usize) {

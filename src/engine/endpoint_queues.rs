@@ -4,8 +4,8 @@ use super::{
     timers::TimerQueue,
     concurrency_limiter::{ConcurrencyLimit, ConcurrencyLimiter},
     permits::{AppPermits, PermitPool},
-    lane::{Around, Lane, StillBlocked},
-    lane_state::{LaneSettings, hash_of},
+    endpoint_queue::{QueueContext, EndpointQueue, NoCapacity},
+    queue_state::{EndpointQueueSettings, hash_of},
 };
 use crate::domain::{
     contract::Pacing,
@@ -45,21 +45,21 @@ pub struct SharedLimits {
     pub rate: Option<RateLimit>,
 }
 
-pub struct Lanes {
-    pub(super) by_endpoint: RwLock<HashMap<EndpointId, Arc<Lane>>>,
+pub struct EndpointQueues {
+    pub(super) by_endpoint: RwLock<HashMap<EndpointId, Arc<EndpointQueue>>>,
     /// Queues that are neither blocked nor disabled, by when they are due.
     due: Mutex<BTreeSet<(Timestamp, EndpointId)>>,
-    pub(super) blocked: Mutex<Vec<Arc<Lane>>>,
+    pub(super) blocked: Mutex<Vec<Arc<EndpointQueue>>>,
     shares: Mutex<HashMap<AppId, Arc<AppPermits>>>,
     limits: EngineLimits,
     pub(super) directory: Arc<Directory>,
-    pub(super) around: Arc<Around>,
+    pub(super) context: Arc<QueueContext>,
     /// Wakes the scheduler.
     pub(super) scheduler: Arc<Notify>,
     /// Wakes the inspector.
     pub(super) inspector: Arc<Notify>,
     /// Queues with something to send, for the dispatcher.
-    pub(super) ready: mpsc::UnboundedSender<Arc<Lane>>,
+    pub(super) ready: mpsc::UnboundedSender<Arc<EndpointQueue>>,
     /// Endpoints whose new state may have to be applied to waiting deliveries, for housekeeping.
     changed: mpsc::UnboundedSender<EndpointId>,
     /// Endpoints that answer again after their circuit breaker was open, and since when.
@@ -79,24 +79,24 @@ pub struct Lanes {
 }
 
 /// Receiving ends of the channels, for the engine's own loops.
-pub struct LaneEvents {
-    pub(super) ready: mpsc::UnboundedReceiver<Arc<Lane>>,
+pub struct QueueEvents {
+    pub(super) ready: mpsc::UnboundedReceiver<Arc<EndpointQueue>>,
     pub(super) changed: mpsc::UnboundedReceiver<EndpointId>,
     pub(super) recovered: mpsc::UnboundedReceiver<(EndpointId, Timestamp)>,
 }
 
-impl Lanes {
+impl EndpointQueues {
     pub fn new(
         limits: EngineLimits,
         directory: Arc<Directory>,
         tenure: Arc<Tenure>,
-    ) -> (Arc<Self>, LaneEvents) {
+    ) -> (Arc<Self>, QueueEvents) {
         let (ready_sender, ready) = mpsc::unbounded_channel();
         let (changed_sender, changed) = mpsc::unbounded_channel();
         let (recovered_sender, recovered) = mpsc::unbounded_channel();
         let scheduler = Arc::<Notify>::default();
         let node = ConcurrencyLimit { in_flight: limits.limits.in_flight, rate: limits.limits.rate };
-        let around = Around {
+        let around = QueueContext {
             permit_pool: PermitPool::new(limits.deliveries_in_flight_max, limits.bytes_max),
             scheduler: scheduler.clone(),
             timers: TimerQueue::default(),
@@ -114,7 +114,7 @@ impl Lanes {
             shares: Mutex::default(),
             limits,
             directory,
-            around: Arc::new(around),
+            context: Arc::new(around),
             scheduler,
             inspector: Arc::default(),
             ready: ready_sender,
@@ -128,7 +128,7 @@ impl Lanes {
             wants_recheck: AtomicBool::new(false),
             started_at: OnceLock::new(),
         };
-        (Arc::new(lanes), LaneEvents { ready, changed, recovered })
+        (Arc::new(lanes), QueueEvents { ready, changed, recovered })
     }
 
     /// Starts all rate limits at `now` with no tokens saved up, as this process has sent nothing before.
@@ -145,23 +145,23 @@ impl Lanes {
 
     /// Deliveries in memory: queued, in flight or not yet recorded.
     pub fn permits_out(&self) -> usize {
-        self.around.permit_pool.taken()
+        self.context.permit_pool.taken()
     }
 
     /// Gives out no more permits: whatever is published from now on waits in the store.
     pub(super) fn close_permits(&self) {
-        self.around.permit_pool.close();
+        self.context.permit_pool.close();
     }
 
     pub(super) fn bytes_free(&self) -> usize {
-        self.around.permit_pool.bytes_free()
+        self.context.permit_pool.bytes_free()
     }
 
-    pub(super) fn lane(&self, endpoint: EndpointId) -> Arc<Lane> {
+    pub(super) fn queue(&self, endpoint: EndpointId) -> Arc<EndpointQueue> {
         let known = self.by_endpoint.read().unwrap_or_else(PoisonError::into_inner).get(&endpoint).cloned();
         known.unwrap_or_else(|| {
             let mut lanes = self.by_endpoint.write().unwrap_or_else(PoisonError::into_inner);
-            lanes.entry(endpoint).or_insert_with(|| Arc::new(self.new_lane(endpoint))).clone()
+            lanes.entry(endpoint).or_insert_with(|| Arc::new(self.new_queue(endpoint))).clone()
         })
     }
 
@@ -174,24 +174,24 @@ impl Lanes {
     /// Returns the replay capacity of a queue that another node owns, as long as nothing waits there; `None` if this node
     /// owns it.
     pub(super) fn room_elsewhere(&self, endpoint: EndpointId) -> Option<usize> {
-        let LaneSettings { shard, is_off, in_flight_max, rate, .. } = self.settings(endpoint);
-        let is_here = self.around.tenure.is_alone() || self.around.tenure.home(shard) != Home::Elsewhere;
+        let EndpointQueueSettings { shard, is_off, in_flight_max, rate, .. } = self.settings(endpoint);
+        let is_here = self.context.tenure.is_alone() || self.context.tenure.home(shard) != Home::Elsewhere;
         let rated = rate.map_or(usize::MAX, |rate| rate.per_second as usize);
         (!is_here).then(|| if is_off { usize::MAX } else { in_flight_max.min(rated).div_ceil(2) })
     }
 
-    fn new_lane(&self, endpoint: EndpointId) -> Lane {
+    fn new_queue(&self, endpoint: EndpointId) -> EndpointQueue {
         let app = self.directory.endpoint(endpoint).map_or(AppId::from_i64(0), |found| found.record.app);
         let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
         let share = shares.entry(app).or_default().clone();
         drop(shares);
         self.update_app_limit(app);
         let tokens = Tokens::none_at(self.started_at.get().copied());
-        Lane::new(endpoint, (app, share), self.settings(endpoint), tokens, self.around.clone())
+        EndpointQueue::new(endpoint, (app, share), self.settings(endpoint), tokens, self.context.clone())
     }
 
     /// Returns the settings of a queue. A deleted endpoint counts as disabled: what waits for it is not sent.
-    pub(super) fn settings(&self, endpoint: EndpointId) -> LaneSettings {
+    pub(super) fn settings(&self, endpoint: EndpointId) -> EndpointQueueSettings {
         let found = self.directory.endpoint(endpoint);
         let settings = found.as_ref().map(|endpoint| &endpoint.record.settings);
         let limit = settings.and_then(|settings| settings.max_in_flight);
@@ -206,9 +206,9 @@ impl Lanes {
                 || settings.rate_limit.is_some()
                 || settings.max_in_flight.is_some()
         };
-        LaneSettings {
+        EndpointQueueSettings {
             shard: limited_app.map_or_else(|| shard_of(endpoint), shard_of_app),
-            is_exclusive: !self.around.tenure.is_alone()
+            is_exclusive: !self.context.tenure.is_alone()
                 && (limited_app.is_some() || settings.is_some_and(is_limited)),
             in_flight_max: limit.map_or(self.limits.in_flight_per_endpoint, |limit| limit.max(1) as usize),
             rate: settings.and_then(|settings| settings.rate_limit),
@@ -243,10 +243,10 @@ impl Lanes {
     }
 
     pub(super) fn limiter(&self) -> MutexGuard<'_, ConcurrencyLimiter> {
-        self.around.limiter.lock().unwrap_or_else(PoisonError::into_inner)
+        self.context.limiter.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn follow(&self, lane: &Arc<Lane>) {
+    pub(super) fn follow(&self, lane: &Arc<EndpointQueue>) {
         if let Some(due) = lane.follow(|| self.settings(lane.endpoint)) {
             self.put_due(lane, due);
             self.scheduler.notify_one();
@@ -256,7 +256,7 @@ impl Lanes {
     }
 
     /// Removes and returns up to `most` queues that are due, the longest overdue first.
-    pub(super) fn take_due(&self, now: Timestamp, most: usize) -> Vec<Arc<Lane>> {
+    pub(super) fn take_due(&self, now: Timestamp, most: usize) -> Vec<Arc<EndpointQueue>> {
         let mut due = self.due();
         let mut lanes = Vec::new();
         while lanes.len() < most
@@ -264,13 +264,13 @@ impl Lanes {
             && at <= now
         {
             due.pop_first();
-            lanes.push(self.lane(endpoint));
+            lanes.push(self.queue(endpoint));
         }
         lanes
     }
 
     /// Schedules a queue to be found at `due`.
-    pub(super) fn put_due(&self, lane: &Lane, due: Timestamp) {
+    pub(super) fn put_due(&self, lane: &EndpointQueue, due: Timestamp) {
         self.due().insert((due, lane.endpoint));
     }
 
@@ -292,7 +292,7 @@ impl Lanes {
     }
 
     /// Sets a queue aside that is due and has no capacity.
-    pub(super) fn block(&self, lane: Arc<Lane>) {
+    pub(super) fn block(&self, lane: Arc<EndpointQueue>) {
         self.blocked.lock().unwrap_or_else(PoisonError::into_inner).push(lane);
     }
 
@@ -300,7 +300,7 @@ impl Lanes {
     pub(super) fn unblock(&self) {
         let mut blocked = self.blocked.lock().unwrap_or_else(PoisonError::into_inner);
         blocked.retain(|lane| match lane.unblock() {
-            Err(StillBlocked) => true,
+            Err(NoCapacity) => true,
             Ok(due) => {
                 if let Some(due) = due {
                     self.put_due(lane, due);
@@ -315,7 +315,7 @@ impl Lanes {
         self.all().iter().filter_map(|lane| lane.next_due()).min()
     }
 
-    pub(super) fn all(&self) -> Vec<Arc<Lane>> {
+    pub(super) fn all(&self) -> Vec<Arc<EndpointQueue>> {
         let lanes = self.by_endpoint.read().unwrap_or_else(PoisonError::into_inner);
         let mut all: Vec<_> = lanes.values().cloned().collect();
         drop(lanes);

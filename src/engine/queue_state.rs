@@ -1,6 +1,6 @@
 //! State of an endpoint queue, kept behind its one lock, and the rules that follow from it alone.
 
-use super::queue::Queue;
+use super::ready_queue::ReadyQueue;
 use crate::domain::{
     circuit::{Circuit, May},
     order::Order,
@@ -15,7 +15,7 @@ const QUEUE_MAX: usize = 256;
 /// Settings of a queue, taken from the endpoint, its app and its contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a setting, and all combine")]
-pub(super) struct LaneSettings {
+pub(super) struct EndpointQueueSettings {
     pub(super) in_flight_max: usize,
     pub(super) is_off: bool,
     pub(super) rate: Option<RateLimit>,
@@ -42,15 +42,15 @@ pub(super) fn hash_of(url: &str) -> u64 {
 
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an independent flag, and all combine")]
-pub(super) struct LaneState {
-    pub(super) queue: Queue,
+pub(super) struct EndpointQueueState {
+    pub(super) ready: ReadyQueue,
     /// Requests in flight.
     pub(super) in_flight: usize,
     /// Permits out: deliveries in the queue, in flight, or not yet recorded.
     pub(super) permits_out: usize,
     /// Permits of fresh deliveries among them, while a backlog drains.
     pub(super) fresh_permits_out: usize,
-    pub(super) settings: LaneSettings,
+    pub(super) settings: EndpointQueueSettings,
     pub(super) tokens: Tokens,
     pub(super) circuit: Circuit,
     /// Whether it ever asked the concurrency limiter, which may have granted it a slot since.
@@ -62,7 +62,7 @@ pub(super) struct LaneState {
     /// Set while more is due than can be sent. Deliveries due after this time are fresh and have half of the capacity.
     pub(super) backlog_until: Option<Timestamp>,
     /// Part of the backlog is in the store, for want of capacity here.
-    pub(super) is_behind: bool,
+    pub(super) has_stored_backlog: bool,
     /// A fresh delivery may wait in the store, for want of a permit.
     pub(super) has_fresh_waiting: bool,
     /// A manual delivery may wait in the store.
@@ -79,10 +79,10 @@ pub(super) struct LaneState {
     pub(super) is_helping_owner: bool,
 }
 
-impl LaneState {
-    pub(super) fn new(settings: LaneSettings, tokens: Tokens) -> Self {
+impl EndpointQueueState {
+    pub(super) fn new(settings: EndpointQueueSettings, tokens: Tokens) -> Self {
         Self {
-            queue: Queue::default(),
+            ready: ReadyQueue::default(),
             in_flight: 0,
             permits_out: 0,
             fresh_permits_out: 0,
@@ -93,7 +93,7 @@ impl LaneState {
             wakes_at: None,
             starved_since: None,
             backlog_until: None,
-            is_behind: false,
+            has_stored_backlog: false,
             has_fresh_waiting: false,
             has_asked_waiting: true,
             has_none_to_probe: false,
@@ -110,7 +110,7 @@ impl LaneState {
 
     /// Ends a backlog that is neither in memory nor in the store.
     pub(super) fn end_backlog(&mut self) {
-        if !self.is_behind && !self.queue.has_overdue() {
+        if !self.has_stored_backlog && !self.ready.has_overdue() {
             self.backlog_until = None;
         }
     }
