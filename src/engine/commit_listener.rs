@@ -116,7 +116,7 @@ impl Handover for EndpointQueues {
 
     fn notices_wait(&self) {
         self.postman.notify_one();
-        self.notifier.notify_one();
+        self.webhook_notices.notify_one();
     }
 
     fn replays_wait(&self) {

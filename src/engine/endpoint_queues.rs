@@ -68,7 +68,7 @@ pub struct EndpointQueues {
     pub(super) replays: Arc<Notify>,
     /// Wake the two senders of notices: as mails, and as operational webhooks.
     pub(super) postman: Arc<Notify>,
-    pub(super) notifier: Arc<Notify>,
+    pub(super) webhook_notices: Arc<Notify>,
     /// Wakes the task that follows configuration changes of other nodes.
     pub(super) configuration: Arc<Notify>,
     /// Whether the scheduler has to search the store for due queues now.
@@ -122,7 +122,7 @@ impl EndpointQueues {
             recovered: recovered_sender,
             replays: Arc::default(),
             postman: Arc::default(),
-            notifier: Arc::default(),
+            webhook_notices: Arc::default(),
             configuration: Arc::default(),
             shards_gained: Arc::default(),
             wants_recheck: AtomicBool::new(false),

@@ -26,7 +26,7 @@ mod endpoint_queue;
 mod queue_state;
 mod endpoint_queues;
 mod membership;
-mod notifier;
+mod operational_webhooks;
 mod parcel;
 mod places;
 mod postman;
@@ -278,8 +278,8 @@ impl Engine {
         }
     }
 
-    fn notifier(&self, steward: steward::Steward) -> notifier::Notifier {
-        notifier::Notifier {
+    fn notifier(&self, steward: steward::Steward) -> operational_webhooks::OperationalWebhooks {
+        operational_webhooks::OperationalWebhooks {
             queues: self.queues.clone(),
             directory: self.delivery_worker.directory.clone(),
             ledger: self.delivery_worker.ledger.clone(),
@@ -287,7 +287,7 @@ impl Engine {
             clock: self.delivery_worker.clock.clone(),
             ids: self.ids.clone(),
             storage: self.storage.clone(),
-            bell: self.queues.notifier.clone(),
+            bell: self.queues.webhook_notices.clone(),
             operator_app: self.operator_app.clone(),
             every: self.rounds.notices,
             steward,

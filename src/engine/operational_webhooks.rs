@@ -30,7 +30,7 @@ const AT_ONCE_MAX: usize = 64;
 /// Pause after a store error, and while the storage is full.
 const PAUSE: Duration = Duration::from_secs(5);
 
-pub(super) struct Notifier {
+pub(super) struct OperationalWebhooks {
     pub(super) queues: Arc<EndpointQueues>,
     pub(super) directory: Arc<Directory>,
     pub(super) ledger: Arc<dyn Ledger>,
@@ -47,7 +47,7 @@ pub(super) struct Notifier {
     pub(super) steward: Steward,
 }
 
-impl Notifier {
+impl OperationalWebhooks {
     pub(super) async fn run(self, stop: Shutdown) {
         // Stopping between two steps leaves nothing half done: what is published is marked later.
         tokio::select! {
