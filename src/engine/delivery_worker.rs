@@ -4,7 +4,7 @@ use super::{
     lease_guard::LeaseGuard,
     render_error::RenderError,
     endpoint_queue::EndpointQueue,
-    parcel::{Parcel, attempt},
+    prepared_request::{PreparedRequest, attempt},
     renderer::Renderer,
     sending::{Leave, Report, Sending},
 };
@@ -98,12 +98,12 @@ impl DeliveryWorker {
         Some(Report { class, started_at: last.started_at, ended_at, asked })
     }
 
-    async fn pack(&self, carried: &Carried, endpoint: &Arc<Endpoint>) -> Result<Parcel, RenderError> {
+    async fn pack(&self, carried: &Carried, endpoint: &Arc<Endpoint>) -> Result<PreparedRequest, RenderError> {
         let Some(entry) = self.directory.app_by_id(carried.delivery.app) else {
             return Err(RenderError::no_payload("the app was deleted"));
         };
         let payload = self.renderer.payload(&self.directory, &carried.event, endpoint).await?;
-        Parcel::pack(carried, &entry.app(), endpoint.clone(), payload)
+        PreparedRequest::prepare(carried, &entry.app(), endpoint.clone(), payload)
     }
 
     /// Records why no request was made: as an attempt in the history, which takes no number.
@@ -130,7 +130,7 @@ impl DeliveryWorker {
     async fn deliver(
         &self,
         custody: &mut LeaseGuard,
-        parcel: &Parcel,
+        parcel: &PreparedRequest,
         lane: &EndpointQueue,
         leave: &Leave,
     ) -> Result<bool, Hindrance> {

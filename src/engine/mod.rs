@@ -27,7 +27,7 @@ mod queue_state;
 mod endpoint_queues;
 mod membership;
 mod operational_webhooks;
-mod parcel;
+mod prepared_request;
 mod places;
 mod postman;
 mod ready_queue;

@@ -19,7 +19,7 @@ use crate::{
 use bytes::Bytes;
 use std::sync::Arc;
 
-pub(super) struct Parcel {
+pub(super) struct PreparedRequest {
     pub(super) endpoint: Arc<Endpoint>,
     app_uid: String,
     livemode: bool,
@@ -28,9 +28,9 @@ pub(super) struct Parcel {
     body: Bytes,
 }
 
-impl Parcel {
+impl PreparedRequest {
     /// Renders the body, or reuses one that was rendered for another endpoint with the same contract and payload.
-    pub(super) fn pack(
+    pub(super) fn prepare(
         carried: &Carried,
         app: &App,
         endpoint: Arc<Endpoint>,
