@@ -75,8 +75,8 @@ fn caller(service: &Service, headers: &HeaderMap) -> Result<Caller, Problem> {
 }
 
 /// Returns the nth part of a path, decoded; empty if the path has fewer.
-pub(super) fn segment(path: &str, place: usize) -> Result<Cow<'_, str>, Problem> {
-    let raw = path.split('/').nth(place).unwrap_or_default();
+pub(super) fn segment(path: &str, index: usize) -> Result<Cow<'_, str>, Problem> {
+    let raw = path.split('/').nth(index).unwrap_or_default();
     if !raw.contains('%') {
         return Ok(Cow::Borrowed(raw));
     }

@@ -45,7 +45,7 @@ pub struct Profiles {
 impl Profiles {
     /// Reads this user's file. A missing file means no profiles.
     pub fn read() -> Result<Self, ConfigError> {
-        place(variable).map_or_else(|| Ok(Self::default()), Self::read_at)
+        file_path(variable).map_or_else(|| Ok(Self::default()), Self::read_at)
     }
 
     pub(super) fn read_at(path: PathBuf) -> Result<Self, ConfigError> {
@@ -131,7 +131,7 @@ fn quoted(text: &str) -> String {
 }
 
 /// Returns the path where the file is, or would be.
-fn place(variable: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
+fn file_path(variable: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
     let folder = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
     variable(FILE).map(PathBuf::from).or_else(|| {
         let config = folder("XDG_CONFIG_HOME").or_else(|| Some(folder("HOME")?.join(".config")))?;
@@ -198,7 +198,7 @@ mod tests {
     fn the_file_is_the_one_named_or_lies_in_the_config_folder() {
         let at = |pairs: &[(&str, &str)]| {
             let find = |name: &str| pairs.iter().find(|(known, _)| *known == name);
-            place(|name| find(name).map(|(_, value)| (*value).to_owned()))
+            file_path(|name| find(name).map(|(_, value)| (*value).to_owned()))
         };
         let home = ("HOME", "/home/ada");
         assert_eq!(at(&[home]), Some("/home/ada/.config/posthaste/profile.toml".into()));

@@ -97,7 +97,7 @@ fn resolve(
 
 enum Source {
     Default,
-    File { place: String },
+    File { location: String },
     Variable,
     Flag,
 }
@@ -134,7 +134,7 @@ impl Given {
                     self.refuse_name(&place, "setting", &name, known);
                 }
                 Some(key) => match value.text(key.is_list) {
-                    Some(text) => self.set(key, text, Source::File { place }),
+                    Some(text) => self.set(key, text, Source::File { location: place }),
                     None => self.problems.push(format!("{} ({place}): give {}", key.name, key.allowed)),
                 },
             }
@@ -187,7 +187,7 @@ impl fmt::Display for Told<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.1 {
             Source::Default => f.write_str("default"),
-            Source::File { place } => f.write_str(place),
+            Source::File { location: place } => f.write_str(place),
             Source::Variable => write!(f, "variable {}", self.0.variable()),
             Source::Flag => write!(f, "flag --{}", self.0.flag()),
         }

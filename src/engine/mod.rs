@@ -28,7 +28,7 @@ mod endpoint_queues;
 mod membership;
 mod operational_webhooks;
 mod prepared_request;
-mod places;
+mod function_slots;
 mod postman;
 mod ready_queue;
 mod recovery;

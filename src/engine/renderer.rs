@@ -9,8 +9,8 @@ mod tests;
 
 use super::{
     render_error::RenderError,
-    places::Places,
-    trial::{Ended, Hold, Trial},
+    function_slots::FunctionSlots,
+    trial::{Ended, SlotGuard, Trial},
     turn::{Expected, FunctionName, Queue, Turn, Turns},
 };
 use crate::domain::{
@@ -25,26 +25,26 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, timeout};
 
 /// How long a delivery waits for its turn and a slot before it goes back to the store and makes room for others.
-const PLACE_WITHIN: Duration = Duration::from_secs(1);
+const SLOT_WAIT_MAX: Duration = Duration::from_secs(1);
 /// A function takes a fraction of a millisecond; a run that takes this long moves to the slow slots.
 const QUICK: Duration = Duration::from_millis(100);
-const QUICK_AT_ONCE: usize = 3;
-const DOUBTFUL_AT_ONCE: usize = 1;
-const ASIDE_AT_ONCE: usize = 2;
+const QUICK_SLOTS: usize = 3;
+const DOUBTFUL_SLOTS: usize = 1;
+const SLOW_SLOTS: usize = 2;
 
 pub struct Renderer {
-    quick: Places,
-    doubtful: Places,
-    aside: Places,
+    quick_slots: FunctionSlots,
+    doubtful_slots: FunctionSlots,
+    slow_slots: FunctionSlots,
     turns: Turns,
 }
 
 impl Default for Renderer {
     fn default() -> Self {
         Self {
-            quick: Places::new(QUICK_AT_ONCE),
-            doubtful: Places::new(DOUBTFUL_AT_ONCE),
-            aside: Places::new(ASIDE_AT_ONCE),
+            quick_slots: FunctionSlots::new(QUICK_SLOTS),
+            doubtful_slots: FunctionSlots::new(DOUBTFUL_SLOTS),
+            slow_slots: FunctionSlots::new(SLOW_SLOTS),
             turns: Turns::default(),
         }
     }
@@ -93,18 +93,18 @@ impl Renderer {
         rule: RenderingRule,
     ) -> Result<Ended, RenderError> {
         let function: FunctionName = (event.event_type.clone(), version.name.clone());
-        let until = Instant::now() + PLACE_WITHIN;
+        let until = Instant::now() + SLOT_WAIT_MAX;
         let known = self.turns.of(event.app).map(|turn| (turn.expected(&function, event.id), turn));
         let (places, hold) = match &known {
             None | Some((Expected::Quick, _)) => {
-                let place = self.quick.take(until).await;
-                (&self.quick, place.map(Hold::of))
+                let place = self.quick_slots.take(until).await;
+                (&self.quick_slots, place.map(SlotGuard::of))
             }
             Some((Expected::Doubtful, turn)) => {
-                (&self.doubtful, in_turn(turn, &turn.trying, &self.doubtful, until).await)
+                (&self.doubtful_slots, in_turn(turn, &turn.trying, &self.doubtful_slots, until).await)
             }
             Some((Expected::Long, turn)) => {
-                (&self.aside, in_turn(turn, &turn.aside, &self.aside, until).await)
+                (&self.slow_slots, in_turn(turn, &turn.aside, &self.slow_slots, until).await)
             }
         };
         let hold = hold.ok_or_else(|| busy(&function, places))?;
@@ -115,7 +115,7 @@ impl Renderer {
         let work = (version.clone(), event.data.clone(), rule);
         let trial = Trial::begin(function.clone(), event.id, work, hold)?;
         let ended = match known {
-            Some((Expected::Long, turn)) => trial.end_aside(&turn).await,
+            Some((Expected::Long, turn)) => trial.finish_slow(&turn).await,
             _ => self.end(trial, event, function).await?,
         };
         match &ended {
@@ -133,30 +133,30 @@ impl Renderer {
             return Ok(ended);
         }
         let turn = self.turns.note_long(event.app, function.clone(), event.id);
-        let free = turn.aside.take_free().zip(self.aside.take_free());
+        let free = turn.aside.take_free().zip(self.slow_slots.take_free());
         let Some((permit, place)) = free else {
             // The run is stopped here; when its delivery comes back, it waits in line with the others.
             trial.give_up(turn);
-            return Err(busy(&function, &self.aside));
+            return Err(busy(&function, &self.slow_slots));
         };
-        trial.move_to(Hold::in_turn(place, turn.clone(), permit));
-        Ok(trial.end_aside(&turn).await)
+        trial.move_to_slot(SlotGuard::in_turn(place, turn.clone(), permit));
+        Ok(trial.finish_slow(&turn).await)
     }
 }
 
 /// Waits for the app's turn and then for a slot: only one run of each app waits for a slot, so that all apps get theirs in
 /// turn.
-async fn in_turn(turn: &Arc<Turn>, queue: &Queue, places: &Places, until: Instant) -> Option<Hold> {
+async fn in_turn(turn: &Arc<Turn>, queue: &Queue, places: &FunctionSlots, until: Instant) -> Option<SlotGuard> {
     let permit = queue.take(until).await?;
     let place = places.take(until).await?;
-    Some(Hold::in_turn(place, turn.clone(), permit))
+    Some(SlotGuard::in_turn(place, turn.clone(), permit))
 }
 
 fn kept(event: &Event, version: &Arc<PayloadVersion>) -> Option<Ended> {
     event.bodies.converted(version).map(|converted| converted.map_or_else(Ended::Failed, Ended::Made))
 }
 
-fn busy((event_type, version): &FunctionName, places: &Places) -> RenderError {
+fn busy((event_type, version): &FunctionName, places: &FunctionSlots) -> RenderError {
     if places.are_all_lost() {
         tracing::error!(%event_type, %version, "no slot for a payload function: the functions in all of them do not stop");
         return RenderError::temporary(format!(

@@ -2,7 +2,7 @@
 
 use super::{
     render_error::RenderError,
-    places::Place,
+    function_slots::FunctionSlot,
     turn::{FunctionName, Turn},
 };
 use crate::{
@@ -39,28 +39,28 @@ pub(super) enum Ended {
 }
 
 /// Slot and turn that a run holds until its thread ends.
-pub(super) struct Hold {
-    place: Place,
+pub(super) struct SlotGuard {
+    slot: FunctionSlot,
     /// Turn of its app, where it needs one.
     _turn: Option<(Arc<Turn>, OwnedSemaphorePermit)>,
 }
 
-impl Hold {
-    pub(super) fn of(place: Place) -> Self {
-        Self { place, _turn: None }
+impl SlotGuard {
+    pub(super) fn of(place: FunctionSlot) -> Self {
+        Self { slot: place, _turn: None }
     }
 
-    pub(super) fn in_turn(place: Place, turn: Arc<Turn>, permit: OwnedSemaphorePermit) -> Self {
-        Self { place, _turn: Some((turn, permit)) }
+    pub(super) fn in_turn(place: FunctionSlot, turn: Arc<Turn>, permit: OwnedSemaphorePermit) -> Self {
+        Self { slot: place, _turn: Some((turn, permit)) }
     }
 }
 
-type SharedHold = Arc<Mutex<Option<Hold>>>;
+type SharedSlotGuard = Arc<Mutex<Option<SlotGuard>>>;
 
 /// A run that is under way. Dropping it asks the run to stop.
 pub(super) struct Trial {
     told: oneshot::Receiver<Ended>,
-    hold: SharedHold,
+    slot_guard: SharedSlotGuard,
     is_given_up: Arc<AtomicBool>,
     within: Duration,
     function: FunctionName,
@@ -72,7 +72,7 @@ impl Trial {
         function: FunctionName,
         event: EventId,
         work: (Arc<PayloadVersion>, Bytes, RenderingRule),
-        hold: Hold,
+        hold: SlotGuard,
     ) -> Result<Self, RenderError> {
         let (version, data, rule) = work;
         let is_given_up = Arc::new(AtomicBool::new(false));
@@ -81,7 +81,7 @@ impl Trial {
         let told = apart(LetGo(hold.clone()), move || try_often(&version, &data, rule, &stop))
             .map_err(|error| RenderError::temporary(format!("no thread for a payload function: {error}")))?;
         let within = rule.timeout.saturating_mul(rule.tries) + STUCK_AFTER;
-        Ok(Self { told, hold, is_given_up, within, function, event })
+        Ok(Self { told, slot_guard: hold, is_given_up, within, function, event })
     }
 
     /// Waits for the result. It may be called again after its future was dropped.
@@ -91,17 +91,17 @@ impl Trial {
     }
 
     /// Moves the run to another slot and releases the one it had.
-    pub(super) fn move_to(&self, hold: Hold) {
-        let before = lock(&self.hold).replace(hold);
+    pub(super) fn move_to_slot(&self, hold: SlotGuard) {
+        let before = lock(&self.slot_guard).replace(hold);
         drop(before);
     }
 
     /// Waits for a run that may take as long as its contract says; its slot is lost if it takes longer.
-    pub(super) async fn end_aside(mut self, turn: &Turn) -> Ended {
+    pub(super) async fn finish_slow(mut self, turn: &Turn) -> Ended {
         if let Ok(ended) = timeout(self.within, self.end()).await {
             return ended;
         }
-        self.lose_place(turn);
+        self.lose_slot(turn);
         Ended::OutOfTime("did not stop when its time was over".into())
     }
 
@@ -110,20 +110,20 @@ impl Trial {
         self.is_given_up.store(true, Relaxed);
         tokio::spawn(async move {
             if timeout(STUCK_AFTER, self.end()).await.is_err() {
-                self.lose_place(&turn);
+                self.lose_slot(&turn);
             }
         });
     }
 
-    fn lose_place(&self, turn: &Turn) {
+    fn lose_slot(&self, turn: &Turn) {
         let (event_type, version) = &self.function;
         tracing::error!(
             %event_type, %version, event = %self.event,
             "a payload function does not stop; its thread and its slot are lost until it does"
         );
         turn.note(self.function.clone(), self.event, Instant::now() + IN_DOUBT_WHEN_STUCK);
-        if let Some(hold) = &mut *lock(&self.hold) {
-            hold.place.lose();
+        if let Some(hold) = &mut *lock(&self.slot_guard) {
+            hold.slot.lose();
         }
     }
 }
@@ -135,7 +135,7 @@ impl Drop for Trial {
 }
 
 /// Releases what a run holds when its thread ends.
-struct LetGo(SharedHold);
+struct LetGo(SharedSlotGuard);
 
 impl Drop for LetGo {
     fn drop(&mut self) {
@@ -144,7 +144,7 @@ impl Drop for LetGo {
     }
 }
 
-fn lock(hold: &SharedHold) -> MutexGuard<'_, Option<Hold>> {
+fn lock(hold: &SharedSlotGuard) -> MutexGuard<'_, Option<SlotGuard>> {
     hold.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -194,7 +194,7 @@ impl Service {
         ];
         must_be_the_customers(caller, &given)?;
         self.revise(caller, Action::EndpointChanged, entry, uid, |endpoint, record, now| {
-            self.apply_place(caller, &app, record, &patch, now)?;
+            self.apply_urls_and_tls(caller, &app, record, &patch, now)?;
             self.apply(caller, &app, endpoint, record, patch.clone())?;
             check_tls_is_used(record)
         })
@@ -280,7 +280,7 @@ impl Service {
         Ok(endpoint)
     }
 
-    fn apply_place(
+    fn apply_urls_and_tls(
         &self,
         caller: Caller,
         app: &App,

@@ -3,11 +3,11 @@
 use tokio::sync::{Mutex, MutexGuard};
 
 /// Number of locks, so at most so many changes run at the same time.
-const PLACES: usize = 64;
+const LOCK_COUNT: usize = 64;
 
 /// Striped mutexes. Apps and endpoints have separate ones, so a change of an app can lock its endpoints without deadlock.
 #[derive(Debug)]
-pub(super) struct Turns([Mutex<()>; PLACES]);
+pub(super) struct Turns([Mutex<()>; LOCK_COUNT]);
 
 impl Default for Turns {
     fn default() -> Self {
@@ -19,7 +19,7 @@ impl Turns {
     /// Locks the stripe of this id; waits while another change holds it.
     pub(super) async fn take(&self, number: i64) -> MutexGuard<'_, ()> {
         // Numbers of one millisecond differ in their lowest bits, the others in the bits above the slot.
-        let place = (number ^ (number >> 22)) as usize % PLACES;
+        let place = (number ^ (number >> 22)) as usize % LOCK_COUNT;
         self.0[place].lock().await
     }
 }

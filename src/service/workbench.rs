@@ -47,7 +47,7 @@ impl Workbench {
         field: &str,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Error> {
-        let places = self.places(app).await.ok_or(Error::Overloaded)?;
+        let places = self.acquire_slots(app).await.ok_or(Error::Overloaded)?;
         let working = apart(places, work).map_err(|error| Error::Unavailable(error.to_string()))?;
         match timeout(ALL_WITHIN, working).await {
             Ok(Ok(done)) => Ok(done),
@@ -56,7 +56,7 @@ impl Workbench {
         }
     }
 
-    async fn places(&self, app: Option<AppId>) -> Option<Vec<OwnedSemaphorePermit>> {
+    async fn acquire_slots(&self, app: Option<AppId>) -> Option<Vec<OwnedSemaphorePermit>> {
         let until = Instant::now() + WAIT_MAX;
         let take = async |places: &Arc<Semaphore>| {
             timeout_at(until, places.clone().acquire_owned()).await.ok()?.ok()

@@ -74,8 +74,8 @@ async fn a_run_that_does_not_stop_keeps_its_slot_until_its_thread_ends_and_other
     assert_eq!(said(&ended.unwrap()), "did not stop when its time was over");
     let turn = renderer.turns.of(AppId::from_i64(1)).unwrap();
     assert!(turn.aside.take_free().is_none(), "its thread has the app's turn");
-    let one = renderer.aside.take_free().unwrap();
-    assert!(renderer.aside.take_free().is_none(), "and a slot");
+    let one = renderer.slow_slots.take_free().unwrap();
+    assert!(renderer.slow_slots.take_free().is_none(), "and a slot");
     drop(one);
     let again = renderer.convert(&never_ending, &stuck, rule(1, 10)).await.unwrap_err();
     assert_eq!(again.dead_reason, None, "{again:?}");
@@ -83,7 +83,7 @@ async fn a_run_that_does_not_stop_keeps_its_slot_until_its_thread_ends_and_other
         while turn.aside.take_free().is_none() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        (renderer.aside.take_free(), renderer.aside.take_free())
+        (renderer.slow_slots.take_free(), renderer.slow_slots.take_free())
     };
     let back = timeout(Duration::from_mins(1), all_back).await.unwrap();
     assert!(back.0.is_some() && back.1.is_some());
@@ -93,8 +93,8 @@ async fn a_run_that_does_not_stop_keeps_its_slot_until_its_thread_ends_and_other
 async fn deliveries_are_released_with_a_reason_when_all_slots_are_lost() {
     let renderer = Renderer::default();
     let mut lost = Vec::new();
-    while let Some(mut place) = renderer.quick.take_free() {
-        assert!(!renderer.quick.are_all_lost());
+    while let Some(mut place) = renderer.quick_slots.take_free() {
+        assert!(!renderer.quick_slots.are_all_lost());
         place.lose();
         lost.push(place);
     }
@@ -102,7 +102,7 @@ async fn deliveries_are_released_with_a_reason_when_all_slots_are_lost() {
     assert_eq!(fault.dead_reason, None);
     assert!(fault.error.ends_with("the functions in all of them do not stop"), "{fault:?}");
     drop(lost);
-    assert!(!renderer.quick.are_all_lost() && renderer.quick.take_free().is_some());
+    assert!(!renderer.quick_slots.are_all_lost() && renderer.quick_slots.take_free().is_some());
 }
 
 #[tokio::test]
@@ -122,7 +122,7 @@ async fn endless_runs_of_an_app_use_one_slow_slot_at_a_time_and_none_of_another_
         made += 1;
         let good = renderer.convert(&event(2, 100 + made, "{}"), &endless, rule(1, 3000)).await;
         assert_eq!(said(&good.unwrap()), "made");
-        let aside = (renderer.aside.take_free(), renderer.aside.take_free());
+        let aside = (renderer.slow_slots.take_free(), renderer.slow_slots.take_free());
         assert!(aside.0.is_some(), "one app has at most one of the slow slots");
     }
     assert!(made > 3, "{made}");

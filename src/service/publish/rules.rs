@@ -28,7 +28,7 @@ const HINTS_MAX: usize = 8;
 /// An event whose data must match its type's schema.
 struct Check {
     /// Index in the batch.
-    place: usize,
+    index: usize,
     event_type: Arc<EventType>,
     data: Bytes,
 }
@@ -45,7 +45,7 @@ impl Service {
         match ruling {
             Ok(None) => Ok(()),
             Ok(Some(event_type)) => {
-                let check = Check { place: 0, event_type, data: publish.data.clone() };
+                let check = Check { index: 0, event_type, data: publish.data.clone() };
                 let broken = self.check_all(app, vec![check]).await.pop();
                 broken.map_or(Ok(()), |(_, error)| Err(error))
             }
@@ -68,7 +68,7 @@ impl Service {
                 match self.ruling(&catalogue, publish.event_type, hints < HINTS_MAX) {
                     Ok(None) => {}
                     Ok(Some(event_type)) => {
-                        checks.push(Check { place, event_type, data: publish.data.clone() });
+                        checks.push(Check { index: place, event_type, data: publish.data.clone() });
                     }
                     Err(refused) => {
                         hints += usize::from(matches!(refused, RuleBroken::Unknown { .. }));
@@ -111,7 +111,7 @@ impl Service {
                 Ok(()) => false,
                 Err(RuleBroken::OutOfTime { .. }) => true,
                 Err(broken) => {
-                    errors.push((check.place, of_event(broken)));
+                    errors.push((check.index, of_event(broken)));
                     false
                 }
             });
@@ -119,7 +119,7 @@ impl Service {
         if left.is_empty() {
             return errors;
         }
-        let places: Vec<usize> = left.iter().map(|check| check.place).collect();
+        let places: Vec<usize> = left.iter().map(|check| check.index).collect();
         let work = move || left.iter().map(within(Instant::now() + ALL_WITHIN)).collect::<Vec<_>>();
         match self.rule_bench.run(Some(app), "data", work).await {
             Ok(checked) => {

@@ -34,7 +34,7 @@ pub(crate) struct Outcome {
 
 /// A place for processes, one after another.
 #[derive(Default)]
-struct Place {
+struct NodeSlot {
     node: Option<Node>,
     starts_at: i64,
     /// Frozen until then. Before that a batch that was on its way arrives, at some time or just when another node is taking
@@ -48,7 +48,7 @@ struct Place {
 
 struct Director {
     town: Arc<Town>,
-    places: Vec<Place>,
+    places: Vec<NodeSlot>,
     producers: Producers,
     faults: Vec<Fault>,
     rng: Rng,
@@ -57,7 +57,7 @@ struct Director {
 
 pub(crate) fn run(seed: u64, sabotage: Sabotage) -> Outcome {
     let town = Town::new(Plan::of(seed), sabotage);
-    let place = |number: usize| Place { starts_at: number as i64 * 700, ..Place::default() };
+    let place = |number: usize| NodeSlot { starts_at: number as i64 * 700, ..NodeSlot::default() };
     let mut faults = town.plan.faults.clone();
     faults.reverse();
     let mut director = Director {
@@ -174,7 +174,7 @@ impl Director {
             FaultKind::Kill(down) => {
                 if let Some(node) = place.node.take() {
                     node.die(town);
-                    *place = Place { starts_at: now + down, ..Place::default() };
+                    *place = NodeSlot { starts_at: now + down, ..NodeSlot::default() };
                 }
             }
             FaultKind::Stop(down) => {
@@ -228,7 +228,7 @@ impl Director {
         while self.now < HEAL + QUIET_WITHIN {
             self.pass_until(self.now + SECOND);
             let is_quiet = verdict::is_quiet(&self.town);
-            let is_idle = |place: &Place| place.node.as_ref().is_some_and(|node| node.lanes.permits_out() == 0);
+            let is_idle = |place: &NodeSlot| place.node.as_ref().is_some_and(|node| node.lanes.permits_out() == 0);
             if is_quiet && self.producers.are_done() && self.places.iter().all(is_idle) {
                 return true;
             }

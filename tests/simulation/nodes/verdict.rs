@@ -239,7 +239,7 @@ fn recorded_once(town: &Town, dials: &[SentRequest]) {
 }
 
 /// An event in an ordering group: how it was published, its delivery there, and the index of its first request.
-type Place<'a> = (&'a Published, DeliveryId, usize);
+type OrderedSend<'a> = (&'a Published, DeliveryId, usize);
 
 /// Checks that, where order is kept, an event answered before another was published is sent before that, whichever nodes
 /// took the two.
@@ -251,7 +251,7 @@ fn out_of_order(town: &Town, dials: &[SentRequest], published: &[Published]) {
         let line: (i64, i64) = (row.get(0)?, row.get(1)?);
         Ok((line, row.get::<_, i64>(2)?, row.get(3).map(DeliveryId::from_i64)?))
     });
-    let mut lines: BTreeMap<(i64, i64), Vec<Place<'_>>> = BTreeMap::new();
+    let mut lines: BTreeMap<(i64, i64), Vec<OrderedSend<'_>>> = BTreeMap::new();
     for (line, event, delivery) in in_line {
         let began = dials.iter().position(|dial| dial.delivery == delivery).unwrap_or(usize::MAX);
         if let Some(published) = times.get(&event) {
@@ -260,7 +260,7 @@ fn out_of_order(town: &Town, dials: &[SentRequest], published: &[Published]) {
     }
     for line in lines.values() {
         for (earlier, first, began) in line {
-            let was_overtaken_by = |(later, _, overtook): &&Place<'_>| {
+            let was_overtaken_by = |(later, _, overtook): &&OrderedSend<'_>| {
                 let is_later = earlier
                     .answered_at
                     .zip(later.asked_at)

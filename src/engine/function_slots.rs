@@ -12,44 +12,44 @@ use tokio::{
 
 /// Slots, given out in the order in which they are asked for.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(super) struct FunctionSlots {
     free: Arc<Semaphore>,
     count: usize,
     lost: Arc<AtomicUsize>,
 }
 
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct FunctionSlot {
     _permit: OwnedSemaphorePermit,
     lost: Arc<AtomicUsize>,
     is_lost: bool,
 }
 
-impl Places {
+impl FunctionSlots {
     pub(super) fn new(count: usize) -> Self {
         Self { free: Arc::new(Semaphore::new(count)), count, lost: Arc::default() }
     }
 
-    pub(super) async fn take(&self, until: Instant) -> Option<Place> {
+    pub(super) async fn take(&self, until: Instant) -> Option<FunctionSlot> {
         let permit = timeout_at(until, self.free.clone().acquire_owned()).await;
-        Some(self.place(permit.ok()?.ok()?))
+        Some(self.slot(permit.ok()?.ok()?))
     }
 
     /// Takes a slot that is free and that no run waits for.
-    pub(super) fn take_free(&self) -> Option<Place> {
-        self.free.clone().try_acquire_owned().ok().map(|permit| self.place(permit))
+    pub(super) fn take_free(&self) -> Option<FunctionSlot> {
+        self.free.clone().try_acquire_owned().ok().map(|permit| self.slot(permit))
     }
 
     pub(super) fn are_all_lost(&self) -> bool {
         self.lost.load(Relaxed) >= self.count
     }
 
-    fn place(&self, permit: OwnedSemaphorePermit) -> Place {
-        Place { _permit: permit, lost: self.lost.clone(), is_lost: false }
+    fn slot(&self, permit: OwnedSemaphorePermit) -> FunctionSlot {
+        FunctionSlot { _permit: permit, lost: self.lost.clone(), is_lost: false }
     }
 }
 
-impl Place {
+impl FunctionSlot {
     pub(super) fn lose(&mut self) {
         if !self.is_lost {
             self.is_lost = true;
@@ -58,7 +58,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for FunctionSlot {
     fn drop(&mut self) {
         if self.is_lost {
             self.lost.fetch_sub(1, Relaxed);
