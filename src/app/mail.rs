@@ -5,18 +5,18 @@ use super::extra_ca;
 use crate::{
     config::{Settings, SmtpSecurity},
     domain::target::Host,
-    engine::Post,
+    engine::MailSettings,
     outbound::{Security, Smtp, SmtpOptions, SystemResolver},
 };
 use anyhow::{Context, bail};
 use std::sync::Arc;
 
 /// Returns how notices are mailed; None if no mail server is set.
-pub(super) fn post(settings: &Settings) -> anyhow::Result<Option<Post>> {
+pub(super) fn mail_settings(settings: &Settings) -> anyhow::Result<Option<MailSettings>> {
     let Some(server) = mail_server(settings)? else { return Ok(None) };
-    Ok(Some(Post {
+    Ok(Some(MailSettings {
         mailer: Arc::new(server),
-        operator: settings.operator_email.clone(),
+        operator_email: settings.operator_email.clone(),
         public_url: settings.public_url.clone(),
         per_minute_max: settings.mails_per_minute,
     }))

@@ -180,7 +180,7 @@ impl Node {
             ids,
             storage,
             audit_retention: settings.audit_retention,
-            post: mail::post(settings)?,
+            mail_settings: mail::mail_settings(settings)?,
             operator_app: settings.operator_app.clone(),
             grace: settings.shutdown_grace,
             rounds: Rounds::default(),

@@ -115,7 +115,7 @@ impl Handover for EndpointQueues {
     }
 
     fn notices_wait(&self) {
-        self.postman.notify_one();
+        self.mail_notices.notify_one();
         self.webhook_notices.notify_one();
     }
 

@@ -67,7 +67,7 @@ pub struct EndpointQueues {
     /// Wakes the replayer.
     pub(super) replays: Arc<Notify>,
     /// Wake the two senders of notices: as mails, and as operational webhooks.
-    pub(super) postman: Arc<Notify>,
+    pub(super) mail_notices: Arc<Notify>,
     pub(super) webhook_notices: Arc<Notify>,
     /// Wakes the task that follows configuration changes of other nodes.
     pub(super) configuration: Arc<Notify>,
@@ -121,7 +121,7 @@ impl EndpointQueues {
             changed: changed_sender,
             recovered: recovered_sender,
             replays: Arc::default(),
-            postman: Arc::default(),
+            mail_notices: Arc::default(),
             webhook_notices: Arc::default(),
             configuration: Arc::default(),
             shards_gained: Arc::default(),

@@ -29,7 +29,7 @@ mod membership;
 mod operational_webhooks;
 mod prepared_request;
 mod function_slots;
-mod postman;
+mod notice_mailer;
 mod ready_queue;
 mod recovery;
 mod renderer;
@@ -45,7 +45,7 @@ mod turn;
 pub use delivery_worker::DeliveryWorker;
 pub use send_gate::NodeSendGate;
 pub use endpoint_queues::{SharedLimits, EngineLimits, QueueEvents, EndpointQueues};
-pub use postman::Post;
+pub use notice_mailer::MailSettings;
 pub use renderer::Renderer;
 
 use crate::{
@@ -66,7 +66,7 @@ pub struct Engine {
     /// How long audit records are kept.
     pub audit_retention: Keep,
     /// Mail settings for notices; none are mailed if absent.
-    pub post: Option<Post>,
+    pub mail_settings: Option<MailSettings>,
     /// App whose endpoints may receive notices about all apps.
     pub operator_app: Option<String>,
     /// How long requests in flight may take to end when the engine stops.
@@ -183,10 +183,10 @@ impl Engine {
         let (scheduler, replayer, notifier) =
             (self.scheduler(), self.replayer(steward.clone()), self.notifier(steward.clone()));
         let (courier, lanes) = (Arc::new(self.delivery_worker), self.queues);
-        let postman = postman::Postman::new(
+        let postman = notice_mailer::NoticeMailer::new(
             &courier,
-            lanes.postman.clone(),
-            self.post,
+            lanes.mail_notices.clone(),
+            self.mail_settings,
             self.rounds.notices,
             steward.clone(),
         );

@@ -84,7 +84,7 @@ impl<S: Store + 'static> Desk<S> {
             grace: tools.grace,
             storage: Arc::default(),
             audit_retention: Keep::Forever,
-            post: None,
+            mail_settings: None,
             operator_app: None,
             rounds: tools.rounds,
         }

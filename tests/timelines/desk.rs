@@ -94,7 +94,7 @@ impl Desk {
             grace: Duration::from_secs(25),
             storage: Arc::default(),
             audit_retention: Keep::Forever,
-            post: None,
+            mail_settings: None,
             operator_app: None,
             rounds: Rounds {
                 gauges: long,

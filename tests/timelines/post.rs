@@ -2,7 +2,7 @@
 
 use posthaste::{
     domain::notice::Letter,
-    engine::Post,
+    engine::MailSettings,
     outbound::{Mailed, Mailer, Mailing, Resting},
 };
 use std::{
@@ -24,9 +24,9 @@ impl Service {
         Arc::new(Self { does: Mutex::new(does), tries: Mutex::default() })
     }
 
-    pub(crate) fn post(self: &Arc<Self>) -> Post {
+    pub(crate) fn post(self: &Arc<Self>) -> MailSettings {
         let (operator, public_url) = (Some("ops@operator.example".into()), None);
-        Post { mailer: self.clone(), operator, public_url, per_minute_max: 60 }
+        MailSettings { mailer: self.clone(), operator_email: operator, public_url, per_minute_max: 60 }
     }
 
     pub(crate) fn now_does(&self, does: Mailed) {

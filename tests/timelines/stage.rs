@@ -12,7 +12,7 @@ use posthaste::{
         tenure::Tenure,
         time::Timestamp,
     },
-    engine::{Engine, EndpointQueues, Post},
+    engine::{Engine, EndpointQueues, MailSettings},
     outbound::{Carrier, NotSent, Posting, Request},
     service::{
         Caller, Service, apps::NewApp, deliveries::DeliveryQuery, endpoints::NewEndpoint, publish::Publish,
@@ -124,7 +124,7 @@ impl Stage {
     }
 
     /// Starts like `new`, with these mail settings.
-    pub(crate) async fn with_post(contract: &str, does: Does, post: Option<Post>) -> Self {
+    pub(crate) async fn with_post(contract: &str, does: Does, post: Option<MailSettings>) -> Self {
         let clock = Arc::new(VirtualClock::starting_at(Timestamp::from_millis(1_794_700_800_000)));
         let receiver =
             Arc::new(Receiver { does: Mutex::new(does), seen: Mutex::default(), clock: clock.clone() });
@@ -229,7 +229,7 @@ async fn start(
     disk: Option<Connection>,
     clock: Arc<VirtualClock>,
     receiver: Arc<Receiver>,
-    post: Option<Post>,
+    post: Option<MailSettings>,
 ) -> Started {
     let directory = Arc::new(Directory::default());
     let tenure = Arc::new(Tenure::alone());
@@ -241,7 +241,7 @@ async fn start(
     let service = desk.service(lanes.clone());
     service.load(None).await.unwrap();
     service.readiness().accept();
-    let engine = Engine { post, ..desk.engine(lanes.clone(), events, receiver) };
+    let engine = Engine { mail_settings: post, ..desk.engine(lanes.clone(), events, receiver) };
     let (stop, told) = Shutdown::by_hand();
     let engine = tokio::spawn(engine.run(told)).abort_handle();
     Started { service, store, queues: lanes, engine, stop, writer }

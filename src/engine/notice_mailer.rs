@@ -35,16 +35,16 @@ const STORE_PAUSE: Duration = Duration::from_secs(1);
 
 /// Settings for sending mails.
 #[derive(Clone)]
-pub struct Post {
+pub struct MailSettings {
     pub mailer: Arc<dyn Mailer>,
     /// Address for notices of apps that have no address of their own.
-    pub operator: Option<String>,
+    pub operator_email: Option<String>,
     /// URL of the dashboard, without a slash at the end.
     pub public_url: Option<String>,
     pub per_minute_max: u32,
 }
 
-pub(super) struct Postman {
+pub(super) struct NoticeMailer {
     directory: Arc<Directory>,
     ledger: Arc<dyn Ledger>,
     clock: Arc<dyn Clock>,
@@ -52,7 +52,7 @@ pub(super) struct Postman {
     /// Notified when a notice was written.
     bell: Arc<Notify>,
     /// No mails are sent without it.
-    post: Option<Post>,
+    settings: Option<MailSettings>,
     /// How often it checks without a notification.
     every: Duration,
     round: Round,
@@ -78,11 +78,11 @@ impl Default for Round {
     }
 }
 
-impl Postman {
+impl NoticeMailer {
     pub(super) fn new(
         courier: &DeliveryWorker,
         bell: Arc<Notify>,
-        post: Option<Post>,
+        post: Option<MailSettings>,
         every: Duration,
         steward: Steward,
     ) -> Self {
@@ -92,7 +92,7 @@ impl Postman {
             clock: courier.clock.clone(),
             tally: courier.tally.clone(),
             bell,
-            post,
+            settings: post,
             every,
             round: Round::default(),
             steward,
@@ -152,7 +152,7 @@ impl Postman {
         match self.ledger.take_mail(turn, now).await {
             Ok(Outgoing { notices, .. }) if !notices.is_empty() => self.deliver(&notices, now).await,
             Ok(Outgoing { closes_at, .. }) => {
-                if let Some(post) = &self.post {
+                if let Some(post) = &self.settings {
                     post.mailer.rest().await;
                 }
                 let rested = self.round.resting.values().min().copied();
@@ -205,11 +205,11 @@ impl Postman {
     }
 
     /// Returns the mail and the settings to send it with, or why it is not sent.
-    fn address(&self, notices: &[Notice], now: Timestamp) -> Result<(Post, Letter), String> {
-        let post = self.post.clone().ok_or("no mail server is set (smtp_server)")?;
+    fn address(&self, notices: &[Notice], now: Timestamp) -> Result<(MailSettings, Letter), String> {
+        let post = self.settings.clone().ok_or("no mail server is set (smtp_server)")?;
         let app = notices.first().and_then(|first| self.directory.app_by_id(first.app));
         let app = app.ok_or("the app was deleted")?.app();
-        let to = app.settings.contact_email.clone().or_else(|| post.operator.clone());
+        let to = app.settings.contact_email.clone().or_else(|| post.operator_email.clone());
         let to = to.ok_or("the app has no contact_email, and operator_email is not set")?;
         let desk = Desk { app: &app, directory: &self.directory, public_url: post.public_url.as_deref() };
         let letter = desk.write(notices, to, now).ok_or("there is nothing to tell")?;
