@@ -31,7 +31,7 @@ mod prepared_request;
 mod function_slots;
 mod notice_mailer;
 mod ready_queue;
-mod recovery;
+mod retry_accelerator;
 mod renderer;
 mod replayer;
 mod scheduler;
@@ -200,7 +200,7 @@ impl Engine {
             scans: Vec::new(),
             steward: steward.clone(),
         };
-        let recovery = recovery::Recovery {
+        let recovery = retry_accelerator::RetryAccelerator {
             recovered: self.queue_events.recovered,
             ledger: courier.ledger.clone(),
             clock: courier.clock.clone(),

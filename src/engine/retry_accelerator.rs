@@ -18,14 +18,14 @@ const PAGE: usize = 256;
 const PAUSE: Duration = Duration::from_millis(20);
 const PAUSE_AFTER_ERROR: Duration = Duration::from_secs(1);
 
-pub(super) struct Recovery {
+pub(super) struct RetryAccelerator {
     pub(super) recovered: mpsc::UnboundedReceiver<(EndpointId, Timestamp)>,
     pub(super) ledger: Arc<dyn Ledger>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) under_way: Vec<Page>,
 }
 
-impl Recovery {
+impl RetryAccelerator {
     pub(super) async fn run(mut self, stop: Shutdown) {
         tokio::select! {
             biased;
@@ -38,10 +38,10 @@ impl Recovery {
         loop {
             if self.under_way.is_empty() {
                 let Some(recovered) = self.recovered.recv().await else { return };
-                self.begin(recovered);
+                self.start_endpoint(recovered);
             }
             while let Ok(recovered) = self.recovered.try_recv() {
-                self.begin(recovered);
+                self.start_endpoint(recovered);
             }
             let pause = self.step().await;
             self.clock.rest_until(self.clock.now().plus(pause)).await;
@@ -49,7 +49,7 @@ impl Recovery {
     }
 
     /// Starts a recovery. An endpoint that recovers again while its last recovery is under way starts over.
-    fn begin(&mut self, (endpoint, recovered_at): (EndpointId, Timestamp)) {
+    fn start_endpoint(&mut self, (endpoint, recovered_at): (EndpointId, Timestamp)) {
         self.under_way.retain(|page| page.endpoint != endpoint);
         let after = (recovered_at, DeliveryId::from_i64(0));
         self.under_way.push(Page { endpoint, recovered_at, after, most: PAGE });
