@@ -6,7 +6,7 @@ use super::{
     endpoint_queue::EndpointQueue,
     prepared_request::{PreparedRequest, attempt},
     renderer::Renderer,
-    sending::{Leave, Report, Sending},
+    admission::{Leave, Report, OutgoingDelivery},
 };
 use crate::{
     domain::{
@@ -36,7 +36,7 @@ const OUTAGE_WAITED_OUT: &str = "most receivers fell silent at once: waited out,
 /// Why an attempt has no outcome to decide on.
 enum Hindrance {
     NotRendered(RenderError),
-    /// Sending was not allowed, or waiting was ended: dropping the lease guard releases or records the delivery.
+    /// OutgoingDelivery was not allowed, or waiting was ended: dropping the lease guard releases or records the delivery.
     LetGo,
 }
 
@@ -60,8 +60,8 @@ pub struct DeliveryWorker {
 impl DeliveryWorker {
     /// Brings one delivery to its verdict, or back to the store if it may not be sent now. Returns how its last request
     /// ended.
-    pub(super) async fn carry(&self, sending: Sending, lane: &EndpointQueue, leave: &Leave) -> Option<Report> {
-        let Sending { carried, note } = sending;
+    pub(super) async fn carry(&self, sending: OutgoingDelivery, lane: &EndpointQueue, leave: &Leave) -> Option<Report> {
+        let OutgoingDelivery { carried, note } = sending;
         let mut custody = LeaseGuard::new(carried, note, self.ledger.clone(), self.clock.clone());
         // Dropping the guard releases the delivery; the store then cancels or holds it as the endpoint's state demands.
         let carried = custody.carried()?;

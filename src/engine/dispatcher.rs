@@ -6,7 +6,7 @@ use super::{
     delivery_worker::DeliveryWorker,
     endpoint_queue::EndpointQueue,
     endpoint_queues::EndpointQueues,
-    sending::{Leave, Report, Sending},
+    admission::{Leave, Report, OutgoingDelivery},
 };
 use crate::{
     domain::{port::Carried, time::Timestamp},
@@ -136,7 +136,7 @@ struct Out {
 
 impl Out {
     /// Makes one delivery, and returns the next if one may be sent.
-    async fn carry(&mut self, sending: Sending) -> Option<Sending> {
+    async fn carry(&mut self, sending: OutgoingDelivery) -> Option<OutgoingDelivery> {
         let leave = self.leave.as_ref()?;
         let report = self.delivery_worker.carry(sending, &self.lane, leave).await;
         let now = self.come_back(report);

@@ -35,7 +35,7 @@ mod retry_accelerator;
 mod renderer;
 mod replayer;
 mod scheduler;
-mod sending;
+mod admission;
 mod steward;
 mod timekeeper;
 mod traffic;

@@ -1,11 +1,11 @@
-//! Sending across all queues: picks what is next, processes the return of a delivery worker, and wakes queues that may send.
+//! OutgoingDelivery across all queues: picks what is next, processes the return of a delivery worker, and wakes queues that may send.
 
 use super::{
     timers::TimerKey,
     concurrency_limiter::WokenQueues,
     endpoint_queue::EndpointQueue,
     endpoint_queues::EndpointQueues,
-    sending::{Leave, Next, Report},
+    admission::{Leave, Next, Report},
 };
 use crate::domain::{
     circuit::{Change, PausedUntil},

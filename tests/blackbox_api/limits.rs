@@ -1,4 +1,4 @@
-//! Sending limits: set and shown, refused by field, enforced by the node, and explained in words.
+//! OutgoingDelivery limits: set and shown, refused by field, enforced by the node, and explained in words.
 
 use crate::{
     harness::wait_until,

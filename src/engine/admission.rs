@@ -23,7 +23,7 @@ use std::sync::{
 };
 
 /// Delivery that is about to be sent.
-pub(super) struct Sending {
+pub(super) struct OutgoingDelivery {
     pub(super) carried: Carried,
     /// History note on why it is sent when it is, if there is one.
     pub(super) note: Option<String>,
@@ -48,7 +48,7 @@ pub(super) struct Leave {
     has_gone_out: AtomicBool,
 }
 
-pub(super) type Next = (Sending, Leave);
+pub(super) type Next = (OutgoingDelivery, Leave);
 
 impl Leave {
     /// Whether each of its requests takes tokens.
@@ -319,7 +319,7 @@ impl EndpointQueueState {
         let (has_gone_out, is_exclusive) = (AtomicBool::new(false), self.settings.is_exclusive);
         let leave =
             Leave { delivery, url, is_test, is_probe, holds_slot: is_gated, took_tokens: is_limited, is_exclusive, has_gone_out };
-        Some((Sending { carried, note }, leave))
+        Some((OutgoingDelivery { carried, note }, leave))
     }
 
     /// Returns the history note on why it is sent when it is: none on the happy path.
