@@ -1,7 +1,7 @@
 //! Evaluates endpoints' health: rolls statistics up, evaluates endpoints by their windows, writes down outage-adjusted time.
 //! The effect of an attempt on its endpoint is decided in the store, with the attempt.
 
-use super::{DeliveryWorker, LAST_WRITE_WITHIN, EndpointQueues, steward::Steward, timekeeper::Timekeeper};
+use super::{DeliveryWorker, LAST_WRITE_WITHIN, EndpointQueues, leader::LeaderRole, timekeeper::Timekeeper};
 use crate::{
     domain::{blame::Blame, directory::Directory, id::EndpointId, time::Timestamp},
     store::{
@@ -41,7 +41,7 @@ pub(super) struct HealthRound {
     judged: BTreeMap<EndpointId, Timestamp>,
     /// When all degraded endpoints are evaluated next.
     all_at: Timestamp,
-    steward: Steward,
+    leader: LeaderRole,
 }
 
 impl HealthRound {
@@ -74,7 +74,7 @@ impl HealthRound {
             suspects: BTreeSet::new(),
             judged: BTreeMap::new(),
             all_at: now,
-            steward: Steward { tenure: lanes.tenure().clone(), clock: clock.clone() },
+            leader: LeaderRole { tenure: lanes.tenure().clone(), clock: clock.clone() },
         })
     }
 
@@ -86,7 +86,7 @@ impl HealthRound {
             () = self.work() => {}
             () = timekeeper.work() => {}
         }
-        let Some(_turn) = self.steward.try_turn() else { return };
+        let Some(_turn) = self.leader.try_lead() else { return };
         // The time up to here counts; the rest of the log waits for the next process.
         match tokio::time::timeout(LAST_WRITE_WITHIN, self.roll_up()).await {
             Ok(Ok(_)) => {}
@@ -100,13 +100,13 @@ impl HealthRound {
             cluster: self.cluster.clone(),
             clock: self.clock.clone(),
             blame: self.blame.clone(),
-            tenure: self.steward.tenure.clone(),
+            tenure: self.leader.tenure.clone(),
         }
     }
 
     async fn work(&mut self) {
         loop {
-            let turn = self.steward.turn().await;
+            let turn = self.leader.lead().await;
             let come_back = self.step().await;
             drop(turn);
             self.clock.rest_until(come_back).await;

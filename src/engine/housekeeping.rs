@@ -2,7 +2,7 @@
 //! and old audit records, keeps the gauges, measures the store, closes unused connections, writes down when keys were last
 //! used.
 
-use super::{Rounds, endpoint_queues::EndpointQueues, steward::Steward};
+use super::{Rounds, endpoint_queues::EndpointQueues, leader::LeaderRole};
 use crate::{
     domain::{
         contract::Keep, delivery::Switch, directory::Directory, id::EndpointId, storage::Storage,
@@ -42,7 +42,7 @@ pub(super) struct Housekeeping {
     pub(super) forget_at: Timestamp,
     pub(super) storage: Arc<Storage>,
     pub(super) audit_retention: Keep,
-    pub(super) steward: Steward,
+    pub(super) leader: LeaderRole,
 }
 
 impl Housekeeping {
@@ -116,7 +116,7 @@ impl Housekeeping {
             self.write_key_uses().await;
         }
         if self.forget_at.has_come(self.rounds.forget, now)
-            && let Some(_turn) = self.steward.try_turn()
+            && let Some(_turn) = self.leader.try_lead()
         {
             self.forget_at = now.plus(self.rounds.forget);
             self.forget(now).await;
@@ -137,7 +137,7 @@ impl Housekeeping {
 
     /// Removes one step of what deleted apps left behind.
     async fn purge(&mut self, now: Timestamp) {
-        let purged = match self.steward.try_turn() {
+        let purged = match self.leader.try_lead() {
             Some(_turn) => self.cluster.purge().await,
             None => Ok(false),
         };

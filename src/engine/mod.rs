@@ -36,7 +36,7 @@ mod renderer;
 mod replayer;
 mod scheduler;
 mod admission;
-mod steward;
+mod leader;
 mod timekeeper;
 mod traffic;
 mod trial;
@@ -179,7 +179,7 @@ impl Engine {
         let Some(health) = self.begin(&stop).await? else { return Ok(()) };
         let start = Timestamp::from_millis(0);
         let steward =
-            steward::Steward { tenure: self.queues.tenure().clone(), clock: self.delivery_worker.clock.clone() };
+            leader::LeaderRole { tenure: self.queues.tenure().clone(), clock: self.delivery_worker.clock.clone() };
         let (scheduler, replayer, notifier) =
             (self.scheduler(), self.replayer(steward.clone()), self.notifier(steward.clone()));
         let (courier, lanes) = (Arc::new(self.delivery_worker), self.queues);
@@ -224,7 +224,7 @@ impl Engine {
             forget_at: start,
             storage: self.storage,
             audit_retention: self.audit_retention,
-            steward,
+            leader: steward,
         };
         let is_alone = lanes.tenure().is_alone();
         let inspector =
@@ -262,7 +262,7 @@ impl Engine {
         }
     }
 
-    fn replayer(&self, steward: steward::Steward) -> replayer::Replayer {
+    fn replayer(&self, steward: leader::LeaderRole) -> replayer::Replayer {
         replayer::Replayer {
             queues: self.queues.clone(),
             directory: self.delivery_worker.directory.clone(),
@@ -274,11 +274,11 @@ impl Engine {
             asked: self.queues.replays.clone(),
             storage: self.storage.clone(),
             under_way: Vec::new(),
-            steward,
+            leader: steward,
         }
     }
 
-    fn notifier(&self, steward: steward::Steward) -> operational_webhooks::OperationalWebhooks {
+    fn notifier(&self, steward: leader::LeaderRole) -> operational_webhooks::OperationalWebhooks {
         operational_webhooks::OperationalWebhooks {
             queues: self.queues.clone(),
             directory: self.delivery_worker.directory.clone(),
@@ -290,7 +290,7 @@ impl Engine {
             bell: self.queues.webhook_notices.clone(),
             operator_app: self.operator_app.clone(),
             every: self.rounds.notices,
-            steward,
+            leader: steward,
         }
     }
 }

@@ -3,7 +3,7 @@
 //! While the mail server is down there is one try for all that waits, after growing pauses. No notice is lost, and when it
 //! is back everything is sent at the usual pace.
 
-use super::{delivery_worker::DeliveryWorker, steward::Steward};
+use super::{delivery_worker::DeliveryWorker, leader::LeaderRole};
 use crate::{
     domain::{
         directory::Directory,
@@ -56,7 +56,7 @@ pub(super) struct NoticeMailer {
     /// How often it checks without a notification.
     every: Duration,
     round: Round,
-    steward: Steward,
+    leader: LeaderRole,
 }
 
 /// Progress of the mailer.
@@ -84,7 +84,7 @@ impl NoticeMailer {
         bell: Arc<Notify>,
         post: Option<MailSettings>,
         every: Duration,
-        steward: Steward,
+        steward: LeaderRole,
     ) -> Self {
         Self {
             directory: courier.directory.clone(),
@@ -95,7 +95,7 @@ impl NoticeMailer {
             settings: post,
             every,
             round: Round::default(),
-            steward,
+            leader: steward,
         }
     }
 
@@ -117,9 +117,9 @@ impl NoticeMailer {
             let bell = self.bell.clone();
             // Registered before the step, so that no notification is missed.
             let rung = bell.notified();
-            let Some(turn) = self.turn(stop).await else { return };
+            let Some(turn) = self.lead(stop).await else { return };
             let come_back = self.step().await;
-            let come_back = self.steward.look_again(come_back);
+            let come_back = self.leader.look_again(come_back);
             drop(turn);
             tokio::select! {
                 biased;
@@ -131,11 +131,11 @@ impl NoticeMailer {
     }
 
     /// Waits until this node is the leader; `None` if it is stopped before.
-    async fn turn(&self, stop: &Shutdown) -> Option<Stewarding> {
+    async fn lead(&self, stop: &Shutdown) -> Option<Stewarding> {
         tokio::select! {
             biased;
             () = stop.soft() => None,
-            turn = self.steward.turn() => Some(turn),
+            turn = self.leader.lead() => Some(turn),
         }
     }
 

@@ -4,7 +4,7 @@
 //! The notice's own deduplication key turns at least once into exactly once: an event that was published before is not
 //! published again. A notice about an endpoint is never sent to that endpoint.
 
-use super::{endpoint_queues::EndpointQueues, steward::Steward};
+use super::{endpoint_queues::EndpointQueues, leader::LeaderRole};
 use crate::{
     domain::{
         directory::{AppEntry, Directory},
@@ -44,7 +44,7 @@ pub(super) struct OperationalWebhooks {
     pub(super) operator_app: Option<String>,
     /// How often it checks without a notification.
     pub(super) every: Duration,
-    pub(super) steward: Steward,
+    pub(super) leader: LeaderRole,
 }
 
 impl OperationalWebhooks {
@@ -61,8 +61,8 @@ impl OperationalWebhooks {
         loop {
             // Registered before the step, so that no notification is missed.
             let rung = self.bell.notified();
-            let turn = self.steward.turn().await;
-            let come_back = self.steward.look_again(self.step().await);
+            let turn = self.leader.lead().await;
+            let come_back = self.leader.look_again(self.step().await);
             drop(turn);
             tokio::select! {
                 biased;

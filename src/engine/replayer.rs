@@ -1,7 +1,7 @@
 //! Brings replays forward: a page now and then, as fast as each may go, and never more than half of what a queue can take,
 //! so that fresh events keep finding free permits.
 
-use super::{endpoint_queues::EndpointQueues, steward::Steward};
+use super::{endpoint_queues::EndpointQueues, leader::LeaderRole};
 use crate::{
     domain::{
         contract::Channel,
@@ -42,7 +42,7 @@ pub(super) struct Replayer {
     pub(super) asked: Arc<Notify>,
     pub(super) storage: Arc<Storage>,
     pub(super) under_way: Vec<UnderWay>,
-    pub(super) steward: Steward,
+    pub(super) leader: LeaderRole,
 }
 
 /// Replay that proceeds, and when its next page may go.
@@ -66,11 +66,11 @@ impl Replayer {
     async fn work(&mut self) {
         let mut is_stale = true;
         loop {
-            let turn = if let Some(turn) = self.steward.try_turn() {
+            let turn = if let Some(turn) = self.leader.try_lead() {
                 turn
             } else {
                 is_stale = true;
-                self.steward.turn().await
+                self.leader.lead().await
             };
             if is_stale && let Err(error) = self.look_again().await {
                 tracing::warn!(%error, "could not read the running replays");
@@ -84,7 +84,7 @@ impl Replayer {
                 biased;
                 () = self.asked.notified() => true,
                 () = self.sleep_until(come_back) => false,
-                () = self.steward.asked_elsewhere() => true,
+                () = self.leader.asked_elsewhere() => true,
             };
         }
     }

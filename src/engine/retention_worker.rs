@@ -5,7 +5,7 @@
 //! age. Whatever was not due yet when a scan came by, because it ended late or a contract was changed, is found when the
 //! scan starts over from the oldest event; that is soon where little is kept, and once a day at the latest.
 
-use super::steward::Steward;
+use super::leader::LeaderRole;
 use crate::{
     domain::{
         directory::Directory,
@@ -43,7 +43,7 @@ pub(super) struct RetentionWorker {
     /// How often it checks when there is nothing to do.
     pub(super) every: Duration,
     pub(super) scans: Vec<RetentionScan>,
-    pub(super) steward: Steward,
+    pub(super) steward: LeaderRole,
 }
 
 /// Scan of one retention age through the events.
@@ -111,7 +111,7 @@ impl RetentionWorker {
     /// Scans until it has caught up with its age.
     async fn scan(&mut self, place: usize) -> Result<(), StoreError> {
         loop {
-            let turn = self.steward.turn().await;
+            let turn = self.steward.lead().await;
             let now = self.clock.now();
             let walk = &mut self.scans[place];
             // A clock that was set back must not delay the scan until it is as late again.

@@ -48,14 +48,14 @@ impl Service {
 
     /// Returns the leader role if this node may accept from the inbox now. When storage is full it waits too: the events are
     /// already published and cannot be refused.
-    fn looks_after_inbox(&self) -> Option<Stewarding> {
+    fn lead_inbox(&self) -> Option<Stewarding> {
         let has_room = self.must_accept().is_ok() && self.must_have_room().is_ok();
         if has_room { self.tenure.steward(|| self.clock.steady()) } else { None }
     }
 
     /// Accepts what the inbox holds. Returns how many entries were settled, or `None` if there is no inbox.
     async fn take_in(&self) -> Result<Option<usize>, Error> {
-        let Some(_at_work) = self.looks_after_inbox() else { return Ok(Some(0)) };
+        let Some(_at_work) = self.lead_inbox() else { return Ok(Some(0)) };
         let Some(submitted) = self.browse.submitted().await? else { return Ok(None) };
         let mut by_app: BTreeMap<AppId, Vec<Submission>> = BTreeMap::new();
         for submission in submitted {

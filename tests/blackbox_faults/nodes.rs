@@ -11,6 +11,6 @@ mod limits;
 mod slow;
 mod stage;
 mod standby;
-mod steward;
+mod leader;
 mod together;
 mod verdict;

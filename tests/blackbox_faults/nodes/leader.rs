@@ -49,7 +49,7 @@ impl Pair {
     }
 
     /// Returns the leader and its epoch.
-    fn steward(&self) -> (usize, i64) {
+    fn leader(&self) -> (usize, i64) {
         let sql = "SELECT n.pid, n.epoch FROM posthaste.shards s JOIN posthaste.nodes n ON n.epoch = s.epoch WHERE s.shard = 0";
         let found = self.ask(sql);
         let (pid, epoch) = found.split_once('|').unwrap();
@@ -115,7 +115,7 @@ async fn two_nodes_mail_each_notice_once_also_when_the_leader_is_killed_among_ma
     let in_peace = times(&post);
     assert!(in_peace.values().all(|times| *times == 1), "{in_peace:?}");
 
-    let (steward, _) = pair.steward();
+    let (steward, _) = pair.leader();
     let survivor = pair.client(steward + 1);
     let_die(&both, STORM, &mut dead).await;
     wait_until("it mails", LIMIT, async || post.mails().len() >= in_peace.len() + MAILED).await;
@@ -155,7 +155,7 @@ async fn a_replay_whose_leader_is_killed_is_finished_by_the_other_node_and_repla
     pair.all_is_delivered().await;
     assert_eq!(receiver.count_at("/e"), EVENTS);
 
-    let (steward, epoch) = pair.steward();
+    let (steward, epoch) = pair.leader();
     let survivor = pair.client(steward + 1);
     let asked = json!({ "endpoint_id": "e", "status": ["delivered"], "per_second": 50 });
     let replay = survivor.post("/v1/apps/a/replays", &asked).await.expect(201);

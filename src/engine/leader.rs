@@ -14,21 +14,21 @@ use std::{sync::Arc, time::Duration};
 const LOOKS_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Clone)]
-pub(super) struct Steward {
+pub(super) struct LeaderRole {
     pub(super) tenure: Arc<Tenure>,
     pub(super) clock: Arc<dyn Clock>,
 }
 
-impl Steward {
+impl LeaderRole {
     /// Returns a guard for a piece of the leader's work, if this node is the leader now.
-    pub(super) fn try_turn(&self) -> Option<Stewarding> {
+    pub(super) fn try_lead(&self) -> Option<Stewarding> {
         self.tenure.steward(|| self.clock.steady())
     }
 
     /// Waits until this node is the leader, and returns the guard.
-    pub(super) async fn turn(&self) -> Stewarding {
+    pub(super) async fn lead(&self) -> Stewarding {
         loop {
-            if let Some(turn) = self.try_turn() {
+            if let Some(turn) = self.try_lead() {
                 return turn;
             }
             self.clock.sleep_for(LOOKS_EVERY).await;
