@@ -1,7 +1,7 @@
 //! Evaluates endpoints' health: rolls statistics up, evaluates endpoints by their windows, writes down outage-adjusted time.
 //! The effect of an attempt on its endpoint is decided in the store, with the attempt.
 
-use super::{DeliveryWorker, LAST_WRITE_WITHIN, EndpointQueues, leader::LeaderRole, timekeeper::Timekeeper};
+use super::{DeliveryWorker, LAST_WRITE_WITHIN, EndpointQueues, leader::LeaderRole, clock_sync::ClockSync};
 use crate::{
     domain::{blame::Blame, directory::Directory, id::EndpointId, time::Timestamp},
     store::{
@@ -79,7 +79,7 @@ impl HealthRound {
     }
 
     pub(super) async fn run(mut self, stop: Shutdown) {
-        let timekeeper = self.timekeeper();
+        let timekeeper = self.clock_sync();
         tokio::select! {
             biased;
             () = stop.soft() => {}
@@ -95,8 +95,8 @@ impl HealthRound {
         }
     }
 
-    fn timekeeper(&self) -> Timekeeper {
-        Timekeeper {
+    fn clock_sync(&self) -> ClockSync {
+        ClockSync {
             cluster: self.cluster.clone(),
             clock: self.clock.clone(),
             blame: self.blame.clone(),

@@ -37,7 +37,7 @@ mod replayer;
 mod scheduler;
 mod admission;
 mod leader;
-mod timekeeper;
+mod clock_sync;
 mod traffic;
 mod trial;
 mod turn;

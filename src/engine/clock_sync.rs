@@ -11,14 +11,14 @@ use std::{sync::Arc, time::Duration};
 /// Often enough that no time is lost between two readings of the clock.
 const EVERY: Duration = Duration::from_secs(5);
 
-pub(super) struct Timekeeper {
+pub(super) struct ClockSync {
     pub(super) cluster: Arc<dyn Cluster>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) blame: Arc<Blame>,
     pub(super) tenure: Arc<Tenure>,
 }
 
-impl Timekeeper {
+impl ClockSync {
     /// Never returns.
     pub(super) async fn work(&self) {
         if self.tenure.is_alone() {
