@@ -38,7 +38,7 @@ mod scheduler;
 mod admission;
 mod leader;
 mod clock_sync;
-mod traffic;
+mod queue_sending;
 mod trial;
 mod turn;
 
