@@ -13,7 +13,7 @@ use crate::{
         field::FieldError,
         time::Timestamp,
     },
-    service::{Caller, event_types::Trial},
+    service::{Caller, event_types::VersionTrial},
 };
 use axum::extract::State;
 use http::{StatusCode, Uri};
@@ -85,7 +85,7 @@ fields! {
 fields! {
     /// A conversion to try.
     #[schema(as = VersionTrial, example = json!({ "version": "2024-01-01" }))]
-    struct TrialFields {
+    struct VersionTrialFields {
         /// The data of an event; the type's sample if absent.
         #[schema(value_type = Option<serde_json::Value>)]
         data: Option<Value>,
@@ -323,7 +323,7 @@ pub(super) async fn unarchive_event_type(
 ///
 /// Shows what a version makes of some data, before an endpoint is pinned to it, or, with an admin key, before it is saved.
 #[utoipa::path(
-    post, path = "/v1/event-types/{type}/try", tag = "Event types", request_body = TrialFields,
+    post, path = "/v1/event-types/{type}/try", tag = "Event types", request_body = VersionTrialFields,
     responses(
         (status = 200, description = "What it makes of the data", body = TriedView),
         (status = 403, description = "Not with an app key"),
@@ -333,13 +333,13 @@ pub(super) async fn try_event_type(
     State(api): State<Arc<Api>>,
     Known(caller): Known,
     uri: Uri,
-    trial: GivenRaw<TrialFields>,
+    trial: GivenRaw<VersionTrialFields>,
 ) -> Answer {
     let as_written = trial.raw("data");
-    let TrialFields { data, version, function, schema } = trial.given;
+    let VersionTrialFields { data, version, function, schema } = trial.given;
     let is_draft = function.is_some() || schema.is_some();
     let draft = is_draft.then(|| VersionDocument { schema, function, ..VersionDocument::default() });
-    let trial = Trial { data: data.and(as_written), version, draft };
+    let trial = VersionTrial { data: data.and(as_written), version, draft };
     let (version, made) = api.service.try_version(caller, &segment(uri.path(), 3)?, trial).await?;
     let data = String::from_utf8(made).ok().and_then(|made| RawValue::from_string(made).ok());
     answer::ok(&TriedView { version, data })

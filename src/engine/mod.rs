@@ -39,7 +39,7 @@ mod admission;
 mod leader;
 mod clock_sync;
 mod queue_sending;
-mod trial;
+mod function_run;
 mod turn;
 
 pub use delivery_worker::DeliveryWorker;

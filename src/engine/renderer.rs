@@ -10,7 +10,7 @@ mod tests;
 use super::{
     render_error::RenderError,
     function_slots::FunctionSlots,
-    trial::{Ended, SlotGuard, Trial},
+    function_run::{Ended, SlotGuard, FunctionRun},
     turn::{Expected, FunctionName, Queue, Turn, Turns},
 };
 use crate::domain::{
@@ -113,7 +113,7 @@ impl Renderer {
             return Ok(ended);
         }
         let work = (version.clone(), event.data.clone(), rule);
-        let trial = Trial::begin(function.clone(), event.id, work, hold)?;
+        let trial = FunctionRun::begin(function.clone(), event.id, work, hold)?;
         let ended = match known {
             Some((Expected::Long, turn)) => trial.finish_slow(&turn).await,
             _ => self.end(trial, event, function).await?,
@@ -128,7 +128,7 @@ impl Renderer {
     }
 
     /// Waits for a run that should be quick; if it is not, it moves to the slow slots.
-    async fn end(&self, mut trial: Trial, event: &Event, function: FunctionName) -> Result<Ended, RenderError> {
+    async fn end(&self, mut trial: FunctionRun, event: &Event, function: FunctionName) -> Result<Ended, RenderError> {
         if let Ok(ended) = timeout(QUICK, trial.end()).await {
             return Ok(ended);
         }

@@ -24,7 +24,7 @@ const ARCHIVED_AT: &str = "archived_at";
 
 /// Trial run of a payload version.
 #[derive(Debug, Default)]
-pub struct Trial {
+pub struct VersionTrial {
     /// JSON text as given; the type's sample if absent.
     pub data: Option<String>,
     /// Name of one of the type's versions.
@@ -215,7 +215,7 @@ impl Service {
         &self,
         caller: Caller,
         name: &str,
-        trial: Trial,
+        trial: VersionTrial,
     ) -> Result<(String, Vec<u8>), Error> {
         let known = self.event_type(name);
         let field = if trial.draft.is_some() { "function" } else { "version" };

@@ -58,7 +58,7 @@ impl SlotGuard {
 type SharedSlotGuard = Arc<Mutex<Option<SlotGuard>>>;
 
 /// A run that is under way. Dropping it asks the run to stop.
-pub(super) struct Trial {
+pub(super) struct FunctionRun {
     told: oneshot::Receiver<Ended>,
     slot_guard: SharedSlotGuard,
     is_given_up: Arc<AtomicBool>,
@@ -67,7 +67,7 @@ pub(super) struct Trial {
     event: EventId,
 }
 
-impl Trial {
+impl FunctionRun {
     pub(super) fn begin(
         function: FunctionName,
         event: EventId,
@@ -128,7 +128,7 @@ impl Trial {
     }
 }
 
-impl Drop for Trial {
+impl Drop for FunctionRun {
     fn drop(&mut self) {
         self.is_given_up.store(true, Relaxed);
     }
