@@ -3,7 +3,7 @@
 use super::{
     render_error::RenderError,
     function_slots::FunctionSlot,
-    turn::{FunctionName, Turn},
+    function_fairness::{FunctionName, AppTurns},
 };
 use crate::{
     domain::{contract::RenderingRule, event_type::PayloadVersion, id::EventId, time::format_duration},
@@ -42,7 +42,7 @@ pub(super) enum Ended {
 pub(super) struct SlotGuard {
     slot: FunctionSlot,
     /// Turn of its app, where it needs one.
-    _turn: Option<(Arc<Turn>, OwnedSemaphorePermit)>,
+    _turn: Option<(Arc<AppTurns>, OwnedSemaphorePermit)>,
 }
 
 impl SlotGuard {
@@ -50,7 +50,7 @@ impl SlotGuard {
         Self { slot: place, _turn: None }
     }
 
-    pub(super) fn in_turn(place: FunctionSlot, turn: Arc<Turn>, permit: OwnedSemaphorePermit) -> Self {
+    pub(super) fn in_turn(place: FunctionSlot, turn: Arc<AppTurns>, permit: OwnedSemaphorePermit) -> Self {
         Self { slot: place, _turn: Some((turn, permit)) }
     }
 }
@@ -97,7 +97,7 @@ impl FunctionRun {
     }
 
     /// Waits for a run that may take as long as its contract says; its slot is lost if it takes longer.
-    pub(super) async fn finish_slow(mut self, turn: &Turn) -> Ended {
+    pub(super) async fn finish_slow(mut self, turn: &AppTurns) -> Ended {
         if let Ok(ended) = timeout(self.within, self.end()).await {
             return ended;
         }
@@ -106,7 +106,7 @@ impl FunctionRun {
     }
 
     /// Asks the run to stop and returns at once. If it does not stop, its slot is lost.
-    pub(super) fn give_up(mut self, turn: Arc<Turn>) {
+    pub(super) fn give_up(mut self, turn: Arc<AppTurns>) {
         self.is_given_up.store(true, Relaxed);
         tokio::spawn(async move {
             if timeout(STUCK_AFTER, self.end()).await.is_err() {
@@ -115,7 +115,7 @@ impl FunctionRun {
         });
     }
 
-    fn lose_slot(&self, turn: &Turn) {
+    fn lose_slot(&self, turn: &AppTurns) {
         let (event_type, version) = &self.function;
         tracing::error!(
             %event_type, %version, event = %self.event,

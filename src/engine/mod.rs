@@ -40,7 +40,7 @@ mod leader;
 mod clock_sync;
 mod queue_sending;
 mod function_run;
-mod turn;
+mod function_fairness;
 
 pub use delivery_worker::DeliveryWorker;
 pub use send_gate::NodeSendGate;

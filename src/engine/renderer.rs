@@ -11,7 +11,7 @@ use super::{
     render_error::RenderError,
     function_slots::FunctionSlots,
     function_run::{Ended, SlotGuard, FunctionRun},
-    turn::{Expected, FunctionName, Queue, Turn, Turns},
+    function_fairness::{ExpectedDuration, FunctionName, TurnQueue, AppTurns, AppFairness},
 };
 use crate::domain::{
     body,
@@ -36,7 +36,7 @@ pub struct Renderer {
     quick_slots: FunctionSlots,
     doubtful_slots: FunctionSlots,
     slow_slots: FunctionSlots,
-    turns: Turns,
+    fairness: AppFairness,
 }
 
 impl Default for Renderer {
@@ -45,7 +45,7 @@ impl Default for Renderer {
             quick_slots: FunctionSlots::new(QUICK_SLOTS),
             doubtful_slots: FunctionSlots::new(DOUBTFUL_SLOTS),
             slow_slots: FunctionSlots::new(SLOW_SLOTS),
-            turns: Turns::default(),
+            fairness: AppFairness::default(),
         }
     }
 }
@@ -94,17 +94,17 @@ impl Renderer {
     ) -> Result<Ended, RenderError> {
         let function: FunctionName = (event.event_type.clone(), version.name.clone());
         let until = Instant::now() + SLOT_WAIT_MAX;
-        let known = self.turns.of(event.app).map(|turn| (turn.expected(&function, event.id), turn));
+        let known = self.fairness.of(event.app).map(|turn| (turn.expected(&function, event.id), turn));
         let (places, hold) = match &known {
-            None | Some((Expected::Quick, _)) => {
+            None | Some((ExpectedDuration::Quick, _)) => {
                 let place = self.quick_slots.take(until).await;
                 (&self.quick_slots, place.map(SlotGuard::of))
             }
-            Some((Expected::Doubtful, turn)) => {
-                (&self.doubtful_slots, in_turn(turn, &turn.trying, &self.doubtful_slots, until).await)
+            Some((ExpectedDuration::Doubtful, turn)) => {
+                (&self.doubtful_slots, take_slot_in_turn(turn, &turn.doubtful, &self.doubtful_slots, until).await)
             }
-            Some((Expected::Long, turn)) => {
-                (&self.slow_slots, in_turn(turn, &turn.aside, &self.slow_slots, until).await)
+            Some((ExpectedDuration::Slow, turn)) => {
+                (&self.slow_slots, take_slot_in_turn(turn, &turn.slow, &self.slow_slots, until).await)
             }
         };
         let hold = hold.ok_or_else(|| busy(&function, places))?;
@@ -115,7 +115,7 @@ impl Renderer {
         let work = (version.clone(), event.data.clone(), rule);
         let trial = FunctionRun::begin(function.clone(), event.id, work, hold)?;
         let ended = match known {
-            Some((Expected::Long, turn)) => trial.finish_slow(&turn).await,
+            Some((ExpectedDuration::Slow, turn)) => trial.finish_slow(&turn).await,
             _ => self.end(trial, event, function).await?,
         };
         match &ended {
@@ -132,24 +132,24 @@ impl Renderer {
         if let Ok(ended) = timeout(QUICK, trial.end()).await {
             return Ok(ended);
         }
-        let turn = self.turns.note_long(event.app, function.clone(), event.id);
-        let free = turn.aside.take_free().zip(self.slow_slots.take_free());
+        let turn = self.fairness.note_slow(event.app, function.clone(), event.id);
+        let free = turn.slow.take_free().zip(self.slow_slots.take_free());
         let Some((permit, place)) = free else {
             // The run is stopped here; when its delivery comes back, it waits in line with the others.
             trial.give_up(turn);
             return Err(busy(&function, &self.slow_slots));
         };
-        trial.move_to_slot(SlotGuard::in_turn(place, turn.clone(), permit));
+        trial.move_to_slot(SlotGuard::take_slot_in_turn(place, turn.clone(), permit));
         Ok(trial.finish_slow(&turn).await)
     }
 }
 
 /// Waits for the app's turn and then for a slot: only one run of each app waits for a slot, so that all apps get theirs in
 /// turn.
-async fn in_turn(turn: &Arc<Turn>, queue: &Queue, places: &FunctionSlots, until: Instant) -> Option<SlotGuard> {
+async fn take_slot_in_turn(turn: &Arc<AppTurns>, queue: &TurnQueue, places: &FunctionSlots, until: Instant) -> Option<SlotGuard> {
     let permit = queue.take(until).await?;
     let place = places.take(until).await?;
-    Some(SlotGuard::in_turn(place, turn.clone(), permit))
+    Some(SlotGuard::take_slot_in_turn(place, turn.clone(), permit))
 }
 
 fn kept(event: &Event, version: &Arc<PayloadVersion>) -> Option<Ended> {

@@ -75,7 +75,7 @@ impl Default for SystemResolver {
 impl Resolve for SystemResolver {
     fn resolve<'a>(&'a self, name: &'a str) -> Resolving<'a> {
         Box::pin(async move {
-            let turn = self.turn_of(name);
+            let turn = self.name_semaphore(name);
             let looked_up = async {
                 let turn = turn.acquire_owned().await.map_err(io::Error::other)?;
                 // No free thread is a local failure that must not count against this name.
@@ -98,7 +98,7 @@ impl Resolve for SystemResolver {
 
 impl SystemResolver {
     /// Returns the semaphore that limits the concurrent look-ups of one name.
-    fn turn_of(&self, name: &str) -> Arc<Semaphore> {
+    fn name_semaphore(&self, name: &str) -> Arc<Semaphore> {
         let mut by_name = self.by_name.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(turn) = by_name.get(name).and_then(Weak::upgrade) {
             return turn;

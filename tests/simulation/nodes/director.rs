@@ -101,12 +101,12 @@ impl Director {
 
     fn pass_until(&mut self, until: i64) {
         while self.now < until {
-            self.turn();
+            self.run_all_once();
         }
     }
 
     /// Runs every node once.
-    fn turn(&mut self) {
+    fn run_all_once(&mut self) {
         let until = self.now + self.rng.i64(1..=TURN_MAX);
         while let Some(fault) = self.faults.pop_if(|fault| fault.at <= self.now) {
             self.go_wrong(fault);
@@ -116,14 +116,14 @@ impl Director {
         let mut order: Vec<usize> = (0..self.places.len()).collect();
         self.rng.shuffle(&mut order);
         for number in order {
-            self.turn_of(number, until);
+            self.run_node(number, until);
         }
         self.now = until;
         self.town.state().now = until;
         witness::hear(&self.town);
     }
 
-    fn turn_of(&mut self, number: usize, until: i64) {
+    fn run_node(&mut self, number: usize, until: i64) {
         let (town, now) = (&self.town, self.now);
         let place = &mut self.places[number];
         if place.node.is_none() && place.starts_at <= now {
@@ -247,7 +247,7 @@ impl Director {
             }
         }
         while self.places.iter().any(|place| place.node.is_some()) {
-            self.turn();
+            self.run_all_once();
         }
         witness::hear(&self.town);
     }
