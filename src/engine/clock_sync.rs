@@ -12,7 +12,7 @@ use std::{sync::Arc, time::Duration};
 const EVERY: Duration = Duration::from_secs(5);
 
 pub(super) struct ClockSync {
-    pub(super) cluster: Arc<dyn Cluster>,
+    pub(super) cluster_store: Arc<dyn Cluster>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) blame: Arc<Blame>,
     pub(super) tenure: Arc<Tenure>,
@@ -34,7 +34,7 @@ impl ClockSync {
 
     async fn step(&self) -> Result<(), StoreError> {
         let now = self.clock.now();
-        let all = self.cluster.account(self.blame.account(now), now).await?;
+        let all = self.cluster_store.account(self.blame.account(now), now).await?;
         self.blame.heed(all, self.clock.now());
         Ok(())
     }

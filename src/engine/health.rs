@@ -32,7 +32,7 @@ const ROUNDS_MISSED_MAX: u32 = 60;
 
 pub(super) struct HealthRound {
     directory: Arc<Directory>,
-    cluster: Arc<dyn Cluster>,
+    cluster_store: Arc<dyn Cluster>,
     clock: Arc<dyn Clock>,
     blame: Arc<Blame>,
     every: Duration,
@@ -67,7 +67,7 @@ impl HealthRound {
         }
         Ok(Self {
             directory: directory.clone(),
-            cluster,
+            cluster_store: cluster,
             clock: clock.clone(),
             blame: blame.clone(),
             every,
@@ -97,7 +97,7 @@ impl HealthRound {
 
     fn clock_sync(&self) -> ClockSync {
         ClockSync {
-            cluster: self.cluster.clone(),
+            cluster_store: self.cluster_store.clone(),
             clock: self.clock.clone(),
             blame: self.blame.clone(),
             tenure: self.leader.tenure.clone(),
@@ -131,7 +131,7 @@ impl HealthRound {
         loop {
             let now = self.clock.now();
             let RolledUp { suspects, rows, has_more } =
-                self.cluster.roll_up(self.blame.accountable(now), now).await?;
+                self.cluster_store.roll_up(self.blame.accountable(now), now).await?;
             self.suspects.extend(suspects);
             all += rows;
             if !has_more {
@@ -144,7 +144,7 @@ impl HealthRound {
         let now = self.clock.now();
         // A clock that was set back must not delay an evaluation.
         if self.all_at <= now || self.all_at.since(now) > UNCHANGED_EVERY {
-            self.suspects.extend(self.cluster.degraded().await?);
+            self.suspects.extend(self.cluster_store.degraded().await?);
             self.all_at = now.plus(UNCHANGED_EVERY);
         }
         self.judged.retain(|_, again| now < *again && again.since(now) <= BETWEEN);
@@ -153,7 +153,7 @@ impl HealthRound {
         for some in due.chunks(SUSPECTS_PER_STEP) {
             let suspects: Vec<Suspect> = some.iter().filter_map(|id| self.suspect(*id)).collect();
             if !suspects.is_empty() {
-                self.cluster.judge(suspects, now).await?;
+                self.cluster_store.judge(suspects, now).await?;
             }
         }
         for endpoint in due {

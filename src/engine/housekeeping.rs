@@ -29,7 +29,7 @@ pub(super) struct Housekeeping {
     pub(super) changed: mpsc::UnboundedReceiver<EndpointId>,
     pub(super) directory: Arc<Directory>,
     pub(super) ledger: Arc<dyn Ledger>,
-    pub(super) cluster: Arc<dyn Cluster>,
+    pub(super) cluster_store: Arc<dyn Cluster>,
     pub(super) browse: Arc<dyn Browse>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) tally: Arc<Tally>,
@@ -127,7 +127,7 @@ impl Housekeeping {
     /// Measures the store. With many tables that takes long, so it is done rarely, and what is accepted meanwhile is added
     /// up.
     async fn measure(&mut self, now: Timestamp) {
-        match self.cluster.usage().await {
+        match self.cluster_store.usage().await {
             Ok(usage) => self.storage.measured(usage),
             Err(error) => tracing::warn!(%error, "could not measure the store"),
         }
@@ -138,7 +138,7 @@ impl Housekeeping {
     /// Removes one step of what deleted apps left behind.
     async fn purge(&mut self, now: Timestamp) {
         let purged = match self.leader.try_lead() {
-            Some(_turn) => self.cluster.purge().await,
+            Some(_turn) => self.cluster_store.purge().await,
             None => Ok(false),
         };
         match purged {
@@ -154,7 +154,7 @@ impl Housekeeping {
         let Keep::For(kept) = self.audit_retention else { return };
         let kept_ms = i64::try_from(kept.as_millis()).unwrap_or(i64::MAX);
         let before = Timestamp::from_millis(now.as_millis().saturating_sub(kept_ms));
-        match self.cluster.forget(before).await {
+        match self.cluster_store.forget(before).await {
             Ok(forgotten) => {
                 forgotten.keys.into_iter().for_each(|key| self.directory.remove_key(key));
                 if forgotten.has_more {
@@ -171,14 +171,14 @@ impl Housekeeping {
         if uses.is_empty() {
             return;
         }
-        match self.cluster.keys_used(uses.clone()).await {
+        match self.cluster_store.keys_used(uses.clone()).await {
             Ok(()) => self.directory.uses_are_written(&uses),
             Err(error) => tracing::warn!(%error, "could not write down when keys were last used"),
         }
     }
 
     async fn settle_what_was_left(&self) {
-        match self.cluster.unsettled().await {
+        match self.cluster_store.unsettled().await {
             Ok(endpoints) => {
                 for endpoint in endpoints {
                     self.settle(endpoint).await;

@@ -52,7 +52,7 @@ const PAUSE_AFTER_ERROR: Duration = Duration::from_secs(1);
 
 pub(super) struct Membership {
     pub(super) queues: Arc<EndpointQueues>,
-    pub(super) cluster: Arc<dyn Cluster>,
+    pub(super) cluster_store: Arc<dyn Cluster>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) ids: Ids,
 }
@@ -60,7 +60,7 @@ pub(super) struct Membership {
 /// State shared by the parts of the membership.
 struct Shared {
     queues: Arc<EndpointQueues>,
-    cluster: Arc<dyn Cluster>,
+    cluster_store: Arc<dyn Cluster>,
     clock: Arc<dyn Clock>,
     ids: Ids,
     lease: Lease,
@@ -90,11 +90,11 @@ pub(super) struct Heard {
 impl Membership {
     /// Runs for as long as the store takes heartbeats; the caller ends it when nothing is in flight any more.
     pub(super) async fn run(self, stop: Shutdown) -> Result<(), StoreError> {
-        let Self { queues: lanes, cluster, clock, ids } = self;
+        let Self { queues: lanes, cluster_store: cluster, clock, ids } = self;
         let lease = Lease::default();
         let shared = Shared {
             queues: lanes,
-            cluster,
+            cluster_store: cluster,
             clock,
             ids,
             lease,
@@ -186,7 +186,7 @@ impl Shared {
         self.tenure().may_dial_until(Steady::from_millis(i64::MIN));
         self.queues.cut_exclusive();
         let joined = loop {
-            match self.cluster.join(self.clock.now()).await {
+            match self.cluster_store.join(self.clock.now()).await {
                 Ok(joined) => break joined,
                 Err(StoreError::Closed) => return Err(StoreError::Closed),
                 Err(error) => tracing::warn!(%error, "could not join again"),

@@ -59,7 +59,7 @@ pub struct Engine {
     pub queues: Arc<EndpointQueues>,
     pub queue_events: QueueEvents,
     pub delivery_worker: DeliveryWorker,
-    pub cluster: Arc<dyn Cluster>,
+    pub cluster_store: Arc<dyn Cluster>,
     pub browse: Arc<dyn Browse>,
     pub ids: Ids,
     pub storage: Arc<Storage>,
@@ -130,7 +130,7 @@ impl Engine {
         }
         let membership = membership::Membership {
             queues: self.queues.clone(),
-            cluster: self.cluster.clone(),
+            cluster_store: self.cluster_store.clone(),
             clock: self.delivery_worker.clock.clone(),
             ids: self.ids.clone(),
         };
@@ -148,8 +148,8 @@ impl Engine {
         let mut was_told = false;
         loop {
             let found = async {
-                let lanes = self.cluster.find_lanes().await?;
-                let (cluster, every) = (self.cluster.clone(), self.rounds.health);
+                let lanes = self.cluster_store.find_lanes().await?;
+                let (cluster, every) = (self.cluster_store.clone(), self.rounds.health);
                 Ok((lanes, health::HealthRound::begin(&self.delivery_worker, &self.queues, cluster, every).await?))
             };
             match found.await {
@@ -193,7 +193,7 @@ impl Engine {
         let expiry = retention_worker::RetentionWorker {
             directory: courier.directory.clone(),
             ledger: courier.ledger.clone(),
-            cluster: self.cluster.clone(),
+            cluster: self.cluster_store.clone(),
             clock: courier.clock.clone(),
             tally: courier.tally.clone(),
             every: self.rounds.expire,
@@ -211,7 +211,7 @@ impl Engine {
             changed: self.queue_events.changed,
             directory: courier.directory.clone(),
             ledger: courier.ledger.clone(),
-            cluster: self.cluster,
+            cluster_store: self.cluster_store,
             browse: self.browse,
             clock: courier.clock.clone(),
             tally: courier.tally.clone(),
@@ -255,7 +255,7 @@ impl Engine {
             queues: self.queues.clone(),
             directory: self.delivery_worker.directory.clone(),
             ledger: self.delivery_worker.ledger.clone(),
-            cluster: self.cluster.clone(),
+            cluster_store: self.cluster_store.clone(),
             clock: self.delivery_worker.clock.clone(),
             recheck_every: self.rounds.recheck,
             recheck_at: self.delivery_worker.clock.now().plus(self.rounds.recheck),
@@ -268,7 +268,7 @@ impl Engine {
             directory: self.delivery_worker.directory.clone(),
             ledger: self.delivery_worker.ledger.clone(),
             browse: self.browse.clone(),
-            cluster: self.cluster.clone(),
+            cluster_store: self.cluster_store.clone(),
             clock: self.delivery_worker.clock.clone(),
             ids: self.ids.clone(),
             asked: self.queues.replays.clone(),

@@ -35,7 +35,7 @@ pub(super) struct Replayer {
     pub(super) directory: Arc<Directory>,
     pub(super) ledger: Arc<dyn Ledger>,
     pub(super) browse: Arc<dyn Browse>,
-    pub(super) cluster: Arc<dyn Cluster>,
+    pub(super) cluster_store: Arc<dyn Cluster>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) ids: Ids,
     /// Notified when a replay was begun, resumed, paused or cancelled.
@@ -106,7 +106,7 @@ impl Replayer {
             let (next_at, waited) = known.map_or((now, Duration::ZERO), |one| (one.next_at, one.waited));
             UnderWay { replay, next_at, waited }
         };
-        self.under_way = self.cluster.running_replays().await?.into_iter().map(as_known).collect();
+        self.under_way = self.cluster_store.running_replays().await?.into_iter().map(as_known).collect();
         Ok(())
     }
 
@@ -190,7 +190,7 @@ impl Replayer {
             |(_, endpoint): &(i64, EndpointId)| Some((*endpoint, self.queues.room_elsewhere(*endpoint)?));
         let mut elsewhere: HashMap<EndpointId, usize> = sources.iter().filter_map(room).collect();
         if !elsewhere.is_empty() {
-            for behind in self.cluster.lanes_behind(elsewhere.keys().copied().collect(), now).await? {
+            for behind in self.cluster_store.lanes_behind(elsewhere.keys().copied().collect(), now).await? {
                 // A disabled endpoint holds any number.
                 elsewhere
                     .entry(behind)

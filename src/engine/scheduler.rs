@@ -36,7 +36,7 @@ pub(super) struct Scheduler {
     pub(super) queues: Arc<EndpointQueues>,
     pub(super) directory: Arc<Directory>,
     pub(super) ledger: Arc<dyn Ledger>,
-    pub(super) cluster: Arc<dyn Cluster>,
+    pub(super) cluster_store: Arc<dyn Cluster>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) recheck_every: Duration,
     pub(super) recheck_at: Timestamp,
@@ -147,7 +147,7 @@ impl Scheduler {
     /// Searches the store for due queues: notifications may be lost, the store is the truth.
     async fn recheck(&mut self, now: Timestamp) {
         let begun = self.clock.steady();
-        match self.cluster.find_lanes().await {
+        match self.cluster_store.find_lanes().await {
             Ok(found) => {
                 for (endpoint, due) in found {
                     self.queues.recheck(endpoint, due);

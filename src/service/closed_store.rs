@@ -55,7 +55,7 @@ pub(crate) fn service() -> Service {
         ledger: Arc::new(Closed),
         registry: Arc::new(Closed),
         browse: Arc::new(Closed),
-        cluster: Arc::new(Closed),
+        cluster_store: Arc::new(Closed),
         tenure: Arc::new(Tenure::alone()),
         permits: Arc::new(Closed),
         clock: Arc::new(SystemClock),

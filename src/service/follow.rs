@@ -52,7 +52,7 @@ impl Service {
             self.clock.sleep_for(LOOKS_AT_OTHERS_EVERY).await;
             if !self.streams.any() {
                 known = None;
-            } else if let Ok(view) = self.cluster.nodes().await
+            } else if let Ok(view) = self.cluster_store.nodes().await
                 && known.replace(view.written) != Some(view.written)
             {
                 self.streams.tell_of_others();
@@ -63,7 +63,7 @@ impl Service {
     /// Loads all changes made until now into the configuration cache, then reports their version to the other nodes.
     pub(super) async fn catch_up(&self) -> Result<(), Error> {
         let (epoch, seen) = (self.tenure.epoch(), self.tenure.seen());
-        let mut changes = self.cluster.changes(seen).await?;
+        let mut changes = self.cluster_store.changes(seen).await?;
         if changes.version == seen {
             return Ok(());
         }

@@ -26,7 +26,7 @@ impl Service {
     /// lose its deliveries silently. Fails also, naming the keys, if needed encryption keys are missing.
     pub async fn load(&self, admin_key: Option<&str>) -> Result<Loaded, Error> {
         // Read first: changes during the load are applied again afterwards.
-        let version = self.cluster.changes(0).await?.version;
+        let version = self.cluster_store.changes(0).await?.version;
         let everything = self.registry.everything().await?;
         let loaded = Loaded {
             apps: everything.apps.len(),

@@ -84,7 +84,7 @@ impl Service {
     /// Returns the state of the system; needs an admin key.
     pub async fn system(&self, caller: Caller) -> Result<System, Error> {
         Self::must_be_admin(caller)?;
-        let view = self.cluster.nodes().await?;
+        let view = self.cluster_store.nodes().await?;
         Ok(System {
             started_at: self.started_at,
             surroundings: self.surroundings.clone(),
@@ -130,7 +130,7 @@ impl Service {
     }
 
     async fn oldest_overdue(&self) -> Result<Option<OldestOverdue>, Error> {
-        let (lanes, now) = (self.cluster.find_lanes().await?, self.clock.now());
+        let (lanes, now) = (self.cluster_store.find_lanes().await?, self.clock.now());
         let overdue = lanes.into_iter().filter(|(_, due)| *due <= now);
         let known = overdue.filter_map(|(endpoint, due)| {
             let endpoint = self.directory.endpoint(endpoint).filter(|found| found.record.off.is_none())?;

@@ -72,7 +72,7 @@ impl<'a> Beats<'a> {
         self.sent_so_far += 1;
         let number = self.sent_so_far;
         self.under_way.insert(number, Sent { at, moves, doubts });
-        let (cluster, clock, words) = (shared.cluster.clone(), shared.clock.clone(), shared.words());
+        let (cluster, clock, words) = (shared.cluster_store.clone(), shared.clock.clone(), shared.words());
         self.answers.spawn(async move {
             let answer = tokio::select! {
                 biased;

@@ -80,7 +80,7 @@ impl<'a> Rebalancer<'a> {
         };
         let epoch = shared.tenure().epoch();
         for some in asked.chunks(ASKED_MAX) {
-            let elsewhere = shared.cluster.carried_elsewhere(some.to_vec()).await?;
+            let elsewhere = shared.cluster_store.carried_elsewhere(some.to_vec()).await?;
             if shared.tenure().epoch() != epoch {
                 return Ok(());
             }
@@ -147,7 +147,7 @@ impl<'a> Rebalancer<'a> {
         }
         let epoch = shared.tenure().epoch();
         shared.moves.fetch_add(1, SeqCst);
-        let claimed = shared.cluster.claim_shards(most).await?;
+        let claimed = shared.cluster_store.claim_shards(most).await?;
         shared.moves.fetch_add(1, SeqCst);
         if shared.tenure().epoch() == epoch { self.take_over_shards(claimed).await } else { Ok(()) }
     }
@@ -161,7 +161,7 @@ impl<'a> Rebalancer<'a> {
         }
         let (shared, lanes) = (self.shared, &self.shared.queues);
         let (now, epoch) = (shared.clock.now(), shared.tenure().epoch());
-        let standing = shared.cluster.standing(now).await?;
+        let standing = shared.cluster_store.standing(now).await?;
         if shared.tenure().epoch() != epoch {
             return Ok(());
         }
@@ -196,7 +196,7 @@ impl<'a> Rebalancer<'a> {
         shared.moves.fetch_add(1, SeqCst);
         shared.set_owners(&idle, Home::Elsewhere);
         shared.queues.give_up_shards(&idle);
-        let released = shared.cluster.release_shards(idle).await;
+        let released = shared.cluster_store.release_shards(idle).await;
         shared.moves.fetch_add(1, SeqCst);
         released
     }
@@ -204,7 +204,7 @@ impl<'a> Rebalancer<'a> {
     async fn take_over_from_the_dead(&self, view: &View) -> Result<(), StoreError> {
         let expired = self.others(view).filter(|node| node.is_expired && view.is_steady);
         for Node { epoch, name, .. } in expired {
-            let taken = self.shared.cluster.take_over(*epoch, self.shared.clock.now()).await?;
+            let taken = self.shared.cluster_store.take_over(*epoch, self.shared.clock.now()).await?;
             if let Some(deliveries) = taken {
                 tracing::warn!(%name, epoch, deliveries, "took over the deliveries of a dead node");
             }

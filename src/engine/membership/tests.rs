@@ -47,7 +47,7 @@ impl Member {
         let ids = Ids::new(joined.slot, joined.newest_id);
         let membership = Membership {
             queues: lanes.clone(),
-            cluster: door.clone(),
+            cluster_store: door.clone(),
             clock: town.clock.clone(),
             ids: ids.clone(),
         };
