@@ -176,7 +176,7 @@ impl Node {
                 renderer: Renderer::default(),
             },
             cluster_store: store.clone(),
-            browse: store.clone(),
+            query_store: store.clone(),
             ids,
             storage,
             audit_retention: settings.audit_retention,

@@ -30,7 +30,7 @@ pub(super) struct Housekeeping {
     pub(super) directory: Arc<Directory>,
     pub(super) ledger: Arc<dyn Ledger>,
     pub(super) cluster_store: Arc<dyn Cluster>,
-    pub(super) browse: Arc<dyn Browse>,
+    pub(super) query_store: Arc<dyn Browse>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) tally: Arc<Tally>,
     pub(super) rounds: Rounds,
@@ -98,11 +98,11 @@ impl Housekeeping {
         if self.count_at.has_come(self.rounds.count, now) {
             self.count_at = now.plus(self.rounds.count);
             self.carrier.sweep();
-            match self.browse.waiting_count().await {
+            match self.query_store.waiting_count().await {
                 Ok(count) => self.tally.set_waiting(count),
                 Err(error) => tracing::warn!(%error, "could not count what waits"),
             }
-            match self.browse.notices_waiting().await {
+            match self.query_store.notices_waiting().await {
                 Ok(waiting) => self.tally.set_notices_waiting(waiting.mails, waiting.webhooks),
                 Err(error) => tracing::warn!(%error, "could not count the notices that wait"),
             }

@@ -34,7 +34,7 @@ pub(super) struct OperationalWebhooks {
     pub(super) queues: Arc<EndpointQueues>,
     pub(super) directory: Arc<Directory>,
     pub(super) ledger: Arc<dyn Ledger>,
-    pub(super) browse: Arc<dyn Browse>,
+    pub(super) query_store: Arc<dyn Browse>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) ids: Ids,
     pub(super) storage: Arc<Storage>,
@@ -88,7 +88,7 @@ impl OperationalWebhooks {
     }
 
     async fn publish(&self, now: Timestamp) -> Result<Timestamp, StoreError> {
-        let waiting = self.browse.unpublished_notices(AT_ONCE_MAX).await?;
+        let waiting = self.query_store.unpublished_notices(AT_ONCE_MAX).await?;
         if waiting.closes_at.is_some_and(|at| at <= now) {
             self.ledger.close_digests(now).await?;
             return Ok(now);

@@ -34,7 +34,7 @@ pub(super) struct Replayer {
     pub(super) queues: Arc<EndpointQueues>,
     pub(super) directory: Arc<Directory>,
     pub(super) ledger: Arc<dyn Ledger>,
-    pub(super) browse: Arc<dyn Browse>,
+    pub(super) query_store: Arc<dyn Browse>,
     pub(super) cluster_store: Arc<dyn Cluster>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) ids: Ids,
@@ -146,7 +146,7 @@ impl Replayer {
         }
         let most = PAGE_MAX.min(replay.per_second as usize);
         let search = SourceSearch::of(replay, &self.directory);
-        let mut sources = self.browse.replay_sources(search, most).await?;
+        let mut sources = self.query_store.replay_sources(search, most).await?;
         let room = self.room_for(&sources.found, now).await?;
         let is_short = room == 0 && !sources.found.is_empty();
         if is_short && *waited < NO_ROOM_PAUSE_MAX {

@@ -79,7 +79,7 @@ impl<S: Store + 'static> Desk<S> {
                 renderer: Renderer::default(),
             },
             cluster_store: self.store.clone(),
-            browse: self.store.clone(),
+            query_store: self.store.clone(),
             ids: self.ids.clone(),
             grace: tools.grace,
             storage: Arc::default(),

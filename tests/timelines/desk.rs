@@ -89,7 +89,7 @@ impl Desk {
                 renderer: Renderer::default(),
             },
             cluster_store: self.cluster,
-            browse: self.store,
+            query_store: self.store,
             ids: self.ids,
             grace: Duration::from_secs(25),
             storage: Arc::default(),
